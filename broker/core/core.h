@@ -1,0 +1,240 @@
+/* core.h: what is decided. A deterministic state machine: no I/O, no clock, no thread, no global, no allocation after
+ * start.
+ *
+ *   event ──► core_wants ──► (the shell looks up facts) ──► core_step ──► effects
+ *
+ * Inside a step, `decide` reads state and turns a command into records or a refusal; `apply` alone changes state
+ * (LOG-2). Time comes in with every event (TIME-2). The same core runs under the real shell, in recovery and in the
+ * simulator. */
+#ifndef TARRY_CORE_H
+#define TARRY_CORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "arena.h"
+#include "frame.h"
+#include "limits.h"
+#include "row.h"
+#include "tally.h"
+
+struct core;
+
+/* Logical time, made by the shell's clock; neither half ever goes back. */
+struct instant {
+    uint64_t steady_ns; /* delays, leases */
+    uint64_t wall_ns;   /* absolute times */
+};
+
+struct core_options {
+    size_t memory; /* bytes for tasks in memory (near window and overlay) */
+    uint32_t outcomes_max;
+    uint64_t outcome_retention_ms;
+    uint64_t index_lag_max;  /* records not yet in the index: beyond it, commits that schedule are refused (BUSY) */
+    uint64_t index_lag_hard; /* …: moves, cancels and new leases too */
+    bool create_queues;      /* on first use; otherwise NO_SUCH_QUEUE */
+    Tarry__Policy policy;    /* of new queues */
+    const char *version;
+};
+
+/* Takes all memory at once. NULL: out of memory. */
+struct core *core_new(const struct core_options *options);
+void core_free(struct core *core);
+
+/* ---- recovery: 1. restore what the index knows  2. apply the log's tail  3. CORE_START */
+struct core_base { /* as of the index's position */
+    uint64_t position;
+    const struct tally *tally;
+    uint64_t known_since_ms;
+};
+void core_restore(struct core *core, const struct core_base *base);
+int core_restore_queue(struct core *core, const Tarry__QueuePut *queue);
+int core_restore_lease(struct core *core, const struct row *row);
+int core_restore_producer(struct core *core, uint64_t producer, uint64_t used_ms, uint64_t floor);
+int core_restore_result(struct core *core, uint64_t producer, uint64_t sequence, uint64_t position);
+int core_restore_job(struct core *core, const Tarry__JobPut *job);
+int core_restore_outcome(struct core *core, const struct outcome *outcome); /* oldest first */
+/* Applies one frame of the log. Non-zero: it makes no sense here (damage or a bug): refuse to start. */
+int core_replay(struct core *core, const struct frame_header *header, const Tarry__FrameBody *body);
+
+/* ---- events */
+enum core_event_kind {
+    CORE_START = 1, /* recovery is over: this broker is primary under `epoch` */
+    CORE_TICK,      /* core_deadline has come */
+    CORE_HELLO,
+    CORE_GOODBYE,
+    CORE_COMMIT,
+    CORE_SUBSCRIBE, /* the lane is chosen by the core: effect CORE_LANE_OPEN tells */
+    CORE_UNSUBSCRIBE,
+    CORE_HEARTBEAT,
+    CORE_LANE_UP,   /* the session's pipe has been accepted on its lane */
+    CORE_LANE_GONE, /* … is gone, or the session was silent for too long */
+    CORE_LANE_SENT, /* the delivery under way on this lane left (ok), or provably never will (not ok) */
+    CORE_GET,
+    CORE_LIST,
+    CORE_QUEUES,
+    CORE_STATS,
+    CORE_DURABLE, /* log durable up to `position` */
+    CORE_INDEXED, /* index reached `position` */
+    CORE_WINDOW,  /* a near window was loaded */
+    CORE_PAGE,    /* a page for a job was loaded */
+    CORE_STOP,    /* no new work; what is durable is answered */
+};
+
+/* A content of a schedule operation, prepared by the shell: salt ‖ packed Content. */
+struct core_content {
+    const void *data; /* only passed through */
+    uint32_t size;
+    uint64_t sum;
+    uint8_t hash[CONTENT_HASH_SIZE];
+};
+
+/* Rows that the shell read for the event, as of `position`. */
+struct core_facts {
+    const struct row *rows;
+    size_t count;
+    const struct want *wants; /* what was asked: anything wanted and not in rows is not in the index */
+    size_t want_count;
+};
+
+struct core_event {
+    enum core_event_kind kind;
+    struct instant now;
+    uint64_t ticket;                     /* comes back in the reply; 0: no reply wanted */
+    const Tarry__Request *request;       /* requests; checked by check.h */
+    const struct core_content *contents; /* CORE_COMMIT: one per op, in order; size 0 for ops that are not schedules */
+    struct core_facts facts;
+    uint64_t session;  /* LANE_UP, LANE_GONE, LANE_SENT; SUBSCRIBE: a resumed one (its secret was checked), 0: none */
+    bool ok;           /* LANE_SENT */
+    uint64_t position; /* DURABLE, INDEXED */
+    uint64_t delivered_ms; /* LANE_SENT: when it was sent, for the lateness statistics */
+    uint32_t epoch;        /* START */
+    /* WINDOW, PAGE: the answer to the effect of the same name. LIST: the page that was read. */
+    const struct row *rows;
+    size_t row_count;
+    struct due through;         /* WINDOW, LIST */
+    struct line line;           /* WINDOW */
+    uint64_t job;               /* PAGE */
+    uint64_t next_id;           /* PAGE */
+    Tarry__BrokerStats *broker; /* STATS: filled in by the shell but for what the core knows */
+};
+
+/* ---- effects: everything lives in the arena until the shell resets it */
+struct core_append { /* one frame; positions are given by the core, without gaps */
+    uint64_t position;
+    uint16_t type;
+    uint32_t epoch;
+    struct instant now;
+    const uint8_t *body;
+    uint32_t body_size;
+    const struct core_content **contents; /* those of the event that were accepted, in order */
+    size_t content_count;
+};
+
+struct core_reply { /* leaves once the log is durable up to `after` (LOG-1) */
+    uint64_t ticket;
+    uint64_t after;
+    const Tarry__Reply *reply; /* or … */
+    const uint8_t *commit;     /* … a packed CommitReply (code OK) … */
+    size_t commit_size;
+    uint64_t repeat_position; /* … or read it from the frame at this position (a retry, ONCE-1); 0: none */
+    uint64_t repeat_producer;
+    uint64_t repeat_sequence;
+};
+
+struct core_delivered {
+    struct row row; /* leased; key in the arena */
+    const char *queue_name;
+};
+
+struct core_delivery { /* one message; leaves once the log is durable up to `after` */
+    uint64_t session;
+    uint32_t lane;
+    uint64_t after;
+    const struct core_delivered *tasks;
+    size_t count;
+};
+
+struct core_window { /* load the near window of a line: answer with CORE_WINDOW */
+    struct line line;
+    struct due after;
+    uint64_t until_ms;
+    size_t count_max;
+};
+
+struct core_page { /* read rows of a queue in order of id: answer with CORE_PAGE */
+    uint64_t job;
+    uint32_t queue;
+    uint64_t after_id;
+    uint64_t id_end;
+    size_t count_max;
+};
+
+struct core_lane { /* open (expect the session's pipe) or close (drop its pipe, cancel what is queued) */
+    uint64_t session;
+    uint32_t lane;
+    bool open;
+};
+
+struct core_low { /* everything of the line below `low` is gone from it: advice to the index */
+    struct line line;
+    struct due low;
+};
+
+#define EFFECT_LIST(type)                                                                                              \
+    struct {                                                                                                           \
+        type *items;                                                                                                   \
+        size_t count;                                                                                                  \
+        size_t capacity;                                                                                               \
+    }
+
+struct core_effects {
+    struct arena *arena; /* set by the shell */
+    EFFECT_LIST(struct core_append)
+    appends;
+    EFFECT_LIST(struct core_reply)
+    replies;
+    EFFECT_LIST(struct core_delivery)
+    deliveries;
+    EFFECT_LIST(struct core_window)
+    windows;
+    EFFECT_LIST(struct core_page)
+    pages;
+    EFFECT_LIST(struct core_lane)
+    lanes;
+    EFFECT_LIST(struct core_low)
+    lows;
+};
+
+void core_effects_init(struct core_effects *effects, struct arena *arena);
+/* Forgets everything and resets the arena. */
+void core_effects_reset(struct core_effects *effects);
+
+/* ---- the interface */
+/* What the event needs to know that memory does not hold. Fills `wants` (in `arena`, keys borrowed from the event) and
+ * returns how many; 0: step at once. `may_exist` is asked for keys before they are wanted (a filter; NULL: everything
+ * may exist). For CORE_LIST it always wants: `*out_list` is true and the shell reads a page by the request. Facts
+ * already in the event count as known, so a caller loops until it returns 0. */
+typedef bool core_may_exist(const void *filter, uint64_t key_hash);
+size_t core_wants(struct core *core, const struct core_event *event, struct arena *arena, core_may_exist *may_exist,
+                  const void *filter, struct want **out_wants);
+/* Facts are about to be read for an event: what the index has not absorbed by now stays in memory until core_unhold
+ * with the same handle. -1: too many under way (answer BUSY). */
+int core_hold(struct core *core);
+void core_unhold(struct core *core, int hold);
+
+/* One event in, effects out (added to what is there). Never waits, never fails. */
+void core_step(struct core *core, const struct core_event *event, struct core_effects *effects);
+/* When it next wants a tick: logical steady ms; UINT64_MAX: not before the next event. */
+uint64_t core_deadline(const struct core *core);
+/* Order-free hash of the whole logical state, at core_position (DESIGN.md, Digest). */
+uint64_t core_digest(const struct core *core);
+uint64_t core_position(const struct core *core); /* where the next frame goes */
+uint64_t core_live(const struct core *core);     /* pending, ready and in flight */
+/* Number of a queue by its name; 0: there is none. For the shell's reading of pages. */
+uint32_t core_queue_number(const struct core *core, const char *name);
+/* Asserts every invariant; O(tasks in memory). For tests and the simulator. */
+void core_check(const struct core *core);
+
+#endif

@@ -1,0 +1,28 @@
+/* slab.h: memory of the core: one region of a fixed size, taken at start, in objects of a few sizes (CALM-1, CAP-1).
+ *
+ * The region is cut into pages of 64 KiB; a page serves one size class while any object on it lives, and goes back to
+ * the common pool when it is empty, so that a wave of one size does not starve another. alloc and free are O(1). Not
+ * thread-safe. */
+#ifndef TARRY_CORE_SLAB_H
+#define TARRY_CORE_SLAB_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SLAB_PAGE_SIZE (64u << 10)
+#define SLAB_OBJECT_SIZE_MAX 1024u
+
+struct slab;
+/* Reserves (mmap, not touched until used) `size` bytes, rounded down to pages. NULL: out of memory. */
+struct slab *slab_new(size_t size);
+void slab_free_all(struct slab *slab); /* NULL is fine */
+/* 16-byte aligned, not cleared; NULL when the region is full. size ≤ SLAB_OBJECT_SIZE_MAX. */
+void *slab_alloc(struct slab *slab, size_t size);
+/* `size` as at slab_alloc. NULL is fine. */
+void slab_release(struct slab *slab, void *object, size_t size);
+/* How many objects of `size` can surely still be allocated. O(1). */
+size_t slab_room(const struct slab *slab, size_t size);
+size_t slab_used(const struct slab *slab);     /* bytes in pages in use */
+size_t slab_capacity(const struct slab *slab); /* bytes */
+
+#endif

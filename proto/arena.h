@@ -1,0 +1,25 @@
+/* arena.h: a bump allocator for unpacking protobuf messages. Bounded, reset at once, not thread-safe. */
+#ifndef TARRY_PROTO_ARENA_H
+#define TARRY_PROTO_ARENA_H
+
+#include <protobuf-c/protobuf-c.h>
+#include <stddef.h>
+
+struct arena_block;
+struct arena {
+    struct arena_block *first; /* kept across resets */
+    struct arena_block *current;
+    size_t used;           /* bytes handed out since the last reset */
+    size_t size_max;       /* handing out more than this fails (NULL) */
+    ProtobufCAllocator pb; /* allocates from this arena; free is a no-op */
+};
+
+/* Allocates nothing yet. The arena must not move afterwards (pb points to it). */
+void arena_init(struct arena *arena, size_t size_max);
+void arena_deinit(struct arena *arena);
+/* Forgets everything handed out. Keeps the first block, gives the others back. */
+void arena_reset(struct arena *arena);
+/* 16-byte aligned, uninitialised; NULL if over size_max or out of memory. */
+void *arena_alloc(struct arena *arena, size_t size);
+
+#endif

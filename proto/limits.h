@@ -1,0 +1,83 @@
+/* limits.h: every limit of Tarry, by name (CAP-1, CALM-1).
+ *
+ * A value that a user meets is here and nowhere else; what can be configured has its default here.
+ * Sizes are bytes, `_ms` are milliseconds. */
+#ifndef TARRY_PROTO_LIMITS_H
+#define TARRY_PROTO_LIMITS_H
+
+#define WIRE_VERSION 1u
+#define FORMAT_VERSION 1u /* of the data directory: log and index */
+#define DEFAULT_PORT 7272
+#define DEFAULT_URL "ws://127.0.0.1:7272"
+
+/* Tasks */
+#define QUEUE_NAME_SIZE_MAX 128
+#define KEY_SIZE_MAX 255
+#define REASON_SIZE_MAX 255
+#define CLIENT_NAME_SIZE_MAX 128
+#define ATTRIBUTES_MAX 64
+#define ATTRIBUTE_NAME_SIZE_MAX 128
+#define ATTRIBUTE_VALUE_SIZE_MAX 4096
+#define PAYLOAD_SIZE_MAX_DEFAULT (1u << 20)
+#define PAYLOAD_SIZE_MAX_LIMIT (8u << 20)
+#define CONTENT_OVERHEAD_MAX (64u << 10) /* attributes of one task, all together */
+#define PRIORITY_COUNT 10
+#define DUE_AHEAD_MAX_MS (3653ull * 24 * 3600 * 1000) /* ten years */
+#define LEASE_MAX_MS (24ull * 3600 * 1000)
+#define LEASE_MIN_MS 10ull
+#define BACKOFF_MAX_MS (30ull * 24 * 3600 * 1000)
+#define PAUSE_MAX_MS DUE_AHEAD_MAX_MS
+
+/* Requests */
+#define OPS_PER_COMMIT_MAX 16384
+#define REQUEST_SIZE_MAX (16u << 20)
+#define QUEUES_PER_SUBSCRIBE_MAX 256
+#define LIST_LIMIT_MAX 1000
+#define LIST_LIMIT_DEFAULT 1000
+#define DELIVERY_SIZE_MAX (4u << 20) /* contents in one message, save when a single task is larger */
+
+/* Tables of the broker */
+#define QUEUES_MAX 4096
+#define SESSIONS_MAX 1024
+#define LANES_MAX SESSIONS_MAX
+#define PREFETCH_DEFAULT 256
+#define PREFETCH_MAX 16384
+#define BATCH_DEFAULT 1024
+#define BATCH_MAX 4096
+#define LEASES_MAX (1u << 18) /* tasks in flight, all sessions together */
+#define PRODUCERS_MAX 16384
+#define COMMITS_PER_PRODUCER_MAX 64
+#define PRODUCER_IDLE_MS (24ull * 3600 * 1000)
+#define JOBS_MAX 64
+#define OUTCOMES_MAX_DEFAULT 262144
+#define OUTCOME_RETENTION_DEFAULT_MS (3600ull * 1000)
+
+/* Defaults of a queue's policy */
+#define LEASE_DEFAULT_MS (30ull * 1000)
+#define MAX_ATTEMPTS_DEFAULT 16
+#define BACKOFF_MIN_DEFAULT_MS 1000ull
+#define BACKOFF_MAX_DEFAULT_MS (10ull * 60 * 1000)
+#define BACKOFF_JITTER_DEFAULT 20
+
+/* Consumers */
+#define SESSION_SILENCE_MS (10ull * 1000) /* no heartbeat for so long: the session is gone */
+#define CLAIM_AFTER_START_MS 2000ull      /* after a restart, leases no session has claimed are ready again */
+
+/* Log and index */
+#define SEGMENT_SIZE_DEFAULT (64u << 20)
+#define SEGMENT_SIZE_MIN (1u << 20)
+#define FRAME_BODY_SIZE_MAX (16u << 20)
+#define FRAME_BLOB_SIZE_MAX (16u << 20)
+#define SEAL_IDLE_MS 20ull
+#define INDEX_BATCH_RECORDS 50000u
+#define INDEX_DELAY_MS 200ull /* the index absorbs at least this often while there is something */
+#define RETAIN_LOG_AGE_DEFAULT_MS (7ull * 24 * 3600 * 1000)
+#define RETAIN_LOG_SIZE_DEFAULT (1ull << 30)
+#define MEMORY_DEFAULT (256ull << 20)
+#define MEMORY_MIN (64ull << 20)
+
+/* Clock (TIME-2) */
+#define CLOCK_JUMP_RUN_MS (3600ull * 1000)
+#define CLOCK_JUMP_START_MS (30ull * 24 * 3600 * 1000)
+
+#endif

@@ -1,0 +1,105 @@
+/* row.h: the logical row of a task in plain C, and the hashes over it.
+ *
+ * The same row lives in memory (core), in LMDB (index) and in the log (tarry.Task); `row_hash` of all
+ * three is equal, which is what the digest rests on. */
+#ifndef TARRY_PROTO_ROW_H
+#define TARRY_PROTO_ROW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tarry.pb-c.h"
+
+enum row_state { ROW_WAITING = 0, ROW_LEASED = 1, ROW_BURIED = 2 }; /* = Task.State */
+enum row_base { ROW_STEADY = 0, ROW_WALL = 1 };                     /* = Task.Base */
+#define ROW_STATES 3
+#define ROW_BASES 2
+
+struct row {
+    uint64_t id; /* grows in the order of scheduling; never 0 */
+    uint64_t due_ms;
+    uint64_t expires_ms; /* a duration after due; 0: never */
+    uint64_t scheduled_ms;
+    uint64_t blob_at; /* log position of the content; below log_start it lies in the index, by id */
+    uint64_t blob_sum;
+    uint64_t lease_position;
+    uint64_t lease_deadline_ms; /* valid while ROW_LEASED */
+    uint64_t session;           /* of the current or last lease; 0: never delivered */
+    uint64_t delivered_ms;      /* of the current or last lease; 0: never delivered */
+    uint64_t dead_ms;           /* valid while ROW_BURIED */
+    uint32_t queue;
+    uint32_t blob_size;
+    uint32_t attempt;
+    uint32_t deliveries;
+    uint32_t lease_epoch;
+    uint8_t priority;
+    uint8_t base;  /* enum row_base */
+    uint8_t state; /* enum row_state */
+    uint8_t key_size;
+    uint8_t reason_size;
+    const char *key;    /* not terminated; borrowed, lifetime as the holder says */
+    const char *reason; /* valid while ROW_BURIED */
+};
+
+/* A line: the waiting tasks of one queue, base and priority. */
+struct line {
+    uint32_t queue;
+    uint8_t base;
+    uint8_t priority;
+};
+
+/* The order within a line: due, then id. */
+struct due {
+    uint64_t due_ms;
+    uint64_t id;
+};
+#define DUE_END ((struct due){UINT64_MAX, UINT64_MAX})
+
+static inline bool due_before(struct due a, struct due b) {
+    return a.due_ms != b.due_ms ? a.due_ms < b.due_ms : a.id < b.id;
+}
+
+/* What is looked up: a task by id, or (id = 0) by queue and key. */
+struct want {
+    uint64_t id;
+    uint32_t queue;
+    uint8_t key_size;
+    const char *key;
+};
+
+/* An ended task, remembered for a while (TRUE-1). */
+struct outcome {
+    uint64_t id;
+    uint64_t ended_ms;
+    uint64_t due_ms;
+    uint64_t session; /* of the last delivery; 0: none */
+    uint64_t delivered_ms;
+    uint32_t queue;
+    uint32_t deliveries;
+    uint16_t cause; /* Tarry__Cause */
+    uint8_t priority;
+    uint8_t key_size;
+    const char *key;
+};
+
+/* Order-free digest contribution: XXH3-64 over a canonical encoding of every field (key and reason included,
+ * nothing left out). Never 0, so that 0 can mean "no row". Thread-safe, pure. */
+uint64_t row_hash(const struct row *row);
+
+/* Hash of (queue, key) for filters and tables. Pure. */
+uint64_t row_key_hash(uint32_t queue, const void *key, size_t key_size);
+
+/* `out` borrows key and reason from `task`. False if a field is out of range (a damaged log). */
+bool row_from_task(const Tarry__Task *task, struct row *out);
+
+/* `out` borrows key and reason from `row`; it must have been set up with TARRY__TASK__INIT. */
+void row_to_task(const struct row *row, Tarry__Task *out);
+
+/* When the row expires (due + expires, saturating), or UINT64_MAX. */
+uint64_t row_expires_at(const struct row *row);
+
+/* Hash of a queue's row, for the digest. Never 0. */
+uint64_t queue_hash(const Tarry__QueuePut *queue);
+
+#endif

@@ -1,0 +1,42 @@
+/* tally.h: what can be counted from records alone: the digest and the counts per queue.
+ *
+ * The core (at the head of the log) and the index (at its own position) run the same code over the same records,
+ * so the counts stored in the index and those of a replayed core agree by construction. */
+#ifndef TARRY_PROTO_TALLY_H
+#define TARRY_PROTO_TALLY_H
+
+#include "limits.h"
+#include "row.h"
+
+/* Counts of one queue. Plain data; stored in the index as it is (fields are u64, little-endian). */
+struct queue_tally {
+    uint64_t waiting[ROW_BASES][PRIORITY_COUNT]; /* pending or ready, per line */
+    uint64_t in_flight;
+    uint64_t dead;
+    /* since the queue came into being */
+    uint64_t scheduled;
+    uint64_t cancelled;
+    uint64_t delivered;
+    uint64_t acked;
+    uint64_t retried;
+    uint64_t expired;
+    uint64_t dropped;
+};
+
+struct tally {
+    uint64_t digest;            /* sum of row_hash, queue_hash and producer hashes, modulo 2^64 */
+    uint64_t live;              /* waiting + in flight, all queues */
+    uint64_t next_id;           /* one above the highest id seen */
+    uint32_t next_queue;        /* one above the highest queue number seen */
+    uint32_t epoch;             /* highest seen */
+    struct queue_tally *queues; /* [number], borrowed: QUEUES_MAX + 1 entries owned by the holder */
+};
+
+/* Brings `tally` up to date with one record. False (tally untouched) if the record makes no sense: unknown fact,
+ * queue number out of range, a count that would fall below zero, and so on: a damaged log or a bug. */
+bool tally_record(struct tally *tally, const Tarry__Record *record);
+
+/* A producer's contribution to the digest. */
+uint64_t producer_hash(uint64_t producer);
+
+#endif

@@ -1,0 +1,174 @@
+/* index.h: what is pending, as of one log position (LOG-3). LMDB underneath; nothing of LMDB shows here.
+ *
+ * Directory: DIR/index/. The index follows the durable log. It stores its position in the same transaction as the data.
+ *
+ * Schema (storage/README.md draws it; measured in DESIGN.md 3):
+ *   rows      id → row, appended in order of id; a bitmap of ended ids per 4,096 ids; rows go by range
+ *   slots     (queue, base, priority, level, slot, chunk) → chunk of (due, id): the timing wheel goes on on disk
+ *   keys      sorted runs of (hash of queue and key, id), blocked Bloom filter per run, merged eight to one
+ *   leases, dead (queue, since, id), outcomes (by ending, limited), queues, producers, jobs, blobs, results, meta
+ *
+ * Threads: *one index thread* calls absorb/commit/retire/window (the "writer" calls). Calls marked "any thread" open a
+ * read transaction of their own and end it before they return; no read transaction outlives a call.
+ * Errors: negative errno, LMDB's own negative codes (MDB_…), or INDEX_… below; all fatal but where said. */
+#ifndef TARRY_STORAGE_INDEX_H
+#define TARRY_STORAGE_INDEX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "arena.h"
+#include "frame.h"
+#include "row.h"
+#include "tally.h"
+
+struct index;
+
+enum index_error {
+    INDEX_DAMAGED = -20001, /* a checksum is wrong, or a record makes no sense */
+    INDEX_VERSION = -20002,
+    INDEX_FOREIGN = -20003, /* another cluster */
+};
+
+struct index_options {
+    const char *directory;
+    uint8_t cluster[16];
+    size_t memory;   /* resident bytes aimed at, mapped pages included: pages are dropped (madvise) after commits beyond
+                        it */
+    size_t map_size; /* address space at first; grown when full */
+    uint32_t outcomes_max;
+    uint64_t outcome_retention_ms;
+    bool read_only; /* for verify and tools */
+    bool no_sync;   /* for unit tests and benches only */
+};
+
+/* What the index knows of the whole, as of its position. */
+struct index_meta {
+    uint64_t position; /* absorbed up to here; LOG_POSITION_FIRST if new */
+    uint8_t chain[FRAME_CHAIN_SIZE];
+    uint64_t log_start; /* contents below it lie in the index (LOG-3) */
+    uint64_t steady_ns; /* of the last frame absorbed */
+    uint64_t wall_ns;
+    uint64_t known_since_ms; /* endings are remembered since */
+    struct tally tally;      /* tally.queues points into the index; read it at start only */
+};
+
+int index_open(struct index **out, const struct index_options *options, char *message, size_t message_size);
+void index_close(struct index *index);
+void index_meta(const struct index *index, struct index_meta *out); /* index thread, or before it runs */
+
+/* ---- start-up: everything that lives in memory anyway. `each` borrows its arguments for the call; non-zero stops and
+ * is returned. */
+int index_each_queue(struct index *index, int (*each)(void *argument, const Tarry__QueuePut *queue), void *argument);
+int index_each_lease(struct index *index, int (*each)(void *argument, const struct row *row), void *argument);
+struct index_producer {
+    uint64_t producer;
+    uint64_t used_ms; /* last commit, logical steady time */
+    uint64_t floor;   /* sequences below are forgotten */
+};
+int index_each_producer(struct index *index, int (*each)(void *argument, const struct index_producer *producer),
+                        void *argument);
+int index_each_result(struct index *index,
+                      int (*each)(void *argument, uint64_t producer, uint64_t sequence, uint64_t position),
+                      void *argument);
+int index_each_job(struct index *index, int (*each)(void *argument, const Tarry__JobPut *job), void *argument);
+/* Oldest first. */
+int index_each_outcome(struct index *index, int (*each)(void *argument, const struct outcome *outcome), void *argument);
+
+/* ---- absorbing (index thread) */
+/* Takes one frame in, in memory only. The frame must start at the position where the last one ended. */
+int index_absorb(struct index *index, const struct frame_header *header, const Tarry__FrameBody *body);
+/* Records taken in since the last commit. */
+size_t index_pending(const struct index *index);
+/* Writes everything taken in, in one synced transaction (map full: grows it and tries again). Net effects only: what
+ * was scheduled and ended in between touches nothing but the outcomes. `chain` is the chain hash at the new position.
+ */
+int index_commit(struct index *index);
+/* Bounded background work: merges of key runs, sweeps of ended rows and slots. Call when idle or after commits; true in
+ * *out_more if there is more to do. Each call is one bounded transaction (aim: < 20 ms). */
+int index_maintain(struct index *index, bool *out_more);
+/* Position of the last commit. Any thread. */
+uint64_t index_position(const struct index *index);
+
+/* ---- the near window (index thread) */
+struct index_rows { /* in (due, id) order where order matters; rows and their keys live in the arena passed in */
+    struct row *rows;
+    size_t count;
+    uint64_t position; /* the index position they were read at */
+};
+/* The waiting tasks of a line with `after` < (due, id) and due ≤ until_ms, at most count_max, soonest first, with their
+ * rows.
+ * `*out_through`: every waiting task of the line up to and including it is in `out` (or at or below `after`); it may
+ * lie beyond until_ms when nothing is due before the next slot; {UINT64_MAX, UINT64_MAX} when the line holds nothing
+ * beyond. May cascade slots (writes). If the cascade needs more than one bounded step, *out_again is set, nothing is
+ * returned, and the call is to be repeated. */
+int index_window(struct index *index, const struct line *line, struct due after, uint64_t until_ms, size_t count_max,
+                 struct arena *arena, struct index_rows *out, struct due *out_through, bool *out_again);
+/* Everything of the line below `low` has been leased, moved or ended: its slots may go (they are checked before).
+ * Advice, never trusted. */
+void index_advise_low(struct index *index, const struct line *line, struct due low);
+
+/* ---- looking up (any thread) */
+struct index_filter; /* an immutable snapshot of the key runs' filters */
+struct index_filter *
+index_filter_hold(struct index *index); /* never NULL; as of a position ≥ index_position() before the call */
+bool index_filter_may_contain(const struct index_filter *filter, uint64_t key_hash);
+void index_filter_drop(struct index_filter *filter);
+
+/* Rows that are live or dead, in any order; all matches of a key (one live, any number of dead: at most 16, the
+ * youngest first). What is not there is simply missing. */
+int index_lookup(struct index *index, const struct want *wants, size_t want_count, struct arena *arena,
+                 struct index_rows *out);
+/* Rows of `queue` (live and dead) with after_id < id < id_end, in order of id; examines at most `examine_max` rows of
+ * any queue. `*out_next`: go on after this id; UINT64_MAX: done. */
+int index_scan(struct index *index, uint32_t queue, uint64_t after_id, uint64_t id_end, size_t count_max,
+               size_t examine_max, struct arena *arena, struct index_rows *out, uint64_t *out_next);
+/* Rows in the order of (due, id) for `tarry list`: states is a mask 1 << enum row_state, prefix may be empty; (due, id)
+ * > after, due_from ≤ due < due_to. At most count_max. `*out_through`: complete up to here; {UINT64_MAX, UINT64_MAX}:
+ * to the end. May return few, even none, and yet not the end. */
+struct index_query {
+    uint32_t queue;
+    uint32_t states;
+    uint64_t due_from_ms;
+    uint64_t due_to_ms; /* exclusive */
+    const char *prefix;
+    size_t prefix_size;
+    struct due after; /* {0, 0}: from the start */
+    size_t count_max;
+};
+int index_list(struct index *index, const struct index_query *query, struct arena *arena, struct index_rows *out,
+               struct due *out_through);
+/* A content that was moved here from a retired segment. 1: there is none. `*out` lives in the arena. */
+int index_blob(struct index *index, uint64_t id, struct arena *arena, void **out, size_t *out_size);
+/* A commit's packed CommitReply that was moved here. 1: there is none. */
+int index_result(struct index *index, uint64_t producer, uint64_t sequence, struct arena *arena, void **out,
+                 size_t *out_size);
+
+struct index_stats {
+    uint64_t bytes_file;
+    uint64_t bytes_memory; /* filters, fences and buffers; counted, not measured */
+    uint64_t key_runs;
+    uint64_t rows; /* on disk, ended ones not yet swept included */
+};
+void index_stats(struct index *index, struct index_stats *out); /* any thread */
+
+/* ---- retirement (index thread) */
+/* Called for the frames of a segment about to be retired, in order: copies contents of tasks that are still live (or
+ * dead) and results that are still remembered. Then index_retire_commit(log_start) in a synced transaction; only then
+ * may the segment go. Bounded: commits in between as needed. */
+int index_retire_frame(struct index *index, const struct frame_header *header, const Tarry__FrameBody *body,
+                       const uint8_t *blob);
+int index_retire_commit(struct index *index, uint64_t log_start);
+
+/* ---- offline (read-only open): recomputes the digest and the counts from every row and compares; a sentence in
+ * `message` on a mismatch. */
+struct index_verification {
+    uint64_t rows;
+    uint64_t digest;
+    uint64_t slots_entries;
+};
+int index_verify(struct index *index, struct index_verification *out, char *message, size_t message_size,
+                 void (*progress)(void *argument, uint64_t done, uint64_t total), void *argument);
+
+#endif

@@ -1,0 +1,136 @@
+/* log.h: the segment log. What happened, in order, and durable (LOG-1, LOG-4, LOG-5).
+ *
+ * Files: DIR/log/<base position, 16 hex digits>.seg, each preallocated and zero-filled, made under a temporary
+ * name, synced, renamed, directory synced, before a frame in it counts (F-6). A frame never spans segments.
+ * A segment file = a 4096-byte header (see FORMAT.md; magic, format version, base position, cluster id, chain hash
+ * before the first frame, first epoch, checksum) and frames one after another from file offset 4096 on:
+ * file offset = 4096 + (position - base).
+ *
+ * Threads: one *writer* calls append/write/sync/retire; any number of readers call log_read and cursors at the same
+ * time. Errors: 0 fine; negative errno or LOG_DAMAGED… fatal. After a failed write or sync the log is poisoned: every
+ * later append, write and sync returns the same error (LOG-4). */
+#ifndef TARRY_STORAGE_LOG_H
+#define TARRY_STORAGE_LOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "disk.h"
+#include "frame.h"
+
+struct log;
+
+/* Negative results beyond errno. */
+enum log_error {
+    LOG_DAMAGED = -10001, /* damage that a torn write cannot explain */
+    LOG_VERSION = -10002, /* another format version */
+    LOG_FOREIGN = -10003, /* another cluster's segment */
+    LOG_RETIRED = -10004, /* read below log_start */
+    LOG_END = -10005,     /* cursor: no more frames (yet) */
+};
+
+struct log_options {
+    const char *directory; /* DIR/log; made if missing */
+    const struct disk *disk;
+    uint64_t
+        segment_size;     /* bytes of frames per segment, preallocated; a larger frame gets a segment of its own size */
+    uint8_t cluster[16];  /* written into and compared with every segment header */
+    uint64_t durable_min; /* the index says the log was durable up to here: never cut below, refuse (F-7, F-9) */
+    bool read_only;       /* nothing is cut, made or deleted: for verify */
+};
+
+struct log_recovery {
+    uint64_t start;                  /* position of the oldest frame there is; LOG_POSITION_FIRST for a new log */
+    uint64_t end;                    /* where the next frame goes */
+    uint8_t chain[FRAME_CHAIN_SIZE]; /* chain hash at `end` */
+    uint32_t epoch;                  /* of the last frame; 0: none */
+    uint64_t steady_ns;              /* of the last frame; 0: none */
+    uint64_t wall_ns;
+    uint64_t cut_bytes; /* torn tail that was cut (or would be, read-only); 0: none */
+    uint64_t cut_at;
+    uint64_t segments;
+    bool sealed; /* the last frame is a seal that covers everything before it */
+};
+
+/* Opens or makes the log; finds its end by checking every frame's header, body, blob area, order and chain from
+ * `scan_from` (or `start`, if later) on; older segments are only checked to be there, contiguous, by header. Cuts a
+ * torn tail by the rule of LOG-5, and syncs what it keeps before it returns, for what was read need not be durable
+ * (R6). On failure `*out` is untouched and `message` (size ≥ 256) holds a sentence that names file, offset and what is
+ * wrong. */
+int log_open(struct log **out, const struct log_options *options, uint64_t scan_from, struct log_recovery *out_recovery,
+             char *message, size_t message_size);
+void log_close(struct log *log); /* NULL is fine; does not sync */
+
+/* One piece of a frame's blob area. */
+struct log_piece {
+    const void *data;
+    size_t size;
+};
+
+struct log_frame {
+    uint16_t type; /* enum frame_type */
+    uint32_t epoch;
+    uint64_t position; /* must be where the log ends: log_end() */
+    uint64_t steady_ns;
+    uint64_t wall_ns;
+    const void *body;
+    uint32_t body_size;
+    const struct log_piece *pieces; /* the blob area, in order */
+    size_t piece_count;
+};
+
+/* Encodes the frame into the write buffer: sums, chain, synced_to = log_durable(). Copies; the caller keeps its memory.
+ * May create a segment (I/O). */
+int log_append(struct log *log, const struct log_frame *frame);
+/* Hands everything appended to the operating system. Readers may see it from here on. */
+int log_write(struct log *log);
+/* fdatasync of what was written (all segments touched); afterwards log_durable() == what was written. Implies
+ * log_write. */
+int log_sync(struct log *log);
+
+uint64_t log_end(const struct log *log);     /* appended; writer only */
+uint64_t log_durable(const struct log *log); /* any thread */
+uint64_t log_start(const struct log *log);   /* any thread */
+/* Chain hash at log_end(); writer only. */
+void log_chain(const struct log *log, uint8_t out[FRAME_CHAIN_SIZE]);
+
+/* `size` bytes at `position`, which must lie inside one frame that was written. Any thread. LOG_RETIRED below
+ * log_start. */
+int log_read(struct log *log, uint64_t position, void *out, size_t size);
+
+struct log_stats {
+    uint64_t segments;
+    uint64_t bytes; /* on disk, preallocation included */
+};
+void log_stats(const struct log *log, struct log_stats *out); /* any thread */
+
+/* A segment that could be retired: wholly below `below`, the oldest first. */
+struct log_segment {
+    uint64_t base;
+    uint64_t end;     /* position one past its last frame */
+    uint64_t wall_ns; /* logical wall time of its last frame */
+    uint64_t bytes;   /* on disk */
+};
+/* True if the oldest segment is closed (not the one written to) and ends at or below `below`. Any thread. */
+bool log_oldest(const struct log *log, uint64_t below, struct log_segment *out);
+/* Deletes the oldest segment, which must be `base`; log_start grows first, so readers get LOG_RETIRED, never a wrong
+ * byte. Any one thread. */
+int log_retire(struct log *log, uint64_t base);
+
+/* Reads frames in order. A cursor belongs to one thread; it may trail the writer and sees frames once they are written
+ * and below `limit`. */
+struct log_cursor;
+struct log_view {
+    struct frame_header header;
+    const uint8_t *body; /* valid until the next call on this cursor */
+    const uint8_t *blob; /* likewise; NULL if the cursor was opened without blobs */
+};
+int log_cursor_open(struct log_cursor **out, struct log *log, uint64_t position, bool with_blobs);
+/* The next frame that ends at or below `limit`, its sums checked; LOG_END if there is none (call again later);
+ * LOG_DAMAGED, LOG_RETIRED. */
+int log_cursor_next(struct log_cursor *cursor, uint64_t limit, struct log_view *out);
+uint64_t log_cursor_position(const struct log_cursor *cursor); /* of the next frame */
+void log_cursor_close(struct log_cursor *cursor);
+
+#endif
