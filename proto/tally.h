@@ -5,8 +5,8 @@
 #ifndef TARRY_PROTO_TALLY_H
 #define TARRY_PROTO_TALLY_H
 
-#include "limits.h"
 #include "row.h"
+#include "tarry_limits.h"
 
 /* Counts of one queue. Plain data; stored in the index as it is (fields are u64, little-endian). */
 struct queue_tally {

@@ -15,9 +15,9 @@
 
 #include "arena.h"
 #include "frame.h"
-#include "limits.h"
 #include "row.h"
 #include "tally.h"
+#include "tarry_limits.h"
 
 struct core;
 

@@ -1,9 +1,9 @@
-/* limits.h: every limit of Tarry, by name (CAP-1, CALM-1).
+/* tarry_limits.h: every limit of Tarry, by name (CAP-1, CALM-1).
  *
  * A value that a user meets is here and nowhere else; what can be configured has its default here.
  * Sizes are bytes, `_ms` are milliseconds. */
-#ifndef TARRY_PROTO_LIMITS_H
-#define TARRY_PROTO_LIMITS_H
+#ifndef TARRY_PROTO_TARRY_LIMITS_H
+#define TARRY_PROTO_TARRY_LIMITS_H
 
 #define WIRE_VERSION 1u
 #define FORMAT_VERSION 1u /* of the data directory: log and index */
