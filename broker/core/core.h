@@ -141,6 +141,7 @@ struct core_reply { /* leaves once the log is durable up to `after` (LOG-1) */
     uint64_t repeat_position; /* … or read it from the frame at this position (a retry, ONCE-1); 0: none */
     uint64_t repeat_producer;
     uint64_t repeat_sequence;
+    const struct row *content; /* GET with_content: whose content the shell adds to reply->get->task; NULL: none */
 };
 
 struct core_delivered {
@@ -232,8 +233,19 @@ uint64_t core_deadline(const struct core *core);
 uint64_t core_digest(const struct core *core);
 uint64_t core_position(const struct core *core); /* where the next frame goes */
 uint64_t core_live(const struct core *core);     /* pending, ready and in flight */
-/* Number of a queue by its name; 0: there is none. For the shell's reading of pages. */
-uint32_t core_queue_number(const struct core *core, const char *name);
+/* What the shell reads from the index for a List request (in the order of (due, id)), before it hands the page in with
+ * CORE_LIST. */
+struct core_list_plan {
+    uint32_t queue;  /* 0: there is no such queue; step without a page */
+    uint32_t states; /* mask 1 << enum row_state */
+    uint64_t due_from_ms;
+    uint64_t due_to_ms; /* exclusive */
+    const char *prefix; /* borrowed from the request */
+    size_t prefix_size;
+    struct due after;
+    size_t count_max;
+};
+void core_plan_list(const struct core *core, const Tarry__List *list, struct core_list_plan *out);
 /* Asserts every invariant; O(tasks in memory). For tests and the simulator. */
 void core_check(const struct core *core);
 
