@@ -215,7 +215,7 @@ void core_effects_reset(struct core_effects *effects);
 /* ---- the interface */
 /* What the event needs to know that memory does not hold. Fills `wants` (in `arena`, keys borrowed from the event) and
  * returns how many; 0: step at once. `may_exist` is asked for keys before they are wanted (a filter; NULL: everything
- * may exist). For CORE_LIST it always wants: `*out_list` is true and the shell reads a page by the request. Facts
+ * may exist). COMMIT, GET and PAGE may want (LIST: see core_plan_list). Facts
  * already in the event count as known, so a caller loops until it returns 0. */
 typedef bool core_may_exist(const void *filter, uint64_t key_hash);
 size_t core_wants(struct core *core, const struct core_event *event, struct arena *arena, core_may_exist *may_exist,
