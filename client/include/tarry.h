@@ -1,0 +1,589 @@
+/* tarry.h: the client of Tarry, a durable delay broker.
+ *
+ * A task is handed to the broker with a time; at that time, never before, a consumer gets it, and gets it again until
+ * it is acknowledged. Most tasks are cancelled or moved by their key (an order number) before they fall due.
+ *
+ *     tarry_client *client;
+ *     if (tarry_open(NULL, &client) != TARRY_OK) …
+ *     struct tarry_schedule_options close_order = {.queue = "close-order", .key = "order-1", .when_ms = 30 * 60 *
+ * 1000}; struct tarry_result result; if (tarry_schedule(client, &close_order, &result) != TARRY_OK) fprintf(stderr,
+ * "%s\n", result.message); tarry_close(client);
+ *
+ * Units. Names ending in `_ms` are milliseconds: Unix time by the broker's clock, or a duration where the name says so
+ * (delay, lease, timeout, expires, backoff, wait, for). `_size` counts bytes, `_count` counts things.
+ *
+ * Errors. Functions that can fail return an int: TARRY_OK (0) or another enum tarry_code. Codes 1 … 99 are the
+ * broker's word, codes from 100 on are the library's. tarry_code_sentence() says each in a sentence; a result's
+ * `message` says it for the case at hand. Outputs are untouched on failure, save for a `struct tarry_result`, which is
+ * always filled in. No function prints or exits.
+ *
+ * Threads. Every function may be called from any thread at any time unless its comment says otherwise; one client is
+ * meant to be shared. Calls of many threads and asynchronous calls travel together in common requests, without
+ * waiting for company: while one request is under way the next one gathers.
+ *
+ * Order. With the default of one commit in flight, what is submitted on one client takes effect in the order of
+ * submission.
+ *
+ * Retries. When a broker is lost the library connects again (first try within 100 ms, then at most a second apart;
+ * several addresses in turn) and repeats what is unanswered under the same sequence number, so that it takes effect
+ * once, also when the broker was killed in between (ONCE-1). A broker that says "busy" or "stopping" is asked again.
+ *
+ * Forks. A process that has opened a client must not fork and go on using it in the child: nng's threads do not
+ * survive a fork. posix_spawn, or fork followed at once by exec, is fine.
+ *
+ * C99; opaque types; no other header of Tarry is needed. Zero every options struct before you fill it in (`= {0}`). */
+#ifndef TARRY_H
+#define TARRY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define TARRY_API __attribute__((visibility("default")))
+#define TARRY_MUST_USE __attribute__((warn_unused_result))
+#else
+#define TARRY_API
+#define TARRY_MUST_USE
+#endif
+
+/* ---- codes -------------------------------------------------------------------------------------------------------*/
+
+enum tarry_code {
+    TARRY_OK = 0,
+    /* The broker's word; the numbers are those on the wire. */
+    TARRY_INVALID = 1,          /* malformed or out of range; the message says which field */
+    TARRY_TOO_LARGE = 2,        /* payload, key, request … over a named limit */
+    TARRY_UNSUPPORTED = 3,      /* an operation that this broker does not know */
+    TARRY_NO_SUCH_QUEUE = 4,    /* the queue does not exist and creation is off */
+    TARRY_EXISTS = 5,           /* a live task holds this key; the result has its id and due time */
+    TARRY_NOT_DONE = 6,         /* the task is not in a state that allows this; `outcome` says which */
+    TARRY_STALE_TOKEN = 7,      /* the lease is no longer yours; `outcome` says what became of the task */
+    TARRY_ABORTED = 8,          /* an atomic commit was refused because of another of its operations */
+    TARRY_FORGOTTEN = 9,        /* a retry came too late to be recognised: whether it took effect is unknown */
+    TARRY_BUSY = 10,            /* never surfaces from a call: the library tries again */
+    TARRY_STOPPING = 11,        /* … */
+    TARRY_NO_SUCH_SESSION = 12, /* never surfaces: the consumer subscribes again */
+    TARRY_NOT_PRIMARY = 13,     /* never surfaces: the library asks the next address */
+    TARRY_FAILED = 14,          /* the broker's disk failed; whether it took effect is unknown */
+    /* The library's. */
+    TARRY_E_TIMEOUT = 100,   /* no broker answered for timeout_ms; the request was sent: outcome unknown */
+    TARRY_E_NO_BROKER = 101, /* no broker answered for timeout_ms; the request was never sent: nothing was done */
+    TARRY_E_CLOSED = 102,    /* the client or consumer was closed meanwhile; if sent, outcome unknown */
+    TARRY_E_NOMEM = 103,     /* out of memory; nothing was done */
+    TARRY_E_PROTOCOL = 104,  /* an answer that makes no sense: not a broker of this kind? */
+    TARRY_E_ADDRESS = 105,   /* a url that is not ws://host:port (wss:// and paths are refused too) */
+    TARRY_E_ARGUMENT = 106,  /* a call that makes no sense: NULL where a value is needed, an unknown flag … */
+    TARRY_E_FULL = 107,      /* more than queued_size_max bytes wait to be sent; nothing was done; see tarry_drain */
+    TARRY_E_CALLBACK = 108,  /* a blocking call from a completion callback; nothing was done */
+    TARRY_E_NOTHING = 109,   /* tarry_consumer_next: nothing fell due within the wait */
+    TARRY_E_WOKEN = 110,     /* tarry_consumer_next: somebody called tarry_consumer_wake */
+    TARRY_E_END = 111,       /* tarry_list_next: no more */
+    TARRY_E_SYSTEM = 112     /* the operating system refused a thread or a socket */
+};
+
+/* What became of a task, or what stands in the way. */
+enum tarry_outcome {
+    TARRY_NONE = 0,
+    TARRY_SCHEDULED = 1,
+    TARRY_REPLACED = 2, /* scheduled in place of the live task of that key */
+    TARRY_KEPT = 3,     /* on_conflict: the live task stayed as it was */
+    TARRY_LIVE = 4,     /* printed as "exists" */
+    TARRY_MOVED = 5,
+    TARRY_CANCELLED = 6,
+    TARRY_ALREADY_CANCELLED = 7,
+    TARRY_IN_FLIGHT = 8,
+    TARRY_DEAD = 9,
+    TARRY_ACKED = 10,
+    TARRY_EXPIRED = 11,
+    TARRY_DROPPED = 12,
+    TARRY_UNKNOWN = 13, /* neither live nor ended since known_since_ms */
+    TARRY_NACKED = 14,  /* comes again after its delay */
+    TARRY_BURIED = 15,  /* nacked to the dead letters */
+    TARRY_EXTENDED = 16,
+    TARRY_RELEASED = 17,
+    TARRY_REQUEUED = 18,
+    TARRY_DONE = 19,   /* an administrative operation took effect */
+    TARRY_PENDING = 20 /* live and not leased */
+};
+
+/* Lower-case names as the tool prints them ("not_done", "timeout"; "in_flight"). Static strings; "unknown" for numbers
+ * that this version does not know. */
+TARRY_API const char *tarry_code_name(int code);
+TARRY_API const char *tarry_outcome_name(enum tarry_outcome outcome);
+/* A sentence for people, without a final stop. Static. */
+TARRY_API const char *tarry_code_sentence(int code);
+/* "1.2.3". Static. */
+TARRY_API const char *tarry_version(void);
+
+/* ---- words -------------------------------------------------------------------------------------------------------*/
+
+/* A lease's fencing token: it grows with every lease, across restarts and failovers. */
+struct tarry_token {
+    uint32_t epoch;
+    uint64_t position;
+};
+
+/* "epoch-position". `text` takes at most TARRY_TOKEN_SIZE bytes, the final 0 included. Returns `text`. */
+#define TARRY_TOKEN_SIZE 32
+TARRY_API char *tarry_token_format(struct tarry_token token, char text[TARRY_TOKEN_SIZE]);
+/* TARRY_INVALID unless `text` is exactly such a token. */
+TARRY_API TARRY_MUST_USE int tarry_token_parse(const char *text, struct tarry_token *out_token);
+
+/* A task by id, or (id = 0) by queue and key. */
+struct tarry_ref {
+    uint64_t id;
+    const char *queue;
+    const char *key;
+    size_t key_size; /* 0: strlen(key) */
+};
+
+struct tarry_attribute {
+    const char *name;
+    const char *value;
+};
+
+enum tarry_when {
+    TARRY_DELAY = 0, /* a duration counted from the broker's receipt; no clock of yours is involved */
+    TARRY_AT = 1     /* Unix milliseconds */
+};
+
+enum tarry_on_conflict {
+    TARRY_REJECT = 0,       /* TARRY_EXISTS, naming the live task: a repeated call is harmless */
+    TARRY_REPLACE = 1,      /* the live task ends as cancelled (replaced) */
+    TARRY_KEEP_EARLIER = 2, /* whichever is due earlier stays */
+    TARRY_KEEP_LATER = 3
+};
+
+/* What became of one operation. A plain value; `message` is borrowed: in a callback it is valid until the callback
+ * returns, from a tarry_commit until its next run, clear or free, from a blocking call until the same thread's next
+ * call into the library. */
+struct tarry_result {
+    int code; /* enum tarry_code; TARRY_OK: it took effect (or had taken effect before: TARRY_ALREADY_CANCELLED) */
+    enum tarry_outcome outcome;
+    uint64_t id;                /* 0: not known */
+    uint64_t due_ms;            /* scheduled, moved, kept, exists */
+    uint32_t deliveries;        /* how often the task had left the broker */
+    uint32_t attempt;           /* attempts charged */
+    uint64_t at_ms;             /* in flight or dead since; ended at */
+    uint64_t session;           /* who holds it, or had it last; 0: nobody */
+    uint64_t delivered_ms;      /* the last delivery; 0: never */
+    struct tarry_token token;   /* in flight: the lease that stands in the way */
+    uint64_t known_since_ms;    /* unknown: endings are remembered since */
+    uint64_t lease_deadline_ms; /* extended */
+    uint64_t count;             /* queue-wide operations: how many tasks, as far as known at once */
+    uint64_t producer;          /* the commit that carried it (ONCE-1); 0: it was never sent */
+    uint64_t sequence;
+    const char *message; /* a sentence; never NULL, empty when fine */
+};
+
+/* ---- the client --------------------------------------------------------------------------------------------------*/
+
+typedef struct tarry_client tarry_client;
+
+#define TARRY_DEFAULT_URL "ws://127.0.0.1:7272"
+#define TARRY_FOREVER UINT64_MAX
+
+struct tarry_options {
+    const char *urls;           /* "ws://host:port[,ws://host:port]…", tried in turn; NULL: TARRY_DEFAULT_URL */
+    const char *name;           /* for the broker's log; NULL: the program's name and process id; cut at 128 bytes */
+    uint64_t timeout_ms;        /* without any answer from any broker, never the total; 0: 10,000; TARRY_FOREVER */
+    uint32_t commits_in_flight; /* 0 or 1: calls take effect in the order of submission; 2 … 16: they may not */
+    size_t queued_size_max;     /* bytes of operations not yet answered; 0: 64 MiB */
+};
+
+/* Starts connecting and returns at once: a broker need not be there yet. `options` may be NULL and is copied.
+ * TARRY_E_ADDRESS, _ARGUMENT, _NOMEM, _SYSTEM. The caller closes *out_client. */
+TARRY_API TARRY_MUST_USE int tarry_open(const struct tarry_options *options, tarry_client **out_client);
+
+/* Ends the client. What is unanswered completes with TARRY_E_CLOSED, callbacks included, before this returns: call
+ * tarry_drain first to have it answered. Close its consumers, lists and commits before. No other thread may be inside
+ * a call on this client. NULL is fine. Not from a callback. */
+TARRY_API void tarry_close(tarry_client *client);
+
+/* Waits until at most `pending_max` operations are unanswered. Never fails by itself: when no broker answers for
+ * timeout_ms the operations complete with TARRY_E_TIMEOUT or TARRY_E_NO_BROKER, and that ends the wait. */
+TARRY_API TARRY_MUST_USE int tarry_drain(tarry_client *client, size_t pending_max);
+
+/* How long something has waited without any answer from a broker, in milliseconds; 0: nothing waits. */
+TARRY_API uint64_t tarry_silence_ms(tarry_client *client);
+
+/* Asks a broker for its greeting and waits for it: is anybody there? TARRY_E_NO_BROKER, TARRY_E_TIMEOUT … */
+TARRY_API TARRY_MUST_USE int tarry_ping(tarry_client *client);
+
+/* ---- operations --------------------------------------------------------------------------------------------------*/
+
+struct tarry_schedule_options {
+    const char *queue;
+    const char *key; /* NULL or empty: none. UTF-8, at most 255 bytes, no control characters */
+    size_t key_size; /* 0: strlen(key) */
+    enum tarry_when when;
+    uint64_t when_ms; /* a delay, or Unix milliseconds; the past fires at once; at most ten years ahead */
+    const void *payload;
+    size_t payload_size; /* 1 MiB by default at most */
+    const struct tarry_attribute *attributes;
+    size_t attribute_count;
+    uint32_t priority;   /* 0 … 9, 9 first */
+    uint64_t expires_ms; /* a duration after due; 0: never */
+    enum tarry_on_conflict on_conflict;
+};
+
+struct tarry_nack_options {
+    bool has_delay; /* otherwise the queue's backoff decides */
+    uint64_t delay_ms;
+    bool dead; /* straight to the dead letters */
+    const char *reason;
+};
+
+/* Policy of a queue, and which fields of it an operation sets. */
+struct tarry_policy {
+    uint64_t lease_ms;
+    uint32_t max_attempts;    /* 0: no end */
+    bool backoff_exponential; /* otherwise fixed */
+    uint64_t backoff_min_ms;
+    uint64_t backoff_max_ms;
+    uint32_t backoff_jitter; /* per cent of the delay, 0 … 100, added at random */
+};
+enum tarry_policy_field {
+    TARRY_POLICY_LEASE = 1,
+    TARRY_POLICY_MAX_ATTEMPTS = 2,
+    TARRY_POLICY_BACKOFF = 4,
+    TARRY_POLICY_BACKOFF_MIN = 8,
+    TARRY_POLICY_BACKOFF_MAX = 16,
+    TARRY_POLICY_BACKOFF_JITTER = 32
+};
+
+/* Bits of task states, for purging and listing. */
+enum tarry_state {
+    TARRY_STATE_PENDING = 1, /* not yet due */
+    TARRY_STATE_READY = 2,
+    TARRY_STATE_IN_FLIGHT = 4,
+    TARRY_STATE_DEAD = 8
+};
+
+enum tarry_dead_what { TARRY_REQUEUE = 0, TARRY_DROP = 1 };
+
+/* Blocking calls: each waits for the durable answer. The return value is result->code. `out_result` may be NULL.
+ * Arguments are copied or sent before the call returns. TARRY_E_CALLBACK from a completion callback. */
+TARRY_API int tarry_schedule(tarry_client *client, const struct tarry_schedule_options *options,
+                             struct tarry_result *out_result);
+/* `withdraw` ends the task even if it is in flight or dead; the holder's ack is then answered with the truth. */
+TARRY_API int tarry_cancel(tarry_client *client, const struct tarry_ref *ref, bool withdraw,
+                           struct tarry_result *out_result);
+TARRY_API int tarry_move(tarry_client *client, const struct tarry_ref *ref, enum tarry_when when, uint64_t when_ms,
+                         struct tarry_result *out_result);
+TARRY_API int tarry_ack(tarry_client *client, uint64_t id, struct tarry_token token, struct tarry_result *out_result);
+/* `options` NULL: the queue's backoff. */
+TARRY_API int tarry_nack(tarry_client *client, uint64_t id, struct tarry_token token,
+                         const struct tarry_nack_options *options, struct tarry_result *out_result);
+/* A new lease from now on; lease_ms 0: the session's own. */
+TARRY_API int tarry_extend(tarry_client *client, uint64_t id, struct tarry_token token, uint64_t lease_ms,
+                           struct tarry_result *out_result);
+/* Gives a task back unseen: costs no attempt. */
+TARRY_API int tarry_release(tarry_client *client, uint64_t id, struct tarry_token token,
+                            struct tarry_result *out_result);
+/* A dead letter by `ref`; or, with `all`, every dead letter of ref->queue, as a job of the broker's. */
+TARRY_API int tarry_dead(tarry_client *client, enum tarry_dead_what what, const struct tarry_ref *ref, bool all,
+                         struct tarry_result *out_result);
+/* `fields`: bits of enum tarry_policy_field. Creates the queue if creation is on. */
+TARRY_API int tarry_queue_set(tarry_client *client, const char *queue, const struct tarry_policy *policy,
+                              uint32_t fields, struct tarry_result *out_result);
+/* for_ms 0: until resumed. */
+TARRY_API int tarry_queue_pause(tarry_client *client, const char *queue, bool paused, uint64_t for_ms,
+                                struct tarry_result *out_result);
+/* `states`: bits of enum tarry_state; 0: pending and ready. Pending and ready can only be purged together, and either
+ * bit means both. A job of the broker's; tasks end as cancelled (purged). */
+TARRY_API int tarry_queue_purge(tarry_client *client, const char *queue, uint32_t states,
+                                struct tarry_result *out_result);
+
+/* Asynchronous twins. Arguments are copied before they return. `done` is called exactly once if TARRY_OK is returned,
+ * and never otherwise; on the client's own thread, never from within the call; callbacks of one client run one at a
+ * time, within a commit in order. A callback may submit; it must not block for long, nor make blocking calls. `done`
+ * may be NULL. TARRY_E_FULL: nothing was done, see tarry_drain. TARRY_E_ARGUMENT, TARRY_TOO_LARGE, TARRY_E_NOMEM. */
+typedef void (*tarry_done_fn)(void *arg, const struct tarry_result *result);
+
+TARRY_API TARRY_MUST_USE int tarry_schedule_async(tarry_client *client, const struct tarry_schedule_options *options,
+                                                  tarry_done_fn done, void *arg);
+TARRY_API TARRY_MUST_USE int tarry_cancel_async(tarry_client *client, const struct tarry_ref *ref, bool withdraw,
+                                                tarry_done_fn done, void *arg);
+TARRY_API TARRY_MUST_USE int tarry_move_async(tarry_client *client, const struct tarry_ref *ref, enum tarry_when when,
+                                              uint64_t when_ms, tarry_done_fn done, void *arg);
+TARRY_API TARRY_MUST_USE int tarry_ack_async(tarry_client *client, uint64_t id, struct tarry_token token,
+                                             tarry_done_fn done, void *arg);
+TARRY_API TARRY_MUST_USE int tarry_nack_async(tarry_client *client, uint64_t id, struct tarry_token token,
+                                              const struct tarry_nack_options *options, tarry_done_fn done, void *arg);
+TARRY_API TARRY_MUST_USE int tarry_extend_async(tarry_client *client, uint64_t id, struct tarry_token token,
+                                                uint64_t lease_ms, tarry_done_fn done, void *arg);
+TARRY_API TARRY_MUST_USE int tarry_release_async(tarry_client *client, uint64_t id, struct tarry_token token,
+                                                 tarry_done_fn done, void *arg);
+TARRY_API TARRY_MUST_USE int tarry_dead_async(tarry_client *client, enum tarry_dead_what what,
+                                              const struct tarry_ref *ref, bool all, tarry_done_fn done, void *arg);
+
+/* ---- commits: several operations in one request -------------------------------------------------------------------*/
+
+/* A commit is one frame in the broker's log. Atomic: all of it takes effect or nothing does. Not thread-safe by
+ * itself: one thread builds it. */
+typedef struct tarry_commit tarry_commit;
+
+#define TARRY_OPS_PER_COMMIT_MAX 16384
+
+TARRY_API TARRY_MUST_USE int tarry_commit_new(tarry_client *client, bool atomic, tarry_commit **out_commit);
+/* NULL is fine. */
+TARRY_API void tarry_commit_free(tarry_commit *commit);
+/* Empties it for another use. */
+TARRY_API void tarry_commit_clear(tarry_commit *commit);
+TARRY_API size_t tarry_commit_count(const tarry_commit *commit);
+
+/* Each adds one operation and copies its arguments. The first failure (TARRY_E_ARGUMENT, TARRY_TOO_LARGE, _E_NOMEM)
+ * is remembered too: tarry_commit_run and _submit then return it and send nothing. */
+TARRY_API int tarry_commit_schedule(tarry_commit *commit, const struct tarry_schedule_options *options);
+TARRY_API int tarry_commit_cancel(tarry_commit *commit, const struct tarry_ref *ref, bool withdraw);
+TARRY_API int tarry_commit_move(tarry_commit *commit, const struct tarry_ref *ref, enum tarry_when when,
+                                uint64_t when_ms);
+TARRY_API int tarry_commit_ack(tarry_commit *commit, uint64_t id, struct tarry_token token);
+TARRY_API int tarry_commit_nack(tarry_commit *commit, uint64_t id, struct tarry_token token,
+                                const struct tarry_nack_options *options);
+TARRY_API int tarry_commit_extend(tarry_commit *commit, uint64_t id, struct tarry_token token, uint64_t lease_ms);
+TARRY_API int tarry_commit_release(tarry_commit *commit, uint64_t id, struct tarry_token token);
+TARRY_API int tarry_commit_dead(tarry_commit *commit, enum tarry_dead_what what, const struct tarry_ref *ref, bool all);
+TARRY_API int tarry_commit_queue_set(tarry_commit *commit, const char *queue, const struct tarry_policy *policy,
+                                     uint32_t fields);
+TARRY_API int tarry_commit_queue_pause(tarry_commit *commit, const char *queue, bool paused, uint64_t for_ms);
+TARRY_API int tarry_commit_queue_purge(tarry_commit *commit, const char *queue, uint32_t states);
+
+/* Sends it and waits. *out_results (may be NULL) has one result per operation, in order; owned by the commit, valid
+ * until its next run, clear or free. Returns TARRY_OK when every operation did well; TARRY_ABORTED when it was atomic
+ * and refused (the results say by which operation); otherwise the first refusal's code. */
+TARRY_API TARRY_MUST_USE int tarry_commit_run(tarry_commit *commit, const struct tarry_result **out_results,
+                                              size_t *out_count);
+
+/* Sends it; `done` is called once with all results, valid until it returns. `code` as tarry_commit_run's. The commit is
+ * empty afterwards and may be used again or freed at once. */
+typedef void (*tarry_commit_done_fn)(void *arg, int code, const struct tarry_result *results, size_t count);
+TARRY_API TARRY_MUST_USE int tarry_commit_submit(tarry_commit *commit, tarry_commit_done_fn done, void *arg);
+
+/* ---- consuming ---------------------------------------------------------------------------------------------------*/
+
+/* A delivery. Owned by the library; valid until tarry_task_free (or, in a handler, until it returns). */
+struct tarry_task {
+    uint64_t id;
+    const char *queue;
+    const char *key; /* terminated by a 0 that key_size does not count; NULL: none */
+    size_t key_size;
+    uint64_t due_ms;
+    uint64_t delivered_ms;      /* the broker's clock when it was sent */
+    uint64_t received_ms;       /* this machine's CLOCK_REALTIME when it came */
+    uint64_t lease_deadline_ms; /* the broker's clock; settle or extend before */
+    uint32_t attempt;           /* from 1 */
+    uint32_t deliveries;        /* this one included */
+    struct tarry_token token;
+    uint32_t priority;
+    const struct tarry_attribute *attributes;
+    size_t attribute_count;
+    const void *payload; /* not terminated; never NULL */
+    size_t payload_size;
+};
+
+typedef struct tarry_consumer tarry_consumer;
+
+/* What a handler wants done with the task that it was given. */
+enum tarry_verdict {
+    TARRY_DO_ACK = 0,
+    TARRY_DO_NACK = 1,    /* again, after the queue's backoff */
+    TARRY_DO_RELEASE = 2, /* back to the broker, unseen */
+    TARRY_DO_NOTHING = 3  /* the handler has settled it, or somebody will by id and token */
+};
+typedef enum tarry_verdict (*tarry_handler_fn)(void *arg, tarry_consumer *consumer, const struct tarry_task *task);
+
+struct tarry_consumer_options {
+    const char *const *queues;
+    size_t queue_count; /* 1 … 256 */
+    uint32_t prefetch;  /* unacknowledged tasks at most; 0: the broker's default (256) */
+    uint32_t max_batch; /* tasks in one message at most; 0: the broker's default */
+    uint64_t lease_ms;  /* 0: the queue's own */
+    /* NULL: tasks are fetched with tarry_consumer_next. Otherwise the consumer runs a thread of its own that calls the
+     * handler, one task at a time. The handler may make blocking calls; it must not close its consumer. */
+    tarry_handler_fn handler;
+    void *arg;
+};
+
+/* Subscribes and waits for the broker's word. `options` is copied. While it is open the consumer keeps its session
+ * alive by itself; when the broker is lost it subscribes again and resumes its session, so that leases and tokens stay
+ * good if the broker comes back within seconds; what cannot be resumed and was not handed out yet is forgotten here and
+ * comes again. Deliveries of other sessions are dropped. TARRY_INVALID, _NO_SUCH_QUEUE, _E_TIMEOUT, _E_NO_BROKER … */
+TARRY_API TARRY_MUST_USE int tarry_consumer_open(tarry_client *client, const struct tarry_consumer_options *options,
+                                                 tarry_consumer **out_consumer);
+
+/* The next delivery. Waits up to wait_ms (0: what is here already; TARRY_FOREVER), TARRY_E_NOTHING after it.
+ * TARRY_E_WOKEN after tarry_consumer_wake. TARRY_E_TIMEOUT when no broker has answered for the client's timeout_ms: the
+ * consumer goes on trying, so the call may be repeated. The caller frees *out_task, whatever it does with the lease.
+ * Several threads may share a consumer. TARRY_E_ARGUMENT if there is a handler. */
+TARRY_API TARRY_MUST_USE int tarry_consumer_next(tarry_consumer *consumer, uint64_t wait_ms,
+                                                 const struct tarry_task **out_task);
+/* As above, but takes up to `max` tasks that are there, waiting only for the first. */
+TARRY_API TARRY_MUST_USE int tarry_consumer_next_batch(tarry_consumer *consumer, uint64_t wait_ms,
+                                                       const struct tarry_task **out_tasks, size_t max,
+                                                       size_t *out_count);
+TARRY_API void tarry_task_free(const struct tarry_task *task);
+
+/* Makes one waiting (or the next) tarry_consumer_next return TARRY_E_WOKEN. Not from a signal handler. */
+TARRY_API void tarry_consumer_wake(tarry_consumer *consumer);
+
+/* The session's number, as results name it; 0 while it is being subscribed again. */
+TARRY_API uint64_t tarry_consumer_session(tarry_consumer *consumer);
+
+/* Settling goes by id and token, on any client: tarry_ack_async(client, task->id, task->token, NULL, NULL) … Many of
+ * them travel in one request. */
+
+enum tarry_close_flag {
+    TARRY_KEEP_LEASES = 1 /* tasks handed out and not settled stay leased until settled by token or their deadline */
+};
+/* Stops the handler's thread (after the task that it is at), releases what was not handed out, waits for the answers,
+ * and ends the session. What was handed out and not settled is ready again at once and has cost an attempt, unless
+ * TARRY_KEEP_LEASES. Waits for timeout_ms without any answer at most. `flags`: bits, 0 for none. Frees the
+ * consumer; tasks not freed yet stay valid. NULL is fine. Not from its handler, nor from a completion callback. */
+TARRY_API void tarry_consumer_close(tarry_consumer *consumer, uint32_t flags);
+
+/* ---- looking -----------------------------------------------------------------------------------------------------*/
+
+/* A task as the broker knows it. */
+struct tarry_view {
+    enum tarry_outcome outcome; /* PENDING IN_FLIGHT DEAD, or how it ended, or UNKNOWN (then the rest is void) */
+    uint64_t known_since_ms;    /* UNKNOWN: endings are remembered since */
+    uint64_t id;
+    const char *queue;
+    const char *key; /* terminated; NULL: none */
+    size_t key_size;
+    const char *state; /* pending ready in_flight dead acked cancelled expired dropped */
+    uint64_t due_ms;
+    bool absolute; /* due was given as an absolute time */
+    uint32_t priority;
+    uint32_t attempt; /* charged so far */
+    uint32_t deliveries;
+    uint64_t scheduled_ms;
+    uint64_t expires_ms; /* a duration after due; 0: never */
+    uint64_t delivered_ms;
+    uint64_t session;
+    struct tarry_token token;
+    uint64_t lease_deadline_ms;
+    uint64_t dead_ms;
+    const char *reason; /* of a dead letter; "" */
+    uint64_t ended_ms;  /* 0: live */
+    bool has_content;   /* whether the following were asked for and are known */
+    const struct tarry_attribute *attributes;
+    size_t attribute_count;
+    const void *payload; /* never NULL */
+    size_t payload_size;
+};
+
+/* One task. TARRY_OK with outcome UNKNOWN when there is none. The caller frees *out_view. `out_message` (may be NULL)
+ * gets the broker's sentence on failure, valid until the same thread's next call into the library. */
+TARRY_API TARRY_MUST_USE int tarry_get(tarry_client *client, const struct tarry_ref *ref, bool with_content,
+                                       struct tarry_view **out_view, const char **out_message);
+TARRY_API void tarry_view_free(struct tarry_view *view);
+
+/* Tasks of a queue in order of due time, paged inside. */
+typedef struct tarry_list tarry_list;
+struct tarry_list_options {
+    const char *queue;
+    uint32_t states; /* bits of enum tarry_state; 0: all but the dead */
+    uint64_t due_from_ms;
+    uint64_t due_to_ms; /* exclusive; 0: no end */
+    const char *prefix; /* of the key; NULL: any */
+    size_t prefix_size; /* 0: strlen(prefix) */
+    uint64_t limit;     /* 0: no limit */
+};
+/* Asks nothing yet. A list is used by one thread at a time. */
+TARRY_API TARRY_MUST_USE int tarry_list_open(tarry_client *client, const struct tarry_list_options *options,
+                                             tarry_list **out_list);
+/* TARRY_E_END after the last. *out_view is valid until the next call on this list. */
+TARRY_API TARRY_MUST_USE int tarry_list_next(tarry_list *list, const struct tarry_view **out_view,
+                                             const char **out_message);
+TARRY_API void tarry_list_close(tarry_list *list);
+
+struct tarry_queue_view {
+    const char *name;
+    struct tarry_policy policy;
+    bool paused;
+    uint64_t paused_until_ms; /* 0: until resumed */
+    uint64_t pending;         /* ready ones included */
+    uint64_t in_flight;
+    uint64_t dead;
+};
+struct tarry_queues_view {
+    size_t count;
+    const struct tarry_queue_view *queues;
+};
+TARRY_API TARRY_MUST_USE int tarry_queues(tarry_client *client, struct tarry_queues_view **out_view,
+                                          const char **out_message);
+TARRY_API void tarry_queues_free(struct tarry_queues_view *view);
+
+struct tarry_quantiles {
+    uint64_t count;
+    double p50;
+    double p99;
+    double p999;
+    double max;
+};
+struct tarry_queue_stats {
+    const char *name;
+    uint64_t pending; /* not yet due */
+    uint64_t ready;
+    bool ready_is_lower_bound;
+    uint64_t in_flight;
+    uint64_t dead;
+    bool paused;
+    uint64_t paused_until_ms;
+    uint64_t scheduled; /* counted since the queue came into being */
+    uint64_t cancelled;
+    uint64_t delivered;
+    uint64_t acked;
+    uint64_t retried;
+    uint64_t expired;
+    uint64_t dropped;
+    uint64_t oldest_overdue_ms; /* how long the oldest ready task has been due; 0: none */
+    struct tarry_quantiles lateness_ms;
+    uint32_t jobs; /* purges and the like that still run */
+};
+struct tarry_broker_stats {
+    const char *version;
+    uint32_t epoch;
+    uint64_t now_ms;
+    uint64_t uptime_ms;
+    uint64_t appended; /* log positions count bytes */
+    uint64_t durable;
+    uint64_t indexed;
+    uint64_t log_start;
+    uint64_t segments;
+    uint64_t log_bytes;
+    uint64_t index_bytes;
+    uint64_t near_tasks; /* tasks held in memory */
+    uint64_t core_bytes;
+    uint64_t core_bytes_max;
+    uint64_t resident_bytes;
+    uint64_t sessions;
+    uint64_t producers;
+    uint64_t live;
+    struct tarry_quantiles fsync_us;
+    uint64_t digest;
+    bool clock_held; /* absolute times wait: the wall clock jumped (TIME-2) */
+};
+struct tarry_stats_view {
+    size_t count;
+    const struct tarry_queue_stats *queues;
+    struct tarry_broker_stats broker;
+};
+/* `queue` NULL: all. */
+TARRY_API TARRY_MUST_USE int tarry_stats(tarry_client *client, const char *queue, struct tarry_stats_view **out_view,
+                                         const char **out_message);
+TARRY_API void tarry_stats_free(struct tarry_stats_view *view);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
