@@ -77,7 +77,8 @@ static inline uint64_t frame_body_position(uint64_t position, uint32_t blob_size
 /* Writes FRAME_HEADER_SIZE bytes, header_sum included. Sums and chain must be set. */
 void frame_header_encode(const struct frame_header *header, uint8_t out[FRAME_HEADER_SIZE]);
 
-/* False, `out` untouched, unless magic, header_sum, type and sizes (tarry_limits.h) are right. */
+/* False, `out` untouched, unless magic, header_sum, type, flags, reserved and sizes (tarry_limits.h) are right. Says
+ * nothing about position, synced_to and chain, which only the neighbours can tell. */
 bool frame_header_decode(const uint8_t in[FRAME_HEADER_SIZE], struct frame_header *out);
 
 /* The chain hash of a frame (see the table above). */

@@ -59,6 +59,16 @@
 #define BACKOFF_MAX_DEFAULT_MS (10ull * 60 * 1000)
 #define BACKOFF_JITTER_DEFAULT 20
 
+/* The fields of a policy that QueueSet may name: X(field of tarry.Policy, least, most, the range for people). */
+#define QUEUE_POLICY(X)                                                                                                \
+    X(lease_ms, LEASE_MIN_MS, LEASE_MAX_MS, "10 ms to 24 hours")                                                       \
+    X(max_attempts, 0, UINT32_MAX, "0 to 4294967295")                                                                  \
+    X(backoff, 0, 1, "fixed or exponential")                                                                           \
+    X(backoff_min_ms, 0, BACKOFF_MAX_MS, "0 to 30 days")                                                               \
+    X(backoff_max_ms, 0, BACKOFF_MAX_MS, "0 to 30 days")                                                               \
+    X(backoff_jitter, 0, 100, "0 to 100 per cent")
+#define QUEUE_POLICY_FIELDS 6
+
 /* Consumers */
 #define SESSION_SILENCE_MS (10ull * 1000) /* no heartbeat for so long: the session is gone */
 #define CLAIM_AFTER_START_MS 2000ull      /* after a restart, leases no session has claimed are ready again */

@@ -1,0 +1,100 @@
+/* arena.c: see arena.h. Blocks come from malloc and are linked in the order in which they were filled; `first` is the
+ * only one that survives a reset. Nothing is ever given back one by one. */
+#include "arena.h"
+
+#include <assert.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#define ARENA_ALIGN 16u
+/* The first block is large enough for nearly every request, so that the steady state calls malloc not at all; pages of
+ * it that are never touched cost nothing. Later blocks double, so that a large message costs few of them. */
+#define ARENA_FIRST_SIZE (256u << 10)
+#define ARENA_BLOCK_SIZE_MAX (4u << 20)
+
+struct arena_block {
+    struct arena_block *next;
+    size_t size; /* of `data` */
+    size_t used;
+    _Alignas(ARENA_ALIGN) uint8_t data[];
+};
+
+static void *arena_pb_alloc(void *data, size_t size) {
+    return arena_alloc(data, size);
+}
+
+static void arena_pb_free(void *data, void *pointer) {
+    (void)data;
+    (void)pointer;
+}
+
+void arena_init(struct arena *arena, size_t size_max) {
+    *arena = (struct arena){
+        .size_max = size_max,
+        .pb = {.alloc = arena_pb_alloc, .free = arena_pb_free, .allocator_data = arena},
+    };
+}
+
+static void arena_free_blocks(struct arena_block *block) {
+    while (block != NULL) {
+        struct arena_block *next = block->next;
+        free(block);
+        block = next;
+    }
+}
+
+void arena_deinit(struct arena *arena) {
+    arena_free_blocks(arena->first);
+    arena->first = arena->current = NULL;
+    arena->used = 0;
+}
+
+void arena_reset(struct arena *arena) {
+    arena->used = 0;
+    arena->current = arena->first;
+    if (arena->first == NULL) return;
+    arena_free_blocks(arena->first->next);
+    arena->first->next = NULL;
+    arena->first->used = 0;
+}
+
+static struct arena_block *arena_grow(struct arena *arena, size_t size) {
+    size_t block_size = ARENA_FIRST_SIZE;
+    if (arena->current != NULL) {
+        block_size = arena->current->size * 2;
+        if (block_size > ARENA_BLOCK_SIZE_MAX) block_size = ARENA_BLOCK_SIZE_MAX;
+    }
+    if (block_size > arena->size_max) block_size = arena->size_max;
+    /* The first block is kept for good, so one huge message must not decide its size. */
+    if (size > block_size) block_size = size;
+    struct arena_block *block = malloc(sizeof(*block) + block_size);
+    if (block == NULL) return NULL;
+    block->next = NULL;
+    block->size = block_size;
+    block->used = 0;
+    if (arena->current != NULL) {
+        assert(arena->current->next == NULL);
+        arena->current->next = block;
+    } else {
+        arena->first = block;
+    }
+    arena->current = block;
+    return block;
+}
+
+void *arena_alloc(struct arena *arena, size_t size) {
+    /* Before rounding up, which could overflow. */
+    if (size > arena->size_max) return NULL;
+    size_t rounded = (size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
+    if (rounded == 0) rounded = ARENA_ALIGN;
+    if (arena->used > arena->size_max || rounded > arena->size_max - arena->used) return NULL;
+    struct arena_block *block = arena->current;
+    if (block == NULL || rounded > block->size - block->used) {
+        block = arena_grow(arena, rounded);
+        if (block == NULL) return NULL;
+    }
+    void *memory = block->data + block->used;
+    block->used += rounded;
+    arena->used += rounded;
+    return memory;
+}

@@ -1,0 +1,178 @@
+/* check_op.c: the operations of a commit, field by field; see check.h. What needs state (does the queue exist, is an
+ * absolute time too far ahead) is the core's business. */
+#include "check.h"
+
+#include <string.h>
+
+#include "check_text.h"
+#include "tarry_limits.h"
+
+_Static_assert(LEASE_MIN_MS == 10 && LEASE_MAX_MS == 86400000, "sentences");
+_Static_assert(BACKOFF_MAX_MS == 30ull * 86400000, "sentences");
+_Static_assert(PAUSE_MAX_MS == DUE_AHEAD_MAX_MS, "sentences");
+
+static const char reason_long[] = "reason is longer than 255 bytes";
+static const char policy_unknown[] = "policy field unknown to this broker (newer client?)";
+
+static const char *check_when(const Tarry__When *when) {
+    if (when == NULL) return "the time (when) is missing";
+    switch (when->kind) {
+    case TARRY__WHEN__KIND__DELAY:
+        return when->ms <= DUE_AHEAD_MAX_MS ? NULL : "delay is longer than ten years (3653 days)";
+    case TARRY__WHEN__KIND__AT:
+        return NULL; /* the past is fine; too far ahead needs a clock */
+    default:
+        return "the kind of time (when.kind) is unknown";
+    }
+}
+
+const char *check_schedule(const Tarry__Schedule *schedule) {
+    const char *problem = check_queue_name(schedule->queue);
+    if (problem == NULL) problem = check_key(schedule->key.data, schedule->key.len);
+    if (problem == NULL) problem = check_when(schedule->when);
+    if (problem != NULL) return problem;
+    if (schedule->priority >= PRIORITY_COUNT) return "priority is above 9";
+    /* Saturation of due + expires is harmless below this. */
+    if (schedule->expires_ms > DUE_AHEAD_MAX_MS) return "expires_ms is longer than ten years (3653 days)";
+    switch (schedule->on_conflict) {
+    case TARRY__SCHEDULE__ON_CONFLICT__REJECT:
+    case TARRY__SCHEDULE__ON_CONFLICT__REPLACE:
+    case TARRY__SCHEDULE__ON_CONFLICT__EARLIER:
+    case TARRY__SCHEDULE__ON_CONFLICT__LATER:
+        return NULL;
+    default:
+        return "on_conflict is unknown";
+    }
+}
+
+const char *check_ref(const Tarry__Ref *ref) {
+    if (ref == NULL) return "the task is not named";
+    if (ref->id != 0) return NULL;
+    if (ref->queue[0] == '\0' && ref->key.len == 0) return "the task is named neither by id nor by queue and key";
+    const char *problem = check_queue_name(ref->queue);
+    if (problem != NULL) return problem;
+    if (ref->key.len == 0) return "key is empty";
+    return check_key(ref->key.data, ref->key.len);
+}
+
+static const char *check_lease(uint64_t id, const Tarry__Token *token) {
+    if (id == 0) return "id is missing";
+    return token != NULL ? NULL : "token is missing";
+}
+
+static const char *check_nack(const Tarry__Nack *nack) {
+    const char *problem = check_lease(nack->id, nack->token);
+    if (problem != NULL) return problem;
+    if (nack->has_delay && nack->dead) return "a nack has either a delay or goes to the dead letters";
+    if (nack->has_delay && nack->delay_ms > DUE_AHEAD_MAX_MS) return "delay is longer than ten years (3653 days)";
+    size_t size = strnlen(nack->reason, REASON_SIZE_MAX + 1);
+    if (size > REASON_SIZE_MAX) return reason_long;
+    return is_utf8(nack->reason, size) ? NULL : "reason is not UTF-8";
+}
+
+static const char *check_extend(const Tarry__Extend *extend) {
+    const char *problem = check_lease(extend->id, extend->token);
+    if (problem != NULL || extend->lease_ms == 0) return problem;
+    if (extend->lease_ms < LEASE_MIN_MS) return "lease_ms is shorter than 10 ms";
+    if (extend->lease_ms > LEASE_MAX_MS) return "lease_ms is longer than 24 hours";
+    return NULL;
+}
+
+static const char *check_dead(const Tarry__DeadOp *dead) {
+    if (dead->what != TARRY__DEAD_OP__WHAT__REQUEUE && dead->what != TARRY__DEAD_OP__WHAT__DROP)
+        return "what to do with the dead letter is unknown";
+    if (!dead->all) return check_ref(dead->task);
+    return dead->task != NULL ? check_queue_name(dead->task->queue) : "queue name is empty";
+}
+
+const char *check_policy_field(const Tarry__Policy *policy, const char *field) {
+    /* Unsigned comparison with a least value of 0 is meant; -Wtype-limits would object to it written out. */
+#define X(name, least, most, range)                                                                                    \
+    if (strcmp(field, #name) == 0) {                                                                                   \
+        uint64_t value = policy->name, value_min = (least), value_max = (most);                                        \
+        return value_min <= value && value <= value_max ? NULL : #name " is out of range (" range ")";                 \
+    }
+    QUEUE_POLICY(X)
+#undef X
+    return policy_unknown;
+}
+
+static const char *check_queue_set(const Tarry__QueueSet *set) {
+    const char *problem = check_queue_name(set->queue);
+    if (problem != NULL) return problem;
+    if (set->n_fields == 0) return NULL; /* creates the queue, if need be */
+    if (set->policy == NULL) return "policy is missing";
+    /* Looked at before the names are compared with each other, which bounds that work. */
+    if (set->n_fields > QUEUE_POLICY_FIELDS) return "more policy fields than there are";
+    for (size_t i = 0; i < set->n_fields; i++) {
+        problem = check_policy_field(set->policy, set->fields[i]);
+        if (problem != NULL) return problem;
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(set->fields[i], set->fields[j]) == 0) return "a policy field is named twice";
+    }
+    return NULL;
+}
+
+static const char *check_queue_pause(const Tarry__QueuePause *pause) {
+    if (!pause->paused && pause->for_ms != 0) return "for_ms goes with a pause only";
+    if (pause->for_ms > PAUSE_MAX_MS) return "for_ms is longer than ten years (3653 days)";
+    return check_queue_name(pause->queue);
+}
+
+static const char *check_queue_purge(const Tarry__QueuePurge *purge) {
+    uint32_t known =
+        1u << TARRY__TASK__STATE__WAITING | 1u << TARRY__TASK__STATE__LEASED | 1u << TARRY__TASK__STATE__BURIED;
+    if ((purge->states & ~known) != 0) return "states has a bit that this broker does not know";
+    return check_queue_name(purge->queue);
+}
+
+static const char *check_any(const Tarry__Op *op, uint32_t payload_max, bool *out_too_large) {
+    const char *problem;
+    switch (op->op_case) {
+    case TARRY__OP__OP_SCHEDULE:
+        problem = check_schedule(op->schedule);
+        if (problem != NULL) return problem;
+        return check_content(op->schedule->content.data, op->schedule->content.len, payload_max, out_too_large);
+    case TARRY__OP__OP_CANCEL:
+        return check_ref(op->cancel->task);
+    case TARRY__OP__OP_MOVE:
+        problem = check_ref(op->move->task);
+        return problem != NULL ? problem : check_when(op->move->when);
+    case TARRY__OP__OP_ACK:
+        return check_lease(op->ack->id, op->ack->token);
+    case TARRY__OP__OP_NACK:
+        return check_nack(op->nack);
+    case TARRY__OP__OP_EXTEND:
+        return check_extend(op->extend);
+    case TARRY__OP__OP_RELEASE:
+        return check_lease(op->release->id, op->release->token);
+    case TARRY__OP__OP_DEAD:
+        return check_dead(op->dead);
+    case TARRY__OP__OP_QUEUE_SET:
+        return check_queue_set(op->queue_set);
+    case TARRY__OP__OP_QUEUE_PAUSE:
+        return check_queue_pause(op->queue_pause);
+    case TARRY__OP__OP_QUEUE_PURGE:
+        return check_queue_purge(op->queue_purge);
+    default:
+        return "operation unknown to this broker (newer client?)";
+    }
+}
+
+static bool op_is_known(const Tarry__Op *op) {
+    return op->op_case >= TARRY__OP__OP_SCHEDULE && op->op_case <= TARRY__OP__OP_QUEUE_PURGE;
+}
+
+const char *check_op(const Tarry__Op *op, uint32_t payload_max, Tarry__Code *out_code) {
+    bool too_large = false;
+    const char *problem = check_any(op, payload_max, &too_large);
+    if (problem == NULL) return NULL;
+    if (!op_is_known(op) || problem == policy_unknown) {
+        *out_code = TARRY__CODE__UNSUPPORTED;
+    } else if (too_large || problem == check_name_long || problem == check_key_long || problem == reason_long) {
+        *out_code = TARRY__CODE__TOO_LARGE;
+    } else {
+        *out_code = TARRY__CODE__INVALID;
+    }
+    return problem;
+}

@@ -1,0 +1,122 @@
+/* errors.c: see errors.h. One table for each enum of tarry.proto; a name is the enum's own in lower case, except where
+ * tarry.proto says how it is printed. */
+#include "errors.h"
+
+#include <stddef.h>
+
+#define CODES(X)                                                                                                       \
+    X(OK, "ok", "done")                                                                                                \
+    X(INVALID, "invalid", "the request is malformed or out of range")                                                  \
+    X(TOO_LARGE, "too_large", "the request is over a size limit")                                                      \
+    X(UNSUPPORTED, "unsupported", "the broker does not know this operation")                                           \
+    X(NO_SUCH_QUEUE, "no_such_queue", "the queue does not exist, and queues are not created on first use")             \
+    X(EXISTS, "exists", "a live task holds this key")                                                                  \
+    X(NOT_DONE, "not_done", "the task is not in a state that allows this")                                             \
+    X(STALE_TOKEN, "stale_token", "the lease is no longer yours")                                                      \
+    X(ABORTED, "aborted", "another operation of the atomic commit was refused, so nothing took effect")                \
+    X(FORGOTTEN, "forgotten", "the broker no longer remembers this commit; whether it took effect is unknown")         \
+    X(BUSY, "busy", "the broker is at a limit; nothing was decided, try again")                                        \
+    X(STOPPING, "stopping", "the broker is stopping; nothing was decided, try again")                                  \
+    X(NO_SUCH_SESSION, "no_such_session", "the session is gone; subscribe again")                                      \
+    X(NOT_PRIMARY, "not_primary", "this broker is not the primary; nothing was decided")                               \
+    X(FAILED, "failed", "the broker's disk failed; whether the request took effect is unknown")
+
+#define OUTCOMES(X)                                                                                                    \
+    X(NONE, "none")                                                                                                    \
+    X(SCHEDULED, "scheduled")                                                                                          \
+    X(REPLACED, "replaced")                                                                                            \
+    X(KEPT, "kept")                                                                                                    \
+    X(LIVE, "exists")                                                                                                  \
+    X(MOVED, "moved")                                                                                                  \
+    X(CANCELLED, "cancelled")                                                                                          \
+    X(ALREADY_CANCELLED, "already_cancelled")                                                                          \
+    X(IN_FLIGHT, "in_flight")                                                                                          \
+    X(DEAD, "dead")                                                                                                    \
+    X(ACKED, "acked")                                                                                                  \
+    X(EXPIRED, "expired")                                                                                              \
+    X(DROPPED, "dropped")                                                                                              \
+    X(UNKNOWN, "unknown")                                                                                              \
+    X(NACKED, "nacked")                                                                                                \
+    X(BURIED, "buried")                                                                                                \
+    X(EXTENDED, "extended")                                                                                            \
+    X(RELEASED, "released")                                                                                            \
+    X(REQUEUED, "requeued")                                                                                            \
+    X(DONE, "done")                                                                                                    \
+    X(PENDING, "pending")
+
+#define CAUSES(X)                                                                                                      \
+    X(NONE, "none")                                                                                                    \
+    X(SCHEDULED, "scheduled")                                                                                          \
+    X(MOVED, "moved")                                                                                                  \
+    X(LEASED, "leased")                                                                                                \
+    X(EXTENDED, "extended")                                                                                            \
+    X(RELEASED, "released")                                                                                            \
+    X(LEASE_LOST, "lease_lost")                                                                                        \
+    X(UNSENT, "unsent")                                                                                                \
+    X(RETRIED, "retried")                                                                                              \
+    X(BURIED, "buried")                                                                                                \
+    X(REQUEUED, "requeued")                                                                                            \
+    X(ACKED, "acked")                                                                                                  \
+    X(CANCELLED, "cancelled")                                                                                          \
+    X(WITHDRAWN, "withdrawn")                                                                                          \
+    X(REPLACED, "replaced")                                                                                            \
+    X(PURGED, "purged")                                                                                                \
+    X(EXPIRED, "expired")                                                                                              \
+    X(DROPPED, "dropped")
+
+/* -Wswitch makes the compiler find an enumerator that is missing here. */
+const char *code_name(Tarry__Code code) {
+    switch (code) {
+#define X(symbol, name, sentence)                                                                                      \
+    case TARRY__CODE__##symbol:                                                                                        \
+        return name;
+        CODES(X)
+#undef X
+    case _TARRY__CODE_IS_INT_SIZE:
+        break;
+    }
+    return "unknown";
+}
+
+const char *code_sentence(Tarry__Code code) {
+    switch (code) {
+#define X(symbol, name, sentence)                                                                                      \
+    case TARRY__CODE__##symbol:                                                                                        \
+        return sentence;
+        CODES(X)
+#undef X
+    case _TARRY__CODE_IS_INT_SIZE:
+        break;
+    }
+    return "the broker answered with a code that this program does not know (a newer broker?)";
+}
+
+bool code_is_retryable(Tarry__Code code) {
+    return code == TARRY__CODE__BUSY || code == TARRY__CODE__STOPPING || code == TARRY__CODE__NOT_PRIMARY;
+}
+
+const char *outcome_name(Tarry__Outcome outcome) {
+    switch (outcome) {
+#define X(symbol, name)                                                                                                \
+    case TARRY__OUTCOME__##symbol:                                                                                     \
+        return name;
+        OUTCOMES(X)
+#undef X
+    case _TARRY__OUTCOME_IS_INT_SIZE:
+        break;
+    }
+    return "unknown";
+}
+
+const char *cause_name(Tarry__Cause cause) {
+    switch (cause) {
+#define X(symbol, name)                                                                                                \
+    case TARRY__CAUSE__CAUSE_##symbol:                                                                                 \
+        return name;
+        CAUSES(X)
+#undef X
+    case _TARRY__CAUSE_IS_INT_SIZE:
+        break;
+    }
+    return "unknown";
+}

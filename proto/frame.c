@@ -1,0 +1,115 @@
+/* frame.c: see frame.h, whose table gives the offsets used here. Pure functions; no I/O. */
+#include "frame.h"
+
+#include <assert.h>
+#include <sodium.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "bytes.h"
+#include "tarry_limits.h"
+
+enum {
+    AT_MAGIC = 0,
+    AT_TYPE = 4,
+    AT_FLAGS = 6,
+    AT_EPOCH = 8,
+    AT_BODY_SIZE = 12,
+    AT_BLOB_SIZE = 16,
+    AT_RESERVED = 20,
+    AT_POSITION = 24,
+    AT_SYNCED_TO = 32,
+    AT_STEADY = 40,
+    AT_WALL = 48,
+    AT_BODY_SUM = 56,
+    AT_BLOB_SUM = 64,
+    AT_CHAIN = 72,
+    AT_HEADER_SUM = 104,
+};
+
+_Static_assert(AT_HEADER_SUM + 8 == FRAME_HEADER_SIZE, "the table in frame.h");
+_Static_assert(crypto_generichash_BYTES == FRAME_CHAIN_SIZE, "BLAKE2b-256");
+_Static_assert(CONTENT_HASH_SIZE == FRAME_CHAIN_SIZE, "BLAKE2b-256");
+
+/* Bytes 0 … 71. */
+static void frame_head_encode(const struct frame_header *header, uint16_t flags, uint64_t blob_sum,
+                              uint8_t out[AT_CHAIN]) {
+    put_u32(out + AT_MAGIC, FRAME_MAGIC);
+    put_u16(out + AT_TYPE, header->type);
+    put_u16(out + AT_FLAGS, flags);
+    put_u32(out + AT_EPOCH, header->epoch);
+    put_u32(out + AT_BODY_SIZE, header->body_size);
+    put_u32(out + AT_BLOB_SIZE, header->blob_size);
+    put_u32(out + AT_RESERVED, 0);
+    put_u64(out + AT_POSITION, header->position);
+    put_u64(out + AT_SYNCED_TO, header->synced_to);
+    put_u64(out + AT_STEADY, header->steady_ns);
+    put_u64(out + AT_WALL, header->wall_ns);
+    put_u64(out + AT_BODY_SUM, header->body_sum);
+    put_u64(out + AT_BLOB_SUM, blob_sum);
+}
+
+void frame_header_encode(const struct frame_header *header, uint8_t out[FRAME_HEADER_SIZE]) {
+    frame_head_encode(header, header->flags, header->blob_sum, out);
+    memcpy(out + AT_CHAIN, header->chain, FRAME_CHAIN_SIZE);
+    put_u64(out + AT_HEADER_SUM, frame_sum(out, AT_HEADER_SUM));
+}
+
+static bool frame_shape_is_right(const struct frame_header *header) {
+    if ((header->flags & ~FRAME_FLAG_ERASED) != 0) return false;
+    switch (header->type) {
+    case FRAME_COMMIT:
+        return header->body_size <= FRAME_BODY_SIZE_MAX && header->blob_size <= FRAME_BLOB_SIZE_MAX;
+    case FRAME_SEAL:
+        return header->body_size == 0 && header->blob_size == 0;
+    default:
+        return false;
+    }
+}
+
+bool frame_header_decode(const uint8_t in[FRAME_HEADER_SIZE], struct frame_header *out) {
+    /* The magic goes first: the scan for a torn tail (LOG-5) tries every offset. */
+    if (get_u32(in + AT_MAGIC) != FRAME_MAGIC) return false;
+    if (get_u64(in + AT_HEADER_SUM) != frame_sum(in, AT_HEADER_SUM)) return false;
+    if (get_u32(in + AT_RESERVED) != 0) return false;
+    struct frame_header header = {
+        .type = get_u16(in + AT_TYPE),
+        .flags = get_u16(in + AT_FLAGS),
+        .epoch = get_u32(in + AT_EPOCH),
+        .body_size = get_u32(in + AT_BODY_SIZE),
+        .blob_size = get_u32(in + AT_BLOB_SIZE),
+        .position = get_u64(in + AT_POSITION),
+        .synced_to = get_u64(in + AT_SYNCED_TO),
+        .steady_ns = get_u64(in + AT_STEADY),
+        .wall_ns = get_u64(in + AT_WALL),
+        .body_sum = get_u64(in + AT_BODY_SUM),
+        .blob_sum = get_u64(in + AT_BLOB_SUM),
+    };
+    memcpy(header.chain, in + AT_CHAIN, FRAME_CHAIN_SIZE);
+    if (!frame_shape_is_right(&header)) return false;
+    *out = header;
+    return true;
+}
+
+void frame_chain(const uint8_t previous[FRAME_CHAIN_SIZE], const struct frame_header *header, const void *body,
+                 uint8_t out[FRAME_CHAIN_SIZE]) {
+    /* Flags and blob_sum change when a content is erased; the chain must not (content hashes are in the body). */
+    uint8_t head[AT_CHAIN];
+    frame_head_encode(header, 0, 0, head);
+    crypto_generichash_state state;
+    int failed = crypto_generichash_init(&state, NULL, 0, FRAME_CHAIN_SIZE);
+    failed |= crypto_generichash_update(&state, previous, FRAME_CHAIN_SIZE);
+    failed |= crypto_generichash_update(&state, head, sizeof(head));
+    failed |= crypto_generichash_update(&state, body, header->body_size);
+    failed |= crypto_generichash_final(&state, out, FRAME_CHAIN_SIZE);
+    assert(failed == 0); /* libsodium fails here on wrong sizes alone */
+}
+
+uint64_t frame_sum(const void *data, size_t size) {
+    return XXH3_64bits(data, size);
+}
+
+void content_hash(const void *blob, size_t size, uint8_t out[CONTENT_HASH_SIZE]) {
+    int failed = crypto_generichash(out, CONTENT_HASH_SIZE, blob, size, NULL, 0);
+    assert(failed == 0);
+}

@@ -1,0 +1,138 @@
+/* row.c: see row.h. The encoding that is hashed is private to this file and never stored, but it must not change within
+ * one FORMAT_VERSION: digests and before_hash values in old logs rest on it. */
+#include "row.h"
+
+#include <string.h>
+#include <xxhash.h>
+
+#include "bytes.h"
+#include "tarry_limits.h"
+
+#define ROW_FIXED_SIZE (11u * 8 + 5u * 4 + 5u)
+
+static uint64_t never_zero(uint64_t hash) {
+    return hash != 0 ? hash : 1;
+}
+
+static uint8_t *put_bytes(uint8_t *at, const void *data, size_t size) {
+    if (size > 0) memcpy(at, data, size);
+    return at + size;
+}
+
+uint64_t row_hash(const struct row *row) {
+    uint8_t buffer[ROW_FIXED_SIZE + UINT8_MAX + UINT8_MAX];
+    uint8_t *at = buffer;
+    at = put_u64(at, row->id);
+    at = put_u64(at, row->due_ms);
+    at = put_u64(at, row->expires_ms);
+    at = put_u64(at, row->scheduled_ms);
+    at = put_u64(at, row->blob_at);
+    at = put_u64(at, row->blob_sum);
+    at = put_u64(at, row->lease_position);
+    at = put_u64(at, row->lease_deadline_ms);
+    at = put_u64(at, row->session);
+    at = put_u64(at, row->delivered_ms);
+    at = put_u64(at, row->dead_ms);
+    at = put_u32(at, row->queue);
+    at = put_u32(at, row->blob_size);
+    at = put_u32(at, row->attempt);
+    at = put_u32(at, row->deliveries);
+    at = put_u32(at, row->lease_epoch);
+    *at++ = row->priority;
+    *at++ = row->base;
+    *at++ = row->state;
+    *at++ = row->key_size;
+    *at++ = row->reason_size;
+    at = put_bytes(at, row->key, row->key_size);
+    at = put_bytes(at, row->reason, row->reason_size);
+    return never_zero(XXH3_64bits(buffer, (size_t)(at - buffer)));
+}
+
+uint64_t row_key_hash(uint32_t queue, const void *key, size_t key_size) {
+    return XXH3_64bits_withSeed(key, key_size, queue);
+}
+
+bool row_from_task(const Tarry__Task *task, struct row *out) {
+    if (task->id == 0 || task->queue == 0 || task->queue > QUEUES_MAX) return false;
+    if (task->priority >= PRIORITY_COUNT) return false;
+    if ((unsigned)task->time_base >= ROW_BASES || (unsigned)task->state >= ROW_STATES) return false;
+    if (task->key.len > KEY_SIZE_MAX || task->reason.len > REASON_SIZE_MAX) return false;
+    if (task->blob_size > FRAME_BLOB_SIZE_MAX) return false;
+    *out = (struct row){
+        .id = task->id,
+        .due_ms = task->due_ms,
+        .expires_ms = task->expires_ms,
+        .scheduled_ms = task->scheduled_ms,
+        .blob_at = task->blob_at,
+        .blob_sum = task->blob_sum,
+        .lease_position = task->lease_position,
+        .lease_deadline_ms = task->lease_deadline_ms,
+        .session = task->session,
+        .delivered_ms = task->delivered_ms,
+        .dead_ms = task->dead_ms,
+        .queue = task->queue,
+        .blob_size = task->blob_size,
+        .attempt = task->attempt,
+        .deliveries = task->deliveries,
+        .lease_epoch = task->lease_epoch,
+        .priority = (uint8_t)task->priority,
+        .base = (uint8_t)task->time_base,
+        .state = (uint8_t)task->state,
+        .key_size = (uint8_t)task->key.len,
+        .reason_size = (uint8_t)task->reason.len,
+        .key = (const char *)task->key.data,
+        .reason = (const char *)task->reason.data,
+    };
+    return true;
+}
+
+void row_to_task(const struct row *row, Tarry__Task *out) {
+    out->id = row->id;
+    out->queue = row->queue;
+    out->key = (ProtobufCBinaryData){.len = row->key_size, .data = (uint8_t *)row->key};
+    out->due_ms = row->due_ms;
+    out->time_base = (Tarry__Task__Base)row->base;
+    out->priority = row->priority;
+    out->state = (Tarry__Task__State)row->state;
+    out->attempt = row->attempt;
+    out->deliveries = row->deliveries;
+    out->expires_ms = row->expires_ms;
+    out->scheduled_ms = row->scheduled_ms;
+    out->blob_at = row->blob_at;
+    out->blob_size = row->blob_size;
+    out->blob_sum = row->blob_sum;
+    out->lease_epoch = row->lease_epoch;
+    out->lease_position = row->lease_position;
+    out->lease_deadline_ms = row->lease_deadline_ms;
+    out->session = row->session;
+    out->delivered_ms = row->delivered_ms;
+    out->dead_ms = row->dead_ms;
+    out->reason = (ProtobufCBinaryData){.len = row->reason_size, .data = (uint8_t *)row->reason};
+}
+
+uint64_t row_expires_at(const struct row *row) {
+    if (row->expires_ms == 0) return UINT64_MAX;
+    if (row->due_ms > UINT64_MAX - row->expires_ms) return UINT64_MAX;
+    return row->due_ms + row->expires_ms;
+}
+
+uint64_t queue_hash(const Tarry__QueuePut *queue) {
+    const Tarry__Policy *policy = queue->policy;
+    uint8_t buffer[4 + 8 + 1 + 1 + 3 * 8 + 3 * 4 + 8];
+    uint8_t *at = buffer;
+    at = put_u32(at, queue->number);
+    at = put_u64(at, queue->paused_until_ms);
+    *at++ = queue->paused ? 1 : 0;
+    *at++ = policy != NULL ? 1 : 0;
+    if (policy != NULL) {
+        at = put_u64(at, policy->lease_ms);
+        at = put_u64(at, policy->backoff_min_ms);
+        at = put_u64(at, policy->backoff_max_ms);
+        at = put_u32(at, policy->max_attempts);
+        at = put_u32(at, (uint32_t)policy->backoff);
+        at = put_u32(at, policy->backoff_jitter);
+    }
+    /* The name may be of any length in a damaged record, so it comes in as a hash of its own. */
+    at = put_u64(at, XXH3_64bits(queue->name, strlen(queue->name)));
+    return never_zero(XXH3_64bits(buffer, (size_t)(at - buffer)));
+}

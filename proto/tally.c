@@ -1,0 +1,157 @@
+/* tally.c: see tally.h. Each record is checked wholly before anything changes, so a refusal leaves the tally as it
+ * was. Looks at nothing but the record and the counts. */
+#include "tally.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <xxhash.h>
+
+#include "bytes.h"
+
+/* Where a task is counted; every live or dead task is in exactly one such place. */
+static uint64_t *tally_place(struct queue_tally *queue, unsigned state, unsigned base, unsigned priority) {
+    assert(base < ROW_BASES && priority < PRIORITY_COUNT);
+    switch (state) {
+    case ROW_WAITING:
+        return &queue->waiting[base][priority];
+    case ROW_LEASED:
+        return &queue->in_flight;
+    default:
+        assert(state == ROW_BURIED);
+        return &queue->dead;
+    }
+}
+
+static bool state_is_live(unsigned state) {
+    return state != ROW_BURIED;
+}
+
+/* Causes that create or change a task; the others end it. */
+static bool cause_is_change(Tarry__Cause cause) {
+    return cause >= TARRY__CAUSE__CAUSE_SCHEDULED && cause <= TARRY__CAUSE__CAUSE_REQUEUED;
+}
+
+static bool tally_put(struct tally *tally, const Tarry__TaskPut *put) {
+    struct row row;
+    if (put->task == NULL || !row_from_task(put->task, &row)) return false;
+    if (!cause_is_change(put->cause) || put->fresh != (put->cause == TARRY__CAUSE__CAUSE_SCHEDULED)) return false;
+    struct queue_tally *queue = &tally->queues[row.queue];
+    uint64_t *after = tally_place(queue, row.state, row.base, row.priority);
+    if (put->fresh) {
+        /* Ids grow in the order of scheduling. The last one is left out so that next_id cannot overflow. */
+        if (row.id < tally->next_id || row.id == UINT64_MAX) return false;
+        tally->next_id = row.id + 1;
+        tally->digest += row_hash(&row);
+        *after += 1;
+        tally->live += state_is_live(row.state);
+        queue->scheduled += 1;
+        return true;
+    }
+    if (row.id >= tally->next_id || put->before_hash == 0) return false;
+    if ((unsigned)put->before_state >= ROW_STATES || (unsigned)put->before_time_base >= ROW_BASES) return false;
+    uint64_t *before = tally_place(queue, put->before_state, put->before_time_base, row.priority);
+    bool was_live = state_is_live(put->before_state);
+    if (*before == 0 || (was_live && tally->live == 0)) return false;
+    tally->digest += row_hash(&row) - put->before_hash;
+    *before -= 1;
+    *after += 1;
+    tally->live += state_is_live(row.state);
+    tally->live -= was_live;
+    if (put->cause == TARRY__CAUSE__CAUSE_LEASED) queue->delivered += 1;
+    if (put->cause == TARRY__CAUSE__CAUSE_RETRIED) queue->retried += 1;
+    return true;
+}
+
+/* The counter of an ending; NULL: the cause ends nothing. */
+static uint64_t *tally_ending(struct queue_tally *queue, Tarry__Cause cause) {
+    switch (cause) {
+    case TARRY__CAUSE__CAUSE_ACKED:
+        return &queue->acked;
+    case TARRY__CAUSE__CAUSE_CANCELLED:
+    case TARRY__CAUSE__CAUSE_WITHDRAWN:
+    case TARRY__CAUSE__CAUSE_REPLACED:
+    case TARRY__CAUSE__CAUSE_PURGED:
+        return &queue->cancelled;
+    case TARRY__CAUSE__CAUSE_EXPIRED:
+        return &queue->expired;
+    case TARRY__CAUSE__CAUSE_DROPPED:
+        return &queue->dropped;
+    default:
+        return NULL;
+    }
+}
+
+static bool tally_end(struct tally *tally, const Tarry__TaskEnd *end) {
+    struct row row;
+    if (end->task == NULL || !row_from_task(end->task, &row) || row.id >= tally->next_id) return false;
+    struct queue_tally *queue = &tally->queues[row.queue];
+    uint64_t *ending = tally_ending(queue, end->cause);
+    uint64_t *before = tally_place(queue, row.state, row.base, row.priority);
+    bool was_live = state_is_live(row.state);
+    if (ending == NULL || *before == 0 || (was_live && tally->live == 0)) return false;
+    tally->digest -= row_hash(&row);
+    *before -= 1;
+    tally->live -= was_live;
+    *ending += 1;
+    return true;
+}
+
+static bool tally_queue(struct tally *tally, const Tarry__QueuePut *queue) {
+    if (queue->number == 0 || queue->number > QUEUES_MAX) return false;
+    bool is_new = queue->number >= tally->next_queue;
+    if (is_new != (queue->before_hash == 0)) return false;
+    tally->digest += queue_hash(queue) - queue->before_hash;
+    if (is_new) tally->next_queue = queue->number + 1;
+    return true;
+}
+
+static bool tally_producer(struct tally *tally, uint64_t producer, bool is_end) {
+    if (producer == 0) return false;
+    uint64_t hash = producer_hash(producer);
+    tally->digest += is_end ? 0 - hash : hash;
+    return true;
+}
+
+static bool tally_epoch(struct tally *tally, const Tarry__EpochPut *epoch) {
+    if (epoch->epoch == 0 || epoch->epoch < tally->epoch) return false;
+    tally->epoch = epoch->epoch;
+    return true;
+}
+
+void tally_init(struct tally *tally, struct queue_tally *queues) {
+    *tally = (struct tally){.next_id = 1, .next_queue = 1, .queues = queues};
+}
+
+bool tally_record(struct tally *tally, const Tarry__Record *record) {
+    assert(tally->queues != NULL);
+    switch (record->fact_case) {
+    case TARRY__RECORD__FACT_PUT:
+        return tally_put(tally, record->put);
+    case TARRY__RECORD__FACT_END:
+        return tally_end(tally, record->end);
+    case TARRY__RECORD__FACT_QUEUE:
+        return tally_queue(tally, record->queue);
+    case TARRY__RECORD__FACT_PRODUCER:
+        return tally_producer(tally, record->producer->producer, false);
+    case TARRY__RECORD__FACT_PRODUCER_END:
+        return tally_producer(tally, record->producer_end->producer, true);
+    case TARRY__RECORD__FACT_EPOCH:
+        return tally_epoch(tally, record->epoch);
+    case TARRY__RECORD__FACT_JOB:
+        return record->job->job != 0 && record->job->queue != 0 && record->job->queue <= QUEUES_MAX;
+    case TARRY__RECORD__FACT_JOB_END:
+        return record->job_end->job != 0;
+    case TARRY__RECORD__FACT_CLOCK:
+        return true;
+    default:
+        return false;
+    }
+}
+
+uint64_t producer_hash(uint64_t producer) {
+    uint8_t bytes[8];
+    put_u64(bytes, producer);
+    /* The seed keeps it apart from every other kind of row. */
+    uint64_t hash = XXH3_64bits_withSeed(bytes, sizeof(bytes), 0x70726f6475636572u);
+    return hash != 0 ? hash : 1;
+}
