@@ -29,7 +29,7 @@
 #define PAUSE_MAX_MS DUE_AHEAD_MAX_MS
 
 /* Requests */
-#define OPS_PER_COMMIT_MAX 16384
+#define OPS_PER_COMMIT_MAX 8192
 #define REQUEST_SIZE_MAX (16u << 20)
 #define QUEUES_PER_SUBSCRIBE_MAX 256
 #define LIST_LIMIT_MAX 1000
@@ -77,7 +77,7 @@
 #define SEGMENT_SIZE_DEFAULT (64u << 20)
 #define SEGMENT_SIZE_MIN (1u << 20)
 #define FRAME_BODY_SIZE_MAX (16u << 20)
-#define FRAME_BLOB_SIZE_MAX (16u << 20)
+#define FRAME_BLOB_SIZE_MAX (17u << 20) /* a request full of contents, and their salts */
 #define SEAL_IDLE_MS 20ull
 #define INDEX_BATCH_RECORDS 50000u
 #define INDEX_DELAY_MS 200ull /* the index absorbs at least this often while there is something */
