@@ -29,17 +29,20 @@ struct wheel_bucket { /* a ring through `head` */
 };
 
 struct wheel {
-    uint64_t now_ms; /* everything due at or before it has been moved to `expired` */
-    uint64_t armed;  /* timers armed, expired ones not yet popped included */
+    uint64_t now_ms;   /* everything due at or before it has been moved to `expired` or `late` */
+    uint64_t asked_ms; /* the latest now_ms of wheel_pop; now_ms stays behind while `expired` is not drained */
+    uint64_t armed;    /* timers armed, expired ones not yet popped included */
     uint64_t occupied[WHEEL_LEVELS];
     struct wheel_bucket slots[WHEEL_LEVELS][WHEEL_SLOTS];
     struct wheel_bucket expired; /* in order (due, tie) */
+    struct wheel_bucket late;    /* armed when due already, before the last of `expired`; in no order */
+    uint64_t late_due_ms;        /* valid while `late` is not empty: not above any due time in it */
 };
 
 /* The wheel must not move afterwards. */
 void wheel_init(struct wheel *wheel, uint64_t now_ms);
-/* The timer must not be armed. due_ms in the past: it comes out at the next pop, in its order. WHEEL_NEVER is not
- * allowed. */
+/* The timer must not be armed (a new one is zeroed). due_ms in the past: it comes out at the next pop, in its order.
+ * WHEEL_NEVER is not allowed. */
 void wheel_arm(struct wheel *wheel, struct wheel_timer *timer, uint64_t due_ms, uint64_t tie);
 /* Not armed: nothing happens. */
 void wheel_cancel(struct wheel *wheel, struct wheel_timer *timer);

@@ -1,0 +1,81 @@
+/* histogram.c: see histogram.h. Halving rounds up, so that rare values are never forgotten. */
+#include "histogram.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define PARTS (1u << HISTOGRAM_PART_BITS)
+
+/* Buckets 0 … 2 × PARTS - 1 hold one value each; then PARTS of them for every power of two. */
+static unsigned bucket_of(uint64_t value) {
+    if (value < 2 * PARTS) return (unsigned)value;
+    unsigned exponent = 63u - (unsigned)__builtin_clzll(value);
+    unsigned shift = exponent - HISTOGRAM_PART_BITS;
+    return (shift << HISTOGRAM_PART_BITS) + (unsigned)(value >> shift);
+}
+
+/* The middle of a bucket. */
+static uint64_t bucket_value(unsigned bucket) {
+    if (bucket < 2 * PARTS) return bucket;
+    unsigned shift = (bucket >> HISTOGRAM_PART_BITS) - 1;
+    uint64_t low = (uint64_t)(PARTS + bucket % PARTS) << shift;
+    return low + (1ull << shift) / 2;
+}
+
+static void histogram_halve(struct histogram *histogram) {
+    histogram->total = 0;
+    for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++) {
+        histogram->buckets[i] = histogram->buckets[i] / 2 + histogram->buckets[i] % 2;
+        histogram->total += histogram->buckets[i];
+    }
+}
+
+static void histogram_add(struct histogram *histogram, unsigned bucket, uint32_t weight) {
+    assert(bucket < HISTOGRAM_BUCKETS);
+    while (weight > UINT32_MAX - histogram->buckets[bucket]) {
+        histogram_halve(histogram);
+        weight = weight / 2 + weight % 2;
+    }
+    histogram->buckets[bucket] += weight;
+    histogram->total += weight;
+}
+
+void histogram_clear(struct histogram *histogram) {
+    memset(histogram, 0, sizeof(*histogram));
+}
+
+void histogram_record(struct histogram *histogram, uint64_t value) {
+    if (histogram->count == 0 || value < histogram->min) histogram->min = value;
+    if (value > histogram->max) histogram->max = value;
+    histogram->count++;
+    histogram_add(histogram, bucket_of(value), 1);
+}
+
+void histogram_merge(struct histogram *histogram, const struct histogram *from) {
+    assert(from != histogram);
+    if (from->count == 0) return;
+    if (histogram->count == 0 || from->min < histogram->min) histogram->min = from->min;
+    if (from->max > histogram->max) histogram->max = from->max;
+    histogram->count += from->count;
+    for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++) histogram_add(histogram, i, from->buckets[i]);
+}
+
+uint64_t histogram_quantile(const struct histogram *histogram, double quantile) {
+    assert(quantile >= 0 && quantile <= 1);
+    if (histogram->count == 0) return 0;
+    double exact = quantile * (double)histogram->total;
+    uint64_t rank = exact < (double)histogram->total ? (uint64_t)exact : histogram->total;
+    if ((double)rank < exact) rank++;
+    if (rank == 0) return histogram->min;
+    if (rank >= histogram->total) return histogram->max;
+    uint64_t seen = 0;
+    for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++) {
+        seen += histogram->buckets[i];
+        if (seen < rank) continue;
+        uint64_t value = bucket_value(i);
+        if (value < histogram->min) return histogram->min;
+        return value < histogram->max ? value : histogram->max;
+    }
+    assert(seen == histogram->total); /* so the loop has returned */
+    return histogram->max;
+}

@@ -1,0 +1,203 @@
+/* slab.c: see slab.h.
+ *
+ * There is a size class for every multiple of 16 bytes. Invariants
+ *   S-1  a page is in exactly one of: never touched (above `fresh`), the stack of empty pages, a class's list of pages
+ *        with room, or no list (full);
+ *   S-2  `room` of a class is the number of free objects on its pages with room;
+ *   S-3  a page's objects below `carved` were handed out at least once; the free ones among them are chained.
+ * Page numbers start at 1, so that 0 can end a list. Under AddressSanitizer free objects are poisoned, so that the
+ * core's use of a freed task is found like that of any freed memory. */
+#include "slab.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#define POISON(at, size) ASAN_POISON_MEMORY_REGION(at, size)
+#define UNPOISON(at, size) ASAN_UNPOISON_MEMORY_REGION(at, size)
+#else
+#define POISON(at, size) ((void)(at), (void)(size))
+#define UNPOISON(at, size) ((void)(at), (void)(size))
+#endif
+
+#define SLAB_ALIGN 16u
+#define SLAB_CLASSES (SLAB_OBJECT_SIZE_MAX / SLAB_ALIGN)
+
+struct slab_object {
+    struct slab_object *next;
+};
+
+struct slab_page {
+    struct slab_object *free;
+    uint32_t next; /* in its list, by page number; 0: none */
+    uint32_t prev;
+    uint16_t used;   /* objects in use */
+    uint16_t carved; /* objects handed out at least once since the page got its class */
+    uint16_t class;  /* valid while used > 0 */
+};
+
+struct slab_class {
+    uint32_t pages; /* first page with room; 0: none */
+    uint64_t room;
+};
+
+struct slab {
+    uint8_t *region;
+    size_t size;
+    uint32_t page_count;
+    uint32_t fresh;       /* pages 1 … fresh have been touched */
+    uint32_t empty;       /* stack of touched, empty pages */
+    uint32_t empty_count; /* on that stack */
+    struct slab_class classes[SLAB_CLASSES];
+    struct slab_page pages[]; /* [number]; the first is not used */
+};
+
+struct slab *slab_new(size_t size) {
+    size_t page_count = size / SLAB_PAGE_SIZE;
+    if (page_count == 0 || page_count >= UINT32_MAX) return NULL;
+    struct slab *slab = calloc(1, sizeof(*slab) + (page_count + 1) * sizeof(slab->pages[0]));
+    if (slab == NULL) return NULL;
+    slab->size = page_count * SLAB_PAGE_SIZE;
+    slab->page_count = (uint32_t)page_count;
+    void *region = mmap(NULL, slab->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (region == MAP_FAILED) {
+        free(slab);
+        return NULL;
+    }
+    slab->region = region;
+    POISON(slab->region, slab->size);
+    return slab;
+}
+
+void slab_free_all(struct slab *slab) {
+    if (slab == NULL) return;
+    UNPOISON(slab->region, slab->size);
+    int failed = munmap(slab->region, slab->size);
+    assert(failed == 0);
+    free(slab);
+}
+
+static size_t class_of(size_t size) {
+    assert(size <= SLAB_OBJECT_SIZE_MAX);
+    return size == 0 ? 0 : (size - 1) / SLAB_ALIGN;
+}
+
+static size_t class_size(size_t class) {
+    return (class + 1) * SLAB_ALIGN;
+}
+
+static uint32_t class_capacity(size_t class) {
+    return (uint32_t)(SLAB_PAGE_SIZE / class_size(class));
+}
+
+static uint8_t *page_start(const struct slab *slab, uint32_t number) {
+    assert(number >= 1 && number <= slab->page_count);
+    return slab->region + (size_t)(number - 1) * SLAB_PAGE_SIZE;
+}
+
+static uint32_t pages_free(const struct slab *slab) {
+    return slab->page_count - slab->fresh + slab->empty_count;
+}
+
+static void page_link(struct slab *slab, struct slab_class *class, uint32_t number) {
+    struct slab_page *page = &slab->pages[number];
+    page->prev = 0;
+    page->next = class->pages;
+    if (class->pages != 0) slab->pages[class->pages].prev = number;
+    class->pages = number;
+}
+
+static void page_unlink(struct slab *slab, struct slab_class *class, uint32_t number) {
+    struct slab_page *page = &slab->pages[number];
+    if (page->prev != 0) {
+        slab->pages[page->prev].next = page->next;
+    } else {
+        assert(class->pages == number);
+        class->pages = page->next;
+    }
+    if (page->next != 0) slab->pages[page->next].prev = page->prev;
+    page->next = page->prev = 0;
+}
+
+/* Gives a free page to a class; 0: there is none. Empty pages go first, for they are in memory already. */
+static uint32_t page_take(struct slab *slab, size_t class) {
+    uint32_t number = slab->empty;
+    if (number != 0) {
+        slab->empty = slab->pages[number].next;
+        slab->empty_count--;
+    } else if (slab->fresh < slab->page_count) {
+        number = ++slab->fresh;
+    } else {
+        return 0;
+    }
+    slab->pages[number] = (struct slab_page){.class = (uint16_t) class};
+    page_link(slab, &slab->classes[class], number);
+    slab->classes[class].room += class_capacity(class);
+    return number;
+}
+
+void *slab_alloc(struct slab *slab, size_t size) {
+    size_t class = class_of(size);
+    uint32_t number = slab->classes[class].pages;
+    if (number == 0) number = page_take(slab, class);
+    if (number == 0) return NULL;
+    struct slab_page *page = &slab->pages[number];
+    struct slab_object *object = page->free;
+    if (object != NULL) {
+        UNPOISON(object, class_size(class));
+        page->free = object->next;
+    } else {
+        assert(page->carved < class_capacity(class));
+        object = (struct slab_object *)(page_start(slab, number) + page->carved * class_size(class));
+        page->carved++;
+        UNPOISON(object, class_size(class));
+    }
+    page->used++;
+    slab->classes[class].room--;
+    if (page->used == class_capacity(class)) page_unlink(slab, &slab->classes[class], number);
+    return object;
+}
+
+void slab_release(struct slab *slab, void *object, size_t size) {
+    if (object == NULL) return;
+    size_t class = class_of(size);
+    size_t offset = (size_t)((uint8_t *)object - slab->region);
+    assert(offset < slab->size);
+    uint32_t number = (uint32_t)(offset / SLAB_PAGE_SIZE) + 1;
+    struct slab_page *page = &slab->pages[number];
+    /* A wrong size or a second release would corrupt the lists long before anybody noticed. */
+    assert(page->used > 0 && page->class == class);
+    assert(offset % SLAB_PAGE_SIZE % class_size(class) == 0);
+    if (page->used == class_capacity(class)) page_link(slab, &slab->classes[class], number);
+    page->used--;
+    slab->classes[class].room++;
+    if (page->used > 0) {
+        struct slab_object *freed = object;
+        freed->next = page->free;
+        page->free = freed;
+        POISON(object, class_size(class));
+        return;
+    }
+    POISON(page_start(slab, number), SLAB_PAGE_SIZE);
+    page_unlink(slab, &slab->classes[class], number);
+    slab->classes[class].room -= class_capacity(class);
+    page->next = slab->empty;
+    slab->empty = number;
+    slab->empty_count++;
+}
+
+size_t slab_room(const struct slab *slab, size_t size) {
+    size_t class = class_of(size);
+    return slab->classes[class].room + (size_t)pages_free(slab) * class_capacity(class);
+}
+
+size_t slab_used(const struct slab *slab) {
+    return (size_t)(slab->page_count - pages_free(slab)) * SLAB_PAGE_SIZE;
+}
+
+size_t slab_capacity(const struct slab *slab) {
+    return slab->size;
+}

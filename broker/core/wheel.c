@@ -1,0 +1,266 @@
+/* wheel.c: see wheel.h.
+ *
+ * The level of a timer is the highest of its due time's 6-bit digits that differs from now's, and its slot is that
+ * digit. Hence
+ *   W-1  on each level every occupied slot lies above now's own digit, so the lowest bit set is the soonest slot;
+ *   W-2  whatever lies on a lower level is due before anything on a higher one;
+ *   W-3  moving now forward to no more than the soonest slot's first millisecond changes no other timer's place;
+ *   W-4  timers due in the same millisecond are always in the same bucket.
+ * wheel_pop goes from slot to slot. A bucket whose slot has begun is spread over lower levels; what is due in just that
+ * millisecond is sorted by tie and becomes `expired`. That happens only while `expired` is empty, so that it holds one
+ * millisecond at a time, and its order never needs a search. What is armed when due already is appended to `expired` if
+ * it comes last there, and otherwise waits in `late`, which is sorted and merged in by the next pop. */
+#include "wheel.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+/* ---- rings */
+
+static void ring_init(struct wheel_bucket *bucket) {
+    bucket->head = (struct wheel_timer){.next = &bucket->head, .prev = &bucket->head};
+}
+
+static bool ring_is_empty(const struct wheel_bucket *bucket) {
+    return bucket->head.next == &bucket->head;
+}
+
+/* Puts the timer in front of `next`. */
+static void ring_insert(struct wheel_timer *next, struct wheel_timer *timer) {
+    timer->next = next;
+    timer->prev = next->prev;
+    next->prev->next = timer;
+    next->prev = timer;
+}
+
+static void ring_unlink(struct wheel_timer *timer) {
+    timer->prev->next = timer->next;
+    timer->next->prev = timer->prev;
+    timer->next = timer->prev = NULL;
+}
+
+static bool timer_before(const struct wheel_timer *a, const struct wheel_timer *b) {
+    return a->due_ms != b->due_ms ? a->due_ms < b->due_ms : a->tie < b->tie;
+}
+
+/* ---- sorting: merge sort of lists that are linked by `next` alone and end with NULL; no recursion */
+
+#define RUNS_MAX 48 /* run i has 2^i timers: more than an address space holds */
+
+static struct wheel_timer *merge(struct wheel_timer *a, struct wheel_timer *b) {
+    struct wheel_timer *first = NULL, **end = &first;
+    while (a != NULL && b != NULL) {
+        struct wheel_timer **sooner = timer_before(b, a) ? &b : &a;
+        *end = *sooner;
+        end = &(*sooner)->next;
+        *sooner = *end;
+    }
+    *end = a != NULL ? a : b;
+    return first;
+}
+
+/* Takes everything out of the ring, sorted. Timers mostly come in order already, which costs one walk. */
+static struct wheel_timer *ring_take_sorted(struct wheel_bucket *bucket) {
+    if (ring_is_empty(bucket)) return NULL;
+    struct wheel_timer *first = bucket->head.next;
+    bucket->head.prev->next = NULL;
+    ring_init(bucket);
+    struct wheel_timer *at = first;
+    while (at->next != NULL && !timer_before(at->next, at)) at = at->next;
+    if (at->next == NULL) return first;
+    struct wheel_timer *runs[RUNS_MAX] = {NULL};
+    while (first != NULL) {
+        struct wheel_timer *run = first;
+        first = first->next;
+        run->next = NULL;
+        size_t i = 0;
+        for (; runs[i] != NULL; i++) {
+            assert(i + 1 < RUNS_MAX);
+            run = merge(runs[i], run);
+            runs[i] = NULL;
+        }
+        runs[i] = run;
+    }
+    for (size_t i = 0; i < RUNS_MAX; i++) first = merge(runs[i], first);
+    return first;
+}
+
+/* Merges what is late into `expired`. Walks no further than the last of the late ones needs. */
+static void wheel_settle(struct wheel *wheel) {
+    struct wheel_timer *late = ring_take_sorted(&wheel->late);
+    struct wheel_timer *at = wheel->expired.head.next;
+    while (late != NULL) {
+        struct wheel_timer *timer = late;
+        late = late->next;
+        while (at != &wheel->expired.head && !timer_before(timer, at)) at = at->next;
+        ring_insert(at, timer);
+    }
+}
+
+/* ---- places */
+
+static unsigned level_shift(unsigned level) {
+    return level * WHEEL_BITS;
+}
+
+/* First millisecond of a slot above now. */
+static uint64_t slot_start(uint64_t now_ms, unsigned level, unsigned slot) {
+    unsigned above = level_shift(level) + WHEEL_BITS;
+    uint64_t high = above < 64 ? now_ms >> above << above : 0; /* the topmost level has four bits only */
+    return high | (uint64_t)slot << level_shift(level);
+}
+
+static void wheel_place(struct wheel *wheel, struct wheel_timer *timer) {
+    assert(timer->due_ms > wheel->now_ms);
+    unsigned highest_bit = 63u - (unsigned)__builtin_clzll(timer->due_ms ^ wheel->now_ms);
+    unsigned level = highest_bit / WHEEL_BITS;
+    unsigned slot = timer->due_ms >> level_shift(level) & (WHEEL_SLOTS - 1);
+    ring_insert(&wheel->slots[level][slot].head, timer);
+    wheel->occupied[level] |= 1ull << slot;
+}
+
+/* The soonest slot by W-1 and W-2. False: there is none. */
+static bool wheel_first(const struct wheel *wheel, unsigned *out_level, unsigned *out_slot) {
+    for (unsigned level = 0; level < WHEEL_LEVELS; level++) {
+        if (wheel->occupied[level] == 0) continue;
+        *out_level = level;
+        *out_slot = (unsigned)__builtin_ctzll(wheel->occupied[level]);
+        return true;
+    }
+    return false;
+}
+
+/* A slot has begun: now is its first millisecond. */
+static void wheel_open_slot(struct wheel *wheel, unsigned level, unsigned slot) {
+    struct wheel_bucket *bucket = &wheel->slots[level][slot];
+    assert(ring_is_empty(&wheel->expired) && ring_is_empty(&wheel->late));
+    wheel->now_ms = slot_start(wheel->now_ms, level, slot);
+    wheel->occupied[level] &= ~(1ull << slot);
+    struct wheel_timer *timer = bucket->head.next;
+    /* The links of the emptied ring are followed to its end, which is still the bucket's head. */
+    while (timer != &bucket->head) {
+        struct wheel_timer *next = timer->next;
+        assert(timer->due_ms >= wheel->now_ms); /* TIME-1: nothing was passed over */
+        if (timer->due_ms == wheel->now_ms) {
+            ring_insert(&wheel->late.head, timer);
+        } else {
+            wheel_place(wheel, timer);
+        }
+        timer = next;
+    }
+    ring_init(bucket);
+    wheel_settle(wheel);
+}
+
+/* ---- the interface */
+
+void wheel_init(struct wheel *wheel, uint64_t now_ms) {
+    wheel->now_ms = wheel->asked_ms = now_ms;
+    wheel->armed = 0;
+    wheel->late_due_ms = WHEEL_NEVER;
+    ring_init(&wheel->expired);
+    ring_init(&wheel->late);
+    for (unsigned level = 0; level < WHEEL_LEVELS; level++) {
+        wheel->occupied[level] = 0;
+        for (unsigned slot = 0; slot < WHEEL_SLOTS; slot++) ring_init(&wheel->slots[level][slot]);
+    }
+}
+
+void wheel_arm(struct wheel *wheel, struct wheel_timer *timer, uint64_t due_ms, uint64_t tie) {
+    assert(!wheel_is_armed(timer) && due_ms != WHEEL_NEVER);
+    timer->due_ms = due_ms;
+    timer->tie = tie;
+    wheel->armed++;
+    if (due_ms > wheel->now_ms) {
+        wheel_place(wheel, timer);
+    } else if (ring_is_empty(&wheel->expired) || !timer_before(timer, wheel->expired.head.prev)) {
+        ring_insert(&wheel->expired.head, timer);
+    } else {
+        if (ring_is_empty(&wheel->late) || due_ms < wheel->late_due_ms) wheel->late_due_ms = due_ms;
+        ring_insert(&wheel->late.head, timer);
+    }
+}
+
+void wheel_cancel(struct wheel *wheel, struct wheel_timer *timer) {
+    if (!wheel_is_armed(timer)) return;
+    assert(wheel->armed > 0);
+    wheel->armed--;
+    struct wheel_timer *neighbour = timer->next;
+    bool was_alone = neighbour == timer->prev;
+    ring_unlink(timer);
+    if (!was_alone) return;
+    /* Then its neighbour is the ring's head, whose address tells level and slot; `expired` and `late` lie beyond. */
+    size_t offset = (size_t)((uintptr_t)neighbour - (uintptr_t)&wheel->slots[0][0]);
+    if (offset < sizeof(wheel->slots)) {
+        size_t index = offset / sizeof(struct wheel_bucket);
+        wheel->occupied[index / WHEEL_SLOTS] &= ~(1ull << index % WHEEL_SLOTS);
+    }
+}
+
+uint64_t wheel_next(const struct wheel *wheel) {
+    uint64_t next = WHEEL_NEVER;
+    if (!ring_is_empty(&wheel->expired)) next = wheel->expired.head.next->due_ms;
+    if (!ring_is_empty(&wheel->late) && wheel->late_due_ms < next) next = wheel->late_due_ms;
+    unsigned level, slot;
+    if (next == WHEEL_NEVER && wheel_first(wheel, &level, &slot)) next = slot_start(wheel->now_ms, level, slot);
+    return next;
+}
+
+struct wheel_timer *wheel_pop(struct wheel *wheel, uint64_t now_ms) {
+    assert(now_ms >= wheel->asked_ms); /* TIME-2 */
+    wheel->asked_ms = now_ms;
+    wheel_settle(wheel);
+    while (ring_is_empty(&wheel->expired)) {
+        unsigned level, slot;
+        if (!wheel_first(wheel, &level, &slot) || slot_start(wheel->now_ms, level, slot) > now_ms) {
+            wheel->now_ms = now_ms;
+            return NULL;
+        }
+        wheel_open_slot(wheel, level, slot);
+    }
+    struct wheel_timer *timer = wheel->expired.head.next;
+    assert(timer->due_ms <= now_ms); /* TIME-1 */
+    ring_unlink(timer);
+    wheel->armed--;
+    return timer;
+}
+
+/* ---- for tests */
+
+/* Number of timers in a ring whose links agree; -1 otherwise. */
+static int64_t ring_check(const struct wheel_bucket *bucket) {
+    int64_t count = 0;
+    for (const struct wheel_timer *at = &bucket->head; at->next != &bucket->head; at = at->next, count++)
+        if (at->next == NULL || at->next->prev != at) return -1;
+    return bucket->head.prev->next == &bucket->head ? count : -1;
+}
+
+static bool slot_check(const struct wheel *wheel, unsigned level, unsigned slot, int64_t *total) {
+    const struct wheel_bucket *bucket = &wheel->slots[level][slot];
+    int64_t count = ring_check(bucket);
+    if (count < 0 || (count > 0) != ((wheel->occupied[level] >> slot & 1) != 0)) return false;
+    if (count > 0 && slot_start(wheel->now_ms, level, slot) <= wheel->now_ms) return false; /* W-1 */
+    for (const struct wheel_timer *at = bucket->head.next; at != &bucket->head; at = at->next) {
+        if (at->due_ms <= wheel->now_ms) return false;
+        unsigned highest_bit = 63u - (unsigned)__builtin_clzll(at->due_ms ^ wheel->now_ms);
+        if (highest_bit / WHEEL_BITS != level) return false;
+        if ((at->due_ms >> level_shift(level) & (WHEEL_SLOTS - 1)) != slot) return false;
+    }
+    *total += count;
+    return true;
+}
+
+bool wheel_check(const struct wheel *wheel) {
+    int64_t expired = ring_check(&wheel->expired), late = ring_check(&wheel->late);
+    if (expired < 0 || late < 0 || wheel->now_ms > wheel->asked_ms) return false;
+    int64_t total = expired + late;
+    for (unsigned level = 0; level < WHEEL_LEVELS; level++)
+        for (unsigned slot = 0; slot < WHEEL_SLOTS; slot++)
+            if (!slot_check(wheel, level, slot, &total)) return false;
+    const struct wheel_timer *head = &wheel->expired.head;
+    for (const struct wheel_timer *at = head->next; at != head; at = at->next)
+        if (at->due_ms > wheel->now_ms || (at->next != head && timer_before(at->next, at))) return false;
+    for (const struct wheel_timer *at = wheel->late.head.next; at != &wheel->late.head; at = at->next)
+        if (at->due_ms > wheel->now_ms || at->due_ms < wheel->late_due_ms) return false;
+    return (uint64_t)total == wheel->armed;
+}

@@ -1,0 +1,84 @@
+/* slab_test.c: memory of the core (CAP-1, CALM-1): what slab_room promises, what goes back to the pool. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../random.h"
+#include "slab.h"
+
+static void room_is_exactly_what_can_be_had(void **state) {
+    (void)state;
+    struct slab *slab = slab_new(4 * SLAB_PAGE_SIZE + 1000);
+    assert_non_null(slab);
+    assert_int_equal(slab_capacity(slab), 4 * SLAB_PAGE_SIZE);
+    static const size_t sizes[] = {1, 16, 17, 96, 240, 1000, SLAB_OBJECT_SIZE_MAX};
+    static void *objects[4 * SLAB_PAGE_SIZE / 16];
+    for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+        size_t room = slab_room(slab, sizes[s]);
+        assert_int_equal(room, 4 * (SLAB_PAGE_SIZE / ((sizes[s] + 15) / 16 * 16)));
+        for (size_t i = 0; i < room; i++) {
+            objects[i] = slab_alloc(slab, sizes[s]);
+            assert_non_null(objects[i]);
+            assert_int_equal((uintptr_t)objects[i] % 16, 0);
+            assert_int_equal(slab_room(slab, sizes[s]), room - i - 1);
+        }
+        assert_null(slab_alloc(slab, sizes[s]));
+        assert_null(slab_alloc(slab, 1)); /* another size finds no page either */
+        assert_int_equal(slab_used(slab), slab_capacity(slab));
+        for (size_t i = 0; i < room; i++) slab_release(slab, objects[i], sizes[s]);
+        assert_int_equal(slab_used(slab), 0); /* a wave of one size leaves nothing behind */
+    }
+    slab_release(slab, NULL, 16);
+    slab_free_all(slab);
+    slab_free_all(NULL);
+    assert_null(slab_new(SLAB_PAGE_SIZE - 1));
+}
+
+struct held {
+    uint8_t *at;
+    size_t size;
+    uint8_t fill;
+};
+
+/* Objects never overlap and keep their bytes; room stays true throughout. */
+static void random_use_keeps_every_byte(void **state) {
+    (void)state;
+    enum { HELD = 3000, OPERATIONS = 200000 };
+    struct random random = {random_seed(5)};
+    struct slab *slab = slab_new(24 * SLAB_PAGE_SIZE);
+    assert_non_null(slab);
+    static struct held held[HELD];
+    for (int n = 0; n < OPERATIONS; n++) {
+        struct held *h = &held[random_below(&random, HELD)];
+        if (h->at != NULL) {
+            for (size_t i = 0; i < h->size; i++) assert_int_equal(h->at[i], h->fill);
+            slab_release(slab, h->at, h->size);
+            h->at = NULL;
+            continue;
+        }
+        h->size = 1 + (random_below(&random, 2) ? random_below(&random, 128) : random_below(&random, 1024));
+        h->fill = (uint8_t)random_u64(&random);
+        size_t room = slab_room(slab, h->size);
+        h->at = slab_alloc(slab, h->size);
+        assert_int_equal(h->at != NULL, room > 0);
+        if (h->at == NULL) continue;
+        assert_int_equal(slab_room(slab, h->size), room - 1);
+        memset(h->at, h->fill, h->size);
+        assert_true(slab_used(slab) <= slab_capacity(slab));
+    }
+    for (int i = 0; i < HELD; i++) slab_release(slab, held[i].at, held[i].size);
+    assert_int_equal(slab_used(slab), 0);
+    slab_free_all(slab);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(room_is_exactly_what_can_be_had),
+        cmocka_unit_test(random_use_keeps_every_byte),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
