@@ -16,7 +16,8 @@ struct disk {
     int64_t (*pwrite)(void *context, int handle, const void *data, size_t size, uint64_t offset);
     int (*datasync)(void *context, int handle);
     int (*sync)(void *context, int handle);
-    int (*allocate)(void *context, int handle, uint64_t size); /* zero-filled and reserved up to `size` */
+    int (*allocate)(void *context, int handle,
+                    uint64_t size); /* of an empty file: zero-filled, reserved up to `size` */
     int (*truncate)(void *context, int handle, uint64_t size);
     int64_t (*size)(void *context, int handle);
     int (*rename)(void *context, const char *from, const char *to);
@@ -25,8 +26,16 @@ struct disk {
     /* Calls `each` with every name in `path` but . and .., in any order; stops if it returns non-zero, and returns it.
      */
     int (*list)(void *context, const char *path, int (*each)(void *argument, const char *name), void *argument);
+    int (*make_directory)(void *context, const char *path, int mode);
 };
 
 extern const struct disk disk_posix;
+
+/* Writes all of it, going on after short writes (F-3); one that writes nothing is -EIO. */
+int disk_write_all(const struct disk *disk, int handle, const void *data, size_t size, uint64_t offset);
+/* Reads up to the end of the file at most. → bytes read, less than `size` only at the end of the file. */
+int64_t disk_read_all(const struct disk *disk, int handle, void *out, size_t size, uint64_t offset);
+/* Writes zeros over [from, to). */
+int disk_write_zeros(const struct disk *disk, int handle, uint64_t from, uint64_t to);
 
 #endif

@@ -2,9 +2,11 @@
  *
  * Files: DIR/log/<base position, 16 hex digits>.seg, each preallocated and zero-filled, made under a temporary
  * name, synced, renamed, directory synced, before a frame in it counts (F-6). A frame never spans segments.
- * A segment file = a 4096-byte header (see FORMAT.md; magic, format version, base position, cluster id, chain hash
- * before the first frame, first epoch, checksum) and frames one after another from file offset 4096 on:
+ * A segment file = a 4096-byte header (see FORMAT.md; magic, format version, base position, capacity, cluster id, chain
+ * hash, epoch and times before the first frame, checksum) and frames one after another from file offset 4096 on:
  * file offset = 4096 + (position - base).
+ * Everything below a segment's base was durable before the segment got its name, so only the last one can have a torn
+ * tail.
  *
  * Threads: one *writer* calls append/write/sync/retire; any number of readers call log_read and cursors at the same
  * time. Errors: 0 fine; negative errno or LOG_DAMAGED… fatal. After a failed write or sync the log is poisoned: every
@@ -38,6 +40,8 @@ struct log_options {
     uint8_t cluster[16];  /* written into and compared with every segment header */
     uint64_t durable_min; /* the index says the log was durable up to here: never cut below, refuse (F-7, F-9) */
     bool read_only;       /* nothing is cut, made or deleted: for verify */
+    bool prepare_ahead;   /* a thread of the log's own makes the next segment ready, so that a roll does not stall a
+                             commit; without it the writer makes it (a simulator wants no threads) */
 };
 
 struct log_recovery {
@@ -50,7 +54,11 @@ struct log_recovery {
     uint64_t cut_bytes; /* torn tail that was cut (or would be, read-only); 0: none */
     uint64_t cut_at;
     uint64_t segments;
-    bool sealed; /* the last frame is a seal that covers everything before it */
+    bool sealed; /* the last frame is a seal that covers everything before it, or a fresh segment does so */
+    /* Chain hash at `scan_from` (at `start`, if later): compare it with the index's (LOG-3). */
+    uint8_t scan_chain[FRAME_CHAIN_SIZE];
+    uint64_t stray_bytes; /* non-zero bytes in the unused ends of closed segments that were scanned: harmless, but
+                             nothing of ours wrote them */
 };
 
 /* Opens or makes the log; finds its end by checking every frame's header, body, blob area, order and chain from
@@ -96,12 +104,14 @@ uint64_t log_start(const struct log *log);   /* any thread */
 void log_chain(const struct log *log, uint8_t out[FRAME_CHAIN_SIZE]);
 
 /* `size` bytes at `position`, which must lie inside one frame that was written. Any thread. LOG_RETIRED below
- * log_start. */
+ * log_start, LOG_END beyond what was written; the bytes are not checked, their sums are the caller's. */
 int log_read(struct log *log, uint64_t position, void *out, size_t size);
 
 struct log_stats {
     uint64_t segments;
-    uint64_t bytes; /* on disk, preallocation included */
+    uint64_t bytes;    /* on disk, preallocation included */
+    uint64_t reserved; /* bytes of frames that fit before the disk is asked for room again (F-4) */
+    int prepare_error; /* why the next segment could not be made ready, tried again every second; 0: fine */
 };
 void log_stats(const struct log *log, struct log_stats *out); /* any thread */
 
@@ -115,7 +125,7 @@ struct log_segment {
 /* True if the oldest segment is closed (not the one written to) and ends at or below `below`. Any thread. */
 bool log_oldest(const struct log *log, uint64_t below, struct log_segment *out);
 /* Deletes the oldest segment, which must be `base`; log_start grows first, so readers get LOG_RETIRED, never a wrong
- * byte. Any one thread. */
+ * byte. Any one thread. A failure is final: the next call returns it again, so that no gap can come into being. */
 int log_retire(struct log *log, uint64_t base);
 
 /* Reads frames in order. A cursor belongs to one thread; it may trail the writer and sees frames once they are written

@@ -1,0 +1,177 @@
+/* disk.c: the real disk, and three loops over any disk.
+ *
+ * Nothing here decides what an error means: it is passed on unchanged. Only EINTR is tried again. */
+#include "disk.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Zeros are written in pieces of this size. */
+#define ZEROS_SIZE ((size_t)1 << 20)
+static const uint8_t zeros[ZEROS_SIZE];
+
+static int posix_open(void *context, const char *path, int flags, int mode) {
+    int handle;
+    do handle = open(path, flags | O_CLOEXEC, mode);
+    while (handle < 0 && errno == EINTR);
+    return handle < 0 ? -errno : handle;
+}
+
+static int posix_close(void *context, int handle) {
+    /* Linux closes the descriptor even when it says EINTR. */
+    if (close(handle) == 0 || errno == EINTR) return 0;
+    return -errno;
+}
+
+static int64_t posix_pread(void *context, int handle, void *out, size_t size, uint64_t offset) {
+    ssize_t count;
+    do count = pread(handle, out, size, (off_t)offset);
+    while (count < 0 && errno == EINTR);
+    return count < 0 ? -errno : count;
+}
+
+static int64_t posix_pwrite(void *context, int handle, const void *data, size_t size, uint64_t offset) {
+    ssize_t count;
+    do count = pwrite(handle, data, size, (off_t)offset);
+    while (count < 0 && errno == EINTR);
+    return count < 0 ? -errno : count;
+}
+
+/* A sync is not repeated, not even after EINTR: a second one could say yes for pages that the first one dropped
+ * (LOG-4). */
+static int posix_datasync(void *context, int handle) {
+    return fdatasync(handle) < 0 ? -errno : 0;
+}
+
+static int posix_sync(void *context, int handle) {
+    return fsync(handle) < 0 ? -errno : 0;
+}
+
+/* Reserves, then writes zeros: later syncs of such a file need no change of its extents, and are faster (DESIGN.md 5).
+ * Write-back is started early, so that the sync that follows does not hold up others for long. */
+static int posix_allocate(void *context, int handle, uint64_t size) {
+    const uint64_t writeback_size = 8 * ZEROS_SIZE;
+    int error;
+    do error = posix_fallocate(handle, 0, (off_t)size);
+    while (error == EINTR);
+    if (error) return -error;
+    for (uint64_t offset = 0; offset < size;) {
+        uint64_t end = size - offset < writeback_size ? size : offset + writeback_size;
+        int result = disk_write_zeros(&disk_posix, handle, offset, end);
+        if (result < 0) return result;
+        /* Advice; a failure to write shows in the sync. */
+        (void)sync_file_range(handle, (off_t)offset, (off_t)(end - offset), SYNC_FILE_RANGE_WRITE);
+        offset = end;
+    }
+    return 0;
+}
+
+static int posix_truncate(void *context, int handle, uint64_t size) {
+    int result;
+    do result = ftruncate(handle, (off_t)size);
+    while (result < 0 && errno == EINTR);
+    return result < 0 ? -errno : 0;
+}
+
+static int64_t posix_size(void *context, int handle) {
+    struct stat status;
+    return fstat(handle, &status) < 0 ? -errno : (int64_t)status.st_size;
+}
+
+static int posix_rename(void *context, const char *from, const char *to) {
+    return rename(from, to) < 0 ? -errno : 0;
+}
+
+static int posix_unlink(void *context, const char *path) {
+    return unlink(path) < 0 ? -errno : 0;
+}
+
+static int posix_sync_directory(void *context, const char *path) {
+    int handle = posix_open(context, path, O_RDONLY | O_DIRECTORY, 0);
+    if (handle < 0) return handle;
+    int result = posix_sync(context, handle);
+    int closed = posix_close(context, handle);
+    return result < 0 ? result : closed;
+}
+
+static int posix_list(void *context, const char *path, int (*each)(void *argument, const char *name), void *argument) {
+    DIR *directory = opendir(path);
+    if (!directory) return -errno;
+    int result = 0;
+    while (result == 0) {
+        errno = 0;
+        const struct dirent *entry = readdir(directory);
+        if (!entry) {
+            result = -errno;
+            break;
+        }
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+        result = each(argument, entry->d_name);
+    }
+    closedir(directory);
+    return result;
+}
+
+static int posix_make_directory(void *context, const char *path, int mode) {
+    return mkdir(path, (mode_t)mode) < 0 ? -errno : 0;
+}
+
+const struct disk disk_posix = {
+    .open = posix_open,
+    .close = posix_close,
+    .pread = posix_pread,
+    .pwrite = posix_pwrite,
+    .datasync = posix_datasync,
+    .sync = posix_sync,
+    .allocate = posix_allocate,
+    .truncate = posix_truncate,
+    .size = posix_size,
+    .rename = posix_rename,
+    .unlink = posix_unlink,
+    .sync_directory = posix_sync_directory,
+    .list = posix_list,
+    .make_directory = posix_make_directory,
+};
+
+int disk_write_all(const struct disk *disk, int handle, const void *data, size_t size, uint64_t offset) {
+    const uint8_t *bytes = data;
+    while (size > 0) {
+        int64_t count = disk->pwrite(disk->context, handle, bytes, size, offset);
+        if (count < 0) return (int)count;
+        if (count == 0) return -EIO;
+        assert((size_t)count <= size);
+        bytes += count;
+        size -= (size_t)count;
+        offset += (uint64_t)count;
+    }
+    return 0;
+}
+
+int64_t disk_read_all(const struct disk *disk, int handle, void *out, size_t size, uint64_t offset) {
+    uint8_t *bytes = out;
+    size_t done = 0;
+    while (done < size) {
+        int64_t count = disk->pread(disk->context, handle, bytes + done, size - done, offset + done);
+        if (count < 0) return count;
+        if (count == 0) break;
+        assert((size_t)count <= size - done);
+        done += (size_t)count;
+    }
+    return (int64_t)done;
+}
+
+int disk_write_zeros(const struct disk *disk, int handle, uint64_t from, uint64_t to) {
+    for (uint64_t offset = from; offset < to;) {
+        size_t size = to - offset < ZEROS_SIZE ? (size_t)(to - offset) : ZEROS_SIZE;
+        int result = disk_write_all(disk, handle, zeros, size, offset);
+        if (result < 0) return result;
+        offset += size;
+    }
+    return 0;
+}

@@ -1,0 +1,206 @@
+/* log.c: the log's life, and what any thread may ask of it. See log.h; FORMAT.md has the bytes.
+ *
+ *   log_load     which segments, good headers      log_write    append, write, sync, roll; the latch
+ *   log_recover  the end; torn tail or damage      log_prepare  the next file, made ready by a thread
+ *   log_segment  files, the table, holds           log_cursor   frames in order, behind the writer
+ *   log_block    a window over a segment's frames */
+#include "log.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log_internal.h"
+
+static struct log *log_new(const struct log_options *options) {
+    struct log *log = calloc(1, sizeof(*log));
+    if (!log) return NULL;
+    log->directory = strdup(options->directory);
+    if (!log->directory) {
+        free(log);
+        return NULL;
+    }
+    log->disk = options->disk;
+    log->segment_size = (options->segment_size + FRAME_ALIGN - 1) / FRAME_ALIGN * FRAME_ALIGN;
+    memcpy(log->cluster, options->cluster, sizeof(log->cluster));
+    log->read_only = options->read_only;
+    pthread_mutex_init(&log->mutex, NULL);
+    pthread_mutex_init(&log->preparer.mutex, NULL);
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&log->preparer.changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    return log;
+}
+
+void log_close(struct log *log) {
+    if (!log) return;
+    preparer_stop(log);
+    for (size_t i = 0; i < log->segment_count; i++) {
+        struct segment *segment = log->segments[i];
+        /* What counts was synced; an error here would say nothing about it. */
+        if (segment->handle >= 0) (void)log->disk->close(log->disk->context, segment->handle);
+        free(segment);
+    }
+    pthread_mutex_destroy(&log->mutex);
+    pthread_mutex_destroy(&log->preparer.mutex);
+    pthread_cond_destroy(&log->preparer.changed);
+    free(log->segments);
+    free(log->buffer);
+    free(log->directory);
+    free(log);
+}
+
+/* After recovery: the state that the writer and the readers go on from. */
+static int log_begin(struct log *log, struct recovery *recovery, bool prepare_ahead) {
+    atomic_store_explicit(&log->written, log->end, memory_order_relaxed);
+    atomic_store_explicit(&log->durable, log->end, memory_order_relaxed);
+    atomic_store_explicit(&log->start, recovery->out->start, memory_order_relaxed);
+    if (log->read_only) return 0;
+    if (log->segment_count > 0) {
+        log->current = log->segments[log->segment_count - 1];
+    } else {
+        int result = segment_roll(log, 0);
+        if (result < 0) return recovery_fail_io(recovery, result, "make a segment in", log->directory);
+        recovery->out->segments = 1;
+    }
+    if (!prepare_ahead) return 0;
+    int result = preparer_start(log);
+    return result < 0 ? recovery_fail_io(recovery, result, "start a thread for", log->directory) : 0;
+}
+
+int log_open(struct log **out, const struct log_options *options, uint64_t scan_from, struct log_recovery *out_recovery,
+             char *message, size_t message_size) {
+    assert(message_size >= 256 && options->segment_size >= 1024);
+    struct log_recovery found = {0};
+    struct recovery recovery = {.scan_from = scan_from,
+                                .durable_min = options->durable_min,
+                                .out = &found,
+                                .message = message,
+                                .message_size = message_size};
+    if (strlen(options->directory) + 32 > LOG_PATH_SIZE)
+        return recovery_fail(&recovery, -ENAMETOOLONG, "the path of the log's directory is too long");
+    struct log *log = log_new(options);
+    if (!log) return recovery_fail(&recovery, -ENOMEM, "out of memory");
+    recovery.log = log;
+    int result = log_load(&recovery);
+    if (result == 0) result = log_recover(&recovery);
+    if (result == 0) result = log_begin(log, &recovery, options->prepare_ahead);
+    free(recovery.headers);
+    if (result < 0) {
+        log_close(log);
+        return result;
+    }
+    *out = log;
+    *out_recovery = found;
+    return 0;
+}
+
+uint64_t log_end(const struct log *log) {
+    return log->end;
+}
+
+uint64_t log_durable(const struct log *log) {
+    return atomic_load_explicit(&log->durable, memory_order_acquire);
+}
+
+uint64_t log_start(const struct log *log) {
+    return atomic_load_explicit(&log->start, memory_order_acquire);
+}
+
+void log_chain(const struct log *log, uint8_t out[FRAME_CHAIN_SIZE]) {
+    memcpy(out, log->chain, FRAME_CHAIN_SIZE);
+}
+
+int log_read(struct log *log, uint64_t position, void *out, size_t size) {
+    struct segment *segment;
+    uint64_t end;
+    int result = segment_hold(log, position, &segment, &end);
+    if (result < 0) return result;
+    if (size > end - position) {
+        segment_drop(log, segment);
+        return LOG_END;
+    }
+    int64_t count =
+        disk_read_all(log->disk, segment->handle, out, size, SEGMENT_HEADER_SIZE + (position - segment->base));
+    segment_drop(log, segment);
+    if (count < 0) return (int)count;
+    return (size_t)count == size ? 0 : LOG_DAMAGED; /* the file has been cut short under us */
+}
+
+void log_stats(const struct log *log, struct log_stats *out) {
+    struct log *shared = (struct log *)log; /* its mutexes change, nothing else */
+    struct log_stats stats = {0};
+    pthread_mutex_lock(&shared->mutex);
+    stats.segments = log->segment_count;
+    for (size_t i = 0; i < log->segment_count; i++) stats.bytes += SEGMENT_HEADER_SIZE + log->segments[i]->capacity;
+    if (log->current)
+        stats.reserved =
+            log->current->base + log->current->capacity - atomic_load_explicit(&log->written, memory_order_acquire);
+    pthread_mutex_unlock(&shared->mutex);
+    pthread_mutex_lock(&shared->preparer.mutex);
+    stats.prepare_error = log->preparer.error;
+    if (log->preparer.state == PREPARER_READY) {
+        stats.reserved += log->segment_size;
+        stats.bytes += SEGMENT_HEADER_SIZE + log->segment_size;
+    }
+    pthread_mutex_unlock(&shared->preparer.mutex);
+    *out = stats;
+}
+
+bool log_oldest(const struct log *log, uint64_t below, struct log_segment *out) {
+    struct log *shared = (struct log *)log;
+    bool found = false;
+    pthread_mutex_lock(&shared->mutex);
+    if (log->segment_count > 0 && log->segments[0] != log->current && log->segments[0]->end <= below) {
+        const struct segment *segment = log->segments[0];
+        *out = (struct log_segment){.base = segment->base,
+                                    .end = segment->end,
+                                    .wall_ns = segment->wall_ns,
+                                    .bytes = SEGMENT_HEADER_SIZE + segment->capacity};
+        found = true;
+    }
+    pthread_mutex_unlock(&shared->mutex);
+    return found;
+}
+
+/* Takes the oldest segment out of the table; readers get LOG_RETIRED from here on. */
+static int retire_from_table(struct log *log, uint64_t base, struct segment **out) {
+    pthread_mutex_lock(&log->mutex);
+    int result = log->retire_error;
+    if (result == 0) {
+        assert(!log->read_only);
+        assert(log->segment_count > 1 && log->segments[0]->base == base && log->segments[0] != log->current);
+        struct segment *oldest = log->segments[0];
+        atomic_store_explicit(&log->start, oldest->end, memory_order_release);
+        log->segment_count--;
+        memmove(log->segments, log->segments + 1, log->segment_count * sizeof(*log->segments));
+        oldest->retired = true;
+        oldest->users++; /* ours, until the file is gone */
+        *out = oldest;
+    }
+    pthread_mutex_unlock(&log->mutex);
+    return result;
+}
+
+int log_retire(struct log *log, uint64_t base) {
+    struct segment *segment;
+    int result = retire_from_table(log, base, &segment);
+    if (result != 0) return result;
+    char path[LOG_PATH_SIZE];
+    segment_path(log, base, path);
+    result = log->disk->unlink(log->disk->context, path);
+    /* Before the next one may go, or a crash could leave a gap. */
+    if (result == 0) result = log->disk->sync_directory(log->disk->context, log->directory);
+    segment_drop(log, segment);
+    if (result < 0) {
+        pthread_mutex_lock(&log->mutex);
+        log->retire_error = result;
+        pthread_mutex_unlock(&log->mutex);
+    }
+    return result;
+}

@@ -1,0 +1,71 @@
+/* log_cursor.c: reads frames in order, behind the writer.
+ *
+ * Holds no segment between calls, so it never keeps a retired one from going; its window may still give frames of one
+ * that has just been retired, which are as good as they were. */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "log_internal.h"
+
+struct log_cursor {
+    struct log *log;
+    uint64_t position;
+    bool with_blobs;
+    struct block block;
+};
+
+int log_cursor_open(struct log_cursor **out, struct log *log, uint64_t position, bool with_blobs) {
+    if (position < log_start(log)) return LOG_RETIRED;
+    struct log_cursor *cursor = calloc(1, sizeof(*cursor));
+    if (!cursor) return -ENOMEM;
+    cursor->log = log;
+    cursor->position = position;
+    cursor->with_blobs = with_blobs;
+    block_init(&cursor->block, log->disk);
+    *out = cursor;
+    return 0;
+}
+
+void log_cursor_close(struct log_cursor *cursor) {
+    if (!cursor) return;
+    block_deinit(&cursor->block);
+    free(cursor);
+}
+
+uint64_t log_cursor_position(const struct log_cursor *cursor) {
+    return cursor->position;
+}
+
+/* The frame at the cursor, in a segment that is held. `end` is where readable bytes end. */
+static int read_frame(struct log_cursor *cursor, uint64_t end, uint64_t limit, struct log_view *out) {
+    struct log_view view = {0};
+    const char *problem;
+    int result = block_frame_header(&cursor->block, cursor->position, end, &view.header, &problem);
+    if (result == BLOCK_WRONG) return LOG_DAMAGED;
+    if (result < 0) return result;
+    uint64_t size = frame_size(view.header.body_size, view.header.blob_size);
+    if (size > end - cursor->position) return LOG_DAMAGED;
+    if (cursor->position + size > limit) return LOG_END;
+    result =
+        block_frame_content(&cursor->block, &view.header, cursor->with_blobs, end, &view.body, &view.blob, &problem);
+    if (result == BLOCK_WRONG) return LOG_DAMAGED;
+    if (result < 0) return result;
+    cursor->position += size;
+    *out = view;
+    return 0;
+}
+
+int log_cursor_next(struct log_cursor *cursor, uint64_t limit, struct log_view *out) {
+    if (cursor->position >= limit) return LOG_END;
+    struct segment *segment;
+    uint64_t end;
+    int result = segment_hold(cursor->log, cursor->position, &segment, &end);
+    if (result < 0) return result;
+    /* The window stays good across calls: what was written does not change. Only another file makes it void. */
+    if (cursor->block.handle != segment->handle || cursor->block.base != segment->base)
+        block_attach(&cursor->block, segment->handle, segment->base);
+    result = read_frame(cursor, end, limit, out);
+    segment_drop(cursor->log, segment);
+    return result;
+}

@@ -1,0 +1,219 @@
+/* log_load.c: which segments there are, and whether their headers make one log.
+ *
+ * Frames are not looked at here (log_recover.c). A segment under its own name was complete and durable before it got
+ * that name, so any doubt about a header is damage, never a torn write. */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log_internal.h"
+#include "tarry_limits.h"
+
+int recovery_fail(struct recovery *recovery, int code, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(recovery->message, recovery->message_size, format, arguments);
+    va_end(arguments);
+    return code;
+}
+
+int recovery_fail_io(struct recovery *recovery, int code, const char *what, const char *path) {
+    char buffer[128];
+    const char *sentence = strerror_r(-code, buffer, sizeof(buffer));
+    return recovery_fail(recovery, code, "cannot %s %s: %s", what, path, sentence);
+}
+
+struct names {
+    uint64_t *bases;
+    size_t count;
+    size_t room;
+    bool next_left; /* half-made files of an earlier run */
+    bool large_left;
+};
+
+static int names_take(void *argument, const char *name) {
+    struct names *names = argument;
+    uint64_t base;
+    if (strcmp(name, segment_next_name) == 0) names->next_left = true;
+    if (strcmp(name, segment_large_name) == 0) names->large_left = true;
+    if (!segment_name_decode(name, &base)) return 0; /* not ours: left alone */
+    if (names->count == names->room) {
+        size_t room = names->room ? names->room * 2 : 64;
+        uint64_t *bases = realloc(names->bases, room * sizeof(*bases));
+        if (!bases) return -ENOMEM;
+        names->bases = bases;
+        names->room = room;
+    }
+    names->bases[names->count++] = base;
+    return 0;
+}
+
+static int compare_bases(const void *a, const void *b) {
+    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+/* Makes the directory durable in its parent too. */
+static int make_directory(struct recovery *recovery) {
+    struct log *log = recovery->log;
+    const struct disk *disk = log->disk;
+    int result = disk->make_directory(disk->context, log->directory, 0700);
+    if (result < 0 && result != -EEXIST) return recovery_fail_io(recovery, result, "make", log->directory);
+    char parent[LOG_PATH_SIZE];
+    snprintf(parent, sizeof(parent), "%s", log->directory);
+    char *slash = strrchr(parent, '/');
+    if (!slash)
+        strcpy(parent, ".");
+    else if (slash == parent)
+        parent[1] = 0;
+    else
+        *slash = 0;
+    result = disk->sync_directory(disk->context, parent);
+    return result < 0 ? recovery_fail_io(recovery, result, "sync", parent) : 0;
+}
+
+static int list_names(struct recovery *recovery, struct names *names) {
+    struct log *log = recovery->log;
+    const struct disk *disk = log->disk;
+    int result = disk->list(disk->context, log->directory, names_take, names);
+    if (result == -ENOENT && !log->read_only) {
+        if ((result = make_directory(recovery)) < 0) return result;
+        result = disk->list(disk->context, log->directory, names_take, names);
+    }
+    if (result < 0) return recovery_fail_io(recovery, result, "list", log->directory);
+    if (names->count) qsort(names->bases, names->count, sizeof(*names->bases), compare_bases);
+    return 0;
+}
+
+static int delete_left_over(struct recovery *recovery, const char *name) {
+    char path[LOG_PATH_SIZE];
+    log_path(recovery->log, name, path);
+    int result = recovery->log->disk->unlink(recovery->log->disk->context, path);
+    return result < 0 ? recovery_fail_io(recovery, result, "delete", path) : 0;
+}
+
+/* Compares the header with its name, this program and this cluster. */
+static int judge_header(struct recovery *recovery, const char *path, uint64_t base, const uint8_t *bytes,
+                        struct segment_header *out) {
+    struct segment_header header;
+    const char *problem = segment_header_decode(bytes, &header);
+    if (problem) return recovery_fail(recovery, LOG_DAMAGED, "%s, offset 0: the file %s", path, problem);
+    if (header.version != FORMAT_VERSION)
+        return recovery_fail(recovery, LOG_VERSION,
+                             "%s: the file is of format version %" PRIu32 "; this program reads version %u", path,
+                             header.version, FORMAT_VERSION);
+    if (memcmp(header.cluster, recovery->log->cluster, sizeof(header.cluster)) != 0)
+        return recovery_fail(recovery, LOG_FOREIGN, "%s: the file belongs to another cluster", path);
+    if (header.base != base)
+        return recovery_fail(recovery, LOG_DAMAGED,
+                             "%s: the header says that the file begins at position %" PRIu64 ", its name says %" PRIu64,
+                             path, header.base, base);
+    *out = header;
+    return 0;
+}
+
+/* Opens the segment's file, judges its header. The last one's descriptor stays open, for writing if we may. */
+static int load_segment(struct recovery *recovery, uint64_t base, bool is_last, struct segment_header *out_header,
+                        int64_t *out_size, int *out_handle) {
+    struct log *log = recovery->log;
+    const struct disk *disk = log->disk;
+    char path[LOG_PATH_SIZE];
+    segment_path(log, base, path);
+    int handle = disk->open(disk->context, path, is_last && !log->read_only ? O_RDWR : O_RDONLY, 0);
+    if (handle < 0) return recovery_fail_io(recovery, handle, "open", path);
+    uint8_t bytes[SEGMENT_HEADER_SIZE] = {0};
+    int64_t count = disk_read_all(disk, handle, bytes, sizeof(bytes), 0);
+    int result;
+    if (count < 0)
+        result = recovery_fail_io(recovery, (int)count, "read", path);
+    else
+        result = judge_header(recovery, path, base, bytes, out_header);
+    if (result == 0 && is_last) {
+        *out_handle = handle;
+        return 0;
+    }
+    (void)disk->close(disk->context, handle); /* nothing was written */
+    return result;
+}
+
+/* Do `header` and the one before it, whose file has `before_size` bytes, lie next to each other? */
+static int judge_neighbours(struct recovery *recovery, const struct segment_header *before, int64_t before_size,
+                            const struct segment_header *header) {
+    char path[LOG_PATH_SIZE];
+    segment_path(recovery->log, header->base, path);
+    if (header->previous_base != before->base)
+        return recovery_fail(recovery, LOG_DAMAGED,
+                             "%s: a segment is missing before this one: it follows %016" PRIx64
+                             ".seg, but the newest one below it is %016" PRIx64 ".seg",
+                             path, header->previous_base, before->base);
+    if (header->base - before->base > before->capacity)
+        return recovery_fail(recovery, LOG_DAMAGED,
+                             "%s: the file begins at position %" PRIu64
+                             ", further on than the segment before can reach",
+                             path, header->base);
+    if (before_size < (int64_t)(SEGMENT_HEADER_SIZE + (header->base - before->base))) {
+        segment_path(recovery->log, before->base, path);
+        return recovery_fail(recovery, LOG_DAMAGED, "%s, offset %" PRId64 ": the file has been cut short", path,
+                             before_size);
+    }
+    return 0;
+}
+
+static int fill_table(struct recovery *recovery, const struct names *names) {
+    struct log *log = recovery->log;
+    int64_t before_size = 0;
+    for (size_t i = 0; i < names->count; i++) {
+        struct segment_header *header = &recovery->headers[i];
+        bool is_last = i + 1 == names->count;
+        int handle = -1;
+        int64_t size;
+        int result = load_segment(recovery, names->bases[i], is_last, header, &size, &handle);
+        if (result < 0) return result;
+        if (i > 0) {
+            result = judge_neighbours(recovery, header - 1, before_size, header);
+            if (result == 0) {
+                log->segments[i - 1]->end = header->base;
+                log->segments[i - 1]->wall_ns = header->wall_ns;
+            }
+        }
+        before_size = size;
+        log->previous_base = header->previous_base;
+        struct segment segment = {.base = header->base,
+                                  .capacity = header->capacity,
+                                  .end = header->base,
+                                  .wall_ns = header->wall_ns,
+                                  .handle = handle,
+                                  .users = is_last ? 1 : 0};
+        if (result == 0 && (result = segment_add(log, &segment)) < 0) recovery_fail(recovery, result, "out of memory");
+        if (result < 0) {
+            if (handle >= 0) (void)log->disk->close(log->disk->context, handle);
+            return result;
+        }
+    }
+    return 0;
+}
+
+int log_load(struct recovery *recovery) {
+    struct log *log = recovery->log;
+    struct names names = {0};
+    int result = list_names(recovery, &names);
+    if (result < 0) goto out;
+    if (!log->read_only) {
+        if (names.next_left && (result = delete_left_over(recovery, segment_next_name)) < 0) goto out;
+        if (names.large_left && (result = delete_left_over(recovery, segment_large_name)) < 0) goto out;
+    }
+    recovery->headers = calloc(names.count + 1, sizeof(*recovery->headers));
+    if (!recovery->headers) {
+        result = recovery_fail(recovery, -ENOMEM, "out of memory");
+        goto out;
+    }
+    result = fill_table(recovery, &names);
+out:
+    free(names.bases);
+    return result;
+}

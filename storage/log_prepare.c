@@ -1,0 +1,98 @@
+/* log_prepare.c: a thread that makes the next segment ready, so that going over to it costs the writer two syncs and
+ * not the writing of a whole file.
+ *
+ * Only this thread touches next.tmp while the state is WORKING, only the writer in all other states. A failure (a full
+ * disk, say) is no error of the log's: it is shown in the statistics and tried again every second, and when the writer
+ * needs the segment and there is none, it tries by itself and that answer counts. */
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <time.h>
+
+#include "log_internal.h"
+
+/* Waits up to a second, or until something changes. Under the mutex. */
+static void preparer_pause(struct preparer *preparer) {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += 1;
+    while (!preparer->stop && preparer->state == PREPARER_WANTED)
+        if (pthread_cond_timedwait(&preparer->changed, &preparer->mutex, &until) == ETIMEDOUT) return;
+}
+
+static void *preparer_run(void *argument) {
+    struct log *log = argument;
+    struct preparer *preparer = &log->preparer;
+    pthread_mutex_lock(&preparer->mutex);
+    while (!preparer->stop) {
+        if (preparer->state != PREPARER_WANTED) {
+            pthread_cond_wait(&preparer->changed, &preparer->mutex);
+            continue;
+        }
+        preparer->state = PREPARER_WORKING;
+        pthread_mutex_unlock(&preparer->mutex);
+        int handle = segment_make(log, segment_next_name, log->segment_size);
+        pthread_mutex_lock(&preparer->mutex);
+        preparer->handle = handle;
+        preparer->error = handle < 0 ? handle : 0;
+        preparer->state = handle < 0 ? PREPARER_WANTED : PREPARER_READY;
+        pthread_cond_broadcast(&preparer->changed);
+        if (handle < 0) preparer_pause(preparer);
+    }
+    pthread_mutex_unlock(&preparer->mutex);
+    return NULL;
+}
+
+int preparer_start(struct log *log) {
+    struct preparer *preparer = &log->preparer;
+    /* Signals are the business of the program's own threads. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&preparer->thread, NULL, preparer_run, log);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error) return -error;
+    preparer->running = true;
+    return 0;
+}
+
+void preparer_stop(struct log *log) {
+    struct preparer *preparer = &log->preparer;
+    if (!preparer->running) return;
+    pthread_mutex_lock(&preparer->mutex);
+    preparer->stop = true;
+    pthread_cond_broadcast(&preparer->changed);
+    pthread_mutex_unlock(&preparer->mutex);
+    pthread_join(preparer->thread, NULL);
+    preparer->running = false;
+    if (preparer->state != PREPARER_READY) return;
+    /* It holds nothing. If it stays, the next start deletes it. */
+    char path[LOG_PATH_SIZE];
+    log_path(log, segment_next_name, path);
+    (void)log->disk->close(log->disk->context, preparer->handle);
+    (void)log->disk->unlink(log->disk->context, path);
+    preparer->state = PREPARER_IDLE;
+}
+
+void preparer_want(struct log *log) {
+    struct preparer *preparer = &log->preparer;
+    if (!preparer->running) return;
+    pthread_mutex_lock(&preparer->mutex);
+    if (preparer->state == PREPARER_IDLE) {
+        preparer->state = PREPARER_WANTED;
+        pthread_cond_broadcast(&preparer->changed);
+    }
+    pthread_mutex_unlock(&preparer->mutex);
+}
+
+int preparer_take(struct log *log) {
+    struct preparer *preparer = &log->preparer;
+    if (!preparer->running) return -1;
+    pthread_mutex_lock(&preparer->mutex);
+    while (preparer->state == PREPARER_WORKING) pthread_cond_wait(&preparer->changed, &preparer->mutex);
+    int handle = preparer->state == PREPARER_READY ? preparer->handle : -1;
+    preparer->state = PREPARER_IDLE;
+    pthread_cond_broadcast(&preparer->changed);
+    pthread_mutex_unlock(&preparer->mutex);
+    return handle;
+}

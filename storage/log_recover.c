@@ -1,0 +1,331 @@
+/* log_recover.c: where does the log end, and may what follows be cut (LOG-5)?
+ *
+ * Frames are read one after another, from the beginning of the segment that holds `scan_from`. The first one that is
+ * not valid lies at d. Then
+ *   - d below the end of a segment that has a successor: damage. The successor proves that all before it was durable.
+ *   - a header anywhere after d, valid and in its place, with synced_to > d: damage. What lay at d had been durable.
+ *   - d below what the caller knows to have been durable: the log has lost its tail (F-7, F-9).
+ *   - else it is a torn tail. It is zeroed, so that a later recovery cannot meet stale frames in it.
+ * What is kept is then written once more and synced: after SIGKILL it may be in the page cache alone (R6), and after a
+ * failed fdatasync the cache may hold it as clean although the disk does not have it (F-5). */
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bytes.h"
+#include "log_internal.h"
+
+struct scan {
+    struct recovery *recovery;
+    struct block block;
+    uint64_t position; /* of the next frame */
+    uint64_t scan_from;
+    bool scan_from_met;
+    bool has_frame; /* `last` is valid */
+    struct frame_header last;
+    uint64_t synced_max; /* the greatest synced_to of the segment's frames, or its base */
+    const char *problem; /* what is wrong with the frame at `position`; NULL: the segment is full */
+    uint64_t torn_end;   /* end of the torn frame at `position`, if its header is whole; else `position` */
+};
+
+struct tail {            /* what lies behind the last valid frame */
+    uint64_t end;        /* one past the last byte that is not zero; the log's end if there is none */
+    bool has_claim;      /* some frame there says that the log was durable up to … */
+    uint64_t claim_at;   /* where */
+    uint64_t claim_sync; /* … here */
+};
+
+static uint64_t offset_of(const struct segment *segment, uint64_t position) {
+    return SEGMENT_HEADER_SIZE + (position - segment->base);
+}
+
+/* Reads the frame at scan->position and checks it against the one before. 0, negative, BLOCK_WRONG. */
+static int scan_frame(struct scan *scan, uint64_t end, struct frame_header *out) {
+    struct log *log = scan->recovery->log;
+    struct frame_header header;
+    scan->torn_end = scan->position;
+    int result = block_frame_header(&scan->block, scan->position, end, &header, &scan->problem);
+    if (result != 0) return result;
+    uint64_t size = frame_size(header.body_size, header.blob_size);
+    if (size <= end - scan->position) scan->torn_end = scan->position + size;
+    const uint8_t *body, *blob;
+    result = block_frame_content(&scan->block, &header, true, end, &body, &blob, &scan->problem);
+    if (result != 0) return result;
+    /* Whole, but not the frame that belongs here: what lies inside it may be other frames after all. */
+    uint64_t torn_end = scan->torn_end;
+    scan->torn_end = scan->position;
+    scan->problem = "the frame's epoch is older than the one before";
+    if (header.epoch < log->epoch) return BLOCK_WRONG;
+    uint8_t chain[FRAME_CHAIN_SIZE];
+    frame_chain(log->chain, &header, body, chain);
+    scan->problem = "the frame does not follow the one before (chain hash)";
+    if (memcmp(chain, header.chain, FRAME_CHAIN_SIZE) != 0) return BLOCK_WRONG;
+    scan->torn_end = torn_end;
+    *out = header;
+    return 0;
+}
+
+static void meet_scan_from(struct scan *scan) {
+    if (scan->position != scan->scan_from) return;
+    scan->scan_from_met = true;
+    memcpy(scan->recovery->out->scan_chain, scan->recovery->log->chain, FRAME_CHAIN_SIZE);
+}
+
+/* Reads frames up to `end` or the first one that is wrong. 0 or negative (message written). */
+static int scan_frames(struct scan *scan, const struct segment *segment, uint64_t end) {
+    struct log *log = scan->recovery->log;
+    scan->synced_max = segment->base;
+    scan->problem = NULL;
+    scan->torn_end = scan->position;
+    while (scan->position < end) {
+        struct frame_header header;
+        int result = scan_frame(scan, end, &header);
+        if (result == BLOCK_WRONG) return 0;
+        if (result < 0) {
+            char path[LOG_PATH_SIZE];
+            segment_path(log, segment->base, path);
+            return recovery_fail_io(scan->recovery, result, "read", path);
+        }
+        scan->problem = NULL;
+        scan->position += frame_size(header.body_size, header.blob_size);
+        scan->has_frame = true;
+        scan->last = header;
+        if (header.synced_to > scan->synced_max) scan->synced_max = header.synced_to;
+        memcpy(log->chain, header.chain, FRAME_CHAIN_SIZE);
+        log->epoch = header.epoch;
+        log->steady_ns = header.steady_ns;
+        log->wall_ns = header.wall_ns;
+        meet_scan_from(scan);
+    }
+    return 0;
+}
+
+/* What frames are to continue, from the segment's header. */
+static void take_over(struct log *log, const struct segment_header *header) {
+    memcpy(log->chain, header->chain, FRAME_CHAIN_SIZE);
+    log->epoch = header->epoch;
+    log->steady_ns = header->steady_ns;
+    log->wall_ns = header->wall_ns;
+}
+
+/* Looks at everything from `from` to the end of the segment's room. */
+static int look_behind(struct scan *scan, const struct segment *segment, uint64_t from, struct tail *out) {
+    uint64_t end = segment->base + segment->capacity;
+    uint64_t damage_at = scan->position;
+    struct tail tail = {.end = from};
+    for (uint64_t position = from; position < end;) {
+        size_t size = end - position < LOG_BLOCK_SIZE ? (size_t)(end - position) : LOG_BLOCK_SIZE;
+        const uint8_t *bytes;
+        int result = block_get(&scan->block, position, size, end, &bytes);
+        if (result < 0) {
+            char path[LOG_PATH_SIZE];
+            segment_path(scan->recovery->log, segment->base, path);
+            return recovery_fail_io(scan->recovery, result, "read", path);
+        }
+        for (size_t i = 0; i < size; i += FRAME_ALIGN) {
+            if (get_u64(bytes + i) == 0) continue;
+            size_t last = FRAME_ALIGN - 1;
+            while (bytes[i + last] == 0) last--;
+            tail.end = position + i + last + 1;
+            /* A frame at `damage_at` whose header is whole cannot have others inside: what looks like one there is
+             * a client's payload. */
+            struct frame_header header;
+            if (tail.has_claim || position + i < scan->torn_end || size - i < FRAME_HEADER_SIZE) continue;
+            if (!frame_header_decode(bytes + i, &header) || header.position != position + i) continue;
+            if (header.synced_to <= damage_at || header.synced_to > header.position) continue;
+            tail.has_claim = true;
+            tail.claim_at = header.position;
+            tail.claim_sync = header.synced_to;
+        }
+        if (size == end - position) break;
+        position += size - FRAME_HEADER_SIZE; /* a header may lie across */
+    }
+    *out = tail;
+    return 0;
+}
+
+/* A closed segment must be whole: its successor says so. */
+static int judge_closed(struct scan *scan, const struct segment *segment, const struct segment_header *next) {
+    struct recovery *recovery = scan->recovery;
+    const struct log *log = recovery->log;
+    char path[LOG_PATH_SIZE];
+    segment_path(log, segment->base, path);
+    if (scan->position < next->base)
+        return recovery_fail(recovery, LOG_DAMAGED,
+                             "%s, offset %" PRIu64 " (position %" PRIu64
+                             "): %s, but the next segment says that the log was "
+                             "durable up to position %" PRIu64,
+                             path, offset_of(segment, scan->position), scan->position, scan->problem, next->base);
+    if (memcmp(log->chain, next->chain, FRAME_CHAIN_SIZE) != 0 || log->epoch != next->epoch ||
+        log->steady_ns != next->steady_ns || log->wall_ns != next->wall_ns) {
+        segment_path(log, next->base, path);
+        return recovery_fail(recovery, LOG_DAMAGED, "%s, offset 0: the segment does not follow the one before", path);
+    }
+    struct tail tail;
+    int result = look_behind(scan, segment, scan->position, &tail);
+    if (result == 0) recovery->out->stray_bytes += tail.end - scan->position;
+    return result;
+}
+
+/* May what follows the last valid frame be cut? */
+static int judge_tail(struct scan *scan, const struct segment *segment, const struct tail *tail) {
+    struct recovery *recovery = scan->recovery;
+    char path[LOG_PATH_SIZE];
+    segment_path(recovery->log, segment->base, path);
+    const char *problem = scan->problem ? scan->problem : "the log ends";
+    if (tail->has_claim)
+        return recovery_fail(recovery, LOG_DAMAGED,
+                             "%s, offset %" PRIu64 " (position %" PRIu64 "): %s, but the frame at offset %" PRIu64
+                             " says that the log was durable up to position %" PRIu64,
+                             path, offset_of(segment, scan->position), scan->position, problem,
+                             offset_of(segment, tail->claim_at), tail->claim_sync);
+    uint64_t known = recovery->durable_min > scan->scan_from ? recovery->durable_min : scan->scan_from;
+    if (scan->position < known)
+        return recovery_fail(recovery, LOG_DAMAGED,
+                             "%s, offset %" PRIu64 ": the log ends at position %" PRIu64
+                             " (%s), but it is known to have been "
+                             "durable up to position %" PRIu64 ": its tail is lost",
+                             path, offset_of(segment, scan->position), scan->position, problem, known);
+    return 0;
+}
+
+/* Zeroes what is cut, gives a file that was cut short its size back, and makes durable what is kept. */
+static int settle_tail(struct scan *scan, const struct segment *segment, const struct tail *tail) {
+    const struct disk *disk = scan->recovery->log->disk;
+    int64_t size = disk->size(disk->context, segment->handle);
+    if (size < 0) return (int)size;
+    int result = 0;
+    uint64_t size_full = SEGMENT_HEADER_SIZE + segment->capacity;
+    uint64_t cut_from = offset_of(segment, scan->position);
+    if (tail->end > scan->position) {
+        uint64_t cut_to = offset_of(segment, tail->end);
+        if (cut_to > (uint64_t)size) cut_to = (uint64_t)size;
+        if ((result = disk_write_zeros(disk, segment->handle, cut_from, cut_to)) < 0) return result;
+    }
+    if ((uint64_t)size < size_full) {
+        result = disk_write_zeros(disk, segment->handle, (uint64_t)size, size_full);
+        if (result < 0) return result;
+    }
+    for (uint64_t position = scan->synced_max; position < scan->position;) {
+        uint64_t left = scan->position - position;
+        size_t piece = left < LOG_BLOCK_SIZE ? (size_t)left : LOG_BLOCK_SIZE;
+        const uint8_t *bytes;
+        if ((result = block_get(&scan->block, position, piece, scan->position, &bytes)) < 0) return result;
+        result = disk_write_all(disk, segment->handle, bytes, piece, offset_of(segment, position));
+        if (result < 0) return result;
+        position += piece;
+    }
+    return disk->sync(disk->context, segment->handle);
+}
+
+/* The last segment: the log's end is in it. */
+static int finish(struct scan *scan, struct segment *segment) {
+    struct recovery *recovery = scan->recovery;
+    struct log *log = recovery->log;
+    struct log_recovery *out = recovery->out;
+    struct tail tail;
+    int result = look_behind(scan, segment, scan->position, &tail);
+    if (result == 0) result = judge_tail(scan, segment, &tail);
+    if (result < 0) return result;
+    if (!scan->scan_from_met)
+        return recovery_fail(recovery, LOG_DAMAGED,
+                             "%s: position %" PRIu64
+                             " lies in the middle of a frame: whoever remembers it followed another "
+                             "log",
+                             log->directory, scan->scan_from);
+    if (!log->read_only) {
+        result = settle_tail(scan, segment, &tail);
+        if (result == 0) result = log->disk->sync_directory(log->disk->context, log->directory);
+        if (result < 0) {
+            char path[LOG_PATH_SIZE];
+            segment_path(log, segment->base, path);
+            return recovery_fail_io(recovery, result, "make durable what is left of", path);
+        }
+    }
+    log->end = scan->position;
+    segment->end = log->end;
+    segment->wall_ns = log->wall_ns;
+    out->cut_bytes = tail.end - scan->position;
+    out->cut_at = out->cut_bytes ? scan->position : 0;
+    /* A fresh segment seals what is before it by its existence. */
+    if (log->end == segment->base)
+        out->sealed = true;
+    else
+        out->sealed = scan->last.type == FRAME_SEAL && scan->last.synced_to == scan->last.position;
+    return 0;
+}
+
+static int scan_segments(struct scan *scan) {
+    struct recovery *recovery = scan->recovery;
+    struct log *log = recovery->log;
+    /* The chain can only be followed from a segment's beginning. */
+    size_t first = log->segment_count - 1;
+    while (first > 0 && log->segments[first]->base > scan->scan_from) first--;
+    take_over(log, &recovery->headers[first]);
+    scan->position = log->segments[first]->base;
+    meet_scan_from(scan);
+    for (size_t i = first; i < log->segment_count; i++) {
+        bool is_last = i + 1 == log->segment_count;
+        uint64_t end = is_last ? log->segments[i]->base + log->segments[i]->capacity : recovery->headers[i + 1].base;
+        struct segment *held = NULL;
+        int result = 0;
+        if (!is_last) {
+            uint64_t ignored;
+            result = segment_hold(log, log->segments[i]->base, &held, &ignored);
+        }
+        if (result < 0) {
+            char path[LOG_PATH_SIZE];
+            segment_path(log, log->segments[i]->base, path);
+            return recovery_fail_io(recovery, result, "open", path);
+        }
+        block_attach(&scan->block, log->segments[i]->handle, log->segments[i]->base);
+        result = scan_frames(scan, log->segments[i], end);
+        if (result == 0 && is_last) result = finish(scan, log->segments[i]);
+        if (result == 0 && !is_last) result = judge_closed(scan, log->segments[i], &recovery->headers[i + 1]);
+        if (held) segment_drop(log, held);
+        if (result < 0) return result;
+    }
+    return 0;
+}
+
+/* There is no segment at all. */
+static int begin(struct recovery *recovery) {
+    struct log *log = recovery->log;
+    uint64_t known = recovery->durable_min > recovery->scan_from ? recovery->durable_min : recovery->scan_from;
+    if (known > LOG_POSITION_FIRST)
+        return recovery_fail(
+            recovery, LOG_DAMAGED,
+            "%s: there is no segment, but the log is known to have been durable up to position %" PRIu64 ": it is lost",
+            log->directory, known);
+    log->end = LOG_POSITION_FIRST;
+    recovery->out->sealed = true;
+    return 0;
+}
+
+int log_recover(struct recovery *recovery) {
+    struct log *log = recovery->log;
+    struct log_recovery *out = recovery->out;
+    if (log->segment_count == 0) {
+        int result = begin(recovery);
+        if (result < 0) return result;
+        out->start = log->end;
+    } else {
+        out->start = log->segments[0]->base;
+        atomic_store_explicit(&log->start, out->start, memory_order_relaxed);
+        struct scan scan = {.recovery = recovery, .scan_from = recovery->scan_from};
+        if (scan.scan_from < out->start) scan.scan_from = out->start;
+        block_init(&scan.block, log->disk);
+        int result = scan_segments(&scan);
+        block_deinit(&scan.block);
+        if (result < 0) return result;
+    }
+    out->end = log->end;
+    memcpy(out->chain, log->chain, FRAME_CHAIN_SIZE);
+    out->epoch = log->epoch;
+    out->steady_ns = log->steady_ns;
+    out->wall_ns = log->wall_ns;
+    out->segments = log->segment_count;
+    return 0;
+}
