@@ -1,0 +1,26 @@
+"""cppcheck.py: warnings, performance and portability; a suppression stands in the source, with its reason."""
+import os
+
+import lint
+
+COMMAND = ["cppcheck", "--enable=warning,performance,portability", "--inline-suppr", "--quiet", "--error-exitcode=9",
+           "--std=c11", "--suppress=missingInclude", "--suppress=missingIncludeSystem", "--suppress=unmatchedSuppression",
+           "--check-library", "--suppress=checkLibraryFunction", "--suppress=checkLibraryNoReturn",
+           "--suppress=checkLibraryUseIgnore", "--suppress=checkLibraryCheckType", "--library=posix", "-D__GNUC__=12",
+           "-j2", "--template={file}:{line}: {id}: {message}"]
+
+
+def check(root, build):
+    files = lint.our_files(root, (".c",))
+    cache = os.path.join(build, "lint-cppcheck")
+    os.makedirs(cache, exist_ok=True)
+    includes = [f"-I{os.path.join(root, d)}" for d in ("proto", "storage", "broker/core", "broker/shell", "client/include",
+                                                       "client/lib", "client/tool")]
+    status, output = lint.run([*COMMAND, f"--cppcheck-build-dir={cache}", *includes, *files], root)
+    if status == 0:
+        return []
+    return [line for line in output.splitlines() if line.strip()][:60] or [f"cppcheck ended with {status}"]
+
+
+if __name__ == "__main__":
+    lint.main("cppcheck", check)

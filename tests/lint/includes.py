@@ -1,0 +1,86 @@
+"""includes.py: who may include whom (DESIGN.md section 3, The house).
+
+The build makes most wrong includes fail; this check says so in words, and catches what the build cannot see: a path that
+climbs out of its folder, an example that uses more than the public header, a core that meets the world.
+"""
+import os
+import re
+
+import lint
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+# The longest prefix that matches a file decides what it may include, by the prefix of the included header.
+ALLOWED = {
+    "proto/": ("proto/",),
+    "storage/": ("storage/", "proto/"),
+    "broker/core/": ("broker/core/", "proto/"),
+    "broker/shell/": ("broker/shell/", "broker/core/", "storage/", "proto/"),
+    "client/include/": ("client/include/",),
+    "client/lib/": ("client/lib/", "client/include/", "proto/"),
+    "client/tool/": ("client/tool/", "client/include/", "proto/"),
+    "client/tool/verify": ("client/tool/", "client/include/", "storage/", "proto/"),
+    "client/examples/": ("client/examples/", "client/include/"),
+    "tests/sim/": ("tests/", "broker/core/", "storage/", "proto/"),
+    "tests/e2e/": ("tests/e2e/", "client/include/"),
+    "tests/crash/": ("tests/crash/", "client/include/"),
+    "tests/": ("tests/", "broker/", "storage/", "proto/", "client/"),
+    "bench/": ("bench/", "client/include/"),
+    "bench/micro": ("bench/", "broker/core/", "storage/", "proto/"),
+}
+
+# System headers that a folder must not use: the core has no I/O, no clock, no threads; proto has no I/O, no threads.
+FORBIDDEN_SYSTEM = {
+    "broker/core/": ("pthread.h", "threads.h", "time.h", "sys/", "unistd.h", "fcntl.h", "poll.h", "signal.h", "nng/", "lmdb.h",
+                     "sodium.h"),
+    "proto/": ("pthread.h", "threads.h", "sys/", "unistd.h", "fcntl.h", "poll.h", "nng/", "lmdb.h"),
+    "storage/": ("nng/",),
+    "client/include/": ("nng/", "protobuf-c/", "lmdb.h"),
+    "client/examples/": ("nng/", "protobuf-c/", "lmdb.h"),
+}
+ALLOWED_SYSTEM = ("sys/mman.h", "sys/queue.h")  # memory that is reserved at start, and lists
+GENERATED_HEADERS = {"tarry.pb-c.h": "proto/tarry.pb-c.h"}
+
+
+def longest_rule(rules, path):
+    matching = [prefix for prefix in rules if path.startswith(prefix)]
+    return max(matching, key=len) if matching else None
+
+
+def complaint_about(path, bracket, included, headers):
+    forbidden = longest_rule(FORBIDDEN_SYSTEM, path)
+    if bracket == "<":
+        if forbidden and included.startswith(FORBIDDEN_SYSTEM[forbidden]) and included not in ALLOWED_SYSTEM:
+            return f"{forbidden} must not include <{included}>"
+        return None
+    if ".." in included and not path.startswith("tests/"):
+        return f'"{included}" climbs out of its folder'
+    rule = longest_rule(ALLOWED, path)
+    if rule is None:
+        return "no include rule for this folder: add it to includes.py and DESIGN.md"
+    targets = headers.get(os.path.basename(included), [])
+    if not targets:
+        return f'"{included}" is no header of ours: write <{included}>'
+    beside = [t for t in targets if os.path.dirname(t) == os.path.dirname(path)]
+    for target in beside or targets:
+        if not target.startswith(ALLOWED[rule]):
+            return f'{rule} must not include "{included}" ({target})'
+    return None
+
+
+def check(root, _build):
+    headers = {name: [path] for name, path in GENERATED_HEADERS.items()}
+    for path in lint.our_files(root, (".h",)):
+        headers.setdefault(os.path.basename(path), []).append(path)
+    complaints = []
+    for path in lint.our_files(root, (".c", ".h")):
+        for number, line in enumerate(lint.read_lines(root, path), 1):
+            match = INCLUDE.match(line)
+            complaint = match and complaint_about(path, match.group(1), match.group(2), headers)
+            if complaint:
+                complaints.append(f"{path}:{number}: {complaint}")
+    return complaints
+
+
+if __name__ == "__main__":
+    lint.main("includes", check)

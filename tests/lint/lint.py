@@ -1,0 +1,48 @@
+"""lint.py: what the checks of this folder share: the list of our files, and one way to report.
+
+A check is a function from (root, build) to a list of complaints, each "path:line: sentence". It prints one TAP line, and
+the complaints when there are any. Generated code is never ours to lint.
+"""
+import os
+import subprocess
+import sys
+
+GENERATED = (".pb-c.c", ".pb-c.h")
+SKIPPED_DIRECTORIES = {".git", "__pycache__", ".cache"}
+
+
+def our_files(root, suffixes):
+    """Paths relative to root of the files in the tree that end in one of the suffixes, sorted."""
+    found = []
+    for directory, names, files in os.walk(root):
+        names[:] = [n for n in names if n not in SKIPPED_DIRECTORIES and not n.startswith("build")]
+        for name in files:
+            if name.endswith(tuple(suffixes)) and not name.endswith(GENERATED):
+                found.append(os.path.relpath(os.path.join(directory, name), root))
+    return sorted(found)
+
+
+def read_lines(root, path):
+    with open(os.path.join(root, path), encoding="utf-8") as file:
+        return file.read().split("\n")
+
+
+def run(command, cwd):
+    """Exit status and all output of a command; a missing program is a failure, not a pass."""
+    try:
+        done = subprocess.run(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    except OSError as error:
+        return 127, f"{command[0]}: {error}"
+    return done.returncode, done.stdout
+
+
+def main(name, check):
+    """Entry point of a check: `check.py ROOT BUILD`."""
+    if len(sys.argv) != 3:
+        sys.exit(f"usage: {sys.argv[0]} ROOT BUILD")
+    complaints = check(os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]))
+    print(f"{'not ok' if complaints else 'ok'} 1 - lint {name}")
+    print("1..1")
+    for complaint in complaints:
+        print(f"# {complaint}")
+    sys.exit(1 if complaints else 0)

@@ -1,0 +1,91 @@
+"""selftest.py: each check finds its bad sample and leaves the good one alone. A lint that finds nothing proves nothing."""
+import json
+import os
+import shutil
+import sys
+import tempfile
+
+import cppcheck
+import format as format_check
+import includes
+import lint
+import sizes
+import tidy
+import words
+
+GOOD = "int good_add(int a, int b);\n\nint good_add(int a, int b) {\n    return a + b;\n}\n"
+LONG_FUNCTION = "int long_function(int a) {\n" + "    a++;\n" * 70 + "    return a;\n}\n"
+
+# (what it shows, check, path of the sample, its text, words that the complaint must hold)
+BAD = [
+    ("format: a crooked indent", format_check.check, "proto/a.c", "int  f(void){return 1;}\n", "proto/a.c:1"),
+    ("words: an unfinished place", words.check, "proto/a.c", "/* TO" + "DO: later */\n", "proto/a.c:1"),
+    ("words: a tab", words.check, "proto/a.c", "int\tx;\n", "a tab"),
+    ("sizes: a function of 73 lines", sizes.check, "proto/a.c", LONG_FUNCTION, "long_function has 73 lines"),
+    ("sizes: a file of 601 lines", sizes.check, "proto/a.c", "int x;\n" * 601, "601 lines"),
+    ("includes: the core meets storage", includes.check, "broker/core/a.c", '#include "log.h"\n', "must not include"),
+    ("includes: the core meets a clock", includes.check, "broker/core/a.c", "#include <time.h>\n", "must not include <time.h>"),
+    ("includes: storage meets the core", includes.check, "storage/a.c", '#include "core.h"\n', "must not include"),
+    ("includes: an example peeps inside", includes.check, "client/examples/a.c", '#include "frame.h"\n', "must not include"),
+    ("includes: a climbing path", includes.check, "client/tool/a.c", '#include "../lib/x.h"\n', "climbs out"),
+    ("includes: a folder without a rule", includes.check, "attic/a.c", '#include "frame.h"\n', "no include rule"),
+    ("cppcheck: an uninitialised read", cppcheck.check, "proto/a.c",
+     "int f(void);\nint f(void) {\n    int x[2];\n    x[0] = 1;\n    return x[2];\n}\n", "rrayIndexOutOfBounds"),
+    ("tidy: a null pointer is read", tidy.check, "proto/a.c",
+     "int f(int *p);\nint f(int *p) {\n    if (!p) return *p;\n    return 0;\n}\n", "clang-analyzer"),
+    ("tidy: a file that nobody builds", tidy.check, "proto/orphan.c", GOOD, "built by nobody"),
+]
+HEADERS = ("storage/log.h", "broker/core/core.h", "proto/frame.h", "client/lib/x.h")
+
+
+def write(root, path, text):
+    full = os.path.join(root, path)
+    os.makedirs(os.path.dirname(full), exist_ok=True)
+    with open(full, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def sample_tree(real_root, path, text):
+    """A tiny tree with our rules, the headers that the samples name, and one sample."""
+    root = tempfile.mkdtemp(prefix="tarry-lint-")
+    for name in (".clang-format", ".clang-tidy"):
+        shutil.copy(os.path.join(real_root, name), root)
+    for header in HEADERS:
+        write(root, header, "#define GUARD\n")
+    write(root, path, text)
+    files = [] if "orphan" in path else [path]
+    database = [{"directory": root, "file": f, "command": f"cc -c {f}"} for f in files if f.endswith(".c")]
+    write(root, "build/compile_commands.json", json.dumps(database))
+    return root
+
+
+def complaints_of(real_root, check, path, text):
+    root = sample_tree(real_root, path, text)
+    try:
+        return check(root, os.path.join(root, "build"))
+    finally:
+        shutil.rmtree(root)
+
+
+def main():
+    real_root = os.path.abspath(sys.argv[1])
+    failed = number = 0
+    for title, check, path, text, expected in BAD:
+        number += 1
+        found = complaints_of(real_root, check, path, text)
+        good = any(expected in complaint for complaint in found)
+        failed += not good
+        print(f"{'ok' if good else 'not ok'} {number} - {title}" + ("" if good else f"\n# found only: {found}"))
+    for check in (format_check.check, words.check, sizes.check, includes.check, cppcheck.check, tidy.check):
+        number += 1
+        found = complaints_of(real_root, check, "proto/a.c", GOOD)
+        failed += bool(found)
+        print(f"{'not ok' if found else 'ok'} {number} - {check.__module__} leaves a good file alone" +
+              (f"\n# {found}" if found else ""))
+    print(f"1..{number}")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    lint.sys.dont_write_bytecode = True
+    main()

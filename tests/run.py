@@ -1,0 +1,128 @@
+"""run.py: runs the suites in both builds, shows the output of what failed, and counts every sub-test.
+
+Meson runs the tests; this reads what they said (TAP) from meson's log, because meson counts programs and we count tests.
+A program that ends badly without saying which test failed counts as one failure. The last line is `N passed, N failed`.
+"""
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+# (suite, build, meson's arguments). What waits more than it works runs several at a time; crash rounds run alone.
+STAGES = [
+    ("lint", "plain", ["--num-processes", "1"]),
+    ("unit", "plain", ["--num-processes", "2"]),
+    ("unit", "sanitized", ["--num-processes", "2"]),
+    ("property", "plain", ["--num-processes", "2"]),
+    ("property", "sanitized", ["--num-processes", "2"]),
+    ("fuzz", "plain", ["--num-processes", "2"]),
+    ("fuzz", "sanitized", ["--num-processes", "2"]),
+    ("e2e", "plain", ["--num-processes", "4"]),
+    ("e2e", "sanitized", ["--num-processes", "3", "--no-suite", "long"]),
+    ("crash", "plain", ["--num-processes", "1"]),
+]
+OUTPUT_LINES_MAX = 150
+TAP_LINE = re.compile(r"^(not ok|ok)\b(?:\s+\d+)?(.*)$")
+SANITIZER_ENV = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0:strict_string_checks=1",
+                 "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
+
+
+class Tally:
+    def __init__(self):
+        self.passed = self.failed = self.skipped = 0
+        self.failures = []
+
+    def count_program(self, label, entry):
+        """Adds the sub-tests of one program of meson's log."""
+        output = entry.get("stdout") or ""
+        verdict = entry.get("result", "ERROR")
+        good = bad = 0
+        for line in output.splitlines():
+            match = TAP_LINE.match(line)
+            if not match:
+                continue
+            if re.search(r"#\s*skip", match.group(2), re.IGNORECASE):
+                self.skipped += 1
+            elif match.group(1) == "ok":
+                good += 1
+            else:
+                bad += 1
+        if verdict in ("OK", "EXPECTEDFAIL"):
+            if good + bad == 0 and "skip" not in output.lower():
+                good = 1
+        elif verdict == "SKIP":
+            self.skipped += 1
+        elif bad == 0:
+            bad = 1
+        self.passed += good
+        self.failed += bad
+        if bad:
+            self.failures.append((f"{label}: {entry.get('name')} ({verdict}, {entry.get('duration', 0):.1f} s)",
+                                  output, entry.get("stderr") or ""))
+
+
+def run_stage(tally, label, build, suite, arguments, sanitized):
+    base = f"dev-{suite}"
+    log = os.path.join(build, "meson-logs", base + ".json")
+    if os.path.exists(log):
+        os.unlink(log)
+    env = {**os.environ, **(SANITIZER_ENV if sanitized else {}), "PYTHONDONTWRITEBYTECODE": "1"}
+    started = time.monotonic()
+    before = (tally.passed, tally.failed)
+    done = subprocess.run(["meson", "test", "-C", build, "--no-rebuild", "--suite", suite, "--logbase", base, *arguments],
+                          env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    entries = []
+    if os.path.exists(log):
+        with open(log, encoding="utf-8") as file:
+            entries = [json.loads(line) for line in file if line.strip()]
+    for entry in entries:
+        tally.count_program(label, entry)
+    if not entries and "No suitable tests defined" not in done.stdout:
+        tally.failed += 1
+        tally.failures.append((f"{label}: meson ended with {done.returncode}", done.stdout, ""))
+    seconds = time.monotonic() - started
+    print(f"{label:24} {tally.passed - before[0]:6} passed {tally.failed - before[1]:4} failed {seconds:7.1f} s", flush=True)
+
+
+def show_failures(tally):
+    for title, stdout, stderr in tally.failures:
+        print(f"\n---- {title} " + "-" * max(1, 90 - len(title)))
+        bad = [line for line in stdout.splitlines() if line.startswith("not ok")]
+        tail = stdout.splitlines()[-OUTPUT_LINES_MAX:]
+        for line in [b for b in bad if b not in tail] + tail + stderr.splitlines()[-OUTPUT_LINES_MAX:]:
+            print(line)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Runs the suites; see ./dev test --help.")
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--sanitized", required=True)
+    parser.add_argument("suites", nargs="*", metavar="SUITE")
+    options = parser.parse_args()
+    known = {stage[0] for stage in STAGES}
+    for suite in options.suites:
+        if suite not in known:
+            sys.exit(f"dev: no suite called '{suite}'; there are: {' '.join(sorted(known))}")
+    tally = Tally()
+    started = time.monotonic()
+    for suite, kind, arguments in STAGES:
+        if options.suites and suite not in options.suites:
+            continue
+        build = options.sanitized if kind == "sanitized" else options.build
+        label = suite if kind == "plain" else f"{suite} (ASan+UBSan)"
+        run_stage(tally, label, build, suite, arguments, kind == "sanitized")
+    show_failures(tally)
+    skipped = f", {tally.skipped} skipped" if tally.skipped else ""
+    print(f"\nall suites: {time.monotonic() - started:.0f} s{skipped}")
+    if tally.passed + tally.failed == 0:
+        tally.failed = 1
+        print("no test ran")
+    print(f"{tally.passed} passed, {tally.failed} failed", flush=True)
+    sys.exit(1 if tally.failed else 0)
+
+
+if __name__ == "__main__":
+    main()
