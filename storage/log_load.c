@@ -133,6 +133,10 @@ static int load_segment(struct recovery *recovery, uint64_t base, bool is_last, 
         result = recovery_fail_io(recovery, (int)count, "read", path);
     else
         result = judge_header(recovery, path, base, bytes, out_header);
+    if (result == 0) {
+        *out_size = disk->size(disk->context, handle);
+        if (*out_size < 0) result = recovery_fail_io(recovery, (int)*out_size, "read the size of", path);
+    }
     if (result == 0 && is_last) {
         *out_handle = handle;
         return 0;
