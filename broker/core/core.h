@@ -88,6 +88,8 @@ struct core_content {
     uint32_t size;
     uint64_t sum;
     uint8_t hash[CONTENT_HASH_SIZE];
+    const char *problem; /* check_op's sentence: this operation is to be refused with it; NULL: fine */
+    Tarry__Code code;    /* valid with `problem` */
 };
 
 /* Rows that the shell read for the event, as of `position`. */
@@ -108,7 +110,7 @@ struct core_event {
     uint64_t session;  /* LANE_UP, LANE_GONE, LANE_SENT; SUBSCRIBE: a resumed one (its secret was checked), 0: none */
     bool ok;           /* LANE_SENT */
     uint64_t position; /* DURABLE, INDEXED */
-    uint64_t delivered_ms; /* LANE_SENT: when it was sent, for the lateness statistics */
+    uint64_t delivered_ns; /* LANE_SENT: logical steady time when it was sent, for the lateness statistics */
     uint32_t epoch;        /* START */
     /* WINDOW, PAGE: the answer to the effect of the same name. LIST: the page that was read. */
     const struct row *rows;

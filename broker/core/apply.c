@@ -1,0 +1,119 @@
+/* apply.c: see apply.h. Every record carries what it replaces, so nothing is looked up and nothing can be refused; a
+ * record that contradicts the tally comes from a damaged log or a bug, and stops the start (or the broker). */
+#include "apply.h"
+
+#include <string.h>
+
+#include "leases.h"
+#include "near.h"
+#include "producers.h"
+#include "queues.h"
+#include "tasks.h"
+
+enum { APPLY_NONSENSE = -1, APPLY_NO_MEMORY = -2 };
+
+static void detach(struct core *core, struct task *task) {
+    if (task->place == PLACE_LEASED) {
+        lease_drop(core, task);
+    } else {
+        near_unplace(core, task);
+    }
+}
+
+static bool is_return(Tarry__Cause cause) {
+    return cause == TARRY__CAUSE__CAUSE_LEASE_LOST || cause == TARRY__CAUSE__CAUSE_RELEASED ||
+           cause == TARRY__CAUSE__CAUSE_UNSENT;
+}
+
+static int apply_put(struct core *core, const Tarry__TaskPut *put) {
+    struct row row;
+    if (!put->task || !row_from_task(put->task, &row)) return APPLY_NONSENSE;
+    struct task *task = task_find(core, row.id);
+    if (task) {
+        detach(core, task);
+        if (!task_set_row(core, task, &row)) return APPLY_NO_MEMORY;
+    } else {
+        task = task_new(core, &row, false);
+        if (!task) return APPLY_NO_MEMORY;
+    }
+    task->hash = row_hash(&task->row);
+    near_touch(core, task, core->position);
+    if (row.state == ROW_LEASED) {
+        lease_take(core, task);
+    } else if (row.state == ROW_WAITING) {
+        task->returned = is_return(put->cause);
+        near_place_waiting(core, task);
+    } else {
+        task->place = PLACE_DEAD;
+    }
+    return 0;
+}
+
+static int apply_end(struct core *core, const Tarry__TaskEnd *end) {
+    struct row row;
+    if (!end->task || !row_from_task(end->task, &row)) return APPLY_NONSENSE;
+    struct outcome outcome = {
+        .id = row.id,
+        .ended_ms = steady_ms(core),
+        .due_ms = row.due_ms,
+        .session = row.session,
+        .delivered_ms = row.delivered_ms,
+        .queue = row.queue,
+        .deliveries = row.deliveries,
+        .cause = (uint16_t)end->cause,
+        .priority = row.priority,
+        .key_size = row.key_size,
+        .key = row.key,
+    };
+    outcomes_push(core->outcomes, &outcome);
+    struct task *task = task_find(core, row.id);
+    if (task) {
+        detach(core, task);
+        task_leave_keys(core, task);
+    } else {
+        row.key_size = 0; /* a tombstone is found by its id alone */
+        task = task_new(core, &row, true);
+        if (!task) return APPLY_NO_MEMORY;
+    }
+    near_touch(core, task, core->position);
+    task->place = PLACE_ENDED;
+    return 0;
+}
+
+static int apply_record(struct core *core, const Tarry__Record *record) {
+    if (!tally_record(&core->tally, record)) return APPLY_NONSENSE;
+    switch (record->fact_case) {
+    case TARRY__RECORD__FACT_PUT:
+        return apply_put(core, record->put);
+    case TARRY__RECORD__FACT_END:
+        return apply_end(core, record->end);
+    case TARRY__RECORD__FACT_QUEUE:
+        return queue_apply(core, record->queue);
+    case TARRY__RECORD__FACT_PRODUCER:
+        return producer_apply_put(core, record->producer->producer);
+    case TARRY__RECORD__FACT_PRODUCER_END:
+        return producer_apply_end(core, record->producer_end->producer);
+    case TARRY__RECORD__FACT_JOB:
+        return job_apply_put(core, record->job);
+    case TARRY__RECORD__FACT_JOB_END:
+        return job_apply_end(core, record->job_end->job);
+    case TARRY__RECORD__FACT_EPOCH:
+        core->epoch = record->epoch->epoch;
+        return 0;
+    case TARRY__RECORD__FACT_CLOCK:
+        return 0; /* acted on by the shell's clock */
+    case TARRY__RECORD__FACT__NOT_SET:
+    default:
+        return APPLY_NONSENSE;
+    }
+}
+
+int apply_frame(struct core *core, uint64_t frame_bytes, const Tarry__FrameBody *body) {
+    int error = 0;
+    for (size_t i = 0; body && i < body->n_records && !error; i++) error = apply_record(core, body->records[i]);
+    if (!error && body && body->producer) {
+        error = producer_apply_commit(core, body->producer, body->sequence, body->oldest_unanswered, core->position);
+    }
+    core->position += frame_bytes;
+    return error;
+}

@@ -1,0 +1,75 @@
+/* check.c: core_check walks every invariant of state.h and near.h; O(tasks in memory). */
+#include "leases.h"
+#include "near.h"
+#include "tasks.h"
+
+static uint64_t check_line(struct core *core, const struct line_state *line) {
+    uint64_t near = 0;
+    uint64_t far = 0;
+    uint64_t ready = 0;
+    const struct task *task = NULL;
+    TAILQ_FOREACH(task, &line->near, member) {
+        assert(task->place == PLACE_PENDING || task->place == PLACE_READY);
+        assert(task->row.state == ROW_WAITING && line_of(core, &task->row) == line);
+        assert((task->place == PLACE_PENDING) == wheel_is_armed(&task->timer.wheel));
+        assert((task->place == PLACE_READY) == ready_has(&task->ready));
+        if (task->place == PLACE_READY) assert(task->row.due_ms <= base_ms(core, task->row.base)); /* TIME-1 */
+        ready += task->place == PLACE_READY;
+        near++;
+    }
+    TAILQ_FOREACH(task, &line->far, member) {
+        assert(task->place == PLACE_FAR && task->dirty && due_before(line->horizon, row_due(&task->row)));
+        far++;
+    }
+    assert(near == line->near_count && far == line->far_count && ready == line->ready.count);
+    assert(ready_check(&line->ready));
+    (void)line_index_only(core, line); /* asserts that memory holds no more than there is */
+    return near + far;
+}
+
+static void check_task(struct core *core, const struct task *task) {
+    assert(task->place != PLACE_NONE);
+    if (task->place != PLACE_ENDED) assert(task->hash == row_hash(&task->row));
+    bool leaves_when_clean = task->place == PLACE_FAR || task->place == PLACE_DEAD || task->place == PLACE_ENDED;
+    if (leaves_when_clean) assert(task->dirty);
+    if (task->place == PLACE_LEASED) {
+        const struct session *session = session_find(core, task->row.session);
+        assert(session && session->lease_count);
+    }
+}
+
+void core_check(const struct core *constant) {
+    struct core *core = (struct core *)constant; /* only walked */
+    uint64_t counted = 0;
+    uint64_t leased = 0;
+    uint64_t other = 0;
+    for (uint64_t slot = 0; slot <= core->table_mask; slot++) {
+        for (const struct task *task = core->by_id[slot]; task; task = task->by_id_next) {
+            check_task(core, task);
+            counted++;
+            leased += task->place == PLACE_LEASED;
+            other += task->place == PLACE_DEAD || task->place == PLACE_ENDED;
+        }
+    }
+    assert(counted == core->task_count && leased == core->leases);
+    uint64_t in_lines = 0;
+    uint64_t in_flight = 0;
+    for (uint32_t number = 1; number < core->tally.next_queue; number++) {
+        for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++) {
+            in_lines += check_line(core, &core->queues[number].lines[i / PRIORITY_COUNT][i % PRIORITY_COUNT]);
+        }
+        in_flight += core->tally.queues[number].in_flight;
+    }
+    assert(in_flight == core->leases); /* every lease is in memory */
+    assert(in_lines + leased + other == counted);
+    uint64_t dirty = 0;
+    uint64_t before = 0;
+    const struct task *task = NULL;
+    TAILQ_FOREACH(task, &core->overlay, overlay) {
+        assert(task->dirty && task->changed >= before && task->changed < core->position);
+        before = task->changed;
+        dirty++;
+    }
+    assert(dirty == core->overlay_count);
+    for (int base = 0; base < ROW_BASES; base++) assert(wheel_check(&core->wheels[base]));
+}

@@ -1,0 +1,250 @@
+/* commit.c: from a Commit to one frame and one reply.
+ *
+ *     known sequence? ── yes ──► the same answer again, from the log (ONCE-1)
+ *          │ no
+ *     capacity (CAP-1) ── no ──► BUSY, nothing recorded, the sequence stays unused
+ *          │
+ *     decide each operation on a draft ── atomic and one refused ──► a frame with the refusals alone
+ *          │
+ *     one frame: records, results, (producer, sequence) ──► apply ──► reply once it is durable (LOG-1) */
+#include "commit.h"
+
+#include <string.h>
+
+#include "decide.h"
+#include "producers.h"
+#include "push.h"
+#include "reply.h"
+#include "tasks.h"
+
+/* What a commit asks of memory and of the index. */
+struct demand {
+    size_t schedules;
+    size_t changes; /* moves, cancels and what else concerns tasks that may be in the index alone */
+    size_t reasons; /* nacks: they may need room for a sentence */
+    size_t jobs;
+};
+
+static struct demand demand_of(const Tarry__Commit *commit) {
+    struct demand demand = {0};
+    for (size_t i = 0; i < commit->n_ops; i++) {
+        switch (commit->ops[i]->op_case) {
+        case TARRY__OP__OP_SCHEDULE:
+            demand.schedules++;
+            break;
+        case TARRY__OP__OP_CANCEL:
+        case TARRY__OP__OP_MOVE:
+            demand.changes++;
+            break;
+        case TARRY__OP__OP_DEAD:
+            demand.changes++;
+            demand.jobs += commit->ops[i]->dead->all;
+            break;
+        case TARRY__OP__OP_QUEUE_PURGE:
+            demand.jobs++;
+            break;
+        case TARRY__OP__OP_NACK:
+            demand.reasons++;
+            break;
+        default:
+            break;
+        }
+    }
+    return demand;
+}
+
+/* NULL: there is room. Acks, extends and releases always pass: what they touch is in memory already. */
+static const char *lacks_capacity(const struct core *core, const Tarry__Commit *commit) {
+    struct demand demand = demand_of(commit);
+    if (demand.schedules && core->overlay_count > core->options.index_lag_max) {
+        return "the index is behind (index_lag_max): schedule again in a moment";
+    }
+    if (demand.changes && core->overlay_count > core->options.index_lag_hard) {
+        return "the index is far behind (index_lag_hard): try again in a moment";
+    }
+    /* A schedule that replaces needs a tombstone too. */
+    size_t needed = 2 * demand.schedules + demand.changes;
+    if (needed && task_room(core) < needed + TASK_RESERVE) return "memory for tasks is full: try again in a moment";
+    if (demand.reasons && task_room(core) < demand.reasons) return "memory for tasks is full: try again in a moment";
+    if (demand.jobs && core->job_count == JOBS_MAX) return "as many purges are under way as the broker does at once";
+    return NULL;
+}
+
+/* Fills in the result of an operation that needs its queue to exist. False: refused. */
+static bool need_queue(struct core *core, const Tarry__Op *op, struct core_effects *effects, Tarry__OpResult *result) {
+    const char *name = NULL;
+    if (op->op_case == TARRY__OP__OP_SCHEDULE) name = op->schedule->queue;
+    if (op->op_case == TARRY__OP__OP_QUEUE_SET) name = op->queue_set->queue;
+    if (op->op_case == TARRY__OP__OP_QUEUE_PAUSE) name = op->queue_pause->queue;
+    if (!name) return true;
+    const char *message = NULL;
+    if (queue_need(core, name, effects, &result->code, &message)) return true;
+    result->message = (char *)message;
+    return false;
+}
+
+static void decide_op(struct decision *d, const Tarry__Op *op) {
+    switch (op->op_case) {
+    case TARRY__OP__OP_SCHEDULE:
+        decide_schedule(d, op->schedule);
+        break;
+    case TARRY__OP__OP_CANCEL:
+        decide_cancel(d, op->cancel);
+        break;
+    case TARRY__OP__OP_MOVE:
+        decide_move(d, op->move);
+        break;
+    case TARRY__OP__OP_ACK:
+        decide_ack(d, op->ack);
+        break;
+    case TARRY__OP__OP_NACK:
+        decide_nack(d, op->nack);
+        break;
+    case TARRY__OP__OP_EXTEND:
+        decide_extend(d, op->extend);
+        break;
+    case TARRY__OP__OP_RELEASE:
+        decide_release(d, op->release);
+        break;
+    case TARRY__OP__OP_DEAD:
+        decide_dead(d, op->dead);
+        break;
+    case TARRY__OP__OP_QUEUE_SET:
+        decide_queue_set(d, op->queue_set);
+        break;
+    case TARRY__OP__OP_QUEUE_PAUSE:
+        decide_queue_pause(d, op->queue_pause);
+        break;
+    case TARRY__OP__OP_QUEUE_PURGE:
+        decide_queue_purge(d, op->queue_purge);
+        break;
+    case TARRY__OP__OP__NOT_SET:
+    default:
+        refuse(d, TARRY__CODE__UNSUPPORTED, TARRY__OUTCOME__NONE, "operation unknown to this broker (newer client?)");
+    }
+}
+
+static Tarry__CommitReply *results_new(struct core_effects *effects, size_t count) {
+    Tarry__CommitReply *reply = must_alloc(effects->arena, sizeof *reply);
+    tarry__commit_reply__init(reply);
+    Tarry__OpResult *results = must_alloc(effects->arena, count * sizeof *results);
+    reply->results = must_alloc(effects->arena, count * sizeof(Tarry__OpResult *));
+    reply->n_results = count;
+    for (size_t i = 0; i < count; i++) {
+        tarry__op_result__init(&results[i]);
+        reply->results[i] = &results[i];
+    }
+    return reply;
+}
+
+/* An atomic commit with a refusal: nothing took effect; the refusals say why, the others that they were aborted. */
+static void abort_all(Tarry__CommitReply *reply) {
+    reply->aborted = true;
+    for (size_t i = 0; i < reply->n_results; i++) {
+        if (reply->results[i]->code != TARRY__CODE__OK) continue;
+        tarry__op_result__init(reply->results[i]);
+        reply->results[i]->code = TARRY__CODE__ABORTED;
+        reply->results[i]->message = "another operation of this atomic commit was refused";
+    }
+}
+
+static bool any_refused(const Tarry__CommitReply *reply) {
+    for (size_t i = 0; i < reply->n_results; i++) {
+        if (reply->results[i]->code != TARRY__CODE__OK) return true;
+    }
+    return false;
+}
+
+static void execute(struct core *core, const struct core_event *event, struct core_effects *effects) {
+    const Tarry__Commit *commit = event->request->commit;
+    Tarry__CommitReply *reply = results_new(effects, commit->n_ops);
+    for (size_t i = 0; i < commit->n_ops; i++) need_queue(core, commit->ops[i], effects, reply->results[i]);
+    struct draft draft;
+    draft_init(&draft, core, effects->arena, &event->facts, commit->n_ops);
+    for (size_t i = 0; i < commit->n_ops; i++) {
+        if (reply->results[i]->code != TARRY__CODE__OK) continue;
+        struct decision d = {
+            .core = core,
+            .draft = &draft,
+            .effects = effects,
+            .content = event->contents ? &event->contents[i] : NULL,
+            .result = reply->results[i],
+        };
+        decide_op(&d, commit->ops[i]);
+    }
+    if (commit->atomic && any_refused(reply)) {
+        abort_all(reply);
+        draft_init(&draft, core, effects->arena, NULL, 0);
+    }
+    size_t size = tarry__commit_reply__get_packed_size(reply);
+    uint8_t *packed = must_alloc(effects->arena, size);
+    tarry__commit_reply__pack(reply, packed);
+    struct draft_commit frame = {
+        .producer = commit->producer,
+        .sequence = commit->sequence,
+        .oldest_unanswered = commit->oldest_unanswered,
+        .reply = packed,
+        .reply_size = size,
+        .client = event->request->client,
+    };
+    draft_commit(&draft, &frame, effects);
+    struct core_reply *out = reply_send(core, effects, event->ticket, NULL);
+    out->commit = packed;
+    out->commit_size = size;
+}
+
+static uint64_t answered_at(const struct producer *producer, uint64_t sequence) {
+    for (uint32_t i = 0; i < producer->result_count; i++) {
+        if (producer->results[i].sequence == sequence) return producer->results[i].position;
+    }
+    return 0;
+}
+
+static uint32_t outstanding(const struct producer *producer, uint64_t oldest_unanswered) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < producer->result_count; i++) {
+        count += producer->results[i].sequence >= oldest_unanswered;
+    }
+    return count;
+}
+
+void commit_step(struct core *core, const struct core_event *event, struct core_effects *effects) {
+    const Tarry__Commit *commit = event->request->commit;
+    if (!commit->sequence || !commit->oldest_unanswered || commit->oldest_unanswered > commit->sequence) {
+        reply_refuse(core, effects, event->ticket, TARRY__CODE__INVALID,
+                     "sequence counts from 1 and oldest_unanswered is from 1 to sequence");
+        return;
+    }
+    if (!commit->n_ops || commit->n_ops > OPS_PER_COMMIT_MAX) {
+        reply_refuse(core, effects, event->ticket, TARRY__CODE__TOO_LARGE,
+                     "a commit has from 1 to 8192 operations (OPS_PER_COMMIT_MAX)");
+        return;
+    }
+    const struct producer *producer = producer_find(core, commit->producer);
+    if (!producer || commit->sequence < producer->floor) {
+        reply_refuse(core, effects, event->ticket, TARRY__CODE__FORGOTTEN,
+                     "this producer or sequence is no longer remembered: the outcome is unknown");
+        return;
+    }
+    uint64_t position = answered_at(producer, commit->sequence);
+    if (position) { /* ONCE-1: never executed again */
+        struct core_reply *out = reply_send(core, effects, event->ticket, NULL);
+        out->repeat_position = position;
+        out->repeat_producer = commit->producer;
+        out->repeat_sequence = commit->sequence;
+        return;
+    }
+    if (core->stopping) {
+        reply_refuse(core, effects, event->ticket, TARRY__CODE__STOPPING, "the broker is shutting down");
+        return;
+    }
+    const char *lack = lacks_capacity(core, commit);
+    if (!lack && outstanding(producer, commit->oldest_unanswered) >= COMMITS_PER_PRODUCER_MAX) {
+        lack = "this producer has as many unanswered commits as are remembered (COMMITS_PER_PRODUCER_MAX)";
+    }
+    if (lack) {
+        reply_refuse(core, effects, event->ticket, TARRY__CODE__BUSY, lack);
+        return;
+    }
+    execute(core, event, effects);
+}

@@ -1,0 +1,330 @@
+/* core.c: the interface: memory at start, recovery, one step per event (core.h).
+ *
+ *     step:  time moves ─► timers ─► the event ─► deliveries ─► windows, jobs, trimming, eviction ─► seal
+ *
+ * Each part does a bounded amount; what is left makes core_deadline say "at once". */
+#include "core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "apply.h"
+#include "commit.h"
+#include "leases.h"
+#include "near.h"
+#include "producers.h"
+#include "push.h"
+#include "query.h"
+#include "queues.h"
+#include "reply.h"
+#include "tasks.h"
+#include "timers.h"
+
+#define CORE_MEMORY_MIN (8u << 20)
+
+static bool allocate(struct core *core) {
+    size_t tasks_max = core->options.memory / sizeof(struct task);
+    size_t slots = 1024;
+    while (slots < tasks_max) slots *= 2;
+    core->table_mask = slots - 1;
+    core->slab = slab_new(core->options.memory);
+    core->by_id = calloc(slots, sizeof *core->by_id);
+    core->by_key = calloc(slots, sizeof *core->by_key);
+    core->outcomes = outcomes_new(core->options.outcomes_max, core->options.outcome_retention_ms);
+    core->queues = calloc(QUEUES_MAX + 1, sizeof *core->queues);
+    core->queue_names = calloc(NAME_TABLE_SIZE, sizeof *core->queue_names);
+    core->tally.queues = calloc(QUEUES_MAX + 1, sizeof *core->tally.queues);
+    core->sessions = calloc(SESSIONS_TABLE, sizeof *core->sessions);
+    core->subscriptions = calloc(SESSIONS_TABLE, sizeof *core->subscriptions);
+    core->producers = calloc(PRODUCERS_MAX, sizeof *core->producers);
+    core->producer_ids = calloc(PRODUCER_TABLE_SIZE, sizeof *core->producer_ids);
+    return core->slab && core->by_id && core->by_key && core->outcomes && core->queues && core->queue_names &&
+           core->tally.queues && core->sessions && core->subscriptions && core->producers && core->producer_ids;
+}
+
+struct core *core_new(const struct core_options *options) {
+    assert(options->memory >= CORE_MEMORY_MIN);
+    struct core *core = calloc(1, sizeof *core);
+    if (!core) return NULL;
+    core->options = *options;
+    if (!allocate(core)) {
+        core_free(core);
+        return NULL;
+    }
+    size_t tasks = slab_capacity(core->slab) / (sizeof(struct task) + 64);
+    if (!core->options.index_lag_max) core->options.index_lag_max = tasks / 3;
+    if (!core->options.index_lag_hard) core->options.index_lag_hard = tasks / 2;
+    core->position = core->durable = core->indexed = core->trim_to = LOG_POSITION_FIRST;
+    core->seal_at_ms = UINT64_MAX;
+    core->sealed = true; /* an empty log needs no seal */
+    core->random = 0x9E3779B97F4A7C15ull;
+    core->tally.next_id = 1;
+    core->tally.next_queue = 1;
+    core->claim.kind = TIMER_CLAIM;
+    TAILQ_INIT(&core->overlay);
+    TAILQ_INIT(&core->serving);
+    TAILQ_INIT(&core->check);
+    TAILQ_INIT(&core->producers_idle);
+    TAILQ_INIT(&core->producers_free);
+    for (size_t base = 0; base < ROW_BASES; base++) wheel_init(&core->wheels[base], 0);
+    return core;
+}
+
+void core_free(struct core *core) {
+    if (!core) return;
+    slab_free_all(core->slab);
+    outcomes_free(core->outcomes);
+    free(core->by_id);
+    free(core->by_key);
+    free(core->queues);
+    free(core->queue_names);
+    free(core->tally.queues);
+    free(core->sessions);
+    free(core->subscriptions);
+    free(core->producers);
+    free(core->producer_ids);
+    free(core);
+}
+
+/* ---- recovery */
+
+void core_restore(struct core *core, const struct core_base *base) {
+    struct queue_tally *queues = core->tally.queues;
+    core->tally = *base->tally;
+    core->tally.queues = queues;
+    memcpy(queues, base->tally->queues, (QUEUES_MAX + 1) * sizeof *queues);
+    core->position = core->durable = core->indexed = core->trim_to = base->position;
+    core->epoch = core->tally.epoch;
+    outcomes_set_known_since(core->outcomes, base->known_since_ms);
+}
+
+int core_restore_queue(struct core *core, const Tarry__QueuePut *put) {
+    int error = queue_apply(core, put);
+    if (error) return error;
+    for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++) { /* what the index holds is not in memory yet */
+        struct line_state *line = &core->queues[put->number].lines[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
+        if (line_index_only(core, line)) line->horizon = (struct due){0, 0};
+    }
+    return 0;
+}
+
+int core_restore_lease(struct core *core, const struct row *row) {
+    if (row->state != ROW_LEASED || !row->queue || row->queue > QUEUES_MAX || !core->queues[row->queue].number)
+        return -1;
+    struct task *task = task_new(core, row, false);
+    if (!task) return -1;
+    task->hash = row_hash(row);
+    lease_take(core, task);
+    return 0;
+}
+
+int core_restore_producer(struct core *core, uint64_t id, uint64_t used_ms, uint64_t floor) {
+    int error = producer_apply_put(core, id);
+    if (error) return error;
+    struct producer *producer = producer_find(core, id);
+    producer->used_ms = used_ms;
+    producer->floor = floor ? floor : 1;
+    return 0;
+}
+
+int core_restore_result(struct core *core, uint64_t id, uint64_t sequence, uint64_t position) {
+    struct producer *producer = producer_find(core, id);
+    if (!producer || producer->result_count == COMMITS_PER_PRODUCER_MAX) return -1;
+    producer->results[producer->result_count++] = (struct commit_result){.sequence = sequence, .position = position};
+    return 0;
+}
+
+int core_restore_job(struct core *core, const Tarry__JobPut *job) {
+    return job_apply_put(core, job);
+}
+
+int core_restore_outcome(struct core *core, const struct outcome *outcome) {
+    if (!outcome->queue || outcome->queue > QUEUES_MAX) return -1;
+    outcomes_push(core->outcomes, outcome);
+    return 0;
+}
+
+static void set_now(struct core *core, const struct instant *now) {
+    if (now->steady_ns > core->now.steady_ns) core->now.steady_ns = now->steady_ns; /* TIME-2: never backwards */
+    if (now->wall_ns > core->now.wall_ns) core->now.wall_ns = now->wall_ns;
+}
+
+int core_replay(struct core *core, const struct frame_header *header, const Tarry__FrameBody *body) {
+    if (header->position != core->position || header->epoch < core->epoch) return -1;
+    set_now(core, &(struct instant){.steady_ns = header->steady_ns, .wall_ns = header->wall_ns});
+    core->sealed = header->type == FRAME_SEAL;
+    return apply_frame(core, frame_size(header->body_size, header->blob_size), body);
+}
+
+/* ---- events */
+
+/* Every start is a promotion: a new epoch, said before anything else is. */
+static void start(struct core *core, const struct core_event *event, struct core_effects *effects) {
+    assert(!core->started && event->epoch > core->epoch);
+    core->durable = core->position;
+    core->started = true;
+    core->epoch = event->epoch;
+    core->session_next = (uint64_t)event->epoch << 32 | 1; /* never used by an earlier start */
+    struct draft draft;
+    draft_init(&draft, core, effects->arena, NULL, 1);
+    Tarry__Record *record = draft_record(&draft);
+    record->fact_case = TARRY__RECORD__FACT_EPOCH;
+    record->epoch = must_alloc(effects->arena, sizeof *record->epoch);
+    tarry__epoch_put__init(record->epoch);
+    record->epoch->epoch = event->epoch;
+    record->epoch->server_version = (char *)core->options.version;
+    draft_commit(&draft, NULL, effects);
+    wheel_arm(&core->wheels[ROW_STEADY], &core->claim.wheel, steady_ms(core) + CLAIM_AFTER_START_MS, 0);
+    for (uint32_t number = 1; number < core->tally.next_queue; number++) {
+        for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++) {
+            struct line_state *line = &core->queues[number].lines[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
+            if (line_index_only(core, line)) near_check_later(core, line);
+        }
+    }
+}
+
+static void lane_gone(struct core *core, const struct core_event *event, struct core_effects *effects) {
+    struct session *session = session_find(core, event->session);
+    if (session && (session->state == SESSION_UP || session->state == SESSION_WAITING_LANE)) {
+        session_gone(core, session, effects);
+    }
+}
+
+static void handle(struct core *core, const struct core_event *event, struct core_effects *effects) {
+    switch (event->kind) {
+    case CORE_START:
+        start(core, event, effects);
+        break;
+    case CORE_TICK:
+        break;
+    case CORE_HELLO:
+        producer_hello(core, event, effects);
+        break;
+    case CORE_GOODBYE:
+        producer_goodbye(core, event, effects);
+        break;
+    case CORE_COMMIT:
+        commit_step(core, event, effects);
+        break;
+    case CORE_SUBSCRIBE:
+        session_subscribe(core, event, effects);
+        break;
+    case CORE_UNSUBSCRIBE:
+        session_unsubscribe(core, event, effects);
+        break;
+    case CORE_HEARTBEAT:
+        session_heartbeat(core, event, effects);
+        break;
+    case CORE_LANE_UP:
+        session_lane_up(core, event);
+        break;
+    case CORE_LANE_GONE:
+        lane_gone(core, event, effects);
+        break;
+    case CORE_LANE_SENT:
+        session_sent(core, event, effects);
+        break;
+    case CORE_GET:
+        query_get(core, event, effects);
+        break;
+    case CORE_LIST:
+        query_list(core, event, effects);
+        break;
+    case CORE_QUEUES:
+        query_queues(core, event, effects);
+        break;
+    case CORE_STATS:
+        query_stats(core, event, effects);
+        break;
+    case CORE_DURABLE:
+        assert(event->position >= core->durable && event->position <= core->position);
+        core->durable = event->position;
+        break;
+    case CORE_INDEXED:
+        assert(event->position >= core->indexed && event->position <= core->durable); /* LOG-3 */
+        core->indexed = event->position;
+        break;
+    case CORE_WINDOW:
+        near_loaded(core, event);
+        break;
+    case CORE_PAGE:
+        job_page(core, event, effects);
+        break;
+    case CORE_STOP:
+        core->stopping = true;
+        break;
+    }
+}
+
+/* LOG-5: once everything is durable and nothing more comes, a seal says so. */
+static void seal_when_idle(struct core *core, struct core_effects *effects) {
+    if (core->sealed || !core->started || core->durable != core->position) return;
+    if (core->seal_at_ms == UINT64_MAX) core->seal_at_ms = steady_ms(core) + SEAL_IDLE_MS;
+    if (!core->stopping && steady_ms(core) < core->seal_at_ms) return;
+    *PUSH(effects, appends) = (struct core_append){
+        .position = core->position,
+        .type = FRAME_SEAL,
+        .epoch = core->epoch,
+        .now = core->now,
+    };
+    core->position += frame_size(0, 0);
+    core->sealed = true;
+    core->seal_at_ms = UINT64_MAX;
+}
+
+void core_step(struct core *core, const struct core_event *event, struct core_effects *effects) {
+    set_now(core, &event->now);
+    core->hurry = timers_run(core, effects);
+    handle(core, event, effects);
+    core->hurry |= deliver(core, effects);
+    core->trim_to = near_trim_limit(core);
+    near_trim(core);
+    near_relieve(core);
+    near_check_lines(core, effects);
+    jobs_run(core, effects);
+    seal_when_idle(core, effects);
+    core->hurry |= near_is_trimming(core) || near_is_relieving(core);
+}
+
+int core_hold(struct core *core) {
+    for (size_t i = 0; i < HOLDS_MAX; i++) {
+        if (core->holds[i]) continue;
+        core->holds[i] = core->indexed;
+        return (int)i;
+    }
+    return -1;
+}
+
+void core_unhold(struct core *core, int hold) {
+    assert(hold >= 0 && hold < (int)HOLDS_MAX && core->holds[hold]);
+    core->holds[hold] = 0;
+}
+
+/* A wall timer, seen from the steady clock: as far ahead as it is on the wall clock now. */
+static uint64_t wall_deadline(const struct core *core) {
+    uint64_t next_ms = wheel_next(&core->wheels[ROW_WALL]);
+    if (next_ms == WHEEL_NEVER) return UINT64_MAX;
+    uint64_t now_ms = base_ms(core, ROW_WALL);
+    return steady_ms(core) + (next_ms > now_ms ? next_ms - now_ms : 0);
+}
+
+uint64_t core_deadline(const struct core *core) {
+    if (!core->started) return UINT64_MAX;
+    if (core->hurry) return steady_ms(core);
+    if (core->stopping) return UINT64_MAX;
+    uint64_t deadline_ms = wheel_next(&core->wheels[ROW_STEADY]);
+    uint64_t wall_ms = wall_deadline(core);
+    if (wall_ms < deadline_ms) deadline_ms = wall_ms;
+    if (core->seal_at_ms < deadline_ms) deadline_ms = core->seal_at_ms;
+    return deadline_ms;
+}
+
+uint64_t core_digest(const struct core *core) {
+    return core->tally.digest;
+}
+uint64_t core_position(const struct core *core) {
+    return core->position;
+}
+uint64_t core_live(const struct core *core) {
+    return core->tally.live;
+}

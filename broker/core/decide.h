@@ -1,0 +1,53 @@
+/* decide.h: one operation of a commit: reads through the draft, writes records into it or refuses. */
+#ifndef TARRY_CORE_DECIDE_H
+#define TARRY_CORE_DECIDE_H
+
+#include "draft.h"
+#include "queues.h"
+
+struct decision {
+    struct core *core;
+    struct draft *draft;
+    struct core_effects *effects;
+    const struct core_content *content; /* schedule */
+    Tarry__OpResult *result;            /* initialised; code OK */
+};
+
+void decide_schedule(struct decision *d, const Tarry__Schedule *schedule);
+void decide_cancel(struct decision *d, const Tarry__Cancel *cancel);
+void decide_move(struct decision *d, const Tarry__Move *move);
+void decide_ack(struct decision *d, const Tarry__Ack *ack);
+void decide_nack(struct decision *d, const Tarry__Nack *nack);
+void decide_extend(struct decision *d, const Tarry__Extend *extend);
+void decide_release(struct decision *d, const Tarry__Release *release);
+void decide_dead(struct decision *d, const Tarry__DeadOp *dead);
+void decide_queue_set(struct decision *d, const Tarry__QueueSet *set);
+void decide_queue_pause(struct decision *d, const Tarry__QueuePause *pause);
+void decide_queue_purge(struct decision *d, const Tarry__QueuePurge *purge);
+
+/* Starts a job over the whole queue (jobs.c); `states`: mask 1 << enum row_state. */
+void decide_job(struct decision *d, const char *queue_name, Tarry__JobPut__What what, uint32_t states);
+
+void refuse(struct decision *d, Tarry__Code code, Tarry__Outcome outcome, const char *message);
+
+/* ---- shared by several decisions (task_view.c) */
+
+enum resolved { RESOLVED_LIVE, RESOLVED_DEAD, RESOLVED_ENDED };
+/* The task that the reference means, as this draft leaves it. Expiry is recorded here, before any answer about the
+ * task. When it has ended, or was never known, the result says the truth about that (outcome, when, known since) and
+ * RESOLVED_ENDED comes back. */
+enum resolved resolve(struct decision *d, const Tarry__Ref *ref, struct known *out);
+enum resolved resolve_id(struct decision *d, uint64_t id, struct known *out);
+/* What the result says about a task: id, due, deliveries, last session and time; in flight: token and since; dead
+ * since. */
+void describe(Tarry__OpResult *result, const struct row *row, struct arena *arena);
+Tarry__Outcome outcome_of_cause(Tarry__Cause cause);
+/* Due time and base of a When. False: refused (more than ten years ahead). */
+bool due_of(struct decision *d, const Tarry__When *when, uint64_t *out_due_ms, uint8_t *out_base);
+/* A dead task as it comes back to life: due now, attempts from the start. */
+void row_revive(const struct core *core, const struct row *row, struct row *out);
+/* A leased task whose lease is over: waiting again, or dead when its attempts are used up. Also the cause to record. */
+Tarry__Cause row_return(const struct core *core, const struct row *row, Tarry__Cause why, struct row *out);
+uint64_t backoff_ms(const Tarry__Policy *policy, uint64_t id, uint32_t attempt);
+
+#endif

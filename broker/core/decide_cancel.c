@@ -1,0 +1,54 @@
+/* decide_cancel.c: cancel and move, with decisive answers (TRUE-1). */
+#include "decide.h"
+
+/* In flight or dead: the result says so, and who or since when. True: it stands in the way. */
+static bool stands_in_the_way(struct decision *d, enum resolved resolved, const struct known *known) {
+    if (resolved == RESOLVED_DEAD) {
+        describe(d->result, &known->row, d->effects->arena);
+        refuse(d, TARRY__CODE__NOT_DONE, TARRY__OUTCOME__DEAD, "the task is among the dead letters");
+        return true;
+    }
+    if (known->row.state == ROW_LEASED) {
+        describe(d->result, &known->row, d->effects->arena);
+        refuse(d, TARRY__CODE__NOT_DONE, TARRY__OUTCOME__IN_FLIGHT, "the task is in flight");
+        return true;
+    }
+    return false;
+}
+
+static void refuse_ended(struct decision *d) {
+    d->result->code = TARRY__CODE__NOT_DONE;
+    d->result->message =
+        d->result->outcome == TARRY__OUTCOME__UNKNOWN ? "no such task is known" : "the task has ended already";
+}
+
+void decide_cancel(struct decision *d, const Tarry__Cancel *cancel) {
+    struct known known;
+    enum resolved resolved = resolve(d, cancel->task, &known);
+    if (resolved == RESOLVED_ENDED) {
+        if (d->result->outcome != TARRY__OUTCOME__ALREADY_CANCELLED) refuse_ended(d);
+        return;
+    }
+    bool withdraw = cancel->withdraw && resolved == RESOLVED_LIVE && known.row.state == ROW_LEASED;
+    if (!withdraw && stands_in_the_way(d, resolved, &known)) return;
+    describe(d->result, &known.row, d->effects->arena);
+    d->result->outcome = TARRY__OUTCOME__CANCELLED;
+    d->result->at_ms = steady_ms(d->core);
+    d->result->token = NULL;
+    draft_end(d->draft, withdraw ? TARRY__CAUSE__CAUSE_WITHDRAWN : TARRY__CAUSE__CAUSE_CANCELLED, &known);
+}
+
+void decide_move(struct decision *d, const Tarry__Move *move) {
+    struct known known;
+    enum resolved resolved = resolve(d, move->task, &known);
+    if (resolved == RESOLVED_ENDED) {
+        refuse_ended(d);
+        return;
+    }
+    if (stands_in_the_way(d, resolved, &known)) return;
+    struct row row = known.row;
+    if (!due_of(d, move->when, &row.due_ms, &row.base)) return;
+    describe(d->result, &row, d->effects->arena);
+    d->result->outcome = TARRY__OUTCOME__MOVED;
+    draft_put(d->draft, TARRY__CAUSE__CAUSE_MOVED, &known, &row);
+}

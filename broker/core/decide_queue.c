@@ -1,0 +1,90 @@
+/* decide_queue.c: policies, pauses, and jobs over a whole queue. */
+#include <string.h>
+
+#include "decide.h"
+#include "push.h"
+
+static void done(struct decision *d) {
+    d->result->outcome = TARRY__OUTCOME__DONE;
+}
+
+/* check_op has seen every field; this only takes them over. */
+static void take_field(Tarry__Policy *policy, const Tarry__Policy *from, const char *field) {
+    if (!strcmp(field, "lease"))
+        policy->lease_ms = from->lease_ms;
+    else if (!strcmp(field, "max_attempts"))
+        policy->max_attempts = from->max_attempts;
+    else if (!strcmp(field, "backoff"))
+        policy->backoff = from->backoff;
+    else if (!strcmp(field, "backoff_min"))
+        policy->backoff_min_ms = from->backoff_min_ms;
+    else if (!strcmp(field, "backoff_max"))
+        policy->backoff_max_ms = from->backoff_max_ms;
+    else if (!strcmp(field, "backoff_jitter"))
+        policy->backoff_jitter = from->backoff_jitter;
+}
+
+void decide_queue_set(struct decision *d, const Tarry__QueueSet *set) {
+    const struct queue *queue = queue_find(d->core, set->queue);
+    assert(queue); /* commit.c saw to it */
+    Tarry__Policy policy = *draft_queue_now(d->draft, queue);
+    for (size_t i = 0; i < set->n_fields; i++) take_field(&policy, set->policy, set->fields[i]);
+    if (policy.backoff_max_ms < policy.backoff_min_ms) {
+        refuse(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "backoff_max is shorter than backoff_min");
+        return;
+    }
+    *draft_queue(d->draft, queue)->policy = policy;
+    done(d);
+}
+
+void decide_queue_pause(struct decision *d, const Tarry__QueuePause *pause) {
+    const struct queue *queue = queue_find(d->core, pause->queue);
+    assert(queue); /* commit.c saw to it */
+    Tarry__QueuePut *put = draft_queue(d->draft, queue);
+    put->paused = pause->paused;
+    put->paused_until_ms = pause->paused && pause->for_ms ? round_up_ms(d->core->now.steady_ns) + pause->for_ms : 0;
+    d->result->at_ms = put->paused_until_ms;
+    done(d);
+}
+
+static uint64_t count_states(const struct queue_tally *tally, uint32_t states) {
+    uint64_t count = 0;
+    for (size_t i = 0; (states & 1u << ROW_WAITING) && i < ROW_BASES * PRIORITY_COUNT; i++) {
+        count += tally->waiting[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
+    }
+    if (states & 1u << ROW_LEASED) count += tally->in_flight;
+    if (states & 1u << ROW_BURIED) count += tally->dead;
+    return count;
+}
+
+void decide_job(struct decision *d, const char *queue_name, Tarry__JobPut__What what, uint32_t states) {
+    const struct queue *queue = queue_find(d->core, queue_name);
+    if (!queue) {
+        refuse(d, TARRY__CODE__NO_SUCH_QUEUE, TARRY__OUTCOME__NONE, "there is no such queue");
+        return;
+    }
+    for (size_t i = 0; i < d->draft->record_count; i++) {
+        if (d->draft->records[i]->fact_case != TARRY__RECORD__FACT_JOB) continue;
+        refuse(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "one purge, requeue or drop of a whole queue a commit");
+        return;
+    }
+    if (d->core->job_count == JOBS_MAX) {
+        refuse(d, TARRY__CODE__BUSY, TARRY__OUTCOME__NONE, "as many purges are under way as the broker does at once");
+        return;
+    }
+    Tarry__Record *record = draft_record(d->draft);
+    record->fact_case = TARRY__RECORD__FACT_JOB;
+    record->job = must_alloc(d->draft->arena, sizeof *record->job);
+    tarry__job_put__init(record->job);
+    record->job->job = d->core->position;
+    record->job->what = what;
+    record->job->queue = queue->number;
+    record->job->states = states;
+    record->job->id_end = d->draft->next_id;
+    d->result->count = count_states(&d->core->tally.queues[queue->number], states);
+    done(d);
+}
+
+void decide_queue_purge(struct decision *d, const Tarry__QueuePurge *purge) {
+    decide_job(d, purge->queue, TARRY__JOB_PUT__WHAT__PURGE, purge->states ? purge->states : 1u << ROW_WAITING);
+}

@@ -1,0 +1,67 @@
+/* decide_schedule.c: a new task, and what happens when its key is taken. */
+#include "decide.h"
+
+static bool takes_over(const Tarry__Schedule *schedule, uint64_t due_ms, const struct row *holder) {
+    switch (schedule->on_conflict) {
+    case TARRY__SCHEDULE__ON_CONFLICT__REPLACE:
+        return true;
+    case TARRY__SCHEDULE__ON_CONFLICT__EARLIER:
+        return due_ms < holder->due_ms;
+    case TARRY__SCHEDULE__ON_CONFLICT__LATER:
+        return due_ms > holder->due_ms;
+    case TARRY__SCHEDULE__ON_CONFLICT__REJECT:
+    default:
+        return false;
+    }
+}
+
+/* The key is taken by a live task. True: it was replaced, go on. */
+static bool settle_conflict(struct decision *d, const Tarry__Schedule *schedule, uint64_t due_ms,
+                            const struct known *holder) {
+    describe(d->result, &holder->row, d->effects->arena);
+    if (schedule->on_conflict == TARRY__SCHEDULE__ON_CONFLICT__REJECT) {
+        refuse(d, TARRY__CODE__EXISTS, TARRY__OUTCOME__LIVE, "a live task has this key");
+        return false;
+    }
+    if (takes_over(schedule, due_ms, &holder->row)) {
+        if (holder->row.state == ROW_LEASED) {
+            refuse(d, TARRY__CODE__EXISTS, TARRY__OUTCOME__LIVE, "the task that has this key is in flight");
+            return false;
+        }
+        draft_end(d->draft, TARRY__CAUSE__CAUSE_REPLACED, holder);
+        return true;
+    }
+    d->result->outcome = TARRY__OUTCOME__KEPT;
+    return false;
+}
+
+void decide_schedule(struct decision *d, const Tarry__Schedule *schedule) {
+    struct row row = {.priority = (uint8_t)schedule->priority, .expires_ms = schedule->expires_ms};
+    if (!due_of(d, schedule->when, &row.due_ms, &row.base)) return;
+    if (schedule->expires_ms > UINT64_MAX / 4) {
+        refuse(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "expires_ms is out of range");
+        return;
+    }
+    const struct queue *queue = queue_find(d->core, schedule->queue);
+    assert(queue); /* commit.c saw to it */
+    row.queue = queue->number;
+    row.key = (const char *)schedule->key.data;
+    row.key_size = (uint8_t)schedule->key.len;
+    row.scheduled_ms = steady_ms(d->core);
+    bool replaces = false;
+    struct known holder;
+    if (row.key_size && draft_find_key(d->draft, row.queue, row.key, row.key_size, &holder) &&
+        holder.row.state != ROW_BURIED) { /* a dead task does not hold its key */
+        Tarry__Ref ref = TARRY__REF__INIT;
+        ref.id = holder.row.id;
+        if (resolve(d, &ref, &holder) == RESOLVED_LIVE) {
+            if (!settle_conflict(d, schedule, row.due_ms, &holder)) return;
+            replaces = true;
+        }
+    }
+    draft_put_new(d->draft, &row, d->content);
+    tarry__op_result__init(d->result);
+    d->result->outcome = replaces ? TARRY__OUTCOME__REPLACED : TARRY__OUTCOME__SCHEDULED;
+    d->result->id = row.id;
+    d->result->due_ms = row.due_ms;
+}

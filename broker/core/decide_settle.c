@@ -1,0 +1,151 @@
+/* decide_settle.c: ack, nack, extend, release: what the holder of a lease says (FENCE-1), and dead letters. */
+#include <string.h>
+
+#include "decide.h"
+#include "leases.h"
+
+/* The task, if this token is its lease; else the result says what is true instead. */
+static bool holds_lease(struct decision *d, uint64_t id, const Tarry__Token *token, struct known *out) {
+    enum resolved resolved = resolve_id(d, id, out);
+    if (resolved == RESOLVED_LIVE && out->row.state == ROW_LEASED && token && token->epoch == out->row.lease_epoch &&
+        token->position == out->row.lease_position) {
+        return true;
+    }
+    d->result->code = TARRY__CODE__STALE_TOKEN;
+    if (resolved == RESOLVED_ENDED) {
+        d->result->message =
+            d->result->outcome == TARRY__OUTCOME__UNKNOWN ? "no such task is known" : "the task has ended already";
+        return false;
+    }
+    describe(d->result, &out->row, d->effects->arena);
+    if (resolved == RESOLVED_DEAD) {
+        d->result->outcome = TARRY__OUTCOME__DEAD;
+        d->result->message = "the lease is over; the task is among the dead letters";
+    } else if (out->row.state == ROW_LEASED) {
+        d->result->outcome = TARRY__OUTCOME__IN_FLIGHT;
+        d->result->message = "the token is stale: the task has been leased again";
+    } else {
+        d->result->outcome = TARRY__OUTCOME__PENDING;
+        d->result->message = "the lease is over; the task waits again";
+    }
+    return false;
+}
+
+static void settled(struct decision *d, Tarry__Outcome outcome, const struct row *row) {
+    describe(d->result, row, d->effects->arena);
+    d->result->outcome = outcome;
+    d->result->token = NULL;
+}
+
+void decide_ack(struct decision *d, const Tarry__Ack *ack) {
+    struct known known;
+    if (!holds_lease(d, ack->id, ack->token, &known)) return;
+    settled(d, TARRY__OUTCOME__ACKED, &known.row);
+    d->result->at_ms = steady_ms(d->core);
+    draft_end(d->draft, TARRY__CAUSE__CAUSE_ACKED, &known);
+}
+
+void decide_nack(struct decision *d, const Tarry__Nack *nack) {
+    struct known known;
+    if (!holds_lease(d, nack->id, nack->token, &known)) return;
+    const Tarry__Policy *policy = &d->core->queues[known.row.queue].policy;
+    struct row row = known.row;
+    row.lease_deadline_ms = 0;
+    bool is_used_up = policy->max_attempts && row.attempt >= policy->max_attempts;
+    if (nack->dead || is_used_up) {
+        static const char used_up[] = "all attempts used";
+        bool has_reason = nack->reason && *nack->reason;
+        row.state = ROW_BURIED;
+        row.dead_ms = steady_ms(d->core);
+        row.reason = has_reason ? nack->reason : (nack->dead ? NULL : used_up);
+        row.reason_size = row.reason ? (uint8_t)strlen(row.reason) : 0;
+        draft_put(d->draft, TARRY__CAUSE__CAUSE_BURIED, &known, &row);
+        settled(d, TARRY__OUTCOME__BURIED, &row);
+        return;
+    }
+    uint64_t delay_ms = nack->has_delay ? nack->delay_ms : backoff_ms(policy, row.id, row.attempt);
+    if (delay_ms > DUE_AHEAD_MAX_MS) {
+        refuse(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "delay_ms is more than ten years");
+        return;
+    }
+    row.state = ROW_WAITING;
+    row.due_ms = round_up_ms(d->core->now.steady_ns) + delay_ms; /* TIME-1 */
+    row.base = ROW_STEADY;
+    draft_put(d->draft, TARRY__CAUSE__CAUSE_RETRIED, &known, &row);
+    settled(d, TARRY__OUTCOME__NACKED, &row);
+}
+
+void decide_extend(struct decision *d, const Tarry__Extend *extend) {
+    struct known known;
+    if (!holds_lease(d, extend->id, extend->token, &known)) return;
+    const struct session *session = session_find(d->core, known.row.session);
+    uint64_t lease_ms = extend->lease_ms;
+    if (!lease_ms && session) lease_ms = session->lease_ms;
+    if (!lease_ms) lease_ms = d->core->queues[known.row.queue].policy.lease_ms;
+    struct row row = known.row;
+    row.lease_deadline_ms = round_up_ms(d->core->now.steady_ns) + lease_ms;
+    draft_put(d->draft, TARRY__CAUSE__CAUSE_EXTENDED, &known, &row);
+    settled(d, TARRY__OUTCOME__EXTENDED, &row);
+}
+
+void decide_release(struct decision *d, const Tarry__Release *release) {
+    struct known known;
+    if (!holds_lease(d, release->id, release->token, &known)) return;
+    struct row row;
+    Tarry__Cause cause = row_return(d->core, &known.row, TARRY__CAUSE__CAUSE_RELEASED, &row);
+    draft_put(d->draft, cause, &known, &row);
+    settled(d, TARRY__OUTCOME__RELEASED, &row);
+}
+
+static void decide_requeue(struct decision *d, const struct known *known) {
+    struct known holder;
+    if (known->row.key_size &&
+        draft_find_key(d->draft, known->row.queue, known->row.key, known->row.key_size, &holder) &&
+        holder.row.state != ROW_BURIED) {
+        describe(d->result, &holder.row, d->effects->arena);
+        refuse(d, TARRY__CODE__EXISTS, TARRY__OUTCOME__LIVE, "a live task has this key by now");
+        return;
+    }
+    struct row row;
+    row_revive(d->core, &known->row, &row);
+    draft_put(d->draft, TARRY__CAUSE__CAUSE_REQUEUED, known, &row);
+    settled(d, TARRY__OUTCOME__REQUEUED, &row);
+}
+
+/* By key the dead one is meant, also when another task lives under it. */
+static bool find_dead(struct decision *d, const Tarry__Ref *ref, struct known *out) {
+    if (!ref->id) {
+        const struct queue *queue = queue_find(d->core, ref->queue);
+        if (queue &&
+            draft_find_dead(d->draft, queue->number, (const char *)ref->key.data, (uint8_t)ref->key.len, out)) {
+            return true;
+        }
+    }
+    enum resolved resolved = resolve(d, ref, out);
+    if (resolved == RESOLVED_DEAD) return true;
+    d->result->code = TARRY__CODE__NOT_DONE;
+    d->result->message = "no such dead letter";
+    if (resolved == RESOLVED_LIVE) {
+        describe(d->result, &out->row, d->effects->arena);
+        d->result->outcome = out->row.state == ROW_LEASED ? TARRY__OUTCOME__IN_FLIGHT : TARRY__OUTCOME__PENDING;
+    }
+    return false;
+}
+
+void decide_dead(struct decision *d, const Tarry__DeadOp *dead) {
+    bool is_requeue = dead->what == TARRY__DEAD_OP__WHAT__REQUEUE;
+    if (dead->all) {
+        decide_job(d, dead->task->queue,
+                   is_requeue ? TARRY__JOB_PUT__WHAT__REQUEUE_ALL : TARRY__JOB_PUT__WHAT__DROP_ALL, 1u << ROW_BURIED);
+        return;
+    }
+    struct known known;
+    if (!find_dead(d, dead->task, &known)) return;
+    if (is_requeue) {
+        decide_requeue(d, &known);
+        return;
+    }
+    settled(d, TARRY__OUTCOME__DROPPED, &known.row);
+    d->result->at_ms = steady_ms(d->core);
+    draft_end(d->draft, TARRY__CAUSE__CAUSE_DROPPED, &known);
+}

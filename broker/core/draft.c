@@ -1,0 +1,282 @@
+/* draft.c: see draft.h. */
+#include "draft.h"
+
+#include <string.h>
+
+#include "apply.h"
+#include "facts.h"
+#include "push.h"
+#include "tasks.h"
+
+struct draft_entry {
+    struct known known;
+    uint64_t key_hash;
+    struct draft_entry *by_id_next;
+    struct draft_entry *by_key_next;
+};
+
+void draft_init(struct draft *draft, struct core *core, struct arena *arena, const struct core_facts *facts,
+                size_t op_count) {
+    *draft = (struct draft){.core = core, .arena = arena, .facts = facts, .next_id = core->tally.next_id};
+    if (facts && facts->want_count) draft->facts_table = facts_table_new(facts, arena);
+    size_t size = 16;
+    while (size < 2 * op_count) size *= 2;
+    draft->table_mask = size - 1;
+}
+
+static size_t id_slot(const struct draft *draft, uint64_t id) {
+    return (id * 0x9E3779B97F4A7C15ull >> 20) & draft->table_mask;
+}
+
+static struct draft_entry *entry_of(const struct draft *draft, uint64_t id) {
+    struct draft_entry *entry = draft->by_id ? draft->by_id[id_slot(draft, id)] : NULL;
+    while (entry && entry->known.row.id != id) entry = entry->by_id_next;
+    return entry;
+}
+
+static struct draft_entry *entry_for(struct draft *draft, const struct row *row) {
+    struct draft_entry *entry = entry_of(draft, row->id);
+    if (entry) return entry;
+    if (!draft->by_id) {
+        draft->by_id = must_alloc(draft->arena, (draft->table_mask + 1) * sizeof(struct draft_entry *));
+        draft->by_key = must_alloc(draft->arena, (draft->table_mask + 1) * sizeof(struct draft_entry *));
+    }
+    entry = must_alloc(draft->arena, sizeof *entry);
+    struct draft_entry **slot = &draft->by_id[id_slot(draft, row->id)];
+    entry->by_id_next = *slot;
+    *slot = entry;
+    if (row->key_size) {
+        entry->key_hash = row_key_hash(row->queue, row->key, row->key_size);
+        slot = &draft->by_key[entry->key_hash & draft->table_mask];
+        entry->by_key_next = *slot;
+        *slot = entry;
+    }
+    return entry;
+}
+
+bool draft_find(struct draft *draft, uint64_t id, struct known *out) {
+    const struct draft_entry *entry = entry_of(draft, id);
+    if (entry) {
+        *out = entry->known;
+        return true;
+    }
+    const struct task *task = task_find(draft->core, id);
+    if (task) {
+        if (task->place == PLACE_ENDED) return false;
+        *out = known_of(task);
+        return true;
+    }
+    const struct row *row = draft->facts_table ? facts_find(draft->facts_table, id) : NULL;
+    if (!row) return false;
+    *out = (struct known){.row = *row, .hash = row_hash(row)};
+    return true;
+}
+
+enum preference { LIVE_FIRST, DEAD_ONLY };
+
+/* The best of what has the key: live before dead, then the one that died last. */
+static void prefer(struct known *best, bool *found, const struct known *candidate, enum preference preference) {
+    bool is_live = candidate->row.state != ROW_BURIED;
+    if (is_live && preference == DEAD_ONLY) return;
+    bool best_is_live = *found && best->row.state != ROW_BURIED;
+    if (*found && best_is_live) return;
+    if (*found && !is_live && candidate->row.dead_ms <= best->row.dead_ms) return;
+    *best = *candidate;
+    *found = true;
+}
+
+static bool same_key(const struct row *row, uint32_t queue, const char *key, uint8_t key_size) {
+    return row->queue == queue && row->key_size == key_size && memcmp(row->key, key, key_size) == 0;
+}
+
+static bool find_key(struct draft *draft, uint32_t queue, const char *key, uint8_t key_size, enum preference preference,
+                     struct known *out) {
+    bool found = false;
+    struct known best = {0};
+    uint64_t hash = row_key_hash(queue, key, key_size);
+    if (draft->by_key) {
+        struct draft_entry *entry = draft->by_key[hash & draft->table_mask];
+        for (; entry; entry = entry->by_key_next) {
+            if (entry->key_hash != hash || entry->known.ended || !same_key(&entry->known.row, queue, key, key_size)) {
+                continue;
+            }
+            prefer(&best, &found, &entry->known, preference);
+        }
+    }
+    const struct task *in_memory[] = {task_find_live(draft->core, queue, key, key_size),
+                                      task_find_dead(draft->core, queue, key, key_size)};
+    for (size_t i = 0; i < 2; i++) {
+        if (!in_memory[i] || entry_of(draft, in_memory[i]->row.id)) continue;
+        struct known known = known_of(in_memory[i]);
+        prefer(&best, &found, &known, preference);
+    }
+    if (draft->facts_table) {
+        for (const struct row *row = facts_first(draft->facts_table, queue, key, key_size); row;
+             row = facts_next(draft->facts_table, row)) {
+            if (entry_of(draft, row->id) || task_find(draft->core, row->id)) continue; /* memory wins */
+            struct known known = {.row = *row, .hash = row_hash(row)};
+            prefer(&best, &found, &known, preference);
+        }
+    }
+    if (found) *out = best;
+    return found;
+}
+
+bool draft_find_key(struct draft *draft, uint32_t queue, const char *key, uint8_t key_size, struct known *out) {
+    return find_key(draft, queue, key, key_size, LIVE_FIRST, out);
+}
+
+bool draft_find_dead(struct draft *draft, uint32_t queue, const char *key, uint8_t key_size, struct known *out) {
+    return find_key(draft, queue, key, key_size, DEAD_ONLY, out);
+}
+
+bool draft_ended_key(const struct draft *draft, uint32_t queue, const char *key, uint8_t key_size, struct known *out) {
+    if (!draft->by_key) return false;
+    uint64_t hash = row_key_hash(queue, key, key_size);
+    const struct draft_entry *entry = draft->by_key[hash & draft->table_mask];
+    for (; entry; entry = entry->by_key_next) {
+        if (entry->key_hash != hash || !entry->known.ended || !same_key(&entry->known.row, queue, key, key_size))
+            continue;
+        *out = entry->known;
+        return true;
+    }
+    return false;
+}
+
+Tarry__Record *draft_record(struct draft *draft) {
+    if (draft->record_count == draft->record_capacity) {
+        size_t grown = draft->record_capacity ? draft->record_capacity * 2 : 16;
+        Tarry__Record **records = must_alloc(draft->arena, grown * sizeof(Tarry__Record *));
+        if (draft->record_count) memcpy(records, draft->records, draft->record_count * sizeof(Tarry__Record *));
+        draft->records = records;
+        draft->record_capacity = grown;
+    }
+    Tarry__Record *record = must_alloc(draft->arena, sizeof *record);
+    tarry__record__init(record);
+    draft->records[draft->record_count++] = record;
+    return record;
+}
+
+static Tarry__Task *draft_task(struct draft *draft, const struct row *row) {
+    Tarry__Task *task = must_alloc(draft->arena, sizeof *task);
+    tarry__task__init(task);
+    row_to_task(row, task);
+    return task;
+}
+
+void draft_put(struct draft *draft, Tarry__Cause cause, const struct known *before, const struct row *row) {
+    Tarry__TaskPut *put = must_alloc(draft->arena, sizeof *put);
+    tarry__task_put__init(put);
+    put->cause = cause;
+    put->task = draft_task(draft, row);
+    put->fresh = !before;
+    if (before) {
+        put->before_hash = before->hash;
+        put->before_state = (Tarry__Task__State)before->row.state;
+        put->before_time_base = (Tarry__Task__Base)before->row.base;
+        put->before_due_ms = before->row.due_ms;
+    }
+    Tarry__Record *record = draft_record(draft);
+    record->fact_case = TARRY__RECORD__FACT_PUT;
+    record->put = put;
+    entry_for(draft, row)->known = (struct known){.row = *row, .hash = row_hash(row)};
+}
+
+void draft_put_new(struct draft *draft, struct row *row, const struct core_content *content) {
+    row->id = draft->next_id++;
+    row->blob_at = frame_blob_position(draft->core->position) + draft->blob_size;
+    row->blob_size = content->size;
+    row->blob_sum = content->sum;
+    draft_put(draft, TARRY__CAUSE__CAUSE_SCHEDULED, NULL, row);
+    Tarry__TaskPut *put = draft->records[draft->record_count - 1]->put;
+    put->content_hash.data = (uint8_t *)content->hash;
+    put->content_hash.len = CONTENT_HASH_SIZE;
+    if (draft->content_count % 256 == 0) {
+        size_t size = sizeof *draft->contents;
+        const struct core_content **grown = must_alloc(draft->arena, (draft->content_count + 256) * size);
+        if (draft->content_count) memcpy(grown, draft->contents, draft->content_count * size);
+        draft->contents = grown;
+    }
+    draft->contents[draft->content_count++] = content;
+    draft->blob_size += content->size;
+}
+
+void draft_end(struct draft *draft, Tarry__Cause cause, const struct known *before) {
+    Tarry__TaskEnd *end = must_alloc(draft->arena, sizeof *end);
+    tarry__task_end__init(end);
+    end->cause = cause;
+    end->task = draft_task(draft, &before->row);
+    Tarry__Record *record = draft_record(draft);
+    record->fact_case = TARRY__RECORD__FACT_END;
+    record->end = end;
+    struct draft_entry *entry = entry_for(draft, &before->row);
+    entry->known = *before;
+    entry->known.ended = cause;
+}
+
+static Tarry__QueuePut *queue_record(const struct draft *draft, const struct queue *queue) {
+    for (size_t i = draft->record_count; i-- > 0;) {
+        const Tarry__Record *record = draft->records[i];
+        if (record->fact_case == TARRY__RECORD__FACT_QUEUE && record->queue->number == queue->number) {
+            return record->queue;
+        }
+    }
+    return NULL;
+}
+
+const Tarry__Policy *draft_queue_now(const struct draft *draft, const struct queue *queue) {
+    const Tarry__QueuePut *put = queue_record(draft, queue);
+    return put ? put->policy : &queue->policy;
+}
+
+Tarry__QueuePut *draft_queue(struct draft *draft, const struct queue *queue) {
+    Tarry__QueuePut *known = queue_record(draft, queue);
+    if (known) return known;
+    Tarry__QueuePut *put = must_alloc(draft->arena, sizeof *put);
+    tarry__queue_put__init(put);
+    put->number = queue->number;
+    put->name = (char *)queue->name;
+    put->policy = must_alloc(draft->arena, sizeof *put->policy);
+    *put->policy = queue->policy;
+    put->paused = queue->paused;
+    put->paused_until_ms = queue->paused_until_ms;
+    put->before_hash = queue->hash;
+    Tarry__Record *record = draft_record(draft);
+    record->fact_case = TARRY__RECORD__FACT_QUEUE;
+    record->queue = put;
+    return put;
+}
+
+void draft_commit(struct draft *draft, const struct draft_commit *commit, struct core_effects *effects) {
+    struct core *core = draft->core;
+    if (!draft->record_count && !commit) return;
+    Tarry__FrameBody body = TARRY__FRAME_BODY__INIT;
+    body.n_records = draft->record_count;
+    body.records = draft->records;
+    if (commit) {
+        body.producer = commit->producer;
+        body.sequence = commit->sequence;
+        body.oldest_unanswered = commit->oldest_unanswered;
+        body.reply.data = (uint8_t *)commit->reply;
+        body.reply.len = commit->reply_size;
+        body.client = (char *)commit->client;
+    }
+    size_t size = tarry__frame_body__get_packed_size(&body);
+    assert(size <= FRAME_BODY_SIZE_MAX && draft->blob_size <= FRAME_BLOB_SIZE_MAX); /* limits of requests see to it */
+    uint8_t *bytes = must_alloc(draft->arena, size);
+    tarry__frame_body__pack(&body, bytes);
+    *PUSH(effects, appends) = (struct core_append){
+        .position = core->position,
+        .type = FRAME_COMMIT,
+        .epoch = core->epoch,
+        .now = core->now,
+        .body = bytes,
+        .body_size = (uint32_t)size,
+        .contents = draft->contents,
+        .content_count = draft->content_count,
+    };
+    core->sealed = false;
+    core->seal_at_ms = UINT64_MAX;
+    int error = apply_frame(core, frame_size((uint32_t)size, (uint32_t)draft->blob_size), &body);
+    assert(error == 0); /* LOG-2: apply cannot fail on what decide decided */
+}

@@ -1,0 +1,76 @@
+/* draft.h: what a frame is going to say, before anything is said (LOG-2).
+ *
+ * `decide` writes records into a draft and reads through it, so that the second operation of a commit sees what the
+ * first one decided. A draft that is dropped has changed nothing; draft_commit appends the frame and applies it. */
+#ifndef TARRY_CORE_DRAFT_H
+#define TARRY_CORE_DRAFT_H
+
+#include "state.h"
+
+/* A task as a decision sees it. */
+struct known {
+    struct row row;     /* key and reason borrowed */
+    uint64_t hash;      /* row_hash(row): what leaves the digest when it changes */
+    Tarry__Cause ended; /* CAUSE_NONE: it lives (or is dead); otherwise how it ended in this draft */
+};
+
+struct draft_entry;
+
+struct draft {
+    struct core *core;
+    struct arena *arena;
+    const struct core_facts *facts; /* NULL: memory knows all that is needed */
+    struct facts_table *facts_table;
+    Tarry__Record **records;
+    size_t record_count;
+    size_t record_capacity;
+    struct draft_entry **by_id; /* hash tables, made when first needed */
+    struct draft_entry **by_key;
+    size_t table_mask;
+    const struct core_content **contents; /* accepted so far */
+    size_t content_count;
+    uint64_t blob_size;
+    uint64_t next_id;
+};
+
+/* `op_count`: about how many tasks will be touched. */
+void draft_init(struct draft *draft, struct core *core, struct arena *arena, const struct core_facts *facts,
+                size_t op_count);
+
+/* Draft, then memory, then facts. False: neither live nor dead, as far as memory and index know. A task that ended in
+ * this very draft is found, with `ended` set. */
+bool draft_find(struct draft *draft, uint64_t id, struct known *out);
+/* The live one with this key, else the one that died last. */
+bool draft_find_key(struct draft *draft, uint32_t queue, const char *key, uint8_t key_size, struct known *out);
+/* The dead one with this key that died last, whoever else lives under it. */
+bool draft_find_dead(struct draft *draft, uint32_t queue, const char *key, uint8_t key_size, struct known *out);
+/* The one with this key that ended in this very draft. */
+bool draft_ended_key(const struct draft *draft, uint32_t queue, const char *key, uint8_t key_size, struct known *out);
+
+/* A record that the task is now `row`; `before` NULL: it is new. */
+void draft_put(struct draft *draft, Tarry__Cause cause, const struct known *before, const struct row *row);
+/* A new task and its content (which says where it will lie). */
+void draft_put_new(struct draft *draft, struct row *row, const struct core_content *content);
+void draft_end(struct draft *draft, Tarry__Cause cause, const struct known *before);
+/* Any other fact; the record lives in the arena, cleared and initialised. */
+Tarry__Record *draft_record(struct draft *draft);
+/* The queue's policy as this draft leaves it. */
+const Tarry__Policy *draft_queue_now(const struct draft *draft, const struct queue *queue);
+/* The queue's row as this draft leaves it, to be changed: a record. */
+Tarry__QueuePut *draft_queue(struct draft *draft, const struct queue *queue);
+
+struct draft_commit { /* of a client; NULL for decisions of the broker's own */
+    uint64_t producer;
+    uint64_t sequence;
+    uint64_t oldest_unanswered;
+    const uint8_t *reply; /* packed CommitReply */
+    size_t reply_size;
+    const char *client;
+};
+/* Appends the frame (if there is anything to say) and applies it. */
+void draft_commit(struct draft *draft, const struct draft_commit *commit, struct core_effects *effects);
+static inline struct known known_of(const struct task *task) {
+    return (struct known){.row = task->row, .hash = task->hash};
+}
+
+#endif

@@ -1,0 +1,240 @@
+/* facts.c: see facts.h. core_wants walks the operations of an event and asks for what neither memory nor the facts at
+ * hand can tell; the caller reads that and asks again until nothing lacks, for memory may have changed meanwhile. */
+#include "facts.h"
+
+#include <string.h>
+
+#include "push.h"
+#include "queues.h"
+#include "tasks.h"
+
+struct facts_node {
+    const struct row *row;   /* or … */
+    const struct want *want; /* … what was asked */
+    struct facts_node *next;
+};
+
+struct facts_table {
+    size_t mask;
+    struct facts_node **rows_by_id;
+    struct facts_node **rows_by_key;
+    struct facts_node **wants;
+};
+
+static size_t id_slot(const struct facts_table *table, uint64_t id) {
+    return (id * 0x9E3779B97F4A7C15ull >> 20) & table->mask;
+}
+
+static size_t key_slot(const struct facts_table *table, uint32_t queue, const char *key, uint8_t key_size) {
+    return row_key_hash(queue, key, key_size) & table->mask;
+}
+
+static void insert(struct facts_node **slot, struct arena *arena, const struct row *row, const struct want *want) {
+    struct facts_node *node = must_alloc(arena, sizeof *node);
+    *node = (struct facts_node){.row = row, .want = want, .next = *slot};
+    *slot = node;
+}
+
+static void insert_want(struct facts_table *table, struct arena *arena, const struct want *want) {
+    size_t slot = want->id ? id_slot(table, want->id) : key_slot(table, want->queue, want->key, want->key_size);
+    insert(&table->wants[slot], arena, NULL, want);
+}
+
+/* Room for `want_count` wants, more than the facts have. */
+static struct facts_table *facts_table_sized(const struct core_facts *facts, size_t want_count, struct arena *arena) {
+    struct facts_table *table = must_alloc(arena, sizeof *table);
+    size_t size = 16;
+    while (size < 2 * (facts->count + want_count)) size *= 2;
+    table->mask = size - 1;
+    table->rows_by_id = must_alloc(arena, size * sizeof(struct facts_node *));
+    table->rows_by_key = must_alloc(arena, size * sizeof(struct facts_node *));
+    table->wants = must_alloc(arena, size * sizeof(struct facts_node *));
+    for (size_t i = 0; i < facts->count; i++) {
+        const struct row *row = &facts->rows[i];
+        if (facts_find(table, row->id)) continue; /* found by id and by key: once is enough */
+        insert(&table->rows_by_id[id_slot(table, row->id)], arena, row, NULL);
+        if (!row->key_size) continue;
+        insert(&table->rows_by_key[key_slot(table, row->queue, row->key, row->key_size)], arena, row, NULL);
+    }
+    for (size_t i = 0; i < facts->want_count; i++) insert_want(table, arena, &facts->wants[i]);
+    return table;
+}
+
+struct facts_table *facts_table_new(const struct core_facts *facts, struct arena *arena) {
+    return facts_table_sized(facts, facts->want_count, arena);
+}
+
+const struct row *facts_find(const struct facts_table *table, uint64_t id) {
+    for (const struct facts_node *node = table->rows_by_id[id_slot(table, id)]; node; node = node->next) {
+        if (node->row->id == id) return node->row;
+    }
+    return NULL;
+}
+
+static const struct row *match_from(const struct facts_node *node, uint32_t queue, const char *key, uint8_t key_size) {
+    for (; node; node = node->next) {
+        const struct row *row = node->row;
+        if (row->queue == queue && row->key_size == key_size && memcmp(row->key, key, key_size) == 0) return row;
+    }
+    return NULL;
+}
+
+const struct row *facts_first(const struct facts_table *table, uint32_t queue, const char *key, uint8_t key_size) {
+    return match_from(table->rows_by_key[key_slot(table, queue, key, key_size)], queue, key, key_size);
+}
+
+const struct row *facts_next(const struct facts_table *table, const struct row *row) {
+    const struct facts_node *node = table->rows_by_key[key_slot(table, row->queue, row->key, row->key_size)];
+    while (node && node->row != row) node = node->next;
+    return node ? match_from(node->next, row->queue, row->key, row->key_size) : NULL;
+}
+
+bool facts_asked_id(const struct facts_table *table, uint64_t id) {
+    for (const struct facts_node *node = table->wants[id_slot(table, id)]; node; node = node->next) {
+        if (node->want->id == id) return true;
+    }
+    return false;
+}
+
+bool facts_asked_key(const struct facts_table *table, uint32_t queue, const char *key, uint8_t key_size) {
+    const struct facts_node *node = table->wants[key_slot(table, queue, key, key_size)];
+    for (; node; node = node->next) {
+        const struct want *want = node->want;
+        if (!want->id && want->queue == queue && want->key_size == key_size && !memcmp(want->key, key, key_size)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- what a command lacks */
+
+struct wanting {
+    struct core *core;
+    struct arena *arena;
+    core_may_exist *may_exist;
+    const void *filter;
+    struct facts_table *asked; /* wants of the event so far, and those found now */
+    struct want *wants;
+    size_t count;
+    size_t capacity;
+};
+
+static void want(struct wanting *w, const struct want *item) {
+    if (w->count == w->capacity) {
+        size_t grown = w->capacity ? w->capacity * 2 : 16;
+        struct want *wants = must_alloc(w->arena, grown * sizeof *wants);
+        if (w->count) memcpy(wants, w->wants, w->count * sizeof *wants);
+        w->wants = wants;
+        w->capacity = grown;
+    }
+    w->wants[w->count++] = *item;
+    /* Asked now: the same key twice in a commit is one want. The copy outlives the growth of the list. */
+    insert_want(w->asked, w->arena, must_copy(w->arena, item, sizeof *item));
+}
+
+static void want_id(struct wanting *w, uint64_t id) {
+    if (!id || id >= w->core->tally.next_id || task_find(w->core, id) || outcomes_by_id(w->core->outcomes, id)) return;
+    if (!facts_asked_id(w->asked, id)) want(w, &(struct want){.id = id});
+}
+
+/* Nothing but a row of the index could matter. */
+static void want_any_key(struct wanting *w, uint32_t queue, const char *key, size_t key_size) {
+    if (!queue || !key_size) return;
+    if (w->may_exist && !w->may_exist(w->filter, row_key_hash(queue, key, key_size))) return;
+    if (facts_asked_key(w->asked, queue, key, (uint8_t)key_size)) return;
+    want(w, &(struct want){.queue = queue, .key = key, .key_size = (uint8_t)key_size});
+}
+
+/* A live task in memory settles who has the key. */
+static void want_key(struct wanting *w, uint32_t queue, const char *key, size_t key_size) {
+    if (!key_size || task_find_live(w->core, queue, key, (uint8_t)key_size)) return;
+    want_any_key(w, queue, key, key_size);
+}
+
+static void want_ref(struct wanting *w, const Tarry__Ref *ref) {
+    if (!ref) return;
+    if (ref->id) {
+        want_id(w, ref->id);
+        return;
+    }
+    const struct queue *queue = queue_find(w->core, ref->queue);
+    if (queue) want_key(w, queue->number, (const char *)ref->key.data, ref->key.len);
+}
+
+/* A dead letter by id or key, whoever lives under its key; and, for one that is to live again, who has its key now. */
+static void want_dead(struct wanting *w, const Tarry__Ref *ref) {
+    if (!ref->id) {
+        const struct queue *queue = queue_find(w->core, ref->queue);
+        if (queue) want_any_key(w, queue->number, (const char *)ref->key.data, ref->key.len);
+        return;
+    }
+    want_id(w, ref->id);
+    const struct task *task = task_find(w->core, ref->id);
+    const struct row *row = task ? &task->row : facts_find(w->asked, ref->id);
+    if (row) want_key(w, row->queue, row->key, row->key_size);
+}
+
+static void want_op(struct wanting *w, const Tarry__Op *op) {
+    const struct queue *queue;
+    switch (op->op_case) {
+    case TARRY__OP__OP_SCHEDULE:
+        queue = queue_find(w->core, op->schedule->queue);
+        if (queue) want_key(w, queue->number, (const char *)op->schedule->key.data, op->schedule->key.len);
+        break;
+    case TARRY__OP__OP_CANCEL:
+        want_ref(w, op->cancel->task);
+        break;
+    case TARRY__OP__OP_MOVE:
+        want_ref(w, op->move->task);
+        break;
+    case TARRY__OP__OP_ACK:
+        want_id(w, op->ack->id);
+        break;
+    case TARRY__OP__OP_NACK:
+        want_id(w, op->nack->id);
+        break;
+    case TARRY__OP__OP_EXTEND:
+        want_id(w, op->extend->id);
+        break;
+    case TARRY__OP__OP_RELEASE:
+        want_id(w, op->release->id);
+        break;
+    case TARRY__OP__OP_DEAD:
+        if (op->dead->all || !op->dead->task) break;
+        want_dead(w, op->dead->task);
+        break;
+    default:
+        break; /* needs no task */
+    }
+}
+
+/* A page of a job that brings dead tasks back: is a key of theirs taken? */
+static void want_page(struct wanting *w, const struct core_event *event) {
+    const struct job *job = job_find(w->core, event->job);
+    if (!job || job->what != TARRY__JOB_PUT__WHAT__REQUEUE_ALL) return;
+    for (size_t i = 0; i < event->row_count; i++) {
+        const struct row *row = &event->rows[i];
+        if (row->state == ROW_BURIED) want_key(w, row->queue, row->key, row->key_size);
+    }
+}
+
+size_t core_wants(struct core *core, const struct core_event *event, struct arena *arena, core_may_exist *may_exist,
+                  const void *filter, struct want **out_wants) {
+    struct wanting w = {.core = core, .arena = arena, .may_exist = may_exist, .filter = filter};
+    bool may_want = event->kind == CORE_COMMIT || event->kind == CORE_GET || event->kind == CORE_PAGE;
+    if (!may_want) return 0;
+    size_t want_count = event->facts.want_count + event->row_count;
+    if (event->kind == CORE_COMMIT) want_count += event->request->commit->n_ops;
+    w.asked = facts_table_sized(&event->facts, want_count, arena);
+    if (event->kind == CORE_COMMIT) {
+        const Tarry__Commit *commit = event->request->commit;
+        for (size_t i = 0; i < commit->n_ops; i++) want_op(&w, commit->ops[i]);
+    } else if (event->kind == CORE_GET) {
+        want_ref(&w, event->request->get->task);
+    } else {
+        want_page(&w, event);
+    }
+    if (w.count) *out_wants = w.wants;
+    return w.count;
+}

@@ -1,0 +1,26 @@
+/* leases.h: sessions and the leases they hold. A session is not logged; a lease is, and names its session. */
+#ifndef TARRY_CORE_LEASES_H
+#define TARRY_CORE_LEASES_H
+
+#include "state.h"
+
+struct session *session_find(struct core *core, uint64_t id);
+/* A leased task into its session's list, its deadline armed. A session of before a restart comes into being here. */
+void lease_take(struct core *core, struct task *task);
+/* Out of the list; place NONE. */
+void lease_drop(struct core *core, struct task *task);
+
+void session_subscribe(struct core *core, const struct core_event *event, struct core_effects *effects);
+void session_unsubscribe(struct core *core, const struct core_event *event, struct core_effects *effects);
+void session_heartbeat(struct core *core, const struct core_event *event, struct core_effects *effects);
+void session_lane_up(struct core *core, const struct core_event *event);
+/* The session ends: what it held is ready again, by records. */
+void session_gone(struct core *core, struct session *session, struct core_effects *effects);
+void session_sent(struct core *core, const struct core_event *event, struct core_effects *effects);
+/* The claim time after a start is over. */
+void session_claim_over(struct core *core, struct core_effects *effects);
+
+/* Leases what is ready to whoever has credit. Bounded per call; true: there may be more at once. */
+bool deliver(struct core *core, struct core_effects *effects);
+
+#endif

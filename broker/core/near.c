@@ -1,0 +1,201 @@
+/* near.c: see near.h. Eviction and loading are in window.c. */
+#include "near.h"
+
+#include <string.h>
+
+#include "tasks.h"
+
+void line_init(struct line_state *line, uint32_t queue, uint8_t base, uint8_t priority) {
+    memset(line, 0, sizeof *line);
+    line->line = (struct line){.queue = queue, .base = base, .priority = priority};
+    line->horizon = DUE_END;
+    TAILQ_INIT(&line->near);
+    TAILQ_INIT(&line->far);
+    line->window_timer.kind = TIMER_WINDOW;
+}
+
+struct line_state *line_of(struct core *core, const struct row *row) {
+    assert(row->queue && row->queue <= QUEUES_MAX && row->priority < PRIORITY_COUNT && row->base < ROW_BASES);
+    return &core->queues[row->queue].lines[row->base][row->priority];
+}
+
+uint64_t line_index_only(const struct core *core, const struct line_state *line) {
+    uint64_t all = core->tally.queues[line->line.queue].waiting[line->line.base][line->line.priority];
+    assert(all >= line->near_count + line->far_count);
+    return all - line->near_count - line->far_count;
+}
+
+static uint32_t ready_bit(const struct line_state *line) {
+    return 1u << (line->line.base * PRIORITY_COUNT + line->line.priority);
+}
+
+/* A queue is served while something is ready, somebody listens and nothing is paused. */
+void near_update_serving(struct core *core, struct queue *queue) {
+    bool serve = queue->ready_mask && queue->subscription_count && !queue->paused;
+    if (serve == queue->is_serving) return;
+    queue->is_serving = serve;
+    if (serve) {
+        TAILQ_INSERT_TAIL(&core->serving, queue, serving);
+    } else {
+        TAILQ_REMOVE(&core->serving, queue, serving);
+    }
+}
+
+static void push_ready(struct core *core, struct line_state *line, struct task *task) {
+    struct queue *queue = &core->queues[line->line.queue];
+    task->place = PLACE_READY;
+    ready_push(&line->ready, &task->ready, task->row.due_ms, task->row.id);
+    queue->ready_mask |= ready_bit(line);
+    near_update_serving(core, queue);
+}
+
+static void leave_line(struct core *core, struct task *task) {
+    struct line_state *line = line_of(core, &task->row);
+    if (task->place == PLACE_FAR) {
+        TAILQ_REMOVE(&line->far, task, member);
+        line->far_count--;
+        return;
+    }
+    near_check_later(core, line);
+    if (line->evict_cursor == task) line->evict_cursor = TAILQ_NEXT(task, member);
+    TAILQ_REMOVE(&line->near, task, member);
+    line->near_count--;
+    if (task->place == PLACE_PENDING) {
+        wheel_cancel(&core->wheels[task->row.base], &task->timer.wheel);
+        return;
+    }
+    ready_remove(&line->ready, &task->ready);
+    if (!line->ready.count) {
+        core->queues[line->line.queue].ready_mask &= ~ready_bit(line);
+        near_update_serving(core, &core->queues[line->line.queue]);
+    }
+}
+
+void near_unplace(struct core *core, struct task *task) {
+    switch ((enum place)task->place) {
+    case PLACE_FAR:
+    case PLACE_PENDING:
+    case PLACE_READY:
+        leave_line(core, task);
+        break;
+    case PLACE_LEASED:
+        assert(!"a leased task leaves through lease_drop");
+        break;
+    case PLACE_NONE:
+    case PLACE_DEAD:
+    case PLACE_ENDED:
+        break;
+    }
+    task->place = PLACE_NONE;
+}
+
+void near_place_waiting(struct core *core, struct task *task) {
+    assert(task->place == PLACE_NONE && task->row.state == ROW_WAITING);
+    struct line_state *line = line_of(core, &task->row);
+    if (due_before(line->horizon, row_due(&task->row))) {
+        task->place = PLACE_FAR;
+        TAILQ_INSERT_TAIL(&line->far, task, member);
+        line->far_count++;
+        return;
+    }
+    TAILQ_INSERT_TAIL(&line->near, task, member);
+    line->near_count++;
+    if (task->row.due_ms <= base_ms(core, task->row.base)) { /* TIME-1: ready is due <= now, rounded down */
+        push_ready(core, line, task);
+        return;
+    }
+    task->place = PLACE_PENDING;
+    task->timer.kind = TIMER_DUE;
+    wheel_arm(&core->wheels[task->row.base], &task->timer.wheel, task->row.due_ms, task->row.id);
+}
+
+void near_due(struct core *core, struct task *task) {
+    assert(task->place == PLACE_PENDING && task->row.due_ms <= base_ms(core, task->row.base)); /* TIME-1 */
+    push_ready(core, line_of(core, &task->row), task);
+}
+
+void near_touch(struct core *core, struct task *task, uint64_t position) {
+    if (task->dirty) {
+        TAILQ_REMOVE(&core->overlay, task, overlay);
+    } else {
+        core->overlay_count++;
+    }
+    assert(position >= task->changed);
+    task->dirty = true;
+    task->changed = position;
+    TAILQ_INSERT_TAIL(&core->overlay, task, overlay);
+}
+
+static struct task *task_of_ready(struct ready_node *node) {
+    return (struct task *)((char *)node - offsetof(struct task, ready));
+}
+
+/* The soonest ready task of the line, if nothing that only the index holds may come before it. */
+static struct task *line_next(struct core *core, struct line_state *line) {
+    struct ready_node *node = ready_min(&line->ready);
+    if (!node) return NULL;
+    struct task *task = task_of_ready(node);
+    if (due_before(line->horizon, row_due(&task->row)) && line_index_only(core, line)) return NULL;
+    return task;
+}
+
+struct task *near_next_ready(struct core *core, struct queue *queue) {
+    for (int priority = PRIORITY_COUNT - 1; priority >= 0; priority--) {
+        struct task *best = NULL;
+        for (int base = 0; base < ROW_BASES; base++) {
+            if (!(queue->ready_mask & 1u << (base * PRIORITY_COUNT + priority))) continue;
+            struct task *task = line_next(core, &queue->lines[base][priority]);
+            if (task && (!best || due_before(row_due(&task->row), row_due(&best->row)))) best = task;
+        }
+        if (best) return best;
+    }
+    return NULL;
+}
+
+/* ---- trimming */
+
+uint64_t near_trim_limit(const struct core *core) {
+    uint64_t limit = core->indexed;
+    for (size_t i = 0; i < HOLDS_MAX; i++) {
+        if (core->holds[i] && core->holds[i] < limit) limit = core->holds[i];
+    }
+    return limit;
+}
+
+/* Clean: in the index as it is in memory. */
+static void settle_clean(struct core *core, struct task *task) {
+    TAILQ_REMOVE(&core->overlay, task, overlay);
+    core->overlay_count--;
+    task->dirty = false;
+    switch ((enum place)task->place) {
+    case PLACE_FAR:
+        near_check_later(core, line_of(core, &task->row)); /* from here on only the index has it */
+        near_unplace(core, task);
+        task_free(core, task);
+        break;
+    case PLACE_DEAD:
+    case PLACE_ENDED:
+        near_unplace(core, task);
+        task_free(core, task);
+        break;
+    case PLACE_PENDING:
+    case PLACE_READY:
+    case PLACE_LEASED:
+        break; /* stays: within the horizon, or leased */
+    case PLACE_NONE:
+        assert(!"a task in the overlay has a place");
+    }
+}
+
+void near_trim(struct core *core) {
+    for (uint32_t n = 0; n < TRIM_PER_STEP_MAX; n++) {
+        struct task *task = TAILQ_FIRST(&core->overlay);
+        if (!task || task->changed >= core->trim_to) break;
+        settle_clean(core, task);
+    }
+}
+
+bool near_is_trimming(const struct core *core) {
+    const struct task *task = TAILQ_FIRST(&core->overlay);
+    return task && task->changed < core->trim_to;
+}

@@ -1,0 +1,46 @@
+/* near.h: which tasks are in memory: places, horizons, loads, trimming and eviction (DESIGN.md, Near and far).
+ *
+ * Invariant of a line: every waiting task with (due, id) up to `horizon` is in memory. Beyond it there are in memory
+ * only dirty tasks (PLACE_FAR), and what eviction has not swept yet. */
+#ifndef TARRY_CORE_NEAR_H
+#define TARRY_CORE_NEAR_H
+
+#include "state.h"
+
+struct line_state *line_of(struct core *core, const struct row *row);
+/* Waiting tasks of the line that only the index holds. */
+uint64_t line_index_only(const struct core *core, const struct line_state *line);
+void line_init(struct line_state *line, uint32_t queue, uint8_t base, uint8_t priority);
+
+/* Takes the task out of whatever holds it; place NONE. Stays in the overlay. */
+void near_unplace(struct core *core, struct task *task);
+/* Puts the task where its row belongs. A leased one is put in its session's list by the caller (leases.h). */
+void near_place_waiting(struct core *core, struct task *task);
+/* Marks it as changed at `position`: to the end of the overlay. */
+void near_touch(struct core *core, struct task *task, uint64_t position);
+/* The task's timer has come: pending → ready. */
+void near_due(struct core *core, struct task *task);
+
+/* A queue is served while something is ready, somebody listens and it is not paused; call after any of these changed.
+ */
+void near_update_serving(struct core *core, struct queue *queue);
+
+/* The next ready task of the queue, by priority, due, id; NULL when none is both ready and known to be the next (the
+ * window behind it may have to be loaded first). */
+struct task *near_next_ready(struct core *core, struct queue *queue);
+
+/* CORE_INDEXED: what is absorbed may go. Bounded per call; near_is_trimming says that there is more. */
+void near_trim(struct core *core);
+bool near_is_trimming(const struct core *core);
+uint64_t near_trim_limit(const struct core *core);
+
+/* The line's window or low mark may have to move: looked at by near_check_lines at the end of the step. */
+void near_check_later(struct core *core, struct line_state *line);
+/* Asks for the windows that are due, arms timers for those that will be, and advises the index of what has passed. */
+void near_check_lines(struct core *core, struct core_effects *effects);
+void near_loaded(struct core *core, const struct core_event *event);
+/* Frees memory when it is short: bounded per call. */
+void near_relieve(struct core *core);
+bool near_is_relieving(const struct core *core);
+
+#endif

@@ -1,0 +1,171 @@
+/* outcomes.c: see outcomes.h. Entries sit in a ring in the order of ending; two hash tables (by id, by queue and key)
+ * chain them by index, newest first, doubly linked so that the oldest leaves in O(1) however hot its key is. */
+#include "outcomes.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct link { /* indices + 1; 0: none */
+    uint32_t next;
+    uint32_t prev;
+};
+
+struct entry {
+    struct outcome outcome;
+    uint64_t key_hash;
+    struct link by_id;
+    struct link by_key;
+};
+
+struct outcomes {
+    uint32_t count_max;
+    uint64_t retention_ms;
+    uint64_t known_since_ms;
+    uint64_t first; /* sequence of the oldest; entry index = sequence % count_max */
+    uint64_t next;
+    uint32_t mask;
+    struct entry *entries;
+    uint32_t *ids; /* heads */
+    uint32_t *keys;
+    char *bytes; /* ring of keys; a key never wraps */
+    size_t bytes_size;
+    size_t bytes_head; /* where the next key goes */
+};
+
+struct outcomes *outcomes_new(uint32_t count_max, uint64_t retention_ms) {
+    assert(count_max > 0);
+    struct outcomes *o = calloc(1, sizeof *o);
+    if (!o) return NULL;
+    uint32_t heads = 1024;
+    while (heads < count_max && heads < 1u << 30) heads *= 2;
+    o->count_max = count_max;
+    o->retention_ms = retention_ms;
+    o->mask = heads - 1;
+    o->bytes_size = (size_t)count_max * OUTCOME_KEY_BYTES_EACH + 4 * 256;
+    o->entries = calloc(count_max, sizeof *o->entries);
+    o->ids = calloc(heads, sizeof *o->ids);
+    o->keys = calloc(heads, sizeof *o->keys);
+    o->bytes = malloc(o->bytes_size);
+    if (o->entries && o->ids && o->keys && o->bytes) return o;
+    outcomes_free(o);
+    return NULL;
+}
+
+void outcomes_free(struct outcomes *o) {
+    if (!o) return;
+    free(o->entries);
+    free(o->ids);
+    free(o->keys);
+    free(o->bytes);
+    free(o);
+}
+
+static uint32_t id_slot(const struct outcomes *o, uint64_t id) {
+    return (uint32_t)(id * 0x9E3779B97F4A7C15ull >> 32) & o->mask;
+}
+
+static struct link *link_of(struct entry *entry, bool by_key) {
+    return by_key ? &entry->by_key : &entry->by_id;
+}
+
+static void chain_insert(struct outcomes *o, uint32_t *head, uint32_t index, bool by_key) {
+    struct link *link = link_of(&o->entries[index], by_key);
+    *link = (struct link){.next = *head, .prev = 0};
+    if (*head) link_of(&o->entries[*head - 1], by_key)->prev = index + 1;
+    *head = index + 1;
+}
+
+static void chain_remove(struct outcomes *o, uint32_t *head, uint32_t index, bool by_key) {
+    struct link *link = link_of(&o->entries[index], by_key);
+    if (link->prev) {
+        link_of(&o->entries[link->prev - 1], by_key)->next = link->next;
+    } else {
+        assert(*head == index + 1);
+        *head = link->next;
+    }
+    if (link->next) link_of(&o->entries[link->next - 1], by_key)->prev = link->prev;
+}
+
+static void drop_oldest(struct outcomes *o) {
+    assert(o->first < o->next);
+    uint32_t index = (uint32_t)(o->first % o->count_max);
+    struct entry *entry = &o->entries[index];
+    chain_remove(o, &o->ids[id_slot(o, entry->outcome.id)], index, false);
+    if (entry->outcome.key_size) chain_remove(o, &o->keys[entry->key_hash & o->mask], index, true);
+    if (entry->outcome.ended_ms > o->known_since_ms) o->known_since_ms = entry->outcome.ended_ms;
+    o->first++;
+}
+
+/* The bytes [at, at + size) would be written: does the oldest entry's key lie there? */
+static bool oldest_overlaps(const struct outcomes *o, size_t at, size_t size) {
+    for (uint64_t sequence = o->first; sequence < o->next; sequence++) {
+        const struct outcome *outcome = &o->entries[sequence % o->count_max].outcome;
+        if (!outcome->key_size) continue; /* look at the first that has a key */
+        size_t start = (size_t)(outcome->key - o->bytes);
+        return start < at + size && at < start + outcome->key_size;
+    }
+    return false;
+}
+
+static char *take_bytes(struct outcomes *o, size_t size) {
+    size_t at = o->bytes_head;
+    if (at + size > o->bytes_size) {
+        /* What lies between here and the end is older than what lies at the start: it goes first. */
+        while (oldest_overlaps(o, at, o->bytes_size - at)) drop_oldest(o);
+        at = 0;
+    }
+    while (oldest_overlaps(o, at, size)) drop_oldest(o);
+    o->bytes_head = at + size;
+    return o->bytes + at;
+}
+
+void outcomes_push(struct outcomes *o, const struct outcome *outcome) {
+    while (o->next > o->first) {
+        const struct outcome *oldest = &o->entries[o->first % o->count_max].outcome;
+        bool is_old = outcome->ended_ms > o->retention_ms && oldest->ended_ms < outcome->ended_ms - o->retention_ms;
+        if (!is_old && o->next - o->first < o->count_max) break;
+        drop_oldest(o);
+    }
+    char *key = outcome->key_size ? take_bytes(o, outcome->key_size) : NULL;
+    uint32_t index = (uint32_t)(o->next % o->count_max);
+    struct entry *entry = &o->entries[index];
+    *entry = (struct entry){.outcome = *outcome};
+    entry->outcome.key = key;
+    if (key) {
+        memcpy(key, outcome->key, outcome->key_size);
+        entry->key_hash = row_key_hash(outcome->queue, key, outcome->key_size);
+        chain_insert(o, &o->keys[entry->key_hash & o->mask], index, true);
+    }
+    chain_insert(o, &o->ids[id_slot(o, outcome->id)], index, false);
+    o->next++;
+}
+
+const struct outcome *outcomes_by_id(const struct outcomes *o, uint64_t id) {
+    for (uint32_t at = o->ids[id_slot(o, id)]; at; at = o->entries[at - 1].by_id.next) {
+        if (o->entries[at - 1].outcome.id == id) return &o->entries[at - 1].outcome;
+    }
+    return NULL;
+}
+
+const struct outcome *outcomes_by_key(const struct outcomes *o, uint32_t queue, const char *key, uint8_t key_size) {
+    uint64_t hash = row_key_hash(queue, key, key_size);
+    for (uint32_t at = o->keys[hash & o->mask]; at; at = o->entries[at - 1].by_key.next) {
+        const struct entry *entry = &o->entries[at - 1];
+        if (entry->key_hash == hash && entry->outcome.queue == queue && entry->outcome.key_size == key_size &&
+            memcmp(entry->outcome.key, key, key_size) == 0) {
+            return &entry->outcome;
+        }
+    }
+    return NULL;
+}
+
+uint64_t outcomes_known_since(const struct outcomes *o) {
+    return o->known_since_ms;
+}
+void outcomes_set_known_since(struct outcomes *o, uint64_t known_since_ms) {
+    o->known_since_ms = known_since_ms;
+}
+uint64_t outcomes_count(const struct outcomes *o) {
+    return o->next - o->first;
+}

@@ -1,0 +1,25 @@
+/* outcomes.h: how the tasks that ended lately ended (TRUE-1). A ring, limited by count, age and bytes of keys; the
+ * oldest goes first, and `known_since` says from when on nothing is missing. Allocates at start only. */
+#ifndef TARRY_CORE_OUTCOMES_H
+#define TARRY_CORE_OUTCOMES_H
+
+#include "row.h"
+
+#define OUTCOME_KEY_BYTES_EACH 32u /* bytes of keys held, per outcome of the limit, on average */
+
+struct outcomes;
+
+/* NULL: out of memory. count_max ≥ 1. */
+struct outcomes *outcomes_new(uint32_t count_max, uint64_t retention_ms);
+void outcomes_free(struct outcomes *outcomes); /* NULL is fine */
+/* Copies. Endings come in the order of the log; what is older than the retention, or too much, goes. */
+void outcomes_push(struct outcomes *outcomes, const struct outcome *outcome);
+/* Borrowed until the next push; NULL: not known. By key: the one that ended last. */
+const struct outcome *outcomes_by_id(const struct outcomes *outcomes, uint64_t id);
+const struct outcome *outcomes_by_key(const struct outcomes *outcomes, uint32_t queue, const char *key,
+                                      uint8_t key_size);
+uint64_t outcomes_known_since(const struct outcomes *outcomes);
+void outcomes_set_known_since(struct outcomes *outcomes, uint64_t known_since_ms);
+uint64_t outcomes_count(const struct outcomes *outcomes);
+
+#endif

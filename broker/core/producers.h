@@ -1,0 +1,15 @@
+/* producers.h: who may repeat what (ONCE-1): per producer, where the answers to its unanswered commits lie. */
+#ifndef TARRY_CORE_PRODUCERS_H
+#define TARRY_CORE_PRODUCERS_H
+
+#include "state.h"
+
+struct producer *producer_find(const struct core *core, uint64_t id);
+int producer_apply_put(struct core *core, uint64_t id);
+int producer_apply_end(struct core *core, uint64_t id);
+int producer_apply_commit(struct core *core, uint64_t id, uint64_t sequence, uint64_t oldest_unanswered,
+                          uint64_t position);
+void producer_hello(struct core *core, const struct core_event *event, struct core_effects *effects);
+void producer_goodbye(struct core *core, const struct core_event *event, struct core_effects *effects);
+
+#endif

@@ -1,0 +1,25 @@
+/* reply.c: see reply.h. */
+#include "reply.h"
+
+#include "push.h"
+
+Tarry__Reply *reply_new(struct core_effects *effects, Tarry__Code code) {
+    Tarry__Reply *reply = must_alloc(effects->arena, sizeof *reply);
+    tarry__reply__init(reply);
+    reply->code = code;
+    return reply;
+}
+
+struct core_reply *reply_send(struct core *core, struct core_effects *effects, uint64_t ticket,
+                              const Tarry__Reply *reply) {
+    struct core_reply *out = PUSH(effects, replies);
+    *out = (struct core_reply){.ticket = ticket, .after = core->position, .reply = reply};
+    return out;
+}
+
+void reply_refuse(struct core *core, struct core_effects *effects, uint64_t ticket, Tarry__Code code,
+                  const char *message) {
+    Tarry__Reply *reply = reply_new(effects, code);
+    reply->message = (char *)message;
+    reply_send(core, effects, ticket, reply);
+}

@@ -1,0 +1,294 @@
+/* sessions.c: consumers come, listen, fall silent and go (leases.h). */
+#include <string.h>
+
+#include "decide.h"
+#include "leases.h"
+#include "near.h"
+#include "push.h"
+#include "reply.h"
+
+struct session *session_find(struct core *core, uint64_t id) {
+    for (size_t i = 0; id && i < SESSIONS_TABLE; i++) {
+        size_t slot = (id + i) % SESSIONS_TABLE;
+        if (core->sessions[slot].state != SESSION_FREE && core->sessions[slot].id == id) return &core->sessions[slot];
+        if (!core->sessions[slot].id) return NULL; /* never used: the probe ends */
+    }
+    return NULL;
+}
+
+/* A slot by linear probing; a slot once used keeps an id, so that probes go on past it. */
+static struct session *session_new(struct core *core, uint64_t id, enum session_state state) {
+    for (size_t i = 0; i < SESSIONS_TABLE; i++) {
+        struct session *session = &core->sessions[(id + i) % SESSIONS_TABLE];
+        if (session->state != SESSION_FREE) continue;
+        memset(session, 0, sizeof *session);
+        session->subscriptions = core->subscriptions[session - core->sessions];
+        session->id = id;
+        session->state = (uint8_t)state;
+        session->silence.kind = TIMER_SILENCE;
+        TAILQ_INIT(&session->leases);
+        return session;
+    }
+    return NULL;
+}
+
+static void session_free(struct core *core, struct session *session) {
+    assert(!session->lease_count && !session->subscription_count);
+    wheel_cancel(&core->wheels[ROW_STEADY], &session->silence.wheel);
+    session->state = SESSION_FREE;
+}
+
+static bool is_present(const struct session *session) {
+    return session->state == SESSION_WAITING_LANE || session->state == SESSION_UP;
+}
+
+/* ---- leases */
+
+void lease_take(struct core *core, struct task *task) {
+    assert(task->place == PLACE_NONE && task->row.state == ROW_LEASED);
+    struct session *session = session_find(core, task->row.session);
+    if (!session) session = session_new(core, task->row.session, SESSION_UNCLAIMED);
+    assert(session); /* twice as many slots as sessions: those of before a restart fit too */
+    task->place = PLACE_LEASED;
+    TAILQ_INSERT_TAIL(&session->leases, task, member);
+    session->lease_count++;
+    core->leases++;
+    task->timer.kind = TIMER_LEASE;
+    uint64_t deadline_ms = task->row.lease_deadline_ms;
+    wheel_arm(&core->wheels[ROW_STEADY], &task->timer.wheel, deadline_ms ? deadline_ms : 1, task->row.id);
+}
+
+void lease_drop(struct core *core, struct task *task) {
+    assert(task->place == PLACE_LEASED);
+    struct session *session = session_find(core, task->row.session);
+    assert(session && session->lease_count && core->leases);
+    TAILQ_REMOVE(&session->leases, task, member);
+    session->lease_count--;
+    core->leases--;
+    wheel_cancel(&core->wheels[ROW_STEADY], &task->timer.wheel);
+    task->place = PLACE_NONE;
+    bool is_over = session->state == SESSION_LEFT || (session->state == SESSION_UNCLAIMED && !core->started);
+    if (is_over && !session->lease_count) session_free(core, session);
+}
+
+/* ---- subscriptions */
+
+static void unsubscribe_all(struct core *core, struct session *session) {
+    for (uint32_t i = 0; i < session->subscription_count; i++) {
+        struct subscription *subscription = &session->subscriptions[i];
+        TAILQ_REMOVE(&subscription->queue->subscriptions, subscription, of_queue);
+        subscription->queue->subscription_count--;
+        near_update_serving(core, subscription->queue);
+    }
+    session->subscription_count = 0;
+}
+
+static bool is_subscribed(const struct session *session, const struct queue *queue) {
+    for (uint32_t i = 0; i < session->subscription_count; i++) {
+        if (session->subscriptions[i].queue == queue) return true;
+    }
+    return false;
+}
+
+static void subscribe_to(struct core *core, struct session *session, struct queue *queue) {
+    if (is_subscribed(session, queue)) return; /* named twice */
+    struct subscription *subscription = &session->subscriptions[session->subscription_count++];
+    *subscription = (struct subscription){.session = session, .queue = queue};
+    TAILQ_INSERT_TAIL(&queue->subscriptions, subscription, of_queue);
+    queue->subscription_count++;
+    near_update_serving(core, queue);
+}
+
+static void listen_for(struct core *core, struct session *session) {
+    struct wheel *wheel = &core->wheels[ROW_STEADY];
+    wheel_cancel(wheel, &session->silence.wheel);
+    wheel_arm(wheel, &session->silence.wheel, steady_ms(core) + SESSION_SILENCE_MS, session->id);
+}
+
+/* The lowest lane that no session has. */
+static uint32_t free_lane(const struct core *core) {
+    uint64_t used[(LANES_MAX + 63) / 64] = {0};
+    for (size_t i = 0; i < SESSIONS_TABLE; i++) {
+        const struct session *session = &core->sessions[i];
+        if (is_present(session)) used[session->lane / 64] |= 1ull << session->lane % 64;
+    }
+    for (uint32_t lane = 0; lane < LANES_MAX; lane++) {
+        if (!(used[lane / 64] & 1ull << lane % 64)) return lane;
+    }
+    assert(!"SESSIONS_MAX was checked");
+    return 0;
+}
+
+static void open_lane(struct core *core, struct session *session, struct core_effects *effects) {
+    session->lane = free_lane(core);
+    session->state = SESSION_WAITING_LANE;
+    core->session_count++;
+    listen_for(core, session);
+    *PUSH(effects, lanes) = (struct core_lane){.session = session->id, .lane = session->lane, .open = true};
+}
+
+static void close_lane(struct core *core, struct session *session, struct core_effects *effects) {
+    unsubscribe_all(core, session);
+    core->session_count--;
+    session->sending = false;
+    wheel_cancel(&core->wheels[ROW_STEADY], &session->silence.wheel);
+    *PUSH(effects, lanes) = (struct core_lane){.session = session->id, .lane = session->lane, .open = false};
+}
+
+static void reply_subscribed(struct core *core, const struct core_event *event, const struct session *session,
+                             bool resumed, struct core_effects *effects) {
+    Tarry__Reply *reply = reply_new(effects, TARRY__CODE__OK);
+    reply->body_case = TARRY__REPLY__BODY_SUBSCRIBE;
+    reply->subscribe = must_alloc(effects->arena, sizeof *reply->subscribe);
+    tarry__subscribe_reply__init(reply->subscribe);
+    reply->subscribe->session = session->id;
+    reply->subscribe->lane = session->lane;
+    reply->subscribe->silence_ms = SESSION_SILENCE_MS;
+    reply->subscribe->resumed = resumed;
+    reply_send(core, effects, event->ticket, reply);
+}
+
+static const char *check_subscribe(const Tarry__Subscribe *subscribe) {
+    if (!subscribe->n_queues) return "a consumer names at least one queue";
+    if (subscribe->n_queues > QUEUES_PER_SUBSCRIBE_MAX) return "more than 256 queues (QUEUES_PER_SUBSCRIBE_MAX)";
+    if (subscribe->prefetch > PREFETCH_MAX) return "prefetch is more than 16384 (PREFETCH_MAX)";
+    if (subscribe->max_batch > BATCH_MAX) return "max_batch is more than 4096 (BATCH_MAX)";
+    bool lease_fits = subscribe->lease_ms >= LEASE_MIN_MS && subscribe->lease_ms <= LEASE_MAX_MS;
+    if (subscribe->lease_ms && !lease_fits) return "lease_ms is not between 10 ms and 24 hours";
+    return NULL;
+}
+
+/* All queues exist or come into being. False: answered with a refusal. */
+static bool need_queues(struct core *core, const struct core_event *event, struct core_effects *effects) {
+    const Tarry__Subscribe *subscribe = event->request->subscribe;
+    for (size_t i = 0; i < subscribe->n_queues; i++) {
+        Tarry__Code code = TARRY__CODE__OK;
+        const char *message = NULL;
+        if (queue_need(core, subscribe->queues[i], effects, &code, &message)) continue;
+        reply_refuse(core, effects, event->ticket, code, message);
+        return false;
+    }
+    return true;
+}
+
+void session_subscribe(struct core *core, const struct core_event *event, struct core_effects *effects) {
+    const Tarry__Subscribe *subscribe = event->request->subscribe;
+    const char *wrong = check_subscribe(subscribe);
+    if (wrong || core->stopping) {
+        Tarry__Code code = wrong ? TARRY__CODE__INVALID : TARRY__CODE__STOPPING;
+        reply_refuse(core, effects, event->ticket, code, wrong ? wrong : "the broker is shutting down");
+        return;
+    }
+    struct session *session = session_find(core, event->session);
+    bool resumed = session && session->state != SESSION_LEFT;
+    if (!resumed && core->session_count >= SESSIONS_MAX) {
+        reply_refuse(core, effects, event->ticket, TARRY__CODE__BUSY,
+                     "the broker has as many consumers as it can hold (SESSIONS_MAX)");
+        return;
+    }
+    if (!need_queues(core, event, effects)) return;
+    if (!resumed) {
+        session = session_new(core, core->session_next++, SESSION_WAITING_LANE);
+        assert(session);
+    } else if (is_present(session)) {
+        close_lane(core, session, effects); /* the newcomer gets a lane of its own */
+    }
+    session->prefetch = subscribe->prefetch ? subscribe->prefetch : PREFETCH_DEFAULT;
+    session->batch_max = subscribe->max_batch ? subscribe->max_batch : BATCH_DEFAULT;
+    session->lease_ms = subscribe->lease_ms;
+    open_lane(core, session, effects);
+    for (size_t i = 0; i < subscribe->n_queues; i++) {
+        subscribe_to(core, session, queue_find(core, subscribe->queues[i]));
+    }
+    reply_subscribed(core, event, session, resumed, effects);
+}
+
+/* ---- the end of a session */
+
+/* Gives back leases of the session, all (position 0) or those of one delivery, in frames of bounded size. */
+static void give_back(struct core *core, struct session *session, uint64_t position, Tarry__Cause why,
+                      struct core_effects *effects) {
+    struct task *task = TAILQ_FIRST(&session->leases);
+    while (task) {
+        struct draft draft;
+        draft_init(&draft, core, effects->arena, NULL, RECORDS_PER_FRAME_MAX);
+        for (; task && draft.record_count < RECORDS_PER_FRAME_MAX; task = TAILQ_NEXT(task, member)) {
+            if (position && task->row.lease_position != position) continue;
+            struct known known = known_of(task);
+            struct row row;
+            Tarry__Cause cause = row_return(core, &task->row, why, &row);
+            draft_put(&draft, cause, &known, &row);
+        }
+        draft_commit(&draft, NULL, effects); /* what it names leaves the list; `task` is not among it */
+    }
+}
+
+void session_gone(struct core *core, struct session *session, struct core_effects *effects) {
+    if (is_present(session)) close_lane(core, session, effects);
+    session->state = SESSION_UP; /* keeps its slot while its leases go */
+    give_back(core, session, 0, TARRY__CAUSE__CAUSE_LEASE_LOST, effects);
+    session_free(core, session);
+}
+
+void session_unsubscribe(struct core *core, const struct core_event *event, struct core_effects *effects) {
+    const Tarry__Unsubscribe *unsubscribe = event->request->unsubscribe;
+    struct session *session = session_find(core, unsubscribe->session);
+    if (session && is_present(session)) {
+        if (unsubscribe->keep_leases && session->lease_count) {
+            close_lane(core, session, effects);
+            session->state = SESSION_LEFT; /* until each deadline, or an ack by token */
+        } else {
+            session_gone(core, session, effects);
+        }
+    }
+    reply_send(core, effects, event->ticket, reply_new(effects, TARRY__CODE__OK));
+}
+
+void session_heartbeat(struct core *core, const struct core_event *event, struct core_effects *effects) {
+    struct session *session = session_find(core, event->request->heartbeat->session);
+    if (!session || !is_present(session)) {
+        reply_refuse(core, effects, event->ticket, TARRY__CODE__NO_SUCH_SESSION,
+                     "the session is gone: subscribe again");
+        return;
+    }
+    listen_for(core, session);
+    reply_send(core, effects, event->ticket, reply_new(effects, TARRY__CODE__OK));
+}
+
+void session_lane_up(struct core *core, const struct core_event *event) {
+    struct session *session = session_find(core, event->session);
+    if (session && session->state == SESSION_WAITING_LANE) session->state = SESSION_UP;
+    (void)core;
+}
+
+/* Lateness of what left just now, save for what came back with its old due time. The newest leases are last. */
+static void note_lateness(struct core *core, const struct session *session, uint64_t delivered_ns) {
+    uint32_t left = session->sending_count;
+    const struct task *task = NULL;
+    TAILQ_FOREACH_REVERSE(task, &session->leases, task_list, member) {
+        if (!left) break;
+        if (task->row.lease_position != session->sending_position) continue;
+        left--;
+        uint64_t due_ns = task->row.due_ms * 1000000;
+        if (task->returned) continue;
+        histogram_record(&core->queues[task->row.queue].lateness_us,
+                         delivered_ns > due_ns ? (delivered_ns - due_ns) / 1000 : 0);
+    }
+}
+
+void session_sent(struct core *core, const struct core_event *event, struct core_effects *effects) {
+    struct session *session = session_find(core, event->session);
+    if (!session || !session->sending) return; /* it ended meanwhile */
+    session->sending = false;
+    if (event->ok) {
+        note_lateness(core, session, event->delivered_ns);
+    } else {
+        give_back(core, session, session->sending_position, TARRY__CAUSE__CAUSE_UNSENT, effects);
+    }
+}
+
+void session_claim_over(struct core *core, struct core_effects *effects) {
+    for (size_t i = 0; i < SESSIONS_TABLE; i++) {
+        if (core->sessions[i].state == SESSION_UNCLAIMED) session_gone(core, &core->sessions[i], effects);
+    }
+}

@@ -1,0 +1,244 @@
+/* state.h: what the core holds in memory. Private to broker/core.
+ *
+ * A task has exactly one place:
+ *
+ *     WAITING  beyond the line's horizon ──► PLACE_FAR       only while the index has not absorbed it
+ *              within it, not yet due    ──► PLACE_PENDING   armed on its base's wheel
+ *              within it, due            ──► PLACE_READY     in its line's ready heap
+ *     LEASED   ─────────────────────────────► PLACE_LEASED    in its session's list, deadline armed
+ *     BURIED   ─────────────────────────────► PLACE_DEAD      only while dirty
+ *     ended    ─────────────────────────────► PLACE_ENDED     a tombstone, only while dirty
+ *
+ * Dirty: changed at a position that the index has not been trimmed up to. The dirty tasks, in order of change, are
+ * the overlay; it wins over every row read from the index. What is neither dirty, nor within a horizon, nor leased
+ * is not in memory at all. */
+#ifndef TARRY_CORE_STATE_H
+#define TARRY_CORE_STATE_H
+
+#include <assert.h>
+#include <sys/queue.h>
+
+#include "core.h"
+#include "histogram.h"
+#include "outcomes.h"
+#include "ready.h"
+#include "slab.h"
+#include "wheel.h"
+
+#define CLOCK_LEAD_MS 15000ull     /* a line's window is loaded so long before its horizon comes */
+#define WINDOW_TASKS_MAX 16384u    /* tasks asked for in one load */
+#define WINDOW_READY_LOW 4096u     /* fewer ready than this: load more that is overdue */
+#define LOW_ADVICE_STEP_MS 2048ull /* the index is told of a line's low mark so often, in time passed */
+#define TIMERS_PER_STEP_MAX 4096u  /* bounded work per step: no queue delays another */
+#define TRIM_PER_STEP_MAX 8192u
+#define EVICT_PER_STEP_MAX 4096u
+#define RECORDS_PER_FRAME_MAX 4096u
+#define DELIVERIES_PER_STEP_MAX 64u
+#define JOB_PAGE_TASKS_MAX 2048u
+#define HOLDS_MAX 1024u
+#define SESSIONS_TABLE (2 * SESSIONS_MAX) /* live ones, and those of before a restart */
+#define TASK_RESERVE 2048u                /* objects kept free so that settling never meets a full memory (CAP-1) */
+
+enum timer_kind { TIMER_DUE = 1, TIMER_LEASE, TIMER_PAUSE, TIMER_SILENCE, TIMER_WINDOW, TIMER_CLAIM };
+
+struct timer { /* `wheel` first: a popped wheel timer is cast back */
+    struct wheel_timer wheel;
+    uint8_t kind; /* enum timer_kind */
+};
+
+enum place { PLACE_NONE, PLACE_FAR, PLACE_PENDING, PLACE_READY, PLACE_LEASED, PLACE_DEAD, PLACE_ENDED };
+
+struct session;
+
+struct task {
+    struct timer timer; /* PENDING: due; LEASED: deadline */
+    struct ready_node ready;
+    TAILQ_ENTRY(task) overlay; /* valid if dirty */
+    TAILQ_ENTRY(task) member;  /* FAR: line->far; PENDING, READY: line->near; LEASED: session->leases */
+    struct task *by_id_next;
+    struct task *by_key_next;
+    struct row row;   /* key follows this struct; reason is a slab object of its own */
+    uint64_t hash;    /* row_hash(row) */
+    uint64_t changed; /* position of the frame that changed it last */
+    uint8_t place;    /* enum place */
+    bool dirty;
+    bool keyed;    /* in the key table */
+    bool returned; /* came back from a lease with its old due time: lateness would mislead */
+    char key[];
+};
+TAILQ_HEAD(task_list, task);
+
+struct line_state {
+    struct line line;
+    struct due horizon; /* every waiting task of the line up to it is in memory */
+    struct task_list near;
+    struct task_list far;
+    uint64_t near_count;
+    uint64_t far_count;
+    struct ready ready;
+    struct timer window_timer;     /* when to look whether a load is due */
+    struct task *evict_cursor;     /* sweeping `near` for tasks beyond the horizon; NULL: not sweeping */
+    TAILQ_ENTRY(line_state) check; /* in core->check while `checking` */
+    bool checking;
+    bool loading;
+    int load_hold;          /* valid while loading */
+    struct due load_after;  /* likewise: the horizon when it was asked for */
+    struct due low_advised; /* what the index was told last */
+};
+
+TAILQ_HEAD(line_list, line_state);
+
+struct subscription {
+    TAILQ_ENTRY(subscription) of_queue;
+    struct session *session;
+    struct queue *queue;
+};
+TAILQ_HEAD(subscription_list, subscription);
+
+struct queue {
+    uint32_t number; /* 0: unused */
+    char name[QUEUE_NAME_SIZE_MAX + 1];
+    Tarry__Policy policy;
+    bool paused;
+    uint64_t paused_until_ms;
+    uint64_t hash; /* queue_hash, for the digest */
+    struct timer pause_timer;
+    struct line_state lines[ROW_BASES][PRIORITY_COUNT];
+    uint32_t ready_mask; /* bit base * PRIORITY_COUNT + priority: that line's ready heap is not empty */
+    struct subscription_list subscriptions;
+    uint32_t subscription_count;
+    TAILQ_ENTRY(queue) serving; /* in core->serving while it has ready tasks, a subscriber, and is not paused */
+    bool is_serving;
+    uint32_t job_count;
+    uint32_t by_name_next; /* number */
+    struct histogram lateness_us;
+};
+TAILQ_HEAD(queue_list, queue);
+
+enum session_state {
+    SESSION_FREE = 0,
+    SESSION_WAITING_LANE, /* subscribed, its pipe is not there yet */
+    SESSION_UP,
+    SESSION_UNCLAIMED, /* of before a restart; holds leases until it returns or the claim time is over */
+    SESSION_LEFT,      /* ended in order and kept its leases */
+};
+
+struct session {
+    uint64_t id;
+    uint8_t state; /* enum session_state */
+    uint32_t lane;
+    uint32_t prefetch;
+    uint32_t batch_max;
+    uint64_t lease_ms; /* 0: the queue's */
+    struct task_list leases;
+    uint32_t lease_count;
+    bool sending;
+    uint64_t sending_position; /* lease position of the delivery under way */
+    uint32_t sending_count;    /* tasks in it */
+    struct timer silence;
+    uint32_t subscription_count;
+    struct subscription *subscriptions; /* QUEUES_PER_SUBSCRIBE_MAX of them */
+};
+
+struct commit_result { /* where the answer to a commit lies (ONCE-1) */
+    uint64_t sequence;
+    uint64_t position;
+};
+
+struct producer {
+    uint64_t id; /* 0: unused */
+    uint64_t used_ms;
+    uint64_t floor; /* sequences below are forgotten */
+    uint32_t result_count;
+    uint32_t by_id_next;        /* index + 1 */
+    TAILQ_ENTRY(producer) idle; /* least recently used first */
+    struct commit_result results[COMMITS_PER_PRODUCER_MAX];
+};
+TAILQ_HEAD(producer_list, producer);
+
+struct job {
+    uint64_t id;   /* 0: unused */
+    uint32_t what; /* Tarry__JobPut__What */
+    uint32_t queue;
+    uint32_t states;
+    uint64_t after_id;
+    uint64_t id_end;
+    bool loading;
+    int hold; /* valid while loading */
+};
+
+struct core {
+    struct core_options options;
+    struct instant now;
+    bool started; /* CORE_START was seen: decisions are made */
+    bool stopping;
+    bool hurry; /* the last step left something to do at once */
+    uint32_t epoch;
+
+    /* log */
+    uint64_t position; /* where the next frame goes */
+    uint64_t durable;
+    uint64_t indexed;
+    bool sealed;         /* the last frame is a seal */
+    uint64_t seal_at_ms; /* when to write one; UINT64_MAX: not */
+
+    /* tasks */
+    struct slab *slab;
+    struct task **by_id;
+    struct task **by_key;
+    uint64_t table_mask;
+    uint64_t task_count;
+    struct task_list overlay;
+    uint64_t overlay_count;
+    uint64_t trim_to;          /* the overlay below it may go */
+    uint64_t holds[HOLDS_MAX]; /* positions; 0: free */
+    struct wheel wheels[ROW_BASES];
+    struct line_state *evicting;
+    struct line_list check; /* lines whose window or low mark may have to move */
+    uint64_t random;        /* deterministic, for sampling */
+
+    struct tally tally;
+    struct outcomes *outcomes;
+
+    struct queue *queues;  /* [number] */
+    uint32_t *queue_names; /* hash table: numbers */
+    struct queue_list serving;
+
+    struct session *sessions;
+    struct subscription (*subscriptions)[QUEUES_PER_SUBSCRIBE_MAX]; /* of the session at the same index */
+    uint64_t session_next;
+    uint32_t session_count; /* WAITING_LANE and UP */
+    uint64_t leases;
+    struct timer claim;
+
+    struct producer *producers;
+    uint32_t *producer_ids; /* hash table: index + 1 */
+    struct producer_list producers_idle;
+    struct producer_list producers_free; /* used before, free again */
+    uint32_t producer_count;
+    uint32_t producers_used; /* entries from here on have never been used */
+
+    struct job jobs[JOBS_MAX];
+    uint32_t job_count;
+};
+
+#define NAME_TABLE_SIZE (2 * QUEUES_MAX)
+#define PRODUCER_TABLE_SIZE (2 * PRODUCERS_MAX)
+
+static inline uint64_t steady_ms(const struct core *core) {
+    return core->now.steady_ns / 1000000;
+}
+static inline uint64_t base_ms(const struct core *core, uint8_t base) {
+    return (base == ROW_WALL ? core->now.wall_ns : core->now.steady_ns) / 1000000;
+}
+static inline uint64_t round_up_ms(uint64_t ns) {
+    return ns / 1000000 + (ns % 1000000 != 0);
+} /* TIME-1 */
+static inline struct due row_due(const struct row *row) {
+    return (struct due){row->due_ms, row->id};
+}
+static inline bool is_expired(const struct core *core, const struct row *row) {
+    return row->expires_ms && row_expires_at(row) <= base_ms(core, row->base);
+}
+
+#endif

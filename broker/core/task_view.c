@@ -1,0 +1,186 @@
+/* task_view.c: what decisions share: which task is meant, what is true about it, and how rows change (decide.h). */
+#include <string.h>
+
+#include "decide.h"
+#include "push.h"
+
+Tarry__Outcome outcome_of_cause(Tarry__Cause cause) {
+    switch (cause) {
+    case TARRY__CAUSE__CAUSE_ACKED:
+        return TARRY__OUTCOME__ACKED;
+    case TARRY__CAUSE__CAUSE_CANCELLED:
+    case TARRY__CAUSE__CAUSE_WITHDRAWN:
+    case TARRY__CAUSE__CAUSE_REPLACED:
+    case TARRY__CAUSE__CAUSE_PURGED:
+        return TARRY__OUTCOME__ALREADY_CANCELLED;
+    case TARRY__CAUSE__CAUSE_EXPIRED:
+        return TARRY__OUTCOME__EXPIRED;
+    case TARRY__CAUSE__CAUSE_DROPPED:
+        return TARRY__OUTCOME__DROPPED;
+    default:
+        return TARRY__OUTCOME__UNKNOWN;
+    }
+}
+
+void refuse(struct decision *d, Tarry__Code code, Tarry__Outcome outcome, const char *message) {
+    d->result->code = code;
+    d->result->outcome = outcome;
+    d->result->message = (char *)message;
+}
+
+void describe(Tarry__OpResult *result, const struct row *row, struct arena *arena) {
+    result->id = row->id;
+    result->due_ms = row->due_ms;
+    result->deliveries = row->deliveries;
+    result->attempt = row->attempt;
+    result->session = row->session;
+    result->delivered_ms = row->delivered_ms;
+    if (row->state == ROW_LEASED) {
+        result->at_ms = row->delivered_ms;
+        result->token = must_alloc(arena, sizeof *result->token);
+        tarry__token__init(result->token);
+        result->token->epoch = row->lease_epoch;
+        result->token->position = row->lease_position;
+        result->lease_deadline_ms = row->lease_deadline_ms;
+    } else if (row->state == ROW_BURIED) {
+        result->at_ms = row->dead_ms;
+    }
+}
+
+static void describe_ended(Tarry__OpResult *result, Tarry__Outcome outcome, const struct row *row, uint64_t ended_ms) {
+    result->outcome = outcome;
+    result->id = row->id;
+    result->due_ms = row->due_ms;
+    result->deliveries = row->deliveries;
+    result->session = row->session;
+    result->delivered_ms = row->delivered_ms;
+    result->at_ms = ended_ms;
+}
+
+static void describe_outcome(Tarry__OpResult *result, const struct outcome *outcome) {
+    result->outcome = outcome_of_cause((Tarry__Cause)outcome->cause);
+    result->id = outcome->id;
+    result->due_ms = outcome->due_ms;
+    result->deliveries = outcome->deliveries;
+    result->session = outcome->session;
+    result->delivered_ms = outcome->delivered_ms;
+    result->at_ms = outcome->ended_ms;
+}
+
+/* Found by draft_find…: ended in this very draft, expired, dead or live. */
+static enum resolved classify(struct decision *d, struct known *known) {
+    if (!known->ended && known->row.state == ROW_WAITING && is_expired(d->core, &known->row)) {
+        draft_end(d->draft, TARRY__CAUSE__CAUSE_EXPIRED, known);
+        known->ended = TARRY__CAUSE__CAUSE_EXPIRED;
+    }
+    if (known->ended) {
+        describe_ended(d->result, outcome_of_cause(known->ended), &known->row, steady_ms(d->core));
+        return RESOLVED_ENDED;
+    }
+    return known->row.state == ROW_BURIED ? RESOLVED_DEAD : RESOLVED_LIVE;
+}
+
+static enum resolved not_found(struct decision *d, const struct outcome *outcome) {
+    if (outcome) {
+        describe_outcome(d->result, outcome);
+    } else {
+        d->result->outcome = TARRY__OUTCOME__UNKNOWN;
+        d->result->known_since_ms = outcomes_known_since(d->core->outcomes);
+    }
+    return RESOLVED_ENDED;
+}
+
+enum resolved resolve_id(struct decision *d, uint64_t id, struct known *out) {
+    if (draft_find(d->draft, id, out)) return classify(d, out);
+    return not_found(d, outcomes_by_id(d->core->outcomes, id));
+}
+
+enum resolved resolve(struct decision *d, const Tarry__Ref *ref, struct known *out) {
+    if (ref->id) return resolve_id(d, ref->id, out);
+    const struct queue *queue = queue_find(d->core, ref->queue);
+    if (!queue) return not_found(d, NULL);
+    const char *key = (const char *)ref->key.data;
+    uint8_t key_size = (uint8_t)ref->key.len;
+    struct known found;
+    if (draft_find_key(d->draft, queue->number, key, key_size, &found)) {
+        *out = found;
+        return classify(d, out);
+    }
+    /* Ended in this very draft? The outcome comes into being only when the draft is applied. */
+    if (draft_ended_key(d->draft, queue->number, key, key_size, out)) return classify(d, out);
+    return not_found(d, outcomes_by_key(d->core->outcomes, queue->number, key, key_size));
+}
+
+bool due_of(struct decision *d, const Tarry__When *when, uint64_t *out_due_ms, uint8_t *out_base) {
+    if (when && when->kind == TARRY__WHEN__KIND__AT) {
+        if (when->ms > base_ms(d->core, ROW_WALL) + DUE_AHEAD_MAX_MS) {
+            refuse(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "due_ms is more than ten years ahead");
+            return false;
+        }
+        *out_due_ms = when->ms;
+        *out_base = ROW_WALL;
+        return true;
+    }
+    uint64_t delay_ms = when ? when->ms : 0;
+    if (delay_ms > DUE_AHEAD_MAX_MS) {
+        refuse(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "delay_ms is more than ten years");
+        return false;
+    }
+    *out_due_ms = round_up_ms(d->core->now.steady_ns) + delay_ms; /* TIME-1: receipt, rounded up, plus the delay */
+    *out_base = ROW_STEADY;
+    return true;
+}
+
+void row_revive(const struct core *core, const struct row *row, struct row *out) {
+    *out = *row;
+    out->state = ROW_WAITING;
+    out->attempt = 0;
+    out->due_ms = round_up_ms(core->now.steady_ns);
+    out->base = ROW_STEADY;
+    out->dead_ms = 0;
+    out->reason = NULL;
+    out->reason_size = 0;
+}
+
+static void bury(const struct core *core, struct row *out, const char *reason, size_t reason_size) {
+    out->state = ROW_BURIED;
+    out->dead_ms = steady_ms(core);
+    out->reason = reason;
+    out->reason_size = (uint8_t)reason_size;
+}
+
+Tarry__Cause row_return(const struct core *core, const struct row *row, Tarry__Cause why, struct row *out) {
+    static const char used_up[] = "all attempts used: the last lease was lost";
+    *out = *row;
+    out->state = ROW_WAITING;
+    out->lease_deadline_ms = 0;
+    if (why == TARRY__CAUSE__CAUSE_LEASE_LOST) { /* it counts as an attempt and brings no backoff */
+        uint32_t attempts_max = core->queues[row->queue].policy.max_attempts;
+        if (!attempts_max || out->attempt < attempts_max) return why;
+        bury(core, out, used_up, sizeof used_up - 1);
+        return TARRY__CAUSE__CAUSE_BURIED;
+    }
+    assert(out->attempt > 0);
+    out->attempt--; /* given back unseen: costs no attempt */
+    if (why == TARRY__CAUSE__CAUSE_UNSENT) {
+        assert(out->deliveries > 0);
+        out->deliveries--; /* it provably never left (TRUE-1); who had it before is no longer known */
+        out->session = 0;
+        out->delivered_ms = 0;
+    }
+    return why;
+}
+
+/* Exponential: min × 2^(attempt-1) up to max; jitter adds up to so many per cent, drawn from the task's id and attempt,
+ * so that a replay decides alike. */
+uint64_t backoff_ms(const Tarry__Policy *policy, uint64_t id, uint32_t attempt) {
+    uint64_t delay_ms = policy->backoff_min_ms;
+    if (policy->backoff == TARRY__POLICY__BACKOFF__EXPONENTIAL) {
+        for (uint32_t i = 1; i < attempt && delay_ms < policy->backoff_max_ms; i++) delay_ms *= 2;
+        if (delay_ms > policy->backoff_max_ms) delay_ms = policy->backoff_max_ms;
+    }
+    if (!policy->backoff_jitter || !delay_ms) return delay_ms;
+    uint64_t seed[2] = {id, attempt};
+    uint64_t spread_ms = delay_ms * policy->backoff_jitter / 100;
+    return delay_ms + frame_sum(seed, sizeof seed) % (spread_ms + 1);
+}

@@ -1,0 +1,126 @@
+/* tasks.c: see tasks.h. */
+#include "tasks.h"
+
+#include <string.h>
+
+static size_t id_slot(const struct core *core, uint64_t id) {
+    return (id * 0x9E3779B97F4A7C15ull >> 20) & core->table_mask;
+}
+
+static size_t key_slot(const struct core *core, const struct row *row) {
+    return row_key_hash(row->queue, row->key, row->key_size) & core->table_mask;
+}
+
+static size_t task_size(size_t key_size) {
+    return sizeof(struct task) + key_size;
+}
+size_t task_size_max(void) {
+    return task_size(KEY_SIZE_MAX);
+}
+size_t task_room(const struct core *core) {
+    return slab_room(core->slab, task_size_max());
+}
+
+struct task *task_find(const struct core *core, uint64_t id) {
+    struct task *task = core->by_id[id_slot(core, id)];
+    while (task && task->row.id != id) task = task->by_id_next;
+    return task;
+}
+
+static bool has_key(const struct task *task, uint32_t queue, const char *key, uint8_t key_size) {
+    return task->row.queue == queue && task->row.key_size == key_size && memcmp(task->row.key, key, key_size) == 0;
+}
+
+static struct task *key_head(const struct core *core, uint32_t queue, const char *key, uint8_t key_size) {
+    return core->by_key[row_key_hash(queue, key, key_size) & core->table_mask];
+}
+
+struct task *task_find_live(const struct core *core, uint32_t queue, const char *key, uint8_t key_size) {
+    if (!key_size) return NULL;
+    struct task *task = key_head(core, queue, key, key_size);
+    while (task && !(task->row.state != ROW_BURIED && has_key(task, queue, key, key_size))) task = task->by_key_next;
+    return task;
+}
+
+struct task *task_find_dead(const struct core *core, uint32_t queue, const char *key, uint8_t key_size) {
+    struct task *last = NULL;
+    if (!key_size) return NULL;
+    for (struct task *task = key_head(core, queue, key, key_size); task; task = task->by_key_next) {
+        if (task->row.state != ROW_BURIED || !has_key(task, queue, key, key_size)) continue;
+        if (!last || task->row.dead_ms > last->row.dead_ms ||
+            (task->row.dead_ms == last->row.dead_ms && task->row.id > last->row.id)) {
+            last = task;
+        }
+    }
+    return last;
+}
+
+static bool set_reason(struct core *core, struct task *task, const char *reason, uint8_t size) {
+    char *copy = NULL;
+    if (size) {
+        copy = slab_alloc(core->slab, size);
+        if (!copy) return false;
+        memcpy(copy, reason, size);
+    }
+    if (task->row.reason) slab_release(core->slab, (char *)task->row.reason, task->row.reason_size);
+    task->row.reason = copy;
+    task->row.reason_size = size;
+    return true;
+}
+
+struct task *task_new(struct core *core, const struct row *row, bool tombstone) {
+    struct task *task = slab_alloc(core->slab, task_size(row->key_size));
+    if (!task) return NULL;
+    memset(task, 0, sizeof *task);
+    task->row = *row;
+    task->row.reason = NULL;
+    task->row.reason_size = 0;
+    if (row->key_size) memcpy(task->key, row->key, row->key_size);
+    task->row.key = task->key;
+    if (!tombstone && !set_reason(core, task, row->reason, row->reason_size)) {
+        slab_release(core->slab, task, task_size(row->key_size));
+        return NULL;
+    }
+    struct task **slot = &core->by_id[id_slot(core, row->id)];
+    task->by_id_next = *slot;
+    *slot = task;
+    if (row->key_size && !tombstone) {
+        slot = &core->by_key[key_slot(core, &task->row)];
+        task->by_key_next = *slot;
+        *slot = task;
+        task->keyed = true;
+    }
+    core->task_count++;
+    return task;
+}
+
+bool task_set_row(struct core *core, struct task *task, const struct row *row) {
+    assert(task->row.id == row->id && task->row.queue == row->queue && task->row.key_size == row->key_size);
+    if (task->row.reason != row->reason && !set_reason(core, task, row->reason, row->reason_size)) return false;
+    const char *reason = task->row.reason;
+    uint8_t reason_size = task->row.reason_size;
+    task->row = *row;
+    task->row.key = task->key;
+    task->row.reason = reason;
+    task->row.reason_size = reason_size;
+    return true;
+}
+
+void task_leave_keys(struct core *core, struct task *task) {
+    if (!task->keyed) return;
+    struct task **at = &core->by_key[key_slot(core, &task->row)];
+    while (*at != task) at = &(*at)->by_key_next;
+    *at = task->by_key_next;
+    task->keyed = false;
+}
+
+void task_free(struct core *core, struct task *task) {
+    assert(task->place == PLACE_NONE && !task->dirty && !wheel_is_armed(&task->timer.wheel));
+    task_leave_keys(core, task);
+    struct task **at = &core->by_id[id_slot(core, task->row.id)];
+    while (*at != task) at = &(*at)->by_id_next;
+    *at = task->by_id_next;
+    if (task->row.reason) slab_release(core->slab, (char *)task->row.reason, task->row.reason_size);
+    slab_release(core->slab, task, task_size(task->row.key_size));
+    core->task_count--;
+}

@@ -1,0 +1,24 @@
+/* tasks.h: the tasks in memory: two hash tables over slab objects. Knows nothing of lines, leases or time. */
+#ifndef TARRY_CORE_TASKS_H
+#define TARRY_CORE_TASKS_H
+
+#include "state.h"
+
+/* NULL: not in memory (which says nothing about the index). Tombstones are found too. */
+struct task *task_find(const struct core *core, uint64_t id);
+/* The live (waiting or leased) one in memory; at most one has the key. */
+struct task *task_find_live(const struct core *core, uint32_t queue, const char *key, uint8_t key_size);
+/* The dead one in memory that died last; NULL: none. */
+struct task *task_find_dead(const struct core *core, uint32_t queue, const char *key, uint8_t key_size);
+/* A new object in the id table (and, unless a tombstone, the key table); row, key and reason are copied; place NONE.
+ * NULL: memory is full. */
+struct task *task_new(struct core *core, const struct row *row, bool tombstone);
+/* Takes the row over: same id, queue, key. False: memory is full (only a reason needs some). */
+bool task_set_row(struct core *core, struct task *task, const struct row *row);
+void task_leave_keys(struct core *core, struct task *task); /* a task that ends no longer holds its key */
+void task_free(struct core *core, struct task *task);       /* must be in no list, heap or wheel */
+/* Surely this many more tasks fit, whatever their keys. */
+size_t task_room(const struct core *core);
+size_t task_size_max(void);
+
+#endif

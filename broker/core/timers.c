@@ -1,0 +1,73 @@
+/* timers.c: see timers.h. Leases that run out together go into one frame. */
+#include "timers.h"
+
+#include "decide.h"
+#include "leases.h"
+#include "near.h"
+
+static struct timer *timer_of(struct wheel_timer *wheel) {
+    return (struct timer *)wheel;
+}
+
+static struct task *task_of(struct timer *timer) {
+    return (struct task *)((char *)timer - offsetof(struct task, timer));
+}
+
+static void run_other(struct core *core, struct timer *timer, struct core_effects *effects) {
+    char *at = (char *)timer;
+    switch ((enum timer_kind)timer->kind) {
+    case TIMER_PAUSE:
+        queue_pause_over(core, (struct queue *)(at - offsetof(struct queue, pause_timer)), effects);
+        break;
+    case TIMER_SILENCE:
+        session_gone(core, (struct session *)(at - offsetof(struct session, silence)), effects);
+        break;
+    case TIMER_WINDOW:
+        near_check_later(core, (struct line_state *)(at - offsetof(struct line_state, window_timer)));
+        break;
+    case TIMER_CLAIM:
+        session_claim_over(core, effects);
+        break;
+    case TIMER_DUE:
+    case TIMER_LEASE:
+        assert(!"handled by the caller");
+    }
+}
+
+static void return_lease(struct draft *draft, struct task *task) {
+    struct known known = known_of(task);
+    struct row row;
+    Tarry__Cause cause = row_return(draft->core, &task->row, TARRY__CAUSE__CAUSE_LEASE_LOST, &row);
+    draft_put(draft, cause, &known, &row);
+}
+
+/* Timers of one wheel. Lost leases gather in the draft: they leave their lists only when it is applied. */
+static uint32_t run_wheel(struct core *core, uint8_t base, struct core_effects *effects) {
+    struct draft lost;
+    draft_init(&lost, core, effects->arena, NULL, 64);
+    uint64_t now_ms = base_ms(core, base);
+    uint32_t done = 0;
+    struct wheel_timer *popped = NULL;
+    while (done < TIMERS_PER_STEP_MAX && (popped = wheel_pop(&core->wheels[base], now_ms))) {
+        struct timer *timer = timer_of(popped);
+        done++;
+        if (timer->kind == TIMER_DUE) {
+            near_due(core, task_of(timer));
+        } else if (timer->kind == TIMER_LEASE) {
+            return_lease(&lost, task_of(timer));
+        } else {
+            if (lost.record_count) draft_commit(&lost, NULL, effects);
+            draft_init(&lost, core, effects->arena, NULL, 64);
+            run_other(core, timer, effects);
+        }
+    }
+    draft_commit(&lost, NULL, effects);
+    return done;
+}
+
+bool timers_run(struct core *core, struct core_effects *effects) {
+    if (!core->started || core->stopping) return false;
+    uint32_t steady = run_wheel(core, ROW_STEADY, effects);
+    uint32_t wall = run_wheel(core, ROW_WALL, effects);
+    return steady == TIMERS_PER_STEP_MAX || wall == TIMERS_PER_STEP_MAX;
+}

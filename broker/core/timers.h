@@ -1,0 +1,10 @@
+/* timers.h: what time brings about. */
+#ifndef TARRY_CORE_TIMERS_H
+#define TARRY_CORE_TIMERS_H
+
+#include "state.h"
+
+/* Handles what is due by now, a bounded number per call. True: there is more. */
+bool timers_run(struct core *core, struct core_effects *effects);
+
+#endif
