@@ -158,19 +158,27 @@ static bool any_refused(const Tarry__CommitReply *reply) {
 static void execute(struct core *core, const struct core_event *event, struct core_effects *effects) {
     const Tarry__Commit *commit = event->request->commit;
     Tarry__CommitReply *reply = results_new(effects, commit->n_ops);
-    for (size_t i = 0; i < commit->n_ops; i++) need_queue(core, commit->ops[i], effects, reply->results[i]);
+    for (size_t i = 0; i < commit->n_ops; i++) {
+        bool is_malformed = event->contents && event->contents[i].problem;
+        if (!is_malformed) need_queue(core, commit->ops[i], effects, reply->results[i]);
+    }
     struct draft draft;
     draft_init(&draft, core, effects->arena, &event->facts, commit->n_ops);
     for (size_t i = 0; i < commit->n_ops; i++) {
         if (reply->results[i]->code != TARRY__CODE__OK) continue;
+        const struct core_content *content = event->contents ? &event->contents[i] : NULL;
         struct decision d = {
             .core = core,
             .draft = &draft,
             .effects = effects,
-            .content = event->contents ? &event->contents[i] : NULL,
+            .content = content,
             .result = reply->results[i],
         };
-        decide_op(&d, commit->ops[i]);
+        if (content && content->problem) { /* the shell's check.h found it malformed */
+            refuse(&d, content->code, TARRY__OUTCOME__NONE, content->problem);
+        } else {
+            decide_op(&d, commit->ops[i]);
+        }
     }
     if (commit->atomic && any_refused(reply)) {
         abort_all(reply);

@@ -8,7 +8,8 @@
 #include "push.h"
 
 static bool has_credit(const struct session *session) {
-    return session->state == SESSION_UP && !session->sending && session->lease_count < session->prefetch;
+    return session->state == SESSION_UP && !session->sending && !session->resend_count &&
+           session->lease_count < session->prefetch;
 }
 
 /* The next subscriber in turn that has credit; it goes to the end of the line. */
@@ -123,8 +124,44 @@ static bool deliver_batch(struct core *core, struct queue *queue, struct core_ef
     return true;
 }
 
+/* Leases that a returning session may never have got: the same tokens, no new record. */
+static void send_again(struct core *core, struct session *session, struct core_effects *effects) {
+    struct core_delivered *tasks = must_alloc(effects->arena, session->batch_max * sizeof *tasks);
+    uint32_t count = 0;
+    uint64_t bytes = 0;
+    struct task *task = NULL;
+    TAILQ_FOREACH(task, &session->leases, member) {
+        if (!task->resend) continue;
+        if (count == session->batch_max || (count && bytes + task->row.blob_size > DELIVERY_SIZE_MAX)) break;
+        session_resent(core, session, task);
+        bytes += task->row.blob_size;
+        tasks[count] = (struct core_delivered){.row = task->row, .queue_name = core->queues[task->row.queue].name};
+        tasks[count].row.key = must_copy(effects->arena, task->row.key, task->row.key_size);
+        count++;
+    }
+    session->sending = true;
+    session->sending_again = true;
+    *PUSH(effects, deliveries) = (struct core_delivery){
+        .session = session->id,
+        .lane = session->lane,
+        .after = core->position,
+        .tasks = tasks,
+        .count = count,
+    };
+}
+
+static void send_all_again(struct core *core, struct core_effects *effects) {
+    for (size_t i = 0; i < SESSIONS_TABLE && core->resending; i++) {
+        struct session *session = &core->sessions[i];
+        if (session->state == SESSION_UP && session->resend_count && !session->sending) {
+            send_again(core, session, effects);
+        }
+    }
+}
+
 bool deliver(struct core *core, struct core_effects *effects) {
     if (!core->started || core->stopping) return false;
+    if (core->resending) send_all_again(core, effects);
     if (core->overlay_count > core->options.index_lag_hard) return false; /* CAP-1: new leases wait for the index */
     uint32_t made = 0;
     struct queue *next = NULL;

@@ -7,6 +7,8 @@
 struct session *session_find(struct core *core, uint64_t id);
 /* A leased task into its session's list, its deadline armed. A session of before a restart comes into being here. */
 void lease_take(struct core *core, struct task *task);
+/* It goes out once more, or no longer needs to. */
+void session_resent(struct core *core, struct session *session, struct task *task);
 /* Out of the list; place NONE. */
 void lease_drop(struct core *core, struct task *task);
 

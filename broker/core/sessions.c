@@ -1,4 +1,5 @@
 /* sessions.c: consumers come, listen, fall silent and go (leases.h). */
+#include <stdlib.h>
 #include <string.h>
 
 #include "decide.h"
@@ -58,6 +59,12 @@ void lease_take(struct core *core, struct task *task) {
     wheel_arm(&core->wheels[ROW_STEADY], &task->timer.wheel, deadline_ms ? deadline_ms : 1, task->row.id);
 }
 
+void session_resent(struct core *core, struct session *session, struct task *task) {
+    assert(task->resend && session->resend_count);
+    task->resend = false;
+    if (--session->resend_count == 0) core->resending -= session->state == SESSION_UP;
+}
+
 void lease_drop(struct core *core, struct task *task) {
     assert(task->place == PLACE_LEASED);
     struct session *session = session_find(core, task->row.session);
@@ -65,6 +72,7 @@ void lease_drop(struct core *core, struct task *task) {
     TAILQ_REMOVE(&session->leases, task, member);
     session->lease_count--;
     core->leases--;
+    if (task->resend) session_resent(core, session, task);
     wheel_cancel(&core->wheels[ROW_STEADY], &task->timer.wheel);
     task->place = PLACE_NONE;
     bool is_over = session->state == SESSION_LEFT || (session->state == SESSION_UNCLAIMED && !core->started);
@@ -131,6 +139,10 @@ static void close_lane(struct core *core, struct session *session, struct core_e
     unsubscribe_all(core, session);
     core->session_count--;
     session->sending = false;
+    struct task *task = NULL;
+    TAILQ_FOREACH(task, &session->leases, member) {
+        if (task->resend) session_resent(core, session, task);
+    }
     wheel_cancel(&core->wheels[ROW_STEADY], &session->silence.wheel);
     *PUSH(effects, lanes) = (struct core_lane){.session = session->id, .lane = session->lane, .open = false};
 }
@@ -205,17 +217,38 @@ void session_subscribe(struct core *core, const struct core_event *event, struct
 
 /* ---- the end of a session */
 
-/* Gives back leases of the session, all (position 0) or those of one delivery, in frames of bounded size. */
-static void give_back(struct core *core, struct session *session, uint64_t position, Tarry__Cause why,
+struct giving {
+    uint64_t position;    /* only the leases of this delivery; 0: all */
+    const uint64_t *seen; /* sorted ids that the user of the session has seen; NULL: `why` holds for all */
+    size_t seen_count;
+    bool keep_seen; /* those stay leased */
+    Tarry__Cause why;
+};
+
+static int compare_ids(const void *a, const void *b) {
+    const uint64_t *x = a;
+    const uint64_t *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+static bool was_seen(const struct giving *giving, uint64_t id) {
+    return giving->seen_count && bsearch(&id, giving->seen, giving->seen_count, sizeof id, compare_ids);
+}
+
+/* Gives back leases of the session, in frames of bounded size. */
+static void give_back(struct core *core, struct session *session, const struct giving *giving,
                       struct core_effects *effects) {
     struct task *task = TAILQ_FIRST(&session->leases);
     while (task) {
         struct draft draft;
         draft_init(&draft, core, effects->arena, NULL, RECORDS_PER_FRAME_MAX);
         for (; task && draft.record_count < RECORDS_PER_FRAME_MAX; task = TAILQ_NEXT(task, member)) {
-            if (position && task->row.lease_position != position) continue;
+            if (giving->position && task->row.lease_position != giving->position) continue;
+            bool seen = was_seen(giving, task->row.id);
+            if (seen && giving->keep_seen) continue;
             struct known known = known_of(task);
             struct row row;
+            Tarry__Cause why = seen ? TARRY__CAUSE__CAUSE_LEASE_LOST : giving->why;
             Tarry__Cause cause = row_return(core, &task->row, why, &row);
             draft_put(&draft, cause, &known, &row);
         }
@@ -226,21 +259,35 @@ static void give_back(struct core *core, struct session *session, uint64_t posit
 void session_gone(struct core *core, struct session *session, struct core_effects *effects) {
     if (is_present(session)) close_lane(core, session, effects);
     session->state = SESSION_UP; /* keeps its slot while its leases go */
-    give_back(core, session, 0, TARRY__CAUSE__CAUSE_LEASE_LOST, effects);
+    give_back(core, session, &(struct giving){.why = TARRY__CAUSE__CAUSE_LEASE_LOST}, effects);
     session_free(core, session);
+}
+
+/* In order: what was not seen costs no attempt. */
+static void leave(struct core *core, struct session *session, const Tarry__Unsubscribe *unsubscribe,
+                  struct core_effects *effects) {
+    close_lane(core, session, effects);
+    session->state = SESSION_UP; /* keeps its slot while its leases go */
+    uint64_t *seen = must_copy(effects->arena, unsubscribe->seen, unsubscribe->n_seen * sizeof *seen);
+    qsort(seen, unsubscribe->n_seen, sizeof *seen, compare_ids);
+    struct giving giving = {
+        .seen = seen,
+        .seen_count = unsubscribe->n_seen,
+        .keep_seen = unsubscribe->keep_leases,
+        .why = TARRY__CAUSE__CAUSE_RELEASED,
+    };
+    give_back(core, session, &giving, effects);
+    if (session->lease_count) {
+        session->state = SESSION_LEFT; /* until each deadline, or an ack by token */
+    } else {
+        session_free(core, session);
+    }
 }
 
 void session_unsubscribe(struct core *core, const struct core_event *event, struct core_effects *effects) {
     const Tarry__Unsubscribe *unsubscribe = event->request->unsubscribe;
     struct session *session = session_find(core, unsubscribe->session);
-    if (session && is_present(session)) {
-        if (unsubscribe->keep_leases && session->lease_count) {
-            close_lane(core, session, effects);
-            session->state = SESSION_LEFT; /* until each deadline, or an ack by token */
-        } else {
-            session_gone(core, session, effects);
-        }
-    }
+    if (session && is_present(session)) leave(core, session, unsubscribe, effects);
     reply_send(core, effects, event->ticket, reply_new(effects, TARRY__CODE__OK));
 }
 
@@ -255,10 +302,17 @@ void session_heartbeat(struct core *core, const struct core_event *event, struct
     reply_send(core, effects, event->ticket, reply_new(effects, TARRY__CODE__OK));
 }
 
+/* What a returning session holds may have been lost on the way: it is all sent again, under the same tokens. */
 void session_lane_up(struct core *core, const struct core_event *event) {
     struct session *session = session_find(core, event->session);
-    if (session && session->state == SESSION_WAITING_LANE) session->state = SESSION_UP;
-    (void)core;
+    if (!session || session->state != SESSION_WAITING_LANE) return;
+    session->state = SESSION_UP;
+    struct task *task = NULL;
+    TAILQ_FOREACH(task, &session->leases, member) {
+        session->resend_count += !task->resend;
+        task->resend = true;
+    }
+    core->resending += session->resend_count > 0;
 }
 
 /* Lateness of what left just now, save for what came back with its old due time. The newest leases are last. */
@@ -280,10 +334,13 @@ void session_sent(struct core *core, const struct core_event *event, struct core
     struct session *session = session_find(core, event->session);
     if (!session || !session->sending) return; /* it ended meanwhile */
     session->sending = false;
-    if (event->ok) {
+    if (session->sending_again) {
+        session->sending_again = false; /* left or not: the leases stand */
+    } else if (event->ok) {
         note_lateness(core, session, event->delivered_ns);
     } else {
-        give_back(core, session, session->sending_position, TARRY__CAUSE__CAUSE_UNSENT, effects);
+        struct giving giving = {.position = session->sending_position, .why = TARRY__CAUSE__CAUSE_UNSENT};
+        give_back(core, session, &giving, effects);
     }
 }
 

@@ -63,6 +63,7 @@ struct task {
     uint8_t place;    /* enum place */
     bool dirty;
     bool keyed;    /* in the key table */
+    bool resend;   /* leased, and its session has come back: it is sent again under the same token */
     bool returned; /* came back from a lease with its old due time: lateness would mislead */
     char key[];
 };
@@ -135,6 +136,8 @@ struct session {
     bool sending;
     uint64_t sending_position; /* lease position of the delivery under way */
     uint32_t sending_count;    /* tasks in it */
+    bool sending_again;        /* it repeats leases: should it fail to leave, they stay leased */
+    uint32_t resend_count;     /* leases to be sent again */
     struct timer silence;
     uint32_t subscription_count;
     struct subscription *subscriptions; /* QUEUES_PER_SUBSCRIBE_MAX of them */
@@ -203,6 +206,7 @@ struct core {
     struct queue *queues;  /* [number] */
     uint32_t *queue_names; /* hash table: numbers */
     struct queue_list serving;
+    uint32_t resending; /* sessions with leases to be sent again */
 
     struct session *sessions;
     struct subscription (*subscriptions)[QUEUES_PER_SUBSCRIBE_MAX]; /* of the session at the same index */
