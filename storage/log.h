@@ -57,8 +57,8 @@ struct log_recovery {
     bool sealed; /* the last frame is a seal that covers everything before it, or a fresh segment does so */
     /* Chain hash at `scan_from` (at `start`, if later): compare it with the index's (LOG-3). */
     uint8_t scan_chain[FRAME_CHAIN_SIZE];
-    uint64_t stray_bytes; /* non-zero bytes in the unused ends of closed segments that were scanned: harmless, but
-                             nothing of ours wrote them */
+    uint64_t stray_bytes; /* from the end of the frames to the last byte that is not zero, in closed segments that were
+                             scanned: harmless, but nothing of ours wrote them */
 };
 
 /* Opens or makes the log; finds its end by checking every frame's header, body, blob area, order and chain from
