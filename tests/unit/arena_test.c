@@ -1,0 +1,114 @@
+/* arena_test.c: bounds, alignment, reuse, and unpacking out of an arena. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../random.h"
+#include "arena.h"
+#include "tarry.pb-c.h"
+
+static void what_is_handed_out_is_aligned_and_apart(void **state) {
+    (void)state;
+    enum { COUNT = 4000 };
+    struct random random = {random_seed(1)};
+    struct arena arena;
+    arena_init(&arena, 16u << 20);
+    for (int round = 0; round < 5; round++) {
+        static uint8_t *at[COUNT];
+        static size_t size[COUNT];
+        for (int i = 0; i < COUNT; i++) {
+            size[i] = random_magnitude(&random, 13);
+            at[i] = arena_alloc(&arena, size[i]);
+            assert_non_null(at[i]);
+            assert_int_equal((uintptr_t)at[i] % 16, 0);
+            memset(at[i], i & 0xff, size[i]);
+        }
+        for (int i = 0; i < COUNT; i++)
+            for (size_t k = 0; k < size[i]; k++) assert_int_equal(at[i][k], i & 0xff);
+        arena_reset(&arena);
+        assert_int_equal(arena.used, 0);
+    }
+    arena_deinit(&arena);
+}
+
+static void the_limit_holds_to_the_byte(void **state) {
+    (void)state;
+    struct arena arena;
+    arena_init(&arena, 1000);
+    assert_null(arena_alloc(&arena, 1001));
+    assert_null(arena_alloc(&arena, SIZE_MAX));
+    assert_null(arena_alloc(&arena, SIZE_MAX - 7));
+    assert_null(arena_alloc(&arena, 1000)); /* 1008 once rounded up */
+    assert_non_null(arena_alloc(&arena, 992));
+    assert_null(arena_alloc(&arena, 0)); /* takes 16 */
+    assert_int_equal(arena.used, 992);
+    arena_reset(&arena);
+    for (int i = 0; i < 62; i++) assert_non_null(arena_alloc(&arena, i % 2));
+    assert_null(arena_alloc(&arena, 1));
+    arena_deinit(&arena);
+    arena_deinit(&arena);
+}
+
+static void the_first_block_is_kept(void **state) {
+    (void)state;
+    struct arena arena;
+    arena_init(&arena, 64u << 20);
+    arena_reset(&arena); /* nothing there yet */
+    void *first = arena_alloc(&arena, 64);
+    assert_non_null(arena_alloc(&arena, 8u << 20)); /* larger than any block */
+    assert_non_null(arena_alloc(&arena, 8u << 20));
+    arena_reset(&arena);
+    assert_ptr_equal(arena_alloc(&arena, 64), first);
+    arena_deinit(&arena);
+}
+
+/* Cut off anywhere, or in an arena too small, unpacking fails and touches nothing else. */
+static void unpacking_is_bounded(void **state) {
+    (void)state;
+    Tarry__Ref ref = TARRY__REF__INIT;
+    ref.id = 7;
+    Tarry__Cancel cancel = TARRY__CANCEL__INIT;
+    cancel.task = &ref;
+    Tarry__Op op = TARRY__OP__INIT, *ops[500];
+    op.op_case = TARRY__OP__OP_CANCEL;
+    op.cancel = &cancel;
+    for (size_t i = 0; i < 500; i++) ops[i] = &op;
+    Tarry__Commit commit = TARRY__COMMIT__INIT;
+    commit.ops = ops;
+    commit.n_ops = 500;
+    uint8_t packed[8000];
+    size_t size = tarry__commit__get_packed_size(&commit);
+    assert_true(size <= sizeof(packed));
+    tarry__commit__pack(&commit, packed);
+    struct arena arena;
+    size_t needed = 0;
+    arena_init(&arena, 1u << 20);
+    Tarry__Commit *got = tarry__commit__unpack(&arena.pb, size, packed);
+    assert_non_null(got);
+    assert_int_equal(got->n_ops, 500);
+    assert_int_equal(got->ops[499]->cancel->task->id, 7);
+    needed = arena.used;
+    arena_deinit(&arena);
+    for (size_t size_max = 0; size_max < needed; size_max += 97) {
+        arena_init(&arena, size_max);
+        assert_null(tarry__commit__unpack(&arena.pb, size, packed));
+        assert_true(arena.used <= size_max);
+        arena_deinit(&arena);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_handed_out_is_aligned_and_apart),
+        cmocka_unit_test(the_limit_holds_to_the_byte),
+        cmocka_unit_test(the_first_block_is_kept),
+        cmocka_unit_test(unpacking_is_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

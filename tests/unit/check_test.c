@@ -1,0 +1,557 @@
+/* check_test.c: every refusal, by its sentence; every limit, at it and one beyond; the walk over a packed Content
+ * against protobuf-c's own unpacking. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../random.h"
+#include "check.h"
+#include "errors.h"
+#include "tarry_limits.h"
+#include "wire.h"
+
+#define PAYLOAD_MAX 1000u
+
+/* ---- text */
+
+static void utf8_is_what_the_standard_says(void **state) {
+    (void)state;
+    static const char *const good[] = {"",
+                                       "a",
+                                       "\xc2\x80",
+                                       "\xdf\xbf",
+                                       "\xe0\xa0\x80",
+                                       "\xed\x9f\xbf",
+                                       "\xee\x80\x80",
+                                       "\xef\xbf\xbf",
+                                       "\xf0\x90\x80\x80",
+                                       "\xf4\x8f\xbf\xbf",
+                                       "Auftrag-\xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80"};
+    static const char *const bad[] = {"\x80",
+                                      "\xbf",
+                                      "\xc0\x80",
+                                      "\xc1\xbf",
+                                      "\xc2",
+                                      "\xc2\x41",
+                                      "\xe0\x80\x80",
+                                      "\xe0\x9f\xbf",
+                                      "\xed\xa0\x80",
+                                      "\xed\xbf\xbf",
+                                      "\xe2\x82",
+                                      "\xe2\x82\x41",
+                                      "\xf0\x80\x80\x80",
+                                      "\xf0\x8f\xbf\xbf",
+                                      "\xf4\x90\x80\x80",
+                                      "\xf5\x80\x80\x80",
+                                      "\xff",
+                                      "\xfe",
+                                      "\xf0\x9f\x98",
+                                      "ab\xe2"};
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) assert_true(is_utf8(good[i], strlen(good[i])));
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) assert_false(is_utf8(bad[i], strlen(bad[i])));
+    assert_true(is_utf8("\0", 1));
+}
+
+/* Every code point encoded and taken back; every other 3-byte string of the two-byte leads refused. */
+static void every_code_point_is_judged(void **state) {
+    (void)state;
+    for (uint32_t point = 0x80; point < 0x120000; point++) {
+        uint8_t bytes[4];
+        size_t size = point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
+        for (size_t i = size - 1, rest = point; i > 0; i--, rest >>= 6) bytes[i] = 0x80 | (rest & 0x3f);
+        static const uint8_t leads[] = {0, 0, 0xc0, 0xe0, 0xf0};
+        bytes[0] = (uint8_t)(leads[size] | point >> 6 * (size - 1));
+        bool is_good = point <= 0x10ffff && !(point >= 0xd800 && point <= 0xdfff);
+        assert_int_equal(is_utf8(bytes, size), is_good);
+        assert_false(is_utf8(bytes, size - 1));
+    }
+}
+
+static void queue_names(void **state) {
+    (void)state;
+    char name[QUEUE_NAME_SIZE_MAX + 2];
+    memset(name, 'q', sizeof(name));
+    name[QUEUE_NAME_SIZE_MAX + 1] = '\0';
+    assert_string_equal(check_queue_name(name), "queue name is longer than 128 bytes");
+    name[QUEUE_NAME_SIZE_MAX] = '\0';
+    assert_null(check_queue_name(name));
+    assert_null(check_queue_name("orders/eu 1"));
+    assert_null(check_queue_name("\xc3\xbc"));
+    assert_string_equal(check_queue_name(""), "queue name is empty");
+    assert_string_equal(check_queue_name(NULL), "queue name is empty");
+    assert_string_equal(check_queue_name(" a"), "queue name begins or ends with a space");
+    assert_string_equal(check_queue_name("a "), "queue name begins or ends with a space");
+    assert_string_equal(check_queue_name("a\nb"), "queue name contains a control character");
+    assert_string_equal(check_queue_name("a\x7f"), "queue name contains a control character");
+    assert_string_equal(check_queue_name("a\xc2\x85"), "queue name contains a control character");
+    assert_string_equal(check_queue_name("a\xff"), "queue name is not UTF-8");
+    assert_string_equal(check_queue_name("a\n\xff"), "queue name is not UTF-8");
+}
+
+static void keys(void **state) {
+    (void)state;
+    char key[KEY_SIZE_MAX + 1];
+    memset(key, 'k', sizeof(key));
+    assert_null(check_key(key, KEY_SIZE_MAX));
+    assert_string_equal(check_key(key, KEY_SIZE_MAX + 1), "key is longer than 255 bytes");
+    assert_null(check_key(NULL, 0));
+    assert_null(check_key(" ", 1));
+    assert_string_equal(check_key("a\0b", 3), "key contains a control character");
+    assert_string_equal(check_key("a\tb", 3), "key contains a control character");
+    assert_string_equal(check_key("\xff", 1), "key is not UTF-8");
+}
+
+/* ---- content */
+
+struct content {
+    uint8_t bytes[1u << 20];
+    size_t size;
+};
+
+static struct content packed;
+
+static void append(const void *data, size_t size) {
+    assert_true(packed.size + size <= sizeof(packed.bytes));
+    if (size > 0) memcpy(packed.bytes + packed.size, data, size);
+    packed.size += size;
+}
+
+static void append_varint(uint64_t value) {
+    uint8_t byte;
+    for (; value >= 0x80; value >>= 7) {
+        byte = (uint8_t)(value | 0x80);
+        append(&byte, 1);
+    }
+    byte = (uint8_t)value;
+    append(&byte, 1);
+}
+
+static void append_field(uint8_t field, const void *data, size_t size) {
+    append_varint(field << 3 | 2);
+    append_varint(size);
+    append(data, size);
+}
+
+static void append_attribute(const char *name, size_t name_size, const char *value, size_t value_size) {
+    static struct content outer;
+    outer = packed;
+    packed.size = 0;
+    append_field(1, name, name_size);
+    append_field(2, value, value_size);
+    struct content inner = {.size = packed.size};
+    memcpy(inner.bytes, packed.bytes, packed.size);
+    packed = outer;
+    append_field(1, inner.bytes, inner.size);
+}
+
+static void expect_content(const char *problem, bool too_large) {
+    bool got = !too_large;
+    const char *sentence = check_content(packed.bytes, packed.size, PAYLOAD_MAX, &got);
+    if (problem == NULL) {
+        assert_null(sentence);
+    } else {
+        assert_non_null(sentence);
+        assert_string_equal(sentence, problem);
+    }
+    assert_int_equal(got, too_large);
+    packed.size = 0;
+}
+
+static char long_text[CONTENT_OVERHEAD_MAX + PAYLOAD_MAX + 100];
+
+static void content_limits(void **state) {
+    (void)state;
+    memset(long_text, 'x', sizeof(long_text));
+    expect_content(NULL, false); /* empty */
+    append_field(2, long_text, PAYLOAD_MAX);
+    expect_content(NULL, false);
+    append_field(2, long_text, PAYLOAD_MAX + 1);
+    expect_content("payload is larger than this broker's payload limit", true);
+    append_field(2, long_text, sizeof(long_text));
+    expect_content("content is larger than this broker's payload limit", true);
+    append_attribute(long_text, ATTRIBUTE_NAME_SIZE_MAX, long_text, ATTRIBUTE_VALUE_SIZE_MAX);
+    expect_content(NULL, false);
+    append_attribute(long_text, ATTRIBUTE_NAME_SIZE_MAX + 1, "", 0);
+    expect_content("an attribute name is longer than 128 bytes", true);
+    append_attribute("n", 1, long_text, ATTRIBUTE_VALUE_SIZE_MAX + 1);
+    expect_content("an attribute value is longer than 4096 bytes", true);
+    char name[8];
+    for (int i = 0; i < ATTRIBUTES_MAX; i++)
+        append_attribute(name, (size_t)snprintf(name, sizeof(name), "n%d", i), "", 0);
+    append_field(2, long_text, PAYLOAD_MAX);
+    expect_content(NULL, false);
+    for (int i = 0; i <= ATTRIBUTES_MAX; i++)
+        append_attribute(name, (size_t)snprintf(name, sizeof(name), "n%d", i), "", 0);
+    expect_content("more than 64 attributes", true);
+    for (int i = 0; i < 16; i++)
+        append_attribute(name, (size_t)snprintf(name, sizeof(name), "n%d", i), long_text, ATTRIBUTE_VALUE_SIZE_MAX);
+    expect_content("attributes are larger than 65536 bytes all together", true);
+}
+
+static void content_that_is_not_well_formed(void **state) {
+    (void)state;
+    append_attribute("a", 1, "1", 1);
+    append_attribute("b", 1, "2", 1);
+    append_attribute("a", 1, "3", 1);
+    expect_content("two attributes have the same name", false);
+    append_attribute("", 0, "1", 1);
+    expect_content("an attribute has no name", false);
+    append_attribute("a\n", 2, "", 0);
+    expect_content("an attribute name contains a control character", false);
+    append_attribute("\xff", 1, "", 0);
+    expect_content("an attribute name is not UTF-8", false);
+    append_attribute("a", 1, "line 1\nline 2", 13);
+    expect_content(NULL, false);
+    append_attribute("a", 1, "a\0b", 3);
+    expect_content("an attribute value contains a NUL", false);
+    append_attribute("a", 1, "\xe2\x82", 2);
+    expect_content("an attribute value is not UTF-8", false);
+    append_field(2, "x", 1);
+    append_field(2, "", 0);
+    expect_content("content has two payloads", false);
+    append_field(2, "", 0);
+    append_field(2, "", 0);
+    expect_content("content has two payloads", false);
+    append_field(3, "x", 1);
+    expect_content("content has a field that this broker does not know", false);
+    append("\x10\x01", 2); /* field 2 as a varint */
+    expect_content("content is malformed or cut off", false);
+    append("\x12\x05xxxx", 6);
+    expect_content("content is malformed or cut off", false);
+    append("\x12", 1);
+    expect_content("content is malformed or cut off", false);
+    append("\x12\xff\xff\xff\xff\x7f", 6); /* a length of more than 32 bits */
+    expect_content("content is malformed or cut off", false);
+    append("\x12\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", 11);
+    expect_content("content is malformed or cut off", false);
+    append_field(1, "\x0a\x01n\x0a\x01m", 6);
+    expect_content("an attribute names a field twice", false);
+    append_field(1, "\x0a\x01n\x1a\x01m", 6);
+    expect_content("content has a field that this broker does not know", false);
+}
+
+/* Whatever the walk accepts, protobuf-c unpacks, and to the same sizes. Random bytes, and good ones with a few flipped.
+ */
+static void what_is_accepted_can_be_unpacked(void **state) {
+    (void)state;
+    struct random random = {random_seed(1)};
+    int accepted = 0;
+    for (int n = 0; n < 200000; n++) {
+        packed.size = 0;
+        int attributes = (int)random_below(&random, 4);
+        for (int i = 0; i < attributes; i++) {
+            char name = (char)('a' + random_below(&random, 5));
+            append_attribute(&name, 1, "value", random_below(&random, 6));
+        }
+        if (random_below(&random, 2)) append_field(2, "payload", random_below(&random, 8));
+        size_t flips = random_below(&random, 3);
+        for (size_t i = 0; i < flips && packed.size > 0; i++)
+            packed.bytes[random_below(&random, packed.size)] ^= (uint8_t)(1u << random_below(&random, 8));
+        if (random_below(&random, 4) == 0) packed.size = random_below(&random, packed.size + 1);
+        bool too_large;
+        if (check_content(packed.bytes, packed.size, PAYLOAD_MAX, &too_large) != NULL) continue;
+        accepted++;
+        Tarry__Content *content = tarry__content__unpack(NULL, packed.size, packed.bytes);
+        assert_non_null(content);
+        assert_int_equal(content->base.n_unknown_fields, 0);
+        for (size_t i = 0; i < content->n_attributes; i++)
+            for (size_t j = 0; j < i; j++)
+                assert_string_not_equal(content->attributes[i]->name, content->attributes[j]->name);
+        tarry__content__free_unpacked(content, NULL);
+    }
+    assert_true(accepted > 20000);
+}
+
+/* ---- operations */
+
+struct ops {
+    Tarry__When when;
+    Tarry__Ref ref;
+    Tarry__Token token;
+    Tarry__Schedule schedule;
+    Tarry__Cancel cancel;
+    Tarry__Move move;
+    Tarry__Ack ack;
+    Tarry__Nack nack;
+    Tarry__Extend extend;
+    Tarry__Release release;
+    Tarry__DeadOp dead;
+    Tarry__QueueSet queue_set;
+    Tarry__QueuePause queue_pause;
+    Tarry__QueuePurge queue_purge;
+    Tarry__Policy policy;
+};
+
+static struct ops good; /* each operation in a state that is fine */
+
+static int setup(void **state) {
+    (void)state;
+    packed.size = 0;
+    good =
+        (struct ops){TARRY__WHEN__INIT,        TARRY__REF__INIT,         TARRY__TOKEN__INIT,   TARRY__SCHEDULE__INIT,
+                     TARRY__CANCEL__INIT,      TARRY__MOVE__INIT,        TARRY__ACK__INIT,     TARRY__NACK__INIT,
+                     TARRY__EXTEND__INIT,      TARRY__RELEASE__INIT,     TARRY__DEAD_OP__INIT, TARRY__QUEUE_SET__INIT,
+                     TARRY__QUEUE_PAUSE__INIT, TARRY__QUEUE_PURGE__INIT, TARRY__POLICY__INIT};
+    good.ref.id = good.ack.id = good.nack.id = good.extend.id = good.release.id = 1;
+    good.ack.token = good.nack.token = good.extend.token = good.release.token = &good.token;
+    good.schedule.queue = "orders";
+    good.schedule.when = good.move.when = &good.when;
+    good.cancel.task = good.move.task = good.dead.task = &good.ref;
+    good.queue_set.queue = good.queue_pause.queue = good.queue_purge.queue = "orders";
+    return 0;
+}
+
+static void expect_op(Tarry__Op__OpCase op_case, void *message, Tarry__Code code, const char *problem) {
+    Tarry__Op op = TARRY__OP__INIT;
+    op.op_case = op_case;
+    op.schedule = message; /* all members of the union are pointers */
+    Tarry__Code got = TARRY__CODE__OK;
+    const char *sentence = check_op(&op, PAYLOAD_MAX, &got);
+    if (problem == NULL) {
+        assert_null(sentence);
+    } else {
+        assert_non_null(sentence);
+        assert_string_equal(sentence, problem);
+    }
+    assert_int_equal(got, code);
+}
+
+#define FINE(op, message) expect_op(TARRY__OP__OP_##op, message, TARRY__CODE__OK, NULL)
+#define REFUSED(op, message, code, problem) expect_op(TARRY__OP__OP_##op, message, TARRY__CODE__##code, problem)
+
+static void schedules(void **state) {
+    (void)state;
+    FINE(SCHEDULE, &good.schedule);
+    good.when.ms = DUE_AHEAD_MAX_MS;
+    FINE(SCHEDULE, &good.schedule);
+    good.when.ms++;
+    REFUSED(SCHEDULE, &good.schedule, INVALID, "delay is longer than ten years (3653 days)");
+    good.when.kind = TARRY__WHEN__KIND__AT;
+    good.when.ms = UINT64_MAX;
+    FINE(SCHEDULE, &good.schedule); /* the core knows the time */
+    good.when.ms = 0;
+    FINE(SCHEDULE, &good.schedule);
+    good.when.kind = (Tarry__When__Kind)2;
+    REFUSED(SCHEDULE, &good.schedule, INVALID, "the kind of time (when.kind) is unknown");
+    good.schedule.when = NULL;
+    REFUSED(SCHEDULE, &good.schedule, INVALID, "the time (when) is missing");
+    setup(NULL);
+    good.schedule.priority = 9;
+    good.schedule.expires_ms = DUE_AHEAD_MAX_MS;
+    good.schedule.on_conflict = TARRY__SCHEDULE__ON_CONFLICT__LATER;
+    FINE(SCHEDULE, &good.schedule);
+    good.schedule.expires_ms++;
+    REFUSED(SCHEDULE, &good.schedule, INVALID, "expires_ms is longer than ten years (3653 days)");
+    good.schedule.priority = 10;
+    REFUSED(SCHEDULE, &good.schedule, INVALID, "priority is above 9");
+    setup(NULL);
+    good.schedule.on_conflict = (Tarry__Schedule__OnConflict)4;
+    REFUSED(SCHEDULE, &good.schedule, INVALID, "on_conflict is unknown");
+    setup(NULL);
+    char key[256];
+    memset(key, 'k', sizeof(key));
+    good.schedule.key = (ProtobufCBinaryData){.len = 256, .data = (uint8_t *)key};
+    REFUSED(SCHEDULE, &good.schedule, TOO_LARGE, "key is longer than 255 bytes");
+    setup(NULL);
+    good.schedule.queue = "";
+    REFUSED(SCHEDULE, &good.schedule, INVALID, "queue name is empty");
+    setup(NULL);
+    append_field(2, long_text, PAYLOAD_MAX + 1);
+    good.schedule.content = (ProtobufCBinaryData){.len = packed.size, .data = packed.bytes};
+    REFUSED(SCHEDULE, &good.schedule, TOO_LARGE, "payload is larger than this broker's payload limit");
+    good.schedule.content.len--;
+    REFUSED(SCHEDULE, &good.schedule, INVALID, "content is malformed or cut off");
+}
+
+static void references(void **state) {
+    (void)state;
+    FINE(CANCEL, &good.cancel);
+    FINE(MOVE, &good.move);
+    good.move.when = NULL;
+    REFUSED(MOVE, &good.move, INVALID, "the time (when) is missing");
+    good.ref.id = 0;
+    REFUSED(CANCEL, &good.cancel, INVALID, "the task is named neither by id nor by queue and key");
+    good.ref.queue = "orders";
+    REFUSED(MOVE, &good.move, INVALID, "key is empty");
+    good.ref.key = (ProtobufCBinaryData){.len = 1, .data = (uint8_t *)"k"};
+    FINE(CANCEL, &good.cancel);
+    good.ref.queue = "";
+    REFUSED(CANCEL, &good.cancel, INVALID, "queue name is empty");
+    good.cancel.task = NULL;
+    REFUSED(CANCEL, &good.cancel, INVALID, "the task is not named");
+}
+
+static void settlements(void **state) {
+    (void)state;
+    FINE(ACK, &good.ack);
+    FINE(NACK, &good.nack);
+    FINE(EXTEND, &good.extend);
+    FINE(RELEASE, &good.release);
+    good.ack.token = good.release.token = NULL;
+    REFUSED(ACK, &good.ack, INVALID, "token is missing");
+    REFUSED(RELEASE, &good.release, INVALID, "token is missing");
+    good.ack.id = 0;
+    REFUSED(ACK, &good.ack, INVALID, "id is missing");
+    good.extend.lease_ms = LEASE_MIN_MS;
+    FINE(EXTEND, &good.extend);
+    good.extend.lease_ms--;
+    REFUSED(EXTEND, &good.extend, INVALID, "lease_ms is shorter than 10 ms");
+    good.extend.lease_ms = LEASE_MAX_MS;
+    FINE(EXTEND, &good.extend);
+    good.extend.lease_ms++;
+    REFUSED(EXTEND, &good.extend, INVALID, "lease_ms is longer than 24 hours");
+    good.nack.has_delay = true;
+    good.nack.delay_ms = DUE_AHEAD_MAX_MS;
+    FINE(NACK, &good.nack);
+    good.nack.delay_ms++;
+    REFUSED(NACK, &good.nack, INVALID, "delay is longer than ten years (3653 days)");
+    good.nack.dead = true;
+    REFUSED(NACK, &good.nack, INVALID, "a nack has either a delay or goes to the dead letters");
+    good.nack.has_delay = false;
+    char reason[REASON_SIZE_MAX + 2] = {0};
+    memset(reason, 'r', REASON_SIZE_MAX);
+    good.nack.reason = reason;
+    FINE(NACK, &good.nack);
+    reason[REASON_SIZE_MAX] = 'r';
+    REFUSED(NACK, &good.nack, TOO_LARGE, "reason is longer than 255 bytes");
+    good.nack.reason = "\xff";
+    REFUSED(NACK, &good.nack, INVALID, "reason is not UTF-8");
+}
+
+static void dead_letters_and_queues(void **state) {
+    (void)state;
+    FINE(DEAD, &good.dead);
+    good.dead.all = true;
+    REFUSED(DEAD, &good.dead, INVALID, "queue name is empty");
+    good.ref.queue = "orders";
+    FINE(DEAD, &good.dead);
+    good.dead.task = NULL;
+    REFUSED(DEAD, &good.dead, INVALID, "queue name is empty");
+    good.dead.what = (Tarry__DeadOp__What)2;
+    REFUSED(DEAD, &good.dead, INVALID, "what to do with the dead letter is unknown");
+    FINE(QUEUE_PAUSE, &good.queue_pause);
+    good.queue_pause.for_ms = PAUSE_MAX_MS;
+    REFUSED(QUEUE_PAUSE, &good.queue_pause, INVALID, "for_ms goes with a pause only");
+    good.queue_pause.paused = true;
+    FINE(QUEUE_PAUSE, &good.queue_pause);
+    good.queue_pause.for_ms++;
+    REFUSED(QUEUE_PAUSE, &good.queue_pause, INVALID, "for_ms is longer than ten years (3653 days)");
+    good.queue_purge.states = 7;
+    FINE(QUEUE_PURGE, &good.queue_purge);
+    good.queue_purge.states = 8;
+    REFUSED(QUEUE_PURGE, &good.queue_purge, INVALID, "states has a bit that this broker does not know");
+}
+
+static void policies(void **state) {
+    (void)state;
+    static char *fields[] = {"lease_ms",       "max_attempts",   "backoff", "backoff_min_ms",
+                             "backoff_max_ms", "backoff_jitter", "backoff"};
+    FINE(QUEUE_SET, &good.queue_set); /* creates the queue */
+    good.queue_set.fields = fields;
+    good.queue_set.n_fields = QUEUE_POLICY_FIELDS;
+    REFUSED(QUEUE_SET, &good.queue_set, INVALID, "policy is missing");
+    good.queue_set.policy = &good.policy;
+    REFUSED(QUEUE_SET, &good.queue_set, INVALID, "lease_ms is out of range (10 ms to 24 hours)");
+    good.policy = (Tarry__Policy)TARRY__POLICY__INIT;
+    good.policy.lease_ms = LEASE_MAX_MS;
+    good.policy.max_attempts = UINT32_MAX;
+    good.policy.backoff = TARRY__POLICY__BACKOFF__EXPONENTIAL;
+    good.policy.backoff_min_ms = good.policy.backoff_max_ms = BACKOFF_MAX_MS;
+    good.policy.backoff_jitter = 100;
+    FINE(QUEUE_SET, &good.queue_set);
+    good.policy.backoff_jitter++;
+    REFUSED(QUEUE_SET, &good.queue_set, INVALID, "backoff_jitter is out of range (0 to 100 per cent)");
+    good.policy.backoff_max_ms++;
+    REFUSED(QUEUE_SET, &good.queue_set, INVALID, "backoff_max_ms is out of range (0 to 30 days)");
+    good.policy.backoff = (Tarry__Policy__Backoff)2;
+    REFUSED(QUEUE_SET, &good.queue_set, INVALID, "backoff is out of range (fixed or exponential)");
+    good.queue_set.n_fields = QUEUE_POLICY_FIELDS + 1;
+    REFUSED(QUEUE_SET, &good.queue_set, INVALID, "more policy fields than there are");
+    good.queue_set.n_fields = 2;
+    fields[1] = "lease_ms";
+    REFUSED(QUEUE_SET, &good.queue_set, INVALID, "a policy field is named twice");
+    fields[1] = "rate";
+    REFUSED(QUEUE_SET, &good.queue_set, UNSUPPORTED, "policy field unknown to this broker (newer client?)");
+}
+
+static void operations_from_a_newer_client(void **state) {
+    (void)state;
+    expect_op(TARRY__OP__OP__NOT_SET, NULL, TARRY__CODE__UNSUPPORTED,
+              "operation unknown to this broker (newer client?)");
+    /* As it comes over the wire: field 99. */
+    Tarry__Op *op = tarry__op__unpack(NULL, 3, (const uint8_t *)"\x9a\x06\x00");
+    assert_non_null(op);
+    Tarry__Code code = TARRY__CODE__OK;
+    assert_non_null(check_op(op, PAYLOAD_MAX, &code));
+    assert_int_equal(code, TARRY__CODE__UNSUPPORTED);
+    tarry__op__free_unpacked(op, NULL);
+}
+
+/* ---- names and replies */
+
+static void names_are_as_printed(void **state) {
+    (void)state;
+    assert_string_equal(code_name(TARRY__CODE__BUSY), "busy");
+    assert_string_equal(code_name((Tarry__Code)99), "unknown");
+    assert_string_equal(outcome_name(TARRY__OUTCOME__LIVE), "exists");
+    assert_string_equal(outcome_name(TARRY__OUTCOME__IN_FLIGHT), "in_flight");
+    assert_string_equal(cause_name(TARRY__CAUSE__CAUSE_LEASE_LOST), "lease_lost");
+    for (int code = 0; code <= 14; code++) {
+        assert_string_not_equal(code_name((Tarry__Code)code), "unknown");
+        assert_true(strlen(code_sentence((Tarry__Code)code)) >= 4);
+        bool is_retryable =
+            code == TARRY__CODE__BUSY || code == TARRY__CODE__STOPPING || code == TARRY__CODE__NOT_PRIMARY;
+        assert_int_equal(code_is_retryable((Tarry__Code)code), is_retryable);
+    }
+}
+
+static void a_wrapped_reply_is_what_protobuf_packs(void **state) {
+    (void)state;
+    static Tarry__OpResult results[3000], *pointers[3000];
+    static uint8_t inner[200000], outer[200000], expected[200000];
+    for (size_t i = 0; i < 3000; i++) {
+        results[i] = (Tarry__OpResult)TARRY__OP_RESULT__INIT;
+        results[i].id = i * 12345;
+        pointers[i] = &results[i];
+    }
+    for (size_t count = 0; count <= 3000; count = count * 2 + 1) {
+        Tarry__CommitReply commit = TARRY__COMMIT_REPLY__INIT;
+        commit.n_results = count;
+        commit.results = pointers;
+        Tarry__Reply reply = TARRY__REPLY__INIT;
+        reply.body_case = TARRY__REPLY__BODY_COMMIT;
+        reply.commit = &commit;
+        size_t inner_size = tarry__commit_reply__pack(&commit, inner);
+        size_t expected_size = tarry__reply__pack(&reply, expected);
+        assert_int_equal(wire_commit_reply_size(inner_size), expected_size);
+        assert_int_equal(wire_commit_reply_encode(inner, inner_size, outer), expected_size);
+        assert_memory_equal(outer, expected, expected_size);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(utf8_is_what_the_standard_says),
+        cmocka_unit_test(every_code_point_is_judged),
+        cmocka_unit_test(queue_names),
+        cmocka_unit_test(keys),
+        cmocka_unit_test(content_limits),
+        cmocka_unit_test(content_that_is_not_well_formed),
+        cmocka_unit_test(what_is_accepted_can_be_unpacked),
+        cmocka_unit_test_setup(schedules, setup),
+        cmocka_unit_test_setup(references, setup),
+        cmocka_unit_test_setup(settlements, setup),
+        cmocka_unit_test_setup(dead_letters_and_queues, setup),
+        cmocka_unit_test_setup(policies, setup),
+        cmocka_unit_test(operations_from_a_newer_client),
+        cmocka_unit_test(names_are_as_printed),
+        cmocka_unit_test(a_wrapped_reply_is_what_protobuf_packs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
