@@ -1,0 +1,61 @@
+/* batch.c: see batch.h. */
+#include "batch.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* Effects are bounded by what the core may have under way, not by the arena. */
+#define BATCH_ARENA_MAX SIZE_MAX
+
+void batches_init(struct batches *batches) {
+    *batches = (struct batches){0};
+    pthread_mutex_init(&batches->mutex, NULL);
+    pthread_cond_init(&batches->freed, NULL);
+}
+
+static struct batch *batch_new(void) {
+    struct batch *batch = calloc(1, sizeof(*batch));
+    if (batch == NULL) abort(); /* at most BATCHES_MAX times, at the start in practice */
+    arena_init(&batch->arena, BATCH_ARENA_MAX);
+    core_effects_init(&batch->effects, &batch->arena);
+    return batch;
+}
+
+struct batch *batch_take(struct batches *batches) {
+    pthread_mutex_lock(&batches->mutex);
+    while (batches->free == NULL && batches->made == BATCHES_MAX) pthread_cond_wait(&batches->freed, &batches->mutex);
+    struct batch *batch = batches->free;
+    if (batch != NULL) batches->free = batch->next;
+    if (batch == NULL) batches->made++;
+    pthread_mutex_unlock(&batches->mutex);
+    if (batch == NULL) batch = batch_new();
+    batch->next = NULL;
+    batch->users = 1;
+    return batch;
+}
+
+void batch_hold(struct batches *batches, struct batch *batch) {
+    pthread_mutex_lock(&batches->mutex);
+    assert(batch->users > 0);
+    batch->users++;
+    pthread_mutex_unlock(&batches->mutex);
+}
+
+void batch_drop(struct batches *batches, struct batch *batch) {
+    pthread_mutex_lock(&batches->mutex);
+    assert(batch->users > 0);
+    bool last = --batch->users == 0;
+    pthread_mutex_unlock(&batches->mutex);
+    if (!last) return;
+    /* Nobody else sees it between here and the free list. */
+    core_effects_reset(&batch->effects);
+    batch->answers = NULL;
+    batch->answer_count = 0;
+    batch->courier = false;
+    batch->event_count = 0;
+    pthread_mutex_lock(&batches->mutex);
+    batch->next = batches->free;
+    batches->free = batch;
+    pthread_cond_signal(&batches->freed);
+    pthread_mutex_unlock(&batches->mutex);
+}

@@ -1,0 +1,52 @@
+/* batch.h: the effects of some steps of the core, on their way to the disk and out.
+ *
+ *   core thread: fills ──► sync thread: appends, syncs, answers ──► (courier: deliveries) ──► free again
+ *
+ * Everything in `effects` lives in the batch's arena. Positions only grow from batch to batch, and nothing in a batch
+ * waits for a position beyond its own appends, so a batch may be let out once it is synced (LOG-1). */
+#ifndef TARRY_SHELL_BATCH_H
+#define TARRY_SHELL_BATCH_H
+
+#include <pthread.h>
+
+#include "call.h"
+#include "core.h"
+
+/* More of them only means that the disk is behind; then the core thread waits. */
+#define BATCHES_MAX 16
+/* Beyond it a batch is handed on though more events wait. */
+#define BATCH_BYTES_MAX (8u << 20)
+#define BATCH_EVENTS_MAX 256
+
+struct answer {
+    struct call *call;
+    nng_msg *reply;
+};
+
+struct batch {
+    struct batch *next;     /* in a queue of the sync thread */
+    struct batch *next_out; /* in the queue of the courier, at the same time */
+    struct arena arena;
+    struct core_effects effects;
+    struct answer *answers; /* ready to leave after the sync; in the arena */
+    size_t answer_count;
+    bool courier; /* it has deliveries, or replies whose content must be read first */
+    unsigned users;
+    size_t event_count;
+};
+
+struct batches {
+    pthread_mutex_t mutex;
+    pthread_cond_t freed;
+    struct batch *free;
+    unsigned made;
+};
+
+void batches_init(struct batches *batches);
+/* An empty batch with one user; waits while BATCHES_MAX are under way. */
+struct batch *batch_take(struct batches *batches);
+void batch_hold(struct batches *batches, struct batch *batch);
+/* The last one to drop it frees it for the next. */
+void batch_drop(struct batches *batches, struct batch *batch);
+
+#endif

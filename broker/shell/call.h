@@ -1,0 +1,45 @@
+/* call.h: what is under way to the core and back: an *errand* carries an event and the facts that it lacks, a *call* is
+ * an errand on behalf of somebody who waits for an answer.
+ *
+ * An errand has one owner at a time: it is in the core's inbox, in the reader's queue, or in the hands of the thread
+ * that took it from there. */
+#ifndef TARRY_SHELL_CALL_H
+#define TARRY_SHELL_CALL_H
+
+#include <nng/nng.h>
+
+#include "core.h"
+#include "inbox.h"
+
+struct errand {
+    struct item item;        /* ITEM_CALL or ITEM_PAGE */
+    struct arena arena;      /* request, contents, facts; reset by whoever made the errand once it is over */
+    struct core_event event; /* what the core is told, facts included */
+    int hold;                /* of core_hold; -1: none */
+    bool filled;             /* LIST: the page was read */
+    struct core_list_plan plan;
+    struct want *wants; /* to be looked up now */
+    size_t want_count;
+};
+
+struct call {
+    struct errand errand; /* first */
+    /* Takes `reply` over (a packed Tarry__Reply; NULL: out of memory) and ends the call. Once per call, any thread. */
+    void (*answer)(struct call *call, nng_msg *reply);
+};
+
+/* A call is its own ticket. */
+static inline uint64_t call_ticket(struct call *call) {
+    return (uint64_t)(uintptr_t)call;
+}
+static inline struct call *call_of(uint64_t ticket) {
+    return (struct call *)(uintptr_t)ticket;
+}
+
+/* A packed Reply; NULL: out of memory. */
+nng_msg *reply_pack(const Tarry__Reply *reply);
+nng_msg *reply_pack_commit(const void *commit, size_t commit_size);
+/* A refusal; `sentence` NULL: that of the code. */
+nng_msg *reply_pack_refusal(Tarry__Code code, const char *sentence);
+
+#endif

@@ -1,0 +1,89 @@
+/* clock.c: see clock.h. Does not log: who asks for the time sees `held` change, and says so. */
+#include "clock.h"
+
+#include <assert.h>
+#include <time.h>
+
+#define SAMPLES 16
+
+static uint64_t max_u64(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+/* Is `sample` further ahead of the trusted line (the wall where it last advanced, plus BOOTTIME since) than allowed? A
+ * clock that was set back and is put right again is no jump; one that is wrong stays disbelieved however long it runs.
+ * Backward jumps need no rule: the wall stands still until the clock is there again. */
+static bool clock_jumps(const struct clock_state *state, struct sample sample) {
+    uint64_t line_ns = state->high.real_ns + (sample.boot_ns - state->high.boot_ns);
+    return sample.real_ns > line_ns && sample.real_ns - line_ns > state->jump_max_ns;
+}
+
+void clock_begin(struct clock_state *state, struct instant last, struct sample first, bool accept_jump) {
+    if (last.steady_ns == 0 && last.wall_ns == 0) last = (struct instant){first.real_ns, first.real_ns};
+    *state = (struct clock_state){
+        .now = last,
+        .boot_from = first.boot_ns,
+        .high = {.real_ns = last.wall_ns, .boot_ns = first.boot_ns},
+        .jump_max_ns = accept_jump ? UINT64_MAX : CLOCK_JUMP_START_MS * NS_PER_MS,
+    };
+    state->held = clock_jumps(state, first);
+    /* Steady time goes on by the positive difference of the wall clocks, unless that is not believed. */
+    if (!state->held && first.real_ns > last.wall_ns) state->now.steady_ns += first.real_ns - last.wall_ns;
+    state->steady_from = state->now.steady_ns;
+    clock_advance(state, first);
+}
+
+struct instant clock_advance(struct clock_state *state, struct sample sample) {
+    /* BOOTTIME does not go back, but samples of two threads may arrive in the other order. */
+    sample.boot_ns = max_u64(sample.boot_ns, state->high.boot_ns);
+    uint64_t steady_ns = state->steady_from;
+    if (sample.boot_ns > state->boot_from) steady_ns += sample.boot_ns - state->boot_from;
+    state->now.steady_ns = max_u64(state->now.steady_ns, steady_ns);
+    state->held = clock_jumps(state, sample);
+    if (!state->held) {
+        state->jump_max_ns = CLOCK_JUMP_RUN_MS * NS_PER_MS;
+        if (sample.real_ns >= state->now.wall_ns) {
+            state->now.wall_ns = sample.real_ns;
+            state->high = sample;
+        }
+    }
+    return state->now; /* TIME-2: both halves only ever grew */
+}
+
+static uint64_t read_ns(clockid_t id) {
+    struct timespec time;
+    int error = clock_gettime(id, &time);
+    assert(error == 0);
+    return (uint64_t)time.tv_sec * 1000000000ull + (uint64_t)time.tv_nsec;
+}
+
+static struct sample sample_now(void) {
+    struct sample sample;
+    sample.real_ns = read_ns(CLOCK_REALTIME);
+    sample.boot_ns = read_ns(CLOCK_BOOTTIME);
+    return sample;
+}
+
+/* The first sample anchors steady time for the whole run, so the pair with the least delay between its halves counts.
+ */
+static struct sample sample_closest(void) {
+    struct sample best = sample_now();
+    for (int i = 1; i < SAMPLES; i++) {
+        struct sample sample = sample_now();
+        if (sample.real_ns - sample.boot_ns + best.boot_ns > best.real_ns) best = sample;
+    }
+    return best;
+}
+
+void clock_init(struct clock *clock, struct instant last, bool accept_jump) {
+    pthread_mutex_init(&clock->mutex, NULL);
+    clock_begin(&clock->state, last, sample_closest(), accept_jump);
+}
+
+struct instant clock_now(struct clock *clock, bool *out_held) {
+    pthread_mutex_lock(&clock->mutex);
+    struct instant now = clock_advance(&clock->state, sample_now());
+    if (out_held != NULL) *out_held = clock->state.held;
+    pthread_mutex_unlock(&clock->mutex);
+    return now;
+}

@@ -1,0 +1,58 @@
+/* clock.h: logical time, made from two clocks of the machine (TIME-2).
+ *
+ *   steady   for delays and leases: the last recorded value, plus what BOOTTIME says has passed, plus, across a start,
+ *            the positive difference of the wall clocks
+ *   wall     for absolute times: REALTIME, but it never goes back (it stands still while the clock is behind), and a
+ * jump of more than CLOCK_JUMP_RUN_MS within a run, or CLOCK_JUMP_START_MS across a start, is not believed: the wall is
+ * *held* where it was until the jump is taken back
+ *
+ * The first half is pure: it is told what the machine's clocks say. The second half asks them, and may be called from
+ * any thread. */
+#ifndef TARRY_SHELL_CLOCK_H
+#define TARRY_SHELL_CLOCK_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+
+/* What the machine's clocks say at about one moment. `real_ns` is sampled first, so that steady time, which follows
+ * BOOTTIME from there, never runs ahead of the wall. */
+struct sample {
+    uint64_t real_ns;
+    uint64_t boot_ns;
+};
+
+struct clock_state {
+    struct instant now;   /* the last that was given out */
+    uint64_t steady_from; /* steady time at ... */
+    uint64_t boot_from;   /* ... this BOOTTIME */
+    struct sample high;   /* where the wall last advanced: real_ns = now.wall_ns at that BOOTTIME */
+    uint64_t jump_max_ns; /* CLOCK_JUMP_START_MS until the first sample that is believed, then CLOCK_JUMP_RUN_MS */
+    bool held;            /* absolute times wait */
+};
+
+/* `last` is the latest logical time on record; {0, 0} in a new data directory. With `accept_jump` (an operator said so)
+ * the wall clock is believed whatever it says. */
+void clock_begin(struct clock_state *state, struct instant last, struct sample first, bool accept_jump);
+/* Logical time at `sample`. Never goes back, whatever the sample says. */
+struct instant clock_advance(struct clock_state *state, struct sample sample);
+
+struct clock {
+    pthread_mutex_t mutex;
+    struct clock_state state;
+};
+
+void clock_init(struct clock *clock, struct instant last, bool accept_jump);
+struct instant clock_now(struct clock *clock, bool *out_held);
+
+/* max(steady, wall) in whole milliseconds, rounded down: what a person is told. Not before a task's due time once it is
+ * due, whichever base it has. */
+static inline uint64_t instant_ms(struct instant now) {
+    return (now.steady_ns > now.wall_ns ? now.steady_ns : now.wall_ns) / NS_PER_MS;
+}
+
+#endif

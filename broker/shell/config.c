@@ -1,0 +1,302 @@
+/* config.c: see config.h. One table says every option: its name, what it takes, its range, its help. */
+#include "config.h"
+
+#include <errno.h>
+#include <ini.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tarry.pb-c.h"
+#include "units.h"
+
+enum option_kind { OPTION_TEXT, OPTION_SIZE, OPTION_DURATION, OPTION_COUNT, OPTION_BOOL, OPTION_BACKOFF };
+
+struct option {
+    const char *name;
+    enum option_kind kind;
+    size_t offset; /* of the field in struct config */
+    uint64_t least;
+    uint64_t most;
+    const char *argument; /* for the help */
+    const char *help;
+};
+
+#define FIELD(name) offsetof(struct config, name)
+#define COUNT_MAX 1000000000ull
+#define SIZE_LIMIT (1ull << 50)
+
+static const struct option options[] = {
+    {"data", OPTION_TEXT, FIELD(data), 1, 0, "DIR", "the data directory; made if it is missing (required)"},
+    {"listen", OPTION_TEXT, FIELD(listen), 1, 0, "URL", "where to listen; port 0 takes any free one [" DEFAULT_URL "]"},
+    {"config", OPTION_TEXT, FIELD(file), 1, 0, "FILE", "read options from an INI file; the command line wins"},
+    {"memory", OPTION_SIZE, FIELD(memory), MEMORY_MIN, SIZE_LIMIT, "SIZE", "memory budget [256MiB]"},
+    {"unsafe-listen-anywhere", OPTION_BOOL, FIELD(unsafe_listen_anywhere), 0, 1, "BOOL",
+     "allow an address that is not loopback: there is no authentication yet [no]"},
+    {"accept-clock-jump", OPTION_BOOL, FIELD(accept_clock_jump), 0, 1, "BOOL",
+     "believe the wall clock at this start, though it is 30 days ahead of the log [no]"},
+    {"create-queues", OPTION_BOOL, FIELD(create_queues), 0, 1, "BOOL", "queues come into being on first use [yes]"},
+    {"payload-max", OPTION_SIZE, FIELD(payload_max), 1, PAYLOAD_SIZE_MAX_LIMIT, "SIZE",
+     "largest payload of a task [1MiB]"},
+    {"outcome-retention", OPTION_DURATION, FIELD(outcome_retention_ms), 0, DUE_AHEAD_MAX_MS, "DURATION",
+     "how long the outcomes of ended tasks stay known [1h]"},
+    {"outcomes-max", OPTION_COUNT, FIELD(outcomes_max), 0, 100000000, "N", "… and how many at most [262144]"},
+    {"retain-log-age", OPTION_DURATION, FIELD(retain_log_age_ms), 0, DUE_AHEAD_MAX_MS, "DURATION",
+     "retire log segments older than this [7d]"},
+    {"retain-log-size", OPTION_SIZE, FIELD(retain_log_size), 0, SIZE_LIMIT, "SIZE",
+     "… or when the log is larger than this [1GiB]"},
+    {"segment-size", OPTION_SIZE, FIELD(segment_size), SEGMENT_SIZE_MIN, 1ull << 30, "SIZE",
+     "size of a log segment [64MiB]"},
+    {"index-lag-max", OPTION_COUNT, FIELD(index_lag_max), 0, COUNT_MAX, "N",
+     "records that the index may lag before new tasks are refused as busy; 0: from the memory budget [0]"},
+    {"index-lag-hard", OPTION_COUNT, FIELD(index_lag_hard), 0, COUNT_MAX, "N",
+     "… before moves, cancels and new leases are too; 0: half as much again [0]"},
+    {"lease", OPTION_DURATION, FIELD(lease_ms), LEASE_MIN_MS, LEASE_MAX_MS, "DURATION", "new queues: lease [30s]"},
+    {"max-attempts", OPTION_COUNT, FIELD(max_attempts), 0, UINT32_MAX, "N",
+     "new queues: attempts before a task is dead; 0: no end [16]"},
+    {"backoff", OPTION_BACKOFF, FIELD(backoff), 0, 1, "KIND", "new queues: fixed or exponential [exponential]"},
+    {"backoff-min", OPTION_DURATION, FIELD(backoff_min_ms), 0, BACKOFF_MAX_MS, "DURATION",
+     "new queues: first backoff [1s]"},
+    {"backoff-max", OPTION_DURATION, FIELD(backoff_max_ms), 0, BACKOFF_MAX_MS, "DURATION",
+     "new queues: longest backoff [10m]"},
+    {"backoff-jitter", OPTION_COUNT, FIELD(backoff_jitter), 0, 100, "PERCENT",
+     "new queues: random share added to a backoff [20]"},
+    {"help", OPTION_BOOL, FIELD(help), 0, 1, "", "print this and exit"},
+    {"version", OPTION_BOOL, FIELD(version), 0, 1, "", "print the version and exit"},
+};
+#define OPTIONS (sizeof(options) / sizeof(options[0]))
+
+void config_defaults(struct config *config) {
+    *config = (struct config){
+        .listen = DEFAULT_URL,
+        .memory = MEMORY_DEFAULT,
+        .create_queues = true,
+        .payload_max = PAYLOAD_SIZE_MAX_DEFAULT,
+        .outcome_retention_ms = OUTCOME_RETENTION_DEFAULT_MS,
+        .outcomes_max = OUTCOMES_MAX_DEFAULT,
+        .retain_log_age_ms = RETAIN_LOG_AGE_DEFAULT_MS,
+        .retain_log_size = RETAIN_LOG_SIZE_DEFAULT,
+        .segment_size = SEGMENT_SIZE_DEFAULT,
+        .lease_ms = LEASE_DEFAULT_MS,
+        .max_attempts = MAX_ATTEMPTS_DEFAULT,
+        .backoff = TARRY__POLICY__BACKOFF__EXPONENTIAL,
+        .backoff_min_ms = BACKOFF_MIN_DEFAULT_MS,
+        .backoff_max_ms = BACKOFF_MAX_DEFAULT_MS,
+        .backoff_jitter = BACKOFF_JITTER_DEFAULT,
+    };
+}
+
+static const struct option *option_find(const char *name, size_t size) {
+    for (size_t i = 0; i < OPTIONS; i++) {
+        if (strlen(options[i].name) != size) continue;
+        size_t at = 0;
+        /* retain_log_age and retain-log-age are the same option. */
+        while (at < size && options[i].name[at] == (name[at] == '_' ? '-' : name[at])) at++;
+        if (at == size) return &options[i];
+    }
+    return NULL;
+}
+
+static bool bool_parse(const char *text, bool *out) {
+    static const char *const yes[] = {"yes", "true", "on", "1"}, *const no[] = {"no", "false", "off", "0"};
+    for (size_t i = 0; i < 4; i++) {
+        if (strcmp(text, yes[i]) != 0 && strcmp(text, no[i]) != 0) continue;
+        *out = strcmp(text, yes[i]) == 0;
+        return true;
+    }
+    return false;
+}
+
+static bool count_parse(const char *text, uint64_t *out) {
+    char *end;
+    if (*text < '0' || *text > '9') return false;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (errno != 0 || *end != '\0') return false;
+    *out = value;
+    return true;
+}
+
+static bool backoff_parse(const char *text, uint64_t *out) {
+    if (strcmp(text, "fixed") == 0)
+        *out = TARRY__POLICY__BACKOFF__FIXED;
+    else if (strcmp(text, "exponential") == 0)
+        *out = TARRY__POLICY__BACKOFF__EXPONENTIAL;
+    else
+        return false;
+    return true;
+}
+
+static const char *const wants[] = {
+    [OPTION_TEXT] = "a text",
+    [OPTION_SIZE] = "a size such as 64MiB",
+    [OPTION_DURATION] = "a duration such as 1h30m",
+    [OPTION_COUNT] = "a whole number",
+    [OPTION_BOOL] = "yes or no",
+    [OPTION_BACKOFF] = "fixed or exponential",
+};
+
+static void range_format(const struct option *option, char out[2][UNITS_TEXT_SIZE]) {
+    const uint64_t ends[2] = {option->least, option->most};
+    for (int i = 0; i < 2; i++) {
+        if (option->kind == OPTION_SIZE)
+            size_format(ends[i], out[i]);
+        else if (option->kind == OPTION_DURATION)
+            duration_format(ends[i], out[i]);
+        else
+            snprintf(out[i], UNITS_TEXT_SIZE, "%" PRIu64, ends[i]);
+    }
+}
+
+static int text_set(const struct option *option, char *field, const char *value, char message[CONFIG_MESSAGE_SIZE]) {
+    if (value[0] == '\0' || strlen(value) >= CONFIG_TEXT_SIZE) {
+        snprintf(message, CONFIG_MESSAGE_SIZE, "option %s takes 1 to %d bytes of text", option->name,
+                 CONFIG_TEXT_SIZE - 1);
+        return 1;
+    }
+    memcpy(field, value, strlen(value) + 1);
+    return 0;
+}
+
+static int option_set(struct config *config, const struct option *option, const char *value,
+                      char message[CONFIG_MESSAGE_SIZE]) {
+    void *field = (char *)config + option->offset;
+    if (option->kind == OPTION_TEXT) return text_set(option, field, value, message);
+    bool fine = false;
+    uint64_t number = 0;
+    if (option->kind == OPTION_BOOL) fine = bool_parse(value, field);
+    if (option->kind == OPTION_SIZE) fine = size_parse(value, &number);
+    if (option->kind == OPTION_DURATION) fine = duration_parse(value, &number);
+    if (option->kind == OPTION_COUNT) fine = count_parse(value, &number);
+    if (option->kind == OPTION_BACKOFF) fine = backoff_parse(value, &number);
+    if (!fine) {
+        snprintf(message, CONFIG_MESSAGE_SIZE, "option %s takes %s, not \"%.100s\"", option->name, wants[option->kind],
+                 value);
+        return 1;
+    }
+    if (option->kind == OPTION_BOOL) return 0;
+    if (number < option->least || number > option->most) {
+        char range[2][UNITS_TEXT_SIZE];
+        range_format(option, range);
+        snprintf(message, CONFIG_MESSAGE_SIZE, "option %s must lie between %s and %s, \"%.100s\" does not",
+                 option->name, range[0], range[1], value);
+        return 1;
+    }
+    memcpy(field, &number, sizeof(number));
+    return 0;
+}
+
+struct ini_load {
+    struct config *config;
+    const char *path;
+    char *message; /* CONFIG_MESSAGE_SIZE; set by the first wrong line */
+};
+
+static int ini_option(void *user, const char *section, const char *name, const char *value) {
+    struct ini_load *load = user;
+    if (load->message[0] != '\0') return 0;
+    if (section[0] != '\0' && strcmp(section, "tarryd") != 0) {
+        snprintf(load->message, CONFIG_MESSAGE_SIZE, "configuration file %.200s has an unknown section [%.100s]",
+                 load->path, section);
+        return 0;
+    }
+    const struct option *option = option_find(name, strlen(name));
+    if (option == NULL || strcmp(option->name, "config") == 0 || strcmp(option->name, "help") == 0 ||
+        strcmp(option->name, "version") == 0) {
+        snprintf(load->message, CONFIG_MESSAGE_SIZE, "configuration file %.200s has an unknown option \"%.100s\"",
+                 load->path, name);
+        return 0;
+    }
+    return option_set(load->config, option, value == NULL ? "" : value, load->message) == 0;
+}
+
+int config_read(struct config *config, const char *path, char message[CONFIG_MESSAGE_SIZE]) {
+    message[0] = '\0';
+    struct ini_load load = {.config = config, .path = path, .message = message};
+    errno = 0;
+    int result = ini_parse(path, ini_option, &load);
+    if (result == 0) return 0;
+    if (result == -1)
+        snprintf(message, CONFIG_MESSAGE_SIZE, "configuration file %.200s cannot be read: %s", path, strerror(errno));
+    else if (message[0] == '\0')
+        snprintf(message, CONFIG_MESSAGE_SIZE, "configuration file %.200s, line %d is no `name = value`", path, result);
+    return 1;
+}
+
+/* One option of the command line; moves *at past it and its value. */
+static int argument_take(struct config *config, int argc, char **argv, int *at, char message[CONFIG_MESSAGE_SIZE]) {
+    const char *argument = argv[(*at)++];
+    if (strncmp(argument, "--", 2) != 0 || argument[2] == '\0') {
+        snprintf(message, CONFIG_MESSAGE_SIZE, "unknown argument \"%.100s\"; options start with two dashes", argument);
+        return 1;
+    }
+    const char *name = argument + 2;
+    const char *value = strchr(name, '=');
+    size_t size = value != NULL ? (size_t)(value - name) : strlen(name);
+    const struct option *option = option_find(name, size);
+    if (option == NULL) {
+        snprintf(message, CONFIG_MESSAGE_SIZE, "unknown option \"--%.*s\"; `tarryd --help` lists them all",
+                 size < 100 ? (int)size : 100, name);
+        return 1;
+    }
+    bool more = *at < argc && strncmp(argv[*at], "--", 2) != 0;
+    if (value != NULL) {
+        value++;
+    } else if (option->kind == OPTION_BOOL) {
+        bool known;
+        value = more && bool_parse(argv[*at], &known) ? argv[(*at)++] : "yes";
+    } else if (more) {
+        value = argv[(*at)++];
+    } else {
+        snprintf(message, CONFIG_MESSAGE_SIZE, "option --%s needs a value: %s", option->name, wants[option->kind]);
+        return 1;
+    }
+    return option_set(config, option, value, message);
+}
+
+static int arguments_take(struct config *config, int argc, char **argv, char message[CONFIG_MESSAGE_SIZE]) {
+    for (int at = 1; at < argc;)
+        if (argument_take(config, argc, argv, &at, message) != 0) return 1;
+    return 0;
+}
+
+int config_load(struct config *config, int argc, char **argv, char message[CONFIG_MESSAGE_SIZE]) {
+    config_defaults(config);
+    /* Once for --config, and once more on top of what the file says. */
+    if (arguments_take(config, argc, argv, message) != 0) return 1;
+    if (config->help || config->version) return 0;
+    if (config->file[0] != '\0') {
+        char file[CONFIG_TEXT_SIZE];
+        memcpy(file, config->file, sizeof(file));
+        config_defaults(config);
+        if (config_read(config, file, message) != 0) return 1;
+        if (arguments_take(config, argc, argv, message) != 0) return 1;
+    }
+    if (config->data[0] == '\0') {
+        snprintf(message, CONFIG_MESSAGE_SIZE, "option --data DIR is required: it says where the tasks are kept");
+        return 1;
+    }
+    if (config->backoff_min_ms > config->backoff_max_ms) {
+        snprintf(message, CONFIG_MESSAGE_SIZE, "option backoff-min is larger than backoff-max");
+        return 1;
+    }
+    return 0;
+}
+
+void config_help(FILE *out) {
+    fprintf(out, "Usage: tarryd --data DIR [OPTION]...\n\n"
+                 "Tarry, a durable delay broker: holds tasks until they are due, and delivers them.\n\n");
+    for (size_t i = 0; i < OPTIONS; i++) {
+        char left[64];
+        snprintf(left, sizeof(left), "--%s%s%s", options[i].name, options[i].argument[0] == '\0' ? "" : " ",
+                 options[i].argument);
+        fprintf(out, "  %-30s %s\n", left, options[i].help);
+    }
+    fprintf(out, "\nSizes are written 4096, 64KiB, 256MiB, 1GiB; durations 250ms, 30s, 30m, 1h30m, 2d.\n"
+                 "Every option may stand in the file of --config too, as `name = value`.\n\n"
+                 "Examples:\n"
+                 "  tarryd --data /var/lib/tarry\n"
+                 "  tarryd --data ./data --listen ws://127.0.0.1:0 --memory 1GiB\n"
+                 "  tarryd --config /etc/tarry.ini\n\n"
+                 "Exit status: 0 stopped as asked; 1 could not start or serve; 2 wrong usage; 4 the disk failed.\n");
+}

@@ -1,0 +1,53 @@
+/* config.h: what the operator asked for. Every option is a key of the INI file and, with two dashes before it, an
+ * option of the command line; the command line wins, whatever the order. Pure but for reading the file. */
+#ifndef TARRY_SHELL_CONFIG_H
+#define TARRY_SHELL_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "tarry_limits.h"
+
+#define CONFIG_TEXT_SIZE 1024
+#define CONFIG_MESSAGE_SIZE 512
+
+struct config {
+    char data[CONFIG_TEXT_SIZE]; /* the data directory */
+    char listen[CONFIG_TEXT_SIZE];
+    char file[CONFIG_TEXT_SIZE]; /* the INI file; empty: none */
+    uint64_t memory;             /* bytes */
+    bool unsafe_listen_anywhere;
+    bool accept_clock_jump; /* TIME-2: believe the wall clock at this start, whatever it says */
+    bool create_queues;
+    uint64_t payload_max; /* bytes */
+    uint64_t outcome_retention_ms;
+    uint64_t outcomes_max;
+    uint64_t retain_log_age_ms;
+    uint64_t retain_log_size;
+    uint64_t segment_size;
+    uint64_t index_lag_max;  /* records; 0: from `memory` */
+    uint64_t index_lag_hard; /* records; 0: from index_lag_max */
+    /* policy of new queues */
+    uint64_t lease_ms;
+    uint64_t max_attempts;
+    uint64_t backoff; /* Tarry__Policy__Backoff */
+    uint64_t backoff_min_ms;
+    uint64_t backoff_max_ms;
+    uint64_t backoff_jitter; /* per cent */
+    bool help;               /* --help and --version: the rest is void */
+    bool version;
+};
+
+void config_defaults(struct config *config);
+
+/* Defaults, then the INI file that --config names, then the command line. 0, or 1 with a sentence in `message`. */
+int config_load(struct config *config, int argc, char **argv, char message[CONFIG_MESSAGE_SIZE]);
+
+/* Reads an INI file into `config`. Keys stand outside of any section or in [tarryd]. */
+int config_read(struct config *config, const char *path, char message[CONFIG_MESSAGE_SIZE]);
+
+void config_help(FILE *out);
+
+#endif

@@ -1,0 +1,89 @@
+/* inbox.c: see inbox.h. */
+#include "inbox.h"
+
+#include <assert.h>
+#include <time.h>
+
+void monotonic_cond_init(pthread_cond_t *cond) {
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    int error = pthread_cond_init(cond, &attributes);
+    assert(error == 0);
+    pthread_condattr_destroy(&attributes);
+}
+
+struct timespec monotonic_after(uint64_t wait_ns) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    uint64_t ns = (uint64_t)time.tv_nsec + wait_ns % 1000000000ull;
+    time.tv_sec += (time_t)(wait_ns / 1000000000ull + ns / 1000000000ull);
+    time.tv_nsec = (long)(ns % 1000000000ull);
+    return time;
+}
+
+void inbox_init(struct inbox *inbox) {
+    *inbox = (struct inbox){0};
+    inbox->last = &inbox->first;
+    pthread_mutex_init(&inbox->mutex, NULL);
+    monotonic_cond_init(&inbox->changed);
+}
+
+void inbox_post(struct inbox *inbox, struct item *item) {
+    item->next = NULL;
+    pthread_mutex_lock(&inbox->mutex);
+    bool was_empty = inbox->first == NULL;
+    *inbox->last = item;
+    inbox->last = &item->next;
+    /* The core thread takes all at once, so only the first item can find it asleep. */
+    if (was_empty) pthread_cond_signal(&inbox->changed);
+    pthread_mutex_unlock(&inbox->mutex);
+}
+
+void inbox_durable(struct inbox *inbox, uint64_t position) {
+    pthread_mutex_lock(&inbox->mutex);
+    assert(position >= inbox->durable);
+    inbox->durable = position;
+    inbox->nudged = true;
+    pthread_cond_signal(&inbox->changed);
+    pthread_mutex_unlock(&inbox->mutex);
+}
+
+void inbox_indexed(struct inbox *inbox, uint64_t position) {
+    pthread_mutex_lock(&inbox->mutex);
+    assert(position >= inbox->indexed);
+    inbox->indexed = position;
+    inbox->nudged = true;
+    pthread_cond_signal(&inbox->changed);
+    pthread_mutex_unlock(&inbox->mutex);
+}
+
+void inbox_stop(struct inbox *inbox) {
+    pthread_mutex_lock(&inbox->mutex);
+    inbox->stop = true;
+    inbox->nudged = true;
+    pthread_cond_signal(&inbox->changed);
+    pthread_mutex_unlock(&inbox->mutex);
+}
+
+void inbox_nudge(struct inbox *inbox) {
+    pthread_mutex_lock(&inbox->mutex);
+    inbox->nudged = true;
+    pthread_cond_signal(&inbox->changed);
+    pthread_mutex_unlock(&inbox->mutex);
+}
+
+void inbox_take(struct inbox *inbox, uint64_t wait_ns, struct inbox_load *out) {
+    pthread_mutex_lock(&inbox->mutex);
+    if (wait_ns > 0) {
+        struct timespec until = monotonic_after(wait_ns);
+        int error = 0;
+        while (inbox->first == NULL && !inbox->nudged && error == 0)
+            error = pthread_cond_timedwait(&inbox->changed, &inbox->mutex, &until);
+    }
+    *out = (struct inbox_load){inbox->first, inbox->durable, inbox->indexed, inbox->stop};
+    inbox->first = NULL;
+    inbox->last = &inbox->first;
+    inbox->nudged = false;
+    pthread_mutex_unlock(&inbox->mutex);
+}

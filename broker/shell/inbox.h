@@ -1,0 +1,55 @@
+/* inbox.h: what waits for the core thread. Any thread posts; the core thread takes everything at once.
+ *
+ * An item is a member of whatever waits (a call, a lane's news, a loaded window); posting allocates nothing and never
+ * waits. Positions are not items: only the latest counts. */
+#ifndef TARRY_SHELL_INBOX_H
+#define TARRY_SHELL_INBOX_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum item_kind {
+    ITEM_CALL = 1, /* struct call, its request read, or the facts that it lacked */
+    ITEM_LANE,     /* struct lane_news */
+    ITEM_WINDOW,   /* struct window_load */
+    ITEM_PAGE,     /* struct page_load */
+};
+
+struct item {
+    struct item *next;
+    enum item_kind kind;
+};
+
+struct inbox {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed; /* on CLOCK_MONOTONIC */
+    struct item *first;
+    struct item **last;
+    uint64_t durable;
+    uint64_t indexed;
+    bool stop;   /* an orderly stop was asked for */
+    bool nudged; /* something else changed that the core thread waits for */
+};
+
+struct inbox_load {
+    struct item *first; /* in the order of posting */
+    uint64_t durable;
+    uint64_t indexed;
+    bool stop;
+};
+
+void inbox_init(struct inbox *inbox);
+void inbox_post(struct inbox *inbox, struct item *item);
+void inbox_durable(struct inbox *inbox, uint64_t position);
+void inbox_indexed(struct inbox *inbox, uint64_t position);
+void inbox_stop(struct inbox *inbox);
+void inbox_nudge(struct inbox *inbox);
+/* Waits until there is something new, or for `wait_ns`; 0: does not wait. */
+void inbox_take(struct inbox *inbox, uint64_t wait_ns, struct inbox_load *out);
+
+/* A condition variable that waits on CLOCK_MONOTONIC, and an absolute time for it. */
+void monotonic_cond_init(pthread_cond_t *cond);
+struct timespec monotonic_after(uint64_t wait_ns);
+
+#endif

@@ -1,0 +1,192 @@
+/* indexer.c: see indexer.h. */
+#include "indexer.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "logfmt.h"
+#include "shell.h"
+
+/* Frames absorbed before the thread looks whether something more urgent came. */
+#define ABSORB_FRAMES 64
+#define WINDOW_ARENA_MAX SIZE_MAX
+#define INDEX_DELAY_NS (INDEX_DELAY_MS * 1000000ull)
+
+static uint64_t monotonic_ns(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000ull + (uint64_t)time.tv_nsec;
+}
+
+static void commit(struct indexer *indexer) {
+    struct shell *shell = indexer->shell;
+    int error = index_commit(shell->index);
+    if (error != 0) shell_fail("index_failed", error);
+    indexer->oldest_ns = 0;
+    indexer->maintain = true;
+    inbox_indexed(&shell->inbox, index_position(shell->index));
+}
+
+/* Takes in up to ABSORB_FRAMES frames that end at or below `durable`. True: there are more. */
+static bool absorb(struct indexer *indexer, uint64_t durable) {
+    struct shell *shell = indexer->shell;
+    for (int i = 0; i < ABSORB_FRAMES; i++) {
+        struct log_view view;
+        int error = log_cursor_next(indexer->cursor, durable, &view);
+        if (error == LOG_END) return false;
+        if (error != 0) shell_fail("index_read_failed", error);
+        Tarry__FrameBody *body = tarry__frame_body__unpack(&indexer->arena.pb, view.header.body_size, view.body);
+        if (body == NULL) shell_fail("index_read_failed", LOG_DAMAGED);
+        error = index_absorb(shell->index, &view.header, body);
+        if (error != 0) shell_fail("index_absorb_failed", error);
+        arena_reset(&indexer->arena);
+        if (indexer->oldest_ns == 0) indexer->oldest_ns = monotonic_ns();
+        if (index_pending(shell->index) >= INDEX_BATCH_RECORDS) commit(indexer);
+    }
+    return true;
+}
+
+static void load_window(struct indexer *indexer, struct window_load *load) {
+    struct shell *shell = indexer->shell;
+    const struct core_window *window = &load->window;
+    struct index_rows rows = {0};
+    bool again = true;
+    while (again) {
+        int error = index_window(shell->index, &window->line, window->after, window->until_ms, window->count_max,
+                                 &load->arena, &rows, &load->through, &again);
+        if (error != 0) shell_fail("index_window_failed", error);
+    }
+    load->rows = rows.rows;
+    load->row_count = rows.count;
+    inbox_post(&shell->inbox, &load->item);
+}
+
+static void maintain(struct indexer *indexer) {
+    int error = index_maintain(indexer->shell->index, &indexer->maintain);
+    if (error != 0) shell_fail("index_failed", error);
+}
+
+/* How long the thread may sleep; 0: there is something to do. */
+static uint64_t idle_ns(struct indexer *indexer) {
+    if (indexer->maintain || retire_active(&indexer->retire)) return 0;
+    uint64_t wait_ns = retire_wait_ns(&indexer->retire);
+    if (indexer->oldest_ns != 0) {
+        uint64_t due_ns = indexer->oldest_ns + INDEX_DELAY_NS, now_ns = monotonic_ns();
+        uint64_t commit_ns = due_ns > now_ns ? due_ns - now_ns : 0;
+        if (commit_ns < wait_ns) wait_ns = commit_ns;
+    }
+    return wait_ns;
+}
+
+/* What the other threads asked for since the last look. */
+struct orders {
+    struct window_load *window;
+    struct low_note *lows;
+    uint64_t durable;
+    bool stop;
+};
+
+static struct orders take_orders(struct indexer *indexer, uint64_t absorbed) {
+    pthread_mutex_lock(&indexer->mutex);
+    uint64_t wait_ns;
+    while (indexer->windows == NULL && indexer->lows == NULL && indexer->durable == absorbed && !indexer->stop &&
+           (wait_ns = idle_ns(indexer)) > 0) {
+        struct timespec until = monotonic_after(wait_ns);
+        pthread_cond_timedwait(&indexer->changed, &indexer->mutex, &until);
+    }
+    struct orders orders = {(struct window_load *)indexer->windows, indexer->lows, indexer->durable, indexer->stop};
+    if (indexer->windows != NULL) indexer->windows = indexer->windows->next;
+    if (indexer->windows == NULL) indexer->windows_last = &indexer->windows;
+    indexer->lows = NULL;
+    pthread_mutex_unlock(&indexer->mutex);
+    return orders;
+}
+
+static void take_lows(struct indexer *indexer, struct low_note *lows) {
+    while (lows != NULL) {
+        struct low_note *next = lows->next;
+        index_advise_low(indexer->shell->index, &lows->low.line, lows->low.low);
+        free(lows);
+        lows = next;
+    }
+}
+
+/* One turn. False: it is over, everything durable is committed. */
+static bool turn(struct indexer *indexer) {
+    uint64_t absorbed = log_cursor_position(indexer->cursor);
+    struct orders orders = take_orders(indexer, absorbed);
+    take_lows(indexer, orders.lows);
+    if (orders.window != NULL) {
+        load_window(indexer, orders.window);
+        return true;
+    }
+    if (absorbed < orders.durable && absorb(indexer, orders.durable)) return true;
+    bool pending = indexer->oldest_ns != 0;
+    if (pending && (orders.stop || monotonic_ns() - indexer->oldest_ns >= INDEX_DELAY_NS)) commit(indexer);
+    if (orders.stop) return log_cursor_position(indexer->cursor) < orders.durable;
+    if (retire_step(&indexer->retire)) return true;
+    if (indexer->maintain) maintain(indexer);
+    return true;
+}
+
+static void *indexer_run(void *argument) {
+    struct indexer *indexer = argument;
+    while (turn(indexer)) {
+    }
+    return NULL;
+}
+
+void indexer_start(struct indexer *indexer, struct shell *shell, uint64_t durable) {
+    *indexer = (struct indexer){.shell = shell, .durable = durable, .maintain = true};
+    indexer->windows_last = &indexer->windows;
+    pthread_mutex_init(&indexer->mutex, NULL);
+    monotonic_cond_init(&indexer->changed);
+    arena_init(&indexer->arena, SIZE_MAX);
+    retire_init(&indexer->retire, shell);
+    int error = log_cursor_open(&indexer->cursor, shell->log, index_position(shell->index), false);
+    if (error != 0) shell_fail("index_read_failed", error);
+    thread_start(&indexer->thread, "tarry-index", indexer_run, indexer);
+}
+
+void indexer_window(struct indexer *indexer, const struct core_window *window) {
+    struct window_load *load = calloc(1, sizeof(*load));
+    if (load == NULL) shell_fail("window_failed", -ENOMEM);
+    load->item.kind = ITEM_WINDOW;
+    load->window = *window;
+    arena_init(&load->arena, WINDOW_ARENA_MAX);
+    pthread_mutex_lock(&indexer->mutex);
+    *indexer->windows_last = &load->item;
+    indexer->windows_last = &load->item.next;
+    pthread_cond_signal(&indexer->changed);
+    pthread_mutex_unlock(&indexer->mutex);
+}
+
+void indexer_low(struct indexer *indexer, const struct core_low *low) {
+    struct low_note *note = malloc(sizeof(*note));
+    if (note == NULL) return; /* it is advice, given again later */
+    note->low = *low;
+    pthread_mutex_lock(&indexer->mutex);
+    note->next = indexer->lows;
+    indexer->lows = note;
+    pthread_cond_signal(&indexer->changed);
+    pthread_mutex_unlock(&indexer->mutex);
+}
+
+void indexer_durable(struct indexer *indexer, uint64_t position) {
+    pthread_mutex_lock(&indexer->mutex);
+    assert(position >= indexer->durable);
+    indexer->durable = position;
+    pthread_cond_signal(&indexer->changed);
+    pthread_mutex_unlock(&indexer->mutex);
+}
+
+void indexer_stop(struct indexer *indexer) {
+    pthread_mutex_lock(&indexer->mutex);
+    indexer->stop = true;
+    pthread_cond_signal(&indexer->changed);
+    pthread_mutex_unlock(&indexer->mutex);
+    pthread_join(indexer->thread, NULL);
+}

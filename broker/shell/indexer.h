@@ -1,0 +1,62 @@
+/* indexer.h: the index thread, the only one that writes the index. It follows the durable log, never leads it (LOG-3),
+ * loads near windows, retires segments, and does the index's own housekeeping; in this order of urgency:
+ *
+ *   1. a window that the core waits for     2. absorb and commit what is durable
+ *   3. a slice of retirement                4. a slice of maintenance */
+#ifndef TARRY_SHELL_INDEXER_H
+#define TARRY_SHELL_INDEXER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "arena.h"
+#include "core.h"
+#include "inbox.h"
+#include "retire.h"
+
+struct shell;
+
+/* A near window to load, and what was loaded. The core thread frees it. */
+struct window_load {
+    struct item item; /* first */
+    struct core_window window;
+    struct arena arena;
+    struct row *rows;
+    size_t row_count;
+    struct due through;
+};
+
+/* Advice that a line's low mark moved. */
+struct low_note {
+    struct low_note *next;
+    struct core_low low;
+};
+
+struct indexer {
+    struct shell *shell;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    struct item *windows;
+    struct item **windows_last;
+    struct low_note *lows;
+    uint64_t durable;
+    bool stop;
+
+    /* the index thread's own */
+    struct log_cursor *cursor;
+    struct arena arena; /* frame bodies */
+    uint64_t oldest_ns; /* MONOTONIC, when the oldest record not yet committed was absorbed; 0: none */
+    bool maintain;      /* index_maintain has more to do */
+    struct retirement retire;
+};
+
+void indexer_start(struct indexer *indexer, struct shell *shell, uint64_t durable);
+void indexer_window(struct indexer *indexer, const struct core_window *window);
+void indexer_low(struct indexer *indexer, const struct core_low *low);
+void indexer_durable(struct indexer *indexer, uint64_t position);
+/* Ends the thread once everything durable is in the index. */
+void indexer_stop(struct indexer *indexer);
+
+#endif

@@ -1,0 +1,180 @@
+/* lanes.c: see lanes.h.
+ *
+ * nng calls back without holding locks of its own that it needs in the calls made here, so a lane's mutex may be held
+ * across nng_send_aio, nng_aio_cancel and nng_pipe_close: they complete aios on other threads, never in place. */
+#include "lanes.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <nng/protocol/pipeline0/push.h>
+#include <nng/transport/ws/websocket.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "logfmt.h"
+#include "secret.h"
+#include "shell.h"
+
+/* A consumer has nothing to say on a lane. */
+#define LANE_RECEIVE_MAX 4096
+
+static struct logfmt_limit refused_limit;
+
+static void post(struct lane *lane, enum lane_event event, uint64_t session, bool ok, uint64_t delivered_ns) {
+    struct lane_news *news = malloc(sizeof(*news));
+    if (news == NULL) shell_fail("lane_news_failed", -ENOMEM);
+    *news = (struct lane_news){
+        .item.kind = ITEM_LANE, .event = event, .session = session, .ok = ok, .delivered_ns = delivered_ns};
+    inbox_post(&lane->lanes->shell->inbox, &news->item);
+}
+
+/* Forgets the pipe, and sees to it that nothing queued for it can reach another one. */
+static void drop_pipe(struct lane *lane) {
+    lane->up = false;
+    if (lane->sending) nng_aio_cancel(lane->aio);
+    nng_pipe pipe = lane->pipe;
+    lane->pipe = (nng_pipe)NNG_PIPE_INITIALIZER;
+    if (pipe.id != 0) nng_pipe_close(pipe);
+}
+
+static void pipe_added(struct lane *lane, nng_pipe pipe) {
+    char *headers = NULL;
+    uint64_t session = 0;
+    if (nng_pipe_get_string(pipe, NNG_OPT_WS_REQUEST_HEADERS, &headers) == 0 && headers != NULL) {
+        session = secret_check_headers(lane->lanes->shell->dir.secret, headers);
+        nng_strfree(headers);
+    }
+    pthread_mutex_lock(&lane->mutex);
+    bool valid = session != 0 && session == lane->session;
+    if (valid) {
+        drop_pipe(lane);
+        lane->pipe = pipe;
+    }
+    pthread_mutex_unlock(&lane->mutex);
+    if (valid) return;
+    nng_pipe_close(pipe);
+    if (logfmt_allowed(&refused_limit))
+        logfmt("lane_refused", "lane=%u reason=\"%s\"", lane->number,
+               session == 0 ? "no valid session secret" : "another session's lane");
+}
+
+static void pipe_event(nng_pipe pipe, nng_pipe_ev event, void *argument) {
+    struct lane *lane = argument;
+    if (event == NNG_PIPE_EV_ADD_PRE) {
+        pipe_added(lane, pipe);
+        return;
+    }
+    pthread_mutex_lock(&lane->mutex);
+    if (lane->pipe.id == pipe.id) {
+        if (event == NNG_PIPE_EV_ADD_POST) {
+            lane->up = true;
+            post(lane, LANE_UP, lane->session, true, 0);
+        } else {
+            lane->pipe = (nng_pipe)NNG_PIPE_INITIALIZER; /* it is closed already */
+            drop_pipe(lane);
+            post(lane, LANE_GONE, lane->session, true, 0);
+        }
+    }
+    pthread_mutex_unlock(&lane->mutex);
+}
+
+static void send_done(void *argument) {
+    struct lane *lane = argument;
+    pthread_mutex_lock(&lane->mutex);
+    bool ok = nng_aio_result(lane->aio) == 0;
+    nng_msg *rest = nng_aio_get_msg(lane->aio);
+    if (!ok && rest != NULL) {
+        nng_msg_free(rest);
+        nng_aio_set_msg(lane->aio, NULL);
+    }
+    lane->sending = false;
+    post(lane, LANE_SENT, lane->sending_session, ok, lane->sending_ns);
+    pthread_mutex_unlock(&lane->mutex);
+}
+
+void lanes_init(struct lanes *lanes, struct shell *shell) {
+    lanes->shell = shell;
+    for (uint32_t i = 0; i < LANES_MAX; i++) {
+        lanes->lanes[i] = (struct lane){.lanes = lanes, .number = i};
+        pthread_mutex_init(&lanes->lanes[i].mutex, NULL);
+    }
+}
+
+static struct lane *lane_at(struct lanes *lanes, uint32_t number) {
+    assert(number < LANES_MAX);
+    return &lanes->lanes[number];
+}
+
+/* Opens the endpoint, once. Core thread only, so `listening` needs no lock. */
+static int lane_listen(struct lane *lane) {
+    char url[CONFIG_TEXT_SIZE + 32];
+    snprintf(url, sizeof(url), "%s/lane/%u", lane->lanes->shell->url, lane->number);
+    nng_listener listener;
+    int error = nng_aio_alloc(&lane->aio, send_done, lane);
+    if (error != 0) return error;
+    error = nng_push0_open(&lane->socket);
+    if (error == 0) {
+        for (int event = NNG_PIPE_EV_ADD_PRE; error == 0 && event <= NNG_PIPE_EV_REM_POST; event++)
+            error = nng_pipe_notify(lane->socket, (nng_pipe_ev)event, pipe_event, lane);
+        if (error == 0) error = nng_listener_create(&listener, lane->socket, url);
+        if (error == 0) error = nng_listener_set_size(listener, NNG_OPT_RECVMAXSZ, LANE_RECEIVE_MAX);
+        if (error == 0) error = nng_listener_start(listener, 0);
+        if (error != 0) nng_close(lane->socket);
+    }
+    if (error != 0) {
+        nng_aio_free(lane->aio);
+        return error;
+    }
+    lane->listening = true;
+    return 0;
+}
+
+int lanes_open(struct lanes *lanes, uint32_t number, uint64_t session) {
+    struct lane *lane = lane_at(lanes, number);
+    if (!lane->listening) {
+        int error = lane_listen(lane);
+        if (error != 0) return error;
+    }
+    pthread_mutex_lock(&lane->mutex);
+    if (lane->session != session) {
+        drop_pipe(lane);
+        lane->session = session;
+    }
+    pthread_mutex_unlock(&lane->mutex);
+    return 0;
+}
+
+void lanes_close(struct lanes *lanes, uint32_t number, uint64_t session) {
+    struct lane *lane = lane_at(lanes, number);
+    pthread_mutex_lock(&lane->mutex);
+    if (lane->session == session) {
+        drop_pipe(lane);
+        lane->session = 0;
+    }
+    pthread_mutex_unlock(&lane->mutex);
+}
+
+void lanes_send(struct lanes *lanes, uint32_t number, uint64_t session, nng_msg *message, uint64_t delivered_ns) {
+    struct lane *lane = lane_at(lanes, number);
+    pthread_mutex_lock(&lane->mutex);
+    while (lane->sending && lane->sending_session != session) {
+        /* A former holder's send was cancelled; its completion is a moment away. */
+        pthread_mutex_unlock(&lane->mutex);
+        nng_aio_wait(lane->aio);
+        pthread_mutex_lock(&lane->mutex);
+    }
+    bool fits = message != NULL && lane->session == session && lane->up;
+    if (fits) {
+        assert(!lane->sending); /* the core has one delivery under way per lane */
+        lane->sending = true;
+        lane->sending_session = session;
+        lane->sending_ns = delivered_ns;
+        nng_aio_set_msg(lane->aio, message);
+        nng_send_aio(lane->socket, lane->aio);
+    } else {
+        nng_msg_free(message);
+        post(lane, LANE_SENT, session, false, delivered_ns);
+    }
+    pthread_mutex_unlock(&lane->mutex);
+}

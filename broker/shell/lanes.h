@@ -1,0 +1,62 @@
+/* lanes.h: the PUSH endpoints /lane/N that consumers pull from.
+ *
+ * A lane is opened when it is first needed and kept for good: pipes come and go safely, closing listeners is where
+ * nng's bugs are. It has one pipe, that of the session which holds it, proved by the session's secret in the upgrade
+ * request; a valid newcomer closes the old one. At most one send is outstanding, and it is cancelled before its pipe is
+ * replaced, or what was meant for one consumer would reach the next. */
+#ifndef TARRY_SHELL_LANES_H
+#define TARRY_SHELL_LANES_H
+
+#include <nng/nng.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "inbox.h"
+#include "tarry_limits.h"
+
+struct shell;
+struct lanes;
+
+enum lane_event { LANE_UP, LANE_GONE, LANE_SENT };
+
+/* Told to the core thread, which frees it. */
+struct lane_news {
+    struct item item; /* first */
+    enum lane_event event;
+    uint64_t session;
+    bool ok;               /* SENT */
+    uint64_t delivered_ns; /* SENT: logical steady time of sending */
+};
+
+struct lane {
+    struct lanes *lanes;
+    uint32_t number;
+    pthread_mutex_t mutex;
+    bool listening;
+    nng_socket socket;
+    nng_aio *aio;
+    uint64_t session; /* who holds it; 0: nobody */
+    nng_pipe pipe;    /* the holder's; id 0: none */
+    bool up;          /* the pipe may be sent to */
+    bool sending;
+    uint64_t sending_session;
+    uint64_t sending_ns;
+};
+
+struct lanes {
+    struct shell *shell;
+    struct lane lanes[LANES_MAX];
+};
+
+void lanes_init(struct lanes *lanes, struct shell *shell);
+/* Expect the session's pipe on the lane; drops a former holder's. 0, or an nng error (the endpoint cannot be opened).
+ */
+int lanes_open(struct lanes *lanes, uint32_t lane, uint64_t session);
+/* The session is gone: cancels what is queued and closes its pipe. */
+void lanes_close(struct lanes *lanes, uint32_t lane, uint64_t session);
+/* Takes `message` over (NULL: it could not be made). LANE_SENT says what became of it: not ok means that it provably
+ * never left. Courier thread only. */
+void lanes_send(struct lanes *lanes, uint32_t lane, uint64_t session, nng_msg *message, uint64_t delivered_ns);
+
+#endif

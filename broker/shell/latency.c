@@ -1,0 +1,48 @@
+/* latency.c: see latency.h. */
+#include "latency.h"
+
+#include <assert.h>
+
+/* Values below 16 have a bucket each; above, every power of two is cut into 16. */
+static unsigned bucket_of(uint64_t value) {
+    if (value < 16) return (unsigned)value;
+    unsigned power = 63u - (unsigned)__builtin_clzll(value);
+    return (power - 3) * 16 + (unsigned)((value >> (power - 4)) & 15);
+}
+
+/* The largest value that falls into the bucket: a quantile is never told too small. */
+static uint64_t bucket_top(unsigned bucket) {
+    if (bucket < 16) return bucket;
+    unsigned power = bucket / 16 + 3;
+    return (((16ull + bucket % 16) + 1) << (power - 4)) - 1;
+}
+
+void latency_add(struct latency *latency, uint64_t value) {
+    unsigned bucket = bucket_of(value);
+    assert(bucket < LATENCY_BUCKETS);
+    atomic_fetch_add_explicit(&latency->buckets[bucket], 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&latency->count, 1, memory_order_relaxed);
+    if (value > atomic_load_explicit(&latency->max, memory_order_relaxed))
+        atomic_store_explicit(&latency->max, value, memory_order_relaxed);
+}
+
+static double quantile(const struct latency *latency, uint64_t count, double share) {
+    uint64_t rank = (uint64_t)((double)count * share);
+    uint64_t max = atomic_load_explicit(&latency->max, memory_order_relaxed);
+    uint64_t seen = 0;
+    for (unsigned i = 0; i < LATENCY_BUCKETS; i++) {
+        seen += atomic_load_explicit(&latency->buckets[i], memory_order_relaxed);
+        if (seen <= rank) continue;
+        uint64_t top = bucket_top(i);
+        return (double)(top < max ? top : max);
+    }
+    return (double)max;
+}
+
+void latency_quantiles(const struct latency *latency, Tarry__Quantiles *out) {
+    out->count = atomic_load_explicit(&latency->count, memory_order_relaxed);
+    out->max = (double)atomic_load_explicit(&latency->max, memory_order_relaxed);
+    out->p50 = quantile(latency, out->count, 0.50);
+    out->p99 = quantile(latency, out->count, 0.99);
+    out->p999 = quantile(latency, out->count, 0.999);
+}

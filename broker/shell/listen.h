@@ -1,0 +1,24 @@
+/* listen.h: where the broker listens: the address that was asked for, checked, and a port of its own for port 0. */
+#ifndef TARRY_SHELL_LISTEN_H
+#define TARRY_SHELL_LISTEN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LISTEN_HOST_SIZE 256
+
+struct listen_address {
+    char host[LISTEN_HOST_SIZE]; /* without brackets */
+    uint16_t port;               /* 0: any */
+    bool loopback;
+};
+
+/* "ws://HOST[:PORT]", nothing after it. False: `*out_problem` is a sentence. Pure. */
+bool listen_parse(const char *url, struct listen_address *out, const char **out_problem);
+/* "ws://HOST:PORT", IPv6 in brackets. */
+void listen_format(const struct listen_address *address, char *out, size_t size);
+/* A port that is free on the host at this moment; 0 or a positive errno. Somebody may take it before we do. */
+int listen_free_port(const struct listen_address *address, uint16_t *out_port);
+
+#endif

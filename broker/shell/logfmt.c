@@ -1,0 +1,61 @@
+/* logfmt.c: see logfmt.h. */
+#include "logfmt.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LINE_SIZE 2048
+
+void logfmt(const char *event, const char *format, ...) {
+    char line[LINE_SIZE];
+    int used = snprintf(line, sizeof(line), "event=%s%s", event, format[0] == '\0' ? "" : " ");
+    va_list arguments;
+    va_start(arguments, format);
+    used += vsnprintf(line + used, sizeof(line) - (size_t)used, format, arguments);
+    va_end(arguments);
+    size_t size = (size_t)used < sizeof(line) - 1 ? (size_t)used : sizeof(line) - 2;
+    line[size++] = '\n';
+    /* Where standard error is gone there is nobody to tell. */
+    while (write(STDERR_FILENO, line, size) < 0 && errno == EINTR) {
+    }
+}
+
+static bool is_plain(const char *text) {
+    if (*text == '\0') return false;
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text <= ' ' || *text == '"' || *text == '=' || *text == '\\' || *text == 0x7f) return false;
+    return true;
+}
+
+const char *logfmt_quote(const char *text, char out[LOGFMT_VALUE_SIZE]) {
+    if (is_plain(text) && strlen(text) < LOGFMT_VALUE_SIZE) {
+        memcpy(out, text, strlen(text) + 1);
+        return out;
+    }
+    size_t used = 0;
+    out[used++] = '"';
+    for (; *text != '\0' && used < LOGFMT_VALUE_SIZE - 8; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\') out[used++] = '\\';
+        if (c < ' ' || c == 0x7f)
+            used += (size_t)snprintf(out + used, LOGFMT_VALUE_SIZE - used, "\\x%02x", c);
+        else
+            out[used++] = (char)c;
+    }
+    out[used++] = '"';
+    out[used] = '\0';
+    return out;
+}
+
+bool logfmt_allowed(struct logfmt_limit *limit) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    uint64_t second = (uint64_t)now.tv_sec;
+    /* Two threads that reset it at once let a few more lines through; that is all. */
+    if (atomic_exchange(&limit->second, second) != second) atomic_store(&limit->count, 0);
+    return atomic_fetch_add(&limit->count, 1) < LOGFMT_BURST;
+}

@@ -1,0 +1,29 @@
+/* logfmt.h: the broker's log: one line of `name=value` pairs an event, on standard error.
+ *
+ *     logfmt("torn_tail", "segment=%u offset=%" PRIu64, 12, offset);
+ *     logfmt_text("refused", "reason", sentence);
+ *
+ * A line is written by one write(2), so lines of several threads do not mix. Any thread. */
+#ifndef TARRY_SHELL_LOGFMT_H
+#define TARRY_SHELL_LOGFMT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* event=<event> and what `format` makes. Values that may hold blanks or quotes go through logfmt_quote first. */
+void logfmt(const char *event, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#define LOGFMT_VALUE_SIZE 512
+/* `text` as a value: quoted if it must be, control characters escaped, cut to fit. Returns `out`. */
+const char *logfmt_quote(const char *text, char out[LOGFMT_VALUE_SIZE]);
+
+/* For what a stranger can cause as often as he likes: at most LOGFMT_BURST lines a second and place. */
+#define LOGFMT_BURST 5
+struct logfmt_limit {
+    _Atomic uint64_t second;
+    _Atomic uint32_t count;
+};
+bool logfmt_allowed(struct logfmt_limit *limit);
+
+#endif

@@ -1,0 +1,307 @@
+/* loop.c: see loop.h. */
+#include "loop.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+
+#include "logfmt.h"
+#include "secret.h"
+#include "shell.h"
+#include "stats.h"
+
+/* The clocks are looked at at least this often, so that a step of the wall clock or a suspend of the machine is noticed
+ * though nothing else happens. */
+#define CLOCK_LOOK_NS 1000000000ull
+/* Events between two looks at the deadline. */
+#define TICK_EVENTS 16
+/* How long requests may still be answered after the stop was asked for. */
+#define DRAIN_MAX_MS 3000
+
+static bool may_exist(const void *filter, uint64_t key_hash) {
+    return index_filter_may_contain(filter, key_hash);
+}
+
+static struct instant look_at_clock(struct loop *loop) {
+    bool held;
+    struct instant now = clock_now(&loop->shell->clock, &held);
+    if (held != loop->clock_held) {
+        loop->clock_held = held;
+        logfmt(held ? "clock_held" : "clock_released", "wall_ms=%" PRIu64 " action=\"absolute times %s\"",
+               now.wall_ns / NS_PER_MS, held ? "wait until the wall clock is put right" : "go on");
+    }
+    return now;
+}
+
+/* What must not wait for the disk: endpoints, and reading ahead. */
+static void run_errands(struct loop *loop) {
+    struct shell *shell = loop->shell;
+    struct core_effects *effects = &loop->batch->effects;
+    for (size_t i = 0; i < effects->lanes.count; i++) {
+        const struct core_lane *lane = &effects->lanes.items[i];
+        if (!lane->open) {
+            lanes_close(&shell->lanes, lane->lane, lane->session);
+            continue;
+        }
+        int error = lanes_open(&shell->lanes, lane->lane, lane->session);
+        /* The session falls silent for its consumer, who subscribes again. */
+        if (error != 0) logfmt("lane_failed", "lane=%u reason=\"%s\"", lane->lane, nng_strerror(error));
+    }
+    for (size_t i = 0; i < effects->windows.count; i++) indexer_window(&shell->indexer, &effects->windows.items[i]);
+    for (size_t i = 0; i < effects->lows.count; i++) indexer_low(&shell->indexer, &effects->lows.items[i]);
+    for (size_t i = 0; i < effects->pages.count; i++) {
+        struct page_load *load = calloc(1, sizeof(*load));
+        if (load == NULL) shell_fail("page_failed", -ENOMEM);
+        arena_init(&load->errand.arena, SIZE_MAX);
+        load->errand.item.kind = ITEM_PAGE;
+        load->errand.hold = -1;
+        load->errand.event = (struct core_event){.kind = CORE_PAGE, .job = effects->pages.items[i].job};
+        load->page = effects->pages.items[i];
+        reader_post(&shell->reader, &load->errand);
+    }
+    effects->lanes.count = effects->windows.count = effects->lows.count = effects->pages.count = 0;
+}
+
+static void step(struct loop *loop, struct core_event *event) {
+    event->now = look_at_clock(loop);
+    core_step(loop->shell->core, event, &loop->batch->effects);
+    loop->batch->event_count++;
+    run_errands(loop);
+}
+
+/* The session's secret is the shell's to make. */
+static nng_msg *pack_subscribed(struct loop *loop, const Tarry__Reply *reply) {
+    uint8_t secret[SESSION_SECRET_SIZE];
+    Tarry__Reply copy = *reply;
+    Tarry__SubscribeReply subscribe = *reply->subscribe;
+    secret_make(loop->shell->dir.secret, subscribe.session, secret);
+    subscribe.secret = (ProtobufCBinaryData){.data = secret, .len = sizeof(secret)};
+    copy.subscribe = &subscribe;
+    return reply_pack(&copy);
+}
+
+/* Packs the replies that need nothing read; the others are the courier's. */
+static void pack_answers(struct loop *loop) {
+    struct batch *batch = loop->batch;
+    const struct core_effects *effects = &batch->effects;
+    batch->courier = effects->deliveries.count > 0;
+    batch->answers = arena_alloc(&batch->arena, (effects->replies.count + 1) * sizeof(*batch->answers));
+    if (batch->answers == NULL) shell_fail("replies_failed", -ENOMEM);
+    for (size_t i = 0; i < effects->replies.count; i++) {
+        const struct core_reply *reply = &effects->replies.items[i];
+        if (reply->ticket == 0) continue;
+        assert(reply->after <= core_position(loop->shell->core)); /* LOG-1: covered by this batch's sync */
+        nng_msg *message;
+        if (reply->repeat_position != 0 || reply->content != NULL) {
+            batch->courier = true;
+            continue;
+        }
+        if (reply->commit != NULL)
+            message = reply_pack_commit(reply->commit, reply->commit_size);
+        else if (reply->reply->body_case == TARRY__REPLY__BODY_SUBSCRIBE)
+            message = pack_subscribed(loop, reply->reply);
+        else
+            message = reply_pack(reply->reply);
+        batch->answers[batch->answer_count++] = (struct answer){call_of(reply->ticket), message};
+    }
+}
+
+static void flush(struct loop *loop) {
+    const struct core_effects *effects = &loop->batch->effects;
+    if (effects->appends.count == 0 && effects->replies.count == 0 && effects->deliveries.count == 0) return;
+    pack_answers(loop);
+    struct batch *full = loop->batch;
+    sync_post(&loop->shell->sync, full);
+    loop->batch = batch_take(&loop->shell->batches);
+}
+
+/* True: the event lacks nothing and may be stepped. False: the errand is under way to the reader, or was refused. */
+static bool has_facts(struct loop *loop, struct errand *errand) {
+    struct core *core = loop->shell->core;
+    bool is_list = errand->event.kind == CORE_LIST;
+    if (is_list && !errand->filled) {
+        core_plan_list(core, errand->event.request->list, &errand->plan);
+        if (errand->plan.queue == 0) return true;
+    } else {
+        errand->want_count =
+            is_list ? 0 : core_wants(core, &errand->event, &errand->arena, may_exist, loop->filter, &errand->wants);
+        if (errand->want_count == 0) return true;
+    }
+    if (errand->hold < 0) errand->hold = core_hold(core);
+    if (errand->hold >= 0) {
+        reader_post(&loop->shell->reader, errand);
+    } else if (errand->item.kind == ITEM_PAGE) {
+        errand->item.next = loop->starved;
+        loop->starved = &errand->item;
+    } else {
+        struct call *call = (struct call *)errand;
+        call->answer(call, reply_pack_refusal(TARRY__CODE__BUSY, NULL));
+    }
+    return false;
+}
+
+static void unhold(struct loop *loop, struct errand *errand) {
+    if (errand->hold >= 0) core_unhold(loop->shell->core, errand->hold);
+    errand->hold = -1;
+}
+
+static void take_call(struct loop *loop, struct call *call) {
+    struct errand *errand = &call->errand;
+    if (!has_facts(loop, errand)) return;
+    if (errand->event.kind == CORE_STATS) {
+        errand->event.broker = stats_broker(loop->shell, &errand->arena, loop->clock_held);
+        if (errand->event.broker == NULL) shell_fail("stats_failed", -ENOMEM);
+    }
+    step(loop, &errand->event);
+    unhold(loop, errand);
+}
+
+/* A page is read under a hold too: what is not in the index any more must still be in memory. */
+static void take_page(struct loop *loop, struct page_load *load) {
+    struct errand *errand = &load->errand;
+    if (!has_facts(loop, errand)) return;
+    step(loop, &errand->event);
+    unhold(loop, errand);
+    arena_deinit(&errand->arena);
+    free(load);
+}
+
+static void take_window(struct loop *loop, struct window_load *load) {
+    struct core_event event = {
+        .kind = CORE_WINDOW,
+        .rows = load->rows,
+        .row_count = load->row_count,
+        .through = load->through,
+        .line = load->window.line,
+    };
+    step(loop, &event);
+    arena_deinit(&load->arena);
+    free(load);
+}
+
+static void take_news(struct loop *loop, struct lane_news *news) {
+    static const enum core_event_kind kinds[] = {
+        [LANE_UP] = CORE_LANE_UP, [LANE_GONE] = CORE_LANE_GONE, [LANE_SENT] = CORE_LANE_SENT};
+    struct core_event event = {.kind = kinds[news->event],
+                               .session = news->session,
+                               .ok = news->ok,
+                               .delivered_ns = news->delivered_ns};
+    step(loop, &event);
+    free(news);
+}
+
+static void take_item(struct loop *loop, struct item *item) {
+    switch (item->kind) {
+    case ITEM_CALL:
+        take_call(loop, (struct call *)item);
+        break;
+    case ITEM_LANE:
+        take_news(loop, (struct lane_news *)item);
+        break;
+    case ITEM_WINDOW:
+        take_window(loop, (struct window_load *)item);
+        break;
+    case ITEM_PAGE:
+        take_page(loop, (struct page_load *)item);
+        break;
+    }
+}
+
+static void take_positions(struct loop *loop, const struct inbox_load *load) {
+    if (load->durable > loop->durable) {
+        loop->durable = load->durable;
+        struct core_event event = {.kind = CORE_DURABLE, .position = load->durable};
+        step(loop, &event);
+    }
+    if (load->indexed > loop->indexed) {
+        loop->indexed = load->indexed;
+        /* Before the core forgets what the index has now: a filter that knows it. */
+        index_filter_drop((struct index_filter *)loop->filter);
+        loop->filter = index_filter_hold(loop->shell->index);
+        struct core_event event = {.kind = CORE_INDEXED, .position = load->indexed};
+        step(loop, &event);
+    }
+}
+
+static bool is_due(struct loop *loop, uint64_t *out_wait_ns) {
+    uint64_t deadline_ms = core_deadline(loop->shell->core);
+    struct instant now = look_at_clock(loop);
+    *out_wait_ns = CLOCK_LOOK_NS;
+    if (deadline_ms >= UINT64_MAX / NS_PER_MS) return false;
+    uint64_t deadline_ns = deadline_ms * NS_PER_MS;
+    if (deadline_ns <= now.steady_ns) return true;
+    if (deadline_ns - now.steady_ns < *out_wait_ns) *out_wait_ns = deadline_ns - now.steady_ns;
+    return false;
+}
+
+static void tick_if_due(struct loop *loop) {
+    uint64_t wait_ns;
+    if (!is_due(loop, &wait_ns)) return;
+    struct core_event event = {.kind = CORE_TICK};
+    step(loop, &event);
+}
+
+/* Everything that was posted, in order, with timers in between. */
+static void take_items(struct loop *loop, struct item *item) {
+    for (size_t count = 1; item != NULL; count++) {
+        struct item *next = item->next;
+        take_item(loop, item);
+        if (count % TICK_EVENTS == 0) tick_if_due(loop);
+        if (loop->batch->event_count >= BATCH_EVENTS_MAX || loop->batch->arena.used >= BATCH_BYTES_MAX) flush(loop);
+        item = next;
+    }
+}
+
+static void take_starved(struct loop *loop) {
+    struct item *item = loop->starved;
+    loop->starved = NULL;
+    take_items(loop, item);
+}
+
+static void stop(struct loop *loop) {
+    if (loop->stopping) return;
+    loop->stopping = true;
+    struct core_event event = {.kind = CORE_STOP};
+    step(loop, &event);
+}
+
+static void *loop_run(void *argument) {
+    struct loop *loop = argument;
+    struct shell *shell = loop->shell;
+    prctl(PR_SET_TIMERSLACK, 1); /* a late wake-up is lateness of every task */
+    struct core_event start = {.kind = CORE_START, .epoch = shell->epoch};
+    step(loop, &start);
+    flush(loop);
+    uint64_t stop_ms = 0;
+    for (;;) {
+        uint64_t wait_ns;
+        struct inbox_load load;
+        if (is_due(loop, &wait_ns)) wait_ns = 0;
+        inbox_take(&shell->inbox, wait_ns, &load);
+        take_positions(loop, &load);
+        take_items(loop, load.first);
+        take_starved(loop);
+        if (load.stop) stop(loop);
+        tick_if_due(loop);
+        flush(loop);
+        if (!loop->stopping) continue;
+        uint64_t now_ms = look_at_clock(loop).steady_ns / NS_PER_MS;
+        if (stop_ms == 0) stop_ms = now_ms;
+        bool quiet = loop->durable == core_position(shell->core) && rpc_busy(&shell->rpc) == 0;
+        if (quiet || now_ms - stop_ms > DRAIN_MAX_MS) break;
+    }
+    return NULL;
+}
+
+void loop_start(struct loop *loop, struct shell *shell) {
+    *loop = (struct loop){.shell = shell, .durable = log_durable(shell->log), .indexed = index_position(shell->index)};
+    loop->filter = index_filter_hold(shell->index);
+    loop->batch = batch_take(&shell->batches);
+    thread_start(&loop->thread, "tarry-core", loop_run, loop);
+}
+
+void loop_join(struct loop *loop) {
+    pthread_join(loop->thread, NULL);
+}

@@ -1,0 +1,32 @@
+/* loop.h: the core thread: feeds events to the core, one after another, and sends its effects on their way. It never
+ * waits for a disk; what needs one is done by the other threads and comes back as an event. */
+#ifndef TARRY_SHELL_LOOP_H
+#define TARRY_SHELL_LOOP_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "batch.h"
+#include "index.h"
+
+struct shell;
+struct errand;
+
+struct loop {
+    struct shell *shell;
+    pthread_t thread;
+    struct batch *batch;               /* being filled */
+    const struct index_filter *filter; /* of an index position at or above the last CORE_INDEXED */
+    struct item *starved;              /* pages that found no hold free */
+    uint64_t durable;
+    uint64_t indexed;
+    bool clock_held;
+    bool stopping;
+};
+
+void loop_start(struct loop *loop, struct shell *shell);
+/* Returns once the core has stopped: what was decided lies with the sync thread. */
+void loop_join(struct loop *loop);
+
+#endif

@@ -1,0 +1,191 @@
+/* main.c: starting and stopping.
+ *
+ * Order of starting: signals are blocked (every thread inherits that) → data directory → index, log, core → endpoints
+ * (bound, not served) → threads → requests are received → ready. Stopping: new work is refused → the core stops and
+ * drains → log synced → deliveries out → index caught up → exit. nng is left to the end of the process: closing
+ * listeners is where its bugs are. */
+#include <errno.h>
+#include <inttypes.h>
+#include <malloc.h>
+#include <signal.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "http.h"
+#include "listen.h"
+#include "logfmt.h"
+#include "notify.h"
+#include "recovery.h"
+#include "shell.h"
+
+#define EXIT_REFUSED 1
+#define EXIT_USAGE 2
+/* Ports to try for port 0, for another process may take one between choosing and binding. */
+#define PORT_TRIES 20
+/* A few allocator arenas are enough for a few threads; each may keep as much as it once had. */
+#define MALLOC_ARENAS 4
+#define MALLOC_MMAP_BYTES (1 << 20)
+#define MALLOC_TRIM_BYTES (4 << 20)
+
+static struct shell shell;
+
+static noreturn void refuse(const char *event, const char *sentence) {
+    char quoted[LOGFMT_VALUE_SIZE];
+    logfmt(event, "reason=%s", logfmt_quote(sentence, quoted));
+    exit(EXIT_REFUSED);
+}
+
+static uint64_t monotonic_ms(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000u + (uint64_t)time.tv_nsec / NS_PER_MS;
+}
+
+static void block_signals(sigset_t *out) {
+    sigemptyset(out);
+    sigaddset(out, SIGTERM);
+    sigaddset(out, SIGINT);
+    sigaddset(out, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, out, NULL);
+    signal(SIGPIPE, SIG_IGN); /* a client gone is an error of write(2) */
+}
+
+/* A connection is a descriptor; take as many as the system grants. */
+static void raise_descriptors(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        logfmt("limit_unchanged", "what=descriptors reason=\"%s\"", strerror(errno));
+}
+
+static void tune_allocator(void) {
+    mallopt(M_ARENA_MAX, MALLOC_ARENAS);
+    mallopt(M_MMAP_THRESHOLD, MALLOC_MMAP_BYTES);
+    mallopt(M_TRIM_THRESHOLD, MALLOC_TRIM_BYTES);
+}
+
+/* Checks the address before anything is touched. */
+static struct listen_address parse_address(void) {
+    struct listen_address address;
+    const char *problem;
+    if (!listen_parse(shell.config.listen, &address, &problem)) {
+        fprintf(stderr, "tarryd: --listen %s: %s\n", shell.config.listen, problem);
+        exit(EXIT_USAGE);
+    }
+    if (!address.loopback && !shell.config.unsafe_listen_anywhere) {
+        char sentence[CONFIG_TEXT_SIZE + 256];
+        snprintf(
+            sentence, sizeof(sentence),
+            "%s is not a loopback address, and there is no authentication yet: anybody could use the broker; listen "
+            "on 127.0.0.1, or say --unsafe-listen-anywhere",
+            shell.config.listen);
+        refuse("refused", sentence);
+    }
+    return address;
+}
+
+static void bind_endpoint(struct listen_address address) {
+    char url[CONFIG_TEXT_SIZE + 8], sentence[CONFIG_TEXT_SIZE + 128];
+    bool any = address.port == 0;
+    int error = NNG_EADDRINUSE;
+    for (int i = 0; i < (any ? PORT_TRIES : 1) && error == NNG_EADDRINUSE; i++) {
+        if (any && listen_free_port(&address, &address.port) != 0) break;
+        listen_format(&address, shell.url, sizeof(shell.url));
+        snprintf(url, sizeof(url), "%s/rpc", shell.url);
+        error = rpc_open(&shell.rpc, &shell, url);
+    }
+    if (error != 0) {
+        snprintf(sentence, sizeof(sentence), "cannot listen on %s: %s%s", shell.config.listen, nng_strerror(error),
+                 error == NNG_EADDRINUSE
+                     ? "; is another broker running there? Stop it, or choose another port with --listen"
+                     : "");
+        refuse("listen_failed", sentence);
+    }
+    error = http_open(&shell);
+    if (error != 0) refuse("listen_failed", nng_strerror(error));
+}
+
+static void start_threads(void) {
+    uint64_t durable = log_durable(shell.log);
+    shell.inbox.durable = durable;
+    shell.inbox.indexed = index_position(shell.index);
+    sync_start(&shell.sync, &shell);
+    courier_start(&shell.courier, &shell);
+    indexer_start(&shell.indexer, &shell, durable);
+    reader_start(&shell.reader, &shell);
+    loop_start(&shell.loop, &shell);
+}
+
+/* Everything down, in the order in which work flows, so that nothing that was promised is left behind. */
+static void stop(void) {
+    uint64_t from_ms = monotonic_ms();
+    notify("STOPPING=1");
+    logfmt("stopping", "url=%s", shell.url);
+    atomic_store(&shell.stopping, true);
+    inbox_stop(&shell.inbox);
+    loop_join(&shell.loop);
+    sync_stop(&shell.sync);
+    courier_stop(&shell.courier);
+    reader_stop(&shell.reader);
+    indexer_stop(&shell.indexer);
+    uint64_t position = index_position(shell.index);
+    index_close(shell.index);
+    log_close(shell.log);
+    logfmt("stopped", "indexed=%" PRIu64 " took_ms=%" PRIu64, position, monotonic_ms() - from_ms);
+}
+
+static void configure(int argc, char **argv) {
+    char message[CONFIG_MESSAGE_SIZE];
+    if (config_load(&shell.config, argc, argv, message) != 0) {
+        fprintf(stderr, "tarryd: %s\n", message);
+        exit(EXIT_USAGE);
+    }
+    if (shell.config.help) {
+        config_help(stdout);
+        exit(0);
+    }
+    if (shell.config.version) {
+        printf("tarryd %s\n", TARRY_VERSION);
+        exit(0);
+    }
+}
+
+int main(int argc, char **argv) {
+    sigset_t signals;
+    char message[DATADIR_MESSAGE_SIZE];
+    uint64_t from_ms = monotonic_ms();
+    configure(argc, argv);
+    block_signals(&signals);
+    raise_descriptors();
+    tune_allocator();
+    if (sodium_init() < 0) refuse("start_failed", "the system gives no random numbers");
+    struct listen_address address = parse_address();
+    if (datadir_open(&shell.dir, shell.config.data, message) != 0) refuse("refused", message);
+    inbox_init(&shell.inbox);
+    batches_init(&shell.batches);
+    lanes_init(&shell.lanes, &shell);
+    if (recovery_run(&shell, message, sizeof(message)) != 0) refuse("refused", message);
+    shell.started_ms = instant_ms(clock_now(&shell.clock, NULL));
+    bind_endpoint(address);
+    uint64_t live = core_live(shell.core); /* before the core is its thread's */
+    start_threads();
+    rpc_start(&shell.rpc);
+    logfmt("ready", "url=%s version=%s epoch=%u recovered_tasks=%" PRIu64 " took_ms=%" PRIu64, shell.url, TARRY_VERSION,
+           shell.epoch, live, monotonic_ms() - from_ms);
+    notify("READY=1");
+
+    int caught = 0;
+    do {
+        sigwait(&signals, &caught);
+    } while (caught == SIGHUP); /* a terminal gone is no reason to stop */
+    stop();
+    /* Threads of nng still run; nothing is freed under them. */
+    fflush(NULL);
+    _exit(0);
+}

@@ -1,0 +1,117 @@
+/* reader.c: see reader.h. */
+#include "reader.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "shell.h"
+
+/* Rows that a page of a job may look at, of any queue, before it comes back. */
+#define EXAMINE_MAX 65536
+
+/* What was known already and what was read now, one after the other. */
+static void *joined(struct arena *arena, const void *old, size_t old_count, const void *new, size_t new_count,
+                    size_t size) {
+    uint8_t *all = arena_alloc(arena, (old_count + new_count) * size);
+    if (all == NULL) shell_fail("facts_failed", -ENOMEM);
+    if (old_count > 0) memcpy(all, old, old_count * size);
+    if (new_count > 0) memcpy(all + old_count * size, new, new_count * size);
+    return all;
+}
+
+static void read_facts(struct reader *reader, struct errand *errand) {
+    struct core_facts *facts = &errand->event.facts;
+    struct index_rows rows;
+    int error = index_lookup(reader->shell->index, errand->wants, errand->want_count, &errand->arena, &rows);
+    if (error != 0) shell_fail("index_lookup_failed", error);
+    facts->rows = joined(&errand->arena, facts->rows, facts->count, rows.rows, rows.count, sizeof(*rows.rows));
+    facts->count += rows.count;
+    facts->wants = joined(&errand->arena, facts->wants, facts->want_count, errand->wants, errand->want_count,
+                          sizeof(*errand->wants));
+    facts->want_count += errand->want_count;
+    errand->want_count = 0;
+}
+
+static void read_list(struct reader *reader, struct errand *errand) {
+    const struct core_list_plan *plan = &errand->plan;
+    struct index_query query = {
+        .queue = plan->queue,
+        .states = plan->states,
+        .due_from_ms = plan->due_from_ms,
+        .due_to_ms = plan->due_to_ms,
+        .prefix = plan->prefix,
+        .prefix_size = plan->prefix_size,
+        .after = plan->after,
+        .count_max = plan->count_max,
+    };
+    struct index_rows rows;
+    int error = index_list(reader->shell->index, &query, &errand->arena, &rows, &errand->event.through);
+    if (error != 0) shell_fail("index_list_failed", error);
+    errand->event.rows = rows.rows;
+    errand->event.row_count = rows.count;
+    errand->filled = true;
+}
+
+static void read_page(struct reader *reader, struct page_load *load) {
+    const struct core_page *page = &load->page;
+    struct index_rows rows;
+    int error = index_scan(reader->shell->index, page->queue, page->after_id, page->id_end, page->count_max,
+                           EXAMINE_MAX, &load->errand.arena, &rows, &load->errand.event.next_id);
+    if (error != 0) shell_fail("index_scan_failed", error);
+    load->errand.event.rows = rows.rows;
+    load->errand.event.row_count = rows.count;
+    load->read = true;
+}
+
+static void read_errand(struct reader *reader, struct errand *errand) {
+    if (errand->want_count > 0)
+        read_facts(reader, errand);
+    else if (errand->item.kind == ITEM_PAGE)
+        read_page(reader, (struct page_load *)errand);
+    else
+        read_list(reader, errand);
+    inbox_post(&reader->shell->inbox, &errand->item);
+}
+
+static void *reader_run(void *argument) {
+    struct reader *reader = argument;
+    pthread_mutex_lock(&reader->mutex);
+    for (;;) {
+        while (reader->first == NULL && !reader->stop) pthread_cond_wait(&reader->changed, &reader->mutex);
+        struct item *item = reader->first;
+        if (item == NULL) break;
+        reader->first = item->next;
+        if (reader->first == NULL) reader->last = &reader->first;
+        pthread_mutex_unlock(&reader->mutex);
+        read_errand(reader, (struct errand *)item);
+        pthread_mutex_lock(&reader->mutex);
+    }
+    pthread_mutex_unlock(&reader->mutex);
+    return NULL;
+}
+
+void reader_start(struct reader *reader, struct shell *shell) {
+    *reader = (struct reader){.shell = shell};
+    reader->last = &reader->first;
+    pthread_mutex_init(&reader->mutex, NULL);
+    pthread_cond_init(&reader->changed, NULL);
+    thread_start(&reader->thread, "tarry-reader", reader_run, reader);
+}
+
+void reader_post(struct reader *reader, struct errand *errand) {
+    errand->item.next = NULL;
+    pthread_mutex_lock(&reader->mutex);
+    *reader->last = &errand->item;
+    reader->last = &errand->item.next;
+    pthread_cond_signal(&reader->changed);
+    pthread_mutex_unlock(&reader->mutex);
+}
+
+void reader_stop(struct reader *reader) {
+    pthread_mutex_lock(&reader->mutex);
+    reader->stop = true;
+    pthread_cond_signal(&reader->changed);
+    pthread_mutex_unlock(&reader->mutex);
+    pthread_join(reader->thread, NULL);
+}

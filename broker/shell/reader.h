@@ -1,0 +1,35 @@
+/* reader.h: the thread that reads the index for the core: facts of commands, pages of lists and of jobs. A page fault
+ * or a slow disk delays those who asked, and nobody else. */
+#ifndef TARRY_SHELL_READER_H
+#define TARRY_SHELL_READER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "call.h"
+
+struct shell;
+
+/* A page of a job (core_page), and afterwards what the core lacks to act on it. */
+struct page_load {
+    struct errand errand; /* first */
+    struct core_page page;
+    bool read;
+};
+
+struct reader {
+    struct shell *shell;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    struct item *first;
+    struct item **last;
+    bool stop;
+};
+
+void reader_start(struct reader *reader, struct shell *shell);
+/* Takes the errand over; it comes back to the core's inbox with what it wanted. */
+void reader_post(struct reader *reader, struct errand *errand);
+void reader_stop(struct reader *reader);
+
+#endif

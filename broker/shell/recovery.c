@@ -1,0 +1,183 @@
+/* recovery.c: see recovery.h. */
+#include "recovery.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "logfmt.h"
+#include "shell.h"
+
+static int refuse(char *message, size_t message_size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+static int refuse(char *message, size_t message_size, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, message_size, format, arguments);
+    va_end(arguments);
+    return 1;
+}
+#define REFUSE(...) refuse(message, message_size, __VA_ARGS__)
+
+/* Address space of the index at first; it grows when it is full. */
+#define INDEX_MAP_SIZE (4ull << 30)
+/* What a record that the index has not absorbed takes in memory, generously. */
+#define RECORD_MEMORY 512
+
+static int open_index(struct shell *shell, char *message, size_t message_size) {
+    struct index_options options = {
+        .directory = shell->dir.index,
+        .memory = MEMORY_SHARE_INDEX(shell->config.memory),
+        .map_size = INDEX_MAP_SIZE,
+        .outcomes_max = (uint32_t)shell->config.outcomes_max,
+        .outcome_retention_ms = shell->config.outcome_retention_ms,
+    };
+    memcpy(options.cluster, shell->dir.cluster, sizeof(options.cluster));
+    message[0] = '\0';
+    int error = index_open(&shell->index, &options, message, message_size);
+    if (error == 0) return 0;
+    if (message[0] != '\0') return 1;
+    return REFUSE("index %s cannot be opened: %s", shell->dir.index, storage_error(error));
+}
+
+static int open_log(struct shell *shell, const struct index_meta *meta, struct log_recovery *out, char *message,
+                    size_t message_size) {
+    struct log_options options = {
+        .directory = shell->dir.log,
+        .disk = &disk_posix,
+        .segment_size = shell->config.segment_size,
+        .durable_min = meta->position,
+        .prepare_ahead = true,
+    };
+    memcpy(options.cluster, shell->dir.cluster, sizeof(options.cluster));
+    message[0] = '\0';
+    int error = log_open(&shell->log, &options, meta->position, out, message, message_size);
+    if (error != 0) {
+        if (message[0] != '\0') return 1;
+        return REFUSE("log %s cannot be opened: %s", shell->dir.log, storage_error(error));
+    }
+    /* LOG-3: the index never leads the log, and both tell the same history. */
+    if (out->end < meta->position)
+        return REFUSE("index %s is ahead of the log (%" PRIu64 " > %" PRIu64
+                      "): the log lost its tail; restore both from the same copy",
+                      shell->dir.index, meta->position, out->end);
+    if (out->start > meta->position)
+        return REFUSE("log %s starts at %" PRIu64 ", behind the index's position %" PRIu64
+                      ": segments are missing; restore both from the same copy",
+                      shell->dir.log, out->start, meta->position);
+    if (memcmp(out->scan_chain, meta->chain, FRAME_CHAIN_SIZE) != 0 && meta->position > LOG_POSITION_FIRST)
+        return REFUSE("index %s and log %s tell different histories (chain hash at %" PRIu64
+                      " differs); restore both from the same copy",
+                      shell->dir.index, shell->dir.log, meta->position);
+    if (out->cut_bytes > 0)
+        logfmt("torn_tail", "offset=%" PRIu64 " bytes=%" PRIu64 " action=cut", out->cut_at, out->cut_bytes);
+    return 0;
+}
+
+static int make_core(struct shell *shell, char *message, size_t message_size) {
+    const struct config *config = &shell->config;
+    struct core_options options = {
+        .memory = MEMORY_SHARE_CORE(config->memory),
+        .outcomes_max = (uint32_t)config->outcomes_max,
+        .outcome_retention_ms = config->outcome_retention_ms,
+        .index_lag_max = config->index_lag_max,
+        .index_lag_hard = config->index_lag_hard,
+        .create_queues = config->create_queues,
+        .version = TARRY_VERSION,
+    };
+    if (options.index_lag_max == 0) options.index_lag_max = options.memory / RECORD_MEMORY;
+    if (options.index_lag_hard == 0) options.index_lag_hard = options.index_lag_max + options.index_lag_max / 2;
+    tarry__policy__init(&options.policy);
+    options.policy.lease_ms = config->lease_ms;
+    options.policy.max_attempts = (uint32_t)config->max_attempts;
+    options.policy.backoff = (Tarry__Policy__Backoff)config->backoff;
+    options.policy.backoff_min_ms = config->backoff_min_ms;
+    options.policy.backoff_max_ms = config->backoff_max_ms;
+    options.policy.backoff_jitter = (uint32_t)config->backoff_jitter;
+    shell->core = core_new(&options);
+    if (shell->core == NULL) return REFUSE("there is not enough memory for the broker's state (--memory)");
+    return 0;
+}
+
+static int each_queue(void *argument, const Tarry__QueuePut *queue) {
+    return core_restore_queue(argument, queue);
+}
+static int each_lease(void *argument, const struct row *row) {
+    return core_restore_lease(argument, row);
+}
+static int each_producer(void *argument, const struct index_producer *producer) {
+    return core_restore_producer(argument, producer->producer, producer->used_ms, producer->floor);
+}
+static int each_result(void *argument, uint64_t producer, uint64_t sequence, uint64_t position) {
+    return core_restore_result(argument, producer, sequence, position);
+}
+static int each_job(void *argument, const Tarry__JobPut *job) {
+    return core_restore_job(argument, job);
+}
+static int each_outcome(void *argument, const struct outcome *outcome) {
+    return core_restore_outcome(argument, outcome);
+}
+
+static int restore(struct shell *shell, const struct index_meta *meta, char *message, size_t message_size) {
+    struct core_base base = {.position = meta->position, .tally = &meta->tally, .known_since_ms = meta->known_since_ms};
+    struct core *core = shell->core;
+    core_restore(core, &base);
+    int error = index_each_queue(shell->index, each_queue, core);
+    if (error == 0) error = index_each_lease(shell->index, each_lease, core);
+    if (error == 0) error = index_each_producer(shell->index, each_producer, core);
+    if (error == 0) error = index_each_result(shell->index, each_result, core);
+    if (error == 0) error = index_each_job(shell->index, each_job, core);
+    if (error == 0) error = index_each_outcome(shell->index, each_outcome, core);
+    if (error != 0)
+        return REFUSE("index %s does not make sense (%s); restore the data directory from a copy", shell->dir.index,
+                      storage_error(error));
+    return 0;
+}
+
+static int replay(struct shell *shell, uint64_t from, uint64_t end, char *message, size_t message_size) {
+    struct log_cursor *cursor;
+    int error = log_cursor_open(&cursor, shell->log, from, false);
+    if (error != 0) return REFUSE("log %s cannot be read: %s", shell->dir.log, storage_error(error));
+    struct arena arena;
+    arena_init(&arena, SIZE_MAX);
+    while (error == 0) {
+        struct log_view view;
+        uint64_t position = log_cursor_position(cursor);
+        error = log_cursor_next(cursor, end, &view);
+        if (error == LOG_END && position == end) {
+            error = 0;
+            break;
+        }
+        Tarry__FrameBody *body = NULL;
+        if (error == 0) body = tarry__frame_body__unpack(&arena.pb, view.header.body_size, view.body);
+        if (error == 0 && (body == NULL || core_replay(shell->core, &view.header, body) != 0)) error = LOG_DAMAGED;
+        if (error != 0)
+            REFUSE("log %s cannot be replayed at position %" PRIu64 ": %s", shell->dir.log, position,
+                   storage_error(error));
+        arena_reset(&arena);
+    }
+    arena_deinit(&arena);
+    log_cursor_close(cursor);
+    return error == 0 ? 0 : 1;
+}
+
+static uint64_t max_u64(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+int recovery_run(struct shell *shell, char *message, size_t message_size) {
+    struct index_meta meta;
+    struct log_recovery log;
+    if (open_index(shell, message, message_size) != 0) return 1;
+    index_meta(shell->index, &meta);
+    if (open_log(shell, &meta, &log, message, message_size) != 0) return 1;
+    if (make_core(shell, message, message_size) != 0) return 1;
+    if (restore(shell, &meta, message, message_size) != 0) return 1;
+    if (replay(shell, meta.position, log.end, message, message_size) != 0) return 1;
+    /* The tail of the log may hold nothing; then the index knows the latest time. */
+    struct instant last = {max_u64(log.steady_ns, meta.steady_ns), max_u64(log.wall_ns, meta.wall_ns)};
+    clock_init(&shell->clock, last, shell->config.accept_clock_jump);
+    shell->epoch = (log.epoch > meta.tally.epoch ? log.epoch : meta.tally.epoch) + 1;
+    return 0;
+}

@@ -1,0 +1,173 @@
+/* request.c: see request.h. */
+#include "request.h"
+
+#include <sodium.h>
+#include <string.h>
+
+#include "check.h"
+#include "errors.h"
+#include "secret.h"
+
+static const char out_of_memory[] = "the request needs more memory to unpack than is allowed";
+static const char frame_too_large[] = "the contents of one commit are larger than 17 MiB together";
+
+static bool refuse(struct request_refusal *out, Tarry__Code code, const char *sentence) {
+    *out = (struct request_refusal){code, sentence};
+    return false;
+}
+
+/* Checks every operation, and sums up what the accepted contents take, salt included. */
+static uint64_t check_ops(const Tarry__Commit *commit, uint32_t payload_max, struct core_content *contents) {
+    uint64_t total = 0;
+    for (size_t i = 0; i < commit->n_ops; i++) {
+        contents[i] = (struct core_content){0};
+        contents[i].problem = check_op(commit->ops[i], payload_max, &contents[i].code);
+        if (contents[i].problem == NULL && commit->ops[i]->op_case == TARRY__OP__OP_SCHEDULE)
+            total += BLOB_SALT_SIZE + commit->ops[i]->schedule->content.len;
+    }
+    return total;
+}
+
+/* salt ‖ content, one after another in one piece of memory. The salts come from one seed per commit. */
+static bool salt_contents(struct arena *arena, const Tarry__Commit *commit, uint64_t total,
+                          struct core_content *contents) {
+    uint8_t *blob = arena_alloc(arena, total);
+    uint8_t *salts = arena_alloc(arena, commit->n_ops * BLOB_SALT_SIZE);
+    if (blob == NULL || salts == NULL) return false;
+    uint8_t seed[randombytes_SEEDBYTES];
+    randombytes_buf(seed, sizeof(seed));
+    randombytes_buf_deterministic(salts, commit->n_ops * BLOB_SALT_SIZE, seed);
+    sodium_memzero(seed, sizeof(seed));
+    for (size_t i = 0; i < commit->n_ops; i++) {
+        if (contents[i].problem != NULL || commit->ops[i]->op_case != TARRY__OP__OP_SCHEDULE) continue;
+        const ProtobufCBinaryData *content = &commit->ops[i]->schedule->content;
+        memcpy(blob, salts + i * BLOB_SALT_SIZE, BLOB_SALT_SIZE);
+        if (content->len > 0) memcpy(blob + BLOB_SALT_SIZE, content->data, content->len);
+        contents[i].data = blob;
+        contents[i].size = (uint32_t)(BLOB_SALT_SIZE + content->len);
+        contents[i].sum = frame_sum(blob, contents[i].size);
+        content_hash(blob, contents[i].size, contents[i].hash);
+        blob += contents[i].size;
+    }
+    return true;
+}
+
+static bool prepare_commit(struct arena *arena, const Tarry__Commit *commit, uint32_t payload_max,
+                           struct core_event *out, struct request_refusal *out_refusal) {
+    if (commit->producer == 0) return refuse(out_refusal, TARRY__CODE__INVALID, "producer is missing");
+    if (commit->sequence == 0) return refuse(out_refusal, TARRY__CODE__INVALID, "sequence is missing");
+    if (commit->oldest_unanswered == 0 || commit->oldest_unanswered > commit->sequence)
+        return refuse(out_refusal, TARRY__CODE__INVALID, "oldest_unanswered lies outside 1 … sequence");
+    if (commit->n_ops == 0) return refuse(out_refusal, TARRY__CODE__INVALID, "the commit has no operations");
+    struct core_content *contents = arena_alloc(arena, commit->n_ops * sizeof(*contents));
+    if (contents == NULL) return refuse(out_refusal, TARRY__CODE__TOO_LARGE, out_of_memory);
+    uint64_t total = check_ops(commit, payload_max, contents);
+    if (total > FRAME_BLOB_SIZE_MAX) return refuse(out_refusal, TARRY__CODE__TOO_LARGE, frame_too_large);
+    if (total > 0 && !salt_contents(arena, commit, total, contents))
+        return refuse(out_refusal, TARRY__CODE__TOO_LARGE, out_of_memory);
+    out->kind = CORE_COMMIT;
+    out->contents = contents;
+    return true;
+}
+
+static bool prepare_subscribe(const Tarry__Subscribe *subscribe, const uint8_t secret[IDENTITY_SECRET_SIZE],
+                              struct core_event *out, struct request_refusal *out_refusal) {
+    const char *problem = NULL;
+    if (subscribe->n_queues == 0) problem = "no queue is named";
+    if (subscribe->n_queues > QUEUES_PER_SUBSCRIBE_MAX) problem = "more than 256 queues are named";
+    for (size_t i = 0; problem == NULL && i < subscribe->n_queues; i++)
+        problem = check_queue_name(subscribe->queues[i]);
+    if (problem == NULL && subscribe->prefetch > PREFETCH_MAX) problem = "prefetch is above 16384";
+    if (problem == NULL && subscribe->max_batch > BATCH_MAX) problem = "max_batch is above 4096";
+    if (problem == NULL && subscribe->lease_ms != 0 && subscribe->lease_ms < LEASE_MIN_MS)
+        problem = "lease_ms is shorter than 10 ms";
+    if (problem == NULL && subscribe->lease_ms > LEASE_MAX_MS) problem = "lease_ms is longer than 24 hours";
+    if (problem != NULL) return refuse(out_refusal, TARRY__CODE__INVALID, problem);
+    out->kind = CORE_SUBSCRIBE;
+    if (subscribe->resume.len == 0) return true;
+    out->session = secret_check(secret, subscribe->resume.data, subscribe->resume.len);
+    if (out->session != 0) return true;
+    return refuse(out_refusal, TARRY__CODE__NO_SUCH_SESSION, "the session's secret is not one of this broker's");
+}
+
+_Static_assert(PREFETCH_MAX == 16384 && BATCH_MAX == 4096 && QUEUES_PER_SUBSCRIBE_MAX == 256, "sentences");
+_Static_assert(FRAME_BLOB_SIZE_MAX == 17u << 20 && OPS_PER_COMMIT_MAX == 8192, "sentences");
+_Static_assert(LIST_LIMIT_MAX == 1000, "sentences");
+
+static bool prepare_list(const Tarry__List *list, struct core_event *out, struct request_refusal *out_refusal) {
+    const char *problem = check_queue_name(list->queue);
+    if (problem == NULL) problem = check_key(list->prefix.data, list->prefix.len);
+    if (problem == NULL && list->limit > LIST_LIMIT_MAX) problem = "limit is above 1000";
+    if (problem == NULL && (list->states & ~15u) != 0) problem = "states has a bit that this broker does not know";
+    if (problem == NULL && list->cursor.len != 0 && list->cursor.len != 16)
+        problem = "cursor is not one of this broker's";
+    if (problem != NULL) return refuse(out_refusal, TARRY__CODE__INVALID, problem);
+    out->kind = CORE_LIST;
+    return true;
+}
+
+static bool prepare_body(struct arena *arena, const Tarry__Request *request, uint32_t payload_max,
+                         const uint8_t secret[IDENTITY_SECRET_SIZE], struct core_event *out,
+                         struct request_refusal *out_refusal) {
+    const char *problem = NULL;
+    switch (request->body_case) {
+    case TARRY__REQUEST__BODY_HELLO:
+        out->kind = CORE_HELLO;
+        return true;
+    case TARRY__REQUEST__BODY_GOODBYE:
+        out->kind = CORE_GOODBYE;
+        return true;
+    case TARRY__REQUEST__BODY_HEARTBEAT:
+        out->kind = CORE_HEARTBEAT;
+        return true;
+    case TARRY__REQUEST__BODY_UNSUBSCRIBE:
+        out->kind = CORE_UNSUBSCRIBE;
+        return true;
+    case TARRY__REQUEST__BODY_QUEUES:
+        out->kind = CORE_QUEUES;
+        return true;
+    case TARRY__REQUEST__BODY_COMMIT:
+        return prepare_commit(arena, request->commit, payload_max, out, out_refusal);
+    case TARRY__REQUEST__BODY_SUBSCRIBE:
+        return prepare_subscribe(request->subscribe, secret, out, out_refusal);
+    case TARRY__REQUEST__BODY_LIST:
+        return prepare_list(request->list, out, out_refusal);
+    case TARRY__REQUEST__BODY_GET:
+        problem = check_ref(request->get->task);
+        out->kind = CORE_GET;
+        break;
+    case TARRY__REQUEST__BODY_STATS:
+        if (request->stats->queue[0] != '\0') problem = check_queue_name(request->stats->queue);
+        out->kind = CORE_STATS;
+        break;
+    default:
+        return refuse(out_refusal, TARRY__CODE__UNSUPPORTED,
+                      "the request asks for something that this broker does not know (a newer client?)");
+    }
+    return problem == NULL || refuse(out_refusal, TARRY__CODE__INVALID, problem);
+}
+
+bool request_prepare(struct arena *arena, const uint8_t *data, size_t size, uint32_t payload_max,
+                     const uint8_t secret[IDENTITY_SECRET_SIZE], struct core_event *out,
+                     struct request_refusal *out_refusal) {
+    struct request_peek peek;
+    if (!request_peek(data, size, &peek))
+        return refuse(out_refusal, TARRY__CODE__INVALID, "the request is no protobuf message");
+    if (peek.op_count > OPS_PER_COMMIT_MAX)
+        return refuse(out_refusal, TARRY__CODE__TOO_LARGE, "the commit has more than 8192 operations");
+    Tarry__Request *request = tarry__request__unpack(&arena->pb, size, data);
+    if (request == NULL) {
+        if (arena->used > arena->size_max / 2) return refuse(out_refusal, TARRY__CODE__TOO_LARGE, out_of_memory);
+        return refuse(out_refusal, TARRY__CODE__INVALID, "the request is malformed");
+    }
+    if (request->version == 0) return refuse(out_refusal, TARRY__CODE__INVALID, "the protocol version is missing");
+    if (request->version > WIRE_VERSION)
+        return refuse(out_refusal, TARRY__CODE__UNSUPPORTED, "the protocol version is newer than this broker's");
+    size_t name_size = strlen(request->client);
+    if (name_size > CLIENT_NAME_SIZE_MAX)
+        return refuse(out_refusal, TARRY__CODE__INVALID, "the client's name is longer than 128 bytes");
+    if (!is_utf8(request->client, name_size))
+        return refuse(out_refusal, TARRY__CODE__INVALID, "the client's name is not UTF-8");
+    *out = (struct core_event){.request = request};
+    return prepare_body(arena, request, payload_max, secret, out, out_refusal);
+}

@@ -1,0 +1,78 @@
+/* request_peek.c: walks the outer levels of a packed Request; see request.h. */
+#include "request.h"
+
+#define FIELD_REQUEST_COMMIT 11
+#define FIELD_COMMIT_OPS 5
+#define FIELD_OP_SCHEDULE 1
+
+struct walk {
+    const uint8_t *at;
+    const uint8_t *end;
+};
+
+static bool walk_varint(struct walk *walk, uint64_t *out) {
+    uint64_t value = 0;
+    for (unsigned shift = 0; shift < 64 && walk->at < walk->end; shift += 7) {
+        uint8_t byte = *walk->at++;
+        value |= (uint64_t)(byte & 0x7f) << shift;
+        if ((byte & 0x80) == 0) {
+            *out = value;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The next field. `*out_inner` is its bytes if it is length-delimited, else empty. */
+static bool walk_field(struct walk *walk, uint64_t *out_field, struct walk *out_inner) {
+    uint64_t tag, value = 0;
+    if (!walk_varint(walk, &tag)) return false;
+    *out_field = tag >> 3;
+    *out_inner = (struct walk){walk->at, walk->at};
+    switch (tag & 7) {
+    case 0:
+        return walk_varint(walk, &value);
+    case 1:
+        value = 8;
+        break;
+    case 2:
+        if (!walk_varint(walk, &value)) return false;
+        break;
+    case 5:
+        value = 4;
+        break;
+    default:
+        return false;
+    }
+    if (value > (uint64_t)(walk->end - walk->at)) return false;
+    if ((tag & 7) == 2) *out_inner = (struct walk){walk->at, walk->at + value};
+    walk->at += value;
+    return true;
+}
+
+static bool peek_commit(struct walk commit, struct request_peek *out) {
+    while (commit.at < commit.end) {
+        uint64_t field;
+        struct walk op;
+        if (!walk_field(&commit, &field, &op)) return false;
+        if (field != FIELD_COMMIT_OPS) continue;
+        out->op_count++;
+        /* An operation is one field; the first byte is its tag. */
+        if (op.at < op.end && *op.at >> 3 == FIELD_OP_SCHEDULE) out->schedules = true;
+    }
+    return true;
+}
+
+bool request_peek(const uint8_t *data, size_t size, struct request_peek *out) {
+    *out = (struct request_peek){0};
+    struct walk request = {data, data + size};
+    while (request.at < request.end) {
+        uint64_t field;
+        struct walk inner;
+        if (!walk_field(&request, &field, &inner)) return false;
+        if (field != FIELD_REQUEST_COMMIT) continue;
+        out->commit = true;
+        if (!peek_commit(inner, out)) return false;
+    }
+    return true;
+}

@@ -1,0 +1,78 @@
+/* retire.c: see retire.h. */
+#include "retire.h"
+
+#include <inttypes.h>
+
+#include "logfmt.h"
+#include "shell.h"
+
+/* Bytes of frames per slice. */
+#define SLICE_BYTES (2u << 20)
+/* A segment grows old without anything happening; it need not go to the second. */
+#define LOOK_AGAIN_NS (60ull * 1000000000ull)
+
+void retire_init(struct retirement *retire, struct shell *shell) {
+    *retire = (struct retirement){.shell = shell};
+    arena_init(&retire->arena, SIZE_MAX);
+}
+
+/* The oldest segment, if it lies wholly below the index's position and the retention asked for is over. */
+static bool due(struct retirement *retire, struct log_segment *out) {
+    struct shell *shell = retire->shell;
+    if (!log_oldest(shell->log, index_position(shell->index), out)) return false;
+    struct log_stats stats;
+    log_stats(shell->log, &stats);
+    if (stats.bytes > shell->config.retain_log_size) return true;
+    uint64_t now_ns = clock_now(&shell->clock, NULL).wall_ns;
+    return now_ns > out->wall_ns && (now_ns - out->wall_ns) / NS_PER_MS > shell->config.retain_log_age_ms;
+}
+
+bool retire_active(const struct retirement *retire) {
+    return retire->cursor != NULL;
+}
+
+uint64_t retire_wait_ns(struct retirement *retire) {
+    struct log_segment segment;
+    return due(retire, &segment) ? 0 : LOOK_AGAIN_NS;
+}
+
+static void finish(struct retirement *retire) {
+    struct shell *shell = retire->shell;
+    log_cursor_close(retire->cursor);
+    retire->cursor = NULL;
+    /* Only once the transaction that replaces it is synced may the segment go (LOG-3). */
+    int error = index_retire_commit(shell->index, retire->segment.end);
+    if (error != 0) shell_fail("retire_failed", error);
+    error = log_retire(shell->log, retire->segment.base);
+    if (error != 0) shell_fail("retire_failed", error);
+    logfmt("segment_retired", "base=%" PRIu64 " end=%" PRIu64 " bytes=%" PRIu64, retire->segment.base,
+           retire->segment.end, retire->segment.bytes);
+}
+
+static void retire_frame(struct retirement *retire, const struct log_view *view) {
+    Tarry__FrameBody *body = tarry__frame_body__unpack(&retire->arena.pb, view->header.body_size, view->body);
+    if (body == NULL) shell_fail("retire_failed", LOG_DAMAGED);
+    int error = index_retire_frame(retire->shell->index, &view->header, body, view->blob);
+    if (error != 0) shell_fail("retire_failed", error);
+    arena_reset(&retire->arena);
+}
+
+bool retire_step(struct retirement *retire) {
+    if (retire->cursor == NULL) {
+        if (!due(retire, &retire->segment)) return false;
+        int error = log_cursor_open(&retire->cursor, retire->shell->log, retire->segment.base, true);
+        if (error != 0) shell_fail("retire_failed", error);
+    }
+    uint64_t from = log_cursor_position(retire->cursor);
+    while (log_cursor_position(retire->cursor) - from < SLICE_BYTES) {
+        struct log_view view;
+        int error = log_cursor_next(retire->cursor, retire->segment.end, &view);
+        if (error == LOG_END) {
+            finish(retire);
+            return true;
+        }
+        if (error != 0) shell_fail("retire_failed", error);
+        retire_frame(retire, &view);
+    }
+    return true;
+}

@@ -1,0 +1,28 @@
+/* retire.h: old segments go, in slices: what is still alive in them moves into the index first (LOG-3), so that one
+ * year-long timer pins one payload and not a disk. Index thread only. */
+#ifndef TARRY_SHELL_RETIRE_H
+#define TARRY_SHELL_RETIRE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "arena.h"
+#include "log.h"
+
+struct shell;
+
+struct retirement {
+    struct shell *shell;
+    struct log_cursor *cursor;  /* in the segment that is being retired; NULL: none is */
+    struct log_segment segment; /* valid with `cursor` */
+    struct arena arena;
+};
+
+void retire_init(struct retirement *retire, struct shell *shell);
+/* Does a bounded piece of what is due. False: nothing is. */
+bool retire_step(struct retirement *retire);
+bool retire_active(const struct retirement *retire);
+/* When to look again, at the latest, if nothing else happens. */
+uint64_t retire_wait_ns(struct retirement *retire);
+
+#endif

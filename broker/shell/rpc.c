@@ -1,0 +1,159 @@
+/* rpc.c: see rpc.h.
+ *
+ * A context goes round RECEIVING → WAITING → SENDING. Its aio is idle while it waits, so the thread that answers may
+ * use it; whoever changes the state does so before it starts the next operation, and does not touch the context after.
+ */
+#include "rpc.h"
+
+#include <assert.h>
+#include <nng/protocol/reqrep0/rep.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "logfmt.h"
+#include "request.h"
+#include "shell.h"
+
+/* A client that does not read its replies loses them, and its connection. */
+#define SEND_TIMEOUT_MS 10000
+/* Unpacking, contents and salts take at most about this much more than the message itself. */
+#define CHARGE_FACTOR 4
+#define ARENA_MAX (8ull * REQUEST_SIZE_MAX)
+
+static struct logfmt_limit receive_limit, stalled_limit;
+
+static void receive(struct rpc_context *context) {
+    struct rpc *rpc = context->rpc;
+    struct errand *errand = &context->call.errand;
+    arena_reset(&errand->arena);
+    if (context->charge > 0) {
+        atomic_fetch_sub(&rpc->charged, context->charge);
+        context->charge = 0;
+        atomic_fetch_sub(&rpc->busy, 1);
+    }
+    context->state = RPC_RECEIVING;
+    nng_aio_set_timeout(context->aio, NNG_DURATION_INFINITE);
+    nng_ctx_recv(context->ctx, context->aio);
+}
+
+static void send_reply(struct call *call, nng_msg *reply) {
+    struct rpc_context *context = (struct rpc_context *)call;
+    assert(context->state == RPC_WAITING);
+    if (reply == NULL) {
+        /* No memory for an answer: drop the connection, so that the client asks again rather than waits. */
+        nng_pipe_close(context->pipe);
+        receive(context);
+        return;
+    }
+    context->state = RPC_SENDING;
+    nng_aio_set_timeout(context->aio, SEND_TIMEOUT_MS);
+    nng_aio_set_msg(context->aio, reply);
+    nng_ctx_send(context->ctx, context->aio);
+}
+
+/* Is there room for another commit that schedules? One may always be under way, however large. */
+static bool has_room(const struct rpc *rpc, size_t charge) {
+    size_t charged = atomic_load(&rpc->charged);
+    if (charged != charge && charged > rpc->budget) return false;
+    return atomic_load(&rpc->busy) <= RPC_CONTEXTS - RPC_CONTEXTS_RESERVED;
+}
+
+static void handle(struct rpc_context *context, nng_msg *message) {
+    struct rpc *rpc = context->rpc;
+    struct shell *shell = rpc->shell;
+    struct errand *errand = &context->call.errand;
+    const uint8_t *data = nng_msg_body(message);
+    size_t size = nng_msg_len(message);
+    context->state = RPC_WAITING;
+    context->pipe = nng_msg_get_pipe(message);
+    context->charge = (size + 1) * CHARGE_FACTOR;
+    atomic_fetch_add(&rpc->charged, context->charge);
+    atomic_fetch_add(&rpc->busy, 1);
+
+    struct request_peek peek;
+    struct request_refusal refusal = {TARRY__CODE__OK, NULL};
+    if (atomic_load(&shell->stopping))
+        refusal.code = TARRY__CODE__STOPPING;
+    else if (!has_room(rpc, context->charge) && request_peek(data, size, &peek) && peek.schedules)
+        refusal.code = TARRY__CODE__BUSY;
+    else
+        request_prepare(&errand->arena, data, size, (uint32_t)shell->config.payload_max, shell->dir.secret,
+                        &errand->event, &refusal);
+    nng_msg_free(message); /* unpacking copied what is needed */
+    if (refusal.code != TARRY__CODE__OK) {
+        send_reply(&context->call, reply_pack_refusal(refusal.code, refusal.sentence));
+        return;
+    }
+    errand->event.ticket = call_ticket(&context->call);
+    errand->hold = -1;
+    errand->filled = false;
+    errand->want_count = 0;
+    inbox_post(&shell->inbox, &errand->item);
+}
+
+static void received(struct rpc_context *context, int error) {
+    if (error == 0) {
+        nng_msg *message = nng_aio_get_msg(context->aio);
+        nng_aio_set_msg(context->aio, NULL);
+        handle(context, message);
+        return;
+    }
+    if (error == NNG_ECLOSED) return;
+    if (logfmt_allowed(&receive_limit)) logfmt("receive_failed", "reason=\"%s\"", nng_strerror(error));
+    receive(context);
+}
+
+static void sent(struct rpc_context *context, int error) {
+    if (error != 0) {
+        nng_msg_free(nng_aio_get_msg(context->aio));
+        nng_aio_set_msg(context->aio, NULL);
+        if (error == NNG_ECLOSED) return;
+        if (error == NNG_ETIMEDOUT) nng_pipe_close(context->pipe);
+        if (logfmt_allowed(&stalled_limit)) logfmt("reply_unsent", "reason=\"%s\"", nng_strerror(error));
+    }
+    receive(context);
+}
+
+static void context_event(void *argument) {
+    struct rpc_context *context = argument;
+    int error = nng_aio_result(context->aio);
+    if (context->state == RPC_SENDING)
+        sent(context, error);
+    else
+        received(context, error);
+}
+
+int rpc_open(struct rpc *rpc, struct shell *shell, const char *url) {
+    rpc->shell = shell;
+    rpc->budget = MEMORY_SHARE_REQUESTS(shell->config.memory);
+    nng_listener listener;
+    int error = nng_rep0_open(&rpc->socket);
+    if (error != 0) return error;
+    error = nng_listener_create(&listener, rpc->socket, url);
+    /* Before listening: unlimited by default. */
+    if (error == 0) error = nng_listener_set_size(listener, NNG_OPT_RECVMAXSZ, REQUEST_SIZE_MAX);
+    if (error == 0) error = nng_listener_start(listener, 0);
+    if (error != 0) nng_close(rpc->socket);
+    return error;
+}
+
+void rpc_start(struct rpc *rpc) {
+    for (size_t i = 0; i < RPC_CONTEXTS; i++) {
+        struct rpc_context *context = &rpc->contexts[i];
+        context->rpc = rpc;
+        context->call.answer = send_reply;
+        context->call.errand.item.kind = ITEM_CALL;
+        arena_init(&context->call.errand.arena, ARENA_MAX);
+        int error = nng_ctx_open(&context->ctx, rpc->socket);
+        if (error == 0) error = nng_aio_alloc(&context->aio, context_event, context);
+        if (error != 0) {
+            logfmt("start_failed", "what=rpc_context reason=\"%s\"", nng_strerror(error));
+            exit(1);
+        }
+    }
+    for (size_t i = 0; i < RPC_CONTEXTS; i++) receive(&rpc->contexts[i]);
+}
+
+unsigned rpc_busy(const struct rpc *rpc) {
+    return atomic_load(&rpc->busy);
+}

@@ -1,0 +1,49 @@
+/* rpc.h: the REP endpoint /rpc: a bounded pool of contexts, each of which receives, has the request prepared in nng's
+ * own thread, waits for the core's answer, and sends it.
+ *
+ * What requests in flight may hold is bounded: beyond the budget, or when few contexts are left, a commit that
+ * schedules is refused as busy without being unpacked; everything else passes (CAP-1). */
+#ifndef TARRY_SHELL_RPC_H
+#define TARRY_SHELL_RPC_H
+
+#include <nng/nng.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "call.h"
+
+struct shell;
+struct rpc;
+
+#define RPC_CONTEXTS 256
+/* With fewer contexts than this left, new tasks are refused, so that acks and heartbeats find one. */
+#define RPC_CONTEXTS_RESERVED 64
+
+enum rpc_state { RPC_RECEIVING, RPC_WAITING, RPC_SENDING };
+
+struct rpc_context {
+    struct call call; /* first */
+    struct rpc *rpc;
+    nng_ctx ctx;
+    nng_aio *aio;
+    nng_pipe pipe; /* where the request came from */
+    enum rpc_state state;
+    size_t charge; /* bytes of the budget */
+};
+
+struct rpc {
+    struct shell *shell;
+    nng_socket socket;
+    size_t budget;
+    _Atomic size_t charged;
+    _Atomic unsigned busy; /* contexts between a request and its answer */
+    struct rpc_context contexts[RPC_CONTEXTS];
+};
+
+/* Opens the endpoint at `url`, which becomes bound here. 0 or an nng error. Nothing is received before rpc_start. */
+int rpc_open(struct rpc *rpc, struct shell *shell, const char *url);
+void rpc_start(struct rpc *rpc);
+/* Requests that have no answer yet. */
+unsigned rpc_busy(const struct rpc *rpc);
+
+#endif

@@ -1,0 +1,44 @@
+/* secret.c: see secret.h. */
+#include "secret.h"
+
+#include <sodium.h>
+#include <string.h>
+#include <strings.h>
+
+#include "bytes.h"
+
+#define MAC_SIZE 32
+
+void secret_make(const uint8_t key[IDENTITY_SECRET_SIZE], uint64_t session, uint8_t out[SESSION_SECRET_SIZE]) {
+    put_u64(out, session);
+    crypto_generichash(out + 8, MAC_SIZE, out, 8, key, IDENTITY_SECRET_SIZE);
+}
+
+uint64_t secret_check(const uint8_t key[IDENTITY_SECRET_SIZE], const void *secret, size_t size) {
+    uint8_t right[SESSION_SECRET_SIZE];
+    if (size != SESSION_SECRET_SIZE) return 0;
+    uint64_t session = get_u64(secret);
+    secret_make(key, session, right);
+    return sodium_memcmp(right, secret, size) == 0 ? session : 0;
+}
+
+uint64_t secret_check_headers(const uint8_t key[IDENTITY_SECRET_SIZE], const char *headers) {
+    static const char name[] = "Authorization:", scheme[] = "Bearer ";
+    const char *line = headers;
+    while (line != NULL && strncasecmp(line, name, sizeof(name) - 1) != 0) {
+        line = strchr(line, '\n');
+        if (line != NULL) line++;
+    }
+    if (line == NULL) return 0;
+    line += sizeof(name) - 1;
+    while (*line == ' ') line++;
+    if (strncasecmp(line, scheme, sizeof(scheme) - 1) != 0) return 0;
+    line += sizeof(scheme) - 1;
+    size_t length = strcspn(line, "\r\n ");
+    uint8_t secret[SESSION_SECRET_SIZE];
+    size_t size = 0;
+    const char *end = NULL;
+    if (length != 2 * SESSION_SECRET_SIZE) return 0;
+    if (sodium_hex2bin(secret, sizeof(secret), line, length, NULL, &size, &end) != 0) return 0;
+    return secret_check(key, secret, size);
+}

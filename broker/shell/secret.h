@@ -1,0 +1,19 @@
+/* secret.h: a session's secret: its id and a keyed hash of it. Nothing needs to be stored, so it can be checked after a
+ * restart too (Subscribe.resume). Pure, any thread. */
+#ifndef TARRY_SHELL_SECRET_H
+#define TARRY_SHELL_SECRET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "datadir.h"
+
+#define SESSION_SECRET_SIZE 40 /* session id (u64 LE), BLAKE2b-256 of it under the data directory's secret */
+
+void secret_make(const uint8_t key[IDENTITY_SECRET_SIZE], uint64_t session, uint8_t out[SESSION_SECRET_SIZE]);
+/* The session that `secret` was made for; 0: it is not one of ours. */
+uint64_t secret_check(const uint8_t key[IDENTITY_SECRET_SIZE], const void *secret, size_t size);
+/* The same, from `Authorization: Bearer <hex>` among the lines of an HTTP request's headers. */
+uint64_t secret_check_headers(const uint8_t key[IDENTITY_SECRET_SIZE], const char *headers);
+
+#endif

@@ -1,0 +1,66 @@
+/* shell.h: the one object that ties the broker's threads together, and how it dies.
+ *
+ * README.md draws the threads and their queues. Order of locks: a lane's mutex, then a queue's (inbox, reader, courier,
+ * sync, indexer, batches); no two queues' at once; nng may be called under a lane's mutex only. */
+#ifndef TARRY_SHELL_SHELL_H
+#define TARRY_SHELL_SHELL_H
+
+#include <stdatomic.h>
+#include <stdnoreturn.h>
+
+#include "batch.h"
+#include "clock.h"
+#include "config.h"
+#include "core.h"
+#include "courier.h"
+#include "datadir.h"
+#include "inbox.h"
+#include "index.h"
+#include "indexer.h"
+#include "lanes.h"
+#include "latency.h"
+#include "log.h"
+#include "loop.h"
+#include "reader.h"
+#include "rpc.h"
+#include "sync.h"
+
+/* How `memory` is shared out; the rest is for stacks, nng, batches and the C library (CALM-1). */
+#define MEMORY_SHARE_CORE(memory) ((memory) / 2)
+#define MEMORY_SHARE_INDEX(memory) ((memory) / 4)
+#define MEMORY_SHARE_REQUESTS(memory) ((memory) / 8)
+
+#define EXIT_STORAGE 4 /* the disk failed (LOG-4) */
+
+struct shell {
+    struct config config;
+    struct datadir dir;
+    struct clock clock;
+    struct log *log;
+    struct index *index;
+    struct core *core; /* the core thread's, once it runs */
+    char url[CONFIG_TEXT_SIZE];
+    uint64_t started_ms; /* logical */
+    uint32_t epoch;
+
+    struct inbox inbox;
+    struct batches batches;
+    struct loop loop;
+    struct sync sync;
+    struct courier courier;
+    struct indexer indexer;
+    struct reader reader;
+    struct rpc rpc;
+    struct lanes lanes;
+    struct latency fsync_us;
+    _Atomic bool stopping;
+};
+
+/* What a negative result of storage means, for a log line. */
+const char *storage_error(int error);
+/* Logs and ends the process at once, for nothing that it could still do can be trusted (LOG-4). */
+noreturn void shell_fail(const char *what, int error);
+/* Starts a thread or ends the process with a sentence. */
+void thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *argument);
+
+#endif

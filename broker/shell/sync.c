@@ -1,0 +1,150 @@
+/* sync.c: see sync.h. */
+#include "sync.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "logfmt.h"
+#include "shell.h"
+
+#define FAILED_FLUSH_US 200000
+
+/* The disk failed: tell who waits that the outcome is unknown, and end (LOG-4). */
+static noreturn void sync_fail(struct sync *sync, struct batch *batches, int error) {
+    logfmt("log_failed", "error=%d reason=\"%s\" action=exit", error, storage_error(error));
+    for (struct batch *batch = batches; batch != NULL; batch = batch->next) {
+        for (size_t i = 0; i < batch->answer_count; i++) {
+            struct call *call = batch->answers[i].call;
+            call->answer(call, reply_pack_refusal(TARRY__CODE__FAILED, NULL));
+        }
+    }
+    usleep(FAILED_FLUSH_US); /* nng's threads write them out; nothing else may happen meanwhile */
+    _exit(EXIT_STORAGE);
+}
+
+static int append_one(struct sync *sync, const struct core_append *append) {
+    struct log *log = sync->shell->log;
+    assert(append->position == log_end(log)); /* the core gives positions without gaps */
+    struct log_piece stack[64];
+    struct log_piece *pieces = stack;
+    if (append->content_count > 64) {
+        pieces = malloc(append->content_count * sizeof(*pieces));
+        if (pieces == NULL) return -ENOMEM;
+    }
+    for (size_t i = 0; i < append->content_count; i++)
+        pieces[i] = (struct log_piece){append->contents[i]->data, append->contents[i]->size};
+    struct log_frame frame = {
+        .type = append->type,
+        .epoch = append->epoch,
+        .position = append->position,
+        .steady_ns = append->now.steady_ns,
+        .wall_ns = append->now.wall_ns,
+        .body = append->body,
+        .body_size = append->body_size,
+        .pieces = pieces,
+        .piece_count = append->content_count,
+    };
+    int error = log_append(log, &frame);
+    if (pieces != stack) free(pieces);
+    return error;
+}
+
+/* Appends and writes all; `*out_count` frames. */
+static int append_all(struct sync *sync, struct batch *batches, size_t *out_count) {
+    size_t count = 0;
+    for (struct batch *batch = batches; batch != NULL; batch = batch->next) {
+        for (size_t i = 0; i < batch->effects.appends.count; i++, count++) {
+            int error = append_one(sync, &batch->effects.appends.items[i]);
+            if (error != 0) return error;
+        }
+    }
+    *out_count = count;
+    return count > 0 ? log_write(sync->shell->log) : 0;
+}
+
+static uint64_t monotonic_us(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000u + (uint64_t)time.tv_nsec / 1000u;
+}
+
+/* One group commit. */
+static void sync_group(struct sync *sync, struct batch *batches) {
+    struct shell *shell = sync->shell;
+    size_t count = 0;
+    int error = append_all(sync, batches, &count);
+    if (error != 0) sync_fail(sync, batches, error);
+    /* Contents of deliveries may be read from here on, while the sync runs; they leave after it. */
+    for (struct batch *batch = batches; batch != NULL; batch = batch->next) {
+        if (!batch->courier) continue;
+        batch_hold(&shell->batches, batch);
+        courier_post(&shell->courier, batch);
+    }
+    if (count > 0) {
+        uint64_t started_us = monotonic_us();
+        error = log_sync(shell->log);
+        if (error != 0) sync_fail(sync, batches, error);
+        latency_add(&shell->fsync_us, monotonic_us() - started_us);
+    }
+    uint64_t durable = log_durable(shell->log);
+    assert(durable == log_end(shell->log)); /* LOG-1 */
+    for (struct batch *batch = batches; batch != NULL; batch = batch->next)
+        for (size_t i = 0; i < batch->answer_count; i++)
+            batch->answers[i].call->answer(batch->answers[i].call, batch->answers[i].reply);
+    courier_durable(&shell->courier, durable);
+    if (count > 0) {
+        inbox_durable(&shell->inbox, durable);
+        indexer_durable(&shell->indexer, durable);
+    }
+    while (batches != NULL) {
+        struct batch *next = batches->next;
+        batch_drop(&shell->batches, batches);
+        batches = next;
+    }
+}
+
+static void *sync_run(void *argument) {
+    struct sync *sync = argument;
+    pthread_mutex_lock(&sync->mutex);
+    for (;;) {
+        while (sync->first == NULL && !sync->stop) pthread_cond_wait(&sync->changed, &sync->mutex);
+        if (sync->first == NULL) break;
+        struct batch *batches = sync->first;
+        sync->first = NULL;
+        sync->last = &sync->first;
+        pthread_mutex_unlock(&sync->mutex);
+        sync_group(sync, batches);
+        pthread_mutex_lock(&sync->mutex);
+    }
+    pthread_mutex_unlock(&sync->mutex);
+    return NULL;
+}
+
+void sync_start(struct sync *sync, struct shell *shell) {
+    *sync = (struct sync){.shell = shell};
+    sync->last = &sync->first;
+    pthread_mutex_init(&sync->mutex, NULL);
+    pthread_cond_init(&sync->changed, NULL);
+    thread_start(&sync->thread, "tarry-sync", sync_run, sync);
+}
+
+void sync_post(struct sync *sync, struct batch *batch) {
+    batch->next = NULL;
+    pthread_mutex_lock(&sync->mutex);
+    if (sync->first == NULL) pthread_cond_signal(&sync->changed);
+    *sync->last = batch;
+    sync->last = &batch->next;
+    pthread_mutex_unlock(&sync->mutex);
+}
+
+void sync_stop(struct sync *sync) {
+    pthread_mutex_lock(&sync->mutex);
+    sync->stop = true;
+    pthread_cond_signal(&sync->changed);
+    pthread_mutex_unlock(&sync->mutex);
+    pthread_join(sync->thread, NULL);
+}
