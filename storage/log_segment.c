@@ -153,6 +153,31 @@ static int segment_publish(const struct log *log, int handle, const char *name, 
     return disk->sync_directory(disk->context, log->directory);
 }
 
+/* Closes the descriptor of a segment that is not in use. Under the mutex. */
+static void segment_close(struct log *log, struct segment *segment) {
+    assert(segment->users == 0 && segment->handle >= 0);
+    /* Only read through: there is nothing that closing could lose. */
+    (void)log->disk->close(log->disk->context, segment->handle);
+    segment->handle = -1;
+    log->handles_open--;
+}
+
+/* Closes descriptors, the longest unused first, until at most `max` are open, or all of them are in use. Under the
+ * mutex.
+ */
+static void handles_trim(struct log *log, uint32_t max) {
+    while (log->handles_open > max) {
+        struct segment *oldest = NULL;
+        for (size_t i = 0; i < log->segment_count; i++) {
+            struct segment *candidate = log->segments[i];
+            if (candidate->handle < 0 || candidate->users > 0) continue;
+            if (!oldest || candidate->used < oldest->used) oldest = candidate;
+        }
+        if (!oldest) return;
+        segment_close(log, oldest);
+    }
+}
+
 /* The writer goes on from its current segment, if there is one, to `segment`. */
 static int segment_switch(struct log *log, const struct segment *segment) {
     struct segment *old = log->current;
@@ -179,7 +204,9 @@ static int segment_switch(struct log *log, const struct segment *segment) {
     if (result < 0) return result;
     pthread_mutex_lock(&log->mutex);
     log->current = log->segments[log->segment_count - 1];
-    log->handles_open++;
+    log->handles_open++; /* the old one's, which readers now use */
+    old->used = ++log->holds;
+    handles_trim(log, SEGMENT_HANDLES_MAX);
     pthread_mutex_unlock(&log->mutex);
     segment_drop(log, old);
     return 0;
@@ -233,27 +260,9 @@ int segment_add(struct log *log, const struct segment *segment) {
     return 0;
 }
 
-/* Closes the descriptor of a segment that is not in use. Under the mutex. */
-static void segment_close(struct log *log, struct segment *segment) {
-    assert(segment->users == 0 && segment->handle >= 0);
-    /* Only read through: there is nothing that closing could lose. */
-    (void)log->disk->close(log->disk->context, segment->handle);
-    segment->handle = -1;
-    log->handles_open--;
-}
-
-/* Opens the segment's file for reading, closing another if there are many. Under the mutex. */
+/* Opens the segment's file for reading. Under the mutex. */
 static int segment_open(struct log *log, struct segment *segment) {
-    while (log->handles_open >= SEGMENT_HANDLES_MAX) {
-        struct segment *oldest = NULL;
-        for (size_t i = 0; i < log->segment_count; i++) {
-            struct segment *candidate = log->segments[i];
-            if (candidate->handle < 0 || candidate->users > 0) continue;
-            if (!oldest || candidate->used < oldest->used) oldest = candidate;
-        }
-        if (!oldest) break; /* all in use: one more it is */
-        segment_close(log, oldest);
-    }
+    handles_trim(log, SEGMENT_HANDLES_MAX - 1);
     char path[LOG_PATH_SIZE];
     segment_path(log, segment->base, path);
     int handle = log->disk->open(log->disk->context, path, O_RDONLY, 0);

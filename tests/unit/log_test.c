@@ -1,0 +1,502 @@
+/* log_test.c: the log on a real directory: what goes in comes out, in order, from any thread, and disk space comes
+ * back.
+ *
+ * What a failing disk does to it: log_fault_test.c. */
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "log.h"
+#include "tarry.pb-c.h"
+#include "tarry_limits.h"
+
+struct fixture {
+    char root[64];
+    char directory[96];
+    struct log *log;
+    struct log_options options;
+    struct log_recovery recovery;
+    char message[512];
+    uint64_t frames; /* appended so far */
+    uint64_t time_ns;
+};
+
+static int set_up(void **state) {
+    struct fixture *f = calloc(1, sizeof(*f));
+    strcpy(f->root, "/tmp/tarry-log-test-XXXXXX");
+    if (!f || !mkdtemp(f->root)) return -1;
+    snprintf(f->directory, sizeof(f->directory), "%s/log", f->root);
+    f->options = (struct log_options){.directory = f->directory, .disk = &disk_posix, .segment_size = 8192};
+    *state = f;
+    return 0;
+}
+
+static int each_name_unlink(void *argument, const char *name) {
+    char path[512];
+    snprintf(path, sizeof(path), "%s/%s", (const char *)argument, name);
+    unlink(path);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    struct fixture *f = *state;
+    log_close(f->log);
+    disk_posix.list(NULL, f->directory, each_name_unlink, f->directory);
+    rmdir(f->directory);
+    rmdir(f->root);
+    free(f);
+    return 0;
+}
+
+static int try_open(struct fixture *f, uint64_t scan_from) {
+    f->message[0] = 0;
+    return log_open(&f->log, &f->options, scan_from, &f->recovery, f->message, sizeof(f->message));
+}
+
+static void open_log(struct fixture *f, uint64_t scan_from) {
+    if (try_open(f, scan_from) != 0) fail_msg("%s", f->message);
+}
+
+static void close_log(struct fixture *f) {
+    log_close(f->log);
+    f->log = NULL;
+}
+
+/* Byte i of the contents and bodies that start at `seed`. */
+static void fill(uint64_t seed, uint8_t *out, size_t size) {
+    for (size_t i = 0; i < size; i++) out[i] = (uint8_t)((seed * 2654435761u + i * 40503u) >> 7);
+}
+
+/* → its position */
+static uint64_t append(struct fixture *f, uint32_t body_size, uint32_t blob_size) {
+    uint64_t position = log_end(f->log);
+    uint8_t *bytes = malloc((size_t)body_size + blob_size + 1);
+    fill(position, bytes, (size_t)body_size + blob_size);
+    struct log_piece pieces[] = {{bytes, blob_size / 2}, {NULL, 0}, {bytes + blob_size / 2, blob_size - blob_size / 2}};
+    f->frames++;
+    f->time_ns++;
+    int result = log_append(f->log, &(struct log_frame){.type = FRAME_COMMIT,
+                                                        .epoch = 3,
+                                                        .position = position,
+                                                        .steady_ns = f->time_ns,
+                                                        .wall_ns = 1000 + f->time_ns,
+                                                        .body = bytes + blob_size,
+                                                        .body_size = body_size,
+                                                        .pieces = pieces,
+                                                        .piece_count = 3});
+    free(bytes);
+    assert_int_equal(result, 0);
+    return position;
+}
+
+static void seal(struct fixture *f) {
+    assert_int_equal(log_append(f->log, &(struct log_frame){.type = FRAME_SEAL,
+                                                            .epoch = 3,
+                                                            .position = log_end(f->log),
+                                                            .steady_ns = f->time_ns,
+                                                            .wall_ns = 1000 + f->time_ns}),
+                     0);
+    assert_int_equal(log_sync(f->log), 0);
+}
+
+static void check_view(const struct log_view *view) {
+    size_t size = (size_t)view->header.body_size + view->header.blob_size;
+    uint8_t *bytes = malloc(size + 1);
+    fill(view->header.position, bytes, size);
+    assert_memory_equal(view->body, bytes + view->header.blob_size, view->header.body_size);
+    if (view->blob) assert_memory_equal(view->blob, bytes, view->header.blob_size);
+    free(bytes);
+}
+
+/* Reads everything from `from` on; → frames */
+static uint64_t read_all(struct fixture *f, uint64_t from, bool with_blobs) {
+    struct log_cursor *cursor;
+    assert_int_equal(log_cursor_open(&cursor, f->log, from, with_blobs), 0);
+    struct log_view view;
+    uint64_t count = 0;
+    int result;
+    while ((result = log_cursor_next(cursor, UINT64_MAX, &view)) == 0) {
+        assert_int_equal(view.blob != NULL, with_blobs);
+        check_view(&view);
+        count++;
+    }
+    assert_int_equal(result, LOG_END);
+    assert_int_equal(log_cursor_position(cursor), log_durable(f->log));
+    log_cursor_close(cursor);
+    return count;
+}
+
+static void a_new_log_is_empty(void **state) {
+    struct fixture *f = *state;
+    open_log(f, 0);
+    assert_int_equal(f->recovery.start, LOG_POSITION_FIRST);
+    assert_int_equal(f->recovery.end, LOG_POSITION_FIRST);
+    assert_int_equal(f->recovery.epoch, 0);
+    assert_true(f->recovery.sealed);
+    assert_int_equal(log_end(f->log), LOG_POSITION_FIRST);
+    assert_int_equal(read_all(f, LOG_POSITION_FIRST, true), 0);
+    struct stat status;
+    assert_int_equal(stat(f->directory, &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0700);
+}
+
+static void what_goes_in_comes_out(void **state) {
+    struct fixture *f = *state;
+    open_log(f, 0);
+    uint64_t first = append(f, 10, 0);
+    uint64_t second = append(f, 0, 300);
+    uint8_t byte;
+    assert_int_equal(log_read(f->log, first, &byte, 1), LOG_END); /* appended, not written */
+    assert_int_equal(log_write(f->log), 0);
+    assert_int_equal(log_durable(f->log), LOG_POSITION_FIRST);
+    uint8_t blob[300], expected[300];
+    fill(second, expected, sizeof(expected));
+    assert_int_equal(log_read(f->log, frame_blob_position(second), blob, sizeof(blob)), 0);
+    assert_memory_equal(blob, expected, sizeof(blob));
+    assert_int_equal(log_sync(f->log), 0);
+    assert_int_equal(log_durable(f->log), log_end(f->log));
+    assert_int_equal(read_all(f, first, true), 2);
+    assert_int_equal(read_all(f, second, false), 1);
+    uint8_t chain[FRAME_CHAIN_SIZE], zero_chain[FRAME_CHAIN_SIZE] = {0};
+    log_chain(f->log, chain);
+    uint64_t end = log_end(f->log);
+    close_log(f);
+    open_log(f, second);
+    assert_int_equal(f->recovery.end, end);
+    assert_memory_equal(f->recovery.chain, chain, sizeof(chain));
+    assert_memory_not_equal(f->recovery.scan_chain, chain, sizeof(chain));
+    assert_memory_not_equal(f->recovery.scan_chain, zero_chain, sizeof(chain));
+    assert_int_equal(f->recovery.epoch, 3);
+    assert_int_equal(f->recovery.steady_ns, 2);
+    assert_int_equal(f->recovery.wall_ns, 1002);
+    assert_false(f->recovery.sealed);
+    seal(f);
+    close_log(f);
+    open_log(f, 0);
+    assert_true(f->recovery.sealed);
+    assert_int_equal(read_all(f, first, true), 3);
+}
+
+static void a_cursor_stops_at_its_limit(void **state) {
+    struct fixture *f = *state;
+    open_log(f, 0);
+    append(f, 10, 0);
+    uint64_t second = append(f, 20, 0);
+    assert_int_equal(log_write(f->log), 0);
+    struct log_cursor *cursor;
+    struct log_view view;
+    assert_int_equal(log_cursor_open(&cursor, f->log, LOG_POSITION_FIRST, true), 0);
+    assert_int_equal(log_cursor_next(cursor, LOG_POSITION_FIRST, &view), LOG_END);
+    assert_int_equal(log_cursor_next(cursor, second - 1, &view), LOG_END);
+    assert_int_equal(log_cursor_next(cursor, second, &view), 0);
+    assert_int_equal(log_cursor_next(cursor, second, &view), LOG_END);
+    assert_int_equal(log_cursor_next(cursor, log_end(f->log), &view), 0);
+    append(f, 30, 0);
+    assert_int_equal(log_cursor_next(cursor, UINT64_MAX, &view), LOG_END);
+    assert_int_equal(log_write(f->log), 0);
+    assert_int_equal(log_cursor_next(cursor, UINT64_MAX, &view), 0);
+    check_view(&view);
+    log_cursor_close(cursor);
+}
+
+static void segments_follow_one_another(void **state) {
+    struct fixture *f = *state;
+    open_log(f, 0);
+    for (int i = 0; i < 200; i++) append(f, 500 + i, i);
+    assert_int_equal(log_sync(f->log), 0);
+    struct log_stats stats;
+    log_stats(f->log, &stats);
+    assert_true(stats.segments > 10);
+    assert_int_equal(stats.bytes, stats.segments * (4096 + 8192));
+    assert_int_equal(read_all(f, LOG_POSITION_FIRST, true), 200);
+    uint64_t end = log_end(f->log);
+    close_log(f);
+    for (uint64_t scan_from = 0; scan_from <= end; scan_from += end) {
+        open_log(f, scan_from);
+        assert_int_equal(f->recovery.end, end);
+        assert_int_equal(f->recovery.segments, stats.segments);
+        assert_int_equal(read_all(f, LOG_POSITION_FIRST, false), 200);
+        close_log(f);
+    }
+}
+
+static void a_large_frame_gets_a_segment_of_its_own(void **state) {
+    struct fixture *f = *state;
+    open_log(f, 0);
+    append(f, 100000, 50000); /* the first segment holds nothing yet: it is replaced */
+    append(f, 10, 0);
+    append(f, FRAME_BODY_SIZE_MAX, FRAME_BLOB_SIZE_MAX);
+    append(f, 10, 0);
+    assert_int_equal(log_sync(f->log), 0);
+    assert_int_equal(read_all(f, LOG_POSITION_FIRST, true), 4);
+    assert_int_equal(read_all(f, LOG_POSITION_FIRST, false), 4);
+    close_log(f);
+    open_log(f, 0);
+    assert_int_equal(f->recovery.segments, 4);
+    assert_int_equal(read_all(f, LOG_POSITION_FIRST, true), 4);
+}
+
+static void an_empty_last_segment_knows_the_past(void **state) {
+    struct fixture *f = *state;
+    open_log(f, 0);
+    append(f, 7000, 0);
+    append(f, 7000, 0); /* rolls: the first frame is durable, and this one is not even written */
+    uint64_t end = log_durable(f->log);
+    assert_true(end > LOG_POSITION_FIRST);
+    close_log(f);
+    open_log(f, end);
+    assert_int_equal(f->recovery.end, end);
+    assert_int_equal(f->recovery.segments, 2);
+    assert_int_equal(f->recovery.epoch, 3);
+    assert_int_equal(f->recovery.steady_ns, 1);
+    assert_true(f->recovery.sealed);
+    assert_memory_equal(f->recovery.chain, f->recovery.scan_chain, FRAME_CHAIN_SIZE);
+    append(f, 10, 10);
+    assert_int_equal(log_sync(f->log), 0);
+    assert_int_equal(read_all(f, LOG_POSITION_FIRST, true), 2);
+}
+
+static void what_is_retired_is_gone(void **state) {
+    struct fixture *f = *state;
+    open_log(f, 0);
+    uint64_t positions[40];
+    for (int i = 0; i < 40; i++) positions[i] = append(f, 1000, 0);
+    assert_int_equal(log_sync(f->log), 0);
+    struct log_segment oldest;
+    assert_false(log_oldest(f->log, positions[7] - 1, &oldest)); /* of 7 frames one is still wanted */
+    assert_true(log_oldest(f->log, positions[7], &oldest));
+    assert_int_equal(oldest.base, LOG_POSITION_FIRST);
+    assert_int_equal(oldest.end, positions[7]);
+    assert_int_equal(oldest.wall_ns, 1007);
+    struct log_cursor *behind;
+    assert_int_equal(log_cursor_open(&behind, f->log, positions[0], true), 0);
+    assert_int_equal(log_retire(f->log, oldest.base), 0);
+    assert_int_equal(log_start(f->log), positions[7]);
+    uint8_t byte;
+    struct log_view view;
+    assert_int_equal(log_read(f->log, positions[6], &byte, 1), LOG_RETIRED);
+    assert_int_equal(log_cursor_next(behind, UINT64_MAX, &view), LOG_RETIRED);
+    log_cursor_close(behind);
+    assert_int_equal(log_cursor_open(&behind, f->log, positions[6], true), LOG_RETIRED);
+    assert_int_equal(log_read(f->log, positions[7], &byte, 1), 0);
+    while (log_oldest(f->log, log_durable(f->log), &oldest)) assert_int_equal(log_retire(f->log, oldest.base), 0);
+    struct log_stats stats;
+    log_stats(f->log, &stats);
+    assert_int_equal(stats.segments, 1); /* the one that is written to stays */
+    uint64_t start = log_start(f->log);
+    close_log(f);
+    open_log(f, 0);
+    assert_int_equal(f->recovery.start, start);
+    assert_int_equal(f->recovery.segments, 1);
+    assert_int_equal(read_all(f, start, true), 5);
+}
+
+static void more_segments_than_descriptors_are_no_matter(void **state) {
+    struct fixture *f = *state;
+    f->options.segment_size = 1024;
+    open_log(f, 0);
+    uint64_t positions[300];
+    for (int i = 0; i < 300; i++) positions[i] = append(f, 800, 0);
+    assert_int_equal(log_sync(f->log), 0);
+    for (int round = 0; round < 600; round++) {
+        uint64_t position = positions[round * 7 % 300];
+        uint8_t got[800], expected[800];
+        fill(position, expected, sizeof(expected));
+        assert_int_equal(log_read(f->log, frame_body_position(position, 0), got, sizeof(got)), 0);
+        assert_memory_equal(got, expected, sizeof(got));
+    }
+    DIR *descriptors = opendir("/proc/self/fd");
+    int count = 0;
+    while (readdir(descriptors)) count++;
+    closedir(descriptors);
+    assert_true(count < 100);
+}
+
+struct trailing {
+    struct fixture *f;
+    _Atomic bool done;
+    _Atomic uint64_t end;
+    _Atomic uint64_t lowest; /* the slowest reader is there */
+    bool with_blobs;
+    uint64_t count;
+};
+
+static void *trail(void *argument) {
+    struct trailing *trailing = argument;
+    struct log *log = trailing->f->log;
+    struct log_cursor *cursor;
+    assert_int_equal(log_cursor_open(&cursor, log, LOG_POSITION_FIRST, trailing->with_blobs), 0);
+    for (;;) {
+        bool done = atomic_load(&trailing->done);
+        struct log_view view;
+        int result = log_cursor_next(cursor, log_durable(log), &view);
+        if (result == LOG_END && done) break;
+        if (result == LOG_END) continue;
+        assert_int_equal(result, 0);
+        check_view(&view);
+        trailing->count++;
+        atomic_store(&trailing->lowest, log_cursor_position(cursor));
+    }
+    log_cursor_close(cursor);
+    return NULL;
+}
+
+/* Reads anything between start and durable: LOG_RETIRED is fine, another byte never. */
+static void *peek(void *argument) {
+    struct trailing *trailing = argument;
+    struct log *log = trailing->f->log;
+    uint64_t seed = 1;
+    while (!atomic_load(&trailing->done)) {
+        uint64_t start = log_start(log), durable = log_durable(log);
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        uint64_t position = start + (seed >> 33) % (durable - start + 1) / 8 * 8;
+        uint8_t bytes[8];
+        int result = log_read(log, position, bytes, sizeof(bytes));
+        assert_true(result == 0 || result == LOG_RETIRED || result == LOG_END);
+        trailing->count++;
+    }
+    return NULL;
+}
+
+static void readers_trail_the_writer_while_segments_come_and_go(void **state) {
+    struct fixture *f = *state;
+    f->options.segment_size = 256 << 10;
+    f->options.prepare_ahead = true;
+    open_log(f, 0);
+    struct trailing trailing[3] = {{.f = f, .with_blobs = true}, {.f = f}, {.f = f}};
+    pthread_t threads[3];
+    for (int i = 0; i < 2; i++) {
+        atomic_store(&trailing[i].lowest, LOG_POSITION_FIRST);
+        pthread_create(&threads[i], NULL, trail, &trailing[i]);
+    }
+    pthread_create(&threads[2], NULL, peek, &trailing[2]);
+    uint64_t segments = 0;
+    for (int i = 0; i < 20000; i++) {
+        append(f, (uint32_t)(i * 37 % 400), i % 1000 ? (uint32_t)(i * 11 % 500) : 300000);
+        if (i % 50 != 0) continue;
+        assert_int_equal(log_sync(f->log), 0);
+        uint64_t below = atomic_load(&trailing[0].lowest);
+        if (atomic_load(&trailing[1].lowest) < below) below = atomic_load(&trailing[1].lowest);
+        struct log_segment oldest;
+        while (log_oldest(f->log, below, &oldest)) {
+            assert_int_equal(log_retire(f->log, oldest.base), 0);
+            segments++;
+        }
+    }
+    assert_int_equal(log_sync(f->log), 0);
+    for (int i = 0; i < 3; i++) atomic_store(&trailing[i].done, true);
+    for (int i = 0; i < 3; i++) pthread_join(threads[i], NULL);
+    assert_int_equal(trailing[0].count, 20000);
+    assert_int_equal(trailing[1].count, 20000);
+    assert_true(trailing[2].count > 0);
+    assert_true(segments > 10);
+    uint64_t end = log_end(f->log);
+    close_log(f);
+    open_log(f, 0);
+    assert_int_equal(f->recovery.end, end);
+}
+
+static int each_name_count(void *argument, const char *name) {
+    int *temporary = argument;
+    if (strstr(name, ".tmp")) ++*temporary;
+    return 0;
+}
+
+static void the_next_segment_is_ready_before_it_is_needed(void **state) {
+    struct fixture *f = *state;
+    f->options.segment_size = 64 << 10;
+    f->options.prepare_ahead = true;
+    open_log(f, 0);
+    struct log_stats stats;
+    append(f, 20000, 0);
+    assert_int_equal(log_sync(f->log), 0);
+    log_stats(f->log, &stats);
+    assert_true(stats.reserved < 64 << 10); /* not yet: a small log stays small */
+    append(f, 20000, 0);
+    assert_int_equal(log_sync(f->log), 0);
+    for (int i = 0; i < 1000 && stats.reserved < 64 << 10; i++) {
+        usleep(5000);
+        log_stats(f->log, &stats);
+    }
+    assert_true(stats.reserved >= 64 << 10);
+    assert_int_equal(stats.prepare_error, 0);
+    int temporary = 0;
+    assert_int_equal(disk_posix.list(NULL, f->directory, each_name_count, &temporary), 0);
+    assert_int_equal(temporary, 1);
+    for (int i = 0; i < 3; i++) append(f, 20000, 0);
+    assert_int_equal(log_sync(f->log), 0);
+    assert_int_equal(read_all(f, LOG_POSITION_FIRST, true), 5);
+    close_log(f);
+    temporary = 0;
+    assert_int_equal(disk_posix.list(NULL, f->directory, each_name_count, &temporary), 0);
+    assert_int_equal(temporary, 0);
+}
+
+static void a_body_can_be_read_by_hand(void **state) {
+    struct fixture *f = *state;
+    if (system("protoc --version > /dev/null 2>&1") != 0) skip();
+    open_log(f, 0);
+    Tarry__FrameBody body = TARRY__FRAME_BODY__INIT;
+    body.producer = 4711;
+    body.client = (char *)"by-hand";
+    uint8_t packed[64];
+    size_t size = tarry__frame_body__pack(&body, packed);
+    append(f, 30, 10);
+    uint64_t position = log_end(f->log);
+    struct log_piece blob = {"a blob of 16 b..", 16};
+    assert_int_equal(log_append(f->log, &(struct log_frame){.type = FRAME_COMMIT,
+                                                            .epoch = 3,
+                                                            .position = position,
+                                                            .body = packed,
+                                                            .body_size = (uint32_t)size,
+                                                            .pieces = &blob,
+                                                            .piece_count = 1}),
+                     0);
+    assert_int_equal(log_sync(f->log), 0);
+    /* The recipe of storage/FORMAT.md. */
+    char command[1024];
+    snprintf(
+        command, sizeof(command),
+        "F=%s/0000000000001000.seg; OFFSET=$((4096 + %" PRIu64 " - 4096));"
+        "BODY_SIZE=$(od -An -tu4 -j $((OFFSET + 12)) -N 4 $F); BLOB_SIZE=$(od -An -tu4 -j $((OFFSET + 16)) -N 4 $F);"
+        "dd if=$F iflag=skip_bytes,count_bytes status=none skip=$((OFFSET + 112 + BLOB_SIZE)) count=$((BODY_SIZE))"
+        " | protoc -I %s --decode tarry.FrameBody tarry.proto",
+        f->directory, position, PROTO_DIRECTORY);
+    FILE *pipe = popen(command, "r");
+    assert_non_null(pipe);
+    char output[256] = "";
+    size_t count = fread(output, 1, sizeof(output) - 1, pipe);
+    output[count] = 0;
+    assert_int_equal(pclose(pipe), 0);
+    assert_string_equal(output, "producer: 4711\nclient: \"by-hand\"\n");
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(a_new_log_is_empty),
+        TEST(what_goes_in_comes_out),
+        TEST(a_cursor_stops_at_its_limit),
+        TEST(segments_follow_one_another),
+        TEST(a_large_frame_gets_a_segment_of_its_own),
+        TEST(an_empty_last_segment_knows_the_past),
+        TEST(what_is_retired_is_gone),
+        TEST(more_segments_than_descriptors_are_no_matter),
+        TEST(readers_trail_the_writer_while_segments_come_and_go),
+        TEST(the_next_segment_is_ready_before_it_is_needed),
+        TEST(a_body_can_be_read_by_hand),
+    };
+    return cmocka_run_group_tests_name("log", tests, NULL, NULL);
+}
