@@ -329,7 +329,7 @@ TARRY_API TARRY_MUST_USE int tarry_dead_async(tarry_client *client, enum tarry_d
  * itself: one thread builds it. */
 typedef struct tarry_commit tarry_commit;
 
-#define TARRY_OPS_PER_COMMIT_MAX 16384
+#define TARRY_OPS_PER_COMMIT_MAX 8192
 
 TARRY_API TARRY_MUST_USE int tarry_commit_new(tarry_client *client, bool atomic, tarry_commit **out_commit);
 /* NULL is fine. */
@@ -513,6 +513,7 @@ struct tarry_queue_view {
     uint64_t pending;         /* ready ones included */
     uint64_t in_flight;
     uint64_t dead;
+    uint32_t jobs; /* purges and the like that still run */
 };
 struct tarry_queues_view {
     size_t count;

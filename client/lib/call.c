@@ -1,0 +1,55 @@
+/* call.c: blocking calls that change nothing: one request each, repeated until it is answered. */
+#include "client.h"
+
+static void call_done(void *arg, struct request *request) {
+    /* The engine gives the request back to the pool when this returns: the answer's memory changes hands. */
+    struct call *call = arg;
+    call->code = request->code;
+    call->message = message_copy(call->message_text, sizeof(call->message_text), request->message);
+    call->reply = request->reply;
+    call->arena = request->arena;
+    call->arena.pb.allocator_data = &call->arena;
+    arena_init(&request->arena, REPLY_ARENA_MAX);
+    sem_post(&call->ready);
+}
+
+int call_run(tarry_client *client, Tarry__Request *wire, struct call *call, const char **out_message) {
+    *call = (struct call){.reply = NULL};
+    arena_init(&call->arena, REPLY_ARENA_MAX);
+    int rv = engine_is_me(client) ? TARRY_E_CALLBACK : TARRY_OK;
+    if (rv == TARRY_OK && sem_init(&call->ready, 0, 0) != 0) rv = TARRY_E_SYSTEM;
+    if (rv != TARRY_OK) goto out;
+    pthread_mutex_lock(&client->lock);
+    struct request *request = client->closing ? NULL : request_new(client, REQUEST_CALL);
+    if (request == NULL) {
+        rv = client->closing ? TARRY_E_CLOSED : TARRY_E_NOMEM;
+    } else if ((rv = request_fill_call(client, request, wire)) != TARRY_OK) {
+        request_free(client, request);
+    } else {
+        request->done = call_done;
+        request->arg = call;
+        request_submit_call(client, request);
+    }
+    pthread_mutex_unlock(&client->lock);
+    if (rv == TARRY_OK) {
+        while (sem_wait(&call->ready) != 0) {
+        } /* EINTR */
+        rv = call->code;
+    }
+    sem_destroy(&call->ready);
+out:
+    if (rv != TARRY_OK && out_message != NULL)
+        *out_message = message_keep(call->message != NULL ? call->message : tarry_code_sentence(rv));
+    return rv;
+}
+
+void call_end(struct call *call) {
+    arena_deinit(&call->arena);
+    call->reply = NULL;
+}
+
+void call_keep(struct call *call, struct arena *arena) {
+    *arena = call->arena;
+    arena->pb.allocator_data = arena;
+    arena_init(&call->arena, 0);
+}

@@ -1,0 +1,96 @@
+/* consumer.h: the inside of a consumer, shared by consumer.c (what the user calls), session.c (the engine's side) and
+ * delivery.c (what arrives). */
+#ifndef TARRY_CONSUMER_H
+#define TARRY_CONSUMER_H
+
+#include <nng/nng.h>
+#include <nng/protocol/pipeline0/pull.h>
+#include <stdatomic.h>
+
+#include "client.h"
+#include "held.h"
+
+#define SECRET_SIZE_MAX 64u
+#define LANE_PATIENCE_MS 2000u   /* a lane that does not come up: subscribe again */
+#define SUBSCRIBE_AGAIN_MS 1000u /* after a final refusal of a session that had been accepted before */
+#define HELD_SWEEP_COUNT 4096u   /* above it leases that ran out are forgotten */
+#define HANDLER_BATCH 64u
+
+/*        open                     reply            pipe up
+ *  LOST ─────► SUBSCRIBING ─────► ACCEPTED ─────► UP
+ *   ▲               │ refused        │ no pipe    │ pipe gone, broker knows no session
+ *   └───────────────┴────────────────┴────────────┘                                                          */
+enum session_state { SESSION_LOST, SESSION_SUBSCRIBING, SESSION_ACCEPTED, SESSION_UP };
+
+/* One message of a lane, unpacked; its tasks share its memory. */
+struct delivery_box {
+    atomic_size_t references;
+    struct arena arena;
+};
+
+struct held_task {
+    struct tarry_task task; /* first, so that the user's pointer is this one */
+    struct delivery_box *box;
+    struct held_task *next;
+};
+
+/* A request of the session's own that is under way. It outlives the consumer: `consumer` is NULL then. */
+struct session_call {
+    tarry_client *client;
+    struct tarry_consumer *consumer;
+};
+
+struct tarry_consumer {
+    tarry_client *client;
+    struct tarry_consumer *next;
+    char **queues;
+    size_t queue_count;
+    uint32_t prefetch;
+    uint32_t max_batch;
+    uint64_t lease_ms;
+    tarry_handler_fn handler;
+    void *arg;
+    pthread_t thread;
+    bool thread_runs;
+    /* client.lock */
+    enum session_state state;
+    bool opening; /* the first subscription: a refusal is the caller's */
+    bool closing; /* the engine leaves it alone */
+    bool busy;    /* the engine is dialling for it, without the lock */
+    int opened;   /* -1: not yet answered; otherwise a code */
+    char message[256];
+    uint64_t since_ms;    /* of the state */
+    uint64_t retry_at_ms; /* LOST: not before */
+    uint64_t heartbeat_at_ms;
+    struct session_call *subscribing;
+    struct session_call *beating;
+    uint64_t session;
+    uint64_t silence_ms;
+    uint32_t lane;
+    uint8_t secret[SECRET_SIZE_MAX];
+    size_t secret_size;
+    char address[ADDRESS_SIZE_MAX];
+    nng_socket socket;
+    nng_dialer dialer;
+    bool dialing;
+    bool lane_up;
+    nng_pipe pipe;
+    nng_aio *aio; /* the receive that is always posted */
+    /* lock */
+    pthread_mutex_t lock;
+    pthread_cond_t arrived;
+    struct held_task *first;
+    struct held_task *last;
+    struct held held;
+    uint64_t current; /* deliveries of other sessions are dropped; 0: all are */
+    unsigned wakes;
+    bool silent;
+    int refused; /* a later subscription was refused, to be told once; 0: no */
+    bool ended;  /* the handler's thread is to end */
+};
+
+/* ---- delivery.c */
+void lane_received(void *consumer);               /* nng's callback */
+void deliveries_forget(tarry_consumer *consumer); /* lock held: what was not handed out, and all leases */
+
+#endif

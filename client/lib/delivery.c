@@ -1,0 +1,149 @@
+/* delivery.c: messages of a lane as tasks for the user. One allocation or two per message, however many tasks it has.
+ */
+#include "consumer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void box_drop(struct delivery_box *box) {
+    if (atomic_fetch_sub_explicit(&box->references, 1, memory_order_acq_rel) != 1) return;
+    arena_deinit(&box->arena);
+    free(box);
+}
+
+void tarry_task_free(const struct tarry_task *task) {
+    if (task == NULL) return;
+    box_drop(((struct held_task *)task)->box);
+}
+
+/* Terminated copy; NULL: out of memory. */
+static char *copy_text(struct arena *arena, ProtobufCBinaryData text) {
+    char *copy = arena_alloc(arena, text.len + 1);
+    if (copy == NULL) return NULL;
+    if (text.len > 0) memcpy(copy, text.data, text.len);
+    copy[text.len] = 0;
+    return copy;
+}
+
+/* False: damaged, or out of memory. */
+static bool fill_content(struct arena *arena, ProtobufCBinaryData packed, struct tarry_task *out) {
+    static const uint8_t nothing[1];
+    out->payload = nothing;
+    if (packed.len == 0) return true;
+    Tarry__Content *content = tarry__content__unpack(&arena->pb, packed.len, packed.data);
+    if (content == NULL) return false;
+    if (content->payload.len > 0) {
+        out->payload = content->payload.data;
+        out->payload_size = content->payload.len;
+    }
+    if (content->n_attributes == 0) return true;
+    struct tarry_attribute *attributes = arena_alloc(arena, content->n_attributes * sizeof(*attributes));
+    if (attributes == NULL) return false;
+    for (size_t i = 0; i < content->n_attributes; i++)
+        attributes[i] = (struct tarry_attribute){content->attributes[i]->name, content->attributes[i]->value};
+    out->attributes = attributes;
+    out->attribute_count = content->n_attributes;
+    return true;
+}
+
+static bool fill_task(struct arena *arena, const Tarry__DeliveredTask *from, uint64_t delivered_ms,
+                      uint64_t received_ms, struct tarry_task *out) {
+    *out = (struct tarry_task){
+        .id = from->id,
+        .queue = from->queue,
+        .key_size = from->key.len,
+        .due_ms = from->due_ms,
+        .delivered_ms = delivered_ms,
+        .received_ms = received_ms,
+        .lease_deadline_ms = from->lease_deadline_ms,
+        .attempt = from->attempt,
+        .deliveries = from->deliveries,
+        .priority = from->priority,
+    };
+    if (from->token != NULL) out->token = (struct tarry_token){from->token->epoch, from->token->position};
+    if (from->key.len > 0 && (out->key = copy_text(arena, from->key)) == NULL) return false;
+    return out->id != 0 && fill_content(arena, from->content, out);
+}
+
+/* NULL: damaged, or out of memory: as if the message had been lost; its leases run out. */
+static struct delivery_box *unpack(const uint8_t *data, size_t size, uint64_t received_ms, uint64_t *out_session,
+                                   struct held_task **out_tasks, size_t *out_count) {
+    struct delivery_box *box = malloc(sizeof(*box));
+    if (box == NULL) return NULL;
+    /* The smallest task takes some 15 bytes on the wire and some 500 in memory; a small message gets a small block. */
+    arena_init(&box->arena, 4096 + 40 * size);
+    atomic_init(&box->references, 1);
+    Tarry__Delivery *delivery = tarry__delivery__unpack(&box->arena.pb, size, data);
+    if (delivery == NULL) goto damaged;
+    struct held_task *tasks = arena_alloc(&box->arena, (delivery->n_tasks + 1) * sizeof(*tasks));
+    if (tasks == NULL) goto damaged;
+    for (size_t i = 0; i < delivery->n_tasks; i++) {
+        tasks[i].box = box;
+        tasks[i].next = NULL;
+        if (!fill_task(&box->arena, delivery->tasks[i], delivery->delivered_ms, received_ms, &tasks[i].task))
+            goto damaged;
+    }
+    *out_session = delivery->session;
+    *out_tasks = tasks;
+    *out_count = delivery->n_tasks;
+    return box;
+damaged:
+    box_drop(box);
+    return NULL;
+}
+
+/* False: it is here already, under this very lease. */
+static bool hold(tarry_consumer *consumer, const struct tarry_task *task, uint64_t now) {
+    const struct held_entry *found = held_find(&consumer->held, task->id);
+    if (found != NULL && found->token.epoch == task->token.epoch && found->token.position == task->token.position)
+        return false;
+    uint64_t lease_ms = task->lease_deadline_ms > task->delivered_ms ? task->lease_deadline_ms - task->delivered_ms : 0;
+    struct held_entry entry = {task->id, task->token, now + lease_ms, false};
+    if (consumer->held.count > HELD_SWEEP_COUNT && consumer->held.count * 2 + 2 > consumer->held.capacity)
+        held_sweep(&consumer->held, now);
+    return held_put(&consumer->held, entry);
+}
+
+static void take_message(tarry_consumer *consumer, nng_msg *message) {
+    uint64_t session, now = now_ms();
+    struct held_task *tasks;
+    size_t count;
+    struct delivery_box *box = unpack(nng_msg_body(message), nng_msg_len(message), wall_ms(), &session, &tasks, &count);
+    if (box == NULL) return;
+    pthread_mutex_lock(&consumer->lock);
+    for (size_t i = 0; i < count && session != 0 && session == consumer->current; i++) {
+        if (!hold(consumer, &tasks[i].task, now)) continue;
+        atomic_fetch_add_explicit(&box->references, 1, memory_order_relaxed);
+        if (consumer->last != NULL)
+            consumer->last->next = &tasks[i];
+        else
+            consumer->first = &tasks[i];
+        consumer->last = &tasks[i];
+    }
+    if (consumer->first != NULL) pthread_cond_broadcast(&consumer->arrived);
+    pthread_mutex_unlock(&consumer->lock);
+    box_drop(box);
+}
+
+void lane_received(void *arg) {
+    tarry_consumer *consumer = arg;
+    int error = nng_aio_result(consumer->aio);
+    if (error == NNG_ECLOSED || error == NNG_ECANCELED) return; /* the consumer is closing */
+    if (error == 0) {
+        nng_msg *message = nng_aio_get_msg(consumer->aio);
+        nng_aio_set_msg(consumer->aio, NULL);
+        take_message(consumer, message);
+        nng_msg_free(message);
+    }
+    nng_recv_aio(consumer->socket, consumer->aio);
+}
+
+void deliveries_forget(tarry_consumer *consumer) {
+    while (consumer->first != NULL) {
+        struct held_task *next = consumer->first->next;
+        box_drop(consumer->first->box);
+        consumer->first = next;
+    }
+    consumer->last = NULL;
+    held_clear(&consumer->held);
+}

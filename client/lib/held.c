@@ -1,0 +1,87 @@
+/* held.c: see held.h. Open addressing with linear probing, at most half full; removal shifts back what follows, so that
+ * there are no gravestones. */
+#include "held.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HELD_CAPACITY_MIN 64u
+
+static size_t home(const struct held *held, uint64_t id) {
+    return (size_t)((id * 0x9E3779B97F4A7C15ull) >> 32) & (held->capacity - 1);
+}
+
+void held_deinit(struct held *held) {
+    free(held->entries);
+    *held = (struct held){NULL, 0, 0};
+}
+
+struct held_entry *held_find(const struct held *held, uint64_t id) {
+    if (held->capacity == 0) return NULL;
+    for (size_t at = home(held, id); held->entries[at].id != 0; at = (at + 1) & (held->capacity - 1))
+        if (held->entries[at].id == id) return &held->entries[at];
+    return NULL;
+}
+
+static void place(struct held *held, struct held_entry entry) {
+    size_t at = home(held, entry.id);
+    while (held->entries[at].id != 0) at = (at + 1) & (held->capacity - 1);
+    held->entries[at] = entry;
+    held->count++;
+}
+
+static bool grow(struct held *held) {
+    struct held larger = {.capacity = held->capacity == 0 ? HELD_CAPACITY_MIN : held->capacity * 2};
+    larger.entries = calloc(larger.capacity, sizeof(*larger.entries));
+    if (larger.entries == NULL) return false;
+    for (size_t i = 0; i < held->capacity; i++)
+        if (held->entries[i].id != 0) place(&larger, held->entries[i]);
+    free(held->entries);
+    *held = larger;
+    return true;
+}
+
+bool held_put(struct held *held, struct held_entry entry) {
+    assert(entry.id != 0);
+    struct held_entry *found = held_find(held, entry.id);
+    if (found != NULL) {
+        *found = entry;
+        return true;
+    }
+    if (held->count * 2 >= held->capacity && !grow(held)) return false;
+    place(held, entry);
+    return true;
+}
+
+void held_remove(struct held *held, uint64_t id) {
+    struct held_entry *found = held_find(held, id);
+    if (found == NULL) return;
+    size_t mask = held->capacity - 1, hole = (size_t)(found - held->entries);
+    for (size_t at = (hole + 1) & mask; held->entries[at].id != 0; at = (at + 1) & mask) {
+        /* What lies between its home and here, hole included, may move into the hole. */
+        size_t from_home = (at - home(held, held->entries[at].id)) & mask;
+        if (from_home < ((at - hole) & mask)) continue;
+        held->entries[hole] = held->entries[at];
+        hole = at;
+    }
+    held->entries[hole].id = 0;
+    held->count--;
+}
+
+void held_clear(struct held *held) {
+    if (held->capacity > 0) memset(held->entries, 0, held->capacity * sizeof(*held->entries));
+    held->count = 0;
+}
+
+void held_sweep(struct held *held, uint64_t now_ms) {
+    size_t i = 0;
+    while (i < held->capacity) {
+        const struct held_entry *entry = &held->entries[i];
+        /* A removal may shift another entry to this place. */
+        if (entry->id != 0 && entry->until_ms < now_ms)
+            held_remove(held, entry->id);
+        else
+            i++;
+    }
+}

@@ -1,0 +1,232 @@
+/* look.c: asking, without changing anything. Answers come as plain structs in one allocation of an arena each. */
+#include "client.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What the user gets is the first member, so that its pointer leads back to the arena. */
+struct view_box {
+    struct tarry_view view;
+    struct arena arena;
+};
+
+static int fill_content(struct arena *arena, ProtobufCBinaryData packed, struct tarry_view *out) {
+    Tarry__Content *content = tarry__content__unpack(&arena->pb, packed.len, packed.data);
+    if (content == NULL) return TARRY_E_PROTOCOL;
+    struct tarry_attribute *attributes = arena_alloc(arena, (content->n_attributes + 1) * sizeof(*attributes));
+    if (attributes == NULL) return TARRY_E_NOMEM;
+    for (size_t i = 0; i < content->n_attributes; i++)
+        attributes[i] = (struct tarry_attribute){content->attributes[i]->name, content->attributes[i]->value};
+    out->attributes = attributes;
+    out->attribute_count = content->n_attributes;
+    if (content->payload.len > 0) out->payload = content->payload.data;
+    out->payload_size = content->payload.len;
+    return TARRY_OK;
+}
+
+static enum tarry_outcome outcome_of_state(const char *state) {
+    static const struct {
+        const char *state;
+        enum tarry_outcome outcome;
+    } states[] = {{"pending", TARRY_PENDING}, {"ready", TARRY_PENDING},  {"in_flight", TARRY_IN_FLIGHT},
+                  {"dead", TARRY_DEAD},       {"acked", TARRY_ACKED},    {"cancelled", TARRY_CANCELLED},
+                  {"expired", TARRY_EXPIRED}, {"dropped", TARRY_DROPPED}};
+    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++)
+        if (strcmp(states[i].state, state) == 0) return states[i].outcome;
+    return TARRY_UNKNOWN;
+}
+
+/* `out` borrows from `from` and from the arena. */
+static int fill_view(struct arena *arena, const Tarry__TaskView *from, bool with_content, struct tarry_view *out) {
+    *out = (struct tarry_view){
+        .id = from->id,
+        .queue = from->queue,
+        .state = from->state,
+        .due_ms = from->due_ms,
+        .absolute = from->absolute,
+        .priority = from->priority,
+        .attempt = from->attempt,
+        .deliveries = from->deliveries,
+        .scheduled_ms = from->scheduled_ms,
+        .expires_ms = from->expires_ms,
+        .delivered_ms = from->delivered_ms,
+        .session = from->session,
+        .lease_deadline_ms = from->lease_deadline_ms,
+        .dead_ms = from->dead_ms,
+        .reason = from->reason,
+        .ended_ms = from->ended_ms,
+        .key_size = from->key.len,
+        .payload = "",
+        .has_content = with_content && from->ended_ms == 0,
+    };
+    if (from->token != NULL) out->token = (struct tarry_token){from->token->epoch, from->token->position};
+    if (from->key.len > 0) {
+        char *key = arena_alloc(arena, from->key.len + 1);
+        if (key == NULL) return TARRY_E_NOMEM;
+        memcpy(key, from->key.data, from->key.len);
+        key[from->key.len] = 0;
+        out->key = key;
+    }
+    return out->has_content ? fill_content(arena, from->content, out) : TARRY_OK;
+}
+
+/* The answer has another body than was asked for. */
+static int wrong_body(const char **out_message) {
+    if (out_message != NULL) *out_message = tarry_code_sentence(TARRY_E_PROTOCOL);
+    return TARRY_E_PROTOCOL;
+}
+
+/* ---- get */
+
+static int argument_missing(const char **out_message) {
+    if (out_message != NULL) *out_message = tarry_code_sentence(TARRY_E_ARGUMENT);
+    return TARRY_E_ARGUMENT;
+}
+
+int tarry_get(tarry_client *client, const struct tarry_ref *ref, bool with_content, struct tarry_view **out_view,
+              const char **out_message) {
+    Tarry__Request wire = TARRY__REQUEST__INIT;
+    Tarry__Get get = TARRY__GET__INIT;
+    Tarry__Ref task;
+    if (client == NULL || out_view == NULL || ref_to_proto(ref, true, &task) != TARRY_OK)
+        return argument_missing(out_message);
+    get.task = &task;
+    get.with_content = with_content;
+    wire.body_case = TARRY__REQUEST__BODY_GET;
+    wire.get = &get;
+    struct call call;
+    struct view_box *box = NULL;
+    int rv = call_run(client, &wire, &call, out_message);
+    if (rv != TARRY_OK) goto out;
+    if (call.reply->body_case != TARRY__REPLY__BODY_GET) {
+        rv = wrong_body(out_message);
+        goto out;
+    }
+    box = calloc(1, sizeof(*box));
+    if (box == NULL) {
+        rv = TARRY_E_NOMEM;
+        goto out;
+    }
+    const Tarry__TaskReply *reply = call.reply->get;
+    call_keep(&call, &box->arena);
+    box->view = (struct tarry_view){.queue = "", .state = "", .reason = "", .payload = ""};
+    if (reply->task != NULL) rv = fill_view(&box->arena, reply->task, with_content, &box->view);
+    box->view.outcome = (enum tarry_outcome)reply->outcome;
+    box->view.known_since_ms = reply->known_since_ms;
+    if (rv == TARRY_OK) {
+        *out_view = &box->view;
+    } else {
+        tarry_view_free(&box->view);
+        if (out_message != NULL) *out_message = tarry_code_sentence(rv);
+    }
+out:
+    call_end(&call);
+    return rv;
+}
+
+void tarry_view_free(struct tarry_view *view) {
+    if (view == NULL) return;
+    struct view_box *box = (struct view_box *)view;
+    arena_deinit(&box->arena);
+    free(box);
+}
+
+/* ---- list */
+
+struct tarry_list {
+    tarry_client *client;
+    char *queue;
+    struct tarry_list_options options; /* queue and prefix are the list's own */
+    uint64_t left;                     /* UINT64_MAX: no limit */
+    bool ended;
+    struct call page;
+    bool has_page;
+    size_t at; /* in the page */
+    uint8_t *cursor;
+    size_t cursor_size;
+    struct tarry_view view;
+};
+
+int tarry_list_open(tarry_client *client, const struct tarry_list_options *options, tarry_list **out_list) {
+    if (client == NULL || options == NULL || options->queue == NULL || out_list == NULL) return TARRY_E_ARGUMENT;
+    const uint32_t all = TARRY_STATE_PENDING | TARRY_STATE_READY | TARRY_STATE_IN_FLIGHT | TARRY_STATE_DEAD;
+    if ((options->states & ~all) != 0) return TARRY_E_ARGUMENT;
+    tarry_list *list = calloc(1, sizeof(*list));
+    if (list == NULL) return TARRY_E_NOMEM;
+    list->client = client;
+    list->options = *options;
+    list->left = options->limit == 0 ? UINT64_MAX : options->limit;
+    if (options->prefix != NULL && options->prefix_size == 0) list->options.prefix_size = strlen(options->prefix);
+    /* Queue and prefix behind one another. */
+    size_t queue_size = strlen(options->queue) + 1;
+    list->queue = malloc(queue_size + list->options.prefix_size);
+    if (list->queue == NULL) {
+        free(list);
+        return TARRY_E_NOMEM;
+    }
+    memcpy(list->queue, options->queue, queue_size);
+    if (list->options.prefix_size > 0) memcpy(list->queue + queue_size, options->prefix, list->options.prefix_size);
+    list->options.queue = list->queue;
+    list->options.prefix = list->queue + queue_size;
+    *out_list = list;
+    return TARRY_OK;
+}
+
+static int list_fetch(tarry_list *list, const char **out_message) {
+    Tarry__Request wire = TARRY__REQUEST__INIT;
+    Tarry__List body = TARRY__LIST__INIT;
+    body.queue = list->queue;
+    body.states = list->options.states;
+    body.due_from_ms = list->options.due_from_ms;
+    body.due_to_ms = list->options.due_to_ms;
+    body.prefix = (ProtobufCBinaryData){list->options.prefix_size, (uint8_t *)list->options.prefix};
+    body.limit = list->left < LIST_LIMIT_MAX ? (uint32_t)list->left : LIST_LIMIT_MAX;
+    body.cursor = (ProtobufCBinaryData){list->cursor_size, list->cursor};
+    wire.body_case = TARRY__REQUEST__BODY_LIST;
+    wire.list = &body;
+    if (list->has_page) call_end(&list->page);
+    int rv = call_run(list->client, &wire, &list->page, out_message);
+    list->has_page = true;
+    if (rv != TARRY_OK) return rv;
+    if (list->page.reply->body_case != TARRY__REPLY__BODY_LIST) return wrong_body(out_message);
+    const Tarry__ListReply *reply = list->page.reply->list;
+    uint8_t *cursor = malloc(reply->next.len + 1);
+    if (cursor == NULL) return TARRY_E_NOMEM;
+    if (reply->next.len > 0) memcpy(cursor, reply->next.data, reply->next.len);
+    free(list->cursor);
+    list->cursor = cursor;
+    list->cursor_size = reply->next.len;
+    list->at = 0;
+    return TARRY_OK;
+}
+
+int tarry_list_next(tarry_list *list, const struct tarry_view **out_view, const char **out_message) {
+    if (list == NULL || out_view == NULL) return argument_missing(out_message);
+    if (list->ended || list->left == 0) return TARRY_E_END;
+    while (!list->has_page || list->at == list->page.reply->list->n_tasks) {
+        if (list->has_page && list->cursor_size == 0) {
+            list->ended = true;
+            return TARRY_E_END;
+        }
+        int rv = list_fetch(list, out_message);
+        if (rv != TARRY_OK) {
+            list->ended = true;
+            return rv;
+        }
+    }
+    int rv = fill_view(&list->page.arena, list->page.reply->list->tasks[list->at], false, &list->view);
+    if (rv != TARRY_OK) return rv;
+    list->view.outcome = outcome_of_state(list->view.state);
+    list->at++;
+    if (list->left != UINT64_MAX) list->left--;
+    *out_view = &list->view;
+    return TARRY_OK;
+}
+
+void tarry_list_close(tarry_list *list) {
+    if (list == NULL) return;
+    if (list->has_page) call_end(&list->page);
+    free(list->cursor);
+    free(list->queue);
+    free(list);
+}

@@ -1,0 +1,164 @@
+/* look_queues.c: queues and statistics as plain structs. */
+#include "client.h"
+
+#include <stdlib.h>
+
+struct queues_box {
+    struct tarry_queues_view view; /* first: see tarry_queues_free */
+    struct arena arena;
+};
+
+struct stats_box {
+    struct tarry_stats_view view; /* first: see tarry_stats_free */
+    struct arena arena;
+};
+
+static int say(int code, const char **out_message) {
+    if (out_message != NULL) *out_message = tarry_code_sentence(code);
+    return code;
+}
+
+int tarry_queues(tarry_client *client, struct tarry_queues_view **out_view, const char **out_message) {
+    if (client == NULL || out_view == NULL) return say(TARRY_E_ARGUMENT, out_message);
+    Tarry__Request wire = TARRY__REQUEST__INIT;
+    Tarry__Queues body = TARRY__QUEUES__INIT;
+    wire.body_case = TARRY__REQUEST__BODY_QUEUES;
+    wire.queues = &body;
+    struct call call;
+    struct queues_box *box = NULL;
+    int rv = call_run(client, &wire, &call, out_message);
+    if (rv != TARRY_OK) goto out;
+    rv = call.reply->body_case == TARRY__REPLY__BODY_QUEUES ? TARRY_OK : say(TARRY_E_PROTOCOL, out_message);
+    if (rv != TARRY_OK) goto out;
+    const Tarry__QueuesReply *reply = call.reply->queues;
+    struct tarry_queue_view *queues = arena_alloc(&call.arena, (reply->n_queues + 1) * sizeof(*queues));
+    box = calloc(1, sizeof(*box));
+    if (box == NULL || queues == NULL) {
+        free(box);
+        rv = say(TARRY_E_NOMEM, out_message);
+        goto out;
+    }
+    for (size_t i = 0; i < reply->n_queues; i++) {
+        const Tarry__QueueView *from = reply->queues[i];
+        queues[i] = (struct tarry_queue_view){
+            .name = from->name,
+            .paused = from->paused,
+            .paused_until_ms = from->paused_until_ms,
+            .pending = from->pending,
+            .in_flight = from->in_flight,
+            .dead = from->dead,
+            .jobs = from->jobs,
+        };
+        policy_from_proto(from->policy, &queues[i].policy);
+    }
+    box->view = (struct tarry_queues_view){reply->n_queues, queues};
+    call_keep(&call, &box->arena);
+    *out_view = &box->view;
+out:
+    call_end(&call);
+    return rv;
+}
+
+void tarry_queues_free(struct tarry_queues_view *view) {
+    if (view == NULL) return;
+    struct queues_box *box = (struct queues_box *)view;
+    arena_deinit(&box->arena);
+    free(box);
+}
+
+/* ---- stats */
+
+static struct tarry_quantiles quantiles(const Tarry__Quantiles *from) {
+    if (from == NULL) return (struct tarry_quantiles){0};
+    return (struct tarry_quantiles){from->count, from->p50, from->p99, from->p999, from->max};
+}
+
+static void fill_queue(const Tarry__QueueStats *from, struct tarry_queue_stats *out) {
+    *out = (struct tarry_queue_stats){
+        .name = from->name,
+        .pending = from->pending,
+        .ready = from->ready,
+        .ready_is_lower_bound = from->ready_is_lower_bound,
+        .in_flight = from->in_flight,
+        .dead = from->dead,
+        .paused = from->paused,
+        .paused_until_ms = from->paused_until_ms,
+        .scheduled = from->scheduled,
+        .cancelled = from->cancelled,
+        .delivered = from->delivered,
+        .acked = from->acked,
+        .retried = from->retried,
+        .expired = from->expired,
+        .dropped = from->dropped,
+        .oldest_overdue_ms = from->oldest_overdue_ms,
+        .lateness_ms = quantiles(from->lateness_ms),
+        .jobs = from->jobs,
+    };
+}
+
+static void fill_broker(const Tarry__BrokerStats *from, struct tarry_broker_stats *out) {
+    *out = (struct tarry_broker_stats){.version = ""};
+    if (from == NULL) return;
+    *out = (struct tarry_broker_stats){
+        .version = from->version,
+        .epoch = from->epoch,
+        .now_ms = from->now_ms,
+        .uptime_ms = from->uptime_ms,
+        .appended = from->appended,
+        .durable = from->durable,
+        .indexed = from->indexed,
+        .log_start = from->log_start,
+        .segments = from->segments,
+        .log_bytes = from->log_bytes,
+        .index_bytes = from->index_bytes,
+        .near_tasks = from->near_tasks,
+        .core_bytes = from->core_bytes,
+        .core_bytes_max = from->core_bytes_max,
+        .resident_bytes = from->resident_bytes,
+        .sessions = from->sessions,
+        .producers = from->producers,
+        .live = from->live,
+        .fsync_us = quantiles(from->fsync_us),
+        .digest = from->digest,
+        .clock_held = from->clock_held,
+    };
+}
+
+int tarry_stats(tarry_client *client, const char *queue, struct tarry_stats_view **out_view, const char **out_message) {
+    if (client == NULL || out_view == NULL) return say(TARRY_E_ARGUMENT, out_message);
+    Tarry__Request wire = TARRY__REQUEST__INIT;
+    Tarry__Stats body = TARRY__STATS__INIT;
+    if (queue != NULL) body.queue = (char *)queue;
+    wire.body_case = TARRY__REQUEST__BODY_STATS;
+    wire.stats = &body;
+    struct call call;
+    struct stats_box *box = NULL;
+    int rv = call_run(client, &wire, &call, out_message);
+    if (rv != TARRY_OK) goto out;
+    rv = call.reply->body_case == TARRY__REPLY__BODY_STATS ? TARRY_OK : say(TARRY_E_PROTOCOL, out_message);
+    if (rv != TARRY_OK) goto out;
+    const Tarry__StatsReply *reply = call.reply->stats;
+    struct tarry_queue_stats *queues = arena_alloc(&call.arena, (reply->n_queues + 1) * sizeof(*queues));
+    box = calloc(1, sizeof(*box));
+    if (box == NULL || queues == NULL) {
+        free(box);
+        rv = say(TARRY_E_NOMEM, out_message);
+        goto out;
+    }
+    for (size_t i = 0; i < reply->n_queues; i++) fill_queue(reply->queues[i], &queues[i]);
+    box->view.count = reply->n_queues;
+    box->view.queues = queues;
+    fill_broker(reply->broker, &box->view.broker);
+    call_keep(&call, &box->arena);
+    *out_view = &box->view;
+out:
+    call_end(&call);
+    return rv;
+}
+
+void tarry_stats_free(struct tarry_stats_view *view) {
+    if (view == NULL) return;
+    struct stats_box *box = (struct stats_box *)view;
+    arena_deinit(&box->arena);
+    free(box);
+}

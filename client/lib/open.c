@@ -1,0 +1,143 @@
+/* open.c: a client's beginning and end. */
+#include "client.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int options_take(tarry_client *client, const struct tarry_options *options) {
+    static const struct tarry_options none;
+    if (options == NULL) options = &none;
+    if (options->commits_in_flight > COMMITS_IN_FLIGHT_MAX) return TARRY_E_ARGUMENT;
+    client->timeout_ms = options->timeout_ms != 0 ? options->timeout_ms : TIMEOUT_DEFAULT_MS;
+    client->commits_in_flight = options->commits_in_flight != 0 ? options->commits_in_flight : 1;
+    client->queued_size_max = options->queued_size_max != 0 ? options->queued_size_max : QUEUED_SIZE_MAX_DEFAULT;
+    if (options->name != NULL) {
+        snprintf(client->name, sizeof(client->name), "%s", options->name);
+    } else {
+        snprintf(client->name, sizeof(client->name), "%.64s/%ld", program_invocation_short_name, (long)getpid());
+    }
+    return link_parse(&client->link, options->urls);
+}
+
+static int slots_open(tarry_client *client) {
+    for (uint32_t i = 0; i < SLOTS_MAX; i++) {
+        struct slot *slot = &client->slots[i];
+        slot->client = client;
+        if (nng_aio_alloc(&slot->aio, slot_finished, slot) != 0) return TARRY_E_NOMEM;
+        nng_aio_set_timeout(slot->aio, NNG_DURATION_INFINITE);
+        if (nng_ctx_open(&slot->ctx, client->link.socket) != 0) return TARRY_E_NOMEM;
+    }
+    return TARRY_OK;
+}
+
+/* What tarry_open has built, in any state of completion; the engine does not run. */
+static void client_free(tarry_client *client) {
+    link_close(client);
+    for (uint32_t i = 0; i < SLOTS_MAX; i++) {
+        if (client->slots[i].aio == NULL) continue;
+        nng_aio_stop(client->slots[i].aio);
+        nng_aio_free(client->slots[i].aio);
+    }
+    while (client->pool != NULL) {
+        struct request *next = client->pool->next;
+        request_destroy(client->pool);
+        client->pool = next;
+    }
+    pthread_cond_destroy(&client->wake);
+    pthread_cond_destroy(&client->drained);
+    pthread_mutex_destroy(&client->lock);
+    free(client);
+}
+
+int tarry_open(const struct tarry_options *options, tarry_client **out_client) {
+    if (out_client == NULL) return TARRY_E_ARGUMENT;
+    tarry_client *client = calloc(1, sizeof(*client));
+    if (client == NULL) return TARRY_E_NOMEM;
+    client->request_max = REQUEST_SIZE_MAX;
+    pthread_mutex_init(&client->lock, NULL);
+    cond_init_monotonic(&client->wake);
+    cond_init_monotonic(&client->drained);
+    int rv = options_take(client, options);
+    if (rv == TARRY_OK) rv = link_open(client);
+    if (rv == TARRY_OK) rv = slots_open(client);
+    if (rv == TARRY_OK && pthread_create(&client->engine, NULL, engine_run, client) != 0) rv = TARRY_E_SYSTEM;
+    if (rv != TARRY_OK) {
+        client_free(client);
+        return rv;
+    }
+    *out_client = client;
+    return TARRY_OK;
+}
+
+/* Tells the broker that this producer will not come back (ONCE-1), if it can be told at once. */
+static void say_goodbye(tarry_client *client) {
+    if (client->producer == 0 || !client->link.up) return;
+    Tarry__Request wire = TARRY__REQUEST__INIT;
+    Tarry__Goodbye goodbye = TARRY__GOODBYE__INIT;
+    goodbye.producer = client->producer;
+    wire.version = WIRE_VERSION;
+    wire.client = client->name;
+    wire.body_case = TARRY__REQUEST__BODY_GOODBYE;
+    wire.goodbye = &goodbye;
+    nng_msg *message;
+    if (nng_msg_alloc(&message, tarry__request__get_packed_size(&wire)) != 0) return;
+    tarry__request__pack(&wire, nng_msg_body(message));
+    nng_socket_set_ms(client->link.socket, NNG_OPT_SENDTIMEO, GOODBYE_TIMEOUT_MS);
+    nng_socket_set_ms(client->link.socket, NNG_OPT_RECVTIMEO, GOODBYE_TIMEOUT_MS);
+    if (nng_sendmsg(client->link.socket, message, 0) != 0) {
+        nng_msg_free(message);
+        return;
+    }
+    if (nng_recvmsg(client->link.socket, &message, 0) == 0) nng_msg_free(message);
+}
+
+void tarry_close(tarry_client *client) {
+    if (client == NULL) return;
+    pthread_mutex_lock(&client->lock);
+    client->closing = true;
+    pthread_cond_broadcast(&client->drained);
+    engine_kick(client);
+    pthread_mutex_unlock(&client->lock);
+    pthread_join(client->engine, NULL);
+    say_goodbye(client);
+    client_free(client);
+}
+
+int tarry_drain(tarry_client *client, size_t pending_max) {
+    if (client == NULL) return TARRY_E_ARGUMENT;
+    if (engine_is_me(client)) return TARRY_E_CALLBACK;
+    pthread_mutex_lock(&client->lock);
+    while (client->pending > pending_max && !client->closing) pthread_cond_wait(&client->drained, &client->lock);
+    int rv = client->closing ? TARRY_E_CLOSED : TARRY_OK;
+    pthread_mutex_unlock(&client->lock);
+    return rv;
+}
+
+uint64_t tarry_silence_ms(tarry_client *client) {
+    if (client == NULL) return 0;
+    pthread_mutex_lock(&client->lock);
+    uint64_t silence_ms = 0, now = now_ms();
+    if (client->waiting > 0) {
+        uint64_t since =
+            client->answered_ms > client->waiting_since_ms ? client->answered_ms : client->waiting_since_ms;
+        if (now > since) silence_ms = now - since;
+    }
+    pthread_mutex_unlock(&client->lock);
+    return silence_ms;
+}
+
+int tarry_ping(tarry_client *client) {
+    if (client == NULL) return TARRY_E_ARGUMENT;
+    /* A session that cannot be: any word about it will do. */
+    Tarry__Request wire = TARRY__REQUEST__INIT;
+    Tarry__Heartbeat heartbeat = TARRY__HEARTBEAT__INIT;
+    wire.body_case = TARRY__REQUEST__BODY_HEARTBEAT;
+    wire.heartbeat = &heartbeat;
+    struct call call;
+    int rv = call_run(client, &wire, &call, NULL);
+    call_end(&call);
+    return rv == TARRY_NO_SUCH_SESSION ? TARRY_OK : rv;
+}

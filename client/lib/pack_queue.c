@@ -1,0 +1,64 @@
+/* pack_queue.c: operations on whole queues, packed. */
+#include "client.h"
+
+#define POLICY_FIELDS_ALL (TARRY_POLICY_BACKOFF_JITTER * 2 - 1)
+
+int pack_queue_set(struct buffer *body, const char *queue, const struct tarry_policy *policy, uint32_t fields) {
+    static const char *const names[] = {"lease_ms",       "max_attempts",   "backoff",
+                                        "backoff_min_ms", "backoff_max_ms", "backoff_jitter"};
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__QueueSet set = TARRY__QUEUE_SET__INIT;
+    Tarry__Policy wire = TARRY__POLICY__INIT;
+    char *named[sizeof(names) / sizeof(names[0])];
+    _Static_assert(sizeof(names) / sizeof(names[0]) == QUEUE_POLICY_FIELDS, "one name for each field of a policy");
+    if (queue == NULL || policy == NULL || (fields & ~(uint32_t)POLICY_FIELDS_ALL) != 0) return TARRY_E_ARGUMENT;
+    wire.lease_ms = policy->lease_ms;
+    wire.max_attempts = policy->max_attempts;
+    wire.backoff = policy->backoff_exponential ? TARRY__POLICY__BACKOFF__EXPONENTIAL : TARRY__POLICY__BACKOFF__FIXED;
+    wire.backoff_min_ms = policy->backoff_min_ms;
+    wire.backoff_max_ms = policy->backoff_max_ms;
+    wire.backoff_jitter = policy->backoff_jitter;
+    for (size_t i = 0; i < QUEUE_POLICY_FIELDS; i++)
+        if ((fields & 1u << i) != 0) named[set.n_fields++] = (char *)names[i];
+    set.queue = (char *)queue;
+    set.policy = &wire;
+    set.fields = named;
+    op.op_case = TARRY__OP__OP_QUEUE_SET;
+    op.queue_set = &set;
+    return pack_op(body, &op);
+}
+
+int pack_queue_pause(struct buffer *body, const char *queue, bool paused, uint64_t for_ms) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__QueuePause pause = TARRY__QUEUE_PAUSE__INIT;
+    if (queue == NULL) return TARRY_E_ARGUMENT;
+    pause.queue = (char *)queue;
+    pause.paused = paused;
+    pause.for_ms = for_ms;
+    op.op_case = TARRY__OP__OP_QUEUE_PAUSE;
+    op.queue_pause = &pause;
+    return pack_op(body, &op);
+}
+
+int purge_states(uint32_t states, uint32_t *out_states) {
+    const uint32_t all = TARRY_STATE_PENDING | TARRY_STATE_READY | TARRY_STATE_IN_FLIGHT | TARRY_STATE_DEAD;
+    if ((states & ~all) != 0) return TARRY_E_ARGUMENT;
+    uint32_t wire = 0;
+    if ((states & (TARRY_STATE_PENDING | TARRY_STATE_READY)) != 0) wire |= 1u << TARRY__TASK__STATE__WAITING;
+    if ((states & TARRY_STATE_IN_FLIGHT) != 0) wire |= 1u << TARRY__TASK__STATE__LEASED;
+    if ((states & TARRY_STATE_DEAD) != 0) wire |= 1u << TARRY__TASK__STATE__BURIED;
+    *out_states = wire;
+    return TARRY_OK;
+}
+
+int pack_queue_purge(struct buffer *body, const char *queue, uint32_t states) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__QueuePurge purge = TARRY__QUEUE_PURGE__INIT;
+    if (queue == NULL) return TARRY_E_ARGUMENT;
+    int rv = purge_states(states, &purge.states);
+    if (rv != TARRY_OK) return rv;
+    purge.queue = (char *)queue;
+    op.op_case = TARRY__OP__OP_QUEUE_PURGE;
+    op.queue_purge = &purge;
+    return pack_op(body, &op);
+}

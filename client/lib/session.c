@@ -1,0 +1,280 @@
+/* session.c: the engine's side of consumers: subscribe, dial the lane, heartbeat, notice loss, resume.
+ *
+ * Everything here runs on the engine's thread with the client's lock, which it gives up while it dials; `busy` keeps
+ * the consumer from being freed meanwhile. */
+#include "consumer.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void state_set(tarry_consumer *consumer, enum session_state state, uint64_t now) {
+    consumer->state = state;
+    consumer->since_ms = now;
+}
+
+static void session_lost(tarry_consumer *consumer, uint64_t now, uint64_t retry_at_ms) {
+    state_set(consumer, SESSION_LOST, now);
+    consumer->retry_at_ms = retry_at_ms;
+    consumer->session = 0;
+}
+
+/* Sends a request of the session's own. NULL: out of memory, later again. */
+static struct session_call *session_send(tarry_consumer *consumer, Tarry__Request *wire, request_done_fn *done,
+                                         bool internal) {
+    tarry_client *client = consumer->client;
+    struct session_call *call = malloc(sizeof(*call));
+    struct request *request = call == NULL ? NULL : request_new(client, REQUEST_CALL);
+    if (request == NULL || request_fill_call(client, request, wire) != TARRY_OK) {
+        if (request != NULL) request_free(client, request);
+        free(call);
+        return NULL;
+    }
+    *call = (struct session_call){client, consumer};
+    request->internal = internal;
+    request->done = done;
+    request->arg = call;
+    request_submit_call(client, request);
+    return call;
+}
+
+/* ---- subscribing */
+
+static void opened(tarry_consumer *consumer, int code, const char *message) {
+    if (!consumer->opening) return;
+    consumer->opening = false;
+    consumer->opened = code;
+    message_copy(consumer->message, sizeof(consumer->message), message);
+    pthread_cond_broadcast(&consumer->client->drained);
+}
+
+static void accepted(tarry_consumer *consumer, const Tarry__SubscribeReply *reply, uint64_t now) {
+    consumer->session = reply->session;
+    consumer->lane = reply->lane;
+    consumer->silence_ms = reply->silence_ms != 0 ? reply->silence_ms : SESSION_SILENCE_MS;
+    consumer->heartbeat_at_ms = now + consumer->silence_ms / 3;
+    consumer->secret_size = reply->secret.len;
+    memcpy(consumer->secret, reply->secret.data, reply->secret.len);
+    const struct link *link = &consumer->client->link;
+    snprintf(consumer->address, sizeof(consumer->address), "%s", link->addresses[link->address]);
+    pthread_mutex_lock(&consumer->lock);
+    if (!reply->resumed) deliveries_forget(consumer);
+    consumer->current = reply->session;
+    consumer->refused = TARRY_OK;
+    pthread_mutex_unlock(&consumer->lock);
+    state_set(consumer, SESSION_ACCEPTED, now);
+    opened(consumer, TARRY_OK, "");
+}
+
+static void refused(tarry_consumer *consumer, int code, const char *message, uint64_t now) {
+    /* The broker may have gone away between two tries, or forgotten the session: then a new one. */
+    bool mend = code == TARRY_NO_SUCH_SESSION || code >= TARRY_E_TIMEOUT;
+    if (code == TARRY_NO_SUCH_SESSION || code == TARRY_INVALID) consumer->secret_size = 0;
+    bool first = consumer->opening;
+    session_lost(consumer, now, mend ? now + RETRY_BACKOFF_MAX_MS : now + SUBSCRIBE_AGAIN_MS);
+    if (first && code == TARRY_NO_SUCH_SESSION) return;
+    opened(consumer, code, message);
+    if (first || mend) return;
+    pthread_mutex_lock(&consumer->lock);
+    consumer->refused = code;
+    pthread_cond_broadcast(&consumer->arrived);
+    pthread_mutex_unlock(&consumer->lock);
+}
+
+static void subscribe_done(void *arg, struct request *request) {
+    struct session_call *call = arg;
+    tarry_client *client = call->client;
+    pthread_mutex_lock(&client->lock);
+    tarry_consumer *consumer = call->consumer;
+    if (consumer != NULL) {
+        uint64_t now = now_ms();
+        consumer->subscribing = NULL;
+        const Tarry__Reply *reply = request->reply;
+        if (request->code != TARRY_OK) {
+            refused(consumer, request->code, request->message, now);
+        } else if (reply->body_case != TARRY__REPLY__BODY_SUBSCRIBE || reply->subscribe->session == 0 ||
+                   reply->subscribe->secret.len > SECRET_SIZE_MAX) {
+            refused(consumer, TARRY_E_PROTOCOL, tarry_code_sentence(TARRY_E_PROTOCOL), now);
+        } else {
+            accepted(consumer, reply->subscribe, now);
+        }
+    }
+    pthread_mutex_unlock(&client->lock);
+    free(call);
+}
+
+static void subscribe(tarry_consumer *consumer, uint64_t now) {
+    Tarry__Request wire = TARRY__REQUEST__INIT;
+    Tarry__Subscribe body = TARRY__SUBSCRIBE__INIT;
+    body.n_queues = consumer->queue_count;
+    body.queues = consumer->queues;
+    body.prefetch = consumer->prefetch;
+    body.max_batch = consumer->max_batch;
+    body.lease_ms = consumer->lease_ms;
+    body.resume = (ProtobufCBinaryData){consumer->secret_size, consumer->secret};
+    wire.body_case = TARRY__REQUEST__BODY_SUBSCRIBE;
+    wire.subscribe = &body;
+    consumer->subscribing = session_send(consumer, &wire, subscribe_done, !consumer->opening);
+    if (consumer->subscribing == NULL) {
+        consumer->retry_at_ms = now + RETRY_BACKOFF_MAX_MS;
+        return;
+    }
+    state_set(consumer, SESSION_SUBSCRIBING, now);
+}
+
+/* ---- heartbeats */
+
+static void heartbeat_done(void *arg, struct request *request) {
+    struct session_call *call = arg;
+    tarry_client *client = call->client;
+    pthread_mutex_lock(&client->lock);
+    tarry_consumer *consumer = call->consumer;
+    if (consumer != NULL) {
+        consumer->beating = NULL;
+        if (request->code == TARRY_NO_SUCH_SESSION && consumer->state >= SESSION_ACCEPTED)
+            session_lost(consumer, now_ms(), 0);
+    }
+    pthread_mutex_unlock(&client->lock);
+    free(call);
+}
+
+static void heartbeat(tarry_consumer *consumer, uint64_t now) {
+    Tarry__Request wire = TARRY__REQUEST__INIT;
+    Tarry__Heartbeat body = TARRY__HEARTBEAT__INIT;
+    body.session = consumer->session;
+    wire.body_case = TARRY__REQUEST__BODY_HEARTBEAT;
+    wire.heartbeat = &body;
+    consumer->heartbeat_at_ms = now + consumer->silence_ms / 3;
+    if (consumer->beating == NULL) consumer->beating = session_send(consumer, &wire, heartbeat_done, true);
+}
+
+/* ---- the lane */
+
+/* No lock. */
+static int lane_dial(const tarry_consumer *consumer, const char *url, const char *header, nng_dialer *out_dialer) {
+    nng_dialer dialer;
+    if (nng_dialer_create(&dialer, consumer->socket, url) != 0) return TARRY_E_SYSTEM;
+    /* A lane that is lost is not dialled again: the session must be claimed first. So nng waits for long. */
+    if (nng_dialer_set_ms(dialer, NNG_OPT_RECONNMINT, (nng_duration)LANE_PATIENCE_MS) != 0 ||
+        nng_dialer_set_string(dialer, NNG_OPT_WS_REQUEST_HEADERS, header) != 0 ||
+        nng_dialer_start(dialer, NNG_FLAG_NONBLOCK) != 0) {
+        nng_dialer_close(dialer);
+        return TARRY_E_SYSTEM;
+    }
+    *out_dialer = dialer;
+    return TARRY_OK;
+}
+
+/* Closes the present lane, if any, and opens the one that the broker named, if the session was accepted. */
+static void lane_change(tarry_consumer *consumer, bool open) {
+    tarry_client *client = consumer->client;
+    char url[ADDRESS_SIZE_MAX + 32], header[64 + 2 * SECRET_SIZE_MAX];
+    snprintf(url, sizeof(url), "%s/lane/%u", consumer->address, consumer->lane);
+    int at = snprintf(header, sizeof(header), "Authorization: Bearer ");
+    for (size_t i = 0; i < consumer->secret_size; i++)
+        at += snprintf(header + at, sizeof(header) - (size_t)at, "%02x", consumer->secret[i]);
+    nng_dialer old = consumer->dialer, dialer = NNG_DIALER_INITIALIZER;
+    bool had = consumer->dialing;
+    consumer->dialing = consumer->lane_up = false;
+    consumer->busy = true;
+    pthread_mutex_unlock(&client->lock);
+    if (had) nng_dialer_close(old);
+    int rv = open ? lane_dial(consumer, url, header, &dialer) : TARRY_OK;
+    pthread_mutex_lock(&client->lock);
+    consumer->busy = false;
+    if (open && rv == TARRY_OK) {
+        consumer->dialer = dialer;
+        consumer->dialing = true;
+    }
+    pthread_cond_broadcast(&client->drained);
+}
+
+/* ---- the engine's calls */
+
+/* True: the lock was given up, so that the list may have changed. */
+static bool session_step(tarry_consumer *consumer, uint64_t now) {
+    if (consumer->closing) return false;
+    switch (consumer->state) {
+    case SESSION_LOST:
+        if (consumer->dialing) {
+            lane_change(consumer, false);
+            return true;
+        }
+        if (consumer->opened > TARRY_OK || consumer->subscribing != NULL || now < consumer->retry_at_ms) return false;
+        subscribe(consumer, now);
+        return false;
+    case SESSION_SUBSCRIBING:
+        return false;
+    case SESSION_ACCEPTED:
+        if (!consumer->dialing) {
+            lane_change(consumer, true);
+            return true;
+        }
+        if (consumer->lane_up)
+            state_set(consumer, SESSION_UP, now);
+        else if (now >= consumer->since_ms + LANE_PATIENCE_MS)
+            session_lost(consumer, now, now);
+        return consumer->state == SESSION_LOST;
+    case SESSION_UP:
+        if (!consumer->lane_up) {
+            session_lost(consumer, now, now);
+            return true;
+        }
+        if (now >= consumer->heartbeat_at_ms) heartbeat(consumer, now);
+        return false;
+    }
+    return false;
+}
+
+void sessions_step(tarry_client *client, uint64_t now) {
+    tarry_consumer *consumer = client->consumers;
+    while (consumer != NULL) {
+        if (session_step(consumer, now)) {
+            consumer = client->consumers;
+            now = now_ms();
+        } else {
+            consumer = consumer->next;
+        }
+    }
+}
+
+uint64_t sessions_deadline(const tarry_client *client) {
+    uint64_t deadline = UINT64_MAX;
+    for (const tarry_consumer *consumer = client->consumers; consumer != NULL; consumer = consumer->next) {
+        uint64_t next = UINT64_MAX;
+        if (consumer->closing || consumer->opened > TARRY_OK) continue;
+        if (consumer->state == SESSION_LOST) next = consumer->retry_at_ms;
+        if (consumer->state == SESSION_ACCEPTED) next = consumer->since_ms + LANE_PATIENCE_MS;
+        if (consumer->state == SESSION_UP) next = consumer->heartbeat_at_ms;
+        if (next < deadline) deadline = next;
+    }
+    return deadline;
+}
+
+void sessions_silent(tarry_client *client) {
+    for (tarry_consumer *consumer = client->consumers; consumer != NULL; consumer = consumer->next) {
+        pthread_mutex_lock(&consumer->lock);
+        consumer->silent = true;
+        pthread_cond_broadcast(&consumer->arrived);
+        pthread_mutex_unlock(&consumer->lock);
+    }
+}
+
+/* What an operation that did well, or came too late, leaves held by nobody here. */
+static bool settled(const Tarry__OpResult *result) {
+    return result->code == TARRY__CODE__OK || result->code == TARRY__CODE__STALE_TOKEN;
+}
+
+void sessions_settled(tarry_client *client, const struct request *request) {
+    const Tarry__CommitReply *reply = request->reply->commit;
+    pthread_mutex_lock(&client->lock);
+    for (tarry_consumer *consumer = client->consumers; consumer != NULL; consumer = consumer->next) {
+        pthread_mutex_lock(&consumer->lock);
+        for (size_t i = 0; i < request->count && !reply->aborted; i++)
+            if (request->notes[i].settles != 0 && settled(reply->results[i]))
+                held_remove(&consumer->held, request->notes[i].settles);
+        pthread_mutex_unlock(&consumer->lock);
+    }
+    pthread_mutex_unlock(&client->lock);
+}

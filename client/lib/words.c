@@ -1,0 +1,135 @@
+/* words.c: names and sentences of codes and outcomes, tokens as text.
+ *
+ * tarry.h repeats the numbers of tarry.proto, so that its users need no protobuf; here the two are held together. */
+#include "client.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "errors.h"
+
+#define SAME(public_name, wire_name) _Static_assert((int)(public_name) == (int)(wire_name), #public_name)
+SAME(TARRY_OK, TARRY__CODE__OK);
+SAME(TARRY_INVALID, TARRY__CODE__INVALID);
+SAME(TARRY_TOO_LARGE, TARRY__CODE__TOO_LARGE);
+SAME(TARRY_UNSUPPORTED, TARRY__CODE__UNSUPPORTED);
+SAME(TARRY_NO_SUCH_QUEUE, TARRY__CODE__NO_SUCH_QUEUE);
+SAME(TARRY_EXISTS, TARRY__CODE__EXISTS);
+SAME(TARRY_NOT_DONE, TARRY__CODE__NOT_DONE);
+SAME(TARRY_STALE_TOKEN, TARRY__CODE__STALE_TOKEN);
+SAME(TARRY_ABORTED, TARRY__CODE__ABORTED);
+SAME(TARRY_FORGOTTEN, TARRY__CODE__FORGOTTEN);
+SAME(TARRY_BUSY, TARRY__CODE__BUSY);
+SAME(TARRY_STOPPING, TARRY__CODE__STOPPING);
+SAME(TARRY_NO_SUCH_SESSION, TARRY__CODE__NO_SUCH_SESSION);
+SAME(TARRY_NOT_PRIMARY, TARRY__CODE__NOT_PRIMARY);
+SAME(TARRY_FAILED, TARRY__CODE__FAILED);
+SAME(TARRY_NONE, TARRY__OUTCOME__NONE);
+SAME(TARRY_SCHEDULED, TARRY__OUTCOME__SCHEDULED);
+SAME(TARRY_REPLACED, TARRY__OUTCOME__REPLACED);
+SAME(TARRY_KEPT, TARRY__OUTCOME__KEPT);
+SAME(TARRY_LIVE, TARRY__OUTCOME__LIVE);
+SAME(TARRY_MOVED, TARRY__OUTCOME__MOVED);
+SAME(TARRY_CANCELLED, TARRY__OUTCOME__CANCELLED);
+SAME(TARRY_ALREADY_CANCELLED, TARRY__OUTCOME__ALREADY_CANCELLED);
+SAME(TARRY_IN_FLIGHT, TARRY__OUTCOME__IN_FLIGHT);
+SAME(TARRY_DEAD, TARRY__OUTCOME__DEAD);
+SAME(TARRY_ACKED, TARRY__OUTCOME__ACKED);
+SAME(TARRY_EXPIRED, TARRY__OUTCOME__EXPIRED);
+SAME(TARRY_DROPPED, TARRY__OUTCOME__DROPPED);
+SAME(TARRY_UNKNOWN, TARRY__OUTCOME__UNKNOWN);
+SAME(TARRY_NACKED, TARRY__OUTCOME__NACKED);
+SAME(TARRY_BURIED, TARRY__OUTCOME__BURIED);
+SAME(TARRY_EXTENDED, TARRY__OUTCOME__EXTENDED);
+SAME(TARRY_RELEASED, TARRY__OUTCOME__RELEASED);
+SAME(TARRY_REQUEUED, TARRY__OUTCOME__REQUEUED);
+SAME(TARRY_DONE, TARRY__OUTCOME__DONE);
+SAME(TARRY_PENDING, TARRY__OUTCOME__PENDING);
+SAME(TARRY_REJECT, TARRY__SCHEDULE__ON_CONFLICT__REJECT);
+SAME(TARRY_REPLACE, TARRY__SCHEDULE__ON_CONFLICT__REPLACE);
+SAME(TARRY_KEEP_EARLIER, TARRY__SCHEDULE__ON_CONFLICT__EARLIER);
+SAME(TARRY_KEEP_LATER, TARRY__SCHEDULE__ON_CONFLICT__LATER);
+SAME(TARRY_DELAY, TARRY__WHEN__KIND__DELAY);
+SAME(TARRY_AT, TARRY__WHEN__KIND__AT);
+SAME(TARRY_REQUEUE, TARRY__DEAD_OP__WHAT__REQUEUE);
+SAME(TARRY_DROP, TARRY__DEAD_OP__WHAT__DROP);
+SAME(TARRY_OPS_PER_COMMIT_MAX, OPS_PER_COMMIT_MAX);
+
+#define CLIENT_CODES(X)                                                                                                \
+    X(TARRY_E_TIMEOUT, "timeout",                                                                                      \
+      "no broker answered in time; the request was sent, so whether it took effect is unknown")                        \
+    X(TARRY_E_NO_BROKER, "no_broker", "no broker answered in time; the request was never sent")                        \
+    X(TARRY_E_CLOSED, "closed", "the client was closed before an answer came")                                         \
+    X(TARRY_E_NOMEM, "no_memory", "out of memory; nothing was done")                                                   \
+    X(TARRY_E_PROTOCOL, "protocol", "the answer makes no sense; is this a Tarry broker of this version?")              \
+    X(TARRY_E_ADDRESS, "address", "not an address of the form ws://host:port")                                         \
+    X(TARRY_E_ARGUMENT, "argument", "an argument is missing or makes no sense")                                        \
+    X(TARRY_E_FULL, "full", "too much waits to be sent; nothing was done")                                             \
+    X(TARRY_E_CALLBACK, "callback", "a blocking call from a completion callback; nothing was done")                    \
+    X(TARRY_E_NOTHING, "nothing", "nothing fell due within the wait")                                                  \
+    X(TARRY_E_WOKEN, "woken", "woken by tarry_consumer_wake")                                                          \
+    X(TARRY_E_END, "end", "no more")                                                                                   \
+    X(TARRY_E_SYSTEM, "system", "the operating system refused a thread or a socket")
+
+const char *tarry_code_name(int code) {
+    switch (code) {
+#define NAME(value, name, sentence)                                                                                    \
+    case value:                                                                                                        \
+        return name;
+        CLIENT_CODES(NAME)
+#undef NAME
+    default:
+        return code_name((Tarry__Code)code);
+    }
+}
+
+const char *tarry_code_sentence(int code) {
+    switch (code) {
+#define SENTENCE(value, name, sentence)                                                                                \
+    case value:                                                                                                        \
+        return sentence;
+        CLIENT_CODES(SENTENCE)
+#undef SENTENCE
+    default:
+        return code_sentence((Tarry__Code)code);
+    }
+}
+
+const char *tarry_outcome_name(enum tarry_outcome outcome) {
+    return outcome_name((Tarry__Outcome)outcome);
+}
+
+const char *tarry_version(void) {
+    return TARRY_VERSION;
+}
+
+char *tarry_token_format(struct tarry_token token, char text[TARRY_TOKEN_SIZE]) {
+    snprintf(text, TARRY_TOKEN_SIZE, "%" PRIu32 "-%" PRIu64, token.epoch, token.position);
+    return text;
+}
+
+/* Digits only, no sign, no leading zero before another digit. NULL if there is no such number below `max`. */
+static const char *parse_number(const char *text, uint64_t max, uint64_t *out_value) {
+    uint64_t value = 0;
+    const char *at = text;
+    for (; *at >= '0' && *at <= '9'; at++) {
+        uint64_t digit = (uint64_t)(*at - '0');
+        if (value > (max - digit) / 10) return NULL;
+        value = value * 10 + digit;
+    }
+    if (at == text || (text[0] == '0' && at - text > 1)) return NULL;
+    *out_value = value;
+    return at;
+}
+
+int tarry_token_parse(const char *text, struct tarry_token *out_token) {
+    if (text == NULL || out_token == NULL) return TARRY_E_ARGUMENT;
+    uint64_t epoch, position;
+    const char *at = parse_number(text, UINT32_MAX, &epoch);
+    if (at == NULL || *at != '-') return TARRY_INVALID;
+    at = parse_number(at + 1, UINT64_MAX, &position);
+    if (at == NULL || *at != 0) return TARRY_INVALID;
+    *out_token = (struct tarry_token){(uint32_t)epoch, position};
+    return TARRY_OK;
+}
