@@ -1,0 +1,107 @@
+"""ledger.py: what was promised to us and what we saw, kept outside of Tarry, and the comparison of the two.
+
+The ledger only believes answers that arrived. All times are CLOCK_REALTIME milliseconds of one machine, so the broker's
+`delivered_ms` and our arrival times may be compared. Not thread-safe but for `list.append`, which CPython makes atomic.
+"""
+
+
+class Ledger:
+    def __init__(self):
+        self.schedules = {}      # key → {"id", "due_ms"} of the answer
+        self.moves = {}          # key → [(arrived_ms, due_ms)] in order of arrival, answered "moved" only
+        self.moves_asked = set() # keys with a move whose answer may be missing
+        self.cancels = {}        # key → [(arrived_ms, answer)]
+        self.acks = {}           # id → arrived_ms of an ack by hand that was answered "acked"
+        self.deliveries = []     # delivery objects, with _arrived_ms
+        self.odd = []            # answers that can never be right
+
+    # ---- what the answers say
+
+    def scheduled(self, answer):
+        if answer["result"] == "scheduled":
+            self.schedules[answer["key"]] = answer
+        else:
+            self.odd.append(f"schedule of a fresh key was answered {answer}")
+
+    def moved(self, answer):
+        if answer["result"] == "moved":
+            self.moves.setdefault(answer["key"], []).append((answer["_arrived_ms"], answer["due_ms"]))
+
+    def cancelled(self, answer):
+        self.cancels.setdefault(answer["key"], []).append((answer["_arrived_ms"], answer))
+
+    def acked(self, task_id, arrived_ms):
+        self.acks[task_id] = arrived_ms
+
+    def delivered(self, delivery):
+        self.deliveries.append(delivery)
+
+    # ---- the comparison; each returns a list of complaints
+
+    def by_key(self):
+        found = {}
+        for delivery in self.deliveries:
+            found.setdefault(delivery["key"], []).append(delivery)
+        return found
+
+    def lost(self):
+        """An acknowledged task that was neither delivered nor, by an answer, cancelled."""
+        seen = self.by_key()
+        ended = {key for key, answers in self.cancels.items()
+                 if any(a["result"] in ("cancelled", "already_cancelled") for _, a in answers)}
+        return [f"{key}: {answer}" for key, answer in self.schedules.items() if key not in seen and key not in ended]
+
+    def early(self):
+        """TIME-1, by the delivery's own due time, and by the last move that had been acknowledged before."""
+        complaints = []
+        for delivery in self.deliveries:
+            due_ms = delivery["due_ms"]
+            if min(delivery["delivered_ms"], delivery["received_ms"], delivery["_arrived_ms"]) < due_ms:
+                complaints.append(f"before its due time: {delivery}")
+            key = delivery["key"]
+            known = [due for _, due in self.moves.get(key, [])]
+            if key in self.schedules:
+                known.append(self.schedules[key]["due_ms"])
+                if due_ms not in known and key not in self.moves_asked:
+                    complaints.append(f"a due time that nobody asked for ({known}): {delivery}")
+            before = [due for arrived_ms, due in self.moves.get(key, []) if arrived_ms < delivery["delivered_ms"]]
+            if before and due_ms not in known[known.index(before[-1]):]:
+                complaints.append(f"as before its move to {before[-1]}: {delivery}")
+        return complaints
+
+    def after_ack(self):
+        return [f"acked at {self.acks[d['id']]}: {d}" for d in self.deliveries
+                if d["id"] in self.acks and d["delivered_ms"] > self.acks[d["id"]]]
+
+    def after_cancel(self):
+        complaints = []
+        for delivery in self.deliveries:
+            for arrived_ms, answer in self.cancels.get(delivery["key"], []):
+                if answer["result"] in ("cancelled", "already_cancelled") and delivery["delivered_ms"] > arrived_ms:
+                    complaints.append(f"cancelled at {arrived_ms}: {delivery}")
+        return complaints
+
+    def untrue(self):
+        """TRUE-1: what a cancel said about the past must agree with what consumers saw."""
+        seen = self.by_key()
+        complaints = []
+        for key, answers in self.cancels.items():
+            deliveries = seen.get(key, [])
+            for arrived_ms, answer in answers:
+                if answer["result"] == "cancelled" and answer["deliveries"] < len(deliveries):
+                    complaints.append(f"{len(deliveries)} deliveries, but the answer was {answer}")
+                elif answer["result"] == "acked" and not deliveries:
+                    complaints.append(f"acked, but no consumer ever saw it: {answer}")
+                elif answer["result"] in ("unknown", "expired", "dropped", "dead") and key in self.schedules:
+                    complaints.append(f"a task that was acknowledged: {answer}")
+        return complaints
+
+    def twice(self):
+        """ONCE-1: an answer that only a repeated execution explains, or one id twice with the same delivery count."""
+        complaints = list(self.odd)
+        tokens = {}
+        for delivery in self.deliveries:
+            other = tokens.setdefault((delivery["id"], delivery["token"]), delivery)
+            if other is not delivery:
+                complaints.append(f"the same lease was printed twice: {delivery}")
+        return complaints

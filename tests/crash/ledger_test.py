@@ -1,0 +1,74 @@
+"""ledger_test.py: the ledger finds each kind of broken promise. A judge that never convicts proves nothing."""
+import sys
+import unittest
+
+sys.path.insert(0, __file__.rsplit("/", 2)[0] + "/e2e")
+import harness  # noqa: E402  (the path above)
+from ledger import Ledger  # noqa: E402
+
+
+def delivery(key="k", due_ms=100, delivered_ms=100, token="1-1", **more):
+    return {"id": "7", "key": key, "due_ms": due_ms, "delivered_ms": delivered_ms, "received_ms": delivered_ms,
+            "_arrived_ms": delivered_ms + 1, "token": token, **more}
+
+
+class Judge(unittest.TestCase):
+    def setUp(self):
+        self.ledger = Ledger()
+        self.ledger.scheduled({"result": "scheduled", "key": "k", "id": "7", "due_ms": 100})
+
+    def assert_found(self, *names):
+        checks = ("lost", "early", "after_ack", "after_cancel", "untrue", "twice")
+        self.assertEqual({name for name in checks if getattr(self.ledger, name)()}, set(names))
+
+    def test_an_honest_life(self):
+        self.ledger.delivered(delivery())
+        self.ledger.acked("7", 105)
+        self.assert_found()
+
+    def test_a_lost_task(self):
+        self.assert_found("lost")
+
+    def test_an_early_task(self):
+        self.ledger.delivered(delivery(delivered_ms=99))
+        self.assert_found("early")
+
+    def test_a_move_that_was_forgotten(self):
+        self.ledger.moved({"result": "moved", "key": "k", "due_ms": 500, "_arrived_ms": 50})
+        self.ledger.delivered(delivery())
+        self.assert_found("early")
+
+    def test_a_move_that_was_kept(self):
+        self.ledger.moved({"result": "moved", "key": "k", "due_ms": 500, "_arrived_ms": 50})
+        self.ledger.delivered(delivery(due_ms=500, delivered_ms=501))
+        self.assert_found()
+
+    def test_a_delivery_after_its_ack(self):
+        self.ledger.acked("7", 105)
+        self.ledger.delivered(delivery())
+        self.ledger.delivered(delivery(delivered_ms=110, token="1-2"))
+        self.assert_found("after_ack")
+
+    def test_a_delivery_after_its_cancel(self):
+        self.ledger.cancelled({"result": "cancelled", "key": "k", "deliveries": 1, "_arrived_ms": 90})
+        self.ledger.delivered(delivery())
+        self.assert_found("after_cancel")
+
+    def test_a_cancel_that_lied_about_the_past(self):
+        self.ledger.delivered(delivery())
+        self.ledger.cancelled({"result": "cancelled", "key": "k", "deliveries": 0, "_arrived_ms": 120})
+        self.assert_found("untrue")
+
+    def test_a_cancel_that_forgot_the_task(self):
+        self.ledger.delivered(delivery())
+        self.ledger.cancelled({"result": "unknown", "key": "k", "deliveries": 0, "_arrived_ms": 120})
+        self.assert_found("untrue")
+
+    def test_a_retry_that_was_executed_again(self):
+        self.ledger.delivered(delivery())
+        self.ledger.scheduled({"result": "exists", "key": "k", "id": "7", "due_ms": 100})
+        self.assert_found("twice")
+
+
+if __name__ == "__main__":
+    harness.main()

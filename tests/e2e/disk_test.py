@@ -1,0 +1,87 @@
+"""disk_test.py: a full disk refuses new tasks clearly, loses nothing, and is over when there is room again (F-4)."""
+import json
+import os
+import subprocess
+import time
+import unittest
+
+import harness
+from harness import Case
+
+
+@unittest.skipUnless(os.geteuid() == 0, "needs root to mount a small disk")
+class FullDisk(Case):
+    autostart = False
+    arguments = ("--segment-size", "1MiB")
+
+    def setUp(self):
+        super().setUp()
+        self.mount = self.path("mount")
+        os.mkdir(self.mount)
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", self.mount], check=False,
+                              stderr=subprocess.DEVNULL)
+        if done.returncode:
+            self.skipTest("cannot mount here")
+        self.addCleanup(lambda: subprocess.run(["umount", "-l", self.mount], check=False))
+        self.broker.data = os.path.join(self.mount, "data")
+
+    def test_acks_and_cancels_still_work_when_new_tasks_are_refused(self):
+        self.broker.start()
+        for number in range(20):
+            self.broker.one("schedule", "q", "--key", f"early{number}", "--in", "0s")
+        body = "x" * 20_000
+        scheduled, refused = [], 0
+        for number in range(3000):
+            try:
+                status = self.broker.tarry("schedule", "far", "--key", f"k{number}", "--in", "1h", "--body", body, wait_s=4).status
+            except subprocess.TimeoutExpired:
+                status = None  # refused as busy: the tool waits until there is room again
+            if status == 0:
+                scheduled.append(f"k{number}")
+            else:
+                refused += 1
+                self.assertIn(status, (1, None))
+                if refused >= 2:
+                    break
+        self.assertGreater(refused, 0, "a disk of 24 MiB took everything")
+        self.assertTrue(self.broker.is_running(), self.broker.log_text())
+        self.assertEqual(len(self.broker.ok("consume", "q", "--count", 20)), 20)
+        self.assertEqual(self.broker.one("cancel", "far", scheduled[0])["result"], "cancelled")
+        self.broker.kill()
+        self.broker.start()
+        self.assertEqual(self.broker.queue_stats("far")["pending"], len(scheduled) - 1)
+        self.assertEqual(self.broker.ok("consume", "q", "--for", "2500ms"), [])
+
+
+class Retirement(Case):
+    """Disk use follows what is alive plus the retention asked for."""
+
+    arguments = ("--segment-size", "1MiB", "--retain-log-size", "2MiB", "--retain-log-age", "1s")
+
+    def log_size(self):
+        total = 0
+        for directory, _, files in os.walk(self.broker.data):
+            total += sum(os.path.getsize(os.path.join(directory, f)) for f in files if not f.endswith("mdb"))
+        return total
+
+    def test_old_segments_go_and_payloads_that_live_in_them_stay(self):
+        self.broker.one("schedule", "keep", "--key", "year", "--in", "365d", "--body", "remember me " * 100)
+        body = "x" * 10_000
+        for _ in range(6):
+            lines = [json.dumps({"queue": "q", "delay_ms": 0, "body": body}) for _ in range(400)]
+            self.broker.ok("schedule", "--from", "-", stdin="\n".join(lines))
+            self.broker.ok("consume", "q", "--count", 400)
+        end = time.monotonic() + 30
+        while self.log_size() > 8 << 20 and time.monotonic() < end:
+            time.sleep(0.2)
+        self.assertLess(self.log_size(), 8 << 20, "24 MB were written and nothing was retired")
+        self.assertEqual(self.broker.one("get", "keep", "year")["body"], "remember me " * 100)
+        self.broker.restart()
+        self.assertEqual(self.broker.one("get", "keep", "year")["body"], "remember me " * 100)
+        self.assertEqual(self.broker.ready["recovered_tasks"], "1")
+        self.broker.one("move", "keep", "year", "--in", "0s")
+        self.assertEqual(self.broker.one("consume", "keep", "--count", 1)["body"], "remember me " * 100)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,397 @@
+"""harness.py: a broker, the tool, and streams of the tool, for tests that read like stories.
+
+Everything here goes through the contract of issue 2: the ready line, exit statuses, JSON lines. A broker lives in its own
+temporary directory on a port of its own and is only ever killed by its process id. A test file ends in `harness.main()`,
+which prints one TAP line a test.
+"""
+import json
+import os
+import queue
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+import unittest
+
+READY_WAIT_S = 60
+ANSWER_WAIT_S = 30
+SANITIZED = "asan" in os.path.basename(os.environ.get("TARRY_BUILD_ROOT", ""))
+
+
+def now_ms():
+    return time.time_ns() // 1_000_000
+
+
+def find_program(name):
+    """The built program: under $TARRY_BUILD_ROOT, else on PATH."""
+    root = os.environ.get("TARRY_BUILD_ROOT")
+    if root:
+        for directory, names, files in os.walk(root):
+            names[:] = [n for n in names if not n.endswith(".p") and not n.startswith(("meson-", "lint-"))]
+            path = os.path.join(directory, name)
+            if name in files and os.access(path, os.X_OK):
+                return path
+    path = shutil.which(name)
+    if not path:
+        raise FileNotFoundError(f"no program {name}: set TARRY_BUILD_ROOT or PATH (eval \"$(./dev env)\")")
+    return path
+
+
+def parse_logfmt(line):
+    """The name=value pairs of one log line; values may be quoted."""
+    pairs = {}
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        words = line.split()
+    for word in words:
+        name, equals, value = word.partition("=")
+        if equals:
+            pairs[name] = value
+    return pairs
+
+
+class Answer:
+    """What one run of the tool said."""
+
+    def __init__(self, status, out, err):
+        self.status, self.out, self.err = status, out, err
+        self.objects = [json.loads(line) for line in out.splitlines() if line.strip()]
+
+    @property
+    def one(self):
+        assert len(self.objects) == 1, f"one object expected: {self}"
+        return self.objects[0]
+
+    def __repr__(self):
+        return f"status {self.status}\nstdout: {self.out}\nstderr: {self.err}"
+
+
+class Stream:
+    """A long-lived run of the tool whose output lines are read as they come, each with the time of its arrival."""
+
+    def __init__(self, command, env, stdin=False):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+        self.lines = queue.Queue()
+        self.seen = []
+        self.errors = []
+        self.readers = [threading.Thread(target=self._read_out, daemon=True),
+                        threading.Thread(target=self._read_err, daemon=True)]
+        for reader in self.readers:
+            reader.start()
+
+    def _read_out(self):
+        for line in self.process.stdout:
+            item = json.loads(line)
+            item["_arrived_ms"] = now_ms()
+            self.lines.put(item)
+        self.lines.put(None)
+
+    def _read_err(self):
+        for line in self.process.stderr:
+            self.errors.append(line.decode(errors="replace"))
+
+    def send(self, *items):
+        for item in items:
+            line = item if isinstance(item, bytes) else (item if isinstance(item, str) else json.dumps(item)).encode()
+            self.process.stdin.write(line + b"\n")
+        self.process.stdin.flush()
+
+    def end_input(self):
+        self.process.stdin.close()
+
+    def next(self, wait_s=ANSWER_WAIT_S):
+        """The next line; None when the output has ended. Raises queue.Empty when nothing comes in time."""
+        item = self.lines.get(timeout=wait_s)
+        if item is not None:
+            self.seen.append(item)
+        return item
+
+    def take(self, count, wait_s=ANSWER_WAIT_S):
+        """The next `count` lines."""
+        end = time.monotonic() + wait_s
+        items = []
+        while len(items) < count:
+            try:
+                item = self.next(max(0.01, end - time.monotonic()))
+            except queue.Empty:
+                item = None
+            if item is None:
+                raise AssertionError(f"{len(items)} lines of {count} came: {items}; stderr: {''.join(self.errors)}")
+            items.append(item)
+        return items
+
+    def quiet_for(self, seconds):
+        """True when no line comes for so long."""
+        try:
+            self.next(seconds)
+        except queue.Empty:
+            return True
+        return False
+
+    def rest(self, wait_s=ANSWER_WAIT_S):
+        """All lines up to the end of the output."""
+        items = []
+        end = time.monotonic() + wait_s
+        while (item := self.next(max(0.01, end - time.monotonic()))) is not None:
+            items.append(item)
+        return items
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def wait(self, wait_s=ANSWER_WAIT_S):
+        status = self.process.wait(wait_s)
+        for reader in self.readers:
+            reader.join(5)
+        return status
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        for reader in self.readers:
+            reader.join(5)
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if pipe and not pipe.closed:
+                try:
+                    pipe.close()
+                except BrokenPipeError:
+                    pass
+
+
+class Broker:
+    """One tarryd. `start` waits for the ready line; `restart` comes back on the same port and directory."""
+
+    def __init__(self, data, *arguments, listen="ws://127.0.0.1:0", env=None):
+        self.data = data
+        self.listen = listen
+        self.arguments = list(arguments)
+        self.env = {**os.environ, **(env or {})}
+        self.process = None
+        self.log = []
+        self.ready = {}
+        self.url = None
+        self.streams = []
+
+    def launch(self):
+        """Starts the process without waiting."""
+        command = [find_program("tarryd"), "--data", self.data, "--listen", self.listen, *self.arguments]
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.PIPE, env=self.env)
+        self.is_ready = threading.Event()
+        self.reader = threading.Thread(target=self._read_log, args=(self.process, self.is_ready), daemon=True)
+        self.reader.start()
+        return self
+
+    def start(self):
+        self.launch()
+        self.wait_ready()
+        return self
+
+    def wait_ready(self, wait_s=READY_WAIT_S):
+        if not self.is_ready.wait(wait_s) or not self.ready:
+            raise AssertionError(f"no ready line; status {self.process.poll()}; log:\n{self.log_text()}")
+        self.url = self.ready["url"]
+        self.listen = self.url
+
+    def _read_log(self, process, is_ready):
+        self.ready = {}
+        for raw in process.stderr:
+            line = raw.decode(errors="replace").rstrip("\n")
+            self.log.append(line)
+            if not is_ready.is_set() and "event=ready" in line.split():
+                self.ready = parse_logfmt(line)
+                is_ready.set()
+        is_ready.set()
+
+    def log_text(self, lines=60):
+        return "\n".join(self.log[-lines:])
+
+    def kill(self):
+        """SIGKILL, and wait until it is gone."""
+        self.process.kill()
+        self.process.wait()
+        self.reader.join(5)
+        self.process.stderr.close()
+
+    def stop(self, wait_s=60):
+        """SIGTERM; the exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        status = self.process.wait(wait_s)
+        self.reader.join(5)
+        self.process.stderr.close()
+        return status
+
+    def restart(self):
+        self.kill()
+        return self.start()
+
+    def is_running(self):
+        return self.process is not None and self.process.poll() is None
+
+    @property
+    def port(self):
+        return int(self.url.rsplit(":", 1)[1])
+
+    # ---- the tool
+
+    def command(self, *arguments):
+        return [find_program("tarry"), *[str(a) for a in arguments], "--broker", self.url, "--json"]
+
+    def tarry(self, *arguments, stdin=None, wait_s=ANSWER_WAIT_S, env=None):
+        """One run of the tool, with --json."""
+        data = stdin if isinstance(stdin, (bytes, type(None))) else stdin.encode()
+        done = subprocess.run(self.command(*arguments), input=data, stdin=subprocess.DEVNULL if data is None else None,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=wait_s, check=False,
+                              env={**os.environ, **(env or {})})
+        return Answer(done.returncode, done.stdout.decode(), done.stderr.decode(errors="replace"))
+
+    def ok(self, *arguments, **options):
+        """A run that must end with 0: its objects."""
+        answer = self.tarry(*arguments, **options)
+        assert answer.status == 0, f"tarry {' '.join(map(str, arguments))}: {answer}"
+        return answer.objects
+
+    def one(self, *arguments, **options):
+        objects = self.ok(*arguments, **options)
+        assert len(objects) == 1, f"tarry {arguments}: {objects}"
+        return objects[0]
+
+    def refused(self, *arguments, status=1, **options):
+        """A run that must end with `status`: its answer."""
+        answer = self.tarry(*arguments, **options)
+        assert answer.status == status, f"tarry {' '.join(map(str, arguments))}: expected status {status}: {answer}"
+        return answer
+
+    def stream(self, *arguments, stdin=False):
+        stream = Stream(self.command(*arguments), dict(os.environ), stdin)
+        self.streams.append(stream)
+        return stream
+
+    def consume(self, *arguments):
+        return self.stream("consume", *arguments)
+
+    def queue_stats(self, name):
+        """The stats object of one queue; None: the broker's own."""
+        for item in self.ok("stats"):
+            if item["queue"] == name:
+                return item
+        return None
+
+    def wait_stats(self, name, wait_s=ANSWER_WAIT_S, **expected):
+        """Waits until the queue's statistics hold these values; the object."""
+        end = time.monotonic() + wait_s
+        while True:
+            stats = self.queue_stats(name)
+            if stats and all(stats[field] == value for field, value in expected.items()):
+                return stats
+            if time.monotonic() > end:
+                raise AssertionError(f"{name}: {expected} expected, found {stats}")
+            time.sleep(0.05)
+
+
+class Case(unittest.TestCase):
+    """A test with a fresh broker. `arguments` go to tarryd; set `autostart = False` to start it in the test."""
+
+    autostart = True
+    arguments = ()
+    maxDiff = None
+
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(prefix="tarry-e2e-")
+        self.brokers = []
+        self.broker = self.make_broker()
+        if self.autostart:
+            self.broker.start()
+
+    def make_broker(self, *arguments, data=None, listen="ws://127.0.0.1:0"):
+        broker = Broker(data or os.path.join(self.directory, "data"), *self.arguments, *arguments, listen=listen)
+        self.brokers.append(broker)
+        return broker
+
+    def tearDown(self):
+        try:
+            for broker in self.brokers:
+                for stream in broker.streams:
+                    stream.kill()
+                if broker.process is None:
+                    continue
+                if broker.is_running():
+                    status = broker.stop()
+                    self.assertEqual(status, 0, f"tarryd at SIGTERM: {broker.log_text()}")
+                broker.reader.join(5)
+                log = "\n".join(broker.log)
+                for bad in ("ERROR: AddressSanitizer", "runtime error:", "LeakSanitizer", "Assertion"):
+                    self.assertNotIn(bad, log)
+        finally:
+            for broker in self.brokers:
+                if broker.is_running():
+                    broker.kill()
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def path(self, name, text=None):
+        """A path in the test's directory; with text, a file of that text."""
+        path = os.path.join(self.directory, name)
+        if text is not None:
+            with open(path, "wb") as file:
+                file.write(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    def assert_not_early(self, delivery):
+        """TIME-1, by the broker's clock, by the tool's, and by ours."""
+        self.assertGreaterEqual(delivery["delivered_ms"], delivery["due_ms"])
+        self.assertGreaterEqual(delivery["received_ms"], delivery["due_ms"])
+        if "_arrived_ms" in delivery:
+            self.assertGreaterEqual(delivery["_arrived_ms"], delivery["due_ms"])
+
+
+class TapResult(unittest.TestResult):
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.count = 0
+
+    def _line(self, good, test, note=""):
+        self.count += 1
+        name = test.id().removeprefix("__main__.").replace("_", " ")
+        print(f"{'ok' if good else 'not ok'} {self.count} - {name}{note}", flush=True)
+
+    def addSuccess(self, test):
+        self._line(True, test)
+
+    def addSkip(self, test, reason):
+        self._line(True, test, f" # SKIP {reason}")
+
+    def _bad(self, test, error):
+        self._line(False, test)
+        for line in "".join(traceback.format_exception(*error)).splitlines():
+            print(f"# {line}", flush=True)
+        for broker in getattr(test, "brokers", []):
+            for line in broker.log[-25:]:
+                print(f"# tarryd: {line}", flush=True)
+
+    def addFailure(self, test, err):
+        super().addFailure(test, err)
+        self._bad(test, err)
+
+    def addError(self, test, err):
+        super().addError(test, err)
+        self._bad(test, err)
+
+
+def main():
+    """Runs the tests of the calling file, or those whose names are on the command line."""
+    loader = unittest.TestLoader()
+    module = sys.modules["__main__"]
+    names = sys.argv[1:]
+    suite = loader.loadTestsFromNames(names, module) if names else loader.loadTestsFromModule(module)
+    result = TapResult()
+    suite.run(result)
+    print(f"1..{result.count}")
+    sys.exit(0 if result.wasSuccessful() else 1)

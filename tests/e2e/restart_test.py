@@ -1,0 +1,162 @@
+"""restart_test.py: kill -9 and what a client may rely on afterwards."""
+import json
+import os
+import signal
+import time
+
+import harness
+from harness import Case, now_ms
+
+
+class Leases(Case):
+    def setUp(self):
+        super().setUp()
+        self.broker.one("schedule", "q", "--key", "k", "--in", "0s")
+
+    def test_a_claimed_lease_keeps_its_token_and_its_ack_is_good(self):
+        holder = self.broker.consume("q", "--ack", "none")
+        held = holder.next()
+        self.broker.restart()
+        time.sleep(3)  # longer than the 2 s within which a session must claim
+        task = self.broker.one("get", "q", "k")
+        self.assertEqual((task["state"], task["token"]), ("in_flight", held["token"]))
+        self.assertEqual(self.broker.one("ack", held["id"], held["token"])["result"], "acked")
+
+    def test_an_unclaimed_lease_is_ready_again_after_two_seconds(self):
+        holder = self.broker.consume("q", "--ack", "none")
+        held = holder.next()
+        holder.signal(signal.SIGSTOP)
+        self.broker.kill()
+        holder.kill()
+        self.broker.start()
+        started = time.monotonic()
+        again = self.broker.one("consume", "q", "--count", 1)
+        self.assertLess(time.monotonic() - started, 6)
+        self.assertEqual((again["id"], again["attempt"], again["deliveries"]), (held["id"], 2, 2))
+
+    def test_attempts_survive(self):
+        self.broker.ok("queue", "set", "q", "backoff=fixed", "backoff_min_ms=10", "max_attempts=10")
+        self.broker.ok("consume", "q", "--ack", "nack", "--count", 3)
+        self.broker.restart()
+        self.assertEqual(self.broker.one("consume", "q", "--count", 1)["attempt"], 4)
+
+    def test_an_acked_task_never_comes_again(self):
+        self.broker.one("consume", "q", "--count", 1)
+        self.broker.wait_stats("q", acked=1)
+        self.broker.restart()
+        self.assertEqual(self.broker.ok("consume", "q", "--for", "2500ms"), [])
+
+
+class Much(Case):
+    def test_fifty_thousand_tasks_come_back_and_the_index_agrees(self):
+        lines = [json.dumps({"queue": f"q{i % 3}", "key": f"k{i}", "delay_ms": 3_600_000 + i}) for i in range(50_000)]
+        self.broker.ok("schedule", "--from", "-", stdin="\n".join(lines), wait_s=120)
+        self.broker.restart()
+        self.assertEqual(self.broker.ready["recovered_tasks"], "50000")
+        self.assertEqual(self.broker.one("get", "q1", "k40000")["state"], "pending")
+        cancels = "\n".join(json.dumps({"queue": f"q{i % 3}", "key": f"k{i}"}) for i in range(0, 50_000, 2))
+        results = self.broker.ok("cancel", "--from", "-", stdin=cancels, wait_s=120)
+        self.assertEqual({r["result"] for r in results}, {"cancelled"})
+        self.broker.restart()
+        self.assertEqual(self.broker.ready["recovered_tasks"], "25000")
+        self.assertEqual(self.broker.one("get", "q1", "k40000")["state"], "cancelled")
+        self.assertEqual(self.broker.one("get", "q2", "k40001")["state"], "pending")
+        self.assertEqual(self.broker.stop(), 0)
+        answer = self.broker.tarry("verify", self.broker.data, wait_s=120)
+        self.assertEqual(answer.status, 0, answer)
+        self.broker.start()
+
+    def test_killed_again_and_again_while_starting(self):
+        for number in range(300):
+            self.broker.one("schedule", "q", "--key", f"k{number}", "--in", "1h") if number % 50 == 0 else None
+        lines = [json.dumps({"queue": "q", "key": f"x{i}", "delay_ms": 3_600_000}) for i in range(5000)]
+        self.broker.ok("schedule", "--from", "-", stdin="\n".join(lines))
+        live = 5000 + 6
+        for delay_ms in (1, 3, 6, 10, 15, 20, 30, 40, 60, 90):
+            self.broker.kill()
+            self.broker.launch()
+            time.sleep(delay_ms / 1000)
+        self.broker.kill()
+        self.broker.start()
+        self.assertEqual(self.broker.ready["recovered_tasks"], str(live))
+
+
+class Damage(Case):
+    def setUp(self):
+        super().setUp()
+        lines = [json.dumps({"queue": "q", "key": f"k{i}", "delay_ms": 3_600_000, "body": "b" * 100}) for i in range(3000)]
+        self.broker.ok("schedule", "--from", "-", stdin="\n".join(lines))
+        self.assertEqual(self.broker.stop(), 0)
+
+    def segments(self):
+        found = []
+        for directory, _, files in os.walk(self.broker.data):
+            found += [os.path.join(directory, f) for f in files if not f.endswith(("mdb", "lock", ".next"))]
+        return sorted(found, key=os.path.getsize)
+
+    def refuses(self):
+        self.broker.launch()
+        self.broker.is_ready.wait(30)
+        self.assertFalse(self.broker.ready, "started on damaged data")
+        self.assertGreater(self.broker.process.wait(30), 0)
+        self.assertGreater(len(self.broker.log_text()), 20)
+
+    def test_verify_is_content_with_what_is_whole(self):
+        self.assertEqual(self.broker.tarry("verify", self.broker.data).status, 0)
+
+    def test_a_flipped_byte_in_the_middle_of_the_log_is_found_by_verify(self):
+        path = self.segments()[-1]
+        with open(path, "r+b") as file:
+            data = file.read()
+            used = len(data.rstrip(b"\0"))
+            file.seek(used // 2)
+            file.write(bytes([data[used // 2] ^ 0x10]))
+        answer = self.broker.tarry("verify", self.broker.data)
+        self.assertEqual(answer.status, 1, answer)
+        self.assertTrue(answer.out.strip() or answer.err.strip())
+
+    def test_another_version_is_refused(self):
+        for path in self.segments():
+            if os.path.getsize(path) < 4096:
+                continue
+            with open(path, "r+b") as file:
+                file.write(b"\xff" * 16)
+        self.refuses()
+
+    def test_a_missing_log_is_refused_not_taken_for_a_new_one(self):
+        for path in self.segments():
+            if os.path.getsize(path) > 4096:
+                os.unlink(path)
+        self.refuses()
+
+
+class Once(Case):
+    def test_cancels_and_moves_repeated_over_a_crash_take_effect_once(self):
+        lines = [json.dumps({"queue": "q", "key": f"k{i}", "delay_ms": 3_600_000}) for i in range(1000)]
+        self.broker.ok("schedule", "--from", "-", stdin="\n".join(lines))
+        cancels = self.broker.stream("cancel", "--from", "-", stdin=True)
+        for number in range(500):
+            cancels.send({"queue": "q", "key": f"k{number}"})
+        self.broker.kill()
+        for number in range(500, 1000):
+            cancels.send({"queue": "q", "key": f"k{number}"})
+        self.broker.start()
+        cancels.end_input()
+        answers = cancels.rest()
+        self.assertEqual(cancels.wait(), 0)
+        self.assertEqual({a["result"] for a in answers}, {"cancelled"}, "a repeat was executed again")
+        self.assertEqual(self.broker.queue_stats("q")["pending"], 0)
+
+    def test_the_clock_never_runs_backwards_across_restarts(self):
+        last = 0
+        for number in range(4):
+            self.broker.one("schedule", "q", "--key", f"k{number}", "--in", "0s")
+            delivery = self.broker.one("consume", "q", "--count", 1)
+            self.assertGreaterEqual(delivery["delivered_ms"], last)
+            last = delivery["delivered_ms"]
+            self.broker.restart()
+        self.assertLess(abs(last - now_ms()), 60_000)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,180 @@
+"""settle_test.py: ack, nack, extend and release by hand; fencing; attempts and backoff; dead letters."""
+import time
+
+import harness
+from harness import Case, now_ms
+
+
+class Settle(Case):
+    def setUp(self):
+        super().setUp()
+        self.task = self.broker.one("schedule", "q", "--key", "k", "--in", "0s", "--body", "b")
+
+    def take(self, *arguments):
+        return self.broker.one("consume", "q", "--count", 1, "--ack", "none", *arguments)
+
+    def test_ack_ends_the_task(self):
+        held = self.take()
+        answer = self.broker.one("ack", held["id"], held["token"])
+        self.assertEqual(answer["result"], "acked")
+        task = self.broker.one("get", "q", "k")
+        self.assertEqual(task["state"], "acked")
+        self.assertGreaterEqual(task["ended_ms"], held["delivered_ms"])
+
+    def test_a_repeated_ack_is_told_that_it_was_acked(self):
+        held = self.take()
+        self.broker.one("ack", held["id"], held["token"])
+        self.assertIn("acked", self.broker.tarry("ack", held["id"], held["token"]).out)
+
+    def test_nack_with_a_delay(self):
+        held = self.take()
+        self.assertEqual(self.broker.one("nack", held["id"], held["token"], "--delay", "400ms")["result"], "nacked")
+        nacked_ms = now_ms()
+        again = self.take()
+        self.assertEqual((again["id"], again["attempt"], again["deliveries"]), (held["id"], 2, 2))
+        self.assertGreaterEqual(again["delivered_ms"], nacked_ms - 200 + 300)
+
+    def test_nack_to_the_dead_letters_with_a_reason(self):
+        held = self.take()
+        self.broker.one("nack", held["id"], held["token"], "--dead", "no such address")
+        task = self.broker.one("get", "q", "k")
+        self.assertEqual((task["state"], task["reason"]), ("dead", "no such address"))
+
+    def test_extend_keeps_the_lease(self):
+        held = self.take("--lease", "500ms")
+        answer = self.broker.one("extend", held["id"], held["token"], "--lease", "3s")
+        self.assertEqual(answer["result"], "extended")
+        self.assertEqual(self.broker.ok("consume", "q", "--for", "1500ms"), [])
+        self.assertEqual(self.broker.one("ack", held["id"], held["token"])["result"], "acked")
+
+    def test_release_costs_no_attempt(self):
+        held = self.take()
+        self.assertEqual(self.broker.one("release", held["id"], held["token"])["result"], "released")
+        again = self.take()
+        self.assertEqual((again["attempt"], again["deliveries"]), (1, 2))
+
+    def test_a_stale_token_is_refused_and_changes_nothing(self):
+        old = self.take("--lease", "300ms")
+        new = self.take("--lease", "20s")
+        self.assertEqual(new["attempt"], 2)
+        for verb in ("ack", "nack", "extend", "release"):
+            answer = self.broker.refused(verb, old["id"], old["token"])
+            self.assertIn("stale_token", answer.out, verb)
+        self.assertEqual(self.broker.one("ack", new["id"], new["token"])["result"], "acked")
+
+    def test_tokens_grow_across_a_restart(self):
+        def number(token):
+            return tuple(int(part) for part in token.split("-"))
+        old = self.take("--lease", "300ms")
+        self.broker.restart()
+        new = self.take()
+        self.assertGreater(number(new["token"]), number(old["token"]))
+        self.assertIn("stale_token", self.broker.refused("ack", old["id"], old["token"]).out)
+
+    def test_nonsense_tokens_and_ids(self):
+        held = self.take()
+        self.assertIn(self.broker.tarry("ack", held["id"], "nonsense").status, (1, 2))
+        self.assertIn(self.broker.tarry("ack", "x", held["token"]).status, (1, 2))
+        self.assertEqual(self.broker.tarry("ack", held["id"], "4000000000-18446744073709551615").status, 1)
+        self.assertEqual(self.broker.tarry("ack", "123456", held["token"]).status, 1)
+        self.assertEqual(self.broker.one("ack", held["id"], held["token"])["result"], "acked")
+
+
+class Attempts(Case):
+    def test_fixed_backoff_then_the_dead_letters(self):
+        self.broker.ok("queue", "set", "q", "backoff=fixed", "backoff_min_ms=200", "backoff_jitter=0", "max_attempts=3")
+        self.broker.one("schedule", "q", "--key", "poison", "--in", "0s", "--body", "b")
+        got = self.broker.ok("consume", "q", "--ack", "nack", "--for", "2s")
+        self.assertEqual([d["attempt"] for d in got], [1, 2, 3])
+        for before, after in zip(got, got[1:]):
+            self.assertGreaterEqual(after["delivered_ms"] - before["delivered_ms"], 200)
+        self.assertEqual(self.broker.one("get", "q", "poison")["state"], "dead")
+        self.assertEqual(self.broker.queue_stats("q")["dead"], 1)
+
+    def test_exponential_backoff_doubles_up_to_its_limit(self):
+        self.broker.ok("queue", "set", "q", "backoff=exponential", "backoff_min_ms=100", "backoff_max_ms=300",
+                       "backoff_jitter=0")
+        self.broker.one("schedule", "q", "--in", "0s")
+        got = self.broker.ok("consume", "q", "--ack", "nack", "--count", 5)
+        gaps = [b["delivered_ms"] - a["delivered_ms"] for a, b in zip(got, got[1:])]
+        for gap, at_least in zip(gaps, (100, 200, 300, 300)):
+            self.assertGreaterEqual(gap, at_least)
+            self.assertLess(gap, at_least + 1500)
+
+    def test_a_lost_lease_counts_as_an_attempt_without_backoff(self):
+        self.broker.ok("queue", "set", "q", "backoff_min_ms=60000", "backoff=fixed", "max_attempts=2")
+        self.broker.one("schedule", "q", "--key", "k", "--in", "0s")
+        self.broker.one("consume", "q", "--ack", "none", "--count", 1, "--lease", "200ms")
+        second = self.broker.one("consume", "q", "--ack", "none", "--count", 1, "--lease", "200ms")
+        self.assertEqual(second["attempt"], 2)
+        self.broker.wait_stats("q", wait_s=5, dead=1)
+
+
+class DeadLetters(Case):
+    def setUp(self):
+        super().setUp()
+        self.broker.ok("queue", "set", "q", "max_attempts=1")
+        for key in ("a", "b", "c"):
+            self.broker.one("schedule", "q", "--key", key, "--in", "0s", "--body", f"body {key}")
+        self.broker.ok("consume", "q", "--ack", "nack", "--count", 3)
+        self.broker.wait_stats("q", dead=3)
+
+    def test_list(self):
+        self.assertEqual({d["key"] for d in self.broker.ok("dead", "list", "q")}, {"a", "b", "c"})
+
+    def test_requeue_one(self):
+        self.broker.ok("dead", "requeue", "q", "b")
+        delivery = self.broker.one("consume", "q", "--count", 1)
+        self.assertEqual((delivery["key"], delivery["body"]), ("b", "body b"))
+        self.broker.wait_stats("q", dead=2, acked=1)
+
+    def test_requeue_all(self):
+        self.broker.ok("dead", "requeue", "q", "--all")
+        got = self.broker.ok("consume", "q", "--count", 3)
+        self.assertEqual({d["key"] for d in got}, {"a", "b", "c"})
+
+    def test_drop_one_and_all(self):
+        self.broker.ok("dead", "drop", "q", "a")
+        self.broker.wait_stats("q", dead=2)
+        self.assertEqual(self.broker.one("get", "q", "a")["state"], "dropped")
+        self.broker.ok("dead", "drop", "q", "--all")
+        self.broker.wait_stats("q", dead=0)
+
+    def test_a_dead_task_does_not_hold_its_key_and_is_not_requeued_onto_a_live_one(self):
+        self.assertEqual(self.broker.one("schedule", "q", "--key", "a", "--in", "1h")["result"], "scheduled")
+        self.broker.refused("dead", "requeue", "q", "a")
+        self.assertEqual(self.broker.queue_stats("q")["dead"], 3)
+
+    def test_dead_letters_survive_a_crash(self):
+        self.broker.restart()
+        self.assertEqual({d["key"] for d in self.broker.ok("dead", "list", "q")}, {"a", "b", "c"})
+        self.assertEqual(self.broker.ready["recovered_tasks"], "0", "dead tasks are not live")
+
+    def test_an_unknown_dead_letter_is_refused(self):
+        self.broker.refused("dead", "requeue", "q", "nobody")
+        self.broker.refused("dead", "drop", "q", "nobody")
+
+
+class Expiry(Case):
+    def test_an_expired_task_is_not_delivered(self):
+        self.broker.one("schedule", "q", "--key", "k", "--in", "100ms", "--expires", "100ms")
+        time.sleep(0.6)
+        self.assertEqual(self.broker.ok("consume", "q", "--for", "300ms"), [])
+        self.assertEqual(self.broker.one("get", "q", "k")["state"], "expired")
+        self.broker.wait_stats("q", expired=1)
+
+    def test_before_its_expiry_it_is(self):
+        self.broker.one("schedule", "q", "--key", "k", "--in", "100ms", "--expires", "1h")
+        self.assertEqual(self.broker.one("consume", "q", "--count", 1)["key"], "k")
+
+    def test_expiry_survives_a_crash(self):
+        self.broker.one("schedule", "q", "--key", "k", "--in", "0s", "--expires", "200ms")
+        self.broker.kill()
+        time.sleep(0.4)
+        self.broker.start()
+        self.assertEqual(self.broker.ok("consume", "q", "--for", "300ms"), [])
+        self.assertEqual(self.broker.one("get", "q", "k")["state"], "expired")
+
+
+if __name__ == "__main__":
+    harness.main()

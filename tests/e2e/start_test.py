@@ -1,0 +1,159 @@
+"""start_test.py: how tarryd starts, refuses to start, and stops."""
+import os
+import re
+import socket
+import stat
+import subprocess
+import tempfile
+import time
+import unittest
+
+import harness
+from harness import Case, find_program
+
+
+class Start(Case):
+    autostart = False
+
+    def fails(self, *arguments, listen="ws://127.0.0.1:0", data=None):
+        """A start that must be refused: its log."""
+        command = [find_program("tarryd"), "--data", data or self.broker.data, "--listen", listen, *arguments]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=30, check=False, text=True)
+        self.assertGreater(done.returncode, 0, f"{done.returncode} {done.stderr}")
+        self.assertNotIn("event=ready", done.stderr)
+        self.assertGreater(len(done.stderr.strip()), 20, "no sentence")
+        return done.stderr
+
+    def test_the_ready_line(self):
+        self.broker.start()
+        lines = [line for line in self.broker.log if "event=ready" in line.split()]
+        self.assertEqual(len(lines), 1)
+        self.assertRegex(lines[0], r"(^| )event=ready url=ws://127\.0\.0\.1:[1-9][0-9]* (.* )?recovered_tasks=0 took_ms=[0-9]+")
+
+    def test_the_directory_is_made_with_mode_0700(self):
+        self.broker.data = os.path.join(self.directory, "new")
+        self.broker.start()
+        self.assertEqual(stat.S_IMODE(os.stat(self.broker.data).st_mode), 0o700)
+
+    def test_the_same_port_can_be_bound_at_once_after_sigkill(self):
+        self.broker.start()
+        consumer = self.broker.consume("q")
+        for _ in range(5):
+            url = self.broker.url
+            self.broker.one("schedule", "q", "--in", "0s")
+            consumer.next()
+            self.broker.restart()
+            self.assertEqual(self.broker.url, url)
+
+    def test_recovered_tasks_is_the_exact_number_of_live_tasks(self):
+        self.broker.start()
+        for number in range(7):
+            self.broker.one("schedule", "q", "--key", f"k{number}", "--in", "1h")
+        self.broker.one("schedule", "q", "--key", "held", "--in", "0s")
+        self.broker.one("consume", "q", "--ack", "none", "--count", 1)
+        self.broker.one("cancel", "q", "k0")
+        self.broker.restart()
+        self.assertEqual(self.broker.ready["recovered_tasks"], "7")
+
+    def test_an_occupied_port(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            self.fails(listen=f"ws://127.0.0.1:{taken.getsockname()[1]}")
+
+    def test_a_locked_directory(self):
+        self.broker.start()
+        self.fails()
+        self.assertTrue(self.broker.is_running())
+
+    def test_only_loopback(self):
+        self.assertIn("unsafe-listen-anywhere", self.fails(listen="ws://0.0.0.0:0"))
+        self.fails(listen="tcp://127.0.0.1:0")
+        self.fails(listen="ws://127.0.0.1:99999")
+        self.fails(listen="nonsense")
+
+    def test_unsafe_listen_anywhere_allows_it(self):
+        self.broker.listen = "ws://0.0.0.0:0"
+        self.broker.arguments = ["--unsafe-listen-anywhere"]
+        self.broker.launch()
+        self.broker.wait_ready()
+
+    def test_unknown_options_are_errors(self):
+        self.assertIn("colour", self.fails("--colour", "red"))
+        self.assertIn("colour", self.fails("--config", self.path("a.ini", "colour = red\n")))
+        self.fails("--config", self.path("nowhere.ini"))
+        self.fails("--memory", "lots")
+        self.fails("--memory", "1KiB")
+
+    def test_the_configuration_file(self):
+        self.broker.arguments = ["--config", self.path("tarry.ini", "[tarryd]\nmax_attempts = 2\nlease = 2s\n")]
+        self.broker.start()
+        self.broker.one("schedule", "q", "--in", "1h")
+        self.assertEqual((self.broker.one("queues")["max_attempts"] if "max_attempts" in self.broker.one("queues") else
+                          self.broker.one("queues")["policy"]["max_attempts"]), 2)
+
+    def test_a_file_in_place_of_the_directory(self):
+        self.fails(data=self.path("file", "not a directory"))
+
+    def test_a_directory_whose_parent_is_missing_or_made(self):
+        self.broker.data = os.path.join(self.directory, "a", "b")
+        self.broker.launch()
+        self.broker.is_ready.wait(20)
+        if not self.broker.ready:
+            self.assertGreater(self.broker.process.wait(20), 0)
+
+    @unittest.skipUnless(os.path.exists("/proc/mounts") and os.geteuid() == 0, "needs root to mount")
+    def test_a_read_only_directory(self):
+        mount = self.path("mount")
+        os.mkdir(mount)
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", mount], check=False, stderr=subprocess.DEVNULL).returncode:
+            self.skipTest("cannot mount here")
+        try:
+            self.fails(data=mount)
+            self.fails(data=os.path.join(mount, "data"))
+        finally:
+            subprocess.run(["umount", mount], check=True)
+
+    def test_sigterm_ends_cleanly_and_loses_nothing(self):
+        self.broker.start()
+        stream = self.broker.stream("schedule", "--from", "-", "--timeout", "3s", stdin=True)
+        for number in range(3000):
+            stream.send({"queue": "q", "key": f"k{number}", "delay_ms": 3_600_000})
+        stream.take(500)
+        started = time.monotonic()
+        self.assertEqual(self.broker.stop(30), 0)
+        self.assertLess(time.monotonic() - started, 15)
+        self.broker.start()
+        stream.end_input()
+        answers = stream.seen + stream.rest()
+        self.assertEqual(stream.wait(), 0)
+        self.assertEqual([a["line"] for a in answers], list(range(1, 3001)))
+        self.assertEqual(self.broker.queue_stats("q")["pending"], 3000)
+
+    def test_sigterm_with_consumers_and_open_connections(self):
+        self.broker.start()
+        consumers = [self.broker.consume("q", "--ack", "none") for _ in range(3)]
+        self.broker.one("schedule", "q", "--in", "0s")
+        time.sleep(0.5)
+        with socket.create_connection(("127.0.0.1", self.broker.port)):
+            self.assertEqual(self.broker.stop(30), 0)
+        for consumer in consumers:
+            self.assertIsNone(consumer.process.poll(), "the consumer gave up")
+
+    def test_systemd_is_told(self):
+        with tempfile.TemporaryDirectory() as directory, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+            notify.bind(os.path.join(directory, "notify"))
+            notify.settimeout(20)
+            self.broker.env["NOTIFY_SOCKET"] = os.path.join(directory, "notify")
+            self.broker.start()
+            self.assertIn(b"READY=1", notify.recv(4096))
+
+    def test_help_and_version(self):
+        for option in ("--help", "--version"):
+            done = subprocess.run([find_program("tarryd"), option], stdout=subprocess.PIPE, check=True, text=True, timeout=10)
+            self.assertTrue(done.stdout.strip())
+        self.assertTrue(re.search(r"\d+\.\d+\.\d+", done.stdout))
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,208 @@
+"""wire_test.py: what else may arrive on the port. Nothing that a stranger sends may harm a client at work."""
+import base64
+import os
+import random
+import socket
+import struct
+import threading
+import time
+
+import harness
+from harness import Case
+
+SUBPROTOCOL_RPC = "rep.sp.nanomsg.org"
+
+
+class Port(Case):
+    def setUp(self):
+        super().setUp()
+        self.alive = True
+        self.worst_ms = 0
+        self.failures = []
+        self.worker = threading.Thread(target=self.work)
+        self.worker.start()
+
+    def tearDown(self):
+        self.alive = False
+        self.worker.join()
+        try:
+            self.assertEqual(self.failures, [])
+            self.assertLess(self.worst_ms, 5000)
+        finally:
+            super().tearDown()
+
+    def work(self):
+        """A client that keeps working meanwhile, over one connection."""
+        stream = self.broker.stream("schedule", "--from", "-", stdin=True)
+        number = 0
+        while self.alive:
+            number += 1
+            before = time.monotonic()
+            stream.send({"queue": "work", "key": f"k{number}", "delay_ms": 3_600_000})
+            try:
+                if stream.next(20)["result"] != "scheduled":
+                    self.failures.append(stream.seen[-1])
+            except Exception as error:  # whatever went wrong is reported by tearDown
+                self.failures.append(repr(error))
+                return
+            self.worst_ms = max(self.worst_ms, (time.monotonic() - before) * 1000)
+            time.sleep(0.005)
+
+    def connect(self):
+        return socket.create_connection(("127.0.0.1", self.broker.port), 5)
+
+    def ask(self, data, wait_s=2):
+        """Sends bytes; whatever comes back until the other side closes or is silent."""
+        got = b""
+        with self.connect() as peer:
+            peer.settimeout(wait_s)
+            try:
+                peer.sendall(data)
+                while len(got) < 65536 and (part := peer.recv(65536)):
+                    got += part
+                    if b"\r\n\r\n" in got and b"101 " not in got[:16]:
+                        break
+            except OSError:
+                pass
+        return got
+
+    def upgrade(self, path="/rpc", protocol=SUBPROTOCOL_RPC):
+        """A WebSocket that the broker accepted, or the answer that it gave instead."""
+        key = base64.b64encode(os.urandom(16)).decode()
+        peer = self.connect()
+        peer.settimeout(3)
+        peer.sendall((f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                      f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: {protocol}\r\n\r\n"
+                      ).encode())
+        answer = b""
+        try:
+            while b"\r\n\r\n" not in answer and (part := peer.recv(4096)):
+                answer += part
+        except OSError:
+            pass
+        return peer, answer
+
+    @staticmethod
+    def frame(payload, opcode=2, claimed=None):
+        """A masked client frame; `claimed` lies about its length."""
+        size = len(payload) if claimed is None else claimed
+        head = bytes([0x80 | opcode])
+        if size < 126:
+            head += bytes([0x80 | size])
+        elif size < 65536:
+            head += bytes([0x80 | 126]) + struct.pack(">H", size)
+        else:
+            head += bytes([0x80 | 127]) + struct.pack(">Q", size)
+        return head + b"\0\0\0\0" + payload
+
+    def test_http_garbage(self):
+        for data in (b"GARBAGE\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\r\n" * 100, b"GET " + b"a" * 20000,
+                     b"POST /rpc HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 5000,
+                     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"\x00SP\x00\x00\x30\x00\x00"):
+            self.ask(data, 1)
+
+    def test_a_wrong_path_is_not_found(self):
+        answer = self.ask(b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n")
+        self.assertIn(b" 404 ", answer.split(b"\r\n")[0] + b" ")
+        for path in ("/nowhere", "/lane/99999999", "/lane/-1", "/rpc/../etc/passwd", "/lane/" + "9" * 3000):
+            peer, answer = self.upgrade(path)
+            self.assertNotIn(b" 101 ", answer.split(b"\r\n")[0] + b" ", path)
+            peer.close()
+
+    def test_a_lane_without_its_token_is_refused(self):
+        holder = self.broker.consume("q", "--ack", "none")
+        self.broker.one("schedule", "q", "--key", "secret", "--in", "200ms", "--body", "for the holder only")
+        for lane in range(0, 4):
+            peer, answer = self.upgrade(f"/lane/{lane}", "push.sp.nanomsg.org")
+            try:
+                peer.settimeout(0.5)
+                leaked = peer.recv(4096) if b" 101 " in answer else b""
+            except OSError:
+                leaked = b""
+            self.assertNotIn(b"for the holder only", leaked)
+            peer.close()
+        self.assertEqual(holder.next()["key"], "secret")
+
+    def test_random_bytes(self):
+        random.seed(1)
+        for _ in range(50):
+            self.ask(random.randbytes(random.randrange(1, 3000)), 0.05)
+
+    def test_malformed_and_truncated_protobuf(self):
+        random.seed(2)
+        messages = [b"", b"\0" * 8, b"\x80\0\0\1", b"\x80\0\0\1" + b"\xff" * 50, b"\x80\0\0\1" + b"\x0a\xff\xff\xff\xff\x0f",
+                    b"\x80\0\0\1" + b"\x0a\x05abc", b"\x80\0\0\1" + b"\x08\x63\x5a\x00"]
+        messages += [b"\x80\0\0\1" + random.randbytes(random.randrange(1, 400)) for _ in range(200)]
+        peer, answer = self.upgrade()
+        self.assertIn(b"101", answer)
+        for message in messages:
+            try:
+                peer.sendall(self.frame(message))
+            except OSError:
+                peer.close()
+                peer, answer = self.upgrade()
+        peer.close()
+
+    def test_a_frame_that_lies_about_its_length(self):
+        for claimed in (1 << 20, 1 << 31, 1 << 40, (1 << 63) - 1, (1 << 64) - 1):
+            peer, answer = self.upgrade()
+            self.assertIn(b"101", answer)
+            try:
+                peer.sendall(self.frame(b"\x80\0\0\1abc", claimed=claimed))
+                peer.settimeout(0.3)
+                peer.recv(100)
+            except OSError:
+                pass
+            peer.close()
+
+    def test_an_oversized_message_is_refused_and_costs_no_memory(self):
+        peer, answer = self.upgrade()
+        self.assertIn(b"101", answer)
+        chunk = b"x" * 65536
+        try:
+            peer.settimeout(5)
+            peer.sendall(self.frame(b"", claimed=64 << 20))
+            for _ in range(1024):
+                peer.sendall(chunk)
+        except OSError:
+            pass
+        peer.close()
+        if not harness.SANITIZED:
+            with open(f"/proc/{self.broker.process.pid}/status", encoding="ascii") as file:
+                resident_kib = int(next(line for line in file if line.startswith("VmHWM")).split()[1])
+            self.assertLess(resident_kib, 400 << 10)
+
+    def test_floods_of_resets_and_broken_upgrades(self):
+        before = len(os.listdir(f"/proc/{self.broker.process.pid}/fd"))
+        for number in range(1500):
+            peer = self.connect()
+            if number % 3 == 0:
+                peer.sendall(b"GET /rpc HTTP/1.1\r\nUpgrade: websocket\r\nConn")
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            peer.close()
+        time.sleep(1)
+        end = time.monotonic() + 10
+        while len(os.listdir(f"/proc/{self.broker.process.pid}/fd")) > before + 10 and time.monotonic() < end:
+            time.sleep(0.1)
+        self.assertLessEqual(len(os.listdir(f"/proc/{self.broker.process.pid}/fd")), before + 10, "descriptors leaked")
+
+    def test_half_open_connections_do_not_stop_others(self):
+        peers = []
+        for _ in range(200):
+            peers.append(self.connect())
+            peers[-1].sendall(b"GET /rpc HT")
+        self.broker.one("schedule", "q", "--in", "1h")
+        for peer in peers:
+            peer.close()
+
+    def test_a_byte_at_a_time(self):
+        with self.connect() as peer:
+            for byte in b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n":
+                peer.sendall(bytes([byte]))
+                time.sleep(0.005)
+            peer.settimeout(3)
+            self.assertIn(b"HTTP/1.1", peer.recv(4096))
+
+
+if __name__ == "__main__":
+    harness.main()
