@@ -1,0 +1,201 @@
+/* clock_test.c: TIME-2 told to the pure half of the clock (F-32, F-34): jumps, restarts, suspends, never back. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "../random.h"
+#include "clock.h"
+
+#define SECOND UINT64_C(1000000000)
+#define HOUR (3600 * SECOND)
+#define DAY (24 * HOUR)
+#define REAL0 (20000 * DAY)
+#define BOOT0 (5 * HOUR)
+
+static struct clock_state fresh(void) {
+    struct clock_state state;
+    clock_begin(&state, (struct instant){0, 0}, (struct sample){REAL0, BOOT0}, false);
+    return state;
+}
+
+/* `passed_ns` after the start by BOOTTIME, the wall clock off by `off_ns` from what it should say. */
+static struct instant at(struct clock_state *state, uint64_t passed_ns, int64_t off_ns) {
+    return clock_advance(state, (struct sample){REAL0 + passed_ns + (uint64_t)off_ns, BOOT0 + passed_ns});
+}
+
+static void both_follow_the_wall_when_all_is_well(void **unused) {
+    (void)unused;
+    struct clock_state state = fresh();
+    for (uint64_t passed = 0; passed < 3 * DAY; passed += 17 * SECOND) {
+        struct instant now = at(&state, passed, 0);
+        assert_int_equal(now.steady_ns, REAL0 + passed);
+        assert_int_equal(now.wall_ns, REAL0 + passed);
+        assert_false(state.held);
+    }
+}
+
+static void a_small_step_forward_moves_the_wall_alone(void **unused) {
+    (void)unused;
+    struct clock_state state = fresh();
+    struct instant now = at(&state, SECOND, 1800 * (int64_t)SECOND);
+    assert_int_equal(now.steady_ns, REAL0 + SECOND); /* no delay fires early */
+    assert_int_equal(now.wall_ns, REAL0 + SECOND + 1800 * SECOND);
+    assert_false(state.held);
+}
+
+static void a_step_back_lets_the_wall_stand_still_until_the_clock_is_there_again(void **unused) {
+    (void)unused;
+    static const int64_t steps[] = {(int64_t)SECOND, (int64_t)HOUR, 10 * 365 * (int64_t)DAY};
+    for (size_t i = 0; i < 3; i++) {
+        struct clock_state state = fresh();
+        struct instant before = at(&state, 10 * SECOND, 0);
+        struct instant now = at(&state, 11 * SECOND, -steps[i]);
+        assert_true(now.wall_ns == before.wall_ns || now.wall_ns == REAL0 + 11 * SECOND - (uint64_t)steps[i]);
+        assert_true(now.wall_ns >= before.wall_ns);
+        assert_int_equal(now.steady_ns, REAL0 + 11 * SECOND);
+        /* put right again: no jump, however far it was off */
+        now = at(&state, 60 * SECOND, 0);
+        assert_int_equal(now.wall_ns, REAL0 + 60 * SECOND);
+        assert_false(state.held);
+    }
+}
+
+static void a_jump_of_more_than_an_hour_is_held_until_it_ends(void **unused) {
+    (void)unused;
+    struct clock_state state = fresh();
+    struct instant before = at(&state, 10 * SECOND, 0);
+    for (uint64_t passed = 11 * SECOND; passed < 3 * HOUR; passed += 60 * SECOND) {
+        struct instant now = at(&state, passed, 10 * 365 * (int64_t)DAY);
+        assert_true(state.held);
+        assert_int_equal(now.wall_ns, before.wall_ns);
+        assert_int_equal(now.steady_ns, REAL0 + passed); /* delays go on */
+    }
+    struct instant now = at(&state, 3 * HOUR, 0);
+    assert_false(state.held);
+    assert_int_equal(now.wall_ns, REAL0 + 3 * HOUR);
+    /* exactly the limit is believed, a nanosecond more is not */
+    at(&state, 3 * HOUR, (int64_t)(CLOCK_JUMP_RUN_MS * NS_PER_MS) + 1);
+    assert_true(state.held);
+    at(&state, 3 * HOUR, (int64_t)(CLOCK_JUMP_RUN_MS * NS_PER_MS));
+    assert_false(state.held);
+}
+
+static void a_suspend_is_no_jump(void **unused) {
+    (void)unused;
+    struct clock_state state = fresh();
+    struct instant now = at(&state, 60 * DAY, 0); /* BOOTTIME counts it */
+    assert_false(state.held);
+    assert_int_equal(now.steady_ns, REAL0 + 60 * DAY);
+    assert_int_equal(now.wall_ns, REAL0 + 60 * DAY);
+}
+
+static struct clock_state restarted(struct instant last, uint64_t real_ns, bool accept) {
+    struct clock_state state;
+    clock_begin(&state, last, (struct sample){real_ns, BOOT0}, accept);
+    return state;
+}
+
+static void across_a_start_both_go_on_by_the_difference_of_the_walls(void **unused) {
+    (void)unused;
+    /* wall stepped forward by a minute in the former run: the bases differ, and stay so */
+    struct instant last = {REAL0, REAL0 + 60 * SECOND};
+    struct clock_state state = restarted(last, REAL0 + 60 * SECOND + 5 * DAY, false);
+    assert_false(state.held);
+    assert_int_equal(state.now.wall_ns, REAL0 + 60 * SECOND + 5 * DAY);
+    assert_int_equal(state.now.steady_ns, REAL0 + 5 * DAY);
+}
+
+static void a_start_with_the_clock_behind_adds_nothing(void **unused) {
+    (void)unused;
+    struct instant last = {REAL0, REAL0};
+    struct clock_state state = restarted(last, REAL0 - 10 * DAY, false);
+    assert_int_equal(state.now.steady_ns, REAL0);
+    assert_int_equal(state.now.wall_ns, REAL0);
+    struct instant now = clock_advance(&state, (struct sample){REAL0 - 10 * DAY + HOUR, BOOT0 + HOUR});
+    assert_int_equal(now.steady_ns, REAL0 + HOUR);
+    assert_int_equal(now.wall_ns, REAL0); /* waits */
+    assert_false(state.held);
+}
+
+static void a_start_thirty_days_later_is_not_believed_unless_accepted(void **unused) {
+    (void)unused;
+    struct instant last = {REAL0, REAL0};
+    struct clock_state state = restarted(last, REAL0 + 30 * DAY, false);
+    assert_false(state.held);
+    assert_int_equal(state.now.steady_ns, REAL0 + 30 * DAY);
+
+    state = restarted(last, REAL0 + 30 * DAY + 1, false);
+    assert_true(state.held);
+    assert_int_equal(state.now.steady_ns, REAL0); /* no delay fires early */
+    assert_int_equal(state.now.wall_ns, REAL0);   /* no stampede */
+    struct instant now = clock_advance(&state, (struct sample){REAL0 + 31 * DAY, BOOT0 + HOUR});
+    assert_true(state.held);
+    assert_int_equal(now.steady_ns, REAL0 + HOUR);
+    assert_int_equal(now.wall_ns, REAL0);
+
+    state = restarted(last, REAL0 + 400 * DAY, true);
+    assert_false(state.held);
+    assert_int_equal(state.now.wall_ns, REAL0 + 400 * DAY);
+    /* accepted once, at the start only */
+    clock_advance(&state, (struct sample){REAL0 + 500 * DAY, BOOT0 + SECOND});
+    assert_true(state.held);
+}
+
+static void nothing_ever_goes_back_whatever_the_clocks_say(void **unused) {
+    (void)unused;
+    struct random random = {random_seed(3)};
+    for (int round = 0; round < 1000; round++) {
+        struct clock_state state = fresh();
+        struct instant last = state.now;
+        uint64_t boot = BOOT0;
+        for (int i = 0; i < 100; i++) {
+            boot += random_magnitude(&random, 45);
+            uint64_t real = random_below(&random, 2) ? random_magnitude(&random, 62) : REAL0 + (boot - BOOT0);
+            /* now and then samples of two threads arrive in the other order, or the broker starts again */
+            if (random_below(&random, 10) == 0) boot -= random_below(&random, 1000);
+            if (random_below(&random, 20) == 0)
+                clock_begin(&state, last, (struct sample){real, boot}, random_below(&random, 2) == 0);
+            struct instant now = clock_advance(&state, (struct sample){real, boot});
+            assert_true(now.steady_ns >= last.steady_ns);
+            assert_true(now.wall_ns >= last.wall_ns);
+            last = now;
+        }
+    }
+}
+
+static void the_machines_clock_agrees(void **unused) {
+    (void)unused;
+    struct clock clock;
+    struct timespec real;
+    clock_init(&clock, (struct instant){0, 0}, false);
+    bool held = true;
+    struct instant now = clock_now(&clock, &held);
+    clock_gettime(CLOCK_REALTIME, &real);
+    uint64_t real_ns = (uint64_t)real.tv_sec * SECOND + (uint64_t)real.tv_nsec;
+    assert_false(held);
+    assert_true(now.steady_ns <= real_ns); /* steady never runs ahead of the wall */
+    assert_true(now.wall_ns <= real_ns && real_ns - now.steady_ns < SECOND);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(both_follow_the_wall_when_all_is_well),
+        cmocka_unit_test(a_small_step_forward_moves_the_wall_alone),
+        cmocka_unit_test(a_step_back_lets_the_wall_stand_still_until_the_clock_is_there_again),
+        cmocka_unit_test(a_jump_of_more_than_an_hour_is_held_until_it_ends),
+        cmocka_unit_test(a_suspend_is_no_jump),
+        cmocka_unit_test(across_a_start_both_go_on_by_the_difference_of_the_walls),
+        cmocka_unit_test(a_start_with_the_clock_behind_adds_nothing),
+        cmocka_unit_test(a_start_thirty_days_later_is_not_believed_unless_accepted),
+        cmocka_unit_test(nothing_ever_goes_back_whatever_the_clocks_say),
+        cmocka_unit_test(the_machines_clock_agrees),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,204 @@
+/* config_test.c: the command line, the INI file, and the address to listen at. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "listen.h"
+#include "tarry.pb-c.h"
+
+static char message[CONFIG_MESSAGE_SIZE];
+
+/* Arguments up to a NULL; 0 fine, 1 refused. */
+static int load(struct config *config, const char *first, ...) {
+    char *argv[16] = {(char *)"tarryd"};
+    int argc = 1;
+    va_list arguments;
+    va_start(arguments, first);
+    for (const char *text = first; text != NULL; text = va_arg(arguments, const char *)) argv[argc++] = (char *)text;
+    va_end(arguments);
+    message[0] = '\0';
+    return config_load(config, argc, argv, message);
+}
+
+static void defaults_are_the_named_limits(void **state) {
+    (void)state;
+    struct config config;
+    assert_int_equal(load(&config, "--data", "/d", NULL), 0);
+    assert_string_equal(config.data, "/d");
+    assert_string_equal(config.listen, DEFAULT_URL);
+    assert_int_equal(config.memory, MEMORY_DEFAULT);
+    assert_true(config.create_queues);
+    assert_false(config.unsafe_listen_anywhere);
+    assert_int_equal(config.payload_max, PAYLOAD_SIZE_MAX_DEFAULT);
+    assert_int_equal(config.outcomes_max, OUTCOMES_MAX_DEFAULT);
+    assert_int_equal(config.segment_size, SEGMENT_SIZE_DEFAULT);
+    assert_int_equal(config.lease_ms, LEASE_DEFAULT_MS);
+}
+
+static void options_take_their_value_after_a_blank_or_an_equals_sign(void **state) {
+    (void)state;
+    struct config config;
+    assert_int_equal(load(&config, "--data=/d=e", "--memory", "1GiB", "--create-queues=no", "--outcome-retention=1h30m",
+                          "--outcomes_max", "7", "--unsafe-listen-anywhere", "--backoff", "fixed", "--listen",
+                          "ws://127.0.0.1:0", NULL),
+                     0);
+    assert_string_equal(config.data, "/d=e");
+    assert_int_equal(config.memory, 1 << 30);
+    assert_false(config.create_queues);
+    assert_int_equal(config.outcome_retention_ms, 5400000);
+    assert_int_equal(config.outcomes_max, 7);
+    assert_true(config.unsafe_listen_anywhere);
+    assert_int_equal(config.backoff, TARRY__POLICY__BACKOFF__FIXED);
+    assert_int_equal(load(&config, "--create-queues", "no", "--data", "/d", NULL), 0);
+    assert_false(config.create_queues);
+}
+
+static void wrong_options_are_refused_with_a_sentence(void **state) {
+    (void)state;
+    static const struct {
+        const char *argument, *value, *sentence;
+    } bad[] = {
+        {"--nonsense", NULL, "unknown option \"--nonsense\""},
+        {"--", NULL, "unknown argument"},
+        {"-d", NULL, "unknown argument"},
+        {"stray", NULL, "unknown argument"},
+        {"--memory", NULL, "needs a value"},
+        {"--memory", "64MB", "takes a size"},
+        {"--memory", "1MiB", "must lie between 64MiB"},
+        {"--outcome-retention", "30", "takes a duration"},
+        {"--outcomes-max", "-1", "takes a whole number"},
+        {"--outcomes-max", "1x", "takes a whole number"},
+        {"--create-queues=maybe", NULL, "takes yes or no"},
+        {"--backoff", "slow", "fixed or exponential"},
+        {"--data=", NULL, "text"},
+        {"--config", "/no/such/file", "cannot be read"},
+        {"--payload-max", "9MiB", "must lie between"},
+        {"--backoff-min", "20m", "larger than backoff-max"},
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct config config;
+        assert_int_equal(load(&config, "--data", "/d", bad[i].argument, bad[i].value, NULL), 1);
+        if (strstr(message, bad[i].sentence) == NULL) fail_msg("%s: \"%s\"", bad[i].argument, message);
+    }
+    struct config config;
+    assert_int_equal(load(&config, "--memory", "1GiB", NULL), 1);
+    assert_non_null(strstr(message, "--data DIR is required"));
+}
+
+static void help_and_version_ask_for_nothing_else(void **state) {
+    (void)state;
+    struct config config;
+    assert_int_equal(load(&config, "--help", NULL), 0);
+    assert_true(config.help);
+    assert_int_equal(load(&config, "--version", NULL), 0);
+    assert_true(config.version);
+}
+
+/* Writes the text to a file and loads it, with `--memory 128MiB` on the command line. */
+static int load_file(struct config *config, const char *text) {
+    char path[] = "/tmp/tarry-config-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+    int result = load(config, "--memory", "128MiB", "--config", path, NULL);
+    unlink(path);
+    return result;
+}
+
+static void the_file_is_read_and_the_command_line_wins(void **state) {
+    (void)state;
+    struct config config;
+    assert_int_equal(load_file(&config, "; a comment\n[tarryd]\ndata = /var/lib/tarry\nmemory = 1GiB\n"
+                                        "retain_log_age = 2d\npayload-max = 64KiB\nunsafe-listen-anywhere = yes\n"),
+                     0);
+    assert_string_equal(config.data, "/var/lib/tarry");
+    assert_int_equal(config.memory, 128 << 20);
+    assert_int_equal(config.retain_log_age_ms, 172800000);
+    assert_int_equal(config.payload_max, 65536);
+    assert_true(config.unsafe_listen_anywhere);
+}
+
+static void a_wrong_file_is_refused_with_a_sentence(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *sentence;
+    } bad[] = {
+        {"data = /d\nnonsense = 1\n", "unknown option \"nonsense\""},
+        {"data = /d\n[other]\nmemory = 1GiB\n", "unknown section [other]"},
+        {"data = /d\nmemory = lots\n", "takes a size"},
+        {"data = /d\njust words\n", "line 2"},
+        {"data = /d\nconfig = /e\n", "unknown option \"config\""},
+        {"memory = 1GiB\n", "--data DIR is required"},
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct config config;
+        assert_int_equal(load_file(&config, bad[i].text), 1);
+        if (strstr(message, bad[i].sentence) == NULL) fail_msg("%s: \"%s\"", bad[i].text, message);
+    }
+}
+
+static void addresses_are_read_and_loopback_is_known(void **state) {
+    (void)state;
+    static const struct {
+        const char *url, *host;
+        uint16_t port;
+        bool loopback;
+    } good[] = {
+        {"ws://127.0.0.1:7272", "127.0.0.1", 7272, true},
+        {"ws://127.0.0.1:0", "127.0.0.1", 0, true},
+        {"ws://127.9.9.9:1/", "127.9.9.9", 1, true},
+        {"ws://localhost:65535", "localhost", 65535, true},
+        {"ws://[::1]:80", "::1", 80, true},
+        {"ws://127.0.0.1", "127.0.0.1", DEFAULT_PORT, true},
+        {"ws://0.0.0.0:7272", "0.0.0.0", 7272, false},
+        {"ws://*:7272", "*", 7272, false},
+        {"ws://[::]:7272", "::", 7272, false},
+        {"ws://10.0.0.1:7272", "10.0.0.1", 7272, false},
+        {"ws://127.0.0.1.evil.org:1", "127.0.0.1.evil.org", 1, false},
+    };
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        struct listen_address address;
+        const char *problem;
+        assert_true(listen_parse(good[i].url, &address, &problem));
+        assert_string_equal(address.host, good[i].host);
+        assert_int_equal(address.port, good[i].port);
+        assert_int_equal(address.loopback, good[i].loopback);
+    }
+    static const char *const bad[] = {
+        "",          "tcp://127.0.0.1:1", "ws://",        "ws://:7272",   "ws://h:65536",
+        "ws://h:",   "ws://h:7x",         "ws://h:1/rpc", "ws://[::1",    "127.0.0.1:7272",
+        "ws://h:-1", "wss://127.0.0.1:1", "ws://h:1?q",   "ws://h:000001"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct listen_address address;
+        const char *problem = NULL;
+        assert_false(listen_parse(bad[i], &address, &problem));
+        assert_non_null(problem);
+    }
+    char url[64];
+    listen_format(&(struct listen_address){.host = "::1", .port = 7272}, url, sizeof(url));
+    assert_string_equal(url, "ws://[::1]:7272");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_are_the_named_limits),
+        cmocka_unit_test(options_take_their_value_after_a_blank_or_an_equals_sign),
+        cmocka_unit_test(wrong_options_are_refused_with_a_sentence),
+        cmocka_unit_test(help_and_version_ask_for_nothing_else),
+        cmocka_unit_test(the_file_is_read_and_the_command_line_wins),
+        cmocka_unit_test(a_wrong_file_is_refused_with_a_sentence),
+        cmocka_unit_test(addresses_are_read_and_loopback_is_known),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
