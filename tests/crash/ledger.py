@@ -7,13 +7,12 @@ The ledger only believes answers that arrived. All times are CLOCK_REALTIME mill
 
 class Ledger:
     def __init__(self):
-        self.schedules = {}      # key → {"id", "due_ms"} of the answer
-        self.moves = {}          # key → [(arrived_ms, due_ms)] in order of arrival, answered "moved" only
-        self.moves_asked = set() # keys with a move whose answer may be missing
-        self.cancels = {}        # key → [(arrived_ms, answer)]
-        self.acks = {}           # id → arrived_ms of an ack by hand that was answered "acked"
-        self.deliveries = []     # delivery objects, with _arrived_ms
-        self.odd = []            # answers that can never be right
+        self.schedules = {}   # key → {"id", "due_ms"} of the answer
+        self.moves = {}       # key → [(arrived_ms, due_ms)] in order of arrival, answered "moved" only
+        self.cancels = {}     # key → [(arrived_ms, answer)]
+        self.acks = {}        # id → arrived_ms of an ack by hand that was answered "acked"
+        self.deliveries = []  # delivery objects, with _arrived_ms
+        self.odd = []         # answers that can never be right
 
     # ---- what the answers say
 
@@ -58,15 +57,15 @@ class Ledger:
             due_ms = delivery["due_ms"]
             if min(delivery["delivered_ms"], delivery["received_ms"], delivery["_arrived_ms"]) < due_ms:
                 complaints.append(f"before its due time: {delivery}")
-            key = delivery["key"]
-            known = [due for _, due in self.moves.get(key, [])]
-            if key in self.schedules:
-                known.append(self.schedules[key]["due_ms"])
-                if due_ms not in known and key not in self.moves_asked:
-                    complaints.append(f"a due time that nobody asked for ({known}): {delivery}")
-            before = [due for arrived_ms, due in self.moves.get(key, []) if arrived_ms < delivery["delivered_ms"]]
-            if before and due_ms not in known[known.index(before[-1]):]:
-                complaints.append(f"as before its move to {before[-1]}: {delivery}")
+            if delivery["key"] not in self.schedules:
+                continue
+            moves = self.moves.get(delivery["key"], [])
+            timeline = [self.schedules[delivery["key"]]["due_ms"], *[due for _, due in moves]]
+            moved_before = sum(1 for arrived_ms, _ in moves if arrived_ms < delivery["delivered_ms"])
+            if due_ms not in timeline:
+                complaints.append(f"a due time that nobody asked for ({timeline}): {delivery}")
+            elif due_ms not in timeline[moved_before:]:
+                complaints.append(f"as before its move to {timeline[moved_before]}: {delivery}")
         return complaints
 
     def after_ack(self):

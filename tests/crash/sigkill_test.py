@@ -111,7 +111,6 @@ class Load:
             for _ in range(self.random.randrange(0, 6)):
                 queue, key = self.random.choice(recent)
                 self.moves_sent += 1
-                self.ledger.moves_asked.add(key)
                 self.moves.send({"queue": queue, "key": key, "delay_ms": self.random.randrange(0, 3000)})
             time.sleep(0.04)
 
