@@ -1,0 +1,150 @@
+/* answer.c: see answer.h. */
+#include "answer.h"
+
+#include <string.h>
+
+#include "ndjson.h"
+#include "rfc3339.h"
+#include "tool.h"
+#include "units.h"
+
+/* Codes that come with a decisive outcome (TRUE-1). */
+static bool has_outcome(const struct tarry_result *result) {
+    return result->outcome != TARRY_NONE && (result->code == TARRY_OK || result->code == TARRY_EXISTS ||
+                                             result->code == TARRY_NOT_DONE || result->code == TARRY_STALE_TOKEN);
+}
+
+const char *answer_word(const struct tarry_result *result) {
+    if (result->code == TARRY_EXISTS) return "exists";
+    return has_outcome(result) ? tarry_outcome_name(result->outcome) : "error";
+}
+
+bool answer_refused(enum verb verb, const struct tarry_result *result) {
+    if (verb == VERB_CANCEL && result->outcome == TARRY_ALREADY_CANCELLED && has_outcome(result)) return false;
+    return result->code != TARRY_OK;
+}
+
+void answer_circumstances(struct text *out, const struct tarry_result *result) {
+    ndjson_number(out, "deliveries", result->deliveries);
+    switch (result->outcome) {
+    case TARRY_IN_FLIGHT:
+        ndjson_number(out, "since_ms", result->at_ms);
+        ndjson_token(out, "token", result->token);
+        break;
+    case TARRY_DEAD:
+        ndjson_number(out, "since_ms", result->at_ms);
+        break;
+    case TARRY_ALREADY_CANCELLED:
+    case TARRY_ACKED:
+    case TARRY_EXPIRED:
+    case TARRY_DROPPED:
+        ndjson_number(out, "ended_ms", result->at_ms);
+        break;
+    case TARRY_UNKNOWN:
+        ndjson_number(out, "known_since_ms", result->known_since_ms);
+        break;
+    default:
+        break;
+    }
+    if (result->session != 0) ndjson_id(out, "session", result->session);
+    if (result->delivered_ms != 0) ndjson_number(out, "delivered_ms", result->delivered_ms);
+}
+
+static const char *sentence_of(const struct tarry_result *result) {
+    return result->message != NULL && result->message[0] != 0 ? result->message : tarry_code_sentence(result->code);
+}
+
+void answer_json(struct text *out, const struct answer *answer) {
+    const struct tarry_result *result = answer->result;
+    ndjson_begin(out);
+    ndjson_number(out, "line", answer->line);
+    ndjson_id(out, "id", result->id != 0 ? result->id : answer->id);
+    ndjson_text(out, "queue", answer->queue);
+    ndjson_bytes(out, "key", answer->key_size > 0 ? answer->key : NULL, answer->key_size);
+    ndjson_text(out, "result", answer_word(result));
+    if (!has_outcome(result)) {
+        ndjson_text(out, "code", tarry_code_name(result->code));
+        ndjson_text(out, "message", sentence_of(result));
+    } else {
+        if (answer->verb == VERB_SCHEDULE || result->outcome == TARRY_MOVED)
+            ndjson_number(out, "due_ms", result->due_ms);
+        if (answer->verb != VERB_SCHEDULE) answer_circumstances(out, result);
+    }
+    ndjson_end(out);
+}
+
+static void add_time(struct text *out, const char *before, uint64_t ms) {
+    char time[RFC3339_TEXT_SIZE];
+    if (ms != 0) text_printf(out, "%s%s", before, rfc3339_format(ms, time));
+}
+
+static void add_due(struct text *out, uint64_t due_ms) {
+    char duration[UNITS_TEXT_SIZE];
+    uint64_t now_ms = wall_ms();
+    add_time(out, ", due ", due_ms);
+    if (due_ms > now_ms) {
+        uint64_t in_ms = due_ms - now_ms; /* whole seconds, but for the last ones: nobody reads 29m59s997ms */
+        if (in_ms > 10000) in_ms = (in_ms + 500) / 1000 * 1000;
+        text_printf(out, " (in %s)", duration_format(in_ms, duration));
+    }
+}
+
+void answer_circumstances_words(struct text *out, const struct tarry_result *result) {
+    char token[TARRY_TOKEN_SIZE];
+    switch (result->outcome) {
+    case TARRY_IN_FLIGHT:
+        text_printf(out, ": session %llu holds it", (unsigned long long)result->session);
+        add_time(out, " since ", result->at_ms);
+        text_printf(out, " (token %s)", tarry_token_format(result->token, token));
+        break;
+    case TARRY_DEAD:
+        add_time(out, " since ", result->at_ms);
+        break;
+    case TARRY_UNKNOWN:
+        add_time(out, ": neither live nor ended since ", result->known_since_ms);
+        return;
+    case TARRY_ALREADY_CANCELLED:
+    case TARRY_ACKED:
+    case TARRY_EXPIRED:
+    case TARRY_DROPPED:
+        add_time(out, " at ", result->at_ms);
+        break;
+    default:
+        break;
+    }
+    if (result->deliveries == 0) {
+        if (result->outcome == TARRY_CANCELLED) text_add_str(out, ", never delivered");
+        return;
+    }
+    text_printf(out, ", delivered %u time%s", (unsigned)result->deliveries, result->deliveries == 1 ? "" : "s");
+    if (result->session != 0 && result->outcome != TARRY_IN_FLIGHT)
+        text_printf(out, ", last to session %llu", (unsigned long long)result->session);
+    if (result->outcome != TARRY_IN_FLIGHT) add_time(out, " at ", result->delivered_ms);
+}
+
+static void add_name(struct text *out, const struct answer *answer) {
+    uint64_t id = answer->result->id != 0 ? answer->result->id : answer->id;
+    if (id != 0) text_printf(out, " %llu", (unsigned long long)id);
+    if (answer->queue != NULL) text_printf(out, " on %s", answer->queue);
+    if (answer->key_size > 0) {
+        text_add_str(out, ", key ");
+        text_add(out, answer->key, answer->key_size);
+    }
+}
+
+void answer_words(struct text *out, const struct answer *answer) {
+    const struct tarry_result *result = answer->result;
+    const char *word = answer_word(result);
+    size_t start = out->size;
+    text_add_str(out, word);
+    for (char *at = out->data + start; at < out->data + out->size; at++)
+        if (*at == '_') *at = ' ';
+    add_name(out, answer);
+    if (!has_outcome(result))
+        text_printf(out, ": %s: %s", tarry_code_name(result->code), sentence_of(result));
+    else if (answer->verb == VERB_SCHEDULE || result->outcome == TARRY_MOVED)
+        add_due(out, result->due_ms);
+    else
+        answer_circumstances_words(out, result);
+    text_add_char(out, '\n');
+}

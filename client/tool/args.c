@@ -1,0 +1,279 @@
+/* args.c: see args.h. Walks the words once for the command's name, then once for everything else, because options that
+ * may stand anywhere can come before the command that says what the others mean. */
+#include "args.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "text.h"
+
+#define USAGE 2
+
+static const struct arg_spec globals[] = {
+    {"broker", ARG_VALUE, "URL", ""}, {"timeout", ARG_VALUE, "DUR", ""}, {"json", ARG_FLAG, NULL, ""},
+    {"help", ARG_FLAG, NULL, ""},     {"version", ARG_FLAG, NULL, ""},   {0},
+};
+
+struct parse {
+    struct args *args;
+    const struct command *const *commands;
+    int argc;
+    char **argv;
+    char *message;
+    size_t message_size;
+};
+
+static const struct arg_spec *find(const struct arg_spec *specs, const char *name, size_t size) {
+    for (; specs != NULL && specs->name != NULL; specs++)
+        if (strlen(specs->name) == size && memcmp(specs->name, name, size) == 0) return specs;
+    return NULL;
+}
+
+static bool is_option(const char *word) {
+    return word[0] == '-' && word[1] != 0;
+}
+
+/* Name of a long option in `word`, its size, and the value behind "=" (NULL: none). */
+static const char *option_name(const char *word, size_t *out_size, const char **out_value) {
+    const char *name = word + 2;
+    const char *equals = strchr(name, '=');
+    *out_size = equals != NULL ? (size_t)(equals - name) : strlen(name);
+    *out_value = equals != NULL ? equals + 1 : NULL;
+    return name;
+}
+
+static bool has_prefix(const struct command *const *commands, const char *word) {
+    size_t size = strlen(word);
+    for (; *commands != NULL; commands++)
+        if (strncmp((*commands)->name, word, size) == 0 && (*commands)->name[size] == ' ') return true;
+    return false;
+}
+
+static const struct command *command_named(const struct command *const *commands, const char *name) {
+    for (; *commands != NULL; commands++)
+        if (strcmp((*commands)->name, name) == 0) return *commands;
+    return NULL;
+}
+
+/* The first one or two words that are no options and no global option's value. Their places go to `out_at`; an option
+ * before them that is not global goes to `out_stray`. */
+static int command_words(const struct parse *p, int out_at[2], const char **out_stray) {
+    int count = 0;
+    for (int i = 1; i < p->argc && count < 2; i++) {
+        const char *word = p->argv[i];
+        if (strcmp(word, "--") == 0) break;
+        if (is_option(word)) {
+            if (word[1] != '-') continue;
+            size_t size;
+            const char *value;
+            const char *name = option_name(word, &size, &value);
+            const struct arg_spec *spec = find(globals, name, size);
+            if (spec == NULL && count == 0 && *out_stray == NULL) *out_stray = word;
+            if (spec != NULL && spec->kind == ARG_VALUE && value == NULL) i++;
+            continue;
+        }
+        out_at[count++] = i;
+    }
+    return count;
+}
+
+static int unknown_command(const struct parse *p, const char *first, const char *second) {
+    const char *names[64];
+    size_t count = 0;
+    for (const struct command *const *c = p->commands; *c != NULL && count < 64; c++) names[count++] = (*c)->name;
+    char full[256];
+    snprintf(full, sizeof full, "%s%s%s", first, second[0] != 0 ? " " : "", second);
+    const char *near = nearest(full, names, count);
+    if (near == NULL) near = nearest(first, names, count);
+    if (near != NULL)
+        snprintf(p->message, p->message_size, "there is no command '%s'; did you mean '%s'? See 'tarry --help'", full,
+                 near);
+    else
+        snprintf(p->message, p->message_size, "there is no command '%s'; see 'tarry --help'", full);
+    return USAGE;
+}
+
+/* Finds the command; its words are marked in `at` so that the second walk skips them. */
+static int find_command(struct parse *p, int at[2], int *out_words) {
+    *out_words = 0;
+    const char *stray = NULL;
+    int count = command_words(p, at, &stray);
+    if (count == 0) return 0;
+    if (stray != NULL) {
+        snprintf(p->message, p->message_size, "'%s' stands before the command; a command's options follow it", stray);
+        return USAGE;
+    }
+    const char *first = p->argv[at[0]];
+    if (strcmp(first, "help") == 0) { /* "tarry help schedule" is "tarry schedule --help" */
+        p->args->help = true;
+        if (count == 1) {
+            *out_words = 1;
+            return 0;
+        }
+        const char *two = at[1] + 1 < p->argc ? p->argv[at[1] + 1] : "";
+        char full[256];
+        snprintf(full, sizeof full, "%s %s", p->argv[at[1]], two);
+        p->args->command = command_named(p->commands, full);
+        if (p->args->command == NULL) p->args->command = command_named(p->commands, p->argv[at[1]]);
+        *out_words = 2;
+        return p->args->command != NULL ? 0 : unknown_command(p, p->argv[at[1]], two);
+    }
+    p->args->command = command_named(p->commands, first);
+    *out_words = 1;
+    if (p->args->command != NULL) return 0;
+    if (!has_prefix(p->commands, first)) return unknown_command(p, first, "");
+    if (count == 1) {
+        if (p->args->help) return 0;
+        snprintf(p->message, p->message_size, "'%s' wants a word more; see 'tarry --help'", first);
+        return USAGE;
+    }
+    char full[256];
+    snprintf(full, sizeof full, "%s %s", first, p->argv[at[1]]);
+    p->args->command = command_named(p->commands, full);
+    *out_words = 2;
+    return p->args->command != NULL ? 0 : unknown_command(p, first, p->argv[at[1]]);
+}
+
+static int unknown_option(const struct parse *p, const char *word) {
+    const char *names[ARGS_OPTIONS_MAX + 8];
+    size_t count = 0;
+    const struct command *command = p->args->command;
+    for (const struct arg_spec *s = globals; s->name != NULL; s++) names[count++] = s->name;
+    if (command != NULL)
+        for (const struct arg_spec *s = command->options; s != NULL && s->name != NULL; s++) names[count++] = s->name;
+    const char *name = word + strspn(word, "-");
+    char bare[128];
+    snprintf(bare, sizeof bare, "%.*s", (int)strcspn(name, "="), name);
+    const char *near = nearest(bare, names, count);
+    const char *of = command != NULL ? command->name : "";
+    const char *space = command != NULL ? " " : "";
+    if (near != NULL)
+        snprintf(p->message, p->message_size, "there is no option '%s'; did you mean '--%s'? See 'tarry %s%s--help'",
+                 word, near, of, space);
+    else
+        snprintf(p->message, p->message_size, "there is no option '%s'; see 'tarry %s%s--help'", word, of, space);
+    return USAGE;
+}
+
+static void take_global(struct args *args, const struct arg_spec *spec, const char *value) {
+    switch (spec->name[0]) {
+    case 'b':
+        args->broker = value;
+        break; /* the last one counts, so that a wrapper's can be overridden */
+    case 't':
+        args->timeout = value;
+        break;
+    case 'j':
+        args->json = true;
+        break;
+    case 'h':
+        args->help = true;
+        break;
+    default:
+        args->version = true;
+        break;
+    }
+}
+
+static int take_option(struct parse *p, int *i) {
+    struct args *args = p->args;
+    const char *word = p->argv[*i];
+    if (strcmp(word, "-h") == 0) {
+        args->help = true;
+        return 0;
+    }
+    if (word[1] != '-') return unknown_option(p, word);
+    size_t size;
+    const char *value;
+    const char *name = option_name(word, &size, &value);
+    const struct arg_spec *global = find(globals, name, size);
+    const struct arg_spec *own = args->command != NULL ? find(args->command->options, name, size) : NULL;
+    const struct arg_spec *spec = global != NULL ? global : own;
+    if (spec == NULL) return unknown_option(p, word);
+    if (spec->kind == ARG_FLAG && value != NULL) {
+        snprintf(p->message, p->message_size, "--%s takes no value", spec->name);
+        return USAGE;
+    }
+    if (spec->kind == ARG_FLAG) value = "";
+    if (value == NULL && *i + 1 >= p->argc) {
+        snprintf(p->message, p->message_size, "--%s wants a value (%s)", spec->name, spec->value);
+        return USAGE;
+    }
+    if (value == NULL) value = p->argv[++*i];
+    if (global != NULL) {
+        take_global(args, spec, value);
+        return 0;
+    }
+    if (spec->kind == ARG_MANY) {
+        args->many[args->many_count++] = (struct arg_many){spec->name, value};
+        return 0;
+    }
+    size_t place = (size_t)(spec - args->command->options);
+    assert(place < ARGS_OPTIONS_MAX);
+    if (args->values[place] != NULL && spec->kind == ARG_VALUE) {
+        snprintf(p->message, p->message_size, "--%s is given twice", spec->name);
+        return USAGE;
+    }
+    args->values[place] = value;
+    return 0;
+}
+
+static int check_positional(struct parse *p) {
+    const struct args *args = p->args;
+    const struct command *command = args->command;
+    if (args->help || args->version || command == NULL) return 0;
+    if (args->positional_count < command->positional_min) {
+        snprintf(p->message, p->message_size, "'%s' wants %s; see 'tarry %s --help'", command->name,
+                 command->positional_names, command->name);
+        return USAGE;
+    }
+    if (args->positional_count > command->positional_max) {
+        snprintf(p->message, p->message_size, "'%s' is a word too many; see 'tarry %s --help'",
+                 args->positional[command->positional_max], command->name);
+        return USAGE;
+    }
+    return 0;
+}
+
+int args_parse(struct args *args, const struct command *const *commands, int argc, char **argv, char *message,
+               size_t message_size) {
+    struct parse p = {args, commands, argc, argv, message, message_size};
+    *args = (struct args){0};
+    args->positional = tool_alloc(sizeof *args->positional * (size_t)(argc + 1));
+    args->many = tool_alloc(sizeof *args->many * (size_t)(argc + 1));
+    int at[2] = {0, 0};
+    int words;
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) args->help = true;
+    int status = find_command(&p, at, &words);
+    args->help = args->help && words > 0 && strcmp(argv[at[0]], "help") == 0; /* the walk below decides for the rest */
+    bool only_words = false;
+    for (int i = 1; status == 0 && i < argc; i++) {
+        if ((words > 0 && i == at[0]) || (words > 1 && i == at[1])) continue;
+        if (!only_words && strcmp(argv[i], "--") == 0)
+            only_words = true;
+        else if (!only_words && is_option(argv[i]))
+            status = take_option(&p, &i);
+        else
+            args->positional[args->positional_count++] = argv[i];
+    }
+    return status != 0 ? status : check_positional(&p);
+}
+
+void args_deinit(struct args *args) {
+    free(args->positional);
+    free(args->many);
+    *args = (struct args){0};
+}
+
+const char *args_get(const struct args *args, const char *name) {
+    const struct arg_spec *spec = find(args->command->options, name, strlen(name));
+    assert(spec != NULL && spec->kind != ARG_MANY);
+    return args->values[spec - args->command->options];
+}
+
+bool args_has(const struct args *args, const char *name) {
+    return args_get(args, name) != NULL;
+}

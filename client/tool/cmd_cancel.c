@@ -1,0 +1,143 @@
+/* cmd_cancel.c: tarry cancel and tarry move, which refer to a task and get the same kinds of answers. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "answer.h"
+#include "output.h"
+#include "stream.h"
+#include "tool.h"
+
+static int run_cancel(struct tool *tool, const struct args *args);
+static int run_move(struct tool *tool, const struct args *args);
+
+static const struct arg_spec cancel_options[] = {
+    {"id", ARG_VALUE, "ID", "the task by its id instead of QUEUE and KEY"},
+    {"withdraw", ARG_FLAG, NULL,
+     "end it even if it is in flight or dead; its holder's ack is then\nanswered with the truth"},
+    {"from", ARG_VALUE, "FILE", "many, one JSON object a line; - is standard input"},
+    {0},
+};
+
+const struct command command_cancel = {
+    .name = "cancel",
+    .usage = "QUEUE KEY [--withdraw]\n--id ID [--withdraw]\n--from FILE|- [--withdraw]",
+    .summary = "withdraw a task before it is delivered",
+    .text = "Ends a task, and says exactly one of: cancelled (with the number of earlier deliveries: 0 means that\n"
+            "no consumer has seen it or ever will), already_cancelled, in_flight (who holds it, since when), dead,\n"
+            "acked, expired (when), unknown (neither live nor ended since known_since_ms).\n"
+            "The exit status is 0 for the first two and 1 for the others.\n\n"
+            "--from reads {\"queue\",\"key\"} or {\"id\"} a line, and answers every line once, in order:\n"
+            "  {\"line\":1,\"id\":\"…\",\"queue\":\"…\",\"key\":\"…\",\"result\":\"cancelled\",\"deliveries\":0}",
+    .options = cancel_options,
+    .positional_min = 0,
+    .positional_max = 2,
+    .positional_names = "QUEUE and KEY",
+    .examples = "tarry cancel close-order order-1\n"
+                "tarry cancel --id 4711 --withdraw\n"
+                "tarry list close-order --prefix test- --json | tarry cancel --from -",
+    .run = run_cancel,
+};
+
+static const struct arg_spec move_options[] = {
+    {"id", ARG_VALUE, "ID", "the task by its id instead of QUEUE and KEY"},
+    {"in", ARG_VALUE, "DUR", "due so long after the broker receives this"},
+    {"at", ARG_VALUE, "RFC3339", "due at a time, such as 2026-11-21T04:00:00+01:00"},
+    {"due-ms", ARG_VALUE, "N", "due at a time in Unix milliseconds"},
+    {"from", ARG_VALUE, "FILE", "many, one JSON object a line; - is standard input"},
+    {0},
+};
+
+const struct command command_move = {
+    .name = "move",
+    .usage = "QUEUE KEY (--in DUR | --at RFC3339 | --due-ms N)\n--id ID (--in DUR | --at RFC3339 | --due-ms N)\n--from "
+             "FILE|-",
+    .summary = "change when a task is due",
+    .text = "Gives a live task another due time. The answer is 'moved' with the new due time, or says what stands in\n"
+            "the way, as for cancel, with exit status 1.\n\n"
+            "--from reads {\"queue\",\"key\"} or {\"id\"}, and \"delay_ms\" or \"due_ms\", a line, and answers every\n"
+            "line once, in order.",
+    .options = move_options,
+    .positional_min = 0,
+    .positional_max = 2,
+    .positional_names = "QUEUE and KEY",
+    .examples = "tarry move close-order order-1 --in 1h\n"
+                "tarry move --id 4711 --at 2026-12-01T09:00:00Z\n"
+                "tarry move --from moves.ndjson --json",
+    .run = run_move,
+};
+
+/* Prints what became of it. An id does not say its queue and key: the broker is asked, for whoever reads. */
+static int conclude(struct tool *tool, enum verb verb, const struct tarry_ref *ref, const struct tarry_result *result) {
+    struct text out = {0};
+    struct tarry_view *view = NULL;
+    struct answer answer = {.verb = verb,
+                            .line = 1,
+                            .queue = ref->queue,
+                            .key = ref->key,
+                            .key_size = ref->key != NULL ? strlen(ref->key) : 0,
+                            .id = ref->id,
+                            .result = result};
+    bool error = strcmp(answer_word(result), "error") == 0;
+    int status = answer_refused(verb, result) ? exit_status_of(result->code) : EXIT_FINE;
+    char *message = tool_strdup(result->message != NULL ? result->message : ""); /* tarry_get ends its life */
+    struct tarry_result kept = *result;
+    kept.message = message;
+    answer.result = &kept;
+    if (ref->id != 0 && !error && result->outcome != TARRY_UNKNOWN &&
+        tarry_get(tool->client, ref, false, &view, NULL) == TARRY_OK && view->outcome != TARRY_UNKNOWN) {
+        answer.queue = view->queue;
+        answer.key = view->key;
+        answer.key_size = view->key_size;
+    }
+    if (tool->json)
+        answer_json(&out, &answer);
+    else if (!error)
+        answer_words(&out, &answer);
+    if (error) status = tool_refused(tool, result->code, message);
+    status = output_flush(&out, status);
+    text_deinit(&out);
+    tarry_view_free(view);
+    free(message);
+    return status;
+}
+
+/* Whether anything but --from (and `allowed`) is on the line. */
+static bool from_alone(const struct args *args, const char *allowed) {
+    for (size_t i = 0; args->command->options[i].name != NULL; i++) {
+        const char *name = args->command->options[i].name;
+        if (args->values[i] != NULL && strcmp(name, "from") != 0 && strcmp(name, allowed) != 0) return false;
+    }
+    return args->positional_count == 0;
+}
+
+static int run_cancel(struct tool *tool, const struct args *args) {
+    struct tarry_ref ref;
+    struct tarry_result result = {0};
+    bool withdraw = args_has(args, "withdraw");
+    if (args_has(args, "from")) {
+        if (!from_alone(args, "withdraw")) return tool_usage(args, "--from stands alone, but for --withdraw");
+        return stream_run(tool, args, VERB_CANCEL, args_get(args, "from"), withdraw);
+    }
+    int status = option_ref(args, &ref);
+    if (status == 0) status = tool_connect(tool);
+    if (status != 0) return status;
+    tarry_cancel(tool->client, &ref, withdraw, &result);
+    return conclude(tool, VERB_CANCEL, &ref, &result);
+}
+
+static int run_move(struct tool *tool, const struct args *args) {
+    struct tarry_ref ref;
+    struct tarry_result result = {0};
+    enum tarry_when when;
+    uint64_t when_ms;
+    if (args_has(args, "from")) {
+        if (!from_alone(args, "")) return tool_usage(args, "--from stands alone: each line says its task and time");
+        return stream_run(tool, args, VERB_MOVE, args_get(args, "from"), false);
+    }
+    int status = option_ref(args, &ref);
+    if (status == 0) status = option_when(args, &when, &when_ms);
+    if (status == 0) status = tool_connect(tool);
+    if (status != 0) return status;
+    tarry_move(tool->client, &ref, when, when_ms, &result);
+    return conclude(tool, VERB_MOVE, &ref, &result);
+}

@@ -1,0 +1,324 @@
+/* cmd_consume.c: tarry consume.
+ *
+ * One loop on the main thread: fetch what is there, print it, settle what was printed. Invariants: a task is settled
+ * only after its whole line was accepted by standard output; settled + under way never exceeds --count; whatever was
+ * fetched and not printed is released. Completions run on the library's thread and only count. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "answer.h"
+#include "exec.h"
+#include "ndjson.h"
+#include "output.h"
+#include "rfc3339.h"
+#include "signals.h"
+#include "tarry_limits.h"
+#include "tool.h"
+
+/* Tasks printed with one write at most: the first of them waits for the last to be written before it is acked. */
+#define CONSUME_BATCH 256u
+
+enum ack_mode { ACK_AUTO, ACK_NONE, ACK_NACK };
+
+struct consume {
+    struct tool *tool;
+    enum ack_mode mode;
+    const char *command; /* --exec; NULL: none */
+    uint64_t count;      /* 0: no end */
+    uint64_t until_ms;   /* steady; UINT64_MAX: no end */
+    tarry_consumer *consumer;
+    struct text out;
+
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint64_t settled;
+    uint64_t refused;   /* leases that were lost before they could be settled */
+    uint64_t under_way; /* settlements not answered yet */
+    int failure;        /* a code that ends the command; TARRY_OK: none */
+};
+
+static int run(struct tool *tool, const struct args *args);
+
+static const struct arg_spec options[] = {
+    {"count", ARG_VALUE, "N", "stop when N tasks have been settled"},
+    {"for", ARG_VALUE, "DUR", "stop after so long"},
+    {"prefetch", ARG_VALUE, "N", "tasks held and not settled at most (default 256; 1 with --exec)"},
+    {"lease", ARG_VALUE, "DUR", "how long a task is held before it goes to somebody else\n(default: the queue's, 30s)"},
+    {"ack", ARG_VALUE, "MODE",
+     "auto (default): ack after printing; none: leave it to 'tarry ack'\nor the lease; nack: nack after printing"},
+    {"exec", ARG_VALUE, "CMD",
+     "run sh -c CMD for each task with the body on standard input;\nexit status 0 acks, another nacks"},
+    {0},
+};
+
+const struct command command_consume = {
+    .name = "consume",
+    .usage = "QUEUE… [--count N] [--for DUR] [--prefetch N] [--lease DUR] [--ack auto|none|nack] [--exec CMD]",
+    .summary = "take deliveries, print them, settle them",
+    .text =
+        "Prints each task as it is delivered, and acks it once its line has been written. With --json a line is\n"
+        "  "
+        "{\"id\",\"queue\",\"key\",\"due_ms\",\"delivered_ms\",\"received_ms\",\"attempt\",\"deliveries\",\"token\",\n"
+        "   \"priority\",\"attributes\",\"body\"}\n"
+        "(\"body_base64\" if the body is no text).\n\n"
+        "At its end (--count, --for, SIGINT, SIGTERM) it settles what it has printed and releases the rest, which\n"
+        "costs no attempt. A broker that goes away is waited for. With --ack none what was printed stays leased.\n\n"
+        "A command of --exec finds TARRY_ID, TARRY_TOKEN, TARRY_QUEUE, TARRY_KEY, TARRY_ATTEMPT,\n"
+        "TARRY_DELIVERIES, TARRY_DUE_MS, TARRY_BROKER and each attribute as TARRY_ATTR_NAME in its environment.\n"
+        "Its lease is renewed while it runs. With --json its standard output goes to standard error.",
+    .options = options,
+    .positional_min = 1,
+    .positional_max = QUEUES_PER_SUBSCRIBE_MAX,
+    .positional_names = "at least one QUEUE",
+    .examples = "tarry consume close-order\n"
+                "tarry consume close-order calls --json --count 100 > done.ndjson\n"
+                "tarry consume close-order --exec './close-order.sh \"$TARRY_KEY\"'\n"
+                "tarry consume close-order --ack none --lease 5m --json",
+    .run = run,
+};
+
+/* ---- settling */
+
+static void settle_done(void *arg, const struct tarry_result *result) {
+    struct consume *c = arg;
+    pthread_mutex_lock(&c->lock);
+    c->under_way--;
+    if (result->code == TARRY_OK)
+        c->settled++;
+    else if (result->outcome != TARRY_NONE)
+        c->refused++;
+    else if (c->failure == TARRY_OK)
+        c->failure = result->code;
+    pthread_cond_signal(&c->changed);
+    pthread_mutex_unlock(&c->lock);
+    if (result->code != TARRY_OK && result->outcome != TARRY_NONE)
+        tool_say("task %llu: %s; it is %s", (unsigned long long)result->id, tarry_code_sentence(result->code),
+                 tarry_outcome_name(result->outcome));
+}
+
+static int submit(struct consume *c, const struct tarry_task *task, bool nack) {
+    if (nack) return tarry_nack_async(c->tool->client, task->id, task->token, NULL, settle_done, c);
+    return tarry_ack_async(c->tool->client, task->id, task->token, settle_done, c);
+}
+
+static void settle(struct consume *c, const struct tarry_task *task, bool nack) {
+    pthread_mutex_lock(&c->lock);
+    if (c->mode == ACK_NONE)
+        c->settled++; /* printed is all that --ack none does to a task */
+    else
+        c->under_way++;
+    pthread_mutex_unlock(&c->lock);
+    if (c->mode == ACK_NONE) return;
+    int code;
+    while ((code = submit(c, task, nack)) == TARRY_E_FULL)
+        if (tarry_drain(c->tool->client, CONSUME_BATCH) != TARRY_OK) break;
+    if (code != TARRY_OK) settle_done(c, &(struct tarry_result){.code = code, .id = task->id, .message = ""});
+}
+
+static void release(struct consume *c, const struct tarry_task *task) {
+    int code = tarry_release_async(c->tool->client, task->id, task->token, NULL, NULL);
+    if (code != TARRY_OK)
+        tool_say("task %llu could not be released: %s", (unsigned long long)task->id, tarry_code_sentence(code));
+}
+
+/* ---- printing */
+
+static void print_json(struct text *out, const struct tarry_task *task) {
+    ndjson_begin(out);
+    ndjson_id(out, "id", task->id);
+    ndjson_text(out, "queue", task->queue);
+    ndjson_bytes(out, "key", task->key, task->key_size);
+    ndjson_number(out, "due_ms", task->due_ms);
+    ndjson_number(out, "delivered_ms", task->delivered_ms);
+    ndjson_number(out, "received_ms", task->received_ms);
+    ndjson_number(out, "attempt", task->attempt);
+    ndjson_number(out, "deliveries", task->deliveries);
+    ndjson_token(out, "token", task->token);
+    ndjson_number(out, "priority", task->priority);
+    ndjson_attributes(out, task->attributes, task->attribute_count);
+    ndjson_body(out, task->payload, task->payload_size);
+    ndjson_end(out);
+}
+
+static void print_words(struct text *out, const struct tarry_task *task, bool with_token) {
+    char due[RFC3339_TEXT_SIZE], token[TARRY_TOKEN_SIZE];
+    text_printf(out, "%llu  %s", (unsigned long long)task->id, task->queue);
+    if (task->key != NULL) text_printf(out, "  %s", task->key);
+    text_printf(out, "  due %s", rfc3339_format(task->due_ms, due));
+    uint64_t late_ms = task->delivered_ms > task->due_ms ? task->delivered_ms - task->due_ms : 0;
+    text_printf(out, "  +%llums  attempt %u", (unsigned long long)late_ms, task->attempt);
+    if (with_token) text_printf(out, "  token %s", tarry_token_format(task->token, token));
+    for (size_t i = 0; i < task->attribute_count; i++)
+        text_printf(out, "  %s=%s", task->attributes[i].name, task->attributes[i].value);
+    if (task->payload_size > 0) {
+        text_add_str(out, "  ");
+        ndjson_string(out, task->payload, task->payload_size); /* quoted: a payload must not drive the terminal */
+    }
+    text_add_char(out, '\n');
+}
+
+/* ---- the loop */
+
+/* Prints the batch with one write, then settles what went out whole, and releases the rest. */
+static void print_and_settle(struct consume *c, const struct tarry_task **tasks, size_t count) {
+    size_t ends[CONSUME_BATCH];
+    for (size_t i = 0; i < count; i++) {
+        if (c->tool->json)
+            print_json(&c->out, tasks[i]);
+        else
+            print_words(&c->out, tasks[i], c->mode == ACK_NONE);
+        ends[i] = c->out.size;
+    }
+    size_t written = output_write(&c->out, true);
+    for (size_t i = 0; i < count; i++) {
+        if (ends[i] <= written)
+            settle(c, tasks[i], c->mode == ACK_NACK);
+        else
+            release(c, tasks[i]);
+    }
+}
+
+/* A task that waited here for its turn may have lost its lease: then somebody else has it. */
+static bool still_ours(struct consume *c, const struct tarry_task *task) {
+    uint64_t lease_ms = task->lease_deadline_ms > task->delivered_ms ? task->lease_deadline_ms - task->delivered_ms : 0;
+    uint64_t now_ms = wall_ms();
+    if (now_ms >= task->received_ms && now_ms - task->received_ms < lease_ms / 3) return true;
+    struct tarry_result result = {.message = ""};
+    if (tarry_extend(c->tool->client, task->id, task->token, lease_ms, &result) == TARRY_OK) return true;
+    tool_say("task %llu waited too long for its turn: %s", (unsigned long long)task->id,
+             tarry_code_sentence(result.code));
+    return false;
+}
+
+static void execute(struct consume *c, const struct tarry_task *task) {
+    bool ok = false;
+    if (signals_ended()) {
+        release(c, task);
+        return;
+    }
+    if (!still_ours(c, task)) return;
+    if (c->tool->json)
+        print_json(&c->out, task);
+    else
+        print_words(&c->out, task, false);
+    size_t size = c->out.size;
+    if (output_write(&c->out, true) < size) {
+        release(c, task);
+        return;
+    }
+    int error = exec_run(c->tool, c->command, task, &ok);
+    if (error != 0) tool_say("cannot run a command: %s", strerror(-error));
+    settle(c, task, !ok);
+}
+
+/* How many more may be fetched now: waits while all that --count wants is under way. 0: the end. */
+static size_t may_fetch(struct consume *c) {
+    size_t most = c->command != NULL ? 1 : CONSUME_BATCH;
+    pthread_mutex_lock(&c->lock);
+    while (c->count > 0 && c->settled < c->count && c->settled + c->under_way >= c->count && c->failure == TARRY_OK)
+        pthread_cond_wait(&c->changed, &c->lock); /* every settlement is answered, by --timeout at the latest */
+    uint64_t left = c->count > 0 ? c->count - c->settled - c->under_way : most;
+    if (c->failure != TARRY_OK) left = 0;
+    pthread_mutex_unlock(&c->lock);
+    return left < most ? (size_t)left : most;
+}
+
+static uint64_t wait_ms(const struct consume *c) {
+    if (c->until_ms == UINT64_MAX) return TARRY_FOREVER;
+    uint64_t now_ms = steady_ms();
+    return now_ms < c->until_ms ? c->until_ms - now_ms : 0;
+}
+
+/* Returns a code; TARRY_OK at an orderly end. */
+static int loop(struct consume *c) {
+    const struct tarry_task *tasks[CONSUME_BATCH];
+    size_t most;
+    while (!signals_ended() && !output_lost() && (most = may_fetch(c)) > 0) {
+        size_t count = 0;
+        int code = tarry_consumer_next_batch(c->consumer, wait_ms(c), tasks, most, &count);
+        if (code == TARRY_E_NOTHING || code == TARRY_E_WOKEN) {
+            if (c->until_ms != UINT64_MAX && steady_ms() >= c->until_ms) break;
+            continue;
+        }
+        if (code != TARRY_OK) return code;
+        if (c->command != NULL)
+            execute(c, tasks[0]);
+        else
+            print_and_settle(c, tasks, count);
+        for (size_t i = 0; i < count; i++) tarry_task_free(tasks[i]);
+        if (c->until_ms != UINT64_MAX && steady_ms() >= c->until_ms) break;
+    }
+    return c->failure;
+}
+
+static void wake(void *argument) {
+    struct consume *c = argument;
+    tarry_consumer_wake(c->consumer);
+}
+
+/* Waits for the answers to what was settled. */
+static void finish(struct consume *c) {
+    pthread_mutex_lock(&c->lock);
+    while (c->under_way > 0) pthread_cond_wait(&c->changed, &c->lock);
+    pthread_mutex_unlock(&c->lock);
+}
+
+static int consume(struct consume *c, const struct tarry_consumer_options *subscription) {
+    int code = tarry_consumer_open(c->tool->client, subscription, &c->consumer);
+    if (code != TARRY_OK) return tool_refused(c->tool, code, NULL);
+    signals_on_end(wake, c);
+    code = loop(c);
+    finish(c);
+    if (code == TARRY_OK) code = c->failure;
+    signals_on_end(NULL, NULL);
+    tarry_consumer_close(c->consumer, c->mode == ACK_NONE ? TARRY_KEEP_LEASES : 0);
+    if (!c->tool->json)
+        tool_say("%llu %s%s", (unsigned long long)c->settled, c->mode == ACK_NONE ? "printed" : "settled",
+                 c->refused > 0 ? ", some had lost their lease" : "");
+    if (code != TARRY_OK) return tool_refused(c->tool, code, NULL);
+    return output_lost() ? EXIT_REFUSED : EXIT_FINE;
+}
+
+static int take_mode(const struct args *args, struct consume *c) {
+    static const char *const names[] = {"auto", "none", "nack"}; /* enum ack_mode */
+    const char *text = args_get(args, "ack");
+    c->command = args_get(args, "exec");
+    if (text == NULL) return 0;
+    if (c->command != NULL) return tool_usage(args, "--ack and --exec: the command's exit status decides");
+    for (size_t i = 0; i < 3; i++)
+        if (strcmp(text, names[i]) == 0) {
+            c->mode = (enum ack_mode)i;
+            return 0;
+        }
+    return tool_usage(args, "--ack: '%s' is none of auto, none, nack", text);
+}
+
+static int run(struct tool *tool, const struct args *args) {
+    struct consume c = {.tool = tool, .until_ms = UINT64_MAX};
+    uint64_t prefetch = 0, for_ms = 0, lease_ms = 0;
+    int status = take_mode(args, &c);
+    if (status == 0) status = option_number(args, "count", 1, UINT64_MAX, &c.count);
+    if (status == 0) status = option_number(args, "prefetch", 1, PREFETCH_MAX, &prefetch);
+    if (status == 0) status = option_duration(args, "for", &for_ms);
+    if (status == 0) status = option_duration(args, "lease", &lease_ms);
+    if (status == 0) status = tool_connect(tool);
+    if (status != 0) return status;
+    signals_graceful();
+    if (args_has(args, "for")) c.until_ms = steady_ms() + for_ms;
+    if (prefetch == 0) prefetch = c.command != NULL ? 1 : PREFETCH_DEFAULT;
+    if (c.count > 0 && c.count < prefetch) prefetch = c.count; /* what would be released anyway is not asked for */
+    struct tarry_consumer_options subscription = {.queues = args->positional,
+                                                  .queue_count = args->positional_count,
+                                                  .prefetch = (uint32_t)prefetch,
+                                                  .lease_ms = lease_ms};
+    pthread_mutex_init(&c.lock, NULL);
+    pthread_cond_init(&c.changed, NULL);
+    status = consume(&c, &subscription);
+    pthread_cond_destroy(&c.changed);
+    pthread_mutex_destroy(&c.lock);
+    text_deinit(&c.out);
+    return status;
+}

@@ -1,0 +1,159 @@
+/* cmd_dead.c: tarry dead list, requeue, drop: letters that nobody could deliver, and what becomes of them. */
+#include <string.h>
+
+#include "answer.h"
+#include "job.h"
+#include "ndjson.h"
+#include "output.h"
+#include "tool.h"
+#include "view.h"
+
+static int run_list(struct tool *tool, const struct args *args);
+static int run_decide(struct tool *tool, const struct args *args);
+
+static const struct arg_spec list_options[] = {
+    {"all", ARG_FLAG, NULL, "all of them, as without a KEY"},
+    {"limit", ARG_VALUE, "N", "at most N"},
+    {0},
+};
+
+const struct command command_dead_list = {
+    .name = "dead list",
+    .usage = "QUEUE [KEY|--all] [--limit N]",
+    .summary = "list the dead letters of a queue",
+    .text = "Lists tasks that were given up after max_attempts, or nacked so, with the time and the reason. They wait\n"
+            "for 'tarry dead requeue' or 'tarry dead drop'.",
+    .options = list_options,
+    .positional_min = 1,
+    .positional_max = 2,
+    .positional_names = "QUEUE",
+    .examples = "tarry dead list close-order\ntarry dead list close-order order-1 --json",
+    .run = run_list,
+};
+
+static const struct arg_spec decide_options[] = {
+    {"id", ARG_VALUE, "ID", "the dead letter by its id instead of QUEUE and KEY"},
+    {"all", ARG_FLAG, NULL, "every dead letter that the queue holds at this moment"},
+    {0},
+};
+
+const struct command command_dead_requeue = {
+    .name = "dead requeue",
+    .usage = "QUEUE KEY\nQUEUE --all\n--id ID",
+    .summary = "deliver dead letters again",
+    .text = "Makes a dead letter due at once, with its attempts at zero. It is refused ('exists') while a live task\n"
+            "holds its key.",
+    .options = decide_options,
+    .positional_min = 0,
+    .positional_max = 2,
+    .positional_names = "QUEUE and KEY",
+    .examples =
+        "tarry dead requeue close-order order-1\ntarry dead requeue --id 4711\ntarry dead requeue close-order --all",
+    .run = run_decide,
+};
+
+const struct command command_dead_drop = {
+    .name = "dead drop",
+    .usage = "QUEUE KEY\nQUEUE --all\n--id ID",
+    .summary = "throw dead letters away",
+    .text = "Ends a dead letter for good, as dropped.",
+    .options = decide_options,
+    .positional_min = 0,
+    .positional_max = 2,
+    .positional_names = "QUEUE and KEY",
+    .examples = "tarry dead drop close-order order-1\ntarry dead drop --id 4711\ntarry dead drop close-order --all",
+    .run = run_decide,
+};
+
+static bool has_key(const void *argument, const struct tarry_view *view) {
+    const char *key = argument;
+    return view->key != NULL && strlen(key) == view->key_size && memcmp(key, view->key, view->key_size) == 0;
+}
+
+static int run_list(struct tool *tool, const struct args *args) {
+    struct tarry_list_options options = {.queue = args->positional[0], .states = TARRY_STATE_DEAD};
+    const char *key = args->positional_count == 2 ? args->positional[1] : NULL;
+    uint64_t count = 0;
+    if (key != NULL && args_has(args, "all")) return tool_usage(args, "KEY and --all: one is enough");
+    int status = option_number(args, "limit", 1, UINT64_MAX, &options.limit);
+    if (status == 0) status = tool_connect(tool);
+    if (status != 0) return status;
+    options.prefix = key;
+    if (key != NULL && key[0] == 0) return tool_usage(args, "the key is empty");
+    status = view_print_list(tool, &options, true, key != NULL ? has_key : NULL, key, &count);
+    if (status == 0 && key != NULL && count == 0) {
+        tool_say("%s holds no dead letter with key %s", options.queue, key);
+        status = EXIT_REFUSED;
+    }
+    return status;
+}
+
+static int decide_all(struct tool *tool, const char *queue, enum tarry_dead_what what) {
+    struct tarry_result result = {.message = ""};
+    struct tarry_ref ref = {.queue = queue};
+    struct text out = {0};
+    const char *word = what == TARRY_REQUEUE ? "requeued" : "dropped";
+    int code = tarry_dead(tool->client, what, &ref, true, &result);
+    int status = code == TARRY_OK ? EXIT_FINE : tool_refused(tool, code, result.message);
+    if (tool->json && code != TARRY_OK) {
+        ndjson_begin(&out);
+        ndjson_text(&out, "queue", queue);
+        ndjson_text(&out, "result", "error");
+        ndjson_text(&out, "code", tarry_code_name(code));
+        ndjson_text(&out, "message", result.message[0] != 0 ? result.message : tarry_code_sentence(code));
+        ndjson_end(&out);
+    }
+    if (code == TARRY_OK) status = job_follow(tool, queue, result.count, word);
+    if (code == TARRY_OK && status == EXIT_FINE && tool->json) {
+        ndjson_begin(&out);
+        ndjson_text(&out, "queue", queue);
+        ndjson_text(&out, "result", word);
+        ndjson_number(&out, "count", result.count);
+        ndjson_end(&out);
+    } else if (code == TARRY_OK && status == EXIT_FINE) {
+        text_printf(&out, "%s %s: %llu dead letters\n", word, queue, (unsigned long long)result.count);
+    }
+    status = output_flush(&out, status);
+    text_deinit(&out);
+    return status;
+}
+
+static int decide_one(struct tool *tool, const struct tarry_ref *ref, enum tarry_dead_what what) {
+    struct tarry_result result = {.message = ""};
+    struct text out = {0};
+    int code = tarry_dead(tool->client, what, ref, false, &result);
+    const char *word = answer_word(&result);
+    const char *sentence = result.message[0] != 0 ? result.message : tarry_code_sentence(code);
+    int status = code == TARRY_OK ? EXIT_FINE : tool_refused(tool, code, sentence);
+    uint64_t id = result.id != 0 ? result.id : ref->id;
+    if (tool->json) {
+        ndjson_begin(&out);
+        ndjson_id(&out, "id", id);
+        ndjson_text(&out, "queue", ref->queue);
+        ndjson_text(&out, "key", ref->key);
+        ndjson_text(&out, "result", word);
+        if (code != TARRY_OK) {
+            ndjson_text(&out, "code", tarry_code_name(code));
+            ndjson_text(&out, "message", sentence);
+        }
+        if (strcmp(word, "error") != 0) answer_circumstances(&out, &result);
+        ndjson_end(&out);
+    } else if (code == TARRY_OK) {
+        text_printf(&out, "%s %llu\n", word, (unsigned long long)id);
+    }
+    status = output_flush(&out, status);
+    text_deinit(&out);
+    return status;
+}
+
+static int run_decide(struct tool *tool, const struct args *args) {
+    enum tarry_dead_what what = strcmp(args->command->name, "dead requeue") == 0 ? TARRY_REQUEUE : TARRY_DROP;
+    bool all = args_has(args, "all");
+    struct tarry_ref ref;
+    if (all && (args->positional_count != 1 || args_has(args, "id")))
+        return tool_usage(args, "--all wants QUEUE and neither KEY nor --id");
+    int status = all ? 0 : option_ref(args, &ref);
+    if (status == 0) status = tool_connect(tool);
+    if (status != 0) return status;
+    return all ? decide_all(tool, args->positional[0], what) : decide_one(tool, &ref, what);
+}

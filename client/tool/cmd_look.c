@@ -1,0 +1,105 @@
+/* cmd_look.c: tarry get and tarry list. */
+#include "ndjson.h"
+#include "output.h"
+#include "rfc3339.h"
+#include "tool.h"
+#include "view.h"
+
+static int run_get(struct tool *tool, const struct args *args);
+static int run_list(struct tool *tool, const struct args *args);
+
+static const struct arg_spec get_options[] = {
+    {"id", ARG_VALUE, "ID", "the task by its id instead of QUEUE and KEY"},
+    {0},
+};
+
+const struct command command_get = {
+    .name = "get",
+    .usage = "QUEUE KEY\n--id ID",
+    .summary = "show one task",
+    .text = "Shows a task with its state (pending, ready, in_flight, dead), and its body. A task that has ended is\n"
+            "shown while its ending is remembered (an hour by default), with state acked, cancelled, expired or\n"
+            "dropped and the time. Exit status 1 if the task is unknown.",
+    .options = get_options,
+    .positional_min = 0,
+    .positional_max = 2,
+    .positional_names = "QUEUE and KEY",
+    .examples = "tarry get close-order order-1\ntarry get --id 4711 --json",
+    .run = run_get,
+};
+
+static const struct arg_spec list_options[] = {
+    {"state", ARG_VALUE, "STATES", "any of pending,ready,in_flight,dead (default: all but dead)"},
+    {"due-from", ARG_VALUE, "T", "due at T or later: RFC 3339, Unix ms, or +DUR from now"},
+    {"due-to", ARG_VALUE, "T", "due before T"},
+    {"prefix", ARG_VALUE, "P", "the key starts with P"},
+    {"limit", ARG_VALUE, "N", "at most N tasks"},
+    {0},
+};
+
+const struct command command_list = {
+    .name = "list",
+    .usage = "QUEUE [--state STATES] [--due-from T] [--due-to T] [--prefix P] [--limit N]",
+    .summary = "list a queue's tasks in order of due time",
+    .text = "Lists the tasks of QUEUE in order of due time, without their bodies. Long lists are fetched in pages,\n"
+            "so that the broker is not held up.",
+    .options = list_options,
+    .positional_min = 1,
+    .positional_max = 1,
+    .positional_names = "QUEUE",
+    .examples = "tarry list close-order --due-to +10m\n"
+                "tarry list close-order --state in_flight\n"
+                "tarry list close-order --prefix order-2026 --limit 100 --json",
+    .run = run_list,
+};
+
+static void unknown(struct tool *tool, const struct tarry_ref *ref, const struct tarry_view *view, struct text *out) {
+    char time[RFC3339_TEXT_SIZE];
+    if (!tool->json) {
+        tool_say("unknown: neither live nor ended since %s", rfc3339_format(view->known_since_ms, time));
+        return;
+    }
+    ndjson_begin(out);
+    ndjson_id(out, "id", ref->id);
+    ndjson_text(out, "queue", ref->queue);
+    ndjson_text(out, "key", ref->key);
+    ndjson_text(out, "state", "unknown");
+    ndjson_number(out, "known_since_ms", view->known_since_ms);
+    ndjson_end(out);
+}
+
+static int run_get(struct tool *tool, const struct args *args) {
+    struct tarry_ref ref;
+    struct tarry_view *view = NULL;
+    const char *message = NULL;
+    struct text out = {0};
+    int status = option_ref(args, &ref);
+    if (status == 0) status = tool_connect(tool);
+    if (status != 0) return status;
+    int code = tarry_get(tool->client, &ref, true, &view, &message);
+    if (code != TARRY_OK) return tool_refused(tool, code, message);
+    if (view->outcome == TARRY_UNKNOWN) {
+        unknown(tool, &ref, view, &out);
+        status = EXIT_REFUSED;
+    } else if (tool->json) {
+        view_json(&out, view);
+    } else {
+        view_words(&out, view);
+    }
+    status = output_flush(&out, status);
+    text_deinit(&out);
+    tarry_view_free(view);
+    return status;
+}
+
+static int run_list(struct tool *tool, const struct args *args) {
+    struct tarry_list_options options = {.queue = args->positional[0], .prefix = args_get(args, "prefix")};
+    int status = option_states(args, &options.states);
+    if (status == 0) status = option_time(args, "due-from", &options.due_from_ms);
+    if (status == 0) status = option_time(args, "due-to", &options.due_to_ms);
+    if (status == 0 && args_has(args, "due-to") && options.due_to_ms == 0)
+        status = tool_usage(args, "--due-to: nothing is due before 1970"); /* 0 means no end on the wire */
+    if (status == 0) status = option_number(args, "limit", 1, UINT64_MAX, &options.limit);
+    if (status == 0) status = tool_connect(tool);
+    return status == 0 ? view_print_list(tool, &options, false, NULL, NULL, NULL) : status;
+}

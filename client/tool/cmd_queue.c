@@ -1,0 +1,308 @@
+/* cmd_queue.c: tarry queues, and tarry queue set, pause, resume, purge. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "answer.h"
+#include "job.h"
+#include "ndjson.h"
+#include "output.h"
+#include "rfc3339.h"
+#include "table.h"
+#include "tool.h"
+#include "units.h"
+
+static int run_queues(struct tool *tool, const struct args *args);
+static int run_set(struct tool *tool, const struct args *args);
+static int run_pause(struct tool *tool, const struct args *args);
+static int run_purge(struct tool *tool, const struct args *args);
+
+static const struct arg_spec no_options[] = {{0}};
+
+const struct command command_queues = {
+    .name = "queues",
+    .usage = "",
+    .summary = "list the queues and their policies",
+    .text = "Lists every queue with its policy, whether it is paused, and how many tasks it holds.",
+    .options = no_options,
+    .positional_min = 0,
+    .positional_max = 0,
+    .examples = "tarry queues\ntarry queues --json",
+    .run = run_queues,
+};
+
+const struct command command_queue_set = {
+    .name = "queue set",
+    .usage = "QUEUE name=value…",
+    .summary = "change a queue's policy",
+    .text = "Sets the named fields of a queue's policy; the others stay. A queue that is not there yet is made.\n\n"
+            "  lease=DUR              how long a delivered task belongs to its consumer (default 30s)\n"
+            "  max_attempts=N         then the task goes to the dead letters; 0: no end (default 16)\n"
+            "  backoff=KIND           fixed (always backoff_min) or exponential (doubling up to backoff_max)\n"
+            "  backoff_min=DUR        the first delay after a nack (default 1s)\n"
+            "  backoff_max=DUR        the longest delay (default 10m)\n"
+            "  backoff_jitter=N       per cent of the delay, added at random (default 20)",
+    .options = no_options,
+    .positional_min = 2,
+    .positional_max = ARGS_POSITIONAL_ANY,
+    .positional_names = "QUEUE and name=value",
+    .examples = "tarry queue set close-order lease=1m max_attempts=5\n"
+                "tarry queue set calls backoff=exponential backoff_min=2s backoff_max=1h backoff_jitter=50",
+    .run = run_set,
+};
+
+static const struct arg_spec pause_options[] = {
+    {"for", ARG_VALUE, "DUR", "resume by itself after so long"},
+    {0},
+};
+
+const struct command command_queue_pause = {
+    .name = "queue pause",
+    .usage = "QUEUE [--for DUR]",
+    .summary = "deliver nothing from a queue for now",
+    .text = "Holds back the deliveries of a queue. Tasks may be scheduled, moved and cancelled meanwhile, and what is\n"
+            "in flight may be settled.",
+    .options = pause_options,
+    .positional_min = 1,
+    .positional_max = 1,
+    .positional_names = "QUEUE",
+    .examples = "tarry queue pause close-order\ntarry queue pause close-order --for 15m",
+    .run = run_pause,
+};
+
+const struct command command_queue_resume = {
+    .name = "queue resume",
+    .usage = "QUEUE",
+    .summary = "deliver from a paused queue again",
+    .text = "Ends the pause of a queue.",
+    .options = no_options,
+    .positional_min = 1,
+    .positional_max = 1,
+    .positional_names = "QUEUE",
+    .examples = "tarry queue resume close-order",
+    .run = run_pause,
+};
+
+static const struct arg_spec purge_options[] = {
+    {"state", ARG_VALUE, "STATES", "any of pending,ready,in_flight,dead (default pending,ready,\nwhich go together)"},
+    {0},
+};
+
+const struct command command_queue_purge = {
+    .name = "queue purge",
+    .usage = "QUEUE [--state STATES]",
+    .summary = "end the tasks of a queue",
+    .text =
+        "Ends the tasks that the queue holds at this moment, as cancelled (purged). Younger tasks are not touched.\n"
+        "The command returns when all of them have ended.",
+    .options = purge_options,
+    .positional_min = 1,
+    .positional_max = 1,
+    .positional_names = "QUEUE",
+    .examples = "tarry queue purge close-order\ntarry queue purge close-order --state dead",
+    .run = run_purge,
+};
+
+/* ---- queues */
+
+static void queue_json(struct text *out, const struct tarry_queue_view *queue) {
+    ndjson_begin(out);
+    ndjson_text(out, "queue", queue->name);
+    ndjson_bool(out, "paused", queue->paused);
+    if (queue->paused_until_ms != 0) ndjson_number(out, "paused_until_ms", queue->paused_until_ms);
+    ndjson_number(out, "pending", queue->pending);
+    ndjson_number(out, "in_flight", queue->in_flight);
+    ndjson_number(out, "dead", queue->dead);
+    ndjson_number(out, "lease_ms", queue->policy.lease_ms);
+    ndjson_number(out, "max_attempts", queue->policy.max_attempts);
+    ndjson_text(out, "backoff", queue->policy.backoff_exponential ? "exponential" : "fixed");
+    ndjson_number(out, "backoff_min_ms", queue->policy.backoff_min_ms);
+    ndjson_number(out, "backoff_max_ms", queue->policy.backoff_max_ms);
+    ndjson_number(out, "backoff_jitter", queue->policy.backoff_jitter);
+    ndjson_end(out);
+}
+
+static void queue_row(struct table *table, const struct tarry_queue_view *queue) {
+    char time[RFC3339_TEXT_SIZE], min[UNITS_TEXT_SIZE], max[UNITS_TEXT_SIZE];
+    struct text backoff = {0};
+    const struct tarry_policy *policy = &queue->policy;
+    table_cell(table, queue->name);
+    table_cell_number(table, queue->pending);
+    table_cell_number(table, queue->in_flight);
+    table_cell_number(table, queue->dead);
+    table_cell_duration(table, policy->lease_ms);
+    if (policy->max_attempts == 0)
+        table_cell(table, "no end");
+    else
+        table_cell_number(table, policy->max_attempts);
+    text_add_str(&backoff, duration_format(policy->backoff_min_ms, min));
+    if (policy->backoff_exponential) text_printf(&backoff, " … %s", duration_format(policy->backoff_max_ms, max));
+    text_printf(&backoff, " +%u%%", policy->backoff_jitter);
+    table_cell(table, text_str(&backoff));
+    if (!queue->paused)
+        table_cell(table, "-");
+    else
+        table_cell(table, queue->paused_until_ms != 0 ? rfc3339_format(queue->paused_until_ms, time) : "until resumed");
+    text_deinit(&backoff);
+}
+
+static int run_queues(struct tool *tool, const struct args *args) {
+    static const char *const heads[] = {"QUEUE",  ">PENDING",  ">IN FLIGHT", ">DEAD",
+                                        ">LEASE", ">ATTEMPTS", "BACKOFF",    "PAUSED"};
+    struct tarry_queues_view *view = NULL;
+    const char *message = NULL;
+    struct table table;
+    struct text out = {0};
+    (void)args;
+    int status = tool_connect(tool);
+    if (status != 0) return status;
+    int code = tarry_queues(tool->client, &view, &message);
+    if (code != TARRY_OK) return tool_refused(tool, code, message);
+    table_init(&table, heads, 8);
+    for (size_t i = 0; i < view->count; i++) {
+        if (tool->json)
+            queue_json(&out, &view->queues[i]);
+        else
+            queue_row(&table, &view->queues[i]);
+    }
+    if (!tool->json && view->count > 0) table_print(&table, &out);
+    if (!tool->json && view->count == 0) tool_say("there are no queues");
+    status = output_flush(&out, EXIT_FINE);
+    table_deinit(&table);
+    text_deinit(&out);
+    tarry_queues_free(view);
+    return status;
+}
+
+/* ---- what the administrative commands print */
+
+/* {"queue","result",…}: `until_ms` and `count` where they are not ABSENT. */
+#define ABSENT UINT64_MAX
+static int conclude(struct tool *tool, const char *queue, const char *word, const struct tarry_result *result,
+                    uint64_t count) {
+    struct text out = {0};
+    int status = EXIT_FINE;
+    const char *message = result->message[0] != 0 ? result->message : tarry_code_sentence(result->code);
+    if (tool->json) {
+        ndjson_begin(&out);
+        ndjson_text(&out, "queue", queue);
+        ndjson_text(&out, "result", result->code == TARRY_OK ? word : "error");
+        if (result->code == TARRY_OK && count != ABSENT) ndjson_number(&out, "count", count);
+        if (result->code != TARRY_OK) {
+            ndjson_text(&out, "code", tarry_code_name(result->code));
+            ndjson_text(&out, "message", message);
+        }
+        ndjson_end(&out);
+    } else if (result->code == TARRY_OK && count != ABSENT) {
+        text_printf(&out, "%s %s: %llu tasks\n", word, queue, (unsigned long long)count);
+    } else if (result->code == TARRY_OK) {
+        text_printf(&out, "%s %s\n", word, queue);
+    }
+    if (result->code != TARRY_OK) status = tool_refused(tool, result->code, result->message);
+    status = output_flush(&out, status);
+    text_deinit(&out);
+    return status;
+}
+
+/* ---- queue set */
+
+static int policy_duration(const struct args *args, const char *text, const char *value, uint64_t *out_ms) {
+    if (duration_parse(value, out_ms)) return 0;
+    return tool_usage(args, "%s: '%s' is not a duration such as 250ms, 30s or 1h30m", text, value);
+}
+
+static int policy_number(const struct args *args, const char *text, const char *value, uint32_t *out) {
+    char *end;
+    unsigned long long number = strtoull(value, &end, 10);
+    if (value[0] < '0' || value[0] > '9' || *end != 0 || number > UINT32_MAX)
+        return tool_usage(args, "%s: '%s' is not a whole number from 0", text, value);
+    *out = (uint32_t)number;
+    return 0;
+}
+
+/* One name=value. */
+static int policy_field(const struct args *args, const char *text, struct tarry_policy *policy, uint32_t *fields) {
+    static const char *const names[] = {"lease",       "max_attempts", "backoff",
+                                        "backoff_min", "backoff_max",  "backoff_jitter"}; /* enum tarry_policy_field */
+    const char *equals = strchr(text, '=');
+    if (equals == NULL) return tool_usage(args, "'%s' is not name=value", text);
+    char *name = tool_strdup(text);
+    name[equals - text] = 0;
+    const char *value = equals + 1;
+    int place = 0, status = 0;
+    while (place < 6 && strcmp(name, names[place]) != 0) place++;
+    const char *near = place == 6 ? nearest(name, names, 6) : NULL;
+    if (place < 6 && (*fields & 1u << place) != 0) {
+        status = tool_usage(args, "%s is given twice", names[place]);
+    } else
+        switch (place) {
+        case 0:
+            status = policy_duration(args, name, value, &policy->lease_ms);
+            break;
+        case 1:
+            status = policy_number(args, name, value, &policy->max_attempts);
+            break;
+        case 2:
+            policy->backoff_exponential = strcmp(value, "exponential") == 0;
+            if (!policy->backoff_exponential && strcmp(value, "fixed") != 0)
+                status = tool_usage(args, "backoff: '%s' is neither fixed nor exponential", value);
+            break;
+        case 3:
+            status = policy_duration(args, name, value, &policy->backoff_min_ms);
+            break;
+        case 4:
+            status = policy_duration(args, name, value, &policy->backoff_max_ms);
+            break;
+        case 5:
+            status = policy_number(args, name, value, &policy->backoff_jitter);
+            break;
+        default:
+            status = near != NULL ? tool_usage(args, "a policy has no '%s'; did you mean '%s'?", name, near)
+                                  : tool_usage(args, "a policy has no '%s'", name);
+        }
+    if (place < 6) *fields |= 1u << place;
+    free(name);
+    return status;
+}
+
+static int run_set(struct tool *tool, const struct args *args) {
+    struct tarry_policy policy = {0};
+    struct tarry_result result = {.message = ""};
+    uint32_t fields = 0;
+    int status = 0;
+    for (size_t i = 1; i < args->positional_count && status == 0; i++)
+        status = policy_field(args, args->positional[i], &policy, &fields);
+    if (status == 0) status = tool_connect(tool);
+    if (status != 0) return status;
+    tarry_queue_set(tool->client, args->positional[0], &policy, fields, &result);
+    return conclude(tool, args->positional[0], "set", &result, ABSENT);
+}
+
+/* ---- pause, resume, purge */
+
+static int run_pause(struct tool *tool, const struct args *args) {
+    struct tarry_result result = {.message = ""};
+    bool pause = strcmp(args->command->name, "queue pause") == 0;
+    uint64_t for_ms = 0;
+    int status = pause ? option_duration(args, "for", &for_ms) : 0;
+    if (status == 0 && pause && args_has(args, "for") && for_ms == 0)
+        status = tool_usage(args, "--for: a pause of no length is none"); /* 0 means until resumed on the wire */
+    if (status == 0) status = tool_connect(tool);
+    if (status != 0) return status;
+    tarry_queue_pause(tool->client, args->positional[0], pause, for_ms, &result);
+    return conclude(tool, args->positional[0], pause ? "paused" : "resumed", &result, ABSENT);
+}
+
+static int run_purge(struct tool *tool, const struct args *args) {
+    struct tarry_result result = {.message = ""};
+    const char *queue = args->positional[0];
+    uint32_t states = 0;
+    int status = option_states(args, &states);
+    if (status == 0) status = tool_connect(tool);
+    if (status != 0) return status;
+    if (tarry_queue_purge(tool->client, queue, states, &result) == TARRY_OK) {
+        status = job_follow(tool, queue, result.count, "purged");
+        if (status != 0) return status;
+        result.message = ""; /* its time is over: the library was called again */
+    }
+    return conclude(tool, queue, "purged", &result, result.count);
+}

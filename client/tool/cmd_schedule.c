@@ -1,0 +1,171 @@
+/* cmd_schedule.c: tarry schedule. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "answer.h"
+#include "output.h"
+#include "stream.h"
+#include "tarry_limits.h"
+#include "tool.h"
+
+static const struct arg_spec options[] = {
+    {"key", ARG_VALUE, "KEY", "your name for the task, unique among the queue's live tasks"},
+    {"in", ARG_VALUE, "DUR", "due so long after the broker receives it (30m, 1h30m, 2d)"},
+    {"at", ARG_VALUE, "RFC3339", "due at a time, such as 2026-11-21T04:00:00+01:00"},
+    {"due-ms", ARG_VALUE, "N", "due at a time in Unix milliseconds; the past is due at once"},
+    {"body", ARG_VALUE, "TEXT", "the payload; without one it is empty"},
+    {"body-file", ARG_VALUE, "F", "the payload from a file; - is standard input"},
+    {"priority", ARG_VALUE, "N", "0 … 9, 9 is delivered first (default 0)"},
+    {"attr", ARG_MANY, "k=v", "an attribute; may be repeated"},
+    {"expires", ARG_VALUE, "DUR", "ends by itself if not acked so long after it is due"},
+    {"on-conflict", ARG_VALUE, "WHAT",
+     "if the key is taken: reject (default), replace,\nearlier or later (keep which due time)"},
+    {"from", ARG_VALUE, "FILE", "many tasks, one JSON object a line; - is standard input"},
+    {0},
+};
+
+static int run(struct tool *tool, const struct args *args);
+
+const struct command command_schedule = {
+    .name = "schedule",
+    .usage = "QUEUE [--key K] (--in DUR | --at RFC3339 | --due-ms N) [OPTION]…\n--from FILE|-",
+    .summary = "create a task, or many from a file",
+    .text = "Creates a task that is delivered to a consumer of QUEUE when it is due, never before. When the\n"
+            "command returns, the task is on the broker's disk.\n\n"
+            "If a live task holds the key, the answer is 'exists' with that task's id and due time, and the\n"
+            "exit status is 1; so a repeated call is harmless. With --on-conflict the new task replaces it\n"
+            "('replaced'), or the one that is due earlier or later stays ('kept' or 'replaced').\n\n"
+            "--from reads one JSON object a line, all but queue and time optional:\n"
+            "  {\"queue\",\"key\",\"delay_ms\"|\"due_ms\",\"body\"|\"body_base64\",\"priority\",\"attributes\":{…},\n"
+            "   \"expires_ms\",\"on_conflict\"}\n"
+            "Every line is handled as it arrives and answered once, in order, as soon as it is durable:\n"
+            "  {\"line\":1,\"id\":\"…\",\"queue\":\"…\",\"key\":\"…\",\"result\":\"scheduled\",\"due_ms\":…}\n"
+            "or with result replaced, kept, exists, or error (with code and message; the others go on).\n"
+            "Exit status 1 if any line was refused. A broker that goes away is waited for.",
+    .options = options,
+    .positional_min = 0,
+    .positional_max = 1,
+    .positional_names = "QUEUE",
+    .examples = "tarry schedule close-order --key order-1 --in 30m --body '{\"order\":1}'\n"
+                "tarry schedule reminders --at 2026-12-24T18:00:00+01:00 --attr lang=de --body 'Merry Christmas'\n"
+                "tarry schedule coupons --key c-77 --in 365d --on-conflict later\n"
+                "tarry schedule --from tasks.ndjson --json > answers.ndjson",
+    .run = run,
+};
+
+static int read_body(const char *path, struct text *out) {
+    int fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    int status = fd < 0 ? EXIT_USAGE : 0;
+    while (status == 0 && out->size <= PAYLOAD_SIZE_MAX_LIMIT) { /* one byte more is enough to be refused */
+        ssize_t count = read(fd, text_reserve(out, 65536), 65536);
+        if (count == 0) break;
+        if (count > 0)
+            out->size += (size_t)count;
+        else if (errno != EINTR)
+            status = EXIT_USAGE;
+    }
+    if (status != 0) tool_say("%s: %s", path, strerror(errno));
+    if (fd > STDIN_FILENO) close(fd);
+    return status;
+}
+
+static int take_body(const struct args *args, struct tarry_schedule_options *schedule, struct text *file) {
+    const char *body = args_get(args, "body"), *path = args_get(args, "body-file");
+    if (body != NULL && path != NULL) return tool_usage(args, "--body and --body-file: one is enough");
+    if (path != NULL) {
+        int status = read_body(path, file);
+        if (status != 0) return status;
+        schedule->payload = file->data;
+        schedule->payload_size = file->size;
+    } else if (body != NULL) {
+        schedule->payload = body;
+        schedule->payload_size = strlen(body);
+    }
+    return 0;
+}
+
+/* "k=v" into attributes; the names are cut out of copies that the caller frees. */
+static int take_attributes(const struct args *args, struct tarry_schedule_options *schedule,
+                           struct tarry_attribute attributes[ATTRIBUTES_MAX]) {
+    if (args->many_count > ATTRIBUTES_MAX) return tool_usage(args, "more than %d attributes", ATTRIBUTES_MAX);
+    schedule->attributes = attributes;
+    for (size_t i = 0; i < args->many_count; i++) {
+        const char *text = args->many[i].value, *equals = strchr(text, '=');
+        if (equals == NULL || equals == text) return tool_usage(args, "--attr: '%s' is not name=value", text);
+        char *name = tool_strdup(text);
+        name[equals - text] = 0;
+        attributes[schedule->attribute_count++] = (struct tarry_attribute){name, equals + 1};
+    }
+    return 0;
+}
+
+static int take_conflict(const struct args *args, struct tarry_schedule_options *schedule) {
+    static const char *const names[] = {"reject", "replace", "earlier", "later"}; /* enum tarry_on_conflict */
+    const char *text = args_get(args, "on-conflict");
+    for (size_t i = 0; text != NULL; i++) {
+        if (i == 4) return tool_usage(args, "--on-conflict: '%s' is none of reject, replace, earlier, later", text);
+        if (strcmp(text, names[i]) != 0) continue;
+        schedule->on_conflict = (enum tarry_on_conflict)i;
+        break;
+    }
+    return 0;
+}
+
+static int schedule_one(struct tool *tool, const struct tarry_schedule_options *schedule) {
+    struct tarry_result result = {0};
+    struct text out = {0};
+    int status = tool_connect(tool);
+    if (status != 0) return status;
+    int code = tarry_schedule(tool->client, schedule, &result);
+    struct answer answer = {.verb = VERB_SCHEDULE,
+                            .line = 1,
+                            .queue = schedule->queue,
+                            .key = schedule->key,
+                            .key_size = schedule->key != NULL ? strlen(schedule->key) : 0,
+                            .result = &result};
+    bool error = strcmp(answer_word(&result), "error") == 0;
+    if (tool->json)
+        answer_json(&out, &answer);
+    else if (!error)
+        answer_words(&out, &answer);
+    status = error ? tool_refused(tool, code, result.message) : exit_status_of(code);
+    status = output_flush(&out, status);
+    text_deinit(&out);
+    return status;
+}
+
+static int run_from(struct tool *tool, const struct args *args, const char *path) {
+    bool other = args->positional_count > 0 || args->many_count > 0;
+    for (size_t i = 0; options[i].name != NULL; i++)
+        if (args->values[i] != NULL && strcmp(options[i].name, "from") != 0) other = true;
+    if (other) return tool_usage(args, "--from stands alone: each line says its queue, time and body");
+    return stream_run(tool, args, VERB_SCHEDULE, path, false);
+}
+
+static int run(struct tool *tool, const struct args *args) {
+    const char *path = args_get(args, "from");
+    if (path != NULL) return run_from(tool, args, path);
+    struct tarry_schedule_options schedule = {0};
+    struct tarry_attribute attributes[ATTRIBUTES_MAX] = {0};
+    struct text file = {0};
+    uint64_t priority = 0;
+    int status = args->positional_count == 1 ? 0 : tool_usage(args, "which queue? Give QUEUE, or --from FILE");
+    if (status == 0) status = option_when(args, &schedule.when, &schedule.when_ms);
+    if (status == 0) status = option_number(args, "priority", 0, PRIORITY_COUNT - 1, &priority);
+    if (status == 0) status = option_duration(args, "expires", &schedule.expires_ms);
+    if (status == 0) status = take_conflict(args, &schedule);
+    if (status == 0) status = take_attributes(args, &schedule, attributes);
+    if (status == 0) status = take_body(args, &schedule, &file);
+    if (status == 0) {
+        schedule.queue = args->positional[0];
+        schedule.key = args_get(args, "key");
+        schedule.priority = (uint32_t)priority;
+        status = schedule_one(tool, &schedule);
+    }
+    for (size_t i = 0; i < schedule.attribute_count; i++) free((char *)attributes[i].name);
+    text_deinit(&file);
+    return status;
+}

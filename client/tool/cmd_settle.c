@@ -1,0 +1,166 @@
+/* cmd_settle.c: tarry ack, nack, extend, release: settling one delivery by hand, by its id and token. */
+#include <string.h>
+
+#include "answer.h"
+#include "ndjson.h"
+#include "output.h"
+#include "rfc3339.h"
+#include "tool.h"
+
+static int run_settle(struct tool *tool, const struct args *args);
+
+#define SETTLE_TEXT                                                                                                    \
+    "ID and TOKEN are those of the delivery, as 'tarry consume --json' prints them. A token that is no longer the\n"   \
+    "task's lease is refused, and the answer says what became of the task."
+
+static const struct arg_spec no_options[] = {{0}};
+
+const struct command command_ack = {
+    .name = "ack",
+    .usage = "ID TOKEN",
+    .summary = "a delivered task is done",
+    .text = "Ends a delivered task as acked.\n\n" SETTLE_TEXT,
+    .options = no_options,
+    .positional_min = 2,
+    .positional_max = 2,
+    .positional_names = "ID and TOKEN",
+    .examples = "tarry ack 4711 3-81920",
+    .run = run_settle,
+};
+
+static const struct arg_spec nack_options[] = {
+    {"delay", ARG_VALUE, "DUR", "due again after so long, instead of the queue's backoff"},
+    {"dead", ARG_VALUE, "REASON", "straight to the dead letters"},
+    {0},
+};
+
+const struct command command_nack = {
+    .name = "nack",
+    .usage = "ID TOKEN [--delay DUR | --dead REASON]",
+    .summary = "a delivered task failed: again later, or to the dead letters",
+    .text = "Gives a delivered task back as failed: it comes again after the queue's backoff or after --delay, and\n"
+            "the attempt counts; after max_attempts it goes to the dead letters, with --dead at once.\n\n" SETTLE_TEXT,
+    .options = nack_options,
+    .positional_min = 2,
+    .positional_max = 2,
+    .positional_names = "ID and TOKEN",
+    .examples = "tarry nack 4711 3-81920 --delay 5m\ntarry nack 4711 3-81920 --dead 'no such customer'",
+    .run = run_settle,
+};
+
+static const struct arg_spec extend_options[] = {
+    {"lease", ARG_VALUE, "DUR", "the new lease, from now on (default: the queue's)"},
+    {0},
+};
+
+const struct command command_extend = {
+    .name = "extend",
+    .usage = "ID TOKEN [--lease DUR]",
+    .summary = "keep a delivered task longer",
+    .text = "Gives a delivered task a new lease from now on. The token stays.\n\n" SETTLE_TEXT,
+    .options = extend_options,
+    .positional_min = 2,
+    .positional_max = 2,
+    .positional_names = "ID and TOKEN",
+    .examples = "tarry extend 4711 3-81920 --lease 10m",
+    .run = run_settle,
+};
+
+const struct command command_release = {
+    .name = "release",
+    .usage = "ID TOKEN",
+    .summary = "give a delivered task back unseen",
+    .text = "Gives a delivered task back: it is ready again at once, and the attempt does not count.\n\n" SETTLE_TEXT,
+    .options = no_options,
+    .positional_min = 2,
+    .positional_max = 2,
+    .positional_names = "ID and TOKEN",
+    .examples = "tarry release 4711 3-81920",
+    .run = run_settle,
+};
+
+static int nack(struct tool *tool, const struct args *args, uint64_t id, struct tarry_token token,
+                struct tarry_result *out_result) {
+    struct tarry_nack_options options = {.reason = args_get(args, "dead")};
+    options.dead = options.reason != NULL;
+    options.has_delay = args_has(args, "delay");
+    if (options.dead && options.has_delay) return tool_usage(args, "--delay and --dead: one is enough");
+    int status = option_duration(args, "delay", &options.delay_ms);
+    if (status == 0) status = tool_connect(tool);
+    if (status == 0) tarry_nack(tool->client, id, token, &options, out_result);
+    return status;
+}
+
+/* 0 when the broker was asked; an exit status after a sentence otherwise. */
+static int settle(struct tool *tool, const struct args *args, uint64_t id, struct tarry_token token,
+                  struct tarry_result *out_result) {
+    const char *name = args->command->name;
+    uint64_t lease_ms = 0;
+    if (strcmp(name, "nack") == 0) return nack(tool, args, id, token, out_result);
+    int status = strcmp(name, "extend") == 0 ? option_duration(args, "lease", &lease_ms) : 0;
+    if (status == 0) status = tool_connect(tool);
+    if (status != 0) return status;
+    if (strcmp(name, "ack") == 0)
+        tarry_ack(tool->client, id, token, out_result);
+    else if (strcmp(name, "extend") == 0)
+        tarry_extend(tool->client, id, token, lease_ms, out_result);
+    else
+        tarry_release(tool->client, id, token, out_result);
+    return 0;
+}
+
+static void print_json(struct text *out, uint64_t id, struct tarry_token token, const struct tarry_result *result) {
+    bool error = strcmp(answer_word(result), "error") == 0;
+    ndjson_begin(out);
+    ndjson_id(out, "id", id);
+    if (result->outcome != TARRY_IN_FLIGHT) ndjson_token(out, "token", token);
+    ndjson_text(out, "result", answer_word(result));
+    if (result->code != TARRY_OK) {
+        ndjson_text(out, "code", tarry_code_name(result->code));
+        ndjson_text(out, "message", result->message[0] != 0 ? result->message : tarry_code_sentence(result->code));
+    }
+    if (!error) answer_circumstances(out, result);
+    if (result->outcome == TARRY_NACKED && result->due_ms != 0) ndjson_number(out, "due_ms", result->due_ms);
+    if (result->lease_deadline_ms != 0) ndjson_number(out, "lease_deadline_ms", result->lease_deadline_ms);
+    ndjson_end(out);
+}
+
+static void print_words(struct text *out, uint64_t id, const struct tarry_result *result) {
+    char time[RFC3339_TEXT_SIZE];
+    text_printf(out, "%s %llu", answer_word(result), (unsigned long long)id);
+    if (result->outcome == TARRY_EXTENDED)
+        text_printf(out, " until %s", rfc3339_format(result->lease_deadline_ms, time));
+    if (result->outcome == TARRY_NACKED && result->due_ms != 0)
+        text_printf(out, ", due again %s", rfc3339_format(result->due_ms, time));
+    text_add_char(out, '\n');
+}
+
+static int run_settle(struct tool *tool, const struct args *args) {
+    struct tarry_result result = {.message = ""};
+    struct tarry_token token;
+    struct text out = {0};
+    uint64_t id = 0;
+    int status = option_id(args, args->positional[0], &id);
+    if (status == 0 && tarry_token_parse(args->positional[1], &token) != TARRY_OK)
+        status = tool_usage(args, "'%s' is no token such as 3-81920", args->positional[1]);
+    if (status == 0) status = settle(tool, args, id, token, &result);
+    if (status != 0) return status;
+    if (tool->json) {
+        print_json(&out, id, token, &result);
+    } else if (result.code == TARRY_OK) {
+        print_words(&out, id, &result);
+    }
+    if (result.code != TARRY_OK && strcmp(answer_word(&result), "error") != 0) {
+        struct text words = {0};
+        text_printf(&words, "%s; the task is %s", tarry_code_sentence(result.code), answer_word(&result));
+        answer_circumstances_words(&words, &result);
+        tool_say("%s", text_str(&words));
+        text_deinit(&words);
+        status = EXIT_REFUSED;
+    } else if (result.code != TARRY_OK) {
+        status = tool_refused(tool, result.code, result.message);
+    }
+    status = output_flush(&out, status);
+    text_deinit(&out);
+    return status;
+}

@@ -1,0 +1,280 @@
+/* cmd_stats.c: tarry stats. */
+#include <poll.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "ndjson.h"
+#include "output.h"
+#include "signals.h"
+#include "table.h"
+#include "tool.h"
+#include "units.h"
+
+#define WATCH_MS 1000u
+#define BAR_WIDTH 16u
+
+static int run(struct tool *tool, const struct args *args);
+
+static const struct arg_spec options[] = {
+    {"watch", ARG_FLAG, NULL, "again every second, with rates, until interrupted"},
+    {0},
+};
+
+const struct command command_stats = {
+    .name = "stats",
+    .usage = "[QUEUE] [--watch]",
+    .summary = "what the broker and its queues hold and do",
+    .text =
+        "Shows, per queue, how many tasks are pending, ready, in flight and dead, what has happened since the queue\n"
+        "came into being, how late deliveries were, and the state of the broker. A count of ready tasks with a +\n"
+        "is a lower bound: more may lie beyond what the broker holds in memory.\n\n"
+        "--json prints an object per queue and one for the broker, with \"queue\":null.",
+    .options = options,
+    .positional_min = 0,
+    .positional_max = 1,
+    .positional_names = "nothing",
+    .examples = "tarry stats\ntarry stats --watch\ntarry stats close-order --json",
+    .run = run,
+};
+
+/* ---- JSON */
+
+static void json_quantiles(struct text *out, const char *name, const struct tarry_quantiles *quantiles) {
+    ndjson_key(out, name);
+    ndjson_begin(out);
+    ndjson_real(out, "p50", quantiles->p50);
+    ndjson_real(out, "p99", quantiles->p99);
+    ndjson_real(out, "p999", quantiles->p999);
+    ndjson_real(out, "max", quantiles->max);
+    text_add_char(out, '}');
+}
+
+static void json_queue(struct text *out, const struct tarry_queue_stats *queue) {
+    ndjson_begin(out);
+    ndjson_text(out, "queue", queue->name);
+    ndjson_number(out, "pending", queue->pending);
+    ndjson_number(out, "ready", queue->ready);
+    ndjson_bool(out, "ready_is_lower_bound", queue->ready_is_lower_bound);
+    ndjson_number(out, "in_flight", queue->in_flight);
+    ndjson_number(out, "dead", queue->dead);
+    ndjson_bool(out, "paused", queue->paused);
+    if (queue->paused_until_ms != 0) ndjson_number(out, "paused_until_ms", queue->paused_until_ms);
+    ndjson_number(out, "scheduled", queue->scheduled);
+    ndjson_number(out, "cancelled", queue->cancelled);
+    ndjson_number(out, "delivered", queue->delivered);
+    ndjson_number(out, "acked", queue->acked);
+    ndjson_number(out, "retried", queue->retried);
+    ndjson_number(out, "expired", queue->expired);
+    ndjson_number(out, "dropped", queue->dropped);
+    ndjson_number(out, "oldest_overdue_ms", queue->oldest_overdue_ms);
+    json_quantiles(out, "lateness_ms", &queue->lateness_ms);
+    ndjson_number(out, "jobs", queue->jobs);
+    ndjson_end(out);
+}
+
+static void json_broker(struct text *out, const struct tarry_broker_stats *broker) {
+    char digest[24];
+    snprintf(digest, sizeof digest, "%016llx", (unsigned long long)broker->digest);
+    ndjson_begin(out);
+    ndjson_null(out, "queue");
+    ndjson_text(out, "version", broker->version);
+    ndjson_number(out, "epoch", broker->epoch);
+    ndjson_number(out, "now_ms", broker->now_ms);
+    ndjson_number(out, "uptime_ms", broker->uptime_ms);
+    ndjson_number(out, "live", broker->live);
+    ndjson_number(out, "near_tasks", broker->near_tasks);
+    ndjson_number(out, "sessions", broker->sessions);
+    ndjson_number(out, "producers", broker->producers);
+    ndjson_number(out, "appended", broker->appended);
+    ndjson_number(out, "durable", broker->durable);
+    ndjson_number(out, "indexed", broker->indexed);
+    ndjson_number(out, "log_start", broker->log_start);
+    ndjson_number(out, "segments", broker->segments);
+    ndjson_number(out, "log_bytes", broker->log_bytes);
+    ndjson_number(out, "index_bytes", broker->index_bytes);
+    ndjson_number(out, "core_bytes", broker->core_bytes);
+    ndjson_number(out, "core_bytes_max", broker->core_bytes_max);
+    ndjson_number(out, "resident_bytes", broker->resident_bytes);
+    json_quantiles(out, "fsync_us", &broker->fsync_us);
+    ndjson_text(out, "digest", digest);
+    ndjson_bool(out, "clock_held", broker->clock_held);
+    ndjson_end(out);
+}
+
+/* ---- for people */
+
+static void cell_milliseconds(struct table *table, const struct tarry_quantiles *quantiles, double value) {
+    struct text text = {0};
+    if (quantiles->count == 0)
+        text_add_char(&text, '-');
+    else
+        text_printf(&text, value < 10 ? "%.1fms" : "%.0fms", value);
+    table_cell(table, text_str(&text));
+    text_deinit(&text);
+}
+
+static void cell_bar(struct table *table, uint64_t value, uint64_t max) {
+    struct text text = {0};
+    bar_add(&text, (double)value, (double)max, BAR_WIDTH);
+    table_cell(table, text_str(&text));
+    text_deinit(&text);
+}
+
+static void cell_ready(struct table *table, const struct tarry_queue_stats *queue) {
+    struct text text = {0};
+    text_printf(&text, "%llu%s", (unsigned long long)queue->ready, queue->ready_is_lower_bound ? "+" : "");
+    table_cell(table, text_str(&text));
+    text_deinit(&text);
+}
+
+static void row(struct table *table, const struct tarry_queue_stats *queue, uint64_t waiting_max) {
+    struct text name = {0};
+    text_printf(&name, "%s%s", queue->name, queue->paused ? " (paused)" : "");
+    table_cell(table, text_str(&name));
+    text_deinit(&name);
+    table_cell_number(table, queue->pending);
+    cell_bar(table, queue->pending + queue->ready, waiting_max);
+    cell_ready(table, queue);
+    table_cell_number(table, queue->in_flight);
+    table_cell_number(table, queue->dead);
+    table_cell_number(table, queue->scheduled);
+    table_cell_number(table, queue->cancelled);
+    table_cell_number(table, queue->delivered);
+    table_cell_number(table, queue->acked);
+    table_cell_number(table, queue->retried);
+    if (queue->oldest_overdue_ms == 0)
+        table_cell(table, "-");
+    else
+        table_cell_duration(table, queue->oldest_overdue_ms < 1000 ? queue->oldest_overdue_ms
+                                                                   : queue->oldest_overdue_ms / 1000 * 1000);
+    cell_milliseconds(table, &queue->lateness_ms, queue->lateness_ms.p50);
+    cell_milliseconds(table, &queue->lateness_ms, queue->lateness_ms.p99);
+    cell_milliseconds(table, &queue->lateness_ms, queue->lateness_ms.max);
+}
+
+static void words_size(struct text *out, uint64_t bytes) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double size = (double)bytes;
+    size_t unit = 0;
+    for (; size >= 1024 && unit < 4; unit++) size /= 1024;
+    text_printf(out, unit == 0 ? "%.0f %s" : "%.1f %s", size, units[unit]);
+}
+
+static void words_broker(struct text *out, const struct tarry_broker_stats *broker) {
+    char uptime[UNITS_TEXT_SIZE];
+    text_printf(out, "tarryd %s, epoch %u, up %s, %llu live tasks (%llu in memory), %llu sessions\n", broker->version,
+                broker->epoch, duration_format(broker->uptime_ms / 1000 * 1000, uptime),
+                (unsigned long long)broker->live, (unsigned long long)broker->near_tasks,
+                (unsigned long long)broker->sessions);
+    text_add_str(out, "memory  ▕");
+    bar_add(out, (double)broker->core_bytes, (double)broker->core_bytes_max, BAR_WIDTH);
+    text_add_str(out, "▏ ");
+    words_size(out, broker->core_bytes);
+    text_add_str(out, " of ");
+    words_size(out, broker->core_bytes_max);
+    text_add_str(out, ", resident ");
+    words_size(out, broker->resident_bytes);
+    text_printf(out, "\nlog     position %llu, durable −%llu, indexed −%llu, %llu segments, ",
+                (unsigned long long)broker->appended, (unsigned long long)(broker->appended - broker->durable),
+                (unsigned long long)(broker->appended - broker->indexed), (unsigned long long)broker->segments);
+    words_size(out, broker->log_bytes);
+    text_add_str(out, "; index ");
+    words_size(out, broker->index_bytes);
+    if (broker->fsync_us.count > 0)
+        text_printf(out, "\nfsync   p50 %.0fµs, p99 %.0fµs, max %.0fµs", broker->fsync_us.p50, broker->fsync_us.p99,
+                    broker->fsync_us.max);
+    text_add_char(out, '\n');
+    if (broker->clock_held)
+        text_add_str(out, "THE CLOCK HAS JUMPED: tasks with absolute times wait until it is right again\n");
+}
+
+static void words(struct text *out, const struct tarry_stats_view *view) {
+    static const char *const heads[] = {"QUEUE",    ">PENDING",   "",           ">READY",     ">IN FLIGHT",
+                                        ">DEAD",    ">SCHEDULED", ">CANCELLED", ">DELIVERED", ">ACKED",
+                                        ">RETRIED", ">OVERDUE",   ">LATE P50",  ">P99",       ">MAX"};
+    struct table table;
+    uint64_t max = 0;
+    words_broker(out, &view->broker);
+    if (view->count == 0) return;
+    table_init(&table, heads, 15);
+    for (size_t i = 0; i < view->count; i++) {
+        uint64_t waiting = view->queues[i].pending + view->queues[i].ready;
+        if (waiting > max) max = waiting;
+    }
+    for (size_t i = 0; i < view->count; i++) row(&table, &view->queues[i], max);
+    text_add_char(out, '\n');
+    table_print(&table, out);
+    table_deinit(&table);
+}
+
+/* ---- watching */
+
+struct totals {
+    uint64_t at_ms;
+    uint64_t scheduled;
+    uint64_t cancelled;
+    uint64_t delivered;
+    uint64_t acked;
+};
+
+static struct totals totals_of(const struct tarry_stats_view *view) {
+    struct totals totals = {.at_ms = steady_ms()};
+    for (size_t i = 0; i < view->count; i++) {
+        totals.scheduled += view->queues[i].scheduled;
+        totals.cancelled += view->queues[i].cancelled;
+        totals.delivered += view->queues[i].delivered;
+        totals.acked += view->queues[i].acked;
+    }
+    return totals;
+}
+
+static double rate(uint64_t now, uint64_t before, uint64_t took_ms) {
+    return took_ms > 0 && now >= before ? (double)(now - before) * 1000 / (double)took_ms : 0;
+}
+
+static void words_rates(struct text *out, const struct totals *now, const struct totals *before) {
+    uint64_t took_ms = now->at_ms - before->at_ms;
+    text_printf(out, "\nper second: %.0f scheduled, %.0f cancelled, %.0f delivered, %.0f acked\n",
+                rate(now->scheduled, before->scheduled, took_ms), rate(now->cancelled, before->cancelled, took_ms),
+                rate(now->delivered, before->delivered, took_ms), rate(now->acked, before->acked, took_ms));
+}
+
+static void print(struct tool *tool, struct text *out, const struct tarry_stats_view *view) {
+    if (!tool->json) {
+        words(out, view);
+        return;
+    }
+    for (size_t i = 0; i < view->count; i++) json_queue(out, &view->queues[i]);
+    json_broker(out, &view->broker);
+}
+
+static int run(struct tool *tool, const struct args *args) {
+    bool watch = args_has(args, "watch");
+    bool screen = watch && !tool->json && isatty(STDOUT_FILENO) == 1;
+    const char *queue = args->positional_count > 0 ? args->positional[0] : NULL;
+    struct totals before = {0};
+    struct text out = {0};
+    int status = tool_connect(tool);
+    if (status == 0 && watch) signals_graceful();
+    for (bool first = true; status == 0 && !signals_ended() && !output_lost(); first = false) {
+        struct tarry_stats_view *view = NULL;
+        const char *message = NULL;
+        int code = tarry_stats(tool->client, queue, &view, &message);
+        if (code != TARRY_OK) {
+            status = tool_refused(tool, code, message);
+            break;
+        }
+        if (screen) text_add_str(&out, "\033[H\033[2J");
+        print(tool, &out, view);
+        struct totals now = totals_of(view);
+        if (watch && !tool->json && !first) words_rates(&out, &now, &before);
+        before = now;
+        tarry_stats_free(view);
+        status = output_flush(&out, EXIT_FINE);
+        if (!watch) break;
+        struct pollfd end = {.fd = signals_fd(), .events = POLLIN};
+        poll(&end, 1, WATCH_MS);
+    }
+    text_deinit(&out);
+    return status;
+}

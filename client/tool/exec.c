@@ -1,0 +1,169 @@
+/* exec.c: see exec.h. */
+#include "exec.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <poll.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "signals.h"
+
+extern char **environ;
+
+#define OWN_VARIABLES 8u
+#define LEASE_STEP_MIN_MS 10u
+
+/* The environment for one task: owned strings and a terminated array in one. */
+struct environment {
+    char **strings;
+    size_t count; /* of those that are borrowed from environ, at the start */
+    size_t total;
+};
+
+static void add(struct environment *environment, const char *name, const char *value, size_t size) {
+    struct text text = {0};
+    text_printf(&text, "%s=", name);
+    text_add(&text, value, size);
+    environment->strings[environment->total++] = tool_strdup(text_str(&text));
+    text_deinit(&text);
+}
+
+static void add_number(struct environment *environment, const char *name, uint64_t number) {
+    char digits[24];
+    snprintf(digits, sizeof digits, "%llu", (unsigned long long)number);
+    add(environment, name, digits, strlen(digits));
+}
+
+static void add_attribute(struct environment *environment, const struct tarry_attribute *attribute) {
+    struct text name = {0};
+    text_add_str(&name, "TARRY_ATTR_");
+    for (const char *at = attribute->name; *at != 0; at++) {
+        unsigned char c = (unsigned char)*at;
+        text_add_char(&name, c < 0x80 && isalnum(c) ? (char)toupper(c) : '_');
+    }
+    add(environment, text_str(&name), attribute->value, strlen(attribute->value));
+    text_deinit(&name);
+}
+
+static struct environment environment_new(const struct tool *tool, const struct tarry_task *task) {
+    struct environment env = {0};
+    size_t inherited = 0;
+    char token[TARRY_TOKEN_SIZE];
+    while (environ[inherited] != NULL) inherited++;
+    env.strings = tool_alloc(sizeof *env.strings * (inherited + OWN_VARIABLES + task->attribute_count + 1));
+    for (size_t i = 0; i < inherited; i++) /* a task's variables are its own, not those of a task further out */
+        if (strncmp(environ[i], "TARRY_", 6) != 0) env.strings[env.count++] = environ[i];
+    env.total = env.count;
+    const char *broker = tool->broker != NULL ? tool->broker : TARRY_DEFAULT_URL;
+    add(&env, "TARRY_BROKER", broker, strlen(broker));
+    add_number(&env, "TARRY_ID", task->id);
+    tarry_token_format(task->token, token);
+    add(&env, "TARRY_TOKEN", token, strlen(token));
+    add(&env, "TARRY_QUEUE", task->queue, strlen(task->queue));
+    add(&env, "TARRY_KEY", task->key != NULL ? task->key : "", task->key != NULL ? task->key_size : 0);
+    add_number(&env, "TARRY_ATTEMPT", task->attempt);
+    add_number(&env, "TARRY_DELIVERIES", task->deliveries);
+    add_number(&env, "TARRY_DUE_MS", task->due_ms);
+    for (size_t i = 0; i < task->attribute_count; i++) add_attribute(&env, &task->attributes[i]);
+    env.strings[env.total] = NULL;
+    return env;
+}
+
+static void environment_free(struct environment *env) {
+    for (size_t i = env->count; i < env->total; i++) free(env->strings[i]);
+    free(env->strings);
+}
+
+/* The body in a file without a name, read from the start; or a negative errno. */
+static int body_fd(const struct tarry_task *task) {
+    int fd = memfd_create("tarry-body", MFD_CLOEXEC);
+    if (fd < 0) return -errno;
+    const char *at = task->payload;
+    size_t left = task->payload_size;
+    while (left > 0) {
+        ssize_t count = write(fd, at, left);
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) {
+            int error = -errno;
+            close(fd);
+            return error;
+        }
+        at += count;
+        left -= (size_t)count;
+    }
+    if (lseek(fd, 0, SEEK_SET) == 0) return fd;
+    int error = -errno;
+    close(fd);
+    return error;
+}
+
+/* Starts it. With --json standard output is ours alone: what the command prints goes to standard error. */
+static int spawn(const struct tool *tool, const char *command, int body, char **env, pid_t *out_pid) {
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t defaults;
+    char *argv[] = {"sh", "-c", (char *)command, NULL};
+    sigemptyset(&defaults);
+    sigaddset(&defaults, SIGPIPE);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+    int error = posix_spawn_file_actions_adddup2(&actions, body, STDIN_FILENO);
+    if (error == 0 && tool->json) error = posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+    if (error == 0) error = posix_spawnattr_setsigmask(&attributes, signals_original_mask());
+    if (error == 0) error = posix_spawnattr_setsigdefault(&attributes, &defaults);
+    if (error == 0) error = posix_spawnattr_setpgroup(&attributes, 0);
+    if (error == 0)
+        error = posix_spawnattr_setflags(&attributes,
+                                         POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+    if (error == 0) error = posix_spawn(out_pid, "/bin/sh", &actions, &attributes, argv, env);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    return -error;
+}
+
+/* Waits for the end; every third of the lease the lease is renewed, so that a long command keeps its task. */
+static int await(struct tool *tool, const struct tarry_task *task, pid_t pid) {
+    int status = 0;
+    uint64_t lease_ms = task->lease_deadline_ms > task->delivered_ms ? task->lease_deadline_ms - task->delivered_ms : 0;
+    uint64_t step_ms = lease_ms / 3 > LEASE_STEP_MIN_MS ? lease_ms / 3 : LEASE_STEP_MIN_MS;
+    int fd = pidfd_open(pid, 0);
+    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+    while (fd >= 0) {
+        int count = poll(&poll_fd, 1, step_ms > 3600000 ? 3600000 : (int)step_ms);
+        if (count > 0) break;
+        if (count < 0 && errno != EINTR) break;
+        if (count == 0 && tarry_extend_async(tool->client, task->id, task->token, lease_ms, NULL, NULL) != TARRY_OK)
+            tool_say("task %llu: its lease could not be renewed", (unsigned long long)task->id);
+    }
+    if (fd >= 0) close(fd);
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR) return -1;
+    return status;
+}
+
+int exec_run(struct tool *tool, const char *command, const struct tarry_task *task, bool *out_ok) {
+    pid_t pid = 0;
+    int body = body_fd(task);
+    if (body < 0) return body;
+    struct environment env = environment_new(tool, task);
+    int error = spawn(tool, command, body, env.strings, &pid);
+    environment_free(&env);
+    close(body);
+    if (error != 0) return error;
+    signals_child(pid);
+    int status = await(tool, task, pid);
+    signals_child(0);
+    *out_ok = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    if (!*out_ok && WIFSIGNALED(status))
+        tool_say("task %llu: the command was ended by signal %d", (unsigned long long)task->id, WTERMSIG(status));
+    else if (!*out_ok)
+        tool_say("task %llu: the command exited with status %d", (unsigned long long)task->id, WEXITSTATUS(status));
+    return 0;
+}

@@ -1,0 +1,118 @@
+/* help.c: help from the same tables that parse the command line, and hints for what was mistyped. */
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "args.h"
+
+#define WORD_SIZE_MAX 64
+
+static size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* Edit distance: insertions, deletions, replacements, and neighbours swapped. */
+static size_t distance(const char *a, const char *b) {
+    size_t an = strlen(a), bn = strlen(b);
+    size_t rows[3][WORD_SIZE_MAX + 1];
+    if (an > WORD_SIZE_MAX || bn > WORD_SIZE_MAX) return SIZE_MAX;
+    size_t *before = rows[0], *last = rows[1], *now = rows[2];
+    for (size_t j = 0; j <= bn; j++) last[j] = j;
+    for (size_t i = 1; i <= an; i++) {
+        now[0] = i;
+        for (size_t j = 1; j <= bn; j++) {
+            now[j] = least(last[j] + 1, now[j - 1] + 1);
+            now[j] = least(now[j], last[j - 1] + (a[i - 1] != b[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                now[j] = least(now[j], before[j - 2] + 1);
+        }
+        size_t *spare = before;
+        before = last;
+        last = now;
+        now = spare;
+    }
+    return last[bn];
+}
+
+const char *nearest(const char *word, const char *const *candidates, size_t count) {
+    const char *best = NULL;
+    size_t best_distance = 3; /* farther than two slips of the finger is another word */
+    if (strlen(word) < 3) best_distance = 2;
+    for (size_t i = 0; i < count; i++) {
+        size_t d = distance(word, candidates[i]);
+        if (d < best_distance) {
+            best = candidates[i];
+            best_distance = d;
+        }
+    }
+    return best;
+}
+
+static const char *const globals_help =
+    "Anywhere on the line:\n"
+    "  --broker URL[,URL]     the broker, or several to try in turn (ws://host:port);\n"
+    "                         else $TARRY_BROKER, else ws://127.0.0.1:7272\n"
+    "  --timeout DUR          give up after so long without any answer (default 10s)\n"
+    "  --json                 one JSON object a line on standard output, nothing else\n"
+    "  --help                 this text\n";
+
+static const char *const exit_help =
+    "Exit status: 0 fine · 1 the broker said no · 2 usage · 3 no broker answered for --timeout\n";
+
+static void print_options(const struct arg_spec *spec) {
+    for (; spec != NULL && spec->name != NULL; spec++) {
+        char left[64];
+        snprintf(left, sizeof left, "--%s%s%s%s", spec->name, spec->value != NULL ? " " : "",
+                 spec->value != NULL ? spec->value : "", spec->kind == ARG_MANY ? " …" : "");
+        const char *rest = spec->help;
+        int width = (int)strlen(left) + (spec->kind == ARG_MANY ? -2 : 0); /* … is three bytes wide, one column */
+        printf("  %s%*s", left, width < 22 ? 23 - width : 1, "");
+        if (width >= 22) printf("\n%25s", "");
+        for (const char *line; (line = strchr(rest, '\n')) != NULL; rest = line + 1)
+            printf("%.*s\n%25s", (int)(line - rest), rest, "");
+        printf("%s\n", rest);
+    }
+}
+
+/* Every line of `text` behind two spaces and `lead`. */
+static void print_lines(const char *text, const char *lead) {
+    while (*text != 0) {
+        size_t size = strcspn(text, "\n");
+        if (size > 0)
+            printf("  %s%.*s\n", lead, (int)size, text);
+        else
+            printf("\n");
+        text += size + (text[size] == '\n');
+    }
+}
+
+void help_print_command(const struct command *command) {
+    char lead[64];
+    snprintf(lead, sizeof lead, "tarry %s ", command->name);
+    printf("Usage:\n");
+    if (command->usage[0] == 0) printf("  %s\n", lead);
+    print_lines(command->usage, lead);
+    printf("\n%s\n", command->text);
+    if (command->options != NULL && command->options->name != NULL) {
+        printf("\nOptions:\n");
+        print_options(command->options);
+    }
+    printf("\n%s\nExamples:\n", globals_help);
+    print_lines(command->examples, "");
+    printf("\n%s", exit_help);
+}
+
+void help_print(const struct command *const *commands) {
+    printf("tarry: hand a task and a time to Tarry, the durable delay broker, and get it at that time.\n\n"
+           "Usage: tarry COMMAND … [--broker URL] [--timeout DUR] [--json]\n\nCommands:\n");
+    for (; *commands != NULL; commands++) printf("  %-15s %s\n", (*commands)->name, (*commands)->summary);
+    printf("\n%s  --version              the version of the tool and of the library\n\n", globals_help);
+    printf("Durations: 250ms 30s 30m 1h30m 2d. Times: RFC 3339 (2026-11-21T04:00:00+01:00) or Unix milliseconds.\n\n"
+           "Examples:\n"
+           "  tarry schedule close-order --key order-1 --in 30m --body '{\"order\":1}'\n"
+           "  tarry cancel close-order order-1\n"
+           "  tarry consume close-order --exec './close-order.sh'\n"
+           "  tarry stats --watch\n\n"
+           "'tarry COMMAND --help' tells all about a command. %s",
+           exit_help);
+}

@@ -1,0 +1,101 @@
+/* options.c: options that several commands share, in their own types. Each says what is wrong in a sentence. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rfc3339.h"
+#include "tool.h"
+#include "units.h"
+
+/* Digits only: no sign, no space, no overflow. */
+static bool number_parse(const char *text, uint64_t *out) {
+    if (text[0] == 0 || strspn(text, "0123456789") != strlen(text)) return false;
+    errno = 0;
+    unsigned long long number = strtoull(text, NULL, 10);
+    if (errno != 0) return false;
+    *out = number;
+    return true;
+}
+
+int option_duration(const struct args *args, const char *name, uint64_t *out_ms) {
+    const char *text = args_get(args, name);
+    if (text == NULL || duration_parse(text, out_ms)) return 0;
+    return tool_usage(args, "--%s: '%s' is not a duration such as 250ms, 30s, 1h30m or 2d", name, text);
+}
+
+int option_number(const struct args *args, const char *name, uint64_t min, uint64_t max, uint64_t *out) {
+    const char *text = args_get(args, name);
+    uint64_t number;
+    if (text == NULL) return 0;
+    if (!number_parse(text, &number)) return tool_usage(args, "--%s: '%s' is not a whole number", name, text);
+    if (number < min || number > max)
+        return tool_usage(args, "--%s: %s lies outside %llu … %llu", name, text, (unsigned long long)min,
+                          (unsigned long long)max);
+    *out = number;
+    return 0;
+}
+
+int option_id(const struct args *args, const char *text, uint64_t *out_id) {
+    uint64_t id;
+    if (!number_parse(text, &id) || id == 0) return tool_usage(args, "'%s' is not an id: a whole number from 1", text);
+    *out_id = id;
+    return 0;
+}
+
+int option_when(const struct args *args, enum tarry_when *out_when, uint64_t *out_ms) {
+    const char *in = args_get(args, "in"), *at = args_get(args, "at"), *due = args_get(args, "due-ms");
+    if ((in != NULL) + (at != NULL) + (due != NULL) != 1)
+        return tool_usage(args, "when? Give exactly one of --in DUR, --at RFC3339, --due-ms N");
+    *out_when = in != NULL ? TARRY_DELAY : TARRY_AT;
+    if (in != NULL) return option_duration(args, "in", out_ms);
+    if (due != NULL) return option_number(args, "due-ms", 0, UINT64_MAX, out_ms);
+    const char *wrong = rfc3339_parse(at, out_ms);
+    return wrong == NULL ? 0 : tool_usage(args, "--at: '%s': %s", at, wrong);
+}
+
+int option_ref(const struct args *args, struct tarry_ref *out_ref) {
+    const char *id = args_get(args, "id");
+    *out_ref = (struct tarry_ref){0};
+    if (id != NULL && args->positional_count == 0) return option_id(args, id, &out_ref->id);
+    if (id != NULL || args->positional_count != 2)
+        return tool_usage(args, "which task? Give QUEUE and KEY, or --id ID");
+    out_ref->queue = args->positional[0];
+    out_ref->key = args->positional[1];
+    if (out_ref->key[0] == 0) return tool_usage(args, "the key is empty; a task without a key goes by --id");
+    return 0;
+}
+
+int option_states(const struct args *args, uint32_t *out_states) {
+    static const char *const names[] = {"pending", "ready", "in_flight", "dead"}; /* bits of enum tarry_state */
+    const char *text = args_get(args, "state");
+    uint32_t states = 0;
+    if (text == NULL) return 0;
+    for (const char *at = text;;) {
+        size_t size = strcspn(at, ",");
+        size_t i = 0;
+        while (i < 4 && (strlen(names[i]) != size || memcmp(names[i], at, size) != 0)) i++;
+        if (i == 4)
+            return tool_usage(args, "--state: '%.*s' is none of pending, ready, in_flight, dead", (int)size, at);
+        states |= 1u << i;
+        if (at[size] == 0) break;
+        at += size + 1;
+    }
+    *out_states = states;
+    return 0;
+}
+
+int option_time(const struct args *args, const char *name, uint64_t *out_ms) {
+    const char *text = args_get(args, name);
+    uint64_t duration_ms;
+    if (text == NULL || number_parse(text, out_ms)) return 0;
+    if (text[0] == '+') {
+        if (!duration_parse(text + 1, &duration_ms) || duration_ms > UINT64_MAX / 2)
+            return tool_usage(args, "--%s: '%s' is not + and a duration such as +1h30m", name, text);
+        *out_ms = wall_ms() + duration_ms;
+        return 0;
+    }
+    const char *wrong = rfc3339_parse(text, out_ms);
+    return wrong == NULL
+               ? 0
+               : tool_usage(args, "--%s: '%s' is %s, nor Unix milliseconds, nor + and a duration", name, text, wrong);
+}

@@ -1,0 +1,33 @@
+/* text.h: a growing buffer that output is put together in before it is written at once.
+ *
+ * Running out of memory ends the process with a sentence and status 1: a tool that cannot hold a line of output has
+ * nothing better to do. Not thread-safe; one owner. */
+#ifndef TARRY_TOOL_TEXT_H
+#define TARRY_TOOL_TEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct text {
+    char *data; /* not terminated unless text_str was asked for */
+    size_t size;
+    size_t capacity;
+};
+
+void text_deinit(struct text *text);
+/* Room for `size` more bytes; returns where they go. The caller adds to text->size what it used. */
+char *text_reserve(struct text *text, size_t size);
+void text_add(struct text *text, const void *data, size_t size);
+void text_add_str(struct text *text, const char *string);
+void text_add_char(struct text *text, char character);
+void text_add_u64(struct text *text, uint64_t number);
+void text_add_repeat(struct text *text, char character, size_t count);
+void text_printf(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The contents as a terminated string; valid until the next change. */
+const char *text_str(struct text *text);
+
+/* malloc and strdup that never return NULL. */
+void *tool_alloc(size_t size);
+char *tool_strdup(const char *string);
+
+#endif

@@ -1,0 +1,66 @@
+/* tool.h: what every sub-command shares: the globals of the command line, the commands' table, exit statuses.
+ *
+ * Standard output holds results only; everything said to a person about them (summaries, warnings, refusals in
+ * words, progress) goes to standard error. */
+#ifndef TARRY_TOOL_TOOL_H
+#define TARRY_TOOL_TOOL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "args.h"
+#include "tarry.h"
+#include "text.h"
+
+enum exit_status {
+    EXIT_FINE = 0,
+    EXIT_REFUSED = 1, /* the broker said no, or (verify) the directory is damaged */
+    EXIT_USAGE = 2,
+    EXIT_SILENCE = 3 /* no broker answered for --timeout */
+};
+
+#define TIMEOUT_DEFAULT_MS 10000u
+
+struct tool {
+    const char *broker; /* one url or several; NULL: the default */
+    uint64_t timeout_ms;
+    bool json;
+    tarry_client *client; /* NULL until tool_connect */
+};
+
+extern const struct command *const tool_commands[]; /* ends with NULL */
+
+/* Opens the client. EXIT_FINE, or an exit status after a sentence on standard error. */
+int tool_connect(struct tool *tool);
+/* Says what is wrong on standard error ("tarry: …") and returns the exit status that belongs to `code`. `message`
+ * may be NULL or empty: the code's own sentence. */
+int tool_refused(const struct tool *tool, int code, const char *message);
+int exit_status_of(int code); /* of an enum tarry_code */
+/* "tarry: …" and a line feed on standard error. */
+void tool_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* A usage error: the sentence, a hint at --help; returns EXIT_USAGE. */
+int tool_usage(const struct args *args, const char *format, ...) __attribute__((format(printf, 2, 3)));
+uint64_t wall_ms(void);   /* CLOCK_REALTIME */
+uint64_t steady_ms(void); /* CLOCK_MONOTONIC */
+
+/* Options that several commands share: value of an option in its own type. 0, or EXIT_USAGE after a sentence. An
+ * absent option leaves *out untouched. */
+int option_duration(const struct args *args, const char *name, uint64_t *out_ms);
+int option_number(const struct args *args, const char *name, uint64_t min, uint64_t max, uint64_t *out);
+/* An id as printed: a number from 1. */
+int option_id(const struct args *args, const char *text, uint64_t *out_id);
+/* --in, --at, --due-ms: exactly one of them. */
+int option_when(const struct args *args, enum tarry_when *out_when, uint64_t *out_ms);
+/* QUEUE KEY, or --id ID. */
+int option_ref(const struct args *args, struct tarry_ref *out_ref);
+/* "pending,ready": bits of enum tarry_state. */
+int option_states(const struct args *args, uint32_t *out_states);
+/* RFC 3339, Unix milliseconds, or +DUR from now. */
+int option_time(const struct args *args, const char *name, uint64_t *out_ms);
+
+extern const struct command command_schedule, command_cancel, command_move, command_consume, command_ack, command_nack,
+    command_extend, command_release, command_get, command_list, command_queues, command_queue_set, command_queue_pause,
+    command_queue_resume, command_queue_purge, command_dead_list, command_dead_requeue, command_dead_drop,
+    command_stats, command_verify;
+
+#endif
