@@ -1,0 +1,241 @@
+/* db.c: the environment, its transactions, and sealed values. See db.h. */
+#include "db.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "index.h"
+
+#define MAP_SIZE_DEFAULT (64ull << 30) /* address space only */
+
+static const struct {
+    const char *name;
+    unsigned flags;
+} tables[DB_TABLES] = {
+    [DB_META] = {"meta", 0},
+    [DB_TALLIES] = {"tallies", 0},
+    [DB_ROWS] = {"rows", MDB_INTEGERKEY},
+    [DB_RANGES] = {"ranges", MDB_INTEGERKEY},
+    [DB_SLOTS] = {"slots", 0},
+    [DB_RUNS] = {"runs", MDB_INTEGERKEY},
+    [DB_KEYS] = {"keys", 0},
+    [DB_TAIL] = {"tail", 0},
+    [DB_HELD] = {"held", 0},
+    [DB_OUTCOMES] = {"outcomes", MDB_INTEGERKEY},
+    [DB_QUEUES] = {"queues", 0},
+    [DB_PRODUCERS] = {"producers", MDB_INTEGERKEY},
+    [DB_RESULTS] = {"results", 0},
+    [DB_JOBS] = {"jobs", MDB_INTEGERKEY},
+    [DB_BLOBS] = {"blobs", MDB_INTEGERKEY},
+    [DB_REPLIES] = {"replies", 0},
+};
+
+/* LMDB returns positive errno or its own negative codes; the house knows negative ones only. */
+static int negative(int error) {
+    return error > 0 ? -error : error;
+}
+
+static int open_tables(struct db *db) {
+    MDB_txn *txn;
+    int error = mdb_txn_begin(db->env, NULL, db->read_only ? MDB_RDONLY : 0, &txn);
+    if (error != 0) return negative(error);
+    for (int i = 0; i < DB_TABLES; i++) {
+        unsigned flags = tables[i].flags | (db->read_only ? 0 : MDB_CREATE);
+        error = mdb_dbi_open(txn, tables[i].name, flags, &db->table[i]);
+        if (error != 0) {
+            mdb_txn_abort(txn);
+            return negative(error);
+        }
+    }
+    return negative(mdb_txn_commit(txn));
+}
+
+int db_open(struct db *db, const char *directory, size_t map_size, bool read_only, bool no_sync) {
+    memset(db, 0, sizeof *db);
+    db->map_size = map_size != 0 ? map_size : MAP_SIZE_DEFAULT;
+    db->read_only = read_only;
+    pthread_rwlock_init(&db->map_lock, NULL);
+    pthread_mutex_init(&db->pool_lock, NULL);
+    unsigned flags = MDB_NOTLS | MDB_NORDAHEAD | (read_only ? MDB_RDONLY : 0) | (no_sync ? MDB_NOSYNC : 0);
+    int error = mdb_env_create(&db->env);
+    if (error == 0) error = mdb_env_set_maxdbs(db->env, DB_TABLES);
+    if (error == 0) error = mdb_env_set_maxreaders(db->env, DB_READERS_MAX);
+    if (error == 0) error = mdb_env_set_mapsize(db->env, db->map_size);
+    if (error == 0) error = mdb_env_open(db->env, directory, flags, 0600);
+    if (error == 0) {
+        int dead;
+        error = mdb_reader_check(db->env, &dead); /* readers of a killed process would pin its pages */
+    }
+    error = negative(error);
+    if (error == 0) error = open_tables(db);
+    while (error == MDB_MAP_FULL) {
+        db->map_size *= 2;
+        error = negative(mdb_env_set_mapsize(db->env, db->map_size));
+        if (error == 0) error = open_tables(db);
+    }
+    if (error != 0) db_close(db);
+    return error;
+}
+
+void db_close(struct db *db) {
+    for (size_t i = 0; i < db->pool_count; i++) mdb_txn_abort(db->pool[i]);
+    db->pool_count = 0;
+    if (db->env != NULL) mdb_env_close(db->env);
+    db->env = NULL;
+    pthread_rwlock_destroy(&db->map_lock);
+    pthread_mutex_destroy(&db->pool_lock);
+}
+
+int db_read(struct db *db, MDB_txn **out) {
+    MDB_txn *txn = NULL;
+    pthread_rwlock_rdlock(&db->map_lock);
+    pthread_mutex_lock(&db->pool_lock);
+    if (db->pool_count > 0) txn = db->pool[--db->pool_count];
+    pthread_mutex_unlock(&db->pool_lock);
+    int error = txn != NULL ? mdb_txn_renew(txn) : mdb_txn_begin(db->env, NULL, MDB_RDONLY, &txn);
+    if (error != 0) {
+        if (txn != NULL) mdb_txn_abort(txn);
+        pthread_rwlock_unlock(&db->map_lock);
+        return negative(error);
+    }
+    *out = txn;
+    return 0;
+}
+
+void db_read_end(struct db *db, MDB_txn *txn) {
+    mdb_txn_reset(txn);
+    pthread_mutex_lock(&db->pool_lock);
+    bool kept = db->pool_count < DB_POOL_MAX;
+    if (kept) db->pool[db->pool_count++] = txn;
+    pthread_mutex_unlock(&db->pool_lock);
+    if (!kept) mdb_txn_abort(txn);
+    pthread_rwlock_unlock(&db->map_lock);
+}
+
+static int grow(struct db *db) {
+    pthread_rwlock_wrlock(&db->map_lock); /* LMDB: no transaction may be active while the map moves */
+    db->base = NULL;
+    db->map_size *= 2;
+    int error = mdb_env_set_mapsize(db->env, db->map_size);
+    pthread_rwlock_unlock(&db->map_lock);
+    return negative(error);
+}
+
+int db_write(struct db *db, int (*body)(void *argument, MDB_txn *txn), void *argument) {
+    for (;;) {
+        MDB_txn *txn;
+        int error = mdb_txn_begin(db->env, NULL, 0, &txn);
+        if (error != 0) return negative(error);
+        error = body(argument, txn);
+        if (error != 0) {
+            mdb_txn_abort(txn);
+        } else {
+            error = mdb_txn_commit(txn);
+        }
+        if (error != MDB_MAP_FULL) return negative(error);
+        error = grow(db);
+        if (error != 0) return error;
+    }
+}
+
+/* Where LMDB mapped its file: it does not tell, the kernel does. NULL: not found, then nothing is given back. */
+static void *map_base(struct db *db) {
+    int handle;
+    struct stat status;
+    if (mdb_env_get_fd(db->env, &handle) != 0 || fstat(handle, &status) != 0) return NULL;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    if (maps == NULL) return NULL;
+    char line[4352];
+    void *base = NULL;
+    while (base == NULL && fgets(line, sizeof line, maps) != NULL) {
+        unsigned long from, to, offset, inode;
+        unsigned major, minor;
+        char mode[8];
+        if (sscanf(line, "%lx-%lx %7s %lx %x:%x %lu", &from, &to, mode, &offset, &major, &minor, &inode) != 7) continue;
+        if (inode == status.st_ino && offset == 0 && to - from == db->map_size) base = (void *)from;
+    }
+    fclose(maps);
+    return base;
+}
+
+/* Resident pages of files in this process; all but a few of them are the index's. 0: unknown. */
+static size_t resident_file_bytes(void) {
+    int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    if (file < 0) return 0; /* no /proc: the kernel drops clean pages by itself when it must */
+    char text[128];
+    ssize_t size = read(file, text, sizeof text - 1);
+    close(file);
+    if (size <= 0) return 0;
+    text[size] = 0;
+    unsigned long total, resident, shared;
+    if (sscanf(text, "%lu %lu %lu", &total, &resident, &shared) != 3) return 0;
+    return (size_t)shared * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+void db_trim(struct db *db, size_t budget) {
+    if (resident_file_bytes() <= budget) return;
+    pthread_rwlock_rdlock(&db->map_lock);
+    void *base = __atomic_load_n(&db->base, __ATOMIC_RELAXED);
+    if (base == NULL) base = map_base(db);
+    __atomic_store_n(&db->base, base, __ATOMIC_RELAXED);
+    uint64_t length = db_file_size(db);
+    if (length > db->map_size) length = db->map_size;
+    /* The map is read-only and backed by the file: a dropped page is read again when it is touched. */
+    if (base != NULL) madvise(base, length & ~(uint64_t)4095, MADV_DONTNEED);
+    pthread_rwlock_unlock(&db->map_lock);
+}
+
+uint64_t db_file_size(struct db *db) {
+    int handle;
+    struct stat status;
+    if (mdb_env_get_fd(db->env, &handle) != 0 || fstat(handle, &status) != 0) return 0;
+    return (uint64_t)status.st_size;
+}
+
+uint32_t db_seal(const void *key, size_t key_size, const void *value, size_t size) {
+    uint64_t sum = XXH3_64bits(value, size) + XXH3_64bits(key, key_size) * 0x9E3779B97F4A7C15ull;
+    return (uint32_t)(sum >> 32);
+}
+
+int db_put(struct db *db, MDB_txn *txn, enum db_table table, const void *key, size_t key_size, const void *value,
+           size_t size, unsigned flags) {
+    uint32_t seal = db_seal(key, key_size, value, size);
+    MDB_val key_value = {key_size, (void *)key};
+    MDB_val data = {size + DB_SEAL_SIZE, NULL};
+    int error = mdb_put(txn, db->table[table], &key_value, &data, flags | MDB_RESERVE);
+    if (error != 0) return negative(error);
+    memcpy(data.mv_data, &seal, sizeof seal);
+    if (size > 0) memcpy((uint8_t *)data.mv_data + DB_SEAL_SIZE, value, size);
+    return 0;
+}
+
+int db_unseal(const MDB_val *key, const MDB_val *sealed, MDB_val *out) {
+    uint32_t seal;
+    if (sealed->mv_size < DB_SEAL_SIZE) return INDEX_DAMAGED;
+    memcpy(&seal, sealed->mv_data, sizeof seal);
+    out->mv_size = sealed->mv_size - DB_SEAL_SIZE;
+    out->mv_data = (uint8_t *)sealed->mv_data + DB_SEAL_SIZE;
+    return db_seal(key->mv_data, key->mv_size, out->mv_data, out->mv_size) == seal ? 0 : INDEX_DAMAGED;
+}
+
+int db_get(struct db *db, MDB_txn *txn, enum db_table table, const void *key, size_t key_size, MDB_val *out) {
+    MDB_val key_value = {key_size, (void *)key}, data;
+    int error = mdb_get(txn, db->table[table], &key_value, &data);
+    if (error == MDB_NOTFOUND) return 1;
+    if (error != 0) return negative(error);
+    return db_unseal(&key_value, &data, out);
+}
+
+int db_del(struct db *db, MDB_txn *txn, enum db_table table, const void *key, size_t key_size) {
+    MDB_val key_value = {key_size, (void *)key};
+    int error = mdb_del(txn, db->table[table], &key_value, NULL);
+    return error == MDB_NOTFOUND ? 1 : negative(error);
+}

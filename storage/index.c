@@ -1,0 +1,322 @@
+/* index.c: opening and closing, what the index knows of the whole, and what is read once at start-up. */
+#include "index_parts.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+static const char meta_key[] = "meta";
+
+int meta_put(struct index *index, MDB_txn *txn, const struct meta_record *meta) {
+    return db_put(&index->db, txn, DB_META, meta_key, sizeof meta_key - 1, meta, sizeof *meta, 0);
+}
+
+int meta_read(struct index *index, MDB_txn *txn, struct meta_record *out) {
+    MDB_val data;
+    int error = db_get(&index->db, txn, DB_META, meta_key, sizeof meta_key - 1, &data);
+    if (error != 0) return error;
+    if (data.mv_size != sizeof *out) return INDEX_VERSION;
+    memcpy(out, data.mv_data, sizeof *out);
+    return 0;
+}
+
+int index_write(struct index *index, int (*body)(void *argument, MDB_txn *txn), void *argument) {
+    if (index->failed != 0) return index->failed;
+    int error = db_write(&index->db, body, argument);
+    if (error < 0) index->failed = error; /* LOG-4: what failed is not tried again */
+    return error;
+}
+
+static int create_body(void *argument, MDB_txn *txn) {
+    struct index *index = argument;
+    return meta_put(index, txn, &index->meta);
+}
+
+static int create(struct index *index) {
+    struct meta_record meta = {
+        .format = FORMAT_VERSION,
+        .position = LOG_POSITION_FIRST,
+        .log_start = LOG_POSITION_FIRST,
+        .retired_to = LOG_POSITION_FIRST,
+        .next_id = 1,
+        .next_queue = 1,
+        .next_run = 1,
+        .next_chunk = 1,
+        .next_outcome = 1,
+    };
+    memcpy(meta.cluster, index->options.cluster, sizeof meta.cluster);
+    index->meta = meta;
+    return index_write(index, create_body, index);
+}
+
+static int load_meta(struct index *index) {
+    MDB_txn *txn;
+    int error = db_read(&index->db, &txn);
+    if (error != 0) return error;
+    error = meta_read(index, txn, &index->meta);
+    db_read_end(&index->db, txn);
+    if (error == 1) return index->options.read_only ? INDEX_DAMAGED : create(index);
+    if (error != 0) return error;
+    if (index->meta.format != FORMAT_VERSION) return INDEX_VERSION;
+    if (memcmp(index->meta.cluster, index->options.cluster, sizeof index->meta.cluster) != 0) return INDEX_FOREIGN;
+    return 0;
+}
+
+static int load_tallies(struct index *index) {
+    MDB_txn *txn;
+    MDB_cursor *cursor;
+    int error = db_read(&index->db, &txn);
+    if (error != 0) return error;
+    error = db_cursor(&index->db, txn, DB_TALLIES, &cursor);
+    if (error == 0) {
+        MDB_val key, sealed, data;
+        int found = 0;
+        while (error == 0 && (found = mdb_cursor_get(cursor, &key, &sealed, MDB_NEXT)) == 0) {
+            error = db_unseal(&key, &sealed, &data);
+            if (error == 0 && (key.mv_size != 4 || data.mv_size != sizeof *index->queues)) error = INDEX_DAMAGED;
+            uint32_t number = error == 0 ? get_be32(key.mv_data) : 0;
+            if (error == 0 && number > QUEUES_MAX) error = INDEX_DAMAGED;
+            if (error == 0) memcpy(&index->queues[number], data.mv_data, sizeof *index->queues);
+        }
+        if (error == 0 && found != MDB_NOTFOUND) error = found;
+        mdb_cursor_close(cursor);
+    }
+    db_read_end(&index->db, txn);
+    return error;
+}
+
+static int load(struct index *index) {
+    int error = load_meta(index);
+    if (error == 0) error = load_tallies(index);
+    if (error != 0) return error;
+    const struct meta_record *meta = &index->meta;
+    index->tally = (struct tally){
+        .digest = meta->digest,
+        .live = meta->live,
+        .next_id = meta->next_id,
+        .next_queue = meta->next_queue,
+        .epoch = meta->epoch,
+        .queues = index->queues,
+    };
+    index->batch.first_id = meta->next_id;
+    index->absorbed = meta->position;
+    memcpy(index->absorbed_chain, meta->chain, sizeof index->absorbed_chain);
+    index->steady_ns = meta->steady_ns;
+    index->wall_ns = meta->wall_ns;
+    atomic_store(&index->position, meta->position);
+    error = ranges_load(index);
+    if (error == 0) error = runs_load(index);
+    return error;
+}
+
+static void explain(int error, const char *directory, char *message, size_t size) {
+    switch (error) {
+    case INDEX_DAMAGED:
+        snprintf(message, size, "the index in %s is damaged: a checksum is wrong or something is missing", directory);
+        break;
+    case INDEX_VERSION:
+        snprintf(message, size, "the index in %s has another format version; this program reads version %u", directory,
+                 FORMAT_VERSION);
+        break;
+    case INDEX_FOREIGN:
+        snprintf(message, size, "the index in %s belongs to another cluster", directory);
+        break;
+    default:
+        snprintf(message, size, "cannot open the index in %s: %s", directory,
+                 mdb_strerror(error < -30000 ? error : -error)); /* LMDB's own codes, else an errno */
+    }
+}
+
+int index_open(struct index **out, const struct index_options *options, char *message, size_t message_size) {
+    struct index *index = calloc(1, sizeof *index);
+    int error = -ENOMEM;
+    bool is_open = false;
+    if (index == NULL) goto out;
+    index->options = *options;
+    index->options.directory = NULL; /* borrowed for the call only */
+    pthread_mutex_init(&index->runs.lock, NULL);
+    index->queues = calloc(QUEUES_MAX + 1, sizeof *index->queues);
+    if (index->queues == NULL) goto out;
+    error = 0;
+    if (!options->read_only && mkdir(options->directory, 0700) != 0 && errno != EEXIST) error = -errno;
+    if (error == 0) {
+        error = db_open(&index->db, options->directory, options->map_size, options->read_only, options->no_sync);
+        is_open = error == 0;
+    }
+    if (error == 0) error = load(index);
+    if (error == 0) index_account(index);
+out:
+    if (error != 0) {
+        explain(error, options->directory, message, message_size);
+        if (index != NULL && !is_open) {
+            pthread_mutex_destroy(&index->runs.lock);
+            free(index->queues);
+            free(index);
+        } else if (index != NULL) {
+            index_close(index);
+        }
+        return error;
+    }
+    *out = index;
+    return 0;
+}
+
+void index_close(struct index *index) {
+    if (index == NULL) return;
+    db_close(&index->db);
+    ranges_deinit(&index->ranges);
+    runs_deinit(index);
+    pthread_mutex_destroy(&index->runs.lock);
+    batch_deinit(&index->batch);
+    slot_writer_deinit(&index->writer);
+    free(index->lows.items);
+    free(index->scratch.items);
+    free(index->retire.copies.items);
+    free(index->retire.bytes.items);
+    free(index->queues);
+    free(index);
+}
+
+void index_meta(const struct index *index, struct index_meta *out) {
+    const struct meta_record *meta = &index->meta;
+    *out = (struct index_meta){
+        .position = meta->position,
+        .log_start = meta->log_start,
+        .steady_ns = meta->steady_ns,
+        .wall_ns = meta->wall_ns,
+        .known_since_ms = meta->known_since_ms,
+        .tally =
+            {
+                .digest = meta->digest,
+                .live = meta->live,
+                .next_id = meta->next_id,
+                .next_queue = meta->next_queue,
+                .epoch = meta->epoch,
+                .queues = index->queues,
+            },
+    };
+    memcpy(out->chain, meta->chain, sizeof out->chain);
+}
+
+uint64_t index_position(const struct index *index) {
+    return atomic_load(&index->position);
+}
+
+void index_touched(struct index *index, uint64_t count) {
+    uint64_t before = atomic_fetch_add(&index->reads, count);
+    if (before / READS_PER_TRIM != (before + count) / READS_PER_TRIM) db_trim(&index->db, index->options.memory);
+}
+
+/* For index_stats, which other threads call: figures that only the index thread can count. */
+void index_account(struct index *index) {
+    const struct runs *runs = &index->runs;
+    const struct batch *batch = &index->batch;
+    uint64_t bytes = (QUEUES_MAX + 1) * sizeof *index->queues + sizeof *index;
+    for (size_t i = 0; i < runs->list.count; i++) {
+        bytes += runs->list.items[i]->blocks * 64 + runs->list.items[i]->chunks * 8ull;
+    }
+    if (runs->merge.output != NULL) bytes += runs->merge.output->blocks * 64;
+    bytes += runs->tail_filter->blocks * 64 + runs->tail.capacity * sizeof(struct pair);
+    bytes += index->ranges.capacity * sizeof(struct range) + index->ranges.bitmaps * RANGE_BYTES;
+    bytes += batch->changes.capacity * sizeof(struct change) + batch->bytes.capacity + batch->outcomes.capacity;
+    bytes += (batch->keys.capacity + index->scratch.capacity + index->writer.sorted.capacity) * sizeof(struct pair);
+    bytes += index->writer.entries.capacity * sizeof(struct slot_entry);
+    atomic_store(&index->bytes_memory, bytes);
+    atomic_store(&index->rows_seen, index->ranges.rows);
+    atomic_store(&index->runs_seen, runs->list.count);
+}
+
+void index_stats(struct index *index, struct index_stats *out) {
+    *out = (struct index_stats){
+        .bytes_file = db_file_size(&index->db),
+        .bytes_memory = atomic_load(&index->bytes_memory),
+        .key_runs = atomic_load(&index->runs_seen),
+        .rows = atomic_load(&index->rows_seen),
+    };
+}
+
+/* ---- start-up */
+
+/* Calls `each` with every value of a table, unsealed. */
+static int each_value(struct index *index, enum db_table table,
+                      int (*each)(void *argument, MDB_txn *txn, const MDB_val *key, const MDB_val *data),
+                      void *argument) {
+    MDB_txn *txn;
+    MDB_cursor *cursor;
+    int error = db_read(&index->db, &txn);
+    if (error != 0) return error;
+    error = db_cursor(&index->db, txn, table, &cursor);
+    if (error == 0) {
+        MDB_val key, sealed, data;
+        int found = 0;
+        while (error == 0 && (found = mdb_cursor_get(cursor, &key, &sealed, MDB_NEXT)) == 0) {
+            error = db_unseal(&key, &sealed, &data);
+            if (error == 0) error = each(argument, txn, &key, &data);
+        }
+        if (error == 0 && found != MDB_NOTFOUND) error = found;
+        mdb_cursor_close(cursor);
+    }
+    db_read_end(&index->db, txn);
+    return error;
+}
+
+struct queue_each {
+    int (*each)(void *argument, const Tarry__QueuePut *queue);
+    void *argument;
+};
+
+static int each_queue(void *argument, MDB_txn *txn, const MDB_val *key, const MDB_val *data) {
+    const struct queue_each *queue_each = argument;
+    Tarry__QueuePut *queue = tarry__queue_put__unpack(NULL, data->mv_size, data->mv_data);
+    if (queue == NULL) return INDEX_DAMAGED;
+    int result = queue_each->each(queue_each->argument, queue);
+    tarry__queue_put__free_unpacked(queue, NULL);
+    return result;
+}
+
+int index_each_queue(struct index *index, int (*each)(void *argument, const Tarry__QueuePut *queue), void *argument) {
+    struct queue_each queue_each = {each, argument};
+    return each_value(index, DB_QUEUES, each_queue, &queue_each);
+}
+
+struct job_each {
+    int (*each)(void *argument, const Tarry__JobPut *job);
+    void *argument;
+};
+
+static int each_job(void *argument, MDB_txn *txn, const MDB_val *key, const MDB_val *data) {
+    const struct job_each *job_each = argument;
+    Tarry__JobPut *job = tarry__job_put__unpack(NULL, data->mv_size, data->mv_data);
+    if (job == NULL) return INDEX_DAMAGED;
+    int result = job_each->each(job_each->argument, job);
+    tarry__job_put__free_unpacked(job, NULL);
+    return result;
+}
+
+int index_each_job(struct index *index, int (*each)(void *argument, const Tarry__JobPut *job), void *argument) {
+    struct job_each job_each = {each, argument};
+    return each_value(index, DB_JOBS, each_job, &job_each);
+}
+
+struct lease_each {
+    int (*each)(void *argument, const struct row *row);
+    void *argument;
+    struct index *index;
+};
+
+static int each_lease(void *argument, MDB_txn *txn, const MDB_val *key, const MDB_val *data) {
+    const struct lease_each *lease_each = argument;
+    const uint8_t *bytes = key->mv_data;
+    if (key->mv_size != HELD_KEY_SIZE) return INDEX_DAMAGED;
+    if (bytes[0] != ROW_LEASED) return 0;
+    struct row row;
+    int error = row_get(lease_each->index, txn, get_be64(bytes + 13), &row);
+    if (error == 1 || (error == 0 && row.state != ROW_LEASED)) error = INDEX_DAMAGED;
+    return error != 0 ? error : lease_each->each(lease_each->argument, &row);
+}
+
+int index_each_lease(struct index *index, int (*each)(void *argument, const struct row *row), void *argument) {
+    struct lease_each lease_each = {each, argument, index};
+    return each_value(index, DB_HELD, each_lease, &lease_each);
+}

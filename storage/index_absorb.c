@@ -1,0 +1,244 @@
+/* index_absorb.c: frames in, net effects out. Memory only.
+ *
+ * The batch knows one change per id: its row as it is last, packed, and what lies on disk (which the first record about
+ * the id says: its before_ fields). A task that was scheduled and ended within the batch leaves nothing but an outcome.
+ * Everything that is kept is copied. */
+#include "index_parts.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define FRESH_SPAN_MAX (1u << 22) /* ids further ahead than this go through the hash */
+
+static size_t old_place(const struct batch *batch, uint64_t id) {
+    return (size_t)((id * 0x9E3779B97F4A7C15ull) >> 32) & (batch->old_capacity - 1);
+}
+
+struct change *batch_find(const struct batch *batch, uint64_t id) {
+    if (id >= batch->first_id && id - batch->first_id < FRESH_SPAN_MAX) {
+        uint64_t at = id - batch->first_id;
+        if (at >= batch->fresh.count || batch->fresh.items[at] == 0) return NULL;
+        return &batch->changes.items[batch->fresh.items[at] - 1];
+    }
+    if (batch->old_capacity == 0) return NULL;
+    for (size_t i = old_place(batch, id); batch->old[i] != 0; i = (i + 1) & (batch->old_capacity - 1)) {
+        if (batch->changes.items[batch->old[i] - 1].id == id) return &batch->changes.items[batch->old[i] - 1];
+    }
+    return NULL;
+}
+
+static int old_rehash(struct batch *batch) {
+    size_t capacity = batch->old_capacity == 0 ? 1024 : batch->old_capacity * 2;
+    uint32_t *table = calloc(capacity, sizeof *table);
+    if (table == NULL) return -ENOMEM;
+    uint32_t *from = batch->old;
+    size_t from_capacity = batch->old_capacity;
+    batch->old = table;
+    batch->old_capacity = capacity;
+    for (size_t i = 0; i < from_capacity; i++) {
+        if (from[i] == 0) continue;
+        size_t at = old_place(batch, batch->changes.items[from[i] - 1].id);
+        while (table[at] != 0) at = (at + 1) & (capacity - 1);
+        table[at] = from[i];
+    }
+    free(from);
+    return 0;
+}
+
+static int batch_add(struct batch *batch, uint64_t id, struct change **out) {
+    struct change change = {.id = id};
+    int error = VECTOR_PUSH(&batch->changes, change);
+    if (error != 0) return error;
+    uint32_t number = (uint32_t)batch->changes.count;
+    if (id >= batch->first_id && id - batch->first_id < FRESH_SPAN_MAX) {
+        size_t at = (size_t)(id - batch->first_id);
+        if (at >= batch->fresh.count) {
+            error = VECTOR_RESERVE(&batch->fresh, at + 1 - batch->fresh.count);
+            if (error != 0) return error;
+            memset(&batch->fresh.items[batch->fresh.count], 0, (at + 1 - batch->fresh.count) * sizeof(uint32_t));
+            batch->fresh.count = at + 1;
+        }
+        batch->fresh.items[at] = number;
+    } else {
+        if ((batch->old_count + 1) * 2 > batch->old_capacity) {
+            error = old_rehash(batch);
+            if (error != 0) return error;
+        }
+        size_t at = old_place(batch, id);
+        while (batch->old[at] != 0) at = (at + 1) & (batch->old_capacity - 1);
+        batch->old[at] = number;
+        batch->old_count++;
+    }
+    *out = &batch->changes.items[batch->changes.count - 1];
+    return 0;
+}
+
+static void change_set(struct change *change, const struct row *row) {
+    change->due_ms = row->due_ms;
+    change->queue = row->queue;
+    change->priority = row->priority;
+    change->base = row->base;
+    change->state = row->state;
+    change->key_size = row->key_size;
+    change->blob_at = row->blob_size > 0 ? row->blob_at : UINT64_MAX;
+}
+
+static int absorb_put(struct index *index, const Tarry__TaskPut *put, uint64_t position) {
+    struct batch *batch = &index->batch;
+    struct row row;
+    if (!row_from_task(put->task, &row)) return INDEX_DAMAGED;
+    struct change *change = batch_find(batch, row.id);
+    if (change == NULL) {
+        /* What is not fresh lies on disk, as the record says it was. */
+        if (put->fresh != (row.id >= batch->first_id)) return INDEX_DAMAGED;
+        int error = batch_add(batch, row.id, &change);
+        if (error != 0) return error;
+        change->flags = put->fresh ? CHANGE_FRESH : 0;
+        change->first_due_ms = put->before_due_ms;
+        change->first_base = (uint8_t)put->before_time_base;
+        change->first_state = (uint8_t)put->before_state;
+        if (put->fresh && row.key_size > 0) change->key_hash = row_key_hash(row.queue, row.key, row.key_size);
+    } else if (put->fresh || (change->flags & CHANGE_ENDED)) {
+        return INDEX_DAMAGED;
+    }
+    change_set(change, &row);
+    int error = VECTOR_RESERVE(&batch->bytes, PACKED_ROW_MAX);
+    if (error != 0) return error;
+    change->offset = batch->bytes.count;
+    change->size = (uint16_t)row_pack(&row, position, batch->bytes.items + batch->bytes.count);
+    batch->bytes.count += change->size;
+    batch->queue_dirty[row.queue] = 1;
+    return 0;
+}
+
+static int absorb_end(struct index *index, const Tarry__TaskEnd *end, uint64_t ended_ms) {
+    struct batch *batch = &index->batch;
+    struct row row;
+    if (!row_from_task(end->task, &row)) return INDEX_DAMAGED;
+    struct change *change = batch_find(batch, row.id);
+    if (change == NULL) {
+        if (row.id >= batch->first_id) return INDEX_DAMAGED;
+        int error = batch_add(batch, row.id, &change);
+        if (error != 0) return error;
+        change->first_due_ms = row.due_ms;
+        change->first_base = row.base;
+        change->first_state = row.state;
+    } else if (change->flags & CHANGE_ENDED) {
+        return INDEX_DAMAGED; /* KEEP-1 */
+    }
+    change_set(change, &row);
+    if (row.key_size > 0) change->key_hash = row_key_hash(row.queue, row.key, row.key_size);
+    change->flags |= CHANGE_ENDED;
+    batch->queue_dirty[row.queue] = 1;
+    return outcome_absorb(index, &row, end->cause, ended_ms);
+}
+
+/* Keeps a packed message, or (size 0) the deletion of one. */
+static int absorb_side(struct index *index, enum db_table table, uint64_t number, const ProtobufCMessage *message) {
+    struct batch *batch = &index->batch;
+    struct side_change side = {.table = table, .number = number, .offset = batch->bytes.count};
+    if (message != NULL) {
+        side.size = protobuf_c_message_get_packed_size(message);
+        int error = VECTOR_RESERVE(&batch->bytes, side.size);
+        if (error != 0) return error;
+        protobuf_c_message_pack(message, batch->bytes.items + batch->bytes.count);
+        batch->bytes.count += side.size;
+    }
+    return VECTOR_PUSH(&batch->sides, side);
+}
+
+static int absorb_record(struct index *index, const struct frame_header *header, const Tarry__Record *record) {
+    uint64_t steady_ms = header->steady_ns / 1000000;
+    if (!tally_record(&index->tally, record)) return INDEX_DAMAGED;
+    switch (record->fact_case) {
+    case TARRY__RECORD__FACT_PUT:
+        return absorb_put(index, record->put, header->position);
+    case TARRY__RECORD__FACT_END:
+        return absorb_end(index, record->end, steady_ms);
+    case TARRY__RECORD__FACT_QUEUE:
+        index->batch.queue_dirty[record->queue->number] = 1;
+        return absorb_side(index, DB_QUEUES, record->queue->number, &record->queue->base);
+    case TARRY__RECORD__FACT_PRODUCER:
+        return producer_absorb(index, record->producer->producer, steady_ms, 0, false);
+    case TARRY__RECORD__FACT_PRODUCER_END:
+        return producer_absorb(index, record->producer_end->producer, steady_ms, 0, true);
+    case TARRY__RECORD__FACT_JOB:
+        return absorb_side(index, DB_JOBS, record->job->job, &record->job->base);
+    case TARRY__RECORD__FACT_JOB_END:
+        return absorb_side(index, DB_JOBS, record->job_end->job, NULL);
+    default:
+        return 0; /* epoch and clock: the tally keeps what matters */
+    }
+}
+
+/* A client's commit: its answer lies in this frame (ONCE-1). */
+static int absorb_result(struct index *index, const struct frame_header *header, const Tarry__FrameBody *body) {
+    struct result_change result = {body->producer, body->sequence, header->position};
+    int error = producer_absorb(index, body->producer, header->steady_ns / 1000000, body->oldest_unanswered, false);
+    return error != 0 ? error : VECTOR_PUSH(&index->batch.results, result);
+}
+
+int index_absorb(struct index *index, const struct frame_header *header, const Tarry__FrameBody *body) {
+    assert(header->position == index->absorbed); /* LOG-3: no frame is left out, none comes twice */
+    assert(!index->batch.is_prepared);
+    if (index->failed != 0) return index->failed;
+    struct batch *batch = &index->batch;
+    int error = 0;
+    if (index->meta.known == 0 && !batch->known) {
+        batch->known = true;
+        batch->known_since_ms = header->steady_ns / 1000000; /* before the first frame nothing can have ended */
+    }
+    for (size_t i = 0; body != NULL && i < body->n_records && error == 0; i++) {
+        error = absorb_record(index, header, body->records[i]);
+    }
+    if (error == 0 && body != NULL && body->producer != 0) error = absorb_result(index, header, body);
+    if (error != 0) {
+        index->failed = error; /* half a frame is in the batch: it must never be written */
+        return error;
+    }
+    batch->records += body != NULL ? body->n_records : 0;
+    index->absorbed = header->position + frame_size(header->body_size, header->blob_size);
+    memcpy(index->absorbed_chain, header->chain, FRAME_CHAIN_SIZE);
+    index->steady_ns = header->steady_ns;
+    index->wall_ns = header->wall_ns;
+    return 0;
+}
+
+size_t index_pending(const struct index *index) {
+    return index->batch.records;
+}
+
+void batch_reset(struct batch *batch) {
+    batch->changes.count = batch->bytes.count = batch->fresh.count = 0;
+    if (batch->old_count > 0) memset(batch->old, 0, batch->old_capacity * sizeof *batch->old);
+    batch->old_count = 0;
+    batch->outcomes.count = batch->outcome_sizes.count = batch->outcome_ends.count = 0;
+    batch->producers.count = batch->results.count = batch->sides.count = 0;
+    batch->updates.count = batch->appends.count = 0;
+    batch->keys.count = batch->tail_gone.count = 0;
+    batch->keys_mode = KEYS_TO_TAIL;
+    batch->records = 0;
+    batch->known = false;
+    batch->is_prepared = false;
+    memset(batch->queue_dirty, 0, sizeof batch->queue_dirty);
+}
+
+void batch_deinit(struct batch *batch) {
+    free(batch->changes.items);
+    free(batch->bytes.items);
+    free(batch->fresh.items);
+    free(batch->old);
+    free(batch->outcomes.items);
+    free(batch->outcome_sizes.items);
+    free(batch->outcome_ends.items);
+    free(batch->producers.items);
+    free(batch->results.items);
+    free(batch->sides.items);
+    free(batch->updates.items);
+    free(batch->appends.items);
+    free(batch->keys.items);
+    free(batch->tail_gone.items);
+    free(batch->tail.items);
+    run_drop(batch->run);
+    run_drop(batch->tail_filter);
+}

@@ -1,0 +1,219 @@
+/* index_commit.c: the batch becomes one synced transaction.
+ *
+ * Prepare (once): sort, mark ended ids in memory, build a run of the keys. Write (again if the map had to grow): rows,
+ * ranges, slots, keys, held, outcomes, producers, queues, jobs, counts, meta. Arrive: memory follows, filters are
+ * published, then the position grows. */
+#include "index_parts.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+static int prepare_rows(struct index *index) {
+    struct batch *batch = &index->batch;
+    int error = VECTOR_RESERVE(&batch->appends, batch->changes.count);
+    if (error == 0) error = VECTOR_RESERVE(&batch->updates, batch->changes.count);
+    if (error != 0) return error;
+    index->scratch.count = 0;
+    error = VECTOR_RESERVE(&index->scratch, batch->changes.count);
+    if (error != 0) return error;
+    uint64_t last = 0;
+    for (size_t i = 0; i < batch->changes.count; i++) {
+        const struct change *change = &batch->changes.items[i];
+        if (change->flags & CHANGE_ENDED) continue;
+        if (change->flags & CHANGE_FRESH) {
+            assert(change->id > last); /* the tally has seen to it */
+            last = change->id;
+            batch->appends.items[batch->appends.count++] = (uint32_t)i;
+        } else {
+            index->scratch.items[index->scratch.count++] = (struct pair){change->id, i};
+        }
+    }
+    struct pair *pairs = index->scratch.items;
+    size_t count = index->scratch.count;
+    if (count > 1) qsort(pairs, count, sizeof *pairs, pairs_compare);
+    for (size_t i = 0; i < count; i++) batch->updates.items[batch->updates.count++] = (uint32_t)pairs[i].id;
+    return 0;
+}
+
+/* A slot entry is due where a task waits now and no entry of its own lies there already. */
+static bool wants_entry(const struct change *change) {
+    if ((change->flags & CHANGE_ENDED) || change->state != ROW_WAITING) return false;
+    return (change->flags & CHANGE_FRESH) || change->first_state != ROW_WAITING ||
+           change->first_due_ms != change->due_ms || change->first_base != change->base;
+}
+
+static int prepare_slots(struct index *index) {
+    struct batch *batch = &index->batch;
+    uint64_t now_ms[ROW_BASES] = {index->steady_ns / 1000000, index->wall_ns / 1000000};
+    slot_writer_reset(&index->writer);
+    for (size_t i = 0; i < batch->changes.count; i++) {
+        const struct change *change = &batch->changes.items[i];
+        if (!wants_entry(change)) continue;
+        struct slot_entry entry = {{change->queue, change->base, change->priority}, change->due_ms, change->id};
+        int error = slot_writer_add(&index->writer, &entry, now_ms[change->base]);
+        if (error != 0) return error;
+    }
+    return slot_writer_sort(&index->writer);
+}
+
+static int prepare(struct index *index) {
+    int error = prepare_rows(index);
+    if (error == 0) error = ranges_apply(index);
+    if (error == 0) error = prepare_slots(index);
+    if (error == 0) error = keys_prepare(index);
+    index->batch.is_prepared = error == 0;
+    return error;
+}
+
+static int write_rows(struct index *index, MDB_txn *txn) {
+    const struct batch *batch = &index->batch;
+    for (size_t i = 0; i < batch->updates.count; i++) {
+        const struct change *change = &batch->changes.items[batch->updates.items[i]];
+        int error = db_put(&index->db, txn, DB_ROWS, &change->id, sizeof change->id,
+                           batch->bytes.items + change->offset, change->size, 0);
+        if (error != 0) return error;
+    }
+    for (size_t i = 0; i < batch->appends.count; i++) {
+        const struct change *change = &batch->changes.items[batch->appends.items[i]];
+        int error = db_put(&index->db, txn, DB_ROWS, &change->id, sizeof change->id,
+                           batch->bytes.items + change->offset, change->size, MDB_APPEND);
+        if (error != 0) return error == MDB_KEYEXIST ? INDEX_DAMAGED : error;
+    }
+    return 0;
+}
+
+void held_key_encode(uint8_t out[HELD_KEY_SIZE], uint8_t state, uint32_t queue, uint64_t due_ms, uint64_t id) {
+    out[0] = state;
+    put_be32(out + 1, queue);
+    put_be64(out + 5, due_ms);
+    put_be64(out + 13, id);
+}
+
+/* Leases and dead letters, by queue and due time. */
+static int write_held(struct index *index, MDB_txn *txn) {
+    const struct batch *batch = &index->batch;
+    for (size_t i = 0; i < batch->changes.count; i++) {
+        const struct change *change = &batch->changes.items[i];
+        bool was = !(change->flags & CHANGE_FRESH) && change->first_state != ROW_WAITING;
+        bool is = !(change->flags & CHANGE_ENDED) && change->state != ROW_WAITING;
+        bool same = was && is && change->first_state == change->state && change->first_due_ms == change->due_ms;
+        uint8_t key[HELD_KEY_SIZE];
+        int error = 0;
+        if (was && !same) {
+            held_key_encode(key, change->first_state, change->queue, change->first_due_ms, change->id);
+            error = db_del(&index->db, txn, DB_HELD, key, sizeof key);
+            if (error == 1) error = INDEX_DAMAGED;
+        }
+        if (error == 0 && is && !same) {
+            held_key_encode(key, change->state, change->queue, change->due_ms, change->id);
+            error = db_put(&index->db, txn, DB_HELD, key, sizeof key, NULL, 0, 0);
+        }
+        /* An ending takes the content along, if that was copied from a retired segment. */
+        if (error == 0 && (change->flags & CHANGE_ENDED) && change->blob_at < index->meta.retired_to) {
+            error = db_del(&index->db, txn, DB_BLOBS, &change->id, sizeof change->id);
+        }
+        if (error < 0) return error;
+    }
+    return 0;
+}
+
+static int write_sides(struct index *index, MDB_txn *txn) {
+    const struct batch *batch = &index->batch;
+    for (size_t i = 0; i < batch->sides.count; i++) {
+        const struct side_change *side = &batch->sides.items[i];
+        uint8_t key[8];
+        /* Queues in order of number; jobs in order of their position, as a native integer. */
+        size_t key_size = side->table == DB_QUEUES ? 4 : 8;
+        if (side->table == DB_QUEUES)
+            put_be32(key, (uint32_t)side->number);
+        else
+            memcpy(key, &side->number, sizeof key);
+        int error;
+        if (side->size == 0) {
+            error = db_del(&index->db, txn, side->table, key, key_size);
+            if (error == 1) error = INDEX_DAMAGED;
+        } else {
+            error =
+                db_put(&index->db, txn, side->table, key, key_size, batch->bytes.items + side->offset, side->size, 0);
+        }
+        if (error != 0) return error;
+    }
+    for (uint32_t number = 1; number <= QUEUES_MAX; number++) {
+        if (!batch->queue_dirty[number]) continue;
+        uint8_t key[4];
+        put_be32(key, number);
+        int error = db_put(&index->db, txn, DB_TALLIES, key, sizeof key, &index->queues[number],
+                           sizeof index->queues[number], 0);
+        if (error != 0) return error;
+    }
+    return 0;
+}
+
+struct commit {
+    struct index *index;
+    struct meta_record meta;
+};
+
+static void commit_meta(struct index *index, struct meta_record *meta) {
+    *meta = index->meta;
+    meta->position = index->absorbed;
+    memcpy(meta->chain, index->absorbed_chain, sizeof meta->chain);
+    meta->steady_ns = index->steady_ns;
+    meta->wall_ns = index->wall_ns;
+    meta->digest = index->tally.digest;
+    meta->live = index->tally.live;
+    meta->next_id = index->tally.next_id;
+    meta->next_queue = index->tally.next_queue;
+    meta->epoch = index->tally.epoch;
+    meta->slot_entries += index->writer.entries.count;
+    if (index->batch.known) {
+        meta->known = 1;
+        meta->known_since_ms = index->batch.known_since_ms;
+    }
+}
+
+static int commit_body(void *argument, MDB_txn *txn) {
+    struct commit *commit = argument;
+    struct index *index = commit->index;
+    struct meta_record *meta = &commit->meta;
+    commit_meta(index, meta);
+    int error = write_rows(index, txn);
+    if (error == 0) error = ranges_write(index, txn);
+    if (error == 0) error = slot_writer_write(index, txn, &index->writer, &meta->next_chunk);
+    if (error == 0) error = keys_write(index, txn, meta);
+    if (error == 0) error = write_held(index, txn);
+    if (error == 0) error = outcomes_write(index, txn, meta);
+    if (error == 0) error = producers_write(index, txn);
+    if (error == 0) error = write_sides(index, txn);
+    if (error == 0) error = meta_put(index, txn, meta);
+    return error;
+}
+
+int index_commit(struct index *index) {
+    if (index->failed != 0) return index->failed;
+    if (index->absorbed == index->meta.position) return 0;
+    int error = index->batch.is_prepared ? 0 : prepare(index);
+    if (error != 0) {
+        index->failed = error; /* memory may be ahead of the disk */
+        return error;
+    }
+    struct commit commit = {.index = index};
+    error = index_write(index, commit_body, &commit);
+    if (error != 0) return error;
+    size_t keys = index->batch.keys.count;
+    index->meta = commit.meta;
+    ranges_clean(index);
+    keys_clean(index);
+    slot_writer_reset(&index->writer);
+    batch_reset(&index->batch);
+    index->batch.first_id = index->tally.next_id;
+    atomic_store(&index->position, index->meta.position);
+    index_account(index);
+    if (index->runs.list.count > RUNS_BEHIND) {
+        /* Merges have fallen behind: whoever brings keys pays for them. */
+        bool did;
+        error = runs_merge(index, 3 * keys + RUN_KEYS_MIN, &did);
+    }
+    db_trim(&index->db, index->options.memory);
+    return error;
+}

@@ -1,0 +1,425 @@
+/* index_keys.c: key runs, their filters, and the tail.
+ *
+ * A run is a sorted list of (hash of queue and key, id), in chunks of one page, with the first hash of every chunk
+ * (fences) and a blocked Bloom filter in memory; both lie on disk too, so that opening loads and does not rebuild. Keys
+ * of small commits gather in the tail, a small B-tree, until they are worth a run.
+ *
+ * The filter: 12 bits a key, blocks of 64 bytes, one bit in each of a block's eight words. The block is chosen by the
+ * high bits of the hash, by which runs are sorted: a merge fills the filter from front to back.
+ *
+ * Other threads use sets of runs (struct index_filter) that never change and live until the last holder drops them.
+ * The tail's filter alone gains bits while it is used: a bit too many costs a look-up, no more. A look-up needs the
+ * set of its own snapshot: the meta record says the version, and the sets before, at and after the commit under way
+ * are all there to be found. */
+#include "index_parts.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define BLOOM_BITS_PER_KEY 12
+#define BLOOM_BLOCKS_PER_CHUNK ((DB_CHUNK_SIZE - DB_SEAL_SIZE) / 64)
+#define FENCES_PER_CHUNK ((DB_CHUNK_SIZE - DB_SEAL_SIZE) / 8)
+
+struct run_record {
+    uint32_t level;
+    uint32_t chunks;
+    uint64_t count;
+    uint64_t blocks;
+};
+
+static inline uint64_t *bloom_block(uint64_t *bloom, uint64_t blocks, uint64_t hash) {
+    return bloom + (size_t)(((unsigned __int128)hash * blocks) >> 64) * 8;
+}
+
+static inline uint64_t bloom_bits(uint64_t hash) {
+    uint64_t mixed = hash * 0x9FB21C651E98DF25ull;
+    return mixed ^ mixed >> 32;
+}
+
+void bloom_add(uint64_t *bloom, uint64_t blocks, uint64_t hash) {
+    uint64_t *block = bloom_block(bloom, blocks, hash), bits = bloom_bits(hash);
+    for (unsigned i = 0; i < 8; i++) {
+        uint64_t bit = 1ull << (bits >> (6 * i) & 63);
+        /* Atomic for the tail's filter, which others read; on x86-64 the load costs nothing. */
+        if (!(__atomic_load_n(&block[i], __ATOMIC_RELAXED) & bit)) __atomic_fetch_or(&block[i], bit, __ATOMIC_RELAXED);
+    }
+}
+
+void bloom_fill(uint64_t *bloom, uint64_t blocks, uint64_t hash) {
+    uint64_t *block = bloom_block(bloom, blocks, hash), bits = bloom_bits(hash);
+    for (unsigned i = 0; i < 8; i++) block[i] |= 1ull << (bits >> (6 * i) & 63);
+}
+
+bool bloom_has(const uint64_t *bloom, uint64_t blocks, uint64_t hash) {
+    const uint64_t *block = bloom_block((uint64_t *)bloom, blocks, hash);
+    uint64_t bits = bloom_bits(hash), missing = 0;
+    for (unsigned i = 0; i < 8; i++) {
+        missing |= ~(__atomic_load_n(&block[i], __ATOMIC_RELAXED) >> (bits >> (6 * i) & 63)) & 1;
+    }
+    return missing == 0;
+}
+
+uint32_t run_level_of(uint64_t count) {
+    uint32_t level = 0;
+    while (level + 1 < RUN_LEVELS && count > 32768ull << (3 * level)) level++;
+    return level;
+}
+
+struct run *run_new(uint32_t level, uint64_t number, uint64_t count_max) {
+    struct run *run = calloc(1, sizeof *run);
+    if (run == NULL) return NULL;
+    run->refs = 1;
+    run->level = level;
+    run->number = number;
+    run->blocks = (count_max * BLOOM_BITS_PER_KEY + 511) / 512 + 1;
+    run->bloom = aligned_alloc(64, run->blocks * 64);
+    run->fences = malloc((count_max / PAIRS_PER_CHUNK + 1) * sizeof(uint64_t));
+    if (run->bloom == NULL || run->fences == NULL) {
+        run_drop(run);
+        return NULL;
+    }
+    memset(run->bloom, 0, run->blocks * 64);
+    return run;
+}
+
+void run_drop(struct run *run) {
+    if (run == NULL || atomic_fetch_sub(&run->refs, 1) != 1) return;
+    free(run->bloom);
+    free(run->fences);
+    free(run);
+}
+
+void run_key(uint8_t out[13], uint64_t number, uint8_t kind, uint32_t chunk) {
+    put_be64(out, number);
+    out[8] = kind;
+    put_be32(out + 9, chunk);
+}
+
+int run_write_descriptor(struct index *index, MDB_txn *txn, const struct run *run) {
+    struct run_record record = {run->level, run->chunks, run->count, run->blocks};
+    return db_put(&index->db, txn, DB_RUNS, &run->number, sizeof run->number, &record, sizeof record, 0);
+}
+
+uint32_t run_bloom_chunks(const struct run *run) {
+    return (uint32_t)((run->blocks + BLOOM_BLOCKS_PER_CHUNK - 1) / BLOOM_BLOCKS_PER_CHUNK);
+}
+
+static size_t chunk_part(uint64_t total, uint32_t chunk, size_t per_chunk) {
+    uint64_t left = total - (uint64_t)chunk * per_chunk;
+    return left < per_chunk ? (size_t)left : per_chunk;
+}
+
+int run_write_bloom(struct index *index, MDB_txn *txn, const struct run *run, uint32_t from, uint32_t to) {
+    for (uint32_t i = from; i < to; i++) {
+        uint8_t key[13];
+        run_key(key, run->number, RUN_BLOOM, i);
+        int error =
+            db_put(&index->db, txn, DB_KEYS, key, sizeof key, run->bloom + (size_t)i * BLOOM_BLOCKS_PER_CHUNK * 8,
+                   chunk_part(run->blocks, i, BLOOM_BLOCKS_PER_CHUNK) * 64, 0);
+        if (error != 0) return error;
+    }
+    return 0;
+}
+
+int run_write_fences(struct index *index, MDB_txn *txn, const struct run *run) {
+    for (uint32_t i = 0; (uint64_t)i * FENCES_PER_CHUNK < run->chunks; i++) {
+        uint8_t key[13];
+        run_key(key, run->number, RUN_FENCES, i);
+        int error = db_put(&index->db, txn, DB_KEYS, key, sizeof key, run->fences + (size_t)i * FENCES_PER_CHUNK,
+                           chunk_part(run->chunks, i, FENCES_PER_CHUNK) * 8, 0);
+        if (error != 0) return error;
+    }
+    return 0;
+}
+
+int run_read_chunk(struct index *index, MDB_txn *txn, const struct run *run, uint32_t chunk, MDB_val *out) {
+    uint8_t key[13];
+    run_key(key, run->number, RUN_PAIRS, chunk);
+    int error = db_get(&index->db, txn, DB_KEYS, key, sizeof key, out);
+    if (error == 0 && (out->mv_size == 0 || out->mv_size % sizeof(struct pair) != 0)) error = INDEX_DAMAGED;
+    return error == 1 ? INDEX_DAMAGED : error;
+}
+
+/* ---- sets of filters */
+
+static void filter_free(struct index_filter *filter) {
+    if (filter == NULL || atomic_fetch_sub(&filter->refs, 1) != 1) return;
+    for (size_t i = 0; i < filter->count; i++) run_drop(filter->runs[i]);
+    free(filter);
+}
+
+int filters_announce(struct index *index, struct run **list, size_t count, struct run *tail, uint64_t version) {
+    struct index_filter *filter = malloc(sizeof *filter + (count + 1) * sizeof(struct run *));
+    if (filter == NULL) return -ENOMEM;
+    filter->refs = 1;
+    filter->version = version;
+    filter->count = count + 1;
+    filter->runs[0] = tail;
+    for (size_t i = 0; i < count; i++) filter->runs[i + 1] = list[i];
+    for (size_t i = 0; i <= count; i++) atomic_fetch_add(&filter->runs[i]->refs, 1);
+    struct runs *runs = &index->runs;
+    pthread_mutex_lock(&runs->lock);
+    struct index_filter *old = runs->next;
+    runs->next = filter;
+    pthread_mutex_unlock(&runs->lock);
+    filter_free(old);
+    return 0;
+}
+
+void filters_arrive(struct index *index) {
+    struct runs *runs = &index->runs;
+    pthread_mutex_lock(&runs->lock);
+    assert(runs->next != NULL);
+    struct index_filter *old = runs->previous;
+    runs->previous = runs->current;
+    runs->current = runs->next;
+    runs->next = NULL;
+    pthread_mutex_unlock(&runs->lock);
+    filter_free(old);
+}
+
+struct index_filter *filters_hold_version(struct index *index, uint64_t version) {
+    struct runs *runs = &index->runs;
+    struct index_filter *found = NULL;
+    pthread_mutex_lock(&runs->lock);
+    struct index_filter *sets[] = {runs->current, runs->next, runs->previous};
+    for (size_t i = 0; i < 3 && found == NULL; i++) {
+        if (sets[i] != NULL && sets[i]->version == version) found = sets[i];
+    }
+    if (found != NULL) atomic_fetch_add(&found->refs, 1);
+    pthread_mutex_unlock(&runs->lock);
+    return found;
+}
+
+struct index_filter *index_filter_hold(struct index *index) {
+    pthread_mutex_lock(&index->runs.lock);
+    struct index_filter *filter = index->runs.current;
+    atomic_fetch_add(&filter->refs, 1);
+    pthread_mutex_unlock(&index->runs.lock);
+    return filter;
+}
+
+void index_filter_drop(struct index_filter *filter) {
+    filter_free(filter);
+}
+
+bool index_filter_may_contain(const struct index_filter *filter, uint64_t key_hash) {
+    /* All blocks are asked for first: one cache miss in time instead of one per run. */
+    for (size_t i = 0; i < filter->count; i++) {
+        __builtin_prefetch(bloom_block(filter->runs[i]->bloom, filter->runs[i]->blocks, key_hash));
+    }
+    for (size_t i = 0; i < filter->count; i++) {
+        if (bloom_has(filter->runs[i]->bloom, filter->runs[i]->blocks, key_hash)) return true;
+    }
+    return false;
+}
+
+/* ---- finding */
+
+/* The last chunk that may begin with a smaller hash: equal hashes may start in the chunk before their fence. */
+static uint32_t run_chunk_of(const struct run *run, uint64_t hash) {
+    uint32_t low = 0, high = run->chunks;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (run->fences[middle] < hash)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 ? low - 1 : 0;
+}
+
+static int run_find(struct index *index, MDB_txn *txn, const struct run *run, uint64_t hash, struct numbers *out) {
+    for (uint32_t chunk = run_chunk_of(run, hash); chunk < run->chunks && run->fences[chunk] <= hash; chunk++) {
+        MDB_val data;
+        int error = run_read_chunk(index, txn, run, chunk, &data);
+        if (error != 0) return error;
+        size_t count = data.mv_size / sizeof(struct pair), low = 0, high = count;
+        while (low < high) {
+            size_t middle = low + (high - low) / 2;
+            if (pair_at(data.mv_data, middle).first < hash)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        for (; low < count && pair_at(data.mv_data, low).first == hash; low++) {
+            error = VECTOR_PUSH(out, pair_at(data.mv_data, low).id);
+            if (error != 0) return error;
+        }
+        if (low < count) break;
+    }
+    return 0;
+}
+
+static int tail_find(struct index *index, MDB_txn *txn, uint64_t hash, struct numbers *out) {
+    MDB_cursor *cursor;
+    int error = db_cursor(&index->db, txn, DB_TAIL, &cursor);
+    if (error != 0) return error;
+    uint8_t bytes[16] = {0};
+    put_be64(bytes, hash);
+    MDB_val key = {sizeof bytes, bytes}, sealed, data;
+    int found = mdb_cursor_get(cursor, &key, &sealed, MDB_SET_RANGE);
+    for (; found == 0 && error == 0; found = mdb_cursor_get(cursor, &key, &sealed, MDB_NEXT)) {
+        if (key.mv_size != sizeof bytes)
+            error = INDEX_DAMAGED;
+        else if (get_be64(key.mv_data) != hash)
+            break;
+        else
+            error = db_unseal(&key, &sealed, &data);
+        if (error == 0) error = VECTOR_PUSH(out, get_be64((const uint8_t *)key.mv_data + 8));
+    }
+    mdb_cursor_close(cursor);
+    return error;
+}
+
+int keys_find(struct index *index, MDB_txn *txn, const struct index_filter *filter, uint64_t hash,
+              struct numbers *out) {
+    for (size_t i = 0; i < filter->count; i++) {
+        const struct run *run = filter->runs[i];
+        if (!bloom_has(run->bloom, run->blocks, hash)) continue;
+        int error = i == 0 ? tail_find(index, txn, hash, out) : run_find(index, txn, run, hash, out);
+        if (error != 0) return error;
+    }
+    return 0;
+}
+
+/* ---- loading */
+
+static int load_parts(struct index *index, MDB_txn *txn, struct run *run) {
+    uint8_t key[13];
+    MDB_val data;
+    for (uint32_t i = 0; i < run_bloom_chunks(run); i++) {
+        run_key(key, run->number, RUN_BLOOM, i);
+        int error = db_get(&index->db, txn, DB_KEYS, key, sizeof key, &data);
+        if (error < 0) return error;
+        size_t size = chunk_part(run->blocks, i, BLOOM_BLOCKS_PER_CHUNK) * 64;
+        if (error == 1 || data.mv_size != size) return INDEX_DAMAGED;
+        memcpy(run->bloom + (size_t)i * BLOOM_BLOCKS_PER_CHUNK * 8, data.mv_data, size);
+    }
+    for (uint32_t i = 0; (uint64_t)i * FENCES_PER_CHUNK < run->chunks; i++) {
+        run_key(key, run->number, RUN_FENCES, i);
+        int error = db_get(&index->db, txn, DB_KEYS, key, sizeof key, &data);
+        if (error < 0) return error;
+        size_t size = chunk_part(run->chunks, i, FENCES_PER_CHUNK) * 8;
+        if (error == 1 || data.mv_size != size) return INDEX_DAMAGED;
+        memcpy(run->fences + (size_t)i * FENCES_PER_CHUNK, data.mv_data, size);
+    }
+    return 0;
+}
+
+static int load_run(struct index *index, MDB_txn *txn, const MDB_val *key, const MDB_val *sealed) {
+    MDB_val data;
+    struct run_record record;
+    int error = db_unseal(key, sealed, &data);
+    if (error != 0) return error;
+    if (key->mv_size != 8 || data.mv_size != sizeof record) return INDEX_DAMAGED;
+    memcpy(&record, data.mv_data, sizeof record);
+    if (record.level >= RUN_LEVELS || record.chunks > record.count / PAIRS_PER_CHUNK + 1 || record.blocks == 0)
+        return INDEX_DAMAGED;
+    struct run *run = run_new(record.level, 0, record.count);
+    if (run == NULL) return -ENOMEM;
+    free(run->bloom);
+    run->bloom = aligned_alloc(64, record.blocks * 64);
+    memcpy(&run->number, key->mv_data, sizeof run->number);
+    run->chunks = record.chunks;
+    run->count = record.count;
+    run->blocks = record.blocks;
+    error = run->bloom == NULL ? -ENOMEM : load_parts(index, txn, run);
+    if (error == 0) error = VECTOR_PUSH(&index->runs.list, run);
+    if (error != 0)
+        run_drop(run);
+    else
+        index->runs.keys += run->count;
+    return error;
+}
+
+static int load_tail(struct index *index, MDB_cursor *cursor) {
+    MDB_val key, sealed, data;
+    int found;
+    while ((found = mdb_cursor_get(cursor, &key, &sealed, MDB_NEXT)) == 0) {
+        int error = db_unseal(&key, &sealed, &data);
+        if (error == 0 && key.mv_size != 16) error = INDEX_DAMAGED;
+        if (error != 0) return error;
+        struct pair pair = {get_be64(key.mv_data), get_be64((const uint8_t *)key.mv_data + 8)};
+        error = VECTOR_PUSH(&index->runs.tail, pair);
+        if (error != 0) return error;
+        bloom_add(index->runs.tail_filter->bloom, index->runs.tail_filter->blocks, pair.first);
+    }
+    return found == MDB_NOTFOUND ? 0 : found;
+}
+
+/* Chunks without a run: a merge that was never finished, or a run that was merged and not yet deleted. */
+static int load_garbage(struct index *index, MDB_cursor *cursor) {
+    uint8_t bytes[13];
+    uint64_t number = 0;
+    for (;;) {
+        run_key(bytes, number, 0, 0);
+        MDB_val key = {sizeof bytes, bytes}, sealed;
+        int found = mdb_cursor_get(cursor, &key, &sealed, MDB_SET_RANGE);
+        if (found == MDB_NOTFOUND) return 0;
+        if (found != 0) return found;
+        if (key.mv_size != sizeof bytes) return INDEX_DAMAGED;
+        number = get_be64(key.mv_data);
+        bool is_known = false;
+        for (size_t i = 0; i < index->runs.list.count; i++) {
+            is_known = is_known || index->runs.list.items[i]->number == number;
+        }
+        if (!is_known) {
+            int error = VECTOR_PUSH(&index->runs.garbage, number);
+            if (error != 0) return error;
+        }
+        number++;
+    }
+}
+
+static int load_all(struct index *index, MDB_txn *txn) {
+    MDB_cursor *cursor = NULL;
+    MDB_val key, sealed;
+    int error = db_cursor(&index->db, txn, DB_RUNS, &cursor);
+    if (error != 0) return error;
+    int found = 0;
+    while (error == 0 && (found = mdb_cursor_get(cursor, &key, &sealed, MDB_NEXT)) == 0) {
+        error = load_run(index, txn, &key, &sealed);
+    }
+    mdb_cursor_close(cursor);
+    if (error == 0 && found != MDB_NOTFOUND) error = found;
+    if (error != 0) return error;
+    error = db_cursor(&index->db, txn, DB_TAIL, &cursor);
+    if (error != 0) return error;
+    error = load_tail(index, cursor);
+    mdb_cursor_close(cursor);
+    if (error != 0) return error;
+    error = db_cursor(&index->db, txn, DB_KEYS, &cursor);
+    if (error != 0) return error;
+    error = load_garbage(index, cursor);
+    mdb_cursor_close(cursor);
+    return error;
+}
+
+int runs_load(struct index *index) {
+    struct runs *runs = &index->runs;
+    runs->tail_filter = run_new(0, 0, TAIL_KEYS_MAX);
+    if (runs->tail_filter == NULL) return -ENOMEM;
+    MDB_txn *txn;
+    int error = db_read(&index->db, &txn);
+    if (error != 0) return error;
+    error = load_all(index, txn);
+    db_read_end(&index->db, txn);
+    if (error != 0) return error;
+    error = filters_announce(index, runs->list.items, runs->list.count, runs->tail_filter, index->meta.filters_version);
+    if (error == 0) filters_arrive(index);
+    return error;
+}
+
+void runs_deinit(struct index *index) {
+    struct runs *runs = &index->runs;
+    for (size_t i = 0; i < runs->list.count; i++) run_drop(runs->list.items[i]);
+    free(runs->list.items);
+    run_drop(runs->tail_filter);
+    run_drop(runs->merge.output);
+    free(runs->tail.items);
+    free(runs->garbage.items);
+    filter_free(runs->previous);
+    filter_free(runs->current);
+    filter_free(runs->next);
+}

@@ -1,0 +1,20 @@
+/* index_maintain.c: the work that waits for a quiet moment, one bounded transaction a call. */
+#include "index_parts.h"
+
+int index_maintain(struct index *index, bool *out_more) {
+    bool did = false;
+    int error = index->failed;
+    /* A prepared batch means a failed commit; between absorb and commit the steps here do no harm. */
+    if (error == 0) error = runs_merge(index, MERGE_STEP_KEYS, &did);
+    if (error == 0 && !did) error = runs_collect_garbage(index, &did);
+    if (error == 0 && !did) error = ranges_sweep(index, &did);
+    if (error == 0 && !did) error = slots_sweep(index, &did);
+    if (error != 0) return error;
+    *out_more = runs_merge_wanted(index) || index->runs.garbage.count > 0 || index->ranges.sweeps.count > 0 ||
+                slots_sweep_wanted(index);
+    if (did) {
+        index_account(index);
+        db_trim(&index->db, index->options.memory);
+    }
+    return 0;
+}

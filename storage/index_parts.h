@@ -1,0 +1,488 @@
+/* index_parts.h: what the files of the index share. Private to storage/index*.c.
+ *
+ *   absorb ──► batch (net effects) ──► commit: rows, ranges, slots, keys, held, outcomes, results … meta, one
+ * transaction maintain ──► merges of runs, sweeps of rows and slots, deletion of what was merged
+ *
+ * Invariants
+ *   I-1  A row is on disk for every task that is live or dead; an id below next_id is *ended* exactly if its range has
+ *        no record, or the range's bitmap says so. A row that should be there and is not is damage.
+ *   I-2  Every waiting row has an entry (due, id) in some slot of its line. Entries without such a row are stale.
+ *   I-3  Every row with a key has an entry (hash, id) in the tail or in exactly one run.
+ *   I-4  Memory (ranges, runs, tail) says what the last commit says; only the index thread changes it. Filters are
+ *        published before the position that needs them.
+ *   I-5  What a transaction does can be done again from the start (the map may have to grow in the middle). */
+#ifndef TARRY_STORAGE_INDEX_PARTS_H
+#define TARRY_STORAGE_INDEX_PARTS_H
+
+#include <errno.h>
+#include <stdatomic.h>
+
+#include "db.h"
+#include "index.h"
+
+#define RANGE_SHIFT 12
+#define RANGE_IDS (1u << RANGE_SHIFT)
+#define RANGE_BYTES (RANGE_IDS / 8)
+#define SLOT_LEVELS 6
+#define SLOT_SPAN 64 /* slots of one level that a batch may touch */
+#define PAIRS_PER_CHUNK ((DB_CHUNK_SIZE - DB_SEAL_SIZE) / 16)
+#define TAIL_KEYS_MAX 16384 /* keys in the tail; more become a run */
+#define RUN_KEYS_MIN 4096   /* a batch with so many keys is a run of its own */
+#define RUN_FAN_IN 8
+#define RUN_LEVELS 16
+#define RUNS_BEHIND 32 /* with more runs than this, commits merge too */
+#define HELD_KEY_SIZE 21
+#define READS_PER_TRIM 2048u /* rows or chunks touched between looks at what is resident */
+#define MERGE_STEP_KEYS 100000u
+#define GARBAGE_STEP_CHUNKS 4000u
+#define WINDOW_READ_MAX 65536u /* entries that are read together rather than cascaded */
+#define CASCADE_STEP_CHUNKS 256u
+#define SWEEP_STEP_CHUNKS 64u
+#define LOW_PAUSE_BYTES 4096u
+
+static inline unsigned slot_shift(unsigned level) {
+    return 10 + 6 * level;
+}
+
+/* Both kinds of entry are two integers: (due, id) in slots, (hash, id) in runs. */
+struct pair {
+    uint64_t first;
+    uint64_t id;
+};
+_Static_assert(sizeof(struct pair) == 16, "pairs lie on disk as they are");
+
+static inline struct pair pair_at(const uint8_t *data, size_t i) {
+    struct pair pair;
+    memcpy(&pair, data + i * sizeof pair, sizeof pair);
+    return pair;
+}
+
+/* Lists that grow; `items` may be NULL. */
+#define VECTOR_FIELDS(type)                                                                                            \
+    {                                                                                                                  \
+        type *items;                                                                                                   \
+        size_t count;                                                                                                  \
+        size_t capacity;                                                                                               \
+    }
+#define VECTOR(type) struct VECTOR_FIELDS(type)
+struct pairs VECTOR_FIELDS(struct pair);
+struct numbers VECTOR_FIELDS(uint64_t);
+/* A larger place for the items, or NULL, the old one untouched. */
+void *vector_grown(void *items, size_t needed, size_t *capacity, size_t item_size);
+/* Makes room for `more` items; 0 or -ENOMEM. */
+#define VECTOR_RESERVE(vector, more)                                                                                   \
+    ({                                                                                                                 \
+        int error_ = 0;                                                                                                \
+        size_t needed_ = (vector)->count + (more);                                                                     \
+        if (needed_ > (vector)->capacity) {                                                                            \
+            void *grown_ = vector_grown((vector)->items, needed_, &(vector)->capacity, sizeof *(vector)->items);       \
+            if (grown_ != NULL)                                                                                        \
+                (vector)->items = grown_;                                                                              \
+            else                                                                                                       \
+                error_ = -ENOMEM;                                                                                      \
+        }                                                                                                              \
+        error_;                                                                                                        \
+    })
+#define VECTOR_PUSH(vector, ...)                                                                                       \
+    ({                                                                                                                 \
+        int pushed_ = VECTOR_RESERVE(vector, 1);                                                                       \
+        if (pushed_ == 0) (vector)->items[(vector)->count++] = (__VA_ARGS__);                                          \
+        pushed_;                                                                                                       \
+    })
+
+/* ---- ranges of ids */
+struct range {
+    uint64_t number; /* id >> RANGE_SHIFT, plus 1; 0: free place */
+    uint16_t rows;   /* on disk */
+    uint16_t ended;  /* … of ended tasks */
+    bool dirty;      /* in the batch's list */
+    bool queued;     /* waits for a sweep */
+    uint64_t *bits;  /* NULL: none ended */
+};
+struct ranges {
+    struct range *table; /* open addressing, a power of two */
+    size_t capacity;
+    size_t count;
+    uint64_t rows; /* on disk, all ranges */
+    size_t bitmaps;
+    struct numbers dirty;
+    struct numbers sweeps;
+};
+
+/* ---- key runs */
+struct run {
+    atomic_uint refs;
+    uint32_t level;
+    uint64_t number; /* 0: the tail's filter */
+    uint64_t count;  /* keys */
+    uint32_t chunks;
+    uint64_t blocks;  /* of 64 bytes */
+    uint64_t *fences; /* first hash of every chunk */
+    uint64_t *bloom;
+};
+struct index_filter {
+    atomic_uint refs;
+    uint64_t version; /* as in the meta record */
+    size_t count;
+    struct run *runs[]; /* the tail first */
+};
+struct merge_head {
+    uint32_t chunk;
+    uint32_t at; /* within the chunk */
+};
+struct merge {     /* of `inputs` runs; plain data, so that a step can be done again from a copy */
+    size_t inputs; /* 0: none under way */
+    struct run *input[RUN_FAN_IN];
+    struct merge_head head[RUN_FAN_IN];
+    struct run *output;    /* fences and filter are being filled */
+    uint32_t chunks;       /* of the output, written */
+    uint64_t count;        /* keys in them */
+    uint32_t bloom_chunks; /* written */
+    bool keys_done;
+    bool is_finished;
+    size_t pending;
+    struct pair buffer[PAIRS_PER_CHUNK];
+};
+struct runs {
+    VECTOR(struct run *) list; /* oldest first */
+    struct run *tail_filter;
+    struct pairs tail;
+    pthread_mutex_t lock; /* of the three below */
+    struct index_filter *previous, *current, *next;
+    struct merge merge;
+    struct numbers garbage; /* runs whose chunks are to be deleted */
+    uint64_t keys;          /* in all runs */
+};
+
+/* ---- the meta record, as it lies on disk */
+struct meta_record {
+    uint32_t format;
+    uint32_t epoch;
+    uint8_t cluster[16];
+    uint8_t chain[FRAME_CHAIN_SIZE];
+    uint64_t position;
+    uint64_t log_start;
+    uint64_t retired_to; /* contents below it may lie in the index although log_start is lower */
+    uint64_t steady_ns;
+    uint64_t wall_ns;
+    uint64_t known_since_ms;
+    uint64_t digest;
+    uint64_t live;
+    uint64_t next_id;
+    uint64_t filters_version;
+    uint64_t next_run;
+    uint64_t next_chunk;   /* of slots */
+    uint64_t next_outcome; /* key of the next chunk of outcomes */
+    uint64_t outcomes;     /* remembered */
+    uint64_t slot_entries;
+    uint32_t next_queue;
+    uint32_t known; /* 0: known_since is not set yet */
+};
+
+/* ---- slots */
+struct bucket { /* the entries for one slot */
+    struct line line;
+    uint8_t level;
+    uint64_t slot;
+    uint32_t count;
+    uint32_t start; /* in `sorted` */
+};
+/* Entries on their way into slots, sorted by slot without comparing: buckets, counts, places. */
+struct slot_entry {
+    struct line line;
+    uint64_t due_ms;
+    uint64_t id;
+};
+struct slot_writer {
+    VECTOR(struct bucket) buckets;
+    VECTOR(uint32_t) places; /* entry → bucket */
+    VECTOR(struct slot_entry) entries;
+    uint32_t *table; /* hash → bucket + 1 */
+    size_t table_capacity;
+    struct pairs sorted;
+};
+/* ---- the batch: net effects since the last commit */
+enum change_flag {
+    CHANGE_FRESH = 1, /* no row on disk */
+    CHANGE_ENDED = 2,
+};
+struct change {
+    uint64_t id;
+    uint64_t due_ms;
+    uint64_t first_due_ms; /* as on disk; void if fresh */
+    uint64_t key_hash;     /* valid if key_size > 0 */
+    uint64_t offset;       /* of the packed row in batch.bytes */
+    uint64_t blob_at;      /* UINT64_MAX: no content */
+    uint32_t queue;
+    uint16_t size;
+    uint8_t key_size;
+    uint8_t priority;
+    uint8_t base;
+    uint8_t state;
+    uint8_t first_base;
+    uint8_t first_state;
+    uint8_t flags;
+};
+enum keys_mode {
+    KEYS_TO_TAIL,
+    KEYS_TO_RUN,      /* the tail stays as it is */
+    KEYS_FLUSH_TAIL,  /* tail and keys become a run */
+    KEYS_COMPACT_TAIL /* most of the tail has ended: what is left stays there */
+};
+struct producer_change {
+    uint64_t producer;
+    uint64_t used_ms;
+    uint64_t floor;
+    bool ended;
+};
+struct result_change {
+    uint64_t producer;
+    uint64_t sequence;
+    uint64_t position;
+};
+/* A queue or a job: few, so they are kept in order and applied in order. */
+struct side_change {
+    enum db_table table;
+    uint64_t number;
+    size_t offset;
+    size_t size; /* 0: deleted */
+};
+struct batch {
+    uint64_t first_id; /* ids from here on are fresh */
+    VECTOR(struct change) changes;
+    VECTOR(uint8_t) bytes;
+    VECTOR(uint32_t) fresh; /* id - first_id → change + 1 */
+    uint32_t *old;          /* hash of id → change + 1 */
+    size_t old_capacity, old_count;
+    VECTOR(uint8_t) outcomes; /* packed, one after another */
+    VECTOR(uint32_t) outcome_sizes;
+    struct numbers outcome_ends; /* ended_ms of each */
+    VECTOR(struct producer_change) producers;
+    VECTOR(struct result_change) results;
+    VECTOR(struct side_change) sides;
+    size_t records;
+    bool known; /* this batch holds the first frame ever */
+    uint64_t known_since_ms;
+    uint8_t queue_dirty[QUEUES_MAX + 1];
+    /* made by prepare */
+    bool is_prepared;
+    VECTOR(uint32_t) updates; /* changes to rows on disk, by id */
+    VECTOR(uint32_t) appends; /* fresh rows, by id */
+    struct pairs keys;
+    struct pairs tail_gone; /* of the keys in the tail, these ended */
+    enum keys_mode keys_mode;
+    struct run *run;         /* made of the keys */
+    struct run *tail_filter; /* the tail's new one, if it is made anew */
+    struct pairs tail;       /* likewise the tail */
+};
+
+/* ---- the line's advice, and where its sweep stands */
+struct low {
+    struct line line;
+    struct due low;
+    bool is_wanted;      /* a pass is wanted … */
+    uint64_t not_before; /* … once the index has come so far */
+    uint64_t pause;      /* bytes of log between passes that left something */
+    bool is_open;        /* a pass is under way, and goes on at: */
+    uint8_t level;
+    uint64_t slot, chunk;
+    bool kept; /* the pass left something */
+};
+
+/* Copies that wait for a transaction: contents of tasks and answers of commits, from segments about to go. */
+struct retire_copy {
+    uint64_t id; /* 0: an answer */
+    uint64_t producer, sequence;
+    size_t offset, size;
+};
+struct retire_batch {
+    VECTOR(struct retire_copy) copies;
+    VECTOR(uint8_t) bytes;
+    uint64_t end; /* of the last frame looked at */
+};
+
+struct index {
+    struct db db;
+    struct index_options options;
+    struct meta_record meta; /* as of the last commit */
+    atomic_ullong position;
+    struct tally tally; /* as of what was absorbed */
+    struct queue_tally *queues;
+    uint64_t absorbed; /* position after the last frame absorbed */
+    uint8_t absorbed_chain[FRAME_CHAIN_SIZE];
+    uint64_t steady_ns, wall_ns;
+    struct batch batch;
+    struct ranges ranges;
+    struct runs runs;
+    struct slot_writer writer;
+    VECTOR(struct low) lows;
+    struct pairs scratch;
+    struct retire_batch retire;
+    atomic_ullong reads; /* rows and chunks that other threads touched: now and then pages are given back */
+    atomic_ullong bytes_memory, rows_seen, runs_seen; /* for statistics of other threads */
+    int failed; /* the first fatal error of a write: every later write returns it (LOG-4) */
+};
+
+/* ---- index.c */
+int index_write(struct index *index, int (*body)(void *argument, MDB_txn *txn), void *argument);
+int meta_put(struct index *index, MDB_txn *txn, const struct meta_record *meta);
+int meta_read(struct index *index, MDB_txn *txn, struct meta_record *out);
+void index_account(struct index *index);
+/* `count` rows or chunks were touched; any thread. */
+void index_touched(struct index *index, uint64_t count);
+
+/* ---- index_rows.c: rows, packed and unpacked */
+#define PACKED_ROW_MAX 640
+size_t row_pack(const struct row *row, uint64_t changed, uint8_t out[PACKED_ROW_MAX]);
+/* `out` borrows key and reason from `data`. INDEX_DAMAGED. */
+int row_unpack(uint64_t id, const MDB_val *data, struct row *out);
+/* 1: no such row on disk (it may be ended; that is for the caller to know). */
+int row_get(struct index *index, MDB_txn *txn, uint64_t id, struct row *out);
+/* Copies the row with key and reason into the arena's array; -ENOMEM. */
+int row_keep(const struct row *row, struct arena *arena, struct row *out);
+/* What a thread other than the index thread knows of ended ids: reads ranges through its transaction. */
+struct range_view {
+    uint64_t number; /* UINT64_MAX: nothing read yet */
+    bool is_there;
+    bool has_bits;
+    uint8_t bits[RANGE_BYTES];
+};
+int range_view_ended(struct index *index, MDB_txn *txn, struct range_view *view, uint64_t id, bool *out);
+/* The live or dead row `id` or 1; finds damage by I-1. */
+int row_get_live(struct index *index, MDB_txn *txn, struct range_view *view, uint64_t next_id, uint64_t id,
+                 struct row *out);
+
+/* ---- index_lookup.c: one snapshot and what is gathered from it; any thread */
+struct reading {
+    struct index *index;
+    MDB_txn *txn;
+    struct meta_record meta;
+    struct index_filter *filter; /* of the snapshot; NULL: not asked for */
+    struct range_view view;
+    struct numbers ids;
+    struct arena *arena;
+    uint64_t touched; /* for index_touched */
+    VECTOR(struct row) rows;
+};
+
+int reading_begin(struct reading *reading, struct index *index, struct arena *arena, bool with_filter);
+void reading_end(struct reading *reading);
+/* Copies the row. */
+int reading_keep(struct reading *reading, const struct row *row);
+/* Moves the rows into the arena. */
+int reading_give(struct reading *reading, struct index_rows *out);
+
+/* ---- index_ranges.c */
+int ranges_load(struct index *index);
+void ranges_deinit(struct ranges *ranges);
+bool ranges_ended(const struct ranges *ranges, uint64_t id);
+struct range *ranges_find(const struct ranges *ranges, uint64_t number);
+int ranges_apply(struct index *index);                /* the batch's effects, in memory */
+int ranges_write(struct index *index, MDB_txn *txn);  /* what is dirty */
+void ranges_clean(struct index *index);               /* after the commit */
+int ranges_sweep(struct index *index, bool *out_did); /* one bounded step */
+
+/* ---- index_slots.c */
+struct slot_view {
+    uint64_t slot;
+    uint64_t entries; /* counted up to a cap */
+    uint8_t level;
+    bool is_there;
+};
+struct slot_key {
+    struct line line;
+    uint8_t level;
+    uint64_t slot;
+    uint64_t chunk;
+};
+#define SLOT_KEY_SIZE 23
+void slot_key_encode(const struct slot_key *key, uint8_t out[SLOT_KEY_SIZE]);
+bool slot_key_decode(const MDB_val *in, struct slot_key *out);
+unsigned slot_level(uint64_t due_ms, uint64_t now_ms);
+int slot_writer_add(struct slot_writer *writer, const struct slot_entry *entry, uint64_t now_ms);
+int slot_writer_sort(struct slot_writer *writer);
+int slot_writer_write(struct index *index, MDB_txn *txn, struct slot_writer *writer, uint64_t *next_chunk);
+void slot_writer_reset(struct slot_writer *writer);
+void slot_writer_deinit(struct slot_writer *writer);
+/* Moves a bounded part of a slot to lower levels. */
+int slots_cascade(struct index *index, const struct line *line, const struct slot_view *view);
+/* Deletes stale entries of slots that lie below the advice; one bounded step. */
+int slots_sweep(struct index *index, bool *out_did);
+bool slots_sweep_wanted(struct index *index);
+
+/* ---- index_select.c: which slots to read, and the soonest entries in them */
+#define PLAN_SLOTS_MAX 256
+struct plan {
+    struct slot_view chosen[PLAN_SLOTS_MAX];
+    size_t count;
+    uint64_t horizon_ms;      /* every entry due before it lies in a chosen slot; UINT64_MAX: all */
+    uint64_t upper;           /* entries of the first slots above level 0 */
+    struct slot_view highest; /* of them */
+};
+int plan_make(struct index *index, MDB_txn *txn, const struct line *line, uint64_t from_ms, uint64_t until_ms,
+              struct plan *out);
+/* The `count_max` smallest entries seen so far. */
+struct selection {
+    struct pairs found;
+    size_t count_max;
+    bool is_cut;        /* there were more */
+    struct due bound;   /* only entries below it matter */
+    uint64_t beyond_ms; /* the soonest due above until */
+};
+typedef int selection_ended(void *argument, uint64_t id, bool *out);
+int selection_read(struct index *index, MDB_txn *txn, const struct line *line, const struct plan *plan,
+                   struct due after, uint64_t until_ms, selection_ended *ended, void *argument,
+                   struct selection *selection);
+/* Sorts, drops duplicates; `*out_through` says up to where it is complete. */
+void selection_finish(struct selection *selection, const struct plan *plan, struct due *out_through);
+
+/* ---- index_keys.c, index_merge.c */
+int runs_load(struct index *index);
+void runs_deinit(struct index *index);
+/* Not atomic: for filters that nobody else sees yet. */
+void bloom_fill(uint64_t *bloom, uint64_t blocks, uint64_t hash);
+void bloom_add(uint64_t *bloom, uint64_t blocks, uint64_t hash);
+bool bloom_has(const uint64_t *bloom, uint64_t blocks, uint64_t hash);
+struct run *run_new(uint32_t level, uint64_t number, uint64_t count_max);
+void run_drop(struct run *run);
+uint32_t run_level_of(uint64_t count);
+void run_key(uint8_t out[13], uint64_t number, uint8_t kind, uint32_t chunk);
+enum run_kind { RUN_PAIRS = 0, RUN_BLOOM = 1, RUN_FENCES = 2 };
+int run_write_descriptor(struct index *index, MDB_txn *txn, const struct run *run);
+uint32_t run_bloom_chunks(const struct run *run);
+int run_write_bloom(struct index *index, MDB_txn *txn, const struct run *run, uint32_t from, uint32_t to);
+int run_write_fences(struct index *index, MDB_txn *txn, const struct run *run);
+int run_read_chunk(struct index *index, MDB_txn *txn, const struct run *run, uint32_t chunk, MDB_val *out);
+/* The batch's keys: into the tail, or sorted into a run. Announces the set of filters. */
+int keys_prepare(struct index *index);
+int keys_write(struct index *index, MDB_txn *txn, struct meta_record *meta);
+void keys_clean(struct index *index); /* after the commit */
+/* Publishes the set of filters that the next commit makes true; rotates it in afterwards. */
+int filters_announce(struct index *index, struct run **list, size_t count, struct run *tail, uint64_t version);
+void filters_arrive(struct index *index);
+struct index_filter *filters_hold_version(struct index *index, uint64_t version);
+/* Ids that may have this key, from tail and runs. */
+int keys_find(struct index *index, MDB_txn *txn, const struct index_filter *filter, uint64_t hash, struct numbers *out);
+int pairs_compare(const void *a, const void *b); /* by first, then id; for qsort */
+void pairs_sort(struct pair *pairs, struct pair *spare, size_t count);
+/* One bounded step of the merge under way, or of a new one. */
+int runs_merge(struct index *index, size_t keys_max, bool *out_did);
+bool runs_merge_wanted(struct index *index);
+int runs_collect_garbage(struct index *index, bool *out_did);
+
+/* ---- index_outcomes.c, index_producers.c */
+int outcome_absorb(struct index *index, const struct row *row, Tarry__Cause cause, uint64_t ended_ms);
+int outcomes_write(struct index *index, MDB_txn *txn, struct meta_record *meta);
+int producer_absorb(struct index *index, uint64_t producer, uint64_t used_ms, uint64_t floor, bool ended);
+int producers_write(struct index *index, MDB_txn *txn);
+
+/* ---- index_commit.c */
+void held_key_encode(uint8_t out[HELD_KEY_SIZE], uint8_t state, uint32_t queue, uint64_t due_ms, uint64_t id);
+
+/* ---- index_absorb.c */
+void batch_reset(struct batch *batch);
+void batch_deinit(struct batch *batch);
+/* NULL: the batch does not know the id. */
+struct change *batch_find(const struct batch *batch, uint64_t id);
+
+#endif

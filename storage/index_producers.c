@@ -1,0 +1,152 @@
+/* index_producers.c: who may still retry what, and where the answers lie (ONCE-1).
+ *
+ * A producer's results below its floor (oldest_unanswered) are forgotten; with the producer, all of them. */
+#include "index_parts.h"
+
+#include <assert.h>
+
+struct producer_record {
+    uint64_t used_ms;
+    uint64_t floor;
+};
+
+static void result_key(uint8_t out[16], uint64_t producer, uint64_t sequence) {
+    put_be64(out, producer);
+    put_be64(out + 8, sequence);
+}
+
+int producer_absorb(struct index *index, uint64_t producer, uint64_t used_ms, uint64_t floor, bool ended) {
+    struct batch *batch = &index->batch;
+    struct producer_change *found = NULL;
+    /* Commits of one producer come in bursts, so the search goes backwards; producers in a batch are few. */
+    for (size_t i = batch->producers.count; i-- > 0 && found == NULL;) {
+        if (batch->producers.items[i].producer == producer) found = &batch->producers.items[i];
+    }
+    if (found == NULL) {
+        struct producer_change change = {.producer = producer};
+        int error = VECTOR_PUSH(&batch->producers, change);
+        if (error != 0) return error;
+        found = &batch->producers.items[batch->producers.count - 1];
+    }
+    found->used_ms = used_ms;
+    found->ended = ended;
+    if (floor > found->floor) found->floor = floor;
+    return 0;
+}
+
+/* Deletes (producer, sequence) entries below `floor`. */
+static int forget_below(struct index *index, MDB_txn *txn, enum db_table table, uint64_t producer, uint64_t floor) {
+    MDB_cursor *cursor;
+    int error = db_cursor(&index->db, txn, table, &cursor);
+    if (error != 0) return error;
+    for (;;) {
+        uint8_t bytes[16];
+        result_key(bytes, producer, 0);
+        MDB_val key = {sizeof bytes, bytes}, sealed;
+        error = mdb_cursor_get(cursor, &key, &sealed, MDB_SET_RANGE);
+        if (error != 0) break;
+        if (key.mv_size != sizeof bytes) error = INDEX_DAMAGED;
+        if (error != 0 || get_be64(key.mv_data) != producer) break;
+        if (get_be64((const uint8_t *)key.mv_data + 8) >= floor) break;
+        error = mdb_cursor_del(cursor, 0);
+        if (error != 0) break;
+    }
+    mdb_cursor_close(cursor);
+    return error == MDB_NOTFOUND ? 0 : error;
+}
+
+static int write_producer(struct index *index, MDB_txn *txn, const struct producer_change *change) {
+    struct producer_record record = {change->used_ms, change->floor};
+    uint64_t floor = UINT64_MAX;
+    MDB_val old;
+    int error = db_get(&index->db, txn, DB_PRODUCERS, &change->producer, 8, &old);
+    if (error < 0) return error;
+    if (error == 0) {
+        struct producer_record before;
+        if (old.mv_size != sizeof before) return INDEX_DAMAGED;
+        memcpy(&before, old.mv_data, sizeof before);
+        if (before.floor > record.floor) record.floor = before.floor;
+    }
+    if (change->ended) {
+        error = db_del(&index->db, txn, DB_PRODUCERS, &change->producer, 8);
+        if (error < 0) return error; /* 1: it came and went within the batch */
+    } else {
+        floor = record.floor;
+        error = db_put(&index->db, txn, DB_PRODUCERS, &change->producer, 8, &record, sizeof record, 0);
+        if (error != 0) return error;
+    }
+    error = forget_below(index, txn, DB_RESULTS, change->producer, floor);
+    return error != 0 ? error : forget_below(index, txn, DB_REPLIES, change->producer, floor);
+}
+
+int producers_write(struct index *index, MDB_txn *txn) {
+    const struct batch *batch = &index->batch;
+    for (size_t i = 0; i < batch->results.count; i++) {
+        const struct result_change *result = &batch->results.items[i];
+        uint8_t key[16];
+        result_key(key, result->producer, result->sequence);
+        int error = db_put(&index->db, txn, DB_RESULTS, key, sizeof key, &result->position, 8, 0);
+        if (error != 0) return error;
+    }
+    for (size_t i = 0; i < batch->producers.count; i++) {
+        int error = write_producer(index, txn, &batch->producers.items[i]);
+        if (error != 0) return error;
+    }
+    return 0;
+}
+
+int index_each_producer(struct index *index, int (*each)(void *argument, const struct index_producer *producer),
+                        void *argument) {
+    MDB_txn *txn;
+    MDB_cursor *cursor;
+    int error = db_read(&index->db, &txn);
+    if (error != 0) return error;
+    error = db_cursor(&index->db, txn, DB_PRODUCERS, &cursor);
+    if (error == 0) {
+        MDB_val key, sealed, data;
+        int found = 0;
+        while (error == 0 && (found = mdb_cursor_get(cursor, &key, &sealed, MDB_NEXT)) == 0) {
+            struct producer_record record;
+            struct index_producer producer;
+            error = db_unseal(&key, &sealed, &data);
+            if (error == 0 && (key.mv_size != 8 || data.mv_size != sizeof record)) error = INDEX_DAMAGED;
+            if (error != 0) break;
+            memcpy(&record, data.mv_data, sizeof record);
+            memcpy(&producer.producer, key.mv_data, 8);
+            producer.used_ms = record.used_ms;
+            producer.floor = record.floor;
+            error = each(argument, &producer);
+        }
+        if (error == 0 && found != MDB_NOTFOUND) error = found;
+        mdb_cursor_close(cursor);
+    }
+    db_read_end(&index->db, txn);
+    return error;
+}
+
+int index_each_result(struct index *index,
+                      int (*each)(void *argument, uint64_t producer, uint64_t sequence, uint64_t position),
+                      void *argument) {
+    MDB_txn *txn;
+    MDB_cursor *cursor;
+    int error = db_read(&index->db, &txn);
+    if (error != 0) return error;
+    error = db_cursor(&index->db, txn, DB_RESULTS, &cursor);
+    if (error == 0) {
+        MDB_val key, sealed, data;
+        int found = 0;
+        while (error == 0 && (found = mdb_cursor_get(cursor, &key, &sealed, MDB_NEXT)) == 0) {
+            uint64_t position;
+            error = db_unseal(&key, &sealed, &data);
+            if (error == 0 && (key.mv_size != 16 || data.mv_size != sizeof position)) error = INDEX_DAMAGED;
+            if (error != 0) break;
+            memcpy(&position, data.mv_data, sizeof position);
+            const uint8_t *bytes = key.mv_data;
+            error = each(argument, get_be64(bytes), get_be64(bytes + 8), position);
+        }
+        if (error == 0 && found != MDB_NOTFOUND) error = found;
+        mdb_cursor_close(cursor);
+    }
+    db_read_end(&index->db, txn);
+    return error;
+}

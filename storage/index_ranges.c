@@ -1,0 +1,305 @@
+/* index_ranges.c: which ids have ended, 4,096 at a time, and the sweep of their rows.
+ *
+ *   range record = rows on disk u16 · ended ones among them u16 · bitmap of ended ids (left out while there is none)
+ *
+ * A bit, once set, stays; a range without rows has no record. So "ended" needs no trace for ever (I-1), and memory
+ * follows the ranges that have rows. The sweep deletes the rows of a range's ended tasks together, once half of its
+ * rows have ended: random deletes would cost a page each. */
+#include "index_parts.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+static size_t place_of(const struct ranges *ranges, uint64_t number) {
+    return (size_t)((number * 0x9E3779B97F4A7C15ull) >> 20) & (ranges->capacity - 1);
+}
+
+struct range *ranges_find(const struct ranges *ranges, uint64_t number) {
+    if (ranges->capacity == 0) return NULL;
+    for (size_t i = place_of(ranges, number);; i = (i + 1) & (ranges->capacity - 1)) {
+        struct range *range = &ranges->table[i];
+        if (range->number == number + 1) return range;
+        if (range->number == 0) return NULL;
+    }
+}
+
+bool ranges_ended(const struct ranges *ranges, uint64_t id) {
+    const struct range *range = ranges_find(ranges, id >> RANGE_SHIFT);
+    if (range == NULL) return true;
+    unsigned bit = id & (RANGE_IDS - 1);
+    return range->bits != NULL && (range->bits[bit / 64] >> (bit % 64) & 1);
+}
+
+static int ranges_rehash(struct ranges *ranges) {
+    size_t capacity = ranges->capacity == 0 ? 1024 : ranges->capacity * 2;
+    struct range *old = ranges->table;
+    size_t old_capacity = ranges->capacity;
+    struct range *table = calloc(capacity, sizeof *table);
+    if (table == NULL) return -ENOMEM;
+    ranges->table = table;
+    ranges->capacity = capacity;
+    for (size_t i = 0; i < old_capacity; i++) {
+        if (old[i].number == 0) continue;
+        size_t at = place_of(ranges, old[i].number - 1);
+        while (table[at].number != 0) at = (at + 1) & (capacity - 1);
+        table[at] = old[i];
+    }
+    free(old);
+    return 0;
+}
+
+/* Finds or makes; pointers into the table are void afterwards. */
+static int ranges_take(struct ranges *ranges, uint64_t number, struct range **out) {
+    struct range *range = ranges_find(ranges, number);
+    if (range == NULL) {
+        if ((ranges->count + 1) * 2 > ranges->capacity) {
+            int error = ranges_rehash(ranges);
+            if (error != 0) return error;
+        }
+        size_t at = place_of(ranges, number);
+        while (ranges->table[at].number != 0) at = (at + 1) & (ranges->capacity - 1);
+        range = &ranges->table[at];
+        *range = (struct range){.number = number + 1};
+        ranges->count++;
+    }
+    *out = range;
+    return 0;
+}
+
+static void ranges_remove(struct ranges *ranges, struct range *range) {
+    if (range->bits != NULL) ranges->bitmaps--;
+    free(range->bits);
+    size_t mask = ranges->capacity - 1, hole = (size_t)(range - ranges->table);
+    for (size_t i = (hole + 1) & mask; ranges->table[i].number != 0; i = (i + 1) & mask) {
+        size_t home = place_of(ranges, ranges->table[i].number - 1);
+        if (((i - home) & mask) < ((i - hole) & mask)) continue; /* it would come to lie before its home */
+        ranges->table[hole] = ranges->table[i];
+        hole = i;
+    }
+    ranges->table[hole] = (struct range){0};
+    ranges->count--;
+}
+
+static int range_mark(struct ranges *ranges, struct range *range, uint64_t id) {
+    if (range->bits == NULL) {
+        range->bits = calloc(1, RANGE_BYTES);
+        if (range->bits == NULL) return -ENOMEM;
+        ranges->bitmaps++;
+    }
+    unsigned bit = id & (RANGE_IDS - 1);
+    range->bits[bit / 64] |= 1ull << (bit % 64);
+    return 0;
+}
+
+static int range_dirty(struct ranges *ranges, struct range *range) {
+    if (range->dirty) return 0;
+    range->dirty = true;
+    return VECTOR_PUSH(&ranges->dirty, range->number - 1);
+}
+
+/* A sweep pays once half of the rows have ended. The youngest range waits until it is full. */
+static int range_consider(struct index *index, struct range *range) {
+    if (range->queued || range->ended == 0 || range->ended * 2u < range->rows) return 0;
+    if (range->number > (index->tally.next_id >> RANGE_SHIFT)) return 0;
+    range->queued = true;
+    return VECTOR_PUSH(&index->ranges.sweeps, range->number - 1);
+}
+
+/* Fresh rows of one range, of which `rows` have been seen; ids from `from` to `to` (exclusive) without a row ended. */
+static int apply_fresh_range(struct index *index, uint64_t number, uint64_t from, uint64_t to) {
+    struct ranges *ranges = &index->ranges;
+    size_t rows = 0;
+    for (uint64_t id = from; id < to; id++) {
+        const struct change *change = batch_find(&index->batch, id);
+        rows += change != NULL && !(change->flags & CHANGE_ENDED);
+    }
+    struct range *range = ranges_find(ranges, number);
+    if (range == NULL && rows == 0) return 0; /* no record: all ended */
+    bool is_new = range == NULL;
+    int error = ranges_take(ranges, number, &range);
+    if (error != 0) return error;
+    if (is_new) {
+        /* Its ids before this batch have no rows: had they any, it would have a record. */
+        for (uint64_t id = number << RANGE_SHIFT; id < from && error == 0; id++) error = range_mark(ranges, range, id);
+    }
+    for (uint64_t id = from; id < to && error == 0; id++) {
+        const struct change *change = batch_find(&index->batch, id);
+        if (change == NULL || (change->flags & CHANGE_ENDED)) error = range_mark(ranges, range, id);
+    }
+    range->rows += (uint16_t)rows;
+    ranges->rows += rows;
+    return error != 0 ? error : range_dirty(ranges, range);
+}
+
+static int apply_fresh(struct index *index) {
+    const struct batch *batch = &index->batch;
+    uint64_t from = batch->first_id, end = index->tally.next_id;
+    size_t at = 0;
+    while (from < end) {
+        uint64_t number = from >> RANGE_SHIFT, next = (number + 1) << RANGE_SHIFT;
+        if (next > end) next = end;
+        while (at < batch->appends.count && batch->changes.items[batch->appends.items[at]].id < from) at++;
+        uint64_t row = at < batch->appends.count ? batch->changes.items[batch->appends.items[at]].id : UINT64_MAX;
+        if (row < next || ranges_find(&index->ranges, number) != NULL) {
+            int error = apply_fresh_range(index, number, from, next);
+            if (error != 0) return error;
+        } else if (row != UINT64_MAX) {
+            next = row >> RANGE_SHIFT << RANGE_SHIFT; /* ranges without rows have no record */
+        } else {
+            break;
+        }
+        from = next;
+    }
+    return 0;
+}
+
+int ranges_apply(struct index *index) {
+    struct batch *batch = &index->batch;
+    struct ranges *ranges = &index->ranges;
+    int error = apply_fresh(index);
+    if (error != 0) return error;
+    for (size_t i = 0; i < batch->changes.count; i++) {
+        const struct change *change = &batch->changes.items[i];
+        if ((change->flags & (CHANGE_FRESH | CHANGE_ENDED)) != CHANGE_ENDED) continue;
+        struct range *range = ranges_find(ranges, change->id >> RANGE_SHIFT);
+        if (range == NULL || ranges_ended(ranges, change->id)) return INDEX_DAMAGED; /* KEEP-1: it ends once */
+        error = range_mark(ranges, range, change->id);
+        if (error == 0) error = range_dirty(ranges, range);
+        if (error != 0) return error;
+        range->ended++;
+        if (range->ended > range->rows) return INDEX_DAMAGED;
+    }
+    for (size_t i = 0; i < ranges->dirty.count; i++) {
+        error = range_consider(index, ranges_find(ranges, ranges->dirty.items[i]));
+        if (error != 0) return error;
+    }
+    return 0;
+}
+
+static int range_write(struct index *index, MDB_txn *txn, uint64_t number, const struct range *range) {
+    uint8_t record[4 + RANGE_BYTES];
+    memcpy(record, &range->rows, 2);
+    memcpy(record + 2, &range->ended, 2);
+    if (range->bits != NULL) memcpy(record + 4, range->bits, RANGE_BYTES);
+    return db_put(&index->db, txn, DB_RANGES, &number, sizeof number, record, range->bits != NULL ? sizeof record : 4,
+                  0);
+}
+
+static int compare_numbers(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+int ranges_write(struct index *index, MDB_txn *txn) {
+    struct numbers *dirty = &index->ranges.dirty;
+    if (dirty->count > 1) qsort(dirty->items, dirty->count, sizeof *dirty->items, compare_numbers);
+    for (size_t i = 0; i < dirty->count; i++) {
+        struct range *range = ranges_find(&index->ranges, dirty->items[i]);
+        int error = range_write(index, txn, dirty->items[i], range);
+        if (error != 0) return error;
+    }
+    return 0;
+}
+
+void ranges_clean(struct index *index) {
+    struct numbers *dirty = &index->ranges.dirty;
+    for (size_t i = 0; i < dirty->count; i++) ranges_find(&index->ranges, dirty->items[i])->dirty = false;
+    dirty->count = 0;
+}
+
+static int load_one(struct index *index, const MDB_val *key, const MDB_val *sealed) {
+    MDB_val data;
+    int error = db_unseal(key, sealed, &data);
+    if (error != 0) return error;
+    if (key->mv_size != 8 || (data.mv_size != 4 && data.mv_size != 4 + RANGE_BYTES)) return INDEX_DAMAGED;
+    uint64_t number;
+    memcpy(&number, key->mv_data, sizeof number);
+    struct range *range;
+    error = ranges_take(&index->ranges, number, &range);
+    if (error != 0) return error;
+    const uint8_t *record = data.mv_data;
+    memcpy(&range->rows, record, 2);
+    memcpy(&range->ended, record + 2, 2);
+    if (range->rows == 0 || range->rows > RANGE_IDS || range->ended > range->rows) return INDEX_DAMAGED;
+    if (data.mv_size > 4) {
+        range->bits = malloc(RANGE_BYTES);
+        if (range->bits == NULL) return -ENOMEM;
+        index->ranges.bitmaps++;
+        memcpy(range->bits, record + 4, RANGE_BYTES);
+    }
+    index->ranges.rows += range->rows;
+    return range_consider(index, range);
+}
+
+int ranges_load(struct index *index) {
+    MDB_txn *txn;
+    int error = db_read(&index->db, &txn);
+    if (error != 0) return error;
+    MDB_cursor *cursor = NULL;
+    MDB_val key, data;
+    error = db_cursor(&index->db, txn, DB_RANGES, &cursor);
+    for (int found = error; error == 0;) {
+        found = mdb_cursor_get(cursor, &key, &data, MDB_NEXT);
+        if (found == MDB_NOTFOUND) break;
+        error = found != 0 ? found : load_one(index, &key, &data);
+    }
+    if (cursor != NULL) mdb_cursor_close(cursor);
+    db_read_end(&index->db, txn);
+    return error;
+}
+
+void ranges_deinit(struct ranges *ranges) {
+    for (size_t i = 0; i < ranges->capacity; i++) free(ranges->table[i].bits);
+    free(ranges->table);
+    free(ranges->dirty.items);
+    free(ranges->sweeps.items);
+    *ranges = (struct ranges){0};
+}
+
+struct sweep {
+    struct index *index;
+    struct range *range;
+    size_t deleted;
+};
+
+static int sweep_body(void *argument, MDB_txn *txn) {
+    struct sweep *sweep = argument;
+    struct index *index = sweep->index;
+    struct range *range = sweep->range;
+    uint64_t number = range->number - 1;
+    sweep->deleted = 0;
+    for (unsigned i = 0; i < RANGE_IDS; i++) {
+        if (!(range->bits[i / 64] >> (i % 64) & 1)) continue;
+        uint64_t id = (number << RANGE_SHIFT) + i;
+        int error = db_del(&index->db, txn, DB_ROWS, &id, sizeof id);
+        if (error < 0) return error;
+        sweep->deleted += error == 0;
+    }
+    if (sweep->deleted != range->ended) return INDEX_DAMAGED;
+    struct range after = {.rows = (uint16_t)(range->rows - sweep->deleted), .bits = range->bits};
+    if (after.rows == 0) {
+        int error = db_del(&index->db, txn, DB_RANGES, &number, sizeof number);
+        return error == 1 ? INDEX_DAMAGED : error;
+    }
+    return range_write(index, txn, number, &after);
+}
+
+int ranges_sweep(struct index *index, bool *out_did) {
+    struct ranges *ranges = &index->ranges;
+    assert(ranges->dirty.count == 0);
+    *out_did = false;
+    if (ranges->sweeps.count == 0) return 0;
+    struct sweep sweep = {.index = index};
+    sweep.range = ranges_find(ranges, ranges->sweeps.items[ranges->sweeps.count - 1]);
+    assert(sweep.range != NULL && sweep.range->queued && sweep.range->bits != NULL);
+    int error = index_write(index, sweep_body, &sweep);
+    if (error != 0) return error;
+    ranges->sweeps.count--;
+    ranges->rows -= sweep.deleted;
+    sweep.range->rows -= (uint16_t)sweep.deleted;
+    sweep.range->ended = 0;
+    sweep.range->queued = false;
+    if (sweep.range->rows == 0) ranges_remove(ranges, sweep.range);
+    *out_did = true;
+    return 0;
+}

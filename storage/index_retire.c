@@ -1,0 +1,110 @@
+/* index_retire.c: what is still needed of a segment moves into the index before the segment goes (LOG-3).
+ *
+ * Contents of tasks that are live or dead, and answers that may still be asked for. The copies come first; then
+ * log_start grows; only then may the caller delete. retired_to, stored with the first copy, tells endings that there
+ * may be a copy to delete. */
+#include "index_parts.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define RETIRE_BYTES_MAX (4u << 20)
+#define RETIRE_COPIES_MAX 16384u
+
+static int keep_copy(struct index *index, const struct retire_copy *about, const void *data, size_t size) {
+    struct retire_batch *batch = &index->retire;
+    struct retire_copy copy = *about;
+    copy.offset = batch->bytes.count;
+    copy.size = size;
+    int error = VECTOR_RESERVE(&batch->bytes, size);
+    if (error == 0) error = VECTOR_PUSH(&batch->copies, copy);
+    if (error != 0) return error;
+    if (size > 0) memcpy(batch->bytes.items + batch->bytes.count, data, size);
+    batch->bytes.count += size;
+    return 0;
+}
+
+/* The content that the record brought, if its task still lives. */
+static int keep_content(struct index *index, const struct frame_header *header, const Tarry__TaskPut *put,
+                        const uint8_t *blob) {
+    const Tarry__Task *task = put->task;
+    if (task == NULL) return INDEX_DAMAGED;
+    if (!put->fresh || task->blob_size == 0 || ranges_ended(&index->ranges, task->id)) return 0;
+    uint64_t from = frame_blob_position(header->position);
+    if (blob == NULL || task->blob_at < from || task->blob_at - from > header->blob_size ||
+        task->blob_size > header->blob_size - (task->blob_at - from)) {
+        return INDEX_DAMAGED;
+    }
+    struct retire_copy copy = {.id = task->id};
+    return keep_copy(index, &copy, blob + (task->blob_at - from), task->blob_size);
+}
+
+/* What ended or was forgotten while the copy waited is left out. */
+static int write_copy(struct index *index, MDB_txn *txn, const struct retire_copy *copy) {
+    const uint8_t *data = index->retire.bytes.items + copy->offset;
+    if (copy->id != 0) {
+        if (ranges_ended(&index->ranges, copy->id)) return 0;
+        return db_put(&index->db, txn, DB_BLOBS, &copy->id, sizeof copy->id, data, copy->size, 0);
+    }
+    uint8_t key[16];
+    MDB_val position;
+    put_be64(key, copy->producer);
+    put_be64(key + 8, copy->sequence);
+    int error = db_get(&index->db, txn, DB_RESULTS, key, sizeof key, &position);
+    if (error != 0) return error == 1 ? 0 : error;
+    return db_put(&index->db, txn, DB_REPLIES, key, sizeof key, data, copy->size, 0);
+}
+
+struct retire {
+    struct index *index;
+    struct meta_record meta;
+};
+
+static int retire_body(void *argument, MDB_txn *txn) {
+    struct retire *retire = argument;
+    const struct retire_batch *batch = &retire->index->retire;
+    for (size_t i = 0; i < batch->copies.count; i++) {
+        int error = write_copy(retire->index, txn, &batch->copies.items[i]);
+        if (error != 0) return error;
+    }
+    return meta_put(retire->index, txn, &retire->meta);
+}
+
+/* Writes what waits, and `log_start`. */
+static int retire_flush(struct index *index, uint64_t log_start) {
+    struct retire retire = {.index = index, .meta = index->meta};
+    retire.meta.log_start = log_start;
+    if (retire.meta.retired_to < index->retire.end) retire.meta.retired_to = index->retire.end;
+    if (retire.meta.retired_to < log_start) retire.meta.retired_to = log_start;
+    int error = index_write(index, retire_body, &retire);
+    if (error != 0) return error;
+    index->meta = retire.meta;
+    index->retire.copies.count = 0;
+    index->retire.bytes.count = 0;
+    return 0;
+}
+
+int index_retire_frame(struct index *index, const struct frame_header *header, const Tarry__FrameBody *body,
+                       const uint8_t *blob) {
+    if (index->failed != 0) return index->failed;
+    assert(header->position < index->meta.position); /* LOG-3: the index has absorbed it */
+    struct retire_batch *batch = &index->retire;
+    int error = 0;
+    for (size_t i = 0; body != NULL && i < body->n_records && error == 0; i++) {
+        const Tarry__Record *record = body->records[i];
+        if (record->fact_case == TARRY__RECORD__FACT_PUT) error = keep_content(index, header, record->put, blob);
+    }
+    if (error == 0 && body != NULL && body->producer != 0) {
+        struct retire_copy copy = {.producer = body->producer, .sequence = body->sequence};
+        error = keep_copy(index, &copy, body->reply.data, body->reply.len);
+    }
+    if (error != 0) return error;
+    batch->end = header->position + frame_size(header->body_size, header->blob_size);
+    if (batch->bytes.count < RETIRE_BYTES_MAX && batch->copies.count < RETIRE_COPIES_MAX) return 0;
+    return retire_flush(index, index->meta.log_start);
+}
+
+int index_retire_commit(struct index *index, uint64_t log_start) {
+    assert(log_start >= index->meta.log_start && log_start <= index->meta.position);
+    return retire_flush(index, log_start);
+}

@@ -1,0 +1,283 @@
+/* index_verify.c: everything recomputed from the rows and compared, offline.
+ *
+ * Four passes over one snapshot: rows (checksums, digest, counts, ranges, contents), slots (every waiting row has an
+ * entry), keys (every row with a key is in the tail or in exactly one run, in order, behind its fence and filter), held
+ * (leases and dead letters). Keys are compared as sums over a mix of hash and id: no random access. */
+#include "index_parts.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct verify {
+    struct index *index;
+    MDB_txn *txn;
+    struct index_verification found;
+    struct queue_tally *queues;
+    uint64_t live;
+    uint64_t waiting;
+    uint64_t held;
+    uint64_t keys_sum, keys;
+    uint64_t **marks; /* beside the table of ranges: ids that a slot entry leads to */
+    uint64_t marked;
+    char *message;
+    size_t message_size;
+    void (*progress)(void *argument, uint64_t done, uint64_t total);
+    void *argument;
+};
+
+__attribute__((format(printf, 2, 3))) static int complain(struct verify *verify, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(verify->message, verify->message_size, format, arguments);
+    va_end(arguments);
+    return INDEX_DAMAGED;
+}
+
+static uint64_t mix(uint64_t hash, uint64_t id) {
+    uint64_t mixed = (hash ^ id * 0x9E3779B97F4A7C15ull) * 0xBF58476D1CE4E5B9ull;
+    return mixed ^ mixed >> 31;
+}
+
+typedef int verify_each(struct verify *verify, const MDB_val *key, const MDB_val *data);
+
+/* Calls `each` with every entry of a table, checked and unsealed. */
+static int each_entry(struct verify *verify, enum db_table table, const char *name, verify_each *each) {
+    MDB_cursor *cursor;
+    int error = db_cursor(&verify->index->db, verify->txn, table, &cursor);
+    if (error != 0) return error;
+    MDB_val key, sealed, data;
+    int found = 0;
+    while (error == 0 && (found = mdb_cursor_get(cursor, &key, &sealed, MDB_NEXT)) == 0) {
+        index_touched(verify->index, 1);
+        error = db_unseal(&key, &sealed, &data);
+        if (error != 0)
+            complain(verify, "index: an entry of %s has a wrong checksum", name);
+        else
+            error = each(verify, &key, &data);
+    }
+    if (error == 0 && found != MDB_NOTFOUND) error = found;
+    mdb_cursor_close(cursor);
+    return error;
+}
+
+static int verify_blob(struct verify *verify, const struct row *row) {
+    if (row->blob_size == 0 || row->blob_at >= verify->index->meta.log_start) return 0;
+    MDB_val data;
+    int error = db_get(&verify->index->db, verify->txn, DB_BLOBS, &row->id, sizeof row->id, &data);
+    if (error == 1) return complain(verify, "index: the content of task %llu is missing", (unsigned long long)row->id);
+    if (error == 0 && (data.mv_size != row->blob_size || frame_sum(data.mv_data, data.mv_size) != row->blob_sum)) {
+        return complain(verify, "index: the content of task %llu is damaged", (unsigned long long)row->id);
+    }
+    return error;
+}
+
+static int verify_row(struct verify *verify, const MDB_val *key, const MDB_val *data) {
+    struct row row;
+    uint64_t id;
+    if (key->mv_size != sizeof id) return complain(verify, "index: a row's key has a wrong size");
+    memcpy(&id, key->mv_data, sizeof id);
+    if (row_unpack(id, data, &row) != 0)
+        return complain(verify, "index: row %llu is malformed", (unsigned long long)id);
+    if (++verify->found.rows % 65536 == 0 && verify->progress != NULL) {
+        verify->progress(verify->argument, verify->found.rows, verify->index->ranges.rows);
+    }
+    if (ranges_find(&verify->index->ranges, id >> RANGE_SHIFT) == NULL) {
+        return complain(verify, "index: row %llu lies in a range that has ended", (unsigned long long)id);
+    }
+    if (ranges_ended(&verify->index->ranges, id)) return 0;
+    verify->found.digest += row_hash(&row);
+    struct queue_tally *queue = &verify->queues[row.queue];
+    if (row.state == ROW_WAITING)
+        queue->waiting[row.base][row.priority]++;
+    else if (row.state == ROW_LEASED)
+        queue->in_flight++;
+    else
+        queue->dead++;
+    verify->waiting += row.state == ROW_WAITING;
+    verify->held += row.state != ROW_WAITING;
+    verify->live += row.state != ROW_BURIED;
+    if (row.key_size > 0) {
+        verify->keys++;
+        verify->keys_sum += mix(row_key_hash(row.queue, row.key, row.key_size), id);
+    }
+    return verify_blob(verify, &row);
+}
+
+static int mark(struct verify *verify, uint64_t id) {
+    const struct ranges *ranges = &verify->index->ranges;
+    uint64_t **bits = &verify->marks[ranges_find(ranges, id >> RANGE_SHIFT) - ranges->table];
+    if (*bits == NULL) *bits = calloc(1, RANGE_BYTES);
+    if (*bits == NULL) return -ENOMEM;
+    unsigned bit = id & (RANGE_IDS - 1);
+    verify->marked += !((*bits)[bit / 64] >> (bit % 64) & 1);
+    (*bits)[bit / 64] |= 1ull << (bit % 64);
+    return 0;
+}
+
+static int verify_slot(struct verify *verify, const MDB_val *key, const MDB_val *data) {
+    struct slot_key at;
+    if (!slot_key_decode(key, &at) || data->mv_size % sizeof(struct pair) != 0) {
+        return complain(verify, "index: a chunk of a due slot is malformed");
+    }
+    for (size_t i = 0; i < data->mv_size / sizeof(struct pair); i++) {
+        struct pair pair = pair_at(data->mv_data, i);
+        verify->found.slots_entries++;
+        if (pair.first >> slot_shift(at.level) != at.slot) {
+            return complain(verify, "index: task %llu lies in a wrong due slot", (unsigned long long)pair.id);
+        }
+        if (ranges_ended(&verify->index->ranges, pair.id)) continue;
+        struct row row;
+        int error = row_get(verify->index, verify->txn, pair.id, &row);
+        if (error == 1) return complain(verify, "index: row %llu is missing", (unsigned long long)pair.id);
+        if (error != 0) return error;
+        bool is_fresh = row.state == ROW_WAITING && row.due_ms == pair.first && row.queue == at.line.queue &&
+                        row.base == at.line.base && row.priority == at.line.priority;
+        if (is_fresh) error = mark(verify, pair.id);
+        if (error != 0) return error;
+    }
+    return 0;
+}
+
+static void count_key(struct verify *verify, struct pair pair) {
+    if (ranges_ended(&verify->index->ranges, pair.id)) return;
+    verify->keys--;
+    verify->keys_sum -= mix(pair.first, pair.id);
+}
+
+static int verify_tail(struct verify *verify, const MDB_val *key, const MDB_val *data) {
+    if (key->mv_size != 16) return complain(verify, "index: an entry of the tail is malformed");
+    struct pair pair = {get_be64(key->mv_data), get_be64((const uint8_t *)key->mv_data + 8)};
+    const struct run *filter = verify->index->runs.tail_filter;
+    if (!bloom_has(filter->bloom, filter->blocks, pair.first)) return complain(verify, "index: the tail's filter lies");
+    count_key(verify, pair);
+    return 0;
+}
+
+static int verify_run(struct verify *verify, const struct run *run) {
+    uint64_t last = 0, count = 0;
+    for (uint32_t chunk = 0; chunk < run->chunks; chunk++) {
+        MDB_val data;
+        int error = run_read_chunk(verify->index, verify->txn, run, chunk, &data);
+        if (error != 0)
+            return complain(verify, "index: a chunk of key run %llu is damaged", (unsigned long long)run->number);
+        index_touched(verify->index, 1);
+        if (pair_at(data.mv_data, 0).first != run->fences[chunk]) return complain(verify, "index: a fence is wrong");
+        for (size_t i = 0; i < data.mv_size / sizeof(struct pair); i++, count++) {
+            struct pair pair = pair_at(data.mv_data, i);
+            if (pair.first < last) return complain(verify, "index: a key run is out of order");
+            if (!bloom_has(run->bloom, run->blocks, pair.first)) return complain(verify, "index: a run's filter lies");
+            last = pair.first;
+            count_key(verify, pair);
+        }
+    }
+    return count == run->count ? 0 : complain(verify, "index: a key run has a wrong count");
+}
+
+static int verify_held(struct verify *verify, const MDB_val *key, const MDB_val *data) {
+    const uint8_t *at = key->mv_data;
+    if (key->mv_size != HELD_KEY_SIZE) return complain(verify, "index: a lease is malformed");
+    uint64_t id = get_be64(at + 13);
+    struct row row;
+    int error = ranges_ended(&verify->index->ranges, id) ? 1 : row_get(verify->index, verify->txn, id, &row);
+    if (error < 0) return error;
+    if (error == 1 || row.state != at[0] || row.queue != get_be32(at + 1) || row.due_ms != get_be64(at + 5)) {
+        return complain(verify, "index: a lease or dead letter of task %llu has no row", (unsigned long long)id);
+    }
+    verify->held--;
+    return 0;
+}
+
+static int verify_queue(struct verify *verify, const MDB_val *key, const MDB_val *data) {
+    Tarry__QueuePut *queue = tarry__queue_put__unpack(NULL, data->mv_size, data->mv_data);
+    if (queue == NULL) return complain(verify, "index: a queue is malformed");
+    verify->found.digest += queue_hash(queue);
+    tarry__queue_put__free_unpacked(queue, NULL);
+    return 0;
+}
+
+static int verify_producer(struct verify *verify, const MDB_val *key, const MDB_val *data) {
+    uint64_t producer;
+    if (key->mv_size != sizeof producer) return complain(verify, "index: a producer is malformed");
+    memcpy(&producer, key->mv_data, sizeof producer);
+    verify->found.digest += producer_hash(producer);
+    return 0;
+}
+
+static int nothing(struct verify *verify, const MDB_val *key, const MDB_val *data) {
+    return 0;
+}
+
+static int compare_counts(struct verify *verify) {
+    struct index *index = verify->index;
+    for (uint32_t i = 0; i <= QUEUES_MAX; i++) {
+        const struct queue_tally *a = &verify->queues[i], *b = &index->queues[i];
+        if (memcmp(a->waiting, b->waiting, sizeof a->waiting) != 0 || a->in_flight != b->in_flight ||
+            a->dead != b->dead) {
+            return complain(verify, "index: the counts of queue %u differ from its rows", i);
+        }
+    }
+    if (verify->live != index->meta.live) {
+        return complain(verify, "index: %llu live tasks counted, %llu recorded", (unsigned long long)verify->live,
+                        (unsigned long long)index->meta.live);
+    }
+    if (verify->found.rows != index->ranges.rows) return complain(verify, "index: rows are missing");
+    if (verify->found.digest != index->meta.digest) {
+        return complain(verify, "index: the digest of what lies in it is %016llx, recorded is %016llx",
+                        (unsigned long long)verify->found.digest, (unsigned long long)index->meta.digest);
+    }
+    return 0;
+}
+
+static int verify_all(struct verify *verify) {
+    int error = each_entry(verify, DB_ROWS, "rows", verify_row);
+    if (error == 0) error = each_entry(verify, DB_QUEUES, "queues", verify_queue);
+    if (error == 0) error = each_entry(verify, DB_PRODUCERS, "producers", verify_producer);
+    if (error == 0) error = compare_counts(verify);
+    if (error == 0) error = each_entry(verify, DB_SLOTS, "slots", verify_slot);
+    if (error == 0 && verify->marked != verify->waiting) {
+        error = complain(verify, "index: %llu tasks wait, %llu of them are in a due slot",
+                         (unsigned long long)verify->waiting, (unsigned long long)verify->marked);
+    }
+    if (error == 0 && verify->found.slots_entries != verify->index->meta.slot_entries) {
+        error = complain(verify, "index: chunks of due slots are missing");
+    }
+    if (error == 0) error = each_entry(verify, DB_TAIL, "the tail", verify_tail);
+    for (size_t i = 0; i < verify->index->runs.list.count && error == 0; i++) {
+        error = verify_run(verify, verify->index->runs.list.items[i]);
+    }
+    if (error == 0 && (verify->keys != 0 || verify->keys_sum != 0)) {
+        error = complain(verify, "index: the key runs do not match the rows");
+    }
+    if (error == 0) error = each_entry(verify, DB_HELD, "held", verify_held);
+    if (error == 0 && verify->held != 0) error = complain(verify, "index: leases or dead letters are missing");
+    if (error == 0) error = each_entry(verify, DB_OUTCOMES, "outcomes", nothing);
+    if (error == 0) error = each_entry(verify, DB_RESULTS, "results", nothing);
+    if (error == 0) error = each_entry(verify, DB_REPLIES, "replies", nothing);
+    if (error == 0) error = each_entry(verify, DB_BLOBS, "blobs", nothing);
+    if (error == 0) error = each_entry(verify, DB_JOBS, "jobs", nothing);
+    return error;
+}
+
+int index_verify(struct index *index, struct index_verification *out, char *message, size_t message_size,
+                 void (*progress)(void *argument, uint64_t done, uint64_t total), void *argument) {
+    struct verify verify = {
+        .index = index, .message = message, .message_size = message_size, .progress = progress, .argument = argument};
+    int error = -ENOMEM;
+    verify.queues = calloc(QUEUES_MAX + 1, sizeof *verify.queues);
+    verify.marks = calloc(index->ranges.capacity + 1, sizeof *verify.marks);
+    if (message_size > 0) message[0] = 0;
+    if (verify.queues != NULL && verify.marks != NULL) error = db_read(&index->db, &verify.txn);
+    if (error == 0) {
+        error = verify_all(&verify);
+        db_read_end(&index->db, verify.txn);
+    }
+    if (error == 0)
+        *out = verify.found;
+    else if (message_size > 0 && message[0] == 0)
+        snprintf(message, message_size, "index: cannot be read (%d)", error);
+    for (size_t i = 0; verify.marks != NULL && i < index->ranges.capacity; i++) free(verify.marks[i]);
+    free(verify.marks);
+    free(verify.queues);
+    return error;
+}
