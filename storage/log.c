@@ -178,7 +178,7 @@ static int retire_from_table(struct log *log, uint64_t base, struct segment **ou
         struct segment *oldest = log->segments[0];
         atomic_store_explicit(&log->start, oldest->end, memory_order_release);
         log->segment_count--;
-        memmove(log->segments, log->segments + 1, log->segment_count * sizeof(*log->segments));
+        memmove(log->segments, log->segments + 1, log->segment_count * sizeof(struct segment *));
         oldest->retired = true;
         oldest->users++; /* ours, until the file is gone */
         *out = oldest;

@@ -175,7 +175,7 @@ static int fill_table(struct recovery *recovery, const struct names *names) {
         struct segment_header *header = &recovery->headers[i];
         bool is_last = i + 1 == names->count;
         int handle = -1;
-        int64_t size;
+        int64_t size = 0;
         int result = load_segment(recovery, names->bases[i], is_last, header, &size, &handle);
         if (result < 0) return result;
         if (i > 0) {

@@ -80,7 +80,7 @@ static int scan_frames(struct scan *scan, const struct segment *segment, uint64_
     scan->problem = NULL;
     scan->torn_end = scan->position;
     while (scan->position < end) {
-        struct frame_header header;
+        struct frame_header header = {0};
         int result = scan_frame(scan, end, &header);
         if (result == BLOCK_WRONG) return 0;
         if (result < 0) {
@@ -163,7 +163,7 @@ static int judge_closed(struct scan *scan, const struct segment *segment, const 
         segment_path(log, next->base, path);
         return recovery_fail(recovery, LOG_DAMAGED, "%s, offset 0: the segment does not follow the one before", path);
     }
-    struct tail tail;
+    struct tail tail = {0};
     int result = look_behind(scan, segment, scan->position, &tail);
     if (result == 0) recovery->out->stray_bytes += tail.end - scan->position;
     return result;
@@ -225,7 +225,7 @@ static int finish(struct scan *scan, struct segment *segment) {
     struct recovery *recovery = scan->recovery;
     struct log *log = recovery->log;
     struct log_recovery *out = recovery->out;
-    struct tail tail;
+    struct tail tail = {0};
     int result = look_behind(scan, segment, scan->position, &tail);
     if (result == 0) result = judge_tail(scan, segment, &tail);
     if (result < 0) return result;

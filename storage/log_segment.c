@@ -245,7 +245,7 @@ int segment_add(struct log *log, const struct segment *segment) {
     pthread_mutex_lock(&log->mutex);
     if (log->segment_count == log->segment_room) {
         size_t room = log->segment_room ? log->segment_room * 2 : 64;
-        struct segment **segments = realloc(log->segments, room * sizeof(*segments));
+        struct segment **segments = realloc(log->segments, room * sizeof(struct segment *));
         if (!segments) {
             pthread_mutex_unlock(&log->mutex);
             free(copy);

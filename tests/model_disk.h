@@ -235,7 +235,10 @@ static inline void model_write_add(struct model_file *file, const void *data, si
     uint8_t *copy = malloc(size ? size : 1);
     assert(copy);
     memcpy(copy, data, size);
-    file->writes[file->write_count++] = (struct model_write){offset, size, copy};
+    struct model_write *write = &file->writes[file->write_count++];
+    write->offset = offset;
+    write->size = size;
+    write->data = copy;
     model_grow(&file->cached, &file->cached_size, offset + size);
     memcpy(file->cached + offset, data, size);
 }
