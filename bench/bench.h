@@ -1,0 +1,44 @@
+/* bench.h: what the end-to-end benches share. They use the public client alone, as a stranger would.
+ *
+ * Every bench prints one line of name=value pairs on standard output, and explains itself on failure. */
+#ifndef TARRY_BENCH_H
+#define TARRY_BENCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tarry.h"
+
+/* An option `--name value`. Durations and counts are whole numbers; `text` wins over `number` when it is not NULL. */
+struct bench_option {
+    const char *name;
+    const char *help;
+    uint64_t *number;
+    const char **text;
+};
+
+/* Parses the command line, or prints help and exits. Ends at an option without a name. */
+void bench_options(int argc, char **argv, const char *purpose, const struct bench_option *options);
+
+/* Says why and exits with status 1. */
+_Noreturn void bench_die(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+uint64_t bench_now_ns(void);  /* CLOCK_MONOTONIC */
+uint64_t bench_wall_ms(void); /* CLOCK_REALTIME */
+void bench_sleep_until_ns(uint64_t then_ns);
+
+/* A client for `urls` (NULL: $TARRY_BROKER, else the default). The caller closes it. */
+tarry_client *bench_client(const char *urls, uint32_t commits_in_flight);
+
+/* xorshift64*: good enough to scatter keys and times. The state must not be 0. */
+uint64_t bench_random(uint64_t *state);
+
+/* Sorts the samples; the value below which a share of `q` (0 … 1) lies. Zero samples: 0. */
+void bench_sort(uint64_t *samples, size_t count);
+uint64_t bench_quantile(const uint64_t *sorted, size_t count, double q);
+
+/* Waits until the index has absorbed everything that the log holds, or dies after wait_s seconds. */
+void bench_wait_indexed(tarry_client *client, uint64_t wait_s);
+
+#endif

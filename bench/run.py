@@ -1,0 +1,60 @@
+"""run.py: `./dev bench`: each bench against a fresh broker on a temporary directory, one line of figures each.
+
+Nothing else should run on the machine meanwhile. The figures of record stand in README.md.
+"""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "e2e"))
+import harness  # noqa: E402  (the path above)
+
+# name → (program, arguments)
+BENCHES = {
+    "schedule-near": ("bench_schedule", ["--tasks", "2000000", "--after-ms", "60000", "--spread-ms", "540000"]),
+    "schedule-far": ("bench_schedule", ["--tasks", "10000000", "--after-ms", "600000", "--spread-ms", "2592000000"]),
+    "latency": ("bench_latency", ["--calls", "5000"]),
+    "latency-shared": ("bench_latency", ["--calls", "2000", "--threads", "16"]),
+    "lateness": ("bench_lateness", ["--rate", "10000", "--seconds", "20"]),
+    "drain": ("bench_drain", ["--tasks", "1000000", "--consumers", "4"]),
+}
+ACCEPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "accept")
+
+
+def run_one(name, arguments):
+    program, defaults = BENCHES.get(name, ("bench_" + name, []))
+    directory = tempfile.mkdtemp(prefix="tarry-bench-", dir=os.environ.get("TARRY_BENCH_DIR"))
+    broker = harness.Broker(os.path.join(directory, "data")).start()
+    try:
+        done = subprocess.run([harness.find_program(program), "--broker", broker.url, *(arguments or defaults)],
+                              stdout=subprocess.PIPE, text=True, check=False)
+        with open(f"/proc/{broker.process.pid}/status", encoding="ascii") as file:
+            peak_kib = int(next(line for line in file if line.startswith("VmHWM")).split()[1])
+        print(f"{done.stdout.strip() or 'bench=' + name + ' failed'} broker_peak_rss_mib={peak_kib >> 10}", flush=True)
+        return done.returncode
+    finally:
+        if broker.is_running():
+            broker.stop()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def main():
+    arguments = sys.argv[1:]
+    accept = sorted(name[:-3] for name in os.listdir(ACCEPT) if name.startswith("accept_"))
+    if arguments == ["--list"]:
+        print("\n".join([*BENCHES, *accept]))
+        return 0
+    if arguments and arguments[0] in accept:
+        return subprocess.run([sys.executable, os.path.join(ACCEPT, arguments[0] + ".py"), *arguments[1:]], check=False).returncode
+    names = arguments[:1] or list(BENCHES)
+    try:
+        statuses = [run_one(name, arguments[1:]) for name in names]
+    except FileNotFoundError as error:
+        sys.exit(f"bench: {error}; ./dev bench --list names what there is")
+    return max(statuses)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+/* schedule.c: durable schedules a second, in batches, with several commits under way.
+ *
+ * The clock starts at the first request and stops twice: when every task is acknowledged, and when the index has caught
+ * up with the log as well, for a rate that only grows a backlog is no rate. */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bench.h"
+
+#define PAYLOAD_SIZE_MAX 65536
+
+struct run {
+    tarry_client *client;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint64_t in_flight;
+    uint64_t acknowledged;
+    uint64_t refused;
+    char why[160];
+};
+
+static void commit_done(void *arg, int code, const struct tarry_result *results, size_t count) {
+    struct run *run = arg;
+    uint64_t good = 0;
+    for (size_t i = 0; i < count; i++) good += results[i].code == TARRY_OK;
+    pthread_mutex_lock(&run->lock);
+    run->in_flight--;
+    run->acknowledged += good;
+    run->refused += count - good;
+    if (code != TARRY_OK)
+        snprintf(run->why, sizeof run->why, "%s %s", tarry_code_name(code), count > 0 ? results[0].message : "");
+    pthread_cond_signal(&run->changed);
+    pthread_mutex_unlock(&run->lock);
+}
+
+static void wait_for_room(struct run *run, uint64_t in_flight_max) {
+    pthread_mutex_lock(&run->lock);
+    while (run->in_flight > in_flight_max) pthread_cond_wait(&run->changed, &run->lock);
+    pthread_mutex_unlock(&run->lock);
+}
+
+struct load {
+    const char *queue;
+    uint64_t tasks, batch, in_flight, after_ms, spread_ms, payload_size, seed;
+};
+
+static void fill(tarry_commit *commit, const struct load *load, uint64_t first, uint64_t *random) {
+    static char payload[PAYLOAD_SIZE_MAX];
+    char key[32];
+    for (uint64_t i = first; i < first + load->batch && i < load->tasks; i++) {
+        /* Random keys, as order numbers are: they fall all over a tree sorted by key. */
+        int key_size =
+            snprintf(key, sizeof key, "%016llx-%llx", (unsigned long long)bench_random(random), (unsigned long long)i);
+        struct tarry_schedule_options task = {
+            .queue = load->queue,
+            .key = key,
+            .key_size = (size_t)key_size,
+            .when = TARRY_DELAY,
+            .when_ms = load->after_ms + bench_random(random) % load->spread_ms,
+            .payload = payload,
+            .payload_size = load->payload_size,
+        };
+        int rc = tarry_commit_schedule(commit, &task);
+        if (rc != TARRY_OK) bench_die("schedule: %s", tarry_code_sentence(rc));
+    }
+}
+
+static void send_all(struct run *run, const struct load *load) {
+    uint64_t random = load->seed * 2654435761u + 1;
+    tarry_commit *commit = NULL;
+    if (tarry_commit_new(run->client, false, &commit) != TARRY_OK) bench_die("out of memory");
+    for (uint64_t first = 0; first < load->tasks; first += load->batch) {
+        fill(commit, load, first, &random);
+        wait_for_room(run, load->in_flight - 1);
+        pthread_mutex_lock(&run->lock);
+        run->in_flight++;
+        pthread_mutex_unlock(&run->lock);
+        int rc = tarry_commit_submit(commit, commit_done, run);
+        if (rc != TARRY_OK) bench_die("submit: %s", tarry_code_sentence(rc));
+    }
+    tarry_commit_free(commit);
+    wait_for_room(run, 0);
+}
+
+int main(int argc, char **argv) {
+    struct load load = {.queue = "bench",
+                        .tasks = 1000000,
+                        .batch = 2000,
+                        .in_flight = 8,
+                        .after_ms = 60000,
+                        .spread_ms = 540000,
+                        .payload_size = 32,
+                        .seed = bench_wall_ms()};
+    const char *broker = NULL;
+    uint64_t caught_up_wait_s = 600;
+    const struct bench_option options[] = {
+        {"broker", "url [$TARRY_BROKER]", NULL, &broker},
+        {"queue", "name of the queue [bench]", NULL, &load.queue},
+        {"tasks", "how many", &load.tasks, NULL},
+        {"batch", "tasks in a commit", &load.batch, NULL},
+        {"in-flight", "commits under way", &load.in_flight, NULL},
+        {"after-ms", "the earliest falls due after", &load.after_ms, NULL},
+        {"spread-ms", "… and the others at random within", &load.spread_ms, NULL},
+        {"payload-size", "bytes", &load.payload_size, NULL},
+        {"seed", "of keys and times", &load.seed, NULL},
+        {"index-wait-s", "give up on the index after", &caught_up_wait_s, NULL},
+        {0},
+    };
+    bench_options(argc, argv, "Durable schedules a second; the clock stops when the index has caught up.", options);
+    if (load.batch == 0 || load.batch > TARRY_OPS_PER_COMMIT_MAX)
+        bench_die("--batch: 1 … %d", TARRY_OPS_PER_COMMIT_MAX);
+    if (load.in_flight == 0 || load.spread_ms == 0 || load.payload_size > PAYLOAD_SIZE_MAX) bench_die("out of range");
+    struct run run = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    run.client = bench_client(broker, load.in_flight > 16 ? 16 : (uint32_t)load.in_flight);
+    uint64_t start_ns = bench_now_ns();
+    send_all(&run, &load);
+    double acknowledged_s = (double)(bench_now_ns() - start_ns) / 1e9;
+    bench_wait_indexed(run.client, caught_up_wait_s);
+    double indexed_s = (double)(bench_now_ns() - start_ns) / 1e9;
+    printf("bench=schedule tasks=%llu batch=%llu spread_ms=%llu acknowledged_per_s=%.0f caught_up_per_s=%.0f "
+           "acknowledged_s=%.2f caught_up_s=%.2f refused=%llu\n",
+           (unsigned long long)run.acknowledged, (unsigned long long)load.batch, (unsigned long long)load.spread_ms,
+           (double)run.acknowledged / acknowledged_s, (double)run.acknowledged / indexed_s, acknowledged_s, indexed_s,
+           (unsigned long long)run.refused);
+    tarry_close(run.client);
+    if (run.refused > 0 || run.acknowledged != load.tasks) bench_die("not all were scheduled: %s", run.why);
+    return 0;
+}
