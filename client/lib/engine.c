@@ -101,6 +101,7 @@ static void hello_done(void *arg, struct request *request) {
             snprintf(client->hello_message, sizeof(client->hello_message), "%s", request->message);
         }
     }
+    engine_kick(client); /* commits wait for this */
     pthread_mutex_unlock(&client->lock);
 }
 

@@ -100,6 +100,7 @@ static void subscribe_done(void *arg, struct request *request) {
             accepted(consumer, reply->subscribe, now);
         }
     }
+    engine_kick(client);
     pthread_mutex_unlock(&client->lock);
     free(call);
 }
@@ -135,6 +136,7 @@ static void heartbeat_done(void *arg, struct request *request) {
         if (request->code == TARRY_NO_SUCH_SESSION && consumer->state >= SESSION_ACCEPTED)
             session_lost(consumer, now_ms(), 0);
     }
+    engine_kick(client);
     pthread_mutex_unlock(&client->lock);
     free(call);
 }
