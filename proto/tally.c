@@ -39,11 +39,11 @@ static bool tally_put(struct tally *tally, const Tarry__TaskPut *put) {
     uint64_t *after = tally_place(queue, row.state, row.base, row.priority);
     if (put->fresh) {
         /* Ids grow in the order of scheduling. The last one is left out so that next_id cannot overflow. */
-        if (row.id < tally->next_id || row.id == UINT64_MAX) return false;
+        if (row.id < tally->next_id || row.id == UINT64_MAX || row.state != ROW_WAITING) return false;
         tally->next_id = row.id + 1;
         tally->digest += row_hash(&row);
         *after += 1;
-        tally->live += state_is_live(row.state);
+        tally->live += 1;
         queue->scheduled += 1;
         return true;
     }

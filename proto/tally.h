@@ -37,10 +37,10 @@ void tally_init(struct tally *tally, struct queue_tally *queues);
 
 /* Brings `tally` up to date with one record. False (tally untouched) if the record makes no sense: unknown fact,
  * queue number out of range, a count that would fall below zero, and so on: a damaged log or a bug.
- * What makes sense: a put is `fresh` exactly if its cause is SCHEDULED, with an id at or above next_id, which then
- * grows; any other put has a cause up to REQUEUED, an id below next_id and a before_hash other than 0; queue and
- * priority of a task never change. An end has a cause from ACKED on. A queue is new exactly if its before_hash is 0
- * and its number at or above next_queue. Epochs never fall. */
+ * What makes sense: a put is `fresh` exactly if its cause is SCHEDULED; it is waiting then, with an id at or above
+ * next_id, which grows; any other put has a cause up to REQUEUED, an id below next_id and a before_hash other than 0;
+ * queue and priority of a task never change. An end has a cause from ACKED on. A queue is new exactly if its
+ * before_hash is 0 and its number at or above next_queue. Epochs never fall. */
 bool tally_record(struct tally *tally, const Tarry__Record *record);
 
 /* A producer's contribution to the digest. */

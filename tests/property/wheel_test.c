@@ -15,7 +15,7 @@
 #include "wheel.h"
 
 #define TIMERS 160
-#define HISTORIES 3000
+#define HISTORIES 10000
 #define OPERATIONS 160
 
 struct fixture {
@@ -109,6 +109,7 @@ static bool pop_and_compare(uint64_t count_max) {
             CHECK(min < 0 || fx.due_ms[min] > fx.now_ms); /* not late */
             next_ms = wheel_next(&fx.wheel);
             CHECK(next_ms > fx.now_ms || next_ms == WHEEL_NEVER); /* nobody spins */
+            CHECK(fx.wheel.now_ms == fx.now_ms);
             return true;
         }
         CHECK(timer->due_ms <= fx.now_ms); /* TIME-1: not early */

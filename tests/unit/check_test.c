@@ -228,6 +228,8 @@ static void content_that_is_not_well_formed(void **state) {
     expect_content("content is malformed or cut off", false);
     append("\x12\xff\xff\xff\xff\x7f", 6); /* a length of more than 32 bits */
     expect_content("content is malformed or cut off", false);
+    append("\x12\x80\x80\x80\x80\x10", 6); /* 2^32: must not be cut to 0 */
+    expect_content("content is malformed or cut off", false);
     append("\x12\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", 11);
     expect_content("content is malformed or cut off", false);
     append_field(1, "\x0a\x01n\x0a\x01m", 6);

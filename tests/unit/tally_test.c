@@ -218,6 +218,9 @@ static void a_put_that_makes_no_sense_is_refused(void **state) {
     struct row row = {.id = 5, .queue = 1, .due_ms = 100};
     REFUSED(put(TARRY__CAUSE__CAUSE_MOVED, &row, NULL));
     REFUSED(put(TARRY__CAUSE__CAUSE_MOVED, &row, &row)); /* never scheduled */
+    row.state = ROW_LEASED;
+    REFUSED(put(TARRY__CAUSE__CAUSE_SCHEDULED, &row, NULL)); /* nobody can hold it yet */
+    row.state = ROW_WAITING;
     assert_true(put(TARRY__CAUSE__CAUSE_SCHEDULED, &row, NULL));
     REFUSED(put(TARRY__CAUSE__CAUSE_SCHEDULED, &row, NULL)); /* twice */
     REFUSED(put(TARRY__CAUSE__CAUSE_SCHEDULED, &row, &row));

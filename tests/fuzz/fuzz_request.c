@@ -1,0 +1,46 @@
+/* fuzz_request.c: a request as it comes over the wire: unpacked into a bounded arena, each operation checked. A refusal
+ * has a code and a sentence; what is accepted can be packed again, and its contents unpack. */
+#include <assert.h>
+#include <string.h>
+
+#include "arena.h"
+#include "check.h"
+#include "fuzz.h"
+#include "tarry_limits.h"
+
+/* The least that a Request costs in memory per byte on the wire is what bounds this; see proto/WIRE.md. */
+#define ARENA_SIZE_MAX (64u << 20)
+
+static void try_op(const Tarry__Op *op, struct arena *arena) {
+    Tarry__Code code = TARRY__CODE__OK;
+    const char *problem = check_op(op, PAYLOAD_SIZE_MAX_DEFAULT, &code);
+    assert((problem == NULL) == (code == TARRY__CODE__OK));
+    if (problem != NULL) {
+        size_t size = strlen(problem);
+        assert(size > 0 && problem[size - 1] != '.');
+        return;
+    }
+    if (op->op_case != TARRY__OP__OP_SCHEDULE) return;
+    const Tarry__Schedule *schedule = op->schedule;
+    assert(schedule->key.len <= KEY_SIZE_MAX && strlen(schedule->queue) <= QUEUE_NAME_SIZE_MAX);
+    const Tarry__Content *content = tarry__content__unpack(&arena->pb, schedule->content.len, schedule->content.data);
+    assert(content != NULL && content->n_attributes <= ATTRIBUTES_MAX);
+    assert(content->payload.len <= PAYLOAD_SIZE_MAX_DEFAULT);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size > 1u << 16) return 0; /* larger ones teach nothing new */
+    struct arena arena;
+    arena_init(&arena, ARENA_SIZE_MAX);
+    const Tarry__Request *request = tarry__request__unpack(&arena.pb, size, data);
+    if (request != NULL && request->body_case == TARRY__REQUEST__BODY_COMMIT) {
+        for (size_t i = 0; i < request->commit->n_ops; i++) try_op(request->commit->ops[i], &arena);
+        size_t packed_size = tarry__request__get_packed_size(request);
+        uint8_t *packed = arena_alloc(&arena, packed_size);
+        assert(packed != NULL && tarry__request__pack(request, packed) == packed_size);
+        assert(tarry__request__unpack(&arena.pb, packed_size, packed) != NULL);
+    }
+    assert(arena.used <= ARENA_SIZE_MAX);
+    arena_deinit(&arena);
+    return 0;
+}

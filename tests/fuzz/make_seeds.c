@@ -1,0 +1,221 @@
+/* make_seeds.c: writes the first inputs of each target's corpus: well-formed messages, from which the fuzzer learns the
+ * format. `make_seeds DIR` writes DIR/frame/…, DIR/request/… and so on; existing files are replaced. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "bytes.h"
+#include "frame.h"
+#include "row.h"
+
+static const char *root;
+
+static void save(const char *target, const char *name, const void *data, size_t size) {
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/%s", root, target);
+    if (mkdir(path, 0777) != 0 && errno != EEXIST) {
+        perror(path);
+        exit(1);
+    }
+    snprintf(path, sizeof(path), "%s/%s/%s", root, target, name);
+    FILE *file = fopen(path, "wb");
+    if (file == NULL || fwrite(data, 1, size, file) != size || fclose(file) != 0) {
+        perror(path);
+        exit(1);
+    }
+}
+
+static uint8_t packed[65536];
+
+static void save_message(const char *target, const char *name, const ProtobufCMessage *message) {
+    if (protobuf_c_message_get_packed_size(message) > sizeof(packed)) abort();
+    save(target, name, packed, protobuf_c_message_pack(message, packed));
+}
+
+static void frames(void) {
+    struct frame_header commit = {.type = FRAME_COMMIT, .epoch = 1, .body_size = 100, .blob_size = 40};
+    struct frame_header seal = {.type = FRAME_SEAL, .epoch = 1, .position = 4096 + 256, .synced_to = 4096 + 256};
+    commit.position = LOG_POSITION_FIRST;
+    uint8_t bytes[FRAME_HEADER_SIZE];
+    frame_header_encode(&commit, bytes);
+    save("frame", "seed-commit", bytes, sizeof(bytes));
+    frame_header_encode(&seal, bytes);
+    save("frame", "seed-seal", bytes, sizeof(bytes));
+    commit.flags = FRAME_FLAG_ERASED;
+    frame_header_encode(&commit, bytes);
+    save("frame", "seed-erased", bytes, sizeof(bytes));
+}
+
+static Tarry__Attribute attributes[2] = {TARRY__ATTRIBUTE__INIT, TARRY__ATTRIBUTE__INIT};
+static Tarry__Attribute *attribute_pointers[2] = {&attributes[0], &attributes[1]};
+static uint8_t content_bytes[256];
+static size_t content_size;
+
+static void contents(void) {
+    attributes[0].name = "region", attributes[0].value = "eu";
+    attributes[1].name = "k\xc3\xa4se", attributes[1].value = "line 1\nline 2";
+    Tarry__Content content = TARRY__CONTENT__INIT;
+    save_message("content", "seed-empty", &content.base);
+    content.payload = (ProtobufCBinaryData){.len = 5, .data = (uint8_t *)"hello"};
+    save_message("content", "seed-payload", &content.base);
+    content.n_attributes = 2;
+    content.attributes = attribute_pointers;
+    save_message("content", "seed-attributes", &content.base);
+    content_size = tarry__content__pack(&content, content_bytes);
+    attributes[1].name = "region";
+    save_message("content", "seed-doubled", &content.base);
+    attributes[1].name = "k\xc3\xa4se";
+}
+
+static void requests(void) {
+    Tarry__When when = TARRY__WHEN__INIT;
+    when.ms = 1800000;
+    Tarry__Ref by_key = TARRY__REF__INIT, by_id = TARRY__REF__INIT;
+    by_key.queue = "orders";
+    by_key.key = (ProtobufCBinaryData){.len = 7, .data = (uint8_t *)"order-1"};
+    by_id.id = 42;
+    Tarry__Token token = TARRY__TOKEN__INIT;
+    token.epoch = 1, token.position = 4096;
+    Tarry__Schedule schedule = TARRY__SCHEDULE__INIT;
+    schedule.queue = "orders", schedule.key = by_key.key, schedule.when = &when, schedule.priority = 9;
+    schedule.expires_ms = 1000, schedule.on_conflict = TARRY__SCHEDULE__ON_CONFLICT__LATER;
+    schedule.content = (ProtobufCBinaryData){.len = content_size, .data = content_bytes};
+    Tarry__Cancel cancel = TARRY__CANCEL__INIT;
+    cancel.task = &by_key, cancel.withdraw = true;
+    Tarry__Move move = TARRY__MOVE__INIT;
+    move.task = &by_id, move.when = &when;
+    Tarry__Ack ack = TARRY__ACK__INIT;
+    ack.id = 42, ack.token = &token;
+    Tarry__Nack nack = TARRY__NACK__INIT;
+    nack.id = 42, nack.token = &token, nack.dead = true, nack.reason = "no such customer";
+    Tarry__Extend extend = TARRY__EXTEND__INIT;
+    extend.id = 42, extend.token = &token, extend.lease_ms = 60000;
+    Tarry__Release release = TARRY__RELEASE__INIT;
+    release.id = 42, release.token = &token;
+    Tarry__DeadOp dead = TARRY__DEAD_OP__INIT;
+    dead.task = &by_key, dead.all = true;
+    Tarry__Policy policy = TARRY__POLICY__INIT;
+    policy.lease_ms = 30000, policy.backoff_jitter = 20;
+    char *fields[] = {"lease_ms", "backoff_jitter"};
+    Tarry__QueueSet set = TARRY__QUEUE_SET__INIT;
+    set.queue = "orders", set.policy = &policy, set.n_fields = 2, set.fields = fields;
+    Tarry__QueuePause pause = TARRY__QUEUE_PAUSE__INIT;
+    pause.queue = "orders", pause.paused = true, pause.for_ms = 1000;
+    Tarry__QueuePurge purge = TARRY__QUEUE_PURGE__INIT;
+    purge.queue = "orders", purge.states = 7;
+    void *messages[] = {&schedule, &cancel, &move, &ack, &nack, &extend, &release, &dead, &set, &pause, &purge};
+    Tarry__Op ops[11], *pointers[11];
+    Tarry__Commit commit = TARRY__COMMIT__INIT;
+    commit.producer = 1, commit.sequence = 1, commit.oldest_unanswered = 1, commit.atomic = true;
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    request.version = 1, request.client = "seed", request.body_case = TARRY__REQUEST__BODY_COMMIT;
+    request.commit = &commit;
+    for (int i = 0; i < 11; i++) {
+        ops[i] = (Tarry__Op)TARRY__OP__INIT;
+        ops[i].op_case = (Tarry__Op__OpCase)(i + 1);
+        ops[i].schedule = messages[i];
+        pointers[i] = &ops[i];
+        commit.n_ops = 1, commit.ops = &pointers[i];
+        char name[32];
+        snprintf(name, sizeof(name), "seed-op-%d", i + 1);
+        save_message("request", name, &request.base);
+    }
+    commit.n_ops = 11, commit.ops = pointers;
+    save_message("request", "seed-all", &request.base);
+}
+
+/* One task's life: scheduled, leased, retried, moved, acked, with the queue, a producer and an epoch before it. */
+static void records(void) {
+    Tarry__EpochPut epoch = TARRY__EPOCH_PUT__INIT;
+    epoch.epoch = 1, epoch.server_version = "0";
+    Tarry__Policy policy = TARRY__POLICY__INIT;
+    Tarry__QueuePut queue = TARRY__QUEUE_PUT__INIT;
+    queue.number = 1, queue.name = "orders", queue.policy = &policy;
+    Tarry__ProducerPut producer = TARRY__PRODUCER_PUT__INIT;
+    producer.producer = 1;
+    Tarry__ProducerEnd producer_end = TARRY__PRODUCER_END__INIT;
+    producer_end.producer = 1;
+    struct row row = {.id = 1, .queue = 1, .due_ms = 1000, .key = "order-1", .key_size = 7, .blob_size = 20};
+    static const uint8_t states[] = {ROW_WAITING, ROW_LEASED, ROW_WAITING, ROW_WAITING, ROW_BURIED};
+    static const Tarry__Cause causes[] = {TARRY__CAUSE__CAUSE_SCHEDULED, TARRY__CAUSE__CAUSE_LEASED,
+                                          TARRY__CAUSE__CAUSE_RETRIED, TARRY__CAUSE__CAUSE_MOVED,
+                                          TARRY__CAUSE__CAUSE_BURIED};
+    Tarry__Task tasks[5];
+    Tarry__TaskPut puts[5];
+    uint64_t before_hash = 0;
+    for (int i = 0; i < 5; i++) {
+        row.state = states[i], row.deliveries += i == 1, row.due_ms += 10, row.base = i >= 3 ? ROW_WALL : ROW_STEADY;
+        tasks[i] = (Tarry__Task)TARRY__TASK__INIT;
+        row_to_task(&row, &tasks[i]);
+        puts[i] = (Tarry__TaskPut)TARRY__TASK_PUT__INIT;
+        puts[i].cause = causes[i], puts[i].task = &tasks[i], puts[i].fresh = i == 0, puts[i].before_hash = before_hash;
+        puts[i].before_state = i > 0 ? tasks[i - 1].state : TARRY__TASK__STATE__WAITING;
+        puts[i].before_time_base = i > 0 ? tasks[i - 1].time_base : TARRY__TASK__BASE__STEADY;
+        before_hash = row_hash(&row);
+    }
+    Tarry__TaskEnd end = TARRY__TASK_END__INIT;
+    end.cause = TARRY__CAUSE__CAUSE_DROPPED, end.task = &tasks[4];
+    Tarry__JobPut job = TARRY__JOB_PUT__INIT;
+    job.job = 4096, job.queue = 1;
+    Tarry__JobEnd job_end = TARRY__JOB_END__INIT;
+    job_end.job = 4096;
+    Tarry__ClockAccepted clock = TARRY__CLOCK_ACCEPTED__INIT;
+    struct {
+        Tarry__Record__FactCase fact;
+        void *message;
+    } facts[] = {{TARRY__RECORD__FACT_EPOCH, &epoch},
+                 {TARRY__RECORD__FACT_QUEUE, &queue},
+                 {TARRY__RECORD__FACT_PRODUCER, &producer},
+                 {TARRY__RECORD__FACT_PUT, &puts[0]},
+                 {TARRY__RECORD__FACT_PUT, &puts[1]},
+                 {TARRY__RECORD__FACT_PUT, &puts[2]},
+                 {TARRY__RECORD__FACT_PUT, &puts[3]},
+                 {TARRY__RECORD__FACT_PUT, &puts[4]},
+                 {TARRY__RECORD__FACT_JOB, &job},
+                 {TARRY__RECORD__FACT_END, &end},
+                 {TARRY__RECORD__FACT_JOB_END, &job_end},
+                 {TARRY__RECORD__FACT_CLOCK, &clock},
+                 {TARRY__RECORD__FACT_PRODUCER_END, &producer_end}};
+    Tarry__Record items[13], *pointers[13];
+    for (int i = 0; i < 13; i++) {
+        items[i] = (Tarry__Record)TARRY__RECORD__INIT;
+        items[i].fact_case = facts[i].fact;
+        items[i].put = facts[i].message;
+        pointers[i] = &items[i];
+    }
+    Tarry__FrameBody body = TARRY__FRAME_BODY__INIT;
+    body.records = pointers, body.producer = 1, body.sequence = 1, body.oldest_unanswered = 1;
+    for (size_t n = 1; n <= 13; n += 3) {
+        char name[32];
+        body.n_records = n;
+        snprintf(name, sizeof(name), "seed-%zu", n);
+        save_message("record", name, &body.base);
+    }
+}
+
+static void wheels(void) {
+    uint8_t bytes[8 + 64 * 10], *at = put_u64(bytes, 1790000000000u);
+    for (unsigned i = 0; i < 64; i++) {
+        *at++ = i % 5 == 4 ? 3 : (uint8_t)(4 * i); /* delays of falling magnitude, and to the next time */
+        *at++ = (uint8_t)(i * 7);
+        at = put_u64(at, 0x9e3779b97f4a7c15u * (i + 1));
+    }
+    save("wheel", "seed-delays", bytes, (size_t)(at - bytes));
+    save("wheel", "seed-short", bytes, 8 + 5 * 10);
+}
+
+int main(int argc, char **argv) {
+    if (argc != 2) {
+        fprintf(stderr, "usage: make_seeds DIR\n");
+        return 2;
+    }
+    root = argv[1];
+    frames();
+    contents();
+    requests();
+    records();
+    wheels();
+    return 0;
+}
