@@ -61,6 +61,7 @@ struct model_disk {
     uint64_t fail_at;      /* the call (from 1) that fails; 0: none */
     int fail_error;        /* with this */
     bool fail_for_ever;    /* and all that follow */
+    int read_error;        /* not 0: reads fail with this */
     uint64_t room;         /* bytes that files may take together; 0: no limit */
     bool directory_exists; /* there is only one */
     struct model_file files[MODEL_FILES_MAX];
@@ -212,6 +213,7 @@ static inline int model_close(void *context, int handle) {
 static inline int64_t model_pread(void *context, int handle, void *out, size_t size, uint64_t offset) {
     struct model_disk *model = context;
     const struct model_file *file = model_file(model, handle);
+    if (model->read_error) return model->read_error;
     if (offset >= file->cached_size) return 0;
     if (size > file->cached_size - offset) size = file->cached_size - offset;
     if (model->short_io && size > 1 && model_random(model) % 8 == 0) size = 1 + model_random(model) % (size - 1);

@@ -6,8 +6,6 @@
 #include <stddef.h>
 
 #include <cmocka.h>
-#include <pthread.h>
-#include <unistd.h>
 
 #include "../model_disk.h"
 #include "log.h"
@@ -421,6 +419,55 @@ static void an_empty_directory_can_be_read_only(void **state) {
     assert_int_equal(f->model->calls, 0);
 }
 
+static void a_failing_read_is_reported_and_may_be_tried_again(void **state) {
+    struct fixture *f = *state;
+    uint64_t bases[3];
+    three_segments(f, bases);
+    f->model->read_error = -EIO;
+    refused(f, 0, -EIO, "cannot read /d/log/0000000000001000.seg: Input/output error");
+    f->model->read_error = 0;
+    open_log(f);
+    struct log_cursor *cursor;
+    struct log_view view;
+    uint8_t byte;
+    assert_int_equal(log_cursor_open(&cursor, f->log, bases[1], true), 0);
+    f->model->read_error = -EIO;
+    assert_int_equal(log_cursor_next(cursor, UINT64_MAX, &view), -EIO);
+    assert_int_equal(log_read(f->log, bases[1], &byte, 1), -EIO);
+    f->model->read_error = 0;
+    assert_int_equal(log_cursor_next(cursor, UINT64_MAX, &view), 0);
+    assert_int_equal(view.header.position, bases[1]);
+    assert_int_equal(log_read(f->log, bases[1], &byte, 1), 0);
+    assert_int_equal(append(f, 10), 0); /* a failed read is nobody's but the reader's */
+    assert_int_equal(log_sync(f->log), 0);
+    uint8_t two[2];
+    assert_int_equal(log_read(f->log, bases[1] - 1, two, 2), LOG_END); /* nothing lies across two segments */
+    log_cursor_close(cursor);
+}
+
+/* More than the buffer holds is written on the way, and is no more durable for it. */
+static void a_batch_may_be_larger_than_the_buffer(void **state) {
+    struct fixture *f = *state;
+    f->options.segment_size = 32 << 20;
+    open_log(f);
+    for (int i = 0; i < 12; i++) assert_int_equal(append(f, 1 << 20), 0);
+    assert_int_equal(log_durable(f->log), LOG_POSITION_FIRST);
+    assert_int_equal(f->model->datasyncs, 1); /* of the segment's header */
+    assert_int_equal(log_sync(f->log), 0);
+    assert_int_equal(f->model->datasyncs, 2);
+    uint64_t end = log_end(f->log);
+    close_log(f);
+    open_log(f);
+    assert_int_equal(f->recovery.end, end);
+    /* And a write that fails on the way poisons the append. */
+    f->model->fail_at = f->model->calls + 1;
+    f->model->fail_error = -EIO;
+    int result = 0;
+    for (int i = 0; i < 12 && result == 0; i++) result = append(f, 1 << 20);
+    assert_int_equal(result, -EIO);
+    poisoned(f, -EIO);
+}
+
 /* What is not a segment is left alone. */
 static void strangers_in_the_directory_are_left_alone(void **state) {
     struct fixture *f = *state;
@@ -457,6 +504,8 @@ int main(void) {
         TEST(a_payload_that_looks_like_a_frame_proves_nothing),
         TEST(reading_only_changes_nothing),
         TEST(an_empty_directory_can_be_read_only),
+        TEST(a_failing_read_is_reported_and_may_be_tried_again),
+        TEST(a_batch_may_be_larger_than_the_buffer),
         TEST(strangers_in_the_directory_are_left_alone),
     };
     return cmocka_run_group_tests_name("log_fault", tests, NULL, NULL);

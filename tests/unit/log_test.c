@@ -450,6 +450,52 @@ static void the_next_segment_is_ready_before_it_is_needed(void **state) {
     assert_int_equal(temporary, 0);
 }
 
+static _Atomic int allocations_to_fail;
+
+static int allocate_or_fail(void *context, int handle, uint64_t size) {
+    if (atomic_fetch_sub(&allocations_to_fail, 1) > 0) return -ENOSPC;
+    return disk_posix.allocate(context, handle, size);
+}
+
+/* F-4: a full disk is shown, tried again, and no error while nobody needs the room. */
+static void preparing_is_tried_again(void **state) {
+    struct fixture *f = *state;
+    struct disk disk = disk_posix;
+    disk.allocate = allocate_or_fail;
+    f->options.disk = &disk;
+    f->options.segment_size = 64 << 10;
+    f->options.prepare_ahead = true;
+    atomic_store(&allocations_to_fail, 0);
+    open_log(f, 0);
+    atomic_store(&allocations_to_fail, 1);
+    append(f, 40000, 0);
+    assert_int_equal(log_sync(f->log), 0);
+    struct log_stats stats;
+    do log_stats(f->log, &stats);
+    while (stats.prepare_error == 0);
+    assert_int_equal(stats.prepare_error, -ENOSPC);
+    assert_true(stats.reserved < 64 << 10);
+    for (int i = 0; i < 1000 && stats.reserved < 64 << 10; i++) {
+        usleep(5000);
+        log_stats(f->log, &stats);
+    }
+    assert_int_equal(stats.prepare_error, 0);
+    append(f, 40000, 0); /* takes what was made ready */
+    atomic_store(&allocations_to_fail, 1000);
+    assert_int_equal(log_sync(f->log), 0);
+    do log_stats(f->log, &stats);
+    while (stats.prepare_error == 0);
+    /* Now it is needed, and there is none: the writer's own try decides. */
+    uint8_t body[40000] = {0};
+    struct log_frame frame = {
+        .type = FRAME_COMMIT, .epoch = 3, .position = log_end(f->log), .body = body, .body_size = sizeof(body)};
+    assert_int_equal(log_append(f->log, &frame), -ENOSPC);
+    assert_int_equal(log_sync(f->log), -ENOSPC);
+    assert_int_equal(read_all(f, LOG_POSITION_FIRST, true), 2);
+    close_log(f);
+    f->options.disk = &disk_posix;
+}
+
 static void a_body_can_be_read_by_hand(void **state) {
     struct fixture *f = *state;
     if (system("protoc --version > /dev/null 2>&1") != 0) skip();
@@ -502,6 +548,7 @@ int main(void) {
         TEST(more_segments_than_descriptors_are_no_matter),
         TEST(readers_trail_the_writer_while_segments_come_and_go),
         TEST(the_next_segment_is_ready_before_it_is_needed),
+        TEST(preparing_is_tried_again),
         TEST(a_body_can_be_read_by_hand),
     };
     return cmocka_run_group_tests_name("log", tests, NULL, NULL);
