@@ -20,6 +20,8 @@
 /* How long requests may still be answered after the stop was asked for. */
 #define DRAIN_MAX_MS 3000
 
+static const char disk_full[] = "the broker's disk is nearly full: new tasks are refused until there is room";
+
 static bool may_exist(const void *filter, uint64_t key_hash) {
     return index_filter_may_contain(filter, key_hash);
 }
@@ -149,6 +151,11 @@ static void unhold(struct loop *loop, struct errand *errand) {
 
 static void take_call(struct loop *loop, struct call *call) {
     struct errand *errand = &call->errand;
+    if (errand->schedules && room_is_low(&loop->shell->room, loop->shell->log)) {
+        unhold(loop, errand);
+        call->answer(call, reply_pack_refusal(TARRY__CODE__BUSY, disk_full));
+        return;
+    }
     if (!has_facts(loop, errand)) return;
     if (errand->event.kind == CORE_STATS) {
         errand->event.broker = stats_broker(loop->shell, &errand->arena, loop->clock_held);

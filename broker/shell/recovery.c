@@ -45,7 +45,7 @@ static int open_log(struct shell *shell, const struct index_meta *meta, struct l
                     size_t message_size) {
     struct log_options options = {
         .directory = shell->dir.log,
-        .disk = &disk_posix,
+        .disk = &shell->disk,
         .segment_size = shell->config.segment_size,
         .durable_min = meta->position,
         .prepare_ahead = true,
@@ -169,6 +169,7 @@ static uint64_t max_u64(uint64_t a, uint64_t b) {
 int recovery_run(struct shell *shell, char *message, size_t message_size) {
     struct index_meta meta;
     struct log_recovery log;
+    room_init(&shell->room, shell->dir.path, shell->config.segment_size, &shell->disk);
     if (open_index(shell, message, message_size) != 0) return 1;
     index_meta(shell->index, &meta);
     if (open_log(shell, &meta, &log, message, message_size) != 0) return 1;

@@ -148,12 +148,11 @@ static bool prepare_body(struct arena *arena, const Tarry__Request *request, uin
 }
 
 bool request_prepare(struct arena *arena, const uint8_t *data, size_t size, uint32_t payload_max,
-                     const uint8_t secret[IDENTITY_SECRET_SIZE], struct core_event *out,
+                     const uint8_t secret[IDENTITY_SECRET_SIZE], struct request_peek *out_peek, struct core_event *out,
                      struct request_refusal *out_refusal) {
-    struct request_peek peek;
-    if (!request_peek(data, size, &peek))
+    if (!request_peek(data, size, out_peek))
         return refuse(out_refusal, TARRY__CODE__INVALID, "the request is no protobuf message");
-    if (peek.op_count > OPS_PER_COMMIT_MAX)
+    if (out_peek->op_count > OPS_PER_COMMIT_MAX)
         return refuse(out_refusal, TARRY__CODE__TOO_LARGE, "the commit has more than 8192 operations");
     Tarry__Request *request = tarry__request__unpack(&arena->pb, size, data);
     if (request == NULL) {

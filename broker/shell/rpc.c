@@ -70,14 +70,14 @@ static void handle(struct rpc_context *context, nng_msg *message) {
     atomic_fetch_add(&rpc->charged, context->charge);
     atomic_fetch_add(&rpc->busy, 1);
 
-    struct request_peek peek;
+    struct request_peek peek = {0};
     struct request_refusal refusal = {TARRY__CODE__OK, NULL};
     if (atomic_load(&shell->stopping))
         refusal.code = TARRY__CODE__STOPPING;
     else if (!has_room(rpc, context->charge) && request_peek(data, size, &peek) && peek.schedules)
         refusal.code = TARRY__CODE__BUSY;
     else
-        request_prepare(&errand->arena, data, size, (uint32_t)shell->config.payload_max, shell->dir.secret,
+        request_prepare(&errand->arena, data, size, (uint32_t)shell->config.payload_max, shell->dir.secret, &peek,
                         &errand->event, &refusal);
     nng_msg_free(message); /* unpacking copied what is needed */
     if (refusal.code != TARRY__CODE__OK) {
@@ -87,6 +87,7 @@ static void handle(struct rpc_context *context, nng_msg *message) {
     errand->event.ticket = call_ticket(&context->call);
     errand->hold = -1;
     errand->filled = false;
+    errand->schedules = peek.schedules;
     errand->want_count = 0;
     inbox_post(&shell->inbox, &errand->item);
 }

@@ -22,6 +22,7 @@
 #include "log.h"
 #include "loop.h"
 #include "reader.h"
+#include "room.h"
 #include "rpc.h"
 #include "sync.h"
 
@@ -36,6 +37,8 @@ struct shell {
     struct config config;
     struct datadir dir;
     struct clock clock;
+    struct room room;
+    struct disk disk; /* the log's, mindful of the room */
     struct log *log;
     struct index *index;
     struct core *core; /* the core thread's, once it runs */

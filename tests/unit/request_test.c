@@ -46,7 +46,8 @@ static int teardown(void **state) {
 static bool prepare(struct fx *f) {
     arena_reset(&f->arena);
     f->refusal = (struct request_refusal){TARRY__CODE__OK, NULL};
-    return request_prepare(&f->arena, f->bytes, f->size, 1000, key, &f->event, &f->refusal);
+    struct request_peek peek;
+    return request_prepare(&f->arena, f->bytes, f->size, 1000, key, &peek, &f->event, &f->refusal);
 }
 
 static bool prepare_request(struct fx *f, const Tarry__Request *request) {
