@@ -1,4 +1,5 @@
 /* cmd_queue.c: tarry queues, and tarry queue set, pause, resume, purge. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,7 +41,8 @@ const struct command command_queue_set = {
             "  backoff=KIND           fixed (always backoff_min) or exponential (doubling up to backoff_max)\n"
             "  backoff_min=DUR        the first delay after a nack (default 1s)\n"
             "  backoff_max=DUR        the longest delay (default 10m)\n"
-            "  backoff_jitter=N       per cent of the delay, added at random (default 20)",
+            "  backoff_jitter=N       per cent of the delay, added at random (default 20)\n\n"
+            "The durations may be given as lease_ms, backoff_min_ms and backoff_max_ms too, in milliseconds.",
     .options = no_options,
     .positional_min = 2,
     .positional_max = ARGS_POSITIONAL_ANY,
@@ -205,9 +207,16 @@ static int conclude(struct tool *tool, const char *queue, const char *word, cons
 
 /* ---- queue set */
 
-static int policy_duration(const struct args *args, const char *text, const char *value, uint64_t *out_ms) {
-    if (duration_parse(value, out_ms)) return 0;
-    return tool_usage(args, "%s: '%s' is not a duration such as 250ms, 30s or 1h30m", text, value);
+/* A duration; with a name in _ms, as JSON has it, a number of milliseconds. */
+static int policy_duration(const struct args *args, const char *name, const char *value, uint64_t *out_ms) {
+    size_t size = strlen(name);
+    bool in_ms = size > 3 && strcmp(name + size - 3, "_ms") == 0;
+    char text[UNITS_TEXT_SIZE];
+    if (in_ms && snprintf(text, sizeof text, "%sms", value) < (int)sizeof text && duration_parse(text, out_ms))
+        return 0;
+    if (!in_ms && duration_parse(value, out_ms)) return 0;
+    return tool_usage(args, "%s: '%s' is not %s", name, value,
+                      in_ms ? "a number of milliseconds" : "a duration such as 250ms, 30s or 1h30m");
 }
 
 static int policy_number(const struct args *args, const char *text, const char *value, uint32_t *out) {
@@ -223,13 +232,14 @@ static int policy_number(const struct args *args, const char *text, const char *
 static int policy_field(const struct args *args, const char *text, struct tarry_policy *policy, uint32_t *fields) {
     static const char *const names[] = {"lease",       "max_attempts", "backoff",
                                         "backoff_min", "backoff_max",  "backoff_jitter"}; /* enum tarry_policy_field */
+    static const char *const names_ms[] = {"lease_ms", "", "", "backoff_min_ms", "backoff_max_ms", ""};
     const char *equals = strchr(text, '=');
-    if (equals == NULL) return tool_usage(args, "'%s' is not name=value", text);
+    if (equals == NULL || equals == text) return tool_usage(args, "'%s' is not name=value", text);
     char *name = tool_strdup(text);
     name[equals - text] = 0;
     const char *value = equals + 1;
     int place = 0, status = 0;
-    while (place < 6 && strcmp(name, names[place]) != 0) place++;
+    while (place < 6 && strcmp(name, names[place]) != 0 && strcmp(name, names_ms[place]) != 0) place++;
     const char *near = place == 6 ? nearest(name, names, 6) : NULL;
     if (place < 6 && (*fields & 1u << place) != 0) {
         status = tool_usage(args, "%s is given twice", names[place]);
