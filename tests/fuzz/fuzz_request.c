@@ -8,7 +8,7 @@
 #include "fuzz.h"
 #include "tarry_limits.h"
 
-/* The least that a Request costs in memory per byte on the wire is what bounds this; see proto/WIRE.md. */
+/* A byte on the wire may cost some tens in memory (an empty operation has two); the arena is what bounds it. */
 #define ARENA_SIZE_MAX (64u << 20)
 
 static void try_op(const Tarry__Op *op, struct arena *arena) {

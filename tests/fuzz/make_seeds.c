@@ -121,9 +121,23 @@ static void requests(void) {
         char name[32];
         snprintf(name, sizeof(name), "seed-op-%d", i + 1);
         save_message("request", name, &request.base);
+        save_message("prepare", name, &request.base);
     }
     commit.n_ops = 11, commit.ops = pointers;
     save_message("request", "seed-all", &request.base);
+    save_message("prepare", "seed-all", &request.base);
+    Tarry__Subscribe subscribe = TARRY__SUBSCRIBE__INIT;
+    subscribe.queues = &by_key.queue, subscribe.n_queues = 1, subscribe.prefetch = 100;
+    request.body_case = TARRY__REQUEST__BODY_SUBSCRIBE, request.subscribe = &subscribe;
+    save_message("prepare", "seed-subscribe", &request.base);
+    Tarry__List list = TARRY__LIST__INIT;
+    list.queue = "orders", list.states = 15, list.prefix = by_key.key;
+    request.body_case = TARRY__REQUEST__BODY_LIST, request.list = &list;
+    save_message("prepare", "seed-list", &request.base);
+    Tarry__Get get = TARRY__GET__INIT;
+    get.task = &by_key;
+    request.body_case = TARRY__REQUEST__BODY_GET, request.get = &get;
+    save_message("prepare", "seed-get", &request.base);
 }
 
 /* One task's life: scheduled, leased, retried, moved, acked, with the queue, a producer and an epoch before it. */

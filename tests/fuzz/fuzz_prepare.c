@@ -1,0 +1,64 @@
+/* fuzz_prepare.c: the broker's own door: the peek without unpacking, and the event made for the core. The peek agrees
+ * with protobuf-c wherever that can unpack; a refusal has a code and a sentence; accepted contents lie in the arena,
+ * salted, with the checksum that the log will carry. */
+#include <assert.h>
+#include <string.h>
+
+#include "fuzz.h"
+#include "request.h"
+#include "tarry_limits.h"
+
+#define ARENA_SIZE_MAX (64u << 20)
+
+static void peek_agrees(const uint8_t *data, size_t size) {
+    struct arena arena;
+    struct request_peek peek;
+    arena_init(&arena, ARENA_SIZE_MAX);
+    bool is_message = request_peek(data, size, &peek);
+    const Tarry__Request *request = tarry__request__unpack(&arena.pb, size, data);
+    if (request != NULL && request->body_case == TARRY__REQUEST__BODY_COMMIT) {
+        /* More is fine: a commit that a later field of the oneof replaced. Less would get past the limit. */
+        assert(is_message && peek.commit && peek.op_count >= request->commit->n_ops);
+    }
+    arena_deinit(&arena);
+}
+
+static void accepted_is_right(const struct core_event *event) {
+    assert(event->kind != 0 && event->request != NULL);
+    if (event->kind != CORE_COMMIT) return;
+    const Tarry__Commit *commit = event->request->commit;
+    uint64_t total = 0;
+    assert(commit->n_ops > 0 && commit->n_ops <= OPS_PER_COMMIT_MAX);
+    for (size_t i = 0; i < commit->n_ops; i++) {
+        const struct core_content *content = &event->contents[i];
+        assert(content->problem == NULL || content->code != TARRY__CODE__OK);
+        bool has_content = content->problem == NULL && commit->ops[i]->op_case == TARRY__OP__OP_SCHEDULE;
+        assert(has_content == (content->size != 0));
+        total += content->size;
+        if (!has_content) continue;
+        const ProtobufCBinaryData *packed = &commit->ops[i]->schedule->content;
+        assert(content->size == BLOB_SALT_SIZE + packed->len);
+        assert(packed->len == 0 ||
+               memcmp((const uint8_t *)content->data + BLOB_SALT_SIZE, packed->data, packed->len) == 0);
+        assert(content->sum == frame_sum(content->data, content->size));
+    }
+    assert(total <= FRAME_BLOB_SIZE_MAX);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static const uint8_t secret[IDENTITY_SECRET_SIZE] = "a secret of the broker";
+    if (size > 1u << 16) return 0;
+    peek_agrees(data, size);
+    struct arena arena;
+    struct core_event event = {0};
+    struct request_peek peek;
+    struct request_refusal refusal = {TARRY__CODE__OK, NULL};
+    arena_init(&arena, ARENA_SIZE_MAX);
+    if (request_prepare(&arena, data, size, PAYLOAD_SIZE_MAX_DEFAULT, secret, &peek, &event, &refusal)) {
+        accepted_is_right(&event);
+    } else {
+        assert(refusal.code != TARRY__CODE__OK && refusal.sentence != NULL && refusal.sentence[0] != '\0');
+    }
+    arena_deinit(&arena);
+    return 0;
+}
