@@ -53,14 +53,18 @@ void core_check(const struct core *constant) {
     }
     assert(counted == core->task_count && leased == core->leases);
     uint64_t in_lines = 0;
+    uint64_t near = 0;
     uint64_t in_flight = 0;
     for (uint32_t number = 1; number < core->tally.next_queue; number++) {
         for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++) {
-            in_lines += check_line(core, &core->queues[number].lines[i / PRIORITY_COUNT][i % PRIORITY_COUNT]);
+            const struct line_state *line = &core->queues[number].lines[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
+            in_lines += check_line(core, line);
+            near += line->near_count;
         }
         in_flight += core->tally.queues[number].in_flight;
     }
     assert(in_flight == core->leases); /* every lease is in memory */
+    assert(near == core->near_count);
     assert(in_lines + leased + other == counted);
     uint64_t dirty = 0;
     uint64_t before = 0;

@@ -137,22 +137,47 @@ static Tarry__CommitReply *results_new(struct core_effects *effects, size_t coun
     return reply;
 }
 
-/* An atomic commit with a refusal: nothing took effect; the refusals say why, the others that they were aborted. */
-static void abort_all(Tarry__CommitReply *reply) {
-    reply->aborted = true;
-    for (size_t i = 0; i < reply->n_results; i++) {
-        if (reply->results[i]->code != TARRY__CODE__OK) continue;
-        tarry__op_result__init(reply->results[i]);
-        reply->results[i]->code = TARRY__CODE__ABORTED;
-        reply->results[i]->message = "another operation of this atomic commit was refused";
-    }
-}
-
 static bool any_refused(const Tarry__CommitReply *reply) {
     for (size_t i = 0; i < reply->n_results; i++) {
         if (reply->results[i]->code != TARRY__CODE__OK) return true;
     }
     return false;
+}
+
+static void decide_one(struct core *core, struct draft *draft, const struct core_event *event, size_t i,
+                       Tarry__OpResult *result, struct core_effects *effects) {
+    const struct core_content *content = event->contents ? &event->contents[i] : NULL;
+    struct decision d = {.core = core, .draft = draft, .effects = effects, .content = content, .result = result};
+    if (content && content->problem) { /* the shell's check.h found it malformed */
+        refuse(&d, content->code, TARRY__OUTCOME__NONE, content->problem);
+    } else {
+        decide_op(&d, event->request->commit->ops[i]);
+    }
+}
+
+static void decide_alone(struct core *core, const struct core_event *event, struct facts_table *facts, size_t i,
+                         Tarry__OpResult *result, struct core_effects *effects) {
+    if (result->code == TARRY__CODE__NO_SUCH_QUEUE || result->code == TARRY__CODE__TOO_LARGE) return; /* no draft yet */
+    struct draft draft;
+    draft_init(&draft, core, effects->arena, NULL, 1);
+    draft.facts_table = facts;
+    tarry__op_result__init(result);
+    decide_one(core, &draft, event, i, result, effects);
+}
+
+/* An atomic commit with a refusal: nothing takes effect. Each refused operation is asked again on its own, for its
+ * answer must not rest on what another one would have done (TRUE-1); the others say that they were aborted. */
+static void abort_all(struct core *core, const struct core_event *event, struct facts_table *facts,
+                      Tarry__CommitReply *reply, struct core_effects *effects) {
+    reply->aborted = true;
+    for (size_t i = 0; i < reply->n_results; i++) {
+        Tarry__OpResult *result = reply->results[i];
+        if (result->code != TARRY__CODE__OK) decide_alone(core, event, facts, i, result, effects);
+        if (result->code != TARRY__CODE__OK) continue;
+        tarry__op_result__init(result);
+        result->code = TARRY__CODE__ABORTED;
+        result->message = "another operation of this atomic commit was refused";
+    }
 }
 
 static void execute(struct core *core, const struct core_event *event, struct core_effects *effects) {
@@ -166,22 +191,10 @@ static void execute(struct core *core, const struct core_event *event, struct co
     draft_init(&draft, core, effects->arena, &event->facts, commit->n_ops);
     for (size_t i = 0; i < commit->n_ops; i++) {
         if (reply->results[i]->code != TARRY__CODE__OK) continue;
-        const struct core_content *content = event->contents ? &event->contents[i] : NULL;
-        struct decision d = {
-            .core = core,
-            .draft = &draft,
-            .effects = effects,
-            .content = content,
-            .result = reply->results[i],
-        };
-        if (content && content->problem) { /* the shell's check.h found it malformed */
-            refuse(&d, content->code, TARRY__OUTCOME__NONE, content->problem);
-        } else {
-            decide_op(&d, commit->ops[i]);
-        }
+        decide_one(core, &draft, event, i, reply->results[i], effects);
     }
     if (commit->atomic && any_refused(reply)) {
-        abort_all(reply);
+        abort_all(core, event, draft.facts_table, reply, effects);
         draft_init(&draft, core, effects->arena, NULL, 0);
     }
     size_t size = tarry__commit_reply__get_packed_size(reply);

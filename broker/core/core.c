@@ -92,7 +92,8 @@ void core_restore(struct core *core, const struct core_base *base) {
     struct queue_tally *queues = core->tally.queues;
     core->tally = *base->tally;
     core->tally.queues = queues;
-    memcpy(queues, base->tally->queues, (QUEUES_MAX + 1) * sizeof *queues);
+    assert(core->tally.next_queue <= QUEUES_MAX + 1);
+    memcpy(queues, base->tally->queues, core->tally.next_queue * sizeof *queues);
     core->position = core->durable = core->indexed = core->trim_to = base->position;
     core->epoch = core->tally.epoch;
     outcomes_set_known_since(core->outcomes, base->known_since_ms);

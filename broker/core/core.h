@@ -28,7 +28,8 @@ struct instant {
 };
 
 struct core_options {
-    size_t memory; /* bytes for tasks in memory (near window and overlay) */
+    size_t memory;   /* bytes for tasks in memory (near window and overlay) */
+    size_t near_max; /* tasks within horizons at most; 0: as memory allows */
     uint32_t outcomes_max;
     uint64_t outcome_retention_ms;
     uint64_t index_lag_max;  /* records not yet in the index: beyond it, commits that schedule are refused (BUSY) */

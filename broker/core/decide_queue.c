@@ -10,18 +10,10 @@ static void done(struct decision *d) {
 
 /* check_op has seen every field; this only takes them over. */
 static void take_field(Tarry__Policy *policy, const Tarry__Policy *from, const char *field) {
-    if (!strcmp(field, "lease"))
-        policy->lease_ms = from->lease_ms;
-    else if (!strcmp(field, "max_attempts"))
-        policy->max_attempts = from->max_attempts;
-    else if (!strcmp(field, "backoff"))
-        policy->backoff = from->backoff;
-    else if (!strcmp(field, "backoff_min"))
-        policy->backoff_min_ms = from->backoff_min_ms;
-    else if (!strcmp(field, "backoff_max"))
-        policy->backoff_max_ms = from->backoff_max_ms;
-    else if (!strcmp(field, "backoff_jitter"))
-        policy->backoff_jitter = from->backoff_jitter;
+#define TAKE(name, minimum, maximum, range)                                                                            \
+    if (!strcmp(field, #name)) policy->name = from->name;
+    QUEUE_POLICY(TAKE)
+#undef TAKE
 }
 
 void decide_queue_set(struct decision *d, const Tarry__QueueSet *set) {

@@ -60,6 +60,7 @@ static void leave_line(struct core *core, struct task *task) {
     if (line->evict_cursor == task) line->evict_cursor = TAILQ_NEXT(task, member);
     TAILQ_REMOVE(&line->near, task, member);
     line->near_count--;
+    core->near_count--;
     if (task->place == PLACE_PENDING) {
         wheel_cancel(&core->wheels[task->row.base], &task->timer.wheel);
         return;
@@ -100,6 +101,7 @@ void near_place_waiting(struct core *core, struct task *task) {
     }
     TAILQ_INSERT_TAIL(&line->near, task, member);
     line->near_count++;
+    core->near_count++;
     if (task->row.due_ms <= base_ms(core, task->row.base)) { /* TIME-1: ready is due <= now, rounded down */
         push_ready(core, line, task);
         return;

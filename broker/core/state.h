@@ -25,8 +25,9 @@
 #include "slab.h"
 #include "wheel.h"
 
-#define CLOCK_LEAD_MS 15000ull     /* a line's window is loaded so long before its horizon comes */
-#define WINDOW_TASKS_MAX 16384u    /* tasks asked for in one load */
+#define CLOCK_LEAD_MS 15000ull  /* a line's window is loaded so long before its horizon comes */
+#define WINDOW_TASKS_MAX 16384u /* tasks asked for in one load */
+#define WINDOW_TASKS_MIN 64u
 #define WINDOW_READY_LOW 4096u     /* fewer ready than this: load more that is overdue */
 #define LOW_ADVICE_STEP_MS 2048ull /* the index is told of a line's low mark so often, in time passed */
 #define TIMERS_PER_STEP_MAX 4096u  /* bounded work per step: no queue delays another */
@@ -196,6 +197,7 @@ struct core {
     uint64_t trim_to;          /* the overlay below it may go */
     uint64_t holds[HOLDS_MAX]; /* positions; 0: free */
     struct wheel wheels[ROW_BASES];
+    uint64_t near_count; /* of all lines */
     struct line_state *evicting;
     struct line_list check; /* lines whose window or low mark may have to move */
     uint64_t random;        /* deterministic, for sampling */

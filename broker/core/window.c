@@ -16,26 +16,34 @@
 #define SAMPLE_MAX 255u
 #define SAMPLE_PROBES_MAX 16384u
 
+static size_t capacity(const struct core *core) {
+    return slab_capacity(core->slab) / task_size_max();
+}
+
 static bool memory_is_short(const struct core *core) {
-    return task_room(core) < slab_capacity(core->slab) / task_size_max() / 4;
+    size_t near_max = core->options.near_max;
+    return task_room(core) < capacity(core) / 4 || (near_max && core->near_count > near_max / 2);
 }
 
 static bool memory_is_scarce(const struct core *core) {
-    return task_room(core) < slab_capacity(core->slab) / task_size_max() / 8 + TASK_RESERVE;
+    size_t near_max = core->options.near_max;
+    return task_room(core) < capacity(core) / 8 + TASK_RESERVE || (near_max && core->near_count > near_max);
 }
 
-/* Loads are worth it when the horizon is near in time and memory allows; a line with nothing ready may always load. */
+/* Loads are worth it when the horizon is near in time and memory allows. When memory is short only a line that has
+ * nothing left loads: loading and evicting by turns would get nobody anywhere. */
 static bool wants_window(const struct core *core, const struct line_state *line) {
     if (line->loading || line->evict_cursor || !line_index_only(core, line)) return false;
     if (line->horizon.due_ms > base_ms(core, line->line.base) + CLOCK_LEAD_MS) return false;
-    if (line->ready.count == 0) return task_room(core) > 2 * TASK_RESERVE;
-    return line->ready.count < WINDOW_READY_LOW && !memory_is_short(core);
+    if (memory_is_short(core)) return line->near_count == 0 && task_room(core) > 2 * TASK_RESERVE;
+    return line->ready.count < WINDOW_READY_LOW;
 }
 
 static uint64_t window_count_max(const struct core *core) {
     uint64_t count = task_room(core) / 8;
+    if (core->options.near_max) return core->options.near_max / 4 + 1;
     if (count > WINDOW_TASKS_MAX) count = WINDOW_TASKS_MAX;
-    return count < 64 ? 64 : count;
+    return count < WINDOW_TASKS_MIN ? WINDOW_TASKS_MIN : count;
 }
 
 void near_check_later(struct core *core, struct line_state *line) {
@@ -81,7 +89,7 @@ static void advise_low(struct core *core, struct line_state *line, struct core_e
 /* Short of memory with nothing ready: looked at again when the next step may have freed some. */
 static bool is_starved(const struct core *core, const struct line_state *line) {
     bool is_near = line->horizon.due_ms <= base_ms(core, line->line.base) + CLOCK_LEAD_MS;
-    return is_near && !line->loading && line->ready.count == 0 && line_index_only(core, line);
+    return is_near && !line->loading && line->near_count == 0 && line_index_only(core, line);
 }
 
 void near_check_lines(struct core *core, struct core_effects *effects) {
@@ -179,7 +187,7 @@ static struct line_state *biggest_line(struct core *core) {
 
 static void begin_eviction(struct core *core) {
     struct line_state *line = biggest_line(core);
-    if (!line) return; /* all memory is overlay: the index will catch up */
+    if (!line || line->near_count <= window_count_max(core)) return; /* the rest is overlay: the index will catch up */
     struct due median = {.due_ms = sample_median(core, line), .id = 0};
     if (due_before(median, line->horizon)) line->horizon = median;
     line->evict_cursor = TAILQ_FIRST(&line->near);
