@@ -291,6 +291,7 @@ int core_hold(struct core *core) {
     for (size_t i = 0; i < HOLDS_MAX; i++) {
         if (core->holds[i]) continue;
         core->holds[i] = core->indexed;
+        core->hold_count++;
         return (int)i;
     }
     return -1;
@@ -299,6 +300,7 @@ int core_hold(struct core *core) {
 void core_unhold(struct core *core, int hold) {
     assert(hold >= 0 && hold < (int)HOLDS_MAX && core->holds[hold]);
     core->holds[hold] = 0;
+    core->hold_count--;
 }
 
 /* A wall timer, seen from the steady clock: as far ahead as it is on the wall clock now. */

@@ -158,7 +158,8 @@ struct task *near_next_ready(struct core *core, struct queue *queue) {
 
 uint64_t near_trim_limit(const struct core *core) {
     uint64_t limit = core->indexed;
-    for (size_t i = 0; i < HOLDS_MAX; i++) {
+    for (size_t i = 0, left = core->hold_count; left; i++) {
+        left -= core->holds[i] != 0;
         if (core->holds[i] && core->holds[i] < limit) limit = core->holds[i];
     }
     return limit;

@@ -196,6 +196,7 @@ struct core {
     uint64_t overlay_count;
     uint64_t trim_to;          /* the overlay below it may go */
     uint64_t holds[HOLDS_MAX]; /* positions; 0: free */
+    size_t hold_count;
     struct wheel wheels[ROW_BASES];
     uint64_t near_count; /* of all lines */
     struct line_state *evicting;
