@@ -7,13 +7,14 @@
  * the end calm comes and nothing is left.
  *
  *   core_test [--seed N] [--histories N]        (also TARRY_SEED, TARRY_HISTORIES) */
-#include <cmocka.h>
 #include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #include "../must.h"
 #include "core_world.h"
