@@ -6,6 +6,8 @@
  *   - a header anywhere after d, valid and in its place, with synced_to > d: damage. What lay at d had been durable.
  *   - d below what the caller knows to have been durable: the log has lost its tail (F-7, F-9).
  *   - else it is a torn tail. It is zeroed, so that a later recovery cannot meet stale frames in it.
+ * Should the sync of that fail, and the process start again, the cache may show zeros where the disk has stale frames:
+ * they stay harmless, for their chain does not continue a new frame's, and they claim nothing beyond where they lay.
  * What is kept is then written once more and synced: after SIGKILL it may be in the page cache alone (R6), and after a
  * failed fdatasync the cache may hold it as clean although the disk does not have it (F-5). */
 #include <assert.h>
