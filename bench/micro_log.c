@@ -1,6 +1,6 @@
-/* log_bench.c: how fast the log takes frames in, and how fast it comes back.
+/* micro_log.c: how fast the log takes frames in, and how fast it comes back.
  *
- *   log_bench [DIR] [MEBIBYTES]      default: a directory in /tmp, 512 MiB for each line
+ *   micro_log [DIR] [MEBIBYTES]      default: a directory in /tmp, 512 MiB for each line
  *
  * Each line: frames of one size, so many for each sync; frames and bytes a second; quantiles of append + write + sync;
  * the worst one shows what a roll costs. The last line is recovery: every frame checked, chain included. */
@@ -30,7 +30,7 @@ static double now_s(void) {
 
 static void must(int result, const char *what) {
     if (result == 0) return;
-    fprintf(stderr, "log_bench: %s: %d\n", what, result);
+    fprintf(stderr, "micro_log: %s: %d\n", what, result);
     exit(1);
 }
 
@@ -38,7 +38,7 @@ static double open_log(struct bench *bench) {
     char message[512] = "";
     double start = now_s();
     int result = log_open(&bench->log, &bench->options, 0, &bench->recovery, message, sizeof(message));
-    if (result < 0) fprintf(stderr, "log_bench: %s\n", message);
+    if (result < 0) fprintf(stderr, "micro_log: %s\n", message);
     must(result, "log_open");
     return now_s() - start;
 }
