@@ -38,24 +38,19 @@ static const struct {
     [DB_REPLIES] = {"replies", 0},
 };
 
-/* LMDB returns positive errno or its own negative codes; the house knows negative ones only. */
-static int negative(int error) {
-    return error > 0 ? -error : error;
-}
-
 static int open_tables(struct db *db) {
     MDB_txn *txn;
     int error = mdb_txn_begin(db->env, NULL, db->read_only ? MDB_RDONLY : 0, &txn);
-    if (error != 0) return negative(error);
+    if (error != 0) return db_negative(error);
     for (int i = 0; i < DB_TABLES; i++) {
         unsigned flags = tables[i].flags | (db->read_only ? 0 : MDB_CREATE);
         error = mdb_dbi_open(txn, tables[i].name, flags, &db->table[i]);
         if (error != 0) {
             mdb_txn_abort(txn);
-            return negative(error);
+            return db_negative(error);
         }
     }
-    return negative(mdb_txn_commit(txn));
+    return db_negative(mdb_txn_commit(txn));
 }
 
 int db_open(struct db *db, const char *directory, size_t map_size, bool read_only, bool no_sync) {
@@ -74,11 +69,11 @@ int db_open(struct db *db, const char *directory, size_t map_size, bool read_onl
         int dead;
         error = mdb_reader_check(db->env, &dead); /* readers of a killed process would pin its pages */
     }
-    error = negative(error);
+    error = db_negative(error);
     if (error == 0) error = open_tables(db);
     while (error == MDB_MAP_FULL) {
         db->map_size *= 2;
-        error = negative(mdb_env_set_mapsize(db->env, db->map_size));
+        error = db_negative(mdb_env_set_mapsize(db->env, db->map_size));
         if (error == 0) error = open_tables(db);
     }
     if (error != 0) db_close(db);
@@ -104,7 +99,7 @@ int db_read(struct db *db, MDB_txn **out) {
     if (error != 0) {
         if (txn != NULL) mdb_txn_abort(txn);
         pthread_rwlock_unlock(&db->map_lock);
-        return negative(error);
+        return db_negative(error);
     }
     *out = txn;
     return 0;
@@ -126,21 +121,21 @@ static int grow(struct db *db) {
     db->map_size *= 2;
     int error = mdb_env_set_mapsize(db->env, db->map_size);
     pthread_rwlock_unlock(&db->map_lock);
-    return negative(error);
+    return db_negative(error);
 }
 
 int db_write(struct db *db, int (*body)(void *argument, MDB_txn *txn), void *argument) {
     for (;;) {
         MDB_txn *txn;
         int error = mdb_txn_begin(db->env, NULL, 0, &txn);
-        if (error != 0) return negative(error);
+        if (error != 0) return db_negative(error);
         error = body(argument, txn);
         if (error != 0) {
             mdb_txn_abort(txn);
         } else {
-            error = mdb_txn_commit(txn);
+            error = db_negative(mdb_txn_commit(txn));
         }
-        if (error != MDB_MAP_FULL) return negative(error);
+        if (error != MDB_MAP_FULL) return error;
         error = grow(db);
         if (error != 0) return error;
     }
@@ -211,7 +206,7 @@ int db_put(struct db *db, MDB_txn *txn, enum db_table table, const void *key, si
     MDB_val key_value = {key_size, (void *)key};
     MDB_val data = {size + DB_SEAL_SIZE, NULL};
     int error = mdb_put(txn, db->table[table], &key_value, &data, flags | MDB_RESERVE);
-    if (error != 0) return negative(error);
+    if (error != 0) return db_negative(error);
     memcpy(data.mv_data, &seal, sizeof seal);
     if (size > 0) memcpy((uint8_t *)data.mv_data + DB_SEAL_SIZE, value, size);
     return 0;
@@ -230,12 +225,12 @@ int db_get(struct db *db, MDB_txn *txn, enum db_table table, const void *key, si
     MDB_val key_value = {key_size, (void *)key}, data;
     int error = mdb_get(txn, db->table[table], &key_value, &data);
     if (error == MDB_NOTFOUND) return 1;
-    if (error != 0) return negative(error);
+    if (error != 0) return db_negative(error);
     return db_unseal(&key_value, &data, out);
 }
 
 int db_del(struct db *db, MDB_txn *txn, enum db_table table, const void *key, size_t key_size) {
     MDB_val key_value = {key_size, (void *)key};
     int error = mdb_del(txn, db->table[table], &key_value, NULL);
-    return error == MDB_NOTFOUND ? 1 : negative(error);
+    return error == MDB_NOTFOUND ? 1 : db_negative(error);
 }

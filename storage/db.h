@@ -62,7 +62,8 @@ int db_read(struct db *db, MDB_txn **out);
 void db_read_end(struct db *db, MDB_txn *txn);
 
 /* Runs `body` in one synced write transaction. The map full: it is grown and `body` runs again, so that `body` must
- * leave nothing behind but what the next run of it overwrites. Any negative result of `body` aborts. */
+ * leave nothing behind but what the next run of it overwrites. Any other result of `body` than 0 aborts and is
+ * returned. */
 int db_write(struct db *db, int (*body)(void *argument, MDB_txn *txn), void *argument);
 
 /* Gives mapped pages back to the kernel if more than `budget` bytes of files are resident in this process. */
@@ -82,8 +83,22 @@ int db_del(struct db *db, MDB_txn *txn, enum db_table table, const void *key, si
 /* Takes the seal off a value that a cursor found; INDEX_DAMAGED if it is broken. */
 int db_unseal(const MDB_val *key, const MDB_val *sealed, MDB_val *out);
 
+/* LMDB returns a positive errno or a negative code of its own; the house knows negative ones only. */
+static inline int db_negative(int error) {
+    return error > 0 ? -error : error;
+}
+
 static inline int db_cursor(struct db *db, MDB_txn *txn, enum db_table table, MDB_cursor **out) {
-    return mdb_cursor_open(txn, db->table[table], out);
+    return db_negative(mdb_cursor_open(txn, db->table[table], out));
+}
+
+/* MDB_NOTFOUND at the end. */
+static inline int db_cursor_get(MDB_cursor *cursor, MDB_val *key, MDB_val *data, MDB_cursor_op op) {
+    return db_negative(mdb_cursor_get(cursor, key, data, op));
+}
+
+static inline int db_cursor_del(MDB_cursor *cursor) {
+    return db_negative(mdb_cursor_del(cursor, 0));
 }
 
 static inline void put_be32(uint8_t *out, uint32_t value) {

@@ -72,7 +72,7 @@ static int load_tallies(struct index *index) {
     if (error == 0) {
         MDB_val key, sealed, data;
         int found = 0;
-        while (error == 0 && (found = mdb_cursor_get(cursor, &key, &sealed, MDB_NEXT)) == 0) {
+        while (error == 0 && (found = db_cursor_get(cursor, &key, &sealed, MDB_NEXT)) == 0) {
             error = db_unseal(&key, &sealed, &data);
             if (error == 0 && (key.mv_size != 4 || data.mv_size != sizeof *index->queues)) error = INDEX_DAMAGED;
             uint32_t number = error == 0 ? get_be32(key.mv_data) : 0;
@@ -225,6 +225,8 @@ void index_account(struct index *index) {
     atomic_store(&index->bytes_memory, bytes);
     atomic_store(&index->rows_seen, index->ranges.rows);
     atomic_store(&index->runs_seen, runs->list.count);
+    atomic_store(&index->keys_seen, runs->keys + runs->tail.count);
+    atomic_store(&index->entries_seen, index->meta.slot_entries);
 }
 
 void index_stats(struct index *index, struct index_stats *out) {
@@ -233,6 +235,8 @@ void index_stats(struct index *index, struct index_stats *out) {
         .bytes_memory = atomic_load(&index->bytes_memory),
         .key_runs = atomic_load(&index->runs_seen),
         .rows = atomic_load(&index->rows_seen),
+        .key_entries = atomic_load(&index->keys_seen),
+        .slot_entries = atomic_load(&index->entries_seen),
     };
 }
 
@@ -250,7 +254,7 @@ static int each_value(struct index *index, enum db_table table,
     if (error == 0) {
         MDB_val key, sealed, data;
         int found = 0;
-        while (error == 0 && (found = mdb_cursor_get(cursor, &key, &sealed, MDB_NEXT)) == 0) {
+        while (error == 0 && (found = db_cursor_get(cursor, &key, &sealed, MDB_NEXT)) == 0) {
             error = db_unseal(&key, &sealed, &data);
             if (error == 0) error = each(argument, txn, &key, &data);
         }

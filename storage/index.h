@@ -149,7 +149,9 @@ struct index_stats {
     uint64_t bytes_file;
     uint64_t bytes_memory; /* filters, fences and buffers; counted, not measured */
     uint64_t key_runs;
-    uint64_t rows; /* on disk, ended ones not yet swept included */
+    uint64_t rows;         /* on disk, ended ones not yet swept included */
+    uint64_t key_entries;  /* in runs and tail, those of ended tasks not yet dropped included */
+    uint64_t slot_entries; /* likewise in due slots */
 };
 void index_stats(struct index *index, struct index_stats *out); /* any thread */
 

@@ -28,7 +28,7 @@ struct change *batch_find(const struct batch *batch, uint64_t id) {
 }
 
 static int old_rehash(struct batch *batch) {
-    size_t capacity = batch->old_capacity == 0 ? 1024 : batch->old_capacity * 2;
+    size_t capacity = batch->old_capacity == 0 ? TABLE_CAPACITY_MIN : batch->old_capacity * 2;
     uint32_t *table = calloc(capacity, sizeof *table);
     if (table == NULL) return -ENOMEM;
     uint32_t *from = batch->old;

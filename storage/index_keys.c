@@ -61,7 +61,7 @@ bool bloom_has(const uint64_t *bloom, uint64_t blocks, uint64_t hash) {
 
 uint32_t run_level_of(uint64_t count) {
     uint32_t level = 0;
-    while (level + 1 < RUN_LEVELS && count > 32768ull << (3 * level)) level++;
+    while (level + 1 < RUN_LEVELS && count > RUN_LEVEL_KEYS << (3 * level)) level++;
     return level;
 }
 
@@ -89,7 +89,7 @@ void run_drop(struct run *run) {
     free(run);
 }
 
-void run_key(uint8_t out[13], uint64_t number, uint8_t kind, uint32_t chunk) {
+void run_key(uint8_t out[RUN_KEY_SIZE], uint64_t number, uint8_t kind, uint32_t chunk) {
     put_be64(out, number);
     out[8] = kind;
     put_be32(out + 9, chunk);
@@ -111,7 +111,7 @@ static size_t chunk_part(uint64_t total, uint32_t chunk, size_t per_chunk) {
 
 int run_write_bloom(struct index *index, MDB_txn *txn, const struct run *run, uint32_t from, uint32_t to) {
     for (uint32_t i = from; i < to; i++) {
-        uint8_t key[13];
+        uint8_t key[RUN_KEY_SIZE];
         run_key(key, run->number, RUN_BLOOM, i);
         int error =
             db_put(&index->db, txn, DB_KEYS, key, sizeof key, run->bloom + (size_t)i * BLOOM_BLOCKS_PER_CHUNK * 8,
@@ -123,7 +123,7 @@ int run_write_bloom(struct index *index, MDB_txn *txn, const struct run *run, ui
 
 int run_write_fences(struct index *index, MDB_txn *txn, const struct run *run) {
     for (uint32_t i = 0; (uint64_t)i * FENCES_PER_CHUNK < run->chunks; i++) {
-        uint8_t key[13];
+        uint8_t key[RUN_KEY_SIZE];
         run_key(key, run->number, RUN_FENCES, i);
         int error = db_put(&index->db, txn, DB_KEYS, key, sizeof key, run->fences + (size_t)i * FENCES_PER_CHUNK,
                            chunk_part(run->chunks, i, FENCES_PER_CHUNK) * 8, 0);
@@ -133,7 +133,7 @@ int run_write_fences(struct index *index, MDB_txn *txn, const struct run *run) {
 }
 
 int run_read_chunk(struct index *index, MDB_txn *txn, const struct run *run, uint32_t chunk, MDB_val *out) {
-    uint8_t key[13];
+    uint8_t key[RUN_KEY_SIZE];
     run_key(key, run->number, RUN_PAIRS, chunk);
     int error = db_get(&index->db, txn, DB_KEYS, key, sizeof key, out);
     if (error == 0 && (out->mv_size == 0 || out->mv_size % sizeof(struct pair) != 0)) error = INDEX_DAMAGED;
@@ -258,8 +258,8 @@ static int tail_find(struct index *index, MDB_txn *txn, uint64_t hash, struct nu
     uint8_t bytes[16] = {0};
     put_be64(bytes, hash);
     MDB_val key = {sizeof bytes, bytes}, sealed, data;
-    int found = mdb_cursor_get(cursor, &key, &sealed, MDB_SET_RANGE);
-    for (; found == 0 && error == 0; found = mdb_cursor_get(cursor, &key, &sealed, MDB_NEXT)) {
+    int found = db_cursor_get(cursor, &key, &sealed, MDB_SET_RANGE);
+    for (; found == 0 && error == 0; found = db_cursor_get(cursor, &key, &sealed, MDB_NEXT)) {
         if (key.mv_size != sizeof bytes)
             error = INDEX_DAMAGED;
         else if (get_be64(key.mv_data) != hash)
@@ -286,7 +286,7 @@ int keys_find(struct index *index, MDB_txn *txn, const struct index_filter *filt
 /* ---- loading */
 
 static int load_parts(struct index *index, MDB_txn *txn, struct run *run) {
-    uint8_t key[13];
+    uint8_t key[RUN_KEY_SIZE];
     MDB_val data;
     for (uint32_t i = 0; i < run_bloom_chunks(run); i++) {
         run_key(key, run->number, RUN_BLOOM, i);
@@ -336,7 +336,7 @@ static int load_run(struct index *index, MDB_txn *txn, const MDB_val *key, const
 static int load_tail(struct index *index, MDB_cursor *cursor) {
     MDB_val key, sealed, data;
     int found;
-    while ((found = mdb_cursor_get(cursor, &key, &sealed, MDB_NEXT)) == 0) {
+    while ((found = db_cursor_get(cursor, &key, &sealed, MDB_NEXT)) == 0) {
         int error = db_unseal(&key, &sealed, &data);
         if (error == 0 && key.mv_size != 16) error = INDEX_DAMAGED;
         if (error != 0) return error;
@@ -350,12 +350,12 @@ static int load_tail(struct index *index, MDB_cursor *cursor) {
 
 /* Chunks without a run: a merge that was never finished, or a run that was merged and not yet deleted. */
 static int load_garbage(struct index *index, MDB_cursor *cursor) {
-    uint8_t bytes[13];
+    uint8_t bytes[RUN_KEY_SIZE];
     uint64_t number = 0;
     for (;;) {
         run_key(bytes, number, 0, 0);
         MDB_val key = {sizeof bytes, bytes}, sealed;
-        int found = mdb_cursor_get(cursor, &key, &sealed, MDB_SET_RANGE);
+        int found = db_cursor_get(cursor, &key, &sealed, MDB_SET_RANGE);
         if (found == MDB_NOTFOUND) return 0;
         if (found != 0) return found;
         if (key.mv_size != sizeof bytes) return INDEX_DAMAGED;
@@ -378,7 +378,7 @@ static int load_all(struct index *index, MDB_txn *txn) {
     int error = db_cursor(&index->db, txn, DB_RUNS, &cursor);
     if (error != 0) return error;
     int found = 0;
-    while (error == 0 && (found = mdb_cursor_get(cursor, &key, &sealed, MDB_NEXT)) == 0) {
+    while (error == 0 && (found = db_cursor_get(cursor, &key, &sealed, MDB_NEXT)) == 0) {
         error = load_run(index, txn, &key, &sealed);
     }
     mdb_cursor_close(cursor);

@@ -8,8 +8,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define PREFIX_EXAMINE 4096u /* candidates of one call when most will not match */
-
 struct listing {
     struct reading reading;
     const struct index_query *query;
@@ -71,8 +69,8 @@ static int list_held(struct listing *listing, uint8_t state) {
     uint8_t bytes[HELD_KEY_SIZE];
     held_key_encode(bytes, state, listing->query->queue, listing->after.due_ms, listing->after.id);
     MDB_val key = {sizeof bytes, bytes}, sealed;
-    int found = mdb_cursor_get(cursor, &key, &sealed, MDB_SET_RANGE);
-    for (size_t taken = 0; found == 0; found = mdb_cursor_get(cursor, &key, &sealed, MDB_NEXT)) {
+    int found = db_cursor_get(cursor, &key, &sealed, MDB_SET_RANGE);
+    for (size_t taken = 0; found == 0; found = db_cursor_get(cursor, &key, &sealed, MDB_NEXT)) {
         const uint8_t *at = key.mv_data;
         if (key.mv_size != HELD_KEY_SIZE) error = INDEX_DAMAGED;
         if (error != 0 || at[0] != state || get_be32(at + 1) != listing->query->queue) break;

@@ -109,7 +109,7 @@ static int scan(struct reading *reading, uint32_t queue, uint64_t after_id, uint
     uint64_t id = after_id + 1;
     MDB_val key = {sizeof id, &id}, sealed, data;
     *out_next = UINT64_MAX;
-    int found = mdb_cursor_get(cursor, &key, &sealed, MDB_SET_RANGE);
+    int found = db_cursor_get(cursor, &key, &sealed, MDB_SET_RANGE);
     for (size_t examined = 0; found == 0; examined++) {
         bool ended;
         struct row row;
@@ -129,7 +129,7 @@ static int scan(struct reading *reading, uint32_t queue, uint64_t after_id, uint
             if (error == 0 && row.queue == queue) error = reading_keep(reading, &row);
         }
         if (error != 0) break;
-        found = mdb_cursor_get(cursor, &key, &sealed, MDB_NEXT);
+        found = db_cursor_get(cursor, &key, &sealed, MDB_NEXT);
     }
     mdb_cursor_close(cursor);
     if (error == 0 && found != 0 && found != MDB_NOTFOUND) error = found;

@@ -10,7 +10,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define BLOOM_STEP_CHUNKS 2000u
 #define RADIX_BITS 11
 #define RADIX_PASSES 6 /* 66 bits */
 
@@ -119,7 +118,7 @@ int keys_prepare(struct index *index) {
 
 static int write_chunk(struct index *index, MDB_txn *txn, uint64_t number, uint32_t chunk, const struct pair *pairs,
                        size_t count) {
-    uint8_t key[13];
+    uint8_t key[RUN_KEY_SIZE];
     run_key(key, number, RUN_PAIRS, chunk);
     return db_put(&index->db, txn, DB_KEYS, key, sizeof key, pairs, count * sizeof *pairs, 0);
 }
@@ -169,7 +168,7 @@ int keys_write(struct index *index, MDB_txn *txn, struct meta_record *meta) {
     }
     if (error != 0) return error;
     if (batch->keys_mode != KEYS_TO_TAIL) meta->filters_version++;
-    if (batch->keys_mode == KEYS_FLUSH_TAIL) return -abs(mdb_drop(txn, index->db.table[DB_TAIL], 0));
+    if (batch->keys_mode == KEYS_FLUSH_TAIL) return db_negative(mdb_drop(txn, index->db.table[DB_TAIL], 0));
     return write_tail(index, txn);
 }
 
@@ -423,10 +422,10 @@ static int garbage_body(void *argument, MDB_txn *txn) {
     if (error != 0) return error;
     step->is_done = false;
     for (unsigned i = 0; i < GARBAGE_STEP_CHUNKS && error == 0 && !step->is_done; i++) {
-        uint8_t bytes[13];
+        uint8_t bytes[RUN_KEY_SIZE];
         run_key(bytes, number, 0, 0);
         MDB_val key = {sizeof bytes, bytes}, sealed;
-        error = mdb_cursor_get(cursor, &key, &sealed, MDB_SET_RANGE); /* anew: the last delete moved the pages */
+        error = db_cursor_get(cursor, &key, &sealed, MDB_SET_RANGE); /* anew: the last delete moved the pages */
         step->is_done = error == MDB_NOTFOUND;
         if (error != 0) break;
         if (key.mv_size != sizeof bytes)
@@ -434,7 +433,7 @@ static int garbage_body(void *argument, MDB_txn *txn) {
         else if (get_be64(key.mv_data) != number)
             step->is_done = true;
         else
-            error = mdb_cursor_del(cursor, 0);
+            error = db_cursor_del(cursor);
     }
     mdb_cursor_close(cursor);
     return step->is_done ? 0 : error;

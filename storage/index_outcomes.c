@@ -101,7 +101,7 @@ static int drop_old(struct index *index, MDB_txn *txn, struct meta_record *meta)
         MDB_val key, sealed, data;
         uint32_t count;
         uint64_t ended_ms;
-        error = mdb_cursor_get(cursor, &key, &sealed, MDB_FIRST);
+        error = db_cursor_get(cursor, &key, &sealed, MDB_FIRST);
         if (error == 0) error = read_head(&key, &sealed, &data, &count, &ended_ms);
         if (error != 0) break;
         if (count > meta->outcomes) error = INDEX_DAMAGED;
@@ -109,7 +109,7 @@ static int drop_old(struct index *index, MDB_txn *txn, struct meta_record *meta)
         if (meta->outcomes - count < index->options.outcomes_max && ended_ms >= oldest_ms) break;
         forget(meta, ended_ms);
         meta->outcomes -= count;
-        error = mdb_cursor_del(cursor, 0);
+        error = db_cursor_del(cursor);
         if (error != 0) break;
     }
     mdb_cursor_close(cursor);
@@ -162,7 +162,7 @@ int index_each_outcome(struct index *index, int (*each)(void *argument, const st
     if (error == 0) {
         MDB_val key, sealed, data;
         int found = 0;
-        while (error == 0 && (found = mdb_cursor_get(cursor, &key, &sealed, MDB_NEXT)) == 0) {
+        while (error == 0 && (found = db_cursor_get(cursor, &key, &sealed, MDB_NEXT)) == 0) {
             uint32_t count;
             uint64_t ended_ms;
             error = read_head(&key, &sealed, &data, &count, &ended_ms);

@@ -20,24 +20,52 @@
 #include "db.h"
 #include "index.h"
 
+#ifndef INDEX_TINY
 #define RANGE_SHIFT 12
-#define RANGE_IDS (1u << RANGE_SHIFT)
-#define RANGE_BYTES (RANGE_IDS / 8)
-#define SLOT_LEVELS 6
-#define SLOT_SPAN 64 /* slots of one level that a batch may touch */
 #define PAIRS_PER_CHUNK ((DB_CHUNK_SIZE - DB_SEAL_SIZE) / 16)
-#define TAIL_KEYS_MAX 16384 /* keys in the tail; more become a run */
-#define RUN_KEYS_MIN 4096   /* a batch with so many keys is a run of its own */
-#define RUN_FAN_IN 8
-#define RUN_LEVELS 16
-#define RUNS_BEHIND 32 /* with more runs than this, commits merge too */
-#define HELD_KEY_SIZE 21
-#define READS_PER_TRIM 2048u /* rows or chunks touched between looks at what is resident */
+#define TAIL_KEYS_MAX 16384     /* keys in the tail; more become a run */
+#define RUN_KEYS_MIN 4096       /* a batch with so many keys is a run of its own */
+#define RUN_LEVEL_KEYS 32768ull /* keys of a run of level 0 at most; eight times as many a level */
+#define RUNS_BEHIND 32          /* with more runs than this, commits merge too */
 #define MERGE_STEP_KEYS 100000u
+#define BLOOM_STEP_CHUNKS 2000u
 #define GARBAGE_STEP_CHUNKS 4000u
 #define WINDOW_READ_MAX 65536u /* entries that are read together rather than cascaded */
 #define CASCADE_STEP_CHUNKS 256u
 #define SWEEP_STEP_CHUNKS 64u
+#define PLAN_SLOTS_MAX 256
+#define PREFIX_EXAMINE 4096u /* candidates of a list call when most will not match */
+#define TABLE_CAPACITY_MIN 1024u
+#define RETIRE_BYTES_MAX (4u << 20)
+#define RETIRE_COPIES_MAX 16384u
+#else /* for property tests: a few hundred tasks meet every boundary */
+#define RANGE_SHIFT 6
+#define PAIRS_PER_CHUNK 8u
+#define TAIL_KEYS_MAX 48
+#define RUN_KEYS_MIN 12
+#define RUN_LEVEL_KEYS 32ull
+#define RUNS_BEHIND 20
+#define MERGE_STEP_KEYS 25u
+#define BLOOM_STEP_CHUNKS 1u
+#define GARBAGE_STEP_CHUNKS 2u
+#define WINDOW_READ_MAX 40u
+#define CASCADE_STEP_CHUNKS 2u
+#define SWEEP_STEP_CHUNKS 2u
+#define PLAN_SLOTS_MAX 8
+#define PREFIX_EXAMINE 6u
+#define TABLE_CAPACITY_MIN 4u
+#define RETIRE_BYTES_MAX 500u
+#define RETIRE_COPIES_MAX 10u
+#endif
+#define RANGE_IDS (1u << RANGE_SHIFT)
+#define RANGE_BYTES (RANGE_IDS / 8)
+#define SLOT_LEVELS 6
+#define SLOT_SPAN 64 /* slots of one level that a batch may touch */
+#define RUN_FAN_IN 8
+#define RUN_LEVELS 16
+#define HELD_KEY_SIZE 21
+#define RUN_KEY_SIZE 13
+#define READS_PER_TRIM 2048u /* rows or chunks touched between looks at what is resident */
 #define LOW_PAUSE_BYTES 4096u
 
 static inline unsigned slot_shift(unsigned level) {
@@ -319,7 +347,7 @@ struct index {
     struct pairs scratch;
     struct retire_batch retire;
     atomic_ullong reads; /* rows and chunks that other threads touched: now and then pages are given back */
-    atomic_ullong bytes_memory, rows_seen, runs_seen; /* for statistics of other threads */
+    atomic_ullong bytes_memory, rows_seen, runs_seen, keys_seen, entries_seen; /* for statistics of other threads */
     int failed; /* the first fatal error of a write: every later write returns it (LOG-4) */
 };
 
@@ -411,7 +439,6 @@ int slots_sweep(struct index *index, bool *out_did);
 bool slots_sweep_wanted(struct index *index);
 
 /* ---- index_select.c: which slots to read, and the soonest entries in them */
-#define PLAN_SLOTS_MAX 256
 struct plan {
     struct slot_view chosen[PLAN_SLOTS_MAX];
     size_t count;
@@ -446,7 +473,7 @@ bool bloom_has(const uint64_t *bloom, uint64_t blocks, uint64_t hash);
 struct run *run_new(uint32_t level, uint64_t number, uint64_t count_max);
 void run_drop(struct run *run);
 uint32_t run_level_of(uint64_t count);
-void run_key(uint8_t out[13], uint64_t number, uint8_t kind, uint32_t chunk);
+void run_key(uint8_t out[RUN_KEY_SIZE], uint64_t number, uint8_t kind, uint32_t chunk);
 enum run_kind { RUN_PAIRS = 0, RUN_BLOOM = 1, RUN_FENCES = 2 };
 int run_write_descriptor(struct index *index, MDB_txn *txn, const struct run *run);
 uint32_t run_bloom_chunks(const struct run *run);

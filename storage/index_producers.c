@@ -43,12 +43,12 @@ static int forget_below(struct index *index, MDB_txn *txn, enum db_table table, 
         uint8_t bytes[16];
         result_key(bytes, producer, 0);
         MDB_val key = {sizeof bytes, bytes}, sealed;
-        error = mdb_cursor_get(cursor, &key, &sealed, MDB_SET_RANGE);
+        error = db_cursor_get(cursor, &key, &sealed, MDB_SET_RANGE);
         if (error != 0) break;
         if (key.mv_size != sizeof bytes) error = INDEX_DAMAGED;
         if (error != 0 || get_be64(key.mv_data) != producer) break;
         if (get_be64((const uint8_t *)key.mv_data + 8) >= floor) break;
-        error = mdb_cursor_del(cursor, 0);
+        error = db_cursor_del(cursor);
         if (error != 0) break;
     }
     mdb_cursor_close(cursor);
@@ -105,7 +105,7 @@ int index_each_producer(struct index *index, int (*each)(void *argument, const s
     if (error == 0) {
         MDB_val key, sealed, data;
         int found = 0;
-        while (error == 0 && (found = mdb_cursor_get(cursor, &key, &sealed, MDB_NEXT)) == 0) {
+        while (error == 0 && (found = db_cursor_get(cursor, &key, &sealed, MDB_NEXT)) == 0) {
             struct producer_record record;
             struct index_producer producer;
             error = db_unseal(&key, &sealed, &data);
@@ -135,7 +135,7 @@ int index_each_result(struct index *index,
     if (error == 0) {
         MDB_val key, sealed, data;
         int found = 0;
-        while (error == 0 && (found = mdb_cursor_get(cursor, &key, &sealed, MDB_NEXT)) == 0) {
+        while (error == 0 && (found = db_cursor_get(cursor, &key, &sealed, MDB_NEXT)) == 0) {
             uint64_t position;
             error = db_unseal(&key, &sealed, &data);
             if (error == 0 && (key.mv_size != 16 || data.mv_size != sizeof position)) error = INDEX_DAMAGED;

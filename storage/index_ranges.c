@@ -31,7 +31,7 @@ bool ranges_ended(const struct ranges *ranges, uint64_t id) {
 }
 
 static int ranges_rehash(struct ranges *ranges) {
-    size_t capacity = ranges->capacity == 0 ? 1024 : ranges->capacity * 2;
+    size_t capacity = ranges->capacity == 0 ? TABLE_CAPACITY_MIN : ranges->capacity * 2;
     struct range *old = ranges->table;
     size_t old_capacity = ranges->capacity;
     struct range *table = calloc(capacity, sizeof *table);
@@ -239,7 +239,7 @@ int ranges_load(struct index *index) {
     MDB_val key, data;
     error = db_cursor(&index->db, txn, DB_RANGES, &cursor);
     for (int found = error; error == 0;) {
-        found = mdb_cursor_get(cursor, &key, &data, MDB_NEXT);
+        found = db_cursor_get(cursor, &key, &data, MDB_NEXT);
         if (found == MDB_NOTFOUND) break;
         error = found != 0 ? found : load_one(index, &key, &data);
     }

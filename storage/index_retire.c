@@ -8,9 +8,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define RETIRE_BYTES_MAX (4u << 20)
-#define RETIRE_COPIES_MAX 16384u
-
 static int keep_copy(struct index *index, const struct retire_copy *about, const void *data, size_t size) {
     struct retire_batch *batch = &index->retire;
     struct retire_copy copy = *about;

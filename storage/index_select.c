@@ -21,7 +21,7 @@ static int slot_next(MDB_cursor *cursor, const struct line *line, unsigned level
     slot_key_encode(&from, bytes);
     MDB_val key = {sizeof bytes, bytes}, sealed;
     *out = (struct slot_view){.level = (uint8_t)level};
-    int found = mdb_cursor_get(cursor, &key, &sealed, MDB_SET_RANGE);
+    int found = db_cursor_get(cursor, &key, &sealed, MDB_SET_RANGE);
     while (found == 0) {
         if (!slot_key_decode(&key, &at)) return INDEX_DAMAGED;
         if (!is_in(&at, line, level) || (out->is_there && at.slot != out->slot)) return 0;
@@ -29,7 +29,7 @@ static int slot_next(MDB_cursor *cursor, const struct line *line, unsigned level
         out->slot = at.slot;
         out->entries += (sealed.mv_size - DB_SEAL_SIZE) / sizeof(struct pair);
         if (out->entries > WINDOW_READ_MAX) return 0;
-        found = mdb_cursor_get(cursor, &key, &sealed, MDB_NEXT);
+        found = db_cursor_get(cursor, &key, &sealed, MDB_NEXT);
     }
     return found == MDB_NOTFOUND ? 0 : found;
 }
@@ -182,8 +182,8 @@ int selection_read(struct index *index, MDB_txn *txn, const struct line *line, c
         uint8_t bytes[SLOT_KEY_SIZE];
         slot_key_encode(&from, bytes);
         MDB_val key = {sizeof bytes, bytes}, sealed, data;
-        int found = mdb_cursor_get(cursor, &key, &sealed, MDB_SET_RANGE);
-        for (; found == 0 && error == 0; found = mdb_cursor_get(cursor, &key, &sealed, MDB_NEXT)) {
+        int found = db_cursor_get(cursor, &key, &sealed, MDB_SET_RANGE);
+        for (; found == 0 && error == 0; found = db_cursor_get(cursor, &key, &sealed, MDB_NEXT)) {
             if (!slot_key_decode(&key, &at))
                 error = INDEX_DAMAGED;
             else if (!is_in(&at, line, from.level) || at.slot != from.slot)

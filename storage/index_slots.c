@@ -56,7 +56,7 @@ static uint64_t bucket_hash(const struct line *line, unsigned level, uint64_t sl
 }
 
 static int bucket_rehash(struct slot_writer *writer) {
-    size_t capacity = writer->table_capacity == 0 ? 256 : writer->table_capacity * 2;
+    size_t capacity = writer->table_capacity == 0 ? TABLE_CAPACITY_MIN : writer->table_capacity * 2;
     uint32_t *table = calloc(capacity, sizeof *table);
     if (table == NULL) return -ENOMEM;
     for (size_t i = 0; i < writer->buckets.count; i++) {
@@ -189,7 +189,7 @@ static int cascade_read(struct cascade *cascade, MDB_cursor *cursor, struct numb
     uint8_t bytes[SLOT_KEY_SIZE];
     slot_key_encode(&from, bytes);
     MDB_val key = {sizeof bytes, bytes}, sealed, data;
-    int found = mdb_cursor_get(cursor, &key, &sealed, MDB_SET_RANGE);
+    int found = db_cursor_get(cursor, &key, &sealed, MDB_SET_RANGE);
     while (found == 0 && chunks->count < CASCADE_STEP_CHUNKS) {
         if (!slot_key_decode(&key, &at)) return INDEX_DAMAGED;
         if (!same_line(&at.line, line) || at.level != view->level || at.slot != view->slot) break;
@@ -206,7 +206,7 @@ static int cascade_read(struct cascade *cascade, MDB_cursor *cursor, struct numb
             error = slot_writer_add(&index->writer, &entry, from_ms);
             if (error != 0) return error;
         }
-        found = mdb_cursor_get(cursor, &key, &sealed, MDB_NEXT);
+        found = db_cursor_get(cursor, &key, &sealed, MDB_NEXT);
     }
     return found == MDB_NOTFOUND ? 0 : found;
 }

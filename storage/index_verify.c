@@ -20,6 +20,7 @@ struct verify {
     uint64_t keys_sum, keys;
     uint64_t **marks; /* beside the table of ranges: ids that a slot entry leads to */
     uint64_t marked;
+    uint64_t known_run; /* the one that the last chunk belonged to */
     char *message;
     size_t message_size;
     void (*progress)(void *argument, uint64_t done, uint64_t total);
@@ -48,7 +49,7 @@ static int each_entry(struct verify *verify, enum db_table table, const char *na
     if (error != 0) return error;
     MDB_val key, sealed, data;
     int found = 0;
-    while (error == 0 && (found = mdb_cursor_get(cursor, &key, &sealed, MDB_NEXT)) == 0) {
+    while (error == 0 && (found = db_cursor_get(cursor, &key, &sealed, MDB_NEXT)) == 0) {
         index_touched(verify->index, 1);
         error = db_unseal(&key, &sealed, &data);
         if (error != 0)
@@ -208,6 +209,19 @@ static int nothing(struct verify *verify, const MDB_val *key, const MDB_val *dat
     return 0;
 }
 
+/* Every chunk belongs to a run, or to one that waits to be deleted. */
+static int verify_chunk(struct verify *verify, const MDB_val *key, const MDB_val *data) {
+    const struct runs *runs = &verify->index->runs;
+    if (key->mv_size != RUN_KEY_SIZE) return complain(verify, "index: a chunk of a key run is malformed");
+    uint64_t number = get_be64(key->mv_data);
+    if (number == verify->known_run) return 0;
+    bool is_known = runs->merge.inputs > 0 && runs->merge.output->number == number;
+    for (size_t i = 0; i < runs->list.count; i++) is_known = is_known || runs->list.items[i]->number == number;
+    for (size_t i = 0; i < runs->garbage.count; i++) is_known = is_known || runs->garbage.items[i] == number;
+    verify->known_run = number;
+    return is_known ? 0 : complain(verify, "index: key run %llu belongs to nothing", (unsigned long long)number);
+}
+
 static int compare_counts(struct verify *verify) {
     struct index *index = verify->index;
     for (uint32_t i = 0; i <= QUEUES_MAX; i++) {
@@ -242,6 +256,7 @@ static int verify_all(struct verify *verify) {
     if (error == 0 && verify->found.slots_entries != verify->index->meta.slot_entries) {
         error = complain(verify, "index: chunks of due slots are missing");
     }
+    if (error == 0) error = each_entry(verify, DB_KEYS, "key runs", verify_chunk);
     if (error == 0) error = each_entry(verify, DB_TAIL, "the tail", verify_tail);
     for (size_t i = 0; i < verify->index->runs.list.count && error == 0; i++) {
         error = verify_run(verify, verify->index->runs.list.items[i]);

@@ -167,7 +167,7 @@ static int sweep_next(struct slot_sweep *sweep, MDB_cursor *cursor, MDB_val *key
         uint8_t bytes[SLOT_KEY_SIZE];
         slot_key_encode(&from, bytes);
         *key = (MDB_val){sizeof bytes, bytes};
-        int found = mdb_cursor_get(cursor, key, sealed, MDB_SET_RANGE);
+        int found = db_cursor_get(cursor, key, sealed, MDB_SET_RANGE);
         if (found != 0 && found != MDB_NOTFOUND) return found;
         if (found == MDB_NOTFOUND) continue;
         if (!slot_key_decode(key, &at)) return INDEX_DAMAGED;
