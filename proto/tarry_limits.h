@@ -71,7 +71,9 @@
 
 /* Consumers */
 #define SESSION_SILENCE_MS (10ull * 1000) /* no heartbeat for so long: the session is gone */
-#define CLAIM_AFTER_START_MS 2000ull      /* after a restart, leases no session has claimed are ready again */
+#define SESSION_SILENCE_MIN_MS                                                                                         \
+    1000ull /* … or for as long as its leases last, if that is shorter, but no less than this */
+#define CLAIM_AFTER_START_MS 2000ull /* after a restart, leases no session has claimed are ready again */
 
 /* Log and index */
 #define SEGMENT_SIZE_DEFAULT (64u << 20)

@@ -9,6 +9,7 @@ static bool holds_lease(struct decision *d, uint64_t id, const Tarry__Token *tok
     enum resolved resolved = resolve_id(d, id, out);
     if (resolved == RESOLVED_LIVE && out->row.state == ROW_LEASED && token && token->epoch == out->row.lease_epoch &&
         token->position == out->row.lease_position) {
+        session_heard(d->core, out->row.session);
         return true;
     }
     d->result->code = TARRY__CODE__STALE_TOKEN;

@@ -8,7 +8,7 @@
 #include "push.h"
 
 static bool has_credit(const struct session *session) {
-    return session->state == SESSION_UP && !session->sending && !session->resend_count &&
+    return session->state == SESSION_UP && !session->mute && !session->sending && !session->resend_count &&
            session->lease_count < session->prefetch;
 }
 

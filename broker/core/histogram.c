@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-#define PARTS (1u << HISTOGRAM_PART_BITS)
+#define PARTS (1ull << HISTOGRAM_PART_BITS)
 
 /* Buckets 0 … 2 × PARTS - 1 hold one value each; then PARTS of them for every power of two. */
 static unsigned bucket_of(uint64_t value) {
@@ -18,7 +18,7 @@ static unsigned bucket_of(uint64_t value) {
 static uint64_t bucket_value(unsigned bucket) {
     if (bucket < 2 * PARTS) return bucket;
     unsigned shift = (bucket >> HISTOGRAM_PART_BITS) - 1;
-    uint64_t low = (uint64_t)(PARTS + bucket % PARTS) << shift;
+    uint64_t low = (PARTS + bucket % PARTS) << shift;
     return low + (1ull << shift) / 2;
 }
 

@@ -14,6 +14,8 @@ void lease_drop(struct core *core, struct task *task);
 
 void session_subscribe(struct core *core, const struct core_event *event, struct core_effects *effects);
 void session_unsubscribe(struct core *core, const struct core_event *event, struct core_effects *effects);
+/* It settled something: a sign of life. */
+void session_heard(struct core *core, uint64_t id);
 void session_heartbeat(struct core *core, const struct core_event *event, struct core_effects *effects);
 void session_lane_up(struct core *core, const struct core_event *event);
 /* The session ends: what it held is ready again, by records. */

@@ -107,10 +107,29 @@ static void subscribe_to(struct core *core, struct session *session, struct queu
     near_update_serving(core, queue);
 }
 
-static void listen_for(struct core *core, struct session *session) {
+/* A sign of life. */
+static void hear(struct core *core, struct session *session) {
     struct wheel *wheel = &core->wheels[ROW_STEADY];
+    session->heard_ms = steady_ms(core);
+    session->mute = false;
     wheel_cancel(wheel, &session->silence.wheel);
-    wheel_arm(wheel, &session->silence.wheel, steady_ms(core) + SESSION_SILENCE_MS, session->id);
+    wheel_arm(wheel, &session->silence.wheel, steady_ms(core) + session->silence_ms, session->id);
+}
+
+void session_heard(struct core *core, uint64_t id) {
+    struct session *session = session_find(core, id);
+    if (session && is_present(session)) hear(core, session);
+}
+
+/* A consumer with short leases is missed sooner. */
+static uint64_t silence_of(const struct core *core, const struct session *session, const Tarry__Subscribe *subscribe) {
+    uint64_t silence_ms = session->lease_ms ? session->lease_ms : SESSION_SILENCE_MS;
+    for (size_t i = 0; !session->lease_ms && i < subscribe->n_queues; i++) {
+        uint64_t lease_ms = queue_find(core, subscribe->queues[i])->policy.lease_ms;
+        if (lease_ms < silence_ms) silence_ms = lease_ms;
+    }
+    if (silence_ms > SESSION_SILENCE_MS) return SESSION_SILENCE_MS;
+    return silence_ms < SESSION_SILENCE_MIN_MS ? SESSION_SILENCE_MIN_MS : silence_ms;
 }
 
 /* The lowest lane that no session has. */
@@ -131,7 +150,7 @@ static void open_lane(struct core *core, struct session *session, struct core_ef
     session->lane = free_lane(core);
     session->state = SESSION_WAITING_LANE;
     core->session_count++;
-    listen_for(core, session);
+    hear(core, session);
     *PUSH(effects, lanes) = (struct core_lane){.session = session->id, .lane = session->lane, .open = true};
 }
 
@@ -155,7 +174,7 @@ static void reply_subscribed(struct core *core, const struct core_event *event, 
     tarry__subscribe_reply__init(reply->subscribe);
     reply->subscribe->session = session->id;
     reply->subscribe->lane = session->lane;
-    reply->subscribe->silence_ms = SESSION_SILENCE_MS;
+    reply->subscribe->silence_ms = session->silence_ms;
     reply->subscribe->resumed = resumed;
     reply_send(core, effects, event->ticket, reply);
 }
@@ -208,6 +227,7 @@ void session_subscribe(struct core *core, const struct core_event *event, struct
     session->prefetch = subscribe->prefetch ? subscribe->prefetch : PREFETCH_DEFAULT;
     session->batch_max = subscribe->max_batch ? subscribe->max_batch : BATCH_DEFAULT;
     session->lease_ms = subscribe->lease_ms;
+    session->silence_ms = silence_of(core, session, subscribe);
     open_lane(core, session, effects);
     for (size_t i = 0; i < subscribe->n_queues; i++) {
         subscribe_to(core, session, queue_find(core, subscribe->queues[i]));
@@ -298,7 +318,7 @@ void session_heartbeat(struct core *core, const struct core_event *event, struct
                      "the session is gone: subscribe again");
         return;
     }
-    listen_for(core, session);
+    hear(core, session);
     reply_send(core, effects, event->ticket, reply_new(effects, TARRY__CODE__OK));
 }
 
@@ -307,6 +327,7 @@ void session_lane_up(struct core *core, const struct core_event *event) {
     struct session *session = session_find(core, event->session);
     if (!session || session->state != SESSION_WAITING_LANE) return;
     session->state = SESSION_UP;
+    hear(core, session);
     struct task *task = NULL;
     TAILQ_FOREACH(task, &session->leases, member) {
         session->resend_count += !task->resend;

@@ -62,6 +62,7 @@ struct slab *slab_new(size_t size) {
     if (slab == NULL) return NULL;
     slab->size = page_count * SLAB_PAGE_SIZE;
     slab->page_count = (uint32_t)page_count;
+    // cppcheck-suppress invalidFunctionArg ; -1 is right with MAP_ANONYMOUS
     void *region = mmap(NULL, slab->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (region == MAP_FAILED) {
         free(slab);

@@ -140,6 +140,9 @@ struct session {
     bool sending_again;        /* it repeats leases: should it fail to leave, they stay leased */
     uint32_t resend_count;     /* leases to be sent again */
     struct timer silence;
+    uint64_t silence_ms; /* not heard of for so long: it is gone */
+    uint64_t heard_ms;   /* the last sign of life */
+    bool mute;           /* a lease ran out without a sign of life: nothing new until there is one */
     uint32_t subscription_count;
     struct subscription *subscriptions; /* QUEUES_PER_SUBSCRIBE_MAX of them */
 };

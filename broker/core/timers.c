@@ -34,7 +34,10 @@ static void run_other(struct core *core, struct timer *timer, struct core_effect
     }
 }
 
+/* A consumer that has not been heard of since it got the task may be stopped: it gets nothing new until it is heard. */
 static void return_lease(struct draft *draft, struct task *task) {
+    struct session *session = session_find(draft->core, task->row.session);
+    if (session && session->heard_ms <= task->row.delivered_ms) session->mute = true;
     struct known known = known_of(task);
     struct row row;
     Tarry__Cause cause = row_return(draft->core, &task->row, TARRY__CAUSE__CAUSE_LEASE_LOST, &row);
