@@ -9,7 +9,7 @@
 #include "tarry_limits.h"
 
 /* The sentences spell the limits out; they must not drift apart. */
-_Static_assert(QUEUE_NAME_SIZE_MAX == 128 && KEY_SIZE_MAX == 255 && REASON_SIZE_MAX == 255, "sentences");
+_Static_assert(QUEUE_NAME_SIZE_MAX == 128 && KEY_SIZE_MAX == 255, "sentences");
 _Static_assert(ATTRIBUTES_MAX == 64 && ATTRIBUTE_NAME_SIZE_MAX == 128 && ATTRIBUTE_VALUE_SIZE_MAX == 4096, "sentences");
 _Static_assert(CONTENT_OVERHEAD_MAX == 65536 && PRIORITY_COUNT == 10, "sentences");
 _Static_assert(DUE_AHEAD_MAX_MS == 3653ull * 86400000, "sentences");

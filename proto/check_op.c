@@ -9,7 +9,8 @@
 
 _Static_assert(LEASE_MIN_MS == 10 && LEASE_MAX_MS == 86400000, "sentences");
 _Static_assert(BACKOFF_MAX_MS == 30ull * 86400000, "sentences");
-_Static_assert(PAUSE_MAX_MS == DUE_AHEAD_MAX_MS, "sentences");
+_Static_assert(PAUSE_MAX_MS == 3653ull * 86400000, "sentences");
+_Static_assert(REASON_SIZE_MAX == 255, "sentences");
 
 static const char reason_long[] = "reason is longer than 255 bytes";
 static const char policy_unknown[] = "policy field unknown to this broker (newer client?)";

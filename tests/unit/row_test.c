@@ -158,9 +158,9 @@ static void a_queue_hash_sees_every_field_but_before(void **state) {
     assert_int_equal(queue_hash(&queue), hash);
 #define QUEUE_SEEN(field)                                                                                              \
     do {                                                                                                               \
-        field ^= 1;                                                                                                    \
+        (field) ^= 1;                                                                                                  \
         assert_int_not_equal(queue_hash(&queue), hash);                                                                \
-        field ^= 1;                                                                                                    \
+        (field) ^= 1;                                                                                                  \
     } while (0)
     QUEUE_SEEN(queue.number);
     QUEUE_SEEN(queue.paused);

@@ -49,7 +49,7 @@ static void random_use_keeps_every_byte(void **state) {
     (void)state;
     enum { HELD = 3000, OPERATIONS = 200000 };
     struct random random = {random_seed(5)};
-    struct slab *slab = slab_new(24 * SLAB_PAGE_SIZE);
+    struct slab *slab = slab_new((size_t)24 * SLAB_PAGE_SIZE);
     assert_non_null(slab);
     static struct held held[HELD];
     for (int n = 0; n < OPERATIONS; n++) {
