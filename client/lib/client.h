@@ -15,6 +15,7 @@
 
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/req.h>
+#include <nng/supplemental/util/platform.h>
 #include <pthread.h>
 #include <semaphore.h>
 
@@ -40,6 +41,7 @@
 #define ADDRESS_PATIENCE_MS 1000u /* how long one of several addresses is tried */
 #define ADDRESS_PATIENCE_ALONE_MS 5000u
 #define GOODBYE_TIMEOUT_MS 200
+#define DIAL_SETTLE_MS 100u
 #define ABORT_AGAIN_MS 20u
 #define REQUEST_POOL_MAX 8u
 #define ADDRESSES_MAX 16u
@@ -117,6 +119,7 @@ struct link {
     bool again; /* give this connection up and try the next address */
     nng_pipe pipe;
     uint64_t since_ms;                               /* of the present dialer, or of the loss of its pipe */
+    uint64_t dialed_ms; /* when the present dialer was started */
     char addresses[ADDRESSES_MAX][ADDRESS_SIZE_MAX]; /* without a path */
     size_t address_count;
     size_t address; /* the present one */

@@ -293,6 +293,13 @@ void tarry_consumer_close(tarry_consumer *consumer, uint32_t flags) {
     pthread_mutex_lock(&client->lock);
     consumer->closing = true;
     while (consumer->busy) pthread_cond_wait(&client->drained, &client->lock);
+    /* Let a lane that is being dialled come up first: see link_close. */
+    while (consumer->state == SESSION_ACCEPTED && consumer->dialing && !consumer->lane_up &&
+           now_ms() < consumer->since_ms + DIAL_SETTLE_MS) {
+        pthread_mutex_unlock(&client->lock);
+        nng_msleep(1);
+        pthread_mutex_lock(&client->lock);
+    }
     uint64_t session = consumer->state >= SESSION_ACCEPTED ? consumer->session : 0;
     pthread_mutex_unlock(&client->lock);
     if (session != 0) unsubscribe(consumer, session, (flags & TARRY_KEEP_LEASES) != 0);

@@ -114,12 +114,21 @@ int link_open(tarry_client *client) {
     int rv = dial(client, link->addresses[0], &link->dialer);
     if (rv != TARRY_OK) return rv;
     link->dialing = true;
-    link->since_ms = now_ms();
+    link->since_ms = link->dialed_ms = now_ms();
     return TARRY_OK;
 }
 
 void link_close(tarry_client *client) {
     if (!client->link.socket_open) return;
+    /* A dialer of nng 1.5.2 that is closed just as its TCP connection comes about blocks nng's reaper for good
+     * (ws_conn_cb leaves the list that ws_dialer_free waits for): let the first try end. */
+    for (;;) {
+        pthread_mutex_lock(&client->lock);
+        bool settled = !client->link.dialing || client->link.up || now_ms() >= client->link.dialed_ms + DIAL_SETTLE_MS;
+        pthread_mutex_unlock(&client->lock);
+        if (settled) break;
+        nng_msleep(1);
+    }
     nng_close(client->link.socket);
     client->link.socket_open = false;
 }
@@ -150,4 +159,5 @@ void link_step(tarry_client *client, uint64_t now) {
     if (rv != TARRY_OK) return; /* once more when patience ends */
     link->dialer = dialer;
     link->dialing = true;
+    link->dialed_ms = now_ms();
 }

@@ -64,7 +64,6 @@ static void accepted(tarry_consumer *consumer, const Tarry__SubscribeReply *repl
     consumer->refused = TARRY_OK;
     pthread_mutex_unlock(&consumer->lock);
     state_set(consumer, SESSION_ACCEPTED, now);
-    opened(consumer, TARRY_OK, "");
 }
 
 static void refused(tarry_consumer *consumer, int code, const char *message, uint64_t now) {
@@ -213,10 +212,15 @@ static bool session_step(tarry_consumer *consumer, uint64_t now) {
             lane_change(consumer, true);
             return true;
         }
-        if (consumer->lane_up)
+        if (consumer->lane_up) {
             state_set(consumer, SESSION_UP, now);
-        else if (now >= consumer->since_ms + LANE_PATIENCE_MS)
+            opened(consumer, TARRY_OK, "");
+        } else if (now >= consumer->since_ms + LANE_PATIENCE_MS) {
             session_lost(consumer, now, now);
+            if (consumer->client->link.up)
+                opened(consumer, TARRY_E_NO_BROKER,
+                       "the broker accepts the subscription, but its lane does not answer");
+        }
         return consumer->state == SESSION_LOST;
     case SESSION_UP:
         if (!consumer->lane_up) {

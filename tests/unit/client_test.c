@@ -571,7 +571,7 @@ static void operations_take_effect_once_and_in_order(void **state) {
     struct counted counted = {.ascending = true};
     enum { OPS = 100000 };
     for (int i = 0; i < OPS; i++) {
-        if (i % 1000 == 0) assert_int_equal(tarry_drain(client, 3000), TARRY_OK);
+        if (i % 700 == 0) assert_int_equal(tarry_drain(client, 0), TARRY_OK);
         int rv;
         while ((rv = tarry_schedule_async(client, &order, count_done, &counted)) == TARRY_E_FULL)
             assert_int_equal(tarry_drain(client, 0), TARRY_OK);
@@ -584,7 +584,7 @@ static void operations_take_effect_once_and_in_order(void **state) {
     assert_int_equal(fake->ops, OPS);
     assert_int_equal(fake->hellos, 1);
     assert_false(fake->out_of_order);
-    assert_true(fake->commits > 60);
+    assert_true(fake->commits > 200); /* the whole script was played */
     tarry_close(client);
     fake_stop(fake);
 }
