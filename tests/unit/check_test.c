@@ -139,15 +139,15 @@ static void append_field(uint8_t field, const void *data, size_t size) {
 }
 
 static void append_attribute(const char *name, size_t name_size, const char *value, size_t value_size) {
-    static struct content outer;
-    outer = packed;
-    packed.size = 0;
+    static uint8_t inner[8192];
+    size_t start = packed.size;
     append_field(1, name, name_size);
     append_field(2, value, value_size);
-    struct content inner = {.size = packed.size};
-    memcpy(inner.bytes, packed.bytes, packed.size);
-    packed = outer;
-    append_field(1, inner.bytes, inner.size);
+    size_t size = packed.size - start;
+    assert_true(size <= sizeof(inner));
+    memcpy(inner, packed.bytes + start, size);
+    packed.size = start;
+    append_field(1, inner, size);
 }
 
 static void expect_content(const char *problem, bool too_large) {
