@@ -31,6 +31,9 @@ static int refuse(char *message, const char *format, ...) {
     return 1;
 }
 #define REFUSE(...) refuse(message, __VA_ARGS__)
+/* A broker that was just killed holds its lock until the system has cleared it away. */
+#define LOCK_TRIES 50
+#define LOCK_TRY_US 20000
 
 static int sync_path(const char *path) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -73,8 +76,13 @@ static int lock_directory(struct datadir *dir, char message[DATADIR_MESSAGE_SIZE
         return REFUSE("data directory %s is not writable: %s: %s; give the broker's user write permission", dir->path,
                       path, strerror(errno));
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    if (fcntl(dir->lock, F_OFD_SETLK, &lock) == 0) return 0;
-    int error = errno;
+    int error = 0;
+    for (int i = 0; i < LOCK_TRIES; i++) {
+        if (fcntl(dir->lock, F_OFD_SETLK, &lock) == 0) return 0;
+        error = errno;
+        if (error != EAGAIN && error != EACCES) break;
+        usleep(LOCK_TRY_US);
+    }
     close(dir->lock);
     if (error == EAGAIN || error == EACCES)
         return REFUSE("data directory %s is locked: another tarryd is running on it; stop that one first", dir->path);

@@ -25,8 +25,10 @@
 
 #define EXIT_REFUSED 1
 #define EXIT_USAGE 2
-/* Ports to try for port 0, for another process may take one between choosing and binding. */
+/* Ports to try for port 0, for another process may take one between choosing and binding; and how often and at what
+ * distance a given port is tried, for a broker that was just killed holds it until the system has cleared it away. */
 #define PORT_TRIES 20
+#define PORT_TRY_US 50000
 /* A few allocator arenas are enough for a few threads; each may keep as much as it once had. */
 #define MALLOC_ARENAS 4
 #define MALLOC_MMAP_BYTES (1 << 20)
@@ -94,8 +96,9 @@ static void bind_endpoint(struct listen_address address) {
     char url[CONFIG_TEXT_SIZE + 8], sentence[CONFIG_TEXT_SIZE + 128];
     bool any = address.port == 0;
     int error = NNG_EADDRINUSE;
-    for (int i = 0; i < (any ? PORT_TRIES : 1) && error == NNG_EADDRINUSE; i++) {
+    for (int i = 0; i < PORT_TRIES && error == NNG_EADDRINUSE; i++) {
         if (any && listen_free_port(&address, &address.port) != 0) break;
+        if (!any && i > 0) usleep(PORT_TRY_US);
         listen_format(&address, shell.url, sizeof(shell.url));
         snprintf(url, sizeof(url), "%s/rpc", shell.url);
         error = rpc_open(&shell.rpc, &shell, url);
