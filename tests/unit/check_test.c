@@ -1,5 +1,6 @@
 /* check_test.c: every refusal, by its sentence; every limit, at it and one beyond; the walk over a packed Content
  * against protobuf-c's own unpacking. */
+#include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -497,6 +498,33 @@ static void operations_from_a_newer_client(void **state) {
 
 /* ---- names and replies */
 
+/* A name is the enum's own in lower case, without its prefix. */
+static void expect_name(const char *name, const char *enumerator, size_t prefix_size) {
+    const char *expected = enumerator + prefix_size;
+    assert_int_equal(strlen(name), strlen(expected));
+    for (size_t i = 0; name[i] != '\0'; i++) assert_int_equal(name[i], tolower(expected[i]));
+}
+
+static void every_name_is_the_enums_own(void **state) {
+    (void)state;
+    for (unsigned i = 0; i < tarry__code__descriptor.n_values; i++) {
+        const ProtobufCEnumValue *value = &tarry__code__descriptor.values[i];
+        expect_name(code_name((Tarry__Code)value->value), value->name, 0);
+    }
+    for (unsigned i = 0; i < tarry__outcome__descriptor.n_values; i++) {
+        const ProtobufCEnumValue *value = &tarry__outcome__descriptor.values[i];
+        if (value->value == TARRY__OUTCOME__LIVE) continue; /* printed as "exists" */
+        expect_name(outcome_name((Tarry__Outcome)value->value), value->name, 0);
+    }
+    for (unsigned i = 0; i < tarry__cause__descriptor.n_values; i++) {
+        const ProtobufCEnumValue *value = &tarry__cause__descriptor.values[i];
+        expect_name(cause_name((Tarry__Cause)value->value), value->name, strlen("CAUSE_"));
+    }
+    assert_string_equal(outcome_name((Tarry__Outcome)99), "unknown");
+    assert_string_equal(cause_name((Tarry__Cause)99), "unknown");
+    assert_non_null(code_sentence((Tarry__Code)99));
+}
+
 static void names_are_as_printed(void **state) {
     (void)state;
     assert_string_equal(code_name(TARRY__CODE__BUSY), "busy");
@@ -552,6 +580,7 @@ int main(void) {
         cmocka_unit_test_setup(dead_letters_and_queues, setup),
         cmocka_unit_test_setup(policies, setup),
         cmocka_unit_test(operations_from_a_newer_client),
+        cmocka_unit_test(every_name_is_the_enums_own),
         cmocka_unit_test(names_are_as_printed),
         cmocka_unit_test(a_wrapped_reply_is_what_protobuf_packs),
     };
