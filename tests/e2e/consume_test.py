@@ -54,7 +54,7 @@ class Consume(Case):
         self.assertEqual(self.broker.queue_stats("orders")["in_flight"], 3)
 
     def test_nack_mode_brings_the_task_again(self):
-        self.broker.ok("queue", "set", "orders", "backoff=fixed", "backoff_min_ms=100", "backoff_jitter=0")
+        self.broker.ok("queue", "set", "orders", "backoff=fixed", "backoff_min=100ms", "backoff_jitter=0")
         self.fill(1)
         got = self.broker.ok("consume", "orders", "--ack", "nack", "--count", 3)
         self.assertEqual([d["attempt"] for d in got], [1, 2, 3])
@@ -73,7 +73,7 @@ class Consume(Case):
         self.assertGreaterEqual(second["delivered_ms"], first["delivered_ms"] + 700)
 
     def test_exec_gets_the_body_and_its_status_decides(self):
-        self.broker.ok("queue", "set", "orders", "backoff=fixed", "backoff_min_ms=50", "backoff_jitter=0")
+        self.broker.ok("queue", "set", "orders", "backoff=fixed", "backoff_min=50ms", "backoff_jitter=0")
         self.broker.one("schedule", "orders", "--in", "0s", "--body", "good")
         self.broker.one("schedule", "orders", "--in", "0s", "--body", "bad")
         out = self.path("out")

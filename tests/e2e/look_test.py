@@ -143,7 +143,7 @@ class Queues(Case):
         self.assertEqual(item.get("queue", item.get("name")), "orders")
 
     def test_a_policy_is_set_field_by_field_and_survives_a_crash(self):
-        self.broker.ok("queue", "set", "orders", "max_attempts=5", "lease_ms=1500")
+        self.broker.ok("queue", "set", "orders", "max_attempts=5", "lease=1500ms")
         self.broker.ok("queue", "set", "orders", "backoff=fixed")
         self.broker.restart()
         text = json.dumps(self.broker.one("queues"))
@@ -151,7 +151,7 @@ class Queues(Case):
             self.assertIn(part, text)
 
     def test_nonsense_policies_are_refused(self):
-        for setting in ("max_attempts=many", "colour=blue", "backoff_jitter=101", "lease_ms=0", "backoff=sideways", "nonsense"):
+        for setting in ("max_attempts=many", "colour=blue", "backoff_jitter=101", "lease=0s", "backoff=sideways", "nonsense"):
             answer = self.broker.tarry("queue", "set", "orders", setting)
             self.assertIn(answer.status, (1, 2), setting)
             self.assertTrue(answer.err or answer.out)

@@ -35,7 +35,7 @@ class Leases(Case):
         self.assertEqual((again["id"], again["attempt"], again["deliveries"]), (held["id"], 2, 2))
 
     def test_attempts_survive(self):
-        self.broker.ok("queue", "set", "q", "backoff=fixed", "backoff_min_ms=10", "max_attempts=10")
+        self.broker.ok("queue", "set", "q", "backoff=fixed", "backoff_min=10ms", "max_attempts=10")
         self.broker.ok("consume", "q", "--ack", "nack", "--count", 3)
         self.broker.restart()
         self.assertEqual(self.broker.one("consume", "q", "--count", 1)["attempt"], 4)

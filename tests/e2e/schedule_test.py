@@ -173,7 +173,8 @@ class ScheduleStream(Case):
         time.sleep(0.5)
         self.broker.start()
         stream.end_input()
-        answers = stream.seen + stream.rest()
+        stream.rest()
+        answers = stream.seen
         self.assertEqual(stream.wait(), 0)
         self.assertEqual([a["line"] for a in answers], list(range(1, 401)))
         self.assertEqual({a["result"] for a in answers}, {"scheduled"}, "a repeat took effect twice")

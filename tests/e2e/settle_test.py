@@ -82,7 +82,7 @@ class Settle(Case):
 
 class Attempts(Case):
     def test_fixed_backoff_then_the_dead_letters(self):
-        self.broker.ok("queue", "set", "q", "backoff=fixed", "backoff_min_ms=200", "backoff_jitter=0", "max_attempts=3")
+        self.broker.ok("queue", "set", "q", "backoff=fixed", "backoff_min=200ms", "backoff_jitter=0", "max_attempts=3")
         self.broker.one("schedule", "q", "--key", "poison", "--in", "0s", "--body", "b")
         got = self.broker.ok("consume", "q", "--ack", "nack", "--for", "2s")
         self.assertEqual([d["attempt"] for d in got], [1, 2, 3])
@@ -92,7 +92,7 @@ class Attempts(Case):
         self.assertEqual(self.broker.queue_stats("q")["dead"], 1)
 
     def test_exponential_backoff_doubles_up_to_its_limit(self):
-        self.broker.ok("queue", "set", "q", "backoff=exponential", "backoff_min_ms=100", "backoff_max_ms=300",
+        self.broker.ok("queue", "set", "q", "backoff=exponential", "backoff_min=100ms", "backoff_max=300ms",
                        "backoff_jitter=0")
         self.broker.one("schedule", "q", "--in", "0s")
         got = self.broker.ok("consume", "q", "--ack", "nack", "--count", 5)
@@ -102,7 +102,7 @@ class Attempts(Case):
             self.assertLess(gap, at_least + 1500)
 
     def test_a_lost_lease_counts_as_an_attempt_without_backoff(self):
-        self.broker.ok("queue", "set", "q", "backoff_min_ms=60000", "backoff=fixed", "max_attempts=2")
+        self.broker.ok("queue", "set", "q", "backoff_min=60000ms", "backoff=fixed", "max_attempts=2")
         self.broker.one("schedule", "q", "--key", "k", "--in", "0s")
         self.broker.one("consume", "q", "--ack", "none", "--count", 1, "--lease", "200ms")
         second = self.broker.one("consume", "q", "--ack", "none", "--count", 1, "--lease", "200ms")
