@@ -35,6 +35,10 @@ class Ledger:
     def delivered(self, delivery):
         self.deliveries.append(delivery)
 
+    def was_known(self, key, answer):
+        """Whether the schedule was acknowledged before the question was asked (they travel on different connections)."""
+        return key in self.schedules and self.schedules[key]["_arrived_ms"] < answer["_asked_ms"]
+
     # ---- the comparison; each returns a list of complaints
 
     def by_key(self):
@@ -91,7 +95,7 @@ class Ledger:
                     complaints.append(f"{len(deliveries)} deliveries, but the answer was {answer}")
                 elif answer["result"] == "acked" and not deliveries:
                     complaints.append(f"acked, but no consumer ever saw it: {answer}")
-                elif answer["result"] in ("unknown", "expired", "dropped", "dead") and key in self.schedules:
+                elif answer["result"] in ("unknown", "expired", "dropped", "dead") and self.was_known(key, answer):
                     complaints.append(f"a task that was acknowledged: {answer}")
         return complaints
 

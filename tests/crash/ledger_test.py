@@ -15,7 +15,7 @@ def delivery(key="k", due_ms=100, delivered_ms=100, token="1-1", **more):
 class Judge(unittest.TestCase):
     def setUp(self):
         self.ledger = Ledger()
-        self.ledger.scheduled({"result": "scheduled", "key": "k", "id": "7", "due_ms": 100})
+        self.ledger.scheduled({"result": "scheduled", "key": "k", "id": "7", "due_ms": 100, "_arrived_ms": 20})
 
     def assert_found(self, *names):
         checks = ("lost", "early", "after_ack", "after_cancel", "untrue", "twice")
@@ -61,7 +61,7 @@ class Judge(unittest.TestCase):
 
     def test_a_cancel_that_forgot_the_task(self):
         self.ledger.delivered(delivery())
-        self.ledger.cancelled({"result": "unknown", "key": "k", "deliveries": 0, "_arrived_ms": 120})
+        self.ledger.cancelled({"result": "unknown", "key": "k", "deliveries": 0, "_asked_ms": 110, "_arrived_ms": 120})
         self.assert_found("untrue")
 
     def test_a_retry_that_was_executed_again(self):

@@ -31,7 +31,8 @@ class Load:
     def __init__(self, broker, seed):
         self.broker, self.ledger = broker, Ledger()
         self.random = random.Random(seed)
-        self.running = True
+        self.running = self.acking = True
+        self.cancel_asked_ms = []  # by line
         self.count = self.moves_sent = self.cancels_sent = 0
         self.answered = {"schedule": 0, "cancel": 0, "move": 0}
         self.schedules = broker.stream("schedule", "--from", "-", stdin=True)
@@ -70,6 +71,8 @@ class Load:
 
     def read_answers(self, stream, name, note):
         while (answer := stream.lines.get()) is not None:
+            if name == "cancel":
+                answer["_asked_ms"] = self.cancel_asked_ms[answer["line"] - 1]
             note(answer)
             self.answered[name] += 1
 
@@ -80,7 +83,7 @@ class Load:
                 self.by_hand.append(delivery)
 
     def ack_by_hand(self):
-        while self.running or self.by_hand:
+        while self.acking:
             try:
                 delivery = self.by_hand.pop(0)
             except IndexError:
@@ -107,6 +110,7 @@ class Load:
             for _ in range(self.random.randrange(0, 8)):
                 queue, key = self.random.choice(recent)
                 self.cancels_sent += 1
+                self.cancel_asked_ms.append(now_ms())
                 self.cancels.send({"queue": queue, "key": key})
             for _ in range(self.random.randrange(0, 6)):
                 queue, key = self.random.choice(recent)
@@ -127,6 +131,7 @@ class Load:
             if stats and all(s["pending"] == s["ready"] == s["in_flight"] == 0 for s in stats):
                 break
             time.sleep(0.2)
+        self.acking = False
         return statuses, stats
 
 
