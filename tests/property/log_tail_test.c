@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <sodium.h>
 #include <stdio.h>
 
 #include "../model_disk.h"
@@ -330,6 +331,7 @@ static void every_flipped_bit_of_a_closed_segment_is_noticed(void **state) {
 }
 
 int main(void) {
+    if (sodium_init() < 0) return 1; /* the fast BLAKE2b */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_torn_tail_is_cut_at_every_byte),
         cmocka_unit_test(a_sealed_tail_is_refused_at_every_byte),
