@@ -60,7 +60,7 @@ static const struct arg_spec pause_options[] = {
 const struct command command_queue_pause = {
     .name = "queue pause",
     .usage = "QUEUE [--for DUR]",
-    .summary = "deliver nothing from a queue for now",
+    .summary = "hold back the deliveries of a queue",
     .text = "Holds back the deliveries of a queue. Tasks may be scheduled, moved and cancelled meanwhile, and what is\n"
             "in flight may be settled.",
     .options = pause_options,

@@ -76,6 +76,7 @@ void text_add_repeat(struct text *text, char character, size_t count) {
 }
 
 void text_printf(struct text *text, const char *format, ...) {
+    assert(format != NULL);
     va_list list;
     va_start(list, format);
     int size = vsnprintf(NULL, 0, format, list);

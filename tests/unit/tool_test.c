@@ -397,7 +397,9 @@ static int parse_words(struct args *args, const char *line, char *message) {
     char *argv[32] = {"tarry"};
     int argc = 1;
     snprintf(storage, sizeof storage, "%s", line);
-    for (char *word = strtok(storage, " "); word != NULL; word = strtok(NULL, " ")) argv[argc++] = word;
+    char *rest;
+    for (char *word = strtok_r(storage, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest))
+        argv[argc++] = word;
     static char *kept[32];
     memcpy(kept, argv, sizeof kept);
     return args_parse(args, commands, argc, kept, message, 512);
