@@ -1,0 +1,48 @@
+"""demo_test.py: the demonstration ends well, also on real orders, and would say so if it did not."""
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+import harness
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ORDERS = os.environ.get("TARRY_ORDERS", os.path.join(HERE, "..", "..", "..", "shared", "data", "orders.csv"))
+SUMMARY = re.compile(r"^orders=(\d+) paid=(\d+) closed=(\d+) early=(\d+) lost=(\d+) duplicates=(\d+) "
+                     r"lateness_p50_ms=\S+ lateness_p99_ms=\S+ lateness_max_ms=\S+$", re.MULTILINE)
+
+
+class Demo(unittest.TestCase):
+    def play(self, *arguments):
+        done = subprocess.run([sys.executable, os.path.join(HERE, "demo.py"), *arguments], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, timeout=110, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("the broker (pid", done.stderr)
+        self.assertIn("a consumer (pid", done.stderr)
+        found = SUMMARY.search(done.stdout)
+        self.assertTrue(found, done.stdout)
+        orders, paid, closed, early, lost, _ = map(int, found.groups())
+        self.assertEqual((early, lost), (0, 0))
+        self.assertEqual(paid + closed, orders)
+        return orders, paid, closed
+
+    def test_made_up_orders(self):
+        orders, paid, closed = self.play("--count", "1500", "--speed", "7200")
+        self.assertEqual(orders, 1500)
+        self.assertGreater(paid, 0)
+        self.assertGreater(closed, 0)
+
+    @unittest.skipUnless(os.path.exists(ORDERS), "no ../shared/data/orders.csv here")
+    def test_real_orders(self):
+        orders, paid, closed = self.play("--orders", ORDERS, "--limit", "30m")
+        with open(ORDERS, encoding="ascii") as file:
+            rows = [line.rstrip("\n").split(",") for line in file][1:]
+        in_time = sum(1 for row in rows if row[2] and int(row[2]) - int(row[1]) < 1700)
+        self.assertEqual(orders, len(rows))
+        self.assertGreaterEqual(paid, in_time * 0.95, "payments that came well in time must count")
+        self.assertGreater(closed, 0)
+
+
+if __name__ == "__main__":
+    harness.main()
