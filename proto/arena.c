@@ -1,5 +1,5 @@
 /* arena.c: see arena.h. Blocks come from malloc and are linked in the order in which they were filled; `first` is the
- * only one that survives a reset. Nothing is ever given back one by one. */
+ * one that survives every reset, others do up to keep_max. Nothing is ever given back one by one. */
 #include "arena.h"
 
 #include <assert.h>
@@ -53,12 +53,23 @@ void arena_reset(struct arena *arena) {
     arena->used = 0;
     arena->current = arena->first;
     if (arena->first == NULL) return;
-    arena_free_blocks(arena->first->next);
-    arena->first->next = NULL;
-    arena->first->used = 0;
+    size_t kept = arena->first->size;
+    struct arena_block *last = arena->first;
+    last->used = 0;
+    while (last->next != NULL && kept + last->next->size <= arena->keep_max) {
+        last = last->next;
+        last->used = 0;
+        kept += last->size;
+    }
+    arena_free_blocks(last->next);
+    last->next = NULL;
 }
 
 static struct arena_block *arena_grow(struct arena *arena, size_t size) {
+    while (arena->current != NULL && arena->current->next != NULL) { /* kept from before the last reset */
+        arena->current = arena->current->next;
+        if (size <= arena->current->size) return arena->current;
+    }
     size_t block_size = ARENA_FIRST_SIZE;
     if (arena->current != NULL) {
         block_size = arena->current->size * 2;

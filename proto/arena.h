@@ -11,13 +11,15 @@ struct arena {
     struct arena_block *current;
     size_t used;           /* bytes handed out since the last reset */
     size_t size_max;       /* handing out more than this fails (NULL) */
+    size_t keep_max;       /* blocks of so many bytes in all survive a reset; the first one always does */
     ProtobufCAllocator pb; /* allocates from this arena; free is a no-op */
 };
 
 /* Allocates nothing yet. The arena must not move afterwards (pb points to it). */
 void arena_init(struct arena *arena, size_t size_max);
 void arena_deinit(struct arena *arena);
-/* Forgets everything handed out. Keeps the first block, gives the others back. */
+/* Forgets everything handed out. Keeps blocks up to keep_max (0 after arena_init; set it for an arena that is large
+ * time and again), gives the others back. */
 void arena_reset(struct arena *arena);
 /* 16-byte aligned, uninitialised; NULL if over size_max or out of memory. */
 void *arena_alloc(struct arena *arena, size_t size);

@@ -28,7 +28,7 @@ static bool is_return(Tarry__Cause cause) {
 static int apply_put(struct core *core, const Tarry__TaskPut *put) {
     struct row row;
     if (!put->task || !row_from_task(put->task, &row)) return APPLY_NONSENSE;
-    struct task *task = task_find(core, row.id);
+    struct task *task = put->fresh ? NULL : task_find(core, row.id); /* the tally has seen that a fresh id is new */
     if (task) {
         detach(core, task);
         if (!task_set_row(core, task, &row)) return APPLY_NO_MEMORY;

@@ -50,11 +50,10 @@ void decide_schedule(struct decision *d, const Tarry__Schedule *schedule) {
     row.scheduled_ms = steady_ms(d->core);
     bool replaces = false;
     struct known holder;
-    if (row.key_size && draft_find_key(d->draft, row.queue, row.key, row.key_size, &holder) &&
-        holder.row.state != ROW_BURIED) { /* a dead task does not hold its key */
+    if (row.key_size && draft_find_key(d->draft, row.queue, row.key, row.key_size, &holder)) {
         Tarry__Ref ref = TARRY__REF__INIT;
         ref.id = holder.row.id;
-        if (resolve(d, &ref, &holder) == RESOLVED_LIVE) {
+        if (resolve(d, &ref, &holder) == RESOLVED_LIVE) { /* a dead task does not hold its key */
             if (!settle_conflict(d, schedule, row.due_ms, &holder)) return;
             replaces = true;
         }

@@ -103,8 +103,8 @@ static bool find_key(struct draft *draft, uint32_t queue, const char *key, uint8
             prefer(&best, &found, &entry->known, preference);
         }
     }
-    const struct task *in_memory[] = {task_find_live(draft->core, queue, key, key_size),
-                                      task_find_dead(draft->core, queue, key, key_size)};
+    struct task *in_memory[2];
+    task_find_key(draft->core, queue, key, key_size, &in_memory[0], &in_memory[1]);
     for (size_t i = 0; i < 2; i++) {
         if (!in_memory[i] || entry_of(draft, in_memory[i]->row.id)) continue;
         struct known known = known_of(in_memory[i]);

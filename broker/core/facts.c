@@ -209,6 +209,24 @@ static void want_op(struct wanting *w, const Tarry__Op *op) {
     }
 }
 
+/* The keys of schedules, which are what comes by the thousand, are looked up in step: a key's hash now, its bucket some
+ * operations later, what hangs in the bucket later still. Otherwise each look-up waits for memory twice. */
+#define AHEAD 16u
+
+static void want_ops(struct wanting *w, const Tarry__Commit *commit) {
+    uint64_t hashes[2 * AHEAD] = {0};
+    for (size_t i = 0; i < commit->n_ops + 2 * AHEAD; i++) {
+        if (i >= 2 * AHEAD) want_op(w, commit->ops[i - 2 * AHEAD]);
+        if (i >= AHEAD && i - AHEAD < commit->n_ops) task_prefetch_first(w->core, hashes[(i - AHEAD) % (2 * AHEAD)]);
+        if (i >= commit->n_ops || commit->ops[i]->op_case != TARRY__OP__OP_SCHEDULE) continue;
+        const Tarry__Schedule *schedule = commit->ops[i]->schedule;
+        const struct queue *queue = queue_find(w->core, schedule->queue);
+        if (!queue) continue;
+        hashes[i % (2 * AHEAD)] = row_key_hash(queue->number, schedule->key.data, schedule->key.len);
+        task_prefetch_bucket(w->core, hashes[i % (2 * AHEAD)]);
+    }
+}
+
 /* A page of a job that brings dead tasks back: is a key of theirs taken? */
 static void want_page(struct wanting *w, const struct core_event *event) {
     const struct job *job = job_find(w->core, event->job);
@@ -228,8 +246,7 @@ size_t core_wants(struct core *core, const struct core_event *event, struct aren
     if (event->kind == CORE_COMMIT) want_count += event->request->commit->n_ops;
     w.asked = facts_table_sized(&event->facts, want_count, arena);
     if (event->kind == CORE_COMMIT) {
-        const Tarry__Commit *commit = event->request->commit;
-        for (size_t i = 0; i < commit->n_ops; i++) want_op(&w, commit->ops[i]);
+        want_ops(&w, event->request->commit);
     } else if (event->kind == CORE_GET) {
         want_ref(&w, event->request->get->task);
     } else {

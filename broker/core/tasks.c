@@ -31,28 +31,43 @@ static bool has_key(const struct task *task, uint32_t queue, const char *key, ui
     return task->row.queue == queue && task->row.key_size == key_size && memcmp(task->row.key, key, key_size) == 0;
 }
 
-static struct task *key_head(const struct core *core, uint32_t queue, const char *key, uint8_t key_size) {
-    return core->by_key[row_key_hash(queue, key, key_size) & core->table_mask];
+static bool died_later(const struct task *task, const struct task *than) {
+    if (!than || task->row.dead_ms != than->row.dead_ms) return !than || task->row.dead_ms > than->row.dead_ms;
+    return task->row.id > than->row.id;
+}
+
+void task_find_key(const struct core *core, uint32_t queue, const char *key, uint8_t key_size, struct task **out_live,
+                   struct task **out_dead) {
+    *out_live = *out_dead = NULL;
+    if (!key_size) return;
+    struct task *task = core->by_key[row_key_hash(queue, key, key_size) & core->table_mask];
+    for (; task; task = task->by_key_next) {
+        if (!has_key(task, queue, key, key_size)) continue;
+        if (task->row.state != ROW_BURIED) {
+            *out_live = task;
+        } else if (died_later(task, *out_dead)) {
+            *out_dead = task;
+        }
+    }
 }
 
 struct task *task_find_live(const struct core *core, uint32_t queue, const char *key, uint8_t key_size) {
-    if (!key_size) return NULL;
-    struct task *task = key_head(core, queue, key, key_size);
-    while (task && !(task->row.state != ROW_BURIED && has_key(task, queue, key, key_size))) task = task->by_key_next;
-    return task;
+    struct task *live = NULL;
+    struct task *dead = NULL;
+    task_find_key(core, queue, key, key_size, &live, &dead);
+    return live;
 }
 
-struct task *task_find_dead(const struct core *core, uint32_t queue, const char *key, uint8_t key_size) {
-    struct task *last = NULL;
-    if (!key_size) return NULL;
-    for (struct task *task = key_head(core, queue, key, key_size); task; task = task->by_key_next) {
-        if (task->row.state != ROW_BURIED || !has_key(task, queue, key, key_size)) continue;
-        if (!last || task->row.dead_ms > last->row.dead_ms ||
-            (task->row.dead_ms == last->row.dead_ms && task->row.id > last->row.id)) {
-            last = task;
-        }
-    }
-    return last;
+void task_prefetch_bucket(const struct core *core, uint64_t key_hash) {
+    __builtin_prefetch(&core->by_key[key_hash & core->table_mask]);
+}
+
+void task_prefetch_first(const struct core *core, uint64_t key_hash) {
+    const struct task *first = core->by_key[key_hash & core->table_mask];
+    if (!first) return;
+    __builtin_prefetch(&first->row.queue);
+    __builtin_prefetch(&first->by_key_next);
+    __builtin_prefetch(first->key);
 }
 
 static bool set_reason(struct core *core, struct task *task, const char *reason, uint8_t size) {

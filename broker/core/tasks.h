@@ -8,8 +8,13 @@
 struct task *task_find(const struct core *core, uint64_t id);
 /* The live (waiting or leased) one in memory; at most one has the key. */
 struct task *task_find_live(const struct core *core, uint32_t queue, const char *key, uint8_t key_size);
-/* The dead one in memory that died last; NULL: none. */
-struct task *task_find_dead(const struct core *core, uint32_t queue, const char *key, uint8_t key_size);
+/* The live one and the dead one that died last, in memory; NULL: none. */
+void task_find_key(const struct core *core, uint32_t queue, const char *key, uint8_t key_size, struct task **out_live,
+                   struct task **out_dead);
+/* The bucket of a key hash, and what hangs first in it, into the cache: for batches, some operations ahead of the
+ * look-up. */
+void task_prefetch_bucket(const struct core *core, uint64_t key_hash);
+void task_prefetch_first(const struct core *core, uint64_t key_hash);
 /* A new object in the id table (and, unless a tombstone, the key table); row, key and reason are copied; place NONE.
  * NULL: memory is full. */
 struct task *task_new(struct core *core, const struct row *row, bool tombstone);

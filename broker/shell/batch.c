@@ -6,6 +6,7 @@
 
 /* Effects are bounded by what the core may have under way, not by the arena. */
 #define BATCH_ARENA_MAX SIZE_MAX
+#define BATCH_ARENA_KEEP (4u << 20)
 
 void batches_init(struct batches *batches) {
     *batches = (struct batches){0};
@@ -17,6 +18,7 @@ static struct batch *batch_new(void) {
     struct batch *batch = calloc(1, sizeof(*batch));
     if (batch == NULL) abort(); /* at most BATCHES_MAX times, at the start in practice */
     arena_init(&batch->arena, BATCH_ARENA_MAX);
+    batch->arena.keep_max = BATCH_ARENA_KEEP;
     core_effects_init(&batch->effects, &batch->arena);
     return batch;
 }

@@ -278,6 +278,16 @@ static void on_reply(void *observer, uint64_t ticket, const Tarry__Reply *reply,
     }
 }
 
+/* KEEP-1: an aborted commit leaves its answer in the log and nothing else. */
+static void on_frame(void *observer, const Tarry__FrameBody *body) {
+    (void)observer;
+    if (!body->producer) return;
+    Tarry__CommitReply *reply = tarry__commit_reply__unpack(NULL, body->reply.len, body->reply.data);
+    MUST(reply);
+    MUST(!reply->aborted || body->n_records == 0);
+    tarry__commit_reply__free_unpacked(reply, NULL);
+}
+
 static void on_delivery(void *observer, const struct core_delivery *delivery) {
     struct ledger *ledger = observer;
     const struct world *world = ledger->world;
@@ -684,7 +694,8 @@ static void play(uint64_t seed) {
         .version = "test",
     };
     struct random random = {.state = seed};
-    options.near_max = random_below(&random, 3) ? 0 : 4; /* swarm: some histories with next to no memory */
+    uint64_t memory = random_below(&random, 4); /* swarm: some histories with next to no memory */
+    options.near_max = memory < 2 ? 0 : 4 + random_below(&random, 12);
     uint64_t crash_every = 20 + random_below(&random, 200);
     uint64_t turns = 40 + random_below(&random, 160);
     struct world *world = malloc(sizeof *world);
@@ -695,6 +706,7 @@ static void play(uint64_t seed) {
     world->observer = ledger;
     world->on_reply = on_reply;
     world->on_delivery = on_delivery;
+    world->on_frame = on_frame;
     world->before_commit = predict;
     struct core_event start = {.kind = CORE_START, .epoch = 1};
     world_post(world, &start);
