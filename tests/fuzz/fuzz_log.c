@@ -71,7 +71,7 @@ static void fill(struct program *program, bool raw) {
 }
 
 static void flip(struct program *program) {
-    size_t back = 8u * next(program);
+    size_t back = (size_t)8 * next(program);
     uint8_t bit = next(program);
     if (back < program->used) program->segment[program->used - 1 - back] ^= (uint8_t)(1u << bit % 8);
 }
