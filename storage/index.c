@@ -24,7 +24,7 @@ int meta_read(struct index *index, MDB_txn *txn, struct meta_record *out) {
 int index_write(struct index *index, int (*body)(void *argument, MDB_txn *txn), void *argument) {
     if (index->failed != 0) return index->failed;
     int error = db_write(&index->db, body, argument);
-    if (error < 0) index->failed = error; /* LOG-4: what failed is not tried again */
+    if (error < 0 && error != -ENOSPC) index->failed = error; /* LOG-4: what failed is not tried again */
     return error;
 }
 

@@ -83,7 +83,8 @@ int index_absorb(struct index *index, const struct frame_header *header, const T
 size_t index_pending(const struct index *index);
 /* Writes everything taken in, in one synced transaction (map full: grows it and tries again). Net effects only: what
  * was scheduled and ended in between touches nothing but the outcomes. `chain` is the chain hash at the new position.
- */
+ * -ENOSPC is not fatal: nothing was written, and the call may be repeated once there is room; until it has succeeded,
+ * absorb, retire and a window that must cascade answer -ENOSPC too. Every other error is kept and returned for good. */
 int index_commit(struct index *index);
 /* Bounded background work: merges of key runs, sweeps of ended rows and slots. Call when idle or after commits; true in
  * *out_more if there is more to do. Each call is one bounded transaction (aim: < 20 ms). */

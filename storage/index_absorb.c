@@ -180,8 +180,8 @@ static int absorb_result(struct index *index, const struct frame_header *header,
 
 int index_absorb(struct index *index, const struct frame_header *header, const Tarry__FrameBody *body) {
     assert(header->position == index->absorbed); /* LOG-3: no frame is left out, none comes twice */
-    assert(!index->batch.is_prepared);
     if (index->failed != 0) return index->failed;
+    if (index->batch.is_prepared) return -ENOSPC; /* the last commit is still to be written */
     struct batch *batch = &index->batch;
     int error = 0;
     if (index->meta.known == 0 && !batch->known) {

@@ -93,7 +93,7 @@ static int list_held(struct listing *listing, uint8_t state) {
 static int list_match(struct listing *listing, struct pair pair, struct row *out) {
     const struct index_query *query = listing->query;
     struct reading *reading = &listing->reading;
-    reading->touched++;
+    index_touched(reading->index, 1);
     int error = row_get_live(reading->index, reading->txn, &reading->view, reading->meta.next_id, pair.id, out);
     if (error != 0) return error;
     if (out->due_ms != pair.first || out->queue != query->queue || !(query->states >> out->state & 1)) return 1;

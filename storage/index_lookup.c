@@ -25,7 +25,6 @@ int reading_begin(struct reading *reading, struct index *index, struct arena *ar
 
 void reading_end(struct reading *reading) {
     db_read_end(&reading->index->db, reading->txn);
-    index_touched(reading->index, reading->touched);
     if (reading->filter != NULL) index_filter_drop(reading->filter);
     free(reading->ids.items);
     free(reading->rows.items);
@@ -51,7 +50,7 @@ int reading_give(struct reading *reading, struct index_rows *out) {
 
 static int by_id(struct reading *reading, uint64_t id) {
     struct row row;
-    reading->touched++;
+    index_touched(reading->index, 1);
     int error = row_get_live(reading->index, reading->txn, &reading->view, reading->meta.next_id, id, &row);
     if (error != 0) return error == 1 ? 0 : error;
     return reading_keep(reading, &row);
@@ -69,7 +68,7 @@ static int by_key(struct reading *reading, const struct want *want) {
     if (error != 0) return error;
     struct numbers *ids = &reading->ids;
     if (ids->count > 1) qsort(ids->items, ids->count, sizeof *ids->items, compare_youngest);
-    reading->touched += 2 + ids->count;
+    index_touched(reading->index, 2 + ids->count);
     unsigned matches = 0;
     for (size_t i = 0; i < ids->count && matches < MATCHES_MAX; i++) {
         struct row row;
@@ -121,7 +120,7 @@ static int scan(struct reading *reading, uint32_t queue, uint64_t after_id, uint
             *out_next = id - 1;
             break;
         }
-        reading->touched++;
+        index_touched(reading->index, 1);
         error = range_view_ended(reading->index, reading->txn, &reading->view, id, &ended);
         if (error == 0 && !ended) {
             error = db_unseal(&key, &sealed, &data);

@@ -4,7 +4,11 @@
 int index_maintain(struct index *index, bool *out_more) {
     bool did = false;
     int error = index->failed;
-    /* A prepared batch means a failed commit; between absorb and commit the steps here do no harm. */
+    if (error == 0 && index->batch.is_prepared) {
+        /* A commit found no room: memory is ahead of the disk until it has been repeated. */
+        *out_more = false;
+        return 0;
+    }
     if (error == 0) error = runs_merge(index, MERGE_STEP_KEYS, &did);
     if (error == 0 && !did) error = runs_collect_garbage(index, &did);
     if (error == 0 && !did) error = ranges_sweep(index, &did);

@@ -57,6 +57,7 @@ static int build_run(struct index *index, struct pairs *keys, struct run **out) 
     struct run *run = run_new(run_level_of(keys->count), index->meta.next_run, keys->count);
     if (run == NULL) return -ENOMEM;
     run->count = keys->count;
+    run->endings_before = index->endings;
     run->chunks = (uint32_t)((keys->count + PAIRS_PER_CHUNK - 1) / PAIRS_PER_CHUNK);
     for (uint32_t i = 0; i < run->chunks; i++) run->fences[i] = keys->items[(size_t)i * PAIRS_PER_CHUNK].first;
     for (size_t i = 0; i < keys->count; i++) bloom_fill(run->bloom, run->blocks, keys->items[i].first);
@@ -208,25 +209,48 @@ static uint32_t merge_level(const struct runs *runs) {
     return RUN_LEVELS;
 }
 
-bool runs_merge_wanted(struct index *index) {
-    return index->runs.merge.inputs > 0 || merge_level(&index->runs) < RUN_LEVELS;
+/* Most keys are those of ended tasks, and enough has ended since this run was made to pay for making it anew. */
+static bool run_is_stale(const struct index *index, const struct run *run) {
+    uint64_t here = index->ranges.rows - index->ranges.ended;
+    return index->runs.keys > 2 * here + KEY_SLACK && (index->endings - run->endings_before) * 2 >= run->count;
 }
 
-static int merge_start(struct index *index, uint32_t level) {
-    struct runs *runs = &index->runs;
-    struct merge *merge = &runs->merge;
-    uint64_t count = 0;
-    memset(merge, 0, sizeof *merge);
-    size_t inputs = 0;
-    for (size_t i = 0; i < runs->list.count && inputs < RUN_FAN_IN; i++) {
-        if (runs->list.items[i]->level != level) continue;
-        merge->input[inputs++] = runs->list.items[i];
-        count += runs->list.items[i]->count;
+/* Runs to merge: eight of a level, or else stale ones. Returns how many. */
+static size_t merge_choose(const struct index *index, struct run *out[RUN_FAN_IN], uint32_t *out_level) {
+    const struct runs *runs = &index->runs;
+    uint32_t level = merge_level(runs);
+    size_t count = 0;
+    *out_level = 0;
+    for (size_t i = 0; i < runs->list.count && count < RUN_FAN_IN; i++) {
+        struct run *run = runs->list.items[i];
+        if (level < RUN_LEVELS ? run->level != level : !run_is_stale(index, run)) continue;
+        out[count++] = run;
+        if (run->level > *out_level) *out_level = run->level;
     }
+    if (level < RUN_LEVELS) *out_level = level + 1;
+    return count;
+}
+
+bool runs_merge_wanted(struct index *index) {
+    struct run *inputs[RUN_FAN_IN];
+    uint32_t level;
+    return index->runs.merge.inputs > 0 || merge_choose(index, inputs, &level) > 0;
+}
+
+/* 1: there is nothing to merge. */
+static int merge_start(struct index *index) {
+    struct merge *merge = &index->runs.merge;
+    uint64_t count = 0;
+    uint32_t level;
+    memset(merge, 0, sizeof *merge);
+    size_t inputs = merge_choose(index, merge->input, &level);
+    if (inputs == 0) return 1;
+    for (size_t i = 0; i < inputs; i++) count += merge->input[i]->count;
     uint32_t by_size = run_level_of(count);
     /* The number is taken for good by the meta record of the merge's first step. */
-    merge->output = run_new(by_size > level ? by_size : level + 1, index->meta.next_run, count);
+    merge->output = run_new(by_size > level ? by_size : level, index->meta.next_run, count);
     if (merge->output == NULL) return -ENOMEM;
+    merge->output->endings_before = index->endings;
     merge->inputs = inputs;
     return 0;
 }
@@ -384,10 +408,8 @@ int runs_merge(struct index *index, size_t keys_max, bool *out_did) {
     struct runs *runs = &index->runs;
     *out_did = false;
     if (runs->merge.inputs == 0) {
-        uint32_t level = merge_level(runs);
-        if (level == RUN_LEVELS) return 0;
-        int error = merge_start(index, level);
-        if (error != 0) return error;
+        int error = merge_start(index);
+        if (error != 0) return error == 1 ? 0 : error;
     }
     int error = VECTOR_RESERVE(&runs->garbage, RUN_FAN_IN);
     struct merge_step *step = calloc(1, sizeof *step);

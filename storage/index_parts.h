@@ -36,6 +36,8 @@
 #define PLAN_SLOTS_MAX 256
 #define PREFIX_EXAMINE 4096u /* candidates of a list call when most will not match */
 #define TABLE_CAPACITY_MIN 1024u
+#define SLOT_SLACK 65536u /* stale entries that are not worth a pass */
+#define KEY_SLACK 65536u
 #define RETIRE_BYTES_MAX (4u << 20)
 #define RETIRE_COPIES_MAX 16384u
 #else /* for property tests: a few hundred tasks meet every boundary */
@@ -54,6 +56,8 @@
 #define PLAN_SLOTS_MAX 8
 #define PREFIX_EXAMINE 6u
 #define TABLE_CAPACITY_MIN 4u
+#define SLOT_SLACK 30u
+#define KEY_SLACK 30u
 #define RETIRE_BYTES_MAX 500u
 #define RETIRE_COPIES_MAX 10u
 #endif
@@ -65,7 +69,7 @@
 #define RUN_LEVELS 16
 #define HELD_KEY_SIZE 21
 #define RUN_KEY_SIZE 13
-#define READS_PER_TRIM 2048u /* rows or chunks touched between looks at what is resident */
+#define READS_PER_TRIM 256u /* rows or chunks touched between looks at what is resident */
 #define LOW_PAUSE_BYTES 4096u
 
 static inline unsigned slot_shift(unsigned level) {
@@ -131,7 +135,8 @@ struct ranges {
     struct range *table; /* open addressing, a power of two */
     size_t capacity;
     size_t count;
-    uint64_t rows; /* on disk, all ranges */
+    uint64_t rows;  /* on disk, all ranges */
+    uint64_t ended; /* of them */
     size_t bitmaps;
     struct numbers dirty;
     struct numbers sweeps;
@@ -141,8 +146,9 @@ struct ranges {
 struct run {
     atomic_uint refs;
     uint32_t level;
-    uint64_t number; /* 0: the tail's filter */
-    uint64_t count;  /* keys */
+    uint64_t number;         /* 0: the tail's filter */
+    uint64_t count;          /* keys */
+    uint64_t endings_before; /* index.endings when it was made */
     uint32_t chunks;
     uint64_t blocks;  /* of 64 bytes */
     uint64_t *fences; /* first hash of every chunk */
@@ -161,6 +167,7 @@ struct merge_head {
 struct merge {     /* of `inputs` runs; plain data, so that a step can be done again from a copy */
     size_t inputs; /* 0: none under way */
     struct run *input[RUN_FAN_IN];
+
     struct merge_head head[RUN_FAN_IN];
     struct run *output;    /* fences and filter are being filled */
     uint32_t chunks;       /* of the output, written */
@@ -208,6 +215,12 @@ struct meta_record {
 };
 
 /* ---- slots */
+struct slot_key {
+    struct line line;
+    uint8_t level;
+    uint64_t slot;
+    uint64_t chunk;
+};
 struct bucket { /* the entries for one slot */
     struct line line;
     uint8_t level;
@@ -329,6 +342,13 @@ struct retire_batch {
     uint64_t end; /* of the last frame looked at */
 };
 
+/* A pass over all slots. */
+struct whole_sweep {
+    bool is_open;
+    struct slot_key at;     /* where it goes on */
+    uint64_t entries_after; /* the last one */
+};
+
 struct index {
     struct db db;
     struct index_options options;
@@ -346,6 +366,8 @@ struct index {
     VECTOR(struct low) lows;
     struct pairs scratch;
     struct retire_batch retire;
+    struct whole_sweep whole;
+    uint64_t endings;    /* of tasks with a row, since the index was opened */
     atomic_ullong reads; /* rows and chunks that other threads touched: now and then pages are given back */
     atomic_ullong bytes_memory, rows_seen, runs_seen, keys_seen, entries_seen; /* for statistics of other threads */
     int failed; /* the first fatal error of a write: every later write returns it (LOG-4) */
@@ -389,7 +411,6 @@ struct reading {
     struct range_view view;
     struct numbers ids;
     struct arena *arena;
-    uint64_t touched; /* for index_touched */
     VECTOR(struct row) rows;
 };
 
@@ -410,18 +431,18 @@ int ranges_write(struct index *index, MDB_txn *txn);  /* what is dirty */
 void ranges_clean(struct index *index);               /* after the commit */
 int ranges_sweep(struct index *index, bool *out_did); /* one bounded step */
 
+/* ---- index_window.c, index_sweep.c */
+bool row_waits_at(const struct row *row, const struct line *line, uint64_t due_ms);
+/* Deletes stale entries of slots; one bounded step. */
+int slots_sweep(struct index *index, bool *out_did);
+bool slots_sweep_wanted(struct index *index);
+
 /* ---- index_slots.c */
 struct slot_view {
     uint64_t slot;
     uint64_t entries; /* counted up to a cap */
     uint8_t level;
     bool is_there;
-};
-struct slot_key {
-    struct line line;
-    uint8_t level;
-    uint64_t slot;
-    uint64_t chunk;
 };
 #define SLOT_KEY_SIZE 23
 void slot_key_encode(const struct slot_key *key, uint8_t out[SLOT_KEY_SIZE]);
@@ -434,9 +455,6 @@ void slot_writer_reset(struct slot_writer *writer);
 void slot_writer_deinit(struct slot_writer *writer);
 /* Moves a bounded part of a slot to lower levels. */
 int slots_cascade(struct index *index, const struct line *line, const struct slot_view *view);
-/* Deletes stale entries of slots that lie below the advice; one bounded step. */
-int slots_sweep(struct index *index, bool *out_did);
-bool slots_sweep_wanted(struct index *index);
 
 /* ---- index_select.c: which slots to read, and the soonest entries in them */
 struct plan {

@@ -167,6 +167,8 @@ int ranges_apply(struct index *index) {
         if (error == 0) error = range_dirty(ranges, range);
         if (error != 0) return error;
         range->ended++;
+        ranges->ended++;
+        index->endings++;
         if (range->ended > range->rows) return INDEX_DAMAGED;
     }
     for (size_t i = 0; i < ranges->dirty.count; i++) {
@@ -228,6 +230,7 @@ static int load_one(struct index *index, const MDB_val *key, const MDB_val *seal
         memcpy(range->bits, record + 4, RANGE_BYTES);
     }
     index->ranges.rows += range->rows;
+    index->ranges.ended += range->ended;
     return range_consider(index, range);
 }
 
@@ -296,6 +299,7 @@ int ranges_sweep(struct index *index, bool *out_did) {
     if (error != 0) return error;
     ranges->sweeps.count--;
     ranges->rows -= sweep.deleted;
+    ranges->ended -= sweep.deleted;
     sweep.range->rows -= (uint16_t)sweep.deleted;
     sweep.range->ended = 0;
     sweep.range->queued = false;

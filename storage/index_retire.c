@@ -84,6 +84,7 @@ static int retire_flush(struct index *index, uint64_t log_start) {
 int index_retire_frame(struct index *index, const struct frame_header *header, const Tarry__FrameBody *body,
                        const uint8_t *blob) {
     if (index->failed != 0) return index->failed;
+    if (index->batch.is_prepared) return -ENOSPC;    /* memory is ahead of the disk: see index_commit */
     assert(header->position < index->meta.position); /* LOG-3: the index has absorbed it */
     struct retire_batch *batch = &index->retire;
     int error = 0;
@@ -103,5 +104,6 @@ int index_retire_frame(struct index *index, const struct frame_header *header, c
 
 int index_retire_commit(struct index *index, uint64_t log_start) {
     assert(log_start >= index->meta.log_start && log_start <= index->meta.position);
+    if (index->batch.is_prepared) return -ENOSPC;
     return retire_flush(index, log_start);
 }

@@ -1,0 +1,207 @@
+/* index_sweep.c: stale entries leave the slots.
+ *
+ * Two kinds of pass, both in bounded steps, both checking every entry against its row before it goes:
+ *   advised  the slots of a line that lie below what the core still wants (index_advise_low)
+ *   whole    all slots, once more than half of their entries must be stale: moves and cancels far ahead of their time
+ *            would otherwise take room until it comes */
+#include "index_parts.h"
+
+#include <assert.h>
+
+void index_advise_low(struct index *index, const struct line *line, struct due low) {
+    struct low *found = NULL;
+    for (size_t i = 0; i < index->lows.count; i++) {
+        const struct line *other = &index->lows.items[i].line;
+        if (other->queue == line->queue && other->base == line->base && other->priority == line->priority) {
+            found = &index->lows.items[i];
+        }
+    }
+    if (found == NULL) {
+        struct low new_low = {.line = *line};
+        if (VECTOR_PUSH(&index->lows, new_low) != 0) return; /* advice only: it comes again */
+        found = &index->lows.items[index->lows.count - 1];
+    }
+    if (!due_before(found->low, low)) return;
+    found->low = low;
+    found->is_wanted = true;
+    found->pause = 0;
+}
+
+struct slot_sweep {
+    struct index *index;
+    struct low *low;    /* NULL: a pass over the whole */
+    struct slot_key at; /* of the whole: the chunk to go on after */
+    struct meta_record meta;
+    unsigned level;
+    uint64_t slot, chunk; /* where the pass goes on */
+    bool kept, done;
+    bool is_changed; /* otherwise there is nothing to write */
+};
+
+/* Rewrites one chunk without its stale entries. */
+static int sweep_chunk(struct slot_sweep *sweep, MDB_txn *txn, const MDB_val *key, const MDB_val *sealed) {
+    struct index *index = sweep->index;
+    struct pair left[PAIRS_PER_CHUNK];
+    uint8_t key_bytes[SLOT_KEY_SIZE];
+    size_t count = 0;
+    MDB_val data;
+    struct slot_key at;
+    int error = db_unseal(key, sealed, &data);
+    if (error != 0) return error;
+    if (!slot_key_decode(key, &at)) return INDEX_DAMAGED;
+    size_t before = data.mv_size / sizeof(struct pair);
+    if (before > PAIRS_PER_CHUNK) return INDEX_DAMAGED;
+    for (size_t i = 0; i < before; i++) {
+        struct pair pair = pair_at(data.mv_data, i);
+        if (ranges_ended(&index->ranges, pair.id)) continue;
+        struct row row;
+        error = row_get(index, txn, pair.id, &row);
+        if (error != 0) return error == 1 ? INDEX_DAMAGED : error;
+        if (row_waits_at(&row, &at.line, pair.first)) left[count++] = pair;
+    }
+    sweep->kept = sweep->kept || count > 0;
+    sweep->meta.slot_entries -= before - count;
+    if (count == before) return 0;
+    sweep->is_changed = true;
+    memcpy(key_bytes, key->mv_data, sizeof key_bytes);
+    if (count == 0) {
+        error = db_del(&index->db, txn, DB_SLOTS, key_bytes, sizeof key_bytes);
+        return error == 1 ? INDEX_DAMAGED : error;
+    }
+    return db_put(&index->db, txn, DB_SLOTS, key_bytes, sizeof key_bytes, left, count * sizeof(struct pair), 0);
+}
+
+/* The next chunk of the pass, or done. The position is sought anew each time: the last step may have deleted. */
+static int sweep_next(struct slot_sweep *sweep, MDB_cursor *cursor, MDB_val *key, MDB_val *sealed) {
+    const struct line *line = &sweep->low->line;
+    for (; sweep->level < SLOT_LEVELS; sweep->level++, sweep->slot = sweep->chunk = 0) {
+        struct slot_key from = {*line, (uint8_t)sweep->level, sweep->slot, sweep->chunk}, at;
+        uint8_t bytes[SLOT_KEY_SIZE];
+        slot_key_encode(&from, bytes);
+        *key = (MDB_val){sizeof bytes, bytes};
+        int found = db_cursor_get(cursor, key, sealed, MDB_SET_RANGE);
+        if (found != 0 && found != MDB_NOTFOUND) return found;
+        if (found == MDB_NOTFOUND) continue;
+        if (!slot_key_decode(key, &at)) return INDEX_DAMAGED;
+        bool is_ours = at.line.queue == line->queue && at.line.base == line->base &&
+                       at.line.priority == line->priority && at.level == sweep->level;
+        /* Only slots that end below the advice: the others may hold what is still wanted. */
+        if (!is_ours || at.slot >= sweep->low->low.due_ms >> slot_shift(sweep->level)) continue;
+        sweep->slot = at.slot;
+        sweep->chunk = at.chunk + 1;
+        return 0;
+    }
+    sweep->done = true;
+    return 0;
+}
+
+/* The next chunk of the whole table, or done. */
+static int whole_next(struct slot_sweep *sweep, MDB_cursor *cursor, MDB_val *key, MDB_val *sealed) {
+    uint8_t bytes[SLOT_KEY_SIZE];
+    slot_key_encode(&sweep->at, bytes);
+    *key = (MDB_val){sizeof bytes, bytes};
+    int found = db_cursor_get(cursor, key, sealed, MDB_SET_RANGE);
+    if (found == MDB_NOTFOUND) {
+        sweep->done = true;
+        return 0;
+    }
+    if (found == 0 && !slot_key_decode(key, &sweep->at)) return INDEX_DAMAGED;
+    sweep->at.chunk++;
+    return found;
+}
+
+static int slot_sweep_body(void *argument, MDB_txn *txn) {
+    struct slot_sweep *sweep = argument;
+    struct index *index = sweep->index;
+    sweep->meta = index->meta;
+    sweep->done = sweep->is_changed = false;
+    if (sweep->low != NULL) {
+        sweep->level = sweep->low->level;
+        sweep->slot = sweep->low->slot;
+        sweep->chunk = sweep->low->chunk;
+        sweep->kept = sweep->low->kept;
+    } else {
+        sweep->at = index->whole.at;
+    }
+    MDB_cursor *cursor;
+    int error = db_cursor(&index->db, txn, DB_SLOTS, &cursor);
+    if (error != 0) return error;
+    for (unsigned i = 0; i < SWEEP_STEP_CHUNKS && error == 0; i++) {
+        MDB_val key, sealed;
+        error =
+            sweep->low != NULL ? sweep_next(sweep, cursor, &key, &sealed) : whole_next(sweep, cursor, &key, &sealed);
+        if (error != 0 || sweep->done) break;
+        error = sweep_chunk(sweep, txn, &key, &sealed);
+    }
+    mdb_cursor_close(cursor);
+    if (error != 0) return error;
+    return sweep->is_changed ? meta_put(index, txn, &sweep->meta) : 1;
+}
+
+/* A pass over a line is wanted when its advice grew, or when the last pass left something and commits came since: the
+ * index trails the core, so a lease or an ending that the advice rests on may come later. */
+static struct low *low_wanted(struct index *index) {
+    for (size_t i = 0; i < index->lows.count; i++) {
+        struct low *low = &index->lows.items[i];
+        if (low->is_open) return low;
+        if (low->is_wanted && index->meta.position >= low->not_before) return low;
+    }
+    return NULL;
+}
+
+static bool whole_wanted(const struct index *index) {
+    uint64_t entries = index->meta.slot_entries;
+    return index->whole.is_open ||
+           (entries > 2 * index->meta.live + SLOT_SLACK && entries / 2 > index->whole.entries_after);
+}
+
+bool slots_sweep_wanted(struct index *index) {
+    return low_wanted(index) != NULL || whole_wanted(index);
+}
+
+static int sweep_whole(struct index *index, bool *out_did) {
+    *out_did = whole_wanted(index);
+    if (!*out_did) return 0;
+    if (!index->whole.is_open) index->whole.at = (struct slot_key){0};
+    index->whole.is_open = true;
+    struct slot_sweep sweep = {.index = index};
+    int error = index_write(index, slot_sweep_body, &sweep);
+    if (error < 0) return error; /* 1: nothing was stale, nothing was written */
+    index->meta = sweep.meta;
+    index->whole.at = sweep.at;
+    if (sweep.done) {
+        index->whole.is_open = false;
+        /* What is left is fresh, or there twice: the next pass waits until it has doubled. */
+        index->whole.entries_after = index->meta.slot_entries;
+    }
+    return 0;
+}
+
+int slots_sweep(struct index *index, bool *out_did) {
+    struct low *low = low_wanted(index);
+    if (low == NULL) return sweep_whole(index, out_did);
+    *out_did = true;
+    if (!low->is_open) {
+        low->is_open = true;
+        low->is_wanted = false;
+        low->kept = false;
+        low->level = 0;
+        low->slot = low->chunk = 0;
+    }
+    struct slot_sweep sweep = {.index = index, .low = low};
+    int error = index_write(index, slot_sweep_body, &sweep);
+    if (error < 0) return error; /* 1: nothing was stale, nothing was written */
+    index->meta = sweep.meta;
+    low->level = (uint8_t)sweep.level;
+    low->slot = sweep.slot;
+    low->chunk = sweep.chunk;
+    low->kept = sweep.kept;
+    if (sweep.done) {
+        low->is_open = false;
+        low->is_wanted = low->is_wanted || sweep.kept;
+        /* What it left will be looked at again, but ever more seldom while the advice stands still. */
+        low->pause = low->pause == 0 ? LOW_PAUSE_BYTES : low->pause * 2;
+        low->not_before = sweep.kept ? index->meta.position + low->pause : 0;
+    }
+    return 0;
+}

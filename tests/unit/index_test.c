@@ -1,0 +1,478 @@
+/* index_test.c: the index with its real limits: what the property test, with its tiny ones, cannot show. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "index_parts.h"
+
+#define NOW_MS 1700000000000ull
+
+struct fx {
+    char directory[64];
+    struct index_options options;
+    struct index *index;
+    struct arena arena;
+    uint64_t position;
+    uint64_t next_id;
+};
+
+static void fx_open(struct fx *f) {
+    char message[256];
+    assert_int_equal(index_open(&f->index, &f->options, message, sizeof message), 0);
+}
+
+static int setup(void **state) {
+    struct fx *f = calloc(1, sizeof *f);
+    strcpy(f->directory, "/tmp/tarry-index-unit-XXXXXX");
+    assert_non_null(mkdtemp(f->directory));
+    f->options = (struct index_options){.directory = f->directory,
+                                        .memory = 16u << 20,
+                                        .outcomes_max = 1000,
+                                        .outcome_retention_ms = 3600000,
+                                        .no_sync = true};
+    f->position = LOG_POSITION_FIRST;
+    f->next_id = 1;
+    arena_init(&f->arena, 256u << 20);
+    fx_open(f);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state) {
+    struct fx *f = *state;
+    char path[96];
+    index_close(f->index);
+    arena_deinit(&f->arena);
+    snprintf(path, sizeof path, "%s/data.mdb", f->directory);
+    unlink(path);
+    snprintf(path, sizeof path, "%s/lock.mdb", f->directory);
+    unlink(path);
+    rmdir(f->directory);
+    free(f);
+    return 0;
+}
+
+static struct row row_of(uint64_t id, uint64_t due_ms, char key[32]) {
+    int size = snprintf(key, 32, "order-%llu", (unsigned long long)id);
+    return (struct row){.id = id,
+                        .due_ms = due_ms,
+                        .scheduled_ms = NOW_MS,
+                        .queue = 1,
+                        .blob_at = 1,
+                        .key = key,
+                        .key_size = (uint8_t)size};
+}
+
+static int absorb(struct fx *f, Tarry__Record *record, uint64_t now_ms) {
+    Tarry__FrameBody body = TARRY__FRAME_BODY__INIT;
+    struct frame_header header = {.type = FRAME_COMMIT,
+                                  .position = f->position,
+                                  .body_size = 100,
+                                  .steady_ns = now_ms * 1000000,
+                                  .wall_ns = now_ms * 1000000};
+    body.records = &record;
+    body.n_records = 1;
+    int error = index_absorb(f->index, &header, &body);
+    f->position += frame_size(100, 0);
+    return error;
+}
+
+static void put(struct fx *f, const struct row *row, Tarry__Cause cause, const struct row *before) {
+    Tarry__Record record = TARRY__RECORD__INIT;
+    Tarry__TaskPut task_put = TARRY__TASK_PUT__INIT;
+    Tarry__Task task = TARRY__TASK__INIT;
+    row_to_task(row, &task);
+    task_put.task = &task;
+    task_put.cause = cause;
+    task_put.fresh = before == NULL;
+    if (before != NULL) {
+        task_put.before_hash = row_hash(before);
+        task_put.before_state = (Tarry__Task__State)before->state;
+        task_put.before_due_ms = before->due_ms;
+    }
+    record.fact_case = TARRY__RECORD__FACT_PUT;
+    record.put = &task_put;
+    assert_int_equal(absorb(f, &record, NOW_MS), 0);
+}
+
+static int end_at(struct fx *f, const struct row *row, uint64_t now_ms) {
+    Tarry__Record record = TARRY__RECORD__INIT;
+    Tarry__TaskEnd task_end = TARRY__TASK_END__INIT;
+    Tarry__Task task = TARRY__TASK__INIT;
+    row_to_task(row, &task);
+    task_end.task = &task;
+    task_end.cause = TARRY__CAUSE__CAUSE_CANCELLED;
+    record.fact_case = TARRY__RECORD__FACT_END;
+    record.end = &task_end;
+    return absorb(f, &record, now_ms);
+}
+
+/* Schedules a task due at `due_ms`; its id. */
+static uint64_t schedule(struct fx *f, uint64_t due_ms) {
+    char key[32];
+    struct row row = row_of(f->next_id, due_ms, key);
+    put(f, &row, TARRY__CAUSE__CAUSE_SCHEDULED, NULL);
+    return f->next_id++;
+}
+
+static void end(struct fx *f, uint64_t id, uint64_t due_ms) {
+    char key[32];
+    struct row row = row_of(id, due_ms, key);
+    assert_int_equal(end_at(f, &row, NOW_MS), 0);
+}
+
+static void commit(struct fx *f) {
+    assert_int_equal(index_commit(f->index), 0);
+    assert_int_equal(index_position(f->index), f->position);
+}
+
+static void verify(struct fx *f) {
+    struct index_verification found;
+    char message[256];
+    if (index_verify(f->index, &found, message, sizeof message, NULL, NULL) != 0) fail_msg("%s", message);
+}
+
+static size_t settle(struct fx *f) {
+    size_t steps = 0;
+    for (bool more = true; more; steps++) assert_int_equal(index_maintain(f->index, &more), 0);
+    return steps;
+}
+
+static void a_new_index_is_empty_and_knows_its_cluster(void **state) {
+    struct fx *f = *state;
+    struct index_meta meta;
+    struct index *other;
+    char message[256];
+    index_meta(f->index, &meta);
+    assert_int_equal(meta.position, LOG_POSITION_FIRST);
+    assert_int_equal(meta.tally.next_id, 1);
+    index_close(f->index);
+    struct index_options options = f->options;
+    options.cluster[3] = 9;
+    assert_int_equal(index_open(&other, &options, message, sizeof message), INDEX_FOREIGN);
+    assert_non_null(strstr(message, "another cluster"));
+    options = f->options;
+    options.read_only = true;
+    options.directory = "/tmp/tarry-index-nowhere";
+    assert_true(index_open(&other, &options, message, sizeof message) < 0);
+    options.directory = f->directory;
+    assert_int_equal(index_open(&other, &options, message, sizeof message), 0);
+    index_close(other);
+    fx_open(f);
+}
+
+static int spoil_version(void *argument, MDB_txn *txn) {
+    struct index *index = argument;
+    struct meta_record meta = index->meta;
+    meta.format++;
+    return meta_put(index, txn, &meta);
+}
+
+static void another_format_version_is_refused(void **state) {
+    struct fx *f = *state;
+    struct index *other;
+    char message[256];
+    assert_int_equal(db_write(&f->index->db, spoil_version, f->index), 0);
+    index_close(f->index);
+    assert_int_equal(index_open(&other, &f->options, message, sizeof message), INDEX_VERSION);
+    assert_non_null(strstr(message, "version"));
+    char path[96];
+    snprintf(path, sizeof path, "%s/data.mdb", f->directory);
+    unlink(path);
+    fx_open(f);
+}
+
+static void what_ends_within_a_batch_leaves_only_its_outcome(void **state) {
+    struct fx *f = *state;
+    for (unsigned i = 0; i < 1000; i++) end(f, schedule(f, NOW_MS + i), NOW_MS + i);
+    commit(f);
+    struct index_stats stats;
+    index_stats(f->index, &stats);
+    assert_int_equal(stats.rows, 0);
+    assert_int_equal(stats.key_entries, 0);
+    assert_int_equal(stats.slot_entries, 0);
+    assert_int_equal(f->index->meta.outcomes, 1000);
+    /* The next task lies in the same range of ids; those before it stay ended. */
+    uint64_t id = schedule(f, NOW_MS);
+    commit(f);
+    struct want wants[] = {{.id = id}, {.id = id - 1}, {.id = id + 1}};
+    struct index_rows rows;
+    assert_int_equal(index_lookup(f->index, wants, 3, &f->arena, &rows), 0);
+    assert_int_equal(rows.count, 1);
+    assert_int_equal(rows.rows[0].id, id);
+    verify(f);
+}
+
+static void nonsense_is_damage_and_ends_the_index(void **state) {
+    struct fx *f = *state;
+    char key[32];
+    uint64_t id = schedule(f, NOW_MS);
+    schedule(f, NOW_MS);
+    end(f, id, NOW_MS);
+    commit(f);
+    struct row row = row_of(id, NOW_MS, key);
+    assert_int_equal(end_at(f, &row, NOW_MS), 0);            /* the counts still allow it … */
+    assert_int_equal(index_commit(f->index), INDEX_DAMAGED); /* … the bitmap does not (KEEP-1) */
+    assert_int_equal(index_commit(f->index), INDEX_DAMAGED);
+    bool more;
+    assert_int_equal(index_maintain(f->index, &more), INDEX_DAMAGED);
+    index_close(f->index);
+    fx_open(f);
+    verify(f); /* nothing of it was written */
+}
+
+static void outcomes_are_limited_by_count_and_age(void **state) {
+    struct fx *f = *state;
+    struct index_meta meta;
+    char key[32];
+    for (unsigned i = 0; i < 5000; i++) {
+        uint64_t id = schedule(f, NOW_MS);
+        struct row row = row_of(id, NOW_MS, key);
+        assert_int_equal(end_at(f, &row, NOW_MS + i), 0);
+        if (i % 700 == 0) commit(f);
+    }
+    commit(f);
+    assert_true(f->index->meta.outcomes >= 1000 && f->index->meta.outcomes < 1100);
+    index_meta(f->index, &meta);
+    assert_true(meta.known_since_ms >= NOW_MS + 3900 && meta.known_since_ms < NOW_MS + 4000);
+    uint64_t id = schedule(f, NOW_MS);
+    struct row row = row_of(id, NOW_MS, key);
+    assert_int_equal(end_at(f, &row, NOW_MS + 4 * 3600000), 0);
+    commit(f);
+    assert_int_equal(f->index->meta.outcomes, 1); /* the others are older than an hour */
+}
+
+/* F-38: all due in one millisecond, far more than one reading holds. */
+static void a_crowd_in_one_millisecond_comes_in_order_and_bounded(void **state) {
+    struct fx *f = *state;
+    enum { COUNT = 200000 };
+    for (unsigned i = 0; i < COUNT; i++) {
+        schedule(f, NOW_MS + 1800000);
+        if (i % 30000 == 0) commit(f);
+    }
+    commit(f);
+    struct line line = {.queue = 1};
+    struct due after = {0, 0}, through;
+    uint64_t next = 1;
+    unsigned cascades = 0;
+    while (next <= COUNT) {
+        struct index_rows rows;
+        bool again;
+        arena_reset(&f->arena);
+        assert_int_equal(index_window(f->index, &line, after, UINT64_MAX, 9000, &f->arena, &rows, &through, &again), 0);
+        cascades += again;
+        if (again) continue;
+        assert_true(rows.count <= 9000);
+        assert_true(due_before(after, through));
+        for (size_t i = 0; i < rows.count; i++) assert_int_equal(rows.rows[i].id, next++);
+        after = through;
+    }
+    assert_true(cascades > 0);
+    assert_int_equal(through.due_ms, UINT64_MAX);
+    verify(f);
+    /* All of them end: rows, keys and slots go. */
+    for (uint64_t id = 1; id <= COUNT; id++) end(f, id, NOW_MS + 1800000);
+    commit(f);
+    index_advise_low(f->index, &line, (struct due){NOW_MS + 3600000, 0});
+    schedule(f, NOW_MS + 7200000);
+    commit(f);
+    settle(f);
+    struct index_stats stats;
+    index_stats(f->index, &stats);
+    assert_true(stats.rows < 2 * RANGE_IDS);
+    assert_int_equal(stats.slot_entries, 1);
+    assert_true(stats.key_entries < 2 * KEY_SLACK);
+    verify(f);
+}
+
+static void an_idle_index_has_nothing_to_do(void **state) {
+    struct fx *f = *state;
+    for (unsigned i = 0; i < 50000; i++) schedule(f, NOW_MS + i * 1000ull);
+    commit(f);
+    struct line line = {.queue = 1};
+    index_advise_low(f->index, &line, (struct due){NOW_MS + 100000, 0}); /* a lie: they all wait */
+    settle(f);
+    assert_true(settle(f) == 1);
+    verify(f);
+}
+
+/* Moving to and fro leaves stale entries, which go before their time. */
+static void moves_far_ahead_do_not_pile_up(void **state) {
+    struct fx *f = *state;
+    enum { COUNT = 20000 };
+    for (unsigned i = 0; i < COUNT; i++) schedule(f, NOW_MS + 1000000000ull);
+    commit(f);
+    for (uint64_t round = 1; round < 12; round++) {
+        for (uint64_t id = 1; id <= COUNT; id++) {
+            char key[32];
+            struct row before = row_of(id, NOW_MS + (999 + round) * 1000000ull, key);
+            struct row row = before;
+            row.due_ms += 1000000;
+            put(f, &row, TARRY__CAUSE__CAUSE_MOVED, &before);
+        }
+        commit(f);
+        settle(f);
+    }
+    struct index_stats stats;
+    index_stats(f->index, &stats);
+    assert_true(stats.slot_entries < 2 * COUNT + SLOT_SLACK + COUNT);
+    verify(f);
+}
+
+struct reading_thread {
+    struct fx *f;
+    atomic_ullong committed; /* ids up to here are on disk, and none has ended */
+    atomic_bool stop;
+    uint64_t found;
+    bool is_wrong;
+};
+
+static void *read_along(void *argument) {
+    struct reading_thread *thread = argument;
+    struct arena arena;
+    arena_init(&arena, 1u << 20);
+    uint64_t seed = 1;
+    while (!atomic_load(&thread->stop)) {
+        uint64_t last = atomic_load(&thread->committed);
+        if (last == 0) continue;
+        seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+        char key[32];
+        struct row row = row_of((seed >> 20) % last + 1, 0, key);
+        struct want want = {.queue = 1, .key = row.key, .key_size = row.key_size};
+        struct index_filter *filter = index_filter_hold(thread->f->index);
+        bool may = index_filter_may_contain(filter, row_key_hash(1, row.key, row.key_size));
+        index_filter_drop(filter);
+        struct index_rows rows;
+        arena_reset(&arena);
+        int error = index_lookup(thread->f->index, &want, 1, &arena, &rows);
+        if (!may || error != 0 || rows.count != 1 || rows.rows[0].id != row.id) thread->is_wrong = true;
+        thread->found++;
+    }
+    arena_deinit(&arena);
+    return NULL;
+}
+
+/* Merges, flushes of the tail and a growing map (F-8) under the eyes of other threads. */
+static void other_threads_find_every_committed_key(void **state) {
+    struct fx *f = *state;
+    index_close(f->index);
+    f->options.map_size = 1u << 20;
+    f->options.memory = 4u << 20;
+    fx_open(f);
+    struct reading_thread thread = {.f = f};
+    pthread_t threads[2];
+    for (unsigned i = 0; i < 2; i++) assert_int_equal(pthread_create(&threads[i], NULL, read_along, &thread), 0);
+    for (unsigned round = 0; round < 60; round++) {
+        unsigned count = round % 5 == 0 ? 6000 : 1500;
+        for (unsigned i = 0; i < count; i++) schedule(f, NOW_MS + (f->next_id * 7919) % 100000000);
+        commit(f);
+        atomic_store(&thread.committed, f->next_id - 1);
+        bool more;
+        assert_int_equal(index_maintain(f->index, &more), 0);
+    }
+    settle(f);
+    atomic_store(&thread.stop, true);
+    for (unsigned i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    assert_false(thread.is_wrong);
+    assert_true(thread.found > 100);
+    assert_true(f->index->db.map_size > 1u << 20);
+    verify(f);
+    index_close(f->index);
+    fx_open(f);
+    verify(f);
+}
+
+/* Reads everything that it can; a wrong row, or one that is silently missing, is the exit status 1. */
+static int read_damaged(struct fx *f, uint64_t position, uint64_t ids) {
+    char message[256];
+    struct rlimit no_core = {0, 0};
+    setrlimit(RLIMIT_CORE, &no_core);
+    if (freopen("/dev/null", "w", stderr) == NULL) return 0;
+    if (index_open(&f->index, &f->options, message, sizeof message) != 0) return 0;
+    if (index_position(f->index) != position) return 0; /* the older meta page: the log is replayed from there */
+    for (uint64_t id = 1; id <= ids; id++) {
+        char key[32];
+        struct row row = row_of(id, NOW_MS + id * 1000, key);
+        struct want by_id = {.id = id}, by_key = {.queue = 1, .key = row.key, .key_size = row.key_size};
+        struct index_rows rows;
+        bool ended = id % 3 == 0;
+        arena_reset(&f->arena);
+        int error = index_lookup(f->index, &by_id, 1, &f->arena, &rows);
+        if (error == 0 && rows.count != !ended) return 1;
+        if (error == 0 && !ended && row_hash(&rows.rows[0]) != row_hash(&row)) return 1;
+        error = index_lookup(f->index, &by_key, 1, &f->arena, &rows);
+        if (error == 0 && rows.count > 0 && (ended || row_hash(&rows.rows[0]) != row_hash(&row))) return 1;
+    }
+    return 0;
+}
+
+/* F-8: bits flipped in every page of a small index. LMDB itself may die of it; a wrong row must not come out. */
+static void a_flipped_bit_is_never_a_wrong_row(void **state) {
+    struct fx *f = *state;
+    enum { IDS = 1200 };
+    for (uint64_t i = 1; i <= IDS; i++) schedule(f, NOW_MS + i * 1000);
+    commit(f);
+    for (uint64_t id = 3; id <= IDS; id += 3) end(f, id, NOW_MS + id * 1000);
+    commit(f);
+    index_close(f->index);
+    char path[96];
+    snprintf(path, sizeof path, "%s/data.mdb", f->directory);
+    int file = open(path, O_RDWR);
+    assert_true(file >= 0);
+    struct stat status;
+    assert_int_equal(fstat(file, &status), 0);
+    uint64_t seed = 7;
+    for (off_t page = 0; page < status.st_size; page += 4096) {
+        for (unsigned round = 0; round < 3; round++) {
+            seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+            off_t at = page + (off_t)(seed >> 33) % 4096;
+            uint8_t byte, flipped;
+            if (pread(file, &byte, 1, at) != 1) break;
+            flipped = byte ^ (uint8_t)(1u << (seed >> 20 & 7));
+            assert_int_equal(pwrite(file, &flipped, 1, at), 1);
+            pid_t child = fork();
+            if (child == 0) {
+                alarm(10);
+                _exit(read_damaged(f, f->position, IDS));
+            }
+            int result;
+            assert_int_equal(waitpid(child, &result, 0), child);
+            if (WIFEXITED(result) && WEXITSTATUS(result) == 1) {
+                fail_msg("page %lld byte %lld: a wrong row", (long long)(page / 4096), (long long)(at % 4096));
+            }
+            assert_int_equal(pwrite(file, &byte, 1, at), 1);
+        }
+    }
+    close(file);
+    fx_open(f);
+    verify(f);
+}
+
+#define INDEX_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        INDEX_TEST(a_new_index_is_empty_and_knows_its_cluster),
+        INDEX_TEST(another_format_version_is_refused),
+        INDEX_TEST(what_ends_within_a_batch_leaves_only_its_outcome),
+        INDEX_TEST(nonsense_is_damage_and_ends_the_index),
+        INDEX_TEST(outcomes_are_limited_by_count_and_age),
+        INDEX_TEST(a_crowd_in_one_millisecond_comes_in_order_and_bounded),
+        INDEX_TEST(an_idle_index_has_nothing_to_do),
+        INDEX_TEST(moves_far_ahead_do_not_pile_up),
+        INDEX_TEST(other_threads_find_every_committed_key),
+        INDEX_TEST(a_flipped_bit_is_never_a_wrong_row),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
