@@ -119,7 +119,7 @@ struct link {
     bool again; /* give this connection up and try the next address */
     nng_pipe pipe;
     uint64_t since_ms;                               /* of the present dialer, or of the loss of its pipe */
-    uint64_t dialed_ms; /* when the present dialer was started */
+    uint64_t dialed_ms;                              /* when the present dialer was started */
     char addresses[ADDRESSES_MAX][ADDRESS_SIZE_MAX]; /* without a path */
     size_t address_count;
     size_t address; /* the present one */

@@ -11,10 +11,10 @@
 #include "held.h"
 
 #define SECRET_SIZE_MAX 64u
-#define LANE_PATIENCE_MS 2000u   /* a lane that does not come up: subscribe again */
+#define LANE_PATIENCE_MS 2000u /* a lane that does not come up: subscribe again */
+#define LANE_NEVER_AGAIN_MS 0x7fffffff
 #define SUBSCRIBE_AGAIN_MS 1000u /* after a final refusal of a session that had been accepted before */
 #define HELD_SWEEP_COUNT 4096u   /* above it leases that ran out are forgotten */
-#define HANDLER_BATCH 64u
 
 /*        open                     reply            pipe up
  *  LOST ─────► SUBSCRIBING ─────► ACCEPTED ─────► UP

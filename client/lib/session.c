@@ -156,8 +156,9 @@ static void heartbeat(tarry_consumer *consumer, uint64_t now) {
 static int lane_dial(const tarry_consumer *consumer, const char *url, const char *header, nng_dialer *out_dialer) {
     nng_dialer dialer;
     if (nng_dialer_create(&dialer, consumer->socket, url) != 0) return TARRY_E_SYSTEM;
-    /* A lane that is lost is not dialled again: the session must be claimed first. So nng waits for long. */
-    if (nng_dialer_set_ms(dialer, NNG_OPT_RECONNMINT, (nng_duration)LANE_PATIENCE_MS) != 0 ||
+    /* A lane that is lost is not dialled again: the session must be claimed first. nng draws its wait from nothing up
+     * to this, so the longest makes it stay away for all purposes. */
+    if (nng_dialer_set_ms(dialer, NNG_OPT_RECONNMINT, LANE_NEVER_AGAIN_MS) != 0 ||
         nng_dialer_set_string(dialer, NNG_OPT_WS_REQUEST_HEADERS, header) != 0 ||
         nng_dialer_start(dialer, NNG_FLAG_NONBLOCK) != 0) {
         nng_dialer_close(dialer);
