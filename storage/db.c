@@ -23,6 +23,7 @@ static const struct {
     [DB_META] = {"meta", 0},
     [DB_TALLIES] = {"tallies", 0},
     [DB_ROWS] = {"rows", MDB_INTEGERKEY},
+    [DB_LEASED] = {"leased", MDB_INTEGERKEY},
     [DB_RANGES] = {"ranges", MDB_INTEGERKEY},
     [DB_SLOTS] = {"slots", 0},
     [DB_RUNS] = {"runs", MDB_INTEGERKEY},

@@ -69,8 +69,9 @@ static int write_rows(struct index *index, MDB_txn *txn) {
     const struct batch *batch = &index->batch;
     for (size_t i = 0; i < batch->updates.count; i++) {
         const struct change *change = &batch->changes.items[batch->updates.items[i]];
-        int error = db_put(&index->db, txn, DB_ROWS, &change->id, sizeof change->id,
-                           batch->bytes.items + change->offset, change->size, 0);
+        enum db_table table = change->state == ROW_LEASED ? DB_LEASED : DB_ROWS;
+        int error = db_put(&index->db, txn, table, &change->id, sizeof change->id, batch->bytes.items + change->offset,
+                           change->size, 0);
         if (error != 0) return error;
     }
     for (size_t i = 0; i < batch->appends.count; i++) {
@@ -103,6 +104,10 @@ static int write_held(struct index *index, MDB_txn *txn) {
             held_key_encode(key, change->first_state, change->queue, change->first_due_ms, change->id);
             error = db_del(&index->db, txn, DB_HELD, key, sizeof key);
             if (error == 1) error = INDEX_DAMAGED;
+        }
+        if (error == 0 && was && change->first_state == ROW_LEASED && !(is && change->state == ROW_LEASED)) {
+            error = db_del(&index->db, txn, DB_LEASED, &change->id, sizeof change->id);
+            if (error == 1) error = 0; /* scheduled and leased within one batch: it is among the rows */
         }
         if (error == 0 && is && !same) {
             held_key_encode(key, change->state, change->queue, change->due_ms, change->id);

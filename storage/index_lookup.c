@@ -123,8 +123,11 @@ static int scan(struct reading *reading, uint32_t queue, uint64_t after_id, uint
         index_touched(reading->index, 1);
         error = range_view_ended(reading->index, reading->txn, &reading->view, id, &ended);
         if (error == 0 && !ended) {
-            error = db_unseal(&key, &sealed, &data);
-            if (error == 0) error = row_unpack(id, &data, &row);
+            error = row_get_leased(reading->index, reading->txn, id, &row);
+            if (error == 1) {
+                error = db_unseal(&key, &sealed, &data);
+                if (error == 0) error = row_unpack(id, &data, &row);
+            }
             if (error == 0 && row.queue == queue) error = reading_keep(reading, &row);
         }
         if (error != 0) break;

@@ -388,6 +388,8 @@ size_t row_pack(const struct row *row, uint64_t changed, uint8_t out[PACKED_ROW_
 int row_unpack(uint64_t id, const MDB_val *data, struct row *out);
 /* 1: no such row on disk (it may be ended; that is for the caller to know). */
 int row_get(struct index *index, MDB_txn *txn, uint64_t id, struct row *out);
+/* Only from where leased rows are kept. 1: it is not there. */
+int row_get_leased(struct index *index, MDB_txn *txn, uint64_t id, struct row *out);
 /* Copies the row with key and reason into the arena's array; -ENOMEM. */
 int row_keep(const struct row *row, struct arena *arena, struct row *out);
 /* What a thread other than the index thread knows of ended ids: reads ranges through its transaction. */

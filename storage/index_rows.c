@@ -131,8 +131,17 @@ int row_unpack(uint64_t id, const MDB_val *data, struct row *out) {
     return 0;
 }
 
+int row_get_leased(struct index *index, MDB_txn *txn, uint64_t id, struct row *out) {
+    MDB_val data;
+    int error = db_get(&index->db, txn, DB_LEASED, &id, sizeof id, &data);
+    if (error == 0) error = row_unpack(id, &data, out);
+    return error == 0 && out->state != ROW_LEASED ? INDEX_DAMAGED : error;
+}
+
 int row_get(struct index *index, MDB_txn *txn, uint64_t id, struct row *out) {
     MDB_val data;
+    int leased = row_get_leased(index, txn, id, out);
+    if (leased != 1) return leased;
     int error = db_get(&index->db, txn, DB_ROWS, &id, sizeof id, &data);
     return error != 0 ? error : row_unpack(id, &data, out);
 }

@@ -17,6 +17,7 @@ struct verify {
     uint64_t live;
     uint64_t waiting;
     uint64_t held;
+    uint64_t leased; /* of them, those kept apart */
     uint64_t keys_sum, keys;
     uint64_t **marks; /* beside the table of ranges: ids that a slot entry leads to */
     uint64_t marked;
@@ -87,6 +88,13 @@ static int verify_row(struct verify *verify, const MDB_val *key, const MDB_val *
         return complain(verify, "index: row %llu lies in a range that has ended", (unsigned long long)id);
     }
     if (ranges_ended(&verify->index->ranges, id)) return 0;
+    struct row leased;
+    int error = row_get_leased(verify->index, verify->txn, id, &leased);
+    if (error < 0) return error;
+    if (error == 0) {
+        row = leased;
+        verify->leased++;
+    }
     verify->found.digest += row_hash(&row);
     struct queue_tally *queue = &verify->queues[row.queue];
     if (row.state == ROW_WAITING)
@@ -205,6 +213,11 @@ static int verify_producer(struct verify *verify, const MDB_val *key, const MDB_
     return 0;
 }
 
+static int count_leased(struct verify *verify, const MDB_val *key, const MDB_val *data) {
+    verify->leased--;
+    return 0;
+}
+
 static int nothing(struct verify *verify, const MDB_val *key, const MDB_val *data) {
     return 0;
 }
@@ -264,6 +277,8 @@ static int verify_all(struct verify *verify) {
     if (error == 0 && (verify->keys != 0 || verify->keys_sum != 0)) {
         error = complain(verify, "index: the key runs do not match the rows");
     }
+    if (error == 0) error = each_entry(verify, DB_LEASED, "leased", count_leased);
+    if (error == 0 && verify->leased != 0) error = complain(verify, "index: leases are left over");
     if (error == 0) error = each_entry(verify, DB_HELD, "held", verify_held);
     if (error == 0 && verify->held != 0) error = complain(verify, "index: leases or dead letters are missing");
     if (error == 0) error = each_entry(verify, DB_OUTCOMES, "outcomes", nothing);
