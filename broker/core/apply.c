@@ -10,8 +10,6 @@
 #include "queues.h"
 #include "tasks.h"
 
-enum { APPLY_NONSENSE = -1, APPLY_NO_MEMORY = -2 };
-
 static void detach(struct core *core, struct task *task) {
     if (task->place == PLACE_LEASED) {
         lease_drop(core, task);
@@ -27,14 +25,14 @@ static bool is_return(Tarry__Cause cause) {
 
 static int apply_put(struct core *core, const Tarry__TaskPut *put) {
     struct row row;
-    if (!put->task || !row_from_task(put->task, &row)) return APPLY_NONSENSE;
+    if (!put->task || !row_from_task(put->task, &row)) return CORE_NONSENSE;
     struct task *task = put->fresh ? NULL : task_find(core, row.id); /* the tally has seen that a fresh id is new */
     if (task) {
         detach(core, task);
-        if (!task_set_row(core, task, &row)) return APPLY_NO_MEMORY;
+        if (!task_set_row(core, task, &row)) return CORE_NO_MEMORY;
     } else {
         task = task_new(core, &row, false);
-        if (!task) return APPLY_NO_MEMORY;
+        if (!task) return CORE_NO_MEMORY;
     }
     task->hash = row_hash(&task->row);
     near_touch(core, task, core->position);
@@ -51,7 +49,7 @@ static int apply_put(struct core *core, const Tarry__TaskPut *put) {
 
 static int apply_end(struct core *core, const Tarry__TaskEnd *end) {
     struct row row;
-    if (!end->task || !row_from_task(end->task, &row)) return APPLY_NONSENSE;
+    if (!end->task || !row_from_task(end->task, &row)) return CORE_NONSENSE;
     struct outcome outcome = {
         .id = row.id,
         .ended_ms = steady_ms(core),
@@ -73,7 +71,7 @@ static int apply_end(struct core *core, const Tarry__TaskEnd *end) {
     } else {
         row.key_size = 0; /* a tombstone is found by its id alone */
         task = task_new(core, &row, true);
-        if (!task) return APPLY_NO_MEMORY;
+        if (!task) return CORE_NO_MEMORY;
     }
     near_touch(core, task, core->position);
     task->place = PLACE_ENDED;
@@ -81,7 +79,7 @@ static int apply_end(struct core *core, const Tarry__TaskEnd *end) {
 }
 
 static int apply_record(struct core *core, const Tarry__Record *record) {
-    if (!tally_record(&core->tally, record)) return APPLY_NONSENSE;
+    if (!tally_record(&core->tally, record)) return CORE_NONSENSE;
     switch (record->fact_case) {
     case TARRY__RECORD__FACT_PUT:
         return apply_put(core, record->put);
@@ -104,7 +102,7 @@ static int apply_record(struct core *core, const Tarry__Record *record) {
         return 0; /* acted on by the shell's clock */
     case TARRY__RECORD__FACT__NOT_SET:
     default:
-        return APPLY_NONSENSE;
+        return CORE_NONSENSE;
     }
 }
 

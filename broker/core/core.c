@@ -111,9 +111,9 @@ int core_restore_queue(struct core *core, const Tarry__QueuePut *put) {
 
 int core_restore_lease(struct core *core, const struct row *row) {
     if (row->state != ROW_LEASED || !row->queue || row->queue > QUEUES_MAX || !core->queues[row->queue].number)
-        return -1;
+        return CORE_NONSENSE;
     struct task *task = task_new(core, row, false);
-    if (!task) return -1;
+    if (!task) return CORE_NO_MEMORY;
     task->hash = row_hash(row);
     lease_take(core, task);
     return 0;
@@ -130,7 +130,7 @@ int core_restore_producer(struct core *core, uint64_t id, uint64_t used_ms, uint
 
 int core_restore_result(struct core *core, uint64_t id, uint64_t sequence, uint64_t position) {
     struct producer *producer = producer_find(core, id);
-    if (!producer || producer->result_count == COMMITS_PER_PRODUCER_MAX) return -1;
+    if (!producer || producer->result_count == COMMITS_PER_PRODUCER_MAX) return CORE_NONSENSE;
     producer->results[producer->result_count++] = (struct commit_result){.sequence = sequence, .position = position};
     return 0;
 }
@@ -140,7 +140,7 @@ int core_restore_job(struct core *core, const Tarry__JobPut *job) {
 }
 
 int core_restore_outcome(struct core *core, const struct outcome *outcome) {
-    if (!outcome->queue || outcome->queue > QUEUES_MAX) return -1;
+    if (!outcome->queue || outcome->queue > QUEUES_MAX) return CORE_NONSENSE;
     outcomes_push(core->outcomes, outcome);
     return 0;
 }
@@ -151,7 +151,7 @@ static void set_now(struct core *core, const struct instant *now) {
 }
 
 int core_replay(struct core *core, const struct frame_header *header, const Tarry__FrameBody *body) {
-    if (header->position != core->position || header->epoch < core->epoch) return -1;
+    if (header->position != core->position || header->epoch < core->epoch) return CORE_NONSENSE;
     set_now(core, &(struct instant){.steady_ns = header->steady_ns, .wall_ns = header->wall_ns});
     core->sealed = header->type == FRAME_SEAL;
     return apply_frame(core, frame_size(header->body_size, header->blob_size), body);

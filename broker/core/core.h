@@ -56,7 +56,11 @@ int core_restore_producer(struct core *core, uint64_t producer, uint64_t used_ms
 int core_restore_result(struct core *core, uint64_t producer, uint64_t sequence, uint64_t position);
 int core_restore_job(struct core *core, const Tarry__JobPut *job);
 int core_restore_outcome(struct core *core, const struct outcome *outcome); /* oldest first */
-/* Applies one frame of the log. Non-zero: it makes no sense here (damage or a bug): refuse to start. */
+enum core_replay_error {
+    CORE_NONSENSE = -30001,  /* a record contradicts what was there: damage or a bug; refuse to start */
+    CORE_NO_MEMORY = -30002, /* what the index has not absorbed does not fit into options.memory */
+};
+/* Applies one frame of the log. 0 or an enum core_replay_error. */
 int core_replay(struct core *core, const struct frame_header *header, const Tarry__FrameBody *body);
 
 /* ---- events */

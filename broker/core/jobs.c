@@ -20,11 +20,11 @@ struct job *job_find(struct core *core, uint64_t id) {
 }
 
 int job_apply_put(struct core *core, const Tarry__JobPut *put) {
-    if (!put->job || !put->queue || put->queue > QUEUES_MAX || !core->queues[put->queue].number) return -1;
+    if (!put->job || !put->queue || put->queue > QUEUES_MAX || !core->queues[put->queue].number) return CORE_NONSENSE;
     struct job *job = job_find(core, put->job);
     if (!job) {
         for (size_t i = 0; i < JOBS_MAX && !job; i++) job = core->jobs[i].id ? NULL : &core->jobs[i];
-        if (!job) return -1;
+        if (!job) return CORE_NONSENSE;
         *job = (struct job){.id = put->job, .queue = put->queue};
         core->job_count++;
         core->queues[put->queue].job_count++;
@@ -38,7 +38,7 @@ int job_apply_put(struct core *core, const Tarry__JobPut *put) {
 
 int job_apply_end(struct core *core, uint64_t id) {
     struct job *job = job_find(core, id);
-    if (!job) return -1;
+    if (!job) return CORE_NONSENSE;
     core->queues[job->queue].job_count--;
     core->job_count--;
     *job = (struct job){0};

@@ -19,12 +19,12 @@ struct producer *producer_find(const struct core *core, uint64_t id) {
 }
 
 int producer_apply_put(struct core *core, uint64_t id) {
-    if (!id || producer_find(core, id)) return -1;
+    if (!id || producer_find(core, id)) return CORE_NONSENSE;
     struct producer *producer = TAILQ_FIRST(&core->producers_free);
     if (producer) {
         TAILQ_REMOVE(&core->producers_free, producer, idle);
     } else {
-        if (core->producers_used == PRODUCERS_MAX) return -1;
+        if (core->producers_used == PRODUCERS_MAX) return CORE_NONSENSE;
         producer = &core->producers[core->producers_used++];
     }
     TAILQ_INSERT_TAIL(&core->producers_idle, producer, idle);
@@ -40,7 +40,7 @@ int producer_apply_put(struct core *core, uint64_t id) {
 
 int producer_apply_end(struct core *core, uint64_t id) {
     struct producer *producer = producer_find(core, id);
-    if (!producer) return -1;
+    if (!producer) return CORE_NONSENSE;
     uint32_t index = (uint32_t)(producer - core->producers) + 1;
     uint32_t *at = &core->producer_ids[id_slot(id)];
     while (*at != index) at = &core->producers[*at - 1].by_id_next;
@@ -64,9 +64,9 @@ static void forget_below(struct producer *producer, uint64_t floor) {
 int producer_apply_commit(struct core *core, uint64_t id, uint64_t sequence, uint64_t oldest_unanswered,
                           uint64_t position) {
     struct producer *producer = producer_find(core, id);
-    if (!producer) return -1;
+    if (!producer) return CORE_NONSENSE;
     forget_below(producer, oldest_unanswered);
-    if (producer->result_count == COMMITS_PER_PRODUCER_MAX) return -1;
+    if (producer->result_count == COMMITS_PER_PRODUCER_MAX) return CORE_NONSENSE;
     producer->results[producer->result_count++] = (struct commit_result){.sequence = sequence, .position = position};
     producer->used_ms = steady_ms(core);
     TAILQ_REMOVE(&core->producers_idle, producer, idle);

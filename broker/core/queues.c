@@ -35,14 +35,14 @@ static void queue_init(struct core *core, struct queue *queue, const Tarry__Queu
 int queue_apply(struct core *core, const Tarry__QueuePut *put) {
     size_t name_size = put->name ? strlen(put->name) : 0;
     if (!put->number || put->number > QUEUES_MAX || !name_size || name_size > QUEUE_NAME_SIZE_MAX || !put->policy) {
-        return -1;
+        return CORE_NONSENSE;
     }
     struct queue *queue = &core->queues[put->number];
     if (!queue->number) {
-        if (queue_find(core, put->name)) return -1;
+        if (queue_find(core, put->name)) return CORE_NONSENSE;
         queue_init(core, queue, put);
     } else if (strcmp(queue->name, put->name) != 0) {
-        return -1;
+        return CORE_NONSENSE;
     }
     queue->policy = *put->policy;
     queue->paused = put->paused;

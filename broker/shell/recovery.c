@@ -22,8 +22,6 @@ static int refuse(char *message, size_t message_size, const char *format, ...) {
 
 /* Address space of the index at first; it grows when it is full. */
 #define INDEX_MAP_SIZE (4ull << 30)
-/* What a record that the index has not absorbed takes in memory, generously. */
-#define RECORD_MEMORY 512
 
 static int open_index(struct shell *shell, char *message, size_t message_size) {
     struct index_options options = {
@@ -62,6 +60,10 @@ static int open_log(struct shell *shell, const struct index_meta *meta, struct l
         return REFUSE("index %s is ahead of the log (%" PRIu64 " > %" PRIu64
                       "): the log lost its tail; restore both from the same copy",
                       shell->dir.index, meta->position, out->end);
+    if (out->start > meta->log_start)
+        return REFUSE("log %s starts at %" PRIu64 ", but contents of tasks lie from %" PRIu64
+                      " on: segments are missing; restore both from the same copy",
+                      shell->dir.log, out->start, meta->log_start);
     if (out->start > meta->position)
         return REFUSE("log %s starts at %" PRIu64 ", behind the index's position %" PRIu64
                       ": segments are missing; restore both from the same copy",
@@ -86,8 +88,6 @@ static int make_core(struct shell *shell, char *message, size_t message_size) {
         .create_queues = config->create_queues,
         .version = TARRY_VERSION,
     };
-    if (options.index_lag_max == 0) options.index_lag_max = options.memory / RECORD_MEMORY;
-    if (options.index_lag_hard == 0) options.index_lag_hard = options.index_lag_max + options.index_lag_max / 2;
     tarry__policy__init(&options.policy);
     options.policy.lease_ms = config->lease_ms;
     options.policy.max_attempts = (uint32_t)config->max_attempts;
@@ -151,10 +151,14 @@ static int replay(struct shell *shell, uint64_t from, uint64_t end, char *messag
         }
         Tarry__FrameBody *body = NULL;
         if (error == 0) body = tarry__frame_body__unpack(&arena.pb, view.header.body_size, view.body);
-        if (error == 0 && (body == NULL || core_replay(shell->core, &view.header, body) != 0)) error = LOG_DAMAGED;
-        if (error != 0)
+        if (error == 0) error = body == NULL ? CORE_NONSENSE : core_replay(shell->core, &view.header, body);
+        if (error == CORE_NO_MEMORY) {
+            REFUSE("log %s has more to replay than fits into the broker's memory: start with a larger --memory",
+                   shell->dir.log);
+        } else if (error != 0) {
             REFUSE("log %s cannot be replayed at position %" PRIu64 ": %s", shell->dir.log, position,
-                   storage_error(error));
+                   storage_error(error == CORE_NONSENSE ? LOG_DAMAGED : error));
+        }
         arena_reset(&arena);
     }
     arena_deinit(&arena);
