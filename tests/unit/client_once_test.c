@@ -1,0 +1,362 @@
+/* client_once_test.c: libtarry against a fake broker (fake_broker.h): retries, order, coalescing, silence. */
+#include "fake_broker.h"
+
+#include <unistd.h>
+
+#include "client.h"
+
+static tarry_client *client_to(const char *urls, uint64_t timeout_ms) {
+    tarry_client *client;
+    struct tarry_options options = {.urls = urls, .name = "client_test", .timeout_ms = timeout_ms};
+    assert_int_equal(tarry_open(&options, &client), TARRY_OK);
+    return client;
+}
+
+static const struct tarry_schedule_options order = {.queue = "orders", .key = "order-1", .when_ms = 500};
+
+static void a_broken_builder_sends_nothing(void **state) {
+    struct fake *fake = fake_start(NULL, 0);
+    tarry_client *client = client_to(fake->url, 2000);
+    tarry_commit *commit;
+    assert_int_equal(tarry_commit_new(client, true, &commit), TARRY_OK);
+    assert_int_equal(tarry_commit_schedule(commit, &order), TARRY_OK);
+    assert_int_equal(tarry_commit_cancel(commit, &(struct tarry_ref){0}, false), TARRY_E_ARGUMENT);
+    assert_int_equal(tarry_commit_run(commit, NULL, NULL), TARRY_E_ARGUMENT);
+    assert_int_equal(fake->commits, 0);
+    tarry_commit_clear(commit);
+    for (int i = 0; i < TARRY_OPS_PER_COMMIT_MAX; i++)
+        assert_int_equal(tarry_commit_schedule(commit, &order), TARRY_OK);
+    assert_int_equal(tarry_commit_schedule(commit, &order), TARRY_TOO_LARGE);
+    tarry_commit_free(commit);
+    tarry_close(client);
+    fake_stop(fake);
+}
+
+/* ---- silence */
+
+static void nobody_there_is_told_in_time(void **state) {
+    tarry_client *client = client_to("ws://127.0.0.1:9,ws://127.0.0.1:10", 400);
+    uint64_t before = now_ms();
+    struct tarry_result result;
+    assert_int_equal(tarry_schedule(client, &order, &result), TARRY_E_NO_BROKER);
+    uint64_t took = now_ms() - before;
+    assert_true(took >= 400 && took < 900);
+    assert_int_equal(result.producer, 0);
+    struct tarry_view *view = NULL;
+    const char *message = NULL;
+    assert_int_equal(tarry_get(client, &(struct tarry_ref){.id = 1}, false, &view, &message), TARRY_E_NO_BROKER);
+    assert_true(strlen(message) > 5);
+    assert_null(view);
+    tarry_consumer *consumer = NULL;
+    const char *queue = "orders";
+    struct tarry_consumer_options options = {.queues = &queue, .queue_count = 1};
+    assert_int_equal(tarry_consumer_open(client, &options, &consumer), TARRY_E_NO_BROKER);
+    assert_null(consumer);
+    assert_int_equal(tarry_drain(client, 0), TARRY_OK);
+    tarry_close(client);
+}
+
+static void a_silent_broker_leaves_the_outcome_unknown(void **state) {
+    const enum deed script[] = {SAY_NOTHING, SAY_NOTHING, SAY_NOTHING, SAY_NOTHING};
+    struct fake *fake = fake_start(script, 4);
+    tarry_client *client = client_to(fake->url, 500);
+    uint64_t before = now_ms();
+    struct tarry_result result;
+    assert_int_equal(tarry_schedule(client, &order, &result), TARRY_E_TIMEOUT);
+    uint64_t took = now_ms() - before;
+    assert_true(took >= 500 && took < 1000);
+    tarry_close(client);
+    fake_stop(fake);
+}
+
+static void a_busy_broker_is_no_silence(void **state) {
+    enum deed script[12];
+    for (int i = 0; i < 12; i++) script[i] = i % 2 ? SAY_BUSY : SAY_STOPPING;
+    struct fake *fake = fake_start(script, 12);
+    tarry_client *client = client_to(fake->url, 300);
+    struct tarry_result result;
+    uint64_t before = now_ms();
+    assert_int_equal(tarry_schedule(client, &order, &result), TARRY_OK);
+    assert_true(now_ms() - before > 300); /* longer than the timeout, and yet no timeout */
+    assert_int_equal(result.sequence, 1); /* the sequence was unused, so it is the same */
+    assert_int_equal(fake->ops, 1);
+    assert_int_equal(fake->commits, 13);
+    tarry_close(client);
+    assert_int_equal(fake->goodbyes, 1);
+    fake_stop(fake);
+}
+
+/* ---- ONCE-1 */
+
+static void a_lost_answer_is_asked_for_again_under_the_same_sequence(void **state) {
+    const enum deed script[] = {LOSE_REQUEST, LOSE_ANSWER, LOSE_ANSWER, SAY_BUSY, LOSE_REQUEST};
+    struct fake *fake = fake_start(script, 5);
+    tarry_client *client = client_to(fake->url, 5000);
+    struct tarry_result result;
+    assert_int_equal(tarry_schedule(client, &order, &result), TARRY_OK);
+    assert_int_equal(result.id, 1);
+    assert_int_equal(fake->ops, 1);
+    assert_int_equal(fake->commits, 6);
+    assert_int_equal(fake->hellos, 1);
+    assert_int_equal(tarry_schedule(client, &order, &result), TARRY_OK);
+    assert_int_equal(result.id, 2);
+    assert_int_equal(result.sequence, 2);
+    assert_int_equal(fake->last_oldest, 2);
+    tarry_close(client);
+    fake_stop(fake);
+}
+
+static void a_forgotten_producer_that_executed_nothing_is_replaced(void **state) {
+    const enum deed script[] = {ANSWER, FORGET, ANSWER};
+    struct fake *fake = fake_start(script, 3);
+    tarry_client *client = client_to(fake->url, 5000);
+    struct tarry_result result;
+    assert_int_equal(tarry_schedule(client, &order, &result), TARRY_OK);
+    uint64_t first = result.producer;
+    assert_int_equal(tarry_schedule(client, &order, &result), TARRY_OK);
+    assert_true(result.producer != first && result.sequence == 1);
+    assert_int_equal(fake->ops, 2);
+    assert_int_equal(fake->hellos, 2);
+    tarry_close(client);
+    fake_stop(fake);
+}
+
+static void what_may_have_been_executed_is_never_sent_as_new(void **state) {
+    const enum deed script[] = {LOSE_ANSWER, FORGET, ANSWER};
+    struct fake *fake = fake_start(script, 3);
+    tarry_client *client = client_to(fake->url, 5000);
+    struct tarry_result result;
+    assert_int_equal(tarry_schedule(client, &order, &result), TARRY_FORGOTTEN);
+    assert_int_equal(fake->ops, 1);
+    assert_int_equal(tarry_schedule(client, &order, &result), TARRY_OK);
+    tarry_close(client);
+    fake_stop(fake);
+}
+
+struct counted {
+    atomic_size_t done;
+    atomic_size_t ok;
+    uint64_t last_id;
+    bool ascending;
+};
+
+static void count_done(void *arg, const struct tarry_result *result) {
+    struct counted *counted = arg;
+    if (result->code == TARRY_OK) atomic_fetch_add(&counted->ok, 1);
+    if (result->id <= counted->last_id) counted->ascending = false;
+    counted->last_id = result->id;
+    atomic_fetch_add(&counted->done, 1);
+}
+
+/* A storm of every mishap: each operation takes effect once, in order of submission. */
+static void operations_take_effect_once_and_in_order(void **state) {
+    enum deed script[200];
+    uint64_t random = 42;
+    for (int i = 0; i < 200; i++) {
+        random = random * 6364136223846793005ull + 1442695040888963407ull;
+        const enum deed deeds[] = {ANSWER, LOSE_ANSWER, LOSE_REQUEST, SAY_BUSY, ANSWER, SAY_STOPPING};
+        script[i] = deeds[random >> 60 < 12 ? (random >> 60) % 6 : 0];
+    }
+    struct fake *fake = fake_start(script, 200);
+    tarry_client *client = client_to(fake->url, 10000);
+    struct counted counted = {.ascending = true};
+    enum { OPS = 100000 };
+    for (int i = 0; i < OPS; i++) {
+        if (i % 700 == 0) assert_int_equal(tarry_drain(client, 0), TARRY_OK);
+        int rv;
+        while ((rv = tarry_schedule_async(client, &order, count_done, &counted)) == TARRY_E_FULL)
+            assert_int_equal(tarry_drain(client, 0), TARRY_OK);
+        assert_int_equal(rv, TARRY_OK);
+    }
+    assert_int_equal(tarry_drain(client, 0), TARRY_OK);
+    assert_int_equal(counted.done, OPS);
+    assert_int_equal(counted.ok, OPS);
+    assert_true(counted.ascending);
+    assert_int_equal(fake->ops, OPS);
+    assert_int_equal(fake->hellos, 1);
+    assert_false(fake->out_of_order);
+    assert_true(fake->commits > 200); /* the whole script was played */
+    tarry_close(client);
+    fake_stop(fake);
+}
+
+static void requests_coalesce(void **state) {
+    struct fake *fake = fake_start(NULL, 0);
+    tarry_client *client = client_to(fake->url, 10000);
+    struct counted counted = {.ascending = true};
+    enum { OPS = 200000 };
+    uint64_t before = now_ms();
+    for (int i = 0; i < OPS; i++)
+        assert_int_equal(tarry_schedule_async(client, &order, count_done, &counted), TARRY_OK);
+    assert_int_equal(tarry_drain(client, 0), TARRY_OK);
+    uint64_t took = now_ms() - before;
+    print_message("# %d operations in %llu ms, %zu commits, at most %zu operations in one\n", OPS,
+                  (unsigned long long)took, fake->commits, fake->ops_most);
+    assert_int_equal(counted.ok, OPS);
+    assert_true(fake->ops_most <= OPS_PER_COMMIT_MAX);
+    assert_true(fake->commits < OPS / 100);
+    tarry_close(client);
+    fake_stop(fake);
+}
+
+static void a_commit_is_a_request_of_its_own_in_order(void **state) {
+    struct fake *fake = fake_start(NULL, 0);
+    tarry_client *client = client_to(fake->url, 10000);
+    struct counted counted = {.ascending = true};
+    tarry_commit *commit;
+    assert_int_equal(tarry_commit_new(client, true, &commit), TARRY_OK);
+    for (int i = 0; i < 5; i++) assert_int_equal(tarry_schedule_async(client, &order, count_done, &counted), TARRY_OK);
+    for (int i = 0; i < 3; i++) assert_int_equal(tarry_commit_schedule(commit, &order), TARRY_OK);
+    const struct tarry_result *results;
+    size_t count;
+    assert_int_equal(tarry_commit_run(commit, &results, &count), TARRY_OK);
+    assert_int_equal(count, 3);
+    for (size_t i = 0; i < 3; i++) assert_int_equal(results[i].id, 6 + i);
+    assert_int_equal(counted.done, 5);
+    /* Refused as a whole. */
+    fake->atomic_aborts = true;
+    for (int i = 0; i < 3; i++) assert_int_equal(tarry_commit_schedule(commit, &order), TARRY_OK);
+    assert_int_equal(tarry_commit_run(commit, &results, &count), TARRY_ABORTED);
+    assert_int_equal(results[0].code, TARRY_ABORTED);
+    assert_int_equal(results[2].code, TARRY_EXISTS);
+    assert_string_equal(results[2].message, "a live task holds this key");
+    tarry_commit_free(commit);
+    tarry_close(client);
+    fake_stop(fake);
+}
+
+static void an_answer_without_sense_is_told(void **state) {
+    const enum deed script[] = {GARBAGE, ANSWER};
+    struct fake *fake = fake_start(script, 2);
+    tarry_client *client = client_to(fake->url, 2000);
+    assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_E_PROTOCOL);
+    assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_OK);
+    assert_int_equal(tarry_ping(client), TARRY_OK);
+    struct tarry_view *view;
+    const char *message;
+    assert_int_equal(tarry_get(client, &(struct tarry_ref){.id = 1}, false, &view, &message), TARRY_UNSUPPORTED);
+    assert_string_equal(message, "says the fake");
+    tarry_close(client);
+    fake_stop(fake);
+}
+
+static void what_the_broker_cannot_take_is_not_sent(void **state) {
+    struct fake *fake = fake_start(NULL, 0); /* takes 1 MiB */
+    tarry_client *client = client_to(fake->url, 2000);
+    struct tarry_schedule_options large = order;
+    large.payload_size = 2 << 20;
+    large.payload = calloc(1, large.payload_size);
+    struct tarry_result result;
+    assert_int_equal(tarry_schedule(client, &large, &result), TARRY_TOO_LARGE);
+    assert_int_equal(fake->commits, 0);
+    assert_int_equal(tarry_schedule(client, &order, &result), TARRY_OK);
+    free((void *)large.payload);
+    tarry_close(client);
+    fake_stop(fake);
+}
+
+static void blocking_in_a_callback(void *arg, const struct tarry_result *result) {
+    struct tarry_result inner;
+    *(int *)arg = tarry_schedule(*(tarry_client **)((char *)arg + sizeof(void *)), &order, &inner);
+}
+
+static void a_blocking_call_in_a_callback_is_refused(void **state) {
+    struct fake *fake = fake_start(NULL, 0);
+    struct {
+        union {
+            int code;
+            void *align;
+        } first;
+        tarry_client *client;
+    } args = {.first = {.align = NULL}};
+    args.client = client_to(fake->url, 2000);
+    assert_int_equal(tarry_schedule_async(args.client, &order, blocking_in_a_callback, &args), TARRY_OK);
+    assert_int_equal(tarry_drain(args.client, 0), TARRY_OK);
+    assert_int_equal(args.first.code, TARRY_E_CALLBACK);
+    tarry_close(args.client);
+    fake_stop(fake);
+}
+
+static void count_closed(void *arg, const struct tarry_result *result) {
+    if (result->code == TARRY_E_CLOSED) (*(int *)arg)++;
+}
+
+static void closing_completes_what_waits(void **state) {
+    const enum deed script[] = {SAY_NOTHING};
+    struct fake *fake = fake_start(script, 1);
+    tarry_client *client = client_to(fake->url, TARRY_FOREVER);
+    int closed = 0;
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(tarry_schedule_async(client, &order, count_closed, &closed), TARRY_OK);
+    usleep(100000);
+    tarry_close(client);
+    assert_int_equal(closed, 100);
+    fake_stop(fake);
+}
+
+static void *thread_of_calls(void *arg) {
+    for (int i = 0; i < 500; i++) assert_int_equal(tarry_schedule(arg, &order, NULL), TARRY_OK);
+    return NULL;
+}
+
+static void threads_share_a_client(void **state) {
+    struct fake *fake = fake_start(NULL, 0);
+    tarry_client *client = client_to(fake->url, 5000);
+    pthread_t threads[8];
+    for (int i = 0; i < 8; i++) assert_int_equal(pthread_create(&threads[i], NULL, thread_of_calls, client), 0);
+    for (int i = 0; i < 8; i++) pthread_join(threads[i], NULL);
+    assert_int_equal(fake->ops, 4000);
+    assert_true(fake->commits < 4000);
+    tarry_close(client);
+    fake_stop(fake);
+}
+
+static void the_next_address_is_tried(void **state) {
+    struct fake *fake = fake_start(NULL, 0);
+    char urls[128];
+    snprintf(urls, sizeof(urls), "ws://127.0.0.1:9,%s", fake->url);
+    tarry_client *client = client_to(urls, 5000);
+    assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_OK);
+    tarry_close(client);
+    fake_stop(fake);
+}
+
+static void full_means_nothing_was_done(void **state) {
+    const enum deed script[] = {SAY_NOTHING};
+    struct fake *fake = fake_start(script, 1);
+    tarry_client *client;
+    struct tarry_options options = {.urls = fake->url, .queued_size_max = 10000};
+    assert_int_equal(tarry_open(&options, &client), TARRY_OK);
+    size_t accepted = 0;
+    int rv, closed = 0;
+    while ((rv = tarry_schedule_async(client, &order, count_closed, &closed)) == TARRY_OK) accepted++;
+    assert_int_equal(rv, TARRY_E_FULL);
+    assert_true(accepted > 50 && accepted < 1000);
+    tarry_close(client);
+    assert_int_equal(closed, accepted);
+    fake_stop(fake);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_broken_builder_sends_nothing),
+        cmocka_unit_test(nobody_there_is_told_in_time),
+        cmocka_unit_test(a_silent_broker_leaves_the_outcome_unknown),
+        cmocka_unit_test(a_busy_broker_is_no_silence),
+        cmocka_unit_test(a_lost_answer_is_asked_for_again_under_the_same_sequence),
+        cmocka_unit_test(a_forgotten_producer_that_executed_nothing_is_replaced),
+        cmocka_unit_test(what_may_have_been_executed_is_never_sent_as_new),
+        cmocka_unit_test(operations_take_effect_once_and_in_order),
+        cmocka_unit_test(requests_coalesce),
+        cmocka_unit_test(a_commit_is_a_request_of_its_own_in_order),
+        cmocka_unit_test(an_answer_without_sense_is_told),
+        cmocka_unit_test(what_the_broker_cannot_take_is_not_sent),
+        cmocka_unit_test(a_blocking_call_in_a_callback_is_refused),
+        cmocka_unit_test(closing_completes_what_waits),
+        cmocka_unit_test(threads_share_a_client),
+        cmocka_unit_test(the_next_address_is_tried),
+        cmocka_unit_test(full_means_nothing_was_done),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
