@@ -19,8 +19,6 @@
 #define BATCH 256
 #define END_PATIENCE_MS 5000
 
-extern char **environ;
-
 /* ---- the closer's side */
 
 static volatile sig_atomic_t ending;

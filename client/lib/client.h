@@ -29,11 +29,11 @@
 #define COMMITS_IN_FLIGHT_MAX 16u
 #define CALL_SLOTS 8u
 #define SLOTS_MAX (COMMITS_IN_FLIGHT_MAX + CALL_SLOTS)
-#define BATCH_SIZE_MAX (1u << 20)    /* a gathering request that is larger is sent as it is */
-#define REQUEST_OVERHEAD_MAX 512u    /* of a Commit's outer fields, the client's name included */
-#define REPLY_ARENA_MAX (256u << 20) /* an answer that unpacks to more than this is no answer */
-#define ANSWER_SIZE_MAX (64u << 20)  /* on the wire */
-#define RETRY_BACKOFF_MIN_MS 5u      /* after BUSY and STOPPING */
+#define BATCH_SIZE_MAX ((size_t)1 << 20) /* a gathering request that is larger is sent as it is */
+#define REQUEST_OVERHEAD_MAX 512u        /* of a Commit's outer fields, the client's name included */
+#define REPLY_ARENA_MAX (256u << 20)     /* an answer that unpacks to more than this is no answer */
+#define ANSWER_SIZE_MAX (64u << 20)      /* on the wire */
+#define RETRY_BACKOFF_MIN_MS 5u          /* after BUSY and STOPPING */
 #define RETRY_BACKOFF_MAX_MS 100u
 #define RESEND_AFTER_MS 5000u /* an answer that does not come although the connection stands */
 #define DIAL_AGAIN_MAX_MS 500 /* nng draws a random wait below this between two tries */
@@ -212,10 +212,10 @@ void request_complete(tarry_client *client, struct request *request);
 void request_result(const struct request *request, size_t index, struct tarry_result *out);
 
 /* ---- engine.c */
-void *engine_run(void *client);
+void *engine_run(void *arg);            /* the client */
 void engine_kick(tarry_client *client); /* lock held */
 bool engine_is_me(const tarry_client *client);
-void slot_finished(void *slot); /* nng's callback */
+void slot_finished(void *arg); /* nng's callback */
 
 /* ---- link.c: lock held, save where they give it up as said */
 int link_parse(struct link *link, const char *urls);

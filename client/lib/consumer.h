@@ -90,7 +90,7 @@ struct tarry_consumer {
 };
 
 /* ---- delivery.c */
-void lane_received(void *consumer);               /* nng's callback */
+void lane_received(void *arg);                    /* nng's callback */
 void deliveries_forget(tarry_consumer *consumer); /* lock held: what was not handed out, and all leases */
 
 #endif

@@ -150,7 +150,8 @@ struct tarry_list {
 int tarry_list_open(tarry_client *client, const struct tarry_list_options *options, tarry_list **out_list) {
     if (client == NULL || options == NULL || options->queue == NULL || out_list == NULL) return TARRY_E_ARGUMENT;
     const uint32_t all = TARRY_STATE_PENDING | TARRY_STATE_READY | TARRY_STATE_IN_FLIGHT | TARRY_STATE_DEAD;
-    if ((options->states & ~all) != 0) return TARRY_E_ARGUMENT;
+    if ((options->states & ~all) != 0 || (options->prefix == NULL && options->prefix_size != 0))
+        return TARRY_E_ARGUMENT;
     tarry_list *list = calloc(1, sizeof(*list));
     if (list == NULL) return TARRY_E_NOMEM;
     list->client = client;
@@ -165,7 +166,7 @@ int tarry_list_open(tarry_client *client, const struct tarry_list_options *optio
         return TARRY_E_NOMEM;
     }
     memcpy(list->queue, options->queue, queue_size);
-    if (list->options.prefix_size > 0) memcpy(list->queue + queue_size, options->prefix, list->options.prefix_size);
+    if (options->prefix != NULL) memcpy(list->queue + queue_size, options->prefix, list->options.prefix_size);
     list->options.queue = list->queue;
     list->options.prefix = list->queue + queue_size;
     *out_list = list;
@@ -192,7 +193,7 @@ static int list_fetch(tarry_list *list, const char **out_message) {
     const Tarry__ListReply *reply = list->page.reply->list;
     uint8_t *cursor = malloc(reply->next.len + 1);
     if (cursor == NULL) return TARRY_E_NOMEM;
-    if (reply->next.len > 0) memcpy(cursor, reply->next.data, reply->next.len);
+    if (reply->next.data != NULL) memcpy(cursor, reply->next.data, reply->next.len);
     free(list->cursor);
     list->cursor = cursor;
     list->cursor_size = reply->next.len;

@@ -6,6 +6,7 @@
  * packed at all is refused. */
 #include "client.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -158,6 +159,7 @@ int pack_schedule(struct buffer *body, const struct tarry_schedule_options *opti
     out = put_number(out, TAG(5, VARINT), options->priority);
     out = put_number(out, TAG(6, VARINT), options->expires_ms);
     out = put_number(out, TAG(7, VARINT), (uint64_t)options->on_conflict);
+    assert(out == body->data + body->size + field_size(sizes.op));
     body->size += field_size(sizes.op);
     return TARRY_OK;
 }

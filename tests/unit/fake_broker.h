@@ -82,7 +82,7 @@ static void execute(struct fake *fake, const Tarry__Commit *commit, nng_msg *mes
     Tarry__Reply reply = TARRY__REPLY__INIT;
     Tarry__CommitReply body = TARRY__COMMIT_REPLY__INIT;
     Tarry__OpResult *results = calloc(commit->n_ops, sizeof(*results));
-    Tarry__OpResult **pointers = calloc(commit->n_ops, sizeof(*pointers));
+    Tarry__OpResult **pointers = calloc(commit->n_ops, sizeof(Tarry__OpResult *));
     body.aborted = commit->atomic && fake->atomic_aborts;
     for (size_t i = 0; i < commit->n_ops; i++) {
         tarry__op_result__init(&results[i]);
