@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define XXH_INLINE_ALL
@@ -15,6 +16,7 @@
 #include "index.h"
 
 #define MAP_SIZE_DEFAULT (64ull << 30) /* address space only */
+#define DISK_FULL_BYTES (4u << 20)     /* with less than this free, a failed write is taken for a full disk */
 
 static const struct {
     const char *name;
@@ -125,6 +127,15 @@ static int grow(struct db *db) {
     return db_negative(error);
 }
 
+/* LMDB calls a short write EIO, which is what a full disk looks like. The transaction is gone as a whole, so nothing
+ * that was not synced is relied on (LOG-4). */
+static int full_or_broken(struct db *db, int error) {
+    int handle;
+    struct statvfs disk;
+    if (error != -EIO || mdb_env_get_fd(db->env, &handle) != 0 || fstatvfs(handle, &disk) != 0) return error;
+    return (uint64_t)disk.f_bavail * disk.f_frsize < DISK_FULL_BYTES ? -ENOSPC : error;
+}
+
 int db_write(struct db *db, int (*body)(void *argument, MDB_txn *txn), void *argument) {
     for (;;) {
         MDB_txn *txn;
@@ -134,7 +145,7 @@ int db_write(struct db *db, int (*body)(void *argument, MDB_txn *txn), void *arg
         if (error != 0) {
             mdb_txn_abort(txn);
         } else {
-            error = db_negative(mdb_txn_commit(txn));
+            error = full_or_broken(db, db_negative(mdb_txn_commit(txn)));
         }
         if (error != MDB_MAP_FULL) return error;
         error = grow(db);

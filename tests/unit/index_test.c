@@ -1,12 +1,14 @@
 /* index_test.c: the index with its real limits: what the property test, with its tiny ones, cannot show. */
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -307,6 +309,40 @@ static void an_idle_index_has_nothing_to_do(void **state) {
     verify(f);
 }
 
+/* Few keys at a time, most of them of tasks that end soon: they never become runs. */
+static void a_tail_of_ended_tasks_stays_a_tail(void **state) {
+    struct fx *f = *state;
+    for (unsigned round = 0; round < 40; round++) {
+        uint64_t first = f->next_id;
+        for (unsigned i = 0; i < 1000; i++) schedule(f, NOW_MS + i);
+        commit(f);
+        for (unsigned i = 0; i < 1000; i++) {
+            if (i % 20 != 0) end(f, first + i, NOW_MS + i);
+        }
+        commit(f);
+        struct index_stats stats;
+        index_stats(f->index, &stats);
+        assert_int_equal(stats.key_runs, 0);
+        assert_true(stats.key_entries <= TAIL_KEYS_MAX);
+    }
+    verify(f);
+    struct index_filter *filter = index_filter_hold(f->index);
+    for (uint64_t id = 1; id < f->next_id; id += 20) {
+        char key[32];
+        struct row row = row_of(id, NOW_MS, key);
+        struct want want = {.queue = 1, .key = row.key, .key_size = row.key_size};
+        struct index_rows rows;
+        arena_reset(&f->arena);
+        assert_true(index_filter_may_contain(filter, row_key_hash(1, row.key, row.key_size)));
+        assert_int_equal(index_lookup(f->index, &want, 1, &f->arena, &rows), 0);
+        assert_int_equal(rows.count, 1);
+    }
+    index_filter_drop(filter);
+    index_close(f->index);
+    fx_open(f);
+    verify(f);
+}
+
 /* Moving to and fro leaves stale entries, which go before their time. */
 static void moves_far_ahead_do_not_pile_up(void **state) {
     struct fx *f = *state;
@@ -334,8 +370,8 @@ struct reading_thread {
     struct fx *f;
     atomic_ullong committed; /* ids up to here are on disk, and none has ended */
     atomic_bool stop;
-    uint64_t found;
-    bool is_wrong;
+    atomic_ullong found;
+    atomic_bool is_wrong;
 };
 
 static void *read_along(void *argument) {
@@ -356,8 +392,8 @@ static void *read_along(void *argument) {
         struct index_rows rows;
         arena_reset(&arena);
         int error = index_lookup(thread->f->index, &want, 1, &arena, &rows);
-        if (!may || error != 0 || rows.count != 1 || rows.rows[0].id != row.id) thread->is_wrong = true;
-        thread->found++;
+        if (!may || error != 0 || rows.count != 1 || rows.rows[0].id != row.id) atomic_store(&thread->is_wrong, true);
+        atomic_fetch_add(&thread->found, 1);
     }
     arena_deinit(&arena);
     return NULL;
@@ -459,6 +495,48 @@ static void a_flipped_bit_is_never_a_wrong_row(void **state) {
     verify(f);
 }
 
+/* In a mount namespace of its own, on a disk of 24 MiB. 2: not allowed to make one. */
+static int fill_a_disk(struct fx *f) {
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) return 2;
+    if (mount("tmpfs", f->directory, "tmpfs", 0, "size=24m") != 0) return 2;
+    char path[96], message[256];
+    static char block[14 << 20];
+    snprintf(path, sizeof path, "%s/filler", f->directory);
+    int filler = open(path, O_CREAT | O_WRONLY, 0600), error = 0;
+    f->options.no_sync = false;
+    if (filler < 0 || write(filler, block, sizeof block) != (ssize_t)sizeof block) return 1;
+    if (index_open(&f->index, &f->options, message, sizeof message) != 0) return 1;
+    for (bool more; error == 0;) {
+        for (unsigned i = 0; i < 5000; i++) schedule(f, NOW_MS + i * 977ull);
+        for (unsigned i = 0; i < 2000; i++) end(f, f->next_id - 5000 + i, NOW_MS + i * 977ull);
+        error = index_commit(f->index);
+        if (error == 0) error = index_maintain(f->index, &more);
+    }
+    if (error != -ENOSPC || ftruncate(filler, 0) != 0) return 1;
+    if (index_commit(f->index) != 0 || index_position(f->index) != f->position) return 1;
+    settle(f);
+    verify(f);
+    index_close(f->index);
+    fx_open(f);
+    verify(f);
+    index_close(f->index);
+    return 0;
+}
+
+/* F-4. */
+static void a_full_disk_is_not_the_end(void **state) {
+    struct fx *f = *state;
+    index_close(f->index);
+    pid_t child = fork();
+    if (child == 0) _exit(fill_a_disk(f));
+    int result;
+    assert_int_equal(waitpid(child, &result, 0), child);
+    fx_open(f);
+    assert_true(WIFEXITED(result));
+    if (WEXITSTATUS(result) == 2) skip();
+    assert_int_equal(WEXITSTATUS(result), 0);
+}
+
 #define INDEX_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
@@ -470,8 +548,10 @@ int main(void) {
         INDEX_TEST(outcomes_are_limited_by_count_and_age),
         INDEX_TEST(a_crowd_in_one_millisecond_comes_in_order_and_bounded),
         INDEX_TEST(an_idle_index_has_nothing_to_do),
+        INDEX_TEST(a_tail_of_ended_tasks_stays_a_tail),
         INDEX_TEST(moves_far_ahead_do_not_pile_up),
         INDEX_TEST(other_threads_find_every_committed_key),
+        INDEX_TEST(a_full_disk_is_not_the_end),
         INDEX_TEST(a_flipped_bit_is_never_a_wrong_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
