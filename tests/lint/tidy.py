@@ -23,13 +23,19 @@ def fingerprint(root, path, command):
     return digest.hexdigest()
 
 
+def readable(root, build, line):
+    """clang-tidy names files relative to the build directory: relative to the tree is what a reader wants."""
+    path, colon, rest = line.partition(":")
+    return os.path.relpath(os.path.normpath(os.path.join(build, path)), root) + colon + rest
+
+
 def tidy_one(root, build, path, command):
     clean = os.path.join(build, "lint-tidy", fingerprint(root, path, command))
     if os.path.exists(clean):
         return []
     checks = ["--checks=-clang-analyzer-*"] if path.startswith("tests/") else []
     status, output = lint.run(["clang-tidy", "--quiet", "-p", build, *checks, *EXTRA, os.path.join(root, path)], root)
-    complaints = [line.replace(root + "/", "") for line in output.splitlines() if " error: " in line or " warning: " in line]
+    complaints = [readable(root, build, line) for line in output.splitlines() if " error: " in line or " warning: " in line]
     if status == 0 and not complaints:
         with open(clean, "w", encoding="ascii"):
             pass
