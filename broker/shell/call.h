@@ -13,7 +13,7 @@
 
 struct errand {
     struct item item;        /* ITEM_CALL or ITEM_PAGE */
-    struct arena arena;      /* request, contents, facts; reset by whoever made the errand once it is over */
+    struct arena *arena;     /* request, contents, facts; belongs to whoever made the errand */
     struct core_event event; /* what the core is told, facts included */
     int hold;                /* of core_hold; -1: none */
     bool filled;             /* LIST: the page was read */

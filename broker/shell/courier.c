@@ -111,7 +111,7 @@ static nng_msg *delivery_make(struct courier *courier, const struct core_deliver
     struct arena *arena = &courier->arena;
     Tarry__Delivery message = TARRY__DELIVERY__INIT;
     Tarry__DeliveredTask *tasks = arena_alloc(arena, delivery->count * sizeof(*tasks));
-    Tarry__DeliveredTask **pointers = arena_alloc(arena, delivery->count * sizeof(*pointers));
+    Tarry__DeliveredTask **pointers = arena_alloc(arena, delivery->count * sizeof(void *));
     Tarry__Token *tokens = arena_alloc(arena, delivery->count * sizeof(*tokens));
     if (tasks == NULL || pointers == NULL || tokens == NULL) return NULL;
     for (size_t i = 0; i < delivery->count; i++) {

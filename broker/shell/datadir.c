@@ -2,7 +2,6 @@
 #include "datadir.h"
 
 #include <assert.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sodium.h>
@@ -14,10 +13,11 @@
 #include <unistd.h>
 
 #include "bytes.h"
+#include "disk.h"
 #include "frame.h"
 #include "tarry_limits.h"
 
-#define IDENTITY_MAGIC "TARRYID1"
+static const uint8_t identity_magic[8] = {'T', 'A', 'R', 'R', 'Y', 'I', 'D', '1'};
 #define IDENTITY_SUMMED (8 + 4 + 4 + CLUSTER_ID_SIZE + IDENTITY_SECRET_SIZE)
 #define IDENTITY_SIZE (IDENTITY_SUMMED + 8)
 
@@ -32,6 +32,7 @@ static int refuse(char *message, const char *format, ...) {
 }
 #define REFUSE(...) refuse(message, __VA_ARGS__)
 /* A broker that was just killed holds its lock until the system has cleared it away. */
+#define FOREIGN_NAME_SIZE 100
 #define LOCK_TRIES 50
 #define LOCK_TRY_US 20000
 
@@ -90,32 +91,34 @@ static int lock_directory(struct datadir *dir, char message[DATADIR_MESSAGE_SIZE
 }
 
 static bool is_ours(const char *name) {
-    static const char *const ours[] = {".", "..", "lock", "identity", "identity.new", "lost+found"};
+    static const char *const ours[] = {"lock", "identity", "identity.new", "lost+found"};
     for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
         if (strcmp(name, ours[i]) == 0) return true;
     return false;
 }
 
+/* A name that is not ours, copied to `argument`. */
+static int each_name(void *argument, const char *name) {
+    if (is_ours(name)) return 0;
+    snprintf(argument, FOREIGN_NAME_SIZE, "%s", name);
+    return 1;
+}
+
 /* A directory without identity must hold nothing else, or it is somebody else's, or has lost its identity. */
 static int check_empty(const struct datadir *dir, char message[DATADIR_MESSAGE_SIZE]) {
-    DIR *stream = opendir(dir->path);
-    if (stream == NULL) return REFUSE("data directory %s cannot be read: %s", dir->path, strerror(errno));
-    int result = 0;
-    struct dirent *entry;
-    while (result == 0 && (entry = readdir(stream)) != NULL) {
-        if (is_ours(entry->d_name)) continue;
-        result =
-            REFUSE("data directory %s holds \"%.100s\" but no identity file of Tarry; name an empty directory with "
-                   "--data, or restore its identity file",
-                   dir->path, entry->d_name);
-    }
-    closedir(stream);
-    return result;
+    char foreign[FOREIGN_NAME_SIZE];
+    int result = disk_posix.list(disk_posix.context, dir->path, each_name, foreign);
+    if (result < 0) return REFUSE("data directory %s cannot be read: %s", dir->path, strerror(-result));
+    if (result == 0) return 0;
+    return REFUSE(
+        "data directory %s holds \"%s\" but no identity file of Tarry; name an empty directory with --data, or "
+        "restore its identity file",
+        dir->path, foreign);
 }
 
 static void identity_encode(const struct datadir *dir, uint8_t out[IDENTITY_SIZE]) {
     uint8_t *at = out;
-    memcpy(at, IDENTITY_MAGIC, 8);
+    memcpy(at, identity_magic, 8);
     at = put_u32(at + 8, FORMAT_VERSION);
     at = put_u32(at, 0);
     memcpy(at, dir->cluster, CLUSTER_ID_SIZE);
@@ -147,7 +150,7 @@ static int identity_write(struct datadir *dir, const char *path, char message[DA
 
 static int identity_decode(struct datadir *dir, const char *path, const uint8_t *bytes, ssize_t size,
                            char message[DATADIR_MESSAGE_SIZE]) {
-    if (size < 12 || memcmp(bytes, IDENTITY_MAGIC, 8) != 0)
+    if (size < 12 || memcmp(bytes, identity_magic, 8) != 0)
         return REFUSE("%s is no identity file of Tarry; name another directory with --data", path);
     uint32_t version = get_u32(bytes + 8);
     if (version != FORMAT_VERSION)

@@ -13,10 +13,12 @@
 
 /* Scrapes under way at once. */
 #define METRICS_MAX 8
+#define METRICS_ARENA_MAX (1u << 20)
 
 struct metrics_call {
     struct call call; /* first */
     nng_aio *aio;
+    struct arena arena;
     Tarry__Request request;
     Tarry__Stats stats;
 };
@@ -59,7 +61,7 @@ static void metrics_answer(struct call *call, nng_msg *message) {
     else
         respond(metrics->aio, 503, "text/plain", "unavailable\n", 12);
     free(text);
-    arena_deinit(&call->errand.arena);
+    arena_deinit(&metrics->arena);
     free(metrics);
     atomic_fetch_sub(&metrics_busy, 1);
 }
@@ -83,7 +85,8 @@ static void metrics(nng_aio *aio) {
     metrics->call.answer = metrics_answer;
     errand->item.kind = ITEM_CALL;
     errand->hold = -1;
-    arena_init(&errand->arena, 1u << 20);
+    arena_init(&metrics->arena, METRICS_ARENA_MAX);
+    errand->arena = &metrics->arena;
     errand->event =
         (struct core_event){.kind = CORE_STATS, .request = &metrics->request, .ticket = call_ticket(&metrics->call)};
     inbox_post(&http_shell->inbox, &errand->item);

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -14,6 +15,7 @@
 #define ABSORB_FRAMES 64
 #define WINDOW_ARENA_MAX SIZE_MAX
 #define INDEX_DELAY_NS (INDEX_DELAY_MS * 1000000ull)
+#define FULL_RETRY_NS 1000000000ull
 
 static uint64_t monotonic_ns(void) {
     struct timespec time;
@@ -21,10 +23,22 @@ static uint64_t monotonic_ns(void) {
     return (uint64_t)time.tv_sec * 1000000000ull + (uint64_t)time.tv_nsec;
 }
 
+/* The only failure that passes: a full disk. Then nothing but the commit is tried, until there is room. */
+static bool is_full(struct indexer *indexer, const char *what, int error) {
+    if (error == 0) return false;
+    if (error != -ENOSPC) shell_fail(what, error);
+    if (!indexer->full)
+        logfmt("index_full", "reason=\"the disk is full\" action=\"waits for room\" indexed=%" PRIu64,
+               index_position(indexer->shell->index));
+    indexer->full = true;
+    return true;
+}
+
 static void commit(struct indexer *indexer) {
     struct shell *shell = indexer->shell;
-    int error = index_commit(shell->index);
-    if (error != 0) shell_fail("index_failed", error);
+    if (is_full(indexer, "index_failed", index_commit(shell->index))) return;
+    if (indexer->full) logfmt("index_resumed", "indexed=%" PRIu64, index_position(shell->index));
+    indexer->full = false;
     indexer->oldest_ns = 0;
     indexer->maintain = true;
     inbox_indexed(&shell->inbox, index_position(shell->index));
@@ -45,28 +59,43 @@ static bool absorb(struct indexer *indexer, uint64_t durable) {
         arena_reset(&indexer->arena);
         if (indexer->oldest_ns == 0) indexer->oldest_ns = monotonic_ns();
         if (index_pending(shell->index) >= INDEX_BATCH_RECORDS) commit(indexer);
+        if (indexer->full) return false;
     }
     return true;
 }
 
-static void load_window(struct indexer *indexer, struct window_load *load) {
+static void load_window(struct indexer *indexer) {
     struct shell *shell = indexer->shell;
+    struct window_load *load = indexer->window;
     const struct core_window *window = &load->window;
     struct index_rows rows = {0};
     bool again = true;
+    arena_reset(&load->arena);
     while (again) {
         int error = index_window(shell->index, &window->line, window->after, window->until_ms, window->count_max,
                                  &load->arena, &rows, &load->through, &again);
-        if (error != 0) shell_fail("index_window_failed", error);
+        if (is_full(indexer, "index_window_failed", error)) return; /* it stays, and is loaded later */
     }
     load->rows = rows.rows;
     load->row_count = rows.count;
+    indexer->window = NULL;
     inbox_post(&shell->inbox, &load->item);
 }
 
 static void maintain(struct indexer *indexer) {
-    int error = index_maintain(indexer->shell->index, &indexer->maintain);
-    if (error != 0) shell_fail("index_failed", error);
+    is_full(indexer, "index_failed", index_maintain(indexer->shell->index, &indexer->maintain));
+}
+
+/* False: a stop was asked for; what is not in the index is in the log, and the next start takes it from there. */
+static bool wait_for_room(struct indexer *indexer) {
+    struct timespec until = monotonic_after(FULL_RETRY_NS);
+    int error = 0;
+    pthread_mutex_lock(&indexer->mutex);
+    while (!indexer->stop && error == 0) error = pthread_cond_timedwait(&indexer->changed, &indexer->mutex, &until);
+    bool stop = indexer->stop;
+    pthread_mutex_unlock(&indexer->mutex);
+    commit(indexer);
+    return !(stop && indexer->full);
 }
 
 /* How long the thread may sleep; 0: there is something to do. */
@@ -83,7 +112,6 @@ static uint64_t idle_ns(struct indexer *indexer) {
 
 /* What the other threads asked for since the last look. */
 struct orders {
-    struct window_load *window;
     struct low_note *lows;
     uint64_t durable;
     bool stop;
@@ -92,14 +120,17 @@ struct orders {
 static struct orders take_orders(struct indexer *indexer, uint64_t absorbed) {
     pthread_mutex_lock(&indexer->mutex);
     uint64_t wait_ns;
-    while (indexer->windows == NULL && indexer->lows == NULL && indexer->durable == absorbed && !indexer->stop &&
-           (wait_ns = idle_ns(indexer)) > 0) {
+    while (indexer->window == NULL && indexer->windows == NULL && indexer->lows == NULL &&
+           indexer->durable == absorbed && !indexer->stop && (wait_ns = idle_ns(indexer)) > 0) {
         struct timespec until = monotonic_after(wait_ns);
         pthread_cond_timedwait(&indexer->changed, &indexer->mutex, &until);
     }
-    struct orders orders = {(struct window_load *)indexer->windows, indexer->lows, indexer->durable, indexer->stop};
-    if (indexer->windows != NULL) indexer->windows = indexer->windows->next;
-    if (indexer->windows == NULL) indexer->windows_last = &indexer->windows;
+    struct orders orders = {indexer->lows, indexer->durable, indexer->stop};
+    if (indexer->window == NULL && indexer->windows != NULL) {
+        indexer->window = (struct window_load *)indexer->windows;
+        indexer->windows = indexer->windows->next;
+        if (indexer->windows == NULL) indexer->windows_last = &indexer->windows;
+    }
     indexer->lows = NULL;
     pthread_mutex_unlock(&indexer->mutex);
     return orders;
@@ -116,19 +147,21 @@ static void take_lows(struct indexer *indexer, struct low_note *lows) {
 
 /* One turn. False: it is over, everything durable is committed. */
 static bool turn(struct indexer *indexer) {
+    if (indexer->full) return wait_for_room(indexer);
     uint64_t absorbed = log_cursor_position(indexer->cursor);
     struct orders orders = take_orders(indexer, absorbed);
     take_lows(indexer, orders.lows);
-    if (orders.window != NULL) {
-        load_window(indexer, orders.window);
+    if (indexer->window != NULL) {
+        load_window(indexer);
         return true;
     }
     if (absorbed < orders.durable && absorb(indexer, orders.durable)) return true;
     bool pending = indexer->oldest_ns != 0;
     if (pending && (orders.stop || monotonic_ns() - indexer->oldest_ns >= INDEX_DELAY_NS)) commit(indexer);
-    if (orders.stop) return log_cursor_position(indexer->cursor) < orders.durable;
-    if (retire_step(&indexer->retire)) return true;
-    if (indexer->maintain) maintain(indexer);
+    if (orders.stop) return indexer->full || log_cursor_position(indexer->cursor) < orders.durable;
+    int retired = retire_step(&indexer->retire);
+    if (retired == 0 && indexer->maintain) maintain(indexer);
+    if (retired < 0) is_full(indexer, "retire_failed", retired);
     return true;
 }
 

@@ -46,9 +46,11 @@ struct indexer {
 
     /* the index thread's own */
     struct log_cursor *cursor;
-    struct arena arena; /* frame bodies */
-    uint64_t oldest_ns; /* MONOTONIC, when the oldest record not yet committed was absorbed; 0: none */
-    bool maintain;      /* index_maintain has more to do */
+    struct window_load *window; /* being loaded */
+    bool full;                  /* the disk has no room for the index */
+    struct arena arena;         /* frame bodies */
+    uint64_t oldest_ns;         /* MONOTONIC, when the oldest record not yet committed was absorbed; 0: none */
+    bool maintain;              /* index_maintain has more to do */
     struct retirement retire;
 };
 

@@ -68,7 +68,7 @@ int listen_free_port(const struct listen_address *address, uint16_t *out_port) {
     const char *host = strcmp(address->host, "*") == 0 ? NULL : address->host;
     if (getaddrinfo(host, "0", &hints, &found) != 0) return EADDRNOTAVAIL;
     int error = 0, on = 1;
-    struct sockaddr_storage bound;
+    struct sockaddr_storage bound = {0};
     socklen_t size = sizeof(bound);
     int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     /* Bound but never listening or connected: the port is free again as soon as the socket is closed. */

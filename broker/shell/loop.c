@@ -56,7 +56,8 @@ static void run_errands(struct loop *loop) {
     for (size_t i = 0; i < effects->pages.count; i++) {
         struct page_load *load = calloc(1, sizeof(*load));
         if (load == NULL) shell_fail("page_failed", -ENOMEM);
-        arena_init(&load->errand.arena, SIZE_MAX);
+        arena_init(&load->arena, SIZE_MAX);
+        load->errand.arena = &load->arena;
         load->errand.item.kind = ITEM_PAGE;
         load->errand.hold = -1;
         load->errand.event = (struct core_event){.kind = CORE_PAGE, .job = effects->pages.items[i].job};
@@ -128,7 +129,7 @@ static bool has_facts(struct loop *loop, struct errand *errand) {
         if (errand->plan.queue == 0) return true;
     } else {
         errand->want_count =
-            is_list ? 0 : core_wants(core, &errand->event, &errand->arena, may_exist, loop->filter, &errand->wants);
+            is_list ? 0 : core_wants(core, &errand->event, errand->arena, may_exist, loop->filter, &errand->wants);
         if (errand->want_count == 0) return true;
     }
     if (errand->hold < 0) errand->hold = core_hold(core);
@@ -158,7 +159,7 @@ static void take_call(struct loop *loop, struct call *call) {
     }
     if (!has_facts(loop, errand)) return;
     if (errand->event.kind == CORE_STATS) {
-        errand->event.broker = stats_broker(loop->shell, &errand->arena, loop->clock_held);
+        errand->event.broker = stats_broker(loop->shell, errand->arena, loop->clock_held);
         if (errand->event.broker == NULL) shell_fail("stats_failed", -ENOMEM);
     }
     step(loop, &errand->event);
@@ -171,7 +172,7 @@ static void take_page(struct loop *loop, struct page_load *load) {
     if (!has_facts(loop, errand)) return;
     step(loop, &errand->event);
     unhold(loop, errand);
-    arena_deinit(&errand->arena);
+    arena_deinit(&load->arena);
     free(load);
 }
 

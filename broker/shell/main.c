@@ -36,7 +36,7 @@
 
 static struct shell shell;
 
-static noreturn void refuse(const char *event, const char *sentence) {
+static _Noreturn void refuse(const char *event, const char *sentence) {
     char quoted[LOGFMT_VALUE_SIZE];
     logfmt(event, "reason=%s", logfmt_quote(sentence, quoted));
     exit(EXIT_REFUSED);

@@ -23,11 +23,11 @@ static void *joined(struct arena *arena, const void *old, size_t old_count, cons
 static void read_facts(struct reader *reader, struct errand *errand) {
     struct core_facts *facts = &errand->event.facts;
     struct index_rows rows;
-    int error = index_lookup(reader->shell->index, errand->wants, errand->want_count, &errand->arena, &rows);
+    int error = index_lookup(reader->shell->index, errand->wants, errand->want_count, errand->arena, &rows);
     if (error != 0) shell_fail("index_lookup_failed", error);
-    facts->rows = joined(&errand->arena, facts->rows, facts->count, rows.rows, rows.count, sizeof(*rows.rows));
+    facts->rows = joined(errand->arena, facts->rows, facts->count, rows.rows, rows.count, sizeof(*rows.rows));
     facts->count += rows.count;
-    facts->wants = joined(&errand->arena, facts->wants, facts->want_count, errand->wants, errand->want_count,
+    facts->wants = joined(errand->arena, facts->wants, facts->want_count, errand->wants, errand->want_count,
                           sizeof(*errand->wants));
     facts->want_count += errand->want_count;
     errand->want_count = 0;
@@ -46,7 +46,7 @@ static void read_list(struct reader *reader, struct errand *errand) {
         .count_max = plan->count_max,
     };
     struct index_rows rows;
-    int error = index_list(reader->shell->index, &query, &errand->arena, &rows, &errand->event.through);
+    int error = index_list(reader->shell->index, &query, errand->arena, &rows, &errand->event.through);
     if (error != 0) shell_fail("index_list_failed", error);
     errand->event.rows = rows.rows;
     errand->event.row_count = rows.count;
@@ -57,7 +57,7 @@ static void read_page(struct reader *reader, struct page_load *load) {
     const struct core_page *page = &load->page;
     struct index_rows rows;
     int error = index_scan(reader->shell->index, page->queue, page->after_id, page->id_end, page->count_max,
-                           EXAMINE_MAX, &load->errand.arena, &rows, &load->errand.event.next_id);
+                           EXAMINE_MAX, load->errand.arena, &rows, &load->errand.event.next_id);
     if (error != 0) shell_fail("index_scan_failed", error);
     load->errand.event.rows = rows.rows;
     load->errand.event.row_count = rows.count;

@@ -13,6 +13,7 @@ struct shell;
 /* A page of a job (core_page), and afterwards what the core lacks to act on it. */
 struct page_load {
     struct errand errand; /* first */
+    struct arena arena;
     struct core_page page;
     bool read;
 };

@@ -8,8 +8,11 @@
 #include "errors.h"
 #include "secret.h"
 
+#define DIGITS(limit) #limit
+#define NUMBER(limit) DIGITS(limit)
+
 static const char out_of_memory[] = "the request needs more memory to unpack than is allowed";
-static const char frame_too_large[] = "the contents of one commit are larger than 17 MiB together";
+static const char frame_too_large[] = "the contents of one commit are together larger than a frame may be";
 
 static bool refuse(struct request_refusal *out, Tarry__Code code, const char *sentence) {
     *out = (struct request_refusal){code, sentence};
@@ -74,11 +77,12 @@ static bool prepare_subscribe(const Tarry__Subscribe *subscribe, const uint8_t s
                               struct core_event *out, struct request_refusal *out_refusal) {
     const char *problem = NULL;
     if (subscribe->n_queues == 0) problem = "no queue is named";
-    if (subscribe->n_queues > QUEUES_PER_SUBSCRIBE_MAX) problem = "more than 256 queues are named";
+    if (subscribe->n_queues > QUEUES_PER_SUBSCRIBE_MAX)
+        problem = "more than " NUMBER(QUEUES_PER_SUBSCRIBE_MAX) " queues are named";
     for (size_t i = 0; problem == NULL && i < subscribe->n_queues; i++)
         problem = check_queue_name(subscribe->queues[i]);
-    if (problem == NULL && subscribe->prefetch > PREFETCH_MAX) problem = "prefetch is above 16384";
-    if (problem == NULL && subscribe->max_batch > BATCH_MAX) problem = "max_batch is above 4096";
+    if (problem == NULL && subscribe->prefetch > PREFETCH_MAX) problem = "prefetch is above " NUMBER(PREFETCH_MAX);
+    if (problem == NULL && subscribe->max_batch > BATCH_MAX) problem = "max_batch is above " NUMBER(BATCH_MAX);
     if (problem == NULL && subscribe->lease_ms != 0 && subscribe->lease_ms < LEASE_MIN_MS)
         problem = "lease_ms is shorter than 10 ms";
     if (problem == NULL && subscribe->lease_ms > LEASE_MAX_MS) problem = "lease_ms is longer than 24 hours";
@@ -90,14 +94,10 @@ static bool prepare_subscribe(const Tarry__Subscribe *subscribe, const uint8_t s
     return refuse(out_refusal, TARRY__CODE__NO_SUCH_SESSION, "the session's secret is not one of this broker's");
 }
 
-_Static_assert(PREFETCH_MAX == 16384 && BATCH_MAX == 4096 && QUEUES_PER_SUBSCRIBE_MAX == 256, "sentences");
-_Static_assert(FRAME_BLOB_SIZE_MAX == 17u << 20 && OPS_PER_COMMIT_MAX == 8192, "sentences");
-_Static_assert(LIST_LIMIT_MAX == 1000, "sentences");
-
 static bool prepare_list(const Tarry__List *list, struct core_event *out, struct request_refusal *out_refusal) {
     const char *problem = check_queue_name(list->queue);
     if (problem == NULL) problem = check_key(list->prefix.data, list->prefix.len);
-    if (problem == NULL && list->limit > LIST_LIMIT_MAX) problem = "limit is above 1000";
+    if (problem == NULL && list->limit > LIST_LIMIT_MAX) problem = "limit is above " NUMBER(LIST_LIMIT_MAX);
     if (problem == NULL && (list->states & ~15u) != 0) problem = "states has a bit that this broker does not know";
     if (problem == NULL && list->cursor.len != 0 && list->cursor.len != 16)
         problem = "cursor is not one of this broker's";
@@ -153,7 +153,8 @@ bool request_prepare(struct arena *arena, const uint8_t *data, size_t size, uint
     if (!request_peek(data, size, out_peek))
         return refuse(out_refusal, TARRY__CODE__INVALID, "the request is no protobuf message");
     if (out_peek->op_count > OPS_PER_COMMIT_MAX)
-        return refuse(out_refusal, TARRY__CODE__TOO_LARGE, "the commit has more than 8192 operations");
+        return refuse(out_refusal, TARRY__CODE__TOO_LARGE,
+                      "the commit has more than " NUMBER(OPS_PER_COMMIT_MAX) " operations");
     Tarry__Request *request = tarry__request__unpack(&arena->pb, size, data);
     if (request == NULL) {
         if (arena->used > arena->size_max / 2) return refuse(out_refusal, TARRY__CODE__TOO_LARGE, out_of_memory);

@@ -1,6 +1,7 @@
 /* retire.c: see retire.h. */
 #include "retire.h"
 
+#include <errno.h>
 #include <inttypes.h>
 
 #include "logfmt.h"
@@ -36,30 +37,38 @@ uint64_t retire_wait_ns(struct retirement *retire) {
     return due(retire, &segment) ? 0 : LOOK_AGAIN_NS;
 }
 
-static void finish(struct retirement *retire) {
-    struct shell *shell = retire->shell;
+static int put_off(struct retirement *retire, int error) {
+    if (error != -ENOSPC) shell_fail("retire_failed", error);
     log_cursor_close(retire->cursor);
     retire->cursor = NULL;
+    return error;
+}
+
+static int finish(struct retirement *retire) {
+    struct shell *shell = retire->shell;
     /* Only once the transaction that replaces it is synced may the segment go (LOG-3). */
     int error = index_retire_commit(shell->index, retire->segment.end);
-    if (error != 0) shell_fail("retire_failed", error);
+    if (error != 0) return put_off(retire, error);
+    log_cursor_close(retire->cursor);
+    retire->cursor = NULL;
     error = log_retire(shell->log, retire->segment.base);
     if (error != 0) shell_fail("retire_failed", error);
     logfmt("segment_retired", "base=%" PRIu64 " end=%" PRIu64 " bytes=%" PRIu64, retire->segment.base,
            retire->segment.end, retire->segment.bytes);
+    return 1;
 }
 
-static void retire_frame(struct retirement *retire, const struct log_view *view) {
+static int retire_frame(struct retirement *retire, const struct log_view *view) {
     Tarry__FrameBody *body = tarry__frame_body__unpack(&retire->arena.pb, view->header.body_size, view->body);
     if (body == NULL) shell_fail("retire_failed", LOG_DAMAGED);
     int error = index_retire_frame(retire->shell->index, &view->header, body, view->blob);
-    if (error != 0) shell_fail("retire_failed", error);
     arena_reset(&retire->arena);
+    return error;
 }
 
-bool retire_step(struct retirement *retire) {
+int retire_step(struct retirement *retire) {
     if (retire->cursor == NULL) {
-        if (!due(retire, &retire->segment)) return false;
+        if (!due(retire, &retire->segment)) return 0;
         int error = log_cursor_open(&retire->cursor, retire->shell->log, retire->segment.base, true);
         if (error != 0) shell_fail("retire_failed", error);
     }
@@ -67,12 +76,10 @@ bool retire_step(struct retirement *retire) {
     while (log_cursor_position(retire->cursor) - from < SLICE_BYTES) {
         struct log_view view;
         int error = log_cursor_next(retire->cursor, retire->segment.end, &view);
-        if (error == LOG_END) {
-            finish(retire);
-            return true;
-        }
+        if (error == LOG_END) return finish(retire);
         if (error != 0) shell_fail("retire_failed", error);
-        retire_frame(retire, &view);
+        error = retire_frame(retire, &view);
+        if (error != 0) return put_off(retire, error);
     }
-    return true;
+    return 1;
 }

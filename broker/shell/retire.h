@@ -19,8 +19,9 @@ struct retirement {
 };
 
 void retire_init(struct retirement *retire, struct shell *shell);
-/* Does a bounded piece of what is due. False: nothing is. */
-bool retire_step(struct retirement *retire);
+/* Does a bounded piece of what is due. 0: nothing is due; 1: did something; -ENOSPC: the index has no room for it, try
+ * again later (it begins the segment anew, which is harmless). Any other failure ends the process. */
+int retire_step(struct retirement *retire);
 bool retire_active(const struct retirement *retire);
 /* When to look again, at the latest, if nothing else happens. */
 uint64_t retire_wait_ns(struct retirement *retire);

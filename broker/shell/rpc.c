@@ -19,13 +19,46 @@
 /* Unpacking, contents and salts take at most about this much more than the message itself. */
 #define CHARGE_FACTOR 4
 #define ARENA_MAX (8ull * REQUEST_SIZE_MAX)
+#define ARENA_KEEP (2u << 20)
+#define ARENAS_IDLE_MAX 8
 
 static struct logfmt_limit receive_limit, stalled_limit;
 
+static struct rpc_arena *memory_take(struct rpc *rpc) {
+    pthread_mutex_lock(&rpc->mutex);
+    struct rpc_arena *memory = rpc->idle;
+    if (memory != NULL) {
+        rpc->idle = memory->next;
+        rpc->idle_count--;
+    }
+    pthread_mutex_unlock(&rpc->mutex);
+    if (memory != NULL) return memory;
+    memory = malloc(sizeof(*memory));
+    if (memory == NULL) return NULL;
+    arena_init(&memory->arena, ARENA_MAX);
+    memory->arena.keep_max = ARENA_KEEP;
+    return memory;
+}
+
+static void memory_give(struct rpc *rpc, struct rpc_arena *memory) {
+    arena_reset(&memory->arena);
+    pthread_mutex_lock(&rpc->mutex);
+    bool keep = rpc->idle_count < ARENAS_IDLE_MAX;
+    if (keep) {
+        memory->next = rpc->idle;
+        rpc->idle = memory;
+        rpc->idle_count++;
+    }
+    pthread_mutex_unlock(&rpc->mutex);
+    if (keep) return;
+    arena_deinit(&memory->arena);
+    free(memory);
+}
+
 static void receive(struct rpc_context *context) {
     struct rpc *rpc = context->rpc;
-    struct errand *errand = &context->call.errand;
-    arena_reset(&errand->arena);
+    if (context->memory != NULL) memory_give(rpc, context->memory);
+    context->memory = NULL;
     if (context->charge > 0) {
         atomic_fetch_sub(&rpc->charged, context->charge);
         context->charge = 0;
@@ -76,15 +109,18 @@ static void handle(struct rpc_context *context, nng_msg *message) {
         refusal.code = TARRY__CODE__STOPPING;
     else if (!has_room(rpc, context->charge) && request_peek(data, size, &peek) && peek.schedules)
         refusal.code = TARRY__CODE__BUSY;
+    else if ((context->memory = memory_take(rpc)) == NULL)
+        refusal.code = TARRY__CODE__BUSY;
     else
-        request_prepare(&errand->arena, data, size, (uint32_t)shell->config.payload_max, shell->dir.secret, &peek,
-                        &errand->event, &refusal);
+        request_prepare(&context->memory->arena, data, size, (uint32_t)shell->config.payload_max, shell->dir.secret,
+                        &peek, &errand->event, &refusal);
     nng_msg_free(message); /* unpacking copied what is needed */
     if (refusal.code != TARRY__CODE__OK) {
         send_reply(&context->call, reply_pack_refusal(refusal.code, refusal.sentence));
         return;
     }
     errand->event.ticket = call_ticket(&context->call);
+    errand->arena = &context->memory->arena;
     errand->hold = -1;
     errand->filled = false;
     errand->schedules = peek.schedules;
@@ -126,6 +162,7 @@ static void context_event(void *argument) {
 
 int rpc_open(struct rpc *rpc, struct shell *shell, const char *url) {
     rpc->shell = shell;
+    pthread_mutex_init(&rpc->mutex, NULL);
     rpc->budget = MEMORY_SHARE_REQUESTS(shell->config.memory);
     nng_listener listener;
     int error = nng_rep0_open(&rpc->socket);
@@ -144,7 +181,6 @@ void rpc_start(struct rpc *rpc) {
         context->rpc = rpc;
         context->call.answer = send_reply;
         context->call.errand.item.kind = ITEM_CALL;
-        arena_init(&context->call.errand.arena, ARENA_MAX);
         int error = nng_ctx_open(&context->ctx, rpc->socket);
         if (error == 0) error = nng_aio_alloc(&context->aio, context_event, context);
         if (error != 0) {

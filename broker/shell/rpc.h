@@ -7,6 +7,7 @@
 #define TARRY_SHELL_RPC_H
 
 #include <nng/nng.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -19,6 +20,11 @@ struct rpc;
 /* With fewer contexts than this left, new tasks are refused, so that acks and heartbeats find one. */
 #define RPC_CONTEXTS_RESERVED 64
 
+struct rpc_arena {
+    struct rpc_arena *next; /* while it is idle */
+    struct arena arena;
+};
+
 enum rpc_state { RPC_RECEIVING, RPC_WAITING, RPC_SENDING };
 
 struct rpc_context {
@@ -28,7 +34,8 @@ struct rpc_context {
     nng_aio *aio;
     nng_pipe pipe; /* where the request came from */
     enum rpc_state state;
-    size_t charge; /* bytes of the budget */
+    size_t charge;            /* bytes of the budget */
+    struct rpc_arena *memory; /* between a request and its answer */
 };
 
 struct rpc {
@@ -37,6 +44,10 @@ struct rpc {
     size_t budget;
     _Atomic size_t charged;
     _Atomic unsigned busy; /* contexts between a request and its answer */
+    /* Idle arenas, the last used first: what is in use follows the load, not the number of contexts. */
+    pthread_mutex_t mutex;
+    struct rpc_arena *idle;
+    size_t idle_count;
     struct rpc_context contexts[RPC_CONTEXTS];
 };
 

@@ -38,7 +38,7 @@ uint64_t secret_check_headers(const uint8_t key[IDENTITY_SECRET_SIZE], const cha
     uint8_t secret[SESSION_SECRET_SIZE];
     size_t size = 0;
     const char *end = NULL;
-    if (length != 2 * SESSION_SECRET_SIZE) return 0;
+    if (length != 2 * sizeof(secret)) return 0;
     if (sodium_hex2bin(secret, sizeof(secret), line, length, NULL, &size, &end) != 0) return 0;
     return secret_check(key, secret, size);
 }

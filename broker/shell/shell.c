@@ -33,7 +33,7 @@ const char *storage_error(int error) {
     return error > -4096 && error < 0 ? strerror(-error) : "LMDB failed";
 }
 
-noreturn void shell_fail(const char *what, int error) {
+_Noreturn void shell_fail(const char *what, int error) {
     logfmt(what, "error=%d reason=\"%s\" action=exit", error, storage_error(error));
     _exit(EXIT_STORAGE);
 }

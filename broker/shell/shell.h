@@ -6,7 +6,6 @@
 #define TARRY_SHELL_SHELL_H
 
 #include <stdatomic.h>
-#include <stdnoreturn.h>
 
 #include "batch.h"
 #include "clock.h"
@@ -62,7 +61,7 @@ struct shell {
 /* What a negative result of storage means, for a log line. */
 const char *storage_error(int error);
 /* Logs and ends the process at once, for nothing that it could still do can be trusted (LOG-4). */
-noreturn void shell_fail(const char *what, int error);
+_Noreturn void shell_fail(const char *what, int error);
 /* Starts a thread or ends the process with a sentence. */
 void thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *argument);
 

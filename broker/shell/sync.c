@@ -14,7 +14,7 @@
 #define FAILED_FLUSH_US 200000
 
 /* The disk failed: tell who waits that the outcome is unknown, and end (LOG-4). */
-static noreturn void sync_fail(struct sync *sync, struct batch *batches, int error) {
+static _Noreturn void sync_fail(struct sync *sync, struct batch *batches, int error) {
     logfmt("log_failed", "error=%d reason=\"%s\" action=exit", error, storage_error(error));
     for (struct batch *batch = batches; batch != NULL; batch = batch->next) {
         for (size_t i = 0; i < batch->answer_count; i++) {

@@ -44,7 +44,7 @@ static void both_follow_the_wall_when_all_is_well(void **unused) {
 static void a_small_step_forward_moves_the_wall_alone(void **unused) {
     (void)unused;
     struct clock_state state = fresh();
-    struct instant now = at(&state, SECOND, 1800 * (int64_t)SECOND);
+    struct instant now = at(&state, SECOND, INT64_C(1800) * (int64_t)SECOND);
     assert_int_equal(now.steady_ns, REAL0 + SECOND); /* no delay fires early */
     assert_int_equal(now.wall_ns, REAL0 + SECOND + 1800 * SECOND);
     assert_false(state.held);
@@ -52,7 +52,7 @@ static void a_small_step_forward_moves_the_wall_alone(void **unused) {
 
 static void a_step_back_lets_the_wall_stand_still_until_the_clock_is_there_again(void **unused) {
     (void)unused;
-    static const int64_t steps[] = {(int64_t)SECOND, (int64_t)HOUR, 10 * 365 * (int64_t)DAY};
+    static const int64_t steps[] = {(int64_t)SECOND, (int64_t)HOUR, INT64_C(3650) * (int64_t)DAY};
     for (size_t i = 0; i < 3; i++) {
         struct clock_state state = fresh();
         struct instant before = at(&state, 10 * SECOND, 0);
@@ -72,7 +72,7 @@ static void a_jump_of_more_than_an_hour_is_held_until_it_ends(void **unused) {
     struct clock_state state = fresh();
     struct instant before = at(&state, 10 * SECOND, 0);
     for (uint64_t passed = 11 * SECOND; passed < 3 * HOUR; passed += 60 * SECOND) {
-        struct instant now = at(&state, passed, 10 * 365 * (int64_t)DAY);
+        struct instant now = at(&state, passed, INT64_C(3650) * (int64_t)DAY);
         assert_true(state.held);
         assert_int_equal(now.wall_ns, before.wall_ns);
         assert_int_equal(now.steady_ns, REAL0 + passed); /* delays go on */

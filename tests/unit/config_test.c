@@ -17,6 +17,7 @@
 #include "tarry.pb-c.h"
 
 static char message[CONFIG_MESSAGE_SIZE];
+#define END ((const char *)NULL)
 
 /* Arguments up to a NULL; 0 fine, 1 refused. */
 static int load(struct config *config, const char *first, ...) {
@@ -33,7 +34,7 @@ static int load(struct config *config, const char *first, ...) {
 static void defaults_are_the_named_limits(void **state) {
     (void)state;
     struct config config;
-    assert_int_equal(load(&config, "--data", "/d", NULL), 0);
+    assert_int_equal(load(&config, "--data", "/d", END), 0);
     assert_string_equal(config.data, "/d");
     assert_string_equal(config.listen, DEFAULT_URL);
     assert_int_equal(config.memory, MEMORY_DEFAULT);
@@ -50,7 +51,7 @@ static void options_take_their_value_after_a_blank_or_an_equals_sign(void **stat
     struct config config;
     assert_int_equal(load(&config, "--data=/d=e", "--memory", "1GiB", "--create-queues=no", "--outcome-retention=1h30m",
                           "--outcomes_max", "7", "--unsafe-listen-anywhere", "--backoff", "fixed", "--listen",
-                          "ws://127.0.0.1:0", NULL),
+                          "ws://127.0.0.1:0", END),
                      0);
     assert_string_equal(config.data, "/d=e");
     assert_int_equal(config.memory, 1 << 30);
@@ -59,7 +60,7 @@ static void options_take_their_value_after_a_blank_or_an_equals_sign(void **stat
     assert_int_equal(config.outcomes_max, 7);
     assert_true(config.unsafe_listen_anywhere);
     assert_int_equal(config.backoff, TARRY__POLICY__BACKOFF__FIXED);
-    assert_int_equal(load(&config, "--create-queues", "no", "--data", "/d", NULL), 0);
+    assert_int_equal(load(&config, "--create-queues", "no", "--data", "/d", END), 0);
     assert_false(config.create_queues);
 }
 
@@ -87,20 +88,20 @@ static void wrong_options_are_refused_with_a_sentence(void **state) {
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct config config;
-        assert_int_equal(load(&config, "--data", "/d", bad[i].argument, bad[i].value, NULL), 1);
+        assert_int_equal(load(&config, "--data", "/d", bad[i].argument, bad[i].value, END), 1);
         if (strstr(message, bad[i].sentence) == NULL) fail_msg("%s: \"%s\"", bad[i].argument, message);
     }
     struct config config;
-    assert_int_equal(load(&config, "--memory", "1GiB", NULL), 1);
+    assert_int_equal(load(&config, "--memory", "1GiB", END), 1);
     assert_non_null(strstr(message, "--data DIR is required"));
 }
 
 static void help_and_version_ask_for_nothing_else(void **state) {
     (void)state;
     struct config config;
-    assert_int_equal(load(&config, "--help", NULL), 0);
+    assert_int_equal(load(&config, "--help", END), 0);
     assert_true(config.help);
-    assert_int_equal(load(&config, "--version", NULL), 0);
+    assert_int_equal(load(&config, "--version", END), 0);
     assert_true(config.version);
 }
 
@@ -111,7 +112,7 @@ static int load_file(struct config *config, const char *text) {
     assert_true(fd >= 0);
     assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
     close(fd);
-    int result = load(config, "--memory", "128MiB", "--config", path, NULL);
+    int result = load(config, "--memory", "128MiB", "--config", path, END);
     unlink(path);
     return result;
 }
