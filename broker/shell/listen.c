@@ -70,14 +70,15 @@ int listen_free_port(const struct listen_address *address, uint16_t *out_port) {
     int error = 0, on = 1;
     struct sockaddr_storage bound = {0};
     socklen_t size = sizeof(bound);
+    char port[NI_MAXSERV] = "";
     int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     /* Bound but never listening or connected: the port is free again as soon as the socket is closed. */
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
         bind(fd, found->ai_addr, found->ai_addrlen) != 0 || getsockname(fd, (struct sockaddr *)&bound, &size) != 0)
         error = errno;
-    if (error == 0)
-        *out_port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
-                                                      : ((struct sockaddr_in *)&bound)->sin_port);
+    else if (getnameinfo((struct sockaddr *)&bound, size, NULL, 0, port, sizeof(port), NI_NUMERICSERV) != 0 ||
+             !port_parse(port, strlen(port), out_port))
+        error = EADDRNOTAVAIL;
     if (fd >= 0) close(fd);
     freeaddrinfo(found);
     return error;
