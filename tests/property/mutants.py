@@ -89,7 +89,7 @@ def squeeze(text):
 
 def build(source, build_dir, out):
     flags = ["-std=gnu11", "-D_GNU_SOURCE", "-O1", "-w", f"-I{source}", f"-I{ROOT / 'proto'}", f"-I{build_dir / 'proto'}"]
-    tests = [str(HERE / name) for name in ("core_test.c", "core_world.c", "core_flat.c")]
+    tests = [str(HERE / name) for name in ("core_test.c", "core_clients.c", "core_ledger.c", "core_world.c", "core_flat.c")]
     # core_test's own includes name core headers without a path: the mutant's folder comes first.
     libraries = [str(build_dir / "proto" / name) for name in ("libtarry_proto.a", "libtarry_pb.a")]
     command = ["cc", *flags, *map(str, sorted(source.glob("*.c"))), *tests, *libraries,
