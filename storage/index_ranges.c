@@ -241,8 +241,8 @@ int ranges_load(struct index *index) {
     MDB_cursor *cursor = NULL;
     MDB_val key, data;
     error = db_cursor(&index->db, txn, DB_RANGES, &cursor);
-    for (int found = error; error == 0;) {
-        found = db_cursor_get(cursor, &key, &data, MDB_NEXT);
+    while (error == 0) {
+        int found = db_cursor_get(cursor, &key, &data, MDB_NEXT);
         if (found == MDB_NOTFOUND) break;
         error = found != 0 ? found : load_one(index, &key, &data);
     }

@@ -504,15 +504,18 @@ static int fill_a_disk(struct fx *f) {
     snprintf(path, sizeof path, "%s/filler", f->directory);
     int filler = open(path, O_CREAT | O_WRONLY, 0600), error = 0;
     f->options.no_sync = false;
-    if (filler < 0 || write(filler, block, sizeof block) != (ssize_t)sizeof block) return 1;
-    if (index_open(&f->index, &f->options, message, sizeof message) != 0) return 1;
+    assert_true(filler >= 0);
+    assert_int_equal(write(filler, block, sizeof block), sizeof block);
+    assert_int_equal(index_open(&f->index, &f->options, message, sizeof message), 0);
     for (bool more; error == 0;) {
         for (unsigned i = 0; i < 5000; i++) schedule(f, NOW_MS + i * 977ull);
         for (unsigned i = 0; i < 2000; i++) end(f, f->next_id - 5000 + i, NOW_MS + i * 977ull);
         error = index_commit(f->index);
         if (error == 0) error = index_maintain(f->index, &more);
     }
-    if (error != -ENOSPC || ftruncate(filler, 0) != 0) return 1;
+    bool is_made = ftruncate(filler, 0) == 0;
+    close(filler);
+    if (error != -ENOSPC || !is_made) return 1;
     if (index_commit(f->index) != 0 || index_position(f->index) != f->position) return 1;
     settle(f);
     verify(f);
