@@ -121,6 +121,17 @@ static void a_forgotten_producer_that_executed_nothing_is_replaced(void **state)
     fake_stop(fake);
 }
 
+static void a_refusal_before_the_forgetting_proves_nothing_was_executed(void **state) {
+    const enum deed script[] = {SAY_BUSY, SAY_STOPPING, FORGET, ANSWER};
+    struct fake *fake = fake_start(script, 4);
+    tarry_client *client = client_to(fake->url, 5000);
+    assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_OK);
+    assert_int_equal(fake->ops, 1);
+    assert_int_equal(fake->hellos, 2);
+    tarry_close(client);
+    fake_stop(fake);
+}
+
 static void what_may_have_been_executed_is_never_sent_as_new(void **state) {
     const enum deed script[] = {LOSE_ANSWER, FORGET, ANSWER};
     struct fake *fake = fake_start(script, 3);
@@ -148,25 +159,33 @@ static void count_done(void *arg, const struct tarry_result *result) {
     atomic_fetch_add(&counted->done, 1);
 }
 
-/* A storm of every mishap: each operation takes effect once, in order of submission. */
+static void count_commit(void *arg, int code, const struct tarry_result *results, size_t count) {
+    assert_int_equal(count, 1);
+    count_done(arg, results);
+}
+
+/* A storm of every mishap, with many requests waiting: each operation takes effect once, in order of submission. */
 static void operations_take_effect_once_and_in_order(void **state) {
-    enum deed script[200];
+    enum { SCRIPT = 200, OPS = 50000, OWN_REQUEST_EVERY = 200 };
+    enum deed script[SCRIPT];
     uint64_t random = 42;
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < SCRIPT; i++) {
         random = random * 6364136223846793005ull + 1442695040888963407ull;
         const enum deed deeds[] = {ANSWER, LOSE_ANSWER, LOSE_REQUEST, SAY_BUSY, ANSWER, SAY_STOPPING};
-        script[i] = deeds[random >> 60 < 12 ? (random >> 60) % 6 : 0];
+        script[i] = deeds[(random >> 33) % 6];
     }
-    struct fake *fake = fake_start(script, 200);
+    struct fake *fake = fake_start(script, SCRIPT);
     tarry_client *client = client_to(fake->url, 10000);
     struct counted counted = {.ascending = true};
-    enum { OPS = 100000 };
+    tarry_commit *commit;
+    assert_int_equal(tarry_commit_new(client, false, &commit), TARRY_OK);
     for (int i = 0; i < OPS; i++) {
-        if (i % 700 == 0) assert_int_equal(tarry_drain(client, 0), TARRY_OK);
-        int rv;
-        while ((rv = tarry_schedule_async(client, &order, count_done, &counted)) == TARRY_E_FULL)
-            assert_int_equal(tarry_drain(client, 0), TARRY_OK);
-        assert_int_equal(rv, TARRY_OK);
+        if (i % OWN_REQUEST_EVERY == 0) {
+            assert_int_equal(tarry_commit_schedule(commit, &order), TARRY_OK);
+            assert_int_equal(tarry_commit_submit(commit, count_commit, &counted), TARRY_OK);
+        } else {
+            assert_int_equal(tarry_schedule_async(client, &order, count_done, &counted), TARRY_OK);
+        }
     }
     assert_int_equal(tarry_drain(client, 0), TARRY_OK);
     assert_int_equal(counted.done, OPS);
@@ -175,7 +194,8 @@ static void operations_take_effect_once_and_in_order(void **state) {
     assert_int_equal(fake->ops, OPS);
     assert_int_equal(fake->hellos, 1);
     assert_false(fake->out_of_order);
-    assert_true(fake->commits > 200); /* the whole script was played */
+    assert_true(fake->commits > SCRIPT); /* the whole script was played */
+    tarry_commit_free(commit);
     tarry_close(client);
     fake_stop(fake);
 }
@@ -346,6 +366,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_busy_broker_is_no_silence),
         cmocka_unit_test(a_lost_answer_is_asked_for_again_under_the_same_sequence),
         cmocka_unit_test(a_forgotten_producer_that_executed_nothing_is_replaced),
+        cmocka_unit_test(a_refusal_before_the_forgetting_proves_nothing_was_executed),
         cmocka_unit_test(what_may_have_been_executed_is_never_sent_as_new),
         cmocka_unit_test(operations_take_effect_once_and_in_order),
         cmocka_unit_test(requests_coalesce),
