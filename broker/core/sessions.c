@@ -336,7 +336,8 @@ void session_lane_up(struct core *core, const struct core_event *event) {
     core->resending += session->resend_count > 0;
 }
 
-/* Lateness of what left just now, save for what came back with its old due time. The newest leases are last. */
+/* Lateness of what left just now, save for what came back with its old due time. What was due before it was scheduled
+ * could not leave before it was there. The newest leases are last. */
 static void note_lateness(struct core *core, const struct session *session, uint64_t delivered_ns) {
     uint32_t left = session->sending_count;
     const struct task *task = NULL;
@@ -344,7 +345,8 @@ static void note_lateness(struct core *core, const struct session *session, uint
         if (!left) break;
         if (task->row.lease_position != session->sending_position) continue;
         left--;
-        uint64_t due_ns = task->row.due_ms * 1000000;
+        const struct row *row = &task->row;
+        uint64_t due_ns = (row->due_ms > row->scheduled_ms ? row->due_ms : row->scheduled_ms) * 1000000;
         if (task->returned) continue;
         histogram_record(&core->queues[task->row.queue].lateness_us,
                          delivered_ns > due_ns ? (delivered_ns - due_ns) / 1000 : 0);
