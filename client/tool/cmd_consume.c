@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "answer.h"
+#include "check.h"
 #include "exec.h"
 #include "ndjson.h"
 #include "output.h"
@@ -20,6 +20,9 @@
 
 /* Tasks printed with one write at most: the first of them waits for the last to be written before it is acked. */
 #define CONSUME_BATCH 256u
+
+/* While nothing comes, whether anybody still reads standard output is looked at so often. */
+#define LOOK_MS 500u
 
 enum ack_mode { ACK_AUTO, ACK_NONE, ACK_NACK };
 
@@ -227,16 +230,16 @@ static size_t may_fetch(struct consume *c) {
 }
 
 static uint64_t wait_ms(const struct consume *c) {
-    if (c->until_ms == UINT64_MAX) return TARRY_FOREVER;
     uint64_t now_ms = steady_ms();
-    return now_ms < c->until_ms ? c->until_ms - now_ms : 0;
+    uint64_t left_ms = now_ms < c->until_ms ? c->until_ms - now_ms : 0;
+    return left_ms < LOOK_MS ? left_ms : LOOK_MS;
 }
 
 /* Returns a code; TARRY_OK at an orderly end. */
 static int loop(struct consume *c) {
     const struct tarry_task *tasks[CONSUME_BATCH];
     size_t most;
-    while (!signals_ended() && !output_lost() && (most = may_fetch(c)) > 0) {
+    while (!signals_ended() && !output_closed() && (most = may_fetch(c)) > 0) {
         size_t count = 0;
         int code = tarry_consumer_next_batch(c->consumer, wait_ms(c), tasks, most, &count);
         if (code == TARRY_E_NOTHING || code == TARRY_E_WOKEN) {
@@ -268,7 +271,12 @@ static void finish(struct consume *c) {
 
 static int consume(struct consume *c, const struct tarry_consumer_options *subscription) {
     int code = tarry_consumer_open(c->tool->client, subscription, &c->consumer);
-    if (code != TARRY_OK) return tool_refused(c->tool, code, NULL);
+    if (code != TARRY_OK) {
+        const char *wrong = NULL; /* the library has no sentence for a subscription: which name is it? */
+        for (size_t i = 0; code == TARRY_INVALID && wrong == NULL && i < subscription->queue_count; i++)
+            wrong = check_queue_name(subscription->queues[i]);
+        return tool_refused(c->tool, code, wrong);
+    }
     signals_on_end(wake, c);
     code = loop(c);
     finish(c);

@@ -56,7 +56,9 @@ const struct command command_list = {
 static void unknown(struct tool *tool, const struct tarry_ref *ref, const struct tarry_view *view, struct text *out) {
     char time[RFC3339_TEXT_SIZE];
     if (!tool->json) {
-        tool_say("unknown: neither live nor ended since %s", rfc3339_format(view->known_since_ms, time));
+        bool forgot = view->known_since_ms != 0; /* otherwise every ending there ever was is known */
+        tool_say("unknown: neither live nor ended%s%s", forgot ? " since " : "",
+                 forgot ? rfc3339_format(view->known_since_ms, time) : "");
         return;
     }
     ndjson_begin(out);
@@ -77,7 +79,7 @@ static int run_get(struct tool *tool, const struct args *args) {
     if (status == 0) status = tool_connect(tool);
     if (status != 0) return status;
     int code = tarry_get(tool->client, &ref, true, &view, &message);
-    if (code != TARRY_OK) return tool_refused(tool, code, message);
+    if (code != TARRY_OK) return tool_failed(tool, code, message);
     if (view->outcome == TARRY_UNKNOWN) {
         unknown(tool, &ref, view, &out);
         status = EXIT_REFUSED;

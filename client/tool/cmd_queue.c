@@ -158,7 +158,7 @@ static int run_queues(struct tool *tool, const struct args *args) {
     int status = tool_connect(tool);
     if (status != 0) return status;
     int code = tarry_queues(tool->client, &view, &message);
-    if (code != TARRY_OK) return tool_refused(tool, code, message);
+    if (code != TARRY_OK) return tool_failed(tool, code, message);
     table_init(&table, heads, 8);
     for (size_t i = 0; i < view->count; i++) {
         if (tool->json)
@@ -266,7 +266,7 @@ static int policy_field(const struct args *args, const char *text, struct tarry_
             status = policy_number(args, name, value, &policy->backoff_jitter);
             break;
         default:
-            status = near != NULL ? tool_usage(args, "a policy has no '%s'; did you mean '%s'?", name, near)
+            status = near != NULL ? tool_usage(args, "a policy has no '%s' (did you mean '%s'?)", name, near)
                                   : tool_usage(args, "a policy has no '%s'", name);
         }
     if (place < 6) *fields |= 1u << place;

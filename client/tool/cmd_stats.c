@@ -261,7 +261,7 @@ static int run(struct tool *tool, const struct args *args) {
         const char *message = NULL;
         int code = tarry_stats(tool->client, queue, &view, &message);
         if (code != TARRY_OK) {
-            status = tool_refused(tool, code, message);
+            status = tool_failed(tool, code, message);
             break;
         }
         if (screen) text_add_str(&out, "\033[H\033[2J");

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "ndjson.h"
 #include "output.h"
 #include "signals.h"
 #include "tool.h"
@@ -65,6 +66,20 @@ int tool_refused(const struct tool *tool, int code, const char *message) {
     }
     tool_say("%s", message != NULL && message[0] != 0 ? message : tarry_code_sentence(code));
     return exit_status_of(code);
+}
+
+int tool_failed(const struct tool *tool, int code, const char *message) {
+    struct text out = {0};
+    int status = tool_refused(tool, code, message);
+    if (!tool->json) return status;
+    ndjson_begin(&out);
+    ndjson_text(&out, "result", "error");
+    ndjson_text(&out, "code", tarry_code_name(code));
+    ndjson_text(&out, "message", message != NULL && message[0] != 0 ? message : tarry_code_sentence(code));
+    ndjson_end(&out);
+    status = output_flush(&out, status);
+    text_deinit(&out);
+    return status;
 }
 
 int tool_connect(struct tool *tool) {

@@ -11,9 +11,18 @@
 #include "signals.h"
 #include "tool.h"
 
+/* After a signal a reader has so long to take the rest of a line that it has begun. */
+#define FINISH_LINE_MS 2000
+
 static bool lost;
 
 bool output_lost(void) {
+    return lost;
+}
+
+bool output_closed(void) {
+    struct pollfd fd = {.fd = STDOUT_FILENO}; /* asks for nothing: errors are told anyway */
+    if (!lost && poll(&fd, 1, 0) > 0 && (fd.revents & (POLLERR | POLLNVAL)) != 0) lost = true;
     return lost;
 }
 
@@ -23,31 +32,38 @@ static bool may_block(void) {
     return fstat(STDOUT_FILENO, &status) != 0 || !S_ISREG(status.st_mode);
 }
 
-/* Waits until standard output takes something; false: a signal asked for the end. */
-static bool wait_writable(void) {
+/* Waits until standard output takes something. False: a signal asked for the end, and (inside a line) the reader took
+ * nothing for FINISH_LINE_MS after it. */
+static bool wait_writable(bool inside_line) {
     struct pollfd fds[2] = {{.fd = STDOUT_FILENO, .events = POLLOUT}, {.fd = signals_fd(), .events = POLLIN}};
     for (;;) {
-        int count = poll(fds, 2, -1);
+        bool last_chance = signals_ended() && inside_line;
+        int count = poll(fds, last_chance ? 1 : 2, last_chance ? FINISH_LINE_MS : -1);
         if (count < 0 && errno == EINTR) continue;
         if (count < 0 || fds[0].revents != 0) return true;
-        if (fds[1].revents != 0) return false;
+        if (count == 0 || !inside_line) return false;
     }
+}
+
+/* How much to write at once: so much fits without blocking once poll says writable, and ends with a line if it can. */
+static size_t portion(const char *data, size_t size) {
+    if (size <= PIPE_BUF) return size;
+    const char *feed = memrchr(data, '\n', PIPE_BUF);
+    return feed != NULL ? (size_t)(feed - data) + 1 : PIPE_BUF;
 }
 
 size_t output_write(struct text *text, bool interruptible) {
     size_t done = 0;
     bool slow = interruptible && may_block();
     while (done < text->size && !lost) {
-        size_t size = text->size - done;
-        if (slow) {
-            if (!wait_writable()) break;
-            if (size > PIPE_BUF) size = PIPE_BUF; /* so much fits without blocking once poll says writable */
-        }
-        ssize_t count = write(STDOUT_FILENO, text->data + done, size);
+        bool inside_line = done > 0 && text->data[done - 1] != '\n';
+        if (slow && !wait_writable(inside_line)) break;
+        size_t left = text->size - done;
+        ssize_t count = write(STDOUT_FILENO, text->data + done, slow ? portion(text->data + done, left) : left);
         if (count > 0) {
             done += (size_t)count;
         } else if (count < 0 && errno == EAGAIN) {
-            if (!wait_writable() && interruptible) break;
+            if (!wait_writable(inside_line || !interruptible) && interruptible) break;
         } else if (count == 0 || errno != EINTR) {
             lost = true;
             if (errno != EPIPE) tool_say("standard output: %s", strerror(errno));

@@ -16,6 +16,8 @@
 size_t output_write(struct text *text, bool interruptible);
 /* True once a write has failed; the sentence was said then. */
 bool output_lost(void);
+/* True if the reader of standard output has gone, seen without a write, or output_lost. */
+bool output_closed(void);
 /* Writes, empties, and turns a loss into an exit status: `status`, or EXIT_REFUSED when standard output is gone. */
 int output_flush(struct text *text, int status);
 

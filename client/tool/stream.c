@@ -202,6 +202,8 @@ static void take_line(struct stream *stream, const char *line, size_t size) {
     name_slot(slot, &fields.ref);
     if (code != TARRY_OK) {
         refuse_slot(slot, code, fields.message);
+    } else if (stream->silent) { /* it waited for room while the broker was given up: it waits no second time */
+        refuse_slot(slot, TARRY_E_NO_BROKER, NULL);
     } else {
         while ((code = submit(stream, &fields, slot)) == TARRY_E_FULL)
             if (tarry_drain(stream->tool->client, STREAM_LINES_MAX / 4) != TARRY_OK) break;

@@ -35,6 +35,8 @@ int tool_connect(struct tool *tool);
 /* Says what is wrong on standard error ("tarry: …") and returns the exit status that belongs to `code`. `message`
  * may be NULL or empty: the code's own sentence. */
 int tool_refused(const struct tool *tool, int code, const char *message);
+/* The same, and with --json an object with `result` "error", `code` and `message` on standard output. */
+int tool_failed(const struct tool *tool, int code, const char *message);
 int exit_status_of(int code); /* of an enum tarry_code */
 /* "tarry: …" and a line feed on standard error. */
 void tool_say(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -128,8 +128,8 @@ int view_print_list(struct tool *tool, const struct tarry_list_options *options,
         if (out.size >= PAGE_BYTES) output_write(&out, false);
     }
     if (!tool->json && count > 0) table_print(&table, &out);
-    int status = code == TARRY_OK || code == TARRY_E_END ? EXIT_FINE : tool_refused(tool, code, message);
-    status = output_flush(&out, status);
+    int status = output_flush(&out, EXIT_FINE);
+    if (code != TARRY_OK && code != TARRY_E_END) status = tool_failed(tool, code, message);
     if (out_count != NULL) *out_count = count;
     tarry_list_close(list);
     table_deinit(&table);
