@@ -59,7 +59,9 @@ static int content_read(struct courier *courier, const struct row *row, Protobuf
 
 static void wait_durable(struct courier *courier, uint64_t after) {
     pthread_mutex_lock(&courier->mutex);
+    courier->awaited = after;
     while (courier->durable < after) pthread_cond_wait(&courier->changed, &courier->mutex);
+    courier->awaited = UINT64_MAX;
     pthread_mutex_unlock(&courier->mutex);
 }
 
@@ -177,7 +179,7 @@ static void *courier_run(void *argument) {
 }
 
 void courier_start(struct courier *courier, struct shell *shell) {
-    *courier = (struct courier){.shell = shell, .durable = log_durable(shell->log)};
+    *courier = (struct courier){.shell = shell, .durable = log_durable(shell->log), .awaited = UINT64_MAX};
     courier->last = &courier->first;
     pthread_mutex_init(&courier->mutex, NULL);
     pthread_cond_init(&courier->changed, NULL);
@@ -198,7 +200,7 @@ void courier_durable(struct courier *courier, uint64_t position) {
     pthread_mutex_lock(&courier->mutex);
     if (position > courier->durable) {
         courier->durable = position;
-        pthread_cond_signal(&courier->changed);
+        if (position >= courier->awaited) pthread_cond_signal(&courier->changed);
     }
     pthread_mutex_unlock(&courier->mutex);
 }

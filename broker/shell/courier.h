@@ -21,6 +21,7 @@ struct courier {
     struct batch *first;
     struct batch **last;
     uint64_t durable;
+    uint64_t awaited; /* the position that the thread sleeps for; UINT64_MAX: none */
     bool stop;
     struct arena arena; /* contents of the message that is being made */
 };

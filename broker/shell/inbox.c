@@ -44,8 +44,11 @@ void inbox_durable(struct inbox *inbox, uint64_t position) {
     pthread_mutex_lock(&inbox->mutex);
     assert(position >= inbox->durable);
     inbox->durable = position;
-    inbox->nudged = true;
-    pthread_cond_signal(&inbox->changed);
+    /* Only a stop waits for it; otherwise the core thread learns of it when it wakes up anyway (INBOX_DURABLE_NS). */
+    if (inbox->stop) {
+        inbox->nudged = true;
+        pthread_cond_signal(&inbox->changed);
+    }
     pthread_mutex_unlock(&inbox->mutex);
 }
 

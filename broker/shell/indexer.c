@@ -16,6 +16,9 @@
 #define WINDOW_ARENA_MAX SIZE_MAX
 #define INDEX_DELAY_NS (INDEX_DELAY_MS * 1000000ull)
 #define FULL_RETRY_NS 1000000000ull
+/* So much of the log, or what has waited for so long, is worth waking up for. */
+#define GATHER_BYTES (256u << 10)
+#define GATHER_NS 20000000ull
 
 static uint64_t monotonic_ns(void) {
     struct timespec time;
@@ -120,11 +123,18 @@ struct orders {
 static struct orders take_orders(struct indexer *indexer, uint64_t absorbed) {
     pthread_mutex_lock(&indexer->mutex);
     uint64_t wait_ns;
-    while (indexer->window == NULL && indexer->windows == NULL && indexer->lows == NULL &&
-           indexer->durable == absorbed && !indexer->stop && (wait_ns = idle_ns(indexer)) > 0) {
+    bool gathered = indexer->durable - absorbed >= GATHER_BYTES;
+    while (!gathered && indexer->window == NULL && indexer->windows == NULL && indexer->lows == NULL &&
+           !indexer->stop && (wait_ns = idle_ns(indexer)) > 0) {
+        /* The first frame wakes the thread, which then lets more of them gather for a while. */
+        bool some = indexer->durable != absorbed;
+        if (some && wait_ns > GATHER_NS) wait_ns = GATHER_NS;
+        indexer->wanted = absorbed + (some ? GATHER_BYTES : 1);
         struct timespec until = monotonic_after(wait_ns);
-        pthread_cond_timedwait(&indexer->changed, &indexer->mutex, &until);
+        int error = pthread_cond_timedwait(&indexer->changed, &indexer->mutex, &until);
+        gathered = indexer->durable - absorbed >= GATHER_BYTES || (some && error != 0);
     }
+    indexer->wanted = UINT64_MAX;
     struct orders orders = {indexer->lows, indexer->durable, indexer->stop};
     if (indexer->window == NULL && indexer->windows != NULL) {
         indexer->window = (struct window_load *)indexer->windows;
@@ -173,7 +183,7 @@ static void *indexer_run(void *argument) {
 }
 
 void indexer_start(struct indexer *indexer, struct shell *shell, uint64_t durable) {
-    *indexer = (struct indexer){.shell = shell, .durable = durable, .maintain = true};
+    *indexer = (struct indexer){.shell = shell, .durable = durable, .wanted = UINT64_MAX, .maintain = true};
     indexer->windows_last = &indexer->windows;
     pthread_mutex_init(&indexer->mutex, NULL);
     monotonic_cond_init(&indexer->changed);
@@ -212,7 +222,7 @@ void indexer_durable(struct indexer *indexer, uint64_t position) {
     pthread_mutex_lock(&indexer->mutex);
     assert(position >= indexer->durable);
     indexer->durable = position;
-    pthread_cond_signal(&indexer->changed);
+    if (position >= indexer->wanted) pthread_cond_signal(&indexer->changed);
     pthread_mutex_unlock(&indexer->mutex);
 }
 

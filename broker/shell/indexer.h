@@ -42,6 +42,7 @@ struct indexer {
     struct item **windows_last;
     struct low_note *lows;
     uint64_t durable;
+    uint64_t wanted; /* the durable position that is worth waking the thread for */
     bool stop;
 
     /* the index thread's own */

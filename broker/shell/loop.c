@@ -287,6 +287,8 @@ static void *loop_run(void *argument) {
         uint64_t wait_ns;
         struct inbox_load load;
         if (is_due(loop, &wait_ns)) wait_ns = 0;
+        bool behind = loop->durable < core_position(shell->core);
+        if (behind && wait_ns > INBOX_DURABLE_NS) wait_ns = INBOX_DURABLE_NS;
         inbox_take(&shell->inbox, wait_ns, &load);
         take_positions(loop, &load);
         take_items(loop, load.first);
