@@ -240,7 +240,8 @@ static void summarize(const struct stream *stream) {
     char took[UNITS_TEXT_SIZE];
     uint64_t took_ms = steady_ms() - stream->progress.started_ms;
     struct text text = {0};
-    text_printf(&text, "%llu lines in %s", (unsigned long long)stream->head, duration_format(took_ms, took));
+    text_printf(&text, "%llu line%s in %s", (unsigned long long)stream->head, stream->head == 1 ? "" : "s",
+                duration_format(took_ms, took));
     const char *gap = ": ";
     for (size_t i = 0; i <= TARRY_PENDING + 1; i++) {
         if (stream->counts[i] == 0) continue;
