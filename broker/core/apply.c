@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "jobs.h"
 #include "leases.h"
 #include "near.h"
 #include "producers.h"

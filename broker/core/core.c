@@ -10,6 +10,8 @@
 
 #include "apply.h"
 #include "commit.h"
+#include "draft.h"
+#include "jobs.h"
 #include "leases.h"
 #include "near.h"
 #include "producers.h"
@@ -285,22 +287,6 @@ void core_step(struct core *core, const struct core_event *event, struct core_ef
     jobs_run(core, effects);
     seal_when_idle(core, effects);
     core->hurry |= near_is_trimming(core) || near_is_relieving(core);
-}
-
-int core_hold(struct core *core) {
-    for (size_t i = 0; i < HOLDS_MAX; i++) {
-        if (core->holds[i]) continue;
-        core->holds[i] = core->indexed;
-        core->hold_count++;
-        return (int)i;
-    }
-    return -1;
-}
-
-void core_unhold(struct core *core, int hold) {
-    assert(hold >= 0 && hold < (int)HOLDS_MAX && core->holds[hold]);
-    core->holds[hold] = 0;
-    core->hold_count--;
 }
 
 /* A wall timer, seen from the steady clock: as far ahead as it is on the wall clock now. */

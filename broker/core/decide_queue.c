@@ -1,4 +1,4 @@
-/* decide_queue.c: policies, pauses, and jobs over a whole queue. */
+/* decide_queue.c: queues on first use, their policies and pauses, and jobs over a whole queue. */
 #include <string.h>
 
 #include "decide.h"
@@ -79,4 +79,41 @@ void decide_job(struct decision *d, const char *queue_name, Tarry__JobPut__What 
 
 void decide_queue_purge(struct decision *d, const Tarry__QueuePurge *purge) {
     decide_job(d, purge->queue, TARRY__JOB_PUT__WHAT__PURGE, purge->states ? purge->states : 1u << ROW_WAITING);
+}
+
+struct queue *queue_need(struct core *core, const char *name, struct core_effects *effects, Tarry__Code *out_code,
+                         const char **out_message) {
+    struct queue *queue = queue_find(core, name);
+    if (queue) return queue;
+    if (!core->options.create_queues) {
+        *out_code = TARRY__CODE__NO_SUCH_QUEUE;
+        *out_message = "there is no such queue, and this broker is configured not to create queues on first use";
+        return NULL;
+    }
+    if (core->tally.next_queue > QUEUES_MAX) {
+        *out_code = TARRY__CODE__TOO_LARGE;
+        *out_message = "the broker has as many queues as it can hold (QUEUES_MAX)";
+        return NULL;
+    }
+    struct draft draft;
+    draft_init(&draft, core, effects->arena, NULL, 1);
+    Tarry__QueuePut *put = must_alloc(effects->arena, sizeof *put);
+    tarry__queue_put__init(put);
+    put->number = core->tally.next_queue;
+    put->name = (char *)name;
+    put->policy = &core->options.policy;
+    Tarry__Record *record = draft_record(&draft);
+    record->fact_case = TARRY__RECORD__FACT_QUEUE;
+    record->queue = put;
+    draft_commit(&draft, NULL, effects);
+    return &core->queues[put->number];
+}
+
+void queue_pause_over(struct core *core, struct queue *queue, struct core_effects *effects) {
+    struct draft draft;
+    draft_init(&draft, core, effects->arena, NULL, 1);
+    Tarry__QueuePut *put = draft_queue(&draft, queue);
+    put->paused = false;
+    put->paused_until_ms = 0;
+    draft_commit(&draft, NULL, effects);
 }

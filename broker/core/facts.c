@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "jobs.h"
 #include "push.h"
 #include "queues.h"
 #include "tasks.h"

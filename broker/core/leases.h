@@ -5,6 +5,12 @@
 #include "state.h"
 
 struct session *session_find(struct core *core, uint64_t id);
+/* NULL: the table is full. */
+struct session *session_new(struct core *core, uint64_t id, enum session_state state);
+/* Must hold no lease and no subscription. */
+void session_free(struct core *core, struct session *session);
+/* Subscribed, its pipe there or expected. */
+bool session_is_present(const struct session *session);
 /* A leased task into its session's list, its deadline armed. A session of before a restart comes into being here. */
 void lease_take(struct core *core, struct task *task);
 /* It goes out once more, or no longer needs to. */

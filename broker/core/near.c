@@ -156,15 +156,6 @@ struct task *near_next_ready(struct core *core, struct queue *queue) {
 
 /* ---- trimming */
 
-uint64_t near_trim_limit(const struct core *core) {
-    uint64_t limit = core->indexed;
-    for (size_t i = 0, left = core->hold_count; left; i++) {
-        left -= core->holds[i] != 0;
-        if (core->holds[i] && core->holds[i] < limit) limit = core->holds[i];
-    }
-    return limit;
-}
-
 /* Clean: in the index as it is in memory. */
 static void settle_clean(struct core *core, struct task *task) {
     TAILQ_REMOVE(&core->overlay, task, overlay);

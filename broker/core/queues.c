@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "near.h"
-#include "push.h"
 
 static size_t name_slot(const char *name) {
     return row_key_hash(0, name, strlen(name)) & (NAME_TABLE_SIZE - 1);
@@ -53,41 +52,4 @@ int queue_apply(struct core *core, const Tarry__QueuePut *put) {
     if (queue->paused_until_ms) wheel_arm(wheel, &queue->pause_timer.wheel, queue->paused_until_ms, 0);
     near_update_serving(core, queue);
     return 0;
-}
-
-struct queue *queue_need(struct core *core, const char *name, struct core_effects *effects, Tarry__Code *out_code,
-                         const char **out_message) {
-    struct queue *queue = queue_find(core, name);
-    if (queue) return queue;
-    if (!core->options.create_queues) {
-        *out_code = TARRY__CODE__NO_SUCH_QUEUE;
-        *out_message = "there is no such queue, and this broker is configured not to create queues on first use";
-        return NULL;
-    }
-    if (core->tally.next_queue > QUEUES_MAX) {
-        *out_code = TARRY__CODE__TOO_LARGE;
-        *out_message = "the broker has as many queues as it can hold (QUEUES_MAX)";
-        return NULL;
-    }
-    struct draft draft;
-    draft_init(&draft, core, effects->arena, NULL, 1);
-    Tarry__QueuePut *put = must_alloc(effects->arena, sizeof *put);
-    tarry__queue_put__init(put);
-    put->number = core->tally.next_queue;
-    put->name = (char *)name;
-    put->policy = &core->options.policy;
-    Tarry__Record *record = draft_record(&draft);
-    record->fact_case = TARRY__RECORD__FACT_QUEUE;
-    record->queue = put;
-    draft_commit(&draft, NULL, effects);
-    return &core->queues[put->number];
-}
-
-void queue_pause_over(struct core *core, struct queue *queue, struct core_effects *effects) {
-    struct draft draft;
-    draft_init(&draft, core, effects->arena, NULL, 1);
-    Tarry__QueuePut *put = draft_queue(&draft, queue);
-    put->paused = false;
-    put->paused_until_ms = 0;
-    draft_commit(&draft, NULL, effects);
 }

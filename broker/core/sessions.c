@@ -8,79 +8,6 @@
 #include "push.h"
 #include "reply.h"
 
-struct session *session_find(struct core *core, uint64_t id) {
-    for (size_t i = 0; id && i < SESSIONS_TABLE; i++) {
-        size_t slot = (id + i) % SESSIONS_TABLE;
-        if (core->sessions[slot].state != SESSION_FREE && core->sessions[slot].id == id) return &core->sessions[slot];
-        if (!core->sessions[slot].id) return NULL; /* never used: the probe ends */
-    }
-    return NULL;
-}
-
-/* A slot by linear probing; a slot once used keeps an id, so that probes go on past it. */
-static struct session *session_new(struct core *core, uint64_t id, enum session_state state) {
-    for (size_t i = 0; i < SESSIONS_TABLE; i++) {
-        struct session *session = &core->sessions[(id + i) % SESSIONS_TABLE];
-        if (session->state != SESSION_FREE) continue;
-        memset(session, 0, sizeof *session);
-        session->subscriptions = core->subscriptions[session - core->sessions];
-        session->id = id;
-        session->state = (uint8_t)state;
-        session->silence.kind = TIMER_SILENCE;
-        TAILQ_INIT(&session->leases);
-        return session;
-    }
-    return NULL;
-}
-
-static void session_free(struct core *core, struct session *session) {
-    assert(!session->lease_count && !session->subscription_count);
-    wheel_cancel(&core->wheels[ROW_STEADY], &session->silence.wheel);
-    session->state = SESSION_FREE;
-}
-
-static bool is_present(const struct session *session) {
-    return session->state == SESSION_WAITING_LANE || session->state == SESSION_UP;
-}
-
-/* ---- leases */
-
-void lease_take(struct core *core, struct task *task) {
-    assert(task->place == PLACE_NONE && task->row.state == ROW_LEASED);
-    struct session *session = session_find(core, task->row.session);
-    if (!session) session = session_new(core, task->row.session, SESSION_UNCLAIMED);
-    assert(session); /* twice as many slots as sessions: those of before a restart fit too */
-    task->place = PLACE_LEASED;
-    TAILQ_INSERT_TAIL(&session->leases, task, member);
-    session->lease_count++;
-    core->leases++;
-    task->timer.kind = TIMER_LEASE;
-    uint64_t deadline_ms = task->row.lease_deadline_ms;
-    wheel_arm(&core->wheels[ROW_STEADY], &task->timer.wheel, deadline_ms ? deadline_ms : 1, task->row.id);
-}
-
-void session_resent(struct core *core, struct session *session, struct task *task) {
-    assert(task->resend && session->resend_count);
-    task->resend = false;
-    if (--session->resend_count == 0) core->resending -= session->state == SESSION_UP;
-}
-
-void lease_drop(struct core *core, struct task *task) {
-    assert(task->place == PLACE_LEASED);
-    struct session *session = session_find(core, task->row.session);
-    assert(session && session->lease_count && core->leases);
-    TAILQ_REMOVE(&session->leases, task, member);
-    session->lease_count--;
-    core->leases--;
-    if (task->resend) session_resent(core, session, task);
-    wheel_cancel(&core->wheels[ROW_STEADY], &task->timer.wheel);
-    task->place = PLACE_NONE;
-    bool is_over = session->state == SESSION_LEFT || (session->state == SESSION_UNCLAIMED && !core->started);
-    if (is_over && !session->lease_count) session_free(core, session);
-}
-
-/* ---- subscriptions */
-
 static void unsubscribe_all(struct core *core, struct session *session) {
     for (uint32_t i = 0; i < session->subscription_count; i++) {
         struct subscription *subscription = &session->subscriptions[i];
@@ -118,7 +45,7 @@ static void hear(struct core *core, struct session *session) {
 
 void session_heard(struct core *core, uint64_t id) {
     struct session *session = session_find(core, id);
-    if (session && is_present(session)) hear(core, session);
+    if (session && session_is_present(session)) hear(core, session);
 }
 
 /* A consumer with short leases is missed sooner. */
@@ -137,7 +64,7 @@ static uint32_t free_lane(const struct core *core) {
     uint64_t used[(LANES_MAX + 63) / 64] = {0};
     for (size_t i = 0; i < SESSIONS_TABLE; i++) {
         const struct session *session = &core->sessions[i];
-        if (is_present(session)) used[session->lane / 64] |= 1ull << session->lane % 64;
+        if (session_is_present(session)) used[session->lane / 64] |= 1ull << session->lane % 64;
     }
     for (uint32_t lane = 0; lane < LANES_MAX; lane++) {
         if (!(used[lane / 64] & 1ull << lane % 64)) return lane;
@@ -221,7 +148,7 @@ void session_subscribe(struct core *core, const struct core_event *event, struct
     if (!resumed) {
         session = session_new(core, core->session_next++, SESSION_WAITING_LANE);
         assert(session);
-    } else if (is_present(session)) {
+    } else if (session_is_present(session)) {
         close_lane(core, session, effects); /* the newcomer gets a lane of its own */
     }
     session->prefetch = subscribe->prefetch ? subscribe->prefetch : PREFETCH_DEFAULT;
@@ -277,7 +204,7 @@ static void give_back(struct core *core, struct session *session, const struct g
 }
 
 void session_gone(struct core *core, struct session *session, struct core_effects *effects) {
-    if (is_present(session)) close_lane(core, session, effects);
+    if (session_is_present(session)) close_lane(core, session, effects);
     session->state = SESSION_UP; /* keeps its slot while its leases go */
     give_back(core, session, &(struct giving){.why = TARRY__CAUSE__CAUSE_LEASE_LOST}, effects);
     session_free(core, session);
@@ -307,13 +234,13 @@ static void leave(struct core *core, struct session *session, const Tarry__Unsub
 void session_unsubscribe(struct core *core, const struct core_event *event, struct core_effects *effects) {
     const Tarry__Unsubscribe *unsubscribe = event->request->unsubscribe;
     struct session *session = session_find(core, unsubscribe->session);
-    if (session && is_present(session)) leave(core, session, unsubscribe, effects);
+    if (session && session_is_present(session)) leave(core, session, unsubscribe, effects);
     reply_send(core, effects, event->ticket, reply_new(effects, TARRY__CODE__OK));
 }
 
 void session_heartbeat(struct core *core, const struct core_event *event, struct core_effects *effects) {
     struct session *session = session_find(core, event->request->heartbeat->session);
-    if (!session || !is_present(session)) {
+    if (!session || !session_is_present(session)) {
         reply_refuse(core, effects, event->ticket, TARRY__CODE__NO_SUCH_SESSION,
                      "the session is gone: subscribe again");
         return;

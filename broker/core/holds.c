@@ -1,0 +1,28 @@
+/* holds.c: what is being read from the index keeps the overlay from being trimmed beyond what the index had when the
+ * reading began: a row read before a change and handed in after the trim would undo it. */
+#include "near.h"
+
+int core_hold(struct core *core) {
+    for (size_t i = 0; i < HOLDS_MAX; i++) {
+        if (core->holds[i]) continue;
+        core->holds[i] = core->indexed;
+        core->hold_count++;
+        return (int)i;
+    }
+    return -1;
+}
+
+void core_unhold(struct core *core, int hold) {
+    assert(hold >= 0 && hold < (int)HOLDS_MAX && core->holds[hold]);
+    core->holds[hold] = 0;
+    core->hold_count--;
+}
+
+uint64_t near_trim_limit(const struct core *core) {
+    uint64_t limit = core->indexed;
+    for (size_t i = 0, left = core->hold_count; left; i++) {
+        left -= core->holds[i] != 0;
+        if (core->holds[i] && core->holds[i] < limit) limit = core->holds[i];
+    }
+    return limit;
+}

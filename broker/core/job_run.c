@@ -1,0 +1,101 @@
+/* job_run.c: what goes over a whole queue: purge, requeue all, drop all (jobs.h).
+ *
+ * A job concerns the tasks that were there when it was asked for: ids below `id_end`. It starts once the index has
+ * absorbed that position, reads rows in order of id, and ends or changes them in frames of bounded size, each of which
+ * also says how far it has come; so it resumes after a restart, and nobody waits for it. What memory knows wins over
+ * what was read. */
+#include <string.h>
+
+#include "decide.h"
+#include "jobs.h"
+#include "near.h"
+#include "push.h"
+#include "tasks.h"
+
+void jobs_run(struct core *core, struct core_effects *effects) {
+    if (!core->job_count || core->stopping) return;
+    for (size_t i = 0; i < JOBS_MAX; i++) {
+        struct job *job = &core->jobs[i];
+        if (!job->id || job->loading || core->indexed <= job->id) continue; /* a job's id is its frame's position */
+        if (core->overlay_count > core->options.index_lag_max) continue;    /* the index goes first */
+        int hold = core_hold(core);
+        if (hold < 0) return;
+        job->loading = true;
+        job->hold = hold;
+        *PUSH(effects, pages) = (struct core_page){
+            .job = job->id,
+            .queue = job->queue,
+            .after_id = job->after_id,
+            .id_end = job->id_end,
+            .count_max = JOB_PAGE_TASKS_MAX,
+        };
+    }
+}
+
+/* The task as it is now, if the job still concerns it. */
+static bool job_concerns(struct draft *draft, const struct job *job, const struct row *read, struct known *out) {
+    const struct task *task = task_find(draft->core, read->id);
+    if (task && task->place == PLACE_ENDED) return false;
+    *out = task ? known_of(task) : (struct known){.row = *read, .hash = row_hash(read)};
+    if (job->what == TARRY__JOB_PUT__WHAT__PURGE) return job->states & 1u << out->row.state;
+    return out->row.state == ROW_BURIED;
+}
+
+static void requeue(struct draft *draft, const struct known *known) {
+    struct known holder;
+    bool taken = known->row.key_size &&
+                 draft_find_key(draft, known->row.queue, known->row.key, known->row.key_size, &holder) &&
+                 holder.row.state != ROW_BURIED;
+    if (taken) return; /* its key lives again: it stays dead, for a person to decide */
+    struct row row;
+    row_revive(draft->core, &known->row, &row);
+    draft_put(draft, TARRY__CAUSE__CAUSE_REQUEUED, known, &row);
+}
+
+static void job_progress(struct draft *draft, const struct job *job, uint64_t next_id) {
+    Tarry__Record *record = draft_record(draft);
+    if (next_id == UINT64_MAX) {
+        record->fact_case = TARRY__RECORD__FACT_JOB_END;
+        record->job_end = must_alloc(draft->arena, sizeof *record->job_end);
+        tarry__job_end__init(record->job_end);
+        record->job_end->job = job->id;
+        return;
+    }
+    record->fact_case = TARRY__RECORD__FACT_JOB;
+    record->job = must_alloc(draft->arena, sizeof *record->job);
+    tarry__job_put__init(record->job);
+    record->job->job = job->id;
+    record->job->what = (Tarry__JobPut__What)job->what;
+    record->job->queue = job->queue;
+    record->job->states = job->states;
+    record->job->after_id = next_id;
+    record->job->id_end = job->id_end;
+}
+
+void job_page(struct core *core, const struct core_event *event, struct core_effects *effects) {
+    struct job *job = job_find(core, event->job);
+    assert(job && job->loading);
+    job->loading = false;
+    core_unhold(core, job->hold);
+    if (core->stopping || task_room(core) < event->row_count + TASK_RESERVE) return; /* asked for again by jobs_run */
+    struct draft draft;
+    draft_init(&draft, core, effects->arena, &event->facts, event->row_count + 1);
+    for (size_t i = 0; i < event->row_count; i++) {
+        struct known known;
+        if (!job_concerns(&draft, job, &event->rows[i], &known)) continue;
+        if (job->what == TARRY__JOB_PUT__WHAT__PURGE) {
+            draft_end(&draft, TARRY__CAUSE__CAUSE_PURGED, &known);
+        } else if (job->what == TARRY__JOB_PUT__WHAT__DROP_ALL) {
+            draft_end(&draft, TARRY__CAUSE__CAUSE_DROPPED, &known);
+        } else {
+            requeue(&draft, &known);
+        }
+    }
+    /* Frames that only say how far a job has come are written now and then, not for every empty page. */
+    if (draft.record_count || event->next_id == UINT64_MAX) {
+        job_progress(&draft, job, event->next_id);
+        draft_commit(&draft, NULL, effects);
+    } else {
+        job->after_id = event->next_id;
+    }
+}

@@ -1,0 +1,73 @@
+/* leases.c: the table of sessions and the leases they hold (leases.h). How consumers come and go is in sessions.c. */
+#include "leases.h"
+
+#include <string.h>
+
+struct session *session_find(struct core *core, uint64_t id) {
+    for (size_t i = 0; id && i < SESSIONS_TABLE; i++) {
+        size_t slot = (id + i) % SESSIONS_TABLE;
+        if (core->sessions[slot].state != SESSION_FREE && core->sessions[slot].id == id) return &core->sessions[slot];
+        if (!core->sessions[slot].id) return NULL; /* never used: the probe ends */
+    }
+    return NULL;
+}
+
+/* A slot by linear probing; a slot once used keeps an id, so that probes go on past it. */
+struct session *session_new(struct core *core, uint64_t id, enum session_state state) {
+    for (size_t i = 0; i < SESSIONS_TABLE; i++) {
+        struct session *session = &core->sessions[(id + i) % SESSIONS_TABLE];
+        if (session->state != SESSION_FREE) continue;
+        memset(session, 0, sizeof *session);
+        session->subscriptions = core->subscriptions[session - core->sessions];
+        session->id = id;
+        session->state = (uint8_t)state;
+        session->silence.kind = TIMER_SILENCE;
+        TAILQ_INIT(&session->leases);
+        return session;
+    }
+    return NULL;
+}
+
+void session_free(struct core *core, struct session *session) {
+    assert(!session->lease_count && !session->subscription_count);
+    wheel_cancel(&core->wheels[ROW_STEADY], &session->silence.wheel);
+    session->state = SESSION_FREE;
+}
+
+bool session_is_present(const struct session *session) {
+    return session->state == SESSION_WAITING_LANE || session->state == SESSION_UP;
+}
+
+void lease_take(struct core *core, struct task *task) {
+    assert(task->place == PLACE_NONE && task->row.state == ROW_LEASED);
+    struct session *session = session_find(core, task->row.session);
+    if (!session) session = session_new(core, task->row.session, SESSION_UNCLAIMED);
+    assert(session); /* twice as many slots as sessions: those of before a restart fit too */
+    task->place = PLACE_LEASED;
+    TAILQ_INSERT_TAIL(&session->leases, task, member);
+    session->lease_count++;
+    core->leases++;
+    task->timer.kind = TIMER_LEASE;
+    uint64_t deadline_ms = task->row.lease_deadline_ms;
+    wheel_arm(&core->wheels[ROW_STEADY], &task->timer.wheel, deadline_ms ? deadline_ms : 1, task->row.id);
+}
+
+void session_resent(struct core *core, struct session *session, struct task *task) {
+    assert(task->resend && session->resend_count);
+    task->resend = false;
+    if (--session->resend_count == 0) core->resending -= session->state == SESSION_UP;
+}
+
+void lease_drop(struct core *core, struct task *task) {
+    assert(task->place == PLACE_LEASED);
+    struct session *session = session_find(core, task->row.session);
+    assert(session && session->lease_count && core->leases);
+    TAILQ_REMOVE(&session->leases, task, member);
+    session->lease_count--;
+    core->leases--;
+    if (task->resend) session_resent(core, session, task);
+    wheel_cancel(&core->wheels[ROW_STEADY], &task->timer.wheel);
+    task->place = PLACE_NONE;
+    bool is_over = session->state == SESSION_LEFT || (session->state == SESSION_UNCLAIMED && !core->started);
+    if (is_over && !session->lease_count) session_free(core, session);
+}
