@@ -116,16 +116,19 @@ static nng_msg *delivery_make(struct courier *courier, const struct core_deliver
     Tarry__DeliveredTask **pointers = arena_alloc(arena, delivery->count * sizeof(void *));
     Tarry__Token *tokens = arena_alloc(arena, delivery->count * sizeof(*tokens));
     if (tasks == NULL || pointers == NULL || tokens == NULL) return NULL;
+    message.tasks = pointers;
     for (size_t i = 0; i < delivery->count; i++) {
         task_fill(&delivery->tasks[i], &tasks[i], &tokens[i]);
-        pointers[i] = &tasks[i];
         int error = content_read(courier, &delivery->tasks[i].row, &tasks[i].content);
-        /* 1: it was ended by a later record before it could leave, and its content went with a retired segment. */
         if (error < 0) shell_fail("content_unreadable", error);
+        /* 1: a later record ended it before it could leave, and its content went with a retired segment. A task without
+         * its content is never sent. */
+        if (error == 0)
+            pointers[message.n_tasks++] = &tasks[i];
+        else
+            logfmt("content_gone", "id=%" PRIu64, tasks[i].id);
     }
     message.session = delivery->session;
-    message.n_tasks = delivery->count;
-    message.tasks = pointers;
     wait_durable(courier, delivery->after); /* LOG-1 */
     *out_now = clock_now(&courier->shell->clock, NULL);
     message.delivered_ms = instant_ms(*out_now);
