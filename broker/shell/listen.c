@@ -13,6 +13,9 @@
 
 #include "tarry_limits.h"
 
+#define BACKLOG 4096 /* the system cuts it to net.core.somaxconn */
+#define DESCRIPTORS_AT_START 256
+
 static bool is_loopback(const char *host) {
     struct in_addr four;
     struct in6_addr six;
@@ -82,4 +85,25 @@ int listen_free_port(const struct listen_address *address, uint16_t *out_port) {
     if (fd >= 0) close(fd);
     freeaddrinfo(found);
     return error;
+}
+
+/* The port of a listening socket; 0: it is none. */
+static uint16_t listening_port(int fd) {
+    int listens = 0;
+    socklen_t size = sizeof(listens);
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || !listens) return 0;
+    struct sockaddr_storage bound = {0};
+    char text[NI_MAXSERV] = "";
+    uint16_t port = 0;
+    size = sizeof(bound);
+    if (getsockname(fd, (struct sockaddr *)&bound, &size) != 0) return 0;
+    if (getnameinfo((struct sockaddr *)&bound, size, NULL, 0, text, sizeof(text), NI_NUMERICSERV) != 0) return 0;
+    return port_parse(text, strlen(text), &port) ? port : 0;
+}
+
+bool listen_widen(uint16_t port) {
+    bool found = false;
+    for (int fd = 0; fd < DESCRIPTORS_AT_START; fd++)
+        if (listening_port(fd) == port && listen(fd, BACKLOG) == 0) found = true;
+    return found;
 }
