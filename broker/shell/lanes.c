@@ -29,10 +29,14 @@ static void post(struct lane *lane, enum lane_event event, uint64_t session, boo
     inbox_post(&lane->lanes->shell->inbox, &news->item);
 }
 
-/* Forgets the pipe, and sees to it that nothing queued for it can reach another one. */
-static void drop_pipe(struct lane *lane) {
+/* Nothing more goes out, and what is queued reaches nobody. */
+static void fall_silent(struct lane *lane) {
     lane->up = false;
     if (lane->sending) nng_aio_cancel(lane->aio);
+}
+
+static void drop_pipe(struct lane *lane) {
+    fall_silent(lane);
     nng_pipe pipe = lane->pipe;
     lane->pipe = (nng_pipe)NNG_PIPE_INITIALIZER;
     if (pipe.id != 0) nng_pipe_close(pipe);
@@ -67,14 +71,14 @@ static void pipe_event(nng_pipe pipe, nng_pipe_ev event, void *argument) {
     }
     pthread_mutex_lock(&lane->mutex);
     if (lane->pipe.id == pipe.id) {
-        if (event == NNG_PIPE_EV_ADD_POST) {
-            lane->up = true;
-            post(lane, LANE_UP, lane->session, true, 0);
+        bool up = event == NNG_PIPE_EV_ADD_POST;
+        if (up) {
+            lane->up = lane->session != 0;
         } else {
             lane->pipe = (nng_pipe)NNG_PIPE_INITIALIZER; /* it is closed already */
-            drop_pipe(lane);
-            post(lane, LANE_GONE, lane->session, true, 0);
+            fall_silent(lane);
         }
+        if (lane->session != 0) post(lane, up ? LANE_UP : LANE_GONE, lane->session, true, 0);
     }
     pthread_mutex_unlock(&lane->mutex);
 }
@@ -149,7 +153,9 @@ void lanes_close(struct lanes *lanes, uint32_t number, uint64_t session) {
     struct lane *lane = lane_at(lanes, number);
     pthread_mutex_lock(&lane->mutex);
     if (lane->session == session) {
-        drop_pipe(lane);
+        /* The pipe is left to its consumer to close: nng's dialer would redial a pipe that is closed on it, and its
+         * close hangs if it meets that. The next session of the lane drops what still lingers. */
+        fall_silent(lane);
         lane->session = 0;
     }
     pthread_mutex_unlock(&lane->mutex);

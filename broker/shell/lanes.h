@@ -53,7 +53,7 @@ void lanes_init(struct lanes *lanes, struct shell *shell);
 /* Expect the session's pipe on the lane; drops a former holder's. 0, or an nng error (the endpoint cannot be opened).
  */
 int lanes_open(struct lanes *lanes, uint32_t number, uint64_t session);
-/* The session is gone: cancels what is queued and closes its pipe. */
+/* The session is gone: cancels what is queued and sends no more. Its pipe is the consumer's to close. */
 void lanes_close(struct lanes *lanes, uint32_t number, uint64_t session);
 /* Takes `message` over (NULL: it could not be made). LANE_SENT says what became of it: not ok means that it provably
  * never left. Courier thread only. */
