@@ -85,7 +85,7 @@ const struct command command_queue_resume = {
 };
 
 static const struct arg_spec purge_options[] = {
-    {"state", ARG_VALUE, "STATES", "any of pending,ready,in_flight,dead (default pending,ready,\nwhich go together)"},
+    {"state", ARG_VALUE, "STATES", "any of pending,ready,in_flight,dead (default pending,ready)"},
     {0},
 };
 

@@ -153,6 +153,8 @@ static int run(struct tool *tool, const struct args *args) {
     struct text file = {0};
     uint64_t priority = 0;
     int status = args->positional_count == 1 ? 0 : tool_usage(args, "which queue? Give QUEUE, or --from FILE");
+    const char *key = args_get(args, "key");
+    if (status == 0 && key != NULL && key[0] == 0) status = tool_usage(args, "--key: the key is empty");
     if (status == 0) status = option_when(args, &schedule.when, &schedule.when_ms);
     if (status == 0) status = option_number(args, "priority", 0, PRIORITY_COUNT - 1, &priority);
     if (status == 0) status = option_duration(args, "expires", &schedule.expires_ms);
@@ -161,7 +163,7 @@ static int run(struct tool *tool, const struct args *args) {
     if (status == 0) status = take_body(args, &schedule, &file);
     if (status == 0) {
         schedule.queue = args->positional[0];
-        schedule.key = args_get(args, "key");
+        schedule.key = key;
         schedule.priority = (uint32_t)priority;
         status = schedule_one(tool, &schedule);
     }

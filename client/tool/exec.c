@@ -15,8 +15,6 @@
 
 #include "signals.h"
 
-extern char **environ;
-
 #define OWN_VARIABLES 8u
 #define LEASE_STEP_MIN_MS 10u
 

@@ -209,6 +209,8 @@ int fields_parse(struct fields *fields, enum verb verb, const char *line, size_t
     if (!json_is_object(fields->root)) return refuse(fields, "%s", "not a JSON object");
     int code = string(fields, "queue", &fields->ref.queue, NULL);
     if (code == TARRY_OK) code = string(fields, "key", &fields->ref.key, &fields->ref.key_size);
+    if (code == TARRY_OK && fields->ref.key != NULL && fields->ref.key_size == 0) /* a slip, and not "no key" */
+        code = refuse(fields, "%s is empty; a task without a key has none, or null", "key");
     if (code == TARRY_OK && verb != VERB_SCHEDULE) code = task_id(fields);
     if (code == TARRY_OK) code = unknown_member(fields, verb);
     if (code != TARRY_OK) return code;

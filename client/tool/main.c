@@ -1,10 +1,12 @@
 /* main.c: finds the command, sets up what all commands share, turns what happened into the exit status. */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "ndjson.h"
 #include "output.h"
@@ -147,8 +149,17 @@ static int run(struct args *args, int argc, char **argv) {
     return status;
 }
 
+/* A standard stream that was closed (tarry … <&-) stays unusable: else the next file or socket opened would take its
+ * number, and results would go into the broker's connection. Opened the wrong way round, so that using it fails. */
+static bool standard_streams_hold(void) {
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd) return false;
+    return true;
+}
+
 int main(int argc, char **argv) {
     struct args args;
+    if (!standard_streams_hold()) return EXIT_USAGE;
     int status = run(&args, argc, argv);
     args_deinit(&args);
     if (fflush(stdout) != 0 && status == EXIT_FINE) status = EXIT_REFUSED;

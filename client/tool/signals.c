@@ -55,7 +55,7 @@ int signals_start(void) {
     sigaddset(&signals.awaited, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &signals.awaited, &signals.original);
     signals.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    pthread_t thread;
+    pthread_t thread = 0;
     int error = signals.fd < 0 ? errno : pthread_create(&thread, NULL, take_signals, NULL);
     if (error != 0) {
         tool_say("cannot start: %s", strerror(error));

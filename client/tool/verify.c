@@ -183,6 +183,11 @@ static int open_log(struct verify *v) {
     if (v->recovery.start > v->meta.position)
         return damaged(v, "%s starts at position %" PRIu64 ", behind the index's %" PRIu64 ": segments are missing",
                        path, v->recovery.start, v->meta.position);
+    if (v->recovery.start > v->meta.log_start)
+        return damaged(v,
+                       "%s: the segments from position %" PRIu64 " to %" PRIu64
+                       " are missing, and contents of live tasks with them",
+                       path, v->meta.log_start, v->recovery.start);
     return 0;
 }
 
@@ -314,6 +319,7 @@ static void print_json(const struct verify *v, int status, uint64_t took_ms, str
     ndjson_number(out, "rows", v->rows.rows);
     ndjson_number(out, "epoch", v->recovery.epoch);
     ndjson_number(out, "torn_tail_bytes", v->recovery.cut_bytes);
+    ndjson_number(out, "stray_bytes", v->recovery.stray_bytes);
     if (status == 0) {
         ndjson_number(out, "live", v->tail.live);
         ndjson_text(out, "digest", digest);
@@ -336,6 +342,10 @@ static void print_words(const struct verify *v, int status, uint64_t took_ms, st
         text_printf(out,
                     "        torn tail of %" PRIu64 " bytes at %" PRIu64 ": the next start cuts it, nothing is lost\n",
                     v->recovery.cut_bytes, v->recovery.cut_at);
+    if (v->recovery.stray_bytes > 0)
+        text_printf(out,
+                    "        %" PRIu64 " bytes in the unused ends of segments, which nothing of ours wrote; harmless\n",
+                    v->recovery.stray_bytes);
     if (status != 0) return;
     text_printf(out, "digest  %016" PRIx64 "%s, %" PRIu64 " live tasks\nfine, in %s\n", v->tail.digest,
                 v->has_whole ? ", by the whole log too" : "", v->tail.live, duration_format(took_ms, took));
