@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "check_text.h"
+#include "row.h"
 #include "tarry_limits.h"
 
 _Static_assert(LEASE_MIN_MS == 10 && LEASE_MAX_MS == 86400000, "sentences");
@@ -121,9 +122,7 @@ static const char *check_queue_pause(const Tarry__QueuePause *pause) {
 }
 
 static const char *check_queue_purge(const Tarry__QueuePurge *purge) {
-    uint32_t known =
-        1u << TARRY__TASK__STATE__WAITING | 1u << TARRY__TASK__STATE__LEASED | 1u << TARRY__TASK__STATE__BURIED;
-    if ((purge->states & ~known) != 0) return "states has a bit that this broker does not know";
+    if ((purge->states & ~STATE_ALL) != 0) return "states has a bit that this broker does not know";
     return check_queue_name(purge->queue);
 }
 

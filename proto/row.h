@@ -14,6 +14,12 @@
 enum row_state { ROW_WAITING = 0, ROW_LEASED = 1, ROW_BURIED = 2 }; /* = Task.State */
 enum row_base { ROW_STEADY = 0, ROW_WALL = 1 };                     /* = Task.Base */
 #define ROW_STATES 3
+
+/* What people call states, as a mask (List, QueuePurge); pending and ready are ROW_WAITING before and after the due
+ * time. */
+enum state_bit { STATE_PENDING = 1, STATE_READY = 2, STATE_IN_FLIGHT = 4, STATE_DEAD = 8 };
+#define STATE_ALL 15u
+
 #define ROW_BASES 2
 
 struct row {

@@ -25,7 +25,7 @@ void decide_queue_set(struct decision *d, const Tarry__QueueSet *set);
 void decide_queue_pause(struct decision *d, const Tarry__QueuePause *pause);
 void decide_queue_purge(struct decision *d, const Tarry__QueuePurge *purge);
 
-/* Starts a job over the whole queue (jobs.c); `states`: mask 1 << enum row_state. */
+/* Starts a job over the whole queue (jobs.c); `states`: mask of enum state_bit. */
 void decide_job(struct decision *d, const char *queue_name, Tarry__JobPut__What what, uint32_t states);
 
 /* The queue, brought into being by a frame of its own if it must be and may be. NULL: *out_code, *out_message say why.

@@ -39,13 +39,20 @@ void decide_queue_pause(struct decision *d, const Tarry__QueuePause *pause) {
     done(d);
 }
 
-static uint64_t count_states(const struct queue_tally *tally, uint32_t states) {
-    uint64_t count = 0;
-    for (size_t i = 0; (states & 1u << ROW_WAITING) && i < ROW_BASES * PRIORITY_COUNT; i++) {
-        count += tally->waiting[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
+/* As far as known at once: what is ready behind a horizon counts as pending. */
+static uint64_t count_states(const struct core *core, const struct queue *queue, uint32_t states) {
+    const struct queue_tally *tally = &core->tally.queues[queue->number];
+    uint64_t waiting = 0;
+    uint64_t ready = 0;
+    for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++) {
+        waiting += tally->waiting[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
+        ready += queue->lines[i / PRIORITY_COUNT][i % PRIORITY_COUNT].ready.count;
     }
-    if (states & 1u << ROW_LEASED) count += tally->in_flight;
-    if (states & 1u << ROW_BURIED) count += tally->dead;
+    uint64_t count = 0;
+    if (states & STATE_PENDING) count += waiting - ready;
+    if (states & STATE_READY) count += ready;
+    if (states & STATE_IN_FLIGHT) count += tally->in_flight;
+    if (states & STATE_DEAD) count += tally->dead;
     return count;
 }
 
@@ -73,12 +80,15 @@ void decide_job(struct decision *d, const char *queue_name, Tarry__JobPut__What 
     record->job->queue = queue->number;
     record->job->states = states;
     record->job->id_end = d->draft->next_id;
-    d->result->count = count_states(&d->core->tally.queues[queue->number], states);
+    record->job->steady_ms = base_ms(d->core, ROW_STEADY);
+    record->job->wall_ms = base_ms(d->core, ROW_WALL);
+    d->result->count = count_states(d->core, queue, states);
     done(d);
 }
 
 void decide_queue_purge(struct decision *d, const Tarry__QueuePurge *purge) {
-    decide_job(d, purge->queue, TARRY__JOB_PUT__WHAT__PURGE, purge->states ? purge->states : 1u << ROW_WAITING);
+    decide_job(d, purge->queue, TARRY__JOB_PUT__WHAT__PURGE,
+               purge->states ? purge->states : STATE_PENDING | STATE_READY);
 }
 
 struct queue *queue_need(struct core *core, const char *name, struct core_effects *effects, Tarry__Code *out_code,

@@ -137,7 +137,7 @@ void decide_dead(struct decision *d, const Tarry__DeadOp *dead) {
     bool is_requeue = dead->what == TARRY__DEAD_OP__WHAT__REQUEUE;
     if (dead->all) {
         decide_job(d, dead->task->queue,
-                   is_requeue ? TARRY__JOB_PUT__WHAT__REQUEUE_ALL : TARRY__JOB_PUT__WHAT__DROP_ALL, 1u << ROW_BURIED);
+                   is_requeue ? TARRY__JOB_PUT__WHAT__REQUEUE_ALL : TARRY__JOB_PUT__WHAT__DROP_ALL, STATE_DEAD);
         return;
     }
     struct known known;

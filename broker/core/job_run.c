@@ -32,12 +32,18 @@ void jobs_run(struct core *core, struct core_effects *effects) {
     }
 }
 
+static uint32_t bit_for(const struct job *job, const struct row *row) {
+    if (row->state == ROW_LEASED) return STATE_IN_FLIGHT;
+    if (row->state == ROW_BURIED) return STATE_DEAD;
+    return row->due_ms <= job->split_ms[row->base] ? STATE_READY : STATE_PENDING;
+}
+
 /* The task as it is now, if the job still concerns it. */
 static bool job_concerns(struct draft *draft, const struct job *job, const struct row *read, struct known *out) {
     const struct task *task = task_find(draft->core, read->id);
     if (task && task->place == PLACE_ENDED) return false;
     *out = task ? known_of(task) : (struct known){.row = *read, .hash = row_hash(read)};
-    if (job->what == TARRY__JOB_PUT__WHAT__PURGE) return job->states & 1u << out->row.state;
+    if (job->what == TARRY__JOB_PUT__WHAT__PURGE) return job->states & bit_for(job, &out->row);
     return out->row.state == ROW_BURIED;
 }
 
@@ -70,6 +76,8 @@ static void job_progress(struct draft *draft, const struct job *job, uint64_t ne
     record->job->states = job->states;
     record->job->after_id = next_id;
     record->job->id_end = job->id_end;
+    record->job->steady_ms = job->split_ms[ROW_STEADY];
+    record->job->wall_ms = job->split_ms[ROW_WALL];
 }
 
 void job_page(struct core *core, const struct core_event *event, struct core_effects *effects) {

@@ -22,6 +22,8 @@ int job_apply_put(struct core *core, const Tarry__JobPut *put) {
     job->states = put->states;
     job->after_id = put->after_id;
     job->id_end = put->id_end;
+    job->split_ms[ROW_STEADY] = put->steady_ms;
+    job->split_ms[ROW_WALL] = put->wall_ms;
     return 0;
 }
 

@@ -9,10 +9,6 @@
 #include "reply.h"
 #include "tasks.h"
 
-#define STATE_PENDING 1u
-#define STATE_READY 2u
-#define STATE_IN_FLIGHT 4u
-#define STATE_DEAD 8u
 #define CURSOR_SIZE 16u
 
 static uint32_t state_bit(const struct core *core, const struct row *row) {

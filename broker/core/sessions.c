@@ -84,7 +84,7 @@ static void open_lane(struct core *core, struct session *session, struct core_ef
 static void close_lane(struct core *core, struct session *session, struct core_effects *effects) {
     unsubscribe_all(core, session);
     core->session_count--;
-    session->sending = false;
+    session->sending = session->sending_again = false;
     struct task *task = NULL;
     TAILQ_FOREACH(task, &session->leases, member) {
         if (task->resend) session_resent(core, session, task);

@@ -167,9 +167,10 @@ struct job {
     uint64_t id;   /* 0: unused */
     uint32_t what; /* Tarry__JobPut__What */
     uint32_t queue;
-    uint32_t states;
+    uint32_t states; /* mask of enum state_bit */
     uint64_t after_id;
     uint64_t id_end;
+    uint64_t split_ms[ROW_BASES]; /* ready is what was due by then */
     bool loading;
     int hold; /* valid while loading */
 };

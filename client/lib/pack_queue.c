@@ -40,23 +40,13 @@ int pack_queue_pause(struct buffer *body, const char *queue, bool paused, uint64
     return pack_op(body, &op);
 }
 
-int purge_states(uint32_t states, uint32_t *out_states) {
-    const uint32_t all = TARRY_STATE_PENDING | TARRY_STATE_READY | TARRY_STATE_IN_FLIGHT | TARRY_STATE_DEAD;
-    if ((states & ~all) != 0) return TARRY_E_ARGUMENT;
-    uint32_t wire = 0;
-    if ((states & (TARRY_STATE_PENDING | TARRY_STATE_READY)) != 0) wire |= 1u << TARRY__TASK__STATE__WAITING;
-    if ((states & TARRY_STATE_IN_FLIGHT) != 0) wire |= 1u << TARRY__TASK__STATE__LEASED;
-    if ((states & TARRY_STATE_DEAD) != 0) wire |= 1u << TARRY__TASK__STATE__BURIED;
-    *out_states = wire;
-    return TARRY_OK;
-}
-
 int pack_queue_purge(struct buffer *body, const char *queue, uint32_t states) {
     Tarry__Op op = TARRY__OP__INIT;
     Tarry__QueuePurge purge = TARRY__QUEUE_PURGE__INIT;
     if (queue == NULL) return TARRY_E_ARGUMENT;
-    int rv = purge_states(states, &purge.states);
-    if (rv != TARRY_OK) return rv;
+    const uint32_t all = TARRY_STATE_PENDING | TARRY_STATE_READY | TARRY_STATE_IN_FLIGHT | TARRY_STATE_DEAD;
+    if ((states & ~all) != 0) return TARRY_E_ARGUMENT;
+    purge.states = states;
     purge.queue = (char *)queue;
     op.op_case = TARRY__OP__OP_QUEUE_PURGE;
     op.queue_purge = &purge;

@@ -187,6 +187,15 @@ class Queues(Case):
         self.broker.restart()
         self.assertEqual(self.broker.ready["recovered_tasks"], "1")
 
+    def test_purge_by_state_spares_the_others(self):
+        lines = [json.dumps({"queue": "q", "key": f"k{i}", "delay_ms": 3_600_000 if i % 2 else 0}) for i in range(20)]
+        self.broker.ok("schedule", "--from", "-", stdin="\n".join(lines))
+        self.broker.wait_stats("q", ready=10)
+        self.broker.ok("queue", "purge", "q", "--state", "ready")
+        self.broker.wait_stats("q", pending=10, ready=0)
+        self.broker.ok("queue", "purge", "q", "--state", "pending")
+        self.broker.wait_stats("q", pending=0, ready=0)
+
     def test_purge_leaves_what_is_in_flight(self):
         self.broker.one("schedule", "q", "--key", "held", "--in", "0s")
         held = self.broker.one("consume", "q", "--count", 1, "--ack", "none")

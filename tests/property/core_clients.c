@@ -141,7 +141,7 @@ static Tarry__Op *admin_op(struct ledger *ledger, Tarry__Op *op) {
         op->op_case = TARRY__OP__OP_QUEUE_PURGE;
         op->queue_purge = NEW(ledger, Tarry__QueuePurge, tarry__queue_purge__init);
         op->queue_purge->queue = random_queue(ledger);
-        op->queue_purge->states = (uint32_t)random_below(chance(ledger), 8);
+        op->queue_purge->states = (uint32_t)random_below(chance(ledger), STATE_ALL + 1);
         break;
     default: {
         static char *fields[] = {"lease_ms", "max_attempts", "backoff_min_ms"};

@@ -445,9 +445,9 @@ static void dead_letters_and_queues(void **state) {
     FINE(QUEUE_PAUSE, &good.queue_pause);
     good.queue_pause.for_ms++;
     REFUSED(QUEUE_PAUSE, &good.queue_pause, INVALID, "for_ms is longer than ten years (3653 days)");
-    good.queue_purge.states = 7;
+    good.queue_purge.states = 15;
     FINE(QUEUE_PURGE, &good.queue_purge);
-    good.queue_purge.states = 8;
+    good.queue_purge.states = 16;
     REFUSED(QUEUE_PURGE, &good.queue_purge, INVALID, "states has a bit that this broker does not know");
 }
 
