@@ -158,7 +158,7 @@ static bool standard_streams_hold(void) {
 }
 
 int main(int argc, char **argv) {
-    struct args args;
+    struct args args = {0};
     if (!standard_streams_hold()) return EXIT_USAGE;
     int status = run(&args, argc, argv);
     args_deinit(&args);
