@@ -42,6 +42,8 @@
 #define ADDRESS_PATIENCE_ALONE_MS 5000u
 #define GOODBYE_TIMEOUT_MS 200
 #define DIAL_SETTLE_MS 100u
+#define LANE_QUIET_MS 50u /* without news of a lane that is down: its dialer rests */
+#define CLOSE_PATIENCE_MS 1000u
 #define ABORT_AGAIN_MS 20u
 #define REQUEST_POOL_MAX 8u
 #define ADDRESSES_MAX 16u
@@ -187,8 +189,6 @@ int pack_queue_pause(struct buffer *body, const char *queue, bool paused, uint64
 int pack_queue_purge(struct buffer *body, const char *queue, uint32_t states);
 /* 0 or TARRY_E_ARGUMENT. `out` borrows from `ref`. */
 int ref_to_proto(const struct tarry_ref *ref, bool needs_key, Tarry__Ref *out);
-/* Bits of enum tarry_state → bits of Task.State for a purge; TARRY_E_ARGUMENT for unknown bits. */
-int purge_states(uint32_t states, uint32_t *out_states);
 
 /* ---- request.c: a request's life outside the engine. Lock held where a client is passed. */
 struct request *request_new(tarry_client *client, enum request_kind kind); /* NULL: out of memory */
@@ -220,9 +220,12 @@ void slot_finished(void *arg); /* nng's callback */
 /* ---- link.c: lock held, save where they give it up as said */
 int link_parse(struct link *link, const char *urls);
 int link_open(tarry_client *client);                /* no lock */
-void link_close(tarry_client *client);              /* no lock */
+bool link_close(tarry_client *client);              /* no lock */
 void link_step(tarry_client *client, uint64_t now); /* gives the lock up while it dials */
 uint64_t link_deadline(const tarry_client *client);
+
+/* ---- socket.c: nng_close, but false when it does not come back: then nothing that the socket knows may be freed */
+bool socket_close(nng_socket socket);
 
 /* ---- result.c */
 void result_from_proto(const Tarry__OpResult *from, struct tarry_result *out);

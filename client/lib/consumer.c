@@ -9,6 +9,7 @@ static void lane_changed(nng_pipe pipe, nng_pipe_ev event, void *arg) {
     tarry_consumer *consumer = arg;
     tarry_client *client = consumer->client;
     pthread_mutex_lock(&client->lock);
+    consumer->lane_news_ms = now_ms();
     if (event == NNG_PIPE_EV_ADD_POST) {
         consumer->pipe = pipe;
         consumer->lane_up = true;
@@ -21,7 +22,8 @@ static void lane_changed(nng_pipe pipe, nng_pipe_ev event, void *arg) {
 }
 
 static void consumer_free(tarry_consumer *consumer) {
-    if (nng_socket_id(consumer->socket) > 0) nng_close(consumer->socket);
+    /* nng still has it: better left behind than freed. */
+    if (nng_socket_id(consumer->socket) > 0 && !socket_close(consumer->socket)) return;
     if (consumer->aio != NULL) {
         nng_aio_stop(consumer->aio);
         nng_aio_free(consumer->aio);
@@ -281,6 +283,20 @@ static void unsubscribe(tarry_consumer *consumer, uint64_t session, bool keep_le
     free(body.seen);
 }
 
+/* Waits until the lane is up, or until its dialer rests: see socket.c. */
+static void lane_settle(tarry_consumer *consumer) {
+    tarry_client *client = consumer->client;
+    const uint64_t until = now_ms() + CLOSE_PATIENCE_MS;
+    for (;;) {
+        pthread_mutex_lock(&client->lock);
+        uint64_t now = now_ms();
+        bool settled = !consumer->dialing || consumer->lane_up || now >= consumer->lane_news_ms + LANE_QUIET_MS;
+        pthread_mutex_unlock(&client->lock);
+        if (settled || now >= until) return;
+        nng_msleep(1);
+    }
+}
+
 void tarry_consumer_close(tarry_consumer *consumer, uint32_t flags) {
     if (consumer == NULL) return;
     tarry_client *client = consumer->client;
@@ -293,16 +309,11 @@ void tarry_consumer_close(tarry_consumer *consumer, uint32_t flags) {
     pthread_mutex_lock(&client->lock);
     consumer->closing = true;
     while (consumer->busy) pthread_cond_wait(&client->drained, &client->lock);
-    /* Let a lane that is being dialled come up first: see link_close. */
-    while (consumer->state == SESSION_ACCEPTED && consumer->dialing && !consumer->lane_up &&
-           now_ms() < consumer->since_ms + DIAL_SETTLE_MS) {
-        pthread_mutex_unlock(&client->lock);
-        nng_msleep(1);
-        pthread_mutex_lock(&client->lock);
-    }
     uint64_t session = consumer->state >= SESSION_ACCEPTED ? consumer->session : 0;
     pthread_mutex_unlock(&client->lock);
+    lane_settle(consumer);
     if (session != 0) unsubscribe(consumer, session, (flags & TARRY_KEEP_LEASES) != 0);
+    lane_settle(consumer);
     leave_engine(consumer);
     consumer_free(consumer);
 }

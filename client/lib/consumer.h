@@ -74,6 +74,7 @@ struct tarry_consumer {
     nng_dialer dialer;
     bool dialing;
     bool lane_up;
+    uint64_t lane_news_ms; /* when the lane was dialled, came up or was lost */
     nng_pipe pipe;
     nng_aio *aio; /* the receive that is always posted */
     /* lock */

@@ -50,23 +50,23 @@ void slot_finished(void *arg) {
     pthread_mutex_unlock(&client->lock);
 }
 
-static uint64_t oldest_unanswered(const tarry_client *client, const struct request *request) {
-    uint64_t oldest = request->sequence;
-    /* Those that were sent before stand at the front, and there are no more of them than slots. */
-    const struct request *other = client->ready.first;
-    for (uint32_t i = 0; i < 2 * COMMITS_IN_FLIGHT_MAX && other != NULL; i++, other = other->next)
-        if (other->sequence != 0 && other->producer == request->producer && other->sequence < oldest)
-            oldest = other->sequence;
+/* The oldest sequence of the producer that has no answer, `sequence` if there is none below. What has been given a
+ * sequence stands at the front of its queue. */
+static uint64_t oldest_unanswered(const tarry_client *client, uint64_t producer, uint64_t sequence) {
+    uint64_t oldest = sequence;
+    for (const struct request *at = client->ready.first; at != NULL && at->sequence != 0; at = at->next)
+        if (at->producer == producer && at->sequence < oldest) oldest = at->sequence;
     for (uint32_t i = 0; i < client->commits_in_flight; i++) {
-        other = client->slots[i].request;
-        if (other != NULL && other->producer == request->producer && other->sequence < oldest) oldest = other->sequence;
+        const struct request *sent = client->slots[i].request;
+        if (sent != NULL && sent->producer == producer && sent->sequence < oldest) oldest = sent->sequence;
     }
     return oldest;
 }
 
 /* The request leaves its queue for good (until it comes back with an answer or none). */
 static void slot_send(tarry_client *client, struct slot *slot, struct request *request, uint64_t now) {
-    uint64_t oldest = request->kind == REQUEST_COMMIT ? oldest_unanswered(client, request) : 0;
+    uint64_t oldest = 0;
+    if (request->kind == REQUEST_COMMIT) oldest = oldest_unanswered(client, request->producer, request->sequence);
     nng_msg *message = request_message(client, request, oldest);
     slot->request = request;
     slot->receiving = slot->finished = false;
@@ -133,6 +133,13 @@ static int fail(struct request *request, int code, const char *message) {
     return code;
 }
 
+/* May a commit be given a sequence? The broker remembers so many answers from the oldest unanswered commit on; if those
+ * behind it used them all up, it would be refused as well, and for good. */
+static bool window_is_open(const tarry_client *client) {
+    uint64_t next = client->next_sequence;
+    return client->producer == 0 || next - oldest_unanswered(client, client->producer, next) < COMMITS_PER_PRODUCER_MAX;
+}
+
 /* The next commit that may go now; NULL: none. With one commit in flight the order is kept strictly. */
 static struct request *next_commit(tarry_client *client, uint64_t now) {
     if (client->ready.first == NULL && client->gathering != NULL) {
@@ -141,6 +148,7 @@ static struct request *next_commit(tarry_client *client, uint64_t now) {
     }
     struct request *previous = NULL;
     for (struct request *at = client->ready.first; at != NULL; previous = at, at = at->next) {
+        if (at->sequence == 0 && !window_is_open(client)) return NULL; /* the others have none either */
         if (at->retry_at_ms <= now) {
             queue_remove(&client->ready, at, previous);
             return at;
@@ -215,7 +223,7 @@ static void put_back(tarry_client *client, struct request *request) {
         return;
     }
     struct request *previous = NULL, *at = client->ready.first;
-    while (at != NULL && at->sequence != 0 && request->sequence != 0 && at->sequence < request->sequence) {
+    while (at != NULL && at->sequence != 0 && (request->sequence == 0 || at->sequence < request->sequence)) {
         previous = at;
         at = at->next;
     }

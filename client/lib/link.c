@@ -118,10 +118,9 @@ int link_open(tarry_client *client) {
     return TARRY_OK;
 }
 
-void link_close(tarry_client *client) {
-    if (!client->link.socket_open) return;
-    /* A dialer of nng 1.5.2 that is closed just as its TCP connection comes about blocks nng's reaper for good
-     * (ws_conn_cb leaves the list that ws_dialer_free waits for): let the first try end. */
+bool link_close(tarry_client *client) {
+    if (!client->link.socket_open) return true;
+    /* Let the first try to connect end: see socket.c. */
     for (;;) {
         pthread_mutex_lock(&client->lock);
         bool settled = !client->link.dialing || client->link.up || now_ms() >= client->link.dialed_ms + DIAL_SETTLE_MS;
@@ -129,8 +128,8 @@ void link_close(tarry_client *client) {
         if (settled) break;
         nng_msleep(1);
     }
-    nng_close(client->link.socket);
     client->link.socket_open = false;
+    return socket_close(client->link.socket);
 }
 
 static uint64_t patience_ms(const struct link *link) {

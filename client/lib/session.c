@@ -188,6 +188,7 @@ static void lane_change(tarry_consumer *consumer, bool open) {
     if (open && rv == TARRY_OK) {
         consumer->dialer = dialer;
         consumer->dialing = true;
+        consumer->lane_news_ms = now_ms();
     }
     pthread_cond_broadcast(&client->drained);
 }

@@ -1,0 +1,56 @@
+/* socket.c: closing a socket of nng without hanging.
+ *
+ * nng 1.5.2 blocks its reaper for good when a WebSocket dialer is closed just as its TCP connection comes about
+ * (ws_conn_cb leaves the list that ws_dialer_free waits for). Everything here and in its callers avoids that moment; if
+ * it is met all the same, the socket is left behind instead of the caller. */
+#include "client.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+struct closing {
+    nng_socket socket;
+    sem_t closed;
+    atomic_int references; /* the closing thread and whoever waits for it */
+};
+
+static void closing_drop(struct closing *closing) {
+    if (atomic_fetch_sub(&closing->references, 1) != 1) return;
+    sem_destroy(&closing->closed);
+    free(closing);
+}
+
+static void *close_run(void *arg) {
+    struct closing *closing = arg;
+    nng_close(closing->socket);
+    sem_post(&closing->closed);
+    closing_drop(closing);
+    return NULL;
+}
+
+bool socket_close(nng_socket socket) {
+    pthread_t thread;
+    struct closing *closing = malloc(sizeof(*closing));
+    if (closing == NULL || sem_init(&closing->closed, 0, 0) != 0) {
+        free(closing);
+        nng_close(socket);
+        return true;
+    }
+    closing->socket = socket;
+    atomic_init(&closing->references, 2);
+    if (pthread_create(&thread, NULL, close_run, closing) != 0) {
+        sem_destroy(&closing->closed);
+        free(closing);
+        nng_close(socket);
+        return true;
+    }
+    pthread_detach(thread);
+    struct timespec until;
+    deadline_after(CLOSE_PATIENCE_MS, &until);
+    int rv;
+    while ((rv = sem_clockwait(&closing->closed, CLOCK_MONOTONIC, &until)) != 0 && errno == EINTR) {
+    }
+    closing_drop(closing);
+    return rv == 0;
+}
