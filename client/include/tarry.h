@@ -295,8 +295,8 @@ TARRY_API int tarry_queue_set(tarry_client *client, const char *queue, const str
 /* for_ms 0: until resumed. */
 TARRY_API int tarry_queue_pause(tarry_client *client, const char *queue, bool paused, uint64_t for_ms,
                                 struct tarry_result *out_result);
-/* `states`: bits of enum tarry_state, as they are when the broker gets this; 0: pending and ready. A job of the broker's;
- * tasks end as cancelled (purged). out_result->count: how many, as far as known at once. */
+/* `states`: bits of enum tarry_state, as they are when the broker gets this; 0: pending and ready. A job of the
+ * broker's; tasks end as cancelled (purged). out_result->count: how many, as far as known at once. */
 TARRY_API int tarry_queue_purge(tarry_client *client, const char *queue, uint32_t states,
                                 struct tarry_result *out_result);
 
