@@ -93,7 +93,9 @@ static void send_done(void *argument) {
         nng_aio_set_msg(lane->aio, NULL);
     }
     lane->sending = false;
-    post(lane, LANE_SENT, lane->sending_session, ok, lane->sending_ns);
+    /* Of a session that has left the lane the core expects no news; it would take them for those of its next delivery,
+     * if it has been resumed on another lane. */
+    if (lane->sending_turn == lane->turn) post(lane, LANE_SENT, lane->session, ok, lane->sending_ns);
     pthread_mutex_unlock(&lane->mutex);
 }
 
@@ -144,6 +146,7 @@ int lanes_open(struct lanes *lanes, uint32_t number, uint64_t session) {
     if (lane->session != session) {
         drop_pipe(lane);
         lane->session = session;
+        lane->turn++;
     }
     pthread_mutex_unlock(&lane->mutex);
     return 0;
@@ -157,6 +160,7 @@ void lanes_close(struct lanes *lanes, uint32_t number, uint64_t session) {
          * close hangs if it meets that. The next session of the lane drops what still lingers. */
         fall_silent(lane);
         lane->session = 0;
+        lane->turn++;
     }
     pthread_mutex_unlock(&lane->mutex);
 }
@@ -164,23 +168,24 @@ void lanes_close(struct lanes *lanes, uint32_t number, uint64_t session) {
 void lanes_send(struct lanes *lanes, uint32_t number, uint64_t session, nng_msg *message, uint64_t delivered_ns) {
     struct lane *lane = lane_at(lanes, number);
     pthread_mutex_lock(&lane->mutex);
-    while (lane->sending && lane->sending_session != session) {
+    while (lane->sending && lane->sending_turn != lane->turn) {
         /* A former holder's send was cancelled; its completion is a moment away. */
         pthread_mutex_unlock(&lane->mutex);
         nng_aio_wait(lane->aio);
         pthread_mutex_lock(&lane->mutex);
     }
-    bool fits = message != NULL && lane->session == session && lane->up;
-    if (fits) {
-        assert(!lane->sending); /* the core has one delivery under way per lane */
+    bool is_holder = lane->session == session;
+    /* The core has one delivery under way per lane. Only one that this thread took up so late that the session left the
+     * lane and came back to it meanwhile may still be there. */
+    if (message != NULL && is_holder && lane->up && !lane->sending) {
         lane->sending = true;
-        lane->sending_session = session;
+        lane->sending_turn = lane->turn;
         lane->sending_ns = delivered_ns;
         nng_aio_set_msg(lane->aio, message);
         nng_send_aio(lane->socket, lane->aio);
     } else {
         nng_msg_free(message);
-        post(lane, LANE_SENT, session, false, delivered_ns);
+        if (is_holder) post(lane, LANE_SENT, session, false, delivered_ns);
     }
     pthread_mutex_unlock(&lane->mutex);
 }

@@ -37,10 +37,11 @@ struct lane {
     nng_socket socket;
     nng_aio *aio;
     uint64_t session; /* who holds it; 0: nobody */
+    uint64_t turn;    /* grows whenever the lane changes hands */
     nng_pipe pipe;    /* the holder's; id 0: none */
     bool up;          /* the pipe may be sent to */
     bool sending;
-    uint64_t sending_session;
+    uint64_t sending_turn;
     uint64_t sending_ns;
 };
 
@@ -56,7 +57,7 @@ int lanes_open(struct lanes *lanes, uint32_t number, uint64_t session);
 /* The session is gone: cancels what is queued and sends no more. Its pipe is the consumer's to close. */
 void lanes_close(struct lanes *lanes, uint32_t number, uint64_t session);
 /* Takes `message` over (NULL: it could not be made). LANE_SENT says what became of it: not ok means that it provably
- * never left. Courier thread only. */
+ * never left. Silent about a session that no longer holds the lane. Courier thread only. */
 void lanes_send(struct lanes *lanes, uint32_t number, uint64_t session, nng_msg *message, uint64_t delivered_ns);
 
 #endif
