@@ -121,8 +121,9 @@ static bool prepare_body(struct arena *arena, const Tarry__Request *request, uin
         out->kind = CORE_HEARTBEAT;
         return true;
     case TARRY__REQUEST__BODY_UNSUBSCRIBE:
+        if (request->unsubscribe->n_seen > LEASES_MAX) problem = "seen names more tasks than may be in flight";
         out->kind = CORE_UNSUBSCRIBE;
-        return true;
+        break;
     case TARRY__REQUEST__BODY_QUEUES:
         out->kind = CORE_QUEUES;
         return true;

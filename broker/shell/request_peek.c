@@ -57,8 +57,12 @@ static bool peek_commit(struct walk commit, struct request_peek *out) {
         if (!walk_field(&commit, &field, &op)) return false;
         if (field != FIELD_COMMIT_OPS) continue;
         out->op_count++;
-        /* An operation is one field; the first byte is its tag. */
-        if (op.at < op.end && *op.at >> 3 == FIELD_OP_SCHEDULE) out->schedules = true;
+        /* An operation is one field, but others that nobody knows may stand before it. */
+        while (op.at < op.end) {
+            struct walk inner;
+            if (!walk_field(&op, &field, &inner)) return false;
+            if (field == FIELD_OP_SCHEDULE) out->schedules = true;
+        }
     }
     return true;
 }

@@ -18,6 +18,8 @@
 #define SEND_TIMEOUT_MS 10000
 /* Unpacking, contents and salts take at most about this much more than the message itself. */
 #define CHARGE_FACTOR 4
+/* A commit full of acks stays well below; what is larger is nothing that must go first. */
+#define URGENT_SIZE_MAX (512u << 10)
 #define ARENA_MAX (8ull * REQUEST_SIZE_MAX)
 #define ARENA_KEEP (2u << 20)
 #define ARENAS_IDLE_MAX 8
@@ -84,7 +86,7 @@ static void send_reply(struct call *call, nng_msg *reply) {
     nng_ctx_send(context->ctx, context->aio);
 }
 
-/* Is there room for another commit that schedules? One may always be under way, however large. */
+/* Is there room for another commit that schedules, or is large? One may always be under way, however large. */
 static bool has_room(const struct rpc *rpc, size_t charge) {
     size_t charged = atomic_load(&rpc->charged);
     if (charged != charge && charged > rpc->budget) return false;
@@ -107,7 +109,8 @@ static void handle(struct rpc_context *context, nng_msg *message) {
     struct request_refusal refusal = {TARRY__CODE__OK, NULL};
     if (atomic_load(&shell->stopping))
         refusal.code = TARRY__CODE__STOPPING;
-    else if (!has_room(rpc, context->charge) && request_peek(data, size, &peek) && peek.schedules)
+    else if (!has_room(rpc, context->charge) &&
+             (size > URGENT_SIZE_MAX || (request_peek(data, size, &peek) && peek.schedules)))
         refusal.code = TARRY__CODE__BUSY;
     else if ((context->memory = memory_take(rpc)) == NULL)
         refusal.code = TARRY__CODE__BUSY;

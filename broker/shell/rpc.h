@@ -2,7 +2,8 @@
  * own thread, waits for the core's answer, and sends it.
  *
  * What requests in flight may hold is bounded: beyond the budget, or when few contexts are left, a commit that
- * schedules is refused as busy without being unpacked; everything else passes (CAP-1). */
+ * schedules, or any request above half a MiB, is refused as busy without being unpacked; everything else passes
+ * (CAP-1). */
 #ifndef TARRY_SHELL_RPC_H
 #define TARRY_SHELL_RPC_H
 

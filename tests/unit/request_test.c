@@ -185,6 +185,10 @@ static void a_peek_sees_what_a_commit_wants(void **state) {
     f->size = tarry__request__pack(&c.request, f->bytes);
     assert_true(request_peek(f->bytes, f->size, &peek));
     assert_true(peek.commit && !peek.schedules);
+    /* a field that nobody knows hides no schedule: Request.commit{ops{99: 1, schedule{}}} */
+    const uint8_t hidden[] = {11 << 3 | 2, 7, 5 << 3 | 2, 5, 0x98, 0x06, 1, 1 << 3 | 2, 0};
+    assert_true(request_peek(hidden, sizeof(hidden), &peek));
+    assert_true(peek.schedules && peek.op_count == 1);
     /* every truncation is refused or harmless, and none reads beyond the end (ASan) */
     for (size_t size = 0; size < f->size; size++) {
         uint8_t *copy = malloc(size + 1);
