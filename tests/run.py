@@ -39,17 +39,20 @@ class Tally:
         """Adds the sub-tests of one program of meson's log."""
         output = entry.get("stdout") or ""
         verdict = entry.get("result", "ERROR")
-        good = bad = 0
+        good = bad = skipped = 0
         for line in output.splitlines():
             match = TAP_LINE.match(line)
             if not match:
                 continue
             if re.search(r"#\s*skip", match.group(2), re.IGNORECASE):
-                self.skipped += 1
+                skipped += 1
             elif match.group(1) == "ok":
                 good += 1
             else:
                 bad += 1
+        self.skipped += skipped
+        if skipped and bad == 0 and entry.get("returncode") == 0:
+            verdict = "OK"  # cmocka 1.1.5 says "not ok # SKIP", which meson takes for a failure
         if verdict in ("OK", "EXPECTEDFAIL"):
             if good + bad == 0 and "skip" not in output.lower():
                 good = 1
