@@ -164,6 +164,31 @@ static void count_commit(void *arg, int code, const struct tarry_result *results
     count_done(arg, results);
 }
 
+/* The broker remembers COMMITS_PER_PRODUCER_MAX answers: a commit that is told to wait must not be overtaken by more.
+ */
+static void a_busy_commit_is_not_left_behind(void **state) {
+    enum { COMMITS = 500 };
+    struct fake *fake = fake_start(NULL, 0);
+    fake->first_busy = 6;
+    const struct tarry_options options = {.urls = fake->url, .timeout_ms = 5000, .commits_in_flight = 16};
+    tarry_client *client;
+    assert_int_equal(tarry_open(&options, &client), TARRY_OK);
+    struct counted counted = {.ascending = true};
+    tarry_commit *commit;
+    assert_int_equal(tarry_commit_new(client, false, &commit), TARRY_OK);
+    for (int i = 0; i < COMMITS; i++) {
+        assert_int_equal(tarry_commit_schedule(commit, &order), TARRY_OK);
+        assert_int_equal(tarry_commit_submit(commit, count_commit, &counted), TARRY_OK);
+    }
+    assert_int_equal(tarry_drain(client, 0), TARRY_OK);
+    assert_int_equal(counted.ok, COMMITS);
+    assert_int_equal(fake->ops, COMMITS);
+    assert_int_equal(fake->widest, COMMITS_PER_PRODUCER_MAX - 1);
+    tarry_commit_free(commit);
+    tarry_close(client);
+    fake_stop(fake);
+}
+
 /* A storm of every mishap, with many requests waiting: each operation takes effect once, in order of submission. */
 static void operations_take_effect_once_and_in_order(void **state) {
     enum { SCRIPT = 200, OPS = 50000, OWN_REQUEST_EVERY = 200 };
@@ -368,6 +393,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_forgotten_producer_that_executed_nothing_is_replaced),
         cmocka_unit_test(a_refusal_before_the_forgetting_proves_nothing_was_executed),
         cmocka_unit_test(what_may_have_been_executed_is_never_sent_as_new),
+        cmocka_unit_test(a_busy_commit_is_not_left_behind),
         cmocka_unit_test(operations_take_effect_once_and_in_order),
         cmocka_unit_test(requests_coalesce),
         cmocka_unit_test(a_commit_is_a_request_of_its_own_in_order),

@@ -54,7 +54,8 @@ struct fake {
     pthread_mutex_t lock;
     enum deed script[256]; /* by number of the commit request received; ANSWER beyond */
     size_t script_size;
-    bool atomic_aborts; /* atomic commits are refused by their last operation */
+    uint32_t first_busy; /* so many times the first sequence is told to wait, while others are answered */
+    bool atomic_aborts;  /* atomic commits are refused by their last operation */
     /* what happened */
     size_t commits; /* requests, repeats included */
     size_t hellos;
@@ -64,6 +65,7 @@ struct fake {
     uint64_t producer;
     uint64_t last_sequence;
     uint64_t last_oldest;
+    uint64_t widest;   /* sequence - oldest_unanswered at most */
     bool out_of_order; /* a fresh sequence that is not the next one */
     struct executed *executed;
     size_t executed_count;
@@ -135,7 +137,13 @@ static bool on_commit(struct fake *fake, const Tarry__Commit *commit, nng_msg *m
     nng_pipe pipe = nng_msg_get_pipe(message);
     fake->commits++;
     fake->last_oldest = commit->oldest_unanswered;
+    if (commit->sequence - commit->oldest_unanswered > fake->widest)
+        fake->widest = commit->sequence - commit->oldest_unanswered;
     if (commit->producer != fake->producer) deed = FORGET;
+    if (commit->sequence == 1 && fake->first_busy > 0) {
+        fake->first_busy--;
+        deed = SAY_BUSY;
+    }
     switch (deed) {
     case ANSWER:
         commit_once(fake, commit, message);
