@@ -246,7 +246,7 @@ static void summarize(const struct stream *stream) {
     for (size_t i = 0; i <= TARRY_PENDING + 1; i++) {
         if (stream->counts[i] == 0) continue;
         const char *word = i == TARRY_LIVE     ? "exists"
-                           : i > TARRY_PENDING ? "errors"
+                           : i > TARRY_PENDING ? (stream->counts[i] == 1 ? "error" : "errors")
                                                : tarry_outcome_name((enum tarry_outcome)i);
         text_printf(&text, "%s%llu %s", gap, (unsigned long long)stream->counts[i], word);
         gap = ", ";
