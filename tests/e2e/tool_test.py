@@ -1,0 +1,146 @@
+"""tool_test.py: the tool's manners: readers that leave or are slow, commands of --exec, terminals, verify."""
+import glob
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import time
+
+import harness
+from harness import Case
+
+
+class Manners(Case):
+    def fill(self, count, queue="q", delay_ms=0):
+        lines = [{"queue": queue, "key": f"k{i}", "delay_ms": delay_ms, "body": f"b{i}"} for i in range(count)]
+        return self.broker.ok("schedule", "--from", "-", stdin="\n".join(map(json.dumps, lines)))
+
+    def test_consume_ends_when_its_reader_has_gone(self):
+        self.fill(10)
+        consumer = subprocess.Popen(self.broker.command("consume", "q"), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        consumer.stdout.readline()
+        consumer.stdout.close()
+        self.assertEqual(consumer.wait(10), 1)
+        consumer.stderr.close()
+
+    def test_a_slow_reader_gets_whole_lines_and_the_rest_is_released_unseen(self):
+        self.fill(3000)
+        consumer = subprocess.Popen(self.broker.command("consume", "q"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        time.sleep(1.5)  # the pipe is full by now
+        consumer.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        first = [json.loads(line) for line in consumer.stdout]
+        consumer.stdout.close()
+        self.assertEqual(consumer.wait(10), 0)
+        self.assertLess(len(first), 3000)
+        second = self.broker.ok("consume", "q", "--count", 3000 - len(first))
+        self.assertEqual(len({d["id"] for d in first + second}), 3000)
+        self.assertEqual({d["attempt"] for d in second}, {1}, "what was never printed has cost an attempt")
+
+    def test_a_command_finds_its_task_in_the_environment(self):
+        task = self.broker.one("schedule", "q", "--key", "k 1", "--in", "0s", "--attr", "my-attr=v")
+        out = self.path("out")
+        command = f'echo "$TARRY_ID/$TARRY_QUEUE/$TARRY_KEY/$TARRY_ATTEMPT/$TARRY_DUE_MS/$TARRY_ATTR_MY_ATTR" > {out}'
+        self.broker.ok("consume", "q", "--count", 1, "--exec", command)
+        with open(out, encoding="utf-8") as file:
+            self.assertEqual(file.read().strip(), f"{task['id']}/q/k 1/1/{task['due_ms']}/v")
+
+    def test_a_large_body_that_nobody_reads_blocks_nobody(self):
+        self.broker.one("schedule", "q", "--in", "0s", "--body-file", "-", stdin=b"x" * 1_000_000)
+        self.broker.ok("consume", "q", "--count", 1, "--exec", "true")
+
+    def test_a_long_command_keeps_its_lease(self):
+        self.broker.one("schedule", "q", "--key", "k", "--in", "0s")
+        self.broker.ok("consume", "q", "--count", 1, "--lease", "600ms", "--exec", "sleep 2")
+        task = self.broker.one("get", "q", "k")
+        self.assertEqual((task["state"], task["deliveries"]), ("acked", 1))
+
+    def test_a_command_may_finish_when_the_end_is_asked_for(self):
+        self.fill(2)
+        consumer = self.broker.consume("q", "--prefetch", 2, "--exec", "sleep 1")
+        first = consumer.next()
+        consumer.signal(signal.SIGTERM)
+        self.assertEqual(consumer.wait(), 0)
+        self.assertEqual(self.broker.one("get", "--id", first["id"])["state"], "acked")
+        self.assertEqual([d["attempt"] for d in self.broker.ok("consume", "q", "--count", 1)], [1])
+
+    def test_lines_are_answered_one_by_one_as_they_come(self):
+        stream = self.broker.stream("schedule", "--from", "-", stdin=True)
+        for number in range(1, 6):
+            stream.send({"queue": "q", "delay_ms": 60000})
+            self.assertEqual(stream.next(5)["line"], number)
+        stream.send("garbage", "")
+        self.assertEqual([a["result"] for a in stream.take(2)], ["error", "error"])
+        stream.end_input()
+        self.assertEqual(stream.wait(), 1)
+
+    def test_what_a_command_prints_another_may_read(self):
+        self.fill(20, delay_ms=60000)
+        listed = "\n".join(json.dumps(task) for task in self.broker.ok("list", "q"))
+        self.assertEqual({a["result"] for a in self.broker.ok("cancel", "--from", "-", stdin=listed)}, {"cancelled"})
+
+    def on_terminal(self, *arguments):
+        pid, terminal = pty.fork()
+        if pid == 0:
+            command = [word for word in self.broker.command(*arguments) if word != "--json"]
+            os.execv(command[0], command)
+        out = b""
+        while select.select([terminal], [], [], 30)[0]:
+            try:
+                data = os.read(terminal, 65536)
+            except OSError:  # the other side has closed
+                break
+            if not data:
+                break
+            out += data
+        os.close(terminal)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), out.decode()
+
+    def test_a_bar_on_a_terminal_and_none_in_a_pipe(self):
+        path = self.path("tasks.ndjson")
+        with open(path, "w", encoding="utf-8") as file:
+            for number in range(100_000):
+                file.write(json.dumps({"queue": "q", "key": f"k{number}", "delay_ms": 3_600_000}) + "\n")
+        status, out = self.on_terminal("schedule", "--from", path)
+        self.assertEqual(status, 0, out)
+        self.assertIn("█", out)
+        self.assertIn("100000 scheduled", out)
+        answer = self.broker.tarry("cancel", "--from", path)
+        self.assertEqual((answer.status, len(answer.objects)), (0, 100_000))
+        self.assertNotIn("\r", answer.err)
+
+
+class Verify(Case):
+    def test_fine_then_damaged_with_the_place(self):
+        for number in range(20):
+            self.broker.one("schedule", "q", "--key", f"k{number}", "--in", "1h", "--body", f"body {number}")
+        answer = self.broker.refused("verify", self.broker.data)
+        self.assertIn("locked", answer.err)
+        digest = self.broker.queue_stats(None)["digest"]
+        self.assertEqual(self.broker.stop(), 0)
+        fine = self.broker.one("verify", self.broker.data)
+        self.assertEqual((fine["result"], fine["live"], fine["contents"]), ("fine", 20, 20))
+        self.assertEqual(fine["digest"], digest)
+        segment = sorted(glob.glob(os.path.join(self.broker.data, "log", "*.seg")))[0]
+        with open(segment, "r+b") as file:
+            data = file.read(65536)
+            at = data.index(b"body 7")
+            file.seek(at)
+            file.write(b"BODY 7")
+        damaged = self.broker.refused("verify", self.broker.data)
+        self.assertEqual(damaged.one["result"], "damaged")
+        self.assertIn(os.path.basename(segment), damaged.one["message"])
+        with open(segment, "r+b") as file:
+            file.seek(at)
+            file.write(b"body 7")
+        self.assertEqual(self.broker.one("verify", self.broker.data)["result"], "fine")
+
+    def test_a_directory_of_somebody_else(self):
+        self.assertEqual(self.broker.tarry("verify", "/").status, 1)
+        self.assertEqual(self.broker.tarry("verify", "/nonexistent").status, 1)
+
+
+if __name__ == "__main__":
+    harness.main()
