@@ -135,6 +135,7 @@ struct tarry_client {
     bool engine_waits;
     bool kicked;
     bool closing;
+    bool left_behind; /* nng did not give up a consumer's socket: the client must outlive its callbacks */
     struct link link;
     struct slot slots[SLOTS_MAX]; /* commits first, calls behind COMMITS_IN_FLIGHT_MAX */
     uint32_t commits_in_flight;

@@ -22,8 +22,13 @@ static void lane_changed(nng_pipe pipe, nng_pipe_ev event, void *arg) {
 }
 
 static void consumer_free(tarry_consumer *consumer) {
-    /* nng still has it: better left behind than freed. */
-    if (nng_socket_id(consumer->socket) > 0 && !socket_close(consumer->socket)) return;
+    /* nng still has it: better left behind than freed, and the client, whose lock the callbacks take, with it. */
+    if (nng_socket_id(consumer->socket) > 0 && !socket_close(consumer->socket)) {
+        pthread_mutex_lock(&consumer->client->lock);
+        consumer->client->left_behind = true;
+        pthread_mutex_unlock(&consumer->client->lock);
+        return;
+    }
     if (consumer->aio != NULL) {
         nng_aio_stop(consumer->aio);
         nng_aio_free(consumer->aio);

@@ -35,7 +35,7 @@ static int slots_open(tarry_client *client) {
 
 /* What tarry_open has built, in any state of completion; the engine does not run. */
 static void client_free(tarry_client *client) {
-    if (!link_close(client)) return; /* nng still has it */
+    if (!link_close(client) || client->left_behind) return; /* nng still has it */
     for (uint32_t i = 0; i < SLOTS_MAX; i++) {
         if (client->slots[i].aio == NULL) continue;
         nng_aio_stop(client->slots[i].aio);

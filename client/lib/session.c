@@ -212,6 +212,10 @@ static bool session_step(tarry_consumer *consumer, uint64_t now) {
     case SESSION_ACCEPTED:
         if (!consumer->dialing) {
             lane_change(consumer, true);
+            if (consumer->dialing) return true;
+            /* No memory for a dialer: not at once again, or nothing else would be done. */
+            session_lost(consumer, now, now + RETRY_BACKOFF_MAX_MS);
+            opened(consumer, TARRY_E_SYSTEM, tarry_code_sentence(TARRY_E_SYSTEM));
             return true;
         }
         if (consumer->lane_up) {
