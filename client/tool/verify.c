@@ -49,6 +49,7 @@ struct verify {
     uint64_t records;
     uint64_t contents;
     struct progress progress;
+    const char *hindrance;            /* why nothing could be checked; NULL: it could */
     char place[PATH_SIZE_MAX + 1024]; /* what is wrong, and where */
 };
 
@@ -62,8 +63,9 @@ const struct command command_verify = {
     .summary = "check a data directory, offline",
     .text = "Checks the data directory of a broker that is not running: every frame of the log by checksum, order and\n"
             "hash chain, every row of the index, index against log, the content of every task, and the digest. It\n"
-            "changes nothing. Exit status 0 if all is well, 1 with the place of the damage otherwise. A torn tail,\n"
-            "which a crash leaves and the next start cuts, is reported and is no damage.",
+            "changes nothing. Exit status 0 if all is well, 1 with the place of the damage otherwise, or with the\n"
+            "reason why nothing was checked (locked, no_data_directory). A torn tail, which a crash leaves and the\n"
+            "next start cuts, is reported and is no damage.",
     .options = options,
     .positional_min = 1,
     .positional_max = 1,
@@ -113,6 +115,7 @@ static int take_lock(struct verify *v) {
     if (v->lock < 0) return damaged(v, "%s: %s", path, strerror(errno));
     struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
     if (fcntl(v->lock, F_OFD_SETLK, &lock) == 0) return 0;
+    v->hindrance = "locked";
     return damaged(v, "%s is locked: a tarryd is running on it; stop it first, or ask it with 'tarry stats'",
                    v->directory);
 }
@@ -122,7 +125,10 @@ static int read_identity(struct verify *v) {
     uint8_t bytes[IDENTITY_SIZE + 1];
     snprintf(path, sizeof path, "%s/identity", v->directory);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return damaged(v, "%s: %s; this is no data directory of tarryd", path, strerror(errno));
+    if (fd < 0) {
+        v->hindrance = "no_data_directory";
+        return damaged(v, "%s: %s; this is no data directory of tarryd", path, strerror(errno));
+    }
     ssize_t size = read(fd, bytes, sizeof bytes);
     int error = errno;
     close(fd);
@@ -307,7 +313,7 @@ static void print_json(const struct verify *v, int status, uint64_t took_ms, str
     snprintf(digest, sizeof digest, "%016" PRIx64, v->tail.digest);
     ndjson_begin(out);
     ndjson_text(out, "directory", v->directory);
-    ndjson_text(out, "result", status == 0 ? "fine" : "damaged");
+    ndjson_text(out, "result", status == 0 ? "fine" : v->hindrance != NULL ? v->hindrance : "damaged");
     if (status != 0) ndjson_text(out, "message", v->place);
     ndjson_number(out, "segments", v->recovery.segments);
     ndjson_number(out, "frames", v->frames);
