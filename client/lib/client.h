@@ -59,7 +59,8 @@ struct buffer {
 struct op_note {
     tarry_done_fn done;
     void *arg;
-    uint64_t settles; /* the task whose lease this operation ends; 0: it ends none */
+    uint64_t settles;         /* the task whose lease this operation ends; 0: it ends none */
+    struct tarry_token token; /* of that lease */
 };
 
 struct request;

@@ -64,12 +64,12 @@ static int add_begin(tarry_commit *commit) {
 }
 
 /* `rv` is what packing said; `before` the body's size before it. */
-static int add_end(tarry_commit *commit, int rv, size_t before, uint64_t settles) {
+static int add_end(tarry_commit *commit, int rv, size_t before, struct op_note note) {
     struct request *request = commit->request;
     if (rv == TARRY_OK &&
         (request->count >= OPS_PER_COMMIT_MAX || request->body.size > REQUEST_SIZE_MAX - REQUEST_OVERHEAD_MAX))
         rv = TARRY_TOO_LARGE;
-    if (rv == TARRY_OK) rv = request_add_note(request, (struct op_note){NULL, NULL, settles});
+    if (rv == TARRY_OK) rv = request_add_note(request, note);
     if (rv != TARRY_OK) {
         request->body.size = before;
         if (commit->failed == TARRY_OK) commit->failed = rv;
@@ -77,7 +77,9 @@ static int add_end(tarry_commit *commit, int rv, size_t before, uint64_t settles
     return rv;
 }
 
-#define ADD(commit, settles, pack)                                                                                     \
+#define SETTLES(id, token) ((struct op_note){NULL, NULL, (id), (token)})
+#define SETTLES_NOTHING ((struct op_note){NULL, NULL, 0, {0, 0}})
+#define ADD(commit, note, pack)                                                                                        \
     do {                                                                                                               \
         if ((commit) == NULL) return TARRY_E_ARGUMENT;                                                                 \
         int rv = add_begin(commit);                                                                                    \
@@ -86,44 +88,44 @@ static int add_end(tarry_commit *commit, int rv, size_t before, uint64_t settles
             return rv;                                                                                                 \
         }                                                                                                              \
         size_t before = (commit)->request->body.size;                                                                  \
-        return add_end((commit), (pack), before, (settles));                                                           \
+        return add_end((commit), (pack), before, (note));                                                              \
     } while (0)
 #define BODY(commit) (&(commit)->request->body)
 
 int tarry_commit_schedule(tarry_commit *commit, const struct tarry_schedule_options *options) {
-    ADD(commit, 0, pack_schedule(BODY(commit), options));
+    ADD(commit, SETTLES_NOTHING, pack_schedule(BODY(commit), options));
 }
 int tarry_commit_cancel(tarry_commit *commit, const struct tarry_ref *ref, bool withdraw) {
-    ADD(commit, 0, pack_cancel(BODY(commit), ref, withdraw));
+    ADD(commit, SETTLES_NOTHING, pack_cancel(BODY(commit), ref, withdraw));
 }
 int tarry_commit_move(tarry_commit *commit, const struct tarry_ref *ref, enum tarry_when when, uint64_t when_ms) {
-    ADD(commit, 0, pack_move(BODY(commit), ref, when, when_ms));
+    ADD(commit, SETTLES_NOTHING, pack_move(BODY(commit), ref, when, when_ms));
 }
 int tarry_commit_ack(tarry_commit *commit, uint64_t id, struct tarry_token token) {
-    ADD(commit, id, pack_ack(BODY(commit), id, token));
+    ADD(commit, SETTLES(id, token), pack_ack(BODY(commit), id, token));
 }
 int tarry_commit_nack(tarry_commit *commit, uint64_t id, struct tarry_token token,
                       const struct tarry_nack_options *options) {
-    ADD(commit, id, pack_nack(BODY(commit), id, token, options));
+    ADD(commit, SETTLES(id, token), pack_nack(BODY(commit), id, token, options));
 }
 int tarry_commit_extend(tarry_commit *commit, uint64_t id, struct tarry_token token, uint64_t lease_ms) {
-    ADD(commit, 0, pack_extend(BODY(commit), id, token, lease_ms));
+    ADD(commit, SETTLES_NOTHING, pack_extend(BODY(commit), id, token, lease_ms));
 }
 int tarry_commit_release(tarry_commit *commit, uint64_t id, struct tarry_token token) {
-    ADD(commit, id, pack_release(BODY(commit), id, token));
+    ADD(commit, SETTLES(id, token), pack_release(BODY(commit), id, token));
 }
 int tarry_commit_dead(tarry_commit *commit, enum tarry_dead_what what, const struct tarry_ref *ref, bool all) {
-    ADD(commit, 0, pack_dead(BODY(commit), what, ref, all));
+    ADD(commit, SETTLES_NOTHING, pack_dead(BODY(commit), what, ref, all));
 }
 int tarry_commit_queue_set(tarry_commit *commit, const char *queue, const struct tarry_policy *policy,
                            uint32_t fields) {
-    ADD(commit, 0, pack_queue_set(BODY(commit), queue, policy, fields));
+    ADD(commit, SETTLES_NOTHING, pack_queue_set(BODY(commit), queue, policy, fields));
 }
 int tarry_commit_queue_pause(tarry_commit *commit, const char *queue, bool paused, uint64_t for_ms) {
-    ADD(commit, 0, pack_queue_pause(BODY(commit), queue, paused, for_ms));
+    ADD(commit, SETTLES_NOTHING, pack_queue_pause(BODY(commit), queue, paused, for_ms));
 }
 int tarry_commit_queue_purge(tarry_commit *commit, const char *queue, uint32_t states) {
-    ADD(commit, 0, pack_queue_purge(BODY(commit), queue, states));
+    ADD(commit, SETTLES_NOTHING, pack_queue_purge(BODY(commit), queue, states));
 }
 
 /* ---- running */

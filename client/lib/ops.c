@@ -98,11 +98,13 @@ static int submit_move(tarry_client *client, bool wait, const struct tarry_ref *
 }
 static int submit_ack(tarry_client *client, bool wait, uint64_t id, struct tarry_token token, struct op_note note) {
     note.settles = id;
+    note.token = token;
     GATHER(client, wait, note, pack_ack(&client->gathering->body, id, token));
 }
 static int submit_nack(tarry_client *client, bool wait, uint64_t id, struct tarry_token token,
                        const struct tarry_nack_options *options, struct op_note note) {
     note.settles = id;
+    note.token = token;
     GATHER(client, wait, note, pack_nack(&client->gathering->body, id, token, options));
 }
 static int submit_extend(tarry_client *client, bool wait, uint64_t id, struct tarry_token token, uint64_t lease_ms,
@@ -111,6 +113,7 @@ static int submit_extend(tarry_client *client, bool wait, uint64_t id, struct ta
 }
 static int submit_release(tarry_client *client, bool wait, uint64_t id, struct tarry_token token, struct op_note note) {
     note.settles = id;
+    note.token = token;
     GATHER(client, wait, note, pack_release(&client->gathering->body, id, token));
 }
 static int submit_dead(tarry_client *client, bool wait, enum tarry_dead_what what, const struct tarry_ref *ref,
@@ -132,7 +135,7 @@ static int submit_queue_purge(tarry_client *client, bool wait, const char *queue
 
 /* ---- asynchronous */
 
-#define NOTE(done, arg) ((struct op_note){(done), (arg), 0})
+#define NOTE(done, arg) ((struct op_note){(done), (arg), 0, {0, 0}})
 
 int tarry_schedule_async(tarry_client *client, const struct tarry_schedule_options *options, tarry_done_fn done,
                          void *arg) {
