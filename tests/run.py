@@ -27,6 +27,8 @@ STAGES = [
 OUTPUT_LINES_MAX = 150
 TAP_LINE = re.compile(r"^(not ok|ok)\b(?:\s+\d+)?(.*)$")
 SANITIZER_ENV = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0:strict_string_checks=1",
+                 "LSAN_OPTIONS": "suppressions=" + os.path.join(os.path.dirname(os.path.abspath(__file__)), "lsan.supp")
+                                 + ":print_suppressions=0",
                  "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
 
 
