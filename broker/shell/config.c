@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "tarry.pb-c.h"
 #include "units.h"
@@ -213,6 +214,11 @@ static int ini_option(void *user, const char *section, const char *name, const c
 int config_read(struct config *config, const char *path, char message[CONFIG_MESSAGE_SIZE]) {
     message[0] = '\0';
     struct ini_load load = {.config = config, .path = path, .message = message};
+    struct stat status;
+    if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) { /* inih takes a directory for an empty file */
+        snprintf(message, CONFIG_MESSAGE_SIZE, "configuration file %.200s is a directory", path);
+        return 1;
+    }
     errno = 0;
     int result = ini_parse(path, ini_option, &load);
     if (result == 0) return 0;

@@ -226,6 +226,14 @@ uint64_t tarry_consumer_session(tarry_consumer *consumer) {
     return session;
 }
 
+/* Waits until everything submitted so far is answered. */
+static void drain_submitted(tarry_client *client) {
+    pthread_mutex_lock(&client->lock);
+    uint64_t until = client->completed + client->pending;
+    while (client->completed < until && !client->closing) pthread_cond_wait(&client->drained, &client->lock);
+    pthread_mutex_unlock(&client->lock);
+}
+
 /* ---- the handler's thread */
 
 static void settle(tarry_consumer *consumer, const struct tarry_task *task, enum tarry_verdict verdict) {
@@ -236,7 +244,8 @@ static void settle(tarry_consumer *consumer, const struct tarry_task *task, enum
         if (verdict == TARRY_DO_NACK) rv = tarry_nack_async(client, task->id, task->token, NULL, NULL, NULL);
         if (verdict == TARRY_DO_RELEASE) rv = tarry_release_async(client, task->id, task->token, NULL, NULL);
         /* Out of memory: the lease runs out and the task comes again, which is what a crash here would mean too. */
-        if (rv != TARRY_E_FULL || tarry_drain(client, 0) != TARRY_OK) return;
+        if (rv != TARRY_E_FULL) return;
+        drain_submitted(client); /* not until nothing is pending: other threads may go on submitting */
     }
 }
 
@@ -255,14 +264,6 @@ static void *handler_run(void *arg) {
 }
 
 /* ---- close */
-
-/* Waits until everything submitted so far is answered. */
-static void drain_submitted(tarry_client *client) {
-    pthread_mutex_lock(&client->lock);
-    uint64_t until = client->completed + client->pending;
-    while (client->completed < until && !client->closing) pthread_cond_wait(&client->drained, &client->lock);
-    pthread_mutex_unlock(&client->lock);
-}
 
 /* Tells the broker what was seen; all else is released unseen. */
 static void unsubscribe(tarry_consumer *consumer, uint64_t session, bool keep_leases) {

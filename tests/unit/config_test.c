@@ -83,6 +83,7 @@ static void wrong_options_are_refused_with_a_sentence(void **state) {
         {"--backoff", "slow", "fixed or exponential"},
         {"--data=", NULL, "text"},
         {"--config", "/no/such/file", "cannot be read"},
+        {"--config", "/", "is a directory"},
         {"--payload-max", "9MiB", "must lie between"},
         {"--backoff-min", "20m", "larger than backoff-max"},
     };
