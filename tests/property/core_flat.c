@@ -18,7 +18,7 @@ static void put_task(struct flat *flat, const Tarry__TaskPut *put) {
     MUST((task->row.id == 0) == put->fresh && !task->ended);
     if (!put->fresh) MUST(put->before_hash == row_hash(&task->row)); /* LOG-2: it carries what it replaces */
     task->row = row;
-    memcpy(task->key, row.key, row.key_size);
+    if (row.key_size) memcpy(task->key, row.key, row.key_size);
     task->row.key = task->key;
     if (row.reason_size) memcpy(task->reason, row.reason, row.reason_size);
     task->row.reason = task->reason;
