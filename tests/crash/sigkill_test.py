@@ -177,22 +177,22 @@ class SigKill(Case):
     def test_a_every_line_was_answered_once(self):
         self.assert_none(self.problems["unanswered"] + self.problems["status"])
 
-    def test_no_acknowledged_task_was_lost(self):
+    def test_no_acknowledged_task_was_lost(self):  # F-10, LOG-1, KEEP-1
         self.assert_none(self.ledger.lost())
 
-    def test_nothing_came_early(self):
+    def test_nothing_came_early(self):  # F-10, TIME-1
         self.assert_none(self.ledger.early())
 
-    def test_nothing_came_after_an_acknowledged_ack(self):
+    def test_nothing_came_after_an_acknowledged_ack(self):  # F-10, KEEP-1
         self.assert_none(self.ledger.after_ack())
 
-    def test_nothing_came_after_an_acknowledged_cancel(self):
+    def test_nothing_came_after_an_acknowledged_cancel(self):  # F-10, TRUE-1
         self.assert_none(self.ledger.after_cancel())
 
-    def test_every_cancel_answer_was_true(self):
+    def test_every_cancel_answer_was_true(self):  # F-10, TRUE-1
         self.assert_none(self.ledger.untrue())
 
-    def test_nothing_took_effect_twice(self):
+    def test_nothing_took_effect_twice(self):  # F-10, ONCE-1
         self.assert_none(self.ledger.twice())
 
     def test_everything_was_settled_in_the_end(self):

@@ -7,7 +7,7 @@ from harness import Case, now_ms
 
 
 class CancelOne(Case):
-    def test_a_pending_task_is_cancelled_and_was_never_delivered(self):
+    def test_a_pending_task_is_cancelled_and_was_never_delivered(self):  # TRUE-1
         task = self.broker.one("schedule", "orders", "--key", "o-1", "--in", "300ms")
         answer = self.broker.one("cancel", "orders", "o-1")
         self.assertEqual((answer["result"], answer["deliveries"], answer["id"]), ("cancelled", 0, task["id"]))
@@ -30,7 +30,7 @@ class CancelOne(Case):
         self.assertEqual(self.broker.refused("cancel", "nowhere", "o-1").one["result"], "unknown")
         self.assertEqual(self.broker.refused("cancel", "--id", "987654321").one["result"], "unknown")
 
-    def test_what_is_in_flight_is_named_with_its_holder(self):
+    def test_what_is_in_flight_is_named_with_its_holder(self):  # TRUE-1
         self.broker.one("schedule", "orders", "--key", "o-1", "--in", "0s")
         holder = self.broker.consume("orders", "--ack", "none")
         delivery = holder.next()

@@ -124,7 +124,7 @@ class ConsumerEnds(Case):
     def test_sigint_settles_what_was_printed(self):
         self.ends_by(signal.SIGINT)
 
-    def test_sigkill_gives_the_tasks_back_at_once_and_counts_an_attempt(self):
+    def test_sigkill_gives_the_tasks_back_at_once_and_counts_an_attempt(self):  # F-17
         consumer = self.broker.consume("q", "--ack", "none", "--prefetch", 5)
         held = {d["id"] for d in consumer.take(5)}
         consumer.kill()
@@ -145,7 +145,7 @@ class ConsumerEnds(Case):
         after = consumer.next()
         self.assertEqual((after["key"], after["attempt"]), ("after", 1))
 
-    def test_a_stopped_consumer_loses_its_tasks_to_another(self):
+    def test_a_stopped_consumer_loses_its_tasks_to_another(self):  # F-13, F-19
         consumer = self.broker.consume("q", "--ack", "none", "--prefetch", 30, "--lease", "1s")
         consumer.take(30)
         consumer.signal(signal.SIGSTOP)

@@ -25,7 +25,7 @@ class FullDisk(Case):
         self.addCleanup(lambda: subprocess.run(["umount", "-l", self.mount], check=False))
         self.broker.data = os.path.join(self.mount, "data")
 
-    def test_acks_and_cancels_still_work_when_new_tasks_are_refused(self):
+    def test_acks_and_cancels_still_work_when_new_tasks_are_refused(self):  # F-4, CAP-1
         self.broker.start()
         for number in range(20):
             self.broker.one("schedule", "q", "--key", f"early{number}", "--in", "0s")

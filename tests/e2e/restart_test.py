@@ -40,7 +40,7 @@ class Leases(Case):
         self.broker.restart()
         self.assertEqual(self.broker.one("consume", "q", "--count", 1)["attempt"], 4)
 
-    def test_an_acked_task_never_comes_again(self):
+    def test_an_acked_task_never_comes_again(self):  # KEEP-1
         self.broker.one("consume", "q", "--count", 1)
         self.broker.wait_stats("q", acked=1)
         self.broker.restart()
@@ -66,7 +66,7 @@ class Much(Case):
         self.assertEqual(answer.status, 0, answer)
         self.broker.start()
 
-    def test_killed_again_and_again_while_starting(self):
+    def test_killed_again_and_again_while_starting(self):  # F-10
         for number in range(300):
             self.broker.one("schedule", "q", "--key", f"k{number}", "--in", "1h") if number % 50 == 0 else None
         lines = [json.dumps({"queue": "q", "key": f"x{i}", "delay_ms": 3_600_000}) for i in range(5000)]
@@ -104,7 +104,7 @@ class Damage(Case):
     def test_verify_is_content_with_what_is_whole(self):
         self.assertEqual(self.broker.tarry("verify", self.broker.data).status, 0)
 
-    def test_a_flipped_byte_in_the_middle_of_the_log_is_found_by_verify(self):
+    def test_a_flipped_byte_in_the_middle_of_the_log_is_found_by_verify(self):  # F-2
         path = self.segments()[-1]
         with open(path, "r+b") as file:
             data = file.read()
@@ -115,7 +115,7 @@ class Damage(Case):
         self.assertEqual(answer.status, 1, answer)
         self.assertTrue(answer.out.strip() or answer.err.strip())
 
-    def test_another_version_is_refused(self):
+    def test_another_version_is_refused(self):  # F-14
         for path in self.segments():
             if os.path.getsize(path) < 4096:
                 continue
@@ -123,7 +123,7 @@ class Damage(Case):
                 file.write(b"\xff" * 16)
         self.refuses()
 
-    def test_a_missing_log_is_refused_not_taken_for_a_new_one(self):
+    def test_a_missing_log_is_refused_not_taken_for_a_new_one(self):  # F-7, F-9, LOG-3
         for path in self.segments():
             if os.path.getsize(path) > 4096:
                 os.unlink(path)
@@ -131,7 +131,7 @@ class Damage(Case):
 
 
 class Once(Case):
-    def test_cancels_and_moves_repeated_over_a_crash_take_effect_once(self):
+    def test_cancels_and_moves_repeated_over_a_crash_take_effect_once(self):  # F-22, ONCE-1
         lines = [json.dumps({"queue": "q", "key": f"k{i}", "delay_ms": 3_600_000}) for i in range(1000)]
         self.broker.ok("schedule", "--from", "-", stdin="\n".join(lines))
         cancels = self.broker.stream("cancel", "--from", "-", stdin=True)

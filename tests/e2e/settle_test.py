@@ -53,7 +53,7 @@ class Settle(Case):
         again = self.take()
         self.assertEqual((again["attempt"], again["deliveries"]), (1, 2))
 
-    def test_a_stale_token_is_refused_and_changes_nothing(self):
+    def test_a_stale_token_is_refused_and_changes_nothing(self):  # FENCE-1
         old = self.take("--lease", "300ms")
         new = self.take("--lease", "20s")
         self.assertEqual(new["attempt"], 2)
@@ -62,7 +62,7 @@ class Settle(Case):
             self.assertIn("stale_token", answer.out, verb)
         self.assertEqual(self.broker.one("ack", new["id"], new["token"])["result"], "acked")
 
-    def test_tokens_grow_across_a_restart(self):
+    def test_tokens_grow_across_a_restart(self):  # FENCE-1
         def number(token):
             return tuple(int(part) for part in token.split("-"))
         old = self.take("--lease", "300ms")
@@ -81,7 +81,7 @@ class Settle(Case):
 
 
 class Attempts(Case):
-    def test_fixed_backoff_then_the_dead_letters(self):
+    def test_fixed_backoff_then_the_dead_letters(self):  # F-40
         self.broker.ok("queue", "set", "q", "backoff=fixed", "backoff_min=200ms", "backoff_jitter=0", "max_attempts=3")
         self.broker.one("schedule", "q", "--key", "poison", "--in", "0s", "--body", "b")
         got = self.broker.ok("consume", "q", "--ack", "nack", "--for", "2s")
@@ -91,7 +91,7 @@ class Attempts(Case):
         self.assertEqual(self.broker.one("get", "q", "poison")["state"], "dead")
         self.assertEqual(self.broker.queue_stats("q")["dead"], 1)
 
-    def test_exponential_backoff_doubles_up_to_its_limit(self):
+    def test_exponential_backoff_doubles_up_to_its_limit(self):  # F-40
         self.broker.ok("queue", "set", "q", "backoff=exponential", "backoff_min=100ms", "backoff_max=300ms",
                        "backoff_jitter=0")
         self.broker.one("schedule", "q", "--in", "0s")

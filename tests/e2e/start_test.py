@@ -61,7 +61,7 @@ class Start(Case):
             taken.listen()
             self.fails(listen=f"ws://127.0.0.1:{taken.getsockname()[1]}")
 
-    def test_a_locked_directory(self):
+    def test_a_locked_directory(self):  # F-14
         self.broker.start()
         self.fails()
         self.assertTrue(self.broker.is_running())
@@ -92,7 +92,7 @@ class Start(Case):
         self.assertEqual((self.broker.one("queues")["max_attempts"] if "max_attempts" in self.broker.one("queues") else
                           self.broker.one("queues")["policy"]["max_attempts"]), 2)
 
-    def test_a_file_in_place_of_the_directory(self):
+    def test_a_file_in_place_of_the_directory(self):  # F-14
         self.fails(data=self.path("file", "not a directory"))
 
     def test_a_directory_whose_parent_is_missing_or_made(self):
@@ -103,7 +103,7 @@ class Start(Case):
             self.assertGreater(self.broker.process.wait(20), 0)
 
     @unittest.skipUnless(os.path.exists("/proc/mounts") and os.geteuid() == 0, "needs root to mount")
-    def test_a_read_only_directory(self):
+    def test_a_read_only_directory(self):  # F-14
         mount = self.path("mount")
         os.mkdir(mount)
         if subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", mount], check=False, stderr=subprocess.DEVNULL).returncode:

@@ -9,7 +9,7 @@ LATE_MS_MAX = 3000 if harness.SANITIZED else 1000  # tests share two cores; late
 
 
 class OnTime(Case):
-    def test_a_thousand_tasks_none_early(self):
+    def test_a_thousand_tasks_none_early(self):  # TIME-1
         random.seed(7)
         consumer = self.broker.consume("q", "--count", 1000)
         lines = [{"queue": "q", "key": f"k{i}", "delay_ms": random.randrange(0, 3000)} for i in range(1000)]
@@ -22,7 +22,7 @@ class OnTime(Case):
             self.assert_not_early(delivery)
             self.assertLess(delivery["delivered_ms"] - delivery["due_ms"], LATE_MS_MAX)
 
-    def test_across_the_levels_of_the_wheel(self):
+    def test_across_the_levels_of_the_wheel(self):  # F-36, TIME-1
         delays = [1, 2, 63, 64, 65, 255, 256, 257, 511, 1023, 1024, 1025, 4095, 4096, 4097]
         consumer = self.broker.consume("q", "--count", len(delays))
         for delay in delays:
@@ -59,7 +59,7 @@ class OnTime(Case):
         delivery = self.broker.one("consume", "q", "--count", 1)
         self.assertEqual((delivery["key"], delivery["attempt"]), ("k", 1))
 
-    def test_a_delay_is_not_shortened_by_a_restart(self):
+    def test_a_delay_is_not_shortened_by_a_restart(self):  # TIME-2
         answer = self.broker.one("schedule", "q", "--key", "k", "--in", "2s")
         for _ in range(3):
             self.broker.restart()

@@ -25,7 +25,7 @@ class Manners(Case):
         self.assertEqual(consumer.wait(10), 1)
         consumer.stderr.close()
 
-    def test_a_slow_reader_gets_whole_lines_and_the_rest_is_released_unseen(self):
+    def test_a_slow_reader_gets_whole_lines_and_the_rest_is_released_unseen(self):  # F-19
         self.fill(3000)
         consumer = subprocess.Popen(self.broker.command("consume", "q"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         time.sleep(1.5)  # the pipe is full by now
@@ -137,7 +137,7 @@ class Verify(Case):
             file.write(b"body 7")
         self.assertEqual(self.broker.one("verify", self.broker.data)["result"], "fine")
 
-    def test_a_directory_of_somebody_else(self):
+    def test_a_directory_of_somebody_else(self):  # F-14
         self.assertEqual(self.broker.tarry("verify", "/").status, 1)
         self.assertEqual(self.broker.tarry("verify", "/nonexistent").status, 1)
 

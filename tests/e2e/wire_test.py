@@ -95,7 +95,7 @@ class Port(Case):
             head += bytes([0x80 | 127]) + struct.pack(">Q", size)
         return head + b"\0\0\0\0" + payload
 
-    def test_http_garbage(self):
+    def test_http_garbage(self):  # F-20
         for data in (b"GARBAGE\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\r\n" * 100, b"GET " + b"a" * 20000,
                      b"POST /rpc HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 5000,
                      b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"\x00SP\x00\x00\x30\x00\x00"):
@@ -109,7 +109,7 @@ class Port(Case):
             self.assertNotIn(b" 101 ", answer.split(b"\r\n")[0] + b" ", path)
             peer.close()
 
-    def test_a_lane_without_its_token_is_refused(self):
+    def test_a_lane_without_its_token_is_refused(self):  # F-23
         holder = self.broker.consume("q", "--ack", "none")
         self.broker.one("schedule", "q", "--key", "secret", "--in", "200ms", "--body", "for the holder only")
         for lane in range(0, 4):
@@ -123,12 +123,12 @@ class Port(Case):
             peer.close()
         self.assertEqual(holder.next()["key"], "secret")
 
-    def test_random_bytes(self):
+    def test_random_bytes(self):  # F-20
         random.seed(1)
         for _ in range(50):
             self.ask(random.randbytes(random.randrange(1, 3000)), 0.05)
 
-    def test_malformed_and_truncated_protobuf(self):
+    def test_malformed_and_truncated_protobuf(self):  # F-20
         random.seed(2)
         messages = [b"", b"\0" * 8, b"\x80\0\0\1", b"\x80\0\0\1" + b"\xff" * 50, b"\x80\0\0\1" + b"\x0a\xff\xff\xff\xff\x0f",
                     b"\x80\0\0\1" + b"\x0a\x05abc", b"\x80\0\0\1" + b"\x08\x63\x5a\x00"]
@@ -143,7 +143,7 @@ class Port(Case):
                 peer, answer = self.upgrade()
         peer.close()
 
-    def test_a_frame_that_lies_about_its_length(self):
+    def test_a_frame_that_lies_about_its_length(self):  # F-20
         for claimed in (1 << 20, 1 << 31, 1 << 40, (1 << 63) - 1, (1 << 64) - 1):
             peer, answer = self.upgrade()
             self.assertIn(b"101", answer)
@@ -155,7 +155,7 @@ class Port(Case):
                 pass
             peer.close()
 
-    def test_an_oversized_message_is_refused_and_costs_no_memory(self):
+    def test_an_oversized_message_is_refused_and_costs_no_memory(self):  # F-20, CALM-1
         peer, answer = self.upgrade()
         self.assertIn(b"101", answer)
         chunk = b"x" * 65536
@@ -172,7 +172,7 @@ class Port(Case):
                 resident_kib = int(next(line for line in file if line.startswith("VmHWM")).split()[1])
             self.assertLess(resident_kib, 400 << 10)
 
-    def test_floods_of_resets_and_broken_upgrades(self):
+    def test_floods_of_resets_and_broken_upgrades(self):  # F-21
         before = len(os.listdir(f"/proc/{self.broker.process.pid}/fd"))
         for number in range(1500):
             peer = self.connect()
@@ -186,7 +186,7 @@ class Port(Case):
             time.sleep(0.1)
         self.assertLessEqual(len(os.listdir(f"/proc/{self.broker.process.pid}/fd")), before + 10, "descriptors leaked")
 
-    def test_half_open_connections_do_not_stop_others(self):
+    def test_half_open_connections_do_not_stop_others(self):  # F-17
         peers = []
         for _ in range(200):
             peers.append(self.connect())
@@ -195,7 +195,7 @@ class Port(Case):
         for peer in peers:
             peer.close()
 
-    def test_a_byte_at_a_time(self):
+    def test_a_byte_at_a_time(self):  # F-18
         with self.connect() as peer:
             for byte in b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n":
                 peer.sendall(bytes([byte]))

@@ -6,6 +6,7 @@ import sys
 import tempfile
 
 import cppcheck
+import faults
 import format as format_check
 import includes
 import lint
@@ -15,6 +16,15 @@ import words
 
 GOOD = "int good_add(int a, int b);\n\nint good_add(int a, int b) {\n    return a + b;\n}\n"
 LONG_FUNCTION = "int long_function(int a) {\n" + "    a++;\n" * 70 + "    return a;\n}\n"
+
+def row(fault, keeper, proof):
+    return f"| {fault} | it fails | {keeper} | {proof} | |\n"
+
+
+CATALOGUE = faults.CATALOGUE
+EXCUSED = "".join(row(fault, "", "pair" if fault in faults.PAIR else "gap: nobody has looked")
+                  for fault in faults.FAULTS + faults.PROMISES)
+KEEPER = "`storage/log.h:GUARD`"
 
 # (what it shows, check, path of the sample, its text, words that the complaint must hold)
 BAD = [
@@ -33,6 +43,12 @@ BAD = [
      "int f(void);\nint f(void) {\n    int x[2];\n    x[0] = 1;\n    return x[2];\n}\n", "rrayIndexOutOfBounds"),
     ("tidy: a null pointer is read", tidy.check, "proto/a.c",
      "int f(int *p);\nint f(int *p) {\n    if (!p) return *p;\n    return 0;\n}\n", "clang-analyzer"),
+    ("faults: a test that does not exist", faults.check, CATALOGUE, row("F-1", KEEPER, "`unit/a_test.c:a`"), "no file unit/a_test.c"),
+    ("faults: a test without its id", faults.check, CATALOGUE, row("F-1", KEEPER, KEEPER), "does not say that it proves"),
+    ("faults: a fault without a test", faults.check, CATALOGUE, row("F-1", KEEPER, ""), "no test proves it"),
+    ("faults: a keeper that has gone", faults.check, CATALOGUE, row("F-1", "`storage/log.h:gone`", ""), "has no gone"),
+    ("faults: a promise that its keeper does not cite", faults.check, CATALOGUE, row("LOG-1", KEEPER, ""), "does not cite it"),
+    ("faults: a forgotten fault", faults.check, CATALOGUE, EXCUSED.replace("| F-41 |", "| F-40 |"), "F-41 has 0 rows"),
     ("tidy: a file that nobody builds", tidy.check, "proto/orphan.c", GOOD, "built by nobody"),
 ]
 HEADERS = ("storage/log.h", "broker/core/core.h", "proto/frame.h", "client/lib/x.h")
@@ -76,9 +92,10 @@ def main():
         good = any(expected in complaint for complaint in found)
         failed += not good
         print(f"{'ok' if good else 'not ok'} {number} - {title}" + ("" if good else f"\n# found only: {found}"))
-    for check in (format_check.check, words.check, sizes.check, includes.check, cppcheck.check, tidy.check):
+    for check in (format_check.check, words.check, sizes.check, includes.check, cppcheck.check, tidy.check, faults.check):
         number += 1
-        found = complaints_of(real_root, check, "proto/a.c", GOOD)
+        path, text = (CATALOGUE, EXCUSED) if check is faults.check else ("proto/a.c", GOOD)
+        found = complaints_of(real_root, check, path, text)
         failed += bool(found)
         print(f"{'not ok' if found else 'ok'} {number} - {check.__module__} leaves a good file alone" +
               (f"\n# {found}" if found else ""))

@@ -100,6 +100,7 @@ static void play(uint64_t seed) {
 static uint64_t first_seed;
 static uint64_t history_count;
 
+/* F-10, F-16, F-22, F-32, LOG-1, LOG-2, KEEP-1, ONCE-1, TRUE-1 */
 static void histories_agree_with_the_flat_table(void **state) {
     for (uint64_t i = 0; i < history_count; i++) {
         if (getenv("TARRY_VERBOSE")) (void)fprintf(stderr, "seed %llu\n", (unsigned long long)(first_seed + i));

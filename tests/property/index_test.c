@@ -476,7 +476,7 @@ static void history(uint64_t seed) {
     free(f);
 }
 
-static void index_agrees_with_the_model(void **state) {
+static void index_agrees_with_the_model(void **state) { /* F-8, LOG-3 */
     for (uint64_t seed = seed_first; seed < seed_first + seed_count; seed++) history(seed);
 }
 

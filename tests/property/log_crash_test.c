@@ -240,7 +240,7 @@ static void play(uint64_t seed) {
     model_free(history.model);
 }
 
-static void what_was_durable_survives_every_crash(void **state) {
+static void what_was_durable_survives_every_crash(void **state) { /* F-3, F-4, F-5, F-6, LOG-1, LOG-4, LOG-5 */
     const char *seed = getenv("TARRY_SEED"), *count = getenv("TARRY_HISTORIES");
     uint64_t first = seed ? strtoull(seed, NULL, 0) : 1;
     uint64_t histories = count ? strtoull(count, NULL, 0) : 10000;

@@ -229,13 +229,13 @@ static void torn_at_every_byte(uint64_t segment_size, size_t scale) {
     end(&old);
 }
 
-static void a_torn_tail_is_cut_at_every_byte(void **state) {
+static void a_torn_tail_is_cut_at_every_byte(void **state) { /* F-1, LOG-5 */
     torn_at_every_byte(8192, 2);
     if (getenv("TARRY_SLOW")) torn_at_every_byte(73728, 40);
 }
 
 /* An acknowledged batch with a seal behind it: nothing before the seal may be cut, wherever it is spoilt. */
-static void a_sealed_tail_is_refused_at_every_byte(void **state) {
+static void a_sealed_tail_is_refused_at_every_byte(void **state) { /* F-1, LOG-5 */
     struct fixture f;
     begin(&f, 8192, 0);
     append(&f, FRAME_COMMIT, 100, 30);
@@ -311,12 +311,12 @@ static void flip_in_one_segment(uint64_t segment_size, size_t batches) {
     end(&f);
 }
 
-static void every_flipped_bit_is_noticed(void **state) {
+static void every_flipped_bit_is_noticed(void **state) { /* F-2, LOG-5 */
     flip_in_one_segment(4096, 4);
     if (getenv("TARRY_SLOW")) flip_in_one_segment(65536, 72);
 }
 
-static void every_flipped_bit_of_a_closed_segment_is_noticed(void **state) {
+static void every_flipped_bit_of_a_closed_segment_is_noticed(void **state) { /* F-2, LOG-5 */
     struct fixture f;
     begin(&f, 2048, 0);
     append(&f, FRAME_COMMIT, 800, 100);

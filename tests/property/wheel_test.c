@@ -182,7 +182,7 @@ static void play(uint64_t seed) {
     CHECK(pop_and_compare(UINT64_MAX) && model_count() == 0 && wheel_check(&fx.wheel));
 }
 
-static void random_histories_agree_with_a_table(void **state) {
+static void random_histories_agree_with_a_table(void **state) { /* TIME-1 */
     (void)state;
     if (getenv("TARRY_SEED") != NULL) {
         play(random_seed(0));
@@ -192,7 +192,7 @@ static void random_histories_agree_with_a_table(void **state) {
 }
 
 /* A timer at every border of every level comes out at its millisecond, not one before. */
-static void borders_are_exact_to_the_millisecond(void **state) {
+static void borders_are_exact_to_the_millisecond(void **state) { /* F-36, TIME-1 */
     (void)state;
     static const uint64_t starts[] = {0, 1, 63, 64, 4095, 1790000000123u, (1ull << 60) - 1, UINT64_MAX / 2};
     for (size_t s = 0; s < sizeof(starts) / sizeof(starts[0]); s++) {
@@ -235,7 +235,7 @@ static void a_timer_costs_few_wakes(void **state) {
 }
 
 /* A crowd in one millisecond comes out by tie, however it was armed. */
-static void ties_come_out_in_order(void **state) {
+static void ties_come_out_in_order(void **state) { /* F-38 */
     (void)state;
     enum { CROWD = 100000 };
     struct wheel_timer *timers = calloc(CROWD, sizeof(*timers));

@@ -37,7 +37,7 @@ static void what_is_handed_out_is_aligned_and_apart(void **state) {
     arena_deinit(&arena);
 }
 
-static void the_limit_holds_to_the_byte(void **state) {
+static void the_limit_holds_to_the_byte(void **state) { /* CALM-1 */
     (void)state;
     struct arena arena;
     arena_init(&arena, 1000);
@@ -94,7 +94,7 @@ static void blocks_are_kept_up_to_keep_max(void **state) {
 }
 
 /* Cut off anywhere, or in an arena too small, unpacking fails and touches nothing else. */
-static void unpacking_is_bounded(void **state) {
+static void unpacking_is_bounded(void **state) { /* F-20, CALM-1 */
     (void)state;
     Tarry__Ref ref = TARRY__REF__INIT;
     ref.id = 7;

@@ -166,7 +166,7 @@ static void expect_content(const char *problem, bool too_large) {
 
 static char long_text[CONTENT_OVERHEAD_MAX + PAYLOAD_MAX + 100];
 
-static void content_limits(void **state) {
+static void content_limits(void **state) { /* F-20, CAP-1 */
     (void)state;
     memset(long_text, 'x', sizeof(long_text));
     expect_content(NULL, false); /* empty */
@@ -195,7 +195,7 @@ static void content_limits(void **state) {
     expect_content("attributes are larger than 65536 bytes all together", true);
 }
 
-static void content_that_is_not_well_formed(void **state) {
+static void content_that_is_not_well_formed(void **state) { /* F-20 */
     (void)state;
     append_attribute("a", 1, "1", 1);
     append_attribute("b", 1, "2", 1);

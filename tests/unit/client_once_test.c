@@ -56,7 +56,7 @@ static void nobody_there_is_told_in_time(void **state) {
     tarry_close(client);
 }
 
-static void a_silent_broker_leaves_the_outcome_unknown(void **state) {
+static void a_silent_broker_leaves_the_outcome_unknown(void **state) { /* F-17 */
     const enum deed script[] = {SAY_NOTHING, SAY_NOTHING, SAY_NOTHING, SAY_NOTHING};
     struct fake *fake = fake_start(script, 4);
     tarry_client *client = client_to(fake->url, 500);
@@ -88,7 +88,7 @@ static void a_busy_broker_is_no_silence(void **state) {
 
 /* ---- ONCE-1 */
 
-static void a_lost_answer_is_asked_for_again_under_the_same_sequence(void **state) {
+static void a_lost_answer_is_asked_for_again_under_the_same_sequence(void **state) { /* F-22, ONCE-1 */
     const enum deed script[] = {LOSE_REQUEST, LOSE_ANSWER, LOSE_ANSWER, SAY_BUSY, LOSE_REQUEST};
     struct fake *fake = fake_start(script, 5);
     tarry_client *client = client_to(fake->url, 5000);
@@ -132,7 +132,7 @@ static void a_refusal_before_the_forgetting_proves_nothing_was_executed(void **s
     fake_stop(fake);
 }
 
-static void what_may_have_been_executed_is_never_sent_as_new(void **state) {
+static void what_may_have_been_executed_is_never_sent_as_new(void **state) { /* F-22, ONCE-1 */
     const enum deed script[] = {LOSE_ANSWER, FORGET, ANSWER};
     struct fake *fake = fake_start(script, 3);
     tarry_client *client = client_to(fake->url, 5000);
@@ -190,7 +190,7 @@ static void a_busy_commit_is_not_left_behind(void **state) {
 }
 
 /* A storm of every mishap, with many requests waiting: each operation takes effect once, in order of submission. */
-static void operations_take_effect_once_and_in_order(void **state) {
+static void operations_take_effect_once_and_in_order(void **state) { /* F-16, ONCE-1 */
     enum { SCRIPT = 200, OPS = 50000, OWN_REQUEST_EVERY = 200 };
     enum deed script[SCRIPT];
     uint64_t random = 42;
@@ -270,7 +270,7 @@ static void a_commit_is_a_request_of_its_own_in_order(void **state) {
     fake_stop(fake);
 }
 
-static void an_answer_without_sense_is_told(void **state) {
+static void an_answer_without_sense_is_told(void **state) { /* F-20 */
     const enum deed script[] = {GARBAGE, ANSWER};
     struct fake *fake = fake_start(script, 2);
     tarry_client *client = client_to(fake->url, 2000);

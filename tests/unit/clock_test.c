@@ -1,4 +1,4 @@
-/* clock_test.c: TIME-2 told to the pure half of the clock (F-32, F-34): jumps, restarts, suspends, never back. */
+/* clock_test.c: TIME-2 told to the pure half of the clock (F-32 … F-35): jumps, restarts, suspends, never back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -41,7 +41,7 @@ static void both_follow_the_wall_when_all_is_well(void **unused) {
     }
 }
 
-static void a_small_step_forward_moves_the_wall_alone(void **unused) {
+static void a_small_step_forward_moves_the_wall_alone(void **unused) { /* F-32, TIME-2 */
     (void)unused;
     struct clock_state state = fresh();
     struct instant now = at(&state, SECOND, INT64_C(1800) * (int64_t)SECOND);
@@ -50,7 +50,7 @@ static void a_small_step_forward_moves_the_wall_alone(void **unused) {
     assert_false(state.held);
 }
 
-static void a_step_back_lets_the_wall_stand_still_until_the_clock_is_there_again(void **unused) {
+static void a_step_back_lets_the_wall_stand_still_until_the_clock_is_there_again(void **unused) { /* F-32, TIME-2 */
     (void)unused;
     static const int64_t steps[] = {(int64_t)SECOND, (int64_t)HOUR, INT64_C(3650) * (int64_t)DAY};
     for (size_t i = 0; i < 3; i++) {
@@ -67,7 +67,7 @@ static void a_step_back_lets_the_wall_stand_still_until_the_clock_is_there_again
     }
 }
 
-static void a_jump_of_more_than_an_hour_is_held_until_it_ends(void **unused) {
+static void a_jump_of_more_than_an_hour_is_held_until_it_ends(void **unused) { /* F-32, TIME-2 */
     (void)unused;
     struct clock_state state = fresh();
     struct instant before = at(&state, 10 * SECOND, 0);
@@ -87,7 +87,7 @@ static void a_jump_of_more_than_an_hour_is_held_until_it_ends(void **unused) {
     assert_false(state.held);
 }
 
-static void a_suspend_is_no_jump(void **unused) {
+static void a_suspend_is_no_jump(void **unused) { /* F-34 */
     (void)unused;
     struct clock_state state = fresh();
     struct instant now = at(&state, 60 * DAY, 0); /* BOOTTIME counts it */
@@ -112,7 +112,7 @@ static void across_a_start_both_go_on_by_the_difference_of_the_walls(void **unus
     assert_int_equal(state.now.steady_ns, REAL0 + 5 * DAY);
 }
 
-static void a_start_with_the_clock_behind_adds_nothing(void **unused) {
+static void a_start_with_the_clock_behind_adds_nothing(void **unused) { /* F-32 */
     (void)unused;
     struct instant last = {REAL0, REAL0};
     struct clock_state state = restarted(last, REAL0 - 10 * DAY, false);
@@ -124,7 +124,7 @@ static void a_start_with_the_clock_behind_adds_nothing(void **unused) {
     assert_false(state.held);
 }
 
-static void a_start_thirty_days_later_is_not_believed_unless_accepted(void **unused) {
+static void a_start_thirty_days_later_is_not_believed_unless_accepted(void **unused) { /* F-32, TIME-2 */
     (void)unused;
     struct instant last = {REAL0, REAL0};
     struct clock_state state = restarted(last, REAL0 + 30 * DAY, false);
@@ -148,7 +148,7 @@ static void a_start_thirty_days_later_is_not_believed_unless_accepted(void **unu
     assert_true(state.held);
 }
 
-static void nothing_ever_goes_back_whatever_the_clocks_say(void **unused) {
+static void nothing_ever_goes_back_whatever_the_clocks_say(void **unused) { /* F-32, TIME-2 */
     (void)unused;
     struct random random = {random_seed(3)};
     for (int round = 0; round < 1000; round++) {
@@ -166,6 +166,52 @@ static void nothing_ever_goes_back_whatever_the_clocks_say(void **unused) {
             assert_true(now.steady_ns >= last.steady_ns);
             assert_true(now.wall_ns >= last.wall_ns);
             last = now;
+        }
+    }
+}
+
+/* F-33: the clock is made slower or faster for a day, so that nobody sees the step of a second. */
+static void a_smear_moves_no_delay_and_is_no_jump(void **unused) {
+    (void)unused;
+    for (int sign = -1; sign <= 1; sign += 2) {
+        struct clock_state state = fresh();
+        for (uint64_t passed = 0; passed <= DAY; passed += SECOND / 4) {
+            int64_t off_ns = sign * (int64_t)(passed / (DAY / SECOND)); /* a second at the end of the day */
+            struct instant now = at(&state, passed, off_ns);
+            assert_false(state.held);
+            assert_int_equal(now.steady_ns, REAL0 + passed); /* BOOTTIME knows nothing of it */
+            assert_int_equal(now.wall_ns, REAL0 + passed + (uint64_t)off_ns);
+        }
+    }
+}
+
+/* F-35: at a leap second REALTIME says the last second of the day twice. */
+static void a_leap_second_lets_the_wall_stand_still_for_a_second(void **unused) {
+    (void)unused;
+    struct clock_state state = fresh();
+    for (uint64_t passed = 0; passed < 5 * SECOND; passed += SECOND / 1000) {
+        bool was_repeated = passed >= 2 * SECOND;
+        struct instant now = at(&state, passed, was_repeated ? -(int64_t)SECOND : 0);
+        uint64_t last_before_ns = REAL0 + 2 * SECOND - SECOND / 1000;
+        uint64_t said_ns = REAL0 + passed - (was_repeated ? SECOND : 0);
+        assert_int_equal(now.wall_ns, was_repeated && said_ns < last_before_ns ? last_before_ns : said_ns);
+        assert_int_equal(now.steady_ns, REAL0 + passed);
+        assert_false(state.held);
+    }
+}
+
+/* F-35: nothing counts seconds in 32 bits, neither signed (2038) nor unsigned (2106). */
+static void the_years_2038_and_2106_are_years_like_others(void **unused) {
+    (void)unused;
+    static const uint64_t borders_s[] = {UINT64_C(1) << 31, UINT64_C(1) << 32};
+    for (size_t i = 0; i < 2; i++) {
+        uint64_t real_ns = (borders_s[i] - 10) * SECOND;
+        struct clock_state state = restarted((struct instant){real_ns, real_ns}, real_ns, false);
+        for (uint64_t passed = 0; passed < 20 * SECOND; passed += SECOND / 10) {
+            struct instant now = clock_advance(&state, (struct sample){real_ns + passed, BOOT0 + passed});
+            assert_int_equal(now.wall_ns, real_ns + passed);
+            assert_int_equal(now.steady_ns, real_ns + passed);
+            assert_false(state.held);
         }
     }
 }
@@ -195,6 +241,9 @@ int main(void) {
         cmocka_unit_test(a_start_with_the_clock_behind_adds_nothing),
         cmocka_unit_test(a_start_thirty_days_later_is_not_believed_unless_accepted),
         cmocka_unit_test(nothing_ever_goes_back_whatever_the_clocks_say),
+        cmocka_unit_test(a_smear_moves_no_delay_and_is_no_jump),
+        cmocka_unit_test(a_leap_second_lets_the_wall_stand_still_for_a_second),
+        cmocka_unit_test(the_years_2038_and_2106_are_years_like_others),
         cmocka_unit_test(the_machines_clock_agrees),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

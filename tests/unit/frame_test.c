@@ -64,7 +64,7 @@ static void decode_after_encode_is_the_identity(void **state) {
     }
 }
 
-static void every_flipped_bit_is_found(void **state) {
+static void every_flipped_bit_is_found(void **state) { /* F-2 */
     (void)state;
     struct random random = {random_seed(2)};
     struct frame_header header, out;
@@ -89,7 +89,7 @@ static void expect_refused(struct frame_header header) {
     assert_false(frame_header_decode(bytes, &out));
 }
 
-static void a_header_that_lies_is_refused(void **state) {
+static void a_header_that_lies_is_refused(void **state) { /* F-2, F-20 */
     (void)state;
     struct frame_header good = {.type = FRAME_COMMIT, .position = LOG_POSITION_FIRST, .body_size = 10};
     struct frame_header header = good;

@@ -151,7 +151,7 @@ static size_t settle(struct fx *f) {
     return steps;
 }
 
-static void a_new_index_is_empty_and_knows_its_cluster(void **state) {
+static void a_new_index_is_empty_and_knows_its_cluster(void **state) { /* F-14 */
     struct fx *f = *state;
     struct index_meta meta;
     struct index *other;
@@ -181,7 +181,7 @@ static int spoil_version(void *argument, MDB_txn *txn) {
     return meta_put(index, txn, &meta);
 }
 
-static void another_format_version_is_refused(void **state) {
+static void another_format_version_is_refused(void **state) { /* F-14 */
     struct fx *f = *state;
     struct index *other;
     char message[256];

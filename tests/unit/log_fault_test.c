@@ -189,7 +189,7 @@ static void opening_says_why_it_cannot(void **state) { /* F-14 */
     refused(f, 0, -ENOENT, "cannot list /d/log: No such file or directory");
 }
 
-static void every_failing_call_while_opening_is_reported(void **state) {
+static void every_failing_call_while_opening_is_reported(void **state) { /* F-14 */
     for (uint64_t n = 1;; n++) {
         struct fixture *f;
         assert_int_equal(set_up((void **)&f), 0);
@@ -225,7 +225,7 @@ static void another_version_is_refused(void **state) { /* F-14 */
     refused(f, 0, LOG_VERSION, "format version 2");
 }
 
-static void another_cluster_is_refused(void **state) {
+static void another_cluster_is_refused(void **state) { /* F-14 */
     struct fixture *f = *state;
     open_log(f);
     close_log(f);
@@ -233,7 +233,7 @@ static void another_cluster_is_refused(void **state) {
     refused(f, 0, LOG_FOREIGN, "another cluster");
 }
 
-static void a_missing_segment_is_noticed(void **state) {
+static void a_missing_segment_is_noticed(void **state) { /* F-9 */
     struct fixture *f = *state;
     uint64_t bases[3];
     three_segments(f, bases);
@@ -254,7 +254,7 @@ static void a_segment_under_a_wrong_name_is_noticed(void **state) {
     refused(f, 0, LOG_DAMAGED, "its name says");
 }
 
-static void a_closed_segment_cut_short_is_noticed(void **state) {
+static void a_closed_segment_cut_short_is_noticed(void **state) { /* F-9 */
     struct fixture *f = *state;
     uint64_t bases[3];
     three_segments(f, bases);
@@ -288,7 +288,7 @@ static void a_position_within_a_frame_is_refused(void **state) {
     refused(f, bases[2] + 8, LOG_DAMAGED, "in the middle of a frame");
 }
 
-static void damage_in_a_closed_segment_is_refused_with_its_place(void **state) { /* LOG-5 */
+static void damage_in_a_closed_segment_is_refused_with_its_place(void **state) { /* LOG-5, F-2 */
     struct fixture *f = *state;
     uint64_t bases[3];
     three_segments(f, bases);
@@ -313,7 +313,7 @@ static void damage_in_a_closed_segment_is_refused_with_its_place(void **state) {
 }
 
 /* Segments that do not continue each other, though each is good by itself. */
-static void a_segment_of_another_history_is_refused(void **state) {
+static void a_segment_of_another_history_is_refused(void **state) { /* F-14 */
     struct fixture *f = *state;
     uint64_t bases[3];
     three_segments(f, bases);
@@ -331,7 +331,7 @@ static void a_segment_of_another_history_is_refused(void **state) {
 }
 
 /* The header that proves damage may lie anywhere, also across the edge of two blocks of reading. */
-static void a_claim_is_found_wherever_it_lies(void **state) { /* LOG-5 */
+static void a_claim_is_found_wherever_it_lies(void **state) { /* LOG-5, F-1 */
     for (uint32_t shift = 0; shift < 2 * FRAME_HEADER_SIZE; shift += 8) {
         struct fixture *f;
         assert_int_equal(set_up((void **)&f), 0);
@@ -351,7 +351,7 @@ static void a_claim_is_found_wherever_it_lies(void **state) { /* LOG-5 */
 }
 
 /* A client's payload may look like anything; within a torn frame whose header is whole it proves nothing. */
-static void a_payload_that_looks_like_a_frame_proves_nothing(void **state) {
+static void a_payload_that_looks_like_a_frame_proves_nothing(void **state) { /* F-1 */
     struct fixture *f = *state;
     open_log(f);
     assert_int_equal(append(f, 100), 0);
@@ -469,7 +469,7 @@ static void a_batch_may_be_larger_than_the_buffer(void **state) {
 }
 
 /* What is not a segment is left alone. */
-static void strangers_in_the_directory_are_left_alone(void **state) {
+static void strangers_in_the_directory_are_left_alone(void **state) { /* F-14 */
     struct fixture *f = *state;
     open_log(f);
     close_log(f);

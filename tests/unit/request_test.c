@@ -151,7 +151,7 @@ static void what_is_wrong_is_refused_with_code_and_sentence(void **state) {
     assert_int_equal(f->refusal.code, TARRY__CODE__INVALID);
 }
 
-static void too_many_operations_are_refused_before_they_take_memory(void **state) {
+static void too_many_operations_are_refused_before_they_take_memory(void **state) { /* F-20, CAP-1 */
     struct fx *f = *state;
     /* Request{commit{ops: {} × N}}: two bytes an operation */
     size_t count = OPS_PER_COMMIT_MAX + 1, inner = count * 2;
@@ -199,7 +199,7 @@ static void a_peek_sees_what_a_commit_wants(void **state) {
     }
 }
 
-static void garbage_is_refused_and_crashes_nothing(void **state) {
+static void garbage_is_refused_and_crashes_nothing(void **state) { /* F-20 */
     struct fx *f = *state;
     struct random random = {random_seed(4)};
     struct commit c;
@@ -216,7 +216,7 @@ static void garbage_is_refused_and_crashes_nothing(void **state) {
     }
 }
 
-static void a_secret_is_known_again_and_a_wrong_one_is_not(void **state) {
+static void a_secret_is_known_again_and_a_wrong_one_is_not(void **state) { /* F-23 */
     (void)state;
     uint8_t secret[SESSION_SECRET_SIZE], other[IDENTITY_SECRET_SIZE] = {9};
     char hex[2 * SESSION_SECRET_SIZE + 1], headers[256];

@@ -177,7 +177,7 @@ static void a_queue_hash_sees_every_field_but_before(void **state) {
     assert_int_not_equal(queue_hash(&queue), hash);
 }
 
-static void a_damaged_task_is_refused(void **state) {
+static void a_damaged_task_is_refused(void **state) { /* F-8, LOG-3 */
     (void)state;
     struct random random = {random_seed(3)};
     struct random_row made;

@@ -10,7 +10,7 @@
 #include "../random.h"
 #include "slab.h"
 
-static void room_is_exactly_what_can_be_had(void **state) {
+static void room_is_exactly_what_can_be_had(void **state) { /* CALM-1, CAP-1 */
     (void)state;
     struct slab *slab = slab_new(4 * SLAB_PAGE_SIZE + 1000);
     assert_non_null(slab);

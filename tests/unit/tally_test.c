@@ -162,7 +162,7 @@ static void finish(struct row *row) {
     row->id = 0;
 }
 
-static void counts_and_digest_follow_the_records(void **state) {
+static void counts_and_digest_follow_the_records(void **state) { /* LOG-2 */
     (void)state;
     for (uint64_t seed = 1; seed <= HISTORIES; seed++) {
         setup(seed);
