@@ -1,0 +1,101 @@
+"""snapshot_test.py: log and index restored from different copies. What fits together starts and is whole; what does not is
+refused with a sentence, never served (F-7, F-9, LOG-3)."""
+import json
+import os
+import shutil
+
+import harness
+from harness import Case
+
+POINTS = 5
+
+
+class Snapshots(Case):
+    """The same broker is stopped at several points of its life; each time its directory is copied."""
+
+    arguments = ("--segment-size", "1MiB")
+
+    def live_a_little(self, name, point):
+        """Schedules ten tasks, cancels one of these, moves another."""
+        lines = [json.dumps({"queue": "q", "key": f"{name}{point}-{i}", "delay_ms": 3_600_000}) for i in range(10)]
+        self.broker.ok("schedule", "--from", "-", stdin="\n".join(lines))
+        self.broker.ok("cancel", "q", f"{name}{point}-3")
+        self.broker.ok("move", "q", f"{name}{point}-4", "--in", "2h")
+
+    def copy(self, name):
+        """Stops the broker, its index as far as its log, and copies the directory."""
+        self.assertEqual(self.broker.stop(), 0)
+        shutil.copytree(self.broker.data, self.path(name))
+        self.broker.start()
+
+    def mixed(self, log, index):
+        """A directory with the log of one copy and the index of another, and a broker for it."""
+        data = self.path(f"log-{log}-index-{index}")
+        shutil.copytree(self.path(log), data)
+        shutil.rmtree(os.path.join(data, "index"))
+        shutil.copytree(os.path.join(self.path(index), "index"), os.path.join(data, "index"))
+        return self.make_broker(data=data)
+
+    def assert_whole(self, log, index, live):
+        broker = self.mixed(log, index).start()
+        self.assertEqual(broker.ready["recovered_tasks"], str(live), f"log {log}, index {index}")
+        self.assertEqual(broker.queue_stats("q")["pending"], live)
+        self.assertEqual(broker.stop(), 0)
+        # What the index has absorbed by now it recomputes from every row: the same digest as the log's.
+        self.assertEqual(self.broker.tarry("verify", broker.data).status, 0, f"log {log}, index {index}")
+
+    def assert_refused(self, log, index, sentence):
+        broker = self.mixed(log, index).launch()
+        broker.is_ready.wait(harness.READY_WAIT_S)
+        self.assertFalse(broker.ready, f"log {log} was served under index {index}")
+        self.assertEqual(broker.process.wait(harness.READY_WAIT_S), 1)
+        broker.reader.join(5)
+        self.assertIn(sentence, broker.log_text())
+        self.assertEqual(self.broker.tarry("verify", broker.data).status, 1, f"log {log}, index {index}")
+
+    def test_every_pair_of_points_is_whole_or_refused(self):  # F-7, F-9, LOG-3
+        for point in range(POINTS):
+            self.live_a_little("a", point)
+            self.copy(str(point))
+        for log in range(POINTS):
+            for index in range(POINTS):
+                if index <= log:
+                    self.assert_whole(str(log), str(index), 9 * (log + 1))
+                else:
+                    self.assert_refused(str(log), str(index), "its tail is lost")
+
+    def branch_off(self):
+        """Copies "root", then lives on in another directory that starts from it."""
+        self.copy("root")
+        self.assertEqual(self.broker.stop(), 0)
+        other = self.make_broker(data=self.path("branch-home"))
+        shutil.copytree(self.path("root"), other.data)
+        return other
+
+    def test_a_branch_of_history_is_not_taken_for_another(self):  # F-7, F-9, LOG-3
+        self.live_a_little("a", 0)
+        other = self.branch_off()
+        self.broker.start()
+        self.live_a_little("a", 1)
+        self.live_a_little("a", 2)
+        self.copy("long")
+        self.assertEqual(self.broker.stop(), 0)
+        self.broker = other.start()
+        self.live_a_little("b", 1)
+        self.copy("branch")
+        self.assert_whole("long", "root", 27)
+        self.assert_whole("branch", "root", 18)
+        self.assert_refused("long", "branch", "event=refused")
+
+    def test_a_branch_of_the_same_length_is_told_by_its_chain(self):  # F-7, F-9, LOG-3
+        self.live_a_little("a", 0)
+        other = self.branch_off()
+        for broker, name in ((self.broker, "one"), (other, "other")):
+            self.broker = broker.start()
+            self.copy(name)  # what a start and a stop write has the same length, and the times differ
+        self.assert_whole("one", "one", 9)
+        self.assert_refused("one", "other", "different histories")
+
+
+if __name__ == "__main__":
+    harness.main()
