@@ -19,7 +19,7 @@ ALLOWED = {
     "client/include/": ("client/include/",),
     "client/lib/": ("client/lib/", "client/include/", "proto/"),
     "client/tool/": ("client/tool/", "client/include/", "proto/"),
-    "client/tool/verify": ("client/tool/", "client/include/", "storage/", "proto/"),
+    "client/tool/offline/": ("client/tool/", "client/include/", "storage/", "proto/"),
     "client/examples/": ("client/examples/", "client/include/"),
     "tests/sim/": ("tests/", "broker/core/", "storage/", "proto/"),
     "tests/e2e/": ("tests/e2e/", "client/include/"),

@@ -1,0 +1,143 @@
+/* store.c: see store.h. */
+#include "store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bytes.h"
+#include "frame.h"
+#include "tarry_limits.h"
+
+#define IDENTITY_SIZE 72u /* broker/shell/datadir.h: magic, version, 0, cluster, secret, sum */
+#define IDENTITY_SUMMED 64u
+
+void store_init(struct store *store, const char *directory) {
+    *store = (struct store){.directory = directory, .lock = -1};
+}
+
+void store_close(struct store *store) {
+    log_close(store->log);
+    if (store->index != NULL) index_close(store->index);
+    if (store->lock >= 0) close(store->lock);
+    store_init(store, store->directory);
+}
+
+int store_damaged(struct store *store, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    vsnprintf(store->message, sizeof store->message, format, list);
+    va_end(list);
+    return EXIT_REFUSED;
+}
+
+const char *store_sentence(int error) {
+    switch (error) {
+    case LOG_DAMAGED:
+    case INDEX_DAMAGED:
+        return "it is damaged";
+    case LOG_VERSION:
+    case INDEX_VERSION:
+        return "it has another format version";
+    case LOG_FOREIGN:
+    case INDEX_FOREIGN:
+        return "it belongs to another broker's data";
+    case LOG_END:
+        return "it ends too early";
+    case LOG_RETIRED:
+        return "a part of it is no longer there";
+    default:
+        return error < 0 && error > -4096 ? strerror(-error) : "the index cannot be read";
+    }
+}
+
+/* A read lock keeps brokers out for as long as this runs. */
+static int take_lock(struct store *store) {
+    char path[STORE_PATH_SIZE];
+    snprintf(path, sizeof path, "%s/lock", store->directory);
+    store->lock = open(path, O_RDONLY | O_CLOEXEC);
+    if (store->lock < 0 && errno == ENOENT) return 0; /* no broker can run on it without */
+    if (store->lock < 0) return store_damaged(store, "%s: %s", path, strerror(errno));
+    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+    if (fcntl(store->lock, F_OFD_SETLK, &lock) == 0) return 0;
+    store->hindrance = "locked";
+    return store_damaged(store, "%s is locked: a tarryd is running on it; stop it first, or ask it with 'tarry stats'",
+                         store->directory);
+}
+
+static int read_identity(struct store *store) {
+    char path[STORE_PATH_SIZE];
+    uint8_t bytes[IDENTITY_SIZE + 1];
+    snprintf(path, sizeof path, "%s/identity", store->directory);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        store->hindrance = "no_data_directory";
+        return store_damaged(store, "%s: %s; this is no data directory of tarryd", path, strerror(errno));
+    }
+    ssize_t size = read(fd, bytes, sizeof bytes);
+    int error = errno;
+    close(fd);
+    if (size < 0) return store_damaged(store, "%s: %s", path, strerror(error));
+    if (size < 12 || memcmp(bytes, "TARRYID1", 8) != 0)
+        return store_damaged(store, "%s: not an identity file of Tarry", path);
+    uint32_t version = get_u32(bytes + 8);
+    if (version != FORMAT_VERSION)
+        return store_damaged(store, "%s has format version %u; this tool reads version %u", store->directory, version,
+                             FORMAT_VERSION);
+    if (size != IDENTITY_SIZE || get_u64(bytes + IDENTITY_SUMMED) != frame_sum(bytes, IDENTITY_SUMMED))
+        return store_damaged(store, "%s: is damaged", path);
+    memcpy(store->cluster, bytes + 16, sizeof store->cluster);
+    return 0;
+}
+
+int store_lock(struct store *store) {
+    int status = take_lock(store);
+    return status == 0 ? read_identity(store) : status;
+}
+
+int store_open_index(struct store *store) {
+    char path[STORE_PATH_SIZE], message[1024] = "";
+    snprintf(path, sizeof path, "%s/index", store->directory);
+    struct index_options options = {.directory = path,
+                                    .memory = MEMORY_DEFAULT,
+                                    .outcomes_max = OUTCOMES_MAX_DEFAULT,
+                                    .outcome_retention_ms = OUTCOME_RETENTION_DEFAULT_MS,
+                                    .read_only = true};
+    memcpy(options.cluster, store->cluster, sizeof store->cluster);
+    int error = index_open(&store->index, &options, message, sizeof message);
+    if (error != 0) return store_damaged(store, "%s: %s", path, message[0] != 0 ? message : store_sentence(error));
+    index_meta(store->index, &store->meta);
+    return 0;
+}
+
+int store_open_log(struct store *store, uint64_t scan_from) {
+    char path[STORE_PATH_SIZE], message[1024] = "";
+    snprintf(path, sizeof path, "%s/log", store->directory);
+    struct log_options options = {.directory = path,
+                                  .disk = &disk_posix,
+                                  .segment_size = SEGMENT_SIZE_DEFAULT,
+                                  .durable_min = store->meta.position,
+                                  .read_only = true};
+    memcpy(options.cluster, store->cluster, sizeof store->cluster);
+    int error = log_open(&store->log, &options, scan_from, &store->recovery, message, sizeof message);
+    if (error != 0) return store_damaged(store, "%s: %s", path, message[0] != 0 ? message : store_sentence(error));
+    if (store->recovery.end < store->meta.position)
+        return store_damaged(store,
+                             "%s ends at position %" PRIu64 ", before the index's %" PRIu64
+                             ": the log has lost its tail",
+                             path, store->recovery.end, store->meta.position);
+    if (store->recovery.start > store->meta.position)
+        return store_damaged(store,
+                             "%s starts at position %" PRIu64 ", behind the index's %" PRIu64 ": segments are missing",
+                             path, store->recovery.start, store->meta.position);
+    if (store->recovery.start > store->meta.log_start)
+        return store_damaged(store,
+                             "%s: the segments from position %" PRIu64 " to %" PRIu64
+                             " are missing, and contents of live tasks with them",
+                             path, store->meta.log_start, store->recovery.start);
+    return 0;
+}

@@ -1,0 +1,40 @@
+/* store.h: a data directory opened from outside, while no broker runs on it. Nothing in it is changed.
+ *
+ * In this order: the lock (shared: it keeps brokers out), the identity, the index, the log. */
+#ifndef TARRY_TOOL_STORE_H
+#define TARRY_TOOL_STORE_H
+
+#include "index.h"
+#include "log.h"
+#include "tool.h"
+
+#define STORE_PATH_SIZE 4096u
+
+struct store {
+    const char *directory; /* borrowed */
+    uint8_t cluster[16];
+    int lock; /* descriptor; -1: none */
+    struct index *index;
+    struct index_meta meta;
+    struct log *log;
+    struct log_recovery recovery;
+    const char *hindrance;                /* why nothing could be read ("locked", …); NULL: it could */
+    char message[STORE_PATH_SIZE + 1024]; /* what is wrong, and where; empty: nothing */
+};
+
+/* `directory` must be shorter than STORE_PATH_SIZE - 16. */
+void store_init(struct store *store, const char *directory);
+/* Each: 0, or EXIT_REFUSED after a sentence in `message`. */
+int store_lock(struct store *store);
+int store_open_index(struct store *store);
+/* After the index. Frames are checked from `scan_from` on (0: all of them), and the log against the index's position.
+ */
+int store_open_log(struct store *store, uint64_t scan_from);
+void store_close(struct store *store);
+
+/* Notes what is wrong; returns EXIT_REFUSED. */
+int store_damaged(struct store *store, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* "it is damaged", of a negative result of `storage`. */
+const char *store_sentence(int error);
+
+#endif

@@ -1,0 +1,267 @@
+/* verify.c: tarry verify DIR: checks a data directory that no broker runs on, and changes nothing in it.
+ *
+ * In this order: the lock and the identity; the index, row by row, against the digest and the counts that it stores;
+ * the log, every frame by its sums, order and chain (twice: once to find its end, once to read the records); the chain
+ * hash at the index's position; the content of every task in the log against its record's hash; the counts replayed
+ * from the index's position to the end, and from the beginning too if the log still reaches back to it. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "arena.h"
+#include "frame.h"
+#include "ndjson.h"
+#include "output.h"
+#include "progress.h"
+#include "store.h"
+#include "tally.h"
+#include "tarry_limits.h"
+#include "units.h"
+
+#define ARENA_SIZE_MAX (256u << 20)
+
+struct verify {
+    struct store store;
+    struct index_verification rows;
+    struct tally tail;  /* the index's counts, brought up to the end of the log */
+    struct tally whole; /* from the first frame on; void unless the log reaches back */
+    bool has_whole;
+    bool met; /* the chain was compared at the index's position */
+    uint64_t frames;
+    uint64_t records;
+    uint64_t contents;
+    struct progress progress;
+};
+
+static int run(struct tool *tool, const struct args *args);
+
+static const struct arg_spec options[] = {{0}};
+
+const struct command command_verify = {
+    .name = "verify",
+    .usage = "DIR",
+    .summary = "check a data directory, offline",
+    .text = "Checks the data directory of a broker that is not running: every frame of the log by checksum, order and\n"
+            "hash chain, every row of the index, index against log, the content of every task, and the digest. It\n"
+            "changes nothing. Exit status 0 if all is well, 1 with the place of the damage otherwise, or with the\n"
+            "reason why nothing was checked (locked, no_data_directory). A torn tail, which a crash leaves and the\n"
+            "next start cuts, is reported and is no damage.",
+    .options = options,
+    .positional_min = 1,
+    .positional_max = 1,
+    .positional_names = "DIR",
+    .examples = "tarry verify /var/lib/tarry\ntarry verify /var/lib/tarry --json",
+    .run = run,
+};
+
+/* ---- the index */
+
+static void rows_progress(void *argument, uint64_t done, uint64_t total) {
+    struct verify *v = argument;
+    progress_show(&v->progress, done, total, done);
+}
+
+static int check_index(struct verify *v) {
+    char message[1024] = "";
+    int status = store_open_index(&v->store);
+    if (status != 0) return status;
+    progress_start(&v->progress, "rows");
+    int error = index_verify(v->store.index, &v->rows, message, sizeof message, rows_progress, v);
+    progress_end(&v->progress);
+    if (error != 0)
+        return store_damaged(&v->store, "%s/index: %s", v->store.directory,
+                             message[0] != 0 ? message : store_sentence(error));
+    return 0;
+}
+
+/* ---- the log */
+
+/* The content of a fresh task lies in its own frame, and is what the record says. */
+static bool content_is_right(const struct log_view *view, const Tarry__TaskPut *put) {
+    uint8_t hash[CONTENT_HASH_SIZE];
+    uint64_t start = frame_blob_position(view->header.position);
+    uint64_t at = put->task->blob_at;
+    if (put->task->blob_size == 0) return true;
+    if (at < start || put->task->blob_size > view->header.blob_size ||
+        at - start > view->header.blob_size - put->task->blob_size)
+        return false;
+    const uint8_t *blob = view->blob + (at - start);
+    if (frame_sum(blob, put->task->blob_size) != put->task->blob_sum) return false;
+    content_hash(blob, put->task->blob_size, hash);
+    return put->content_hash.len == sizeof hash && memcmp(hash, put->content_hash.data, sizeof hash) == 0;
+}
+
+static int check_record(struct verify *v, const struct log_view *view, const Tarry__Record *record) {
+    uint64_t position = view->header.position;
+    bool erased = (view->header.flags & FRAME_FLAG_ERASED) != 0;
+    v->records++;
+    if (v->has_whole && !tally_record(&v->whole, record))
+        return store_damaged(&v->store, "log position %" PRIu64 ": record %" PRIu64 " of the log makes no sense",
+                             position, v->records);
+    if (position >= v->store.meta.position && !tally_record(&v->tail, record))
+        return store_damaged(&v->store, "log position %" PRIu64 ": a record makes no sense after the index's position",
+                             position);
+    if (record->fact_case == TARRY__RECORD__FACT_PUT && record->put->fresh && record->put->task != NULL && !erased) {
+        v->contents++;
+        if (!content_is_right(view, record->put))
+            return store_damaged(&v->store,
+                                 "log position %" PRIu64 ": the content of task %" PRIu64
+                                 " is not what its record says",
+                                 position, record->put->task->id);
+    }
+    return 0;
+}
+
+static int check_frame(struct verify *v, const struct log_view *view, struct arena *arena) {
+    int status = 0;
+    v->frames++;
+    if (view->header.type != FRAME_COMMIT) return 0;
+    arena_reset(arena);
+    Tarry__FrameBody *body = tarry__frame_body__unpack(&arena->pb, view->header.body_size, view->body);
+    if (body == NULL)
+        return store_damaged(&v->store, "log position %" PRIu64 ": the frame's body is no message",
+                             view->header.position);
+    for (size_t i = 0; i < body->n_records && status == 0; i++) status = check_record(v, view, body->records[i]);
+    return status;
+}
+
+/* The counts at the index's position, by the log from its first frame on, must be the index's. */
+static int meet(struct verify *v, const uint8_t chain[FRAME_CHAIN_SIZE]) {
+    v->met = true;
+    if (v->store.meta.position > LOG_POSITION_FIRST && v->store.meta.position > v->store.recovery.start &&
+        memcmp(chain, v->store.meta.chain, FRAME_CHAIN_SIZE) != 0)
+        return store_damaged(&v->store,
+                             "index and log tell different histories: the chain hash at position %" PRIu64 " differs",
+                             v->store.meta.position);
+    if (v->has_whole && (v->whole.digest != v->store.meta.tally.digest || v->whole.live != v->store.meta.tally.live))
+        return store_damaged(&v->store,
+                             "the digest of the log at position %" PRIu64 " is %016" PRIx64
+                             ", the index's is %016" PRIx64,
+                             v->store.meta.position, v->whole.digest, v->store.meta.tally.digest);
+    return 0;
+}
+
+static int check_log(struct verify *v) {
+    struct log_cursor *cursor = NULL;
+    struct log_view view;
+    struct arena arena;
+    uint8_t chain[FRAME_CHAIN_SIZE] = {0};
+    int status = 0;
+    arena_init(&arena, ARENA_SIZE_MAX);
+    progress_start(&v->progress, "frames");
+    int error = log_cursor_open(&cursor, v->store.log, v->store.recovery.start, true);
+    while (error == 0 && status == 0 && log_cursor_position(cursor) < v->store.recovery.end) {
+        if (!v->met && log_cursor_position(cursor) >= v->store.meta.position) status = meet(v, chain);
+        if (status == 0) error = log_cursor_next(cursor, v->store.recovery.end, &view);
+        if (status != 0 || error != 0) break;
+        memcpy(chain, view.header.chain, sizeof chain);
+        status = check_frame(v, &view, &arena);
+        progress_show(&v->progress, view.header.position - v->store.recovery.start,
+                      v->store.recovery.end - v->store.recovery.start, v->frames);
+    }
+    progress_end(&v->progress);
+    if (error != 0 && cursor != NULL)
+        status = store_damaged(&v->store, "log position %" PRIu64 ": %s", log_cursor_position(cursor),
+                               store_sentence(error));
+    else if (error != 0)
+        status = store_damaged(&v->store, "the log cannot be read: %s", store_sentence(error));
+    if (status == 0 && !v->met) status = meet(v, chain);
+    if (status == 0 && v->has_whole && v->whole.digest != v->tail.digest)
+        status = store_damaged(&v->store,
+                               "the log's digest %016" PRIx64 " is not the index's brought up to date, %016" PRIx64,
+                               v->whole.digest, v->tail.digest);
+    log_cursor_close(cursor);
+    arena_deinit(&arena);
+    return status;
+}
+
+/* ---- the whole */
+
+static void tallies_init(struct verify *v) {
+    size_t size = sizeof(struct queue_tally) * (QUEUES_MAX + 1);
+    v->tail = v->store.meta.tally;
+    v->tail.queues = tool_alloc(size);
+    memcpy(v->tail.queues, v->store.meta.tally.queues, size);
+    v->has_whole = v->store.recovery.start == LOG_POSITION_FIRST;
+    tally_init(&v->whole, tool_alloc(size));
+}
+
+static int check(struct verify *v) {
+    int status = store_lock(&v->store);
+    if (status == 0) status = check_index(v);
+    if (status == 0) status = store_open_log(&v->store, 0);
+    if (status != 0) return status;
+    tallies_init(v);
+    return check_log(v);
+}
+
+static void print_json(const struct verify *v, int status, uint64_t took_ms, struct text *out) {
+    char digest[24];
+    snprintf(digest, sizeof digest, "%016" PRIx64, v->tail.digest);
+    ndjson_begin(out);
+    ndjson_text(out, "directory", v->store.directory);
+    ndjson_text(out, "result", status == 0 ? "fine" : v->store.hindrance != NULL ? v->store.hindrance : "damaged");
+    if (status != 0) ndjson_text(out, "message", v->store.message);
+    ndjson_number(out, "segments", v->store.recovery.segments);
+    ndjson_number(out, "frames", v->frames);
+    ndjson_number(out, "records", v->records);
+    ndjson_number(out, "contents", v->contents);
+    ndjson_number(out, "log_start", v->store.recovery.start);
+    ndjson_number(out, "log_end", v->store.recovery.end);
+    ndjson_number(out, "index_position", v->store.meta.position);
+    ndjson_number(out, "rows", v->rows.rows);
+    ndjson_number(out, "epoch", v->store.recovery.epoch);
+    ndjson_number(out, "torn_tail_bytes", v->store.recovery.cut_bytes);
+    ndjson_number(out, "stray_bytes", v->store.recovery.stray_bytes);
+    if (status == 0) {
+        ndjson_number(out, "live", v->tail.live);
+        ndjson_text(out, "digest", digest);
+    }
+    ndjson_number(out, "took_ms", took_ms);
+    ndjson_end(out);
+}
+
+static void print_words(const struct verify *v, int status, uint64_t took_ms, struct text *out) {
+    char took[UNITS_TEXT_SIZE];
+    if (v->store.index != NULL)
+        text_printf(out, "index   position %" PRIu64 ", %" PRIu64 " rows\n", v->store.meta.position, v->rows.rows);
+    if (v->store.log != NULL) {
+        text_printf(out, "log     positions %" PRIu64 " … %" PRIu64 ", %" PRIu64 " segments, epoch %u\n",
+                    v->store.recovery.start, v->store.recovery.end, v->store.recovery.segments,
+                    v->store.recovery.epoch);
+        text_printf(out, "        %" PRIu64 " frames, %" PRIu64 " records, %" PRIu64 " contents checked\n", v->frames,
+                    v->records, v->contents);
+    }
+    if (v->store.recovery.cut_bytes > 0)
+        text_printf(out,
+                    "        torn tail of %" PRIu64 " bytes at %" PRIu64 ": the next start cuts it, nothing is lost\n",
+                    v->store.recovery.cut_bytes, v->store.recovery.cut_at);
+    if (v->store.recovery.stray_bytes > 0)
+        text_printf(out,
+                    "        %" PRIu64 " bytes in the unused ends of segments, which nothing of ours wrote; harmless\n",
+                    v->store.recovery.stray_bytes);
+    if (status != 0) return;
+    text_printf(out, "digest  %016" PRIx64 "%s, %" PRIu64 " live tasks\nfine, in %s\n", v->tail.digest,
+                v->has_whole ? ", by the whole log too" : "", v->tail.live, duration_format(took_ms, took));
+}
+
+static int run(struct tool *tool, const struct args *args) {
+    struct verify v = {0};
+    struct text out = {0};
+    uint64_t started_ms = steady_ms();
+    store_init(&v.store, args->positional[0]);
+    if (strlen(v.store.directory) + 16 > STORE_PATH_SIZE) return tool_usage(args, "the directory's name is too long");
+    int status = check(&v);
+    if (tool->json)
+        print_json(&v, status, steady_ms() - started_ms, &out);
+    else
+        print_words(&v, status, steady_ms() - started_ms, &out);
+    status = output_flush(&out, status);
+    if (v.store.message[0] != 0) tool_say("%s", v.store.message);
+    text_deinit(&out);
+    free(v.tail.queues);
+    free(v.whole.queues);
+    store_close(&v.store);
+    return status;
+}
