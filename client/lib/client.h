@@ -36,13 +36,11 @@
 #define RETRY_BACKOFF_MIN_MS 5u          /* after BUSY and STOPPING */
 #define RETRY_BACKOFF_MAX_MS 100u
 #define RESEND_AFTER_MS 5000u /* an answer that does not come although the connection stands */
-#define DIAL_AGAIN_MAX_MS 500 /* nng draws a random wait below this between two tries */
-#define DIAL_AGAIN_MIN_MS 50
-#define ADDRESS_PATIENCE_MS 1000u /* how long one of several addresses is tried */
-#define ADDRESS_PATIENCE_ALONE_MS 5000u
+#define DIAL_AGAIN_MIN_MS 50u /* between two rounds of all addresses, doubled each time */
+#define DIAL_AGAIN_MAX_MS 400u
+#define DIAL_PATIENCE_MS 1000u /* a try that takes longer is given up, if there is somewhere else to go */
+#define DIAL_PATIENCE_ALONE_MS 5000u
 #define GOODBYE_TIMEOUT_MS 200
-#define DIAL_SETTLE_MS 100u
-#define LANE_QUIET_MS 50u /* without news of a lane that is down: its dialer rests */
 #define CLOSE_PATIENCE_MS 1000u
 #define ABORT_AGAIN_MS 20u
 #define REQUEST_POOL_MAX 8u
@@ -112,17 +110,25 @@ struct slot {
     nng_msg *message;
 };
 
+/* A dialer: see dial.c. */
+struct dial {
+    nng_dialer dialer;
+    bool open;   /* there is one: it tries, or its pipe is up */
+    bool trying; /* how the try ends is not known yet */
+    uint64_t since_ms;
+    unsigned threads; /* tries whose threads have not ended, earlier dialers' included */
+};
+
 /* The way to a broker: one dialer at a time, addresses in turn. */
 struct link {
     nng_socket socket;
     bool socket_open;
-    nng_dialer dialer;
-    bool dialing;
+    struct dial dial;
     bool up;
     bool again; /* give this connection up and try the next address */
     nng_pipe pipe;
-    uint64_t since_ms;                               /* of the present dialer, or of the loss of its pipe */
-    uint64_t dialed_ms;                              /* when the present dialer was started */
+    uint32_t tries;                                  /* since the last connection that brought an answer */
+    uint64_t retry_at_ms;                            /* down, and no try under way: not before */
     char addresses[ADDRESSES_MAX][ADDRESS_SIZE_MAX]; /* without a path */
     size_t address_count;
     size_t address; /* the present one */
@@ -225,6 +231,22 @@ int link_open(tarry_client *client);                /* no lock */
 bool link_close(tarry_client *client);              /* no lock */
 void link_step(tarry_client *client, uint64_t now); /* gives the lock up while it dials */
 uint64_t link_deadline(const tarry_client *client);
+
+/* ---- dial.c: lock held, and given up while nng is called, unless said otherwise */
+/* One try to connect, told by the socket's pipe callbacks, or by `trying` alone when it fails. `headers` may be NULL.
+ */
+int dial_begin(tarry_client *client, struct dial *dial, nng_socket socket, const char *url, const char *headers);
+/* Closes the dialer, if there is one. It must rest. */
+void dial_end(tarry_client *client, struct dial *dial);
+/* From when on it rests for certain, if no news comes earlier; 0: it does. Keeps the lock. */
+uint64_t dial_rests_at(const struct dial *dial);
+/* Waits until it rests. Not on the engine. */
+void dial_settle(tarry_client *client, struct dial *dial);
+/* Waits for the tries' threads to end, once the socket is closed. False: nng does not let go of one of them. */
+bool dial_ended(tarry_client *client, struct dial *dial);
+/* For the callback that is told of a lost pipe: without the lock; then the lock and dial_lost with what it returned. */
+nng_dialer dial_pipe_lost(nng_pipe pipe);
+void dial_lost(struct dial *dial, nng_dialer dialer);
 
 /* ---- socket.c: nng_close, but false when it does not come back: then nothing that the socket knows may be freed */
 bool socket_close(nng_socket socket);

@@ -8,9 +8,12 @@
 static void lane_changed(nng_pipe pipe, nng_pipe_ev event, void *arg) {
     tarry_consumer *consumer = arg;
     tarry_client *client = consumer->client;
+    const bool lost = event == NNG_PIPE_EV_REM_POST;
+    nng_dialer dialer = NNG_DIALER_INITIALIZER;
+    if (lost) dialer = dial_pipe_lost(pipe);
     pthread_mutex_lock(&client->lock);
-    consumer->lane_news_ms = now_ms();
-    if (event == NNG_PIPE_EV_ADD_POST) {
+    if (lost) dial_lost(&consumer->dial, dialer);
+    if (!lost) {
         consumer->pipe = pipe;
         consumer->lane_up = true;
         engine_kick(client);
@@ -21,14 +24,24 @@ static void lane_changed(nng_pipe pipe, nng_pipe_ev event, void *arg) {
     pthread_mutex_unlock(&client->lock);
 }
 
+/* False: nng still has it. */
+static bool lane_close(tarry_consumer *consumer) {
+    tarry_client *client = consumer->client;
+    if (nng_socket_id(consumer->socket) <= 0) return true;
+    pthread_mutex_lock(&client->lock);
+    dial_settle(client, &consumer->dial);
+    pthread_mutex_unlock(&client->lock);
+    bool closed = socket_close(consumer->socket);
+    pthread_mutex_lock(&client->lock);
+    closed = closed && dial_ended(client, &consumer->dial);
+    if (!closed) client->left_behind = true;
+    pthread_mutex_unlock(&client->lock);
+    return closed;
+}
+
 static void consumer_free(tarry_consumer *consumer) {
-    /* nng still has it: better left behind than freed, and the client, whose lock the callbacks take, with it. */
-    if (nng_socket_id(consumer->socket) > 0 && !socket_close(consumer->socket)) {
-        pthread_mutex_lock(&consumer->client->lock);
-        consumer->client->left_behind = true;
-        pthread_mutex_unlock(&consumer->client->lock);
-        return;
-    }
+    /* Better left behind than freed, and the client, whose lock the callbacks take, with it. */
+    if (!lane_close(consumer)) return;
     if (consumer->aio != NULL) {
         nng_aio_stop(consumer->aio);
         nng_aio_free(consumer->aio);
@@ -289,20 +302,6 @@ static void unsubscribe(tarry_consumer *consumer, uint64_t session, bool keep_le
     free(body.seen);
 }
 
-/* Waits until the lane is up, or until its dialer rests: see socket.c. */
-static void lane_settle(tarry_consumer *consumer) {
-    tarry_client *client = consumer->client;
-    const uint64_t until = now_ms() + CLOSE_PATIENCE_MS;
-    for (;;) {
-        pthread_mutex_lock(&client->lock);
-        uint64_t now = now_ms();
-        bool settled = !consumer->dialing || consumer->lane_up || now >= consumer->lane_news_ms + LANE_QUIET_MS;
-        pthread_mutex_unlock(&client->lock);
-        if (settled || now >= until) return;
-        nng_msleep(1);
-    }
-}
-
 void tarry_consumer_close(tarry_consumer *consumer, uint32_t flags) {
     if (consumer == NULL) return;
     tarry_client *client = consumer->client;
@@ -317,9 +316,7 @@ void tarry_consumer_close(tarry_consumer *consumer, uint32_t flags) {
     while (consumer->busy) pthread_cond_wait(&client->drained, &client->lock);
     uint64_t session = consumer->state >= SESSION_ACCEPTED ? consumer->session : 0;
     pthread_mutex_unlock(&client->lock);
-    lane_settle(consumer);
     if (session != 0) unsubscribe(consumer, session, (flags & TARRY_KEEP_LEASES) != 0);
-    lane_settle(consumer);
     leave_engine(consumer);
     consumer_free(consumer);
 }

@@ -11,8 +11,7 @@
 #include "held.h"
 
 #define SECRET_SIZE_MAX 64u
-#define LANE_PATIENCE_MS 2000u /* a lane that does not come up: subscribe again */
-#define LANE_NEVER_AGAIN_MS 0x7fffffff
+#define LANE_PATIENCE_MS 2000u   /* a lane that does not come up: subscribe again */
 #define SUBSCRIBE_AGAIN_MS 1000u /* after a final refusal of a session that had been accepted before */
 #define HELD_SWEEP_COUNT 4096u   /* above it leases that ran out are forgotten */
 
@@ -71,10 +70,10 @@ struct tarry_consumer {
     size_t secret_size;
     char address[ADDRESS_SIZE_MAX];
     nng_socket socket;
-    nng_dialer dialer;
-    bool dialing;
+    struct dial dial;
+    bool lane_tried; /* since the session was accepted */
     bool lane_up;
-    uint64_t lane_news_ms; /* when the lane was dialled, came up or was lost */
+    uint64_t lane_missing_ms; /* since when no lane of an accepted session has come up; 0: one is up */
     nng_pipe pipe;
     nng_aio *aio; /* the receive that is always posted */
     /* lock */

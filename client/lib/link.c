@@ -1,8 +1,9 @@
-/* link.c: the way to a broker. One REQ socket, one dialer at a time.
+/* link.c: the way to a broker. One REQ socket, one dialer at a time (dial.c).
  *
- * nng connects again to the same address by itself, with short random waits; when that does not help, when the broker
- * is not the primary, or when it has gone silent, the engine moves on to the next address (or dials the only one anew,
- * which ends a connection that is half open).
+ * A connection that is lost after it has brought an answer is tried anew at once, at the same address. A try that fails
+ * sends the engine to the next address, at once too; when all of them have failed it waits, a little longer from round
+ * to round. When the broker is not the primary, or has gone silent, the engine moves on in the same way (or dials the
+ * only address anew, which ends a connection that is half open). While nobody waits for an answer nothing is dialled.
  *
  * nng calls pipe_changed with no lock of its own that a dialer's opening or closing waits for; even so the client's
  * lock is given up around those calls. */
@@ -70,33 +71,40 @@ int link_parse(struct link *link, const char *urls) {
 static void pipe_changed(nng_pipe pipe, nng_pipe_ev event, void *arg) {
     tarry_client *client = arg;
     struct link *link = &client->link;
+    const bool lost = event == NNG_PIPE_EV_REM_POST;
+    nng_dialer dialer = NNG_DIALER_INITIALIZER;
+    if (lost) dialer = dial_pipe_lost(pipe);
     pthread_mutex_lock(&client->lock);
-    if (event == NNG_PIPE_EV_ADD_POST) {
+    if (lost) dial_lost(&link->dial, dialer);
+    if (!lost) {
         link->pipe = pipe;
         link->up = true;
         engine_kick(client);
-    } else if (event == NNG_PIPE_EV_REM_POST && link->up && nng_pipe_id(pipe) == nng_pipe_id(link->pipe)) {
+    } else if (link->up && nng_pipe_id(pipe) == nng_pipe_id(link->pipe)) {
         link->up = false;
-        link->since_ms = now_ms();
+        if (client->answered_ms >= link->dial.since_ms) {
+            link->tries = 0;
+            link->retry_at_ms = 0;
+        }
         engine_kick(client);
     }
     pthread_mutex_unlock(&client->lock);
 }
 
-/* No lock. */
-static int dial(tarry_client *client, const char *address, nng_dialer *out_dialer) {
-    char url[ADDRESS_SIZE_MAX + 8];
-    snprintf(url, sizeof(url), "%s/rpc", address);
-    nng_dialer dialer;
-    if (nng_dialer_create(&dialer, client->link.socket, url) != 0) return TARRY_E_SYSTEM;
-    if (nng_dialer_set_ms(dialer, NNG_OPT_RECONNMINT, DIAL_AGAIN_MIN_MS) != 0 ||
-        nng_dialer_set_ms(dialer, NNG_OPT_RECONNMAXT, DIAL_AGAIN_MAX_MS) != 0 ||
-        nng_dialer_start(dialer, NNG_FLAG_NONBLOCK) != 0) {
-        nng_dialer_close(dialer);
-        return TARRY_E_SYSTEM;
+/* Tries the present address. Gives the lock up. */
+static int try_address(tarry_client *client) {
+    struct link *link = &client->link;
+    uint64_t now = now_ms();
+    link->tries++;
+    link->retry_at_ms = now;
+    if (link->tries % link->address_count == 0) { /* they all have had their turn */
+        size_t rounds = link->tries / link->address_count;
+        uint64_t wait_ms = rounds <= 3 ? DIAL_AGAIN_MIN_MS << (rounds - 1) : DIAL_AGAIN_MAX_MS;
+        link->retry_at_ms = now + wait_ms / 2 + nng_random() % (wait_ms / 2); /* not all clients at once */
     }
-    *out_dialer = dialer;
-    return TARRY_OK;
+    char url[ADDRESS_SIZE_MAX + 8];
+    snprintf(url, sizeof(url), "%s/rpc", link->addresses[link->address]);
+    return dial_begin(client, &link->dial, link->socket, url, NULL);
 }
 
 int link_open(tarry_client *client) {
@@ -111,52 +119,40 @@ int link_open(tarry_client *client) {
         nng_pipe_notify(link->socket, NNG_PIPE_EV_ADD_POST, pipe_changed, client) != 0 ||
         nng_pipe_notify(link->socket, NNG_PIPE_EV_REM_POST, pipe_changed, client) != 0)
         return TARRY_E_SYSTEM;
-    int rv = dial(client, link->addresses[0], &link->dialer);
-    if (rv != TARRY_OK) return rv;
-    link->dialing = true;
-    link->since_ms = link->dialed_ms = now_ms();
-    return TARRY_OK;
+    pthread_mutex_lock(&client->lock);
+    int rv = try_address(client);
+    pthread_mutex_unlock(&client->lock);
+    return rv;
 }
 
 bool link_close(tarry_client *client) {
-    if (!client->link.socket_open) return true;
-    /* Let the first try to connect end: see socket.c. */
-    for (;;) {
-        pthread_mutex_lock(&client->lock);
-        bool settled = !client->link.dialing || client->link.up || now_ms() >= client->link.dialed_ms + DIAL_SETTLE_MS;
-        pthread_mutex_unlock(&client->lock);
-        if (settled) break;
-        nng_msleep(1);
-    }
-    client->link.socket_open = false;
-    return socket_close(client->link.socket);
-}
-
-static uint64_t patience_ms(const struct link *link) {
-    return link->address_count > 1 ? ADDRESS_PATIENCE_MS : ADDRESS_PATIENCE_ALONE_MS;
+    struct link *link = &client->link;
+    if (!link->socket_open) return true;
+    pthread_mutex_lock(&client->lock);
+    dial_settle(client, &link->dial);
+    pthread_mutex_unlock(&client->lock);
+    link->socket_open = false;
+    if (!socket_close(link->socket)) return false;
+    pthread_mutex_lock(&client->lock);
+    bool ended = dial_ended(client, &link->dial);
+    pthread_mutex_unlock(&client->lock);
+    return ended;
 }
 
 uint64_t link_deadline(const tarry_client *client) {
     const struct link *link = &client->link;
-    if (link->again) return 0;
-    return link->up ? UINT64_MAX : link->since_ms + patience_ms(link);
+    if (link->again) return dial_rests_at(&link->dial);
+    if (link->up) return UINT64_MAX;
+    if (!link->dial.trying) return link->retry_at_ms;
+    return link->dial.since_ms + (link->address_count > 1 ? DIAL_PATIENCE_MS : DIAL_PATIENCE_ALONE_MS);
 }
 
 void link_step(tarry_client *client, uint64_t now) {
     struct link *link = &client->link;
     if (now < link_deadline(client)) return;
-    nng_dialer old = link->dialer;
-    bool had = link->dialing;
-    link->again = link->dialing = link->up = false;
-    link->since_ms = now;
-    link->address = (link->address + 1) % link->address_count;
-    pthread_mutex_unlock(&client->lock);
-    if (had) nng_dialer_close(old);
-    nng_dialer dialer;
-    int rv = dial(client, link->addresses[link->address], &dialer);
-    pthread_mutex_lock(&client->lock);
-    if (rv != TARRY_OK) return; /* once more when patience ends */
-    link->dialer = dialer;
-    link->dialing = true;
-    link->dialed_ms = now_ms();
+    if (link->again || link->tries > 0) link->address = (link->address + 1) % link->address_count;
+    link->again = link->up = false;
+    dial_end(client, &link->dial);
+    /* A failure to begin is a failed try. */
+    (void)try_address(client);
 }

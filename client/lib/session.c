@@ -63,6 +63,8 @@ static void accepted(tarry_consumer *consumer, const Tarry__SubscribeReply *repl
     consumer->current = reply->session;
     consumer->refused = TARRY_OK;
     pthread_mutex_unlock(&consumer->lock);
+    consumer->lane_tried = false;
+    if (consumer->lane_missing_ms == 0) consumer->lane_missing_ms = now;
     state_set(consumer, SESSION_ACCEPTED, now);
 }
 
@@ -152,56 +154,62 @@ static void heartbeat(tarry_consumer *consumer, uint64_t now) {
 
 /* ---- the lane */
 
-/* No lock. */
-static int lane_dial(const tarry_consumer *consumer, const char *url, const char *header, nng_dialer *out_dialer) {
-    nng_dialer dialer;
-    if (nng_dialer_create(&dialer, consumer->socket, url) != 0) return TARRY_E_SYSTEM;
-    /* A lane that is lost is not dialled again: the session must be claimed first. nng draws its wait from nothing up
-     * to this, so the longest makes it stay away for all purposes. */
-    if (nng_dialer_set_ms(dialer, NNG_OPT_RECONNMINT, LANE_NEVER_AGAIN_MS) != 0 ||
-        nng_dialer_set_string(dialer, NNG_OPT_WS_REQUEST_HEADERS, header) != 0 ||
-        nng_dialer_start(dialer, NNG_FLAG_NONBLOCK) != 0) {
-        nng_dialer_close(dialer);
-        return TARRY_E_SYSTEM;
-    }
-    *out_dialer = dialer;
-    return TARRY_OK;
-}
-
-/* Closes the present lane, if any, and opens the one that the broker named, if the session was accepted. */
-static void lane_change(tarry_consumer *consumer, bool open) {
+/* Closes the present lane, if any, and opens the one that the broker named, if `open`. Gives the lock up. */
+static int lane_change(tarry_consumer *consumer, bool open) {
     tarry_client *client = consumer->client;
     char url[ADDRESS_SIZE_MAX + 32], header[64 + 2 * SECRET_SIZE_MAX];
     snprintf(url, sizeof(url), "%s/lane/%u", consumer->address, consumer->lane);
     int at = snprintf(header, sizeof(header), "Authorization: Bearer ");
     for (size_t i = 0; i < consumer->secret_size; i++)
         at += snprintf(header + at, sizeof(header) - (size_t)at, "%02x", consumer->secret[i]);
-    nng_dialer old = consumer->dialer, dialer = NNG_DIALER_INITIALIZER;
-    bool had = consumer->dialing;
-    consumer->dialing = consumer->lane_up = false;
+    consumer->lane_up = false;
     consumer->busy = true;
-    pthread_mutex_unlock(&client->lock);
-    if (had) nng_dialer_close(old);
-    int rv = open ? lane_dial(consumer, url, header, &dialer) : TARRY_OK;
-    pthread_mutex_lock(&client->lock);
+    dial_end(client, &consumer->dial);
+    int rv = open ? dial_begin(client, &consumer->dial, consumer->socket, url, header) : TARRY_OK;
     consumer->busy = false;
-    if (open && rv == TARRY_OK) {
-        consumer->dialer = dialer;
-        consumer->dialing = true;
-        consumer->lane_news_ms = now_ms();
-    }
     pthread_cond_broadcast(&client->drained);
+    return rv;
+}
+
+/* The lane of an accepted session did not come up: subscribe again, a little later. */
+static void lane_failed(tarry_consumer *consumer, uint64_t now) {
+    session_lost(consumer, now, now + RETRY_BACKOFF_MAX_MS);
+    if (now >= consumer->lane_missing_ms + LANE_PATIENCE_MS && consumer->client->link.up)
+        opened(consumer, TARRY_E_NO_BROKER, "the broker accepts the subscription, but its lane does not answer");
 }
 
 /* ---- the engine's calls */
+
+/* The lane of an accepted session. True: the lock was given up, or the state has changed. */
+static bool lane_step(tarry_consumer *consumer, uint64_t now) {
+    if (!consumer->lane_tried) {
+        consumer->lane_tried = true;
+        int rv = lane_change(consumer, true);
+        if (rv != TARRY_OK) { /* no memory for a dialer: not at once again, or nothing else would be done */
+            session_lost(consumer, now, now + RETRY_BACKOFF_MAX_MS);
+            opened(consumer, rv, tarry_code_sentence(rv));
+        }
+        return true;
+    }
+    if (consumer->lane_up) {
+        consumer->lane_missing_ms = 0;
+        state_set(consumer, SESSION_UP, now);
+        opened(consumer, TARRY_OK, "");
+        return false;
+    }
+    if (consumer->dial.trying && now < consumer->since_ms + LANE_PATIENCE_MS) return false;
+    lane_failed(consumer, now);
+    return true;
+}
 
 /* True: the lock was given up, so that the list may have changed. */
 static bool session_step(tarry_consumer *consumer, uint64_t now) {
     if (consumer->closing) return false;
     switch (consumer->state) {
     case SESSION_LOST:
-        if (consumer->dialing) {
-            lane_change(consumer, false);
+        if (consumer->dial.open) {
+            if (now < dial_rests_at(&consumer->dial)) return false;
+            (void)lane_change(consumer, false);
             return true;
         }
         if (consumer->opened > TARRY_OK || consumer->subscribing != NULL || now < consumer->retry_at_ms) return false;
@@ -210,24 +218,7 @@ static bool session_step(tarry_consumer *consumer, uint64_t now) {
     case SESSION_SUBSCRIBING:
         return false;
     case SESSION_ACCEPTED:
-        if (!consumer->dialing) {
-            lane_change(consumer, true);
-            if (consumer->dialing) return true;
-            /* No memory for a dialer: not at once again, or nothing else would be done. */
-            session_lost(consumer, now, now + RETRY_BACKOFF_MAX_MS);
-            opened(consumer, TARRY_E_SYSTEM, tarry_code_sentence(TARRY_E_SYSTEM));
-            return true;
-        }
-        if (consumer->lane_up) {
-            state_set(consumer, SESSION_UP, now);
-            opened(consumer, TARRY_OK, "");
-        } else if (now >= consumer->since_ms + LANE_PATIENCE_MS) {
-            session_lost(consumer, now, now);
-            if (consumer->client->link.up)
-                opened(consumer, TARRY_E_NO_BROKER,
-                       "the broker accepts the subscription, but its lane does not answer");
-        }
-        return consumer->state == SESSION_LOST;
+        return lane_step(consumer, now);
     case SESSION_UP:
         if (!consumer->lane_up) {
             session_lost(consumer, now, now);
@@ -254,9 +245,10 @@ void sessions_step(tarry_client *client, uint64_t now) {
 uint64_t sessions_deadline(const tarry_client *client) {
     uint64_t deadline = UINT64_MAX;
     for (const tarry_consumer *consumer = client->consumers; consumer != NULL; consumer = consumer->next) {
-        uint64_t next = UINT64_MAX;
+        uint64_t next = UINT64_MAX, rests_at_ms = dial_rests_at(&consumer->dial);
         if (consumer->closing || consumer->opened > TARRY_OK) continue;
-        if (consumer->state == SESSION_LOST) next = consumer->retry_at_ms;
+        if (consumer->state == SESSION_LOST)
+            next = consumer->retry_at_ms > rests_at_ms ? consumer->retry_at_ms : rests_at_ms;
         if (consumer->state == SESSION_ACCEPTED) next = consumer->since_ms + LANE_PATIENCE_MS;
         if (consumer->state == SESSION_UP) next = consumer->heartbeat_at_ms;
         if (next < deadline) deadline = next;

@@ -1,8 +1,7 @@
 /* socket.c: closing a socket of nng without hanging.
  *
- * nng 1.5.2 blocks its reaper for good when a WebSocket dialer is closed just as its TCP connection comes about
- * (ws_conn_cb leaves the list that ws_dialer_free waits for). Everything here and in its callers avoids that moment; if
- * it is met all the same, the socket is left behind instead of the caller. */
+ * Closing a socket closes its dialers, which nng 1.5.2 does not always survive (dial.c). The callers let them come to
+ * rest first; should it hang all the same, the socket is left behind instead of the caller. */
 #include "client.h"
 
 #include <errno.h>
