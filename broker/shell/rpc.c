@@ -16,10 +16,11 @@
 
 /* A client that does not read its replies loses them, and its connection. */
 #define SEND_TIMEOUT_MS 10000
-/* Unpacking, contents and salts take at most about this much more than the message itself. */
+/* Unpacking, contents and salts usually take at most about this much more than the message itself. */
 #define CHARGE_FACTOR 4
-/* A commit full of acks stays well below; what is larger is nothing that must go first. */
+/* A commit full of acks stays below, packed and unpacked; what is larger is nothing that must go first. */
 #define URGENT_SIZE_MAX (512u << 10)
+#define URGENT_CHARGE_MAX (CHARGE_FACTOR * URGENT_SIZE_MAX)
 #define ARENA_MAX (8ull * REQUEST_SIZE_MAX)
 #define ARENA_KEEP (2u << 20)
 #define ARENAS_IDLE_MAX 8
@@ -57,10 +58,14 @@ static void memory_give(struct rpc *rpc, struct rpc_arena *memory) {
     free(memory);
 }
 
+static void forget_request(struct rpc_context *context) {
+    if (context->memory != NULL) memory_give(context->rpc, context->memory);
+    context->memory = NULL;
+}
+
 static void receive(struct rpc_context *context) {
     struct rpc *rpc = context->rpc;
-    if (context->memory != NULL) memory_give(rpc, context->memory);
-    context->memory = NULL;
+    forget_request(context);
     if (context->charge > 0) {
         atomic_fetch_sub(&rpc->charged, context->charge);
         context->charge = 0;
@@ -93,6 +98,17 @@ static bool has_room(const struct rpc *rpc, size_t charge) {
     return atomic_load(&rpc->busy) <= RPC_CONTEXTS - RPC_CONTEXTS_RESERVED;
 }
 
+/* A message of very many small fields is much larger unpacked than was thought. False: too large to stay now. */
+static bool may_stay(struct rpc_context *context) {
+    struct rpc *rpc = context->rpc;
+    size_t used = context->memory->arena.used;
+    if (used > context->charge) {
+        atomic_fetch_add(&rpc->charged, used - context->charge);
+        context->charge = used;
+    }
+    return context->charge <= URGENT_CHARGE_MAX || has_room(rpc, context->charge);
+}
+
 static void handle(struct rpc_context *context, nng_msg *message) {
     struct rpc *rpc = context->rpc;
     struct shell *shell = rpc->shell;
@@ -114,11 +130,13 @@ static void handle(struct rpc_context *context, nng_msg *message) {
         refusal.code = TARRY__CODE__BUSY;
     else if ((context->memory = memory_take(rpc)) == NULL)
         refusal.code = TARRY__CODE__BUSY;
-    else
-        request_prepare(&context->memory->arena, data, size, (uint32_t)shell->config.payload_max, shell->dir.secret,
-                        &peek, &errand->event, &refusal);
+    else if (request_prepare(&context->memory->arena, data, size, (uint32_t)shell->config.payload_max,
+                             shell->dir.secret, &peek, &errand->event, &refusal) &&
+             !may_stay(context))
+        refusal.code = TARRY__CODE__BUSY;
     nng_msg_free(message); /* unpacking copied what is needed */
     if (refusal.code != TARRY__CODE__OK) {
+        forget_request(context); /* now, and not when the answer has left: a flood of nonsense must cost no memory */
         send_reply(&context->call, reply_pack_refusal(refusal.code, refusal.sentence));
         return;
     }

@@ -1,5 +1,4 @@
 """wire_test.py: what else may arrive on the port. Nothing that a stranger sends may harm a client at work."""
-import base64
 import os
 import random
 import socket
@@ -8,9 +7,9 @@ import threading
 import time
 
 import harness
+import wire
 from harness import Case
-
-SUBPROTOCOL_RPC = "rep.sp.nanomsg.org"
+from wire import WebSocket, frame
 
 
 class Port(Case):
@@ -66,36 +65,13 @@ class Port(Case):
                 pass
         return got
 
-    def upgrade(self, path="/rpc", protocol=SUBPROTOCOL_RPC):
+    def upgrade(self, path="/rpc", protocol=wire.RPC):
         """A WebSocket that the broker accepted, or the answer that it gave instead."""
-        key = base64.b64encode(os.urandom(16)).decode()
-        peer = self.connect()
-        peer.settimeout(3)
-        peer.sendall((f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-                      f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: {protocol}\r\n\r\n"
-                      ).encode())
-        answer = b""
-        try:
-            while b"\r\n\r\n" not in answer and (part := peer.recv(4096)):
-                answer += part
-        except OSError:
-            pass
-        return peer, answer
+        web = WebSocket(self.broker.port, path, protocol)
+        return web.peer, web.answer
 
-    @staticmethod
-    def frame(payload, opcode=2, claimed=None):
-        """A masked client frame; `claimed` lies about its length."""
-        size = len(payload) if claimed is None else claimed
-        head = bytes([0x80 | opcode])
-        if size < 126:
-            head += bytes([0x80 | size])
-        elif size < 65536:
-            head += bytes([0x80 | 126]) + struct.pack(">H", size)
-        else:
-            head += bytes([0x80 | 127]) + struct.pack(">Q", size)
-        return head + b"\0\0\0\0" + payload
-
-    def test_http_garbage(self):  # F-20
+    def test_http_garbage(self):
+        """F-20: what is not HTTP, or hardly."""
         for data in (b"GARBAGE\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\r\n" * 100, b"GET " + b"a" * 20000,
                      b"POST /rpc HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n", b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 5000,
                      b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"\x00SP\x00\x00\x30\x00\x00"):
@@ -109,11 +85,12 @@ class Port(Case):
             self.assertNotIn(b" 101 ", answer.split(b"\r\n")[0] + b" ", path)
             peer.close()
 
-    def test_a_lane_without_its_token_is_refused(self):  # F-23
+    def test_a_lane_without_its_token_is_refused(self):
+        """F-23: nobody reads a lane without its session's secret."""
         holder = self.broker.consume("q", "--ack", "none")
         self.broker.one("schedule", "q", "--key", "secret", "--in", "200ms", "--body", "for the holder only")
         for lane in range(0, 4):
-            peer, answer = self.upgrade(f"/lane/{lane}", "push.sp.nanomsg.org")
+            peer, answer = self.upgrade(f"/lane/{lane}", wire.LANE)
             try:
                 peer.settimeout(0.5)
                 leaked = peer.recv(4096) if b" 101 " in answer else b""
@@ -123,12 +100,14 @@ class Port(Case):
             peer.close()
         self.assertEqual(holder.next()["key"], "secret")
 
-    def test_random_bytes(self):  # F-20
+    def test_random_bytes(self):
+        """F-20: noise."""
         random.seed(1)
         for _ in range(50):
             self.ask(random.randbytes(random.randrange(1, 3000)), 0.05)
 
-    def test_malformed_and_truncated_protobuf(self):  # F-20
+    def test_malformed_and_truncated_protobuf(self):
+        """F-20: messages that are none."""
         random.seed(2)
         messages = [b"", b"\0" * 8, b"\x80\0\0\1", b"\x80\0\0\1" + b"\xff" * 50, b"\x80\0\0\1" + b"\x0a\xff\xff\xff\xff\x0f",
                     b"\x80\0\0\1" + b"\x0a\x05abc", b"\x80\0\0\1" + b"\x08\x63\x5a\x00"]
@@ -137,31 +116,33 @@ class Port(Case):
         self.assertIn(b"101", answer)
         for message in messages:
             try:
-                peer.sendall(self.frame(message))
+                peer.sendall(frame(message))
             except OSError:
                 peer.close()
                 peer, answer = self.upgrade()
         peer.close()
 
-    def test_a_frame_that_lies_about_its_length(self):  # F-20
+    def test_a_frame_that_lies_about_its_length(self):
+        """F-20: up to 2^64 - 1 bytes are claimed, three are sent."""
         for claimed in (1 << 20, 1 << 31, 1 << 40, (1 << 63) - 1, (1 << 64) - 1):
             peer, answer = self.upgrade()
             self.assertIn(b"101", answer)
             try:
-                peer.sendall(self.frame(b"\x80\0\0\1abc", claimed=claimed))
+                peer.sendall(frame(b"\x80\0\0\1abc", claimed=claimed))
                 peer.settimeout(0.3)
                 peer.recv(100)
             except OSError:
                 pass
             peer.close()
 
-    def test_an_oversized_message_is_refused_and_costs_no_memory(self):  # F-20, CALM-1
+    def test_an_oversized_message_is_refused_and_costs_no_memory(self):
+        """F-20: 64 MiB where 16 MiB are the limit (CALM-1)."""
         peer, answer = self.upgrade()
         self.assertIn(b"101", answer)
         chunk = b"x" * 65536
         try:
             peer.settimeout(5)
-            peer.sendall(self.frame(b"", claimed=64 << 20))
+            peer.sendall(frame(b"", claimed=64 << 20))
             for _ in range(1024):
                 peer.sendall(chunk)
         except OSError:
@@ -172,21 +153,26 @@ class Port(Case):
                 resident_kib = int(next(line for line in file if line.startswith("VmHWM")).split()[1])
             self.assertLess(resident_kib, 400 << 10)
 
-    def test_floods_of_resets_and_broken_upgrades(self):  # F-21
+    def test_floods_of_resets_and_broken_upgrades(self):
+        """F-21: 1,500 connections that come to nothing, and no descriptor is left of them."""
+        while not self.worst_ms:
+            time.sleep(0.01)  # until the client at work is connected
         before = len(os.listdir(f"/proc/{self.broker.process.pid}/fd"))
         for number in range(1500):
             peer = self.connect()
             if number % 3 == 0:
                 peer.sendall(b"GET /rpc HTTP/1.1\r\nUpgrade: websocket\r\nConn")
+            elif number % 3 == 1:
+                peer.sendall(b"GET /rpc HTTP/1.1\r\nUpgrade: websocket\r\nSec-WebSocket-Key: ?\r\n\r\n")
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             peer.close()
-        time.sleep(1)
-        end = time.monotonic() + 10
-        while len(os.listdir(f"/proc/{self.broker.process.pid}/fd")) > before + 10 and time.monotonic() < end:
+        end = time.monotonic() + 30
+        while len(os.listdir(f"/proc/{self.broker.process.pid}/fd")) > before and time.monotonic() < end:
             time.sleep(0.1)
-        self.assertLessEqual(len(os.listdir(f"/proc/{self.broker.process.pid}/fd")), before + 10, "descriptors leaked")
+        self.assertLessEqual(len(os.listdir(f"/proc/{self.broker.process.pid}/fd")), before, "descriptors leaked")
 
-    def test_half_open_connections_do_not_stop_others(self):  # F-17
+    def test_half_open_connections_do_not_stop_others(self):
+        """F-17: 200 connections that have said half a word."""
         peers = []
         for _ in range(200):
             peers.append(self.connect())
@@ -195,7 +181,8 @@ class Port(Case):
         for peer in peers:
             peer.close()
 
-    def test_a_byte_at_a_time(self):  # F-18
+    def test_a_byte_at_a_time(self):
+        """F-18: an HTTP request, byte by byte."""
         with self.connect() as peer:
             for byte in b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n":
                 peer.sendall(bytes([byte]))

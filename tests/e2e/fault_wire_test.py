@@ -1,0 +1,266 @@
+"""fault_wire_test.py: what a client may do wrong on purpose or by accident, request by request (F-16, F-19, F-20, F-22,
+F-23). wire.py sends what libtarry never would; floods and noise below the level of requests are in wire_test.py."""
+import os
+import signal
+import threading
+
+import harness
+import wire
+from harness import Case
+from wire import Rpc, Session, WebSocket
+
+
+class Wire(Case):
+    def setUp(self):
+        super().setUp()
+        self.sockets = []
+
+    def tearDown(self):
+        for peer in self.sockets:
+            peer.close()
+        super().tearDown()
+
+    def rpc(self):
+        self.sockets.append(Rpc(self.broker.port))
+        return self.sockets[-1]
+
+    def dial(self, session, **options):
+        self.sockets.append(session.dial(**options))
+        return self.sockets[-1]
+
+    def fill(self, queue, count, payload=b"", rpc=None):
+        """So many tasks, due at once, in commits of a bounded size."""
+        rpc = rpc or self.rpc()
+        producer = rpc.hello()
+        per_commit = max(1, min(500, (4 << 20) // (len(payload) + 64)))
+        for sequence, first in enumerate(range(0, count, per_commit), 1):
+            ops = [wire.schedule(queue, f"{queue}-{i}", 0, payload) for i in range(first, min(count, first + per_commit))]
+            code, _ = rpc.ask(wire.COMMIT, wire.commit(producer, sequence, ops, oldest=sequence), wait_s=30)
+            self.assertEqual(code, wire.OK)
+
+    def peak_mib(self):
+        with open(f"/proc/{self.broker.process.pid}/status", encoding="ascii") as file:
+            return int(next(line for line in file if line.startswith("VmHWM")).split()[1]) >> 10
+
+
+class Once(Wire):
+    def test_a_commit_sent_twice_over_two_connections_takes_effect_once(self):
+        """F-16: duplicates. The second copy gets the first one's answer, byte for byte (ONCE-1)."""
+        one, two = self.rpc(), self.rpc()
+        producer = one.hello()
+        for sequence in range(1, 51):
+            body = wire.commit(producer, sequence, [wire.schedule("q", f"k{sequence}", 3_600_000), wire.schedule("q", "", 3_600_000)])
+            one.tell(wire.COMMIT, body)
+            two.tell(wire.COMMIT, body)
+            self.assertEqual(one.hear()[1:], two.hear()[1:])
+        self.assertEqual(self.broker.queue_stats("q")["scheduled"], 100)
+
+    def test_commits_that_overtake_each_other_take_effect_once_each(self):
+        """F-16: reordering. Sequences arrive shuffled, some twice, over two connections; every answer is right."""
+        peers = [self.rpc(), self.rpc()]
+        producer = peers[0].hello()
+        order = [(sequence * 37) % 61 for sequence in range(1, 61)]  # 37 generates: every number from 1 to 60 once
+        asked = {}
+        for place, sequence in enumerate(order + order[::-1]):
+            peer = peers[place % 2]
+            asked[place % 2, peer.tell(wire.COMMIT, wire.commit(producer, sequence, [wire.schedule("q", f"k{sequence}", 3_600_000)]))] = sequence
+        answers = {}
+        for place in range(2 * len(order)):
+            request_id, code, reply = peers[place % 2].hear()
+            self.assertEqual(code, wire.OK)
+            answers.setdefault(asked[place % 2, request_id], []).append(reply)
+        self.assertEqual(sorted(answers), list(range(1, 61)))
+        for sequence, (first, second) in answers.items():
+            self.assertEqual(first, second, sequence)
+            self.assertEqual(wire.number(wire.results(first)[0], 1), wire.OK, "a repeat was executed again")
+        self.assertEqual(self.broker.queue_stats("q")["scheduled"], 60)
+
+    def test_a_late_copy_of_what_was_forgotten_is_never_executed_again(self):
+        """F-16: a copy that the network kept for long arrives after its answer was given up: FORGOTTEN, no second task."""
+        rpc = self.rpc()
+        producer = rpc.hello()
+        body = wire.commit(producer, 1, [wire.schedule("q", "", 3_600_000)])
+        self.assertEqual(rpc.ask(wire.COMMIT, body)[0], wire.OK)
+        self.assertEqual(rpc.ask(wire.COMMIT, wire.commit(producer, 2, [wire.schedule("q", "", 3_600_000)], oldest=2))[0], wire.OK)
+        self.assertEqual(self.rpc().ask(wire.COMMIT, body)[0], wire.FORGOTTEN)
+        self.assertEqual(self.broker.queue_stats("q")["scheduled"], 2)
+
+    def test_a_repeated_req_is_answered_twice_and_done_once(self):
+        """F-22: SP's own resend knows nothing of sequences: the same request id on one connection and on a new one,
+        before and after a crash of the broker."""
+        rpc = self.rpc()
+        producer = rpc.hello()
+        body = wire.commit(producer, 1, [wire.schedule("q", "k", 3_600_000)])
+        for _ in range(3):
+            rpc.tell(wire.COMMIT, body, request_id=7)
+        answers = [rpc.hear() for _ in range(3)]
+        self.assertEqual(len(set(answers)), 1, answers)
+        again = self.rpc()
+        again.tell(wire.COMMIT, body, request_id=7)
+        self.assertEqual(again.hear(), answers[0])
+        self.broker.restart()
+        after = self.rpc()
+        after.tell(wire.COMMIT, body, request_id=7)
+        self.assertEqual(after.hear(), answers[0])
+        self.assertEqual(self.broker.queue_stats("q")["pending"], 1)
+
+    def test_the_answer_to_a_connection_that_is_gone_reaches_nobody_else(self):
+        """F-22: the one who asked hangs up at once; the next on the port gets its own answers only."""
+        for number in range(50):
+            with Rpc(self.broker.port) as gone:
+                gone.tell(wire.LIST, [(1, "q"), (6, 1000)], request_id=9)
+            with Rpc(self.broker.port) as peer:
+                producer = peer.hello()
+                code, reply = peer.ask(wire.COMMIT, wire.commit(producer, 1, [wire.schedule("q", f"k{number}", 3_600_000)]))
+                self.assertEqual((code, wire.number(wire.results(reply)[0], 1)), (wire.OK, wire.OK))
+        self.assertEqual(self.broker.queue_stats("q")["pending"], 50)
+
+
+class SlowConsumer(Wire):
+    arguments = ("--memory", "64MiB", "--max-attempts", "0")
+
+    def test_one_that_does_not_read_stops_nobody_and_its_tasks_come_back(self):
+        """F-19: a consumer that is subscribed, heartbeats, and never reads its lane. Others go on, memory stays bounded,
+        what it was given goes to another when the lease ends, and it is given nothing more."""
+        slow = Session(self.rpc(), ["big"], prefetch=64, lease_ms=1500)
+        self.dial(slow, receive_buffer=4096)
+        self.fill("big", 64, os.urandom(512 << 10))
+        stats = self.broker.queue_stats("big")
+        self.assertGreater(stats["in_flight"], 0)
+        self.broker.ok("schedule", "other", "--in", "0s")
+        self.broker.one("consume", "other", "--count", 1)
+        consumer = self.broker.consume("big", "--prefetch", 8)
+        taken = set()
+        while len(taken) < 64:
+            self.assertEqual(slow.heartbeat(), wire.OK)
+            taken |= {delivery["key"] for delivery in consumer.take(1)}
+        stats = self.broker.wait_stats("big", acked=64, in_flight=0)
+        self.assertEqual((stats["dead"], stats["pending"], stats["ready"]), (0, 0, 0))
+        self.assertEqual(slow.heartbeat(), wire.OK)
+        if not harness.SANITIZED:
+            self.assertLess(self.peak_mib(), 128, "twice --memory")
+
+    def test_consumers_that_stop_working_stop_nobody_else(self):
+        """F-19: eight consumers are stopped with tasks in hand; everything is acked by the one that lives."""
+        dead = [self.broker.consume("q", "--ack", "none", "--prefetch", 2, "--lease", "1s") for _ in range(8)]
+        self.fill("q", 16)
+        self.broker.wait_stats("q", in_flight=16)
+        for consumer in dead:
+            consumer.signal(signal.SIGSTOP)
+        got = self.broker.ok("consume", "q", "--count", 16)
+        self.assertEqual(len({d["id"] for d in got}), 16)
+        self.broker.wait_stats("q", acked=16, in_flight=0)
+        for consumer in dead:
+            consumer.signal(signal.SIGCONT)
+
+
+class Malformed(Wire):
+    arguments = ("--memory", "64MiB")
+
+    def survives(self, body, fields, rpc):
+        """Refused, ignored or cut off; and the broker answers others at once."""
+        try:
+            code, _ = rpc.ask(body, fields, wait_s=60)
+            self.assertTrue(code != wire.OK or body == wire.UNSUBSCRIBE)
+        except ConnectionError:
+            pass
+        with Rpc(self.broker.port) as other:
+            self.assertGreater(other.hello(), 0)
+
+    def test_endless_repeated_fields(self):
+        """F-20: a request's 16 MiB filled with the smallest things that repeat: refused, or the connection ends."""
+        size = (16 << 20) - 64
+        for body, piece in ((wire.COMMIT, b"\x2a\0"), (wire.COMMIT, b"\x2a\2\x0a\0"), (wire.SUBSCRIBE, b"\x0a\0"),
+                            (wire.UNSUBSCRIBE, b"\x18\1"), (wire.HEARTBEAT, b"\x98\6\1")):
+            with self.subTest(body=body, piece=piece), Rpc(self.broker.port) as rpc:
+                self.survives(body, piece * (size // len(piece)), rpc)
+        with Rpc(self.broker.port) as rpc:  # 16 million ids, packed
+            self.survives(wire.UNSUBSCRIBE, wire.varint(3 << 3 | 2) + wire.varint(size - 16) + b"\1" * (size - 16), rpc)
+
+    def test_a_crowd_of_endless_requests_stays_within_the_memory(self):
+        """F-20, CALM-1: half a MiB from each of 64 connections at once, which unpacked would be gigabytes."""
+        size = (512 << 10) - 64
+        for body, piece in ((wire.SUBSCRIBE, b"\x0a\0"), (wire.COMMIT, b"\x2a\0"), (wire.UNSUBSCRIBE, b"\x18\1"),
+                            (wire.HEARTBEAT, b"\x98\6\1")):
+            peers = [Rpc(self.broker.port) for _ in range(64)]
+            threads = [threading.Thread(target=peer.tell, args=(body, piece * (size // len(piece)))) for peer in peers]
+            for thread in threads:
+                thread.start()
+            self.broker.one("schedule", "q", "--in", "1h")
+            for thread, peer in zip(threads, peers):
+                thread.join()
+                peer.hear(60)
+                peer.close()
+        if not harness.SANITIZED:
+            self.assertLess(self.peak_mib(), 128, "twice --memory")
+
+    def test_lengths_that_lie(self):
+        """F-20: inner lengths up to 2^64 - 1, varints without an end, nested groups: INVALID, or the connection ends."""
+        for data in (b"\x5a" + b"\xff" * 9 + b"\x01", b"\x5a\xff\xff\xff\xff\x0f", b"\x5a\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01",
+                     b"\x5b" * 5000, b"\x08\x01" * 5000, b"\x5a\x04\x2a\xff\xff\x7f", b"\xff" * 5000, b"\x12\xff\xff\x03" + b"\xff" * 50):
+            with self.subTest(data=data[:12]), WebSocket(self.broker.port) as peer:
+                peer.send(b"\x80\0\0\1" + data)
+                try:
+                    self.assertNotEqual(wire.number(wire.decode(peer.receive()[4:]), 1), wire.OK)
+                except ConnectionError:
+                    pass
+        self.broker.one("schedule", "q", "--in", "1h")
+
+    def test_names_and_numbers_out_of_range_are_refused_one_by_one(self):
+        """F-20: what is well formed but wrong is INVALID or TOO_LARGE, alone, and its neighbours take effect."""
+        rpc = self.rpc()
+        producer = rpc.hello()
+        bad = [wire.schedule("q" * 129), wire.schedule("q", "k" * 256), wire.schedule("q\n"), wire.schedule(""),
+               wire.schedule("q", b"\xff\xfe"), wire.schedule("q", "", 1 << 60), [(1, [(1, "q"), (3, [(1, 9), (2, 1)])])],
+               [(1, [(1, "q"), (5, 10)])], [(1, [(1, "q"), (4, b"\x12\xff\x7f")])], [(99, b"a newer client")]]
+        code, reply = rpc.ask(wire.COMMIT, wire.commit(producer, 1, [wire.schedule("q", "good", 3_600_000), *bad]))
+        self.assertEqual(code, wire.OK)
+        codes = [wire.number(result, 1) for result in wire.results(reply)]
+        self.assertEqual(codes[0], wire.OK)
+        self.assertEqual(len(codes), 1 + len(bad))
+        self.assertNotIn(wire.OK, codes[1:])
+        self.assertEqual(self.broker.queue_stats("q")["scheduled"], 1)
+
+
+class Secrets(Wire):
+    def test_only_the_sessions_own_secret_opens_its_lane(self):
+        """F-23: no secret, a wrong one, half of one, another session's on this lane, this session's on another lane: none
+        gets a byte, and the rightful holder loses nothing."""
+        rpc = self.rpc()
+        one, two = Session(rpc, ["a"]), Session(rpc, ["b"])
+        lanes = self.dial(one), self.dial(two)
+        right = one.secret
+        wrong = {"none": "", "a bit off": bytes([right[0] ^ 1, *right[1:]]).hex(), "the tail off": bytes([*right[:-1], right[-1] ^ 128]).hex(),
+                 "half": right.hex()[:-16], "too long": right.hex() + "00", "no hex": "z" * len(right.hex()), "zeros": "00" * len(right),
+                 "another's": two.secret.hex()}
+        for name, secret in wrong.items():
+            with self.subTest(name), one.dial(secret=secret) as thief:
+                self.assertTrue(thief.is_closed_by_peer() or not thief.accepted)
+        with one.dial(lane=two.lane) as thief:
+            self.assertTrue(thief.is_closed_by_peer() or not thief.accepted)
+        self.fill("a", 1, b"for one")
+        self.fill("b", 1, b"for two")
+        self.assertIn(b"for one", lanes[0].receive())
+        self.assertIn(b"for two", lanes[1].receive())
+
+    def test_a_guessed_session_cannot_be_resumed_or_settled(self):
+        """F-23: another's session number does not make its tasks one's own: a token decides, and a forged secret resumes
+        nothing."""
+        rpc = self.rpc()
+        holder = Session(rpc, ["q"], prefetch=5)
+        lane = self.dial(holder)
+        self.fill("q", 1)
+        task = wire.tasks(lane.receive())[0]
+        epoch, position = (wire.number(wire.decode(task[7][-1]), field) for field in (1, 2))
+        producer = rpc.hello()
+        forged = [(4, [(1, wire.number(task, 1)), (2, [(1, epoch), (2, position + 1)])])]
+        code, reply = rpc.ask(wire.COMMIT, wire.commit(producer, 1, [forged]))
+        self.assertEqual((code, wire.number(wire.results(reply)[0], 1)), (wire.OK, wire.STALE_TOKEN))
+        secret = bytes([holder.secret[0] ^ 1, *holder.secret[1:]])
+        code, reply = rpc.ask(wire.SUBSCRIBE, [(1, "q"), (5, secret)])
+        self.assertFalse(code == wire.OK and wire.number(wire.decode(reply), 5), "resumed with a forged secret")
+        self.assertEqual(self.broker.queue_stats("q")["in_flight"], 1)
+
+
+if __name__ == "__main__":
+    harness.main()

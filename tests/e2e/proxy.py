@@ -1,0 +1,158 @@
+"""proxy.py: a network that misbehaves on demand: a TCP proxy on loopback between clients and the broker.
+
+    client ──► proxy.url ──► [ up: held? late? a byte at a time? ] ──► broker
+           ◄──               [ down: likewise                    ] ◄──
+
+What TCP promises it keeps: within a connection bytes are neither lost nor reordered. So a partition *holds* them; then
+either `heal` lets them through late, or `cut` throws them away and resets the connection, as real machines do. Requests are
+lost, repeated and reordered from one connection to the next, which is where a client meets it.
+"""
+import socket
+import struct
+import threading
+import time
+
+UP, DOWN = "up", "down"  # client to broker, broker to client
+BOTH = (UP, DOWN)
+
+
+def close_hard(peer):
+    """A reset instead of an orderly end."""
+    try:
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    except OSError:
+        pass
+    close(peer)
+
+
+def close(peer):
+    """Ends a socket that another thread may be blocked in."""
+    try:
+        peer.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
+    peer.close()
+
+
+class Link:
+    """One connection through the proxy: two threads, one a direction."""
+
+    def __init__(self, proxy, client):
+        self.proxy = proxy
+        self.alive = True
+        self.client = client
+        self.broker = socket.create_connection(("127.0.0.1", proxy.broker_port), 10)
+        self.broker.settimeout(None)
+        for peer in (self.client, self.broker):
+            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for direction, source, sink in ((UP, self.client, self.broker), (DOWN, self.broker, self.client)):
+            threading.Thread(target=self._pump, args=(direction, source, sink), daemon=True).start()
+
+    def _pump(self, direction, source, sink):
+        try:
+            while data := source.recv(65536):
+                if not self.proxy.pass_through(self, direction, data, sink):
+                    return  # cut, or abandoned
+        except OSError:
+            pass
+        if self.alive:
+            self.end(close)
+
+    def end(self, how):
+        """Both sides."""
+        self.alive = False
+        how(self.client)
+        how(self.broker)
+
+
+class Proxy:
+    """A route to the broker. All methods may be called from any thread, at any time."""
+
+    def __init__(self, broker_port):
+        self.broker_port = broker_port
+        self.changed = threading.Condition()
+        self.held = set()       # directions
+        self.delay_s = 0.0      # before each piece
+        self.piece_max = None   # bytes at once; None: as they come
+        self.carried = {UP: 0, DOWN: 0}
+        self.links = []
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+        self.port = self.listener.getsockname()[1]
+        self.url = f"ws://127.0.0.1:{self.port}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            try:
+                link = Link(self, client)
+            except OSError:
+                close_hard(client)  # no broker there
+                continue
+            with self.changed:
+                self.links = [other for other in self.links if other.alive] + [link]
+
+    def pass_through(self, link, direction, data, sink):
+        """Carries one piece as the network's state has it. False: the connection is no more."""
+        piece_max = self.piece_max or len(data)
+        for at in range(0, len(data), piece_max):
+            if self.delay_s:
+                time.sleep(self.delay_s)
+            with self.changed:
+                self.changed.wait_for(lambda: direction not in self.held or not link.alive)
+                if not link.alive:
+                    return False
+                self.carried[direction] += len(data[at:at + piece_max])
+            sink.sendall(data[at:at + piece_max])
+        return True
+
+    # ---- what the network may do
+
+    def hold(self, *directions):
+        """A partition, in these directions: connections stand, nothing comes through. New ones find the same."""
+        with self.changed:
+            self.held |= set(directions or BOTH)
+
+    def heal(self):
+        """What was held comes through, late."""
+        with self.changed:
+            self.held.clear()
+            self.changed.notify_all()
+
+    def cut(self):
+        """Resets every connection; what was held on it is lost."""
+        with self.changed:
+            links, self.links = self.links, []
+            for link in links:
+                link.end(close_hard)
+            self.changed.notify_all()
+
+    def abandon(self, side):
+        """Leaves every connection half open: the end at `side` ("client" or "broker") stands and hears nothing more; the
+        other end was reset. Returns the sockets that stand; whoever calls closes them."""
+        with self.changed:
+            links, self.links = self.links, []
+            for link in links:
+                link.alive = False
+            self.changed.notify_all()
+        standing = []
+        for link in links:
+            stands, goes = (link.client, link.broker) if side == "client" else (link.broker, link.client)
+            # Another name for the socket that stands, so that the pump which gives up cannot close it.
+            standing.append(stands.dup())
+            close_hard(goes)
+        return standing
+
+    def slow(self, piece_max, delay_s=0.0):
+        """So many bytes at once, so long before each."""
+        self.piece_max, self.delay_s = piece_max, delay_s
+
+    def fast(self):
+        self.piece_max, self.delay_s = None, 0.0
+
+    def close(self):
+        close(self.listener)
+        self.cut()

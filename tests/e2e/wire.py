@@ -1,0 +1,249 @@
+"""wire.py: a client of our own, a handful of lines of WebSocket, SP and protobuf, for what libtarry would never send.
+
+proto/WIRE.md is the contract. A message is a list of (field number, value): an int is a varint, bytes and str are
+length-delimited, a list is a message of its own. Decoded, it is a dictionary of field number → list of values; what is
+length-delimited stays bytes until it is decoded in its turn.
+"""
+import base64
+import os
+import socket
+import struct
+
+RPC = "rep.sp.nanomsg.org"
+LANE = "push.sp.nanomsg.org"
+FRAME_SIZE = 65536
+
+# Codes of tarry.proto.
+OK, INVALID, TOO_LARGE, EXISTS, STALE_TOKEN, FORGOTTEN, BUSY, NO_SUCH_SESSION = 0, 1, 2, 5, 7, 9, 10, 12
+# Bodies of Request and Reply.
+HELLO, COMMIT, SUBSCRIBE, HEARTBEAT, UNSUBSCRIBE, LIST = 10, 11, 13, 14, 15, 17
+
+# ---- protobuf
+
+
+def varint(value):
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def encode(fields):
+    out = bytearray()
+    for number, value in fields:
+        if isinstance(value, int):
+            out += varint(number << 3) + varint(value)
+        else:
+            data = encode(value) if isinstance(value, list) else value.encode() if isinstance(value, str) else value
+            out += varint(number << 3 | 2) + varint(len(data)) + data
+    return bytes(out)
+
+
+def decode(data):
+    fields, at = {}, 0
+
+    def take_varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    while at < len(data):
+        tag = take_varint()
+        if tag & 7 == 0:
+            value = take_varint()
+        else:
+            size = take_varint() if tag & 7 == 2 else {1: 8, 5: 4}[tag & 7]
+            value = data[at:at + size]
+            at += size
+        fields.setdefault(tag >> 3, []).append(value)
+    return fields
+
+
+def number(fields, field):
+    """A number that is not there is 0."""
+    return fields.get(field, [0])[-1]
+
+
+# ---- WebSocket
+
+
+def frame(payload, opcode=2, claimed=None, more=False):
+    """A masked client frame; `claimed` lies about its length; `more` of the message follows."""
+    size = len(payload) if claimed is None else claimed
+    head = bytes([(0 if more else 0x80) | opcode])
+    if size < 126:
+        head += bytes([0x80 | size])
+    elif size < 65536:
+        head += bytes([0x80 | 126]) + struct.pack(">H", size)
+    else:
+        head += bytes([0x80 | 127]) + struct.pack(">Q", size)
+    return head + b"\0\0\0\0" + payload  # a mask of zeros changes nothing
+
+
+class WebSocket:
+    """A connection on which an upgrade was asked for; `answer` is the head of what came back, `accepted` the verdict."""
+
+    def __init__(self, port, path="/rpc", protocol=RPC, headers=(), receive_buffer=None):
+        self.peer = socket.socket()
+        if receive_buffer:
+            self.peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self.peer.settimeout(5)
+        self.peer.connect(("127.0.0.1", port))
+        key = base64.b64encode(os.urandom(16)).decode()
+        self.buffer = b""
+        try:
+            self.peer.sendall(("\r\n".join((f"GET {path} HTTP/1.1", "Host: 127.0.0.1", "Upgrade: websocket",
+                                            "Connection: Upgrade", f"Sec-WebSocket-Key: {key}",
+                                            "Sec-WebSocket-Version: 13", f"Sec-WebSocket-Protocol: {protocol}",
+                                            *headers)) + "\r\n\r\n").encode())
+            while b"\r\n\r\n" not in self.buffer and (part := self.peer.recv(4096)):
+                self.buffer += part
+        except OSError:
+            pass
+        self.answer, _, self.buffer = self.buffer.partition(b"\r\n\r\n")
+        self.accepted = b" 101 " in self.answer.split(b"\r\n")[0] + b" "
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        self.peer.close()
+
+    def send(self, payload):
+        """A message, in frames as nng makes them."""
+        pieces = [payload[at:at + FRAME_SIZE] for at in range(0, len(payload), FRAME_SIZE)] or [b""]
+        for place, piece in enumerate(pieces):
+            self.peer.sendall(frame(piece, opcode=0 if place else 2, more=piece is not pieces[-1]))
+
+    def _read(self, size):
+        while len(self.buffer) < size:
+            part = self.peer.recv(max(65536, size - len(self.buffer)))
+            if not part:
+                raise ConnectionResetError("closed by the other side")
+            self.buffer += part
+        data, self.buffer = self.buffer[:size], self.buffer[size:]
+        return data
+
+    def receive(self, wait_s=10):
+        """The next message. TimeoutError: none came; ConnectionError: the other side has closed."""
+        self.peer.settimeout(wait_s)
+        message = b""
+        while True:
+            first, second = self._read(2)
+            size = second & 0x7F
+            if size == 126:
+                size, = struct.unpack(">H", self._read(2))
+            elif size == 127:
+                size, = struct.unpack(">Q", self._read(8))
+            data = self._read(size)
+            if first & 0xF == 8:
+                raise ConnectionResetError("closed by the other side")
+            if first & 0xF in (9, 10):
+                continue
+            message += data
+            if first & 0x80:
+                return message
+
+    def is_closed_by_peer(self, wait_s=5):
+        """True: the other side ended it without another message."""
+        try:
+            self.receive(wait_s)
+        except TimeoutError:
+            return False
+        except OSError:
+            return True
+        return False
+
+
+# ---- requests
+
+
+class Rpc(WebSocket):
+    """A REQ client with every knob: ids, repeats and order are the test's."""
+
+    def __init__(self, port):
+        super().__init__(port)
+        assert self.accepted, self.answer
+        self.last_id = 0
+
+    def tell(self, body, fields, request_id=None):
+        """Sends a request and does not wait; its id."""
+        self.last_id += 1
+        request_id = request_id or self.last_id
+        self.send(struct.pack(">I", 0x80000000 | request_id) + request(body, fields))
+        return request_id
+
+    def hear(self, wait_s=10):
+        """(id, code, body of the reply)."""
+        message = self.receive(wait_s)
+        request_id, = struct.unpack(">I", message[:4])
+        reply = decode(message[4:])
+        body = next((reply[field][-1] for field in reply if field >= 10), b"")
+        return request_id & 0x7FFFFFFF, reply.get(1, [OK])[-1], body
+
+    def ask(self, body, fields, wait_s=10):
+        """(code, body of the reply)."""
+        wanted = self.tell(body, fields)
+        while True:
+            request_id, code, reply = self.hear(wait_s)
+            if request_id == wanted:
+                return code, reply
+
+    def hello(self):
+        """A producer of one's own."""
+        return number(decode(self.ask(HELLO, [])[1]), 1)
+
+
+def request(body, fields):
+    return encode([(1, 1), (2, "wire.py"), (body, fields)])
+
+
+def commit(producer, sequence, ops, oldest=1):
+    return [(1, producer), (2, sequence), (3, oldest), *((5, op) for op in ops)]
+
+
+def schedule(queue, key="", delay_ms=0, payload=b""):
+    content = encode([(2, payload)]) if payload else b""
+    return [(1, [(1, queue), (2, key), (3, [(2, delay_ms)]), (4, content)])]
+
+
+def results(reply):
+    """The results of a packed CommitReply, decoded."""
+    return [decode(result) for result in decode(reply).get(1, [])]
+
+
+class Session:
+    """A subscription by hand: what is needed to dial its lane, to be heard, to settle."""
+
+    def __init__(self, rpc, queues, prefetch=0, lease_ms=0):
+        self.rpc = rpc
+        code, reply = rpc.ask(SUBSCRIBE, [*((1, queue) for queue in queues), (2, prefetch), (4, lease_ms)])
+        assert code == OK, code
+        fields = decode(reply)
+        self.id, self.lane, self.secret = number(fields, 1), number(fields, 2), fields[3][-1]
+
+    def dial(self, secret=None, lane=None, **options):
+        """The lane; with somebody else's secret, if so wished ("" for none at all)."""
+        secret = self.secret.hex() if secret is None else secret
+        headers = [f"Authorization: Bearer {secret}"] if secret else []
+        path = f"/lane/{self.lane if lane is None else lane}"
+        return WebSocket(int(self.rpc.peer.getpeername()[1]), path, LANE, headers, **options)
+
+    def heartbeat(self):
+        return self.rpc.ask(HEARTBEAT, [(1, self.id)])[0]
+
+
+def tasks(delivery):
+    """The tasks of a packed Delivery, decoded."""
+    return [decode(task) for task in decode(delivery).get(3, [])]
