@@ -13,6 +13,7 @@
 
 static const char out_of_memory[] = "the request needs more memory to unpack than is allowed";
 static const char frame_too_large[] = "the contents of one commit are together larger than a frame may be";
+static const char too_many_queues[] = "more than " NUMBER(QUEUES_PER_SUBSCRIBE_MAX) " queues are named";
 
 static bool refuse(struct request_refusal *out, Tarry__Code code, const char *sentence) {
     *out = (struct request_refusal){code, sentence};
@@ -77,8 +78,7 @@ static bool prepare_subscribe(const Tarry__Subscribe *subscribe, const uint8_t s
                               struct core_event *out, struct request_refusal *out_refusal) {
     const char *problem = NULL;
     if (subscribe->n_queues == 0) problem = "no queue is named";
-    if (subscribe->n_queues > QUEUES_PER_SUBSCRIBE_MAX)
-        problem = "more than " NUMBER(QUEUES_PER_SUBSCRIBE_MAX) " queues are named";
+    if (subscribe->n_queues > QUEUES_PER_SUBSCRIBE_MAX) problem = too_many_queues;
     for (size_t i = 0; problem == NULL && i < subscribe->n_queues; i++)
         problem = check_queue_name(subscribe->queues[i]);
     if (problem == NULL && subscribe->prefetch > PREFETCH_MAX) problem = "prefetch is above " NUMBER(PREFETCH_MAX);
@@ -156,6 +156,8 @@ bool request_prepare(struct arena *arena, const uint8_t *data, size_t size, uint
     if (out_peek->op_count > OPS_PER_COMMIT_MAX)
         return refuse(out_refusal, TARRY__CODE__TOO_LARGE,
                       "the commit has more than " NUMBER(OPS_PER_COMMIT_MAX) " operations");
+    if (out_peek->queue_count > QUEUES_PER_SUBSCRIBE_MAX)
+        return refuse(out_refusal, TARRY__CODE__INVALID, too_many_queues);
     Tarry__Request *request = tarry__request__unpack(&arena->pb, size, data);
     if (request == NULL) {
         if (arena->used > arena->size_max / 2) return refuse(out_refusal, TARRY__CODE__TOO_LARGE, out_of_memory);

@@ -12,8 +12,9 @@
 /* What can be told without unpacking, so that a flood costs no memory and no small lie becomes a large table. */
 struct request_peek {
     bool commit;
-    bool schedules;  /* a commit with at least one schedule operation */
-    size_t op_count; /* of a commit */
+    bool schedules;     /* a commit with at least one schedule operation */
+    size_t op_count;    /* of a commit */
+    size_t queue_count; /* of a subscription */
 };
 /* False: it is no protobuf message at all. */
 bool request_peek(const uint8_t *data, size_t size, struct request_peek *out);

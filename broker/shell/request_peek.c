@@ -2,8 +2,10 @@
 #include "request.h"
 
 #define FIELD_REQUEST_COMMIT 11
+#define FIELD_REQUEST_SUBSCRIBE 13
 #define FIELD_COMMIT_OPS 5
 #define FIELD_OP_SCHEDULE 1
+#define FIELD_SUBSCRIBE_QUEUES 1
 
 struct walk {
     const uint8_t *at;
@@ -67,6 +69,16 @@ static bool peek_commit(struct walk commit, struct request_peek *out) {
     return true;
 }
 
+static bool peek_subscribe(struct walk subscribe, struct request_peek *out) {
+    while (subscribe.at < subscribe.end) {
+        uint64_t field;
+        struct walk queue;
+        if (!walk_field(&subscribe, &field, &queue)) return false;
+        if (field == FIELD_SUBSCRIBE_QUEUES) out->queue_count++;
+    }
+    return true;
+}
+
 bool request_peek(const uint8_t *data, size_t size, struct request_peek *out) {
     *out = (struct request_peek){0};
     struct walk request = {data, data + size};
@@ -74,6 +86,7 @@ bool request_peek(const uint8_t *data, size_t size, struct request_peek *out) {
         uint64_t field;
         struct walk inner;
         if (!walk_field(&request, &field, &inner)) return false;
+        if (field == FIELD_REQUEST_SUBSCRIBE && !peek_subscribe(inner, out)) return false;
         if (field != FIELD_REQUEST_COMMIT) continue;
         out->commit = true;
         if (!peek_commit(inner, out)) return false;

@@ -18,9 +18,11 @@
 #define SEND_TIMEOUT_MS 10000
 /* Unpacking, contents and salts usually take at most about this much more than the message itself. */
 #define CHARGE_FACTOR 4
-/* A commit full of acks stays below, packed and unpacked; what is larger is nothing that must go first. */
+/* A commit full of acks stays below, packed and unpacked; what is larger is nothing that must go first. Nor is any
+ * other request that is larger than one with good manners: a heartbeat, a subscription, a question. */
 #define URGENT_SIZE_MAX (512u << 10)
-#define URGENT_CHARGE_MAX (CHARGE_FACTOR * URGENT_SIZE_MAX)
+#define URGENT_COMMIT_CHARGE_MAX (CHARGE_FACTOR * URGENT_SIZE_MAX)
+#define URGENT_OTHER_CHARGE_MAX (256u << 10)
 #define ARENA_MAX (8ull * REQUEST_SIZE_MAX)
 #define ARENA_KEEP (2u << 20)
 #define ARENAS_IDLE_MAX 8
@@ -99,14 +101,15 @@ static bool has_room(const struct rpc *rpc, size_t charge) {
 }
 
 /* A message of very many small fields is much larger unpacked than was thought. False: too large to stay now. */
-static bool may_stay(struct rpc_context *context) {
+static bool may_stay(struct rpc_context *context, const struct request_peek *peek) {
     struct rpc *rpc = context->rpc;
     size_t used = context->memory->arena.used;
     if (used > context->charge) {
         atomic_fetch_add(&rpc->charged, used - context->charge);
         context->charge = used;
     }
-    return context->charge <= URGENT_CHARGE_MAX || has_room(rpc, context->charge);
+    size_t urgent_max = peek->commit ? URGENT_COMMIT_CHARGE_MAX : URGENT_OTHER_CHARGE_MAX;
+    return context->charge <= urgent_max || has_room(rpc, context->charge);
 }
 
 static void handle(struct rpc_context *context, nng_msg *message) {
@@ -132,7 +135,7 @@ static void handle(struct rpc_context *context, nng_msg *message) {
         refusal.code = TARRY__CODE__BUSY;
     else if (request_prepare(&context->memory->arena, data, size, (uint32_t)shell->config.payload_max,
                              shell->dir.secret, &peek, &errand->event, &refusal) &&
-             !may_stay(context))
+             !may_stay(context, &peek))
         refusal.code = TARRY__CODE__BUSY;
     nng_msg_free(message); /* unpacking copied what is needed */
     if (refusal.code != TARRY__CODE__OK) {

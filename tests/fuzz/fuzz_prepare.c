@@ -20,6 +20,8 @@ static void peek_agrees(const uint8_t *data, size_t size) {
         /* More is fine: a commit that a later field of the oneof replaced. Less would get past the limit. */
         assert(is_message && peek.commit && peek.op_count >= request->commit->n_ops);
     }
+    if (request != NULL && request->body_case == TARRY__REQUEST__BODY_SUBSCRIBE)
+        assert(is_message && peek.queue_count >= request->subscribe->n_queues);
     arena_reset(&arena);
 }
 

@@ -168,6 +168,24 @@ static void too_many_operations_are_refused_before_they_take_memory(void **state
     assert_int_equal(f->arena.used, 0);
 }
 
+static void too_many_queues_are_refused_before_they_take_memory(void **state) { /* F-20, CAP-1 */
+    struct fx *f = *state;
+    /* Request{subscribe{queues: "" × N}}: two bytes a name */
+    const size_t count = 1000, inner = count * 2;
+    uint8_t *at = f->bytes;
+    *at++ = 13 << 3 | 2;
+    *at++ = (inner & 0x7f) | 0x80;
+    *at++ = inner >> 7;
+    for (size_t i = 0; i < count; i++) {
+        *at++ = 1 << 3 | 2;
+        *at++ = 0;
+    }
+    f->size = (size_t)(at - f->bytes);
+    assert_false(prepare(f));
+    assert_int_equal(f->refusal.code, TARRY__CODE__INVALID);
+    assert_int_equal(f->arena.used, 0);
+}
+
 static void a_peek_sees_what_a_commit_wants(void **state) {
     struct fx *f = *state;
     struct commit c;
@@ -302,6 +320,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(contents_are_salted_summed_and_hashed, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_wrong_is_refused_with_code_and_sentence, setup, teardown),
         cmocka_unit_test_setup_teardown(too_many_operations_are_refused_before_they_take_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(too_many_queues_are_refused_before_they_take_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(a_peek_sees_what_a_commit_wants, setup, teardown),
         cmocka_unit_test_setup_teardown(garbage_is_refused_and_crashes_nothing, setup, teardown),
         cmocka_unit_test(a_secret_is_known_again_and_a_wrong_one_is_not),
