@@ -141,3 +141,17 @@ int store_open_log(struct store *store, uint64_t scan_from) {
                              path, store->meta.log_start, store->recovery.start);
     return 0;
 }
+
+int store_open(struct store *store, const struct args *args) {
+    const char *directory = args_get(args, "data");
+    if (directory == NULL) return tool_usage(args, "--data DIR says which directory to read");
+    if (strlen(directory) + 16 > STORE_PATH_SIZE) return tool_usage(args, "--data: the directory's name is too long");
+    store_init(store, directory);
+    int status = store_lock(store);
+    if (status == 0) status = store_open_index(store);
+    if (status == 0) status = store_open_log(store, store->meta.position);
+    if (status == 0) return 0;
+    tool_say("%s", store->message);
+    store_close(store);
+    return status;
+}

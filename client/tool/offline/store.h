@@ -31,6 +31,9 @@ int store_open_index(struct store *store);
  */
 int store_open_log(struct store *store, uint64_t scan_from);
 void store_close(struct store *store);
+/* All of it, of --data DIR; the log's frames are checked as they are read. 0, or an exit status after a sentence on
+ * standard error, and nothing is open. */
+int store_open(struct store *store, const struct args *args);
 
 /* Notes what is wrong; returns EXIT_REFUSED. */
 int store_damaged(struct store *store, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -1,0 +1,68 @@
+/* entry.h: one record of the log, with the frame that it stands in: what happened, when, by whom; printed as a JSON
+ * line or as a line for people.
+ *
+ * Times are the broker's logical clock (DESIGN.md, TIME-2), in Unix milliseconds. Everything is borrowed from the frame
+ * and valid until the next one is read. */
+#ifndef TARRY_TOOL_ENTRY_H
+#define TARRY_TOOL_ENTRY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "frame.h"
+#include "tarry.pb-c.h"
+#include "text.h"
+
+/* What a record says: why a task came, changed or went (in the order of enum Cause), or what else happened. */
+enum entry_kind {
+    ENTRY_SCHEDULED = 1,
+    ENTRY_MOVED,
+    ENTRY_LEASED,
+    ENTRY_EXTENDED,
+    ENTRY_RELEASED,
+    ENTRY_LEASE_LOST,
+    ENTRY_UNSENT,
+    ENTRY_RETRIED,
+    ENTRY_DEAD,
+    ENTRY_REQUEUED,
+    ENTRY_ACKED,
+    ENTRY_CANCELLED,
+    ENTRY_WITHDRAWN,
+    ENTRY_REPLACED,
+    ENTRY_PURGED,
+    ENTRY_EXPIRED,
+    ENTRY_DROPPED,
+    ENTRY_QUEUE,
+    ENTRY_PRODUCER,
+    ENTRY_PRODUCER_END,
+    ENTRY_JOB,
+    ENTRY_JOB_END,
+    ENTRY_START,
+    ENTRY_CLOCK,
+    ENTRY_KINDS
+};
+
+struct entry {
+    const struct frame_header *header;
+    const Tarry__FrameBody *body;
+    const Tarry__Record *record;
+    const uint8_t *blob; /* the frame's contents; NULL: not read */
+    const char *queue;   /* name; NULL: the record concerns no queue, or one that is not known */
+};
+
+enum entry_kind entry_kind(const struct entry *entry);
+/* "lease_lost" */
+const char *entry_kind_name(enum entry_kind kind);
+/* The kind called so; 0: there is none. */
+enum entry_kind entry_kind_find(const char *name);
+uint64_t entry_ms(const struct entry *entry);
+/* The task that it is about: as it is now, or (endings) as it was; NULL: about none. */
+const Tarry__Task *entry_task(const struct entry *entry);
+/* Number of the queue that it is about; 0: none. */
+uint32_t entry_queue(const struct entry *entry);
+
+void entry_json(struct text *out, const struct entry *entry);
+/* Time, kind and what it was, in one line. `with_task`: also which task. */
+void entry_words(struct text *out, const struct entry *entry, bool with_task);
+
+#endif

@@ -1,0 +1,40 @@
+/* scan.h: the log of a data directory, record by record, those that a filter lets through. */
+#ifndef TARRY_TOOL_SCAN_H
+#define TARRY_TOOL_SCAN_H
+
+#include "args.h"
+#include "entry.h"
+#include "store.h"
+
+struct scan_filter { /* all that are given must hold */
+    uint64_t from_ms;
+    uint64_t to_ms; /* exclusive; 0: no end */
+    uint64_t kinds; /* bits 1 << enum entry_kind; 0: all */
+    const char *queue;
+    const char *key; /* NULL: any; needs `queue` */
+    const char *prefix;
+    uint64_t id;
+    uint64_t producer;
+    uint64_t session;
+};
+
+/* Reads every record from the oldest on and calls `each` with those that pass; non-zero stops, and is returned.
+ * With `wants_contents` entries carry their frame's contents. Otherwise 0, or EXIT_REFUSED after a sentence in
+ * store->message. The store's log must be open. A bar is shown on a terminal. */
+int scan(struct store *store, const struct scan_filter *filter, bool wants_contents,
+         int (*each)(void *argument, const struct entry *entry), void *argument);
+
+/* --from, --to, --kind, --queue, --key, --prefix, --id, --producer, --session. 0, or EXIT_USAGE after a sentence. */
+int scan_options(const struct args *args, struct scan_filter *out);
+#define SCAN_OPTIONS                                                                                                   \
+    {"from", ARG_VALUE, "T", "what happened at T or later: RFC 3339, or Unix ms"},                                     \
+        {"to", ARG_VALUE, "T", "what happened before T"},                                                              \
+        {"kind", ARG_VALUE, "KINDS", "any of scheduled,moved,leased,acked,cancelled,… (the JSON's `kind`)"},           \
+        {"queue", ARG_VALUE, "QUEUE", "what concerns this queue"}, {"key", ARG_VALUE, "KEY", "… and this key"},        \
+        {"prefix", ARG_VALUE, "P", "… and keys that start with P"},                                                    \
+        {"id", ARG_VALUE, "ID", "what concerns this task"},                                                            \
+        {"producer", ARG_VALUE, "N", "what this producer committed"}, {                                                \
+        "session", ARG_VALUE, "N", "what concerns a task that this consumer's session holds or held last"              \
+    }
+
+#endif
