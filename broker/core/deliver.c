@@ -167,14 +167,16 @@ bool deliver(struct core *core, struct core_effects *effects) {
     struct queue *next = NULL;
     for (struct queue *queue = TAILQ_FIRST(&core->serving); queue; queue = next) {
         next = TAILQ_NEXT(queue, serving);
-        while (queue->is_serving && deliver_batch(core, queue, effects)) {
-            if (++made < DELIVERIES_PER_STEP_MAX) continue;
-            if (queue->is_serving) { /* the others come first next time */
-                TAILQ_REMOVE(&core->serving, queue, serving);
-                TAILQ_INSERT_TAIL(&core->serving, queue, serving);
-            }
-            return true;
+        uint32_t before = made;
+        while (queue->is_serving && made < DELIVERIES_PER_STEP_MAX && deliver_batch(core, queue, effects)) made++;
+        if (made == before) continue;
+        /* The others come first next time, or a consumer of two queues would see nothing of the second until the first
+         * is empty (F-41). */
+        if (queue->is_serving) {
+            TAILQ_REMOVE(&core->serving, queue, serving);
+            TAILQ_INSERT_TAIL(&core->serving, queue, serving);
         }
+        if (made == DELIVERIES_PER_STEP_MAX) return true;
         /* `next` may have stopped being served only by its own deliveries: it is still in the list. */
     }
     return false;

@@ -99,6 +99,14 @@ class Consume(Case):
         keys = [d["key"] for d in one.rest() + two.rest()]
         self.assertEqual(sorted(keys), sorted(f"k{i}" for i in range(400)), "each exactly once")
 
+    def test_a_flooded_queue_lets_another_of_the_same_consumer_have_its_turn(self):  # F-41
+        lines = [json.dumps({"queue": "flooded", "delay_ms": 0}) for _ in range(2000)]
+        self.broker.ok("schedule", "--from", "-", stdin="\n".join(lines))
+        self.broker.one("schedule", "calm", "--in", "0s")
+        self.broker.wait_stats("calm", ready=1)
+        deliveries = self.broker.ok("consume", "flooded", "calm", "--count", 200, "--prefetch", 8)
+        self.assertEqual({d["queue"] for d in deliveries}, {"flooded", "calm"})
+
     def test_no_delivery_without_a_consumer_and_none_to_one_of_another_queue(self):
         self.fill(1, "a")
         self.assertEqual(self.broker.ok("consume", "b", "--for", "300ms"), [])
