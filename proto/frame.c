@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "bytes.h"
+#include "seeded_bug.h"
 #include "tarry_limits.h"
 
 enum {
@@ -70,7 +71,8 @@ static bool frame_shape_is_right(const struct frame_header *header) {
 bool frame_header_decode(const uint8_t in[FRAME_HEADER_SIZE], struct frame_header *out) {
     /* The magic goes first: the scan for a torn tail (LOG-5) tries every offset. */
     if (get_u32(in + AT_MAGIC) != FRAME_MAGIC) return false;
-    if (get_u64(in + AT_HEADER_SUM) != frame_sum(in, AT_HEADER_SUM)) return false;
+    bool is_whole = get_u64(in + AT_HEADER_SUM) == frame_sum(in, AT_HEADER_SUM);
+    if (!is_whole && !SEEDED_BUG(header_sum_unchecked)) return false;
     if (get_u32(in + AT_RESERVED) != 0) return false;
     struct frame_header header = {
         .type = get_u16(in + AT_TYPE),

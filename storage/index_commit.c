@@ -8,6 +8,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "seeded_bug.h"
+
 static int prepare_rows(struct index *index) {
     struct batch *batch = &index->batch;
     int error = VECTOR_RESERVE(&batch->appends, batch->changes.count);
@@ -39,7 +41,8 @@ static int prepare_rows(struct index *index) {
 static bool wants_entry(const struct change *change) {
     if ((change->flags & CHANGE_ENDED) || change->state != ROW_WAITING) return false;
     return (change->flags & CHANGE_FRESH) || change->first_state != ROW_WAITING ||
-           change->first_due_ms != change->due_ms || change->first_base != change->base;
+           (change->first_due_ms != change->due_ms && !SEEDED_BUG(moved_entry_missing)) ||
+           change->first_base != change->base;
 }
 
 static int prepare_slots(struct index *index) {
@@ -105,7 +108,8 @@ static int write_held(struct index *index, MDB_txn *txn) {
             error = db_del(&index->db, txn, DB_HELD, key, sizeof key);
             if (error == 1) error = INDEX_DAMAGED;
         }
-        if (error == 0 && was && change->first_state == ROW_LEASED && !(is && change->state == ROW_LEASED)) {
+        bool is_over = was && change->first_state == ROW_LEASED && !(is && change->state == ROW_LEASED);
+        if (error == 0 && is_over && !SEEDED_BUG(settled_lease_stays)) {
             error = db_del(&index->db, txn, DB_LEASED, &change->id, sizeof change->id);
             if (error == 1) error = 0; /* scheduled and leased within one batch: it is among the rows */
         }
@@ -114,7 +118,8 @@ static int write_held(struct index *index, MDB_txn *txn) {
             error = db_put(&index->db, txn, DB_HELD, key, sizeof key, NULL, 0, 0);
         }
         /* An ending takes the content along, if that was copied from a retired segment. */
-        if (error == 0 && (change->flags & CHANGE_ENDED) && change->blob_at < index->meta.retired_to) {
+        bool may_be_copied = change->blob_at < index->meta.retired_to && !SEEDED_BUG(content_left_behind);
+        if (error == 0 && (change->flags & CHANGE_ENDED) && may_be_copied) {
             error = db_del(&index->db, txn, DB_BLOBS, &change->id, sizeof change->id);
         }
         if (error < 0) return error;
@@ -190,7 +195,7 @@ static int commit_body(void *argument, MDB_txn *txn) {
     if (error == 0) error = outcomes_write(index, txn, meta);
     if (error == 0) error = producers_write(index, txn);
     if (error == 0) error = write_sides(index, txn);
-    if (error == 0) error = meta_put(index, txn, meta);
+    if (error == 0 && !SEEDED_BUG(position_apart)) error = meta_put(index, txn, meta); /* LOG-3 */
     return error;
 }
 

@@ -5,6 +5,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "seeded_bug.h"
+
 struct packed_outcome {
     uint64_t id;
     uint64_t ended_ms;
@@ -49,7 +51,7 @@ int outcome_absorb(struct index *index, const struct row *row, Tarry__Cause caus
 }
 
 static void forget(struct meta_record *meta, uint64_t ended_ms) {
-    if (ended_ms > meta->known_since_ms) meta->known_since_ms = ended_ms;
+    if (ended_ms > meta->known_since_ms && !SEEDED_BUG(ending_forgotten_silently)) meta->known_since_ms = ended_ms;
 }
 
 /* The batch's outcomes, as many to a chunk as fit. Those that would be dropped at once are not written. */

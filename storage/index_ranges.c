@@ -10,6 +10,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "seeded_bug.h"
+
 static size_t place_of(const struct ranges *ranges, uint64_t number) {
     return (size_t)((number * 0x9E3779B97F4A7C15ull) >> 20) & (ranges->capacity - 1);
 }
@@ -183,8 +185,8 @@ static int range_write(struct index *index, MDB_txn *txn, uint64_t number, const
     memcpy(record, &range->rows, 2);
     memcpy(record + 2, &range->ended, 2);
     if (range->bits != NULL) memcpy(record + 4, range->bits, RANGE_BYTES);
-    return db_put(&index->db, txn, DB_RANGES, &number, sizeof number, record, range->bits != NULL ? sizeof record : 4,
-                  0);
+    size_t size = range->bits != NULL && !SEEDED_BUG(ended_bits_unwritten) ? sizeof record : 4;
+    return db_put(&index->db, txn, DB_RANGES, &number, sizeof number, record, size, 0);
 }
 
 static int compare_numbers(const void *a, const void *b) {

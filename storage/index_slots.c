@@ -12,6 +12,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "seeded_bug.h"
+
 void *vector_grown(void *items, size_t needed, size_t *capacity, size_t item_size) {
     size_t wanted = *capacity * 2 > needed ? *capacity * 2 : needed;
     if (wanted < 16) wanted = 16;
@@ -196,7 +198,7 @@ static int cascade_read(struct cascade *cascade, MDB_cursor *cursor, struct numb
         int error = db_unseal(&key, &sealed, &data);
         if (error == 0) error = VECTOR_PUSH(chunks, at.chunk);
         if (error != 0) return error;
-        for (size_t i = 0; i < data.mv_size / sizeof(struct pair); i++) {
+        for (size_t i = SEEDED_BUG(cascade_deletes_only); i < data.mv_size / sizeof(struct pair); i++) {
             struct pair pair = pair_at(data.mv_data, i);
             if (ranges_ended(&index->ranges, pair.id)) {
                 cascade->meta.slot_entries--;

@@ -8,6 +8,8 @@
 
 #include <assert.h>
 
+#include "seeded_bug.h"
+
 void index_advise_low(struct index *index, const struct line *line, struct due low) {
     struct low *found = NULL;
     for (size_t i = 0; i < index->lows.count; i++) {
@@ -57,7 +59,8 @@ static int sweep_chunk(struct slot_sweep *sweep, MDB_txn *txn, const MDB_val *ke
         struct row row;
         error = row_get(index, txn, pair.id, &row);
         if (error != 0) return error == 1 ? INDEX_DAMAGED : error;
-        if (row_waits_at(&row, &at.line, pair.first)) left[count++] = pair;
+        bool is_dropped = SEEDED_BUG(advice_trusted) && sweep->low != NULL;
+        if (row_waits_at(&row, &at.line, pair.first) && !is_dropped) left[count++] = pair;
     }
     sweep->kept = sweep->kept || count > 0;
     sweep->meta.slot_entries -= before - count;

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "log_internal.h"
+#include "seeded_bug.h"
 
 static struct log *log_new(const struct log_options *options) {
     struct log *log = calloc(1, sizeof(*log));
@@ -156,6 +157,7 @@ bool log_oldest(const struct log *log, uint64_t below, struct log_segment *out) 
     struct log *shared = (struct log *)log;
     bool found = false;
     pthread_mutex_lock(&shared->mutex);
+    if (SEEDED_BUG(retired_before_index)) below = UINT64_MAX;
     if (log->segment_count > 0 && log->segments[0] != log->current && log->segments[0]->end <= below) {
         const struct segment *segment = log->segments[0];
         *out = (struct log_segment){.base = segment->base,
@@ -195,7 +197,8 @@ int log_retire(struct log *log, uint64_t base) {
     segment_path(log, base, path);
     result = log->disk->unlink(log->disk->context, path);
     /* Before the next one may go, or a crash could leave a gap. */
-    if (result == 0) result = log->disk->sync_directory(log->disk->context, log->directory);
+    bool is_synced = result == 0 && !SEEDED_BUG(directory_unsynced_at_retirement);
+    if (is_synced) result = log->disk->sync_directory(log->disk->context, log->directory);
     segment_drop(log, segment);
     if (result < 0) {
         pthread_mutex_lock(&log->mutex);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "log_internal.h"
+#include "seeded_bug.h"
 
 struct log_cursor {
     struct log *log;
@@ -46,7 +47,7 @@ static int read_frame(struct log_cursor *cursor, uint64_t end, uint64_t limit, s
     if (result < 0) return result;
     uint64_t size = frame_size(view.header.body_size, view.header.blob_size);
     if (size > end - cursor->position) return LOG_DAMAGED;
-    if (cursor->position + size > limit) return LOG_END;
+    if (cursor->position + size > limit && !SEEDED_BUG(cursor_passes_limit)) return LOG_END;
     result =
         block_frame_content(&cursor->block, &view.header, cursor->with_blobs, end, &view.body, &view.blob, &problem);
     if (result == BLOCK_WRONG) return LOG_DAMAGED;

@@ -18,6 +18,7 @@
 
 #include "bytes.h"
 #include "log_internal.h"
+#include "seeded_bug.h"
 
 struct scan {
     struct recovery *recovery;
@@ -63,7 +64,7 @@ static int scan_frame(struct scan *scan, uint64_t end, struct frame_header *out)
     uint8_t chain[FRAME_CHAIN_SIZE];
     frame_chain(log->chain, &header, body, chain);
     scan->problem = "the frame does not follow the one before (chain hash)";
-    if (memcmp(chain, header.chain, FRAME_CHAIN_SIZE) != 0) return BLOCK_WRONG;
+    if (memcmp(chain, header.chain, FRAME_CHAIN_SIZE) != 0 && !SEEDED_BUG(chain_unchecked)) return BLOCK_WRONG;
     scan->torn_end = torn_end;
     *out = header;
     return 0;
@@ -154,7 +155,7 @@ static int judge_closed(struct scan *scan, const struct segment *segment, const 
     const struct log *log = recovery->log;
     char path[LOG_PATH_SIZE];
     segment_path(log, segment->base, path);
-    if (scan->position < next->base)
+    if (scan->position < next->base && !SEEDED_BUG(closed_segment_cut))
         return recovery_fail(recovery, LOG_DAMAGED,
                              "%s, offset %" PRIu64 " (position %" PRIu64
                              "): %s, but the next segment says that the log was "
@@ -177,14 +178,14 @@ static int judge_tail(struct scan *scan, const struct segment *segment, const st
     char path[LOG_PATH_SIZE];
     segment_path(recovery->log, segment->base, path);
     const char *problem = scan->problem ? scan->problem : "the log ends";
-    if (tail->has_claim)
+    if (tail->has_claim && !SEEDED_BUG(claim_ignored))
         return recovery_fail(recovery, LOG_DAMAGED,
                              "%s, offset %" PRIu64 " (position %" PRIu64 "): %s, but the frame at offset %" PRIu64
                              " says that the log was durable up to position %" PRIu64,
                              path, offset_of(segment, scan->position), scan->position, problem,
                              offset_of(segment, tail->claim_at), tail->claim_sync);
     uint64_t known = recovery->durable_min > scan->scan_from ? recovery->durable_min : scan->scan_from;
-    if (scan->position < known)
+    if (scan->position < known && !SEEDED_BUG(lost_tail_accepted))
         return recovery_fail(recovery, LOG_DAMAGED,
                              "%s, offset %" PRIu64 ": the log ends at position %" PRIu64
                              " (%s), but it is known to have been "
@@ -201,7 +202,7 @@ static int settle_tail(struct scan *scan, const struct segment *segment, const s
     int result = 0;
     uint64_t size_full = SEGMENT_HEADER_SIZE + segment->capacity;
     uint64_t cut_from = offset_of(segment, scan->position);
-    if (tail->end > scan->position) {
+    if (tail->end > scan->position && !SEEDED_BUG(cut_not_zeroed)) {
         uint64_t cut_to = offset_of(segment, tail->end);
         if (cut_to > (uint64_t)size) cut_to = (uint64_t)size;
         if ((result = disk_write_zeros(disk, segment->handle, cut_from, cut_to)) < 0) return result;
@@ -210,6 +211,7 @@ static int settle_tail(struct scan *scan, const struct segment *segment, const s
         result = disk_write_zeros(disk, segment->handle, (uint64_t)size, size_full);
         if (result < 0) return result;
     }
+    if (SEEDED_BUG(kept_not_synced)) return 0;
     for (uint64_t position = scan->synced_max; position < scan->position;) {
         uint64_t left = scan->position - position;
         size_t piece = left < LOG_BLOCK_SIZE ? (size_t)left : LOG_BLOCK_SIZE;
@@ -231,7 +233,7 @@ static int finish(struct scan *scan, struct segment *segment) {
     int result = look_behind(scan, segment, scan->position, &tail);
     if (result == 0) result = judge_tail(scan, segment, &tail);
     if (result < 0) return result;
-    if (!scan->scan_from_met)
+    if (!scan->scan_from_met && !SEEDED_BUG(middle_of_frame_accepted))
         return recovery_fail(recovery, LOG_DAMAGED,
                              "%s: position %" PRIu64
                              " lies in the middle of a frame: whoever remembers it followed another "

@@ -9,11 +9,13 @@
 #include <string.h>
 
 #include "log_internal.h"
+#include "seeded_bug.h"
 #include "tarry_limits.h"
 
 int log_poison(struct log *log, int error) {
     assert(error < 0);
     int none = 0;
+    if (SEEDED_BUG(error_not_latched)) return error;
     atomic_compare_exchange_strong(&log->error, &none, error);
     return atomic_load(&log->error);
 }
@@ -62,7 +64,8 @@ static void encode(struct log *log, const struct log_frame *frame, uint32_t blob
         .body_size = frame->body_size,
         .blob_size = blob_size,
         .position = frame->position,
-        .synced_to = atomic_load_explicit(&log->durable, memory_order_relaxed),
+        .synced_to =
+            SEEDED_BUG(claims_too_much) ? frame->position : atomic_load_explicit(&log->durable, memory_order_relaxed),
         .steady_ns = frame->steady_ns,
         .wall_ns = frame->wall_ns,
         .body_sum = frame_sum(body, frame->body_size),
@@ -125,7 +128,8 @@ int log_sync(struct log *log) {
     int result = log_write(log);
     if (result < 0) return result;
     if (atomic_load_explicit(&log->durable, memory_order_relaxed) == log->end) return 0;
-    result = log->disk->datasync(log->disk->context, log->current->handle);
+    if (!SEEDED_BUG(sync_skipped)) result = log->disk->datasync(log->disk->context, log->current->handle);
+    if (result < 0 && SEEDED_BUG(sync_retried)) result = log->disk->datasync(log->disk->context, log->current->handle);
     if (result < 0) return log_poison(log, result);
     atomic_store_explicit(&log->durable, log->end, memory_order_release); /* LOG-1 rests on this line */
     if (log->end - log->current->base >= log->current->capacity / 2) preparer_want(log);

@@ -15,6 +15,7 @@
 #include "producers.h"
 #include "push.h"
 #include "reply.h"
+#include "seeded_bug.h"
 #include "tasks.h"
 
 /* What a commit asks of memory and of the index. */
@@ -56,6 +57,7 @@ static struct demand demand_of(const Tarry__Commit *commit) {
 /* NULL: there is room. Acks, extends and releases always pass: what they touch is in memory already. */
 static const char *lacks_capacity(const struct core *core, const Tarry__Commit *commit) {
     struct demand demand = demand_of(commit);
+    if (SEEDED_BUG(capacity_unchecked)) return NULL;
     if (demand.schedules && core->overlay_count > core->options.index_lag_max) {
         return "the index is behind (index_lag_max): schedule again in a moment";
     }
@@ -172,7 +174,8 @@ static void abort_all(struct core *core, const struct core_event *event, struct 
     reply->aborted = true;
     for (size_t i = 0; i < reply->n_results; i++) {
         Tarry__OpResult *result = reply->results[i];
-        if (result->code != TARRY__CODE__OK) decide_alone(core, event, facts, i, result, effects);
+        bool is_asked = result->code != TARRY__CODE__OK && !SEEDED_BUG(aborted_answer_stale);
+        if (is_asked) decide_alone(core, event, facts, i, result, effects);
         if (result->code != TARRY__CODE__OK) continue;
         tarry__op_result__init(result);
         result->code = TARRY__CODE__ABORTED;
@@ -195,7 +198,7 @@ static void execute(struct core *core, const struct core_event *event, struct co
     }
     if (commit->atomic && any_refused(reply)) {
         abort_all(core, event, draft.facts_table, reply, effects);
-        draft_init(&draft, core, effects->arena, NULL, 0);
+        if (!SEEDED_BUG(atomic_in_part)) draft_init(&draft, core, effects->arena, NULL, 0);
     }
     size_t size = tarry__commit_reply__get_packed_size(reply);
     uint8_t *packed = must_alloc(effects->arena, size);
@@ -217,6 +220,8 @@ static void execute(struct core *core, const struct core_event *event, struct co
 static uint64_t answered_at(const struct producer *producer, uint64_t sequence) {
     for (uint32_t i = 0; i < producer->result_count; i++) {
         if (producer->results[i].sequence == sequence) return producer->results[i].position;
+        bool is_later = producer->results[i].sequence > sequence;
+        if (is_later && SEEDED_BUG(retry_gets_other_answer)) return producer->results[i].position;
     }
     return 0;
 }
@@ -242,13 +247,13 @@ void commit_step(struct core *core, const struct core_event *event, struct core_
         return;
     }
     const struct producer *producer = producer_find(core, commit->producer);
-    if (!producer || commit->sequence < producer->floor) {
+    if (!producer || (commit->sequence < producer->floor && !SEEDED_BUG(floor_ignored))) {
         reply_refuse(core, effects, event->ticket, TARRY__CODE__FORGOTTEN,
                      "this producer or sequence is no longer remembered: the outcome is unknown");
         return;
     }
     uint64_t position = answered_at(producer, commit->sequence);
-    if (position) { /* ONCE-1: never executed again */
+    if (position && !SEEDED_BUG(retry_executed_again)) { /* ONCE-1: never executed again */
         struct core_reply *out = reply_send(core, effects, event->ticket, NULL);
         out->repeat_position = position;
         out->repeat_producer = commit->producer;

@@ -19,6 +19,7 @@
 #include "query.h"
 #include "queues.h"
 #include "reply.h"
+#include "seeded_bug.h"
 #include "tasks.h"
 #include "timers.h"
 
@@ -104,6 +105,7 @@ void core_restore(struct core *core, const struct core_base *base) {
 int core_restore_queue(struct core *core, const Tarry__QueuePut *put) {
     int error = queue_apply(core, put);
     if (error) return error;
+    if (SEEDED_BUG(pause_lost_at_restart)) core->queues[put->number].paused = false;
     for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++) { /* what the index holds is not in memory yet */
         struct line_state *line = &core->queues[put->number].lines[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
         if (line_index_only(core, line)) line->horizon = (struct due){0, 0};
@@ -114,6 +116,7 @@ int core_restore_queue(struct core *core, const Tarry__QueuePut *put) {
 int core_restore_lease(struct core *core, const struct row *row) {
     if (row->state != ROW_LEASED || !row->queue || row->queue > QUEUES_MAX || !core->queues[row->queue].number)
         return CORE_NONSENSE;
+    if (SEEDED_BUG(lease_lost_in_recovery)) return 0;
     struct task *task = task_new(core, row, false);
     if (!task) return CORE_NO_MEMORY;
     task->hash = row_hash(row);
@@ -133,6 +136,7 @@ int core_restore_producer(struct core *core, uint64_t id, uint64_t used_ms, uint
 int core_restore_result(struct core *core, uint64_t id, uint64_t sequence, uint64_t position) {
     struct producer *producer = producer_find(core, id);
     if (!producer || producer->result_count == COMMITS_PER_PRODUCER_MAX) return CORE_NONSENSE;
+    if (SEEDED_BUG(dedupe_lost_at_restart)) return 0;
     producer->results[producer->result_count++] = (struct commit_result){.sequence = sequence, .position = position};
     return 0;
 }
@@ -150,11 +154,13 @@ int core_restore_outcome(struct core *core, const struct outcome *outcome) {
 static void set_now(struct core *core, const struct instant *now) {
     if (now->steady_ns > core->now.steady_ns) core->now.steady_ns = now->steady_ns; /* TIME-2: never backwards */
     if (now->wall_ns > core->now.wall_ns) core->now.wall_ns = now->wall_ns;
+    if (SEEDED_BUG(clock_backwards)) core->now = *now;
 }
 
 int core_replay(struct core *core, const struct frame_header *header, const Tarry__FrameBody *body) {
     if (header->position != core->position || header->epoch < core->epoch) return CORE_NONSENSE;
-    set_now(core, &(struct instant){.steady_ns = header->steady_ns, .wall_ns = header->wall_ns});
+    struct instant then = {.steady_ns = header->steady_ns, .wall_ns = header->wall_ns};
+    if (!SEEDED_BUG(replay_stops_clock)) set_now(core, &then);
     core->sealed = header->type == FRAME_SEAL;
     return apply_frame(core, frame_size(header->body_size, header->blob_size), body);
 }
@@ -261,7 +267,7 @@ static void handle(struct core *core, const struct core_event *event, struct cor
 
 /* LOG-5: once everything is durable and nothing more comes, a seal says so. */
 static void seal_when_idle(struct core *core, struct core_effects *effects) {
-    if (core->sealed || !core->started || core->durable != core->position) return;
+    if (core->sealed || !core->started || core->durable != core->position || SEEDED_BUG(seal_missing)) return;
     if (core->seal_at_ms == UINT64_MAX) core->seal_at_ms = steady_ms(core) + SEAL_IDLE_MS;
     if (!core->stopping && steady_ms(core) < core->seal_at_ms) return;
     *PUSH(effects, appends) = (struct core_append){

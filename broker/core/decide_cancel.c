@@ -1,5 +1,6 @@
 /* decide_cancel.c: cancel and move, with decisive answers (TRUE-1). */
 #include "decide.h"
+#include "seeded_bug.h"
 
 /* In flight or dead: the result says so, and who or since when. True: it stands in the way. */
 static bool stands_in_the_way(struct decision *d, enum resolved resolved, const struct known *known) {
@@ -32,6 +33,7 @@ void decide_cancel(struct decision *d, const Tarry__Cancel *cancel) {
     bool withdraw = cancel->withdraw && resolved == RESOLVED_LIVE && known.row.state == ROW_LEASED;
     if (!withdraw && stands_in_the_way(d, resolved, &known)) return;
     describe(d->result, &known.row, d->effects->arena);
+    if (SEEDED_BUG(cancel_denies_delivery)) d->result->deliveries = 0;
     d->result->outcome = TARRY__OUTCOME__CANCELLED;
     d->result->at_ms = steady_ms(d->core);
     d->result->token = NULL;

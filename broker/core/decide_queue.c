@@ -3,6 +3,7 @@
 
 #include "decide.h"
 #include "push.h"
+#include "seeded_bug.h"
 
 static void done(struct decision *d) {
     d->result->outcome = TARRY__OUTCOME__DONE;
@@ -79,7 +80,7 @@ void decide_job(struct decision *d, const char *queue_name, Tarry__JobPut__What 
     record->job->what = what;
     record->job->queue = queue->number;
     record->job->states = states;
-    record->job->id_end = d->draft->next_id;
+    record->job->id_end = SEEDED_BUG(purge_takes_younger) ? UINT64_MAX : d->draft->next_id;
     record->job->steady_ms = base_ms(d->core, ROW_STEADY);
     record->job->wall_ms = base_ms(d->core, ROW_WALL);
     d->result->count = count_states(d->core, queue, states);

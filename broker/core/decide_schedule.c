@@ -1,5 +1,6 @@
 /* decide_schedule.c: a new task, and what happens when its key is taken. */
 #include "decide.h"
+#include "seeded_bug.h"
 
 static bool takes_over(const Tarry__Schedule *schedule, uint64_t due_ms, const struct row *holder) {
     switch (schedule->on_conflict) {
@@ -53,7 +54,8 @@ void decide_schedule(struct decision *d, const Tarry__Schedule *schedule) {
     if (row.key_size && draft_find_key(d->draft, row.queue, row.key, row.key_size, &holder)) {
         Tarry__Ref ref = TARRY__REF__INIT;
         ref.id = holder.row.id;
-        if (resolve(d, &ref, &holder) == RESOLVED_LIVE) { /* a dead task does not hold its key */
+        enum resolved resolved = resolve(d, &ref, &holder); /* a dead task does not hold its key */
+        if (resolved == RESOLVED_LIVE || (resolved == RESOLVED_DEAD && SEEDED_BUG(dead_holds_key))) {
             if (!settle_conflict(d, schedule, row.due_ms, &holder)) return;
             replaces = true;
         }

@@ -3,12 +3,13 @@
 
 #include "decide.h"
 #include "leases.h"
+#include "seeded_bug.h"
 
 /* The task, if this token is its lease; else the result says what is true instead. */
 static bool holds_lease(struct decision *d, uint64_t id, const Tarry__Token *token, struct known *out) {
     enum resolved resolved = resolve_id(d, id, out);
     if (resolved == RESOLVED_LIVE && out->row.state == ROW_LEASED && token && token->epoch == out->row.lease_epoch &&
-        token->position == out->row.lease_position) {
+        (token->position == out->row.lease_position || SEEDED_BUG(stale_token_accepted))) {
         session_heard(d->core, out->row.session);
         return true;
     }
@@ -102,7 +103,7 @@ static void decide_requeue(struct decision *d, const struct known *known) {
     struct known holder;
     if (known->row.key_size &&
         draft_find_key(d->draft, known->row.queue, known->row.key, known->row.key_size, &holder) &&
-        holder.row.state != ROW_BURIED) {
+        holder.row.state != ROW_BURIED && !SEEDED_BUG(requeue_onto_live_key)) {
         describe(d->result, &holder.row, d->effects->arena);
         refuse(d, TARRY__CODE__EXISTS, TARRY__OUTCOME__LIVE, "a live task has this key by now");
         return;

@@ -6,6 +6,7 @@
 #include "leases.h"
 #include "near.h"
 #include "push.h"
+#include "seeded_bug.h"
 
 static bool has_credit(const struct session *session) {
     return session->state == SESSION_UP && !session->mute && !session->sending && !session->resend_count &&
@@ -42,7 +43,7 @@ static uint32_t share_of(const struct core *core, const struct queue *queue, con
                          uint32_t waiting) {
     uint64_t share = (ready_count(queue) + waiting - 1) / waiting;
     uint32_t credit = session->prefetch - session->lease_count;
-    if (share > credit) share = credit;
+    if (share > credit && !SEEDED_BUG(prefetch_ignored)) share = credit;
     if (share > session->batch_max) share = session->batch_max;
     if (share > LEASES_MAX - core->leases) share = LEASES_MAX - core->leases;
     return (uint32_t)share;
@@ -80,7 +81,7 @@ static void gather(struct core *core, struct queue *queue, const struct session 
         struct known known = known_of(task);
         /* Off its heap already; apply would take it off a moment later. */
         near_unplace(core, task);
-        if (is_expired(core, &task->row)) {
+        if (is_expired(core, &task->row) && !SEEDED_BUG(expired_delivered)) {
             draft_end(&batch->draft, TARRY__CAUSE__CAUSE_EXPIRED, &known);
             continue;
         }
@@ -117,7 +118,7 @@ static bool deliver_batch(struct core *core, struct queue *queue, struct core_ef
     *PUSH(effects, deliveries) = (struct core_delivery){
         .session = session->id,
         .lane = session->lane,
-        .after = core->position,
+        .after = SEEDED_BUG(delivery_before_sync) ? 0 : core->position, /* LOG-1 */
         .tasks = batch.tasks,
         .count = batch.count,
     };
@@ -144,7 +145,7 @@ static void send_again(struct core *core, struct session *session, struct core_e
     *PUSH(effects, deliveries) = (struct core_delivery){
         .session = session->id,
         .lane = session->lane,
-        .after = core->position,
+        .after = SEEDED_BUG(resend_before_sync) ? 0 : core->position, /* LOG-1 */
         .tasks = tasks,
         .count = count,
     };

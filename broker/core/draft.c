@@ -6,6 +6,7 @@
 #include "apply.h"
 #include "facts.h"
 #include "push.h"
+#include "seeded_bug.h"
 #include "tasks.h"
 
 struct draft_entry {
@@ -113,7 +114,8 @@ static bool find_key(struct draft *draft, uint32_t queue, const char *key, uint8
     if (draft->facts_table) {
         for (const struct row *row = facts_first(draft->facts_table, queue, key, key_size); row;
              row = facts_next(draft->facts_table, row)) {
-            if (entry_of(draft, row->id) || task_find(draft->core, row->id)) continue; /* memory wins */
+            bool is_known = entry_of(draft, row->id) || task_find(draft->core, row->id); /* memory wins */
+            if (is_known && !SEEDED_BUG(facts_win)) continue;
             struct known known = {.row = *row, .hash = row_hash(row)};
             prefer(&best, &found, &known, preference);
         }
@@ -171,7 +173,7 @@ void draft_put(struct draft *draft, Tarry__Cause cause, const struct known *befo
     put->task = draft_task(draft, row);
     put->fresh = !before;
     if (before) {
-        put->before_hash = before->hash;
+        put->before_hash = before->hash + SEEDED_BUG(wrong_before_hash);
         put->before_state = (Tarry__Task__State)before->row.state;
         put->before_time_base = (Tarry__Task__Base)before->row.base;
         put->before_due_ms = before->row.due_ms;

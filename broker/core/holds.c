@@ -1,6 +1,7 @@
 /* holds.c: what is being read from the index keeps the overlay from being trimmed beyond what the index had when the
  * reading began: a row read before a change and handed in after the trim would undo it. */
 #include "near.h"
+#include "seeded_bug.h"
 
 int core_hold(struct core *core) {
     for (size_t i = 0; i < HOLDS_MAX; i++) {
@@ -22,7 +23,7 @@ uint64_t near_trim_limit(const struct core *core) {
     uint64_t limit = core->indexed;
     for (size_t i = 0, left = core->hold_count; left; i++) {
         left -= core->holds[i] != 0;
-        if (core->holds[i] && core->holds[i] < limit) limit = core->holds[i];
+        if (core->holds[i] && core->holds[i] < limit && !SEEDED_BUG(trimmed_past_hold)) limit = core->holds[i];
     }
     return limit;
 }

@@ -10,6 +10,7 @@
 #include "jobs.h"
 #include "near.h"
 #include "push.h"
+#include "seeded_bug.h"
 #include "tasks.h"
 
 void jobs_run(struct core *core, struct core_effects *effects) {
@@ -41,7 +42,7 @@ static uint32_t bit_for(const struct job *job, const struct row *row) {
 /* The task as it is now, if the job still concerns it. */
 static bool job_concerns(struct draft *draft, const struct job *job, const struct row *read, struct known *out) {
     const struct task *task = task_find(draft->core, read->id);
-    if (task && task->place == PLACE_ENDED) return false;
+    if (task && task->place == PLACE_ENDED && !SEEDED_BUG(job_takes_ended)) return false;
     *out = task ? known_of(task) : (struct known){.row = *read, .hash = row_hash(read)};
     if (job->what == TARRY__JOB_PUT__WHAT__PURGE) return job->states & bit_for(job, &out->row);
     return out->row.state == ROW_BURIED;
@@ -52,6 +53,7 @@ static void requeue(struct draft *draft, const struct known *known) {
     bool taken = known->row.key_size &&
                  draft_find_key(draft, known->row.queue, known->row.key, known->row.key_size, &holder) &&
                  holder.row.state != ROW_BURIED;
+    if (SEEDED_BUG(requeue_all_onto_live_key)) taken = false;
     if (taken) return; /* its key lives again: it stays dead, for a person to decide */
     struct row row;
     row_revive(draft->core, &known->row, &row);

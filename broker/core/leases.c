@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "seeded_bug.h"
+
 struct session *session_find(struct core *core, uint64_t id) {
     for (size_t i = 0; id && i < SESSIONS_TABLE; i++) {
         size_t slot = (id + i) % SESSIONS_TABLE;
@@ -66,7 +68,7 @@ void lease_drop(struct core *core, struct task *task) {
     session->lease_count--;
     core->leases--;
     if (task->resend) session_resent(core, session, task);
-    wheel_cancel(&core->wheels[ROW_STEADY], &task->timer.wheel);
+    if (!SEEDED_BUG(lease_outlives_ack)) wheel_cancel(&core->wheels[ROW_STEADY], &task->timer.wheel);
     task->place = PLACE_NONE;
     bool is_over = session->state == SESSION_LEFT || (session->state == SESSION_UNCLAIMED && !core->started);
     if (is_over && !session->lease_count) session_free(core, session);

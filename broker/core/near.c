@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "seeded_bug.h"
 #include "tasks.h"
 
 void line_init(struct line_state *line, uint32_t queue, uint8_t base, uint8_t priority) {
@@ -31,7 +32,7 @@ static uint32_t ready_bit(const struct line_state *line) {
 
 /* A queue is served while something is ready, somebody listens and nothing is paused. */
 void near_update_serving(struct core *core, struct queue *queue) {
-    bool serve = queue->ready_mask && queue->subscription_count && !queue->paused;
+    bool serve = queue->ready_mask && queue->subscription_count && (!queue->paused || SEEDED_BUG(paused_served));
     if (serve == queue->is_serving) return;
     queue->is_serving = serve;
     if (serve) {
@@ -102,7 +103,8 @@ void near_place_waiting(struct core *core, struct task *task) {
     TAILQ_INSERT_TAIL(&line->near, task, member);
     line->near_count++;
     core->near_count++;
-    if (task->row.due_ms <= base_ms(core, task->row.base)) { /* TIME-1: ready is due <= now, rounded down */
+    uint64_t now_ms = base_ms(core, task->row.base) + SEEDED_BUG(ready_early);
+    if (task->row.due_ms <= now_ms) { /* TIME-1: ready is due <= now, rounded down */
         push_ready(core, line, task);
         return;
     }
@@ -142,16 +144,15 @@ static struct task *line_next(struct core *core, struct line_state *line) {
 }
 
 struct task *near_next_ready(struct core *core, struct queue *queue) {
-    for (int priority = PRIORITY_COUNT - 1; priority >= 0; priority--) {
-        struct task *best = NULL;
+    struct task *best = NULL;
+    for (int priority = PRIORITY_COUNT - 1; priority >= 0 && (!best || SEEDED_BUG(priority_ignored)); priority--) {
         for (int base = 0; base < ROW_BASES; base++) {
             if (!(queue->ready_mask & 1u << (base * PRIORITY_COUNT + priority))) continue;
             struct task *task = line_next(core, &queue->lines[base][priority]);
             if (task && (!best || due_before(row_due(&task->row), row_due(&best->row)))) best = task;
         }
-        if (best) return best;
     }
-    return NULL;
+    return best;
 }
 
 /* ---- trimming */
@@ -184,7 +185,8 @@ static void settle_clean(struct core *core, struct task *task) {
 void near_trim(struct core *core) {
     for (uint32_t n = 0; n < TRIM_PER_STEP_MAX; n++) {
         struct task *task = TAILQ_FIRST(&core->overlay);
-        if (!task || task->changed >= core->trim_to) break;
+        bool is_early = SEEDED_BUG(tombstone_dropped) && task && task->place == PLACE_ENDED;
+        if (!task || task->changed >= (is_early ? core->indexed : core->trim_to)) break;
         settle_clean(core, task);
     }
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "seeded_bug.h"
+
 struct link { /* indices + 1; 0: none */
     uint32_t next;
     uint32_t prev;
@@ -93,7 +95,8 @@ static void drop_oldest(struct outcomes *o) {
     struct entry *entry = &o->entries[index];
     chain_remove(o, &o->ids[id_slot(o, entry->outcome.id)], index, false);
     if (entry->outcome.key_size) chain_remove(o, &o->keys[entry->key_hash & o->mask], index, true);
-    if (entry->outcome.ended_ms > o->known_since_ms) o->known_since_ms = entry->outcome.ended_ms;
+    bool grows = entry->outcome.ended_ms > o->known_since_ms && !SEEDED_BUG(known_since_stuck);
+    if (grows) o->known_since_ms = entry->outcome.ended_ms;
     o->first++;
 }
 
@@ -124,7 +127,7 @@ void outcomes_push(struct outcomes *o, const struct outcome *outcome) {
     while (o->next > o->first) {
         const struct outcome *oldest = &o->entries[o->first % o->count_max].outcome;
         bool is_old = outcome->ended_ms > o->retention_ms && oldest->ended_ms < outcome->ended_ms - o->retention_ms;
-        if (!is_old && o->next - o->first < o->count_max) break;
+        if (!is_old && o->next - o->first < (SEEDED_BUG(outcome_forgotten) ? 4 : o->count_max)) break;
         drop_oldest(o);
     }
     char *key = outcome->key_size ? take_bytes(o, outcome->key_size) : NULL;

@@ -2,6 +2,7 @@
 #include "reply.h"
 
 #include "push.h"
+#include "seeded_bug.h"
 
 Tarry__Reply *reply_new(struct core_effects *effects, Tarry__Code code) {
     Tarry__Reply *reply = must_alloc(effects->arena, sizeof *reply);
@@ -13,7 +14,8 @@ Tarry__Reply *reply_new(struct core_effects *effects, Tarry__Code code) {
 struct core_reply *reply_send(struct core *core, struct core_effects *effects, uint64_t ticket,
                               const Tarry__Reply *reply) {
     struct core_reply *out = PUSH(effects, replies);
-    *out = (struct core_reply){.ticket = ticket, .after = core->position, .reply = reply};
+    uint64_t after = SEEDED_BUG(reply_before_sync) ? 0 : core->position; /* LOG-1 */
+    *out = (struct core_reply){.ticket = ticket, .after = after, .reply = reply};
     return out;
 }
 

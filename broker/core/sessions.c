@@ -7,6 +7,7 @@
 #include "near.h"
 #include "push.h"
 #include "reply.h"
+#include "seeded_bug.h"
 
 static void unsubscribe_all(struct core *core, struct session *session) {
     for (uint32_t i = 0; i < session->subscription_count; i++) {
@@ -286,7 +287,7 @@ void session_sent(struct core *core, const struct core_event *event, struct core
     session->sending = false;
     if (session->sending_again) {
         session->sending_again = false; /* left or not: the leases stand */
-    } else if (event->ok) {
+    } else if (event->ok && !SEEDED_BUG(sent_taken_for_unsent)) {
         note_lateness(core, session, event->delivered_ns);
     } else {
         struct giving giving = {.position = session->sending_position, .why = TARRY__CAUSE__CAUSE_UNSENT};
@@ -296,6 +297,7 @@ void session_sent(struct core *core, const struct core_event *event, struct core
 
 void session_claim_over(struct core *core, struct core_effects *effects) {
     for (size_t i = 0; i < SESSIONS_TABLE; i++) {
-        if (core->sessions[i].state == SESSION_UNCLAIMED) session_gone(core, &core->sessions[i], effects);
+        bool is_gone = core->sessions[i].state == SESSION_UNCLAIMED && !SEEDED_BUG(claims_stay_open);
+        if (is_gone) session_gone(core, &core->sessions[i], effects);
     }
 }

@@ -22,6 +22,7 @@
 #include "histogram.h"
 #include "outcomes.h"
 #include "ready.h"
+#include "seeded_bug.h"
 #include "slab.h"
 #include "wheel.h"
 
@@ -243,7 +244,7 @@ static inline uint64_t base_ms(const struct core *core, uint8_t base) {
     return (base == ROW_WALL ? core->now.wall_ns : core->now.steady_ns) / 1000000;
 }
 static inline uint64_t round_up_ms(uint64_t ns) {
-    return ns / 1000000 + (ns % 1000000 != 0);
+    return ns / 1000000 + (ns % 1000000 != 0 && !SEEDED_BUG(deadline_rounded_down));
 } /* TIME-1 */
 static inline struct due row_due(const struct row *row) {
     return (struct due){row->due_ms, row->id};

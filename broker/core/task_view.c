@@ -3,6 +3,7 @@
 
 #include "decide.h"
 #include "push.h"
+#include "seeded_bug.h"
 
 Tarry__Outcome outcome_of_cause(Tarry__Cause cause) {
     switch (cause) {
@@ -85,7 +86,7 @@ static enum resolved not_found(struct decision *d, const struct outcome *outcome
         describe_outcome(d->result, outcome);
     } else {
         d->result->outcome = TARRY__OUTCOME__UNKNOWN;
-        d->result->known_since_ms = outcomes_known_since(d->core->outcomes);
+        d->result->known_since_ms = SEEDED_BUG(unknown_without_since) ? 0 : outcomes_known_since(d->core->outcomes);
     }
     return RESOLVED_ENDED;
 }
@@ -127,7 +128,7 @@ bool due_of(struct decision *d, const Tarry__When *when, uint64_t *out_due_ms, u
         return false;
     }
     *out_due_ms = round_up_ms(d->core->now.steady_ns) + delay_ms; /* TIME-1: receipt, rounded up, plus the delay */
-    *out_base = ROW_STEADY;
+    *out_base = SEEDED_BUG(delay_on_wall_clock) ? ROW_WALL : ROW_STEADY;
     return true;
 }
 
@@ -156,12 +157,13 @@ Tarry__Cause row_return(const struct core *core, const struct row *row, Tarry__C
     out->lease_deadline_ms = 0;
     if (why == TARRY__CAUSE__CAUSE_LEASE_LOST) { /* it counts as an attempt and brings no backoff */
         uint32_t attempts_max = core->queues[row->queue].policy.max_attempts;
+        out->attempt -= SEEDED_BUG(lost_lease_is_free);
         if (!attempts_max || out->attempt < attempts_max) return why;
         bury(core, out, used_up, sizeof used_up - 1);
         return TARRY__CAUSE__CAUSE_BURIED;
     }
     assert(out->attempt > 0);
-    out->attempt--; /* given back unseen: costs no attempt */
+    out->attempt -= !SEEDED_BUG(release_costs_attempt); /* given back unseen: costs no attempt */
     if (why == TARRY__CAUSE__CAUSE_UNSENT) {
         assert(out->deliveries > 0);
         out->deliveries--; /* it provably never left (TRUE-1); who had it before is no longer known */

@@ -15,6 +15,8 @@
 #include <assert.h>
 #include <stddef.h>
 
+#include "seeded_bug.h"
+
 /* ---- rings */
 
 static void ring_init(struct wheel_bucket *bucket) {
@@ -143,7 +145,7 @@ static void wheel_open_slot(struct wheel *wheel, unsigned level, unsigned slot) 
         assert(timer->due_ms >= wheel->now_ms); /* TIME-1: nothing was passed over */
         if (timer->due_ms == wheel->now_ms) {
             ring_insert(&wheel->late.head, timer);
-        } else {
+        } else if (!SEEDED_BUG(cascade_drops_timer) || level < 2) {
             wheel_place(wheel, timer);
         }
         timer = next;
@@ -212,7 +214,8 @@ struct wheel_timer *wheel_pop(struct wheel *wheel, uint64_t now_ms) {
     wheel_settle(wheel);
     while (ring_is_empty(&wheel->expired)) {
         unsigned level, slot;
-        if (!wheel_first(wheel, &level, &slot) || slot_start(wheel->now_ms, level, slot) > now_ms) {
+        uint64_t until_ms = now_ms + SEEDED_BUG(wheel_early);
+        if (!wheel_first(wheel, &level, &slot) || slot_start(wheel->now_ms, level, slot) > until_ms) {
             wheel->now_ms = now_ms;
             return NULL;
         }

@@ -11,6 +11,7 @@
 
 #include "near.h"
 #include "push.h"
+#include "seeded_bug.h"
 #include "tasks.h"
 
 #define SAMPLE_MAX 255u
@@ -125,9 +126,11 @@ void near_loaded(struct core *core, const struct core_event *event) {
     core_unhold(core, line->load_hold);
     struct due through = event->through;
     bool is_stale = due_before(line->horizon, line->load_after); /* evicted meanwhile: there is a gap before the rows */
+    if (SEEDED_BUG(stale_window_taken)) is_stale = false;
     for (size_t i = 0; i < event->row_count && !is_stale; i++) {
         const struct row *row = &event->rows[i];
-        if (task_find(core, row->id)) continue; /* what is in memory is at least as new */
+        bool is_known = task_find(core, row->id); /* what is in memory is at least as new */
+        if (is_known && !SEEDED_BUG(loaded_row_wins)) continue;
         struct task *task = task_room(core) > TASK_RESERVE ? task_new(core, row, false) : NULL;
         if (!task) { /* complete up to the row before this one */
             through = i ? row_due(&event->rows[i - 1]) : line->horizon;
@@ -137,8 +140,9 @@ void near_loaded(struct core *core, const struct core_event *event) {
         if (due_before(line->horizon, row_due(row))) line->horizon = row_due(row);
         near_place_waiting(core, task);
     }
-    if (!is_stale && due_before(line->horizon, through)) line->horizon = through;
-    promote_far(core, line);
+    if (!is_stale && due_before(line->horizon, through))
+        line->horizon = SEEDED_BUG(horizon_too_far) ? DUE_END : through;
+    if (!SEEDED_BUG(far_left_behind)) promote_far(core, line);
     near_check_later(core, line);
 }
 
@@ -207,7 +211,7 @@ void near_relieve(struct core *core) {
         line->evict_cursor = TAILQ_NEXT(task, member);
         if (!due_before(line->horizon, row_due(&task->row))) continue;
         near_unplace(core, task);
-        if (task->dirty) {
+        if (task->dirty && !SEEDED_BUG(evicted_dirty)) {
             near_place_waiting(core, task); /* FAR: goes when the index has it */
         } else {
             task_free(core, task);

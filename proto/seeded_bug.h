@@ -1,0 +1,126 @@
+/* seeded_bug.h: deliberate defects, so that the tests can prove that they would find them.
+ *
+ * `SEEDED_BUG(name)` stands in the honest code where the defect would be. In every build that is installed it is the
+ * constant `false`, and the compiler leaves nothing of it (tests/sim/bugs checks the symbols of libraries and
+ * programs). The tests compile core, storage and proto once more with TARRY_SEEDED_BUGS; then one bug, chosen by name
+ * in the environment variable TARRY_SEEDED_BUG, is on for the life of the process (tests/sim/bugs/seeded_bug.c).
+ *
+ * A line of the list: name, the promise of DESIGN.md that it breaks, what is broken. tests/sim/bugs/README.md says who
+ * catches each, and after how many histories. */
+#ifndef TARRY_PROTO_SEEDED_BUG_H
+#define TARRY_PROTO_SEEDED_BUG_H
+
+/* clang-format off */
+#define SEEDED_BUGS(BUG) \
+    /* broker/core: time */ \
+    BUG(ready_early, "TIME-1", "a task is ready one millisecond before it is due") \
+    BUG(wheel_early, "TIME-1", "the wheel opens a slot one tick before it begins") \
+    BUG(deadline_rounded_down, "TIME-1", "fractions of a millisecond are cut off deadlines") \
+    BUG(cascade_drops_timer, "KEEP-1", "a timer is lost on its way to a lower level of the wheel") \
+    BUG(delay_on_wall_clock, "TIME-2", "a delay follows the wall clock, and its jumps") \
+    BUG(clock_backwards, "TIME-2", "logical time follows an event that is older than the one before") \
+    BUG(replay_stops_clock, "TIME-2", "time does not move while the log is replayed") \
+    /* broker/core: commits and answers */ \
+    BUG(reply_before_sync, "LOG-1", "a reply waits for no position") \
+    BUG(delivery_before_sync, "LOG-1", "a delivery leaves before its lease is durable") \
+    BUG(resend_before_sync, "LOG-1", "what is sent again to a session that came back waits for no position") \
+    BUG(wrong_before_hash, "LOG-2", "a record carries a wrong hash of what it replaces") \
+    BUG(retry_executed_again, "ONCE-1", "a commit that is repeated takes effect again") \
+    BUG(retry_gets_other_answer, "ONCE-1", "a commit that comes late gets the answer of a later one") \
+    BUG(floor_ignored, "ONCE-1", "a sequence that is forgotten is executed, not refused") \
+    BUG(dedupe_lost_at_restart, "ONCE-1", "what the index knows of answered commits is not restored") \
+    BUG(atomic_in_part, "KEEP-1", "an atomic commit that was refused takes effect in part") \
+    BUG(aborted_answer_stale, "TRUE-1", "a refusal rests on what another operation of an aborted commit would have done") \
+    BUG(cancel_denies_delivery, "TRUE-1", "cancelled, deliveries = 0 is said of what was delivered") \
+    BUG(unknown_without_since, "TRUE-1", "an answer unknown does not say since when endings are known") \
+    BUG(outcome_forgotten, "TRUE-1", "an ending is forgotten long before its retention is over") \
+    BUG(known_since_stuck, "TRUE-1", "known_since does not grow when an ending is forgotten") \
+    BUG(stale_token_accepted, "FENCE-1", "any token of the epoch settles the task") \
+    BUG(capacity_unchecked, "CAP-1", "a commit is taken however far the index lags behind") \
+    BUG(dead_holds_key, "KEEP-1", "a dead task keeps its key from the living") \
+    BUG(requeue_onto_live_key, "KEEP-1", "a dead task is revived onto a key that another has") \
+    BUG(requeue_all_onto_live_key, "KEEP-1", "requeueing all revives a task onto a key that another has") \
+    BUG(purge_takes_younger, "KEEP-1", "a purge takes what was scheduled after it was asked for") \
+    BUG(job_takes_ended, "KEEP-1", "a purge ends a task that ended since its page was read") \
+    /* broker/core: deliveries and leases */ \
+    BUG(paused_served, "KEEP-1", "a paused queue delivers") \
+    BUG(pause_lost_at_restart, "KEEP-1", "a queue that was paused delivers after a restart") \
+    BUG(expired_delivered, "KEEP-1", "an expired task is delivered") \
+    BUG(priority_ignored, "KEEP-1", "what is due first goes first, whatever its priority") \
+    BUG(prefetch_ignored, "CALM-1", "a consumer gets more than it asked to hold") \
+    BUG(lease_lost_in_recovery, "KEEP-1", "a lease that the index knows is not restored") \
+    BUG(lease_outlives_ack, "KEEP-1", "the deadline of a lease stays armed when the task is settled") \
+    BUG(lost_lease_is_free, "KEEP-1", "a lost lease costs no attempt") \
+    BUG(release_costs_attempt, "KEEP-1", "a task that was given back unseen loses an attempt") \
+    BUG(sent_taken_for_unsent, "TRUE-1", "a delivery that left counts as never delivered") \
+    BUG(claims_stay_open, "KEEP-1", "leases of before a restart are never given back") \
+    /* broker/core: what is in memory */ \
+    BUG(facts_win, "LOG-3", "a row that was read wins over what memory knows") \
+    BUG(loaded_row_wins, "LOG-3", "a loaded row is taken although memory has the task") \
+    BUG(trimmed_past_hold, "LOG-3", "the overlay is trimmed past what is being read") \
+    BUG(tombstone_dropped, "LOG-3", "a tombstone goes while a row may still be on its way") \
+    BUG(stale_window_taken, "KEEP-1", "a window is taken although the horizon fell while it was read") \
+    BUG(horizon_too_far, "KEEP-1", "a window moves the horizon beyond what it loaded") \
+    BUG(far_left_behind, "KEEP-1", "the horizon moves and what lies before it stays far") \
+    BUG(evicted_dirty, "KEEP-1", "eviction frees what the index does not have yet") \
+    /* proto */ \
+    BUG(tally_counts_dead_as_live, "KEEP-1", "a buried task is still counted as live") \
+    BUG(header_sum_unchecked, "LOG-5", "the sum of a frame's header is not compared") \
+    /* storage: the log */ \
+    BUG(sync_skipped, "LOG-1", "the log says durable without fdatasync") \
+    BUG(sync_retried, "LOG-4", "a failed fdatasync is tried again, and believed") \
+    BUG(error_not_latched, "LOG-4", "after a failed write the log goes on") \
+    BUG(short_write_enough, "LOG-4", "a write that was cut short counts as done") \
+    BUG(claims_too_much, "LOG-5", "a frame claims that all before it is durable") \
+    BUG(claim_ignored, "LOG-5", "the log is cut in the middle, whatever later frames claim") \
+    BUG(lost_tail_accepted, "LOG-3", "an index that is ahead of the log is not refused") \
+    BUG(chain_unchecked, "LOG-5", "a frame of another history is accepted") \
+    BUG(contents_unchecked, "LOG-5", "the sum of a frame's contents is not compared") \
+    BUG(body_unchecked_by_cursor, "LOG-5", "a reader does not compare the sum of a frame's body") \
+    BUG(cut_not_zeroed, "LOG-5", "what recovery cuts stays on the disk") \
+    BUG(kept_not_synced, "LOG-1", "what recovery keeps is not written and synced again") \
+    BUG(closed_segment_cut, "LOG-5", "damage in a closed segment is taken for a torn tail") \
+    BUG(gap_accepted, "LOG-5", "a missing segment is not noticed") \
+    BUG(middle_of_frame_accepted, "LOG-3", "a position in the middle of a frame is good enough for the index") \
+    BUG(segment_unsynced, "LOG-1", "a segment gets its name before its header is synced") \
+    BUG(directory_unsynced_at_roll, "LOG-1", "a new segment's name is not synced") \
+    BUG(directory_unsynced_at_retirement, "LOG-5", "a retired segment's name is not synced away") \
+    BUG(cursor_passes_limit, "LOG-3", "a reader gets frames that are not durable yet") \
+    BUG(retired_before_index, "LOG-3", "a segment may go before the index has absorbed it") \
+    BUG(seal_missing, "LOG-5", "no seal follows the last batch") \
+    /* storage: retirement and the index */ \
+    BUG(content_dropped, "KEEP-1", "the content of a living task goes with its segment") \
+    BUG(answer_dropped, "ONCE-1", "an answer that may be asked for goes with its segment") \
+    BUG(content_left_behind, "CALM-1", "the copy of a content stays when its task ends") \
+    BUG(position_apart, "LOG-3", "the index's position is not in the transaction of its data") \
+    BUG(ended_bits_unwritten, "LOG-3", "the bitmap of ended ids is not written") \
+    BUG(ended_row_found, "LOG-3", "a row of an ended task is found until it is swept away") \
+    BUG(filter_late, "LOG-3", "the filters of a commit are published one commit late") \
+    BUG(tail_key_lost, "LOG-3", "the last key of a full tail does not reach the run") \
+    BUG(merge_drops_key, "LOG-3", "a merge loses the last key of each of its inputs") \
+    BUG(moved_entry_missing, "KEEP-1", "a moved task gets no entry in its new slot") \
+    BUG(stale_entry_taken, "LOG-3", "a slot's entry is taken without a look at its row") \
+    BUG(cascade_deletes_only, "KEEP-1", "a slot that moves to a lower level loses its first entry") \
+    BUG(advice_trusted, "KEEP-1", "entries below the core's advice go unseen") \
+    BUG(seal_uncompared, "LOG-3", "the checksum of a row is not compared") \
+    BUG(settled_lease_stays, "LOG-3", "the leased copy of a row stays when the lease is over") \
+    BUG(ending_forgotten_silently, "TRUE-1", "the index drops an ending and known_since does not grow") \
+    BUG(result_forgotten_early, "ONCE-1", "the index forgets the answer at the floor too")
+/* clang-format on */
+
+enum seeded_bug {
+    SEEDED_BUG_none,
+#define SEEDED_BUG_NUMBER(name, promise, sentence) SEEDED_BUG_##name,
+    SEEDED_BUGS(SEEDED_BUG_NUMBER)
+#undef SEEDED_BUG_NUMBER
+};
+
+#ifdef TARRY_SEEDED_BUGS
+extern enum seeded_bug seeded_bug; /* the one that is on */
+#define SEEDED_BUG(name) (seeded_bug == SEEDED_BUG_##name)
+#else
+/* Never. (A name that is not in the list does not compile.) */
+#define SEEDED_BUG(name) (SEEDED_BUG_none == SEEDED_BUG_##name)
+#endif
+
+#endif
