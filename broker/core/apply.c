@@ -95,7 +95,7 @@ static int apply_record(struct core *core, const Tarry__Record *record) {
     case TARRY__RECORD__FACT_JOB:
         return job_apply_put(core, record->job);
     case TARRY__RECORD__FACT_JOB_END:
-        return job_apply_end(core, record->job_end->job);
+        return job_apply_end(core, record->job_end);
     case TARRY__RECORD__FACT_EPOCH:
         core->epoch = record->epoch->epoch;
         return 0;

@@ -84,6 +84,7 @@ void decide_job(struct decision *d, const char *queue_name, Tarry__JobPut__What 
     record->job->steady_ms = base_ms(d->core, ROW_STEADY);
     record->job->wall_ms = base_ms(d->core, ROW_WALL);
     d->result->count = count_states(d->core, queue, states);
+    d->result->job = d->core->position;
     done(d);
 }
 

@@ -48,25 +48,36 @@ static bool job_concerns(struct draft *draft, const struct job *job, const struc
     return out->row.state == ROW_BURIED;
 }
 
-static void requeue(struct draft *draft, const struct known *known) {
+/* False: its key lives again, and it stays dead, for a person to decide. */
+static bool requeue(struct draft *draft, const struct known *known) {
     struct known holder;
     bool taken = known->row.key_size &&
                  draft_find_key(draft, known->row.queue, known->row.key, known->row.key_size, &holder) &&
                  holder.row.state != ROW_BURIED;
     if (SEEDED_BUG(requeue_all_onto_live_key)) taken = false;
-    if (taken) return; /* its key lives again: it stays dead, for a person to decide */
+    if (taken) return false;
     struct row row;
     row_revive(draft->core, &known->row, &row);
     draft_put(draft, TARRY__CAUSE__CAUSE_REQUEUED, known, &row);
+    return true;
 }
 
-static void job_progress(struct draft *draft, const struct job *job, uint64_t next_id) {
+/* What the job has done, with this page. */
+struct job_counts {
+    uint64_t done;
+    uint64_t left;
+};
+
+static void job_progress(struct draft *draft, const struct job *job, const struct job_counts *counts,
+                         uint64_t next_id) {
     Tarry__Record *record = draft_record(draft);
     if (next_id == UINT64_MAX) {
         record->fact_case = TARRY__RECORD__FACT_JOB_END;
         record->job_end = must_alloc(draft->arena, sizeof *record->job_end);
         tarry__job_end__init(record->job_end);
         record->job_end->job = job->id;
+        record->job_end->done = counts->done;
+        record->job_end->left = counts->left;
         return;
     }
     record->fact_case = TARRY__RECORD__FACT_JOB;
@@ -80,6 +91,8 @@ static void job_progress(struct draft *draft, const struct job *job, uint64_t ne
     record->job->id_end = job->id_end;
     record->job->steady_ms = job->split_ms[ROW_STEADY];
     record->job->wall_ms = job->split_ms[ROW_WALL];
+    record->job->done = counts->done;
+    record->job->left = counts->left;
 }
 
 void job_page(struct core *core, const struct core_event *event, struct core_effects *effects) {
@@ -90,6 +103,7 @@ void job_page(struct core *core, const struct core_event *event, struct core_eff
     if (core->stopping || task_room(core) < event->row_count + TASK_RESERVE) return; /* asked for again by jobs_run */
     struct draft draft;
     draft_init(&draft, core, effects->arena, &event->facts, event->row_count + 1);
+    struct job_counts counts = {job->done, job->left};
     for (size_t i = 0; i < event->row_count; i++) {
         struct known known;
         if (!job_concerns(&draft, job, &event->rows[i], &known)) continue;
@@ -97,15 +111,18 @@ void job_page(struct core *core, const struct core_event *event, struct core_eff
             draft_end(&draft, TARRY__CAUSE__CAUSE_PURGED, &known);
         } else if (job->what == TARRY__JOB_PUT__WHAT__DROP_ALL) {
             draft_end(&draft, TARRY__CAUSE__CAUSE_DROPPED, &known);
-        } else {
-            requeue(&draft, &known);
+        } else if (!requeue(&draft, &known)) {
+            counts.left++;
+            continue;
         }
+        counts.done++;
     }
     /* Frames that only say how far a job has come are written now and then, not for every empty page. */
     if (draft.record_count || event->next_id == UINT64_MAX) {
-        job_progress(&draft, job, event->next_id);
+        job_progress(&draft, job, &counts, event->next_id);
         draft_commit(&draft, NULL, effects);
     } else {
         job->after_id = event->next_id;
+        job->left = counts.left;
     }
 }

@@ -24,14 +24,18 @@ int job_apply_put(struct core *core, const Tarry__JobPut *put) {
     job->id_end = put->id_end;
     job->split_ms[ROW_STEADY] = put->steady_ms;
     job->split_ms[ROW_WALL] = put->wall_ms;
+    job->done = put->done;
+    job->left = put->left;
     return 0;
 }
 
-int job_apply_end(struct core *core, uint64_t id) {
-    struct job *job = job_find(core, id);
+int job_apply_end(struct core *core, const Tarry__JobEnd *end) {
+    struct job *job = job_find(core, end->job);
     if (!job) return CORE_NONSENSE;
     core->queues[job->queue].job_count--;
     core->job_count--;
+    core->ended_jobs[core->ended_job_next] = (struct ended_job){end->job, end->done, end->left};
+    core->ended_job_next = (core->ended_job_next + 1) % JOBS_MAX;
     *job = (struct job){0};
     return 0;
 }

@@ -6,7 +6,7 @@
 
 struct job *job_find(struct core *core, uint64_t id);
 int job_apply_put(struct core *core, const Tarry__JobPut *put);
-int job_apply_end(struct core *core, uint64_t id);
+int job_apply_end(struct core *core, const Tarry__JobEnd *end);
 /* Asks for the next page of every job that waits for one and whose tasks the index has. */
 void jobs_run(struct core *core, struct core_effects *effects);
 void job_page(struct core *core, const struct core_event *event, struct core_effects *effects);

@@ -1,6 +1,7 @@
 /* query_stats.c: queues, counts and quantiles. */
 #include <string.h>
 
+#include "jobs.h"
 #include "near.h"
 #include "push.h"
 #include "query.h"
@@ -103,6 +104,22 @@ static void fill_broker(const struct core *core, Tarry__BrokerStats *broker) {
     broker->digest = core->tally.digest;
 }
 
+/* NULL: it is not known, or not any more. */
+static Tarry__JobView *job_of(struct core *core, uint64_t id, struct arena *arena) {
+    const struct job *job = job_find(core, id);
+    const struct ended_job *ended = NULL;
+    for (size_t i = 0; i < JOBS_MAX && !job && !ended; i++)
+        if (core->ended_jobs[i].id == id) ended = &core->ended_jobs[i];
+    if (!job && !ended) return NULL;
+    Tarry__JobView *view = must_alloc(arena, sizeof *view);
+    tarry__job_view__init(view);
+    view->job = id;
+    view->running = job != NULL;
+    view->done = job ? job->done : ended->done;
+    view->left = job ? job->left : ended->left;
+    return view;
+}
+
 void query_stats(struct core *core, const struct core_event *event, struct core_effects *effects) {
     const char *name = event->request->stats->queue;
     bool is_one = name && *name;
@@ -120,6 +137,7 @@ void query_stats(struct core *core, const struct core_event *event, struct core_
         if (is_one && strcmp(queue->name, name) != 0) continue;
         reply->stats->queues[reply->stats->n_queues++] = stats_of(core, queue, effects->arena);
     }
+    if (event->request->stats->job) reply->stats->job = job_of(core, event->request->stats->job, effects->arena);
     if (event->broker) {
         fill_broker(core, event->broker);
         reply->stats->broker = event->broker;

@@ -172,8 +172,16 @@ struct job {
     uint64_t after_id;
     uint64_t id_end;
     uint64_t split_ms[ROW_BASES]; /* ready is what was due by then */
+    uint64_t done;                /* tasks ended or requeued so far */
+    uint64_t left;                /* dead letters whose keys live again */
     bool loading;
     int hold; /* valid while loading */
+};
+/* A job that has ended, for whoever asks how it went. */
+struct ended_job {
+    uint64_t id; /* 0: none */
+    uint64_t done;
+    uint64_t left;
 };
 
 struct core {
@@ -232,6 +240,8 @@ struct core {
 
     struct job jobs[JOBS_MAX];
     uint32_t job_count;
+    struct ended_job ended_jobs[JOBS_MAX]; /* a ring */
+    uint32_t ended_job_next;
 };
 
 #define NAME_TABLE_SIZE (2 * QUEUES_MAX)

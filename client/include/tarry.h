@@ -5,9 +5,10 @@
  *
  *     tarry_client *client;
  *     if (tarry_open(NULL, &client) != TARRY_OK) …
- *     struct tarry_schedule_options close_order = {.queue = "close-order", .key = "order-1", .when_ms = 30 * 60 *
- * 1000}; struct tarry_result result; if (tarry_schedule(client, &close_order, &result) != TARRY_OK) fprintf(stderr,
- * "%s\n", result.message); tarry_close(client);
+ *     struct tarry_schedule_options order = {.queue = "close-order", .key = "order-1", .when_ms = 30 * 60 * 1000};
+ *     struct tarry_result result;
+ *     if (tarry_schedule(client, &order, &result) != TARRY_OK) fprintf(stderr, "%s\n", result.message);
+ *     tarry_close(client);
  *
  * Units. Names ending in `_ms` are milliseconds: Unix time by the broker's clock, or a duration where the name says so
  * (delay, lease, timeout, expires, backoff, wait, for). `_size` counts bytes, `_count` counts things.
@@ -176,6 +177,7 @@ struct tarry_result {
     uint64_t known_since_ms;    /* unknown: endings are remembered since */
     uint64_t lease_deadline_ms; /* extended */
     uint64_t count;             /* queue-wide operations: how many tasks, as far as known at once */
+    uint64_t job;               /* queue-wide operations: see tarry_job */
     uint64_t producer;          /* the commit that carried it (ONCE-1); 0: it was never sent */
     uint64_t sequence;
     const char *message; /* a sentence; never NULL, empty when fine */
@@ -205,8 +207,7 @@ TARRY_API TARRY_MUST_USE int tarry_open(const struct tarry_options *options, tar
  * a call on this client. NULL is fine. Not from a callback. */
 TARRY_API void tarry_close(tarry_client *client);
 
-/* Waits until at most `pending_max` operations are unanswered. Never fails by itself: when no broker answers for
- * timeout_ms the operations complete with TARRY_E_TIMEOUT or TARRY_E_NO_BROKER, and that ends the wait. */
+/* Waits until at most `pending_max` operations are unanswered; those that no broker answers for timeout_ms end too. */
 TARRY_API TARRY_MUST_USE int tarry_drain(tarry_client *client, size_t pending_max);
 
 /* How long something has waited without any answer from a broker, in milliseconds; 0: nothing waits. */
@@ -271,7 +272,8 @@ enum tarry_dead_what { TARRY_REQUEUE = 0, TARRY_DROP = 1 };
  * Arguments are copied or sent before the call returns. TARRY_E_CALLBACK from a completion callback. */
 TARRY_API int tarry_schedule(tarry_client *client, const struct tarry_schedule_options *options,
                              struct tarry_result *out_result);
-/* `withdraw` ends the task even if it is in flight or dead; the holder's ack is then answered with the truth. */
+/* `withdraw` ends the task even if it is in flight; the holder's ack is then answered with the truth. What is dead is
+ * for tarry_dead to decide. */
 TARRY_API int tarry_cancel(tarry_client *client, const struct tarry_ref *ref, bool withdraw,
                            struct tarry_result *out_result);
 TARRY_API int tarry_move(tarry_client *client, const struct tarry_ref *ref, enum tarry_when when, uint64_t when_ms,
@@ -286,7 +288,8 @@ TARRY_API int tarry_extend(tarry_client *client, uint64_t id, struct tarry_token
 /* Gives a task back unseen: costs no attempt. */
 TARRY_API int tarry_release(tarry_client *client, uint64_t id, struct tarry_token token,
                             struct tarry_result *out_result);
-/* A dead letter by `ref`; or, with `all`, every dead letter of ref->queue, as a job of the broker's. */
+/* A dead letter by `ref`; or, with `all`, every dead letter of ref->queue whose key does not live again, as a job of
+ * the broker's: see tarry_job. */
 TARRY_API int tarry_dead(tarry_client *client, enum tarry_dead_what what, const struct tarry_ref *ref, bool all,
                          struct tarry_result *out_result);
 /* `fields`: bits of enum tarry_policy_field. Creates the queue if creation is on. */
@@ -296,7 +299,7 @@ TARRY_API int tarry_queue_set(tarry_client *client, const char *queue, const str
 TARRY_API int tarry_queue_pause(tarry_client *client, const char *queue, bool paused, uint64_t for_ms,
                                 struct tarry_result *out_result);
 /* `states`: bits of enum tarry_state, as they are when the broker gets this; 0: pending and ready. A job of the
- * broker's; tasks end as cancelled (purged). out_result->count: how many, as far as known at once. */
+ * broker's, see tarry_job; tasks end as cancelled (purged). out_result->count: how many, as far as known at once. */
 TARRY_API int tarry_queue_purge(tarry_client *client, const char *queue, uint32_t states,
                                 struct tarry_result *out_result);
 
@@ -325,8 +328,7 @@ TARRY_API TARRY_MUST_USE int tarry_dead_async(tarry_client *client, enum tarry_d
 
 /* ---- commits: several operations in one request -------------------------------------------------------------------*/
 
-/* A commit is one frame in the broker's log. Atomic: all of it takes effect or nothing does. Not thread-safe by
- * itself: one thread builds it. */
+/* One frame in the broker's log. Atomic: all of it takes effect or nothing does. Built by one thread. */
 typedef struct tarry_commit tarry_commit;
 
 #define TARRY_OPS_PER_COMMIT_MAX 8192
@@ -432,12 +434,10 @@ TARRY_API void tarry_task_free(const struct tarry_task *task);
 
 /* Makes one waiting (or the next) tarry_consumer_next return TARRY_E_WOKEN. Not from a signal handler. */
 TARRY_API void tarry_consumer_wake(tarry_consumer *consumer);
-
 /* The session's number, as results name it; 0 while it is being subscribed again. */
 TARRY_API uint64_t tarry_consumer_session(tarry_consumer *consumer);
 
-/* Settling goes by id and token, on any client: tarry_ack_async(client, task->id, task->token, NULL, NULL) … Many of
- * them travel in one request. */
+/* Settling goes by id and token, on any client: tarry_ack_async(client, task->id, task->token, NULL, NULL) … */
 
 enum tarry_close_flag {
     TARRY_KEEP_LEASES = 1 /* tasks handed out and not settled stay leased until settled by token or their deadline */
@@ -582,6 +582,16 @@ struct tarry_stats_view {
 TARRY_API TARRY_MUST_USE int tarry_stats(tarry_client *client, const char *queue, struct tarry_stats_view **out_view,
                                          const char **out_message);
 TARRY_API void tarry_stats_free(struct tarry_stats_view *view);
+
+/* How far a job of `queue` has come. */
+struct tarry_job_view {
+    bool known; /* false: it ended before the broker's last start, or before 64 others: the rest is void */
+    bool running;
+    uint64_t done; /* tasks ended or requeued so far */
+    uint64_t left; /* dead letters left alone, because a live task holds their key */
+};
+TARRY_API TARRY_MUST_USE int tarry_job(tarry_client *client, const char *queue, uint64_t job,
+                                       struct tarry_job_view *out_view, const char **out_message);
 
 #ifdef __cplusplus
 }

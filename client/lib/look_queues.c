@@ -162,3 +162,26 @@ void tarry_stats_free(struct tarry_stats_view *view) {
     arena_deinit(&box->arena);
     free(box);
 }
+
+/* ---- jobs */
+
+int tarry_job(tarry_client *client, const char *queue, uint64_t job, struct tarry_job_view *out_view,
+              const char **out_message) {
+    if (client == NULL || queue == NULL || job == 0 || out_view == NULL) return say(TARRY_E_ARGUMENT, out_message);
+    Tarry__Request wire = TARRY__REQUEST__INIT;
+    Tarry__Stats body = TARRY__STATS__INIT;
+    body.queue = (char *)queue;
+    body.job = job;
+    wire.body_case = TARRY__REQUEST__BODY_STATS;
+    wire.stats = &body;
+    struct call call;
+    int rv = call_run(client, &wire, &call, out_message);
+    if (rv == TARRY_OK && call.reply->body_case != TARRY__REPLY__BODY_STATS) rv = say(TARRY_E_PROTOCOL, out_message);
+    if (rv == TARRY_OK) {
+        const Tarry__JobView *view = call.reply->stats->job;
+        *out_view = view == NULL ? (struct tarry_job_view){.known = false}
+                                 : (struct tarry_job_view){true, view->running, view->done, view->left};
+    }
+    call_end(&call);
+    return rv;
+}

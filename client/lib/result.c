@@ -17,6 +17,7 @@ void result_from_proto(const Tarry__OpResult *from, struct tarry_result *out) {
         .known_since_ms = from->known_since_ms,
         .lease_deadline_ms = from->lease_deadline_ms,
         .count = from->count,
+        .job = from->job,
         .message = from->message,
     };
     if (from->token != NULL) out->token = (struct tarry_token){from->token->epoch, from->token->position};

@@ -125,10 +125,13 @@ void answer_circumstances_words(struct text *out, const struct tarry_result *res
 static void add_name(struct text *out, const struct answer *answer) {
     uint64_t id = answer->result->id != 0 ? answer->result->id : answer->id;
     if (id != 0) text_printf(out, " %llu", (unsigned long long)id);
-    if (answer->queue != NULL) text_printf(out, " on %s", answer->queue);
+    if (answer->queue != NULL) {
+        text_add_str(out, " on ");
+        ndjson_words(out, answer->queue, strlen(answer->queue));
+    }
     if (answer->key_size > 0) {
         text_add_str(out, ", key ");
-        text_add(out, answer->key, answer->key_size);
+        ndjson_words(out, answer->key, answer->key_size);
     }
 }
 

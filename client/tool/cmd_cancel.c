@@ -13,7 +13,8 @@ static int run_move(struct tool *tool, const struct args *args);
 static const struct arg_spec cancel_options[] = {
     {"id", ARG_VALUE, "ID", "the task by its id instead of QUEUE and KEY"},
     {"withdraw", ARG_FLAG, NULL,
-     "end it even if it is in flight or dead; its holder's ack is then\nanswered with the truth"},
+     "end it even if it is in flight; its holder's ack is then answered\nwith the truth (what is dead, 'tarry dead' "
+     "decides)"},
     {"from", ARG_VALUE, "FILE", "many, one JSON object a line; - is standard input"},
     {0},
 };

@@ -154,8 +154,10 @@ static void print_words(struct text *out, const struct tarry_task *task, bool wi
     uint64_t late_ms = task->delivered_ms > task->due_ms ? task->delivered_ms - task->due_ms : 0;
     text_printf(out, "  +%llums  attempt %u", (unsigned long long)late_ms, task->attempt);
     if (with_token) text_printf(out, "  token %s", tarry_token_format(task->token, token));
-    for (size_t i = 0; i < task->attribute_count; i++)
-        text_printf(out, "  %s=%s", task->attributes[i].name, task->attributes[i].value);
+    for (size_t i = 0; i < task->attribute_count; i++) {
+        text_printf(out, "  %s=", task->attributes[i].name);
+        ndjson_words(out, task->attributes[i].value, strlen(task->attributes[i].value));
+    }
     if (task->payload_size > 0) {
         text_add_str(out, "  ");
         ndjson_string(out, task->payload, task->payload_size); /* quoted: a payload must not drive the terminal */

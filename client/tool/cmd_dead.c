@@ -42,7 +42,8 @@ const struct command command_dead_requeue = {
     .usage = "QUEUE KEY\nQUEUE --all\n--id ID",
     .summary = "deliver dead letters again",
     .text = "Makes a dead letter due at once, with its attempts at zero. It is refused ('exists') while a live task\n"
-            "holds its key.",
+            "holds its key. --all leaves such letters alone and says how many were requeued and how many were left\n"
+            "({\"queue\",\"result\",\"count\",\"left\"} with --json); if any was, the exit status is 1.",
     .options = decide_options,
     .positional_min = 0,
     .positional_max = 2,
@@ -88,30 +89,37 @@ static int run_list(struct tool *tool, const struct args *args) {
     return status;
 }
 
+static void print_job(struct tool *tool, const char *queue, const char *word, const struct tarry_job_view *job,
+                      struct text *out) {
+    if (tool->json) {
+        ndjson_begin(out);
+        ndjson_text(out, "queue", queue);
+        ndjson_text(out, "result", word);
+        job_json_count(out, job);
+        ndjson_number(out, "left", job->left);
+        ndjson_end(out);
+        return;
+    }
+    text_printf(out, "%s %s", word, queue);
+    job_words_count(out, job, "dead letter");
+    text_add_char(out, '\n');
+}
+
 static int decide_all(struct tool *tool, const char *queue, enum tarry_dead_what what) {
     struct tarry_result result = {.message = ""};
     struct tarry_ref ref = {.queue = queue};
+    struct tarry_job_view job = {0};
     struct text out = {0};
     const char *word = what == TARRY_REQUEUE ? "requeued" : "dropped";
     int code = tarry_dead(tool->client, what, &ref, true, &result);
-    int status = code == TARRY_OK ? EXIT_FINE : tool_refused(tool, code, result.message);
-    if (tool->json && code != TARRY_OK) {
-        ndjson_begin(&out);
-        ndjson_text(&out, "queue", queue);
-        ndjson_text(&out, "result", "error");
-        ndjson_text(&out, "code", tarry_code_name(code));
-        ndjson_text(&out, "message", result.message[0] != 0 ? result.message : tarry_code_sentence(code));
-        ndjson_end(&out);
-    }
-    if (code == TARRY_OK) status = job_follow(tool, queue, result.count, word);
-    if (code == TARRY_OK && status == EXIT_FINE && tool->json) {
-        ndjson_begin(&out);
-        ndjson_text(&out, "queue", queue);
-        ndjson_text(&out, "result", word);
-        ndjson_number(&out, "count", result.count);
-        ndjson_end(&out);
-    } else if (code == TARRY_OK && status == EXIT_FINE) {
-        text_printf(&out, "%s %s: %llu dead letters\n", word, queue, (unsigned long long)result.count);
+    if (code != TARRY_OK) return tool_failed(tool, code, result.message);
+    int status = job_follow(tool, queue, &result, word, &job);
+    if (status != EXIT_FINE) return status;
+    print_job(tool, queue, word, &job, &out);
+    if (job.left > 0) {
+        status = EXIT_REFUSED;
+        tool_say("%llu dead letter%s left alone: a live task holds the key", (unsigned long long)job.left,
+                 job.left == 1 ? " was" : "s were");
     }
     status = output_flush(&out, status);
     text_deinit(&out);

@@ -177,10 +177,9 @@ static int run_queues(struct tool *tool, const struct args *args) {
 
 /* ---- what the administrative commands print */
 
-/* {"queue","result",…}: `until_ms` and `count` where they are not ABSENT. */
-#define ABSENT UINT64_MAX
+/* {"queue","result",…}, with a count if there was a job. */
 static int conclude(struct tool *tool, const char *queue, const char *word, const struct tarry_result *result,
-                    uint64_t count) {
+                    const struct tarry_job_view *job) {
     struct text out = {0};
     int status = EXIT_FINE;
     const char *message = result->message[0] != 0 ? result->message : tarry_code_sentence(result->code);
@@ -188,16 +187,16 @@ static int conclude(struct tool *tool, const char *queue, const char *word, cons
         ndjson_begin(&out);
         ndjson_text(&out, "queue", queue);
         ndjson_text(&out, "result", result->code == TARRY_OK ? word : "error");
-        if (result->code == TARRY_OK && count != ABSENT) ndjson_number(&out, "count", count);
+        if (result->code == TARRY_OK && job != NULL) job_json_count(&out, job);
         if (result->code != TARRY_OK) {
             ndjson_text(&out, "code", tarry_code_name(result->code));
             ndjson_text(&out, "message", message);
         }
         ndjson_end(&out);
-    } else if (result->code == TARRY_OK && count != ABSENT) {
-        text_printf(&out, "%s %s: %llu tasks\n", word, queue, (unsigned long long)count);
     } else if (result->code == TARRY_OK) {
-        text_printf(&out, "%s %s\n", word, queue);
+        text_printf(&out, "%s %s", word, queue);
+        if (job != NULL) job_words_count(&out, job, "task");
+        text_add_char(&out, '\n');
     }
     if (result->code != TARRY_OK) status = tool_refused(tool, result->code, result->message);
     status = output_flush(&out, status);
@@ -284,7 +283,7 @@ static int run_set(struct tool *tool, const struct args *args) {
     if (status == 0) status = tool_connect(tool);
     if (status != 0) return status;
     tarry_queue_set(tool->client, args->positional[0], &policy, fields, &result);
-    return conclude(tool, args->positional[0], "set", &result, ABSENT);
+    return conclude(tool, args->positional[0], "set", &result, NULL);
 }
 
 /* ---- pause, resume, purge */
@@ -299,20 +298,21 @@ static int run_pause(struct tool *tool, const struct args *args) {
     if (status == 0) status = tool_connect(tool);
     if (status != 0) return status;
     tarry_queue_pause(tool->client, args->positional[0], pause, for_ms, &result);
-    return conclude(tool, args->positional[0], pause ? "paused" : "resumed", &result, ABSENT);
+    return conclude(tool, args->positional[0], pause ? "paused" : "resumed", &result, NULL);
 }
 
 static int run_purge(struct tool *tool, const struct args *args) {
     struct tarry_result result = {.message = ""};
+    struct tarry_job_view job = {0};
     const char *queue = args->positional[0];
     uint32_t states = 0;
     int status = option_states(args, &states);
     if (status == 0) status = tool_connect(tool);
     if (status != 0) return status;
     if (tarry_queue_purge(tool->client, queue, states, &result) == TARRY_OK) {
-        status = job_follow(tool, queue, result.count, "purged");
+        status = job_follow(tool, queue, &result, "purged", &job);
         if (status != 0) return status;
         result.message = ""; /* its time is over: the library was called again */
     }
-    return conclude(tool, queue, "purged", &result, result.count);
+    return conclude(tool, queue, "purged", &result, &job);
 }

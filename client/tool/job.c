@@ -1,53 +1,54 @@
-/* job.c: see job.h. How far a job is shows in the queue's counters, which grow by what it has ended. */
+/* job.c: see job.h. */
 #include "job.h"
 
 #include <time.h>
 
+#include "ndjson.h"
 #include "progress.h"
 #include "signals.h"
 
 #define POLL_MIN_MS 5u
 #define POLL_MAX_MS 250u
 
-static uint64_t ended(const struct tarry_queue_stats *stats) {
-    return stats->cancelled + stats->dropped;
-}
-
 static void pause_ms(uint64_t ms) {
     struct timespec time = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
     nanosleep(&time, NULL);
 }
 
-int job_follow(struct tool *tool, const char *queue, uint64_t count, const char *what) {
+int job_follow(struct tool *tool, const char *queue, const struct tarry_result *started, const char *what,
+               struct tarry_job_view *out_view) {
     struct progress progress;
-    uint64_t ended_at_first = 0, dead_at_first = 0;
-    int status = EXIT_FINE;
+    struct tarry_job_view view = {.running = true};
+    const uint64_t job = started->job, count = started->count;
+    const char *message = NULL;
+    int code = TARRY_OK;
     signals_graceful();
     progress_start(&progress, what);
-    for (uint64_t wait_ms = POLL_MIN_MS, round = 0; !signals_ended(); round++) {
-        struct tarry_stats_view *view = NULL;
-        const char *message = NULL;
-        int code = tarry_stats(tool->client, queue, &view, &message);
-        if (code != TARRY_OK) {
-            progress_end(&progress);
-            status = tool_refused(tool, code, message);
-            break;
-        }
-        bool running = view->count > 0 && view->queues[0].jobs > 0;
-        if (round == 0 && view->count > 0) {
-            ended_at_first = ended(&view->queues[0]);
-            dead_at_first = view->queues[0].dead;
-        }
-        if (running && count > 0) {
-            uint64_t done = ended(&view->queues[0]) - ended_at_first;
-            if (done == 0 && dead_at_first > view->queues[0].dead) done = dead_at_first - view->queues[0].dead;
-            progress_show(&progress, done < count ? done : count, count, done);
-        }
-        tarry_stats_free(view);
-        if (!running) break;
+    for (uint64_t wait_ms = POLL_MIN_MS; !signals_ended(); wait_ms += wait_ms < POLL_MAX_MS ? wait_ms : 0) {
+        code = tarry_job(tool->client, queue, job, &view, &message);
+        if (code != TARRY_OK || !view.running) break;
+        uint64_t done = view.done + view.left;
+        if (count > 0) progress_show(&progress, done < count ? done : count, count, view.done);
         pause_ms(wait_ms);
-        if (wait_ms < POLL_MAX_MS) wait_ms *= 2;
     }
     progress_end(&progress);
-    return status;
+    if (code != TARRY_OK) return tool_failed(tool, code, message);
+    if (view.running) {
+        tool_say("interrupted after %llu; the broker goes on by itself", (unsigned long long)view.done);
+        return EXIT_REFUSED;
+    }
+    if (!view.known) tool_say("done; how many is not known, for the broker was started again meanwhile");
+    *out_view = view;
+    return EXIT_FINE;
+}
+
+void job_json_count(struct text *out, const struct tarry_job_view *view) {
+    if (view->known)
+        ndjson_number(out, "count", view->done);
+    else
+        ndjson_null(out, "count");
+}
+
+void job_words_count(struct text *out, const struct tarry_job_view *view, const char *noun) {
+    if (view->known) text_printf(out, ": %llu %s%s", (unsigned long long)view->done, noun, view->done == 1 ? "" : "s");
 }

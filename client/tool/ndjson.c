@@ -7,6 +7,7 @@
 
 #include "base64.h"
 #include "check.h"
+#include "check_text.h"
 
 void ndjson_begin(struct text *out) {
     text_add_char(out, '{');
@@ -22,6 +23,12 @@ void ndjson_key(struct text *out, const char *name) {
     text_add_char(out, '"');
     text_add_str(out, name);
     text_add(out, "\":", 2);
+}
+
+/* DEL and the control characters beyond it (U+0080 … U+009F, which drive terminals as well as ESC does). */
+static bool is_late_control(const char *at, size_t size) {
+    unsigned char first = (unsigned char)at[0];
+    return first == 0x7f || (first == 0xC2 && size > 1 && (unsigned char)at[1] >= 0x80 && (unsigned char)at[1] < 0xA0);
 }
 
 /* Bytes of the well-formed UTF-8 sequence that starts at `at`; 0: none does. */
@@ -63,11 +70,13 @@ void ndjson_string(struct text *out, const char *string, size_t size) {
     for (size_t i = 0; i < size;) {
         unsigned char c = (unsigned char)string[i];
         size_t step = valid || c < 0x80 ? 1 : sequence_size(string + i, size - i);
-        if (step > 0 && c >= 0x20 && c != '"' && c != '\\') {
+        bool late = step > 0 && is_late_control(string + i, size - i);
+        if (step > 0 && c >= 0x20 && c != '"' && c != '\\' && !late) {
             i += step;
             continue;
         }
         text_add(out, string + plain, i - plain);
+        if (late && c != 0x7f) c = (unsigned char)string[++i]; /* U+0080 … U+009F end with their own number */
         if (step == 0)
             text_add(out, "\xEF\xBF\xBD", 3);
         else
@@ -76,6 +85,13 @@ void ndjson_string(struct text *out, const char *string, size_t size) {
     }
     text_add(out, string + plain, size - plain);
     text_add_char(out, '"');
+}
+
+void ndjson_words(struct text *out, const char *string, size_t size) {
+    if (check_text(string, size) == TEXT_PLAIN)
+        text_add(out, string, size);
+    else
+        ndjson_string(out, string, size);
 }
 
 void ndjson_bytes(struct text *out, const char *name, const char *string, size_t size) {

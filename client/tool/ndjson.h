@@ -12,10 +12,12 @@
 #include "tarry.h"
 #include "text.h"
 
-void ndjson_begin(struct text *out);                                                    /* { */
-void ndjson_end(struct text *out);                                                      /* } and a line feed */
-void ndjson_key(struct text *out, const char *name);                                    /* "name": */
-void ndjson_string(struct text *out, const char *string, size_t size);                  /* the value alone */
+void ndjson_begin(struct text *out);                                   /* { */
+void ndjson_end(struct text *out);                                     /* } and a line feed */
+void ndjson_key(struct text *out, const char *name);                   /* "name": */
+void ndjson_string(struct text *out, const char *string, size_t size); /* the value alone */
+/* For people: as it is, or quoted as JSON does it if it holds control characters, which must not drive the terminal. */
+void ndjson_words(struct text *out, const char *string, size_t size);
 void ndjson_text(struct text *out, const char *name, const char *string);               /* NULL: null */
 void ndjson_bytes(struct text *out, const char *name, const char *string, size_t size); /* NULL: null */
 void ndjson_number(struct text *out, const char *name, uint64_t number);

@@ -48,8 +48,11 @@ void table_cell(struct table *table, const char *text) {
         table->cell_capacity = capacity;
     }
     char *copy = tool_strdup(text);
-    for (char *at = copy; *at != 0; at++)
+    for (char *at = copy; *at != 0; at++) {
         if ((unsigned char)*at < 0x20 || *at == 0x7F) *at = '?';
+        if ((unsigned char)at[0] == 0xC2 && (unsigned char)at[1] >= 0x80 && (unsigned char)at[1] < 0xA0)
+            at[0] = at[1] = '?'; /* U+0080 … U+009F */
+    }
     size_t column = table->cell_count % table->column_count;
     size_t width = width_of(copy);
     if (width > table->widths[column]) table->widths[column] = width;

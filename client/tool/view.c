@@ -1,6 +1,8 @@
 /* view.c: see view.h. */
 #include "view.h"
 
+#include <string.h>
+
 #include "check.h"
 #include "ndjson.h"
 #include "output.h"
@@ -50,9 +52,11 @@ static void words_time(struct text *out, const char *name, uint64_t ms) {
 }
 
 static void words_content(struct text *out, const struct tarry_view *view) {
-    for (size_t i = 0; i < view->attribute_count; i++)
-        text_printf(out, "%-11s %s=%s\n", i == 0 ? "attributes" : "", view->attributes[i].name,
-                    view->attributes[i].value);
+    for (size_t i = 0; i < view->attribute_count; i++) {
+        text_printf(out, "%-11s %s=", i == 0 ? "attributes" : "", view->attributes[i].name);
+        ndjson_words(out, view->attributes[i].value, strlen(view->attributes[i].value));
+        text_add_char(out, '\n');
+    }
     if (view->payload_size == 0) return;
     text_printf(out, "%-11s ", "body");
     if (is_utf8(view->payload, view->payload_size))
@@ -81,7 +85,11 @@ void view_words(struct text *out, const struct tarry_view *view) {
     }
     if (view->outcome == TARRY_DEAD) {
         words_time(out, "dead since", view->dead_ms);
-        if (view->reason[0] != 0) text_printf(out, "%-11s %s\n", "reason", view->reason);
+        if (view->reason[0] != 0) {
+            text_printf(out, "%-11s ", "reason");
+            ndjson_words(out, view->reason, strlen(view->reason));
+            text_add_char(out, '\n');
+        }
     }
     words_time(out, "ended", view->ended_ms);
     if (view->has_content) words_content(out, view);

@@ -178,7 +178,7 @@ class Queues(Case):
         lines = [json.dumps({"queue": "q", "key": f"k{i}", "delay_ms": 3_600_000 if i % 2 else 0}) for i in range(3000)]
         self.broker.ok("schedule", "--from", "-", stdin="\n".join(lines))
         self.broker.one("schedule", "other", "--key", "o", "--in", "1h")
-        self.broker.ok("queue", "purge", "q")
+        self.assertEqual(self.broker.one("queue", "purge", "q")["count"], 3000)
         self.broker.wait_stats("q", pending=0, ready=0, in_flight=0)
         self.assertEqual(self.broker.ok("list", "q"), [])
         self.assertEqual(self.broker.one("get", "q", "k7")["state"], "cancelled")

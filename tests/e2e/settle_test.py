@@ -145,6 +145,16 @@ class DeadLetters(Case):
         self.broker.refused("dead", "requeue", "q", "a")
         self.assertEqual(self.broker.queue_stats("q")["dead"], 3)
 
+    def test_requeue_all_says_how_many_it_has_requeued_and_left(self):
+        self.broker.one("schedule", "q", "--key", "a", "--in", "1h")
+        answer = self.broker.tarry("dead", "requeue", "q", "--all")
+        self.assertEqual(answer.one, {"queue": "q", "result": "requeued", "count": 2, "left": 1})
+        self.assertEqual(answer.status, 1)
+        self.assertIn("1 dead letter was left alone: a live task holds the key", answer.err)
+        self.assertEqual([d["key"] for d in self.broker.ok("dead", "list", "q")], ["a"])
+        self.broker.one("cancel", "q", "a")
+        self.assertEqual(self.broker.one("dead", "requeue", "q", "--all")["count"], 1)
+
     def test_dead_letters_survive_a_crash(self):
         self.broker.restart()
         self.assertEqual({d["key"] for d in self.broker.ok("dead", "list", "q")}, {"a", "b", "c"})

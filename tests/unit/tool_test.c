@@ -149,7 +149,17 @@ static void strings_are_escaped(void **state) {
     (void)state;
     struct text out = {0};
     ndjson_string(&out, "a\"b\\c\n\t\r\x01\x1f/\x7f", 12);
-    json_says(&out, "\"a\\\"b\\\\c\\n\\t\\r\\u0001\\u001f/\x7f\"");
+    json_says(&out, "\"a\\\"b\\\\c\\n\\t\\r\\u0001\\u001f/\\u007f\"");
+    ndjson_string(&out,
+                  "a\xc2\x9b"
+                  "31mé\xc2\xa0",
+                  10); /* U+009B begins a terminal's command as ESC [ does */
+    json_says(&out, "\"a\\u009b31mé\xc2\xa0\"");
+    ndjson_string(&out, "\xc2\x9b\xff", 3);
+    json_says(&out, "\"\\u009b\xEF\xBF\xBD\"");
+    ndjson_words(&out, "grüß", strlen("grüß"));
+    ndjson_words(&out, "a\x1b[31m", 6);
+    json_says(&out, "grüß\"a\\u001b[31m\"");
     ndjson_string(&out, "a\0b", 3);
     json_says(&out, "\"a\\u0000b\"");
     ndjson_string(&out, "grüß 😀", strlen("grüß 😀"));
