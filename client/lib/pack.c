@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "varint.h"
+
 #define TAG(number, wire_type) ((uint8_t)((number) << 3 | (wire_type)))
 #define VARINT 0
 #define BYTES 2
@@ -24,24 +26,6 @@ int buffer_reserve(struct buffer *buffer, size_t size) {
     buffer->data = data;
     buffer->capacity = capacity;
     return TARRY_OK;
-}
-
-static size_t varint_size(uint64_t value) {
-    size_t size = 1;
-    while (value >= 0x80) {
-        value >>= 7;
-        size++;
-    }
-    return size;
-}
-
-static uint8_t *put_varint(uint8_t *out, uint64_t value) {
-    while (value >= 0x80) {
-        *out++ = (uint8_t)(value | 0x80);
-        value >>= 7;
-    }
-    *out++ = (uint8_t)value;
-    return out;
 }
 
 static uint8_t *put_field(uint8_t *out, uint8_t tag, const void *data, size_t size) {

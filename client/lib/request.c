@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "varint.h"
+
 struct request *request_new(tarry_client *client, enum request_kind kind) {
     struct request *request = client->pool;
     if (request != NULL) {
@@ -88,18 +90,6 @@ void queue_remove(struct request_queue *queue, struct request *request, struct r
 }
 
 /* ---- bytes */
-
-static size_t varint_size(uint64_t value) {
-    size_t size = 1;
-    for (; value >= 0x80; value >>= 7) size++;
-    return size;
-}
-
-static uint8_t *put_varint(uint8_t *out, uint64_t value) {
-    for (; value >= 0x80; value >>= 7) *out++ = (uint8_t)(value | 0x80);
-    *out++ = (uint8_t)value;
-    return out;
-}
 
 static uint8_t *put_number(uint8_t *out, uint8_t number, uint64_t value) {
     *out++ = (uint8_t)(number << 3);
