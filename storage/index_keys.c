@@ -3,9 +3,7 @@
  * A run is a sorted list of (hash of queue and key, id), in chunks of one page, with the first hash of every chunk
  * (fences) and a blocked Bloom filter in memory; both lie on disk too, so that opening loads and does not rebuild. Keys
  * of small commits gather in the tail, a small B-tree, until they are worth a run.
- *
- * The filter: 12 bits a key, blocks of 64 bytes, one bit in each of a block's eight words. The block is chosen by the
- * high bits of the hash, by which runs are sorted: a merge fills the filter from front to back.
+ * The filter (bloom.h) has 12 bits a key; runs are sorted by hash, so a merge fills it from front to back.
  *
  * Other threads use sets of runs (struct index_filter) that never change and live until the last holder drops them.
  * The tail's filter alone gains bits while it is used: a bit too many costs a look-up, no more. A look-up needs the
@@ -26,38 +24,6 @@ struct run_record {
     uint64_t count;
     uint64_t blocks;
 };
-
-static inline uint64_t *bloom_block(uint64_t *bloom, uint64_t blocks, uint64_t hash) {
-    return bloom + (size_t)(((unsigned __int128)hash * blocks) >> 64) * 8;
-}
-
-static inline uint64_t bloom_bits(uint64_t hash) {
-    uint64_t mixed = hash * 0x9FB21C651E98DF25ull;
-    return mixed ^ mixed >> 32;
-}
-
-void bloom_add(uint64_t *bloom, uint64_t blocks, uint64_t hash) {
-    uint64_t *block = bloom_block(bloom, blocks, hash), bits = bloom_bits(hash);
-    for (unsigned i = 0; i < 8; i++) {
-        uint64_t bit = 1ull << (bits >> (6 * i) & 63);
-        /* Atomic for the tail's filter, which others read; on x86-64 the load costs nothing. */
-        if (!(__atomic_load_n(&block[i], __ATOMIC_RELAXED) & bit)) __atomic_fetch_or(&block[i], bit, __ATOMIC_RELAXED);
-    }
-}
-
-void bloom_fill(uint64_t *bloom, uint64_t blocks, uint64_t hash) {
-    uint64_t *block = bloom_block(bloom, blocks, hash), bits = bloom_bits(hash);
-    for (unsigned i = 0; i < 8; i++) block[i] |= 1ull << (bits >> (6 * i) & 63);
-}
-
-bool bloom_has(const uint64_t *bloom, uint64_t blocks, uint64_t hash) {
-    const uint64_t *block = bloom_block((uint64_t *)bloom, blocks, hash);
-    uint64_t bits = bloom_bits(hash), missing = 0;
-    for (unsigned i = 0; i < 8; i++) {
-        missing |= ~(__atomic_load_n(&block[i], __ATOMIC_RELAXED) >> (bits >> (6 * i) & 63)) & 1;
-    }
-    return missing == 0;
-}
 
 uint32_t run_level_of(uint64_t count) {
     uint32_t level = 0;

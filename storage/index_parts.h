@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 
+#include "bloom.h"
 #include "db.h"
 #include "index.h"
 
@@ -486,10 +487,6 @@ void selection_finish(struct selection *selection, const struct plan *plan, stru
 /* ---- index_keys.c, index_merge.c */
 int runs_load(struct index *index);
 void runs_deinit(struct index *index);
-/* Not atomic: for filters that nobody else sees yet. */
-void bloom_fill(uint64_t *bloom, uint64_t blocks, uint64_t hash);
-void bloom_add(uint64_t *bloom, uint64_t blocks, uint64_t hash);
-bool bloom_has(const uint64_t *bloom, uint64_t blocks, uint64_t hash);
 struct run *run_new(uint32_t level, uint64_t number, uint64_t count_max);
 void run_drop(struct run *run);
 uint32_t run_level_of(uint64_t count);

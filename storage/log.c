@@ -170,6 +170,24 @@ bool log_oldest(const struct log *log, uint64_t below, struct log_segment *out) 
     return found;
 }
 
+bool log_segment_at(const struct log *log, uint64_t position, struct log_segment *out) {
+    struct log *shared = (struct log *)log;
+    bool found = false;
+    pthread_mutex_lock(&shared->mutex);
+    for (size_t i = log->segment_count; i-- > 0 && !found;) {
+        const struct segment *segment = log->segments[i];
+        if (segment->base > position) continue;
+        bool is_open = segment == log->current;
+        found = true;
+        *out = (struct log_segment){.base = segment->base,
+                                    .end = is_open ? 0 : segment->end,
+                                    .wall_ns = is_open ? 0 : segment->wall_ns,
+                                    .bytes = SEGMENT_HEADER_SIZE + segment->capacity};
+    }
+    pthread_mutex_unlock(&shared->mutex);
+    return found;
+}
+
 /* Takes the oldest segment out of the table; readers get LOG_RETIRED from here on. */
 static int retire_from_table(struct log *log, uint64_t base, struct segment **out) {
     pthread_mutex_lock(&log->mutex);

@@ -115,15 +115,18 @@ struct log_stats {
 };
 void log_stats(const struct log *log, struct log_stats *out); /* any thread */
 
-/* A segment that could be retired: wholly below `below`, the oldest first. */
 struct log_segment {
     uint64_t base;
     uint64_t end;     /* position one past its last frame */
     uint64_t wall_ns; /* logical wall time of its last frame */
     uint64_t bytes;   /* on disk */
 };
-/* True if the oldest segment is closed (not the one written to) and ends at or below `below`. Any thread. */
+/* The segment that could be retired first. True if the oldest segment is closed (not the one written to) and ends at or
+ * below `below`. Any thread. */
 bool log_oldest(const struct log *log, uint64_t below, struct log_segment *out);
+/* The segment that `position` lies in; its `end` and `wall_ns` are 0 while it is written to. False: there is none. Any
+ * thread. */
+bool log_segment_at(const struct log *log, uint64_t position, struct log_segment *out);
 /* Deletes the oldest segment, which must be `base`; log_start grows first, so readers get LOG_RETIRED, never a wrong
  * byte. Any one thread. A failure is final: the next call returns it again, so that no gap can come into being. */
 int log_retire(struct log *log, uint64_t base);

@@ -59,6 +59,7 @@ static bool absorb(struct indexer *indexer, uint64_t durable) {
         if (body == NULL) shell_fail("index_read_failed", LOG_DAMAGED);
         error = index_absorb(shell->index, &view.header, body);
         if (error != 0) shell_fail("index_absorb_failed", error);
+        summarizer_take(&indexer->summarizer, &view.header, body);
         arena_reset(&indexer->arena);
         if (indexer->oldest_ns == 0) indexer->oldest_ns = monotonic_ns();
         if (index_pending(shell->index) >= INDEX_BATCH_RECORDS) commit(indexer);
@@ -189,6 +190,7 @@ void indexer_start(struct indexer *indexer, struct shell *shell, uint64_t durabl
     monotonic_cond_init(&indexer->changed);
     arena_init(&indexer->arena, SIZE_MAX);
     retire_init(&indexer->retire, shell);
+    summarizer_init(&indexer->summarizer, shell);
     int error = log_cursor_open(&indexer->cursor, shell->log, index_position(shell->index), false);
     if (error != 0) shell_fail("index_read_failed", error);
     thread_start(&indexer->thread, "tarry-index", indexer_run, indexer);
@@ -232,4 +234,5 @@ void indexer_stop(struct indexer *indexer) {
     pthread_cond_signal(&indexer->changed);
     pthread_mutex_unlock(&indexer->mutex);
     pthread_join(indexer->thread, NULL);
+    summarizer_deinit(&indexer->summarizer);
 }

@@ -14,6 +14,7 @@
 #include "core.h"
 #include "inbox.h"
 #include "retire.h"
+#include "summarizer.h"
 
 struct shell;
 
@@ -53,6 +54,7 @@ struct indexer {
     uint64_t oldest_ns;         /* MONOTONIC, when the oldest record not yet committed was absorbed; 0: none */
     bool maintain;              /* index_maintain has more to do */
     struct retirement retire;
+    struct summarizer summarizer;
 };
 
 void indexer_start(struct indexer *indexer, struct shell *shell, uint64_t durable);

@@ -3,14 +3,15 @@
 #include "scan.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "arena.h"
+#include "history.h"
 #include "progress.h"
 #include "tarry_limits.h"
 
-#define ARENA_SIZE_MAX (256u << 20)
+#define NS_PER_MS 1000000u
 
 struct scan {
     struct store *store;
@@ -62,31 +63,37 @@ static int take_frame(struct scan *scan, const struct log_view *view, const Tarr
     return status;
 }
 
-static bool in_time(const struct scan_filter *filter, const struct frame_header *header) {
-    uint64_t at_ms = header->steady_ns / 1000000;
-    return header->type == FRAME_COMMIT && at_ms >= filter->from_ms && (filter->to_ms == 0 || at_ms < filter->to_ms);
+/* What the segments' summaries are asked for: the task, or the key of a queue whose number is known. */
+static uint64_t hash_of(const struct scan *scan) {
+    const struct scan_filter *filter = scan->filter;
+    if (filter->id != 0) return summary_task_hash(filter->id);
+    if (filter->key == NULL) return 0;
+    for (uint32_t number = 1; number <= QUEUES_MAX; number++) {
+        if (scan->queues[number] != NULL && strcmp(scan->queues[number], filter->queue) == 0)
+            return summary_key_hash(number, filter->key, strlen(filter->key));
+    }
+    return 0;
 }
 
-static int read_frames(struct scan *scan, struct log_cursor *cursor, struct arena *arena) {
+static uint64_t ns_of(uint64_t ms) {
+    return ms > UINT64_MAX / NS_PER_MS ? UINT64_MAX : ms * NS_PER_MS;
+}
+
+static int read_frames(struct scan *scan, struct history *history) {
     struct store *store = scan->store;
     struct progress progress = {0};
     struct log_view view;
+    const Tarry__FrameBody *body;
     int status = 0, error = 0;
     progress_start(&progress, "records");
-    while (status == 0 && (error = log_cursor_next(cursor, store->recovery.end, &view)) == 0) {
-        if (!in_time(scan->filter, &view.header)) continue;
-        arena_reset(arena);
-        Tarry__FrameBody *body = tarry__frame_body__unpack(&arena->pb, view.header.body_size, view.body);
-        status = body != NULL ? take_frame(scan, &view, body)
-                              : store_damaged(store, "log position %" PRIu64 ": the frame's body is no message",
-                                              view.header.position);
+    while (status == 0 && (error = history_next(history, store->recovery.end, &view, &body)) == 0) {
+        if (body != NULL) status = take_frame(scan, &view, body);
         progress_show(&progress, view.header.position - store->recovery.start,
                       store->recovery.end - store->recovery.start, scan->seen);
     }
     progress_end(&progress);
-    if (error != 0 && error != LOG_END)
-        status =
-            store_damaged(store, "log position %" PRIu64 ": %s", log_cursor_position(cursor), store_sentence(error));
+    if (status == 0 && error != LOG_END)
+        status = store_damaged(store, "log position %" PRIu64 ": %s", history_position(history), store_sentence(error));
     return status;
 }
 
@@ -94,15 +101,20 @@ int scan(struct store *store, const struct scan_filter *filter, bool wants_conte
          int (*each)(void *argument, const struct entry *entry), void *argument) {
     struct scan *scan = tool_alloc(sizeof *scan);
     *scan = (struct scan){.store = store, .filter = filter, .each = each, .argument = argument};
-    struct log_cursor *cursor = NULL;
-    struct arena arena;
+    struct history *history = NULL;
+    char directory[STORE_PATH_SIZE];
+    snprintf(directory, sizeof directory, "%s/log", store->directory);
     int error = index_each_queue(store->index, learn_queue, scan);
-    if (error == 0) error = log_cursor_open(&cursor, store->log, store->recovery.start, wants_contents);
-    arena_init(&arena, ARENA_SIZE_MAX);
-    int status = error == 0 ? read_frames(scan, cursor, &arena)
+    struct history_question question = {
+        .from_ns = ns_of(filter->from_ms),
+        .to_ns = ns_of(filter->to_ms),
+        .hash = hash_of(scan),
+        .with_blobs = wants_contents,
+    };
+    if (error == 0) error = history_open(&history, store->log, &disk_posix, directory, &question);
+    int status = error == 0 ? read_frames(scan, history)
                             : store_damaged(store, "%s cannot be read: %s", store->directory, store_sentence(error));
-    arena_deinit(&arena);
-    log_cursor_close(cursor);
+    history_close(history);
     for (size_t i = 0; i <= QUEUES_MAX; i++) free(scan->queues[i]);
     free(scan);
     return status;

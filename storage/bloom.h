@@ -1,0 +1,46 @@
+/* bloom.h: a blocked Bloom filter: "certainly not" or "perhaps", at the price of one cache line.
+ *
+ * `blocks` blocks of 64 bytes, aligned to 64; the high bits of the hash choose the block, and one bit of each of its
+ * eight words is set (F. Putze, P. Sanders, J. Singler, Cache-, Hash- and Space-Efficient Bloom Filters, 2007). At 12
+ * bits a key some 0.5 % of "perhaps" are wrong. The hash must be a good one of 64 bits. Pure but for the filter. */
+#ifndef TARRY_STORAGE_BLOOM_H
+#define TARRY_STORAGE_BLOOM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+static inline uint64_t *bloom_block(uint64_t *bloom, uint64_t blocks, uint64_t hash) {
+    return bloom + (size_t)(((unsigned __int128)hash * blocks) >> 64) * 8;
+}
+
+static inline uint64_t bloom_bits(uint64_t hash) {
+    uint64_t mixed = hash * 0x9FB21C651E98DF25ull;
+    return mixed ^ mixed >> 32;
+}
+
+/* While others read: the tail's filter of the index. On x86-64 the load costs nothing. */
+static inline void bloom_add(uint64_t *bloom, uint64_t blocks, uint64_t hash) {
+    uint64_t *block = bloom_block(bloom, blocks, hash), bits = bloom_bits(hash);
+    for (unsigned i = 0; i < 8; i++) {
+        uint64_t bit = 1ull << (bits >> (6 * i) & 63);
+        if (!(__atomic_load_n(&block[i], __ATOMIC_RELAXED) & bit)) __atomic_fetch_or(&block[i], bit, __ATOMIC_RELAXED);
+    }
+}
+
+/* While nobody else looks. */
+static inline void bloom_fill(uint64_t *bloom, uint64_t blocks, uint64_t hash) {
+    uint64_t *block = bloom_block(bloom, blocks, hash), bits = bloom_bits(hash);
+    for (unsigned i = 0; i < 8; i++) block[i] |= 1ull << (bits >> (6 * i) & 63);
+}
+
+static inline bool bloom_has(const uint64_t *bloom, uint64_t blocks, uint64_t hash) {
+    const uint64_t *block = bloom_block((uint64_t *)bloom, blocks, hash);
+    uint64_t bits = bloom_bits(hash), missing = 0;
+    for (unsigned i = 0; i < 8; i++) {
+        missing |= ~(__atomic_load_n(&block[i], __ATOMIC_RELAXED) >> (bits >> (6 * i) & 63)) & 1;
+    }
+    return missing == 0;
+}
+
+#endif
