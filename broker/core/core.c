@@ -194,7 +194,10 @@ static void start(struct core *core, const struct core_event *event, struct core
 
 static void lane_gone(struct core *core, const struct core_event *event, struct core_effects *effects) {
     struct session *session = session_find(core, event->session);
-    if (session && (session->state == SESSION_UP || session->state == SESSION_WAITING_LANE)) {
+    if (!session || !session_is_present(session)) return;
+    if (session->sending && !session->sending_again) {
+        session->gone = true; /* LANE_SENT is on its way: what never left costs no attempt (TRUE-1) */
+    } else {
         session_gone(core, session, effects);
     }
 }

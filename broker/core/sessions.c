@@ -85,7 +85,7 @@ static void open_lane(struct core *core, struct session *session, struct core_ef
 static void close_lane(struct core *core, struct session *session, struct core_effects *effects) {
     unsubscribe_all(core, session);
     core->session_count--;
-    session->sending = session->sending_again = false;
+    session->sending = session->sending_again = session->gone = false;
     struct task *task = NULL;
     TAILQ_FOREACH(task, &session->leases, member) {
         if (task->resend) session_resent(core, session, task);
@@ -293,6 +293,7 @@ void session_sent(struct core *core, const struct core_event *event, struct core
         struct giving giving = {.position = session->sending_position, .why = TARRY__CAUSE__CAUSE_UNSENT};
         give_back(core, session, &giving, effects);
     }
+    if (session->gone) session_gone(core, session, effects);
 }
 
 void session_claim_over(struct core *core, struct core_effects *effects) {

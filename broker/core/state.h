@@ -139,6 +139,7 @@ struct session {
     uint64_t sending_position; /* lease position of the delivery under way */
     uint32_t sending_count;    /* tasks in it */
     bool sending_again;        /* it repeats leases: should it fail to leave, they stay leased */
+    bool gone;                 /* its pipe is gone; it ends once it is known whether the delivery under way left */
     uint32_t resend_count;     /* leases to be sent again */
     struct timer silence;
     uint64_t silence_ms; /* not heard of for so long: it is gone */
