@@ -59,6 +59,7 @@
     BUG(loaded_row_wins, "LOG-3", "a loaded row is taken although memory has the task") \
     BUG(trimmed_past_hold, "LOG-3", "the overlay is trimmed past what is being read") \
     BUG(tombstone_dropped, "LOG-3", "a tombstone goes while a row may still be on its way") \
+    BUG(never_trimmed, "CALM-1", "what the index has absorbed stays in the overlay") \
     BUG(stale_window_taken, "KEEP-1", "a window is taken although the horizon fell while it was read") \
     BUG(horizon_too_far, "KEEP-1", "a window moves the horizon beyond what it loaded") \
     BUG(far_left_behind, "KEEP-1", "the horizon moves and what lies before it stays far") \
@@ -77,6 +78,7 @@
     BUG(chain_unchecked, "LOG-5", "a frame of another history is accepted") \
     BUG(contents_unchecked, "LOG-5", "the sum of a frame's contents is not compared") \
     BUG(body_unchecked_by_cursor, "LOG-5", "a reader does not compare the sum of a frame's body") \
+    BUG(padding_unchecked, "LOG-5", "the bytes that fill up a frame may be anything") \
     BUG(cut_not_zeroed, "LOG-5", "what recovery cuts stays on the disk") \
     BUG(kept_not_synced, "LOG-1", "what recovery keeps is not written and synced again") \
     BUG(closed_segment_cut, "LOG-5", "damage in a closed segment is taken for a torn tail") \
@@ -84,9 +86,12 @@
     BUG(middle_of_frame_accepted, "LOG-3", "a position in the middle of a frame is good enough for the index") \
     BUG(segment_unsynced, "LOG-1", "a segment gets its name before its header is synced") \
     BUG(directory_unsynced_at_roll, "LOG-1", "a new segment's name is not synced") \
+    BUG(directory_unsynced_at_start, "LOG-1", "the names that recovery found are not synced") \
+    BUG(parent_unsynced, "LOG-1", "the new log directory is not synced into its parent") \
     BUG(directory_unsynced_at_retirement, "LOG-5", "a retired segment's name is not synced away") \
     BUG(cursor_passes_limit, "LOG-3", "a reader gets frames that are not durable yet") \
     BUG(retired_before_index, "LOG-3", "a segment may go before the index has absorbed it") \
+    BUG(seal_too_soon, "LOG-5", "the seal does not wait until everything before it is durable") \
     BUG(seal_missing, "LOG-5", "no seal follows the last batch") \
     /* storage: retirement and the index */ \
     BUG(content_dropped, "KEEP-1", "the content of a living task goes with its segment") \

@@ -103,7 +103,7 @@ int block_frame_content(struct block *block, const struct frame_header *header, 
     if (is_checked && frame_sum(content, blob_size) != header->blob_sum) return BLOCK_WRONG;
     *out_problem = "the bytes that fill up the frame are not zero";
     for (size_t i = blob_size + header->body_size; i < content_size; i++)
-        if (content[i] != 0) return BLOCK_WRONG;
+        if (content[i] != 0 && !SEEDED_BUG(padding_unchecked)) return BLOCK_WRONG;
     *out_body = body;
     *out_blob = with_blob ? content : NULL;
     return 0;

@@ -59,12 +59,9 @@ static int compare_bases(const void *a, const void *b) {
     return left < right ? -1 : left > right;
 }
 
-/* Makes the directory durable in its parent too. */
-static int make_directory(struct recovery *recovery) {
-    struct log *log = recovery->log;
-    const struct disk *disk = log->disk;
-    int result = disk->make_directory(disk->context, log->directory, 0700);
-    if (result < 0 && result != -EEXIST) return recovery_fail_io(recovery, result, "make", log->directory);
+/* Makes the directory's own name durable in its parent (F-6). */
+static int sync_parent(struct recovery *recovery) {
+    const struct log *log = recovery->log;
     char parent[LOG_PATH_SIZE];
     snprintf(parent, sizeof(parent), "%s", log->directory);
     char *slash = strrchr(parent, '/');
@@ -74,7 +71,8 @@ static int make_directory(struct recovery *recovery) {
         parent[1] = 0;
     else
         *slash = 0;
-    result = disk->sync_directory(disk->context, parent);
+    if (SEEDED_BUG(parent_unsynced)) return 0;
+    int result = log->disk->sync_directory(log->disk->context, parent);
     return result < 0 ? recovery_fail_io(recovery, result, "sync", parent) : 0;
 }
 
@@ -83,11 +81,15 @@ static int list_names(struct recovery *recovery, struct names *names) {
     const struct disk *disk = log->disk;
     int result = disk->list(disk->context, log->directory, names_take, names);
     if (result == -ENOENT && !log->read_only) {
-        if ((result = make_directory(recovery)) < 0) return result;
+        result = disk->make_directory(disk->context, log->directory, 0700);
+        if (result < 0 && result != -EEXIST) return recovery_fail_io(recovery, result, "make", log->directory);
         result = disk->list(disk->context, log->directory, names_take, names);
     }
     if (result < 0) return recovery_fail_io(recovery, result, "list", log->directory);
-    if (names->count) qsort(names->bases, names->count, sizeof(*names->bases), compare_bases);
+    /* Before the first segment, whoever made the directory: the start that did may have ended before it came to this.
+     */
+    if (names->count == 0) return log->read_only ? 0 : sync_parent(recovery);
+    qsort(names->bases, names->count, sizeof(*names->bases), compare_bases);
     return 0;
 }
 

@@ -1,7 +1,8 @@
 /* model_disk.h: a disk in memory that keeps only what it must (F-3 to F-6).
  *
  *   - What was not synced may be lost at a crash, sector by sector and in any order, also within one write.
- *   - A directory entry (made, renamed, deleted) may be lost until the directory is synced, each on its own.
+ *   - A directory entry (made, renamed, deleted) may be lost until the directory is synced, each on its own. So may the
+ *     directory itself, with all that is in it, until its parent is.
  *   - A failed sync throws away part of what was waiting, and says nothing more about it; reads go on showing it.
  *   - Writes and reads may be short.
  *   - The n-th changing call can be made to fail, and all that follow too: the machine has stopped there.
@@ -72,6 +73,8 @@ struct model_disk {
     struct model_change *changes;
     size_t change_count, change_room;
     uint64_t datasyncs, syncs, directory_syncs;
+    char directory[128];     /* its path, if it was made in this history */
+    bool directory_unsynced; /* … and its parent has not been synced since */
 };
 
 static inline uint64_t model_random(struct model_disk *model) {
@@ -326,9 +329,16 @@ static inline int model_unlink(void *context, const char *path) {
     return 0;
 }
 
+static inline int model_sync_parent(struct model_disk *model) {
+    int error = model_call(model);
+    if (!error) model->directory_unsynced = false;
+    return error;
+}
+
 static inline int model_sync_directory(void *context, const char *path) {
     struct model_disk *model = context;
     model->directory_syncs++;
+    if (model->directory[0] && strcmp(path, model->directory) != 0) return model_sync_parent(model);
     int error = model_call(model);
     if (error) return error;
     for (size_t i = 0; i < model->change_count; i++) model_change_apply(model->durable, &model->changes[i]);
@@ -353,7 +363,8 @@ static inline int model_make_directory(void *context, const char *path, int mode
     int error = model_call(model);
     if (error) return error;
     if (model->directory_exists) return -EEXIST;
-    model->directory_exists = true;
+    model->directory_exists = model->directory_unsynced = true;
+    snprintf(model->directory, sizeof(model->directory), "%s", path);
     return 0;
 }
 
@@ -411,6 +422,11 @@ static inline void model_crash(struct model_disk *model) {
         model_grow(&file->cached, &file->cached_size, file->durable_size);
         if (file->durable_size) memcpy(file->cached, file->durable, file->durable_size);
         file->cached_size = file->durable_size;
+    }
+    if (model->directory_unsynced && model_random(model) % 2) {
+        model->directory_exists = model->directory_unsynced = false;
+        memset(model->cached, 0, sizeof(model->cached));
+        memset(model->durable, 0, sizeof(model->durable));
     }
 }
 

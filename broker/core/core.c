@@ -270,7 +270,8 @@ static void handle(struct core *core, const struct core_event *event, struct cor
 
 /* LOG-5: once everything is durable and nothing more comes, a seal says so. */
 static void seal_when_idle(struct core *core, struct core_effects *effects) {
-    if (core->sealed || !core->started || core->durable != core->position || SEEDED_BUG(seal_missing)) return;
+    bool is_settled = core->durable == core->position || SEEDED_BUG(seal_too_soon);
+    if (core->sealed || !core->started || !is_settled || SEEDED_BUG(seal_missing)) return;
     if (core->seal_at_ms == UINT64_MAX) core->seal_at_ms = steady_ms(core) + SEAL_IDLE_MS;
     if (!core->stopping && steady_ms(core) < core->seal_at_ms) return;
     *PUSH(effects, appends) = (struct core_append){

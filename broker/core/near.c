@@ -183,7 +183,7 @@ static void settle_clean(struct core *core, struct task *task) {
 }
 
 void near_trim(struct core *core) {
-    for (uint32_t n = 0; n < TRIM_PER_STEP_MAX; n++) {
+    for (uint32_t n = 0; n < TRIM_PER_STEP_MAX && !SEEDED_BUG(never_trimmed); n++) {
         struct task *task = TAILQ_FIRST(&core->overlay);
         bool is_early = SEEDED_BUG(tombstone_dropped) && task && task->place == PLACE_ENDED;
         if (!task || task->changed >= (is_early ? core->indexed : core->trim_to)) break;

@@ -244,7 +244,10 @@ static void what_was_durable_survives_every_crash(void **state) { /* F-3, F-4, F
     const char *seed = getenv("TARRY_SEED"), *count = getenv("TARRY_HISTORIES");
     uint64_t first = seed ? strtoull(seed, NULL, 0) : 1;
     uint64_t histories = count ? strtoull(count, NULL, 0) : 10000;
-    for (uint64_t i = 0; i < histories; i++) play(first + i);
+    for (uint64_t i = 0; i < histories; i++) {
+        if (getenv("TARRY_VERBOSE")) (void)fprintf(stderr, "seed %" PRIu64 "\n", first + i);
+        play(first + i);
+    }
 }
 
 int main(void) {

@@ -180,6 +180,8 @@ static void opening_says_why_it_cannot(void **state) { /* F-14 */
     struct fixture *f = *state;
     f->model->fail_error = -EACCES;
     f->model->fail_at = 1;
+    refused(f, 0, -EACCES, "cannot sync /d: Permission denied");
+    f->model->fail_at = f->model->calls + 2;
     refused(f, 0, -EACCES, "cannot make a segment in /d/log: Permission denied");
     f->model->room = 5000;
     refused(f, 0, -ENOSPC, "No space left on device");
