@@ -61,8 +61,8 @@ static int make_directory(const char *path, char message[DATADIR_MESSAGE_SIZE]) 
         return 0;
     }
     if (errno != EEXIST)
-        return REFUSE("data directory %s cannot be made: %s; make its parent, or name another with --data", path,
-                      strerror(errno));
+        return REFUSE("data directory %s cannot be made: %s; %sname another with --data", path, strerror(errno),
+                      errno == ENOENT ? "make its parent, or " : "");
     struct stat status;
     if (stat(path, &status) != 0) return REFUSE("data directory %s cannot be looked at: %s", path, strerror(errno));
     if (!S_ISDIR(status.st_mode)) return REFUSE("data directory %s is not a directory; name another with --data", path);
@@ -74,8 +74,8 @@ static int lock_directory(struct datadir *dir, char message[DATADIR_MESSAGE_SIZE
     snprintf(path, sizeof(path), "%s/lock", dir->path);
     dir->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (dir->lock < 0)
-        return REFUSE("data directory %s is not writable: %s: %s; give the broker's user write permission", dir->path,
-                      path, strerror(errno));
+        return REFUSE("data directory %s is not writable: %s: %s%s", dir->path, path, strerror(errno),
+                      errno == EACCES ? "; give the broker's user write permission" : "");
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     int error = 0;
     for (int i = 0; i < LOCK_TRIES; i++) {
@@ -195,7 +195,7 @@ int datadir_open(struct datadir *dir, const char *path, char message[DATADIR_MES
     if (lock_directory(dir, message) != 0) return 1;
     /* A read-only file system may still open a lock file that exists; what follows could not be written. */
     if (access(path, W_OK | X_OK) != 0)
-        return REFUSE("data directory %s is not writable: %s; give the broker's user write permission", path,
-                      strerror(errno));
+        return REFUSE("data directory %s is not writable: %s%s", path, strerror(errno),
+                      errno == EACCES ? "; give the broker's user write permission" : "");
     return identity_open(dir, message);
 }

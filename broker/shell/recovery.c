@@ -1,6 +1,7 @@
 /* recovery.c: see recovery.h. */
 #include "recovery.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,6 +9,7 @@
 
 #include "logfmt.h"
 #include "shell.h"
+#include "units.h"
 
 static int refuse(char *message, size_t message_size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
@@ -52,7 +54,13 @@ static int open_log(struct shell *shell, const struct index_meta *meta, struct l
     message[0] = '\0';
     int error = log_open(&shell->log, &options, meta->position, out, message, message_size);
     if (error != 0) {
-        if (message[0] != '\0') return 1;
+        size_t size = strlen(message);
+        char segment[UNITS_TEXT_SIZE];
+        if (error == -ENOSPC)
+            snprintf(message + size, message_size - size,
+                     "; a segment of the log takes %s (--segment-size), and some room must stay free beside it",
+                     size_format(options.segment_size, segment));
+        if (size > 0) return 1;
         return REFUSE("log %s cannot be opened: %s", shell->dir.log, storage_error(error));
     }
     /* LOG-3: the index never leads the log, and both tell the same history. */

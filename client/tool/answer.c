@@ -19,6 +19,10 @@ const char *answer_word(const struct tarry_result *result) {
     return has_outcome(result) ? tarry_outcome_name(result->outcome) : "error";
 }
 
+void answer_word_words(struct text *out, const struct tarry_result *result) {
+    for (const char *at = answer_word(result); *at != 0; at++) text_add_char(out, *at == '_' ? ' ' : *at);
+}
+
 bool answer_refused(enum verb verb, const struct tarry_result *result) {
     if (verb == VERB_CANCEL && result->outcome == TARRY_ALREADY_CANCELLED && has_outcome(result)) return false;
     return result->code != TARRY_OK;
@@ -101,7 +105,8 @@ void answer_circumstances_words(struct text *out, const struct tarry_result *res
         add_time(out, " since ", result->at_ms);
         break;
     case TARRY_UNKNOWN:
-        add_time(out, ": neither live nor ended since ", result->known_since_ms);
+        text_add_str(out, ": neither live nor ended");
+        add_time(out, " since ", result->known_since_ms); /* 0: every ending there ever was is known */
         return;
     case TARRY_ALREADY_CANCELLED:
     case TARRY_ACKED:
@@ -137,11 +142,7 @@ static void add_name(struct text *out, const struct answer *answer) {
 
 void answer_words(struct text *out, const struct answer *answer) {
     const struct tarry_result *result = answer->result;
-    const char *word = answer_word(result);
-    size_t start = out->size;
-    text_add_str(out, word);
-    for (char *at = out->data + start; at < out->data + out->size; at++)
-        if (*at == '_') *at = ' ';
+    answer_word_words(out, result);
     add_name(out, answer);
     if (!has_outcome(result))
         text_printf(out, ": %s: %s", tarry_code_name(result->code), sentence_of(result));

@@ -21,6 +21,8 @@ struct answer {
 
 /* "scheduled", "exists", "in_flight", …, or "error" when there is no outcome. */
 const char *answer_word(const struct tarry_result *result);
+/* The same in words: "in flight". */
+void answer_word_words(struct text *out, const struct tarry_result *result);
 /* Whether it counts as a refusal (exit status 1). */
 bool answer_refused(enum verb verb, const struct tarry_result *result);
 /* Members that say who and when: deliveries, session, since_ms, ended_ms, known_since_ms, as far as they are known. */

@@ -313,7 +313,7 @@ static int run(struct tool *tool, const struct args *args) {
     if (status == 0) status = option_number(args, "count", 1, UINT64_MAX, &c.count);
     if (status == 0) status = option_number(args, "prefetch", 1, PREFETCH_MAX, &prefetch);
     if (status == 0) status = option_duration(args, "for", &for_ms);
-    if (status == 0) status = option_duration(args, "lease", &lease_ms);
+    if (status == 0) status = option_duration_positive(args, "lease", &lease_ms);
     if (status == 0) status = tool_connect(tool);
     if (status != 0) return status;
     signals_graceful();

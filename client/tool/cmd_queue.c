@@ -62,7 +62,7 @@ const struct command command_queue_pause = {
     .usage = "QUEUE [--for DUR]",
     .summary = "hold back the deliveries of a queue",
     .text = "Holds back the deliveries of a queue. Tasks may be scheduled, moved and cancelled meanwhile, and what is\n"
-            "in flight may be settled.",
+            "in flight may be settled. A queue that is not there yet is made.",
     .options = pause_options,
     .positional_min = 1,
     .positional_max = 1,
@@ -292,9 +292,7 @@ static int run_pause(struct tool *tool, const struct args *args) {
     struct tarry_result result = {.message = ""};
     bool pause = strcmp(args->command->name, "queue pause") == 0;
     uint64_t for_ms = 0;
-    int status = pause ? option_duration(args, "for", &for_ms) : 0;
-    if (status == 0 && pause && args_has(args, "for") && for_ms == 0)
-        status = tool_usage(args, "--for: a pause of no length is none"); /* 0 means until resumed on the wire */
+    int status = pause ? option_duration_positive(args, "for", &for_ms) : 0;
     if (status == 0) status = tool_connect(tool);
     if (status != 0) return status;
     tarry_queue_pause(tool->client, args->positional[0], pause, for_ms, &result);

@@ -20,7 +20,7 @@ static const struct arg_spec options[] = {
     {"body-file", ARG_VALUE, "F", "the payload from a file; - is standard input"},
     {"priority", ARG_VALUE, "N", "0 … 9, 9 is delivered first (default 0)"},
     {"attr", ARG_MANY, "k=v", "an attribute; may be repeated"},
-    {"expires", ARG_VALUE, "DUR", "ends by itself if not acked so long after it is due"},
+    {"expires", ARG_VALUE, "DUR", "no longer delivered so long after it is due: it ends as expired"},
     {"on-conflict", ARG_VALUE, "WHAT",
      "if the key is taken: reject (default), replace,\nearlier or later (keep which due time)"},
     {"from", ARG_VALUE, "FILE", "many tasks, one JSON object a line; - is standard input"},
@@ -157,7 +157,7 @@ static int run(struct tool *tool, const struct args *args) {
     if (status == 0 && key != NULL && key[0] == 0) status = tool_usage(args, "--key: the key is empty");
     if (status == 0) status = option_when(args, &schedule.when, &schedule.when_ms);
     if (status == 0) status = option_number(args, "priority", 0, PRIORITY_COUNT - 1, &priority);
-    if (status == 0) status = option_duration(args, "expires", &schedule.expires_ms);
+    if (status == 0) status = option_duration_positive(args, "expires", &schedule.expires_ms);
     if (status == 0) status = take_conflict(args, &schedule);
     if (status == 0) status = take_attributes(args, &schedule, attributes);
     if (status == 0) status = take_body(args, &schedule, &file);

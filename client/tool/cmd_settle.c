@@ -97,7 +97,7 @@ static int settle(struct tool *tool, const struct args *args, uint64_t id, struc
     const char *name = args->command->name;
     uint64_t lease_ms = 0;
     if (strcmp(name, "nack") == 0) return nack(tool, args, id, token, out_result);
-    int status = strcmp(name, "extend") == 0 ? option_duration(args, "lease", &lease_ms) : 0;
+    int status = strcmp(name, "extend") == 0 ? option_duration_positive(args, "lease", &lease_ms) : 0;
     if (status == 0) status = tool_connect(tool);
     if (status != 0) return status;
     if (strcmp(name, "ack") == 0)
@@ -152,7 +152,8 @@ static int run_settle(struct tool *tool, const struct args *args) {
     }
     if (result.code != TARRY_OK && strcmp(answer_word(&result), "error") != 0) {
         struct text words = {0};
-        text_printf(&words, "%s; the task is %s", tarry_code_sentence(result.code), answer_word(&result));
+        text_printf(&words, "%s; the task is ", tarry_code_sentence(result.code));
+        answer_word_words(&words, &result);
         answer_circumstances_words(&words, &result);
         tool_say("%s", text_str(&words));
         text_deinit(&words);

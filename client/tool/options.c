@@ -23,6 +23,14 @@ int option_duration(const struct args *args, const char *name, uint64_t *out_ms)
     return tool_usage(args, "--%s: '%s' is not a duration such as 250ms, 30s, 1h30m or 2d", name, text);
 }
 
+int option_duration_positive(const struct args *args, const char *name, uint64_t *out_ms) {
+    uint64_t ms = 1;
+    int status = option_duration(args, name, &ms);
+    if (status == 0 && ms == 0) return tool_usage(args, "--%s: it must be longer than zero", name);
+    if (status == 0 && args_has(args, name)) *out_ms = ms;
+    return status;
+}
+
 int option_number(const struct args *args, const char *name, uint64_t min, uint64_t max, uint64_t *out) {
     const char *text = args_get(args, name);
     uint64_t number;

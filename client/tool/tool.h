@@ -48,6 +48,8 @@ uint64_t steady_ms(void); /* CLOCK_MONOTONIC */
 /* Options that several commands share: value of an option in its own type. 0, or EXIT_USAGE after a sentence. An
  * absent option leaves *out untouched. */
 int option_duration(const struct args *args, const char *name, uint64_t *out_ms);
+/* Where 0 would mean something else on the wire (for ever, the default): it is refused. */
+int option_duration_positive(const struct args *args, const char *name, uint64_t *out_ms);
 int option_number(const struct args *args, const char *name, uint64_t min, uint64_t max, uint64_t *out);
 /* An id as printed: a number from 1. */
 int option_id(const struct args *args, const char *text, uint64_t *out_id);

@@ -79,6 +79,8 @@ class BadInput(Case):
                           ["schedule", "q", "--in", "99999999999999999999d"], ["schedule", "q", "--at", "yesterday"],
                           ["schedule", "q", "--at", "2031-02-30T00:00:00Z"], ["schedule", "q", "--in", "1s", "--colour", "red"],
                           ["schedule", "q", "--in"], ["schedule", "q", "--in", "1s", "--priority", "ten"],
+                          ["schedule", "q", "--in", "1s", "--expires", "0s"], ["consume", "q", "--lease", "0s"],
+                          ["extend", "1", "1-1", "--lease", "0s"], ["queue", "pause", "q", "--for", "0s"],
                           ["cancel"], ["cancel", "q"], ["move", "q", "k"], ["consume"], ["consume", "q", "--count", "-1"],
                           ["consume", "q", "--ack", "maybe"], ["ack", "1"], ["get"], ["list"], ["list", "q", "--state", "odd"],
                           ["queue"], ["queue", "explode", "q"], ["dead", "list"], ["dead", "requeue", "q"],
