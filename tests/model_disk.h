@@ -67,6 +67,7 @@ struct model_disk {
     bool directory_exists; /* there is only one */
     struct model_file files[MODEL_FILES_MAX];
     int file_count;
+    int entry_end;                  /* names are in entries below it */
     int handles[MODEL_HANDLES_MAX]; /* file + 1; 0: free */
     struct model_entry cached[MODEL_FILES_MAX];
     struct model_entry durable[MODEL_FILES_MAX];
@@ -97,21 +98,24 @@ static inline const char *model_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-static inline struct model_entry *model_find(struct model_entry *entries, const char *name) {
-    for (int i = 0; i < MODEL_FILES_MAX; i++)
+static inline struct model_entry *model_find(const struct model_disk *model, struct model_entry *entries,
+                                             const char *name) {
+    for (int i = 0; i < model->entry_end; i++)
         if (entries[i].name[0] && strcmp(entries[i].name, name) == 0) return &entries[i];
     return NULL;
 }
 
-static inline void model_change_apply(struct model_entry *entries, const struct model_change *change) {
-    struct model_entry *entry = model_find(entries, change->name);
+static inline void model_change_apply(struct model_disk *model, struct model_entry *entries,
+                                      const struct model_change *change) {
+    struct model_entry *entry = model_find(model, entries, change->name);
     if (change->kind != MODEL_LINK && entry) entry->name[0] = 0;
     if (change->kind == MODEL_UNLINK) return;
     const char *name = change->kind == MODEL_LINK ? change->name : change->to;
-    entry = model_find(entries, name);
+    entry = model_find(model, entries, name);
     for (int i = 0; !entry && i < MODEL_FILES_MAX; i++)
         if (!entries[i].name[0]) entry = &entries[i];
     assert(entry);
+    if (entry - entries >= model->entry_end) model->entry_end = (int)(entry - entries) + 1;
     snprintf(entry->name, sizeof(entry->name), "%s", name);
     entry->file = change->file;
 }
@@ -128,7 +132,7 @@ static inline void model_change_add(struct model_disk *model, enum model_change_
     change->file = file;
     snprintf(change->name, sizeof(change->name), "%s", name);
     snprintf(change->to, sizeof(change->to), "%s", to ? to : "");
-    model_change_apply(model->cached, change);
+    model_change_apply(model, model->cached, change);
 }
 
 static inline void model_grow(uint8_t **data, uint64_t *size, uint64_t to) {
@@ -185,16 +189,42 @@ static inline struct model_file *model_file(struct model_disk *model, int handle
     return &model->files[model->handles[handle] - 1];
 }
 
+static inline bool model_file_is_named(const struct model_disk *model, int file) {
+    for (int i = 0; i < model->entry_end; i++) {
+        if (model->cached[i].name[0] && model->cached[i].file == file) return true;
+        if (model->durable[i].name[0] && model->durable[i].file == file) return true;
+    }
+    for (size_t i = 0; i < model->change_count; i++)
+        if (model->changes[i].file == file) return true;
+    for (int i = 0; i < MODEL_HANDLES_MAX; i++)
+        if (model->handles[i] == file + 1) return true;
+    return false;
+}
+
+/* A new, empty file; the place of one that nothing names any more is used again. */
+static inline int model_file_new(struct model_disk *model) {
+    if (model->file_count < MODEL_FILES_MAX) return model->file_count++;
+    int file = 0;
+    while (file < MODEL_FILES_MAX && model_file_is_named(model, file)) file++;
+    assert(file < MODEL_FILES_MAX);
+    struct model_file *old = &model->files[file];
+    model_writes_drop(old);
+    free(old->writes);
+    free(old->cached);
+    free(old->durable);
+    *old = (struct model_file){0};
+    return file;
+}
+
 static inline int model_open(void *context, const char *path, int flags, int mode) {
     struct model_disk *model = context;
-    struct model_entry *entry = model_find(model->cached, model_name(path));
+    struct model_entry *entry = model_find(model, model->cached, model_name(path));
     int file = entry ? entry->file : -1;
     if (!entry) {
         if (!(flags & O_CREAT)) return -ENOENT;
         int error = model_call(model);
         if (error) return error;
-        assert(model->file_count < MODEL_FILES_MAX);
-        file = model->file_count++;
+        file = model_file_new(model);
         model_change_add(model, MODEL_LINK, model_name(path), NULL, file);
     }
     assert(!entry || !(flags & O_TRUNC) || model->files[file].cached_size == 0 || !"truncating a file that is there");
@@ -226,7 +256,7 @@ static inline int64_t model_pread(void *context, int handle, void *out, size_t s
 
 static inline uint64_t model_room_used(const struct model_disk *model) {
     uint64_t used = 0;
-    for (int i = 0; i < MODEL_FILES_MAX; i++)
+    for (int i = 0; i < model->entry_end; i++)
         if (model->cached[i].name[0]) used += model->files[model->cached[i].file].cached_size;
     return used;
 }
@@ -314,7 +344,7 @@ static inline int model_rename(void *context, const char *from, const char *to) 
     struct model_disk *model = context;
     int error = model_call(model);
     if (error) return error;
-    struct model_entry *entry = model_find(model->cached, model_name(from));
+    struct model_entry *entry = model_find(model, model->cached, model_name(from));
     if (!entry) return -ENOENT;
     model_change_add(model, MODEL_RENAME, model_name(from), model_name(to), entry->file);
     return 0;
@@ -324,7 +354,7 @@ static inline int model_unlink(void *context, const char *path) {
     struct model_disk *model = context;
     int error = model_call(model);
     if (error) return error;
-    if (!model_find(model->cached, model_name(path))) return -ENOENT;
+    if (!model_find(model, model->cached, model_name(path))) return -ENOENT;
     model_change_add(model, MODEL_UNLINK, model_name(path), NULL, -1);
     return 0;
 }
@@ -341,7 +371,7 @@ static inline int model_sync_directory(void *context, const char *path) {
     if (model->directory[0] && strcmp(path, model->directory) != 0) return model_sync_parent(model);
     int error = model_call(model);
     if (error) return error;
-    for (size_t i = 0; i < model->change_count; i++) model_change_apply(model->durable, &model->changes[i]);
+    for (size_t i = 0; i < model->change_count; i++) model_change_apply(model, model->durable, &model->changes[i]);
     model->change_count = 0;
     return 0;
 }
@@ -350,7 +380,7 @@ static inline int model_list(void *context, const char *path, int (*each)(void *
                              void *argument) {
     struct model_disk *model = context;
     if (!model->directory_exists) return -ENOENT;
-    for (int i = 0; i < MODEL_FILES_MAX; i++) {
+    for (int i = 0; i < model->entry_end; i++) {
         if (!model->cached[i].name[0]) continue;
         int result = each(argument, model->cached[i].name);
         if (result) return result;
@@ -413,9 +443,9 @@ static inline void model_kill(struct model_disk *model) {
 static inline void model_crash(struct model_disk *model) {
     model_kill(model);
     for (size_t i = 0; i < model->change_count; i++)
-        if (model_random(model) % 2) model_change_apply(model->durable, &model->changes[i]);
+        if (model_random(model) % 2) model_change_apply(model, model->durable, &model->changes[i]);
     model->change_count = 0;
-    memcpy(model->cached, model->durable, sizeof(model->cached));
+    memcpy(model->cached, model->durable, (size_t)model->entry_end * sizeof(model->cached[0]));
     for (int i = 0; i < model->file_count; i++) {
         struct model_file *file = &model->files[i];
         model_file_tear(model, file);
@@ -432,7 +462,7 @@ static inline void model_crash(struct model_disk *model) {
 
 /* The file of that name, as reads see it; NULL: there is none. */
 static inline struct model_file *model_lookup(struct model_disk *model, const char *name) {
-    struct model_entry *entry = model_find(model->cached, name);
+    struct model_entry *entry = model_find(model, model->cached, name);
     return entry ? &model->files[entry->file] : NULL;
 }
 

@@ -18,6 +18,8 @@ STAGES = [
     ("unit", "sanitized", ["--num-processes", "2"]),
     ("property", "plain", ["--num-processes", "2"]),
     ("property", "sanitized", ["--num-processes", "2"]),
+    ("sim", "plain", ["--num-processes", "2"]),
+    ("sim", "sanitized", ["--num-processes", "2"]),
     ("fuzz", "plain", ["--num-processes", "2"]),
     ("fuzz", "sanitized", ["--num-processes", "2"]),
     ("e2e", "plain", ["--num-processes", "4"]),

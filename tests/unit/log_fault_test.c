@@ -241,7 +241,7 @@ static void a_missing_segment_is_noticed(void **state) { /* F-9 */
     three_segments(f, bases);
     char name[32];
     snprintf(name, sizeof(name), "%016" PRIx64 ".seg", bases[1]);
-    model_find(f->model->cached, name)->name[0] = 0;
+    model_find(f->model, f->model->cached, name)->name[0] = 0;
     refused(f, bases[2], LOG_DAMAGED, "a segment is missing before this one");
 }
 
@@ -251,7 +251,7 @@ static void a_segment_under_a_wrong_name_is_noticed(void **state) {
     three_segments(f, bases);
     char name[32];
     snprintf(name, sizeof(name), "%016" PRIx64 ".seg", bases[2]);
-    struct model_entry *entry = model_find(f->model->cached, name);
+    struct model_entry *entry = model_find(f->model, f->model->cached, name);
     snprintf(entry->name, sizeof(entry->name), "%016" PRIx64 ".seg", bases[2] + 8);
     refused(f, 0, LOG_DAMAGED, "its name says");
 }

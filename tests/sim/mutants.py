@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Breaks the core on purpose, one defect at a time, and sees whether core_test notices.
+"""Breaks the core on purpose, one defect at a time, and sees whether the simulator notices.
 
-    python3 tests/property/mutants.py BUILD_DIR [--histories N] [--only WORD]
+    python3 tests/sim/mutants.py BUILD_DIR [--histories N] [--only WORD]
 
 BUILD_DIR is a configured meson build directory (for tarry.pb-c and the proto library). Each mutant is a copy of
 broker/core with one piece of text replaced. Prints a table: defect, caught or not, at which history. Exits 1 if any
@@ -16,7 +16,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CORE = ROOT / "broker" / "core"
-HERE = ROOT / "tests" / "property"
+HERE = ROOT / "tests" / "sim"
 
 # (promise, defect, file, text, replacement)
 MUTANTS = [
@@ -88,12 +88,16 @@ def squeeze(text):
 
 
 def build(source, build_dir, out):
-    flags = ["-std=gnu11", "-D_GNU_SOURCE", "-O1", "-w", f"-I{source}", f"-I{ROOT / 'proto'}", f"-I{build_dir / 'proto'}"]
-    tests = [str(HERE / name) for name in ("core_test.c", "core_clients.c", "core_ledger.c", "core_world.c", "core_flat.c")]
-    # core_test's own includes name core headers without a path: the mutant's folder comes first.
-    libraries = [str(build_dir / "proto" / name) for name in ("libtarry_proto.a", "libtarry_pb.a")]
-    command = ["cc", *flags, *map(str, sorted(source.glob("*.c"))), *tests, *libraries,
-               "-lcmocka", "-lprotobuf-c", "-lsodium", "-lxxhash", "-o", str(out)]
+    shell = ROOT / "broker" / "shell"
+    include = [source, ROOT / "proto", build_dir / "proto", ROOT / "storage", HERE, HERE.parent, shell]
+    flags = ["-std=gnu11", "-D_GNU_SOURCE", "-O1", "-w", *(f"-I{folder}" for folder in include)]
+    # The rig's own includes name core headers without a path: the mutant's folder comes first.
+    rig = [*map(str, sorted(HERE.glob("*.c"))), str(shell / "clock.c")]
+    rig = [name for name in rig if not re.search(r"/(story|bugs)_\w+\.c$", name)]
+    libraries = [build_dir / "storage" / "libtarry_storage.a", build_dir / "proto" / "libtarry_proto.a",
+                 build_dir / "proto" / "libtarry_pb.a"]
+    command = ["cc", *flags, *map(str, sorted(source.glob("*.c"))), *rig, *map(str, libraries),
+               "-llmdb", "-lprotobuf-c", "-lsodium", "-lxxhash", "-lpthread", "-o", str(out)]
     subprocess.run(command, check=True)
 
 
@@ -117,11 +121,11 @@ def main():
                 survived += 1
                 continue
             (source / name).write_text(pattern.sub(lambda _: new, text))
-            program = pathlib.Path(folder) / "core_test"
+            program = pathlib.Path(folder) / "sim"
             build(source, options.build_dir, program)
-            run = subprocess.run([program, "--histories", str(options.histories)], capture_output=True, text=True,
-                                 env={"TARRY_VERBOSE": "1"}, timeout=900, check=False)
-            seeds = re.findall(r"^seed (\d+)$", run.stderr, re.M)
+            command = [program, "--jobs", "1", "--histories", str(options.histories)]
+            run = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+            seeds = re.findall(r"^seed (\d+) failed", run.stderr, re.M)
             caught = run.returncode != 0
             survived += not caught
             how = f"caught at history {seeds[-1]}" if caught and seeds else "SURVIVED"

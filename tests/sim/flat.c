@@ -1,5 +1,5 @@
-/* core_flat.c: see core_flat.h. */
-#include "core_flat.h"
+/* flat.c: see flat.h. */
+#include "flat.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,47 +7,93 @@
 #include "../must.h"
 
 void flat_init(struct flat *flat) {
-    memset(flat, 0, sizeof *flat);
+    memset(flat->tasks, 0, (size_t)(flat->next_id ? flat->next_id : 1) * sizeof flat->tasks[0]);
+    memset(flat->queues, 0, sizeof flat->queues);
     flat->position = LOG_POSITION_FIRST;
+    flat->steady_ns = flat->wall_ns = flat->digest = flat->live = 0;
+    flat->epoch = 0;
+    flat->next_id = 1;
+    flat->producer_count = flat->result_count = flat->job_count = flat->ending_count = 0;
 }
+
+void flat_copy(struct flat *to, const struct flat *from) {
+    flat_init(to);
+    to->position = from->position;
+    to->steady_ns = from->steady_ns;
+    to->wall_ns = from->wall_ns;
+    to->digest = from->digest;
+    to->live = from->live;
+    to->epoch = from->epoch;
+    to->next_id = from->next_id;
+    memcpy(to->tasks, from->tasks, (size_t)from->next_id * sizeof to->tasks[0]);
+    memcpy(to->queues, from->queues, sizeof to->queues);
+    to->producer_count = from->producer_count;
+    memcpy(to->producers, from->producers, from->producer_count * sizeof to->producers[0]);
+    to->result_count = from->result_count;
+    memcpy(to->results, from->results, from->result_count * sizeof to->results[0]);
+    to->job_count = from->job_count;
+    memcpy(to->jobs, from->jobs, from->job_count * sizeof to->jobs[0]);
+    to->ending_count = from->ending_count;
+    memcpy(to->endings, from->endings, from->ending_count * sizeof to->endings[0]);
+}
+
+/* ---- records */
 
 static void put_task(struct flat *flat, const Tarry__TaskPut *put) {
     struct row row;
     MUST(row_from_task(put->task, &row) && row.id < FLAT_TASKS_MAX);
     struct flat_task *task = &flat->tasks[row.id];
     MUST((task->row.id == 0) == put->fresh && !task->ended);
-    if (!put->fresh) MUST(put->before_hash == row_hash(&task->row)); /* LOG-2: it carries what it replaces */
+    if (put->fresh) {
+        MUST(row.id == flat->next_id); /* ids grow in the order of scheduling */
+        flat->next_id++;
+    } else {
+        MUST(put->before_hash == task->hash); /* LOG-2: it carries what it replaces */
+    }
+    bool was_live = !put->fresh && task->row.state != ROW_BURIED;
+    flat->digest -= task->hash;
     task->row = row;
-    if (row.key_size) memcpy(task->key, row.key, row.key_size);
-    task->row.key = task->key;
-    if (row.reason_size) memcpy(task->reason, row.reason, row.reason_size);
-    task->row.reason = task->reason;
+    task->hash = row_hash(&row);
+    flat->digest += task->hash;
+    flat->live += (uint64_t)(row.state != ROW_BURIED) - (uint64_t)was_live;
 }
 
 static void end_task(struct flat *flat, const Tarry__TaskEnd *end) {
     struct row row;
     MUST(row_from_task(end->task, &row) && row.id < FLAT_TASKS_MAX);
     struct flat_task *task = &flat->tasks[row.id];
-    MUST(task->row.id && !task->ended && row_hash(&row) == row_hash(&task->row)); /* KEEP-1: exactly once */
+    MUST(task->row.id && !task->ended && row_hash(&row) == task->hash); /* KEEP-1: exactly once */
     task->ended = true;
     task->cause = end->cause;
-    task->ended_ms = flat->now_ms;
+    task->ended_ms = flat->steady_ns / 1000000;
+    task->content = NULL;
+    flat->digest -= task->hash;
+    flat->live -= task->row.state != ROW_BURIED;
     flat->endings[flat->ending_count++] = row.id;
 }
 
 static void put_queue(struct flat *flat, const Tarry__QueuePut *put) {
     MUST(put->number && put->number < FLAT_QUEUES_MAX);
     struct flat_queue *queue = &flat->queues[put->number];
+    MUST(put->before_hash == queue->hash); /* LOG-2 */
     queue->put = *put;
-    queue->policy = *put->policy;
-    queue->put.policy = &queue->policy;
-    memmove(queue->name, put->name, strlen(put->name) + 1);
-    queue->put.name = queue->name;
+    flat->digest -= queue->hash;
+    queue->hash = queue_hash(put);
+    flat->digest += queue->hash;
+}
+
+static void put_producer(struct flat *flat, uint64_t id) {
+    MUST(flat->producer_count < FLAT_PRODUCERS_MAX);
+    flat->producers[flat->producer_count++] =
+        (struct flat_producer){.id = id, .floor = 1, .used_ms = flat->steady_ns / 1000000};
+    flat->digest += producer_hash(id);
 }
 
 static void end_producer(struct flat *flat, uint64_t id) {
     for (size_t i = 0; i < flat->producer_count; i++) {
-        if (flat->producers[i].id == id) flat->producers[i--] = flat->producers[--flat->producer_count];
+        if (flat->producers[i].id != id) continue;
+        flat->producers[i--] = flat->producers[--flat->producer_count];
+        flat->digest -= producer_hash(id);
     }
     for (size_t i = 0; i < flat->result_count; i++) {
         if (flat->results[i].producer == id) flat->results[i--] = flat->results[--flat->result_count];
@@ -69,14 +115,15 @@ static void end_job(struct flat *flat, uint64_t id) {
 }
 
 static void note_commit(struct flat *flat, const Tarry__FrameBody *body, uint64_t position) {
+    MUST(!flat_result(flat, body->producer, body->sequence)); /* ONCE-1: never executed again */
     for (size_t i = 0; i < flat->producer_count; i++) {
         if (flat->producers[i].id != body->producer) continue;
         if (body->oldest_unanswered > flat->producers[i].floor) flat->producers[i].floor = body->oldest_unanswered;
-        flat->producers[i].used_ms = flat->now_ms;
+        flat->producers[i].used_ms = flat->steady_ns / 1000000;
     }
     for (size_t i = 0; i < flat->result_count; i++) {
-        bool forgotten =
-            flat->results[i].producer == body->producer && flat->results[i].sequence < body->oldest_unanswered;
+        const struct flat_result *result = &flat->results[i];
+        bool forgotten = result->producer == body->producer && result->sequence < body->oldest_unanswered;
         if (forgotten) flat->results[i--] = flat->results[--flat->result_count];
     }
     MUST(flat->result_count < FLAT_RESULTS_MAX);
@@ -96,9 +143,7 @@ static void apply(struct flat *flat, const Tarry__Record *record) {
         put_queue(flat, record->queue);
         break;
     case TARRY__RECORD__FACT_PRODUCER:
-        MUST(flat->producer_count < FLAT_PRODUCERS_MAX);
-        flat->producers[flat->producer_count++] =
-            (struct flat_producer){.id = record->producer->producer, .floor = 1, .used_ms = flat->now_ms};
+        put_producer(flat, record->producer->producer);
         break;
     case TARRY__RECORD__FACT_PRODUCER_END:
         end_producer(flat, record->producer_end->producer);
@@ -119,8 +164,10 @@ static void apply(struct flat *flat, const Tarry__Record *record) {
 }
 
 void flat_apply(struct flat *flat, const struct frame_header *header, const Tarry__FrameBody *body) {
-    MUST(header->position == flat->position);
-    flat->now_ms = header->steady_ns / 1000000;
+    MUST(header->position == flat->position && header->epoch >= flat->epoch);
+    MUST(header->steady_ns >= flat->steady_ns && header->wall_ns >= flat->wall_ns); /* TIME-2 */
+    flat->steady_ns = header->steady_ns;
+    flat->wall_ns = header->wall_ns;
     for (size_t i = 0; body && i < body->n_records; i++) apply(flat, body->records[i]);
     if (body && body->producer) note_commit(flat, body, header->position);
     flat->position += frame_size(header->body_size, header->blob_size);
@@ -128,7 +175,7 @@ void flat_apply(struct flat *flat, const struct frame_header *header, const Tarr
 
 uint64_t flat_digest(const struct flat *flat) {
     uint64_t digest = 0;
-    for (size_t id = 1; id < FLAT_TASKS_MAX && flat->tasks[id].row.id; id++) {
+    for (uint64_t id = 1; id < flat->next_id; id++) {
         if (!flat->tasks[id].ended) digest += row_hash(&flat->tasks[id].row);
     }
     for (size_t i = 1; i < FLAT_QUEUES_MAX; i++) {
@@ -138,37 +185,64 @@ uint64_t flat_digest(const struct flat *flat) {
     return digest;
 }
 
-static bool has_key(const struct flat_task *task, uint32_t queue, const char *key, size_t key_size) {
-    return task->row.id && !task->ended && task->row.queue == queue && key_size && task->row.key_size == key_size &&
-           memcmp(task->key, key, key_size) == 0;
+/* ---- looking */
+
+static bool has_key(const struct flat_task *task, uint32_t queue, const void *key, size_t key_size) {
+    return task->row.queue == queue && key_size && task->row.key_size == key_size &&
+           memcmp(task->row.key, key, key_size) == 0;
 }
 
-const struct flat_task *flat_live(const struct flat *flat, uint32_t queue, const char *key, size_t key_size) {
+const struct flat_task *flat_live(const struct flat *flat, uint32_t queue, const void *key, size_t key_size) {
     const struct flat_task *found = NULL;
-    for (size_t id = 1; id < FLAT_TASKS_MAX && flat->tasks[id].row.id; id++) {
+    for (uint64_t id = 1; queue && id < flat->next_id; id++) {
         const struct flat_task *task = &flat->tasks[id];
-        if (!has_key(task, queue, key, key_size) || task->row.state == ROW_BURIED) continue;
+        if (task->ended || task->row.state == ROW_BURIED || !has_key(task, queue, key, key_size)) continue;
         MUST(!found); /* a key is unique among the live tasks of its queue */
         found = task;
     }
     return found;
 }
 
-const struct flat_task *flat_dead(const struct flat *flat, uint32_t queue, const char *key, size_t key_size) {
+const struct flat_task *flat_dead(const struct flat *flat, uint32_t queue, const void *key, size_t key_size) {
     const struct flat_task *found = NULL;
-    for (size_t id = 1; id < FLAT_TASKS_MAX && flat->tasks[id].row.id; id++) {
+    for (uint64_t id = 1; queue && id < flat->next_id; id++) {
         const struct flat_task *task = &flat->tasks[id];
-        if (!has_key(task, queue, key, key_size) || task->row.state != ROW_BURIED) continue;
+        if (task->ended || task->row.state != ROW_BURIED || !has_key(task, queue, key, key_size)) continue;
         if (!found || task->row.dead_ms >= found->row.dead_ms) found = task;
     }
     return found;
 }
 
+const struct flat_task *flat_ended(const struct flat *flat, uint32_t queue, const void *key, size_t key_size) {
+    for (size_t i = flat->ending_count; queue && i-- > 0;) {
+        const struct flat_task *task = &flat->tasks[flat->endings[i]];
+        if (has_key(task, queue, key, key_size)) return task;
+    }
+    return NULL;
+}
+
+uint32_t flat_queue_number(const struct flat *flat, const char *name) {
+    for (uint32_t i = 1; i < FLAT_QUEUES_MAX; i++) {
+        if (flat->queues[i].put.number && strcmp(flat->queues[i].put.name, name) == 0) return i;
+    }
+    return 0;
+}
+
+const struct flat_result *flat_result(const struct flat *flat, uint64_t producer, uint64_t sequence) {
+    for (size_t i = 0; i < flat->result_count; i++) {
+        const struct flat_result *result = &flat->results[i];
+        if (result->producer == producer && result->sequence == sequence) return result;
+    }
+    return NULL;
+}
+
+/* ---- what a restart reads */
+
 /* The tally, counted from the rows; what has gone by (scheduled, acked, …) plays no part in decisions. */
 static void count_tally(const struct flat *flat, struct tally *tally) {
-    for (size_t id = 1; id < FLAT_TASKS_MAX && flat->tasks[id].row.id; id++) {
+    tally->next_id = flat->next_id;
+    for (uint64_t id = 1; id < flat->next_id; id++) {
         const struct row *row = &flat->tasks[id].row;
-        tally->next_id = id + 1;
         if (flat->tasks[id].ended) continue;
         struct queue_tally *queue = &tally->queues[row->queue];
         if (row->state == ROW_WAITING) queue->waiting[row->base][row->priority]++;
@@ -179,7 +253,7 @@ static void count_tally(const struct flat *flat, struct tally *tally) {
     for (uint32_t i = 1; i < FLAT_QUEUES_MAX; i++) {
         if (flat->queues[i].put.number) tally->next_queue = i + 1;
     }
-    tally->digest = flat_digest(flat);
+    tally->digest = flat->digest;
     tally->epoch = flat->epoch;
 }
 
@@ -197,24 +271,23 @@ static void restore_outcomes(const struct flat *flat, struct core *core) {
             .cause = (uint16_t)task->cause,
             .priority = task->row.priority,
             .key_size = task->row.key_size,
-            .key = task->key,
+            .key = task->row.key,
         };
         MUST(core_restore_outcome(core, &outcome) == 0);
     }
 }
 
 void flat_restore(const struct flat *flat, struct core *core) {
+    static struct queue_tally queues[QUEUES_MAX + 1]; /* only the first few are ever used, and zeroed again */
+    memset(queues, 0, FLAT_QUEUES_MAX * sizeof queues[0]);
     struct tally tally;
-    struct queue_tally *queues = calloc(QUEUES_MAX + 1, sizeof *queues);
-    MUST(queues);
     tally_init(&tally, queues);
     count_tally(flat, &tally);
     core_restore(core, &(struct core_base){.position = flat->position, .tally = &tally});
-    free(queues);
     for (size_t i = 1; i < FLAT_QUEUES_MAX; i++) {
         if (flat->queues[i].put.number) MUST(core_restore_queue(core, &flat->queues[i].put) == 0);
     }
-    for (size_t id = 1; id < FLAT_TASKS_MAX && flat->tasks[id].row.id; id++) {
+    for (uint64_t id = 1; id < flat->next_id; id++) {
         const struct flat_task *task = &flat->tasks[id];
         bool is_leased = !task->ended && task->row.state == ROW_LEASED;
         if (is_leased) MUST(core_restore_lease(core, &task->row) == 0);

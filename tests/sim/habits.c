@@ -1,0 +1,295 @@
+/* habits.c: see habits.h. */
+#include "habits.h"
+
+#include <string.h>
+
+#include "../must.h"
+#include "ops.h"
+
+#define KEYS 6
+
+const char *const habit_queues[HABIT_QUEUES + 1] = {"orders", "calls", "mail"};
+
+static bool coin(struct random *random) {
+    return random_below(random, 2) == 0;
+}
+
+void habits_draw(struct random *random, struct habits *out) {
+    *out = (struct habits){
+        .think_us = 1000u << random_below(random, 8),
+        .delay_bits = 4 + (uint32_t)random_below(random, 14),
+        .work_ms = 1u << random_below(random, 9),
+        .open_max = 1 + (uint32_t)random_below(random, 8),
+        .keys = 1 + (uint32_t)random_below(random, KEYS),
+        .actions_left = 20 + (uint32_t)random_below(random, 100),
+        .wall_times = coin(random),
+        .priorities = coin(random),
+        .expiries = random_below(random, 3) == 0,
+        .conflicts = coin(random),
+        .atomics = coin(random),
+        .batches = coin(random),
+        .moves = coin(random),
+        .cancels = random_below(random, 4) != 0,
+        .admin = random_below(random, 3) == 0,
+        .dead_letters = coin(random),
+        .purges = random_below(random, 4) == 0,
+        .nacks = coin(random),
+        .extends = random_below(random, 3) == 0,
+        .releases = random_below(random, 3) == 0,
+        .lapses = coin(random),
+        .looks = coin(random),
+        .repeats = coin(random),
+        .leaves = coin(random),
+        .crashes = random_below(random, 3) == 0,
+        .short_leases = coin(random),
+        .half_dead = random_below(random, 4) == 0,
+    };
+    if (random_below(random, 32) == 0) out->delay_bits = 24 + (uint32_t)random_below(random, 14); /* hours to years */
+    if (random_below(random, 64) == 0) out->actions_left *= 16;                                   /* a long life */
+}
+
+/* ---- operations */
+
+struct habit { /* of one client */
+    struct client *client;
+    struct habits *habits;
+};
+
+static const char *random_queue(struct world *world) {
+    return habit_queues[random_below(&world->random, HABIT_QUEUES)];
+}
+
+static const char *random_key(struct world *world, const struct habits *habits) {
+    static const char *const keys[KEYS] = {"order-1", "order-2", "a rather longer key, of many bytes",
+                                           "x",       "order-3", "k"};
+    return keys[random_below(&world->random, habits->keys)];
+}
+
+static uint64_t random_delay_ms(struct world *world, const struct habits *habits) {
+    uint64_t ms = random_magnitude(&world->random, habits->delay_bits);
+    return ms < DUE_AHEAD_MAX_MS / 2 ? ms : DUE_AHEAD_MAX_MS / 2;
+}
+
+static Tarry__Ref *random_ref(struct world *world, const struct habits *habits) {
+    if (one_in(world, 3)) return op_ref(world, NULL, NULL, 1 + random_below(&world->random, world->ledger.task_end));
+    return op_ref(world, random_queue(world), random_key(world, habits), 0);
+}
+
+static Tarry__Op *random_schedule(struct world *world, const struct habits *habits) {
+    struct schedule schedule = {.queue = random_queue(world)};
+    if (!one_in(world, 3)) schedule.key = random_key(world, habits);
+    schedule.delay_ms = random_delay_ms(world, habits);
+    if (habits->wall_times && one_in(world, 3))
+        schedule.at_ms = world_real_ns(world) / NS_PER_MS - 200 + schedule.delay_ms;
+    if (habits->priorities && one_in(world, 3))
+        schedule.priority = (uint32_t)random_below(&world->random, PRIORITY_COUNT);
+    if (habits->expiries && one_in(world, 2)) schedule.expires_ms = 1 + random_magnitude(&world->random, 14);
+    if (habits->conflicts) schedule.on_conflict = (Tarry__Schedule__OnConflict)random_below(&world->random, 4);
+    return op_schedule(world, &schedule);
+}
+
+static Tarry__Op *random_settlement(struct world *world, const struct habits *habits, const struct held *held) {
+    switch (random_below(&world->random, 8)) {
+    case 0:
+        if (habits->nacks)
+            return op_nack(world, held, one_in(world, 2), random_delay_ms(world, habits) % 10000, one_in(world, 4));
+        break;
+    case 1:
+        if (habits->extends) return op_extend(world, held, 10 + random_magnitude(&world->random, 12));
+        break;
+    case 2:
+        if (habits->releases) return op_release(world, held);
+        break;
+    default:
+        break;
+    }
+    return op_ack(world, held);
+}
+
+static Tarry__Op *random_admin(struct world *world, const struct habits *habits) {
+    switch (random_below(&world->random, 4)) {
+    case 0:
+        if (!habits->dead_letters) break;
+        return op_dead(world, (Tarry__DeadOp__What)random_below(&world->random, 2), random_ref(world, habits), false);
+    case 1:
+        if (!habits->dead_letters) break;
+        return op_dead(world, (Tarry__DeadOp__What)random_below(&world->random, 2),
+                       op_ref(world, random_queue(world), NULL, 0), true);
+    case 2:
+        if (!habits->purges) break;
+        return op_purge(world, random_queue(world), (uint32_t)random_below(&world->random, STATE_ALL + 1));
+    default:
+        if (one_in(world, 2)) break;
+        return op_pause(world, random_queue(world), one_in(world, 2),
+                        one_in(world, 2) ? random_magnitude(&world->random, 12) : 0);
+    }
+    return op_queue_set(world, random_queue(world), 100 + random_magnitude(&world->random, 12),
+                        (uint32_t)random_below(&world->random, 4), random_magnitude(&world->random, 8));
+}
+
+static Tarry__Op *random_op(struct client *client, const struct habits *habits) {
+    struct world *world = client->world;
+    switch (random_below(&world->random, 8)) {
+    case 0:
+    case 1:
+        if (habits->cancels) return op_cancel(world, random_ref(world, habits), one_in(world, 3));
+        break;
+    case 2:
+        if (habits->moves) return op_move(world, random_ref(world, habits), random_delay_ms(world, habits));
+        break;
+    case 3:
+        if (client->held_count) /* a late word on something that it may not hold any more */
+            return random_settlement(world, habits, &client->held[random_below(&world->random, client->held_count)]);
+        break;
+    case 4:
+        if (habits->admin) return random_admin(world, habits);
+        break;
+    default:
+        break;
+    }
+    return random_schedule(world, habits);
+}
+
+/* ---- what a client does */
+
+static void commit_something(struct client *client, const struct habits *habits) {
+    struct world *world = client->world;
+    if (client->open_count >= habits->open_max) return;
+    size_t count = habits->batches && one_in(world, 3) ? 1 + random_below(&world->random, 5) : 1;
+    Tarry__Op **ops = world_alloc(world, count * sizeof *ops);
+    for (size_t i = 0; i < count; i++) ops[i] = random_op(client, habits);
+    (void)client_commit(client, ops, count, habits->atomics && one_in(world, 3));
+}
+
+static void look(struct client *client, const struct habits *habits) {
+    struct world *world = client->world;
+    Tarry__Request *body = world_alloc(world, sizeof *body);
+    tarry__request__init(body);
+    switch (random_below(&world->random, 4)) {
+    case 0:
+        body->body_case = TARRY__REQUEST__BODY_LIST;
+        body->list = world_alloc(world, sizeof *body->list);
+        tarry__list__init(body->list);
+        body->list->queue = (char *)random_queue(world);
+        body->list->states = (uint32_t)random_below(&world->random, 16);
+        break;
+    case 1:
+        body->body_case = TARRY__REQUEST__BODY_STATS;
+        body->stats = world_alloc(world, sizeof *body->stats);
+        tarry__stats__init(body->stats);
+        break;
+    default:
+        body->body_case = TARRY__REQUEST__BODY_GET;
+        body->get = world_alloc(world, sizeof *body->get);
+        tarry__get__init(body->get);
+        body->get->task = random_ref(world, habits);
+        body->get->with_content = one_in(world, 2);
+    }
+    (void)client_ask(client, body);
+}
+
+static void come_back(struct world *world, void *argument, uint64_t number) {
+    client_return(argument);
+}
+
+static void wake_up(struct world *world, void *argument, uint64_t number) {
+    struct client *client = argument;
+    client->deaf = client->silent = client->stalled = false;
+}
+
+static void have_an_accident(struct client *client, const struct habits *habits) {
+    struct world *world = client->world;
+    uint64_t ns = (1 + random_magnitude(&world->random, 14)) * NS_PER_MS;
+    switch (random_below(&world->random, 4)) {
+    case 0:
+        if (habits->crashes) {
+            client_crash(client);
+            world_after_ns(world, ns, come_back, client, 0);
+        }
+        return;
+    case 1:
+        if (habits->leaves && client->session) client_break_pipe(client);
+        return;
+    case 2:
+        if (habits->leaves && client->session) {
+            client_unsubscribe(client, one_in(world, 2));
+            client->wants_session = true; /* … soon */
+        }
+        return;
+    default:
+        if (!habits->half_dead) return;
+        client->deaf = one_in(world, 3);
+        client->silent = one_in(world, 3);
+        client->stalled = one_in(world, 3);
+        world_after_ns(world, ns, wake_up, client, 0);
+    }
+}
+
+static void act(struct world *world, void *argument, uint64_t number) {
+    struct habit *habit = argument;
+    struct client *client = habit->client;
+    struct habits *habits = habit->habits;
+    if (habits->over || !habits->actions_left) return;
+    habits->actions_left--;
+    if (client->up) {
+        uint64_t what = random_below(&world->random, 32);
+        if (what == 0)
+            have_an_accident(client, habits);
+        else if (what < 3 && habits->looks)
+            look(client, habits);
+        else if (what < 6 && habits->repeats && client->open_count)
+            client_repeat(client, client->open[random_below(&world->random, client->open_count)]);
+        else
+            commit_something(client, habits);
+        if (client->wants_session && !client->session)
+            client_subscribe(client, habit_queues, client->prefetch, client->lease_ms);
+    }
+    world_after_ns(world, random_below(&world->random, habits->think_us) * 1000, act, habit, 0);
+}
+
+/* ---- what a consumer does */
+
+struct job {
+    struct client *client;
+    const struct habits *habits;
+    struct held held;
+};
+
+static void work_is_done(struct world *world, void *argument, uint64_t run) {
+    struct job *job = argument;
+    if (!job->client->up || job->client->run != run) return;
+    client_settle(job->client, &job->held, random_settlement(world, job->habits, &job->held));
+}
+
+static void work_on(struct client *client, const struct held *held) {
+    struct world *world = client->world;
+    const struct habits *habits = client->habits;
+    if (habits->over) {
+        client_settle(client, held, op_ack(world, held));
+        return;
+    }
+    if (habits->lapses && one_in(world, 6)) return; /* never settled: the lease runs out */
+    struct job *job = world_alloc(world, sizeof *job);
+    *job = (struct job){.client = client, .habits = habits, .held = *held};
+    world_after_ns(world, random_below(&world->random, (uint64_t)habits->work_ms * 1000) * 1000, work_is_done, job,
+                   client->run);
+}
+
+void habits_start(struct client *client, struct habits *habits, bool consumer) {
+    struct world *world = client->world;
+    struct habit *habit = world_alloc(world, sizeof *habit);
+    *habit = (struct habit){client, habits};
+    client->habits = habits;
+    client->on_task = work_on;
+    client_hello(client);
+    if (consumer) {
+        uint64_t lease_ms = habits->short_leases ? 100 + random_magnitude(&world->random, 10) : 0;
+        client_subscribe(client, habit_queues, 1 + (uint32_t)random_below(&world->random, 8), lease_ms);
+    }
+    world_after_ns(world, random_below(&world->random, habits->think_us) * 1000, act, habit, 0);
+}
+
+void habits_ack_all(struct client *client) {
+    while (client->held_count && client->up && client->producer)
+        client_settle(client, &client->held[0], op_ack(client->world, &client->held[0]));
+}

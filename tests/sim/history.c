@@ -1,0 +1,168 @@
+/* history.c: see history.h. */
+#include "history.h"
+
+#include "../must.h"
+#include "faults.h"
+#include "ops.h"
+
+#define CALM_ROUNDS_MAX 600           /* of two seconds at least: whatever is due settles */
+#define LONG_SEGMENT_SIZE (16u << 10) /* of a long life: the virtual disk has room for some hundred files */
+#define SECOND_NS (1000 * NS_PER_MS)
+
+static struct span draw_span(struct random *random, unsigned bits) {
+    return (struct span){(uint32_t)random_magnitude(random, bits) / 2, (uint32_t)random_magnitude(random, bits)};
+}
+
+static struct world_options draw_options(uint64_t seed, struct random *random) {
+    struct world_options options = world_options_default();
+    options.seed = seed;
+    options.by_hand = false;
+    options.net = draw_span(random, 15);
+    options.sync = draw_span(random, 16);
+    options.index = draw_span(random, 20);
+    options.read = draw_span(random, 15);
+    options.wake = draw_span(random, 9);
+    options.retry =
+        (struct span){100000 + 4 * (options.net.least_us + options.net.spread_us + options.sync.spread_us), 100000};
+    options.segment_size = 1024u << random_below(random, 7);
+    if (random_below(random, 3) == 0) options.retain_size = 4096u << random_below(random, 5);
+    if (random_below(random, 2)) options.core.near_max = 4 + random_below(random, 12); /* next to no memory */
+    if (random_below(random, 8) == 0) options.core.index_lag_max = 8 + random_below(random, 32);
+    if (options.core.index_lag_max) options.core.index_lag_hard = options.core.index_lag_max * 2;
+    if (random_below(random, 8) == 0) options.core.outcomes_max = 1 + (uint32_t)random_below(random, 16);
+    if (random_below(random, 8) == 0) options.core.outcome_retention_ms = 1u << random_below(random, 20);
+    return options;
+}
+
+/* ---- the calm */
+
+static bool is_settled(const struct world *world) {
+    if (core_live(world->host.core)) return false;
+    for (size_t i = 0; i < world->client_count; i++) {
+        for (size_t k = 0; k < world->clients[i]->open_count; k++) {
+            if (world->clients[i]->open[k]->body->body_case == TARRY__REQUEST__BODY_COMMIT) return false;
+        }
+    }
+    return true;
+}
+
+/* How far ahead the next task is due or the next lease over; UINT64_MAX: none is. */
+static uint64_t next_due_ms(struct world *world) {
+    const struct flat *head = &world->host.head;
+    struct instant now = host_now(world);
+    uint64_t next_ms = UINT64_MAX;
+    for (uint64_t id = 1; id < head->next_id; id++) {
+        const struct row *row = &head->tasks[id].row;
+        if (head->tasks[id].ended || row->state == ROW_BURIED) continue;
+        bool is_leased = row->state == ROW_LEASED;
+        uint64_t now_ms = (row->base == ROW_WALL && !is_leased ? now.wall_ns : now.steady_ns) / NS_PER_MS;
+        uint64_t at_ms = is_leased ? row->lease_deadline_ms : row->due_ms;
+        uint64_t ahead_ms = at_ms > now_ms ? at_ms - now_ms : 0;
+        if (ahead_ms < next_ms) next_ms = ahead_ms;
+    }
+    return next_ms;
+}
+
+/* Nothing happens until then: sleep through it, however long. */
+static void skip_idle_time(struct world *world) {
+    uint64_t ahead_ms = next_due_ms(world);
+    if (ahead_ms != UINT64_MAX && ahead_ms > 4000) world_suspend(world, ahead_ms - 1000);
+}
+
+static void keep_going(struct world *world) {
+    for (size_t i = 0; i < world->client_count; i++) {
+        struct client *client = world->clients[i];
+        client_return(client);
+        client->deaf = client->silent = client->stalled = false;
+        habits_ack_all(client);
+        if (!client->session) client_subscribe(client, habit_queues, 8, 0);
+    }
+    for (uint32_t i = 1; i < FLAT_QUEUES_MAX; i++) { /* what was asked before the calm may still pause one */
+        const Tarry__QueuePut *queue = &world->host.head.queues[i].put;
+        if (queue->number && queue->paused)
+            (void)client_commit_one(world->clients[0], op_pause(world, queue->name, false, 0));
+    }
+}
+
+/* The story's last lines, should it be stuck. */
+static void tell_what_is_left(struct world *world) {
+    const struct flat *head = &world->host.head;
+    struct instant now = host_now(world);
+    TRACE(world, "calm", "does not come: steady %llu ms, wall %llu ms%s", (unsigned long long)now.steady_ns / NS_PER_MS,
+          (unsigned long long)now.wall_ns / NS_PER_MS, world->host.clock.held ? ", held" : "");
+    for (uint64_t id = 1; id < head->next_id; id++) {
+        const struct row *row = &head->tasks[id].row;
+        if (head->tasks[id].ended || row->state == ROW_BURIED) continue;
+        TRACE(world, "calm", "task %llu is %s, due %llu, base %u, queue %u, priority %u, expires %llu",
+              (unsigned long long)id, row->state == ROW_LEASED ? "leased" : "waiting", (unsigned long long)row->due_ms,
+              row->base, row->queue, row->priority, (unsigned long long)row->expires_ms);
+    }
+    for (size_t i = 0; i < world->client_count; i++) {
+        const struct client *client = world->clients[i];
+        TRACE(world, "calm", "%s: %s, session %llx, %zu without answer", client->name, client->up ? "up" : "down",
+              (unsigned long long)client->session, client->open_count);
+    }
+}
+
+static void calm_down(struct world *world, struct faults *faults, struct habits *habits) {
+    TRACE(world, "calm", "everything is put right");
+    habits->over = true;
+    faults_end(world, faults);
+    for (int round = 0; !is_settled(world); round++) {
+        if (round == CALM_ROUNDS_MAX) tell_what_is_left(world);
+        MUST(round < CALM_ROUNDS_MAX); /* nothing is stuck */
+        keep_going(world);
+        world_run_until(world, world->now_ns + 2 * SECOND_NS);
+        MUST(world->host.state == HOST_UP);
+        if (round > 2) skip_idle_time(world);
+    }
+}
+
+/* ---- */
+
+static void check_end(struct world *world) {
+    struct host *host = &world->host;
+    ledger_check(world);
+    core_check(host->core);
+    host_index_now(world);
+    MUST(flat_digest(&host->head) == core_digest(host->core));
+    host_stop(world); /* sealed, and the same again after a start */
+    MUST(host->state == HOST_DOWN);
+    size_t frames = host->frame_count;
+    MUST(host_start(world, false));
+    MUST(host->frame_count == frames + 1); /* the new epoch */
+}
+
+void history_play(struct world *world, uint64_t seed, struct history_report *out) {
+    static const char *const names[] = {"anna", "bert", "carl", "dora", "emil", "frida"};
+    struct random random = {.state = seed ^ 0x7461727279u};
+    struct world_options options = draw_options(seed, &random);
+    struct habits habits;
+    struct faults faults;
+    habits_draw(&random, &habits);
+    faults_draw(&random, &faults);
+    bool is_long = habits.actions_left > 500;
+    if (is_long && options.segment_size < LONG_SEGMENT_SIZE) options.segment_size = LONG_SEGMENT_SIZE;
+    world_begin(world, &options);
+    MUST(host_start(world, false));
+    size_t count = 1 + random_below(&random, 4);
+    for (size_t i = 0; i < count; i++) {
+        bool is_consumer = i == 0 || random_below(&random, 2);
+        habits_start(client_new(world, names[i]), &habits, is_consumer);
+    }
+    faults_start(world, &faults);
+    while (habits.actions_left && world_step(world)) {
+    }
+    calm_down(world, &faults, &habits);
+    check_end(world);
+    *out = (struct history_report){
+        .simulated_ns = world->now_ns,
+        .requests = world->ledger.requests,
+        .deliveries = world->ledger.deliveries,
+        .starts = world->host.starts,
+        .refusals = world->host.refusals,
+        .frames = world->host.frame_count,
+    };
+    for (size_t i = 0; i < FAULTS; i++) out->faults += faults.counts[i];
+    world_end(world);
+}

@@ -1,0 +1,16 @@
+/* history.h: a random history, all of it drawn from one seed: a phase in which anything may go wrong, then a calm in
+ * which everything must settle. */
+#ifndef TARRY_TESTS_SIM_HISTORY_H
+#define TARRY_TESTS_SIM_HISTORY_H
+
+#include "world.h"
+
+struct history_report {
+    uint64_t simulated_ns;
+    uint64_t requests, deliveries, starts, refusals, frames, faults;
+};
+
+/* Aborts at the first broken promise. */
+void history_play(struct world *world, uint64_t seed, struct history_report *out);
+
+#endif

@@ -1,0 +1,176 @@
+/* host.c: the broker's loop: events in, effects out (shell/loop.c). See host.h. */
+#include "host.h"
+
+#include <stdlib.h>
+
+#include "../must.h"
+#include "client.h"
+#include "ops.h"
+#include "world.h"
+
+#define HURRY_NS 20000 /* work that the core left for later comes this much later, or time would stand still */
+#define CHECK_EVERY 32 /* steps: core_check walks everything in memory */
+
+struct instant host_now(struct world *world) {
+    struct sample sample = {.real_ns = world_real_ns(world), .boot_ns = world_boot_ns(world)};
+    return clock_advance(&world->host.clock, sample);
+}
+
+/* ---- frames */
+
+static void note_frame(struct world *world, const struct core_append *append) {
+    struct host *host = &world->host;
+    if (host->frame_count == host->frame_capacity) {
+        host->frame_capacity = host->frame_capacity ? 2 * host->frame_capacity : 1024;
+        host->frames = realloc(host->frames, host->frame_capacity * sizeof *host->frames);
+        MUST(host->frames);
+    }
+    struct frame_note *note = &host->frames[host->frame_count++];
+    uint32_t blob_size = 0;
+    for (size_t i = 0; i < append->content_count; i++) blob_size += append->contents[i]->size;
+    *note = (struct frame_note){
+        .header = {.type = append->type,
+                   .epoch = append->epoch,
+                   .body_size = append->body_size,
+                   .blob_size = blob_size,
+                   .position = append->position,
+                   .steady_ns = append->now.steady_ns,
+                   .wall_ns = append->now.wall_ns},
+        .end = append->position + frame_size(append->body_size, blob_size),
+        .bytes = world_copy(world, append->body, append->body_size),
+    };
+    if (append->type == FRAME_COMMIT) {
+        note->body = tarry__frame_body__unpack(&world->memory.pb, append->body_size, note->bytes);
+        MUST(note->body);
+    }
+    flat_apply(&host->head, &note->header, note->body);
+    note->digest = host->head.digest;
+    note->live = host->head.live;
+    TRACE(world, "broker", "append #%zu %s", host->frame_count, frame_text(&note->header, note->body));
+    ledger_on_frame(world, &note->header, note->body, append->contents, append->content_count);
+}
+
+const struct frame_note *host_frame(const struct host *host, uint64_t position) {
+    size_t low = 0;
+    size_t high = host->frame_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (host->frames[middle].header.position < position) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    bool found = low < host->frame_count && host->frames[low].header.position == position;
+    return found ? &host->frames[low] : NULL;
+}
+
+size_t host_frames_below(const struct host *host, uint64_t position) {
+    size_t low = 0;
+    size_t high = host->frame_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (host->frames[middle].end <= position) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* ---- steps */
+
+/* What must not wait for the disk: endpoints, and reading ahead. */
+static void run_errands(struct world *world, struct core_effects *effects) {
+    for (size_t i = 0; i < effects->lanes.count; i++) host_lane_effect(world, &effects->lanes.items[i]);
+    for (size_t i = 0; i < effects->windows.count; i++) host_ask_window(world, &effects->windows.items[i]);
+    for (size_t i = 0; i < effects->pages.count; i++) host_ask_page(world, &effects->pages.items[i]);
+    effects->lanes.count = effects->windows.count = effects->lows.count = effects->pages.count = 0;
+}
+
+/* LOG-1: an answer rests on the position that its decision saw, at least; a delivery on that of its leases. */
+static void check_effects(struct host *host, const struct core_effects *effects, size_t replies, size_t deliveries,
+                          uint64_t before) {
+    for (size_t i = replies; i < effects->replies.count; i++) {
+        uint64_t after = effects->replies.items[i].after;
+        MUST(after >= before && after <= core_position(host->core));
+    }
+    for (size_t i = deliveries; i < effects->deliveries.count; i++) {
+        const struct core_delivery *delivery = &effects->deliveries.items[i];
+        MUST(delivery->count && delivery->after <= core_position(host->core));
+        for (size_t k = 0; k < delivery->count; k++) {
+            const struct row *row = &delivery->tasks[k].row;
+            MUST(row->state == ROW_LEASED && row->lease_position < delivery->after);
+        }
+    }
+}
+
+void host_step(struct world *world, struct core_event *event) {
+    struct host *host = &world->host;
+    struct core_effects *effects = &host->batches[host->filling].effects;
+    event->now = host_now(world);
+    uint64_t before = core_position(host->core);
+    size_t appends = effects->appends.count;
+    size_t replies = effects->replies.count;
+    size_t deliveries = effects->deliveries.count;
+    core_step(host->core, event, effects);
+    for (size_t i = appends; i < effects->appends.count; i++) note_frame(world, &effects->appends.items[i]);
+    if (appends < effects->appends.count) host->frames[host->frame_count - 1].state_ends = true;
+    check_effects(host, effects, replies, deliveries, before);
+    MUST(host->head.position == core_position(host->core));
+    MUST(host->head.digest == core_digest(host->core) && host->head.live == core_live(host->core));
+    if (host->steps++ % CHECK_EVERY == 0) {
+        core_check(host->core);
+        MUST(flat_digest(&host->head) == host->head.digest);
+    }
+    run_errands(world, effects);
+    bool has_news = effects->appends.count || effects->replies.count || effects->deliveries.count;
+    if (has_news) host_flush_later(world);
+    host_wake(world);
+}
+
+struct posted {
+    uint64_t life;
+    struct core_event event;
+};
+
+static void posted_arrives(struct world *world, void *argument, uint64_t number) {
+    struct posted *posted = argument;
+    if (posted->life == world->host.life) host_step(world, &posted->event);
+}
+
+void host_post(struct world *world, const struct core_event *event) {
+    struct posted *posted = world_alloc(world, sizeof *posted);
+    *posted = (struct posted){.life = world->host.life, .event = *event};
+    world_after(world, &world->options.wake, posted_arrives, posted, 0);
+}
+
+/* ---- time */
+
+static void tick(struct world *world, void *argument, uint64_t life) {
+    struct host *host = &world->host;
+    if (host->life != life || host->tick_ns > world->now_ns) return;
+    host->tick_ns = UINT64_MAX;
+    struct core_event event = {.kind = CORE_TICK};
+    uint64_t now_ms = host_now(world).steady_ns / NS_PER_MS;
+    if (core_deadline(host->core) <= now_ms) {
+        host_step(world, &event);
+    } else {
+        host_wake(world);
+    }
+}
+
+void host_wake(struct world *world) {
+    struct host *host = &world->host;
+    if (host->state != HOST_UP) return;
+    uint64_t deadline_ms = core_deadline(host->core);
+    if (deadline_ms >= UINT64_MAX / NS_PER_MS) return;
+    uint64_t steady_ns = host_now(world).steady_ns;
+    uint64_t deadline_ns = deadline_ms * NS_PER_MS;
+    uint64_t wait_ns = deadline_ns > steady_ns ? deadline_ns - steady_ns : HURRY_NS;
+    wait_ns += world_span_ns(world, &world->options.wake);
+    if (host->tick_ns <= world->now_ns + wait_ns) return; /* sooner already */
+    host->tick_ns = world->now_ns + wait_ns;
+    timeline_add(&world->timeline, host->tick_ns, tick, NULL, host->life);
+}

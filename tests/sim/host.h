@@ -1,0 +1,173 @@
+/* host.h: the broker around the core, in one thread: what broker/shell does, in the same order and by the same rules.
+ *
+ *     request ─► errand ─► facts (read late, handed in later) ─► core_step ─► batch
+ *     batch ─► append, write ─► … ─► fdatasync ─► answers ─► CORE_DURABLE, courier, indexer     (shell/sync.c)
+ *     indexer: cursor ─► table, CORE_INDEXED ─► retirement                                     (shell/indexer.c,
+ * retire.c) start: index, log_open, the checks of LOG-3, restore, replay, clock, epoch + 1           (shell/recovery.c)
+ *
+ * The log is the real one on a virtual disk (model_disk.h), the index a model (table.h), the clock the real one's pure
+ * half (shell/clock.h). It fails stop (LOG-4): a failed call ends the broker's life, and only a start goes on.
+ *
+ * What it watches by itself: every promise that can be seen from inside, frame by frame (MUST with the promise). */
+#ifndef TARRY_TESTS_SIM_HOST_H
+#define TARRY_TESTS_SIM_HOST_H
+
+#include "clock.h"
+#include "log.h"
+#include "table.h"
+
+#define HOST_LANES_MAX 64
+
+struct world;
+struct client;
+struct request;
+struct model_disk;
+
+enum host_state {
+    HOST_DOWN,
+    HOST_UP,
+    HOST_REFUSED /* it would not start; host.message says why */
+};
+enum host_end {
+    HOST_KILLED,    /* the process ends; the page cache stays */
+    HOST_POWER_LOST /* the machine ends: what was not synced is lost, torn or there */
+};
+
+struct frame_note { /* what was appended, remembered outside of the log */
+    struct frame_header header;
+    uint64_t end;
+    uint64_t synced_to;   /* as the log wrote it */
+    const uint8_t *bytes; /* of the body */
+    Tarry__FrameBody *body;
+    uint64_t digest; /* of the state behind it */
+    uint64_t live;   /* likewise */
+    bool state_ends; /* it was the last one of its step: core_digest could be compared */
+};
+
+struct errand { /* something that the core lacks facts for, or asked for itself */
+    enum { ERRAND_CALL, ERRAND_PAGE, ERRAND_WINDOW } kind;
+    uint64_t life;
+    struct core_event event;
+    struct want *wants;
+    size_t want_count;
+    struct core_list_plan plan;
+    struct core_page page;
+    struct core_window window;
+    int hold;    /* -1: none */
+    bool filled; /* a list was read */
+    struct client *client;
+    struct request *request;
+    uint64_t position; /* of the core before the step that answered: LOG-1 */
+};
+
+struct batch { /* effects of some steps, on their way to the disk and out (shell/batch.h) */
+    struct arena arena;
+    struct core_effects effects;
+};
+
+struct lane {
+    uint64_t session; /* 0: nobody's */
+    struct client *client;
+    bool up;
+    bool sending;
+    uint64_t turn; /* grows when the lane changes hands */
+};
+
+struct parcel { /* a delivery on its way out (shell/courier.c) */
+    uint64_t life;
+    struct core_delivery delivery; /* tasks and keys in the world's memory */
+    struct parcel *next;           /* among those that wait for the sync */
+};
+
+struct host {
+    enum host_state state;
+    char message[512];
+    uint64_t life; /* grows with every start; what belongs to an earlier one is void */
+
+    struct model_disk *disk;
+    struct disk calls; /* the log's, mindful of the room (shell/room.c) */
+    struct log *log;
+    struct log_cursor *indexer;
+    struct log_cursor *retiring;
+    struct log_segment segment; /* under retirement */
+    struct core *core;
+    struct clock_state clock;
+    uint64_t tick_ns; /* when it is woken next; UINT64_MAX: not */
+
+    struct batch batches[2];
+    int filling; /* index of the batch that steps fill; the other one is being synced, or empty */
+    bool flushing;
+    bool syncing;
+    bool sync_held; /* a story holds the disk */
+    bool sync_due;  /* … and the group waits for it */
+    bool indexing;
+    bool index_held;
+    struct parcel *parked; /* read, but not durable yet */
+    struct lane lanes[HOST_LANES_MAX];
+    uint64_t durable; /* as the core was told */
+    uint64_t indexed;
+    uint64_t told_indexed; /* … as the core was told */
+    bool low;              /* on room */
+    uint64_t reserve;
+
+    /* What is known from outside. */
+    struct table table; /* durable: survives every end */
+    struct flat head;   /* as of all frames appended */
+    struct frame_note *frames;
+    size_t frame_count;
+    size_t frame_capacity;
+    uint64_t promised; /* answers and deliveries that rest on positions below it have left */
+    uint64_t steps;
+    uint32_t starts;
+    uint32_t refusals;
+    uint64_t cut_bytes;
+    uint64_t may_cut_at; /* a bit flipped there, and nothing protects it; UINT64_MAX: none */
+};
+
+/* ---- life */
+void host_begin(struct world *world); /* an empty disk */
+void host_end_history(struct world *world);
+/* False: host.state is REFUSED and host.message a sentence, or DOWN when the disk failed. */
+bool host_start(struct world *world, bool accept_clock);
+void host_kill(struct world *world, enum host_end how);
+/* In order: CORE_STOP, everything answered, the log sealed; then it is down. */
+void host_stop(struct world *world);
+/* Fail stop (LOG-4). */
+void host_fail(struct world *world, const char *what, int error);
+
+/* ---- from outside */
+void host_receive(struct world *world, struct client *client, struct request *request);
+void host_lane_up(struct world *world, struct client *client, uint32_t number, uint64_t session);
+void host_lane_gone(struct world *world, struct client *client, uint64_t session);
+
+/* ---- scripted */
+void host_hold_sync(struct world *world);
+void host_release_sync(struct world *world);
+void host_hold_index(struct world *world);
+void host_release_index(struct world *world);
+/* All that is durable is indexed at once. */
+void host_index_now(struct world *world);
+struct instant host_now(struct world *world);
+
+/* ---- between host_*.c */
+void host_step(struct world *world, struct core_event *event);
+void host_post(struct world *world, const struct core_event *event); /* an event of the machine's own, a moment later */
+void host_wake(struct world *world);                                 /* arms the next tick */
+void host_flush_later(struct world *world);
+void host_take_errand(struct world *world, struct errand *errand);
+void host_ask_window(struct world *world, const struct core_window *window);
+void host_ask_page(struct world *world, const struct core_page *page);
+void host_index_later(struct world *world);
+void host_lane_effect(struct world *world, const struct core_lane *lane);
+void host_lane_send(struct world *world, const struct core_delivery *delivery, const ProtobufCBinaryData *contents);
+void host_answer(struct world *world, struct errand *errand, Tarry__Reply *reply, const uint8_t *commit,
+                 size_t commit_size);
+/* The packed content of a task, wherever it lies. 0, 1: it is gone, negative: the disk. */
+int host_content(struct world *world, const struct row *row, ProtobufCBinaryData *out);
+const struct frame_note *host_frame(const struct host *host, uint64_t position);
+/* How many of the frames end at or below `position`. */
+size_t host_frames_below(const struct host *host, uint64_t position);
+bool host_is_low(struct world *world);
+void host_room_begin(struct world *world);
+
+#endif

@@ -1,0 +1,217 @@
+/* host_errands.c: requests come in, and what the core lacks is read from the index: late, and handed in later still
+ * (shell/loop.c, reader.c; the windows are the indexer's). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../must.h"
+#include "client.h"
+#include "host.h"
+#include "ops.h"
+#include "world.h"
+
+/* Pages are short, so that jobs and lists take several. */
+#define PAGE_TASKS_MAX 5
+
+static void unhold(struct host *host, struct errand *errand) {
+    if (errand->hold >= 0) core_unhold(host->core, errand->hold);
+    errand->hold = -1;
+}
+
+/* ---- reading, as the index is at this moment */
+
+static void read_facts(struct world *world, struct errand *errand) {
+    struct core_facts *facts = &errand->event.facts;
+    struct table_rows rows = {0};
+    table_lookup(&world->host.table, errand->wants, errand->want_count, &world->memory, &rows);
+    struct row *all_rows = world_alloc(world, (facts->count + rows.count) * sizeof *all_rows);
+    if (facts->count) memcpy(all_rows, facts->rows, facts->count * sizeof *all_rows);
+    if (rows.count) memcpy(all_rows + facts->count, rows.rows, rows.count * sizeof *all_rows);
+    struct want *all_wants = world_alloc(world, (facts->want_count + errand->want_count) * sizeof *all_wants);
+    if (facts->want_count) memcpy(all_wants, facts->wants, facts->want_count * sizeof *all_wants);
+    memcpy(all_wants + facts->want_count, errand->wants, errand->want_count * sizeof *all_wants);
+    facts->rows = all_rows;
+    facts->count += rows.count;
+    facts->wants = all_wants;
+    facts->want_count += errand->want_count;
+    errand->want_count = 0;
+}
+
+static void read_pages(struct world *world, struct errand *errand) {
+    const struct table *table = &world->host.table;
+    struct core_event *event = &errand->event;
+    struct table_rows rows = {0};
+    size_t count_max = 1 + random_below(&world->random, PAGE_TASKS_MAX);
+    if (errand->kind == ERRAND_WINDOW) {
+        event->through = table_window(table, &errand->window, &world->memory, &rows);
+        event->line = errand->window.line;
+    } else if (errand->kind == ERRAND_PAGE) {
+        event->next_id = table_page(table, &errand->page, count_max, &world->memory, &rows);
+    } else {
+        event->through = table_list(table, &errand->plan, count_max, &world->memory, &rows);
+    }
+    event->rows = rows.rows;
+    event->row_count = rows.count;
+    errand->filled = true;
+}
+
+static void handed_in(struct world *world, void *argument, uint64_t number) {
+    struct errand *errand = argument;
+    if (errand->life == world->host.life) host_take_errand(world, errand);
+}
+
+static void is_read(struct world *world, void *argument, uint64_t number) {
+    struct errand *errand = argument;
+    if (errand->life != world->host.life) return;
+    if (errand->want_count) {
+        read_facts(world, errand);
+    } else {
+        read_pages(world, errand);
+    }
+    world_after(world, &world->options.read, handed_in, errand, 0);
+}
+
+static void read_later(struct world *world, struct errand *errand) {
+    world_after(world, &world->options.read, is_read, errand, 0);
+}
+
+void host_ask_window(struct world *world, const struct core_window *window) {
+    struct errand *errand = world_alloc(world, sizeof *errand);
+    *errand = (struct errand){.kind = ERRAND_WINDOW, .life = world->host.life, .window = *window, .hold = -1};
+    errand->event.kind = CORE_WINDOW;
+    read_later(world, errand);
+}
+
+void host_ask_page(struct world *world, const struct core_page *page) {
+    struct errand *errand = world_alloc(world, sizeof *errand);
+    *errand = (struct errand){.kind = ERRAND_PAGE, .life = world->host.life, .page = *page, .hold = -1};
+    errand->event = (struct core_event){.kind = CORE_PAGE, .job = page->job};
+    read_later(world, errand);
+}
+
+/* ---- taking */
+
+static void refuse(struct world *world, struct errand *errand, Tarry__Code code) {
+    Tarry__Reply *reply = world_alloc(world, sizeof *reply);
+    tarry__reply__init(reply);
+    reply->code = code;
+    host_answer(world, errand, reply, NULL, 0);
+}
+
+/* True: the event lacks nothing and may be stepped. False: the errand is under way to the reader, or was refused. */
+static bool has_facts(struct world *world, struct errand *errand) {
+    struct core *core = world->host.core;
+    bool is_list = errand->event.kind == CORE_LIST;
+    if (is_list && !errand->filled) {
+        core_plan_list(core, errand->event.request->list, &errand->plan);
+        if (!errand->plan.queue) return true;
+    } else {
+        errand->want_count = is_list ? 0 : core_wants(core, &errand->event, &world->memory, NULL, NULL, &errand->wants);
+        if (!errand->want_count) return true;
+    }
+    if (errand->hold < 0) errand->hold = core_hold(core);
+    if (errand->hold >= 0) {
+        read_later(world, errand);
+    } else if (errand->kind == ERRAND_CALL) {
+        refuse(world, errand, TARRY__CODE__BUSY);
+    } else {
+        world_after_ns(world, NS_PER_MS, handed_in, errand, 0); /* holds come back */
+    }
+    return false;
+}
+
+static bool has_schedules(const Tarry__Request *request) {
+    if (request->body_case != TARRY__REQUEST__BODY_COMMIT) return false;
+    for (size_t i = 0; i < request->commit->n_ops; i++) {
+        if (request->commit->ops[i]->op_case == TARRY__OP__OP_SCHEDULE) return true;
+    }
+    return false;
+}
+
+/* What time brings about comes first: then the prediction sees it. */
+static void let_time_pass(struct world *world) {
+    struct core *core = world->host.core;
+    if (core_deadline(core) > host_now(world).steady_ns / NS_PER_MS) return;
+    struct core_event event = {.kind = CORE_TICK};
+    host_step(world, &event);
+}
+
+static void take_call(struct world *world, struct errand *errand) {
+    struct host *host = &world->host;
+    if (has_schedules(errand->event.request) && host_is_low(world)) {
+        unhold(host, errand);
+        refuse(world, errand, TARRY__CODE__BUSY);
+        return;
+    }
+    let_time_pass(world);
+    if (!has_facts(world, errand)) return;
+    bool is_predicted = errand->event.kind == CORE_COMMIT || errand->event.kind == CORE_GET;
+    if (is_predicted) ledger_predict(world, errand->request);
+    if (errand->event.kind == CORE_STATS) {
+        errand->event.broker = world_alloc(world, sizeof *errand->event.broker);
+        tarry__broker_stats__init(errand->event.broker);
+    }
+    host_step(world, &errand->event);
+    unhold(host, errand);
+}
+
+void host_take_errand(struct world *world, struct errand *errand) {
+    if (errand->kind == ERRAND_CALL) {
+        take_call(world, errand);
+    } else if (errand->kind == ERRAND_WINDOW || has_facts(world, errand)) {
+        host_step(world, &errand->event);
+        unhold(&world->host, errand);
+    }
+}
+
+static enum core_event_kind kind_of(const Tarry__Request *request) {
+    switch (request->body_case) {
+    case TARRY__REQUEST__BODY_HELLO:
+        return CORE_HELLO;
+    case TARRY__REQUEST__BODY_COMMIT:
+        return CORE_COMMIT;
+    case TARRY__REQUEST__BODY_GOODBYE:
+        return CORE_GOODBYE;
+    case TARRY__REQUEST__BODY_SUBSCRIBE:
+        return CORE_SUBSCRIBE;
+    case TARRY__REQUEST__BODY_HEARTBEAT:
+        return CORE_HEARTBEAT;
+    case TARRY__REQUEST__BODY_UNSUBSCRIBE:
+        return CORE_UNSUBSCRIBE;
+    case TARRY__REQUEST__BODY_GET:
+        return CORE_GET;
+    case TARRY__REQUEST__BODY_LIST:
+        return CORE_LIST;
+    case TARRY__REQUEST__BODY_QUEUES:
+        return CORE_QUEUES;
+    default:
+        MUST(request->body_case == TARRY__REQUEST__BODY_STATS);
+        return CORE_STATS;
+    }
+}
+
+void host_receive(struct world *world, struct client *client, struct request *request) {
+    struct host *host = &world->host;
+    if (host->state != HOST_UP) return;
+    struct errand *errand = world_alloc(world, sizeof *errand);
+    *errand =
+        (struct errand){.kind = ERRAND_CALL, .life = host->life, .hold = -1, .client = client, .request = request};
+    errand->event = (struct core_event){.kind = kind_of(request->body),
+                                        .ticket = (uint64_t)(uintptr_t)errand,
+                                        .request = request->body,
+                                        .contents = request->contents};
+    /* The session's secret is what lets it be resumed (shell/secret.c); here its number is. */
+    if (errand->event.kind == CORE_SUBSCRIBE && request->body->subscribe->resume.len)
+        memcpy(&errand->event.session, request->body->subscribe->resume.data, sizeof errand->event.session);
+    host_take_errand(world, errand);
+}
+
+void host_answer(struct world *world, struct errand *errand, Tarry__Reply *reply, const uint8_t *commit,
+                 size_t commit_size) {
+    struct answer answer = {.reply = reply, .packed_size = commit_size};
+    if (commit) {
+        answer.packed = world_copy(world, commit, commit_size);
+        answer.commit = tarry__commit_reply__unpack(&world->memory.pb, commit_size, answer.packed);
+        MUST(answer.commit);
+    }
+    network_answer(world, errand->client, errand->request, &answer);
+}

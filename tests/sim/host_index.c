@@ -1,0 +1,180 @@
+/* host_index.c: the index follows the log, and the log gives up what the index has (shell/indexer.c, retire.c). Every
+ * frame is read back from the disk here and compared with what was appended. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../must.h"
+#include "client.h"
+#include "host.h"
+#include "model_disk.h"
+#include "world.h"
+
+static void retire_later(struct world *world);
+
+/* What the log gives back is what was handed to it. */
+static const Tarry__FrameBody *body_of(const struct host *host, const struct log_view *view) {
+    const struct frame_note *note = host_frame(host, view->header.position);
+    MUST(note && note->header.type == view->header.type && note->header.epoch == view->header.epoch);
+    MUST(note->header.body_size == view->header.body_size && note->header.blob_size == view->header.blob_size);
+    MUST(!note->header.body_size || memcmp(note->bytes, view->body, note->header.body_size) == 0);
+    MUST(note->header.steady_ns == view->header.steady_ns && note->header.wall_ns == view->header.wall_ns);
+    return note->body;
+}
+
+/* Takes in up to `limit`, in one transaction. False: the broker failed. */
+static bool absorb(struct world *world, uint64_t limit) {
+    struct host *host = &world->host;
+    struct log_view view;
+    int error;
+    while ((error = log_cursor_next(host->indexer, limit, &view)) == 0)
+        table_absorb(&host->table, &view.header, body_of(host, &view));
+    if (error == LOG_END) return true;
+    host_fail(world, "cannot read the log", error);
+    return false;
+}
+
+/* The core hears of the newest position, however late. */
+static void tell_core(struct world *world, void *argument, uint64_t life) {
+    struct host *host = &world->host;
+    if (host->life != life || host->told_indexed == host->indexed) return;
+    host->told_indexed = host->indexed;
+    struct core_event event = {.kind = CORE_INDEXED, .position = host->indexed};
+    host_step(world, &event);
+}
+
+static void commit_index(struct world *world, uint64_t limit) {
+    struct host *host = &world->host;
+    if (!absorb(world, limit)) return;
+    uint64_t position = host->table.flat.position;
+    if (position <= host->indexed) return;
+    TRACE(world, "broker", "indexed #%zu", host_frames_below(host, position));
+    host->indexed = position;
+    world_after(world, &world->options.wake, tell_core, NULL, host->life);
+    retire_later(world);
+}
+
+/* All that is durable, or some of it. */
+static uint64_t some_limit(struct world *world) {
+    struct host *host = &world->host;
+    uint64_t durable = host->durable;
+    if (!world->options.index.spread_us || !one_in(world, 3)) return durable;
+    size_t first = host_frames_below(host, host->indexed);
+    size_t last = host_frames_below(host, durable);
+    if (first >= last) return durable;
+    return host->frames[first + random_below(&world->random, last - first)].end;
+}
+
+static void turn(struct world *world, void *argument, uint64_t life) {
+    struct host *host = &world->host;
+    if (host->life != life || host->state != HOST_UP) return;
+    host->indexing = false;
+    if (host->index_held) return;
+    commit_index(world, some_limit(world));
+    if (host->state == HOST_UP && host->indexed < host->durable) host_index_later(world);
+}
+
+void host_index_later(struct world *world) {
+    struct host *host = &world->host;
+    if (host->indexing) return;
+    host->indexing = true;
+    world_after(world, &world->options.index, turn, NULL, host->life);
+}
+
+void host_index_now(struct world *world) {
+    if (world->host.state == HOST_UP) commit_index(world, world->host.durable);
+}
+
+void host_hold_index(struct world *world) {
+    world->host.index_held = true;
+}
+
+void host_release_index(struct world *world) {
+    world->host.index_held = false;
+    if (world->host.state == HOST_UP) host_index_later(world);
+}
+
+/* ---- retirement */
+
+static bool is_due(struct world *world, struct log_segment *out) {
+    struct host *host = &world->host;
+    if (!log_oldest(host->log, host->table.flat.position, out)) return false;
+    struct log_stats stats;
+    log_stats(host->log, &stats);
+    return stats.bytes > world->options.retain_size;
+}
+
+static void delete_segment(struct world *world, void *argument, uint64_t life) {
+    struct host *host = &world->host;
+    if (host->life != life || host->state != HOST_UP) return;
+    int error = log_retire(host->log, host->segment.base);
+    log_cursor_close(host->retiring);
+    host->retiring = NULL;
+    if (error) {
+        host_fail(world, "cannot retire a segment", error);
+        return;
+    }
+    TRACE(world, "broker", "retired what is below #%zu", host_frames_below(host, host->segment.end));
+    retire_later(world);
+}
+
+/* Only once the transaction that replaces it is synced may the segment go (LOG-3). */
+static void move_in(struct world *world, void *argument, uint64_t life) {
+    struct host *host = &world->host;
+    if (host->life != life || host->state != HOST_UP) return;
+    struct log_view view;
+    int error;
+    while ((error = log_cursor_next(host->retiring, host->segment.end, &view)) == 0) {
+        const Tarry__FrameBody *body = body_of(host, &view);
+        if (body) MUST(table_retire(&host->table, &view.header, body, view.blob, &world->memory));
+    }
+    if (error != LOG_END) {
+        host_fail(world, "cannot read a segment that is to be retired", error);
+        return;
+    }
+    host->table.log_start = host->segment.end;
+    world_after(world, &world->options.wake, delete_segment, NULL, life);
+}
+
+static void retire_later(struct world *world) {
+    struct host *host = &world->host;
+    if (host->retiring || !is_due(world, &host->segment)) return;
+    int error = log_cursor_open(&host->retiring, host->log, host->segment.base, true);
+    MUST(error == 0);
+    world_after(world, &world->options.wake, move_in, NULL, host->life);
+}
+
+/* ---- room (shell/room.c) */
+
+static uint64_t free_bytes(const struct model_disk *disk) {
+    if (!disk->room) return UINT64_MAX / 2;
+    uint64_t used = model_room_used(disk);
+    return used < disk->room ? disk->room - used : 0;
+}
+
+static int room_allocate(void *context, int handle, uint64_t size) {
+    struct model_disk *disk = context;
+    uint64_t free = free_bytes(disk);
+    if (free < size || free - size < disk->room / 8) return -ENOSPC;
+    return model_allocate(context, handle, size);
+}
+
+/* The log's own thread would have tried to make the next segment ready; here it is only asked whether it could. */
+bool host_is_low(struct world *world) {
+    struct host *host = &world->host;
+    if (!host->disk->room) return false;
+    uint64_t free = free_bytes(host->disk);
+    uint64_t next = world->options.segment_size + 4096;
+    bool cannot_prepare = free < next || free - next < host->disk->room / 8;
+    struct log_stats stats;
+    log_stats(host->log, &stats);
+    bool low = free < host->disk->room / 16 || (cannot_prepare && stats.reserved < world->options.segment_size / 2);
+    if (low != host->low) TRACE(world, "broker", low ? "has little room: new tasks are refused" : "has room again");
+    host->low = low;
+    return low;
+}
+
+void host_room_begin(struct world *world) {
+    world->host.calls = world->host.disk->disk;
+    world->host.calls.allocate = room_allocate;
+}

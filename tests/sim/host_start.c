@@ -1,0 +1,283 @@
+/* host_start.c: the broker's life: recovery as in shell/recovery.c, and every way to end. After a start what is there
+ * is compared with what must be there: everything that was promised (LOG-1), nothing that was never appended, and the
+ * same state at every position (LOG-2). */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../must.h"
+#include "client.h"
+#include "host.h"
+#include "model_disk.h"
+#include "world.h"
+
+static void refuse(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void refuse(struct world *world, const char *format, ...) {
+    struct host *host = &world->host;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(host->message, sizeof host->message, format, arguments);
+    va_end(arguments);
+    host->state = HOST_REFUSED;
+    host->refusals++;
+    TRACE(world, "broker", "will not start: %s", host->message);
+}
+
+void host_begin(struct world *world) {
+    struct host *host = &world->host;
+    host->state = HOST_DOWN;
+    host->message[0] = 0;
+    host->life = 0;
+    host->disk = model_new(random_u64(&world->random));
+    host->disk->room = world->options.disk_room;
+    host_room_begin(world);
+    host->log = NULL;
+    host->core = NULL;
+    host->indexer = host->retiring = NULL;
+    host->tick_ns = UINT64_MAX;
+    for (size_t i = 0; i < 2; i++) core_effects_reset(&host->batches[i].effects);
+    host->filling = 0;
+    host->flushing = host->syncing = host->sync_held = host->sync_due = host->indexing = host->index_held = false;
+    host->low = false;
+    table_init(&host->table);
+    flat_init(&host->head);
+    host->frame_count = 0;
+    host->promised = LOG_POSITION_FIRST;
+    host->steps = host->starts = host->refusals = 0;
+    host->cut_bytes = 0;
+    host->may_cut_at = UINT64_MAX;
+}
+
+/* Everything of this life but the disk. */
+static void end_life(struct host *host) {
+    log_cursor_close(host->indexer);
+    log_cursor_close(host->retiring);
+    host->indexer = host->retiring = NULL;
+    core_free(host->core);
+    host->core = NULL;
+    log_close(host->log);
+    host->log = NULL;
+    host->life++;
+    host->state = HOST_DOWN;
+    host->tick_ns = UINT64_MAX;
+    for (size_t i = 0; i < 2; i++) core_effects_reset(&host->batches[i].effects);
+    host->flushing = host->syncing = host->sync_due = host->indexing = false;
+    host->parked = NULL;
+    memset(host->lanes, 0, sizeof host->lanes);
+}
+
+void host_end_history(struct world *world) {
+    struct host *host = &world->host;
+    if (host->state == HOST_UP) end_life(host);
+    model_free(host->disk);
+    host->disk = NULL;
+}
+
+static void tell_clients(struct world *world) {
+    for (size_t i = 0; i < world->client_count; i++) {
+        struct client *client = world->clients[i];
+        if (client->session) network_break_pipe(world, client, client->session);
+    }
+}
+
+void host_kill(struct world *world, enum host_end how) {
+    struct host *host = &world->host;
+    if (host->state == HOST_UP) {
+        TRACE(world, "broker", how == HOST_KILLED ? "is killed" : "loses power");
+        end_life(host);
+        tell_clients(world);
+    }
+    if (how == HOST_POWER_LOST) {
+        model_crash(host->disk);
+        world->booted_ns = world->now_ns;
+    } else {
+        model_kill(host->disk);
+    }
+}
+
+void host_fail(struct world *world, const char *what, int error) {
+    struct host *host = &world->host;
+    snprintf(host->message, sizeof host->message, "%s: %d", what, error);
+    TRACE(world, "broker", "fails: %s", host->message);
+    end_life(host);
+    model_kill(host->disk);
+    tell_clients(world);
+}
+
+void host_stop(struct world *world) {
+    struct host *host = &world->host;
+    if (host->state != HOST_UP) return;
+    TRACE(world, "broker", "stops");
+    struct core_event event = {.kind = CORE_STOP};
+    host_step(world, &event);
+    /* Answered and sealed once nothing is under way any more. */
+    uint64_t until_ns = world->now_ns + 3000 * NS_PER_MS;
+    while (host->state == HOST_UP && world->now_ns < until_ns &&
+           (host->syncing || host->flushing || log_durable(host->log) != core_position(host->core))) {
+        if (!world_step(world)) break;
+    }
+    if (host->state != HOST_UP) return;
+    end_life(host);
+    model_kill(host->disk);
+    tell_clients(world);
+}
+
+/* ---- recovery */
+
+static bool open_log(struct world *world, struct log_recovery *out) {
+    struct host *host = &world->host;
+    const struct table *index = &host->table;
+    struct log_options options = {
+        .directory = "/data/log",
+        .disk = &host->calls,
+        .segment_size = world->options.segment_size,
+        .durable_min = index->flat.position,
+    };
+    char message[512] = "";
+    int error = log_open(&host->log, &options, index->flat.position, out, message, sizeof message);
+    if (error) {
+        MUST(message[0]); /* every refusal is a sentence */
+        refuse(world, "%s", message);
+        return false;
+    }
+    /* LOG-3: the index never leads the log, and both tell the same history. */
+    if (out->end < index->flat.position)
+        refuse(world, "the index is ahead of the log (%" PRIu64 " > %" PRIu64 ")", index->flat.position, out->end);
+    else if (out->start > index->log_start)
+        refuse(world, "the log starts at %" PRIu64 ", contents lie from %" PRIu64, out->start, index->log_start);
+    else if (out->start > index->flat.position)
+        refuse(world, "the log starts behind the index's position");
+    else if (index->flat.position > LOG_POSITION_FIRST && memcmp(out->scan_chain, index->chain, FRAME_CHAIN_SIZE) != 0)
+        refuse(world, "index and log tell different histories");
+    if (host->state != HOST_REFUSED) return true;
+    log_close(host->log);
+    host->log = NULL;
+    return false;
+}
+
+/* The tail that was cut had never been promised to anybody. False: it had been, but a bit flipped in what no seal
+ * protected yet, which looks torn (README, what is not promised). */
+static bool forget_cut(struct world *world, const struct log_recovery *found) {
+    struct host *host = &world->host;
+    size_t kept = host_frames_below(host, found->end);
+    uint64_t end = kept ? host->frames[kept - 1].end : LOG_POSITION_FIRST;
+    MUST(found->end == end);           /* nothing is there that was never appended */
+    if (found->end < host->promised) { /* LOG-1, LOG-5 */
+        MUST(host->may_cut_at != UINT64_MAX && kept == host_frames_below(host, host->may_cut_at));
+        refuse(world, "a bit flipped in what was not sealed yet");
+        return false;
+    }
+    if (kept) {
+        const struct frame_header *last = &host->frames[kept - 1].header;
+        bool is_scanned = found->end > host->table.flat.position;
+        if (is_scanned) MUST(found->epoch == last->epoch && found->steady_ns == last->steady_ns);
+    }
+    host->cut_bytes += found->cut_bytes;
+    if (kept < host->frame_count)
+        TRACE(world, "broker", "lost #%zu to #%zu, never promised", kept + 1, host->frame_count);
+    host->frame_count = kept;
+    return true;
+}
+
+static bool is_same_frame(const struct frame_note *note, const struct log_view *view) {
+    return note && note->header.body_size == view->header.body_size && note->header.type == view->header.type &&
+           (!view->header.body_size || memcmp(note->bytes, view->body, view->header.body_size) == 0);
+}
+
+/* Replays the log's tail; the digest is the live broker's at every position where one is known (LOG-2). */
+static bool replay(struct world *world, uint64_t end) {
+    struct host *host = &world->host;
+    struct log_view view;
+    int error;
+    while ((error = log_cursor_next(host->indexer, end, &view)) == 0) {
+        const struct frame_note *note = host_frame(host, view.header.position);
+        MUST(is_same_frame(note, &view));
+        MUST(core_replay(host->core, &view.header, note->body) == 0);
+        MUST(core_digest(host->core) == note->digest && core_live(host->core) == note->live);
+        flat_apply(&host->head, &note->header, note->body);
+    }
+    MUST(host->head.position == core_position(host->core));
+    if (error == LOG_END && host->head.position == end) return true;
+    refuse(world, "the log cannot be replayed at position %" PRIu64 ": %d", host->head.position, error);
+    return false;
+}
+
+/* Steady time goes on by the difference of the wall clocks, if that is believed (TIME-2): the truth may be less. */
+static void begin_clock(struct world *world, const struct log_recovery *found, bool accept) {
+    struct host *host = &world->host;
+    const struct flat *index = &host->table.flat;
+    struct instant last = {
+        .steady_ns = found->steady_ns > index->steady_ns ? found->steady_ns : index->steady_ns,
+        .wall_ns = found->wall_ns > index->wall_ns ? found->wall_ns : index->wall_ns,
+    };
+    int64_t limit_ns = world->believable_ns + (int64_t)(CLOCK_JUMP_START_MS * NS_PER_MS);
+    if (world->wall_offset_ns > world->believable_ns && (accept || world->wall_offset_ns <= limit_ns)) {
+        world->steady_jumped_ns += (uint64_t)(world->wall_offset_ns - world->believable_ns);
+        world->believable_ns = world->wall_offset_ns;
+    }
+    struct sample sample = {.real_ns = world_real_ns(world), .boot_ns = world_boot_ns(world)};
+    clock_begin(&host->clock, last, sample, accept);
+}
+
+/* From nothing, over everything that was ever appended: the same digest at every frame. */
+static void replay_all(struct world *world) {
+    struct host *host = &world->host;
+    struct core *core = core_new(&world->options.core);
+    MUST(core);
+    for (size_t i = 0; i < host->frame_count; i++) {
+        const struct frame_note *note = &host->frames[i];
+        MUST(core_replay(core, &note->header, note->body) == 0);
+        MUST(core_digest(core) == note->digest);
+    }
+    core_check(core);
+    core_free(core);
+}
+
+bool host_start(struct world *world, bool accept_clock) {
+    struct host *host = &world->host;
+    MUST(host->state != HOST_UP);
+    host->state = HOST_DOWN;
+    struct log_recovery found;
+    if (!open_log(world, &found)) return false;
+    if (!forget_cut(world, &found)) {
+        log_close(host->log);
+        host->log = NULL;
+        return false;
+    }
+    if (host->frame_count && host->starts % 8 == 7) replay_all(world);
+    host->core = core_new(&world->options.core);
+    MUST(host->core);
+    flat_restore(&host->table.flat, host->core);
+    flat_copy(&host->head, &host->table.flat);
+    int error = log_cursor_open(&host->indexer, host->log, host->table.flat.position, false);
+    MUST(error == 0);
+    if (!replay(world, found.end)) {
+        char message[sizeof host->message];
+        memcpy(message, host->message, sizeof message);
+        end_life(host);
+        memcpy(host->message, message, sizeof message);
+        host->state = HOST_REFUSED;
+        return false;
+    }
+    /* The cursor has read ahead; the indexer begins where the index is. */
+    log_cursor_close(host->indexer);
+    error = log_cursor_open(&host->indexer, host->log, host->table.flat.position, false);
+    MUST(error == 0);
+    ledger_on_loss(world, &host->head);
+    begin_clock(world, &found, accept_clock);
+    uint32_t epoch = (found.epoch > host->head.epoch ? found.epoch : host->head.epoch) + 1;
+    host->durable = found.end;
+    host->indexed = host->told_indexed = host->table.flat.position;
+    if (found.end > host->promised) host->promised = found.end; /* recovery made it durable */
+    host->state = HOST_UP;
+    host->starts++;
+    TRACE(world, "broker", "starts, epoch %" PRIu32, epoch);
+    struct core_event event = {.kind = CORE_START, .epoch = epoch};
+    host_step(world, &event);
+    if (host->indexed < host->durable) host_index_later(world);
+    return true;
+}

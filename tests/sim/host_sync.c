@@ -1,0 +1,271 @@
+/* host_sync.c: group commit, and what waits for it (shell/sync.c, courier.c): append and write all that has gathered,
+ * sync, then let the answers go, tell the core, and the indexer. Deliveries are read as soon as they are written, and
+ * leave when they are durable. A failure ends the broker (LOG-4). */
+#include <errno.h>
+#include <string.h>
+
+#include "../must.h"
+#include "client.h"
+#include "host.h"
+#include "ops.h"
+#include "world.h"
+
+static struct batch *syncing_batch(struct host *host) {
+    return &host->batches[1 - host->filling];
+}
+
+static int append_one(struct host *host, const struct core_append *append) {
+    MUST(append->position == log_end(host->log)); /* the core gives positions without gaps */
+    struct log_piece pieces[64];
+    MUST(append->content_count <= 64);
+    for (size_t i = 0; i < append->content_count; i++)
+        pieces[i] = (struct log_piece){append->contents[i]->data, append->contents[i]->size};
+    struct log_frame frame = {
+        .type = append->type,
+        .epoch = append->epoch,
+        .position = append->position,
+        .steady_ns = append->now.steady_ns,
+        .wall_ns = append->now.wall_ns,
+        .body = append->body,
+        .body_size = append->body_size,
+        .pieces = pieces,
+        .piece_count = append->content_count,
+    };
+    ((struct frame_note *)host_frame(host, append->position))->synced_to = log_durable(host->log);
+    return log_append(host->log, &frame);
+}
+
+static int append_all(struct host *host, const struct batch *batch) {
+    for (size_t i = 0; i < batch->effects.appends.count; i++) {
+        int error = append_one(host, &batch->effects.appends.items[i]);
+        if (error) return error;
+    }
+    return batch->effects.appends.count ? log_write(host->log) : 0;
+}
+
+/* ---- contents and answers that lie in the log, or in the index (shell/courier.c) */
+
+int host_content(struct world *world, const struct row *row, ProtobufCBinaryData *out) {
+    struct host *host = &world->host;
+    *out = (ProtobufCBinaryData){0};
+    if (row->blob_size < BLOB_SALT_SIZE) return 0;
+    uint8_t *blob = world_alloc(world, row->blob_size);
+    int error = log_read(host->log, row->blob_at, blob, row->blob_size);
+    if (error == LOG_RETIRED) { /* the index got it in the transaction before */
+        const struct flat_task *task = &host->table.flat.tasks[row->id];
+        if (row->id >= host->table.flat.next_id || !task->content) return 1;
+        memcpy(blob, task->content, row->blob_size);
+        error = 0;
+    }
+    if (error) return error;
+    if (frame_sum(blob, row->blob_size) != row->blob_sum) return LOG_DAMAGED;
+    *out = (ProtobufCBinaryData){.data = blob, .len = row->blob_size};
+    return 0;
+}
+
+/* The packed answer of a commit that was logged before. 0, 1: forgotten, negative. */
+static int read_repeat(struct world *world, const struct core_reply *reply, ProtobufCBinaryData *out) {
+    struct host *host = &world->host;
+    uint8_t head[FRAME_HEADER_SIZE];
+    struct frame_header header;
+    int error = log_read(host->log, reply->repeat_position, head, sizeof head);
+    if (error == LOG_RETIRED) {
+        const struct flat_result *result =
+            flat_result(&host->table.flat, reply->repeat_producer, reply->repeat_sequence);
+        if (!result || !result->reply) return 1;
+        *out = *result->reply;
+        return 0;
+    }
+    if (error) return error;
+    if (!frame_header_decode(head, &header)) return LOG_DAMAGED;
+    uint8_t *body = world_alloc(world, header.body_size);
+    error = log_read(host->log, frame_body_position(reply->repeat_position, header.blob_size), body, header.body_size);
+    if (error) return error;
+    if (frame_sum(body, header.body_size) != header.body_sum) return LOG_DAMAGED;
+    Tarry__FrameBody *unpacked = tarry__frame_body__unpack(&world->memory.pb, header.body_size, body);
+    if (!unpacked) return LOG_DAMAGED;
+    MUST(unpacked->producer == reply->repeat_producer && unpacked->sequence == reply->repeat_sequence); /* ONCE-1 */
+    *out = unpacked->reply;
+    return 0;
+}
+
+/* ---- answers */
+
+/* A copy that outlives the effects: packed and unpacked again, which the wire does too. */
+static Tarry__Reply *copy_reply(struct world *world, const Tarry__Reply *reply) {
+    size_t size = tarry__reply__get_packed_size(reply);
+    uint8_t *bytes = world_alloc(world, size);
+    tarry__reply__pack(reply, bytes);
+    Tarry__Reply *copy = tarry__reply__unpack(&world->memory.pb, size, bytes);
+    MUST(copy);
+    return copy;
+}
+
+/* False: the disk failed, and the broker with it. */
+static bool answer(struct world *world, const struct core_reply *reply) {
+    struct errand *errand = (struct errand *)(uintptr_t)reply->ticket;
+    MUST(reply->after <= log_durable(world->host.log)); /* LOG-1 */
+    if (reply->after > world->host.promised) world->host.promised = reply->after;
+    if (reply->commit) {
+        host_answer(world, errand, NULL, reply->commit, reply->commit_size);
+        return true;
+    }
+    if (reply->repeat_position) {
+        ProtobufCBinaryData packed = {0};
+        int error = read_repeat(world, reply, &packed);
+        if (error < 0) {
+            host_fail(world, "cannot read an answer again", error);
+            return false;
+        }
+        Tarry__Reply forgotten = TARRY__REPLY__INIT;
+        forgotten.code = TARRY__CODE__FORGOTTEN;
+        Tarry__Reply *refusal = error ? copy_reply(world, &forgotten) : NULL;
+        host_answer(world, errand, refusal, error ? NULL : packed.data, error ? 0 : packed.len);
+        return true;
+    }
+    Tarry__Reply *copy = copy_reply(world, reply->reply);
+    if (reply->content) {
+        int error = host_content(world, reply->content, &copy->get->task->content);
+        if (error < 0) {
+            host_fail(world, "cannot read a content", error);
+            return false;
+        }
+    }
+    host_answer(world, errand, copy, NULL, 0);
+    return true;
+}
+
+/* ---- deliveries */
+
+static void courier(struct world *world, void *argument, uint64_t number) {
+    struct parcel *parcel = argument;
+    struct host *host = &world->host;
+    if (parcel->life != host->life) return;
+    struct core_delivery *delivery = &parcel->delivery;
+    if (delivery->after > host->durable) { /* LOG-1 */
+        parcel->next = host->parked;
+        host->parked = parcel;
+        return;
+    }
+    struct core_delivered *tasks = (struct core_delivered *)delivery->tasks;
+    ProtobufCBinaryData *contents = world_alloc(world, delivery->count * sizeof *contents);
+    size_t kept = 0;
+    for (size_t i = 0; i < delivery->count; i++) {
+        int error = host_content(world, &tasks[i].row, &contents[kept]);
+        if (error < 0) {
+            host_fail(world, "cannot read a content", error);
+            return;
+        }
+        /* 1: it ended before it could leave, and its content went with a retired segment. */
+        if (error == 0) tasks[kept++] = tasks[i];
+    }
+    delivery->count = kept;
+    if (delivery->after > host->promised) host->promised = delivery->after;
+    host_lane_send(world, delivery, contents);
+}
+
+static void send_parcel(struct world *world, const struct core_delivery *delivery) {
+    struct parcel *parcel = world_alloc(world, sizeof *parcel);
+    *parcel = (struct parcel){.life = world->host.life, .delivery = *delivery};
+    struct core_delivered *tasks = world_copy(world, delivery->tasks, delivery->count * sizeof *tasks);
+    for (size_t i = 0; i < delivery->count; i++)
+        tasks[i].row.key = world_copy(world, tasks[i].row.key, tasks[i].row.key_size);
+    parcel->delivery.tasks = tasks;
+    world_after(world, &world->options.wake, courier, parcel, 0);
+}
+
+static void release_parked(struct world *world) {
+    struct parcel *parked = world->host.parked;
+    world->host.parked = NULL;
+    for (struct parcel *next; parked; parked = next) {
+        next = parked->next;
+        world_after(world, &world->options.wake, courier, parked, 0);
+    }
+}
+
+/* ---- groups */
+
+static void begin_group(struct world *world);
+
+static void end_group(struct world *world) {
+    struct host *host = &world->host;
+    struct batch *batch = syncing_batch(host);
+    bool has_appends = batch->effects.appends.count;
+    host->sync_due = false;
+    int error = has_appends ? log_sync(host->log) : 0;
+    if (error) {
+        host_fail(world, "cannot sync the log", error);
+        return;
+    }
+    uint64_t durable = log_durable(host->log);
+    MUST(durable == log_end(host->log)); /* LOG-1 */
+    if (has_appends) TRACE(world, "broker", "durable #%zu", host_frames_below(host, durable));
+    for (size_t i = 0; i < batch->effects.replies.count; i++) {
+        const struct core_reply *reply = &batch->effects.replies.items[i];
+        if (reply->ticket && !answer(world, reply)) return;
+    }
+    core_effects_reset(&batch->effects);
+    host->syncing = false;
+    bool is_news = durable > host->durable;
+    host->durable = durable;
+    release_parked(world);
+    if (is_news) {
+        struct core_event event = {.kind = CORE_DURABLE, .position = durable};
+        host_index_later(world);
+        host_step(world, &event);
+    }
+    const struct core_effects *next = &host->batches[host->filling].effects;
+    if (next->appends.count || next->replies.count || next->deliveries.count) begin_group(world);
+}
+
+static void synced(struct world *world, void *argument, uint64_t life) {
+    struct host *host = &world->host;
+    if (host->life != life || host->state != HOST_UP) return;
+    host->sync_due = true;
+    if (!host->sync_held) end_group(world);
+}
+
+static void begin_group(struct world *world) {
+    struct host *host = &world->host;
+    MUST(!host->syncing);
+    host->filling = 1 - host->filling;
+    host->syncing = true;
+    struct batch *batch = syncing_batch(host);
+    int error = append_all(host, batch);
+    if (error) {
+        host_fail(world, "cannot write to the log", error);
+        return;
+    }
+    for (size_t i = 0; i < batch->effects.deliveries.count; i++)
+        send_parcel(world, &batch->effects.deliveries.items[i]);
+    if (batch->effects.appends.count) {
+        world_after(world, &world->options.sync, synced, NULL, host->life);
+    } else {
+        end_group(world);
+    }
+}
+
+static void flush(struct world *world, void *argument, uint64_t life) {
+    struct host *host = &world->host;
+    if (host->life != life || host->state != HOST_UP) return;
+    host->flushing = false;
+    if (!host->syncing) begin_group(world);
+}
+
+void host_flush_later(struct world *world) {
+    struct host *host = &world->host;
+    if (host->flushing || host->syncing) return; /* the end of the group under way begins the next */
+    host->flushing = true;
+    world_after(world, &world->options.wake, flush, NULL, host->life);
+}
+
+/* ---- scripted */
+
+void host_hold_sync(struct world *world) {
+    world->host.sync_held = true;
+}
+
+void host_release_sync(struct world *world) {
+    world->host.sync_held = false;
+    if (world->host.state == HOST_UP && world->host.sync_due) end_group(world);
+}

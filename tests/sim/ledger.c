@@ -1,0 +1,203 @@
+/* ledger.c: see ledger.h. What single operations must answer is predicted in predict.c. */
+#include "ledger.h"
+
+#include <string.h>
+
+#include "../must.h"
+#include "client.h"
+#include "host.h"
+#include "world.h"
+
+void ledger_begin(struct world *world) {
+    struct ledger *ledger = &world->ledger;
+    memset(ledger->tasks, 0, (size_t)ledger->task_end * sizeof ledger->tasks[0]);
+    ledger->task_end = 1;
+    ledger->requests = ledger->answers = ledger->deliveries = ledger->refusals = 0;
+}
+
+static struct ledger_task *task_of(struct world *world, uint64_t id) {
+    struct ledger *ledger = &world->ledger;
+    MUST(id && id < FLAT_TASKS_MAX);
+    if (id >= ledger->task_end) ledger->task_end = id + 1;
+    return &ledger->tasks[id];
+}
+
+/* ---- frames */
+
+/* Who waits from now on, and for how long: the truth that TIME-1 is held against. */
+static void note_due(struct world *world, const Tarry__TaskPut *put) {
+    struct ledger_task *task = task_of(world, put->task->id);
+    bool sets_due = put->cause == TARRY__CAUSE__CAUSE_SCHEDULED || put->cause == TARRY__CAUSE__CAUSE_MOVED;
+    bool changes_due = sets_due || put->task->due_ms != put->before_due_ms;
+    if (!changes_due) return;
+    uint64_t steady_ns = world->host.clock.now.steady_ns;
+    bool is_delay = put->task->time_base == TARRY__TASK__BASE__STEADY && put->task->due_ms * NS_PER_MS >= steady_ns;
+    task->received_ns = is_delay ? world->now_ns + 1 : 0;
+    task->jumped_ns = world->steady_jumped_ns;
+    task->due_ms = put->task->due_ms;
+    task->delay_ns = is_delay ? put->task->due_ms * NS_PER_MS - steady_ns : 0;
+}
+
+void ledger_on_frame(struct world *world, const struct frame_header *header, const Tarry__FrameBody *body,
+                     const struct core_content *const *contents, size_t content_count) {
+    size_t taken = 0;
+    for (size_t i = 0; body && i < body->n_records; i++) {
+        const Tarry__TaskPut *put = body->records[i]->put;
+        if (body->records[i]->fact_case != TARRY__RECORD__FACT_PUT) continue;
+        note_due(world, put);
+        if (!put->fresh || !put->task->blob_size) continue;
+        MUST(taken < content_count);
+        task_of(world, put->task->id)->content = contents[taken++];
+    }
+    MUST(taken == content_count);
+    if (!body || !body->producer) return;
+    Tarry__CommitReply *reply = tarry__commit_reply__unpack(&world->memory.pb, body->reply.len, body->reply.data);
+    MUST(reply);
+    MUST(!reply->aborted || body->n_records == 0); /* KEEP-1: an aborted commit leaves its answer and nothing else */
+}
+
+void ledger_on_loss(struct world *world, const struct flat *head) {
+    struct ledger *ledger = &world->ledger;
+    for (uint64_t id = 1; id < ledger->task_end; id++) {
+        struct ledger_task *task = &ledger->tasks[id];
+        if (id >= head->next_id) {
+            MUST(!task->accepted && !task->seen && !task->over); /* KEEP-1, LOG-1: nobody had heard of it */
+            *task = (struct ledger_task){0};
+        } else if (task->over) {
+            MUST(head->tasks[id].ended);
+        }
+    }
+    if (ledger->task_end > head->next_id) ledger->task_end = head->next_id;
+    /* What was moved may be as it was before. */
+    for (uint64_t id = 1; id < ledger->task_end; id++) ledger->tasks[id].received_ns = 0;
+}
+
+/* ---- answers */
+
+static void note_result(struct world *world, const Tarry__Op *op, const Tarry__OpResult *result) {
+    bool took_effect = result->code == TARRY__CODE__OK;
+    if (!result->id) return;
+    struct ledger_task *task = task_of(world, result->id);
+    if (op->op_case == TARRY__OP__OP_SCHEDULE && took_effect) task->accepted = true;
+    bool is_over = result->outcome == TARRY__OUTCOME__CANCELLED || result->outcome == TARRY__OUTCOME__ACKED;
+    if (!is_over) return;
+    if (result->outcome == TARRY__OUTCOME__CANCELLED && !result->deliveries) MUST(!task->seen); /* TRUE-1 */
+    task->over = true;
+    task->deliveries = result->deliveries;
+}
+
+static void check_prediction(const struct request *request, Tarry__Code code, Tarry__Outcome outcome, uint64_t id,
+                             uint64_t known_since_ms) {
+    bool is_forgotten = outcome == TARRY__OUTCOME__UNKNOWN && request->outcome != TARRY__OUTCOME__UNKNOWN;
+    if (is_forgotten) { /* TRUE-1: the answer says since when endings are remembered */
+        MUST(request->may_be_forgotten && known_since_ms >= request->ended_ms);
+        return;
+    }
+    MUST(code == request->code && outcome == request->outcome);
+    if (request->id) MUST(id == request->id);
+}
+
+static void on_commit(struct world *world, struct request *request, const struct answer *answer) {
+    const Tarry__Commit *commit = request->body->commit;
+    const Tarry__CommitReply *reply = answer->commit;
+    MUST(reply->n_results == commit->n_ops);
+    if (request->answer) { /* ONCE-1: the same answer */
+        MUST(answer->packed_size == request->answer_size &&
+             memcmp(answer->packed, request->answer, request->answer_size) == 0);
+        return;
+    }
+    request->answer = (uint8_t *)answer->packed;
+    request->answer_size = answer->packed_size;
+    for (size_t i = 0; i < commit->n_ops; i++) note_result(world, commit->ops[i], reply->results[i]);
+    for (size_t i = 0; commit->atomic && reply->aborted && i < reply->n_results; i++)
+        MUST(reply->results[i]->code != TARRY__CODE__OK);
+    if (!request->predicted) return;
+    const Tarry__OpResult *result = reply->results[0];
+    check_prediction(request, result->code, result->outcome, result->id, result->known_since_ms);
+}
+
+static void on_task(struct world *world, const struct request *request, const Tarry__TaskReply *reply) {
+    if (!request->predicted) return;
+    uint64_t id = reply->task ? reply->task->id : 0;
+    check_prediction(request, TARRY__CODE__OK, reply->outcome, id, reply->known_since_ms);
+    if (!request->body->get->with_content || !reply->task || !reply->task->content.len) return;
+    const struct core_content *content = task_of(world, id)->content;
+    MUST(content && content->size == reply->task->content.len &&
+         memcmp(content->data, reply->task->content.data, content->size) == 0);
+}
+
+/* A producer is forgotten only after a long time in which nothing of it was executed. */
+static void on_forgotten(struct world *world, const struct request *request) {
+    const struct client *client = request->client;
+    const Tarry__Commit *commit = request->body->commit;
+    if (request->answered || client->producer != commit->producer) return; /* it was over for the client too */
+    uint64_t idle_ns = world->now_ns - client->used_ns + world->steady_jumped_ns;
+    MUST(idle_ns >= PRODUCER_IDLE_MS * NS_PER_MS); /* ONCE-1 */
+}
+
+void ledger_on_answer(struct world *world, struct request *request, const struct answer *answer) {
+    if (answer->commit) {
+        on_commit(world, request, answer);
+        return;
+    }
+    world->ledger.refusals += answer->reply->code != TARRY__CODE__OK;
+    bool is_commit = request->body->body_case == TARRY__REQUEST__BODY_COMMIT;
+    if (is_commit && answer->reply->code == TARRY__CODE__FORGOTTEN) on_forgotten(world, request);
+    bool is_get = request->body->body_case == TARRY__REQUEST__BODY_GET;
+    if (is_get && answer->reply->code == TARRY__CODE__OK) on_task(world, request, answer->reply->get);
+}
+
+/* ---- deliveries */
+
+static void check_time(const struct world *world, const struct row *row, const struct ledger_task *task) {
+    const struct instant *now = &world->host.clock.now;
+    uint64_t now_ns = row->base == ROW_WALL ? now->wall_ns : now->steady_ns;
+    MUST(now_ns >= row->due_ms * NS_PER_MS); /* TIME-1, by the broker's own clock */
+    if (row->base == ROW_WALL) {             /* … and by what a wall clock may be believed */
+        MUST((int64_t)(row->due_ms * NS_PER_MS) <= (int64_t)(WORLD_EPOCH_NS + world->now_ns) + world->believable_ns);
+    } else if (task->received_ns && task->due_ms == row->due_ms) { /* … and by the truth */
+        uint64_t passed_ns = world->now_ns + 1 - task->received_ns;
+        MUST(passed_ns + (world->steady_jumped_ns - task->jumped_ns) >= task->delay_ns);
+    }
+}
+
+static void check_token(const struct row *row, struct ledger_task *task) {
+    bool is_older = row->lease_epoch < task->token_epoch ||
+                    (row->lease_epoch == task->token_epoch && row->lease_position < task->token_position);
+    MUST(!is_older); /* FENCE-1 */
+    task->token_epoch = row->lease_epoch;
+    task->token_position = row->lease_position;
+}
+
+void ledger_on_departure(struct world *world, const struct core_delivered *delivered,
+                         const ProtobufCBinaryData *content) {
+    const struct row *row = &delivered->row;
+    struct ledger_task *task = task_of(world, row->id);
+    check_time(world, row, task);
+    check_token(row, task);
+    size_t size = task->content ? task->content->size : 0;
+    MUST(content->len == size && (!size || memcmp(content->data, task->content->data, size) == 0));
+    const struct flat_task *now = &world->host.head.tasks[row->id];
+    MUST(now->row.key_size == row->key_size && (!row->key_size || memcmp(now->row.key, row->key, row->key_size) == 0));
+    world->ledger.deliveries++;
+}
+
+void ledger_on_arrival(struct world *world, const struct core_delivered *delivered) {
+    struct ledger_task *task = task_of(world, delivered->row.id);
+    /* TRUE-1: what arrives after an ending was answered had been counted in that answer (it was on its way). */
+    MUST(!task->over || delivered->row.deliveries <= task->deliveries);
+    task->seen = true;
+}
+
+/* ---- the end */
+
+void ledger_check(const struct world *world) {
+    const struct flat *head = &world->host.head;
+    for (uint64_t id = 1; id < world->ledger.task_end; id++) {
+        const struct ledger_task *known = &world->ledger.tasks[id];
+        const struct flat_task *task = &head->tasks[id];
+        if (known->accepted) MUST(task->row.id == id);                         /* KEEP-1: nothing lost */
+        if (task->row.id && !task->ended) MUST(task->row.state == ROW_BURIED); /* it waits for a decision */
+        if (known->over) MUST(task->ended);
+    }
+}

@@ -1,0 +1,124 @@
+/* network.c: see network.h. */
+#include "network.h"
+
+#include "../must.h"
+#include "client.h"
+#include "host.h"
+#include "world.h"
+
+#define REDIAL_MS 100
+
+struct message {
+    struct client *client;
+    struct request *request; /* or … */
+    uint64_t run;            /* of the client that it is for */
+    uint64_t life;           /* of the broker, for pipes */
+    struct answer answer;    /* … with what was answered, … */
+    struct delivered delivered;
+    uint64_t session;
+    uint32_t lane;
+};
+
+static bool happens(struct world *world, uint32_t permille) {
+    return permille && random_below(&world->random, 1000) < permille;
+}
+
+static void send(struct world *world, happen *arrives, struct message *message, const bool *cut) {
+    struct network *network = &world->network;
+    size_t copies = happens(world, network->double_permille) ? 2 : 1;
+    network->doubled += copies - 1;
+    if (*cut || happens(world, network->drop_permille)) {
+        network->dropped++;
+        copies--;
+    }
+    for (size_t i = 0; i < copies; i++) {
+        uint64_t ns = world_span_ns(world, &world->options.net);
+        if (happens(world, network->late_permille))
+            ns += random_below(&world->random, network->late_ms + 1) * NS_PER_MS;
+        world_after_ns(world, ns, arrives, message, 0);
+    }
+}
+
+static void request_arrives(struct world *world, void *argument, uint64_t number) {
+    const struct message *message = argument;
+    if (message->client->link.cut_up) {
+        world->network.dropped++;
+        return;
+    }
+    host_receive(world, message->client, message->request);
+}
+
+void network_request(struct world *world, struct client *client, struct request *request) {
+    struct message *message = world_alloc(world, sizeof *message);
+    *message = (struct message){.client = client, .request = request};
+    send(world, request_arrives, message, &client->link.cut_up);
+}
+
+static void answer_arrives(struct world *world, void *argument, uint64_t number) {
+    const struct message *message = argument;
+    bool is_lost = message->client->link.cut_down || message->run != message->client->run;
+    if (is_lost) {
+        world->network.dropped++;
+        return;
+    }
+    client_on_answer(message->client, message->request, &message->answer);
+}
+
+void network_answer(struct world *world, struct client *client, struct request *request, const struct answer *answer) {
+    struct message *message = world_alloc(world, sizeof *message);
+    *message = (struct message){.client = client, .request = request, .run = client->run, .answer = *answer};
+    send(world, answer_arrives, message, &client->link.cut_down);
+}
+
+static void delivery_arrives(struct world *world, void *argument, uint64_t number) {
+    const struct message *message = argument;
+    struct client *client = message->client;
+    bool is_lost = client->link.cut_down || message->run != client->run || client->deaf;
+    if (is_lost) {
+        world->network.dropped++;
+        return;
+    }
+    client_on_delivery(client, &message->delivered);
+}
+
+void network_deliver(struct world *world, struct client *client, const struct delivered *delivered) {
+    struct message *message = world_alloc(world, sizeof *message);
+    *message = (struct message){.client = client, .run = client->run, .delivered = *delivered};
+    send(world, delivery_arrives, message, &client->link.cut_down);
+}
+
+static void lane_up_arrives(struct world *world, void *argument, uint64_t number) {
+    struct message *message = argument;
+    struct client *client = message->client;
+    if (message->run != client->run || client->session != message->session) return; /* given up */
+    if (client->link.cut_up || world->host.state != HOST_UP) {
+        world_after_ns(world, REDIAL_MS * NS_PER_MS, lane_up_arrives, message, 0);
+        return;
+    }
+    host_lane_up(world, client, message->lane, message->session);
+}
+
+/* A pipe is dialed again until it stands or is given up. */
+void network_lane_up(struct world *world, struct client *client, uint32_t lane, uint64_t session) {
+    struct message *message = world_alloc(world, sizeof *message);
+    *message = (struct message){.client = client, .run = client->run, .lane = lane, .session = session};
+    world_after(world, &world->options.net, lane_up_arrives, message, 0);
+}
+
+static void client_hears(struct world *world, void *argument, uint64_t number) {
+    const struct message *message = argument;
+    if (message->run == message->client->run) client_on_pipe_broken(message->client, message->session);
+}
+
+static void broker_hears(struct world *world, void *argument, uint64_t number) {
+    const struct message *message = argument;
+    if (message->life == world->host.life) host_lane_gone(world, message->client, message->session);
+}
+
+/* Each side hears of it on its own, unless the link is cut in its direction. */
+void network_break_pipe(struct world *world, struct client *client, uint64_t session) {
+    struct message *message = world_alloc(world, sizeof *message);
+    *message = (struct message){.client = client, .run = client->run, .life = world->host.life, .session = session};
+    if (!client->link.cut_down) world_after(world, &world->options.net, client_hears, message, 0);
+    if (!client->link.cut_up) world_after(world, &world->options.net, broker_hears, message, 0);
+}

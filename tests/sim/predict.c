@@ -1,0 +1,203 @@
+/* predict.c: what a single operation must answer, by a naive model of the state right before the core decides
+ * (ledger.h). Commits of several operations are held against the laws only: what came before in them is not modelled.
+ */
+#include <string.h>
+
+#include "../must.h"
+#include "client.h"
+#include "host.h"
+#include "ledger.h"
+#include "world.h"
+
+static bool has_expired(const struct world *world, const struct row *row) {
+    const struct instant *now = &world->host.clock.now;
+    uint64_t now_ms = (row->base == ROW_WALL ? now->wall_ns : now->steady_ns) / NS_PER_MS;
+    return row->state == ROW_WAITING && row_expires_at(row) <= now_ms;
+}
+
+static Tarry__Outcome outcome_of(const struct flat_task *task) {
+    switch (task->cause) {
+    case TARRY__CAUSE__CAUSE_ACKED:
+        return TARRY__OUTCOME__ACKED;
+    case TARRY__CAUSE__CAUSE_EXPIRED:
+        return TARRY__OUTCOME__EXPIRED;
+    case TARRY__CAUSE__CAUSE_DROPPED:
+        return TARRY__OUTCOME__DROPPED;
+    default:
+        return TARRY__OUTCOME__ALREADY_CANCELLED;
+    }
+}
+
+/* It has ended: that is the answer, unless it has been forgotten since. */
+static void predict_ended(const struct world *world, struct request *request, const struct flat_task *task) {
+    if (!task->ended) {
+        request->outcome = TARRY__OUTCOME__EXPIRED; /* it ends by being asked for */
+        return;
+    }
+    request->outcome = outcome_of(task);
+    request->may_be_forgotten = true;
+    request->ended_ms = task->ended_ms;
+}
+
+/* More than ten years ahead is refused. */
+static bool is_too_far(const struct world *world, const Tarry__When *when) {
+    uint64_t from_ms = when->kind == TARRY__WHEN__KIND__AT ? world->host.clock.now.wall_ns / NS_PER_MS : 0;
+    return when->ms > from_ms + DUE_AHEAD_MAX_MS;
+}
+
+static void refuse_as_invalid(struct request *request) {
+    request->code = TARRY__CODE__INVALID;
+    request->outcome = TARRY__OUTCOME__NONE;
+    request->id = 0;
+}
+
+static void predict_schedule(struct world *world, struct request *request, const Tarry__Schedule *schedule) {
+    const struct flat *head = &world->host.head;
+    uint32_t queue = flat_queue_number(head, schedule->queue);
+    const struct flat_task *live = flat_live(head, queue, schedule->key.data, schedule->key.len);
+    request->outcome = TARRY__OUTCOME__SCHEDULED;
+    if (is_too_far(world, schedule->when)) {
+        refuse_as_invalid(request);
+        return;
+    }
+    if (!live || has_expired(world, &live->row)) return;
+    uint64_t due_ms = schedule->when->ms;
+    if (schedule->when->kind == TARRY__WHEN__KIND__DELAY)
+        due_ms += (world->host.clock.now.steady_ns + NS_PER_MS - 1) / NS_PER_MS;
+    bool takes_over = schedule->on_conflict == TARRY__SCHEDULE__ON_CONFLICT__REPLACE;
+    if (schedule->on_conflict == TARRY__SCHEDULE__ON_CONFLICT__EARLIER) takes_over = due_ms < live->row.due_ms;
+    if (schedule->on_conflict == TARRY__SCHEDULE__ON_CONFLICT__LATER) takes_over = due_ms > live->row.due_ms;
+    bool is_leased = live->row.state == ROW_LEASED;
+    if (schedule->on_conflict == TARRY__SCHEDULE__ON_CONFLICT__REJECT || (takes_over && is_leased)) {
+        request->code = TARRY__CODE__EXISTS;
+        request->outcome = TARRY__OUTCOME__LIVE;
+        request->id = live->row.id;
+    } else if (takes_over) {
+        request->outcome = TARRY__OUTCOME__REPLACED;
+    } else {
+        request->outcome = TARRY__OUTCOME__KEPT;
+        request->id = live->row.id;
+    }
+}
+
+/* The task that a reference means: live, else dead, else the one that ended last. */
+static const struct flat_task *meant(const struct flat *head, const Tarry__Ref *ref) {
+    if (ref->id) return ref->id < head->next_id ? &head->tasks[ref->id] : NULL;
+    uint32_t queue = flat_queue_number(head, ref->queue);
+    const struct flat_task *task = flat_live(head, queue, ref->key.data, ref->key.len);
+    if (!task) task = flat_dead(head, queue, ref->key.data, ref->key.len);
+    return task ? task : flat_ended(head, queue, ref->key.data, ref->key.len);
+}
+
+static void predict_change(struct world *world, struct request *request, const Tarry__Ref *ref, bool withdraw,
+                           Tarry__Outcome done) {
+    const struct flat_task *task = meant(&world->host.head, ref);
+    request->code = TARRY__CODE__NOT_DONE;
+    request->outcome = TARRY__OUTCOME__UNKNOWN;
+    if (!task) return;
+    request->id = task->row.id;
+    if (task->ended || has_expired(world, &task->row)) {
+        predict_ended(world, request, task);
+        bool is_repeat = done == TARRY__OUTCOME__CANCELLED && request->outcome == TARRY__OUTCOME__ALREADY_CANCELLED;
+        if (is_repeat) request->code = TARRY__CODE__OK;
+    } else if (task->row.state == ROW_BURIED) {
+        request->outcome = TARRY__OUTCOME__DEAD;
+    } else if (task->row.state == ROW_LEASED && !withdraw) {
+        request->outcome = TARRY__OUTCOME__IN_FLIGHT;
+    } else {
+        request->code = TARRY__CODE__OK;
+        request->outcome = done;
+    }
+}
+
+static bool holds(const struct flat_task *task, const Tarry__Token *token) {
+    return task->row.id && !task->ended && task->row.state == ROW_LEASED && task->row.lease_epoch == token->epoch &&
+           task->row.lease_position == token->position; /* FENCE-1 */
+}
+
+static void predict_settle(struct world *world, struct request *request, uint64_t id, const Tarry__Token *token,
+                           Tarry__Outcome done) {
+    const struct flat_task *task = &world->host.head.tasks[id];
+    request->outcome = done;
+    if (holds(task, token)) return;
+    request->code = TARRY__CODE__STALE_TOKEN;
+    if (!task->row.id)
+        request->outcome = TARRY__OUTCOME__UNKNOWN;
+    else if (task->ended || has_expired(world, &task->row))
+        predict_ended(world, request, task);
+    else if (task->row.state == ROW_BURIED)
+        request->outcome = TARRY__OUTCOME__DEAD;
+    else
+        request->outcome = task->row.state == ROW_LEASED ? TARRY__OUTCOME__IN_FLIGHT : TARRY__OUTCOME__PENDING;
+}
+
+static void predict_nack(struct world *world, struct request *request, const Tarry__Nack *nack) {
+    predict_settle(world, request, nack->id, nack->token, TARRY__OUTCOME__NACKED);
+    if (request->code) return;
+    const struct flat *head = &world->host.head;
+    const struct row *row = &head->tasks[nack->id].row;
+    uint32_t attempts_max = head->queues[row->queue].put.policy->max_attempts;
+    if (nack->dead || (attempts_max && row->attempt >= attempts_max)) request->outcome = TARRY__OUTCOME__BURIED;
+}
+
+static void predict_get(struct world *world, struct request *request, const Tarry__Get *get) {
+    const struct flat_task *task = meant(&world->host.head, get->task);
+    request->outcome = TARRY__OUTCOME__UNKNOWN;
+    if (!task) return;
+    request->id = task->row.id;
+    if (task->ended || has_expired(world, &task->row))
+        predict_ended(world, request, task);
+    else if (task->row.state == ROW_BURIED)
+        request->outcome = TARRY__OUTCOME__DEAD;
+    else
+        request->outcome = task->row.state == ROW_LEASED ? TARRY__OUTCOME__IN_FLIGHT : TARRY__OUTCOME__PENDING;
+}
+
+static bool predict_op(struct world *world, struct request *request, const Tarry__Op *op) {
+    switch (op->op_case) {
+    case TARRY__OP__OP_SCHEDULE:
+        predict_schedule(world, request, op->schedule);
+        return true;
+    case TARRY__OP__OP_CANCEL:
+        predict_change(world, request, op->cancel->task, op->cancel->withdraw, TARRY__OUTCOME__CANCELLED);
+        return true;
+    case TARRY__OP__OP_MOVE:
+        predict_change(world, request, op->move->task, false, TARRY__OUTCOME__MOVED);
+        if (!request->code && is_too_far(world, op->move->when)) refuse_as_invalid(request);
+        return true;
+    case TARRY__OP__OP_ACK:
+        predict_settle(world, request, op->ack->id, op->ack->token, TARRY__OUTCOME__ACKED);
+        return true;
+    case TARRY__OP__OP_NACK:
+        predict_nack(world, request, op->nack);
+        return true;
+    case TARRY__OP__OP_EXTEND:
+        predict_settle(world, request, op->extend->id, op->extend->token, TARRY__OUTCOME__EXTENDED);
+        return true;
+    case TARRY__OP__OP_RELEASE:
+        predict_settle(world, request, op->release->id, op->release->token, TARRY__OUTCOME__RELEASED);
+        return true;
+    default:
+        return false;
+    }
+}
+
+void ledger_predict(struct world *world, struct request *request) {
+    const Tarry__Commit *commit = NULL;
+    if (request->body->body_case == TARRY__REQUEST__BODY_COMMIT) {
+        commit = request->body->commit;
+        /* Executed already, it will be answered as then. */
+        if (request->answer || flat_result(&world->host.head, commit->producer, commit->sequence)) return;
+    }
+    request->predicted = false;
+    request->may_be_forgotten = false;
+    request->code = TARRY__CODE__OK;
+    request->id = 0;
+    if (!commit) {
+        /* Each time it may be answered otherwise, and nobody can tell the answers apart. */
+        request->predicted = request->executions++ == 0;
+        if (request->predicted) predict_get(world, request, request->body->get);
+    } else if (commit->n_ops == 1) {
+        request->predicted = predict_op(world, request, commit->ops[0]);
+    }
+}

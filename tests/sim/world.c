@@ -1,0 +1,158 @@
+/* world.c: see world.h. */
+#include "world.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../must.h"
+#include "client.h"
+
+#define MEMORY_MAX (256u << 20)
+#define MEMORY_KEPT (4u << 20) /* from one history to the next */
+
+struct world_options world_options_default(void) {
+    return (struct world_options){
+        .core = {.memory = 8u << 20,
+                 .outcomes_max = 1024,
+                 .outcome_retention_ms = 365ull * 24 * 3600 * 1000,
+                 .create_queues = true,
+                 .policy = {.base = PROTOBUF_C_MESSAGE_INIT(&tarry__policy__descriptor),
+                            .lease_ms = 1000,
+                            .max_attempts = 3,
+                            .backoff_min_ms = 100,
+                            .backoff_max_ms = 1000},
+                 .version = "sim"},
+        .segment_size = 64u << 10,
+        .retain_size = UINT64_MAX,
+        .net = {1000, 0},
+        .sync = {10000, 0},
+        .index = {200000, 0},
+        .read = {100, 0},
+        .wake = {0, 0},
+        .retry = {1000000, 0},
+        .by_hand = true,
+    };
+}
+
+struct world *world_new(void) {
+    struct world *world = calloc(1, sizeof *world); /* megabytes, of which a history touches few */
+    MUST(world);
+    arena_init(&world->memory, MEMORY_MAX);
+    world->memory.keep_max = MEMORY_KEPT;
+    for (size_t i = 0; i < 2; i++) {
+        struct batch *batch = &world->host.batches[i];
+        arena_init(&batch->arena, MEMORY_MAX);
+        core_effects_init(&batch->effects, &batch->arena);
+    }
+    return world;
+}
+
+void world_free(struct world *world) {
+    if (!world) return;
+    for (size_t i = 0; i < 2; i++) arena_deinit(&world->host.batches[i].arena);
+    arena_deinit(&world->memory);
+    free(world->host.frames);
+    timeline_free(&world->timeline);
+    trace_free(&world->trace);
+    free(world);
+}
+
+void world_begin(struct world *world, const struct world_options *options) {
+    world->options = *options;
+    world->random.state = options->seed;
+    world->now_ns = 0;
+    timeline_clear(&world->timeline);
+    arena_reset(&world->memory);
+    world->trace.size = 0;
+    world->wall_offset_ns = world->believable_ns = 0;
+    world->booted_ns = world->steady_jumped_ns = 0;
+    world->network = (struct network){0};
+    world->client_count = 0;
+    ledger_begin(world);
+    host_begin(world);
+}
+
+void world_end(struct world *world) {
+    host_end_history(world);
+    for (size_t i = 0; i < world->client_count; i++) client_free(world->clients[i]);
+    world->client_count = 0;
+}
+
+/* ---- time */
+
+bool world_step(struct world *world) {
+    if (timeline_next_ns(&world->timeline) == UINT64_MAX) return false;
+    struct happening next = timeline_pop(&world->timeline);
+    MUST(next.at_ns < UINT64_MAX / 2);
+    if (next.at_ns > world->now_ns) world->now_ns = next.at_ns; /* what slept through its time happens now */
+    next.run(world, next.argument, next.number);
+    return true;
+}
+
+void world_run_until(struct world *world, uint64_t at_ns) {
+    while (timeline_next_ns(&world->timeline) <= at_ns) (void)world_step(world);
+    if (at_ns > world->now_ns) world->now_ns = at_ns;
+}
+
+void world_elapse_ms(struct world *world, uint64_t ms) {
+    world_run_until(world, world->now_ns + ms * NS_PER_MS);
+}
+
+uint64_t world_span_ns(struct world *world, const struct span *span) {
+    uint64_t us = span->least_us;
+    if (span->spread_us) us += random_below(&world->random, (uint64_t)span->spread_us + 1);
+    return us * 1000;
+}
+
+void world_after_ns(struct world *world, uint64_t ns, happen *run, void *argument, uint64_t number) {
+    timeline_add(&world->timeline, world->now_ns + ns, run, argument, number);
+}
+
+void world_after(struct world *world, const struct span *span, happen *run, void *argument, uint64_t number) {
+    world_after_ns(world, world_span_ns(world, span), run, argument, number);
+}
+
+bool one_in(struct world *world, uint64_t n) {
+    return random_below(&world->random, n) == 0;
+}
+
+/* ---- memory */
+
+void *world_alloc(struct world *world, size_t size) {
+    void *out = arena_alloc(&world->memory, size ? size : 1);
+    MUST(out);
+    memset(out, 0, size);
+    return out;
+}
+
+void *world_copy(struct world *world, const void *data, size_t size) {
+    void *out = arena_alloc(&world->memory, size ? size : 1);
+    MUST(out);
+    if (size) memcpy(out, data, size);
+    return out;
+}
+
+/* ---- the clocks */
+
+uint64_t world_real_ns(const struct world *world) {
+    return (uint64_t)((int64_t)(WORLD_EPOCH_NS + world->now_ns) + world->wall_offset_ns);
+}
+
+uint64_t world_boot_ns(const struct world *world) {
+    return world->now_ns - world->booted_ns + 1000000000u;
+}
+
+/* Within a run a jump of up to an hour beyond the line that is believed is believed too, and moves the line. */
+void world_jump_wall(struct world *world, int64_t ms) {
+    world->wall_offset_ns += ms * (int64_t)NS_PER_MS;
+    int64_t limit_ns = world->believable_ns + (int64_t)(CLOCK_JUMP_RUN_MS * NS_PER_MS);
+    bool is_believable = world->wall_offset_ns > world->believable_ns && world->wall_offset_ns <= limit_ns;
+    if (is_believable) world->believable_ns = world->wall_offset_ns;
+    TRACE(world, "clock", "%+lld ms", (long long)ms);
+    host_wake(world);
+}
+
+void world_suspend(struct world *world, uint64_t ms) {
+    TRACE(world, "clock", "the machine sleeps for %llu ms", (unsigned long long)ms);
+    world->now_ns += ms * NS_PER_MS;
+}
