@@ -51,6 +51,7 @@ void arena_deinit(struct arena *arena) {
 
 void arena_reset(struct arena *arena) {
     arena->used = 0;
+    arena->starved = false;
     arena->current = arena->first;
     if (arena->first == NULL) return;
     size_t kept = arena->first->size;
@@ -79,7 +80,11 @@ static struct arena_block *arena_grow(struct arena *arena, size_t size) {
     /* The first block is kept for good, so one huge message must not decide its size. */
     if (size > block_size) block_size = size;
     struct arena_block *block = malloc(sizeof(*block) + block_size);
-    if (block == NULL) return NULL;
+    if (block == NULL) {
+        arena->starved = true;
+        if (arena->on_starved != NULL) arena->on_starved();
+        return NULL;
+    }
     block->next = NULL;
     block->size = block_size;
     block->used = 0;

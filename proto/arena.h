@@ -3,16 +3,19 @@
 #define TARRY_PROTO_ARENA_H
 
 #include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 struct arena_block;
 struct arena {
     struct arena_block *first; /* kept across resets */
     struct arena_block *current;
-    size_t used;           /* bytes handed out since the last reset */
-    size_t size_max;       /* handing out more than this fails (NULL) */
-    size_t keep_max;       /* blocks of so many bytes in all survive a reset; the first one always does */
-    ProtobufCAllocator pb; /* allocates from this arena; free is a no-op */
+    size_t used;     /* bytes handed out since the last reset */
+    size_t size_max; /* handing out more than this fails (NULL) */
+    bool starved;    /* since the last reset malloc gave nothing: what failed need not be malformed or too large */
+    void (*on_starved)(void); /* called then, and need not return; NULL: arena_alloc says NULL */
+    size_t keep_max;          /* blocks of so many bytes in all survive a reset; the first one always does */
+    ProtobufCAllocator pb;    /* allocates from this arena; free is a no-op */
 };
 
 /* Allocates nothing yet. The arena must not move afterwards (pb points to it). */

@@ -16,6 +16,7 @@
 #include "index.h"
 #include "seeded_bug.h"
 
+#define DB_PATH_SIZE 4096
 #define MAP_SIZE_DEFAULT (64ull << 30) /* address space only */
 #define DISK_FULL_BYTES (4u << 20)     /* with less than this free, a failed write is taken for a full disk */
 
@@ -91,6 +92,46 @@ void db_close(struct db *db) {
     db->env = NULL;
     pthread_rwlock_destroy(&db->map_lock);
     pthread_mutex_destroy(&db->pool_lock);
+}
+
+static int sync_directory(const char *path) {
+    int handle = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (handle < 0) return -errno;
+    int error = fsync(handle) != 0 ? -errno : 0;
+    close(handle);
+    return error;
+}
+
+/* A directory for a new environment, without what an earlier try may have left in it. */
+static int make_empty(const char *directory) {
+    static const char *const files[] = {"data.mdb", "lock.mdb"};
+    if (mkdir(directory, 0700) != 0 && errno != EEXIST) return -errno;
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        char path[DB_PATH_SIZE];
+        int size = snprintf(path, sizeof path, "%s/%s", directory, files[i]);
+        if (size < 0 || (size_t)size >= sizeof path) return -ENAMETOOLONG;
+        if (unlink(path) != 0 && errno != ENOENT) return -errno;
+    }
+    return 0;
+}
+
+int db_make(const char *directory, bool no_sync) {
+    struct stat status;
+    if (stat(directory, &status) == 0) return 0;
+    if (errno != ENOENT) return -errno;
+    char fresh[DB_PATH_SIZE], parent[DB_PATH_SIZE];
+    int size = snprintf(fresh, sizeof fresh, "%s.new", directory);
+    if (size < 0 || (size_t)size >= sizeof fresh) return -ENAMETOOLONG;
+    snprintf(parent, sizeof parent, "%s/..", directory);
+    int error = make_empty(fresh);
+    struct db db;
+    if (error == 0) error = db_open(&db, fresh, 0, false, no_sync);
+    if (error != 0) return error;
+    db_close(&db); /* its first transaction is synced */
+    if (!no_sync) error = sync_directory(fresh);
+    if (error == 0 && rename(fresh, directory) != 0) error = -errno;
+    if (error == 0 && !no_sync) error = sync_directory(parent);
+    return error;
 }
 
 int db_read(struct db *db, MDB_txn **out) {

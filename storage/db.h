@@ -57,6 +57,10 @@ struct db {
 /* Opens or makes the environment and its tables. MDB_NOTFOUND: read-only and not there. */
 int db_open(struct db *db, const char *directory, size_t map_size, bool read_only, bool no_sync);
 void db_close(struct db *db);
+/* Makes the directory with an empty environment in it, both durable, if there is no such directory: it gets its name
+ * last (F-6), for LMDB takes half of its first pages for a file that is none. 0 or a negative errno or code of LMDB's.
+ */
+int db_make(const char *directory, bool no_sync);
 
 /* A read transaction. Any thread; ends with db_read_end in the same call. */
 int db_read(struct db *db, MDB_txn **out);

@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 static const char meta_key[] = "meta";
 
@@ -139,7 +138,7 @@ int index_open(struct index **out, const struct index_options *options, char *me
     index->queues = calloc(QUEUES_MAX + 1, sizeof *index->queues);
     if (index->queues == NULL) goto out;
     error = 0;
-    if (!options->read_only && mkdir(options->directory, 0700) != 0 && errno != EEXIST) error = -errno;
+    if (!options->read_only) error = db_make(options->directory, options->no_sync);
     if (error == 0) {
         error = db_open(&index->db, options->directory, options->map_size, options->read_only, options->no_sync);
         is_open = error == 0;

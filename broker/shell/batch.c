@@ -2,10 +2,11 @@
 #include "batch.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 
-/* Effects are bounded by what the core may have under way, not by the arena. */
-#define BATCH_ARENA_MAX SIZE_MAX
+#include "shell.h"
+
 #define BATCH_ARENA_KEEP (4u << 20)
 
 void batches_init(struct batches *batches) {
@@ -16,8 +17,9 @@ void batches_init(struct batches *batches) {
 
 static struct batch *batch_new(void) {
     struct batch *batch = calloc(1, sizeof(*batch));
-    if (batch == NULL) abort(); /* at most BATCHES_MAX times, at the start in practice */
-    arena_init(&batch->arena, BATCH_ARENA_MAX);
+    if (batch == NULL) shell_fail("memory_failed", -ENOMEM);
+    /* Effects are bounded by what the core may have under way, not by the arena. */
+    shell_arena_init(&batch->arena);
     batch->arena.keep_max = BATCH_ARENA_KEEP;
     core_effects_init(&batch->effects, &batch->arena);
     return batch;

@@ -186,7 +186,7 @@ void courier_start(struct courier *courier, struct shell *shell) {
     courier->last = &courier->first;
     pthread_mutex_init(&courier->mutex, NULL);
     pthread_cond_init(&courier->changed, NULL);
-    arena_init(&courier->arena, SIZE_MAX);
+    shell_arena_init(&courier->arena);
     thread_start(&courier->thread, "tarry-courier", courier_run, courier);
 }
 

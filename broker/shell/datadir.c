@@ -138,8 +138,7 @@ static int identity_write(struct datadir *dir, const char *path, char message[DA
     identity_encode(dir, bytes);
     int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0) return REFUSE("identity file %s cannot be made: %s", fresh, strerror(errno));
-    ssize_t written = write(fd, bytes, sizeof(bytes));
-    int error = written == (ssize_t)sizeof(bytes) ? 0 : written < 0 ? errno : ENOSPC;
+    int error = -disk_write_all(&disk_posix, fd, bytes, sizeof(bytes), 0);
     if (error == 0 && fsync(fd) != 0) error = errno;
     if (close(fd) != 0 && error == 0) error = errno;
     if (error == 0 && rename(fresh, path) != 0) error = errno;
@@ -148,7 +147,7 @@ static int identity_write(struct datadir *dir, const char *path, char message[DA
     return 0;
 }
 
-static int identity_decode(struct datadir *dir, const char *path, const uint8_t *bytes, ssize_t size,
+static int identity_decode(struct datadir *dir, const char *path, const uint8_t *bytes, int64_t size,
                            char message[DATADIR_MESSAGE_SIZE]) {
     if (size < 12 || memcmp(bytes, identity_magic, 8) != 0)
         return REFUSE("%s is no identity file of Tarry; name another directory with --data", path);
@@ -174,10 +173,9 @@ static int identity_open(struct datadir *dir, char message[DATADIR_MESSAGE_SIZE]
     }
     if (fd < 0) return REFUSE("identity file %s cannot be read: %s", path, strerror(errno));
     uint8_t bytes[IDENTITY_SIZE + 1];
-    ssize_t size = read(fd, bytes, sizeof(bytes));
-    int error = errno;
+    int64_t size = disk_read_all(&disk_posix, fd, bytes, sizeof(bytes), 0);
     close(fd);
-    if (size < 0) return REFUSE("identity file %s cannot be read: %s", path, strerror(error));
+    if (size < 0) return REFUSE("identity file %s cannot be read: %s", path, strerror((int)-size));
     return identity_decode(dir, path, bytes, size, message);
 }
 

@@ -13,7 +13,6 @@
 
 /* Frames absorbed before the thread looks whether something more urgent came. */
 #define ABSORB_FRAMES 64
-#define WINDOW_ARENA_MAX SIZE_MAX
 #define INDEX_DELAY_NS (INDEX_DELAY_MS * 1000000ull)
 #define FULL_RETRY_NS 1000000000ull
 /* So much of the log, or what has waited for so long, is worth waking up for. */
@@ -188,7 +187,7 @@ void indexer_start(struct indexer *indexer, struct shell *shell, uint64_t durabl
     indexer->windows_last = &indexer->windows;
     pthread_mutex_init(&indexer->mutex, NULL);
     monotonic_cond_init(&indexer->changed);
-    arena_init(&indexer->arena, SIZE_MAX);
+    shell_arena_init(&indexer->arena);
     retire_init(&indexer->retire, shell);
     summarizer_init(&indexer->summarizer, shell);
     int error = log_cursor_open(&indexer->cursor, shell->log, index_position(shell->index), false);
@@ -201,7 +200,7 @@ void indexer_window(struct indexer *indexer, const struct core_window *window) {
     if (load == NULL) shell_fail("window_failed", -ENOMEM);
     load->item.kind = ITEM_WINDOW;
     load->window = *window;
-    arena_init(&load->arena, WINDOW_ARENA_MAX);
+    shell_arena_init(&load->arena);
     pthread_mutex_lock(&indexer->mutex);
     *indexer->windows_last = &load->item;
     indexer->windows_last = &load->item.next;

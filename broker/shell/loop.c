@@ -56,7 +56,7 @@ static void run_errands(struct loop *loop) {
     for (size_t i = 0; i < effects->pages.count; i++) {
         struct page_load *load = calloc(1, sizeof(*load));
         if (load == NULL) shell_fail("page_failed", -ENOMEM);
-        arena_init(&load->arena, SIZE_MAX);
+        shell_arena_init(&load->arena);
         load->errand.arena = &load->arena;
         load->errand.item.kind = ITEM_PAGE;
         load->errand.hold = -1;

@@ -148,7 +148,7 @@ static int replay(struct shell *shell, uint64_t from, uint64_t end, char *messag
     int error = log_cursor_open(&cursor, shell->log, from, false);
     if (error != 0) return REFUSE("log %s cannot be read: %s", shell->dir.log, storage_error(error));
     struct arena arena;
-    arena_init(&arena, SIZE_MAX);
+    shell_arena_init(&arena);
     while (error == 0) {
         struct log_view view;
         uint64_t position = log_cursor_position(cursor);

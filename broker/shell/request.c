@@ -20,6 +20,12 @@ static bool refuse(struct request_refusal *out, Tarry__Code code, const char *se
     return false;
 }
 
+/* The arena is full for good, or the system has no memory just now (F-11). */
+static bool refuse_memory(const struct arena *arena, struct request_refusal *out) {
+    if (arena->starved) return refuse(out, TARRY__CODE__BUSY, NULL);
+    return refuse(out, TARRY__CODE__TOO_LARGE, out_of_memory);
+}
+
 /* Checks every operation, and sums up what the accepted contents take, salt included. */
 static uint64_t check_ops(const Tarry__Commit *commit, uint32_t payload_max, struct core_content *contents) {
     uint64_t total = 0;
@@ -64,11 +70,10 @@ static bool prepare_commit(struct arena *arena, const Tarry__Commit *commit, uin
         return refuse(out_refusal, TARRY__CODE__INVALID, "oldest_unanswered lies outside 1 … sequence");
     if (commit->n_ops == 0) return refuse(out_refusal, TARRY__CODE__INVALID, "the commit has no operations");
     struct core_content *contents = arena_alloc(arena, commit->n_ops * sizeof(*contents));
-    if (contents == NULL) return refuse(out_refusal, TARRY__CODE__TOO_LARGE, out_of_memory);
+    if (contents == NULL) return refuse_memory(arena, out_refusal);
     uint64_t total = check_ops(commit, payload_max, contents);
     if (total > FRAME_BLOB_SIZE_MAX) return refuse(out_refusal, TARRY__CODE__TOO_LARGE, frame_too_large);
-    if (total > 0 && !salt_contents(arena, commit, total, contents))
-        return refuse(out_refusal, TARRY__CODE__TOO_LARGE, out_of_memory);
+    if (total > 0 && !salt_contents(arena, commit, total, contents)) return refuse_memory(arena, out_refusal);
     out->kind = CORE_COMMIT;
     out->contents = contents;
     return true;
@@ -160,7 +165,7 @@ bool request_prepare(struct arena *arena, const uint8_t *data, size_t size, uint
         return refuse(out_refusal, TARRY__CODE__INVALID, too_many_queues);
     Tarry__Request *request = tarry__request__unpack(&arena->pb, size, data);
     if (request == NULL) {
-        if (arena->used > arena->size_max / 2) return refuse(out_refusal, TARRY__CODE__TOO_LARGE, out_of_memory);
+        if (arena->starved || arena->used > arena->size_max / 2) return refuse_memory(arena, out_refusal);
         return refuse(out_refusal, TARRY__CODE__INVALID, "the request is malformed");
     }
     if (request->version == 0) return refuse(out_refusal, TARRY__CODE__INVALID, "the protocol version is missing");

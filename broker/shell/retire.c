@@ -15,7 +15,7 @@
 
 void retire_init(struct retirement *retire, struct shell *shell) {
     *retire = (struct retirement){.shell = shell};
-    arena_init(&retire->arena, SIZE_MAX);
+    shell_arena_init(&retire->arena);
 }
 
 /* The oldest segment, if it lies wholly below the index's position and the retention asked for is over. */

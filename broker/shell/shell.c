@@ -2,6 +2,7 @@
 #include "shell.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -36,6 +37,15 @@ const char *storage_error(int error) {
 _Noreturn void shell_fail(const char *what, int error) {
     logfmt(what, "error=%d reason=\"%s\" action=exit", error, storage_error(error));
     _exit(EXIT_STORAGE);
+}
+
+static _Noreturn void starved(void) {
+    shell_fail("memory_failed", -ENOMEM);
+}
+
+void shell_arena_init(struct arena *arena) {
+    arena_init(arena, SIZE_MAX);
+    arena->on_starved = starved;
 }
 
 void thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *argument) {

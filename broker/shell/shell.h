@@ -62,6 +62,9 @@ struct shell {
 const char *storage_error(int error);
 /* Logs and ends the process at once, for nothing that it could still do can be trusted (LOG-4). */
 _Noreturn void shell_fail(const char *what, int error);
+/* An arena for what cannot be refused: when the system has no memory for it, the process ends with that sentence
+ * (F-11), rather than take what it could not unpack for damage. */
+void shell_arena_init(struct arena *arena);
 /* Starts a thread or ends the process with a sentence. */
 void thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *argument);
 
