@@ -13,6 +13,13 @@ class Ledger:
         self.acks = {}        # id → arrived_ms of an ack by hand that was answered "acked"
         self.deliveries = []  # delivery objects, with _arrived_ms
         self.odd = []         # answers that can never be right
+        self.open = {}        # key → what was asked and has not been answered: it may have happened, or not
+
+    def ask(self, what, key):
+        self.open.setdefault(key, set()).add(what)
+
+    def answered(self, what, key):
+        self.open[key].discard(what)
 
     # ---- what the answers say
 
@@ -53,6 +60,33 @@ class Ledger:
         ended = {key for key, answers in self.cancels.items()
                  if any(a["result"] in ("cancelled", "already_cancelled") for _, a in answers)}
         return [f"{key}: {answer}" for key, answer in self.schedules.items() if key not in seen and key not in ended]
+
+    # ---- against what a broker lists now: `live` is key → task, ready, pending or in flight
+
+    def queues(self):
+        return sorted({answer["queue"] for answer in self.schedules.values()})
+
+    def has_ended(self, key):
+        return self.schedules[key]["id"] in self.acks or any(
+            answer["result"] in ("cancelled", "already_cancelled") for _, answer in self.cancels.get(key, []))
+
+    def missing(self, live):
+        """Acknowledged, neither ended nor asked to end, and not there."""
+        return [f"{key}: {answer}" for key, answer in self.schedules.items() if key not in live and not self.has_ended(key)
+                and not {"ack", "cancel"} & self.open.get(key, set())]
+
+    def risen(self, live):
+        """Ended by an answer, and there all the same."""
+        return [f"{key}: {live[key]}" for key in self.schedules if key in live and self.has_ended(key)]
+
+    def displaced(self, live):
+        """Due at another time than the last answer said, though nobody asked for another."""
+        complaints = []
+        for key, answer in self.schedules.items():
+            due_ms = self.moves[key][-1][1] if key in self.moves else answer["due_ms"]
+            if key in live and live[key]["due_ms"] != due_ms and "move" not in self.open.get(key, set()):
+                complaints.append(f"{key}: {due_ms} was answered: {live[key]}")
+        return complaints
 
     def early(self):
         """TIME-1, by the delivery's own due time, and by the last move that had been acknowledged before."""

@@ -70,5 +70,47 @@ class Judge(unittest.TestCase):
         self.assert_found("twice")
 
 
+class JudgeOfALife(unittest.TestCase):
+    """What a clean broker lists is compared with what was answered, and with what was only asked."""
+
+    def setUp(self):
+        self.ledger = Ledger()
+        self.ledger.ask("schedule", "k")
+        self.ledger.answered("schedule", "k")
+        self.ledger.scheduled({"result": "scheduled", "key": "k", "queue": "q", "id": "7", "due_ms": 100, "_arrived_ms": 20})
+
+    def assert_found(self, live, *names):
+        checks = ("missing", "risen", "displaced")
+        self.assertEqual({name for name in checks if getattr(self.ledger, name)(live)}, set(names))
+
+    def test_a_task_that_is_there(self):
+        self.assert_found({"k": {"due_ms": 100}})
+
+    def test_a_task_that_is_gone(self):
+        self.assert_found({}, "missing")
+
+    def test_an_end_that_was_only_asked_for(self):
+        self.ledger.ask("cancel", "k")
+        self.assert_found({})
+        self.assert_found({"k": {"due_ms": 100}})
+
+    def test_a_task_that_came_back_after_its_ack(self):
+        self.ledger.acked("7", 105)
+        self.assert_found({})
+        self.assert_found({"k": {"due_ms": 100}}, "risen")
+
+    def test_a_task_that_came_back_after_its_cancel(self):
+        self.ledger.cancelled({"result": "cancelled", "key": "k", "deliveries": 0, "_arrived_ms": 90})
+        self.assert_found({"k": {"due_ms": 100}}, "risen")
+
+    def test_a_move_that_was_forgotten_and_one_that_was_never_answered(self):
+        self.ledger.ask("move", "k")
+        self.assert_found({"k": {"due_ms": 500}})
+        self.ledger.answered("move", "k")
+        self.ledger.moved({"result": "moved", "key": "k", "due_ms": 500, "_arrived_ms": 50})
+        self.assert_found({"k": {"due_ms": 500}})
+        self.assert_found({"k": {"due_ms": 100}}, "displaced")
+
+
 if __name__ == "__main__":
     harness.main()

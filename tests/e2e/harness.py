@@ -4,6 +4,7 @@ Everything here goes through the contract of issue 2: the ready line, exit statu
 temporary directory on a port of its own and is only ever killed by its process id. A test file ends in `harness.main()`,
 which prints one TAP line a test.
 """
+import functools
 import json
 import os
 import queue
@@ -27,6 +28,7 @@ def now_ms():
     return time.time_ns() // 1_000_000
 
 
+@functools.cache
 def find_program(name):
     """The built program: under $TARRY_BUILD_ROOT, else on PATH."""
     root = os.environ.get("TARRY_BUILD_ROOT")

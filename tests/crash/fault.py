@@ -1,0 +1,74 @@
+"""fault.py: one fault for one run of tarryd: which calls are hit, how, and how many there were.
+
+The shim (fault_shim.c) does it; a page of shared memory tells it when and tells us what came of it, also after SIGKILL.
+"""
+import mmap
+import os
+import struct
+
+import harness
+
+HEAD = struct.Struct("<4Q512sQQ")
+NAME_SIZE = 24
+PAGE_SIZE = 1 << 16
+FOR_EVER = (1 << 64) - 1
+
+
+class Fault:
+    """`what` names the calls (scope.call, joined by +), `how` what becomes of those from `first` to `last`."""
+
+    def __init__(self, directory, data, what=None, how=None, first=0, last=None, spare=None):
+        self.path = os.path.join(directory, "fault-page")
+        with open(self.path, "wb") as file:
+            file.truncate(PAGE_SIZE)
+        with open(self.path, "r+b") as file:
+            self.page = mmap.mmap(file.fileno(), PAGE_SIZE)
+        self.data, self.what, self.how, self.spare = data, what, how, spare
+        self.first = first
+        self.arm(first, first if last is None else last)
+
+    def env(self):
+        preload = [harness.find_program("fault_shim.so")]
+        if harness.SANITIZED:
+            preload.insert(0, os.path.realpath("/usr/lib/gcc/x86_64-linux-gnu/12/libasan.so"))
+        env = {"LD_PRELOAD": ":".join(preload), "TARRY_FAULT_PAGE": self.path, "TARRY_FAULT_DATA": self.data}
+        if self.what:
+            env["TARRY_FAULT"] = f"{self.what}:{self.how}"
+        if self.spare:
+            env["TARRY_FAULT_SPARE"] = self.spare
+        return env
+
+    def arm(self, first, last):
+        """From now on these matching calls are hit; 0: none. May be said while the broker runs."""
+        self.page[0:16] = struct.pack("<2Q", first, last)
+
+    def disarm(self):
+        self.arm(0, 0)
+
+    def _head(self):
+        return HEAD.unpack(self.page[:HEAD.size])
+
+    @property
+    def matched(self):
+        return self._head()[2]
+
+    @property
+    def fired(self):
+        return self._head()[3]
+
+    @property
+    def hit(self):
+        return self._head()[4].split(b"\0")[0].decode()
+
+    def counts(self):
+        """How often each scope.call was called."""
+        scopes, calls = self._head()[5:7]
+        names = [self.page[at:at + NAME_SIZE].split(b"\0")[0].decode()
+                 for at in range(HEAD.size, HEAD.size + (scopes + calls) * NAME_SIZE, NAME_SIZE)]
+        start = HEAD.size + (scopes + calls) * NAME_SIZE
+        numbers = struct.unpack(f"<{scopes * calls}Q", self.page[start:start + scopes * calls * 8])
+        return {f"{scope}.{call}": numbers[i * calls + k]
+                for i, scope in enumerate(names[:scopes]) for k, call in enumerate(names[scopes:]) if numbers[i * calls + k]}
+
+    def close(self):
+        self.page.close()

@@ -1,0 +1,115 @@
+"""inject_test.py: every call that tarryd makes of the system fails once; nothing that was answered is lost (F-3, F-4, F-5,
+F-12).
+
+Here a sample of the calls, but every fdatasync; all of them with `./dev crash --all`. LMDB takes a short write for an
+error, and tarryd then stops: that is allowed, for Linux writes files short only when the disk is full.
+"""
+import sys
+
+sys.path.insert(0, __file__.rsplit("/", 2)[0] + "/e2e")
+import harness  # noqa: E402  (the path above)
+from campaign import Campaign, must_exit, must_go_on  # noqa: E402
+
+EVERY = 1000
+FILE_CALLS = "log.pwrite+log.pread+log.open+log.posix_fallocate+index.pwrite+index.writev+index.pread+data.read+data.pread" \
+             "+data.pwrite"
+INDEX_WRITES = "index.pwrite+index.writev"
+DESCRIPTORS = "any.open+any.opendir"
+SOCKETS = "net.socket+net.accept+net.epoll_create1+net.eventfd+net.pipe"
+
+
+def never_syncs_again(life):
+    """F-5: after the failed one there is no other sync of the log, whatever was under way."""
+    yield from must_exit(life)
+    if life.fault.matched != life.fault.first:
+        yield f"{life.fault.matched - life.fault.first} more syncs of the log after the one that failed"
+
+
+def exits_or_prepares_again(life):
+    """The next segment is made ahead of need; one that could not be synced is thrown away, and new tasks wait for another."""
+    if not any("event=disk_low" in line and "Input/output error" in line for line in life.broker.log):
+        yield from must_exit(life)
+
+
+class Sync(Campaign):
+    """F-5: EIO from fdatasync latches: exit, no answer, no second sync; the next start holds what was answered."""
+
+    def test_f5_every_fdatasync_of_the_log(self):
+        self.every_call("log.fdatasync", "EIO", EVERY, check=never_syncs_again)
+
+    def test_f5_every_sync_of_a_directory_or_a_new_segment(self):
+        self.every_call("log.fsync", "EIO", 6, check=exits_or_prepares_again)
+
+    def test_f5_syncs_of_the_index(self):
+        self.every_call("index.fdatasync+index.fsync", "EIO", 4, check=must_exit)
+
+    def test_f5_syncs_of_the_data_directory(self):
+        self.every_call("data.fsync", "EIO", 2, check=must_exit)
+
+
+class BrokenDisk(Campaign):
+    """F-3: a write or a read that fails poisons what it was part of; nothing is tried again."""
+
+    def test_f3_writes_of_the_log(self):
+        self.every_call("log.pwrite", "EIO", 6, check=must_exit)
+
+    def test_f3_writes_of_the_index(self):
+        self.every_call(INDEX_WRITES, "EIO", 4, check=must_exit)
+
+    def test_f3_reads(self):
+        self.every_call("log.pread+index.pread+data.pread", "EIO", 4)
+
+    def test_f3_names_and_sizes(self):
+        self.every_call("any.rename+any.unlink+any.mkdir+any.ftruncate+any.opendir+log.open+index.open+data.open", "EIO", 4)
+
+    def test_f3_mapping_and_locking(self):
+        self.every_call("index.mmap+index.fcntl+data.fcntl+data.statvfs", "ENOLCK", 3)
+
+
+class Interrupted(Campaign):
+    """F-3: short transfers and EINTR are loops, and harmless."""
+
+    def test_f3_eintr_of_file_calls(self):
+        self.every_call(FILE_CALLS, "EINTR", 6, check=must_go_on)
+
+    def test_f3_eintr_of_sockets(self):
+        self.every_call("net.readv+net.sendmsg+net.accept", "EINTR", 5, check=must_go_on)
+
+    def test_f3_short_transfers_of_the_log(self):
+        self.every_call("log.pwrite+log.pread+data.pwrite+data.pread", "short", 6, check=must_go_on)
+
+    def test_f3_short_writes_of_the_index(self):
+        self.every_call(INDEX_WRITES, "short", 3, check=must_exit)
+
+    def test_f3_short_transfers_of_sockets(self):
+        self.every_call("net.readv+net.sendmsg", "short", 4, check=must_go_on)
+
+
+class FullDisk(Campaign):
+    """F-4: no room from the n-th call on. What is refused and what still works: full_disk_test.py."""
+
+    def test_f4_from_any_call_on_the_log(self):
+        self.every_call("log.pwrite+log.posix_fallocate+log.open+log.rename", "ENOSPC", 6, for_ever=True, deadline_s=5)
+
+    def test_f4_from_any_call_on_the_index(self):
+        self.every_call(INDEX_WRITES + "+index.ftruncate", "ENOSPC", 5, for_ever=True, deadline_s=5)
+
+    def test_f4_at_one_call(self):
+        self.every_call("log.pwrite+log.posix_fallocate+log.open+data.pwrite+" + INDEX_WRITES, "ENOSPC", 5)
+
+
+class NoDescriptors(Campaign):
+    """F-12: EMFILE, ENFILE: a call refused, a connection late, or an end with a sentence."""
+
+    def test_f12_files(self):
+        self.every_call(DESCRIPTORS, "EMFILE", 6)
+
+    def test_f12_sockets_once_it_is_up(self):
+        self.every_call("net.accept", "EMFILE", 5, check=must_go_on)
+
+    def test_f12_sockets(self):
+        self.every_call(SOCKETS, "ENFILE", 5)
+
+
+if __name__ == "__main__":
+    harness.main()

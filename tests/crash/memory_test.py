@@ -1,0 +1,29 @@
+"""memory_test.py: an allocation fails, once or for ever (F-11). tarryd refuses, or ends with a sentence; it never crashes
+and never forgets what it has answered.
+
+What nng allocates itself is spared, and the threads that it makes: nng 1.5.2 panics or crashes without memory
+(README.md shows where), and no caller could prevent that.
+"""
+import sys
+
+sys.path.insert(0, __file__.rsplit("/", 2)[0] + "/e2e")
+import harness  # noqa: E402  (the path above)
+from campaign import Campaign  # noqa: E402
+
+HEAP = "heap.any+other.mmap"
+SPARE = "libnng"
+
+
+class NoMemory(Campaign):
+    def test_f11_one_allocation(self):
+        self.every_call(HEAP, "ENOMEM", 16, spare=SPARE, deadline_s=10)
+
+    def test_f11_all_from_one_on(self):
+        self.every_call(HEAP, "ENOMEM", 10, for_ever=True, spare=SPARE, deadline_s=4)
+
+    def test_f11_threads(self):
+        self.every_call("process.pthread_create", "EAGAIN", 3, spare=SPARE)
+
+
+if __name__ == "__main__":
+    harness.main()
