@@ -152,7 +152,7 @@ static void send_again(struct core *core, struct session *session, struct core_e
 }
 
 static void send_all_again(struct core *core, struct core_effects *effects) {
-    for (size_t i = 0; i < SESSIONS_TABLE && core->resending; i++) {
+    for (size_t i = 0; i < core->sessions_end && core->resending; i++) {
         struct session *session = &core->sessions[i];
         if (session->state == SESSION_UP && session->resend_count && !session->sending) {
             send_again(core, session, effects);

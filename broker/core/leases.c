@@ -19,6 +19,9 @@ struct session *session_new(struct core *core, uint64_t id, enum session_state s
     for (size_t i = 0; i < SESSIONS_TABLE; i++) {
         struct session *session = &core->sessions[(id + i) % SESSIONS_TABLE];
         if (session->state != SESSION_FREE) continue;
+        if ((size_t)(session - core->sessions) >= core->sessions_end) {
+            core->sessions_end = (uint32_t)(session - core->sessions) + 1;
+        }
         memset(session, 0, sizeof *session);
         session->subscriptions = core->subscriptions[session - core->sessions];
         session->id = id;

@@ -63,7 +63,7 @@ static uint64_t silence_of(const struct core *core, const struct session *sessio
 /* The lowest lane that no session has. */
 static uint32_t free_lane(const struct core *core) {
     uint64_t used[(LANES_MAX + 63) / 64] = {0};
-    for (size_t i = 0; i < SESSIONS_TABLE; i++) {
+    for (size_t i = 0; i < core->sessions_end; i++) {
         const struct session *session = &core->sessions[i];
         if (session_is_present(session)) used[session->lane / 64] |= 1ull << session->lane % 64;
     }
@@ -297,7 +297,7 @@ void session_sent(struct core *core, const struct core_event *event, struct core
 }
 
 void session_claim_over(struct core *core, struct core_effects *effects) {
-    for (size_t i = 0; i < SESSIONS_TABLE; i++) {
+    for (size_t i = 0; i < core->sessions_end; i++) {
         bool is_gone = core->sessions[i].state == SESSION_UNCLAIMED && !SEEDED_BUG(claims_stay_open);
         if (is_gone) session_gone(core, &core->sessions[i], effects);
     }

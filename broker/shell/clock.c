@@ -27,8 +27,11 @@ void clock_begin(struct clock_state *state, struct instant last, struct sample f
         .jump_max_ns = accept_jump ? UINT64_MAX : CLOCK_JUMP_START_MS * NS_PER_MS,
     };
     state->held = clock_jumps(state, first);
-    /* Steady time goes on by the positive difference of the wall clocks, unless that is not believed. */
-    if (!state->held && first.real_ns > last.wall_ns) state->now.steady_ns += first.real_ns - last.wall_ns;
+    /* Steady time goes on by the positive difference of the wall clocks, unless that is not believed. Where it is ahead
+     * of the wall, the wall stood still meanwhile (held, or put back), and what passed then has been counted (TIME-1).
+     */
+    uint64_t counted_ns = max_u64(last.wall_ns, last.steady_ns);
+    if (!state->held && first.real_ns > counted_ns) state->now.steady_ns += first.real_ns - counted_ns;
     state->steady_from = state->now.steady_ns;
     clock_advance(state, first);
 }

@@ -1,7 +1,7 @@
 /* clock.h: logical time, made from two clocks of the machine (TIME-2).
  *
  *   steady   for delays and leases: the last recorded value, plus what BOOTTIME says has passed, plus, across a start,
- *            the positive difference of the wall clocks
+ *            the positive difference of the wall clocks (less what steady time was ahead: that was counted before)
  *   wall     for absolute times: REALTIME, but it never goes back (it stands still while the clock is behind), and a
  * jump of more than CLOCK_JUMP_RUN_MS within a run, or CLOCK_JUMP_START_MS across a start, is not believed: the wall is
  * *held* where it was until the jump is taken back

@@ -24,7 +24,7 @@ static struct world_options draw_options(uint64_t seed, struct random *random) {
     options.wake = draw_span(random, 9);
     options.retry =
         (struct span){100000 + 4 * (options.net.least_us + options.net.spread_us + options.sync.spread_us), 100000};
-    options.segment_size = 1024u << random_below(random, 7);
+    options.segment_size = 1024u << random_below(random, 5);
     if (random_below(random, 3) == 0) options.retain_size = 4096u << random_below(random, 5);
     if (random_below(random, 2)) options.core.near_max = 4 + random_below(random, 12); /* next to no memory */
     if (random_below(random, 8) == 0) options.core.index_lag_max = 8 + random_below(random, 32);

@@ -8,12 +8,27 @@
 #include "ops.h"
 #include "world.h"
 
-#define HURRY_NS 20000 /* work that the core left for later comes this much later, or time would stand still */
-#define CHECK_EVERY 32 /* steps: core_check walks everything in memory */
+#define HURRY_NS 20000  /* work that the core left for later comes this much later, or time would stand still */
+#define CHECK_EVERY 128 /* steps: core_check walks everything in memory */
 
 struct instant host_now(struct world *world) {
     struct sample sample = {.real_ns = world_real_ns(world), .boot_ns = world_boot_ns(world)};
     return clock_advance(&world->host.clock, sample);
+}
+
+/* The line that the clock believes: the wall where it last advanced, plus BOOTTIME since; as an error. */
+static int64_t trusted_ns(const struct world *world) {
+    const struct sample *high = &world->host.clock.high;
+    uint64_t line_ns = high->real_ns + (world_boot_ns(world) - high->boot_ns);
+    return (int64_t)(line_ns - WORLD_EPOCH_NS - world->now_ns);
+}
+
+/* How long the wall has stood still by now, starts included. */
+static uint64_t stood_ns(const struct world *world) {
+    const struct host *host = &world->host;
+    const struct sample *high = &host->clock.high;
+    uint64_t before_ns = high->real_ns == host->stood_wall_ns ? host->stood_before_ns : 0;
+    return world_boot_ns(world) - high->boot_ns + before_ns;
 }
 
 /* ---- frames */
@@ -37,6 +52,8 @@ static void note_frame(struct world *world, const struct core_append *append) {
                    .steady_ns = append->now.steady_ns,
                    .wall_ns = append->now.wall_ns},
         .end = append->position + frame_size(append->body_size, blob_size),
+        .trusted_ns = trusted_ns(world),
+        .stood_ns = stood_ns(world),
         .bytes = world_copy(world, append->body, append->body_size),
     };
     if (append->type == FRAME_COMMIT) {

@@ -37,6 +37,8 @@ struct frame_note { /* what was appended, remembered outside of the log */
     struct frame_header header;
     uint64_t end;
     uint64_t synced_to;   /* as the log wrote it */
+    int64_t trusted_ns;   /* how wrong the wall clock was that the broker went by */
+    uint64_t stood_ns;    /* how long the wall had stood still */
     const uint8_t *bytes; /* of the body */
     Tarry__FrameBody *body;
     uint64_t digest; /* of the state behind it */
@@ -116,7 +118,9 @@ struct host {
     struct frame_note *frames;
     size_t frame_count;
     size_t frame_capacity;
-    uint64_t promised; /* answers and deliveries that rest on positions below it have left */
+    uint64_t promised;        /* answers and deliveries that rest on positions below it have left */
+    uint64_t stood_before_ns; /* how long the wall had stood still at the last start … */
+    uint64_t stood_wall_ns;   /* … where it was */
     uint64_t steps;
     uint32_t starts;
     uint32_t refusals;

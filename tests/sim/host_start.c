@@ -47,6 +47,7 @@ void host_begin(struct world *world) {
     flat_init(&host->head);
     host->frame_count = 0;
     host->promised = LOG_POSITION_FIRST;
+    host->stood_before_ns = host->stood_wall_ns = 0;
     host->steps = host->starts = host->refusals = 0;
     host->cut_bytes = 0;
     host->may_cut_at = UINT64_MAX;
@@ -206,6 +207,20 @@ static bool replay(struct world *world, uint64_t end) {
     return false;
 }
 
+/* What a start may add to steady time beyond what truly passed: the wall clock may be further ahead now than the line
+ * that was believed. And if it stood still while steady time went on, that time is in the difference again, but
+ * for what steady time is ahead of the wall by (clock.c). */
+static void allow_for_walls(struct world *world, const struct instant *last) {
+    struct host *host = &world->host;
+    const struct frame_note *note = host->frame_count ? &host->frames[host->frame_count - 1] : NULL;
+    int64_t before_ns = note ? note->trusted_ns : 0;
+    if (world->wall_offset_ns > before_ns) world->steady_jumped_ns += (uint64_t)(world->wall_offset_ns - before_ns);
+    host->stood_before_ns = note ? note->stood_ns : 0;
+    host->stood_wall_ns = last->wall_ns;
+    uint64_t ahead_ns = last->steady_ns > last->wall_ns ? last->steady_ns - last->wall_ns : 0;
+    if (host->stood_before_ns > ahead_ns) world->steady_jumped_ns += host->stood_before_ns - ahead_ns;
+}
+
 /* Steady time goes on by the difference of the wall clocks, if that is believed (TIME-2): the truth may be less. */
 static void begin_clock(struct world *world, const struct log_recovery *found, bool accept) {
     struct host *host = &world->host;
@@ -215,10 +230,9 @@ static void begin_clock(struct world *world, const struct log_recovery *found, b
         .wall_ns = found->wall_ns > index->wall_ns ? found->wall_ns : index->wall_ns,
     };
     int64_t limit_ns = world->believable_ns + (int64_t)(CLOCK_JUMP_START_MS * NS_PER_MS);
-    if (world->wall_offset_ns > world->believable_ns && (accept || world->wall_offset_ns <= limit_ns)) {
-        world->steady_jumped_ns += (uint64_t)(world->wall_offset_ns - world->believable_ns);
+    if (world->wall_offset_ns > world->believable_ns && (accept || world->wall_offset_ns <= limit_ns))
         world->believable_ns = world->wall_offset_ns;
-    }
+    allow_for_walls(world, &last);
     struct sample sample = {.real_ns = world_real_ns(world), .boot_ns = world_boot_ns(world)};
     clock_begin(&host->clock, last, sample, accept);
 }

@@ -68,8 +68,6 @@ void ledger_on_loss(struct world *world, const struct flat *head) {
         }
     }
     if (ledger->task_end > head->next_id) ledger->task_end = head->next_id;
-    /* What was moved may be as it was before. */
-    for (uint64_t id = 1; id < ledger->task_end; id++) ledger->tasks[id].received_ns = 0;
 }
 
 /* ---- answers */
@@ -149,7 +147,7 @@ void ledger_on_answer(struct world *world, struct request *request, const struct
 
 /* ---- deliveries */
 
-static void check_time(const struct world *world, const struct row *row, const struct ledger_task *task) {
+static void check_time(struct world *world, const struct row *row, const struct ledger_task *task) {
     const struct instant *now = &world->host.clock.now;
     uint64_t now_ns = row->base == ROW_WALL ? now->wall_ns : now->steady_ns;
     MUST(now_ns >= row->due_ms * NS_PER_MS); /* TIME-1, by the broker's own clock */
@@ -157,7 +155,12 @@ static void check_time(const struct world *world, const struct row *row, const s
         MUST((int64_t)(row->due_ms * NS_PER_MS) <= (int64_t)(WORLD_EPOCH_NS + world->now_ns) + world->believable_ns);
     } else if (task->received_ns && task->due_ms == row->due_ms) { /* … and by the truth */
         uint64_t passed_ns = world->now_ns + 1 - task->received_ns;
-        MUST(passed_ns + (world->steady_jumped_ns - task->jumped_ns) >= task->delay_ns);
+        uint64_t jumped_ns = world->steady_jumped_ns - task->jumped_ns;
+        if (passed_ns + jumped_ns < task->delay_ns)
+            TRACE(world, "ledger", "task %llu waited %llu us, %llu us of the clock, of %llu us",
+                  (unsigned long long)row->id, (unsigned long long)passed_ns / 1000,
+                  (unsigned long long)jumped_ns / 1000, (unsigned long long)task->delay_ns / 1000);
+        MUST(passed_ns + jumped_ns >= task->delay_ns);
     }
 }
 

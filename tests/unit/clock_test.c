@@ -124,6 +124,22 @@ static void a_start_with_the_clock_behind_adds_nothing(void **unused) { /* F-32 
     assert_false(state.held);
 }
 
+/* Steady time went on while the wall was held; what the start adds must not count those hours again. (Found by the
+ * simulator.) */
+static void what_passed_while_the_wall_was_held_is_not_added_again_by_a_start(void **unused) { /* F-32, TIME-1 */
+    (void)unused;
+    struct clock_state state = fresh();
+    struct instant last = {0};
+    for (uint64_t passed = SECOND; passed <= 3 * HOUR; passed += 60 * SECOND)
+        last = at(&state, passed, 2 * (int64_t)HOUR);
+    assert_true(state.held);
+    uint64_t real_ns = last.steady_ns + SECOND; /* the clock has been put right, and a second has passed */
+    struct clock_state next;
+    clock_begin(&next, last, (struct sample){real_ns, SECOND}, false);
+    assert_int_equal(next.now.steady_ns, real_ns); /* no delay fires early */
+    assert_int_equal(next.now.wall_ns, real_ns);
+}
+
 static void a_start_thirty_days_later_is_not_believed_unless_accepted(void **unused) { /* F-32, TIME-2 */
     (void)unused;
     struct instant last = {REAL0, REAL0};
@@ -239,6 +255,7 @@ int main(void) {
         cmocka_unit_test(a_suspend_is_no_jump),
         cmocka_unit_test(across_a_start_both_go_on_by_the_difference_of_the_walls),
         cmocka_unit_test(a_start_with_the_clock_behind_adds_nothing),
+        cmocka_unit_test(what_passed_while_the_wall_was_held_is_not_added_again_by_a_start),
         cmocka_unit_test(a_start_thirty_days_later_is_not_believed_unless_accepted),
         cmocka_unit_test(nothing_ever_goes_back_whatever_the_clocks_say),
         cmocka_unit_test(a_smear_moves_no_delay_and_is_no_jump),
