@@ -273,7 +273,8 @@ static int each_queue(void *argument, MDB_txn *txn, const MDB_val *key, const MD
     const struct queue_each *queue_each = argument;
     Tarry__QueuePut *queue = tarry__queue_put__unpack(NULL, data->mv_size, data->mv_data);
     if (queue == NULL) return INDEX_DAMAGED;
-    int result = queue_each->each(queue_each->argument, queue);
+    bool is_own = key->mv_size == 4 && queue->number == get_be32(key->mv_data);
+    int result = is_own ? queue_each->each(queue_each->argument, queue) : INDEX_DAMAGED;
     tarry__queue_put__free_unpacked(queue, NULL);
     return result;
 }
@@ -292,7 +293,8 @@ static int each_job(void *argument, MDB_txn *txn, const MDB_val *key, const MDB_
     const struct job_each *job_each = argument;
     Tarry__JobPut *job = tarry__job_put__unpack(NULL, data->mv_size, data->mv_data);
     if (job == NULL) return INDEX_DAMAGED;
-    int result = job_each->each(job_each->argument, job);
+    bool is_own = key->mv_size == sizeof job->job && memcmp(key->mv_data, &job->job, sizeof job->job) == 0;
+    int result = is_own ? job_each->each(job_each->argument, job) : INDEX_DAMAGED;
     tarry__job_put__free_unpacked(job, NULL);
     return result;
 }

@@ -102,7 +102,7 @@ int run_read_chunk(struct index *index, MDB_txn *txn, const struct run *run, uin
     uint8_t key[RUN_KEY_SIZE];
     run_key(key, run->number, RUN_PAIRS, chunk);
     int error = db_get(&index->db, txn, DB_KEYS, key, sizeof key, out);
-    if (error == 0 && (out->mv_size == 0 || out->mv_size % sizeof(struct pair) != 0)) error = INDEX_DAMAGED;
+    if (error == 0 && pairs_in(out) == 0) error = INDEX_DAMAGED;
     return error == 1 ? INDEX_DAMAGED : error;
 }
 
@@ -200,7 +200,7 @@ static int run_find(struct index *index, MDB_txn *txn, const struct run *run, ui
         MDB_val data;
         int error = run_read_chunk(index, txn, run, chunk, &data);
         if (error != 0) return error;
-        size_t count = data.mv_size / sizeof(struct pair), low = 0, high = count;
+        size_t count = pairs_in(&data), low = 0, high = count;
         while (low < high) {
             size_t middle = low + (high - low) / 2;
             if (pair_at(data.mv_data, middle).first < hash)
@@ -234,6 +234,7 @@ static int tail_find(struct index *index, MDB_txn *txn, uint64_t hash, struct nu
             error = db_unseal(&key, &sealed, &data);
         if (error == 0) error = VECTOR_PUSH(out, get_be64((const uint8_t *)key.mv_data + 8));
     }
+    if (error == 0 && found != 0 && found != MDB_NOTFOUND) error = found;
     mdb_cursor_close(cursor);
     return error;
 }

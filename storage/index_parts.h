@@ -90,6 +90,11 @@ static inline struct pair pair_at(const uint8_t *data, size_t i) {
     return pair;
 }
 
+/* The pairs in a chunk, which is never empty; 0: it is malformed. */
+static inline size_t pairs_in(const MDB_val *data) {
+    return data->mv_size % sizeof(struct pair) == 0 ? data->mv_size / sizeof(struct pair) : 0;
+}
+
 /* Lists that grow; `items` may be NULL. */
 #define VECTOR_FIELDS(type)                                                                                            \
     {                                                                                                                  \

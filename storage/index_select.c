@@ -151,10 +151,11 @@ static void selection_shrink(struct selection *selection) {
 
 static int selection_chunk(struct selection *selection, const MDB_val *data, struct due after, uint64_t horizon_ms,
                            uint64_t until_ms, selection_ended *ended, void *argument) {
-    int error = VECTOR_RESERVE(&selection->found, data->mv_size / sizeof(struct pair));
+    size_t count = pairs_in(data);
+    int error = count == 0 ? INDEX_DAMAGED : VECTOR_RESERVE(&selection->found, count);
     if (error != 0) return error;
     struct pair low = {after.due_ms, after.id}, bound = {selection->bound.due_ms, selection->bound.id};
-    for (size_t i = 0; i < data->mv_size / sizeof(struct pair); i++) {
+    for (size_t i = 0; i < count; i++) {
         struct pair pair = pair_at(data->mv_data, i);
         if (pair.first >= horizon_ms || !pair_before(low, pair) || !pair_before(pair, bound)) continue;
         bool is_ended;

@@ -196,9 +196,10 @@ static int cascade_read(struct cascade *cascade, MDB_cursor *cursor, struct numb
         if (!slot_key_decode(&key, &at)) return INDEX_DAMAGED;
         if (!same_line(&at.line, line) || at.level != view->level || at.slot != view->slot) break;
         int error = db_unseal(&key, &sealed, &data);
+        if (error == 0 && pairs_in(&data) == 0) error = INDEX_DAMAGED;
         if (error == 0) error = VECTOR_PUSH(chunks, at.chunk);
         if (error != 0) return error;
-        for (size_t i = SEEDED_BUG(cascade_deletes_only); i < data.mv_size / sizeof(struct pair); i++) {
+        for (size_t i = SEEDED_BUG(cascade_deletes_only); i < pairs_in(&data); i++) {
             struct pair pair = pair_at(data.mv_data, i);
             if (ranges_ended(&index->ranges, pair.id)) {
                 cascade->meta.slot_entries--;

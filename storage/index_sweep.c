@@ -51,8 +51,8 @@ static int sweep_chunk(struct slot_sweep *sweep, MDB_txn *txn, const MDB_val *ke
     int error = db_unseal(key, sealed, &data);
     if (error != 0) return error;
     if (!slot_key_decode(key, &at)) return INDEX_DAMAGED;
-    size_t before = data.mv_size / sizeof(struct pair);
-    if (before > PAIRS_PER_CHUNK) return INDEX_DAMAGED;
+    size_t before = pairs_in(&data);
+    if (before == 0 || before > PAIRS_PER_CHUNK) return INDEX_DAMAGED;
     for (size_t i = 0; i < before; i++) {
         struct pair pair = pair_at(data.mv_data, i);
         if (ranges_ended(&index->ranges, pair.id)) continue;

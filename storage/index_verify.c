@@ -126,10 +126,10 @@ static int mark(struct verify *verify, uint64_t id) {
 
 static int verify_slot(struct verify *verify, const MDB_val *key, const MDB_val *data) {
     struct slot_key at;
-    if (!slot_key_decode(key, &at) || data->mv_size % sizeof(struct pair) != 0) {
+    if (!slot_key_decode(key, &at) || pairs_in(data) == 0) {
         return complain(verify, "index: a chunk of a due slot is malformed");
     }
-    for (size_t i = 0; i < data->mv_size / sizeof(struct pair); i++) {
+    for (size_t i = 0; i < pairs_in(data); i++) {
         struct pair pair = pair_at(data->mv_data, i);
         verify->found.slots_entries++;
         if (pair.first >> slot_shift(at.level) != at.slot) {
@@ -168,11 +168,12 @@ static int verify_run(struct verify *verify, const struct run *run) {
     for (uint32_t chunk = 0; chunk < run->chunks; chunk++) {
         MDB_val data;
         int error = run_read_chunk(verify->index, verify->txn, run, chunk, &data);
-        if (error != 0)
+        if (error == INDEX_DAMAGED)
             return complain(verify, "index: a chunk of key run %llu is damaged", (unsigned long long)run->number);
+        if (error != 0) return error;
         index_touched(verify->index, 1);
         if (pair_at(data.mv_data, 0).first != run->fences[chunk]) return complain(verify, "index: a fence is wrong");
-        for (size_t i = 0; i < data.mv_size / sizeof(struct pair); i++, count++) {
+        for (size_t i = 0; i < pairs_in(&data); i++, count++) {
             struct pair pair = pair_at(data.mv_data, i);
             if (pair.first < last) return complain(verify, "index: a key run is out of order");
             if (!bloom_has(run->bloom, run->blocks, pair.first)) return complain(verify, "index: a run's filter lies");

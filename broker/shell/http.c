@@ -113,3 +113,7 @@ int http_open(struct shell *shell) {
     nng_url_free(url);
     return error;
 }
+
+int http_keepalive(nng_socket socket) {
+    return nng_socket_set_bool(socket, NNG_OPT_TCP_KEEPALIVE, true);
+}

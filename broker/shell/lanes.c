@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "http.h"
 #include "logfmt.h"
 #include "secret.h"
 #include "shell.h"
@@ -123,6 +124,7 @@ static int lane_listen(struct lane *lane) {
     if (error == 0) {
         for (int event = NNG_PIPE_EV_ADD_PRE; error == 0 && event <= NNG_PIPE_EV_REM_POST; event++)
             error = nng_pipe_notify(lane->socket, (nng_pipe_ev)event, pipe_event, lane);
+        if (error == 0) error = http_keepalive(lane->socket);
         if (error == 0) error = nng_listener_create(&listener, lane->socket, url);
         if (error == 0) error = nng_listener_set_size(listener, NNG_OPT_RECVMAXSZ, LANE_RECEIVE_MAX);
         if (error == 0) error = nng_listener_start(listener, 0);

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,11 @@
 
 #define BACKLOG 4096 /* the system cuts it to net.core.somaxconn */
 #define DESCRIPTORS_AT_START 256
+/* An idle connection is probed after a minute; one that answers nothing, or takes nothing of what it was sent, for
+ * another minute is ended. A client that lives reads always, whatever its user does. */
+#define KEEPALIVE_IDLE_S 60
+#define KEEPALIVE_INTERVAL_S 15
+#define UNANSWERED_MAX_MS 60000
 
 static bool is_loopback(const char *host) {
     struct in_addr four;
@@ -101,9 +107,15 @@ static uint16_t listening_port(int fd) {
     return port_parse(text, strlen(text), &port) ? port : 0;
 }
 
-bool listen_widen(uint16_t port) {
-    bool found = false;
+static bool set_tcp(int fd, int option, int value) {
+    return setsockopt(fd, IPPROTO_TCP, option, &value, sizeof(value)) == 0;
+}
+
+bool listen_tune(uint16_t port) {
+    bool tuned = false;
     for (int fd = 0; fd < DESCRIPTORS_AT_START; fd++)
-        if (listening_port(fd) == port && listen(fd, BACKLOG) == 0) found = true;
-    return found;
+        if (listening_port(fd) == port && listen(fd, BACKLOG) == 0 && set_tcp(fd, TCP_KEEPIDLE, KEEPALIVE_IDLE_S) &&
+            set_tcp(fd, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S) && set_tcp(fd, TCP_USER_TIMEOUT, UNANSWERED_MAX_MS))
+            tuned = true;
+    return tuned;
 }

@@ -21,9 +21,11 @@ void listen_format(const struct listen_address *address, char *out, size_t size)
 /* A port that is free on the host at this moment; 0 or a positive errno. Somebody may take it before we do. */
 int listen_free_port(const struct listen_address *address, uint16_t *out_port);
 
-/* Gives the socket that listens on the port a longer queue than nng's 128: in a flood of connections an overflowing
- * queue costs an honest client a second, which is how long TCP takes to knock again. False: no such socket was found.
- */
-bool listen_widen(uint16_t port);
+/* Tunes the socket that listens on the port in what nng has no option for; false: no such socket was found.
+ *   a longer queue than nng's 128: in a flood of connections an overflowing queue costs an honest client a second,
+ *   which is how long TCP takes to knock again
+ *   times of keepalive, which connections inherit (http_keepalive switches it on): a client whose machine is gone
+ * says no farewell, and its connection would stand for ever (F-17) */
+bool listen_tune(uint16_t port);
 
 #endif

@@ -110,7 +110,7 @@ static void bind_endpoint(struct listen_address address) {
                      : "");
         refuse("listen_failed", sentence);
     }
-    if (!listen_widen(address.port)) logfmt("limit_unchanged", "what=backlog");
+    if (!listen_tune(address.port)) logfmt("limit_unchanged", "what=connections");
     error = http_open(&shell);
     if (error != 0) refuse("listen_failed", nng_strerror(error));
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "http.h"
 #include "logfmt.h"
 #include "request.h"
 #include "shell.h"
@@ -191,7 +192,8 @@ int rpc_open(struct rpc *rpc, struct shell *shell, const char *url) {
     nng_listener listener;
     int error = nng_rep0_open(&rpc->socket);
     if (error != 0) return error;
-    error = nng_listener_create(&listener, rpc->socket, url);
+    error = http_keepalive(rpc->socket);
+    if (error == 0) error = nng_listener_create(&listener, rpc->socket, url);
     /* Before listening: unlimited by default. */
     if (error == 0) error = nng_listener_set_size(listener, NNG_OPT_RECVMAXSZ, REQUEST_SIZE_MAX);
     if (error == 0) error = nng_listener_start(listener, 0);

@@ -132,7 +132,7 @@ class Proxy:
 
     def abandon(self, side):
         """Leaves every connection half open: the end at `side` ("client" or "broker") stands and hears nothing more; the
-        other end was reset. Returns the sockets that stand; whoever calls closes them."""
+        other end was reset. Returns the sockets that stand; the caller ends them with `close`."""
         with self.changed:
             links, self.links = self.links, []
             for link in links:

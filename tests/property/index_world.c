@@ -20,6 +20,7 @@ void world_init(struct world *world, uint64_t seed) {
     world->seed = seed * 0x9E3779B97F4A7C15ull + 1;
     world->tasks = calloc(WORLD_TASKS_MAX + 1, sizeof *world->tasks);
     world->outcomes = calloc(WORLD_TASKS_MAX + 1, sizeof *world->outcomes);
+    world->sorted = calloc(WORLD_TASKS_MAX + 1, sizeof *world->sorted);
     world->next_id = 1;
     world->position = world->log_start = LOG_POSITION_FIRST;
     world->now_ms = 1700000000000ull;
@@ -30,6 +31,7 @@ void world_deinit(struct world *world) {
     for (size_t i = 0; i < world->frame_count; i++) free(world->frames[i].body);
     free(world->frames);
     free(world->tasks);
+    free(world->sorted);
     free(world->outcomes);
 }
 
@@ -389,7 +391,7 @@ static int compare(const void *a, const void *b) {
 
 uint64_t *world_sorted(const struct world *world, bool (*match)(const struct row *row, const void *argument),
                        const void *argument, size_t *out_count) {
-    uint64_t *ids = malloc(world->next_id * sizeof *ids);
+    uint64_t *ids = world->sorted;
     *out_count = 0;
     for (uint64_t id = 1; id < world->next_id; id++) {
         const struct world_task *task = &world->tasks[id];

@@ -44,6 +44,7 @@ struct world {
     size_t frame_count;
     size_t committed;
     uint64_t log_start;
+    uint64_t *sorted; /* what world_sorted gave last */
 };
 
 #define WORLD_BLOB_SIZE 40
@@ -60,7 +61,7 @@ void world_blob(uint64_t position, uint8_t out[WORLD_BLOB_SIZE]);
 /* Hands the oldest `count` frames, which must be committed, to the index; world_retired forgets them. */
 int world_retire(struct world *world, size_t count, struct index *index);
 int world_retired(struct world *world, size_t count, struct index *index);
-/* Task ids that `match` picks, in order of (due, id). The caller frees. */
+/* Task ids that `match` picks, in order of (due, id); valid until the next call. */
 uint64_t *world_sorted(const struct world *world, bool (*match)(const struct row *row, const void *argument),
                        const void *argument, size_t *out_count);
 /* Fields, key and reason. */

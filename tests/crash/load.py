@@ -1,0 +1,126 @@
+"""load.py: clients at work whose every answer and delivery goes into a ledger: streams that schedule, cancel and move,
+consumers that ack by themselves, and one whose deliveries are acked by hand with `tarry ack`.
+
+Whoever uses it does something terrible meanwhile; `finish` then waits until everything is answered and settled. Needs
+tests/e2e on sys.path.
+"""
+import json
+import random
+import subprocess
+import threading
+import time
+
+from harness import now_ms
+from ledger import Ledger
+
+FINISH_S = 120
+
+
+class Load:
+    """Every client of the story. Each thread here reads one stream's answers into the ledger."""
+
+    def __init__(self, broker, seed):
+        self.broker, self.ledger = broker, Ledger()
+        self.random = random.Random(seed)
+        self.running = self.acking = True
+        self.cancel_asked_ms = []  # by line
+        self.count = self.moves_sent = self.cancels_sent = 0
+        self.answered = {"schedule": 0, "cancel": 0, "move": 0}
+        self.schedules = broker.stream("schedule", "--from", "-", stdin=True)
+        self.cancels = broker.stream("cancel", "--from", "-", stdin=True)
+        self.moves = broker.stream("move", "--from", "-", stdin=True)
+        self.threads = []
+        self.by_hand = []
+        self.consumers = []
+        for stream, name, note in ((self.schedules, "schedule", self.ledger.scheduled),
+                                   (self.cancels, "cancel", self.ledger.cancelled), (self.moves, "move", self.ledger.moved)):
+            self.start(self.read_answers, stream, name, note)
+        self.hand = self.start_consumer("hand", "--ack", "none", "--lease", "3s", "--prefetch", 20)
+        for _ in range(3):
+            self.start(self.ack_by_hand)
+        for _ in range(2):
+            self.start_consumer("auto")
+        self.driver = self.start(self.drive)
+
+    def start(self, function, *arguments):
+        thread = threading.Thread(target=function, args=arguments, daemon=True)
+        thread.start()
+        self.threads.append(thread)
+        return thread
+
+    def start_consumer(self, queue, *arguments):
+        consumer = self.broker.consume(queue, *arguments)
+        self.consumers.append(consumer)
+        self.start(self.read_deliveries, consumer)
+        return consumer
+
+    def replace_consumer(self):
+        victim = next(c for c in self.consumers if c is not self.hand)
+        victim.process.kill()
+        self.consumers.remove(victim)
+        self.start_consumer("auto")
+
+    def read_answers(self, stream, name, note):
+        while (answer := stream.lines.get()) is not None:
+            if name == "cancel":
+                answer["_asked_ms"] = self.cancel_asked_ms[answer["line"] - 1]
+            note(answer)
+            self.answered[name] += 1
+
+    def read_deliveries(self, stream):
+        while (delivery := stream.lines.get()) is not None:
+            self.ledger.delivered(delivery)
+            if delivery["queue"] == "hand":
+                self.by_hand.append(delivery)
+
+    def ack_by_hand(self):
+        while self.acking:
+            try:
+                delivery = self.by_hand.pop(0)
+            except IndexError:
+                time.sleep(0.02)
+                continue
+            done = subprocess.run(self.broker.command("ack", delivery["id"], delivery["token"], "--timeout", "20s"),
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+            arrived_ms = now_ms()
+            if done.returncode == 0 and json.loads(done.stdout)["result"] == "acked":
+                self.ledger.acked(delivery["id"], arrived_ms)
+
+    def drive(self):
+        """About 300 schedules a second, and cancels and moves of tasks that may or may not have fired."""
+        recent = []
+        while self.running:
+            for _ in range(self.random.randrange(1, 25)):
+                self.count += 1
+                key = f"t{self.count}"
+                queue = "hand" if self.count % 12 == 0 else "auto"
+                delay_ms = self.random.choice((0, 1, 50, 200, 700, 1500, 4000))
+                self.schedules.send({"queue": queue, "key": key, "delay_ms": delay_ms + self.random.randrange(50), "body": key})
+                recent.append((queue, key))
+            del recent[:-400]
+            for _ in range(self.random.randrange(0, 8)):
+                queue, key = self.random.choice(recent)
+                self.cancels_sent += 1
+                self.cancel_asked_ms.append(now_ms())
+                self.cancels.send({"queue": queue, "key": key})
+            for _ in range(self.random.randrange(0, 6)):
+                queue, key = self.random.choice(recent)
+                self.moves_sent += 1
+                self.moves.send({"queue": queue, "key": key, "delay_ms": self.random.randrange(0, 3000)})
+            time.sleep(0.04)
+
+    def finish(self):
+        """No more work; every answer awaited; everything that falls due consumed."""
+        self.running = False
+        self.driver.join()
+        for stream in (self.schedules, self.cancels, self.moves):
+            stream.end_input()
+        statuses = [stream.wait(FINISH_S) for stream in (self.schedules, self.cancels, self.moves)]
+        end = time.monotonic() + FINISH_S
+        while time.monotonic() < end:
+            stats = [s for s in self.broker.ok("stats") if s["queue"] is not None]
+            if stats and all(s["pending"] == s["ready"] == s["in_flight"] == 0 for s in stats):
+                break
+            time.sleep(0.2)
+        self.acking = False
+        return statuses, stats

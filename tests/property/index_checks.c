@@ -1,0 +1,387 @@
+/* index_checks.c: see index_checks.h. */
+#include "index_checks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int fx_try_open(struct fx *f) {
+    struct index_options options = {.directory = f->directory,
+                                    .memory = 1u << 20,
+                                    .map_size = 1u << 20, /* F-8: it has to grow */
+                                    .outcomes_max = f->outcomes_max,
+                                    .outcome_retention_ms = 1ull << 40,
+                                    .no_sync = true};
+    f->absorbed = f->world.committed;
+    f->retiring = 0;
+    f->index = NULL;
+    f->message[0] = 0;
+    return index_open(&f->index, &options, f->message, sizeof f->message);
+}
+
+void fx_open(struct fx *f) {
+    int error = fx_try_open(f);
+    if (error != 0) fail_msg("seed %llu: open: %d %s", (unsigned long long)f->seed, error, f->message);
+}
+
+struct fx *fx_new(uint64_t seed) {
+    struct fx *f = calloc(1, sizeof *f);
+    f->seed = seed;
+    world_init(&f->world, seed);
+    strcpy(f->directory, "/tmp/tarry-index-test-XXXXXX");
+    CHECK(mkdtemp(f->directory) != NULL);
+    arena_init(&f->arena, 64u << 20);
+    f->outcomes_max = 1 + (uint32_t)world_random(&f->world, 200);
+    return f;
+}
+
+void fx_free(struct fx *f) {
+    char path[96];
+    snprintf(path, sizeof path, "%s/data.mdb", f->directory);
+    unlink(path);
+    snprintf(path, sizeof path, "%s/lock.mdb", f->directory);
+    unlink(path);
+    rmdir(f->directory);
+    arena_deinit(&f->arena);
+    world_deinit(&f->world);
+    free(f);
+}
+
+/* ---- what the model says */
+
+struct pick {
+    uint32_t queue;
+    uint32_t states;
+    int base, priority; /* -1: any */
+    const char *prefix;
+    uint64_t from_ms, to_ms; /* to: exclusive */
+    struct due after;
+};
+
+static bool picked(const struct row *row, const void *argument) {
+    const struct pick *pick = argument;
+    struct due due = {row->due_ms, row->id};
+    if (row->queue != pick->queue || !(pick->states >> row->state & 1)) return false;
+    if (pick->base >= 0 && (row->base != pick->base || row->priority != pick->priority)) return false;
+    size_t size = pick->prefix != NULL ? strlen(pick->prefix) : 0;
+    if (row->key_size < size || (size > 0 && memcmp(row->key, pick->prefix, size) != 0)) return false;
+    return row->due_ms >= pick->from_ms && row->due_ms < pick->to_ms && due_before(pick->after, due);
+}
+
+/* ---- what is compared */
+
+/* Rows of one call: the next ones of `ids`, none missing up to `through`. Returns how many. */
+static size_t check_rows(struct fx *f, const struct index_rows *rows, const uint64_t *ids, size_t count,
+                         struct due through) {
+    CHECK(rows->position == index_position(f->index));
+    CHECK(rows->count <= count);
+    for (size_t i = 0; i < rows->count; i++) {
+        CHECK(rows->rows[i].id == ids[i]);
+        CHECK(world_same(&f->world, &rows->rows[i]));
+    }
+    if (rows->count < count) {
+        const struct row *next = &f->world.tasks[ids[rows->count]].row;
+        CHECK(due_before(through, (struct due){next->due_ms, next->id}));
+    }
+    return rows->count;
+}
+
+int check_window(struct fx *f) {
+    struct world *w = &f->world;
+    static const uint8_t priorities[] = {0, 5, 9};
+    struct line line = {1 + (uint32_t)world_random(w, WORLD_QUEUES), (uint8_t)world_random(w, 2),
+                        priorities[world_random(w, 3)]};
+    struct due after = {0, 0};
+    if (world_random(w, 2) == 0) after = (struct due){w->now_ms - 1000 + world_random(w, 5000), world_random(w, 100)};
+    uint64_t until_ms = world_random(w, 2) ? UINT64_MAX : w->now_ms + world_random(w, 1000000);
+    size_t count_max = 1 + world_random(w, 20);
+    struct pick pick = {line.queue, 1u << ROW_WAITING, line.base, line.priority, NULL, 0, until_ms, after};
+    if (until_ms < UINT64_MAX) pick.to_ms++;
+    size_t count, done = 0;
+    struct due last_through = {0, 0};
+    uint64_t *ids = world_sorted(w, picked, &pick, &count);
+    for (unsigned calls = 0;; calls++) {
+        struct index_rows rows;
+        struct due through;
+        bool again;
+        CHECK(calls < 100000);
+        arena_reset(&f->arena);
+        int error = index_window(f->index, &line, after, until_ms, count_max, &f->arena, &rows, &through, &again);
+        if (error != 0) return error;
+        if (again) {
+            CHECK(rows.count == 0);
+            continue;
+        }
+        CHECK(rows.count <= count_max);
+        done += check_rows(f, &rows, ids + done, count - done, through);
+        last_through = through;
+        if (through.due_ms == UINT64_MAX || through.due_ms > until_ms) break;
+        if (through.due_ms == until_ms && through.id == UINT64_MAX) break;
+        CHECK(due_before(after, through) || after.due_ms > until_ms);
+        if (after.due_ms > until_ms) break;
+        after = through;
+    }
+    CHECK(done == count);
+    /* Between until and through nothing waits. */
+    pick.to_ms = UINT64_MAX;
+    pick.after = after;
+    ids = world_sorted(w, picked, &pick, &count);
+    for (size_t i = 0; i < count; i++) {
+        const struct row *row = &w->tasks[ids[i]].row;
+        if (row->due_ms > until_ms) CHECK(due_before(last_through, (struct due){row->due_ms, row->id}));
+    }
+    return 0;
+}
+
+int check_list(struct fx *f) {
+    struct world *w = &f->world;
+    static const char *prefixes[] = {"", "", "k1", "k2-3", "none"};
+    struct index_query query = {.queue = 1 + (uint32_t)world_random(w, WORLD_QUEUES),
+                                .states = 1 + (uint32_t)world_random(w, 7),
+                                .due_to_ms = UINT64_MAX,
+                                .prefix = prefixes[world_random(w, 5)],
+                                .count_max = 1 + world_random(w, 20)};
+    query.prefix_size = strlen(query.prefix);
+    if (world_random(w, 2)) query.due_from_ms = w->now_ms - 100 + world_random(w, 1000);
+    if (world_random(w, 2)) query.due_to_ms = w->now_ms + world_random(w, 1000000);
+    struct pick pick = {query.queue, query.states, -1, -1, query.prefix, query.due_from_ms, query.due_to_ms, {0, 0}};
+    size_t count, done = 0;
+    uint64_t *ids = world_sorted(w, picked, &pick, &count);
+    for (unsigned calls = 0;; calls++) {
+        struct index_rows rows;
+        struct due through;
+        CHECK(calls < 100000);
+        arena_reset(&f->arena);
+        int error = index_list(f->index, &query, &f->arena, &rows, &through);
+        if (error != 0) return error;
+        CHECK(rows.count <= query.count_max);
+        done += check_rows(f, &rows, ids + done, count - done, through);
+        if (through.due_ms == UINT64_MAX) break;
+        CHECK(due_before(query.after, through));
+        query.after = through;
+    }
+    CHECK(done == count);
+    return 0;
+}
+
+int check_scan(struct fx *f) {
+    struct world *w = &f->world;
+    uint32_t queue = 1 + (uint32_t)world_random(w, WORLD_QUEUES);
+    uint64_t after = world_random(w, w->next_id), end = after + 1 + world_random(w, 500), expected = after;
+    uint64_t first = after;
+    while (after != UINT64_MAX) {
+        struct index_rows rows;
+        arena_reset(&f->arena);
+        int error = index_scan(f->index, queue, after, end, 1 + world_random(w, 10), 1 + world_random(w, 20), &f->arena,
+                               &rows, &after);
+        if (error != 0) return error;
+        for (size_t i = 0; i < rows.count; i++) {
+            for (expected++; expected < rows.rows[i].id; expected++) {
+                CHECK(w->tasks[expected].state != WORLD_HERE || w->tasks[expected].row.queue != queue);
+            }
+            CHECK(expected == rows.rows[i].id && expected < end && expected > first);
+            CHECK(rows.rows[i].queue == queue && world_same(w, &rows.rows[i]));
+        }
+    }
+    for (expected++; expected < end && expected < w->next_id; expected++) {
+        CHECK(w->tasks[expected].state != WORLD_HERE || w->tasks[expected].row.queue != queue);
+    }
+    return 0;
+}
+
+static int check_lookups(struct fx *f, const struct index_filter *filter) {
+    struct world *w = &f->world;
+    for (unsigned round = 0; round < 40; round++) {
+        uint64_t id = 1 + world_random(w, w->next_id + 5);
+        const struct world_task *task = &w->tasks[id];
+        bool here = id < w->next_id && task->state == WORLD_HERE;
+        struct want wants[2] = {{.id = id},
+                                {.queue = task->row.queue, .key_size = task->row.key_size, .key = task->key}};
+        bool by_key = id < w->next_id && task->state != WORLD_ABSENT && task->row.key_size > 0;
+        struct index_rows rows;
+        arena_reset(&f->arena);
+        int error = index_lookup(f->index, wants, 1, &f->arena, &rows);
+        if (error != 0) return error;
+        CHECK(rows.count == here);
+        if (here) CHECK(rows.rows[0].id == id && world_same(w, &rows.rows[0]));
+        if (!by_key) continue;
+        size_t expected = 0;
+        for (uint64_t other = 1; other < w->next_id; other++) {
+            const struct world_task *twin = &w->tasks[other];
+            expected += twin->state == WORLD_HERE && twin->row.queue == task->row.queue &&
+                        twin->row.key_size == task->row.key_size &&
+                        memcmp(twin->key, task->key, task->row.key_size) == 0;
+        }
+        if (expected > 16) expected = 16;
+        error = index_lookup(f->index, wants + 1, 1, &f->arena, &rows);
+        if (error != 0) return error;
+        CHECK(rows.count == expected);
+        for (size_t i = 0; i < rows.count; i++) CHECK(world_same(w, &rows.rows[i]));
+        if (expected > 0) {
+            CHECK(index_filter_may_contain(filter, row_key_hash(task->row.queue, task->key, task->row.key_size)));
+        }
+    }
+    return 0;
+}
+
+int check_lookup(struct fx *f) {
+    struct index_filter *filter = index_filter_hold(f->index);
+    int error = check_lookups(f, filter);
+    index_filter_drop(filter);
+    return error;
+}
+
+static int count_lease(void *argument, const struct row *row) {
+    struct fx *f = argument;
+    CHECK(row->state == ROW_LEASED && world_same(&f->world, row));
+    f->world.counted++;
+    return 0;
+}
+
+static int count_result(void *argument, uint64_t producer, uint64_t sequence, uint64_t position) {
+    struct fx *f = argument;
+    size_t slot = 0;
+    while (slot < WORLD_PRODUCERS && f->world.producers[slot] != producer) slot++;
+    CHECK(slot < WORLD_PRODUCERS);
+    if (slot == WORLD_PRODUCERS) return 1;
+    CHECK(f->world.result_at[slot][sequence % 64] == position);
+    f->world.counted++;
+    return 0;
+}
+
+static int count_job(void *argument, const Tarry__JobPut *job) {
+    struct fx *f = argument;
+    bool found = false;
+    for (size_t i = 0; i < 8; i++) found = found || f->world.jobs[i] == job->job;
+    CHECK(found);
+    f->world.counted++;
+    return 0;
+}
+
+static int count_queue(void *argument, const Tarry__QueuePut *queue) {
+    struct fx *f = argument;
+    CHECK(queue->number <= WORLD_QUEUES && queue_hash(queue) == f->world.queue_hash[queue->number]);
+    f->world.counted++;
+    return 0;
+}
+
+static int count_producer(void *argument, const struct index_producer *producer) {
+    struct fx *f = argument;
+    size_t slot = 0;
+    while (slot < WORLD_PRODUCERS && f->world.producers[slot] != producer->producer) slot++;
+    CHECK(slot < WORLD_PRODUCERS);
+    if (slot == WORLD_PRODUCERS) return 1;
+    CHECK(producer->floor == f->world.floors[slot] || f->world.sequences[slot] == 0);
+    f->world.counted++;
+    return 0;
+}
+
+static int count_outcome(void *argument, const struct outcome *outcome) {
+    struct fx *f = argument;
+    f->world.counted++;
+    for (size_t i = 0; i < f->world.outcome_count; i++) {
+        const struct outcome *own = &f->world.outcomes[i];
+        if (own->id != outcome->id) continue;
+        CHECK(own->ended_ms == outcome->ended_ms && own->cause == outcome->cause && own->due_ms == outcome->due_ms &&
+              own->session == outcome->session && own->deliveries == outcome->deliveries &&
+              own->key_size == outcome->key_size && own->queue == outcome->queue &&
+              memcmp(own->key, outcome->key, own->key_size) == 0);
+        return 0;
+    }
+    CHECK(!"an outcome that never was");
+    return 0;
+}
+
+int check_tables(struct fx *f) {
+    struct world *w = &f->world;
+    uint64_t leased = 0, results = 0, jobs = 0, producers = 0, queues = 0;
+    int error;
+    for (uint64_t id = 1; id < w->next_id; id++) {
+        leased += w->tasks[id].state == WORLD_HERE && w->tasks[id].row.state == ROW_LEASED;
+    }
+    for (size_t i = 0; i < WORLD_PRODUCERS; i++) {
+        producers += w->producers[i] != 0;
+        for (size_t j = 0; j < 64; j++) results += w->producers[i] != 0 && w->result_at[i][j] != 0;
+    }
+    for (size_t i = 0; i < 8; i++) jobs += w->jobs[i] != 0;
+    for (size_t i = 1; i <= WORLD_QUEUES; i++) queues += w->queue_hash[i] != 0;
+    w->counted = 0;
+    if ((error = index_each_lease(f->index, count_lease, f)) != 0) return error;
+    CHECK(w->counted == leased);
+    w->counted = 0;
+    if ((error = index_each_result(f->index, count_result, f)) != 0) return error;
+    CHECK(w->counted == results);
+    w->counted = 0;
+    if ((error = index_each_job(f->index, count_job, f)) != 0) return error;
+    CHECK(w->counted == jobs);
+    w->counted = 0;
+    if ((error = index_each_queue(f->index, count_queue, f)) != 0) return error;
+    CHECK(w->counted == queues);
+    w->counted = 0;
+    if ((error = index_each_producer(f->index, count_producer, f)) != 0) return error;
+    CHECK(w->counted == producers);
+    w->counted = 0;
+    if ((error = index_each_outcome(f->index, count_outcome, f)) != 0) return error;
+    uint64_t least = w->outcome_count < f->outcomes_max ? w->outcome_count : f->outcomes_max;
+    CHECK(w->counted >= least && w->counted <= w->outcome_count);
+    struct index_meta meta;
+    index_meta(f->index, &meta);
+    /* Nothing younger than known_since is forgotten. */
+    if (w->counted < w->outcome_count) {
+        CHECK(meta.known_since_ms >= w->outcomes[w->outcome_count - w->counted - 1].ended_ms);
+    }
+    CHECK(meta.position == w->position && meta.tally.digest == w->tally.digest && meta.tally.live == w->tally.live);
+    CHECK(meta.tally.next_id == w->tally.next_id && meta.tally.next_queue == w->tally.next_queue);
+    CHECK(memcmp(meta.tally.queues, w->queues, sizeof w->queues) == 0);
+    return 0;
+}
+
+int check_retired(struct fx *f) {
+    struct world *w = &f->world;
+    for (unsigned round = 0; round < 30 && w->next_id > 1; round++) {
+        uint64_t id = 1 + world_random(w, w->next_id - 1);
+        const struct world_task *task = &w->tasks[id];
+        void *data;
+        size_t size;
+        arena_reset(&f->arena);
+        int error = index_blob(f->index, id, &f->arena, &data, &size);
+        if (error < 0) return error;
+        if (task->state == WORLD_HERE && task->row.blob_at < w->log_start) {
+            uint8_t blob[WORLD_BLOB_SIZE];
+            world_blob(task->row.blob_at - FRAME_HEADER_SIZE, blob);
+            CHECK(error == 0 && size == sizeof blob && memcmp(data, blob, size) == 0);
+        } else {
+            /* Nothing is left behind; a copy may be there before log_start says so. */
+            CHECK(error == 1 || (task->state == WORLD_HERE && error == 0));
+        }
+    }
+    for (size_t i = 0; i < WORLD_PRODUCERS; i++) {
+        for (uint64_t j = 1; j <= w->sequences[i]; j++) {
+            uint64_t at = w->result_at[i][j % 64];
+            bool kept = w->producers[i] != 0 && j + 64 > w->sequences[i] && at != 0 && at < w->log_start;
+            void *data;
+            size_t size;
+            arena_reset(&f->arena);
+            int error = index_result(f->index, w->producers[i], j, &f->arena, &data, &size);
+            if (error < 0) return error;
+            bool may = kept || (w->producers[i] != 0 && j + 64 > w->sequences[i] && at != 0);
+            CHECK(error == (kept ? 0 : 1) || (may && error == 0));
+            if (kept) CHECK(size == 8 && memcmp(data, &at, 8) == 0);
+        }
+    }
+    return 0;
+}
+
+int check_verify(struct fx *f) {
+    struct index_verification verification;
+    return index_verify(f->index, &verification, f->message, sizeof f->message, NULL, NULL);
+}
+
+static check *const checks[] = {check_retired, check_window, check_window, check_list,
+                                check_scan,    check_lookup, check_tables, check_verify};
+
+void check_all(struct fx *f) {
+    for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {
+        int error = checks[i](f);
+        if (error != 0) fail_msg("seed %llu: check %zu: %d %s", (unsigned long long)f->seed, i, error, f->message);
+    }
+}
