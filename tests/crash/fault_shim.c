@@ -3,8 +3,8 @@
  *   TARRY_FAULT        WHAT[+WHAT…]:HOW
  *                      WHAT  scope.call, each of them a name below or "any"
  *                      HOW   an errno's name · short (half of a read or write) · kill (SIGKILL before the call) · half
- *                            (half of a write, then SIGKILL) · done (the call, then SIGKILL)
- *   TARRY_FAULT_DATA   the data directory, as tarryd is told
+ *                            (half of a write, then SIGKILL) · done (the call, then SIGKILL) · cut (the power fails
+ * before the call: what was not synced is lost, power_cut.h) TARRY_FAULT_DATA   the data directory, as tarryd is told
  *   TARRY_FAULT_PAGE   a file with room for struct fault_page, shared with fault.py, which sets `first` and `last`
  *   TARRY_FAULT_SPARE  part of a library's name: what it allocates, and the threads that it makes, never fail
  *
@@ -35,6 +35,8 @@
 #include <sys/statvfs.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+#include "power_cut.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define DESCRIPTORS_MAX 65536
@@ -75,7 +77,7 @@ struct fault_page {
     _Atomic uint64_t counts[SCOPE_COUNT][CALL_COUNT];
 };
 
-enum how { HOW_PASS, HOW_FAIL, HOW_SHORT, HOW_KILL, HOW_HALF, HOW_DONE };
+enum how { HOW_PASS, HOW_FAIL, HOW_SHORT, HOW_KILL, HOW_HALF, HOW_DONE, HOW_CUT };
 
 static const struct {
     const char *name;
@@ -129,7 +131,8 @@ static enum how meet(enum scope scope, enum call call) {
     if (first == 0 || number < first || number > atomic_load(&page->last)) return HOW_PASS;
     atomic_fetch_add(&page->fired, 1);
     tell_hit(scope, call);
-    if (rule.how == HOW_KILL) die();
+    if (rule.how == HOW_CUT) power_cut(number);
+    if (rule.how == HOW_KILL || rule.how == HOW_CUT) die();
     return rule.how;
 }
 
@@ -179,8 +182,8 @@ static void take_term(const char *term, size_t size) {
 
 static void take_how(const char *text) {
     static const char *const words[] = {
-        [HOW_SHORT] = "short", [HOW_KILL] = "kill", [HOW_HALF] = "half", [HOW_DONE] = "done"};
-    for (enum how how = HOW_SHORT; how <= HOW_DONE; how++)
+        [HOW_SHORT] = "short", [HOW_KILL] = "kill", [HOW_HALF] = "half", [HOW_DONE] = "done", [HOW_CUT] = "cut"};
+    for (enum how how = HOW_SHORT; how <= HOW_CUT; how++)
         if (strcmp(text, words[how]) == 0) rule.how = how;
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
         if (strcmp(text, errors[i].name) != 0) continue;
@@ -272,6 +275,32 @@ static size_t part(enum how how, size_t size) {
     return (how == HOW_SHORT || how == HOW_HALF) && size > 1 ? size / 2 : size;
 }
 
+/* Whether a cut must know what is done to this file. */
+static bool is_followed(int descriptor) {
+    enum scope scope = scope_of_descriptor(descriptor);
+    return rule.how == HOW_CUT && (scope == SCOPE_log || scope == SCOPE_index || scope == SCOPE_data);
+}
+
+static void begin_write(int descriptor, off_t offset, size_t size) {
+    if (!is_followed(descriptor)) return;
+    power_lock();
+    power_note_write(descriptor, offset, size);
+}
+
+static void end_write(int descriptor) {
+    if (is_followed(descriptor)) power_unlock();
+}
+
+/* fdatasync or fsync, in one step with its note. */
+static int sync_noted(int (*sync)(int), int descriptor) {
+    if (!is_followed(descriptor)) return sync(descriptor);
+    power_lock();
+    int result = sync(descriptor);
+    if (result == 0) power_note_sync(descriptor);
+    power_unlock();
+    return result;
+}
+
 EXPORT int open(const char *path, int flags, ...) {
     va_list arguments;
     va_start(arguments, flags);
@@ -315,31 +344,39 @@ EXPORT ssize_t pread(int descriptor, void *out, size_t size, off_t offset) {
 
 EXPORT ssize_t write(int descriptor, const void *data, size_t size) {
     MEET(scope_of_descriptor(descriptor), write, -1);
+    begin_write(descriptor, -1, size);
     ssize_t count = real(descriptor, data, part(how, size));
+    end_write(descriptor);
     DONE(count);
 }
 
 EXPORT ssize_t pwrite(int descriptor, const void *data, size_t size, off_t offset) {
     MEET(scope_of_descriptor(descriptor), pwrite, -1);
+    begin_write(descriptor, offset, size);
     ssize_t count = real(descriptor, data, part(how, size), offset);
+    end_write(descriptor);
     DONE(count);
 }
 
 EXPORT ssize_t writev(int descriptor, const struct iovec *parts, int count) {
     MEET(scope_of_descriptor(descriptor), writev, -1);
+    size_t size = 0;
+    for (int i = 0; i < count; i++) size += parts[i].iov_len;
+    begin_write(descriptor, -1, size);
     ssize_t written = real(descriptor, parts, (int)part(how, (size_t)count));
+    end_write(descriptor);
     DONE(written);
 }
 
 EXPORT int fdatasync(int descriptor) {
     MEET(scope_of_descriptor(descriptor), fdatasync, -1);
-    int result = real(descriptor);
+    int result = sync_noted(real, descriptor);
     DONE(result);
 }
 
 EXPORT int fsync(int descriptor) {
     MEET(scope_of_descriptor(descriptor), fsync, -1);
-    int result = real(descriptor);
+    int result = sync_noted(real, descriptor);
     DONE(result);
 }
 

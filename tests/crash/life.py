@@ -26,7 +26,7 @@ POLL_S = 0.02
 RETIRED_WAIT_S = 2
 STOP_WAIT_S = 60
 REFUSED, USAGE, STORAGE = 1, 2, 4  # exit statuses of tarryd
-KILLS = ("kill", "half", "done")
+KILLS = ("kill", "half", "done", "cut")
 ARGUMENTS = ("--segment-size", "1MiB", "--retain-log-size", "0", "--memory", "64MiB")
 
 

@@ -1,0 +1,52 @@
+"""powercut_test.py: the power fails at some call of the real broker (F-1, F-5, F-6, F-10): of what was written and not synced,
+to the log and to the index, some sectors are lost, or all. Nothing that was answered may rest on them (LOG-1, LOG-3).
+
+The model disk of tests/sim knows more kinds of loss; this one has LMDB and the kernel in it.
+"""
+import sys
+
+sys.path.insert(0, __file__.rsplit("/", 2)[0] + "/e2e")
+import harness  # noqa: E402  (the path above)
+from campaign import Campaign, must_be_killed  # noqa: E402
+from life import AGAIN, Snapshot  # noqa: E402
+
+OTHER_SYNCS = "log.fsync+index.fdatasync+index.fsync+data.fsync"
+
+
+class PowerCut(Campaign):
+    """F-1, F-10: in the workload."""
+
+    def test_f10_before_an_answer_or_a_delivery_leaves(self):
+        self.every_call("net.sendmsg", "cut", 10, check=must_be_killed)
+
+    def test_f1_before_a_sync_of_the_log(self):
+        self.every_call("log.fdatasync", "cut", 12, check=must_be_killed)
+
+    def test_f1_before_another_sync(self):
+        self.every_call(OTHER_SYNCS, "cut", 5, check=must_be_killed)
+
+    def test_f1_between_the_writes_of_the_index(self):
+        self.every_call("index.pwrite+index.writev", "cut", 6, check=must_be_killed)
+
+    def test_f6_around_names(self):
+        self.every_call("any.rename+any.unlink", "cut", 5, check=must_be_killed)
+
+
+class Recovery(Campaign):
+    """F-10: in a start after SIGKILL: what recovery reported as kept is durable (R6)."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.snapshot = Snapshot()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.snapshot.delete()
+
+    def test_f10_in_a_recovery(self):
+        self.every_call("log.fdatasync+net.sendmsg+index.pwrite+" + OTHER_SYNCS, "cut", 8, check=must_be_killed,
+                        work=AGAIN, snapshot=self.snapshot)
+
+
+if __name__ == "__main__":
+    harness.main()
