@@ -48,6 +48,17 @@ static uint64_t monotonic_ms(void) {
     return (uint64_t)time.tv_sec * 1000u + (uint64_t)time.tv_nsec / NS_PER_MS;
 }
 
+/* A page of the index that cannot be read is a signal, not an error: the disk failed, or somebody cut the file short
+ * (F-8). Only what a handler may do: write and end. */
+static void page_lost(int number) {
+    static const char line[] =
+        "event=index_unreadable reason=\"a page of a mapped file cannot be read: the disk failed, or "
+        "the file was cut short; restore the data directory from a copy\" action=exit\n";
+    ssize_t written = write(STDERR_FILENO, line, sizeof(line) - 1);
+    (void)written; /* there is nobody else to tell */
+    _exit(EXIT_STORAGE);
+}
+
 static void block_signals(sigset_t *out) {
     sigemptyset(out);
     sigaddset(out, SIGTERM);
@@ -55,6 +66,7 @@ static void block_signals(sigset_t *out) {
     sigaddset(out, SIGHUP);
     pthread_sigmask(SIG_BLOCK, out, NULL);
     signal(SIGPIPE, SIG_IGN); /* a client gone is an error of write(2) */
+    signal(SIGBUS, page_lost);
 }
 
 /* A connection is a descriptor; take as many as the system grants. */
