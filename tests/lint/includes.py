@@ -66,9 +66,9 @@ def complaint_about(path, bracket, included, headers):
     if not targets:
         return f'"{included}" is no header of ours: write <{included}>'
     beside = [t for t in targets if os.path.dirname(t) == os.path.dirname(path)]
-    for target in beside or targets:
-        if not target.startswith(ALLOWED[rule]):
-            return f'{rule} must not include "{included}" ({target})'
+    reachable = beside or targets  # of two with the same name the build finds the one that the folder may see
+    if not any(target.startswith(ALLOWED[rule]) for target in reachable):
+        return f'{rule} must not include "{included}" ({reachable[0]})'
     return None
 
 

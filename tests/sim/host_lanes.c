@@ -45,9 +45,9 @@ void host_lane_gone(struct world *world, struct client *client, uint64_t session
     if (!lane || !lane->up || lane->client != client) return;
     lane->up = false;
     TRACE(world, "broker", "lane of %s is gone", client->name);
+    tell(world, CORE_LANE_GONE, session, true); /* in the order of shell/lanes.c: the cancelled send ends after it */
     if (lane->sending) tell(world, CORE_LANE_SENT, session, false); /* it never got into the pipe */
     lane->sending = false;
-    tell(world, CORE_LANE_GONE, session, true);
 }
 
 struct sent {

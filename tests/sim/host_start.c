@@ -163,6 +163,7 @@ static bool open_log(struct world *world, struct log_recovery *out) {
 /* The tail that was cut had never been promised to anybody. False: it had been, but a bit flipped in what no seal
  * protected yet, which looks torn (README, what is not promised). */
 static bool forget_cut(struct world *world, const struct log_recovery *found) {
+    if (found->cut_bytes) TRACE(world, "broker", "cuts a torn tail of %" PRIu64 " bytes", found->cut_bytes);
     struct host *host = &world->host;
     size_t kept = host_frames_below(host, found->end);
     uint64_t end = kept ? host->frames[kept - 1].end : LOG_POSITION_FIRST;

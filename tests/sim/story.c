@@ -1,0 +1,127 @@
+/* story.c: see story.h. */
+#include "story.h"
+
+struct world_options story_options(void) {
+    struct world_options options = world_options_default();
+    options.by_hand = true;
+    options.core.policy.lease_ms = 30000;
+    return options;
+}
+
+static void begin(struct fx *f, const struct world_options *options) {
+    world_begin(f->world, options);
+    f->wordy = false;
+    f->world->trace.on = true;
+    MUST(host_start(f->world, false));
+    f->shop = client_new(f->world, "shop");
+    f->worker = client_new(f->world, "worker");
+    client_hello(f->shop);
+    client_hello(f->worker);
+    world_run_until(f->world, STORY_BEGINS_MS * NS_PER_MS);
+    SIM_SKIP(f);
+}
+
+int story_setup(void **state) {
+    static struct fx the_fixture; /* its world is megabytes: made once */
+    if (!the_fixture.world) the_fixture.world = world_new();
+    struct world_options options = story_options();
+    begin(&the_fixture, &options);
+    *state = &the_fixture;
+    return 0;
+}
+
+int story_teardown(void **state) {
+    struct fx *f = *state;
+    world_end(f->world);
+    return 0;
+}
+
+void story_begin_again(struct fx *f, const struct world_options *options) {
+    world_end(f->world);
+    begin(f, options);
+}
+
+void subscribe(struct client *client, const char *queue) {
+    client_subscribe(client, (const char *const[]){queue, NULL}, 10, 0);
+}
+
+Tarry__Ref *order(struct fx *f, const char *key) {
+    return op_ref(f->world, "orders", key, 0);
+}
+
+struct model_file *log_file(struct fx *f) {
+    struct model_disk *disk = f->world->host.disk;
+    const struct model_entry *last = NULL;
+    for (int i = 0; i < MODEL_FILES_MAX; i++) {
+        const struct model_entry *entry = &disk->cached[i];
+        if (!strstr(entry->name, ".seg")) continue;
+        if (!last || strcmp(entry->name, last->name) > 0) last = entry; /* named by their bases */
+    }
+    MUST(last);
+    return &disk->files[last->file];
+}
+
+/* What the broker's disk does for itself: the index follows, and 20 ms after the last frame a seal is written and
+ * synced. */
+static bool is_housekeeping(const char *line, size_t size, unsigned long *seal) {
+    static const char index[] = "broker indexed ", append[] = "broker append #", durable[] = "broker durable #";
+    const char *what = memchr(line, ']', size);
+    if (!what) return false;
+    what += 2;
+    if (strncmp(what, index, sizeof index - 1) == 0) return true;
+    if (strncmp(what, append, sizeof append - 1) == 0) {
+        char *end = NULL;
+        unsigned long number = strtoul(what + sizeof append - 1, &end, 10);
+        bool is_seal = strncmp(end, " seal\n", 6) == 0;
+        *seal = is_seal ? number : 0;
+        return is_seal;
+    }
+    return strncmp(what, durable, sizeof durable - 1) == 0 && *seal &&
+           strtoul(what + sizeof durable - 1, NULL, 10) == *seal;
+}
+
+static char *without_housekeeping(const char *text) {
+    char *out = malloc(strlen(text) + 1);
+    MUST(out);
+    char *end = out;
+    unsigned long seal = 0; /* the youngest frame, if it is a seal */
+    while (*text) {
+        size_t size = strcspn(text, "\n") + 1;
+        if (!is_housekeeping(text, size, &seal)) {
+            memcpy(end, text, size);
+            end += size;
+        }
+        text += size;
+    }
+    *end = 0;
+    return out;
+}
+
+/* One look for golden.py: where it was, and the lines, each behind a bar. */
+static void record(const char *path, const char *file, int line, const char *text) {
+    FILE *out = fopen(path, "a");
+    MUST(out);
+    (void)fprintf(out, "@ %s:%d\n", file, line);
+    while (*text) {
+        size_t size = strcspn(text, "\n");
+        (void)fprintf(out, "|%.*s\n", (int)size, text);
+        text += size + (text[size] == '\n');
+    }
+    MUST(fclose(out) == 0);
+}
+
+void story_trace(struct fx *f, const char *file, int line, const char *expected) {
+    const char *all = trace_take(f->world);
+    char *happened = f->wordy ? strdup(all) : without_housekeeping(all);
+    MUST(happened);
+    const char *path = getenv("TARRY_STORY_RECORD");
+    bool is_told = strcmp(happened, expected) == 0;
+    if (path) {
+        record(path, file, line, happened);
+    } else if (!is_told) {
+        print_message("%s:%d: the story says:\n%s", file, line, *expected ? expected : "(nothing)\n");
+        print_message("what happened:\n%s", *happened ? happened : "(nothing)\n");
+    }
+    free(happened);
+    if (!path && !is_told) fail();
+}
