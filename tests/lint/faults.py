@@ -22,7 +22,8 @@ COMMENT = re.compile(r'^\s*(#|/\*|\*|//)|\*/\s*$')
 
 
 def carries(text, fault):
-    return re.search(rf"\b{fault}(?!\d)", text) is not None
+    """F-5 written out, or test_f5_… as a name."""
+    return re.search(rf"\b{fault}(?!\d)|_{fault.replace('-', '').lower()}_", text) is not None
 
 
 def definition(lines, name):
