@@ -227,7 +227,7 @@ struct core {
 
     struct session *sessions;
     struct subscription (*subscriptions)[QUEUES_PER_SUBSCRIBE_MAX]; /* of the session at the same index */
-    uint32_t sessions_end; /* slots from here on have never been used */
+    uint32_t sessions_end;                                          /* slots from here on have never been used */
     uint64_t session_next;
     uint32_t session_count; /* WAITING_LANE and UP */
     uint64_t leases;
