@@ -167,6 +167,15 @@ int core_replay(struct core *core, const struct frame_header *header, const Tarr
 
 /* ---- events */
 
+/* TIME-2: who looks into the log later must see that the wall clock was moved by a person's word. */
+static void record_clock(struct draft *draft, const struct core_event *event) {
+    Tarry__Record *record = draft_record(draft);
+    record->fact_case = TARRY__RECORD__FACT_CLOCK;
+    record->clock = must_alloc(draft->arena, sizeof *record->clock);
+    tarry__clock_accepted__init(record->clock);
+    record->clock->wall_ms = event->now.wall_ns / 1000000;
+}
+
 /* Every start is a promotion: a new epoch, said before anything else is. */
 static void start(struct core *core, const struct core_event *event, struct core_effects *effects) {
     assert(!core->started && event->epoch > core->epoch);
@@ -175,13 +184,14 @@ static void start(struct core *core, const struct core_event *event, struct core
     core->epoch = event->epoch;
     core->session_next = (uint64_t)event->epoch << 32 | 1; /* never used by an earlier start */
     struct draft draft;
-    draft_init(&draft, core, effects->arena, NULL, 1);
+    draft_init(&draft, core, effects->arena, NULL, 2);
     Tarry__Record *record = draft_record(&draft);
     record->fact_case = TARRY__RECORD__FACT_EPOCH;
     record->epoch = must_alloc(effects->arena, sizeof *record->epoch);
     tarry__epoch_put__init(record->epoch);
     record->epoch->epoch = event->epoch;
     record->epoch->server_version = (char *)core->options.version;
+    if (event->clock_accepted) record_clock(&draft, event);
     draft_commit(&draft, NULL, effects);
     wheel_arm(&core->wheels[ROW_STEADY], &core->claim.wheel, steady_ms(core) + CLAIM_AFTER_START_MS, 0);
     for (uint32_t number = 1; number < core->tally.next_queue; number++) {

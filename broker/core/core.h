@@ -117,6 +117,7 @@ struct core_event {
     uint64_t position; /* DURABLE, INDEXED */
     uint64_t delivered_ns; /* LANE_SENT: logical steady time when it was sent, for the lateness statistics */
     uint32_t epoch;        /* START */
+    bool clock_accepted;   /* START: an operator accepted a jump of the wall clock, to event.now (TIME-2) */
     /* WINDOW, PAGE: the answer to the effect of the same name. LIST: the page that was read. */
     const struct row *rows;
     size_t row_count;

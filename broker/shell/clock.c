@@ -18,20 +18,27 @@ static bool clock_jumps(const struct clock_state *state, struct sample sample) {
     return sample.real_ns > line_ns && sample.real_ns - line_ns > state->jump_max_ns;
 }
 
-void clock_begin(struct clock_state *state, struct instant last, struct sample first, bool accept_jump) {
+void clock_begin(struct clock_state *state, struct clock_origin origin, struct sample first) {
+    struct instant last = origin.last;
     if (last.steady_ns == 0 && last.wall_ns == 0) last = (struct instant){first.real_ns, first.real_ns};
     *state = (struct clock_state){
         .now = last,
         .boot_from = first.boot_ns,
         .high = {.real_ns = last.wall_ns, .boot_ns = first.boot_ns},
-        .jump_max_ns = accept_jump ? UINT64_MAX : CLOCK_JUMP_START_MS * NS_PER_MS,
+        .jump_max_ns = CLOCK_JUMP_START_MS * NS_PER_MS,
     };
-    state->held = clock_jumps(state, first);
-    /* Steady time goes on by the positive difference of the wall clocks, unless that is not believed. Where it is ahead
-     * of the wall, the wall stood still meanwhile (held, or put back), and what passed then has been counted (TIME-1).
-     */
+    bool jumps = clock_jumps(state, first);
+    state->accepted = jumps && origin.accept_jump;
+    state->held = jumps && !origin.accept_jump;
+    if (state->accepted) state->jump_max_ns = UINT64_MAX;
+    /* In the same boot BOOTTIME knows what has passed, whatever was done to the wall clock meanwhile. Otherwise the
+     * wall clocks tell, unless their difference is not believed. Where steady time is ahead of the wall, the wall stood
+     * still meanwhile (held, or put back), and what passed then has been counted (TIME-1). */
     uint64_t counted_ns = max_u64(last.wall_ns, last.steady_ns);
-    if (!state->held && first.real_ns > counted_ns) state->now.steady_ns += first.real_ns - counted_ns;
+    if (origin.boot_steady_ns != 0)
+        state->now.steady_ns = max_u64(last.steady_ns, origin.boot_steady_ns + first.boot_ns);
+    else if (!state->held && first.real_ns > counted_ns)
+        state->now.steady_ns += first.real_ns - counted_ns;
     state->steady_from = state->now.steady_ns;
     clock_advance(state, first);
 }
@@ -78,9 +85,14 @@ static struct sample sample_closest(void) {
     return best;
 }
 
-void clock_init(struct clock *clock, struct instant last, bool accept_jump) {
+void clock_init(struct clock *clock, struct clock_origin origin) {
     pthread_mutex_init(&clock->mutex, NULL);
-    clock_begin(&clock->state, last, sample_closest(), accept_jump);
+    clock_begin(&clock->state, origin, sample_closest());
+}
+
+uint64_t clock_boot_steady(const struct clock *clock) {
+    const struct clock_state *state = &clock->state; /* both are fixed at the start */
+    return state->steady_from > state->boot_from ? state->steady_from - state->boot_from : 0;
 }
 
 struct instant clock_now(struct clock *clock, bool *out_held) {

@@ -279,7 +279,9 @@ static void *loop_run(void *argument) {
     struct loop *loop = argument;
     struct shell *shell = loop->shell;
     prctl(PR_SET_TIMERSLACK, 1); /* a late wake-up is lateness of every task */
-    struct core_event start = {.kind = CORE_START, .epoch = shell->epoch};
+    struct core_event start = {.kind = CORE_START,
+                               .epoch = shell->epoch,
+                               .clock_accepted = shell->clock.state.accepted};
     step(loop, &start);
     flush(loop);
     uint64_t stop_ms = 0;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "boot.h"
 #include "logfmt.h"
 #include "shell.h"
 #include "units.h"
@@ -178,6 +179,19 @@ static uint64_t max_u64(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
+static void start_clock(struct shell *shell, struct instant last) {
+    clock_init(&shell->clock, (struct clock_origin){.last = last,
+                                                    .boot_steady_ns = boot_recall(shell->dir.path),
+                                                    .accept_jump = shell->config.accept_clock_jump});
+    uint64_t steady_ns = clock_boot_steady(&shell->clock);
+    int error = steady_ns == 0 ? 0 : boot_note(shell->dir.path, steady_ns);
+    if (error != 0)
+        logfmt("boot_unnoted", "action=\"the next start goes by the wall clock\" reason=\"%s\"", strerror(error));
+    if (shell->clock.state.accepted)
+        logfmt("clock_accepted", "wall_ms=%" PRIu64 " last_ms=%" PRIu64, shell->clock.state.now.wall_ns / NS_PER_MS,
+               last.wall_ns / NS_PER_MS);
+}
+
 int recovery_run(struct shell *shell, char *message, size_t message_size) {
     struct index_meta meta;
     struct log_recovery log;
@@ -190,7 +204,7 @@ int recovery_run(struct shell *shell, char *message, size_t message_size) {
     if (replay(shell, meta.position, log.end, message, message_size) != 0) return 1;
     /* The tail of the log may hold nothing; then the index knows the latest time. */
     struct instant last = {max_u64(log.steady_ns, meta.steady_ns), max_u64(log.wall_ns, meta.wall_ns)};
-    clock_init(&shell->clock, last, shell->config.accept_clock_jump);
+    start_clock(shell, last);
     shell->epoch = (log.epoch > meta.tally.epoch ? log.epoch : meta.tally.epoch) + 1;
     return 0;
 }

@@ -170,10 +170,12 @@ class Stream:
 
 
 class Broker:
-    """One tarryd. `start` waits for the ready line; `restart` comes back on the same port and directory."""
+    """One tarryd. `start` waits for the ready line; `restart` comes back on the same port and directory. `prefix` goes
+    before the program: something that runs it."""
 
-    def __init__(self, data, *arguments, listen="ws://127.0.0.1:0", env=None):
+    def __init__(self, data, *arguments, listen="ws://127.0.0.1:0", env=None, prefix=()):
         self.data = data
+        self.prefix = list(prefix)
         self.listen = listen
         self.arguments = list(arguments)
         self.env = {**os.environ, **(env or {})}
@@ -185,7 +187,7 @@ class Broker:
 
     def launch(self):
         """Starts the process without waiting."""
-        command = [find_program("tarryd"), "--data", self.data, "--listen", self.listen, *self.arguments]
+        command = [*self.prefix, find_program("tarryd"), "--data", self.data, "--listen", self.listen, *self.arguments]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE, env=self.env)
         self.is_ready = threading.Event()

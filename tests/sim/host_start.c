@@ -222,7 +222,8 @@ static void allow_for_walls(struct world *world, const struct instant *last) {
     if (host->stood_before_ns > ahead_ns) world->steady_jumped_ns += host->stood_before_ns - ahead_ns;
 }
 
-/* Steady time goes on by the difference of the wall clocks, if that is believed (TIME-2): the truth may be less. */
+/* Every start is one of the machine here, so that no note of the same boot helps (boot.h): steady time goes on by the
+ * difference of the wall clocks, if that is believed (TIME-2), and the truth may be less. */
 static void begin_clock(struct world *world, const struct log_recovery *found, bool accept) {
     struct host *host = &world->host;
     const struct flat *index = &host->table.flat;
@@ -235,7 +236,7 @@ static void begin_clock(struct world *world, const struct log_recovery *found, b
         world->believable_ns = world->wall_offset_ns;
     allow_for_walls(world, &last);
     struct sample sample = {.real_ns = world_real_ns(world), .boot_ns = world_boot_ns(world)};
-    clock_begin(&host->clock, last, sample, accept);
+    clock_begin(&host->clock, (struct clock_origin){.last = last, .accept_jump = accept}, sample);
 }
 
 /* From nothing, over everything that was ever appended: the same digest at every frame. */

@@ -21,7 +21,7 @@
 
 static struct clock_state fresh(void) {
     struct clock_state state;
-    clock_begin(&state, (struct instant){0, 0}, (struct sample){REAL0, BOOT0}, false);
+    clock_begin(&state, (struct clock_origin){0}, (struct sample){REAL0, BOOT0});
     return state;
 }
 
@@ -98,7 +98,7 @@ static void a_suspend_is_no_jump(void **unused) { /* F-34 */
 
 static struct clock_state restarted(struct instant last, uint64_t real_ns, bool accept) {
     struct clock_state state;
-    clock_begin(&state, last, (struct sample){real_ns, BOOT0}, accept);
+    clock_begin(&state, (struct clock_origin){.last = last, .accept_jump = accept}, (struct sample){real_ns, BOOT0});
     return state;
 }
 
@@ -110,6 +110,33 @@ static void across_a_start_both_go_on_by_the_difference_of_the_walls(void **unus
     assert_false(state.held);
     assert_int_equal(state.now.wall_ns, REAL0 + 60 * SECOND + 5 * DAY);
     assert_int_equal(state.now.steady_ns, REAL0 + 5 * DAY);
+}
+
+/* F-32: however the wall clock was set between two runs of one boot, what has passed is what BOOTTIME says. */
+static void in_the_same_boot_a_start_goes_by_boottime(void **unused) {
+    (void)unused;
+    const int64_t jumps[] = {1,
+                             -1,
+                             (int64_t)SECOND,
+                             -(int64_t)SECOND,
+                             (int64_t)HOUR,
+                             -(int64_t)HOUR,
+                             29 * (int64_t)DAY,
+                             -29 * (int64_t)DAY,
+                             3650 * (int64_t)DAY,
+                             -3650 * (int64_t)DAY};
+    for (size_t i = 0; i < sizeof(jumps) / sizeof(jumps[0]); i++) {
+        struct clock_origin origin = {.last = {REAL0, REAL0}, .boot_steady_ns = REAL0 - BOOT0};
+        for (int accept = 0; accept < 2; accept++) {
+            struct clock_state state;
+            origin.accept_jump = accept == 1;
+            struct sample first = {REAL0 + 3 * SECOND + (uint64_t)jumps[i], BOOT0 + 3 * SECOND};
+            clock_begin(&state, origin, first);
+            assert_int_equal(state.now.steady_ns, REAL0 + 3 * SECOND);
+            first.boot_ns += SECOND;
+            assert_int_equal(clock_advance(&state, first).steady_ns, REAL0 + 4 * SECOND);
+        }
+    }
 }
 
 static void a_start_with_the_clock_behind_adds_nothing(void **unused) { /* F-32 */
@@ -135,7 +162,7 @@ static void what_passed_while_the_wall_was_held_is_not_added_again_by_a_start(vo
     assert_true(state.held);
     uint64_t real_ns = last.steady_ns + SECOND; /* the clock has been put right, and a second has passed */
     struct clock_state next;
-    clock_begin(&next, last, (struct sample){real_ns, SECOND}, false);
+    clock_begin(&next, (struct clock_origin){.last = last}, (struct sample){real_ns, SECOND});
     assert_int_equal(next.now.steady_ns, real_ns); /* no delay fires early */
     assert_int_equal(next.now.wall_ns, real_ns);
 }
@@ -158,6 +185,7 @@ static void a_start_thirty_days_later_is_not_believed_unless_accepted(void **unu
 
     state = restarted(last, REAL0 + 400 * DAY, true);
     assert_false(state.held);
+    assert_true(state.accepted);
     assert_int_equal(state.now.wall_ns, REAL0 + 400 * DAY);
     /* accepted once, at the start only */
     clock_advance(&state, (struct sample){REAL0 + 500 * DAY, BOOT0 + SECOND});
@@ -176,8 +204,11 @@ static void nothing_ever_goes_back_whatever_the_clocks_say(void **unused) { /* F
             uint64_t real = random_below(&random, 2) ? random_magnitude(&random, 62) : REAL0 + (boot - BOOT0);
             /* now and then samples of two threads arrive in the other order, or the broker starts again */
             if (random_below(&random, 10) == 0) boot -= random_below(&random, 1000);
-            if (random_below(&random, 20) == 0)
-                clock_begin(&state, last, (struct sample){real, boot}, random_below(&random, 2) == 0);
+            if (random_below(&random, 20) == 0) {
+                struct clock_origin origin = {last, 0, random_below(&random, 2) == 0};
+                if (random_below(&random, 2) == 0) origin.boot_steady_ns = random_magnitude(&random, 62);
+                clock_begin(&state, origin, (struct sample){real, boot});
+            }
             struct instant now = clock_advance(&state, (struct sample){real, boot});
             assert_true(now.steady_ns >= last.steady_ns);
             assert_true(now.wall_ns >= last.wall_ns);
@@ -236,7 +267,7 @@ static void the_machines_clock_agrees(void **unused) {
     (void)unused;
     struct clock clock;
     struct timespec real;
-    clock_init(&clock, (struct instant){0, 0}, false);
+    clock_init(&clock, (struct clock_origin){0});
     bool held = true;
     struct instant now = clock_now(&clock, &held);
     clock_gettime(CLOCK_REALTIME, &real);
@@ -254,6 +285,7 @@ int main(void) {
         cmocka_unit_test(a_jump_of_more_than_an_hour_is_held_until_it_ends),
         cmocka_unit_test(a_suspend_is_no_jump),
         cmocka_unit_test(across_a_start_both_go_on_by_the_difference_of_the_walls),
+        cmocka_unit_test(in_the_same_boot_a_start_goes_by_boottime),
         cmocka_unit_test(a_start_with_the_clock_behind_adds_nothing),
         cmocka_unit_test(what_passed_while_the_wall_was_held_is_not_added_again_by_a_start),
         cmocka_unit_test(a_start_thirty_days_later_is_not_believed_unless_accepted),

@@ -1,0 +1,334 @@
+"""fault_clock_test.py: the machine's clocks misbehave under a real broker (F-32 … F-36). clock.py moves them.
+
+Early is judged from outside, by the test's own monotonic clock: a delay of so many seconds comes no sooner than that after
+it was asked for, whatever the wall clock says. An absolute time is judged by the wall clock that the broker was shown."""
+import datetime
+import json
+import threading
+import time
+
+import harness
+from clock import Clock
+from harness import Case
+
+HOUR, DAY, YEAR = 3600, 86400, 365 * 86400
+WAIT_S = 60
+
+
+def utc_s(text):
+    return datetime.datetime.fromisoformat(text + "+00:00").timestamp()
+
+
+class Clocked(Case):
+    autostart = False
+    start_at = None  # what the wall clock says at the first start
+
+    def setUp(self):
+        super().setUp()
+        self.clock = Clock(self.path("clock"))
+        self.broker.env.update(self.clock.env())
+        if self.start_at:
+            self.clock.set(utc_s(self.start_at))
+        self.broker.start()
+        self.asked = {}
+
+    def ask(self, queue_name, delays_s):
+        """Schedules delays, and remembers when each was asked for."""
+        lines = [json.dumps({"queue": queue_name, "key": f"{queue_name}-{i}", "delay_ms": round(delay * 1000)})
+                 for i, delay in enumerate(delays_s)]
+        asked_s = time.monotonic()
+        for answer, delay in zip(self.broker.ok("schedule", "--from", "-", stdin="\n".join(lines)), delays_s):
+            self.assertEqual(answer["result"], "scheduled")
+            self.asked[answer["id"]] = asked_s + delay
+
+    def at(self, key, due_ms, queue_name="wall"):
+        return self.broker.one("schedule", queue_name, "--key", key, "--due-ms", round(due_ms))
+
+    def assert_none_early(self, deliveries, arrived_s):
+        for delivery in deliveries:
+            self.assertGreaterEqual(arrived_s, self.asked[delivery["id"]], delivery)
+            self.assertGreaterEqual(delivery["delivered_ms"], delivery["due_ms"])
+
+    def take_all(self, consumer, count):
+        """So many delays, each judged as it arrives."""
+        for _ in range(count):
+            delivery = consumer.next(WAIT_S)
+            self.assert_none_early([delivery], time.monotonic())
+
+    def wait_event(self, name, since=0):
+        """The broker says so in its log; how many lines it had by then."""
+        end = time.monotonic() + WAIT_S
+        while time.monotonic() < end:
+            if any(f"event={name}" in line.split() for line in self.broker.log[since:]):
+                return len(self.broker.log)
+            time.sleep(0.02)
+        raise AssertionError(f"no event={name}: {self.broker.log_text()}")
+
+    def is_held(self):
+        return self.broker.queue_stats(None)["clock_held"]
+
+    def assert_waits(self, queue_name, count):
+        """Nothing of it leaves, though somebody is there to take it."""
+        self.assertEqual(self.broker.ok("consume", queue_name, "--for", "700ms"), [])
+        stats = self.broker.queue_stats(queue_name)
+        self.assertEqual((stats["pending"], stats["delivered"]), (count, 0))
+
+
+class Jumps(Clocked):
+    def test_no_jump_within_a_run_fires_a_delay_early(self):
+        """F-32, TIME-1: forty delays and a lease, and the wall clock jumps ±1 s, ±1 h, ±10 years all the while."""
+        delays = [0.2 + 0.07 * i for i in range(40)]
+        self.ask("q", delays)
+        consumer = self.broker.consume("q", "--count", len(delays))
+        self.broker.one("schedule", "leased", "--in", "0s")
+        leased_s = time.monotonic()
+        self.broker.one("consume", "leased", "--count", 1, "--ack", "none", "--lease", "3s")
+        again = self.broker.consume("leased")
+        stopped = threading.Event()
+
+        def jumps():
+            for size in (1, HOUR, 10 * YEAR) * 100:
+                for seconds in (size, -size, -size, size):
+                    self.clock.jump(seconds)
+                    if stopped.wait(0.05):
+                        return
+
+        jumper = threading.Thread(target=jumps)
+        jumper.start()
+        try:
+            self.take_all(consumer, len(delays))
+            self.assertEqual(again.next(WAIT_S)["attempt"], 2)
+            self.assertGreaterEqual(time.monotonic() - leased_s, 3, "the lease ended early")
+        finally:
+            stopped.set()
+            jumper.join()
+
+    def test_absolute_times_wait_while_a_jump_is_not_believed(self):
+        """F-32, TIME-2: ten years ahead within a run: held, loudly; delays go on; when the clock is put right absolute times
+        go on, in order, and not before."""
+        now_ms = self.clock.now_ms()
+        for key, delay_ms in (("c", 3000), ("a", 1500), ("b", 2000), ("far", 9 * YEAR * 1000)):
+            self.at(key, now_ms + delay_ms)
+        self.clock.jump(10 * YEAR)
+        self.wait_event("clock_held")
+        self.assertTrue(self.is_held())
+        self.ask("delays", [0.5])
+        self.take_all(self.broker.consume("delays"), 1)
+        time.sleep(1.5)  # by now all but one would be due
+        self.assert_waits("wall", 4)
+        self.clock.jump(-10 * YEAR)
+        self.wait_event("clock_released")
+        got = self.broker.ok("consume", "wall", "--count", 3)
+        self.assertEqual([delivery["key"] for delivery in got], ["a", "b", "c"])
+        for delivery in got:
+            self.assert_not_early(delivery)
+        self.assertFalse(self.is_held())
+
+    def test_an_hour_is_believed_and_a_little_more_is_not(self):
+        """F-32: what is due within the hour fires when the clock is set forward by less than that; ten seconds more than an
+        hour is a jump. Backwards, the wall stands still until the clock is there again."""
+        now_ms = self.clock.now_ms()
+        self.at("within", now_ms + 1800_000)
+        self.at("after", now_ms + 3 * HOUR * 1000)
+        self.clock.jump(HOUR - 10)
+        delivery = self.broker.one("consume", "wall", "--count", 1)
+        self.assertEqual(delivery["key"], "within")
+        self.assertGreaterEqual(delivery["delivered_ms"], delivery["due_ms"])
+        self.clock.jump(HOUR + 10)
+        self.wait_event("clock_held")
+        self.assert_waits_for_more("wall")
+        self.clock.jump(-HOUR - 10)
+        since = self.wait_event("clock_released")
+        self.at("soon", self.clock.now_ms() + 300, "back")
+        self.clock.jump(-1800)
+        self.assert_waits("back", 1)
+        self.clock.jump(1800)
+        self.assertEqual(self.broker.one("consume", "back", "--count", 1)["key"], "soon")
+        self.assertNotIn("event=clock_held", " ".join(self.broker.log[since:]), "half an hour back is no jump")
+
+    def assert_waits_for_more(self, queue_name):
+        self.assertEqual(self.broker.ok("consume", queue_name, "--for", "500ms"), [])
+
+
+class Restarts(Clocked):
+    def test_no_jump_across_restarts_fires_a_delay_early(self):
+        """F-32, TIME-1: the broker is killed or stopped, the wall clock is set while it is away, and it comes back: within
+        one boot of the machine a delay is what BOOTTIME says it is."""
+        self.ask("q", [2.0, 4.0, 6.0, 8.0])
+        consumer = self.broker.consume("q", "--count", 4, "--timeout", "60s")
+        for number, seconds in enumerate((1, -1, HOUR, -HOUR, 10 * DAY, -10 * DAY, 10 * YEAR, -10 * YEAR)):
+            if number % 2:
+                self.broker.kill()
+            else:
+                self.assertEqual(self.broker.stop(), 0)
+            self.clock.jump(seconds)
+            self.broker.start()
+        self.take_all(consumer, 4)
+
+    def test_a_month_ahead_is_believed_only_by_a_persons_word(self):
+        """F-32, TIME-2: 41 days ahead across a start: absolute times wait. --accept-clock-jump believes it at that start, the
+        log says so for ever, and later starts need no word."""
+        self.at("in 40 days", self.clock.now_ms() + 40 * DAY * 1000)
+        self.ask("delays", [3600.0])
+        self.assertEqual(self.broker.stop(), 0)
+        self.clock.jump(41 * DAY)
+        self.broker.start()
+        self.wait_event("clock_held")
+        self.assertTrue(self.is_held())
+        self.assert_waits("wall", 1)
+        self.assertEqual(self.broker.stop(), 0)
+        self.broker.arguments += ["--accept-clock-jump", "yes"]
+        since = len(self.broker.log)
+        self.broker.start()
+        self.wait_event("clock_accepted", since)
+        self.assertFalse(self.is_held())
+        delivery = self.broker.one("consume", "wall", "--count", 1)
+        self.assertGreaterEqual(delivery["delivered_ms"], delivery["due_ms"])
+        self.assert_waits("delays", 1)
+        self.assertEqual(self.broker.stop(), 0)
+        said = self.accepted()
+        self.assertEqual(len(said), 1, said)
+        del self.broker.arguments[-2:]
+        since = len(self.broker.log)
+        self.broker.start()
+        self.assertFalse(self.is_held())
+        self.assertNotIn("event=clock_", " ".join(self.broker.log[since:]))
+        self.assertEqual(self.broker.stop(), 0)
+        self.assertEqual(self.accepted(), said)
+        self.broker.start()
+
+    def accepted(self):
+        """What the log of the stopped broker says about its clock."""
+        return self.broker.ok("audit", "--data", self.broker.data, "--kind", "clock_accepted")
+
+    def test_a_clock_that_is_behind_at_the_start(self):
+        """F-32: the machine comes up in 1970, or ten years ago: nothing is lost, delays go on, absolute times wait until the
+        clock is there again, and logical time never goes back."""
+        self.at("soon", self.clock.now_ms() + 500)
+        self.ask("delays", [2.0])
+        last_ms = 0
+        for seconds in (-10 * YEAR, -30 * YEAR):
+            self.broker.kill()
+            self.clock.jump(seconds)
+            self.broker.start()
+            now_ms = self.broker.queue_stats(None)["now_ms"]
+            self.assertGreaterEqual(now_ms, last_ms)
+            last_ms = now_ms
+        self.assert_waits("wall", 1)
+        self.take_all(self.broker.consume("delays"), 1)
+        self.clock.jump(40 * YEAR)
+        self.assertEqual(self.broker.one("consume", "wall", "--count", 1)["key"], "soon")
+
+
+class Slow(Clocked):
+    def test_a_smear(self):
+        """F-33: the wall clock runs a tenth too fast, then a tenth too slow: delays do not notice, absolute times follow it,
+        and nobody takes it for a jump."""
+        for name, rate_ppm in (("fast", 100_000), ("slow", -100_000)):
+            self.clock.smear(rate_ppm)
+            self.ask(name, [0.5, 1.0, 1.5])
+            base_ms = self.clock.now_ms()
+            for number in range(5):
+                self.at(f"{name}-{number}", base_ms + 400 * number, f"wall-{name}")
+            wall = self.broker.consume(f"wall-{name}", "--count", 5)
+            self.take_all(self.broker.consume(name, "--count", 3), 3)
+            for number, delivery in enumerate(wall.take(5, WAIT_S)):
+                self.assertEqual(delivery["key"], f"{name}-{number}")
+                self.assertGreaterEqual(self.clock.now_ms(), delivery["due_ms"], "before the wall clock said so")
+        self.assertNotIn("event=clock_", self.broker.log_text())
+
+    def test_a_suspend(self):
+        """F-34: the machine sleeps for an hour but a second, and for ten days: what falls due meanwhile comes when it wakes
+        up, what does not, does not; leases ran out; and it is no jump, however long."""
+        self.ask("delays", [HOUR, 10 * DAY + HOUR])
+        self.at("at", self.clock.now_ms() + HOUR * 1000)
+        self.broker.one("schedule", "leased", "--in", "0s")
+        self.broker.one("consume", "leased", "--count", 1, "--ack", "none", "--lease", "30m")
+        self.clock.suspend(HOUR - 20)
+        self.assert_waits("delays", 2)
+        self.assert_waits("wall", 1)
+        self.assertEqual(self.broker.one("consume", "leased", "--count", 1)["attempt"], 2)
+        self.clock.suspend(20)
+        first = self.broker.one("consume", "delays", "--count", 1)
+        self.assertEqual(first["key"], "delays-0")
+        self.assertGreaterEqual(first["delivered_ms"], first["due_ms"])
+        self.assertEqual(self.broker.one("consume", "wall", "--count", 1)["key"], "at")
+        self.clock.suspend(10 * DAY)
+        self.assertEqual(self.broker.one("consume", "delays", "--count", 1)["key"], "delays-1")
+        self.assertNotIn("event=clock_", self.broker.log_text())
+
+
+class LeapSecond(Clocked):
+    start_at = "2028-12-31T23:59:57"
+
+    def test_a_leap_second(self):
+        """F-35: the last second of the year happens twice: everything comes once, in order, and not before its time."""
+        midnight_ms = utc_s("2029-01-01T00:00:00") * 1000
+        offsets = (-1500, -1000, -500, -1, 0, 1, 500, 1000)
+        for offset in offsets:
+            self.at(f"{offset}", midnight_ms + offset)
+        self.ask("delays", [1.0, 2.0, 3.0])
+        wall, delays = self.broker.consume("wall", "--count", len(offsets)), self.broker.consume("delays", "--count", 3)
+        while self.clock.now_ms() < midnight_ms:
+            time.sleep(0.001)
+        self.clock.jump(-1)
+        got = wall.take(len(offsets), WAIT_S)
+        self.assertEqual([delivery["key"] for delivery in got], [str(offset) for offset in offsets])
+        for delivery in got:
+            self.assertGreaterEqual(delivery["delivered_ms"], delivery["due_ms"])
+        self.take_all(delays, 3)
+        self.assertNotIn("event=clock_", self.broker.log_text())
+
+
+class Year2038(Clocked):
+    start_at = "2038-01-19T03:14:04"
+
+    def test_the_year_2038(self):
+        """F-35: 2^31 seconds pass while tasks wait, some relative, some absolute, one of them for ten years more; the broker
+        is killed right there; the log and the index are whole."""
+        border_ms = (1 << 31) * 1000
+        for offset in (-1000, -1, 0, 1, 1000):
+            self.at(f"{offset}", border_ms + offset)
+        far = self.at("far", border_ms + 9 * YEAR * 1000)
+        self.assertEqual(far["due_ms"], border_ms + 9 * YEAR * 1000)
+        self.ask("delays", [2.0, 4.0])
+        self.assertEqual(self.broker.one("schedule", "rfc", "--at", "2038-01-19T03:14:08Z")["due_ms"], border_ms)
+        while self.clock.now_ms() < border_ms - 500:
+            time.sleep(0.01)
+        self.broker.restart()
+        got = self.broker.ok("consume", "wall", "--count", 5)
+        self.assertEqual([delivery["key"] for delivery in got], ["-1000", "-1", "0", "1", "1000"])
+        for delivery in got:
+            self.assertGreaterEqual(self.clock.now_ms(), delivery["due_ms"])
+        self.take_all(self.broker.consume("delays", "--count", 2), 2)
+        self.broker.one("consume", "rfc", "--count", 1)
+        self.assertEqual(self.broker.stop(), 0)
+        self.assertEqual(self.broker.tarry("verify", self.broker.data).status, 0)
+        self.broker.start()
+        self.assertEqual(self.broker.one("get", "wall", "far")["due_ms"], far["due_ms"])
+
+
+class Levels(Clocked):
+    def test_every_border_of_the_wheel_up_to_ten_years(self):
+        """F-36: delays of 64^k - 1, 64^k and 64^k + 1 ms, up to the longest that is allowed; the machine sleeps from one to
+        the next, and the broker is killed in between. Each comes after its time, in order, and alone."""
+        delays_ms = [base + more for base in (64, 64**2, 64**3, 64**4, 64**5, 64**6, 10 * YEAR * 1000) for more in (-1, 0, 1)]
+        begun_s = time.monotonic()
+        self.ask("q", [delay_ms / 1000 for delay_ms in delays_ms])
+        slept_s = 0.0
+        for number, delay_ms in enumerate(delays_ms):
+            ahead_s = delay_ms / 1000 - slept_s - (time.monotonic() - begun_s)
+            if ahead_s > 1:  # to a moment before
+                self.clock.suspend(ahead_s - 0.3)
+                slept_s += ahead_s - 0.3
+            if delay_ms == 64**4:
+                self.broker.restart()
+            delivery = self.broker.one("consume", "q", "--count", 1)
+            self.assertEqual(delivery["key"], f"q-{number}")
+            self.assertGreaterEqual(delivery["delivered_ms"], delivery["due_ms"])
+            self.assertGreaterEqual(time.monotonic() - begun_s + slept_s, delay_ms / 1000)
+        self.broker.wait_stats("q", pending=0, ready=0, in_flight=0, acked=len(delays_ms))
+
+
+if __name__ == "__main__":
+    harness.main()

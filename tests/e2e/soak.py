@@ -1,0 +1,70 @@
+"""soak.py: tarryd under valgrind's memcheck while real clients load it: `TARRY_BUILD_ROOT=… python3 tests/e2e/soak.py [SECONDS]`.
+
+The load is that of the SIGKILL test, with the network of proxy.py in between: connections are cut now and then, consumers
+are killed. In the end everything must be settled, the ledger must agree, and memcheck must have found no error and no lost
+block. Not part of `./dev test`: a broker under valgrind is some thirty times slower.
+"""
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+
+import harness
+from proxy import Proxy
+
+sys.path.insert(0, __file__.rsplit("/", 2)[0] + "/crash")
+from load import Load  # noqa: E402  (the path above)
+
+SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 180
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def memcheck(log):
+    command = ["valgrind", "--tool=memcheck", "--leak-check=full", "--show-leak-kinds=definite,indirect,possible",
+               "--errors-for-leak-kinds=definite,indirect,possible", "--error-exitcode=99", f"--log-file={log}"]
+    suppressions = os.path.join(HERE, "..", "valgrind.supp")
+    return command + ([f"--suppressions={suppressions}"] if os.path.exists(suppressions) else [])
+
+
+def churn(broker, far, load):
+    """What makes memory come and go: questions, big bodies, one-shot consumers, a consumer killed, a connection cut."""
+    broker.ok("stats", wait_s=120)
+    broker.ok("list", "auto", "--limit", 50, wait_s=120)
+    broker.ok("queue", "set", "auto", f"max_attempts={random.randrange(10, 100)}", wait_s=120)
+    broker.tarry("schedule", "big", "--in", "0s", "--body", "x" * 100_000, "--timeout", "60s", wait_s=120)
+    broker.tarry("consume", "big", "--count", 1, "--for", "20s", "--timeout", "60s", wait_s=120)
+    load.replace_consumer()
+    far.cut()
+
+
+def main():
+    directory = tempfile.mkdtemp(prefix="tarry-soak-")
+    log = os.path.join(directory, "valgrind.log")
+    broker = harness.Broker(os.path.join(directory, "data"), "--retain-log-size", "2MiB", "--segment-size", "1MiB",
+                            prefix=memcheck(log), env={"LD_PRELOAD": harness.find_program("libsmall_map.so")}).start()
+    far = Proxy(broker.port)
+    load = Load(broker.by_way_of(far), 1)
+    end, rounds = time.monotonic() + SECONDS, 0
+    while time.monotonic() < end:
+        churn(broker, far, load)
+        rounds += 1
+        time.sleep(1)
+    _, stats = load.finish()
+    complaints = [c for name in ("lost", "early", "after_ack", "after_cancel", "untrue", "twice")
+                  for c in getattr(load.ledger, name)()]
+    for stream in broker.streams:
+        stream.kill()
+    status = broker.stop(300)
+    with open(log, encoding="utf-8", errors="replace") as file:
+        print(file.read())
+    unsettled = [s for s in stats if s["pending"] or s["ready"] or s["in_flight"]]
+    print(f"rounds={rounds} scheduled={len(load.ledger.schedules)} deliveries={len(load.ledger.deliveries)} status={status} "
+          f"complaints={complaints[:5]} unsettled={unsettled}")
+    shutil.rmtree(directory, ignore_errors=True)
+    sys.exit(1 if status != 0 or complaints or unsettled else 0)
+
+
+if __name__ == "__main__":
+    main()
