@@ -3,6 +3,7 @@
 
 #include "../must.h"
 #include "faults.h"
+#include "model_disk.h"
 #include "ops.h"
 
 #define CALM_ROUNDS_MAX 600           /* of two seconds at least: whatever is due settles */
@@ -133,6 +134,15 @@ static void check_end(struct world *world) {
     MUST(host->frame_count == frames + 1); /* the new epoch */
 }
 
+static uint64_t fingerprint_of(const struct world *world) {
+    const struct host *host = &world->host;
+    uint64_t all[] = {world->random.state,      world->now_ns,     world->timeline.order,
+                      world->ledger.answers,    host->disk->seed,  host->disk->calls,
+                      host->head.position,      host->head.digest, host->steps,
+                      host->clock.now.steady_ns};
+    return frame_sum(all, sizeof all);
+}
+
 /* By the numbers of tests/FAULTS.md: F-1, F-2, F-3, F-4, F-5, F-6, F-7, F-9, F-10, F-15, F-16, F-17, F-19, F-22, F-32,
  * F-34; LOG-1, LOG-2, LOG-3, LOG-4, LOG-5, TIME-1, TIME-2, KEEP-1, ONCE-1, TRUE-1, FENCE-1, CAP-1, CALM-1. */
 void history_play(struct world *world, uint64_t seed, struct history_report *out) {
@@ -164,6 +174,7 @@ void history_play(struct world *world, uint64_t seed, struct history_report *out
         .starts = world->host.starts,
         .refusals = world->host.refusals,
         .frames = world->host.frame_count,
+        .fingerprint = fingerprint_of(world),
     };
     for (size_t i = 0; i < FAULTS; i++) out->faults += faults.counts[i];
     world_end(world);

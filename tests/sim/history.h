@@ -8,6 +8,7 @@
 struct history_report {
     uint64_t simulated_ns;
     uint64_t requests, deliveries, starts, refusals, frames, faults;
+    uint64_t fingerprint; /* of all that happened: the same whenever the seed is played */
 };
 
 /* Aborts at the first broken promise. */

@@ -75,10 +75,9 @@ struct lane {
     uint64_t turn; /* grows when the lane changes hands */
 };
 
-struct parcel { /* a delivery on its way out (shell/courier.c) */
-    uint64_t life;
+struct parcel {                    /* a delivery on its way out (shell/courier.c) */
     struct core_delivery delivery; /* tasks and keys in the world's memory */
-    struct parcel *next;           /* among those that wait for the sync */
+    struct parcel *next;
 };
 
 struct host {
@@ -104,7 +103,8 @@ struct host {
     bool sync_due;  /* … and the group waits for it */
     bool indexing;
     bool index_held;
-    struct parcel *parked; /* read, but not durable yet */
+    struct parcel *parcels; /* the oldest first */
+    bool courier_comes;
     struct lane lanes[HOST_LANES_MAX];
     uint64_t durable; /* as the core was told */
     uint64_t indexed;

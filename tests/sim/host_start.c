@@ -67,7 +67,8 @@ static void end_life(struct host *host) {
     host->tick_ns = UINT64_MAX;
     for (size_t i = 0; i < 2; i++) core_effects_reset(&host->batches[i].effects);
     host->flushing = host->syncing = host->sync_due = host->indexing = false;
-    host->parked = NULL;
+    host->parcels = NULL;
+    host->courier_comes = false;
     memset(host->lanes, 0, sizeof host->lanes);
 }
 

@@ -135,18 +135,19 @@ static bool answer(struct world *world, const struct core_reply *reply) {
     return true;
 }
 
-/* ---- deliveries */
+/* ---- deliveries: one after another, in the order in which they were decided */
 
-static void courier(struct world *world, void *argument, uint64_t number) {
-    struct parcel *parcel = argument;
+static void courier(struct world *world, void *argument, uint64_t life);
+
+static void courier_later(struct world *world) {
     struct host *host = &world->host;
-    if (parcel->life != host->life) return;
-    struct core_delivery *delivery = &parcel->delivery;
-    if (delivery->after > host->durable) { /* LOG-1 */
-        parcel->next = host->parked;
-        host->parked = parcel;
-        return;
-    }
+    if (host->courier_comes || !host->parcels) return;
+    host->courier_comes = true;
+    world_after(world, &world->options.wake, courier, NULL, host->life);
+}
+
+/* False: the disk failed, and the broker with it. */
+static bool deliver(struct world *world, struct core_delivery *delivery) {
     struct core_delivered *tasks = (struct core_delivered *)delivery->tasks;
     ProtobufCBinaryData *contents = world_alloc(world, delivery->count * sizeof *contents);
     size_t kept = 0;
@@ -154,33 +155,39 @@ static void courier(struct world *world, void *argument, uint64_t number) {
         int error = host_content(world, &tasks[i].row, &contents[kept]);
         if (error < 0) {
             host_fail(world, "cannot read a content", error);
-            return;
+            return false;
         }
         /* 1: it ended before it could leave, and its content went with a retired segment. */
         if (error == 0) tasks[kept++] = tasks[i];
     }
     delivery->count = kept;
-    if (delivery->after > host->promised) host->promised = delivery->after;
+    if (delivery->after > world->host.promised) world->host.promised = delivery->after;
     host_lane_send(world, delivery, contents);
+    return true;
 }
 
-static void send_parcel(struct world *world, const struct core_delivery *delivery) {
+static void courier(struct world *world, void *argument, uint64_t life) {
+    struct host *host = &world->host;
+    if (host->life != life) return;
+    host->courier_comes = false;
+    struct parcel *parcel = host->parcels;
+    if (parcel->delivery.after > host->durable) return; /* LOG-1: comes again when it is */
+    host->parcels = parcel->next;
+    if (deliver(world, &parcel->delivery)) courier_later(world);
+}
+
+static void post_parcel(struct world *world, const struct core_delivery *delivery) {
+    struct host *host = &world->host;
     struct parcel *parcel = world_alloc(world, sizeof *parcel);
-    *parcel = (struct parcel){.life = world->host.life, .delivery = *delivery};
+    parcel->delivery = *delivery;
     struct core_delivered *tasks = world_copy(world, delivery->tasks, delivery->count * sizeof *tasks);
     for (size_t i = 0; i < delivery->count; i++)
         tasks[i].row.key = world_copy(world, tasks[i].row.key, tasks[i].row.key_size);
     parcel->delivery.tasks = tasks;
-    world_after(world, &world->options.wake, courier, parcel, 0);
-}
-
-static void release_parked(struct world *world) {
-    struct parcel *parked = world->host.parked;
-    world->host.parked = NULL;
-    for (struct parcel *next; parked; parked = next) {
-        next = parked->next;
-        world_after(world, &world->options.wake, courier, parked, 0);
-    }
+    struct parcel **last = &host->parcels;
+    while (*last) last = &(*last)->next;
+    *last = parcel;
+    courier_later(world);
 }
 
 /* ---- groups */
@@ -208,7 +215,7 @@ static void end_group(struct world *world) {
     host->syncing = false;
     bool is_news = durable > host->durable;
     host->durable = durable;
-    release_parked(world);
+    courier_later(world);
     if (is_news) {
         struct core_event event = {.kind = CORE_DURABLE, .position = durable};
         host_index_later(world);
@@ -237,7 +244,7 @@ static void begin_group(struct world *world) {
         return;
     }
     for (size_t i = 0; i < batch->effects.deliveries.count; i++)
-        send_parcel(world, &batch->effects.deliveries.items[i]);
+        post_parcel(world, &batch->effects.deliveries.items[i]);
     if (batch->effects.appends.count) {
         world_after(world, &world->options.sync, synced, NULL, host->life);
     } else {

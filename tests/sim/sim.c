@@ -18,7 +18,8 @@
 #include "history.h"
 
 #define JOBS_LIMIT 256
-#define STUCK_S 120 /* a history takes milliseconds */
+#define AGAIN_EVERY 64 /* histories: one is played twice, and must be the same */
+#define STUCK_S 120    /* a history takes milliseconds */
 
 struct job { /* shared with the parent */
     pid_t pid;
@@ -54,6 +55,11 @@ static void work(struct job *job, uint64_t first, uint64_t step, uint64_t count,
         alarm(STUCK_S);
         if (world->trace.on) (void)fprintf(stderr, "seed %" PRIu64 "\n", job->seed);
         history_play(world, job->seed, &report);
+        if (i % AGAIN_EVERY == 0) {
+            struct history_report again;
+            history_play(world, job->seed, &again);
+            MUST(again.fingerprint == report.fingerprint); /* replayable bit for bit */
+        }
         job->histories++;
         job->simulated_ms += report.simulated_ns / 1000000;
         job->requests += report.requests;
