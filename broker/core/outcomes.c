@@ -26,6 +26,7 @@ struct outcomes {
     uint64_t known_since_ms;
     uint64_t first; /* sequence of the oldest; entry index = sequence % count_max */
     uint64_t next;
+    uint64_t first_keyed; /* none before it has a key; first ≤ it ≤ next */
     uint32_t mask;
     struct entry *entries;
     uint32_t *ids; /* heads */
@@ -100,15 +101,15 @@ static void drop_oldest(struct outcomes *o) {
     o->first++;
 }
 
-/* The bytes [at, at + size) would be written: does the oldest entry's key lie there? */
-static bool oldest_overlaps(const struct outcomes *o, size_t at, size_t size) {
-    for (uint64_t sequence = o->first; sequence < o->next; sequence++) {
-        const struct outcome *outcome = &o->entries[sequence % o->count_max].outcome;
-        if (!outcome->key_size) continue; /* look at the first that has a key */
-        size_t start = (size_t)(outcome->key - o->bytes);
-        return start < at + size && at < start + outcome->key_size;
-    }
-    return false;
+/* The bytes [at, at + size) would be written: does the key of the oldest entry that has one lie there? What has none
+ * is passed over once, not for each ending: a burst of tasks without keys may be as long as the ring. */
+static bool oldest_overlaps(struct outcomes *o, size_t at, size_t size) {
+    if (o->first_keyed < o->first) o->first_keyed = o->first;
+    while (o->first_keyed < o->next && !o->entries[o->first_keyed % o->count_max].outcome.key_size) o->first_keyed++;
+    if (o->first_keyed == o->next) return false;
+    const struct outcome *outcome = &o->entries[o->first_keyed % o->count_max].outcome;
+    size_t start = (size_t)(outcome->key - o->bytes);
+    return start < at + size && at < start + outcome->key_size;
 }
 
 static char *take_bytes(struct outcomes *o, size_t size) {

@@ -148,7 +148,11 @@ void session_subscribe(struct core *core, const struct core_event *event, struct
     if (!need_queues(core, event, effects)) return;
     if (!resumed) {
         session = session_new(core, core->session_next++, SESSION_WAITING_LANE);
-        assert(session);
+        if (!session) { /* those that have left and keep their leases need their places too */
+            reply_refuse(core, effects, event->ticket, TARRY__CODE__BUSY,
+                         "too many consumers have left and keep their leases: try again when some have run out");
+            return;
+        }
     } else if (session_is_present(session)) {
         close_lane(core, session, effects); /* the newcomer gets a lane of its own */
     }

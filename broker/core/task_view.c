@@ -178,7 +178,7 @@ Tarry__Cause row_return(const struct core *core, const struct row *row, Tarry__C
 uint64_t backoff_ms(const Tarry__Policy *policy, uint64_t id, uint32_t attempt) {
     uint64_t delay_ms = policy->backoff_min_ms;
     if (policy->backoff == TARRY__POLICY__BACKOFF__EXPONENTIAL) {
-        for (uint32_t i = 1; i < attempt && delay_ms < policy->backoff_max_ms; i++) delay_ms *= 2;
+        for (uint32_t i = 1; i < attempt && delay_ms && delay_ms < policy->backoff_max_ms; i++) delay_ms *= 2;
         if (delay_ms > policy->backoff_max_ms) delay_ms = policy->backoff_max_ms;
     }
     if (!policy->backoff_jitter || !delay_ms) return delay_ms;

@@ -41,7 +41,7 @@ static const struct option options[] = {
      "largest payload of a task [1MiB]"},
     {"outcome-retention", OPTION_DURATION, FIELD(outcome_retention_ms), 0, DUE_AHEAD_MAX_MS, "DURATION",
      "how long the outcomes of ended tasks stay known [1h]"},
-    {"outcomes-max", OPTION_COUNT, FIELD(outcomes_max), 0, 100000000, "N", "… and how many at most [262144]"},
+    {"outcomes-max", OPTION_COUNT, FIELD(outcomes_max), 1, 100000000, "N", "… and how many at most [262144]"},
     {"retain-log-age", OPTION_DURATION, FIELD(retain_log_age_ms), 0, DUE_AHEAD_MAX_MS, "DURATION",
      "retire log segments older than this [7d]"},
     {"retain-log-size", OPTION_SIZE, FIELD(retain_log_size), 0, SIZE_LIMIT, "SIZE",

@@ -79,6 +79,7 @@ static void wrong_options_are_refused_with_a_sentence(void **state) {
         {"--outcome-retention", "30", "takes a duration"},
         {"--outcomes-max", "-1", "takes a whole number"},
         {"--outcomes-max", "1x", "takes a whole number"},
+        {"--outcomes-max", "0", "must lie between 1"},
         {"--create-queues=maybe", NULL, "takes yes or no"},
         {"--backoff", "slow", "fixed or exponential"},
         {"--data=", NULL, "text"},

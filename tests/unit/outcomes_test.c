@@ -1,0 +1,90 @@
+/* outcomes_test.c: how ended tasks are remembered (broker/core/outcomes.c), against a plain list; and that remembering
+ * one costs the same whatever ended before it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "../random.h"
+#include "outcomes.h"
+
+static struct outcome ending(uint64_t id, const char *key) {
+    return (
+        struct outcome){.id = id, .ended_ms = id, .queue = 1, .key = key, .key_size = key ? (uint8_t)strlen(key) : 0};
+}
+
+static double now_s(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* Long runs with keys and without, keys short and long: what is said to be known is what ended last under that key, and
+ * nothing after known_since is missing. */
+static void what_is_known_agrees_with_a_list(void **state) {
+    (void)state;
+    enum { ENDINGS = 4000, KEYS = 50 };
+    struct random random = {random_seed(7)};
+    struct outcomes *outcomes = outcomes_new(300, UINT64_MAX);
+    static uint64_t last[KEYS]; /* the task that ended last under each key */
+    bool with_keys = false;
+    for (uint64_t id = 1; id <= ENDINGS; id++) {
+        char key[256];
+        if (random_below(&random, 200) == 0) with_keys = !with_keys;
+        uint64_t name = random_below(&random, KEYS);
+        memset(key, 'k', sizeof key);
+        snprintf(key + (name % 5) * 40, 16, "-%d", (int)name);
+        struct outcome outcome = ending(id, with_keys ? key : NULL);
+        outcomes_push(outcomes, &outcome);
+        if (with_keys) last[name] = id;
+        assert_non_null(outcomes_by_id(outcomes, id));
+        uint64_t since = outcomes_known_since(outcomes);
+        assert_true(outcomes_count(outcomes) <= 300);
+        assert_non_null(outcomes_by_id(outcomes, since + 1));
+        if (!with_keys) continue;
+        for (name = 0; name < KEYS; name++) {
+            memset(key, 'k', sizeof key);
+            snprintf(key + (name % 5) * 40, 16, "-%d", (int)name);
+            const struct outcome *found = outcomes_by_key(outcomes, 1, key, (uint8_t)strlen(key));
+            if (last[name] > since) assert_non_null(found);
+            if (found) assert_int_equal(found->id, last[name]);
+        }
+    }
+    outcomes_free(outcomes);
+}
+
+/* Once each of them walked over all that had none: 50,000 endings took half a minute. */
+static void endings_without_keys_do_not_slow_those_with(void **state) {
+    (void)state;
+    enum { WITHOUT = 262144, WITH = 50000 };
+    struct outcomes *outcomes = outcomes_new(WITHOUT, UINT64_MAX);
+    uint64_t id = 0;
+    while (id < WITHOUT) {
+        struct outcome outcome = ending(++id, NULL);
+        outcomes_push(outcomes, &outcome);
+    }
+    double before_s = now_s();
+    for (int i = 0; i < WITH; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "order-%d", i);
+        struct outcome outcome = ending(++id, key);
+        outcomes_push(outcomes, &outcome);
+    }
+    assert_true(now_s() - before_s < 3);
+    outcomes_free(outcomes);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_known_agrees_with_a_list),
+        cmocka_unit_test(endings_without_keys_do_not_slow_those_with),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
