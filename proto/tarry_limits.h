@@ -40,6 +40,7 @@
 #define QUEUES_MAX 4096
 #define SESSIONS_MAX 1024
 #define LANES_MAX SESSIONS_MAX
+#define LANE_REST_MS 1000u /* a lane that a session has left is not given to the next at once */
 #define PREFETCH_DEFAULT 256
 #define PREFETCH_MAX 16384
 #define BATCH_DEFAULT 1024

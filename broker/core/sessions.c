@@ -60,18 +60,24 @@ static uint64_t silence_of(const struct core *core, const struct session *sessio
     return silence_ms < SESSION_SILENCE_MIN_MS ? SESSION_SILENCE_MIN_MS : silence_ms;
 }
 
-/* The lowest lane that no session has. */
+/* The lowest lane that no session has, and has not had for LANE_REST_MS; or else the one that was left longest ago.
+ * What nng still has to do for the pipe of a consumer that is gone must not meet its successor's
+ * (broker/shell/lanes.c). */
 static uint32_t free_lane(const struct core *core) {
     uint64_t used[(LANES_MAX + 63) / 64] = {0};
+    uint32_t longest = LANES_MAX;
     for (size_t i = 0; i < core->sessions_end; i++) {
         const struct session *session = &core->sessions[i];
         if (session_is_present(session)) used[session->lane / 64] |= 1ull << session->lane % 64;
     }
     for (uint32_t lane = 0; lane < LANES_MAX; lane++) {
-        if (!(used[lane / 64] & 1ull << lane % 64)) return lane;
+        if (used[lane / 64] & 1ull << lane % 64) continue;
+        uint64_t left_ms = core->lane_left_ms[lane];
+        if (!left_ms || steady_ms(core) - left_ms >= LANE_REST_MS) return lane;
+        if (longest == LANES_MAX || left_ms < core->lane_left_ms[longest]) longest = lane;
     }
-    assert(!"SESSIONS_MAX was checked");
-    return 0;
+    assert(longest < LANES_MAX); /* SESSIONS_MAX was checked */
+    return longest;
 }
 
 static void open_lane(struct core *core, struct session *session, struct core_effects *effects) {
@@ -85,6 +91,7 @@ static void open_lane(struct core *core, struct session *session, struct core_ef
 static void close_lane(struct core *core, struct session *session, struct core_effects *effects) {
     unsubscribe_all(core, session);
     core->session_count--;
+    core->lane_left_ms[session->lane] = steady_ms(core);
     session->sending = session->sending_again = session->gone = false;
     struct task *task = NULL;
     TAILQ_FOREACH(task, &session->leases, member) {

@@ -229,7 +229,8 @@ struct core {
     struct subscription (*subscriptions)[QUEUES_PER_SUBSCRIBE_MAX]; /* of the session at the same index */
     uint32_t sessions_end;                                          /* slots from here on have never been used */
     uint64_t session_next;
-    uint32_t session_count; /* WAITING_LANE and UP */
+    uint64_t lane_left_ms[LANES_MAX]; /* when a session last left it; 0: never */
+    uint32_t session_count;           /* WAITING_LANE and UP */
     uint64_t leases;
     struct timer claim;
 

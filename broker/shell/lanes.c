@@ -1,7 +1,15 @@
 /* lanes.c: see lanes.h.
  *
  * nng calls back without holding locks of its own that it needs in the calls made here, so a lane's mutex may be held
- * across nng_send_aio, nng_aio_cancel and nng_pipe_close: they complete aios on other threads, never in place. */
+ * across nng_send_aio, nng_aio_cancel and nng_pipe_close: they complete aios on other threads, never in place.
+ *
+ * The filler. In nng 1.5.2 (and since) the end of a pipe's send may put the pipe among those that are ready for the
+ * next message although it has been closed meanwhile; it is freed a moment later, and the lane's next send, or next
+ * pipe, writes where it was. (A consumer that left right after it was served: 1 of 7,000 ended the broker.) So as soon
+ * as a pipe is known to be lost, and before nng frees it, an empty message is sent on its lane: it takes the lost pipe
+ * from among the ready ones, and vanishes with it; or it waits, and meets the pipe that comes late; or the next
+ * consumer gets it, and ignores what names no session of its. The core gives a lane to the next session a second later,
+ * so that a pipe that comes late does not find the filler gone. */
 #include "lanes.h"
 
 #include <assert.h>
@@ -40,7 +48,19 @@ static void drop_pipe(struct lane *lane) {
     fall_silent(lane);
     nng_pipe pipe = lane->pipe;
     lane->pipe = (nng_pipe)NNG_PIPE_INITIALIZER;
-    if (pipe.id != 0) nng_pipe_close(pipe);
+    if (pipe.id == 0) return;
+    lane->dropped = pipe;
+    nng_pipe_close(pipe);
+}
+
+/* Sends the filler, whatever became of the last one. nng frees the lost pipe only after this. */
+static void refill(struct lane *lane) {
+    nng_aio_cancel(lane->filler);
+    nng_aio_wait(lane->filler); /* it has no callback: this waits for no thread that could want the lane */
+    nng_msg *message = nng_aio_get_msg(lane->filler);
+    if (message == NULL && nng_msg_alloc(&message, 0) != 0) shell_fail("lane_failed", -ENOMEM);
+    nng_aio_set_msg(lane->filler, message);
+    nng_send_aio(lane->socket, lane->filler);
 }
 
 static void pipe_added(struct lane *lane, nng_pipe pipe) {
@@ -71,6 +91,9 @@ static void pipe_event(nng_pipe pipe, nng_pipe_ev event, void *argument) {
         return;
     }
     pthread_mutex_lock(&lane->mutex);
+    /* A pipe that was refused was never among the ready ones. */
+    bool was_ours = lane->pipe.id == pipe.id || lane->dropped.id == pipe.id;
+    if (event == NNG_PIPE_EV_REM_POST && was_ours) refill(lane);
     if (lane->pipe.id == pipe.id) {
         bool up = event == NNG_PIPE_EV_ADD_POST;
         if (up) {
@@ -120,6 +143,11 @@ static int lane_listen(struct lane *lane) {
     nng_listener listener;
     int error = nng_aio_alloc(&lane->aio, send_done, lane);
     if (error != 0) return error;
+    if ((error = nng_aio_alloc(&lane->filler, NULL, NULL)) != 0) {
+        nng_aio_free(lane->aio);
+        return error;
+    }
+    nng_aio_set_timeout(lane->filler, NNG_DURATION_INFINITE);
     error = nng_push0_open(&lane->socket);
     if (error == 0) {
         for (int event = NNG_PIPE_EV_ADD_PRE; error == 0 && event <= NNG_PIPE_EV_REM_POST; event++)
@@ -132,6 +160,7 @@ static int lane_listen(struct lane *lane) {
     }
     if (error != 0) {
         nng_aio_free(lane->aio);
+        nng_aio_free(lane->filler);
         return error;
     }
     lane->listening = true;

@@ -36,9 +36,11 @@ struct lane {
     bool listening;
     nng_socket socket;
     nng_aio *aio;
+    nng_aio *filler;  /* see lanes.c */
     uint64_t session; /* who holds it; 0: nobody */
     uint64_t turn;    /* grows whenever the lane changes hands */
     nng_pipe pipe;    /* the holder's; id 0: none */
+    nng_pipe dropped; /* the one before it, if that was dropped for it */
     bool up;          /* the pipe may be sent to */
     bool sending;
     uint64_t sending_turn;

@@ -1,0 +1,36 @@
+"""lane_churn_test.py: consumers that leave right after they were served, by the hundred (F-19).
+
+nng 1.5.2 may count a closed pipe among those that are ready (broker/shell/lanes.c says how); the next delivery on that
+lane was lost, or ended the broker. lane_jitter.c makes the moment likely."""
+import os
+
+import harness
+import wire
+from fault_wire_test import Wire
+from wire import Session
+
+ROUNDS = 600
+
+
+class LaneChurn(Wire):
+    autostart = False
+
+    def test_the_next_consumer_of_a_lane_is_served(self):
+        jitter = os.path.join(os.environ["TARRY_BUILD_ROOT"], "tests", "e2e", "liblane_jitter.so")
+        self.broker.env["LD_PRELOAD"] = jitter
+        self.broker.start()
+        self.broker.ok("queue", "set", "q", "max_attempts=0")
+        self.broker.one("schedule", "q", "--key", "k", "--in", "0s")
+        rpc = self.rpc()
+        for turn in range(ROUNDS):
+            with self.subTest(turn=turn):
+                session = Session(rpc, ["q"], prefetch=1)
+                with session.dial() as lane:
+                    while not wire.tasks(delivery := lane.receive()):
+                        pass  # what names no session is nobody's
+                    self.assertEqual(wire.number(wire.decode(delivery), 1), session.id)
+        self.assertTrue(self.broker.is_running())
+
+
+if __name__ == "__main__":
+    harness.main()

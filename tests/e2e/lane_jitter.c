@@ -1,0 +1,40 @@
+/* lane_jitter.c: LD_PRELOADed into tarryd by lane_churn_test.py. Now and then it makes a thread of nng's task queue
+ * late, as a busy machine does, so that the end of a send comes after the pipe's closing: what happens once in
+ * thousands of connections happens within a hundred. Takes no part in anything else. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#define LATE_ONE_IN 40
+#define LATE_US 1500
+
+enum thread_kind { UNKNOWN, OF_TASKS, OTHER };
+
+static int (*real_lock)(pthread_mutex_t *mutex);
+
+__attribute__((constructor)) static void find(void) {
+    real_lock = (int (*)(pthread_mutex_t *))dlsym(RTLD_NEXT, "pthread_mutex_lock");
+}
+
+static enum thread_kind kind_of_thread(void) {
+    char name[17] = "";
+    prctl(PR_GET_NAME, name);
+    if (strcmp(name, "nng:task") == 0) return OF_TASKS;
+    /* A thread bears its maker's name until it has taken its own. */
+    return strncmp(name, "nng:", 4) == 0 || strncmp(name, "tarry-", 6) == 0 ? OTHER : UNKNOWN;
+}
+
+__attribute__((visibility("default"))) int pthread_mutex_lock(pthread_mutex_t *mutex) {
+    static _Thread_local enum thread_kind kind;
+    static _Thread_local unsigned seed;
+    if (real_lock == NULL) find();
+    if (kind == UNKNOWN) {
+        kind = kind_of_thread();
+        seed = (unsigned)gettid();
+    }
+    if (kind == OF_TASKS && rand_r(&seed) % LATE_ONE_IN == 0) usleep(LATE_US);
+    return real_lock(mutex);
+}
