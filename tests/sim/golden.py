@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-LOOK = re.compile(r'SIM_TRACE\(f,\s*(?:"(?:[^"\\]|\\.)*"\s*)+\)')
+LOOK = re.compile(r'SIM_TRACE\(\s*f,\s*(?:"(?:[^"\\]|\\.)*"\s*)+\)')
 
 
 def quoted(line):

@@ -111,6 +111,33 @@ static void an_index_that_lags_is_made_up_for_by_the_log(void **state) { /* LOG-
                  "[1512] worker gets task 1, delivery 1\n");
 }
 
+static void an_index_from_an_older_copy_catches_up(void **state) { /* LOG-3, F-7 */
+    struct fx *f = *state;
+    static struct table yesterday; /* megabytes */
+    client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
+    SIM_ELAPSE(f, 500);
+    table_copy(&yesterday, &f->world->host.table);
+    client_schedule(f->shop, .key = "order-2", .delay_ms = 60000);
+    client_commit_one(f->shop, op_cancel(f->world, order(f, "order-1"), false));
+    SIM_ELAPSE(f, 500);
+    uint64_t lived = core_digest(f->world->host.core);
+    SIM_SKIP(f);
+    host_kill(f->world, HOST_KILLED);
+    table_copy(&f->world->host.table, &yesterday);
+    assert_true(host_start(f->world, false));
+    assert_int_equal(core_digest(f->world->host.core), lived);
+    client_commit_one(f->shop, op_cancel(f->world, order(f, "order-1"), false));
+    SIM_ELAPSE(f, 50);
+    SIM_TRACE(f, "[2000] broker is killed\n"
+                 "[2000] broker starts, epoch 2\n"
+                 "[2000] broker append #11 epoch 2\n"
+                 "[2000] shop > cancel orders order-1 #6\n"
+                 "[2001] broker append #12 nothing but the answer\n"
+                 "[2010] broker durable #11\n"
+                 "[2020] broker durable #12\n"
+                 "[2021] shop < already cancelled, task 1 #6\n");
+}
+
 /* The last bytes of the log become zeros, as on a disk that was put back, or cut. */
 static void zero_tail(struct fx *f, uint64_t from) {
     struct model_file *file = log_file(f);
@@ -385,6 +412,7 @@ int main(void) {
         STORY(a_refusal_waits_for_what_it_saw),
         STORY(what_is_replayed_is_what_was_lived),
         STORY(an_index_that_lags_is_made_up_for_by_the_log),
+        STORY(an_index_from_an_older_copy_catches_up),
         STORY(an_index_ahead_of_the_log_is_refused),
         STORY(a_failed_sync_ends_the_broker_and_the_repeat_finds_the_truth),
         STORY(short_writes_are_finished),

@@ -83,7 +83,7 @@ static void a_clock_set_back_while_it_is_down_shortens_no_delay(void **state) { 
     subscribe(f->worker, "orders");
     SIM_ELAPSE(f, 100);
     SIM_SKIP(f);
-    SIM_ELAPSE(f, 500); /* what passed since the last frame counts for nothing: nobody can know of it */
+    SIM_ELAPSE(f, 500); /* the machine was booted: how long ago the last frame was, nobody can know */
     SIM_TRACE(f, "[1870] broker append #10 leased 1\n"
                  "[1880] broker durable #10\n"
                  "[1881] worker gets task 1, delivery 1\n");
