@@ -5,6 +5,7 @@ Whoever uses it does something terrible meanwhile; `finish` then waits until eve
 tests/e2e on sys.path.
 """
 import json
+import os
 import random
 import subprocess
 import threading
@@ -13,7 +14,7 @@ import time
 from harness import now_ms
 from ledger import Ledger
 
-FINISH_S = 120
+FINISH_S = int(os.environ.get("TARRY_CRASH_FINISH_S", "120"))
 
 
 class Load:
@@ -29,6 +30,7 @@ class Load:
         self.schedules = broker.stream("schedule", "--from", "-", stdin=True)
         self.cancels = broker.stream("cancel", "--from", "-", stdin=True)
         self.moves = broker.stream("move", "--from", "-", stdin=True)
+        self.deaths = []  # streams that ended though nobody asked them to
         self.threads = []
         self.by_hand = []
         self.consumers = []
@@ -66,6 +68,9 @@ class Load:
                 answer["_asked_ms"] = self.cancel_asked_ms[answer["line"] - 1]
             note(answer)
             self.answered[name] += 1
+        if self.running:
+            status = stream.wait()
+            self.deaths.append(f"the {name} stream ended with {status}: {''.join(stream.errors[-12:])}")
 
     def read_deliveries(self, stream):
         while (delivery := stream.lines.get()) is not None:
@@ -76,7 +81,7 @@ class Load:
     def ack_by_hand(self):
         while self.acking:
             try:
-                delivery = self.by_hand.pop(0)
+                delivery = self.by_hand.pop()  # the youngest: on a busy machine the lease of the others is over
             except IndexError:
                 time.sleep(0.02)
                 continue

@@ -18,6 +18,7 @@ ROUNDS = int(os.environ.get("TARRY_CRASH_ROUNDS", "50"))
 SEED = int(os.environ.get("TARRY_CRASH_SEED", str(random.SystemRandom().randrange(1 << 32))))
 UP_MS = (60, 1100)      # how long a broker lives
 KILL_CONSUMER_EVERY = 7  # rounds
+PROGRESS_EVERY = 100
 
 
 class SigKill(Case):
@@ -38,6 +39,10 @@ class SigKill(Case):
             self.broker.restart()
             if number % KILL_CONSUMER_EVERY == 0:
                 load.replace_consumer()
+            if number % PROGRESS_EVERY == 0 or load.deaths:
+                print(f"# round {number}, {len(load.ledger.schedules)} scheduled {load.deaths}", flush=True)
+            if load.deaths:
+                break
         statuses, stats = load.finish()
         SigKill.ledger = load.ledger
         SigKill.problems = {
@@ -45,7 +50,7 @@ class SigKill(Case):
                            (("schedule", load.count), ("cancel", load.cancels_sent), ("move", load.moves_sent))
                            if load.answered[name] != sent],
             "unsettled": [s for s in stats if s["pending"] or s["ready"] or s["in_flight"] or s["dead"]],
-            "status": [] if statuses[0] == 0 else [f"the schedule stream ended with {statuses[0]}"],
+            "status": load.deaths + ([] if statuses[0] == 0 else [f"the schedule stream ended with {statuses[0]}"]),
         }
         print(f"# scheduled={len(load.ledger.schedules)} cancels={load.cancels_sent} moves={load.moves_sent} "
               f"deliveries={len(load.ledger.deliveries)} acked_by_hand={len(load.ledger.acks)}", flush=True)
