@@ -119,6 +119,8 @@ struct host {
     size_t frame_count;
     size_t frame_capacity;
     uint64_t promised;        /* answers and deliveries that rest on positions below it have left */
+    uint64_t noted_boot;      /* the boot in which … */
+    uint64_t noted_steady_ns; /* … steady time was this at BOOTTIME zero (shell/boot.h) */
     uint64_t stood_before_ns; /* how long the wall had stood still at the last start … */
     uint64_t stood_wall_ns;   /* … where it was */
     uint64_t steps;

@@ -48,6 +48,7 @@ void host_begin(struct world *world) {
     host->frame_count = 0;
     host->promised = LOG_POSITION_FIRST;
     host->stood_before_ns = host->stood_wall_ns = 0;
+    host->noted_boot = host->noted_steady_ns = 0;
     host->steps = host->starts = host->refusals = 0;
     host->cut_bytes = 0;
     host->may_cut_at = UINT64_MAX;
@@ -96,6 +97,7 @@ void host_kill(struct world *world, enum host_end how) {
     if (how == HOST_POWER_LOST) {
         model_crash(host->disk);
         world->booted_ns = world->now_ns;
+        world->boot++;
     } else {
         model_kill(host->disk);
     }
@@ -209,18 +211,19 @@ static bool replay(struct world *world, uint64_t end) {
     return false;
 }
 
-/* What a start may add to steady time beyond what truly passed: the wall clock may be further ahead now than the line
- * that was believed. And if it stood still while steady time went on, that time is in the difference again, but
- * for what steady time is ahead of the wall by (clock.c). */
-static void allow_for_walls(struct world *world, const struct instant *last) {
+/* What a start may add to steady time beyond what truly passed. Within a boot of the machine: nothing. Else the wall
+ * clock may be further ahead now than the line that was believed. And if it stood still while steady time went on, that
+ * time is in the difference again, but for what steady time is ahead of the wall by (clock.c). */
+static void allow_for_walls(struct world *world, const struct instant *last, bool same_boot) {
     struct host *host = &world->host;
     const struct frame_note *note = host->frame_count ? &host->frames[host->frame_count - 1] : NULL;
     int64_t before_ns = note ? note->trusted_ns : 0;
-    if (world->wall_offset_ns > before_ns) world->steady_jumped_ns += (uint64_t)(world->wall_offset_ns - before_ns);
+    if (world->wall_offset_ns > before_ns && !same_boot)
+        world->steady_jumped_ns += (uint64_t)(world->wall_offset_ns - before_ns);
     host->stood_before_ns = note ? note->stood_ns : 0;
     host->stood_wall_ns = last->wall_ns;
     uint64_t ahead_ns = last->steady_ns > last->wall_ns ? last->steady_ns - last->wall_ns : 0;
-    if (host->stood_before_ns > ahead_ns) world->steady_jumped_ns += host->stood_before_ns - ahead_ns;
+    if (host->stood_before_ns > ahead_ns && !same_boot) world->steady_jumped_ns += host->stood_before_ns - ahead_ns;
 }
 
 /* Every start is one of the machine here, so that no note of the same boot helps (boot.h): steady time goes on by the
@@ -235,9 +238,14 @@ static void begin_clock(struct world *world, const struct log_recovery *found, b
     int64_t limit_ns = world->believable_ns + (int64_t)(CLOCK_JUMP_START_MS * NS_PER_MS);
     if (world->wall_offset_ns > world->believable_ns && (accept || world->wall_offset_ns <= limit_ns))
         world->believable_ns = world->wall_offset_ns;
-    allow_for_walls(world, &last);
+    struct clock_origin origin = {.last = last, .accept_jump = accept};
+    if (host->noted_boot == world->boot) origin.boot_steady_ns = host->noted_steady_ns;
+    allow_for_walls(world, &last, origin.boot_steady_ns != 0);
     struct sample sample = {.real_ns = world_real_ns(world), .boot_ns = world_boot_ns(world)};
-    clock_begin(&host->clock, (struct clock_origin){.last = last, .accept_jump = accept}, sample);
+    clock_begin(&host->clock, origin, sample);
+    /* The note of shell/boot.c. Nobody syncs it: what ends it is the end of the boot. */
+    host->noted_boot = world->boot;
+    host->noted_steady_ns = host->clock.steady_from - host->clock.boot_from;
 }
 
 /* From nothing, over everything that was ever appended: the same digest at every frame. */
@@ -293,7 +301,7 @@ bool host_start(struct world *world, bool accept_clock) {
     host->state = HOST_UP;
     host->starts++;
     TRACE(world, "broker", "starts, epoch %" PRIu32, epoch);
-    struct core_event event = {.kind = CORE_START, .epoch = epoch};
+    struct core_event event = {.kind = CORE_START, .epoch = epoch, .clock_accepted = host->clock.accepted};
     host_step(world, &event);
     if (host->indexed < host->durable) host_index_later(world);
     return true;

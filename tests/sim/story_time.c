@@ -76,7 +76,7 @@ static void a_clock_set_back_while_it_is_down_shortens_no_delay(void **state) { 
     struct fx *f = *state;
     client_schedule(f->shop, .key = "order-1", .delay_ms = 500);
     SIM_ELAPSE(f, 100);
-    host_kill(f->world, HOST_KILLED);
+    host_kill(f->world, HOST_POWER_LOST);
     world_jump_wall(f->world, -10 * 365 * DAY_MS);
     SIM_ELAPSE(f, 300);
     assert_true(host_start(f->world, false));
@@ -87,6 +87,23 @@ static void a_clock_set_back_while_it_is_down_shortens_no_delay(void **state) { 
     SIM_TRACE(f, "[1870] broker append #10 leased 1\n"
                  "[1880] broker durable #10\n"
                  "[1881] worker gets task 1, delivery 1\n");
+}
+
+static void within_a_boot_a_delay_is_what_it_is_whatever_the_clock_says_meanwhile(void **state) { /* TIME-2, F-32 */
+    struct fx *f = *state;
+    client_schedule(f->shop, .key = "order-1", .delay_ms = 500);
+    SIM_ELAPSE(f, 100);
+    host_kill(f->world, HOST_KILLED);
+    world_jump_wall(f->world, -10 * 365 * DAY_MS);
+    SIM_ELAPSE(f, 300);
+    assert_true(host_start(f->world, false));
+    subscribe(f->worker, "orders");
+    SIM_ELAPSE(f, 100);
+    SIM_SKIP(f);
+    SIM_ELAPSE(f, 500); /* BOOTTIME knows how long the broker was away */
+    SIM_TRACE(f, "[1501] broker append #10 leased 1\n"
+                 "[1511] broker durable #10\n"
+                 "[1512] worker gets task 1, delivery 1\n");
 }
 
 static void a_start_a_year_later_is_not_believed_until_somebody_says_so(void **state) { /* TIME-2, F-32 */
@@ -104,26 +121,24 @@ static void a_start_a_year_later_is_not_believed_until_somebody_says_so(void **s
     SIM_TRACE(f, "[1110] broker durable #9\n"
                  "[1111] worker < lane 1\n"
                  "[1112] broker lane 1 of worker is up\n"
-                 "[7201061] broker append #11 leased 2\n"
-                 "[7201071] broker durable #11\n"
-                 "[7201072] worker gets task 2, delivery 1\n");
+                 "[7201002] broker append #11 leased 2\n"
+                 "[7201012] broker durable #11\n"
+                 "[7201013] worker gets task 2, delivery 1\n");
     host_stop(f->world);
     SIM_SKIP(f);
     assert_true(host_start(f->world, true));
     SIM_ELAPSE(f, 100);
     SIM_TRACE(f, "[7211100] broker starts, epoch 3\n"
-                 "[7211100] broker append #13 epoch 3\n"
-                 "[7211100] broker append #14 lease lost 2\n"
+                 "[7211100] broker append #13 epoch 3, clock accepted\n"
                  "[7211101] worker has lost its lane\n"
                  "[7211101] worker > subscribe, to go on\n"
                  "[7211110] broker durable #13\n"
-                 "[7211120] broker durable #14\n"
-                 "[7211121] worker < lane 0, its leases kept\n"
-                 "[7211122] broker lane 0 of worker is up\n"
-                 "[7211122] broker append #15 leased 1, leased 2\n"
-                 "[7211132] broker durable #15\n"
-                 "[7211133] worker gets task 1, delivery 1\n"
-                 "[7211133] worker gets task 2, delivery 2\n");
+                 "[7211111] worker < lane 0, its leases kept\n"
+                 "[7211112] broker lane 0 of worker is up\n"
+                 "[7211112] broker append #14 leased 1\n"
+                 "[7211113] worker gets task 2, delivery 1\n"
+                 "[7211122] broker durable #14\n"
+                 "[7211123] worker gets task 1, delivery 1\n");
 }
 
 /* ---- F-32: jumps within a run */
@@ -381,6 +396,7 @@ int main(void) {
         STORY(a_millisecond_is_a_millisecond),
         STORY(a_delay_runs_on_while_the_broker_is_down),
         STORY(a_clock_set_back_while_it_is_down_shortens_no_delay),
+        STORY(within_a_boot_a_delay_is_what_it_is_whatever_the_clock_says_meanwhile),
         STORY(a_start_a_year_later_is_not_believed_until_somebody_says_so),
         STORY(no_jump_moves_a_delay),
         STORY(an_absolute_time_waits_while_the_clock_is_behind),

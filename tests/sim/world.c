@@ -66,6 +66,7 @@ void world_begin(struct world *world, const struct world_options *options) {
     world->trace.size = 0;
     world->wall_offset_ns = world->believable_ns = 0;
     world->booted_ns = world->steady_jumped_ns = 0;
+    world->boot = 1;
     world->network = (struct network){0};
     world->client_count = 0;
     ledger_begin(world);

@@ -52,6 +52,7 @@ struct world {
     int64_t wall_offset_ns;    /* how wrong the wall clock is */
     int64_t believable_ns;     /* TIME-2: as far ahead as it may be believed to be */
     uint64_t booted_ns;        /* BOOTTIME counts from here */
+    uint64_t boot;             /* which one of the machine; from 1 */
     uint64_t steady_jumped_ns; /* what starts may have added to steady time beyond the time that passed */
 
     struct host host;
