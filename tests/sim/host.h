@@ -16,7 +16,7 @@
 #include "log.h"
 #include "table.h"
 
-#define HOST_LANES_MAX 64
+#define HOST_LANES_MAX LANES_MAX
 
 struct world;
 struct client;
