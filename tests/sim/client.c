@@ -293,7 +293,7 @@ static void on_subscribed(struct client *client, const Tarry__SubscribeReply *re
     struct world *world = client->world;
     client->subscribing = false;
     if (client->session || !client->wants_session) return; /* an old answer: that session falls silent */
-    TRACE(world, client->name, "< lane %u%s", reply->lane, reply->resumed ? ", its leases kept" : "");
+    TRACE(world, client->name, "< a lane%s", reply->resumed ? ", its leases kept" : "");
     client->session = reply->session;
     client->session_before = 0;
     client->silence_ms = reply->silence_ms;

@@ -35,7 +35,7 @@ void host_lane_up(struct world *world, struct client *client, uint32_t number, u
     if (lane->session != session || lane->up) return; /* another session's lane */
     lane->up = client->lane_up = true;
     lane->client = client;
-    TRACE(world, "broker", "lane %u of %s is up", number, client->name);
+    TRACE(world, "broker", "lane of %s is up", client->name);
     tell(world, CORE_LANE_UP, session, true);
 }
 

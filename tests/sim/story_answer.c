@@ -59,8 +59,8 @@ static void dead_is_a_state_that_waits_for_a_decision(void **state) { /* KEEP-1 
                  "[1260] broker durable #12\n"
                  "[1270] broker durable #13\n"
                  "[1271] shop < requeued, task 1, deliveries 1 #6\n"
-                 "[1271] worker < lane 1\n"
-                 "[1272] broker lane 1 of worker is up\n"
+                 "[1271] worker < a lane\n"
+                 "[1272] broker lane of worker is up\n"
                  "[1272] broker append #14 leased 1\n"
                  "[1282] broker durable #14\n"
                  "[1283] worker gets task 1, delivery 2\n");
@@ -73,8 +73,8 @@ static void an_expired_task_ends_and_is_not_delivered(void **state) { /* KEEP-1 
     subscribe(f->worker, "orders");
     SIM_SKIP(f);
     SIM_ELAPSE(f, 100);
-    SIM_TRACE(f, "[1502] worker < lane 1\n"
-                 "[1503] broker lane 1 of worker is up\n"
+    SIM_TRACE(f, "[1502] worker < a lane\n"
+                 "[1503] broker lane of worker is up\n"
                  "[1503] broker append #8 expired 1\n"
                  "[1513] broker durable #8\n");
 }
@@ -199,8 +199,8 @@ static void cancelled_unseen_is_never_seen_by_anybody(void **state) { /* TRUE-1 
                  "[1600] worker has lost its lane\n"
                  "[1600] worker > subscribe, to go on\n"
                  "[1609] broker durable #10\n"
-                 "[1610] worker < lane 1\n"
-                 "[1611] broker lane 1 of worker is up\n");
+                 "[1610] worker < a lane\n"
+                 "[1611] broker lane of worker is up\n");
 }
 
 static void a_payment_that_comes_too_late_is_told_who_has_the_task(void **state) { /* TRUE-1 */

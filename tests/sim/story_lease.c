@@ -23,8 +23,8 @@ static void a_stopped_worker_that_wakes_up_is_told(void **state) { /* FENCE-1, F
     subscribe(second, "orders");
     SIM_SKIP(f);
     SIM_ELAPSE(f, 12000);
-    SIM_TRACE(f, "[1242] second < lane 2\n"
-                 "[1243] broker lane 2 of second is up\n"
+    SIM_TRACE(f, "[1242] second < a lane\n"
+                 "[1243] broker lane of second is up\n"
                  "[11013] broker append #12 lease lost 1\n"
                  "[11013] broker append #13 leased 1\n"
                  "[11023] broker durable #13\n"
@@ -62,8 +62,8 @@ static void tokens_grow_across_a_restart(void **state) { /* FENCE-1 */
     SIM_ELAPSE(f, 3000); /* what nobody claimed within 2 s is ready again */
     assert_int_equal(second->held_count, 1);
     assert_true(second->held[0].epoch > old.epoch);
-    SIM_TRACE(f, "[1232] second < lane 1\n"
-                 "[1233] broker lane 1 of second is up\n"
+    SIM_TRACE(f, "[1232] second < a lane\n"
+                 "[1233] broker lane of second is up\n"
                  "[3200] broker append #13 lease lost 1\n"
                  "[3200] broker append #14 leased 1\n"
                  "[3210] broker durable #14\n"
@@ -85,8 +85,8 @@ static void a_worker_that_comes_back_keeps_its_leases(void **state) { /* FENCE-1
     SIM_TRACE(f, "[1201] worker has lost its lane\n"
                  "[1201] worker > subscribe, to go on\n"
                  "[1210] broker durable #10\n"
-                 "[1211] worker < lane 0, its leases kept\n"
-                 "[1212] broker lane 0 of worker is up\n"
+                 "[1211] worker < a lane, its leases kept\n"
+                 "[1212] broker lane of worker is up\n"
                  "[1213] worker gets task 1, delivery 1\n");
     client_settle(f->worker, &old, op_ack(f->world, &old));
     SIM_ELAPSE(f, 50);

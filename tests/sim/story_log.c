@@ -104,8 +104,8 @@ static void an_index_that_lags_is_made_up_for_by_the_log(void **state) { /* LOG-
                  "[1100] broker append #8 epoch 2\n"
                  "[1100] worker > subscribe\n"
                  "[1110] broker durable #8\n"
-                 "[1111] worker < lane 1\n"
-                 "[1112] broker lane 1 of worker is up\n"
+                 "[1111] worker < a lane\n"
+                 "[1112] broker lane of worker is up\n"
                  "[1501] broker append #10 leased 1\n"
                  "[1511] broker durable #10\n"
                  "[1512] worker gets task 1, delivery 1\n");
