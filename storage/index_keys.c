@@ -274,6 +274,13 @@ static int load_parts(struct index *index, MDB_txn *txn, struct run *run) {
     return 0;
 }
 
+/* Can what the descriptor says be there? Asked before memory is taken for it. */
+static bool record_adds_up(const struct run_record *record, uint64_t entries) {
+    return record->level < RUN_LEVELS && record->count > 0 && record->blocks > 0 &&
+           record->count / PAIRS_PER_CHUNK <= entries && record->blocks / BLOOM_BLOCKS_PER_CHUNK <= entries &&
+           record->chunks == (record->count + PAIRS_PER_CHUNK - 1) / PAIRS_PER_CHUNK;
+}
+
 static int load_run(struct index *index, MDB_txn *txn, const MDB_val *key, const MDB_val *sealed) {
     MDB_val data;
     struct run_record record;
@@ -281,8 +288,10 @@ static int load_run(struct index *index, MDB_txn *txn, const MDB_val *key, const
     if (error != 0) return error;
     if (key->mv_size != 8 || data.mv_size != sizeof record) return INDEX_DAMAGED;
     memcpy(&record, data.mv_data, sizeof record);
-    if (record.level >= RUN_LEVELS || record.chunks > record.count / PAIRS_PER_CHUNK + 1 || record.blocks == 0)
-        return INDEX_DAMAGED;
+    MDB_stat stat;
+    error = db_negative(mdb_stat(txn, index->db.table[DB_KEYS], &stat));
+    if (error != 0) return error;
+    if (!record_adds_up(&record, stat.ms_entries)) return INDEX_DAMAGED;
     struct run *run = run_new(record.level, 0, record.count);
     if (run == NULL) return -ENOMEM;
     free(run->bloom);
@@ -335,6 +344,7 @@ static int load_garbage(struct index *index, MDB_cursor *cursor) {
             int error = VECTOR_PUSH(&index->runs.garbage, number);
             if (error != 0) return error;
         }
+        if (number == UINT64_MAX) return 0;
         number++;
     }
 }

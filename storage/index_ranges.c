@@ -211,6 +211,21 @@ void ranges_clean(struct index *index) {
     dirty->count = 0;
 }
 
+/* I-1: of the range's ids that were ever given out, as many have not ended as have rows that have not; and what was
+ * never given out has not ended. */
+static bool range_adds_up(const struct range *range, uint64_t next_id) {
+    uint64_t first = (range->number - 1) << RANGE_SHIFT, given = 0, ended = 0;
+    if (range->number - 1 <= next_id >> RANGE_SHIFT) given = next_id - first;
+    if (given > RANGE_IDS) given = RANGE_IDS;
+    if (range->bits == NULL) return range->ended == 0 && given == range->rows;
+    for (uint64_t i = 0; i < RANGE_IDS / 64; i++) {
+        uint64_t beyond = given >= 64 * i + 64 ? 0 : given <= 64 * i ? UINT64_MAX : UINT64_MAX << (given - 64 * i);
+        if (range->bits[i] & beyond) return false;
+        ended += (uint64_t)__builtin_popcountll(range->bits[i]);
+    }
+    return given - ended == (uint64_t)range->rows - range->ended;
+}
+
 static int load_one(struct index *index, const MDB_val *key, const MDB_val *sealed) {
     MDB_val data;
     int error = db_unseal(key, sealed, &data);
@@ -231,6 +246,7 @@ static int load_one(struct index *index, const MDB_val *key, const MDB_val *seal
         index->ranges.bitmaps++;
         memcpy(range->bits, record + 4, RANGE_BYTES);
     }
+    if (!range_adds_up(range, index->tally.next_id)) return INDEX_DAMAGED;
     index->ranges.rows += range->rows;
     index->ranges.ended += range->ended;
     return range_consider(index, range);

@@ -191,7 +191,33 @@ struct ini_load {
     struct config *config;
     const char *path;
     char *message; /* CONFIG_MESSAGE_SIZE; set by the first wrong line */
+    FILE *file;
+    char *line; /* owned; the one read last */
+    size_t capacity;
+    int number; /* of that line, from 1 */
 };
+
+/* One line for inih, which would take what does not fit into `room` for a line of its own: the end of a long comment
+ * for an option. */
+static char *ini_line(char *out, int room, void *stream) {
+    struct ini_load *load = stream;
+    ssize_t size = load->message[0] == '\0' ? getline(&load->line, &load->capacity, load->file) : -1;
+    if (size < 0) return NULL;
+    load->number++;
+    const char *start = load->line + strspn(load->line, " \t");
+    if (memchr(load->line, '\0', (size_t)size) != NULL) {
+        snprintf(load->message, CONFIG_MESSAGE_SIZE, "configuration file %.200s, line %d holds a 0 byte", load->path,
+                 load->number);
+    } else if (size < room) {
+        return memcpy(out, load->line, (size_t)size + 1);
+    } else if (*start == ';' || *start == '#') {
+        return strcpy(out, ";");
+    } else {
+        snprintf(load->message, CONFIG_MESSAGE_SIZE, "configuration file %.200s, line %d is longer than %d bytes",
+                 load->path, load->number, room - 2);
+    }
+    return NULL;
+}
 
 static int ini_option(void *user, const char *section, const char *name, const char *value) {
     struct ini_load *load = user;
@@ -214,16 +240,25 @@ static int ini_option(void *user, const char *section, const char *name, const c
 int config_read(struct config *config, const char *path, char message[CONFIG_MESSAGE_SIZE]) {
     message[0] = '\0';
     struct ini_load load = {.config = config, .path = path, .message = message};
+    int result = -1, error = 0;
     struct stat status;
     if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) { /* inih takes a directory for an empty file */
         snprintf(message, CONFIG_MESSAGE_SIZE, "configuration file %.200s is a directory", path);
         return 1;
     }
-    errno = 0;
-    int result = ini_parse(path, ini_option, &load);
-    if (result == 0) return 0;
-    if (result == -1)
-        snprintf(message, CONFIG_MESSAGE_SIZE, "configuration file %.200s cannot be read: %s", path, strerror(errno));
+    load.file = fopen(path, "re");
+    if (load.file == NULL) {
+        error = errno;
+    } else {
+        result = ini_parse_stream(ini_line, &load, ini_option, &load);
+        if (ferror(load.file)) result = -1, error = EIO;
+        fclose(load.file);
+        free(load.line);
+    }
+    if (result == 0 && message[0] == '\0') return 0;
+    if (result < 0 && message[0] == '\0')
+        snprintf(message, CONFIG_MESSAGE_SIZE, "configuration file %.200s cannot be read: %s", path,
+                 strerror(error != 0 ? error : ENOMEM));
     else if (message[0] == '\0')
         snprintf(message, CONFIG_MESSAGE_SIZE, "configuration file %.200s, line %d is no `name = value`", path, result);
     return 1;

@@ -252,6 +252,9 @@ void dial_lost(struct dial *dial, nng_dialer dialer);
 bool socket_close(nng_socket socket);
 
 /* ---- result.c */
+/* A code of the wire as one of enum tarry_code: what a broker cannot say (a negative one, one of the library's own) is
+ * TARRY_E_PROTOCOL. */
+int code_from_proto(Tarry__Code code);
 void result_from_proto(const Tarry__OpResult *from, struct tarry_result *out);
 void policy_from_proto(const Tarry__Policy *from, struct tarry_policy *out);
 void result_failed(int code, const char *message, struct tarry_result *out);

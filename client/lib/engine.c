@@ -283,7 +283,7 @@ static bool take_answer(tarry_client *client, struct request *request, uint64_t 
         }
         /* fall through */
     default:
-        fail(request, (int)reply->code, reply->message);
+        fail(request, code_from_proto(reply->code), reply->message);
         return true;
     }
     request->reply = NULL;

@@ -3,9 +3,13 @@
 
 #include <stdio.h>
 
+int code_from_proto(Tarry__Code code) {
+    return (int)code >= TARRY_OK && (int)code < TARRY_E_TIMEOUT ? (int)code : TARRY_E_PROTOCOL;
+}
+
 void result_from_proto(const Tarry__OpResult *from, struct tarry_result *out) {
     *out = (struct tarry_result){
-        .code = (int)from->code,
+        .code = code_from_proto(from->code),
         .outcome = (enum tarry_outcome)from->outcome,
         .id = from->id,
         .due_ms = from->due_ms,
@@ -21,7 +25,7 @@ void result_from_proto(const Tarry__OpResult *from, struct tarry_result *out) {
         .message = from->message,
     };
     if (from->token != NULL) out->token = (struct tarry_token){from->token->epoch, from->token->position};
-    if (from->code != TARRY__CODE__OK && from->message[0] == 0) out->message = tarry_code_sentence((int)from->code);
+    if (from->code != TARRY__CODE__OK && from->message[0] == 0) out->message = tarry_code_sentence(out->code);
 }
 
 void result_failed(int code, const char *message, struct tarry_result *out) {

@@ -53,9 +53,11 @@ static void accepted(tarry_consumer *consumer, const Tarry__SubscribeReply *repl
     consumer->session = reply->session;
     consumer->lane = reply->lane;
     consumer->silence_ms = reply->silence_ms != 0 ? reply->silence_ms : SESSION_SILENCE_MS;
+    /* No broker asks for less; one that does would have the engine do nothing but beat. */
+    if (consumer->silence_ms < SESSION_SILENCE_MIN_MS) consumer->silence_ms = SESSION_SILENCE_MIN_MS;
     consumer->heartbeat_at_ms = now + consumer->silence_ms / 3;
     consumer->secret_size = reply->secret.len;
-    memcpy(consumer->secret, reply->secret.data, reply->secret.len);
+    if (reply->secret.len > 0) memcpy(consumer->secret, reply->secret.data, reply->secret.len);
     const struct link *link = &consumer->client->link;
     snprintf(consumer->address, sizeof(consumer->address), "%s", link->addresses[link->address]);
     pthread_mutex_lock(&consumer->lock);

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #define DAY_S 86400
+#define YEAR_9999_END_S 253402300799u
 
 static const char *const sentence = "not a time such as 2026-11-21T04:00:00+01:00 or 2026-11-21T03:00:00Z";
 
@@ -104,11 +105,18 @@ const char *rfc3339_parse(const char *text, uint64_t *out_ms) {
 char *rfc3339_format(uint64_t ms, char out[RFC3339_TEXT_SIZE]) {
     time_t seconds = (time_t)(ms / 1000);
     struct tm local;
-    if (ms / 1000 > (uint64_t)253402300799 || localtime_r(&seconds, &local) == NULL) {
+    long offset_min = 0;
+    bool is_known = ms / 1000 <= YEAR_9999_END_S && localtime_r(&seconds, &local) != NULL;
+    if (is_known) {
+        /* An offset has no seconds here, though a zone of long ago may: the clock of the whole minutes is shown. */
+        offset_min = local.tm_gmtoff / 60;
+        seconds += offset_min * 60;
+        is_known = gmtime_r(&seconds, &local) != NULL && local.tm_year + 1900 <= 9999;
+    }
+    if (!is_known) {
         snprintf(out, RFC3339_TEXT_SIZE, "%llums", (unsigned long long)ms); /* beyond the year 9999 */
         return out;
     }
-    long offset_min = local.tm_gmtoff / 60;
     long magnitude = offset_min < 0 ? -offset_min : offset_min;
     snprintf(out, RFC3339_TEXT_SIZE, "%04d-%02d-%02dT%02d:%02d:%02d.%03u%c%02ld:%02ld", (local.tm_year + 1900) % 10000,
              local.tm_mon + 1, local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec, (unsigned)(ms % 1000),
