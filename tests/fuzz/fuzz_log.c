@@ -98,14 +98,25 @@ static void run(struct program *program) {
     }
 }
 
+/* Every frame follows from the one before, and its sums hold: told without the log's own checks. */
 static void read_all(struct log *log, const struct log_recovery *recovery) {
     struct log_cursor *cursor;
     struct log_view view;
+    uint8_t chain[FRAME_CHAIN_SIZE] = {0};
+    uint64_t at = recovery->start;
     int result = log_cursor_open(&cursor, log, recovery->start, true);
     assert(result == 0);
-    while ((result = log_cursor_next(cursor, UINT64_MAX, &view)) == 0)
-        assert(view.header.synced_to <= view.header.position);
-    assert(result == LOG_END && log_cursor_position(cursor) == recovery->end);
+    while ((result = log_cursor_next(cursor, UINT64_MAX, &view)) == 0) {
+        const struct frame_header *header = &view.header;
+        assert(header->position == at && header->synced_to <= at);
+        assert(header->body_sum == frame_sum(view.body, header->body_size));
+        assert((header->flags & FRAME_FLAG_ERASED) || header->blob_sum == frame_sum(view.blob, header->blob_size));
+        frame_chain(chain, header, view.body, chain);
+        assert(memcmp(chain, header->chain, FRAME_CHAIN_SIZE) == 0);
+        at += frame_size(header->body_size, header->blob_size);
+    }
+    assert(result == LOG_END && log_cursor_position(cursor) == recovery->end && at == recovery->end);
+    assert(memcmp(chain, recovery->chain, FRAME_CHAIN_SIZE) == 0);
     log_cursor_close(cursor);
 }
 

@@ -220,6 +220,91 @@ static void wheels(void) {
     save("wheel", "seed-short", bytes, 8 + 5 * 10);
 }
 
+/* ---- what people and tools write */
+
+static void texts(void) {
+    static const struct {
+        const char *target, *name, *text;
+        size_t head; /* bytes before the text, zero but for the first, which is one_byte */
+        char first;
+    } seeds[] = {
+        {"config", "seed-file", "[tarryd]\ndata = /var/lib/tarry\nmemory = 128MiB ; enough\nlease=1m\n", 1, 0},
+        {"config", "seed-comment-longer-than-a-line-of-inih",
+         "; A comment that goes on for longer than inih takes for one line, which is two hundred bytes, so that its "
+         "end "
+         "would be read as a line of its own, and what stands in it would be believed as well as any other option: "
+         "memory = 1GiB\ndata = /d\n",
+         1, 0},
+        {"config", "seed-comment-said-again",
+         "lease = 30s\nlease = 30s\nlease = 30s\nlease = 30s\nlease = 30s\nlease = 30s\nlease = 30s\nlease = 30s\n"
+         "lease = 30s\nlease = 30s\nlease = 30s\nlease = 30s\nlease = 30s\nlease = 30s\nlease = 30s\nlease = 30s\n"
+         "lease = 30s\nlease = 30s\nlease = 30s\nlease = 30s\n",
+         1, 0},
+        {"lines", "seed-schedule",
+         "{\"queue\":\"orders\",\"key\":\"order-1\",\"delay_ms\":1.5e3,\"body\":\"k\\u00e4se\",\"priority\":9}\n"
+         "{\"queue\":\"q\",\"due_ms\":1790000000000,\"body_base64\":\"AAECgA==\",\"attributes\":{\"a\":\"b\"},"
+         "\"on_conflict\":\"later\",\"expires_ms\":5}\r\n",
+         1, 40},
+        {"lines", "seed-refer", "{\"id\":\"42\",\"withdraw\":true}\n{\"queue\":\"q\",\"key\":\"k\",\"due_ms\":1}", 1,
+         0},
+        {"units", "seed-duration", "1h30m15s250ms", 9, 0},
+        {"units", "seed-size", "18014398509481983KiB", 9, 0},
+        {"units", "seed-time", "2024-02-29T23:59:60.0001+05:30", 9, 2},
+        {"units", "seed-last-time", "9999-12-31T23:59:59.999-12:00", 9, 3},
+    };
+    char bytes[1024];
+    for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
+        size_t size = strlen(seeds[i].text);
+        memset(bytes, 0, seeds[i].head);
+        bytes[seeds[i].head - 1] = seeds[i].first;
+        memcpy(bytes + seeds[i].head, seeds[i].text, size);
+        save(seeds[i].target, seeds[i].name, bytes, seeds[i].head + size);
+    }
+    uint8_t arguments[64] = {2};
+    memcpy(arguments + 1, "--data=/d\0--config\0memory=1GiB\n", 32);
+    save("config", "seed-arguments", arguments, 33);
+    /* A time at which a whole hour's offset leads into the year 10000, and one in a zone with seconds. */
+    uint8_t number[9];
+    put_u64(number, 253402300790016u / 32 * 32), number[8] = 3;
+    save("units", "seed-year-10000", number, sizeof(number));
+    put_u64(number, 1000000000000u / 32 * 32), number[8] = 2;
+    save("units", "seed-zone-with-seconds", number, sizeof(number));
+}
+
+/* ---- what a client gets */
+
+static void answers(void) {
+    Tarry__Token token = TARRY__TOKEN__INIT;
+    token.epoch = 1, token.position = 4096;
+    Tarry__DeliveredTask tasks[2] = {TARRY__DELIVERED_TASK__INIT, TARRY__DELIVERED_TASK__INIT};
+    Tarry__DeliveredTask *pointers[2] = {&tasks[0], &tasks[1]};
+    for (unsigned i = 0; i < 2; i++) {
+        tasks[i].id = 41 + i, tasks[i].queue = "orders", tasks[i].attempt = 1, tasks[i].token = &token;
+        tasks[i].key = (ProtobufCBinaryData){.len = 7, .data = (uint8_t *)"order-1"};
+        tasks[i].content = (ProtobufCBinaryData){.len = content_size, .data = content_bytes};
+    }
+    Tarry__Delivery delivery = TARRY__DELIVERY__INIT;
+    delivery.session = 1, delivery.tasks = pointers, delivery.n_tasks = 2;
+    uint8_t bytes[1024], *at = bytes;
+    for (unsigned round = 0; round < 2; round++) { /* the same leases twice, then later ones; taken after each */
+        size_t size = tarry__delivery__pack(&delivery, at + 2);
+        at[0] = (uint8_t)size, at[1] = (uint8_t)(size >> 8);
+        at += 2 + size;
+        *at++ = 0, *at++ = 0, *at++ = 0;
+        token.position += round * 112;
+    }
+    save("delivery", "seed-twice", bytes, (size_t)(at - bytes));
+    Tarry__Quantiles quantiles = TARRY__QUANTILES__INIT;
+    quantiles.count = 3, quantiles.p50 = 1, quantiles.max = 1e9;
+    Tarry__QueueStats queue = TARRY__QUEUE_STATS__INIT, *queue_pointer = &queue;
+    queue.name = "a \"queue\"\\\n", queue.pending = 7, queue.lateness_ms = &quantiles;
+    Tarry__BrokerStats broker = TARRY__BROKER_STATS__INIT;
+    broker.version = "1", broker.fsync_us = &quantiles;
+    Tarry__StatsReply stats = TARRY__STATS_REPLY__INIT;
+    stats.queues = &queue_pointer, stats.n_queues = 1, stats.broker = &broker;
+    save_message("metrics", "seed-one-queue", &stats.base);
+}
+
 int main(int argc, char **argv) {
     if (argc != 2) {
         fprintf(stderr, "usage: make_seeds DIR\n");
@@ -231,5 +316,7 @@ int main(int argc, char **argv) {
     requests();
     records();
     wheels();
+    texts();
+    answers();
     return 0;
 }

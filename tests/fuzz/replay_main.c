@@ -1,6 +1,8 @@
 /* replay_main.c: runs a fuzz target over a corpus, as an ordinary test: every file of the directories and files named,
  * each prefix of it (a message may be cut off anywhere), and each with one bit flipped (up to a limit). The input lies
- * in memory of exactly its size, so that AddressSanitizer sees a read past its end. Exit status 0: nothing crashed. */
+ * in memory of exactly its size, so that AddressSanitizer sees a read past its end. Exit status 0: nothing crashed.
+ *
+ *   replay_NAME [--variants N] PATH...        at most N prefixes, and N flips, of each file */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -11,7 +13,8 @@
 #include "fuzz.h"
 
 #define INPUT_SIZE_MAX (4u << 20)
-#define VARIANTS_MAX 2048u /* of prefixes, and of flipped bits, per file */
+
+static size_t variants_max = 2048;
 
 static void run(const uint8_t *data, size_t size) {
     uint8_t *copy = calloc(size > 0 ? size : 1, 1);
@@ -23,9 +26,9 @@ static void run(const uint8_t *data, size_t size) {
 
 static void run_variants(uint8_t *data, size_t size) {
     run(data, size);
-    size_t step = size / VARIANTS_MAX + 1;
+    size_t step = size / variants_max + 1;
     for (size_t cut = 0; cut < size; cut += step) run(data, cut);
-    step = size * 8 / VARIANTS_MAX + 1;
+    step = size * 8 / variants_max + 1;
     for (size_t bit = 0; bit < size * 8; bit += step) {
         data[bit / 8] ^= (uint8_t)(1u << bit % 8);
         run(data, size);
@@ -85,6 +88,10 @@ int main(int argc, char **argv) {
     int total = 0;
     run((const uint8_t *)"", 0);
     for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--variants") == 0 && i + 1 < argc) {
+            variants_max = strtoul(argv[++i], NULL, 10) | 1;
+            continue;
+        }
         int count = replay(argv[i]);
         if (count < 0) return 1;
         total += count;

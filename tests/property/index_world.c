@@ -110,6 +110,12 @@ static Tarry__Record *put_record(const struct row *row, Tarry__Cause cause, cons
     put->cause = cause;
     put->task = new_task(row);
     put->fresh = before == NULL;
+    if (put->fresh && row->blob_size > 0) { /* the content of this very frame */
+        uint8_t blob[WORLD_BLOB_SIZE];
+        world_blob(row->blob_at - FRAME_HEADER_SIZE, blob);
+        put->content_hash = (ProtobufCBinaryData){CONTENT_HASH_SIZE, malloc(CONTENT_HASH_SIZE)};
+        content_hash(blob, sizeof blob, put->content_hash.data);
+    }
     if (before != NULL) {
         put->before_hash = row_hash(before);
         put->before_state = (Tarry__Task__State)before->state;

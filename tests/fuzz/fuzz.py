@@ -1,0 +1,164 @@
+"""fuzz.py: runs libFuzzer programs side by side, each for so many minutes, and ends with a table (`./dev fuzz`).
+
+New inputs go to CORPUS/TARGET; the tree's corpus is read and never written (`--merge` does that, on purpose). What crashes,
+hangs or leaks is kept as CORPUS/TARGET-crash-…, -timeout-… and so on, and fails the run. Time in which a fuzzer was stopped (SIGSTOP) does not
+count, so a run may be interrupted for a measurement. Nothing of the machinery is ours but the waiting: libFuzzer does it all.
+"""
+import argparse
+import glob
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+INTERRUPTED = 72  # libFuzzer's exit status after SIGINT
+# AddressSanitizer's own handler would hide the stack of an assert; leaks of a target fail it.
+SANITIZERS = {"ASAN_OPTIONS": "detect_leaks=1:handle_abort=1:strict_string_checks=1:allocator_may_return_null=1",
+              "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+              "LSAN_OPTIONS": "suppressions=" + os.path.join(HERE, "..", "lsan.supp") + ":print_suppressions=0"}
+TICK_S = 0.25
+STOP_S = 60  # a fuzzer that was asked to end may finish its input first
+
+
+def is_stopped(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] in "Tt"
+    except OSError:
+        return False
+
+
+def options(target):
+    """Dictionary and largest input of a target, if it has any of its own."""
+    dictionary = os.path.join(HERE, "dictionaries", target + ".dict")
+    return ["-dict=" + dictionary] if os.path.exists(dictionary) else []
+
+
+class Run:
+    """One fuzzer at work."""
+
+    def __init__(self, target, program, corpus):
+        self.target = target
+        self.active_s = 0.0
+        self.asked_at = None
+        self.log = tempfile.TemporaryFile(mode="w+", errors="replace")
+        seeds = os.path.join(HERE, "corpus", target)
+        own = os.path.join(corpus, target)
+        os.makedirs(own, exist_ok=True)
+        command = [program, "-print_final_stats=1", "-timeout=20", "-rss_limit_mb=2560", *options(target),
+                   f"-artifact_prefix={own}-", own, *([seeds] if os.path.isdir(seeds) else [])]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=self.log, env={**SANITIZERS, **os.environ})
+        self.seen = time.monotonic()
+
+    def tick(self, limit_s):
+        """True once it has ended; asks it to, when its time is over."""
+        now = time.monotonic()
+        if not is_stopped(self.process.pid):
+            self.active_s += now - self.seen
+        self.seen = now
+        if self.process.poll() is not None:
+            return True
+        if self.asked_at is None and self.active_s >= limit_s:
+            self.process.send_signal(signal.SIGINT)
+            self.asked_at = now
+        elif self.asked_at is not None and now - self.asked_at > STOP_S:
+            self.process.kill()
+        return False
+
+    def result(self):
+        self.log.seek(0)
+        text = self.log.read()
+        self.log.close()
+
+        def last(pattern):
+            found = re.findall(pattern, text)
+            return int(found[-1]) if found else 0
+
+        crashed = self.process.returncode not in (0, INTERRUPTED)
+        executions = last(r"stat::number_of_executed_units:\s*(\d+)") or last(r"#(\d+)\s")
+        return {"target": self.target, "executions": executions, "rate": executions / max(self.active_s, 1e-9),
+                "edges": last(r"cov: (\d+)"), "new": last(r"stat::new_units_added:\s*(\d+)"),
+                "minutes": self.active_s / 60, "crashed": crashed, "text": text}
+
+
+def table(results):
+    print(f"{'target':<10} {'executions':>13} {'a second':>9} {'edges':>6} {'new':>6} {'minutes':>8}  crashes")
+    for one in results:
+        print(f"{one['target']:<10} {one['executions']:>13,} {one['rate']:>9,.0f} {one['edges']:>6} {one['new']:>6} "
+              f"{one['minutes']:>8.1f}  {1 if one['crashed'] else 0}")
+
+
+def fuzz(targets, programs, corpus, minutes, jobs):
+    waiting, running, results = list(targets), [], []
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                target = waiting.pop(0)
+                running.append(Run(target, programs[target], corpus))
+            time.sleep(TICK_S)
+            for run in list(running):
+                if not run.tick(minutes * 60):
+                    continue
+                running.remove(run)
+                results.append(run.result())
+                one = results[-1]
+                print(f"{one['target']}: {one['executions']:,} executions, {'CRASHED' if one['crashed'] else 'fine'}",
+                      file=sys.stderr, flush=True)
+                if one["crashed"]:
+                    print("\n".join(one["text"].splitlines()[-60:]), file=sys.stderr, flush=True)
+    finally:
+        for run in running:
+            run.process.kill()
+    return sorted(results, key=lambda one: one["target"])
+
+
+def merge(targets, programs, corpus):
+    """Puts into the tree the smallest set of inputs that covers what tree and build directory cover together."""
+    for target in targets:
+        tree = os.path.join(HERE, "corpus", target)
+        with tempfile.TemporaryDirectory() as fresh:
+            kept = {path for path in glob.glob(tree + "/*") if not re.fullmatch(r"[0-9a-f]{40}", os.path.basename(path))}
+            own = os.path.join(corpus, target)
+            command = [programs[target], "-set_cover_merge=1", "-timeout=20", f"-artifact_prefix={own}-", fresh, tree, own]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                           env={**SANITIZERS, **os.environ})
+            named = {open(path, "rb").read() for path in kept}  # seeds and regressions keep their names
+            for path in set(glob.glob(tree + "/*")) - kept:
+                os.unlink(path)
+            found = sorted(glob.glob(fresh + "/*"), key=os.path.getsize)
+            for path in found:
+                data = open(path, "rb").read()
+                if data not in named and len(data) <= 400 and len(os.listdir(tree)) < 100:
+                    with open(os.path.join(tree, os.path.basename(path)), "wb") as file:
+                        file.write(data)
+        sizes = [os.path.getsize(path) for path in glob.glob(tree + "/*")]
+        print(f"{target}: {len(sizes)} files, {sum(sizes)} bytes")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--programs", required=True, help="where the fuzz_* programs are")
+    parser.add_argument("--corpus", required=True)
+    parser.add_argument("--minutes", type=float, default=1)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--merge", action="store_true")
+    parser.add_argument("targets", nargs="+")
+    arguments = parser.parse_args()
+    programs = {target: os.path.join(arguments.programs, "fuzz_" + target) for target in arguments.targets}
+    if arguments.merge:
+        merge(arguments.targets, programs, arguments.corpus)
+        return 0
+    # Data directories of targets that have any: on a tmpfs, and gone when all is over, crashes included.
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as directory:
+        os.environ["TMPDIR"] = directory
+        results = fuzz(arguments.targets, programs, arguments.corpus, arguments.minutes, max(arguments.jobs, 1))
+    table(results)
+    return 1 if any(one["crashed"] for one in results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,598 @@
+/* fuzz_core.c: streams of events into a real core: commits of any operations, sessions and lanes, time, a log that is
+ * made durable and absorbed late, reads from the index that are handed in later still, restarts. After every step the
+ * digest is that of the records (LOG-2), frames follow one another without a gap, every request is answered at most
+ * once and nothing is delivered early (TIME-1); a core made of the log alone has the same digest and keeps every
+ * invariant.
+ *
+ * Around the core stands the least that can be: the frames, a mirror of the index (rows as of some frame), the reads
+ * under way, the deliveries not yet sent. What consumers, clients and disks may suffer beyond that is tests/sim's.
+ *
+ * The input is the stream: an opcode and its operands, again and again. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core.h"
+#include "fuzz.h"
+#include "input.h"
+#include "ops.h"
+
+#define FRAMES_MAX 512
+#define IDS_MAX 256 /* a history that gives out more ends there */
+#define READS_MAX 24
+#define DELIVERIES_MAX 64
+#define SESSIONS_MAX_HERE 6
+#define HELD_MAX 32
+#define TICKETS_MAX 1024
+
+struct frame {
+    struct frame_header header;
+    Tarry__FrameBody *body; /* NULL: a seal */
+    uint64_t digest;
+};
+
+struct read { /* from the index, for an event or an effect */
+    bool was_read;
+    int hold;                /* -1: none */
+    struct core_event event; /* kind WINDOW, PAGE: made when it is read */
+    const struct want *wants;
+    size_t want_count;
+    struct core_window window;
+    struct core_page page;
+};
+
+static struct {
+    struct input input;
+    struct core *core;
+    struct core_effects effects;
+    struct arena arena;  /* of the effects */
+    struct arena memory; /* of the history */
+    struct instant now;
+    uint32_t epoch;
+    struct frame frames[FRAMES_MAX];
+    size_t frame_count, durable, indexed; /* frames */
+    struct tally tally;                   /* of all records */
+    struct row rows[IDS_MAX];             /* as of `indexed`; id 0: not there; key and reason point into the frames */
+    struct read reads[READS_MAX];
+    size_t read_count;
+    struct core_delivery deliveries[DELIVERIES_MAX];
+    size_t delivery_count;
+    uint64_t sessions[SESSIONS_MAX_HERE]; /* 0: none */
+    struct ops_lease held[HELD_MAX];
+    size_t held_count;
+    uint8_t tickets[TICKETS_MAX]; /* 1: asked, 2: answered */
+    size_t ticket_count;
+    uint64_t producers[2], sequences[2];
+    bool over; /* a limit of this rig is reached */
+} world;
+
+static struct queue_tally queues[QUEUES_MAX + 1];
+static struct core_options options = {
+    .memory = 8u << 20,
+    .outcomes_max = 64,
+    .outcome_retention_ms = 3600000,
+    .create_queues = true,
+    .policy = {.base = PROTOBUF_C_MESSAGE_INIT(&tarry__policy__descriptor),
+               .lease_ms = 1000,
+               .max_attempts = 3,
+               .backoff_min_ms = 100,
+               .backoff_max_ms = 1000},
+    .version = "fuzz",
+};
+
+static void *keep(size_t size) {
+    return ops_keep(&world.memory, size);
+}
+
+static uint8_t byte(void) {
+    return input_byte(&world.input);
+}
+
+/* ---- effects */
+
+/* Where the first `count` frames end. */
+static uint64_t end_of(size_t count) {
+    if (count == 0) return LOG_POSITION_FIRST;
+    const struct frame_header *last = &world.frames[count - 1].header;
+    return last->position + frame_size(last->body_size, last->blob_size);
+}
+
+static uint64_t end_of_log(void) {
+    return end_of(world.frame_count);
+}
+
+static void take_append(const struct core_append *append) {
+    if (world.frame_count == FRAMES_MAX) abort(); /* the caller leaves room */
+    struct frame *frame = &world.frames[world.frame_count];
+    assert(append->position == end_of_log() && append->epoch == world.epoch);
+    uint64_t blob_size = 0;
+    for (size_t i = 0; i < append->content_count; i++) blob_size += append->contents[i]->size;
+    frame->header = (struct frame_header){.type = append->type,
+                                          .epoch = append->epoch,
+                                          .body_size = append->body_size,
+                                          .blob_size = (uint32_t)blob_size,
+                                          .position = append->position,
+                                          .steady_ns = append->now.steady_ns,
+                                          .wall_ns = append->now.wall_ns};
+    frame->body = NULL;
+    frame->digest = 0;
+    if (append->type == FRAME_COMMIT) {
+        frame->body = tarry__frame_body__unpack(&world.memory.pb, append->body_size, append->body);
+        assert(frame->body != NULL);
+    }
+    for (size_t i = 0; frame->body != NULL && i < frame->body->n_records; i++) {
+        bool makes_sense = tally_record(&world.tally, frame->body->records[i]);
+        assert(makes_sense);
+    }
+    world.frame_count++;
+}
+
+static void take_reply(const struct core_reply *reply) {
+    if (reply->ticket == 0) return;
+    assert(reply->ticket <= world.ticket_count && world.tickets[reply->ticket - 1] == 1);
+    world.tickets[reply->ticket - 1] = 2;
+    assert(reply->after <= end_of_log());
+    assert((reply->reply != NULL) + (reply->commit != NULL) + (reply->repeat_position != 0) == 1);
+    if (reply->reply == NULL) return;
+    if (reply->reply->body_case == TARRY__REPLY__BODY_HELLO && world.producers[1] == 0)
+        world.producers[world.producers[0] != 0] = reply->reply->hello->producer;
+    assert(reply->reply->code == TARRY__CODE__OK || reply->reply->message[0] != 0);
+    assert(tarry__reply__get_packed_size(reply->reply) < 1u << 20);
+}
+
+static void take_delivery(const struct core_delivery *delivery) {
+    for (size_t i = 0; i < delivery->count; i++) {
+        const struct row *row = &delivery->tasks[i].row;
+        uint64_t now_ns = row->base == ROW_WALL ? world.now.wall_ns : world.now.steady_ns;
+        assert(row->state == ROW_LEASED && row->due_ms <= now_ns / 1000000); /* TIME-1 */
+        assert(delivery->after > row->lease_position);                       /* LOG-1 */
+        if (world.held_count < HELD_MAX)
+            world.held[world.held_count++] = (struct ops_lease){row->id, row->lease_position, row->lease_epoch};
+    }
+    assert(delivery->after <= end_of_log() && delivery->count > 0);
+    if (world.delivery_count < DELIVERIES_MAX)
+        world.deliveries[world.delivery_count++] = *delivery;
+    else
+        world.over = true;
+}
+
+static struct read *new_read(void) {
+    if (world.read_count == READS_MAX) {
+        world.over = true;
+        return NULL;
+    }
+    struct read *read = &world.reads[world.read_count++];
+    *read = (struct read){.hold = -1};
+    return read;
+}
+
+static void take_lane(const struct core_lane *lane) {
+    for (size_t i = 0; i < SESSIONS_MAX_HERE; i++) {
+        if (world.sessions[i] != (lane->open ? 0 : lane->session)) continue;
+        world.sessions[i] = lane->open ? lane->session : 0;
+        return;
+    }
+}
+
+static void take_effects(void) {
+    struct core_effects *effects = &world.effects;
+    struct read *read;
+    for (size_t i = 0; i < effects->appends.count; i++) take_append(&effects->appends.items[i]);
+    for (size_t i = 0; i < effects->replies.count; i++) take_reply(&effects->replies.items[i]);
+    for (size_t i = 0; i < effects->lanes.count; i++) take_lane(&effects->lanes.items[i]);
+    for (size_t i = 0; i < effects->deliveries.count; i++) take_delivery(&effects->deliveries.items[i]);
+    for (size_t i = 0; i < effects->windows.count && (read = new_read()) != NULL; i++) {
+        read->event.kind = CORE_WINDOW;
+        read->window = effects->windows.items[i];
+    }
+    for (size_t i = 0; i < effects->pages.count && (read = new_read()) != NULL; i++) {
+        read->event.kind = CORE_PAGE;
+        read->page = effects->pages.items[i];
+    }
+    if (effects->appends.count > 0) world.frames[world.frame_count - 1].digest = core_digest(world.core);
+    core_effects_reset(effects);
+    if (world.frame_count > FRAMES_MAX - 64 || world.tally.next_id > IDS_MAX - 16) world.over = true;
+}
+
+static void step(struct core_event *event) {
+    event->now = world.now;
+    core_step(world.core, event, &world.effects);
+    take_effects();
+    assert(core_position(world.core) == end_of_log());
+    assert(core_digest(world.core) == world.tally.digest && core_live(world.core) == world.tally.live);
+}
+
+static void tick(void) {
+    struct core_event event = {.kind = CORE_TICK};
+    step(&event);
+}
+
+/* ---- reads: asked for, read, handed in */
+
+/* To the core, or to the reads if it lacks something. */
+static void post(struct core_event *event, int hold) {
+    struct want *wants = NULL;
+    size_t count = 0;
+    if (event->kind == CORE_COMMIT) tick();
+    bool lists = event->kind == CORE_LIST && event->rows == NULL;
+    if (!lists) count = core_wants(world.core, event, &world.memory, NULL, NULL, &wants);
+    if (count == 0 && !lists) {
+        step(event);
+        if (hold >= 0) core_unhold(world.core, hold);
+        return;
+    }
+    struct read *read = new_read();
+    if (hold < 0) hold = core_hold(world.core);
+    if (read == NULL || hold < 0) {
+        world.over = true;
+        return;
+    }
+    read->event = *event;
+    read->wants = wants;
+    read->want_count = count;
+    read->hold = hold;
+}
+
+struct rows {
+    struct row rows[IDS_MAX];
+    size_t count;
+};
+
+static int compare_rows(const void *a, const void *b) {
+    const struct row *x = a, *y = b;
+    return due_before((struct due){x->due_ms, x->id}, (struct due){y->due_ms, y->id}) ? -1 : 1;
+}
+
+/* The rows of the index that `fits` picks; in order of (due, id), or of id. */
+static struct rows *select_rows(bool (*fits)(const struct row *row, const void *argument), const void *argument,
+                                bool by_due) {
+    struct rows *out = keep(sizeof(*out));
+    for (size_t id = 1; id < IDS_MAX; id++)
+        if (world.rows[id].id != 0 && fits(&world.rows[id], argument)) out->rows[out->count++] = world.rows[id];
+    if (by_due && out->count > 1) qsort(out->rows, out->count, sizeof(out->rows[0]), compare_rows);
+    return out;
+}
+
+static bool fits_window(const struct row *row, const void *argument) {
+    const struct core_window *window = argument;
+    return row->state == ROW_WAITING && row->queue == window->line.queue && row->base == window->line.base &&
+           row->priority == window->line.priority && due_before(window->after, (struct due){row->due_ms, row->id});
+}
+
+static bool fits_page(const struct row *row, const void *argument) {
+    const struct core_page *page = argument;
+    return row->queue == page->queue && row->id > page->after_id && row->id < page->id_end;
+}
+
+static bool fits_list(const struct row *row, const void *argument) {
+    const struct core_list_plan *plan = argument;
+    return row->queue == plan->queue && (plan->states >> row->state & 1) && row->due_ms >= plan->due_from_ms &&
+           row->due_ms < plan->due_to_ms && due_before(plan->after, (struct due){row->due_ms, row->id});
+}
+
+static bool fits_wants(const struct row *row, const void *argument) {
+    const struct read *read = argument;
+    for (size_t i = 0; i < read->want_count; i++) {
+        const struct want *want = &read->wants[i];
+        if (want->id != 0 ? want->id == row->id
+                          : want->queue == row->queue && want->key_size == row->key_size && want->key_size > 0 &&
+                                memcmp(want->key, row->key, want->key_size) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* At most `count_max` of them; through which (due, id) they are complete. */
+static void give_rows(struct core_event *event, const struct rows *rows, size_t count_max, uint64_t until_ms) {
+    size_t within = 0;
+    while (within < rows->count && rows->rows[within].due_ms <= until_ms) within++;
+    event->rows = rows->rows;
+    event->row_count = within < count_max ? within : count_max;
+    event->through = within < rows->count ? (struct due){until_ms, UINT64_MAX} : DUE_END;
+    if (event->row_count < within) {
+        const struct row *last = &rows->rows[event->row_count - 1];
+        event->through = (struct due){last->due_ms, last->id};
+    }
+}
+
+static void read_facts(struct read *read) {
+    struct core_facts *facts = &read->event.facts;
+    const struct rows *found = select_rows(fits_wants, read, false);
+    struct row *rows = keep((facts->count + found->count) * sizeof(*rows));
+    struct want *wants = keep((facts->want_count + read->want_count) * sizeof(*wants));
+    if (facts->count > 0) memcpy(rows, facts->rows, facts->count * sizeof(*rows));
+    if (found->count > 0) memcpy(rows + facts->count, found->rows, found->count * sizeof(*rows));
+    if (facts->want_count > 0) memcpy(wants, facts->wants, facts->want_count * sizeof(*wants));
+    if (read->want_count > 0) memcpy(wants + facts->want_count, read->wants, read->want_count * sizeof(*wants));
+    *facts = (struct core_facts){rows, facts->count + found->count, wants, facts->want_count + read->want_count};
+}
+
+static void read_index(struct read *read) {
+    struct core_event *event = &read->event;
+    read->was_read = true;
+    if (event->kind == CORE_WINDOW) {
+        event->line = read->window.line;
+        give_rows(event, select_rows(fits_window, &read->window, true), read->window.count_max, read->window.until_ms);
+    } else if (event->kind == CORE_PAGE) {
+        size_t count_max = 1 + byte() % 4;
+        const struct rows *rows = select_rows(fits_page, &read->page, false);
+        event->job = read->page.job;
+        event->rows = rows->rows;
+        event->row_count = rows->count < count_max ? rows->count : count_max;
+        event->next_id = rows->count > count_max ? rows->rows[count_max - 1].id : UINT64_MAX;
+    } else if (event->kind == CORE_LIST) {
+        struct core_list_plan plan;
+        core_plan_list(world.core, event->request->list, &plan);
+        give_rows(event, select_rows(fits_list, &plan, true), 1 + byte() % 4, UINT64_MAX);
+    } else {
+        read_facts(read);
+    }
+}
+
+static void go_on_reading(void) {
+    if (world.read_count == 0) return;
+    size_t at = input_below(&world.input, world.read_count);
+    if (!world.reads[at].was_read) {
+        read_index(&world.reads[at]);
+        return;
+    }
+    struct read read = world.reads[at];
+    world.reads[at] = world.reads[--world.read_count];
+    post(&read.event, read.hold);
+}
+
+/* ---- the log */
+
+static void sync_some(void) {
+    size_t left = world.frame_count - world.durable;
+    if (left == 0) return;
+    world.durable += 1 + input_below(&world.input, left);
+    struct core_event event = {.kind = CORE_DURABLE, .position = end_of(world.durable)};
+    step(&event);
+}
+
+static void mirror(const Tarry__Record *record) {
+    const Tarry__Task *task = NULL;
+    if (record->fact_case == TARRY__RECORD__FACT_PUT) task = record->put->task;
+    if (record->fact_case == TARRY__RECORD__FACT_END) task = record->end->task;
+    if (task == NULL || task->id >= IDS_MAX) return;
+    struct row *row = &world.rows[task->id];
+    bool fine = row_from_task(task, row);
+    assert(fine);
+    if (record->fact_case == TARRY__RECORD__FACT_END) row->id = 0;
+}
+
+static void absorb_some(void) {
+    size_t left = world.durable - world.indexed;
+    if (left == 0) return;
+    for (size_t count = 1 + input_below(&world.input, left); count > 0; count--) {
+        const Tarry__FrameBody *body = world.frames[world.indexed++].body;
+        for (size_t i = 0; body != NULL && i < body->n_records; i++) mirror(body->records[i]);
+    }
+    struct core_event event = {.kind = CORE_INDEXED, .position = end_of(world.indexed)};
+    step(&event);
+}
+
+static void start(void) {
+    struct core_event event = {.kind = CORE_START, .epoch = ++world.epoch};
+    step(&event);
+}
+
+/* A core made of the log alone. */
+static struct core *replayed(void) {
+    struct core *core = core_new(&options);
+    if (core == NULL) abort();
+    for (size_t i = 0; i < world.frame_count; i++) {
+        int result = core_replay(core, &world.frames[i].header, world.frames[i].body);
+        assert(result == 0);
+        assert(world.frames[i].digest == 0 || core_digest(core) == world.frames[i].digest);
+    }
+    core_check(core);
+    return core;
+}
+
+/* What is not durable is lost; the index starts anew, too. */
+static void restart(void) {
+    world.frame_count = world.durable;
+    memset(queues, 0, (OPS_QUEUES + 1) * sizeof(queues[0]));
+    tally_init(&world.tally, queues);
+    for (size_t i = 0; i < world.frame_count; i++)
+        for (size_t j = 0; world.frames[i].body != NULL && j < world.frames[i].body->n_records; j++)
+            tally_record(&world.tally, world.frames[i].body->records[j]);
+    core_free(world.core);
+    world.core = replayed();
+    assert(core_digest(world.core) == world.tally.digest);
+    world.read_count = world.delivery_count = world.indexed = 0;
+    memset(world.rows, 0, sizeof(world.rows));
+    memset(world.sessions, 0, sizeof(world.sessions));
+    memset(world.tickets, 2, sizeof(world.tickets)); /* their clients know nothing */
+    start();
+}
+
+/* ---- clients */
+
+static struct ops_source source(void) {
+    return (struct ops_source){.input = &world.input,
+                               .arena = &world.memory,
+                               .wall_ms = world.now.wall_ns / 1000000,
+                               .epoch = world.epoch,
+                               .held = world.held,
+                               .held_count = world.held_count};
+}
+
+static Tarry__Request *new_request(Tarry__Request__BodyCase body) {
+    Tarry__Request *request = OPS_NEW(&world.memory, Tarry__Request, tarry__request__init);
+    request->body_case = body;
+    return request;
+}
+
+static void ask(enum core_event_kind kind, const Tarry__Request *request, const struct core_content *contents) {
+    if (world.ticket_count == TICKETS_MAX) {
+        world.over = true;
+        return;
+    }
+    world.tickets[world.ticket_count++] = 1;
+    struct core_event event = {.kind = kind, .ticket = world.ticket_count, .request = request, .contents = contents};
+    post(&event, -1);
+}
+
+static void commit(void) {
+    uint8_t how = byte();
+    Tarry__Request *request = new_request(TARRY__REQUEST__BODY_COMMIT);
+    Tarry__Commit *commit = request->commit = OPS_NEW(&world.memory, Tarry__Commit, tarry__commit__init);
+    commit->producer = world.producers[how % 2];
+    uint64_t *sequence = &world.sequences[how % 2];
+    commit->sequence =
+        how / 2 % 8 == 0 && *sequence > 0 ? 1 + byte() % *sequence : ++*sequence; /* now and then again */
+    commit->oldest_unanswered = how / 16 % 4 == 0 ? commit->sequence : 1;
+    commit->atomic = how / 64 % 2;
+    commit->n_ops = 1 + byte() % 4;
+    commit->ops = keep(commit->n_ops * sizeof(*commit->ops));
+    struct core_content *contents = keep(commit->n_ops * sizeof(*contents));
+    struct ops_source from = source();
+    for (size_t i = 0; i < commit->n_ops; i++) {
+        commit->ops[i] = ops_any(&from);
+        if (commit->ops[i]->op_case != TARRY__OP__OP_SCHEDULE) continue;
+        contents[i].size = byte(), contents[i].sum = world.ticket_count;
+    }
+    ask(CORE_COMMIT, request, contents);
+}
+
+static void subscribe(void) {
+    Tarry__Request *request = new_request(TARRY__REQUEST__BODY_SUBSCRIBE);
+    Tarry__Subscribe *subscribe = request->subscribe = OPS_NEW(&world.memory, Tarry__Subscribe, tarry__subscribe__init);
+    size_t open = 0;
+    for (size_t i = 0; i < SESSIONS_MAX_HERE; i++) open += world.sessions[i] != 0;
+    if (open == SESSIONS_MAX_HERE) return;
+    subscribe->queues = (char **)ops_queues;
+    subscribe->n_queues = 1 + byte() % OPS_QUEUES;
+    subscribe->prefetch = 1 + byte() % 8;
+    subscribe->lease_ms = byte() % 2 ? 200 : 0;
+    ask(CORE_SUBSCRIBE, request, NULL);
+}
+
+static void end_session(void) {
+    uint64_t session = world.sessions[byte() % SESSIONS_MAX_HERE];
+    if (session == 0) return;
+    Tarry__Request *request = new_request(TARRY__REQUEST__BODY_UNSUBSCRIBE);
+    Tarry__Unsubscribe *unsubscribe = request->unsubscribe =
+        OPS_NEW(&world.memory, Tarry__Unsubscribe, tarry__unsubscribe__init);
+    unsubscribe->session = session;
+    unsubscribe->keep_leases = byte() % 2;
+    unsubscribe->seen = keep(sizeof(uint64_t));
+    unsubscribe->seen[0] = 1 + byte() % 32;
+    unsubscribe->n_seen = byte() % 2;
+    ask(CORE_UNSUBSCRIBE, request, NULL);
+}
+
+static void lane(enum core_event_kind kind) {
+    uint64_t session = world.sessions[byte() % SESSIONS_MAX_HERE];
+    struct core_event event = {.kind = kind, .session = session};
+    if (session != 0) step(&event);
+}
+
+/* The oldest delivery that may leave does, or is lost with its lane. */
+static void send_delivery(void) {
+    for (size_t i = 0; i < world.delivery_count; i++) {
+        if (world.deliveries[i].after > end_of(world.durable)) continue;
+        struct core_event event = {.kind = CORE_LANE_SENT, .session = world.deliveries[i].session};
+        event.ok = byte() % 8 != 0;
+        event.delivered_ns = world.now.steady_ns;
+        world.deliveries[i] = world.deliveries[--world.delivery_count];
+        step(&event);
+        return;
+    }
+}
+
+static void look(void) {
+    struct ops_source from = source();
+    uint8_t what = byte();
+    if (what % 2 == 0) {
+        Tarry__Request *request = new_request(TARRY__REQUEST__BODY_GET);
+        request->get = OPS_NEW(&world.memory, Tarry__Get, tarry__get__init);
+        request->get->task = ops_ref(&from);
+        ask(CORE_GET, request, NULL);
+    } else {
+        Tarry__Request *request = new_request(TARRY__REQUEST__BODY_LIST);
+        request->list = OPS_NEW(&world.memory, Tarry__List, tarry__list__init);
+        request->list->queue = (char *)ops_queues[what / 2 % OPS_QUEUES];
+        request->list->states = what / 8 % 16;
+        ask(CORE_LIST, request, NULL);
+    }
+}
+
+static void advance(void) {
+    uint8_t how = byte();
+    uint64_t ns = ((uint64_t)byte() << how % 24) * 1000000;
+    world.now.steady_ns += ns;
+    if (how / 32 != 0) world.now.wall_ns += ns; /* else the wall clock stands still for a while */
+    tick();
+}
+
+static void turn(void) {
+    switch (byte() % 16) {
+    case 0:
+        advance();
+        break;
+    case 1:
+        sync_some();
+        break;
+    case 2:
+        absorb_some();
+        break;
+    case 3:
+    case 4:
+        go_on_reading();
+        break;
+    case 5:
+        subscribe();
+        break;
+    case 6:
+        lane(byte() % 4 ? CORE_LANE_UP : CORE_LANE_GONE);
+        break;
+    case 7:
+        send_delivery();
+        break;
+    case 8:
+        end_session();
+        break;
+    case 9:
+        look();
+        break;
+    case 10:
+        if (byte() % 4 == 0) restart();
+        break;
+    case 11:
+        ask(CORE_HELLO, new_request(TARRY__REQUEST__BODY_HELLO), NULL);
+        break;
+    default:
+        commit();
+        break;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size > 2048) return 0;
+    memset(&world, 0, sizeof(world));
+    memset(queues, 0, (OPS_QUEUES + 1) * sizeof(queues[0]));
+    world.input = (struct input){data, size};
+    arena_init(&world.arena, 64u << 20);
+    arena_init(&world.memory, 256u << 20);
+    core_effects_init(&world.effects, &world.arena);
+    tally_init(&world.tally, queues);
+    world.now = (struct instant){.steady_ns = 1000000000000ull, .wall_ns = 1000000000000ull};
+    options.near_max = byte() % 8; /* next to no memory, or (0) as much as it wants */
+    world.core = core_new(&options);
+    if (world.core == NULL) abort();
+    start();
+    ask(CORE_HELLO, new_request(TARRY__REQUEST__BODY_HELLO), NULL);
+    while (world.input.size > 0 && !world.over) turn();
+    core_check(world.core);
+    struct core *again = replayed();
+    assert(core_digest(again) == core_digest(world.core) && core_live(again) == core_live(world.core));
+    core_free(again);
+    core_free(world.core);
+    arena_deinit(&world.memory);
+    arena_deinit(&world.arena);
+    return 0;
+}

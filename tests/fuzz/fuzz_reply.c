@@ -1,0 +1,456 @@
+/* fuzz_reply.c: libtarry's engine against a broker that answers anything, or nothing. Every call comes back with a code
+ * and a sentence, every callback is called once, nothing spins, and a commit that is sent again under its sequence is
+ * the same commit (ONCE-1).
+ *
+ * The real engine runs here on this thread, whenever a call would wait, and on virtual time: the linker puts the
+ * functions below in the place of the clock, of waiting, and of the few calls of nng that meet the world
+ * (-Wl,--wrap). The link is always up, and one consumer tries to subscribe.
+ *
+ * The input is a program of user and broker: an opcode of the user, with operands, and for every request that leaves,
+ * what the broker makes of it. At its end the broker falls silent. */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "consumer.h"
+#include "frame.h"
+#include "fuzz.h"
+#include "input.h"
+
+#define OPS_MAX 256u       /* submitted in one history */
+#define SENT_MAX 512u      /* commits that are remembered */
+#define TIME_MAX_MS 25000u /* of virtual time after the last byte of the input */
+#define LOOPS_MAX 20000u   /* looks at the clock without waiting */
+
+struct sent {
+    uint64_t producer, sequence;
+    uint64_t sum; /* of the operations */
+};
+
+static struct {
+    tarry_client client;
+    tarry_consumer consumer;
+    struct input input;
+    uint64_t now_ms;
+    uint64_t end_ms; /* give up */
+    unsigned loops;
+    sem_t *awaited; /* the user's call that waits; NULL: none */
+    bool closing;   /* the history is over */
+    struct sent sent[SENT_MAX];
+    size_t sent_count;
+    uint64_t issued[SENT_MAX]; /* producers */
+    size_t issued_count;
+    bool issued_twice; /* then the broker has broken ONCE-1, and the library cannot keep it */
+    unsigned submitted, called;
+    bool had[OPS_MAX];
+} world;
+
+/* ---- time */
+
+uint64_t __wrap_now_ms(void);
+uint64_t __wrap_now_ms(void) {
+    assert(++world.loops < LOOPS_MAX); /* the engine spins */
+    return world.now_ms;
+}
+
+void __wrap_deadline_after(uint64_t wait_ms, struct timespec *out_deadline);
+void __wrap_deadline_after(uint64_t wait_ms, struct timespec *out_deadline) {
+    if (wait_ms > TIME_MAX_MS) wait_ms = TIME_MAX_MS;
+    *out_deadline = (struct timespec){.tv_sec = (time_t)(world.now_ms + wait_ms)};
+}
+
+static bool user_has_what_he_waits_for(void) {
+    int value = 0;
+    if (world.awaited == NULL) return world.client.pending == 0;
+    sem_getvalue(world.awaited, &value);
+    return value > 0;
+}
+
+/* The engine has nothing to do before `until`. */
+int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *lock, const struct timespec *until);
+int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *lock, const struct timespec *until) {
+    (void)lock;
+    assert(cond == &world.client.wake);
+    world.loops = 0;
+    if (world.input.size > 0) world.end_ms = world.now_ms + TIME_MAX_MS;
+    if (user_has_what_he_waits_for() || world.now_ms >= world.end_ms) {
+        world.client.closing = true; /* the only way out of engine_run */
+        return 0;
+    }
+    if ((uint64_t)until->tv_sec > world.now_ms) world.now_ms = (uint64_t)until->tv_sec;
+    if (world.consumer.lane_up && world.input.size > 0 && input_byte(&world.input) % 8 == 0)
+        world.consumer.lane_up = world.consumer.dial.open = false;
+    return 0;
+}
+
+static void run_engine(sem_t *awaited) {
+    world.awaited = awaited;
+    world.end_ms = world.now_ms + TIME_MAX_MS;
+    world.client.closing = world.closing;
+    engine_run(&world.client);
+    world.client.closing = false;
+    world.awaited = NULL;
+}
+
+int __wrap_sem_wait(sem_t *sem);
+int __wrap_sem_wait(sem_t *sem) {
+    run_engine(sem);
+    int failed = sem_trywait(sem);
+    assert(failed == 0); /* the call came back */
+    return 0;
+}
+
+/* ---- the broker */
+
+static void remember(const Tarry__Commit *commit) {
+    Tarry__Commit copy = *commit;
+    uint8_t packed[16384];
+    copy.oldest_unanswered = 0; /* may grow */
+    size_t size = tarry__commit__get_packed_size(&copy);
+    assert(size <= sizeof(packed));
+    tarry__commit__pack(&copy, packed);
+    struct sent sent = {commit->producer, commit->sequence, frame_sum(packed, size)};
+    assert(commit->producer != 0 && commit->sequence != 0 && commit->n_ops > 0);
+    assert(commit->oldest_unanswered > 0 && commit->oldest_unanswered <= commit->sequence);
+    for (size_t i = 0; i < world.sent_count; i++) {
+        if (world.sent[i].producer != sent.producer || world.sent[i].sequence != sent.sequence) continue;
+        assert(world.sent[i].sum == sent.sum || world.issued_twice); /* ONCE-1 */
+        return;
+    }
+    if (world.sent_count < SENT_MAX) world.sent[world.sent_count++] = sent;
+}
+
+/* The field of Reply that answers a request. */
+static uint8_t field_of(const Tarry__Request *request) {
+    switch (request->body_case) {
+    case TARRY__REQUEST__BODY_HELLO:
+        return 10;
+    case TARRY__REQUEST__BODY_COMMIT:
+        return 11;
+    case TARRY__REQUEST__BODY_SUBSCRIBE:
+        return 13;
+    case TARRY__REQUEST__BODY_GET:
+        return 16;
+    case TARRY__REQUEST__BODY_LIST:
+        return 17;
+    case TARRY__REQUEST__BODY_QUEUES:
+        return 18;
+    default:
+        return 19;
+    }
+}
+
+/* `bytes` as the body that fits the request; NULL: out of memory. */
+static nng_msg *fitting(const Tarry__Request *request, const uint8_t *bytes, size_t size) {
+    nng_msg *message;
+    const uint8_t head[4] = {(uint8_t)((field_of(request) << 3 | 2) | 0x80u * (field_of(request) >= 16)),
+                             (uint8_t)(field_of(request) >= 16), (uint8_t)(size & 127u) | 0x80u, (uint8_t)(size >> 7)};
+    if (nng_msg_alloc(&message, 0) != 0) return NULL;
+    bool failed = nng_msg_append(message, head, field_of(request) >= 16 ? 2 : 1) != 0;
+    failed = nng_msg_append(message, head + 2, 2) != 0 || failed;
+    failed = (size > 0 && nng_msg_append(message, bytes, size) != 0) || failed;
+    assert(!failed);
+    return message;
+}
+
+/* Mostly one that there is; sometimes a negative one, or one of the library's own. */
+static Tarry__Code any_code(void) {
+    int byte = input_byte(&world.input);
+    return (Tarry__Code)(byte < 192 ? byte % 16 : (byte - 224) * 4);
+}
+
+/* A well-formed answer, with what is free in it from the input. */
+static nng_msg *proper(const Tarry__Request *request) {
+    static Tarry__OpResult results[OPS_MAX];
+    static Tarry__OpResult *pointers[OPS_MAX];
+    uint8_t packed[16384];
+    Tarry__Reply reply = TARRY__REPLY__INIT;
+    Tarry__HelloReply hello = TARRY__HELLO_REPLY__INIT;
+    Tarry__CommitReply commit = TARRY__COMMIT_REPLY__INIT;
+    Tarry__SubscribeReply subscribe = TARRY__SUBSCRIBE_REPLY__INIT;
+    reply.code = any_code();
+    if (request->body_case == TARRY__REQUEST__BODY_HELLO) {
+        reply.body_case = TARRY__REPLY__BODY_HELLO, reply.hello = &hello;
+        hello.producer = input_byte(&world.input) % 16 == 0 ? 0 : 1000 + world.issued_count;
+        hello.request_max = (uint32_t)input_byte(&world.input) * 256;
+    } else if (request->body_case == TARRY__REQUEST__BODY_COMMIT) {
+        reply.body_case = TARRY__REPLY__BODY_COMMIT, reply.commit = &commit;
+        commit.results = pointers;
+        commit.n_results = request->commit->n_ops < OPS_MAX ? request->commit->n_ops : OPS_MAX;
+        for (size_t i = 0; i < commit.n_results; i++) {
+            pointers[i] = &results[i];
+            results[i] = (Tarry__OpResult)TARRY__OP_RESULT__INIT;
+            results[i].code = any_code();
+        }
+    } else if (request->body_case == TARRY__REQUEST__BODY_SUBSCRIBE) {
+        reply.body_case = TARRY__REPLY__BODY_SUBSCRIBE, reply.subscribe = &subscribe;
+        subscribe.session = input_byte(&world.input);
+        subscribe.silence_ms = (uint64_t)input_byte(&world.input) << input_byte(&world.input) % 48;
+        size_t size;
+        const uint8_t *secret = input_bytes(&world.input, input_byte(&world.input), &size);
+        subscribe.secret = (ProtobufCBinaryData){size, (uint8_t *)secret};
+    }
+    size_t size = tarry__reply__get_packed_size(&reply);
+    nng_msg *message;
+    assert(size <= sizeof(packed));
+    tarry__reply__pack(&reply, packed);
+    if (nng_msg_alloc(&message, size) != 0) return NULL;
+    memcpy(nng_msg_body(message), packed, size);
+    return message;
+}
+
+/* What the library will understand of an answer to Hello. */
+static void note_issued(const nng_msg *message) {
+    Tarry__Reply *reply = tarry__reply__unpack(NULL, nng_msg_len(message), nng_msg_body((nng_msg *)message));
+    if (reply != NULL && reply->body_case == TARRY__REPLY__BODY_HELLO) {
+        uint64_t producer = reply->hello->producer;
+        for (size_t i = 0; i < world.issued_count; i++) world.issued_twice |= world.issued[i] == producer;
+        if (world.issued_count < SENT_MAX)
+            world.issued[world.issued_count++] = producer;
+        else
+            world.issued_twice = true;
+    }
+    if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
+}
+
+static void finish(struct slot *slot, int error, nng_msg *message) {
+    slot->error = error;
+    slot->message = message;
+    slot->finished = true;
+    world.client.kicked = true;
+}
+
+static void answer(struct slot *slot, const Tarry__Request *request) {
+    unsigned kind = input_byte(&world.input) % 8;
+    size_t size;
+    nng_msg *message = NULL;
+    if (world.input.size == 0 || kind == 0) return; /* silence */
+    if (kind == 1) {
+        finish(slot, NNG_ECLOSED, NULL);
+        return;
+    }
+    if (kind >= 5) {
+        message = proper(request);
+    } else {
+        const uint8_t *bytes = input_bytes(&world.input, input_byte(&world.input), &size);
+        if (kind == 2 && nng_msg_alloc(&message, size) == 0 && size > 0) memcpy(nng_msg_body(message), bytes, size);
+        if (kind > 2) message = fitting(request, bytes, size);
+    }
+    if (message == NULL) abort();
+    if (request->body_case == TARRY__REQUEST__BODY_HELLO) note_issued(message);
+    finish(slot, 0, message);
+}
+
+/* The engine holds its lock, and has made `ctx` a request. */
+void __wrap_nng_ctx_send(nng_ctx ctx, nng_aio *aio);
+void __wrap_nng_ctx_send(nng_ctx ctx, nng_aio *aio) {
+    struct slot *slot = &world.client.slots[ctx.id];
+    nng_msg *message = nng_aio_get_msg(aio);
+    nng_aio_set_msg(aio, NULL);
+    Tarry__Request *request = tarry__request__unpack(NULL, nng_msg_len(message), nng_msg_body(message));
+    assert(request != NULL && slot->aio == aio && slot->request != NULL && !slot->finished);
+    if (request->body_case == TARRY__REQUEST__BODY_COMMIT) remember(request->commit);
+    answer(slot, request);
+    tarry__request__free_unpacked(request, NULL);
+    nng_msg_free(message);
+}
+
+void __wrap_nng_aio_abort(nng_aio *aio, int error);
+void __wrap_nng_aio_abort(nng_aio *aio, int error) {
+    for (size_t i = 0; i < SLOTS_MAX; i++) {
+        struct slot *slot = &world.client.slots[i];
+        if (slot->aio == aio && slot->request != NULL && !slot->finished) finish(slot, error, NULL);
+    }
+}
+
+/* ---- the link, and the lane */
+
+void __wrap_link_step(tarry_client *client, uint64_t now);
+void __wrap_link_step(tarry_client *client, uint64_t now) {
+    (void)now;
+    client->link.again = false;
+}
+
+uint64_t __wrap_link_deadline(const tarry_client *client);
+uint64_t __wrap_link_deadline(const tarry_client *client) {
+    return client->link.again ? world.now_ms : UINT64_MAX;
+}
+
+int __wrap_dial_begin(tarry_client *client, struct dial *dial, nng_socket socket, const char *url, const char *headers);
+int __wrap_dial_begin(tarry_client *client, struct dial *dial, nng_socket socket, const char *url,
+                      const char *headers) {
+    (void)client;
+    assert(dial == &world.consumer.dial && !dial->open && socket.id == 0);
+    assert(strlen(url) > 10 && strstr(url, "/lane/") != NULL);
+    assert(strlen(headers) == strlen("Authorization: Bearer ") + 2 * world.consumer.secret_size);
+    unsigned fate = world.input.size == 0 ? 0 : input_byte(&world.input) % 8;
+    if (fate == 0) return TARRY_E_SYSTEM;
+    dial->open = true;
+    dial->trying = fate == 1;
+    dial->since_ms = world.now_ms;
+    world.consumer.lane_up = fate > 2;
+    return TARRY_OK;
+}
+
+void __wrap_dial_end(tarry_client *client, struct dial *dial);
+void __wrap_dial_end(tarry_client *client, struct dial *dial) {
+    (void)client;
+    assert(!dial->trying || world.now_ms >= dial->since_ms + DIAL_PATIENCE_MS); /* only one that rests is closed */
+    dial->open = dial->trying = false;
+}
+
+/* ---- the user */
+
+static void done(void *arg, const struct tarry_result *result) {
+    bool *had = arg;
+    assert(!*had && result->message != NULL && result->code >= 0);
+    assert(result->code == TARRY_OK || result->message[0] != 0);
+    (void)tarry_outcome_name(result->outcome);
+    *had = true;
+    world.called++;
+}
+
+static void done_all(void *arg, int code, const struct tarry_result *results, size_t count) {
+    assert(code >= 0 && (results != NULL || count == 0));
+    for (size_t i = 0; i < count; i++) assert(results[i].message != NULL);
+    done(arg, &(struct tarry_result){.code = code, .message = "all of it"});
+}
+
+static bool *next_op(void) {
+    return world.submitted < OPS_MAX ? &world.had[world.submitted++] : NULL;
+}
+
+static void is_answered(int rv, const char *message) {
+    assert(rv >= 0 && (rv == TARRY_OK || rv == TARRY_E_END || (message != NULL && message[0] != 0)));
+    assert(tarry_code_sentence(rv)[0] != 0);
+}
+
+static void look(tarry_client *client, unsigned what) {
+    const struct tarry_ref ref = {.queue = "orders", .key = "order-1"};
+    const char *message = "";
+    struct tarry_view *view = NULL;
+    struct tarry_queues_view *queues = NULL;
+    struct tarry_stats_view *stats = NULL;
+    int rv = TARRY_OK;
+    if (what == 0) rv = tarry_get(client, &ref, true, &view, &message);
+    if (what == 1) rv = tarry_queues(client, &queues, &message);
+    if (what == 2) rv = tarry_stats(client, "orders", &stats, &message);
+    is_answered(rv, message);
+    if (view != NULL) assert(strlen(view->queue) + strlen(view->state) + strlen(view->reason) < 4096);
+    for (size_t i = 0; queues != NULL && i < queues->count; i++) assert(queues->queues[i].name != NULL);
+    for (size_t i = 0; stats != NULL && i < stats->count; i++) assert(stats->queues[i].name != NULL);
+    tarry_view_free(view);
+    tarry_queues_free(queues);
+    tarry_stats_free(stats);
+}
+
+static void list(tarry_client *client) {
+    const struct tarry_list_options options = {.queue = "orders", .limit = input_byte(&world.input)};
+    const struct tarry_view *view;
+    const char *message = "";
+    tarry_list *list;
+    int rv = tarry_list_open(client, &options, &list);
+    assert(rv == TARRY_OK);
+    for (unsigned i = 0; i < 300 && (rv = tarry_list_next(list, &view, &message)) == TARRY_OK; i++)
+        assert(strlen(view->queue) + strlen(view->state) + view->key_size < 4096);
+    is_answered(rv, message);
+    tarry_list_close(list);
+}
+
+static void commit(tarry_client *client) {
+    const struct tarry_ref ref = {.queue = "orders", .key = "order-1"};
+    tarry_commit *commit;
+    int rv = tarry_commit_new(client, input_byte(&world.input) % 2, &commit);
+    assert(rv == TARRY_OK);
+    for (unsigned left = input_byte(&world.input) % 4 + 1; left > 0; left--) tarry_commit_cancel(commit, &ref, false);
+    const struct tarry_result *results = NULL;
+    size_t count = 0;
+    bool *had = input_byte(&world.input) % 2 ? next_op() : NULL;
+    if (had != NULL) {
+        rv = tarry_commit_submit(commit, done_all, had);
+        if (rv != TARRY_OK) *had = true, world.called++;
+    } else {
+        rv = tarry_commit_run(commit, &results, &count);
+        assert(rv >= 0 && count <= 4 && (count == 0) == (results == NULL));
+        for (size_t i = 0; i < count; i++) assert(results[i].message != NULL && results[i].code >= 0);
+    }
+    tarry_commit_free(commit);
+}
+
+static void submit(tarry_client *client, unsigned what) {
+    char key[16];
+    bool *had = next_op();
+    if (had == NULL) return;
+    snprintf(key, sizeof(key), "order-%u", world.submitted);
+    struct tarry_schedule_options schedule = {.queue = "orders", .key = key, .when_ms = 1000};
+    struct tarry_token token = {1, 4096};
+    int rv = what == 0 ? tarry_schedule_async(client, &schedule, done, had)
+                       : tarry_ack_async(client, input_byte(&world.input), token, done, had);
+    if (rv != TARRY_OK) *had = true, world.called++;
+}
+
+static void user_turn(tarry_client *client) {
+    struct tarry_result result;
+    const struct tarry_schedule_options schedule = {.queue = "orders", .key = "order-0", .when_ms = 1000};
+    unsigned what = input_byte(&world.input) % 10;
+    if (what < 3) look(client, what);
+    if (what == 3) list(client);
+    if (what == 4) commit(client);
+    if (what == 5 || what == 6) submit(client, what - 5);
+    if (what == 7) is_answered(tarry_ping(client), "whatever");
+    if (what == 8) run_engine(NULL);
+    if (what == 9) is_answered(tarry_schedule(client, &schedule, &result), result.message);
+}
+
+static void begin(const uint8_t *data, size_t size) {
+    static nng_aio *aios[SLOTS_MAX]; /* kept */
+    static char *queue = "orders";
+    memset(&world, 0, sizeof(world));
+    world.input = (struct input){data, size};
+    world.now_ms = 1000000;
+    tarry_client *client = &world.client;
+    pthread_mutex_init(&client->lock, NULL);
+    client->commits_in_flight = 1 + input_byte(&world.input) % COMMITS_IN_FLIGHT_MAX;
+    client->timeout_ms = TIMEOUT_DEFAULT_MS;
+    client->request_max = REQUEST_SIZE_MAX;
+    client->queued_size_max = QUEUED_SIZE_MAX_DEFAULT;
+    client->link.up = client->link.dial.open = true;
+    strcpy(client->link.addresses[0], "ws://127.0.0.1:7272");
+    for (uint32_t i = 0; i < SLOTS_MAX; i++) {
+        if (aios[i] == NULL && nng_aio_alloc(&aios[i], NULL, NULL) != 0) abort();
+        client->slots[i] = (struct slot){.client = client, .aio = aios[i], .ctx = {.id = i}};
+    }
+    tarry_consumer *consumer = &world.consumer;
+    *consumer = (tarry_consumer){
+        .client = client, .opening = true, .opened = -1, .queues = &queue, .queue_count = 1, .prefetch = 8};
+    pthread_mutex_init(&consumer->lock, NULL);
+    if (input_byte(&world.input) % 4 == 0) client->consumers = consumer;
+}
+
+static void end(void) {
+    tarry_client *client = &world.client;
+    run_engine(NULL);
+    world.closing = true; /* whatever is left is given up now */
+    run_engine(NULL);
+    assert(world.called == world.submitted && client->pending == 0 && client->waiting == 0);
+    assert(client->queued_size == 0 && client->ready.first == NULL && client->calls.first == NULL);
+    assert(world.consumer.secret_size <= SECRET_SIZE_MAX && world.consumer.subscribing == NULL);
+    deliveries_forget(&world.consumer);
+    held_deinit(&world.consumer.held);
+    while (client->pool != NULL) {
+        struct request *next = client->pool->next;
+        request_destroy(client->pool);
+        client->pool = next;
+    }
+    pthread_mutex_destroy(&client->lock);
+    pthread_mutex_destroy(&world.consumer.lock);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size > 4096) return 0;
+    begin(data, size);
+    while (world.input.size > 0) user_turn(&world.client);
+    end();
+    return 0;
+}
