@@ -23,10 +23,15 @@ struct demand {
     size_t schedules;
     size_t changes; /* moves, cancels and what else concerns tasks that may be in the index alone */
     size_t reasons; /* nacks: they may need room for a sentence */
+    size_t strays;  /* acks and the like of tasks that are not in memory: should they be found to be expired … */
     size_t jobs;
 };
 
-static struct demand demand_of(const Tarry__Commit *commit) {
+static bool is_stray(const struct core *core, uint64_t id) {
+    return !task_find(core, id);
+}
+
+static struct demand demand_of(const struct core *core, const Tarry__Commit *commit) {
     struct demand demand = {0};
     for (size_t i = 0; i < commit->n_ops; i++) {
         switch (commit->ops[i]->op_case) {
@@ -46,6 +51,16 @@ static struct demand demand_of(const Tarry__Commit *commit) {
             break;
         case TARRY__OP__OP_NACK:
             demand.reasons++;
+            demand.strays += is_stray(core, commit->ops[i]->nack->id);
+            break;
+        case TARRY__OP__OP_ACK:
+            demand.strays += is_stray(core, commit->ops[i]->ack->id);
+            break;
+        case TARRY__OP__OP_EXTEND:
+            demand.strays += is_stray(core, commit->ops[i]->extend->id);
+            break;
+        case TARRY__OP__OP_RELEASE:
+            demand.strays += is_stray(core, commit->ops[i]->release->id);
             break;
         default:
             break;
@@ -54,9 +69,9 @@ static struct demand demand_of(const Tarry__Commit *commit) {
     return demand;
 }
 
-/* NULL: there is room. Acks, extends and releases always pass: what they touch is in memory already. */
+/* NULL: there is room. Acks, extends and releases of what is leased always pass: it is in memory already. */
 static const char *lacks_capacity(const struct core *core, const Tarry__Commit *commit) {
-    struct demand demand = demand_of(commit);
+    struct demand demand = demand_of(core, commit);
     if (SEEDED_BUG(capacity_unchecked)) return NULL;
     if (demand.schedules && core->overlay_count > core->options.index_lag_max) {
         return "the index is behind (index_lag_max): schedule again in a moment";
@@ -67,7 +82,8 @@ static const char *lacks_capacity(const struct core *core, const Tarry__Commit *
     /* A schedule that replaces needs a tombstone too. */
     size_t needed = 2 * demand.schedules + demand.changes;
     if (needed && task_room(core) < needed + TASK_RESERVE) return "memory for tasks is full: try again in a moment";
-    if (demand.reasons && task_room(core) < demand.reasons) return "memory for tasks is full: try again in a moment";
+    size_t settling = demand.reasons + demand.strays; /* the reserve is theirs */
+    if (settling && task_room(core) < settling) return "memory for tasks is full: try again in a moment";
     if (demand.jobs && core->job_count == JOBS_MAX) return "as many purges are under way as the broker does at once";
     return NULL;
 }

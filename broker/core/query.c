@@ -115,6 +115,11 @@ void query_get(struct core *core, const struct core_event *event, struct core_ef
     struct decision d = {.core = core, .draft = &draft, .effects = effects, .result = &result};
     struct known known;
     enum resolved resolved = resolve(&d, get->task, &known);
+    if (draft.record_count && !task_room(core)) { /* CAP-1: not even for one more ending */
+        reply_refuse(core, effects, event->ticket, TARRY__CODE__BUSY,
+                     "memory for tasks is full: try again in a moment");
+        return;
+    }
     if (!core->stopping) draft_commit(&draft, NULL, effects); /* it may just have been found to be expired */
     Tarry__Reply *reply = reply_new(effects, TARRY__CODE__OK);
     reply->body_case = TARRY__REPLY__BODY_GET;

@@ -1,0 +1,124 @@
+/* core_sessions_test.c: consumers that leave and keep their leases, more of them than there is room for (CAP-1). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "core.h"
+#include "tarry_limits.h"
+
+#define LEFT_MAX (2 * SESSIONS_MAX)
+
+struct rig {
+    struct core *core;
+    struct arena arena;
+    struct core_effects effects;
+    uint64_t now_ms;
+    uint64_t sequence;
+};
+
+/* Effects stay until the next step. */
+static void step(struct rig *rig, struct core_event event) {
+    core_effects_reset(&rig->effects);
+    event.now = (struct instant){.steady_ns = rig->now_ms * 1000000, .wall_ns = rig->now_ms * 1000000};
+    core_step(rig->core, &event, &rig->effects);
+}
+
+static const Tarry__Reply *ask(struct rig *rig, enum core_event_kind kind, Tarry__Request *request) {
+    step(rig, (struct core_event){.kind = kind, .ticket = 1, .request = request});
+    for (size_t i = 0; i < rig->effects.replies.count; i++)
+        if (rig->effects.replies.items[i].ticket == 1) return rig->effects.replies.items[i].reply;
+    return NULL;
+}
+
+static void schedule(struct rig *rig, uint64_t producer) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Commit commit = TARRY__COMMIT__INIT;
+    Tarry__Op op = TARRY__OP__INIT, *ops = &op;
+    Tarry__Schedule task = TARRY__SCHEDULE__INIT;
+    Tarry__When when = TARRY__WHEN__INIT;
+    task.queue = (char *)"q";
+    task.when = &when;
+    op.op_case = TARRY__OP__OP_SCHEDULE;
+    op.schedule = &task;
+    commit.producer = producer;
+    commit.sequence = commit.oldest_unanswered = ++rig->sequence;
+    commit.n_ops = 1;
+    commit.ops = &ops;
+    request.commit = &commit;
+    static const struct core_content nothing;
+    step(rig, (struct core_event){.kind = CORE_COMMIT, .ticket = 1, .request = &request, .contents = &nothing});
+}
+
+/* The session; 0: busy. */
+static uint64_t subscribe(struct rig *rig) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Subscribe subscribe = TARRY__SUBSCRIBE__INIT;
+    char *queue = (char *)"q";
+    subscribe.queues = &queue;
+    subscribe.n_queues = 1;
+    subscribe.prefetch = 1;
+    subscribe.lease_ms = LEASE_MAX_MS;
+    request.subscribe = &subscribe;
+    const Tarry__Reply *reply = ask(rig, CORE_SUBSCRIBE, &request);
+    assert_non_null(reply);
+    if (reply->code == TARRY__CODE__BUSY) return 0;
+    assert_int_equal(reply->code, TARRY__CODE__OK);
+    return reply->subscribe->session;
+}
+
+/* Is given one task, and leaves with it. */
+static void leave_with_a_lease(struct rig *rig, uint64_t session) {
+    step(rig, (struct core_event){.kind = CORE_LANE_UP, .session = session});
+    assert_int_equal(rig->effects.deliveries.count, 1);
+    uint64_t seen = rig->effects.deliveries.items[0].tasks[0].row.id;
+    step(rig, (struct core_event){.kind = CORE_LANE_SENT, .session = session, .ok = true});
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Unsubscribe leave = TARRY__UNSUBSCRIBE__INIT;
+    leave.session = session;
+    leave.keep_leases = true;
+    leave.n_seen = 1;
+    leave.seen = &seen;
+    request.unsubscribe = &leave;
+    assert_int_equal(ask(rig, CORE_UNSUBSCRIBE, &request)->code, TARRY__CODE__OK);
+}
+
+/* The next one's subscription ended the broker by an assertion once. */
+static void one_too_many_that_left_with_leases_is_told_to_wait(void **state) {
+    (void)state;
+    struct rig rig = {.now_ms = 1000000};
+    struct core_options options = {
+        .memory = 64u << 20, .outcomes_max = 1024, .outcome_retention_ms = 1000, .create_queues = true, .version = ""};
+    tarry__policy__init(&options.policy);
+    options.policy.lease_ms = LEASE_DEFAULT_MS;
+    rig.core = core_new(&options);
+    arena_init(&rig.arena, SIZE_MAX);
+    core_effects_init(&rig.effects, &rig.arena);
+    step(&rig, (struct core_event){.kind = CORE_START, .epoch = 1});
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Hello hello = TARRY__HELLO__INIT;
+    request.hello = &hello;
+    uint64_t producer = ask(&rig, CORE_HELLO, &request)->hello->producer;
+    uint64_t session = 0;
+    for (int i = 0; i < LEFT_MAX; i++) {
+        schedule(&rig, producer);
+        session = subscribe(&rig);
+        assert_true(session != 0);
+        leave_with_a_lease(&rig, session);
+    }
+    assert_int_equal(subscribe(&rig), 0);
+    core_check(rig.core);
+    rig.now_ms += LEASE_MAX_MS + 1; /* the leases run out, and their places are free */
+    for (int i = 0; i < LEFT_MAX; i++) step(&rig, (struct core_event){.kind = CORE_TICK});
+    assert_true(subscribe(&rig) != 0);
+    core_check(rig.core);
+    core_free(rig.core);
+    arena_deinit(&rig.arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(one_too_many_that_left_with_leases_is_told_to_wait)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
