@@ -376,6 +376,12 @@ void client_crash(struct client *client) {
     forget_session(client);
 }
 
+void client_forget(struct client *client) {
+    TRACE(client->world, client->name, "has lost its outbox");
+    while (client->open_count) give_up(client, client->open[0]);
+    client->producer = 0;
+}
+
 void client_return(struct client *client) {
     if (client->up) return;
     TRACE(client->world, client->name, "is back");
@@ -387,5 +393,6 @@ void client_return(struct client *client) {
     }
     client->open_count = kept;
     client_repeat_open(client);
+    if (!client->producer) client_hello(client);
     if (client->wants_session) subscribe(client);
 }

@@ -84,6 +84,8 @@ void client_settle(struct client *client, const struct held *held, Tarry__Op *op
 /* ---- life */
 void client_crash(struct client *client);
 void client_return(struct client *client);
+/* Its outbox is lost too: what was not answered it will never know. Between crash and return. */
+void client_forget(struct client *client);
 
 /* ---- from the network */
 void client_on_answer(struct client *client, struct request *request, const struct answer *answer);

@@ -165,7 +165,7 @@ static void look(struct client *client, const struct habits *habits) {
     struct world *world = client->world;
     Tarry__Request *body = world_alloc(world, sizeof *body);
     tarry__request__init(body);
-    switch (random_below(&world->random, 4)) {
+    switch (random_below(&world->random, 5)) {
     case 0:
         body->body_case = TARRY__REQUEST__BODY_LIST;
         body->list = world_alloc(world, sizeof *body->list);
@@ -178,6 +178,11 @@ static void look(struct client *client, const struct habits *habits) {
         body->stats = world_alloc(world, sizeof *body->stats);
         tarry__stats__init(body->stats);
         break;
+    case 2:
+        body->body_case = TARRY__REQUEST__BODY_QUEUES;
+        body->queues = world_alloc(world, sizeof *body->queues);
+        tarry__queues__init(body->queues);
+        break;
     default:
         body->body_case = TARRY__REQUEST__BODY_GET;
         body->get = world_alloc(world, sizeof *body->get);
@@ -189,7 +194,10 @@ static void look(struct client *client, const struct habits *habits) {
 }
 
 static void come_back(struct world *world, void *argument, uint64_t number) {
-    client_return(argument);
+    struct client *client = argument;
+    if (client->up) return; /* the calm has brought it back */
+    if (one_in(world, 3)) client_forget(client);
+    client_return(client);
 }
 
 static void wake_up(struct world *world, void *argument, uint64_t number) {

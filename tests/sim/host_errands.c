@@ -7,6 +7,7 @@
 #include "client.h"
 #include "host.h"
 #include "ops.h"
+#include "views.h"
 #include "world.h"
 
 /* Pages are short, so that jobs and lists take several. */
@@ -135,6 +136,15 @@ static void let_time_pass(struct world *world) {
     host_step(world, &event);
 }
 
+/* What the last step answered to it. */
+static const Tarry__Reply *reply_of(const struct host *host, const struct errand *errand) {
+    const struct core_effects *effects = &host->batches[host->filling].effects;
+    size_t i = effects->replies.count;
+    while (i > 0 && effects->replies.items[i - 1].ticket != (uint64_t)(uintptr_t)errand) i--;
+    MUST(i > 0 && effects->replies.items[i - 1].reply);
+    return effects->replies.items[i - 1].reply;
+}
+
 static void take_call(struct world *world, struct errand *errand) {
     struct host *host = &world->host;
     if (has_schedules(errand->event.request) && host_is_low(world)) {
@@ -150,7 +160,9 @@ static void take_call(struct world *world, struct errand *errand) {
         errand->event.broker = world_alloc(world, sizeof *errand->event.broker);
         tarry__broker_stats__init(errand->event.broker);
     }
+    struct views *views = views_expect(world, errand->event.request);
     host_step(world, &errand->event);
+    if (views) views_check(world, views, errand->event.request, reply_of(host, errand));
     unhold(host, errand);
 }
 
