@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../must.h"
+#include "errors.h"
 #include "ops.h"
 #include "tarry_limits.h"
 #include "world.h"
@@ -340,7 +341,7 @@ static void trace_answer(struct client *client, const struct request *request, c
         TRACE(world, client->name, "< %s #%llu", result_text(answer->commit->results[i]),
               (unsigned long long)request->number);
     if (answer->reply && answer->reply->code != TARRY__CODE__OK)
-        TRACE(world, client->name, "< refused (%d) #%llu", (int)answer->reply->code,
+        TRACE(world, client->name, "< refused: %s #%llu", code_name(answer->reply->code),
               (unsigned long long)request->number);
 }
 

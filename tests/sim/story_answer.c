@@ -135,7 +135,7 @@ static void what_lies_outside_the_limits_is_forgotten_never_executed(void **stat
     client_repeat(f->shop, placed); /* a copy that was long under way */
     SIM_ELAPSE(f, 50);
     SIM_TRACE(f, "[1150] shop repeats #3\n"
-                 "[1152] shop < refused (9) #3\n");
+                 "[1152] shop < refused: forgotten #3\n");
 }
 
 /* ---- F-16 */

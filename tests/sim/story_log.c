@@ -302,7 +302,7 @@ static void a_full_disk_refuses_new_tasks_and_still_takes_acks(void **state) { /
     SIM_ELAPSE(f, 50);
     SIM_TRACE(f, "[1300] shop > schedule orders order-3 in 500 ms #6\n"
                  "[1301] broker has little room: new tasks are refused\n"
-                 "[1302] shop < refused (10) #6\n"
+                 "[1302] shop < refused: busy #6\n"
                  "[1350] worker > ack task 1 #7\n"
                  "[1350] shop > cancel orders order-2 #8\n"
                  "[1351] broker append #11 acked 1\n"
