@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define MATCHES_MAX 16 /* of one key: one live, the others dead, the youngest first */
+#define DEAD_MATCHES_MAX 16 /* dead tasks given for one key, the youngest; the live one is always among the rows */
 
 int reading_begin(struct reading *reading, struct index *index, struct arena *arena, bool with_filter) {
     *reading = (struct reading){.index = index, .arena = arena, .view.number = UINT64_MAX};
@@ -69,15 +69,16 @@ static int by_key(struct reading *reading, const struct want *want) {
     struct numbers *ids = &reading->ids;
     if (ids->count > 1) qsort(ids->items, ids->count, sizeof *ids->items, compare_youngest);
     index_touched(reading->index, 2 + ids->count);
-    unsigned matches = 0;
-    for (size_t i = 0; i < ids->count && matches < MATCHES_MAX; i++) {
+    unsigned dead = 0;
+    for (size_t i = 0; i < ids->count; i++) {
         struct row row;
         error = row_get_live(reading->index, reading->txn, &reading->view, reading->meta.next_id, ids->items[i], &row);
         if (error < 0) return error;
         if (error == 1) continue;
         if (row.queue != want->queue || row.key_size != want->key_size) continue;
         if (memcmp(row.key, want->key, want->key_size) != 0) continue;
-        matches++;
+        /* The live one need not be younger than they: it may have been requeued. */
+        if (row.state == ROW_BURIED && dead++ >= DEAD_MATCHES_MAX) continue;
         error = reading_keep(reading, &row);
         if (error != 0) return error;
     }

@@ -155,6 +155,20 @@ class DeadLetters(Case):
         self.broker.one("cancel", "q", "a")
         self.assertEqual(self.broker.one("dead", "requeue", "q", "--all")["count"], 1)
 
+    def test_the_live_task_of_a_key_is_found_behind_many_dead_ones(self):
+        for _ in range(20):
+            self.broker.one("schedule", "q", "--key", "a", "--in", "0s")
+            self.broker.ok("consume", "q", "--ack", "nack", "--count", 1)
+        oldest = min((d for d in self.broker.ok("dead", "list", "q") if d["key"] == "a"), key=lambda d: int(d["id"]))["id"]
+        self.broker.ok("dead", "requeue", "--id", oldest)
+        self.broker.one("move", "q", "a", "--in", "1h")
+        self.broker.stop()  # the index has it then, and memory does not
+        self.broker.start()
+        self.assertEqual(self.broker.one("get", "q", "a")["id"], oldest)
+        self.assertEqual(self.broker.tarry("schedule", "q", "--key", "a", "--in", "2h").one["result"], "exists")
+        self.assertEqual(self.broker.one("cancel", "q", "a")["id"], oldest)
+        self.assertEqual(self.broker.one("get", "q", "a")["state"], "dead")
+
     def test_dead_letters_survive_a_crash(self):
         self.broker.restart()
         self.assertEqual({d["key"] for d in self.broker.ok("dead", "list", "q")}, {"a", "b", "c"})
