@@ -74,13 +74,6 @@ static int posix_allocate(void *context, int handle, uint64_t size) {
     return 0;
 }
 
-static int posix_truncate(void *context, int handle, uint64_t size) {
-    int result;
-    do result = ftruncate(handle, (off_t)size);
-    while (result < 0 && errno == EINTR);
-    return result < 0 ? -errno : 0;
-}
-
 static int64_t posix_size(void *context, int handle) {
     struct stat status;
     return fstat(handle, &status) < 0 ? -errno : (int64_t)status.st_size;
@@ -134,7 +127,6 @@ const struct disk disk_posix = {
     .datasync = posix_datasync,
     .sync = posix_sync,
     .allocate = posix_allocate,
-    .truncate = posix_truncate,
     .size = posix_size,
     .rename = posix_rename,
     .unlink = posix_unlink,

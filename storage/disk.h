@@ -18,7 +18,6 @@ struct disk {
     int (*sync)(void *context, int handle);
     int (*allocate)(void *context, int handle,
                     uint64_t size); /* of an empty file: zero-filled, reserved up to `size` */
-    int (*truncate)(void *context, int handle, uint64_t size);
     int64_t (*size)(void *context, int handle);
     int (*rename)(void *context, const char *from, const char *to);
     int (*unlink)(void *context, const char *path);

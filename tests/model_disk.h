@@ -331,11 +331,6 @@ static inline int model_allocate(void *context, int handle, uint64_t size) {
     return 0;
 }
 
-static inline int model_truncate(void *context, int handle, uint64_t size) {
-    assert(!"the log never truncates");
-    return -ENOSYS;
-}
-
 static inline int64_t model_size(void *context, int handle) {
     return (int64_t)model_file(context, handle)->cached_size;
 }
@@ -411,7 +406,6 @@ static inline struct model_disk *model_new(uint64_t seed) {
         .datasync = model_datasync,
         .sync = model_sync,
         .allocate = model_allocate,
-        .truncate = model_truncate,
         .size = model_size,
         .rename = model_rename,
         .unlink = model_unlink,
