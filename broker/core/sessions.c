@@ -63,12 +63,12 @@ static uint64_t silence_of(const struct core *core, const struct session *sessio
 /* The lowest lane that no session has, and has not had for LANE_REST_MS; or else the one that was left longest ago.
  * What nng still has to do for the pipe of a consumer that is gone must not meet its successor's
  * (broker/shell/lanes.c). */
-static uint32_t free_lane(const struct core *core) {
+static uint32_t free_lane(const struct core *core, const struct session *own) {
     uint64_t used[(LANES_MAX + 63) / 64] = {0};
     uint32_t longest = LANES_MAX;
     for (size_t i = 0; i < core->sessions_end; i++) {
         const struct session *session = &core->sessions[i];
-        if (session_is_present(session)) used[session->lane / 64] |= 1ull << session->lane % 64;
+        if (session != own && session_is_present(session)) used[session->lane / 64] |= 1ull << session->lane % 64;
     }
     for (uint32_t lane = 0; lane < LANES_MAX; lane++) {
         if (used[lane / 64] & 1ull << lane % 64) continue;
@@ -81,7 +81,7 @@ static uint32_t free_lane(const struct core *core) {
 }
 
 static void open_lane(struct core *core, struct session *session, struct core_effects *effects) {
-    session->lane = free_lane(core);
+    session->lane = free_lane(core, session);
     session->state = SESSION_WAITING_LANE;
     core->session_count++;
     hear(core, session);

@@ -1,0 +1,581 @@
+/* core_test.c: what the core refuses, at its limits and out of bounds (CAP-1), what it does not believe of an index or
+ * a log (LOG-2), and how it does without memory (F-11). What it does right is shown by tests/sim. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core.h"
+#include "outcomes.h"
+
+#define MEMORY (8u << 20)
+#define NOW_MS 1700000000000ull
+
+/* ---- the allocator, by the linker's --wrap */
+
+static uint64_t allocations_left; /* 0: as many as wanted; n: the n-th fails */
+
+static bool is_refused(void) {
+    return allocations_left > 0 && --allocations_left == 0;
+}
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_malloc(size_t size) {
+    return is_refused() ? NULL : __real_malloc(size);
+}
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size) {
+    return is_refused() ? NULL : __real_calloc(count, size);
+}
+
+void *__real_mmap64(void *at, size_t size, int protection, int flags, int file, long offset);
+void *__wrap_mmap64(void *at, size_t size, int protection, int flags, int file, long offset);
+void *__wrap_mmap64(void *at, size_t size, int protection, int flags, int file, long offset) {
+    return is_refused() ? (void *)-1 : __real_mmap64(at, size, protection, flags, file, offset);
+}
+
+/* ---- a core alone: what it appends is durable at once, and never gets into an index */
+
+struct fx {
+    struct core_options options;
+    struct core *core;
+    struct core_effects effects;
+    struct arena arena;
+    uint64_t producer, sequence;
+    Tarry__Code code; /* of the last reply, and of its first result */
+    Tarry__Code result;
+    char message[256];
+    uint64_t session;
+    uint64_t resumes; /* the session that a subscription takes up again; 0: none */
+};
+
+static const struct core_options defaults = {
+    .memory = MEMORY, .outcomes_max = 100, .outcome_retention_ms = 3600000, .create_queues = true, .version = "test"};
+
+static void take_reply(struct fx *f) {
+    const struct core_reply *reply = &f->effects.replies.items[0];
+    f->code = reply->reply != NULL ? reply->reply->code : TARRY__CODE__OK;
+    f->result = TARRY__CODE__OK;
+    snprintf(f->message, sizeof(f->message), "%s", reply->reply != NULL ? reply->reply->message : "");
+    if (reply->commit != NULL) {
+        Tarry__CommitReply *commit = tarry__commit_reply__unpack(NULL, reply->commit_size, reply->commit);
+        assert_non_null(commit);
+        f->result = commit->results[0]->code;
+        snprintf(f->message, sizeof(f->message), "%s", commit->results[0]->message);
+        tarry__commit_reply__free_unpacked(commit, NULL);
+    }
+    if (f->code == TARRY__CODE__OK && reply->reply != NULL && reply->reply->body_case == TARRY__REPLY__BODY_HELLO)
+        f->producer = reply->reply->hello->producer;
+    if (f->code == TARRY__CODE__OK && reply->reply != NULL && reply->reply->body_case == TARRY__REPLY__BODY_SUBSCRIBE)
+        f->session = reply->reply->subscribe->session;
+}
+
+static void step(struct fx *f, struct core_event *event) {
+    event->now = (struct instant){NOW_MS * 1000000, NOW_MS * 1000000};
+    core_effects_reset(&f->effects);
+    core_step(f->core, event, &f->effects);
+    if (event->ticket != 0) {
+        assert_true(f->effects.replies.count > 0);
+        take_reply(f);
+    }
+    struct core_event durable = {.kind = CORE_DURABLE, .now = event->now, .position = core_position(f->core)};
+    core_step(f->core, &durable, &f->effects);
+}
+
+static Tarry__Code ask(struct fx *f, enum core_event_kind kind, Tarry__Request *request) {
+    static const struct core_content contents[OPS_PER_COMMIT_MAX + 1]; /* none has any */
+    struct core_event event = {
+        .kind = kind, .ticket = 1, .request = request, .contents = contents, .session = f->resumes};
+    request->client = "test";
+    step(f, &event);
+    return f->code;
+}
+
+static Tarry__Code hello(struct fx *f) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Hello body = TARRY__HELLO__INIT;
+    request.body_case = TARRY__REQUEST__BODY_HELLO;
+    request.hello = &body;
+    return ask(f, CORE_HELLO, &request);
+}
+
+static Tarry__Code commit_as(struct fx *f, uint64_t sequence, uint64_t oldest, Tarry__Op **ops, size_t count) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Commit commit = TARRY__COMMIT__INIT;
+    request.body_case = TARRY__REQUEST__BODY_COMMIT;
+    request.commit = &commit;
+    commit.producer = f->producer;
+    commit.sequence = sequence;
+    commit.oldest_unanswered = oldest;
+    commit.ops = ops;
+    commit.n_ops = count;
+    return ask(f, CORE_COMMIT, &request);
+}
+
+/* One operation in a commit of its own: the commit's code, or the result's. */
+static Tarry__Code commit(struct fx *f, Tarry__Op *op) {
+    f->sequence++;
+    Tarry__Code code = commit_as(f, f->sequence, f->sequence, &op, 1);
+    return code != TARRY__CODE__OK ? code : f->result;
+}
+
+static Tarry__Code schedule(struct fx *f, const char *queue, uint64_t delay_ms) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__Schedule body = TARRY__SCHEDULE__INIT;
+    Tarry__When when = TARRY__WHEN__INIT;
+    op.op_case = TARRY__OP__OP_SCHEDULE;
+    op.schedule = &body;
+    body.queue = (char *)queue;
+    body.when = &when;
+    when.ms = delay_ms;
+    return commit(f, &op);
+}
+
+static Tarry__Code cancel(struct fx *f, uint64_t id) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__Cancel body = TARRY__CANCEL__INIT;
+    Tarry__Ref ref = TARRY__REF__INIT;
+    op.op_case = TARRY__OP__OP_CANCEL;
+    op.cancel = &body;
+    body.task = &ref;
+    ref.id = id;
+    return commit(f, &op);
+}
+
+static Tarry__Code purge(struct fx *f) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__QueuePurge body = TARRY__QUEUE_PURGE__INIT;
+    op.op_case = TARRY__OP__OP_QUEUE_PURGE;
+    op.queue_purge = &body;
+    body.queue = "orders";
+    return commit(f, &op);
+}
+
+static Tarry__Code subscribe(struct fx *f, Tarry__Subscribe *body) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    request.body_case = TARRY__REQUEST__BODY_SUBSCRIBE;
+    request.subscribe = body;
+    return ask(f, CORE_SUBSCRIBE, &request);
+}
+
+static void begin(struct fx *f) {
+    struct core_event start = {.kind = CORE_START, .epoch = 1};
+    f->core = core_new(&f->options);
+    assert_non_null(f->core);
+    step(f, &start);
+    assert_int_equal(hello(f), TARRY__CODE__OK);
+    f->sequence = 0;
+}
+
+/* Another core, with other options. */
+static void begin_again(struct fx *f, const struct core_options *options) {
+    core_free(f->core);
+    f->options = *options;
+    f->options.policy = (Tarry__Policy)TARRY__POLICY__INIT;
+    f->options.policy.lease_ms = 30000;
+    begin(f);
+}
+
+static int set_up(void **state) {
+    struct fx *f = calloc(1, sizeof(*f));
+    arena_init(&f->arena, SIZE_MAX);
+    core_effects_init(&f->effects, &f->arena);
+    begin_again(f, &defaults);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    struct fx *f = *state;
+    core_check(f->core);
+    core_free(f->core);
+    arena_deinit(&f->arena);
+    free(f);
+    return 0;
+}
+
+static void says(const struct fx *f, const char *words) {
+    if (strstr(f->message, words) == NULL) fail_msg("\"%s\" does not say \"%s\"", f->message, words);
+}
+
+/* ---- refusals */
+
+static void a_commit_out_of_bounds_is_refused(void **state) {
+    struct fx *f = *state;
+    static Tarry__Op *ops[OPS_PER_COMMIT_MAX + 1];
+    Tarry__Op op = TARRY__OP__INIT;
+    for (size_t i = 0; i <= OPS_PER_COMMIT_MAX; i++) ops[i] = &op;
+    static const struct {
+        uint64_t sequence, oldest;
+        size_t count;
+        Tarry__Code code;
+    } cases[] = {
+        {0, 1, 1, TARRY__CODE__INVALID},
+        {1, 0, 1, TARRY__CODE__INVALID},
+        {1, 2, 1, TARRY__CODE__INVALID},
+        {1, 1, 0, TARRY__CODE__TOO_LARGE},
+        {1, 1, OPS_PER_COMMIT_MAX + 1, TARRY__CODE__TOO_LARGE},
+    };
+    uint64_t position = core_position(f->core);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+        assert_int_equal(commit_as(f, cases[i].sequence, cases[i].oldest, ops, cases[i].count), cases[i].code);
+    assert_int_equal(core_position(f->core), position); /* nothing was recorded */
+    assert_int_equal(commit(f, &op), TARRY__CODE__UNSUPPORTED);
+    f->producer++;
+    assert_int_equal(commit(f, &op), TARRY__CODE__FORGOTTEN);
+}
+
+static void a_producer_with_too_much_unanswered_waits(void **state) { /* ONCE-1, CAP-1 */
+    struct fx *f = *state;
+    Tarry__Op op = TARRY__OP__INIT, *ops[] = {&op};
+    for (uint64_t i = 1; i <= COMMITS_PER_PRODUCER_MAX; i++)
+        assert_int_equal(commit_as(f, i, 1, ops, 1), TARRY__CODE__OK);
+    assert_int_equal(commit_as(f, COMMITS_PER_PRODUCER_MAX + 1, 1, ops, 1), TARRY__CODE__BUSY);
+    says(f, "COMMITS_PER_PRODUCER_MAX");
+    assert_int_equal(commit_as(f, COMMITS_PER_PRODUCER_MAX + 1, 2, ops, 1), TARRY__CODE__OK);
+}
+
+static void times_out_of_range_are_refused(void **state) { /* TIME-1: overflow is an error */
+    struct fx *f = *state;
+    assert_int_equal(schedule(f, "orders", DUE_AHEAD_MAX_MS + 1), TARRY__CODE__INVALID);
+    says(f, "ten years");
+    assert_int_equal(schedule(f, "orders", DUE_AHEAD_MAX_MS), TARRY__CODE__OK);
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__Schedule body = TARRY__SCHEDULE__INIT;
+    Tarry__When when = TARRY__WHEN__INIT;
+    op.op_case = TARRY__OP__OP_SCHEDULE;
+    op.schedule = &body;
+    body.queue = "orders";
+    body.expires_ms = UINT64_MAX / 2;
+    assert_int_equal(commit(f, &op), TARRY__CODE__INVALID);
+    says(f, "expires_ms");
+    body.expires_ms = 0;
+    body.when = &when;
+    when.kind = TARRY__WHEN__KIND__AT;
+    when.ms = NOW_MS + DUE_AHEAD_MAX_MS + 1000;
+    assert_int_equal(commit(f, &op), TARRY__CODE__INVALID);
+    Tarry__Move move = TARRY__MOVE__INIT;
+    Tarry__Ref ref = TARRY__REF__INIT;
+    ref.id = 1;
+    move.task = &ref;
+    move.when = &when;
+    op.op_case = TARRY__OP__OP_MOVE;
+    op.move = &move;
+    assert_int_equal(commit(f, &op), TARRY__CODE__INVALID);
+}
+
+static void a_policy_that_contradicts_itself_is_refused(void **state) {
+    struct fx *f = *state;
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__QueueSet set = TARRY__QUEUE_SET__INIT;
+    Tarry__Policy policy = TARRY__POLICY__INIT;
+    char *fields[] = {"backoff_min_ms", "backoff_max_ms"};
+    op.op_case = TARRY__OP__OP_QUEUE_SET;
+    op.queue_set = &set;
+    set.queue = "orders";
+    set.policy = &policy;
+    set.fields = fields;
+    set.n_fields = 2;
+    policy.backoff_min_ms = 2000;
+    policy.backoff_max_ms = 1000;
+    assert_int_equal(commit(f, &op), TARRY__CODE__INVALID);
+    policy.backoff_max_ms = 2000;
+    assert_int_equal(commit(f, &op), TARRY__CODE__OK);
+}
+
+static void there_are_so_many_queues_and_no_more(void **state) {
+    struct fx *f = *state;
+    char name[16];
+    for (unsigned i = 1; i <= QUEUES_MAX + 1; i++) {
+        snprintf(name, sizeof(name), "q%u", i);
+        assert_int_equal(schedule(f, name, 1000), i <= QUEUES_MAX ? TARRY__CODE__OK : TARRY__CODE__TOO_LARGE);
+    }
+    says(f, "QUEUES_MAX");
+    struct core_options options = defaults;
+    options.create_queues = false;
+    begin_again(f, &options);
+    assert_int_equal(schedule(f, "orders", 1000), TARRY__CODE__NO_SUCH_QUEUE);
+    Tarry__Subscribe body = TARRY__SUBSCRIBE__INIT;
+    char *queue = "orders";
+    body.queues = &queue;
+    body.n_queues = 1;
+    assert_int_equal(subscribe(f, &body), TARRY__CODE__NO_SUCH_QUEUE);
+}
+
+static void so_many_purges_at_once_and_no_more(void **state) {
+    struct fx *f = *state;
+    assert_int_equal(purge(f), TARRY__CODE__NO_SUCH_QUEUE);
+    assert_int_equal(schedule(f, "orders", 1000), TARRY__CODE__OK);
+    for (unsigned i = 0; i < JOBS_MAX; i++) assert_int_equal(purge(f), TARRY__CODE__OK); /* no page ever comes */
+    assert_int_equal(purge(f), TARRY__CODE__BUSY);
+    says(f, "purges");
+}
+
+static void a_subscription_out_of_bounds_is_refused(void **state) {
+    struct fx *f = *state;
+    static char *queues[QUEUES_PER_SUBSCRIBE_MAX + 1];
+    for (size_t i = 0; i <= QUEUES_PER_SUBSCRIBE_MAX; i++) queues[i] = "orders";
+    static const struct {
+        size_t queues;
+        uint32_t prefetch, max_batch;
+        uint64_t lease_ms;
+    } cases[] = {
+        {0, 1, 1, 1000},
+        {QUEUES_PER_SUBSCRIBE_MAX + 1, 1, 1, 1000},
+        {1, PREFETCH_MAX + 1, 1, 1000},
+        {1, 1, BATCH_MAX + 1, 1000},
+        {1, 1, 1, LEASE_MIN_MS - 1},
+        {1, 1, 1, LEASE_MAX_MS + 1},
+    };
+    for (size_t i = 0; i <= sizeof(cases) / sizeof(*cases); i++) {
+        bool is_good = i == sizeof(cases) / sizeof(*cases);
+        Tarry__Subscribe body = TARRY__SUBSCRIBE__INIT;
+        body.queues = queues;
+        body.n_queues = is_good ? 2 : cases[i].queues; /* twice the same is once */
+        body.prefetch = is_good ? PREFETCH_MAX : cases[i].prefetch;
+        body.max_batch = is_good ? BATCH_MAX : cases[i].max_batch;
+        body.lease_ms = is_good ? LEASE_MIN_MS : cases[i].lease_ms;
+        assert_int_equal(subscribe(f, &body), is_good ? TARRY__CODE__OK : TARRY__CODE__INVALID);
+    }
+}
+
+static void so_many_sessions_and_no_more(void **state) {
+    struct fx *f = *state;
+    Tarry__Subscribe body = TARRY__SUBSCRIBE__INIT;
+    char *queue = "orders";
+    body.queues = &queue;
+    body.n_queues = 1;
+    for (unsigned i = 0; i < SESSIONS_MAX; i++) assert_int_equal(subscribe(f, &body), TARRY__CODE__OK);
+    assert_int_equal(subscribe(f, &body), TARRY__CODE__BUSY);
+    says(f, "SESSIONS_MAX");
+    f->resumes = f->session;
+    assert_int_equal(subscribe(f, &body), TARRY__CODE__OK); /* it has its own lane, if no other is free */
+    f->resumes = 0;
+    struct core_event gone = {.kind = CORE_LANE_GONE, .session = f->session};
+    step(f, &gone);
+    step(f, &gone); /* news of a session that is gone are nobody's */
+    gone.kind = CORE_LANE_UP;
+    step(f, &gone);
+    gone.kind = CORE_LANE_SENT;
+    step(f, &gone);
+    assert_int_equal(subscribe(f, &body), TARRY__CODE__OK);
+}
+
+static void an_index_that_lags_is_waited_for(void **state) { /* CAP-1: schedules first, then all but settling */
+    struct fx *f = *state;
+    struct core_options options = defaults;
+    options.index_lag_max = 10;
+    options.index_lag_hard = 12;
+    begin_again(f, &options);
+    for (unsigned i = 0; i <= 10; i++) assert_int_equal(schedule(f, "orders", 1000), TARRY__CODE__OK);
+    assert_int_equal(schedule(f, "orders", 1000), TARRY__CODE__BUSY);
+    says(f, "index_lag_max");
+    assert_int_equal(cancel(f, 1), TARRY__CODE__OK);
+    options.index_lag_hard = 5;
+    options.index_lag_max = 100;
+    begin_again(f, &options);
+    for (unsigned i = 0; i <= 5; i++) assert_int_equal(schedule(f, "orders", 1000), TARRY__CODE__OK);
+    assert_int_equal(cancel(f, 1), TARRY__CODE__BUSY);
+    says(f, "index_lag_hard");
+}
+
+static void memory_for_tasks_ends_in_a_refusal(void **state) { /* CALM-1, CAP-1 */
+    struct fx *f = *state;
+    struct core_options options = defaults;
+    options.index_lag_max = options.index_lag_hard = UINT64_MAX;
+    begin_again(f, &options);
+    Tarry__Code code = TARRY__CODE__OK;
+    unsigned count = 0;
+    while (count < 1000000 && (code = schedule(f, "orders", 1000000)) == TARRY__CODE__OK) count++;
+    assert_int_equal(code, TARRY__CODE__BUSY);
+    says(f, "memory");
+    assert_true(count > 10000);
+}
+
+static void nothing_new_once_it_stops(void **state) {
+    struct fx *f = *state;
+    struct core_event stop = {.kind = CORE_STOP};
+    step(f, &stop);
+    assert_int_equal(schedule(f, "orders", 1000), TARRY__CODE__STOPPING);
+    assert_int_equal(hello(f), TARRY__CODE__STOPPING);
+    Tarry__Subscribe body = TARRY__SUBSCRIBE__INIT;
+    char *queue = "orders";
+    body.queues = &queue;
+    body.n_queues = 1;
+    assert_int_equal(subscribe(f, &body), TARRY__CODE__STOPPING);
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Goodbye goodbye = TARRY__GOODBYE__INIT;
+    request.body_case = TARRY__REQUEST__BODY_GOODBYE;
+    request.goodbye = &goodbye;
+    goodbye.producer = f->producer;
+    uint64_t position = core_position(f->core);
+    assert_int_equal(ask(f, CORE_GOODBYE, &request), TARRY__CODE__OK);
+    assert_int_equal(core_position(f->core), position);
+}
+
+/* ---- what no index of ours says, and no log */
+
+static void an_index_that_makes_no_sense_is_not_believed(void **state) {
+    struct core *core = core_new(&defaults);
+    Tarry__Policy policy = TARRY__POLICY__INIT;
+    Tarry__QueuePut queue = TARRY__QUEUE_PUT__INIT;
+    char long_name[QUEUE_NAME_SIZE_MAX + 2];
+    memset(long_name, 'q', sizeof(long_name) - 1);
+    long_name[sizeof(long_name) - 1] = 0;
+    static const struct {
+        uint32_t number;
+        bool is_named, is_long, has_policy;
+    } queues[] = {{1, false, false, true},
+                  {1, true, true, true},
+                  {1, true, false, false},
+                  {QUEUES_MAX + 1, true, false, true}};
+    for (size_t i = 0; i < sizeof(queues) / sizeof(*queues); i++) {
+        queue.number = queues[i].number;
+        queue.name = queues[i].is_long ? long_name : queues[i].is_named ? "orders" : "";
+        queue.policy = queues[i].has_policy ? &policy : NULL;
+        assert_int_equal(core_restore_queue(core, &queue), CORE_NONSENSE);
+    }
+    queue.number = 1;
+    queue.name = "orders";
+    queue.policy = &policy;
+    assert_int_equal(core_restore_queue(core, &queue), 0);
+    queue.number = 2;
+    assert_int_equal(core_restore_queue(core, &queue), CORE_NONSENSE); /* the name is taken */
+
+    struct row row = {.id = 1, .queue = 1, .state = ROW_WAITING};
+    assert_int_equal(core_restore_lease(core, &row), CORE_NONSENSE);
+    row.state = ROW_LEASED;
+    static const uint32_t bad_queues[] = {0, 2, QUEUES_MAX + 1};
+    for (size_t i = 0; i < 3; i++) {
+        row.queue = bad_queues[i];
+        assert_int_equal(core_restore_lease(core, &row), CORE_NONSENSE);
+        struct outcome outcome = {.id = 1, .queue = bad_queues[i]};
+        assert_int_equal(core_restore_outcome(core, &outcome), bad_queues[i] == 2 ? 0 : CORE_NONSENSE);
+        Tarry__JobPut job = TARRY__JOB_PUT__INIT;
+        job.job = 8;
+        job.queue = bad_queues[i];
+        assert_int_equal(core_restore_job(core, &job), CORE_NONSENSE);
+    }
+    Tarry__JobPut job = TARRY__JOB_PUT__INIT;
+    job.queue = 1;
+    assert_int_equal(core_restore_job(core, &job), CORE_NONSENSE);
+    for (job.job = 8; job.job < 8 + JOBS_MAX; job.job++) assert_int_equal(core_restore_job(core, &job), 0);
+    assert_int_equal(core_restore_job(core, &job), CORE_NONSENSE);
+
+    assert_int_equal(core_restore_producer(core, 0, 1, 1), CORE_NONSENSE);
+    assert_int_equal(core_restore_producer(core, 7, 1, 0), 0);
+    assert_int_equal(core_restore_producer(core, 7, 1, 1), CORE_NONSENSE);
+    assert_int_equal(core_restore_result(core, 8, 1, 1), CORE_NONSENSE);
+    for (uint64_t i = 1; i <= COMMITS_PER_PRODUCER_MAX; i++) assert_int_equal(core_restore_result(core, 7, i, i), 0);
+    assert_int_equal(core_restore_result(core, 7, 65, 65), CORE_NONSENSE);
+    for (uint64_t i = 8; i < 7 + PRODUCERS_MAX; i++) assert_int_equal(core_restore_producer(core, i, 1, 1), 0);
+    assert_int_equal(core_restore_producer(core, 7 + PRODUCERS_MAX, 1, 1), CORE_NONSENSE);
+    core_free(core);
+}
+
+/* A frame of one record, to a core that knows a queue and nothing else. */
+static int replay(Tarry__Record *record, uint64_t producer) {
+    struct core *core = core_new(&defaults);
+    Tarry__Policy policy = TARRY__POLICY__INIT;
+    Tarry__QueuePut queue = TARRY__QUEUE_PUT__INIT;
+    Tarry__Record first = TARRY__RECORD__INIT, *records[] = {&first, record};
+    Tarry__FrameBody body = TARRY__FRAME_BODY__INIT;
+    struct frame_header header = {.type = FRAME_COMMIT, .epoch = 1, .position = LOG_POSITION_FIRST, .body_size = 8};
+    queue.number = 1;
+    queue.name = "orders";
+    queue.policy = &policy;
+    first.fact_case = TARRY__RECORD__FACT_QUEUE;
+    first.queue = &queue;
+    body.records = records;
+    body.n_records = record != NULL ? 2 : 1;
+    body.producer = producer;
+    body.sequence = body.oldest_unanswered = producer > 0;
+    int error = core_replay(core, &header, &body);
+    core_free(core);
+    return error;
+}
+
+static void a_log_that_makes_no_sense_is_not_believed(void **state) { /* LOG-2 */
+    Tarry__Task task = TARRY__TASK__INIT;
+    Tarry__TaskPut put = TARRY__TASK_PUT__INIT;
+    Tarry__TaskEnd end = TARRY__TASK_END__INIT;
+    Tarry__ProducerPut producer = TARRY__PRODUCER_PUT__INIT;
+    Tarry__ProducerEnd producer_end = TARRY__PRODUCER_END__INIT;
+    Tarry__JobEnd job_end = TARRY__JOB_END__INIT;
+    Tarry__JobPut job = TARRY__JOB_PUT__INIT;
+    Tarry__ClockAccepted clock = TARRY__CLOCK_ACCEPTED__INIT;
+    assert_int_equal(replay(NULL, 0), 0);
+    assert_int_equal(replay(NULL, 9), CORE_NONSENSE); /* a commit of nobody */
+    Tarry__Record records[] = {
+        {.fact_case = TARRY__RECORD__FACT__NOT_SET},
+        {.fact_case = TARRY__RECORD__FACT_PUT, .put = &put},
+        {.fact_case = TARRY__RECORD__FACT_END, .end = &end},
+        {.fact_case = TARRY__RECORD__FACT_PRODUCER, .producer = &producer},
+        {.fact_case = TARRY__RECORD__FACT_PRODUCER_END, .producer_end = &producer_end},
+        {.fact_case = TARRY__RECORD__FACT_JOB, .job = &job},
+        {.fact_case = TARRY__RECORD__FACT_JOB_END, .job_end = &job_end},
+    };
+    for (unsigned with_task = 0; with_task < 2; with_task++) {
+        put.task = end.task = with_task ? &task : NULL; /* a task without an id, or none at all */
+        for (size_t i = 0; i < sizeof(records) / sizeof(*records); i++) {
+            records[i].base = (ProtobufCMessage)PROTOBUF_C_MESSAGE_INIT(&tarry__record__descriptor);
+            int error = replay(&records[i], 0);
+            if (error != CORE_NONSENSE) fail_msg("record %zu: %d", i, error);
+        }
+    }
+    Tarry__Record fine = TARRY__RECORD__INIT;
+    fine.fact_case = TARRY__RECORD__FACT_CLOCK;
+    fine.clock = &clock;
+    assert_int_equal(replay(&fine, 0), 0);
+}
+
+/* ---- memory */
+
+static void without_memory_there_is_no_core(void **state) { /* F-11 */
+    unsigned failed = 0;
+    for (uint64_t n = 1;; n++) {
+        allocations_left = n;
+        struct core *core = core_new(&defaults);
+        bool is_met = allocations_left == 0;
+        allocations_left = 0;
+        if (!is_met) {
+            assert_non_null(core);
+            core_free(core);
+            break;
+        }
+        assert_null(core);
+        failed++;
+    }
+    assert_true(failed >= 12);
+    core_free(NULL);
+    outcomes_free(NULL);
+}
+
+#define CORE_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        CORE_TEST(a_commit_out_of_bounds_is_refused),
+        CORE_TEST(a_producer_with_too_much_unanswered_waits),
+        CORE_TEST(times_out_of_range_are_refused),
+        CORE_TEST(a_policy_that_contradicts_itself_is_refused),
+        CORE_TEST(there_are_so_many_queues_and_no_more),
+        CORE_TEST(so_many_purges_at_once_and_no_more),
+        CORE_TEST(a_subscription_out_of_bounds_is_refused),
+        CORE_TEST(so_many_sessions_and_no_more),
+        CORE_TEST(an_index_that_lags_is_waited_for),
+        CORE_TEST(memory_for_tasks_ends_in_a_refusal),
+        CORE_TEST(nothing_new_once_it_stops),
+        cmocka_unit_test(an_index_that_makes_no_sense_is_not_believed),
+        cmocka_unit_test(a_log_that_makes_no_sense_is_not_believed),
+        cmocka_unit_test(without_memory_there_is_no_core),
+    };
+    return cmocka_run_group_tests_name("core", tests, NULL, NULL);
+}
