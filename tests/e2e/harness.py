@@ -22,7 +22,7 @@ import unittest
 
 READY_WAIT_S = 60
 ANSWER_WAIT_S = 30
-SANITIZED = "asan" in os.path.basename(os.environ.get("TARRY_BUILD_ROOT", ""))
+SANITIZED = any(kind in os.path.basename(os.environ.get("TARRY_BUILD_ROOT", "")) for kind in ("asan", "tsan"))
 
 
 def now_ms():
@@ -339,7 +339,7 @@ class Case(unittest.TestCase):
                     self.assertEqual(status, 0, f"tarryd at SIGTERM: {broker.log_text()}")
                 broker.reader.join(5)
                 log = "\n".join(broker.log)
-                for bad in ("ERROR: AddressSanitizer", "runtime error:", "LeakSanitizer", "Assertion"):
+                for bad in ("ERROR: AddressSanitizer", "runtime error:", "LeakSanitizer", "ThreadSanitizer", "Assertion"):
                     self.assertNotIn(bad, log)
         finally:
             for broker in self.brokers:

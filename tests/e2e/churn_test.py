@@ -1,0 +1,32 @@
+"""churn_test.py: many consumers that subscribe and leave as fast as they can, while tasks flow.
+
+A lane changes hands under the deliveries that are on their way to it. The broker must neither die nor lose a task; the
+sanitizers look at the races (./dev tsan runs this file in a build with ThreadSanitizer).
+"""
+import json
+import os
+import subprocess
+
+import harness
+
+THREADS = 8
+CYCLES = 400 if os.environ.get("TARRY_SLOW") else 12 if harness.SANITIZED else 40
+
+
+class Churn(harness.Case):
+    def test_consumers_come_and_go_under_load(self):
+        done = subprocess.run([harness.find_program("churn"), self.broker.url, str(THREADS), str(CYCLES)],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr.decode(errors="replace"))
+        said = json.loads(done.stdout)
+        self.assertEqual(said["opened"], THREADS * CYCLES)
+        self.assertGreater(said["taken"], 0)
+        self.assertTrue(self.broker.is_running())
+        # Nobody has anything any more, and a consumer that stays gets what is left.
+        stats = self.broker.wait_stats("churn", in_flight=0, wait_s=60)
+        left = self.broker.consume("churn", "--count", str(min(10, stats["ready"])))
+        left.take(min(10, stats["ready"]))
+
+
+if __name__ == "__main__":
+    harness.main()
