@@ -16,19 +16,30 @@
 
 #define SAMPLE_MAX 255u
 #define SAMPLE_PROBES_MAX 16384u
+/* Lines of so few tasks are left alone. Small, for memory may be full of very many lines. A line that was halved does
+ * not load again while memory is short, so nothing goes to and fro. */
+#define EVICT_LINE_MIN 8u
 
 static size_t capacity(const struct core *core) {
     return slab_capacity(core->slab) / task_size_max();
 }
 
+/* Below this much room tasks are evicted: at the latest when the largest commit would be refused for want of it
+ * (lacks_capacity), or it would be refused for ever, for nothing else makes room where nobody consumes (F-39). */
+static size_t scarce_below(const struct core *core) {
+    size_t commit = 2 * OPS_PER_COMMIT_MAX, half = capacity(core) / 2, share = capacity(core) / 8;
+    if (commit > half) commit = half;
+    return (share > commit ? share : commit) + TASK_RESERVE;
+}
+
 static bool memory_is_short(const struct core *core) {
     size_t near_max = core->options.near_max;
-    return task_room(core) < capacity(core) / 4 || (near_max && core->near_count > near_max / 2);
+    return task_room(core) < scarce_below(core) + capacity(core) / 8 || (near_max && core->near_count > near_max / 2);
 }
 
 static bool memory_is_scarce(const struct core *core) {
     size_t near_max = core->options.near_max;
-    return task_room(core) < capacity(core) / 8 + TASK_RESERVE || (near_max && core->near_count > near_max);
+    return task_room(core) < scarce_below(core) || (near_max && core->near_count > near_max);
 }
 
 /* Loads are worth it when the horizon is near in time and memory allows. When memory is short only a line that has
@@ -191,7 +202,8 @@ static struct line_state *biggest_line(struct core *core) {
 
 static void begin_eviction(struct core *core) {
     struct line_state *line = biggest_line(core);
-    if (!line || line->near_count <= window_count_max(core)) return; /* the rest is overlay: the index will catch up */
+    size_t least = window_count_max(core) < EVICT_LINE_MIN ? window_count_max(core) : EVICT_LINE_MIN;
+    if (!line || line->near_count <= least) return; /* the rest is overlay: the index will catch up */
     struct due median = {.due_ms = sample_median(core, line), .id = 0};
     if (due_before(median, line->horizon)) line->horizon = median;
     line->evict_cursor = TAILQ_FIRST(&line->near);
@@ -206,6 +218,7 @@ void near_relieve(struct core *core) {
         if (!task) {
             core->evicting = NULL;
             near_check_later(core, line);
+            if (memory_is_scarce(core)) begin_eviction(core); /* at once: no event may come for long */
             return;
         }
         line->evict_cursor = TAILQ_NEXT(task, member);

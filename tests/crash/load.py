@@ -18,9 +18,11 @@ FINISH_S = int(os.environ.get("TARRY_CRASH_FINISH_S", "120"))
 
 
 class Load:
-    """Every client of the story. Each thread here reads one stream's answers into the ledger."""
+    """Every client of the story. Each thread here reads one stream's answers into the ledger. One task in `hand_every` is
+    acked by hand, which is a process each; 0: none."""
 
-    def __init__(self, broker, seed):
+    def __init__(self, broker, seed, hand_every=12):
+        self.hand_every = hand_every
         self.broker, self.ledger = broker, Ledger()
         self.random = random.Random(seed)
         self.running = self.acking = True
@@ -98,7 +100,7 @@ class Load:
             for _ in range(self.random.randrange(1, 25)):
                 self.count += 1
                 key = f"t{self.count}"
-                queue = "hand" if self.count % 12 == 0 else "auto"
+                queue = "hand" if self.hand_every and self.count % self.hand_every == 0 else "auto"
                 delay_ms = self.random.choice((0, 1, 50, 200, 700, 1500, 4000))
                 self.schedules.send({"queue": queue, "key": key, "delay_ms": delay_ms + self.random.randrange(50), "body": key})
                 recent.append((queue, key))

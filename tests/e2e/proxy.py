@@ -123,12 +123,13 @@ class Proxy:
             self.changed.notify_all()
 
     def cut(self):
-        """Resets every connection; what was held on it is lost."""
+        """Resets every connection; what was held on it is lost. How many there were."""
         with self.changed:
             links, self.links = self.links, []
             for link in links:
                 link.end(close_hard)
             self.changed.notify_all()
+        return len(links)
 
     def abandon(self, side):
         """Leaves every connection half open: the end at `side` ("client" or "broker") stands and hears nothing more; the

@@ -1,0 +1,113 @@
+"""fault_process_test.py: somebody stops a process (SIGSTOP) for longer than a lease lasts, and lets it go on (F-13)."""
+import json
+import signal
+import time
+
+import harness
+from harness import Case
+
+LEASE, LEASE_S = "1s", 1.0
+
+
+class Stopped(Case):
+    def schedule(self, *delays_ms):
+        lines = [json.dumps({"queue": "q", "key": f"k{i}", "delay_ms": delay_ms}) for i, delay_ms in enumerate(delays_ms)]
+        return self.broker.ok("schedule", "--from", "-", stdin="\n".join(lines))
+
+    def stop_broker(self, seconds):
+        self.broker.process.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        self.broker.process.send_signal(signal.SIGCONT)
+
+    def test_a_broker_stopped_for_twice_the_lease(self):
+        """F-13: leases run out while it stands still, delays fall due, a producer and a consumer wait. When it goes on every
+        line is answered once, nothing is early, what was held comes again, and a late ack is told the truth."""
+        producer = self.broker.stream("schedule", "--from", "-", "--timeout", "60s", stdin=True)
+        self.schedule(0, 0)
+        held = self.broker.ok("consume", "q", "--ack", "none", "--count", 2, "--lease", LEASE)
+        producer.send(*({"queue": "due", "key": f"d{i}", "delay_ms": 300 * i} for i in range(8)))
+        asked = producer.take(8)
+        consumer = self.broker.consume("due", "--timeout", "60s")
+        first = consumer.next()
+        self.broker.process.send_signal(signal.SIGSTOP)
+        producer.send(*({"queue": "due", "key": f"late{i}", "delay_ms": 0} for i in range(8)))
+        time.sleep(2 * LEASE_S)
+        self.broker.process.send_signal(signal.SIGCONT)
+        self.assertEqual({answer["result"] for answer in producer.take(8)}, {"scheduled"})
+        got = [first, *consumer.take(15)]
+        self.assertEqual(len({delivery["id"] for delivery in got}), 16)
+        due_ms = {answer["id"]: answer["due_ms"] for answer in asked}
+        for delivery in got:
+            self.assert_not_early(delivery)
+            self.assertEqual(delivery["due_ms"], due_ms.get(delivery["id"], delivery["due_ms"]))
+        again = self.broker.ok("consume", "q", "--ack", "none", "--count", 2, "--lease", "20s")
+        self.assertEqual({delivery["attempt"] for delivery in again}, {2})
+        for delivery in held:
+            self.assertIn("stale_token", self.broker.refused("ack", delivery["id"], delivery["token"]).out)
+        for delivery in again:
+            self.assertEqual(self.broker.one("ack", delivery["id"], delivery["token"])["result"], "acked")
+        self.broker.wait_stats("due", acked=16, in_flight=0)
+
+    def test_a_broker_stopped_again_and_again(self):
+        """F-13: ten short stops under load; everything once, nothing early, nothing left."""
+        consumer = self.broker.consume("q", "--timeout", "60s")
+        producer = self.broker.stream("schedule", "--from", "-", "--timeout", "60s", stdin=True)
+        for number in range(10):
+            producer.send(*({"queue": "q", "key": f"{number}-{i}", "delay_ms": 40 * (i % 7)} for i in range(50)))
+            self.stop_broker(0.15)
+        self.assertEqual({answer["result"] for answer in producer.take(500, 60)}, {"scheduled"})
+        got = consumer.take(500, 60)
+        for delivery in got:
+            self.assert_not_early(delivery)
+        self.broker.wait_stats("q", acked=500, in_flight=0)
+        leases = [(delivery["id"], delivery["token"]) for delivery in got]
+        self.assertEqual(len(leases), len(set(leases)))
+
+    def test_a_consumer_stopped_in_the_middle_of_its_work(self):
+        """F-13: it falls silent; its tasks go to another; when it goes on, its acks are told the truth and end nothing; and
+        it is given new work, for it is heard again."""
+        consumer = self.broker.consume("q", "--prefetch", 5, "--lease", "1s", "--exec", "sleep 0.3", "--timeout", "60s")
+        self.schedule(0, 0, 0, 0, 0)
+        consumer.next()
+        consumer.signal(signal.SIGSTOP)
+        other = self.broker.consume("q", "--ack", "none", "--prefetch", 5, "--lease", "30s")
+        self.broker.wait_stats("q", ready=0, pending=0)
+        taken = other.take(5 - self.broker.queue_stats("q")["acked"])
+        consumer.signal(signal.SIGCONT)
+        time.sleep(1)
+        stats = self.broker.queue_stats("q")
+        self.assertEqual(stats["in_flight"], len(taken), "a stale ack ended a task that another holds")
+        for delivery in taken:
+            self.assertGreaterEqual(delivery["attempt"], 2)
+            self.assertEqual(self.broker.one("ack", delivery["id"], delivery["token"])["result"], "acked")
+        other.kill()
+        self.broker.wait_stats("q", acked=5, in_flight=0)
+        self.broker.one("schedule", "q", "--key", "more", "--in", "0s")
+        while consumer.next(60)["key"] != "more":
+            pass
+        self.broker.wait_stats("q", acked=6, in_flight=0)
+
+    def test_a_producer_stopped_in_the_middle_of_a_line(self):
+        """F-13: others are served meanwhile; when it goes on, every line is answered, once."""
+        producer = self.broker.stream("schedule", "--from", "-", "--timeout", "60s", stdin=True)
+        producer.send({"queue": "q", "key": "first", "delay_ms": 3_600_000})
+        producer.next()
+        producer.signal(signal.SIGSTOP)
+        producer.send(*({"queue": "q", "key": f"k{i}", "delay_ms": 3_600_000} for i in range(200)))
+        producer.process.stdin.write(b'{"queue": "q", "key": "torn", ')
+        producer.process.stdin.flush()
+        self.broker.one("schedule", "other", "--in", "0s")
+        self.broker.one("consume", "other", "--count", 1)
+        time.sleep(2 * LEASE_S)
+        self.assertEqual(self.broker.queue_stats("q")["scheduled"], 1)
+        producer.signal(signal.SIGCONT)
+        producer.process.stdin.write(b'"delay_ms": 3600000}\n')
+        producer.process.stdin.flush()
+        self.assertEqual({answer["result"] for answer in producer.take(201)}, {"scheduled"})
+        producer.end_input()
+        self.assertEqual((producer.rest(), producer.wait()), ([], 0))
+        self.assertEqual(self.broker.queue_stats("q")["pending"], 202)
+
+
+if __name__ == "__main__":
+    harness.main()
