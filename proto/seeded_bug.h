@@ -18,7 +18,6 @@
     BUG(deadline_rounded_down, "TIME-1", "fractions of a millisecond are cut off deadlines") \
     BUG(cascade_drops_timer, "KEEP-1", "a timer is lost on its way to a lower level of the wheel") \
     BUG(delay_on_wall_clock, "TIME-2", "a delay follows the wall clock, and its jumps") \
-    BUG(clock_backwards, "TIME-2", "logical time follows an event that is older than the one before") \
     BUG(replay_stops_clock, "TIME-2", "time does not move while the log is replayed") \
     /* broker/core: commits and answers */ \
     BUG(reply_before_sync, "LOG-1", "a reply waits for no position") \
@@ -68,6 +67,7 @@
     BUG(tally_counts_dead_as_live, "KEEP-1", "a buried task is still counted as live") \
     BUG(header_sum_unchecked, "LOG-5", "the sum of a frame's header is not compared") \
     /* storage: the log */ \
+    BUG(time_lost_at_restart, "TIME-2", "recovery does not tell the time of the last frame") \
     BUG(sync_skipped, "LOG-1", "the log says durable without fdatasync") \
     BUG(sync_retried, "LOG-4", "a failed fdatasync is tried again, and believed") \
     BUG(error_not_latched, "LOG-4", "after a failed write the log goes on") \

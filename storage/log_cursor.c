@@ -47,7 +47,7 @@ static int read_frame(struct log_cursor *cursor, uint64_t end, uint64_t limit, s
     if (result < 0) return result;
     uint64_t size = frame_size(view.header.body_size, view.header.blob_size);
     if (size > end - cursor->position) return LOG_DAMAGED;
-    if (cursor->position + size > limit && !SEEDED_BUG(cursor_passes_limit)) return LOG_END;
+    if (cursor->position + size > limit) return LOG_END;
     result =
         block_frame_content(&cursor->block, &view.header, cursor->with_blobs, end, &view.body, &view.blob, &problem);
     if (result == BLOCK_WRONG) return LOG_DAMAGED;
@@ -58,6 +58,7 @@ static int read_frame(struct log_cursor *cursor, uint64_t end, uint64_t limit, s
 }
 
 int log_cursor_next(struct log_cursor *cursor, uint64_t limit, struct log_view *out) {
+    if (SEEDED_BUG(cursor_passes_limit)) limit = UINT64_MAX;
     if (cursor->position >= limit) return LOG_END;
     struct segment *segment;
     uint64_t end;

@@ -329,7 +329,7 @@ int log_recover(struct recovery *recovery) {
     out->end = log->end;
     memcpy(out->chain, log->chain, FRAME_CHAIN_SIZE);
     out->epoch = log->epoch;
-    out->steady_ns = log->steady_ns;
+    out->steady_ns = SEEDED_BUG(time_lost_at_restart) ? 0 : log->steady_ns;
     out->wall_ns = log->wall_ns;
     out->segments = log->segment_count;
     return 0;

@@ -154,7 +154,6 @@ int core_restore_outcome(struct core *core, const struct outcome *outcome) {
 static void set_now(struct core *core, const struct instant *now) {
     if (now->steady_ns > core->now.steady_ns) core->now.steady_ns = now->steady_ns; /* TIME-2: never backwards */
     if (now->wall_ns > core->now.wall_ns) core->now.wall_ns = now->wall_ns;
-    if (SEEDED_BUG(clock_backwards)) core->now = *now;
 }
 
 int core_replay(struct core *core, const struct frame_header *header, const Tarry__FrameBody *body) {

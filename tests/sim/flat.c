@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../must.h"
+#include "laws.h"
 
 void flat_init(struct flat *flat) {
     memset(flat->tasks, 0, (size_t)(flat->next_id ? flat->next_id : 1) * sizeof flat->tasks[0]);
@@ -134,9 +135,11 @@ static void note_commit(struct flat *flat, const Tarry__FrameBody *body, uint64_
 static void apply(struct flat *flat, const Tarry__Record *record) {
     switch (record->fact_case) {
     case TARRY__RECORD__FACT_PUT:
+        laws_of_put(flat, record->put);
         put_task(flat, record->put);
         break;
     case TARRY__RECORD__FACT_END:
+        laws_of_end(flat, record->end);
         end_task(flat, record->end);
         break;
     case TARRY__RECORD__FACT_QUEUE:
@@ -149,6 +152,7 @@ static void apply(struct flat *flat, const Tarry__Record *record) {
         end_producer(flat, record->producer_end->producer);
         break;
     case TARRY__RECORD__FACT_JOB:
+        laws_of_job(flat, record->job);
         put_job(flat, record->job);
         break;
     case TARRY__RECORD__FACT_JOB_END:

@@ -44,6 +44,15 @@ void habits_draw(struct random *random, struct habits *out) {
         .short_leases = coin(random),
         .half_dead = random_below(random, 4) == 0,
     };
+    out->long_leases = random_below(random, 4) == 0;
+    out->one_line = random_below(random, 8) == 0;
+    if (out->one_line) {
+        out->wall_times = out->priorities = false;
+        out->batches = true;
+        out->think_us = 1000u << random_below(random, 5);
+        out->delay_bits = 11 + (uint32_t)random_below(random, 5);
+        out->actions_left += 60;
+    }
     if (random_below(random, 32) == 0) out->delay_bits = 24 + (uint32_t)random_below(random, 14); /* hours to years */
     if (random_below(random, 64) == 0) out->actions_left *= 16;                                   /* a long life */
 }
@@ -55,8 +64,8 @@ struct habit { /* of one client */
     struct habits *habits;
 };
 
-static const char *random_queue(struct world *world) {
-    return habit_queues[random_below(&world->random, HABIT_QUEUES)];
+static const char *random_queue(struct world *world, const struct habits *habits) {
+    return habit_queues[habits->one_line ? 0 : random_below(&world->random, HABIT_QUEUES)];
 }
 
 static const char *random_key(struct world *world, const struct habits *habits) {
@@ -72,11 +81,11 @@ static uint64_t random_delay_ms(struct world *world, const struct habits *habits
 
 static Tarry__Ref *random_ref(struct world *world, const struct habits *habits) {
     if (one_in(world, 3)) return op_ref(world, NULL, NULL, 1 + random_below(&world->random, world->ledger.task_end));
-    return op_ref(world, random_queue(world), random_key(world, habits), 0);
+    return op_ref(world, random_queue(world, habits), random_key(world, habits), 0);
 }
 
 static Tarry__Op *random_schedule(struct world *world, const struct habits *habits) {
-    struct schedule schedule = {.queue = random_queue(world)};
+    struct schedule schedule = {.queue = random_queue(world, habits)};
     if (!one_in(world, 3)) schedule.key = random_key(world, habits);
     schedule.delay_ms = random_delay_ms(world, habits);
     if (habits->wall_times && one_in(world, 3))
@@ -114,16 +123,16 @@ static Tarry__Op *random_admin(struct world *world, const struct habits *habits)
     case 1:
         if (!habits->dead_letters) break;
         return op_dead(world, (Tarry__DeadOp__What)random_below(&world->random, 2),
-                       op_ref(world, random_queue(world), NULL, 0), true);
+                       op_ref(world, random_queue(world, habits), NULL, 0), true);
     case 2:
         if (!habits->purges) break;
-        return op_purge(world, random_queue(world), (uint32_t)random_below(&world->random, STATE_ALL + 1));
+        return op_purge(world, random_queue(world, habits), (uint32_t)random_below(&world->random, STATE_ALL + 1));
     default:
         if (one_in(world, 2)) break;
-        return op_pause(world, random_queue(world), one_in(world, 2),
+        return op_pause(world, random_queue(world, habits), one_in(world, 2),
                         one_in(world, 2) ? random_magnitude(&world->random, 12) : 0);
     }
-    return op_queue_set(world, random_queue(world), 100 + random_magnitude(&world->random, 12),
+    return op_queue_set(world, random_queue(world, habits), 100 + random_magnitude(&world->random, 12),
                         (uint32_t)random_below(&world->random, 4), random_magnitude(&world->random, 8));
 }
 
@@ -170,7 +179,7 @@ static void look(struct client *client, const struct habits *habits) {
         body->body_case = TARRY__REQUEST__BODY_LIST;
         body->list = world_alloc(world, sizeof *body->list);
         tarry__list__init(body->list);
-        body->list->queue = (char *)random_queue(world);
+        body->list->queue = (char *)random_queue(world, habits);
         body->list->states = (uint32_t)random_below(&world->random, 16);
         break;
     case 1:
@@ -292,6 +301,7 @@ void habits_start(struct client *client, struct habits *habits, bool consumer) {
     client_hello(client);
     if (consumer) {
         uint64_t lease_ms = habits->short_leases ? 100 + random_magnitude(&world->random, 10) : 0;
+        if (habits->long_leases) lease_ms = 5000 + random_magnitude(&world->random, 15);
         client_subscribe(client, habit_queues, 1 + (uint32_t)random_below(&world->random, 8), lease_ms);
     }
     world_after_ns(world, random_below(&world->random, habits->think_us) * 1000, act, habit, 0);

@@ -7,6 +7,7 @@
 #include "ops.h"
 
 #define CALM_ROUNDS_MAX 600           /* of two seconds at least: whatever is due settles */
+#define SEAL_ROUNDS_MAX 40            /* of a quarter of a second */
 #define LONG_SEGMENT_SIZE (16u << 10) /* of a long life: the virtual disk has room for some hundred files */
 #define SECOND_NS (1000 * NS_PER_MS)
 
@@ -121,12 +122,24 @@ static void calm_down(struct world *world, struct faults *faults, struct habits 
 
 /* ---- */
 
+/* LOG-5: once nothing happens, a seal that was written when all before it was durable comes last. */
+static void wait_for_seal(struct world *world) {
+    const struct host *host = &world->host;
+    for (int i = 0;; i++) {
+        const struct frame_note *last = &host->frames[host->frame_count - 1];
+        if (last->header.type == FRAME_SEAL && last->synced_to == last->header.position) return;
+        MUST(i < SEAL_ROUNDS_MAX);
+        world_run_until(world, world->now_ns + SECOND_NS / 4);
+    }
+}
+
 static void check_end(struct world *world) {
     struct host *host = &world->host;
     ledger_check(world);
     core_check(host->core);
     host_index_now(world);
     MUST(flat_digest(&host->head) == core_digest(host->core));
+    wait_for_seal(world);
     host_stop(world); /* sealed, and the same again after a start */
     MUST(host->state == HOST_DOWN);
     size_t frames = host->frame_count;
@@ -152,6 +165,11 @@ void history_play(struct world *world, uint64_t seed, struct history_report *out
     struct habits habits;
     struct faults faults;
     habits_draw(&random, &habits);
+    if (habits.one_line) { /* windows are read slowly, while memory fills up */
+        options.core.near_max = 4 + random_below(&random, 12);
+        options.read = draw_span(&random, 21);
+        options.index = draw_span(&random, 12);
+    }
     faults_draw(&random, &faults);
     bool is_long = habits.actions_left > 500;
     if (is_long && options.segment_size < LONG_SEGMENT_SIZE) options.segment_size = LONG_SEGMENT_SIZE;

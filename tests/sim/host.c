@@ -60,6 +60,7 @@ static void note_frame(struct world *world, const struct core_append *append) {
         note->body = tarry__frame_body__unpack(&world->memory.pb, append->body_size, note->bytes);
         MUST(note->body);
     }
+    watch_frame(world, &note->header, note->body);
     flat_apply(&host->head, &note->header, note->body);
     note->digest = host->head.digest;
     note->live = host->head.live;
@@ -135,6 +136,7 @@ void host_step(struct world *world, struct core_event *event) {
     for (size_t i = appends; i < effects->appends.count; i++) note_frame(world, &effects->appends.items[i]);
     if (appends < effects->appends.count) host->frames[host->frame_count - 1].state_ends = true;
     check_effects(host, effects, replies, deliveries, before);
+    watch_step(world, event, effects, deliveries, before);
     MUST(host->head.position == core_position(host->core));
     MUST(host->head.digest == core_digest(host->core) && host->head.live == core_live(host->core));
     if (host->steps++ % CHECK_EVERY == 0) {

@@ -186,6 +186,7 @@ void ledger_predict(struct world *world, struct request *request) {
     const Tarry__Commit *commit = NULL;
     if (request->body->body_case == TARRY__REQUEST__BODY_COMMIT) {
         commit = request->body->commit;
+        watch_commit(world, commit);
         /* Executed already, it will be answered as then. */
         if (request->answer || flat_result(&world->host.head, commit->producer, commit->sequence)) return;
     }

@@ -14,6 +14,7 @@
 #include "network.h"
 #include "timeline.h"
 #include "trace.h"
+#include "watch.h"
 
 #define WORLD_CLIENTS_MAX 8
 /* The machine's wall clock at the beginning, when everything is right: some morning in 2026. */
@@ -60,6 +61,7 @@ struct world {
     struct client *clients[WORLD_CLIENTS_MAX];
     size_t client_count;
     struct ledger ledger;
+    struct watch watch;
 };
 
 /* Options of a calm world: round figures, no randomness in delays (a message takes 1 ms, a sync 10 ms). */

@@ -1,0 +1,202 @@
+"""bugs_test.py: every seeded bug (proto/seeded_bug.h) is caught by the tests that are there for it.
+
+    bugs_test.py CATCHERS BUILD [--only WORD] [--factor N] [--write] [--verbose]
+
+CATCHERS is the directory of the programs that are linked against the libraries with defects; BUILD the build whose
+libraries and programs must not know of any. For each bug the catchers of its folder are played in turn, from a fixed
+first seed, until one fails: by an assertion of the product, a check of the test, a wrong end. One that survives them
+all is `not ok`. The same programs with no bug on must pass as many histories: they do not cry wolf.
+
+--factor N   N times as many histories
+--write      puts the table into README.md
+"""
+import argparse
+import os
+import pathlib
+import re
+import resource
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+HERE = pathlib.Path(__file__).resolve().parent
+BUG = re.compile(r'^\s*BUG\((\w+), "([^"]+)", "([^"]+)"\)', re.MULTILINE)
+SITE = re.compile(r"SEEDED_BUG\((\w+)\)")
+FIRST_SEED = 1
+WATCHDOG_CPU_S = 60
+
+
+class Catcher:
+    """A program that plays `histories` from a seed on, or (histories 0) one exhaustive test."""
+
+    def __init__(self, name, histories):
+        self.name = name
+        self.histories = histories
+
+    def command(self, directory, count):
+        program = str(directory / f"seeded_{self.name}")
+        environment = {}
+        if self.name == "sim":
+            return [program, "--jobs", "1", "--seed", str(FIRST_SEED), "--histories", str(count)], environment
+        if self.name == "index":
+            return [program, str(FIRST_SEED), str(count)], environment
+        if self.histories:
+            environment = {"TARRY_SEED": str(FIRST_SEED), "TARRY_HISTORIES": str(count)}
+        return [program], environment
+
+
+HISTORIES = {"sim": 3000, "log_crash": 3000, "index": 8}
+CATCHERS = {name: Catcher(name, HISTORIES.get(name, 0)) for name in
+            ("sim", "wheel", "log_crash", "log_tail", "log_fault", "index", "index_unit")}
+# By the file in which the bug stands: who is there for it, in this order.
+RIGS = [("broker/core/", ["sim"]), ("storage/log", ["log_crash", "log_tail", "log_fault", "sim"]), ("storage/disk", ["log_crash"]),
+        ("storage/index", ["index", "index_unit"]), ("storage/db", ["index", "index_unit"]),
+        ("proto/frame", ["log_tail", "log_crash"]), ("proto/", ["sim"])]
+
+
+def set_limits():
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CPU, (WATCHDOG_CPU_S, WATCHDOG_CPU_S))
+
+
+def play(directory, catcher, bug, count):
+    """Returns (caught, histories played, what it said)."""
+    command, environment = catcher.command(directory, count)
+    environment = {**os.environ, **environment, "TARRY_VERBOSE": "1", "CMOCKA_MESSAGE_OUTPUT": "STDOUT"}
+    environment.pop("TARRY_SEEDED_BUG", None)
+    if bug:
+        environment["TARRY_SEEDED_BUG"] = bug
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+                          preexec_fn=set_limits)
+    text = done.stdout.decode(errors="replace")
+    if done.returncode == 0:
+        return False, count, ""
+    return True, histories_in(text, catcher), complaint_in(text, done.returncode)
+
+
+def histories_in(text, catcher):
+    seeds = re.findall(r"^seed (\d+)(?: failed.*)?$", text, re.MULTILINE)
+    return int(seeds[-1]) - FIRST_SEED + 1 if seeds and catcher.histories else 0
+
+
+COMPLAINTS = [
+    re.compile(r"(?:^|/)(\w+\.[ch]):\d+: (?:[^\n]*: )?Assertion `([^\n]*)' failed"),  # of the product
+    re.compile(r"(?:^|/)(\w+\.[ch]):\d+: must hold: ([^\n]*)", re.MULTILINE),          # of a test's helper
+    re.compile(r"^ERROR: (?:seed \d+(?: position \d+)?: )?([^\n]*)", re.MULTILINE),     # of a test
+    re.compile(r"^\[  ERROR   \] --- ([^\n]*)", re.MULTILINE),                         # of cmocka
+]
+
+
+def complaint_in(text, status):
+    """What the program said first, in a line; with the name of the test that said it, if there are several."""
+    found = [match for match in (pattern.search(text) for pattern in COMPLAINTS) if match]
+    first = min(found, key=lambda match: match.start()) if found else None
+    said = ": ".join(first.groups()).strip() if first else (f"signal {-status}" if status < 0 else f"exit status {status}")
+    tests = re.findall(r"^\[ RUN      \] (\w+)$", text[:first.start()] if first else text, re.MULTILINE)
+    if tests and "Running 1 test" not in text:
+        said = f"{tests[-1]}: {said}"
+    return said if len(said) <= 100 else said[:97] + "..."
+
+
+def sites():
+    """Name of bug → the files in which it stands, relative to the root."""
+    found = {}
+    for folder in ("broker/core", "storage", "proto"):
+        for path in sorted((ROOT / folder).glob("*.[ch]")):
+            if path.name == "seeded_bug.h":
+                continue
+            for name in SITE.findall(path.read_text(encoding="utf-8")):
+                found.setdefault(name, set()).add(f"{folder}/{path.name}")
+    return found
+
+
+def rig_of(files):
+    names = []
+    for path in sorted(files):
+        names += next(rig for prefix, rig in RIGS if path.startswith(prefix))
+    return [CATCHERS[name] for name in dict.fromkeys(names)]
+
+
+class Tap:
+    def __init__(self):
+        self.count = self.failed = 0
+
+    def say(self, good, title):
+        self.count += 1
+        self.failed += not good
+        print(f"{'ok' if good else 'not ok'} {self.count} - {title}", flush=True)
+
+
+def knows_bugs(path):
+    listed = subprocess.run(["nm", str(path)], capture_output=True, text=True, check=False)
+    return "seeded_bug" in listed.stdout or not listed.stdout
+
+
+def check_absence(tap, catchers, build):
+    """What is installed knows of no bug; the libraries of this folder do, so that the look can fail."""
+    installed = ["proto/libtarry_proto.a", "broker/core/libtarry_core.a", "storage/libtarry_storage.a", "broker/shell/tarryd"]
+    for name in installed:
+        tap.say(not knows_bugs(build / name), f"{name} holds no seeded bug")
+    tap.say(knows_bugs(catchers / "libseeded_core.a"), "the libraries of the tests do")
+
+
+def catch(directory, bug, files, factor):
+    played = []
+    for catcher in rig_of(files):
+        count = catcher.histories * factor
+        caught, histories, said = play(directory, catcher, bug, count)
+        if caught:
+            return catcher, histories, said, played
+        played.append(f"{count} {catcher.name}" if count else catcher.name)
+    return None, 0, "", played
+
+
+def write_table(rows):
+    path = HERE / "README.md"
+    text = path.read_text(encoding="utf-8")
+    head, rest = text.split("<!-- table -->\n")[0], text.split("<!-- end of table -->")[1]
+    lines = ["| bug | breaks | what is broken | caught by | after | by |", "| --- | --- | --- | --- | ---: | --- |"]
+    for name, promise, sentence, catcher, histories, said in rows:
+        after = histories if histories else "one run"
+        lines.append(f"| `{name}` | {promise} | {sentence} | {catcher} | {after} | `{said.replace('|', chr(92) + '|')}` |")
+    path.write_text(head + "<!-- table -->\n" + "\n".join(lines) + "\n<!-- end of table -->" + rest, encoding="utf-8")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("catchers", type=pathlib.Path)
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("--only", default="", help="names that contain one of these words, separated by commas")
+    parser.add_argument("--factor", type=int, default=1)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    tap, rows, needed, used = Tap(), [], {}, sites()
+    bugs = BUG.findall((ROOT / "proto" / "seeded_bug.h").read_text(encoding="utf-8"))
+    if not options.only:
+        check_absence(tap, options.catchers, options.build)
+        tap.say({name for name, _, _ in bugs} == set(used), "every bug of the list stands in the code, and no other")
+    started = time.monotonic()
+    for name, promise, sentence in bugs:
+        if not any(word in name for word in options.only.split(",")) or name not in used:
+            continue
+        catcher, histories, said, played = catch(options.catchers, name, used[name], options.factor)
+        if catcher is None:
+            tap.say(False, f"{name} ({promise}: {sentence}) survived {', '.join(played)}")
+            continue
+        needed[catcher.name] = max(needed.get(catcher.name, 0), histories)
+        tap.say(True, f"{name}: caught by {catcher.name} " + (f"after {histories} histories" if histories else "") + f" ({said})")
+        rows.append((name, promise, sentence, catcher.name, histories, said))
+    for name, histories in needed.items():
+        caught, failed_at, said = play(options.catchers, CATCHERS[name], None, histories or 1)
+        tap.say(not caught, f"with no bug on {name} passes " + (f"as many histories ({histories})" if histories else "too") +
+                (f": failed at {failed_at}: {said}" if caught else ""))
+    print(f"1..{tap.count}")
+    print(f"# {len(rows)} of {len(bugs)} bugs caught in {time.monotonic() - started:.0f} s")
+    if options.write and not options.only:
+        write_table(rows)
+    sys.exit(1 if tap.failed else 0)
+
+
+if __name__ == "__main__":
+    main()

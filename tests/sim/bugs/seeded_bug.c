@@ -1,0 +1,31 @@
+/* seeded_bug.c: switches the defect on that TARRY_SEEDED_BUG names, before main. Linked into the tests that are built
+ * against the libraries with defects (proto/seeded_bug.h), and nowhere else. */
+#include "seeded_bug.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum seeded_bug seeded_bug = SEEDED_BUG_none;
+
+/* clang-format off */
+static const char *const names[] = {
+    "none",
+#define SEEDED_BUG_NAME(name, promise, sentence) #name,
+    SEEDED_BUGS(SEEDED_BUG_NAME)
+#undef SEEDED_BUG_NAME
+};
+/* clang-format on */
+
+__attribute__((constructor)) static void seeded_bug_from_environment(void) {
+    const char *wanted = getenv("TARRY_SEEDED_BUG");
+    if (wanted == NULL) return;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(names[i], wanted) != 0) continue;
+        seeded_bug = (enum seeded_bug)i;
+        return;
+    }
+    (void)fprintf(stderr, "TARRY_SEEDED_BUG: there is no bug called '%s'\n", wanted);
+    _Exit(2);
+}

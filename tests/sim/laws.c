@@ -1,0 +1,141 @@
+/* laws.c: see laws.h.
+ *
+ *   WAITING ─ leased ─► LEASED ─ retried, lease lost, released, unsent ─► WAITING
+ *      ▲ moved             │ buried                    acked, withdrawn ─► ended
+ *      └── requeued ── BURIED ── dropped ─► ended      WAITING ─ cancelled, replaced, expired, purged ─► ended */
+#include "laws.h"
+
+#include <string.h>
+
+#include "../must.h"
+
+/* What a record leaves as it was, lease apart. */
+enum keeps { KEEPS_DUE = 1, KEEPS_ATTEMPT = 2, KEEPS_DELIVERIES = 4, KEEPS_TOKEN = 8 };
+
+static const struct {
+    uint8_t from, to;
+    uint8_t keeps; /* mask of enum keeps */
+} moves[] = {
+    [TARRY__CAUSE__CAUSE_LEASED] = {ROW_WAITING, ROW_LEASED, KEEPS_DUE},
+    [TARRY__CAUSE__CAUSE_EXTENDED] = {ROW_LEASED, ROW_LEASED,
+                                      KEEPS_DUE | KEEPS_ATTEMPT | KEEPS_DELIVERIES | KEEPS_TOKEN},
+    [TARRY__CAUSE__CAUSE_MOVED] = {ROW_WAITING, ROW_WAITING, KEEPS_ATTEMPT | KEEPS_DELIVERIES},
+    [TARRY__CAUSE__CAUSE_RETRIED] = {ROW_LEASED, ROW_WAITING, KEEPS_ATTEMPT | KEEPS_DELIVERIES},
+    [TARRY__CAUSE__CAUSE_LEASE_LOST] = {ROW_LEASED, ROW_WAITING, KEEPS_DUE | KEEPS_ATTEMPT | KEEPS_DELIVERIES},
+    [TARRY__CAUSE__CAUSE_RELEASED] = {ROW_LEASED, ROW_WAITING, KEEPS_DUE | KEEPS_DELIVERIES},
+    [TARRY__CAUSE__CAUSE_UNSENT] = {ROW_LEASED, ROW_WAITING, KEEPS_DUE},
+    [TARRY__CAUSE__CAUSE_BURIED] = {ROW_LEASED, ROW_BURIED, KEEPS_DUE | KEEPS_ATTEMPT | KEEPS_DELIVERIES},
+    [TARRY__CAUSE__CAUSE_REQUEUED] = {ROW_BURIED, ROW_WAITING, KEEPS_DELIVERIES},
+};
+
+static uint64_t now_ns(const struct flat *flat, uint8_t base) {
+    return base == ROW_WALL ? flat->wall_ns : flat->steady_ns;
+}
+
+static bool has_expired(const struct flat *flat, const struct row *row) {
+    return row_expires_at(row) <= now_ns(flat, row->base) / 1000000;
+}
+
+static void law_of_key(const struct flat *flat, const struct row *row) {
+    if (row->key_size) MUST(!flat_live(flat, row->queue, row->key, row->key_size)); /* unique among the living */
+}
+
+static void law_of_new(const struct flat *flat, const struct row *row) {
+    MUST(row->state == ROW_WAITING && !row->attempt && !row->deliveries && !row->lease_position && !row->session);
+    law_of_key(flat, row);
+}
+
+static void law_of_lease(const struct flat *flat, const struct row *before, const struct row *row) {
+    MUST(now_ns(flat, row->base) / 1000000 >= row->due_ms); /* TIME-1 */
+    MUST(!has_expired(flat, before));
+    MUST(!flat->queues[row->queue].put.paused);
+    MUST(row->attempt == before->attempt + 1 && row->deliveries == before->deliveries + 1);
+    MUST(row->lease_epoch == flat->epoch && row->lease_position == flat->position); /* FENCE-1 */
+    MUST(row->session && row->lease_deadline_ms * 1000000 >= flat->steady_ns);
+}
+
+static void law_of_attempts(const struct flat *flat, const struct row *before) {
+    uint32_t attempts_max = flat->queues[before->queue].put.policy->max_attempts;
+    MUST(!attempts_max || before->attempt < attempts_max); /* else it is buried */
+}
+
+void laws_of_put(const struct flat *flat, const Tarry__TaskPut *put) {
+    struct row row;
+    MUST(row_from_task(put->task, &row) && row.id < FLAT_TASKS_MAX);
+    if (put->fresh) {
+        law_of_new(flat, &row);
+        return;
+    }
+    const struct row *before = &flat->tasks[row.id].row;
+    MUST((size_t)put->cause < sizeof moves / sizeof *moves);
+    MUST(before->state == moves[put->cause].from && row.state == moves[put->cause].to);
+    MUST(row.queue == before->queue && row.priority == before->priority && row.scheduled_ms == before->scheduled_ms);
+    MUST(row.key_size == before->key_size && memcmp(row.key, before->key, row.key_size) == 0);
+    MUST(row.blob_at == before->blob_at && row.blob_size == before->blob_size && row.blob_sum == before->blob_sum);
+    unsigned keeps = moves[put->cause].keeps;
+    if (keeps & KEEPS_DUE) MUST(row.due_ms == before->due_ms && row.base == before->base);
+    if (keeps & KEEPS_ATTEMPT) MUST(row.attempt == before->attempt);
+    if (keeps & KEEPS_DELIVERIES) MUST(row.deliveries == before->deliveries);
+    if (keeps & KEEPS_TOKEN) {
+        MUST(row.lease_epoch == before->lease_epoch && row.lease_position == before->lease_position);
+    }
+    switch (put->cause) {
+    case TARRY__CAUSE__CAUSE_LEASED:
+        law_of_lease(flat, before, &row);
+        break;
+    case TARRY__CAUSE__CAUSE_RETRIED:
+        MUST(row.base == ROW_STEADY && row.due_ms * 1000000 >= flat->steady_ns); /* TIME-1 */
+        break;
+    case TARRY__CAUSE__CAUSE_LEASE_LOST:
+        law_of_attempts(flat, before);
+        break;
+    case TARRY__CAUSE__CAUSE_RELEASED:
+        MUST(row.attempt + 1 == before->attempt); /* given back unseen: costs nothing */
+        break;
+    case TARRY__CAUSE__CAUSE_UNSENT:
+        MUST(row.attempt + 1 == before->attempt && row.deliveries + 1 == before->deliveries);
+        break;
+    case TARRY__CAUSE__CAUSE_REQUEUED:
+        MUST(!row.attempt);
+        law_of_key(flat, &row);
+        break;
+    default:
+        break;
+    }
+}
+
+/* Some purge of the queue was asked for when the task was there already. */
+static bool is_purged(const struct flat *flat, const struct row *row) {
+    for (size_t i = 0; i < flat->job_count; i++) {
+        const Tarry__JobPut *job = &flat->jobs[i];
+        if (job->what == TARRY__JOB_PUT__WHAT__PURGE && job->queue == row->queue && row->id < job->id_end) return true;
+    }
+    return false;
+}
+
+void laws_of_end(const struct flat *flat, const Tarry__TaskEnd *end) {
+    const struct row *before = &flat->tasks[end->task->id].row;
+    switch (end->cause) {
+    case TARRY__CAUSE__CAUSE_ACKED:
+    case TARRY__CAUSE__CAUSE_WITHDRAWN:
+        MUST(before->state == ROW_LEASED);
+        break;
+    case TARRY__CAUSE__CAUSE_CANCELLED:
+    case TARRY__CAUSE__CAUSE_REPLACED:
+        MUST(before->state == ROW_WAITING && !has_expired(flat, before));
+        break;
+    case TARRY__CAUSE__CAUSE_EXPIRED:
+        MUST(before->state == ROW_WAITING && has_expired(flat, before));
+        break;
+    case TARRY__CAUSE__CAUSE_PURGED:
+        MUST(is_purged(flat, before));
+        break;
+    default:
+        MUST(end->cause == TARRY__CAUSE__CAUSE_DROPPED && before->state == ROW_BURIED);
+    }
+}
+
+void laws_of_job(const struct flat *flat, const Tarry__JobPut *job) {
+    if (job->job != flat->position) return;               /* it has been going on */
+    MUST(job->id_end == flat->next_id && !job->after_id); /* what is scheduled from here on is none of its business */
+}

@@ -1,0 +1,147 @@
+/* watch.c: see watch.h. */
+#include "watch.h"
+
+#include <string.h>
+
+#include "../must.h"
+#include "client.h"
+#include "host.h"
+#include "world.h"
+
+#define CLAIMS_EVERY 16 /* steps */
+
+void watch_begin(struct watch *watch) {
+    watch->commit = NULL;
+    watch->started_ms = 0;
+    watch->resumed_count = 0;
+    watch->stopping = false;
+}
+
+void watch_commit(struct world *world, const Tarry__Commit *commit) {
+    world->watch.commit = commit;
+}
+
+/* ---- frames */
+
+/* Tasks that the index cannot have absorbed yet: the overlay holds these at least. */
+static uint64_t lag(struct world *world) {
+    struct watch *watch = &world->watch;
+    const struct host *host = &world->host;
+    uint64_t count = 0;
+    watch->round++;
+    /* The last frame is the one that is being looked at. */
+    for (size_t i = host_frames_below(host, host->told_indexed); i + 1 < host->frame_count; i++) {
+        const Tarry__FrameBody *body = host->frames[i].body;
+        for (size_t k = 0; body && k < body->n_records; k++) {
+            const Tarry__Record *record = body->records[k];
+            const Tarry__Task *task = NULL;
+            if (record->fact_case == TARRY__RECORD__FACT_PUT) task = record->put->task;
+            if (record->fact_case == TARRY__RECORD__FACT_END) task = record->end->task;
+            if (!task || watch->counted[task->id] == watch->round) continue;
+            watch->counted[task->id] = watch->round;
+            count++;
+        }
+    }
+    return count;
+}
+
+static bool was_asked_for(const Tarry__Commit *commit, uint64_t due_ms) {
+    for (size_t i = 0; i < commit->n_ops; i++) {
+        const Tarry__Op *op = commit->ops[i];
+        const Tarry__When *when = NULL;
+        if (op->op_case == TARRY__OP__OP_SCHEDULE) when = op->schedule->when;
+        if (op->op_case == TARRY__OP__OP_MOVE) when = op->move->when;
+        if (when && when->kind == TARRY__WHEN__KIND__AT && when->ms == due_ms) return true;
+    }
+    return false;
+}
+
+void watch_frame(struct world *world, const struct frame_header *header, const Tarry__FrameBody *body) {
+    struct watch *watch = &world->watch;
+    const struct core_options *options = &world->options.core;
+    bool schedules = false;
+    bool leases = false;
+    for (size_t i = 0; body && i < body->n_records; i++) {
+        const Tarry__Record *record = body->records[i];
+        if (record->fact_case == TARRY__RECORD__FACT_EPOCH) {
+            watch_begin(watch);
+            watch->started_ms = header->steady_ns / NS_PER_MS;
+        }
+        if (record->fact_case != TARRY__RECORD__FACT_PUT) continue;
+        const Tarry__TaskPut *put = record->put;
+        schedules |= put->cause == TARRY__CAUSE__CAUSE_SCHEDULED;
+        leases |= put->cause == TARRY__CAUSE__CAUSE_LEASED;
+        bool sets_due = put->cause == TARRY__CAUSE__CAUSE_SCHEDULED || put->cause == TARRY__CAUSE__CAUSE_MOVED;
+        if (sets_due && put->task->time_base == TARRY__TASK__BASE__WALL)
+            MUST(was_asked_for(watch->commit, put->task->due_ms)); /* TIME-2: a delay never follows the wall clock */
+    }
+    if (schedules && options->index_lag_max) MUST(lag(world) <= options->index_lag_max); /* CAP-1 */
+    if (leases && options->index_lag_hard) MUST(lag(world) <= options->index_lag_hard);  /* CAP-1 */
+}
+
+/* ---- deliveries */
+
+/* Within a delivery of new leases: the highest priority first, then due, then id. */
+static void check_order(const struct core_delivery *delivery, uint64_t before) {
+    if (delivery->tasks[0].row.lease_position < before) return; /* sent again, in any order */
+    for (size_t i = 1; i < delivery->count; i++) {
+        const struct row *first = &delivery->tasks[i - 1].row;
+        const struct row *then = &delivery->tasks[i].row;
+        MUST(first->priority >= then->priority);
+        if (first->priority != then->priority) continue;
+        MUST(due_before((struct due){first->due_ms, first->id}, (struct due){then->due_ms, then->id}));
+    }
+}
+
+/* CALM-1: nobody gets more than it asked to hold. */
+static void check_prefetch(const struct world *world, const struct core_delivery *delivery) {
+    const struct flat *head = &world->host.head;
+    const struct client *client = world->host.lanes[delivery->lane].client;
+    if (!client || client->session != delivery->session || client->subscribing) return; /* what it asks for is open */
+    uint64_t held = 0;
+    for (uint64_t id = 1; id < head->next_id; id++) {
+        const struct flat_task *task = &head->tasks[id];
+        held += !task->ended && task->row.state == ROW_LEASED && task->row.session == delivery->session;
+    }
+    MUST(held <= client->prefetch);
+}
+
+/* ---- sessions of before a restart */
+
+static bool has_come_back(const struct watch *watch, uint64_t session) {
+    for (size_t i = 0; i < watch->resumed_count; i++) {
+        if (watch->resumed[i] == session) return true;
+    }
+    return false;
+}
+
+static void note_lane(struct watch *watch, const struct flat *head, const struct core_lane *lane) {
+    bool is_older = lane->session >> 32 != head->epoch;
+    if (!lane->open || !is_older || has_come_back(watch, lane->session)) return;
+    MUST(watch->resumed_count < WATCH_RESUMED_MAX);
+    watch->resumed[watch->resumed_count++] = lane->session;
+}
+
+/* What no session has claimed in time is ready again. */
+static void check_claims(const struct world *world) {
+    const struct flat *head = &world->host.head;
+    const struct watch *watch = &world->watch;
+    if (watch->stopping || head->steady_ns / NS_PER_MS <= watch->started_ms + CLAIM_AFTER_START_MS) return;
+    for (uint64_t id = 1; id < head->next_id; id++) {
+        const struct flat_task *task = &head->tasks[id];
+        if (task->ended || task->row.state != ROW_LEASED) continue;
+        MUST(task->row.session >> 32 == head->epoch || has_come_back(watch, task->row.session));
+    }
+}
+
+void watch_step(struct world *world, const struct core_event *event, const struct core_effects *effects, size_t first,
+                uint64_t before) {
+    const struct flat *head = &world->host.head;
+    if (event->kind == CORE_STOP) world->watch.stopping = true;
+    for (size_t i = 0; i < effects->lanes.count; i++) note_lane(&world->watch, head, &effects->lanes.items[i]);
+    for (size_t i = first; i < effects->deliveries.count; i++) {
+        check_order(&effects->deliveries.items[i], before);
+        check_prefetch(world, &effects->deliveries.items[i]);
+    }
+    if (world->host.steps % CLAIMS_EVERY == 0) check_claims(world);
+}
