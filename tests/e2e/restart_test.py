@@ -47,24 +47,6 @@ class Leases(Case):
         self.assertEqual(self.broker.ok("consume", "q", "--for", "2500ms"), [])
 
 
-class Stopped(Case):
-    def test_a_broker_stopped_for_twice_the_lease_fences_the_old_holder_and_is_not_early(self):  # F-13, FENCE-1, TIME-1
-        consumer = self.broker.consume("q", "--ack", "none", "--lease", "1s")
-        self.broker.one("schedule", "q", "--key", "held", "--in", "0s")
-        old = consumer.next()
-        self.broker.one("schedule", "q", "--key", "later", "--in", "3s")
-        os.kill(self.broker.process.pid, signal.SIGSTOP)
-        time.sleep(2)
-        os.kill(self.broker.process.pid, signal.SIGCONT)
-        new = consumer.next()
-        self.assertEqual((new["key"], new["attempt"], new["deliveries"]), ("held", 2, 2))
-        self.assertIn("stale_token", self.broker.refused("ack", old["id"], old["token"]).out)
-        self.assertEqual(self.broker.one("ack", new["id"], new["token"])["result"], "acked")
-        later = consumer.next()
-        self.assertEqual((later["key"], later["attempt"]), ("later", 1))
-        self.assert_not_early(later)
-
-
 class Much(Case):
     def test_fifty_thousand_tasks_come_back_and_the_index_agrees(self):
         lines = [json.dumps({"queue": f"q{i % 3}", "key": f"k{i}", "delay_ms": 3_600_000 + i}) for i in range(50_000)]

@@ -71,7 +71,7 @@ def complaint_about_proof(tree, fault, path, name):
 
 
 def complaints_about_row(tree, fault, cells):
-    if len(cells) != 4:
+    if len(cells) != 4 or any(cell.startswith("| ") for cell in cells):
         return [f"{fault}: a row has five cells"]
     _, keepers, proofs, _ = cells
     complaints = []
