@@ -3,13 +3,15 @@
  *
  *   sim [--seed N] [--histories N] [--hours H] [--jobs N] [--commit TEXT] [--tap]
  *
- * SIM_TRACE=1 tells every history as it happens. */
+ * SIM_TRACE=1 tells every history as it happens. On a terminal a line of progress is kept up to date. One history in
+ * AGAIN_EVERY is played twice, and must be the same. */
 #include <inttypes.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -140,6 +142,7 @@ static void start_jobs(struct job *jobs, double until_s) {
         pid_t pid = fork();
         MUST(pid >= 0);
         if (pid == 0) {
+            (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
             work(&jobs[i], options.seed + (uint64_t)i, step, count, until_s);
             exit(0); /* leaks are looked for */
         }
