@@ -137,6 +137,7 @@ static void check_end(struct world *world) {
     struct host *host = &world->host;
     ledger_check(world);
     core_check(host->core);
+    host_check_log(world);
     host_index_now(world);
     MUST(flat_digest(&host->head) == core_digest(host->core));
     wait_for_seal(world);

@@ -146,6 +146,9 @@ void host_receive(struct world *world, struct client *client, struct request *re
 void host_lane_up(struct world *world, struct client *client, uint32_t number, uint64_t session);
 void host_lane_gone(struct world *world, struct client *client, uint64_t session);
 
+/* Every frame of the log, contents included, is what was appended. */
+void host_check_log(struct world *world);
+
 /* ---- scripted */
 void host_hold_sync(struct world *world);
 void host_release_sync(struct world *world);

@@ -144,6 +144,30 @@ static void retire_later(struct world *world) {
     world_after(world, &world->options.wake, move_in, NULL, host->life);
 }
 
+/* ---- the whole log */
+
+static void check_contents(const struct world *world, const struct log_view *view, const Tarry__FrameBody *body) {
+    for (size_t i = 0; body && i < body->n_records; i++) {
+        const Tarry__TaskPut *put = body->records[i]->put;
+        if (body->records[i]->fact_case != TARRY__RECORD__FACT_PUT || !put->fresh || !put->task->blob_size) continue;
+        const struct core_content *content = world->ledger.tasks[put->task->id].content;
+        const uint8_t *blob = view->blob + (put->task->blob_at - frame_blob_position(view->header.position));
+        MUST(content && content->size == put->task->blob_size && memcmp(blob, content->data, content->size) == 0);
+    }
+}
+
+void host_check_log(struct world *world) {
+    struct host *host = &world->host;
+    struct log_cursor *cursor;
+    MUST(log_cursor_open(&cursor, host->log, log_start(host->log), true) == 0);
+    struct log_view view;
+    int error;
+    while ((error = log_cursor_next(cursor, host->durable, &view)) == 0)
+        check_contents(world, &view, body_of(host, &view));
+    MUST(error == LOG_END && log_cursor_position(cursor) == host->durable);
+    log_cursor_close(cursor);
+}
+
 /* ---- room (shell/room.c) */
 
 static uint64_t free_bytes(const struct model_disk *disk) {
