@@ -1,19 +1,7 @@
 /* core_test.c: what the core refuses, at its limits and out of bounds (CAP-1), what it does not believe of an index or
  * a log (LOG-2), and how it does without memory (F-11). What it does right is shown by tests/sim. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "core.h"
+#include "core_alone.h"
 #include "outcomes.h"
-
-#define MEMORY (8u << 20)
-#define NOW_MS 1700000000000ull
 
 /* ---- the allocator, by the linker's --wrap */
 
@@ -39,170 +27,6 @@ void *__real_mmap64(void *at, size_t size, int protection, int flags, int file, 
 void *__wrap_mmap64(void *at, size_t size, int protection, int flags, int file, long offset);
 void *__wrap_mmap64(void *at, size_t size, int protection, int flags, int file, long offset) {
     return is_refused() ? (void *)-1 : __real_mmap64(at, size, protection, flags, file, offset);
-}
-
-/* ---- a core alone: what it appends is durable at once, and never gets into an index */
-
-struct fx {
-    struct core_options options;
-    struct core *core;
-    struct core_effects effects;
-    struct arena arena;
-    uint64_t producer, sequence;
-    Tarry__Code code; /* of the last reply, and of its first result */
-    Tarry__Code result;
-    char message[256];
-    uint64_t session;
-    uint64_t resumes; /* the session that a subscription takes up again; 0: none */
-};
-
-static const struct core_options defaults = {
-    .memory = MEMORY, .outcomes_max = 100, .outcome_retention_ms = 3600000, .create_queues = true, .version = "test"};
-
-static void take_reply(struct fx *f) {
-    const struct core_reply *reply = &f->effects.replies.items[0];
-    f->code = reply->reply != NULL ? reply->reply->code : TARRY__CODE__OK;
-    f->result = TARRY__CODE__OK;
-    snprintf(f->message, sizeof(f->message), "%s", reply->reply != NULL ? reply->reply->message : "");
-    if (reply->commit != NULL) {
-        Tarry__CommitReply *commit = tarry__commit_reply__unpack(NULL, reply->commit_size, reply->commit);
-        assert_non_null(commit);
-        f->result = commit->results[0]->code;
-        snprintf(f->message, sizeof(f->message), "%s", commit->results[0]->message);
-        tarry__commit_reply__free_unpacked(commit, NULL);
-    }
-    if (f->code == TARRY__CODE__OK && reply->reply != NULL && reply->reply->body_case == TARRY__REPLY__BODY_HELLO)
-        f->producer = reply->reply->hello->producer;
-    if (f->code == TARRY__CODE__OK && reply->reply != NULL && reply->reply->body_case == TARRY__REPLY__BODY_SUBSCRIBE)
-        f->session = reply->reply->subscribe->session;
-}
-
-static void step(struct fx *f, struct core_event *event) {
-    event->now = (struct instant){NOW_MS * 1000000, NOW_MS * 1000000};
-    core_effects_reset(&f->effects);
-    core_step(f->core, event, &f->effects);
-    if (event->ticket != 0) {
-        assert_true(f->effects.replies.count > 0);
-        take_reply(f);
-    }
-    struct core_event durable = {.kind = CORE_DURABLE, .now = event->now, .position = core_position(f->core)};
-    core_step(f->core, &durable, &f->effects);
-}
-
-static Tarry__Code ask(struct fx *f, enum core_event_kind kind, Tarry__Request *request) {
-    static const struct core_content contents[OPS_PER_COMMIT_MAX + 1]; /* none has any */
-    struct core_event event = {
-        .kind = kind, .ticket = 1, .request = request, .contents = contents, .session = f->resumes};
-    request->client = "test";
-    step(f, &event);
-    return f->code;
-}
-
-static Tarry__Code hello(struct fx *f) {
-    Tarry__Request request = TARRY__REQUEST__INIT;
-    Tarry__Hello body = TARRY__HELLO__INIT;
-    request.body_case = TARRY__REQUEST__BODY_HELLO;
-    request.hello = &body;
-    return ask(f, CORE_HELLO, &request);
-}
-
-static Tarry__Code commit_as(struct fx *f, uint64_t sequence, uint64_t oldest, Tarry__Op **ops, size_t count) {
-    Tarry__Request request = TARRY__REQUEST__INIT;
-    Tarry__Commit commit = TARRY__COMMIT__INIT;
-    request.body_case = TARRY__REQUEST__BODY_COMMIT;
-    request.commit = &commit;
-    commit.producer = f->producer;
-    commit.sequence = sequence;
-    commit.oldest_unanswered = oldest;
-    commit.ops = ops;
-    commit.n_ops = count;
-    return ask(f, CORE_COMMIT, &request);
-}
-
-/* One operation in a commit of its own: the commit's code, or the result's. */
-static Tarry__Code commit(struct fx *f, Tarry__Op *op) {
-    f->sequence++;
-    Tarry__Code code = commit_as(f, f->sequence, f->sequence, &op, 1);
-    return code != TARRY__CODE__OK ? code : f->result;
-}
-
-static Tarry__Code schedule(struct fx *f, const char *queue, uint64_t delay_ms) {
-    Tarry__Op op = TARRY__OP__INIT;
-    Tarry__Schedule body = TARRY__SCHEDULE__INIT;
-    Tarry__When when = TARRY__WHEN__INIT;
-    op.op_case = TARRY__OP__OP_SCHEDULE;
-    op.schedule = &body;
-    body.queue = (char *)queue;
-    body.when = &when;
-    when.ms = delay_ms;
-    return commit(f, &op);
-}
-
-static Tarry__Code cancel(struct fx *f, uint64_t id) {
-    Tarry__Op op = TARRY__OP__INIT;
-    Tarry__Cancel body = TARRY__CANCEL__INIT;
-    Tarry__Ref ref = TARRY__REF__INIT;
-    op.op_case = TARRY__OP__OP_CANCEL;
-    op.cancel = &body;
-    body.task = &ref;
-    ref.id = id;
-    return commit(f, &op);
-}
-
-static Tarry__Code purge(struct fx *f) {
-    Tarry__Op op = TARRY__OP__INIT;
-    Tarry__QueuePurge body = TARRY__QUEUE_PURGE__INIT;
-    op.op_case = TARRY__OP__OP_QUEUE_PURGE;
-    op.queue_purge = &body;
-    body.queue = "orders";
-    return commit(f, &op);
-}
-
-static Tarry__Code subscribe(struct fx *f, Tarry__Subscribe *body) {
-    Tarry__Request request = TARRY__REQUEST__INIT;
-    request.body_case = TARRY__REQUEST__BODY_SUBSCRIBE;
-    request.subscribe = body;
-    return ask(f, CORE_SUBSCRIBE, &request);
-}
-
-static void begin(struct fx *f) {
-    struct core_event start = {.kind = CORE_START, .epoch = 1};
-    f->core = core_new(&f->options);
-    assert_non_null(f->core);
-    step(f, &start);
-    assert_int_equal(hello(f), TARRY__CODE__OK);
-    f->sequence = 0;
-}
-
-/* Another core, with other options. */
-static void begin_again(struct fx *f, const struct core_options *options) {
-    core_free(f->core);
-    f->options = *options;
-    f->options.policy = (Tarry__Policy)TARRY__POLICY__INIT;
-    f->options.policy.lease_ms = 30000;
-    begin(f);
-}
-
-static int set_up(void **state) {
-    struct fx *f = calloc(1, sizeof(*f));
-    arena_init(&f->arena, SIZE_MAX);
-    core_effects_init(&f->effects, &f->arena);
-    begin_again(f, &defaults);
-    *state = f;
-    return 0;
-}
-
-static int tear_down(void **state) {
-    struct fx *f = *state;
-    core_check(f->core);
-    core_free(f->core);
-    arena_deinit(&f->arena);
-    free(f);
-    return 0;
-}
-
-static void says(const struct fx *f, const char *words) {
-    if (strstr(f->message, words) == NULL) fail_msg("\"%s\" does not say \"%s\"", f->message, words);
 }
 
 /* ---- refusals */
@@ -557,8 +381,6 @@ static void without_memory_there_is_no_core(void **state) { /* F-11 */
     core_free(NULL);
     outcomes_free(NULL);
 }
-
-#define CORE_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

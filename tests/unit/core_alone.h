@@ -1,0 +1,190 @@
+/* core_alone.h: a core without a broker around it: what it appends is durable at once, and never gets into an index.
+ *
+ * One request after another, by struct fx; `code`, `result` and `message` are those of the last answer. The clock
+ * stands still unless a test moves it. Included by one test each. */
+#ifndef TARRY_TESTS_CORE_ALONE_H
+#define TARRY_TESTS_CORE_ALONE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core.h"
+
+#define MEMORY (8u << 20)
+#define NOW_MS 1700000000000ull
+
+struct fx {
+    struct core_options options;
+    struct core *core;
+    struct core_effects effects;
+    struct arena arena;
+    uint64_t producer, sequence;
+    Tarry__Code code; /* of the last reply, and of its first result */
+    Tarry__Code result;
+    char message[256];
+    uint64_t session;
+    uint64_t now_ms;
+    uint64_t content_size; /* of what is scheduled */
+    uint64_t resumes;      /* the session that a subscription takes up again; 0: none */
+};
+
+static const struct core_options defaults = {
+    .memory = MEMORY, .outcomes_max = 100, .outcome_retention_ms = 3600000, .create_queues = true, .version = "test"};
+
+static inline void take_reply(struct fx *f) {
+    const struct core_reply *reply = &f->effects.replies.items[0];
+    f->code = reply->reply != NULL ? reply->reply->code : TARRY__CODE__OK;
+    f->result = TARRY__CODE__OK;
+    snprintf(f->message, sizeof(f->message), "%s", reply->reply != NULL ? reply->reply->message : "");
+    if (reply->commit != NULL) {
+        Tarry__CommitReply *commit = tarry__commit_reply__unpack(NULL, reply->commit_size, reply->commit);
+        assert_non_null(commit);
+        f->result = commit->results[0]->code;
+        snprintf(f->message, sizeof(f->message), "%s", commit->results[0]->message);
+        tarry__commit_reply__free_unpacked(commit, NULL);
+    }
+    if (f->code == TARRY__CODE__OK && reply->reply != NULL && reply->reply->body_case == TARRY__REPLY__BODY_HELLO)
+        f->producer = reply->reply->hello->producer;
+    if (f->code == TARRY__CODE__OK && reply->reply != NULL && reply->reply->body_case == TARRY__REPLY__BODY_SUBSCRIBE)
+        f->session = reply->reply->subscribe->session;
+}
+
+static inline void step(struct fx *f, struct core_event *event) {
+    event->now = (struct instant){f->now_ms * 1000000, f->now_ms * 1000000};
+    core_effects_reset(&f->effects);
+    core_step(f->core, event, &f->effects);
+    if (event->ticket != 0) {
+        assert_true(f->effects.replies.count > 0);
+        take_reply(f);
+    }
+    struct core_event durable = {.kind = CORE_DURABLE, .now = event->now, .position = core_position(f->core)};
+    core_step(f->core, &durable, &f->effects);
+}
+
+static inline Tarry__Code ask(struct fx *f, enum core_event_kind kind, Tarry__Request *request) {
+    static struct core_content contents[OPS_PER_COMMIT_MAX + 1];
+    contents[0].size = (uint32_t)f->content_size; /* only the shell looks inside */
+    struct core_event event = {
+        .kind = kind, .ticket = 1, .request = request, .contents = contents, .session = f->resumes};
+    request->client = "test";
+    step(f, &event);
+    return f->code;
+}
+
+static inline Tarry__Code hello(struct fx *f) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Hello body = TARRY__HELLO__INIT;
+    request.body_case = TARRY__REQUEST__BODY_HELLO;
+    request.hello = &body;
+    return ask(f, CORE_HELLO, &request);
+}
+
+static inline Tarry__Code commit_as(struct fx *f, uint64_t sequence, uint64_t oldest, Tarry__Op **ops, size_t count) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Commit commit = TARRY__COMMIT__INIT;
+    request.body_case = TARRY__REQUEST__BODY_COMMIT;
+    request.commit = &commit;
+    commit.producer = f->producer;
+    commit.sequence = sequence;
+    commit.oldest_unanswered = oldest;
+    commit.ops = ops;
+    commit.n_ops = count;
+    return ask(f, CORE_COMMIT, &request);
+}
+
+/* One operation in a commit of its own: the commit's code, or the result's. */
+static inline Tarry__Code commit(struct fx *f, Tarry__Op *op) {
+    f->sequence++;
+    Tarry__Code code = commit_as(f, f->sequence, f->sequence, &op, 1);
+    return code != TARRY__CODE__OK ? code : f->result;
+}
+
+static inline Tarry__Code schedule(struct fx *f, const char *queue, uint64_t delay_ms) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__Schedule body = TARRY__SCHEDULE__INIT;
+    Tarry__When when = TARRY__WHEN__INIT;
+    op.op_case = TARRY__OP__OP_SCHEDULE;
+    op.schedule = &body;
+    body.queue = (char *)queue;
+    body.when = &when;
+    when.ms = delay_ms;
+    return commit(f, &op);
+}
+
+static inline Tarry__Code cancel(struct fx *f, uint64_t id) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__Cancel body = TARRY__CANCEL__INIT;
+    Tarry__Ref ref = TARRY__REF__INIT;
+    op.op_case = TARRY__OP__OP_CANCEL;
+    op.cancel = &body;
+    body.task = &ref;
+    ref.id = id;
+    return commit(f, &op);
+}
+
+static inline Tarry__Code purge(struct fx *f) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__QueuePurge body = TARRY__QUEUE_PURGE__INIT;
+    op.op_case = TARRY__OP__OP_QUEUE_PURGE;
+    op.queue_purge = &body;
+    body.queue = "orders";
+    return commit(f, &op);
+}
+
+static inline Tarry__Code subscribe(struct fx *f, Tarry__Subscribe *body) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    request.body_case = TARRY__REQUEST__BODY_SUBSCRIBE;
+    request.subscribe = body;
+    return ask(f, CORE_SUBSCRIBE, &request);
+}
+
+static inline void begin(struct fx *f) {
+    struct core_event start = {.kind = CORE_START, .epoch = 1};
+    f->core = core_new(&f->options);
+    assert_non_null(f->core);
+    step(f, &start);
+    assert_int_equal(hello(f), TARRY__CODE__OK);
+    f->sequence = 0;
+}
+
+/* Another core, with other options. */
+static inline void begin_again(struct fx *f, const struct core_options *options) {
+    core_free(f->core);
+    f->options = *options;
+    f->options.policy = (Tarry__Policy)TARRY__POLICY__INIT;
+    f->options.policy.lease_ms = 30000;
+    begin(f);
+}
+
+static inline int set_up(void **state) {
+    struct fx *f = calloc(1, sizeof(*f));
+    f->now_ms = NOW_MS;
+    arena_init(&f->arena, SIZE_MAX);
+    core_effects_init(&f->effects, &f->arena);
+    begin_again(f, &defaults);
+    *state = f;
+    return 0;
+}
+
+static inline int tear_down(void **state) {
+    struct fx *f = *state;
+    core_check(f->core);
+    core_free(f->core);
+    arena_deinit(&f->arena);
+    free(f);
+    return 0;
+}
+
+static inline void says(const struct fx *f, const char *words) {
+    if (strstr(f->message, words) == NULL) fail_msg("\"%s\" does not say \"%s\"", f->message, words);
+}
+
+#define CORE_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+#endif

@@ -1,0 +1,194 @@
+/* core_deliver_test.c: how much goes to whom at once, and what comes of it (CALM-1, TRUE-1): the bounds of a delivery,
+ * and of what its holder may say. */
+#include "core_alone.h"
+
+#include "tarry_limits.h"
+
+static void lane(struct fx *f, enum core_event_kind kind, bool ok) {
+    struct core_event event = {.kind = kind, .session = f->session, .ok = ok};
+    step(f, &event);
+}
+
+/* Tasks in the deliveries of the last step. */
+static size_t delivered(const struct fx *f) {
+    size_t count = 0;
+    for (size_t i = 0; i < f->effects.deliveries.count; i++) count += f->effects.deliveries.items[i].count;
+    return count;
+}
+
+static const struct row *first_row(const struct fx *f) {
+    assert_true(delivered(f) > 0);
+    return &f->effects.deliveries.items[0].tasks[0].row;
+}
+
+static void consume(struct fx *f, uint32_t prefetch, uint32_t max_batch) {
+    Tarry__Subscribe body = TARRY__SUBSCRIBE__INIT;
+    char *queue = "orders";
+    body.queues = &queue;
+    body.n_queues = 1;
+    body.prefetch = prefetch;
+    body.max_batch = max_batch;
+    assert_int_equal(subscribe(f, &body), TARRY__CODE__OK);
+}
+
+static void a_delivery_is_bounded_by_its_batch_and_by_prefetch(void **state) {
+    struct fx *f = *state;
+    for (unsigned i = 0; i < 10; i++) assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK);
+    consume(f, 6, 4);
+    assert_int_equal(delivered(f), 0);
+    lane(f, CORE_LANE_UP, false);
+    assert_int_equal(delivered(f), 4);
+    lane(f, CORE_LANE_SENT, true);
+    assert_int_equal(delivered(f), 2);
+    lane(f, CORE_LANE_SENT, true);
+    assert_int_equal(delivered(f), 0);
+}
+
+static void what_a_returner_holds_is_sent_again_in_batches(void **state) {
+    struct fx *f = *state;
+    for (unsigned i = 0; i < 5; i++) assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK);
+    consume(f, 5, 5);
+    lane(f, CORE_LANE_UP, false);
+    assert_int_equal(delivered(f), 5);
+    uint64_t token = first_row(f)->lease_position;
+    lane(f, CORE_LANE_SENT, true);
+    f->resumes = f->session;
+    consume(f, 5, 2);
+    assert_int_equal(f->session, f->resumes);
+    static const size_t batches[] = {2, 2, 1, 0};
+    lane(f, CORE_LANE_UP, false);
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(delivered(f), batches[i]);
+        if (batches[i] > 0) assert_int_equal(first_row(f)->lease_position, token); /* the same lease (FENCE-1) */
+        lane(f, CORE_LANE_SENT, true);
+    }
+}
+
+static void large_contents_go_one_by_one(void **state) { /* DELIVERY_SIZE_MAX */
+    struct fx *f = *state;
+    f->content_size = DELIVERY_SIZE_MAX - 1000;
+    for (unsigned i = 0; i < 3; i++) assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK);
+    f->content_size = 0;
+    consume(f, 10, 10);
+    lane(f, CORE_LANE_UP, false);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(delivered(f), 1);
+        lane(f, CORE_LANE_SENT, true);
+    }
+    f->resumes = f->session;
+    consume(f, 10, 10);
+    lane(f, CORE_LANE_UP, false);
+    assert_int_equal(delivered(f), 1); /* again, too */
+}
+
+/* The lease of the only task, taken by a consumer. */
+static Tarry__Token take(struct fx *f, uint64_t *out_id) {
+    const struct row *row = first_row(f);
+    Tarry__Token token = TARRY__TOKEN__INIT;
+    token.epoch = row->lease_epoch;
+    token.position = row->lease_position;
+    *out_id = row->id;
+    lane(f, CORE_LANE_SENT, true);
+    return token;
+}
+
+static Tarry__Code nack(struct fx *f, uint64_t id, Tarry__Token *token, uint64_t delay_ms, bool dead, char *reason) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__Nack body = TARRY__NACK__INIT;
+    op.op_case = TARRY__OP__OP_NACK;
+    op.nack = &body;
+    body.id = id;
+    body.token = token;
+    body.has_delay = delay_ms > 0;
+    body.delay_ms = delay_ms;
+    body.dead = dead;
+    body.reason = reason;
+    return commit(f, &op);
+}
+
+static void a_nack_says_when_and_why(void **state) {
+    struct fx *f = *state;
+    uint64_t id;
+    assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK);
+    consume(f, 1, 1);
+    lane(f, CORE_LANE_UP, false);
+    Tarry__Token token = take(f, &id);
+    assert_int_equal(nack(f, id, NULL, 1, false, ""), TARRY__CODE__STALE_TOKEN);
+    assert_int_equal(nack(f, id, &token, DUE_AHEAD_MAX_MS + 1, false, ""), TARRY__CODE__INVALID);
+    assert_int_equal(nack(f, id, &token, 1, true, "it is broken"), TARRY__CODE__OK);
+    assert_int_equal(nack(f, id, &token, 1, true, ""), TARRY__CODE__STALE_TOKEN);
+    says(f, "dead letters");
+}
+
+static void backoff_doubles_up_to_its_limit(void **state) {
+    struct fx *f = *state;
+    f->options.policy.backoff = TARRY__POLICY__BACKOFF__EXPONENTIAL;
+    f->options.policy.backoff_min_ms = 100;
+    f->options.policy.backoff_max_ms = 300;
+    core_free(f->core);
+    begin(f);
+    assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK);
+    consume(f, 1, 1);
+    lane(f, CORE_LANE_UP, false);
+    static const uint64_t delays_ms[] = {100, 200, 300, 300};
+    for (size_t i = 0; i < 4; i++) {
+        uint64_t id;
+        Tarry__Token token = take(f, &id);
+        assert_int_equal(nack(f, id, &token, 0, false, ""), TARRY__CODE__OK);
+        struct core_event tick = {.kind = CORE_TICK};
+        f->now_ms += delays_ms[i] - 1;
+        step(f, &tick);
+        assert_int_equal(delivered(f), 0); /* TIME-1 */
+        f->now_ms += 1;
+        step(f, &tick);
+        assert_int_equal(delivered(f), 1);
+    }
+}
+
+static void a_lease_is_kept_as_long_as_was_said(void **state) {
+    struct fx *f = *state;
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__Extend body = TARRY__EXTEND__INIT;
+    assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK);
+    consume(f, 1, 1);
+    lane(f, CORE_LANE_UP, false);
+    Tarry__Token token = take(f, &body.id);
+    op.op_case = TARRY__OP__OP_EXTEND;
+    op.extend = &body;
+    body.token = &token;
+    assert_int_equal(commit(f, &op), TARRY__CODE__OK); /* nothing said: the queue's */
+    struct core_event tick = {.kind = CORE_TICK};
+    f->now_ms += f->options.policy.lease_ms - 1;
+    lane(f, CORE_LANE_GONE, false); /* the consumer dies: the task is anybody's */
+    consume(f, 1, 1);
+    lane(f, CORE_LANE_UP, false);
+    assert_int_equal(delivered(f), 1);
+    f->now_ms += 1;
+    step(f, &tick);
+    assert_int_equal(commit(f, &op), TARRY__CODE__STALE_TOKEN);
+}
+
+static void nothing_leaves_while_the_index_is_far_behind(void **state) { /* CAP-1 */
+    struct fx *f = *state;
+    struct core_options options = defaults;
+    options.index_lag_hard = 3;
+    options.index_lag_max = 100;
+    begin_again(f, &options);
+    for (unsigned i = 0; i < 10; i++) assert_int_equal(schedule(f, "orders", 0), TARRY__CODE__OK);
+    consume(f, 10, 10);
+    lane(f, CORE_LANE_UP, false);
+    assert_int_equal(delivered(f), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        CORE_TEST(a_delivery_is_bounded_by_its_batch_and_by_prefetch),
+        CORE_TEST(what_a_returner_holds_is_sent_again_in_batches),
+        CORE_TEST(large_contents_go_one_by_one),
+        CORE_TEST(a_nack_says_when_and_why),
+        CORE_TEST(backoff_doubles_up_to_its_limit),
+        CORE_TEST(a_lease_is_kept_as_long_as_was_said),
+        CORE_TEST(nothing_leaves_while_the_index_is_far_behind),
+    };
+    return cmocka_run_group_tests_name("core_deliver", tests, NULL, NULL);
+}
