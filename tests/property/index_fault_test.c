@@ -207,8 +207,8 @@ static void histories(enum fault fault) {
     }
 
 FAULT_TEST(every_failing_call_of_lmdb_is_reported, FAULT_LMDB)
-FAULT_TEST(every_failing_allocation_is_reported, FAULT_MEMORY)
-FAULT_TEST(a_map_that_is_full_at_any_put_grows, FAULT_MAP_FULL)
+FAULT_TEST(every_failing_allocation_is_reported, FAULT_MEMORY)  /* F-11 */
+FAULT_TEST(a_map_that_is_full_at_any_put_grows, FAULT_MAP_FULL) /* F-8 */
 FAULT_TEST(a_disk_that_is_full_at_any_commit_costs_a_retry, FAULT_NO_SPACE)
 FAULT_TEST(a_flipped_bit_in_any_value_is_damage, FAULT_FLIPPED)
 FAULT_TEST(a_value_without_a_seal_is_damage, FAULT_SHORT)
