@@ -1,0 +1,142 @@
+"""pressure_test.py: something is used up for a while, and then it is there again: the disk (F-4), descriptors (F-12).
+
+Under pressure tarryd refuses what can wait, goes on with what cannot, and forgets nothing; afterwards it serves as before,
+without a restart.
+"""
+import json
+import os
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, __file__.rsplit("/", 2)[0] + "/e2e")
+import harness  # noqa: E402  (the path above)
+from fault import FOR_EVER, Fault  # noqa: E402
+from harness import Case  # noqa: E402
+
+FAT_SIZE = 100_000
+FATS_MAX = 400
+REFUSED_WAIT_S = 2.5   # a refused tool asks again and again: after so long without an answer it was refused
+RECOVERY_WAIT_S = 30
+
+
+class Pressure(Case):
+    autostart = False
+    arguments = ("--segment-size", "1MiB")
+
+    def begin(self, what, how):
+        self.fault = Fault(self.directory, self.broker.data, what, how)
+        self.addCleanup(self.fault.close)
+        self.broker.env.update(self.fault.env())
+        self.broker.start()
+
+    def try_schedule(self, key, wait_s=REFUSED_WAIT_S):
+        """Whether the broker took a fat task; False: it said that it is busy, and went on saying so."""
+        try:
+            body = self.path("body", "x" * FAT_SIZE)
+            answer = self.broker.tarry("schedule", "far", "--key", key, "--in", "1h", "--body-file", body, wait_s=wait_s)
+        except subprocess.TimeoutExpired:
+            return False
+        self.assertEqual(answer.status, 0, answer)
+        return True
+
+    def wait_taken(self, key):
+        """New tasks are taken again, soon, and by the broker that refused them."""
+        self.assertTrue(self.try_schedule(key, RECOVERY_WAIT_S), f"still refused:\n{self.broker.log_text()}")
+
+
+class FullDisk(Pressure):
+    def fill(self):
+        """Fat tasks until they are refused: the keys of those that were taken."""
+        taken = []
+        for number in range(FATS_MAX):
+            if not self.try_schedule(f"fat{number}"):
+                return taken
+            taken.append(f"fat{number}")
+        self.fail("everything was taken")
+
+    def judge(self, make_room):
+        """F-4: new tasks are refused first; acks and cancels work; nothing is lost; it is over when there is room."""
+        for number in range(6):
+            self.broker.one("schedule", "q", "--key", f"early{number}", "--in", "0s")
+        taken = self.fill()
+        self.assertTrue(self.broker.is_running(), self.broker.log_text())
+        self.assertTrue(any("event=disk_low" in line for line in self.broker.log), self.broker.log_text())
+        held = self.broker.ok("consume", "q", "--count", 6, "--ack", "none")
+        for delivery in held:
+            self.assertEqual(self.broker.one("ack", delivery["id"], delivery["token"])["result"], "acked")
+        self.assertEqual(self.broker.one("cancel", "far", taken[0])["result"], "cancelled")
+        self.assertEqual(self.broker.one("move", "far", taken[1], "--in", "2h")["result"], "moved")
+        make_room()
+        self.wait_taken("after")
+        self.broker.env.pop("LD_PRELOAD", None)
+        self.broker.restart()
+        keys = {task["key"] for task in self.broker.ok("list", "far")}
+        self.assertEqual(keys - {"after"}, {key for key in taken[1:]} | (keys & {f"fat{len(taken)}"}))
+        self.assertIn("after", keys)
+        self.assertEqual(self.broker.ok("list", "q"), [])
+
+    def test_f4_no_room_for_another_segment(self):
+        self.begin("log.posix_fallocate", "ENOSPC")
+        self.fault.arm(1, FOR_EVER)
+        self.judge(self.fault.disarm)
+
+    def test_f4_no_room_for_the_log_nor_the_index(self):
+        self.begin("log.posix_fallocate+index.pwrite+index.writev+index.ftruncate", "ENOSPC")
+        self.fault.arm(self.fault.matched + 1, FOR_EVER)
+        self.judge(self.fault.disarm)
+
+    @unittest.skipUnless(os.geteuid() == 0, "F-4 on a real disk: needs root to mount a tmpfs of 24 MiB")
+    def test_f4_a_small_tmpfs(self):
+        mount = self.path("mount")
+        os.mkdir(mount)
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", mount], check=False,
+                          stderr=subprocess.DEVNULL).returncode:
+            self.skipTest("F-4 on a real disk: this machine does not let us mount a tmpfs; the shim's tests stand in for it")
+        self.addCleanup(lambda: subprocess.run(["umount", "-l", mount], check=False))
+        filler = os.path.join(mount, "filler")
+        with open(filler, "wb") as file:
+            file.write(bytes(12 << 20))
+        self.broker.data = os.path.join(mount, "data")
+        self.broker.start()
+        self.judge(lambda: os.unlink(filler))
+
+
+class NoDescriptors(Pressure):
+    """F-12: no connection can be accepted for a while; who is connected goes on, who is not comes in later."""
+
+    def answer(self, stream, key):
+        stream.send({"queue": "far", "key": key, "delay_ms": 3_600_000})
+        return stream.take(1)[0]["result"]
+
+    def judge(self, what, how):
+        self.begin(what, how)
+        stream = self.broker.stream("schedule", "--from", "-", stdin=True)
+        self.assertEqual(self.answer(stream, "before"), "scheduled")
+        self.fault.arm(1, FOR_EVER)
+        self.fault.arm(self.fault.matched + 1, FOR_EVER)
+        late = self.broker.stream("schedule", "--from", "-", stdin=True)
+        late.send(json.dumps({"queue": "far", "key": "late", "delay_ms": 3_600_000}))
+        end = time.monotonic() + RECOVERY_WAIT_S
+        while self.fault.fired == 0 and time.monotonic() < end:
+            time.sleep(0.02)
+        self.assertGreater(self.fault.fired, 0)
+        self.assertTrue(late.quiet_for(0.5))
+        self.assertEqual(self.answer(stream, "during"), "scheduled")
+        self.fault.disarm()
+        self.assertEqual(late.take(1, RECOVERY_WAIT_S)[0]["result"], "scheduled")
+        self.assertEqual(self.broker.queue_stats("far")["pending"], 3)
+
+    def test_f12_emfile_at_every_accept(self):
+        self.judge("net.accept", "EMFILE")
+
+    def test_f12_enfile_at_every_accept(self):
+        self.judge("net.accept", "ENFILE")
+
+    def test_f12_enobufs_at_every_accept(self):
+        self.judge("net.accept", "ENOBUFS")
+
+
+if __name__ == "__main__":
+    harness.main()
