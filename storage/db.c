@@ -43,16 +43,29 @@ static const struct {
     [DB_REPLIES] = {"replies", 0},
 };
 
+/* Tables are made together, in a new file only: one whose name LMDB does not find, or finds with other flags, has lost
+ * it to a flipped bit, and an empty one in its place would hide what is pending (F-8). */
+static int open_table(struct db *db, MDB_txn *txn, int table, unsigned create) {
+    unsigned flags;
+    int error = mdb_dbi_open(txn, tables[table].name, tables[table].flags | create, &db->table[table]);
+    if (error == MDB_NOTFOUND || error == MDB_INCOMPATIBLE) return INDEX_DAMAGED;
+    if (error == 0) error = mdb_dbi_flags(txn, db->table[table], &flags);
+    if (error == 0 && flags != tables[table].flags) return INDEX_DAMAGED;
+    return db_negative(error);
+}
+
 static int open_tables(struct db *db) {
     MDB_txn *txn;
-    int error = mdb_txn_begin(db->env, NULL, db->read_only ? MDB_RDONLY : 0, &txn);
+    MDB_stat names;
+    int error = mdb_env_stat(db->env, &names);
+    if (error == 0 && names.ms_entries == 0 && db->read_only) error = MDB_NOTFOUND;
+    if (error == 0) error = mdb_txn_begin(db->env, NULL, db->read_only ? MDB_RDONLY : 0, &txn);
     if (error != 0) return db_negative(error);
     for (int i = 0; i < DB_TABLES; i++) {
-        unsigned flags = tables[i].flags | (db->read_only ? 0 : MDB_CREATE);
-        error = mdb_dbi_open(txn, tables[i].name, flags, &db->table[i]);
+        error = open_table(db, txn, i, names.ms_entries == 0 ? MDB_CREATE : 0);
         if (error != 0) {
             mdb_txn_abort(txn);
-            return db_negative(error);
+            return error;
         }
     }
     return db_negative(mdb_txn_commit(txn));

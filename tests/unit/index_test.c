@@ -429,6 +429,26 @@ static void other_threads_find_every_committed_key(void **state) {
     verify(f);
 }
 
+/* The waiting tasks, every third id having ended, as they fall due. One that is missing would never be delivered: 2. */
+static int read_due(struct fx *f, uint64_t ids) {
+    struct line line = {.queue = 1};
+    struct due after = {0}, through = {0};
+    uint64_t next = 1;
+    while (through.due_ms != UINT64_MAX) {
+        struct index_rows rows;
+        bool again = false;
+        arena_reset(&f->arena);
+        if (index_window(f->index, &line, after, UINT64_MAX, 9000, &f->arena, &rows, &through, &again) != 0) return 0;
+        if (again) continue;
+        for (size_t i = 0; i < rows.count; i++) {
+            if (rows.rows[i].id != next) return 2;
+            next += next % 3 == 1 ? 1 : 2;
+        }
+        after = through;
+    }
+    return next > ids ? 0 : 2;
+}
+
 /* Reads everything that it can; a wrong row, or one that is silently missing, is the exit status 1. */
 static int read_damaged(struct fx *f, uint64_t position, uint64_t ids) {
     char message[256];
@@ -450,13 +470,30 @@ static int read_damaged(struct fx *f, uint64_t position, uint64_t ids) {
         error = index_lookup(f->index, &by_key, 1, &f->arena, &rows);
         if (error == 0 && rows.count > 0 && (ended || row_hash(&rows.rows[0]) != row_hash(&row))) return 1;
     }
-    return 0;
+    return read_due(f, ids);
 }
 
-/* F-8: bits flipped in every page of a small index. LMDB itself may die of it; a wrong row must not come out. */
+/* In a process of its own: LMDB may die of it, by a signal or an assertion of its own, and that is not wrong. */
+static int status_of_damaged(struct fx *f, uint64_t ids) {
+    static const int deadly[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL}; /* cmocka would go on with the next test */
+    pid_t child = fork();
+    if (child == 0) {
+        for (size_t i = 0; i < sizeof deadly / sizeof deadly[0]; i++) signal(deadly[i], SIG_DFL);
+        alarm(10);
+        _exit(read_damaged(f, f->position, ids));
+    }
+    int result;
+    assert_int_equal(waitpid(child, &result, 0), child);
+    return WIFEXITED(result) ? WEXITSTATUS(result) : 0;
+}
+
+/* F-8: bits flipped in every page of a small index, every other one in the page's header and table of nodes. LMDB
+ * itself may die of it; a wrong row must not come out. What cannot be promised: LMDB has no checksum over its own
+ * structure, so a flipped pointer may show a stale node of the same key, or lead past an entry. That is counted, and
+ * must stay rare. */
 static void a_flipped_bit_is_never_a_wrong_row(void **state) {
     struct fx *f = *state;
-    enum { IDS = 1200 };
+    enum { IDS = 1200, ROUNDS = 6, POINTERS_END = 64 };
     for (uint64_t i = 1; i <= IDS; i++) schedule(f, NOW_MS + i * 1000);
     commit(f);
     for (uint64_t id = 3; id <= IDS; id += 3) end(f, id, NOW_MS + id * 1000);
@@ -468,28 +505,30 @@ static void a_flipped_bit_is_never_a_wrong_row(void **state) {
     assert_true(file >= 0);
     struct stat status;
     assert_int_equal(fstat(file, &status), 0);
-    uint64_t seed = 7;
-    for (off_t page = 0; page < status.st_size; page += 4096) {
-        for (unsigned round = 0; round < 3; round++) {
+    size_t size = (size_t)status.st_size;
+    uint8_t *image = malloc(size);
+    assert_int_equal(pread(file, image, size, 0), size);
+    uint64_t seed = 7, misled = 0, flips = 0;
+    for (size_t page = 0; page < size; page += 4096) {
+        for (unsigned round = 0; round < ROUNDS; round++) {
             seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-            off_t at = page + (off_t)(seed >> 33) % 4096;
-            uint8_t byte, flipped;
-            if (pread(file, &byte, 1, at) != 1) break;
-            flipped = byte ^ (uint8_t)(1u << (seed >> 20 & 7));
-            assert_int_equal(pwrite(file, &flipped, 1, at), 1);
-            pid_t child = fork();
-            if (child == 0) {
-                alarm(10);
-                _exit(read_damaged(f, f->position, IDS));
-            }
-            int result;
-            assert_int_equal(waitpid(child, &result, 0), child);
-            if (WIFEXITED(result) && WEXITSTATUS(result) == 1) {
-                fail_msg("page %lld byte %lld: a wrong row", (long long)(page / 4096), (long long)(at % 4096));
-            }
-            assert_int_equal(pwrite(file, &byte, 1, at), 1);
+            size_t at = page + (seed >> 33) % (round % 2 ? POINTERS_END : 4096);
+            uint8_t mask = (uint8_t)(1u << (seed >> 20 & 7));
+            image[at] ^= mask;
+            assert_int_equal(ftruncate(file, status.st_size), 0); /* reading may have written */
+            assert_int_equal(pwrite(file, image, size, 0), size);
+            image[at] ^= mask;
+            flips++;
+            int wrong = status_of_damaged(f, IDS);
+            if (wrong == 1 && at % 4096 >= POINTERS_END)
+                fail_msg("page %zu byte %zu: a wrong row", page / 4096, at % 4096);
+            misled += wrong != 0;
         }
     }
+    print_message("# of %d flips %d misled LMDB without an error\n", (int)flips, (int)misled);
+    assert_true(misled * 100 <= flips);
+    assert_int_equal(pwrite(file, image, size, 0), size);
+    free(image);
     close(file);
     fx_open(f);
     verify(f);
