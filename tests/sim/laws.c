@@ -70,7 +70,8 @@ void laws_of_put(const struct flat *flat, const Tarry__TaskPut *put) {
     MUST((size_t)put->cause < sizeof moves / sizeof *moves);
     MUST(before->state == moves[put->cause].from && row.state == moves[put->cause].to);
     MUST(row.queue == before->queue && row.priority == before->priority && row.scheduled_ms == before->scheduled_ms);
-    MUST(row.key_size == before->key_size && memcmp(row.key, before->key, row.key_size) == 0);
+    bool same_size = row.key_size == before->key_size;
+    MUST(same_size && (!row.key_size || memcmp(row.key, before->key, row.key_size) == 0));
     MUST(row.blob_at == before->blob_at && row.blob_size == before->blob_size && row.blob_sum == before->blob_sum);
     unsigned keeps = moves[put->cause].keeps;
     if (keeps & KEEPS_DUE) MUST(row.due_ms == before->due_ms && row.base == before->base);
