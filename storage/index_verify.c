@@ -201,9 +201,10 @@ static int verify_held(struct verify *verify, const MDB_val *key, const MDB_val 
 static int verify_queue(struct verify *verify, const MDB_val *key, const MDB_val *data) {
     Tarry__QueuePut *queue = tarry__queue_put__unpack(NULL, data->mv_size, data->mv_data);
     if (queue == NULL) return complain(verify, "index: a queue is malformed");
+    bool is_own = key->mv_size == 4 && queue->number == get_be32(key->mv_data);
     verify->found.digest += queue_hash(queue);
     tarry__queue_put__free_unpacked(queue, NULL);
-    return 0;
+    return is_own ? 0 : complain(verify, "index: a queue lies under the number of another");
 }
 
 static int verify_producer(struct verify *verify, const MDB_val *key, const MDB_val *data) {

@@ -94,7 +94,8 @@ static void change(struct entry *entry, struct input *input, unsigned what) {
         entry->size += size;
         break;
     default:
-        entry->key[input_byte(input) % entry->key_size] ^= input_byte(input);
+        offset = input_byte(input) % entry->key_size;
+        entry->key[offset] ^= input_byte(input);
         break;
     }
 }

@@ -400,7 +400,9 @@ static void user_turn(tarry_client *client) {
     if (what == 5 || what == 6) submit(client, what - 5);
     if (what == 7) is_answered(tarry_ping(client), "whatever");
     if (what == 8) run_engine(NULL);
-    if (what == 9) is_answered(tarry_schedule(client, &schedule, &result), result.message);
+    if (what != 9) return;
+    int rv = tarry_schedule(client, &schedule, &result);
+    is_answered(rv, result.message);
 }
 
 static void begin(const uint8_t *data, size_t size) {
