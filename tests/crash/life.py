@@ -171,6 +171,9 @@ class Life:
             self.complain(f"ended with {self.status}")
         if self.status in (REFUSED, STORAGE) and not any(re.search(r"reason=|tarryd: ", line) for line in self.broker.log[-8:]):
             self.complain(f"ended with {self.status} and no sentence")
+        for line in self.broker.log:
+            if "Sanitizer" in line or "runtime error:" in line or "Assertion" in line:
+                self.complain(line)
         clean = harness.Broker(self.data, *self.arguments)
         try:
             clean.start()
