@@ -86,7 +86,8 @@ static Tarry__Ref *random_ref(struct world *world, const struct habits *habits) 
 
 static Tarry__Op *random_schedule(struct world *world, const struct habits *habits) {
     struct schedule schedule = {.queue = random_queue(world, habits)};
-    if (!one_in(world, 3)) schedule.key = random_key(world, habits);
+    bool keyed = habits->one_line ? one_in(world, 6) : !one_in(world, 3); /* keys keep tasks few */
+    if (keyed) schedule.key = random_key(world, habits);
     schedule.delay_ms = random_delay_ms(world, habits);
     if (habits->wall_times && one_in(world, 3))
         schedule.at_ms = world_real_ns(world) / NS_PER_MS - 200 + schedule.delay_ms;

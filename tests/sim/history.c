@@ -167,7 +167,7 @@ void history_play(struct world *world, uint64_t seed, struct history_report *out
     struct faults faults;
     habits_draw(&random, &habits);
     if (habits.one_line) { /* windows are read slowly, while memory fills up */
-        options.core.near_max = 4 + random_below(&random, 12);
+        options.core.near_max = 4 + random_below(&random, 4);
         options.read = draw_span(&random, 21);
         options.index = draw_span(&random, 12);
     }

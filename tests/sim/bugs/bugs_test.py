@@ -46,7 +46,7 @@ class Catcher:
         return [program], environment
 
 
-HISTORIES = {"sim": 3000, "log_crash": 3000, "index": 8}
+HISTORIES = {"sim": 10000, "log_crash": 10000, "index": 20}
 CATCHERS = {name: Catcher(name, HISTORIES.get(name, 0)) for name in
             ("sim", "wheel", "log_crash", "log_tail", "log_fault", "index", "index_unit")}
 # By the file in which the bug stands: who is there for it, in this order.
