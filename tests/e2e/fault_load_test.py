@@ -146,6 +146,7 @@ class Crowd(Load):
         for number in range(5):
             self.schedule_many("busy", 200, prefix=f"b{number}-", delay_ms=20)
             self.assertEqual(len({delivery["id"] for delivery in busy.take(200, WAIT_S)}), 200)
+        self.broker.wait_stats("busy", acked=1000, in_flight=0)
         self.assert_memory_bounded()
         self.broker.restart()
         self.assertEqual(self.broker.ready["recovered_tasks"], str(2 * CROWD))
