@@ -14,6 +14,7 @@ import time
 from harness import now_ms
 from ledger import Ledger
 
+BY_HAND_MAX = 60  # each ack by hand is a process: on a busy machine no more of them than can be done
 FINISH_S = int(os.environ.get("TARRY_CRASH_FINISH_S", "120"))
 
 
@@ -100,7 +101,8 @@ class Load:
             for _ in range(self.random.randrange(1, 25)):
                 self.count += 1
                 key = f"t{self.count}"
-                queue = "hand" if self.hand_every and self.count % self.hand_every == 0 else "auto"
+                is_by_hand = self.hand_every and self.count % self.hand_every == 0 and len(self.by_hand) < BY_HAND_MAX
+                queue = "hand" if is_by_hand else "auto"
                 delay_ms = self.random.choice((0, 1, 50, 200, 700, 1500, 4000))
                 self.schedules.send({"queue": queue, "key": key, "delay_ms": delay_ms + self.random.randrange(50), "body": key})
                 recent.append((queue, key))
