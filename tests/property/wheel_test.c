@@ -255,8 +255,88 @@ static void ties_come_out_in_order(void **state) { /* F-38 */
     free(timers);
 }
 
+/* A wheel with a timer wherever one can be: two expired, one late, one on level 0, one further up. */
+struct small {
+    struct wheel wheel;
+    struct wheel_timer popped, expired[2], late, near, far;
+};
+
+static void small_build(struct small *small) {
+    memset(small, 0, sizeof(*small));
+    wheel_init(&small->wheel, 1000);
+    wheel_arm(&small->wheel, &small->popped, 1005, 0);
+    wheel_arm(&small->wheel, &small->expired[0], 1005, 1);
+    wheel_arm(&small->wheel, &small->expired[1], 1005, 2);
+    wheel_arm(&small->wheel, &small->near, 1020, 0);
+    wheel_arm(&small->wheel, &small->far, 1000000, 0);
+    assert_ptr_equal(wheel_pop(&small->wheel, 1010), &small->popped);
+    wheel_arm(&small->wheel, &small->late, 1004, 0);
+}
+
+/* The check that all other tests rest on can fail. */
+static void a_broken_wheel_is_found_out(void **state) {
+    (void)state;
+    enum { WAYS = 15 };
+    for (unsigned way = 0; way <= WAYS; way++) {
+        struct small small;
+        struct wheel *wheel = &small.wheel;
+        small_build(&small);
+        switch (way) {
+        case 0: /* nothing is broken */
+            break;
+        case 1:
+            small.near.next->prev = &small.far;
+            break;
+        case 2:
+            small.near.prev->next = NULL;
+            break;
+        case 3:
+            wheel->expired.head.prev = &small.near;
+            break;
+        case 4:
+            wheel->late.head.next = NULL;
+            break;
+        case 5:
+            wheel->occupied[WHEEL_LEVELS - 1] ^= 1;
+            break;
+        case 6:
+            memset(wheel->occupied, 0, sizeof(wheel->occupied));
+            break;
+        case 7:
+            small.near.due_ms = wheel->now_ms;
+            break;
+        case 8:
+            small.near.due_ms = 1u << 30;
+            break;
+        case 9:
+            small.near.due_ms++;
+            break;
+        case 10:
+            wheel->asked_ms = wheel->now_ms - 1;
+            break;
+        case 11:
+            wheel->armed++;
+            break;
+        case 12:
+            small.expired[1].due_ms = wheel->now_ms + 1;
+            break;
+        case 13:
+            small.expired[0].tie = 3;
+            break;
+        case 14:
+            small.late.due_ms = wheel->now_ms + 1;
+            break;
+        case WAYS:
+            small.late.due_ms = wheel->late_due_ms - 1;
+            break;
+        }
+        if (wheel_check(wheel) != (way == 0)) fail_msg("way %u", way);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_broken_wheel_is_found_out),
         cmocka_unit_test(random_histories_agree_with_a_table),
         cmocka_unit_test(borders_are_exact_to_the_millisecond),
         cmocka_unit_test(a_timer_costs_few_wakes),
