@@ -211,7 +211,7 @@ static char *ini_line(char *out, int room, void *stream) {
     } else if (size < room) {
         return memcpy(out, load->line, (size_t)size + 1);
     } else if (*start == ';' || *start == '#') {
-        return strcpy(out, ";");
+        return memcpy(out, ";", 2);
     } else {
         snprintf(load->message, CONFIG_MESSAGE_SIZE, "configuration file %.200s, line %d is longer than %d bytes",
                  load->path, load->number, room - 2);
