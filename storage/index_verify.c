@@ -275,18 +275,21 @@ static int take_job(void *argument, const Tarry__JobPut *job) {
     return 0;
 }
 
+/* Only damage is damage: without memory, or when LMDB fails, nothing is known. */
+static int judge_reading(struct verify *verify, int error, const char *what) {
+    return error == INDEX_DAMAGED ? complain(verify, "index: %s is malformed", what) : error;
+}
+
 /* What a start reads into memory as a whole, read as a start does. */
 static int verify_memory(struct verify *verify) {
+    struct index *index = verify->index;
     uint64_t outcomes = 0;
-    if (index_each_outcome(verify->index, count_outcome, &outcomes) != 0)
-        return complain(verify, "index: an outcome is malformed");
-    if (outcomes != verify->index->meta.outcomes) return complain(verify, "index: outcomes are missing");
-    if (index_each_result(verify->index, take_result, NULL) != 0)
-        return complain(verify, "index: a result is malformed");
-    if (index_each_producer(verify->index, take_producer, NULL) != 0)
-        return complain(verify, "index: a producer is malformed");
-    if (index_each_job(verify->index, take_job, NULL) != 0) return complain(verify, "index: a job is malformed");
-    return 0;
+    int error = judge_reading(verify, index_each_outcome(index, count_outcome, &outcomes), "an outcome");
+    if (error == 0 && outcomes != index->meta.outcomes) error = complain(verify, "index: outcomes are missing");
+    if (error == 0) error = judge_reading(verify, index_each_result(index, take_result, NULL), "a result");
+    if (error == 0) error = judge_reading(verify, index_each_producer(index, take_producer, NULL), "a producer");
+    if (error == 0) error = judge_reading(verify, index_each_job(index, take_job, NULL), "a job");
+    return error;
 }
 
 static int verify_all(struct verify *verify) {
