@@ -11,7 +11,7 @@ import harness  # noqa: E402  (the path above)
 from campaign import Campaign, must_exit, must_go_on  # noqa: E402
 
 EVERY = 1000
-FILE_CALLS = "log.pwrite+log.pread+log.open+log.posix_fallocate+index.pwrite+index.writev+index.pread+data.read+data.pread" \
+FILE_CALLS = "log.pwrite+log.pread+log.open+log.posix_fallocate+index.pwrite+index.writev+data.read+data.pread" \
              "+data.pwrite"
 INDEX_WRITES = "index.pwrite+index.writev"
 DESCRIPTORS = "any.open+any.opendir"
