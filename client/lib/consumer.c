@@ -287,9 +287,10 @@ static void unsubscribe(tarry_consumer *consumer, uint64_t session, bool keep_le
     pthread_mutex_lock(&consumer->lock);
     consumer->current = 0; /* what arrives from now on is not even looked at */
     body.seen = calloc(consumer->held.count + 1, sizeof(*body.seen));
-    for (size_t i = 0; i < consumer->held.capacity && body.seen != NULL; i++)
-        if (consumer->held.entries[i].id != 0 && consumer->held.entries[i].seen)
-            body.seen[body.n_seen++] = consumer->held.entries[i].id;
+    for (size_t i = 0; i < consumer->held.capacity && body.seen != NULL; i++) {
+        const struct held_entry *entry = &consumer->held.entries[i];
+        if (entry->id != 0 && entry->seen && !entry->settled) body.seen[body.n_seen++] = entry->id;
+    }
     pthread_mutex_unlock(&consumer->lock);
     /* Without memory the session is left to end by itself, with everything in it charged an attempt: the safe side. */
     if (body.seen == NULL) return;

@@ -92,19 +92,13 @@ damaged:
     return NULL;
 }
 
-static bool token_before(struct tarry_token a, struct tarry_token b) {
-    return a.epoch != b.epoch ? a.epoch < b.epoch : a.position < b.position;
-}
-
-/* False: it is here already, under this very lease or a later one (FENCE-1). */
+/* False: it is here already, or was. */
 static bool hold(tarry_consumer *consumer, const struct tarry_task *task, uint64_t now) {
-    const struct held_entry *found = held_find(&consumer->held, task->id);
-    if (found != NULL && !token_before(found->token, task->token)) return false;
     uint64_t lease_ms = task->lease_deadline_ms > task->delivered_ms ? task->lease_deadline_ms - task->delivered_ms : 0;
-    struct held_entry entry = {task->id, task->token, now + lease_ms, false};
+    struct held_entry entry = {.id = task->id, .token = task->token, .until_ms = now + lease_ms};
     if (consumer->held.count > HELD_SWEEP_COUNT && consumer->held.count * 2 + 2 > consumer->held.capacity)
         held_sweep(&consumer->held, now);
-    return held_put(&consumer->held, entry);
+    return held_take(&consumer->held, entry);
 }
 
 static void take_message(tarry_consumer *consumer, nng_msg *message) {

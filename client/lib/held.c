@@ -42,10 +42,15 @@ static bool grow(struct held *held) {
     return true;
 }
 
-bool held_put(struct held *held, struct held_entry entry) {
+static bool token_before(struct tarry_token a, struct tarry_token b) {
+    return a.epoch != b.epoch ? a.epoch < b.epoch : a.position < b.position;
+}
+
+bool held_take(struct held *held, struct held_entry entry) {
     assert(entry.id != 0);
     struct held_entry *found = held_find(held, entry.id);
     if (found != NULL) {
+        if (!token_before(found->token, entry.token)) return false;
         *found = entry;
         return true;
     }
@@ -54,7 +59,7 @@ bool held_put(struct held *held, struct held_entry entry) {
     return true;
 }
 
-void held_remove(struct held *held, uint64_t id) {
+static void held_remove(struct held *held, uint64_t id) {
     struct held_entry *found = held_find(held, id);
     if (found == NULL) return;
     size_t mask = held->capacity - 1, hole = (size_t)(found - held->entries);
@@ -65,8 +70,31 @@ void held_remove(struct held *held, uint64_t id) {
         held->entries[hole] = held->entries[at];
         hole = at;
     }
-    held->entries[hole].id = 0;
+    held->entries[hole] = (struct held_entry){0};
     held->count--;
+}
+
+/* A task that came again meanwhile is held under a later token, which this one does not settle. */
+void held_settle(struct held *held, uint64_t id, struct tarry_token token) {
+    struct held_entry *found = held_find(held, id);
+    if (found == NULL || token_before(token, found->token)) return;
+    if (found->may_return)
+        found->settled = true;
+    else
+        held_remove(held, id);
+}
+
+void held_resume(struct held *held) {
+    size_t i = 0;
+    while (i < held->capacity) {
+        struct held_entry *entry = &held->entries[i];
+        if (entry->settled) {             /* the lane that might have brought it is gone */
+            held_remove(held, entry->id); /* may shift another one to this place */
+            continue;
+        }
+        entry->may_return = entry->id != 0;
+        i++;
+    }
 }
 
 void held_clear(struct held *held) {

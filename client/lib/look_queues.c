@@ -179,8 +179,8 @@ int tarry_job(tarry_client *client, const char *queue, uint64_t job, struct tarr
     if (rv == TARRY_OK && call.reply->body_case != TARRY__REPLY__BODY_STATS) rv = say(TARRY_E_PROTOCOL, out_message);
     if (rv == TARRY_OK) {
         const Tarry__JobView *view = call.reply->stats->job;
-        *out_view = view == NULL ? (struct tarry_job_view){.known = false}
-                                 : (struct tarry_job_view){true, view->running, view->done, view->left};
+        *out_view = (struct tarry_job_view){.known = view != NULL};
+        if (view != NULL) *out_view = (struct tarry_job_view){true, view->running, view->done, view->left};
     }
     call_end(&call);
     return rv;

@@ -61,7 +61,10 @@ static void accepted(tarry_consumer *consumer, const Tarry__SubscribeReply *repl
     const struct link *link = &consumer->client->link;
     snprintf(consumer->address, sizeof(consumer->address), "%s", link->addresses[link->address]);
     pthread_mutex_lock(&consumer->lock);
-    if (!reply->resumed) deliveries_forget(consumer);
+    if (reply->resumed)
+        held_resume(&consumer->held);
+    else
+        deliveries_forget(consumer);
     consumer->current = reply->session;
     consumer->refused = TARRY_OK;
     pthread_mutex_unlock(&consumer->lock);
@@ -272,14 +275,6 @@ static bool settled(const Tarry__OpResult *result) {
     return result->code == TARRY__CODE__OK || result->code == TARRY__CODE__STALE_TOKEN;
 }
 
-/* A task that came again meanwhile is held under a later token, which this one does not settle. */
-static void forget_lease(struct held *held, const struct op_note *note) {
-    const struct held_entry *entry = held_find(held, note->settles);
-    if (entry == NULL || entry->token.epoch > note->token.epoch) return;
-    if (entry->token.epoch == note->token.epoch && entry->token.position > note->token.position) return;
-    held_remove(held, note->settles);
-}
-
 void sessions_settled(tarry_client *client, const struct request *request) {
     const Tarry__CommitReply *reply = request->reply->commit;
     pthread_mutex_lock(&client->lock);
@@ -287,7 +282,7 @@ void sessions_settled(tarry_client *client, const struct request *request) {
         pthread_mutex_lock(&consumer->lock);
         for (size_t i = 0; i < request->count && !reply->aborted; i++)
             if (request->notes[i].settles != 0 && settled(reply->results[i]))
-                forget_lease(&consumer->held, &request->notes[i]);
+                held_settle(&consumer->held, request->notes[i].settles, request->notes[i].token);
         pthread_mutex_unlock(&consumer->lock);
     }
     pthread_mutex_unlock(&client->lock);

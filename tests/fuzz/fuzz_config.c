@@ -122,7 +122,8 @@ static void can_be_said_again(const struct config *config) {
     /* The same lines as options: --name=value. */
     static char arguments[8192];
     char *at = arguments;
-    for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+    char *rest = NULL;
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
         char *equal = strchr(line, '=');
         size_t name_size = (size_t)(equal - line) - (equal[-1] == ' ' ? 1 : 0);
         argv[argc++] = at;

@@ -33,7 +33,8 @@ static const char *past_value(const char *at, const char *name) {
             assert(*at == 'n' || *at == '"' || *at == '\\');
             c = *at == 'n' ? '\n' : *at;
         }
-        if (name != NULL) assert(*name++ == c);
+        assert(name == NULL || *name == c);
+        if (name != NULL) name++;
     }
     assert(name == NULL || *name == 0);
     return at + 1;

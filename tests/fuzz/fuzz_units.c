@@ -73,11 +73,13 @@ static void try_units(const char *text) {
     uint64_t got = untouched;
     wide wanted = 0;
     bool fine = duration_parse(text, &got);
-    assert(fine == read_duration(text, &wanted) && got == (fine ? (uint64_t)wanted : untouched));
+    bool right = read_duration(text, &wanted);
+    assert(fine == right && got == (fine ? (uint64_t)wanted : untouched));
     if (fine) number_survives(got);
     got = untouched;
     fine = size_parse(text, &got);
-    assert(fine == read_size(text, &wanted) && got == (fine ? (uint64_t)wanted : untouched));
+    right = read_size(text, &wanted);
+    assert(fine == right && got == (fine ? (uint64_t)wanted : untouched));
     if (fine) number_survives(got);
 }
 

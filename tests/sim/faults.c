@@ -15,7 +15,8 @@ static struct table old_index; /* a copy that an operator made; megabytes, of wh
 void faults_draw(struct random *random, struct faults *out) {
     *out = (struct faults){.every_ms = 64u << random_below(random, 7), .down_ms = 16u << random_below(random, 8)};
     uint32_t always = 1u << FAULT_KILL | 1u << FAULT_POWER;
-    out->mask = (uint32_t)(random_u64(random) & random_u64(random)) & ((1u << FAULTS) - 1);
+    uint64_t some = random_u64(random);
+    out->mask = (uint32_t)(some & random_u64(random)) & ((1u << FAULTS) - 1); /* a quarter of them */
     if (random_below(random, 4)) out->mask |= always;
     if (random_below(random, 16) == 0) out->mask = 0; /* a quiet life */
 }

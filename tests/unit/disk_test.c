@@ -84,7 +84,10 @@ static int set_up(void **state) {
     struct fx *f = calloc(1, sizeof(*f));
     if (f == NULL) return -1;
     strcpy(f->directory, "/tmp/tarry-disk-XXXXXX");
-    if (mkdtemp(f->directory) == NULL) return -1;
+    if (mkdtemp(f->directory) == NULL) {
+        free(f);
+        return -1;
+    }
     snprintf(f->path, sizeof(f->path), "%s/file", f->directory);
     snprintf(f->other, sizeof(f->other), "%s/other", f->directory);
     fail_next(OPEN, 0, 0);
