@@ -110,7 +110,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         held_is_sound(&consumer.held);
         if (user.count == 0) continue;
         uint64_t id = user.seen[input_below(&input, user.count)].id;
-        held_remove(&consumer.held, id);
+        const struct held_entry *entry = held_find(&consumer.held, id);
+        if (entry != NULL) held_settle(&consumer.held, id, entry->token);
         forget(id);
     }
     held_is_sound(&consumer.held);

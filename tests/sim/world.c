@@ -7,7 +7,8 @@
 #include "../must.h"
 #include "client.h"
 
-#define MEMORY_MAX (256u << 20)
+/* Rows that were read live as long as the history: a rare one with next to no near window reads much. */
+#define MEMORY_MAX ((size_t)4 << 30)
 #define MEMORY_KEPT (4u << 20) /* from one history to the next */
 
 struct world_options world_options_default(void) {
