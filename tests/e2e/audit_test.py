@@ -86,10 +86,11 @@ class Told(harness.Case):
         self.stop()
         before = self.audit()
         self.broker.start()
+        self.broker.one("schedule", "other", "--key", "order-1003", "--in", "1h")  # what is answered is on disk, and so is the start
         self.broker.kill()
         after = self.audit()
         self.assertEqual(after[:len(before)], before)
-        self.assertEqual([fact["kind"] for fact in after[len(before):]], ["start"])
+        self.assertEqual([fact["kind"] for fact in after[len(before):]][:3], ["start", "producer", "scheduled"])
 
     def test_usage(self):
         for wrong in (["history", "q", "k"], ["audit"], ["audit", "--data", "x", "--key", "k"],
