@@ -47,6 +47,11 @@ class Pressure(Case):
 
 
 class FullDisk(Pressure):
+    def begin(self, what, how):
+        """What is full later had room at the start: something was answered, so the first segment is there."""
+        super().begin(what, how)
+        self.broker.one("schedule", "first", "--in", "1h")
+
     def fill(self):
         """Fat tasks until they are refused: the keys of those that were taken."""
         taken = []
