@@ -143,7 +143,10 @@ class Proxy:
         for link in links:
             stands, goes = (link.client, link.broker) if side == "client" else (link.broker, link.client)
             # Another name for the socket that stands, so that the pump which gives up cannot close it.
-            standing.append(stands.dup())
+            try:
+                standing.append(stands.dup())
+            except OSError:
+                pass  # it ended by itself a moment ago
             close_hard(goes)
         return standing
 
