@@ -142,7 +142,12 @@ bool tally_record(struct tally *tally, const Tarry__Record *record) {
         return record->job->job != 0 && record->job->queue != 0 && record->job->queue <= QUEUES_MAX;
     case TARRY__RECORD__FACT_JOB_END:
         return record->job_end->job != 0;
+    case TARRY__RECORD__FACT_SESSION:
+        return record->session->session != 0;
+    case TARRY__RECORD__FACT_SESSION_END:
+        return record->session_end->session != 0;
     case TARRY__RECORD__FACT_CLOCK:
+    case TARRY__RECORD__FACT_STOP:
         return true;
     default:
         return false;

@@ -167,7 +167,7 @@ static int absorb_record(struct index *index, const struct frame_header *header,
     case TARRY__RECORD__FACT_JOB_END:
         return absorb_side(index, DB_JOBS, record->job_end->job, NULL);
     default:
-        return 0; /* epoch and clock: the tally keeps what matters */
+        return 0; /* what only tells (sessions, a stop); of epoch and clock the tally keeps what matters */
     }
 }
 

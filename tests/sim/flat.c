@@ -162,8 +162,13 @@ static void apply(struct flat *flat, const Tarry__Record *record) {
         MUST(record->epoch->epoch > flat->epoch);
         flat->epoch = record->epoch->epoch;
         break;
+    case TARRY__RECORD__FACT_CLOCK:
+    case TARRY__RECORD__FACT_SESSION:
+    case TARRY__RECORD__FACT_SESSION_END:
+    case TARRY__RECORD__FACT_STOP:
+        break;
     default:
-        MUST(record->fact_case == TARRY__RECORD__FACT_CLOCK);
+        MUST(false);
     }
 }
 

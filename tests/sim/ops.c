@@ -268,6 +268,12 @@ static size_t record_text(char *text, size_t size, const Tarry__Record *record) 
         return (size_t)snprintf(text, size, "job done");
     case TARRY__RECORD__FACT_EPOCH:
         return (size_t)snprintf(text, size, "epoch %" PRIu32, record->epoch->epoch);
+    case TARRY__RECORD__FACT_SESSION:
+        return (size_t)snprintf(text, size, "session");
+    case TARRY__RECORD__FACT_SESSION_END:
+        return (size_t)snprintf(text, size, "session over");
+    case TARRY__RECORD__FACT_STOP:
+        return (size_t)snprintf(text, size, "stop");
     default:
         return (size_t)snprintf(text, size, "clock accepted");
     }

@@ -309,7 +309,16 @@ static void other_records_that_make_no_sense_are_refused(void **state) {
     assert_true(submit(TARRY__RECORD__FACT_JOB_END, &job_end));
     Tarry__ClockAccepted clock = TARRY__CLOCK_ACCEPTED__INIT;
     assert_true(submit(TARRY__RECORD__FACT_CLOCK, &clock));
-    assert_int_equal(fx.tally.digest, digest); /* jobs and the clock are not in it */
+    Tarry__SessionPut session = TARRY__SESSION_PUT__INIT;
+    Tarry__SessionEnd session_end = TARRY__SESSION_END__INIT;
+    Tarry__StopPut stop = TARRY__STOP_PUT__INIT;
+    REFUSED(submit(TARRY__RECORD__FACT_SESSION, &session));
+    REFUSED(submit(TARRY__RECORD__FACT_SESSION_END, &session_end));
+    session.session = session_end.session = 1;
+    assert_true(submit(TARRY__RECORD__FACT_SESSION, &session));
+    assert_true(submit(TARRY__RECORD__FACT_SESSION_END, &session_end));
+    assert_true(submit(TARRY__RECORD__FACT_STOP, &stop));
+    assert_int_equal(fx.tally.digest, digest); /* jobs, the clock, sessions and stops are not in it */
 }
 
 int main(void) {
