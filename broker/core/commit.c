@@ -223,6 +223,7 @@ static void execute(struct core *core, const struct core_event *event, struct co
         .producer = commit->producer,
         .sequence = commit->sequence,
         .oldest_unanswered = commit->oldest_unanswered,
+        .atomic = commit->atomic,
         .reply = packed,
         .reply_size = size,
         .client = event->request->client,

@@ -259,6 +259,7 @@ void draft_commit(struct draft *draft, const struct draft_commit *commit, struct
         body.producer = commit->producer;
         body.sequence = commit->sequence;
         body.oldest_unanswered = commit->oldest_unanswered;
+        body.atomic = commit->atomic;
         body.reply.data = (uint8_t *)commit->reply;
         body.reply.len = commit->reply_size;
         body.client = (char *)commit->client;

@@ -63,6 +63,7 @@ struct draft_commit { /* of a client; NULL for decisions of the broker's own */
     uint64_t producer;
     uint64_t sequence;
     uint64_t oldest_unanswered;
+    bool atomic;
     const uint8_t *reply; /* packed CommitReply */
     size_t reply_size;
     const char *client;
