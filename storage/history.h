@@ -1,10 +1,12 @@
-/* history.h: the log as an answer to a question: its frames in order, without the segments that cannot matter.
+/* history.h: archive and log as an answer to a question: one sequence of frames, without the segments that cannot
+ * matter.
  *
  * A summary (summary.h) tells which segments those are; one that has none is read. A reader belongs to one thread; it
- * may trail the writer, like a cursor. */
+ * may trail the writer, like a cursor, and goes over to the archive if the log retires what it is reading. */
 #ifndef TARRY_STORAGE_HISTORY_H
 #define TARRY_STORAGE_HISTORY_H
 
+#include "archive.h"
 #include "log.h"
 #include "summary.h"
 
@@ -15,17 +17,34 @@ struct history_question {
 };
 
 struct history_stats {
-    uint64_t segments_read;
+    uint64_t segments_read; /* of log and archive */
     uint64_t segments_skipped;
+    uint64_t segments_archived; /* of those read, the archive's */
+};
+
+/* A part of the past that cannot be read. */
+#define HISTORY_GAP 1
+struct history_gap {
+    uint64_t from; /* log positions */
+    uint64_t to;   /* exclusive: where history goes on */
+    /* Of the archive file that begins at `base`, a phrase that follows its name; NULL: there is none, it was deleted
+     * (archive_prune, by hand) or never made. */
+    const char *problem;
+    uint64_t base;
 };
 
 struct history;
-/* Starts at the oldest segment there is. */
-int history_open(struct history **out, struct log *log, const struct history_question *question);
+/* Starts at the oldest frame there is. `archive` (borrowed; may be NULL: there is none) need not exist. */
+int history_open(struct history **out, struct log *log, const struct archive *archive,
+                 const struct history_question *question);
 /* The next frame that may matter and ends at or below `limit`; LOG_END: there is none (yet). Without its contents; its
- * body is *out_body (NULL: a seal), valid until the next call. Negative: LOG_DAMAGED, LOG_RETIRED, errno. */
+ * body is *out_body (NULL: a seal), valid until the next call. HISTORY_GAP: frames are missing here (history_gap tells
+ * which); the next call goes on behind them. Negative: LOG_DAMAGED (in the log), LOG_RETIRED (without an archive: the
+ * reader was too slow), errno. */
 int history_next(struct history *history, uint64_t limit, struct log_view *out, const Tarry__FrameBody **out_body);
+uint64_t history_start(const struct history *history);    /* of the oldest frame there was when it was opened */
 uint64_t history_position(const struct history *history); /* read up to here */
+void history_gap(const struct history *history, struct history_gap *out);
 void history_stats(const struct history *history, struct history_stats *out);
 void history_close(struct history *history); /* NULL is fine */
 

@@ -133,6 +133,19 @@ int log_read(struct log *log, uint64_t position, void *out, size_t size) {
     return (size_t)count == size ? 0 : LOG_DAMAGED; /* the file has been cut short under us */
 }
 
+int log_segment_header(struct log *log, uint64_t base, uint8_t out[SEGMENT_HEADER_SIZE]) {
+    struct segment *segment;
+    uint64_t end;
+    int result = segment_hold(log, base, &segment, &end);
+    if (result < 0) return result;
+    bool is_base = segment->base == base;
+    int64_t count = is_base ? disk_read_all(log->disk, segment->handle, out, SEGMENT_HEADER_SIZE, 0) : 0;
+    segment_drop(log, segment);
+    if (!is_base) return LOG_END;
+    if (count < 0) return (int)count;
+    return count == SEGMENT_HEADER_SIZE ? 0 : LOG_DAMAGED;
+}
+
 void log_stats(const struct log *log, struct log_stats *out) {
     struct log *shared = (struct log *)log; /* its mutexes change, nothing else */
     struct log_stats stats = {0};

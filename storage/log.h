@@ -132,6 +132,9 @@ bool log_oldest(const struct log *log, uint64_t below, struct log_segment *out);
 /* The segment that `position` lies in; its `end` and `wall_ns` are 0 while it is written to. False: there is none. Any
  * thread. */
 bool log_segment_at(const struct log *log, uint64_t position, struct log_segment *out);
+/* The first 4096 bytes of the segment's file, as they are there: what its first frame continues (FORMAT.md). The
+ * segment must hold a frame. LOG_RETIRED, LOG_END (no such segment). Any thread. */
+int log_segment_header(struct log *log, uint64_t base, uint8_t out[4096]);
 /* Deletes the oldest segment, which must be `base`; log_start grows first, so readers get LOG_RETIRED, never a wrong
  * byte. Any one thread. A failure is final: the next call returns it again, so that no gap can come into being. */
 int log_retire(struct log *log, uint64_t base);

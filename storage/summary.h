@@ -1,9 +1,9 @@
 /* summary.h: what a closed segment of the log holds, in brief, so that a question about one task or one hour need not
  * read it: its times, and a filter over the ids and keys of the tasks that its records name.
  *
- * File: DIR/log/<base>.sum beside the segment (FORMAT.md). It is derived, and made by whoever reads the whole
- * segment: the index thread as it goes. It may be missing, or be deleted, at any time; it is
- * not synced, and what is wrong in it is found by its sums. Nothing but skipping rests on it: "certainly not here".
+ * File: <base>.sum beside the segment, in the log or in the archive (FORMAT.md). It is derived, and made by whoever
+ * reads the whole segment: the index thread as it goes. It may be missing, or be deleted, at any time; it is not
+ * synced, and what is wrong in it is found by its sums. Nothing but skipping rests on it: "certainly not here".
  *
  * Not thread-safe: one owner. */
 #ifndef TARRY_STORAGE_SUMMARY_H
@@ -37,8 +37,10 @@ void summary_add(struct summary *summary, const struct frame_header *header, con
 /* Writes it beside its segment, by way of a temporary name. 0 or a negative errno; a failure leaves nothing but the
  * temporary file, and costs nothing but time later. */
 int summary_write(const struct summary *summary, const struct log *log);
+int summary_write_to(const struct summary *summary, const struct disk *disk, const char *directory);
 /* Reads it. 0; 1: there is none, or it is damaged or of another version; negative errno. */
 int summary_read(struct summary **out, const struct log *log, uint64_t base);
+int summary_read_from(struct summary **out, const struct disk *disk, const char *directory, uint64_t base);
 /* Deletes it, if it is there. */
 void summary_delete(const struct log *log, uint64_t base);
 

@@ -101,7 +101,7 @@ static size_t ask(struct fixture *f, const struct history_question *question, ui
     struct log_view view;
     const Tarry__FrameBody *body;
     size_t count = 0;
-    assert_int_equal(history_open(&history, f->log, question), 0);
+    assert_int_equal(history_open(&history, f->log, NULL, question), 0);
     int error;
     while ((error = history_next(history, log_durable(f->log), &view, &body)) == 0)
         count += body != NULL && (id == 0 || body->records[0]->put->task->id == id);
@@ -246,7 +246,7 @@ static void a_reader_trails_the_writer(void **state) {
     struct log_view view;
     const Tarry__FrameBody *body;
     uint64_t seen = 0;
-    assert_int_equal(history_open(&history, f->log, &(struct history_question){0}), 0);
+    assert_int_equal(history_open(&history, f->log, NULL, &(struct history_question){0}), 0);
     for (uint64_t id = 1; id <= 200; id++) {
         while (history_next(history, log_durable(f->log), &view, &body) == 0) seen++;
         assert_int_equal(seen, f->frames);

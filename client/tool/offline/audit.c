@@ -11,6 +11,7 @@ static int run(struct tool *tool, const struct args *args);
 
 static const struct arg_spec options[] = {
     {"data", ARG_VALUE, "DIR", "the data directory of a broker that is not running"},
+    STORE_ARCHIVE_OPTION,
     SCAN_OPTIONS,
     {"limit", ARG_VALUE, "N", "at most N records"},
     {0},
@@ -19,12 +20,13 @@ static const struct arg_spec options[] = {
 const struct command command_audit = {
     .name = "audit",
     .usage = "--data DIR [--from T] [--to T] [--kind KINDS] [--queue QUEUE [--key KEY | --prefix P]] [--id ID]\n"
-             "--data DIR [--producer N] [--session N] [--limit N]",
+             "--data DIR [--archive DIR] [--producer N] [--session N] [--limit N]",
     .summary = "what happened: the log, record by record",
     .text =
         "Prints the records of the log, the oldest first: what happened to which task, when by the broker's clock,\n"
         "by whose commit (client, producer, sequence), who held it, and the due time before and after. Reads as\n"
-        "far back as segments are kept (tarryd --retain-log-age, --retain-log-size) and changes nothing. Each\n"
+        "far back as segments are kept, in the log or in the archive (tarryd --retain-archive-age,\n"
+        "--retain-archive-size), and changes nothing. What is missing in between is said on standard error. Each\n"
         "frame is checked by its sums; 'tarry verify' checks the whole.",
     .options = options,
     .positional_min = 0,

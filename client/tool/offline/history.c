@@ -9,17 +9,19 @@ static int run(struct tool *tool, const struct args *args);
 
 static const struct arg_spec options[] = {
     {"data", ARG_VALUE, "DIR", "the data directory of a broker that is not running"},
+    STORE_ARCHIVE_OPTION,
     {"id", ARG_VALUE, "ID", "the task by its id instead of QUEUE and KEY"},
     {0},
 };
 
 const struct command command_history = {
     .name = "history",
-    .usage = "--data DIR QUEUE KEY\n--data DIR --id ID",
+    .usage = "--data DIR [--archive DIR] QUEUE KEY\n--data DIR [--archive DIR] --id ID",
     .summary = "the life of a task, from the log",
     .text = "Prints all that the log knows about a task, or about every task that had the key: when it was scheduled,\n"
             "moved, delivered, settled, and by whom; how it ended. Exit status 1 if the log does not know it: it\n"
-            "reaches as far back as segments are kept (tarryd --retain-log-age, --retain-log-size).",
+            "reaches as far back as segments are kept, in the log or in the archive (tarryd --retain-archive-age,\n"
+            "--retain-archive-size).",
     .options = options,
     .positional_min = 0,
     .positional_max = 2,

@@ -19,6 +19,7 @@ struct scan {
     void *argument;
     char *queues[QUEUES_MAX + 1]; /* names, by number */
     uint64_t seen;                /* records */
+    uint64_t unread;              /* parts of the archive that are there and cannot be read */
 };
 
 static int learn_queue(void *argument, const Tarry__QueuePut *queue) {
@@ -78,21 +79,49 @@ static uint64_t ns_of(uint64_t ms) {
     return ms > UINT64_MAX / NS_PER_MS ? UINT64_MAX : ms * NS_PER_MS;
 }
 
+/* A part of the archive that is not there is said once, and is no damage; a part that cannot be read fails the command
+ * in the end, when all the rest was told. */
+static void tell_gap(struct scan *scan, const struct history *history) {
+    struct store *store = scan->store;
+    struct history_gap gap;
+    history_gap(history, &gap);
+    if (gap.problem == NULL) {
+        tool_say("the log's positions %" PRIu64 " to %" PRIu64 " are in neither log nor archive: pruned, or elsewhere "
+                 "(--archive DIR)",
+                 gap.from, gap.to);
+        return;
+    }
+    char path[ARCHIVE_PATH_SIZE];
+    archive_path(&store->archive, gap.base, path);
+    tool_say("the log's positions %" PRIu64 " to %" PRIu64 " cannot be read: %s %s", gap.from, gap.to, path,
+             gap.problem);
+    scan->unread++;
+}
+
 static int read_frames(struct scan *scan, struct history *history) {
     struct store *store = scan->store;
     struct progress progress = {0};
     struct log_view view;
     const Tarry__FrameBody *body;
+    uint64_t start = history_start(history);
     int status = 0, error = 0;
     progress_start(&progress, "records");
-    while (status == 0 && (error = history_next(history, store->recovery.end, &view, &body)) == 0) {
+    while (status == 0) {
+        error = history_next(history, store->recovery.end, &view, &body);
+        if (error == HISTORY_GAP) {
+            tell_gap(scan, history);
+            continue;
+        }
+        if (error != 0) break;
         if (body != NULL) status = take_frame(scan, &view, body);
-        progress_show(&progress, view.header.position - store->recovery.start,
-                      store->recovery.end - store->recovery.start, scan->seen);
+        progress_show(&progress, view.header.position - start, store->recovery.end - start, scan->seen);
     }
     progress_end(&progress);
     if (status == 0 && error != LOG_END)
         status = store_damaged(store, "log position %" PRIu64 ": %s", history_position(history), store_sentence(error));
+    if (status == 0 && scan->unread != 0)
+        status = store_damaged(store, "%" PRIu64 " archived segments are damaged: what they held is missing here",
+                               scan->unread);
     return status;
 }
 
@@ -107,7 +136,7 @@ int scan(struct store *store, const struct scan_filter *filter, int (*each)(void
         .to_ns = ns_of(filter->to_ms),
         .hash = hash_of(scan),
     };
-    if (error == 0) error = history_open(&history, store->log, &question);
+    if (error == 0) error = history_open(&history, store->log, &store->archive, &question);
     int status = error == 0 ? read_frames(scan, history)
                             : store_damaged(store, "%s cannot be read: %s", store->directory, store_sentence(error));
     history_close(history);

@@ -151,6 +151,19 @@ int store_open_log(struct store *store, uint64_t scan_from) {
     return 0;
 }
 
+int store_open_archive(struct store *store, const char *directory) {
+    char *path = store->archive_directory;
+    int size = directory != NULL ? snprintf(path, STORE_PATH_SIZE, "%s", directory)
+                                 : snprintf(path, STORE_PATH_SIZE, "%s/archive", store->directory);
+    if (size < 0 || (size_t)size + 64 > STORE_PATH_SIZE)
+        return store_damaged(store, "--archive: the directory's name is too long");
+    store->archive = (struct archive){.disk = &disk_posix, .directory = path};
+    memcpy(store->archive.cluster, store->cluster, sizeof store->archive.cluster);
+    if (directory != NULL && access(path, R_OK | X_OK) != 0)
+        return store_damaged(store, "--archive %s: %s", directory, strerror(errno));
+    return 0;
+}
+
 int store_open(struct store *store, const struct args *args) {
     const char *directory = args_get(args, "data");
     if (directory == NULL) return tool_usage(args, "--data DIR says which directory to read");
@@ -159,6 +172,7 @@ int store_open(struct store *store, const struct args *args) {
     int status = store_lock(store);
     if (status == 0) status = store_open_index(store);
     if (status == 0) status = store_open_log(store, store->meta.position);
+    if (status == 0) status = store_open_archive(store, args_get(args, "archive"));
     if (status == 0) return 0;
     tool_say("%s", store->message);
     store_close(store);
