@@ -78,7 +78,8 @@ int db_open(struct db *db, const char *directory, size_t map_size, bool read_onl
     db->read_only = read_only;
     pthread_rwlock_init(&db->map_lock, NULL);
     pthread_mutex_init(&db->pool_lock, NULL);
-    unsigned flags = MDB_NOTLS | MDB_NORDAHEAD | (read_only ? MDB_RDONLY : 0) | (no_sync ? MDB_NOSYNC : 0);
+    /* Where nobody writes there is no need for LMDB's table of readers, which is a file that would change. */
+    unsigned flags = MDB_NOTLS | MDB_NORDAHEAD | (read_only ? MDB_RDONLY | MDB_NOLOCK : 0) | (no_sync ? MDB_NOSYNC : 0);
     int error = mdb_env_create(&db->env);
     if (error == 0) error = mdb_env_set_maxdbs(db->env, DB_TABLES);
     if (error == 0) error = mdb_env_set_maxreaders(db->env, DB_READERS_MAX);

@@ -39,7 +39,7 @@ struct index_options {
     size_t map_size; /* address space at first; grown when full */
     uint32_t outcomes_max;
     uint64_t outcome_retention_ms;
-    bool read_only; /* for verify and tools */
+    bool read_only; /* for tools and --inspect: nobody may write meanwhile, and not a byte of the directory changes */
     bool no_sync;   /* for unit tests and benches only */
 };
 
@@ -102,8 +102,8 @@ struct index_rows { /* in (due, id) order where order matters; rows and their ke
  * rows.
  * `*out_through`: every waiting task of the line up to and including it is in `out` (or at or below `after`); it may
  * lie beyond until_ms when nothing is due before the next slot; {UINT64_MAX, UINT64_MAX} when the line holds nothing
- * beyond. May cascade slots (writes). If the cascade needs more than one bounded step, *out_again is set, nothing is
- * returned, and the call is to be repeated. */
+ * beyond. May cascade slots (writes; not if read-only). If the cascade needs more than one bounded step, *out_again is
+ * set, nothing is returned, and the call is to be repeated. */
 int index_window(struct index *index, const struct line *line, struct due after, uint64_t until_ms, size_t count_max,
                  struct arena *arena, struct index_rows *out, struct due *out_through, bool *out_again);
 /* Everything of the line below `low` has been leased, moved or ended: its slots may go (they are checked before).

@@ -80,7 +80,8 @@ int index_window(struct index *index, const struct line *line, struct due after,
     if (error != 0) return error;
     struct plan *plan = malloc(sizeof *plan);
     error = plan == NULL ? -ENOMEM : plan_make(index, txn, line, from_ms, until_ms, plan);
-    bool again = error == 0 && plan->upper > WINDOW_READ_MAX;
+    /* Whoever may not write reads large slots as a whole, every time. */
+    bool again = error == 0 && plan->upper > WINDOW_READ_MAX && !index->options.read_only;
     if (error == 0 && !again) {
         struct selection selection = {.found = index->scratch,
                                       .count_max = count_max,

@@ -175,6 +175,16 @@ static void record_clock(struct draft *draft, const struct core_event *event) {
     record->clock->wall_ms = event->now.wall_ns / 1000000;
 }
 
+/* Lines that the index holds something of are to be loaded. */
+static void check_lines(struct core *core) {
+    for (uint32_t number = 1; number < core->tally.next_queue; number++) {
+        for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++) {
+            struct line_state *line = &core->queues[number].lines[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
+            if (line_index_only(core, line)) near_check_later(core, line);
+        }
+    }
+}
+
 /* Every start is a promotion: a new epoch, said before anything else is. */
 static void start(struct core *core, const struct core_event *event, struct core_effects *effects) {
     assert(!core->started && event->epoch > core->epoch);
@@ -193,12 +203,16 @@ static void start(struct core *core, const struct core_event *event, struct core
     if (event->clock_accepted) record_clock(&draft, event);
     draft_commit(&draft, NULL, effects);
     wheel_arm(&core->wheels[ROW_STEADY], &core->claim.wheel, steady_ms(core) + CLAIM_AFTER_START_MS, 0);
-    for (uint32_t number = 1; number < core->tally.next_queue; number++) {
-        for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++) {
-            struct line_state *line = &core->queues[number].lines[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
-            if (line_index_only(core, line)) near_check_later(core, line);
-        }
-    }
+    check_lines(core);
+}
+
+/* Nobody's reign: what is recorded is what there is, as of the last frame. */
+static void inspect(struct core *core) {
+    assert(!core->started && !core->inspected);
+    core->durable = core->position;
+    core->inspected = true;
+    timers_make_ready(core);
+    check_lines(core);
 }
 
 static void lane_gone(struct core *core, const struct core_event *event, struct core_effects *effects) {
@@ -273,6 +287,9 @@ static void handle(struct core *core, const struct core_event *event, struct cor
         break;
     case CORE_STOP:
         core->stopping = true;
+        break;
+    case CORE_INSPECT:
+        inspect(core);
         break;
     }
 }

@@ -85,6 +85,8 @@ enum core_event_kind {
     CORE_WINDOW,  /* a near window was loaded */
     CORE_PAGE,    /* a page for a job was loaded */
     CORE_STOP,    /* no new work; what is durable is answered */
+    CORE_INSPECT, /* instead of CORE_START: time stands still, nothing is ever recorded. Only questions (GET, LIST,
+                     QUEUES, STATS), WINDOW and STOP may follow, all at the time of the last frame */
 };
 
 /* A content of a schedule operation, prepared by the shell: salt ‖ packed Content. */

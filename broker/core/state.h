@@ -188,7 +188,8 @@ struct ended_job {
 struct core {
     struct core_options options;
     struct instant now;
-    bool started; /* CORE_START was seen: decisions are made */
+    bool started;   /* CORE_START was seen: decisions are made */
+    bool inspected; /* CORE_INSPECT was: nothing is decided, nothing recorded */
     bool stopping;
     bool hurry; /* the last step left something to do at once */
     uint32_t epoch;

@@ -68,6 +68,16 @@ static uint32_t run_wheel(struct core *core, uint8_t base, struct core_effects *
     return done;
 }
 
+void timers_make_ready(struct core *core) {
+    for (uint8_t base = 0; base < ROW_BASES; base++) {
+        struct wheel_timer *popped = NULL;
+        while ((popped = wheel_pop(&core->wheels[base], base_ms(core, base)))) {
+            struct timer *timer = timer_of(popped);
+            if (timer->kind == TIMER_DUE) near_due(core, task_of(timer));
+        }
+    }
+}
+
 bool timers_run(struct core *core, struct core_effects *effects) {
     if (!core->started || core->stopping) return false;
     uint32_t steady = run_wheel(core, ROW_STEADY, effects);

@@ -105,7 +105,7 @@ static bool is_starved(const struct core *core, const struct line_state *line) {
 }
 
 void near_check_lines(struct core *core, struct core_effects *effects) {
-    if (!core->started || core->stopping) return;
+    if (!(core->started || core->inspected) || core->stopping) return;
     struct line_state *last = TAILQ_LAST(&core->check, line_list);
     struct line_state *line = TAILQ_FIRST(&core->check);
     for (bool more = line; more; line = TAILQ_FIRST(&core->check)) {

@@ -90,6 +90,12 @@ void clock_init(struct clock *clock, struct clock_origin origin) {
     clock_begin(&clock->state, origin, sample_closest());
 }
 
+void clock_init_stopped(struct clock *clock, struct instant at) {
+    pthread_mutex_init(&clock->mutex, NULL);
+    clock->state = (struct clock_state){.now = at};
+    clock->stopped = true;
+}
+
 uint64_t clock_boot_steady(const struct clock *clock) {
     const struct clock_state *state = &clock->state; /* both are fixed at the start */
     return state->steady_from > state->boot_from ? state->steady_from - state->boot_from : 0;
@@ -97,7 +103,7 @@ uint64_t clock_boot_steady(const struct clock *clock) {
 
 struct instant clock_now(struct clock *clock, bool *out_held) {
     pthread_mutex_lock(&clock->mutex);
-    struct instant now = clock_advance(&clock->state, sample_now());
+    struct instant now = clock->stopped ? clock->state.now : clock_advance(&clock->state, sample_now());
     if (out_held != NULL) *out_held = clock->state.held;
     pthread_mutex_unlock(&clock->mutex);
     return now;

@@ -51,9 +51,12 @@ struct instant clock_advance(struct clock_state *state, struct sample sample);
 struct clock {
     pthread_mutex_t mutex;
     struct clock_state state;
+    bool stopped;
 };
 
 void clock_init(struct clock *clock, struct clock_origin origin);
+/* Instead of clock_init: time stands still, whatever the machine's clocks say. */
+void clock_init_stopped(struct clock *clock, struct instant at);
 /* Steady time at BOOTTIME zero, for the next start (clock_origin); 0: before it. Any time after clock_init. */
 uint64_t clock_boot_steady(const struct clock *clock);
 struct instant clock_now(struct clock *clock, bool *out_held);

@@ -36,6 +36,8 @@ static const struct option options[] = {
      "allow an address that is not loopback: there is no authentication yet [no]"},
     {"accept-clock-jump", OPTION_BOOL, FIELD(accept_clock_jump), 0, 1, "BOOL",
      "believe the wall clock at this start, though it is 30 days ahead of the log [no]"},
+    {"inspect", OPTION_BOOL, FIELD(inspect), 0, 1, "BOOL",
+     "answer questions about the directory as it is: no deliveries, no changes, time stands still [no]"},
     {"create-queues", OPTION_BOOL, FIELD(create_queues), 0, 1, "BOOL", "queues come into being on first use [yes]"},
     {"payload-max", OPTION_SIZE, FIELD(payload_max), 1, PAYLOAD_SIZE_MAX_LIMIT, "SIZE",
      "largest payload of a task [1MiB]"},

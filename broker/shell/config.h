@@ -20,6 +20,7 @@ struct config {
     uint64_t memory;             /* bytes */
     bool unsafe_listen_anywhere;
     bool accept_clock_jump; /* TIME-2: believe the wall clock at this start, whatever it says */
+    bool inspect;           /* answer questions about the directory, and change nothing in it */
     bool create_queues;
     uint64_t payload_max; /* bytes */
     uint64_t outcome_retention_ms;

@@ -69,14 +69,9 @@ static int make_directory(const char *path, char message[DATADIR_MESSAGE_SIZE]) 
     return 0;
 }
 
-static int lock_directory(struct datadir *dir, char message[DATADIR_MESSAGE_SIZE]) {
-    char path[1100];
-    snprintf(path, sizeof(path), "%s/lock", dir->path);
-    dir->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (dir->lock < 0)
-        return REFUSE("data directory %s is not writable: %s: %s%s", dir->path, path, strerror(errno),
-                      errno == EACCES ? "; give the broker's user write permission" : "");
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+/* `type` is F_WRLCK or F_RDLCK. */
+static int take_lock(struct datadir *dir, short type, char message[DATADIR_MESSAGE_SIZE]) {
+    struct flock lock = {.l_type = type, .l_whence = SEEK_SET};
     int error = 0;
     for (int i = 0; i < LOCK_TRIES; i++) {
         if (fcntl(dir->lock, F_OFD_SETLK, &lock) == 0) return 0;
@@ -88,6 +83,16 @@ static int lock_directory(struct datadir *dir, char message[DATADIR_MESSAGE_SIZE
     if (error == EAGAIN || error == EACCES)
         return REFUSE("data directory %s is locked: another tarryd is running on it; stop that one first", dir->path);
     return REFUSE("data directory %s cannot be locked: %s", dir->path, strerror(error));
+}
+
+static int lock_directory(struct datadir *dir, char message[DATADIR_MESSAGE_SIZE]) {
+    char path[1100];
+    snprintf(path, sizeof(path), "%s/lock", dir->path);
+    dir->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (dir->lock < 0)
+        return REFUSE("data directory %s is not writable: %s: %s%s", dir->path, path, strerror(errno),
+                      errno == EACCES ? "; give the broker's user write permission" : "");
+    return take_lock(dir, F_WRLCK, message);
 }
 
 static bool is_ours(const char *name) {
@@ -179,12 +184,17 @@ static int identity_open(struct datadir *dir, char message[DATADIR_MESSAGE_SIZE]
     return identity_decode(dir, path, bytes, size, message);
 }
 
-int datadir_open(struct datadir *dir, const char *path, char message[DATADIR_MESSAGE_SIZE]) {
+static int name_directory(struct datadir *dir, const char *path, char message[DATADIR_MESSAGE_SIZE]) {
     *dir = (struct datadir){.lock = -1};
     if (strlen(path) >= sizeof(dir->path)) return REFUSE("the name of the data directory is too long");
     memcpy(dir->path, path, strlen(path) + 1);
     snprintf(dir->log, sizeof(dir->log), "%s/log", path);
     snprintf(dir->index, sizeof(dir->index), "%s/index", path);
+    return 0;
+}
+
+int datadir_open(struct datadir *dir, const char *path, char message[DATADIR_MESSAGE_SIZE]) {
+    if (name_directory(dir, path, message) != 0) return 1;
     if (make_directory(path, message) != 0) return 1;
     /* Looked at before the lock file is made, so that nothing is left in somebody else's directory. */
     char identity[1100];
@@ -195,5 +205,19 @@ int datadir_open(struct datadir *dir, const char *path, char message[DATADIR_MES
     if (access(path, W_OK | X_OK) != 0)
         return REFUSE("data directory %s is not writable: %s%s", path, strerror(errno),
                       errno == EACCES ? "; give the broker's user write permission" : "");
+    return identity_open(dir, message);
+}
+
+int datadir_inspect(struct datadir *dir, const char *path, char message[DATADIR_MESSAGE_SIZE]) {
+    char name[1100];
+    if (name_directory(dir, path, message) != 0) return 1;
+    /* Looked at first, for identity_open would make one. */
+    snprintf(name, sizeof(name), "%s/identity", path);
+    if (access(name, F_OK) != 0)
+        return REFUSE("%s: %s; this is no data directory, and --inspect makes none", name, strerror(errno));
+    snprintf(name, sizeof(name), "%s/lock", path);
+    dir->lock = open(name, O_RDONLY | O_CLOEXEC);
+    if (dir->lock < 0 && errno != ENOENT) return REFUSE("%s cannot be opened: %s", name, strerror(errno));
+    if (dir->lock >= 0 && take_lock(dir, F_RDLCK, message) != 0) return 1;
     return identity_open(dir, message);
 }

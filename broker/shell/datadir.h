@@ -26,5 +26,9 @@ struct datadir {
 /* Makes what is missing, locks, reads the identity. 0, or 1 with a sentence that names the path and what to do. The
  * lock is held until the process ends. */
 int datadir_open(struct datadir *dir, const char *path, char message[DATADIR_MESSAGE_SIZE]);
+/* The same for whoever only reads: nothing is made or written, and the lock is shared; it keeps brokers out. A
+ * directory without a lock file (a copy without it, which may lie on a medium that cannot be written) is read without
+ * one. */
+int datadir_inspect(struct datadir *dir, const char *path, char message[DATADIR_MESSAGE_SIZE]);
 
 #endif

@@ -18,6 +18,8 @@
 /* So much of the log, or what has waited for so long, is worth waking up for. */
 #define GATHER_BYTES (256u << 10)
 #define GATHER_NS 20000000ull
+/* Nothing comes but orders, which wake the thread. */
+#define INSPECT_WAIT_NS (3600ull * 1000000000ull)
 
 static uint64_t monotonic_ns(void) {
     struct timespec time;
@@ -103,6 +105,7 @@ static bool wait_for_room(struct indexer *indexer) {
 
 /* How long the thread may sleep; 0: there is something to do. */
 static uint64_t idle_ns(struct indexer *indexer) {
+    if (indexer->shell->config.inspect) return INSPECT_WAIT_NS;
     if (indexer->maintain || retire_active(&indexer->retire)) return 0;
     uint64_t wait_ns = retire_wait_ns(&indexer->retire);
     if (indexer->oldest_ns != 0) {
@@ -165,6 +168,7 @@ static bool turn(struct indexer *indexer) {
         load_window(indexer);
         return true;
     }
+    if (indexer->shell->config.inspect) return !orders.stop;
     if (absorbed < orders.durable && absorb(indexer, orders.durable)) return true;
     bool pending = indexer->oldest_ns != 0;
     if (pending && (orders.stop || monotonic_ns() - indexer->oldest_ns >= INDEX_DELAY_NS)) commit(indexer);
@@ -190,7 +194,8 @@ void indexer_start(struct indexer *indexer, struct shell *shell, uint64_t durabl
     shell_arena_init(&indexer->arena);
     retire_init(&indexer->retire, shell);
     summarizer_init(&indexer->summarizer, shell);
-    int error = log_cursor_open(&indexer->cursor, shell->log, index_position(shell->index), false);
+    uint64_t from = shell->config.inspect ? durable : index_position(shell->index);
+    int error = log_cursor_open(&indexer->cursor, shell->log, from, false);
     if (error != 0) shell_fail("index_read_failed", error);
     thread_start(&indexer->thread, "tarry-index", indexer_run, indexer);
 }

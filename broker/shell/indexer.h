@@ -2,7 +2,9 @@
  * loads near windows, retires segments, and does the index's own housekeeping; in this order of urgency:
  *
  *   1. a window that the core waits for     2. absorb and commit what is durable
- *   3. a slice of retirement                4. a slice of maintenance */
+ *   3. a slice of retirement                4. a slice of maintenance
+ *
+ * Under --inspect it does the first and nothing else. */
 #ifndef TARRY_SHELL_INDEXER_H
 #define TARRY_SHELL_INDEXER_H
 

@@ -289,7 +289,7 @@ static void *loop_run(void *argument) {
     struct loop *loop = argument;
     struct shell *shell = loop->shell;
     prctl(PR_SET_TIMERSLACK, 1); /* a late wake-up is lateness of every task */
-    struct core_event start = {.kind = CORE_START,
+    struct core_event start = {.kind = shell->config.inspect ? CORE_INSPECT : CORE_START,
                                .epoch = shell->epoch,
                                .clock_accepted = shell->clock.state.accepted};
     step(loop, &start);

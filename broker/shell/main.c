@@ -175,6 +175,13 @@ static void configure(int argc, char **argv) {
     }
 }
 
+static void say_ready(uint64_t live, uint64_t took_ms) {
+    char inspects[64] = "";
+    if (shell.config.inspect) snprintf(inspects, sizeof(inspects), " mode=inspect as_of_ms=%" PRIu64, shell.started_ms);
+    logfmt("ready", "url=%s version=%s epoch=%u recovered_tasks=%" PRIu64 " took_ms=%" PRIu64 "%s", shell.url,
+           TARRY_VERSION, shell.epoch, live, took_ms, inspects);
+}
+
 int main(int argc, char **argv) {
     sigset_t signals;
     char message[DATADIR_MESSAGE_SIZE];
@@ -185,7 +192,9 @@ int main(int argc, char **argv) {
     tune_allocator();
     if (sodium_init() < 0) refuse("start_failed", "the system gives no random numbers");
     struct listen_address address = parse_address();
-    if (datadir_open(&shell.dir, shell.config.data, message) != 0) refuse("refused", message);
+    int error = shell.config.inspect ? datadir_inspect(&shell.dir, shell.config.data, message)
+                                     : datadir_open(&shell.dir, shell.config.data, message);
+    if (error != 0) refuse("refused", message);
     inbox_init(&shell.inbox);
     batches_init(&shell.batches);
     lanes_init(&shell.lanes, &shell);
@@ -195,8 +204,7 @@ int main(int argc, char **argv) {
     uint64_t live = core_live(shell.core); /* before the core is its thread's */
     start_threads();
     rpc_start(&shell.rpc);
-    logfmt("ready", "url=%s version=%s epoch=%u recovered_tasks=%" PRIu64 " took_ms=%" PRIu64, shell.url, TARRY_VERSION,
-           shell.epoch, live, monotonic_ms() - from_ms);
+    say_ready(live, monotonic_ms() - from_ms);
     notify("READY=1");
 
     int caught = 0;

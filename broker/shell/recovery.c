@@ -33,6 +33,7 @@ static int open_index(struct shell *shell, char *message, size_t message_size) {
         .map_size = INDEX_MAP_SIZE,
         .outcomes_max = (uint32_t)shell->config.outcomes_max,
         .outcome_retention_ms = shell->config.outcome_retention_ms,
+        .read_only = shell->config.inspect,
     };
     memcpy(options.cluster, shell->dir.cluster, sizeof(options.cluster));
     message[0] = '\0';
@@ -49,7 +50,8 @@ static int open_log(struct shell *shell, const struct index_meta *meta, struct l
         .disk = &shell->disk,
         .segment_size = shell->config.segment_size,
         .durable_min = meta->position,
-        .prepare_ahead = true,
+        .read_only = shell->config.inspect,
+        .prepare_ahead = !shell->config.inspect,
     };
     memcpy(options.cluster, shell->dir.cluster, sizeof(options.cluster));
     message[0] = '\0';
@@ -82,7 +84,8 @@ static int open_log(struct shell *shell, const struct index_meta *meta, struct l
                       " differs); restore both from the same copy",
                       shell->dir.index, shell->dir.log, meta->position);
     if (out->cut_bytes > 0)
-        logfmt("torn_tail", "offset=%" PRIu64 " bytes=%" PRIu64 " action=cut", out->cut_at, out->cut_bytes);
+        logfmt("torn_tail", "offset=%" PRIu64 " bytes=%" PRIu64 " action=%s", out->cut_at, out->cut_bytes,
+               shell->config.inspect ? "ignored" : "cut");
     return 0;
 }
 
@@ -204,7 +207,12 @@ int recovery_run(struct shell *shell, char *message, size_t message_size) {
     if (replay(shell, meta.position, log.end, message, message_size) != 0) return 1;
     /* The tail of the log may hold nothing; then the index knows the latest time. */
     struct instant last = {max_u64(log.steady_ns, meta.steady_ns), max_u64(log.wall_ns, meta.wall_ns)};
+    shell->epoch = log.epoch > meta.tally.epoch ? log.epoch : meta.tally.epoch;
+    if (shell->config.inspect) {
+        clock_init_stopped(&shell->clock, last);
+        return 0;
+    }
     start_clock(shell, last);
-    shell->epoch = (log.epoch > meta.tally.epoch ? log.epoch : meta.tally.epoch) + 1;
+    shell->epoch++;
     return 0;
 }

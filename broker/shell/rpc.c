@@ -113,6 +113,14 @@ static bool may_stay(struct rpc_context *context, const struct request_peek *pee
     return context->charge <= urgent_max || has_room(rpc, context->charge);
 }
 
+static const char only_inspects[] =
+    "this tarryd only inspects (--inspect): it answers get, list, queues and stats, and "
+    "changes and delivers nothing";
+
+static bool is_question(enum core_event_kind kind) {
+    return kind == CORE_GET || kind == CORE_LIST || kind == CORE_QUEUES || kind == CORE_STATS;
+}
+
 static void handle(struct rpc_context *context, nng_msg *message) {
     struct rpc *rpc = context->rpc;
     struct shell *shell = rpc->shell;
@@ -138,6 +146,8 @@ static void handle(struct rpc_context *context, nng_msg *message) {
                              shell->dir.secret, &peek, &errand->event, &refusal) &&
              !may_stay(context, &peek))
         refusal.code = TARRY__CODE__BUSY;
+    else if (refusal.code == TARRY__CODE__OK && shell->config.inspect && !is_question(errand->event.kind))
+        refusal = (struct request_refusal){TARRY__CODE__UNSUPPORTED, only_inspects};
     nng_msg_free(message); /* unpacking copied what is needed */
     if (refusal.code != TARRY__CODE__OK) {
         forget_request(context); /* now, and not when the answer has left: a flood of nonsense must cost no memory */
