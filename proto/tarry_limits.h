@@ -37,6 +37,14 @@
 #define LIST_LIMIT_DEFAULT 1000
 #define DELIVERY_SIZE_MAX (4u << 20) /* contents in one message, save when a single task is larger */
 
+/* Looking at the log (Audit) */
+#define AUDIT_FRAMES_MAX 8192
+#define AUDIT_SIZE_MAX (1u << 20)  /* a page ends with the frame that reaches it */
+#define AUDIT_WAIT_MAX_MS 10000ull /* a long poll */
+#define AUDIT_PAGE_MAX_MS 20ull    /* a page is read for so long, then answered as it is: others wait */
+#define AUDIT_READS_MAX 16         /* pages asked for and not read yet; beyond: BUSY */
+#define AUDIT_WAITS_MAX 32         /* long polls at once; beyond: BUSY */
+
 /* Tables of the broker */
 #define QUEUES_MAX 4096
 #define SESSIONS_MAX 1024

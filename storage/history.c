@@ -67,7 +67,8 @@ int history_open(struct history **out, struct log *log, const struct archive *ar
         return error;
     }
     arena_init(&history->arena, ARENA_SIZE_MAX);
-    history->start = history->position = next_start(history, 0);
+    history->start = next_start(history, 0);
+    history->position = question->position != 0 ? question->position : history->start;
     *out = history;
     return 0;
 }

@@ -11,9 +11,10 @@
 #include "summary.h"
 
 struct history_question {
-    uint64_t from_ns; /* logical steady time; frames before it are left out */
-    uint64_t to_ns;   /* exclusive; 0: no end */
-    uint64_t hash;    /* summary_task_hash or summary_key_hash of what is asked about; 0: everything */
+    uint64_t position; /* of the frame to begin with: one that a history has come to; 0: the oldest there is */
+    uint64_t from_ns;  /* logical steady time; frames before it are left out */
+    uint64_t to_ns;    /* exclusive; 0: no end */
+    uint64_t hash;     /* summary_task_hash or summary_key_hash of what is asked about; 0: everything */
 };
 
 struct history_stats {
@@ -34,12 +35,13 @@ struct history_gap {
 };
 
 struct history;
-/* Starts at the oldest frame there is. `archive` (borrowed; may be NULL: there is none) need not exist. */
+/* `archive` (borrowed; may be NULL: there is none) need not exist. */
 int history_open(struct history **out, struct log *log, const struct archive *archive,
                  const struct history_question *question);
 /* The next frame that may matter and ends at or below `limit`; LOG_END: there is none (yet). Without its contents; its
  * body is *out_body (NULL: a seal), valid until the next call. HISTORY_GAP: frames are missing here (history_gap tells
- * which); the next call goes on behind them. Negative: LOG_DAMAGED (in the log), LOG_RETIRED (without an archive: the
+ * which); the next call goes on behind them. Negative: LOG_DAMAGED (in the log; or no frame begins at the position asked
+ * for), LOG_RETIRED (without an archive: the
  * reader was too slow), errno. */
 int history_next(struct history *history, uint64_t limit, struct log_view *out, const Tarry__FrameBody **out_body);
 uint64_t history_start(const struct history *history);    /* of the oldest frame there was when it was opened */

@@ -13,6 +13,12 @@ void monotonic_cond_init(pthread_cond_t *cond) {
     pthread_condattr_destroy(&attributes);
 }
 
+uint64_t monotonic_ns(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000ull + (uint64_t)time.tv_nsec;
+}
+
 struct timespec monotonic_after(uint64_t wait_ns) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);

@@ -52,6 +52,7 @@ void inbox_nudge(struct inbox *inbox);
 /* Waits until there is something new, or for `wait_ns`; 0: does not wait. */
 void inbox_take(struct inbox *inbox, uint64_t wait_ns, struct inbox_load *out);
 
+uint64_t monotonic_ns(void); /* CLOCK_MONOTONIC */
 /* A condition variable that waits on CLOCK_MONOTONIC, and an absolute time for it. */
 void monotonic_cond_init(pthread_cond_t *cond);
 struct timespec monotonic_after(uint64_t wait_ns);

@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "logfmt.h"
 #include "shell.h"
@@ -20,12 +19,6 @@
 #define GATHER_NS 20000000ull
 /* Nothing comes but orders, which wake the thread. */
 #define INSPECT_WAIT_NS (3600ull * 1000000000ull)
-
-static uint64_t monotonic_ns(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000ull + (uint64_t)time.tv_nsec;
-}
 
 /* The only failure that passes: a full disk. Then nothing but the commit is tried, until there is room. */
 static bool is_full(struct indexer *indexer, const char *what, int error) {

@@ -134,6 +134,7 @@ static void start_threads(void) {
     uint64_t durable = log_durable(shell.log);
     shell.inbox.durable = durable;
     shell.inbox.indexed = index_position(shell.index);
+    auditor_start(&shell.auditor, &shell);
     sync_start(&shell.sync, &shell);
     courier_start(&shell.courier, &shell);
     indexer_start(&shell.indexer, &shell, durable);
@@ -147,6 +148,7 @@ static void stop(void) {
     notify("STOPPING=1");
     logfmt("stopping", "url=%s", shell.url);
     atomic_store(&shell.stopping, true);
+    auditor_stop(&shell.auditor); /* before the core: those who wait for news get an answer now */
     inbox_stop(&shell.inbox);
     loop_join(&shell.loop);
     sync_stop(&shell.sync);

@@ -111,6 +111,17 @@ static bool prepare_list(const Tarry__List *list, struct core_event *out, struct
     return true;
 }
 
+static const char *check_audit(const Tarry__Audit *audit) {
+    if (audit->at_end && audit->position != 0) return "position and at_end exclude one another";
+    if (audit->position % FRAME_ALIGN != 0) return "position is not that of a frame";
+    if (audit->position != 0 && audit->position < LOG_POSITION_FIRST) return "position is not that of a frame";
+    if (audit->to_ms != 0 && audit->to_ms <= audit->from_ms) return "to_ms is not after from_ms";
+    if (audit->frames_max > AUDIT_FRAMES_MAX) return "frames_max is above " NUMBER(AUDIT_FRAMES_MAX);
+    if (audit->size_max > AUDIT_SIZE_MAX) return "size_max is above 1 MiB";
+    if (audit->wait_ms > AUDIT_WAIT_MAX_MS) return "wait_ms is longer than 10 s";
+    return audit->task != NULL ? check_ref(audit->task) : NULL;
+}
+
 static bool prepare_body(struct arena *arena, const Tarry__Request *request, uint32_t payload_max,
                          const uint8_t secret[IDENTITY_SECRET_SIZE], struct core_event *out,
                          struct request_refusal *out_refusal) {
@@ -145,6 +156,9 @@ static bool prepare_body(struct arena *arena, const Tarry__Request *request, uin
     case TARRY__REQUEST__BODY_STATS:
         if (request->stats->queue[0] != '\0') problem = check_queue_name(request->stats->queue);
         out->kind = CORE_STATS;
+        break;
+    case TARRY__REQUEST__BODY_AUDIT:
+        problem = check_audit(request->audit);
         break;
     default:
         return refuse(out_refusal, TARRY__CODE__UNSUPPORTED,

@@ -144,7 +144,7 @@ static void handle(struct rpc_context *context, nng_msg *message) {
         refusal.code = TARRY__CODE__BUSY;
     else if (request_prepare(&context->memory->arena, data, size, (uint32_t)shell->config.payload_max,
                              shell->dir.secret, &peek, &errand->event, &refusal) &&
-             !may_stay(context, &peek))
+             (!may_stay(context, &peek) || (errand->event.kind == 0 && !has_room(rpc, context->charge))))
         refusal.code = TARRY__CODE__BUSY;
     else if (refusal.code == TARRY__CODE__OK && shell->config.inspect && !is_question(errand->event.kind))
         refusal = (struct request_refusal){TARRY__CODE__UNSUPPORTED, only_inspects};
@@ -161,7 +161,10 @@ static void handle(struct rpc_context *context, nng_msg *message) {
     errand->size = size;
     errand->schedules = peek.schedules;
     errand->want_count = 0;
-    inbox_post(&shell->inbox, &errand->item);
+    if (errand->event.kind == 0)
+        auditor_post(&shell->auditor, &context->call);
+    else
+        inbox_post(&shell->inbox, &errand->item);
 }
 
 static void received(struct rpc_context *context, int error) {

@@ -2,9 +2,9 @@
  * own thread, waits for the core's answer, and sends it.
  *
  * What requests in flight may hold is bounded: beyond the budget, or when few contexts are left, a commit that
- * schedules, or any request above half a MiB, is refused as busy without being unpacked, and one that turns out to be
- * large unpacked is refused then; everything else passes (CAP-1). What a refused request took is given back before the
- * refusal is sent (CALM-1). */
+ * schedules, a question about the log, or any request above half a MiB, is refused as busy without being unpacked, and
+ * one that turns out to be large unpacked is refused then; everything else passes (CAP-1). What a refused request took
+ * is given back before the refusal is sent (CALM-1). */
 #ifndef TARRY_SHELL_RPC_H
 #define TARRY_SHELL_RPC_H
 

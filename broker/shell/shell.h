@@ -1,12 +1,13 @@
 /* shell.h: the one object that ties the broker's threads together, and how it dies.
  *
- * README.md draws the threads and their queues. Order of locks: a lane's mutex, then a queue's (inbox, reader, courier,
- * sync, indexer, batches); no two queues' at once; nng may be called under a lane's mutex only. */
+ * README.md draws the threads and their queues. Order of locks: a lane's mutex, then a queue's (inbox, reader, auditor,
+ * courier, sync, indexer, batches); no two queues' at once; nng may be called under a lane's mutex only. */
 #ifndef TARRY_SHELL_SHELL_H
 #define TARRY_SHELL_SHELL_H
 
 #include <stdatomic.h>
 
+#include "auditor.h"
 #include "batch.h"
 #include "clock.h"
 #include "config.h"
@@ -52,6 +53,7 @@ struct shell {
     struct courier courier;
     struct indexer indexer;
     struct reader reader;
+    struct auditor auditor;
     struct rpc rpc;
     struct lanes lanes;
     struct latency fsync_us;

@@ -99,6 +99,7 @@ static void sync_group(struct sync *sync, struct batch *batches) {
     if (count > 0) {
         inbox_durable(&shell->inbox, durable);
         indexer_durable(&shell->indexer, durable);
+        auditor_durable(&shell->auditor);
     }
     while (batches != NULL) {
         struct batch *next = batches->next;

@@ -14,9 +14,9 @@ LANE = "push.sp.nanomsg.org"
 FRAME_SIZE = 65536
 
 # Codes of tarry.proto.
-OK, INVALID, TOO_LARGE, EXISTS, STALE_TOKEN, FORGOTTEN, BUSY, NO_SUCH_SESSION = 0, 1, 2, 5, 7, 9, 10, 12
+OK, INVALID, TOO_LARGE, EXISTS, STALE_TOKEN, FORGOTTEN, BUSY, STOPPING, NO_SUCH_SESSION = 0, 1, 2, 5, 7, 9, 10, 11, 12
 # Bodies of Request and Reply.
-HELLO, COMMIT, SUBSCRIBE, HEARTBEAT, UNSUBSCRIBE, LIST = 10, 11, 13, 14, 15, 17
+HELLO, COMMIT, SUBSCRIBE, HEARTBEAT, UNSUBSCRIBE, LIST, AUDIT = 10, 11, 13, 14, 15, 17, 20
 
 # ---- protobuf
 
@@ -176,6 +176,7 @@ class Rpc(WebSocket):
         super().__init__(port)
         assert self.accepted, self.answer
         self.last_id = 0
+        self.sentence = ""  # of the last reply
 
     def tell(self, body, fields, request_id=None):
         """Sends a request and does not wait; its id."""
@@ -189,6 +190,7 @@ class Rpc(WebSocket):
         message = self.receive(wait_s)
         request_id, = struct.unpack(">I", message[:4])
         reply = decode(message[4:])
+        self.sentence = reply.get(2, [b""])[-1].decode()
         body = next((reply[field][-1] for field in reply if field >= 10), b"")
         return request_id & 0x7FFFFFFF, reply.get(1, [OK])[-1], body
 

@@ -26,7 +26,9 @@ static void peek_agrees(const uint8_t *data, size_t size) {
 }
 
 static void accepted_is_right(const struct core_event *event) {
-    assert(event->kind != 0 && event->request != NULL);
+    assert(event->request != NULL);
+    assert((event->kind == 0) == (event->request->body_case == TARRY__REQUEST__BODY_AUDIT));
+    if (event->kind == 0) assert(event->request->audit->wait_ms <= AUDIT_WAIT_MAX_MS);
     if (event->kind != CORE_COMMIT) return;
     const Tarry__Commit *commit = event->request->commit;
     uint64_t total = 0;

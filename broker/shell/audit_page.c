@@ -1,0 +1,275 @@
+/* audit_page.c: see audit_page.h. */
+#include "audit_page.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "history.h"
+#include "shell.h"
+
+/* Read between two looks at the clock. */
+#define SLICE_BYTES (1u << 20)
+#define BITS 64u
+
+struct page {
+    struct shell *shell;
+    struct queue_names *names;
+    const Tarry__Audit *audit;
+    struct arena *arena;
+    Tarry__AuditReply *out;
+    size_t frames_max;
+    size_t size_max;
+    size_t size;
+    uint32_t queue;                            /* of the key that is asked about; 0: none, or there is no such queue */
+    uint64_t mentioned[QUEUES_MAX / BITS + 1]; /* queues whose names the page needs, a bit each */
+};
+
+/* Where retired segments are; NULL: there is no archive. */
+static const struct archive *archive_of(const struct shell *shell) {
+    (void)shell;
+    return NULL;
+}
+
+/* ---- names of queues */
+
+static int learn(void *argument, const Tarry__QueuePut *queue) {
+    struct queue_names *names = argument;
+    if (queue->number == 0 || queue->number > QUEUES_MAX || names->names[queue->number] != NULL) return 0;
+    names->names[queue->number] = strdup(queue->name);
+    return names->names[queue->number] != NULL ? 0 : -ENOMEM;
+}
+
+static int learn_from_body(struct queue_names *names, const Tarry__FrameBody *body) {
+    int error = 0;
+    for (size_t i = 0; body != NULL && i < body->n_records && error == 0; i++)
+        if (body->records[i]->fact_case == TARRY__RECORD__FACT_QUEUE) error = learn(names, body->records[i]->queue);
+    return error;
+}
+
+/* What the index has not absorbed yet: a fraction of a second's worth of log, as a rule. */
+static int learn_from_log(struct shell *shell, struct queue_names *names, uint64_t up_to) {
+    struct history *history;
+    struct history_question question = {.position = names->known_to};
+    struct log_view view;
+    const Tarry__FrameBody *body;
+    int error = history_open(&history, shell->log, NULL, &question);
+    if (error != 0) return error;
+    while ((error = history_next(history, up_to, &view, &body)) == 0)
+        if ((error = learn_from_body(names, body)) != 0) break;
+    history_close(history);
+    return error == LOG_END ? 0 : error;
+}
+
+/* The names of all queues that came into being before `up_to`, which must be durable. */
+static int learn_names(struct shell *shell, struct queue_names *names, uint64_t up_to) {
+    if (names->known_to >= up_to) return 0;
+    uint64_t indexed = index_position(shell->index); /* first: what is read afterwards is no older */
+    int error = index_each_queue(shell->index, learn, names);
+    if (error != 0) return error;
+    if (indexed > names->known_to) names->known_to = indexed;
+    if (names->known_to >= up_to) return 0;
+    error = learn_from_log(shell, names, up_to);
+    if (error == 0) names->known_to = up_to;
+    return error;
+}
+
+static uint32_t find_queue(const struct queue_names *names, const char *name) {
+    for (uint32_t number = 1; number <= QUEUES_MAX; number++)
+        if (names->names[number] != NULL && strcmp(names->names[number], name) == 0) return number;
+    return 0;
+}
+
+static void mention(struct page *page, uint32_t queue) {
+    if (queue != 0 && queue <= QUEUES_MAX) page->mentioned[queue / BITS] |= 1ull << queue % BITS;
+}
+
+static bool is_mentioned(const struct page *page, uint32_t queue) {
+    return (page->mentioned[queue / BITS] >> queue % BITS & 1) != 0;
+}
+
+static int add_names(struct page *page) {
+    struct queue_names *names = page->names;
+    size_t count = 0;
+    int error = 0;
+    for (uint32_t number = 1; number <= QUEUES_MAX && error == 0; number++) {
+        if (!is_mentioned(page, number)) continue;
+        if (names->names[number] == NULL) error = learn_names(page->shell, names, page->out->next);
+        if (names->names[number] != NULL) count++;
+    }
+    if (error != 0) return error;
+    Tarry__QueueName *items = arena_alloc(page->arena, count * sizeof(*items));
+    Tarry__QueueName **pointers = arena_alloc(page->arena, count * sizeof(void *));
+    if (items == NULL || pointers == NULL) return -ENOMEM;
+    page->out->queues = pointers;
+    for (uint32_t number = 1; number <= QUEUES_MAX; number++) {
+        if (!is_mentioned(page, number) || names->names[number] == NULL) continue;
+        Tarry__QueueName *item = &items[page->out->n_queues];
+        tarry__queue_name__init(item);
+        item->number = number;
+        item->name = names->names[number];
+        pointers[page->out->n_queues++] = item;
+    }
+    return 0;
+}
+
+/* ---- frames */
+
+static const Tarry__Task *task_of(const Tarry__Record *record) {
+    if (record->fact_case == TARRY__RECORD__FACT_PUT) return record->put->task;
+    return record->fact_case == TARRY__RECORD__FACT_END ? record->end->task : NULL;
+}
+
+static uint32_t queue_of(const Tarry__Record *record) {
+    const Tarry__Task *task = task_of(record);
+    if (task != NULL) return task->queue;
+    if (record->fact_case == TARRY__RECORD__FACT_QUEUE) return record->queue->number;
+    return record->fact_case == TARRY__RECORD__FACT_JOB ? record->job->queue : 0;
+}
+
+static bool concerns(const struct page *page, const Tarry__Record *record) {
+    const Tarry__Ref *ref = page->audit->task;
+    const Tarry__Task *task = task_of(record);
+    if (task == NULL) return false;
+    if (ref->id != 0) return task->id == ref->id;
+    return task->queue == page->queue && task->key.len == ref->key.len &&
+           memcmp(task->key.data, ref->key.data, ref->key.len) == 0;
+}
+
+static bool is_wanted(const struct page *page, const Tarry__FrameBody *body) {
+    if (page->audit->task == NULL) return true;
+    for (size_t i = 0; body != NULL && i < body->n_records; i++)
+        if (concerns(page, body->records[i])) return true;
+    return false;
+}
+
+static int add_frame(struct page *page, const struct log_view *view, const Tarry__FrameBody *body) {
+    Tarry__AuditFrame *frame = arena_alloc(page->arena, sizeof(*frame));
+    uint8_t *bytes = arena_alloc(page->arena, FRAME_HEADER_SIZE + view->header.body_size);
+    if (frame == NULL || bytes == NULL) return -ENOMEM;
+    frame_header_encode(&view->header, bytes);
+    if (view->header.body_size > 0) memcpy(bytes + FRAME_HEADER_SIZE, view->body, view->header.body_size);
+    tarry__audit_frame__init(frame);
+    frame->header = (ProtobufCBinaryData){.data = bytes, .len = FRAME_HEADER_SIZE};
+    frame->body = (ProtobufCBinaryData){.data = bytes + FRAME_HEADER_SIZE, .len = view->header.body_size};
+    page->out->frames[page->out->n_frames++] = frame;
+    page->size += FRAME_HEADER_SIZE + view->header.body_size;
+    for (size_t i = 0; body != NULL && i < body->n_records; i++) mention(page, queue_of(body->records[i]));
+    return 0;
+}
+
+static bool is_full(const struct page *page) {
+    return page->out->n_frames >= page->frames_max || page->size >= page->size_max;
+}
+
+static int read_frames(struct page *page, struct history *history, uint64_t durable) {
+    struct log_view view;
+    const Tarry__FrameBody *body;
+    uint64_t until_ns = monotonic_ns() + AUDIT_PAGE_MAX_MS * NS_PER_MS;
+    uint64_t limit = history_position(history);
+    int error = 0;
+    while (error == 0 && !is_full(page)) {
+        error = history_next(history, limit, &view, &body);
+        if (error == 0 && is_wanted(page, body)) error = add_frame(page, &view, body);
+        if (error != LOG_END || limit >= durable) continue; /* a gap ends the page, too */
+        /* The slice is over. The next one begins where segments were skipped to; it grows until a frame that is larger
+         * than a slice fits. */
+        if (limit < history_position(history)) limit = history_position(history);
+        limit = durable - limit > SLICE_BYTES ? limit + SLICE_BYTES : durable;
+        if (monotonic_ns() < until_ns) error = 0;
+    }
+    return error == LOG_END ? 0 : error;
+}
+
+/* The question for storage: what segments cannot matter. 1: nothing before `durable` can. */
+static int make_question(struct page *page, uint64_t position, uint64_t durable, struct history_question *out) {
+    const Tarry__Audit *audit = page->audit;
+    const Tarry__Ref *ref = audit->task;
+    *out = (struct history_question){
+        .position = position,
+        .from_ns = audit->from_ms > UINT64_MAX / NS_PER_MS ? UINT64_MAX : audit->from_ms * NS_PER_MS,
+        .to_ns = audit->to_ms > UINT64_MAX / NS_PER_MS ? UINT64_MAX : audit->to_ms * NS_PER_MS,
+    };
+    if (ref == NULL) return 0;
+    if (ref->id != 0) {
+        out->hash = summary_task_hash(ref->id);
+        return 0;
+    }
+    page->queue = find_queue(page->names, ref->queue);
+    int error = page->queue == 0 ? learn_names(page->shell, page->names, durable) : 0;
+    if (page->queue == 0 && error == 0) page->queue = find_queue(page->names, ref->queue);
+    if (error != 0) return error;
+    if (page->queue == 0) return 1;
+    out->hash = summary_key_hash(page->queue, ref->key.data, ref->key.len);
+    return 0;
+}
+
+/* Frames are missing at `from`. If that is where the page begins, it says so; otherwise it ends there, and the next one
+ * does. */
+static int answer_gap(struct page *page, const struct history_gap *gap, uint64_t position) {
+    Tarry__AuditReply *out = page->out;
+    out->next = gap->from;
+    out->end = false;
+    if (gap->from != position || out->n_frames > 0) return 0;
+    out->next = out->gap_to = gap->to;
+    if (gap->problem == NULL) return 0;
+    char path[ARCHIVE_PATH_SIZE];
+    archive_path(archive_of(page->shell), gap->base, path);
+    size_t size = strlen(path) + strlen(gap->problem) + 2;
+    out->gap_problem = arena_alloc(page->arena, size);
+    if (out->gap_problem == NULL) return -ENOMEM;
+    snprintf(out->gap_problem, size, "%s %s", path, gap->problem);
+    return 0;
+}
+
+static int fill(struct page *page, const struct history_question *question, uint64_t durable) {
+    Tarry__AuditReply *out = page->out;
+    struct history *history;
+    struct history_stats stats;
+    struct history_gap gap = {.from = question->position, .to = log_start(page->shell->log)};
+    int error = history_open(&history, page->shell->log, archive_of(page->shell), question);
+    if (error != 0) return error;
+    error = read_frames(page, history, durable);
+    out->next = history_position(history);
+    if (error == HISTORY_GAP) history_gap(history, &gap);
+    history_stats(history, &stats);
+    history_close(history);
+    out->segments_read = stats.segments_read;
+    out->segments_skipped = stats.segments_skipped;
+    out->end = out->next >= durable;
+    bool is_begun = out->n_frames > 0 || out->next != question->position;
+    if (error == LOG_RETIRED && is_begun) return 0; /* the next page says so */
+    if (error == HISTORY_GAP || error == LOG_RETIRED) return answer_gap(page, &gap, question->position);
+    if (error == LOG_DAMAGED && is_begun) return 0; /* likewise */
+    return error == LOG_DAMAGED ? -EINVAL : error;
+}
+
+int audit_page_read(struct shell *shell, struct queue_names *names, const Tarry__Audit *audit, uint64_t position,
+                    struct arena *arena, Tarry__AuditReply *out) {
+    struct page page = {
+        .shell = shell,
+        .names = names,
+        .audit = audit,
+        .arena = arena,
+        .out = out,
+        .frames_max = audit->frames_max != 0 ? audit->frames_max : AUDIT_FRAMES_MAX,
+        .size_max = audit->size_max != 0 ? audit->size_max : AUDIT_SIZE_MAX,
+    };
+    uint64_t durable = log_durable(shell->log);
+    struct history_question question;
+    tarry__audit_reply__init(out);
+    out->log_start = log_start(shell->log);
+    out->durable = durable;
+    out->frames = arena_alloc(arena, page.frames_max * sizeof(void *));
+    if (out->frames == NULL) return -ENOMEM;
+    int error = position <= durable ? make_question(&page, position, durable, &question) : -EINVAL;
+    if (error < 0) return error;
+    if (error > 0) {
+        out->next = durable;
+        out->end = true;
+        return 0;
+    }
+    error = fill(&page, &question, durable);
+    return error == 0 ? add_names(&page) : error;
+}

@@ -1,0 +1,218 @@
+/* auditor.c: see auditor.h. */
+#include "auditor.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "logfmt.h"
+#include "shell.h"
+
+/* Of the thread: it may use what the others leave. */
+#define NICENESS 10
+/* The page's memory that is kept from one to the next. */
+#define ARENA_KEEP (4u << 20)
+
+static struct logfmt_limit failure_limit;
+
+/* A request under way; lies in its call's arena. */
+struct audit {
+    struct audit *next;
+    struct call *call;
+    const Tarry__Audit *request;
+    uint64_t position; /* everything before it is answered, or did not matter; 0: from the oldest on */
+    uint64_t until_ns; /* MONOTONIC: with or without anything to tell, it is answered then */
+};
+
+static void list_init(struct audit_list *list) {
+    *list = (struct audit_list){.last = &list->first};
+}
+
+static void list_add(struct audit_list *list, struct audit *audit) {
+    audit->next = NULL;
+    *list->last = audit;
+    list->last = &audit->next;
+    list->count++;
+}
+
+static struct audit *list_take(struct audit_list *list) {
+    struct audit *audit = list->first;
+    if (audit == NULL) return NULL;
+    list->first = audit->next;
+    if (list->first == NULL) list->last = &list->first;
+    list->count--;
+    return audit;
+}
+
+/* ---- answers */
+
+static void refuse(struct call *call, Tarry__Code code, const char *sentence) {
+    call->answer(call, reply_pack_refusal(code, sentence));
+}
+
+static void answer(struct audit *audit, Tarry__AuditReply *page) {
+    Tarry__Reply reply = TARRY__REPLY__INIT;
+    reply.body_case = TARRY__REPLY__BODY_AUDIT;
+    reply.audit = page;
+    audit->call->answer(audit->call, reply_pack(&reply));
+}
+
+/* What could not be read. Nothing else rests on it, so the broker goes on. */
+static void answer_failure(struct audit *audit, int error) {
+    char sentence[256];
+    if (error == -ENOMEM) {
+        refuse(audit->call, TARRY__CODE__BUSY, NULL);
+        return;
+    }
+    if (error == -EINVAL) {
+        snprintf(sentence, sizeof(sentence),
+                 "position %" PRIu64 ": no frame begins there, or the log is damaged there; go on from positions that "
+                 "a page gave, and see 'tarry verify' for the rest",
+                 audit->position);
+        refuse(audit->call, TARRY__CODE__INVALID, sentence);
+        return;
+    }
+    if (logfmt_allowed(&failure_limit))
+        logfmt("audit_failed", "position=%" PRIu64 " error=%d reason=\"%s\"", audit->position, error,
+               storage_error(error));
+    snprintf(sentence, sizeof(sentence), "position %" PRIu64 " cannot be read: %s", audit->position,
+             storage_error(error));
+    refuse(audit->call, TARRY__CODE__FAILED, sentence);
+}
+
+/* ---- waiting */
+
+/* Back to sleep: there was nothing, and its time is not over. False: there are too many who wait. */
+static bool put_to_wait(struct auditor *auditor, struct audit *audit) {
+    pthread_mutex_lock(&auditor->mutex);
+    bool may_wait = auditor->waits.count < AUDIT_WAITS_MAX;
+    /* More may be durable meanwhile: then nobody will say so again. */
+    if (may_wait)
+        list_add(log_durable(auditor->shell->log) > audit->position ? &auditor->reads : &auditor->waits, audit);
+    pthread_mutex_unlock(&auditor->mutex);
+    return may_wait;
+}
+
+/* Long polls that have something to read, or have waited long enough, go to the end of the queue. Returns how long the
+ * others may sleep. Mutex held. */
+static uint64_t end_waits(struct auditor *auditor) {
+    struct audit *audit = auditor->waits.first, *next;
+    if (audit == NULL) return 0;
+    uint64_t durable = log_durable(auditor->shell->log), now_ns = monotonic_ns(), sleep_ns = UINT64_MAX;
+    list_init(&auditor->waits);
+    for (; audit != NULL; audit = next) {
+        next = audit->next;
+        bool is_over = audit->position < durable || audit->until_ns <= now_ns;
+        list_add(is_over ? &auditor->reads : &auditor->waits, audit);
+        if (!is_over && audit->until_ns - now_ns < sleep_ns) sleep_ns = audit->until_ns - now_ns;
+    }
+    return sleep_ns;
+}
+
+/* The next whose turn it is. NULL: the end. */
+static struct audit *next_audit(struct auditor *auditor) {
+    struct audit *audit;
+    pthread_mutex_lock(&auditor->mutex);
+    for (;;) {
+        uint64_t sleep_ns = end_waits(auditor);
+        if ((audit = list_take(&auditor->reads)) != NULL || auditor->stop) break;
+        struct timespec until = monotonic_after(sleep_ns);
+        if (auditor->waits.first == NULL)
+            pthread_cond_wait(&auditor->changed, &auditor->mutex);
+        else
+            pthread_cond_timedwait(&auditor->changed, &auditor->mutex, &until);
+    }
+    pthread_mutex_unlock(&auditor->mutex);
+    return audit;
+}
+
+static void serve(struct auditor *auditor, struct audit *audit) {
+    Tarry__AuditReply page;
+    int error =
+        audit_page_read(auditor->shell, &auditor->names, audit->request, audit->position, &auditor->arena, &page);
+    if (error != 0) {
+        answer_failure(audit, error);
+        return;
+    }
+    bool is_empty = page.n_frames == 0 && page.gap_to == 0;
+    if (is_empty && page.end && audit->request->wait_ms != 0 && monotonic_ns() < audit->until_ns) {
+        audit->position = page.next;
+        if (put_to_wait(auditor, audit)) return;
+        refuse(audit->call, TARRY__CODE__BUSY, "too many wait for news of the log");
+        return;
+    }
+    answer(audit, &page);
+}
+
+static void *auditor_run(void *argument) {
+    struct auditor *auditor = argument;
+    struct audit *audit;
+    /* Of this thread alone, on Linux. Without it an audit is only less polite. */
+    if (setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS) != 0) logfmt("limit_unchanged", "what=priority");
+    while ((audit = next_audit(auditor)) != NULL) {
+        if (atomic_load(&auditor->shell->stopping))
+            refuse(audit->call, TARRY__CODE__STOPPING, NULL);
+        else
+            serve(auditor, audit);
+        arena_reset(&auditor->arena);
+    }
+    return NULL;
+}
+
+/* ---- from other threads */
+
+void auditor_start(struct auditor *auditor, struct shell *shell) {
+    auditor->shell = shell;
+    list_init(&auditor->reads);
+    list_init(&auditor->waits);
+    pthread_mutex_init(&auditor->mutex, NULL);
+    monotonic_cond_init(&auditor->changed);
+    arena_init(&auditor->arena, SIZE_MAX);
+    auditor->arena.keep_max = ARENA_KEEP;
+    thread_start(&auditor->thread, "tarry-auditor", auditor_run, auditor);
+}
+
+void auditor_post(struct auditor *auditor, struct call *call) {
+    const Tarry__Audit *request = call->errand.event.request->audit;
+    struct audit *audit = arena_alloc(call->errand.arena, sizeof(*audit));
+    if (audit == NULL) {
+        refuse(call, TARRY__CODE__BUSY, NULL);
+        return;
+    }
+    *audit = (struct audit){
+        .call = call,
+        .request = request,
+        .position = request->at_end ? log_durable(auditor->shell->log) : request->position,
+        .until_ns = monotonic_ns() + request->wait_ms * NS_PER_MS,
+    };
+    pthread_mutex_lock(&auditor->mutex);
+    bool stop = auditor->stop, has_room = auditor->reads.count < AUDIT_READS_MAX;
+    if (!stop && has_room) {
+        list_add(&auditor->reads, audit);
+        pthread_cond_signal(&auditor->changed);
+    }
+    pthread_mutex_unlock(&auditor->mutex);
+    if (stop)
+        refuse(call, TARRY__CODE__STOPPING, NULL);
+    else if (!has_room)
+        refuse(call, TARRY__CODE__BUSY, NULL);
+}
+
+void auditor_durable(struct auditor *auditor) {
+    pthread_mutex_lock(&auditor->mutex);
+    if (auditor->waits.first != NULL) pthread_cond_signal(&auditor->changed);
+    pthread_mutex_unlock(&auditor->mutex);
+}
+
+void auditor_stop(struct auditor *auditor) {
+    pthread_mutex_lock(&auditor->mutex);
+    auditor->stop = true;
+    /* Who waits is told at once. */
+    while (auditor->waits.first != NULL) list_add(&auditor->reads, list_take(&auditor->waits));
+    pthread_cond_signal(&auditor->changed);
+    pthread_mutex_unlock(&auditor->mutex);
+    pthread_join(auditor->thread, NULL);
+}
