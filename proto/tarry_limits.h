@@ -92,6 +92,7 @@
 #define FRAME_BLOB_SIZE_MAX (17u << 20) /* a request full of contents, and their salts */
 #define SEAL_IDLE_MS 20ull
 #define INDEX_BATCH_RECORDS 50000u
+#define HEAD_INTERVAL_S 60ull /* a head is signed at least this often while there is news */
 #define INDEX_DELAY_MS 200ull /* the index absorbs at least this often while there is something */
 #define RETAIN_LOG_AGE_DEFAULT_MS (7ull * 24 * 3600 * 1000)
 #define RETAIN_LOG_SIZE_DEFAULT (1ull << 30)

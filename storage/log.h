@@ -55,8 +55,15 @@ struct log_recovery {
     uint64_t cut_at;
     uint64_t segments;
     bool sealed; /* the last frame is a seal that covers everything before it, or a fresh segment does so */
+    /* What the oldest segment's header says of the frame before it, and of the segment that it lies in; 0: there is
+     * none. */
+    uint64_t start_segment;
+    uint64_t start_steady_ns;
+    uint64_t start_wall_ns;
+    uint32_t start_epoch;
     /* Chain hash at `scan_from` (at `start`, if later): compare it with the index's (LOG-3). */
     uint8_t scan_chain[FRAME_CHAIN_SIZE];
+    uint64_t stray_at;    /* where the first of these are, valid if there are any */
     uint64_t stray_bytes; /* from the end of the frames to the last byte that is not zero, in closed segments that were
                              scanned: harmless, but nothing of ours wrote them */
 };

@@ -168,6 +168,8 @@ static int judge_closed(struct scan *scan, const struct segment *segment, const 
     }
     struct tail tail = {0};
     int result = look_behind(scan, segment, scan->position, &tail);
+    if (result == 0 && tail.end > scan->position && recovery->out->stray_bytes == 0)
+        recovery->out->stray_at = scan->position;
     if (result == 0) recovery->out->stray_bytes += tail.end - scan->position;
     return result;
 }
@@ -318,6 +320,10 @@ int log_recover(struct recovery *recovery) {
         out->start = log->end;
     } else {
         out->start = log->segments[0]->base;
+        out->start_segment = recovery->headers[0].previous_base;
+        out->start_steady_ns = recovery->headers[0].steady_ns;
+        out->start_wall_ns = recovery->headers[0].wall_ns;
+        out->start_epoch = recovery->headers[0].epoch;
         atomic_store_explicit(&log->start, out->start, memory_order_relaxed);
         struct scan scan = {.recovery = recovery, .scan_from = recovery->scan_from};
         if (scan.scan_from < out->start) scan.scan_from = out->start;

@@ -48,6 +48,8 @@ static const struct option options[] = {
      "retire log segments older than this [7d]"},
     {"retain-log-size", OPTION_SIZE, FIELD(retain_log_size), 0, SIZE_LIMIT, "SIZE",
      "… or when the log is larger than this [1GiB]"},
+    {"sign-key", OPTION_TEXT, FIELD(sign_key), 1, 0, "FILE",
+     "sign heads of the log with this secret key (tarry keygen): tarry verify --key proves it then"},
     {"segment-size", OPTION_SIZE, FIELD(segment_size), SEGMENT_SIZE_MIN, 1ull << 30, "SIZE",
      "size of a log segment [64MiB]"},
     {"index-lag-max", OPTION_COUNT, FIELD(index_lag_max), 0, COUNT_MAX, "N",

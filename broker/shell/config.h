@@ -16,8 +16,9 @@
 struct config {
     char data[CONFIG_TEXT_SIZE]; /* the data directory */
     char listen[CONFIG_TEXT_SIZE];
-    char file[CONFIG_TEXT_SIZE]; /* the INI file; empty: none */
-    uint64_t memory;             /* bytes */
+    char file[CONFIG_TEXT_SIZE];     /* the INI file; empty: none */
+    char sign_key[CONFIG_TEXT_SIZE]; /* file of the key that signs heads of the log; empty: none does */
+    uint64_t memory;                 /* bytes */
     bool unsafe_listen_anywhere;
     bool accept_clock_jump; /* TIME-2: believe the wall clock at this start, whatever it says */
     bool inspect;           /* answer questions about the directory, and change nothing in it */

@@ -54,6 +54,7 @@ static bool absorb(struct indexer *indexer, uint64_t durable) {
         error = index_absorb(shell->index, &view.header, body);
         if (error != 0) shell_fail("index_absorb_failed", error);
         summarizer_take(&indexer->summarizer, log_cursor_segment(indexer->cursor), &view.header, body);
+        signer_take(&shell->signer, log_cursor_segment(indexer->cursor), &view.header);
         arena_reset(&indexer->arena);
         if (indexer->oldest_ns == 0) indexer->oldest_ns = monotonic_ns();
         if (index_pending(shell->index) >= INDEX_BATCH_RECORDS) commit(indexer);
@@ -101,6 +102,8 @@ static uint64_t idle_ns(struct indexer *indexer) {
     if (indexer->shell->config.inspect) return INSPECT_WAIT_NS;
     if (indexer->maintain || retire_active(&indexer->retire)) return 0;
     uint64_t wait_ns = retire_wait_ns(&indexer->retire);
+    uint64_t sign_ns = signer_wait_ns(&indexer->shell->signer);
+    if (sign_ns < wait_ns) wait_ns = sign_ns;
     if (indexer->oldest_ns != 0) {
         uint64_t due_ns = indexer->oldest_ns + INDEX_DELAY_NS, now_ns = monotonic_ns();
         uint64_t commit_ns = due_ns > now_ns ? due_ns - now_ns : 0;
@@ -157,6 +160,7 @@ static bool turn(struct indexer *indexer) {
     uint64_t absorbed = log_cursor_position(indexer->cursor);
     struct orders orders = take_orders(indexer, absorbed);
     take_lows(indexer, orders.lows);
+    signer_step(&indexer->shell->signer);
     if (indexer->window != NULL) {
         load_window(indexer);
         return true;

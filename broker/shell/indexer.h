@@ -1,5 +1,5 @@
 /* indexer.h: the index thread, the only one that writes the index. It follows the durable log, never leads it (LOG-3),
- * loads near windows, retires segments, and does the index's own housekeeping; in this order of urgency:
+ * loads near windows, signs heads, retires segments, and does the index's own housekeeping; in this order of urgency:
  *
  *   1. a window that the core waits for     2. absorb and commit what is durable
  *   3. a slice of retirement                4. a slice of maintenance

@@ -155,6 +155,7 @@ static void stop(void) {
     courier_stop(&shell.courier);
     reader_stop(&shell.reader);
     indexer_stop(&shell.indexer);
+    signer_stop(&shell.signer);
     uint64_t position = index_position(shell.index);
     index_close(shell.index);
     log_close(shell.log);
@@ -197,6 +198,7 @@ int main(int argc, char **argv) {
     int error = shell.config.inspect ? datadir_inspect(&shell.dir, shell.config.data, message)
                                      : datadir_open(&shell.dir, shell.config.data, message);
     if (error != 0) refuse("refused", message);
+    if (signer_open(&shell.signer, &shell, message, sizeof(message)) != 0) refuse("refused", message);
     inbox_init(&shell.inbox);
     batches_init(&shell.batches);
     lanes_init(&shell.lanes, &shell);

@@ -43,13 +43,17 @@ static int open_index(struct shell *shell, char *message, size_t message_size) {
     return REFUSE("index %s cannot be opened: %s", shell->dir.index, storage_error(error));
 }
 
+static uint64_t max_u64(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
 static int open_log(struct shell *shell, const struct index_meta *meta, struct log_recovery *out, char *message,
                     size_t message_size) {
     struct log_options options = {
         .directory = shell->dir.log,
         .disk = &shell->disk,
         .segment_size = shell->config.segment_size,
-        .durable_min = meta->position,
+        .durable_min = max_u64(meta->position, signer_known(&shell->signer)),
         .read_only = shell->config.inspect,
         .prepare_ahead = !shell->config.inspect,
     };
@@ -83,6 +87,10 @@ static int open_log(struct shell *shell, const struct index_meta *meta, struct l
         return REFUSE("index %s and log %s tell different histories (chain hash at %" PRIu64
                       " differs); restore both from the same copy",
                       shell->dir.index, shell->dir.log, meta->position);
+    if (!signer_agrees(&shell->signer, meta->position, out->scan_chain))
+        return REFUSE("log %s differs from what was signed at position %" PRIu64
+                      ": it was changed; tarry verify --key says where",
+                      shell->dir.log, meta->position);
     if (out->cut_bytes > 0)
         logfmt("torn_tail", "offset=%" PRIu64 " bytes=%" PRIu64 " action=%s", out->cut_at, out->cut_bytes,
                shell->config.inspect ? "ignored" : "cut");
@@ -176,10 +184,6 @@ static int replay(struct shell *shell, uint64_t from, uint64_t end, char *messag
     arena_deinit(&arena);
     log_cursor_close(cursor);
     return error == 0 ? 0 : 1;
-}
-
-static uint64_t max_u64(uint64_t a, uint64_t b) {
-    return a > b ? a : b;
 }
 
 static void start_clock(struct shell *shell, struct instant last) {

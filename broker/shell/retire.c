@@ -53,6 +53,7 @@ static int finish(struct retirement *retire) {
     log_cursor_close(retire->cursor);
     retire->cursor = NULL;
     summary_delete(shell->log, retire->segment.base);
+    signer_retire(&shell->signer, retire->segment.end);
     error = log_retire(shell->log, retire->segment.base);
     if (error != 0) shell_fail("retire_failed", error);
     logfmt("segment_retired", "base=%" PRIu64 " end=%" PRIu64 " bytes=%" PRIu64, retire->segment.base,

@@ -24,6 +24,7 @@
 #include "reader.h"
 #include "room.h"
 #include "rpc.h"
+#include "signer.h"
 #include "sync.h"
 
 /* How `memory` is shared out; the rest is for stacks, nng, batches and the C library (CALM-1). */
@@ -52,6 +53,7 @@ struct shell {
     struct sync sync;
     struct courier courier;
     struct indexer indexer;
+    struct signer signer; /* the index thread's, once it runs */
     struct reader reader;
     struct auditor auditor;
     struct rpc rpc;

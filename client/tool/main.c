@@ -31,6 +31,8 @@ const struct command *const tool_commands[] = {
     &command_history,
     &command_audit,
     &command_verify,
+    &command_heads,
+    &command_keygen,
     NULL,
 };
 

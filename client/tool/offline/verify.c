@@ -3,7 +3,8 @@
  * In this order: the lock and the identity; the index, row by row, against the digest and the counts that it stores;
  * the log, every frame by its sums, order and chain (twice: once to find its end, once to read the records); the chain
  * hash at the index's position; the content of every task in the log against its record's hash; the counts replayed
- * from the index's position to the end, and from the beginning too if the log still reaches back to it. */
+ * from the index's position to the end, and from the beginning too if the log still reaches back to it; with --key, the
+ * heads that were signed (evidence.h). */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #include "arena.h"
+#include "evidence.h"
 #include "frame.h"
 #include "ndjson.h"
 #include "output.h"
@@ -37,27 +39,33 @@ struct verify {
     uint64_t frames;
     uint64_t records;
     uint64_t contents;
+    struct evidence evidence;
     struct progress progress;
 };
 
 static int run(struct tool *tool, const struct args *args);
 
-static const struct arg_spec options[] = {{0}};
+static const struct arg_spec options[] = {EVIDENCE_OPTIONS, {0}};
 
 const struct command command_verify = {
     .name = "verify",
-    .usage = "DIR",
+    .usage = "DIR [--key FILE]... [--head HEAD]",
     .summary = "check a data directory, offline",
-    .text = "Checks the data directory of a broker that is not running: every frame of the log by checksum, order and\n"
-            "hash chain, every row of the index, index against log, the content of every task, and the digest. It\n"
-            "changes nothing. Exit status 0 if all is well, 1 with the place of the damage otherwise, or with the\n"
-            "reason why nothing was checked (locked, no_data_directory). A torn tail, which a crash leaves and the\n"
-            "next start cuts, is reported and is no damage.",
+    .text =
+        "Checks the data directory of a broker that is not running: every frame of the log by checksum, order and\n"
+        "hash chain, every row of the index, index against log, the content of every task, and the digest. It\n"
+        "changes nothing. Exit status 0 if all is well, 1 with the place of the damage otherwise, or with the\n"
+        "reason why nothing was checked (locked, no_data_directory). A torn tail, which a crash leaves and the\n"
+        "next start cuts, is reported and is no damage.\n"
+        "With --key it also proves, by the heads that the broker has signed (tarryd --sign-key), that nothing up to\n"
+        "the last head was edited, dropped, reordered, inserted or cut, and says between which positions the\n"
+        "first difference lies. It prints the last head: kept where nobody who can write to DIR can change it, and\n"
+        "given to --head later, it shows that log and heads were not cut together either.",
     .options = options,
     .positional_min = 1,
     .positional_max = 1,
     .positional_names = "DIR",
-    .examples = "tarry verify /var/lib/tarry\ntarry verify /var/lib/tarry --json",
+    .examples = "tarry verify /var/lib/tarry\ntarry verify /var/lib/tarry --key /media/auditor/sign.key.pub --json",
     .run = run,
 };
 
@@ -191,6 +199,23 @@ static int meet(struct verify *v, const uint8_t chain[FRAME_CHAIN_SIZE]) {
     return 0;
 }
 
+/* Where the frames begin. */
+static int start_evidence(struct verify *v) {
+    const struct log_recovery *recovery = &v->store.recovery;
+    struct evidence_point start = {
+        .position = recovery->start,
+        .segment = recovery->start_segment,
+        .steady_ns = recovery->start_steady_ns,
+        .wall_ns = recovery->start_wall_ns,
+        .epoch = recovery->start_epoch,
+    };
+    memcpy(start.chain, recovery->scan_chain, sizeof start.chain);
+    int status = evidence_start(&v->evidence, &v->store, &start);
+    if (status != 0 || v->evidence.key_count == 0 || recovery->stray_bytes == 0) return status;
+    return store_damaged(&v->store, "bytes that are not zero follow the segment that ends at position %" PRIu64,
+                         recovery->stray_at);
+}
+
 static int check_log(struct verify *v) {
     struct log_cursor *cursor = NULL;
     struct log_view view;
@@ -206,6 +231,7 @@ static int check_log(struct verify *v) {
         if (status != 0 || error != 0) break;
         memcpy(chain, view.header.chain, sizeof chain);
         status = check_frame(v, &view, &arena);
+        if (status == 0) status = evidence_frame(&v->evidence, log_cursor_segment(cursor), &view.header);
         progress_show(&v->progress, view.header.position - v->store.recovery.start,
                       v->store.recovery.end - v->store.recovery.start, v->frames);
     }
@@ -216,6 +242,7 @@ static int check_log(struct verify *v) {
     else if (error != 0)
         status = store_damaged(&v->store, "the log cannot be read: %s", store_sentence(error));
     if (status == 0 && !v->met) status = meet(v, chain);
+    if (status == 0) status = evidence_end(&v->evidence);
     if (status == 0 && v->has_whole && v->whole.digest != v->tail.digest)
         status = store_damaged(&v->store,
                                "the log's digest %016" PRIx64 " is not the index's brought up to date, %016" PRIx64,
@@ -242,7 +269,8 @@ static int check(struct verify *v) {
     if (status == 0) status = store_open_log(&v->store, 0);
     if (status != 0) return status;
     tallies_init(v);
-    return check_log(v);
+    status = start_evidence(v);
+    return status == 0 ? check_log(v) : status;
 }
 
 static void print_json(const struct verify *v, int status, uint64_t took_ms, struct text *out) {
@@ -263,6 +291,7 @@ static void print_json(const struct verify *v, int status, uint64_t took_ms, str
     ndjson_number(out, "epoch", v->store.recovery.epoch);
     ndjson_number(out, "torn_tail_bytes", v->store.recovery.cut_bytes);
     ndjson_number(out, "stray_bytes", v->store.recovery.stray_bytes);
+    evidence_json(&v->evidence, out);
     if (status == 0) {
         ndjson_number(out, "live", v->tail.live);
         ndjson_text(out, "digest", digest);
@@ -290,6 +319,7 @@ static void print_words(const struct verify *v, int status, uint64_t took_ms, st
         text_printf(out,
                     "        %" PRIu64 " bytes in the unused ends of segments, which nothing of ours wrote; harmless\n",
                     v->store.recovery.stray_bytes);
+    evidence_words(&v->evidence, out);
     if (status != 0) return;
     text_printf(out, "digest  %016" PRIx64 "%s, %" PRIu64 " live tasks\nfine, in %s\n", v->tail.digest,
                 v->has_whole ? ", by the whole log too" : "", v->tail.live, duration_format(took_ms, took));
@@ -301,7 +331,10 @@ static int run(struct tool *tool, const struct args *args) {
     uint64_t started_ms = steady_ms();
     store_init(&v.store, args->positional[0]);
     if (strlen(v.store.directory) + 16 > STORE_PATH_SIZE) return tool_usage(args, "the directory's name is too long");
-    int status = check(&v);
+    int status = evidence_options(&v.evidence, args);
+    if (status != 0) return status;
+    status = check(&v);
+    evidence_close(&v.evidence);
     if (tool->json)
         print_json(&v, status, steady_ms() - started_ms, &out);
     else

@@ -1,0 +1,201 @@
+/* signer.c: see signer.h. */
+#include "signer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sodium.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "logfmt.h"
+#include "shell.h"
+
+#define NS_PER_S 1000000000ull
+#define INTERVAL_NS (HEAD_INTERVAL_S * NS_PER_S)
+/* After a start: what was left unsigned by a crash need not wait for long. */
+#define SOON_NS NS_PER_S
+
+static int refuse(char *message, size_t message_size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+static int refuse(char *message, size_t message_size, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, message_size, format, arguments);
+    va_end(arguments);
+    return 1;
+}
+#define REFUSE(...) refuse(message, message_size, __VA_ARGS__)
+
+static uint64_t monotonic_ns(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * NS_PER_S + (uint64_t)time.tv_nsec;
+}
+
+/* ---- the key */
+
+/* Whoever can read the file can sign in this broker's name. */
+static int judge_file(int file, const char *path, char *message, size_t message_size) {
+    struct stat status;
+    if (fstat(file, &status) != 0) return REFUSE("sign key %s cannot be looked at: %s", path, strerror(errno));
+    if (!S_ISREG(status.st_mode)) return REFUSE("sign key %s is not a file", path);
+    if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+        return REFUSE(
+            "sign key %s may be used by others (mode %04o); chmod 600 it, or make a new one with tarry keygen", path,
+            (unsigned)status.st_mode & 07777u);
+    if (status.st_uid != geteuid() && status.st_uid != 0)
+        return REFUSE("sign key %s belongs to another user; give it to the one that runs tarryd", path);
+    return 0;
+}
+
+static int read_key(struct sign_secret *out, const char *path, char *message, size_t message_size) {
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hold up the start */
+    if (file < 0) return REFUSE("sign key %s cannot be read: %s; tarry keygen makes one", path, strerror(errno));
+    char text[SIGN_KEY_TEXT_SIZE];
+    int result = judge_file(file, path, message, message_size);
+    if (result == 0) {
+        int64_t size = disk_read_all(&disk_posix, file, text, sizeof(text), 0);
+        const char *problem = size < 0 ? strerror((int)-size) : sign_secret_parse(text, (size_t)size, out);
+        if (problem != NULL) result = REFUSE("sign key %s %s%s", path, size < 0 ? "cannot be read: " : "", problem);
+    }
+    sodium_memzero(text, sizeof(text));
+    close(file);
+    return result;
+}
+
+static int load_key(struct signer *signer, const char *path, char *message, size_t message_size) {
+    /* Guard pages around it, locked into memory, left out of core dumps. */
+    signer->secret = sodium_malloc(sizeof(*signer->secret));
+    if (signer->secret == NULL) return REFUSE("there is no memory to guard the sign key in");
+    if (read_key(signer->secret, path, message, message_size) != 0) {
+        sodium_free(signer->secret);
+        signer->secret = NULL;
+        return 1;
+    }
+    sodium_mprotect_readonly(signer->secret);
+    return 0;
+}
+
+/* ---- the start */
+
+static int judge_last(struct signer *signer, char *message, size_t message_size) {
+    const char *directory = signer->shell->dir.path;
+    uint64_t damaged;
+    int result = heads_last(&signer->heads, signer->secret->public.id, &signer->last, &damaged);
+    if (result < 0) return REFUSE("%s/" HEADS_NAME " cannot be read: %s", directory, strerror(-result));
+    if (result == 1 && damaged != UINT64_MAX)
+        return REFUSE("%s/" HEADS_NAME " is damaged at byte %" PRIu64
+                      "; restore it from a copy, or move it away to begin a new one",
+                      directory, damaged * HEAD_SIZE);
+    if (result == 1) {
+        signer->last = (struct head){0};
+        return 0;
+    }
+    bool is_ours = head_is_signed(&signer->last, &signer->secret->public) &&
+                   memcmp(signer->last.cluster, signer->shell->dir.cluster, HEAD_CLUSTER_SIZE) == 0;
+    if (is_ours) return 0;
+    return REFUSE("%s/" HEADS_NAME ": head %" PRIu64
+                  " says that this broker signed it, and it did not; restore the file from a copy, or move it away to "
+                  "begin a new one",
+                  directory, signer->last.number);
+}
+
+int signer_open(struct signer *signer, struct shell *shell, char *message, size_t message_size) {
+    *signer = (struct signer){.shell = shell, .heads = {.handle = -1}};
+    if (shell->config.inspect) return 0;
+    int error = heads_open(&signer->heads, &disk_posix, shell->dir.path);
+    if (error != 0) return REFUSE("%s/" HEADS_NAME " cannot be read: %s", shell->dir.path, strerror(-error));
+    if (shell->config.sign_key[0] == '\0') {
+        if (signer->heads.count > 0)
+            logfmt("unsigned", "reason=\"there are signed heads from earlier, but no --sign-key\" action=none");
+        return 0;
+    }
+    if (load_key(signer, shell->config.sign_key, message, message_size) != 0) return 1;
+    if (signer->heads.torn_bytes > 0)
+        logfmt("torn_head", "offset=%" PRIu64 " bytes=%" PRIu64 " action=\"written over\"",
+               signer->heads.count * HEAD_SIZE, signer->heads.torn_bytes);
+    if (judge_last(signer, message, message_size) != 0) return 1;
+    char id[SIGN_KEY_ID_TEXT_SIZE];
+    logfmt("signing", "key=%s heads=%" PRIu64 " signed_to=%" PRIu64, sign_key_id_format(signer->secret->public.id, id),
+           signer->last.number, signer->last.position);
+    return 0;
+}
+
+uint64_t signer_known(const struct signer *signer) {
+    return signer->last.position;
+}
+
+bool signer_agrees(const struct signer *signer, uint64_t position, const uint8_t chain[FRAME_CHAIN_SIZE]) {
+    return signer->last.position != position || memcmp(signer->last.chain, chain, FRAME_CHAIN_SIZE) == 0;
+}
+
+/* ---- the run */
+
+/* Signs what was taken in. */
+static void sign(struct signer *signer) {
+    struct head head = signer->next;
+    head.number = signer->last.number + 1;
+    head_sign(&head, signer->secret);
+    int error = heads_append(&signer->heads, &head);
+    uint64_t now_ns = monotonic_ns();
+    if (error != 0) {
+        logfmt("head_failed", "position=%" PRIu64 " reason=\"%s\" action=\"tried again in a minute\"", head.position,
+               strerror(-error));
+        signer->due_ns = now_ns + INTERVAL_NS;
+        return;
+    }
+    signer->last = head;
+    signer->signed_ns = now_ns;
+    signer->due_ns = 0;
+}
+
+void signer_take(struct signer *signer, uint64_t segment, const struct frame_header *header) {
+    if (signer->secret == NULL) return;
+    if (signer->due_ns != 0 && signer->next.segment != segment) sign(signer);
+    uint64_t end = header->position + frame_size(header->body_size, header->blob_size);
+    if (!signer_agrees(signer, end, header->chain)) shell_fail("log_differs_from_its_signed_head", LOG_DAMAGED);
+    signer->next = (struct head){
+        .position = end,
+        .segment = segment,
+        .kept_from = log_start(signer->shell->log),
+        .steady_ns = header->steady_ns,
+        .wall_ns = header->wall_ns,
+        .epoch = header->epoch,
+    };
+    memcpy(signer->next.cluster, signer->shell->dir.cluster, HEAD_CLUSTER_SIZE);
+    memcpy(signer->next.chain, header->chain, FRAME_CHAIN_SIZE);
+    if (signer->due_ns != 0 || end <= signer->last.position) return;
+    signer->due_ns = monotonic_ns() + (signer->signed_ns == 0 ? SOON_NS : INTERVAL_NS);
+}
+
+uint64_t signer_wait_ns(const struct signer *signer) {
+    if (signer->due_ns == 0) return UINT64_MAX;
+    uint64_t now_ns = monotonic_ns();
+    return signer->due_ns > now_ns ? signer->due_ns - now_ns : 0;
+}
+
+void signer_step(struct signer *signer) {
+    if (signer_wait_ns(signer) == 0) sign(signer);
+}
+
+void signer_retire(struct signer *signer, uint64_t kept_from) {
+    if (signer->secret == NULL || signer->next.position <= signer->last.position) {
+        /* Nothing new: the same head once more, but for where the log begins. */
+        if (signer->secret == NULL || signer->last.number == 0) return;
+        signer->next = signer->last;
+    }
+    signer->next.kept_from = kept_from;
+    sign(signer);
+}
+
+void signer_stop(struct signer *signer) {
+    if (signer->due_ns != 0) sign(signer);
+    heads_close(&signer->heads);
+    sodium_free(signer->secret); /* wipes it; NULL is fine */
+    signer->secret = NULL;
+}

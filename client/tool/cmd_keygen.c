@@ -1,0 +1,116 @@
+/* cmd_keygen.c: tarry keygen FILE: a key pair that signs heads of the log. It asks no broker. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ndjson.h"
+#include "output.h"
+#include "sign_key.h"
+#include "tool.h"
+
+#define PATH_SIZE 4096
+
+static int run(struct tool *tool, const struct args *args);
+
+static const struct arg_spec options[] = {{0}};
+
+const struct command command_keygen = {
+    .name = "keygen",
+    .usage = "FILE",
+    .summary = "make a key pair that signs the log",
+    .text = "Makes an Ed25519 key pair: the secret key in FILE, for nobody but its owner to read (mode 0600), and the\n"
+            "public key in FILE.pub. tarryd --sign-key FILE signs heads of its log with it, and whoever has FILE.pub\n"
+            "can prove with 'tarry verify DIR --key FILE.pub' that the log is what it was. Give FILE to the broker\n"
+            "alone, and keep FILE.pub, or its id, where the broker's machine cannot change it. Files that exist are\n"
+            "not written over.",
+    .options = options,
+    .positional_min = 1,
+    .positional_max = 1,
+    .positional_names = "FILE",
+    .examples = "tarry keygen /etc/tarry/sign.key\ntarryd --data /var/lib/tarry --sign-key /etc/tarry/sign.key",
+    .run = run,
+};
+
+/* Makes the file durable, or leaves none. 0 or errno. */
+static int write_file(const char *path, mode_t mode, const char *text, size_t size) {
+    int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    if (file < 0) return errno;
+    ssize_t written = write(file, text, size);
+    int error = written == (ssize_t)size ? 0 : written < 0 ? errno : EIO;
+    if (error == 0 && fsync(file) != 0) error = errno;
+    if (close(file) != 0 && error == 0) error = errno;
+    if (error != 0) unlink(path);
+    return error;
+}
+
+/* The name of a file is durable once its directory is. */
+static int sync_parent(const char *path) {
+    char parent[PATH_SIZE];
+    const char *slash = strrchr(path, '/');
+    snprintf(parent, sizeof parent, "%.*s",
+             slash == NULL   ? 1
+             : slash == path ? 1
+                             : (int)(slash - path),
+             slash == NULL ? "." : path);
+    int file = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (file < 0) return errno;
+    int error = fsync(file) != 0 ? errno : 0;
+    close(file);
+    return error;
+}
+
+static int refused(const char *path, int error) {
+    if (error == EEXIST)
+        tool_say("%s exists: a key is never written over; name another file, or move it away first", path);
+    else
+        tool_say("%s cannot be written: %s", path, strerror(error));
+    return EXIT_REFUSED;
+}
+
+static int write_pair(const char *path, const char *public_path, const struct sign_secret *secret) {
+    char text[SIGN_KEY_TEXT_SIZE];
+    size_t size = sign_public_format(&secret->public, text);
+    int error = write_file(public_path, 0644, text, size);
+    if (error != 0) return refused(public_path, error);
+    size = sign_secret_format(secret, text);
+    error = write_file(path, 0600, text, size);
+    sodium_memzero(text, sizeof text);
+    if (error == 0) error = sync_parent(path);
+    if (error == 0) return EXIT_FINE;
+    if (error == EEXIST) unlink(public_path); /* it is the other half of no file */
+    return refused(path, error);
+}
+
+static int run(struct tool *tool, const struct args *args) {
+    const char *path = args->positional[0];
+    char public_path[PATH_SIZE], id[SIGN_KEY_ID_TEXT_SIZE];
+    struct text out = {0};
+    if (strlen(path) + sizeof ".pub" > sizeof public_path) return tool_usage(args, "the file's name is too long");
+    snprintf(public_path, sizeof public_path, "%s.pub", path);
+    struct sign_secret *secret = sodium_init() < 0 ? NULL : sodium_malloc(sizeof *secret);
+    if (secret == NULL) {
+        tool_say("the system gives no random numbers, or no memory to guard a key in");
+        return EXIT_REFUSED;
+    }
+    sign_key_generate(secret);
+    int status = write_pair(path, public_path, secret);
+    sign_key_id_format(secret->public.id, id);
+    sodium_free(secret);
+    if (status != EXIT_FINE) return status;
+    if (tool->json) {
+        ndjson_begin(&out);
+        ndjson_text(&out, "result", "made");
+        ndjson_text(&out, "id", id);
+        ndjson_text(&out, "secret", path);
+        ndjson_text(&out, "public", public_path);
+        ndjson_end(&out);
+    } else {
+        text_printf(&out, "key %s: secret in %s, public in %s\n", id, path, public_path);
+    }
+    status = output_flush(&out, status);
+    text_deinit(&out);
+    return status;
+}

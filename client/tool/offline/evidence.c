@@ -1,0 +1,329 @@
+/* evidence.c: see evidence.h. Heads come from the file in the order of their positions, and that of --head is put in
+ * among them. */
+#include "evidence.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sodium.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ndjson.h"
+#include "rfc3339.h"
+#include "tarry_limits.h"
+
+/* A broker that runs signs once a minute; twice that, and heads are missing. */
+#define UNSIGNED_MAX_NS (2 * HEAD_INTERVAL_S * 1000000000ull)
+#define NS_PER_MS 1000000u
+
+/* ---- options */
+
+static int read_key(const struct args *args, const char *path, struct sign_public *out) {
+    char text[SIGN_KEY_TEXT_SIZE];
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int64_t size = file >= 0 ? disk_read_all(&disk_posix, file, text, sizeof text, 0) : -errno;
+    if (file >= 0) close(file);
+    if (size < 0) {
+        tool_say("--key: %s cannot be read: %s", path, strerror((int)-size));
+        return EXIT_REFUSED;
+    }
+    const char *problem = sign_public_parse(text, (size_t)size, out);
+    return problem == NULL ? 0 : tool_usage(args, "--key: %s %s", path, problem);
+}
+
+static int option_keys(struct evidence *evidence, const struct args *args) {
+    int status = 0;
+    for (size_t i = 0; i < args->many_count && status == 0; i++) {
+        if (strcmp(args->many[i].option, "key") != 0) continue;
+        if (evidence->key_count == EVIDENCE_KEYS_MAX)
+            return tool_usage(args, "--key may be given %u times", EVIDENCE_KEYS_MAX);
+        status = read_key(args, args->many[i].value, &evidence->keys[evidence->key_count++]);
+    }
+    return status;
+}
+
+/* The place of the head's signer among the keys; key_count: it is none of them. */
+static size_t signer_of(const struct evidence *evidence, const struct head *head) {
+    size_t i = 0;
+    while (i < evidence->key_count && memcmp(evidence->keys[i].id, head->signer, SIGN_KEY_ID_SIZE) != 0) i++;
+    return i;
+}
+
+int evidence_options(struct evidence *evidence, const struct args *args) {
+    *evidence = (struct evidence){.heads = {.handle = -1}};
+    const char *text = args_get(args, "head");
+    if (sodium_init() < 0) {
+        tool_say("the system gives no random numbers");
+        return EXIT_REFUSED;
+    }
+    int status = option_keys(evidence, args);
+    if (status != 0 || text == NULL) return status;
+    if (evidence->key_count == 0)
+        return tool_usage(args, "--head needs --key: a head proves nothing unless its signature does");
+    if (!head_parse(text, &evidence->elsewhere))
+        return tool_usage(args, "--head: this is no whole head; 'tarry heads DIR --last' prints one");
+    size_t which = signer_of(evidence, &evidence->elsewhere);
+    if (which == evidence->key_count || !head_is_signed(&evidence->elsewhere, &evidence->keys[which]))
+        return tool_usage(args, "--head: this head is not signed by the key of --key");
+    evidence->has_elsewhere = true;
+    return 0;
+}
+
+/* ---- heads */
+
+/* "head 12 (2026-11-21T…)", or where the log begins. */
+static const char *describe(const struct head *head, char out[96]) {
+    char time[RFC3339_TEXT_SIZE];
+    if (head->number == 0) return "where the log begins";
+    snprintf(out, 96, "head %" PRIu64 ", %s", head->number, rfc3339_format(head->wall_ns / NS_PER_MS, time));
+    return out;
+}
+
+static int differs(struct evidence *evidence, uint64_t from, uint64_t to) {
+    evidence->differs_from = from;
+    evidence->differs_to = to;
+    return EXIT_REFUSED;
+}
+
+/* What one entry of the file must be, alone and after those before it. */
+static int judge_entry(struct evidence *evidence, const struct head *head, uint64_t index) {
+    struct store *store = evidence->store;
+    char id[SIGN_KEY_ID_TEXT_SIZE];
+    size_t which = signer_of(evidence, head);
+    const char *problem = NULL;
+    if (which == evidence->key_count)
+        return store_damaged(store,
+                             "%s/" HEADS_NAME ", byte %" PRIu64 ": head %" PRIu64
+                             " is signed by key %s, which no --key names",
+                             store->directory, index * HEAD_SIZE, head->number, sign_key_id_format(head->signer, id));
+    if (!head_is_signed(head, &evidence->keys[which]))
+        problem = "its signature is wrong: it was edited, or forged without the key";
+    else if (memcmp(head->cluster, store->cluster, HEAD_CLUSTER_SIZE) != 0)
+        problem = "it belongs to another broker's data";
+    else if (head->number > evidence->numbers[which] + 1)
+        problem = "heads before it were removed";
+    else if (head->number <= evidence->numbers[which])
+        problem = "it was copied there: a head with this number came before";
+    else if (evidence->has_next && head->position < evidence->next.position)
+        problem = "it speaks of an earlier position than the head before it";
+    if (problem != NULL)
+        return store_damaged(store, "%s/" HEADS_NAME ", byte %" PRIu64 ", head %" PRIu64 " (position %" PRIu64 "): %s",
+                             store->directory, index * HEAD_SIZE, head->number, head->position, problem);
+    evidence->numbers[which] = head->number;
+    return 0;
+}
+
+/* The next head of the file into `next`; *out_more false: there is none. */
+static int read_entry(struct evidence *evidence, bool *out_more) {
+    struct store *store = evidence->store;
+    struct head head;
+    *out_more = evidence->read < evidence->heads.count;
+    if (!*out_more) return 0;
+    int result = heads_read(&evidence->heads, evidence->read, &head);
+    if (result < 0)
+        return store_damaged(store, "%s/" HEADS_NAME " cannot be read: %s", store->directory, strerror(-result));
+    if (result == 1)
+        return store_damaged(store, "%s/" HEADS_NAME ", byte %" PRIu64 ": the head is damaged: it was edited",
+                             store->directory, evidence->read * HEAD_SIZE);
+    int status = judge_entry(evidence, &head, evidence->read);
+    evidence->read++;
+    evidence->next = head;
+    return status;
+}
+
+/* The head kept elsewhere is in the file too, and is the same. */
+static int judge_elsewhere(struct evidence *evidence) {
+    const struct head *head = &evidence->elsewhere;
+    struct store *store = evidence->store;
+    char words[96];
+    size_t which = signer_of(evidence, head);
+    if (head->number > evidence->numbers[which])
+        return store_damaged(store,
+                             "%s/" HEADS_NAME " ends at head %" PRIu64
+                             ", but the one of --head is %s: the file was cut",
+                             store->directory, evidence->numbers[which], describe(head, words));
+    return 0;
+}
+
+static int compare(struct evidence *evidence, const struct head *head) {
+    const struct evidence_point *at = &evidence->at;
+    char from[96], to[96];
+    bool is_same = memcmp(head->chain, at->chain, FRAME_CHAIN_SIZE) == 0 && head->epoch == at->epoch &&
+                   head->steady_ns == at->steady_ns && head->wall_ns == at->wall_ns && head->segment == at->segment;
+    if (head->position == at->position && is_same) {
+        if (head != &evidence->elsewhere) evidence->seen++;
+        evidence->held = *head;
+        evidence->unsigned_frames = 0;
+        return 0;
+    }
+    uint64_t start = evidence->held.number == 0 ? evidence->start : evidence->held.position;
+    if (start < evidence->start) start = evidence->start;
+    if (at->position == evidence->start)
+        store_damaged(evidence->store,
+                      "the segment that begins at position %" PRIu64
+                      " says something else of what is before it than what was signed (%s)",
+                      at->position, describe(head, to));
+    else
+        store_damaged(
+            evidence->store,
+            "the log is not what was signed: it was changed, and its chain computed anew; the first difference "
+            "lies between position %" PRIu64 " (%s) and position %" PRIu64 " (%s)",
+            start, describe(&evidence->held, from), head->position, describe(head, to));
+    return differs(evidence, start, head->position);
+}
+
+/* Compares the heads that speak of where the walk is, and finds those that it has passed. */
+static int meet(struct evidence *evidence) {
+    int status = 0;
+    while (status == 0) {
+        if (evidence->has_elsewhere && evidence->elsewhere.position <= evidence->at.position) {
+            evidence->has_elsewhere = false;
+            status = compare(evidence, &evidence->elsewhere);
+            if (status == 0 && evidence->has_next && evidence->next.position <= evidence->at.position) continue;
+        } else if (evidence->has_next && evidence->next.position <= evidence->at.position) {
+            status = compare(evidence, &evidence->next);
+            if (status == 0) status = read_entry(evidence, &evidence->has_next);
+        } else {
+            break;
+        }
+    }
+    return status;
+}
+
+/* ---- the walk */
+
+/* Heads of what is no longer there: their own order and signatures are all that can be checked. */
+static int skip_retired(struct evidence *evidence) {
+    int status = read_entry(evidence, &evidence->has_next);
+    while (status == 0 && evidence->has_next && evidence->next.position < evidence->start) {
+        evidence->held = evidence->next;
+        evidence->seen++;
+        status = read_entry(evidence, &evidence->has_next);
+    }
+    if (evidence->has_elsewhere && evidence->elsewhere.position < evidence->start) evidence->has_elsewhere = false;
+    return status;
+}
+
+/* Before the first frame ever there is nothing. */
+static bool is_beginning(const struct evidence_point *point) {
+    return point->segment == 0 && point->epoch == 0 && point->steady_ns == 0 && point->wall_ns == 0 &&
+           sodium_is_zero(point->chain, sizeof point->chain);
+}
+
+int evidence_start(struct evidence *evidence, struct store *store, const struct evidence_point *start) {
+    evidence->store = store;
+    evidence->at = *start;
+    evidence->start = start->position;
+    if (evidence->key_count == 0) return 0;
+    if (start->position == LOG_POSITION_FIRST && !is_beginning(start))
+        return store_damaged(store, "the segment that begins at position %u says that there was something before it",
+                             LOG_POSITION_FIRST);
+    int error = heads_open(&evidence->heads, &disk_posix, store->directory);
+    if (error != 0)
+        return store_damaged(store, "%s/" HEADS_NAME " cannot be read: %s", store->directory, strerror(-error));
+    if (evidence->heads.count == 0 && evidence->heads.torn_bytes == 0)
+        return store_damaged(store,
+                             "%s/" HEADS_NAME ": there is no signed head: nothing can be proven (tarryd --sign-key)",
+                             store->directory);
+    int status = skip_retired(evidence);
+    return status == 0 ? meet(evidence) : status;
+}
+
+int evidence_frame(struct evidence *evidence, uint64_t segment, const struct frame_header *header) {
+    struct evidence_point *at = &evidence->at;
+    if (evidence->key_count == 0) return 0;
+    if (evidence->unsigned_frames++ == 0 || header->epoch != at->epoch) evidence->unsigned_ns = header->steady_ns;
+    at->position = header->position + frame_size(header->body_size, header->blob_size);
+    at->segment = segment;
+    at->steady_ns = header->steady_ns;
+    at->wall_ns = header->wall_ns;
+    at->epoch = header->epoch;
+    memcpy(at->chain, header->chain, FRAME_CHAIN_SIZE);
+    return meet(evidence);
+}
+
+/* A head that the log does not reach. */
+static int judge_reach(struct evidence *evidence) {
+    const struct head *head = evidence->has_next ? &evidence->next : &evidence->elsewhere;
+    char words[96];
+    if (!evidence->has_next && !evidence->has_elsewhere) return 0;
+    store_damaged(evidence->store,
+                  "the log ends at position %" PRIu64 ", but it was signed up to position %" PRIu64 " (%s): it was cut",
+                  evidence->at.position, head->position, describe(head, words));
+    return differs(evidence, evidence->at.position, head->position);
+}
+
+/* What a broker does not leave behind, even if it is killed. */
+static int judge_end(struct evidence *evidence) {
+    struct store *store = evidence->store;
+    const struct head *held = &evidence->held;
+    char words[96];
+    if (evidence->heads.torn_bytes > 0)
+        return store_damaged(store,
+                             "%s/" HEADS_NAME ", byte %" PRIu64
+                             ": the last head is not whole: a crash tore it, and the next start of "
+                             "tarryd writes over it, or it was edited",
+                             store->directory, evidence->heads.count * HEAD_SIZE);
+    if (held->kept_from < evidence->start) {
+        store_damaged(store,
+                      "the log begins at position %" PRIu64 ", but by its newest head (%s) it began at %" PRIu64
+                      ": segments are missing",
+                      evidence->start, describe(held, words), held->kept_from);
+        return differs(evidence, held->kept_from, evidence->start);
+    }
+    if (evidence->unsigned_frames == 0 || evidence->at.steady_ns - evidence->unsigned_ns <= UNSIGNED_MAX_NS) return 0;
+    store_damaged(store,
+                  "after position %" PRIu64 " (%s) the log goes on for %" PRIu64
+                  " s without a head: heads were cut off, or the "
+                  "broker could not sign, or ran without its key",
+                  held->position, describe(held, words),
+                  (evidence->at.steady_ns - evidence->unsigned_ns) / 1000000000u);
+    return differs(evidence, held->position, evidence->at.position);
+}
+
+int evidence_end(struct evidence *evidence) {
+    if (evidence->key_count == 0) return 0;
+    bool has_elsewhere = evidence->has_elsewhere;
+    int status = judge_reach(evidence);
+    /* A head of the file that is beyond the log says more than one of --head that is. */
+    if (status == 0 && evidence->elsewhere.number != 0 && !has_elsewhere) status = judge_elsewhere(evidence);
+    return status == 0 ? judge_end(evidence) : status;
+}
+
+void evidence_close(struct evidence *evidence) {
+    heads_close(&evidence->heads);
+}
+
+/* ---- saying */
+
+void evidence_json(const struct evidence *evidence, struct text *out) {
+    const struct head *held = &evidence->held;
+    char text[HEAD_TEXT_SIZE], id[SIGN_KEY_ID_TEXT_SIZE];
+    if (evidence->key_count == 0) return;
+    ndjson_number(out, "heads", evidence->seen);
+    ndjson_number(out, "signed_from", evidence->start);
+    ndjson_number(out, "signed_to", held->position);
+    ndjson_number(out, "signed_at_ms", held->wall_ns / NS_PER_MS);
+    ndjson_number(out, "unsigned_frames", evidence->unsigned_frames);
+    ndjson_number(out, "unsigned_bytes", held->number == 0 ? 0 : evidence->at.position - held->position);
+    ndjson_text(out, "signer", held->number == 0 ? NULL : sign_key_id_format(held->signer, id));
+    ndjson_text(out, "head", held->number == 0 ? NULL : head_format(held, text));
+    if (evidence->differs_to == 0) return;
+    ndjson_number(out, "differs_from", evidence->differs_from);
+    ndjson_number(out, "differs_to", evidence->differs_to);
+}
+
+void evidence_words(const struct evidence *evidence, struct text *out) {
+    const struct head *held = &evidence->held;
+    char text[HEAD_TEXT_SIZE], words[96], id[SIGN_KEY_ID_TEXT_SIZE];
+    if (evidence->key_count == 0 || held->number == 0) return;
+    text_printf(out, "signed  positions %" PRIu64 " … %" PRIu64 " (%s) by key %s, %" PRIu64 " heads\n", evidence->start,
+                held->position, describe(held, words), sign_key_id_format(held->signer, id), evidence->seen);
+    if (evidence->unsigned_frames > 0)
+        text_printf(out,
+                    "        %" PRIu64 " frames (%" PRIu64
+                    " bytes) after that are not signed yet: nothing is proven of them\n",
+                    evidence->unsigned_frames, evidence->at.position - held->position);
+    text_printf(out, "head    %s\n", head_format(held, text));
+}
