@@ -8,6 +8,8 @@
 #include "tool.h"
 #include "units.h"
 
+/* One a line. */
+// clang-format off
 const struct command *const tool_commands[] = {
     &command_schedule,
     &command_cancel,
@@ -35,6 +37,7 @@ const struct command *const tool_commands[] = {
     &command_keygen,
     NULL,
 };
+// clang-format on
 
 static int globals(struct tool *tool, const struct args *args) {
     tool->json = args->json;

@@ -1,0 +1,242 @@
+"""signing_test.py: keys, signed heads, and what tarry verify --key proves; with the key files, from outside alone."""
+import os
+import shutil
+import stat
+import struct
+import subprocess
+import time
+
+import harness
+
+HEAD_SIZE = 192
+CONTEXT = b"tarry signed head 1\n"
+DER_PREFIX = bytes.fromhex("302a300506032b6570032100")  # RFC 8410: an Ed25519 public key in SubjectPublicKeyInfo
+
+
+def schedule_many(broker, count, prefix="order"):
+    lines = "".join('{"queue":"close-order","key":"%s-%d","delay_ms":3600000,"body":"%s"}\n' % (prefix, i, "x" * 500)
+                    for i in range(count))
+    answer = broker.tarry("schedule", "--from", "-", stdin=lines)
+    assert answer.status == 0, answer
+
+
+class Signed(harness.Case):
+    autostart = False
+
+    def setUp(self):
+        super().setUp()
+        self.key = self.path("sign.key")
+        self.run_tool("keygen", self.key)
+        self.broker.arguments += ["--sign-key", self.key, "--segment-size", "1MiB"]
+
+    def run_tool(self, *arguments, status=0):
+        done = subprocess.run([harness.find_program("tarry"), *arguments, "--json"], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, check=False)
+        answer = harness.Answer(done.returncode, done.stdout, done.stderr)
+        self.assertEqual(done.returncode, status, answer)
+        return answer
+
+    def heads(self):
+        return self.run_tool("heads", self.broker.data).objects
+
+    def verify(self, *arguments, status=0):
+        return self.run_tool("verify", self.broker.data, "--key", self.key + ".pub", *arguments, status=status)
+
+    def wait_heads(self, count, wait_s=30):
+        """Waits until so many heads are there."""
+        end = time.monotonic() + wait_s
+        path = os.path.join(self.broker.data, "heads")
+        while not os.path.exists(path) or os.path.getsize(path) < count * HEAD_SIZE:
+            self.assertLess(time.monotonic(), end, f"no {count} heads; {self.broker.log_text()}")
+            time.sleep(0.02)
+
+    def test_keygen_writes_over_nothing(self):
+        self.assertEqual(stat.S_IMODE(os.stat(self.key).st_mode), 0o600)
+        before = open(self.key, "rb").read(), open(self.key + ".pub", "rb").read()
+        self.assertIn("exists", self.run_tool("keygen", self.key, status=1).err)
+        os.rename(self.key + ".pub", self.path("public"))
+        self.assertIn("exists", self.run_tool("keygen", self.key, status=1).err)
+        self.assertFalse(os.path.exists(self.key + ".pub"))
+        self.assertEqual(before, (open(self.key, "rb").read(), open(self.path("public"), "rb").read()))
+        self.assertIn("cannot be written", self.run_tool("keygen", self.path("no/such/place"), status=1).err)
+
+    def test_a_key_that_will_not_do_is_refused(self):
+        text = open(self.key).read()
+        bad = {"may be used by others": (text, 0o640), "is no key file": ("hello\n", 0o600), "cut or edited": (text[:-3], 0o600),
+               "is a public key": (open(self.key + ".pub").read(), 0o600), "no such file": (None, 0)}
+        for sentence, (content, mode) in bad.items():
+            path = self.path("bad.key", content)
+            if content is None:
+                path = self.path("missing.key")
+            else:
+                os.chmod(path, mode)
+            broker = self.make_broker("--sign-key", path).launch()
+            self.assertEqual(broker.process.wait(30), 1)
+            broker.reader.join(5)
+            self.assertIn(sentence, broker.log_text().lower())
+            self.assertNotIn(text.split()[-1], broker.log_text())
+        config = self.path("tarry.ini", f"[tarryd]\nsign-key = {self.key}\n")
+        broker = self.make_broker("--config", config, data=self.path("other")).start()
+        self.assertTrue(any("event=signing" in line for line in broker.log))
+
+    def test_everything_is_signed_and_proven(self):
+        self.broker.start()
+        self.wait_heads(1)  # soon after a start
+        schedule_many(self.broker, 5000)
+        self.wait_heads(3)  # at each segment's end
+        self.assertEqual(self.broker.stop(), 0)
+        heads = self.heads()
+        segments = sorted(int(name[:16], 16) for name in os.listdir(self.broker.data + "/log") if name.endswith(".seg"))
+        self.assertEqual([head["number"] for head in heads], list(range(1, len(heads) + 1)))
+        for base in segments[1:]:  # each end has its head
+            self.assertIn(base, [head["position"] for head in heads])
+        proof = self.verify().one
+        self.assertEqual((proof["result"], proof["signed_to"], proof["unsigned_frames"], proof["heads"]),
+                         ("fine", proof["log_end"], 0, len(heads)))
+        self.assertEqual(proof["head"], heads[-1]["head"])
+        last = subprocess.run([harness.find_program("tarry"), "heads", self.broker.data, "--last"], stdout=subprocess.PIPE,
+                              text=True, check=True).stdout.strip()
+        self.assertEqual(last, proof["head"])
+        self.verify("--head", last)
+
+        self.run_tool("keygen", self.path("other.key"))
+        other = self.run_tool("verify", self.broker.data, "--key", self.path("other.key.pub"), status=1)
+        self.assertIn("which no --key names", other.err)
+        self.assertIn("--head needs --key", self.run_tool("verify", self.broker.data, "--head", last, status=2).err)
+        self.assertIn("no whole head", self.verify("--head", last[:-1], status=2).err)
+        self.assertIn("is a secret key",
+                      self.run_tool("verify", self.broker.data, "--key", self.key, status=2).err)
+
+    def test_log_and_heads_cut_together_are_found_by_a_head_kept_elsewhere(self):
+        self.broker.start()
+        self.broker.one("schedule", "q", "--key", "a", "--in", "1h")
+        self.assertEqual(self.broker.stop(), 0)
+        copy = self.path("copy")
+        shutil.copytree(self.broker.data, copy)
+        self.broker.start()
+        self.broker.one("schedule", "q", "--key", "b", "--in", "1h")
+        self.assertEqual(self.broker.stop(), 0)
+        kept = self.heads()[-1]["head"]
+        self.verify("--head", kept)
+        shutil.rmtree(self.broker.data)
+        shutil.copytree(copy, self.broker.data)
+        self.verify()  # by itself the older directory is right: this is what only --head finds
+        answer = self.verify("--head", kept, status=1)
+        self.assertIn("it was cut", answer.err)
+        self.assertEqual(answer.one["differs_from"], answer.one["log_end"])
+
+    def test_a_broker_that_was_killed_has_signed_what_is_durable_and_signs_the_rest(self):
+        self.broker.start()
+        for turn in range(4):
+            self.wait_heads(turn + 1)
+            schedule_many(self.broker, 300, f"turn-{turn}")
+            self.broker.kill()
+            proof = self.verify().one
+            self.assertLessEqual(proof["signed_to"], proof["log_end"])
+            signed_to, end = proof["signed_to"], proof["log_end"]
+            # A torn last head, as a power cut may leave it, is written over.
+            with open(self.broker.data + "/heads", "ab") as file:
+                file.write(b"TARRYHD1 and then the lights went out"[:9 * turn])
+            if turn > 0:
+                self.assertIn("the last head is not whole", self.verify(status=1).err)
+            self.broker.start()
+            self.wait_heads(os.path.getsize(self.broker.data + "/heads") // HEAD_SIZE + 1)
+            self.assertGreaterEqual(self.heads()[-1]["position"], end)
+            self.assertGreater(end, signed_to)
+        self.assertEqual(self.broker.stop(), 0)
+        self.assertEqual(self.verify().one["unsigned_frames"], 0)
+
+    def signed_elsewhere(self, key):
+        """The heads of another broker, that signs with this key."""
+        broker = self.make_broker("--sign-key", key, data=self.path("elsewhere")).start()
+        broker.one("schedule", "q", "--in", "1h")
+        self.assertEqual(broker.stop(), 0)
+        return open(broker.data + "/heads", "rb").read()
+
+    def refused_with(self, heads, sentence):
+        """A start with these bytes as its heads."""
+        with open(self.broker.data + "/heads", "wb") as file:
+            file.write(heads)
+        self.broker.launch()
+        self.assertEqual(self.broker.process.wait(30), 1)
+        self.broker.reader.join(5)
+        self.assertIn(sentence, self.broker.log_text())
+
+    def test_heads_that_were_tampered_with_are_not_added_to(self):
+        self.broker.start()
+        schedule_many(self.broker, 10)
+        self.assertEqual(self.broker.stop(), 0)
+        heads = open(self.broker.data + "/heads", "rb").read()
+        self.run_tool("keygen", self.path("other.key"))
+        foreign = self.signed_elsewhere(self.path("other.key"))
+        shutil.rmtree(self.path("elsewhere"))
+        # The newest of ours is damaged, and is not the last one: no crash does that.
+        self.refused_with(heads[:20] + b"!" + heads[21:HEAD_SIZE] + foreign[:HEAD_SIZE], "damaged at byte 0")
+        self.refused_with(self.signed_elsewhere(self.key), "says that this broker signed it, and it did not")
+        with open(self.broker.data + "/heads", "wb") as file:
+            file.write(heads)
+        self.broker.start()
+        self.assertEqual(self.broker.stop(), 0)
+        self.verify()
+
+    def test_heads_that_cannot_be_written_stop_nothing(self):
+        self.broker.start()
+        self.wait_heads(1)
+        os.rename(self.broker.data + "/heads", self.path("heads"))
+        os.mkdir(self.broker.data + "/heads")
+        schedule_many(self.broker, 5000)  # past the end of a segment
+        end = time.monotonic() + 30
+        while not any("event=head_failed" in line for line in self.broker.log):
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.02)
+        self.broker.one("schedule", "q", "--in", "1h")
+        os.rmdir(self.broker.data + "/heads")
+        os.rename(self.path("heads"), self.broker.data + "/heads")
+        self.assertEqual(self.broker.stop(), 0)
+        self.assertEqual(self.verify().one["unsigned_frames"], 0)
+
+    def test_retirement_is_signed_before_it_happens(self):
+        self.broker.arguments += ["--retain-log-size", "1MiB"]
+        self.broker.start()
+        schedule_many(self.broker, 8000)
+        end = time.monotonic() + 30
+        while not any("event=segment_retired" in line for line in self.broker.log):
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.02)
+        self.broker.kill()
+        proof = self.verify().one
+        self.assertGreater(proof["log_start"], 4096)
+        self.broker.start()
+        self.assertEqual(self.broker.stop(), 0)
+        self.verify()
+        segments = sorted(name for name in os.listdir(self.broker.data + "/log") if name.endswith(".seg"))
+        self.assertGreater(len(segments), 1)
+
+    def test_another_implementation_agrees(self):
+        """By FORMAT.md alone: the signature of each head, with openssl."""
+        if shutil.which("openssl") is None:
+            self.skipTest("no openssl here")
+        self.broker.start()
+        schedule_many(self.broker, 10)
+        self.assertEqual(self.broker.stop(), 0)
+        public = bytes.fromhex(open(self.key + ".pub").read().split()[-1])
+        key = self.path("key.der", DER_PREFIX + public)
+        data = open(self.broker.data + "/heads", "rb").read()
+        self.assertEqual(len(data) % HEAD_SIZE, 0)
+        listed = self.heads()
+        for i, head in enumerate(listed):
+            entry = data[i * HEAD_SIZE:(i + 1) * HEAD_SIZE]
+            magic, number, _, position, segment, kept_from, _, wall_ns, epoch, zero = struct.unpack("<8sQ16sQQQQQII", entry[:80])
+            self.assertEqual((magic, number, position, segment, kept_from, wall_ns // 1000000, epoch, zero),
+                             (b"TARRYHD1", head["number"], head["position"], head["segment"], head["kept_from"],
+                              head["wall_ms"], head["epoch"], 0))
+            for message, good in ((entry[:120], True), (entry[:119] + bytes([entry[119] ^ 1]), False)):
+                done = subprocess.run(["openssl", "pkeyutl", "-verify", "-pubin", "-keyform", "DER", "-inkey", key, "-rawin",
+                                       "-in", self.path("message", CONTEXT + message),
+                                       "-sigfile", self.path("signature", entry[120:184])],
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+                self.assertEqual(done.returncode == 0, good, done.stdout)
+
+
+if __name__ == "__main__":
+    harness.main()
