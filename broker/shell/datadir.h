@@ -3,6 +3,7 @@
  *   DIR/lock       held (OFD write lock) by the broker that runs on it
  *   DIR/identity   "TARRYID1", format version (u32 LE), 0 (u32), cluster id (16 bytes), secret (32 bytes),
  *                  XXH3-64 of all that (u64 LE)
+ *   DIR/heads      signed heads: storage/heads.h
  *   DIR/boot       see boot.h */
 #ifndef TARRY_SHELL_DATADIR_H
 #define TARRY_SHELL_DATADIR_H

@@ -119,7 +119,7 @@ static json_int_t number_of(const json_t *report, const char *name) {
 static json_t *run(int *out_status, bool json) {
     struct tool tool = {.json = json};
     const char *positional[] = {directory.path};
-    struct args args = {.positional = positional, .positional_count = 1};
+    struct args args = {.command = &command_verify, .positional = positional, .positional_count = 1};
     said[0] = 0;
     *out_status = command_verify.run(&tool, &args);
     assert(*out_status == EXIT_FINE || *out_status == EXIT_REFUSED);
