@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "logfmt.h"
@@ -30,12 +29,6 @@ static int refuse(char *message, size_t message_size, const char *format, ...) {
     return 1;
 }
 #define REFUSE(...) refuse(message, message_size, __VA_ARGS__)
-
-static uint64_t monotonic_ns(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * NS_PER_S + (uint64_t)time.tv_nsec;
-}
 
 /* ---- the key */
 
