@@ -71,7 +71,9 @@ const struct archive_info *archive_cursor_info(const struct archive_cursor *curs
 /* The segment's own header (FORMAT.md), as it was in the log: what its first frame continues. */
 struct archive_start {
     uint64_t previous_base; /* 0: this is the first segment ever */
-    uint32_t epoch;         /* of the last frame before `base`, like the chain; 0: there is none */
+    uint64_t steady_ns;     /* of the last frame before `base`, like all that follows; 0: there is none */
+    uint64_t wall_ns;
+    uint32_t epoch;
     uint8_t chain[FRAME_CHAIN_SIZE];
 };
 void archive_cursor_start(const struct archive_cursor *cursor, struct archive_start *out);

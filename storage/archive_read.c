@@ -123,6 +123,8 @@ const struct archive_info *archive_cursor_info(const struct archive_cursor *curs
 
 void archive_cursor_start(const struct archive_cursor *cursor, struct archive_start *out) {
     out->previous_base = cursor->header.previous_base;
+    out->steady_ns = cursor->header.steady_ns;
+    out->wall_ns = cursor->header.wall_ns;
     out->epoch = cursor->header.epoch;
     memcpy(out->chain, cursor->header.chain, FRAME_CHAIN_SIZE);
 }

@@ -58,6 +58,7 @@ int evidence_options(struct evidence *evidence, const struct args *args) {
         return EXIT_REFUSED;
     }
     int status = option_keys(evidence, args);
+    evidence->pruned = args_has(args, "pruned");
     if (status != 0 || text == NULL) return status;
     if (evidence->key_count == 0)
         return tool_usage(args, "--head needs --key: a head proves nothing unless its signature does");
@@ -147,7 +148,7 @@ static int judge_elsewhere(struct evidence *evidence) {
 }
 
 static int compare(struct evidence *evidence, const struct head *head) {
-    const struct evidence_point *at = &evidence->at;
+    const struct frames_point *at = &evidence->at;
     char from[96], to[96];
     bool is_same = memcmp(head->chain, at->chain, FRAME_CHAIN_SIZE) == 0 && head->epoch == at->epoch &&
                    head->steady_ns == at->steady_ns && head->wall_ns == at->wall_ns && head->segment == at->segment;
@@ -157,9 +158,9 @@ static int compare(struct evidence *evidence, const struct head *head) {
         evidence->unsigned_frames = 0;
         return 0;
     }
-    uint64_t start = evidence->held.number == 0 ? evidence->start : evidence->held.position;
-    if (start < evidence->start) start = evidence->start;
-    if (at->position == evidence->start)
+    uint64_t start = evidence->held.number == 0 ? evidence->from : evidence->held.position;
+    if (start < evidence->from) start = evidence->from;
+    if (at->position == evidence->from)
         store_damaged(evidence->store,
                       "the segment that begins at position %" PRIu64
                       " says something else of what is before it than what was signed (%s)",
@@ -194,29 +195,34 @@ static int meet(struct evidence *evidence) {
 /* ---- the walk */
 
 /* Heads of what is no longer there: their own order and signatures are all that can be checked. */
-static int skip_retired(struct evidence *evidence) {
-    int status = read_entry(evidence, &evidence->has_next);
-    while (status == 0 && evidence->has_next && evidence->next.position < evidence->start) {
+static int skip_missing(struct evidence *evidence) {
+    int status = 0;
+    while (status == 0 && evidence->has_next && evidence->next.position < evidence->at.position) {
         evidence->held = evidence->next;
         evidence->seen++;
         status = read_entry(evidence, &evidence->has_next);
     }
-    if (evidence->has_elsewhere && evidence->elsewhere.position < evidence->start) evidence->has_elsewhere = false;
-    return status;
+    if (evidence->has_elsewhere && evidence->elsewhere.position < evidence->at.position)
+        evidence->has_elsewhere = false;
+    return status == 0 ? meet(evidence) : status;
 }
 
 /* Before the first frame ever there is nothing. */
-static bool is_beginning(const struct evidence_point *point) {
+static bool is_beginning(const struct frames_point *point) {
     return point->segment == 0 && point->epoch == 0 && point->steady_ns == 0 && point->wall_ns == 0 &&
            sodium_is_zero(point->chain, sizeof point->chain);
 }
 
-int evidence_start(struct evidence *evidence, struct store *store, const struct evidence_point *start) {
-    evidence->store = store;
-    evidence->at = *start;
-    evidence->start = start->position;
+int evidence_start(struct evidence *evidence, const struct frames *frames) {
+    struct store *store = frames->store;
     if (evidence->key_count == 0) return 0;
-    if (start->position == LOG_POSITION_FIRST && !is_beginning(start))
+    evidence->store = store;
+    evidence->at = frames->at;
+    evidence->start = evidence->from = frames->at.position;
+    if (store->recovery.stray_bytes > 0)
+        return store_damaged(store, "bytes that are not zero follow the segment that ends at position %" PRIu64,
+                             store->recovery.stray_at);
+    if (evidence->at.position == LOG_POSITION_FIRST && !is_beginning(&evidence->at))
         return store_damaged(store, "the segment that begins at position %u says that there was something before it",
                              LOG_POSITION_FIRST);
     int error = heads_open(&evidence->heads, &disk_posix, store->directory);
@@ -226,21 +232,31 @@ int evidence_start(struct evidence *evidence, struct store *store, const struct 
         return store_damaged(store,
                              "%s/" HEADS_NAME ": there is no signed head: nothing can be proven (tarryd --sign-key)",
                              store->directory);
-    int status = skip_retired(evidence);
-    return status == 0 ? meet(evidence) : status;
+    int status = read_entry(evidence, &evidence->has_next);
+    return status == 0 ? skip_missing(evidence) : status;
 }
 
-int evidence_frame(struct evidence *evidence, uint64_t segment, const struct frame_header *header) {
-    struct evidence_point *at = &evidence->at;
+int evidence_frame(struct evidence *evidence, const struct frames *frames) {
     if (evidence->key_count == 0) return 0;
-    if (evidence->unsigned_frames++ == 0 || header->epoch != at->epoch) evidence->unsigned_ns = header->steady_ns;
-    at->position = header->position + frame_size(header->body_size, header->blob_size);
-    at->segment = segment;
-    at->steady_ns = header->steady_ns;
-    at->wall_ns = header->wall_ns;
-    at->epoch = header->epoch;
-    memcpy(at->chain, header->chain, FRAME_CHAIN_SIZE);
+    if (evidence->unsigned_frames++ == 0 || frames->at.epoch != evidence->at.epoch)
+        evidence->unsigned_ns = frames->at.steady_ns;
+    evidence->at = frames->at;
     return meet(evidence);
+}
+
+int evidence_gap(struct evidence *evidence, const struct frames *frames) {
+    if (evidence->key_count == 0) return 0;
+    if (!evidence->pruned) {
+        store_damaged(evidence->store,
+                      "positions %" PRIu64 " to %" PRIu64 " are in neither archive nor log: the segment %016" PRIx64
+                      " (and what follows it) was pruned, or removed (--pruned proves the rest)",
+                      frames->gap_from, frames->gap_to, frames->gap_from);
+        return differs(evidence, frames->gap_from, frames->gap_to);
+    }
+    evidence->unsigned_frames = 0;
+    evidence->at = frames->at;
+    evidence->from = frames->at.position;
+    return skip_missing(evidence);
 }
 
 /* A head that the log does not reach. */

@@ -8,26 +8,17 @@
 #ifndef TARRY_TOOL_EVIDENCE_H
 #define TARRY_TOOL_EVIDENCE_H
 
+#include "frames.h"
 #include "heads.h"
-#include "store.h"
 
 #define EVIDENCE_KEYS_MAX 8u
-
-/* Where the walk through the frames is. */
-struct evidence_point {
-    uint64_t position;
-    uint64_t segment; /* base of the segment that the last frame lies in; at the start: of the one before it */
-    uint64_t steady_ns;
-    uint64_t wall_ns;
-    uint32_t epoch;
-    uint8_t chain[FRAME_CHAIN_SIZE];
-};
 
 struct evidence {
     struct store *store;
     struct sign_public keys[EVIDENCE_KEYS_MAX];
     uint64_t numbers[EVIDENCE_KEYS_MAX]; /* of the newest head by that key so far */
     size_t key_count;                    /* 0: nothing is asked for */
+    bool pruned;                         /* gaps in the archive are accepted */
     bool has_elsewhere;                  /* … and not yet met */
     struct head elsewhere;               /* --head */
     struct heads heads;
@@ -36,8 +27,9 @@ struct evidence {
     struct head next;
     bool has_next;
     struct head held; /* the newest that the log bears out; number 0: there is none */
-    struct evidence_point at;
+    struct frames_point at;
     uint64_t start; /* where the frames began */
+    uint64_t from;  /* … or went on after the last gap */
     uint64_t unsigned_frames;
     uint64_t unsigned_ns;              /* steady time of the first frame of this epoch after the last head */
     uint64_t differs_from, differs_to; /* positions that the first difference lies between; both 0: there is none */
@@ -46,14 +38,17 @@ struct evidence {
 /* --key and --head. 0, or an exit status after a sentence. */
 int evidence_options(struct evidence *evidence, const struct args *args);
 #define EVIDENCE_OPTIONS                                                                                               \
-    {"key", ARG_MANY, "FILE", "prove the log by its signed heads; FILE is a public key (once for each signer)"}, {     \
+    {"key", ARG_MANY, "FILE", "prove the log by its signed heads; FILE is a public key (once for each signer)"},       \
+        {"pruned", ARG_FLAG, NULL, "… though archived segments were pruned between others that are held"}, {           \
         "head", ARG_VALUE, "HEAD", "… and by this head, which was kept elsewhere"                                    \
     }
 
-/* Each: 0, or EXIT_REFUSED with a sentence in the store's message. The first one opens the heads of the store's
- * directory; `start` is where the frames will begin. Nothing is done without a key. */
-int evidence_start(struct evidence *evidence, struct store *store, const struct evidence_point *start);
-int evidence_frame(struct evidence *evidence, uint64_t segment, const struct frame_header *header);
+/* Each: 0, or EXIT_REFUSED with a sentence in the store's message. `at` is where `frames` is: before the first frame,
+ * after each, after a gap, and at the end. The first one opens the heads of the store's directory. Nothing is done
+ * without a key. */
+int evidence_start(struct evidence *evidence, const struct frames *frames);
+int evidence_frame(struct evidence *evidence, const struct frames *frames);
+int evidence_gap(struct evidence *evidence, const struct frames *frames);
 int evidence_end(struct evidence *evidence);
 void evidence_close(struct evidence *evidence);
 

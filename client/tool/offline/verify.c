@@ -1,10 +1,10 @@
 /* verify.c: tarry verify DIR: checks a data directory that no broker runs on, and changes nothing in it.
  *
  * In this order: the lock and the identity; the index, row by row, against the digest and the counts that it stores;
- * the log, every frame by its sums, order and chain (twice: once to find its end, once to read the records); the chain
- * hash at the index's position; the content of every task in the log against its record's hash; the counts replayed
- * from the index's position to the end, and from the beginning too if the log still reaches back to it; with --key, the
- * heads that were signed (evidence.h). */
+ * archive and log, every frame by its sums, order and chain (twice: once as a whole, once to read the records); the
+ * chain hash at the index's position; the content of every task in the log against its record's hash; the counts
+ * replayed from the index's position to the end, and from the beginning too if frames still reach back to it; with
+ * --key, the heads that were signed (evidence.h). */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -28,6 +28,7 @@
 #include "units.h"
 
 #define ARENA_SIZE_MAX (256u << 20)
+#define CHECK_OVER (-1) /* every frame was looked at */
 
 struct verify {
     struct store store;
@@ -35,8 +36,10 @@ struct verify {
     struct tally tail;  /* the index's counts, brought up to the end of the log */
     struct tally whole; /* from the first frame on; void unless the log reaches back */
     bool has_whole;
-    bool met; /* the chain was compared at the index's position */
-    uint64_t frames;
+    bool met;            /* the chain was compared at the index's position */
+    const char *archive; /* --archive; NULL: DIR/archive, if it is there */
+    struct frames frames;
+    uint64_t frame_count;
     uint64_t records;
     uint64_t contents;
     struct evidence evidence;
@@ -45,11 +48,11 @@ struct verify {
 
 static int run(struct tool *tool, const struct args *args);
 
-static const struct arg_spec options[] = {EVIDENCE_OPTIONS, {0}};
+static const struct arg_spec options[] = {STORE_ARCHIVE_OPTION, EVIDENCE_OPTIONS, {0}};
 
 const struct command command_verify = {
     .name = "verify",
-    .usage = "DIR [--key FILE]... [--head HEAD]",
+    .usage = "DIR [--archive DIR] [--key FILE]... [--head HEAD] [--pruned]",
     .summary = "check a data directory, offline",
     .text =
         "Checks the data directory of a broker that is not running: every frame of the log by checksum, order and\n"
@@ -172,7 +175,7 @@ static int check_record(struct verify *v, const struct log_view *view, const Tar
 
 static int check_frame(struct verify *v, const struct log_view *view, struct arena *arena) {
     int status = 0;
-    v->frames++;
+    v->frame_count++;
     if (view->header.type != FRAME_COMMIT) return 0;
     arena_reset(arena);
     Tarry__FrameBody *body = tarry__frame_body__unpack(&arena->pb, view->header.body_size, view->body);
@@ -199,55 +202,40 @@ static int meet(struct verify *v, const uint8_t chain[FRAME_CHAIN_SIZE]) {
     return 0;
 }
 
-/* Where the frames begin. */
-static int start_evidence(struct verify *v) {
-    const struct log_recovery *recovery = &v->store.recovery;
-    struct evidence_point start = {
-        .position = recovery->start,
-        .segment = recovery->start_segment,
-        .steady_ns = recovery->start_steady_ns,
-        .wall_ns = recovery->start_wall_ns,
-        .epoch = recovery->start_epoch,
-    };
-    memcpy(start.chain, recovery->scan_chain, sizeof start.chain);
-    int status = evidence_start(&v->evidence, &v->store, &start);
-    if (status != 0 || v->evidence.key_count == 0 || recovery->stray_bytes == 0) return status;
-    return store_damaged(&v->store, "bytes that are not zero follow the segment that ends at position %" PRIu64,
-                         recovery->stray_at);
+/* One step of the walk. CHECK_OVER: that was all. */
+static int check_next(struct verify *v, struct arena *arena) {
+    struct frames *frames = &v->frames;
+    struct log_view view;
+    uint8_t chain[FRAME_CHAIN_SIZE];
+    memcpy(chain, frames->at.chain, sizeof chain);
+    if (!v->met && frames->at.position >= v->store.meta.position && meet(v, chain) != 0) return EXIT_REFUSED;
+    int result = frames_next(frames, &view);
+    if (result == FRAMES_GAP) {
+        v->has_whole = false;
+        return evidence_gap(&v->evidence, frames);
+    }
+    if (result != 0) return result == FRAMES_END ? CHECK_OVER : EXIT_REFUSED;
+    int status = check_frame(v, &view, arena);
+    if (status == 0) status = evidence_frame(&v->evidence, frames);
+    progress_show(&v->progress, view.header.position - frames->start, v->store.recovery.end - frames->start,
+                  v->frame_count);
+    return status;
 }
 
 static int check_log(struct verify *v) {
-    struct log_cursor *cursor = NULL;
-    struct log_view view;
     struct arena arena;
-    uint8_t chain[FRAME_CHAIN_SIZE] = {0};
-    int status = 0;
     arena_init(&arena, ARENA_SIZE_MAX);
     progress_start(&v->progress, "frames");
-    int error = log_cursor_open(&cursor, v->store.log, v->store.recovery.start, true);
-    while (error == 0 && status == 0 && log_cursor_position(cursor) < v->store.recovery.end) {
-        if (!v->met && log_cursor_position(cursor) >= v->store.meta.position) status = meet(v, chain);
-        if (status == 0) error = log_cursor_next(cursor, v->store.recovery.end, &view);
-        if (status != 0 || error != 0) break;
-        memcpy(chain, view.header.chain, sizeof chain);
-        status = check_frame(v, &view, &arena);
-        if (status == 0) status = evidence_frame(&v->evidence, log_cursor_segment(cursor), &view.header);
-        progress_show(&v->progress, view.header.position - v->store.recovery.start,
-                      v->store.recovery.end - v->store.recovery.start, v->frames);
-    }
+    int status = evidence_start(&v->evidence, &v->frames);
+    while (status == 0) status = check_next(v, &arena);
+    if (status == CHECK_OVER) status = 0;
     progress_end(&v->progress);
-    if (error != 0 && cursor != NULL)
-        status = store_damaged(&v->store, "log position %" PRIu64 ": %s", log_cursor_position(cursor),
-                               store_sentence(error));
-    else if (error != 0)
-        status = store_damaged(&v->store, "the log cannot be read: %s", store_sentence(error));
-    if (status == 0 && !v->met) status = meet(v, chain);
+    if (status == 0 && !v->met) status = meet(v, v->frames.at.chain);
     if (status == 0) status = evidence_end(&v->evidence);
     if (status == 0 && v->has_whole && v->whole.digest != v->tail.digest)
         status = store_damaged(&v->store,
                                "the log's digest %016" PRIx64 " is not the index's brought up to date, %016" PRIx64,
                                v->whole.digest, v->tail.digest);
-    log_cursor_close(cursor);
     arena_deinit(&arena);
     return status;
 }
@@ -259,7 +247,7 @@ static void tallies_init(struct verify *v) {
     v->tail = v->store.meta.tally;
     v->tail.queues = tool_alloc(size);
     memcpy(v->tail.queues, v->store.meta.tally.queues, size);
-    v->has_whole = v->store.recovery.start == LOG_POSITION_FIRST;
+    v->has_whole = v->frames.start == LOG_POSITION_FIRST;
     tally_init(&v->whole, tool_alloc(size));
 }
 
@@ -268,9 +256,11 @@ static int check(struct verify *v) {
     if (status == 0) status = check_index(v);
     if (status == 0) status = store_open_log(&v->store, 0);
     if (status != 0) return status;
+    status = store_open_archive(&v->store, v->archive);
+    if (status == 0) status = frames_open(&v->frames, &v->store);
+    if (status != 0) return status;
     tallies_init(v);
-    status = start_evidence(v);
-    return status == 0 ? check_log(v) : status;
+    return check_log(v);
 }
 
 static void print_json(const struct verify *v, int status, uint64_t took_ms, struct text *out) {
@@ -281,7 +271,8 @@ static void print_json(const struct verify *v, int status, uint64_t took_ms, str
     ndjson_text(out, "result", status == 0 ? "fine" : v->store.hindrance != NULL ? v->store.hindrance : "damaged");
     if (status != 0) ndjson_text(out, "message", v->store.message);
     ndjson_number(out, "segments", v->store.recovery.segments);
-    ndjson_number(out, "frames", v->frames);
+    ndjson_number(out, "frames", v->frame_count);
+    ndjson_number(out, "archived_segments", v->frames.archived_segments);
     ndjson_number(out, "records", v->records);
     ndjson_number(out, "contents", v->contents);
     ndjson_number(out, "log_start", v->store.recovery.start);
@@ -308,8 +299,8 @@ static void print_words(const struct verify *v, int status, uint64_t took_ms, st
         text_printf(out, "log     positions %" PRIu64 " … %" PRIu64 ", %" PRIu64 " segments, epoch %u\n",
                     v->store.recovery.start, v->store.recovery.end, v->store.recovery.segments,
                     v->store.recovery.epoch);
-        text_printf(out, "        %" PRIu64 " frames, %" PRIu64 " records, %" PRIu64 " contents checked\n", v->frames,
-                    v->records, v->contents);
+        text_printf(out, "        %" PRIu64 " frames, %" PRIu64 " records, %" PRIu64 " contents checked\n",
+                    v->frame_count, v->records, v->contents);
     }
     if (v->store.recovery.cut_bytes > 0)
         text_printf(out,
@@ -333,12 +324,14 @@ static int run(struct tool *tool, const struct args *args) {
     if (strlen(v.store.directory) + 16 > STORE_PATH_SIZE) return tool_usage(args, "the directory's name is too long");
     int status = evidence_options(&v.evidence, args);
     if (status != 0) return status;
+    v.archive = args_get(args, "archive");
     status = check(&v);
     evidence_close(&v.evidence);
     if (tool->json)
         print_json(&v, status, steady_ms() - started_ms, &out);
     else
         print_words(&v, status, steady_ms() - started_ms, &out);
+    frames_close(&v.frames);
     free(v.tail.queues);
     free(v.whole.queues);
     return store_finish(&v.store, &out, status);

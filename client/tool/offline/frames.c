@@ -1,0 +1,159 @@
+/* frames.c: see frames.h. */
+#include "frames.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the archive */
+
+static int archive_damaged(struct frames *frames, uint64_t base, uint64_t at, int error, const char *problem) {
+    char path[ARCHIVE_PATH_SIZE];
+    archive_path(&frames->store->archive, base, path);
+    if (problem == NULL) problem = store_sentence(error);
+    if (at != 0)
+        store_damaged(frames->store, "%s, position %" PRIu64 ": %s", path, at, problem);
+    else
+        store_damaged(frames->store, "%s %s", path, problem);
+    return FRAMES_DAMAGED;
+}
+
+/* The next archived segment, which is checked whole before its frames are given out. */
+static int enter_archived(struct frames *frames) {
+    uint64_t base = frames->bases[frames->base_next++], at = 0;
+    const char *problem = NULL;
+    struct archive_start start;
+    int error = archive_verify(&frames->store->archive, base, NULL, &at, &problem);
+    if (error == 0) error = archive_cursor_open(&frames->archived, &frames->store->archive, base, base, true, &problem);
+    if (error != 0) return archive_damaged(frames, base, at, error, problem);
+    archive_cursor_start(frames->archived, &start);
+    frames->archived_segments++;
+    bool is_first = frames->archived_segments == 1;
+    if (!is_first && base == frames->at.position &&
+        (start.previous_base != frames->segment || start.epoch != frames->at.epoch ||
+         memcmp(start.chain, frames->at.chain, FRAME_CHAIN_SIZE) != 0))
+        return archive_damaged(frames, base, 0, 0, "does not follow the segment before it");
+    if (!is_first && base < frames->at.position)
+        return archive_damaged(frames, base, 0, 0, "begins before the segment before it ends");
+    frames->gap_from = frames->at.position;
+    frames->segment = base;
+    frames->at = (struct frames_point){.position = base,
+                                       .segment = start.previous_base,
+                                       .steady_ns = start.steady_ns,
+                                       .wall_ns = start.wall_ns,
+                                       .epoch = start.epoch};
+    memcpy(frames->at.chain, start.chain, FRAME_CHAIN_SIZE);
+    if (is_first) frames->start = base;
+    return 0;
+}
+
+/* ---- the log */
+
+static void take_log_start(struct frames *frames) {
+    const struct log_recovery *recovery = &frames->store->recovery;
+    frames->at = (struct frames_point){.position = recovery->start,
+                                       .segment = recovery->start_segment,
+                                       .steady_ns = recovery->start_steady_ns,
+                                       .wall_ns = recovery->start_wall_ns,
+                                       .epoch = recovery->start_epoch};
+    memcpy(frames->at.chain, recovery->scan_chain, FRAME_CHAIN_SIZE);
+}
+
+static int enter_log(struct frames *frames) {
+    struct store *store = frames->store;
+    const struct log_recovery *recovery = &store->recovery;
+    bool is_first = frames->archived_segments == 0;
+    int error = log_cursor_open(&frames->cursor, store->log, recovery->start, true);
+    if (error != 0) {
+        store_damaged(store, "the log cannot be read: %s", store_sentence(error));
+        return FRAMES_DAMAGED;
+    }
+    if (!is_first && recovery->start == frames->at.position &&
+        (recovery->start_segment != frames->segment || recovery->start_epoch != frames->at.epoch ||
+         memcmp(recovery->scan_chain, frames->at.chain, FRAME_CHAIN_SIZE) != 0)) {
+        store_damaged(store,
+                      "the log, which begins at position %" PRIu64
+                      ", does not follow the archive's last segment, which ends there",
+                      recovery->start);
+        return FRAMES_DAMAGED;
+    }
+    if (!is_first && recovery->start < frames->at.position)
+        return archive_damaged(frames, frames->segment, 0, 0, "goes on beyond where the log begins");
+    frames->gap_from = frames->at.position;
+    take_log_start(frames);
+    if (is_first) frames->start = recovery->start;
+    return 0;
+}
+
+/* ---- both */
+
+int frames_open(struct frames *frames, struct store *store) {
+    *frames = (struct frames){.store = store};
+    int error = archive_list(&store->archive, &frames->bases, &frames->base_count);
+    if (error == -ENOENT) error = 0;
+    if (error != 0) return store_damaged(store, "%s: %s", store->archive.directory, store_sentence(error));
+    while (frames->base_count > 0 && frames->bases[frames->base_count - 1] >= store->recovery.start)
+        frames->base_count--; /* retirement was under way: the log has it too */
+    int entered = frames->base_count > 0 ? enter_archived(frames) : enter_log(frames);
+    return entered == 0 ? 0 : EXIT_REFUSED;
+}
+
+void frames_close(struct frames *frames) {
+    archive_cursor_close(frames->archived);
+    log_cursor_close(frames->cursor);
+    free(frames->bases);
+    *frames = (struct frames){0};
+}
+
+/* What the segment read so far is followed by. */
+static int enter_next(struct frames *frames) {
+    archive_cursor_close(frames->archived);
+    frames->archived = NULL;
+    int result = frames->base_next < frames->base_count ? enter_archived(frames) : enter_log(frames);
+    if (result != 0 || frames->gap_from == frames->at.position) return result;
+    frames->gap_to = frames->at.position;
+    frames->gaps++;
+    return FRAMES_GAP;
+}
+
+static int read_archived(struct frames *frames, struct log_view *out) {
+    int error = archive_cursor_next(frames->archived, UINT64_MAX, out);
+    if (error == 0 || error == LOG_END) return error;
+    return archive_damaged(frames, frames->segment, archive_cursor_position(frames->archived), error,
+                           archive_cursor_problem(frames->archived));
+}
+
+static int read_log(struct frames *frames, struct log_view *out) {
+    struct store *store = frames->store;
+    if (log_cursor_position(frames->cursor) >= store->recovery.end) return FRAMES_END;
+    int error = log_cursor_next(frames->cursor, store->recovery.end, out);
+    frames->segment = log_cursor_segment(frames->cursor);
+    if (error == 0) return 0;
+    store_damaged(store, "log position %" PRIu64 ": %s", log_cursor_position(frames->cursor), store_sentence(error));
+    return FRAMES_DAMAGED;
+}
+
+/* The next frame of whatever segment comes next. */
+static int read_next(struct frames *frames, struct log_view *out) {
+    while (frames->archived != NULL) {
+        int result = read_archived(frames, out);
+        if (result != LOG_END) return result;
+        result = enter_next(frames);
+        if (result != 0) return result;
+    }
+    return read_log(frames, out);
+}
+
+int frames_next(struct frames *frames, struct log_view *out) {
+    int result = read_next(frames, out);
+    if (result != 0) return result;
+    const struct frame_header *header = &out->header;
+    frames->at = (struct frames_point){.position = header->position + frame_size(header->body_size, header->blob_size),
+                                       .segment = frames->segment,
+                                       .steady_ns = header->steady_ns,
+                                       .wall_ns = header->wall_ns,
+                                       .epoch = header->epoch};
+    memcpy(frames->at.chain, header->chain, FRAME_CHAIN_SIZE);
+    return 0;
+}
