@@ -40,6 +40,7 @@
 #define LOG_POSITION_FIRST 4096u
 #define BLOB_SALT_SIZE 16u
 #define CONTENT_HASH_SIZE 32u
+#define CONFIG_DIGEST_SIZE 32u /* EpochPut.config_digest */
 
 enum frame_type { FRAME_COMMIT = 1, FRAME_SEAL = 2 }; /* a seal has no body */
 

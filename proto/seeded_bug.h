@@ -53,6 +53,10 @@
     BUG(release_costs_attempt, "KEEP-1", "a task that was given back unseen loses an attempt") \
     BUG(sent_taken_for_unsent, "TRUE-1", "a delivery that left counts as never delivered") \
     BUG(claims_stay_open, "KEEP-1", "leases of before a restart are never given back") \
+    BUG(lease_names_nobody, "KEEP-1", "the log does not say which consumer got a task") \
+    BUG(session_end_unsaid, "KEEP-1", "the log does not say that a session has ended") \
+    BUG(nack_reason_dropped, "KEEP-1", "the reason of a nack is lost when the task is tried again") \
+    BUG(record_after_stop, "KEEP-1", "the log goes on after it said that the broker has stopped") \
     /* broker/core: what is in memory */ \
     BUG(facts_win, "LOG-3", "a row that was read wins over what memory knows") \
     BUG(loaded_row_wins, "LOG-3", "a loaded row is taken although memory has the task") \

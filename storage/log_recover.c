@@ -100,6 +100,7 @@ static int scan_frames(struct scan *scan, const struct segment *segment, uint64_
         log->epoch = header.epoch;
         log->steady_ns = header.steady_ns;
         log->wall_ns = header.wall_ns;
+        if (header.type == FRAME_COMMIT) scan->recovery->out->last_commit = header.position;
         meet_scan_from(scan);
     }
     return 0;

@@ -28,7 +28,11 @@ static int apply_put(struct core *core, const Tarry__TaskPut *put) {
     struct row row;
     if (!put->task || !row_from_task(put->task, &row)) return CORE_NONSENSE;
     struct task *task = put->fresh ? NULL : task_find(core, row.id); /* the tally has seen that a fresh id is new */
-    if (task) {
+    bool is_extended =
+        task && task->place == PLACE_LEASED && row.state == ROW_LEASED && row.session == task->row.session;
+    if (is_extended) {
+        if (!task_set_row(core, task, &row)) return CORE_NO_MEMORY;
+    } else if (task) {
         detach(core, task);
         if (!task_set_row(core, task, &row)) return CORE_NO_MEMORY;
     } else {
@@ -37,7 +41,9 @@ static int apply_put(struct core *core, const Tarry__TaskPut *put) {
     }
     task->hash = row_hash(&task->row);
     near_touch(core, task, core->position);
-    if (row.state == ROW_LEASED) {
+    if (is_extended) {
+        lease_extend(core, task);
+    } else if (row.state == ROW_LEASED) {
         lease_take(core, task);
     } else if (row.state == ROW_WAITING) {
         task->returned = is_return(put->cause);

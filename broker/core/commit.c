@@ -89,14 +89,15 @@ static const char *lacks_capacity(const struct core *core, const Tarry__Commit *
 }
 
 /* Fills in the result of an operation that needs its queue to exist. False: refused. */
-static bool need_queue(struct core *core, const Tarry__Op *op, struct core_effects *effects, Tarry__OpResult *result) {
+static bool need_queue(struct core *core, const struct core_event *event, const Tarry__Op *op,
+                       struct core_effects *effects, Tarry__OpResult *result) {
     const char *name = NULL;
     if (op->op_case == TARRY__OP__OP_SCHEDULE) name = op->schedule->queue;
     if (op->op_case == TARRY__OP__OP_QUEUE_SET) name = op->queue_set->queue;
     if (op->op_case == TARRY__OP__OP_QUEUE_PAUSE) name = op->queue_pause->queue;
     if (!name) return true;
     const char *message = NULL;
-    if (queue_need(core, name, effects, &result->code, &message)) return true;
+    if (queue_need(core, event, name, effects, &result->code, &message)) return true;
     result->message = (char *)message;
     return false;
 }
@@ -204,10 +205,11 @@ static void execute(struct core *core, const struct core_event *event, struct co
     Tarry__CommitReply *reply = results_new(effects, commit->n_ops);
     for (size_t i = 0; i < commit->n_ops; i++) {
         bool is_malformed = event->contents && event->contents[i].problem;
-        if (!is_malformed) need_queue(core, commit->ops[i], effects, reply->results[i]);
+        if (!is_malformed) need_queue(core, event, commit->ops[i], effects, reply->results[i]);
     }
     struct draft draft;
     draft_init(&draft, core, effects->arena, &event->facts, commit->n_ops);
+    draft_by_request(&draft, event);
     for (size_t i = 0; i < commit->n_ops; i++) {
         if (reply->results[i]->code != TARRY__CODE__OK) continue;
         decide_one(core, &draft, event, i, reply->results[i], effects);
@@ -215,6 +217,7 @@ static void execute(struct core *core, const struct core_event *event, struct co
     if (commit->atomic && any_refused(reply)) {
         abort_all(core, event, draft.facts_table, reply, effects);
         if (!SEEDED_BUG(atomic_in_part)) draft_init(&draft, core, effects->arena, NULL, 0);
+        draft_by_request(&draft, event);
     }
     size_t size = tarry__commit_reply__get_packed_size(reply);
     uint8_t *packed = must_alloc(effects->arena, size);
@@ -226,7 +229,6 @@ static void execute(struct core *core, const struct core_event *event, struct co
         .atomic = commit->atomic,
         .reply = packed,
         .reply_size = size,
-        .client = event->request->client,
     };
     draft_commit(&draft, &frame, effects);
     struct core_reply *out = reply_send(core, effects, event->ticket, NULL);

@@ -185,6 +185,20 @@ static void check_lines(struct core *core) {
     }
 }
 
+static void record_epoch(struct draft *draft, const struct core_event *event) {
+    const struct core_options *options = &draft->core->options;
+    Tarry__Record *record = draft_record(draft);
+    record->fact_case = TARRY__RECORD__FACT_EPOCH;
+    record->epoch = must_alloc(draft->arena, sizeof *record->epoch);
+    tarry__epoch_put__init(record->epoch);
+    record->epoch->epoch = event->epoch;
+    record->epoch->server_version = (char *)options->version;
+    record->epoch->before = event->before;
+    if (!options->config_digest) return;
+    record->epoch->config_digest =
+        (ProtobufCBinaryData){.data = (uint8_t *)options->config_digest, .len = CONFIG_DIGEST_SIZE};
+}
+
 /* Every start is a promotion: a new epoch, said before anything else is. */
 static void start(struct core *core, const struct core_event *event, struct core_effects *effects) {
     assert(!core->started && event->epoch > core->epoch);
@@ -194,12 +208,8 @@ static void start(struct core *core, const struct core_event *event, struct core
     core->session_next = (uint64_t)event->epoch << 32 | 1; /* never used by an earlier start */
     struct draft draft;
     draft_init(&draft, core, effects->arena, NULL, 2);
-    Tarry__Record *record = draft_record(&draft);
-    record->fact_case = TARRY__RECORD__FACT_EPOCH;
-    record->epoch = must_alloc(effects->arena, sizeof *record->epoch);
-    tarry__epoch_put__init(record->epoch);
-    record->epoch->epoch = event->epoch;
-    record->epoch->server_version = (char *)core->options.version;
+    draft.client = event->who;
+    record_epoch(&draft, event);
     if (event->clock_accepted) record_clock(&draft, event);
     draft_commit(&draft, NULL, effects);
     wheel_arm(&core->wheels[ROW_STEADY], &core->claim.wheel, steady_ms(core) + CLAIM_AFTER_START_MS, 0);
@@ -215,17 +225,34 @@ static void inspect(struct core *core) {
     check_lines(core);
 }
 
+/* The last record of a run that ends in order; a seal follows once it is durable. */
+static void close_log(struct core *core, const struct core_event *event, struct core_effects *effects) {
+    assert(core->stopping && !core->closed);
+    struct draft draft;
+    draft_init(&draft, core, effects->arena, NULL, 1);
+    draft.client = event->who;
+    Tarry__Record *record = draft_record(&draft);
+    record->fact_case = TARRY__RECORD__FACT_STOP;
+    record->stop = must_alloc(effects->arena, sizeof *record->stop);
+    tarry__stop_put__init(record->stop);
+    if (SEEDED_BUG(record_after_stop)) record_clock(&draft, event);
+    record->stop->server_version = (char *)core->options.version;
+    draft_commit(&draft, NULL, effects);
+    core->closed = true;
+}
+
 static void lane_gone(struct core *core, const struct core_event *event, struct core_effects *effects) {
     struct session *session = session_find(core, event->session);
     if (!session || !session_is_present(session)) return;
     if (session->sending && !session->sending_again) {
         session->gone = true; /* LANE_SENT is on its way: what never left costs no attempt (TRUE-1) */
     } else {
-        session_gone(core, session, effects);
+        session_gone(core, session, TARRY__SESSION_END__CAUSE__PIPE_LOST, effects);
     }
 }
 
 static void handle(struct core *core, const struct core_event *event, struct core_effects *effects) {
+    assert(!core->closed || event->kind == CORE_DURABLE || event->kind == CORE_INDEXED || event->kind == CORE_TICK);
     switch (event->kind) {
     case CORE_START:
         start(core, event, effects);
@@ -290,6 +317,9 @@ static void handle(struct core *core, const struct core_event *event, struct cor
         break;
     case CORE_INSPECT:
         inspect(core);
+        break;
+    case CORE_CLOSE:
+        close_log(core, event, effects);
         break;
     }
 }

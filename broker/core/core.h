@@ -37,6 +37,7 @@ struct core_options {
     bool create_queues;      /* on first use; otherwise NO_SUCH_QUEUE */
     Tarry__Policy policy;    /* of new queues */
     const char *version;
+    const uint8_t *config_digest; /* CONFIG_DIGEST_SIZE bytes, for the log; NULL: not said */
 };
 
 /* Takes all memory at once. NULL: out of memory. */
@@ -87,6 +88,7 @@ enum core_event_kind {
     CORE_STOP,    /* no new work; what is durable is answered */
     CORE_INSPECT, /* instead of CORE_START: time stands still, nothing is ever recorded. Only questions (GET, LIST,
                      QUEUES, STATS), WINDOW and STOP may follow, all at the time of the last frame */
+    CORE_CLOSE,   /* after CORE_STOP: the log says so, and takes no further record; DURABLE, INDEXED, TICK may follow */
 };
 
 /* A content of a schedule operation, prepared by the shell: salt ‖ packed Content. */
@@ -112,6 +114,8 @@ struct core_event {
     struct instant now;
     uint64_t ticket;                     /* comes back in the reply; 0: no reply wanted */
     const Tarry__Request *request;       /* requests; checked by check.h */
+    const char *who;                     /* START, CLOSE: the system's user who did it; NULL: not known */
+    const char *peer; /* requests: the client's network address, at most PEER_SIZE_MAX bytes; NULL: not known */
     const struct core_content *contents; /* CORE_COMMIT: one per op, in order; size 0 for ops that are not schedules */
     struct core_facts facts;
     uint64_t session;  /* LANE_UP, LANE_GONE, LANE_SENT; SUBSCRIBE: a resumed one (its secret was checked), 0: none */
@@ -119,6 +123,7 @@ struct core_event {
     uint64_t position; /* DURABLE, INDEXED */
     uint64_t delivered_ns; /* LANE_SENT: logical steady time when it was sent, for the lateness statistics */
     uint32_t epoch;        /* START */
+    Tarry__EpochPut__Before before; /* START: how the log ended until now */
     bool clock_accepted;   /* START: an operator accepted a jump of the wall clock, to event.now (TIME-2) */
     /* WINDOW, PAGE: the answer to the effect of the same name. LIST: the page that was read. */
     const struct row *rows;

@@ -28,10 +28,10 @@ void decide_queue_purge(struct decision *d, const Tarry__QueuePurge *purge);
 /* Starts a job over the whole queue (jobs.c); `states`: mask of enum state_bit. */
 void decide_job(struct decision *d, const char *queue_name, Tarry__JobPut__What what, uint32_t states);
 
-/* The queue, brought into being by a frame of its own if it must be and may be. NULL: *out_code, *out_message say why.
- */
-struct queue *queue_need(struct core *core, const char *name, struct core_effects *effects, Tarry__Code *out_code,
-                         const char **out_message);
+/* The queue, brought into being by a frame of its own, of the event's request, if it must be and may be. NULL:
+ * *out_code, *out_message say why. */
+struct queue *queue_need(struct core *core, const struct core_event *event, const char *name,
+                         struct core_effects *effects, Tarry__Code *out_code, const char **out_message);
 /* A timed pause is over. */
 void queue_pause_over(struct core *core, struct queue *queue, struct core_effects *effects);
 

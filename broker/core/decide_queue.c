@@ -83,6 +83,8 @@ void decide_job(struct decision *d, const char *queue_name, Tarry__JobPut__What 
     record->job->id_end = SEEDED_BUG(purge_takes_younger) ? UINT64_MAX : d->draft->next_id;
     record->job->steady_ms = base_ms(d->core, ROW_STEADY);
     record->job->wall_ms = base_ms(d->core, ROW_WALL);
+    if (d->draft->client) record->job->client = (char *)d->draft->client;
+    if (d->draft->peer) record->job->peer = (char *)d->draft->peer;
     d->result->count = count_states(d->core, queue, states);
     d->result->job = d->core->position;
     done(d);
@@ -93,8 +95,8 @@ void decide_queue_purge(struct decision *d, const Tarry__QueuePurge *purge) {
                purge->states ? purge->states : STATE_PENDING | STATE_READY);
 }
 
-struct queue *queue_need(struct core *core, const char *name, struct core_effects *effects, Tarry__Code *out_code,
-                         const char **out_message) {
+struct queue *queue_need(struct core *core, const struct core_event *event, const char *name,
+                         struct core_effects *effects, Tarry__Code *out_code, const char **out_message) {
     struct queue *queue = queue_find(core, name);
     if (queue) return queue;
     if (!core->options.create_queues) {
@@ -109,6 +111,7 @@ struct queue *queue_need(struct core *core, const char *name, struct core_effect
     }
     struct draft draft;
     draft_init(&draft, core, effects->arena, NULL, 1);
+    draft_by_request(&draft, event);
     Tarry__QueuePut *put = must_alloc(effects->arena, sizeof *put);
     tarry__queue_put__init(put);
     put->number = core->tally.next_queue;

@@ -73,7 +73,9 @@ void decide_nack(struct decision *d, const Tarry__Nack *nack) {
     row.state = ROW_WAITING;
     row.due_ms = round_up_ms(d->core->now.steady_ns) + delay_ms; /* TIME-1 */
     row.base = ROW_STEADY;
-    draft_put(d->draft, TARRY__CAUSE__CAUSE_RETRIED, &known, &row);
+    Tarry__TaskPut *put = draft_put(d->draft, TARRY__CAUSE__CAUSE_RETRIED, &known, &row);
+    size_t reason_size = SEEDED_BUG(nack_reason_dropped) ? 0 : strlen(nack->reason);
+    put->reason = (ProtobufCBinaryData){.data = (uint8_t *)nack->reason, .len = reason_size};
     settled(d, TARRY__OUTCOME__NACKED, &row);
 }
 

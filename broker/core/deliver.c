@@ -106,6 +106,8 @@ static bool deliver_batch(struct core *core, struct queue *queue, struct core_ef
     uint32_t count_max = share_of(core, queue, session, waiting);
     struct batch batch = {0};
     draft_init(&batch.draft, core, effects->arena, NULL, count_max);
+    if (!SEEDED_BUG(lease_names_nobody)) batch.draft.client = session->client;
+    batch.draft.peer = session->peer;
     batch.tasks = must_alloc(effects->arena, count_max * sizeof *batch.tasks);
     gather(core, queue, session, count_max, &batch);
     if (!batch.draft.record_count) return false;

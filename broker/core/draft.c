@@ -159,6 +159,11 @@ Tarry__Record *draft_record(struct draft *draft) {
     return record;
 }
 
+void draft_by_request(struct draft *draft, const struct core_event *event) {
+    draft->client = event->request->client;
+    draft->peer = event->peer;
+}
+
 static Tarry__Task *draft_task(struct draft *draft, const struct row *row) {
     Tarry__Task *task = must_alloc(draft->arena, sizeof *task);
     tarry__task__init(task);
@@ -166,7 +171,7 @@ static Tarry__Task *draft_task(struct draft *draft, const struct row *row) {
     return task;
 }
 
-void draft_put(struct draft *draft, Tarry__Cause cause, const struct known *before, const struct row *row) {
+Tarry__TaskPut *draft_put(struct draft *draft, Tarry__Cause cause, const struct known *before, const struct row *row) {
     Tarry__TaskPut *put = must_alloc(draft->arena, sizeof *put);
     tarry__task_put__init(put);
     put->cause = cause;
@@ -177,11 +182,14 @@ void draft_put(struct draft *draft, Tarry__Cause cause, const struct known *befo
         put->before_state = (Tarry__Task__State)before->row.state;
         put->before_time_base = (Tarry__Task__Base)before->row.base;
         put->before_due_ms = before->row.due_ms;
+        put->before_attempt = before->row.attempt;
+        if (before->row.state == ROW_LEASED) put->before_lease_deadline_ms = before->row.lease_deadline_ms;
     }
     Tarry__Record *record = draft_record(draft);
     record->fact_case = TARRY__RECORD__FACT_PUT;
     record->put = put;
     entry_for(draft, row)->known = (struct known){.row = *row, .hash = row_hash(row)};
+    return put;
 }
 
 void draft_put_new(struct draft *draft, struct row *row, const struct core_content *content) {
@@ -189,8 +197,7 @@ void draft_put_new(struct draft *draft, struct row *row, const struct core_conte
     row->blob_at = frame_blob_position(draft->core->position) + draft->blob_size;
     row->blob_size = content->size;
     row->blob_sum = content->sum;
-    draft_put(draft, TARRY__CAUSE__CAUSE_SCHEDULED, NULL, row);
-    Tarry__TaskPut *put = draft->records[draft->record_count - 1]->put;
+    Tarry__TaskPut *put = draft_put(draft, TARRY__CAUSE__CAUSE_SCHEDULED, NULL, row);
     put->content_hash.data = (uint8_t *)content->hash;
     put->content_hash.len = CONTENT_HASH_SIZE;
     if (draft->content_count % 256 == 0) {
@@ -243,6 +250,10 @@ Tarry__QueuePut *draft_queue(struct draft *draft, const struct queue *queue) {
     put->paused = queue->paused;
     put->paused_until_ms = queue->paused_until_ms;
     put->before_hash = queue->hash;
+    put->before_policy = must_alloc(draft->arena, sizeof *put->before_policy);
+    *put->before_policy = queue->policy;
+    put->before_paused = queue->paused;
+    put->before_paused_until_ms = queue->paused_until_ms;
     Tarry__Record *record = draft_record(draft);
     record->fact_case = TARRY__RECORD__FACT_QUEUE;
     record->queue = put;
@@ -256,6 +267,8 @@ void draft_commit(struct draft *draft, const struct draft_commit *commit, struct
     Tarry__FrameBody body = TARRY__FRAME_BODY__INIT;
     body.n_records = draft->record_count;
     body.records = draft->records;
+    if (draft->client) body.client = (char *)draft->client;
+    if (draft->peer) body.peer = (char *)draft->peer;
     if (commit) {
         body.producer = commit->producer;
         body.sequence = commit->sequence;
@@ -263,7 +276,6 @@ void draft_commit(struct draft *draft, const struct draft_commit *commit, struct
         body.atomic = commit->atomic;
         body.reply.data = (uint8_t *)commit->reply;
         body.reply.len = commit->reply_size;
-        body.client = (char *)commit->client;
     }
     size_t size = tarry__frame_body__get_packed_size(&body);
     assert(size <= FRAME_BODY_SIZE_MAX && draft->blob_size <= FRAME_BLOB_SIZE_MAX); /* limits of requests see to it */

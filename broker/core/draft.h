@@ -31,6 +31,8 @@ struct draft {
     size_t content_count;
     uint64_t blob_size;
     uint64_t next_id;
+    const char *client; /* who: for the frame (tarry.proto, FrameBody); NULL: the broker by itself */
+    const char *peer;
 };
 
 /* `op_count`: about how many tasks will be touched. */
@@ -47,8 +49,11 @@ bool draft_find_dead(struct draft *draft, uint32_t queue, const char *key, uint8
 /* The one with this key that ended in this very draft. */
 bool draft_ended_key(const struct draft *draft, uint32_t queue, const char *key, uint8_t key_size, struct known *out);
 
-/* A record that the task is now `row`; `before` NULL: it is new. */
-void draft_put(struct draft *draft, Tarry__Cause cause, const struct known *before, const struct row *row);
+/* The event's request is what the draft decides on: its client is who. */
+void draft_by_request(struct draft *draft, const struct core_event *event);
+
+/* A record that the task is now `row`; `before` NULL: it is new. The record may be added to. */
+Tarry__TaskPut *draft_put(struct draft *draft, Tarry__Cause cause, const struct known *before, const struct row *row);
 /* A new task and its content (which says where it will lie). */
 void draft_put_new(struct draft *draft, struct row *row, const struct core_content *content);
 void draft_end(struct draft *draft, Tarry__Cause cause, const struct known *before);
@@ -66,7 +71,6 @@ struct draft_commit { /* of a client; NULL for decisions of the broker's own */
     bool atomic;
     const uint8_t *reply; /* packed CommitReply */
     size_t reply_size;
-    const char *client;
 };
 /* Appends the frame (if there is anything to say) and applies it. */
 void draft_commit(struct draft *draft, const struct draft_commit *commit, struct core_effects *effects);

@@ -5,12 +5,13 @@
 #include "push.h"
 #include "reply.h"
 
-static void end_producer(struct draft *draft, uint64_t id) {
+static void end_producer(struct draft *draft, uint64_t id, bool idle) {
     Tarry__Record *record = draft_record(draft);
     record->fact_case = TARRY__RECORD__FACT_PRODUCER_END;
     record->producer_end = must_alloc(draft->arena, sizeof *record->producer_end);
     tarry__producer_end__init(record->producer_end);
     record->producer_end->producer = id;
+    record->producer_end->idle = idle;
 }
 
 void producer_hello(struct core *core, const struct core_event *event, struct core_effects *effects) {
@@ -20,13 +21,14 @@ void producer_hello(struct core *core, const struct core_event *event, struct co
     }
     struct draft draft;
     draft_init(&draft, core, effects->arena, NULL, 2);
+    draft_by_request(&draft, event);
     uint64_t idle_limit_ms = steady_ms(core) > PRODUCER_IDLE_MS ? steady_ms(core) - PRODUCER_IDLE_MS : 0;
     uint32_t ended = 0;
     for (struct producer *idle = TAILQ_FIRST(&core->producers_idle); idle && ended < 16;
          idle = TAILQ_NEXT(idle, idle)) {
         bool is_full = core->producer_count - ended >= PRODUCERS_MAX;
         if (!is_full && idle->used_ms >= idle_limit_ms) break;
-        end_producer(&draft, idle->id);
+        end_producer(&draft, idle->id, true);
         ended++;
     }
     /* The frame's position has never been given to anybody else. */
@@ -54,7 +56,8 @@ void producer_goodbye(struct core *core, const struct core_event *event, struct 
     if (producer_find(core, id) && !core->stopping) {
         struct draft draft;
         draft_init(&draft, core, effects->arena, NULL, 1);
-        end_producer(&draft, id);
+        draft_by_request(&draft, event);
+        end_producer(&draft, id, false);
         draft_commit(&draft, NULL, effects);
     }
     reply_send(core, effects, event->ticket, reply_new(effects, TARRY__CODE__OK));

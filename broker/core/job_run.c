@@ -93,6 +93,8 @@ static void job_progress(struct draft *draft, const struct job *job, const struc
     record->job->wall_ms = job->split_ms[ROW_WALL];
     record->job->done = counts->done;
     record->job->left = counts->left;
+    record->job->client = (char *)job->client;
+    record->job->peer = (char *)job->peer;
 }
 
 void job_page(struct core *core, const struct core_event *event, struct core_effects *effects) {
@@ -103,6 +105,8 @@ void job_page(struct core *core, const struct core_event *event, struct core_eff
     if (core->stopping || task_room(core) < event->row_count + TASK_RESERVE) return; /* asked for again by jobs_run */
     struct draft draft;
     draft_init(&draft, core, effects->arena, &event->facts, event->row_count + 1);
+    draft.client = job->client;
+    draft.peer = job->peer;
     struct job_counts counts = {job->done, job->left};
     for (size_t i = 0; i < event->row_count; i++) {
         struct known known;

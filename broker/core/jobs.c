@@ -1,6 +1,8 @@
 /* jobs.c: the table of jobs (jobs.h). What a job does is in job_run.c. */
 #include "jobs.h"
 
+#include <string.h>
+
 struct job *job_find(struct core *core, uint64_t id) {
     for (size_t i = 0; id && i < JOBS_MAX; i++) {
         if (core->jobs[i].id == id) return &core->jobs[i];
@@ -10,11 +12,14 @@ struct job *job_find(struct core *core, uint64_t id) {
 
 int job_apply_put(struct core *core, const Tarry__JobPut *put) {
     if (!put->job || !put->queue || put->queue > QUEUES_MAX || !core->queues[put->queue].number) return CORE_NONSENSE;
+    if (strlen(put->client) > CLIENT_NAME_SIZE_MAX || strlen(put->peer) > PEER_SIZE_MAX) return CORE_NONSENSE;
     struct job *job = job_find(core, put->job);
     if (!job) {
         for (size_t i = 0; i < JOBS_MAX && !job; i++) job = core->jobs[i].id ? NULL : &core->jobs[i];
         if (!job) return CORE_NONSENSE;
         *job = (struct job){.id = put->job, .queue = put->queue};
+        memcpy(job->client, put->client, strlen(put->client));
+        memcpy(job->peer, put->peer, strlen(put->peer));
         core->job_count++;
         core->queues[put->queue].job_count++;
     }

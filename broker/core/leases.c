@@ -43,6 +43,12 @@ bool session_is_present(const struct session *session) {
     return session->state == SESSION_WAITING_LANE || session->state == SESSION_UP;
 }
 
+static void arm(struct core *core, struct task *task) {
+    uint64_t deadline_ms = task->row.lease_deadline_ms;
+    task->timer.kind = TIMER_LEASE;
+    wheel_arm(&core->wheels[ROW_STEADY], &task->timer.wheel, deadline_ms ? deadline_ms : 1, task->row.id);
+}
+
 void lease_take(struct core *core, struct task *task) {
     assert(task->place == PLACE_NONE && task->row.state == ROW_LEASED);
     struct session *session = session_find(core, task->row.session);
@@ -52,9 +58,16 @@ void lease_take(struct core *core, struct task *task) {
     TAILQ_INSERT_TAIL(&session->leases, task, member);
     session->lease_count++;
     core->leases++;
-    task->timer.kind = TIMER_LEASE;
-    uint64_t deadline_ms = task->row.lease_deadline_ms;
-    wheel_arm(&core->wheels[ROW_STEADY], &task->timer.wheel, deadline_ms ? deadline_ms : 1, task->row.id);
+    arm(core, task);
+}
+
+void lease_extend(struct core *core, struct task *task) {
+    assert(task->place == PLACE_LEASED && task->row.state == ROW_LEASED);
+    struct session *session = session_find(core, task->row.session);
+    assert(session && session->lease_count);
+    if (task->resend) session_resent(core, session, task); /* whoever extends it has it */
+    wheel_cancel(&core->wheels[ROW_STEADY], &task->timer.wheel);
+    arm(core, task);
 }
 
 void session_resent(struct core *core, struct session *session, struct task *task) {

@@ -1,4 +1,5 @@
-/* leases.h: sessions and the leases they hold. A session is not logged; a lease is, and names its session. */
+/* leases.h: sessions and the leases they hold. A session is no state that survives a restart: what the log says of its
+ * coming and going is for people; a lease is state, and names its session. */
 #ifndef TARRY_CORE_LEASES_H
 #define TARRY_CORE_LEASES_H
 
@@ -15,6 +16,8 @@ bool session_is_present(const struct session *session);
 void lease_take(struct core *core, struct task *task);
 /* It goes out once more, or no longer needs to. */
 void session_resent(struct core *core, struct session *session, struct task *task);
+/* The same lease until the row's new deadline. Its session stays what it is, though this be all that keeps it. */
+void lease_extend(struct core *core, struct task *task);
 /* Out of the list; place NONE. */
 void lease_drop(struct core *core, struct task *task);
 
@@ -24,8 +27,9 @@ void session_unsubscribe(struct core *core, const struct core_event *event, stru
 void session_heard(struct core *core, uint64_t id);
 void session_heartbeat(struct core *core, const struct core_event *event, struct core_effects *effects);
 void session_lane_up(struct core *core, const struct core_event *event);
-/* The session ends: what it held is ready again, by records. */
-void session_gone(struct core *core, struct session *session, struct core_effects *effects);
+/* The session ends: what it held is ready again, by records, the last of which says why. */
+void session_gone(struct core *core, struct session *session, Tarry__SessionEnd__Cause why,
+                  struct core_effects *effects);
 void session_sent(struct core *core, const struct core_event *event, struct core_effects *effects);
 /* The claim time after a start is over. */
 void session_claim_over(struct core *core, struct core_effects *effects);

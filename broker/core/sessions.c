@@ -1,4 +1,5 @@
 /* sessions.c: consumers come, listen, fall silent and go (leases.h). */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,6 +102,39 @@ static void close_lane(struct core *core, struct session *session, struct core_e
     *PUSH(effects, lanes) = (struct core_lane){.session = session->id, .lane = session->lane, .open = false};
 }
 
+/* Who the session is: for the log, as long as it lasts. Both texts were checked (CAP-1). */
+static void name_session(struct session *session, const struct core_event *event) {
+    snprintf(session->client, sizeof session->client, "%s", event->request->client);
+    snprintf(session->peer, sizeof session->peer, "%s", event->peer ? event->peer : "");
+}
+
+static void record_session(struct core *core, const struct session *session, bool resumed,
+                           struct core_effects *effects) {
+    struct draft draft;
+    draft_init(&draft, core, effects->arena, NULL, 1);
+    draft.client = session->client;
+    draft.peer = session->peer;
+    Tarry__SessionPut *put = must_alloc(effects->arena, sizeof *put);
+    tarry__session_put__init(put);
+    put->session = session->id;
+    put->client = (char *)session->client;
+    put->peer = (char *)session->peer;
+    put->n_queues = session->subscription_count;
+    put->queues = must_alloc(effects->arena, session->subscription_count * sizeof *put->queues);
+    for (uint32_t i = 0; i < session->subscription_count; i++) {
+        put->queues[i] = session->subscriptions[i].queue->number;
+    }
+    put->prefetch = session->prefetch;
+    put->batch_max = session->batch_max;
+    put->lease_ms = session->lease_ms;
+    put->lane = session->lane;
+    put->resumed = resumed;
+    Tarry__Record *record = draft_record(&draft);
+    record->fact_case = TARRY__RECORD__FACT_SESSION;
+    record->session = put;
+    draft_commit(&draft, NULL, effects);
+}
+
 static void reply_subscribed(struct core *core, const struct core_event *event, const struct session *session,
                              bool resumed, struct core_effects *effects) {
     Tarry__Reply *reply = reply_new(effects, TARRY__CODE__OK);
@@ -130,7 +164,7 @@ static bool need_queues(struct core *core, const struct core_event *event, struc
     for (size_t i = 0; i < subscribe->n_queues; i++) {
         Tarry__Code code = TARRY__CODE__OK;
         const char *message = NULL;
-        if (queue_need(core, subscribe->queues[i], effects, &code, &message)) continue;
+        if (queue_need(core, event, subscribe->queues[i], effects, &code, &message)) continue;
         reply_refuse(core, effects, event->ticket, code, message);
         return false;
     }
@@ -167,10 +201,12 @@ void session_subscribe(struct core *core, const struct core_event *event, struct
     session->batch_max = subscribe->max_batch ? subscribe->max_batch : BATCH_DEFAULT;
     session->lease_ms = subscribe->lease_ms;
     session->silence_ms = silence_of(core, session, subscribe);
+    name_session(session, event);
     open_lane(core, session, effects);
     for (size_t i = 0; i < subscribe->n_queues; i++) {
         subscribe_to(core, session, queue_find(core, subscribe->queues[i]));
     }
+    record_session(core, session, resumed, effects);
     reply_subscribed(core, event, session, resumed, effects);
 }
 
@@ -182,6 +218,8 @@ struct giving {
     size_t seen_count;
     bool keep_seen; /* those stay leased */
     Tarry__Cause why;
+    Tarry__SessionEnd__Cause end; /* the session ends with it: the last frame says so; NOT_SAID: it goes on */
+    const struct core_event *asked; /* by this request; NULL: by none */
 };
 
 static int compare_ids(const void *a, const void *b) {
@@ -194,13 +232,32 @@ static bool was_seen(const struct giving *giving, uint64_t id) {
     return giving->seen_count && bsearch(&id, giving->seen, giving->seen_count, sizeof id, compare_ids);
 }
 
+static void record_end(struct draft *draft, const struct session *session, const struct giving *giving,
+                       uint32_t returned, uint32_t held) {
+    if (SEEDED_BUG(session_end_unsaid)) return;
+    Tarry__Record *record = draft_record(draft);
+    record->fact_case = TARRY__RECORD__FACT_SESSION_END;
+    record->session_end = must_alloc(draft->arena, sizeof *record->session_end);
+    tarry__session_end__init(record->session_end);
+    record->session_end->session = session->id;
+    record->session_end->cause = giving->end;
+    record->session_end->returned = returned;
+    record->session_end->kept = held - returned;
+}
+
 /* Gives back leases of the session, in frames of bounded size. */
 static void give_back(struct core *core, struct session *session, const struct giving *giving,
                       struct core_effects *effects) {
     struct task *task = TAILQ_FIRST(&session->leases);
-    while (task) {
+    uint32_t held = session->lease_count;
+    uint32_t returned = 0;
+    bool is_over = giving->end == TARRY__SESSION_END__CAUSE__NOT_SAID;
+    while (task || !is_over) {
         struct draft draft;
         draft_init(&draft, core, effects->arena, NULL, RECORDS_PER_FRAME_MAX);
+        draft.client = session->client;
+        draft.peer = session->peer;
+        if (giving->asked) draft_by_request(&draft, giving->asked);
         for (; task && draft.record_count < RECORDS_PER_FRAME_MAX; task = TAILQ_NEXT(task, member)) {
             if (giving->position && task->row.lease_position != giving->position) continue;
             bool seen = was_seen(giving, task->row.id);
@@ -210,21 +267,28 @@ static void give_back(struct core *core, struct session *session, const struct g
             Tarry__Cause why = seen ? TARRY__CAUSE__CAUSE_LEASE_LOST : giving->why;
             Tarry__Cause cause = row_return(core, &task->row, why, &row);
             draft_put(&draft, cause, &known, &row);
+            returned++;
+        }
+        if (!task && !is_over) {
+            record_end(&draft, session, giving, returned, held);
+            is_over = true;
         }
         draft_commit(&draft, NULL, effects); /* what it names leaves the list; `task` is not among it */
     }
 }
 
-void session_gone(struct core *core, struct session *session, struct core_effects *effects) {
+void session_gone(struct core *core, struct session *session, Tarry__SessionEnd__Cause why,
+                  struct core_effects *effects) {
     if (session_is_present(session)) close_lane(core, session, effects);
     session->state = SESSION_UP; /* keeps its slot while its leases go */
-    give_back(core, session, &(struct giving){.why = TARRY__CAUSE__CAUSE_LEASE_LOST}, effects);
+    give_back(core, session, &(struct giving){.why = TARRY__CAUSE__CAUSE_LEASE_LOST, .end = why}, effects);
     session_free(core, session);
 }
 
 /* In order: what was not seen costs no attempt. */
-static void leave(struct core *core, struct session *session, const Tarry__Unsubscribe *unsubscribe,
+static void leave(struct core *core, struct session *session, const struct core_event *event,
                   struct core_effects *effects) {
+    const Tarry__Unsubscribe *unsubscribe = event->request->unsubscribe;
     close_lane(core, session, effects);
     session->state = SESSION_UP; /* keeps its slot while its leases go */
     uint64_t *seen = must_copy(effects->arena, unsubscribe->seen, unsubscribe->n_seen * sizeof *seen);
@@ -234,6 +298,8 @@ static void leave(struct core *core, struct session *session, const Tarry__Unsub
         .seen_count = unsubscribe->n_seen,
         .keep_seen = unsubscribe->keep_leases,
         .why = TARRY__CAUSE__CAUSE_RELEASED,
+        .end = TARRY__SESSION_END__CAUSE__UNSUBSCRIBED,
+        .asked = event,
     };
     give_back(core, session, &giving, effects);
     if (session->lease_count) {
@@ -246,7 +312,7 @@ static void leave(struct core *core, struct session *session, const Tarry__Unsub
 void session_unsubscribe(struct core *core, const struct core_event *event, struct core_effects *effects) {
     const Tarry__Unsubscribe *unsubscribe = event->request->unsubscribe;
     struct session *session = session_find(core, unsubscribe->session);
-    if (session && session_is_present(session)) leave(core, session, unsubscribe, effects);
+    if (session && session_is_present(session)) leave(core, session, event, effects);
     reply_send(core, effects, event->ticket, reply_new(effects, TARRY__CODE__OK));
 }
 
@@ -304,12 +370,12 @@ void session_sent(struct core *core, const struct core_event *event, struct core
         struct giving giving = {.position = session->sending_position, .why = TARRY__CAUSE__CAUSE_UNSENT};
         give_back(core, session, &giving, effects);
     }
-    if (session->gone) session_gone(core, session, effects);
+    if (session->gone) session_gone(core, session, TARRY__SESSION_END__CAUSE__PIPE_LOST, effects);
 }
 
 void session_claim_over(struct core *core, struct core_effects *effects) {
     for (size_t i = 0; i < core->sessions_end; i++) {
         bool is_gone = core->sessions[i].state == SESSION_UNCLAIMED && !SEEDED_BUG(claims_stay_open);
-        if (is_gone) session_gone(core, &core->sessions[i], effects);
+        if (is_gone) session_gone(core, &core->sessions[i], TARRY__SESSION_END__CAUSE__NOT_RESUMED, effects);
     }
 }

@@ -133,6 +133,8 @@ struct session {
     uint32_t prefetch;
     uint32_t batch_max;
     uint64_t lease_ms; /* 0: the queue's */
+    char client[CLIENT_NAME_SIZE_MAX + 1]; /* for the log; empty: not known, of before a restart */
+    char peer[PEER_SIZE_MAX + 1];
     struct task_list leases;
     uint32_t lease_count;
     bool sending;
@@ -175,6 +177,8 @@ struct job {
     uint64_t split_ms[ROW_BASES]; /* ready is what was due by then */
     uint64_t done;                /* tasks ended or requeued so far */
     uint64_t left;                /* dead letters whose keys live again */
+    char client[CLIENT_NAME_SIZE_MAX + 1]; /* who asked for it */
+    char peer[PEER_SIZE_MAX + 1];
     bool loading;
     int hold; /* valid while loading */
 };
@@ -191,6 +195,7 @@ struct core {
     bool started;   /* CORE_START was seen: decisions are made */
     bool inspected; /* CORE_INSPECT was: nothing is decided, nothing recorded */
     bool stopping;
+    bool closed; /* the log ends with a StopPut and a seal */
     bool hurry; /* the last step left something to do at once */
     uint32_t epoch;
 

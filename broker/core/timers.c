@@ -20,7 +20,8 @@ static void run_other(struct core *core, struct timer *timer, struct core_effect
         queue_pause_over(core, (struct queue *)(at - offsetof(struct queue, pause_timer)), effects);
         break;
     case TIMER_SILENCE:
-        session_gone(core, (struct session *)(at - offsetof(struct session, silence)), effects);
+        session_gone(core, (struct session *)(at - offsetof(struct session, silence)),
+                     TARRY__SESSION_END__CAUSE__SILENT, effects);
         break;
     case TIMER_WINDOW:
         near_check_later(core, (struct line_state *)(at - offsetof(struct line_state, window_timer)));

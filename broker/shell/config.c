@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <ini.h>
 #include <inttypes.h>
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -68,6 +69,8 @@ static const struct option options[] = {
      "new queues: random share added to a backoff [20]"},
     {"help", OPTION_BOOL, FIELD(help), 0, 1, "", "print this and exit"},
     {"version", OPTION_BOOL, FIELD(version), 0, 1, "", "print the version and exit"},
+    {"print-config", OPTION_BOOL, FIELD(print_config), 0, 1, "",
+     "print the options in force and exit; their BLAKE2b-256 is the config_digest of a start in the log"},
 };
 #define OPTIONS (sizeof(options) / sizeof(options[0]))
 
@@ -100,6 +103,16 @@ static const struct option *option_find(const char *name, size_t size) {
         if (at == size) return &options[i];
     }
     return NULL;
+}
+
+static const char *const command_line_only[] = {"config", "help", "version", "print-config", NULL};
+static const char *const no_behaviour[] = {"data",    "listen", "config",  "accept-clock-jump",
+                                           "inspect", "help",   "version", "print-config",
+                                           NULL};
+
+static bool is_named(const struct option *option, const char *const *names) {
+    while (*names != NULL && strcmp(option->name, *names) != 0) names++;
+    return *names != NULL;
 }
 
 static bool bool_parse(const char *text, bool *out) {
@@ -232,8 +245,7 @@ static int ini_option(void *user, const char *section, const char *name, const c
         return 0;
     }
     const struct option *option = option_find(name, strlen(name));
-    if (option == NULL || strcmp(option->name, "config") == 0 || strcmp(option->name, "help") == 0 ||
-        strcmp(option->name, "version") == 0) {
+    if (option == NULL || is_named(option, command_line_only)) {
         snprintf(load->message, CONFIG_MESSAGE_SIZE, "configuration file %.200s has an unknown option \"%.100s\"",
                  load->path, name);
         return 0;
@@ -310,6 +322,7 @@ int config_load(struct config *config, int argc, char **argv, char message[CONFI
     /* Once for --config, and once more on top of what the file says. */
     if (arguments_take(config, argc, argv, message) != 0) return 1;
     if (config->help || config->version) return 0;
+    bool is_printed = config->print_config;
     if (config->file[0] != '\0') {
         char file[CONFIG_TEXT_SIZE];
         memcpy(file, config->file, sizeof(file));
@@ -317,7 +330,7 @@ int config_load(struct config *config, int argc, char **argv, char message[CONFI
         if (config_read(config, file, message) != 0) return 1;
         if (arguments_take(config, argc, argv, message) != 0) return 1;
     }
-    if (config->data[0] == '\0') {
+    if (config->data[0] == '\0' && !is_printed) {
         snprintf(message, CONFIG_MESSAGE_SIZE, "option --data DIR is required: it says where the tasks are kept");
         return 1;
     }
@@ -344,4 +357,34 @@ void config_help(FILE *out) {
                  "  tarryd --data ./data --listen ws://127.0.0.1:0 --memory 1GiB\n"
                  "  tarryd --config /etc/tarry.ini\n\n"
                  "Exit status: 0 stopped as asked; 1 could not start or serve; 2 wrong usage; 4 the disk failed.\n");
+}
+
+void config_print(const struct config *config, FILE *out) {
+    for (size_t i = 0; i < OPTIONS; i++) {
+        const struct option *option = &options[i];
+        const void *field = (const char *)config + option->offset;
+        uint64_t number = 0;
+        if (is_named(option, no_behaviour)) continue;
+        if (option->kind == OPTION_BOOL)
+            number = *(const bool *)field;
+        else if (option->kind != OPTION_TEXT)
+            memcpy(&number, field, sizeof(number));
+        if (option->kind == OPTION_TEXT)
+            fprintf(out, "%s=%s\n", option->name, (const char *)field);
+        else
+            fprintf(out, "%s=%" PRIu64 "\n", option->name, number);
+    }
+}
+
+bool config_digest(const struct config *config, uint8_t out[CONFIG_DIGEST_SIZE]) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&text, &size);
+    if (stream == NULL) return false;
+    config_print(config, stream);
+    bool is_whole = ferror(stream) == 0;
+    is_whole = fclose(stream) == 0 && is_whole; /* this settles text and size */
+    if (is_whole) crypto_generichash(out, CONFIG_DIGEST_SIZE, (const uint8_t *)text, size, NULL, 0);
+    free(text);
+    return is_whole;
 }

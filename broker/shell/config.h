@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "frame.h"
 #include "tarry_limits.h"
 
 #define CONFIG_TEXT_SIZE 1024
@@ -40,6 +41,7 @@ struct config {
     uint64_t backoff_jitter; /* per cent */
     bool help;               /* --help and --version: the rest is void */
     bool version;
+    bool print_config; /* … is printed, and that is all */
 };
 
 void config_defaults(struct config *config);
@@ -51,5 +53,11 @@ int config_load(struct config *config, int argc, char **argv, char message[CONFI
 int config_read(struct config *config, const char *path, char message[CONFIG_MESSAGE_SIZE]);
 
 void config_help(FILE *out);
+
+/* The options in force that concern how the broker behaves, as lines `name=value` in a fixed order, durations in ms and
+ * sizes in bytes. Left out: where it stands (data, listen, config), and what is said at one start only. */
+void config_print(const struct config *config, FILE *out);
+/* BLAKE2b-256 of what config_print prints, for the log: `tarryd --print-config … | b2sum -l 256`. False: no memory. */
+bool config_digest(const struct config *config, uint8_t out[CONFIG_DIGEST_SIZE]);
 
 #endif

@@ -210,7 +210,36 @@ static void take_news(struct loop *loop, struct lane_news *news) {
     free(news);
 }
 
+/* What comes too late. Nobody is told anything that is not so: a caller hears that the broker stops. */
+static void drop_item(struct loop *loop, struct item *item) {
+    struct call *call = (struct call *)item;
+    struct page_load *page = (struct page_load *)item;
+    struct window_load *window = (struct window_load *)item;
+    switch (item->kind) {
+    case ITEM_CALL:
+        unhold(loop, &call->errand);
+        call->answer(call, reply_pack_refusal(TARRY__CODE__STOPPING, NULL));
+        break;
+    case ITEM_LANE:
+        free(item);
+        break;
+    case ITEM_WINDOW:
+        arena_deinit(&window->arena);
+        free(window);
+        break;
+    case ITEM_PAGE:
+        unhold(loop, &page->errand);
+        arena_deinit(&page->arena);
+        free(page);
+        break;
+    }
+}
+
 static void take_item(struct loop *loop, struct item *item) {
+    if (loop->closed) {
+        drop_item(loop, item);
+        return;
+    }
     switch (item->kind) {
     case ITEM_CALL:
         take_call(loop, (struct call *)item);
@@ -285,12 +314,33 @@ static void stop(struct loop *loop) {
     step(loop, &event);
 }
 
+/* Nothing is under way any more, or it takes too long: the last record. */
+static void close_log(struct loop *loop) {
+    loop->closed = true;
+    struct core_event event = {.kind = CORE_CLOSE, .who = loop->shell->stopped_by};
+    step(loop, &event);
+    flush(loop);
+}
+
+/* True: all that was promised is durable, and the log says that it ends here. */
+static bool is_over(struct loop *loop, uint64_t stopping_ms) {
+    bool settled = loop->durable == core_position(loop->shell->core);
+    bool quiet = settled && rpc_busy(&loop->shell->rpc) == 0;
+    if (loop->closed) return settled || stopping_ms > 2 * DRAIN_MAX_MS;
+    if (!quiet && stopping_ms <= DRAIN_MAX_MS) return false;
+    if (loop->shell->config.inspect) return true;
+    close_log(loop);
+    return false;
+}
+
 static void *loop_run(void *argument) {
     struct loop *loop = argument;
     struct shell *shell = loop->shell;
     prctl(PR_SET_TIMERSLACK, 1); /* a late wake-up is lateness of every task */
     struct core_event start = {.kind = shell->config.inspect ? CORE_INSPECT : CORE_START,
                                .epoch = shell->epoch,
+                               .before = shell->before,
+                               .who = shell->started_by,
                                .clock_accepted = shell->clock.state.accepted};
     step(loop, &start);
     flush(loop);
@@ -311,8 +361,7 @@ static void *loop_run(void *argument) {
         if (!loop->stopping) continue;
         uint64_t now_ms = look_at_clock(loop).steady_ns / NS_PER_MS;
         if (stop_ms == 0) stop_ms = now_ms;
-        bool quiet = loop->durable == core_position(shell->core) && rpc_busy(&shell->rpc) == 0;
-        if (quiet || now_ms - stop_ms > DRAIN_MAX_MS) break;
+        if (is_over(loop, now_ms - stop_ms)) break;
     }
     return NULL;
 }

@@ -23,6 +23,7 @@ struct loop {
     uint64_t indexed;
     bool clock_held;
     bool stopping;
+    bool closed; /* the core has written its last record but for a seal: it is told no more than positions */
 };
 
 void loop_start(struct loop *loop, struct shell *shell);

@@ -176,6 +176,10 @@ static void configure(int argc, char **argv) {
         printf("tarryd %s\n", TARRY_VERSION);
         exit(0);
     }
+    if (shell.config.print_config) {
+        config_print(&shell.config, stdout);
+        exit(0);
+    }
 }
 
 static void say_ready(uint64_t live, uint64_t took_ms) {
@@ -195,6 +199,8 @@ int main(int argc, char **argv) {
     tune_allocator();
     if (sodium_init() < 0) refuse("start_failed", "the system gives no random numbers");
     struct listen_address address = parse_address();
+    who_is(getuid(), shell.started_by);
+    if (!config_digest(&shell.config, shell.config_digest)) refuse("start_failed", "there is not enough memory");
     int error = shell.config.inspect ? datadir_inspect(&shell.dir, shell.config.data, message)
                                      : datadir_open(&shell.dir, shell.config.data, message);
     if (error != 0) refuse("refused", message);
@@ -211,10 +217,11 @@ int main(int argc, char **argv) {
     say_ready(live, monotonic_ms() - from_ms);
     notify("READY=1");
 
-    int caught = 0;
+    siginfo_t caught = {0};
     do {
-        sigwait(&signals, &caught);
-    } while (caught == SIGHUP); /* a terminal gone is no reason to stop */
+        sigwaitinfo(&signals, &caught);
+    } while (caught.si_signo != SIGTERM && caught.si_signo != SIGINT); /* a terminal gone is no reason to stop */
+    who_sent(&caught, shell.stopped_by);
     stop();
     /* Threads of nng still run; nothing is freed under them. */
 #ifdef __SANITIZE_ADDRESS__

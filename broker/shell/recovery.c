@@ -9,6 +9,7 @@
 
 #include "boot.h"
 #include "logfmt.h"
+#include "lookback.h"
 #include "shell.h"
 #include "units.h"
 
@@ -107,6 +108,7 @@ static int make_core(struct shell *shell, char *message, size_t message_size) {
         .index_lag_hard = config->index_lag_hard,
         .create_queues = config->create_queues,
         .version = TARRY_VERSION,
+        .config_digest = shell->config_digest,
     };
     tarry__policy__init(&options.policy);
     options.policy.lease_ms = config->lease_ms;
@@ -186,6 +188,12 @@ static int replay(struct shell *shell, uint64_t from, uint64_t end, char *messag
     return error == 0 ? 0 : 1;
 }
 
+/* For the record of this start. */
+static int look_back(struct shell *shell, const struct log_recovery *log, char *message, size_t message_size) {
+    int error = lookback(shell->log, log, &shell->before);
+    return error == 0 ? 0 : REFUSE("log %s cannot be read: %s", shell->dir.log, storage_error(error));
+}
+
 static void start_clock(struct shell *shell, struct instant last) {
     clock_init(&shell->clock, (struct clock_origin){.last = last,
                                                     .boot_steady_ns = boot_recall(shell->dir.path),
@@ -209,6 +217,7 @@ int recovery_run(struct shell *shell, char *message, size_t message_size) {
     if (make_core(shell, message, message_size) != 0) return 1;
     if (restore(shell, &meta, message, message_size) != 0) return 1;
     if (replay(shell, meta.position, log.end, message, message_size) != 0) return 1;
+    if (look_back(shell, &log, message, message_size) != 0) return 1;
     /* The tail of the log may hold nothing; then the index knows the latest time. */
     struct instant last = {max_u64(log.steady_ns, meta.steady_ns), max_u64(log.wall_ns, meta.wall_ns)};
     shell->epoch = log.epoch > meta.tally.epoch ? log.epoch : meta.tally.epoch;

@@ -121,6 +121,22 @@ static bool is_question(enum core_event_kind kind) {
     return kind == CORE_GET || kind == CORE_LIST || kind == CORE_QUEUES || kind == CORE_STATS;
 }
 
+/* What becomes records says who asked for it. */
+static void note_peer(struct rpc_context *context, struct core_event *event) {
+    switch (event->kind) {
+    case CORE_HELLO:
+    case CORE_GOODBYE:
+    case CORE_COMMIT:
+    case CORE_SUBSCRIBE:
+    case CORE_UNSUBSCRIBE:
+        peers_text(&context->rpc->peers, context->pipe, context->peer);
+        event->peer = context->peer;
+        break;
+    default:
+        break;
+    }
+}
+
 static void handle(struct rpc_context *context, nng_msg *message) {
     struct rpc *rpc = context->rpc;
     struct shell *shell = rpc->shell;
@@ -155,6 +171,7 @@ static void handle(struct rpc_context *context, nng_msg *message) {
         return;
     }
     errand->event.ticket = call_ticket(&context->call);
+    note_peer(context, &errand->event);
     errand->arena = &context->memory->arena;
     errand->hold = -1;
     errand->filled = false;
@@ -202,6 +219,7 @@ static void context_event(void *argument) {
 int rpc_open(struct rpc *rpc, struct shell *shell, const char *url) {
     rpc->shell = shell;
     pthread_mutex_init(&rpc->mutex, NULL);
+    peers_init(&rpc->peers);
     rpc->budget = MEMORY_SHARE_REQUESTS(shell->config.memory);
     nng_listener listener;
     int error = nng_rep0_open(&rpc->socket);

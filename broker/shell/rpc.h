@@ -14,6 +14,7 @@
 #include <stdbool.h>
 
 #include "call.h"
+#include "peers.h"
 
 struct shell;
 struct rpc;
@@ -35,6 +36,7 @@ struct rpc_context {
     nng_ctx ctx;
     nng_aio *aio;
     nng_pipe pipe; /* where the request came from */
+    char peer[PEER_SIZE_MAX + 1];
     enum rpc_state state;
     size_t charge;            /* bytes of the budget */
     struct rpc_arena *memory; /* between a request and its answer */
@@ -43,6 +45,7 @@ struct rpc_context {
 struct rpc {
     struct shell *shell;
     nng_socket socket;
+    struct peers peers;
     size_t budget;
     _Atomic size_t charged;
     _Atomic unsigned busy; /* contexts between a request and its answer */

@@ -26,6 +26,7 @@
 #include "rpc.h"
 #include "signer.h"
 #include "sync.h"
+#include "who.h"
 
 /* How `memory` is shared out; the rest is for stacks, nng, batches and the C library (CALM-1). */
 #define MEMORY_SHARE_CORE(memory) ((memory) / 2)
@@ -46,6 +47,10 @@ struct shell {
     char url[CONFIG_TEXT_SIZE];
     uint64_t started_ms; /* logical */
     uint32_t epoch;
+    Tarry__EpochPut__Before before; /* how the log ended before this start */
+    uint8_t config_digest[CONFIG_DIGEST_SIZE];
+    char started_by[WHO_SIZE];
+    char stopped_by[WHO_SIZE]; /* set before the inbox says stop */
 
     struct inbox inbox;
     struct batches batches;

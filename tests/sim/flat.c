@@ -77,6 +77,7 @@ static void put_queue(struct flat *flat, const Tarry__QueuePut *put) {
     MUST(put->number && put->number < FLAT_QUEUES_MAX);
     struct flat_queue *queue = &flat->queues[put->number];
     MUST(put->before_hash == queue->hash); /* LOG-2 */
+    laws_of_queue(flat, put);
     queue->put = *put;
     flat->digest -= queue->hash;
     queue->hash = queue_hash(put);

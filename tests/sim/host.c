@@ -156,7 +156,8 @@ struct posted {
 
 static void posted_arrives(struct world *world, void *argument, uint64_t number) {
     struct posted *posted = argument;
-    if (posted->life == world->host.life) host_step(world, &posted->event);
+    bool is_late = world->host.closed && posted->event.kind != CORE_DURABLE && posted->event.kind != CORE_INDEXED;
+    if (posted->life == world->host.life && !is_late) host_step(world, &posted->event);
 }
 
 void host_post(struct world *world, const struct core_event *event) {

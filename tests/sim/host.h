@@ -97,6 +97,7 @@ struct host {
 
     struct batch batches[2];
     int filling; /* index of the batch that steps fill; the other one is being synced, or empty */
+    bool closed; /* the core was told CORE_CLOSE: it hears of positions and time alone */
     bool flushing;
     bool syncing;
     bool sync_held; /* a story holds the disk */
@@ -136,7 +137,7 @@ void host_end_history(struct world *world);
 /* False: host.state is REFUSED and host.message a sentence, or DOWN when the disk failed. */
 bool host_start(struct world *world, bool accept_clock);
 void host_kill(struct world *world, enum host_end how);
-/* In order: CORE_STOP, everything answered, the log sealed; then it is down. */
+/* In order: CORE_STOP, everything answered, CORE_CLOSE, the log sealed; then it is down. */
 void host_stop(struct world *world);
 /* Fail stop (LOG-4). */
 void host_fail(struct world *world, const char *what, int error);

@@ -1,6 +1,7 @@
 /* host_errands.c: requests come in, and what the core lacks is read from the index: late, and handed in later still
  * (shell/loop.c, reader.c; the windows are the indexer's). */
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "../must.h"
@@ -167,6 +168,10 @@ static void take_call(struct world *world, struct errand *errand) {
 }
 
 void host_take_errand(struct world *world, struct errand *errand) {
+    if (world->host.closed) { /* too late (shell/loop.c) */
+        unhold(&world->host, errand);
+        return;
+    }
     if (errand->kind == ERRAND_CALL) {
         take_call(world, errand);
     } else if (errand->kind == ERRAND_WINDOW || has_facts(world, errand)) {
@@ -201,15 +206,23 @@ static enum core_event_kind kind_of(const Tarry__Request *request) {
     }
 }
 
+/* Its address, with a port of its own after every crash. */
+static const char *peer_of(struct world *world, const struct client *client) {
+    char *peer = world_alloc(world, PEER_SIZE_MAX + 1);
+    snprintf(peer, PEER_SIZE_MAX + 1, "%s:%u", client->name, 1024 + (unsigned)(client->run % 60000));
+    return peer;
+}
+
 void host_receive(struct world *world, struct client *client, struct request *request) {
     struct host *host = &world->host;
-    if (host->state != HOST_UP) return;
+    if (host->state != HOST_UP || host->closed) return;
     struct errand *errand = world_alloc(world, sizeof *errand);
     *errand =
         (struct errand){.kind = ERRAND_CALL, .life = host->life, .hold = -1, .client = client, .request = request};
     errand->event = (struct core_event){.kind = kind_of(request->body),
                                         .ticket = (uint64_t)(uintptr_t)errand,
                                         .request = request->body,
+                                        .peer = peer_of(world, client),
                                         .contents = request->contents};
     /* The session's secret is what lets it be resumed (shell/secret.c); here its number is. */
     if (errand->event.kind == CORE_SUBSCRIBE && request->body->subscribe->resume.len)

@@ -41,6 +41,7 @@ void host_begin(struct world *world) {
     host->tick_ns = UINT64_MAX;
     for (size_t i = 0; i < 2; i++) core_effects_reset(&host->batches[i].effects);
     host->filling = 0;
+    host->closed = false;
     host->flushing = host->syncing = host->sync_held = host->sync_due = host->indexing = host->index_held = false;
     host->low = false;
     table_init(&host->table);
@@ -67,7 +68,7 @@ static void end_life(struct host *host) {
     host->state = HOST_DOWN;
     host->tick_ns = UINT64_MAX;
     for (size_t i = 0; i < 2; i++) core_effects_reset(&host->batches[i].effects);
-    host->flushing = host->syncing = host->sync_due = host->indexing = false;
+    host->closed = host->flushing = host->syncing = host->sync_due = host->indexing = false;
     host->parcels = NULL;
     host->courier_comes = false;
     memset(host->lanes, 0, sizeof host->lanes);
@@ -112,18 +113,31 @@ void host_fail(struct world *world, const char *what, int error) {
     tell_clients(world);
 }
 
+static bool is_settled(const struct host *host) {
+    return !host->syncing && !host->flushing && log_durable(host->log) == core_position(host->core);
+}
+
+/* Until nothing is under way any more, or too long. */
+static void drain(struct world *world) {
+    struct host *host = &world->host;
+    uint64_t until_ns = world->now_ns + 3000 * NS_PER_MS;
+    while (host->state == HOST_UP && world->now_ns < until_ns && !is_settled(host)) {
+        if (!world_step(world)) break;
+    }
+}
+
 void host_stop(struct world *world) {
     struct host *host = &world->host;
     if (host->state != HOST_UP) return;
     TRACE(world, "broker", "stops");
-    struct core_event event = {.kind = CORE_STOP};
-    host_step(world, &event);
-    /* Answered and sealed once nothing is under way any more. */
-    uint64_t until_ns = world->now_ns + 3000 * NS_PER_MS;
-    while (host->state == HOST_UP && world->now_ns < until_ns &&
-           (host->syncing || host->flushing || log_durable(host->log) != core_position(host->core))) {
-        if (!world_step(world)) break;
-    }
+    struct core_event stop = {.kind = CORE_STOP};
+    host_step(world, &stop);
+    drain(world); /* answered */
+    if (host->state != HOST_UP) return;
+    struct core_event close = {.kind = CORE_CLOSE, .who = "operator@house"};
+    host->closed = true;
+    host_step(world, &close);
+    drain(world); /* sealed */
     if (host->state != HOST_UP) return;
     end_life(host);
     model_kill(host->disk);
@@ -262,6 +276,13 @@ static void replay_all(struct world *world) {
     core_free(core);
 }
 
+/* NULL: nothing was ever said. */
+static const struct frame_note *last_commit(const struct host *host) {
+    size_t i = host->frame_count;
+    while (i > 0 && !host->frames[i - 1].body) i--;
+    return i > 0 ? &host->frames[i - 1] : NULL;
+}
+
 bool host_start(struct world *world, bool accept_clock) {
     struct host *host = &world->host;
     MUST(host->state != HOST_UP);
@@ -301,7 +322,13 @@ bool host_start(struct world *world, bool accept_clock) {
     host->state = HOST_UP;
     host->starts++;
     TRACE(world, "broker", "starts, epoch %" PRIu32, epoch);
-    struct core_event event = {.kind = CORE_START, .epoch = epoch, .clock_accepted = host->clock.accepted};
+    const struct frame_note *last = last_commit(host);
+    who_begin(&world->watch.who, last ? last->body : NULL);
+    struct core_event event = {.kind = CORE_START,
+                               .epoch = epoch,
+                               .before = world->watch.who.before,
+                               .who = "operator@house",
+                               .clock_accepted = host->clock.accepted};
     host_step(world, &event);
     if (host->indexed < host->durable) host_index_later(world);
     return true;

@@ -73,6 +73,8 @@ void laws_of_put(const struct flat *flat, const Tarry__TaskPut *put) {
     bool same_size = row.key_size == before->key_size;
     MUST(same_size && (!row.key_size || memcmp(row.key, before->key, row.key_size) == 0));
     MUST(row.blob_at == before->blob_at && row.blob_size == before->blob_size && row.blob_sum == before->blob_sum);
+    MUST(put->before_due_ms == before->due_ms && put->before_attempt == before->attempt);
+    MUST(put->before_lease_deadline_ms == (before->state == ROW_LEASED ? before->lease_deadline_ms : 0));
     unsigned keeps = moves[put->cause].keeps;
     if (keeps & KEEPS_DUE) MUST(row.due_ms == before->due_ms && row.base == before->base);
     if (keeps & KEEPS_ATTEMPT) MUST(row.attempt == before->attempt);
@@ -134,6 +136,18 @@ void laws_of_end(const struct flat *flat, const Tarry__TaskEnd *end) {
     default:
         MUST(end->cause == TARRY__CAUSE__CAUSE_DROPPED && before->state == ROW_BURIED);
     }
+}
+
+/* What was changed can be told from the record alone. */
+void laws_of_queue(const struct flat *flat, const Tarry__QueuePut *put) {
+    const struct flat_queue *queue = &flat->queues[put->number];
+    MUST(!put->before_policy == !queue->hash);
+    if (!put->before_policy) return;
+    MUST(put->before_paused == queue->put.paused && put->before_paused_until_ms == queue->put.paused_until_ms);
+    MUST(protobuf_c_message_get_packed_size(&put->before_policy->base) ==
+         protobuf_c_message_get_packed_size(&queue->put.policy->base));
+    MUST(put->before_policy->lease_ms == queue->put.policy->lease_ms &&
+         put->before_policy->max_attempts == queue->put.policy->max_attempts);
 }
 
 void laws_of_job(const struct flat *flat, const Tarry__JobPut *job) {

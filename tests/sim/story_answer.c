@@ -42,8 +42,8 @@ static void dead_is_a_state_that_waits_for_a_decision(void **state) { /* KEEP-1 
     client_settle(f->worker, &f->worker->held[0], op_nack(f->world, &f->worker->held[0], false, 0, true));
     SIM_ELAPSE(f, 50);
     SIM_TRACE(f, "[1200] worker > nack task 1, it is hopeless #5\n"
-                 "[1201] broker append #10 buried 1\n"
-                 "[1211] broker durable #10\n"
+                 "[1201] broker append #11 buried 1\n"
+                 "[1211] broker durable #11\n"
                  "[1212] worker < buried, task 1, deliveries 1 #5\n");
     host_kill(f->world, HOST_POWER_LOST);
     assert_true(host_start(f->world, false));
@@ -51,18 +51,19 @@ static void dead_is_a_state_that_waits_for_a_decision(void **state) { /* KEEP-1 
     SIM_ELAPSE(f, 50);
     SIM_TRACE(f, "[1250] broker loses power\n"
                  "[1250] broker starts, epoch 2\n"
-                 "[1250] broker append #12 epoch 2\n"
+                 "[1250] broker append #13 epoch 2\n"
                  "[1250] shop > requeue orders order-1 #6\n"
                  "[1251] worker has lost its lane\n"
                  "[1251] worker > subscribe, to go on\n"
-                 "[1251] broker append #13 requeued 1\n"
-                 "[1260] broker durable #12\n"
-                 "[1270] broker durable #13\n"
+                 "[1251] broker append #14 requeued 1\n"
+                 "[1252] broker append #15 session\n"
+                 "[1260] broker durable #13\n"
+                 "[1270] broker durable #15\n"
                  "[1271] shop < requeued, task 1, deliveries 1 #6\n"
                  "[1271] worker < a lane\n"
                  "[1272] broker lane of worker is up\n"
-                 "[1272] broker append #14 leased 1\n"
-                 "[1282] broker durable #14\n"
+                 "[1272] broker append #16 leased 1\n"
+                 "[1282] broker durable #16\n"
                  "[1283] worker gets task 1, delivery 2\n");
 }
 
@@ -73,10 +74,12 @@ static void an_expired_task_ends_and_is_not_delivered(void **state) { /* KEEP-1 
     subscribe(f->worker, "orders");
     SIM_SKIP(f);
     SIM_ELAPSE(f, 100);
-    SIM_TRACE(f, "[1502] worker < a lane\n"
-                 "[1503] broker lane of worker is up\n"
-                 "[1503] broker append #8 expired 1\n"
-                 "[1513] broker durable #8\n");
+    SIM_TRACE(f, "[1501] broker append #8 session\n"
+                 "[1511] broker durable #8\n"
+                 "[1512] worker < a lane\n"
+                 "[1513] broker lane of worker is up\n"
+                 "[1513] broker append #9 expired 1\n"
+                 "[1523] broker durable #9\n");
 }
 
 /* ---- ONCE-1: a commit takes effect once */
@@ -186,8 +189,8 @@ static void cancelled_unseen_is_never_seen_by_anybody(void **state) { /* TRUE-1 
     client_commit_one(f->shop, op_cancel(f->world, order(f, "order-1"), false)); /* paid in the last millisecond */
     SIM_ELAPSE(f, 100);
     SIM_TRACE(f, "[1499] shop > cancel orders order-1 #5\n"
-                 "[1500] broker append #8 cancelled 1\n"
-                 "[1510] broker durable #8\n"
+                 "[1500] broker append #9 cancelled 1\n"
+                 "[1510] broker durable #9\n"
                  "[1511] shop < cancelled, task 1 #5\n");
     host_kill(f->world, HOST_POWER_LOST);
     assert_true(host_start(f->world, false));
@@ -195,12 +198,14 @@ static void cancelled_unseen_is_never_seen_by_anybody(void **state) { /* TRUE-1 
     SIM_ELAPSE(f, 1000);
     SIM_TRACE(f, "[1599] broker loses power\n"
                  "[1599] broker starts, epoch 2\n"
-                 "[1599] broker append #10 epoch 2\n"
+                 "[1599] broker append #11 epoch 2\n"
                  "[1600] worker has lost its lane\n"
                  "[1600] worker > subscribe, to go on\n"
-                 "[1609] broker durable #10\n"
-                 "[1610] worker < a lane\n"
-                 "[1611] broker lane of worker is up\n");
+                 "[1601] broker append #12 session\n"
+                 "[1609] broker durable #11\n"
+                 "[1619] broker durable #12\n"
+                 "[1620] worker < a lane\n"
+                 "[1621] broker lane of worker is up\n");
 }
 
 static void a_payment_that_comes_too_late_is_told_who_has_the_task(void **state) { /* TRUE-1 */
@@ -212,9 +217,9 @@ static void a_payment_that_comes_too_late_is_told_who_has_the_task(void **state)
     client_commit_one(f->shop, op_cancel(f->world, order(f, "order-1"), false)); /* its lease is being synced */
     SIM_ELAPSE(f, 100);
     SIM_TRACE(f, "[1501] shop > cancel orders order-1 #5\n"
-                 "[1502] broker append #8 leased 1\n"
-                 "[1502] broker append #9 nothing but the answer\n"
-                 "[1512] broker durable #9\n"
+                 "[1502] broker append #9 leased 1\n"
+                 "[1502] broker append #10 nothing but the answer\n"
+                 "[1512] broker durable #10\n"
                  "[1513] shop < not done: in flight, task 1, deliveries 1 #5\n"
                  "[1513] worker gets task 1, delivery 1\n");
 }
@@ -232,15 +237,16 @@ static void a_delivery_that_provably_never_left_does_not_count(void **state) { /
     SIM_ELAPSE(f, 50);
     client_commit_one(f->shop, op_cancel(f->world, order(f, "order-1"), false));
     SIM_ELAPSE(f, 50);
-    SIM_TRACE(f, "[1502] broker append #8 leased 1\n"
-                 "[1512] broker durable #8\n"
+    SIM_TRACE(f, "[1502] broker append #9 leased 1\n"
+                 "[1512] broker durable #9\n"
                  "[1601] worker has lost its lane\n"
                  "[1601] broker lane of worker is gone\n"
-                 "[1601] broker append #10 unsent 1\n"
-                 "[1611] broker durable #10\n"
+                 "[1601] broker append #11 unsent 1\n"
+                 "[1601] broker append #12 session over\n"
+                 "[1611] broker durable #12\n"
                  "[1650] shop > cancel orders order-1 #5\n"
-                 "[1651] broker append #12 cancelled 1\n"
-                 "[1661] broker durable #12\n"
+                 "[1651] broker append #14 cancelled 1\n"
+                 "[1661] broker durable #14\n"
                  "[1662] shop < cancelled, task 1 #5\n");
 }
 
@@ -257,11 +263,11 @@ static void a_delivery_that_may_have_been_seen_counts(void **state) { /* TRUE-1,
     SIM_ELAPSE(f, 50);
     SIM_TRACE(f, "[1601] worker has lost its lane\n"
                  "[1601] broker lane of worker is gone\n"
-                 "[1601] broker append #10 lease lost 1\n"
-                 "[1611] broker durable #10\n"
+                 "[1601] broker append #11 lease lost 1, session over\n"
+                 "[1611] broker durable #11\n"
                  "[1650] shop > cancel orders order-1 #5\n"
-                 "[1651] broker append #12 cancelled 1\n"
-                 "[1661] broker durable #12\n"
+                 "[1651] broker append #13 cancelled 1\n"
+                 "[1661] broker durable #13\n"
                  "[1662] shop < cancelled, task 1, deliveries 1 #5\n");
 }
 

@@ -23,11 +23,13 @@ static void a_stopped_worker_that_wakes_up_is_told(void **state) { /* FENCE-1, F
     subscribe(second, "orders");
     SIM_SKIP(f);
     SIM_ELAPSE(f, 12000);
-    SIM_TRACE(f, "[1242] second < a lane\n"
+    SIM_TRACE(f, "[1231] broker append #13 session\n"
+                 "[1241] broker durable #13\n"
+                 "[1242] second < a lane\n"
                  "[1243] broker lane of second is up\n"
-                 "[11013] broker append #12 lease lost 1\n"
-                 "[11013] broker append #13 leased 1\n"
-                 "[11023] broker durable #13\n"
+                 "[11013] broker append #15 lease lost 1, session over\n"
+                 "[11013] broker append #16 leased 1\n"
+                 "[11023] broker durable #16\n"
                  "[11024] second gets task 1, delivery 2\n");
     assert_int_equal(second->held_count, 1);
     assert_true(second->held[0].position > old.position);
@@ -36,14 +38,14 @@ static void a_stopped_worker_that_wakes_up_is_told(void **state) { /* FENCE-1, F
     SIM_ELAPSE(f, 50);
     /* stale: somebody else has it */
     SIM_TRACE(f, "[13230] worker > ack task 1 #13\n"
-                 "[13231] broker append #15 nothing but the answer\n"
-                 "[13241] broker durable #15\n"
+                 "[13231] broker append #18 nothing but the answer\n"
+                 "[13241] broker durable #18\n"
                  "[13242] worker < stale token: in flight, task 1, deliveries 2 #13\n");
     client_settle(second, &second->held[0], op_ack(f->world, &second->held[0]));
     SIM_ELAPSE(f, 50);
     SIM_TRACE(f, "[13280] second > ack task 1 #14\n"
-                 "[13281] broker append #17 acked 1\n"
-                 "[13291] broker durable #17\n"
+                 "[13281] broker append #20 acked 1\n"
+                 "[13291] broker durable #20\n"
                  "[13292] second < acked, task 1, deliveries 2 #14\n");
 }
 
@@ -62,11 +64,13 @@ static void tokens_grow_across_a_restart(void **state) { /* FENCE-1 */
     SIM_ELAPSE(f, 3000); /* what nobody claimed within 2 s is ready again */
     assert_int_equal(second->held_count, 1);
     assert_true(second->held[0].epoch > old.epoch);
-    SIM_TRACE(f, "[1232] second < a lane\n"
-                 "[1233] broker lane of second is up\n"
-                 "[3200] broker append #13 lease lost 1\n"
-                 "[3200] broker append #14 leased 1\n"
-                 "[3210] broker durable #14\n"
+    SIM_TRACE(f, "[1231] broker append #13 session\n"
+                 "[1241] broker durable #13\n"
+                 "[1242] second < a lane\n"
+                 "[1243] broker lane of second is up\n"
+                 "[3200] broker append #15 lease lost 1, session over\n"
+                 "[3200] broker append #16 leased 1\n"
+                 "[3210] broker durable #16\n"
                  "[3211] second gets task 1, delivery 2\n");
 }
 
@@ -84,15 +88,17 @@ static void a_worker_that_comes_back_keeps_its_leases(void **state) { /* FENCE-1
     /* the same task under the same token, and no new lease */
     SIM_TRACE(f, "[1201] worker has lost its lane\n"
                  "[1201] worker > subscribe, to go on\n"
-                 "[1210] broker durable #10\n"
-                 "[1211] worker < a lane, its leases kept\n"
-                 "[1212] broker lane of worker is up\n"
-                 "[1213] worker gets task 1, delivery 1\n");
+                 "[1202] broker append #12 session\n"
+                 "[1210] broker durable #11\n"
+                 "[1220] broker durable #12\n"
+                 "[1221] worker < a lane, its leases kept\n"
+                 "[1222] broker lane of worker is up\n"
+                 "[1223] worker gets task 1, delivery 1\n");
     client_settle(f->worker, &old, op_ack(f->world, &old));
     SIM_ELAPSE(f, 50);
     SIM_TRACE(f, "[6200] worker > ack task 1 #8\n"
-                 "[6201] broker append #12 acked 1\n"
-                 "[6211] broker durable #12\n"
+                 "[6201] broker append #14 acked 1\n"
+                 "[6211] broker durable #14\n"
                  "[6212] worker < acked, task 1, deliveries 1 #8\n");
 }
 
@@ -112,8 +118,8 @@ static void a_partition_costs_time_and_nothing_else(void **state) { /* F-15, ONC
     client_repeat(f->worker, ack);
     SIM_ELAPSE(f, 50);
     SIM_TRACE(f, "[2200] worker repeats #5\n"
-                 "[2201] broker append #10 acked 1\n"
-                 "[2211] broker durable #10\n"
+                 "[2201] broker append #11 acked 1\n"
+                 "[2211] broker durable #11\n"
                  "[2212] worker < acked, task 1, deliveries 1 #5\n");
 }
 
@@ -132,8 +138,8 @@ static void a_link_that_carries_one_way_only_loses_no_ack(void **state) { /* F-1
     client_repeat(f->worker, ack);
     SIM_ELAPSE(f, 50);
     SIM_TRACE(f, "[1200] worker > ack task 1 #5\n"
-                 "[1201] broker append #10 acked 1\n"
-                 "[1211] broker durable #10\n"
+                 "[1201] broker append #11 acked 1\n"
+                 "[1211] broker durable #11\n"
                  "[1300] worker repeats #5\n"
                  "[1400] worker repeats #5\n"
                  "[1402] worker < acked, task 1, deliveries 1 #5\n");
@@ -151,9 +157,9 @@ static void a_slow_worker_gets_no_more_than_it_asked_for(void **state) { /* F-19
     client_settle(f->worker, &f->worker->held[0], op_ack(f->world, &f->worker->held[0]));
     SIM_ELAPSE(f, 100);
     SIM_TRACE(f, "[1500] worker > ack task 1 #14\n"
-                 "[1501] broker append #18 acked 1\n"
-                 "[1501] broker append #19 leased 4\n"
-                 "[1511] broker durable #19\n"
+                 "[1501] broker append #19 acked 1\n"
+                 "[1501] broker append #20 leased 4\n"
+                 "[1511] broker durable #20\n"
                  "[1512] worker < acked, task 1, deliveries 1 #14\n"
                  "[1512] worker gets task 4, delivery 1\n");
 }
@@ -171,9 +177,9 @@ static void a_dead_workers_tasks_go_to_the_next(void **state) { /* F-19, F-17 */
     SIM_ELAPSE(f, 100);
     SIM_TRACE(f, "[1280] worker crashes\n"
                  "[1281] broker lane of worker is gone\n"
-                 "[1281] broker append #12 lease lost 1\n"
-                 "[1281] broker append #13 leased 1\n"
-                 "[1291] broker durable #13\n"
+                 "[1281] broker append #15 lease lost 1, session over\n"
+                 "[1281] broker append #16 leased 1\n"
+                 "[1291] broker durable #16\n"
                  "[1292] second gets task 1, delivery 2\n");
 }
 
@@ -194,9 +200,9 @@ static void a_token_that_was_made_up_changes_nothing(void **state) { /* F-23, FE
     SIM_ELAPSE(f, 50);
     SIM_TRACE(f, "[1200] shop > ack task 1 #5\n"
                  "[1200] shop > ack task 1 #6\n"
-                 "[1201] broker append #10 nothing but the answer\n"
                  "[1201] broker append #11 nothing but the answer\n"
-                 "[1211] broker durable #11\n"
+                 "[1201] broker append #12 nothing but the answer\n"
+                 "[1211] broker durable #12\n"
                  "[1212] shop < stale token: in flight, task 1, deliveries 1 #5\n"
                  "[1212] shop < stale token: in flight, task 1, deliveries 1 #6\n");
 }
@@ -217,36 +223,36 @@ static void a_poison_task_ends_among_the_dead_and_stops_nobody(void **state) { /
     SIM_SKIP(f);
     f->worker->on_task = nack_what_comes;
     SIM_ELAPSE(f, 5000);
-    SIM_TRACE(f, "[1152] broker append #10 leased 1\n"
-                 "[1162] broker durable #10\n"
+    SIM_TRACE(f, "[1152] broker append #11 leased 1\n"
+                 "[1162] broker durable #11\n"
                  "[1163] worker gets task 1, delivery 1\n"
                  "[1163] worker > nack task 1 #6\n"
-                 "[1164] broker append #11 retried 1\n"
-                 "[1174] broker durable #11\n"
+                 "[1164] broker append #12 retried 1\n"
+                 "[1174] broker durable #12\n"
                  "[1175] worker < nacked, task 1, deliveries 1 #6\n"
-                 "[1264] broker append #13 leased 1\n"
-                 "[1274] broker durable #13\n"
+                 "[1264] broker append #14 leased 1\n"
+                 "[1274] broker durable #14\n"
                  "[1275] worker gets task 1, delivery 2\n"
                  "[1275] worker > nack task 1 #7\n"
-                 "[1276] broker append #14 retried 1\n"
-                 "[1286] broker durable #14\n"
+                 "[1276] broker append #15 retried 1\n"
+                 "[1286] broker durable #15\n"
                  "[1287] worker < nacked, task 1, deliveries 2 #7\n"
-                 "[1376] broker append #16 leased 1\n"
-                 "[1386] broker durable #16\n"
+                 "[1376] broker append #17 leased 1\n"
+                 "[1386] broker durable #17\n"
                  "[1387] worker gets task 1, delivery 3\n"
                  "[1387] worker > nack task 1 #9\n"
-                 "[1388] broker append #17 buried 1\n"
-                 "[1398] broker durable #17\n"
+                 "[1388] broker append #18 buried 1\n"
+                 "[1398] broker durable #18\n"
                  "[1399] worker < buried, task 1, deliveries 3 #9\n");
     f->worker->on_task = NULL;
     client_schedule(f->shop, .key = "order-1", .delay_ms = 100);
     SIM_ELAPSE(f, 200);
     SIM_TRACE(f, "[6100] shop > schedule orders order-1 in 100 ms #24\n"
-                 "[6101] broker append #19 scheduled 2\n"
-                 "[6111] broker durable #19\n"
+                 "[6101] broker append #20 scheduled 2\n"
+                 "[6111] broker durable #20\n"
                  "[6112] shop < scheduled, task 2 #24\n"
-                 "[6202] broker append #21 leased 2\n"
-                 "[6212] broker durable #21\n"
+                 "[6202] broker append #22 leased 2\n"
+                 "[6212] broker durable #22\n"
                  "[6213] worker gets task 2, delivery 1\n");
 }
 

@@ -61,8 +61,8 @@ static void over_capacity_a_schedule_is_refused_undecided_and_an_ack_is_not(void
     client_settle(f->worker, &f->worker->held[0], op_ack(f->world, &f->worker->held[0]));
     SIM_ELAPSE(f, 50);
     SIM_TRACE(f, "[1300] worker > ack task 1 #7\n"
-                 "[1301] broker append #13 acked 1\n"
-                 "[1311] broker durable #13\n"
+                 "[1301] broker append #14 acked 1\n"
+                 "[1311] broker durable #14\n"
                  "[1312] worker < acked, task 1, deliveries 1 #7\n");
     host_release_index(f->world);
     SIM_ELAPSE(f, 300);
@@ -70,8 +70,8 @@ static void over_capacity_a_schedule_is_refused_undecided_and_an_ack_is_not(void
     client_repeat(f->shop, placed); /* its sequence was not used */
     SIM_ELAPSE(f, 50);
     SIM_TRACE(f, "[1650] shop repeats #6\n"
-                 "[1651] broker append #15 scheduled 7\n"
-                 "[1661] broker durable #15\n"
+                 "[1651] broker append #16 scheduled 7\n"
+                 "[1661] broker durable #16\n"
                  "[1662] shop < scheduled, task 7 #6\n");
 }
 
@@ -121,15 +121,15 @@ static void overdue_tasks_without_a_consumer_harm_no_other_queue(void **state) {
     client_schedule(f->shop, .queue = "mail", .key = "letter", .delay_ms = 100);
     SIM_ELAPSE(f, 200);
     SIM_TRACE(f, "[3601050] shop > schedule mail letter in 100 ms #8\n"
-                 "[3601051] broker append #13 scheduled 257\n"
-                 "[3601061] broker durable #13\n"
+                 "[3601051] broker append #14 scheduled 257\n"
+                 "[3601061] broker durable #14\n"
                  "[3601062] shop < scheduled, task 257 #8\n"
-                 "[3601152] broker append #15 leased 257\n"
-                 "[3601162] broker durable #15\n"
+                 "[3601152] broker append #16 leased 257\n"
+                 "[3601162] broker durable #16\n"
                  "[3601163] worker gets task 257, delivery 1\n"
                  "[3601163] worker > ack task 257 #9\n"
-                 "[3601164] broker append #16 acked 257\n"
-                 "[3601174] broker durable #16\n"
+                 "[3601164] broker append #17 acked 257\n"
+                 "[3601174] broker durable #17\n"
                  "[3601175] worker < acked, task 257, deliveries 1 #9\n");
     seen_count = 0;
     client_unsubscribe(f->worker, false);

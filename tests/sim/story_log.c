@@ -28,10 +28,10 @@ static void a_delivery_leaves_only_after_the_sync_of_its_lease(void **state) { /
     host_hold_sync(f->world);
     SIM_ELAPSE(f, 500);
     /* leased, and the worker has not seen it: if the power failed now, it never had been */
-    SIM_TRACE(f, "[1502] broker append #8 leased 1\n");
+    SIM_TRACE(f, "[1502] broker append #9 leased 1\n");
     host_release_sync(f->world);
     SIM_ELAPSE(f, 20);
-    SIM_TRACE(f, "[1600] broker durable #8\n"
+    SIM_TRACE(f, "[1600] broker durable #9\n"
                  "[1601] worker gets task 1, delivery 1\n");
 }
 
@@ -84,7 +84,7 @@ static void what_is_replayed_is_what_was_lived(void **state) { /* LOG-2, F-10 */
     assert_int_equal(core_digest(f->world->host.core), lived);
     SIM_TRACE(f, "[1400] broker is killed\n"
                  "[1400] broker starts, epoch 2\n"
-                 "[1400] broker append #15 epoch 2\n");
+                 "[1400] broker append #16 epoch 2\n");
 }
 
 /* ---- LOG-3: the index follows */
@@ -103,11 +103,13 @@ static void an_index_that_lags_is_made_up_for_by_the_log(void **state) { /* LOG-
                  "[1100] broker starts, epoch 2\n"
                  "[1100] broker append #8 epoch 2\n"
                  "[1100] worker > subscribe\n"
+                 "[1101] broker append #9 session\n"
                  "[1110] broker durable #8\n"
-                 "[1111] worker < a lane\n"
-                 "[1112] broker lane of worker is up\n"
-                 "[1501] broker append #10 leased 1\n"
-                 "[1511] broker durable #10\n"
+                 "[1120] broker durable #9\n"
+                 "[1121] worker < a lane\n"
+                 "[1122] broker lane of worker is up\n"
+                 "[1501] broker append #11 leased 1\n"
+                 "[1511] broker durable #11\n"
                  "[1512] worker gets task 1, delivery 1\n");
 }
 
@@ -157,8 +159,8 @@ static void an_index_ahead_of_the_log_is_refused(void **state) { /* LOG-3, F-7 *
     zero_tail(f, before);
     assert_false(host_start(f->world, false));
     SIM_TRACE(f, "[1100] broker is killed\n"
-                 "[1100] broker will not start: /data/log/0000000000001000.seg, offset 4592: the log ends at position "
-                 "4592 (there is no valid frame header), but it is known to have been durable up to position 5096: its "
+                 "[1100] broker will not start: /data/log/0000000000001000.seg, offset 4648: the log ends at position "
+                 "4648 (there is no valid frame header), but it is known to have been durable up to position 5176: its "
                  "tail is lost\n");
 }
 
@@ -219,10 +221,10 @@ static void a_torn_tail_is_cut_and_what_was_answered_is_not(void **state) { /* L
     host_kill(f->world, HOST_POWER_LOST);
     assert_true(host_start(f->world, false));
     SIM_TRACE(f, "[1105] broker loses power\n"
-                 "[1105] broker cuts a torn tail of 272 bytes\n"
-                 "[1105] broker lost #13 to #16, never promised\n"
+                 "[1105] broker cuts a torn tail of 48 bytes\n"
+                 "[1105] broker lost #15 to #16, never promised\n"
                  "[1105] broker starts, epoch 2\n"
-                 "[1105] broker append #13 epoch 2\n");
+                 "[1105] broker append #15 epoch 2\n");
 }
 
 static void a_seal_protects_the_last_answer(void **state) { /* LOG-5 */
@@ -253,8 +255,8 @@ static void a_flipped_bit_in_what_was_answered_is_refused(void **state) { /* LOG
     assert_false(host_start(f->world, false));
     SIM_TRACE(f,
               "[1200] broker is killed\n"
-              "[1200] broker will not start: /data/log/0000000000001000.seg, offset 4592 (position 4592): there is no "
-              "valid frame header, but the frame at offset 4984 says that the log was durable up to position 4984\n");
+              "[1200] broker will not start: /data/log/0000000000001000.seg, offset 4648 (position 4648): there is no "
+              "valid frame header, but the frame at offset 5064 says that the log was durable up to position 5064\n");
     file->cached[offset] ^= 0x10; /* the copy of yesterday */
     assert_true(host_start(f->world, false));
     SIM_TRACE(f, "[1200] broker starts, epoch 2\n"
@@ -278,8 +280,8 @@ static void a_log_that_was_put_back_is_refused(void **state) { /* LOG-5, F-9 */
     free(yesterday);
     assert_false(host_start(f->world, false)); /* order-2 was answered: without it nothing is served */
     SIM_TRACE(f, "[1200] broker is killed\n"
-                 "[1200] broker will not start: /data/log/0000000000001000.seg, offset 5096: the log ends at position "
-                 "5096 (there is no valid frame header), but it is known to have been durable up to position 5520: its "
+                 "[1200] broker will not start: /data/log/0000000000001000.seg, offset 5176: the log ends at position "
+                 "5176 (there is no valid frame header), but it is known to have been durable up to position 5608: its "
                  "tail is lost\n");
 }
 
@@ -305,17 +307,17 @@ static void a_full_disk_refuses_new_tasks_and_still_takes_acks(void **state) { /
                  "[1302] shop < refused: busy #6\n"
                  "[1350] worker > ack task 1 #7\n"
                  "[1350] shop > cancel orders order-2 #8\n"
-                 "[1351] broker append #11 acked 1\n"
-                 "[1351] broker append #12 cancelled 2\n"
-                 "[1361] broker durable #12\n"
+                 "[1351] broker append #12 acked 1\n"
+                 "[1351] broker append #13 cancelled 2\n"
+                 "[1361] broker durable #13\n"
                  "[1362] worker < acked, task 1, deliveries 1 #7\n"
                  "[1362] shop < cancelled, task 2 #8\n");
     disk->room = 0; /* there is room again */
     client_repeat(f->shop, late);
     SIM_ELAPSE(f, 50);
     SIM_TRACE(f, "[1400] shop repeats #6\n"
-                 "[1401] broker append #14 scheduled 3\n"
-                 "[1411] broker durable #14\n"
+                 "[1401] broker append #15 scheduled 3\n"
+                 "[1411] broker durable #15\n"
                  "[1412] shop < scheduled, task 3 #6\n");
 }
 

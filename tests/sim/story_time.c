@@ -20,7 +20,7 @@ static void a_task_is_leased_in_the_millisecond_it_is_due_and_not_before(void **
     SIM_ELAPSE(f, 400);
     SIM_QUIET(f);
     SIM_ELAPSE(f, 1);
-    SIM_TRACE(f, "[1501] broker append #8 leased 1\n");
+    SIM_TRACE(f, "[1501] broker append #9 leased 1\n");
 }
 
 static void what_is_decided_within_a_millisecond_is_due_at_the_next(void **state) { /* TIME-1 */
@@ -32,7 +32,7 @@ static void what_is_decided_within_a_millisecond_is_due_at_the_next(void **state
     SIM_ELAPSE(f, 401);
     SIM_QUIET(f); /* at [1501] it would have waited for 499.9 ms */
     SIM_ELAPSE(f, 1);
-    SIM_TRACE(f, "[1502] broker append #8 leased 1\n");
+    SIM_TRACE(f, "[1502] broker append #9 leased 1\n");
 }
 
 static void a_millisecond_is_a_millisecond(void **state) { /* TIME-1 */
@@ -43,11 +43,11 @@ static void a_millisecond_is_a_millisecond(void **state) { /* TIME-1 */
     client_schedule(f->shop, .delay_ms = 1);
     SIM_ELAPSE(f, 50);
     SIM_TRACE(f, "[1100] shop > schedule orders in 1 ms #4\n"
-                 "[1101] broker append #7 scheduled 1\n"
-                 "[1102] broker append #8 leased 1\n"
-                 "[1111] broker durable #7\n"
+                 "[1101] broker append #8 scheduled 1\n"
+                 "[1102] broker append #9 leased 1\n"
+                 "[1111] broker durable #8\n"
                  "[1112] shop < scheduled, task 1 #4\n"
-                 "[1121] broker durable #8\n"
+                 "[1121] broker durable #9\n"
                  "[1122] worker gets task 1, delivery 1\n");
 }
 
@@ -63,12 +63,14 @@ static void a_delay_runs_on_while_the_broker_is_down(void **state) { /* TIME-2, 
     subscribe(f->worker, "orders");
     SIM_SKIP(f);
     SIM_ELAPSE(f, 99);
-    SIM_TRACE(f, "[1410] broker durable #8\n"
-                 "[1411] worker < a lane\n"
-                 "[1412] broker lane of worker is up\n");
+    SIM_TRACE(f, "[1401] broker append #9 session\n"
+                 "[1410] broker durable #8\n"
+                 "[1420] broker durable #9\n"
+                 "[1421] worker < a lane\n"
+                 "[1422] broker lane of worker is up\n");
     SIM_ELAPSE(f, 30);
-    SIM_TRACE(f, "[1501] broker append #10 leased 1\n"
-                 "[1511] broker durable #10\n"
+    SIM_TRACE(f, "[1501] broker append #11 leased 1\n"
+                 "[1511] broker durable #11\n"
                  "[1512] worker gets task 1, delivery 1\n");
 }
 
@@ -84,8 +86,8 @@ static void a_clock_set_back_while_it_is_down_shortens_no_delay(void **state) { 
     SIM_ELAPSE(f, 100);
     SIM_SKIP(f);
     SIM_ELAPSE(f, 500); /* the machine was booted: how long ago the last frame was, nobody can know */
-    SIM_TRACE(f, "[1870] broker append #10 leased 1\n"
-                 "[1880] broker durable #10\n"
+    SIM_TRACE(f, "[1870] broker append #11 leased 1\n"
+                 "[1880] broker durable #11\n"
                  "[1881] worker gets task 1, delivery 1\n");
 }
 
@@ -101,8 +103,8 @@ static void within_a_boot_a_delay_is_what_it_is_whatever_the_clock_says_meanwhil
     SIM_ELAPSE(f, 100);
     SIM_SKIP(f);
     SIM_ELAPSE(f, 500); /* BOOTTIME knows how long the broker was away */
-    SIM_TRACE(f, "[1501] broker append #10 leased 1\n"
-                 "[1511] broker durable #10\n"
+    SIM_TRACE(f, "[1501] broker append #11 leased 1\n"
+                 "[1511] broker durable #11\n"
                  "[1512] worker gets task 1, delivery 1\n");
 }
 
@@ -118,27 +120,31 @@ static void a_start_a_year_later_is_not_believed_until_somebody_says_so(void **s
     SIM_SKIP(f);
     SIM_ELAPSE(f, 2 * HOUR_MS + 10000);
     /* no stampede: the delay comes after its two hours, the absolute time waits */
-    SIM_TRACE(f, "[1110] broker durable #9\n"
-                 "[1111] worker < a lane\n"
-                 "[1112] broker lane of worker is up\n"
-                 "[7201002] broker append #11 leased 2\n"
-                 "[7201012] broker durable #11\n"
+    SIM_TRACE(f, "[1121] broker append #12 session\n"
+                 "[1130] broker durable #11\n"
+                 "[1140] broker durable #12\n"
+                 "[1141] worker < a lane\n"
+                 "[1142] broker lane of worker is up\n"
+                 "[7201002] broker append #14 leased 2\n"
+                 "[7201012] broker durable #14\n"
                  "[7201013] worker gets task 2, delivery 1\n");
     host_stop(f->world);
     SIM_SKIP(f);
     assert_true(host_start(f->world, true));
     SIM_ELAPSE(f, 100);
-    SIM_TRACE(f, "[7211100] broker starts, epoch 3\n"
-                 "[7211100] broker append #13 epoch 3, clock accepted\n"
-                 "[7211101] worker has lost its lane\n"
-                 "[7211101] worker > subscribe, to go on\n"
-                 "[7211110] broker durable #13\n"
-                 "[7211111] worker < a lane, its leases kept\n"
-                 "[7211112] broker lane of worker is up\n"
-                 "[7211112] broker append #14 leased 1\n"
-                 "[7211113] worker gets task 2, delivery 1\n"
-                 "[7211122] broker durable #14\n"
-                 "[7211123] worker gets task 1, delivery 1\n");
+    SIM_TRACE(f, "[7211140] broker starts, epoch 3\n"
+                 "[7211140] broker append #18 epoch 3, clock accepted\n"
+                 "[7211141] worker has lost its lane\n"
+                 "[7211141] worker > subscribe, to go on\n"
+                 "[7211142] broker append #19 session\n"
+                 "[7211150] broker durable #18\n"
+                 "[7211160] broker durable #19\n"
+                 "[7211161] worker < a lane, its leases kept\n"
+                 "[7211162] broker lane of worker is up\n"
+                 "[7211162] broker append #20 leased 1\n"
+                 "[7211163] worker gets task 2, delivery 1\n"
+                 "[7211172] broker durable #20\n"
+                 "[7211173] worker gets task 1, delivery 1\n");
 }
 
 /* ---- F-32: jumps within a run */
@@ -158,58 +164,58 @@ static void no_jump_moves_a_delay(void **state) { /* F-32, TIME-2 */
         SIM_ELAPSE(f, 100);
     }
     SIM_TRACE(f, "[1050] shop > schedule orders in 500 ms #4\n"
-                 "[1051] broker append #7 scheduled 1\n"
-                 "[1061] broker durable #7\n"
+                 "[1051] broker append #8 scheduled 1\n"
+                 "[1061] broker durable #8\n"
                  "[1062] shop < scheduled, task 1 #4\n"
                  "[1150] clock +1000 ms\n"
                  "[1550] clock -1000 ms\n"
-                 "[1551] broker append #9 leased 1\n"
-                 "[1561] broker durable #9\n"
+                 "[1551] broker append #10 leased 1\n"
+                 "[1561] broker durable #10\n"
                  "[1562] worker gets task 1, delivery 1\n"
                  "[1650] shop > schedule orders in 500 ms #5\n"
-                 "[1651] broker append #11 scheduled 2\n"
-                 "[1661] broker durable #11\n"
+                 "[1651] broker append #12 scheduled 2\n"
+                 "[1661] broker durable #12\n"
                  "[1662] shop < scheduled, task 2 #5\n"
                  "[1750] clock -1000 ms\n"
                  "[2150] clock +1000 ms\n"
-                 "[2151] broker append #13 leased 2\n"
-                 "[2161] broker durable #13\n"
+                 "[2151] broker append #14 leased 2\n"
+                 "[2161] broker durable #14\n"
                  "[2162] worker gets task 2, delivery 1\n"
                  "[2250] shop > schedule orders in 500 ms #6\n"
-                 "[2251] broker append #15 scheduled 3\n"
-                 "[2261] broker durable #15\n"
+                 "[2251] broker append #16 scheduled 3\n"
+                 "[2261] broker durable #16\n"
                  "[2262] shop < scheduled, task 3 #6\n"
                  "[2350] clock +3600000 ms\n"
                  "[2750] clock -3600000 ms\n"
-                 "[2751] broker append #17 leased 3\n"
-                 "[2761] broker durable #17\n"
+                 "[2751] broker append #18 leased 3\n"
+                 "[2761] broker durable #18\n"
                  "[2762] worker gets task 3, delivery 1\n"
                  "[2850] shop > schedule orders in 500 ms #7\n"
-                 "[2851] broker append #19 scheduled 4\n"
-                 "[2861] broker durable #19\n"
+                 "[2851] broker append #20 scheduled 4\n"
+                 "[2861] broker durable #20\n"
                  "[2862] shop < scheduled, task 4 #7\n"
                  "[2950] clock -3600000 ms\n"
                  "[3350] clock +3600000 ms\n"
-                 "[3351] broker append #21 leased 4\n"
-                 "[3361] broker durable #21\n"
+                 "[3351] broker append #22 leased 4\n"
+                 "[3361] broker durable #22\n"
                  "[3362] worker gets task 4, delivery 1\n"
                  "[3450] shop > schedule orders in 500 ms #8\n"
-                 "[3451] broker append #23 scheduled 5\n"
-                 "[3461] broker durable #23\n"
+                 "[3451] broker append #24 scheduled 5\n"
+                 "[3461] broker durable #24\n"
                  "[3462] shop < scheduled, task 5 #8\n"
                  "[3550] clock +315360000000 ms\n"
                  "[3950] clock -315360000000 ms\n"
-                 "[3951] broker append #25 leased 5\n"
-                 "[3961] broker durable #25\n"
+                 "[3951] broker append #26 leased 5\n"
+                 "[3961] broker durable #26\n"
                  "[3962] worker gets task 5, delivery 1\n"
                  "[4050] shop > schedule orders in 500 ms #9\n"
-                 "[4051] broker append #27 scheduled 6\n"
-                 "[4061] broker durable #27\n"
+                 "[4051] broker append #28 scheduled 6\n"
+                 "[4061] broker durable #28\n"
                  "[4062] shop < scheduled, task 6 #9\n"
                  "[4150] clock -315360000000 ms\n"
                  "[4550] clock +315360000000 ms\n"
-                 "[4551] broker append #29 leased 6\n"
-                 "[4561] broker durable #29\n"
+                 "[4551] broker append #30 leased 6\n"
+                 "[4561] broker durable #30\n"
                  "[4562] worker gets task 6, delivery 1\n");
 }
 
@@ -223,8 +229,8 @@ static void an_absolute_time_waits_while_the_clock_is_behind(void **state) { /* 
     SIM_ELAPSE(f, 1399);
     SIM_QUIET(f);
     SIM_ELAPSE(f, 30);
-    SIM_TRACE(f, "[2500] broker append #8 leased 1\n"
-                 "[2510] broker durable #8\n"
+    SIM_TRACE(f, "[2500] broker append #9 leased 1\n"
+                 "[2510] broker durable #9\n"
                  "[2511] worker gets task 1, delivery 1\n");
 }
 
@@ -240,8 +246,8 @@ static void an_absolute_time_does_not_believe_a_jump_of_ten_years(void **state) 
     world_jump_wall(f->world, -3650 * DAY_MS);
     SIM_ELAPSE(f, 4000); /* until the broker looks at its clocks again */
     SIM_TRACE(f, "[10801100] clock -315360000000 ms\n"
-                 "[10804346] broker append #8 leased 1\n"
-                 "[10804356] broker durable #8\n"
+                 "[10804346] broker append #9 leased 1\n"
+                 "[10804356] broker durable #9\n"
                  "[10804357] worker gets task 1, delivery 1\n");
 }
 
@@ -265,11 +271,11 @@ static void a_smear_moves_no_delay(void **state) { /* F-33 */
                  "[1300] clock -1 ms\n"
                  "[1400] clock -1 ms\n"
                  "[1500] clock -1 ms\n"
-                 "[2002] broker append #9 leased 1\n"
-                 "[2012] broker durable #9\n"
+                 "[2002] broker append #10 leased 1\n"
+                 "[2012] broker durable #10\n"
                  "[2013] worker gets task 1, delivery 1\n"
-                 "[2105] broker append #11 leased 2\n"
-                 "[2115] broker durable #11\n"
+                 "[2105] broker append #12 leased 2\n"
+                 "[2115] broker durable #12\n"
                  "[2116] worker gets task 2, delivery 1\n");
 }
 
@@ -284,14 +290,18 @@ static void a_suspend_is_no_jump_and_what_fell_due_comes_at_waking(void **state)
     world_suspend(f->world, 2 * HOUR_MS);
     SIM_ELAPSE(f, 1000);
     SIM_TRACE(f, "[1100] clock the machine sleeps for 7200000 ms\n"
+                 "[7201100] broker append #11 session over\n"
                  "[7201101] worker has lost its lane\n"
                  "[7201101] worker > subscribe, to go on\n"
-                 "[7201103] worker < a lane\n"
-                 "[7201104] broker lane of worker is up\n"
-                 "[7201104] broker append #10 leased 2, leased 1\n"
-                 "[7201114] broker durable #10\n"
-                 "[7201115] worker gets task 2, delivery 1\n"
-                 "[7201115] worker gets task 1, delivery 1\n");
+                 "[7201102] broker append #12 session\n"
+                 "[7201110] broker durable #11\n"
+                 "[7201120] broker durable #12\n"
+                 "[7201121] worker < a lane\n"
+                 "[7201122] broker lane of worker is up\n"
+                 "[7201122] broker append #13 leased 2, leased 1\n"
+                 "[7201132] broker durable #13\n"
+                 "[7201133] worker gets task 2, delivery 1\n"
+                 "[7201133] worker gets task 1, delivery 1\n");
 }
 
 static void a_leap_second_makes_an_absolute_time_a_second_later(void **state) { /* F-35 */
@@ -304,11 +314,11 @@ static void a_leap_second_makes_an_absolute_time_a_second_later(void **state) { 
     world_jump_wall(f->world, -1000); /* the last second of the day is said twice */
     SIM_ELAPSE(f, 2000);
     SIM_TRACE(f, "[2000] clock -1000 ms\n"
-                 "[2502] broker append #9 leased 1\n"
-                 "[2512] broker durable #9\n"
+                 "[2502] broker append #10 leased 1\n"
+                 "[2512] broker durable #10\n"
                  "[2513] worker gets task 1, delivery 1\n"
-                 "[3500] broker append #11 leased 2\n"
-                 "[3510] broker durable #11\n"
+                 "[3500] broker append #12 leased 2\n"
+                 "[3510] broker durable #12\n"
                  "[3511] worker gets task 2, delivery 1\n");
 }
 
@@ -324,11 +334,11 @@ static void the_year_2038_is_a_year_like_others(void **state) { /* F-35 */
     SIM_ELAPSE(f, 100);
     SIM_SKIP(f);
     SIM_ELAPSE(f, 2000);
-    SIM_TRACE(f, "[2001] broker append #10 leased 2\n"
-                 "[2011] broker durable #10\n"
+    SIM_TRACE(f, "[2001] broker append #11 leased 2\n"
+                 "[2011] broker durable #11\n"
                  "[2012] worker gets task 2, delivery 1\n"
-                 "[2502] broker append #12 leased 1\n"
-                 "[2512] broker durable #12\n"
+                 "[2502] broker append #13 leased 1\n"
+                 "[2512] broker durable #13\n"
                  "[2513] worker gets task 1, delivery 1\n");
 }
 
@@ -351,41 +361,41 @@ static void every_border_of_the_wheel_is_met_to_the_millisecond(void **state) { 
     SIM_ELAPSE(f, 1);
     SIM_SKIP(f); /* all scheduled at [1023] */
     SIM_ELAPSE(f, 20000000);
-    SIM_TRACE(f, "[1087] broker append #20 leased 1\n"
-                 "[1087] broker durable #20\n"
+    SIM_TRACE(f, "[1087] broker append #21 leased 1\n"
+                 "[1087] broker durable #21\n"
                  "[1087] worker gets task 1, delivery 1\n"
-                 "[1088] broker append #21 leased 2\n"
-                 "[1088] broker durable #21\n"
+                 "[1088] broker append #22 leased 2\n"
+                 "[1088] broker durable #22\n"
                  "[1088] worker gets task 2, delivery 1\n"
-                 "[1089] broker append #22 leased 3\n"
-                 "[1089] broker durable #22\n"
+                 "[1089] broker append #23 leased 3\n"
+                 "[1089] broker durable #23\n"
                  "[1089] worker gets task 3, delivery 1\n"
-                 "[5119] broker append #24 leased 4\n"
-                 "[5119] broker durable #24\n"
+                 "[5119] broker append #25 leased 4\n"
+                 "[5119] broker durable #25\n"
                  "[5119] worker gets task 4, delivery 1\n"
-                 "[5120] broker append #25 leased 5\n"
-                 "[5120] broker durable #25\n"
+                 "[5120] broker append #26 leased 5\n"
+                 "[5120] broker durable #26\n"
                  "[5120] worker gets task 5, delivery 1\n"
-                 "[5121] broker append #26 leased 6\n"
-                 "[5121] broker durable #26\n"
+                 "[5121] broker append #27 leased 6\n"
+                 "[5121] broker durable #27\n"
                  "[5121] worker gets task 6, delivery 1\n"
-                 "[263167] broker append #28 leased 7\n"
-                 "[263167] broker durable #28\n"
+                 "[263167] broker append #29 leased 7\n"
+                 "[263167] broker durable #29\n"
                  "[263167] worker gets task 7, delivery 1\n"
-                 "[263168] broker append #29 leased 8\n"
-                 "[263168] broker durable #29\n"
+                 "[263168] broker append #30 leased 8\n"
+                 "[263168] broker durable #30\n"
                  "[263168] worker gets task 8, delivery 1\n"
-                 "[263169] broker append #30 leased 9\n"
-                 "[263169] broker durable #30\n"
+                 "[263169] broker append #31 leased 9\n"
+                 "[263169] broker durable #31\n"
                  "[263169] worker gets task 9, delivery 1\n"
-                 "[16778239] broker append #32 leased 10\n"
-                 "[16778239] broker durable #32\n"
+                 "[16778239] broker append #33 leased 10\n"
+                 "[16778239] broker durable #33\n"
                  "[16778239] worker gets task 10, delivery 1\n"
-                 "[16778240] broker append #33 leased 11\n"
-                 "[16778240] broker durable #33\n"
+                 "[16778240] broker append #34 leased 11\n"
+                 "[16778240] broker durable #34\n"
                  "[16778240] worker gets task 11, delivery 1\n"
-                 "[16778241] broker append #34 leased 12\n"
-                 "[16778241] broker durable #34\n"
+                 "[16778241] broker append #35 leased 12\n"
+                 "[16778241] broker durable #35\n"
                  "[16778241] worker gets task 12, delivery 1\n");
 }
 

@@ -61,6 +61,7 @@ void watch_frame(struct world *world, const struct frame_header *header, const T
     const struct core_options *options = &world->options.core;
     bool schedules = false;
     bool leases = false;
+    who_frame(&watch->who, &world->host.head, body, watch->commit);
     for (size_t i = 0; body && i < body->n_records; i++) {
         const Tarry__Record *record = body->records[i];
         if (record->fact_case == TARRY__RECORD__FACT_EPOCH) {
@@ -122,6 +123,18 @@ static void note_lane(struct watch *watch, const struct flat *head, const struct
     watch->resumed[watch->resumed_count++] = lane->session;
 }
 
+/* A session that has left its lane, and not for another one, is over, and the log says so. */
+static void check_left(const struct watch *watch, const struct core_effects *effects) {
+    for (size_t i = 0; i < effects->lanes.count; i++) {
+        const struct core_lane *lane = &effects->lanes.items[i];
+        bool is_moved = false;
+        for (size_t k = i + 1; k < effects->lanes.count; k++) {
+            is_moved |= effects->lanes.items[k].session == lane->session && effects->lanes.items[k].open;
+        }
+        if (!lane->open && !is_moved) who_left(&watch->who, lane->session);
+    }
+}
+
 /* What no session has claimed in time is ready again. */
 static void check_claims(const struct world *world) {
     const struct flat *head = &world->host.head;
@@ -139,6 +152,7 @@ void watch_step(struct world *world, const struct core_event *event, const struc
     const struct flat *head = &world->host.head;
     if (event->kind == CORE_STOP) world->watch.stopping = true;
     for (size_t i = 0; i < effects->lanes.count; i++) note_lane(&world->watch, head, &effects->lanes.items[i]);
+    check_left(&world->watch, effects);
     for (size_t i = first; i < effects->deliveries.count; i++) {
         check_order(&effects->deliveries.items[i], before);
         check_prefetch(world, &effects->deliveries.items[i]);

@@ -4,12 +4,14 @@
 #define TARRY_TESTS_SIM_WATCH_H
 
 #include "flat.h"
+#include "who.h"
 
 #define WATCH_RESUMED_MAX 64
 
 struct world;
 
 struct watch {
+    struct who who;
     const Tarry__Commit *commit;         /* that is being decided */
     uint64_t started_ms;                 /* steady, of this life of the broker */
     uint64_t resumed[WATCH_RESUMED_MAX]; /* sessions of earlier lives that came back in this one */

@@ -1,4 +1,5 @@
-/* core_sessions_test.c: consumers that leave and keep their leases, more of them than there is room for (CAP-1). */
+/* core_sessions_test.c: consumers that leave and keep their leases: more of them than there is room for (CAP-1), and for
+ * as long as the leases last. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,6 +17,7 @@ struct rig {
     struct arena arena;
     struct core_effects effects;
     uint64_t now_ms;
+    uint64_t producer;
     uint64_t sequence;
 };
 
@@ -33,23 +35,27 @@ static const Tarry__Reply *ask(struct rig *rig, enum core_event_kind kind, Tarry
     return NULL;
 }
 
-static void schedule(struct rig *rig, uint64_t producer) {
+static void commit_one(struct rig *rig, Tarry__Op *ops) {
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Commit commit = TARRY__COMMIT__INIT;
-    Tarry__Op op = TARRY__OP__INIT, *ops = &op;
-    Tarry__Schedule task = TARRY__SCHEDULE__INIT;
-    Tarry__When when = TARRY__WHEN__INIT;
-    task.queue = (char *)"q";
-    task.when = &when;
-    op.op_case = TARRY__OP__OP_SCHEDULE;
-    op.schedule = &task;
-    commit.producer = producer;
+    commit.producer = rig->producer;
     commit.sequence = commit.oldest_unanswered = ++rig->sequence;
     commit.n_ops = 1;
     commit.ops = &ops;
     request.commit = &commit;
     static const struct core_content nothing;
     step(rig, (struct core_event){.kind = CORE_COMMIT, .ticket = 1, .request = &request, .contents = &nothing});
+}
+
+static void schedule(struct rig *rig) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__Schedule task = TARRY__SCHEDULE__INIT;
+    Tarry__When when = TARRY__WHEN__INIT;
+    task.queue = (char *)"q";
+    task.when = &when;
+    op.op_case = TARRY__OP__OP_SCHEDULE;
+    op.schedule = &task;
+    commit_one(rig, &op);
 }
 
 /* The session; 0: busy. */
@@ -70,10 +76,11 @@ static uint64_t subscribe(struct rig *rig) {
 }
 
 /* Is given one task, and leaves with it. */
-static void leave_with_a_lease(struct rig *rig, uint64_t session) {
+static struct row leave_with_a_lease(struct rig *rig, uint64_t session) {
     step(rig, (struct core_event){.kind = CORE_LANE_UP, .session = session});
     assert_int_equal(rig->effects.deliveries.count, 1);
-    uint64_t seen = rig->effects.deliveries.items[0].tasks[0].row.id;
+    struct row row = rig->effects.deliveries.items[0].tasks[0].row;
+    uint64_t seen = row.id;
     step(rig, (struct core_event){.kind = CORE_LANE_SENT, .session = session, .ok = true});
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Unsubscribe leave = TARRY__UNSUBSCRIBE__INIT;
@@ -83,28 +90,39 @@ static void leave_with_a_lease(struct rig *rig, uint64_t session) {
     leave.seen = &seen;
     request.unsubscribe = &leave;
     assert_int_equal(ask(rig, CORE_UNSUBSCRIBE, &request)->code, TARRY__CODE__OK);
+    return row;
+}
+
+static void begin(struct rig *rig) {
+    *rig = (struct rig){.now_ms = 1000000};
+    struct core_options options = {
+        .memory = 64u << 20, .outcomes_max = 1024, .outcome_retention_ms = 1000, .create_queues = true, .version = ""};
+    tarry__policy__init(&options.policy);
+    options.policy.lease_ms = LEASE_DEFAULT_MS;
+    rig->core = core_new(&options);
+    arena_init(&rig->arena, SIZE_MAX);
+    core_effects_init(&rig->effects, &rig->arena);
+    step(rig, (struct core_event){.kind = CORE_START, .epoch = 1});
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Hello hello = TARRY__HELLO__INIT;
+    request.hello = &hello;
+    rig->producer = ask(rig, CORE_HELLO, &request)->hello->producer;
+}
+
+static void end(struct rig *rig) {
+    core_check(rig->core);
+    core_free(rig->core);
+    arena_deinit(&rig->arena);
 }
 
 /* The next one's subscription ended the broker by an assertion once. */
 static void one_too_many_that_left_with_leases_is_told_to_wait(void **state) {
     (void)state;
-    struct rig rig = {.now_ms = 1000000};
-    struct core_options options = {
-        .memory = 64u << 20, .outcomes_max = 1024, .outcome_retention_ms = 1000, .create_queues = true, .version = ""};
-    tarry__policy__init(&options.policy);
-    options.policy.lease_ms = LEASE_DEFAULT_MS;
-    rig.core = core_new(&options);
-    arena_init(&rig.arena, SIZE_MAX);
-    core_effects_init(&rig.effects, &rig.arena);
-    step(&rig, (struct core_event){.kind = CORE_START, .epoch = 1});
-    Tarry__Request request = TARRY__REQUEST__INIT;
-    Tarry__Hello hello = TARRY__HELLO__INIT;
-    request.hello = &hello;
-    uint64_t producer = ask(&rig, CORE_HELLO, &request)->hello->producer;
-    uint64_t session = 0;
+    struct rig rig;
+    begin(&rig);
     for (int i = 0; i < LEFT_MAX; i++) {
-        schedule(&rig, producer);
-        session = subscribe(&rig);
+        schedule(&rig);
+        uint64_t session = subscribe(&rig);
         assert_true(session != 0);
         leave_with_a_lease(&rig, session);
     }
@@ -113,12 +131,66 @@ static void one_too_many_that_left_with_leases_is_told_to_wait(void **state) {
     rig.now_ms += LEASE_MAX_MS + 1; /* the leases run out, and their places are free */
     for (int i = 0; i < LEFT_MAX; i++) step(&rig, (struct core_event){.kind = CORE_TICK});
     assert_true(subscribe(&rig) != 0);
-    core_check(rig.core);
-    core_free(rig.core);
-    arena_deinit(&rig.arena);
+    end(&rig);
+}
+
+static void acked(struct rig *rig, const struct row *row) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__Ack ack = TARRY__ACK__INIT;
+    Tarry__Token token = TARRY__TOKEN__INIT;
+    token.epoch = row->lease_epoch;
+    token.position = row->lease_position;
+    ack.id = row->id;
+    ack.token = &token;
+    op.op_case = TARRY__OP__OP_ACK;
+    op.ack = &ack;
+    commit_one(rig, &op);
+}
+
+static void extend(struct rig *rig, const struct row *row) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__Extend extend = TARRY__EXTEND__INIT;
+    Tarry__Token token = TARRY__TOKEN__INIT;
+    token.epoch = row->lease_epoch;
+    token.position = row->lease_position;
+    extend.id = row->id;
+    extend.token = &token;
+    extend.lease_ms = LEASE_MAX_MS;
+    op.op_case = TARRY__OP__OP_EXTEND;
+    op.extend = &extend;
+    commit_one(rig, &op);
+    assert_int_equal(rig->effects.appends.count, 1);
+}
+
+/* When its only lease was extended, the session became one of before a restart: the lease was taken back when the time
+ * for claims was over, and later on, its place in the table was lost for good. */
+static void a_lease_that_is_extended_after_its_session_left_lasts_as_long(void **state) {
+    (void)state;
+    struct rig rig;
+    begin(&rig);
+    for (int i = 0; i < LEFT_MAX + 1; i++) { /* one after another: there is room for each */
+        schedule(&rig);
+        uint64_t session = subscribe(&rig);
+        assert_true(session != 0);
+        struct row row = leave_with_a_lease(&rig, session);
+        extend(&rig, &row);
+        rig.now_ms += CLAIM_AFTER_START_MS + 1;
+        step(&rig, (struct core_event){.kind = CORE_TICK});
+        assert_int_equal(rig.effects.appends.count, 0);
+        rig.now_ms += LEASE_MAX_MS;
+        step(&rig, (struct core_event){.kind = CORE_TICK});
+        assert_int_equal(rig.effects.appends.count, 1); /* given back */
+        uint64_t next = subscribe(&rig);
+        row = leave_with_a_lease(&rig, next);
+        acked(&rig, &row);
+    }
+    end(&rig);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(one_too_many_that_left_with_leases_is_told_to_wait)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_too_many_that_left_with_leases_is_told_to_wait),
+        cmocka_unit_test(a_lease_that_is_extended_after_its_session_left_lasts_as_long),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,63 @@
+/* lookback.c: see lookback.h. */
+#include "lookback.h"
+
+#include <errno.h>
+
+#include "arena.h"
+
+#define ARENA_MAX (8ull * FRAME_BODY_SIZE_MAX)
+
+/* The last commit frame below `end`, which is not in the segments that recovery has scanned; 0: there is none any more.
+ * A segment that holds nothing but seals is as rare as a kill between its making and its first frame. */
+static int find_last_commit(struct log *log, uint64_t end, uint64_t *out) {
+    struct log_segment segment;
+    *out = 0;
+    for (uint64_t below = end; below > LOG_POSITION_FIRST && log_segment_at(log, below - 1, &segment);
+         below = segment.base) {
+        struct log_cursor *cursor;
+        struct log_view view;
+        int error = log_cursor_open(&cursor, log, segment.base, false);
+        if (error != 0) return error;
+        while ((error = log_cursor_next(cursor, below, &view)) == 0)
+            if (view.header.type == FRAME_COMMIT) *out = view.header.position;
+        log_cursor_close(cursor);
+        if (error != LOG_END || *out != 0) return error == LOG_END ? 0 : error;
+    }
+    return 0;
+}
+
+static int says_stop(struct log *log, uint64_t position, bool *out) {
+    struct log_cursor *cursor;
+    struct log_view view;
+    int error = log_cursor_open(&cursor, log, position, false);
+    if (error != 0) return error;
+    error = log_cursor_next(cursor, log_end(log), &view);
+    if (error == 0) {
+        struct arena arena;
+        arena_init(&arena, ARENA_MAX);
+        const Tarry__FrameBody *body = tarry__frame_body__unpack(&arena.pb, view.header.body_size, view.body);
+        if (body == NULL)
+            error = arena.starved ? -ENOMEM : LOG_DAMAGED;
+        else
+            *out = body->n_records > 0 && body->records[body->n_records - 1]->fact_case == TARRY__RECORD__FACT_STOP;
+        arena_deinit(&arena);
+    }
+    log_cursor_close(cursor);
+    return error;
+}
+
+int lookback(struct log *log, const struct log_recovery *found, Tarry__EpochPut__Before *out) {
+    uint64_t position = found->last_commit;
+    bool stopped = false;
+    int error = 0;
+    *out = TARRY__EPOCH_PUT__BEFORE__NOTHING;
+    if (found->end == LOG_POSITION_FIRST) return 0;
+    if (position == 0) error = find_last_commit(log, found->end, &position);
+    if (error == 0 && position != 0) error = says_stop(log, position, &stopped);
+    if (error != 0) return error;
+    if (position == 0)
+        *out = TARRY__EPOCH_PUT__BEFORE__NOT_SAID;
+    else
+        *out = stopped ? TARRY__EPOCH_PUT__BEFORE__STOPPED : TARRY__EPOCH_PUT__BEFORE__BROKEN_OFF;
+    return 0;
+}

@@ -1,0 +1,29 @@
+/* who.h: does the log say who? Every commit, queue, job and producer names the client that asked; every lease names the
+ * consumer that its session is; a session comes once and goes once; after a stop comes nothing but a start. */
+#ifndef TARRY_TESTS_SIM_WHO_H
+#define TARRY_TESTS_SIM_WHO_H
+
+#include "flat.h"
+
+#define WHO_SESSIONS_MAX 4096
+
+struct who {
+    struct who_session {
+        uint64_t id;
+        const char *client;
+        const char *peer;
+        bool over;
+    } sessions[WHO_SESSIONS_MAX]; /* of this life of the broker */
+    size_t session_count;
+    bool stopped;                   /* the last record is a stop */
+    Tarry__EpochPut__Before before; /* what the next start has to say about the log's end */
+};
+
+/* What the next start has to say of a log whose last frame with a body is this one; NULL: there is none. */
+void who_begin(struct who *who, const Tarry__FrameBody *last);
+/* Before the frame is applied to `head`; `commit`: what is being decided on. */
+void who_frame(struct who *who, const struct flat *head, const Tarry__FrameBody *body, const Tarry__Commit *commit);
+/* A session has left its lane for good: the log says so by now. */
+void who_left(const struct who *who, uint64_t session);
+
+#endif
