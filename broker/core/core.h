@@ -112,19 +112,19 @@ struct core_facts {
 struct core_event {
     enum core_event_kind kind;
     struct instant now;
-    uint64_t ticket;                     /* comes back in the reply; 0: no reply wanted */
-    const Tarry__Request *request;       /* requests; checked by check.h */
-    const char *who;                     /* START, CLOSE: the system's user who did it; NULL: not known */
+    uint64_t ticket;               /* comes back in the reply; 0: no reply wanted */
+    const Tarry__Request *request; /* requests; checked by check.h */
+    const char *who;               /* START, CLOSE: the system's user who did it; NULL: not known */
     const char *peer; /* requests: the client's network address, at most PEER_SIZE_MAX bytes; NULL: not known */
     const struct core_content *contents; /* CORE_COMMIT: one per op, in order; size 0 for ops that are not schedules */
     struct core_facts facts;
     uint64_t session;  /* LANE_UP, LANE_GONE, LANE_SENT; SUBSCRIBE: a resumed one (its secret was checked), 0: none */
     bool ok;           /* LANE_SENT */
     uint64_t position; /* DURABLE, INDEXED */
-    uint64_t delivered_ns; /* LANE_SENT: logical steady time when it was sent, for the lateness statistics */
-    uint32_t epoch;        /* START */
+    uint64_t delivered_ns;          /* LANE_SENT: logical steady time when it was sent, for the lateness statistics */
+    uint32_t epoch;                 /* START */
     Tarry__EpochPut__Before before; /* START: how the log ended until now */
-    bool clock_accepted;   /* START: an operator accepted a jump of the wall clock, to event.now (TIME-2) */
+    bool clock_accepted;            /* START: an operator accepted a jump of the wall clock, to event.now (TIME-2) */
     /* WINDOW, PAGE: the answer to the effect of the same name. LIST: the page that was read. */
     const struct row *rows;
     size_t row_count;

@@ -218,7 +218,7 @@ struct giving {
     size_t seen_count;
     bool keep_seen; /* those stay leased */
     Tarry__Cause why;
-    Tarry__SessionEnd__Cause end; /* the session ends with it: the last frame says so; NOT_SAID: it goes on */
+    Tarry__SessionEnd__Cause end;   /* the session ends with it: the last frame says so; NOT_SAID: it goes on */
     const struct core_event *asked; /* by this request; NULL: by none */
 };
 

@@ -132,7 +132,7 @@ struct session {
     uint32_t lane;
     uint32_t prefetch;
     uint32_t batch_max;
-    uint64_t lease_ms; /* 0: the queue's */
+    uint64_t lease_ms;                     /* 0: the queue's */
     char client[CLIENT_NAME_SIZE_MAX + 1]; /* for the log; empty: not known, of before a restart */
     char peer[PEER_SIZE_MAX + 1];
     struct task_list leases;
@@ -174,9 +174,9 @@ struct job {
     uint32_t states; /* mask of enum state_bit */
     uint64_t after_id;
     uint64_t id_end;
-    uint64_t split_ms[ROW_BASES]; /* ready is what was due by then */
-    uint64_t done;                /* tasks ended or requeued so far */
-    uint64_t left;                /* dead letters whose keys live again */
+    uint64_t split_ms[ROW_BASES];          /* ready is what was due by then */
+    uint64_t done;                         /* tasks ended or requeued so far */
+    uint64_t left;                         /* dead letters whose keys live again */
     char client[CLIENT_NAME_SIZE_MAX + 1]; /* who asked for it */
     char peer[PEER_SIZE_MAX + 1];
     bool loading;
@@ -196,7 +196,7 @@ struct core {
     bool inspected; /* CORE_INSPECT was: nothing is decided, nothing recorded */
     bool stopping;
     bool closed; /* the log ends with a StopPut and a seal */
-    bool hurry; /* the last step left something to do at once */
+    bool hurry;  /* the last step left something to do at once */
     uint32_t epoch;
 
     /* log */

@@ -1,7 +1,7 @@
 /* host_errands.c: requests come in, and what the core lacks is read from the index: late, and handed in later still
  * (shell/loop.c, reader.c; the windows are the indexer's). */
-#include <stdlib.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../must.h"

@@ -45,13 +45,15 @@ static void law_of_new(const struct flat *flat, const struct row *row) {
     law_of_key(flat, row);
 }
 
-static void law_of_lease(const struct flat *flat, const struct row *before, const struct row *row) {
+static void law_of_lease(const struct flat *flat, const Tarry__TaskPut *put, const struct row *before,
+                         const struct row *row) {
     MUST(now_ns(flat, row->base) / 1000000 >= row->due_ms); /* TIME-1 */
     MUST(!has_expired(flat, before));
     MUST(!flat->queues[row->queue].put.paused);
     MUST(row->attempt == before->attempt + 1 && row->deliveries == before->deliveries + 1);
     MUST(row->lease_epoch == flat->epoch && row->lease_position == flat->position); /* FENCE-1 */
     MUST(row->session && row->lease_deadline_ms * 1000000 >= flat->steady_ns);
+    MUST(put->before_session == before->session && put->before_delivered_ms == before->delivered_ms);
 }
 
 static void law_of_attempts(const struct flat *flat, const struct row *before) {
@@ -84,7 +86,7 @@ void laws_of_put(const struct flat *flat, const Tarry__TaskPut *put) {
     }
     switch (put->cause) {
     case TARRY__CAUSE__CAUSE_LEASED:
-        law_of_lease(flat, before, &row);
+        law_of_lease(flat, put, before, &row);
         break;
     case TARRY__CAUSE__CAUSE_RETRIED:
         MUST(row.base == ROW_STEADY && row.due_ms * 1000000 >= flat->steady_ns); /* TIME-1 */

@@ -1,5 +1,5 @@
-/* core_sessions_test.c: consumers that leave and keep their leases: more of them than there is room for (CAP-1), and for
- * as long as the leases last. */
+/* core_sessions_test.c: consumers that leave and keep their leases: more of them than there is room for (CAP-1), and
+ * for as long as the leases last. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

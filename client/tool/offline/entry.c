@@ -1,15 +1,10 @@
-/* entry.c: see entry.h. */
+/* entry.c: see entry.h. What a record says; entry_json.c and entry_words.c say it. */
 #include "entry.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <string.h>
 
-#include "ndjson.h"
-#include "rfc3339.h"
-#include "tarry.h"
 #include "tarry_limits.h"
-#include "units.h"
 
 static const char *const names[ENTRY_KINDS] = {
     [ENTRY_SCHEDULED] = "scheduled",
@@ -36,6 +31,9 @@ static const char *const names[ENTRY_KINDS] = {
     [ENTRY_JOB_END] = "job_end",
     [ENTRY_START] = "start",
     [ENTRY_CLOCK] = "clock_accepted",
+    [ENTRY_SESSION] = "session",
+    [ENTRY_SESSION_END] = "session_end",
+    [ENTRY_STOP] = "stop",
 };
 static_assert((int)ENTRY_DROPPED == (int)TARRY__CAUSE__CAUSE_DROPPED, "entry kinds begin as causes do");
 
@@ -70,6 +68,12 @@ enum entry_kind entry_kind(const struct entry *entry) {
         return ENTRY_START;
     case TARRY__RECORD__FACT_CLOCK:
         return ENTRY_CLOCK;
+    case TARRY__RECORD__FACT_SESSION:
+        return ENTRY_SESSION;
+    case TARRY__RECORD__FACT_SESSION_END:
+        return ENTRY_SESSION_END;
+    case TARRY__RECORD__FACT_STOP:
+        return ENTRY_STOP;
     default:
         return 0;
     }
@@ -92,203 +96,91 @@ uint32_t entry_queue(const struct entry *entry) {
     return entry->record->fact_case == TARRY__RECORD__FACT_JOB ? entry->record->job->queue : 0;
 }
 
-static bool is_end(const struct entry *entry) {
+uint64_t entry_session(const struct entry *entry) {
+    const Tarry__Task *task = entry_task(entry);
+    if (task != NULL) return task->session;
+    if (entry->record->fact_case == TARRY__RECORD__FACT_SESSION) return entry->record->session->session;
+    if (entry->record->fact_case == TARRY__RECORD__FACT_SESSION_END) return entry->record->session_end->session;
+    return 0;
+}
+
+bool entry_concerns_queue(const struct entry *entry, const char *queue) {
+    if (entry->queue != NULL && strcmp(entry->queue, queue) == 0) return true;
+    if (entry->record->fact_case != TARRY__RECORD__FACT_SESSION) return false;
+    const Tarry__SessionPut *session = entry->record->session;
+    for (size_t i = 0; i < session->n_queues; i++) {
+        const char *name = entry_queue_name(entry, session->queues[i]);
+        if (name != NULL && strcmp(name, queue) == 0) return true;
+    }
+    return false;
+}
+
+const char *entry_queue_name(const struct entry *entry, uint32_t number) {
+    return entry->queues != NULL && number <= QUEUES_MAX ? entry->queues[number] : NULL;
+}
+
+bool entry_is_end(const struct entry *entry) {
     return entry->record->fact_case == TARRY__RECORD__FACT_END;
 }
 
-/* The due time that the record replaced; 0: it replaced none. */
-static uint64_t due_before_ms(const struct entry *entry) {
+bool entry_is_asked(const struct entry *entry) {
+    if (entry->body->client[0] == '\0') return false;
+    switch (entry_kind(entry)) {
+    case ENTRY_LEASED: /* for the frame's client, or once its, but not by it */
+    case ENTRY_LEASE_LOST:
+    case ENTRY_UNSENT:
+    case ENTRY_EXPIRED:
+        return false;
+    case ENTRY_DEAD:
+        return entry->body->producer != 0; /* otherwise a lost lease was one too many */
+    case ENTRY_PRODUCER_END:
+        return !entry->record->producer_end->idle;
+    case ENTRY_SESSION_END:
+        return entry->record->session_end->cause == TARRY__SESSION_END__CAUSE__UNSUBSCRIBED;
+    default:
+        return true;
+    }
+}
+
+uint64_t entry_due_before_ms(const struct entry *entry) {
     const Tarry__Record *record = entry->record;
     bool replaces = record->fact_case == TARRY__RECORD__FACT_PUT && !record->put->fresh;
     return replaces && record->put->before_due_ms != record->put->task->due_ms ? record->put->before_due_ms : 0;
 }
 
-/* ---- JSON */
-
-static void json_lease(struct text *out, const Tarry__Task *task) {
-    if (task->session != 0) ndjson_id(out, "session", task->session);
-    if (task->lease_position == 0) return;
-    ndjson_token(out, "token", (struct tarry_token){task->lease_epoch, task->lease_position});
-    if (task->lease_deadline_ms != 0) ndjson_number(out, "lease_deadline_ms", task->lease_deadline_ms);
+bool entry_late_ms(const struct entry *entry, uint64_t *out) {
+    if (entry_kind(entry) != ENTRY_LEASED || entry_task(entry) == NULL) return false;
+    const Tarry__TaskPut *put = entry->record->put;
+    const Tarry__Task *task = put->task;
+    /* It could have been delivered from here on. */
+    uint64_t from_ms = task->due_ms > task->scheduled_ms ? task->due_ms : task->scheduled_ms;
+    if (put->before_delivered_ms != 0 && put->before_delivered_ms >= task->due_ms) return false;
+    *out = task->delivered_ms > from_ms ? task->delivered_ms - from_ms : 0;
+    return true;
 }
 
-static void json_task(struct text *out, const struct entry *entry, const Tarry__Task *task) {
-    uint64_t before_ms = due_before_ms(entry);
-    ndjson_id(out, "id", task->id);
-    ndjson_text(out, "queue", entry->queue);
-    ndjson_bytes(out, "key", task->key.len != 0 ? (const char *)task->key.data : NULL, task->key.len);
-    ndjson_number(out, "due_ms", task->due_ms);
-    if (before_ms != 0) ndjson_number(out, "before_due_ms", before_ms);
-    ndjson_number(out, "scheduled_ms", task->scheduled_ms);
-    ndjson_number(out, "priority", task->priority);
-    ndjson_number(out, "attempt", task->attempt);
-    ndjson_number(out, "deliveries", task->deliveries);
-    if (task->expires_ms != 0) ndjson_number(out, "expires_ms", task->expires_ms);
-    json_lease(out, task);
-    if (task->reason.len != 0) ndjson_bytes(out, "reason", (const char *)task->reason.data, task->reason.len);
+ProtobufCBinaryData entry_reason(const struct entry *entry) {
+    const Tarry__Record *record = entry->record;
+    if (record->fact_case == TARRY__RECORD__FACT_PUT && record->put->reason.len != 0) return record->put->reason;
+    const Tarry__Task *task = entry_task(entry);
+    return task != NULL ? task->reason : (ProtobufCBinaryData){0};
 }
 
-static void json_policy(struct text *out, const Tarry__Policy *policy) {
-    ndjson_number(out, "lease_ms", policy->lease_ms);
-    ndjson_number(out, "max_attempts", policy->max_attempts);
-    ndjson_text(out, "backoff", policy->backoff == TARRY__POLICY__BACKOFF__FIXED ? "fixed" : "exponential");
-    ndjson_number(out, "backoff_min_ms", policy->backoff_min_ms);
-    ndjson_number(out, "backoff_max_ms", policy->backoff_max_ms);
-    ndjson_number(out, "backoff_jitter", policy->backoff_jitter);
+static const char *enum_word(const char *const *words, size_t count, int value) {
+    return value >= 0 && (size_t)value < count ? words[value] : "unknown";
 }
 
-static const char *job_name(const Tarry__JobPut *job) {
+const char *entry_job_name(const struct entry *entry) {
     static const char *const jobs[] = {"purge", "requeue_all", "drop_all"};
-    return (unsigned)job->what < 3 ? jobs[job->what] : "unknown";
+    return enum_word(jobs, 3, (int)entry->record->job->what);
 }
 
-static void json_other(struct text *out, const struct entry *entry) {
-    const Tarry__Record *record = entry->record;
-    if (entry->queue != NULL) ndjson_text(out, "queue", entry->queue);
-    switch (record->fact_case) {
-    case TARRY__RECORD__FACT_QUEUE:
-        if (record->queue->policy != NULL) json_policy(out, record->queue->policy);
-        ndjson_bool(out, "paused", record->queue->paused);
-        if (record->queue->paused_until_ms != 0) ndjson_number(out, "paused_until_ms", record->queue->paused_until_ms);
-        break;
-    case TARRY__RECORD__FACT_PRODUCER:
-        ndjson_id(out, "producer", record->producer->producer);
-        ndjson_text(out, "client", record->producer->client);
-        break;
-    case TARRY__RECORD__FACT_PRODUCER_END:
-        ndjson_id(out, "producer", record->producer_end->producer);
-        break;
-    case TARRY__RECORD__FACT_JOB:
-        ndjson_id(out, "job", record->job->job);
-        ndjson_text(out, "what", job_name(record->job));
-        break;
-    case TARRY__RECORD__FACT_JOB_END:
-        ndjson_id(out, "job", record->job_end->job);
-        break;
-    case TARRY__RECORD__FACT_EPOCH:
-        ndjson_text(out, "version", record->epoch->server_version);
-        break;
-    case TARRY__RECORD__FACT_CLOCK:
-        ndjson_number(out, "wall_ms", record->clock->wall_ms);
-        break;
-    default:
-        break;
-    }
+const char *entry_session_cause(const struct entry *entry) {
+    static const char *const causes[] = {"not_said", "unsubscribed", "pipe_lost", "silent", "not_resumed"};
+    return enum_word(causes, 5, (int)entry->record->session_end->cause);
 }
 
-void entry_json(struct text *out, const struct entry *entry) {
-    const Tarry__Task *task = entry_task(entry);
-    ndjson_begin(out);
-    ndjson_id(out, "position", entry->header->position);
-    ndjson_number(out, "epoch", entry->header->epoch);
-    ndjson_number(out, "at_ms", entry_ms(entry));
-    ndjson_text(out, "kind", entry_kind_name(entry_kind(entry)));
-    if (task != NULL)
-        json_task(out, entry, task);
-    else
-        json_other(out, entry);
-    if (entry->body->producer != 0) {
-        ndjson_text(out, "client", entry->body->client);
-        ndjson_id(out, "producer", entry->body->producer);
-        ndjson_id(out, "sequence", entry->body->sequence);
-    }
-    ndjson_end(out);
-}
-
-/* ---- words */
-
-static void words_time(struct text *out, const char *what, uint64_t ms) {
-    char time[RFC3339_TEXT_SIZE];
-    text_printf(out, "%s %s", what, rfc3339_format(ms, time));
-}
-
-/* Text that somebody chose: quoted, for it must not drive the terminal. */
-static void words_quoted(struct text *out, const char *what, const void *text, size_t size) {
-    text_printf(out, "%s ", what);
-    ndjson_string(out, text, size);
-}
-
-static void words_lease(struct text *out, const Tarry__Task *task) {
-    char token[TARRY_TOKEN_SIZE];
-    text_printf(out, "  to session %" PRIu64 ", delivery %u, token %s,", task->session, task->deliveries,
-                tarry_token_format((struct tarry_token){task->lease_epoch, task->lease_position}, token));
-    words_time(out, " until", task->lease_deadline_ms);
-}
-
-static void words_change(struct text *out, const struct entry *entry, const Tarry__Task *task) {
-    uint64_t before_ms = due_before_ms(entry);
-    switch (entry_kind(entry)) {
-    case ENTRY_LEASED:
-        words_lease(out, task);
-        break;
-    case ENTRY_EXTENDED:
-        words_time(out, "  until", task->lease_deadline_ms);
-        break;
-    case ENTRY_RELEASED:
-    case ENTRY_LEASE_LOST:
-    case ENTRY_UNSENT:
-        text_printf(out, "  by session %" PRIu64 ", attempts so far %u", task->session, task->attempt);
-        break;
-    case ENTRY_DEAD:
-        text_printf(out, "  after %u attempts", task->attempt);
-        if (task->reason.len != 0) words_quoted(out, ", reason", task->reason.data, task->reason.len);
-        break;
-    default:
-        words_time(out, is_end(entry) ? "  was due" : "  due", task->due_ms);
-        if (before_ms != 0) words_time(out, ", before", before_ms);
-        if (is_end(entry)) text_printf(out, ", deliveries %u", task->deliveries);
-    }
-}
-
-static void words_other(struct text *out, const struct entry *entry) {
-    const Tarry__Record *record = entry->record;
-    char duration[UNITS_TEXT_SIZE];
-    if (entry->queue != NULL) text_printf(out, "  %s", entry->queue);
-    switch (record->fact_case) {
-    case TARRY__RECORD__FACT_QUEUE:
-        text_printf(out, "  lease %s, at most %u attempts%s",
-                    duration_format(record->queue->policy->lease_ms, duration), record->queue->policy->max_attempts,
-                    record->queue->paused ? ", paused" : "");
-        break;
-    case TARRY__RECORD__FACT_PRODUCER:
-        text_printf(out, "  %" PRIu64, record->producer->producer);
-        words_quoted(out, " of client", record->producer->client, strlen(record->producer->client));
-        break;
-    case TARRY__RECORD__FACT_PRODUCER_END:
-        text_printf(out, "  %" PRIu64, record->producer_end->producer);
-        break;
-    case TARRY__RECORD__FACT_JOB:
-        text_printf(out, "  %s %" PRIu64, job_name(record->job), record->job->job);
-        break;
-    case TARRY__RECORD__FACT_JOB_END:
-        text_printf(out, "  %" PRIu64, record->job_end->job);
-        break;
-    case TARRY__RECORD__FACT_EPOCH:
-        text_printf(out, "  tarryd %s, epoch %u", record->epoch->server_version, record->epoch->epoch);
-        break;
-    case TARRY__RECORD__FACT_CLOCK:
-        words_time(out, "  wall clock", record->clock->wall_ms);
-        break;
-    default:
-        break;
-    }
-}
-
-void entry_words(struct text *out, const struct entry *entry, bool with_task) {
-    const Tarry__Task *task = entry_task(entry);
-    char time[RFC3339_TEXT_SIZE];
-    text_printf(out, "%s  %-10s", rfc3339_format(entry_ms(entry), time), entry_kind_name(entry_kind(entry)));
-    if (task != NULL && with_task) {
-        text_printf(out, "  %" PRIu64 " %s ", task->id, entry->queue != NULL ? entry->queue : "?");
-        if (task->key.len != 0) ndjson_string(out, (const char *)task->key.data, task->key.len);
-    }
-    if (task != NULL)
-        words_change(out, entry, task);
-    else
-        words_other(out, entry);
-    if (entry->body->producer != 0) {
-        words_quoted(out, "  by", entry->body->client, strlen(entry->body->client));
-        text_printf(out, " (producer %" PRIu64 ", sequence %" PRIu64 ")", entry->body->producer, entry->body->sequence);
-    }
-    text_add_char(out, '\n');
+const char *entry_before_start(const struct entry *entry) {
+    static const char *const befores[] = {"not_said", "nothing", "stopped", "broken_off"};
+    return enum_word(befores, 4, (int)entry->record->epoch->before);
 }

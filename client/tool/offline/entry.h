@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "consumers.h"
 #include "frame.h"
 #include "tarry.pb-c.h"
 #include "text.h"
@@ -39,6 +40,9 @@ enum entry_kind {
     ENTRY_JOB_END,
     ENTRY_START,
     ENTRY_CLOCK,
+    ENTRY_SESSION,
+    ENTRY_SESSION_END,
+    ENTRY_STOP,
     ENTRY_KINDS
 };
 
@@ -46,7 +50,9 @@ struct entry {
     const struct frame_header *header;
     const Tarry__FrameBody *body;
     const Tarry__Record *record;
-    const char *queue; /* name; NULL: the record concerns no queue, or one that is not known */
+    const char *queue;               /* name; NULL: the record concerns no queue, or one that is not known */
+    const char *const *queues;       /* names by number, QUEUES_MAX + 1 of them, NULL: not known; or NULL */
+    const struct consumer *consumer; /* whose session it is about; NULL: nobody's, or not known */
 };
 
 enum entry_kind entry_kind(const struct entry *entry);
@@ -59,6 +65,27 @@ uint64_t entry_ms(const struct entry *entry);
 const Tarry__Task *entry_task(const struct entry *entry);
 /* Number of the queue that it is about; 0: none. */
 uint32_t entry_queue(const struct entry *entry);
+/* NULL: not known. */
+const char *entry_queue_name(const struct entry *entry, uint32_t number);
+/* It is about this queue, or a session that serves it. */
+bool entry_concerns_queue(const struct entry *entry, const char *queue);
+/* The session that it is about: of the lease, or of the last one; 0: none. */
+uint64_t entry_session(const struct entry *entry);
+/* The task ended. */
+bool entry_is_end(const struct entry *entry);
+/* The frame's client asked for it; otherwise the broker did it by itself. */
+bool entry_is_asked(const struct entry *entry);
+/* The due time that the record replaced; 0: it replaced none. */
+uint64_t entry_due_before_ms(const struct entry *entry);
+/* How long after it was due (or scheduled, if that was later) the task was delivered. False: it was not, or it came
+ * back from an earlier lease with its old due time, which would mislead. */
+bool entry_late_ms(const struct entry *entry, uint64_t *out);
+/* Of a nack or a dead letter, UTF-8 as a rule; empty: none. */
+ProtobufCBinaryData entry_reason(const struct entry *entry);
+/* "purge", "pipe_lost", "stopped": of a job, the end of a session, a start. */
+const char *entry_job_name(const struct entry *entry);
+const char *entry_session_cause(const struct entry *entry);
+const char *entry_before_start(const struct entry *entry);
 
 void entry_json(struct text *out, const struct entry *entry);
 /* Time, kind and what it was, in one line. `with_task`: also which task. */

@@ -20,6 +20,7 @@ struct scan {
     char *queues[QUEUES_MAX + 1]; /* names, by number */
     uint64_t seen;                /* records */
     uint64_t unread;              /* parts of the archive that are there and cannot be read */
+    struct consumers *consumers;
 };
 
 static int learn_queue(void *argument, const Tarry__QueuePut *queue) {
@@ -30,10 +31,9 @@ static int learn_queue(void *argument, const Tarry__QueuePut *queue) {
 }
 
 static bool task_passes(const struct scan_filter *filter, const Tarry__Task *task) {
-    if (filter->id == 0 && filter->key == NULL && filter->prefix == NULL && filter->session == 0) return true;
+    if (filter->id == 0 && filter->key == NULL && filter->prefix == NULL) return true;
     if (task == NULL) return false;
     if (filter->id != 0 && task->id != filter->id) return false;
-    if (filter->session != 0 && task->session != filter->session) return false;
     if (filter->key != NULL &&
         (task->key.len != strlen(filter->key) || memcmp(task->key.data, filter->key, task->key.len) != 0))
         return false;
@@ -45,19 +45,24 @@ static bool task_passes(const struct scan_filter *filter, const Tarry__Task *tas
 static bool passes(const struct scan_filter *filter, const struct entry *entry) {
     if (filter->kinds != 0 && (filter->kinds & 1ull << entry_kind(entry)) == 0) return false;
     if (filter->producer != 0 && entry->body->producer != filter->producer) return false;
+    if (filter->session != 0 && entry_session(entry) != filter->session) return false;
     if (!task_passes(filter, entry_task(entry))) return false;
-    if (filter->queue == NULL) return true;
-    return entry->queue != NULL && strcmp(entry->queue, filter->queue) == 0;
+    return filter->queue == NULL || entry_concerns_queue(entry, filter->queue);
 }
 
 static int take_frame(struct scan *scan, const struct log_view *view, const Tarry__FrameBody *body) {
     int status = 0;
     for (size_t i = 0; i < body->n_records && status == 0; i++) {
-        struct entry entry = {.header = &view->header, .body = body, .record = body->records[i]};
+        struct entry entry = {.header = &view->header,
+                              .body = body,
+                              .record = body->records[i],
+                              .queues = (const char *const *)scan->queues};
         scan->seen++;
         if (entry.record->fact_case == TARRY__RECORD__FACT_QUEUE) learn_queue(scan, entry.record->queue);
         uint32_t queue = entry_queue(&entry);
         entry.queue = queue <= QUEUES_MAX ? scan->queues[queue] : NULL;
+        consumers_learn(scan->consumers, body, entry.record);
+        entry.consumer = consumers_find(scan->consumers, entry_session(&entry));
         if (passes(scan->filter, &entry)) status = scan->each(scan->argument, &entry);
     }
     return status;
@@ -129,6 +134,7 @@ int scan(struct store *store, const struct scan_filter *filter, int (*each)(void
          void *argument) {
     struct scan *scan = tool_alloc(sizeof *scan);
     *scan = (struct scan){.store = store, .filter = filter, .each = each, .argument = argument};
+    scan->consumers = consumers_new();
     struct history *history = NULL;
     int error = index_each_queue(store->index, learn_queue, scan);
     struct history_question question = {
@@ -141,6 +147,7 @@ int scan(struct store *store, const struct scan_filter *filter, int (*each)(void
                             : store_damaged(store, "%s cannot be read: %s", store->directory, store_sentence(error));
     history_close(history);
     for (size_t i = 0; i <= QUEUES_MAX; i++) free(scan->queues[i]);
+    consumers_free(scan->consumers);
     free(scan);
     return status;
 }

@@ -34,7 +34,7 @@ int scan_options(const struct args *args, struct scan_filter *out);
         {"prefix", ARG_VALUE, "P", "… and keys that start with P"},                                                    \
         {"id", ARG_VALUE, "ID", "what concerns this task"},                                                            \
         {"producer", ARG_VALUE, "N", "what this producer committed"}, {                                                \
-        "session", ARG_VALUE, "N", "what concerns a task that this consumer's session holds or held last"              \
+        "session", ARG_VALUE, "N", "what concerns this session, or a task that it holds or held last"                  \
     }
 
 #endif

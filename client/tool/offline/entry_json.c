@@ -1,0 +1,207 @@
+/* entry_json.c: a record as a JSON line (entry.h). Members that would say nothing are left out. */
+#include <string.h>
+
+#include "entry.h"
+#include "ndjson.h"
+#include "tarry.h"
+
+static void json_bytes(struct text *out, const char *name, ProtobufCBinaryData bytes) {
+    ndjson_bytes(out, name, bytes.len != 0 ? (const char *)bytes.data : NULL, bytes.len);
+}
+
+static void json_hex(struct text *out, const char *name, ProtobufCBinaryData bytes) {
+    ndjson_key(out, name);
+    text_add_char(out, '"');
+    for (size_t i = 0; i < bytes.len; i++) text_printf(out, "%02x", bytes.data[i]);
+    text_add_char(out, '"');
+}
+
+static void json_number_if(struct text *out, const char *name, uint64_t number) {
+    if (number != 0) ndjson_number(out, name, number);
+}
+
+static void json_lease(struct text *out, const struct entry *entry, const Tarry__Task *task) {
+    if (task->session != 0) ndjson_id(out, "session", task->session);
+    if (entry->consumer != NULL) {
+        ndjson_text(out, "consumer", entry->consumer->client);
+        if (entry->consumer->peer[0] != '\0') ndjson_text(out, "consumer_peer", entry->consumer->peer);
+    }
+    if (task->lease_position == 0) return;
+    ndjson_token(out, "token", (struct tarry_token){task->lease_epoch, task->lease_position});
+    json_number_if(out, "lease_deadline_ms", task->lease_deadline_ms);
+}
+
+/* What the record replaced, where it tells something. */
+static void json_before(struct text *out, const struct entry *entry) {
+    if (entry->record->fact_case != TARRY__RECORD__FACT_PUT || entry->record->put->fresh) return;
+    const Tarry__TaskPut *put = entry->record->put;
+    json_number_if(out, "before_due_ms", entry_due_before_ms(entry));
+    if (put->before_attempt != put->task->attempt) ndjson_number(out, "before_attempt", put->before_attempt);
+    json_number_if(out, "before_lease_deadline_ms", put->before_lease_deadline_ms);
+    if (put->before_session != 0) ndjson_id(out, "before_session", put->before_session);
+    json_number_if(out, "before_delivered_ms", put->before_delivered_ms);
+}
+
+static void json_task(struct text *out, const struct entry *entry, const Tarry__Task *task) {
+    uint64_t late_ms;
+    ndjson_id(out, "id", task->id);
+    ndjson_text(out, "queue", entry->queue);
+    json_bytes(out, "key", task->key);
+    ndjson_number(out, "due_ms", task->due_ms);
+    json_before(out, entry);
+    ndjson_number(out, "scheduled_ms", task->scheduled_ms);
+    ndjson_number(out, "priority", task->priority);
+    ndjson_number(out, "attempt", task->attempt);
+    ndjson_number(out, "deliveries", task->deliveries);
+    json_number_if(out, "expires_ms", task->expires_ms);
+    json_lease(out, entry, task);
+    if (entry_late_ms(entry, &late_ms)) ndjson_number(out, "late_ms", late_ms);
+    ProtobufCBinaryData reason = entry_reason(entry);
+    if (reason.len != 0) json_bytes(out, "reason", reason);
+}
+
+static void json_policy(struct text *out, const Tarry__Policy *policy) {
+    ndjson_number(out, "lease_ms", policy->lease_ms);
+    ndjson_number(out, "max_attempts", policy->max_attempts);
+    ndjson_text(out, "backoff", policy->backoff == TARRY__POLICY__BACKOFF__FIXED ? "fixed" : "exponential");
+    ndjson_number(out, "backoff_min_ms", policy->backoff_min_ms);
+    ndjson_number(out, "backoff_max_ms", policy->backoff_max_ms);
+    ndjson_number(out, "backoff_jitter", policy->backoff_jitter);
+}
+
+/* An object within the line. */
+static void json_object(struct text *out, const char *name) {
+    ndjson_key(out, name);
+    text_add_char(out, '{');
+}
+
+static void json_queue(struct text *out, const Tarry__QueuePut *queue) {
+    if (queue->policy != NULL) json_policy(out, queue->policy);
+    ndjson_bool(out, "paused", queue->paused);
+    json_number_if(out, "paused_until_ms", queue->paused_until_ms);
+    if (queue->before_policy == NULL) return;
+    json_object(out, "before");
+    json_policy(out, queue->before_policy);
+    ndjson_bool(out, "paused", queue->before_paused);
+    json_number_if(out, "paused_until_ms", queue->before_paused_until_ms);
+    text_add_char(out, '}');
+}
+
+static void json_job(struct text *out, const struct entry *entry) {
+    const Tarry__JobPut *job = entry->record->job;
+    ndjson_id(out, "job", job->job);
+    ndjson_text(out, "what", entry_job_name(entry));
+    ndjson_number(out, "done", job->done);
+    ndjson_number(out, "left", job->left);
+}
+
+static void json_session(struct text *out, const struct entry *entry) {
+    const Tarry__SessionPut *session = entry->record->session;
+    ndjson_id(out, "session", session->session);
+    ndjson_key(out, "queues");
+    text_add_char(out, '[');
+    for (size_t i = 0; i < session->n_queues; i++) {
+        const char *name = entry_queue_name(entry, session->queues[i]);
+        if (i > 0) text_add_char(out, ',');
+        if (name != NULL)
+            ndjson_string(out, name, strlen(name));
+        else
+            text_add_u64(out, session->queues[i]);
+    }
+    text_add_char(out, ']');
+    ndjson_number(out, "prefetch", session->prefetch);
+    ndjson_number(out, "batch_max", session->batch_max);
+    json_number_if(out, "lease_ms", session->lease_ms);
+    ndjson_number(out, "lane", session->lane);
+    ndjson_bool(out, "resumed", session->resumed);
+}
+
+static void json_session_end(struct text *out, const struct entry *entry) {
+    const Tarry__SessionEnd *end = entry->record->session_end;
+    ndjson_id(out, "session", end->session);
+    ndjson_text(out, "cause", entry_session_cause(entry));
+    ndjson_number(out, "returned", end->returned);
+    ndjson_number(out, "kept", end->kept);
+    if (entry->consumer == NULL) return;
+    ndjson_text(out, "consumer", entry->consumer->client);
+    if (entry->consumer->peer[0] != '\0') ndjson_text(out, "consumer_peer", entry->consumer->peer);
+}
+
+static void json_start(struct text *out, const struct entry *entry) {
+    const Tarry__EpochPut *epoch = entry->record->epoch;
+    ndjson_text(out, "version", epoch->server_version);
+    ndjson_text(out, "before", entry_before_start(entry));
+    if (epoch->config_digest.len != 0) json_hex(out, "config_digest", epoch->config_digest);
+}
+
+static void json_other(struct text *out, const struct entry *entry) {
+    const Tarry__Record *record = entry->record;
+    if (entry->queue != NULL) ndjson_text(out, "queue", entry->queue);
+    switch (record->fact_case) {
+    case TARRY__RECORD__FACT_QUEUE:
+        json_queue(out, record->queue);
+        break;
+    case TARRY__RECORD__FACT_PRODUCER:
+        ndjson_id(out, "producer", record->producer->producer);
+        break;
+    case TARRY__RECORD__FACT_PRODUCER_END:
+        ndjson_id(out, "producer", record->producer_end->producer);
+        ndjson_bool(out, "idle", record->producer_end->idle);
+        break;
+    case TARRY__RECORD__FACT_JOB:
+        json_job(out, entry);
+        break;
+    case TARRY__RECORD__FACT_JOB_END:
+        ndjson_id(out, "job", record->job_end->job);
+        ndjson_number(out, "done", record->job_end->done);
+        ndjson_number(out, "left", record->job_end->left);
+        break;
+    case TARRY__RECORD__FACT_EPOCH:
+        json_start(out, entry);
+        break;
+    case TARRY__RECORD__FACT_CLOCK:
+        ndjson_number(out, "wall_ms", record->clock->wall_ms);
+        break;
+    case TARRY__RECORD__FACT_SESSION:
+        json_session(out, entry);
+        break;
+    case TARRY__RECORD__FACT_SESSION_END:
+        json_session_end(out, entry);
+        break;
+    case TARRY__RECORD__FACT_STOP:
+        ndjson_text(out, "version", record->stop->server_version);
+        break;
+    default:
+        break;
+    }
+}
+
+/* Who asked for it. */
+static void json_by(struct text *out, const struct entry *entry) {
+    const Tarry__FrameBody *body = entry->body;
+    if (entry_is_asked(entry)) {
+        ndjson_text(out, "client", body->client);
+        if (body->peer[0] != '\0') ndjson_text(out, "peer", body->peer);
+        if (body->token[0] != '\0') ndjson_text(out, "credential", body->token);
+    } else if (entry->record->fact_case == TARRY__RECORD__FACT_PRODUCER) { /* of a broker that did not say who yet */
+        ndjson_text(out, "client", entry->record->producer->client);
+    }
+    if (body->producer == 0) return;
+    ndjson_id(out, "producer", body->producer);
+    ndjson_id(out, "sequence", body->sequence);
+}
+
+void entry_json(struct text *out, const struct entry *entry) {
+    const Tarry__Task *task = entry_task(entry);
+    ndjson_begin(out);
+    ndjson_id(out, "position", entry->header->position);
+    ndjson_number(out, "epoch", entry->header->epoch);
+    ndjson_number(out, "at_ms", entry_ms(entry));
+    ndjson_text(out, "kind", entry_kind_name(entry_kind(entry)));
+    if (task != NULL)
+        json_task(out, entry, task);
+    else
+        json_other(out, entry);
+    json_by(out, entry);
+    ndjson_end(out);
+}

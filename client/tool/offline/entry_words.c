@@ -1,0 +1,211 @@
+/* entry_words.c: a record as a line for people (entry.h). */
+#include <inttypes.h>
+#include <string.h>
+
+#include "entry.h"
+#include "ndjson.h"
+#include "rfc3339.h"
+#include "tarry.h"
+#include "units.h"
+
+#define DIGEST_BYTES_SHOWN 4
+
+static void words_time(struct text *out, const char *what, uint64_t ms) {
+    char time[RFC3339_TEXT_SIZE];
+    text_printf(out, "%s %s", what, rfc3339_format(ms, time));
+}
+
+static void words_duration(struct text *out, const char *what, uint64_t ms) {
+    char duration[UNITS_TEXT_SIZE];
+    text_printf(out, "%s %s", what, duration_format(ms, duration));
+}
+
+/* Text that somebody chose: quoted, for it must not drive the terminal. */
+static void words_quoted(struct text *out, const char *what, const void *text, size_t size) {
+    text_printf(out, "%s ", what);
+    ndjson_string(out, text, size);
+}
+
+static void words_who(struct text *out, const char *what, const char *client, const char *peer) {
+    words_quoted(out, what, client, strlen(client));
+    if (peer[0] != '\0') text_printf(out, " at %s", peer);
+}
+
+/* "  to session 4294967297 of "worker" at 127.0.0.1:40312" */
+static void words_session(struct text *out, const char *what, const struct entry *entry, uint64_t session) {
+    text_printf(out, "%s session %" PRIu64, what, session);
+    if (entry->consumer != NULL) words_who(out, " of", entry->consumer->client, entry->consumer->peer);
+}
+
+static void words_reason(struct text *out, const struct entry *entry) {
+    ProtobufCBinaryData reason = entry_reason(entry);
+    if (reason.len != 0) words_quoted(out, ", reason", reason.data, reason.len);
+}
+
+static void words_lease(struct text *out, const struct entry *entry, const Tarry__Task *task) {
+    char token[TARRY_TOKEN_SIZE];
+    uint64_t late_ms;
+    words_session(out, "  to", entry, task->session);
+    text_printf(out, ", delivery %u, attempt %u, token %s,", task->deliveries, task->attempt,
+                tarry_token_format((struct tarry_token){task->lease_epoch, task->lease_position}, token));
+    words_time(out, " until", task->lease_deadline_ms);
+    if (entry_late_ms(entry, &late_ms)) words_duration(out, ", late", late_ms);
+}
+
+/* Back from a lease, or among the dead after it. */
+static void words_return(struct text *out, const struct entry *entry, const Tarry__Task *task) {
+    if (task->session != 0) words_session(out, "  from", entry, task->session);
+    if (entry->record->put->before_lease_deadline_ms != 0)
+        words_time(out, ", its lease until", entry->record->put->before_lease_deadline_ms);
+    text_printf(out, ", attempts so far %u", task->attempt);
+    words_reason(out, entry);
+}
+
+static void words_change(struct text *out, const struct entry *entry, const Tarry__Task *task) {
+    uint64_t before_ms = entry_due_before_ms(entry);
+    switch (entry_kind(entry)) {
+    case ENTRY_LEASED:
+        words_lease(out, entry, task);
+        return;
+    case ENTRY_EXTENDED:
+        words_time(out, "  until", task->lease_deadline_ms);
+        if (entry->record->put->before_lease_deadline_ms != 0)
+            words_time(out, ", before", entry->record->put->before_lease_deadline_ms);
+        return;
+    case ENTRY_RELEASED:
+    case ENTRY_LEASE_LOST:
+    case ENTRY_UNSENT:
+    case ENTRY_DEAD:
+        words_return(out, entry, task);
+        return;
+    default:
+        break;
+    }
+    words_time(out, entry_is_end(entry) ? "  was due" : "  due", task->due_ms);
+    if (before_ms != 0) words_time(out, ", before", before_ms);
+    if (entry_kind(entry) == ENTRY_RETRIED) text_printf(out, ", attempts so far %u", task->attempt);
+    if (entry_kind(entry) == ENTRY_RETRIED || entry_is_end(entry)) words_reason(out, entry);
+    if (!entry_is_end(entry)) return;
+    text_printf(out, ", deliveries %u", task->deliveries);
+    if (task->session != 0)
+        words_session(out, task->state == TARRY__TASK__STATE__LEASED ? ", held by" : ", last held by", entry,
+                      task->session);
+}
+
+static void words_paused(struct text *out, bool paused, uint64_t until_ms) {
+    text_add_str(out, paused ? ", paused" : ", not paused");
+    if (until_ms != 0) words_time(out, " until", until_ms);
+}
+
+static void words_policy(struct text *out, const Tarry__Policy *policy) {
+    words_duration(out, "  lease", policy->lease_ms);
+    text_printf(out, ", at most %u attempts", policy->max_attempts);
+    text_add_str(out, policy->backoff == TARRY__POLICY__BACKOFF__FIXED ? ", backoff fixed" : ", backoff exponential");
+    words_duration(out, "", policy->backoff_min_ms);
+    words_duration(out, " to", policy->backoff_max_ms);
+    text_printf(out, ", jitter %u%%", policy->backoff_jitter);
+}
+
+static void words_queue(struct text *out, const Tarry__QueuePut *queue) {
+    if (queue->before_hash == 0) text_add_str(out, ", new");
+    if (queue->policy != NULL) words_policy(out, queue->policy);
+    words_paused(out, queue->paused, queue->paused_until_ms);
+    if (queue->before_policy == NULL) return;
+    text_add_str(out, "; before");
+    words_policy(out, queue->before_policy);
+    words_paused(out, queue->before_paused, queue->before_paused_until_ms);
+}
+
+static void words_new_session(struct text *out, const struct entry *entry) {
+    const Tarry__SessionPut *session = entry->record->session;
+    text_printf(out, "  %" PRIu64 "%s of", session->session, session->resumed ? " again, its leases kept," : "");
+    for (size_t i = 0; i < session->n_queues; i++) {
+        const char *name = entry_queue_name(entry, session->queues[i]);
+        text_printf(out, "%s %s", i > 0 ? "," : "", name != NULL ? name : "?");
+    }
+    text_printf(out, ", lane %u, prefetch %u", session->lane, session->prefetch);
+    if (session->lease_ms != 0) words_duration(out, ", lease", session->lease_ms);
+}
+
+static void words_session_end(struct text *out, const struct entry *entry) {
+    static const char *const causes[] = {"not said", "unsubscribed", "its pipe was lost", "it was silent for too long",
+                                         "it did not come back after the restart"};
+    const Tarry__SessionEnd *end = entry->record->session_end;
+    text_printf(out, "  %" PRIu64, end->session);
+    if (entry->consumer != NULL) words_who(out, " of", entry->consumer->client, entry->consumer->peer);
+    text_printf(out, ": %s, %u leases given back", (unsigned)end->cause < 5 ? causes[end->cause] : "unknown",
+                end->returned);
+    if (end->kept != 0) text_printf(out, ", %u kept", end->kept);
+}
+
+static void words_start(struct text *out, const struct entry *entry) {
+    static const char *const befores[] = {"", ", a new log", ", after a stop", ", the log had broken off"};
+    const Tarry__EpochPut *epoch = entry->record->epoch;
+    text_printf(out, "  tarryd %s, epoch %u%s", epoch->server_version, epoch->epoch,
+                (unsigned)epoch->before < 4 ? befores[epoch->before] : "");
+    if (epoch->config_digest.len < DIGEST_BYTES_SHOWN) return;
+    text_add_str(out, ", configuration ");
+    for (size_t i = 0; i < DIGEST_BYTES_SHOWN; i++) text_printf(out, "%02x", epoch->config_digest.data[i]);
+}
+
+static void words_other(struct text *out, const struct entry *entry) {
+    const Tarry__Record *record = entry->record;
+    if (entry->queue != NULL) text_printf(out, "  %s", entry->queue);
+    switch (record->fact_case) {
+    case TARRY__RECORD__FACT_QUEUE:
+        words_queue(out, record->queue);
+        break;
+    case TARRY__RECORD__FACT_PRODUCER:
+        text_printf(out, "  %" PRIu64, record->producer->producer);
+        if (!entry_is_asked(entry)) words_who(out, " of", record->producer->client, "");
+        break;
+    case TARRY__RECORD__FACT_PRODUCER_END:
+        text_printf(out, "  %" PRIu64 "%s", record->producer_end->producer,
+                    record->producer_end->idle ? ", to make room" : "");
+        break;
+    case TARRY__RECORD__FACT_JOB:
+        text_printf(out, "  %s %" PRIu64 ", %" PRIu64 " tasks so far", entry_job_name(entry), record->job->job,
+                    record->job->done);
+        break;
+    case TARRY__RECORD__FACT_JOB_END:
+        text_printf(out, "  %" PRIu64 ", %" PRIu64 " tasks", record->job_end->job, record->job_end->done);
+        if (record->job_end->left != 0) text_printf(out, ", %" PRIu64 " left", record->job_end->left);
+        break;
+    case TARRY__RECORD__FACT_EPOCH:
+        words_start(out, entry);
+        break;
+    case TARRY__RECORD__FACT_CLOCK:
+        words_time(out, "  wall clock", record->clock->wall_ms);
+        break;
+    case TARRY__RECORD__FACT_SESSION:
+        words_new_session(out, entry);
+        break;
+    case TARRY__RECORD__FACT_SESSION_END:
+        words_session_end(out, entry);
+        break;
+    case TARRY__RECORD__FACT_STOP:
+        text_printf(out, "  tarryd %s", record->stop->server_version);
+        break;
+    default:
+        break;
+    }
+}
+
+void entry_words(struct text *out, const struct entry *entry, bool with_task) {
+    const Tarry__Task *task = entry_task(entry);
+    const Tarry__FrameBody *body = entry->body;
+    char time[RFC3339_TEXT_SIZE];
+    text_printf(out, "%s  %-10s", rfc3339_format(entry_ms(entry), time), entry_kind_name(entry_kind(entry)));
+    if (task != NULL && with_task) {
+        text_printf(out, "  %" PRIu64 " %s ", task->id, entry->queue != NULL ? entry->queue : "?");
+        if (task->key.len != 0) ndjson_string(out, (const char *)task->key.data, task->key.len);
+    }
+    if (task != NULL)
+        words_change(out, entry, task);
+    else
+        words_other(out, entry);
+    if (entry_is_asked(entry)) words_who(out, "  by", body->client, body->peer);
+    if (body->producer != 0)
+        text_printf(out, " (producer %" PRIu64 ", sequence %" PRIu64 ")", body->producer, body->sequence);
+    text_add_char(out, '\n');
+}
