@@ -30,13 +30,14 @@ const struct command command_ack = {
 
 static const struct arg_spec nack_options[] = {
     {"delay", ARG_VALUE, "DUR", "due again after so long, instead of the queue's backoff"},
+    {"reason", ARG_VALUE, "TEXT", "why, for the log (tarry history)"},
     {"dead", ARG_VALUE, "REASON", "straight to the dead letters"},
     {0},
 };
 
 const struct command command_nack = {
     .name = "nack",
-    .usage = "ID TOKEN [--delay DUR | --dead REASON]",
+    .usage = "ID TOKEN [[--delay DUR] [--reason TEXT] | --dead REASON]",
     .summary = "a delivered task failed: again later, or to the dead letters",
     .text = "Gives a delivered task back as failed: it comes again after the queue's backoff or after --delay, and\n"
             "the attempt counts; after max_attempts it goes to the dead letters, with --dead at once.\n\n" SETTLE_TEXT,
@@ -44,7 +45,7 @@ const struct command command_nack = {
     .positional_min = 2,
     .positional_max = 2,
     .positional_names = "ID and TOKEN",
-    .examples = "tarry nack 4711 3-81920 --delay 5m\ntarry nack 4711 3-81920 --dead 'no such customer'",
+    .examples = "tarry nack 4711 3-81920 --delay 5m --reason 'the bank does not answer'\ntarry nack 4711 3-81920 --dead 'no such customer'",
     .run = run_settle,
 };
 
@@ -83,6 +84,8 @@ static int nack(struct tool *tool, const struct args *args, uint64_t id, struct 
                 struct tarry_result *out_result) {
     struct tarry_nack_options options = {.reason = args_get(args, "dead")};
     options.dead = options.reason != NULL;
+    if (options.dead && args_has(args, "reason")) return tool_usage(args, "--dead says the reason: --reason is one too many");
+    if (!options.dead) options.reason = args_get(args, "reason");
     options.has_delay = args_has(args, "delay");
     if (options.dead && options.has_delay) return tool_usage(args, "--delay and --dead: one is enough");
     int status = option_duration(args, "delay", &options.delay_ms);

@@ -31,10 +31,17 @@ static void words_who(struct text *out, const char *what, const char *client, co
     if (peer[0] != '\0') text_printf(out, " at %s", peer);
 }
 
+/* The session's consumer itself asked for it: named once is enough. */
+static bool is_own(const struct entry *entry) {
+    return entry_is_asked(entry) && strcmp(entry->body->client, entry->consumer->client) == 0 &&
+           strcmp(entry->body->peer, entry->consumer->peer) == 0;
+}
+
 /* "  to session 4294967297 of "worker" at 127.0.0.1:40312" */
 static void words_session(struct text *out, const char *what, const struct entry *entry, uint64_t session) {
     text_printf(out, "%s session %" PRIu64, what, session);
-    if (entry->consumer != NULL) words_who(out, " of", entry->consumer->client, entry->consumer->peer);
+    if (entry->consumer != NULL && !is_own(entry))
+        words_who(out, " of", entry->consumer->client, entry->consumer->peer);
 }
 
 static void words_reason(struct text *out, const struct entry *entry) {
@@ -110,10 +117,17 @@ static void words_queue(struct text *out, const Tarry__QueuePut *queue) {
     if (queue->before_hash == 0) text_add_str(out, ", new");
     if (queue->policy != NULL) words_policy(out, queue->policy);
     words_paused(out, queue->paused, queue->paused_until_ms);
-    if (queue->before_policy == NULL) return;
-    text_add_str(out, "; before");
-    words_policy(out, queue->before_policy);
-    words_paused(out, queue->before_paused, queue->before_paused_until_ms);
+    if (queue->before_policy == NULL || queue->policy == NULL) return;
+    struct text before = {0}, now = {0};
+    words_policy(&before, queue->before_policy);
+    words_policy(&now, queue->policy);
+    if (strcmp(text_str(&before), text_str(&now)) != 0) text_printf(out, "; before: %s", text_str(&before) + 2);
+    text_deinit(&before);
+    text_deinit(&now);
+    if (queue->before_paused == queue->paused && queue->before_paused_until_ms == queue->paused_until_ms) return;
+    text_add_str(out, "; before: ");
+    text_add_str(out, queue->before_paused ? "paused" : "not paused");
+    if (queue->before_paused_until_ms != 0) words_time(out, " until", queue->before_paused_until_ms);
 }
 
 static void words_new_session(struct text *out, const struct entry *entry) {
@@ -132,7 +146,8 @@ static void words_session_end(struct text *out, const struct entry *entry) {
                                          "it did not come back after the restart"};
     const Tarry__SessionEnd *end = entry->record->session_end;
     text_printf(out, "  %" PRIu64, end->session);
-    if (entry->consumer != NULL) words_who(out, " of", entry->consumer->client, entry->consumer->peer);
+    if (entry->consumer != NULL && !is_own(entry))
+        words_who(out, " of", entry->consumer->client, entry->consumer->peer);
     text_printf(out, ": %s, %u leases given back", (unsigned)end->cause < 5 ? causes[end->cause] : "unknown",
                 end->returned);
     if (end->kept != 0) text_printf(out, ", %u kept", end->kept);
@@ -195,7 +210,7 @@ void entry_words(struct text *out, const struct entry *entry, bool with_task) {
     const Tarry__Task *task = entry_task(entry);
     const Tarry__FrameBody *body = entry->body;
     char time[RFC3339_TEXT_SIZE];
-    text_printf(out, "%s  %-10s", rfc3339_format(entry_ms(entry), time), entry_kind_name(entry_kind(entry)));
+    text_printf(out, "%s  %-12s", rfc3339_format(entry_ms(entry), time), entry_kind_name(entry_kind(entry)));
     if (task != NULL && with_task) {
         text_printf(out, "  %" PRIu64 " %s ", task->id, entry->queue != NULL ? entry->queue : "?");
         if (task->key.len != 0) ndjson_string(out, (const char *)task->key.data, task->key.len);
