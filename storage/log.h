@@ -55,7 +55,7 @@ struct log_recovery {
     uint64_t cut_at;
     uint64_t segments;
     uint64_t last_commit; /* position of the last frame with a body among those that were scanned; 0: none was */
-    bool sealed; /* the last frame is a seal that covers everything before it, or a fresh segment does so */
+    bool sealed;          /* the last frame is a seal that covers everything before it, or a fresh segment does so */
     /* What the oldest segment's header says of the frame before it, and of the segment that it lies in; 0: there is
      * none. */
     uint64_t start_segment;

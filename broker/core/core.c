@@ -251,6 +251,26 @@ static void lane_gone(struct core *core, const struct core_event *event, struct 
     }
 }
 
+/* What changes nothing. */
+static void answer_question(struct core *core, const struct core_event *event, struct core_effects *effects) {
+    switch (event->kind) {
+    case CORE_GET:
+        query_get(core, event, effects);
+        break;
+    case CORE_LIST:
+        query_list(core, event, effects);
+        break;
+    case CORE_QUEUES:
+        query_queues(core, event, effects);
+        break;
+    case CORE_STATS:
+        query_stats(core, event, effects);
+        break;
+    default:
+        assert(!"no question");
+    }
+}
+
 static void handle(struct core *core, const struct core_event *event, struct core_effects *effects) {
     assert(!core->closed || event->kind == CORE_DURABLE || event->kind == CORE_INDEXED || event->kind == CORE_TICK);
     switch (event->kind) {
@@ -287,16 +307,10 @@ static void handle(struct core *core, const struct core_event *event, struct cor
         session_sent(core, event, effects);
         break;
     case CORE_GET:
-        query_get(core, event, effects);
-        break;
     case CORE_LIST:
-        query_list(core, event, effects);
-        break;
     case CORE_QUEUES:
-        query_queues(core, event, effects);
-        break;
     case CORE_STATS:
-        query_stats(core, event, effects);
+        answer_question(core, event, effects);
         break;
     case CORE_DURABLE:
         assert(event->position >= core->durable && event->position <= core->position);

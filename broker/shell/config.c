@@ -106,9 +106,8 @@ static const struct option *option_find(const char *name, size_t size) {
 }
 
 static const char *const command_line_only[] = {"config", "help", "version", "print-config", NULL};
-static const char *const no_behaviour[] = {"data",    "listen", "config",  "accept-clock-jump",
-                                           "inspect", "help",   "version", "print-config",
-                                           NULL};
+static const char *const no_behaviour[] = {"data",    "listen",       "config", "accept-clock-jump", "inspect", "help",
+                                           "version", "print-config", NULL};
 
 static bool is_named(const struct option *option, const char *const *names) {
     while (*names != NULL && strcmp(option->name, *names) != 0) names++;

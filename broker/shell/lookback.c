@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "arena.h"
+#include "tarry_limits.h"
 
 #define ARENA_MAX (8ull * FRAME_BODY_SIZE_MAX)
 

@@ -45,7 +45,8 @@ const struct command command_nack = {
     .positional_min = 2,
     .positional_max = 2,
     .positional_names = "ID and TOKEN",
-    .examples = "tarry nack 4711 3-81920 --delay 5m --reason 'the bank does not answer'\ntarry nack 4711 3-81920 --dead 'no such customer'",
+    .examples = "tarry nack 4711 3-81920 --delay 5m --reason 'the bank does not answer'\ntarry nack 4711 3-81920 "
+                "--dead 'no such customer'",
     .run = run_settle,
 };
 
@@ -84,7 +85,8 @@ static int nack(struct tool *tool, const struct args *args, uint64_t id, struct 
                 struct tarry_result *out_result) {
     struct tarry_nack_options options = {.reason = args_get(args, "dead")};
     options.dead = options.reason != NULL;
-    if (options.dead && args_has(args, "reason")) return tool_usage(args, "--dead says the reason: --reason is one too many");
+    if (options.dead && args_has(args, "reason"))
+        return tool_usage(args, "--dead says the reason: --reason is one too many");
     if (!options.dead) options.reason = args_get(args, "reason");
     options.has_delay = args_has(args, "delay");
     if (options.dead && options.has_delay) return tool_usage(args, "--delay and --dead: one is enough");
