@@ -99,6 +99,16 @@
 #define MEMORY_DEFAULT (256ull << 20)
 #define MEMORY_MIN (64ull << 20)
 
+/* Backup (storage/identity.h says why the gap) */
+#define BACKUPS_MAX 2u                /* at a time */
+#define BACKUP_READ_MAX (1u << 20)    /* of a file, in one answer */
+#define BACKUP_LIST_MAX 1000u         /* names in one answer */
+#define BACKUP_FILES_MAX (1u << 20)   /* in one backup */
+#define BACKUP_NAME_SIZE_MAX 255u     /* of a file in it, folder included */
+#define BACKUP_IDLE_MS (60ull * 1000) /* nobody asks for so long: it ends, and segments may be retired again */
+#define RESTORE_EPOCH_GAP (1u << 22)
+#define BACKUP_PARTIAL_NAME "backup.partial" /* a file in a copy that is not whole yet: nobody opens it */
+
 /* Clock (TIME-2) */
 #define CLOCK_JUMP_RUN_MS (3600ull * 1000)
 #define CLOCK_JUMP_START_MS (30ull * 24 * 3600 * 1000)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -167,8 +168,55 @@ void db_read_end(struct db *db, MDB_txn *txn) {
     pthread_rwlock_unlock(&db->map_lock);
 }
 
+/* A write transaction keeps the heads as they are while they are read, and the reader begins under it: so the heads are
+ * those of its state. The lock comes first: the map must not move under a write transaction either. */
+static int snapshot_take(struct db *db, struct db_snapshot *out) {
+    MDB_txn *writer = NULL;
+    MDB_envinfo info;
+    MDB_stat stat;
+    int error = mdb_txn_begin(db->env, NULL, 0, &writer);
+    if (error != 0) return db_negative(error);
+    error = mdb_txn_begin(db->env, NULL, MDB_RDONLY, &out->txn);
+    if (error == 0) error = mdb_env_info(db->env, &info);
+    if (error == 0) error = mdb_env_stat(db->env, &stat);
+    if (error == 0) error = mdb_env_get_fd(db->env, &out->handle);
+    if (error == 0) {
+        out->page_size = stat.ms_psize;
+        out->size = ((uint64_t)info.me_last_pgno + 1) * stat.ms_psize;
+        out->heads = malloc(2 * out->page_size);
+        if (out->heads == NULL) error = ENOMEM;
+    }
+    if (error == 0) {
+        int64_t count = disk_read_all(&disk_posix, out->handle, out->heads, 2 * out->page_size, 0);
+        if (count != (int64_t)(2 * out->page_size)) error = count < 0 ? (int)count : EIO;
+    }
+    mdb_txn_abort(writer);
+    return db_negative(error);
+}
+
+int db_snapshot_begin(struct db *db, struct db_snapshot *out) {
+    *out = (struct db_snapshot){.handle = -1};
+    pthread_rwlock_rdlock(&db->map_lock);
+    int error = snapshot_take(db, out);
+    if (error != 0) db_snapshot_end(db, out);
+    return error;
+}
+
+void db_snapshot_end(struct db *db, struct db_snapshot *snapshot) {
+    if (snapshot->txn != NULL) mdb_txn_abort(snapshot->txn);
+    free(snapshot->heads);
+    *snapshot = (struct db_snapshot){.handle = -1};
+    pthread_rwlock_unlock(&db->map_lock);
+}
+
+bool db_grow_waits(const struct db *db) {
+    return atomic_load(&db->grow_waits);
+}
+
 static int grow(struct db *db) {
+    atomic_store(&db->grow_waits, true);
     pthread_rwlock_wrlock(&db->map_lock); /* LMDB: no transaction may be active while the map moves */
+    atomic_store(&db->grow_waits, false);
     db->base = NULL;
     db->map_size *= 2;
     int error = mdb_env_set_mapsize(db->env, db->map_size);

@@ -8,6 +8,7 @@
 
 #include <lmdb.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -50,7 +51,8 @@ struct db {
     MDB_txn *pool[DB_POOL_MAX]; /* reset read transactions, to be renewed */
     size_t pool_count;
     size_t map_size;
-    void *base; /* where the file is mapped; NULL: not yet known */
+    void *base;              /* where the file is mapped; NULL: not yet known */
+    _Atomic bool grow_waits; /* the map is to grow: whoever holds map_lock for long gives it up */
     bool read_only;
 };
 
@@ -65,6 +67,21 @@ int db_make(const char *directory, bool no_sync);
 /* A read transaction. Any thread; ends with db_read_end in the same call. */
 int db_read(struct db *db, MDB_txn **out);
 void db_read_end(struct db *db, MDB_txn *txn);
+
+/* One state of the file, held still while it is copied: the pages that make it up are not used again meanwhile. The one
+ * read transaction that outlives a call. Pages of the file are read through `handle`, never through the map, so that a
+ * copy makes nothing resident (CALM-1). */
+struct db_snapshot {
+    MDB_txn *txn;
+    int handle;
+    uint8_t *heads; /* the first two pages, which say where the others belong */
+    size_t page_size;
+    uint64_t size; /* bytes of the file that count */
+};
+int db_snapshot_begin(struct db *db, struct db_snapshot *out);
+/* By the same thread. It must not be held while db_grow_waits for longer than a step takes. */
+void db_snapshot_end(struct db *db, struct db_snapshot *snapshot);
+bool db_grow_waits(const struct db *db);
 
 /* Runs `body` in one synced write transaction. The map full: it is grown and `body` runs again, so that `body` must
  * leave nothing behind but what the next run of it overwrites. Any other result of `body` than 0 aborts and is

@@ -9,7 +9,7 @@
  *   leases, dead (queue, since, id), outcomes (by ending, limited), queues, producers, jobs, blobs, results, meta
  *
  * Threads: *one index thread* calls absorb/commit/retire/window (the "writer" calls). Calls marked "any thread" open a
- * read transaction of their own and end it before they return; no read transaction outlives a call.
+ * read transaction of their own and end it before they return; no read transaction outlives a call, but a copy's.
  * Errors: negative errno, LMDB's own negative codes (MDB_…), or INDEX_… below; all fatal but where said. */
 #ifndef TARRY_STORAGE_INDEX_H
 #define TARRY_STORAGE_INDEX_H
@@ -145,6 +145,18 @@ int index_blob(struct index *index, uint64_t id, struct arena *arena, void **out
 /* A commit's packed CommitReply that was moved here. 1: there is none. */
 int index_result(struct index *index, uint64_t producer, uint64_t sequence, struct arena *arena, void **out,
                  size_t *out_size);
+
+/* ---- copying (one thread, any): the index as of one position, into a file that LMDB opens. Reading goes on and so
+ * does writing; the index's file grows by what is written meanwhile. */
+struct index_copy;
+int index_copy_begin(struct index_copy **out, struct index *index);
+/* Copies up to `size_max` bytes to `handle`, an empty file at first. 1: there is more to do (it may have begun anew,
+ * because the index's map had to grow); 0: it is whole, and nothing of the index is held any more. */
+int index_copy_step(struct index_copy *copy, int handle, size_t size_max);
+uint64_t index_copy_size(const struct index_copy *copy);     /* bytes, in all */
+uint64_t index_copy_done(const struct index_copy *copy);     /* bytes, so far */
+uint64_t index_copy_position(const struct index_copy *copy); /* of the index, as it is copied */
+void index_copy_end(struct index_copy *copy);                /* whole or not; by the same thread; NULL is fine */
 
 struct index_stats {
     uint64_t bytes_file;

@@ -171,7 +171,8 @@ bool log_oldest(const struct log *log, uint64_t below, struct log_segment *out) 
     bool found = false;
     pthread_mutex_lock(&shared->mutex);
     if (SEEDED_BUG(retired_before_index)) below = UINT64_MAX;
-    if (log->segment_count > 0 && log->segments[0] != log->current && log->segments[0]->end <= below) {
+    bool is_free = log->pins == 0 && log->segment_count > 0 && log->segments[0] != log->current;
+    if (is_free && log->segments[0]->end <= below) {
         const struct segment *segment = log->segments[0];
         *out = (struct log_segment){.base = segment->base,
                                     .end = segment->end,
@@ -205,6 +206,7 @@ bool log_segment_at(const struct log *log, uint64_t position, struct log_segment
 static int retire_from_table(struct log *log, uint64_t base, struct segment **out) {
     pthread_mutex_lock(&log->mutex);
     int result = log->retire_error;
+    if (result == 0 && log->pins > 0) result = LOG_PINNED;
     if (result == 0) {
         assert(!log->read_only);
         assert(log->segment_count > 1 && log->segments[0]->base == base && log->segments[0] != log->current);
@@ -218,6 +220,21 @@ static int retire_from_table(struct log *log, uint64_t base, struct segment **ou
     }
     pthread_mutex_unlock(&log->mutex);
     return result;
+}
+
+uint64_t log_pin(struct log *log) {
+    pthread_mutex_lock(&log->mutex);
+    log->pins++;
+    uint64_t start = atomic_load_explicit(&log->start, memory_order_relaxed);
+    pthread_mutex_unlock(&log->mutex);
+    return start;
+}
+
+void log_unpin(struct log *log) {
+    pthread_mutex_lock(&log->mutex);
+    assert(log->pins > 0);
+    log->pins--;
+    pthread_mutex_unlock(&log->mutex);
 }
 
 int log_retire(struct log *log, uint64_t base) {

@@ -30,6 +30,7 @@ enum log_error {
     LOG_FOREIGN = -10003, /* another cluster's segment */
     LOG_RETIRED = -10004, /* read below log_start */
     LOG_END = -10005,     /* cursor: no more frames (yet) */
+    LOG_PINNED = -10006,  /* log_retire: somebody needs the segment, later */
 };
 
 struct log_options {
@@ -144,8 +145,13 @@ bool log_segment_at(const struct log *log, uint64_t position, struct log_segment
  * segment must hold a frame. LOG_RETIRED, LOG_END (no such segment). Any thread. */
 int log_segment_header(struct log *log, uint64_t base, uint8_t out[4096]);
 /* Deletes the oldest segment, which must be `base`; log_start grows first, so readers get LOG_RETIRED, never a wrong
- * byte. Any one thread. A failure is final: the next call returns it again, so that no gap can come into being. */
+ * byte. Any one thread. A failure is final: the next call returns it again, so that no gap can come into being; but for
+ * LOG_PINNED, which changed nothing. */
 int log_retire(struct log *log, uint64_t base);
+/* From here on no segment is retired: log_oldest finds none, and log_retire answers LOG_PINNED. → log_start, which
+ * stays until the last pin is taken back. Any thread. */
+uint64_t log_pin(struct log *log);
+void log_unpin(struct log *log);
 
 /* Reads frames in order. A cursor belongs to one thread; it may trail the writer and sees frames once they are written
  * and below `limit`. */

@@ -78,6 +78,7 @@ struct log {
     uint64_t holds;
     struct segment *current; /* NULL when read-only */
     int retire_error;
+    uint32_t pins; /* while there are any, nothing is retired */
 
     /* writer */
     uint64_t end;

@@ -1,10 +1,8 @@
 /* datadir.c: see datadir.h. */
 #include "datadir.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sodium.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,14 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "bytes.h"
 #include "disk.h"
-#include "frame.h"
-#include "tarry_limits.h"
-
-static const uint8_t identity_magic[8] = {'T', 'A', 'R', 'R', 'Y', 'I', 'D', '1'};
-#define IDENTITY_SUMMED (8 + 4 + 4 + CLUSTER_ID_SIZE + IDENTITY_SECRET_SIZE)
-#define IDENTITY_SIZE (IDENTITY_SUMMED + 8)
 
 static int refuse(char *message, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -96,7 +87,7 @@ static int lock_directory(struct datadir *dir, char message[DATADIR_MESSAGE_SIZE
 }
 
 static bool is_ours(const char *name) {
-    static const char *const ours[] = {"lock", "identity", "identity.new", "lost+found"};
+    static const char *const ours[] = {"lock", "identity", "identity.new", "member.new", "lost+found"};
     for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
         if (strcmp(name, ours[i]) == 0) return true;
     return false;
@@ -121,67 +112,27 @@ static int check_empty(const struct datadir *dir, char message[DATADIR_MESSAGE_S
         dir->path, foreign);
 }
 
-static void identity_encode(const struct datadir *dir, uint8_t out[IDENTITY_SIZE]) {
-    uint8_t *at = out;
-    memcpy(at, identity_magic, 8);
-    at = put_u32(at + 8, FORMAT_VERSION);
-    at = put_u32(at, 0);
-    memcpy(at, dir->cluster, CLUSTER_ID_SIZE);
-    at += CLUSTER_ID_SIZE;
-    memcpy(at, dir->secret, IDENTITY_SECRET_SIZE);
-    at += IDENTITY_SECRET_SIZE;
-    assert(at == out + IDENTITY_SUMMED);
-    put_u64(at, frame_sum(out, IDENTITY_SUMMED));
-}
-
-static int identity_write(struct datadir *dir, const char *path, char message[DATADIR_MESSAGE_SIZE]) {
-    char fresh[1120];
-    snprintf(fresh, sizeof(fresh), "%s.new", path);
-    randombytes_buf(dir->cluster, sizeof(dir->cluster));
-    randombytes_buf(dir->secret, sizeof(dir->secret));
-    uint8_t bytes[IDENTITY_SIZE];
-    identity_encode(dir, bytes);
-    int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd < 0) return REFUSE("identity file %s cannot be made: %s", fresh, strerror(errno));
-    int error = -disk_write_all(&disk_posix, fd, bytes, sizeof(bytes), 0);
-    if (error == 0 && fsync(fd) != 0) error = errno;
-    if (close(fd) != 0 && error == 0) error = errno;
-    if (error == 0 && rename(fresh, path) != 0) error = errno;
-    if (error == 0 && sync_path(dir->path) != 0) error = errno;
-    if (error != 0) return REFUSE("identity file %s cannot be written: %s", path, strerror(error));
-    return 0;
-}
-
-static int identity_decode(struct datadir *dir, const char *path, const uint8_t *bytes, int64_t size,
-                           char message[DATADIR_MESSAGE_SIZE]) {
-    if (size < 12 || memcmp(bytes, identity_magic, 8) != 0)
-        return REFUSE("%s is no identity file of Tarry; name another directory with --data", path);
-    uint32_t version = get_u32(bytes + 8);
-    if (version != FORMAT_VERSION)
-        return REFUSE(
-            "data directory %s has format version %u, this tarryd reads version %u; use the tarryd that wrote it",
-            dir->path, version, FORMAT_VERSION);
-    if (size != IDENTITY_SIZE || get_u64(bytes + IDENTITY_SUMMED) != frame_sum(bytes, IDENTITY_SUMMED))
-        return REFUSE("identity file %s is damaged; restore it from a copy of the data directory", path);
-    memcpy(dir->cluster, bytes + 16, CLUSTER_ID_SIZE);
-    memcpy(dir->secret, bytes + 16 + CLUSTER_ID_SIZE, IDENTITY_SECRET_SIZE);
-    return 0;
-}
-
-static int identity_open(struct datadir *dir, char message[DATADIR_MESSAGE_SIZE]) {
-    char path[1100];
-    snprintf(path, sizeof(path), "%s/identity", dir->path);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT) {
+/* The directory's own names, made at the first start unless nothing may be written. `member` is younger than
+ * `identity`: a directory without one is of a former version, and gets it now. */
+static int identity_open(struct datadir *dir, bool may_write, char message[DATADIR_MESSAGE_SIZE]) {
+    struct identity identity;
+    int error = identity_read(dir->path, &identity, message);
+    if (error == -ENOENT && may_write) {
         if (check_empty(dir, message) != 0) return 1;
-        return identity_write(dir, path, message);
+        identity_make(&identity);
+        error = identity_write(dir->path, &identity);
     }
-    if (fd < 0) return REFUSE("identity file %s cannot be read: %s", path, strerror(errno));
-    uint8_t bytes[IDENTITY_SIZE + 1];
-    int64_t size = disk_read_all(&disk_posix, fd, bytes, sizeof(bytes), 0);
-    close(fd);
-    if (size < 0) return REFUSE("identity file %s cannot be read: %s", path, strerror((int)-size));
-    return identity_decode(dir, path, bytes, size, message);
+    if (error < 0) return REFUSE("identity file %s/identity cannot be read or made: %s", dir->path, strerror(-error));
+    if (error > 0) return 1;
+    memcpy(dir->cluster, identity.cluster, sizeof(dir->cluster));
+    memcpy(dir->secret, identity.secret, sizeof(dir->secret));
+    error = member_read(dir->path, &dir->member, message);
+    if (error == -ENOENT) {
+        member_make(&dir->member);
+        error = may_write ? member_write(dir->path, &dir->member) : 0;
+    }
+    if (error < 0) return REFUSE("identity file %s/member cannot be read or made: %s", dir->path, strerror(-error));
+    return error;
 }
 
 static int name_directory(struct datadir *dir, const char *path, char message[DATADIR_MESSAGE_SIZE]) {
@@ -190,6 +141,10 @@ static int name_directory(struct datadir *dir, const char *path, char message[DA
     memcpy(dir->path, path, strlen(path) + 1);
     snprintf(dir->log, sizeof(dir->log), "%s/log", path);
     snprintf(dir->index, sizeof(dir->index), "%s/index", path);
+    if (directory_is_partial(path))
+        return REFUSE("data directory %s is a backup that was not finished; run 'tarry backup' again, or name another "
+                      "directory with --data",
+                      path);
     return 0;
 }
 
@@ -205,7 +160,7 @@ int datadir_open(struct datadir *dir, const char *path, char message[DATADIR_MES
     if (access(path, W_OK | X_OK) != 0)
         return REFUSE("data directory %s is not writable: %s%s", path, strerror(errno),
                       errno == EACCES ? "; give the broker's user write permission" : "");
-    return identity_open(dir, message);
+    return identity_open(dir, true, message);
 }
 
 int datadir_inspect(struct datadir *dir, const char *path, char message[DATADIR_MESSAGE_SIZE]) {
@@ -219,5 +174,5 @@ int datadir_inspect(struct datadir *dir, const char *path, char message[DATADIR_
     dir->lock = open(name, O_RDONLY | O_CLOEXEC);
     if (dir->lock < 0 && errno != ENOENT) return REFUSE("%s cannot be opened: %s", name, strerror(errno));
     if (dir->lock >= 0 && take_lock(dir, F_RDLCK, message) != 0) return 1;
-    return identity_open(dir, message);
+    return identity_open(dir, false, message);
 }

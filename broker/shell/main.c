@@ -139,6 +139,7 @@ static void start_threads(void) {
     courier_start(&shell.courier, &shell);
     indexer_start(&shell.indexer, &shell, durable);
     reader_start(&shell.reader, &shell);
+    backup_start(&shell.backup, &shell);
     loop_start(&shell.loop, &shell);
 }
 
@@ -154,6 +155,7 @@ static void stop(void) {
     sync_stop(&shell.sync);
     courier_stop(&shell.courier);
     reader_stop(&shell.reader);
+    backup_stop(&shell.backup);
     indexer_stop(&shell.indexer);
     signer_stop(&shell.signer);
     uint64_t position = index_position(shell.index);
@@ -183,10 +185,11 @@ static void configure(int argc, char **argv) {
 }
 
 static void say_ready(uint64_t live, uint64_t took_ms) {
-    char inspects[64] = "";
+    char inspects[64] = "", member[MEMBER_TEXT_SIZE];
     if (shell.config.inspect) snprintf(inspects, sizeof(inspects), " mode=inspect as_of_ms=%" PRIu64, shell.started_ms);
-    logfmt("ready", "url=%s version=%s epoch=%u recovered_tasks=%" PRIu64 " took_ms=%" PRIu64 "%s", shell.url,
-           TARRY_VERSION, shell.epoch, live, took_ms, inspects);
+    member_format(shell.dir.member.id, member);
+    logfmt("ready", "url=%s version=%s epoch=%u member=%s recovered_tasks=%" PRIu64 " took_ms=%" PRIu64 "%s", shell.url,
+           TARRY_VERSION, shell.epoch, member, live, took_ms, inspects);
 }
 
 int main(int argc, char **argv) {

@@ -227,5 +227,7 @@ int recovery_run(struct shell *shell, char *message, size_t message_size) {
     }
     start_clock(shell, last);
     shell->epoch++;
+    if (shell->epoch < shell->dir.member.epoch_min)
+        shell->epoch = shell->dir.member.epoch_min; /* a copy's first start */
     return 0;
 }

@@ -122,6 +122,15 @@ static const char *check_audit(const Tarry__Audit *audit) {
     return audit->task != NULL ? check_ref(audit->task) : NULL;
 }
 
+static const char *check_backup(const Tarry__Backup *backup) {
+    if (backup->what > TARRY__BACKUP__WHAT__END) return "what is none of begin, status, list, read, end";
+    bool is_begin = backup->what == TARRY__BACKUP__WHAT__BEGIN;
+    if (is_begin != (backup->backup == 0)) return is_begin ? "a backup that begins has no number" : "backup is missing";
+    if (backup->what != TARRY__BACKUP__WHAT__READ) return NULL;
+    if (backup->size == 0 || backup->size > BACKUP_READ_MAX) return "size is not from 1 to 1 MiB";
+    return NULL;
+}
+
 static bool prepare_body(struct arena *arena, const Tarry__Request *request, uint32_t payload_max,
                          const uint8_t secret[IDENTITY_SECRET_SIZE], struct core_event *out,
                          struct request_refusal *out_refusal) {
@@ -153,6 +162,9 @@ static bool prepare_body(struct arena *arena, const Tarry__Request *request, uin
         problem = check_ref(request->get->task);
         out->kind = CORE_GET;
         break;
+    case TARRY__REQUEST__BODY_BACKUP:
+        problem = check_backup(request->backup);
+        break; /* not the core's: out->kind stays 0 */
     case TARRY__REQUEST__BODY_STATS:
         if (request->stats->queue[0] != '\0') problem = check_queue_name(request->stats->queue);
         out->kind = CORE_STATS;

@@ -52,10 +52,11 @@ static int finish(struct retirement *retire) {
     if (error != 0) return put_off(retire, error);
     log_cursor_close(retire->cursor);
     retire->cursor = NULL;
-    summary_delete(shell->log, retire->segment.base);
     signer_retire(&shell->signer, retire->segment.end);
     error = log_retire(shell->log, retire->segment.base);
+    if (error == LOG_PINNED) return 0; /* a backup began meanwhile: it goes when that is over */
     if (error != 0) shell_fail("retire_failed", error);
+    summary_delete(shell->log, retire->segment.base);
     logfmt("segment_retired", "base=%" PRIu64 " end=%" PRIu64 " bytes=%" PRIu64, retire->segment.base,
            retire->segment.end, retire->segment.bytes);
     return 1;

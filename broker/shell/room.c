@@ -41,6 +41,12 @@ void room_init(struct room *room, const char *path, uint64_t segment_size, struc
     out_disk->allocate = room_allocate;
 }
 
+bool room_spares(const struct room *room, uint64_t size) {
+    uint64_t free, total;
+    uint64_t kept = 2 * room->segment_size + room->reserve;
+    return free_bytes(room->path, &free, &total) && free >= kept && free - kept >= size;
+}
+
 /* Free bytes, looked up now and then only. */
 static uint64_t look(struct room *room) {
     struct timespec now;

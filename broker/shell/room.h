@@ -27,4 +27,8 @@ void room_init(struct room *room, const char *path, uint64_t segment_size, struc
  * tell. Core thread. */
 bool room_is_low(struct room *room, struct log *log, uint64_t position, uint64_t size);
 
+/* True: the disk has `size` bytes to spare beside the reserve and the segments that the log will want next. Any thread.
+ */
+bool room_spares(const struct room *room, uint64_t size);
+
 #endif

@@ -178,8 +178,10 @@ static void handle(struct rpc_context *context, nng_msg *message) {
     errand->size = size;
     errand->schedules = peek.schedules;
     errand->want_count = 0;
-    if (errand->event.kind == 0)
+    if (errand->event.request->body_case == TARRY__REQUEST__BODY_AUDIT)
         auditor_post(&shell->auditor, &context->call);
+    else if (errand->event.request->body_case == TARRY__REQUEST__BODY_BACKUP)
+        backup_post(&shell->backup, &context->call);
     else
         inbox_post(&shell->inbox, &errand->item);
 }

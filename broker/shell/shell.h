@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "auditor.h"
+#include "backup.h"
 #include "batch.h"
 #include "clock.h"
 #include "config.h"
@@ -61,6 +62,7 @@ struct shell {
     struct signer signer; /* the index thread's, once it runs */
     struct reader reader;
     struct auditor auditor;
+    struct backup backup;
     struct rpc rpc;
     struct lanes lanes;
     struct latency fsync_us;

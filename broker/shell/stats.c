@@ -20,7 +20,8 @@ static uint64_t resident_bytes(void) {
 Tarry__BrokerStats *stats_broker(struct shell *shell, struct arena *arena, bool clock_held) {
     Tarry__BrokerStats *out = arena_alloc(arena, sizeof(*out));
     Tarry__Quantiles *fsync_us = arena_alloc(arena, sizeof(*fsync_us));
-    if (out == NULL || fsync_us == NULL) return NULL;
+    char *member = arena_alloc(arena, MEMBER_TEXT_SIZE);
+    if (out == NULL || fsync_us == NULL || member == NULL) return NULL;
     tarry__broker_stats__init(out);
     tarry__quantiles__init(fsync_us);
     latency_quantiles(&shell->fsync_us, fsync_us);
@@ -42,6 +43,8 @@ Tarry__BrokerStats *stats_broker(struct shell *shell, struct arena *arena, bool 
     out->resident_bytes = resident_bytes();
     out->fsync_us = fsync_us;
     out->clock_held = clock_held;
+    member_format(shell->dir.member.id, member);
+    out->member = member;
     return out;
 }
 

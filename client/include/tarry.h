@@ -525,10 +525,7 @@ TARRY_API void tarry_queues_free(struct tarry_queues_view *view);
 
 struct tarry_quantiles {
     uint64_t count;
-    double p50;
-    double p99;
-    double p999;
-    double max;
+    double p50, p99, p999, max;
 };
 struct tarry_queue_stats {
     const char *name;
@@ -571,7 +568,8 @@ struct tarry_broker_stats {
     uint64_t live;
     struct tarry_quantiles fsync_us;
     uint64_t digest;
-    bool clock_held; /* absolute times wait: the wall clock jumped (TIME-2) */
+    bool clock_held;    /* absolute times wait: the wall clock jumped (TIME-2) */
+    const char *member; /* the data directory's own id, hexadecimal; a restored copy has another */
 };
 struct tarry_stats_view {
     size_t count;
@@ -596,5 +594,7 @@ TARRY_API TARRY_MUST_USE int tarry_job(tarry_client *client, const char *queue, 
 #ifdef __cplusplus
 }
 #endif
+
+#include "tarry_backup.h"
 
 #endif

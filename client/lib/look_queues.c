@@ -97,7 +97,7 @@ static void fill_queue(const Tarry__QueueStats *from, struct tarry_queue_stats *
 }
 
 static void fill_broker(const Tarry__BrokerStats *from, struct tarry_broker_stats *out) {
-    *out = (struct tarry_broker_stats){.version = ""};
+    *out = (struct tarry_broker_stats){.version = "", .member = ""};
     if (from == NULL) return;
     *out = (struct tarry_broker_stats){
         .version = from->version,
@@ -121,6 +121,7 @@ static void fill_broker(const Tarry__BrokerStats *from, struct tarry_broker_stat
         .fsync_us = quantiles(from->fsync_us),
         .digest = from->digest,
         .clock_held = from->clock_held,
+        .member = from->member,
     };
 }
 

@@ -98,6 +98,7 @@ static void json_broker(struct text *out, const struct tarry_broker_stats *broke
     json_quantiles(out, "fsync_us", &broker->fsync_us);
     ndjson_text(out, "digest", digest);
     ndjson_bool(out, "clock_held", broker->clock_held);
+    ndjson_text(out, "member", broker->member);
     ndjson_end(out);
 }
 
@@ -162,10 +163,10 @@ static void words_size(struct text *out, uint64_t bytes) {
 
 static void words_broker(struct text *out, const struct tarry_broker_stats *broker) {
     char uptime[UNITS_TEXT_SIZE];
-    text_printf(out, "tarryd %s, epoch %u, up %s, %llu live tasks (%llu in memory), %llu sessions\n", broker->version,
-                broker->epoch, duration_format(broker->uptime_ms / 1000 * 1000, uptime),
-                (unsigned long long)broker->live, (unsigned long long)broker->near_tasks,
-                (unsigned long long)broker->sessions);
+    text_printf(out, "tarryd %s, epoch %u, member %.8s, up %s, %llu live tasks (%llu in memory), %llu sessions\n",
+                broker->version, broker->epoch, broker->member,
+                duration_format(broker->uptime_ms / 1000 * 1000, uptime), (unsigned long long)broker->live,
+                (unsigned long long)broker->near_tasks, (unsigned long long)broker->sessions);
     text_add_str(out, "memory  ▕");
     bar_add(out, (double)broker->core_bytes, (double)broker->core_bytes_max, BAR_WIDTH);
     text_add_str(out, "▏ ");

@@ -35,6 +35,8 @@ const struct command *const tool_commands[] = {
     &command_verify,
     &command_heads,
     &command_keygen,
+    &command_backup,
+    &command_restore,
     NULL,
 };
 // clang-format on

@@ -9,13 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bytes.h"
-#include "frame.h"
+#include "identity.h"
 #include "output.h"
 #include "tarry_limits.h"
-
-#define IDENTITY_SIZE 72u /* broker/shell/datadir.h: magic, version, 0, cluster, secret, sum */
-#define IDENTITY_SUMMED 64u
 
 void store_init(struct store *store, const char *directory) {
     *store = (struct store){.directory = directory, .lock = -1};
@@ -79,27 +75,20 @@ static int take_lock(struct store *store) {
 }
 
 static int read_identity(struct store *store) {
-    char path[STORE_PATH_SIZE];
-    uint8_t bytes[IDENTITY_SIZE + 1];
-    snprintf(path, sizeof path, "%s/identity", store->directory);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        store->hindrance = "no_data_directory";
-        return store_damaged(store, "%s: %s; this is no data directory of tarryd", path, strerror(errno));
+    struct identity identity;
+    char message[IDENTITY_MESSAGE_SIZE];
+    if (directory_is_partial(store->directory)) {
+        store->hindrance = "unfinished_backup";
+        return store_damaged(store, "%s is a backup that was not finished; run 'tarry backup' again", store->directory);
     }
-    ssize_t size = read(fd, bytes, sizeof bytes);
-    int error = errno;
-    close(fd);
-    if (size < 0) return store_damaged(store, "%s: %s", path, strerror(error));
-    if (size < 12 || memcmp(bytes, "TARRYID1", 8) != 0)
-        return store_damaged(store, "%s: not an identity file of Tarry", path);
-    uint32_t version = get_u32(bytes + 8);
-    if (version != FORMAT_VERSION)
-        return store_damaged(store, "%s has format version %u; this tool reads version %u", store->directory, version,
-                             FORMAT_VERSION);
-    if (size != IDENTITY_SIZE || get_u64(bytes + IDENTITY_SUMMED) != frame_sum(bytes, IDENTITY_SUMMED))
-        return store_damaged(store, "%s: is damaged", path);
-    memcpy(store->cluster, bytes + 16, sizeof store->cluster);
+    int error = identity_read(store->directory, &identity, message);
+    if (error < 0) {
+        store->hindrance = "no_data_directory";
+        return store_damaged(store, "%s/%s: %s; this is no data directory of tarryd", store->directory, IDENTITY_NAME,
+                             strerror(-error));
+    }
+    if (error > 0) return store_damaged(store, "%s", message);
+    memcpy(store->cluster, identity.cluster, sizeof store->cluster);
     return 0;
 }
 

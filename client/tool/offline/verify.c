@@ -26,6 +26,7 @@
 #include "tally.h"
 #include "tarry_limits.h"
 #include "units.h"
+#include "verify.h"
 
 #define ARENA_SIZE_MAX (256u << 20)
 #define CHECK_OVER (-1) /* every frame was looked at */
@@ -261,6 +262,17 @@ static int check(struct verify *v) {
     if (status != 0) return status;
     tallies_init(v);
     return check_log(v);
+}
+
+int verify_store(struct store *store, struct verified *out) {
+    struct verify v = {.store = *store};
+    int status = check(&v);
+    *out = (struct verified){.digest = v.tail.digest, .live = v.tail.live, .log_end = v.store.recovery.end};
+    out->epoch = v.tail.epoch > v.store.recovery.epoch ? v.tail.epoch : v.store.recovery.epoch;
+    free(v.tail.queues);
+    free(v.whole.queues);
+    *store = v.store;
+    return status;
 }
 
 static void print_json(const struct verify *v, int status, uint64_t took_ms, struct text *out) {

@@ -1,0 +1,313 @@
+/* backup.c: see backup.h. */
+#include "backup.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "logfmt.h"
+#include "shell.h"
+
+/* Of the index, between two looks at what was asked meanwhile. */
+#define SLICE_BYTES ((size_t)4 << 20)
+/* While a backup is under way: is it idle, has the disk still room? */
+#define LOOK_NS (1000ull * 1000000u)
+#define TEMPORARY_NAME "backup.tmp"
+#define PATH_SIZE 1200
+
+static const char too_many[] =
+    "as many backups are under way as may be at a time; one that was left alone ends after a "
+    "minute";
+static const char no_such[] = "there is no such backup: it was ended, or left alone for a minute, or the broker was "
+                              "started anew, or its disk has no room; begin another";
+static const char no_room[] = "the broker's disk has no room for a copy of the index";
+static const char not_ready[] = "the index is still being copied";
+static const char no_file[] = "the backup has no such file";
+
+/* ---- one backup's life */
+
+/* A file that goes with its descriptor. Between its two lines the name is there: backup_start deletes it. */
+static int open_unnamed(const struct backup *backup) {
+    char path[PATH_SIZE];
+    snprintf(path, sizeof(path), "%s/%s", backup->shell->dir.path, TEMPORARY_NAME);
+    int handle = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (handle < 0) return -errno;
+    if (unlink(path) == 0) return handle;
+    int error = -errno;
+    close(handle);
+    return error;
+}
+
+static void slot_end(struct backup *backup, struct backup_slot *slot, const char *why) {
+    index_copy_end(slot->copy);
+    if (slot->index_handle >= 0) close(slot->index_handle);
+    if (slot->handle >= 0) close(slot->handle);
+    backup_files_free(&slot->files);
+    log_unpin(backup->shell->log);
+    logfmt("backup_ended", "backup=%" PRIu64 " position=%" PRIu64 " reason=\"%s\"", slot->number, slot->position, why);
+    *slot = (struct backup_slot){.index_handle = -1, .handle = -1};
+}
+
+/* NULL: as many are under way as may be. */
+static struct backup_slot *slot_free(struct backup *backup) {
+    for (size_t i = 0; i < BACKUPS_MAX; i++)
+        if (backup->slots[i].state == BACKUP_FREE) return &backup->slots[i];
+    return NULL;
+}
+
+static struct backup_slot *slot_find(struct backup *backup, uint64_t number) {
+    for (size_t i = 0; i < BACKUPS_MAX; i++)
+        if (backup->slots[i].state != BACKUP_FREE && backup->slots[i].number == number) return &backup->slots[i];
+    return NULL;
+}
+
+static bool any_slot(const struct backup *backup, enum backup_state state) {
+    for (size_t i = 0; i < BACKUPS_MAX; i++)
+        if (backup->slots[i].state == state) return true;
+    return false;
+}
+
+/* NULL, or why not. */
+static const char *slot_begin(struct backup *backup, struct backup_slot *slot, bool with_archive) {
+    struct shell *shell = backup->shell;
+    struct index_stats stats;
+    index_stats(shell->index, &stats);
+    if (!room_spares(&shell->room, stats.bytes_file)) return no_room;
+    int handle = open_unnamed(backup);
+    if (handle < 0) return "no file for a copy of the index can be made in the broker's data directory";
+    uint64_t log_start = log_pin(shell->log);
+    struct index_copy *copy;
+    int error = index_copy_begin(&copy, shell->index);
+    if (error != 0) {
+        close(handle);
+        log_unpin(shell->log);
+        logfmt("backup_failed", "reason=\"%s\"", storage_error(error));
+        return "the index cannot be copied; the broker's log says why";
+    }
+    *slot = (struct backup_slot){
+        .state = BACKUP_COPYING,
+        .number = ++backup->number_last,
+        .asked_ns = monotonic_ns(),
+        .with_archive = with_archive,
+        .copy = copy,
+        .index_handle = handle,
+        .log_start = log_start,
+        .handle = -1,
+    };
+    logfmt("backup_began", "backup=%" PRIu64 " index_bytes=%" PRIu64, slot->number, index_copy_size(copy));
+    return NULL;
+}
+
+static void slot_step(struct backup *backup, struct backup_slot *slot) {
+    int more = index_copy_step(slot->copy, slot->index_handle, SLICE_BYTES);
+    if (more == 1) return;
+    if (more == 0) {
+        slot->index_position = index_copy_position(slot->copy);
+        index_copy_end(slot->copy);
+        slot->copy = NULL;
+        more = backup_files_list(backup->shell, slot);
+    }
+    if (more < 0) {
+        slot_end(backup, slot, storage_error(more));
+        return;
+    }
+    slot->state = BACKUP_READY;
+    assert(slot->position >= slot->index_position); /* LOG-3 */
+    logfmt("backup_ready", "backup=%" PRIu64 " position=%" PRIu64 " indexed=%" PRIu64 " files=%zu bytes=%" PRIu64,
+           slot->number, slot->position, slot->index_position, slot->files.count, slot->files.bytes);
+}
+
+/* ---- answers */
+
+static void answer(struct call *call, Tarry__BackupReply *backup) {
+    Tarry__Reply reply = TARRY__REPLY__INIT;
+    reply.body_case = TARRY__REPLY__BODY_BACKUP;
+    reply.backup = backup;
+    call->answer(call, reply_pack(&reply));
+}
+
+static void refuse(struct call *call, Tarry__Code code, const char *sentence) {
+    call->answer(call, reply_pack_refusal(code, sentence));
+}
+
+static void fill_status(const struct backup_slot *slot, Tarry__BackupReply *out) {
+    out->backup = slot->number;
+    out->ready = slot->state == BACKUP_READY;
+    out->log_start = slot->log_start;
+    if (!out->ready) {
+        out->copied = index_copy_done(slot->copy);
+        out->bytes = index_copy_size(slot->copy);
+        return;
+    }
+    out->bytes = slot->files.bytes;
+    out->position = slot->position;
+    out->index_position = slot->index_position;
+    out->file_count = (uint32_t)slot->files.count;
+}
+
+static void answer_list(struct call *call, const struct backup_slot *slot, uint32_t from) {
+    Tarry__BackupReply reply = TARRY__BACKUP_REPLY__INIT;
+    Tarry__BackupFile files[BACKUP_LIST_MAX], *pointers[BACKUP_LIST_MAX];
+    fill_status(slot, &reply);
+    for (size_t i = from; i < slot->files.count && reply.n_files < BACKUP_LIST_MAX; i++) {
+        Tarry__BackupFile *file = pointers[reply.n_files] = &files[reply.n_files];
+        reply.n_files++;
+        tarry__backup_file__init(file);
+        file->name = slot->files.items[i].name;
+        file->size = slot->files.items[i].size;
+    }
+    reply.files = pointers;
+    answer(call, &reply);
+}
+
+static void answer_read(struct backup *backup, struct call *call, struct backup_slot *slot,
+                        const Tarry__Backup *request) {
+    if (request->file >= slot->files.count) {
+        refuse(call, TARRY__CODE__INVALID, no_file);
+        return;
+    }
+    int64_t count = backup_files_read(slot, request->file, request->offset, backup->block, request->size);
+    if (count < 0) {
+        char sentence[512];
+        snprintf(sentence, sizeof(sentence), "%s cannot be read any more (%s); begin another backup",
+                 slot->files.items[request->file].name, strerror((int)-count));
+        slot_end(backup, slot, sentence);
+        refuse(call, TARRY__CODE__NOT_DONE, sentence);
+        return;
+    }
+    Tarry__BackupReply reply = TARRY__BACKUP_REPLY__INIT;
+    reply.backup = slot->number;
+    reply.ready = true;
+    reply.data = (ProtobufCBinaryData){(size_t)count, backup->block};
+    answer(call, &reply);
+}
+
+static void take_begin(struct backup *backup, struct call *call, const Tarry__Backup *request) {
+    struct backup_slot *slot = slot_free(backup);
+    const char *problem = slot == NULL ? too_many : slot_begin(backup, slot, request->with_archive);
+    if (problem != NULL) {
+        refuse(call, TARRY__CODE__NOT_DONE, problem);
+        return;
+    }
+    Tarry__BackupReply reply = TARRY__BACKUP_REPLY__INIT;
+    fill_status(slot, &reply);
+    answer(call, &reply);
+}
+
+static void take(struct backup *backup, struct call *call) {
+    const Tarry__Backup *request = call->errand.event.request->backup;
+    if (request->what == TARRY__BACKUP__WHAT__BEGIN) {
+        take_begin(backup, call, request);
+        return;
+    }
+    struct backup_slot *slot = slot_find(backup, request->backup);
+    if (slot == NULL) {
+        refuse(call, TARRY__CODE__NOT_DONE, no_such);
+        return;
+    }
+    slot->asked_ns = monotonic_ns();
+    bool needs_ready = request->what == TARRY__BACKUP__WHAT__LIST || request->what == TARRY__BACKUP__WHAT__READ;
+    Tarry__BackupReply reply = TARRY__BACKUP_REPLY__INIT;
+    if (needs_ready && slot->state != BACKUP_READY) {
+        refuse(call, TARRY__CODE__NOT_DONE, not_ready);
+    } else if (request->what == TARRY__BACKUP__WHAT__LIST) {
+        answer_list(call, slot, request->file);
+    } else if (request->what == TARRY__BACKUP__WHAT__READ) {
+        answer_read(backup, call, slot, request);
+    } else {
+        fill_status(slot, &reply);
+        if (request->what == TARRY__BACKUP__WHAT__END) slot_end(backup, slot, "done");
+        answer(call, &reply);
+    }
+}
+
+/* ---- the thread */
+
+static void look_after(struct backup *backup) {
+    uint64_t now_ns = monotonic_ns();
+    for (size_t i = 0; i < BACKUPS_MAX; i++) {
+        struct backup_slot *slot = &backup->slots[i];
+        if (slot->state == BACKUP_COPYING) slot_step(backup, slot);
+        if (slot->state == BACKUP_FREE) continue;
+        if (now_ns > slot->asked_ns && now_ns - slot->asked_ns > BACKUP_IDLE_MS * NS_PER_MS)
+            slot_end(backup, slot, "idle");
+        else if (!room_spares(&backup->shell->room, 0))
+            slot_end(backup, slot, "the disk has no room");
+    }
+}
+
+/* The next call; NULL: there is other work, or (with *out_stop) none any more. */
+static struct call *next_call(struct backup *backup, bool *out_stop) {
+    bool copying = any_slot(backup, BACKUP_COPYING), ready = any_slot(backup, BACKUP_READY);
+    int error = 0;
+    pthread_mutex_lock(&backup->mutex);
+    struct timespec until = monotonic_after(LOOK_NS);
+    while (backup->first == NULL && !backup->stop && !copying && error == 0) {
+        if (ready)
+            error = pthread_cond_timedwait(&backup->changed, &backup->mutex, &until);
+        else
+            pthread_cond_wait(&backup->changed, &backup->mutex);
+    }
+    struct item *item = backup->first;
+    if (item != NULL) backup->first = item->next;
+    if (backup->first == NULL) backup->last = &backup->first;
+    *out_stop = backup->stop && item == NULL;
+    pthread_mutex_unlock(&backup->mutex);
+    return (struct call *)item;
+}
+
+static void *backup_run(void *argument) {
+    struct backup *backup = argument;
+    uint64_t looked_ns = 0;
+    for (bool stop = false; !stop;) {
+        struct call *call = next_call(backup, &stop);
+        if (call != NULL) take(backup, call);
+        uint64_t now_ns = monotonic_ns();
+        if (!any_slot(backup, BACKUP_COPYING) && now_ns - looked_ns < LOOK_NS) continue;
+        looked_ns = now_ns;
+        if (!stop) look_after(backup);
+    }
+    for (size_t i = 0; i < BACKUPS_MAX; i++)
+        if (backup->slots[i].state != BACKUP_FREE) slot_end(backup, &backup->slots[i], "the broker stops");
+    return NULL;
+}
+
+void backup_start(struct backup *backup, struct shell *shell) {
+    char path[PATH_SIZE];
+    *backup = (struct backup){.shell = shell, .block = malloc(BACKUP_READ_MAX)};
+    if (backup->block == NULL) shell_fail("memory_failed", -ENOMEM);
+    for (size_t i = 0; i < BACKUPS_MAX; i++) backup->slots[i] = (struct backup_slot){.index_handle = -1, .handle = -1};
+    /* Numbers of an earlier run must not be taken for one of this. */
+    backup->number_last = (uint64_t)shell->epoch << 32;
+    backup->last = &backup->first;
+    pthread_mutex_init(&backup->mutex, NULL);
+    monotonic_cond_init(&backup->changed);
+    snprintf(path, sizeof(path), "%s/%s", shell->dir.path, TEMPORARY_NAME);
+    if (!shell->config.inspect && unlink(path) != 0 && errno != ENOENT)
+        logfmt("backup_left", "path=%s reason=\"%s\"", path, strerror(errno));
+    thread_start(&backup->thread, "tarry-backup", backup_run, backup);
+}
+
+void backup_post(struct backup *backup, struct call *call) {
+    struct item *item = &call->errand.item;
+    item->next = NULL;
+    pthread_mutex_lock(&backup->mutex);
+    *backup->last = item;
+    backup->last = &item->next;
+    pthread_cond_signal(&backup->changed);
+    pthread_mutex_unlock(&backup->mutex);
+}
+
+void backup_stop(struct backup *backup) {
+    pthread_mutex_lock(&backup->mutex);
+    backup->stop = true;
+    pthread_cond_signal(&backup->changed);
+    pthread_mutex_unlock(&backup->mutex);
+    pthread_join(backup->thread, NULL);
+    free(backup->block);
+}

@@ -1,0 +1,178 @@
+/* backup.c: tarry_backup: one call of the broker after another, and what it answers into a directory.
+ *
+ * What the broker says is checked: names (backup_directory.c), sizes against what was announced. A broker that is lost
+ * is asked again by the engine, as ever; one that was started anew does not know the backup, and says so. */
+#include "backup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+
+#define POLL_MS 20u /* while the index is copied */
+
+struct backup {
+    tarry_client *client;
+    const struct tarry_backup_options *options;
+    uint64_t deadline_ms; /* of now_ms; UINT64_MAX: none */
+    uint64_t number;      /* 0: none was begun, or it has ended */
+    uint64_t written;
+    uint64_t total;
+    uint32_t file_count;
+    struct tarry_backup_view view;
+    struct backup_directory directory;
+    const char *message; /* NULL: the code's own */
+};
+
+/* Asks; the answer is call->reply->backup. call_end in either case. */
+static int ask(struct backup *backup, Tarry__Backup *body, struct call *call) {
+    Tarry__Request wire = TARRY__REQUEST__INIT;
+    body->backup = backup->number;
+    wire.body_case = TARRY__REQUEST__BODY_BACKUP;
+    wire.backup = body;
+    int rv = call_run(backup->client, &wire, call, &backup->message);
+    if (rv != TARRY_OK) return rv;
+    bool is_right = call->reply->body_case == TARRY__REPLY__BODY_BACKUP && call->reply->backup->backup != 0 &&
+                    (backup->number == 0 || call->reply->backup->backup == backup->number);
+    return is_right ? TARRY_OK : TARRY_E_PROTOCOL;
+}
+
+/* Between any two calls: is it to go on? */
+static int go_on(struct backup *backup, uint64_t done, uint64_t total) {
+    const struct tarry_backup_options *options = backup->options;
+    if (options->progress != NULL && !options->progress(options->arg, done, total)) return TARRY_E_WOKEN;
+    if (now_ms() < backup->deadline_ms) return TARRY_OK;
+    backup->message = "the backup was not finished within its deadline";
+    return TARRY_E_TIMEOUT;
+}
+
+static void take_status(struct backup *backup, const Tarry__BackupReply *reply) {
+    backup->number = reply->backup;
+    backup->total = reply->bytes;
+    backup->file_count = reply->file_count;
+    backup->view = (struct tarry_backup_view){.position = reply->position,
+                                              .index_position = reply->index_position,
+                                              .log_start = reply->log_start,
+                                              .total_size = reply->bytes,
+                                              .file_count = reply->file_count};
+}
+
+/* Begins, and waits until the index is copied. */
+static int begin(struct backup *backup) {
+    Tarry__Backup body = TARRY__BACKUP__INIT;
+    struct call call;
+    body.what = TARRY__BACKUP__WHAT__BEGIN;
+    body.with_archive = backup->options->with_archive;
+    for (;;) {
+        int rv = ask(backup, &body, &call);
+        bool is_ready = false;
+        if (rv == TARRY_OK) {
+            const Tarry__BackupReply *reply = call.reply->backup;
+            take_status(backup, reply);
+            is_ready = reply->ready;
+            if (!is_ready) rv = go_on(backup, 0, 0);
+        }
+        call_end(&call);
+        if (rv != TARRY_OK || is_ready) return rv;
+        nng_msleep(POLL_MS);
+        body.what = TARRY__BACKUP__WHAT__STATUS;
+    }
+}
+
+static int copy_file(struct backup *backup, uint32_t number, const Tarry__BackupFile *file) {
+    int rv = backup_directory_create(&backup->directory, file->name);
+    for (uint64_t offset = 0; rv == TARRY_OK && offset < file->size;) {
+        Tarry__Backup body = TARRY__BACKUP__INIT;
+        struct call call;
+        body.what = TARRY__BACKUP__WHAT__READ;
+        body.file = number;
+        body.offset = offset;
+        body.size = file->size - offset < BACKUP_READ_MAX ? (uint32_t)(file->size - offset) : BACKUP_READ_MAX;
+        rv = ask(backup, &body, &call);
+        if (rv == TARRY_OK && call.reply->backup->data.len != body.size) rv = TARRY_E_PROTOCOL;
+        if (rv == TARRY_OK) rv = backup_directory_write(&backup->directory, call.reply->backup->data.data, body.size);
+        call_end(&call);
+        offset += body.size;
+        backup->written += body.size;
+        if (rv == TARRY_OK) rv = go_on(backup, backup->written, backup->total);
+    }
+    return rv == TARRY_OK ? backup_directory_close(&backup->directory) : rv;
+}
+
+/* The files of one page of the list, from `from` on; *out_count: how many. */
+static int copy_page(struct backup *backup, uint32_t from, uint32_t *out_count) {
+    Tarry__Backup body = TARRY__BACKUP__INIT;
+    struct call call;
+    body.what = TARRY__BACKUP__WHAT__LIST;
+    body.file = from;
+    int rv = ask(backup, &body, &call);
+    if (rv == TARRY_OK) {
+        const Tarry__BackupReply *reply = call.reply->backup;
+        bool is_right = reply->n_files > 0 && reply->n_files <= backup->file_count - from;
+        for (size_t i = 0; is_right && i < reply->n_files; i++) {
+            /* More than was announced would be no end. */
+            is_right = reply->files[i]->size <= backup->total - backup->written;
+            if (is_right) rv = copy_file(backup, from + (uint32_t)i, reply->files[i]);
+            if (rv != TARRY_OK) break;
+        }
+        if (!is_right) rv = TARRY_E_PROTOCOL;
+        *out_count = (uint32_t)reply->n_files;
+    }
+    call_end(&call);
+    return rv;
+}
+
+static int copy(struct backup *backup) {
+    uint32_t count = 0;
+    int rv = TARRY_OK;
+    for (uint32_t file = 0; rv == TARRY_OK && file < backup->file_count; file += count)
+        rv = copy_page(backup, file, &count);
+    if (rv == TARRY_OK && backup->written != backup->total) rv = TARRY_E_PROTOCOL;
+    return rv == TARRY_OK ? backup_directory_end(&backup->directory) : rv;
+}
+
+/* Kept apart: what the library says next goes where this lies. */
+static void keep_message(struct backup *backup, int rv) {
+    char *text = backup->directory.message;
+    if (text[0] != 0) return;
+    message_copy(text, sizeof(backup->directory.message),
+                 backup->message != NULL ? backup->message : tarry_code_sentence(rv));
+}
+
+/* So that the broker may retire segments again. Whether it heard does not matter: it would find out. */
+static void end(struct backup *backup) {
+    Tarry__Backup body = TARRY__BACKUP__INIT;
+    struct call call;
+    body.what = TARRY__BACKUP__WHAT__END;
+    if (backup->number == 0) return;
+    (void)ask(backup, &body, &call);
+    call_end(&call);
+}
+
+int tarry_backup(tarry_client *client, const struct tarry_backup_options *options, struct tarry_backup_view *out_view,
+                 const char **out_message) {
+    if (client == NULL || options == NULL || options->directory == NULL) {
+        if (out_message != NULL) *out_message = tarry_code_sentence(TARRY_E_ARGUMENT);
+        return TARRY_E_ARGUMENT;
+    }
+    struct backup *backup = calloc(1, sizeof(*backup));
+    if (backup == NULL) return TARRY_E_NOMEM;
+    uint64_t from_ms = now_ms();
+    backup->client = client;
+    backup->options = options;
+    backup->deadline_ms = options->deadline_ms == 0 || options->deadline_ms > UINT64_MAX - from_ms
+                              ? UINT64_MAX
+                              : from_ms + options->deadline_ms;
+    int rv = backup_directory_begin(&backup->directory, options->directory);
+    if (rv == TARRY_OK) rv = begin(backup);
+    if (rv == TARRY_OK) rv = copy(backup);
+    backup_directory_abandon(&backup->directory);
+    if (rv != TARRY_OK) keep_message(backup, rv);
+    bool is_lost = rv == TARRY_E_TIMEOUT || rv == TARRY_E_NO_BROKER || rv == TARRY_E_CLOSED || rv == TARRY_E_CALLBACK;
+    if (!is_lost || now_ms() >= backup->deadline_ms) end(backup);
+    backup->view.took_ms = now_ms() - from_ms;
+    if (rv == TARRY_OK && out_view != NULL) *out_view = backup->view;
+    if (rv != TARRY_OK && out_message != NULL) *out_message = message_keep(backup->directory.message);
+    free(backup);
+    return rv;
+}

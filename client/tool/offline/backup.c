@@ -1,0 +1,108 @@
+/* backup.c: tarry backup DIR: libtarry copies, and then the copy is checked as tarry verify does. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ndjson.h"
+#include "output.h"
+#include "progress.h"
+#include "signals.h"
+#include "units.h"
+#include "verify.h"
+
+static int run(struct tool *tool, const struct args *args);
+
+static const struct arg_spec options[] = {
+    {"with-archive", ARG_FLAG, NULL, "archived segments too"},
+    {"deadline", ARG_VALUE, "DUR", "give up if it is not finished after so long"},
+    {"no-verify", ARG_FLAG, NULL, "do not read the copy again to check it"},
+    {0},
+};
+
+const struct command command_backup = {
+    .name = "backup",
+    .usage = "DIR [--with-archive] [--deadline DUR] [--no-verify]",
+    .summary = "copy a running broker's data directory",
+    .text =
+        "Copies the data directory of the running broker to DIR on this machine, as of one position of its log and\n"
+        "without stopping anything, and checks the copy. What was acknowledged before is in it. DIR is new, empty,\n"
+        "or what an unfinished backup left, which is deleted first. The copy is complete: 'tarry verify', 'tarry\n"
+        "history --data' and 'tarry restore' take it. It is a member of its own: it has another id and starts in\n"
+        "another epoch, so it can run beside its original.\n\n"
+        "Exit status 1 too if another backup is under way, or if the broker's disk has no room for a copy of its\n"
+        "index, which it keeps while the backup lasts.",
+    .options = options,
+    .positional_min = 1,
+    .positional_max = 1,
+    .positional_names = "DIR",
+    .examples = "tarry backup /mnt/backup/tarry-2026-11-21\n"
+                "tarry backup /mnt/backup/today --broker ws://10.0.0.7:7272 --deadline 1h --json\n"
+                "tarry restore /mnt/backup/today --data /var/lib/tarry",
+    .run = run,
+};
+
+static bool show(void *argument, uint64_t done, uint64_t total) {
+    progress_show(argument, done, total, done >> 20);
+    return !signals_ended();
+}
+
+static void print(const struct tool *tool, const char *directory, const struct tarry_backup_view *view,
+                  const struct verified *verified, struct text *out) {
+    char took[UNITS_TEXT_SIZE], size[UNITS_TEXT_SIZE], digest[24];
+    snprintf(digest, sizeof digest, "%016" PRIx64, verified != NULL ? verified->digest : 0);
+    if (!tool->json) {
+        text_printf(out, "%s: position %" PRIu64 ", %" PRIu64 " files, %s, in %s\n", directory, view->position,
+                    view->file_count, size_format(view->total_size, size), duration_format(view->took_ms, took));
+        if (verified != NULL) text_printf(out, "checked: digest %s, %" PRIu64 " live tasks\n", digest, verified->live);
+        return;
+    }
+    ndjson_begin(out);
+    ndjson_text(out, "directory", directory);
+    ndjson_text(out, "result", "fine");
+    ndjson_number(out, "position", view->position);
+    ndjson_number(out, "index_position", view->index_position);
+    ndjson_number(out, "log_start", view->log_start);
+    ndjson_number(out, "files", view->file_count);
+    ndjson_number(out, "bytes", view->total_size);
+    ndjson_bool(out, "verified", verified != NULL);
+    if (verified != NULL) {
+        ndjson_text(out, "digest", digest);
+        ndjson_number(out, "live", verified->live);
+    }
+    ndjson_number(out, "took_ms", view->took_ms);
+    ndjson_end(out);
+}
+
+static int copy(struct tool *tool, const struct args *args, struct tarry_backup_view *out) {
+    struct progress progress;
+    const char *message = NULL;
+    struct tarry_backup_options backup = {.directory = args->positional[0],
+                                          .with_archive = args_has(args, "with-archive"),
+                                          .progress = show,
+                                          .arg = &progress};
+    int status = option_duration_positive(args, "deadline", &backup.deadline_ms);
+    if (status == 0) status = tool_connect(tool);
+    if (status != 0) return status;
+    signals_graceful();
+    progress_start(&progress, "MiB");
+    int code = tarry_backup(tool->client, &backup, out, &message);
+    progress_end(&progress);
+    return code == TARRY_OK ? EXIT_FINE : tool_failed(tool, code, message);
+}
+
+static int run(struct tool *tool, const struct args *args) {
+    struct tarry_backup_view view;
+    struct verified verified;
+    struct store store;
+    struct text out = {0};
+    bool verify = !args_has(args, "no-verify");
+    store_init(&store, args->positional[0]);
+    if (strlen(store.directory) + 16 > STORE_PATH_SIZE) return tool_usage(args, "the directory's name is too long");
+    int status = copy(tool, args, &view);
+    if (status != EXIT_FINE) return status;
+    tarry_close(tool->client); /* reading the copy may take long */
+    tool->client = NULL;
+    if (verify) status = verify_store(&store, &verified);
+    if (status == EXIT_FINE) print(tool, store.directory, &view, verify ? &verified : NULL, &out);
+    return store_finish(&store, &out, status);
+}

@@ -1,0 +1,312 @@
+/* restore.c: tarry restore BACKUP --data DIR.
+ *
+ * BACKUP is checked as a whole; then it is copied to DIR.restoring, which is marked as unfinished, gets the identity of
+ * a new member, is synced, loses its mark, and gets the name DIR last, by a rename. A crash at any moment leaves DIR as
+ * it was, and DIR.restoring for the next try to delete. BACKUP is not changed; it may be any data directory that no
+ * broker runs on. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "disk.h"
+#include "identity.h"
+#include "ndjson.h"
+#include "output.h"
+#include "progress.h"
+#include "tarry_limits.h"
+#include "units.h"
+#include "verify.h"
+
+#define BLOCK_SIZE ((size_t)4 << 20)
+#define SUFFIX ".restoring"
+#define SUFFIX_ROOM 64 /* for it, and for the longest name in a data directory */
+
+static int run(struct tool *tool, const struct args *args);
+
+static const struct arg_spec options[] = {
+    {"data", ARG_VALUE, "DIR", "where the broker's data directory is to be: not there yet, or empty"},
+    {0},
+};
+
+const struct command command_restore = {
+    .name = "restore",
+    .usage = "BACKUP --data DIR",
+    .summary = "make a data directory of a backup",
+    .text =
+        "Checks everything in BACKUP (as 'tarry verify' does), copies it, and puts the copy in place as DIR at once. "
+        "If\n"
+        "anything is wrong, DIR stays as it was. The restored directory is a new member of its cluster: it has an\n"
+        "id, a secret and epochs of its own, so that no lease token is ever given out twice, and it can run beside\n"
+        "its original. Consumers subscribe again, and what was in flight comes again.\n\n"
+        "BACKUP may be any data directory that no broker runs on: this is how to clone one. (What 'cp -a' makes has\n"
+        "the id and the epochs of its original.) Exit status 1 with the place of the damage if BACKUP is damaged.",
+    .options = options,
+    .positional_min = 1,
+    .positional_max = 1,
+    .positional_names = "BACKUP",
+    .examples = "tarry restore /mnt/backup/today --data /var/lib/tarry && systemctl start tarry\n"
+                "tarry restore /mnt/backup/today --data /tmp/look --json && tarryd --data /tmp/look",
+    .run = run,
+};
+
+struct restore {
+    struct store store; /* BACKUP */
+    const char *target;
+    char staging[STORE_PATH_SIZE];
+    uint8_t *block;
+    uint64_t total; /* bytes */
+    uint64_t copied;
+    uint64_t files;
+    struct progress progress;
+};
+
+static int failed(struct restore *r, const char *what, const char *path, int error) {
+    return store_damaged(&r->store, "cannot %s %s: %s", what, path, strerror(error < 0 ? -error : error));
+}
+
+/* What of a data directory is not copied: it is the place's, not the data's. */
+static bool stays_behind(const char *name) {
+    static const char *const names[] = {"lock",     "boot",       "boot.new", "identity",          "identity.new",
+                                        "member",   "member.new", "lock.mdb", "backup.tmp",        "lost+found",
+                                        "next.tmp", "large.tmp",  ".",        BACKUP_PARTIAL_NAME, ".."};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(name, names[i]) == 0) return true;
+    return false;
+}
+
+/* Calls `each` for every file below `path`, one folder deep, with its name from there; and for every folder before its
+ * files, or (`folders_last`) behind them. */
+static int walk(struct restore *r, const char *path, const char *folder, bool folders_last,
+                int (*each)(struct restore *r, const char *path, const char *name, const struct stat *status)) {
+    DIR *stream = opendir(path);
+    if (stream == NULL) return failed(r, "list", path, errno);
+    int result = 0;
+    /* The stream is ours alone; readdir_r is deprecated in glibc. */
+    // cppcheck-suppress readdirCalled
+    for (struct dirent *entry; result == 0 && (entry = readdir(stream)) != NULL;) {
+        char full[STORE_PATH_SIZE + 300], name[600];
+        struct stat status;
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+        snprintf(full, sizeof full, "%s/%s", path, entry->d_name);
+        snprintf(name, sizeof name, "%s%s%s", folder, folder[0] != 0 ? "/" : "", entry->d_name);
+        if (lstat(full, &status) != 0)
+            result = failed(r, "look at", full, errno);
+        else if (S_ISDIR(status.st_mode) && folder[0] == 0 && folders_last)
+            result = walk(r, full, name, folders_last, each);
+        if (result == 0) result = each(r, full, name, &status);
+        if (result == 0 && S_ISDIR(status.st_mode) && folder[0] == 0 && !folders_last && !stays_behind(entry->d_name))
+            result = walk(r, full, name, folders_last, each);
+    }
+    closedir(stream);
+    return result;
+}
+
+static const char *base_name(const char *name) {
+    const char *slash = strrchr(name, '/');
+    return slash != NULL ? slash + 1 : name;
+}
+
+static int count_file(struct restore *r, const char *path, const char *name, const struct stat *status) {
+    (void)path;
+    if (!stays_behind(base_name(name)) && S_ISREG(status->st_mode)) r->total += (uint64_t)status->st_size;
+    return 0;
+}
+
+static int copy_bytes(struct restore *r, const char *from, const char *to, int in, int out, uint64_t size) {
+    for (uint64_t offset = 0; offset < size;) {
+        size_t wanted = size - offset < BLOCK_SIZE ? (size_t)(size - offset) : BLOCK_SIZE;
+        int64_t count = disk_read_all(&disk_posix, in, r->block, wanted, offset);
+        if (count <= 0) return failed(r, "read", from, count < 0 ? (int)count : ENODATA);
+        int error = disk_write_all(&disk_posix, out, r->block, (size_t)count, offset);
+        if (error != 0) return failed(r, "write", to, error);
+        offset += (uint64_t)count;
+        r->copied += (uint64_t)count;
+        progress_show(&r->progress, r->copied, r->total, r->copied >> 20);
+    }
+    int error = disk_posix.sync(NULL, out);
+    return error != 0 ? failed(r, "sync", to, error) : 0;
+}
+
+static int copy_file(struct restore *r, const char *path, const char *name, const struct stat *status) {
+    char to[STORE_PATH_SIZE + 600];
+    snprintf(to, sizeof to, "%s/%s", r->staging, name);
+    if (stays_behind(base_name(name))) return 0;
+    if (S_ISDIR(status->st_mode) && strchr(name, '/') != NULL)
+        return store_damaged(&r->store, "%s is a folder that no data directory has; move it away", path);
+    if (S_ISDIR(status->st_mode)) return mkdir(to, 0700) == 0 ? 0 : failed(r, "make", to, errno);
+    if (!S_ISREG(status->st_mode)) return store_damaged(&r->store, "%s is neither a file nor a folder", path);
+    int in = disk_posix.open(NULL, path, O_RDONLY, 0);
+    if (in < 0) return failed(r, "read", path, in);
+    int out = disk_posix.open(NULL, to, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    int result = out < 0 ? failed(r, "make", to, out) : copy_bytes(r, path, to, in, out, (uint64_t)status->st_size);
+    int closed = out >= 0 ? disk_posix.close(NULL, out) : 0;
+    if (result == 0 && closed != 0) result = failed(r, "close", to, closed);
+    disk_posix.close(NULL, in);
+    r->files++;
+    return result;
+}
+
+static int sync_folder(struct restore *r, const char *path, const char *name, const struct stat *status) {
+    (void)name;
+    int error = S_ISDIR(status->st_mode) ? disk_posix.sync_directory(NULL, path) : 0;
+    return error != 0 ? failed(r, "sync", path, error) : 0;
+}
+
+static int delete_file(struct restore *r, const char *path, const char *name, const struct stat *status) {
+    if (strcmp(name, BACKUP_PARTIAL_NAME) == 0) return 0; /* last */
+    int result = S_ISDIR(status->st_mode) ? rmdir(path) : unlink(path);
+    return result == 0 ? 0 : failed(r, "delete", path, errno);
+}
+
+/* The mark: before anything else is there, and until everything is. */
+static void mark_path(const struct restore *r, char out[STORE_PATH_SIZE + SUFFIX_ROOM]) {
+    snprintf(out, STORE_PATH_SIZE + SUFFIX_ROOM, "%s/%s", r->staging, BACKUP_PARTIAL_NAME);
+}
+
+static int stage_begin(struct restore *r) {
+    char mark[STORE_PATH_SIZE + SUFFIX_ROOM];
+    mark_path(r, mark);
+    if (mkdir(r->staging, 0700) != 0) {
+        if (errno != EEXIST) return failed(r, "make", r->staging, errno);
+        if (!directory_is_partial(r->staging))
+            return store_damaged(&r->store, "%s is in the way, and was not made by an unfinished restore; move it away",
+                                 r->staging);
+        int result = walk(r, r->staging, "", true, delete_file);
+        if (result != 0) return result;
+    }
+    int handle = disk_posix.open(NULL, mark, O_WRONLY | O_CREAT, 0600);
+    if (handle < 0) return failed(r, "make", mark, handle);
+    disk_posix.close(NULL, handle);
+    int error = disk_posix.sync_directory(NULL, r->staging);
+    return error != 0 ? failed(r, "sync", r->staging, error) : 0;
+}
+
+static int give_identity(struct restore *r, const struct verified *verified, struct member *out) {
+    struct identity own, identity;
+    struct member parent = {0};
+    char message[IDENTITY_MESSAGE_SIZE];
+    int error = identity_read(r->store.directory, &own, message);
+    if (error == 0) error = member_read(r->store.directory, &parent, message);
+    if (error == -ENOENT) error = 0; /* of a former version */
+    if (error > 0) return store_damaged(&r->store, "%s", message);
+    if (error < 0) return failed(r, "read the identity in", r->store.directory, error);
+    if (!identity_copy(&own, &parent, verified->epoch, &identity, out))
+        return store_damaged(&r->store, "%s has been restored so often that there are no epochs left",
+                             r->store.directory);
+    error = member_write(r->staging, out);
+    if (error == 0) error = identity_write(r->staging, &identity);
+    return error != 0 ? failed(r, "write the identity in", r->staging, error) : 0;
+}
+
+/* The staged directory is whole: it loses its mark, and gets its name. */
+static int put_in_place(struct restore *r) {
+    char mark[STORE_PATH_SIZE + SUFFIX_ROOM], parent[STORE_PATH_SIZE + SUFFIX_ROOM];
+    mark_path(r, mark);
+    snprintf(parent, sizeof parent, "%s/..", r->target);
+    int result = walk(r, r->staging, "", true, sync_folder);
+    int error = result == 0 ? disk_posix.sync_directory(NULL, r->staging) : 0;
+    if (result == 0 && error == 0) error = disk_posix.unlink(NULL, mark);
+    if (result == 0 && error == 0) error = disk_posix.sync_directory(NULL, r->staging);
+    if (result != 0) return result;
+    if (error != 0) return failed(r, "finish", r->staging, error);
+    error =
+        disk_posix.rename(NULL, r->staging, r->target); /* over an empty directory, or nothing: anything else fails */
+    if (error != 0) return failed(r, "put the restored directory in place as", r->target, error);
+    error = disk_posix.sync_directory(NULL, parent);
+    return error != 0 ? failed(r, "sync", parent, error) : 0;
+}
+
+static int refuse_any(struct restore *r, const char *path, const char *name, const struct stat *status) {
+    (void)path;
+    (void)status;
+    return store_damaged(&r->store, "%s holds \"%.100s\"; name a directory with --data that is new or empty", r->target,
+                         name);
+}
+
+/* Before anything long is begun. */
+static int check_target(struct restore *r) {
+    struct stat status;
+    size_t length = strlen(r->target);
+    while (length > 1 && r->target[length - 1] == '/') length--;
+    snprintf(r->staging, sizeof r->staging, "%.*s%s", (int)length, r->target, SUFFIX);
+    if (lstat(r->target, &status) != 0) return errno == ENOENT ? 0 : failed(r, "look at", r->target, errno);
+    if (!S_ISDIR(status.st_mode)) return store_damaged(&r->store, "%s is not a directory", r->target);
+    return walk(r, r->target, "", false, refuse_any);
+}
+
+static int restore(struct restore *r, struct verified *verified, struct member *member) {
+    int status = check_target(r);
+    if (status == 0) status = verify_store(&r->store, verified);
+    if (status == 0) status = stage_begin(r);
+    if (status != 0) return status;
+    r->block = tool_alloc(BLOCK_SIZE);
+    status = walk(r, r->store.directory, "", false, count_file);
+    progress_start(&r->progress, "MiB");
+    if (status == 0) status = walk(r, r->store.directory, "", false, copy_file);
+    progress_end(&r->progress);
+    if (status == 0) status = give_identity(r, verified, member);
+    if (status == 0) status = put_in_place(r);
+    free(r->block);
+    return status;
+}
+
+static void print(const struct tool *tool, const struct restore *r, const struct verified *verified,
+                  const struct member *member, uint64_t took_ms, struct text *out) {
+    char took[UNITS_TEXT_SIZE], size[UNITS_TEXT_SIZE], digest[24], id[MEMBER_TEXT_SIZE];
+    snprintf(digest, sizeof digest, "%016" PRIx64, verified->digest);
+    member_format(member->id, id);
+    if (!tool->json) {
+        text_printf(out, "%s: restored from %s, %s, in %s\n", r->target, r->store.directory,
+                    size_format(r->copied, size), duration_format(took_ms, took));
+        text_printf(out, "position %" PRIu64 ", digest %s, %" PRIu64 " live tasks; member %s, from epoch %u on\n",
+                    verified->log_end, digest, verified->live, id, member->epoch_min);
+        return;
+    }
+    ndjson_begin(out);
+    ndjson_text(out, "directory", r->target);
+    ndjson_text(out, "backup", r->store.directory);
+    ndjson_text(out, "result", "fine");
+    ndjson_number(out, "position", verified->log_end);
+    ndjson_text(out, "digest", digest);
+    ndjson_number(out, "live", verified->live);
+    ndjson_text(out, "member", id);
+    ndjson_number(out, "epoch_min", member->epoch_min);
+    ndjson_number(out, "files", r->files);
+    ndjson_number(out, "bytes", r->copied);
+    ndjson_number(out, "took_ms", took_ms);
+    ndjson_end(out);
+}
+
+static void print_refusal(const struct tool *tool, const struct restore *r, struct text *out) {
+    if (!tool->json) return;
+    ndjson_begin(out);
+    ndjson_text(out, "directory", r->target);
+    ndjson_text(out, "backup", r->store.directory);
+    ndjson_text(out, "result", r->store.hindrance != NULL ? r->store.hindrance : "refused");
+    ndjson_text(out, "message", r->store.message);
+    ndjson_end(out);
+}
+
+static int run(struct tool *tool, const struct args *args) {
+    struct restore r = {.target = args_get(args, "data")};
+    struct verified verified;
+    struct member member;
+    struct text out = {0};
+    uint64_t from_ms = steady_ms();
+    store_init(&r.store, args->positional[0]);
+    if (r.target == NULL || r.target[0] == 0) return tool_usage(args, "--data DIR says where the directory is to be");
+    if (strlen(r.store.directory) + SUFFIX_ROOM > STORE_PATH_SIZE || strlen(r.target) + SUFFIX_ROOM > STORE_PATH_SIZE)
+        return tool_usage(args, "the directory's name is too long");
+    int status = restore(&r, &verified, &member);
+    if (status == EXIT_FINE)
+        print(tool, &r, &verified, &member, steady_ms() - from_ms, &out);
+    else
+        print_refusal(tool, &r, &out);
+    return store_finish(&r.store, &out, status);
+}
