@@ -40,9 +40,8 @@ int history_open(struct history **out, struct log *log, const struct archive *ar
                  const struct history_question *question);
 /* The next frame that may matter and ends at or below `limit`; LOG_END: there is none (yet). Without its contents; its
  * body is *out_body (NULL: a seal), valid until the next call. HISTORY_GAP: frames are missing here (history_gap tells
- * which); the next call goes on behind them. Negative: LOG_DAMAGED (in the log; or no frame begins at the position asked
- * for), LOG_RETIRED (without an archive: the
- * reader was too slow), errno. */
+ * which); the next call goes on behind them. Negative: LOG_DAMAGED (in the log; or no frame begins at the position
+ * asked for), LOG_RETIRED (without an archive: the reader was too slow), errno. */
 int history_next(struct history *history, uint64_t limit, struct log_view *out, const Tarry__FrameBody **out_body);
 uint64_t history_start(const struct history *history);    /* of the oldest frame there was when it was opened */
 uint64_t history_position(const struct history *history); /* read up to here */

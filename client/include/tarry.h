@@ -32,7 +32,8 @@
  * Forks. A process that has opened a client must not fork and go on using it in the child: nng's threads do not
  * survive a fork. posix_spawn, or fork followed at once by exec, is fine.
  *
- * C99; opaque types; no other header of Tarry is needed. Zero every options struct before you fill it in (`= {0}`). */
+ * C99; opaque types; no other header of Tarry need be included. Zero every options struct before you fill it in (`=
+ * {0}`). */
 #ifndef TARRY_H
 #define TARRY_H
 
@@ -81,10 +82,11 @@ enum tarry_code {
     TARRY_E_ARGUMENT = 106,  /* a call that makes no sense: NULL where a value is needed, an unknown flag … */
     TARRY_E_FULL = 107,      /* more than queued_size_max bytes wait to be sent; nothing was done; see tarry_drain */
     TARRY_E_CALLBACK = 108,  /* a blocking call from a completion callback; nothing was done */
-    TARRY_E_NOTHING = 109,   /* tarry_consumer_next: nothing fell due within the wait */
-    TARRY_E_WOKEN = 110,     /* tarry_consumer_next: somebody called tarry_consumer_wake */
-    TARRY_E_END = 111,       /* tarry_list_next: no more */
-    TARRY_E_SYSTEM = 112     /* the operating system refused a thread or a socket */
+    TARRY_E_NOTHING = 109,   /* tarry_consumer_next, tarry_audit_next: nothing came within the wait */
+    TARRY_E_WOKEN = 110,     /* … : somebody called tarry_consumer_wake, tarry_audit_wake */
+    TARRY_E_END = 111,       /* tarry_list_next, tarry_audit_next: no more */
+    TARRY_E_SYSTEM = 112,    /* the operating system refused a thread or a socket */
+    TARRY_E_GAP = 113        /* tarry_audit_next: frames are missing here; the next call goes on behind them */
 };
 
 /* What became of a task, or what stands in the way. */
@@ -595,6 +597,7 @@ TARRY_API TARRY_MUST_USE int tarry_job(tarry_client *client, const char *queue, 
 }
 #endif
 
+#include "tarry_audit.h"
 #include "tarry_backup.h"
 
 #endif

@@ -67,10 +67,11 @@ SAME(TARRY_OPS_PER_COMMIT_MAX, OPS_PER_COMMIT_MAX);
     X(TARRY_E_ARGUMENT, "argument", "an argument is missing or makes no sense")                                        \
     X(TARRY_E_FULL, "full", "too much waits to be sent; nothing was done")                                             \
     X(TARRY_E_CALLBACK, "callback", "a blocking call from a completion callback; nothing was done")                    \
-    X(TARRY_E_NOTHING, "nothing", "nothing fell due within the wait")                                                  \
-    X(TARRY_E_WOKEN, "woken", "woken by tarry_consumer_wake")                                                          \
+    X(TARRY_E_NOTHING, "nothing", "nothing came within the wait")                                                      \
+    X(TARRY_E_WOKEN, "woken", "woken by another thread")                                                               \
     X(TARRY_E_END, "end", "no more")                                                                                   \
-    X(TARRY_E_SYSTEM, "system", "the operating system refused a thread or a socket")
+    X(TARRY_E_SYSTEM, "system", "the operating system refused a thread or a socket")                                   \
+    X(TARRY_E_GAP, "gap", "a part of the log is missing here")
 
 const char *tarry_code_name(int code) {
     switch (code) {

@@ -1,0 +1,94 @@
+/* tarry_audit.h: what happened: the broker's log, frame by frame, while it runs. A part of tarry.h, which includes it
+ * and has the rules on units, errors and threads. */
+#ifndef TARRY_AUDIT_H
+#define TARRY_AUDIT_H
+
+#ifndef TARRY_H
+#error "include tarry.h"
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One frame of the log: what one commit changed, or what the broker did by itself (leases, starts, …). Contents of
+ * tasks are not part of it. Owned by the audit; valid until the next call on it.
+ *
+ * The body is a packed tarry.FrameBody: tarry.proto and any protobuf library read it. Header and body are the bytes of
+ * the log; the library has compared their checksums, and the hash chain wherever two frames are neighbours
+ * (storage/FORMAT.md has the tables), so what comes here is what was written. */
+struct tarry_frame {
+    uint64_t position;    /* log position of its first byte */
+    uint64_t end;         /* … of the next frame: good for tarry_audit_options.position, also after a restart */
+    uint32_t epoch;       /* which start of the broker wrote it */
+    uint64_t steady_ns;   /* the broker's clock for delays; Unix nanoseconds. What the tools print */
+    uint64_t wall_ns;     /* … for absolute times */
+    const uint8_t *chain; /* 32 bytes: BLAKE2b-256 over this frame and, through its predecessor's, all before it */
+    const void *header;
+    size_t header_size; /* 112 */
+    const void *body;
+    size_t body_size; /* 0: a seal, which only says that everything before it is durable */
+};
+
+struct tarry_audit_options {
+    uint64_t position; /* where to begin: 0, or a `tarry_frame.end` from before; 0: the oldest frame there is */
+    bool at_end;       /* begin with what happens from now on, instead */
+    bool follow;       /* go on at the end of the log, with what happens next */
+    uint64_t from_ms;  /* frames before it are left out */
+    uint64_t to_ms;    /* exclusive; 0: no end */
+    /* Frames that do not concern this task, or any task that had this key of this queue, are left out (a frame may
+     * concern others besides). NULL: none are. This is what the broker can skip by; all else is yours to filter. */
+    const struct tarry_ref *task;
+};
+
+typedef struct tarry_audit tarry_audit;
+
+/* Asks nothing yet. `options` (NULL: the whole log) is copied. TARRY_E_ARGUMENT, _NOMEM. The caller closes *out_audit.
+ * An audit is used by one thread at a time, save for tarry_audit_wake. */
+TARRY_API TARRY_MUST_USE int tarry_audit_open(tarry_client *client, const struct tarry_audit_options *options,
+                                              tarry_audit **out_audit);
+
+/* The next frame, in the order of the log. Waits up to wait_ms for it (0: what is here already, and the question for
+ * more is sent; TARRY_FOREVER), TARRY_E_NOTHING after that: call again. Only what is durable is told.
+ *
+ *   TARRY_E_END    that was the last one that was durable when the first was asked for; never with `follow`
+ *   TARRY_E_GAP    frames are missing here: retired, pruned, or damaged in the archive. *out_message says which
+ *                  positions, and why. The next call goes on behind them.
+ *   TARRY_E_WOKEN  somebody called tarry_audit_wake
+ *   TARRY_INVALID  `position` is not one of a frame, or the log is damaged there
+ *   TARRY_E_TIMEOUT, TARRY_E_NO_BROKER  no broker has answered for the client's timeout_ms; the call may be repeated,
+ *                  and goes on where it was: positions outlive the broker's restart
+ *   TARRY_E_PROTOCOL  a checksum, the chain or the order is wrong; the call may not be repeated
+ *
+ * `out_message` (may be NULL) gets a sentence on failure, valid until the same thread's next call into the library. */
+TARRY_API TARRY_MUST_USE int tarry_audit_next(tarry_audit *audit, uint64_t wait_ms,
+                                              const struct tarry_frame **out_frame, const char **out_message);
+
+/* Makes one waiting (or the next) tarry_audit_next return TARRY_E_WOKEN, and loses nothing. Any thread. Not from a
+ * signal handler. */
+TARRY_API void tarry_audit_wake(tarry_audit *audit);
+
+/* The name of a queue that a record of a frame so far mentions by number. NULL: none does. Valid until the audit is
+ * closed. */
+TARRY_API const char *tarry_audit_queue(const tarry_audit *audit, uint32_t number);
+
+/* How far an audit has come. Positions count bytes of log. */
+struct tarry_audit_view {
+    uint64_t position;  /* everything before it has been handed out, or does not matter */
+    uint64_t log_start; /* of the oldest frame in the log itself; an archive reaches further back */
+    uint64_t durable;   /* the end of what was durable at the last answer */
+    uint64_t segments_read;
+    uint64_t segments_skipped; /* their summaries say that they cannot matter */
+    uint64_t gaps;
+    uint64_t gaps_damaged; /* of those, the ones that are damage of the archive */
+};
+TARRY_API void tarry_audit_look(const tarry_audit *audit, struct tarry_audit_view *out_view);
+
+/* NULL is fine. Does not wait: what was asked for is left to itself. */
+TARRY_API void tarry_audit_close(tarry_audit *audit);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

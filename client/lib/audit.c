@@ -1,0 +1,404 @@
+/* audit.c: the broker's log, page by page: what the user of an audit calls.
+ *
+ * One question at most is under way. Its answer comes on the engine's thread, which may be after the user has given up
+ * waiting, or the audit: it belongs to both, and whoever leaves last frees it. Pages are taken apart on the user's
+ * thread; nothing that a page says is believed before its sums are compared. */
+#include "client.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frame.h"
+
+#define MESSAGE_SIZE 1024u
+
+struct tarry_audit {
+    tarry_client *client;
+    struct tarry_audit_options options; /* task: see `has_task` */
+    bool has_task;
+    struct tarry_ref task; /* queue and key are the audit's own */
+    char *queues[QUEUES_MAX + 1];
+    struct tarry_audit_view view;
+    uint64_t end;    /* without `follow`: where it ends; 0: not known yet */
+    bool is_at_end;  /* the last page said that nothing more was durable */
+    bool is_broken;  /* a page made no sense */
+    uint64_t ask_ms; /* not before: what was asked just now found nothing */
+    char message[MESSAGE_SIZE];
+    /* the page that is being handed out */
+    struct arena arena;
+    const Tarry__AuditReply *page; /* NULL: none */
+    size_t at;
+    struct tarry_frame frame;
+    uint8_t chain[FRAME_CHAIN_SIZE]; /* of the last frame handed out, if `chained` */
+    bool is_chained;
+    /* the question */
+    pthread_mutex_t lock; /* of what follows; not held together with the client's */
+    pthread_cond_t changed;
+    unsigned owners; /* the user, the question */
+    unsigned wakes;
+    bool is_asked;
+    bool is_polling; /* it counts among client->polls */
+    bool is_answered;
+    int code;
+    char refusal[MESSAGE_SIZE]; /* the sentence that goes with `code` */
+    Tarry__Reply *reply; /* in `answer` */
+    struct arena answer;
+};
+
+/* ---- opening and closing */
+
+static void audit_free(tarry_audit *audit) {
+    for (size_t i = 0; i <= QUEUES_MAX; i++) free(audit->queues[i]);
+    free((char *)audit->task.queue);
+    free((char *)audit->task.key);
+    arena_deinit(&audit->arena);
+    arena_deinit(&audit->answer);
+    pthread_cond_destroy(&audit->changed);
+    pthread_mutex_destroy(&audit->lock);
+    free(audit);
+}
+
+/* One of the owners leaves. Lock held; it is given up. */
+static void leave(tarry_audit *audit) {
+    bool is_last = --audit->owners == 0;
+    pthread_mutex_unlock(&audit->lock);
+    if (is_last) audit_free(audit);
+}
+
+static int take_task(tarry_audit *audit, const struct tarry_ref *task) {
+    Tarry__Ref checked = TARRY__REF__INIT;
+    int rv = ref_to_proto(task, true, &checked);
+    if (rv != TARRY_OK) return rv;
+    audit->has_task = true;
+    audit->task.id = task->id;
+    if (task->id != 0) return TARRY_OK;
+    audit->task.key_size = checked.key.len;
+    audit->task.queue = strdup(task->queue);
+    char *key = malloc(checked.key.len + 1);
+    audit->task.key = key;
+    if (audit->task.queue == NULL || key == NULL) return TARRY_E_NOMEM;
+    memcpy(key, checked.key.data, checked.key.len);
+    key[checked.key.len] = 0;
+    return TARRY_OK;
+}
+
+int tarry_audit_open(tarry_client *client, const struct tarry_audit_options *options, tarry_audit **out_audit) {
+    if (client == NULL || out_audit == NULL) return TARRY_E_ARGUMENT;
+    if (options != NULL && options->at_end && options->position != 0) return TARRY_E_ARGUMENT;
+    tarry_audit *audit = calloc(1, sizeof(*audit));
+    if (audit == NULL) return TARRY_E_NOMEM;
+    audit->client = client;
+    audit->owners = 1;
+    pthread_mutex_init(&audit->lock, NULL);
+    cond_init_monotonic(&audit->changed);
+    arena_init(&audit->arena, 0);
+    arena_init(&audit->answer, 0);
+    int rv = TARRY_OK;
+    if (options != NULL) audit->options = *options;
+    if (audit->options.task != NULL) rv = take_task(audit, audit->options.task);
+    audit->options.task = NULL;
+    audit->view.position = audit->options.position;
+    if (rv == TARRY_OK) {
+        *out_audit = audit;
+    } else {
+        audit_free(audit);
+    }
+    return rv;
+}
+
+void tarry_audit_close(tarry_audit *audit) {
+    if (audit == NULL) return;
+    pthread_mutex_lock(&audit->lock);
+    leave(audit);
+}
+
+/* ---- asking */
+
+static void end_poll(tarry_audit *audit) {
+    pthread_mutex_lock(&audit->client->lock);
+    if (audit->is_polling) audit->client->polls--;
+    audit->is_polling = false;
+    pthread_mutex_unlock(&audit->client->lock);
+}
+
+/* On the engine's thread. The answer's memory changes hands. */
+static void answered(void *arg, struct request *request) {
+    tarry_audit *audit = arg;
+    end_poll(audit);
+    pthread_mutex_lock(&audit->lock);
+    audit->code = request->code;
+    message_copy(audit->refusal, sizeof(audit->refusal), request->message);
+    audit->reply = request->reply;
+    arena_deinit(&audit->answer);
+    audit->answer = request->arena;
+    audit->answer.pb.allocator_data = &audit->answer;
+    arena_init(&request->arena, REPLY_ARENA_MAX);
+    audit->is_answered = true;
+    pthread_cond_broadcast(&audit->changed);
+    leave(audit);
+}
+
+/* How long the broker may keep the question. Client's lock held. */
+static uint64_t poll_ms(tarry_audit *audit) {
+    tarry_client *client = audit->client;
+    if (!audit->options.follow || !audit->is_at_end || client->polls >= POLLS_MAX) return 0;
+    /* An answer has to come before the silence is long enough to be given up. */
+    uint64_t poll_ms = client->timeout_ms / 2 < POLL_MS ? client->timeout_ms / 2 : POLL_MS;
+    audit->is_polling = true;
+    client->polls++;
+    return poll_ms;
+}
+
+static int submit(tarry_audit *audit) {
+    tarry_client *client = audit->client;
+    Tarry__Request wire = TARRY__REQUEST__INIT;
+    Tarry__Audit body = TARRY__AUDIT__INIT;
+    Tarry__Ref task = TARRY__REF__INIT;
+    body.position = audit->view.position;
+    body.at_end = audit->options.at_end && body.position == 0;
+    body.from_ms = audit->options.from_ms;
+    body.to_ms = audit->options.to_ms;
+    if (audit->has_task && ref_to_proto(&audit->task, true, &task) == TARRY_OK) body.task = &task;
+    wire.body_case = TARRY__REQUEST__BODY_AUDIT;
+    wire.audit = &body;
+    pthread_mutex_lock(&client->lock);
+    struct request *request = client->closing ? NULL : request_new(client, REQUEST_CALL);
+    int rv = client->closing ? TARRY_E_CLOSED : request == NULL ? TARRY_E_NOMEM : TARRY_OK;
+    if (rv == TARRY_OK) {
+        body.wait_ms = poll_ms(audit);
+        rv = request_fill_call(client, request, &wire);
+    }
+    if (rv == TARRY_OK) {
+        request->done = answered;
+        request->arg = audit;
+        request_submit_call(client, request);
+    } else {
+        if (request != NULL) request_free(client, request);
+        if (audit->is_polling) client->polls--;
+        audit->is_polling = false;
+    }
+    pthread_mutex_unlock(&client->lock);
+    return rv;
+}
+
+static int ask(tarry_audit *audit) {
+    pthread_mutex_lock(&audit->lock);
+    audit->owners++;
+    audit->is_asked = true;
+    audit->is_answered = false;
+    pthread_mutex_unlock(&audit->lock);
+    audit->ask_ms = audit->is_at_end ? now_ms() + POLL_PAUSE_MS : 0;
+    int rv = submit(audit);
+    if (rv == TARRY_OK) return TARRY_OK;
+    pthread_mutex_lock(&audit->lock);
+    audit->owners--;
+    audit->is_asked = false;
+    pthread_mutex_unlock(&audit->lock);
+    return rv;
+}
+
+/* ---- waiting */
+
+/* Until the answer is there (asked) or a question may be asked (not asked). */
+static int await(tarry_audit *audit, uint64_t until_ms) {
+    int rv = TARRY_OK;
+    pthread_mutex_lock(&audit->lock);
+    for (;;) {
+        uint64_t now = now_ms(), next_ms = until_ms;
+        if (audit->wakes > 0) {
+            audit->wakes--;
+            rv = TARRY_E_WOKEN;
+            break;
+        }
+        if (audit->is_asked ? audit->is_answered : now >= audit->ask_ms) break;
+        if (now >= until_ms) {
+            rv = TARRY_E_NOTHING;
+            break;
+        }
+        if (!audit->is_asked && audit->ask_ms < next_ms) next_ms = audit->ask_ms;
+        struct timespec until;
+        deadline_after(next_ms - now, &until);
+        pthread_cond_timedwait(&audit->changed, &audit->lock, &until);
+    }
+    pthread_mutex_unlock(&audit->lock);
+    return rv;
+}
+
+void tarry_audit_wake(tarry_audit *audit) {
+    if (audit == NULL) return;
+    pthread_mutex_lock(&audit->lock);
+    audit->wakes++;
+    pthread_cond_broadcast(&audit->changed);
+    pthread_mutex_unlock(&audit->lock);
+}
+
+/* ---- answers */
+
+static int broken(tarry_audit *audit, const char *what) {
+    audit->is_broken = true;
+    snprintf(audit->message, sizeof(audit->message), "log position %" PRIu64 ": %s", audit->view.position, what);
+    return TARRY_E_PROTOCOL;
+}
+
+static int learn_queues(tarry_audit *audit, const Tarry__AuditReply *page) {
+    for (size_t i = 0; i < page->n_queues; i++) {
+        const Tarry__QueueName *queue = page->queues[i];
+        if (queue->number == 0 || queue->number > QUEUES_MAX) return broken(audit, "a queue's number is out of range");
+        if (audit->queues[queue->number] != NULL) continue;
+        audit->queues[queue->number] = strdup(queue->name);
+        if (audit->queues[queue->number] == NULL) return TARRY_E_NOMEM;
+    }
+    return TARRY_OK;
+}
+
+static int take_gap(tarry_audit *audit, const Tarry__AuditReply *page) {
+    uint64_t from = audit->view.position;
+    bool is_damage = page->gap_problem[0] != 0;
+    snprintf(audit->message, sizeof(audit->message), "the log's positions %" PRIu64 " to %" PRIu64 " %s%s", from,
+             page->gap_to, is_damage ? "cannot be read: " : "are in neither log nor archive: retired or pruned",
+             page->gap_problem);
+    audit->view.position = page->gap_to;
+    audit->view.gaps++;
+    audit->view.gaps_damaged += is_damage;
+    audit->is_chained = false;
+    return TARRY_E_GAP;
+}
+
+/* The next page is there: what it says of itself. TARRY_OK: its frames may be handed out. */
+static int take_page(tarry_audit *audit, const Tarry__AuditReply *page) {
+    struct tarry_audit_view *view = &audit->view;
+    if (page->next < view->position || page->next > page->durable || page->gap_to > page->next)
+        return broken(audit, "the page goes back, or beyond what is durable");
+    bool is_stuck = page->n_frames == 0 && !page->end && page->next == view->position;
+    if (is_stuck) return broken(audit, "the page is empty and says that there is more");
+    int rv = learn_queues(audit, page);
+    if (rv != TARRY_OK) return rv;
+    if (audit->end == 0) audit->end = page->durable;
+    audit->is_at_end = page->end;
+    if (page->n_frames > 0 || !page->end) audit->ask_ms = 0; /* there is more: no pause */
+    view->log_start = page->log_start;
+    view->durable = page->durable;
+    view->segments_read += page->segments_read;
+    view->segments_skipped += page->segments_skipped;
+    if (page->gap_to > view->position && page->n_frames == 0) return take_gap(audit, page);
+    return TARRY_OK;
+}
+
+static void end_page(tarry_audit *audit) {
+    audit->view.position = audit->page->next;
+    audit->page = NULL;
+    arena_deinit(&audit->arena);
+    arena_init(&audit->arena, 0);
+}
+
+static int take_answer(tarry_audit *audit) {
+    pthread_mutex_lock(&audit->lock);
+    audit->is_asked = false;
+    int rv = audit->code;
+    if (rv != TARRY_OK) message_copy(audit->message, sizeof(audit->message), audit->refusal);
+    Tarry__Reply *reply = audit->reply;
+    audit->reply = NULL;
+    arena_deinit(&audit->arena);
+    audit->arena = audit->answer;
+    audit->arena.pb.allocator_data = &audit->arena;
+    arena_init(&audit->answer, 0);
+    pthread_mutex_unlock(&audit->lock);
+    if (rv != TARRY_OK) return rv;
+    if (reply->body_case != TARRY__REPLY__BODY_AUDIT) return broken(audit, tarry_code_sentence(TARRY_E_PROTOCOL));
+    rv = take_page(audit, reply->audit);
+    if (rv == TARRY_E_NOMEM) message_copy(audit->message, sizeof(audit->message), tarry_code_sentence(rv));
+    if (rv != TARRY_OK) return rv;
+    audit->page = reply->audit;
+    audit->at = 0;
+    return TARRY_OK;
+}
+
+/* ---- frames */
+
+static const char *check_frame(const tarry_audit *audit, const Tarry__AuditFrame *frame, struct frame_header *out) {
+    if (frame->header.len != FRAME_HEADER_SIZE || !frame_header_decode(frame->header.data, out))
+        return "the frame's header is wrong";
+    if (out->body_size != frame->body.len) return "the frame's body has another size than its header says";
+    if (out->body_sum != frame_sum(frame->body.data, frame->body.len)) return "the frame's body has a wrong checksum";
+    if (out->position < audit->view.position) return "the frames are out of order";
+    if (out->position + frame_size(out->body_size, out->blob_size) > audit->page->next)
+        return "the frame lies behind its page";
+    if (!audit->is_chained || out->position != audit->frame.end) return NULL;
+    uint8_t chain[FRAME_CHAIN_SIZE];
+    frame_chain(audit->chain, out, frame->body.data, chain);
+    return memcmp(chain, out->chain, sizeof(chain)) == 0 ? NULL : "the hash chain is broken here";
+}
+
+/* The next frame of the page. */
+static int take_frame(tarry_audit *audit, const struct tarry_frame **out_frame) {
+    const Tarry__AuditFrame *frame = audit->page->frames[audit->at];
+    struct frame_header header;
+    const char *problem = check_frame(audit, frame, &header);
+    if (problem != NULL) return broken(audit, problem);
+    audit->at++;
+    memcpy(audit->chain, header.chain, sizeof(audit->chain));
+    audit->is_chained = true;
+    audit->frame = (struct tarry_frame){
+        .position = header.position,
+        .end = header.position + frame_size(header.body_size, header.blob_size),
+        .epoch = header.epoch,
+        .steady_ns = header.steady_ns,
+        .wall_ns = header.wall_ns,
+        .chain = audit->chain,
+        .header = frame->header.data,
+        .header_size = frame->header.len,
+        .body = frame->body.data,
+        .body_size = frame->body.len,
+    };
+    audit->view.position = audit->frame.end;
+    *out_frame = &audit->frame;
+    return TARRY_OK;
+}
+
+static bool is_over(const tarry_audit *audit) {
+    return !audit->options.follow && audit->end != 0 && audit->view.position >= audit->end;
+}
+
+/* TARRY_OK: a frame. Otherwise audit->message says what, or is empty. */
+static int next_frame(tarry_audit *audit, uint64_t wait_ms, const struct tarry_frame **out_frame) {
+    uint64_t now = now_ms();
+    uint64_t until_ms = wait_ms > UINT64_MAX - now ? UINT64_MAX : now + wait_ms;
+    audit->message[0] = 0;
+    for (;;) {
+        if (audit->page != NULL) {
+            if (is_over(audit)) return TARRY_E_END;
+            if (audit->at < audit->page->n_frames) return take_frame(audit, out_frame);
+            end_page(audit);
+        }
+        if (is_over(audit)) return TARRY_E_END;
+        int rv = await(audit, until_ms);
+        if (rv == TARRY_OK) rv = audit->is_asked ? take_answer(audit) : ask(audit);
+        if (rv != TARRY_OK) return rv;
+    }
+}
+
+int tarry_audit_next(tarry_audit *audit, uint64_t wait_ms, const struct tarry_frame **out_frame,
+                     const char **out_message) {
+    int rv = audit == NULL || out_frame == NULL ? TARRY_E_ARGUMENT : TARRY_OK;
+    if (rv == TARRY_OK && engine_is_me(audit->client)) rv = TARRY_E_CALLBACK;
+    bool is_broken = rv == TARRY_OK && audit->is_broken;
+    if (is_broken) rv = TARRY_E_PROTOCOL;
+    const char *message = NULL;
+    if (rv == TARRY_OK) {
+        rv = next_frame(audit, wait_ms, out_frame);
+        message = audit->message[0] != 0 ? audit->message : NULL;
+    }
+    if (rv != TARRY_OK && out_message != NULL)
+        *out_message = message_keep(message != NULL ? message : tarry_code_sentence(rv));
+    return rv;
+}
+
+const char *tarry_audit_queue(const tarry_audit *audit, uint32_t number) {
+    return audit != NULL && number <= QUEUES_MAX ? audit->queues[number] : NULL;
+}
+
+void tarry_audit_look(const tarry_audit *audit, struct tarry_audit_view *out_view) {
+    if (audit != NULL && out_view != NULL) *out_view = audit->view;
+}
