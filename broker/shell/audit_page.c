@@ -121,17 +121,21 @@ static const Tarry__Task *task_of(const Tarry__Record *record) {
     return record->fact_case == TARRY__RECORD__FACT_END ? record->end->task : NULL;
 }
 
-static uint32_t queue_of(const Tarry__Record *record) {
+/* The queues that a record names by number. */
+static void mention_queues(struct page *page, const Tarry__Record *record) {
     const Tarry__Task *task = task_of(record);
-    if (task != NULL) return task->queue;
-    if (record->fact_case == TARRY__RECORD__FACT_QUEUE) return record->queue->number;
-    return record->fact_case == TARRY__RECORD__FACT_JOB ? record->job->queue : 0;
+    if (task != NULL) mention(page, task->queue);
+    if (record->fact_case == TARRY__RECORD__FACT_QUEUE) mention(page, record->queue->number);
+    if (record->fact_case == TARRY__RECORD__FACT_JOB) mention(page, record->job->queue);
+    if (record->fact_case != TARRY__RECORD__FACT_SESSION) return;
+    for (size_t i = 0; i < record->session->n_queues; i++) mention(page, record->session->queues[i]);
 }
 
+/* Anything but another task's change may be needed to understand this one's: who a session was, say. */
 static bool concerns(const struct page *page, const Tarry__Record *record) {
     const Tarry__Ref *ref = page->audit->task;
     const Tarry__Task *task = task_of(record);
-    if (task == NULL) return false;
+    if (task == NULL) return true;
     if (ref->id != 0) return task->id == ref->id;
     return task->queue == page->queue && task->key.len == ref->key.len &&
            memcmp(task->key.data, ref->key.data, ref->key.len) == 0;
@@ -155,7 +159,7 @@ static int add_frame(struct page *page, const struct log_view *view, const Tarry
     frame->body = (ProtobufCBinaryData){.data = bytes + FRAME_HEADER_SIZE, .len = view->header.body_size};
     page->out->frames[page->out->n_frames++] = frame;
     page->size += FRAME_HEADER_SIZE + view->header.body_size;
-    for (size_t i = 0; body != NULL && i < body->n_records; i++) mention(page, queue_of(body->records[i]));
+    for (size_t i = 0; body != NULL && i < body->n_records; i++) mention_queues(page, body->records[i]);
     return 0;
 }
 

@@ -36,8 +36,8 @@ struct tarry_audit_options {
     bool follow;       /* go on at the end of the log, with what happens next */
     uint64_t from_ms;  /* frames before it are left out */
     uint64_t to_ms;    /* exclusive; 0: no end */
-    /* Frames that do not concern this task, or any task that had this key of this queue, are left out (a frame may
-     * concern others besides). NULL: none are. This is what the broker can skip by; all else is yours to filter. */
+    /* Frames that hold nothing but changes of other tasks are left out: other than this one, or than those that had
+     * this key of this queue. NULL: none are. This is what the broker can skip by; all else is yours to filter. */
     const struct tarry_ref *task;
 };
 
@@ -79,6 +79,7 @@ struct tarry_audit_view {
     uint64_t durable;   /* the end of what was durable at the last answer */
     uint64_t segments_read;
     uint64_t segments_skipped; /* their summaries say that they cannot matter */
+    uint64_t queues;           /* names learnt so far: see tarry_audit_queue */
     uint64_t gaps;
     uint64_t gaps_damaged; /* of those, the ones that are damage of the archive */
 };

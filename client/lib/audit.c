@@ -43,7 +43,7 @@ struct tarry_audit {
     bool is_answered;
     int code;
     char refusal[MESSAGE_SIZE]; /* the sentence that goes with `code` */
-    Tarry__Reply *reply; /* in `answer` */
+    Tarry__Reply *reply;        /* in `answer` */
     struct arena answer;
 };
 
@@ -249,6 +249,7 @@ static int learn_queues(tarry_audit *audit, const Tarry__AuditReply *page) {
         if (audit->queues[queue->number] != NULL) continue;
         audit->queues[queue->number] = strdup(queue->name);
         if (audit->queues[queue->number] == NULL) return TARRY_E_NOMEM;
+        audit->view.queues++;
     }
     return TARRY_OK;
 }

@@ -96,7 +96,7 @@ class Told(harness.Case):
         self.assertEqual([fact["kind"] for fact in after[len(before):]][:3], ["start", "producer", "scheduled"])
 
     def test_usage(self):
-        for wrong in (["history", "q", "k"], ["audit"], ["audit", "--data", "x", "--key", "k"],
+        for wrong in (["history", "--data", "x", "q"], ["audit", "--data", "x", "--key", "k"],
                       ["audit", "--data", "x", "--kind", "closed"], ["audit", "--data", "x", "--from", "yesterday"]):
             self.assertEqual(self.broker.tarry(*wrong).status, 2, wrong)
         self.assertIn("no data directory", self.broker.refused("audit", "--data", "/nonexistent").err)

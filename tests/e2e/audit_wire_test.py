@@ -92,6 +92,13 @@ def frame_end(header, body):
     return position + (HEADER_SIZE + len(body) + blob_size + 7) // 8 * 8
 
 
+def keys(frame):
+    """The keys of the tasks that a frame changes."""
+    for record in map(wire.decode, wire.decode(frame[1]).get(1, [])):
+        for change in map(wire.decode, record.get(1, []) + record.get(2, [])):  # TaskPut, TaskEnd
+            yield wire.decode(change[2][-1])[3][-1]
+
+
 def chain_of(previous, header, body):
     """storage/FORMAT.md: flags and blob_sum count as 0."""
     return hashlib.blake2b(previous + header[:6] + bytes(2) + header[8:64] + bytes(8) + body, digest_size=32).digest()
@@ -134,6 +141,7 @@ class Pages(Audits):
                 for record in map(wire.decode, wire.decode(body).get(1, [])):
                     for put in map(wire.decode, record.get(1, [])):  # TaskPut
                         mentioned.add(number(wire.decode(put[2][-1]), 2))
+                    mentioned.update(number(wire.decode(put), 1) for put in record.get(3, []))  # QueuePut
             self.assertLessEqual(mentioned, set(page.queues))
         self.assertEqual(sorted(names.values()), ["one", "three", "two"])
 
@@ -142,12 +150,12 @@ class Pages(Audits):
         self.fill(10)
         moved = self.broker.one("move", "q", "k7", "--in", "2h")
         for task in ([(2, "q"), (3, "k7")], [(1, int(moved["id"]))]):
-            frames = [frame for page in self.pages(rpc, task=task) for frame in page.frames]
-            self.assertEqual(len(frames), 2)
+            told = [frame for page in self.pages(rpc, task=task) for frame in page.frames]
+            self.assertEqual([key for frame in told for key in keys(frame)], [b"k7", b"k7"])
         for task in ([(2, "q"), (3, "k11")], [(2, "nobody's"), (3, "k7")], [(1, 1 << 60)]):
             pages = list(self.pages(rpc, task=task))
-            self.assertEqual([page.frames for page in pages], [[]])
-            self.assertEqual(pages[0].next, pages[0].durable)
+            self.assertEqual([key for page in pages for frame in page.frames for key in keys(frame)], [])
+            self.assertEqual(pages[-1].next, pages[-1].durable)
 
     def test_times(self):
         rpc = self.rpc()
@@ -223,13 +231,19 @@ class Waits(Audits):
 
     def test_a_wait_for_one_task_sleeps_through_the_others(self):
         rpc = self.rpc()
-        self.fill(1, queue="waited-for")
+        worker = self.rpc()
+        producer = worker.hello()
+        ops = [wire.schedule(queue, "k", 3_600_000) for queue in ("waited-for", "other")]
+        self.assertEqual(worker.ask(wire.COMMIT, wire.commit(producer, 1, ops))[0], wire.OK)
         end = self.settle_log(rpc)
-        rpc.tell(wire.AUDIT, audit(position=end, wait_ms=10_000, task=[(2, "waited-for"), (3, "k1")]))
-        self.fill(50)
-        self.broker.one("cancel", "waited-for", "k1")
+        rpc.tell(wire.AUDIT, audit(position=end, wait_ms=10_000, task=[(2, "waited-for"), (3, "k")]))
+        for sequence in range(2, 50):
+            ops = [wire.schedule("other", f"k{sequence}", 3_600_000)]
+            self.assertEqual(worker.ask(wire.COMMIT, wire.commit(producer, sequence, ops, oldest=sequence))[0], wire.OK)
+        cancel = [(2, [(1, [(2, "waited-for"), (3, "k")])])]
+        self.assertEqual(worker.ask(wire.COMMIT, wire.commit(producer, 50, [cancel], oldest=50))[0], wire.OK)
         page = Page(rpc.hear(12)[2])
-        self.assertEqual(len(page.frames), 1)
+        self.assertEqual([list(keys(frame)) for frame in page.frames], [[b"k"]])
 
     def test_more_waits_than_there_is_room_for_are_busy_and_acks_go_on(self):
         rpc, worker = self.rpc(), self.rpc()

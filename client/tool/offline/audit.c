@@ -10,29 +10,33 @@
 static int run(struct tool *tool, const struct args *args);
 
 static const struct arg_spec options[] = {
-    {"data", ARG_VALUE, "DIR", "the data directory of a broker that is not running"},
+    {"data", ARG_VALUE, "DIR", "the data directory of a broker that is not running,\ninstead of the broker"},
     STORE_ARCHIVE_OPTION,
     SCAN_OPTIONS,
     {"limit", ARG_VALUE, "N", "at most N records"},
+    {"follow", ARG_FLAG, NULL, "go on with what happens, as it happens; without --from\nonly that"},
     {0},
 };
 
 const struct command command_audit = {
     .name = "audit",
-    .usage = "--data DIR [--from T] [--to T] [--kind KINDS] [--queue QUEUE [--key KEY | --prefix P]] [--id ID]\n"
-             "--data DIR [--archive DIR] [--producer N] [--session N] [--limit N]",
+    .usage = "[--data DIR [--archive DIR] | --follow] [--from T] [--to T] [--kind KINDS] [--producer N]\n"
+             "… [--queue QUEUE [--key KEY | --prefix P]] [--id ID] [--session N] [--limit N]",
     .summary = "what happened: the log, record by record",
     .text =
         "Prints the records of the log, the oldest first: what happened to which task, when by the broker's clock,\n"
         "by whose commit (client, producer, sequence), who held it, and the due time before and after. Reads as\n"
         "far back as segments are kept, in the log or in the archive (tarryd --retain-archive-age,\n"
         "--retain-archive-size), and changes nothing. What is missing in between is said on standard error. Each\n"
-        "frame is checked by its sums; 'tarry verify' checks the whole.",
+        "frame is checked by its sums; 'tarry verify' checks the whole.\n\n"
+        "With --follow it ends at --limit or a signal, with exit status 0; a broker that goes away is waited for,\n"
+        "as long as --timeout says.",
     .options = options,
     .positional_min = 0,
     .positional_max = 0,
     .positional_names = "",
-    .examples = "tarry audit --data /var/lib/tarry --queue close-order --key order-1001\n"
+    .examples = "tarry audit --follow --queue close-order\n"
+                "tarry audit --data /var/lib/tarry --queue close-order --key order-1001\n"
                 "tarry audit --data /var/lib/tarry --kind dead,expired --from 2026-11-21T00:00:00Z --json",
     .run = run,
 };
@@ -41,6 +45,7 @@ struct printing {
     struct tool *tool;
     struct text out;
     uint64_t left; /* of --limit */
+    bool follow;
 };
 
 static int print(void *argument, const struct entry *entry) {
@@ -49,18 +54,31 @@ static int print(void *argument, const struct entry *entry) {
         entry_json(&printing->out, entry);
     else
         entry_words(&printing->out, entry, true);
-    if (printing->out.size >= PAGE_BYTES) output_write(&printing->out, false);
+    if (printing->out.size >= PAGE_BYTES) output_write(&printing->out, printing->follow);
     return --printing->left == 0 || output_lost();
+}
+
+/* Nothing more is there: what was told is seen. */
+static void idle(void *argument) {
+    struct printing *printing = argument;
+    output_write(&printing->out, true);
 }
 
 static int run(struct tool *tool, const struct args *args) {
     struct scan_filter filter = {0};
-    struct printing printing = {.tool = tool, .left = UINT64_MAX};
-    struct store store;
+    struct printing printing = {.tool = tool, .left = UINT64_MAX, .follow = args_has(args, "follow")};
+    struct source source;
+    bool follow = printing.follow;
+    if (follow && args_has(args, "data"))
+        return tool_usage(args, "--follow asks a running broker: nothing happens in a directory of --data");
+    if (follow && args_has(args, "to")) return tool_usage(args, "--follow has no end: leave --to");
     int status = scan_options(args, &filter);
     if (status == 0) status = option_number(args, "limit", 1, UINT64_MAX, &printing.left);
-    if (status == 0) status = store_open(&store, args);
+    if (status == 0) status = source_open(&source, tool, args);
     if (status != 0) return status;
-    scan(&store, &filter, print, &printing);
-    return store_finish(&store, &printing.out, store.message[0] != 0 ? EXIT_REFUSED : EXIT_FINE);
+    source.follow = follow;
+    source.idle = idle;
+    source.idle_argument = &printing;
+    scan_source(&source, &filter, print, &printing);
+    return source_finish(&source, &printing.out, source.store->message[0] != 0 ? EXIT_REFUSED : EXIT_FINE);
 }

@@ -8,7 +8,7 @@
 static int run(struct tool *tool, const struct args *args);
 
 static const struct arg_spec options[] = {
-    {"data", ARG_VALUE, "DIR", "the data directory of a broker that is not running"},
+    {"data", ARG_VALUE, "DIR", "the data directory of a broker that is not running,\ninstead of the broker"},
     STORE_ARCHIVE_OPTION,
     {"id", ARG_VALUE, "ID", "the task by its id instead of QUEUE and KEY"},
     {0},
@@ -16,7 +16,7 @@ static const struct arg_spec options[] = {
 
 const struct command command_history = {
     .name = "history",
-    .usage = "--data DIR [--archive DIR] QUEUE KEY\n--data DIR [--archive DIR] --id ID",
+    .usage = "[--data DIR [--archive DIR]] QUEUE KEY\n[--data DIR [--archive DIR]] --id ID",
     .summary = "the life of a task, from the log",
     .text = "Prints all that the log knows about a task, or about every task that had the key: when it was scheduled,\n"
             "moved, delivered, settled, and by whom; how it ended. Exit status 1 if the log does not know it: it\n"
@@ -26,7 +26,8 @@ const struct command command_history = {
     .positional_min = 0,
     .positional_max = 2,
     .positional_names = "QUEUE and KEY",
-    .examples = "tarry history --data /var/lib/tarry close-order order-1001\n"
+    .examples = "tarry history close-order order-1001\n"
+                "tarry history --data /var/lib/tarry close-order order-1001\n"
                 "tarry history --data /var/lib/tarry --id 4711 --json",
     .run = run,
 };
@@ -57,12 +58,12 @@ static int tell(void *argument, const struct entry *entry) {
 static int run(struct tool *tool, const struct args *args) {
     struct tarry_ref ref;
     struct telling telling = {.tool = tool};
-    struct store store;
+    struct source source;
     int status = option_ref(args, &ref);
-    if (status == 0) status = store_open(&store, args);
+    if (status == 0) status = source_open(&source, tool, args);
     if (status != 0) return status;
     struct scan_filter filter = {.id = ref.id, .queue = ref.queue, .key = ref.key};
-    status = scan(&store, &filter, tell, &telling);
-    if (status == 0 && telling.count == 0) status = store_damaged(&store, "the log knows no such task");
-    return store_finish(&store, &telling.out, status);
+    status = scan_source(&source, &filter, tell, &telling);
+    if (status == 0 && telling.count == 0) status = store_damaged(source.store, "the log knows no such task");
+    return source_finish(&source, &telling.out, status);
 }

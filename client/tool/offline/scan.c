@@ -1,34 +1,21 @@
-/* scan.c: see scan.h. Queue names are learnt from the log itself and, for queues that are older than it, from the
- * index. */
+/* scan.c: see scan.h. */
 #include "scan.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "history.h"
 #include "progress.h"
 #include "tarry_limits.h"
 
-#define NS_PER_MS 1000000u
-
 struct scan {
-    struct store *store;
+    struct source *source;
     const struct scan_filter *filter;
     int (*each)(void *argument, const struct entry *entry);
     void *argument;
-    char *queues[QUEUES_MAX + 1]; /* names, by number */
-    uint64_t seen;                /* records */
-    uint64_t unread;              /* parts of the archive that are there and cannot be read */
+    uint64_t seen; /* records */
     struct consumers *consumers;
 };
-
-static int learn_queue(void *argument, const Tarry__QueuePut *queue) {
-    struct scan *scan = argument;
-    if (queue->number == 0 || queue->number > QUEUES_MAX || scan->queues[queue->number] != NULL) return 0;
-    scan->queues[queue->number] = tool_strdup(queue->name);
-    return 0;
-}
 
 static bool task_passes(const struct scan_filter *filter, const Tarry__Task *task) {
     if (filter->id == 0 && filter->key == NULL && filter->prefix == NULL) return true;
@@ -50,17 +37,16 @@ static bool passes(const struct scan_filter *filter, const struct entry *entry) 
     return filter->queue == NULL || entry_concerns_queue(entry, filter->queue);
 }
 
-static int take_frame(struct scan *scan, const struct log_view *view, const Tarry__FrameBody *body) {
+static int take_frame(struct scan *scan, const struct frame_header *header, const Tarry__FrameBody *body) {
     int status = 0;
     for (size_t i = 0; i < body->n_records && status == 0; i++) {
-        struct entry entry = {.header = &view->header,
+        struct entry entry = {.header = header,
                               .body = body,
                               .record = body->records[i],
-                              .queues = (const char *const *)scan->queues};
+                              .queues = (const char *const *)scan->source->queues};
         scan->seen++;
-        if (entry.record->fact_case == TARRY__RECORD__FACT_QUEUE) learn_queue(scan, entry.record->queue);
         uint32_t queue = entry_queue(&entry);
-        entry.queue = queue <= QUEUES_MAX ? scan->queues[queue] : NULL;
+        entry.queue = queue <= QUEUES_MAX ? scan->source->queues[queue] : NULL;
         consumers_learn(scan->consumers, body, entry.record);
         entry.consumer = consumers_find(scan->consumers, entry_session(&entry));
         if (passes(scan->filter, &entry)) status = scan->each(scan->argument, &entry);
@@ -68,87 +54,45 @@ static int take_frame(struct scan *scan, const struct log_view *view, const Tarr
     return status;
 }
 
-/* What the segments' summaries are asked for: the task, or the key of a queue whose number is known. */
-static uint64_t hash_of(const struct scan *scan) {
-    const struct scan_filter *filter = scan->filter;
-    if (filter->id != 0) return summary_task_hash(filter->id);
-    if (filter->key == NULL) return 0;
-    for (uint32_t number = 1; number <= QUEUES_MAX; number++) {
-        if (scan->queues[number] != NULL && strcmp(scan->queues[number], filter->queue) == 0)
-            return summary_key_hash(number, filter->key, strlen(filter->key));
-    }
-    return 0;
-}
-
-static uint64_t ns_of(uint64_t ms) {
-    return ms > UINT64_MAX / NS_PER_MS ? UINT64_MAX : ms * NS_PER_MS;
-}
-
-/* A part of the archive that is not there is said once, and is no damage; a part that cannot be read fails the command
- * in the end, when all the rest was told. */
-static void tell_gap(struct scan *scan, const struct history *history) {
-    struct store *store = scan->store;
-    struct history_gap gap;
-    history_gap(history, &gap);
-    if (gap.problem == NULL) {
-        tool_say("the log's positions %" PRIu64 " to %" PRIu64 " are in neither log nor archive: pruned, or elsewhere "
-                 "(--archive DIR)",
-                 gap.from, gap.to);
-        return;
-    }
-    char path[ARCHIVE_PATH_SIZE];
-    archive_path(&store->archive, gap.base, path);
-    tool_say("the log's positions %" PRIu64 " to %" PRIu64 " cannot be read: %s %s", gap.from, gap.to, path,
-             gap.problem);
-    scan->unread++;
-}
-
-static int read_frames(struct scan *scan, struct history *history) {
-    struct store *store = scan->store;
+static int read_frames(struct scan *scan) {
+    struct source *source = scan->source;
     struct progress progress = {0};
-    struct log_view view;
+    const struct frame_header *header;
     const Tarry__FrameBody *body;
-    uint64_t start = history_start(history);
-    int status = 0, error = 0;
+    uint64_t done, total;
+    int status = 0;
     progress_start(&progress, "records");
-    while (status == 0) {
-        error = history_next(history, store->recovery.end, &view, &body);
-        if (error == HISTORY_GAP) {
-            tell_gap(scan, history);
-            continue;
-        }
-        if (error != 0) break;
-        if (body != NULL) status = take_frame(scan, &view, body);
-        progress_show(&progress, view.header.position - start, store->recovery.end - start, scan->seen);
+    while (status == 0 && (status = source_next(source, &header, &body)) == 0) {
+        if (body != NULL) status = take_frame(scan, header, body);
+        source_progress(source, &done, &total);
+        progress_show(&progress, done, total, scan->seen);
     }
     progress_end(&progress);
-    if (status == 0 && error != LOG_END)
-        status = store_damaged(store, "log position %" PRIu64 ": %s", history_position(history), store_sentence(error));
-    if (status == 0 && scan->unread != 0)
-        status = store_damaged(store, "%" PRIu64 " archived segments are damaged: what they held is missing here",
-                               scan->unread);
+    return status == SOURCE_END ? 0 : status;
+}
+
+int scan_source(struct source *source, const struct scan_filter *filter,
+                int (*each)(void *argument, const struct entry *entry), void *argument) {
+    struct scan scan = {
+        .source = source, .filter = filter, .each = each, .argument = argument, .consumers = consumers_new()};
+    struct source_question question = {
+        .from_ms = filter->from_ms,
+        .to_ms = filter->to_ms,
+        .task = {.id = filter->id, .queue = filter->queue, .key = filter->key},
+    };
+    int status = source_begin(source, &question);
+    if (status == 0) status = read_frames(&scan);
+    source_end(source);
+    consumers_free(scan.consumers);
     return status;
 }
 
 int scan(struct store *store, const struct scan_filter *filter, int (*each)(void *argument, const struct entry *entry),
          void *argument) {
-    struct scan *scan = tool_alloc(sizeof *scan);
-    *scan = (struct scan){.store = store, .filter = filter, .each = each, .argument = argument};
-    scan->consumers = consumers_new();
-    struct history *history = NULL;
-    int error = index_each_queue(store->index, learn_queue, scan);
-    struct history_question question = {
-        .from_ns = ns_of(filter->from_ms),
-        .to_ns = ns_of(filter->to_ms),
-        .hash = hash_of(scan),
-    };
-    if (error == 0) error = history_open(&history, store->log, &store->archive, &question);
-    int status = error == 0 ? read_frames(scan, history)
-                            : store_damaged(store, "%s cannot be read: %s", store->directory, store_sentence(error));
-    history_close(history);
-    for (size_t i = 0; i <= QUEUES_MAX; i++) free(scan->queues[i]);
-    consumers_free(scan->consumers);
-    free(scan);
+    struct source *source = tool_alloc(sizeof *source);
+    source_of_store(source, store);
+    int status = scan_source(source, filter, each, argument);
+    free(source);
     return status;
 }
 

@@ -1,10 +1,10 @@
-/* scan.h: the log of a data directory, record by record, those that a filter lets through. */
+/* scan.h: the past, record by record, those that a filter lets through. */
 #ifndef TARRY_TOOL_SCAN_H
 #define TARRY_TOOL_SCAN_H
 
 #include "args.h"
 #include "entry.h"
-#include "store.h"
+#include "source.h"
 
 struct scan_filter { /* all that are given must hold */
     uint64_t from_ms;
@@ -19,8 +19,10 @@ struct scan_filter { /* all that are given must hold */
 };
 
 /* Reads every record from the oldest on and calls `each` with those that pass; non-zero stops, and is returned.
- * Otherwise 0, or EXIT_REFUSED after a sentence in store->message. The store's log must be open. A bar is shown on a
- * terminal. */
+ * Otherwise 0, or EXIT_REFUSED after a sentence in the source's store->message. A bar is shown on a terminal. */
+int scan_source(struct source *source, const struct scan_filter *filter,
+                int (*each)(void *argument, const struct entry *entry), void *argument);
+/* Of a data directory alone. The store's log must be open. */
 int scan(struct store *store, const struct scan_filter *filter, int (*each)(void *argument, const struct entry *entry),
          void *argument);
 

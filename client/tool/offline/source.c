@@ -1,0 +1,227 @@
+/* source.c: see source.h. Queue names are learnt from the log itself and, for queues that are older than it, from the
+ * index or the broker. */
+#include "source.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "history.h"
+#include "output.h"
+#include "signals.h"
+
+#define NS_PER_MS 1000000u
+#define BODY_SIZE_MAX ((size_t)256 << 20) /* unpacked */
+/* While nothing comes, whether anybody still reads standard output is looked at so often. */
+#define LOOK_MS 500u
+
+int source_open(struct source *source, struct tool *tool, const struct args *args) {
+    *source = (struct source){.tool = tool, .store = &source->own};
+    store_init(source->store, NULL);
+    if (args_has(args, "data")) return store_open(source->store, args);
+    if (args_has(args, "archive"))
+        return tool_usage(args, "--archive goes with --data: a running broker knows where its archive is");
+    source->is_live = true;
+    return tool_connect(tool);
+}
+
+void source_of_store(struct source *source, struct store *store) {
+    *source = (struct source){.store = store};
+}
+
+/* ---- names of queues */
+
+static int learn_queue(void *argument, const Tarry__QueuePut *queue) {
+    struct source *source = argument;
+    if (queue->number == 0 || queue->number > QUEUES_MAX || source->queues[queue->number] != NULL) return 0;
+    source->queues[queue->number] = tool_strdup(queue->name);
+    return 0;
+}
+
+static void learn_queues(struct source *source, const Tarry__FrameBody *body) {
+    for (size_t i = 0; i < body->n_records; i++)
+        if (body->records[i]->fact_case == TARRY__RECORD__FACT_QUEUE) learn_queue(source, body->records[i]->queue);
+}
+
+/* What the broker said with the frames. */
+static void hear_queues(struct source *source) {
+    struct tarry_audit_view view;
+    tarry_audit_look(source->audit, &view);
+    if (view.queues == source->queues_seen) return;
+    source->queues_seen = view.queues;
+    for (uint32_t number = 1; number <= QUEUES_MAX; number++) {
+        const char *name = source->queues[number] == NULL ? tarry_audit_queue(source->audit, number) : NULL;
+        if (name != NULL) source->queues[number] = tool_strdup(name);
+    }
+}
+
+/* ---- a directory */
+
+/* What the segments' summaries are asked for: the task, or the key of a queue whose number is known. */
+static uint64_t hash_of(const struct source *source, const struct tarry_ref *task) {
+    if (task->id != 0) return summary_task_hash(task->id);
+    if (task->key == NULL) return 0;
+    for (uint32_t number = 1; number <= QUEUES_MAX; number++) {
+        if (source->queues[number] != NULL && strcmp(source->queues[number], task->queue) == 0)
+            return summary_key_hash(number, task->key, strlen(task->key));
+    }
+    return 0;
+}
+
+static uint64_t ns_of(uint64_t ms) {
+    return ms > UINT64_MAX / NS_PER_MS ? UINT64_MAX : ms * NS_PER_MS;
+}
+
+static int begin_store(struct source *source, const struct source_question *question) {
+    struct store *store = source->store;
+    int error = index_each_queue(store->index, learn_queue, source);
+    struct history_question asked = {
+        .from_ns = ns_of(question->from_ms),
+        .to_ns = ns_of(question->to_ms),
+        .hash = hash_of(source, &question->task),
+    };
+    if (error == 0) error = history_open(&source->history, store->log, &store->archive, &asked);
+    if (error != 0) return store_damaged(store, "%s cannot be read: %s", store->directory, store_sentence(error));
+    source->start = history_start(source->history);
+    return 0;
+}
+
+/* A part of the archive that is not there is said once, and is no damage; a part that cannot be read fails the command
+ * in the end, when all the rest was told. */
+static void tell_gap(struct source *source) {
+    struct history_gap gap;
+    char path[ARCHIVE_PATH_SIZE];
+    history_gap(source->history, &gap);
+    if (gap.problem == NULL) {
+        tool_say("the log's positions %" PRIu64 " to %" PRIu64 " are in neither log nor archive: pruned, or elsewhere "
+                 "(--archive DIR)",
+                 gap.from, gap.to);
+        return;
+    }
+    archive_path(&source->store->archive, gap.base, path);
+    tool_say("the log's positions %" PRIu64 " to %" PRIu64 " cannot be read: %s %s", gap.from, gap.to, path,
+             gap.problem);
+    source->unread++;
+}
+
+static int next_of_store(struct source *source, const Tarry__FrameBody **out_body) {
+    struct log_view view;
+    int error;
+    while ((error = history_next(source->history, source->store->recovery.end, &view, out_body)) == HISTORY_GAP)
+        tell_gap(source);
+    source->header = view.header;
+    if (error == 0) return 0;
+    if (error == LOG_END) return SOURCE_END;
+    return store_damaged(source->store, "log position %" PRIu64 ": %s", history_position(source->history),
+                         store_sentence(error));
+}
+
+/* ---- a broker */
+
+static void wake(void *argument) {
+    tarry_audit_wake(argument);
+}
+
+static int refused(struct source *source, int code, const char *message) {
+    source->code = code;
+    return store_damaged(source->store, "%s", message);
+}
+
+static int begin_live(struct source *source, const struct source_question *question) {
+    const struct tarry_ref *task = &question->task;
+    struct tarry_audit_options options = {
+        .from_ms = question->from_ms,
+        .to_ms = question->to_ms,
+        .follow = source->follow,
+        .at_end = source->follow && question->from_ms == 0,
+        .task = task->id != 0 || task->key != NULL ? task : NULL,
+    };
+    arena_init(&source->arena, BODY_SIZE_MAX);
+    int code = tarry_audit_open(source->tool->client, &options, &source->audit);
+    if (code != TARRY_OK) return refused(source, code, tarry_code_sentence(code));
+    if (!source->follow) return 0;
+    signals_graceful();
+    signals_on_end(wake, source->audit);
+    return 0;
+}
+
+/* The next frame there is, or why there is none. */
+static int await_frame(struct source *source, const struct tarry_frame **out_frame, const char **out_message) {
+    int code = tarry_audit_next(source->audit, source->follow ? 0 : TARRY_FOREVER, out_frame, out_message);
+    if (code != TARRY_E_NOTHING) return code;
+    if (source->idle != NULL) source->idle(source->idle_argument);
+    while (code == TARRY_E_NOTHING && !signals_ended() && !output_closed())
+        code = tarry_audit_next(source->audit, LOOK_MS, out_frame, out_message);
+    return code;
+}
+
+static int next_of_broker(struct source *source, const Tarry__FrameBody **out_body) {
+    const struct tarry_frame *frame;
+    const char *message = "";
+    int code;
+    do {
+        code = signals_ended() && source->follow ? TARRY_E_END : await_frame(source, &frame, &message);
+        if (code == TARRY_E_GAP) tool_say("%s", message);
+    } while (code == TARRY_E_GAP);
+    if (code == TARRY_E_END || code == TARRY_E_WOKEN || code == TARRY_E_NOTHING) return SOURCE_END;
+    if (code != TARRY_OK) return refused(source, code, message);
+    hear_queues(source);
+    arena_reset(&source->arena);
+    *out_body = NULL;
+    if (source->start == 0) source->start = frame->position;
+    if (frame->body_size != 0) *out_body = tarry__frame_body__unpack(&source->arena.pb, frame->body_size, frame->body);
+    bool is_whole =
+        frame_header_decode(frame->header, &source->header) && (frame->body_size == 0) == (*out_body == NULL);
+    return is_whole ? 0 : refused(source, TARRY_E_PROTOCOL, tarry_code_sentence(TARRY_E_PROTOCOL));
+}
+
+/* ---- either */
+
+int source_begin(struct source *source, const struct source_question *question) {
+    return source->is_live ? begin_live(source, question) : begin_store(source, question);
+}
+
+int source_next(struct source *source, const struct frame_header **out_header, const Tarry__FrameBody **out_body) {
+    int status = source->is_live ? next_of_broker(source, out_body) : next_of_store(source, out_body);
+    *out_header = &source->header;
+    if (status == 0 && *out_body != NULL) learn_queues(source, *out_body);
+    if (status != SOURCE_END) return status;
+    struct tarry_audit_view view = {0};
+    if (source->is_live) tarry_audit_look(source->audit, &view);
+    uint64_t unread = source->unread + view.gaps_damaged;
+    if (unread == 0) return SOURCE_END;
+    return store_damaged(source->store, "%" PRIu64 " archived segments are damaged: what they held is missing here",
+                         unread);
+}
+
+void source_progress(const struct source *source, uint64_t *out_done, uint64_t *out_total) {
+    struct tarry_audit_view view = {0};
+    uint64_t end = source->store->recovery.end;
+    if (source->is_live) {
+        tarry_audit_look(source->audit, &view);
+        end = view.durable;
+    }
+    *out_done = source->header.position - source->start;
+    *out_total = source->follow ? 0 : end - source->start;
+}
+
+void source_end(struct source *source) {
+    signals_on_end(NULL, NULL);
+    history_close(source->history);
+    tarry_audit_close(source->audit);
+    if (source->is_live) arena_deinit(&source->arena);
+    for (size_t i = 0; i <= QUEUES_MAX; i++) free(source->queues[i]);
+    memset(source->queues, 0, sizeof source->queues);
+    source->history = NULL;
+    source->audit = NULL;
+}
+
+int source_finish(struct source *source, struct text *out, int status) {
+    if (source->code == TARRY_OK) return store_finish(source->store, out, status);
+    char message[sizeof source->store->message];
+    memcpy(message, source->store->message, sizeof message);
+    source->store->message[0] = 0;
+    store_finish(source->store, out, status);
+    return tool_failed(source->tool, source->code, message);
+}
