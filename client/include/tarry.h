@@ -32,8 +32,7 @@
  * Forks. A process that has opened a client must not fork and go on using it in the child: nng's threads do not
  * survive a fork. posix_spawn, or fork followed at once by exec, is fine.
  *
- * C99; opaque types; no other header of Tarry need be included. Zero every options struct before you fill it in (`=
- * {0}`). */
+ * C99; opaque types; include no other header of Tarry. Zero every options struct before you fill it in (`= {0}`). */
 #ifndef TARRY_H
 #define TARRY_H
 
@@ -188,7 +187,6 @@ struct tarry_result {
 /* ---- the client --------------------------------------------------------------------------------------------------*/
 
 typedef struct tarry_client tarry_client;
-
 #define TARRY_DEFAULT_URL "ws://127.0.0.1:7272"
 #define TARRY_FOREVER UINT64_MAX
 
@@ -402,7 +400,6 @@ enum tarry_verdict {
     TARRY_DO_NOTHING = 3  /* the handler has settled it, or somebody will by id and token */
 };
 typedef enum tarry_verdict (*tarry_handler_fn)(void *arg, tarry_consumer *consumer, const struct tarry_task *task);
-
 struct tarry_consumer_options {
     const char *const *queues;
     size_t queue_count; /* 1 … 256 */

@@ -13,6 +13,11 @@
 #include "frame.h"
 
 #define MESSAGE_SIZE 1024u
+/* A question may wait at the broker for so long for something to happen; well below RESEND_AFTER_MS. */
+#define POLL_MS 2000u
+/* Of those at once, so that calls that do not wait find a slot. */
+#define POLLS_MAX (CALL_SLOTS / 2)
+#define POLL_PAUSE_MS 100u /* between two questions that found nothing */
 
 struct tarry_audit {
     tarry_client *client;

@@ -44,9 +44,6 @@
 #define CLOSE_PATIENCE_MS 1000u
 #define ABORT_AGAIN_MS 20u
 #define REQUEST_POOL_MAX 8u
-#define POLL_MS 2000u /* a question that waits at the broker for something to happen; well below RESEND_AFTER_MS */
-#define POLLS_MAX (CALL_SLOTS / 2) /* of those at once, so that calls that do not wait find a slot */
-#define POLL_PAUSE_MS 100u         /* between two questions that found nothing */
 #define ADDRESSES_MAX 16u
 #define ADDRESS_SIZE_MAX 300u
 

@@ -204,7 +204,7 @@ class Gone(Live):
         command = self.broker.command("audit", "--kind", "scheduled")
         self.fill(0, 8000)
         slow = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        first = slow.stdout.readline()  # and no more for now: the pipe is full soon, and the audit waits
+        first = slow.stdout.readline()  # and no more until later: the pipe is full soon, and the audit waits
         self.fill(8000, 40000)
         lines, err = [first, *slow.stdout], slow.stderr.read()  # few words are on standard error
         self.assertEqual(slow.wait(60), 0, err)
