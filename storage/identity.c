@@ -97,6 +97,9 @@ static int check_file(const uint8_t *bytes, size_t size, size_t size_right, cons
 int identity_decode(const uint8_t *bytes, size_t size, const char *path, struct identity *out,
                     char message[IDENTITY_MESSAGE_SIZE]) {
     if (check_file(bytes, size, IDENTITY_SIZE, identity_magic, path, message) != 0) return 1;
+    if (get_u32(bytes + MAGIC_SIZE + 4) != 0)
+        return refuse(message, "identity file %s has reserved bytes that are not 0: it was written by another program",
+                      path);
     memcpy(out->cluster, bytes + 16, CLUSTER_ID_SIZE);
     memcpy(out->secret, bytes + 16 + CLUSTER_ID_SIZE, IDENTITY_SECRET_SIZE);
     return 0;

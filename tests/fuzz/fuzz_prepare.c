@@ -27,8 +27,15 @@ static void peek_agrees(const uint8_t *data, size_t size) {
 
 static void accepted_is_right(const struct core_event *event) {
     assert(event->request != NULL);
-    assert((event->kind == 0) == (event->request->body_case == TARRY__REQUEST__BODY_AUDIT));
-    if (event->kind == 0) assert(event->request->audit->wait_ms <= AUDIT_WAIT_MAX_MS);
+    bool is_audit = event->request->body_case == TARRY__REQUEST__BODY_AUDIT;
+    bool is_backup = event->request->body_case == TARRY__REQUEST__BODY_BACKUP;
+    assert((event->kind == 0) == (is_audit || is_backup));
+    if (is_audit) assert(event->request->audit->wait_ms <= AUDIT_WAIT_MAX_MS);
+    if (is_backup) {
+        const Tarry__Backup *backup = event->request->backup;
+        assert((backup->what == TARRY__BACKUP__WHAT__BEGIN) == (backup->backup == 0));
+        assert(backup->what != TARRY__BACKUP__WHAT__READ || backup->size <= BACKUP_READ_MAX);
+    }
     if (event->kind != CORE_COMMIT) return;
     const Tarry__Commit *commit = event->request->commit;
     uint64_t total = 0;

@@ -138,6 +138,13 @@ static void requests(void) {
     get.task = &by_key;
     request.body_case = TARRY__REQUEST__BODY_GET, request.get = &get;
     save_message("prepare", "seed-get", &request.base);
+    Tarry__Backup backup = TARRY__BACKUP__INIT;
+    request.body_case = TARRY__REQUEST__BODY_BACKUP, request.backup = &backup;
+    backup.what = TARRY__BACKUP__WHAT__BEGIN;
+    save_message("prepare", "seed-backup-begin", &request.base);
+    backup.what = TARRY__BACKUP__WHAT__READ, backup.backup = 1ull << 32 | 1, backup.offset = 4096,
+    backup.size = 1 << 20;
+    save_message("prepare", "seed-backup-read", &request.base);
 }
 
 /* One task's life: scheduled, leased, retried, moved, acked, with the queue, a producer and an epoch before it. */
