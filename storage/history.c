@@ -129,7 +129,7 @@ static int enter_log(struct history *history) {
     if (!log_segment_at(history->log, history->position, &segment)) return LOG_END;
     if (segment.end != 0 && summary_read(&summary, history->log, segment.base) != 0) summary = NULL;
     if (!may_matter(&history->question, summary, segment.end)) return skip_to(history, segment.end);
-    int error = log_cursor_open(&history->cursor, history->log, history->position, false);
+    int error = log_cursor_open(&history->cursor, history->log, history->position, history->question.contents);
     if (error == LOG_RETIRED && history->archive) return 0; /* just now */
     if (error) return error;
     history->end = segment.end;
@@ -166,7 +166,8 @@ static int enter_file(struct history *history, uint64_t base) {
     if (error) return file_failed(history, base, error, problem);
     if (info.end <= history->position) return ABSENT;
     if (!file_may_matter(history, &info)) return skip_to(history, info.end);
-    error = archive_cursor_open(&history->archived, history->archive, base, history->position, false, &problem);
+    error = archive_cursor_open(&history->archived, history->archive, base, history->position,
+                                history->question.contents, &problem);
     if (error) return file_failed(history, base, error, problem);
     history->end = info.end;
     history->stats.segments_read++;

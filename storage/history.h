@@ -15,6 +15,7 @@ struct history_question {
     uint64_t from_ns;  /* logical steady time; frames before it are left out */
     uint64_t to_ns;    /* exclusive; 0: no end */
     uint64_t hash;     /* summary_task_hash or summary_key_hash of what is asked about; 0: everything */
+    bool contents;     /* give the frames with their blob areas */
 };
 
 struct history_stats {
@@ -38,7 +39,7 @@ struct history;
 /* `archive` (borrowed; may be NULL: there is none) need not exist. */
 int history_open(struct history **out, struct log *log, const struct archive *archive,
                  const struct history_question *question);
-/* The next frame that may matter and ends at or below `limit`; LOG_END: there is none (yet). Without its contents; its
+/* The next frame that may matter and ends at or below `limit`; LOG_END: there is none (yet). Its
  * body is *out_body (NULL: a seal), valid until the next call. HISTORY_GAP: frames are missing here (history_gap tells
  * which); the next call goes on behind them. Negative: LOG_DAMAGED (in the log; or no frame begins at the position
  * asked for), LOG_RETIRED (without an archive: the reader was too slow), errno. */

@@ -177,6 +177,11 @@ void index_close(struct index *index) {
     free(index);
 }
 
+int index_clone(struct index *index, const char *directory) {
+    assert(index->options.read_only);
+    return db_negative(mdb_env_copy2(index->db.env, directory, 0));
+}
+
 void index_meta(const struct index *index, struct index_meta *out) {
     const struct meta_record *meta = &index->meta;
     *out = (struct index_meta){

@@ -121,8 +121,8 @@ void index_filter_drop(struct index_filter *filter);
  * youngest first). What is not there is simply missing. */
 int index_lookup(struct index *index, const struct want *wants, size_t want_count, struct arena *arena,
                  struct index_rows *out);
-/* Rows of `queue` (live and dead) with after_id < id < id_end, in order of id; examines at most `examine_max` rows of
- * any queue. `*out_next`: go on after this id; UINT64_MAX: done. */
+/* Rows of `queue` (0: of all; live and dead) with after_id < id < id_end, in order of id; examines at most
+ * `examine_max` rows of any queue. `*out_next`: go on after this id; UINT64_MAX: done. */
 int index_scan(struct index *index, uint32_t queue, uint64_t after_id, uint64_t id_end, size_t count_max,
                size_t examine_max, struct arena *arena, struct index_rows *out, uint64_t *out_next);
 /* Rows in the order of (due, id) for `tarry list`: states is a mask 1 << enum row_state, prefix may be empty; (due, id)
@@ -157,6 +157,9 @@ uint64_t index_copy_size(const struct index_copy *copy);     /* bytes, in all */
 uint64_t index_copy_done(const struct index_copy *copy);     /* bytes, so far */
 uint64_t index_copy_position(const struct index_copy *copy); /* of the index, as it is copied */
 void index_copy_end(struct index_copy *copy);                /* whole or not; by the same thread; NULL is fine */
+
+/* All of it, as it is, into a directory that is there and empty. Of a read-only index: nobody writes it meanwhile. */
+int index_clone(struct index *index, const char *directory);
 
 struct index_stats {
     uint64_t bytes_file;

@@ -129,7 +129,7 @@ static int scan(struct reading *reading, uint32_t queue, uint64_t after_id, uint
                 error = db_unseal(&key, &sealed, &data);
                 if (error == 0) error = row_unpack(id, &data, &row);
             }
-            if (error == 0 && row.queue == queue) error = reading_keep(reading, &row);
+            if (error == 0 && (queue == 0 || row.queue == queue)) error = reading_keep(reading, &row);
         }
         if (error != 0) break;
         found = db_cursor_get(cursor, &key, &sealed, MDB_NEXT);

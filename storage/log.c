@@ -101,6 +101,32 @@ int log_open(struct log **out, const struct log_options *options, uint64_t scan_
     return 0;
 }
 
+int log_make(struct log **out, const struct log_options *options, const struct log_origin *origin) {
+    assert(options->segment_size >= 1024 && origin->previous_base != 0 && origin->position % FRAME_ALIGN == 0);
+    if (strlen(options->directory) + 32 > LOG_PATH_SIZE) return -ENAMETOOLONG;
+    int result = options->disk->make_directory(options->disk->context, options->directory, 0700);
+    if (result < 0) return result;
+    struct log *log = log_new(options);
+    if (!log) return -ENOMEM;
+    log->read_only = false;
+    log->end = origin->position;
+    log->previous_base = origin->previous_base;
+    log->epoch = origin->epoch;
+    log->steady_ns = origin->steady_ns;
+    log->wall_ns = origin->wall_ns;
+    memcpy(log->chain, origin->chain, FRAME_CHAIN_SIZE);
+    atomic_store_explicit(&log->written, log->end, memory_order_relaxed);
+    atomic_store_explicit(&log->durable, log->end, memory_order_relaxed);
+    atomic_store_explicit(&log->start, log->end, memory_order_relaxed);
+    result = segment_roll(log, 0);
+    if (result < 0) {
+        log_close(log);
+        return result;
+    }
+    *out = log;
+    return 0;
+}
+
 uint64_t log_end(const struct log *log) {
     return log->end;
 }

@@ -79,6 +79,19 @@ int log_open(struct log **out, const struct log_options *options, uint64_t scan_
              char *message, size_t message_size);
 void log_close(struct log *log); /* NULL is fine; does not sync */
 
+/* What lies before the first frame of a log that does not begin at the beginning. */
+struct log_origin {
+    uint64_t position;      /* where it begins */
+    uint64_t previous_base; /* of the segment that was before it elsewhere; not 0 */
+    uint32_t epoch;         /* of the last frame before, like the times and the chain */
+    uint64_t steady_ns;
+    uint64_t wall_ns;
+    uint8_t chain[FRAME_CHAIN_SIZE];
+};
+/* Makes a log that goes on from there, in a directory that holds none (-EEXIST). Durable, save for the directory's own
+ * name in its parent. `durable_min` and `read_only` are void. 0 or a negative errno; then there may be half a log. */
+int log_make(struct log **out, const struct log_options *options, const struct log_origin *origin);
+
 /* One piece of a frame's blob area. */
 struct log_piece {
     const void *data;

@@ -142,7 +142,7 @@ static int name_directory(struct datadir *dir, const char *path, char message[DA
     snprintf(dir->log, sizeof(dir->log), "%s/log", path);
     snprintf(dir->index, sizeof(dir->index), "%s/index", path);
     if (directory_is_partial(path))
-        return REFUSE("data directory %s is a backup that was not finished; run 'tarry backup' again, or name another "
+        return REFUSE("data directory %s is a copy that was not finished; delete it and make it again, or name another "
                       "directory with --data",
                       path);
     return 0;

@@ -75,6 +75,7 @@ void power_cut(uint64_t seed) {
     power_lock();
     for (const struct change *change = newest; change != NULL; change = change->older) {
         size_t done = 0;
+        (void)syscall(SYS_fcntl, change->descriptor, F_SETFL, 0); /* O_DIRECT would want pages, and not sectors */
         while (done < change->size) {
             uint64_t at = (uint64_t)change->offset + done;
             size_t size = SECTOR_SIZE - at % SECTOR_SIZE;

@@ -13,5 +13,7 @@ struct history_report {
 
 /* Aborts at the first broken promise. */
 void history_play(struct world *world, uint64_t seed, struct history_report *out);
+/* The same, without the end: the world, its log and what is known of it can be looked at until world_end. */
+void history_live(struct world *world, uint64_t seed, struct history_report *out);
 
 #endif

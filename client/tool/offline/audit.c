@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "asof.h"
 #include "output.h"
 #include "scan.h"
 
@@ -13,15 +14,18 @@ static const struct arg_spec options[] = {
     {"data", ARG_VALUE, "DIR", "the data directory of a broker that is not running,\ninstead of the broker"},
     STORE_ARCHIVE_OPTION,
     SCAN_OPTIONS,
-    {"limit", ARG_VALUE, "N", "at most N records"},
+    {"limit", ARG_VALUE, "N", "at most N records, or tasks"},
     {"follow", ARG_FLAG, NULL, "go on with what happens, as it happens; without --from\nonly that"},
+    ASOF_OPTIONS,
     {0},
 };
 
 const struct command command_audit = {
     .name = "audit",
     .usage = "[--data DIR [--archive DIR] | --follow] [--from T] [--to T] [--kind KINDS] [--producer N]\n"
-             "… [--queue QUEUE [--key KEY | --prefix P]] [--id ID] [--session N] [--limit N]",
+             "… [--queue QUEUE [--key KEY | --prefix P]] [--id ID] [--session N] [--limit N]\n"
+             "--data DIR --as-of T [--list [--state STATES] [--prefix P] [--limit N]] [--queue QUEUE]\n"
+             "--data DIR --as-of T --into NEWDIR",
     .summary = "what happened: the log, record by record",
     .text =
         "Prints the records of the log, the oldest first: what happened to which task, when by the broker's clock,\n"
@@ -30,14 +34,22 @@ const struct command command_audit = {
         "--retain-archive-size), and changes nothing. What is missing in between is said on standard error. Each\n"
         "frame is checked by its sums; 'tarry verify' checks the whole.\n\n"
         "With --follow it ends at --limit or a signal, with exit status 0; a broker that goes away is waited for,\n"
-        "as long as --timeout says.",
+        "as long as --timeout says.\n\n"
+        "With --as-of T: what was pending, ready, in flight and dead at T, as counts per queue, as a list, or as a\n"
+        "data directory that 'tarryd --inspect' opens. The log is replayed from its beginning, archive included, or\n"
+        "on top of the index for what it does not have yet; if neither reaches to T, that is said, and nothing else.\n"
+        "T is the broker's clock, as in every record; ready is what was due at T; EXPIRED counts tasks whose time\n"
+        "was over before the broker had come across them. The index made on the way lies in $TMPDIR, or /tmp.",
     .options = options,
     .positional_min = 0,
     .positional_max = 0,
     .positional_names = "",
     .examples = "tarry audit --follow --queue close-order\n"
                 "tarry audit --data /var/lib/tarry --queue close-order --key order-1001\n"
-                "tarry audit --data /var/lib/tarry --kind dead,expired --from 2026-11-21T00:00:00Z --json",
+                "tarry audit --data /var/lib/tarry --kind dead,expired --from 2026-11-21T00:00:00Z --json\n"
+                "tarry audit --data /var/lib/tarry --as-of 2026-11-21T03:00:00Z\n"
+                "tarry audit --data /var/lib/tarry --as-of 2026-11-21T03:00:00Z --list --state in_flight\n"
+                "tarry audit --data /var/lib/tarry --as-of 2026-11-21T03:00:00Z --into /tmp/then",
     .run = run,
 };
 
@@ -69,6 +81,9 @@ static int run(struct tool *tool, const struct args *args) {
     struct printing printing = {.tool = tool, .left = UINT64_MAX, .follow = args_has(args, "follow")};
     struct source source;
     bool follow = printing.follow;
+    if (args_has(args, "as-of") || args_has(args, "as-of-position")) return asof_run(tool, args);
+    if (args_has(args, "list") || args_has(args, "into") || args_has(args, "state"))
+        return tool_usage(args, "--list, --state and --into go with --as-of T");
     if (follow && args_has(args, "data"))
         return tool_usage(args, "--follow asks a running broker: nothing happens in a directory of --data");
     if (follow && args_has(args, "to")) return tool_usage(args, "--follow has no end: leave --to");

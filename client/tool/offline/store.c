@@ -79,7 +79,8 @@ static int read_identity(struct store *store) {
     char message[IDENTITY_MESSAGE_SIZE];
     if (directory_is_partial(store->directory)) {
         store->hindrance = "unfinished_backup";
-        return store_damaged(store, "%s is a backup that was not finished; run 'tarry backup' again", store->directory);
+        return store_damaged(store, "%s is a copy that was not finished; delete it and make it again",
+                             store->directory);
     }
     int error = identity_read(store->directory, &identity, message);
     if (error < 0) {

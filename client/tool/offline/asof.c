@@ -1,0 +1,265 @@
+/* asof.c: see asof.h: the command line, the moment, and the counts. */
+#include "asof.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ndjson.h"
+#include "output.h"
+#include "rfc3339.h"
+#include "table.h"
+
+#define NS_PER_MS 1000000u
+#define DIRECTORY_SIZE 3072 /* of the temporary one */
+
+bool asof_is_wanted(const struct asof *asof, uint32_t queue) {
+    const char *name = asof->queues[queue].name;
+    return name != NULL && (asof->queue == NULL || strcmp(name, asof->queue) == 0);
+}
+
+void asof_words(const struct asof *asof, struct text *out) {
+    char time[RFC3339_TEXT_SIZE];
+    text_printf(out, "%s, log position %" PRIu64, rfc3339_format(asof->moment.steady_ns / NS_PER_MS, time),
+                asof->moment.meta.position);
+}
+
+/* ---- the moment */
+
+int asof_failed(struct asof *asof, int error) {
+    const struct moment *moment = &asof->moment;
+    char time[RFC3339_TEXT_SIZE];
+    rfc3339_format(moment->limit_ms, time);
+    switch (error) {
+    case MOMENT_BEFORE:
+        if (moment->limit_ms == 0) return store_damaged(&asof->store, "the log is empty: nothing has happened yet");
+        return store_damaged(&asof->store, "the log begins at %s, position %" PRIu64 ": before that there was nothing",
+                             time, moment->limit);
+    case MOMENT_TOO_OLD:
+        return store_damaged(
+            &asof->store,
+            "the beginning of the log is gone, and no archive has it: an exact answer is possible from "
+            "%s, log position %" PRIu64 " on, and no earlier",
+            time, moment->limit);
+    case MOMENT_BEYOND:
+        return store_damaged(&asof->store, "the log ends at position %" PRIu64, moment->limit);
+    case MOMENT_DIFFERS:
+        return store_damaged(&asof->store,
+                             "index and log tell different histories: there is damage; 'tarry verify %s' says where",
+                             asof->store.directory);
+    case -ENOSPC:
+        return store_damaged(&asof->store, "there is no room for the index that is made on the way: %s",
+                             strerror(ENOSPC));
+    default:
+        return store_damaged(&asof->store, "the state cannot be made: %s", store_sentence(error));
+    }
+}
+
+static void show(void *argument, uint64_t done, uint64_t total, uint64_t records) {
+    struct asof *asof = argument;
+    progress_show(&asof->progress, done, total, records);
+}
+
+static int learn_queue(void *argument, const Tarry__QueuePut *queue) {
+    struct asof *asof = argument;
+    if (queue->number == 0 || queue->number > QUEUES_MAX) return INDEX_DAMAGED;
+    asof->queues[queue->number] = (struct asof_queue){
+        .name = tool_strdup(queue->name),
+        .paused = queue->paused,
+        .paused_until_ms = queue->paused_until_ms,
+    };
+    return 0;
+}
+
+int asof_find(struct asof *asof, const char *directory, bool is_lasting) {
+    progress_start(&asof->progress, "records");
+    int error = moment_make(&asof->moment, &asof->source, &asof->question, directory, is_lasting);
+    progress_end(&asof->progress);
+    if (error == 0) error = index_each_queue(asof->moment.index, learn_queue, asof);
+    if (error != 0) return asof_failed(asof, error);
+    for (uint32_t number = 1; number <= QUEUES_MAX; number++)
+        if (asof_is_wanted(asof, number)) return 0;
+    if (asof->queue == NULL) return 0;
+    return store_damaged(&asof->store, "there was no queue '%s' then", asof->queue);
+}
+
+static void unlink_in(const char *directory, const char *name) {
+    char path[DIRECTORY_SIZE + 64];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    if (unlink(path) != 0 && (errno == EISDIR || errno == EPERM)) rmdir(path);
+}
+
+/* In a temporary directory whose files have no name any more once the moment is found: whatever happens to this process
+ * then, nothing is left behind. */
+static int find_for_now(struct asof *asof) {
+    static const char *const files[] = {"index/data.mdb",     "index/lock.mdb",     "index",
+                                        "index.new/data.mdb", "index.new/lock.mdb", "index.new"};
+    const char *parent = getenv("TMPDIR");
+    char directory[DIRECTORY_SIZE], index[DIRECTORY_SIZE + 16];
+    if (parent == NULL || parent[0] == 0) parent = "/tmp";
+    if (strlen(parent) > sizeof directory - 32) return store_damaged(&asof->store, "$TMPDIR is too long a name");
+    snprintf(directory, sizeof directory, "%s/tarry-as-of-XXXXXX", parent);
+    if (mkdtemp(directory) == NULL)
+        return store_damaged(&asof->store,
+                             "a temporary directory cannot be made in %s: %s; name another one in $TMPDIR", parent,
+                             strerror(errno));
+    snprintf(index, sizeof index, "%s/index", directory);
+    int status = asof_find(asof, index, false);
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) unlink_in(directory, files[i]);
+    rmdir(directory);
+    return status;
+}
+
+/* ---- counts */
+
+static void json_queue(struct text *out, const struct asof *asof, uint32_t number, const struct moment_counts *counts) {
+    const struct asof_queue *queue = &asof->queues[number];
+    const struct queue_tally *tally = &asof->moment.meta.tally.queues[number];
+    ndjson_begin(out);
+    ndjson_text(out, "queue", queue->name);
+    ndjson_number(out, "pending", counts->pending);
+    ndjson_number(out, "ready", counts->ready);
+    ndjson_number(out, "in_flight", counts->in_flight);
+    ndjson_number(out, "dead", counts->dead);
+    ndjson_number(out, "expired_unrecorded", counts->expired);
+    ndjson_bool(out, "paused", queue->paused);
+    if (queue->paused_until_ms != 0) ndjson_number(out, "paused_until_ms", queue->paused_until_ms);
+    ndjson_number(out, "scheduled", tally->scheduled);
+    ndjson_number(out, "cancelled", tally->cancelled);
+    ndjson_number(out, "delivered", tally->delivered);
+    ndjson_number(out, "acked", tally->acked);
+    ndjson_number(out, "retried", tally->retried);
+    ndjson_number(out, "expired", tally->expired);
+    ndjson_number(out, "dropped", tally->dropped);
+    ndjson_end(out);
+}
+
+static void json_whole(struct text *out, const struct asof *asof) {
+    const struct moment *moment = &asof->moment;
+    char digest[24];
+    snprintf(digest, sizeof digest, "%016" PRIx64, moment->meta.tally.digest);
+    ndjson_begin(out);
+    ndjson_null(out, "queue");
+    ndjson_number(out, "as_of_ms", moment->steady_ns / NS_PER_MS);
+    ndjson_number(out, "wall_ms", moment->wall_ns / NS_PER_MS);
+    ndjson_number(out, "position", moment->meta.position);
+    ndjson_number(out, "last_record_ms", moment->meta.steady_ns / NS_PER_MS);
+    ndjson_number(out, "epoch", moment->meta.tally.epoch);
+    ndjson_number(out, "live", moment->meta.tally.live);
+    ndjson_text(out, "digest", digest);
+    ndjson_end(out);
+}
+
+static void words_queue(struct table *table, const struct asof_queue *queue, const struct moment_counts *counts) {
+    struct text name = {0};
+    text_printf(&name, "%s%s", queue->name, queue->paused ? " (paused)" : "");
+    table_cell(table, text_str(&name));
+    text_deinit(&name);
+    table_cell_number(table, counts->pending);
+    table_cell_number(table, counts->ready);
+    table_cell_number(table, counts->in_flight);
+    table_cell_number(table, counts->dead);
+    table_cell_number(table, counts->expired);
+}
+
+static void print_counts(const struct asof *asof, const struct moment_counts *counts, struct text *out) {
+    static const char *const heads[] = {"QUEUE", ">PENDING", ">READY", ">IN FLIGHT", ">DEAD", ">EXPIRED"};
+    struct table table;
+    table_init(&table, heads, 6);
+    for (uint32_t number = 1; number <= QUEUES_MAX; number++) {
+        if (!asof_is_wanted(asof, number)) continue;
+        if (asof->tool->json)
+            json_queue(out, asof, number, &counts[number]);
+        else
+            words_queue(&table, &asof->queues[number], &counts[number]);
+    }
+    if (asof->tool->json) {
+        json_whole(out, asof);
+    } else {
+        text_add_str(out, "as of ");
+        asof_words(asof, out);
+        text_printf(out, ": %" PRIu64 " live tasks\n\n", asof->moment.meta.tally.live);
+        table_print(&table, out);
+    }
+    table_deinit(&table);
+}
+
+int asof_counts(struct asof *asof, struct text *out) {
+    struct moment_counts *counts = tool_alloc((QUEUES_MAX + 1) * sizeof *counts);
+    int error = moment_count(&asof->moment, counts);
+    int status = error != 0 ? asof_failed(asof, error) : 0;
+    if (status == 0) print_counts(asof, counts, out);
+    free(counts);
+    return status;
+}
+
+/* ---- the command */
+
+static int check_options(struct asof *asof) {
+    static const char *const others[] = {"from", "to", "kind", "key", "id", "producer", "session", "follow"};
+    const struct args *args = asof->args;
+    bool is_list = args_has(args, "list"), is_into = args_has(args, "into");
+    asof->queue = args_get(args, "queue");
+    asof->prefix = args_get(args, "prefix");
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (args_has(args, others[i])) return tool_usage(args, "--%s does not go with --as-of", others[i]);
+    if (args_has(args, "as-of") && args_has(args, "as-of-position"))
+        return tool_usage(args, "--as-of and --as-of-position name two moments");
+    if (is_into && (is_list || asof->queue != NULL || asof->prefix != NULL))
+        return tool_usage(args, "--into makes a whole directory: no other option goes with it");
+    if (!is_list && (asof->prefix != NULL || args_has(args, "state") || args_has(args, "limit")))
+        return tool_usage(args, "--prefix, --state and --limit go with --list");
+    return 0;
+}
+
+static int parse(struct asof *asof) {
+    const struct args *args = asof->args;
+    struct moment_question *question = &asof->question;
+    int status = check_options(asof);
+    asof->limit = UINT64_MAX;
+    question->by_position = args_has(args, "as-of-position");
+    if (status == 0) status = option_number(args, "as-of-position", 0, UINT64_MAX, &question->position);
+    if (status == 0) status = option_time(args, "as-of", &question->steady_ms);
+    if (status == 0) status = option_states(args, &asof->states);
+    if (status == 0) status = option_number(args, "limit", 1, UINT64_MAX, &asof->limit);
+    if (status == 0 && !question->by_position && question->steady_ms > wall_ms())
+        status = tool_usage(args, "--as-of: that moment has not come yet");
+    return status;
+}
+
+static int answer(struct asof *asof, struct text *out) {
+    const char *into = args_get(asof->args, "into");
+    if (into != NULL) return asof_into(asof, into, out);
+    int status = find_for_now(asof);
+    if (status != 0) return status;
+    return args_has(asof->args, "list") ? asof_list(asof, out) : asof_counts(asof, out);
+}
+
+int asof_run(struct tool *tool, const struct args *args) {
+    struct asof *asof = tool_alloc(sizeof *asof);
+    struct text out = {0};
+    *asof = (struct asof){.tool = tool, .args = args};
+    int status = parse(asof);
+    if (status == 0) status = store_open(&asof->store, args);
+    if (status == 0) {
+        asof->source = (struct moment_source){
+            .log = asof->store.log,
+            .archive = &asof->store.archive,
+            .end = asof->store.recovery.end,
+            .index = asof->store.index,
+            .meta = asof->store.meta,
+            .progress = show,
+            .argument = asof,
+        };
+        memcpy(asof->source.cluster, asof->store.cluster, sizeof asof->source.cluster);
+        status = answer(asof, &out);
+        moment_close(&asof->moment);
+        status = store_finish(&asof->store, &out, status);
+    }
+    for (size_t i = 0; i <= QUEUES_MAX; i++) free(asof->queues[i].name);
+    free(asof);
+    return status;
+}

@@ -1,0 +1,58 @@
+/* asof.h: tarry audit --as-of: what was pending, in flight and dead at an earlier moment. Counts, a list, or a
+ * directory that a tarryd can open; storage/moment.h says what a moment is and when there is an answer. */
+#ifndef TARRY_TOOL_ASOF_H
+#define TARRY_TOOL_ASOF_H
+
+#include "moment.h"
+#include "progress.h"
+#include "store.h"
+#include "tarry_limits.h"
+#include "tool.h"
+
+/* The command, if --as-of or --as-of-position was given. */
+int asof_run(struct tool *tool, const struct args *args);
+#define ASOF_OPTIONS                                                                                                   \
+    {"as-of", ARG_VALUE, "T", "instead: what was pending, in flight and dead at T; counts per queue"},                 \
+        {"as-of-position", ARG_VALUE, "N", "… as the log says below its position N"},                                  \
+        {"list", ARG_FLAG, NULL, "with --as-of: the tasks instead of counts, as 'tarry list' would have shown them"},  \
+        {"state", ARG_VALUE, "STATES", "with --list: any of pending,ready,in_flight,dead (default: all but dead)"}, {  \
+        "into", ARG_VALUE, "NEWDIR", "with --as-of: make a data directory as of then, for tarryd --inspect"            \
+    }
+
+/* ---- between asof*.c */
+struct asof_queue {
+    char *name; /* NULL: there is none of that number */
+    bool paused;
+    uint64_t paused_until_ms;
+};
+
+struct asof {
+    struct tool *tool;
+    const struct args *args;
+    struct store store;
+    struct moment_source source;
+    struct moment_question question;
+    struct moment moment;
+    struct progress progress;
+    struct asof_queue queues[QUEUES_MAX + 1]; /* by number, as of the moment */
+    const char *queue;                        /* --queue: no other; NULL: all */
+    const char *prefix;
+    uint32_t states; /* bits of enum tarry_state */
+    uint64_t limit;
+};
+
+/* Each prints, or makes, what was asked for: 0, or EXIT_REFUSED after a sentence in store.message. */
+int asof_counts(struct asof *asof, struct text *out);
+int asof_list(struct asof *asof, struct text *out);
+/* Makes the moment too. */
+int asof_into(struct asof *asof, const char *directory, struct text *out);
+
+/* Finds the moment, in `directory`, with its queues. */
+int asof_find(struct asof *asof, const char *directory, bool is_lasting);
+/* A sentence for an error of moment.h. */
+int asof_failed(struct asof *asof, int error);
+/* "2026-11-21T…, log position 4711" */
+void asof_words(const struct asof *asof, struct text *out);
+bool asof_is_wanted(const struct asof *asof, uint32_t queue);
+
+#endif

@@ -1,0 +1,152 @@
+/* asof_list.c: the tasks of a moment, queue after queue, in the order of due time: as 'tarry list' would have shown
+ * them then. A task whose time was over (expires) is not shown, as it would not have been. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "arena.h"
+#include "asof.h"
+#include "ndjson.h"
+#include "output.h"
+#include "table.h"
+#include "view.h"
+
+#define PAGE_TASKS 1000u
+#define PAGE_BYTES (64u << 10)
+#define COLUMNS 10
+
+struct listing {
+    struct asof *asof;
+    struct text *out;
+    struct table table;
+    struct arena arena;
+    uint64_t count; /* printed */
+};
+
+/* Terminated, in the arena. */
+static const char *copy(struct arena *arena, const char *text, size_t size) {
+    char *out = arena_alloc(arena, size + 1);
+    if (out == NULL) return "";
+    if (size > 0) memcpy(out, text, size);
+    out[size] = 0;
+    return out;
+}
+
+static const char *state_name(uint32_t state) {
+    switch (state) {
+    case STATE_READY:
+        return "ready";
+    case STATE_IN_FLIGHT:
+        return "in_flight";
+    case STATE_DEAD:
+        return "dead";
+    default:
+        return "pending";
+    }
+}
+
+static struct tarry_view view_of(struct listing *listing, const struct row *row, uint32_t state) {
+    struct arena *arena = &listing->arena;
+    return (struct tarry_view){
+        .outcome = state == STATE_IN_FLIGHT ? TARRY_IN_FLIGHT
+                   : state == STATE_DEAD    ? TARRY_DEAD
+                                            : TARRY_PENDING,
+        .id = row->id,
+        .queue = listing->asof->queues[row->queue].name,
+        .key = row->key_size > 0 ? copy(arena, row->key, row->key_size) : NULL,
+        .key_size = row->key_size,
+        .state = state_name(state),
+        .due_ms = row->due_ms,
+        .absolute = row->base == ROW_WALL,
+        .priority = row->priority,
+        .attempt = row->attempt,
+        .deliveries = row->deliveries,
+        .scheduled_ms = row->scheduled_ms,
+        .expires_ms = row->expires_ms,
+        .delivered_ms = row->delivered_ms,
+        .session = row->session,
+        .token = {.epoch = row->lease_epoch, .position = row->lease_position},
+        .lease_deadline_ms = row->lease_deadline_ms,
+        .dead_ms = row->dead_ms,
+        .reason = state == STATE_DEAD ? copy(arena, row->reason, row->reason_size) : "",
+    };
+}
+
+static void words(struct table *table, const struct tarry_view *view) {
+    bool is_held = view->outcome == TARRY_IN_FLIGHT;
+    table_cell_number(table, view->id);
+    table_cell(table, view->queue);
+    table_cell(table, view->key != NULL ? view->key : "-");
+    table_cell(table, view->state);
+    table_cell_time(table, view->due_ms);
+    table_cell_number(table, view->priority);
+    table_cell_number(table, view->attempt);
+    table_cell_number(table, view->deliveries);
+    if (is_held)
+        table_cell_number(table, view->session);
+    else
+        table_cell(table, "-");
+    table_cell_time(table, is_held ? view->lease_deadline_ms : 0);
+}
+
+static void take(struct listing *listing, const struct row *row) {
+    struct asof *asof = listing->asof;
+    uint32_t wanted = asof->states != 0 ? asof->states : STATE_PENDING | STATE_READY | STATE_IN_FLIGHT;
+    uint32_t state = moment_state(&asof->moment, row);
+    if (listing->count == asof->limit || (wanted & state) == 0) return;
+    struct tarry_view view = view_of(listing, row, state);
+    listing->count++;
+    if (asof->tool->json)
+        view_json(listing->out, &view);
+    else
+        words(&listing->table, &view);
+}
+
+static uint32_t row_states(uint32_t wanted) {
+    uint32_t states = 0;
+    if (wanted == 0) wanted = STATE_PENDING | STATE_READY | STATE_IN_FLIGHT;
+    if (wanted & (STATE_PENDING | STATE_READY)) states |= 1u << ROW_WAITING;
+    if (wanted & STATE_IN_FLIGHT) states |= 1u << ROW_LEASED;
+    if (wanted & STATE_DEAD) states |= 1u << ROW_BURIED;
+    return states;
+}
+
+static int list_queue(struct listing *listing, uint32_t number) {
+    struct asof *asof = listing->asof;
+    struct index_query query = {
+        .queue = number,
+        .states = row_states(asof->states),
+        .prefix = asof->prefix,
+        .prefix_size = asof->prefix != NULL ? strlen(asof->prefix) : 0,
+        .count_max = PAGE_TASKS,
+    };
+    while (query.after.due_ms != UINT64_MAX && listing->count < asof->limit && !output_lost()) {
+        struct index_rows rows;
+        arena_reset(&listing->arena);
+        int error = index_list(asof->moment.index, &query, &listing->arena, &rows, &query.after);
+        if (error != 0) return asof_failed(asof, error);
+        for (size_t i = 0; i < rows.count; i++) take(listing, &rows.rows[i]);
+        if (!asof->tool->json && rows.count > 0) table_print(&listing->table, listing->out);
+        if (listing->out->size >= PAGE_BYTES) output_write(listing->out, false);
+    }
+    return 0;
+}
+
+int asof_list(struct asof *asof, struct text *out) {
+    static const char *const heads[COLUMNS] = {">ID",       "QUEUE",    "KEY",         "STATE",    "DUE",
+                                               ">PRIORITY", ">ATTEMPT", ">DELIVERIES", ">HELD BY", "UNTIL"};
+    struct listing listing = {.asof = asof, .out = out};
+    struct text summary = {0};
+    int status = 0;
+    table_init(&listing.table, heads, COLUMNS);
+    arena_init(&listing.arena, SIZE_MAX);
+    for (uint32_t number = 1; number <= QUEUES_MAX && status == 0; number++)
+        if (asof_is_wanted(asof, number)) status = list_queue(&listing, number);
+    if (status == 0 && !asof->tool->json) {
+        asof_words(asof, &summary);
+        tool_say("%llu tasks as of %s", (unsigned long long)listing.count, text_str(&summary));
+    }
+    text_deinit(&summary);
+    arena_deinit(&listing.arena);
+    table_deinit(&listing.table);
+    return status;
+}

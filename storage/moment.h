@@ -1,0 +1,88 @@
+/* moment.h: the state as of an earlier moment, made anew: the frames up to it, taken into an index of its own by the
+ * very code that the broker's index runs (LOG-2 says that this gives the same state).
+ *
+ *   the log from its first frame on ──────────┐
+ *                                             ├──► frames up to the moment ──► an index of its own ──► counts, rows,
+ *   a copy of the directory's index, if it    │                                                        or a directory
+ *   does not lie behind the moment ───────────┘
+ *
+ * *The moment.* By time T, in milliseconds of the logical steady clock (what audit and history print): the state after
+ * the last frame of T or before, as it looked at T: a task that became due between that frame and T is ready. The wall
+ * clock, for tasks with an absolute time, is taken to run with the steady one from that frame on, but not beyond what
+ * the next frame says. By position N: what the frames that end at or below N say, at the time of the last of them.
+ *
+ * *Rule:* an exact answer or none. *Reason:* nobody could tell a wrong count from a right one. *Consequence:* where the
+ * beginning of the log is gone, only moments from the index's position on have an answer; the digest and the counts of
+ * the rows are compared with what the records add up to.
+ *
+ * Reads log and index, which nobody may write meanwhile, and writes in its own directory only. One thread. */
+#ifndef TARRY_STORAGE_MOMENT_H
+#define TARRY_STORAGE_MOMENT_H
+
+#include "history.h"
+#include "index.h"
+
+struct moment_question {
+    bool by_position;
+    uint64_t position;
+    uint64_t steady_ms;
+};
+
+struct moment_source {
+    struct log *log;
+    const struct archive *archive; /* NULL: there is none */
+    uint64_t end;                  /* of the log, as log_open found it */
+    struct index *index;           /* of the same directory, read-only */
+    struct index_meta meta;
+    uint8_t cluster[16];
+    /* How far: log positions of `total`, and records so far. May be NULL. */
+    void (*progress)(void *argument, uint64_t done, uint64_t total, uint64_t records);
+    void *argument;
+};
+
+enum moment_error {
+    MOMENT_BEFORE = -22001,  /* before the first frame there ever was */
+    MOMENT_TOO_OLD = -22002, /* the log no longer reaches back to it */
+    MOMENT_BEYOND = -22003,  /* a position behind the log's end */
+    MOMENT_DIFFERS = -22004, /* index and log, or rows and counts, contradict each other: damage */
+};
+
+struct moment {
+    struct index *index; /* as of the moment; its own directory's */
+    struct index_meta meta;
+    uint64_t steady_ns; /* of the moment, as told above */
+    uint64_t wall_ns;
+    uint64_t records; /* taken in on the way */
+    /* MOMENT_BEFORE, MOMENT_TOO_OLD, MOMENT_BEYOND: where the first or the last moment with an answer lies. */
+    uint64_t limit;
+    uint64_t limit_ms;
+};
+
+/* Finds the state. Its index is made in `directory`, which must not be there; its parent must. `is_lasting`: synced,
+ * and wrapped up for a long life; otherwise the files may be unlinked as soon as this returns. 0, an enum moment_error,
+ * or an error of log.h, history.h or index.h; then nothing is open, and the caller deletes what is in the directory. */
+int moment_make(struct moment *out, const struct moment_source *source, const struct moment_question *question,
+                const char *directory, bool is_lasting);
+void moment_close(struct moment *moment);
+
+/* What a row is to somebody who looks at the moment: an enum state_bit, or 0: its time was over (expires), though
+ * nobody had come across it, so that it is not yet recorded. */
+uint32_t moment_state(const struct moment *moment, const struct row *row);
+
+struct moment_counts {
+    uint64_t pending;
+    uint64_t ready;
+    uint64_t in_flight;
+    uint64_t dead;
+    uint64_t expired; /* moment_state is 0 */
+};
+/* Of every row, by queue number: QUEUES_MAX + 1 of them, zeroed. MOMENT_DIFFERS: not what the records add up to. */
+int moment_count(const struct moment *moment, struct moment_counts *out);
+
+/* Completes a directory: takes the contents of the tasks and the answers that are still remembered into the index, so
+ * that nothing below the moment is needed, checks it all (index_verify), and makes a log in `log_directory` (not there)
+ * that begins at the moment with a seal that says what time it was. `message` gets a sentence with some errors. */
+int moment_complete(struct moment *moment, const struct moment_source *source, const struct log_options *log,
+                    char *message, size_t message_size);
+
+#endif
