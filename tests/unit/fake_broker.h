@@ -56,6 +56,9 @@ struct fake {
     size_t script_size;
     uint32_t first_busy; /* so many times the first sequence is told to wait, while others are answered */
     bool atomic_aborts;  /* atomic commits are refused by their last operation */
+    /* Audits; NULL: unsupported. True: the answer is in the message and goes out. Lock held. */
+    bool (*on_audit)(struct fake *fake, const Tarry__Request *request, nng_msg *message);
+    void *argument; /* its own */
     /* what happened */
     size_t commits; /* requests, repeats included */
     size_t hellos;
@@ -198,6 +201,9 @@ static bool on_request(struct fake *fake, const Tarry__Request *request, nng_msg
         return true;
     case TARRY__REQUEST__BODY_COMMIT:
         return on_commit(fake, request->commit, message);
+    case TARRY__REQUEST__BODY_AUDIT:
+        if (fake->on_audit != NULL) return fake->on_audit(fake, request, message);
+        /* fall through */
     default:
         refuse(message, TARRY__CODE__UNSUPPORTED);
         return true;
