@@ -79,7 +79,7 @@ class Equal(Live):
         self.assertEqual((nobody.returncode, harness.json.loads(nobody.stdout)["code"]), (3, "no_broker"))
 
     def test_usage(self):
-        for wrong in (["audit", "--follow", "--data", "x"], ["audit", "--follow", "--to", "+1h"], ["audit", "--archive", "x"],
+        for wrong in (["audit", "--follow", "--data", "x"], ["audit", "--follow", "--to", "+1h"], ["audit", "--follow", "--as-of", "0"], ["audit", "--archive", "x"],
                       ["history", "--archive", "x", "q", "k"], ["audit", "--key", "k"], ["history"]):
             self.assertEqual(self.broker.tarry(*wrong).status, 2, wrong)
 

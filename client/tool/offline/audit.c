@@ -81,7 +81,9 @@ static int run(struct tool *tool, const struct args *args) {
     struct printing printing = {.tool = tool, .left = UINT64_MAX, .follow = args_has(args, "follow")};
     struct source source;
     bool follow = printing.follow;
-    if (args_has(args, "as-of") || args_has(args, "as-of-position")) return asof_run(tool, args);
+    bool as_of = args_has(args, "as-of") || args_has(args, "as-of-position");
+    if (follow && as_of) return tool_usage(args, "--follow tells what happens, --as-of what was so: one of them");
+    if (as_of) return asof_run(tool, args);
     if (args_has(args, "list") || args_has(args, "into") || args_has(args, "state"))
         return tool_usage(args, "--list, --state and --into go with --as-of T");
     if (follow && args_has(args, "data"))
