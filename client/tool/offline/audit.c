@@ -5,6 +5,7 @@
 #include "asof.h"
 #include "output.h"
 #include "scan.h"
+#include "totals.h"
 
 #define PAGE_BYTES (256u << 10)
 
@@ -16,6 +17,7 @@ static const struct arg_spec options[] = {
     SCAN_OPTIONS,
     {"limit", ARG_VALUE, "N", "at most N records, or tasks"},
     {"follow", ARG_FLAG, NULL, "go on with what happens, as it happens; without --from\nonly that"},
+    {"summary", ARG_FLAG, NULL, "in numbers: per queue what happened how often, lateness, busiest seconds"},
     ASOF_OPTIONS,
     {0},
 };
@@ -23,7 +25,7 @@ static const struct arg_spec options[] = {
 const struct command command_audit = {
     .name = "audit",
     .usage = "[--data DIR [--archive DIR] | --follow] [--from T] [--to T] [--kind KINDS] [--producer N]\n"
-             "… [--queue QUEUE [--key KEY | --prefix P]] [--id ID] [--session N] [--limit N]\n"
+             "… [--queue QUEUE [--key KEY | --prefix P]] [--id ID] [--session N] [--limit N | --summary]\n"
              "--data DIR --as-of T [--list [--state STATES] [--prefix P] [--limit N]] [--queue QUEUE]\n"
              "--data DIR --as-of T --into NEWDIR",
     .summary = "what happened: the log, record by record",
@@ -39,7 +41,10 @@ const struct command command_audit = {
         "data directory that 'tarryd --inspect' opens. The log is replayed from its beginning, archive included, or\n"
         "on top of the index for what it does not have yet; if neither reaches to T, that is said, and nothing else.\n"
         "T is the broker's clock, as in every record; ready is what was due at T; EXPIRED counts tasks whose time\n"
-        "was over before the broker had come across them. The index made on the way lies in $TMPDIR, or /tmp.",
+        "was over before the broker had come across them. The index made on the way lies in $TMPDIR, or /tmp.\n\n"
+        "With --summary the records that the filters let through are counted: by queue and kind, how late tasks were\n"
+        "delivered (after their due time; what came back from an earlier lease is left out), and which seconds saw\n"
+        "the most records. With --json a line per queue, and one over everything whose queue is null.",
     .options = options,
     .positional_min = 0,
     .positional_max = 0,
@@ -47,6 +52,7 @@ const struct command command_audit = {
     .examples = "tarry audit --follow --queue close-order\n"
                 "tarry audit --data /var/lib/tarry --queue close-order --key order-1001\n"
                 "tarry audit --data /var/lib/tarry --kind dead,expired --from 2026-11-21T00:00:00Z --json\n"
+                "tarry audit --data /var/lib/tarry --summary --from 2026-11-20T00:00:00Z --to 2026-11-21T00:00:00Z\n"
                 "tarry audit --data /var/lib/tarry --as-of 2026-11-21T03:00:00Z\n"
                 "tarry audit --data /var/lib/tarry --as-of 2026-11-21T03:00:00Z --list --state in_flight\n"
                 "tarry audit --data /var/lib/tarry --as-of 2026-11-21T03:00:00Z --into /tmp/then",
@@ -76,6 +82,23 @@ static void idle(void *argument) {
     output_write(&printing->out, true);
 }
 
+static int count(void *argument, const struct entry *entry) {
+    totals_take(argument, entry);
+    return 0;
+}
+
+static int summarize(struct tool *tool, struct source *source, const struct scan_filter *filter) {
+    struct totals *totals = totals_new();
+    struct text out = {0};
+    scan_source(source, filter, count, totals);
+    if (tool->json)
+        totals_json(totals, &out);
+    else
+        totals_words(totals, &out);
+    totals_free(totals);
+    return source_finish(source, &out, source->store->message[0] != 0 ? EXIT_REFUSED : EXIT_FINE);
+}
+
 static int run(struct tool *tool, const struct args *args) {
     struct scan_filter filter = {0};
     struct printing printing = {.tool = tool, .left = UINT64_MAX, .follow = args_has(args, "follow")};
@@ -83,6 +106,8 @@ static int run(struct tool *tool, const struct args *args) {
     bool follow = printing.follow;
     bool as_of = args_has(args, "as-of") || args_has(args, "as-of-position");
     if (follow && as_of) return tool_usage(args, "--follow tells what happens, --as-of what was so: one of them");
+    if (as_of && args_has(args, "summary"))
+        return tool_usage(args, "--summary counts what happened, --as-of what was so: one of them");
     if (as_of) return asof_run(tool, args);
     if (args_has(args, "list") || args_has(args, "into") || args_has(args, "state"))
         return tool_usage(args, "--list, --state and --into go with --as-of T");
@@ -91,8 +116,11 @@ static int run(struct tool *tool, const struct args *args) {
     if (follow && args_has(args, "to")) return tool_usage(args, "--follow has no end: leave --to");
     int status = scan_options(args, &filter);
     if (status == 0) status = option_number(args, "limit", 1, UINT64_MAX, &printing.left);
+    if (status == 0 && args_has(args, "summary") && (follow || args_has(args, "limit")))
+        status = tool_usage(args, "--summary counts all that the filters let through: leave --limit and --follow");
     if (status == 0) status = source_open(&source, tool, args);
     if (status != 0) return status;
+    if (args_has(args, "summary")) return summarize(tool, &source, &filter);
     source.follow = follow;
     source.idle = idle;
     source.idle_argument = &printing;

@@ -4,8 +4,8 @@
  * a quantile is off by at most 1/64 of itself; below 64 it is exact. Fixed memory (about 7.7 KB), O(1) record, no
  * allocation. A bucket holds up to 2^32 - 1; before one would overflow, all are halved, and from then on what came
  * before weighs half as much. Not thread-safe. */
-#ifndef TARRY_CORE_HISTOGRAM_H
-#define TARRY_CORE_HISTOGRAM_H
+#ifndef TARRY_PROTO_HISTOGRAM_H
+#define TARRY_PROTO_HISTOGRAM_H
 
 #include <stdint.h>
 

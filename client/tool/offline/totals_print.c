@@ -1,0 +1,205 @@
+/* totals_print.c: a log in numbers, for machines and for people (totals.h). */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ndjson.h"
+#include "rfc3339.h"
+#include "table.h"
+#include "totals_parts.h"
+#include "units.h"
+
+#define BAR_WIDTH 40
+#define COLUMNS 12
+
+static int by_name(const void *a, const void *b) {
+    return strcmp((*(struct sum *const *)a)->name, (*(struct sum *const *)b)->name);
+}
+
+/* The queues that anything is known of, by name. Returns how many. */
+static size_t sort(const struct totals *totals, struct sum *out[QUEUES_MAX]) {
+    size_t count = 0;
+    for (size_t i = 1; i <= QUEUES_MAX; i++)
+        if (totals->queues[i] != NULL) out[count++] = totals->queues[i];
+    qsort(out, count, sizeof *out, by_name);
+    return count;
+}
+
+static uint64_t quantile(const struct sum *sum, double quantile) {
+    return histogram_quantile(&sum->late_ms, quantile);
+}
+
+/* ---- JSON */
+
+static void json_list(struct text *out, const char *name) {
+    ndjson_key(out, name);
+    text_add_char(out, '[');
+}
+
+/* An object as the next element of a list. */
+static void json_element(struct text *out) {
+    if (out->data[out->size - 1] != '[') text_add_char(out, ',');
+    text_add_char(out, '{');
+}
+
+static void json_counts(struct text *out, const struct sum *sum) {
+    ndjson_key(out, "counts");
+    text_add_char(out, '{');
+    for (int kind = 1; kind < ENTRY_KINDS; kind++)
+        ndjson_number(out, entry_kind_name((enum entry_kind)kind), sum->counts[kind]);
+    text_add_char(out, '}');
+}
+
+static void json_lateness(struct text *out, const struct sum *sum) {
+    ndjson_key(out, "late_ms");
+    text_add_char(out, '{');
+    ndjson_number(out, "count", sum->late_ms.count);
+    ndjson_number(out, "p50", quantile(sum, 0.5));
+    ndjson_number(out, "p99", quantile(sum, 0.99));
+    ndjson_number(out, "p999", quantile(sum, 0.999));
+    ndjson_number(out, "max", sum->late_ms.max);
+    json_list(out, "bands");
+    for (size_t i = 0; i < BANDS; i++) {
+        json_element(out);
+        if (band_limits_ms[i] != UINT64_MAX)
+            ndjson_number(out, "up_to_ms", band_limits_ms[i]);
+        else
+            ndjson_null(out, "up_to_ms");
+        ndjson_number(out, "count", sum->bands[i]);
+        text_add_char(out, '}');
+    }
+    text_add(out, "]}", 2);
+}
+
+static void json_busiest(struct text *out, const struct sum *sum) {
+    json_list(out, "busiest");
+    for (size_t i = 0; i < BUSIEST_MAX && sum->busiest[i].records > 0; i++) {
+        json_element(out);
+        ndjson_number(out, "at_ms", sum->busiest[i].at_s * 1000);
+        ndjson_number(out, "records", sum->busiest[i].records);
+        text_add_char(out, '}');
+    }
+    text_add_char(out, ']');
+}
+
+static void json_sum(struct text *out, struct sum *sum) {
+    sum_settle(sum);
+    ndjson_number(out, "records", sum->records);
+    json_counts(out, sum);
+    json_lateness(out, sum);
+    json_busiest(out, sum);
+}
+
+void totals_json(struct totals *totals, struct text *out) {
+    struct sum *queues[QUEUES_MAX];
+    size_t count = sort(totals, queues);
+    for (size_t i = 0; i < count; i++) {
+        ndjson_begin(out);
+        ndjson_text(out, "queue", queues[i]->name);
+        json_sum(out, queues[i]);
+        ndjson_end(out);
+    }
+    ndjson_begin(out);
+    ndjson_null(out, "queue");
+    if (totals->all.records > 0) {
+        ndjson_number(out, "first_ms", totals->first_ms);
+        ndjson_number(out, "last_ms", totals->last_ms);
+    }
+    json_sum(out, &totals->all);
+    ndjson_end(out);
+}
+
+/* ---- words */
+
+static uint64_t cancelled(const struct sum *sum) {
+    return sum->counts[ENTRY_CANCELLED] + sum->counts[ENTRY_WITHDRAWN] + sum->counts[ENTRY_REPLACED] +
+           sum->counts[ENTRY_PURGED];
+}
+
+static void words_counts(struct text *out, struct sum *const *queues, size_t count) {
+    static const char *const heads[COLUMNS] = {"queue",    ">scheduled", ">moved",    ">delivered",
+                                               ">acked",   ">retried",   ">returned", ">cancelled",
+                                               ">expired", ">dead",      ">requeued", ">dropped"};
+    struct table table;
+    table_init(&table, heads, COLUMNS);
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t *counts = queues[i]->counts;
+        table_cell(&table, queues[i]->name);
+        table_cell_number(&table, counts[ENTRY_SCHEDULED]);
+        table_cell_number(&table, counts[ENTRY_MOVED]);
+        table_cell_number(&table, counts[ENTRY_LEASED]);
+        table_cell_number(&table, counts[ENTRY_ACKED]);
+        table_cell_number(&table, counts[ENTRY_RETRIED]);
+        table_cell_number(&table, counts[ENTRY_LEASE_LOST] + counts[ENTRY_RELEASED] + counts[ENTRY_UNSENT]);
+        table_cell_number(&table, cancelled(queues[i]));
+        table_cell_number(&table, counts[ENTRY_EXPIRED]);
+        table_cell_number(&table, counts[ENTRY_DEAD]);
+        table_cell_number(&table, counts[ENTRY_REQUEUED]);
+        table_cell_number(&table, counts[ENTRY_DROPPED]);
+    }
+    table_print(&table, out);
+    table_deinit(&table);
+}
+
+/* "  12,345 ██████" */
+static void words_bar(struct text *out, uint64_t value, uint64_t max) {
+    text_printf(out, "  %10" PRIu64 "  ", value);
+    bar_add(out, (double)value, (double)max, BAR_WIDTH);
+    while (out->size > 0 && out->data[out->size - 1] == ' ') out->size--;
+    text_add_char(out, '\n');
+}
+
+static void words_lateness(struct text *out, const struct sum *sum) {
+    static const double quantiles[] = {0.5, 0.99, 0.999, 1};
+    static const char *const names[] = {"p50", "p99", "p99.9", "max"};
+    char duration[UNITS_TEXT_SIZE];
+    uint64_t max = 0;
+    if (sum->late_ms.count == 0) return;
+    text_printf(out, "\nlateness of %s, %" PRIu64 " deliveries:", sum->name, sum->late_ms.count);
+    for (size_t i = 0; i < 4; i++)
+        text_printf(out, "%s %s %s", i > 0 ? "," : "", names[i],
+                    duration_format(quantile(sum, quantiles[i]), duration));
+    text_add_char(out, '\n');
+    size_t last = 0;
+    for (size_t i = 0; i < BANDS; i++) {
+        if (sum->bands[i] > 0) last = i;
+        if (sum->bands[i] > max) max = sum->bands[i];
+    }
+    for (size_t i = 0; i <= last; i++) {
+        if (band_limits_ms[i] == UINT64_MAX)
+            text_printf(out, "  more than %-6s", duration_format(band_limits_ms[i - 1], duration));
+        else
+            text_printf(out, "  up to %-10s", duration_format(band_limits_ms[i], duration));
+        words_bar(out, sum->bands[i], max);
+    }
+}
+
+static void words_busiest(struct text *out, const struct sum *sum) {
+    char time[RFC3339_TEXT_SIZE];
+    if (sum->busiest[0].records == 0) return;
+    text_add_str(out, "\nbusiest seconds, in records\n");
+    for (size_t i = 0; i < BUSIEST_MAX && sum->busiest[i].records > 0; i++) {
+        text_printf(out, "  %s", rfc3339_format(sum->busiest[i].at_s * 1000, time));
+        words_bar(out, sum->busiest[i].records, sum->busiest[0].records);
+    }
+}
+
+void totals_words(struct totals *totals, struct text *out) {
+    struct sum *queues[QUEUES_MAX];
+    size_t count = sort(totals, queues);
+    char from[RFC3339_TEXT_SIZE], to[RFC3339_TEXT_SIZE];
+    const struct sum *all = &totals->all;
+    sum_settle(&totals->all);
+    if (all->records == 0) {
+        text_add_str(out, "no records\n");
+        return;
+    }
+    text_printf(out, "%" PRIu64 " records from %s to %s\n", all->records, rfc3339_format(totals->first_ms, from),
+                rfc3339_format(totals->last_ms, to));
+    text_printf(out, "%" PRIu64 " starts, %" PRIu64 " stops, %" PRIu64 " sessions, %" PRIu64 " producers\n\n",
+                all->counts[ENTRY_START], all->counts[ENTRY_STOP], all->counts[ENTRY_SESSION],
+                all->counts[ENTRY_PRODUCER]);
+    if (count > 0) words_counts(out, queues, count);
+    for (size_t i = 0; i < count; i++) words_lateness(out, queues[i]);
+    words_busiest(out, all);
+}
