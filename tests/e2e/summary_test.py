@@ -99,6 +99,15 @@ class Summary(harness.Case):
                         ["--queue", "q", "--prefix", "k1"], ["--queue", "nobodys"]):
             self.check_against(self.summary(*filters)[None], self.told(*filters))
 
+    def test_a_running_broker_says_the_same(self):
+        self.live()
+        live = {item["queue"]: item for item in self.broker.ok("audit", "--summary")}
+        self.assertEqual(self.broker.stop(), 0)
+        summary = self.summary()
+        for name in ("q", "r"):
+            self.assertEqual(live[name], summary[name])
+        self.assertEqual(live[None]["counts"]["stop"], 0)
+
     def test_for_people(self):
         self.live()
         self.assertEqual(self.broker.stop(), 0)
@@ -124,7 +133,8 @@ class Summary(harness.Case):
             kind for kind in counts if kind != "session")))
 
     def test_usage(self):
-        self.assertEqual(self.broker.tarry("audit", "--data", "x", "--summary", "--limit", "3").status, 2)
+        for wrong in (["--data", "x", "--limit", "3"], ["--follow"]):
+            self.assertEqual(self.broker.tarry("audit", "--summary", *wrong).status, 2, wrong)
 
 
 if __name__ == "__main__":
