@@ -96,6 +96,9 @@
 #define INDEX_DELAY_MS 200ull /* the index absorbs at least this often while there is something */
 #define RETAIN_LOG_AGE_DEFAULT_MS (7ull * 24 * 3600 * 1000)
 #define RETAIN_LOG_SIZE_DEFAULT (1ull << 30)
+#define RETAIN_ARCHIVE_AGE_DEFAULT_MS (90ull * 24 * 3600 * 1000)
+#define RETAIN_ARCHIVE_SIZE_DEFAULT (4ull << 30)
+#define ARCHIVE_LEVEL_DEFAULT 3 /* zstd's */
 #define MEMORY_DEFAULT (256ull << 20)
 #define MEMORY_MIN (64ull << 20)
 

@@ -88,8 +88,8 @@ int archive_verify(const struct archive *archive, uint64_t base, struct archive_
                    const char **out_problem);
 
 /* ---- Writing: one thread of one process */
-/* Makes the file of the closed segment `base`, as told above; a file that is there and right is kept, and synced by its
- * name. On failure nothing new is there, save perhaps the temporary file. `*out_problem` may be set to NULL. */
+/* Makes the file of the closed segment `base`, as told above, in the place of one that may be there. On failure that
+ * one is as it was, or this one is there under its name and not certainly durable. `*out_problem` may be NULL then. */
 int archive_store(const struct archive *archive, struct log *log, uint64_t base, int level, struct archive_info *out,
                   const char **out_problem);
 /* Deletes temporary files that a killed process left. */

@@ -5,7 +5,7 @@
  *   2. synced       3. read back and checked, frame by frame (archive_verify)
  *   4. renamed      5. directory synced
  * Killed before 4: a temporary file, overwritten by the next try or swept. Between 4 and 5: a whole file whose name may
- * be lost by a power failure; whoever finds it checks it, and syncs the directory, before it counts (archive_store). */
+ * be lost by a power failure; the next try makes it again. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -176,29 +176,19 @@ static int make_file(struct work *work, const uint8_t header[SEGMENT_HEADER_SIZE
     return disk->sync_directory(disk->context, archive->directory);
 }
 
-/* Is the file that is there the one that would be made? Then its name is made durable, too. */
-static int keep(const struct archive *archive, uint64_t base, uint64_t end, struct archive_info *out) {
-    uint64_t at;
-    const char *problem;
-    int error = archive_verify(archive, base, out, &at, &problem);
-    if (!error && out->end != end) error = LOG_DAMAGED;
-    return error ? error : archive->disk->sync_directory(archive->disk->context, archive->directory);
-}
-
 int archive_store(const struct archive *archive, struct log *log, uint64_t base, int level, struct archive_info *out,
                   const char **out_problem) {
     struct log_segment segment;
     uint8_t header[SEGMENT_HEADER_SIZE];
     *out_problem = NULL;
     if (!log_segment_at(log, base, &segment) || segment.base != base || segment.end == 0) return -EINVAL;
-    int error = keep(archive, base, segment.end, out);
-    if (error == 0 || error == LOG_FOREIGN) {
-        if (error) *out_problem = "belongs to another broker";
-        return error;
-    }
-    /* None is there, or not a right one; the segment has everything. */
+    int error = archive_look(archive, base, out, out_problem);
+    if (error == LOG_FOREIGN) return error;
+    /* As long as the log has it, a file that is there is made again: after a kill or a failed sync nobody knows whether
+     * the disk has what the cache shows. */
     struct work work;
     work_init(&work, archive, base, segment.end);
+    *out_problem = NULL;
     error = log_segment_header(log, base, header);
     if (!error) error = log_cursor_open(&work.source.log, log, base, true);
     if (!error) error = make_file(&work, header, level);

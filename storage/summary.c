@@ -120,7 +120,7 @@ static struct summary *header_decode(const uint8_t in[HEADER_SIZE], uint64_t bas
 static int write_file(const struct summary *summary, const struct disk *disk, const char *path) {
     uint8_t header[HEADER_SIZE];
     header_encode(summary, header);
-    int handle = disk->open(disk->context, path, O_CREAT | O_TRUNC | O_WRONLY, 0600);
+    int handle = disk->open(disk->context, path, O_CREAT | O_EXCL | O_WRONLY, 0600);
     if (handle < 0) return handle;
     int error = disk_write_all(disk, handle, header, HEADER_SIZE, 0);
     if (!error) error = disk_write_all(disk, handle, summary->filter, summary->blocks * BLOCK_SIZE, HEADER_SIZE);
@@ -132,6 +132,7 @@ int summary_write_to(const struct summary *summary, const struct disk *disk, con
     char temporary[LOG_PATH_SIZE], path[LOG_PATH_SIZE];
     bool fits = path_of(directory, summary->base, ".sum.tmp", temporary);
     if (!fits || !path_of(directory, summary->base, ".sum", path)) return -ENAMETOOLONG;
+    (void)disk->unlink(disk->context, temporary); /* of one who was killed; there is rarely one */
     int error = write_file(summary, disk, temporary);
     return error ? error : disk->rename(disk->context, temporary, path);
 }

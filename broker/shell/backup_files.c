@@ -124,13 +124,11 @@ static int add_identity(struct shell *shell, struct backup_files *files) {
 
 int backup_files_list(struct shell *shell, struct backup_slot *slot) {
     struct backup_files *files = &slot->files;
-    char path[PATH_SIZE];
     struct stat status;
     if (fstat(slot->index_handle, &status) != 0) return -errno;
     int error = add(files, "index/data.mdb", NULL, NULL, (uint64_t)status.st_size);
     if (error == 0) error = add_file(shell, files, HEADS_NAME);
-    snprintf(path, sizeof(path), "%s/archive", shell->dir.path);
-    if (error == 0 && slot->with_archive) error = add_folder(files, "archive", path);
+    if (error == 0 && slot->with_archive) error = add_folder(files, "archive", shell->archivist.directory);
     slot->position = log_durable(shell->log);
     if (error == 0) error = add_log(shell, slot);
     if (error == 0) error = add_identity(shell, files);

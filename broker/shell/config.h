@@ -29,6 +29,11 @@ struct config {
     uint64_t outcomes_max;
     uint64_t retain_log_age_ms;
     uint64_t retain_log_size;
+    bool archiving;                 /* retired segments are archived first */
+    char archive[CONFIG_TEXT_SIZE]; /* where to; empty: the data directory's `archive` */
+    uint64_t archive_level;         /* zstd's */
+    uint64_t retain_archive_age_ms; /* 0: for ever */
+    uint64_t retain_archive_size;   /* bytes; 0: no limit */
     uint64_t segment_size;
     uint64_t index_lag_max;  /* records; 0: from `memory` */
     uint64_t index_lag_hard; /* records; 0: from index_lag_max */

@@ -87,7 +87,7 @@ static int lock_directory(struct datadir *dir, char message[DATADIR_MESSAGE_SIZE
 }
 
 static bool is_ours(const char *name) {
-    static const char *const ours[] = {"lock", "identity", "identity.new", "member.new", "lost+found"};
+    static const char *const ours[] = {"lock", "identity", "identity.new", "member.new", "archive", "lost+found"};
     for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
         if (strcmp(name, ours[i]) == 0) return true;
     return false;

@@ -3,6 +3,8 @@
  *   DIR/lock       held (OFD write lock) by the broker that runs on it
  *   DIR/heads      signed heads: storage/heads.h
  *   DIR/identity, DIR/member   see identity.h
+ *   DIR/archive    retired segments, unless --archive names another directory (storage/archive.h)
+ *   DIR/archived   see archivist.c
  *   DIR/boot       see boot.h */
 #ifndef TARRY_SHELL_DATADIR_H
 #define TARRY_SHELL_DATADIR_H

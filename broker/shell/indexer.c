@@ -229,6 +229,12 @@ void indexer_durable(struct indexer *indexer, uint64_t position) {
     pthread_mutex_unlock(&indexer->mutex);
 }
 
+void indexer_wake(struct indexer *indexer) {
+    pthread_mutex_lock(&indexer->mutex);
+    pthread_cond_signal(&indexer->changed);
+    pthread_mutex_unlock(&indexer->mutex);
+}
+
 void indexer_stop(struct indexer *indexer) {
     pthread_mutex_lock(&indexer->mutex);
     indexer->stop = true;

@@ -63,6 +63,8 @@ void indexer_start(struct indexer *indexer, struct shell *shell, uint64_t durabl
 void indexer_window(struct indexer *indexer, const struct core_window *window);
 void indexer_low(struct indexer *indexer, const struct core_low *low);
 void indexer_durable(struct indexer *indexer, uint64_t position);
+/* Looks again at what is to be retired. Any thread. */
+void indexer_wake(struct indexer *indexer);
 /* Ends the thread once everything durable is in the index. */
 void indexer_stop(struct indexer *indexer);
 

@@ -138,6 +138,7 @@ static void start_threads(void) {
     sync_start(&shell.sync, &shell);
     courier_start(&shell.courier, &shell);
     indexer_start(&shell.indexer, &shell, durable);
+    archivist_start(&shell.archivist);
     reader_start(&shell.reader, &shell);
     backup_start(&shell.backup, &shell);
     loop_start(&shell.loop, &shell);
@@ -156,6 +157,7 @@ static void stop(void) {
     courier_stop(&shell.courier);
     reader_stop(&shell.reader);
     backup_stop(&shell.backup);
+    archivist_stop(&shell.archivist);
     indexer_stop(&shell.indexer);
     signer_stop(&shell.signer);
     uint64_t position = index_position(shell.index);

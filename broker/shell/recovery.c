@@ -211,6 +211,7 @@ int recovery_run(struct shell *shell, char *message, size_t message_size) {
     struct index_meta meta;
     struct log_recovery log;
     room_init(&shell->room, shell->dir.path, shell->config.segment_size, &shell->disk);
+    if (archivist_init(&shell->archivist, shell) != 0) return REFUSE("the name of the archive's directory is too long");
     if (open_index(shell, message, message_size) != 0) return 1;
     index_meta(shell->index, &meta);
     if (open_log(shell, &meta, &log, message, message_size) != 0) return 1;

@@ -35,7 +35,18 @@ bool retire_active(const struct retirement *retire) {
 
 uint64_t retire_wait_ns(struct retirement *retire) {
     struct log_segment segment;
-    return due(retire, &segment) ? 0 : LOOK_AGAIN_NS;
+    if (!due(retire, &segment)) return LOOK_AGAIN_NS;
+    bool is_waiting = segment.base == retire->asked && !archivist_has(&retire->shell->archivist, segment.end);
+    return is_waiting ? LOOK_AGAIN_NS : 0;
+}
+
+/* The archive has it. Otherwise it is asked to, once; it wakes us. */
+static bool archived(struct retirement *retire, const struct log_segment *segment) {
+    struct archivist *archivist = &retire->shell->archivist;
+    if (archivist_has(archivist, segment->end)) return true;
+    if (retire->asked != segment->base) archivist_want(archivist, segment->base);
+    retire->asked = segment->base;
+    return false;
 }
 
 static int put_off(struct retirement *retire, int error) {
@@ -72,7 +83,7 @@ static int retire_frame(struct retirement *retire, const struct log_view *view) 
 
 int retire_step(struct retirement *retire) {
     if (retire->cursor == NULL) {
-        if (!due(retire, &retire->segment)) return 0;
+        if (!due(retire, &retire->segment) || !archived(retire, &retire->segment)) return 0;
         int error = log_cursor_open(&retire->cursor, retire->shell->log, retire->segment.base, true);
         if (error != 0) shell_fail("retire_failed", error);
     }

@@ -1,5 +1,6 @@
 /* retire.h: old segments go, in slices: what is still alive in them moves into the index first (LOG-3), so that one
- * year-long timer pins one payload and not a disk. Index thread only. */
+ * year-long timer pins one payload and not a disk. Each is archived before, unless archiving is off (archivist.h).
+ * Index thread only. */
 #ifndef TARRY_SHELL_RETIRE_H
 #define TARRY_SHELL_RETIRE_H
 
@@ -15,6 +16,7 @@ struct retirement {
     struct shell *shell;
     struct log_cursor *cursor;  /* in the segment that is being retired; NULL: none is */
     struct log_segment segment; /* valid with `cursor` */
+    uint64_t asked;             /* base of the segment that the archivist was asked for last */
     struct arena arena;
 };
 

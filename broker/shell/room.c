@@ -90,3 +90,8 @@ bool room_is_low(struct room *room, struct log *log, uint64_t position, uint64_t
     if ((error != 0) != room->low) note(room, log, error);
     return error != 0;
 }
+
+bool room_has(const struct room *room, uint64_t size) {
+    uint64_t free, total;
+    return !free_bytes(room->path, &free, &total) || free >= size + room->reserve / 2;
+}

@@ -26,6 +26,8 @@ void room_init(struct room *room, const char *path, uint64_t segment_size, struc
  * may be ahead of the log's end) are to be refused. Waits while the log's next segment is being made if only that can
  * tell. Core thread. */
 bool room_is_low(struct room *room, struct log *log, uint64_t position, uint64_t size);
+/* Writing so much to the disk would leave half of the reserve: for what gives room back in the end. Any thread. */
+bool room_has(const struct room *room, uint64_t size);
 
 /* True: the disk has `size` bytes to spare beside the reserve and the segments that the log will want next. Any thread.
  */

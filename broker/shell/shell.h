@@ -1,12 +1,13 @@
 /* shell.h: the one object that ties the broker's threads together, and how it dies.
  *
  * README.md draws the threads and their queues. Order of locks: a lane's mutex, then a queue's (inbox, reader, auditor,
- * courier, sync, indexer, batches); no two queues' at once; nng may be called under a lane's mutex only. */
+ * courier, sync, indexer, archivist, batches); no two queues' at once; nng may be called under a lane's mutex only. */
 #ifndef TARRY_SHELL_SHELL_H
 #define TARRY_SHELL_SHELL_H
 
 #include <stdatomic.h>
 
+#include "archivist.h"
 #include "auditor.h"
 #include "backup.h"
 #include "batch.h"
@@ -60,6 +61,7 @@ struct shell {
     struct courier courier;
     struct indexer indexer;
     struct signer signer; /* the index thread's, once it runs */
+    struct archivist archivist;
     struct reader reader;
     struct auditor auditor;
     struct backup backup;

@@ -37,6 +37,10 @@ const struct command *const tool_commands[] = {
     &command_keygen,
     &command_backup,
     &command_restore,
+    &command_archive_list,
+    &command_archive_prune,
+    &command_archive_hold,
+    &command_archive_release,
     NULL,
 };
 // clang-format on

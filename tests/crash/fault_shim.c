@@ -46,7 +46,7 @@
 #define HIT_SIZE 512
 #define CALLERS_MAX 12
 
-#define SCOPES(X) X(other) X(log) X(index) X(data) X(net) X(heap) X(process)
+#define SCOPES(X) X(other) X(log) X(index) X(archive) X(data) X(net) X(heap) X(process)
 /* clang-format off */
 #define CALLS(X)                                                                                                       \
     X(open) X(opendir) X(mkdir) X(read) X(pread) X(write) X(pwrite) X(writev) X(fdatasync) X(fsync) X(ftruncate)       \
@@ -141,6 +141,7 @@ static enum scope scope_of_path(const char *path) {
     const char *rest = path + data_size;
     if (*rest != '\0' && *rest != '/') return SCOPE_other;
     if (strncmp(rest, "/log", 4) == 0) return SCOPE_log;
+    if (strncmp(rest, "/archive/", 9) == 0 || strcmp(rest, "/archive") == 0) return SCOPE_archive;
     return strncmp(rest, "/index", 6) == 0 ? SCOPE_index : SCOPE_data;
 }
 
@@ -278,7 +279,8 @@ static size_t part(enum how how, size_t size) {
 /* Whether a cut must know what is done to this file. */
 static bool is_followed(int descriptor) {
     enum scope scope = scope_of_descriptor(descriptor);
-    return rule.how == HOW_CUT && (scope == SCOPE_log || scope == SCOPE_index || scope == SCOPE_data);
+    return rule.how == HOW_CUT &&
+           (scope == SCOPE_log || scope == SCOPE_index || scope == SCOPE_archive || scope == SCOPE_data);
 }
 
 static void begin_write(int descriptor, off_t offset, size_t size) {

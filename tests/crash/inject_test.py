@@ -31,6 +31,12 @@ def exits_or_prepares_again(life):
         yield from must_exit(life)
 
 
+def goes_on(life):
+    """The archive is tried again, in its own time."""
+    if life.status != 0:
+        yield f"ended with {life.status}"
+
+
 class Sync(Campaign):
     """F-5: EIO from fdatasync latches: exit, no answer, no second sync; the next start holds what was answered."""
 
@@ -45,6 +51,9 @@ class Sync(Campaign):
 
     def test_f5_syncs_of_the_data_directory(self):
         self.every_call("data.fsync", "EIO", 2, check=must_exit)
+
+    def test_f5_syncs_of_the_archive(self):
+        self.every_call("archive.fsync", "EIO", 4, check=goes_on)
 
 
 class BrokenDisk(Campaign):

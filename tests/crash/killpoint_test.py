@@ -53,6 +53,17 @@ class Work(Campaign):
         self.kill("log.unlink", "kill", 1)
         self.kill("log.unlink", "done", 1)
 
+    def test_f10_in_the_middle_of_a_write_of_the_archive(self):
+        self.kill("archive.pwrite", "half", 3)
+
+    def test_f10_around_the_syncs_of_the_archive(self):
+        self.kill("archive.fsync", "kill", 3)
+        self.kill("archive.fsync", "done", 3)
+
+    def test_f10_around_a_rename_of_the_archive(self):
+        self.kill("archive.rename", "kill", 2)
+        self.kill("archive.rename", "done", 2)
+
 
 class Recovery(RecoveryCampaign):
     """F-10: in a start on the directory of a broker that was killed, its tail torn."""

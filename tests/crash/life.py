@@ -183,12 +183,27 @@ class Life:
             verified = clean.tarry("verify", self.data)
             if verified.status != 0:
                 self.complain(f"does not verify: {verified}")
+            self.judge_history(clean)
         except (AssertionError, subprocess.TimeoutExpired) as error:
             self.complain(f"the clean broker: {error}")
         finally:
             if clean.is_running():
                 clean.kill()
         return self.complaints
+
+    def judge_history(self, clean):
+        """Log and archive together tell everything, from the first position on."""
+        told = clean.tarry("audit", "--data", self.data, "--kind", "scheduled")
+        if told.status != 0 or told.err:
+            self.complain(f"history is not whole: {told}")
+        starts = [name[:16] for part in ("log", "archive") if os.path.isdir(os.path.join(self.data, part))
+                  for name in os.listdir(os.path.join(self.data, part)) if name.endswith((".seg", ".seg.zst"))]
+        if min(starts) != FIRST_SEGMENT[:16]:
+            self.complain(f"history starts at {min(starts)}")
+        known = {fact["id"] for fact in told.objects}
+        for task in self.ledger.schedules.values():
+            if task["id"] not in known:
+                self.complain(f"history does not tell of {task}")
 
     def judge_facts(self, clean):
         live = {task["key"]: task for queue in self.ledger.queues() for task in clean.ok("list", queue)}

@@ -10,7 +10,7 @@ import harness  # noqa: E402  (the path above)
 from campaign import Campaign, RecoveryCampaign, must_be_killed  # noqa: E402
 from life import AGAIN  # noqa: E402
 
-OTHER_SYNCS = "log.fsync+index.fdatasync+index.fsync+data.fsync"
+OTHER_SYNCS = "log.fsync+index.fdatasync+index.fsync+archive.fsync+data.fsync"
 
 
 class PowerCut(Campaign):

@@ -27,6 +27,9 @@
     X(outcomes_max, 0, 100000000)                                                                                      \
     X(retain_log_age_ms, 0, DUE_AHEAD_MAX_MS)                                                                          \
     X(retain_log_size, 0, 1ull << 50)                                                                                  \
+    X(archive_level, 1, 19)                                                                                            \
+    X(retain_archive_age_ms, 0, DUE_AHEAD_MAX_MS)                                                                      \
+    X(retain_archive_size, 0, 1ull << 50)                                                                              \
     X(segment_size, SEGMENT_SIZE_MIN, 1ull << 30)                                                                      \
     X(index_lag_max, 0, 1000000000)                                                                                    \
     X(index_lag_hard, 0, 1000000000)                                                                                   \
@@ -63,6 +66,7 @@ static void within_limits(const struct config *config) {
     assert(config->backoff <= TARRY__POLICY__BACKOFF__EXPONENTIAL);
     assert(strnlen(config->data, CONFIG_TEXT_SIZE) < CONFIG_TEXT_SIZE && config->listen[0] != 0);
     assert(strnlen(config->listen, CONFIG_TEXT_SIZE) < CONFIG_TEXT_SIZE);
+    assert(strnlen(config->archive, CONFIG_TEXT_SIZE) < CONFIG_TEXT_SIZE);
 }
 
 static bool same(const struct config *a, const struct config *b) {
@@ -72,7 +76,8 @@ static bool same(const struct config *a, const struct config *b) {
 #undef X
     return strcmp(a->data, b->data) == 0 && strcmp(a->listen, b->listen) == 0 && a->backoff == b->backoff &&
            a->unsafe_listen_anywhere == b->unsafe_listen_anywhere && a->create_queues == b->create_queues &&
-           a->accept_clock_jump == b->accept_clock_jump;
+           a->accept_clock_jump == b->accept_clock_jump && a->archiving == b->archiving &&
+           strcmp(a->archive, b->archive) == 0;
 }
 
 /* Option names as people write them: units are part of the value. */
@@ -91,11 +96,13 @@ static size_t write_options(const struct config *config, char *out, size_t room)
     NUMBERS(X)
 #undef X
     const char *backoff = config->backoff == TARRY__POLICY__BACKOFF__FIXED ? "fixed" : "exponential";
-    used += (size_t)snprintf(out + used, room - used,
-                             "data=%s\nlisten = %s\nbackoff = %s\nunsafe-listen-anywhere = %d\ncreate_queues = %d\n"
-                             "accept-clock-jump = %s\n",
-                             config->data, config->listen, backoff, config->unsafe_listen_anywhere,
-                             config->create_queues, config->accept_clock_jump ? "on" : "off");
+    used +=
+        (size_t)snprintf(out + used, room - used,
+                         "data=%s\nlisten = %s\nbackoff = %s\nunsafe-listen-anywhere = %d\ncreate_queues = %d\n"
+                         "accept-clock-jump = %s\narchiving = %s\n",
+                         config->data, config->listen, backoff, config->unsafe_listen_anywhere, config->create_queues,
+                         config->accept_clock_jump ? "on" : "off", config->archiving ? "yes" : "no");
+    if (config->archive[0] != 0) used += (size_t)snprintf(out + used, room - used, "archive = %s\n", config->archive);
     assert(used < room);
     return used;
 }
@@ -112,13 +119,13 @@ static void can_be_said_again(const struct config *config) {
     char *argv[64] = {"tarryd"};
     int argc = 1;
     size_t size = write_options(config, text, sizeof(text));
-    if (plain(config->data) && plain(config->listen)) {
+    if (plain(config->data) && plain(config->listen) && plain(config->archive)) {
         file_write(text, size);
         config_defaults(&again);
         int result = config_read(&again, file_path, message);
         assert(result == 0 && same(config, &again));
     }
-    if (strchr(config->data, '\n') != NULL || strchr(config->listen, '\n') != NULL) return;
+    if (strpbrk(config->data, "\n") || strpbrk(config->listen, "\n") || strpbrk(config->archive, "\n")) return;
     /* The same lines as options: --name=value. */
     static char arguments[8192];
     char *at = arguments;

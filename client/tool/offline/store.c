@@ -74,7 +74,7 @@ static int take_lock(struct store *store) {
                          store->directory);
 }
 
-static int read_identity(struct store *store) {
+int store_identity(struct store *store) {
     struct identity identity;
     char message[IDENTITY_MESSAGE_SIZE];
     if (directory_is_partial(store->directory)) {
@@ -95,7 +95,7 @@ static int read_identity(struct store *store) {
 
 int store_lock(struct store *store) {
     int status = take_lock(store);
-    return status == 0 ? read_identity(store) : status;
+    return status == 0 ? store_identity(store) : status;
 }
 
 int store_open_index(struct store *store) {

@@ -30,6 +30,7 @@ struct store {
 void store_init(struct store *store, const char *directory);
 /* Each: 0, or EXIT_REFUSED after a sentence in `message`. */
 int store_lock(struct store *store);
+int store_identity(struct store *store); /* without the lock: for what a broker may run beside */
 int store_open_index(struct store *store);
 /* After the index. Frames are checked from `scan_from` on (0: all of them), and the log against the index's position.
  */

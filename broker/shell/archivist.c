@@ -1,0 +1,272 @@
+/* archivist.c: see archivist.h. */
+#include "archivist.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "archive_keep.h"
+#include "logfmt.h"
+#include "shell.h"
+
+#define RETRY_NS 2000000000ull
+#define SAY_NS 60000000000ull
+#define PRUNE_NS 60000000000ull
+#define NICE_LEAST 19
+
+/* What is wrong with the place itself, beside errno and LOG_…. */
+enum { NOT_MOUNTED = -20001 };
+
+/* ---- the disk that it writes through: gives up at a stop, and leaves the reserve alone */
+
+static int64_t minded_pread(void *context, int handle, void *out, size_t size, uint64_t offset) {
+    struct archivist *archivist = context;
+    if (atomic_load(&archivist->stopping)) return -ECANCELED;
+    return disk_posix.pread(NULL, handle, out, size, offset);
+}
+
+static int64_t minded_pwrite(void *context, int handle, const void *data, size_t size, uint64_t offset) {
+    struct archivist *archivist = context;
+    if (atomic_load(&archivist->stopping)) return -ECANCELED;
+    if (archivist->is_same_disk && !room_has(&archivist->shell->room, size)) return -ENOSPC;
+    return disk_posix.pwrite(NULL, handle, data, size, offset);
+}
+
+int archivist_init(struct archivist *archivist, struct shell *shell) {
+    *archivist = (struct archivist){.shell = shell, .on = shell->config.archiving && !shell->config.inspect};
+    const char *given = shell->config.archive;
+    int size = given[0] != '\0'
+                   ? snprintf(archivist->directory, sizeof(archivist->directory), "%s", given)
+                   : snprintf(archivist->directory, sizeof(archivist->directory), "%s/archive", shell->dir.path);
+    if (size < 0 || (size_t)size + 64 > sizeof(archivist->directory)) return 1;
+    archivist->archive = (struct archive){.disk = &disk_posix, .directory = archivist->directory};
+    memcpy(archivist->archive.cluster, shell->dir.cluster, sizeof(archivist->archive.cluster));
+    archivist->disk = disk_posix;
+    archivist->disk.context = archivist;
+    archivist->disk.pread = minded_pread;
+    archivist->disk.pwrite = minded_pwrite;
+    pthread_mutex_init(&archivist->mutex, NULL);
+    monotonic_cond_init(&archivist->changed);
+    return 0;
+}
+
+bool archivist_has(struct archivist *archivist, uint64_t end) {
+    return !archivist->on || end <= atomic_load(&archivist->done);
+}
+
+void archivist_want(struct archivist *archivist, uint64_t base) {
+    pthread_mutex_lock(&archivist->mutex);
+    archivist->wanted = base;
+    pthread_cond_signal(&archivist->changed);
+    pthread_mutex_unlock(&archivist->mutex);
+}
+
+/* ---- the place */
+
+/* DIR/archived notes in which directory this broker has put its name: if that is empty the next time, its disk is not
+ * mounted. */
+static void note_path(const struct archivist *archivist, char out[1100]) {
+    snprintf(out, 1100, "%s/archived", archivist->shell->dir.path);
+}
+
+static bool is_noted(const struct archivist *archivist) {
+    char path[1100], noted[ARCHIVE_PATH_SIZE] = "";
+    note_path(archivist, path);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    ssize_t size = read(fd, noted, sizeof(noted) - 1);
+    close(fd);
+    return size > 0 && strcmp(noted, archivist->directory) == 0;
+}
+
+/* Losing it in a power failure costs nothing but the warning. */
+static int note(const struct archivist *archivist) {
+    char path[1100];
+    note_path(archivist, path);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0) return -errno;
+    int error = disk_write_all(&disk_posix, fd, archivist->directory, strlen(archivist->directory), 0);
+    close(fd);
+    return error;
+}
+
+static struct archive_owner us(const struct archivist *archivist) {
+    struct archive_owner owner;
+    memcpy(owner.cluster, archivist->shell->dir.cluster, sizeof(owner.cluster));
+    memcpy(owner.member, archivist->shell->dir.member.id, sizeof(owner.member));
+    return owner;
+}
+
+/* LOG_FOREIGN: it is somebody else's. What lies in the data directory itself came with it when it was copied, and
+ * belongs to the copy. */
+static int check_owner(const struct archivist *archivist) {
+    struct archive_owner owner, own = us(archivist);
+    int error = archive_owner_read(&archivist->archive, &owner);
+    if (error != 0) return error;
+    if (memcmp(owner.cluster, own.cluster, sizeof(own.cluster)) != 0) return LOG_FOREIGN;
+    if (memcmp(owner.member, own.member, sizeof(own.member)) == 0) return 0;
+    return archivist->shell->config.archive[0] == '\0' ? -ENOENT : LOG_FOREIGN;
+}
+
+/* Its own name is made durable first. */
+static int take_possession(struct archivist *archivist) {
+    char parent[ARCHIVE_PATH_SIZE + 4];
+    snprintf(parent, sizeof(parent), "%s/..", archivist->directory);
+    int error = disk_posix.sync_directory(NULL, parent);
+    if (error != 0 && error != -EACCES) return error; /* where we may not look, somebody else made it */
+    int lock = archive_lock(&archivist->archive);
+    if (lock < 0) return lock;
+    struct archive_owner owner = us(archivist);
+    error = archive_owner_write(&archivist->archive, &owner);
+    close(lock);
+    return error;
+}
+
+/* Is the archive there, and ours? The default directory is made; one that was named must exist, for what is not mounted
+ * would be made on the wrong disk. */
+static int check_place(struct archivist *archivist) {
+    struct stat data, place;
+    bool is_made = archivist->shell->config.archive[0] == '\0' && mkdir(archivist->directory, 0700) == 0;
+    if (stat(archivist->directory, &place) != 0) return -errno;
+    if (stat(archivist->shell->dir.path, &data) != 0) return -errno;
+    archivist->is_same_disk = data.st_dev == place.st_dev;
+    int error = check_owner(archivist);
+    if (error == -ENOENT) {
+        if (!is_made && is_noted(archivist)) return NOT_MOUNTED;
+        error = take_possession(archivist);
+    }
+    if (error == 0 && !archivist->swept) error = archive_sweep(&archivist->archive);
+    if (error == 0) archivist->swept = true;
+    if (error == 0 && !is_noted(archivist)) error = note(archivist);
+    return error;
+}
+
+/* ---- what is said */
+
+static const char *sentence(int error, const char *problem) {
+    switch (error) {
+    case NOT_MOUNTED:
+        return "the directory is empty, though this broker has used it: is its disk mounted? If it was emptied on "
+               "purpose, delete the file `archived` in the data directory";
+    case LOG_FOREIGN:
+        return "it belongs to another broker; give each its own (--archive)";
+    case -ENOENT:
+        return "there is no such directory; is its disk mounted?";
+    default:
+        return problem != NULL ? problem : storage_error(error);
+    }
+}
+
+static void say_failure(struct archivist *archivist, uint64_t base, int error, const char *problem) {
+    char quoted[2][LOGFMT_VALUE_SIZE];
+    uint64_t now_ns = monotonic_ns();
+    if (error == archivist->error && now_ns - archivist->said_ns < SAY_NS) return;
+    archivist->error = error;
+    archivist->said_ns = now_ns;
+    logfmt("archive_failed",
+           "archive=%s base=%" PRIu64 " reason=%s action=\"the segment stays in the log; tried again\"",
+           logfmt_quote(archivist->directory, quoted[0]), base, logfmt_quote(sentence(error, problem), quoted[1]));
+}
+
+static void say_done(struct archivist *archivist, const struct archive_info *info, uint64_t took_ns) {
+    if (archivist->error != 0) logfmt("archive_resumed", "base=%" PRIu64, info->base);
+    archivist->error = 0;
+    logfmt("segment_archived",
+           "base=%" PRIu64 " end=%" PRIu64 " records=%" PRIu64 " bytes=%" PRIu64 " took_ms=%" PRIu64, info->base,
+           info->end, info->records, info->bytes, took_ns / NS_PER_MS);
+}
+
+/* ---- the work */
+
+/* True: it is in the archive. */
+static bool archive_segment(struct archivist *archivist, uint64_t base) {
+    struct shell *shell = archivist->shell;
+    struct archive archive = archivist->archive;
+    struct archive_info info;
+    const char *problem = NULL;
+    uint64_t from_ns = monotonic_ns();
+    archive.disk = &archivist->disk;
+    int error = check_place(archivist);
+    if (error == 0)
+        error = archive_store(&archive, shell->log, base, (int)shell->config.archive_level, &info, &problem);
+    if (error == -ECANCELED) return false;
+    if (error != 0) {
+        say_failure(archivist, base, error, problem);
+        return false;
+    }
+    say_done(archivist, &info, monotonic_ns() - from_ns);
+    atomic_store(&archivist->done, info.end);
+    indexer_wake(&shell->indexer);
+    return true;
+}
+
+static void say_pruned(void *argument, const struct archive_info *info) {
+    logfmt("archive_pruned", "base=%" PRIu64 " end=%" PRIu64 " bytes=%" PRIu64, info->base, info->end, info->bytes);
+}
+
+/* Retention. Whatever hinders it, there is another time. */
+static void prune(struct archivist *archivist) {
+    const struct config *config = &archivist->shell->config;
+    uint64_t now_ns = clock_now(&archivist->shell->clock, NULL).wall_ns,
+             age_ns = config->retain_archive_age_ms * NS_PER_MS;
+    struct archive_limits limits = {
+        .before_wall_ns = config->retain_archive_age_ms != 0 && now_ns > age_ns ? now_ns - age_ns : 0,
+        .bytes_max = config->retain_archive_size != 0 ? config->retain_archive_size : UINT64_MAX,
+    };
+    struct archive_pruning pruning;
+    archivist->pruned_ns = monotonic_ns();
+    if (limits.before_wall_ns == 0 && limits.bytes_max == UINT64_MAX) return;
+    /* An empty mount point is left as it is. */
+    if (check_owner(archivist) != 0) return;
+    int lock = archive_lock(&archivist->archive);
+    if (lock < 0) return;
+    int error = archive_prune(&archivist->archive, &limits, false, say_pruned, NULL, &pruning);
+    close(lock);
+    if (error != 0 && error != -ENOENT) logfmt("archive_unpruned", "reason=\"%s\"", storage_error(error));
+}
+
+/* The segment asked for; 0: none, something else may be due. Waits for `wait_ns` at most. */
+static uint64_t take_wanted(struct archivist *archivist, uint64_t wait_ns) {
+    struct timespec until = monotonic_after(wait_ns);
+    int error = 0;
+    pthread_mutex_lock(&archivist->mutex);
+    while (archivist->wanted == 0 && !atomic_load(&archivist->stopping) && error == 0)
+        error = pthread_cond_timedwait(&archivist->changed, &archivist->mutex, &until);
+    uint64_t base = archivist->wanted;
+    archivist->wanted = 0;
+    pthread_mutex_unlock(&archivist->mutex);
+    return base;
+}
+
+static void *archivist_run(void *argument) {
+    struct archivist *archivist = argument;
+    uint64_t base = 0; /* that could not be archived yet */
+    /* Of this thread alone, as Linux has it. */
+    if (setpriority(PRIO_PROCESS, (id_t)gettid(), NICE_LEAST) != 0)
+        logfmt("priority_unchanged", "thread=tarry-archive reason=\"%s\"", strerror(errno));
+    while (!atomic_load(&archivist->stopping)) {
+        uint64_t wanted = take_wanted(archivist, base != 0 ? RETRY_NS : PRUNE_NS);
+        if (wanted != 0) base = wanted;
+        if (base != 0 && archive_segment(archivist, base)) base = 0;
+        if (monotonic_ns() - archivist->pruned_ns >= PRUNE_NS || base == 0) prune(archivist);
+    }
+    return NULL;
+}
+
+void archivist_start(struct archivist *archivist) {
+    if (archivist->on) thread_start(&archivist->thread, "tarry-archive", archivist_run, archivist);
+}
+
+void archivist_stop(struct archivist *archivist) {
+    if (!archivist->on) return;
+    atomic_store(&archivist->stopping, true);
+    pthread_mutex_lock(&archivist->mutex);
+    pthread_cond_signal(&archivist->changed);
+    pthread_mutex_unlock(&archivist->mutex);
+    pthread_join(archivist->thread, NULL);
+}

@@ -1,0 +1,51 @@
+/* archivist.h: the thread that puts segments into the archive before they are retired, and prunes the archive. It works
+ * with the lowest priority, one segment at a time, and nobody waits for it but the retirement of that segment.
+ *
+ * What it cannot archive (the archive is missing, not mounted, full, somebody else's) stays in the log: it says so,
+ * once a minute and when it changes, and tries again. The log then grows until the disk's reserve stops new tasks
+ * (room.h): refusing work is better than losing history that was to be kept. `archiving = no` gives the log its room
+ * back. */
+#ifndef TARRY_SHELL_ARCHIVIST_H
+#define TARRY_SHELL_ARCHIVIST_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "archive.h"
+
+struct shell;
+
+struct archivist {
+    struct shell *shell;
+    bool on;
+    struct archive archive; /* read through the plain disk; valid whether on or not */
+    char directory[ARCHIVE_PATH_SIZE];
+
+    _Atomic uint64_t done; /* what lies below this position is in the archive, or need not be */
+    _Atomic bool stopping;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    uint64_t wanted; /* base of the segment to archive; 0: none */
+
+    /* the thread's own */
+    struct disk disk; /* minds the stop and the reserve */
+    bool is_same_disk;
+    bool swept; /* of what a killed process left */
+    int error;  /* as it was last said; 0: all is well */
+    uint64_t said_ns;
+    uint64_t pruned_ns;
+};
+
+/* Before the log is opened: where the archive is, for those who read it. 0, or 1: the directory's name is too long. */
+int archivist_init(struct archivist *archivist, struct shell *shell);
+void archivist_start(struct archivist *archivist);
+void archivist_stop(struct archivist *archivist);
+/* True: the segment that ends at `end` may go. Any thread. */
+bool archivist_has(struct archivist *archivist, uint64_t end);
+/* Asks for that segment; indexer_wake follows when it is done. Index thread. */
+void archivist_want(struct archivist *archivist, uint64_t base);
+
+#endif

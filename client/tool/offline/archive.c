@@ -1,0 +1,459 @@
+/* archive.c: tarry archive list, prune, hold, release: on the archive's files, beside a running broker or without one.
+ * What a command deletes or holds is agreed with the broker by the archive's lock (archive_keep.h). */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "archive_keep.h"
+#include "ndjson.h"
+#include "output.h"
+#include "rfc3339.h"
+#include "store.h"
+#include "table.h"
+#include "units.h"
+
+#define NS_PER_MS 1000000u
+#define LOCK_TRIES 100
+#define LOCK_TRY_US 20000
+
+static int run_list(struct tool *tool, const struct args *args);
+static int run_prune(struct tool *tool, const struct args *args);
+static int run_hold(struct tool *tool, const struct args *args);
+static int run_release(struct tool *tool, const struct args *args);
+
+/* clang-format off */
+#define WHERE_OPTIONS                                                                                                  \
+    {"data", ARG_VALUE, "DIR", "the broker's data directory; it may run"},                                             \
+    {"archive", ARG_VALUE, "DIR", "where its archive is, if not in DIR/archive; enough alone"}
+/* clang-format on */
+
+static const struct arg_spec list_options[] = {WHERE_OPTIONS, {0}};
+
+const struct command command_archive_list = {
+    .name = "archive list",
+    .usage = "--data DIR | --archive DIR",
+    .summary = "what the archive holds",
+    .text =
+        "Lists the archived segments, the oldest first: the file, the log positions and the times that it covers (by\n"
+        "the broker's clock), its records, its size, and the holds on it; then the holds themselves. What is wrong\n"
+        "with a file is said in its line, and the exit status is 1; this reads the head of each file only, 'tarry\n"
+        "verify' reads all.",
+    .options = list_options,
+    .positional_min = 0,
+    .positional_max = 0,
+    .positional_names = "",
+    .examples = "tarry archive list --data /var/lib/tarry\ntarry archive list --archive /mnt/tarry-archive --json",
+    .run = run_list,
+};
+
+static const struct arg_spec prune_options[] = {
+    WHERE_OPTIONS,
+    {"older-than", ARG_VALUE, "DUR", "what ended so long ago"},
+    {"keep-size", ARG_VALUE, "SIZE", "the oldest, until all files together are no larger"},
+    {"dry-run", ARG_FLAG, NULL, "say what would go, and delete nothing"},
+    {0},
+};
+
+const struct command command_archive_prune = {
+    .name = "archive prune",
+    .usage = "--data DIR | --archive DIR (--older-than DUR | --keep-size SIZE)… [--dry-run]",
+    .summary = "delete the oldest of the archive",
+    .text = "Deletes archived segments for good, from the oldest on, and prints each. What is held ('tarry archive\n"
+            "hold') stays. The broker does the same by itself (tarryd --retain-archive-age, --retain-archive-size).",
+    .options = prune_options,
+    .positional_min = 0,
+    .positional_max = 0,
+    .positional_names = "",
+    .examples = "tarry archive prune --data /var/lib/tarry --older-than 90d --dry-run\n"
+                "tarry archive prune --data /var/lib/tarry --keep-size 10GiB",
+    .run = run_prune,
+};
+
+static const struct arg_spec hold_options[] = {
+    WHERE_OPTIONS,
+    {"reason", ARG_VALUE, "TEXT", "why, and for whom (required)"},
+    {"from", ARG_VALUE, "T", "what happened at T or later: RFC 3339, or Unix ms"},
+    {"to", ARG_VALUE, "T", "what happened before T; it may lie ahead"},
+    {"from-position", ARG_VALUE, "N", "what lies at this log position or later"},
+    {"to-position", ARG_VALUE, "N", "what lies before this log position"},
+    {0},
+};
+
+const struct command command_archive_hold = {
+    .name = "archive hold",
+    .usage = "--data DIR | --archive DIR --reason TEXT [--from T] [--to T] [--from-position N] [--to-position N]",
+    .summary = "keep a part of the past from being pruned",
+    .text = "No segment that touches the range is pruned, by the broker or by anybody, until 'tarry archive release'\n"
+            "of the number that this prints. The range may reach into the future: what is archived later is held too.",
+    .options = hold_options,
+    .positional_min = 0,
+    .positional_max = 0,
+    .positional_names = "",
+    .examples = "tarry archive hold --data /var/lib/tarry --reason 'case 17' --from 2026-11-01T00:00:00Z "
+                "--to 2026-12-01T00:00:00Z",
+    .run = run_hold,
+};
+
+static const struct arg_spec release_options[] = {WHERE_OPTIONS, {0}};
+
+const struct command command_archive_release = {
+    .name = "archive release",
+    .usage = "--data DIR | --archive DIR NUMBER",
+    .summary = "end a hold",
+    .text = "Ends the hold with that number ('tarry archive list' shows them).",
+    .options = release_options,
+    .positional_min = 1,
+    .positional_max = 1,
+    .positional_names = "NUMBER",
+    .examples = "tarry archive release --data /var/lib/tarry 1",
+    .run = run_release,
+};
+
+/* ---- where */
+
+/* Whose archive it is: the data directory's, or, given alone, the owner's that it names. */
+static int open_place(struct store *store, const struct args *args) {
+    const char *data = args_get(args, "data"), *archive = args_get(args, "archive");
+    if (data == NULL && archive == NULL) return tool_usage(args, "--data DIR or --archive DIR says which archive");
+    store_init(store, data != NULL ? data : "");
+    if (strlen(store->directory) + 16 > STORE_PATH_SIZE)
+        return tool_usage(args, "--data: the directory's name is too long");
+    int status = data != NULL ? store_identity(store) : 0;
+    if (status == 0) status = store_open_archive(store, archive);
+    if (status == 0 && access(store->archive.directory, R_OK | X_OK) != 0)
+        status = store_damaged(store, "%s: %s", store->archive.directory, strerror(errno));
+    if (status == 0 && data == NULL) {
+        struct archive_owner owner = {0};
+        int error = archive_owner_read(&store->archive, &owner);
+        memcpy(store->archive.cluster, owner.cluster, sizeof owner.cluster);
+        if (error != 0)
+            status = store_damaged(store, "%s: this is no archive of tarryd (its file `owner`: %s)",
+                                   store->archive.directory, store_sentence(error));
+    }
+    if (status != 0) tool_say("%s", store->message);
+    return status;
+}
+
+static int failed(struct store *store, int error) {
+    return store_damaged(store, "%s: %s", store->archive.directory, store_sentence(error));
+}
+
+/* *out_lock is to be closed. */
+static int take_lock(struct store *store, int *out_lock) {
+    int lock = -EAGAIN;
+    for (int i = 0; i < LOCK_TRIES && lock == -EAGAIN; i++) {
+        if (i > 0) usleep(LOCK_TRY_US);
+        lock = archive_lock(&store->archive);
+    }
+    if (lock == -EAGAIN)
+        return store_damaged(store, "%s: another command or the broker is pruning or holding; try again",
+                             store->archive.directory);
+    if (lock < 0) return failed(store, lock);
+    *out_lock = lock;
+    return 0;
+}
+
+/* ---- printing */
+
+static void file_name(uint64_t base, char out[32]) {
+    snprintf(out, 32, "%016" PRIx64 ".seg.zst", base);
+}
+
+/* Numbers of the holds that touch it, as a JSON array or as words. */
+static void add_holds(struct text *out, const struct archive_holds *holds, const struct archive_info *info, bool json) {
+    size_t count = 0;
+    for (size_t i = 0; i < holds->count; i++) {
+        const struct archive_holds one = {.holds = &holds->holds[i], .count = 1};
+        bool all;
+        if (archive_held_by(&one, info, &all) == NULL) continue;
+        text_printf(out, "%s%" PRIu32, count++ > 0 ? "," : "", holds->holds[i].number);
+    }
+    if (holds->unreadable != 0 && !json) text_printf(out, "%s%" PRIu32 "?", count > 0 ? "," : "", holds->unreadable);
+}
+
+static void file_json(struct text *out, const struct archive_info *info, const char *result) {
+    char name[32];
+    file_name(info->base, name);
+    ndjson_begin(out);
+    ndjson_text(out, "file", name);
+    ndjson_text(out, "result", result);
+    ndjson_number(out, "base", info->base);
+    ndjson_number(out, "end", info->end);
+    ndjson_number(out, "first_ms", info->first_ns / NS_PER_MS);
+    ndjson_number(out, "last_ms", info->last_ns / NS_PER_MS);
+    ndjson_number(out, "frames", info->frames);
+    ndjson_number(out, "records", info->records);
+    ndjson_number(out, "erased", info->erased);
+    ndjson_number(out, "bytes", info->bytes);
+}
+
+static void file_cells(struct table *table, const struct archive_info *info) {
+    char name[32];
+    file_name(info->base, name);
+    table_cell(table, name);
+    table_cell_number(table, info->base);
+    table_cell_number(table, info->end);
+    table_cell_time(table, info->first_ns / NS_PER_MS);
+    table_cell_time(table, info->last_ns / NS_PER_MS);
+    table_cell_number(table, info->records);
+    table_cell_number(table, info->bytes);
+}
+
+static void hold_json(struct text *out, const struct archive_hold *hold, const char *result) {
+    ndjson_begin(out);
+    ndjson_number(out, "hold", hold->number);
+    ndjson_text(out, "result", result);
+    ndjson_text(out, "reason", hold->reason);
+    ndjson_number(out, "made_ms", hold->made_ms);
+    ndjson_number(out, "from", hold->from);
+    if (hold->to != 0) ndjson_number(out, "to", hold->to);
+    ndjson_number(out, "from_ms", hold->from_ns / NS_PER_MS);
+    if (hold->to_ns != 0) ndjson_number(out, "to_ms", hold->to_ns / NS_PER_MS);
+}
+
+static void hold_words(struct text *out, const struct archive_hold *hold) {
+    char time[RFC3339_TEXT_SIZE];
+    text_printf(out, "hold %" PRIu32 "  placed %s", hold->number, rfc3339_format(hold->made_ms, time));
+    if (hold->from != 0) text_printf(out, "  from position %" PRIu64, hold->from);
+    if (hold->to != 0) text_printf(out, "  to position %" PRIu64, hold->to);
+    if (hold->from_ns != 0) text_printf(out, "  from %s", rfc3339_format(hold->from_ns / NS_PER_MS, time));
+    if (hold->to_ns != 0) text_printf(out, "  to %s", rfc3339_format(hold->to_ns / NS_PER_MS, time));
+    text_printf(out, "  ");
+    ndjson_words(out, hold->reason, strlen(hold->reason));
+    text_add_char(out, '\n');
+}
+
+/* ---- list */
+
+struct listing {
+    struct store *store;
+    bool json;
+    struct archive_holds holds;
+    struct table table;
+    struct text out;
+    uint64_t bytes;
+    uint64_t files;
+    uint64_t wrong;
+};
+
+static const char *const list_heads[] = {"file", ">from", ">to", "first", "last", ">records", ">bytes", "held"};
+#define LIST_COLUMNS (sizeof list_heads / sizeof list_heads[0])
+
+static void list_wrong(struct listing *listing, uint64_t base, int error, const char *problem) {
+    char name[32];
+    const char *sentence = problem != NULL ? problem : store_sentence(error);
+    file_name(base, name);
+    listing->wrong++;
+    tool_say("%s/%s %s", listing->store->archive.directory, name, sentence);
+    if (!listing->json) return;
+    ndjson_begin(&listing->out);
+    ndjson_text(&listing->out, "file", name);
+    ndjson_text(&listing->out, "result", "damaged");
+    ndjson_text(&listing->out, "message", sentence);
+    ndjson_end(&listing->out);
+}
+
+static void list_file(struct listing *listing, uint64_t base) {
+    struct archive_info info;
+    const char *problem;
+    int error = archive_look(&listing->store->archive, base, &info, &problem);
+    if (error == -ENOENT) return; /* pruned just now */
+    if (error != 0) {
+        list_wrong(listing, base, error, problem);
+        return;
+    }
+    listing->files++;
+    listing->bytes += info.bytes;
+    if (listing->json) {
+        file_json(&listing->out, &info, "archived");
+        ndjson_key(&listing->out, "holds");
+        text_add_char(&listing->out, '[');
+        add_holds(&listing->out, &listing->holds, &info, true);
+        text_add_char(&listing->out, ']');
+        ndjson_end(&listing->out);
+        return;
+    }
+    struct text held = {0};
+    add_holds(&held, &listing->holds, &info, false);
+    file_cells(&listing->table, &info);
+    table_cell(&listing->table, held.size > 0 ? text_str(&held) : "-");
+    text_deinit(&held);
+}
+
+static void list_holds(struct listing *listing) {
+    const struct archive_holds *holds = &listing->holds;
+    if (!listing->json && holds->count > 0) text_add_char(&listing->out, '\n');
+    for (size_t i = 0; i < holds->count; i++) {
+        if (listing->json) {
+            hold_json(&listing->out, &holds->holds[i], "held");
+            ndjson_end(&listing->out);
+        } else {
+            hold_words(&listing->out, &holds->holds[i]);
+        }
+    }
+    if (holds->unreadable == 0) return;
+    listing->wrong++;
+    tool_say("hold %" PRIu32 " cannot be read: nothing is pruned until it is released", holds->unreadable);
+}
+
+static int run_list(struct tool *tool, const struct args *args) {
+    struct store store;
+    struct listing listing = {.store = &store, .json = tool->json};
+    uint64_t *bases = NULL;
+    size_t count = 0;
+    int status = open_place(&store, args);
+    if (status != 0) return status;
+    int error = archive_holds_read(&store.archive, &listing.holds);
+    if (error == 0) error = archive_list(&store.archive, &bases, &count);
+    if (error != 0) status = failed(&store, error);
+    table_init(&listing.table, list_heads, LIST_COLUMNS);
+    for (size_t i = 0; i < count; i++) list_file(&listing, bases[i]);
+    if (!tool->json && listing.files > 0) table_print(&listing.table, &listing.out);
+    list_holds(&listing);
+    if (!tool->json) tool_say("%" PRIu64 " segments, %" PRIu64 " bytes", listing.files, listing.bytes);
+    if (status == 0 && listing.wrong > 0)
+        status = store_damaged(&store, "%" PRIu64 " files are not what they should be", listing.wrong);
+    table_deinit(&listing.table);
+    archive_holds_free(&listing.holds);
+    free(bases);
+    return store_finish(&store, &listing.out, status);
+}
+
+/* ---- prune */
+
+struct printing {
+    struct tool *tool;
+    const char *word;
+    struct text out;
+};
+
+static void print_pruned(void *argument, const struct archive_info *info) {
+    struct printing *printing = argument;
+    char name[32];
+    if (printing->tool->json) {
+        file_json(&printing->out, info, printing->word);
+        ndjson_end(&printing->out);
+        return;
+    }
+    file_name(info->base, name);
+    text_printf(&printing->out, "%s %s (%" PRIu64 " bytes)\n", printing->word, name, info->bytes);
+}
+
+static int prune_limits(const struct args *args, struct archive_limits *out) {
+    uint64_t age_ms = 0, now_ms = wall_ms();
+    const char *size = args_get(args, "keep-size");
+    int status = option_duration_positive(args, "older-than", &age_ms);
+    if (status != 0) return status;
+    *out = (struct archive_limits){.bytes_max = UINT64_MAX};
+    if (size != NULL && !size_parse(size, &out->bytes_max))
+        return tool_usage(args, "--keep-size: '%s' is not a size such as 500MiB or 10GiB", size);
+    if (size == NULL && age_ms == 0) return tool_usage(args, "--older-than DUR or --keep-size SIZE says what shall go");
+    if (age_ms != 0 && now_ms > age_ms) out->before_wall_ns = (now_ms - age_ms) * NS_PER_MS;
+    return 0;
+}
+
+static int run_prune(struct tool *tool, const struct args *args) {
+    struct store store;
+    struct archive_limits limits;
+    struct archive_pruning pruning = {0};
+    bool dry = args_has(args, "dry-run");
+    struct printing printing = {.tool = tool, .word = dry ? "would prune" : "pruned"};
+    int lock = -1;
+    int status = prune_limits(args, &limits);
+    if (status == 0) status = open_place(&store, args);
+    if (status != 0) return status;
+    status = take_lock(&store, &lock);
+    if (status == 0) {
+        int error = archive_prune(&store.archive, &limits, dry, print_pruned, &printing, &pruning);
+        if (error != 0) status = failed(&store, error);
+        close(lock);
+        tool_say("%s %" PRIu64 " segments, %" PRIu64 " bytes; %" PRIu64 " more are held", printing.word, pruning.files,
+                 pruning.bytes, pruning.held);
+    }
+    if (status == 0 && pruning.unknown > 0)
+        status = store_damaged(&store, "%" PRIu64 " files cannot be read and were left; see 'tarry archive list'",
+                               pruning.unknown);
+    return store_finish(&store, &printing.out, status);
+}
+
+/* ---- hold and release */
+
+static int hold_options_take(const struct args *args, struct archive_hold *out) {
+    uint64_t from_ms = 0, to_ms = 0;
+    const char *reason = args_get(args, "reason");
+    if (reason == NULL || reason[0] == 0) return tool_usage(args, "--reason TEXT says why, for whoever finds it");
+    if (strlen(reason) >= ARCHIVE_REASON_SIZE)
+        return tool_usage(args, "--reason: at most %u bytes", ARCHIVE_REASON_SIZE - 1);
+    *out = (struct archive_hold){.made_ms = wall_ms()};
+    strcpy(out->reason, reason);
+    bool some = args_has(args, "from") || args_has(args, "to") || args_has(args, "from-position") ||
+                args_has(args, "to-position");
+    if (!some) return tool_usage(args, "--from, --to, --from-position or --to-position says what to hold");
+    int status = option_time(args, "from", &from_ms);
+    if (status == 0) status = option_time(args, "to", &to_ms);
+    if (status == 0) status = option_number(args, "from-position", 0, UINT64_MAX, &out->from);
+    if (status == 0) status = option_number(args, "to-position", 1, UINT64_MAX, &out->to);
+    if (status != 0) return status;
+    if (from_ms > UINT64_MAX / NS_PER_MS || to_ms > UINT64_MAX / NS_PER_MS)
+        return tool_usage(args, "--from, --to: that is too far ahead");
+    if ((args_has(args, "to") && to_ms <= from_ms) || (out->to != 0 && out->to <= out->from))
+        return tool_usage(args, "the range ends before it begins");
+    out->from_ns = from_ms * NS_PER_MS;
+    out->to_ns = to_ms * NS_PER_MS;
+    return 0;
+}
+
+static int run_hold(struct tool *tool, const struct args *args) {
+    struct store store;
+    struct archive_hold hold;
+    struct text out = {0};
+    int lock = -1;
+    int status = hold_options_take(args, &hold);
+    if (status == 0) status = open_place(&store, args);
+    if (status != 0) return status;
+    status = take_lock(&store, &lock);
+    if (status == 0) {
+        int error = archive_hold_place(&store.archive, &hold);
+        if (error != 0) status = failed(&store, error);
+        close(lock);
+    }
+    if (status == 0 && tool->json) {
+        hold_json(&out, &hold, "held");
+        ndjson_end(&out);
+    } else if (status == 0) {
+        hold_words(&out, &hold);
+    }
+    return store_finish(&store, &out, status);
+}
+
+static int run_release(struct tool *tool, const struct args *args) {
+    struct store store;
+    struct text out = {0};
+    char *end;
+    const char *text = args->positional[0];
+    unsigned long number = strtoul(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != 0 || number == 0 || number > UINT32_MAX)
+        return tool_usage(args, "'%s' is no number of a hold", text);
+    int lock = -1;
+    int status = open_place(&store, args);
+    if (status != 0) return status;
+    status = take_lock(&store, &lock);
+    if (status == 0) {
+        int error = archive_hold_release(&store.archive, (uint32_t)number);
+        if (error == -ENOENT) status = store_damaged(&store, "there is no hold %lu", number);
+        if (error != 0 && error != -ENOENT) status = failed(&store, error);
+        close(lock);
+    }
+    if (status == 0 && tool->json) {
+        ndjson_begin(&out);
+        ndjson_number(&out, "hold", number);
+        ndjson_text(&out, "result", "released");
+        ndjson_end(&out);
+    } else if (status == 0) {
+        text_printf(&out, "released %lu\n", number);
+    }
+    return store_finish(&store, &out, status);
+}

@@ -1,0 +1,350 @@
+"""archive_test.py: what the log retires is in the archive: history tells of it, prune deletes it, holds keep it; and when
+the archive is missing, full or somebody else's, nothing is lost and nobody stops."""
+import json
+import os
+import random
+import shutil
+import subprocess
+import time
+import unittest
+
+import harness
+
+WAIT_S = 30
+FAT_SIZE = 200_000
+LIVES_PER_STEP = 8
+
+
+class Archived(harness.Case):
+    arguments = ("--segment-size", "1MiB", "--retain-log-size", "0", "--memory", "64MiB")
+
+    def setUp(self):
+        self.steps = 0
+        super().setUp()
+
+    def archive(self):
+        return os.path.join(self.broker.data, "archive")
+
+    def files(self):
+        try:
+            return sorted(name for name in os.listdir(self.archive()) if name.endswith(".seg.zst"))
+        except FileNotFoundError:
+            return []
+
+    def segments(self):
+        return sorted(name for name in os.listdir(os.path.join(self.broker.data, "log")) if name.endswith(".seg"))
+
+    def body(self):
+        """Which does not shrink much."""
+        return random.randbytes(FAT_SIZE // 2).hex()
+
+    def fill(self):
+        """More than a segment of lives that end at once: what is left of them is history."""
+        self.steps += 1
+        keys = [f"order-{self.steps}-{number}" for number in range(LIVES_PER_STEP)]
+        lines = "".join(json.dumps({"queue": "q", "key": key, "delay_ms": 3_600_000, "body": self.body()}) + "\n"
+                        for key in keys)
+        self.broker.ok("schedule", "--from", "-", stdin=lines)
+        for key in keys:
+            self.broker.one("cancel", "q", key)
+        return keys
+
+    def wait(self, condition, what):
+        end = time.monotonic() + WAIT_S
+        while not condition():
+            self.assertLess(time.monotonic(), end, f"{what}\n{self.broker.log_text()}")
+            time.sleep(0.02)
+
+    def wait_said(self, event):
+        self.wait(lambda: any(f"event={event} " in line for line in self.broker.log), f"it does not say {event}")
+
+    def fill_until(self, count):
+        """Lives until so many segments are archived."""
+        keys = []
+        while len(self.files()) < count:
+            keys += self.fill()
+            self.wait(lambda: len(self.segments()) == 1, "the log keeps its segments")
+        return keys
+
+    def stop(self):
+        self.assertEqual(self.broker.stop(), 0)
+
+    def audit(self, *arguments):
+        return self.broker.ok("audit", "--data", self.broker.data, *arguments)
+
+    def listed(self, *arguments):
+        return self.broker.ok("archive", "list", "--data", self.broker.data, *arguments)
+
+
+class Tells(Archived):
+    def test_history_from_the_first_position_on(self):
+        keys = self.fill_until(4)
+        self.stop()
+        self.assertTrue(self.files()[0].startswith("0000000000001000"))
+        told = self.audit("--kind", "scheduled")
+        self.assertEqual([fact["key"] for fact in told], keys)
+        life = self.broker.ok("history", "--data", self.broker.data, "q", keys[0])
+        self.assertEqual([fact["kind"] for fact in life], ["scheduled", "cancelled"])
+
+    def test_elsewhere(self):
+        elsewhere = self.path("elsewhere")
+        os.mkdir(elsewhere)
+        self.stop()
+        self.broker.arguments += ["--archive", elsewhere]
+        self.broker.start()
+        self.fill()
+        self.wait(lambda: len(self.segments()) == 1, "the log keeps its segments")
+        self.stop()
+        self.assertEqual(self.files(), [])
+        told = self.audit("--archive", elsewhere, "--kind", "scheduled")
+        self.assertEqual(len(told), LIVES_PER_STEP)
+        self.assertLess(len(self.audit("--kind", "scheduled")), LIVES_PER_STEP)
+        self.assertTrue(self.broker.ok("archive", "list", "--archive", elsewhere))
+
+    def test_without_archiving_segments_go(self):
+        self.stop()
+        self.broker.arguments += ["--archiving", "no"]
+        self.broker.start()
+        self.fill()
+        self.wait(lambda: len(self.segments()) == 1, "the log keeps its segments")
+        self.assertFalse(os.path.exists(self.archive()))
+
+    def test_a_gap_is_said_and_the_rest_told(self):
+        self.fill_until(4)
+        self.stop()
+        count = len(self.audit())
+        os.unlink(os.path.join(self.archive(), self.files()[1]))
+        answer = self.broker.tarry("audit", "--data", self.broker.data)
+        self.assertEqual(answer.status, 0)
+        self.assertIn("neither log nor archive", answer.err)
+        self.assertIn(str(int(self.files()[1][:16], 16)), answer.err)
+        self.assertTrue(0 < len(answer.objects) < count)
+
+    def test_damage_is_said_and_the_rest_told(self):
+        self.fill_until(4)
+        self.stop()
+        count = len(self.audit())
+        path = os.path.join(self.archive(), self.files()[1])
+        with open(path, "r+b") as file:
+            file.seek(os.path.getsize(path) // 2)
+            byte = file.read(1)
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte[0] ^ 1]))
+        answer = self.broker.refused("audit", "--data", self.broker.data)
+        self.assertIn(os.path.basename(path), answer.err)
+        self.assertTrue(0 < len(answer.objects) < count)
+
+
+class Survives(Archived):
+    def test_sigkill_again_and_again(self):
+        keys = []
+        for step in range(5):
+            keys += self.fill()
+            if step % 2:
+                time.sleep(0.05 * step)  # somewhere in the work of the archive
+            self.broker.restart()
+        self.wait(lambda: len(self.segments()) == 1, "the log keeps its segments")
+        self.stop()
+        answer = self.broker.tarry("audit", "--data", self.broker.data, "--kind", "scheduled,cancelled")
+        self.assertEqual((answer.status, answer.err), (0, ""))
+        for kind in ("scheduled", "cancelled"):
+            self.assertEqual([fact["key"] for fact in answer.objects if fact["kind"] == kind], keys)
+        self.assertEqual(self.files()[0][:16], "0000000000001000")
+        self.assertEqual([name for name in os.listdir(self.archive()) if name.endswith(".tmp")], [])
+
+    def stuck(self, *more):
+        """Nothing can be archived: it says so, and goes on."""
+        self.broker.arguments += more
+        self.broker.start()
+        keys = self.fill()
+        self.wait_said("archive_failed")
+        keys += self.fill()
+        self.assertGreater(len(self.segments()), 2)
+        return keys
+
+    def relieved(self, keys, archive):
+        self.wait(lambda: len(self.segments()) == 1, "the log keeps its segments")
+        self.stop()
+        told = self.audit("--archive", archive, "--kind", "scheduled")
+        self.assertEqual([fact["key"] for fact in told], keys)
+
+    def test_a_missing_directory(self):
+        self.stop()
+        missing = self.path("not-mounted")
+        keys = self.stuck("--archive", missing)
+        self.assertIn("no such directory", self.broker.log_text())
+        os.mkdir(missing)
+        self.relieved(keys, missing)
+
+    def test_a_directory_that_is_a_file(self):
+        self.stop()
+        wrong = self.path("archive-file", "x")
+        keys = self.stuck("--archive", wrong)
+        os.unlink(wrong)
+        os.mkdir(wrong)
+        self.relieved(keys, wrong)
+
+    def test_a_disk_that_is_not_mounted_any_more(self):
+        keys = self.fill_until(2)
+        self.stop()
+        os.rename(self.archive(), self.path("unmounted"))
+        os.mkdir(self.archive())
+        keys += self.stuck()
+        self.assertIn("is its disk mounted", self.broker.log_text())
+        os.rmdir(self.archive())
+        os.rename(self.path("unmounted"), self.archive())
+        self.relieved(keys, self.archive())
+
+    def test_an_archive_emptied_on_purpose(self):
+        self.fill_until(2)
+        self.stop()
+        shutil.rmtree(self.archive())
+        os.mkdir(self.archive())
+        os.unlink(os.path.join(self.broker.data, "archived"))
+        self.broker.start()
+        self.fill()
+        self.wait(lambda: len(self.segments()) == 1, "the log keeps its segments")
+
+    def test_another_brokers_archive(self):
+        self.fill_until(2)
+        theirs, mine = self.archive(), self.files()
+        other = self.make_broker("--archive", theirs, data=self.path("other")).start()
+        first, self.broker = self.broker, other
+        self.fill()
+        self.wait_said("archive_failed")
+        self.assertIn("another broker", other.log_text())
+        self.broker = first
+        self.assertEqual(self.files(), mine)
+
+    def mount(self, directory, options):
+        os.makedirs(directory, exist_ok=True)
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", directory], check=False,
+                          stderr=subprocess.DEVNULL).returncode:
+            self.skipTest("this machine does not let us mount a tmpfs")
+        self.addCleanup(lambda: subprocess.run(["umount", "-l", directory], check=False))
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to mount a tmpfs")
+    def test_a_full_disk(self):
+        self.stop()
+        full = self.path("full")
+        self.mount(full, "size=64k")
+        keys = self.stuck("--archive", full)
+        self.assertIn("No space left", self.broker.log_text())
+        self.assertEqual([name for name in os.listdir(full) if ".seg.zst" in name], [])
+        subprocess.run(["mount", "-o", "remount,size=64m", full], check=True)
+        self.relieved(keys, full)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to mount a tmpfs")
+    def test_a_read_only_disk(self):
+        self.stop()
+        still = self.path("read-only")
+        self.mount(still, "size=64m,ro")
+        keys = self.stuck("--archive", still)
+        self.assertIn("Read-only", self.broker.log_text())
+        subprocess.run(["mount", "-o", "remount,rw", still], check=True)
+        self.relieved(keys, still)
+
+
+class Keeps(Archived):
+    """The commands, beside a running broker."""
+
+    def test_list(self):
+        self.fill_until(3)
+        files = self.listed()
+        self.assertEqual([file["file"] for file in files], self.files())
+        for before, after in zip(files, files[1:]):
+            self.assertEqual(before["end"], after["base"])
+            self.assertLessEqual(before["last_ms"], after["first_ms"])
+        self.assertEqual([file["bytes"] for file in files],
+                         [os.path.getsize(os.path.join(self.archive(), name)) for name in self.files()])
+        self.stop()
+        self.assertEqual(sum(file["records"] for file in files),
+                         len([fact for fact in self.audit() if int(fact["position"]) < files[-1]["end"]]))
+
+    def test_prune_by_size(self):
+        self.fill_until(4)
+        before = self.listed()
+        keep = sum(file["bytes"] for file in before[2:])
+        arguments = ("archive", "prune", "--data", self.broker.data, "--keep-size", str(keep))
+        self.assertEqual([file["result"] for file in self.broker.ok(*arguments, "--dry-run")], ["would prune"] * 2)
+        self.assertEqual(self.listed(), before)
+        self.assertEqual([file["file"] for file in self.broker.ok(*arguments)], [file["file"] for file in before[:2]])
+        self.assertEqual(self.listed(), before[2:])
+        self.assertEqual(self.broker.ok(*arguments), [])
+
+    def test_prune_by_age(self):
+        self.fill_until(2)
+        arguments = ("archive", "prune", "--data", self.broker.data, "--older-than")
+        self.assertEqual(self.broker.ok(*arguments, "1h"), [])
+        self.broker.ok(*arguments, "1ms")
+        self.assertEqual(self.files(), [])
+
+    def test_a_hold_survives_pruning(self):
+        self.fill_until(4)
+        files = self.listed()
+        hold = self.broker.one("archive", "hold", "--data", self.broker.data, "--reason", "case 17",
+                               "--from-position", str(files[1]["base"] + 8), "--to-position", str(files[1]["end"]))
+        self.assertEqual((hold["hold"], hold["reason"]), (1, "case 17"))
+        listed = self.listed()
+        self.assertEqual([file["holds"] for file in listed[:3]], [[], [1], []])
+        self.assertEqual(listed[-1]["reason"], "case 17")
+        self.broker.ok("archive", "prune", "--data", self.broker.data, "--keep-size", "0")
+        self.assertEqual(self.files(), [files[1]["file"]])
+        self.stop()  # the broker's own retention is bound too
+        self.broker.arguments += ["--retain-archive-age", "1ms"]
+        self.broker.start()
+        self.fill()
+        self.wait_said("archive_pruned")
+        self.assertIn(files[1]["file"], self.files())
+        self.broker.one("archive", "release", "--data", self.broker.data, "1")
+        self.broker.ok("archive", "prune", "--data", self.broker.data, "--keep-size", "0")
+        self.assertNotIn(files[1]["file"], self.files())
+
+    def test_a_hold_of_the_future(self):
+        self.fill_until(1)
+        self.broker.one("archive", "hold", "--data", self.broker.data, "--reason", "all of it", "--from", "0")
+        self.fill_until(3)
+        self.broker.ok("archive", "prune", "--data", self.broker.data, "--keep-size", "0")
+        self.assertGreaterEqual(len(self.files()), 3)
+
+    def test_a_hold_that_cannot_be_read_holds_everything(self):
+        self.fill_until(2)
+        self.broker.one("archive", "hold", "--data", self.broker.data, "--reason", "r", "--to-position", "8")
+        path = os.path.join(self.archive(), "00000001.hold")
+        with open(path, "r+b") as file:
+            file.seek(20)
+            file.write(b"?")
+        self.broker.ok("archive", "prune", "--data", self.broker.data, "--keep-size", "0")
+        self.assertGreaterEqual(len(self.files()), 2)
+        self.assertIn("hold 1 cannot be read", self.broker.refused("archive", "list", "--data", self.broker.data).err)
+        self.broker.one("archive", "release", "--data", self.broker.data, "1")
+        self.broker.ok("archive", "prune", "--data", self.broker.data, "--keep-size", "0")
+        self.assertEqual(self.files(), [])
+
+    def test_retention_by_size(self):
+        self.stop()
+        self.broker.arguments += ["--retain-archive-size", "4KiB"]
+        self.broker.start()
+        for _ in range(4):
+            self.fill()
+        self.wait(lambda: len(self.segments()) == 1, "the log keeps its segments")
+        self.wait_said("archive_pruned")
+        self.wait(lambda: sum(file["bytes"] for file in self.listed()) <= 4096, "the archive is too large")
+        self.stop()
+        self.assertEqual(self.broker.tarry("audit", "--data", self.broker.data).err, "")  # pruned below: no gap
+
+    def test_wrong_uses(self):
+        data = ("--data", self.broker.data)
+        for arguments in (("list",), ("prune", *data), ("prune", *data, "--keep-size", "many"), ("hold", *data),
+                          ("hold", *data, "--reason", "r"), ("hold", *data, "--reason", "r" * 256, "--from", "0"),
+                          ("hold", *data, "--reason", "r", "--from", "9", "--to", "9"), ("release", *data, "x"),
+                          ("release", *data, "0")):
+            self.broker.refused("archive", *arguments, status=2)
+        self.assertIn("archive", self.broker.refused("archive", "list", *data).err)  # there is none yet
+        self.fill_until(1)
+        self.broker.refused("archive", "release", *data, "7")
+        self.broker.refused("archive", "list", "--archive", self.directory)
+
+
+if __name__ == "__main__":
+    harness.main()
