@@ -36,6 +36,7 @@ static struct {
     uint64_t end_ms; /* give up */
     unsigned loops;
     sem_t *awaited; /* the user's call that waits; NULL: none */
+    bool auditing;  /* he waits for the answer to an audit */
     bool closing;   /* the history is over */
     struct sent sent[SENT_MAX];
     size_t sent_count;
@@ -60,8 +61,20 @@ void __wrap_deadline_after(uint64_t wait_ms, struct timespec *out_deadline) {
     *out_deadline = (struct timespec){.tv_sec = (time_t)(world.now_ms + wait_ms)};
 }
 
+/* A question of the user's, which an audit leaves to itself, is on its way. */
+static bool is_asking(void) {
+    for (const struct request *at = world.client.calls.first; at != NULL; at = at->next)
+        if (!at->internal) return true;
+    for (size_t i = COMMITS_IN_FLIGHT_MAX; i < SLOTS_MAX; i++) {
+        const struct request *request = world.client.slots[i].request;
+        if (request != NULL && !request->internal) return true;
+    }
+    return false;
+}
+
 static bool user_has_what_he_waits_for(void) {
     int value = 0;
+    if (world.auditing) return !is_asking();
     if (world.awaited == NULL) return world.client.pending == 0;
     sem_getvalue(world.awaited, &value);
     return value > 0;
@@ -136,6 +149,8 @@ static uint8_t field_of(const Tarry__Request *request) {
         return 17;
     case TARRY__REQUEST__BODY_QUEUES:
         return 18;
+    case TARRY__REQUEST__BODY_AUDIT:
+        return 20;
     default:
         return 19;
     }
@@ -160,8 +175,62 @@ static Tarry__Code any_code(void) {
     return (Tarry__Code)(byte < 192 ? byte % 16 : (byte - 224) * 4);
 }
 
+#define PAGE_MAX 4u
+
+/* Frames that may be right: sums are; whether the chain is, and everything beside, is the input's to say. */
+struct page {
+    Tarry__AuditReply reply;
+    Tarry__AuditFrame frames[PAGE_MAX], *pointers[PAGE_MAX];
+    Tarry__QueueName queue, *queues;
+    uint8_t bytes[PAGE_MAX][FRAME_HEADER_SIZE + 32];
+    uint8_t chain[FRAME_CHAIN_SIZE];
+};
+
+static uint64_t add_frame(struct page *page, uint64_t position) {
+    Tarry__AuditFrame *frame = &page->frames[page->reply.n_frames];
+    uint8_t *header_bytes = page->bytes[page->reply.n_frames], *body = header_bytes + FRAME_HEADER_SIZE;
+    struct frame_header header = {.epoch = 1, .position = position, .synced_to = position};
+    header.body_size = input_byte(&world.input) % 32u;
+    header.type = header.body_size == 0 ? FRAME_SEAL : FRAME_COMMIT;
+    memset(body, input_byte(&world.input), header.body_size);
+    header.body_sum = frame_sum(body, header.body_size);
+    frame_chain(page->chain, &header, body, page->chain);
+    memcpy(header.chain, page->chain, sizeof(header.chain));
+    frame_header_encode(&header, header_bytes);
+    unsigned damage = input_byte(&world.input);
+    if (damage > 240) header_bytes[damage % (FRAME_HEADER_SIZE + header.body_size)] ^= 1;
+    tarry__audit_frame__init(frame);
+    frame->header = (ProtobufCBinaryData){FRAME_HEADER_SIZE - (damage == 240), header_bytes};
+    frame->body = (ProtobufCBinaryData){header.body_size, body};
+    page->pointers[page->reply.n_frames++] = frame;
+    return position + frame_size(header.body_size, 0);
+}
+
+static Tarry__AuditReply *make_page(struct page *page, const Tarry__Audit *audit) {
+    memset(page->chain, 0, sizeof(page->chain));
+    page->reply = (Tarry__AuditReply)TARRY__AUDIT_REPLY__INIT;
+    page->reply.frames = page->pointers;
+    uint64_t position = audit->position != 0 ? audit->position : LOG_POSITION_FIRST;
+    for (unsigned left = input_byte(&world.input) % (PAGE_MAX + 1); left > 0; left--)
+        position = add_frame(page, position);
+    unsigned odd = input_byte(&world.input);
+    page->reply.next = position + (odd == 1 ? 8 : 0) - (odd == 2 ? 8 : 0);
+    page->reply.durable = position + (odd % 4 == 3 ? 4096 : 0);
+    page->reply.end = page->reply.next >= page->reply.durable;
+    if (odd % 8 == 7) page->reply.next = page->reply.gap_to = position + 128;
+    if (odd == 15) page->reply.gap_problem = "x.seg.zst is damaged";
+    tarry__queue_name__init(&page->queue);
+    page->queue.number = input_byte(&world.input) * (odd == 4 ? 64u : 1u);
+    page->queue.name = "orders";
+    page->queues = &page->queue;
+    page->reply.queues = &page->queues;
+    page->reply.n_queues = odd % 2;
+    return &page->reply;
+}
+
 /* A well-formed answer, with what is free in it from the input. */
 static nng_msg *proper(const Tarry__Request *request) {
+    static struct page page;
     static Tarry__OpResult results[OPS_MAX];
     static Tarry__OpResult *pointers[OPS_MAX];
     uint8_t packed[16384];
@@ -190,6 +259,9 @@ static nng_msg *proper(const Tarry__Request *request) {
         size_t size;
         const uint8_t *secret = input_bytes(&world.input, input_byte(&world.input), &size);
         subscribe.secret = (ProtobufCBinaryData){size, (uint8_t *)secret};
+    } else if (request->body_case == TARRY__REQUEST__BODY_AUDIT) {
+        reply.body_case = TARRY__REPLY__BODY_AUDIT, reply.audit = make_page(&page, request->audit);
+        if (reply.code != TARRY__CODE__BUSY && reply.code != TARRY__CODE__INVALID) reply.code = TARRY__CODE__OK;
     }
     size_t size = tarry__reply__get_packed_size(&reply);
     nng_msg *message;
@@ -358,6 +430,49 @@ static void list(tarry_client *client) {
     tarry_list_close(list);
 }
 
+static void audit_told(const tarry_audit *audit, const struct tarry_frame *frame, uint64_t *end) {
+    struct frame_header header;
+    bool is_frame = frame->header_size == FRAME_HEADER_SIZE && frame_header_decode(frame->header, &header);
+    assert(is_frame && header.position == frame->position && header.body_size == frame->body_size);
+    assert(frame->position >= *end && frame->end > frame->position);
+    assert(header.body_sum == frame_sum(frame->body, frame->body_size));
+    assert(tarry_audit_queue(audit, 0) == NULL);
+    *end = frame->end;
+}
+
+/* Now and then it is closed while its question is on its way. */
+static void audit(tarry_client *client) {
+    const struct tarry_ref ref = {.queue = "orders", .key = "order-1"};
+    unsigned how = input_byte(&world.input);
+    struct tarry_audit_options options = {.follow = how % 2, .at_end = how % 4 == 2, .task = how % 8 < 4 ? &ref : NULL};
+    const struct tarry_frame *frame;
+    const char *message = "";
+    tarry_audit *audit;
+    uint64_t end = 0;
+    int rv = tarry_audit_open(client, &options, &audit);
+    assert(rv == TARRY_OK);
+    for (unsigned left = how / 4; left > 0; left--) {
+        rv = tarry_audit_next(audit, 0, &frame, &message);
+        if (rv == TARRY_OK) {
+            audit_told(audit, frame, &end);
+        } else if (rv == TARRY_E_NOTHING) {
+            if (world.input.size == 0 && left % 2 == 0) break;
+            world.auditing = true;
+            run_engine(NULL);
+            world.auditing = false;
+            world.now_ms += 100;
+        } else if (rv != TARRY_E_GAP) {
+            break;
+        }
+    }
+    is_answered(rv, message);
+    if (rv == TARRY_E_PROTOCOL && strstr(message, "log position") != NULL) {
+        rv = tarry_audit_next(audit, 0, &frame, &message);
+        assert(rv == TARRY_E_PROTOCOL); /* nothing after it is believed */
+    }
+    tarry_audit_close(audit);
+}
+
 static void commit(tarry_client *client) {
     const struct tarry_ref ref = {.queue = "orders", .key = "order-1"};
     tarry_commit *commit;
@@ -393,7 +508,11 @@ static void submit(tarry_client *client, unsigned what) {
 static void user_turn(tarry_client *client) {
     struct tarry_result result;
     const struct tarry_schedule_options schedule = {.queue = "orders", .key = "order-0", .when_ms = 1000};
-    unsigned what = input_byte(&world.input) % 10;
+    unsigned byte = input_byte(&world.input), what = byte % 10;
+    if (byte >= 250) {
+        audit(client);
+        return;
+    }
     if (what < 3) look(client, what);
     if (what == 3) list(client);
     if (what == 4) commit(client);

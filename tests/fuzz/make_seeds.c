@@ -126,6 +126,15 @@ static void requests(void) {
     commit.n_ops = 11, commit.ops = pointers;
     save_message("request", "seed-all", &request.base);
     save_message("prepare", "seed-all", &request.base);
+}
+
+/* What is asked besides commits. */
+static void questions(void) {
+    Tarry__Ref by_key = TARRY__REF__INIT;
+    by_key.queue = "orders";
+    by_key.key = (ProtobufCBinaryData){.len = 7, .data = (uint8_t *)"order-1"};
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    request.version = 1, request.client = "seed";
     Tarry__Subscribe subscribe = TARRY__SUBSCRIBE__INIT;
     subscribe.queues = &by_key.queue, subscribe.n_queues = 1, subscribe.prefetch = 100;
     request.body_case = TARRY__REQUEST__BODY_SUBSCRIBE, request.subscribe = &subscribe;
@@ -145,6 +154,15 @@ static void requests(void) {
     backup.what = TARRY__BACKUP__WHAT__READ, backup.backup = 1ull << 32 | 1, backup.offset = 4096,
     backup.size = 1 << 20;
     save_message("prepare", "seed-backup-read", &request.base);
+    Tarry__Audit audit = TARRY__AUDIT__INIT;
+    request.body_case = TARRY__REQUEST__BODY_AUDIT, request.audit = &audit;
+    audit.position = LOG_POSITION_FIRST, audit.task = &by_key, audit.from_ms = 1, audit.to_ms = 2;
+    audit.frames_max = 100, audit.size_max = 1000, audit.wait_ms = 500;
+    save_message("prepare", "seed-audit", &request.base);
+    save_message("request", "seed-audit", &request.base);
+    audit = (Tarry__Audit)TARRY__AUDIT__INIT;
+    audit.at_end = true;
+    save_message("prepare", "seed-audit-end", &request.base);
 }
 
 /* One task's life: scheduled, leased, retried, moved, acked, with the queue, a producer and an epoch before it. */
@@ -321,6 +339,7 @@ int main(int argc, char **argv) {
     frames();
     contents();
     requests();
+    questions();
     records();
     wheels();
     texts();
