@@ -96,8 +96,8 @@ static bool put_to_wait(struct auditor *auditor, struct audit *audit) {
     return may_wait;
 }
 
-/* Long polls that have something to read, or have waited long enough, go to the end of the queue. Returns how long the
- * others may sleep. Mutex held. */
+/* Long polls that have something to read, or have waited long enough (at a stop: all), go to the end of the queue.
+ * Returns how long the others may sleep. Mutex held. */
 static uint64_t end_waits(struct auditor *auditor) {
     struct audit *audit = auditor->waits.first, *next;
     if (audit == NULL) return 0;
@@ -105,7 +105,7 @@ static uint64_t end_waits(struct auditor *auditor) {
     list_init(&auditor->waits);
     for (; audit != NULL; audit = next) {
         next = audit->next;
-        bool is_over = audit->position < durable || audit->until_ns <= now_ns;
+        bool is_over = auditor->stop || audit->position < durable || audit->until_ns <= now_ns;
         list_add(is_over ? &auditor->reads : &auditor->waits, audit);
         if (!is_over && audit->until_ns - now_ns < sleep_ns) sleep_ns = audit->until_ns - now_ns;
     }
@@ -210,8 +210,6 @@ void auditor_durable(struct auditor *auditor) {
 void auditor_stop(struct auditor *auditor) {
     pthread_mutex_lock(&auditor->mutex);
     auditor->stop = true;
-    /* Who waits is told at once. */
-    while (auditor->waits.first != NULL) list_add(&auditor->reads, list_take(&auditor->waits));
     pthread_cond_signal(&auditor->changed);
     pthread_mutex_unlock(&auditor->mutex);
     pthread_join(auditor->thread, NULL);

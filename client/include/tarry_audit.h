@@ -1,5 +1,17 @@
 /* tarry_audit.h: what happened: the broker's log, frame by frame, while it runs. A part of tarry.h, which includes it
- * and has the rules on units, errors and threads. */
+ * and has the rules on units, errors and threads.
+ *
+ *     struct tarry_ref order = {.queue = "close-order", .key = "order-1"};
+ *     struct tarry_audit_options options = {.task = &order};
+ *     const struct tarry_frame *frame;
+ *     tarry_audit *audit;
+ *     if (tarry_audit_open(client, &options, &audit) != TARRY_OK) …
+ *     while ((code = tarry_audit_next(audit, TARRY_FOREVER, &frame, &message)) == TARRY_OK) {
+ *         Tarry__FrameBody *body = tarry__frame_body__unpack(NULL, frame->body_size, frame->body);
+ *         … each of its records that is about order-1 …
+ *     }
+ *     if (code != TARRY_E_END) fprintf(stderr, "%s\n", message);
+ *     tarry_audit_close(audit); */
 #ifndef TARRY_AUDIT_H
 #define TARRY_AUDIT_H
 
