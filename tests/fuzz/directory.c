@@ -10,11 +10,13 @@
 #include <unistd.h>
 
 #include "../must.h"
+#include "archive.h"
 #include "bytes.h"
 #include "log.h"
 
 #define FRAMES 60
-#define FRAMES_AHEAD 6 /* of the log, before the index */
+#define FRAMES_ARCHIVED 120 /* in all, if some of the log is archived */
+#define FRAMES_AHEAD 6      /* of the log, before the index */
 #define FRAMES_RETIRED 12
 #define RECORDS_MAX 5
 
@@ -44,8 +46,25 @@ static void write_identity(struct directory *directory) {
     write_file(directory, "lock", NULL, 0);
 }
 
+/* Moves the oldest segments into the archive. */
+static void archive_log(struct directory *directory, struct log *log, size_t count) {
+    char path[160];
+    const char *problem;
+    struct archive archive = {.disk = &disk_posix, .directory = path};
+    path_of(directory, "archive", path);
+    memcpy(archive.cluster, directory->cluster, sizeof(archive.cluster));
+    MUST(mkdir(path, 0700) == 0);
+    for (size_t i = 0; i < count; i++) {
+        struct archive_info info;
+        MUST(archive_store(&archive, log, log_start(log), 3, &info, &problem) == 0);
+        MUST(log_retire(log, log_start(log)) == 0);
+    }
+    while (directory->world->frames[directory->frames_archived].header.position < log_start(log))
+        directory->frames_archived++;
+}
+
 /* Gives the world's frames to the log, which gives them their chain. */
-static void write_log(struct directory *directory) {
+static void write_log(struct directory *directory, size_t frames, size_t archived) {
     char path[160], message[512];
     path_of(directory, "log", path);
     struct log_options options = {.directory = path, .disk = &disk_posix, .segment_size = DIRECTORY_SEGMENT_SIZE};
@@ -54,8 +73,8 @@ static void write_log(struct directory *directory) {
     struct log *log;
     MUST(log_open(&log, &options, 0, &recovery, message, sizeof(message)) == 0);
     struct world *world = directory->world;
-    for (size_t i = 0; i < FRAMES; i++) {
-        world_frame(world, RECORDS_MAX, i < FRAMES / 2 ? 10 : 50);
+    for (size_t i = 0; i < frames; i++) {
+        world_frame(world, RECORDS_MAX, i < frames / 2 ? 10 : 50);
         struct frame_header *header = &world->frames[i].header;
         uint8_t blob[WORLD_BLOB_SIZE];
         world_blob(header->position, blob);
@@ -68,16 +87,18 @@ static void write_log(struct directory *directory) {
                                   .body = world->frames[i].body,
                                   .body_size = header->body_size,
                                   .pieces = &piece,
-                                  .piece_count = 1};
+                                  .piece_count = header->blob_size > 0 ? 1 : 0};
         MUST(log_append(log, &frame) == 0);
         if (i % 4 == 3) MUST(log_sync(log) == 0);
         log_chain(log, header->chain);
     }
     MUST(log_sync(log) == 0);
+    if (archived > 0) archive_log(directory, log, archived);
     log_close(log);
 }
 
-static void write_index(struct directory *directory, bool retired) {
+/* The first `absorbed` frames, of which the first `retired` are gone. */
+static void write_index(struct directory *directory, size_t absorbed, size_t retired) {
     char path[160], message[512];
     path_of(directory, "index", path);
     struct index_options options = {.directory = path,
@@ -91,16 +112,16 @@ static void write_index(struct directory *directory, bool retired) {
     struct index *index;
     bool more = true;
     MUST(index_open(&index, &options, message, sizeof(message)) == 0);
-    for (size_t i = 0; i < FRAMES - FRAMES_AHEAD; i++) {
+    for (size_t i = 0; i < absorbed; i++) {
         MUST(world_absorb(world, i, index) == 0);
-        if (i % 5 != 4 && i != FRAMES - FRAMES_AHEAD - 1) continue;
+        if (i % 5 != 4 && i != absorbed - 1) continue;
         MUST(index_commit(index) == 0);
         MUST(index_maintain(index, &more) == 0);
         world->committed = i + 1;
     }
-    if (retired) {
-        MUST(world_retire(world, FRAMES_RETIRED, index) == 0);
-        MUST(world_retired(world, FRAMES_RETIRED, index) == 0);
+    if (retired > 0) {
+        MUST(world_retire(world, retired, index) == 0);
+        MUST(world_retired(world, retired, index) == 0);
     }
     index_close(index);
 }
@@ -123,17 +144,21 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(a, b);
 }
 
-static void remember_log(struct directory *directory) {
-    char path[160], names[DIRECTORY_FILES_MAX][32];
+/* Every file of a directory below whose name ends so. */
+static void remember_all(struct directory *directory, const char *below, const char *suffix) {
+    char path[160], names[DIRECTORY_FILES_MAX][48];
     size_t count = 0;
-    path_of(directory, "log", path);
-    DIR *log = opendir(path);
-    MUST(log != NULL);
+    path_of(directory, below, path);
+    DIR *list = opendir(path);
+    if (list == NULL) return;
     // cppcheck-suppress readdirCalled ; one thread
-    for (struct dirent *entry; (entry = readdir(log)) != NULL;)
-        if (strstr(entry->d_name, ".seg") != NULL && count < DIRECTORY_FILES_MAX)
-            snprintf(names[count++], sizeof(names[0]), "log/%.24s", entry->d_name);
-    closedir(log);
+    for (struct dirent *entry; (entry = readdir(list)) != NULL;) {
+        size_t size = strlen(entry->d_name);
+        if (size > strlen(suffix) && strcmp(entry->d_name + size - strlen(suffix), suffix) == 0 &&
+            count < DIRECTORY_FILES_MAX)
+            snprintf(names[count++], sizeof(names[0]), "%.8s/%.32s", below, entry->d_name);
+    }
+    closedir(list);
     qsort(names, count, sizeof(names[0]), compare_names);
     for (size_t i = 0; i < count; i++) remember(directory, names[i]);
 }
@@ -155,7 +180,7 @@ static void forget_all(void) {
     remove_all(the_one->path);
 }
 
-void directory_make(struct directory *directory, bool retired) {
+static void begin(struct directory *directory, size_t frames, size_t archived) {
     const char *where = getenv("TMPDIR");
     MUST(the_one == NULL);
     snprintf(directory->path, sizeof(directory->path), "%.64s/tarry-fuzz-XXXXXX", where != NULL ? where : "/dev/shm");
@@ -166,11 +191,31 @@ void directory_make(struct directory *directory, bool retired) {
     MUST(directory->world != NULL);
     world_init(directory->world, 1);
     write_identity(directory);
-    write_log(directory);
-    write_index(directory, retired);
+    write_log(directory, frames, archived);
+}
+
+static void finish(struct directory *directory) {
     remember(directory, "identity");
     remember(directory, "index/data.mdb");
-    remember_log(directory);
+    remember_all(directory, "log", ".seg");
+    remember_all(directory, "archive", ".zst");
+}
+
+void directory_make(struct directory *directory, bool retired) {
+    begin(directory, FRAMES, 0);
+    write_index(directory, FRAMES - FRAMES_AHEAD, retired ? FRAMES_RETIRED : 0);
+    finish(directory);
+}
+
+void directory_make_archived(struct directory *directory, size_t segments) {
+    begin(directory, FRAMES_ARCHIVED, segments);
+    write_index(directory, directory->frames_archived, directory->frames_archived);
+    finish(directory);
+}
+
+void directory_add(struct directory *directory, const char *name, const uint8_t *data, size_t size) {
+    write_file(directory, name, data, size);
+    remember(directory, name);
 }
 
 void directory_write(struct directory *directory, size_t file, const uint8_t *data, size_t size) {

@@ -361,6 +361,9 @@ void world_frame(struct world *world, size_t records_max, unsigned endings) {
     uint8_t reply[8];
     memcpy(reply, &world->position, sizeof reply);
     body.reply = (ProtobufCBinaryData){.len = sizeof reply, .data = reply};
+    bool has_blob = false;
+    for (size_t i = 0; i < body.n_records; i++)
+        has_blob |= records[i]->fact_case == TARRY__RECORD__FACT_PUT && records[i]->put->fresh;
     size_t size = tarry__frame_body__get_packed_size(&body);
     struct world_frame frame = {.body = malloc(size + 1)};
     tarry__frame_body__pack(&body, frame.body);
@@ -368,7 +371,7 @@ void world_frame(struct world *world, size_t records_max, unsigned endings) {
     frame.header = (struct frame_header){.type = FRAME_COMMIT,
                                          .epoch = 1,
                                          .body_size = (uint32_t)size,
-                                         .blob_size = WORLD_BLOB_SIZE,
+                                         .blob_size = has_blob ? WORLD_BLOB_SIZE : 0,
                                          .position = world->position,
                                          .steady_ns = world->now_ms * 1000000,
                                          .wall_ns = (world->now_ms + 3600000) * 1000000};

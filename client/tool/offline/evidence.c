@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <sodium.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "ndjson.h"
@@ -213,6 +214,26 @@ static bool is_beginning(const struct frames_point *point) {
            sodium_is_zero(point->chain, sizeof point->chain);
 }
 
+/* A segment's file is as long as its header says, from the day it was made. */
+static int judge_sizes(const struct frames *frames) {
+    struct store *store = frames->store;
+    struct log_segment segment;
+    for (uint64_t position = store->recovery.start;
+         position < store->recovery.end && log_segment_at(store->log, position, &segment);) {
+        char path[STORE_PATH_SIZE + 64];
+        struct stat status;
+        snprintf(path, sizeof path, "%s/log/%016" PRIx64 ".seg", store->directory, segment.base);
+        if (stat(path, &status) != 0) return store_damaged(store, "%s: %s", path, strerror(errno));
+        if ((uint64_t)status.st_size != segment.bytes)
+            return store_damaged(store,
+                                 "%s has %" PRIu64 " bytes, and its header speaks of %" PRIu64 ": it was changed", path,
+                                 (uint64_t)status.st_size, segment.bytes);
+        if (segment.end == 0) break;
+        position = segment.end;
+    }
+    return 0;
+}
+
 int evidence_start(struct evidence *evidence, const struct frames *frames) {
     struct store *store = frames->store;
     if (evidence->key_count == 0) return 0;
@@ -222,6 +243,8 @@ int evidence_start(struct evidence *evidence, const struct frames *frames) {
     if (store->recovery.stray_bytes > 0)
         return store_damaged(store, "bytes that are not zero follow the segment that ends at position %" PRIu64,
                              store->recovery.stray_at);
+    int status = judge_sizes(frames);
+    if (status != 0) return status;
     if (evidence->at.position == LOG_POSITION_FIRST && !is_beginning(&evidence->at))
         return store_damaged(store, "the segment that begins at position %u says that there was something before it",
                              LOG_POSITION_FIRST);
@@ -232,7 +255,7 @@ int evidence_start(struct evidence *evidence, const struct frames *frames) {
         return store_damaged(store,
                              "%s/" HEADS_NAME ": there is no signed head: nothing can be proven (tarryd --sign-key)",
                              store->directory);
-    int status = read_entry(evidence, &evidence->has_next);
+    status = read_entry(evidence, &evidence->has_next);
     return status == 0 ? skip_missing(evidence) : status;
 }
 
@@ -267,7 +290,9 @@ static int judge_reach(struct evidence *evidence) {
     store_damaged(evidence->store,
                   "the log ends at position %" PRIu64 ", but it was signed up to position %" PRIu64 " (%s): it was cut",
                   evidence->at.position, head->position, describe(head, words));
-    return differs(evidence, evidence->at.position, head->position);
+    /* A log that was cut and chained anew before the cut ends there too. */
+    return differs(evidence, evidence->held.position > evidence->from ? evidence->held.position : evidence->from,
+                   head->position);
 }
 
 /* What a broker does not leave behind, even if it is killed. */

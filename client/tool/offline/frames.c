@@ -19,6 +19,13 @@ static int archive_damaged(struct frames *frames, uint64_t base, uint64_t at, in
     return FRAMES_DAMAGED;
 }
 
+/* Does the segment whose header says that `start` lies before it follow what was read? */
+static bool follows(const struct frames *frames, const struct frames_point *start) {
+    const struct frames_point *at = &frames->at;
+    return start->segment == frames->segment && start->epoch == at->epoch && start->steady_ns == at->steady_ns &&
+           start->wall_ns == at->wall_ns && memcmp(start->chain, at->chain, FRAME_CHAIN_SIZE) == 0;
+}
+
 /* The next archived segment, which is checked whole before its frames are given out. */
 static int enter_archived(struct frames *frames) {
     uint64_t base = frames->bases[frames->base_next++], at = 0;
@@ -29,35 +36,34 @@ static int enter_archived(struct frames *frames) {
     if (error != 0) return archive_damaged(frames, base, at, error, problem);
     archive_cursor_start(frames->archived, &start);
     frames->archived_segments++;
+    struct frames_point before = {.position = base,
+                                  .segment = start.previous_base,
+                                  .steady_ns = start.steady_ns,
+                                  .wall_ns = start.wall_ns,
+                                  .epoch = start.epoch};
+    memcpy(before.chain, start.chain, FRAME_CHAIN_SIZE);
     bool is_first = frames->archived_segments == 1;
-    if (!is_first && base == frames->at.position &&
-        (start.previous_base != frames->segment || start.epoch != frames->at.epoch ||
-         memcmp(start.chain, frames->at.chain, FRAME_CHAIN_SIZE) != 0))
+    if (!is_first && base == frames->at.position && !follows(frames, &before))
         return archive_damaged(frames, base, 0, 0, "does not follow the segment before it");
     if (!is_first && base < frames->at.position)
         return archive_damaged(frames, base, 0, 0, "begins before the segment before it ends");
     frames->gap_from = frames->at.position;
     frames->segment = base;
-    frames->at = (struct frames_point){.position = base,
-                                       .segment = start.previous_base,
-                                       .steady_ns = start.steady_ns,
-                                       .wall_ns = start.wall_ns,
-                                       .epoch = start.epoch};
-    memcpy(frames->at.chain, start.chain, FRAME_CHAIN_SIZE);
+    frames->at = before;
     if (is_first) frames->start = base;
     return 0;
 }
 
 /* ---- the log */
 
-static void take_log_start(struct frames *frames) {
-    const struct log_recovery *recovery = &frames->store->recovery;
-    frames->at = (struct frames_point){.position = recovery->start,
-                                       .segment = recovery->start_segment,
-                                       .steady_ns = recovery->start_steady_ns,
-                                       .wall_ns = recovery->start_wall_ns,
-                                       .epoch = recovery->start_epoch};
-    memcpy(frames->at.chain, recovery->scan_chain, FRAME_CHAIN_SIZE);
+static struct frames_point log_begins(const struct log_recovery *recovery) {
+    struct frames_point before = {.position = recovery->start,
+                                  .segment = recovery->start_segment,
+                                  .steady_ns = recovery->start_steady_ns,
+                                  .wall_ns = recovery->start_wall_ns,
+                                  .epoch = recovery->start_epoch};
+    memcpy(before.chain, recovery->scan_chain, FRAME_CHAIN_SIZE);
+    return before;
 }
 
 static int enter_log(struct frames *frames) {
@@ -69,9 +75,8 @@ static int enter_log(struct frames *frames) {
         store_damaged(store, "the log cannot be read: %s", store_sentence(error));
         return FRAMES_DAMAGED;
     }
-    if (!is_first && recovery->start == frames->at.position &&
-        (recovery->start_segment != frames->segment || recovery->start_epoch != frames->at.epoch ||
-         memcmp(recovery->scan_chain, frames->at.chain, FRAME_CHAIN_SIZE) != 0)) {
+    struct frames_point before = log_begins(recovery);
+    if (!is_first && recovery->start == frames->at.position && !follows(frames, &before)) {
         store_damaged(store,
                       "the log, which begins at position %" PRIu64
                       ", does not follow the archive's last segment, which ends there",
@@ -81,7 +86,7 @@ static int enter_log(struct frames *frames) {
     if (!is_first && recovery->start < frames->at.position)
         return archive_damaged(frames, frames->segment, 0, 0, "goes on beyond where the log begins");
     frames->gap_from = frames->at.position;
-    take_log_start(frames);
+    frames->at = before;
     if (is_first) frames->start = recovery->start;
     return 0;
 }
