@@ -113,9 +113,10 @@ int store_open_index(struct store *store) {
     return 0;
 }
 
-int store_open_log(struct store *store, uint64_t scan_from) {
-    char path[STORE_PATH_SIZE], message[1024] = "";
-    snprintf(path, sizeof path, "%s/log", store->directory);
+/* Only what the log says of itself. */
+static int open_log(struct store *store, uint64_t scan_from, char path[STORE_PATH_SIZE]) {
+    char message[1024] = "";
+    snprintf(path, STORE_PATH_SIZE, "%s/log", store->directory);
     struct log_options options = {.directory = path,
                                   .disk = &disk_posix,
                                   .segment_size = SEGMENT_SIZE_DEFAULT,
@@ -124,6 +125,18 @@ int store_open_log(struct store *store, uint64_t scan_from) {
     memcpy(options.cluster, store->cluster, sizeof store->cluster);
     int error = log_open(&store->log, &options, scan_from, &store->recovery, message, sizeof message);
     if (error != 0) return store_damaged(store, "%s: %s", path, message[0] != 0 ? message : store_sentence(error));
+    return 0;
+}
+
+int store_open_log_alone(struct store *store) {
+    char path[STORE_PATH_SIZE];
+    return open_log(store, 0, path);
+}
+
+int store_open_log(struct store *store, uint64_t scan_from) {
+    char path[STORE_PATH_SIZE];
+    int status = open_log(store, scan_from, path);
+    if (status != 0) return status;
     if (store->recovery.end < store->meta.position)
         return store_damaged(store,
                              "%s ends at position %" PRIu64 ", before the index's %" PRIu64

@@ -35,6 +35,8 @@ int store_open_index(struct store *store);
 /* After the index. Frames are checked from `scan_from` on (0: all of them), and the log against the index's position.
  */
 int store_open_log(struct store *store, uint64_t scan_from);
+/* Without an index: all frames are checked. */
+int store_open_log_alone(struct store *store);
 void store_close(struct store *store);
 /* The end of a command: prints `out`, says what is wrong, if anything, and closes. Returns the exit status. */
 int store_finish(struct store *store, struct text *out, int status);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "arena.h"
+#include "compare.h"
 #include "evidence.h"
 #include "frame.h"
 #include "ndjson.h"
@@ -49,11 +50,15 @@ struct verify {
 
 static int run(struct tool *tool, const struct args *args);
 
-static const struct arg_spec options[] = {STORE_ARCHIVE_OPTION, EVIDENCE_OPTIONS, {0}};
+static const struct arg_spec options[] = {STORE_ARCHIVE_OPTION,
+                                          EVIDENCE_OPTIONS,
+                                          {"against", ARG_VALUE, "DIR2",
+                                           "compare with another data directory instead: a backup, a follower"},
+                                          {0}};
 
 const struct command command_verify = {
     .name = "verify",
-    .usage = "DIR [--archive DIR] [--key FILE]... [--head HEAD] [--pruned]",
+    .usage = "DIR [--archive DIR] [--key FILE]... [--head HEAD] [--pruned]\nDIR [--archive DIR] --against DIR2",
     .summary = "check a data directory, offline",
     .text =
         "Checks the data directory of a broker that is not running: every frame of the log by checksum, order and\n"
@@ -64,12 +69,15 @@ const struct command command_verify = {
         "With --key it also proves, by the heads that the broker has signed (tarryd --sign-key), that nothing up to\n"
         "the last head was edited, dropped, reordered, inserted or cut, and says between which positions the\n"
         "first difference lies. It prints the last head: kept where nobody who can write to DIR can change it, and\n"
-        "given to --head later, it shows that log and heads were not cut together either.",
+        "given to --head later, it shows that log and heads were not cut together either.\n"
+        "With --against it compares two directories instead, frame by frame: whether they tell the same history as\n"
+        "far as both have it, where the first difference lies, and which one is longer. Exit status 1 if they differ.",
     .options = options,
     .positional_min = 1,
     .positional_max = 1,
     .positional_names = "DIR",
-    .examples = "tarry verify /var/lib/tarry\ntarry verify /var/lib/tarry --key /media/auditor/sign.key.pub --json",
+    .examples = "tarry verify /var/lib/tarry\ntarry verify /var/lib/tarry --key /media/auditor/sign.key.pub --json\n"
+                "tarry verify /var/lib/tarry --against /backup/tarry",
     .run = run,
 };
 
@@ -269,9 +277,11 @@ int verify_store(struct store *store, struct verified *out) {
     int status = check(&v);
     *out = (struct verified){.digest = v.tail.digest, .live = v.tail.live, .log_end = v.store.recovery.end};
     out->epoch = v.tail.epoch > v.store.recovery.epoch ? v.tail.epoch : v.store.recovery.epoch;
+    frames_close(&v.frames);
     free(v.tail.queues);
     free(v.whole.queues);
     *store = v.store;
+    store->archive.directory = store->archive_directory;
     return status;
 }
 
@@ -336,7 +346,15 @@ static int run(struct tool *tool, const struct args *args) {
     if (strlen(v.store.directory) + 16 > STORE_PATH_SIZE) return tool_usage(args, "the directory's name is too long");
     int status = evidence_options(&v.evidence, args);
     if (status != 0) return status;
+    if (args_has(args, "against") && v.evidence.key_count > 0)
+        return tool_usage(args, "--against compares two directories; check each of them by --key");
     v.archive = args_get(args, "archive");
+    if (args_has(args, "against")) {
+        const char *against = args_get(args, "against");
+        if (strlen(against) + 16 > STORE_PATH_SIZE)
+            return tool_usage(args, "--against: the directory's name is too long");
+        return compare_directories(tool, v.store.directory, v.archive, against);
+    }
     status = check(&v);
     evidence_close(&v.evidence);
     if (tool->json)

@@ -1,0 +1,231 @@
+/* compare.c: see compare.h. Frame by frame, archive and log: the chain hash of a frame stands for all before it, so the
+ * first frame that differs is where the histories part. Contents are compared too, but for those that were erased in
+ * one of them.
+ *
+ * Neither index is looked at: a copy may have been made without. */
+#include "compare.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "arena.h"
+#include "entry.h"
+#include "frames.h"
+#include "ndjson.h"
+#include "output.h"
+#include "progress.h"
+#include "rfc3339.h"
+
+#define ARENA_SIZE_MAX (256u << 20)
+#define KINDS_SHOWN 3u
+#define NS_PER_MS 1000000u
+
+struct side {
+    struct store store;
+    struct frames frames;
+    struct log_view view; /* the frame that is compared next */
+    int result;           /* of frames_next; 0: `view` is valid */
+};
+
+struct compare {
+    struct side sides[2];
+    bool has_common;
+    uint64_t common_from;
+    uint64_t common_to;
+    uint64_t frames;        /* that both have */
+    uint64_t erased;        /* of these, contents erased in one or both */
+    bool differs;           /* at … */
+    uint64_t differs_at;    /* the position of the first frame that does */
+    const char *difference; /* what of it does */
+    struct progress progress;
+};
+
+/* ---- reading */
+
+static int open_side(struct side *side, const char *directory, const char *archive) {
+    store_init(&side->store, directory);
+    int status = store_lock(&side->store);
+    if (status == 0) status = store_open_log_alone(&side->store);
+    if (status == 0) status = store_open_archive(&side->store, archive);
+    return status == 0 ? frames_open(&side->frames, &side->store) : status;
+}
+
+/* The next frame; gaps in the archive are passed over. */
+static void step(struct side *side) {
+    do side->result = frames_next(&side->frames, &side->view);
+    while (side->result == FRAMES_GAP);
+}
+
+static uint64_t position_of(const struct side *side) {
+    return side->result == 0 ? side->view.header.position : side->frames.at.position;
+}
+
+static void differ(struct compare *compare, uint64_t position, const char *difference) {
+    compare->differs = true;
+    compare->differs_at = position;
+    compare->difference = difference;
+}
+
+/* Two frames at the same position. */
+static void compare_frames(struct compare *compare) {
+    const struct log_view *a = &compare->sides[0].view, *b = &compare->sides[1].view;
+    uint64_t position = a->header.position;
+    if (!compare->has_common) compare->common_from = position;
+    compare->has_common = true;
+    if (memcmp(a->header.chain, b->header.chain, FRAME_CHAIN_SIZE) != 0) {
+        bool is_first = compare->common_from == position;
+        differ(compare, position, is_first ? "the frames, or something before them" : "the frames");
+        return;
+    }
+    bool is_erased = ((a->header.flags | b->header.flags) & FRAME_FLAG_ERASED) != 0;
+    compare->erased += is_erased;
+    /* The same chain means the same sizes and the same body. */
+    if (!is_erased && memcmp(a->blob, b->blob, a->header.blob_size) != 0) {
+        differ(compare, position, "the contents");
+        return;
+    }
+    compare->frames++;
+    compare->common_to = compare->sides[0].frames.at.position;
+}
+
+static void read_both(struct compare *compare) {
+    struct side *a = &compare->sides[0], *b = &compare->sides[1];
+    uint64_t end = a->store.recovery.end < b->store.recovery.end ? a->store.recovery.end : b->store.recovery.end;
+    step(a);
+    step(b);
+    progress_start(&compare->progress, "frames");
+    while (a->result == 0 && b->result == 0 && !compare->differs) {
+        uint64_t at = position_of(a), other = position_of(b);
+        if (at == other) {
+            compare_frames(compare);
+            if (compare->differs) break;
+        } else if (compare->has_common && a->frames.gaps + b->frames.gaps == 0) {
+            differ(compare, at < other ? at : other, "where frames begin");
+            break;
+        }
+        if (at <= other) step(a);
+        if (other <= at) step(b);
+        progress_show(&compare->progress, at < end ? at : end, end, compare->frames);
+    }
+    progress_end(&compare->progress);
+}
+
+/* ---- saying */
+
+/* "1 commit of epoch 3, 2026-…: scheduled, cancelled; by producer 7, sequence 2". */
+static void describe(struct text *out, const struct log_view *view) {
+    const struct frame_header *header = &view->header;
+    char time[RFC3339_TEXT_SIZE];
+    struct arena arena;
+    arena_init(&arena, ARENA_SIZE_MAX);
+    text_printf(out, "%s of epoch %u, %s", header->type == FRAME_SEAL ? "seal" : "commit", header->epoch,
+                rfc3339_format(header->steady_ns / NS_PER_MS, time));
+    const Tarry__FrameBody *body =
+        header->type == FRAME_COMMIT ? tarry__frame_body__unpack(&arena.pb, header->body_size, view->body) : NULL;
+    for (size_t i = 0; body != NULL && i < body->n_records && i < KINDS_SHOWN; i++) {
+        struct entry entry = {.header = header, .body = body, .record = body->records[i]};
+        text_printf(out, "%s %s", i == 0 ? ":" : ",", entry_kind_name(entry_kind(&entry)));
+        if (entry_task(&entry) != NULL) text_printf(out, " task %" PRIu64, entry_task(&entry)->id);
+    }
+    if (body != NULL && body->n_records > KINDS_SHOWN)
+        text_printf(out, " and %zu records more", body->n_records - KINDS_SHOWN);
+    if (body != NULL && body->producer != 0)
+        text_printf(out, "; by producer %" PRIu64 ", sequence %" PRIu64, body->producer, body->sequence);
+    text_printf(out, "; %u bytes of contents", header->blob_size);
+    arena_deinit(&arena);
+}
+
+static const char *summary_of(struct text *out, const struct side *side) {
+    out->size = 0;
+    if (side->result == 0)
+        describe(out, &side->view);
+    else
+        text_add_str(out, "nothing: it ends before");
+    return text_str(out);
+}
+
+static void print_json(const struct compare *compare, struct text *out) {
+    const struct side *a = &compare->sides[0], *b = &compare->sides[1];
+    struct text summary = {0};
+    uint64_t ends[2] = {a->store.recovery.end, b->store.recovery.end};
+    ndjson_begin(out);
+    ndjson_text(out, "directory", a->store.directory);
+    ndjson_text(out, "against", b->store.directory);
+    ndjson_text(out, "result", compare->differs ? "differs" : compare->has_common ? "same" : "nothing_in_common");
+    ndjson_number(out, "frames", compare->frames);
+    ndjson_number(out, "erased", compare->erased);
+    ndjson_number(out, "common_from", compare->common_from);
+    ndjson_number(out, "common_to", compare->common_to);
+    ndjson_number(out, "log_end", ends[0]);
+    ndjson_number(out, "against_log_end", ends[1]);
+    ndjson_text(out, "longer", ends[0] == ends[1] ? NULL : ends[0] > ends[1] ? "directory" : "against");
+    if (compare->differs) {
+        ndjson_number(out, "differs_at", compare->differs_at);
+        ndjson_text(out, "difference", compare->difference);
+        ndjson_text(out, "frame", summary_of(&summary, a));
+        ndjson_text(out, "against_frame", summary_of(&summary, b));
+    }
+    ndjson_end(out);
+    text_deinit(&summary);
+}
+
+static void print_words(const struct compare *compare, struct text *out) {
+    const struct side *a = &compare->sides[0], *b = &compare->sides[1];
+    struct text summary = {0};
+    uint64_t ends[2] = {a->store.recovery.end, b->store.recovery.end};
+    if (compare->has_common)
+        text_printf(out, "same    positions %" PRIu64 " … %" PRIu64 ", %" PRIu64 " frames\n", compare->common_from,
+                    compare->common_to, compare->frames);
+    else
+        text_add_str(out, "nothing in common: one ends before the other begins\n");
+    if (compare->erased > 0)
+        text_printf(out, "        %" PRIu64 " frames of which contents are erased in one or both\n", compare->erased);
+    if (compare->differs) {
+        text_printf(out, "differs at position %" PRIu64 ": %s\n", compare->differs_at, compare->difference);
+        text_printf(out, "        %s: %s\n", a->store.directory, summary_of(&summary, a));
+        text_printf(out, "        %s: %s\n", b->store.directory, summary_of(&summary, b));
+    } else if (ends[0] != ends[1]) {
+        text_printf(out, "longer  %s, by %" PRIu64 " bytes\n",
+                    ends[0] > ends[1] ? a->store.directory : b->store.directory,
+                    ends[0] > ends[1] ? ends[0] - ends[1] : ends[1] - ends[0]);
+    }
+    text_deinit(&summary);
+}
+
+static void close_side(struct side *side) {
+    frames_close(&side->frames);
+    store_close(&side->store);
+}
+
+/* Says what stopped the reading of a side, if anything did. */
+static bool is_damaged(const struct side *side) {
+    if (side->store.message[0] == 0) return false;
+    tool_say("%s: %s", side->store.directory, side->store.message);
+    return true;
+}
+
+int compare_directories(struct tool *tool, const char *directory, const char *archive, const char *against) {
+    struct compare *compare = tool_alloc(sizeof *compare);
+    struct text out = {0};
+    memset(compare, 0, sizeof *compare);
+    store_init(&compare->sides[1].store, against);
+    int status = open_side(&compare->sides[0], directory, archive);
+    if (status == 0) status = open_side(&compare->sides[1], against, NULL);
+    if (status == 0) read_both(compare);
+    bool is_unreadable = is_damaged(&compare->sides[0]);
+    is_unreadable |= is_damaged(&compare->sides[1]);
+    if (!is_unreadable) {
+        if (tool->json)
+            print_json(compare, &out);
+        else
+            print_words(compare, &out);
+        status = compare->differs || !compare->has_common ? EXIT_REFUSED : EXIT_FINE;
+    }
+    status = output_flush(&out, is_unreadable ? EXIT_REFUSED : status);
+    close_side(&compare->sides[0]);
+    close_side(&compare->sides[1]);
+    text_deinit(&out);
+    free(compare);
+    return status;
+}
