@@ -209,8 +209,55 @@ class Signed(harness.Case):
         self.broker.start()
         self.assertEqual(self.broker.stop(), 0)
         self.verify()
-        segments = sorted(name for name in os.listdir(self.broker.data + "/log") if name.endswith(".seg"))
-        self.assertGreater(len(segments), 1)
+
+    def compare(self, other, status=0):
+        return self.run_tool("verify", self.broker.data, "--against", other, status=status).one
+
+    def test_two_directories_are_compared(self):
+        self.broker.start()
+        schedule_many(self.broker, 2500)
+        self.assertEqual(self.broker.stop(), 0)
+        copy = self.path("copy")
+        shutil.copytree(self.broker.data, copy)
+        same = self.compare(copy)
+        fork = same["log_end"]
+        self.assertEqual((same["result"], same["common_from"], same["common_to"], same["longer"]), ("same", 4096, fork, None))
+        self.broker.start()
+        self.broker.one("schedule", "here", "--in", "1h")
+        self.assertEqual(self.broker.stop(), 0)
+        longer = self.compare(copy)
+        self.assertEqual((longer["result"], longer["common_to"], longer["longer"]), ("same", fork, "directory"))
+        other = self.make_broker(data=copy).start()  # from here on two histories
+        other.one("schedule", "there", "--in", "1h")
+        self.assertEqual(other.stop(), 0)
+        apart = self.compare(copy, status=1)
+        self.assertEqual((apart["result"], apart["common_to"], apart["differs_at"], apart["difference"]),
+                         ("differs", fork, fork, "the frames"))
+        self.assertIn("epoch 2", apart["frame"])
+        self.assertIn("epoch 2", apart["against_frame"])
+        words = subprocess.run([harness.find_program("tarry"), "verify", self.broker.data, "--against", copy],
+                               stdout=subprocess.PIPE, text=True, check=False).stdout
+        self.assertIn(f"differs at position {fork}", words)
+        self.assertIn("--against compares", self.verify("--against", copy, status=2).err)
+
+    def test_a_cut_or_empty_copy_is_said_to_be_so(self):
+        self.broker.start()
+        schedule_many(self.broker, 2500)
+        self.assertEqual(self.broker.stop(), 0)
+        copy = self.path("copy")
+        shutil.copytree(self.broker.data, copy)
+        oldest = sorted(name for name in os.listdir(copy + "/log") if name.endswith(".seg"))[0]
+        os.unlink(f"{copy}/log/{oldest}")
+        later = self.compare(copy)
+        self.assertEqual(later["result"], "same")
+        self.assertGreater(later["common_from"], 4096)
+        middle = f"{copy}/log/" + sorted(name for name in os.listdir(copy + "/log") if name.endswith(".seg"))[0]
+        with open(middle, "r+b") as file:
+            file.seek(50_000)
+            file.write(b"!!!!!!!!")
+        answer = self.run_tool("verify", self.broker.data, "--against", copy, status=1)
+        self.assertIn(middle, answer.err)
+        self.assertIn("no data directory", self.run_tool("verify", self.broker.data, "--against", self.directory, status=1).err)
 
     def test_another_implementation_agrees(self):
         """By FORMAT.md alone: the signature of each head, with openssl."""

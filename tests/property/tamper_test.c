@@ -29,7 +29,7 @@
 #define ARCHIVED_SEGMENTS 3
 #define HEADS_MAX 64
 #define HEAD_EVERY 5 /* frames, beside each segment's end */
-#define FAST_COUNT 1500u
+#define FAST_COUNT 400u
 #define SLOW_COUNT 100000u
 #define SEGMENT_HEADER 4096u
 
