@@ -160,9 +160,9 @@ static int judge_neighbours(struct recovery *recovery, const struct segment_head
                              path, header->previous_base, before->base);
     if (header->base - before->base > before->capacity)
         return recovery_fail(recovery, LOG_DAMAGED,
-                             "%s: the file begins at position %" PRIu64
-                             ", further on than the segment before can reach",
-                             path, header->base);
+                             "%s: the file begins at position %" PRIu64 ", further on than %016" PRIx64
+                             ".seg before it can reach",
+                             path, header->base, before->base);
     if (before_size < (int64_t)(SEGMENT_HEADER_SIZE + (header->base - before->base))) {
         segment_path(recovery->log, before->base, path);
         return recovery_fail(recovery, LOG_DAMAGED, "%s, offset %" PRId64 ": the file has been cut short", path,

@@ -532,7 +532,7 @@ static size_t pick(struct random *random) {
 }
 
 static void every_tampering_is_found_and_located(void **state) {
-    uint64_t count = tampering_count, seed = random_seed(20261121);
+    uint64_t count = tampering_count, start = random_seed(20261121), seed = start;
     uint64_t done[KINDS] = {0}, missed = 0;
     for (uint64_t i = 0; i < count;) {
         struct random random = {seed + i};
@@ -546,8 +546,9 @@ static void every_tampering_is_found_and_located(void **state) {
         done[kind] += is_changed;
         i += is_changed;
         if (is_found_out) continue;
-        print_message("%s, seed %" PRIu64 ": not found at position %" PRIu64 " … %" PRIu64 "%s%s: %s\n%.*s\n",
-                      kinds[kind].name, random.state, place.at, place.to, place.file != NULL ? ", file " : "",
+        print_message("TARRY_SEED=%" PRIu64 ", tampering %" PRIu64 ", %s: not found at position %" PRIu64 " … %" PRIu64
+                      "%s%s: %s\n%.*s\n",
+                      start, i, kinds[kind].name, place.at, place.to, place.file != NULL ? ", file " : "",
                       place.file != NULL ? place.file : "", said[0] != 0 ? said : "fine", (int)printed.size,
                       printed.data);
         if (++missed == 5) break;
