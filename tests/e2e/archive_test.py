@@ -86,6 +86,13 @@ class Tells(Archived):
         life = self.broker.ok("history", "--data", self.broker.data, "q", keys[0])
         self.assertEqual([fact["kind"] for fact in life], ["scheduled", "cancelled"])
 
+    def test_a_running_broker_tells_of_both(self):
+        keys = self.fill_until(3)
+        told = self.broker.ok("audit", "--kind", "scheduled")
+        self.assertEqual([fact["key"] for fact in told], keys)
+        life = self.broker.ok("history", "q", keys[0])
+        self.assertEqual([fact["kind"] for fact in life], ["scheduled", "cancelled"])
+
     def test_elsewhere(self):
         elsewhere = self.path("elsewhere")
         os.mkdir(elsewhere)
@@ -225,6 +232,7 @@ class Survives(Archived):
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root to mount a tmpfs")
     def test_a_full_disk(self):
+        """F-4, of the archive: what cannot be archived stays in the log."""
         self.stop()
         full = self.path("full")
         self.mount(full, "size=64k")

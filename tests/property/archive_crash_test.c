@@ -129,6 +129,7 @@ static void play(uint64_t seed) {
     model_free(world.archive_disk);
 }
 
+/* F-6. */
 static void nothing_durable_is_lost(void **state) {
     uint64_t seed = random_seed(1);
     const char *text = getenv("TARRY_HISTORIES");
