@@ -12,54 +12,28 @@
 
 #include <cmocka.h>
 
-#include "../random.h"
+#include "../past.h"
 #include "history.h"
 #include "row.h"
 
 #define FRAMES 400u
 #define TASKS 2000u
-#define NS_PER_FRAME 1000000u
-
 struct fixture {
+    struct past past;
     char root[64];
     char directory[96];
-    struct log *log;
-    struct log_options options;
+    struct log *log;            /* past.log */
     uint64_t named[2 * FRAMES]; /* the task that the frame is about */
-    uint64_t frames;
 };
 
 static void open_log(struct fixture *f) {
-    struct log_recovery recovery;
-    char message[512] = "";
-    if (log_open(&f->log, &f->options, 0, &recovery, message, sizeof message) != 0) fail_msg("%s", message);
+    past_open(&f->past);
+    f->log = f->past.log;
 }
 
 static void append(struct fixture *f, uint64_t id) {
-    uint8_t bytes[512];
-    char key[32];
-    Tarry__FrameBody body = TARRY__FRAME_BODY__INIT;
-    Tarry__Record record = TARRY__RECORD__INIT, *records = &record;
-    Tarry__TaskPut put = TARRY__TASK_PUT__INIT;
-    Tarry__Task task = TARRY__TASK__INIT;
-    task.id = id;
-    task.queue = 7;
-    task.key.data = (uint8_t *)key;
-    task.key.len = (size_t)snprintf(key, sizeof key, "order-%" PRIu64, id);
-    put.task = &task;
-    record.fact_case = TARRY__RECORD__FACT_PUT;
-    record.put = &put;
-    body.n_records = 1;
-    body.records = &records;
-    struct log_frame frame = {.type = FRAME_COMMIT,
-                              .epoch = 1,
-                              .position = log_end(f->log),
-                              .steady_ns = f->frames * NS_PER_FRAME,
-                              .wall_ns = f->frames * NS_PER_FRAME,
-                              .body = bytes,
-                              .body_size = (uint32_t)tarry__frame_body__pack(&body, bytes)};
-    assert_int_equal(log_append(f->log, &frame), 0);
-    f->named[f->frames++] = id;
+    f->named[f->past.frames] = id;
+    assert_int_equal(past_append(&f->past, id), 0);
 }
 
 /* Some 25 segments of a few frames each; every task has few records in all. */
@@ -70,9 +44,9 @@ static int set_up(void **state) {
     strcpy(f->root, "/tmp/tarry-history-test-XXXXXX");
     if (!mkdtemp(f->root)) abort();
     snprintf(f->directory, sizeof f->directory, "%s/log", f->root);
-    f->options = (struct log_options){.directory = f->directory, .disk = &disk_posix, .segment_size = 4096};
+    f->past.options = (struct log_options){.directory = f->directory, .disk = &disk_posix, .segment_size = 4096};
     open_log(f);
-    while (f->frames < FRAMES) append(f, 1 + random_below(&random, TASKS));
+    while (f->past.frames < FRAMES) append(f, 1 + random_below(&random, TASKS));
     assert_int_equal(log_sync(f->log), 0);
     *state = f;
     return 0;
@@ -114,7 +88,7 @@ static size_t ask(struct fixture *f, const struct history_question *question, ui
 
 static size_t truth(const struct fixture *f, uint64_t id) {
     size_t count = 0;
-    for (uint64_t i = 0; i < f->frames; i++) count += f->named[i] == id;
+    for (uint64_t i = 0; i < f->past.frames; i++) count += f->named[i] == id;
     return count;
 }
 
@@ -148,7 +122,7 @@ static void every_question_is_answered_alike(struct fixture *f, struct history_s
         char key[32];
         size_t size = (size_t)snprintf(key, sizeof key, "order-%" PRIu64, id);
         struct history_question by_id = {.hash = summary_task_hash(id)};
-        struct history_question by_key = {.hash = summary_key_hash(7, key, size)};
+        struct history_question by_key = {.hash = summary_key_hash(PAST_QUEUE, key, size)};
         assert_int_equal(ask(f, &by_id, id, &stats), truth(f, id));
         assert_int_equal(ask(f, &by_key, id, &stats), truth(f, id));
         sum->segments_read += stats.segments_read;
@@ -174,7 +148,7 @@ static void the_same_after_opening_again(void **state) {
     struct history_stats sum;
     summarise(f);
     log_close(f->log);
-    f->options.read_only = true;
+    f->past.options.read_only = true;
     open_log(f);
     every_question_is_answered_alike(f, &sum);
     assert_true(sum.segments_skipped > 5 * sum.segments_read);
@@ -185,7 +159,8 @@ static void a_question_about_a_time_reads_that_time(void **state) {
     struct history_stats stats;
     summarise(f);
     for (uint64_t from = 0; from < FRAMES; from += 37) {
-        struct history_question question = {.from_ns = from * NS_PER_FRAME, .to_ns = (from + 20) * NS_PER_FRAME};
+        struct history_question question = {.from_ns = from * PAST_NS_PER_FRAME,
+                                            .to_ns = (from + 20) * PAST_NS_PER_FRAME};
         assert_int_equal(ask(f, &question, 0, &stats), from + 20 < FRAMES ? 20 : FRAMES - from);
         assert_true(stats.segments_read < 6);
     }
@@ -249,7 +224,7 @@ static void a_reader_trails_the_writer(void **state) {
     assert_int_equal(history_open(&history, f->log, NULL, &(struct history_question){0}), 0);
     for (uint64_t id = 1; id <= 200; id++) {
         while (history_next(history, log_durable(f->log), &view, &body) == 0) seen++;
-        assert_int_equal(seen, f->frames);
+        assert_int_equal(seen, f->past.frames);
         append(f, id);
         assert_int_equal(history_next(history, log_durable(f->log), &view, &body), LOG_END); /* not synced yet */
         assert_int_equal(log_sync(f->log), 0);
