@@ -261,6 +261,9 @@ struct core_list_plan {
     size_t count_max;
 };
 void core_plan_list(const struct core *core, const Tarry__List *list, struct core_list_plan *out);
+/* How long a nack without a delay of its own puts the task off: a function of these alone, so that who reads the log
+ * can tell. Pure. */
+uint64_t backoff_ms(const Tarry__Policy *policy, uint64_t id, uint32_t attempt);
 /* Asserts every invariant; O(tasks in memory). For tests and the simulator. */
 void core_check(const struct core *core);
 

@@ -55,6 +55,5 @@ bool due_of(struct decision *d, const Tarry__When *when, uint64_t *out_due_ms, u
 void row_revive(const struct core *core, const struct row *row, struct row *out);
 /* A leased task whose lease is over: waiting again, or dead when its attempts are used up. Also the cause to record. */
 Tarry__Cause row_return(const struct core *core, const struct row *row, Tarry__Cause why, struct row *out);
-uint64_t backoff_ms(const Tarry__Policy *policy, uint64_t id, uint32_t attempt);
 
 #endif

@@ -32,6 +32,7 @@ const struct command *const tool_commands[] = {
     &command_stats,
     &command_history,
     &command_audit,
+    &command_replay,
     &command_verify,
     &command_heads,
     &command_keygen,

@@ -1,0 +1,75 @@
+/* policy.c: see policy.h. */
+#include "policy.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool.h"
+#include "units.h"
+
+/* A duration; with a name in _ms, as JSON has it, a number of milliseconds. */
+static int policy_duration(const struct args *args, const char *name, const char *value, uint64_t *out_ms) {
+    size_t size = strlen(name);
+    bool in_ms = size > 3 && strcmp(name + size - 3, "_ms") == 0;
+    char text[UNITS_TEXT_SIZE];
+    if (in_ms && snprintf(text, sizeof text, "%sms", value) < (int)sizeof text && duration_parse(text, out_ms))
+        return 0;
+    if (!in_ms && duration_parse(value, out_ms)) return 0;
+    return tool_usage(args, "%s: '%s' is not %s", name, value,
+                      in_ms ? "a number of milliseconds" : "a duration such as 250ms, 30s or 1h30m");
+}
+
+static int policy_number(const struct args *args, const char *text, const char *value, uint32_t *out) {
+    char *end;
+    unsigned long long number = strtoull(value, &end, 10);
+    if (value[0] < '0' || value[0] > '9' || *end != 0 || number > UINT32_MAX)
+        return tool_usage(args, "%s: '%s' is not a whole number from 0", text, value);
+    *out = (uint32_t)number;
+    return 0;
+}
+
+int policy_field(const struct args *args, const char *text, struct tarry_policy *policy, uint32_t *fields) {
+    static const char *const names[] = {"lease",       "max_attempts", "backoff",
+                                        "backoff_min", "backoff_max",  "backoff_jitter"}; /* enum tarry_policy_field */
+    static const char *const names_ms[] = {"lease_ms", "", "", "backoff_min_ms", "backoff_max_ms", ""};
+    const char *equals = strchr(text, '=');
+    if (equals == NULL || equals == text) return tool_usage(args, "'%s' is not name=value", text);
+    char *name = tool_strdup(text);
+    name[equals - text] = 0;
+    const char *value = equals + 1;
+    int place = 0, status = 0;
+    while (place < 6 && strcmp(name, names[place]) != 0 && strcmp(name, names_ms[place]) != 0) place++;
+    const char *near = place == 6 ? nearest(name, names, 6) : NULL;
+    if (place < 6 && (*fields & 1u << place) != 0) {
+        status = tool_usage(args, "%s is given twice", names[place]);
+    } else
+        switch (place) {
+        case 0:
+            status = policy_duration(args, name, value, &policy->lease_ms);
+            break;
+        case 1:
+            status = policy_number(args, name, value, &policy->max_attempts);
+            break;
+        case 2:
+            policy->backoff_exponential = strcmp(value, "exponential") == 0;
+            if (!policy->backoff_exponential && strcmp(value, "fixed") != 0)
+                status = tool_usage(args, "backoff: '%s' is neither fixed nor exponential", value);
+            break;
+        case 3:
+            status = policy_duration(args, name, value, &policy->backoff_min_ms);
+            break;
+        case 4:
+            status = policy_duration(args, name, value, &policy->backoff_max_ms);
+            break;
+        case 5:
+            status = policy_number(args, name, value, &policy->backoff_jitter);
+            break;
+        default:
+            status = near != NULL ? tool_usage(args, "a policy has no '%s' (did you mean '%s'?)", name, near)
+                                  : tool_usage(args, "a policy has no '%s'", name);
+        }
+    if (place < 6) *fields |= 1u << place;
+    free(name);
+    return status;
+}

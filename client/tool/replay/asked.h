@@ -1,0 +1,53 @@
+/* asked.h: what one recorded commit asked for, as far as it took effect; to be asked of the dry run's core. */
+#ifndef TARRY_TOOL_ASKED_H
+#define TARRY_TOOL_ASKED_H
+
+#include "life.h"
+
+enum ask_kind {
+    ASK_SCHEDULE,
+    ASK_MOVE,
+    ASK_CANCEL,
+    ASK_REQUEUE,
+    ASK_DROP,
+    ASK_QUEUE, /* policy, and pause if it changed */
+    ASK_JOB,
+    ASK_SETTLE, /* as the turn says */
+    ASK_TOUCH,  /* not recorded: has the task expired? */
+};
+
+struct ask {
+    enum ask_kind kind;
+    struct life *life; /* NULL: QUEUE, JOB */
+    struct plan *plan;
+    struct turn *turn; /* SETTLE */
+    enum verdict verdict;
+    bool absolute;
+    uint64_t ms; /* a delay, or (absolute) a time; QUEUE: how long a pause lasts, 0: until resumed */
+    uint32_t priority;
+    uint64_t expires_ms;
+    bool replaces;
+    bool withdraw;
+    Tarry__Policy policy; /* QUEUE: as recorded */
+    bool pauses, paused;
+    Tarry__JobPut__What what;
+    uint32_t states;
+};
+
+struct asked {
+    struct moment at;
+    uint64_t position;
+    bool atomic;
+    bool settles; /* it has a SETTLE */
+    struct ask *items;
+    size_t count, capacity;
+};
+
+struct asked *asked_new(const struct entry *entry);
+void asked_free(struct asked *asked); /* NULL is fine */
+/* Adds what the record asked for, if a client asked for it. `life` NULL: it is about no task that is known. Settlements
+ * are the caller's. */
+void asked_take(struct asked *asked, const struct entry *entry, struct plan *plan, struct life *life);
+struct ask *asked_add(struct asked *asked, enum ask_kind kind, struct plan *plan, struct life *life);
+
+#endif

@@ -1,0 +1,38 @@
+/* dry.h: a dry run: the record once more, on the stage. */
+#ifndef TARRY_TOOL_DRY_H
+#define TARRY_TOOL_DRY_H
+
+#include "agenda.h"
+#include "asked.h"
+#include "stage.h"
+#include "workers.h"
+
+/* What a consumer, or the machine, may be late by without anything being different. */
+#define DRY_TOLERANCE_MS 10u
+
+struct dry {
+    struct plans plans;
+    struct lives lives;
+    struct stage stage;
+    struct agenda steady, wall; /* by the clock that they go by */
+    struct moment before, next; /* the frames around now: what the wall clock says in between */
+    struct asked *frame;        /* that is being read; owned */
+    bool frame_pages, frame_jobs_end;
+    uint64_t position;
+    struct twin *leased; /* last */
+    uint64_t unmade;     /* operations about tasks that are not there, or not in that state */
+    uint64_t refused;
+    uint64_t assumed;  /* deliveries that the record does not know */
+    char message[256]; /* what is wrong with --set; empty: nothing */
+};
+
+/* ---- dry.c */
+uint64_t dry_wall_ns(const struct dry *dry);
+/* ---- dry_ask.c */
+void dry_ask(struct dry *dry, const struct asked *asked);
+/* The core is told of the queue and its policy, if it has not been. */
+void dry_need_queue(struct dry *dry, struct plan *plan);
+/* ---- dry_turn.c */
+void dry_on_twin(void *argument, struct twin *twin, Tarry__Cause cause);
+
+#endif

@@ -1,0 +1,578 @@
+/* into.c: tarry replay --into: what clients asked for, asked again of another broker, as much later as --from is ago.
+ *
+ *     log ──► record by record ──► at its time ──► operations ──► sender ──► target
+ *                                                     ▲                        │ deliveries (--settle)
+ *                                                     └──── holder ◄───────────┘
+ *
+ * Time. The moment --from (else the first frame's) becomes now; every other moment lies as far from it as in the
+ * record, divided by --speed. A delay is divided likewise and counts from its own commit; an absolute time is shifted.
+ * With
+ * --speed max nothing is waited for, and due times are shifted, undivided; what the record then delivers (--settle) is
+ * moved to now when its turn comes.
+ *
+ * Only what took effect is in the log, so only that is asked again: what was refused then is not. A lost lease is a
+ * nack without delay, which costs the same; leases are not extended, for the holder's last long enough. */
+#include "replay.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "content.h"
+#include "holder.h"
+#include "identity.h"
+#include "ndjson.h"
+#include "output.h"
+#include "row.h"
+#include "scan.h"
+#include "sender.h"
+#include "signals.h"
+
+#define NS_PER_MS 1000000u
+#define SLICE_MS 50u
+#define LONG_AGO_MS 60000u /* before an expiry: beyond what clocks may differ by */
+
+struct into {
+    struct tool *tool;
+    const struct replay_options *options;
+    struct store *store;
+    struct routes routes;
+    struct sender sender;
+    struct holder holder;
+    struct content content;
+    uint64_t frame; /* position of the frame that is being replayed; 0: none yet */
+    uint64_t frames;
+    uint64_t resume; /* position to go on from; 0: all was replayed */
+    bool stopped;
+    uint64_t origin_steady_ms, origin_wall_ms;  /* in the record */
+    uint64_t origin_ns;                         /* likewise, steady */
+    uint64_t start_ms;                          /* this machine's steady clock then */
+    uint64_t target_ms;                         /* the target's clock then */
+    bool replaces;                              /* the next schedule does */
+    uint64_t records, before, skipped, emptied; /* tasks from before; tasks whose content is gone */
+};
+
+/* ---- time */
+
+static uint64_t now_ms(const struct into *in) {
+    return in->target_ms + (steady_ms() - in->start_ms);
+}
+
+static uint64_t divided(const struct into *in, uint64_t ms) {
+    return in->options->speed > 0 ? (uint64_t)ceil((double)ms / in->options->speed) : ms;
+}
+
+/* The target's time for a moment of the record. */
+static uint64_t shifted(const struct into *in, uint64_t ms, uint64_t origin_ms) {
+    if (ms >= origin_ms) return in->target_ms + divided(in, ms - origin_ms);
+    uint64_t before_ms = divided(in, origin_ms - ms);
+    return before_ms < in->target_ms ? in->target_ms - before_ms : 0;
+}
+
+static uint64_t ms_up(uint64_t ns) {
+    return (ns + NS_PER_MS - 1) / NS_PER_MS;
+}
+
+/* How long from now the steady moment is, as the target shall see it. */
+static uint64_t delay_of(const struct into *in, const struct frame_header *header, uint64_t due_ms) {
+    uint64_t at_ms = in->options->speed > 0 ? ms_up(header->steady_ns) : now_ms(in);
+    uint64_t until_ms = in->options->speed > 0 ? due_ms : shifted(in, due_ms, in->origin_steady_ms);
+    return until_ms > at_ms ? divided(in, until_ms - at_ms) : 0;
+}
+
+struct when {
+    enum tarry_when kind;
+    uint64_t ms;
+};
+
+static struct when when_of(const struct into *in, const struct entry *entry, struct image *image) {
+    const Tarry__Task *task = entry->record->put->task;
+    struct when when = {.kind = TARRY_AT};
+    if (task->time_base == TARRY__TASK__BASE__WALL) {
+        when.ms = image->due_ms = shifted(in, task->due_ms, in->origin_wall_ms);
+    } else {
+        when = (struct when){TARRY_DELAY, delay_of(in, entry->header, task->due_ms)};
+        image->due_ms = now_ms(in) + when.ms;
+    }
+    return when;
+}
+
+/* Waits for a moment of the record. False: a signal, or the target is lost. */
+static bool wait_for(struct into *in, uint64_t steady_ns) {
+    if (in->options->speed == 0) return true;
+    uint64_t after_ns = steady_ns > in->origin_ns ? steady_ns - in->origin_ns : 0;
+    uint64_t due_ms = in->start_ms + (uint64_t)((double)after_ns / NS_PER_MS / in->options->speed);
+    bool flushed = false;
+    for (uint64_t now; (now = steady_ms()) < due_ms;) {
+        if (!flushed) sender_flush(&in->sender);
+        flushed = true;
+        struct pollfd fd = {.fd = signals_fd(), .events = POLLIN};
+        poll(&fd, 1, (int)(due_ms - now < SLICE_MS ? due_ms - now : SLICE_MS));
+        if (signals_ended() || sender_failure(&in->sender) != TARRY_OK) return false;
+    }
+    return true;
+}
+
+/* ---- operations */
+
+static struct op op_of(enum op_kind kind, const struct image *image) {
+    return (struct op){.kind = kind, .task = image->recorded};
+}
+
+static void schedule(struct into *in, const struct entry *entry, struct route *route) {
+    const Tarry__Task *task = entry->record->put->task;
+    bool replaces = in->replaces;
+    in->replaces = false;
+    struct image *image = sender_image_new(&in->sender, task->id, route, task->key.data, task->key.len);
+    int gone = content_read(&in->content, in->store, entry->header->position, task);
+    if (gone < 0) {
+        store_damaged(in->store, "log position %" PRIu64 ": %s", entry->header->position, store_sentence(gone));
+        in->stopped = true;
+    }
+    if (gone != 0 && !in->options->missing_as_empty) {
+        image->left_out = true;
+        in->skipped++;
+        return;
+    }
+    in->emptied += gone != 0;
+    struct when when = when_of(in, entry, image);
+    image->expires_ms = task->expires_ms > 0 ? divided(in, task->expires_ms) : 0;
+    struct tarry_schedule_options options = {
+        .queue = route->name,
+        .key = image->key,
+        .key_size = image->key_size,
+        .when = when.kind,
+        .when_ms = when.ms,
+        .payload = in->content.payload,
+        .payload_size = in->content.payload_size,
+        .attributes = in->content.attributes,
+        .attribute_count = in->content.attribute_count,
+        .priority = task->priority,
+        .expires_ms = image->expires_ms,
+        .on_conflict = replaces ? TARRY_REPLACE : TARRY_REJECT,
+    };
+    struct op op = op_of(OP_SCHEDULE, image);
+    sender_note(&in->sender, tarry_commit_schedule(in->sender.commit, &options), &op, task->blob_size + 256);
+}
+
+static void move(struct into *in, const struct entry *entry, struct image *image) {
+    holder_let_go(&in->holder, image, now_ms(in));
+    struct tarry_ref ref = sender_ref(&in->sender, image);
+    struct when when = when_of(in, entry, image);
+    struct op op = op_of(OP_MOVE, image);
+    sender_note(&in->sender, tarry_commit_move(in->sender.commit, &ref, when.kind, when.ms), &op, 128);
+}
+
+static void cancel(struct into *in, struct image *image, enum op_kind kind, bool withdraw) {
+    struct tarry_ref ref = sender_ref(&in->sender, image);
+    struct op op = op_of(kind, image);
+    sender_note(&in->sender, tarry_commit_cancel(in->sender.commit, &ref, withdraw), &op, 128);
+}
+
+/* The record's task went without anybody's asking: it is made to be too old, and touched. */
+static void expire(struct into *in, struct image *image) {
+    holder_let_go(&in->holder, image, now_ms(in));
+    struct tarry_ref ref = sender_ref(&in->sender, image);
+    struct op op = op_of(OP_AUXILIARY, image);
+    uint64_t age_ms = image->expires_ms + LONG_AGO_MS, at_ms = now_ms(in);
+    uint64_t due_ms = at_ms > age_ms ? at_ms - age_ms : 0;
+    sender_note(&in->sender, tarry_commit_move(in->sender.commit, &ref, TARRY_AT, due_ms), &op, 128);
+    cancel(in, image, OP_AUXILIARY, false);
+}
+
+static void revive_or_drop(struct into *in, struct image *image, enum tarry_dead_what what) {
+    struct tarry_ref ref = sender_ref(&in->sender, image);
+    struct op op = op_of(what == TARRY_REQUEUE ? OP_REQUEUE : OP_DROP, image);
+    image->due_ms = now_ms(in);
+    sender_note(&in->sender, tarry_commit_dead(in->sender.commit, what, &ref, false), &op, 128);
+}
+
+/* ---- what consumers did */
+
+static void lease(struct into *in, struct image *image) {
+    struct tarry_token token;
+    int code = holder_subscribe(&in->holder, image->route);
+    if (code != TARRY_OK) {
+        sender_differs(&in->sender, NULL, "subscribe", tarry_code_sentence(code));
+        in->stopped = true;
+        return;
+    }
+    image->leased = true;
+    bool comes_by_itself = in->options->speed > 0 || holder_has(&in->holder, image->id, &token);
+    if (comes_by_itself) return;
+    struct tarry_ref ref = sender_ref(&in->sender, image);
+    struct op op = op_of(OP_AUXILIARY, image);
+    sender_note(&in->sender, tarry_commit_move(in->sender.commit, &ref, TARRY_DELAY, 0), &op, 128);
+}
+
+static void add_settlement(struct into *in, const struct op *op, uint64_t id, struct tarry_token token) {
+    int code;
+    if (op->kind == OP_ACK)
+        code = tarry_commit_ack(in->sender.commit, id, token);
+    else if (op->kind == OP_NACK)
+        code = tarry_commit_nack(in->sender.commit, id, token, &op->nack);
+    else
+        code = tarry_commit_release(in->sender.commit, id, token);
+    sender_note(&in->sender, code, op, 128);
+}
+
+/* `op` owns its reason. */
+static void settle(struct into *in, struct image *image, struct op *op) {
+    struct tarry_token token;
+    if (!image->leased) lease(in, image); /* leased before --from-position */
+    image->leased = false;
+    bool is_here = holder_wait(&in->holder, image, NULL, &token);
+    if (!is_here && signals_ended()) in->stopped = true;
+    if (is_here)
+        add_settlement(in, op, image->id, token);
+    else
+        free(op->reason);
+}
+
+static void nack(struct into *in, struct image *image, const struct entry *entry, bool at_once) {
+    const Tarry__Task *task = entry->record->put->task;
+    struct op op = op_of(OP_NACK, image);
+    op.as_buried = task->state == TARRY__TASK__STATE__BURIED;
+    op.nack = (struct tarry_nack_options){.has_delay = !op.as_buried, .dead = op.as_buried};
+    if (!at_once && !op.as_buried) op.nack.delay_ms = delay_of(in, entry->header, task->due_ms);
+    const ProtobufCBinaryData *reason = op.as_buried ? &task->reason : &entry->record->put->reason;
+    if (reason->len > 0) {
+        op.reason = tool_alloc(reason->len + 1);
+        memcpy(op.reason, reason->data, reason->len);
+    }
+    op.nack.reason = op.reason;
+    image->due_ms = op.as_buried ? UINT64_MAX : now_ms(in) + op.nack.delay_ms;
+    settle(in, image, &op);
+}
+
+/* Settlements that came with the token of a lease that a restart of the target had ended. */
+static void settle_again(struct into *in) {
+    for (struct op *op; (op = sender_again(&in->sender)) != NULL; op_free(op)) {
+        struct image *image = sender_image(&in->sender, op->task);
+        struct tarry_token token;
+        if (image == NULL) continue;
+        pthread_mutex_lock(&in->sender.lock);
+        image->unanswered--;
+        pthread_mutex_unlock(&in->sender.lock);
+        if (!holder_wait(&in->holder, image, NULL, &token)) continue;
+        struct op copy = *op;
+        if (op->reason != NULL) copy.nack.reason = copy.reason = tool_strdup(op->reason);
+        add_settlement(in, &copy, image->id, token);
+    }
+}
+
+/* ---- records */
+
+/* A task from before: by key, when a replay goes on where another one stopped. */
+static struct image *adopt(struct into *in, const struct entry *entry, struct route *route) {
+    const Tarry__Task *task = entry_task(entry);
+    struct tarry_ref ref = {.queue = route->name, .key = (const char *)task->key.data, .key_size = task->key.len};
+    struct tarry_view *view = NULL;
+    if (in->options->from_position == 0 || task->key.len == 0) return NULL;
+    char *key = tool_alloc(task->key.len + 1);
+    memcpy(key, task->key.data, task->key.len);
+    ref.key = key;
+    sender_settle(&in->sender);
+    struct image *image = NULL;
+    if (tarry_get(in->tool->client, &ref, false, &view, NULL) == TARRY_OK && view->id != 0) {
+        image = sender_image_new(&in->sender, task->id, route, key, task->key.len);
+        image->id = view->id;
+        image->due_ms = view->due_ms;
+        image->expires_ms = view->expires_ms;
+    }
+    tarry_view_free(view);
+    free(key);
+    return image;
+}
+
+static void end_purged(struct into *in, struct image *image, const Tarry__Task *task) {
+    bool is_dead = task->state == TARRY__TASK__STATE__BURIED;
+    if (is_dead && in->options->settle) revive_or_drop(in, image, TARRY_DROP);
+    if (!is_dead) cancel(in, image, OP_CANCEL, true);
+}
+
+static void act_settling(struct into *in, const struct entry *entry, struct image *image, enum entry_kind kind) {
+    struct op op;
+    switch (kind) {
+    case ENTRY_LEASED:
+        lease(in, image);
+        break;
+    case ENTRY_RELEASED:
+    case ENTRY_UNSENT:
+        op = op_of(OP_RELEASE, image);
+        settle(in, image, &op);
+        break;
+    case ENTRY_ACKED:
+        op = op_of(OP_ACK, image);
+        settle(in, image, &op);
+        break;
+    case ENTRY_LEASE_LOST:
+    case ENTRY_RETRIED:
+    case ENTRY_DEAD:
+        nack(in, image, entry, kind == ENTRY_LEASE_LOST);
+        break;
+    case ENTRY_REQUEUED:
+        revive_or_drop(in, image, TARRY_REQUEUE);
+        break;
+    case ENTRY_DROPPED:
+        revive_or_drop(in, image, TARRY_DROP);
+        break;
+    case ENTRY_EXPIRED:
+        expire(in, image);
+        break;
+    default:
+        break;
+    }
+}
+
+static void act(struct into *in, const struct entry *entry, struct image *image) {
+    enum entry_kind kind = entry_kind(entry);
+    switch (kind) {
+    case ENTRY_MOVED:
+        move(in, entry, image);
+        break;
+    case ENTRY_CANCELLED:
+        cancel(in, image, OP_CANCEL, in->options->settle); /* which may hold what nobody held then */
+        break;
+    case ENTRY_WITHDRAWN:
+        cancel(in, image, OP_CANCEL, true);
+        break;
+    case ENTRY_PURGED:
+        end_purged(in, image, entry_task(entry));
+        break;
+    case ENTRY_REPLACED:
+        holder_let_go(&in->holder, image, now_ms(in));
+        in->replaces = true;
+        break;
+    default:
+        if (in->options->settle) act_settling(in, entry, image, kind);
+        break;
+    }
+}
+
+static struct tarry_policy policy_of(const Tarry__Policy *from) {
+    return (struct tarry_policy){.lease_ms = from->lease_ms,
+                                 .max_attempts = from->max_attempts,
+                                 .backoff_exponential = from->backoff == TARRY__POLICY__BACKOFF__EXPONENTIAL,
+                                 .backoff_min_ms = from->backoff_min_ms,
+                                 .backoff_max_ms = from->backoff_max_ms,
+                                 .backoff_jitter = from->backoff_jitter};
+}
+
+static void set_queue(struct into *in, const struct entry *entry, struct route *route) {
+    const Tarry__QueuePut *put = entry->record->queue;
+    struct tarry_policy policy = policy_of(put->policy);
+    struct op op = {.kind = OP_QUEUE};
+    uint32_t all = TARRY_POLICY_LEASE | TARRY_POLICY_MAX_ATTEMPTS | TARRY_POLICY_BACKOFF | TARRY_POLICY_BACKOFF_MIN |
+                   TARRY_POLICY_BACKOFF_MAX | TARRY_POLICY_BACKOFF_JITTER;
+    sender_note(&in->sender, tarry_commit_queue_set(in->sender.commit, route->name, &policy, all), &op, 256);
+    if (put->paused == route->paused && !put->paused) return;
+    uint64_t for_ms = 0;
+    if (put->paused && put->paused_until_ms != 0) {
+        for_ms = delay_of(in, entry->header, put->paused_until_ms);
+        for_ms += for_ms == 0; /* 0 would be for ever */
+    }
+    route->paused = put->paused;
+    int code = tarry_commit_queue_pause(in->sender.commit, route->name, put->paused, for_ms);
+    sender_note(&in->sender, code, &op, 128);
+}
+
+/* ---- frames */
+
+static void begin(struct into *in, const struct frame_header *header) {
+    uint64_t from_ns = in->options->from_ms * NS_PER_MS;
+    in->origin_ns = in->options->from_ms != 0 && in->options->from_position == 0 ? from_ns : header->steady_ns;
+    in->origin_steady_ms = in->origin_ns / NS_PER_MS;
+    in->origin_wall_ms = in->origin_steady_ms + header->wall_ns / NS_PER_MS - header->steady_ns / NS_PER_MS;
+}
+
+/* True: no further. */
+static bool begin_frame(struct into *in, const struct entry *entry) {
+    const struct frame_header *header = entry->header;
+    if (in->frame == 0) begin(in, header);
+    sender_end_frame(&in->sender);
+    if (in->options->settle) settle_again(in);
+    bool go_on = !in->stopped && !signals_ended() && sender_failure(&in->sender) == TARRY_OK;
+    if (go_on) go_on = wait_for(in, header->steady_ns);
+    in->frame = header->position;
+    if (!go_on) {
+        if (in->resume == 0) in->resume = header->position;
+        return true;
+    }
+    in->frames++;
+    sender_begin_frame(&in->sender, header->position, entry->body->atomic && entry->body->producer != 0);
+    return false;
+}
+
+/* A wait was broken off: go on with this frame, for nothing of it does harm if it is asked for twice; but for tasks,
+ * which could be doubled: then with the next one. */
+static int after_record(struct into *in) {
+    if (!in->stopped || (in->sender.frame_schedules > 0 && in->sender.commit != in->sender.atomic)) return 0;
+    if (in->resume == 0) in->resume = in->frame;
+    sender_abandon_frame(&in->sender);
+    return 1;
+}
+
+static int take(void *argument, const struct entry *entry) {
+    struct into *in = argument;
+    if (entry->header->position < in->options->from_position) return 0;
+    if (entry->header->position != in->frame && begin_frame(in, entry)) return 1;
+    struct route *route = entry->queue != NULL ? routes_find(&in->routes, entry->queue) : NULL;
+    if (route == NULL || !route->taken) return 0;
+    enum entry_kind kind = entry_kind(entry);
+    const Tarry__Task *task = entry_task(entry);
+    in->records++;
+    if (kind == ENTRY_SCHEDULED) {
+        schedule(in, entry, route);
+        return after_record(in);
+    }
+    if (kind == ENTRY_QUEUE && in->options->policies) set_queue(in, entry, route);
+    if (task == NULL) return 0;
+    struct image *image = sender_image(&in->sender, task->id);
+    if (image == NULL) image = adopt(in, entry, route);
+    in->before += image == NULL;
+    if (image == NULL) return 0;
+    if (!image->left_out) act(in, entry, image);
+    if (entry->record->fact_case == TARRY__RECORD__FACT_END) sender_image_end(&in->sender, image);
+    return after_record(in);
+}
+
+/* ---- the end */
+
+static void json_summary(const struct into *in, struct text *out, const char *result) {
+    const uint64_t *done = in->sender.done;
+    ndjson_begin(out);
+    ndjson_text(out, "result", result);
+    ndjson_number(out, "frames", in->frames);
+    ndjson_number(out, "records", in->records);
+    ndjson_number(out, "scheduled", done[OP_SCHEDULE]);
+    ndjson_number(out, "moved", done[OP_MOVE]);
+    ndjson_number(out, "cancelled", done[OP_CANCEL]);
+    ndjson_number(out, "acked", done[OP_ACK]);
+    ndjson_number(out, "nacked", done[OP_NACK]);
+    ndjson_number(out, "released", done[OP_RELEASE]);
+    ndjson_number(out, "requeued", done[OP_REQUEUE]);
+    ndjson_number(out, "dropped", done[OP_DROP]);
+    ndjson_number(out, "policies", done[OP_QUEUE]);
+    ndjson_number(out, "refused", in->sender.refused);
+    ndjson_number(out, "from_before", in->before);
+    ndjson_number(out, "content_missing", in->skipped + in->emptied);
+    if (in->resume != 0) ndjson_number(out, "from_position", in->resume);
+    ndjson_number(out, "took_ms", steady_ms() - in->start_ms);
+    ndjson_end(out);
+}
+
+static void words_summary(const struct into *in, struct text *out) {
+    static const struct {
+        enum op_kind kind;
+        const char *name;
+    } rows[] = {{OP_SCHEDULE, "scheduled"}, {OP_MOVE, "moved"},   {OP_CANCEL, "cancelled"},
+                {OP_ACK, "acked"},          {OP_NACK, "nacked"},  {OP_RELEASE, "released"},
+                {OP_REQUEUE, "requeued"},   {OP_DROP, "dropped"}, {OP_QUEUE, "policies and pauses set"}};
+    text_printf(out, "%" PRIu64 " records in %" PRIu64 " frames replayed\n", in->records, in->frames);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (in->sender.done[rows[i].kind] > 0)
+            text_printf(out, "%12" PRIu64 "  %s\n", in->sender.done[rows[i].kind], rows[i].name);
+}
+
+static void say_what_fell_short(const struct into *in) {
+    if (in->skipped > 0)
+        tool_say("%" PRIu64 " tasks were left out: their contents are no longer there (--missing empty schedules them)",
+                 in->skipped);
+    if (in->emptied > 0)
+        tool_say("%" PRIu64 " tasks were scheduled empty: their contents are no longer there", in->emptied);
+    if (in->before > 0)
+        tool_say("%" PRIu64 " records were left out: they are about tasks that were scheduled before what is replayed",
+                 in->before);
+    for (size_t i = 0; i < SENDER_EXAMPLES_MAX && in->sender.examples[i] != NULL; i++)
+        tool_say("%s", in->sender.examples[i]);
+    if (in->sender.refused > SENDER_EXAMPLES_MAX)
+        tool_say("… and %" PRIu64 " more went differently there", in->sender.refused - SENDER_EXAMPLES_MAX);
+}
+
+static int conclude(struct into *in, int status) {
+    struct text out = {0};
+    int failure = in->sender.failure;
+    if (failure != TARRY_OK && (in->resume == 0 || in->sender.failed_at < in->resume))
+        in->resume = in->sender.failed_at;
+    bool is_broken = failure != TARRY_OK || status != 0 || in->store->message[0] != 0;
+    const char *result = is_broken ? "error" : in->resume != 0 ? "interrupted" : "replayed";
+    if (in->tool->json)
+        json_summary(in, &out, result);
+    else
+        words_summary(in, &out);
+    say_what_fell_short(in);
+    if (in->resume != 0)
+        tool_say("stopped before the end; go on with --from-position %" PRIu64 "%s", in->resume,
+                 failure != TARRY_OK ? " (what was scheduled already is refused, as its key lives)" : "");
+    if (failure != TARRY_OK) status = tool_refused(in->tool, failure, NULL);
+    if (status == 0 && (in->resume != 0 || in->sender.refused > 0)) status = EXIT_REFUSED;
+    return store_finish(in->store, &out, status);
+}
+
+/* The same directory, or a plain copy of it: a copy that tarry restore made is another member, and may well be a
+ * target. */
+static int check_member(struct into *in, const char *target) {
+    char message[IDENTITY_MESSAGE_SIZE] = "", own[MEMBER_TEXT_SIZE];
+    struct member member;
+    int error = member_read(in->store->directory, &member, message);
+    if (error == -ENOENT) return 0; /* older than members are, and nobody has run on it since */
+    if (error != 0)
+        return store_damaged(in->store, "%s: %s", in->store->directory, error > 0 ? message : strerror(-error));
+    member_format(member.id, own);
+    if (strcmp(own, target) != 0) return 0;
+    return store_damaged(in->store,
+                         "%s is the broker that %s was recorded by: a record is never replayed into itself. A copy to "
+                         "try things on is made by 'tarry backup' and 'tarry restore'",
+                         in->tool->broker, in->store->directory);
+}
+
+static int connect_to_target(struct into *in) {
+    struct tarry_stats_view *view = NULL;
+    const char *message = NULL;
+    int status = tool_connect(in->tool);
+    if (status != 0) return status;
+    int code = tarry_stats(in->tool->client, NULL, &view, &message);
+    if (code != TARRY_OK) return tool_failed(in->tool, code, message);
+    in->target_ms = view->broker.now_ms;
+    in->start_ms = steady_ms();
+    status = check_member(in, view->broker.member);
+    tarry_stats_free(view);
+    if (status != 0) {
+        tool_say("%s", in->store->message);
+        return status;
+    }
+    code = sender_init(&in->sender, in->tool->client);
+    return code == TARRY_OK ? 0 : tool_refused(in->tool, code, NULL);
+}
+
+int replay_into(struct tool *tool, const struct replay_options *options, struct store *store) {
+    struct into *in = tool_alloc(sizeof *in);
+    *in = (struct into){.tool = tool, .options = options, .store = store};
+    struct scan_filter filter = {.from_ms = options->from_ms, .to_ms = options->to_ms};
+    int status = routes_init(&in->routes, options->args);
+    if (status == 0) status = connect_to_target(in);
+    if (status != 0) {
+        store_close(store);
+        free(in);
+        return status;
+    }
+    in->holder = (struct holder){.sender = &in->sender, .timeout_ms = tool->timeout_ms};
+    content_init(&in->content);
+    signals_graceful();
+    status = scan(store, &filter, take, in);
+    if (status == 1 && store->message[0] == 0) status = 0; /* take stopped it, and knows why */
+    sender_end_frame(&in->sender);
+    sender_settle(&in->sender);
+    if (options->settle) settle_again(in);
+    holder_close(&in->holder, &in->routes);
+    status = conclude(in, status);
+    content_deinit(&in->content);
+    sender_deinit(&in->sender);
+    routes_deinit(&in->routes);
+    free(in);
+    return status;
+}

@@ -1,0 +1,293 @@
+/* life.c: see life.h. Records are read in order; a frame that was an atomic commit is kept if it settles a lease, for
+ * then it is the consumer's act, and happens when that lease is over. */
+#include "life.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "asked.h"
+#include "core.h"
+#include "text.h"
+
+#define NS_PER_MS 1000000u
+
+const char *outcome_kind_name(enum outcome_kind outcome) {
+    static const char *const names[] = {"live", "acked", "cancelled", "expired", "dropped", "dead"};
+    return names[outcome];
+}
+
+void outcome_after(enum entry_kind kind, enum outcome_kind *out) {
+    switch (kind) {
+    case ENTRY_ACKED:
+        *out = ACKED;
+        break;
+    case ENTRY_CANCELLED:
+    case ENTRY_WITHDRAWN:
+    case ENTRY_REPLACED:
+    case ENTRY_PURGED:
+        *out = CANCELLED;
+        break;
+    case ENTRY_EXPIRED:
+        *out = EXPIRED;
+        break;
+    case ENTRY_DROPPED:
+        *out = DROPPED;
+        break;
+    case ENTRY_DEAD:
+        *out = DEAD;
+        break;
+    case ENTRY_REQUEUED:
+        *out = LIVE;
+        break;
+    default:
+        break;
+    }
+}
+
+void lateness_add(struct lateness *late, const struct phase *phase, const struct moment *leased) {
+    bool by_wall = phase->base == TARRY__TASK__BASE__WALL;
+    uint64_t due_ns = phase->due_ms * NS_PER_MS, since_ns = by_wall ? phase->since.wall_ns : phase->since.steady_ns;
+    uint64_t ready_ns = due_ns > since_ns ? due_ns : since_ns;
+    uint64_t leased_ns = by_wall ? leased->wall_ns : leased->steady_ns;
+    uint64_t late_ms = leased_ns > ready_ns ? (leased_ns - ready_ns) / NS_PER_MS : 0;
+    if (late->count == late->capacity) {
+        late->capacity = late->capacity > 0 ? 2 * late->capacity : 256;
+        uint32_t *grown = tool_alloc(late->capacity * sizeof *grown);
+        if (late->count > 0) memcpy(grown, late->ms, late->count * sizeof *grown);
+        free(late->ms);
+        late->ms = grown;
+    }
+    late->ms[late->count++] = late_ms < UINT32_MAX ? (uint32_t)late_ms : UINT32_MAX;
+}
+
+struct moment moment_of(const struct frame_header *header) {
+    return (struct moment){header->steady_ns, header->wall_ns};
+}
+
+struct life *lives_find(const struct lives *lives, uint64_t id) {
+    return id_map_get(&lives->by_id, id);
+}
+
+/* ---- phases and turns */
+
+static void wait_again(struct life *life, const Tarry__Task *task, struct moment since) {
+    struct phase *phase = tool_alloc(sizeof *phase);
+    const struct turn *before = life->last != NULL ? life->last->turn : NULL;
+    bool ran_out = before != NULL && before->verdict == VERDICT_RUNS_OUT;
+    *phase = (struct phase){.due_ms = task->due_ms,
+                            .base = (uint8_t)task->time_base,
+                            .since = since,
+                            .earliest_ns = ran_out ? before->deadline_ms * NS_PER_MS : since.steady_ns};
+    if (life->last != NULL)
+        life->last->next = phase;
+    else
+        life->first = phase;
+    life->last = phase;
+}
+
+static uint64_t ms_up(uint64_t ns) {
+    return (ns + NS_PER_MS - 1) / NS_PER_MS;
+}
+
+static void lease(struct life *life, const struct entry *entry) {
+    const Tarry__Task *task = entry->record->put->task;
+    struct turn *turn = tool_alloc(sizeof *turn);
+    if (life->last->turn != NULL) wait_again(life, task, moment_of(entry->header)); /* no log of ours says so */
+    *turn = (struct turn){.leased = moment_of(entry->header),
+                          .position = entry->header->position,
+                          .deadline_ms = task->lease_deadline_ms};
+    uint64_t lease_ms = task->lease_deadline_ms - ms_up(turn->leased.steady_ns);
+    if (lease_ms != life->plan->recorded.lease_ms) turn->lease_ms = lease_ms;
+    life->last->turn = turn;
+    life->deliveries++;
+}
+
+static void extend(struct turn *turn, const struct entry *entry) {
+    struct extension *extension = tool_alloc(sizeof *extension);
+    struct extension **last = &turn->extensions;
+    turn->deadline_ms = entry->record->put->task->lease_deadline_ms;
+    *extension = (struct extension){.after_ns = entry->header->steady_ns - turn->leased.steady_ns,
+                                    .lease_ms = turn->deadline_ms - ms_up(entry->header->steady_ns)};
+    while (*last != NULL) last = &(*last)->next;
+    *last = extension;
+}
+
+static void free_turn(struct turn *turn) {
+    if (turn == NULL) return;
+    for (struct extension *extension; (extension = turn->extensions) != NULL; free(extension))
+        turn->extensions = extension->next;
+    asked_free(turn->commit);
+    free(turn->reason);
+    free(turn);
+}
+
+static void take_reason(struct turn *turn, const ProtobufCBinaryData *reason) {
+    if (reason->len == 0) return;
+    turn->reason = tool_alloc(reason->len + 1);
+    memcpy(turn->reason, reason->data, reason->len);
+}
+
+/* A nack that brought the task back: was it the queue's backoff? That is drawn from id and attempt, so it can be told.
+ */
+static enum verdict nacked(const struct life *life, struct turn *turn, const Tarry__Task *task) {
+    turn->delay_ms = task->due_ms - ms_up(turn->settled_ns);
+    bool by_backoff = turn->delay_ms == backoff_ms(&life->plan->recorded, life->id, task->attempt);
+    return by_backoff ? VERDICT_NACK : VERDICT_NACK_DELAYED;
+}
+
+/* A nack of the last attempt is told from one that asks for it only by the attempts. */
+static enum verdict buried(const struct life *life, struct turn *turn, const struct entry *entry, bool ran_out) {
+    const Tarry__Task *task = entry->record->put->task;
+    if (entry->body->producer == 0) return ran_out ? VERDICT_RUNS_OUT : VERDICT_LOST;
+    uint32_t most = life->plan->recorded.max_attempts;
+    static const char used_up[] = "all attempts used";
+    bool has_reason = task->reason.len != sizeof used_up - 1 || memcmp(task->reason.data, used_up, task->reason.len);
+    if (has_reason) take_reason(turn, &task->reason);
+    return most != 0 && task->attempt >= most ? VERDICT_NACK : VERDICT_BURY;
+}
+
+static enum verdict verdict_of(struct life *life, struct turn *turn, const struct entry *entry) {
+    bool ran_out = entry->header->steady_ns / NS_PER_MS >= turn->deadline_ms;
+    switch (entry_kind(entry)) {
+    case ENTRY_ACKED:
+        return VERDICT_ACK;
+    case ENTRY_RELEASED:
+        return VERDICT_RELEASE;
+    case ENTRY_RETRIED:
+        take_reason(turn, &entry->record->put->reason);
+        return nacked(life, turn, entry->record->put->task);
+    case ENTRY_LEASE_LOST:
+        return ran_out ? VERDICT_RUNS_OUT : VERDICT_LOST;
+    case ENTRY_DEAD:
+        return buried(life, turn, entry, ran_out);
+    default:
+        return VERDICT_NONE;
+    }
+}
+
+/* The lease is over. Binds an atomic commit that says so to it. */
+static void settle(struct lives *lives, struct life *life, const struct entry *entry) {
+    struct turn *turn = life->last != NULL ? life->last->turn : NULL;
+    if (turn == NULL || turn->verdict != VERDICT_NONE || turn->settled_ns != 0) return;
+    turn->settled_ns = entry->header->steady_ns;
+    turn->settled_position = entry->header->position;
+    turn->verdict = verdict_of(life, turn, entry);
+    bool by_client = entry->body->producer != 0 && turn->verdict != VERDICT_NONE;
+    if (!by_client || !lives->frame->atomic) return;
+    struct ask *ask = asked_add(lives->frame, ASK_SETTLE, life->plan, life);
+    ask->turn = turn;
+    ask->verdict = turn->verdict;
+    turn->verdict = VERDICT_COMMIT;
+    lives->frame->settles = true;
+    if (lives->bound == NULL) lives->bound = turn;
+}
+
+/* It never left: as if it had not been. */
+static void undo_lease(struct life *life) {
+    if (life->last->turn == NULL) return;
+    free_turn(life->last->turn);
+    life->last->turn = NULL;
+    life->deliveries--;
+}
+
+/* ---- records */
+
+static void end_frame(struct lives *lives) {
+    if (lives->frame != NULL && lives->frame->settles)
+        lives->bound->commit = lives->frame;
+    else
+        asked_free(lives->frame);
+    lives->frame = NULL;
+    lives->bound = NULL;
+}
+
+static struct life *add(struct lives *lives, const Tarry__Task *task, struct plan *plan) {
+    if (lives->count == lives->capacity) {
+        lives->capacity = lives->capacity > 0 ? 2 * lives->capacity : 1024;
+        struct life **grown = tool_alloc(lives->capacity * sizeof(struct life *));
+        if (lives->count > 0) memcpy(grown, lives->items, lives->count * sizeof(struct life *));
+        free(lives->items);
+        lives->items = grown;
+    }
+    struct life *life = tool_alloc(sizeof *life);
+    *life = (struct life){.id = task->id, .plan = plan, .key_size = (uint8_t)task->key.len};
+    if (task->key.len > 0) {
+        life->key = tool_alloc(task->key.len + 1);
+        memcpy(life->key, task->key.data, task->key.len);
+    }
+    lives->items[lives->count++] = life;
+    id_map_put(&lives->by_id, task->id, life);
+    return life;
+}
+
+static void take_task(struct lives *lives, const struct entry *entry, struct life *life) {
+    enum entry_kind kind = entry_kind(entry);
+    struct moment now = moment_of(entry->header);
+    const Tarry__Task *task = entry_task(entry);
+    if (kind == ENTRY_UNSENT) {
+        undo_lease(life);
+        return;
+    }
+    if (kind == ENTRY_LEASED) {
+        lease(life, entry);
+        return;
+    }
+    if (kind == ENTRY_EXTENDED) {
+        if (life->last->turn != NULL) extend(life->last->turn, entry);
+        return;
+    }
+    settle(lives, life, entry);
+    outcome_after(kind, &life->outcome);
+    if (kind == ENTRY_EXPIRED) {
+        life->expired = now;
+        life->expired_position = entry->header->position;
+    }
+    bool waits = entry->record->fact_case == TARRY__RECORD__FACT_PUT && task->state == TARRY__TASK__STATE__WAITING;
+    if (waits) wait_again(life, task, now);
+}
+
+int lives_take(void *argument, const struct entry *entry) {
+    struct lives *lives = argument;
+    if (entry->header->position != lives->position) {
+        end_frame(lives);
+        lives->position = entry->header->position;
+        lives->last = moment_of(entry->header);
+        if (lives->first.steady_ns == 0) lives->first = lives->last;
+        lives->frame = asked_new(entry);
+    }
+    struct plan *plan = entry->queue != NULL ? plans_find(lives->plans, entry->queue) : NULL;
+    if (plan == NULL || !plan->taken) return 0;
+    plan->told = true;
+    const Tarry__Task *task = entry_task(entry);
+    struct life *life = task != NULL ? lives_find(lives, task->id) : NULL;
+    if (task != NULL && life == NULL && entry_kind(entry) == ENTRY_SCHEDULED) life = add(lives, task, plan);
+    if (lives->frame->atomic) asked_take(lives->frame, entry, plan, life);
+    if (entry->record->fact_case == TARRY__RECORD__FACT_QUEUE) {
+        plan->recorded = *entry->record->queue->policy;
+        plan->paused = entry->record->queue->paused;
+    }
+    lives->before += task != NULL && life == NULL;
+    if (life != NULL) take_task(lives, entry, life);
+    return 0;
+}
+
+void lives_end(struct lives *lives) {
+    end_frame(lives);
+}
+
+static void free_life(struct life *life) {
+    for (struct phase *phase; (phase = life->first) != NULL; free(phase)) {
+        life->first = phase->next;
+        free_turn(phase->turn);
+    }
+    free(life->key);
+    free(life);
+}
+
+void lives_deinit(struct lives *lives) {
+    end_frame(lives);
+    for (size_t i = 0; i < lives->count; i++) free_life(lives->items[i]);
+    free(lives->items);
+    id_map_deinit(&lives->by_id);
+    *lives = (struct lives){0};
+}

@@ -1,0 +1,107 @@
+/* life.h: the recorded lives of tasks, in the form that a dry run needs: how long each waited and when, who took it,
+ * and how that ended.
+ *
+ *     phase: it waits ──► turn: it is leased ──► phase ──► turn ──► … ──► outcome
+ *
+ * A phase is one waiting: a new one begins with every record that leaves the task waiting (scheduled, moved, retried,
+ * …). A delivery that never left is as if it had not been. Everything is kept for the whole run: about 200 bytes a task
+ * and 200 a delivery. */
+#ifndef TARRY_TOOL_LIFE_H
+#define TARRY_TOOL_LIFE_H
+
+#include <stdbool.h>
+
+#include "entry.h"
+#include "id_map.h"
+#include "plan.h"
+
+struct moment { /* logical time (core.h, struct instant) */
+    uint64_t steady_ns;
+    uint64_t wall_ns;
+};
+
+enum verdict {
+    VERDICT_NONE, /* the record does not say: it is under way at its end, or somebody else ended the task */
+    VERDICT_ACK,
+    VERDICT_NACK,         /* after the queue's backoff */
+    VERDICT_NACK_DELAYED, /* after a delay of its own */
+    VERDICT_BURY,
+    VERDICT_RELEASE,
+    VERDICT_RUNS_OUT, /* nothing was heard until the lease's deadline */
+    VERDICT_LOST,     /* the consumer went away */
+    VERDICT_COMMIT,   /* by an atomic commit, with other operations */
+};
+
+struct extension {
+    uint64_t after_ns; /* from the lease on */
+    uint64_t lease_ms;
+    struct extension *next;
+};
+
+struct asked;
+struct turn {
+    struct moment leased;
+    uint64_t position;    /* of the lease's frame: what came before what in one instant */
+    uint64_t deadline_ms; /* of the lease, as it was given */
+    uint64_t lease_ms;    /* that the consumer asked for; 0: the queue's own */
+    enum verdict verdict;
+    uint64_t settled_ns; /* steady */
+    uint64_t settled_position;
+    uint64_t delay_ms; /* NACK_DELAYED */
+    char *reason;      /* owned; NULL: none */
+    struct extension *extensions;
+    struct asked *commit; /* COMMIT: owned, with the first of its settlements; the others have none */
+};
+
+struct phase {
+    uint64_t due_ms;
+    uint8_t base; /* enum row_base */
+    struct moment since;
+    uint64_t earliest_ns; /* it might have begun: the lease before had run out by then (steady); else `since` */
+    struct turn *turn;    /* NULL: it was not delivered */
+    struct phase *next;
+};
+
+enum outcome_kind { LIVE, ACKED, CANCELLED, EXPIRED, DROPPED, DEAD, OUTCOME_KINDS };
+
+struct twin;
+struct life {
+    uint64_t id;
+    struct plan *plan;
+    char *key; /* owned; NULL: none */
+    uint8_t key_size;
+    struct phase *first, *last;
+    uint32_t deliveries;
+    enum outcome_kind outcome;
+    struct moment expired; /* EXPIRED: when it was seen */
+    uint64_t expired_position;
+    struct twin *twin; /* what became of it in the dry run (stage.h); NULL: it was not scheduled there */
+};
+
+struct lives {
+    struct plans *plans;
+    struct id_map by_id;
+    struct life **items; /* in the order of scheduling */
+    size_t count, capacity;
+    uint64_t before;           /* records about tasks that were scheduled before what is read */
+    struct asked *frame;       /* what the frame that is being read asked for; owned */
+    struct turn *bound;        /* the first turn that it settles */
+    uint64_t position;         /* of that frame */
+    struct moment first, last; /* frames */
+};
+
+/* How long the task was ready when it was leased. */
+void lateness_add(struct lateness *late, const struct phase *phase, const struct moment *leased);
+
+const char *outcome_kind_name(enum outcome_kind outcome);
+/* How a record of this kind leaves its task; *out is untouched if it does not change that. */
+void outcome_after(enum entry_kind kind, enum outcome_kind *out);
+
+struct moment moment_of(const struct frame_header *header);
+/* The next record. 0. */
+int lives_take(void *lives, const struct entry *entry);
+void lives_end(struct lives *lives); /* after the last */
+struct life *lives_find(const struct lives *lives, uint64_t id);
+void lives_deinit(struct lives *lives);
+
+#endif

@@ -1,0 +1,320 @@
+/* stage.c: see stage.h. */
+#include "stage.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tally.h"
+#include "text.h"
+
+#define NS_PER_MS 1000000u
+#define MEMORY_MIN_BYTES ((size_t)64 << 20)
+#define MEMORY_PER_TASK 1024u /* of the core: more than any task takes, so that nothing has to leave memory */
+#define OUTCOMES_KEPT 1024u
+#define NEVER_LAGS (UINT64_MAX / 2)
+
+/* ---- twins */
+
+struct twin *stage_twin(const struct stage *stage, uint64_t id) {
+    return id >= stage->first_id && id - stage->first_id < stage->count ? stage->twins[id - stage->first_id] : NULL;
+}
+
+static struct twin *twin_new(struct stage *stage, uint64_t id, struct life *life) {
+    while (stage->first_id + stage->count <= id) {
+        if (stage->count == stage->capacity) {
+            stage->capacity = stage->capacity > 0 ? 2 * stage->capacity : 1024;
+            struct twin **grown = tool_alloc(stage->capacity * sizeof(struct twin *));
+            if (stage->count > 0) memcpy(grown, stage->twins, stage->count * sizeof(struct twin *));
+            free(stage->twins);
+            stage->twins = grown;
+        }
+        stage->twins[stage->count++] = NULL;
+    }
+    struct twin *twin = tool_alloc(sizeof *twin);
+    *twin = (struct twin){.life = life, .next = life->first};
+    stage->twins[id - stage->first_id] = twin;
+    life->twin = twin;
+    return twin;
+}
+
+static void remember_dead(struct stage *stage, struct twin *twin) {
+    if (twin->was_dead || twin->row.key_size == 0) return;
+    uint64_t hash = row_key_hash(twin->row.queue, twin->row.key, twin->row.key_size);
+    twin->was_dead = true;
+    twin->same_key = id_map_get(&stage->dead_keys, hash);
+    id_map_put(&stage->dead_keys, hash, twin);
+}
+
+static enum outcome_kind outcome_of(const struct twin *twin, Tarry__Cause cause) {
+    enum outcome_kind outcome = twin->outcome;
+    outcome_after((enum entry_kind)cause, &outcome); /* they are in step (entry.h) */
+    return outcome;
+}
+
+static void take_record(struct stage *stage, const Tarry__Record *record) {
+    bool is_end = record->fact_case == TARRY__RECORD__FACT_END;
+    if (!is_end && record->fact_case != TARRY__RECORD__FACT_PUT) return;
+    const Tarry__Task *task = is_end ? record->end->task : record->put->task;
+    Tarry__Cause cause = is_end ? record->end->cause : record->put->cause;
+    struct twin *twin = stage_twin(stage, task->id);
+    if (twin == NULL || !row_from_task(task, &twin->row)) return;
+    twin->row.key = twin->life->key;
+    twin->row.reason = NULL;
+    twin->row.reason_size = 0;
+    twin->ended = is_end;
+    twin->outcome = outcome_of(twin, cause);
+    twin->since = (struct moment){stage->now.steady_ns, stage->now.wall_ns};
+    twin->version += cause != TARRY__CAUSE__CAUSE_EXTENDED;
+    if (twin->outcome == DEAD) remember_dead(stage, twin);
+    stage->on_twin(stage->argument, twin, cause);
+}
+
+/* ---- facts */
+
+static void add_row(struct row **rows, size_t *count, const struct twin *twin) {
+    if ((*count & (*count - 1)) == 0) { /* full: 0, 1, 2, 4, 8 … */
+        struct row *grown = tool_alloc((*count > 0 ? 2 * *count : 1) * sizeof *grown);
+        if (*count > 0) memcpy(grown, *rows, *count * sizeof *grown);
+        free(*rows);
+        *rows = grown;
+    }
+    (*rows)[(*count)++] = twin->row;
+}
+
+static void look_up(const struct stage *stage, const struct want *want, struct row **rows, size_t *count) {
+    if (want->id != 0) {
+        const struct twin *twin = stage_twin(stage, want->id);
+        if (twin != NULL && !twin->ended) add_row(rows, count, twin);
+        return;
+    }
+    const struct twin *twin = id_map_get(&stage->dead_keys, row_key_hash(want->queue, want->key, want->key_size));
+    for (; twin != NULL; twin = twin->same_key) {
+        bool fits = !twin->ended && twin->row.queue == want->queue && twin->row.key_size == want->key_size &&
+                    memcmp(twin->row.key, want->key, want->key_size) == 0;
+        if (fits) add_row(rows, count, twin);
+    }
+}
+
+static bool may_exist(const void *filter, uint64_t key_hash) {
+    const struct stage *stage = filter;
+    return id_map_get(&stage->dead_keys, key_hash) != NULL;
+}
+
+struct facts {
+    struct row *rows;
+    size_t row_count;
+    struct want *wants;
+    size_t want_count;
+};
+
+/* All that the event lacks; the caller frees it. */
+static void bring_facts(struct stage *stage, struct core_event *event, struct facts *facts) {
+    *facts = (struct facts){0};
+    arena_reset(&stage->facts);
+    for (;;) {
+        struct want *wants = NULL;
+        size_t count = core_wants(stage->core, event, &stage->facts, may_exist, stage, &wants);
+        if (count == 0) return;
+        struct want *grown = tool_alloc((facts->want_count + count) * sizeof *grown);
+        if (facts->want_count > 0) memcpy(grown, facts->wants, facts->want_count * sizeof *grown);
+        memcpy(grown + facts->want_count, wants, count * sizeof *grown);
+        free(facts->wants);
+        facts->wants = grown;
+        facts->want_count += count;
+        for (size_t i = 0; i < count; i++) look_up(stage, &wants[i], &facts->rows, &facts->row_count);
+        event->facts = (struct core_facts){facts->rows, facts->row_count, facts->wants, facts->want_count};
+    }
+}
+
+/* ---- steps */
+
+static void take_reply(struct stage *stage, const struct core_reply *reply) {
+    stage->code = reply->reply != NULL ? reply->reply->code : TARRY__CODE__OK;
+    stage->results = NULL;
+    if (reply->commit != NULL)
+        stage->results = tarry__commit_reply__unpack(&stage->bodies.pb, reply->commit_size, reply->commit);
+    if (reply->reply == NULL || stage->code != TARRY__CODE__OK) return;
+    if (reply->reply->body_case == TARRY__REPLY__BODY_HELLO) stage->producer = reply->reply->hello->producer;
+    if (reply->reply->body_case != TARRY__REPLY__BODY_SUBSCRIBE) return;
+    stage->session = reply->reply->subscribe->session;
+    stage->silence_ms = reply->reply->subscribe->silence_ms;
+}
+
+static void take_effects(struct stage *stage) {
+    const struct core_effects *effects = &stage->effects;
+    for (size_t i = 0; i < effects->appends.count; i++) {
+        const struct core_append *append = &effects->appends.items[i];
+        if (append->type != FRAME_COMMIT) continue;
+        const Tarry__FrameBody *body = tarry__frame_body__unpack(&stage->bodies.pb, append->body_size, append->body);
+        for (size_t k = 0; body != NULL && k < body->n_records; k++) take_record(stage, body->records[k]);
+    }
+    for (size_t i = 0; i < effects->pages.count; i++) {
+        if (stage->page_count == stage->page_capacity) {
+            stage->page_capacity += JOBS_MAX;
+            stage->pages = realloc(stage->pages, stage->page_capacity * sizeof *stage->pages);
+        }
+        stage->pages[stage->page_count++] = effects->pages.items[i];
+    }
+}
+
+static void step_alone(struct stage *stage, enum core_event_kind kind, uint64_t position) {
+    struct core_event event = {.kind = kind, .now = stage->now, .position = position};
+    core_step(stage->core, &event, &stage->effects);
+}
+
+static void step(struct stage *stage, struct core_event *event) {
+    event->now = stage->now;
+    core_effects_reset(&stage->effects);
+    arena_reset(&stage->bodies);
+    core_step(stage->core, event, &stage->effects);
+    uint64_t position = core_position(stage->core);
+    step_alone(stage, CORE_DURABLE, position);
+    step_alone(stage, CORE_INDEXED, position);
+    if (stage->effects.replies.count > 0) take_reply(stage, &stage->effects.replies.items[0]);
+}
+
+void stage_event(struct stage *stage, struct core_event *event) {
+    step(stage, event);
+    take_effects(stage);
+}
+
+void stage_tick(struct stage *stage) {
+    struct core_event event = {.kind = CORE_TICK};
+    stage_event(stage, &event);
+}
+
+uint64_t stage_deadline_ns(const struct stage *stage) {
+    uint64_t deadline_ms = core_deadline(stage->core);
+    return deadline_ms >= UINT64_MAX / NS_PER_MS ? UINT64_MAX : deadline_ms * NS_PER_MS;
+}
+
+void stage_ask(struct stage *stage, enum core_event_kind kind, Tarry__Request *request) {
+    struct core_event event = {.kind = kind, .ticket = 1, .request = request};
+    request->client = "dry run";
+    step(stage, &event);
+    take_effects(stage);
+}
+
+void stage_commit(struct stage *stage, Tarry__Op **ops, size_t count, bool atomic, struct life *const *lives) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Commit commit = TARRY__COMMIT__INIT;
+    request.body_case = TARRY__REQUEST__BODY_COMMIT;
+    request.client = "dry run";
+    request.commit = &commit;
+    commit.producer = stage->producer;
+    commit.sequence = commit.oldest_unanswered = ++stage->sequence;
+    commit.atomic = atomic;
+    commit.ops = ops;
+    commit.n_ops = count;
+    struct core_content *contents = tool_alloc(count * sizeof *contents); /* empty: nobody reads them */
+    struct core_event event = {.kind = CORE_COMMIT, .ticket = 1, .request = &request, .contents = contents};
+    struct facts facts;
+    bring_facts(stage, &event, &facts);
+    step(stage, &event);
+    for (size_t i = 0; stage->results != NULL && i < count; i++) {
+        const Tarry__OpResult *result = stage->results->results[i];
+        if (lives[i] != NULL && result->code == TARRY__CODE__OK && result->id != 0 &&
+            result->outcome != TARRY__OUTCOME__KEPT)
+            twin_new(stage, result->id, lives[i]);
+    }
+    take_effects(stage);
+    if (stage->results == NULL) stage->problem = "the core took no commit";
+    free(facts.rows);
+    free(facts.wants);
+    free(contents);
+}
+
+/* ---- jobs */
+
+static bool page_wants(const struct core_page *page, const struct twin *twin) {
+    return twin != NULL && !twin->ended && twin->row.queue == page->queue;
+}
+
+static void answer_page(struct stage *stage, const struct core_page *page) {
+    struct row *rows = NULL;
+    size_t count = 0;
+    uint64_t next_id = UINT64_MAX;
+    uint64_t id = page->after_id + 1 > stage->first_id ? page->after_id + 1 : stage->first_id;
+    for (; id < page->id_end && id - stage->first_id < stage->count; id++) {
+        const struct twin *twin = stage_twin(stage, id);
+        if (!page_wants(page, twin)) continue;
+        if (count == page->count_max) {
+            next_id = id - 1;
+            break;
+        }
+        add_row(&rows, &count, twin);
+    }
+    struct core_event event = {
+        .kind = CORE_PAGE, .job = page->job, .next_id = next_id, .rows = rows, .row_count = count};
+    struct facts facts;
+    bring_facts(stage, &event, &facts);
+    step(stage, &event);
+    take_effects(stage);
+    free(facts.rows);
+    free(facts.wants);
+    free(rows);
+}
+
+bool stage_pages(struct stage *stage) {
+    size_t count = stage->page_count;
+    if (count == 0) return false;
+    struct core_page *pages = stage->pages;
+    stage->pages = NULL;
+    stage->page_count = stage->page_capacity = 0;
+    for (size_t i = 0; i < count; i++) answer_page(stage, &pages[i]);
+    free(pages);
+    return true;
+}
+
+/* ---- life of the stage */
+
+static bool make_core(struct stage *stage, size_t count) {
+    struct queue_tally *queues = calloc(QUEUES_MAX + 1, sizeof *queues);
+    struct core_options options = {.memory = MEMORY_MIN_BYTES + count * MEMORY_PER_TASK,
+                                   .outcomes_max = OUTCOMES_KEPT,
+                                   .outcome_retention_ms = OUTCOME_RETENTION_DEFAULT_MS,
+                                   .index_lag_max = NEVER_LAGS,
+                                   .index_lag_hard = NEVER_LAGS,
+                                   .create_queues = true,
+                                   .policy = TARRY__POLICY__INIT,
+                                   .version = TARRY_VERSION};
+    struct tally tally;
+    options.policy.lease_ms = LEASE_DEFAULT_MS;
+    stage->core = core_new(&options);
+    if (stage->core != NULL && queues != NULL) {
+        tally_init(&tally, queues);
+        tally.next_id = stage->first_id;
+        core_restore(stage->core, &(struct core_base){.position = LOG_POSITION_FIRST, .tally = &tally});
+    }
+    free(queues);
+    return stage->core != NULL;
+}
+
+bool stage_init(struct stage *stage, uint64_t first_id, size_t count, struct moment now) {
+    *stage = (struct stage){.first_id = first_id, .now = {now.steady_ns, now.wall_ns}};
+    arena_init(&stage->arena, SIZE_MAX);
+    arena_init(&stage->bodies, SIZE_MAX);
+    arena_init(&stage->facts, SIZE_MAX);
+    stage->arena.keep_max = stage->bodies.keep_max = stage->facts.keep_max = 1u << 20;
+    core_effects_init(&stage->effects, &stage->arena);
+    if (!make_core(stage, count)) return false;
+    struct core_event start = {.kind = CORE_START, .epoch = 1};
+    step(stage, &start);
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Hello hello = TARRY__HELLO__INIT;
+    request.body_case = TARRY__REQUEST__BODY_HELLO;
+    request.hello = &hello;
+    stage_ask(stage, CORE_HELLO, &request);
+    return true;
+}
+
+void stage_deinit(struct stage *stage) {
+    core_free(stage->core);
+    for (size_t i = 0; i < stage->count; i++) free(stage->twins[i]);
+    free(stage->twins);
+    free(stage->pages);
+    id_map_deinit(&stage->dead_keys);
+    arena_deinit(&stage->arena);
+    arena_deinit(&stage->bodies);
+    arena_deinit(&stage->facts);
+}
