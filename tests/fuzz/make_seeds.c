@@ -231,7 +231,50 @@ static void records(void) {
         body.n_records = n;
         snprintf(name, sizeof(name), "seed-%zu", n);
         save_message("record", name, &body.base);
+        save_message("entry", name, &body.base);
     }
+}
+
+/* What is in the log for people alone: a start, a consumer that comes, is given a task, and goes, a stop. */
+static void tales(void) {
+    uint8_t digest[CONFIG_DIGEST_SIZE] = {0xab};
+    uint32_t queue = 1;
+    Tarry__EpochPut epoch = TARRY__EPOCH_PUT__INIT;
+    epoch.epoch = 2, epoch.server_version = "0.1.0", epoch.before = TARRY__EPOCH_PUT__BEFORE__BROKEN_OFF;
+    epoch.config_digest = (ProtobufCBinaryData){.len = sizeof(digest), .data = digest};
+    Tarry__SessionPut session = TARRY__SESSION_PUT__INIT;
+    session.session = 7, session.client = "worker", session.peer = "127.0.0.1:40312", session.prefetch = 10;
+    session.queues = &queue, session.n_queues = 1, session.lease_ms = 60000, session.resumed = true;
+    Tarry__Task task = TARRY__TASK__INIT;
+    struct row row = {.id = 1, .queue = 1, .due_ms = 1000, .state = ROW_LEASED, .session = 7, .delivered_ms = 1500};
+    row_to_task(&row, &task);
+    task.lease_epoch = 2, task.lease_position = 4096, task.lease_deadline_ms = 61500;
+    Tarry__TaskPut put = TARRY__TASK_PUT__INIT;
+    put.cause = TARRY__CAUSE__CAUSE_LEASED, put.task = &task, put.before_hash = 1, put.before_attempt = 1;
+    put.before_session = 6, put.before_delivered_ms = 900;
+    Tarry__SessionEnd end = TARRY__SESSION_END__INIT;
+    end.session = 7, end.cause = TARRY__SESSION_END__CAUSE__PIPE_LOST, end.returned = 1;
+    Tarry__StopPut stop = TARRY__STOP_PUT__INIT;
+    stop.server_version = "0.1.0";
+    struct {
+        Tarry__Record__FactCase fact;
+        void *message;
+    } facts[] = {{TARRY__RECORD__FACT_EPOCH, &epoch},
+                 {TARRY__RECORD__FACT_SESSION, &session},
+                 {TARRY__RECORD__FACT_PUT, &put},
+                 {TARRY__RECORD__FACT_SESSION_END, &end},
+                 {TARRY__RECORD__FACT_STOP, &stop}};
+    Tarry__Record items[5], *pointers[5];
+    for (int i = 0; i < 5; i++) {
+        items[i] = (Tarry__Record)TARRY__RECORD__INIT;
+        items[i].fact_case = facts[i].fact;
+        items[i].put = facts[i].message;
+        pointers[i] = &items[i];
+    }
+    Tarry__FrameBody body = TARRY__FRAME_BODY__INIT;
+    body.records = pointers, body.n_records = 5, body.client = "worker", body.peer = "127.0.0.1:40312";
+    save_message("record", "seed-tales", &body.base);
+    save_message("entry", "seed-tales", &body.base);
 }
 
 static void wheels(void) {
@@ -341,6 +384,7 @@ int main(int argc, char **argv) {
     requests();
     questions();
     records();
+    tales();
     wheels();
     texts();
     answers();

@@ -186,7 +186,8 @@ static void json_by(struct text *out, const struct entry *entry) {
     } else if (entry->record->fact_case == TARRY__RECORD__FACT_PRODUCER) { /* of a broker that did not say who yet */
         ndjson_text(out, "client", entry->record->producer->client);
     }
-    if (body->producer == 0) return;
+    bool is_said = entry_kind(entry) == ENTRY_PRODUCER || entry_kind(entry) == ENTRY_PRODUCER_END;
+    if (body->producer == 0 || is_said) return;
     ndjson_id(out, "producer", body->producer);
     ndjson_id(out, "sequence", body->sequence);
 }

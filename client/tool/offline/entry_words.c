@@ -20,6 +20,11 @@ static void words_duration(struct text *out, const char *what, uint64_t ms) {
     text_printf(out, "%s %s", what, duration_format(ms, duration));
 }
 
+/* A name that was checked when it came in: as it is, if the log is what the broker wrote. */
+static void words_name(struct text *out, const char *name) {
+    ndjson_words(out, name, strlen(name));
+}
+
 /* Text that somebody chose: quoted, for it must not drive the terminal. */
 static void words_quoted(struct text *out, const char *what, const void *text, size_t size) {
     text_printf(out, "%s ", what);
@@ -28,7 +33,9 @@ static void words_quoted(struct text *out, const char *what, const void *text, s
 
 static void words_who(struct text *out, const char *what, const char *client, const char *peer) {
     words_quoted(out, what, client, strlen(client));
-    if (peer[0] != '\0') text_printf(out, " at %s", peer);
+    if (peer[0] == '\0') return;
+    text_add_str(out, " at ");
+    ndjson_words(out, peer, strlen(peer));
 }
 
 /* The session's consumer itself asked for it: named once is enough. */
@@ -135,7 +142,8 @@ static void words_new_session(struct text *out, const struct entry *entry) {
     text_printf(out, "  %" PRIu64 "%s of", session->session, session->resumed ? " again, its leases kept," : "");
     for (size_t i = 0; i < session->n_queues; i++) {
         const char *name = entry_queue_name(entry, session->queues[i]);
-        text_printf(out, "%s %s", i > 0 ? "," : "", name != NULL ? name : "?");
+        text_add_str(out, i > 0 ? ", " : " ");
+        words_name(out, name != NULL ? name : "?");
     }
     text_printf(out, ", lane %u, prefetch %u", session->lane, session->prefetch);
     if (session->lease_ms != 0) words_duration(out, ", lease", session->lease_ms);
@@ -156,8 +164,9 @@ static void words_session_end(struct text *out, const struct entry *entry) {
 static void words_start(struct text *out, const struct entry *entry) {
     static const char *const befores[] = {"", ", a new log", ", after a stop", ", the log had broken off"};
     const Tarry__EpochPut *epoch = entry->record->epoch;
-    text_printf(out, "  tarryd %s, epoch %u%s", epoch->server_version, epoch->epoch,
-                (unsigned)epoch->before < 4 ? befores[epoch->before] : "");
+    text_add_str(out, "  tarryd ");
+    words_name(out, epoch->server_version);
+    text_printf(out, ", epoch %u%s", epoch->epoch, (unsigned)epoch->before < 4 ? befores[epoch->before] : "");
     if (epoch->config_digest.len < DIGEST_BYTES_SHOWN) return;
     text_add_str(out, ", configuration ");
     for (size_t i = 0; i < DIGEST_BYTES_SHOWN; i++) text_printf(out, "%02x", epoch->config_digest.data[i]);
@@ -165,7 +174,10 @@ static void words_start(struct text *out, const struct entry *entry) {
 
 static void words_other(struct text *out, const struct entry *entry) {
     const Tarry__Record *record = entry->record;
-    if (entry->queue != NULL) text_printf(out, "  %s", entry->queue);
+    if (entry->queue != NULL) {
+        text_add_str(out, "  ");
+        words_name(out, entry->queue);
+    }
     switch (record->fact_case) {
     case TARRY__RECORD__FACT_QUEUE:
         words_queue(out, record->queue);
@@ -199,7 +211,8 @@ static void words_other(struct text *out, const struct entry *entry) {
         words_session_end(out, entry);
         break;
     case TARRY__RECORD__FACT_STOP:
-        text_printf(out, "  tarryd %s", record->stop->server_version);
+        text_add_str(out, "  tarryd ");
+        words_name(out, record->stop->server_version);
         break;
     default:
         break;
@@ -212,7 +225,9 @@ void entry_words(struct text *out, const struct entry *entry, bool with_task) {
     char time[RFC3339_TEXT_SIZE];
     text_printf(out, "%s  %-12s", rfc3339_format(entry_ms(entry), time), entry_kind_name(entry_kind(entry)));
     if (task != NULL && with_task) {
-        text_printf(out, "  %" PRIu64 " %s ", task->id, entry->queue != NULL ? entry->queue : "?");
+        text_printf(out, "  %" PRIu64 " ", task->id);
+        words_name(out, entry->queue != NULL ? entry->queue : "?");
+        text_add_char(out, ' ');
         if (task->key.len != 0) ndjson_string(out, (const char *)task->key.data, task->key.len);
     }
     if (task != NULL)

@@ -1,0 +1,70 @@
+/* fuzz_entry.c: a frame's body, told by `tarry audit`: each record as a JSON line and as a line for people, and all of
+ * them in numbers. Whatever is in the log, JSON is JSON, a line is one line, and nothing in it drives a terminal. */
+#include <assert.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../../client/tool/offline/totals.h"
+#include "arena.h"
+#include "fuzz.h"
+#include "tarry_limits.h"
+
+static const char *names[QUEUES_MAX + 1] = {[1] = "orders", [2] = "calls"};
+static struct text out;
+
+static void json_is_json(void) {
+    for (size_t at = 0; at < out.size;) {
+        const char *feed = memchr(out.data + at, '\n', out.size - at);
+        json_error_t error;
+        assert(feed != NULL);
+        json_t *object = json_loadb(out.data + at, (size_t)(feed - out.data) - at, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+        if (!json_is_object(object)) fprintf(stderr, "%s: %.*s\n", error.text, (int)(out.size - at), out.data + at);
+        assert(json_is_object(object));
+        json_decref(object);
+        at = (size_t)(feed - out.data) + 1;
+    }
+    out.size = 0;
+}
+
+static void drives_no_terminal(size_t lines) {
+    size_t feeds = 0;
+    for (size_t i = 0; i < out.size; i++) {
+        unsigned char c = (unsigned char)out.data[i];
+        feeds += c == '\n';
+        assert((c >= 0x20 && c != 0x7f) || c == '\n');
+    }
+    assert(lines == 0 || feeds == lines);
+    out.size = 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size > 1u << 14) return 0;
+    static struct arena arena; /* kept: its first block is large */
+    if (arena.size_max == 0) arena_init(&arena, 64u << 20);
+    const Tarry__FrameBody *body = tarry__frame_body__unpack(&arena.pb, size, data);
+    struct frame_header header = {.position = 4096, .epoch = 1, .steady_ns = size * 1000000000ull};
+    struct consumers *consumers = consumers_new();
+    struct totals *totals = totals_new();
+    for (size_t i = 0; body != NULL && i < body->n_records; i++) {
+        struct entry entry = {.header = &header, .body = body, .record = body->records[i], .queues = names};
+        uint32_t queue = entry_queue(&entry);
+        consumers_learn(consumers, body, entry.record);
+        entry.queue = queue <= QUEUES_MAX ? names[queue] : NULL;
+        entry.consumer = consumers_find(consumers, entry_session(&entry));
+        (void)entry_concerns_queue(&entry, "orders");
+        entry_json(&out, &entry);
+        json_is_json();
+        entry_words(&out, &entry, size % 2);
+        drives_no_terminal(1);
+        totals_take(totals, &entry);
+    }
+    totals_json(totals, &out);
+    json_is_json();
+    totals_words(totals, &out);
+    drives_no_terminal(0);
+    totals_free(totals);
+    consumers_free(consumers);
+    arena_reset(&arena);
+    return 0;
+}
