@@ -47,13 +47,18 @@ enum entry_kind entry_kind_find(const char *name) {
     return 0;
 }
 
+/* A change, or an ending: 0 if the cause is that of neither, and the record nothing that a broker wrote. */
+static enum entry_kind kind_of_cause(Tarry__Cause cause, Tarry__Cause first, Tarry__Cause last) {
+    return cause >= first && cause <= last ? (enum entry_kind)cause : 0;
+}
+
 enum entry_kind entry_kind(const struct entry *entry) {
     const Tarry__Record *record = entry->record;
     switch (record->fact_case) {
     case TARRY__RECORD__FACT_PUT:
-        return (enum entry_kind)record->put->cause;
+        return kind_of_cause(record->put->cause, TARRY__CAUSE__CAUSE_SCHEDULED, TARRY__CAUSE__CAUSE_REQUEUED);
     case TARRY__RECORD__FACT_END:
-        return (enum entry_kind)record->end->cause;
+        return kind_of_cause(record->end->cause, TARRY__CAUSE__CAUSE_ACKED, TARRY__CAUSE__CAUSE_DROPPED);
     case TARRY__RECORD__FACT_QUEUE:
         return ENTRY_QUEUE;
     case TARRY__RECORD__FACT_PRODUCER:
