@@ -18,7 +18,8 @@ static void json_is_json(void) {
         const char *feed = memchr(out.data + at, '\n', out.size - at);
         json_error_t error;
         assert(feed != NULL);
-        json_t *object = json_loadb(out.data + at, (size_t)(feed - out.data) - at, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+        json_t *object =
+            json_loadb(out.data + at, (size_t)(feed - out.data) - at, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
         if (!json_is_object(object)) fprintf(stderr, "%s: %.*s\n", error.text, (int)(out.size - at), out.data + at);
         assert(json_is_object(object));
         json_decref(object);
