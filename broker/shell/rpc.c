@@ -114,11 +114,12 @@ static bool may_stay(struct rpc_context *context, const struct request_peek *pee
 }
 
 static const char only_inspects[] =
-    "this tarryd only inspects (--inspect): it answers get, list, queues and stats, and "
+    "this tarryd only inspects (--inspect): it answers get, list, queues, stats, history and audit, and "
     "changes and delivers nothing";
 
-static bool is_question(enum core_event_kind kind) {
-    return kind == CORE_GET || kind == CORE_LIST || kind == CORE_QUEUES || kind == CORE_STATS;
+static bool is_question(const struct core_event *event) {
+    return event->kind == CORE_GET || event->kind == CORE_LIST || event->kind == CORE_QUEUES ||
+           event->kind == CORE_STATS || event->request->body_case == TARRY__REQUEST__BODY_AUDIT;
 }
 
 /* What becomes records says who asked for it. */
@@ -162,7 +163,7 @@ static void handle(struct rpc_context *context, nng_msg *message) {
                              shell->dir.secret, &peek, &errand->event, &refusal) &&
              (!may_stay(context, &peek) || (errand->event.kind == 0 && !has_room(rpc, context->charge))))
         refusal.code = TARRY__CODE__BUSY;
-    else if (refusal.code == TARRY__CODE__OK && shell->config.inspect && !is_question(errand->event.kind))
+    else if (refusal.code == TARRY__CODE__OK && shell->config.inspect && !is_question(&errand->event))
         refusal = (struct request_refusal){TARRY__CODE__UNSUPPORTED, only_inspects};
     nng_msg_free(message); /* unpacking copied what is needed */
     if (refusal.code != TARRY__CODE__OK) {

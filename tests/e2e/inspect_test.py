@@ -39,8 +39,8 @@ class Inspected(harness.Case):
         broker.one("queue", "set", "other", "lease=77s")
         self.states = ("--state", "pending,ready,in_flight,dead")
 
-    def look(self, broker):
-        stats = {name: value for name, value in broker.wait_stats("orders", ready=30).items()
+    def look(self, broker, ready=30):
+        stats = {name: value for name, value in broker.wait_stats("orders", ready=ready).items()
                  if name not in ("oldest_overdue_ms", "lateness_ms")}
         return {
             "list": broker.ok("list", "orders", *self.states),
@@ -50,6 +50,8 @@ class Inspected(harness.Case):
             "dead": broker.one("get", "--id", self.buried["id"]),
             "stats": stats,
             "digest": broker.queue_stats(None)["digest"],
+            "history": broker.ok("history", "orders", "buried"),
+            "audit": broker.ok("audit", "--queue", "orders"),
         }
 
     def inspect(self, data=None, *arguments):
@@ -90,11 +92,14 @@ class Inspected(harness.Case):
 
     def test_a_tail_that_the_index_does_not_have_is_seen_too(self):
         """After SIGKILL the end of the log is in no index, its due times among it, and there is no seal."""
-        before = self.look(self.broker)
+        self.broker.one("schedule", "orders", "--key", "soon", "--in", "20ms")
+        self.broker.wait_stats("orders", ready=31)
+        self.broker.one("schedule", "orders", "--key", "news", "--in", "1h")  # the last record: by then soon is ready
+        before = self.look(self.broker, 31)
         self.broker.kill()
         files = fingerprint(self.broker.data)
         inspector = self.inspect()
-        self.assertEqual(self.look(inspector), before)
+        self.assertEqual(self.look(inspector, 31), before)
         self.assertEqual(inspector.stop(), 0)
         self.assertEqual(fingerprint(self.broker.data), files)
 

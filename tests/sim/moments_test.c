@@ -4,7 +4,8 @@
  * A history is played with everything in it; then moments are drawn by time (at a frame, next to one, between two, in
  * the quiet behind the last) and by position (at a frame's end, in its midst). The index that stands for the
  * directory's own is the real one, as of a frame drawn at random, so that some moments are made from the beginning of
- * the log, some on top of a copy, and some, where the beginning was retired, not at all. 120 moments a run; 1,000 with
+ * the log, some on top of a copy, and some, where the beginning was retired, not at all; in some histories
+ * a part of the log lies in an archive. 120 moments a run; 1,000 with
  * TARRY_SLOW=1. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,6 +37,10 @@ struct fx {
     struct moment_source source;
     size_t frame_count; /* of the log, durable */
     uint64_t own;       /* the index's position */
+    struct archive archive;
+    char archive_directory[PATH_SIZE + 32];
+    bool has_all;      /* log and archive reach back to the beginning */
+    uint64_t archived; /* histories with an archive */
     uint64_t answered, refused, completed, copied;
 };
 
@@ -91,6 +96,22 @@ static void make_own(struct fx *f, size_t count) {
     index_close(index);
 }
 
+/* Some of the closed segments that the index has taken in go over to the archive. */
+static void archive_some(struct fx *f) {
+    struct log *log = f->world->host.log;
+    struct log_segment segment;
+    struct archive_info info;
+    const char *problem = NULL;
+    bool did = false;
+    while (random_below(&f->random, 4) && log_oldest(log, f->own, &segment)) {
+        if (!did) MUST(disk_posix.make_directory(NULL, f->archive_directory, 0700) == 0);
+        MUST(archive_store(&f->archive, log, segment.base, 1, &info, &problem) == 0);
+        MUST(log_retire(log, segment.base) == 0);
+        did = true;
+    }
+    f->archived += did;
+}
+
 static void open_source(struct fx *f) {
     const struct host *host = &f->world->host;
     f->frame_count = host_frames_below(host, host->durable);
@@ -102,6 +123,10 @@ static void open_source(struct fx *f) {
     f->source.index = open_own(f, true);
     index_meta(f->source.index, &f->source.meta);
     f->own = f->source.meta.position;
+    f->has_all = log_start(host->log) == LOG_POSITION_FIRST;
+    f->source.archive = &f->archive;
+    clear(f, "archive");
+    if (f->has_all) archive_some(f);
 }
 
 /* ---- moments, and what is expected of them */
@@ -179,7 +204,7 @@ static struct expected expect(const struct fx *f, const struct moment_question *
 static bool has_answer(const struct fx *f, const struct expected *expected) {
     const struct host *host = &f->world->host;
     uint64_t reached = expected->frames ? host->frames[expected->frames - 1].end : 0;
-    return log_start(host->log) == LOG_POSITION_FIRST || (reached >= f->own && f->own > LOG_POSITION_FIRST);
+    return f->has_all || (reached >= f->own && f->own > LOG_POSITION_FIRST);
 }
 
 static void flat_until(struct fx *f, size_t count) {
@@ -307,7 +332,7 @@ static void compare_rest(struct fx *f, struct index *index) {
 static void compare_contents(struct fx *f, struct index *index) {
     for (uint64_t id = 1; id < f->flat->next_id; id++) {
         const struct flat_task *task = &f->flat->tasks[id];
-        if (task->ended || !task->row.blob_size || task->row.blob_at < log_start(f->world->host.log)) continue;
+        if (task->ended || !task->row.blob_size) continue;
         const struct core_content *content = f->world->ledger.tasks[id].content;
         void *data;
         size_t size;
@@ -336,18 +361,14 @@ static void complete(struct fx *f, struct moment *moment, const struct expected 
     f->completed++;
 }
 
-/* Contents below the log's start are missing in the index that was made of frames alone. */
-static bool can_complete(const struct fx *f) {
-    return log_start(f->world->host.log) == LOG_POSITION_FIRST;
-}
-
 static void try_moment(struct fx *f) {
     char path[PATH_SIZE + 32];
     struct moment_question question;
     struct moment moment;
     draw(f, &question);
     struct expected expected = expect(f, &question);
-    bool is_lasting = can_complete(f) && random_below(&f->random, COMPLETED_ONE_IN) == 0;
+    /* Without the beginning, contents are missing in an index that was made of frames alone. */
+    bool is_lasting = f->has_all && random_below(&f->random, COMPLETED_ONE_IN) == 0;
     path_of(f, "then", path);
     int error = moment_make(&moment, &f->source, &question, path, is_lasting);
     if (!has_answer(f, &expected)) {
@@ -386,11 +407,11 @@ static void the_state_as_of_any_moment_is_the_naive_models(void **state) {
         index_close(f->source.index);
         world_end(f->world);
     }
-    print_message(
-        "# %llu moments with an answer, %llu of them on top of a copy, %llu made into directories; %llu without\n",
-        (unsigned long long)f->answered, (unsigned long long)f->copied, (unsigned long long)f->completed,
-        (unsigned long long)f->refused);
-    assert_true(f->answered > 8 * seeds && f->refused > 0 && f->copied > seeds && f->completed > 0);
+    print_message("# %llu moments with an answer, %llu of them on top of a copy, %llu made into directories; %llu "
+                  "without; %llu archives\n",
+                  (unsigned long long)f->answered, (unsigned long long)f->copied, (unsigned long long)f->completed,
+                  (unsigned long long)f->refused, (unsigned long long)f->archived);
+    assert_true(f->answered > 8 * seeds && f->refused > 0 && f->copied > seeds && f->completed > 0 && f->archived > 0);
 }
 
 static int setup(void **state) {
@@ -402,6 +423,8 @@ static int setup(void **state) {
     f->world = world_new();
     f->flat = calloc(1, sizeof *f->flat);
     MUST(f->flat);
+    path_of(f, "archive", f->archive_directory);
+    f->archive = (struct archive){.disk = &disk_posix, .directory = f->archive_directory};
     arena_init(&f->arena, SIZE_MAX);
     *state = f;
     return 0;
@@ -410,6 +433,7 @@ static int setup(void **state) {
 static int teardown(void **state) {
     struct fx *f = *state;
     clear(f, "own");
+    clear(f, "archive");
     rmdir(f->directory);
     arena_deinit(&f->arena);
     world_free(f->world);
