@@ -163,28 +163,31 @@ void history_live(struct world *world, uint64_t seed, struct history_report *out
     static const char *const names[] = {"anna", "bert", "carl", "dora", "emil", "frida"};
     struct random random = {.state = seed ^ 0x7461727279u};
     struct world_options options = draw_options(seed, &random);
-    struct habits habits;
-    struct faults faults;
-    habits_draw(&random, &habits);
-    if (habits.one_line) { /* windows are read slowly, while memory fills up */
+    struct habits drawn;
+    struct faults drawn_faults;
+    habits_draw(&random, &drawn);
+    if (drawn.one_line) { /* windows are read slowly, while memory fills up */
         options.core.near_max = 4 + random_below(&random, 4);
         options.read = draw_span(&random, 21);
         options.index = draw_span(&random, 12);
     }
-    faults_draw(&random, &faults);
-    bool is_long = habits.actions_left > 500;
+    faults_draw(&random, &drawn_faults);
+    bool is_long = drawn.actions_left > 500;
     if (is_long && options.segment_size < LONG_SEGMENT_SIZE) options.segment_size = LONG_SEGMENT_SIZE;
     world_begin(world, &options);
+    /* Clients go by them for as long as the world is there. */
+    struct habits *habits = world_copy(world, &drawn, sizeof drawn);
+    struct faults *faults = world_copy(world, &drawn_faults, sizeof drawn_faults);
     MUST(host_start(world, false));
     size_t count = 1 + random_below(&random, 4);
     for (size_t i = 0; i < count; i++) {
         bool is_consumer = i == 0 || random_below(&random, 2);
-        habits_start(client_new(world, names[i]), &habits, is_consumer);
+        habits_start(client_new(world, names[i]), habits, is_consumer);
     }
-    faults_start(world, &faults);
-    while (habits.actions_left && world_step(world)) {
+    faults_start(world, faults);
+    while (habits->actions_left && world_step(world)) {
     }
-    calm_down(world, &faults, &habits);
+    calm_down(world, faults, habits);
     check_end(world);
     *out = (struct history_report){
         .simulated_ns = world->now_ns,
@@ -195,7 +198,7 @@ void history_live(struct world *world, uint64_t seed, struct history_report *out
         .frames = world->host.frame_count,
         .fingerprint = fingerprint_of(world),
     };
-    for (size_t i = 0; i < FAULTS; i++) out->faults += faults.counts[i];
+    for (size_t i = 0; i < FAULTS; i++) out->faults += faults->counts[i];
 }
 
 /* By the numbers of tests/FAULTS.md: F-1, F-2, F-3, F-4, F-5, F-6, F-7, F-9, F-10, F-15, F-16, F-17, F-19, F-22, F-32,

@@ -17,9 +17,12 @@
 #include <cmocka.h>
 
 #include "../must.h"
+#include "client.h"
+#include "habits.h"
 #include "history.h"
 #include "model_disk.h"
 #include "moment.h"
+#include "ops.h"
 
 #define SEEDS 12
 #define SEEDS_SLOW 40
@@ -94,6 +97,20 @@ static void make_own(struct fx *f, size_t count) {
     MUST(index_commit(index) == 0);
     log_cursor_close(cursor);
     index_close(index);
+}
+
+/* The machine's wall clock is put back, and for a while it stands still for the broker: tasks with an absolute time
+ * wait, though time goes on. Few histories bring that by themselves. */
+static void put_clock_back(struct fx *f) {
+    struct world *world = f->world;
+    world_jump_wall(world, -(int64_t)(1000 + random_below(&f->random, 4000)));
+    for (int i = 0; i < 8; i++) {
+        uint64_t now_ms = host_now(world).wall_ns / NS_PER_MS;
+        (void)client_schedule(world->clients[0], .queue = habit_queues[0],
+                              .at_ms = now_ms + random_below(&f->random, 300));
+        (void)client_schedule(world->clients[0], .queue = habit_queues[0], .delay_ms = random_below(&f->random, 300));
+        world_elapse_ms(world, 100 + random_below(&f->random, 200));
+    }
 }
 
 /* Some of the closed segments that the index has taken in go over to the archive. */
@@ -402,6 +419,7 @@ static void the_state_as_of_any_moment_is_the_naive_models(void **state) {
         struct history_report report;
         f->random.state = seed;
         history_live(f->world, seed, &report);
+        put_clock_back(f);
         open_source(f);
         for (int i = 0; i < (is_slow ? MOMENTS_EACH_SLOW : MOMENTS_EACH); i++) try_moment(f);
         index_close(f->source.index);
