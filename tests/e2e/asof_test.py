@@ -227,10 +227,16 @@ class Cut(harness.Case):
         while self.broker.queue_stats(None)["log_start"] == 4096 and time.monotonic() < end:
             time.sleep(0.05)
         self.assertEqual(self.broker.stop(), 0)
-        first = self.tool("audit", "--data", self.broker.data).objects[0]
-        self.assertGreater(int(first["position"]), 4096)
-        answer = self.as_of(first["at_ms"], status=1)
-        self.assertIn("the beginning of the log is gone", answer.err)
+        half = next(fact["at_ms"] for fact in self.tool("audit", "--data", self.broker.data).objects
+                    if fact.get("key") == "k150")
+        archive = os.path.join(self.broker.data, "archive")
+        self.assertIn(self.as_of(half).objects[-1]["live"], range(151, 301))  # the archive reaches back to the beginning
+        then = self.path("half")
+        self.as_of(half, "--into", then)
+        self.tool("verify", then)
+        os.rename(archive, self.path("elsewhere"))
+        self.assertIn("the beginning of the log is gone", self.as_of(half, status=1).err)
+        self.assertEqual(self.as_of(half, "--archive", self.path("elsewhere")).objects[-1]["queue"], None)
         self.assertEqual(self.as_of(harness.now_ms()).objects[-1]["live"], 300)
         then = self.path("then")
         self.as_of(harness.now_ms(), "--into", then)
