@@ -141,7 +141,8 @@ static enum verdict buried(const struct life *life, struct turn *turn, const str
     if (entry->body->producer == 0) return ran_out ? VERDICT_RUNS_OUT : VERDICT_LOST;
     uint32_t most = life->plan->recorded.max_attempts;
     static const char used_up[] = "all attempts used";
-    bool has_reason = task->reason.len != sizeof used_up - 1 || memcmp(task->reason.data, used_up, task->reason.len);
+    bool has_reason =
+        task->reason.len != sizeof used_up - 1 || memcmp(task->reason.data, used_up, task->reason.len) != 0;
     if (has_reason) take_reason(turn, &task->reason);
     return most != 0 && task->attempt >= most ? VERDICT_NACK : VERDICT_BURY;
 }

@@ -151,7 +151,10 @@ static void take_effects(struct stage *stage) {
     for (size_t i = 0; i < effects->pages.count; i++) {
         if (stage->page_count == stage->page_capacity) {
             stage->page_capacity += JOBS_MAX;
-            stage->pages = realloc(stage->pages, stage->page_capacity * sizeof *stage->pages);
+            struct core_page *grown = tool_alloc(stage->page_capacity * sizeof *grown);
+            if (stage->page_count > 0) memcpy(grown, stage->pages, stage->page_count * sizeof *grown);
+            free(stage->pages);
+            stage->pages = grown;
         }
         stage->pages[stage->page_count++] = effects->pages.items[i];
     }
