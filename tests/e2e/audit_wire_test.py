@@ -288,7 +288,7 @@ class Waits(Audits):
 
 
 class Retired(Audits):
-    arguments = ("--segment-size", "1MiB", "--retain-log-age", "0s", "--retain-log-size", "1MiB", "--payload-max", "1MiB")
+    arguments = ("--segment-size", "1MiB", "--retain-log-age", "0s", "--retain-log-size", "1MiB", "--archiving", "no")
 
     def test_a_position_that_has_gone_is_said_so_and_the_rest_is_told(self):
         rpc = self.rpc()
