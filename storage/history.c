@@ -8,6 +8,7 @@
 #include "arena.h"
 
 #define ARENA_SIZE_MAX ((size_t)256 << 20)
+#define ARENA_KEEP ((size_t)8 << 20)
 
 struct history {
     struct log *log;
@@ -67,6 +68,7 @@ int history_open(struct history **out, struct log *log, const struct archive *ar
         return error;
     }
     arena_init(&history->arena, ARENA_SIZE_MAX);
+    history->arena.keep_max = ARENA_KEEP; /* the frames of a busy log are alike: what one needed the next one does */
     history->start = next_start(history, 0);
     history->position = question->position != 0 ? question->position : history->start;
     *out = history;

@@ -19,10 +19,15 @@ void ndjson_end(struct text *out) {
 
 void ndjson_key(struct text *out, const char *name) {
     assert(out->size > 0);
-    if (out->data[out->size - 1] != '{') text_add_char(out, ',');
-    text_add_char(out, '"');
-    text_add_str(out, name);
-    text_add(out, "\":", 2);
+    size_t size = strlen(name);
+    char *at = text_reserve(out, size + 4), *start = at;
+    if (at[-1] != '{') *at++ = ',';
+    *at++ = '"';
+    memcpy(at, name, size);
+    at += size;
+    *at++ = '"';
+    *at++ = ':';
+    out->size += (size_t)(at - start);
 }
 
 /* DEL and the control characters beyond it (U+0080 … U+009F, which drive terminals as well as ESC does). */
@@ -63,7 +68,29 @@ static void escape(struct text *out, unsigned char c) {
     }
 }
 
+/* Nearly every string: nothing in it needs an escape. */
+static bool is_plain(const char *string, size_t size) {
+    unsigned char wrong = 0;
+    for (size_t i = 0; i < size; i++) {
+        unsigned char c = (unsigned char)string[i];
+        wrong |= (unsigned char)((c < 0x20) | (c >= 0x7f) | (c == '"') | (c == '\\'));
+    }
+    return wrong == 0;
+}
+
+static void string_plain(struct text *out, const char *string, size_t size) {
+    char *at = text_reserve(out, size + 2);
+    *at = '"';
+    if (size > 0) memcpy(at + 1, string, size);
+    at[size + 1] = '"';
+    out->size += size + 2;
+}
+
 void ndjson_string(struct text *out, const char *string, size_t size) {
+    if (is_plain(string, size)) {
+        string_plain(out, string, size);
+        return;
+    }
     bool valid = is_utf8(string, size);
     text_add_char(out, '"');
     size_t plain = 0; /* start of what can be copied as it is */

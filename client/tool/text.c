@@ -63,10 +63,13 @@ void text_add_char(struct text *text, char character) {
 void text_add_u64(struct text *text, uint64_t number) {
     char digits[20];
     size_t at = sizeof digits;
-    do {
-        digits[--at] = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
+    /* Two at a time: half the divisions. */
+    for (; number >= 10; number /= 100) {
+        unsigned pair = (unsigned)(number % 100);
+        digits[--at] = (char)('0' + pair % 10);
+        digits[--at] = (char)('0' + pair / 10);
+    }
+    if (number > 0 || at == sizeof digits) digits[--at] = (char)('0' + number);
     text_add(text, digits + at, sizeof digits - at);
 }
 
