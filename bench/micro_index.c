@@ -261,6 +261,8 @@ int main(int argc, char **argv) {
         unlink(path);
         snprintf(path, sizeof path, "%s/lock.mdb", directory);
         unlink(path);
+        snprintf(path, sizeof path, "%s/keyring", directory);
+        unlink(path);
         rmdir(directory);
     }
     return found == 50000 && missing == 0 ? 0 : 1;

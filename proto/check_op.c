@@ -126,6 +126,22 @@ static const char *check_queue_purge(const Tarry__QueuePurge *purge) {
     return check_queue_name(purge->queue);
 }
 
+/* One task by id, every task of a key, or a queue with a range of time. */
+static const char *check_redact(const Tarry__Redact *redact) {
+    const Tarry__Ref *ref = redact->task;
+    bool is_range = ref != NULL && ref->id == 0 && ref->key.len == 0 && ref->queue[0] != '\0';
+    const char *problem = is_range ? check_queue_name(ref->queue) : check_ref(ref);
+    if (problem != NULL) return problem;
+    if (is_range && redact->from_ms == 0 && redact->to_ms == 0)
+        return "a redaction names a task by id, a queue and a key, or a queue and a range of time";
+    if (!is_range && (redact->from_ms != 0 || redact->to_ms != 0)) return "a range of time goes with a queue alone";
+    if (redact->to_ms != 0 && redact->to_ms <= redact->from_ms) return "the range of time is empty (to_ms <= from_ms)";
+    size_t size = strnlen(redact->reason, REASON_SIZE_MAX + 1);
+    if (size == 0) return "reason is missing: a redaction says why";
+    if (size > REASON_SIZE_MAX) return reason_long;
+    return is_utf8(redact->reason, size) ? NULL : "reason is not UTF-8";
+}
+
 static const char *check_any(const Tarry__Op *op, uint32_t payload_max, bool *out_too_large) {
     const char *problem;
     switch (op->op_case) {
@@ -154,13 +170,15 @@ static const char *check_any(const Tarry__Op *op, uint32_t payload_max, bool *ou
         return check_queue_pause(op->queue_pause);
     case TARRY__OP__OP_QUEUE_PURGE:
         return check_queue_purge(op->queue_purge);
+    case TARRY__OP__OP_REDACT:
+        return check_redact(op->redact);
     default:
         return "operation unknown to this broker (newer client?)";
     }
 }
 
 static bool op_is_known(const Tarry__Op *op) {
-    return op->op_case >= TARRY__OP__OP_SCHEDULE && op->op_case <= TARRY__OP__OP_QUEUE_PURGE;
+    return op->op_case >= TARRY__OP__OP_SCHEDULE && op->op_case <= TARRY__OP__OP_REDACT;
 }
 
 const char *check_op(const Tarry__Op *op, uint32_t payload_max, Tarry__Code *out_code) {

@@ -42,7 +42,8 @@
     X(RELEASED, "released")                                                                                            \
     X(REQUEUED, "requeued")                                                                                            \
     X(DONE, "done")                                                                                                    \
-    X(PENDING, "pending")
+    X(PENDING, "pending")                                                                                              \
+    X(REDACTED, "redacted")
 
 #define CAUSES(X)                                                                                                      \
     X(NONE, "none")                                                                                                    \

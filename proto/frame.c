@@ -50,10 +50,18 @@ static void frame_head_encode(const struct frame_header *header, uint16_t flags,
     put_u64(out + AT_BLOB_SUM, blob_sum);
 }
 
+/* The flag that says so can be set later, by writing one byte: nothing else changes, so nothing can be torn. */
+static uint64_t header_sum(const uint8_t in[AT_HEADER_SUM]) {
+    uint8_t bytes[AT_HEADER_SUM];
+    memcpy(bytes, in, sizeof(bytes));
+    bytes[AT_FLAGS] &= (uint8_t)~FRAME_FLAG_ERASED;
+    return frame_sum(bytes, sizeof(bytes));
+}
+
 void frame_header_encode(const struct frame_header *header, uint8_t out[FRAME_HEADER_SIZE]) {
     frame_head_encode(header, header->flags, header->blob_sum, out);
     memcpy(out + AT_CHAIN, header->chain, FRAME_CHAIN_SIZE);
-    put_u64(out + AT_HEADER_SUM, frame_sum(out, AT_HEADER_SUM));
+    put_u64(out + AT_HEADER_SUM, header_sum(out));
 }
 
 static bool frame_shape_is_right(const struct frame_header *header) {
@@ -71,7 +79,7 @@ static bool frame_shape_is_right(const struct frame_header *header) {
 bool frame_header_decode(const uint8_t in[FRAME_HEADER_SIZE], struct frame_header *out) {
     /* The magic goes first: the scan for a torn tail (LOG-5) tries every offset. */
     if (get_u32(in + AT_MAGIC) != FRAME_MAGIC) return false;
-    bool is_whole = get_u64(in + AT_HEADER_SUM) == frame_sum(in, AT_HEADER_SUM);
+    bool is_whole = get_u64(in + AT_HEADER_SUM) == header_sum(in);
     if (!is_whole && !SEEDED_BUG(header_sum_unchecked)) return false;
     if (get_u32(in + AT_RESERVED) != 0) return false;
     struct frame_header header = {
@@ -109,6 +117,10 @@ void frame_chain(const uint8_t previous[FRAME_CHAIN_SIZE], const struct frame_he
 
 uint64_t frame_sum(const void *data, size_t size) {
     return XXH3_64bits(data, size);
+}
+
+bool content_is_erased(const void *blob, size_t size) {
+    return size > 0 && sodium_is_zero(blob, size) == 1;
 }
 
 void content_hash(const void *blob, size_t size, uint8_t out[CONTENT_HASH_SIZE]) {

@@ -15,7 +15,7 @@
  *       56    8  body_sum: XXH3-64 of the body
  *       64    8  blob_sum: XXH3-64 of the blob area (void if flag bit 0)
  *       72   32  chain: BLAKE2b-256(chain of the previous frame ‖ bytes 0…71 with flags and blob_sum as 0 ‖ body)
- *      104    8  header_sum: XXH3-64 of bytes 0…103
+ *      104    8  header_sum: XXH3-64 of bytes 0…103, flag bit 0 as 0
  *      112       blob area, body (a packed tarry.FrameBody), zeros up to a multiple of 8
  *
  * The blob area comes first, so that records in the body can name positions in it.
@@ -37,6 +37,7 @@
 #define FRAME_ALIGN 8u
 #define FRAME_CHAIN_SIZE 32u
 #define FRAME_FLAG_ERASED 1u
+#define FRAME_FLAGS_OFFSET 6u /* of the byte that has it */
 #define LOG_POSITION_FIRST 4096u
 #define BLOB_SALT_SIZE 16u
 #define CONTENT_HASH_SIZE 32u
@@ -88,6 +89,9 @@ void frame_chain(const uint8_t previous[FRAME_CHAIN_SIZE], const struct frame_he
 
 /* XXH3-64. */
 uint64_t frame_sum(const void *data, size_t size);
+
+/* Whether nothing but zeros is left of a blob: what a redaction leaves. (A salt is never zero.) */
+bool content_is_erased(const void *blob, size_t size);
 
 /* BLAKE2b-256 over a blob (salt and content). */
 void content_hash(const void *blob, size_t size, uint8_t out[CONTENT_HASH_SIZE]);

@@ -77,6 +77,8 @@
     BUG(error_not_latched, "LOG-4", "after a failed write the log goes on") \
     BUG(short_write_enough, "LOG-4", "a write that was cut short counts as done") \
     BUG(claims_too_much, "LOG-5", "a frame claims that all before it is durable") \
+    BUG(feigned_erasure_accepted, "LOG-5", "a frame that the index does not know may say that its contents were erased") \
+    BUG(erasure_before_flag, "LOG-5", "a content is erased before its frame says so") \
     BUG(claim_ignored, "LOG-5", "the log is cut in the middle, whatever later frames claim") \
     BUG(lost_tail_accepted, "LOG-3", "an index that is ahead of the log is not refused") \
     BUG(chain_unchecked, "LOG-5", "a frame of another history is accepted") \
@@ -111,6 +113,10 @@
     BUG(stale_entry_taken, "LOG-3", "a slot's entry is taken without a look at its row") \
     BUG(cascade_deletes_only, "KEEP-1", "a slot that moves to a lower level loses its first entry") \
     BUG(advice_trusted, "KEEP-1", "entries below the core's advice go unseen") \
+    BUG(redaction_forgotten, "LOG-3", "a redaction does not reach the table of what is to be erased") \
+    BUG(kept_content_in_clear, "LOG-3", "a content moves into the index as it is, not under its key") \
+    BUG(key_kept, "LOG-3", "the key of a redacted content that was moved into the index is not destroyed") \
+    BUG(former_keyring_left, "LOG-3", "the keyring that another has replaced is not overwritten") \
     BUG(seal_uncompared, "LOG-3", "the checksum of a row is not compared") \
     BUG(settled_lease_stays, "LOG-3", "the leased copy of a row stays when the lease is over") \
     BUG(ending_forgotten_silently, "TRUE-1", "the index drops an ending and known_since does not grow") \

@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "bytes.h"
+#include "frame.h"
 #include "seeded_bug.h"
 
 /* Where a task is counted; every live or dead task is in exactly one such place. */
@@ -119,6 +120,15 @@ static bool tally_epoch(struct tally *tally, const Tarry__EpochPut *epoch) {
     return true;
 }
 
+/* It changes nothing that is counted. Its content lies in a frame before it, or nowhere. */
+static bool tally_redaction(const struct tally *tally, const Tarry__Redaction *redaction) {
+    if (redaction->id == 0 || redaction->id >= tally->next_id || redaction->queue > QUEUES_MAX) return false;
+    if (redaction->key.len > KEY_SIZE_MAX) return false;
+    if (redaction->frame == 0) return redaction->content_hash.len == 0;
+    return redaction->content_hash.len == CONTENT_HASH_SIZE && redaction->blob_size >= BLOB_SALT_SIZE &&
+           redaction->blob_at >= frame_blob_position(redaction->frame);
+}
+
 void tally_init(struct tally *tally, struct queue_tally *queues) {
     *tally = (struct tally){.next_id = 1, .next_queue = 1, .queues = queues};
 }
@@ -146,6 +156,8 @@ bool tally_record(struct tally *tally, const Tarry__Record *record) {
         return record->session->session != 0;
     case TARRY__RECORD__FACT_SESSION_END:
         return record->session_end->session != 0;
+    case TARRY__RECORD__FACT_REDACTION:
+        return tally_redaction(tally, record->redaction);
     case TARRY__RECORD__FACT_CLOCK:
     case TARRY__RECORD__FACT_STOP:
         return true;

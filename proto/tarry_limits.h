@@ -31,6 +31,8 @@
 
 /* Requests */
 #define OPS_PER_COMMIT_MAX 8192
+#define REDACT_OPS_MAX 64     /* of a commit: each is a search through the log */
+#define REDACT_TASKS_MAX 1024 /* tasks that one operation redacts, and all of a commit's together */
 #define REQUEST_SIZE_MAX (16u << 20)
 #define QUEUES_PER_SUBSCRIBE_MAX 256
 #define LIST_LIMIT_MAX 1000

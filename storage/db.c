@@ -43,6 +43,7 @@ static const struct {
     [DB_JOBS] = {"jobs", MDB_INTEGERKEY},
     [DB_BLOBS] = {"blobs", MDB_INTEGERKEY},
     [DB_REPLIES] = {"replies", 0},
+    [DB_REDACTIONS] = {"redactions", MDB_INTEGERKEY},
 };
 
 /* Tables are made together, in a new file only: one whose name LMDB does not find, or finds with other flags, has lost

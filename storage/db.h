@@ -17,23 +17,24 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values are written as they lie in memory");
 
 enum db_table {
-    DB_META,      /* one record */
-    DB_TALLIES,   /* queue number → counts */
-    DB_ROWS,      /* id → row, save for what DB_LEASED says */
-    DB_LEASED,    /* id → row, while it is leased: a lease is short, and rows lie at random */
-    DB_RANGES,    /* id / 4096 → rows, ended rows, bitmap of ended ids */
-    DB_SLOTS,     /* line, level, slot, chunk → (due, id)… */
-    DB_RUNS,      /* run → what it is */
-    DB_KEYS,      /* run, kind, chunk → (hash, id)… or filter blocks or fences */
-    DB_TAIL,      /* hash, id → nothing: keys not yet in a run */
-    DB_HELD,      /* state, queue, due, id → nothing: leases and dead letters */
-    DB_OUTCOMES,  /* sequence → packed outcomes */
-    DB_QUEUES,    /* number → packed QueuePut */
-    DB_PRODUCERS, /* producer → used, floor */
-    DB_RESULTS,   /* producer, sequence → log position */
-    DB_JOBS,      /* job → packed JobPut */
-    DB_BLOBS,     /* id → content of a retired segment */
-    DB_REPLIES,   /* producer, sequence → packed CommitReply of a retired segment */
+    DB_META,       /* one record */
+    DB_TALLIES,    /* queue number → counts */
+    DB_ROWS,       /* id → row, save for what DB_LEASED says */
+    DB_LEASED,     /* id → row, while it is leased: a lease is short, and rows lie at random */
+    DB_RANGES,     /* id / 4096 → rows, ended rows, bitmap of ended ids */
+    DB_SLOTS,      /* line, level, slot, chunk → (due, id)… */
+    DB_RUNS,       /* run → what it is */
+    DB_KEYS,       /* run, kind, chunk → (hash, id)… or filter blocks or fences */
+    DB_TAIL,       /* hash, id → nothing: keys not yet in a run */
+    DB_HELD,       /* state, queue, due, id → nothing: leases and dead letters */
+    DB_OUTCOMES,   /* sequence → packed outcomes */
+    DB_QUEUES,     /* number → packed QueuePut */
+    DB_PRODUCERS,  /* producer → used, floor */
+    DB_RESULTS,    /* producer, sequence → log position */
+    DB_JOBS,       /* job → packed JobPut */
+    DB_BLOBS,      /* id → content of a retired segment */
+    DB_REPLIES,    /* producer, sequence → packed CommitReply of a retired segment */
+    DB_REDACTIONS, /* id → packed Redaction, until it has been carried out */
     DB_TABLES
 };
 

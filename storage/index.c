@@ -32,7 +32,7 @@ static int create_body(void *argument, MDB_txn *txn) {
     return meta_put(index, txn, &index->meta);
 }
 
-static int create(struct index *index) {
+static int create(struct index *index, const char *directory) {
     struct meta_record meta = {
         .format = FORMAT_VERSION,
         .position = LOG_POSITION_FIRST,
@@ -46,16 +46,17 @@ static int create(struct index *index) {
     };
     memcpy(meta.cluster, index->options.cluster, sizeof meta.cluster);
     index->meta = meta;
-    return index_write(index, create_body, index);
+    int error = keyring_make(directory, index->options.no_sync); /* first: an index without one is damaged */
+    return error != 0 ? error : index_write(index, create_body, index);
 }
 
-static int load_meta(struct index *index) {
+static int load_meta(struct index *index, const char *directory) {
     MDB_txn *txn;
     int error = db_read(&index->db, &txn);
     if (error != 0) return error;
     error = meta_read(index, txn, &index->meta);
     db_read_end(&index->db, txn);
-    if (error == 1) return index->options.read_only ? INDEX_DAMAGED : create(index);
+    if (error == 1) return index->options.read_only ? INDEX_DAMAGED : create(index, directory);
     if (error != 0) return error;
     if (index->meta.format != FORMAT_VERSION) return INDEX_VERSION;
     if (memcmp(index->meta.cluster, index->options.cluster, sizeof index->meta.cluster) != 0) return INDEX_FOREIGN;
@@ -85,8 +86,9 @@ static int load_tallies(struct index *index) {
     return error;
 }
 
-static int load(struct index *index) {
-    int error = load_meta(index);
+static int load(struct index *index, const char *directory) {
+    int error = load_meta(index, directory);
+    if (error == 0) error = keyring_open(&index->keyring, directory, index->options.read_only, index->options.no_sync);
     if (error == 0) error = load_tallies(index);
     if (error != 0) return error;
     const struct meta_record *meta = &index->meta;
@@ -106,6 +108,7 @@ static int load(struct index *index) {
     atomic_store(&index->position, meta->position);
     error = ranges_load(index);
     if (error == 0) error = runs_load(index);
+    if (error == 0) error = redactions_load(index);
     return error;
 }
 
@@ -143,7 +146,7 @@ int index_open(struct index **out, const struct index_options *options, char *me
         error = db_open(&index->db, options->directory, options->map_size, options->read_only, options->no_sync);
         is_open = error == 0;
     }
-    if (error == 0) error = load(index);
+    if (error == 0) error = load(index, options->directory);
     if (error == 0) index_account(index);
 out:
     if (error != 0) {
@@ -164,6 +167,7 @@ out:
 void index_close(struct index *index) {
     if (index == NULL) return;
     db_close(&index->db);
+    keyring_close(index->keyring);
     ranges_deinit(&index->ranges);
     runs_deinit(index);
     pthread_mutex_destroy(&index->runs.lock);

@@ -157,6 +157,15 @@ uint64_t index_copy_size(const struct index_copy *copy);     /* bytes, in all */
 uint64_t index_copy_done(const struct index_copy *copy);     /* bytes, so far */
 uint64_t index_copy_position(const struct index_copy *copy); /* of the index, as it is copied */
 void index_copy_end(struct index_copy *copy);                /* whole or not; by the same thread; NULL is fine */
+/* ---- redactions (index thread): what the index knows of, and nobody has reported as carried out */
+/* The first `count_max` of them; they live in the arena. */
+int index_redactions(struct index *index, size_t count_max, struct arena *arena, Tarry__Redaction ***out,
+                     size_t *out_count);
+/* These are erased in log and archive: destroys the keys of what the index itself holds or once held, then forgets
+ * them. -ENOSPC as index_commit; to be repeated. */
+int index_redactions_done(struct index *index, Tarry__Redaction *const *redactions, size_t count);
+/* Redactions recorded below this position have been carried out. Any thread. */
+uint64_t index_erased(const struct index *index);
 
 /* All of it, as it is, into a directory that is there and empty. Of a read-only index: nobody writes it meanwhile. */
 int index_clone(struct index *index, const char *directory);

@@ -8,6 +8,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "seeded_bug.h"
+
 #define FRESH_SPAN_MAX (1u << 22) /* ids further ahead than this go through the hash */
 
 static size_t old_place(const struct batch *batch, uint64_t id) {
@@ -166,6 +168,10 @@ static int absorb_record(struct index *index, const struct frame_header *header,
         return absorb_side(index, DB_JOBS, record->job->job, &record->job->base);
     case TARRY__RECORD__FACT_JOB_END:
         return absorb_side(index, DB_JOBS, record->job_end->job, NULL);
+    case TARRY__RECORD__FACT_REDACTION:
+        if (SEEDED_BUG(redaction_forgotten)) return 0;
+        index->batch.redactions++;
+        return absorb_side(index, DB_REDACTIONS, record->redaction->id, &record->redaction->base);
     default:
         return 0; /* what only tells (sessions, a stop); of epoch and clock the tally keeps what matters */
     }
@@ -217,7 +223,7 @@ void batch_reset(struct batch *batch) {
     batch->updates.count = batch->appends.count = 0;
     batch->keys.count = batch->tail_gone.count = 0;
     batch->keys_mode = KEYS_TO_TAIL;
-    batch->records = 0;
+    batch->records = batch->redactions = 0;
     batch->known = false;
     batch->is_prepared = false;
     memset(batch->queue_dirty, 0, sizeof batch->queue_dirty);

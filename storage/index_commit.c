@@ -212,12 +212,14 @@ int index_commit(struct index *index) {
     if (error != 0) return error;
     size_t keys = index->batch.keys.count;
     index->meta = commit.meta;
+    index->has_redactions |= index->batch.redactions > 0;
     ranges_clean(index);
     keys_clean(index);
     slot_writer_reset(&index->writer);
     batch_reset(&index->batch);
     index->batch.first_id = index->tally.next_id;
     atomic_store(&index->position, index->meta.position);
+    if (!index->has_redactions) atomic_store(&index->erased, index->meta.position);
     index_account(index);
     if (index->runs.list.count > RUNS_BEHIND) {
         /* Merges have fallen behind: whoever brings keys pays for them. */

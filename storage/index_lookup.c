@@ -177,7 +177,8 @@ static int read_bytes(struct index *index, enum db_table table, const void *key,
 }
 
 int index_blob(struct index *index, uint64_t id, struct arena *arena, void **out, size_t *out_size) {
-    return read_bytes(index, DB_BLOBS, &id, sizeof id, arena, out, out_size);
+    int error = read_bytes(index, DB_BLOBS, &id, sizeof id, arena, out, out_size);
+    return error == 0 ? keyring_apply(index->keyring, id, *out, *out_size) : error;
 }
 
 int index_result(struct index *index, uint64_t producer, uint64_t sequence, struct arena *arena, void **out,

@@ -20,6 +20,7 @@
 #include "bloom.h"
 #include "db.h"
 #include "index.h"
+#include "keyring.h"
 
 #ifndef INDEX_TINY
 #define RANGE_SHIFT 12
@@ -308,6 +309,7 @@ struct batch {
     VECTOR(struct result_change) results;
     VECTOR(struct side_change) sides;
     size_t records;
+    size_t redactions;
     bool known; /* this batch holds the first frame ever */
     uint64_t known_since_ms;
     uint8_t queue_dirty[QUEUES_MAX + 1];
@@ -372,6 +374,9 @@ struct index {
     VECTOR(struct low) lows;
     struct pairs scratch;
     struct retire_batch retire;
+    struct keyring *keyring; /* of the contents that were moved here */
+    bool has_redactions;     /* in the table */
+    atomic_ullong erased;    /* redactions recorded below this position have been carried out */
     struct whole_sweep whole;
     uint64_t endings;    /* of tasks with a row, since the index was opened */
     atomic_ullong reads; /* rows and chunks that other threads touched: now and then pages are given back */
@@ -524,6 +529,10 @@ int outcome_absorb(struct index *index, const struct row *row, Tarry__Cause caus
 int outcomes_write(struct index *index, MDB_txn *txn, struct meta_record *meta);
 int producer_absorb(struct index *index, uint64_t producer, uint64_t used_ms, uint64_t floor, bool ended);
 int producers_write(struct index *index, MDB_txn *txn);
+
+/* ---- index_redact.c */
+/* At the start: is there anything to be erased? */
+int redactions_load(struct index *index);
 
 /* ---- index_commit.c */
 void held_key_encode(uint8_t out[HELD_KEY_SIZE], uint8_t state, uint32_t queue, uint64_t due_ms, uint64_t id);

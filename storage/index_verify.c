@@ -68,7 +68,14 @@ static int verify_blob(struct verify *verify, const struct row *row) {
     MDB_val data;
     int error = db_get(&verify->index->db, verify->txn, DB_BLOBS, &row->id, sizeof row->id, &data);
     if (error == 1) return complain(verify, "index: the content of task %llu is missing", (unsigned long long)row->id);
-    if (error == 0 && (data.mv_size != row->blob_size || frame_sum(data.mv_data, data.mv_size) != row->blob_sum)) {
+    if (error != 0) return error;
+    uint8_t *content = malloc(data.mv_size + 1);
+    if (content == NULL) return -ENOMEM;
+    memcpy(content, data.mv_data, data.mv_size);
+    error = keyring_apply(verify->index->keyring, row->id, content, data.mv_size);
+    bool is_whole = error == 0 && data.mv_size == row->blob_size && frame_sum(content, data.mv_size) == row->blob_sum;
+    free(content);
+    if (error >= 0 && !is_whole) {
         return complain(verify, "index: the content of task %llu is damaged", (unsigned long long)row->id);
     }
     return error;
@@ -320,6 +327,7 @@ static int verify_all(struct verify *verify) {
     if (error == 0) error = verify_memory(verify);
     if (error == 0) error = each_entry(verify, DB_REPLIES, "replies", nothing);
     if (error == 0) error = each_entry(verify, DB_BLOBS, "blobs", nothing);
+    if (error == 0) error = each_entry(verify, DB_REDACTIONS, "redactions", nothing);
     return error;
 }
 

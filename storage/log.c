@@ -3,7 +3,7 @@
  *   log_load     which segments, good headers      log_write    append, write, sync, roll; the latch
  *   log_recover  the end; torn tail or damage      log_prepare  the next file, made ready by a thread
  *   log_segment  files, the table, holds           log_cursor   frames in order, behind the writer
- *   log_block    a window over a segment's frames */
+ *   log_block    a window over a segment's frames  log_erase  contents that are to be forgotten */
 #include "log.h"
 
 #include <assert.h>
@@ -29,6 +29,8 @@ static struct log *log_new(const struct log_options *options) {
     memcpy(log->cluster, options->cluster, sizeof(log->cluster));
     log->read_only = options->read_only;
     pthread_mutex_init(&log->mutex, NULL);
+    pthread_rwlock_init(&log->erasing, NULL);
+    pthread_mutex_init(&log->erase_gate, NULL);
     pthread_mutex_init(&log->preparer.mutex, NULL);
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
@@ -48,6 +50,8 @@ void log_close(struct log *log) {
         free(segment);
     }
     pthread_mutex_destroy(&log->mutex);
+    pthread_rwlock_destroy(&log->erasing);
+    pthread_mutex_destroy(&log->erase_gate);
     pthread_mutex_destroy(&log->preparer.mutex);
     pthread_cond_destroy(&log->preparer.changed);
     free(log->segments);
@@ -152,8 +156,10 @@ int log_read(struct log *log, uint64_t position, void *out, size_t size) {
         segment_drop(log, segment);
         return LOG_END;
     }
+    pthread_rwlock_rdlock(&log->erasing);
     int64_t count =
         disk_read_all(log->disk, segment->handle, out, size, SEGMENT_HEADER_SIZE + (position - segment->base));
+    pthread_rwlock_unlock(&log->erasing);
     segment_drop(log, segment);
     if (count < 0) return (int)count;
     return (size_t)count == size ? 0 : LOG_DAMAGED; /* the file has been cut short under us */
@@ -249,10 +255,12 @@ static int retire_from_table(struct log *log, uint64_t base, struct segment **ou
 }
 
 uint64_t log_pin(struct log *log) {
+    pthread_mutex_lock(&log->erase_gate);
     pthread_mutex_lock(&log->mutex);
     log->pins++;
     uint64_t start = atomic_load_explicit(&log->start, memory_order_relaxed);
     pthread_mutex_unlock(&log->mutex);
+    pthread_mutex_unlock(&log->erase_gate);
     return start;
 }
 

@@ -166,6 +166,23 @@ int log_retire(struct log *log, uint64_t base);
 uint64_t log_pin(struct log *log);
 void log_unpin(struct log *log);
 
+/* A content in the blob area of the frame at `frame`. */
+struct log_content {
+    uint64_t frame;
+    uint64_t at;
+    uint32_t size;
+};
+/* Overwrites contents with zeros, for good; a frame's flag says so first. Whoever reads at the same time gets all of a
+ * content or zeros. Those below log_start are left out. Idempotent: after a crash it is simply done again. What the
+ * index has not absorbed must not be erased (LOG-5: a torn write must not look like an erasure). LOG_DAMAGED: there is
+ * no such frame, or it has no such content; nothing of its segment was changed then. Any one thread; not while a
+ * segment is being retired. */
+int log_erase(struct log *log, const struct log_content *contents, size_t count);
+/* Around log_erase, and what is erased elsewhere along with it. False: segments are pinned, and what is copied must not
+ * change under the copier; try later. A pin waits until the erasing has ended. */
+bool log_erase_begin(struct log *log);
+void log_erase_end(struct log *log);
+
 /* Reads frames in order. A cursor belongs to one thread; it may trail the writer and sees frames once they are written
  * and below `limit`. */
 struct log_cursor;
@@ -176,7 +193,8 @@ struct log_view {
 };
 int log_cursor_open(struct log_cursor **out, struct log *log, uint64_t position, bool with_blobs);
 /* The next frame that ends at or below `limit`, its sums checked; LOG_END if there is none (call again later);
- * LOG_DAMAGED, LOG_RETIRED. */
+ * LOG_DAMAGED, LOG_RETIRED. Of a frame that has lost contents (FRAME_FLAG_ERASED) the blob area is not checked: each
+ * content has a sum of its own. */
 int log_cursor_next(struct log_cursor *cursor, uint64_t limit, struct log_view *out);
 uint64_t log_cursor_position(const struct log_cursor *cursor); /* of the next frame */
 uint64_t log_cursor_segment(const struct log_cursor *cursor);  /* base of the segment that the last frame lay in */

@@ -71,7 +71,14 @@ int log_cursor_next(struct log_cursor *cursor, uint64_t limit, struct log_view *
     /* The window stays good across calls: what was written does not change. Only another file makes it void. */
     if (cursor->block.handle != segment->handle || cursor->block.base != segment->base)
         block_attach(&cursor->block, segment->handle, segment->base);
+    pthread_rwlock_rdlock(&cursor->log->erasing);
     result = read_frame(cursor, end, limit, out);
+    if (result == LOG_DAMAGED && cursor->with_blobs) {
+        /* The window may hold the header of before an erasure, and contents of after it. */
+        block_attach(&cursor->block, segment->handle, segment->base);
+        result = read_frame(cursor, end, limit, out);
+    }
+    pthread_rwlock_unlock(&cursor->log->erasing);
     segment_drop(cursor->log, segment);
     return result;
 }

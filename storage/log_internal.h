@@ -78,7 +78,9 @@ struct log {
     uint64_t holds;
     struct segment *current; /* NULL when read-only */
     int retire_error;
-    uint32_t pins; /* while there are any, nothing is retired */
+    uint32_t pins;              /* while there are any, nothing is retired */
+    pthread_mutex_t erase_gate; /* held while something is erased, or a pin is set */
+    pthread_rwlock_t erasing;   /* written to while a content is overwritten, so that nobody reads half of it */
 
     /* writer */
     uint64_t end;

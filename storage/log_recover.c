@@ -30,6 +30,7 @@ struct scan {
     struct frame_header last;
     uint64_t synced_max; /* the greatest synced_to of the segment's frames, or its base */
     const char *problem; /* what is wrong with the frame at `position`; NULL: the segment is full */
+    uint64_t erased_end; /* a frame from here on has lost no content, whatever its flag says */
     uint64_t torn_end;   /* end of the torn frame at `position`, if its header is whole; else `position` */
 };
 
@@ -44,6 +45,12 @@ static uint64_t offset_of(const struct segment *segment, uint64_t position) {
     return SEGMENT_HEADER_SIZE + (position - segment->base);
 }
 
+/* Whoever opens the log knows that it was durable up to here. */
+static uint64_t known_durable(const struct scan *scan) {
+    uint64_t durable_min = scan->recovery->durable_min;
+    return durable_min > scan->scan_from ? durable_min : scan->scan_from;
+}
+
 /* Reads the frame at scan->position and checks it against the one before. 0, negative, BLOCK_WRONG. */
 static int scan_frame(struct scan *scan, uint64_t end, struct frame_header *out) {
     struct log *log = scan->recovery->log;
@@ -51,6 +58,10 @@ static int scan_frame(struct scan *scan, uint64_t end, struct frame_header *out)
     scan->torn_end = scan->position;
     int result = block_frame_header(&scan->block, scan->position, end, &header, &scan->problem);
     if (result != 0) return result;
+    /* What the index has not absorbed is not erased: it is a write gone wrong that looks like it. */
+    scan->problem = "the frame says that a content was erased, but the index has not got so far";
+    bool is_feigned = (header.flags & FRAME_FLAG_ERASED) != 0 && scan->position >= scan->erased_end;
+    if (is_feigned && !SEEDED_BUG(feigned_erasure_accepted)) return BLOCK_WRONG;
     uint64_t size = frame_size(header.body_size, header.blob_size);
     if (size <= end - scan->position) scan->torn_end = scan->position + size;
     const uint8_t *body, *blob;
@@ -187,7 +198,7 @@ static int judge_tail(struct scan *scan, const struct segment *segment, const st
                              " says that the log was durable up to position %" PRIu64,
                              path, offset_of(segment, scan->position), scan->position, problem,
                              offset_of(segment, tail->claim_at), tail->claim_sync);
-    uint64_t known = recovery->durable_min > scan->scan_from ? recovery->durable_min : scan->scan_from;
+    uint64_t known = known_durable(scan);
     if (scan->position < known && !SEEDED_BUG(lost_tail_accepted))
         return recovery_fail(recovery, LOG_DAMAGED,
                              "%s, offset %" PRIu64 ": the log ends at position %" PRIu64
@@ -288,6 +299,7 @@ static int scan_segments(struct scan *scan) {
             segment_path(log, log->segments[i]->base, path);
             return recovery_fail_io(recovery, result, "open", path);
         }
+        scan->erased_end = is_last ? known_durable(scan) : UINT64_MAX;
         block_attach(&scan->block, log->segments[i]->handle, log->segments[i]->base);
         result = scan_frames(scan, log->segments[i], end);
         if (result == 0 && is_last) result = finish(scan, log->segments[i]);

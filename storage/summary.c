@@ -57,6 +57,13 @@ uint64_t summary_key_hash(uint32_t queue, const void *key, size_t key_size) {
     return row_key_hash(queue, key, key_size);
 }
 
+static void add_redaction(struct summary *summary, const Tarry__Redaction *redaction) {
+    bloom_fill(summary->filter, summary->blocks, summary_task_hash(redaction->id));
+    if (redaction->key.len == 0) return;
+    uint64_t hash = summary_key_hash(redaction->queue, redaction->key.data, redaction->key.len);
+    bloom_fill(summary->filter, summary->blocks, hash);
+}
+
 static void add_task(struct summary *summary, const Tarry__Task *task) {
     if (!task) return;
     bloom_fill(summary->filter, summary->blocks, summary_task_hash(task->id));
@@ -73,6 +80,7 @@ void summary_add(struct summary *summary, const struct frame_header *header, con
         summary->records++;
         if (record->fact_case == TARRY__RECORD__FACT_PUT) add_task(summary, record->put->task);
         if (record->fact_case == TARRY__RECORD__FACT_END) add_task(summary, record->end->task);
+        if (record->fact_case == TARRY__RECORD__FACT_REDACTION) add_redaction(summary, record->redaction);
     }
 }
 

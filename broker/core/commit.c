@@ -31,7 +31,8 @@ static bool is_stray(const struct core *core, uint64_t id) {
     return !task_find(core, id);
 }
 
-static struct demand demand_of(const struct core *core, const Tarry__Commit *commit) {
+static struct demand demand_of(const struct core *core, const struct core_event *event) {
+    const Tarry__Commit *commit = event->request->commit;
     struct demand demand = {0};
     for (size_t i = 0; i < commit->n_ops; i++) {
         switch (commit->ops[i]->op_case) {
@@ -48,6 +49,9 @@ static struct demand demand_of(const struct core *core, const Tarry__Commit *com
             break;
         case TARRY__OP__OP_QUEUE_PURGE:
             demand.jobs++;
+            break;
+        case TARRY__OP__OP_REDACT: /* any of them may be found to be expired */
+            demand.changes += 1 + (event->past ? event->past[i].count : 0);
             break;
         case TARRY__OP__OP_NACK:
             demand.reasons++;
@@ -70,8 +74,8 @@ static struct demand demand_of(const struct core *core, const Tarry__Commit *com
 }
 
 /* NULL: there is room. Acks, extends and releases of what is leased always pass: it is in memory already. */
-static const char *lacks_capacity(const struct core *core, const Tarry__Commit *commit) {
-    struct demand demand = demand_of(core, commit);
+static const char *lacks_capacity(const struct core *core, const struct core_event *event) {
+    struct demand demand = demand_of(core, event);
     if (SEEDED_BUG(capacity_unchecked)) return NULL;
     if (demand.schedules && core->overlay_count > core->options.index_lag_max) {
         return "the index is behind (index_lag_max): schedule again in a moment";
@@ -137,6 +141,9 @@ static void decide_op(struct decision *d, const Tarry__Op *op) {
     case TARRY__OP__OP_QUEUE_PURGE:
         decide_queue_purge(d, op->queue_purge);
         break;
+    case TARRY__OP__OP_REDACT:
+        decide_redact(d, op->redact);
+        break;
     case TARRY__OP__OP__NOT_SET:
     default:
         refuse(d, TARRY__CODE__UNSUPPORTED, TARRY__OUTCOME__NONE, "operation unknown to this broker (newer client?)");
@@ -166,7 +173,12 @@ static bool any_refused(const Tarry__CommitReply *reply) {
 static void decide_one(struct core *core, struct draft *draft, const struct core_event *event, size_t i,
                        Tarry__OpResult *result, struct core_effects *effects) {
     const struct core_content *content = event->contents ? &event->contents[i] : NULL;
-    struct decision d = {.core = core, .draft = draft, .effects = effects, .content = content, .result = result};
+    struct decision d = {.core = core,
+                         .draft = draft,
+                         .effects = effects,
+                         .content = content,
+                         .past = event->past ? &event->past[i] : NULL,
+                         .result = result};
     if (content && content->problem) { /* the shell's check.h found it malformed */
         refuse(&d, content->code, TARRY__OUTCOME__NONE, content->problem);
     } else {
@@ -283,7 +295,7 @@ void commit_step(struct core *core, const struct core_event *event, struct core_
         reply_refuse(core, effects, event->ticket, TARRY__CODE__STOPPING, "the broker is shutting down");
         return;
     }
-    const char *lack = lacks_capacity(core, commit);
+    const char *lack = lacks_capacity(core, event);
     if (!lack && outstanding(producer, commit->oldest_unanswered) >= COMMITS_PER_PRODUCER_MAX) {
         lack = "this producer has as many unanswered commits as are remembered (COMMITS_PER_PRODUCER_MAX)";
     }

@@ -101,6 +101,25 @@ struct core_content {
     Tarry__Code code;    /* valid with `problem` */
 };
 
+/* A task that a redact operation means, as the shell found it in log and archive; what ended there, the core can tell.
+ */
+struct core_past_task {
+    uint64_t id;
+    uint32_t queue;
+    uint64_t scheduled_ms;
+    uint64_t frame; /* that brought the content; 0: it is not there any more, and content_hash is void */
+    uint64_t blob_at;
+    uint32_t blob_size;
+    uint8_t key_size;
+    const char *key;
+    uint8_t content_hash[CONTENT_HASH_SIZE];
+    uint64_t redacted_at; /* position of the frame that says so already; 0: none does */
+};
+struct core_past { /* of one operation, in order of id; REDACT_TASKS_MAX at most */
+    struct core_past_task *tasks;
+    size_t count;
+};
+
 /* Rows that the shell read for the event, as of `position`. */
 struct core_facts {
     const struct row *rows;
@@ -118,6 +137,7 @@ struct core_event {
     const char *peer; /* requests: the client's network address, at most PEER_SIZE_MAX bytes; NULL: not known */
     const struct core_content *contents; /* CORE_COMMIT: one per op, in order; size 0 for ops that are not schedules */
     struct core_facts facts;
+    const struct core_past *past; /* COMMIT with redact operations: one per op, in order; otherwise NULL */
     uint64_t session;  /* LANE_UP, LANE_GONE, LANE_SENT; SUBSCRIBE: a resumed one (its secret was checked), 0: none */
     bool ok;           /* LANE_SENT */
     uint64_t position; /* DURABLE, INDEXED */
@@ -260,6 +280,8 @@ struct core_list_plan {
     struct due after;
     size_t count_max;
 };
+/* The number of a queue, for the shell's search for what a redact operation means; 0: there is no such queue. */
+uint32_t core_queue_number(const struct core *core, const char *name);
 void core_plan_list(const struct core *core, const Tarry__List *list, struct core_list_plan *out);
 /* How long a nack without a delay of its own puts the task off: a function of these alone, so that who reads the log
  * can tell. Pure. */

@@ -10,6 +10,7 @@ struct decision {
     struct draft *draft;
     struct core_effects *effects;
     const struct core_content *content; /* schedule */
+    const struct core_past *past;       /* redact */
     Tarry__OpResult *result;            /* initialised; code OK */
 };
 
@@ -21,6 +22,7 @@ void decide_nack(struct decision *d, const Tarry__Nack *nack);
 void decide_extend(struct decision *d, const Tarry__Extend *extend);
 void decide_release(struct decision *d, const Tarry__Release *release);
 void decide_dead(struct decision *d, const Tarry__DeadOp *dead);
+void decide_redact(struct decision *d, const Tarry__Redact *redact);
 void decide_queue_set(struct decision *d, const Tarry__QueueSet *set);
 void decide_queue_pause(struct decision *d, const Tarry__QueuePause *pause);
 void decide_queue_purge(struct decision *d, const Tarry__QueuePurge *purge);

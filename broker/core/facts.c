@@ -176,7 +176,18 @@ static void want_dead(struct wanting *w, const Tarry__Ref *ref) {
     if (row) want_key(w, row->queue, row->key, row->key_size);
 }
 
-static void want_op(struct wanting *w, const Tarry__Op *op) {
+/* Does any of them live? Of a key: does anybody have it, live or dead? */
+static void want_redact(struct wanting *w, const Tarry__Ref *ref, const struct core_past *past) {
+    const struct queue *queue = ref->id ? NULL : queue_find(w->core, ref->queue);
+    if (ref->id) want_id(w, ref->id);
+    if (queue && ref->key.len) {
+        want_any_key(w, queue->number, (const char *)ref->key.data, ref->key.len);
+    } else if (past) {
+        for (size_t i = 0; i < past->count; i++) want_id(w, past->tasks[i].id);
+    }
+}
+
+static void want_op(struct wanting *w, const Tarry__Op *op, const struct core_past *past) {
     const struct queue *queue;
     switch (op->op_case) {
     case TARRY__OP__OP_SCHEDULE:
@@ -205,6 +216,9 @@ static void want_op(struct wanting *w, const Tarry__Op *op) {
         if (op->dead->all || !op->dead->task) break;
         want_dead(w, op->dead->task);
         break;
+    case TARRY__OP__OP_REDACT:
+        if (op->redact->task) want_redact(w, op->redact->task, past);
+        break;
     default:
         break; /* needs no task */
     }
@@ -214,10 +228,12 @@ static void want_op(struct wanting *w, const Tarry__Op *op) {
  * operations later, what hangs in the bucket later still. Otherwise each look-up waits for memory twice. */
 #define AHEAD 16u
 
-static void want_ops(struct wanting *w, const Tarry__Commit *commit) {
+static void want_ops(struct wanting *w, const struct core_event *event) {
+    const Tarry__Commit *commit = event->request->commit;
+    const struct core_past *past = event->past;
     uint64_t hashes[2 * AHEAD] = {0};
     for (size_t i = 0; i < commit->n_ops + 2 * AHEAD; i++) {
-        if (i >= 2 * AHEAD) want_op(w, commit->ops[i - 2 * AHEAD]);
+        if (i >= 2 * AHEAD) want_op(w, commit->ops[i - 2 * AHEAD], past ? &past[i - 2 * AHEAD] : NULL);
         if (i >= AHEAD && i - AHEAD < commit->n_ops) task_prefetch_first(w->core, hashes[(i - AHEAD) % (2 * AHEAD)]);
         if (i >= commit->n_ops || commit->ops[i]->op_case != TARRY__OP__OP_SCHEDULE) continue;
         const Tarry__Schedule *schedule = commit->ops[i]->schedule;
@@ -245,9 +261,10 @@ size_t core_wants(struct core *core, const struct core_event *event, struct aren
     if (!may_want) return 0;
     size_t want_count = event->facts.want_count + event->row_count;
     if (event->kind == CORE_COMMIT) want_count += event->request->commit->n_ops;
+    for (size_t i = 0; event->past && i < event->request->commit->n_ops; i++) want_count += event->past[i].count;
     w.asked = facts_table_sized(&event->facts, want_count, arena);
     if (event->kind == CORE_COMMIT) {
-        want_ops(&w, event->request->commit);
+        want_ops(&w, event);
     } else if (event->kind == CORE_GET) {
         want_ref(&w, event->request->get->task);
     } else {

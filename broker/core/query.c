@@ -156,6 +156,11 @@ static uint32_t wanted_states(const Tarry__List *list) {
     return list->states ? list->states : STATE_PENDING | STATE_READY | STATE_IN_FLIGHT;
 }
 
+uint32_t core_queue_number(const struct core *core, const char *name) {
+    const struct queue *queue = queue_find(core, name);
+    return queue ? queue->number : 0;
+}
+
 void core_plan_list(const struct core *core, const Tarry__List *list, struct core_list_plan *out) {
     const struct queue *queue = queue_find(core, list->queue);
     uint32_t wanted = wanted_states(list);

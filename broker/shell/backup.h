@@ -6,8 +6,8 @@
  *   3. what only refers to durable positions (signed heads, the archive) is listed
  *   4. the log is durable up to P ≥ I: that is where the copy of the log ends
  *   5. identity of a new member, with a secret of its own (identity.h)
- * The files are then read by the client at its own pace. Bytes of the log below P never change, but for what is
- * redacted.
+ * The files are then read by the client at its own pace. Bytes of the log below P do not change: nothing is erased
+ * while segments are pinned, for half of an erasure in a copy would be damage. Redactions wait for the backup's end.
  *
  * Only what is durable is handed out (LOG-1). What a backup holds is bounded: BACKUPS_MAX at a time; one ends when
  * nobody has asked for BACKUP_IDLE_MS, and when the disk has no more room than the broker needs itself (F-4). Its copy

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "heads.h"
+#include "keyring.h"
 #include "shell.h"
 
 #define PATH_SIZE 2048
@@ -127,6 +128,7 @@ int backup_files_list(struct shell *shell, struct backup_slot *slot) {
     struct stat status;
     if (fstat(slot->index_handle, &status) != 0) return -errno;
     int error = add(files, "index/data.mdb", NULL, NULL, (uint64_t)status.st_size);
+    if (error == 0) error = add_file(shell, files, "index/" KEYRING_NAME);
     if (error == 0) error = add_file(shell, files, HEADS_NAME);
     if (error == 0 && slot->with_archive) error = add_folder(files, "archive", shell->archivist.directory);
     slot->position = log_durable(shell->log);

@@ -19,6 +19,8 @@ struct errand {
     bool filled;             /* LIST: the page was read */
     size_t size;             /* packed, bytes */
     bool schedules;          /* COMMIT: it brings new tasks */
+    bool redacts;            /* COMMIT: it means tasks of the past, which are to be found first: event.past */
+    uint32_t *queue_numbers; /* for that: of the queue that each operation names */
     struct core_list_plan plan;
     struct want *wants; /* to be looked up now */
     size_t want_count;

@@ -102,6 +102,8 @@ static uint64_t idle_ns(struct indexer *indexer) {
     if (indexer->shell->config.inspect) return INSPECT_WAIT_NS;
     if (indexer->maintain || retire_active(&indexer->retire)) return 0;
     uint64_t wait_ns = retire_wait_ns(&indexer->retire);
+    uint64_t erase_ns = eraser_wait_ns(&indexer->eraser);
+    if (erase_ns < wait_ns) wait_ns = erase_ns;
     uint64_t sign_ns = signer_wait_ns(&indexer->shell->signer);
     if (sign_ns < wait_ns) wait_ns = sign_ns;
     if (indexer->oldest_ns != 0) {
@@ -170,6 +172,9 @@ static bool turn(struct indexer *indexer) {
     bool pending = indexer->oldest_ns != 0;
     if (pending && (orders.stop || monotonic_ns() - indexer->oldest_ns >= INDEX_DELAY_NS)) commit(indexer);
     if (orders.stop) return indexer->full || log_cursor_position(indexer->cursor) < orders.durable;
+    int erased = retire_active(&indexer->retire) ? 0 : eraser_step(&indexer->eraser);
+    if (erased < 0) is_full(indexer, "erase_failed", erased);
+    if (erased != 0) return true;
     int retired = retire_step(&indexer->retire);
     if (retired == 0 && indexer->maintain) maintain(indexer);
     if (retired < 0) is_full(indexer, "retire_failed", retired);
@@ -190,6 +195,7 @@ void indexer_start(struct indexer *indexer, struct shell *shell, uint64_t durabl
     monotonic_cond_init(&indexer->changed);
     shell_arena_init(&indexer->arena);
     retire_init(&indexer->retire, shell);
+    eraser_init(&indexer->eraser, shell);
     summarizer_init(&indexer->summarizer, shell);
     uint64_t from = shell->config.inspect ? durable : index_position(shell->index);
     int error = log_cursor_open(&indexer->cursor, shell->log, from, false);

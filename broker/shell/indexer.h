@@ -2,7 +2,7 @@
  * loads near windows, signs heads, retires segments, and does the index's own housekeeping; in this order of urgency:
  *
  *   1. a window that the core waits for     2. absorb and commit what is durable
- *   3. a slice of retirement                4. a slice of maintenance
+ *   3. a slice of retirement, or of erasing 4. a slice of maintenance
  *
  * Under --inspect it does the first and nothing else. */
 #ifndef TARRY_SHELL_INDEXER_H
@@ -14,6 +14,7 @@
 
 #include "arena.h"
 #include "core.h"
+#include "eraser.h"
 #include "inbox.h"
 #include "retire.h"
 #include "summarizer.h"
@@ -56,6 +57,7 @@ struct indexer {
     uint64_t oldest_ns;         /* MONOTONIC, when the oldest record not yet committed was absorbed; 0: none */
     bool maintain;              /* index_maintain has more to do */
     struct retirement retire;
+    struct eraser eraser;
     struct summarizer summarizer;
 };
 

@@ -123,9 +123,26 @@ static void flush(struct loop *loop) {
     loop->batch = batch_take(&loop->shell->batches);
 }
 
+/* What is redacted may have ended long ago: where it lies is looked for first. */
+static void post_to_locator(struct loop *loop, struct errand *errand) {
+    const Tarry__Commit *commit = errand->event.request->commit;
+    errand->queue_numbers = arena_alloc(errand->arena, commit->n_ops * sizeof(*errand->queue_numbers));
+    if (errand->queue_numbers == NULL) shell_fail("past_failed", -ENOMEM);
+    for (size_t i = 0; i < commit->n_ops; i++) {
+        const Tarry__Op *op = commit->ops[i];
+        bool has_queue = op->op_case == TARRY__OP__OP_REDACT && op->redact->task != NULL;
+        errand->queue_numbers[i] = has_queue ? core_queue_number(loop->shell->core, op->redact->task->queue) : 0;
+    }
+    locator_post(&loop->shell->locator, errand);
+}
+
 /* True: the event lacks nothing and may be stepped. False: the errand is under way to the reader, or was refused. */
 static bool has_facts(struct loop *loop, struct errand *errand) {
     struct core *core = loop->shell->core;
+    if (errand->redacts && errand->event.past == NULL) {
+        post_to_locator(loop, errand);
+        return false;
+    }
     bool is_list = errand->event.kind == CORE_LIST;
     if (is_list && !errand->filled) {
         core_plan_list(core, errand->event.request->list, &errand->plan);

@@ -141,6 +141,7 @@ static void start_threads(void) {
     archivist_start(&shell.archivist);
     reader_start(&shell.reader, &shell);
     backup_start(&shell.backup, &shell);
+    locator_start(&shell.locator, &shell);
     loop_start(&shell.loop, &shell);
 }
 
@@ -158,6 +159,7 @@ static void stop(void) {
     reader_stop(&shell.reader);
     backup_stop(&shell.backup);
     archivist_stop(&shell.archivist);
+    locator_stop(&shell.locator);
     indexer_stop(&shell.indexer);
     signer_stop(&shell.signer);
     uint64_t position = index_position(shell.index);

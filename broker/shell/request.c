@@ -13,6 +13,7 @@
 
 static const char out_of_memory[] = "the request needs more memory to unpack than is allowed";
 static const char frame_too_large[] = "the contents of one commit are together larger than a frame may be";
+static const char too_many_redactions[] = "a commit has more than " NUMBER(REDACT_OPS_MAX) " redact operations";
 static const char too_many_queues[] = "more than " NUMBER(QUEUES_PER_SUBSCRIBE_MAX) " queues are named";
 
 static bool refuse(struct request_refusal *out, Tarry__Code code, const char *sentence) {
@@ -36,6 +37,12 @@ static uint64_t check_ops(const Tarry__Commit *commit, uint32_t payload_max, str
             total += BLOB_SALT_SIZE + commit->ops[i]->schedule->content.len;
     }
     return total;
+}
+
+static size_t count_redactions(const Tarry__Commit *commit) {
+    size_t count = 0;
+    for (size_t i = 0; i < commit->n_ops; i++) count += commit->ops[i]->op_case == TARRY__OP__OP_REDACT;
+    return count;
 }
 
 /* salt ‖ content, one after another in one piece of memory. The salts come from one seed per commit. */
@@ -71,6 +78,8 @@ static bool prepare_commit(struct arena *arena, const Tarry__Commit *commit, uin
     if (commit->n_ops == 0) return refuse(out_refusal, TARRY__CODE__INVALID, "the commit has no operations");
     struct core_content *contents = arena_alloc(arena, commit->n_ops * sizeof(*contents));
     if (contents == NULL) return refuse_memory(arena, out_refusal);
+    if (count_redactions(commit) > REDACT_OPS_MAX)
+        return refuse(out_refusal, TARRY__CODE__TOO_LARGE, too_many_redactions);
     uint64_t total = check_ops(commit, payload_max, contents);
     if (total > FRAME_BLOB_SIZE_MAX) return refuse(out_refusal, TARRY__CODE__TOO_LARGE, frame_too_large);
     if (total > 0 && !salt_contents(arena, commit, total, contents)) return refuse_memory(arena, out_refusal);

@@ -13,6 +13,7 @@
 struct request_peek {
     bool commit;
     bool schedules;     /* a commit with at least one schedule operation */
+    bool redacts;       /* … redact operation */
     size_t op_count;    /* of a commit */
     size_t queue_count; /* of a subscription */
 };

@@ -5,6 +5,7 @@
 #define FIELD_REQUEST_SUBSCRIBE 13
 #define FIELD_COMMIT_OPS 5
 #define FIELD_OP_SCHEDULE 1
+#define FIELD_OP_REDACT 12
 #define FIELD_SUBSCRIBE_QUEUES 1
 
 struct walk {
@@ -64,6 +65,7 @@ static bool peek_commit(struct walk commit, struct request_peek *out) {
             struct walk inner;
             if (!walk_field(&op, &field, &inner)) return false;
             if (field == FIELD_OP_SCHEDULE) out->schedules = true;
+            if (field == FIELD_OP_REDACT) out->redacts = true;
         }
     }
     return true;

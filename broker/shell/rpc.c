@@ -178,6 +178,7 @@ static void handle(struct rpc_context *context, nng_msg *message) {
     errand->filled = false;
     errand->size = size;
     errand->schedules = peek.schedules;
+    errand->redacts = peek.redacts;
     errand->want_count = 0;
     if (errand->event.request->body_case == TARRY__REQUEST__BODY_AUDIT)
         auditor_post(&shell->auditor, &context->call);

@@ -21,6 +21,7 @@
 #include "indexer.h"
 #include "lanes.h"
 #include "latency.h"
+#include "locator.h"
 #include "log.h"
 #include "loop.h"
 #include "reader.h"
@@ -65,6 +66,7 @@ struct shell {
     struct reader reader;
     struct auditor auditor;
     struct backup backup;
+    struct locator locator;
     struct rpc rpc;
     struct lanes lanes;
     struct latency fsync_us;

@@ -36,6 +36,7 @@ Tarry__BrokerStats *stats_broker(struct shell *shell, struct arena *arena, bool 
     out->uptime_ms = now_ms - shell->started_ms;
     out->durable = log_durable(shell->log);
     out->indexed = index_position(shell->index);
+    out->erased = index_erased(shell->index);
     out->log_start = log_start(shell->log);
     out->segments = log.segments;
     out->log_bytes = log.bytes;

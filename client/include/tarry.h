@@ -109,8 +109,9 @@ enum tarry_outcome {
     TARRY_EXTENDED = 16,
     TARRY_RELEASED = 17,
     TARRY_REQUEUED = 18,
-    TARRY_DONE = 19,   /* an administrative operation took effect */
-    TARRY_PENDING = 20 /* live and not leased */
+    TARRY_DONE = 19,    /* an administrative operation took effect */
+    TARRY_PENDING = 20, /* live and not leased */
+    TARRY_REDACTED = 21 /* `count` tasks lose what they contained */
 };
 
 /* Lower-case names as the tool prints them ("not_done", "timeout"; "in_flight"). Static strings; "unknown" for numbers
@@ -119,8 +120,7 @@ TARRY_API const char *tarry_code_name(int code);
 TARRY_API const char *tarry_outcome_name(enum tarry_outcome outcome);
 /* A sentence for people, without a final stop. Static. */
 TARRY_API const char *tarry_code_sentence(int code);
-/* "1.2.3". Static. */
-TARRY_API const char *tarry_version(void);
+TARRY_API const char *tarry_version(void); /* "1.2.3". Static. */
 
 /* ---- words -------------------------------------------------------------------------------------------------------*/
 
@@ -178,7 +178,8 @@ struct tarry_result {
     uint64_t known_since_ms;    /* unknown: endings are remembered since */
     uint64_t lease_deadline_ms; /* extended */
     uint64_t count;             /* queue-wide operations: how many tasks, as far as known at once */
-    uint64_t job;               /* queue-wide operations: see tarry_job */
+    uint64_t job;               /* queue-wide operations: see tarry_job; redacted: see tarry_redact */
+    uint64_t left;              /* redacted, of a range of time: live tasks left alone */
     uint64_t producer;          /* the commit that carried it (ONCE-1); 0: it was never sent */
     uint64_t sequence;
     const char *message; /* a sentence; never NULL, empty when fine */
@@ -330,7 +331,6 @@ TARRY_API TARRY_MUST_USE int tarry_dead_async(tarry_client *client, enum tarry_d
 
 /* One frame in the broker's log. Atomic: all of it takes effect or nothing does. Built by one thread. */
 typedef struct tarry_commit tarry_commit;
-
 #define TARRY_OPS_PER_COMMIT_MAX 8192
 
 TARRY_API TARRY_MUST_USE int tarry_commit_new(tarry_client *client, bool atomic, tarry_commit **out_commit);
@@ -391,7 +391,6 @@ struct tarry_task {
 };
 
 typedef struct tarry_consumer tarry_consumer;
-
 /* What a handler wants done with the task that it was given. */
 enum tarry_verdict {
     TARRY_DO_ACK = 0,
@@ -569,6 +568,7 @@ struct tarry_broker_stats {
     uint64_t digest;
     bool clock_held;    /* absolute times wait: the wall clock jumped (TIME-2) */
     const char *member; /* the data directory's own id, hexadecimal; a restored copy has another */
+    uint64_t erased;    /* redactions recorded below this log position have been carried out */
 };
 struct tarry_stats_view {
     size_t count;
@@ -596,5 +596,5 @@ TARRY_API TARRY_MUST_USE int tarry_job(tarry_client *client, const char *queue, 
 
 #include "tarry_audit.h"
 #include "tarry_backup.h"
-
+#include "tarry_redact.h"
 #endif

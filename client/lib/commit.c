@@ -117,6 +117,9 @@ int tarry_commit_release(tarry_commit *commit, uint64_t id, struct tarry_token t
 int tarry_commit_dead(tarry_commit *commit, enum tarry_dead_what what, const struct tarry_ref *ref, bool all) {
     ADD(commit, SETTLES_NOTHING, pack_dead(BODY(commit), what, ref, all));
 }
+int tarry_commit_redact(tarry_commit *commit, const struct tarry_redact_options *options) {
+    ADD(commit, SETTLES_NOTHING, pack_redact(BODY(commit), options));
+}
 int tarry_commit_queue_set(tarry_commit *commit, const char *queue, const struct tarry_policy *policy,
                            uint32_t fields) {
     ADD(commit, SETTLES_NOTHING, pack_queue_set(BODY(commit), queue, policy, fields));

@@ -122,6 +122,7 @@ static void fill_broker(const Tarry__BrokerStats *from, struct tarry_broker_stat
         .digest = from->digest,
         .clock_held = from->clock_held,
         .member = from->member,
+        .erased = from->erased,
     };
 }
 

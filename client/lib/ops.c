@@ -120,6 +120,10 @@ static int submit_dead(tarry_client *client, bool wait, enum tarry_dead_what wha
                        bool all, struct op_note note) {
     GATHER(client, wait, note, pack_dead(&client->gathering->body, what, ref, all));
 }
+static int submit_redact(tarry_client *client, bool wait, const struct tarry_redact_options *options,
+                         struct op_note note) {
+    GATHER(client, wait, note, pack_redact(&client->gathering->body, options));
+}
 static int submit_queue_set(tarry_client *client, bool wait, const char *queue, const struct tarry_policy *policy,
                             uint32_t fields, struct op_note note) {
     GATHER(client, wait, note, pack_queue_set(&client->gathering->body, queue, policy, fields));
@@ -246,6 +250,9 @@ int tarry_release(tarry_client *client, uint64_t id, struct tarry_token token, s
 int tarry_dead(tarry_client *client, enum tarry_dead_what what, const struct tarry_ref *ref, bool all,
                struct tarry_result *out_result) {
     WAIT(client, out_result, submit_dead(client, true, what, ref, all, note));
+}
+int tarry_redact(tarry_client *client, const struct tarry_redact_options *options, struct tarry_result *out_result) {
+    WAIT(client, out_result, submit_redact(client, true, options, note));
 }
 int tarry_queue_set(tarry_client *client, const char *queue, const struct tarry_policy *policy, uint32_t fields,
                     struct tarry_result *out_result) {

@@ -268,3 +268,20 @@ int pack_dead(struct buffer *body, enum tarry_dead_what what, const struct tarry
     op.dead = &dead;
     return pack_op(body, &op);
 }
+
+int pack_redact(struct buffer *body, const struct tarry_redact_options *options) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__Redact redact = TARRY__REDACT__INIT;
+    Tarry__Ref task;
+    if (options == NULL || options->reason == NULL) return TARRY_E_ARGUMENT;
+    int rv = ref_to_proto(&options->task, false, &task);
+    if (rv != TARRY_OK) return rv;
+    redact.task = &task;
+    redact.reason = (char *)options->reason;
+    redact.from_ms = options->from_ms;
+    redact.to_ms = options->to_ms;
+    redact.after_id = options->after_id;
+    op.op_case = TARRY__OP__OP_REDACT;
+    op.redact = &redact;
+    return pack_op(body, &op);
+}

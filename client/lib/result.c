@@ -22,6 +22,7 @@ void result_from_proto(const Tarry__OpResult *from, struct tarry_result *out) {
         .lease_deadline_ms = from->lease_deadline_ms,
         .count = from->count,
         .job = from->job,
+        .left = from->left,
         .message = from->message,
     };
     if (from->token != NULL) out->token = (struct tarry_token){from->token->epoch, from->token->position};

@@ -89,6 +89,7 @@ static void json_broker(struct text *out, const struct tarry_broker_stats *broke
     ndjson_number(out, "durable", broker->durable);
     ndjson_number(out, "indexed", broker->indexed);
     ndjson_number(out, "log_start", broker->log_start);
+    ndjson_number(out, "erased", broker->erased);
     ndjson_number(out, "segments", broker->segments);
     ndjson_number(out, "log_bytes", broker->log_bytes);
     ndjson_number(out, "index_bytes", broker->index_bytes);

@@ -29,6 +29,7 @@ const struct command *const tool_commands[] = {
     &command_dead_list,
     &command_dead_requeue,
     &command_dead_drop,
+    &command_redact,
     &command_stats,
     &command_history,
     &command_audit,

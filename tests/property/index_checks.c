@@ -40,6 +40,8 @@ void fx_free(struct fx *f) {
     unlink(path);
     snprintf(path, sizeof path, "%s/lock.mdb", f->directory);
     unlink(path);
+    snprintf(path, sizeof path, "%s/keyring", f->directory);
+    unlink(path);
     rmdir(f->directory);
     arena_deinit(&f->arena);
     world_deinit(&f->world);

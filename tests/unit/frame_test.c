@@ -74,12 +74,39 @@ static void every_flipped_bit_is_found(void **state) { /* F-2 */
     random_header(&random, &header);
     frame_header_encode(&header, bytes);
     for (unsigned bit = 0; bit < 8 * FRAME_HEADER_SIZE; bit++) {
+        if (bit == 8 * FRAME_FLAGS_OFFSET) continue; /* below */
         bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
         assert_false(frame_header_decode(bytes, &out));
         assert_memory_equal(&out, &untouched, sizeof(out));
         bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
     }
     assert_true(frame_header_decode(bytes, &out));
+}
+
+/* It may be set later, by writing one byte: it says that contents are to be checked one by one. */
+static void the_flag_of_erased_contents_needs_no_new_sum(void **state) {
+    (void)state;
+    struct random random = {random_seed(4)};
+    struct frame_header header, out;
+    uint8_t bytes[FRAME_HEADER_SIZE], erased[FRAME_HEADER_SIZE];
+    random_header(&random, &header);
+    header.flags = 0;
+    frame_header_encode(&header, bytes);
+    header.flags = FRAME_FLAG_ERASED;
+    frame_header_encode(&header, erased);
+    bytes[FRAME_FLAGS_OFFSET] |= FRAME_FLAG_ERASED;
+    assert_memory_equal(bytes, erased, sizeof bytes);
+    assert_true(frame_header_decode(bytes, &out));
+    assert_int_equal(out.flags, FRAME_FLAG_ERASED);
+}
+
+static void what_is_erased_is_zeros(void **state) {
+    (void)state;
+    uint8_t blob[40] = {0};
+    assert_true(content_is_erased(blob, sizeof blob));
+    assert_false(content_is_erased(blob, 0));
+    blob[39] = 1;
+    assert_false(content_is_erased(blob, sizeof blob));
 }
 
 static void expect_refused(struct frame_header header) {
@@ -139,6 +166,7 @@ static void bytes_lie_where_the_table_says(void **state) {
         bool is_high_byte_of_a_size = i == 15 || i == 19, is_reserved = i >= 20 && i < 24;
         assert_int_equal(bytes[i], is_high_byte_of_a_size || is_reserved ? 0 : i);
     }
+    bytes[6] = 0; /* the flag is left out of the sum */
     uint64_t sum = frame_sum(bytes, 104);
     for (int i = 0; i < 8; i++) assert_int_equal(bytes[104 + i], sum >> 8 * i & 0xff);
     assert_int_equal(frame_sum("", 0), 0x2d06800538d394c2); /* XXH3-64 of nothing, by its specification */
@@ -201,9 +229,14 @@ static void sizes_are_padded_to_eight(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(decode_after_encode_is_the_identity), cmocka_unit_test(every_flipped_bit_is_found),
-        cmocka_unit_test(a_header_that_lies_is_refused),       cmocka_unit_test(bytes_lie_where_the_table_says),
-        cmocka_unit_test(the_chain_covers_all_but_erasure),    cmocka_unit_test(content_hash_is_blake2b_256),
+        cmocka_unit_test(decode_after_encode_is_the_identity),
+        cmocka_unit_test(every_flipped_bit_is_found),
+        cmocka_unit_test(the_flag_of_erased_contents_needs_no_new_sum),
+        cmocka_unit_test(what_is_erased_is_zeros),
+        cmocka_unit_test(a_header_that_lies_is_refused),
+        cmocka_unit_test(bytes_lie_where_the_table_says),
+        cmocka_unit_test(the_chain_covers_all_but_erasure),
+        cmocka_unit_test(content_hash_is_blake2b_256),
         cmocka_unit_test(sizes_are_padded_to_eight),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

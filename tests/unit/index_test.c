@@ -60,6 +60,8 @@ static int teardown(void **state) {
     unlink(path);
     snprintf(path, sizeof path, "%s/lock.mdb", f->directory);
     unlink(path);
+    snprintf(path, sizeof path, "%s/keyring", f->directory);
+    unlink(path);
     rmdir(f->directory);
     free(f);
     return 0;

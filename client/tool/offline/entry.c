@@ -34,6 +34,7 @@ static const char *const names[ENTRY_KINDS] = {
     [ENTRY_SESSION] = "session",
     [ENTRY_SESSION_END] = "session_end",
     [ENTRY_STOP] = "stop",
+    [ENTRY_REDACTED] = "redacted",
 };
 static_assert((int)ENTRY_DROPPED == (int)TARRY__CAUSE__CAUSE_DROPPED, "entry kinds begin as causes do");
 
@@ -79,6 +80,8 @@ enum entry_kind entry_kind(const struct entry *entry) {
         return ENTRY_SESSION_END;
     case TARRY__RECORD__FACT_STOP:
         return ENTRY_STOP;
+    case TARRY__RECORD__FACT_REDACTION:
+        return ENTRY_REDACTED;
     default:
         return 0;
     }
@@ -94,10 +97,20 @@ const Tarry__Task *entry_task(const struct entry *entry) {
     return record->fact_case == TARRY__RECORD__FACT_END ? record->end->task : NULL;
 }
 
+uint64_t entry_id(const struct entry *entry, ProtobufCBinaryData *out_key) {
+    const Tarry__Task *task = entry_task(entry);
+    bool is_redaction = entry->record->fact_case == TARRY__RECORD__FACT_REDACTION;
+    if (out_key != NULL && task != NULL) *out_key = task->key;
+    if (out_key != NULL && is_redaction) *out_key = entry->record->redaction->key;
+    if (task != NULL) return task->id;
+    return is_redaction ? entry->record->redaction->id : 0;
+}
+
 uint32_t entry_queue(const struct entry *entry) {
     const Tarry__Task *task = entry_task(entry);
     if (task != NULL) return task->queue;
     if (entry->record->fact_case == TARRY__RECORD__FACT_QUEUE) return entry->record->queue->number;
+    if (entry->record->fact_case == TARRY__RECORD__FACT_REDACTION) return entry->record->redaction->queue;
     return entry->record->fact_case == TARRY__RECORD__FACT_JOB ? entry->record->job->queue : 0;
 }
 

@@ -43,6 +43,7 @@ enum entry_kind {
     ENTRY_SESSION,
     ENTRY_SESSION_END,
     ENTRY_STOP,
+    ENTRY_REDACTED,
     ENTRY_KINDS
 };
 
@@ -63,6 +64,8 @@ enum entry_kind entry_kind_find(const char *name);
 uint64_t entry_ms(const struct entry *entry);
 /* The task that it is about: as it is now, or (endings) as it was; NULL: about none. */
 const Tarry__Task *entry_task(const struct entry *entry);
+/* Its name, or that of a task that was redacted. 0: it is about none. */
+uint64_t entry_id(const struct entry *entry, ProtobufCBinaryData *out_key);
 /* Number of the queue that it is about; 0: none. */
 uint32_t entry_queue(const struct entry *entry);
 /* NULL: not known. */

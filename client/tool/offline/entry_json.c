@@ -134,6 +134,12 @@ static void json_start(struct text *out, const struct entry *entry) {
     if (epoch->config_digest.len != 0) json_hex(out, "config_digest", epoch->config_digest);
 }
 
+static void json_redaction(struct text *out, const Tarry__Redaction *redaction) {
+    ndjson_id(out, "id", redaction->id);
+    ndjson_bytes(out, "key", redaction->key.len != 0 ? (const char *)redaction->key.data : NULL, redaction->key.len);
+    ndjson_text(out, "reason", redaction->reason);
+}
+
 static void json_other(struct text *out, const struct entry *entry) {
     const Tarry__Record *record = entry->record;
     if (entry->queue != NULL) ndjson_text(out, "queue", entry->queue);
@@ -170,6 +176,9 @@ static void json_other(struct text *out, const struct entry *entry) {
         break;
     case TARRY__RECORD__FACT_STOP:
         ndjson_text(out, "version", record->stop->server_version);
+        break;
+    case TARRY__RECORD__FACT_REDACTION:
+        json_redaction(out, record->redaction);
         break;
     default:
         break;

@@ -214,6 +214,10 @@ static void words_other(struct text *out, const struct entry *entry) {
         text_add_str(out, "  tarryd ");
         words_name(out, record->stop->server_version);
         break;
+    case TARRY__RECORD__FACT_REDACTION:
+        text_printf(out, "  %" PRIu64, record->redaction->id);
+        words_quoted(out, ", reason", record->redaction->reason, strlen(record->redaction->reason));
+        break;
     default:
         break;
     }

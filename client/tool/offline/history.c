@@ -41,16 +41,16 @@ struct telling {
 
 static int tell(void *argument, const struct entry *entry) {
     struct telling *telling = argument;
-    const Tarry__Task *task = entry_task(entry);
+    uint64_t id = entry_id(entry, NULL);
     telling->count++;
     if (telling->tool->json) {
         entry_json(&telling->out, entry);
         return 0;
     }
-    if (task->id != telling->task)
-        text_printf(&telling->out, "%stask %llu of %s\n", telling->task != 0 ? "\n" : "", (unsigned long long)task->id,
+    if (id != telling->task)
+        text_printf(&telling->out, "%stask %llu of %s\n", telling->task != 0 ? "\n" : "", (unsigned long long)id,
                     entry->queue != NULL ? entry->queue : "a queue whose name is lost");
-    telling->task = task->id;
+    telling->task = id;
     entry_words(&telling->out, entry, false);
     return 0;
 }

@@ -17,23 +17,23 @@ struct scan {
     struct consumers *consumers;
 };
 
-static bool task_passes(const struct scan_filter *filter, const Tarry__Task *task) {
+static bool task_passes(const struct scan_filter *filter, const struct entry *entry) {
     if (filter->id == 0 && filter->key == NULL && filter->prefix == NULL) return true;
-    if (task == NULL) return false;
-    if (filter->id != 0 && task->id != filter->id) return false;
-    if (filter->key != NULL &&
-        (task->key.len != strlen(filter->key) || memcmp(task->key.data, filter->key, task->key.len) != 0))
+    ProtobufCBinaryData key = {0};
+    uint64_t id = entry_id(entry, &key);
+    if (id == 0 || (filter->id != 0 && id != filter->id)) return false;
+    if (filter->key != NULL && (key.len != strlen(filter->key) || memcmp(key.data, filter->key, key.len) != 0))
         return false;
     if (filter->prefix == NULL) return true;
     size_t size = strlen(filter->prefix);
-    return task->key.len >= size && memcmp(task->key.data, filter->prefix, size) == 0;
+    return key.len >= size && memcmp(key.data, filter->prefix, size) == 0;
 }
 
 static bool passes(const struct scan_filter *filter, const struct entry *entry) {
     if (filter->kinds != 0 && (filter->kinds & 1ull << entry_kind(entry)) == 0) return false;
     if (filter->producer != 0 && entry->body->producer != filter->producer) return false;
     if (filter->session != 0 && entry_session(entry) != filter->session) return false;
-    if (!task_passes(filter, entry_task(entry))) return false;
+    if (!task_passes(filter, entry)) return false;
     return filter->queue == NULL || entry_concerns_queue(entry, filter->queue);
 }
 

@@ -1,0 +1,133 @@
+/* decide_redact.c: what ended tasks contained is to be erased.
+ *
+ * The core knows who lives; where the contents of the long ended lie, the shell has looked up (core_past). Erasing is
+ * done where they lie, once this record is durable and in the index (storage/README.md). */
+#include <string.h>
+
+#include "decide.h"
+#include "push.h"
+
+static const char *in_the_way(const struct row *row) {
+    if (row->state == ROW_BURIED) return "the task is among the dead letters: drop it first";
+    if (row->state == ROW_LEASED) return "the task is in flight: withdraw it first (cancel --withdraw)";
+    return "the task is live: cancel it first";
+}
+
+static void refuse_living(struct decision *d, const struct row *row) {
+    Tarry__Outcome outcome = TARRY__OUTCOME__PENDING;
+    if (row->state == ROW_LEASED) outcome = TARRY__OUTCOME__IN_FLIGHT;
+    if (row->state == ROW_BURIED) outcome = TARRY__OUTCOME__DEAD;
+    describe(d->result, row, d->effects->arena);
+    refuse(d, TARRY__CODE__NOT_DONE, outcome, in_the_way(row));
+}
+
+/* False: refused. What resolve says about a task that has ended is not this operation's answer. */
+static bool has_ended(struct decision *d, const Tarry__Ref *ref) {
+    for (uint64_t expired_id = 0;;) {
+        struct known known = {0};
+        tarry__op_result__init(d->result);
+        if (resolve(d, ref, &known) != RESOLVED_ENDED) {
+            refuse_living(d, &known.row);
+            return false;
+        }
+        /* One that was just found to be expired hides no dead letter of the same key. */
+        bool again = !ref->id && known.ended == TARRY__CAUSE__CAUSE_EXPIRED && known.row.id != expired_id;
+        if (!again) return true;
+        expired_id = known.row.id;
+    }
+}
+
+static void record(struct decision *d, const struct core_past_task *task, const char *reason) {
+    Tarry__Redaction *redaction = must_alloc(d->draft->arena, sizeof *redaction);
+    tarry__redaction__init(redaction);
+    redaction->id = task->id;
+    redaction->queue = task->queue;
+    redaction->key = (ProtobufCBinaryData){.data = (uint8_t *)task->key, .len = task->key_size};
+    redaction->frame = task->frame;
+    redaction->blob_at = task->blob_at;
+    redaction->blob_size = task->blob_size;
+    if (task->frame) {
+        redaction->content_hash.data = (uint8_t *)task->content_hash;
+        redaction->content_hash.len = CONTENT_HASH_SIZE;
+    }
+    redaction->reason = (char *)reason;
+    Tarry__Record *fact = draft_record(d->draft);
+    fact->fact_case = TARRY__RECORD__FACT_REDACTION;
+    fact->redaction = redaction;
+}
+
+struct redacted {
+    uint64_t id; /* the last one looked at, and when it was scheduled */
+    uint64_t at_ms;
+    uint64_t count;
+    uint64_t left;
+    uint64_t position; /* of the last frame that says so */
+};
+
+static void redact_task(struct decision *d, const struct core_past_task *task, const char *reason,
+                        struct redacted *out) {
+    out->id = task->id;
+    out->at_ms = task->scheduled_ms;
+    if (task->redacted_at) {
+        if (task->redacted_at > out->position) out->position = task->redacted_at;
+        return;
+    }
+    record(d, task, reason);
+    out->count++;
+    out->position = d->core->position;
+}
+
+static void answer(struct decision *d, const struct redacted *redacted) {
+    tarry__op_result__init(d->result);
+    d->result->outcome = TARRY__OUTCOME__REDACTED;
+    d->result->id = redacted->id;
+    d->result->at_ms = redacted->at_ms;
+    d->result->count = redacted->count;
+    d->result->left = redacted->left;
+    d->result->job = redacted->position;
+}
+
+/* Whoever was scheduled in the range and has ended; the others are counted. */
+static void redact_range(struct decision *d, const Tarry__Redact *redact) {
+    struct redacted redacted = {0};
+    if (!queue_find(d->core, redact->task->queue)) {
+        refuse(d, TARRY__CODE__NO_SUCH_QUEUE, TARRY__OUTCOME__NONE, "there is no such queue");
+        return;
+    }
+    for (size_t i = 0; d->past && i < d->past->count; i++) {
+        const struct core_past_task *task = &d->past->tasks[i];
+        struct known known;
+        if (resolve_id(d, task->id, &known) == RESOLVED_ENDED) {
+            redact_task(d, task, redact->reason, &redacted);
+        } else {
+            redacted.id = task->id;
+            redacted.at_ms = task->scheduled_ms;
+            redacted.left++;
+        }
+    }
+    answer(d, &redacted);
+}
+
+void decide_redact(struct decision *d, const Tarry__Redact *redact) {
+    struct redacted redacted = {0};
+    bool is_key = redact->task->key.len > 0;
+    if (!redact->task->id && !is_key) {
+        redact_range(d, redact);
+        return;
+    }
+    if (!has_ended(d, redact->task)) return;
+    for (size_t i = 0; d->past && i < d->past->count; i++) {
+        redact_task(d, &d->past->tasks[i], redact->reason, &redacted);
+    }
+    bool is_known = redacted.id || (redact->task->id && redact->task->id < d->draft->next_id);
+    if (!is_known && !redact->after_id) {
+        d->result->code = TARRY__CODE__NOT_DONE;
+        d->result->message = "no task of this name is in log or archive; one that has left them can be named by its id";
+        return;
+    }
+    /* Nothing is left to say of it; yet the index may once have held its content. */
+    if (!redacted.id && redact->task->id) {
+        redact_task(d, &(struct core_past_task){.id = redact->task->id}, redact->reason, &redacted);
+    }
+    answer(d, &redacted);
+}

@@ -1,0 +1,30 @@
+/* eraser.h: carries out redactions that the index has absorbed, in bounded slices, on the index thread: contents become
+ * zeros in the log and in the archive, keys of those that the index held are destroyed, and the redaction leaves the
+ * index's table. Each step may be done again, so a kill at any moment costs nothing but that.
+ *
+ * Nothing is erased while a segment is on its way out or a backup is made: what is being copied would escape, or be
+ * copied in halves. */
+#ifndef TARRY_SHELL_ERASER_H
+#define TARRY_SHELL_ERASER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "arena.h"
+
+struct shell;
+
+struct eraser {
+    struct shell *shell;
+    struct arena arena;
+    bool pinned; /* a backup is being made: nothing may change under it */
+};
+
+void eraser_init(struct eraser *eraser, struct shell *shell);
+/* How long the thread may sleep on its account; 0: there is something to erase. */
+uint64_t eraser_wait_ns(const struct eraser *eraser);
+/* One slice. 1: there may be more; 0: nothing to do (now); -ENOSPC: no room for the index just now, to be tried again.
+ * Any other failure ends the process (LOG-4). */
+int eraser_step(struct eraser *eraser);
+
+#endif

@@ -1,0 +1,234 @@
+/* locator.c: see locator.h. One search per redact operation, through the segments that may name what it means. */
+#include "locator.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "history.h"
+#include "logfmt.h"
+#include "shell.h"
+
+static const char unreadable[] = "log or archive cannot be read to the end: 'tarry verify' says where it is damaged";
+
+struct search {
+    struct locator *locator;
+    struct errand *errand;
+    const Tarry__Redact *redact;
+    uint32_t queue; /* its number; 0: the task is named by id */
+    struct core_past *past;
+    size_t room; /* for tasks in `past` */
+};
+
+static bool is_range(const struct search *search) {
+    return search->redact->task->id == 0 && search->redact->task->key.len == 0;
+}
+
+static bool is_meant(const struct search *search, uint64_t id, uint32_t queue, const ProtobufCBinaryData *key) {
+    const Tarry__Ref *ref = search->redact->task;
+    if (id <= search->redact->after_id) return false;
+    if (ref->id != 0) return id == ref->id;
+    if (queue != search->queue) return false;
+    return is_range(search) || (key->len == ref->key.len && memcmp(key->data, ref->key.data, key->len) == 0);
+}
+
+/* The place of `id` in the list, which is in order of id; it may belong to another. */
+static size_t place_of(const struct core_past *past, uint64_t id) {
+    size_t low = 0, high = past->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (past->tasks[middle].id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static struct core_past_task *find(const struct core_past *past, uint64_t id) {
+    size_t place = place_of(past, id);
+    return place < past->count && past->tasks[place].id == id ? &past->tasks[place] : NULL;
+}
+
+/* NULL: as many as an operation redacts have been found, all of them with smaller ids. */
+static struct core_past_task *find_or_add(struct search *search, const Tarry__Task *task) {
+    struct core_past *past = search->past;
+    size_t place = place_of(past, task->id);
+    if (place < past->count && past->tasks[place].id == task->id) return &past->tasks[place];
+    if (place == search->room) return NULL;
+    if (past->count == search->room) past->count--;
+    memmove(&past->tasks[place + 1], &past->tasks[place], (past->count - place) * sizeof(*past->tasks));
+    past->count++;
+    char *key = arena_alloc(search->errand->arena, task->key.len + 1);
+    if (key == NULL) shell_fail("past_failed", -ENOMEM);
+    if (task->key.len > 0) memcpy(key, task->key.data, task->key.len);
+    past->tasks[place] = (struct core_past_task){
+        .id = task->id,
+        .queue = task->queue,
+        .scheduled_ms = task->scheduled_ms,
+        .blob_at = task->blob_at,
+        .blob_size = task->blob_size,
+        .key_size = (uint8_t)task->key.len,
+        .key = key,
+    };
+    return &past->tasks[place];
+}
+
+static void take_task(struct search *search, const struct frame_header *header, const Tarry__Task *task,
+                      const Tarry__TaskPut *put) {
+    if (task == NULL || !is_meant(search, task->id, task->queue, &task->key)) return;
+    bool is_fresh = put != NULL && put->fresh;
+    if (is_range(search) && !is_fresh) return;
+    struct core_past_task *found = find_or_add(search, task);
+    if (found == NULL || !is_fresh || put->content_hash.len != CONTENT_HASH_SIZE) return;
+    found->frame = header->position;
+    memcpy(found->content_hash, put->content_hash.data, CONTENT_HASH_SIZE);
+}
+
+static void take_redaction(struct search *search, const struct frame_header *header,
+                           const Tarry__Redaction *redaction) {
+    struct core_past_task *found = find(search->past, redaction->id);
+    if (found != NULL) found->redacted_at = header->position;
+}
+
+static void take_frame(struct search *search, const struct frame_header *header, const Tarry__FrameBody *body) {
+    for (size_t i = 0; i < body->n_records; i++) {
+        const Tarry__Record *record = body->records[i];
+        if (record->fact_case == TARRY__RECORD__FACT_PUT) take_task(search, header, record->put->task, record->put);
+        if (record->fact_case == TARRY__RECORD__FACT_END) take_task(search, header, record->end->task, NULL);
+        if (record->fact_case == TARRY__RECORD__FACT_REDACTION) take_redaction(search, header, record->redaction);
+    }
+}
+
+/* What comes later than the last of so many is for the next operation. */
+static bool is_full(const struct search *search) {
+    return is_range(search) && search->past->count == search->room;
+}
+
+static uint64_t ns_of(uint64_t ms) {
+    return ms > UINT64_MAX / NS_PER_MS ? UINT64_MAX : ms * NS_PER_MS;
+}
+
+static int read_past(struct search *search) {
+    struct log *log = search->locator->shell->log;
+    const Tarry__Ref *ref = search->redact->task;
+    struct history_question question = {.from_ns = ns_of(search->redact->from_ms),
+                                        .to_ns = ns_of(search->redact->to_ms)};
+    if (ref->id != 0)
+        question.hash = summary_task_hash(ref->id);
+    else if (ref->key.len > 0)
+        question.hash = summary_key_hash(search->queue, ref->key.data, ref->key.len);
+    struct history *history;
+    struct log_view view;
+    const Tarry__FrameBody *body;
+    int error = history_open(&history, log, NULL, &question);
+    if (error != 0) return error;
+    uint64_t limit = log_durable(log);
+    while (!is_full(search) && (error = history_next(history, limit, &view, &body)) == 0)
+        if (body != NULL) take_frame(search, &view.header, body);
+    history_close(history);
+    return error == LOG_END ? 0 : error;
+}
+
+/* The records of a range of time do not say which of its tasks were redacted later; their bytes do. */
+static void mark_erased(struct search *search) {
+    for (size_t i = 0; is_range(search) && i < search->past->count; i++) {
+        struct core_past_task *task = &search->past->tasks[i];
+        uint8_t salt[BLOB_SALT_SIZE];
+        if (task->frame == 0 || log_read(search->locator->shell->log, task->blob_at, salt, sizeof(salt)) != 0) continue;
+        if (content_is_erased(salt, sizeof(salt))) task->redacted_at = task->frame;
+    }
+}
+
+static int run_search(struct search *search) {
+    int error;
+    if (search->queue == 0 && search->redact->task->id == 0) return 0; /* no such queue: the core says so */
+    do {                                                               /* a segment may be retired under the reader */
+        search->past->count = 0;
+        error = read_past(search);
+    } while (error == LOG_RETIRED);
+    if (error == 0) mark_erased(search);
+    return error;
+}
+
+static int locate(struct locator *locator, struct errand *errand) {
+    const Tarry__Commit *commit = errand->event.request->commit;
+    struct core_past *past = arena_alloc(errand->arena, commit->n_ops * sizeof(*past));
+    if (past == NULL) return -ENOMEM;
+    memset(past, 0, commit->n_ops * sizeof(*past));
+    size_t room = REDACT_TASKS_MAX;
+    int error = 0;
+    for (size_t i = 0; i < commit->n_ops && error == 0; i++) {
+        bool is_sound = errand->event.contents[i].problem == NULL;
+        if (commit->ops[i]->op_case != TARRY__OP__OP_REDACT || !is_sound) continue;
+        struct search search = {.locator = locator,
+                                .errand = errand,
+                                .redact = commit->ops[i]->redact,
+                                .queue = errand->queue_numbers[i],
+                                .past = &past[i],
+                                .room = room};
+        past[i].tasks = arena_alloc(errand->arena, (room + 1) * sizeof(*past[i].tasks));
+        if (past[i].tasks == NULL) return -ENOMEM;
+        error = run_search(&search);
+        room -= past[i].count;
+    }
+    errand->event.past = past;
+    return error;
+}
+
+static void run_errand(struct locator *locator, struct errand *errand) {
+    int error = locate(locator, errand);
+    if (error == 0) {
+        inbox_post(&locator->shell->inbox, &errand->item);
+        return;
+    }
+    struct call *call = (struct call *)errand;
+    logfmt("past_unreadable", "reason=\"%s\"", storage_error(error));
+    if (error == -ENOMEM)
+        call->answer(call, reply_pack_refusal(TARRY__CODE__BUSY, NULL));
+    else
+        call->answer(call, reply_pack_refusal(TARRY__CODE__FAILED, unreadable));
+}
+
+static void *locator_run(void *argument) {
+    struct locator *locator = argument;
+    pthread_mutex_lock(&locator->mutex);
+    for (;;) {
+        while (locator->first == NULL && !locator->stop) pthread_cond_wait(&locator->changed, &locator->mutex);
+        struct item *item = locator->first;
+        if (item == NULL) break;
+        locator->first = item->next;
+        if (locator->first == NULL) locator->last = &locator->first;
+        pthread_mutex_unlock(&locator->mutex);
+        run_errand(locator, (struct errand *)item);
+        pthread_mutex_lock(&locator->mutex);
+    }
+    pthread_mutex_unlock(&locator->mutex);
+    return NULL;
+}
+
+void locator_start(struct locator *locator, struct shell *shell) {
+    *locator = (struct locator){.shell = shell};
+    locator->last = &locator->first;
+    pthread_mutex_init(&locator->mutex, NULL);
+    pthread_cond_init(&locator->changed, NULL);
+    thread_start(&locator->thread, "tarry-locator", locator_run, locator);
+}
+
+void locator_post(struct locator *locator, struct errand *errand) {
+    errand->item.next = NULL;
+    pthread_mutex_lock(&locator->mutex);
+    *locator->last = &errand->item;
+    locator->last = &errand->item.next;
+    pthread_cond_signal(&locator->changed);
+    pthread_mutex_unlock(&locator->mutex);
+}
+
+void locator_stop(struct locator *locator) {
+    pthread_mutex_lock(&locator->mutex);
+    locator->stop = true;
+    pthread_cond_signal(&locator->changed);
+    pthread_mutex_unlock(&locator->mutex);
+    pthread_join(locator->thread, NULL);
+}

@@ -1,0 +1,30 @@
+/* locator.h: the thread that searches log and archive for the tasks that a redaction means: which there were, and where
+ * their contents lie. The core knows who lives, and nothing of those that ended long ago. A search may take a second;
+ * it delays redactions, and nobody else. */
+#ifndef TARRY_SHELL_LOCATOR_H
+#define TARRY_SHELL_LOCATOR_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "call.h"
+
+struct shell;
+
+struct locator {
+    struct shell *shell;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    struct item *first;
+    struct item **last;
+    bool stop;
+};
+
+void locator_start(struct locator *locator, struct shell *shell);
+/* Takes the errand of a commit over; it comes back to the core's inbox with event.past. Its queue_numbers must be set.
+ */
+void locator_post(struct locator *locator, struct errand *errand);
+void locator_stop(struct locator *locator);
+
+#endif

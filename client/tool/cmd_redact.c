@@ -1,0 +1,168 @@
+/* cmd_redact.c: tarry redact: what ended tasks contained is erased for good. Asks in portions until nothing is left to
+ * ask for, then waits until the broker has done it. */
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#include "answer.h"
+#include "ndjson.h"
+#include "output.h"
+#include "progress.h"
+#include "rfc3339.h"
+#include "signals.h"
+#include "tool.h"
+
+#define POLL_MIN_MS 5u
+#define POLL_MAX_MS 250u
+
+static int run(struct tool *tool, const struct args *args);
+
+static const struct arg_spec options[] = {
+    {"id", ARG_VALUE, "ID", "one task by its id, instead of QUEUE and KEY"},
+    {"queue", ARG_VALUE, "QUEUE", "all tasks of this queue that were scheduled …"},
+    {"from", ARG_VALUE, "T", "… at T or later: RFC 3339, or Unix ms"},
+    {"to", ARG_VALUE, "T", "… before T"},
+    {"reason", ARG_VALUE, "TEXT", "why, for the log (needed)"},
+    {"no-wait", ARG_FLAG, NULL, "do not wait for the erasure; it is recorded, and goes on by itself"},
+    {0},
+};
+
+const struct command command_redact = {
+    .name = "redact",
+    .usage = "QUEUE KEY --reason TEXT\n--id ID --reason TEXT\n--queue QUEUE (--from T | --to T) --reason TEXT",
+    .summary = "erase for good what ended tasks contained",
+    .text =
+        "Erases payload and attributes of tasks that have ended from the broker's log, archive and index, and\n"
+        "records when, by whom and why. What happened to the tasks, ids, queues and keys stay in the log, and\n"
+        "'tarry verify' still proves all of it. By QUEUE and KEY every task that ever had the key is meant. A live\n"
+        "task is refused: cancel it first; so is a dead letter: drop it first. By time, live tasks are left alone\n"
+        "and counted, with exit status 1.\n\n"
+        "Waits until it is done; a broker that is killed meanwhile goes on with it when it starts again. What\n"
+        "consumers, backups, file-system snapshots, swap or the flash of an SSD have kept is beyond its reach.",
+    .options = options,
+    .positional_min = 0,
+    .positional_max = 2,
+    .positional_names = "QUEUE and KEY",
+    .examples = "tarry redact close-order order-1001 --reason 'erasure request 4711'\n"
+                "tarry redact --id 1001 --reason 'card number in the payload'\n"
+                "tarry redact --queue close-order --to 2026-01-01T00:00:00Z --reason 'retention: 10 months'",
+    .run = run,
+};
+
+struct redacting {
+    struct tool *tool;
+    struct tarry_redact_options asked;
+    uint64_t count;
+    uint64_t left;
+    uint64_t position; /* of the last frame that records a part of it */
+    bool done;
+};
+
+static int option_redact(const struct args *args, struct tarry_redact_options *out) {
+    int status = 0;
+    out->reason = args_get(args, "reason");
+    out->task.queue = args_get(args, "queue");
+    bool is_range = out->task.queue != NULL;
+    if (out->reason == NULL || out->reason[0] == 0) return tool_usage(args, "--reason TEXT says why: the log keeps it");
+    if (is_range && (args_has(args, "id") || args->positional_count > 0))
+        return tool_usage(args, "which tasks? Give QUEUE and KEY, or --id ID, or --queue QUEUE with --from and --to");
+    if (!is_range && (args_has(args, "from") || args_has(args, "to")))
+        return tool_usage(args, "--from and --to go with --queue QUEUE");
+    if (!is_range) return option_ref(args, &out->task);
+    status = option_time(args, "from", &out->from_ms);
+    if (status == 0) status = option_time(args, "to", &out->to_ms);
+    if (status == 0 && out->from_ms == 0 && out->to_ms == 0)
+        return tool_usage(args, "--queue needs --from T or --to T: a whole queue is not redacted by mistake");
+    if (status == 0 && out->to_ms != 0 && out->to_ms <= out->from_ms)
+        return tool_usage(args, "--to is not later than --from");
+    return status;
+}
+
+static void pause_ms(uint64_t ms) {
+    struct timespec time = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
+    nanosleep(&time, NULL);
+}
+
+/* Portion by portion. */
+static int ask(struct redacting *redacting) {
+    struct tarry_redact_options asked = redacting->asked;
+    struct tarry_result result = {.message = ""};
+    struct progress progress;
+    int code;
+    progress_start(&progress, "redacted");
+    do {
+        code = tarry_redact(redacting->tool->client, &asked, &result);
+        if (code != TARRY_OK) break;
+        redacting->count += result.count;
+        redacting->left += result.left;
+        if (result.job > redacting->position) redacting->position = result.job;
+        progress_show(&progress, 0, 0, redacting->count);
+        bool is_last = asked.task.id != 0 || result.id <= asked.after_id;
+        if (is_last) break;
+        asked.after_id = result.id;
+        if (asked.from_ms != 0 || asked.to_ms != 0) asked.from_ms = result.at_ms;
+    } while (!signals_ended());
+    progress_end(&progress);
+    if (code == TARRY_OK) return EXIT_FINE;
+    return tool_failed(redacting->tool, code, result.message);
+}
+
+/* Until the broker has erased what was recorded. */
+static int wait_for_it(struct redacting *redacting) {
+    struct progress progress;
+    const char *message = NULL;
+    int code = TARRY_OK;
+    redacting->done = redacting->position == 0;
+    progress_start(&progress, "erasing");
+    for (uint64_t wait_ms = POLL_MIN_MS; !redacting->done && !signals_ended();
+         wait_ms += wait_ms < POLL_MAX_MS ? wait_ms : 0) {
+        struct tarry_stats_view *view = NULL;
+        code = tarry_stats(redacting->tool->client, NULL, &view, &message);
+        if (code != TARRY_OK) break;
+        redacting->done = view->broker.erased > redacting->position;
+        tarry_stats_free(view);
+        if (!redacting->done) pause_ms(wait_ms);
+    }
+    progress_end(&progress);
+    if (code != TARRY_OK) return tool_failed(redacting->tool, code, message);
+    return EXIT_FINE;
+}
+
+static void print(const struct redacting *redacting, struct text *out) {
+    const struct tarry_ref *task = &redacting->asked.task;
+    if (redacting->tool->json) {
+        ndjson_begin(out);
+        ndjson_text(out, "result", "redacted");
+        if (task->id != 0) ndjson_id(out, "id", task->id);
+        if (task->queue != NULL) ndjson_text(out, "queue", task->queue);
+        if (task->key != NULL) ndjson_text(out, "key", task->key);
+        ndjson_number(out, "count", redacting->count);
+        ndjson_number(out, "left", redacting->left);
+        ndjson_bool(out, "erased", redacting->done);
+        ndjson_end(out);
+        return;
+    }
+    text_printf(out, "redacted %" PRIu64 " task%s", redacting->count, redacting->count == 1 ? "" : "s");
+    text_add_str(out, redacting->done ? ": erased\n" : ": recorded, erasure under way\n");
+}
+
+static int run(struct tool *tool, const struct args *args) {
+    struct redacting redacting = {.tool = tool};
+    struct text out = {0};
+    int status = option_redact(args, &redacting.asked);
+    if (status == 0) status = tool_connect(tool);
+    if (status != 0) return status;
+    signals_graceful();
+    status = ask(&redacting);
+    if (status == EXIT_FINE && !args_has(args, "no-wait")) status = wait_for_it(&redacting);
+    if (status != EXIT_FINE) return status;
+    print(&redacting, &out);
+    if (redacting.left > 0) {
+        status = EXIT_REFUSED;
+        tool_say("%" PRIu64 " live task%s left alone: cancel first what is to be redacted", redacting.left,
+                 redacting.left == 1 ? " was" : "s were");
+    }
+    status = output_flush(&out, status);
+    text_deinit(&out);
+    return status;
+}

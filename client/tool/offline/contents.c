@@ -1,0 +1,79 @@
+/* contents.c: see contents.h. */
+#include "contents.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+static int check_content(struct contents *contents, struct store *store, const struct log_view *view,
+                         const Tarry__TaskPut *put) {
+    if (!put->fresh || put->task == NULL) return 0;
+    contents->checked++;
+    enum content_state state = content_state(&view->header, view->blob, put);
+    if (state == CONTENT_RIGHT) return 0;
+    if (state == CONTENT_DAMAGED)
+        return store_damaged(store,
+                             "log position %" PRIu64 ": the content of task %" PRIu64 " is not what its record says",
+                             view->header.position, put->task->id);
+    contents->erased++;
+    return erasures_note(&contents->erasures, put, state) == 0 ? 0 : store_damaged(store, "out of memory");
+}
+
+/* What is recorded below index_erased has been carried out; the bytes must say so too. */
+static int check_redaction(struct contents *contents, struct store *store, uint64_t position,
+                           const Tarry__Redaction *redaction) {
+    bool is_under_way = position >= index_erased(store->index);
+    contents->under_way += is_under_way;
+    erasures_explain(&contents->erasures, redaction, is_under_way);
+    if (is_under_way || redaction->frame == 0 || redaction->frame < log_start(store->log)) return 0;
+    uint8_t *content = malloc((size_t)redaction->blob_size + 1);
+    if (content == NULL) return store_damaged(store, "out of memory");
+    int error = log_read(store->log, redaction->blob_at, content, redaction->blob_size);
+    bool is_erased = error == 0 && content_is_erased(content, redaction->blob_size);
+    free(content);
+    if (is_erased) return 0;
+    return store_damaged(store,
+                         "log position %" PRIu64 ": task %" PRIu64 " was redacted, but its content at position %" PRIu64
+                         " is not erased",
+                         position, redaction->id, redaction->blob_at);
+}
+
+/* The blob area of a frame that has lost contents has no sum any more: its contents must be all that is in it. */
+static int check_gaps(struct store *store, const struct log_view *view, uint64_t size) {
+    if ((view->header.flags & FRAME_FLAG_ERASED) == 0 || size == view->header.blob_size) return 0;
+    return store_damaged(store, "log position %" PRIu64 ": bytes among the frame's contents belong to no task",
+                         view->header.position);
+}
+
+int contents_frame(struct contents *contents, struct store *store, const struct log_view *view,
+                   const Tarry__FrameBody *body) {
+    uint64_t size = 0;
+    int status = 0;
+    for (size_t i = 0; i < body->n_records && status == 0; i++) {
+        const Tarry__Record *record = body->records[i];
+        if (record->fact_case == TARRY__RECORD__FACT_PUT) {
+            status = check_content(contents, store, view, record->put);
+            if (record->put->fresh && record->put->task != NULL) size += record->put->task->blob_size;
+        } else if (record->fact_case == TARRY__RECORD__FACT_REDACTION) {
+            status = check_redaction(contents, store, view->header.position, record->redaction);
+        }
+    }
+    return status == 0 ? check_gaps(store, view, size) : status;
+}
+
+void contents_gap(struct contents *contents) {
+    erasures_deinit(&contents->erasures);
+}
+
+int contents_end(struct contents *contents, struct store *store) {
+    const struct erasure_noted *noted = erasures_unexplained(&contents->erasures);
+    if (noted == NULL) return 0;
+    return store_damaged(store,
+                         "log position %" PRIu64 ": the content of task %" PRIu64
+                         " is gone, and no redaction in the log says why",
+                         noted->blob_at, noted->id);
+}
+
+void contents_deinit(struct contents *contents) {
+    erasures_deinit(&contents->erasures);
+}

@@ -1,0 +1,113 @@
+/* index_redact.c: redactions that were recorded and are not carried out yet.
+ *
+ * They come into the table in the transaction that moves the index over their records, and leave it in one of their
+ * own once nothing is left to erase; so a crash in between costs nothing but doing it again. What the index itself
+ * holds, or once held, of a content is enciphered (keyring.h): its key is destroyed. */
+#include <stdlib.h>
+
+#include "index_parts.h"
+#include "seeded_bug.h"
+
+static int is_there(struct index *index, MDB_txn *txn, bool *out) {
+    MDB_stat stat;
+    int error = mdb_stat(txn, index->db.table[DB_REDACTIONS], &stat);
+    if (error == 0) *out = stat.ms_entries > 0;
+    return db_negative(error);
+}
+
+int redactions_load(struct index *index) {
+    MDB_txn *txn;
+    int error = db_read(&index->db, &txn);
+    if (error != 0) return error;
+    error = is_there(index, txn, &index->has_redactions);
+    db_read_end(&index->db, txn);
+    if (error == 0 && !index->has_redactions) atomic_store(&index->erased, index->meta.position);
+    return error;
+}
+
+uint64_t index_erased(const struct index *index) {
+    return atomic_load(&index->erased);
+}
+
+/* Up to `count_max` of them, into `out`. */
+static int read_some(struct index *index, MDB_cursor *cursor, size_t count_max, struct arena *arena,
+                     Tarry__Redaction **out, size_t *out_count) {
+    MDB_val key, sealed, data;
+    size_t count = 0;
+    int found = 0, error = 0;
+    while (error == 0 && count < count_max && (found = db_cursor_get(cursor, &key, &sealed, MDB_NEXT)) == 0) {
+        error = db_unseal(&key, &sealed, &data);
+        if (error != 0) break;
+        Tarry__Redaction *redaction = tarry__redaction__unpack(&arena->pb, data.mv_size, data.mv_data);
+        if (redaction == NULL) return INDEX_DAMAGED;
+        bool is_own = key.mv_size == sizeof redaction->id && memcmp(key.mv_data, &redaction->id, key.mv_size) == 0;
+        if (!is_own) return INDEX_DAMAGED;
+        out[count++] = redaction;
+    }
+    *out_count = count;
+    if (error != 0) return error;
+    return found == 0 || found == MDB_NOTFOUND ? 0 : found;
+}
+
+int index_redactions(struct index *index, size_t count_max, struct arena *arena, Tarry__Redaction ***out,
+                     size_t *out_count) {
+    *out_count = 0;
+    if (!index->has_redactions) return 0;
+    Tarry__Redaction **redactions = arena_alloc(arena, count_max * sizeof(Tarry__Redaction *));
+    if (redactions == NULL) return -ENOMEM;
+    MDB_txn *txn;
+    MDB_cursor *cursor;
+    int error = db_read(&index->db, &txn);
+    if (error != 0) return error;
+    error = db_cursor(&index->db, txn, DB_REDACTIONS, &cursor);
+    if (error == 0) {
+        error = read_some(index, cursor, count_max, arena, redactions, out_count);
+        mdb_cursor_close(cursor);
+    }
+    db_read_end(&index->db, txn);
+    *out = redactions;
+    return error;
+}
+
+/* Of those whose contents may have been moved here. */
+static int destroy_keys(struct index *index, Tarry__Redaction *const *redactions, size_t count) {
+    uint64_t *ids = malloc((count + 1) * sizeof *ids);
+    if (ids == NULL) return -ENOMEM;
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++) {
+        bool may_be_here = redactions[i]->frame == 0 || redactions[i]->blob_at < index->meta.retired_to;
+        if (may_be_here && !SEEDED_BUG(key_kept)) ids[found++] = redactions[i]->id;
+    }
+    int error = keyring_destroy(index->keyring, ids, found);
+    free(ids);
+    return error;
+}
+
+struct done {
+    struct index *index;
+    Tarry__Redaction *const *redactions;
+    size_t count;
+    bool is_left;
+};
+
+static int done_body(void *argument, MDB_txn *txn) {
+    struct done *done = argument;
+    for (size_t i = 0; i < done->count; i++) {
+        uint64_t id = done->redactions[i]->id;
+        int error = db_del(&done->index->db, txn, DB_REDACTIONS, &id, sizeof id);
+        if (error < 0) return error;
+    }
+    return is_there(done->index, txn, &done->is_left);
+}
+
+int index_redactions_done(struct index *index, Tarry__Redaction *const *redactions, size_t count) {
+    if (index->failed != 0) return index->failed;
+    if (index->batch.is_prepared) return -ENOSPC; /* memory is ahead of the disk: see index_commit */
+    int error = destroy_keys(index, redactions, count);
+    struct done done = {index, redactions, count, true};
+    if (error == 0) error = index_write(index, done_body, &done);
+    if (error != 0) return error;
+    index->has_redactions = done.is_left;
+    if (!done.is_left) atomic_store(&index->erased, index->meta.position);
+    return 0;
+}

@@ -1,0 +1,338 @@
+/* keyring.c: see keyring.h.
+ *
+ * Replacing the file, step by step, so that at a kill -9 anywhere there is one whole keyring, and the former one is
+ * found and overwritten at the next start:
+ *   1. keyring.new written, synced              3. keyring.new renamed to keyring, directory synced
+ *   2. keyring linked as keyring.old, synced    4. keyring.old overwritten with zeros, synced, unlinked, synced */
+#include "keyring.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "bytes.h"
+#include "disk.h"
+#include "frame.h"
+#include "index.h"
+#include "seeded_bug.h"
+
+#define KEYRING_VERSION 1u
+#define HEADER_SIZE 24u
+#define NODE_SIZE 48u
+#define SUM_SIZE 8u
+#define LEAF_DEPTH 64u
+#define PATH_SIZE 4096u
+#define FILE_SIZE_MAX (1ll << 32)
+
+static const char magic[8] = "TARRYKEY";
+static const char kdf_context[crypto_kdf_CONTEXTBYTES] = "TarryKey";
+
+struct node { /* covers the ids that share its first `depth` bits */
+    uint64_t first;
+    uint32_t depth;
+    uint8_t key[crypto_kdf_KEYBYTES];
+};
+
+struct keyring {
+    char directory[PATH_SIZE];
+    bool no_sync;
+    pthread_mutex_t mutex;
+    struct node *nodes; /* by first; none covers another */
+    size_t count;
+    /* The way down to the last id: contents move in order of id, and neighbours share most of it. */
+    uint8_t path[LEAF_DEPTH + 1][crypto_kdf_KEYBYTES];
+    uint64_t path_id;
+    uint32_t path_top; /* depth of the node that it begins at; above LEAF_DEPTH: there is none */
+};
+
+static int path_of(const char *directory, const char *suffix, char out[PATH_SIZE]) {
+    int size = snprintf(out, PATH_SIZE, "%s/%s%s", directory, KEYRING_NAME, suffix);
+    return size > 0 && (size_t)size < PATH_SIZE ? 0 : -ENAMETOOLONG;
+}
+
+static uint64_t node_last(const struct node *node) {
+    return node->depth == LEAF_DEPTH ? node->first : node->first + (UINT64_MAX >> node->depth);
+}
+
+/* SIZE_MAX: the key is destroyed. */
+static size_t node_of(const struct keyring *keyring, uint64_t id) {
+    size_t low = 0, high = keyring->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (keyring->nodes[middle].first <= id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 && node_last(&keyring->nodes[low - 1]) >= id ? low - 1 : SIZE_MAX;
+}
+
+static unsigned bit_of(uint64_t id, uint32_t depth) {
+    return (unsigned)(id >> (LEAF_DEPTH - 1 - depth)) & 1u;
+}
+
+static void child_key(const uint8_t parent[crypto_kdf_KEYBYTES], unsigned bit, uint8_t out[crypto_kdf_KEYBYTES]) {
+    (void)crypto_kdf_derive_from_key(out, crypto_kdf_KEYBYTES, bit, kdf_context, parent); /* fails on sizes alone */
+}
+
+static void path_forget(struct keyring *keyring) {
+    sodium_memzero(keyring->path, sizeof keyring->path);
+    keyring->path_top = LEAF_DEPTH + 1;
+}
+
+/* 1: destroyed. */
+static int key_of(struct keyring *keyring, uint64_t id, uint8_t out[crypto_kdf_KEYBYTES]) {
+    size_t i = node_of(keyring, id);
+    if (i == SIZE_MAX) return 1;
+    const struct node *node = &keyring->nodes[i];
+    uint64_t other = id ^ keyring->path_id;
+    uint32_t depth = other == 0 ? LEAF_DEPTH : (uint32_t)__builtin_clzll(other); /* shared so far */
+    if (keyring->path_top != node->depth || depth < node->depth) {
+        depth = node->depth;
+        memcpy(keyring->path[depth], node->key, sizeof node->key);
+    }
+    for (; depth < LEAF_DEPTH; depth++) child_key(keyring->path[depth], bit_of(id, depth), keyring->path[depth + 1]);
+    keyring->path_id = id;
+    keyring->path_top = node->depth;
+    memcpy(out, keyring->path[LEAF_DEPTH], crypto_kdf_KEYBYTES);
+    return 0;
+}
+
+int keyring_apply(struct keyring *keyring, uint64_t id, void *data, size_t size) {
+    static const uint8_t nonce[crypto_stream_chacha20_NONCEBYTES]; /* a key is used for one content */
+    uint8_t key[crypto_kdf_KEYBYTES];
+    pthread_mutex_lock(&keyring->mutex);
+    int result = key_of(keyring, id, key);
+    pthread_mutex_unlock(&keyring->mutex);
+    if (result == 0) crypto_stream_chacha20_xor(data, data, size, nonce, key);
+    sodium_memzero(key, sizeof key);
+    return result;
+}
+
+/* ---- the file */
+
+static void file_encode(const struct node *nodes, size_t count, uint8_t *out) {
+    memset(out, 0, HEADER_SIZE);
+    memcpy(out, magic, sizeof magic);
+    put_u32(out + 8, KEYRING_VERSION);
+    put_u64(out + 16, count);
+    uint8_t *at = out + HEADER_SIZE;
+    for (size_t i = 0; i < count; i++, at += NODE_SIZE) {
+        put_u64(at, nodes[i].first);
+        put_u32(at + 8, nodes[i].depth);
+        put_u32(at + 12, 0);
+        memcpy(at + 16, nodes[i].key, sizeof nodes[i].key);
+    }
+    put_u64(at, frame_sum(out, (size_t)(at - out)));
+}
+
+/* INDEX_DAMAGED, -ENOMEM. */
+static int file_decode(const uint8_t *in, size_t size, struct node **out, size_t *out_count) {
+    if (size < HEADER_SIZE + SUM_SIZE || memcmp(in, magic, sizeof magic) != 0) return INDEX_DAMAGED;
+    if (get_u64(in + size - SUM_SIZE) != frame_sum(in, size - SUM_SIZE)) return INDEX_DAMAGED;
+    if (get_u32(in + 8) != KEYRING_VERSION) return INDEX_VERSION;
+    uint64_t count = get_u64(in + 16);
+    if (get_u32(in + 12) != 0 || count != (size - HEADER_SIZE - SUM_SIZE) / NODE_SIZE ||
+        (size - HEADER_SIZE - SUM_SIZE) % NODE_SIZE != 0)
+        return INDEX_DAMAGED;
+    struct node *nodes = calloc(count + 1, sizeof *nodes);
+    if (nodes == NULL) return -ENOMEM;
+    int error = 0;
+    for (size_t i = 0; i < count && error == 0; i++) {
+        const uint8_t *at = in + HEADER_SIZE + i * NODE_SIZE;
+        nodes[i].first = get_u64(at);
+        nodes[i].depth = get_u32(at + 8);
+        memcpy(nodes[i].key, at + 16, sizeof nodes[i].key);
+        bool is_right = nodes[i].depth <= LEAF_DEPTH && get_u32(at + 12) == 0;
+        uint64_t span = is_right ? node_last(&nodes[i]) - nodes[i].first : 0;
+        if (!is_right || (nodes[i].first & span) != 0) error = INDEX_DAMAGED;
+        if (error == 0 && i > 0 && nodes[i].first <= node_last(&nodes[i - 1])) error = INDEX_DAMAGED;
+    }
+    if (error != 0) {
+        free(nodes);
+        return error;
+    }
+    *out = nodes;
+    *out_count = count;
+    return 0;
+}
+
+static int file_write(const char *path, const struct node *nodes, size_t count, bool no_sync) {
+    size_t size = HEADER_SIZE + count * NODE_SIZE + SUM_SIZE;
+    uint8_t *bytes = malloc(size);
+    if (bytes == NULL) return -ENOMEM;
+    file_encode(nodes, count, bytes);
+    int handle = disk_posix.open(NULL, path, O_CREAT | O_TRUNC | O_WRONLY, 0600);
+    int error = handle < 0 ? handle : disk_write_all(&disk_posix, handle, bytes, size, 0);
+    if (error == 0 && !no_sync) error = disk_posix.sync(NULL, handle);
+    if (handle >= 0) {
+        int closed = disk_posix.close(NULL, handle);
+        if (error == 0) error = closed;
+    }
+    sodium_memzero(bytes, size);
+    free(bytes);
+    return error;
+}
+
+static int file_read(const char *path, struct node **out, size_t *out_count) {
+    int handle = disk_posix.open(NULL, path, O_RDONLY, 0);
+    if (handle < 0) return handle == -ENOENT ? INDEX_DAMAGED : handle;
+    int64_t size = disk_posix.size(NULL, handle);
+    int error = size < 0 ? (int)size : size > FILE_SIZE_MAX ? INDEX_DAMAGED : 0;
+    uint8_t *bytes = error == 0 ? malloc((size_t)size + 1) : NULL;
+    if (error == 0 && bytes == NULL) error = -ENOMEM;
+    if (error == 0) {
+        int64_t count = disk_read_all(&disk_posix, handle, bytes, (size_t)size, 0);
+        error = count < 0 ? (int)count : file_decode(bytes, (size_t)count, out, out_count);
+        sodium_memzero(bytes, (size_t)size);
+    }
+    free(bytes);
+    int closed = disk_posix.close(NULL, handle);
+    return error != 0 ? error : closed;
+}
+
+static int sync_directory(const char *directory, bool no_sync) {
+    return no_sync ? 0 : disk_posix.sync_directory(NULL, directory);
+}
+
+/* Overwrites and unlinks, if it is there and no other name of the keyring in use. */
+static int file_destroy(const char *directory, const char *suffix, bool no_sync) {
+    char path[PATH_SIZE], current[PATH_SIZE];
+    struct stat status, status_current;
+    int error = path_of(directory, suffix, path);
+    if (error == 0) error = path_of(directory, "", current);
+    if (error != 0) return error;
+    if (stat(path, &status) != 0) return errno == ENOENT ? 0 : -errno;
+    if (stat(current, &status_current) != 0) return -errno;
+    bool is_current = status.st_ino == status_current.st_ino && status.st_dev == status_current.st_dev;
+    if (!is_current && !SEEDED_BUG(former_keyring_left)) {
+        int handle = disk_posix.open(NULL, path, O_WRONLY, 0);
+        if (handle < 0) return handle;
+        error = disk_write_zeros(&disk_posix, handle, 0, (uint64_t)status.st_size);
+        if (error == 0 && !no_sync) error = disk_posix.sync(NULL, handle);
+        int closed = disk_posix.close(NULL, handle);
+        if (error == 0) error = closed;
+    }
+    if (error == 0) error = disk_posix.unlink(NULL, path);
+    return error == 0 ? sync_directory(directory, no_sync) : error;
+}
+
+int keyring_make(const char *directory, bool no_sync) {
+    char path[PATH_SIZE];
+    struct node root = {0};
+    int error = path_of(directory, "", path);
+    if (error != 0) return error;
+    if (sodium_init() < 0) return -EIO;
+    crypto_kdf_keygen(root.key);
+    struct stat status;
+    error = stat(path, &status) == 0 ? 0 : file_write(path, &root, 1, no_sync);
+    if (error == 0) error = sync_directory(directory, no_sync);
+    sodium_memzero(&root, sizeof root);
+    return error;
+}
+
+int keyring_open(struct keyring **out, const char *directory, bool read_only, bool no_sync) {
+    char path[PATH_SIZE];
+    int error = path_of(directory, "", path);
+    if (error != 0) return error;
+    struct keyring *keyring = calloc(1, sizeof *keyring);
+    if (keyring == NULL) return -ENOMEM;
+    keyring->no_sync = no_sync;
+    keyring->path_top = LEAF_DEPTH + 1;
+    memcpy(keyring->directory, directory, strlen(directory) + 1);
+    pthread_mutex_init(&keyring->mutex, NULL);
+    error = file_read(path, &keyring->nodes, &keyring->count);
+    if (error == 0 && !read_only) error = file_destroy(directory, ".new", no_sync);
+    if (error == 0 && !read_only) error = file_destroy(directory, ".old", no_sync);
+    if (error != 0) {
+        keyring_close(keyring);
+        return error;
+    }
+    *out = keyring;
+    return 0;
+}
+
+void keyring_close(struct keyring *keyring) {
+    if (keyring == NULL) return;
+    if (keyring->nodes != NULL) sodium_memzero(keyring->nodes, keyring->count * sizeof *keyring->nodes);
+    free(keyring->nodes);
+    path_forget(keyring);
+    pthread_mutex_destroy(&keyring->mutex);
+    free(keyring);
+}
+
+/* ---- destroying */
+
+static int compare_nodes(const void *a, const void *b) {
+    uint64_t left = ((const struct node *)a)->first, right = ((const struct node *)b)->first;
+    return left < right ? -1 : left > right;
+}
+
+/* The nodes beside the way from nodes[i] to the id take its place. There is room for them. */
+static void puncture(struct node *nodes, size_t *count, size_t i, uint64_t id) {
+    struct node at = nodes[i];
+    nodes[i] = nodes[--*count];
+    while (at.depth < LEAF_DEPTH) {
+        unsigned bit = bit_of(id, at.depth);
+        uint64_t half = UINT64_C(1) << (LEAF_DEPTH - 1 - at.depth);
+        struct node beside = {.first = at.first + (bit ? 0 : half), .depth = at.depth + 1};
+        struct node next = {.first = at.first + (bit ? half : 0), .depth = at.depth + 1};
+        child_key(at.key, 1 - bit, beside.key);
+        child_key(at.key, bit, next.key);
+        nodes[(*count)++] = beside;
+        at = next;
+    }
+    sodium_memzero(&at, sizeof at);
+    qsort(nodes, *count, sizeof *nodes, compare_nodes);
+}
+
+/* The file that has these nodes takes the place of the one there is. */
+static int replace(struct keyring *keyring, const struct node *nodes, size_t count) {
+    char path[PATH_SIZE] = "", path_new[PATH_SIZE] = "", path_old[PATH_SIZE] = "";
+    int error = path_of(keyring->directory, "", path);
+    if (error == 0) error = path_of(keyring->directory, ".new", path_new);
+    if (error == 0) error = path_of(keyring->directory, ".old", path_old);
+    if (error == 0) error = file_destroy(keyring->directory, ".old", keyring->no_sync); /* of a try that failed */
+    if (error == 0) error = file_write(path_new, nodes, count, keyring->no_sync);
+    if (error == 0 && link(path, path_old) != 0) error = -errno;
+    if (error == 0) error = sync_directory(keyring->directory, keyring->no_sync);
+    if (error == 0) error = disk_posix.rename(NULL, path_new, path);
+    if (error == 0) error = sync_directory(keyring->directory, keyring->no_sync);
+    return error == 0 ? file_destroy(keyring->directory, ".old", keyring->no_sync) : error;
+}
+
+int keyring_destroy(struct keyring *keyring, const uint64_t *ids, size_t count) {
+    struct keyring next = {.count = keyring->count};
+    size_t room = keyring->count + count * LEAF_DEPTH + 1;
+    next.nodes = malloc(room * sizeof *next.nodes);
+    if (next.nodes == NULL) return -ENOMEM;
+    memcpy(next.nodes, keyring->nodes, keyring->count * sizeof *next.nodes);
+    bool is_changed = false;
+    for (size_t k = 0; k < count; k++) {
+        size_t i = node_of(&next, ids[k]);
+        if (i == SIZE_MAX) continue;
+        puncture(next.nodes, &next.count, i, ids[k]);
+        is_changed = true;
+    }
+    int error = is_changed ? replace(keyring, next.nodes, next.count) : 0;
+    if (error == 0) {
+        pthread_mutex_lock(&keyring->mutex);
+        struct node *former = keyring->nodes;
+        size_t former_count = keyring->count;
+        keyring->nodes = next.nodes;
+        keyring->count = next.count;
+        path_forget(keyring);
+        pthread_mutex_unlock(&keyring->mutex);
+        next.nodes = former;
+        next.count = former_count;
+    }
+    sodium_memzero(next.nodes, next.count * sizeof *next.nodes);
+    free(next.nodes);
+    return error;
+}
