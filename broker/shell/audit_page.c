@@ -126,6 +126,7 @@ static void mention_queues(struct page *page, const Tarry__Record *record) {
     if (task != NULL) mention(page, task->queue);
     if (record->fact_case == TARRY__RECORD__FACT_QUEUE) mention(page, record->queue->number);
     if (record->fact_case == TARRY__RECORD__FACT_JOB) mention(page, record->job->queue);
+    if (record->fact_case == TARRY__RECORD__FACT_REDACTION) mention(page, record->redaction->queue);
     if (record->fact_case != TARRY__RECORD__FACT_SESSION) return;
     for (size_t i = 0; i < record->session->n_queues; i++) mention(page, record->session->queues[i]);
 }
