@@ -51,12 +51,21 @@ int archivist_init(struct archivist *archivist, struct shell *shell) {
     archivist->disk.pread = minded_pread;
     archivist->disk.pwrite = minded_pwrite;
     pthread_mutex_init(&archivist->mutex, NULL);
+    pthread_mutex_init(&archivist->working, NULL);
     monotonic_cond_init(&archivist->changed);
     return 0;
 }
 
 bool archivist_has(struct archivist *archivist, uint64_t end) {
     return !archivist->on || end <= atomic_load(&archivist->done);
+}
+
+bool archivist_pause(struct archivist *archivist) {
+    return pthread_mutex_trylock(&archivist->working) == 0;
+}
+
+void archivist_resume(struct archivist *archivist) {
+    pthread_mutex_unlock(&archivist->working);
 }
 
 void archivist_want(struct archivist *archivist, uint64_t base) {
@@ -252,8 +261,10 @@ static void *archivist_run(void *argument) {
     while (!atomic_load(&archivist->stopping)) {
         uint64_t wanted = take_wanted(archivist, base != 0 ? RETRY_NS : PRUNE_NS);
         if (wanted != 0) base = wanted;
+        pthread_mutex_lock(&archivist->working);
         if (base != 0 && archive_segment(archivist, base)) base = 0;
         if (monotonic_ns() - archivist->pruned_ns >= PRUNE_NS || base == 0) prune(archivist);
+        pthread_mutex_unlock(&archivist->working);
     }
     return NULL;
 }

@@ -28,6 +28,7 @@ struct archivist {
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
+    pthread_mutex_t working; /* held while it writes or deletes */
     uint64_t wanted; /* base of the segment to archive; 0: none */
 
     /* the thread's own */
@@ -45,6 +46,10 @@ void archivist_start(struct archivist *archivist);
 void archivist_stop(struct archivist *archivist);
 /* True: the segment that ends at `end` may go. Any thread. */
 bool archivist_has(struct archivist *archivist, uint64_t end);
+/* False: it is at work. Otherwise it writes and deletes nothing until archivist_resume: what is archived while it is
+ * being erased would escape. Index thread. */
+bool archivist_pause(struct archivist *archivist);
+void archivist_resume(struct archivist *archivist);
 /* Asks for that segment; indexer_wake follows when it is done. Index thread. */
 void archivist_want(struct archivist *archivist, uint64_t base);
 

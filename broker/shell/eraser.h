@@ -17,7 +17,7 @@ struct shell;
 struct eraser {
     struct shell *shell;
     struct arena arena;
-    bool pinned; /* a backup is being made: nothing may change under it */
+    bool waits; /* for the end of a backup or of archiving, or for the archive */
 };
 
 void eraser_init(struct eraser *eraser, struct shell *shell);

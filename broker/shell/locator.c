@@ -122,11 +122,11 @@ static int read_past(struct search *search) {
     struct history *history;
     struct log_view view;
     const Tarry__FrameBody *body;
-    int error = history_open(&history, log, NULL, &question);
+    int error = history_open(&history, log, &search->locator->shell->archivist.archive, &question);
     if (error != 0) return error;
     uint64_t limit = log_durable(log);
-    while (!is_full(search) && (error = history_next(history, limit, &view, &body)) == 0)
-        if (body != NULL) take_frame(search, &view.header, body);
+    while (!is_full(search) && (error = history_next(history, limit, &view, &body)) >= 0)
+        if (error == 0 && body != NULL) take_frame(search, &view.header, body);
     history_close(history);
     return error == LOG_END ? 0 : error;
 }
