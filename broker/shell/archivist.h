@@ -29,7 +29,7 @@ struct archivist {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     pthread_mutex_t working; /* held while it writes or deletes */
-    uint64_t wanted; /* base of the segment to archive; 0: none */
+    uint64_t wanted;         /* base of the segment to archive; 0: none */
 
     /* the thread's own */
     struct disk disk; /* minds the stop and the reserve */

@@ -17,7 +17,6 @@
 #include <cmocka.h>
 
 #include "index_parts.h"
-
 #define NOW_MS 1700000000000ull
 
 struct fx {
@@ -56,12 +55,11 @@ static int teardown(void **state) {
     char path[96];
     index_close(f->index);
     arena_deinit(&f->arena);
-    snprintf(path, sizeof path, "%s/data.mdb", f->directory);
-    unlink(path);
-    snprintf(path, sizeof path, "%s/lock.mdb", f->directory);
-    unlink(path);
-    snprintf(path, sizeof path, "%s/keyring", f->directory);
-    unlink(path);
+    static const char *const names[] = {"data.mdb", "lock.mdb", "keyring"};
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/%s", f->directory, names[i]);
+        unlink(path);
+    }
     rmdir(f->directory);
     free(f);
     return 0;
