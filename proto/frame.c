@@ -66,6 +66,7 @@ void frame_header_encode(const struct frame_header *header, uint8_t out[FRAME_HE
 
 static bool frame_shape_is_right(const struct frame_header *header) {
     if ((header->flags & ~FRAME_FLAG_ERASED) != 0) return false;
+    if ((header->flags & FRAME_FLAG_ERASED) != 0 && header->blob_size == 0) return false;
     switch (header->type) {
     case FRAME_COMMIT:
         return header->body_size <= FRAME_BODY_SIZE_MAX && header->blob_size <= FRAME_BLOB_SIZE_MAX;

@@ -17,8 +17,11 @@ def files_with(directory, token):
     found = []
     for parent, _, names in os.walk(directory):
         for name in names:
-            with open(os.path.join(parent, name), "rb") as file:
-                data = file.read()
+            try:
+                with open(os.path.join(parent, name), "rb") as file:
+                    data = file.read()
+            except FileNotFoundError:  # a temporary file that has got its name, or has gone
+                continue
             if name.endswith(".zst"):
                 data += subprocess.run(["zstd", "-dc"], input=data, stdout=subprocess.PIPE, check=True).stdout
             if token.encode() in data:
