@@ -142,7 +142,8 @@ class Mixture(Case):
     def mix(self, moments, facts, log_at, index_at):
         """(complaints, whether it opened) of the log of one moment with the index of another."""
         data = tempfile.mkdtemp(prefix=f"mix{log_at}-{index_at}-", dir=self.directory)
-        shutil.copy(os.path.join(moments[0], "identity"), data)
+        for name in ("identity", "member"):
+            shutil.copy(os.path.join(moments[0], name), data)
         shutil.copytree(os.path.join(moments[log_at], "log"), os.path.join(data, "log"))
         shutil.copytree(os.path.join(moments[index_at], "index"), os.path.join(data, "index"))
         log, index = facts[log_at], facts[index_at]
@@ -240,7 +241,7 @@ class Wrong(Case):
 
     def test_f14_an_empty_identity(self):
         self.change("identity", lambda content: b"")
-        self.refused("no identity file of Tarry")
+        self.refused("not an identity file of Tarry")
 
     def test_f14_the_identity_of_another_version(self):
         self.flip("identity", 8)
@@ -283,7 +284,7 @@ class Wrong(Case):
             shutil.rmtree(data)
 
     def test_f14_files_in_place_of_directories_and_the_other_way_round(self):
-        for name in ("log", "index", "identity", "lock"):
+        for name in ("log", "index", "identity", "member", "lock"):
             data = self.copy(self.data, "changed")
             path = os.path.join(data, name)
             if os.path.isdir(path):
