@@ -15,6 +15,7 @@ ALLOWED = {
     "proto/": ("proto/",),
     "storage/": ("storage/", "proto/"),
     "broker/core/": ("broker/core/", "proto/"),
+    "broker/pair/": ("broker/pair/",),
     "broker/shell/": ("broker/shell/", "broker/core/", "storage/", "proto/"),
     "client/include/": ("client/include/",),
     "client/lib/": ("client/lib/", "client/include/", "proto/"),
@@ -37,6 +38,8 @@ ALLOWED = {
 
 # System headers that a folder must not use: the core has no I/O, no clock, no threads; proto has no I/O, no threads.
 FORBIDDEN_SYSTEM = {
+    "broker/pair/": ("pthread.h", "threads.h", "time.h", "sys/", "unistd.h", "fcntl.h", "poll.h", "signal.h", "nng/", "lmdb.h",
+                     "stdlib.h", "stdio.h"),
     "broker/core/": ("pthread.h", "threads.h", "time.h", "sys/", "unistd.h", "fcntl.h", "poll.h", "signal.h", "nng/", "lmdb.h",
                      "sodium.h"),
     "proto/": ("pthread.h", "threads.h", "sys/", "unistd.h", "fcntl.h", "poll.h", "nng/", "lmdb.h"),

@@ -1,0 +1,57 @@
+/* claim.c: the way to lead (R6): in sync, no shorter than the high water, fenced, and then the compare-and-set.
+ *
+ * The fence comes first: once it is durable the old leader gains no acknowledgement from this node any more, so
+ * whatever it acknowledges later needs a record without this node, and only one of two compare-and-sets of a version is
+ * done. */
+#include "roles.h"
+
+void claim_begin(struct pair *pair, struct pair_effects *out) {
+    uint32_t epoch = pair->version == 0 ? 1 : pair->record.epoch + 1;
+    if (pair->version != 0 && pair->durable < pair->record.high_water) {
+        pair_end(pair, "the log is shorter than what the pair has acknowledged: it was cut or restored (F-9)", out);
+        return;
+    }
+    pair->role = PAIR_FENCING;
+    pair->epoch = epoch > pair->note.floor ? epoch : pair->note.floor;
+    if (WEAK(any_run) && pair->version != 0 && pair->record.leader == pair->self) {
+        pair->epoch = pair->record.epoch;
+        leading_begin(pair, out);
+        return;
+    }
+    if (WEAK(unfenced)) {
+        claim_fenced(pair, out);
+        return;
+    }
+    pair->note.floor = pair->epoch;
+    pair->noting = true;
+    pair_push(out, PAIR_NOTE);
+}
+
+/* Sent again with an unknown outcome it is the same claim: one of them is done at most. */
+static void send(struct pair *pair, struct pair_effects *out) {
+    struct pair_record record = {
+        .epoch = pair->epoch,
+        .leader = pair->self,
+        .in_sync = (uint8_t)(1u << pair->self),
+        .run = pair->run,
+        .start = pair->durable,
+        .high_water = pair->durable,
+    };
+    pair_swap(pair, PAIR_CLAIM, &record, out);
+}
+
+void claim_fenced(struct pair *pair, struct pair_effects *out) {
+    pair->role = PAIR_CLAIMING;
+    send(pair, out);
+}
+
+void claim_record(struct pair *pair, bool is_newer, struct pair_effects *out) {
+    if (pair_is_mine(pair)) {
+        leading_begin(pair, out);
+    } else if (is_newer) { /* somebody else was faster, and the claim can never be done any more */
+        pair->change = PAIR_NO_CHANGE;
+        pair_consider(pair, out);
+    } else {
+        send(pair, out);
+    }
+}

@@ -1,0 +1,171 @@
+/* pair.c: see pair.h. What every role shares: starting, the coordinator's answers, and who is told what.
+ *
+ *   LOOKING ─ the record names the other ─► FOLLOWING ─ it is silent, and this node is in sync ─┐
+ *      │                                                                                        ▼
+ *      └─ the record names this node, or there is none ────────────────────────────► FENCING ─► CLAIMING ─► LEADING
+ *
+ * claim.c is the way up, leading.c and following.c what goes on there. */
+#include "pair.h"
+
+#include <assert.h>
+
+#include "roles.h"
+
+struct pair_effect *pair_push(struct pair_effects *out, enum pair_effect_kind kind) {
+    assert(out->count < PAIR_EFFECTS_MAX);
+    struct pair_effect *effect = &out->items[out->count++];
+    *effect = (struct pair_effect){.kind = kind};
+    return effect;
+}
+
+void pair_end(struct pair *pair, const char *reason, struct pair_effects *out) {
+    pair->role = PAIR_ENDED;
+    pair_push(out, PAIR_END)->reason = reason;
+}
+
+void pair_read(struct pair *pair, struct pair_effects *out) {
+    if (pair->reading || pair->swapping) return; /* one thing at a time */
+    pair->reading = true;
+    pair_push(out, PAIR_READ);
+}
+
+void pair_swap(struct pair *pair, enum pair_change change, const struct pair_record *record, struct pair_effects *out) {
+    assert(!pair->reading && !pair->swapping);
+    pair->change = change;
+    pair->swapping = true;
+    struct pair_effect *effect = pair_push(out, PAIR_SWAP);
+    effect->version = pair->version;
+    effect->record = *record;
+}
+
+bool pair_is_mine(const struct pair *pair) {
+    return pair->version != 0 && pair->record.epoch == pair->epoch && pair->record.leader == pair->self &&
+           (pair->record.run == pair->run || WEAK(any_run));
+}
+
+/* What the record says about a node that has no part yet. */
+void pair_consider(struct pair *pair, struct pair_effects *out) {
+    pair->role = PAIR_LOOKING;
+    if (pair->version == 0 ? pair->founds : pair->record.leader == pair->self)
+        claim_begin(pair, out);
+    else if (pair->version != 0)
+        following_begin(pair, out);
+}
+
+void pair_start(struct pair *pair, const struct pair_note *note, uint64_t end, struct pair_effects *out) {
+    pair->role = PAIR_LOOKING;
+    pair->note = *note;
+    pair->durable = end;
+    pair_read(pair, out);
+}
+
+static void record_read(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
+    pair->reading = false;
+    if (pair->role == PAIR_ENDED) return;
+    if (event->outcome == PAIR_UNKNOWN ||
+        (event->version < pair->version && !WEAK(older_record))) { /* R4: older than one already seen */
+        pair_read(pair, out);
+        return;
+    }
+    bool is_newer = event->version > pair->version;
+    pair->version = event->version;
+    pair->record = event->record;
+    switch (pair->role) {
+    case PAIR_LOOKING:
+        pair_consider(pair, out);
+        break;
+    case PAIR_FOLLOWING:
+        following_record(pair, out);
+        break;
+    case PAIR_CLAIMING:
+        claim_record(pair, is_newer, out);
+        break;
+    case PAIR_LEADING:
+        leading_record(pair, is_newer, out);
+        break;
+    case PAIR_FENCING:
+    case PAIR_ENDED:
+        break;
+    }
+}
+
+static void record_swapped(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
+    pair->swapping = false;
+    if (pair->role == PAIR_ENDED) return;
+    if (event->outcome != PAIR_DONE) {
+        pair_read(pair, out); /* refused or unknown: the record tells (R4, R5, R6) */
+        return;
+    }
+    pair->version = event->version;
+    pair->record = event->record;
+    if (pair->role == PAIR_CLAIMING)
+        leading_begin(pair, out);
+    else if (pair->role == PAIR_LEADING)
+        leading_changed(pair, out);
+}
+
+static void noted(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
+    pair->noting = false;
+    pair->durable = event->end;
+    if (pair->role == PAIR_FENCING) claim_fenced(pair, out);
+    if (pair->role == PAIR_FOLLOWING) following_ask(pair, out);
+}
+
+static void durable(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
+    pair->durable = event->end;
+    if (pair->role == PAIR_LEADING) leading_advance(pair, out);
+    if (pair->role == PAIR_FOLLOWING) following_durable(pair, out);
+}
+
+static void asked(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
+    if (pair->role == PAIR_LEADING) {
+        leading_asked(pair, event, out);
+        return;
+    }
+    pair_push(out, PAIR_ANSWER)->message =
+        (struct pair_message){.kind = PAIR_NOT_LEADING, .serial = event->message.serial};
+}
+
+static void silent(struct pair *pair, struct pair_effects *out) {
+    switch (pair->role) {
+    case PAIR_FOLLOWING:
+        following_silent(pair, out);
+        break;
+    case PAIR_LEADING:
+        leading_silent(pair, out);
+        break;
+    case PAIR_LOOKING:
+    case PAIR_CLAIMING:
+        pair_read(pair, out);
+        break;
+    case PAIR_FENCING:
+    case PAIR_ENDED:
+        break;
+    }
+}
+
+void pair_step(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
+    switch (event->kind) {
+    case PAIR_RECORD_READ:
+        record_read(pair, event, out);
+        break;
+    case PAIR_RECORD_SWAPPED:
+        record_swapped(pair, event, out);
+        break;
+    case PAIR_NOTED:
+        noted(pair, event, out);
+        break;
+    case PAIR_DURABLE:
+        durable(pair, event, out);
+        break;
+    case PAIR_ASKED:
+        asked(pair, event, out);
+        break;
+    case PAIR_ANSWERED:
+        if (pair->role == PAIR_FOLLOWING) following_answered(pair, &event->message, out);
+        break;
+    case PAIR_SILENT:
+        silent(pair, out);
+        break;
+    }
+}

@@ -1,0 +1,162 @@
+/* pair.h: who may answer for the pair, and since when: the rules R1-R8 of FAULTS.md as a state machine.
+ *
+ *   event ──► pair_step ──► effects            (what a node must do, in this order)
+ *
+ * A node is one of two. It leads an epoch, follows one, or is on its way to either. Who leads is written in one record
+ * that a coordinator keeps and changes by compare-and-set only. The machine decides; it does no I/O, knows no clock and
+ * no bytes: time comes in as PAIR_SILENT, the log as positions, and whoever drives it (the shell, the simulator, the
+ * model in tests/model, which explores this very code) compares chain hashes and moves frames. It is plain data: it can
+ * be copied.
+ *
+ * A run of the process plays each part at most once: who led and is deposed, or must cut what recovery has already
+ * applied, is told to start again (PAIR_END), for starting is the one way of coming back, and it is well tested.
+ *
+ * Thread-safety: one owner. */
+#ifndef TARRY_PAIR_PAIR_H
+#define TARRY_PAIR_PAIR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum pair_role {
+    PAIR_LOOKING = 1, /* who leads? */
+    PAIR_FOLLOWING,
+    PAIR_FENCING,  /* about to claim: the fence is being made durable (R6) */
+    PAIR_CLAIMING, /* the compare-and-set that makes this node the leader is under way */
+    PAIR_LEADING,
+    PAIR_ENDED, /* this run neither leads nor follows any more */
+};
+
+/* What a node must not forget: durable before anything rests on it. */
+struct pair_note {
+    uint32_t floor; /* it takes part in no epoch below: a promise of e is a floor of e, a fence of e one of e + 1 (R2,
+                       R6, R7) */
+};
+
+/* What the coordinator keeps. */
+struct pair_record {
+    uint32_t epoch;
+    uint8_t leader;  /* node */
+    uint8_t in_sync; /* bits 1 << node */
+    uint64_t run;    /* the leader's run of the process (R6: an unknown outcome is a success for the same run only) */
+    uint64_t start;  /* the leader's end as its epoch began */
+    uint64_t high_water; /* no member's log may be shorter and lead (F-9) */
+};
+
+enum pair_outcome {
+    PAIR_DONE = 1,
+    PAIR_REFUSED /* another version is there */,
+    PAIR_UNKNOWN /* no answer: done, or not, or not yet */
+};
+
+/* Between the two. The follower asks, the leader answers; frames travel beside a PAIR_FRAMES. */
+enum pair_message_kind {
+    PAIR_FOLLOW = 1, /* → floor, serial, end, stamp */
+    PAIR_FRAMES, /* ← epoch, serial, stamp, committed; frames from the follower's end on, none if there are none yet */
+    PAIR_PROMISE,     /* ← epoch, serial: promise it before you ask again */
+    PAIR_CUT_TO,      /* ← epoch, serial, end: your log is not a part of mine; up to there it may be (R8) */
+    PAIR_NOT_LEADING, /* ← serial */
+};
+struct pair_message {
+    enum pair_message_kind kind;
+    uint32_t epoch;
+    uint32_t floor;
+    uint64_t serial;    /* of the question, given back with the answer */
+    uint64_t end;       /* durable */
+    uint64_t stamp;     /* FRAMES: counts the leader's answers; FOLLOW: of the newest one seen (R3) */
+    uint64_t committed; /* the leader's */
+};
+
+enum pair_event_kind {
+    PAIR_RECORD_READ = 1, /* outcome (REFUSED does not occur), version, record; version 0: there is none */
+    PAIR_RECORD_SWAPPED,  /* outcome, version (DONE) */
+    PAIR_NOTED,           /* the note that was asked for is durable */
+    PAIR_DURABLE,         /* the own log is durable up to `end` */
+    PAIR_ASKED,           /* a PAIR_FOLLOW came; fits, end */
+    PAIR_ANSWERED,        /* the answer to one's own question came; its frames, if pair_takes, are in the log */
+    PAIR_SILENT,          /* the other has said nothing for as long as is allowed */
+};
+struct pair_event {
+    enum pair_event_kind kind;
+    enum pair_outcome outcome;
+    uint64_t version;
+    struct pair_record record;
+    uint64_t end; /* DURABLE. ASKED: where the asker must cut, if its log does not fit */
+    bool near;    /* ASKED: it lacks so little that it may be waited for */
+    bool fits;    /* ASKED: the asker's log up to its end is the beginning of one's own, by chain hash (R2) */
+    struct pair_message message;
+};
+
+enum pair_effect_kind {
+    PAIR_NOTE = 1, /* make pair->note durable, then PAIR_NOTED */
+    PAIR_READ,     /* read the record, linearizably, then PAIR_RECORD_READ; not too often if the last one failed */
+    PAIR_SWAP,     /* replace the record if it is at `version` (0: if there is none), then PAIR_RECORD_SWAPPED */
+    PAIR_ASK, /* send `message`; the answer, if one comes, is a PAIR_ANSWERED. A newer question replaces an older one */
+    PAIR_ANSWER, /* send `message` as the answer to what was asked */
+    PAIR_LEAD,   /* be the leader, under pair->epoch */
+    PAIR_CUT,    /* quarantine the log behind `end`, cut it there, sync, then PAIR_DURABLE (R8) */
+    PAIR_END,    /* end this run and start again; `reason` */
+};
+struct pair_effect {
+    enum pair_effect_kind kind;
+    uint64_t version;
+    struct pair_record record;
+    struct pair_message message;
+    uint64_t end;
+    const char *reason;
+};
+#define PAIR_EFFECTS_MAX 4
+struct pair_effects {
+    struct pair_effect items[PAIR_EFFECTS_MAX];
+    size_t count;
+};
+
+enum pair_change { PAIR_NO_CHANGE = 0, PAIR_CLAIM, PAIR_ADD, PAIR_REMOVE };
+
+struct pair {
+    /* for good */
+    uint8_t self, other; /* nodes: 0 and 1 */
+    bool founds;         /* it may make the record if there is none */
+    bool may_lead_alone; /* solo-after: a silent follower is removed; otherwise strict */
+    uint64_t run;        /* never used before by this node */
+
+    enum pair_role role;
+    struct pair_note note; /* as it is, or is just being made (noting) */
+    bool noting;
+    uint32_t epoch;     /* CLAIMING: wanted. LEADING: one's own. FOLLOWING: the leader's, once it is promised */
+    uint64_t durable;   /* of the own log */
+    uint64_t committed; /* durable on every member that counts, as far as is known here */
+
+    /* the record, as it was last seen */
+    uint64_t version;
+    struct pair_record record;
+    bool reading;
+    enum pair_change change; /* a compare-and-set that expects `version`, whose outcome is not known */
+    bool swapping;           /* … and no answer or failure has been heard yet */
+    bool impatient;          /* FOLLOWING: the record is read in order to claim */
+
+    /* leading */
+    bool counted;   /* the other is in the maximal in-sync set (R3) */
+    uint64_t acked; /* durable there, in this epoch; 0: nothing heard */
+    uint64_t stamp; /* of the last answer sent */
+    uint64_t seen;  /* newest one that is confirmed */
+
+    /* following */
+    uint64_t serial; /* of the newest question; starts above that of any earlier run */
+    bool cutting;    /* PAIR_CUT is being done */
+};
+
+/* `end`: of the own log, verified and synced (R6). */
+void pair_start(struct pair *pair, const struct pair_note *note, uint64_t end, struct pair_effects *out);
+void pair_step(struct pair *pair, const struct pair_event *event, struct pair_effects *out);
+
+/* May the frames that came with this answer be written to the log (R2)? Ask before PAIR_ANSWERED. */
+bool pair_takes(const struct pair *pair, const struct pair_message *answer);
+/* LEADING: answers that rest on positions up to here may leave (R3). */
+uint64_t pair_committed(const struct pair *pair);
+/* LEADING: a question that appends nothing has arrived: what pair_may_answer wants to be asked with. */
+uint64_t pair_question(const struct pair *pair);
+bool pair_may_answer(const struct pair *pair, uint64_t question);
+
+#endif

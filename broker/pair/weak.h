@@ -1,0 +1,41 @@
+/* weak.h: each rule of the pair left out or weakened on purpose, so that the model (tests/model) can prove that it
+ * would find out. `WEAK(name)` stands in the code where the rule is kept; outside of the model it is the constant
+ * false. */
+#ifndef TARRY_PAIR_WEAK_H
+#define TARRY_PAIR_WEAK_H
+
+/* clang-format off */
+#define PAIR_WEAKNESSES(WEAKNESS) \
+    WEAKNESS(unpromised, "R2", "a follower counts that has not promised the epoch") \
+    WEAKNESS(unfit, "R2", "a follower counts whose log is not the beginning of the leader's") \
+    WEAKNESS(any_epoch, "R2", "frames of any epoch are taken") \
+    WEAKNESS(alone, "R3", "the leader acknowledges what only it has") \
+    WEAKNESS(stale_answer, "R3", "a question is answered without a confirmation") \
+    WEAKNESS(shrink_early, "R4", "the follower does not count any more once its removal is asked for") \
+    WEAKNESS(older_record, "R4", "an older record is believed") \
+    WEAKNESS(grow_late, "R5", "the follower counts only once its addition is known to be done") \
+    WEAKNESS(grow_early, "R5", "a follower is added before it has what was acknowledged without it") \
+    WEAKNESS(unchanged_proves, "R5", "an unchanged record ends a pending addition") \
+    WEAKNESS(unfenced, "R6", "the claim does not wait for the fence to be durable") \
+    WEAKNESS(not_in_sync, "R6", "a follower that is not in sync claims") \
+    WEAKNESS(any_run, "R6", "a record that names this node is believed to be of this run") \
+    WEAKNESS(fence_forgotten, "R7", "a promise may be below the fence") \
+    WEAKNESS(fence_unheard, "R7", "a leader does not mind that its epoch is fenced") \
+    WEAKNESS(stale_greeting, "R8", "the answer to any question is acted on")
+/* clang-format on */
+
+enum pair_weakness {
+    WEAK_none,
+#define PAIR_WEAKNESS_NUMBER(name, rule, sentence) WEAK_##name,
+    PAIR_WEAKNESSES(PAIR_WEAKNESS_NUMBER)
+#undef PAIR_WEAKNESS_NUMBER
+};
+
+#ifdef PAIR_WEAKENED
+extern enum pair_weakness pair_weakness;
+#define WEAK(name) (pair_weakness == WEAK_##name)
+#else
+#define WEAK(name) (WEAK_none == WEAK_##name)
+#endif
+
+#endif

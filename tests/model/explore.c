@@ -1,0 +1,242 @@
+/* explore.c: every state that two nodes, their logs, a coordinator and the network between them can come to, within
+ * limits on epochs and frames: breadth first, so that the story of a broken promise is a shortest one.
+ *
+ *     explore [--epochs N] [--frames N] [--strict] [--states MAX] [--weak NAME] [--tap]
+ *
+ * States are known by a 64-bit hash of their canonical form (hash compaction: Wolper, Leroy 1993; with 100 million
+ * states the chance that two share one is below one in a thousand). Every 64th state must also settle when everything
+ * goes well from there on: one leader, the other in sync, equal logs. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "must.h"
+#include "pair_world.h"
+#include "weak.h"
+
+#ifdef PAIR_WEAKENED
+enum pair_weakness pair_weakness;
+static const char *const weaknesses[] = {"none",
+#define WEAKNESS_NAME(name, rule, sentence) #name,
+                                         PAIR_WEAKNESSES(WEAKNESS_NAME)
+#undef WEAKNESS_NAME
+};
+#endif
+
+#define SETTLE_EVERY 64
+#define SETTLE_STEPS_MAX 400
+
+struct step {
+    uint32_t parent;
+    uint8_t move; /* action × NODES + node */
+};
+
+struct explorer {
+    struct pair_limits limits;
+    uint64_t states_max;
+    uint64_t *table; /* hashes; 0: free */
+    uint64_t table_mask;
+    struct step *steps;          /* how each state was come to, by number */
+    struct pair_world *frontier; /* a ring */
+    uint64_t frontier_mask, first, last;
+    uint64_t transitions, settled, frontier_peak;
+};
+
+static void *reserve(size_t size) {
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    MUST(memory != MAP_FAILED);
+    return memory;
+}
+
+/* True: not seen before. */
+static bool add(struct explorer *explorer, uint64_t hash) {
+    if (hash == 0) hash = 1;
+    uint64_t i = hash & explorer->table_mask;
+    while (explorer->table[i] != 0) {
+        if (explorer->table[i] == hash) return false;
+        i = (i + 1) & explorer->table_mask;
+    }
+    explorer->table[i] = hash;
+    return true;
+}
+
+static void tell(const struct pair_world *world, int node, enum action action) {
+    static const char *const roles[] = {"down", "looking", "following", "fencing", "claiming", "leading", "ended"};
+    printf("#   node %d %-45s", node, action_names[action]);
+    for (int i = 0; i < NODES; i++) {
+        const struct model_node *one = &world->nodes[i];
+        printf(" | %d %s e%u floor %u log ", i, roles[one->up ? one->pair.role : 0], one->pair.epoch, one->note.floor);
+        for (int k = 0; k < one->log.end; k++) printf("%s%u", k == one->log.durable ? "/" : "", one->log.epochs[k]);
+        if (one->pair.role == PAIR_LEADING) printf(" %s", one->pair.counted ? "counts" : "alone");
+    }
+    printf(" | record v%" PRIu64 " e%u leader %u in sync %u", world->version, world->record.epoch, world->record.leader,
+           world->record.in_sync);
+    printf(" | acked %u\n", world->acked.end);
+}
+
+/* From the beginning to the state with that number, and one step further. */
+static void story(const struct explorer *explorer, uint32_t number, int move) {
+    static uint8_t moves[1 << 16];
+    size_t count = 0;
+    if (move >= 0) moves[count++] = (uint8_t)move;
+    for (; number != 0; number = explorer->steps[number].parent) moves[count++] = explorer->steps[number].move;
+    struct pair_world world;
+    pair_world_begin(&world, &explorer->limits);
+    while (count > 0) {
+        int next = moves[--count];
+        pair_world_act(&world, &explorer->limits, next % NODES, (enum action)(next / NODES));
+        tell(&world, next % NODES, (enum action)(next / NODES));
+    }
+}
+
+/* Everything goes well from here on: nobody dies, nothing is lost, whoever waits in vain is told so. */
+static bool settles(const struct explorer *explorer, const struct pair_world *from, bool told) {
+    static const enum action fine[] = {ACT_START, ACT_GHOST, ACT_NOTE, ACT_COORDINATOR, ACT_HEAR, ACT_SYNC, ACT_TAKE};
+    struct pair_limits limits = explorer->limits;
+    struct pair_world world;
+    memcpy(&world, from, sizeof world);
+    for (int i = 0; i < SETTLE_STEPS_MAX; i++) {
+        if (pair_world_is_settled(&world)) return true;
+        bool moved = false;
+        for (size_t k = 0; k < sizeof fine / sizeof *fine && !moved; k++)
+            for (int node = 0; node < NODES && !moved; node++)
+                if ((moved = pair_world_act(&world, &limits, (i + node) % NODES, fine[k])) && told)
+                    tell(&world, (i + node) % NODES, fine[k]);
+        bool is_bare = i % 40 == 39; /* asking goes round in circles */
+        for (int node = 0; node < NODES && (!moved || is_bare); node++)
+            if (world.nodes[node].up && (!moved || world.nodes[node].pair.role != PAIR_LEADING))
+                pair_world_act(&world, &limits, node, ACT_SILENT);
+        if (pair_world_broken) return false;
+    }
+    return false;
+}
+
+static bool fail(const struct explorer *explorer, uint32_t number, int move, const char *what) {
+    printf("# broken: %s\n", what);
+    story(explorer, number, move);
+    return false;
+}
+
+/* All that may follow. False: a promise was broken. */
+static bool expand(struct explorer *explorer, uint32_t number) {
+    struct pair_world from;
+    memcpy(&from, &explorer->frontier[number & explorer->frontier_mask], sizeof from);
+    for (int move = 0; move < ACTIONS * NODES; move++) {
+        /* What a lost message leads to, one that stays and is never looked at again leads to as well. */
+        if (move / NODES == ACT_TAKE || move / NODES == ACT_LOSE_MAIL) continue;
+        struct pair_world *next = &explorer->frontier[explorer->last & explorer->frontier_mask];
+        memcpy(next, &from, sizeof from);
+        if (!pair_world_act(next, &explorer->limits, move % NODES, (enum action)(move / NODES))) continue;
+        explorer->transitions++;
+        if (pair_world_broken) return fail(explorer, number, move, pair_world_broken);
+        if (!pair_world_is_inside(next, &explorer->limits) || !add(explorer, pair_world_hash(next))) continue;
+        explorer->steps[explorer->last] = (struct step){.parent = number, .move = (uint8_t)move};
+        MUST(++explorer->last - explorer->first < explorer->frontier_mask);
+        if (explorer->last % SETTLE_EVERY == 0) {
+            explorer->settled++;
+            if (!settles(explorer, next, false)) {
+                fail(explorer, number, move,
+                     pair_world_broken ? pair_world_broken : "it does not settle; it goes on so:");
+                return settles(explorer, next, true);
+            }
+        }
+    }
+    return true;
+}
+
+static bool explore(struct explorer *explorer) {
+    pair_world_begin(&explorer->frontier[0], &explorer->limits);
+    add(explorer, pair_world_hash(&explorer->frontier[0]));
+    explorer->last = 1;
+    for (; explorer->first < explorer->last; explorer->first++) {
+        if (!expand(explorer, (uint32_t)explorer->first)) return false;
+        if (explorer->last >= explorer->states_max) {
+            printf("# more than %" PRIu64 " states: not explored to the end\n", explorer->states_max);
+            return false;
+        }
+        uint64_t width = explorer->last - explorer->first;
+        if (width > explorer->frontier_peak) explorer->frontier_peak = width;
+        if (explorer->first % 5000000 == 0 && explorer->first > 0)
+            fprintf(stderr, "%" PRIu64 " of %" PRIu64 " so far\n", explorer->first, explorer->last);
+    }
+    return true;
+}
+
+static uint64_t power_of_two(uint64_t least) {
+    uint64_t size = 1;
+    while (size < least) size *= 2;
+    return size;
+}
+
+static bool choose_weakness(const char *name) {
+#ifdef PAIR_WEAKENED
+    for (size_t i = 0; i < sizeof weaknesses / sizeof *weaknesses; i++) {
+        if (strcmp(weaknesses[i], name) != 0) continue;
+        pair_weakness = (enum pair_weakness)i;
+        return true;
+    }
+#endif
+    (void)name;
+    return false;
+}
+
+static bool take_option(struct explorer *explorer, const char *name, const char *value) {
+    if (strcmp(name, "--weak") == 0) return choose_weakness(value);
+    uint64_t number = strtoull(value, NULL, 10);
+    if (number == 0 || number >= UINT32_MAX) return false;
+    if (strcmp(name, "--epochs") == 0)
+        explorer->limits.epochs = (uint32_t)number;
+    else if (strcmp(name, "--frames") == 0 && number <= LOG_MAX)
+        explorer->limits.frames = (uint8_t)number;
+    else if (strcmp(name, "--states") == 0)
+        explorer->states_max = number;
+    else
+        return false;
+    return true;
+}
+
+static bool options(struct explorer *explorer, int argc, char **argv, bool *out_tap) {
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--strict") == 0)
+            explorer->limits.strict = true;
+        else if (strcmp(argv[i], "--tap") == 0)
+            *out_tap = true;
+        else if (i + 1 == argc || !take_option(explorer, argv[i], argv[i + 1]))
+            return false;
+        else
+            i++;
+    }
+    return true;
+}
+
+static void take_memory(struct explorer *explorer) {
+    uint64_t table = power_of_two(explorer->states_max * 3 / 2), ring = power_of_two(explorer->states_max / 8 + 65536);
+    explorer->table = reserve(table * sizeof *explorer->table);
+    explorer->table_mask = table - 1;
+    explorer->steps = reserve(explorer->states_max * 2 * sizeof *explorer->steps);
+    explorer->frontier = reserve(ring * sizeof *explorer->frontier);
+    explorer->frontier_mask = ring - 1;
+}
+
+int main(int argc, char **argv) {
+    struct explorer explorer = {.limits = {.epochs = 2, .frames = 1}, .states_max = 200000000};
+    bool tap = false;
+    if (!options(&explorer, argc, argv, &tap)) {
+        fprintf(stderr, "usage: explore [--epochs N] [--frames 1-%d] [--strict] [--states MAX] [--weak NAME] [--tap]\n",
+                LOG_MAX);
+        return 2;
+    }
+    take_memory(&explorer);
+    if (tap) printf("1..1\n");
+    bool ok = explore(&explorer);
+    printf("# epochs=%u frames=%u strict=%d states=%" PRIu64 " transitions=%" PRIu64 " settled=%" PRIu64
+           " widest=%" PRIu64 "\n",
+           explorer.limits.epochs, explorer.limits.frames, explorer.limits.strict, explorer.last, explorer.transitions,
+           explorer.settled, explorer.frontier_peak);
+    if (tap)
+        printf("%s 1 - two nodes, %u epochs, %u frames\n", ok ? "ok" : "not ok", explorer.limits.epochs,
+               explorer.limits.frames);
+    return ok ? 0 : 1;
+}

@@ -1,0 +1,522 @@
+/* pair_world.c: see pair_world.h. */
+#include "pair_world.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "frame.h"
+#include "must.h"
+
+const char *const action_names[ACTIONS] = {"starts",
+                                           "dies; what it wrote is there",
+                                           "dies; what it had not synced is lost",
+                                           "appends",
+                                           "syncs",
+                                           "gets the message",
+                                           "gets the message, which comes again",
+                                           "gets the message, and has little to wait for",
+                                           "never gets the message",
+                                           "has its note durable",
+                                           "has its request done by the coordinator",
+                                           "hears the coordinator's answer",
+                                           "never hears the coordinator's answer",
+                                           "has an old request done by the coordinator",
+                                           "hears nothing for long",
+                                           "is asked a question",
+                                           "answers the question"};
+
+const char *pair_world_broken;
+
+static void must(bool holds, const char *promise) {
+    if (!holds && !pair_world_broken) pair_world_broken = promise;
+}
+
+static bool is_prefix(const struct model_log *log, uint8_t length, const struct model_log *of, uint8_t of_length) {
+    return length <= of_length && memcmp(log->epochs, of->epochs, length) == 0;
+}
+
+/* ---- what must hold in every state */
+
+static void check_acked(const struct pair_world *world) {
+    if (world->version == 0) return;
+    for (int i = 0; i < NODES; i++) {
+        const struct model_log *log = &world->nodes[i].log;
+        if (world->record.in_sync & 1u << i)
+            must(is_prefix(&world->acked, world->acked.end, log, log->durable),
+                 "every acknowledged frame is durable on every member of the record's in-sync set");
+    }
+}
+
+/* The leader tells its clients what is committed. */
+static void acknowledge(struct pair_world *world, int number) {
+    struct model_node *node = &world->nodes[number];
+    if (!node->up || node->pair.role != PAIR_LEADING) return;
+    uint8_t committed = (uint8_t)pair_committed(&node->pair);
+    must(committed <= node->log.durable, "nothing is committed that is not durable here (LOG-1)");
+    if (committed <= world->acked.end) {
+        if (committed == world->acked.end)
+            must(is_prefix(&world->acked, committed, &node->log, node->log.end), "no acknowledged frame is replaced");
+    } else {
+        must(is_prefix(&world->acked, world->acked.end, &node->log, node->log.end),
+             "what is acknowledged is one history");
+        memcpy(world->acked.epochs, node->log.epochs, committed);
+        world->acked.end = committed;
+        if (node->pair.epoch > world->served) world->served = node->pair.epoch;
+    }
+    if (committed > node->known) node->known = committed;
+}
+
+/* ---- effects */
+
+static void send(struct pair_world *world, int to, const struct pair_message *message, const struct model_log *log,
+                 uint64_t from) {
+    world->mail[to] = (struct model_message){.is_there = true, .message = *message, .log = *log, .from = (uint8_t)from};
+}
+
+static void crash(struct pair_world *world, int number, bool is_kept) {
+    struct model_node *node = &world->nodes[number];
+    node->up = false;
+    node->asked = false;
+    if (!is_kept) node->log.end = node->log.durable;
+    memset(node->log.epochs + node->log.end, 0, (size_t)(LOG_MAX - node->log.end));
+    if (node->operation == OPERATION_SENT && node->is_swap) {
+        node->ghost = node->swap;
+        node->ghost.is_there = true;
+    }
+    node->operation = OPERATION_NONE;
+    memset(&node->pair, 0, sizeof node->pair);
+    memset(&node->answer, 0, sizeof node->answer);
+    memset(&node->swap, 0, sizeof node->swap);
+}
+
+static void lead(struct pair_world *world, struct model_node *node) {
+    must(node->pair.epoch >= 32 || !(world->led & 1u << node->pair.epoch), "an epoch has one leader, once");
+    world->led |= 1u << node->pair.epoch;
+    must(is_prefix(&world->acked, world->acked.end, &node->log, node->log.durable),
+         "a new leader has every acknowledged frame (R6)");
+}
+
+static void step(struct pair_world *world, int number, const struct pair_event *event);
+
+static void cut(struct pair_world *world, int number, uint64_t end) {
+    struct model_node *node = &world->nodes[number];
+    must(end >= node->known, "nobody cuts what its index may have (R8)");
+    if (end < node->log.end) {
+        memset(node->log.epochs + end, 0, (size_t)(LOG_MAX - end));
+        node->log.end = (uint8_t)end;
+    }
+    node->log.durable = node->log.end;
+    step(world, number, &(struct pair_event){.kind = PAIR_DURABLE, .end = node->log.end});
+}
+
+static void perform(struct pair_world *world, int number, const struct pair_effect *effect,
+                    const struct model_message *asked) {
+    struct model_node *node = &world->nodes[number];
+    switch (effect->kind) {
+    case PAIR_NOTE:
+        break; /* pair.noting says that it is under way */
+    case PAIR_READ:
+    case PAIR_SWAP:
+        node->operation = OPERATION_SENT;
+        node->is_swap = effect->kind == PAIR_SWAP;
+        node->swap = (struct model_swap){.version = effect->version, .record = effect->record};
+        break;
+    case PAIR_ASK:
+        send(world, !number, &effect->message, &node->log, 0);
+        break;
+    case PAIR_ANSWER:
+        MUST(asked != NULL);
+        send(world, !number, &effect->message, &node->log, asked->message.end);
+        break;
+    case PAIR_LEAD:
+        lead(world, node);
+        break;
+    case PAIR_CUT:
+        cut(world, number, effect->end);
+        break;
+    case PAIR_END:
+        crash(world, number, true);
+        break;
+    }
+}
+
+static void step_asked(struct pair_world *world, int number, const struct pair_event *event,
+                       const struct model_message *asked) {
+    struct pair_effects effects = {.count = 0};
+    pair_step(&world->nodes[number].pair, event, &effects);
+    for (size_t i = 0; i < effects.count; i++) perform(world, number, &effects.items[i], asked);
+}
+
+static void step(struct pair_world *world, int number, const struct pair_event *event) {
+    step_asked(world, number, event, NULL);
+}
+
+/* ---- actions */
+
+static bool start(struct pair_world *world, const struct pair_limits *limits, int number) {
+    struct model_node *node = &world->nodes[number];
+    if (node->up) return false;
+    node->up = true;
+    node->runs++;
+    node->log.durable = node->log.end; /* recovery syncs what it keeps (R6) */
+    node->pair = (struct pair){
+        .self = (uint8_t)number,
+        .other = !number,
+        .founds = number == 0,
+        .may_lead_alone = !limits->strict,
+        .run = node->runs,
+        .serial = node->runs << 32,
+    };
+    struct pair_effects effects = {.count = 0};
+    pair_start(&node->pair, &node->note, node->log.end, &effects);
+    for (size_t i = 0; i < effects.count; i++) perform(world, number, &effects.items[i], NULL);
+    return true;
+}
+
+static bool append(const struct pair_limits *limits, struct model_node *node) {
+    if (node->pair.role != PAIR_LEADING || node->log.end == limits->frames) return false;
+    node->log.epochs[node->log.end++] = (uint8_t)node->pair.epoch;
+    return true;
+}
+
+static bool sync(struct pair_world *world, int number) {
+    struct model_node *node = &world->nodes[number];
+    if (node->pair.role != PAIR_LEADING || node->log.durable == node->log.end) return false;
+    node->log.durable = node->log.end;
+    step(world, number, &(struct pair_event){.kind = PAIR_DURABLE, .end = node->log.end});
+    return true;
+}
+
+/* Where the asker must cut: its frames of epochs that are not in one's own log, or go further than there (KIP-101). */
+static uint8_t common_end(const struct model_log *own, const struct model_log *theirs, uint8_t theirs_end) {
+    uint8_t end = 0;
+    while (end < theirs_end && end < own->end && own->epochs[end] == theirs->epochs[end]) end++;
+    return end;
+}
+
+static void take_question(struct pair_world *world, int number, const struct model_message *mail, bool is_near) {
+    struct model_node *node = &world->nodes[number];
+    uint8_t end = (uint8_t)mail->message.end;
+    uint8_t common = common_end(&node->log, &mail->log, end);
+    struct pair_event event = {
+        .kind = PAIR_ASKED, .message = mail->message, .fits = common == end, .end = common, .near = is_near};
+    step_asked(world, number, &event, mail);
+}
+
+static void take_answer(struct pair_world *world, int number, const struct model_message *mail) {
+    struct model_node *node = &world->nodes[number];
+    if (pair_takes(&node->pair, &mail->message)) {
+        must(mail->from == node->log.durable, "an answer to the newest question begins where the log ends");
+        if (mail->log.end > mail->from) {
+            must(is_prefix(&node->log, mail->from, &mail->log, mail->log.end), "frames chain onto the log (R2)");
+            node->log = mail->log;
+            node->log.durable = node->log.end;
+            step(world, number, &(struct pair_event){.kind = PAIR_DURABLE, .end = node->log.end});
+        }
+    }
+    step(world, number, &(struct pair_event){.kind = PAIR_ANSWERED, .message = mail->message});
+    if (node->up && node->pair.role == PAIR_FOLLOWING && node->pair.committed > node->known)
+        node->known = (uint8_t)node->pair.committed;
+}
+
+static bool take(struct pair_world *world, int number, bool stays, bool is_near) {
+    struct model_message mail = world->mail[number];
+    if (!mail.is_there) return false;
+    if (!stays) memset(&world->mail[number], 0, sizeof world->mail[number]);
+    if (mail.message.kind == PAIR_FOLLOW)
+        take_question(world, number, &mail, is_near);
+    else
+        take_answer(world, number, &mail);
+    return true;
+}
+
+static bool lose_mail(struct pair_world *world, int number) {
+    if (!world->mail[number].is_there) return false;
+    memset(&world->mail[number], 0, sizeof world->mail[number]);
+    return true;
+}
+
+static bool note(struct pair_world *world, int number) {
+    struct model_node *node = &world->nodes[number];
+    if (!node->pair.noting) return false;
+    node->note = node->pair.note;
+    node->log.durable = node->log.end;
+    step(world, number, &(struct pair_event){.kind = PAIR_NOTED, .end = node->log.end});
+    return true;
+}
+
+static bool swap(struct pair_world *world, const struct model_swap *swap) {
+    if (swap->version != world->version) return false;
+    world->version++;
+    world->record = swap->record;
+    return true;
+}
+
+static bool coordinator(struct pair_world *world, struct model_node *node) {
+    if (node->operation != OPERATION_SENT) return false;
+    node->operation = OPERATION_ANSWERED;
+    node->answer = (struct pair_event){.outcome = PAIR_DONE};
+    if (node->is_swap) {
+        node->answer.kind = PAIR_RECORD_SWAPPED;
+        if (!swap(world, &node->swap)) node->answer.outcome = PAIR_REFUSED;
+        node->answer.record = node->swap.record;
+        node->answer.version = node->answer.outcome == PAIR_DONE ? world->version : 0;
+    } else {
+        node->answer.kind = PAIR_RECORD_READ;
+        node->answer.record = world->record;
+        node->answer.version = world->version;
+    }
+    memset(&node->swap, 0, sizeof node->swap);
+    return true;
+}
+
+static bool hear(struct pair_world *world, int number) {
+    struct model_node *node = &world->nodes[number];
+    if (node->operation != OPERATION_ANSWERED) return false;
+    struct pair_event answer = node->answer;
+    node->operation = OPERATION_NONE;
+    memset(&node->answer, 0, sizeof node->answer);
+    step(world, number, &answer);
+    return true;
+}
+
+static bool lose_answer(struct pair_world *world, int number) {
+    struct model_node *node = &world->nodes[number];
+    if (node->operation == OPERATION_NONE) return false;
+    if (node->operation == OPERATION_SENT && node->is_swap) {
+        node->ghost = node->swap;
+        node->ghost.is_there = true;
+    }
+    struct pair_event event = {.kind = node->is_swap ? PAIR_RECORD_SWAPPED : PAIR_RECORD_READ, .outcome = PAIR_UNKNOWN};
+    node->operation = OPERATION_NONE;
+    memset(&node->answer, 0, sizeof node->answer);
+    memset(&node->swap, 0, sizeof node->swap);
+    step(world, number, &event);
+    return true;
+}
+
+static bool ghost(struct pair_world *world, struct model_node *node) {
+    if (!node->ghost.is_there) return false;
+    bool is_done = swap(world, &node->ghost);
+    memset(&node->ghost, 0, sizeof node->ghost);
+    return is_done; /* one that changes nothing is as good as none */
+}
+
+static bool question(struct pair_world *world, struct model_node *node) {
+    if (node->asked || node->pair.role != PAIR_LEADING) return false;
+    node->question = pair_question(&node->pair);
+    if (node->question == 0) { /* answered at once */
+        must(world->served <= node->pair.epoch, "a deposed leader answers nothing (R3)");
+        if (node->pair.epoch == world->served) return false;
+        world->served = node->pair.epoch;
+        return true;
+    }
+    node->asked = true;
+    node->served_before = world->served;
+    return true;
+}
+
+static bool reply(struct pair_world *world, struct model_node *node) {
+    if (!node->asked || !pair_may_answer(&node->pair, node->question)) return false;
+    node->asked = false;
+    node->question = 0;
+    must(node->served_before <= node->pair.epoch, "a deposed leader answers nothing (R3)");
+    node->served_before = 0;
+    if (node->pair.epoch > world->served) world->served = node->pair.epoch;
+    return true;
+}
+
+static bool act(struct pair_world *world, const struct pair_limits *limits, int number, enum action action) {
+    struct model_node *node = &world->nodes[number];
+    switch (action) {
+    case ACT_START:
+        return start(world, limits, number);
+    case ACT_LOSE_MAIL:
+        return lose_mail(world, number);
+    case ACT_GHOST:
+        return ghost(world, node);
+    default:
+        break;
+    }
+    if (!node->up) return false;
+    switch (action) {
+    case ACT_CRASH_KEPT:
+    case ACT_CRASH_LOST:
+        if (action == ACT_CRASH_LOST && node->log.end == node->log.durable) return false;
+        crash(world, number, action == ACT_CRASH_KEPT);
+        return true;
+    case ACT_APPEND:
+        return append(limits, node);
+    case ACT_SYNC:
+        return sync(world, number);
+    case ACT_TAKE:
+    case ACT_TAKE_TWIN:
+        return take(world, number, action == ACT_TAKE_TWIN, action == ACT_TAKE);
+    case ACT_TAKE_NEAR:
+        return world->mail[number].message.kind == PAIR_FOLLOW && take(world, number, true, true);
+    case ACT_NOTE:
+        return note(world, number);
+    case ACT_COORDINATOR:
+        return coordinator(world, node);
+    case ACT_HEAR:
+        return hear(world, number);
+    case ACT_LOSE_ANSWER:
+        return lose_answer(world, number);
+    case ACT_SILENT:
+        step(world, number, &(struct pair_event){.kind = PAIR_SILENT});
+        return true;
+    case ACT_QUESTION:
+        return question(world, node);
+    case ACT_REPLY:
+        return reply(world, node);
+    default:
+        return false;
+    }
+}
+
+bool pair_world_act(struct pair_world *world, const struct pair_limits *limits, int node, enum action action) {
+    pair_world_broken = NULL;
+    if (!act(world, limits, node, action)) return false;
+    for (int i = 0; i < NODES; i++) acknowledge(world, i);
+    check_acked(world);
+    return true;
+}
+
+void pair_world_begin(struct pair_world *world, const struct pair_limits *limits) {
+    (void)limits;
+    memset(world, 0, sizeof *world);
+}
+
+bool pair_world_is_inside(const struct pair_world *world, const struct pair_limits *limits) {
+    for (int i = 0; i < NODES; i++)
+        if (world->nodes[i].pair.epoch > limits->epochs || world->nodes[i].pair.note.floor > limits->epochs)
+            return false;
+    return true;
+}
+
+bool pair_world_is_settled(const struct pair_world *world) {
+    int leader = world->record.leader;
+    const struct model_node *one = &world->nodes[leader], *two = &world->nodes[!leader];
+    return one->up && two->up && one->pair.role == PAIR_LEADING && two->pair.role == PAIR_FOLLOWING &&
+           one->pair.counted && world->record.in_sync == 3 && one->log.end == two->log.durable &&
+           one->pair.committed == one->log.end && memcmp(one->log.epochs, two->log.epochs, LOG_MAX) == 0;
+}
+
+/* ---- canonical form */
+
+#define NUMBERS_MAX 32
+
+struct numbers {
+    uint64_t *places[NUMBERS_MAX];
+    int count;
+};
+
+static void number(struct numbers *numbers, uint64_t *place) {
+    numbers->places[numbers->count++] = place;
+}
+
+/* Replaces the values by small ones in the same order. 0 stays. */
+static void rank(struct numbers *numbers) {
+    uint64_t **places = numbers->places;
+    for (int i = 1; i < numbers->count; i++)
+        for (int k = i; k > 0 && *places[k] < *places[k - 1]; k--) {
+            uint64_t *other = places[k];
+            places[k] = places[k - 1];
+            places[k - 1] = other;
+        }
+    uint64_t before = 0, value = 0;
+    for (int i = 0; i < numbers->count; i++) {
+        uint64_t now = *places[i];
+        value += now != before;
+        before = now;
+        *places[i] = value;
+    }
+}
+
+/* A version is compared with the coordinator's and with those that the same node knows, and with nothing else. */
+static void rank_versions(struct pair_world *world) {
+    for (int i = 0; i < NODES; i++) {
+        struct model_node *node = &world->nodes[i];
+        if (node->ghost.is_there && node->ghost.version != world->version) /* it changes nothing any more */
+            memset(&node->ghost, 0, sizeof node->ghost);
+        node->ghost.version = 0;
+        bool is_stale = node->swap.version != world->version;
+        uint64_t now = world->version;
+        struct numbers versions = {.count = 0};
+        number(&versions, &now);
+        number(&versions, &node->pair.version);
+        number(&versions, &node->answer.version);
+        rank(&versions);
+        node->swap.version = is_stale;
+        node->pair.version = node->pair.version * 4 + now;
+        if (node->pair.role == PAIR_FOLLOWING) /* it is read again before it is used */
+            memset(&node->pair.record, 0, sizeof node->pair.record);
+    }
+    world->version = world->version != 0;
+}
+
+/* Nobody ever listens to an answer to an older question. */
+static void drop_stale_mail(struct pair_world *world) {
+    for (int i = 0; i < NODES; i++) {
+        struct model_message *mail = &world->mail[i];
+        const struct model_node *node = &world->nodes[i];
+        bool is_heard = node->up && node->pair.role == PAIR_FOLLOWING && mail->message.serial == node->pair.serial;
+        if (mail->is_there && mail->message.kind != PAIR_FOLLOW && !is_heard) memset(mail, 0, sizeof *mail);
+        if (mail->is_there && mail->message.kind == PAIR_FOLLOW && mail->log.end > mail->message.end) {
+            memset(mail->log.epochs + mail->message.end, 0, (size_t)(LOG_MAX - mail->message.end));
+            mail->log.end = (uint8_t)mail->message.end;
+        }
+        mail->log.durable = 0;
+    }
+}
+
+/* A stamp is compared with the question that waits for it, and with nothing else. */
+static void compare_stamps(struct pair_world *world) {
+    uint64_t *stamps[NODES * 3];
+    uint64_t question = 0;
+    int count = 0;
+    for (int i = 0; i < NODES; i++) {
+        struct model_node *node = &world->nodes[i];
+        if (node->asked && node->question > question) question = node->question;
+        stamps[count++] = &node->pair.stamp;
+        stamps[count++] = &node->pair.seen;
+        stamps[count++] = &world->mail[i].message.stamp;
+    }
+    for (int i = 0; i < count; i++) *stamps[i] = question != 0 && *stamps[i] >= question;
+    for (int i = 0; i < NODES; i++) world->nodes[i].question = world->nodes[i].question != 0;
+}
+
+static void canonical_record(const uint64_t runs[NODES], struct pair_record *record) {
+    record->run = record->run != 0 && record->run == runs[record->leader];
+    record->start = 0;
+}
+
+static void canonical(struct pair_world *world) {
+    uint64_t runs[NODES];
+    for (int i = 0; i < NODES; i++) runs[i] = world->nodes[i].up ? world->nodes[i].runs : UINT64_MAX;
+    drop_stale_mail(world);
+    world->led = 0; /* only watched */
+    rank_versions(world);
+    compare_stamps(world);
+    canonical_record(runs, &world->record);
+    for (int i = 0; i < NODES; i++) {
+        struct model_node *node = &world->nodes[i];
+        canonical_record(runs, &node->pair.record);
+        canonical_record(runs, &node->answer.record);
+        canonical_record(runs, &node->swap.record);
+        canonical_record(runs, &node->ghost.record);
+        struct model_message *mail = &world->mail[i];
+        const struct model_node *asker = &world->nodes[mail->message.kind == PAIR_FOLLOW ? !i : i];
+        mail->message.serial = mail->is_there && asker->up && mail->message.serial == asker->pair.serial;
+        node->runs = 0;
+        node->pair.run = 0;
+    }
+    for (int i = 0; i < NODES; i++) world->nodes[i].pair.serial = 0;
+}
+
+uint64_t pair_world_hash(const struct pair_world *world) {
+    struct pair_world copy;
+    memcpy(&copy, world, sizeof copy);
+    canonical(&copy);
+    return frame_sum(&copy, sizeof copy);
+}

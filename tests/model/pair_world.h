@@ -1,0 +1,109 @@
+/* pair_world.h: two nodes that run broker/pair, their logs, a coordinator, and a network between them, as one plain
+ * state: small enough to have all its futures explored (explore.c).
+ *
+ * A log is a string of epochs: frame i was written in epoch log[i], which with its position says everything, for an
+ * epoch has one leader. A process may die at any moment; what it had not synced is lost, or not. A message may be lost,
+ * doubled, or late; a newer one may push it out. The answer of a compare-and-set may be lost before or after it is
+ * done, and it may be done long after the one who sent it has died. */
+#ifndef TARRY_TESTS_MODEL_PAIR_WORLD_H
+#define TARRY_TESTS_MODEL_PAIR_WORLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "pair.h"
+
+#define NODES 2
+#define LOG_MAX 4
+
+struct model_log {
+    uint8_t epochs[LOG_MAX];
+    uint8_t end;     /* frames */
+    uint8_t durable; /* of them */
+};
+
+struct model_message { /* on its way to a node */
+    bool is_there;
+    struct pair_message message;
+    struct model_log log; /* FOLLOW: the asker's; FRAMES: the leader's, of which those from `from` on travel */
+    uint8_t from;
+};
+
+struct model_swap {
+    bool is_there;
+    uint64_t version;
+    struct pair_record record;
+};
+
+enum operation_state { OPERATION_NONE, OPERATION_SENT, OPERATION_ANSWERED };
+
+struct model_node {
+    bool up;
+    struct pair pair;
+    struct pair_note note; /* durable */
+    struct model_log log;
+    uint8_t known; /* frames that this node knows to be committed: its index may have them, over restarts too */
+    uint64_t runs;
+    /* at the coordinator */
+    enum operation_state operation;
+    bool is_swap;
+    struct model_swap swap; /* … */
+    struct pair_event answer;
+    struct model_swap ghost; /* a compare-and-set whose sender does not wait any more; it may still be done */
+    /* a question to it as the leader, that appends nothing */
+    bool asked;
+    uint64_t question;
+    uint32_t served_before; /* the latest epoch that had served anybody when it arrived */
+};
+
+struct pair_world {
+    struct model_node nodes[NODES];
+    struct model_message mail[NODES]; /* to node i */
+    uint64_t version;                 /* 0: no record yet */
+    struct pair_record record;
+    struct model_log acked; /* what some client was told: must never be missing */
+    uint32_t served;        /* the latest epoch that has served anybody */
+    uint32_t led;           /* bits: epochs that somebody has led */
+};
+
+struct pair_limits {
+    uint32_t epochs;
+    uint8_t frames;
+    bool strict;
+};
+
+enum action {
+    ACT_START,
+    ACT_CRASH_KEPT, /* what was written and not synced is there afterwards */
+    ACT_CRASH_LOST,
+    ACT_APPEND,
+    ACT_SYNC,
+    ACT_TAKE,      /* the mail, and it is gone */
+    ACT_TAKE_TWIN, /* the mail, and it stays: doubled */
+    ACT_TAKE_NEAR, /* as ACT_TAKE_TWIN; the asker lacks little */
+    ACT_LOSE_MAIL,
+    ACT_NOTE,
+    ACT_COORDINATOR, /* does what was asked */
+    ACT_HEAR,        /* its answer arrives */
+    ACT_LOSE_ANSWER,
+    ACT_GHOST,
+    ACT_SILENT,
+    ACT_QUESTION,
+    ACT_REPLY,
+    ACTIONS
+};
+extern const char *const action_names[ACTIONS];
+
+void pair_world_begin(struct pair_world *world, const struct pair_limits *limits);
+/* Does the action at the node if it is possible now. False: it is not. A broken promise is in pair_world_broken. */
+bool pair_world_act(struct pair_world *world, const struct pair_limits *limits, int node, enum action action);
+/* What was broken by the last action; NULL: nothing. */
+extern const char *pair_world_broken;
+/* Within the limits? */
+bool pair_world_is_inside(const struct pair_world *world, const struct pair_limits *limits);
+/* The same for states that differ in nothing that matters: counters become ranks. */
+uint64_t pair_world_hash(const struct pair_world *world);
+/* One leader, the other in sync, both logs the same, nothing under way. */
+bool pair_world_is_settled(const struct pair_world *world);
+
+#endif
