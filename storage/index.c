@@ -183,7 +183,8 @@ void index_close(struct index *index) {
 
 int index_clone(struct index *index, const char *directory) {
     assert(index->options.read_only);
-    return db_negative(mdb_env_copy2(index->db.env, directory, 0));
+    int error = keyring_copy(index->keyring, directory); /* first: an index without one is damaged */
+    return error != 0 ? error : db_negative(mdb_env_copy2(index->db.env, directory, 0));
 }
 
 void index_meta(const struct index *index, struct index_meta *out) {

@@ -237,6 +237,13 @@ int keyring_make(const char *directory, bool no_sync) {
     return error;
 }
 
+int keyring_copy(const struct keyring *keyring, const char *directory) {
+    char path[PATH_SIZE];
+    int error = path_of(directory, "", path);
+    if (error == 0) error = file_write(path, keyring->nodes, keyring->count, keyring->no_sync);
+    return error == 0 ? sync_directory(directory, keyring->no_sync) : error;
+}
+
 int keyring_open(struct keyring **out, const char *directory, bool read_only, bool no_sync) {
     char path[PATH_SIZE];
     int error = path_of(directory, "", path);

@@ -35,6 +35,10 @@ void keyring_close(struct keyring *keyring); /* NULL is fine; no key stays in me
  * been destroyed. */
 int keyring_apply(struct keyring *keyring, uint64_t id, void *data, size_t size);
 
+/* Puts a copy into another index's directory, which has none: what was destroyed stays so. Nobody may destroy keys
+ * meanwhile. 0 or a negative errno. */
+int keyring_copy(const struct keyring *keyring, const char *directory);
+
 /* Destroys keys, durably. Idempotent. 0, -ENOMEM, or a negative errno: -ENOSPC is harmless and may be repeated. */
 int keyring_destroy(struct keyring *keyring, const uint64_t *ids, size_t count);
 
