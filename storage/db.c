@@ -13,6 +13,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "disk.h"
 #include "index.h"
 #include "seeded_bug.h"
 
@@ -107,14 +108,6 @@ void db_close(struct db *db) {
     pthread_mutex_destroy(&db->pool_lock);
 }
 
-static int sync_directory(const char *path) {
-    int handle = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (handle < 0) return -errno;
-    int error = fsync(handle) != 0 ? -errno : 0;
-    close(handle);
-    return error;
-}
-
 /* A directory for a new environment, without what an earlier try may have left in it. */
 static int make_empty(const char *directory) {
     static const char *const files[] = {"data.mdb", "lock.mdb"};
@@ -141,9 +134,9 @@ int db_make(const char *directory, bool no_sync) {
     if (error == 0) error = db_open(&db, fresh, 0, false, no_sync);
     if (error != 0) return error;
     db_close(&db); /* its first transaction is synced */
-    if (!no_sync) error = sync_directory(fresh);
+    if (!no_sync) error = disk_posix.sync_directory(NULL, fresh);
     if (error == 0 && rename(fresh, directory) != 0) error = -errno;
-    if (error == 0 && !no_sync) error = sync_directory(parent);
+    if (error == 0 && !no_sync) error = disk_posix.sync_directory(NULL, parent);
     return error;
 }
 

@@ -10,38 +10,26 @@
 
 struct history {
     struct log *log;
-    const struct disk *disk;
-    const char *directory;
     struct history_question question;
     struct log_cursor *cursor;  /* NULL: the next segment has not been looked at */
     uint64_t position;          /* valid without a cursor */
     struct log_segment segment; /* the cursor's; end 0: it is still written to */
-    struct summary *making;     /* of that segment; NULL: it has one, or none is to be made */
     struct arena arena;
     struct history_stats stats;
 };
 
-int history_open(struct history **out, struct log *log, const struct disk *disk, const char *directory,
-                 const struct history_question *question) {
+int history_open(struct history **out, struct log *log, const struct history_question *question) {
     struct history *history = calloc(1, sizeof *history);
     if (!history) return -ENOMEM;
-    *history = (struct history){
-        .log = log, .disk = disk, .directory = directory, .question = *question, .position = log_start(log)};
+    *history = (struct history){.log = log, .question = *question, .position = log_start(log)};
     arena_init(&history->arena, ARENA_SIZE_MAX);
     *out = history;
     return 0;
 }
 
-static void leave_segment(struct history *history) {
-    log_cursor_close(history->cursor);
-    summary_free(history->making);
-    history->cursor = NULL;
-    history->making = NULL;
-}
-
 void history_close(struct history *history) {
     if (!history) return;
-    leave_segment(history);
+    log_cursor_close(history->cursor);
     arena_deinit(&history->arena);
     free(history);
 }
@@ -67,8 +55,8 @@ static int enter_segment(struct history *history) {
     if (history->position < log_start(history->log)) return LOG_RETIRED;
     if (!log_segment_at(history->log, history->position, segment)) return LOG_END;
     bool is_closed = segment->end != 0;
-    int found = is_closed ? summary_read(&summary, history->disk, history->directory, segment->base) : 1;
-    bool is_known = found == 0 && summary->end == segment->end;
+    bool is_known =
+        is_closed && summary_read(&summary, history->log, segment->base) == 0 && summary->end == segment->end;
     bool skip = is_known && !may_matter(&history->question, summary);
     summary_free(summary);
     if (skip) {
@@ -76,20 +64,16 @@ static int enter_segment(struct history *history) {
         history->stats.segments_skipped++;
         return 1;
     }
-    int error = log_cursor_open(&history->cursor, history->log, history->position, history->question.with_blobs);
-    if (error) return error;
-    history->stats.segments_read++;
-    if (is_closed && !is_known && history->question.may_write && history->position == segment->base)
-        history->making = summary_new(segment->base, segment->bytes); /* NULL: none is made this time */
-    return 0;
+    int error = log_cursor_open(&history->cursor, history->log, history->position, false);
+    if (!error) history->stats.segments_read++;
+    return error;
 }
 
 /* The cursor has come to the end of its segment. */
-static void finish_segment(struct history *history) {
+static void leave_segment(struct history *history) {
     history->position = history->segment.end;
-    /* A summary that cannot be written is missed by nobody but the next question. */
-    if (history->making) (void)summary_write(history->making, history->disk, history->directory);
-    leave_segment(history);
+    log_cursor_close(history->cursor);
+    history->cursor = NULL;
 }
 
 static bool is_in_time(const struct history_question *question, const struct frame_header *header) {
@@ -100,22 +84,18 @@ static bool is_in_time(const struct history_question *question, const struct fra
 static int next_of_segment(struct history *history, uint64_t limit, struct log_view *out,
                            const Tarry__FrameBody **out_body) {
     if (history->segment.end != 0 && limit > history->segment.end) limit = history->segment.end;
-    for (;;) {
+    do {
         int error = log_cursor_next(history->cursor, limit, out);
         if (error) return error;
-        bool wanted = is_in_time(&history->question, &out->header);
-        if (!wanted && !history->making) continue;
-        const Tarry__FrameBody *body = NULL;
-        arena_reset(&history->arena);
-        if (out->header.type == FRAME_COMMIT) {
-            body = tarry__frame_body__unpack(&history->arena.pb, out->header.body_size, out->body);
-            if (!body) return LOG_DAMAGED;
-        }
-        if (history->making) summary_add(history->making, &out->header, body);
-        if (!wanted) continue;
-        *out_body = body;
-        return 0;
+    } while (!is_in_time(&history->question, &out->header));
+    const Tarry__FrameBody *body = NULL;
+    arena_reset(&history->arena);
+    if (out->header.type == FRAME_COMMIT) {
+        body = tarry__frame_body__unpack(&history->arena.pb, out->header.body_size, out->body);
+        if (!body) return LOG_DAMAGED;
     }
+    *out_body = body;
+    return 0;
 }
 
 int history_next(struct history *history, uint64_t limit, struct log_view *out, const Tarry__FrameBody **out_body) {
@@ -129,6 +109,6 @@ int history_next(struct history *history, uint64_t limit, struct log_view *out, 
         bool is_over = error == LOG_END && history->segment.end != 0 &&
                        log_cursor_position(history->cursor) >= history->segment.end;
         if (!is_over) return error;
-        finish_segment(history);
+        leave_segment(history);
     }
 }

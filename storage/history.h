@@ -1,7 +1,7 @@
 /* history.h: the log as an answer to a question: its frames in order, without the segments that cannot matter.
  *
- * A summary (summary.h) tells which segments those are; a closed segment that has none is read, and, if the question
- * may write, summarised for the next one. A reader belongs to one thread; it may trail the writer, like a cursor. */
+ * A summary (summary.h) tells which segments those are; one that has none is read. A reader belongs to one thread; it
+ * may trail the writer, like a cursor. */
 #ifndef TARRY_STORAGE_HISTORY_H
 #define TARRY_STORAGE_HISTORY_H
 
@@ -12,8 +12,6 @@ struct history_question {
     uint64_t from_ns; /* logical steady time; frames before it are left out */
     uint64_t to_ns;   /* exclusive; 0: no end */
     uint64_t hash;    /* summary_task_hash or summary_key_hash of what is asked about; 0: everything */
-    bool with_blobs;
-    bool may_write; /* summaries */
 };
 
 struct history_stats {
@@ -22,11 +20,10 @@ struct history_stats {
 };
 
 struct history;
-/* `directory`: DIR/log. Starts at the oldest segment there is. */
-int history_open(struct history **out, struct log *log, const struct disk *disk, const char *directory,
-                 const struct history_question *question);
-/* The next frame that may matter and ends at or below `limit`; LOG_END: there is none (yet). Its body is *out_body
- * (NULL: a seal), valid until the next call. Negative: LOG_DAMAGED, LOG_RETIRED, errno. */
+/* Starts at the oldest segment there is. */
+int history_open(struct history **out, struct log *log, const struct history_question *question);
+/* The next frame that may matter and ends at or below `limit`; LOG_END: there is none (yet). Without its contents; its
+ * body is *out_body (NULL: a seal), valid until the next call. Negative: LOG_DAMAGED, LOG_RETIRED, errno. */
 int history_next(struct history *history, uint64_t limit, struct log_view *out, const Tarry__FrameBody **out_body);
 uint64_t history_position(const struct history *history); /* read up to here */
 void history_stats(const struct history *history, struct history_stats *out);

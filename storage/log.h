@@ -144,6 +144,7 @@ int log_cursor_open(struct log_cursor **out, struct log *log, uint64_t position,
  * LOG_DAMAGED, LOG_RETIRED. */
 int log_cursor_next(struct log_cursor *cursor, uint64_t limit, struct log_view *out);
 uint64_t log_cursor_position(const struct log_cursor *cursor); /* of the next frame */
+uint64_t log_cursor_segment(const struct log_cursor *cursor);  /* base of the segment that the last frame lay in */
 void log_cursor_close(struct log_cursor *cursor);
 
 #endif

@@ -38,6 +38,10 @@ uint64_t log_cursor_position(const struct log_cursor *cursor) {
     return cursor->position;
 }
 
+uint64_t log_cursor_segment(const struct log_cursor *cursor) {
+    return cursor->block.base;
+}
+
 /* The frame at the cursor, in a segment that is held. `end` is where readable bytes end. */
 static int read_frame(struct log_cursor *cursor, uint64_t end, uint64_t limit, struct log_view *out) {
     struct log_view view = {0};

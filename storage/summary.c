@@ -10,6 +10,7 @@
 
 #include "bloom.h"
 #include "bytes.h"
+#include "log_internal.h"
 #include "row.h"
 
 #define SUMMARY_VERSION 1u
@@ -19,7 +20,6 @@
 /* A record takes about 150 bytes of the log and names an id and a key: 16 bits for each of them. */
 #define BYTES_PER_FILTER_BYTE 32u
 #define BLOCKS_MAX (1u << 26)
-#define PATH_SIZE 4096u
 
 static const char magic[8] = "TARRYSUM";
 
@@ -82,9 +82,10 @@ bool summary_may_name(const struct summary *summary, uint64_t hash) {
 
 /* ---- the file */
 
-static bool path_of(const char *directory, uint64_t base, const char *suffix, char out[PATH_SIZE]) {
-    int size = snprintf(out, PATH_SIZE, "%s/%016" PRIx64 "%s", directory, base, suffix);
-    return size > 0 && (size_t)size < PATH_SIZE;
+static void path_of(const struct log *log, uint64_t base, const char *suffix, char out[LOG_PATH_SIZE]) {
+    char name[32];
+    snprintf(name, sizeof name, "%016" PRIx64 "%s", base, suffix);
+    log_path(log, name, out);
 }
 
 static void header_encode(const struct summary *summary, uint8_t out[HEADER_SIZE]) {
@@ -127,12 +128,12 @@ static int write_file(const struct summary *summary, const struct disk *disk, co
     return error ? error : closed;
 }
 
-int summary_write(const struct summary *summary, const struct disk *disk, const char *directory) {
-    char temporary[PATH_SIZE], path[PATH_SIZE];
-    if (!path_of(directory, summary->base, ".sum.tmp", temporary)) return -ENAMETOOLONG;
-    if (!path_of(directory, summary->base, ".sum", path)) return -ENAMETOOLONG;
-    int error = write_file(summary, disk, temporary);
-    return error ? error : disk->rename(disk->context, temporary, path);
+int summary_write(const struct summary *summary, const struct log *log) {
+    char temporary[LOG_PATH_SIZE], path[LOG_PATH_SIZE];
+    path_of(log, summary->base, ".sum.tmp", temporary);
+    path_of(log, summary->base, ".sum", path);
+    int error = write_file(summary, log->disk, temporary);
+    return error ? error : log->disk->rename(log->disk->context, temporary, path);
 }
 
 static int read_file(struct summary **out, const struct disk *disk, int handle, uint64_t base) {
@@ -151,18 +152,19 @@ static int read_file(struct summary **out, const struct disk *disk, int handle, 
     return size < 0 ? (int)size : 1;
 }
 
-int summary_read(struct summary **out, const struct disk *disk, const char *directory, uint64_t base) {
-    char path[PATH_SIZE];
-    if (!path_of(directory, base, ".sum", path)) return -ENAMETOOLONG;
-    int handle = disk->open(disk->context, path, O_RDONLY, 0);
+int summary_read(struct summary **out, const struct log *log, uint64_t base) {
+    char path[LOG_PATH_SIZE];
+    path_of(log, base, ".sum", path);
+    int handle = log->disk->open(log->disk->context, path, O_RDONLY, 0);
     if (handle == -ENOENT) return 1;
     if (handle < 0) return handle;
-    int result = read_file(out, disk, handle, base);
-    disk->close(disk->context, handle);
+    int result = read_file(out, log->disk, handle, base);
+    log->disk->close(log->disk->context, handle);
     return result;
 }
 
-void summary_delete(const struct disk *disk, const char *directory, uint64_t base) {
-    char path[PATH_SIZE];
-    if (path_of(directory, base, ".sum", path)) disk->unlink(disk->context, path);
+void summary_delete(const struct log *log, uint64_t base) {
+    char path[LOG_PATH_SIZE];
+    path_of(log, base, ".sum", path);
+    log->disk->unlink(log->disk->context, path);
 }

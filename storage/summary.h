@@ -1,8 +1,8 @@
 /* summary.h: what a closed segment of the log holds, in brief, so that a question about one task or one hour need not
  * read it: its times, and a filter over the ids and keys of the tasks that its records name.
  *
- * File: DIR/log/<base>.sum beside the segment (FORMAT.md). It is derived, and made by whoever has read the whole
- * segment: the index thread as it goes, or a question that had to. It may be missing, or be deleted, at any time; it is
+ * File: DIR/log/<base>.sum beside the segment (FORMAT.md). It is derived, and made by whoever reads the whole
+ * segment: the index thread as it goes. It may be missing, or be deleted, at any time; it is
  * not synced, and what is wrong in it is found by its sums. Nothing but skipping rests on it: "certainly not here".
  *
  * Not thread-safe: one owner. */
@@ -13,8 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "disk.h"
 #include "frame.h"
+#include "log.h"
 #include "tarry.pb-c.h"
 
 struct summary {
@@ -34,13 +34,13 @@ void summary_free(struct summary *summary); /* NULL is fine */
 /* The next frame of the segment. `body` NULL: a seal. */
 void summary_add(struct summary *summary, const struct frame_header *header, const Tarry__FrameBody *body);
 
-/* Writes DIR/<base>.sum by way of a temporary name. 0 or a negative errno; a failure leaves nothing but the temporary
- * file, and costs nothing but time later. */
-int summary_write(const struct summary *summary, const struct disk *disk, const char *directory);
+/* Writes it beside its segment, by way of a temporary name. 0 or a negative errno; a failure leaves nothing but the
+ * temporary file, and costs nothing but time later. */
+int summary_write(const struct summary *summary, const struct log *log);
 /* Reads it. 0; 1: there is none, or it is damaged or of another version; negative errno. */
-int summary_read(struct summary **out, const struct disk *disk, const char *directory, uint64_t base);
+int summary_read(struct summary **out, const struct log *log, uint64_t base);
 /* Deletes it, if it is there. */
-void summary_delete(const struct disk *disk, const char *directory, uint64_t base);
+void summary_delete(const struct log *log, uint64_t base);
 
 /* Hashes to ask with: of a task's id, and of a key in a queue (by number). */
 uint64_t summary_task_hash(uint64_t id);

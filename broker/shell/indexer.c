@@ -58,7 +58,7 @@ static bool absorb(struct indexer *indexer, uint64_t durable) {
         if (body == NULL) shell_fail("index_read_failed", LOG_DAMAGED);
         error = index_absorb(shell->index, &view.header, body);
         if (error != 0) shell_fail("index_absorb_failed", error);
-        summarizer_take(&indexer->summarizer, &view.header, body);
+        summarizer_take(&indexer->summarizer, log_cursor_segment(indexer->cursor), &view.header, body);
         arena_reset(&indexer->arena);
         if (indexer->oldest_ns == 0) indexer->oldest_ns = monotonic_ns();
         if (index_pending(shell->index) >= INDEX_BATCH_RECORDS) commit(indexer);

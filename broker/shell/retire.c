@@ -52,7 +52,7 @@ static int finish(struct retirement *retire) {
     if (error != 0) return put_off(retire, error);
     log_cursor_close(retire->cursor);
     retire->cursor = NULL;
-    summary_delete(&shell->disk, shell->dir.log, retire->segment.base);
+    summary_delete(shell->log, retire->segment.base);
     error = log_retire(shell->log, retire->segment.base);
     if (error != 0) shell_fail("retire_failed", error);
     logfmt("segment_retired", "base=%" PRIu64 " end=%" PRIu64 " bytes=%" PRIu64, retire->segment.base,

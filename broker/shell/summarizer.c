@@ -20,18 +20,21 @@ void summarizer_deinit(struct summarizer *summarizer) {
 
 /* Its segment is over. Without the file questions take longer, and nothing else changes. */
 static void finish(struct summarizer *summarizer) {
-    struct shell *shell = summarizer->shell;
-    int error = summary_write(summarizer->summary, &shell->disk, shell->dir.log);
+    int error = summary_write(summarizer->summary, summarizer->shell->log);
     if (error != 0 && logfmt_allowed(&failure_limit))
         logfmt("summary_failed", "base=%" PRIu64 " reason=\"%s\"", summarizer->summary->base, strerror(-error));
     summarizer_deinit(summarizer);
 }
 
-void summarizer_take(struct summarizer *summarizer, const struct frame_header *header, const Tarry__FrameBody *body) {
+/* NULL: there is no memory for it this time. */
+static struct summary *begin(const struct summarizer *summarizer, uint64_t base) {
     struct log_segment segment;
-    if (!log_segment_at(summarizer->shell->log, header->position, &segment)) return;
-    if (summarizer->summary != NULL && summarizer->summary->base != segment.base) finish(summarizer);
-    if (summarizer->summary == NULL && header->position == segment.base)
-        summarizer->summary = summary_new(segment.base, segment.bytes); /* NULL: no memory for it this time */
+    return log_segment_at(summarizer->shell->log, base, &segment) ? summary_new(base, segment.bytes) : NULL;
+}
+
+void summarizer_take(struct summarizer *summarizer, uint64_t base, const struct frame_header *header,
+                     const Tarry__FrameBody *body) {
+    if (summarizer->summary != NULL && summarizer->summary->base != base) finish(summarizer);
+    if (summarizer->summary == NULL && header->position == base) summarizer->summary = begin(summarizer, base);
     if (summarizer->summary != NULL) summary_add(summarizer->summary, header, body);
 }

@@ -15,7 +15,8 @@ struct summarizer {
 
 void summarizer_init(struct summarizer *summarizer, struct shell *shell);
 void summarizer_deinit(struct summarizer *summarizer);
-/* The next frame that the index absorbed. */
-void summarizer_take(struct summarizer *summarizer, const struct frame_header *header, const Tarry__FrameBody *body);
+/* The next frame that the index absorbed, and the base of the segment that it lies in. */
+void summarizer_take(struct summarizer *summarizer, uint64_t base, const struct frame_header *header,
+                     const Tarry__FrameBody *body);
 
 #endif

@@ -10,7 +10,7 @@ import threading
 import unittest
 
 from fault import FOR_EVER
-from life import REFUSED, STORAGE, WHOLE, Life
+from life import REFUSED, STORAGE, WHOLE, Life, Snapshot
 
 ALL = os.environ.get("TARRY_CRASH_ALL") == "1"
 JOBS = int(os.environ.get("TARRY_CRASH_JOBS", "10"))
@@ -99,6 +99,18 @@ class Campaign(unittest.TestCase):
         self.assertGreater(outcome.fired, 0, "no fault struck")
         self.assertFalse(outcome.complaints, "\n" + "\n".join(outcome.complaints[:COMPLAINTS_SHOWN]))
         return outcome
+
+
+class RecoveryCampaign(Campaign):
+    """One whose lives begin on `snapshot`: the directory of a broker that was killed, its tail torn."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.snapshot = Snapshot()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.snapshot.delete()
 
 
 # ---- what a campaign may ask of a life in which the fault struck

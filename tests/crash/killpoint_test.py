@@ -6,8 +6,8 @@ import sys
 
 sys.path.insert(0, __file__.rsplit("/", 2)[0] + "/e2e")
 import harness  # noqa: E402  (the path above)
-from campaign import Campaign, must_be_killed  # noqa: E402
-from life import AGAIN, Snapshot  # noqa: E402
+from campaign import Campaign, RecoveryCampaign, must_be_killed  # noqa: E402
+from life import AGAIN  # noqa: E402
 
 
 class Work(Campaign):
@@ -54,16 +54,8 @@ class Work(Campaign):
         self.kill("log.unlink", "done", 1)
 
 
-class Recovery(Campaign):
+class Recovery(RecoveryCampaign):
     """F-10: in a start on the directory of a broker that was killed, its tail torn."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.snapshot = Snapshot()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.snapshot.delete()
 
     def kill(self, what, how, samples):
         self.every_call(what, how, samples, check=must_be_killed, work=AGAIN, snapshot=self.snapshot)

@@ -7,8 +7,8 @@ import sys
 
 sys.path.insert(0, __file__.rsplit("/", 2)[0] + "/e2e")
 import harness  # noqa: E402  (the path above)
-from campaign import Campaign, must_be_killed  # noqa: E402
-from life import AGAIN, Snapshot  # noqa: E402
+from campaign import Campaign, RecoveryCampaign, must_be_killed  # noqa: E402
+from life import AGAIN  # noqa: E402
 
 OTHER_SYNCS = "log.fsync+index.fdatasync+index.fsync+data.fsync"
 
@@ -32,16 +32,8 @@ class PowerCut(Campaign):
         self.every_call("any.rename+any.unlink", "cut", 5, check=must_be_killed)
 
 
-class Recovery(Campaign):
+class Recovery(RecoveryCampaign):
     """F-10: in a start after SIGKILL: what recovery reported as kept is durable (R6)."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.snapshot = Snapshot()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.snapshot.delete()
 
     def test_f10_in_a_recovery(self):
         self.every_call("log.fdatasync+net.sendmsg+index.pwrite+" + OTHER_SYNCS, "cut", 8, check=must_be_killed,

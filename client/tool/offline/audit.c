@@ -59,10 +59,6 @@ static int run(struct tool *tool, const struct args *args) {
     if (status == 0) status = option_number(args, "limit", 1, UINT64_MAX, &printing.left);
     if (status == 0) status = store_open(&store, args);
     if (status != 0) return status;
-    scan(&store, &filter, false, print, &printing);
-    status = output_flush(&printing.out, store.message[0] != 0 ? EXIT_REFUSED : EXIT_FINE);
-    if (store.message[0] != 0) tool_say("%s", store.message);
-    text_deinit(&printing.out);
-    store_close(&store);
-    return status;
+    scan(&store, &filter, print, &printing);
+    return store_finish(&store, &printing.out, store.message[0] != 0 ? EXIT_REFUSED : EXIT_FINE);
 }

@@ -46,8 +46,7 @@ struct entry {
     const struct frame_header *header;
     const Tarry__FrameBody *body;
     const Tarry__Record *record;
-    const uint8_t *blob; /* the frame's contents; NULL: not read */
-    const char *queue;   /* name; NULL: the record concerns no queue, or one that is not known */
+    const char *queue; /* name; NULL: the record concerns no queue, or one that is not known */
 };
 
 enum entry_kind entry_kind(const struct entry *entry);

@@ -60,11 +60,7 @@ static int run(struct tool *tool, const struct args *args) {
     if (status == 0) status = store_open(&store, args);
     if (status != 0) return status;
     struct scan_filter filter = {.id = ref.id, .queue = ref.queue, .key = ref.key};
-    status = scan(&store, &filter, false, tell, &telling);
+    status = scan(&store, &filter, tell, &telling);
     if (status == 0 && telling.count == 0) status = store_damaged(&store, "the log knows no such task");
-    status = output_flush(&telling.out, status);
-    if (store.message[0] != 0) tool_say("%s", store.message);
-    text_deinit(&telling.out);
-    store_close(&store);
-    return status;
+    return store_finish(&store, &telling.out, status);
 }

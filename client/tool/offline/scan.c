@@ -3,7 +3,6 @@
 #include "scan.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,7 +52,7 @@ static bool passes(const struct scan_filter *filter, const struct entry *entry) 
 static int take_frame(struct scan *scan, const struct log_view *view, const Tarry__FrameBody *body) {
     int status = 0;
     for (size_t i = 0; i < body->n_records && status == 0; i++) {
-        struct entry entry = {.header = &view->header, .body = body, .record = body->records[i], .blob = view->blob};
+        struct entry entry = {.header = &view->header, .body = body, .record = body->records[i]};
         scan->seen++;
         if (entry.record->fact_case == TARRY__RECORD__FACT_QUEUE) learn_queue(scan, entry.record->queue);
         uint32_t queue = entry_queue(&entry);
@@ -97,21 +96,18 @@ static int read_frames(struct scan *scan, struct history *history) {
     return status;
 }
 
-int scan(struct store *store, const struct scan_filter *filter, bool wants_contents,
-         int (*each)(void *argument, const struct entry *entry), void *argument) {
+int scan(struct store *store, const struct scan_filter *filter, int (*each)(void *argument, const struct entry *entry),
+         void *argument) {
     struct scan *scan = tool_alloc(sizeof *scan);
     *scan = (struct scan){.store = store, .filter = filter, .each = each, .argument = argument};
     struct history *history = NULL;
-    char directory[STORE_PATH_SIZE];
-    snprintf(directory, sizeof directory, "%s/log", store->directory);
     int error = index_each_queue(store->index, learn_queue, scan);
     struct history_question question = {
         .from_ns = ns_of(filter->from_ms),
         .to_ns = ns_of(filter->to_ms),
         .hash = hash_of(scan),
-        .with_blobs = wants_contents,
     };
-    if (error == 0) error = history_open(&history, store->log, &disk_posix, directory, &question);
+    if (error == 0) error = history_open(&history, store->log, &question);
     int status = error == 0 ? read_frames(scan, history)
                             : store_damaged(store, "%s cannot be read: %s", store->directory, store_sentence(error));
     history_close(history);

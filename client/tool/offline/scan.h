@@ -19,10 +19,10 @@ struct scan_filter { /* all that are given must hold */
 };
 
 /* Reads every record from the oldest on and calls `each` with those that pass; non-zero stops, and is returned.
- * With `wants_contents` entries carry their frame's contents. Otherwise 0, or EXIT_REFUSED after a sentence in
- * store->message. The store's log must be open. A bar is shown on a terminal. */
-int scan(struct store *store, const struct scan_filter *filter, bool wants_contents,
-         int (*each)(void *argument, const struct entry *entry), void *argument);
+ * Otherwise 0, or EXIT_REFUSED after a sentence in store->message. The store's log must be open. A bar is shown on a
+ * terminal. */
+int scan(struct store *store, const struct scan_filter *filter, int (*each)(void *argument, const struct entry *entry),
+         void *argument);
 
 /* --from, --to, --kind, --queue, --key, --prefix, --id, --producer, --session. 0, or EXIT_USAGE after a sentence. */
 int scan_options(const struct args *args, struct scan_filter *out);

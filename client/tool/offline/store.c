@@ -11,6 +11,7 @@
 
 #include "bytes.h"
 #include "frame.h"
+#include "output.h"
 #include "tarry_limits.h"
 
 #define IDENTITY_SIZE 72u /* broker/shell/datadir.h: magic, version, 0, cluster, secret, sum */
@@ -25,6 +26,14 @@ void store_close(struct store *store) {
     if (store->index != NULL) index_close(store->index);
     if (store->lock >= 0) close(store->lock);
     store_init(store, store->directory);
+}
+
+int store_finish(struct store *store, struct text *out, int status) {
+    status = output_flush(out, status);
+    if (store->message[0] != 0) tool_say("%s", store->message);
+    text_deinit(out);
+    store_close(store);
+    return status;
 }
 
 int store_damaged(struct store *store, const char *format, ...) {

@@ -31,6 +31,8 @@ int store_open_index(struct store *store);
  */
 int store_open_log(struct store *store, uint64_t scan_from);
 void store_close(struct store *store);
+/* The end of a command: prints `out`, says what is wrong, if anything, and closes. Returns the exit status. */
+int store_finish(struct store *store, struct text *out, int status);
 /* All of it, of --data DIR; the log's frames are checked as they are read. 0, or an exit status after a sentence on
  * standard error, and nothing is open. */
 int store_open(struct store *store, const struct args *args);

@@ -306,11 +306,7 @@ static int run(struct tool *tool, const struct args *args) {
         print_json(&v, status, steady_ms() - started_ms, &out);
     else
         print_words(&v, status, steady_ms() - started_ms, &out);
-    status = output_flush(&out, status);
-    if (v.store.message[0] != 0) tool_say("%s", v.store.message);
-    text_deinit(&out);
     free(v.tail.queues);
     free(v.whole.queues);
-    store_close(&v.store);
-    return status;
+    return store_finish(&v.store, &out, status);
 }
