@@ -85,6 +85,34 @@ void preparer_want(struct log *log) {
     pthread_mutex_unlock(&preparer->mutex);
 }
 
+int log_fits(struct log *log, uint64_t from, uint64_t size, bool wait) {
+    /* In this order: between the two a prepared segment may become the current one, and then there is more than found.
+     */
+    pthread_mutex_lock(&log->mutex);
+    uint64_t end = log->current->base + log->current->capacity;
+    pthread_mutex_unlock(&log->mutex);
+    if (from + size <= end) return 0;
+    struct preparer *preparer = &log->preparer;
+    if (!preparer->running) return -EAGAIN;
+    int result = -EAGAIN;
+    pthread_mutex_lock(&preparer->mutex);
+    do {
+        if (preparer->state == PREPARER_IDLE) {
+            preparer->state = PREPARER_WANTED;
+            pthread_cond_broadcast(&preparer->changed);
+        }
+        if (preparer->state == PREPARER_READY) {
+            result = from + size <= end + log->segment_size ? 0 : -EAGAIN;
+            break;
+        }
+        result = preparer->error != 0 ? preparer->error : -EAGAIN;
+        if (result != -EAGAIN || !wait) break;
+        pthread_cond_wait(&preparer->changed, &preparer->mutex);
+    } while (!preparer->stop);
+    pthread_mutex_unlock(&preparer->mutex);
+    return result;
+}
+
 int preparer_take(struct log *log) {
     struct preparer *preparer = &log->preparer;
     if (!preparer->running) return -1;

@@ -17,6 +17,7 @@ struct errand {
     struct core_event event; /* what the core is told, facts included */
     int hold;                /* of core_hold; -1: none */
     bool filled;             /* LIST: the page was read */
+    size_t size;             /* packed, bytes */
     bool schedules;          /* COMMIT: it brings new tasks */
     struct core_list_plan plan;
     struct want *wants; /* to be looked up now */

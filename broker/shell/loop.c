@@ -20,6 +20,9 @@
 /* How long requests may still be answered after the stop was asked for. */
 #define DRAIN_MAX_MS 3000
 
+/* An operation becomes at most this much of a record, contents and what the request says apart. */
+#define OP_RECORD_SIZE_MAX 256
+
 static const char disk_full[] = "the broker's disk is nearly full: new tasks are refused until there is room";
 
 static bool may_exist(const void *filter, uint64_t key_hash) {
@@ -150,9 +153,16 @@ static void unhold(struct loop *loop, struct errand *errand) {
     errand->hold = -1;
 }
 
+/* F-4: new tasks are what is refused first. */
+static bool has_room(struct loop *loop, const struct errand *errand) {
+    if (!errand->schedules) return true;
+    uint64_t log_size = errand->size + errand->event.request->commit->n_ops * (uint64_t)OP_RECORD_SIZE_MAX;
+    return !room_is_low(&loop->shell->room, loop->shell->log, core_position(loop->shell->core), log_size);
+}
+
 static void take_call(struct loop *loop, struct call *call) {
     struct errand *errand = &call->errand;
-    if (errand->schedules && room_is_low(&loop->shell->room, loop->shell->log)) {
+    if (!has_room(loop, errand)) {
         unhold(loop, errand);
         call->answer(call, reply_pack_refusal(TARRY__CODE__BUSY, disk_full));
         return;

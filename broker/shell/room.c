@@ -41,23 +41,46 @@ void room_init(struct room *room, const char *path, uint64_t segment_size, struc
     out_disk->allocate = room_allocate;
 }
 
-bool room_is_low(struct room *room, const struct log *log) {
+/* Free bytes, looked up now and then only. */
+static uint64_t look(struct room *room) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    uint64_t now_ns = (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
-    if (room->looked_ns != 0 && now_ns - room->looked_ns < LOOK_NS) return room->low;
+    uint64_t now_ns = (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec, total;
+    if (room->looked_ns != 0 && now_ns - room->looked_ns < LOOK_NS) return room->free;
     room->looked_ns = now_ns;
-    uint64_t free = UINT64_MAX, total;
-    if (!free_bytes(room->path, &free, &total)) free = 0;
+    if (!free_bytes(room->path, &room->free, &total)) room->free = 0;
+    return room->free;
+}
+
+/* A frame may leave as much unused as it is long when it goes over to the next segment, hence twice its size. What is
+ * left behind it is for acks, cancels and leases: half a segment if the next one cannot be made; while that is not
+ * known, the last eighth is not given away before it is. */
+static int log_has_room(struct room *room, struct log *log, uint64_t position, uint64_t size) {
+    int error = log_fits(log, position, 2 * size + room->segment_size / 2, false);
+    if (error != -EAGAIN) return error;
+    error = log_fits(log, position, 2 * size + room->segment_size / 8, true);
+    if (error != -EAGAIN) return error;
+    /* More than a segment at once, this frame or what is under way before it: the writer will ask the disk itself. */
+    room->looked_ns = 0;
+    uint64_t wanted = 2 * room->segment_size + 2 * size + room->reserve;
+    return look(room) < wanted ? -ENOSPC : 0;
+}
+
+/* Says when it becomes low, and when it is over: as long as the next segment cannot be made, a small task that still
+ * fits is no sign of that. */
+static void note(struct room *room, const struct log *log, int error) {
     struct log_stats stats;
     log_stats(log, &stats);
-    /* Half a segment of log stays for acks, cancels and leases. */
-    bool low = free < room->reserve / 2 || (stats.prepare_error != 0 && stats.reserved < room->segment_size / 2);
-    if (low != room->low) {
-        logfmt(low ? "disk_low" : "disk_fine", "free=%" PRIu64 " log_reserved=%" PRIu64 " error=\"%s\" action=\"%s\"",
-               free, stats.reserved, stats.prepare_error != 0 ? strerror(-stats.prepare_error) : "none",
-               low ? "new tasks are refused" : "new tasks are taken");
-    }
+    bool low = error != 0;
+    if (low == room->low || (!low && stats.prepare_error != 0)) return;
     room->low = low;
-    return low;
+    logfmt(low ? "disk_low" : "disk_fine", "free=%" PRIu64 " log_reserved=%" PRIu64 " error=\"%s\" action=\"%s\"",
+           room->free, stats.reserved, low ? strerror(-error) : "none",
+           low ? "new tasks are refused" : "new tasks are taken");
+}
+
+bool room_is_low(struct room *room, struct log *log, uint64_t position, uint64_t size) {
+    int error = look(room) < room->reserve / 2 ? -ENOSPC : log_has_room(room, log, position, size);
+    if ((error != 0) != room->low) note(room, log, error);
+    return error != 0;
 }

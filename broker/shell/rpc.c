@@ -148,6 +148,7 @@ static void handle(struct rpc_context *context, nng_msg *message) {
     errand->arena = &context->memory->arena;
     errand->hold = -1;
     errand->filled = false;
+    errand->size = size;
     errand->schedules = peek.schedules;
     errand->want_count = 0;
     inbox_post(&shell->inbox, &errand->item);

@@ -496,6 +496,51 @@ static void preparing_is_tried_again(void **state) {
     f->options.disk = &disk_posix;
 }
 
+static _Atomic bool allocation_waits;
+
+static int allocate_or_wait(void *context, int handle, uint64_t size) {
+    while (atomic_load(&allocation_waits)) usleep(1000);
+    return allocate_or_fail(context, handle, size);
+}
+
+static void *end_wait(void *argument) {
+    usleep(20000);
+    atomic_store(&allocation_waits, false);
+    return argument;
+}
+
+/* F-4: what is promised to fit does not depend on how long the disk takes to say that it is full. */
+static void what_fits_is_known_before_it_is_needed(void **state) {
+    enum { SEGMENT = 64 << 10 };
+    struct fixture *f = *state;
+    struct disk disk = disk_posix;
+    disk.allocate = allocate_or_wait;
+    f->options.disk = &disk;
+    f->options.segment_size = SEGMENT;
+    f->options.prepare_ahead = true;
+    atomic_store(&allocations_to_fail, 0);
+    atomic_store(&allocation_waits, false);
+    open_log(f, 0);
+    uint64_t base = log_end(f->log);
+    append(f, 1000, 0);
+    assert_int_equal(log_fits(f->log, log_end(f->log), base + SEGMENT - log_end(f->log), false), 0);
+    /* One byte more needs the next segment, which is made on being asked for. */
+    atomic_store(&allocation_waits, true);
+    atomic_store(&allocations_to_fail, 1);
+    assert_int_equal(log_fits(f->log, log_end(f->log), base + SEGMENT - log_end(f->log) + 1, false), -EAGAIN);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, end_wait, NULL), 0);
+    assert_int_equal(log_fits(f->log, base + SEGMENT, 1, true), -ENOSPC);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(log_fits(f->log, base + SEGMENT, 1, true), -ENOSPC); /* the next try is up to a second away */
+    int error;
+    while ((error = log_fits(f->log, base + SEGMENT, 1, false)) != 0) assert_int_equal(error, -ENOSPC);
+    assert_int_equal(log_fits(f->log, base + SEGMENT, SEGMENT, true), 0);
+    assert_int_equal(log_fits(f->log, base + SEGMENT, SEGMENT + 1, true), -EAGAIN); /* more than the next one holds */
+    close_log(f);
+    f->options.disk = &disk_posix;
+}
+
 static void a_body_can_be_read_by_hand(void **state) {
     struct fixture *f = *state;
     if (system("protoc --version > /dev/null 2>&1") != 0) skip();
@@ -549,6 +594,7 @@ int main(void) {
         TEST(readers_trail_the_writer_while_segments_come_and_go),
         TEST(the_next_segment_is_ready_before_it_is_needed),
         TEST(preparing_is_tried_again),
+        TEST(what_fits_is_known_before_it_is_needed),
         TEST(a_body_can_be_read_by_hand),
     };
     return cmocka_run_group_tests_name("log", tests, NULL, NULL);
