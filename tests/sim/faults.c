@@ -365,13 +365,14 @@ void faults_start(struct world *world, struct faults *faults) {
 
 void faults_end(struct world *world, struct faults *faults) {
     struct host *host = &world->host;
+    bool read_wrong = faults->flip.active; /* and a reader may still hold it in its buffer */
     faults->over = true;
     world->network = (struct network){.dropped = world->network.dropped, .doubled = world->network.doubled};
     for (size_t i = 0; i < world->client_count; i++) world->clients[i]->link = (struct link){0};
     repair(world, faults);
     host->disk->read_error = 0;
     host->disk->room = world->options.disk_room;
-    if (faults->halted && host->state == HOST_UP) host_kill(world, HOST_POWER_LOST);
+    if ((faults->halted || read_wrong) && host->state == HOST_UP) host_kill(world, HOST_POWER_LOST);
     host->disk->fail_at = 0;
     host_release_index(world);
     /* The clock is as far ahead as it may once have been believed to be; should the broker have forgotten that in a
