@@ -93,10 +93,14 @@ static void gather(struct core *core, struct queue *queue, const struct session 
     }
 }
 
+/* CAP-1: new leases wait for the index. */
+static bool may_lease(const struct core *core) {
+    return core->leases < LEASES_MAX && core->overlay_count <= core->options.index_lag_hard;
+}
+
 /* A batch for the next consumer in turn. False: nobody, or nothing that may leave now. */
 static bool deliver_batch(struct core *core, struct queue *queue, struct core_effects *effects) {
     uint32_t waiting = 0;
-    if (core->leases >= LEASES_MAX) return false;
     struct session *session = next_in_turn(queue, &waiting);
     if (!session) return false;
     uint32_t count_max = share_of(core, queue, session, waiting);
@@ -163,13 +167,15 @@ static void send_all_again(struct core *core, struct core_effects *effects) {
 bool deliver(struct core *core, struct core_effects *effects) {
     if (!core->started || core->stopping) return false;
     if (core->resending) send_all_again(core, effects);
-    if (core->overlay_count > core->options.index_lag_hard) return false; /* CAP-1: new leases wait for the index */
+    if (!may_lease(core)) return false;
     uint32_t made = 0;
     struct queue *next = NULL;
     for (struct queue *queue = TAILQ_FIRST(&core->serving); queue; queue = next) {
         next = TAILQ_NEXT(queue, serving);
         uint32_t before = made;
-        while (queue->is_serving && made < DELIVERIES_PER_STEP_MAX && deliver_batch(core, queue, effects)) made++;
+        while (queue->is_serving && made < DELIVERIES_PER_STEP_MAX && may_lease(core) &&
+               deliver_batch(core, queue, effects))
+            made++;
         if (made == before) continue;
         /* The others come first next time, or a consumer of two queues would see nothing of the second until the first
          * is empty (F-41). */
