@@ -110,6 +110,8 @@ static void calm_down(struct world *world, struct faults *faults, struct habits 
     TRACE(world, "calm", "everything is put right");
     habits->over = true;
     faults_end(world, faults);
+    if (habits->one_line)
+        world->options.read = world_options_default().read; /* two tasks a read, or it takes for ever */
     for (int round = 0; !is_settled(world); round++) {
         if (round == CALM_ROUNDS_MAX) tell_what_is_left(world);
         MUST(round < CALM_ROUNDS_MAX); /* nothing is stuck */
