@@ -45,7 +45,7 @@ struct segment {
     bool retired;     /* no longer in the table */
 };
 
-enum preparer_state { PREPARER_IDLE, PREPARER_WANTED, PREPARER_WORKING, PREPARER_READY };
+enum preparer_state { PREPARER_IDLE, PREPARER_WANTED, PREPARER_WORKING, PREPARER_READY, PREPARER_TAKEN };
 
 struct preparer { /* under its own mutex */
     pthread_mutex_t mutex;
@@ -122,8 +122,10 @@ int preparer_start(struct log *log);
 void preparer_stop(struct log *log);
 /* The writer would like one soon. Cheap. */
 void preparer_want(struct log *log);
-/* → handle of a file named segment_next_name, or -1 if there is none: then nobody else touches that name. */
+/* → handle of a file named segment_next_name, or -1 if there is none. Nobody else touches that name until it is given
+ * back, by whatever name the file goes then. */
 int preparer_take(struct log *log);
+void preparer_give_back(struct log *log);
 
 /* ---- log_block.c: reading frames through a window */
 struct block {

@@ -1,9 +1,10 @@
 /* log_prepare.c: a thread that makes the next segment ready, so that going over to it costs the writer two syncs and
  * not the writing of a whole file.
  *
- * Only this thread touches next.tmp while the state is WORKING, only the writer in all other states. A failure (a full
- * disk, say) is no error of the log's: it is shown in the statistics and tried again every second, and when the writer
- * needs the segment and there is none, it tries by itself and that answer counts. */
+ * Only this thread touches next.tmp while the state is WORKING, only the writer while it is TAKEN, and nobody
+ * otherwise: anybody may ask for a segment at any time (log_fits), and must not get the one that is about to be
+ * renamed. A failure (a full disk, say) is no error of the log's: it is shown in the statistics and tried again every
+ * second, and when the writer needs the segment and there is none, it tries by itself and that answer counts. */
 #include <assert.h>
 #include <errno.h>
 #include <signal.h>
@@ -119,8 +120,16 @@ int preparer_take(struct log *log) {
     pthread_mutex_lock(&preparer->mutex);
     while (preparer->state == PREPARER_WORKING) pthread_cond_wait(&preparer->changed, &preparer->mutex);
     int handle = preparer->state == PREPARER_READY ? preparer->handle : -1;
+    preparer->state = PREPARER_TAKEN;
+    pthread_mutex_unlock(&preparer->mutex);
+    return handle;
+}
+
+void preparer_give_back(struct log *log) {
+    struct preparer *preparer = &log->preparer;
+    if (!preparer->running) return;
+    pthread_mutex_lock(&preparer->mutex);
     preparer->state = PREPARER_IDLE;
     pthread_cond_broadcast(&preparer->changed);
     pthread_mutex_unlock(&preparer->mutex);
-    return handle;
 }

@@ -214,17 +214,8 @@ static int segment_switch(struct log *log, const struct segment *segment) {
     return 0;
 }
 
-int segment_roll(struct log *log, uint64_t capacity_min) {
-    assert(atomic_load_explicit(&log->durable, memory_order_relaxed) == log->end);
-    uint64_t capacity = log->segment_size;
-    const char *name = segment_next_name;
-    int handle = -1;
-    if (capacity_min > capacity) {
-        capacity = capacity_min;
-        name = segment_large_name;
-    } else {
-        handle = preparer_take(log);
-    }
+/* `handle` is of a file made ready under that name; negative: it is made now. */
+static int roll_to(struct log *log, int handle, const char *name, uint64_t capacity) {
     if (handle < 0) handle = segment_make(log, name, capacity);
     if (handle < 0) return handle;
     bool replaces = log->current && log->current->base == log->end;
@@ -237,6 +228,14 @@ int segment_roll(struct log *log, uint64_t capacity_min) {
     }
     /* The log is poisoned from here on; recovery puts right what was left half done. */
     (void)log->disk->close(log->disk->context, handle);
+    return result;
+}
+
+int segment_roll(struct log *log, uint64_t capacity_min) {
+    assert(atomic_load_explicit(&log->durable, memory_order_relaxed) == log->end);
+    if (capacity_min > log->segment_size) return roll_to(log, -1, segment_large_name, capacity_min);
+    int result = roll_to(log, preparer_take(log), segment_next_name, log->segment_size);
+    preparer_give_back(log);
     return result;
 }
 
