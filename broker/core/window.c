@@ -160,9 +160,9 @@ void near_loaded(struct core *core, const struct core_event *event) {
 /* ---- eviction */
 
 static int compare_due(const void *a, const void *b) {
-    const uint64_t *x = a;
-    const uint64_t *y = b;
-    return (*x > *y) - (*x < *y);
+    const struct due *x = a;
+    const struct due *y = b;
+    return due_before(*y, *x) - due_before(*x, *y);
 }
 
 static uint64_t next_random(struct core *core) { /* xorshift64*: Vigna 2016 */
@@ -174,19 +174,23 @@ static uint64_t next_random(struct core *core) { /* xorshift64*: Vigna 2016 */
     return x * 0x2545F4914F6CDD1Dull;
 }
 
-/* About the median due time of the line's tasks in memory, from a sample of the id table. */
-static uint64_t sample_median(struct core *core, const struct line_state *line) {
-    uint64_t sample[SAMPLE_MAX];
+/* Where to halve the line: just before about the median of its tasks in memory, from a sample of the id table, so that
+ * the first of the sample stays. A line that loses all would load it again at once, and lose it again. */
+static struct due halfway(struct core *core, const struct line_state *line) {
+    struct due sample[SAMPLE_MAX];
     size_t count = 0;
     for (uint32_t probe = 0; probe < SAMPLE_PROBES_MAX && count < SAMPLE_MAX; probe++) {
         for (struct task *task = core->by_id[next_random(core) & core->table_mask]; task; task = task->by_id_next) {
             bool is_near = task->place == PLACE_PENDING || task->place == PLACE_READY;
-            if (is_near && line_of(core, &task->row) == line && count < SAMPLE_MAX) sample[count++] = task->row.due_ms;
+            if (is_near && line_of(core, &task->row) == line && count < SAMPLE_MAX)
+                sample[count++] = row_due(&task->row);
         }
     }
-    if (!count) return TAILQ_FIRST(&line->near)->row.due_ms;
+    if (!count) return row_due(&TAILQ_FIRST(&line->near)->row);
     qsort(sample, count, sizeof *sample, compare_due);
-    return sample[count / 2];
+    struct due median = sample[count / 2];
+    if (!due_before(sample[0], median)) return median;
+    return (struct due){.due_ms = median.due_ms, .id = median.id - 1};
 }
 
 static struct line_state *biggest_line(struct core *core) {
@@ -204,8 +208,8 @@ static void begin_eviction(struct core *core) {
     struct line_state *line = biggest_line(core);
     size_t least = window_count_max(core) < EVICT_LINE_MIN ? window_count_max(core) : EVICT_LINE_MIN;
     if (!line || line->near_count <= least) return; /* the rest is overlay: the index will catch up */
-    struct due median = {.due_ms = sample_median(core, line), .id = 0};
-    if (due_before(median, line->horizon)) line->horizon = median;
+    struct due half = halfway(core, line);
+    if (due_before(half, line->horizon)) line->horizon = half;
     line->evict_cursor = TAILQ_FIRST(&line->near);
     core->evicting = line;
 }
