@@ -1,5 +1,4 @@
-/* log_test.c: the log on a real directory: what goes in comes out, in order, from any thread, and disk space comes
- * back.
+/* log_test.c: the log on a real directory: what goes in comes out, in order, from any thread; disk space comes back.
  *
  * What a failing disk does to it: log_fault_test.c. */
 #include <errno.h>
@@ -541,49 +540,6 @@ static void what_fits_is_known_before_it_is_needed(void **state) {
     f->options.disk = &disk_posix;
 }
 
-static _Atomic bool opened_next; /* by whatever thread */
-static struct log *log_renaming;
-#define RENAME_LASTS_US 50000
-
-static int open_and_note(void *context, const char *path, int flags, int mode) {
-    if (strstr(path, "next.tmp")) atomic_store(&opened_next, true);
-    return disk_posix.open(context, path, flags, mode);
-}
-
-/* While a segment gets its name, somebody asks for the next one. */
-static int rename_and_ask(void *context, const char *from, const char *to) {
-    if (log_renaming && strstr(from, "next.tmp")) {
-        atomic_store(&opened_next, false);
-        assert_int_equal(log_fits(log_renaming, log_end(log_renaming), 1 << 20, false), -EAGAIN);
-        for (int i = 0; i < RENAME_LASTS_US / 1000 && !atomic_load(&opened_next); i++) usleep(1000);
-        assert_false(atomic_load(&opened_next)); /* it would be emptied under the writer's hands */
-    }
-    return disk_posix.rename(context, from, to);
-}
-
-static void nobody_touches_a_segment_that_gets_its_name(void **state) {
-    struct fixture *f = *state;
-    struct disk disk = disk_posix;
-    disk.open = open_and_note;
-    disk.rename = rename_and_ask;
-    f->options.disk = &disk;
-    f->options.segment_size = 64 << 10;
-    f->options.prepare_ahead = true;
-    open_log(f, 0);
-    log_renaming = f->log;
-    for (int i = 0; i < 4; i++) {
-        append(f, 40000, 0);
-        assert_int_equal(log_sync(f->log), 0);
-    }
-    log_renaming = NULL;
-    assert_int_equal(read_all(f, LOG_POSITION_FIRST, true), 4);
-    /* The one asked for meanwhile is made afterwards. */
-    int error;
-    while ((error = log_fits(f->log, log_end(f->log), 64 << 10, true)) != 0) assert_int_equal(error, -EAGAIN);
-    close_log(f);
-    f->options.disk = &disk_posix;
-}
-
 static void a_body_can_be_read_by_hand(void **state) {
     struct fixture *f = *state;
     if (system("protoc --version > /dev/null 2>&1") != 0) skip();
@@ -638,7 +594,6 @@ int main(void) {
         TEST(the_next_segment_is_ready_before_it_is_needed),
         TEST(preparing_is_tried_again),
         TEST(what_fits_is_known_before_it_is_needed),
-        TEST(nobody_touches_a_segment_that_gets_its_name),
         TEST(a_body_can_be_read_by_hand),
     };
     return cmocka_run_group_tests_name("log", tests, NULL, NULL);

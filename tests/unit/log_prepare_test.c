@@ -1,0 +1,122 @@
+/* log_prepare_test.c: who may touch the next segment, and when. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "log.h"
+
+#define SEGMENT_SIZE (64u << 10)
+#define FRAME_SIZE 40000u /* two do not fit into a segment */
+#define RENAME_LASTS_MS 50
+
+struct fixture {
+    char root[64];
+    char directory[96];
+    struct log *log;
+};
+
+static int each_name_unlink(void *argument, const char *name) {
+    char path[512];
+    snprintf(path, sizeof(path), "%s/%s", (const char *)argument, name);
+    unlink(path);
+    return 0;
+}
+
+static int set_up(void **state) {
+    struct fixture *f = calloc(1, sizeof(*f));
+    if (!f) return -1;
+    strcpy(f->root, "/tmp/tarry-log-test-XXXXXX");
+    *state = f;
+    if (!mkdtemp(f->root)) return -1;
+    snprintf(f->directory, sizeof(f->directory), "%s/log", f->root);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    struct fixture *f = *state;
+    log_close(f->log);
+    disk_posix.list(NULL, f->directory, each_name_unlink, f->directory);
+    rmdir(f->directory);
+    rmdir(f->root);
+    free(f);
+    return 0;
+}
+
+static void open_log(struct fixture *f, const struct disk *disk) {
+    struct log_options options = {.directory = f->directory,
+                                  .disk = disk,
+                                  .segment_size = SEGMENT_SIZE,
+                                  .prepare_ahead = true};
+    struct log_recovery recovery;
+    char message[512];
+    if (log_open(&f->log, &options, 0, &recovery, message, sizeof(message)) != 0) fail_msg("%s", message);
+}
+
+static void append(struct fixture *f) {
+    static uint8_t body[FRAME_SIZE];
+    struct log_frame frame = {
+        .type = FRAME_COMMIT, .epoch = 1, .position = log_end(f->log), .body = body, .body_size = sizeof(body)};
+    assert_int_equal(log_append(f->log, &frame), 0);
+    assert_int_equal(log_sync(f->log), 0);
+}
+
+static void read_frames(struct fixture *f, int count) {
+    struct log_cursor *cursor;
+    struct log_view view;
+    assert_int_equal(log_cursor_open(&cursor, f->log, log_start(f->log), true), 0);
+    for (int i = 0; i < count; i++) assert_int_equal(log_cursor_next(cursor, UINT64_MAX, &view), 0);
+    assert_int_equal(log_cursor_next(cursor, UINT64_MAX, &view), LOG_END);
+    log_cursor_close(cursor);
+}
+
+static _Atomic bool opened_next; /* by whatever thread */
+static struct log *log_renaming;
+
+static int open_and_note(void *context, const char *path, int flags, int mode) {
+    if (strstr(path, "next.tmp")) atomic_store(&opened_next, true);
+    return disk_posix.open(context, path, flags, mode);
+}
+
+/* While a segment gets its name, somebody asks for the next one. */
+static int rename_and_ask(void *context, const char *from, const char *to) {
+    if (log_renaming && strstr(from, "next.tmp")) {
+        atomic_store(&opened_next, false);
+        assert_int_equal(log_fits(log_renaming, log_end(log_renaming), 1 << 20, false), -EAGAIN);
+        for (int i = 0; i < RENAME_LASTS_MS && !atomic_load(&opened_next); i++) usleep(1000);
+        assert_false(atomic_load(&opened_next)); /* it would be emptied under the writer's hands */
+    }
+    return disk_posix.rename(context, from, to);
+}
+
+static void nobody_touches_a_segment_that_gets_its_name(void **state) {
+    struct fixture *f = *state;
+    struct disk disk = disk_posix;
+    disk.open = open_and_note;
+    disk.rename = rename_and_ask;
+    open_log(f, &disk);
+    log_renaming = f->log;
+    for (int i = 0; i < 4; i++) append(f);
+    log_renaming = NULL;
+    read_frames(f, 4);
+    /* The one asked for meanwhile is made afterwards. */
+    int error;
+    while ((error = log_fits(f->log, log_end(f->log), SEGMENT_SIZE, true)) != 0) assert_int_equal(error, -EAGAIN);
+    log_close(f->log);
+    f->log = NULL;
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(nobody_touches_a_segment_that_gets_its_name),
+    };
+    return cmocka_run_group_tests_name("log_prepare", tests, NULL, NULL);
+}
