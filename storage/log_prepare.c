@@ -75,14 +75,18 @@ void preparer_stop(struct log *log) {
     preparer->state = PREPARER_IDLE;
 }
 
+/* Under the mutex. */
+static void want(struct preparer *preparer) {
+    if (preparer->state != PREPARER_IDLE) return;
+    preparer->state = PREPARER_WANTED;
+    pthread_cond_broadcast(&preparer->changed);
+}
+
 void preparer_want(struct log *log) {
     struct preparer *preparer = &log->preparer;
     if (!preparer->running) return;
     pthread_mutex_lock(&preparer->mutex);
-    if (preparer->state == PREPARER_IDLE) {
-        preparer->state = PREPARER_WANTED;
-        pthread_cond_broadcast(&preparer->changed);
-    }
+    want(preparer);
     pthread_mutex_unlock(&preparer->mutex);
 }
 
@@ -98,10 +102,7 @@ int log_fits(struct log *log, uint64_t from, uint64_t size, bool wait) {
     int result = -EAGAIN;
     pthread_mutex_lock(&preparer->mutex);
     do {
-        if (preparer->state == PREPARER_IDLE) {
-            preparer->state = PREPARER_WANTED;
-            pthread_cond_broadcast(&preparer->changed);
-        }
+        want(preparer);
         if (preparer->state == PREPARER_READY) {
             result = from + size <= end + log->segment_size ? 0 : -EAGAIN;
             break;

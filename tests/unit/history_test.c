@@ -14,6 +14,7 @@
 
 #include "../random.h"
 #include "history.h"
+#include "log_directory.h"
 #include "row.h"
 
 #define FRAMES 400u
@@ -21,8 +22,7 @@
 #define NS_PER_FRAME 1000000u
 
 struct fixture {
-    char root[64];
-    char directory[96];
+    struct log_directory directory;
     struct log *log;
     struct log_options options;
     uint64_t named[2 * FRAMES]; /* the task that the frame is about */
@@ -67,10 +67,8 @@ static int set_up(void **state) {
     struct fixture *f = calloc(1, sizeof *f);
     struct random random = {.state = 1};
     if (!f) return -1;
-    strcpy(f->root, "/tmp/tarry-history-test-XXXXXX");
-    if (!mkdtemp(f->root)) abort();
-    snprintf(f->directory, sizeof f->directory, "%s/log", f->root);
-    f->options = (struct log_options){.directory = f->directory, .disk = &disk_posix, .segment_size = 4096};
+    if (!log_directory_make(&f->directory)) abort();
+    f->options = (struct log_options){.directory = f->directory.path, .disk = &disk_posix, .segment_size = 4096};
     open_log(f);
     while (f->frames < FRAMES) append(f, 1 + random_below(&random, TASKS));
     assert_int_equal(log_sync(f->log), 0);
@@ -78,18 +76,10 @@ static int set_up(void **state) {
     return 0;
 }
 
-static int unlink_name(void *argument, const char *name) {
-    char path[512];
-    snprintf(path, sizeof path, "%s/%s", (const char *)argument, name);
-    return unlink(path);
-}
-
 static int tear_down(void **state) {
     struct fixture *f = *state;
     log_close(f->log);
-    disk_posix.list(NULL, f->directory, unlink_name, f->directory);
-    rmdir(f->directory);
-    rmdir(f->root);
+    log_directory_remove(&f->directory);
     free(f);
     return 0;
 }
@@ -202,7 +192,7 @@ static int spoil(void *argument, const char *name) {
     char path[512];
     uint8_t byte;
     if (!strstr(name, ".sum")) return 0;
-    snprintf(path, sizeof path, "%s/%s", spoiling->f->directory, name);
+    snprintf(path, sizeof path, "%s/%s", spoiling->f->directory.path, name);
     int fd = open(path, O_RDWR);
     assert_int_equal(pread(fd, &byte, 1, (off_t)spoiling->at), 1);
     byte ^= 0x10;
@@ -219,7 +209,7 @@ static void a_damaged_summary_is_not_believed(void **state) {
     for (uint64_t at = 0; at < 320; at += 29) {
         summarise(f);
         struct spoiling spoiling = {.f = f, .at = at};
-        disk_posix.list(NULL, f->directory, spoil, &spoiling);
+        disk_posix.list(NULL, f->directory.path, spoil, &spoiling);
         assert_true(spoiling.spoilt > 10);
         every_question_is_answered_alike(f, &sum);
         assert_int_equal(sum.segments_skipped, 0);

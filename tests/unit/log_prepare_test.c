@@ -12,46 +12,35 @@
 #include <cmocka.h>
 
 #include "log.h"
+#include "log_directory.h"
 
 #define SEGMENT_SIZE (64u << 10)
 #define FRAME_SIZE 40000u /* two do not fit into a segment */
 #define RENAME_LASTS_MS 50
 
 struct fixture {
-    char root[64];
-    char directory[96];
+    struct log_directory directory;
     struct log *log;
 };
-
-static int each_name_unlink(void *argument, const char *name) {
-    char path[512];
-    snprintf(path, sizeof(path), "%s/%s", (const char *)argument, name);
-    unlink(path);
-    return 0;
-}
 
 static int set_up(void **state) {
     struct fixture *f = calloc(1, sizeof(*f));
     if (!f) return -1;
-    strcpy(f->root, "/tmp/tarry-log-test-XXXXXX");
     *state = f;
-    if (!mkdtemp(f->root)) return -1;
-    snprintf(f->directory, sizeof(f->directory), "%s/log", f->root);
+    if (!log_directory_make(&f->directory)) return -1;
     return 0;
 }
 
 static int tear_down(void **state) {
     struct fixture *f = *state;
     log_close(f->log);
-    disk_posix.list(NULL, f->directory, each_name_unlink, f->directory);
-    rmdir(f->directory);
-    rmdir(f->root);
+    log_directory_remove(&f->directory);
     free(f);
     return 0;
 }
 
 static void open_log(struct fixture *f, const struct disk *disk) {
-    struct log_options options = {.directory = f->directory,
+    struct log_options options = {.directory = f->directory.path,
                                   .disk = disk,
                                   .segment_size = SEGMENT_SIZE,
                                   .prepare_ahead = true};

@@ -17,12 +17,12 @@
 #include <cmocka.h>
 
 #include "log.h"
+#include "log_directory.h"
 #include "tarry.pb-c.h"
 #include "tarry_limits.h"
 
 struct fixture {
-    char root[64];
-    char directory[96];
+    struct log_directory directory;
     struct log *log;
     struct log_options options;
     struct log_recovery recovery;
@@ -34,30 +34,19 @@ struct fixture {
 static int set_up(void **state) {
     struct fixture *f = calloc(1, sizeof(*f));
     if (!f) return -1;
-    strcpy(f->root, "/tmp/tarry-log-test-XXXXXX");
-    if (!mkdtemp(f->root)) {
+    if (!log_directory_make(&f->directory)) {
         free(f);
         return -1;
     }
-    snprintf(f->directory, sizeof(f->directory), "%s/log", f->root);
-    f->options = (struct log_options){.directory = f->directory, .disk = &disk_posix, .segment_size = 8192};
+    f->options = (struct log_options){.directory = f->directory.path, .disk = &disk_posix, .segment_size = 8192};
     *state = f;
-    return 0;
-}
-
-static int each_name_unlink(void *argument, const char *name) {
-    char path[512];
-    snprintf(path, sizeof(path), "%s/%s", (const char *)argument, name);
-    unlink(path);
     return 0;
 }
 
 static int tear_down(void **state) {
     struct fixture *f = *state;
     log_close(f->log);
-    disk_posix.list(NULL, f->directory, each_name_unlink, f->directory);
-    rmdir(f->directory);
-    rmdir(f->root);
+    log_directory_remove(&f->directory);
     free(f);
     return 0;
 }
@@ -150,7 +139,7 @@ static void a_new_log_is_empty(void **state) {
     assert_int_equal(log_end(f->log), LOG_POSITION_FIRST);
     assert_int_equal(read_all(f, LOG_POSITION_FIRST, true), 0);
     struct stat status;
-    assert_int_equal(stat(f->directory, &status), 0);
+    assert_int_equal(stat(f->directory.path, &status), 0);
     assert_int_equal(status.st_mode & 0777, 0700);
 }
 
@@ -438,14 +427,14 @@ static void the_next_segment_is_ready_before_it_is_needed(void **state) {
     assert_true(stats.reserved >= 64 << 10);
     assert_int_equal(stats.prepare_error, 0);
     int temporary = 0;
-    assert_int_equal(disk_posix.list(NULL, f->directory, each_temporary_count, &temporary), 0);
+    assert_int_equal(disk_posix.list(NULL, f->directory.path, each_temporary_count, &temporary), 0);
     assert_int_equal(temporary, 1);
     for (int i = 0; i < 3; i++) append(f, 20000, 0);
     assert_int_equal(log_sync(f->log), 0);
     assert_int_equal(read_all(f, LOG_POSITION_FIRST, true), 5);
     close_log(f);
     temporary = 0;
-    assert_int_equal(disk_posix.list(NULL, f->directory, each_temporary_count, &temporary), 0);
+    assert_int_equal(disk_posix.list(NULL, f->directory.path, each_temporary_count, &temporary), 0);
     assert_int_equal(temporary, 0);
 }
 
@@ -569,7 +558,7 @@ static void a_body_can_be_read_by_hand(void **state) {
         "BODY_SIZE=$(od -An -tu4 -j $((OFFSET + 12)) -N 4 $F); BLOB_SIZE=$(od -An -tu4 -j $((OFFSET + 16)) -N 4 $F);"
         "dd if=$F iflag=skip_bytes,count_bytes status=none skip=$((OFFSET + 112 + BLOB_SIZE)) count=$((BODY_SIZE))"
         " | protoc -I %s --decode tarry.FrameBody tarry.proto",
-        f->directory, position, PROTO_DIRECTORY);
+        f->directory.path, position, PROTO_DIRECTORY);
     FILE *pipe = popen(command, "r");
     assert_non_null(pipe);
     char output[256] = "";
