@@ -45,6 +45,7 @@ struct explorer {
 };
 
 static void *reserve(size_t size) {
+    // cppcheck-suppress invalidFunctionArg ; -1 is right with MAP_ANONYMOUS
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     MUST(memory != MAP_FAILED);
     return memory;

@@ -346,7 +346,7 @@ static void maybe_result(struct world *world, Tarry__FrameBody *body) {
 }
 
 void world_frame(struct world *world, size_t records_max, unsigned endings) {
-    Tarry__Record *records[256];
+    Tarry__Record *records[256] = {NULL};
     Tarry__FrameBody body = TARRY__FRAME_BODY__INIT;
     size_t count = 1 + world_random(world, records_max);
     world->now_ms += world_random(world, 50) == 0 ? world_random(world, 2 * DAY_MS) : world_random(world, 500);

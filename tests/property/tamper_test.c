@@ -201,6 +201,7 @@ static const struct directory_file *some_file(struct random *random, const char 
     size_t numbers[DIRECTORY_FILES_MAX], count = 0;
     for (size_t i = 0; i < directory.file_count; i++)
         if (strncmp(directory.files[i].name, prefix, strlen(prefix)) == 0) numbers[count++] = i;
+    MUST(count > 0);
     *out_number = numbers[random_below(random, count)];
     return &directory.files[*out_number];
 }

@@ -140,11 +140,11 @@ struct place {
 
 static int set_up(void **state) {
     struct place *place = calloc(1, sizeof(*place));
+    *state = place;
     strcpy(place->directory, "/tmp/tarry-heads-test-XXXXXX");
     if (mkdtemp(place->directory) == NULL) return -1;
     snprintf(place->path, sizeof(place->path), "%s/heads", place->directory);
     sign_key_generate(&place->secret);
-    *state = place;
     return heads_open(&place->heads, &disk_posix, place->directory);
 }
 

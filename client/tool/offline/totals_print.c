@@ -21,6 +21,7 @@ static size_t sort(const struct totals *totals, struct sum *out[QUEUES_MAX]) {
     size_t count = 0;
     for (size_t i = 1; i <= QUEUES_MAX; i++)
         if (totals->queues[i] != NULL) out[count++] = totals->queues[i];
+    // cppcheck-suppress uninitvar ; `count` of them are written
     qsort(out, count, sizeof *out, by_name);
     return count;
 }

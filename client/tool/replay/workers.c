@@ -72,6 +72,7 @@ void workers_withdraw(struct workers *workers) {
     body.seen = tool_alloc(workers->count * sizeof *body.seen);
     const struct twin *twin;
     LIST_FOREACH(twin, &workers->held, held) {
+        // cppcheck-suppress uninitvar ; LIST_FOREACH sets it
         if (twin->row.session == workers->session) body.seen[body.n_seen++] = twin->row.id;
     }
     workers->session = 0;

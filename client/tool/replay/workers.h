@@ -7,6 +7,8 @@
 
 #include "stage.h"
 
+LIST_HEAD(twin_list, twin);
+
 struct workers {
     struct stage *stage;
     struct plan *plan;
@@ -15,8 +17,8 @@ struct workers {
     uint32_t granted; /* and not taken */
     uint32_t count;   /* leases of this session */
     uint64_t heard_ns, silence_ns;
-    uint64_t beats;         /* the session that the dry run keeps alive; 0: none */
-    LIST_HEAD(, twin) held; /* of this session and those before */
+    uint64_t beats;        /* the session that the dry run keeps alive; 0: none */
+    struct twin_list held; /* of this session and those before */
 };
 
 struct workers *workers_new(struct stage *stage, struct plan *plan);
