@@ -88,6 +88,7 @@ static struct sample sample_closest(void) {
 void clock_init(struct clock *clock, struct clock_origin origin) {
     pthread_mutex_init(&clock->mutex, NULL);
     clock_begin(&clock->state, origin, sample_closest());
+    clock->stopped = false;
 }
 
 void clock_init_stopped(struct clock *clock, struct instant at) {
