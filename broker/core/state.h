@@ -192,18 +192,18 @@ struct ended_job {
 struct core {
     struct core_options options;
     struct instant now;
+    uint32_t epoch;
     bool started;   /* CORE_START was seen: decisions are made */
     bool inspected; /* CORE_INSPECT was: nothing is decided, nothing recorded */
     bool stopping;
     bool closed; /* the log ends with a StopPut and a seal */
     bool hurry;  /* the last step left something to do at once */
-    uint32_t epoch;
+    bool sealed; /* the last frame of the log is a seal */
 
     /* log */
     uint64_t position; /* where the next frame goes */
     uint64_t durable;
     uint64_t indexed;
-    bool sealed;         /* the last frame is a seal */
     uint64_t seal_at_ms; /* when to write one; UINT64_MAX: not */
 
     /* tasks */

@@ -20,6 +20,7 @@
 
 #include "../must.h"
 #include "../random.h"
+#include "../same_head.h"
 #include "bytes.h"
 #include "forge.h"
 #include "heads.h"
@@ -262,6 +263,7 @@ static bool edit_frame(struct random *random, struct place *out) {
     const struct forge_frame *frame = &original.frames[i];
     while (strncmp(directory.files[number].name, "log/", 4) != 0 || base_of(&directory.files[number]) != frame->segment)
         number++;
+    static const unsigned fields[] = {8, 32, 40, 48, 72}; /* epoch, synced_to, times, chain */
     const struct directory_file *file = &directory.files[number];
     uint8_t *bytes = data + SEGMENT_HEADER + (frame->header.position - frame->segment);
     uint8_t *blob = bytes + FRAME_HEADER_SIZE, *body = blob + frame->header.blob_size;
@@ -274,8 +276,7 @@ static bool edit_frame(struct random *random, struct place *out) {
         if (frame->header.blob_size == 0) return false;
         blob[random_below(random, frame->header.blob_size)] ^= (uint8_t)(1u << random_below(random, 8));
         break;
-    default: /* epoch, synced_to, times, chain */
-        static const unsigned fields[] = {8, 32, 40, 48, 72};
+    default:
         bytes[fields[random_below(random, 5)] + random_below(random, 4)] ^= (uint8_t)(1u << random_below(random, 8));
     }
     put_u64(bytes + 56, frame_sum(body, frame->header.body_size));
@@ -400,7 +401,7 @@ static bool change_heads(struct random *random, struct place *out) {
     case 0: /* edited, with a right sum */
         ((uint8_t *)&changed[i])[random_below(random, offsetof(struct head, signature) + HEAD_SIGNATURE_SIZE)] ^=
             (uint8_t)(1u << random_below(random, 8));
-        if (memcmp(&changed[i], &heads[i], sizeof(changed[i])) == 0) return false;
+        if (is_same_head(&changed[i], &heads[i])) return false;
         break;
     case 1:
         memmove(changed + i, changed + i + 1, (--count - i) * sizeof(*changed));

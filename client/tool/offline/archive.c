@@ -300,7 +300,7 @@ static void list_holds(struct listing *listing) {
 }
 
 static int run_list(struct tool *tool, const struct args *args) {
-    struct store store;
+    struct store store = {0};
     struct listing listing = {.store = &store, .json = tool->json};
     uint64_t *bases = NULL;
     size_t count = 0;
@@ -356,7 +356,7 @@ static int prune_limits(const struct args *args, struct archive_limits *out) {
 }
 
 static int run_prune(struct tool *tool, const struct args *args) {
-    struct store store;
+    struct store store = {0};
     struct archive_limits limits;
     struct archive_pruning pruning = {0};
     bool dry = args_has(args, "dry-run");
@@ -388,7 +388,7 @@ static int hold_options_take(const struct args *args, struct archive_hold *out) 
     if (strlen(reason) >= ARCHIVE_REASON_SIZE)
         return tool_usage(args, "--reason: at most %u bytes", ARCHIVE_REASON_SIZE - 1);
     *out = (struct archive_hold){.made_ms = wall_ms()};
-    strcpy(out->reason, reason);
+    memcpy(out->reason, reason, strlen(reason) + 1);
     bool some = args_has(args, "from") || args_has(args, "to") || args_has(args, "from-position") ||
                 args_has(args, "to-position");
     if (!some) return tool_usage(args, "--from, --to, --from-position or --to-position says what to hold");
@@ -407,7 +407,7 @@ static int hold_options_take(const struct args *args, struct archive_hold *out) 
 }
 
 static int run_hold(struct tool *tool, const struct args *args) {
-    struct store store;
+    struct store store = {0};
     struct archive_hold hold;
     struct text out = {0};
     int lock = -1;
@@ -430,7 +430,7 @@ static int run_hold(struct tool *tool, const struct args *args) {
 }
 
 static int run_release(struct tool *tool, const struct args *args) {
-    struct store store;
+    struct store store = {0};
     struct text out = {0};
     char *end;
     const char *text = args->positional[0];

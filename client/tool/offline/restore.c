@@ -295,8 +295,8 @@ static void print_refusal(const struct tool *tool, const struct restore *r, stru
 
 static int run(struct tool *tool, const struct args *args) {
     struct restore r = {.target = args_get(args, "data")};
-    struct verified verified;
-    struct member member;
+    struct verified verified = {0};
+    struct member member = {0};
     struct text out = {0};
     uint64_t from_ms = steady_ms();
     store_init(&r.store, args->positional[0]);

@@ -23,10 +23,10 @@ void asked_free(struct asked *asked) {
 }
 
 struct ask *asked_add(struct asked *asked, enum ask_kind kind, struct plan *plan, struct life *life) {
-    if (asked->count == asked->capacity) {
+    if (asked->items == NULL || asked->count == asked->capacity) {
         asked->capacity = asked->capacity > 0 ? 2 * asked->capacity : 4;
         struct ask *grown = tool_alloc(asked->capacity * sizeof *grown);
-        if (asked->count > 0) memcpy(grown, asked->items, asked->count * sizeof *grown);
+        if (asked->items != NULL) memcpy(grown, asked->items, asked->count * sizeof *grown);
         free(asked->items);
         asked->items = grown;
     }

@@ -56,7 +56,7 @@ static void run_until(struct dry *dry, uint64_t until_ns, uint64_t position) {
         uint64_t at_ns = least(least(item_ns, wall_ns), core_ns);
         if (at_ns > until_ns) break;
         bool is_core = core_ns == at_ns;
-        bool is_after = at_ns == until_ns && !is_core && at_ns == item_ns && item->position > position;
+        bool is_after = item != NULL && at_ns == until_ns && !is_core && at_ns == item_ns && item->position > position;
         if (is_after && wall_ns > at_ns) break;
         set_clock(dry, at_ns);
         if (is_core) {

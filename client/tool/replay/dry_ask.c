@@ -17,7 +17,7 @@ struct asking { /* one commit being put together; everything in one arena */
 #define NEW(asking, type, init) (new_of((asking), sizeof(type), &(const type)init))
 static void *new_of(struct asking *asking, size_t size, const void *from) {
     void *memory = arena_alloc(&asking->arena, size);
-    if (memory == NULL) tool_alloc(SIZE_MAX / 8); /* says so, and ends */
+    if (memory == NULL) memory = tool_alloc(SIZE_MAX / 8); /* says so, and ends */
     memcpy(memory, from, size);
     return memory;
 }
@@ -168,9 +168,10 @@ static bool add_ask(struct asking *asking, const struct ask *ask) {
     bool is_new = ask->kind == ASK_SCHEDULE;
     bool about_queue = ask->kind == ASK_QUEUE || ask->kind == ASK_JOB;
     if (is_new && ask->life == NULL) return true; /* it replaced a task by one that is not taken */
-    bool is_there = twin != NULL ? !twin->ended : !is_new && !about_queue && is_scheduled_here(asking, ask->life);
+    bool is_there = twin != NULL ? !twin->ended : !is_new && ask->life != NULL && is_scheduled_here(asking, ask->life);
     if (!is_new && !about_queue && !is_there) return false;
-    if (ask->kind == ASK_SETTLE && (twin == NULL || twin->row.state != ROW_LEASED)) return false;
+    if ((ask->kind == ASK_SETTLE || ask->kind == ASK_TOUCH) && twin == NULL) return false;
+    if (ask->kind == ASK_SETTLE && twin->row.state != ROW_LEASED) return false;
     Tarry__Op *op = add_op(asking, is_new ? ask->life : NULL);
     switch (ask->kind) {
     case ASK_SCHEDULE:
