@@ -135,6 +135,7 @@ static const char *check_redact(const Tarry__Redact *redact) {
     if (is_range && redact->from_ms == 0 && redact->to_ms == 0)
         return "a redaction names a task by id, a queue and a key, or a queue and a range of time";
     if (!is_range && (redact->from_ms != 0 || redact->to_ms != 0)) return "a range of time goes with a queue alone";
+    if (ref->id != 0 && redact->after_id != 0) return "after_id goes with a key or a queue, not with one task's id";
     if (redact->to_ms != 0 && redact->to_ms <= redact->from_ms) return "the range of time is empty (to_ms <= from_ms)";
     size_t size = strnlen(redact->reason, REASON_SIZE_MAX + 1);
     if (size == 0) return "reason is missing: a redaction says why";

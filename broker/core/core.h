@@ -118,6 +118,8 @@ struct core_past_task {
 struct core_past { /* of one operation, in order of id; REDACT_TASKS_MAX at most */
     struct core_past_task *tasks;
     size_t count;
+    uint64_t id_end; /* tasks from here on may have been too young to be found */
+    bool no_room;    /* operations before it took all that a commit may redact: it was not searched for */
 };
 
 /* Rows that the shell read for the event, as of `position`. */
@@ -282,6 +284,8 @@ struct core_list_plan {
 };
 /* The number of a queue, for the shell's search for what a redact operation means; 0: there is no such queue. */
 uint32_t core_queue_number(const struct core *core, const char *name);
+/* Likewise: no task that is recorded below core_position has this id or a larger one. */
+uint64_t core_id_end(const struct core *core);
 void core_plan_list(const struct core *core, const Tarry__List *list, struct core_list_plan *out);
 /* How long a nack without a delay of its own puts the task off: a function of these alone, so that who reads the log
  * can tell. Pure. */

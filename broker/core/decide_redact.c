@@ -7,6 +7,10 @@
 #include "decide.h"
 #include "push.h"
 
+static char not_there[] = "no task of this name is in log or archive; one that has left them can be named by its id";
+static char too_many[] = "operations before it redact all that one commit may: ask for it in another commit";
+static char young[] = "the task was scheduled while its content was searched for: ask again";
+
 static const char *in_the_way(const struct row *row) {
     if (row->state == ROW_BURIED) return "the task is among the dead letters: drop it first";
     if (row->state == ROW_LEASED) return "the task is in flight: withdraw it first (cancel --withdraw)";
@@ -110,6 +114,10 @@ static void redact_range(struct decision *d, const Tarry__Redact *redact) {
 
 void decide_redact(struct decision *d, const Tarry__Redact *redact) {
     struct redacted redacted = {0};
+    if (d->past && d->past->no_room) {
+        refuse(d, TARRY__CODE__TOO_LARGE, TARRY__OUTCOME__NONE, too_many);
+        return;
+    }
     bool is_key = redact->task->key.len > 0;
     if (!redact->task->id && !is_key) {
         redact_range(d, redact);
@@ -119,10 +127,12 @@ void decide_redact(struct decision *d, const Tarry__Redact *redact) {
     for (size_t i = 0; d->past && i < d->past->count; i++) {
         redact_task(d, &d->past->tasks[i], redact->reason, &redacted);
     }
-    bool is_known = redacted.id || (redact->task->id && redact->task->id < d->draft->next_id);
-    if (!is_known && !redact->after_id) {
+    /* What was scheduled during the search may have a content that it did not see. */
+    bool is_known = redacted.id || (redact->task->id && d->past && redact->task->id < d->past->id_end);
+    if (!is_known && (!redact->after_id || redact->task->id)) {
+        bool is_young = redact->task->id && redact->task->id < d->draft->next_id;
         d->result->code = TARRY__CODE__NOT_DONE;
-        d->result->message = "no task of this name is in log or archive; one that has left them can be named by its id";
+        d->result->message = is_young ? young : not_there;
         return;
     }
     /* Nothing is left to say of it; yet the index may once have held its content. */

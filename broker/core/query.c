@@ -161,6 +161,10 @@ uint32_t core_queue_number(const struct core *core, const char *name) {
     return queue ? queue->number : 0;
 }
 
+uint64_t core_id_end(const struct core *core) {
+    return core->tally.next_id;
+}
+
 void core_plan_list(const struct core *core, const Tarry__List *list, struct core_list_plan *out) {
     const struct queue *queue = queue_find(core, list->queue);
     uint32_t wanted = wanted_states(list);

@@ -20,7 +20,9 @@ struct errand {
     size_t size;             /* packed, bytes */
     bool schedules;          /* COMMIT: it brings new tasks */
     bool redacts;            /* COMMIT: it means tasks of the past, which are to be found first: event.past */
-    uint32_t *queue_numbers; /* for that: of the queue that each operation names */
+    uint32_t *queue_numbers; /* for that: of the queue that each operation names … */
+    uint64_t past_end;       /* … how far the search must go … */
+    uint64_t past_id_end;    /* … and what is found for certain then */
     struct core_list_plan plan;
     struct want *wants; /* to be looked up now */
     size_t want_count;

@@ -27,8 +27,8 @@ static bool is_range(const struct search *search) {
 
 static bool is_meant(const struct search *search, uint64_t id, uint32_t queue, const ProtobufCBinaryData *key) {
     const Tarry__Ref *ref = search->redact->task;
-    if (id <= search->redact->after_id) return false;
     if (ref->id != 0) return id == ref->id;
+    if (id <= search->redact->after_id) return false;
     if (queue != search->queue) return false;
     return is_range(search) || (key->len == ref->key.len && memcmp(key->data, ref->key.data, key->len) == 0);
 }
@@ -170,6 +170,9 @@ static int locate(struct locator *locator, struct errand *errand) {
                                 .room = room};
         past[i].tasks = arena_alloc(errand->arena, (room + 1) * sizeof(*past[i].tasks));
         if (past[i].tasks == NULL) return -ENOMEM;
+        past[i].id_end = errand->past_id_end;
+        past[i].no_room = room == 0;
+        if (past[i].no_room) continue;
         error = run_search(&search);
         room -= past[i].count;
     }
@@ -177,7 +180,15 @@ static int locate(struct locator *locator, struct errand *errand) {
     return error;
 }
 
+/* What was recorded before the question is what it is about. */
+static void wait_durable(struct locator *locator, uint64_t position) {
+    pthread_mutex_lock(&locator->mutex);
+    while (locator->durable < position) pthread_cond_wait(&locator->changed, &locator->mutex);
+    pthread_mutex_unlock(&locator->mutex);
+}
+
 static void run_errand(struct locator *locator, struct errand *errand) {
+    wait_durable(locator, errand->past_end);
     int error = locate(locator, errand);
     if (error == 0) {
         inbox_post(&locator->shell->inbox, &errand->item);
@@ -209,7 +220,7 @@ static void *locator_run(void *argument) {
 }
 
 void locator_start(struct locator *locator, struct shell *shell) {
-    *locator = (struct locator){.shell = shell};
+    *locator = (struct locator){.shell = shell, .durable = log_durable(shell->log)};
     locator->last = &locator->first;
     pthread_mutex_init(&locator->mutex, NULL);
     pthread_cond_init(&locator->changed, NULL);
@@ -221,6 +232,13 @@ void locator_post(struct locator *locator, struct errand *errand) {
     pthread_mutex_lock(&locator->mutex);
     *locator->last = &errand->item;
     locator->last = &errand->item.next;
+    pthread_cond_signal(&locator->changed);
+    pthread_mutex_unlock(&locator->mutex);
+}
+
+void locator_durable(struct locator *locator, uint64_t position) {
+    pthread_mutex_lock(&locator->mutex);
+    locator->durable = position;
     pthread_cond_signal(&locator->changed);
     pthread_mutex_unlock(&locator->mutex);
 }

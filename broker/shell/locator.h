@@ -18,13 +18,15 @@ struct locator {
     pthread_cond_t changed;
     struct item *first;
     struct item **last;
+    uint64_t durable;
     bool stop;
 };
 
 void locator_start(struct locator *locator, struct shell *shell);
-/* Takes the errand of a commit over; it comes back to the core's inbox with event.past. Its queue_numbers must be set.
- */
+/* Takes the errand of a commit over; it comes back to the core's inbox with event.past. Its queue_numbers
+ * and what follows them must be set. */
 void locator_post(struct locator *locator, struct errand *errand);
+void locator_durable(struct locator *locator, uint64_t position);
 void locator_stop(struct locator *locator);
 
 #endif

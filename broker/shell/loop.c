@@ -133,6 +133,8 @@ static void post_to_locator(struct loop *loop, struct errand *errand) {
         bool has_queue = op->op_case == TARRY__OP__OP_REDACT && op->redact->task != NULL;
         errand->queue_numbers[i] = has_queue ? core_queue_number(loop->shell->core, op->redact->task->queue) : 0;
     }
+    errand->past_end = core_position(loop->shell->core);
+    errand->past_id_end = core_id_end(loop->shell->core);
     locator_post(&loop->shell->locator, errand);
 }
 

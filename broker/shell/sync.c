@@ -100,6 +100,7 @@ static void sync_group(struct sync *sync, struct batch *batches) {
         inbox_durable(&shell->inbox, durable);
         indexer_durable(&shell->indexer, durable);
         auditor_durable(&shell->auditor);
+        locator_durable(&shell->locator, durable);
     }
     while (batches != NULL) {
         struct batch *next = batches->next;

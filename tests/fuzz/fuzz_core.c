@@ -16,6 +16,8 @@
 #include "fuzz.h"
 #include "input.h"
 #include "ops.h"
+#include "past.h"
+#include "picks.h"
 
 #define FRAMES_MAX 512
 #define IDS_MAX 256 /* a history that gives out more ends there */
@@ -101,6 +103,19 @@ static uint64_t end_of_log(void) {
     return end_of(world.frame_count);
 }
 
+static bool has_ended(uint64_t id) {
+    size_t i = 0;
+    while (i < world.frame_count && !past_ends(world.frames[i].body, id)) i++;
+    return i < world.frame_count;
+}
+
+/* KEEP-1: nothing that lives loses its content. */
+static void check_redactions(const Tarry__FrameBody *body) {
+    for (size_t i = 0; body != NULL && i < body->n_records; i++)
+        if (body->records[i]->fact_case == TARRY__RECORD__FACT_REDACTION)
+            assert(has_ended(body->records[i]->redaction->id));
+}
+
 static void take_append(const struct core_append *append) {
     if (world.frame_count == FRAMES_MAX) abort(); /* the caller leaves room */
     struct frame *frame = &world.frames[world.frame_count];
@@ -125,6 +140,7 @@ static void take_append(const struct core_append *append) {
         assert(makes_sense);
     }
     world.frame_count++;
+    check_redactions(frame->body);
 }
 
 static void take_reply(const struct core_reply *reply) {
@@ -238,48 +254,14 @@ struct rows {
     size_t count;
 };
 
-static int compare_rows(const void *a, const void *b) {
-    const struct row *x = a, *y = b;
-    return due_before((struct due){x->due_ms, x->id}, (struct due){y->due_ms, y->id}) ? -1 : 1;
-}
-
 /* The rows of the index that `fits` picks; in order of (due, id), or of id. */
 static struct rows *select_rows(bool (*fits)(const struct row *row, const void *argument), const void *argument,
                                 bool by_due) {
     struct rows *out = keep(sizeof(*out));
     for (size_t id = 1; id < IDS_MAX; id++)
         if (world.rows[id].id != 0 && fits(&world.rows[id], argument)) out->rows[out->count++] = world.rows[id];
-    if (by_due && out->count > 1) qsort(out->rows, out->count, sizeof(out->rows[0]), compare_rows);
+    if (by_due && out->count > 1) qsort(out->rows, out->count, sizeof(out->rows[0]), pick_compare);
     return out;
-}
-
-static bool fits_window(const struct row *row, const void *argument) {
-    const struct core_window *window = argument;
-    return row->state == ROW_WAITING && row->queue == window->line.queue && row->base == window->line.base &&
-           row->priority == window->line.priority && due_before(window->after, (struct due){row->due_ms, row->id});
-}
-
-static bool fits_page(const struct row *row, const void *argument) {
-    const struct core_page *page = argument;
-    return row->queue == page->queue && row->id > page->after_id && row->id < page->id_end;
-}
-
-static bool fits_list(const struct row *row, const void *argument) {
-    const struct core_list_plan *plan = argument;
-    return row->queue == plan->queue && (plan->states >> row->state & 1) && row->due_ms >= plan->due_from_ms &&
-           row->due_ms < plan->due_to_ms && due_before(plan->after, (struct due){row->due_ms, row->id});
-}
-
-static bool fits_wants(const struct row *row, const void *argument) {
-    const struct read *read = argument;
-    for (size_t i = 0; i < read->want_count; i++) {
-        const struct want *want = &read->wants[i];
-        if (want->id != 0 ? want->id == row->id
-                          : want->queue == row->queue && want->key_size == row->key_size && want->key_size > 0 &&
-                                memcmp(want->key, row->key, want->key_size) == 0)
-            return true;
-    }
-    return false;
 }
 
 /* At most `count_max` of them; through which (due, id) they are complete. */
@@ -297,7 +279,8 @@ static void give_rows(struct core_event *event, const struct rows *rows, size_t 
 
 static void read_facts(struct read *read) {
     struct core_facts *facts = &read->event.facts;
-    const struct rows *found = select_rows(fits_wants, read, false);
+    const struct core_facts wanted = {.wants = read->wants, .want_count = read->want_count};
+    const struct rows *found = select_rows(pick_wanted, &wanted, false);
     struct row *rows = keep((facts->count + found->count) * sizeof(*rows));
     struct want *wants = keep((facts->want_count + read->want_count) * sizeof(*wants));
     if (facts->count > 0) memcpy(rows, facts->rows, facts->count * sizeof(*rows));
@@ -312,10 +295,10 @@ static void read_index(struct read *read) {
     read->was_read = true;
     if (event->kind == CORE_WINDOW) {
         event->line = read->window.line;
-        give_rows(event, select_rows(fits_window, &read->window, true), read->window.count_max, read->window.until_ms);
+        give_rows(event, select_rows(pick_window, &read->window, true), read->window.count_max, read->window.until_ms);
     } else if (event->kind == CORE_PAGE) {
         size_t count_max = 1 + byte() % 4;
-        const struct rows *rows = select_rows(fits_page, &read->page, false);
+        const struct rows *rows = select_rows(pick_page, &read->page, false);
         event->job = read->page.job;
         event->rows = rows->rows;
         event->row_count = rows->count < count_max ? rows->count : count_max;
@@ -323,7 +306,7 @@ static void read_index(struct read *read) {
     } else if (event->kind == CORE_LIST) {
         struct core_list_plan plan;
         core_plan_list(world.core, event->request->list, &plan);
-        give_rows(event, select_rows(fits_list, &plan, true), 1 + byte() % 4, UINT64_MAX);
+        give_rows(event, select_rows(pick_list, &plan, true), 1 + byte() % 4, UINT64_MAX);
     } else {
         read_facts(read);
     }
@@ -426,14 +409,24 @@ static Tarry__Request *new_request(Tarry__Request__BodyCase body) {
     return request;
 }
 
-static void ask(enum core_event_kind kind, const Tarry__Request *request, const struct core_content *contents) {
+static void ask(enum core_event_kind kind, const Tarry__Request *request, const struct core_content *contents,
+                const struct core_past *past) {
     if (world.ticket_count == TICKETS_MAX) {
         world.over = true;
         return;
     }
     world.tickets[world.ticket_count++] = 1;
-    struct core_event event = {.kind = kind, .ticket = world.ticket_count, .request = request, .contents = contents};
+    struct core_event event = {
+        .kind = kind, .ticket = world.ticket_count, .request = request, .contents = contents, .past = past};
     post(&event, -1);
+}
+
+/* What the operation means, as a search through the log finds it. */
+static void search(const Tarry__Redact *redact, struct core_past *out) {
+    uint32_t queue = core_queue_number(world.core, redact->task->queue);
+    *out = (struct core_past){.tasks = keep(IDS_MAX * sizeof(*out->tasks)), .id_end = core_id_end(world.core)};
+    for (size_t i = 0; i < world.frame_count; i++)
+        past_take(out, redact, queue, &world.frames[i].header, world.frames[i].body);
 }
 
 static void commit(void) {
@@ -450,12 +443,17 @@ static void commit(void) {
     commit->ops = keep(commit->n_ops * sizeof(*commit->ops));
     struct core_content *contents = keep(commit->n_ops * sizeof(*contents));
     struct ops_source from = source();
+    struct core_past *past = NULL;
     for (size_t i = 0; i < commit->n_ops; i++) {
         commit->ops[i] = ops_any(&from);
+        if (commit->ops[i]->op_case == TARRY__OP__OP_REDACT) {
+            if (past == NULL) past = keep(commit->n_ops * sizeof(*past));
+            search(commit->ops[i]->redact, &past[i]);
+        }
         if (commit->ops[i]->op_case != TARRY__OP__OP_SCHEDULE) continue;
         contents[i].size = byte(), contents[i].sum = world.ticket_count;
     }
-    ask(CORE_COMMIT, request, contents);
+    ask(CORE_COMMIT, request, contents, past);
 }
 
 static void subscribe(void) {
@@ -468,7 +466,7 @@ static void subscribe(void) {
     subscribe->n_queues = 1 + byte() % OPS_QUEUES;
     subscribe->prefetch = 1 + byte() % 8;
     subscribe->lease_ms = byte() % 2 ? 200 : 0;
-    ask(CORE_SUBSCRIBE, request, NULL);
+    ask(CORE_SUBSCRIBE, request, NULL, NULL);
 }
 
 static void end_session(void) {
@@ -482,7 +480,7 @@ static void end_session(void) {
     unsubscribe->seen = keep(sizeof(uint64_t));
     unsubscribe->seen[0] = 1 + byte() % 32;
     unsubscribe->n_seen = byte() % 2;
-    ask(CORE_UNSUBSCRIBE, request, NULL);
+    ask(CORE_UNSUBSCRIBE, request, NULL, NULL);
 }
 
 static void lane(enum core_event_kind kind) {
@@ -511,13 +509,13 @@ static void look(void) {
         Tarry__Request *request = new_request(TARRY__REQUEST__BODY_GET);
         request->get = OPS_NEW(&world.memory, Tarry__Get, tarry__get__init);
         request->get->task = ops_ref(&from);
-        ask(CORE_GET, request, NULL);
+        ask(CORE_GET, request, NULL, NULL);
     } else {
         Tarry__Request *request = new_request(TARRY__REQUEST__BODY_LIST);
         request->list = OPS_NEW(&world.memory, Tarry__List, tarry__list__init);
         request->list->queue = (char *)ops_queues[what / 2 % OPS_QUEUES];
         request->list->states = what / 8 % 16;
-        ask(CORE_LIST, request, NULL);
+        ask(CORE_LIST, request, NULL, NULL);
     }
 }
 
@@ -563,7 +561,7 @@ static void turn(void) {
         if (byte() % 4 == 0) restart();
         break;
     case 11:
-        ask(CORE_HELLO, new_request(TARRY__REQUEST__BODY_HELLO), NULL);
+        ask(CORE_HELLO, new_request(TARRY__REQUEST__BODY_HELLO), NULL, NULL);
         break;
     default:
         commit();
@@ -585,7 +583,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     world.core = core_new(&options);
     if (world.core == NULL) abort();
     start();
-    ask(CORE_HELLO, new_request(TARRY__REQUEST__BODY_HELLO), NULL);
+    ask(CORE_HELLO, new_request(TARRY__REQUEST__BODY_HELLO), NULL, NULL);
     while (world.input.size > 0 && !world.over) turn();
     core_check(world.core);
     struct core *again = replayed();

@@ -99,6 +99,18 @@ static void admin_op(const struct ops_source *from, Tarry__Op *op, unsigned what
     }
 }
 
+/* One task, a key or a queue. */
+static void redact_op(const struct ops_source *from, Tarry__Op *op) {
+    op->op_case = TARRY__OP__OP_REDACT, op->redact = NEW(from, Tarry__Redact, tarry__redact__init);
+    op->redact->task = ops_ref(from), op->redact->reason = "nobody's business";
+    uint8_t what = input_byte(from->input);
+    if (op->redact->task->id == 0 && what % 4 == 0) {
+        op->redact->task->key.len = 0;
+        op->redact->from_ms = 1;
+    }
+    op->redact->after_id = what % 16 / 12;
+}
+
 Tarry__Op *ops_any(const struct ops_source *from) {
     Tarry__Op *op = NEW(from, Tarry__Op, tarry__op__init);
     unsigned what = input_byte(from->input) % 16;
@@ -106,6 +118,8 @@ Tarry__Op *ops_any(const struct ops_source *from) {
         settle_op(from, op, what);
     } else if (what >= 8 && what <= 11) {
         admin_op(from, op, what);
+    } else if (what == 15) {
+        redact_op(from, op);
     } else if (what == 2) {
         op->op_case = TARRY__OP__OP_CANCEL, op->cancel = NEW(from, Tarry__Cancel, tarry__cancel__init);
         op->cancel->task = ops_ref(from), op->cancel->withdraw = input_byte(from->input) % 2;

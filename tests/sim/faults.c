@@ -58,6 +58,21 @@ static void toggle(struct world *world, const struct flip *flip) {
     file->durable[flip->offset] ^= (uint8_t)(1u << flip->bit);
 }
 
+/* The content that the bit lay in has become zeros since, and so has the bit. */
+static bool was_erased(const struct host *host, const struct flip *flip, const struct model_file *file) {
+    size_t at = host_frames_below(host, flip->position);
+    const Tarry__FrameBody *body = at < host->frame_count ? host->frames[at].body : NULL;
+    for (size_t i = 0; body && i < body->n_records; i++) {
+        const Tarry__TaskPut *put = body->records[i]->put;
+        if (body->records[i]->fact_case != TARRY__RECORD__FACT_PUT || !put->fresh) continue;
+        if (flip->position < put->task->blob_at || flip->position - put->task->blob_at >= put->task->blob_size)
+            continue;
+        return content_is_erased(file->cached + flip->offset - (flip->position - put->task->blob_at),
+                                 put->task->blob_size);
+    }
+    return false;
+}
+
 /* A good copy is put in place of the file. */
 static void repair(struct world *world, struct faults *faults) {
     struct flip *flip = &faults->flip;
@@ -65,7 +80,7 @@ static void repair(struct world *world, struct faults *faults) {
     flip->active = false;
     struct model_file *file = flipped_file(world, flip);
     if (!flip->copy) {
-        toggle(world, flip);
+        if (!file || !was_erased(&world->host, flip, file)) toggle(world, flip);
     } else if (file) {
         MUST(file->cached_size == flip->copy_size && file->durable_size == flip->copy_size);
         model_writes_drop(file);
@@ -251,6 +266,19 @@ static void jump(struct world *world, struct faults *faults, bool far) {
     world_after_ns(world, (1 + random_magnitude(&world->random, 13)) * NS_PER_MS, take_back, faults, 0);
 }
 
+/* Contents of frames that the index at `position` has not absorbed are to be erased, or were. */
+static bool has_redacted_beyond(const struct host *host, uint64_t position) {
+    for (size_t i = host_frames_below(host, position); i < host->frame_count; i++) {
+        const Tarry__FrameBody *body = host->frames[i].body;
+        for (size_t k = 0; body && k < body->n_records; k++) {
+            const Tarry__Record *record = body->records[k];
+            bool redacts = record->fact_case == TARRY__RECORD__FACT_REDACTION;
+            if (redacts && record->redaction->frame >= position) return true;
+        }
+    }
+    return false;
+}
+
 static void put_back_old_index(struct world *world, struct faults *faults) {
     struct host *host = &world->host;
     if (!faults->has_old_index) {
@@ -268,12 +296,13 @@ static void put_back_old_index(struct world *world, struct faults *faults) {
     table_copy(&host->table, &old_index);
     TRACE(world, "disk", "an older index is put in place");
     bool is_complete = log_start_of(host->disk) <= old_index.log_start;
+    bool may_seem_torn = has_redacted_beyond(host, old_index.flat.position);
     faults->has_old_index = false;
     if (host_start(world, false)) {
         MUST(is_complete);
         return;
     }
-    MUST(!is_complete); /* LOG-3: only what is missing is a reason */
+    MUST(!is_complete || may_seem_torn); /* LOG-3: only what is missing is a reason, or what looks like it (LOG-5) */
     host_kill(world, HOST_KILLED);
     table_copy(&host->table, &newer);
 }

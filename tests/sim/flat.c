@@ -159,6 +159,10 @@ static void apply(struct flat *flat, const Tarry__Record *record) {
     case TARRY__RECORD__FACT_JOB_END:
         end_job(flat, record->job_end->job);
         break;
+    case TARRY__RECORD__FACT_REDACTION:
+        laws_of_redaction(flat, record->redaction);
+        flat->tasks[record->redaction->id].redacted = true;
+        break;
     case TARRY__RECORD__FACT_EPOCH:
         MUST(record->epoch->epoch > flat->epoch);
         flat->epoch = record->epoch->epoch;

@@ -18,6 +18,7 @@ struct flat_task {
     struct row row; /* id 0: unused */
     uint64_t hash;  /* of the row */
     bool ended;
+    bool redacted;      /* what it contained is to be erased, or was */
     Tarry__Cause cause; /* of the ending */
     uint64_t ended_ms;
     const uint8_t *content; /* copied at retirement (table.h); NULL: it lies in the log, if anywhere */

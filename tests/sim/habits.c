@@ -45,6 +45,8 @@ void habits_draw(struct random *random, struct habits *out) {
         .half_dead = random_below(random, 4) == 0,
     };
     out->long_leases = random_below(random, 4) == 0;
+    struct random own = {.state = random->state}; /* what follows is drawn as it was before anybody redacted */
+    out->redacts = random_below(&own, 3) == 0;
     out->one_line = random_below(random, 8) == 0;
     if (out->one_line) {
         out->wall_times = out->priorities = false;
@@ -116,6 +118,15 @@ static Tarry__Op *random_settlement(struct world *world, const struct habits *ha
     return op_ack(world, held);
 }
 
+static Tarry__Op *random_redact(struct world *world, const struct habits *habits) {
+    uint64_t after_id = one_in(world, 4) ? random_below(&world->random, world->ledger.task_end) : 0;
+    if (!one_in(world, 4)) return op_redact(world, random_ref(world, habits), 0, 0, after_id);
+    uint64_t now_ms = world_real_ns(world) / NS_PER_MS;
+    uint64_t from_ms = one_in(world, 2) ? 1 : now_ms - random_magnitude(&world->random, 16);
+    uint64_t to_ms = one_in(world, 2) ? 0 : from_ms + 1 + random_magnitude(&world->random, 16);
+    return op_redact(world, op_ref(world, random_queue(world, habits), NULL, 0), from_ms, to_ms, after_id);
+}
+
 static Tarry__Op *random_admin(struct world *world, const struct habits *habits) {
     switch (random_below(&world->random, 4)) {
     case 0:
@@ -139,6 +150,7 @@ static Tarry__Op *random_admin(struct world *world, const struct habits *habits)
 
 static Tarry__Op *random_op(struct client *client, const struct habits *habits) {
     struct world *world = client->world;
+    if (habits->redacts && one_in(world, 8)) return random_redact(world, habits);
     switch (random_below(&world->random, 8)) {
     case 0:
     case 1:

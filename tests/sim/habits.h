@@ -16,6 +16,7 @@ struct habits {
     uint32_t actions_left; /* of all clients together */
     bool wall_times, priorities, expiries, conflicts, atomics, batches, moves, cancels, admin, dead_letters, purges;
     bool nacks, extends, releases, lapses; /* what consumers do besides ack */
+    bool redacts;
     bool looks, repeats, leaves, crashes, short_leases, long_leases, half_dead;
     bool one_line; /* all tasks on one queue, base and priority: what is near and far is theirs alone */
     bool over;     /* calm: nothing new */

@@ -8,6 +8,7 @@
 
 #define CALM_ROUNDS_MAX 600           /* of two seconds at least: whatever is due settles */
 #define SEAL_ROUNDS_MAX 40            /* of a quarter of a second */
+#define ERASE_ROUNDS_MAX 400          /* likewise */
 #define LONG_SEGMENT_SIZE (16u << 10) /* of a long life: the virtual disk has room for some hundred files */
 #define SECOND_NS (1000 * NS_PER_MS)
 
@@ -135,12 +136,21 @@ static void wait_for_seal(struct world *world) {
     }
 }
 
+/* What is redacted is gone once nothing is in the way. */
+static void wait_for_erasures(struct world *world) {
+    for (int i = 0; world->host.table.redaction_count; i++) {
+        MUST(i < ERASE_ROUNDS_MAX);
+        world_run_until(world, world->now_ns + SECOND_NS / 4);
+    }
+}
+
 static void check_end(struct world *world) {
     struct host *host = &world->host;
     ledger_check(world);
     core_check(host->core);
-    host_check_log(world);
     host_index_now(world);
+    wait_for_erasures(world);
+    host_check_log(world);
     MUST(flat_digest(&host->head) == core_digest(host->core));
     wait_for_seal(world);
     host_stop(world); /* sealed, and the same again after a start */

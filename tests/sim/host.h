@@ -2,8 +2,8 @@
  *
  *     request ─► errand ─► facts (read late, handed in later) ─► core_step ─► batch
  *     batch ─► append, write ─► … ─► fdatasync ─► answers ─► CORE_DURABLE, courier, indexer     (shell/sync.c)
- *     indexer: cursor ─► table, CORE_INDEXED ─► retirement                                     (shell/indexer.c,
- * retire.c) start: index, log_open, the checks of LOG-3, restore, replay, clock, epoch + 1           (shell/recovery.c)
+ *     indexer: cursor ─► table, CORE_INDEXED ─► retirement, erasing              (shell/indexer.c, retire.c, eraser.c)
+ *     start: index, log_open, the checks of LOG-3, restore, replay, clock, epoch + 1           (shell/recovery.c)
  *
  * The log is the real one on a virtual disk (model_disk.h), the index a model (table.h), the clock the real one's pure
  * half (shell/clock.h). It fails stop (LOG-4): a failed call ends the broker's life, and only a start goes on.
@@ -55,8 +55,11 @@ struct errand { /* something that the core lacks facts for, or asked for itself 
     struct core_list_plan plan;
     struct core_page page;
     struct core_window window;
-    int hold;    /* -1: none */
-    bool filled; /* a list was read */
+    int hold;                /* -1: none */
+    bool filled;             /* a list was read */
+    uint32_t *queue_numbers; /* of a commit that redacts: one per operation */
+    uint64_t past_end;       /* likewise: how far the search must go … */
+    uint64_t past_id_end;    /* … and what is found for certain then */
     struct client *client;
     struct request *request;
     uint64_t position; /* of the core before the step that answered: LOG-1 */
@@ -104,6 +107,7 @@ struct host {
     bool sync_due;  /* … and the group waits for it */
     bool indexing;
     bool index_held;
+    size_t erasing;         /* so many of the table's redactions have been carried out, and are not reported yet */
     struct parcel *parcels; /* the oldest first */
     bool courier_comes;
     struct lane lanes[HOST_LANES_MAX];
@@ -168,6 +172,12 @@ void host_take_errand(struct world *world, struct errand *errand);
 void host_ask_window(struct world *world, const struct core_window *window);
 void host_ask_page(struct world *world, const struct core_page *page);
 void host_index_later(struct world *world);
+void host_retire_later(struct world *world);
+bool host_redacts(const Tarry__Request *request);
+/* Where the contents lie that it means; the errand comes back. */
+void host_locate_later(struct world *world, struct errand *errand);
+void host_erase_later(struct world *world);
+void host_check_erased(struct world *world);
 void host_lane_effect(struct world *world, const struct core_lane *lane);
 void host_lane_send(struct world *world, const struct core_delivery *delivery, const ProtobufCBinaryData *contents);
 void host_answer(struct world *world, struct errand *errand, Tarry__Reply *reply, const uint8_t *commit,

@@ -102,6 +102,11 @@ static void refuse(struct world *world, struct errand *errand, Tarry__Code code)
 /* True: the event lacks nothing and may be stepped. False: the errand is under way to the reader, or was refused. */
 static bool has_facts(struct world *world, struct errand *errand) {
     struct core *core = world->host.core;
+    bool is_call = errand->kind == ERRAND_CALL;
+    if (is_call && host_redacts(errand->event.request) && !errand->event.past) {
+        host_locate_later(world, errand);
+        return false;
+    }
     bool is_list = errand->event.kind == CORE_LIST;
     if (is_list && !errand->filled) {
         core_plan_list(core, errand->event.request->list, &errand->plan);
@@ -156,6 +161,7 @@ static void take_call(struct world *world, struct errand *errand) {
     let_time_pass(world);
     if (!has_facts(world, errand)) return;
     bool is_predicted = errand->event.kind == CORE_COMMIT || errand->event.kind == CORE_GET;
+    errand->request->past = errand->event.past;
     if (is_predicted) ledger_predict(world, errand->request);
     if (errand->event.kind == CORE_STATS) {
         errand->event.broker = world_alloc(world, sizeof *errand->event.broker);

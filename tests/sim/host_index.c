@@ -10,8 +10,6 @@
 #include "model_disk.h"
 #include "world.h"
 
-static void retire_later(struct world *world);
-
 /* What the log gives back is what was handed to it. */
 static const Tarry__FrameBody *body_of(const struct host *host, const struct log_view *view) {
     const struct frame_note *note = host_frame(host, view->header.position);
@@ -51,7 +49,8 @@ static void commit_index(struct world *world, uint64_t limit) {
     TRACE(world, "broker", "indexed #%zu", host_frames_below(host, position));
     host->indexed = position;
     world_after(world, &world->options.wake, tell_core, NULL, host->life);
-    retire_later(world);
+    host_erase_later(world);
+    host_retire_later(world);
 }
 
 /* All that is durable, or some of it. */
@@ -115,7 +114,8 @@ static void delete_segment(struct world *world, void *argument, uint64_t life) {
         return;
     }
     TRACE(world, "broker", "retired what is below #%zu", host_frames_below(host, host->segment.end));
-    retire_later(world);
+    host_erase_later(world);
+    host_retire_later(world);
 }
 
 /* Only once the transaction that replaces it is synced may the segment go (LOG-3). */
@@ -136,9 +136,9 @@ static void move_in(struct world *world, void *argument, uint64_t life) {
     world_after(world, &world->options.wake, delete_segment, NULL, life);
 }
 
-static void retire_later(struct world *world) {
+void host_retire_later(struct world *world) {
     struct host *host = &world->host;
-    if (host->retiring || !is_due(world, &host->segment)) return;
+    if (host->retiring || host->erasing || !is_due(world, &host->segment)) return;
     int error = log_cursor_open(&host->retiring, host->log, host->segment.base, true);
     MUST(error == 0);
     world_after(world, &world->options.wake, move_in, NULL, host->life);
@@ -152,7 +152,9 @@ static void check_contents(const struct world *world, const struct log_view *vie
         if (body->records[i]->fact_case != TARRY__RECORD__FACT_PUT || !put->fresh || !put->task->blob_size) continue;
         const struct core_content *content = world->ledger.tasks[put->task->id].content;
         const uint8_t *blob = view->blob + (put->task->blob_at - frame_blob_position(view->header.position));
-        MUST(content && content->size == put->task->blob_size && memcmp(blob, content->data, content->size) == 0);
+        MUST(content && content->size == put->task->blob_size);
+        bool is_erased = world->host.head.tasks[put->task->id].redacted;
+        MUST(is_erased ? content_is_erased(blob, content->size) : memcmp(blob, content->data, content->size) == 0);
     }
 }
 

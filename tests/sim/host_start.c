@@ -70,6 +70,7 @@ static void end_life(struct host *host) {
     for (size_t i = 0; i < 2; i++) core_effects_reset(&host->batches[i].effects);
     host->closed = host->flushing = host->syncing = host->sync_due = host->indexing = false;
     host->parcels = NULL;
+    host->erasing = 0;
     host->courier_comes = false;
     memset(host->lanes, 0, sizeof host->lanes);
 }
@@ -330,6 +331,8 @@ bool host_start(struct world *world, bool accept_clock) {
                                .who = "operator@house",
                                .clock_accepted = host->clock.accepted};
     host_step(world, &event);
+    host_check_erased(world);
+    host_erase_later(world);
     if (host->indexed < host->durable) host_index_later(world);
     return true;
 }

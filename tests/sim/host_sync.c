@@ -58,6 +58,7 @@ int host_content(struct world *world, const struct row *row, ProtobufCBinaryData
         error = 0;
     }
     if (error) return error;
+    if (content_is_erased(blob, row->blob_size)) return 1; /* it ended, and a later commit redacted it */
     if (frame_sum(blob, row->blob_size) != row->blob_sum) return LOG_DAMAGED;
     *out = (ProtobufCBinaryData){.data = blob, .len = row->blob_size};
     return 0;
@@ -157,7 +158,7 @@ static bool deliver(struct world *world, struct core_delivery *delivery) {
             host_fail(world, "cannot read a content", error);
             return false;
         }
-        /* 1: it ended before it could leave, and its content went with a retired segment. */
+        /* 1: it ended before it could leave, and its content went with a retired segment or was redacted. */
         if (error == 0) tasks[kept++] = tasks[i];
     }
     delivery->count = kept;

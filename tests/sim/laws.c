@@ -156,3 +156,19 @@ void laws_of_job(const struct flat *flat, const Tarry__JobPut *job) {
     if (job->job != flat->position) return;               /* it has been going on */
     MUST(job->id_end == flat->next_id && !job->after_id); /* what is scheduled from here on is none of its business */
 }
+
+/* Nothing that lives or waits for a decision loses its content, and what is erased is that task's, not another's. */
+void laws_of_redaction(const struct flat *flat, const Tarry__Redaction *redaction) {
+    MUST(redaction->id && redaction->id < flat->next_id && redaction->reason[0]);
+    const struct flat_task *task = &flat->tasks[redaction->id];
+    MUST(task->ended);
+    if (!redaction->queue) {
+        MUST(!redaction->frame && !redaction->key.len);
+        return;
+    }
+    const struct row *row = &task->row;
+    MUST(redaction->queue == row->queue && redaction->key.len == row->key_size);
+    MUST(!row->key_size || memcmp(redaction->key.data, row->key, row->key_size) == 0);
+    MUST(redaction->blob_at == row->blob_at && redaction->blob_size == row->blob_size);
+    if (redaction->frame) MUST(redaction->content_hash.len == CONTENT_HASH_SIZE);
+}

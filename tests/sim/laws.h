@@ -10,6 +10,7 @@
 void laws_of_put(const struct flat *flat, const Tarry__TaskPut *put);
 void laws_of_end(const struct flat *flat, const Tarry__TaskEnd *end);
 void laws_of_queue(const struct flat *flat, const Tarry__QueuePut *put);
+void laws_of_redaction(const struct flat *flat, const Tarry__Redaction *redaction);
 void laws_of_job(const struct flat *flat, const Tarry__JobPut *job);
 
 #endif

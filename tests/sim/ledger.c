@@ -38,11 +38,24 @@ static void note_due(struct world *world, const Tarry__TaskPut *put) {
     task->delay_ns = is_delay ? put->task->due_ms * NS_PER_MS - steady_ns : 0;
 }
 
+/* The chain goes on covering exactly what the client sent. */
+static void check_redaction(struct world *world, const Tarry__Redaction *redaction) {
+    const struct core_content *content = task_of(world, redaction->id)->content;
+    if (!redaction->frame) return;
+    MUST(content && redaction->blob_size == content->size);
+    MUST(memcmp(redaction->content_hash.data, content->hash, CONTENT_HASH_SIZE) == 0);
+}
+
 void ledger_on_frame(struct world *world, const struct frame_header *header, const Tarry__FrameBody *body,
                      const struct core_content *const *contents, size_t content_count) {
     size_t taken = 0;
+    uint64_t redacted = 0;
     for (size_t i = 0; body && i < body->n_records; i++) {
         const Tarry__TaskPut *put = body->records[i]->put;
+        if (body->records[i]->fact_case == TARRY__RECORD__FACT_REDACTION) {
+            check_redaction(world, body->records[i]->redaction);
+            redacted++;
+        }
         if (body->records[i]->fact_case != TARRY__RECORD__FACT_PUT) continue;
         note_due(world, put);
         if (!put->fresh || !put->task->blob_size) continue;
@@ -54,6 +67,11 @@ void ledger_on_frame(struct world *world, const struct frame_header *header, con
     Tarry__CommitReply *reply = tarry__commit_reply__unpack(&world->memory.pb, body->reply.len, body->reply.data);
     MUST(reply);
     MUST(!reply->aborted || body->n_records == 0); /* KEEP-1: an aborted commit leaves its answer and nothing else */
+    for (size_t i = 0; i < reply->n_results; i++) {
+        if (reply->results[i]->outcome == TARRY__OUTCOME__REDACTED && !reply->aborted)
+            redacted -= reply->results[i]->count;
+    }
+    MUST(!redacted); /* it says of how many, and each has its record */
 }
 
 void ledger_on_loss(struct world *world, const struct flat *head) {
@@ -112,6 +130,8 @@ static void on_commit(struct world *world, struct request *request, const struct
     if (!request->predicted) return;
     const Tarry__OpResult *result = reply->results[0];
     check_prediction(request, result->code, result->outcome, result->id, result->known_since_ms);
+    if (result->outcome == TARRY__OUTCOME__REDACTED)
+        MUST(result->count == request->count && result->left == request->left);
 }
 
 static void on_task(struct world *world, const struct request *request, const Tarry__TaskReply *reply) {

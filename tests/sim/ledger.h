@@ -24,9 +24,11 @@ struct request {
     bool may_be_forgotten; /* it concerns an ending: the broker may remember no more (TRUE-1) */
     Tarry__Code code;
     Tarry__Outcome outcome;
-    uint64_t id;       /* 0: not predicted */
-    uint64_t ended_ms; /* valid with may_be_forgotten */
-    uint8_t *answer;   /* packed CommitReply */
+    uint64_t id;                  /* 0: not predicted */
+    uint64_t ended_ms;            /* valid with may_be_forgotten */
+    const struct core_past *past; /* of a commit that redacts, one per operation */
+    uint64_t count, left;         /* valid with the outcome REDACTED */
+    uint8_t *answer;              /* packed CommitReply */
     size_t answer_size;
 };
 

@@ -138,6 +138,17 @@ Tarry__Op *op_purge(struct world *world, const char *queue, uint32_t states) {
     return op;
 }
 
+Tarry__Op *op_redact(struct world *world, Tarry__Ref *task, uint64_t from_ms, uint64_t to_ms, uint64_t after_id) {
+    Tarry__Op *op = op_new(world, TARRY__OP__OP_REDACT);
+    op->redact = NEW(world, Tarry__Redact, tarry__redact__init);
+    op->redact->task = task;
+    op->redact->reason = "nobody's business";
+    op->redact->from_ms = from_ms;
+    op->redact->to_ms = to_ms;
+    op->redact->after_id = after_id;
+    return op;
+}
+
 Tarry__Op *op_queue_set(struct world *world, const char *queue, uint64_t lease_ms, uint32_t max_attempts,
                         uint64_t backoff_min_ms) {
     static char *fields[] = {"lease_ms", "max_attempts", "backoff_min_ms"};
@@ -214,6 +225,9 @@ const char *op_text(const Tarry__Op *op) {
     case TARRY__OP__OP_QUEUE_PURGE:
         snprintf(text, sizeof text, "purge %s", op->queue_purge->queue);
         break;
+    case TARRY__OP__OP_REDACT:
+        snprintf(text, sizeof text, "redact %s", ref_text(op->redact->task));
+        break;
     default:
         snprintf(text, sizeof text, "set %s", op->queue_set->queue);
     }
@@ -266,6 +280,8 @@ static size_t record_text(char *text, size_t size, const Tarry__Record *record) 
         return (size_t)snprintf(text, size, "job after %" PRIu64, record->job->after_id);
     case TARRY__RECORD__FACT_JOB_END:
         return (size_t)snprintf(text, size, "job done");
+    case TARRY__RECORD__FACT_REDACTION:
+        return (size_t)snprintf(text, size, "redaction of %" PRIu64, record->redaction->id);
     case TARRY__RECORD__FACT_EPOCH:
         return (size_t)snprintf(text, size, "epoch %" PRIu32, record->epoch->epoch);
     case TARRY__RECORD__FACT_SESSION:

@@ -153,6 +153,52 @@ static void predict_get(struct world *world, struct request *request, const Tarr
         request->outcome = task->row.state == ROW_LEASED ? TARRY__OUTCOME__IN_FLIGHT : TARRY__OUTCOME__PENDING;
 }
 
+static bool is_over(const struct world *world, const struct flat_task *task) {
+    return task->ended || has_expired(world, &task->row);
+}
+
+/* Of what the search found. */
+static void predict_count(const struct world *world, struct request *request) {
+    const struct core_past *past = &request->past[0];
+    request->count = request->left = 0;
+    for (size_t i = 0; i < past->count; i++) {
+        bool ends = is_over(world, &world->host.head.tasks[past->tasks[i].id]);
+        request->left += !ends;
+        request->count += ends && !past->tasks[i].redacted_at;
+    }
+}
+
+static void predict_redact(struct world *world, struct request *request, const Tarry__Redact *redact) {
+    const struct flat *head = &world->host.head;
+    const Tarry__Ref *ref = redact->task;
+    bool is_range = !ref->id && !ref->key.len;
+    request->outcome = TARRY__OUTCOME__REDACTED;
+    predict_count(world, request);
+    if (is_range) {
+        if (flat_queue_number(head, ref->queue)) return;
+        request->code = TARRY__CODE__NO_SUCH_QUEUE;
+        request->outcome = TARRY__OUTCOME__NONE;
+        return;
+    }
+    const struct flat_task *task = meant(head, ref);
+    if (task && !ref->id && is_over(world, task)) { /* what has expired hides no dead letter */
+        const struct flat_task *dead = flat_dead(head, task->row.queue, ref->key.data, ref->key.len);
+        if (dead) task = dead;
+    }
+    if (task && !is_over(world, task)) {
+        request->code = TARRY__CODE__NOT_DONE;
+        request->outcome = TARRY__OUTCOME__PENDING;
+        if (task->row.state == ROW_LEASED) request->outcome = TARRY__OUTCOME__IN_FLIGHT;
+        if (task->row.state == ROW_BURIED) request->outcome = TARRY__OUTCOME__DEAD;
+    } else if (ref->id && ref->id < request->past[0].id_end && !request->past[0].count) {
+        request->count = 1;                                                 /* the index may once have held it */
+    } else if (!request->past[0].count && (ref->id || !redact->after_id)) { /* else: there are no more */
+        request->code = TARRY__CODE__NOT_DONE;
+        request->outcome = TARRY__OUTCOME__UNKNOWN;
+        if (task) predict_ended(world, request, task);
+    }
+}
+
 static bool predict_op(struct world *world, struct request *request, const Tarry__Op *op) {
     switch (op->op_case) {
     case TARRY__OP__OP_SCHEDULE:
@@ -176,6 +222,9 @@ static bool predict_op(struct world *world, struct request *request, const Tarry
         return true;
     case TARRY__OP__OP_RELEASE:
         predict_settle(world, request, op->release->id, op->release->token, TARRY__OUTCOME__RELEASED);
+        return true;
+    case TARRY__OP__OP_REDACT:
+        predict_redact(world, request, op->redact);
         return true;
     default:
         return false;

@@ -10,17 +10,36 @@ void table_init(struct table *table) {
     flat_init(&table->flat);
     memset(table->chain, 0, sizeof table->chain);
     table->log_start = LOG_POSITION_FIRST;
+    table->redaction_count = 0;
 }
 
 void table_copy(struct table *to, const struct table *from) {
     flat_copy(&to->flat, &from->flat);
     memcpy(to->chain, from->chain, sizeof to->chain);
     to->log_start = from->log_start;
+    to->redaction_count = from->redaction_count;
+    memcpy(to->redactions, from->redactions, from->redaction_count * sizeof from->redactions[0]);
 }
 
 void table_absorb(struct table *table, const struct frame_header *header, const Tarry__FrameBody *body) {
     flat_apply(&table->flat, header, body);
     memcpy(table->chain, header->chain, sizeof table->chain);
+    for (size_t i = 0; body && i < body->n_records; i++) {
+        if (body->records[i]->fact_case != TARRY__RECORD__FACT_REDACTION) continue;
+        MUST(table->redaction_count < TABLE_REDACTIONS_MAX);
+        table->redactions[table->redaction_count++] = body->records[i]->redaction;
+    }
+}
+
+void table_redactions_done(struct table *table, size_t count) {
+    table->redaction_count -= count;
+    memmove(table->redactions, table->redactions + count, table->redaction_count * sizeof table->redactions[0]);
+}
+
+bool table_is_redacting(const struct table *table, const Tarry__Redaction *redaction) {
+    size_t i = 0;
+    while (i < table->redaction_count && table->redactions[i] != redaction) i++;
+    return i < table->redaction_count;
 }
 
 /* ---- retirement */

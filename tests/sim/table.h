@@ -7,10 +7,14 @@
 
 #include "flat.h"
 
+#define TABLE_REDACTIONS_MAX 4096
+
 struct table {
     struct flat flat;
-    uint8_t chain[FRAME_CHAIN_SIZE]; /* at flat.position */
-    uint64_t log_start;              /* contents and answers from below it are here */
+    uint8_t chain[FRAME_CHAIN_SIZE];                          /* at flat.position */
+    uint64_t log_start;                                       /* contents and answers from below it are here */
+    const Tarry__Redaction *redactions[TABLE_REDACTIONS_MAX]; /* not yet reported as carried out; borrowed */
+    size_t redaction_count;
 };
 
 struct table_rows { /* in the arena that was handed in */
@@ -25,6 +29,9 @@ void table_absorb(struct table *table, const struct frame_header *header, const 
 /* Copies what is still needed of a frame whose segment is about to go. False: the log does not hold what it should. */
 bool table_retire(struct table *table, const struct frame_header *header, const Tarry__FrameBody *body,
                   const uint8_t *blob, struct arena *arena);
+/* The oldest `count` of them have been carried out. */
+void table_redactions_done(struct table *table, size_t count);
+bool table_is_redacting(const struct table *table, const Tarry__Redaction *redaction);
 
 void table_lookup(const struct table *table, const struct want *wants, size_t want_count, struct arena *arena,
                   struct table_rows *out);

@@ -451,6 +451,16 @@ static void dead_letters_and_queues(void **state) {
     REFUSED(QUEUE_PURGE, &good.queue_purge, INVALID, "states has a bit that this broker does not know");
 }
 
+static void redactions(void **state) {
+    (void)state;
+    Tarry__Redact redact = TARRY__REDACT__INIT;
+    redact.task = &good.ref;
+    redact.reason = "asked for";
+    FINE(REDACT, &redact);
+    redact.after_id = 7; /* nobody may take it for done */
+    REFUSED(REDACT, &redact, INVALID, "after_id goes with a key or a queue, not with one task's id");
+}
+
 static void policies(void **state) {
     (void)state;
     static char *fields[] = {"lease_ms",       "max_attempts",   "backoff", "backoff_min_ms",
@@ -578,6 +588,7 @@ int main(void) {
         cmocka_unit_test_setup(references, setup),
         cmocka_unit_test_setup(settlements, setup),
         cmocka_unit_test_setup(dead_letters_and_queues, setup),
+        cmocka_unit_test_setup(redactions, setup),
         cmocka_unit_test_setup(policies, setup),
         cmocka_unit_test(operations_from_a_newer_client),
         cmocka_unit_test(every_name_is_the_enums_own),

@@ -1,0 +1,215 @@
+/* host_erase.c: what a redaction means is looked for in the log, late, and handed in later still (shell/locator.c);
+ * what the index knows to be redacted is erased from the log and then reported (shell/eraser.c). The search is naive,
+ * over every frame that was ever noted; the erasing is the real one. There is no archive here. */
+#include <string.h>
+
+#include "../must.h"
+#include "client.h"
+#include "host.h"
+#include "world.h"
+
+#define SLICE_MAX 4 /* redactions; the shell's slices are larger, and a kill falls between fewer of them */
+
+/* ---- the search */
+
+bool host_redacts(const Tarry__Request *request) {
+    if (request->body_case != TARRY__REQUEST__BODY_COMMIT) return false;
+    for (size_t i = 0; i < request->commit->n_ops; i++) {
+        if (request->commit->ops[i]->op_case == TARRY__OP__OP_REDACT) return true;
+    }
+    return false;
+}
+
+struct search {
+    const struct host *host;
+    const Tarry__Redact *redact;
+    uint32_t queue;               /* its number when it was asked for */
+    struct core_past_task *found; /* [id]; id 0: not meant */
+};
+
+static bool is_range(const Tarry__Redact *redact) {
+    return !redact->task->id && !redact->task->key.len;
+}
+
+static bool is_meant(const struct search *search, const Tarry__Task *task) {
+    const Tarry__Ref *ref = search->redact->task;
+    if (ref->id) return task->id == ref->id;
+    if (task->id <= search->redact->after_id) return false;
+    if (task->queue != search->queue) return false;
+    bool same_key =
+        task->key.len == ref->key.len && (!ref->key.len || !memcmp(task->key.data, ref->key.data, ref->key.len));
+    return is_range(search->redact) || same_key;
+}
+
+static void take_record(struct search *search, const struct frame_header *header, const Tarry__Record *record) {
+    const Tarry__TaskPut *put = record->fact_case == TARRY__RECORD__FACT_PUT ? record->put : NULL;
+    const Tarry__Task *task = put ? put->task : NULL;
+    if (record->fact_case == TARRY__RECORD__FACT_END) task = record->end->task;
+    if (record->fact_case == TARRY__RECORD__FACT_REDACTION) {
+        struct core_past_task *found = &search->found[record->redaction->id];
+        if (found->id) found->redacted_at = header->position;
+    }
+    bool is_fresh = put && put->fresh;
+    if (!task || !is_meant(search, task) || (is_range(search->redact) && !is_fresh)) return;
+    struct core_past_task *found = &search->found[task->id];
+    if (!found->id)
+        *found = (struct core_past_task){.id = task->id,
+                                         .queue = task->queue,
+                                         .scheduled_ms = task->scheduled_ms,
+                                         .blob_at = task->blob_at,
+                                         .blob_size = task->blob_size,
+                                         .key_size = (uint8_t)task->key.len,
+                                         .key = (const char *)task->key.data};
+    if (!is_fresh || put->content_hash.len != CONTENT_HASH_SIZE) return;
+    found->frame = header->position;
+    memcpy(found->content_hash, put->content_hash.data, CONTENT_HASH_SIZE);
+}
+
+static bool is_in_range(const Tarry__Redact *redact, const struct frame_header *header) {
+    uint64_t ms = header->steady_ns / NS_PER_MS;
+    return ms >= redact->from_ms && (!redact->to_ms || ms < redact->to_ms);
+}
+
+/* The records of a range of time do not say which of its tasks were redacted later; their bytes do. */
+static void mark_erased(const struct search *search, struct core_past *past) {
+    for (size_t i = 0; is_range(search->redact) && i < past->count; i++) {
+        struct core_past_task *task = &past->tasks[i];
+        uint8_t salt[BLOB_SALT_SIZE];
+        if (!task->frame || log_read(search->host->log, task->blob_at, salt, sizeof salt)) continue;
+        if (content_is_erased(salt, sizeof salt)) task->redacted_at = task->frame;
+    }
+}
+
+static void run_search(struct world *world, const struct search *search, size_t room, struct core_past *out) {
+    static struct core_past_task found[FLAT_TASKS_MAX];
+    struct host *host = &world->host;
+    struct search running = *search;
+    running.found = found;
+    memset(found, 0, (size_t)host->head.next_id * sizeof found[0]);
+    for (size_t i = host_frames_below(host, log_start(host->log)); i < host_frames_below(host, log_durable(host->log));
+         i++) {
+        const struct frame_note *note = &host->frames[i];
+        if (is_range(search->redact) && !is_in_range(search->redact, &note->header)) continue;
+        for (size_t k = 0; note->body && k < note->body->n_records; k++)
+            take_record(&running, &note->header, note->body->records[k]);
+    }
+    out->tasks = world_alloc(world, room * sizeof *out->tasks);
+    for (uint64_t id = 1; id < host->head.next_id && out->count < room; id++) {
+        if (found[id].id) out->tasks[out->count++] = found[id];
+    }
+    mark_erased(&running, out);
+}
+
+static void handed_in(struct world *world, void *argument, uint64_t number) {
+    struct errand *errand = argument;
+    if (errand->life == world->host.life) host_take_errand(world, errand);
+}
+
+static void locate(struct world *world, void *argument, uint64_t number) {
+    struct errand *errand = argument;
+    if (errand->life != world->host.life) return;
+    if (log_durable(world->host.log) < errand->past_end) {
+        world_after_ns(world, NS_PER_MS, locate, errand, 0);
+        return;
+    }
+    const Tarry__Commit *commit = errand->event.request->commit;
+    struct core_past *past = world_alloc(world, commit->n_ops * sizeof *past);
+    size_t room = one_in(world, 2) ? REDACT_TASKS_MAX : 1 + random_below(&world->random, 4);
+    for (size_t i = 0; i < commit->n_ops; i++) {
+        if (commit->ops[i]->op_case != TARRY__OP__OP_REDACT) continue;
+        past[i].id_end = errand->past_id_end;
+        past[i].no_room = room == 0;
+        if (past[i].no_room) continue;
+        struct search search = {&world->host, commit->ops[i]->redact, errand->queue_numbers[i], NULL};
+        if (search.queue || search.redact->task->id) run_search(world, &search, room, &past[i]);
+        room -= past[i].count;
+    }
+    errand->event.past = past;
+    world_after(world, &world->options.read, handed_in, errand, 0);
+}
+
+void host_locate_later(struct world *world, struct errand *errand) {
+    const Tarry__Commit *commit = errand->event.request->commit;
+    errand->queue_numbers = world_alloc(world, commit->n_ops * sizeof *errand->queue_numbers);
+    for (size_t i = 0; i < commit->n_ops; i++) {
+        if (commit->ops[i]->op_case == TARRY__OP__OP_REDACT)
+            errand->queue_numbers[i] = core_queue_number(world->host.core, commit->ops[i]->redact->task->queue);
+    }
+    errand->past_end = core_position(world->host.core);
+    errand->past_id_end = core_id_end(world->host.core);
+    world_after(world, &world->options.read, locate, errand, 0);
+}
+
+/* ---- erasing */
+
+/* A bit of the zeros may have flipped since (faults.c). */
+static bool is_gone(struct host *host, const Tarry__Redaction *redaction) {
+    uint8_t content[256];
+    MUST(redaction->blob_size <= sizeof content);
+    int error = log_read(host->log, redaction->blob_at, content, redaction->blob_size);
+    int bits = 0;
+    for (size_t i = 0; !error && i < redaction->blob_size; i++) bits += __builtin_popcount(content[i]);
+    return error == LOG_RETIRED || (error == 0 && bits <= 1);
+}
+
+static void erase(struct world *world, void *argument, uint64_t life);
+
+static void erase_soon(struct world *world) {
+    world_after(world, &world->options.wake, erase, NULL, world->host.life);
+}
+
+/* A transaction of the index of its own. */
+static void report(struct world *world, void *argument, uint64_t life) {
+    struct host *host = &world->host;
+    if (host->life != life || host->state != HOST_UP) return;
+    TRACE(world, "broker", "erased %zu", host->erasing);
+    table_redactions_done(&host->table, host->erasing);
+    host->erasing = 0;
+    host_erase_later(world);
+    host_retire_later(world);
+}
+
+/* Nothing else happens to the log's segments meanwhile. */
+static void erase(struct world *world, void *argument, uint64_t life) {
+    struct host *host = &world->host;
+    if (host->life != life || host->state != HOST_UP || host->retiring || host->erasing) return;
+    struct log_content contents[SLICE_MAX];
+    size_t count = 1 + random_below(&world->random, SLICE_MAX), found = 0;
+    if (count > host->table.redaction_count) count = host->table.redaction_count;
+    if (!count) return;
+    for (size_t i = 0; i < count; i++) {
+        const Tarry__Redaction *redaction = host->table.redactions[i];
+        if (redaction->frame)
+            contents[found++] = (struct log_content){redaction->frame, redaction->blob_at, redaction->blob_size};
+    }
+    MUST(log_erase_begin(host->log));
+    int error = log_erase(host->log, contents, found);
+    log_erase_end(host->log);
+    if (error) {
+        host_fail(world, "cannot erase", error);
+        return;
+    }
+    host->erasing = count;
+    for (size_t i = 0; i < count; i++) {
+        if (host->table.redactions[i]->frame) MUST(is_gone(host, host->table.redactions[i]));
+    }
+    world_after(world, &world->options.wake, report, NULL, life);
+}
+
+void host_erase_later(struct world *world) {
+    struct host *host = &world->host;
+    if (host->table.redaction_count && !host->erasing && !host->retiring) erase_soon(world);
+}
+
+/* What has been reported stays erased, whatever the disk forgot since. */
+void host_check_erased(struct world *world) {
+    struct host *host = &world->host;
+    for (size_t i = 0; i < host_frames_below(host, host->table.flat.position); i++) {
+        const Tarry__FrameBody *body = host->frames[i].body;
+        for (size_t k = 0; body && k < body->n_records; k++) {
+            const Tarry__Redaction *redaction = body->records[k]->redaction;
+            bool is_one = body->records[k]->fact_case == TARRY__RECORD__FACT_REDACTION && redaction->frame;
+            if (is_one && !table_is_redacting(&host->table, redaction)) MUST(is_gone(host, redaction));
+        }
+    }
+}
