@@ -10,6 +10,19 @@
 
 #define ROW_FIXED_SIZE (11u * 8 + 5u * 4 + 5u)
 
+const char *state_bit_name(uint32_t bit) {
+    switch (bit) {
+    case STATE_READY:
+        return "ready";
+    case STATE_IN_FLIGHT:
+        return "in_flight";
+    case STATE_DEAD:
+        return "dead";
+    default:
+        return "pending";
+    }
+}
+
 static uint64_t never_zero(uint64_t hash) {
     return hash != 0 ? hash : 1;
 }

@@ -19,6 +19,7 @@ enum row_base { ROW_STEADY = 0, ROW_WALL = 1 };                     /* = Task.Ba
  * time. */
 enum state_bit { STATE_PENDING = 1, STATE_READY = 2, STATE_IN_FLIGHT = 4, STATE_DEAD = 8 };
 #define STATE_ALL 15u
+const char *state_bit_name(uint32_t bit);
 
 #define ROW_BASES 2
 

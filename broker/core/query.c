@@ -17,19 +17,6 @@ static uint32_t state_bit(const struct core *core, const struct row *row) {
     return row->due_ms <= base_ms(core, row->base) ? STATE_READY : STATE_PENDING;
 }
 
-static const char *state_name(uint32_t bit) {
-    switch (bit) {
-    case STATE_READY:
-        return "ready";
-    case STATE_IN_FLIGHT:
-        return "in_flight";
-    case STATE_DEAD:
-        return "dead";
-    default:
-        return "pending";
-    }
-}
-
 static Tarry__TaskView *view_of(struct core *core, const struct row *row, struct arena *arena) {
     Tarry__TaskView *view = must_alloc(arena, sizeof *view);
     tarry__task_view__init(view);
@@ -37,7 +24,7 @@ static Tarry__TaskView *view_of(struct core *core, const struct row *row, struct
     view->queue = core->queues[row->queue].name;
     view->key.data = must_copy(arena, row->key, row->key_size);
     view->key.len = row->key_size;
-    view->state = (char *)state_name(state_bit(core, row));
+    view->state = (char *)state_bit_name(state_bit(core, row));
     view->due_ms = row->due_ms;
     view->priority = row->priority;
     view->attempt = row->attempt;

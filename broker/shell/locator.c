@@ -187,7 +187,8 @@ static void wait_durable(struct locator *locator, uint64_t position) {
     pthread_mutex_unlock(&locator->mutex);
 }
 
-static void run_errand(struct locator *locator, struct errand *errand) {
+static void run_errand(void *owner, struct errand *errand) {
+    struct locator *locator = owner;
     wait_durable(locator, errand->past_end);
     int error = locate(locator, errand);
     if (error == 0) {
@@ -202,38 +203,16 @@ static void run_errand(struct locator *locator, struct errand *errand) {
         call->answer(call, reply_pack_refusal(TARRY__CODE__FAILED, unreadable));
 }
 
-static void *locator_run(void *argument) {
-    struct locator *locator = argument;
-    pthread_mutex_lock(&locator->mutex);
-    for (;;) {
-        while (locator->first == NULL && !locator->stop) pthread_cond_wait(&locator->changed, &locator->mutex);
-        struct item *item = locator->first;
-        if (item == NULL) break;
-        locator->first = item->next;
-        if (locator->first == NULL) locator->last = &locator->first;
-        pthread_mutex_unlock(&locator->mutex);
-        run_errand(locator, (struct errand *)item);
-        pthread_mutex_lock(&locator->mutex);
-    }
-    pthread_mutex_unlock(&locator->mutex);
-    return NULL;
-}
-
 void locator_start(struct locator *locator, struct shell *shell) {
-    *locator = (struct locator){.shell = shell, .durable = log_durable(shell->log)};
-    locator->last = &locator->first;
+    locator->shell = shell;
+    locator->durable = log_durable(shell->log);
     pthread_mutex_init(&locator->mutex, NULL);
     pthread_cond_init(&locator->changed, NULL);
-    thread_start(&locator->thread, "tarry-locator", locator_run, locator);
+    worker_start(&locator->worker, "tarry-locator", run_errand, locator);
 }
 
 void locator_post(struct locator *locator, struct errand *errand) {
-    errand->item.next = NULL;
-    pthread_mutex_lock(&locator->mutex);
-    *locator->last = &errand->item;
-    locator->last = &errand->item.next;
-    pthread_cond_signal(&locator->changed);
-    pthread_mutex_unlock(&locator->mutex);
+    worker_post(&locator->worker, errand);
 }
 
 void locator_durable(struct locator *locator, uint64_t position) {
@@ -244,9 +223,5 @@ void locator_durable(struct locator *locator, uint64_t position) {
 }
 
 void locator_stop(struct locator *locator) {
-    pthread_mutex_lock(&locator->mutex);
-    locator->stop = true;
-    pthread_cond_signal(&locator->changed);
-    pthread_mutex_unlock(&locator->mutex);
-    pthread_join(locator->thread, NULL);
+    worker_stop(&locator->worker);
 }

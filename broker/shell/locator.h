@@ -5,21 +5,18 @@
 #define TARRY_SHELL_LOCATOR_H
 
 #include <pthread.h>
-#include <stdbool.h>
 
 #include "call.h"
+#include "worker.h"
 
 struct shell;
 
 struct locator {
     struct shell *shell;
-    pthread_t thread;
+    struct worker worker;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    struct item *first;
-    struct item **last;
-    uint64_t durable;
-    bool stop;
+    uint64_t durable; /* of the log, as the locator has been told */
 };
 
 void locator_start(struct locator *locator, struct shell *shell);

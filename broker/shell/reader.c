@@ -64,7 +64,8 @@ static void read_page(struct reader *reader, struct page_load *load) {
     load->read = true;
 }
 
-static void read_errand(struct reader *reader, struct errand *errand) {
+static void read_errand(void *owner, struct errand *errand) {
+    struct reader *reader = owner;
     if (errand->want_count > 0)
         read_facts(reader, errand);
     else if (errand->item.kind == ITEM_PAGE)
@@ -74,44 +75,15 @@ static void read_errand(struct reader *reader, struct errand *errand) {
     inbox_post(&reader->shell->inbox, &errand->item);
 }
 
-static void *reader_run(void *argument) {
-    struct reader *reader = argument;
-    pthread_mutex_lock(&reader->mutex);
-    for (;;) {
-        while (reader->first == NULL && !reader->stop) pthread_cond_wait(&reader->changed, &reader->mutex);
-        struct item *item = reader->first;
-        if (item == NULL) break;
-        reader->first = item->next;
-        if (reader->first == NULL) reader->last = &reader->first;
-        pthread_mutex_unlock(&reader->mutex);
-        read_errand(reader, (struct errand *)item);
-        pthread_mutex_lock(&reader->mutex);
-    }
-    pthread_mutex_unlock(&reader->mutex);
-    return NULL;
-}
-
 void reader_start(struct reader *reader, struct shell *shell) {
-    *reader = (struct reader){.shell = shell};
-    reader->last = &reader->first;
-    pthread_mutex_init(&reader->mutex, NULL);
-    pthread_cond_init(&reader->changed, NULL);
-    thread_start(&reader->thread, "tarry-reader", reader_run, reader);
+    reader->shell = shell;
+    worker_start(&reader->worker, "tarry-reader", read_errand, reader);
 }
 
 void reader_post(struct reader *reader, struct errand *errand) {
-    errand->item.next = NULL;
-    pthread_mutex_lock(&reader->mutex);
-    *reader->last = &errand->item;
-    reader->last = &errand->item.next;
-    pthread_cond_signal(&reader->changed);
-    pthread_mutex_unlock(&reader->mutex);
+    worker_post(&reader->worker, errand);
 }
 
 void reader_stop(struct reader *reader) {
-    pthread_mutex_lock(&reader->mutex);
-    reader->stop = true;
-    pthread_cond_signal(&reader->changed);
-    pthread_mutex_unlock(&reader->mutex);
-    pthread_join(reader->thread, NULL);
+    worker_stop(&reader->worker);
 }

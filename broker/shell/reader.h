@@ -3,10 +3,10 @@
 #ifndef TARRY_SHELL_READER_H
 #define TARRY_SHELL_READER_H
 
-#include <pthread.h>
 #include <stdbool.h>
 
 #include "call.h"
+#include "worker.h"
 
 struct shell;
 
@@ -20,12 +20,7 @@ struct page_load {
 
 struct reader {
     struct shell *shell;
-    pthread_t thread;
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    struct item *first;
-    struct item **last;
-    bool stop;
+    struct worker worker;
 };
 
 void reader_start(struct reader *reader, struct shell *shell);

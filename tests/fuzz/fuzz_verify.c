@@ -20,43 +20,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../said.h"
 #include "bytes.h"
 #include "directory.h"
 #include "fuzz.h"
 #include "input.h"
-#include "output.h"
-#include "tool.h"
 
 #define OPS_MAX 12
 
 static struct directory directory;
-static char said[8192];
-static struct text printed;
-
-/* ---- what the command says things to */
-
-void tool_say(const char *format, ...) {
-    va_list list;
-    va_start(list, format);
-    vsnprintf(said, sizeof(said), format, list);
-    va_end(list);
-}
-
-int tool_usage(const struct args *args, const char *format, ...) {
-    (void)args, (void)format;
-    abort();
-}
-
-int output_flush(struct text *text, int status) {
-    printed.size = 0;
-    text_add(&printed, text->data, text->size);
-    text->size = 0;
-    return status;
-}
-
-uint64_t steady_ms(void) {
-    return 1;
-}
 
 /* ---- damage */
 

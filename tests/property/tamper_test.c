@@ -20,12 +20,11 @@
 
 #include "../must.h"
 #include "../random.h"
+#include "../said.h"
 #include "../same_head.h"
 #include "bytes.h"
 #include "forge.h"
 #include "heads.h"
-#include "output.h"
-#include "tool.h"
 
 #define ARCHIVED_SEGMENTS 3
 #define HEADS_MAX 64
@@ -40,34 +39,8 @@ static struct head heads[HEADS_MAX];
 static size_t head_count;
 static size_t heads_file; /* its number among the directory's files */
 static struct sign_secret secret, stranger;
-static char key_path[200], head_text[HEAD_TEXT_SIZE], said[8192];
-static struct text printed;
+static char key_path[200], head_text[HEAD_TEXT_SIZE];
 static uint64_t tampering_count = FAST_COUNT;
-
-/* ---- what the command says things to */
-
-void tool_say(const char *format, ...) {
-    va_list list;
-    va_start(list, format);
-    vsnprintf(said, sizeof(said), format, list);
-    va_end(list);
-}
-
-int tool_usage(const struct args *args, const char *format, ...) {
-    (void)args, (void)format;
-    abort();
-}
-
-int output_flush(struct text *text, int status) {
-    printed.size = 0;
-    text_add(&printed, text->data, text->size);
-    text->size = 0;
-    return status;
-}
-
-uint64_t steady_ms(void) {
-    return 1;
-}
 
 /* ---- the signed directory */
 

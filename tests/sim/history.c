@@ -6,7 +6,7 @@
 #include "model_disk.h"
 #include "ops.h"
 
-#define CALM_ROUNDS_MAX 600           /* of two seconds at least: whatever is due settles */
+#define CALM_ROUNDS_MAX 600           /* of two seconds at least, and fewer tasks are live afterwards */
 #define SEAL_ROUNDS_MAX 40            /* of a quarter of a second */
 #define ERASE_ROUNDS_MAX 400          /* likewise */
 #define LONG_SEGMENT_SIZE (16u << 10) /* of a long life: the virtual disk has room for some hundred files */
@@ -113,9 +113,14 @@ static void calm_down(struct world *world, struct faults *faults, struct habits 
     faults_end(world, faults);
     if (habits->one_line)
         world->options.read = world_options_default().read; /* two tasks a read, or it takes for ever */
-    for (int round = 0; !is_settled(world); round++) {
-        if (round == CALM_ROUNDS_MAX) tell_what_is_left(world);
-        MUST(round < CALM_ROUNDS_MAX); /* nothing is stuck */
+    uint64_t fewest = UINT64_MAX;
+    for (int round = 0, shrank = 0; !is_settled(world); round++) {
+        if (core_live(world->host.core) < fewest) {
+            fewest = core_live(world->host.core);
+            shrank = round;
+        }
+        if (round - shrank == CALM_ROUNDS_MAX) tell_what_is_left(world);
+        MUST(round - shrank < CALM_ROUNDS_MAX); /* nothing is stuck */
         keep_going(world);
         world_run_until(world, world->now_ns + 2 * SECOND_NS);
         MUST(world->host.state == HOST_UP);

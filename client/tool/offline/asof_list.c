@@ -31,19 +31,6 @@ static const char *copy(struct arena *arena, const char *text, size_t size) {
     return out;
 }
 
-static const char *state_name(uint32_t state) {
-    switch (state) {
-    case STATE_READY:
-        return "ready";
-    case STATE_IN_FLIGHT:
-        return "in_flight";
-    case STATE_DEAD:
-        return "dead";
-    default:
-        return "pending";
-    }
-}
-
 static struct tarry_view view_of(struct listing *listing, const struct row *row, uint32_t state) {
     struct arena *arena = &listing->arena;
     return (struct tarry_view){
@@ -54,7 +41,7 @@ static struct tarry_view view_of(struct listing *listing, const struct row *row,
         .queue = listing->asof->queues[row->queue].name,
         .key = row->key_size > 0 ? copy(arena, row->key, row->key_size) : NULL,
         .key_size = row->key_size,
-        .state = state_name(state),
+        .state = state_bit_name(state),
         .due_ms = row->due_ms,
         .absolute = row->base == ROW_WALL,
         .priority = row->priority,

@@ -1,0 +1,28 @@
+/* worker.h: a thread that carries out errands one after the other, in the order in which they came. */
+#ifndef TARRY_SHELL_WORKER_H
+#define TARRY_SHELL_WORKER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "call.h"
+
+struct worker {
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    struct item *first;
+    struct item **last;
+    bool stop;
+    void (*run)(void *owner, struct errand *errand); /* takes it over */
+    void *owner;
+};
+
+void worker_start(struct worker *worker, const char *name, void (*run)(void *owner, struct errand *errand),
+                  void *owner);
+/* Takes the errand over. Any thread. */
+void worker_post(struct worker *worker, struct errand *errand);
+/* Ends the thread, once everything that was posted is done. */
+void worker_stop(struct worker *worker);
+
+#endif
