@@ -223,18 +223,22 @@ static int file_destroy(const char *directory, const char *suffix, bool no_sync)
     return error == 0 ? sync_directory(directory, no_sync) : error;
 }
 
+/* Under its name there is never half a keyring (F-1): after a crash the next start would call it damaged. */
 int keyring_make(const char *directory, bool no_sync) {
-    char path[PATH_SIZE];
+    char path[PATH_SIZE], path_new[PATH_SIZE];
     struct node root = {0};
+    struct stat status;
     int error = path_of(directory, "", path);
+    if (error == 0) error = path_of(directory, ".new", path_new);
     if (error != 0) return error;
     if (sodium_init() < 0) return -EIO;
-    crypto_kdf_keygen(root.key);
-    struct stat status;
-    error = stat(path, &status) == 0 ? 0 : file_write(path, &root, 1, no_sync);
-    if (error == 0) error = sync_directory(directory, no_sync);
-    sodium_memzero(&root, sizeof root);
-    return error;
+    if (stat(path, &status) != 0) {
+        crypto_kdf_keygen(root.key);
+        error = file_write(path_new, &root, 1, no_sync);
+        if (error == 0) error = disk_posix.rename(NULL, path_new, path);
+        sodium_memzero(&root, sizeof root);
+    }
+    return error == 0 ? sync_directory(directory, no_sync) : error;
 }
 
 int keyring_copy(const struct keyring *keyring, const char *directory) {

@@ -8,15 +8,26 @@
 #include <unistd.h>
 
 #define HOST_SIZE 65
-#define ENTRY_SIZE 4096 /* of the user database; a larger entry counts as none */
+#define ENTRY_SIZE 4096 /* of /etc/passwd; at a larger entry the search ends */
+
+/* Not getpwuid_r: glibc 2.36 crashes in it when an allocation fails, and a directory service may keep it waiting. */
+static bool name_of(uid_t user, char *buffer, size_t size, const char **out) {
+    FILE *file = fopen("/etc/passwd", "re");
+    struct passwd entry, *found = NULL;
+    if (file == NULL) return false;
+    while (fgetpwent_r(file, &entry, buffer, size, &found) == 0 && found->pw_uid != user) continue;
+    fclose(file);
+    if (found == NULL) return false;
+    *out = found->pw_name; /* in the buffer */
+    return true;
+}
 
 void who_is(uid_t user, char out[WHO_SIZE]) {
     char host[HOST_SIZE] = "", buffer[ENTRY_SIZE];
-    struct passwd entry, *found = NULL;
+    const char *name;
     if (gethostname(host, sizeof(host) - 1) != 0) host[0] = '\0';
     int size = WHO_SIZE;
-    if (getpwuid_r(user, &entry, buffer, sizeof(buffer), &found) == 0 && found != NULL)
-        size = snprintf(out, WHO_SIZE, "%s@%s", found->pw_name, host);
+    if (name_of(user, buffer, sizeof(buffer), &name)) size = snprintf(out, WHO_SIZE, "%s@%s", name, host);
     if (size >= WHO_SIZE) snprintf(out, WHO_SIZE, "uid %u@%s", (unsigned)user, host);
 }
 

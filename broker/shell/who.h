@@ -9,7 +9,7 @@
 
 #define WHO_SIZE (CLIENT_NAME_SIZE_MAX + 1)
 
-/* A user without a name, or with one that does not fit, is "uid 1000@host". */
+/* A user without a name in /etc/passwd, or with one that does not fit, is "uid 1000@host". */
 void who_is(uid_t user, char out[WHO_SIZE]);
 /* Who sent the signal. What the system itself sends (a terminal's Ctrl-C) is taken to come from this process's user. */
 void who_sent(const siginfo_t *signal, char out[WHO_SIZE]);
