@@ -66,6 +66,8 @@ int archive_cursor_open(struct archive_cursor **out, const struct archive *archi
  * here, or the limit does. */
 int archive_cursor_next(struct archive_cursor *cursor, uint64_t limit, struct log_view *out);
 uint64_t archive_cursor_position(const struct archive_cursor *cursor); /* of the next frame */
+/* Goes on where a frame begins, within the segment, its end included. */
+void archive_cursor_seek(struct archive_cursor *cursor, uint64_t position);
 const char *archive_cursor_problem(const struct archive_cursor *cursor);
 const struct archive_info *archive_cursor_info(const struct archive_cursor *cursor);
 /* The segment's own header (FORMAT.md), as it was in the log: what its first frame continues. */

@@ -2,6 +2,7 @@
  *
  * The log's own window over a segment (log_block.c) reads here too, from a disk that unpacks: so a frame of the archive
  * passes the checks that one of the log does. */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -111,6 +112,11 @@ int archive_cursor_open(struct archive_cursor **out, const struct archive *archi
 
 uint64_t archive_cursor_position(const struct archive_cursor *cursor) {
     return cursor->position;
+}
+
+void archive_cursor_seek(struct archive_cursor *cursor, uint64_t position) {
+    assert(position >= cursor->info.base && position <= cursor->info.end);
+    cursor->position = position;
 }
 
 const char *archive_cursor_problem(const struct archive_cursor *cursor) {

@@ -10,8 +10,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+static inline size_t bloom_place(uint64_t blocks, uint64_t hash) {
+    return (size_t)(((unsigned __int128)hash * blocks) >> 64);
+}
+
 static inline uint64_t *bloom_block(uint64_t *bloom, uint64_t blocks, uint64_t hash) {
-    return bloom + (size_t)(((unsigned __int128)hash * blocks) >> 64) * 8;
+    return bloom + bloom_place(blocks, hash) * 8;
 }
 
 static inline uint64_t bloom_bits(uint64_t hash) {
@@ -28,19 +32,26 @@ static inline void bloom_add(uint64_t *bloom, uint64_t blocks, uint64_t hash) {
     }
 }
 
-/* While nobody else looks. */
-static inline void bloom_fill(uint64_t *bloom, uint64_t blocks, uint64_t hash) {
-    uint64_t *block = bloom_block(bloom, blocks, hash), bits = bloom_bits(hash);
+/* Of one block that somebody else has chosen; `bits` from bloom_bits. While nobody else looks. */
+static inline void bloom_block_fill(uint64_t block[8], uint64_t bits) {
     for (unsigned i = 0; i < 8; i++) block[i] |= 1ull << (bits >> (6 * i) & 63);
 }
 
-static inline bool bloom_has(const uint64_t *bloom, uint64_t blocks, uint64_t hash) {
-    const uint64_t *block = bloom_block((uint64_t *)bloom, blocks, hash);
-    uint64_t bits = bloom_bits(hash), missing = 0;
+static inline bool bloom_block_has(const uint64_t block[8], uint64_t bits) {
+    uint64_t missing = 0;
     for (unsigned i = 0; i < 8; i++) {
         missing |= ~(__atomic_load_n(&block[i], __ATOMIC_RELAXED) >> (bits >> (6 * i) & 63)) & 1;
     }
     return missing == 0;
+}
+
+/* While nobody else looks. */
+static inline void bloom_fill(uint64_t *bloom, uint64_t blocks, uint64_t hash) {
+    bloom_block_fill(bloom_block(bloom, blocks, hash), bloom_bits(hash));
+}
+
+static inline bool bloom_has(const uint64_t *bloom, uint64_t blocks, uint64_t hash) {
+    return bloom_block_has(bloom_block((uint64_t *)bloom, blocks, hash), bloom_bits(hash));
 }
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "arena.h"
 
@@ -13,11 +14,16 @@
 struct history {
     struct log *log;
     const struct archive *archive; /* NULL: there is none */
-    struct history_question question;
+    struct history_question question; /* `task.key` is void */
+    uint64_t hash;                    /* of the task asked about; 0: anything */
+    uint8_t *needle;                  /* what the body of every frame that names it has in it; NULL: anything */
+    size_t needle_size;
     struct log_cursor *cursor;       /* in a segment of the log, or … */
     struct archive_cursor *archived; /* … of the archive; both NULL: the next segment has not been looked at */
     uint64_t position;               /* valid without a cursor */
     uint64_t end;                    /* of the cursor's segment; 0: it is still written to */
+    struct summary_answer answer;    /* about this segment; of zeros: nothing is known */
+    size_t range;                    /* of the answer, the one being read */
     uint64_t start;
     uint64_t *bases; /* of the archive's files, when it was looked at last */
     size_t base_count;
@@ -57,17 +63,34 @@ static bool file_below(const struct history *history, uint64_t position, uint64_
     return found;
 }
 
+/* The id or key as protobuf has it in a task's record or a redaction's: both have the same fields for them, and a broker
+ * packs each number in one way only. */
+static int make_needle(struct history *history, const struct history_task *task) {
+    Tarry__Task packed = TARRY__TASK__INIT;
+    packed.id = task->id;
+    if (task->id == 0) packed.key = (ProtobufCBinaryData){.len = task->key_size, .data = (uint8_t *)task->key};
+    history->needle_size = tarry__task__get_packed_size(&packed);
+    if (history->needle_size == 0) return 0;
+    history->hash = task->id != 0 ? summary_task_hash(task->id)
+                                  : summary_key_hash(task->queue, task->key, task->key_size);
+    history->needle = malloc(history->needle_size);
+    if (!history->needle) return -ENOMEM;
+    tarry__task__pack(&packed, history->needle);
+    return 0;
+}
+
 int history_open(struct history **out, struct log *log, const struct archive *archive,
                  const struct history_question *question) {
     struct history *history = calloc(1, sizeof *history);
     if (!history) return -ENOMEM;
     *history = (struct history){.log = log, .archive = archive, .question = *question};
-    int error = archive ? list_archive(history) : 0;
+    arena_init(&history->arena, ARENA_SIZE_MAX);
+    int error = make_needle(history, &question->task);
+    if (!error && archive) error = list_archive(history);
     if (error) {
-        free(history);
+        history_close(history);
         return error;
     }
-    arena_init(&history->arena, ARENA_SIZE_MAX);
     history->arena.keep_max = ARENA_KEEP; /* the frames of a busy log are alike: what one needed the next one does */
     history->start = next_start(history, 0);
     history->position = question->position != 0 ? question->position : history->start;
@@ -80,6 +103,8 @@ void history_close(struct history *history) {
     log_cursor_close(history->cursor);
     archive_cursor_close(history->archived);
     arena_deinit(&history->arena);
+    summary_answer_deinit(&history->answer);
+    free(history->needle);
     free(history->bases);
     free(history);
 }
@@ -107,19 +132,41 @@ static bool is_in_question(const struct history_question *question, uint64_t fir
     return last_ns >= question->from_ns && (question->to_ns == 0 || first_ns < question->to_ns);
 }
 
-/* Takes the summary, which may be NULL. */
-static bool may_matter(const struct history_question *question, struct summary *summary, uint64_t end) {
-    bool is_known = summary && summary->end == end;
-    bool may = !is_known || (is_in_question(question, summary->first_ns, summary->last_ns) &&
-                             (question->hash == 0 || summary_may_name(summary, question->hash)));
-    summary_free(summary);
-    return may;
+/* What is known about the segment that is to be read from `position` on is in `answer`. False: nothing there can
+ * matter. */
+static bool may_matter(struct history *history, uint64_t end) {
+    struct summary_answer *answer = &history->answer;
+    if (answer->end != end || end == 0) { /* it knows nothing, or nothing of the segment's last frames */
+        summary_answer_deinit(answer);
+        return true;
+    }
+    while (history->range < answer->count && answer->ranges[history->range].to <= history->position) history->range++;
+    return history->range < answer->count &&
+           is_in_question(&history->question, answer->first_ns, answer->last_ns);
+}
+
+/* Where to begin in a segment that may matter. */
+static uint64_t first_position(const struct history *history) {
+    if (history->answer.count == 0) return history->position;
+    uint64_t from = history->answer.ranges[history->range].from;
+    return from > history->position ? from : history->position;
+}
+
+/* Where to stop, for there is nothing more in the segment, or something else is to be read next; 0: nowhere yet. */
+static uint64_t range_end(const struct history *history) {
+    return history->answer.count == 0 ? history->end : history->answer.ranges[history->range].to;
+}
+
+static void forget_answer(struct history *history) {
+    summary_answer_deinit(&history->answer);
+    history->range = 0;
 }
 
 /* What the functions below return: 0: a segment was entered or skipped; HISTORY_GAP; ABSENT; or negative. */
 #define ABSENT 2
 
 static int skip_to(struct history *history, uint64_t position) {
+    forget_answer(history);
     history->position = position;
     history->stats.segments_skipped++;
     return 0;
@@ -127,11 +174,11 @@ static int skip_to(struct history *history, uint64_t position) {
 
 static int enter_log(struct history *history) {
     struct log_segment segment;
-    struct summary *summary = NULL;
     if (!log_segment_at(history->log, history->position, &segment)) return LOG_END;
-    if (segment.end != 0 && summary_read(&summary, history->log, segment.base) != 0) summary = NULL;
-    if (!may_matter(&history->question, summary, segment.end)) return skip_to(history, segment.end);
-    int error = log_cursor_open(&history->cursor, history->log, history->position, history->question.contents);
+    if (segment.end != 0) (void)summary_ask_log(&history->answer, history->log, segment.base, history->hash);
+    if (!may_matter(history, segment.end)) return skip_to(history, segment.end);
+    int error = log_cursor_open(&history->cursor, history->log, first_position(history), history->question.contents);
+    if (error) forget_answer(history);
     if (error == LOG_RETIRED && history->archive) return 0; /* just now */
     if (error) return error;
     history->end = segment.end;
@@ -151,13 +198,12 @@ static int file_failed(struct history *history, uint64_t base, int error, const 
     return error <= LOG_DAMAGED ? tell_gap(history, base, problem) : error;
 }
 
-static bool file_may_matter(const struct history *history, const struct archive_info *info) {
+static bool file_may_matter(struct history *history, const struct archive_info *info) {
     const struct archive *archive = history->archive;
-    struct summary *summary = NULL;
     if (!is_in_question(&history->question, info->first_ns, info->last_ns)) return false;
-    if (history->question.hash == 0) return true;
-    if (summary_read_from(&summary, archive->disk, archive->directory, info->base) != 0) summary = NULL;
-    return may_matter(&history->question, summary, info->end);
+    if (history->hash == 0) return true;
+    (void)summary_ask(&history->answer, archive->disk, archive->directory, info->base, history->hash);
+    return may_matter(history, info->end);
 }
 
 /* Looks at the file that begins at `base`, at or below the position. */
@@ -168,8 +214,9 @@ static int enter_file(struct history *history, uint64_t base) {
     if (error) return file_failed(history, base, error, problem);
     if (info.end <= history->position) return ABSENT;
     if (!file_may_matter(history, &info)) return skip_to(history, info.end);
-    error = archive_cursor_open(&history->archived, history->archive, base, history->position,
+    error = archive_cursor_open(&history->archived, history->archive, base, first_position(history),
                                 history->question.contents, &problem);
+    if (error) forget_answer(history);
     if (error) return file_failed(history, base, error, problem);
     history->end = info.end;
     history->stats.segments_read++;
@@ -195,12 +242,27 @@ static int enter_segment(struct history *history) {
     return history->archive ? enter_archive(history) : LOG_RETIRED;
 }
 
-static void leave_segment(struct history *history) {
-    history->position = history_position(history);
+/* `position`: where the next one begins, or where to go on. */
+static void leave_segment(struct history *history, uint64_t position) {
+    history->position = position;
     log_cursor_close(history->cursor);
     archive_cursor_close(history->archived);
     history->cursor = NULL;
     history->archived = NULL;
+    forget_answer(history);
+}
+
+/* The range that was being read is over. */
+static void leave_range(struct history *history) {
+    if (++history->range >= history->answer.count) {
+        leave_segment(history, history->end);
+        return;
+    }
+    uint64_t from = history->answer.ranges[history->range].from;
+    if (history->archived)
+        archive_cursor_seek(history->archived, from);
+    else
+        log_cursor_seek(history->cursor, from);
 }
 
 /* ---- frames */
@@ -209,19 +271,26 @@ static bool is_in_time(const struct history_question *question, const struct fra
     return header->steady_ns >= question->from_ns && (question->to_ns == 0 || header->steady_ns < question->to_ns);
 }
 
+static bool may_name(const struct history *history, const struct log_view *view) {
+    return !history->needle ||
+           memmem(view->body, view->header.body_size, history->needle, history->needle_size) != NULL;
+}
+
 static int next_frame(struct history *history, uint64_t limit, struct log_view *out) {
     return history->archived ? archive_cursor_next(history->archived, limit, out)
                              : log_cursor_next(history->cursor, limit, out);
 }
 
-/* The next frame of the segment. LOG_END: no more of it (yet). */
-static int next_of_segment(struct history *history, uint64_t limit, struct log_view *out,
+/* The next frame of the range. LOG_END: no more of it (yet). */
+static int next_of_range(struct history *history, uint64_t limit, struct log_view *out,
                            const Tarry__FrameBody **out_body) {
-    if (history->end != 0 && limit > history->end) limit = history->end;
+    uint64_t end = range_end(history);
+    if (end != 0 && limit > end) limit = end;
     do {
         int error = next_frame(history, limit, out);
         if (error) return error;
-    } while (!is_in_time(&history->question, &out->header));
+        history->stats.frames_read++;
+    } while (!is_in_time(&history->question, &out->header) || !may_name(history, out));
     const Tarry__FrameBody *body = NULL;
     arena_reset(&history->arena);
     if (out->header.type == FRAME_COMMIT) {
@@ -232,21 +301,21 @@ static int next_of_segment(struct history *history, uint64_t limit, struct log_v
     return 0;
 }
 
-/* The segment gives no frame. 0: go on with the next one. */
-static int after_segment(struct history *history, int error) {
-    uint64_t position = history_position(history);
-    if (error == LOG_END && history->end != 0 && position >= history->end) {
-        leave_segment(history);
+/* The range gives no frame. 0: go on with the next one. */
+static int after_range(struct history *history, int error) {
+    uint64_t position = history_position(history), end = range_end(history);
+    if (error == LOG_END && end != 0 && position >= end) {
+        leave_range(history);
         return 0;
     }
     if (error == LOG_RETIRED && history->archive) { /* under the cursor: the archive has it */
-        leave_segment(history);
+        leave_segment(history, position);
         return 0;
     }
     if (history->archived && error <= LOG_DAMAGED && error != LOG_END) {
         const char *problem = archive_cursor_problem(history->archived);
         uint64_t base = archive_cursor_info(history->archived)->base;
-        leave_segment(history);
+        leave_segment(history, position);
         return tell_gap(history, base, problem ? problem : "holds a frame whose body is no message");
     }
     return error;
@@ -259,9 +328,9 @@ int history_next(struct history *history, uint64_t limit, struct log_view *out, 
             int entered = enter_segment(history);
             if (entered != 0) return entered;
         }
-        int error = next_of_segment(history, limit, out, out_body);
+        int error = next_of_range(history, limit, out, out_body);
         if (error == 0) return 0;
-        error = after_segment(history, error);
+        error = after_range(history, error);
         if (error != 0) return error;
     }
 }

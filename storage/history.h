@@ -1,8 +1,9 @@
 /* history.h: archive and log as an answer to a question: one sequence of frames, without the segments that cannot
- * matter.
- *
- * A summary (summary.h) tells which segments those are; one that has none is read. A reader belongs to one thread; it
- * may trail the writer, like a cursor, and goes over to the archive if the log retires what it is reading. */
+ * matter,
+ * and, of a question about one task, without the frames that do not name it. A summary (summary.h) tells which segments
+ * those are, and which parts of the others; a segment that has none is read. Of what is read a frame is unpacked only if
+ * its body has the task's id or key in it, byte for byte. A reader belongs to one thread; it may trail the writer, like
+ * a cursor, and goes over to the archive if the log retires what it is reading. */
 #ifndef TARRY_STORAGE_HISTORY_H
 #define TARRY_STORAGE_HISTORY_H
 
@@ -10,18 +11,27 @@
 #include "log.h"
 #include "summary.h"
 
+/* What a question may be about: the task with an id; or every task that had a key, in the queue of that number. */
+struct history_task {
+    uint64_t id;     /* 0: by key */
+    uint32_t queue;  /* of the key */
+    const void *key; /* borrowed until history_open returns */
+    size_t key_size; /* 0, and no id: anything */
+};
+
 struct history_question {
     uint64_t position; /* of the frame to begin with: one that a history has come to; 0: the oldest there is */
     uint64_t from_ns;  /* logical steady time; frames before it are left out */
     uint64_t to_ns;    /* exclusive; 0: no end */
-    uint64_t hash;     /* summary_task_hash or summary_key_hash of what is asked about; 0: everything */
-    bool contents;     /* give the frames with their blob areas */
+    struct history_task task;
+    bool contents; /* give the frames with their blob areas */
 };
 
 struct history_stats {
     uint64_t segments_read; /* of log and archive */
     uint64_t segments_skipped;
     uint64_t segments_archived; /* of those read, the archive's */
+    uint64_t frames_read;       /* looked at, whether they were given or not */
 };
 
 /* A part of the past that cannot be read. */

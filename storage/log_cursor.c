@@ -38,6 +38,10 @@ uint64_t log_cursor_position(const struct log_cursor *cursor) {
     return cursor->position;
 }
 
+void log_cursor_seek(struct log_cursor *cursor, uint64_t position) {
+    cursor->position = position;
+}
+
 uint64_t log_cursor_segment(const struct log_cursor *cursor) {
     return cursor->block.base;
 }

@@ -1,6 +1,7 @@
 /* summary.c: see summary.h. */
 #include "summary.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -13,36 +14,43 @@
 #include "log_internal.h"
 #include "row.h"
 
-#define SUMMARY_VERSION 1u
+#define SUMMARY_VERSION 2u
+#define PAGE_SIZE 4096u
+/* The head: as many pages as it takes; its first bytes, then the table of the parts. */
 #define HEADER_SIZE 128u
 #define HEADER_SUMMED 120u
+/* A page of the filter: blocks, then what it is a page of. */
 #define BLOCK_SIZE 64u
+#define PAGE_BLOCKS 63u
+#define PAGE_BASE (PAGE_BLOCKS * BLOCK_SIZE)
+#define PAGE_SUMMED (PAGE_SIZE - 8u)
 /* A record takes about 150 bytes of the log and names an id and a key: 16 bits for each of them. */
 #define BYTES_PER_FILTER_BYTE 32u
-#define BLOCKS_MAX (1u << 26)
+/* Of segments up to 32 and 64 GiB; what a file claims beyond is not believed. */
+#define PAGES_MAX (1u << 20)
+#define PARTS_MAX (1u << 16)
 
 static const char magic[8] = "TARRYSUM";
 
-static struct summary *summary_with(uint64_t base, uint64_t blocks) {
+struct summary *summary_new(uint64_t base, uint64_t capacity) {
     struct summary *summary = calloc(1, sizeof *summary);
     if (!summary) return NULL;
     summary->base = summary->end = base;
-    summary->blocks = blocks;
-    summary->filter = aligned_alloc(BLOCK_SIZE, blocks * BLOCK_SIZE);
-    if (!summary->filter) {
-        free(summary);
+    summary->parts_max = (SEGMENT_HEADER_SIZE + capacity) / SUMMARY_PART_SIZE + 1;
+    summary->starts = calloc(summary->parts_max, sizeof *summary->starts);
+    summary->pages = capacity / BYTES_PER_FILTER_BYTE / (PAGE_BLOCKS * BLOCK_SIZE) + 1;
+    summary->filter = aligned_alloc(BLOCK_SIZE, summary->pages * PAGE_SIZE);
+    if (!summary->filter || !summary->starts) {
+        summary_free(summary);
         return NULL;
     }
-    memset(summary->filter, 0, blocks * BLOCK_SIZE);
+    memset(summary->filter, 0, summary->pages * PAGE_SIZE);
     return summary;
-}
-
-struct summary *summary_new(uint64_t base, uint64_t capacity) {
-    return summary_with(base, capacity / BYTES_PER_FILTER_BYTE / BLOCK_SIZE + 1);
 }
 
 void summary_free(struct summary *summary) {
     if (!summary) return;
+    free(summary->starts);
     free(summary->filter);
     free(summary);
 }
@@ -57,35 +65,58 @@ uint64_t summary_key_hash(uint32_t queue, const void *key, size_t key_size) {
     return row_key_hash(queue, key, key_size);
 }
 
-static void add_redaction(struct summary *summary, const Tarry__Redaction *redaction) {
-    bloom_fill(summary->filter, summary->blocks, summary_task_hash(redaction->id));
-    if (redaction->key.len == 0) return;
-    uint64_t hash = summary_key_hash(redaction->queue, redaction->key.data, redaction->key.len);
-    bloom_fill(summary->filter, summary->blocks, hash);
+/* ---- the filter */
+
+/* The block that the hash chooses lies in this page. */
+static uint64_t page_of(uint64_t pages, uint64_t hash) {
+    return bloom_place(pages * PAGE_BLOCKS, hash) / PAGE_BLOCKS;
 }
 
-static void add_task(struct summary *summary, const Tarry__Task *task) {
-    if (!task) return;
-    bloom_fill(summary->filter, summary->blocks, summary_task_hash(task->id));
-    if (task->key.len == 0) return;
-    bloom_fill(summary->filter, summary->blocks, summary_key_hash(task->queue, task->key.data, task->key.len));
+/* `page` is aligned to a block, as every page of the filter is. */
+static uint64_t *block_of(uint8_t *page, uint64_t pages, uint64_t hash) {
+    return (uint64_t *)(void *)(page + bloom_place(pages * PAGE_BLOCKS, hash) % PAGE_BLOCKS * BLOCK_SIZE);
+}
+
+/* The bits of a hash in a part: other ones in each. The steps are those of splitmix64 (G. Steele, D. Lea, C. Flood,
+ * Fast Splittable Pseudorandom Number Generators, 2014). */
+static uint64_t bits_of(uint64_t hash, uint64_t part) {
+    uint64_t mixed = hash + (part + 1) * 0x9E3779B97F4A7C15ull;
+    mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9ull;
+    mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EBull;
+    return bloom_bits(mixed ^ mixed >> 31);
+}
+
+static void note_hash(struct summary *summary, uint64_t hash) {
+    uint8_t *page = summary->filter + page_of(summary->pages, hash) * PAGE_SIZE;
+    bloom_block_fill(block_of(page, summary->pages, hash), bits_of(hash, summary->parts - 1));
+}
+
+static void note_task(struct summary *summary, uint64_t id, uint32_t queue, const ProtobufCBinaryData *key) {
+    note_hash(summary, summary_task_hash(id));
+    if (key->len > 0) note_hash(summary, summary_key_hash(queue, key->data, key->len));
+}
+
+static void note_record(struct summary *summary, const Tarry__Record *record) {
+    const Tarry__Task *task = NULL;
+    if (record->fact_case == TARRY__RECORD__FACT_PUT) task = record->put->task;
+    if (record->fact_case == TARRY__RECORD__FACT_END) task = record->end->task;
+    if (task) note_task(summary, task->id, task->queue, &task->key);
+    if (record->fact_case != TARRY__RECORD__FACT_REDACTION) return;
+    const Tarry__Redaction *redaction = record->redaction;
+    note_task(summary, redaction->id, redaction->queue, &redaction->key);
 }
 
 void summary_add(struct summary *summary, const struct frame_header *header, const Tarry__FrameBody *body) {
+    uint64_t part = (SEGMENT_HEADER_SIZE + (header->position - summary->base)) / SUMMARY_PART_SIZE;
+    assert(part < summary->parts_max);
     if (summary->end == summary->base) summary->first_ns = header->steady_ns;
     summary->last_ns = header->steady_ns;
     summary->end = header->position + frame_size(header->body_size, header->blob_size);
+    while (summary->parts <= part) summary->starts[summary->parts++] = header->position;
     for (size_t i = 0; body && i < body->n_records; i++) {
-        const Tarry__Record *record = body->records[i];
         summary->records++;
-        if (record->fact_case == TARRY__RECORD__FACT_PUT) add_task(summary, record->put->task);
-        if (record->fact_case == TARRY__RECORD__FACT_END) add_task(summary, record->end->task);
-        if (record->fact_case == TARRY__RECORD__FACT_REDACTION) add_redaction(summary, record->redaction);
+        note_record(summary, body->records[i]);
     }
-}
-
-bool summary_may_name(const struct summary *summary, uint64_t hash) {
-    return bloom_has(summary->filter, summary->blocks, hash);
 }
 
 /* ---- the file */
@@ -96,7 +127,12 @@ static bool path_of(const char *directory, uint64_t base, const char *suffix, ch
     return size > 0 && (size_t)size < LOG_PATH_SIZE;
 }
 
-static void header_encode(const struct summary *summary, uint8_t out[HEADER_SIZE]) {
+/* Bytes of the head: whole pages. */
+static size_t head_size(uint64_t parts) {
+    return (size_t)((HEADER_SIZE + 8 * parts + PAGE_SIZE - 1) / PAGE_SIZE * PAGE_SIZE);
+}
+
+static void header_encode(const struct summary *summary, uint64_t table_sum, uint8_t out[HEADER_SIZE]) {
     memset(out, 0, HEADER_SIZE);
     memcpy(out, magic, sizeof magic);
     put_u32(out + 8, SUMMARY_VERSION);
@@ -105,38 +141,65 @@ static void header_encode(const struct summary *summary, uint8_t out[HEADER_SIZE
     put_u64(out + 32, summary->first_ns);
     put_u64(out + 40, summary->last_ns);
     put_u64(out + 48, summary->records);
-    put_u64(out + 56, summary->blocks);
-    put_u64(out + 64, frame_sum(summary->filter, summary->blocks * BLOCK_SIZE));
+    put_u64(out + 56, summary->pages);
+    put_u64(out + 64, summary->parts);
+    put_u64(out + 72, table_sum);
     put_u64(out + HEADER_SUMMED, frame_sum(out, HEADER_SUMMED));
 }
 
-/* NULL: it is not what it should be, or there is no memory for it. */
-static struct summary *header_decode(const uint8_t in[HEADER_SIZE], uint64_t base) {
-    if (memcmp(in, magic, sizeof magic) != 0 || get_u32(in + 8) != SUMMARY_VERSION) return NULL;
-    if (get_u64(in + HEADER_SUMMED) != frame_sum(in, HEADER_SUMMED) || get_u64(in + 16) != base) return NULL;
-    uint64_t blocks = get_u64(in + 56);
-    if (blocks == 0 || blocks > BLOCKS_MAX) return NULL;
-    struct summary *summary = summary_with(base, blocks);
-    if (!summary) return NULL;
-    summary->end = get_u64(in + 24);
-    summary->first_ns = get_u64(in + 32);
-    summary->last_ns = get_u64(in + 40);
-    summary->records = get_u64(in + 48);
-    return summary;
+/* False: it is not what it should be. Fills all that a header says. */
+static bool header_decode(const uint8_t in[HEADER_SIZE], uint64_t base, struct summary *out) {
+    uint8_t again[HEADER_SIZE];
+    *out = (struct summary){.base = get_u64(in + 16),
+                            .end = get_u64(in + 24),
+                            .first_ns = get_u64(in + 32),
+                            .last_ns = get_u64(in + 40),
+                            .records = get_u64(in + 48),
+                            .pages = get_u64(in + 56),
+                            .parts = get_u64(in + 64)};
+    header_encode(out, get_u64(in + 72), again);
+    bool is_whole = memcmp(in, again, HEADER_SIZE) == 0; /* magic, version, sum, and zeros where nothing is said */
+    return is_whole && out->base == base && out->end >= base && out->pages > 0 && out->pages <= PAGES_MAX &&
+           out->parts <= PARTS_MAX && (out->parts == 0) == (out->end == base);
 }
 
-static int write_file(const struct summary *summary, const struct disk *disk, const char *path) {
-    uint8_t header[HEADER_SIZE];
-    header_encode(summary, header);
+static uint8_t *head_encode(const struct summary *summary, size_t size) {
+    uint8_t *head = calloc(1, size);
+    if (!head) return NULL;
+    for (uint64_t i = 0; i < summary->parts; i++) put_u64(head + HEADER_SIZE + 8 * i, summary->starts[i]);
+    header_encode(summary, frame_sum(head + HEADER_SIZE, size - HEADER_SIZE), head);
+    return head;
+}
+
+static void seal_pages(struct summary *summary) {
+    for (uint64_t i = 0; i < summary->pages; i++) {
+        uint8_t *page = summary->filter + i * PAGE_SIZE;
+        put_u64(page + PAGE_BASE, summary->base);
+        put_u64(page + PAGE_BASE + 8, i);
+        put_u64(page + PAGE_SUMMED, frame_sum(page, PAGE_SUMMED));
+    }
+}
+
+static bool page_is_right(const uint8_t page[PAGE_SIZE], uint64_t base, uint64_t number) {
+    return get_u64(page + PAGE_BASE) == base && get_u64(page + PAGE_BASE + 8) == number &&
+           get_u64(page + PAGE_SUMMED) == frame_sum(page, PAGE_SUMMED);
+}
+
+static int write_file(struct summary *summary, const struct disk *disk, const char *path) {
+    size_t size = head_size(summary->parts);
+    uint8_t *head = head_encode(summary, size);
+    if (!head) return -ENOMEM;
     int handle = disk->open(disk->context, path, O_CREAT | O_EXCL | O_WRONLY, 0600);
-    if (handle < 0) return handle;
-    int error = disk_write_all(disk, handle, header, HEADER_SIZE, 0);
-    if (!error) error = disk_write_all(disk, handle, summary->filter, summary->blocks * BLOCK_SIZE, HEADER_SIZE);
+    int error = handle < 0 ? handle : disk_write_all(disk, handle, head, size, 0);
+    free(head);
+    if (handle < 0) return error;
+    seal_pages(summary);
+    if (!error) error = disk_write_all(disk, handle, summary->filter, summary->pages * PAGE_SIZE, size);
     int closed = disk->close(disk->context, handle);
     return error ? error : closed;
 }
 
-int summary_write_to(const struct summary *summary, const struct disk *disk, const char *directory) {
+int summary_write_to(struct summary *summary, const struct disk *disk, const char *directory) {
     char temporary[LOG_PATH_SIZE], path[LOG_PATH_SIZE];
     bool fits = path_of(directory, summary->base, ".sum.tmp", temporary);
     if (!fits || !path_of(directory, summary->base, ".sum", path)) return -ENAMETOOLONG;
@@ -145,42 +208,117 @@ int summary_write_to(const struct summary *summary, const struct disk *disk, con
     return error ? error : disk->rename(disk->context, temporary, path);
 }
 
-int summary_write(const struct summary *summary, const struct log *log) {
+int summary_write(struct summary *summary, const struct log *log) {
     return summary_write_to(summary, log->disk, log->directory);
-}
-
-static int read_file(struct summary **out, const struct disk *disk, int handle, uint64_t base) {
-    uint8_t header[HEADER_SIZE];
-    int64_t size = disk_read_all(disk, handle, header, HEADER_SIZE, 0);
-    if (size < 0) return (int)size;
-    struct summary *summary = size == HEADER_SIZE ? header_decode(header, base) : NULL;
-    if (!summary) return 1;
-    size_t bytes = summary->blocks * BLOCK_SIZE;
-    size = disk_read_all(disk, handle, summary->filter, bytes, HEADER_SIZE);
-    if (size == (int64_t)bytes && frame_sum(summary->filter, bytes) == get_u64(header + 64)) {
-        *out = summary;
-        return 0;
-    }
-    summary_free(summary);
-    return size < 0 ? (int)size : 1;
-}
-
-int summary_read_from(struct summary **out, const struct disk *disk, const char *directory, uint64_t base) {
-    char path[LOG_PATH_SIZE];
-    if (!path_of(directory, base, ".sum", path)) return -ENAMETOOLONG;
-    int handle = disk->open(disk->context, path, O_RDONLY, 0);
-    if (handle == -ENOENT) return 1;
-    if (handle < 0) return handle;
-    int result = read_file(out, disk, handle, base);
-    disk->close(disk->context, handle);
-    return result;
-}
-
-int summary_read(struct summary **out, const struct log *log, uint64_t base) {
-    return summary_read_from(out, log->disk, log->directory, base);
 }
 
 void summary_delete(const struct log *log, uint64_t base) {
     char path[LOG_PATH_SIZE];
     if (path_of(log->directory, base, ".sum", path)) log->disk->unlink(log->disk->context, path);
+}
+
+/* ---- asking */
+
+struct asking {
+    const struct disk *disk;
+    int handle;
+    struct summary said; /* `starts` is ours, there is no filter */
+    uint64_t hash;
+};
+
+void summary_answer_deinit(struct summary_answer *answer) {
+    free(answer->ranges);
+    *answer = (struct summary_answer){0};
+}
+
+/* `size` bytes that must be there: 0, 1, negative errno. */
+static int read_exactly(const struct asking *asking, void *out, size_t size, uint64_t offset) {
+    int64_t count = disk_read_all(asking->disk, asking->handle, out, size, offset);
+    if (count < 0) return (int)count;
+    return (size_t)count == size ? 0 : 1;
+}
+
+/* The table's positions, which lead readers: they must be able to be what they should. */
+static int take_table(struct asking *asking, const uint8_t *head, size_t size) {
+    struct summary *said = &asking->said;
+    if (frame_sum(head + HEADER_SIZE, size - HEADER_SIZE) != get_u64(head + 72)) return 1;
+    said->starts = malloc((said->parts + 1) * sizeof *said->starts);
+    if (!said->starts) return -ENOMEM;
+    uint64_t least = said->base;
+    for (uint64_t i = 0; i < said->parts; i++) {
+        uint64_t start = said->starts[i] = get_u64(head + HEADER_SIZE + 8 * i);
+        if (start < least || start >= said->end || (i == 0 && start != said->base)) return 1;
+        least = start;
+    }
+    said->starts[said->parts] = said->end;
+    return 0;
+}
+
+static int read_head(struct asking *asking, uint64_t base) {
+    uint8_t first[PAGE_SIZE];
+    int error = read_exactly(asking, first, PAGE_SIZE, 0);
+    if (error) return error;
+    if (!header_decode(first, base, &asking->said)) return 1;
+    size_t size = head_size(asking->said.parts);
+    if (size == PAGE_SIZE) return take_table(asking, first, size);
+    uint8_t *head = malloc(size);
+    if (!head) return -ENOMEM;
+    memcpy(head, first, PAGE_SIZE);
+    error = read_exactly(asking, head + PAGE_SIZE, size - PAGE_SIZE, PAGE_SIZE);
+    if (!error) error = take_table(asking, head, size);
+    free(head);
+    return error;
+}
+
+static void add_range(struct summary_answer *answer, uint64_t from, uint64_t to) {
+    if (from == to) return; /* no frame begins in that part */
+    if (answer->count > 0 && answer->ranges[answer->count - 1].to == from)
+        answer->ranges[answer->count - 1].to = to;
+    else
+        answer->ranges[answer->count++] = (struct summary_range){from, to};
+}
+
+static int find_ranges(struct asking *asking, struct summary_answer *answer) {
+    _Alignas(BLOCK_SIZE) uint8_t page[PAGE_SIZE];
+    const struct summary *said = &asking->said;
+    if (asking->hash == 0) {
+        add_range(answer, said->base, said->end);
+        return 0;
+    }
+    uint64_t number = page_of(said->pages, asking->hash);
+    int error = read_exactly(asking, page, PAGE_SIZE, head_size(said->parts) + number * PAGE_SIZE);
+    if (error) return error;
+    if (!page_is_right(page, said->base, number)) return 1;
+    const uint64_t *block = block_of(page, said->pages, asking->hash);
+    for (uint64_t i = 0; i < said->parts; i++)
+        if (bloom_block_has(block, bits_of(asking->hash, i))) add_range(answer, said->starts[i], said->starts[i + 1]);
+    return 0;
+}
+
+static int ask(struct asking *asking, uint64_t base, struct summary_answer *out) {
+    int error = read_head(asking, base);
+    if (error) return error;
+    const struct summary *said = &asking->said;
+    *out = (struct summary_answer){.end = said->end, .first_ns = said->first_ns, .last_ns = said->last_ns};
+    out->ranges = malloc((said->parts + 1) * sizeof *out->ranges);
+    return out->ranges ? find_ranges(asking, out) : -ENOMEM;
+}
+
+int summary_ask(struct summary_answer *out, const struct disk *disk, const char *directory, uint64_t base,
+                uint64_t hash) {
+    char path[LOG_PATH_SIZE];
+    *out = (struct summary_answer){0};
+    if (!path_of(directory, base, ".sum", path)) return -ENAMETOOLONG;
+    struct asking asking = {.disk = disk, .handle = disk->open(disk->context, path, O_RDONLY, 0), .hash = hash};
+    if (asking.handle == -ENOENT) return 1;
+    if (asking.handle < 0) return asking.handle;
+    int result = ask(&asking, base, out);
+    disk->close(disk->context, asking.handle);
+    free(asking.said.starts);
+    if (result) summary_answer_deinit(out);
+    return result;
+}
+
+int summary_ask_log(struct summary_answer *out, const struct log *log, uint64_t base, uint64_t hash) {
+    return summary_ask(out, log->disk, log->directory, base, hash);
 }

@@ -196,16 +196,14 @@ static int make_question(struct page *page, uint64_t position, uint64_t durable,
         .to_ns = audit->to_ms > UINT64_MAX / NS_PER_MS ? UINT64_MAX : audit->to_ms * NS_PER_MS,
     };
     if (ref == NULL) return 0;
-    if (ref->id != 0) {
-        out->hash = summary_task_hash(ref->id);
-        return 0;
-    }
+    out->task.id = ref->id;
+    if (ref->id != 0) return 0;
     page->queue = find_queue(page->names, ref->queue);
     int error = page->queue == 0 ? learn_names(page->shell, page->names, durable) : 0;
     if (page->queue == 0 && error == 0) page->queue = find_queue(page->names, ref->queue);
     if (error != 0) return error;
     if (page->queue == 0) return 1;
-    out->hash = summary_key_hash(page->queue, ref->key.data, ref->key.len);
+    out->task = (struct history_task){.queue = page->queue, .key = ref->key.data, .key_size = ref->key.len};
     return 0;
 }
 

@@ -58,15 +58,17 @@ static void hear_queues(struct source *source) {
 
 /* ---- a directory */
 
-/* What the segments' summaries are asked for: the task, or the key of a queue whose number is known. */
-static uint64_t hash_of(const struct source *source, const struct tarry_ref *task) {
-    if (task->id != 0) return summary_task_hash(task->id);
-    if (task->key == NULL) return 0;
+/* Asks about the task alone, or about the key in the queue's number. Of a queue that the index does not know yet there is
+ * nothing before the place that it has come to, but everything behind: the number is only told there. */
+static void ask_about(const struct source *source, const struct tarry_ref *task, struct history_question *out) {
+    out->task.id = task->id;
+    if (task->id != 0 || task->key == NULL) return;
     for (uint32_t number = 1; number <= QUEUES_MAX; number++) {
-        if (source->queues[number] != NULL && strcmp(source->queues[number], task->queue) == 0)
-            return summary_key_hash(number, task->key, strlen(task->key));
+        if (source->queues[number] == NULL || strcmp(source->queues[number], task->queue) != 0) continue;
+        out->task = (struct history_task){.queue = number, .key = task->key, .key_size = strlen(task->key)};
+        return;
     }
-    return 0;
+    out->position = source->store->meta.position;
 }
 
 static uint64_t ns_of(uint64_t ms) {
@@ -79,8 +81,8 @@ static int begin_store(struct source *source, const struct source_question *ques
     struct history_question asked = {
         .from_ns = ns_of(question->from_ms),
         .to_ns = ns_of(question->to_ms),
-        .hash = hash_of(source, &question->task),
     };
+    ask_about(source, &question->task, &asked);
     if (error == 0) error = history_open(&source->history, store->log, &store->archive, &asked);
     if (error != 0) return store_damaged(store, "%s cannot be read: %s", store->directory, store_sentence(error));
     source->start = history_start(source->history);
