@@ -81,14 +81,15 @@ void text_add_repeat(struct text *text, char character, size_t count) {
 void text_printf(struct text *text, const char *format, ...) {
     assert(format != NULL);
     va_list list;
-    va_start(list, format);
-    int size = vsnprintf(NULL, 0, format, list);
-    va_end(list);
-    assert(size >= 0);
-    char *at = text_reserve(text, (size_t)size + 1);
-    va_start(list, format);
-    vsnprintf(at, (size_t)size + 1, format, list);
-    va_end(list);
+    int size = 0;
+    /* As a rule it fits the first time. */
+    do {
+        char *at = text_reserve(text, (size_t)size + 1);
+        va_start(list, format);
+        size = vsnprintf(at, text->capacity - text->size, format, list);
+        va_end(list);
+        assert(size >= 0);
+    } while ((size_t)size >= text->capacity - text->size);
     text->size += (size_t)size;
 }
 

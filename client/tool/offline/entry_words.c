@@ -9,15 +9,25 @@
 #include "units.h"
 
 #define DIGEST_BYTES_SHOWN 4
+#define KIND_WIDTH 12u
 
 static void words_time(struct text *out, const char *what, uint64_t ms) {
     char time[RFC3339_TEXT_SIZE];
-    text_printf(out, "%s %s", what, rfc3339_format(ms, time));
+    text_add_str(out, what);
+    text_add_char(out, ' ');
+    text_add_str(out, rfc3339_format(ms, time));
 }
 
 static void words_duration(struct text *out, const char *what, uint64_t ms) {
     char duration[UNITS_TEXT_SIZE];
-    text_printf(out, "%s %s", what, duration_format(ms, duration));
+    text_add_str(out, what);
+    text_add_char(out, ' ');
+    text_add_str(out, duration_format(ms, duration));
+}
+
+static void words_number(struct text *out, const char *what, uint64_t number) {
+    text_add_str(out, what);
+    text_add_u64(out, number);
 }
 
 /* A name that was checked when it came in: as it is, if the log is what the broker wrote. */
@@ -27,7 +37,8 @@ static void words_name(struct text *out, const char *name) {
 
 /* Text that somebody chose: quoted, for it must not drive the terminal. */
 static void words_quoted(struct text *out, const char *what, const void *text, size_t size) {
-    text_printf(out, "%s ", what);
+    text_add_str(out, what);
+    text_add_char(out, ' ');
     ndjson_string(out, text, size);
 }
 
@@ -46,7 +57,8 @@ static bool is_own(const struct entry *entry) {
 
 /* "  to session 4294967297 of "worker" at 127.0.0.1:40312" */
 static void words_session(struct text *out, const char *what, const struct entry *entry, uint64_t session) {
-    text_printf(out, "%s session %" PRIu64, what, session);
+    text_add_str(out, what);
+    words_number(out, " session ", session);
     if (entry->consumer != NULL && !is_own(entry))
         words_who(out, " of", entry->consumer->client, entry->consumer->peer);
 }
@@ -60,9 +72,11 @@ static void words_lease(struct text *out, const struct entry *entry, const Tarry
     char token[TARRY_TOKEN_SIZE];
     uint64_t late_ms;
     words_session(out, "  to", entry, task->session);
-    text_printf(out, ", delivery %u, attempt %u, token %s,", task->deliveries, task->attempt,
-                tarry_token_format((struct tarry_token){task->lease_epoch, task->lease_position}, token));
-    words_time(out, " until", task->lease_deadline_ms);
+    words_number(out, ", delivery ", task->deliveries);
+    words_number(out, ", attempt ", task->attempt);
+    text_add_str(out, ", token ");
+    text_add_str(out, tarry_token_format((struct tarry_token){task->lease_epoch, task->lease_position}, token));
+    words_time(out, ", until", task->lease_deadline_ms);
     if (entry_late_ms(entry, &late_ms)) words_duration(out, ", late", late_ms);
 }
 
@@ -100,7 +114,7 @@ static void words_change(struct text *out, const struct entry *entry, const Tarr
     if (entry_kind(entry) == ENTRY_RETRIED) text_printf(out, ", attempts so far %u", task->attempt);
     if (entry_kind(entry) == ENTRY_RETRIED || entry_is_end(entry)) words_reason(out, entry);
     if (!entry_is_end(entry)) return;
-    text_printf(out, ", deliveries %u", task->deliveries);
+    words_number(out, ", deliveries ", task->deliveries);
     if (task->session != 0)
         words_session(out, task->state == TARRY__TASK__STATE__LEASED ? ", held by" : ", last held by", entry,
                       task->session);
@@ -227,9 +241,15 @@ void entry_words(struct text *out, const struct entry *entry, bool with_task) {
     const Tarry__Task *task = entry_task(entry);
     const Tarry__FrameBody *body = entry->body;
     char time[RFC3339_TEXT_SIZE];
-    text_printf(out, "%s  %-12s", rfc3339_format(entry_ms(entry), time), entry_kind_name(entry_kind(entry)));
+    const char *kind = entry_kind_name(entry_kind(entry));
+    size_t kind_size = strlen(kind);
+    text_add_str(out, rfc3339_format(entry_ms(entry), time));
+    text_add_str(out, "  ");
+    text_add(out, kind, kind_size);
+    if (kind_size < KIND_WIDTH) text_add_repeat(out, ' ', KIND_WIDTH - kind_size);
     if (task != NULL && with_task) {
-        text_printf(out, "  %" PRIu64 " ", task->id);
+        words_number(out, "  ", task->id);
+        text_add_char(out, ' ');
         words_name(out, entry->queue != NULL ? entry->queue : "?");
         text_add_char(out, ' ');
         if (task->key.len != 0) ndjson_string(out, (const char *)task->key.data, task->key.len);
@@ -239,7 +259,10 @@ void entry_words(struct text *out, const struct entry *entry, bool with_task) {
     else
         words_other(out, entry);
     if (entry_is_asked(entry)) words_who(out, "  by", body->client, body->peer);
-    if (body->producer != 0)
-        text_printf(out, " (producer %" PRIu64 ", sequence %" PRIu64 ")", body->producer, body->sequence);
+    if (body->producer != 0) {
+        words_number(out, " (producer ", body->producer);
+        words_number(out, ", sequence ", body->sequence);
+        text_add_char(out, ')');
+    }
     text_add_char(out, '\n');
 }
