@@ -13,7 +13,7 @@
 
 struct history {
     struct log *log;
-    const struct archive *archive; /* NULL: there is none */
+    const struct archive *archive;    /* NULL: there is none */
     struct history_question question; /* `task.key` is void */
     uint64_t hash;                    /* of the task asked about; 0: anything */
     uint8_t *needle;                  /* what the body of every frame that names it has in it; NULL: anything */
@@ -63,16 +63,16 @@ static bool file_below(const struct history *history, uint64_t position, uint64_
     return found;
 }
 
-/* The id or key as protobuf has it in a task's record or a redaction's: both have the same fields for them, and a broker
- * packs each number in one way only. */
+/* The id or key as protobuf has it in a task's record or a redaction's: both have the same fields for them, and a
+ * broker packs each number in one way only. */
 static int make_needle(struct history *history, const struct history_task *task) {
     Tarry__Task packed = TARRY__TASK__INIT;
     packed.id = task->id;
     if (task->id == 0) packed.key = (ProtobufCBinaryData){.len = task->key_size, .data = (uint8_t *)task->key};
     history->needle_size = tarry__task__get_packed_size(&packed);
     if (history->needle_size == 0) return 0;
-    history->hash = task->id != 0 ? summary_task_hash(task->id)
-                                  : summary_key_hash(task->queue, task->key, task->key_size);
+    history->hash =
+        task->id != 0 ? summary_task_hash(task->id) : summary_key_hash(task->queue, task->key, task->key_size);
     history->needle = malloc(history->needle_size);
     if (!history->needle) return -ENOMEM;
     tarry__task__pack(&packed, history->needle);
@@ -141,8 +141,7 @@ static bool may_matter(struct history *history, uint64_t end) {
         return true;
     }
     while (history->range < answer->count && answer->ranges[history->range].to <= history->position) history->range++;
-    return history->range < answer->count &&
-           is_in_question(&history->question, answer->first_ns, answer->last_ns);
+    return history->range < answer->count && is_in_question(&history->question, answer->first_ns, answer->last_ns);
 }
 
 /* Where to begin in a segment that may matter. */
@@ -283,7 +282,7 @@ static int next_frame(struct history *history, uint64_t limit, struct log_view *
 
 /* The next frame of the range. LOG_END: no more of it (yet). */
 static int next_of_range(struct history *history, uint64_t limit, struct log_view *out,
-                           const Tarry__FrameBody **out_body) {
+                         const Tarry__FrameBody **out_body) {
     uint64_t end = range_end(history);
     if (end != 0 && limit > end) limit = end;
     do {

@@ -1,9 +1,9 @@
 /* history.h: archive and log as an answer to a question: one sequence of frames, without the segments that cannot
  * matter,
  * and, of a question about one task, without the frames that do not name it. A summary (summary.h) tells which segments
- * those are, and which parts of the others; a segment that has none is read. Of what is read a frame is unpacked only if
- * its body has the task's id or key in it, byte for byte. A reader belongs to one thread; it may trail the writer, like
- * a cursor, and goes over to the archive if the log retires what it is reading. */
+ * those are, and which parts of the others; a segment that has none is read. Of what is read a frame is unpacked only
+ * if its body has the task's id or key in it, byte for byte. A reader belongs to one thread; it may trail the writer,
+ * like a cursor, and goes over to the archive if the log retires what it is reading. */
 #ifndef TARRY_STORAGE_HISTORY_H
 #define TARRY_STORAGE_HISTORY_H
 

@@ -199,7 +199,7 @@ int log_cursor_next(struct log_cursor *cursor, uint64_t limit, struct log_view *
 uint64_t log_cursor_position(const struct log_cursor *cursor); /* of the next frame */
 /* Goes on at another place where a frame begins; what has been retired by then, the next call tells. */
 void log_cursor_seek(struct log_cursor *cursor, uint64_t position);
-uint64_t log_cursor_segment(const struct log_cursor *cursor);  /* base of the segment that the last frame lay in */
+uint64_t log_cursor_segment(const struct log_cursor *cursor); /* base of the segment that the last frame lay in */
 void log_cursor_close(struct log_cursor *cursor);
 
 #endif

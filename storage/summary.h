@@ -67,7 +67,7 @@ struct summary_answer {
     uint64_t end; /* as in struct summary */
     uint64_t first_ns;
     uint64_t last_ns;
-    size_t count; /* 0: certainly no record of the segment names it */
+    size_t count;                 /* 0: certainly no record of the segment names it */
     struct summary_range *ranges; /* all frames that may name it lie in these: ascending, apart from each other */
 };
 /* Where records of the segment `base` may name what was hashed; hash 0: anything, so one range. 0; 1: there is no

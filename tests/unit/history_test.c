@@ -25,7 +25,7 @@
 struct fixture {
     struct past past;
     struct log_directory directory;
-    struct log *log;            /* past.log */
+    struct log *log;                 /* past.log */
     uint64_t named[FRAMES_OF_PARTS]; /* the task that the frame is about */
 };
 
@@ -257,8 +257,8 @@ static void a_growing_limit_gives_the_same(void **state) {
     }
 }
 
-/* One of version 1, as brokers before have left it, its sums right, says that there is nothing: that is not what it would
- * say today. */
+/* One of version 1, as brokers before have left it, its sums right, says that there is nothing: that is not what it
+ * would say today. */
 static void a_summary_of_another_version_does_not_count(void **state) {
     struct fixture *f = *state;
     struct history_stats sum;

@@ -58,8 +58,8 @@ static void hear_queues(struct source *source) {
 
 /* ---- a directory */
 
-/* Asks about the task alone, or about the key in the queue's number. Of a queue that the index does not know yet there is
- * nothing before the place that it has come to, but everything behind: the number is only told there. */
+/* Asks about the task alone, or about the key in the queue's number. Of a queue that the index does not know yet there
+ * is nothing before the place that it has come to, but everything behind: the number is only told there. */
 static void ask_about(const struct source *source, const struct tarry_ref *task, struct history_question *out) {
     out->task.id = task->id;
     if (task->id != 0 || task->key == NULL) return;
