@@ -73,6 +73,18 @@ static bool was_erased(const struct host *host, const struct flip *flip, const s
     return false;
 }
 
+/* Among the contents of a frame some of which were erased: only who reads one of the others checks it. */
+static bool is_beside_erased(const struct host *host, const struct flip *flip, const struct model_file *file) {
+    size_t at = host_frames_below(host, flip->position);
+    if (at == host->frame_count) return false;
+    const struct frame_header *header = &host->frames[at].header;
+    uint64_t blobs = header->position + FRAME_HEADER_SIZE;
+    if (flip->position < blobs || flip->position - blobs >= header->blob_size) return false;
+    const uint8_t *frame = file->cached + flip->offset - (flip->position - header->position);
+    struct frame_header read;
+    return frame_header_decode(frame, &read) && (read.flags & FRAME_FLAG_ERASED) != 0;
+}
+
 /* A good copy is put in place of the file. */
 static void repair(struct world *world, struct faults *faults) {
     struct flip *flip = &faults->flip;
@@ -149,10 +161,11 @@ static void start_with_flip(struct world *world, struct faults *faults) {
         return;
     }
     faults->flips_harmless++;
-    if (flip->in_last) { /* behind the end: it has been zeroed */
+    if (flip->in_last) {
         const struct model_file *file = flipped_file(world, flip);
-        MUST(file && file->cached[flip->offset] == 0);
-        flip->active = false;
+        MUST(file);
+        flip->active = file->cached[flip->offset] != 0; /* behind the end it has been zeroed */
+        MUST(!flip->active || is_beside_erased(host, flip, file));
     }
     flip->copy = NULL;
 }
