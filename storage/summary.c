@@ -300,7 +300,7 @@ static int ask(struct asking *asking, uint64_t base, struct summary_answer *out)
     if (error) return error;
     const struct summary *said = &asking->said;
     *out = (struct summary_answer){.end = said->end, .first_ns = said->first_ns, .last_ns = said->last_ns};
-    out->ranges = malloc((said->parts + 1) * sizeof *out->ranges);
+    out->ranges = calloc(said->parts + 1, sizeof *out->ranges);
     return out->ranges ? find_ranges(asking, out) : -ENOMEM;
 }
 

@@ -13,7 +13,7 @@
 /* Not getpwuid_r: glibc 2.36 crashes in it when an allocation fails, and a directory service may keep it waiting. */
 static bool name_of(uid_t user, char *buffer, size_t size, const char **out) {
     FILE *file = fopen("/etc/passwd", "re");
-    struct passwd entry, *found = NULL;
+    struct passwd entry = {0}, *found = NULL;
     if (file == NULL) return false;
     while (fgetpwent_r(file, &entry, buffer, size, &found) == 0 && found->pw_uid != user) continue;
     fclose(file);
