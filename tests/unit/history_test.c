@@ -205,8 +205,8 @@ static void of_other_parts_nothing_is_read(void **state) {
         read += stats.frames_read - of_last.frames_read;
         own += truth(f, id);
     }
-    /* What is closed are some 4,500 frames in 6 parts; a task's frames, 3 on average, lie in two or three of them. Whole
-     * segments would be 3,000 frames. */
+    /* What is closed are some 4,500 frames in 6 parts; a task's frames, 3 on average, lie in two or three of them.
+     * Whole segments would be 3,000 frames. */
     assert_in_range(own, 2 * asked, 4 * asked);
     assert_in_range(read, asked, asked * 2300);
 }
