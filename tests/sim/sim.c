@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,7 +22,7 @@
 
 #define JOBS_LIMIT 256
 #define AGAIN_EVERY 64 /* histories: one is played twice, and must be the same */
-#define STUCK_S 120    /* a history takes milliseconds */
+#define STUCK_S 60     /* of CPU time: a history takes milliseconds of it, however busy the machine is */
 
 struct job { /* shared with the parent */
     pid_t pid;
@@ -46,6 +47,12 @@ static double now_s(void) {
     return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
+/* Ends the process with SIGPROF, unless it is called again in time. */
+static void watch_anew(void) {
+    struct itimerval left = {.it_value.tv_sec = STUCK_S};
+    MUST(setitimer(ITIMER_PROF, &left, NULL) == 0);
+}
+
 /* ---- a worker */
 
 static void work(struct job *job, uint64_t first, uint64_t step, uint64_t count, double until_s) {
@@ -54,7 +61,7 @@ static void work(struct job *job, uint64_t first, uint64_t step, uint64_t count,
     for (uint64_t i = 0; i < count && now_s() < until_s; i++) {
         struct history_report report;
         job->seed = first + i * step;
-        alarm(STUCK_S);
+        watch_anew();
         if (world->trace.on) (void)fprintf(stderr, "seed %" PRIu64 "\n", job->seed);
         history_play(world, job->seed, &report);
         if (i % AGAIN_EVERY == 0) {
@@ -95,8 +102,8 @@ static void tell(uint64_t seed) {
         told_world->trace.on = true;
         (void)signal(SIGABRT, tell_and_die);
         (void)signal(SIGSEGV, tell_and_die);
-        (void)signal(SIGALRM, tell_and_die);
-        alarm(STUCK_S);
+        (void)signal(SIGPROF, tell_and_die);
+        watch_anew();
         history_play(told_world, seed, &report);
         (void)fprintf(stderr, "(played again it does not fail: what happened is not in the seed alone)\n");
         _exit(0);
