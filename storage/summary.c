@@ -32,13 +32,13 @@
 
 static const char magic[8] = "TARRYSUM";
 
-struct summary *summary_new(uint64_t base, uint64_t capacity) {
+static struct summary *summary_sized(uint64_t base, uint64_t parts_max, uint64_t pages) {
     struct summary *summary = calloc(1, sizeof *summary);
     if (!summary) return NULL;
     summary->base = summary->end = base;
-    summary->parts_max = (SEGMENT_HEADER_SIZE + capacity) / SUMMARY_PART_SIZE + 1;
-    summary->starts = calloc(summary->parts_max, sizeof *summary->starts);
-    summary->pages = capacity / BYTES_PER_FILTER_BYTE / (PAGE_BLOCKS * BLOCK_SIZE) + 1;
+    summary->parts_max = parts_max;
+    summary->starts = calloc(parts_max, sizeof *summary->starts);
+    summary->pages = pages;
     summary->filter = aligned_alloc(BLOCK_SIZE, summary->pages * PAGE_SIZE);
     if (!summary->filter || !summary->starts) {
         summary_free(summary);
@@ -46,6 +46,11 @@ struct summary *summary_new(uint64_t base, uint64_t capacity) {
     }
     memset(summary->filter, 0, summary->pages * PAGE_SIZE);
     return summary;
+}
+
+struct summary *summary_new(uint64_t base, uint64_t capacity) {
+    return summary_sized(base, (SEGMENT_HEADER_SIZE + capacity) / SUMMARY_PART_SIZE + 1,
+                         capacity / BYTES_PER_FILTER_BYTE / (PAGE_BLOCKS * BLOCK_SIZE) + 1);
 }
 
 void summary_free(struct summary *summary) {
@@ -304,21 +309,83 @@ static int ask(struct asking *asking, uint64_t base, struct summary_answer *out)
     return out->ranges ? find_ranges(asking, out) : -ENOMEM;
 }
 
+/* 0: asking->handle is open; 1: there is no file. */
+static int open_file(struct asking *asking, const char *directory, uint64_t base) {
+    char path[LOG_PATH_SIZE];
+    if (!path_of(directory, base, ".sum", path)) return -ENAMETOOLONG;
+    asking->handle = asking->disk->open(asking->disk->context, path, O_RDONLY, 0);
+    if (asking->handle == -ENOENT) return 1;
+    return asking->handle < 0 ? asking->handle : 0;
+}
+
+static void close_file(struct asking *asking) {
+    asking->disk->close(asking->disk->context, asking->handle);
+    free(asking->said.starts);
+}
+
 int summary_ask(struct summary_answer *out, const struct disk *disk, const char *directory, uint64_t base,
                 uint64_t hash) {
-    char path[LOG_PATH_SIZE];
     *out = (struct summary_answer){0};
-    if (!path_of(directory, base, ".sum", path)) return -ENAMETOOLONG;
-    struct asking asking = {.disk = disk, .handle = disk->open(disk->context, path, O_RDONLY, 0), .hash = hash};
-    if (asking.handle == -ENOENT) return 1;
-    if (asking.handle < 0) return asking.handle;
-    int result = ask(&asking, base, out);
-    disk->close(disk->context, asking.handle);
-    free(asking.said.starts);
+    struct asking asking = {.disk = disk, .hash = hash};
+    int result = open_file(&asking, directory, base);
+    if (result) return result;
+    result = ask(&asking, base, out);
+    close_file(&asking);
     if (result) summary_answer_deinit(out);
     return result;
 }
 
 int summary_ask_log(struct summary_answer *out, const struct log *log, uint64_t base, uint64_t hash) {
     return summary_ask(out, log->disk, log->directory, base, hash);
+}
+
+/* ---- checking */
+
+static int read_page(const struct asking *asking, uint64_t number, uint8_t page[PAGE_SIZE]) {
+    return read_exactly(asking, page, PAGE_SIZE, head_size(asking->said.parts) + number * PAGE_SIZE);
+}
+
+int summary_like(struct summary **out, const struct disk *disk, const char *directory, uint64_t base) {
+    uint8_t page[PAGE_SIZE];
+    struct asking asking = {.disk = disk};
+    int result = open_file(&asking, directory, base);
+    if (result) return result;
+    result = read_head(&asking, base);
+    if (!result) result = read_page(&asking, asking.said.pages - 1, page); /* as long as it claims to be */
+    if (!result) *out = summary_sized(base, PARTS_MAX, asking.said.pages);
+    if (!result && !*out) result = -ENOMEM;
+    close_file(&asking);
+    return result;
+}
+
+/* A page that is damaged is not used. */
+static int check_page(const struct summary *summary, const struct asking *asking, uint64_t number) {
+    uint8_t page[PAGE_SIZE];
+    const uint8_t *made = summary->filter + number * PAGE_SIZE;
+    int error = read_page(asking, number, page);
+    if (error) return error;
+    if (!page_is_right(page, summary->base, number)) return 0;
+    for (size_t i = 0; i < PAGE_BASE; i++)
+        if (made[i] & ~page[i]) return SUMMARY_LIES;
+    return 0;
+}
+
+static int check_file(const struct summary *summary, struct asking *asking) {
+    const struct summary *said = &asking->said;
+    int result = read_head(asking, summary->base);
+    if (result || said->end != summary->end) return result ? result : 1; /* of another end: nobody uses it */
+    if (said->pages != summary->pages || said->parts != summary->parts) return SUMMARY_LIES;
+    if (said->first_ns > summary->first_ns || said->last_ns < summary->last_ns) return SUMMARY_LIES;
+    if (memcmp(said->starts, summary->starts, said->parts * sizeof *said->starts) != 0) return SUMMARY_LIES;
+    for (uint64_t i = 0; i < said->pages && !result; i++) result = check_page(summary, asking, i);
+    return result;
+}
+
+int summary_check(const struct summary *summary, const struct disk *disk, const char *directory) {
+    struct asking asking = {.disk = disk};
+    int result = open_file(&asking, directory, summary->base);
+    if (result) return result;
+    result = check_file(summary, &asking);
+    close_file(&asking);
+    return result;
 }

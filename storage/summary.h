@@ -54,6 +54,15 @@ int summary_write_to(struct summary *summary, const struct disk *disk, const cha
 /* Deletes it, if it is there. */
 void summary_delete(const struct log *log, uint64_t base);
 
+/* Is a file that somebody left to be believed? `*out` is an empty summary as large as it, to be filled with the frames
+ * of its segment. 0; 1: there is no file, or one that nobody uses, for it is damaged or of another version; negative
+ * errno. */
+int summary_like(struct summary **out, const struct disk *disk, const char *directory, uint64_t base);
+/* 0: the file would lead nobody past what was added since summary_like; SUMMARY_LIES: it would; 1 and negative as
+ * there. */
+int summary_check(const struct summary *summary, const struct disk *disk, const char *directory);
+#define SUMMARY_LIES 2
+
 /* Hashes to ask with: of a task's id, and of a key in a queue (by number). */
 uint64_t summary_task_hash(uint64_t id);
 uint64_t summary_key_hash(uint32_t queue, const void *key, size_t key_size);

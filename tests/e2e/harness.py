@@ -275,6 +275,13 @@ class Broker:
         assert len(objects) == 1, f"tarry {arguments}: {objects}"
         return objects[0]
 
+    def words(self, *arguments):
+        """What a run that must end with 0 tells a person."""
+        done = subprocess.run(self.command(*arguments)[:-1], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, timeout=ANSWER_WAIT_S, check=False)
+        assert done.returncode == 0, f"tarry {' '.join(map(str, arguments))}: {done}"
+        return done.stdout.decode()
+
     def refused(self, *arguments, status=1, **options):
         """A run that must end with `status`: its answer."""
         answer = self.tarry(*arguments, **options)

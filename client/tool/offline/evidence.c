@@ -17,6 +17,7 @@
 /* A broker that runs signs once a minute; twice that, and heads are missing. */
 #define UNSIGNED_MAX_NS (2 * HEAD_INTERVAL_S * 1000000000ull)
 #define NS_PER_MS 1000000u
+#define LOG_HEADER_SIZE 4096u /* of a segment: FORMAT.md */
 
 /* ---- options */
 
@@ -214,6 +215,11 @@ static bool is_beginning(const struct frames_point *point) {
            sodium_is_zero(point->chain, sizeof point->chain);
 }
 
+/* The last segment of a backup ends with its frames; of any other this cannot be. */
+static bool is_of_a_backup(const struct store *store, const struct log_segment *segment, uint64_t size) {
+    return size == LOG_HEADER_SIZE + (store->recovery.end - segment->base);
+}
+
 /* A segment's file is as long as its header says, from the day it was made. */
 static int judge_sizes(const struct frames *frames) {
     struct store *store = frames->store;
@@ -224,7 +230,8 @@ static int judge_sizes(const struct frames *frames) {
         struct stat status;
         snprintf(path, sizeof path, "%s/log/%016" PRIx64 ".seg", store->directory, segment.base);
         if (stat(path, &status) != 0) return store_damaged(store, "%s: %s", path, strerror(errno));
-        if ((uint64_t)status.st_size != segment.bytes)
+        uint64_t size = (uint64_t)status.st_size;
+        if (size != segment.bytes && !is_of_a_backup(store, &segment, size))
             return store_damaged(store,
                                  "%s has %" PRIu64 " bytes, and its header speaks of %" PRIu64 ": it was changed", path,
                                  (uint64_t)status.st_size, segment.bytes);

@@ -3,8 +3,8 @@
  * In this order: the lock and the identity; the index, row by row, against the digest and the counts that it stores;
  * archive and log, every frame by its sums, order and chain (twice: once as a whole, once to read the records); the
  * chain hash at the index's position; the content of every task in the log against its record's hash; the counts
- * replayed from the index's position to the end, and from the beginning too if frames still reach back to it; with
- * --key, the heads that were signed (evidence.h). */
+ * replayed from the index's position to the end, and from the beginning too if frames still reach back to it; each
+ * segment's summary against its frames; with --key, the heads that were signed (evidence.h). */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -25,6 +25,7 @@
 #include "output.h"
 #include "progress.h"
 #include "store.h"
+#include "summaries.h"
 #include "tally.h"
 #include "tarry_limits.h"
 #include "units.h"
@@ -45,6 +46,7 @@ struct verify {
     uint64_t frame_count;
     uint64_t records;
     struct contents contents;
+    struct summaries summaries;
     struct evidence evidence;
     struct progress progress;
 };
@@ -162,14 +164,15 @@ static int check_record(struct verify *v, const struct log_view *view, const Tar
 static int check_frame(struct verify *v, const struct log_view *view, struct arena *arena) {
     int status = 0;
     v->frame_count++;
-    if (view->header.type != FRAME_COMMIT) return 0;
+    if (view->header.type != FRAME_COMMIT) return summaries_frame(&v->summaries, &v->frames, &view->header, NULL);
     arena_reset(arena);
     Tarry__FrameBody *body = tarry__frame_body__unpack(&arena->pb, view->header.body_size, view->body);
     if (body == NULL)
         return store_damaged(&v->store, "log position %" PRIu64 ": the frame's body is no message",
                              view->header.position);
     for (size_t i = 0; i < body->n_records && status == 0; i++) status = check_record(v, view, body->records[i]);
-    return status == 0 ? contents_frame(&v->contents, &v->store, view, body) : status;
+    if (status == 0) status = contents_frame(&v->contents, &v->store, view, body);
+    return status == 0 ? summaries_frame(&v->summaries, &v->frames, &view->header, body) : status;
 }
 
 /* The counts at the index's position, by the log from its first frame on, must be the index's. */
@@ -219,6 +222,7 @@ static int check_log(struct verify *v) {
     progress_end(&v->progress);
     if (status == 0 && !v->met) status = meet(v, v->frames.at.chain);
     if (status == 0) status = contents_end(&v->contents, &v->store);
+    if (status == 0) status = summaries_end(&v->summaries, &v->store);
     if (status == 0) status = evidence_end(&v->evidence);
     if (status == 0 && v->has_whole && v->whole.digest != v->tail.digest)
         status = store_damaged(&v->store,
@@ -257,6 +261,7 @@ int verify_store(struct store *store, struct verified *out) {
     *out = (struct verified){.digest = v.tail.digest, .live = v.tail.live, .log_end = v.store.recovery.end};
     out->epoch = v.tail.epoch > v.store.recovery.epoch ? v.tail.epoch : v.store.recovery.epoch;
     frames_close(&v.frames);
+    summaries_deinit(&v.summaries);
     free(v.tail.queues);
     free(v.whole.queues);
     *store = v.store;
@@ -278,6 +283,8 @@ static void print_json(const struct verify *v, int status, uint64_t took_ms, str
     ndjson_number(out, "contents", v->contents.checked);
     ndjson_number(out, "erased", v->contents.erased);
     ndjson_number(out, "erasures_under_way", v->contents.under_way);
+    ndjson_number(out, "summaries", v->summaries.checked);
+    ndjson_number(out, "summaries_unused", v->summaries.unused);
     ndjson_number(out, "log_start", v->store.recovery.start);
     ndjson_number(out, "log_end", v->store.recovery.end);
     ndjson_number(out, "index_position", v->store.meta.position);
@@ -349,6 +356,7 @@ static int run(struct tool *tool, const struct args *args) {
         print_words(&v, status, steady_ms() - started_ms, &out);
     frames_close(&v.frames);
     contents_deinit(&v.contents);
+    summaries_deinit(&v.summaries);
     free(v.tail.queues);
     free(v.whole.queues);
     return store_finish(&v.store, &out, status);

@@ -480,7 +480,8 @@ static void words_summary(const struct into *in, struct text *out) {
 
 static void say_what_fell_short(const struct into *in) {
     if (in->skipped > 0)
-        tool_say("%" PRIu64 " tasks were left out: their contents are no longer there (--missing empty schedules them)",
+        tool_say("%" PRIu64 " tasks were left out: their contents are no longer there: redacted, or "
+                 "retired without an archive (--missing empty schedules them)",
                  in->skipped);
     if (in->emptied > 0)
         tool_say("%" PRIu64 " tasks were scheduled empty: their contents are no longer there", in->emptied);
