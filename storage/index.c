@@ -106,10 +106,9 @@ static int load(struct index *index, const char *directory) {
     index->steady_ns = meta->steady_ns;
     index->wall_ns = meta->wall_ns;
     atomic_store(&index->position, meta->position);
-    error = ranges_load(index);
-    if (error == 0) error = runs_load(index);
-    if (error == 0) error = redactions_load(index);
-    return error;
+    if (!index->options.no_lookup) error = ranges_load(index);
+    if (error == 0 && !index->options.no_lookup) error = runs_load(index);
+    return error == 0 ? redactions_load(index) : error;
 }
 
 static void explain(int error, const char *directory, char *message, size_t size) {
@@ -147,7 +146,7 @@ int index_open(struct index **out, const struct index_options *options, char *me
         is_open = error == 0;
     }
     if (error == 0) error = load(index, options->directory);
-    if (error == 0) index_account(index);
+    if (error == 0 && !options->no_lookup) index_account(index);
 out:
     if (error != 0) {
         explain(error, options->directory, message, message_size);

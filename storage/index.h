@@ -40,6 +40,7 @@ struct index_options {
     uint32_t outcomes_max;
     uint64_t outcome_retention_ms;
     bool read_only; /* for tools and --inspect: nobody may write meanwhile, and not a byte of the directory changes */
+    bool no_lookup; /* for tools that look up no task: what leads to keys and due times is not loaded */
     bool no_sync;   /* for unit tests and benches only */
 };
 

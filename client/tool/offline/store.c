@@ -98,19 +98,24 @@ int store_lock(struct store *store) {
     return status == 0 ? store_identity(store) : status;
 }
 
-int store_open_index(struct store *store) {
+static int open_index(struct store *store, bool no_lookup) {
     char path[STORE_PATH_SIZE], message[1024] = "";
     snprintf(path, sizeof path, "%s/index", store->directory);
     struct index_options options = {.directory = path,
                                     .memory = MEMORY_DEFAULT,
                                     .outcomes_max = OUTCOMES_MAX_DEFAULT,
                                     .outcome_retention_ms = OUTCOME_RETENTION_DEFAULT_MS,
-                                    .read_only = true};
+                                    .read_only = true,
+                                    .no_lookup = no_lookup};
     memcpy(options.cluster, store->cluster, sizeof store->cluster);
     int error = index_open(&store->index, &options, message, sizeof message);
     if (error != 0) return store_damaged(store, "%s: %s", path, message[0] != 0 ? message : store_sentence(error));
     index_meta(store->index, &store->meta);
     return 0;
+}
+
+int store_open_index(struct store *store) {
+    return open_index(store, false);
 }
 
 /* Only what the log says of itself. */
@@ -173,7 +178,7 @@ int store_open(struct store *store, const struct args *args) {
     if (strlen(directory) + 16 > STORE_PATH_SIZE) return tool_usage(args, "--data: the directory's name is too long");
     store_init(store, directory);
     int status = store_lock(store);
-    if (status == 0) status = store_open_index(store);
+    if (status == 0) status = open_index(store, true);
     if (status == 0) status = store_open_log(store, store->meta.position);
     if (status == 0) status = store_open_archive(store, args_get(args, "archive"));
     if (status == 0) return 0;

@@ -43,8 +43,8 @@ int store_finish(struct store *store, struct text *out, int status);
 /* Where retired segments are: the directory of --archive DIR, which must be there then, or DIR/archive. 0, or
  * EXIT_REFUSED after a sentence in `message`. After the identity. */
 int store_open_archive(struct store *store, const char *directory);
-/* All of it, of --data DIR and --archive DIR; the log's frames are checked as they are read. 0, or an exit status after
- * a sentence on standard error, and nothing is open. */
+/* All of it, of --data DIR and --archive DIR, but no task can be looked up in the index; the log's frames are checked
+ * as they are read. 0, or an exit status after a sentence on standard error, and nothing is open. */
 int store_open(struct store *store, const struct args *args);
 
 #define STORE_ARCHIVE_OPTION                                                                                           \
