@@ -17,7 +17,8 @@
 #define RETRY_NS 2000000000ull
 #define SAY_NS 60000000000ull
 #define PRUNE_NS 60000000000ull
-#define NICE_LEAST 19
+/* Not the lowest: retirement waits for it, and with that room in the log and redactions. */
+#define NICENESS 10
 
 /* What is wrong with the place itself, beside errno and LOG_…. */
 enum { NOT_MOUNTED = -20001 };
@@ -256,7 +257,7 @@ static void *archivist_run(void *argument) {
     struct archivist *archivist = argument;
     uint64_t base = 0; /* that could not be archived yet */
     /* Of this thread alone, as Linux has it. */
-    if (setpriority(PRIO_PROCESS, (id_t)gettid(), NICE_LEAST) != 0)
+    if (setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS) != 0)
         logfmt("priority_unchanged", "thread=tarry-archive reason=\"%s\"", strerror(errno));
     while (!atomic_load(&archivist->stopping)) {
         uint64_t wanted = take_wanted(archivist, base != 0 ? RETRY_NS : PRUNE_NS);

@@ -1,5 +1,5 @@
 /* archivist.h: the thread that puts segments into the archive before they are retired, and prunes the archive. It works
- * with the lowest priority, one segment at a time, and nobody waits for it but the retirement of that segment.
+ * with a low priority, one segment at a time, and nobody waits for it but the retirement of that segment.
  *
  * What it cannot archive (the archive is missing, not mounted, full, somebody else's) stays in the log: it says so,
  * once a minute and when it changes, and tries again. The log then grows until the disk's reserve stops new tasks
