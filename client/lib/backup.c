@@ -2,7 +2,7 @@
  *
  * What the broker says is checked: names (backup_directory.c), sizes against what was announced. A broker that is lost
  * is asked again by the engine, as ever; one that was started anew does not know the backup, and says so. */
-#include "backup.h"
+#include "backup_directory.h"
 
 #include <stdlib.h>
 #include <string.h>

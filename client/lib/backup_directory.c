@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "backup.h"
+#include "backup_directory.h"
 #include "tarry.h"
 
 static int fail(struct backup_directory *directory, int code, const char *format, ...)

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "backup.h"
+#include "backup_directory.h"
 #include "fuzz.h"
 #include "identity.h"
 

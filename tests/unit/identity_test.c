@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "backup.h"
+#include "backup_directory.h"
 #include "identity.h"
 
 static void copies_are_other_members(void **state) {

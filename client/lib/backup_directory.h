@@ -1,6 +1,6 @@
-/* backup.h: the directory that a backup is written into. Used by one thread. */
-#ifndef TARRY_CLIENT_BACKUP_H
-#define TARRY_CLIENT_BACKUP_H
+/* backup_directory.h: the directory that a backup is written into. Used by one thread. */
+#ifndef TARRY_CLIENT_BACKUP_DIRECTORY_H
+#define TARRY_CLIENT_BACKUP_DIRECTORY_H
 
 #include <stdbool.h>
 #include <stddef.h>
