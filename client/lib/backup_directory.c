@@ -1,4 +1,4 @@
-/* backup_directory.c: see backup.h.
+/* backup_directory.c: see backup_directory.h.
  *
  * Mark, sync · files, each synced · folders synced · mark deleted, sync. So a crash at any moment leaves a directory
  * that is marked, or whole. */
