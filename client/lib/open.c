@@ -33,14 +33,15 @@ static int slots_open(tarry_client *client) {
     return TARRY_OK;
 }
 
-/* What tarry_open has built, in any state of completion; the engine does not run. */
+/* What tarry_open has built, in any state of completion; the engine does not run. Slots rest before the socket closes:
+ * a callback that is inside nng_ctx_recv meanwhile releases its context into a socket that is gone (nng 1.5.2: panic,
+ * "pthread_mutex_lock: Invalid argument"). */
 static void client_free(tarry_client *client) {
+    for (uint32_t i = 0; i < SLOTS_MAX; i++)
+        if (client->slots[i].aio != NULL) nng_aio_stop(client->slots[i].aio);
     if (!link_close(client) || client->left_behind) return; /* nng still has it */
-    for (uint32_t i = 0; i < SLOTS_MAX; i++) {
-        if (client->slots[i].aio == NULL) continue;
-        nng_aio_stop(client->slots[i].aio);
-        nng_aio_free(client->slots[i].aio);
-    }
+    for (uint32_t i = 0; i < SLOTS_MAX; i++)
+        if (client->slots[i].aio != NULL) nng_aio_free(client->slots[i].aio);
     while (client->pool != NULL) {
         struct request *next = client->pool->next;
         request_destroy(client->pool);
