@@ -37,11 +37,11 @@ def verified(data):
 
 
 def contents(data):
-    """Hashes of all files but the locks, which any start may make."""
+    """Hashes of all files but the locks and the next segment, which has no name yet: any start may make them, or anew."""
     found = {}
     for directory, _, files in os.walk(data):
         for name in files:
-            if name not in ("lock", "lock.mdb"):
+            if name not in ("lock", "lock.mdb", "next.tmp"):
                 with open(os.path.join(directory, name), "rb") as file:
                     found[os.path.relpath(os.path.join(directory, name), data)] = hashlib.sha256(file.read()).hexdigest()
     return found
