@@ -195,6 +195,7 @@ struct index_verification {
     uint64_t rows;
     uint64_t digest;
     uint64_t slots_entries;
+    uint64_t erased_task; /* a live one, what it contained is gone, which is why it failed; 0: none */
 };
 int index_verify(struct index *index, struct index_verification *out, char *message, size_t message_size,
                  void (*progress)(void *argument, uint64_t done, uint64_t total), void *argument);

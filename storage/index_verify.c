@@ -74,7 +74,12 @@ static int verify_blob(struct verify *verify, const struct row *row) {
     memcpy(content, data.mv_data, data.mv_size);
     error = keyring_apply(verify->index->keyring, row->id, content, data.mv_size);
     bool is_whole = error == 0 && data.mv_size == row->blob_size && frame_sum(content, data.mv_size) == row->blob_sum;
+    bool is_erased = error == 1 || (error == 0 && content_is_erased(content, data.mv_size));
     free(content);
+    if (is_erased) {
+        verify->found.erased_task = row->id; /* as of a moment before it was redacted */
+        return complain(verify, "index: what task %llu contained has been erased", (unsigned long long)row->id);
+    }
     if (error >= 0 && !is_whole) {
         return complain(verify, "index: the content of task %llu is damaged", (unsigned long long)row->id);
     }
@@ -344,9 +349,8 @@ int index_verify(struct index *index, struct index_verification *out, char *mess
         error = verify_all(&verify);
         db_read_end(&index->db, verify.txn);
     }
-    if (error == 0)
-        *out = verify.found;
-    else if (message_size > 0 && message[0] == 0)
+    *out = verify.found;
+    if (error != 0 && message_size > 0 && message[0] == 0)
         snprintf(message, message_size, "index: cannot be read (%d)", error);
     for (size_t i = 0; verify.marks != NULL && i < index->ranges.capacity; i++) free(verify.marks[i]);
     free(verify.marks);

@@ -311,9 +311,10 @@ static int make_log(const struct moment *moment, const struct moment_source *sou
 
 int moment_complete(struct moment *moment, const struct moment_source *source, const struct log_options *log,
                     char *message, size_t message_size) {
-    struct index_verification rows;
+    struct index_verification rows = {0};
     int error = keep_contents(moment, source);
     if (!error) error = index_verify(moment->index, &rows, message, message_size, NULL, NULL);
+    if (error == INDEX_DAMAGED && rows.erased_task) error = MOMENT_ERASED;
     if (!error && rows.digest != moment->meta.tally.digest) error = MOMENT_DIFFERS;
     if (!error) error = make_log(moment, source, log);
     return error;

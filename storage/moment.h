@@ -45,6 +45,7 @@ enum moment_error {
     MOMENT_TOO_OLD = -22002, /* the log no longer reaches back to it */
     MOMENT_BEYOND = -22003,  /* a position behind the log's end */
     MOMENT_DIFFERS = -22004, /* index and log, or rows and counts, contradict each other: damage */
+    MOMENT_ERASED = -22005,  /* what a task contained that lived then has been redacted since */
 };
 
 struct moment {

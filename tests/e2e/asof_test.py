@@ -177,6 +177,18 @@ class Cut(harness.Case):
             self.assertEqual(fingerprint(then), before)
         self.assertEqual(fingerprint(self.broker.data), files)
 
+    def test_what_was_redacted_since_cannot_come_along(self):
+        self.broker.one("schedule", "q", "--key", "a", "--in", "1h", "--body", "secret")
+        position = self.broker.queue_stats(None)["appended"]
+        self.broker.one("cancel", "q", "a")
+        self.assertTrue(self.broker.one("redact", "q", "a", "--reason", "asked for")["erased"])
+        self.assertEqual(self.broker.stop(), 0)
+        at = ("audit", "--data", self.broker.data, "--as-of-position", position)
+        self.assertEqual(self.tool(*at).objects[-1]["live"], 1)
+        self.assertEqual(self.tool(*at, "--list").one["key"], "a")
+        self.assertIn("has been redacted since", self.tool(*at, "--into", self.path("then"), status=1).err)
+        self.assertFalse(os.path.exists(os.path.join(self.path("then"), "identity")))
+
     def test_a_broker_may_go_on_from_it_as_another_one(self):
         self.story()
         self.assertEqual(self.broker.stop(), 0)

@@ -50,6 +50,10 @@ int asof_failed(struct asof *asof, int error) {
         return store_damaged(&asof->store,
                              "index and log tell different histories: there is damage; 'tarry verify %s' says where",
                              asof->store.directory);
+    case MOMENT_ERASED:
+        return store_damaged(
+            &asof->store, "a task that lived then has been redacted since, and what it contained is gone: no directory "
+                          "of that moment can be made, but counts and lists (without --into) can");
     case -ENOSPC:
         return store_damaged(&asof->store, "there is no room for the index that is made on the way: %s",
                              strerror(ENOSPC));

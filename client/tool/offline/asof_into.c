@@ -124,8 +124,8 @@ static int complete(struct target *target) {
     memcpy(options.cluster, asof->source.cluster, sizeof options.cluster);
     int error = moment_complete(&asof->moment, &asof->source, &options, message, sizeof message);
     if (error == 0) return 0;
-    return message[0] != 0 ? store_damaged(&asof->store, "%s: %s", target->directory, message)
-                           : asof_failed(asof, error);
+    return message[0] != 0 && error != MOMENT_ERASED ? store_damaged(&asof->store, "%s: %s", target->directory, message)
+                                                     : asof_failed(asof, error);
 }
 
 static void print(const struct asof *asof, const char *directory, struct text *out) {
