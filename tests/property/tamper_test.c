@@ -344,6 +344,7 @@ static bool change_file(struct random *random, struct place *out) {
         directory_write(&directory, number, NULL, 0);
         return true;
     case 1:
+        if (end == original.end && size >= SEGMENT_HEADER + end - base) return false; /* as a backup has it */
         directory_write(&directory, number, data, size);
         return true;
     case 2:
