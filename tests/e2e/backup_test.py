@@ -170,6 +170,7 @@ class Kills(BackupCase):
     def test_restore_is_killed(self):
         self.fill()
         self.backup("copy")
+        os.mkdir(self.path("again.restoring"))  # by one that was killed before it could mark it
         generator = random.Random(3)
         command = self.broker.command("restore", self.path("copy"), "--data", self.path("again"))
         for _ in range(TURNS):

@@ -172,6 +172,7 @@ static void mark_path(const struct restore *r, char out[STORE_PATH_SIZE + SUFFIX
 static int stage_begin(struct restore *r) {
     char mark[STORE_PATH_SIZE + SUFFIX_ROOM];
     mark_path(r, mark);
+    (void)rmdir(r->staging); /* empty: a restore was killed before it could mark it */
     if (mkdir(r->staging, 0700) != 0) {
         if (errno != EEXIST) return failed(r, "make", r->staging, errno);
         if (!directory_is_partial(r->staging))
