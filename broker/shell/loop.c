@@ -77,6 +77,16 @@ static void step(struct loop *loop, struct core_event *event) {
     run_errands(loop);
 }
 
+/* What the shell knows and the core does not: whose data these are, and how large a payload may be. */
+static nng_msg *pack_greeted(const struct shell *shell, const Tarry__Reply *reply) {
+    Tarry__Reply copy = *reply;
+    Tarry__HelloReply hello = *reply->hello;
+    hello.cluster = (ProtobufCBinaryData){CLUSTER_ID_SIZE, (uint8_t *)shell->dir.cluster};
+    hello.payload_max = (uint32_t)shell->config.payload_max;
+    copy.hello = &hello;
+    return reply_pack(&copy);
+}
+
 /* The session's secret is the shell's to make. */
 static nng_msg *pack_subscribed(struct loop *loop, const Tarry__Reply *reply) {
     uint8_t secret[SESSION_SECRET_SIZE];
@@ -108,6 +118,8 @@ static void pack_answers(struct loop *loop) {
             message = reply_pack_commit(reply->commit, reply->commit_size);
         else if (reply->reply->body_case == TARRY__REPLY__BODY_SUBSCRIBE)
             message = pack_subscribed(loop, reply->reply);
+        else if (reply->reply->body_case == TARRY__REPLY__BODY_HELLO)
+            message = pack_greeted(loop->shell, reply->reply);
         else
             message = reply_pack(reply->reply);
         batch->answers[batch->answer_count++] = (struct answer){call_of(reply->ticket), message};

@@ -181,6 +181,9 @@ static bool prepare_body(struct arena *arena, const Tarry__Request *request, uin
     case TARRY__REQUEST__BODY_AUDIT:
         problem = check_audit(request->audit);
         break;
+    case TARRY__REQUEST__BODY_PAIR:
+        problem = check_pair(request->pair);
+        break;
     default:
         return refuse(out_refusal, TARRY__CODE__UNSUPPORTED,
                       "the request asks for something that this broker does not know (a newer client?)");

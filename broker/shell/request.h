@@ -27,8 +27,8 @@ struct request_refusal {
 };
 
 /* Unpacks, checks and prepares: kind, request, contents (one per operation of a commit; their bytes, salt included, in
- * `arena`), session (of a resumed subscription). Kind 0: it is not for the core (audit, backup). False: `*out_refusal`
- * says why not. */
+ * `arena`), session (of a resumed subscription). Kind 0: it is not for the core (audit, backup, pair). False:
+ * `*out_refusal` says why not. */
 bool request_prepare(struct arena *arena, const uint8_t *data, size_t size, uint32_t payload_max,
                      const uint8_t secret[IDENTITY_SECRET_SIZE], struct request_peek *out_peek, struct core_event *out,
                      struct request_refusal *out_refusal);

@@ -12,6 +12,7 @@
 
 #include "http.h"
 #include "logfmt.h"
+#include "pair_status.h"
 #include "request.h"
 #include "shell.h"
 
@@ -117,6 +118,15 @@ static const char only_inspects[] =
     "this tarryd only inspects (--inspect): it answers get, list, queues, stats, history and audit, and "
     "changes and delivers nothing";
 
+static const char another_cluster[] = "this broker's data are of another cluster than the client's producer";
+
+/* A producer's number means somebody else there, and so does its sequence (ONCE-1). */
+static bool is_of_another_cluster(const struct shell *shell, const Tarry__Request *request) {
+    if (request->cluster.len == 0) return false;
+    return request->cluster.len != CLUSTER_ID_SIZE ||
+           memcmp(request->cluster.data, shell->dir.cluster, CLUSTER_ID_SIZE) != 0;
+}
+
 static bool is_question(const struct core_event *event) {
     return event->kind == CORE_GET || event->kind == CORE_LIST || event->kind == CORE_QUEUES ||
            event->kind == CORE_STATS || event->request->body_case == TARRY__REQUEST__BODY_AUDIT;
@@ -163,6 +173,8 @@ static void handle(struct rpc_context *context, nng_msg *message) {
                              shell->dir.secret, &peek, &errand->event, &refusal) &&
              (!may_stay(context, &peek) || (errand->event.kind == 0 && !has_room(rpc, context->charge))))
         refusal.code = TARRY__CODE__BUSY;
+    else if (refusal.code == TARRY__CODE__OK && is_of_another_cluster(shell, errand->event.request))
+        refusal = (struct request_refusal){TARRY__CODE__NOT_PRIMARY, another_cluster};
     else if (refusal.code == TARRY__CODE__OK && shell->config.inspect && !is_question(&errand->event))
         refusal = (struct request_refusal){TARRY__CODE__UNSUPPORTED, only_inspects};
     nng_msg_free(message); /* unpacking copied what is needed */
@@ -184,6 +196,8 @@ static void handle(struct rpc_context *context, nng_msg *message) {
         auditor_post(&shell->auditor, &context->call);
     else if (errand->event.request->body_case == TARRY__REQUEST__BODY_BACKUP)
         backup_post(&shell->backup, &context->call);
+    else if (errand->event.request->body_case == TARRY__REQUEST__BODY_PAIR)
+        pair_answer(shell, &context->call);
     else
         inbox_post(&shell->inbox, &errand->item);
 }
