@@ -93,6 +93,7 @@
 #define SEGMENT_SIZE_MIN (1u << 20)
 #define FRAME_BODY_SIZE_MAX (16u << 20)
 #define FRAME_BLOB_SIZE_MAX (17u << 20) /* a request full of contents, and their salts */
+#define FRAME_SIZE_MAX (FRAME_BODY_SIZE_MAX + FRAME_BLOB_SIZE_MAX + 112u)
 #define SEAL_IDLE_MS 20ull
 #define INDEX_BATCH_RECORDS 50000u
 #define HEAD_INTERVAL_S 60ull /* a head is signed at least this often while there is news */

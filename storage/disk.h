@@ -36,5 +36,13 @@ int disk_write_all(const struct disk *disk, int handle, const void *data, size_t
 int64_t disk_read_all(const struct disk *disk, int handle, void *out, size_t size, uint64_t offset);
 /* Writes zeros over [from, to). */
 int disk_write_zeros(const struct disk *disk, int handle, uint64_t from, uint64_t to);
+/* Gives a small file of `directory` this content, all of it or none of it, durably: written under the name
+ * `temporary`, synced, renamed, the directory synced. After a failure either content may be there. */
+int disk_replace(const struct disk *disk, const char *directory, const char *temporary, const char *name,
+                 const void *data, size_t size);
+/* Syncs the directory that `path` lies in: makes its name durable. */
+int disk_sync_parent(const struct disk *disk, const char *path);
+/* The file's bytes, at most `room` of them. → how many, or a negative errno. */
+int64_t disk_read_file(const struct disk *disk, const char *directory, const char *name, void *out, size_t room);
 
 #endif
