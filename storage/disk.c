@@ -196,17 +196,16 @@ int disk_replace(const struct disk *disk, const char *directory, const char *tem
     return error == 0 ? disk->sync_directory(disk->context, directory) : error;
 }
 
-int disk_sync_parent(const struct disk *disk, const char *path) {
-    char parent[PATH_SIZE];
-    if ((size_t)snprintf(parent, sizeof(parent), "%s", path) >= sizeof(parent)) return -ENAMETOOLONG;
-    char *slash = strrchr(parent, '/');
+int disk_parent(const char *path, char *out, size_t size) {
+    if (size < 2 || (size_t)snprintf(out, size, "%s", path) >= size) return -ENAMETOOLONG;
+    char *slash = strrchr(out, '/');
     if (!slash)
-        strcpy(parent, ".");
-    else if (slash == parent)
-        parent[1] = 0;
+        strcpy(out, ".");
+    else if (slash == out)
+        out[1] = 0;
     else
         *slash = 0;
-    return disk->sync_directory(disk->context, parent);
+    return 0;
 }
 
 int64_t disk_read_file(const struct disk *disk, const char *directory, const char *name, void *out, size_t room) {

@@ -40,8 +40,8 @@ int disk_write_zeros(const struct disk *disk, int handle, uint64_t from, uint64_
  * `temporary`, synced, renamed, the directory synced. After a failure either content may be there. */
 int disk_replace(const struct disk *disk, const char *directory, const char *temporary, const char *name,
                  const void *data, size_t size);
-/* Syncs the directory that `path` lies in: makes its name durable. */
-int disk_sync_parent(const struct disk *disk, const char *path);
+/* The directory that `path` lies in: to sync it makes the name durable. 0, or -ENAMETOOLONG. */
+int disk_parent(const char *path, char *out, size_t size);
 /* The file's bytes, at most `room` of them. → how many, or a negative errno. */
 int64_t disk_read_file(const struct disk *disk, const char *directory, const char *name, void *out, size_t room);
 

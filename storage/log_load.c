@@ -67,8 +67,10 @@ static int compare_bases(const void *a, const void *b) {
 static int sync_parent(struct recovery *recovery) {
     const struct log *log = recovery->log;
     if (SEEDED_BUG(parent_unsynced)) return 0;
-    int result = disk_sync_parent(log->disk, log->directory);
-    return result < 0 ? recovery_fail_io(recovery, result, "sync the directory of", log->directory) : 0;
+    char parent[LOG_PATH_SIZE];
+    int result = disk_parent(log->directory, parent, sizeof(parent));
+    if (result == 0) result = log->disk->sync_directory(log->disk->context, parent);
+    return result < 0 ? recovery_fail_io(recovery, result, "sync", parent) : 0;
 }
 
 static int list_names(struct recovery *recovery, struct names *names) {

@@ -100,7 +100,9 @@ static int make_directory(const struct quarantine *quarantine) {
     const struct disk *disk = quarantine->disk;
     int result = disk->make_directory(disk->context, quarantine->directory, 0700);
     if (result < 0 && result != -EEXIST) return result;
-    return disk_sync_parent(disk, quarantine->directory);
+    char parent[LOG_PATH_SIZE];
+    result = disk_parent(quarantine->directory, parent, sizeof(parent));
+    return result == 0 ? disk->sync_directory(disk->context, parent) : result;
 }
 
 static bool exists(const struct disk *disk, const char *path) {
