@@ -31,9 +31,9 @@ struct backend {
 #define COORDINATOR_TURN_MS 1000
 
 extern const struct backend file_backend;
+extern const struct backend zookeeper_backend;
 
-/* `call` is over; call->version, value, birth and reason are set as the outcome asks. `birth` is of the entry: an entry
- * that was deleted and made again has another (0: there is none). */
+/* `call` is over; call->version, value, traits, the changes' versions and reason are set as the outcome asks. */
 void coordinator_finish(struct coordinator *coordinator, struct coordinator_call *call, enum pair_outcome outcome);
 /* The same as PAIR_UNKNOWN, or PAIR_REFUSED, with a sentence. */
 void coordinator_fail(struct coordinator *coordinator, struct coordinator_call *call, enum pair_outcome outcome,

@@ -1,6 +1,7 @@
 /* coordinator.c: see coordinator.h. The thread, the calls and their deadlines, and the memory of what was seen. */
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -13,15 +14,15 @@
 
 #include "backend.h"
 
-static const struct backend *const backends[] = {&file_backend};
+static const struct backend *const backends[] = {&zookeeper_backend, &file_backend};
+#define WORDS_MS 10000
 #define BACKENDS (sizeof backends / sizeof *backends)
 
-/* What was read or written last. An entry that was deleted and made again has another birth, and its versions begin
- * anew: they must not be taken for those that were seen. */
+/* What was read or written last. */
 struct seen {
     char name[COORDINATOR_NAME_SIZE_MAX + 1];
     uint64_t version;
-    uint64_t birth;
+    struct coordinator_trait trait;
 };
 
 struct coordinator {
@@ -33,6 +34,7 @@ struct coordinator {
     /* the thread's own */
     struct coordinator_call *under_way;
     struct seen seen[COORDINATOR_NAMES_MAX];
+    uint64_t told_ms; /* other words for the same state of the session are no news before */
 
     pthread_mutex_t mutex; /* the rest */
     struct coordinator_call *first;
@@ -77,43 +79,62 @@ static struct seen *seen_of(struct coordinator *coordinator, const char *name) {
     return NULL;
 }
 
+/* NULL, or why it is not to be believed: a format for the entry's name, its version and the one that was seen. */
+static const char *find_doubt(const struct seen *seen, uint64_t version, const struct coordinator_trait *trait) {
+    bool is_other_birth = seen->trait.birth != 0 && trait->birth != seen->trait.birth;
+    bool is_other_mark = seen->trait.mark != 0 && trait->mark != 0 && trait->mark != seen->trait.mark;
+    if (seen->version > 0 && version == 0)
+        return "coordinator: entry '%s' is gone (version %" PRIu64 " after %" PRIu64
+               "): somebody deleted it, or the coordinator's data were lost; put it back, or stop both nodes before "
+               "you "
+               "start anew";
+    if (is_other_birth)
+        return "coordinator: entry '%s' (version %" PRIu64 " after %" PRIu64
+               ") was deleted and made again since this node first saw it; stop both nodes, and start the one first "
+               "that "
+               "has all that was acknowledged";
+    if (version < seen->version)
+        return "coordinator: entry '%s' came at version %" PRIu64 ", older than %" PRIu64 ", which was seen already";
+    if (version == seen->version && is_other_mark)
+        return "coordinator: entry '%s' has another content at version %" PRIu64 " than was seen at version %" PRIu64
+               ": the coordinator was put back to an older state; stop both nodes, and start the one first that has "
+               "all "
+               "that was acknowledged";
+    return NULL;
+}
+
 /* True: it may be believed, and is remembered. */
-static bool is_believed(struct coordinator *coordinator, const char *name, uint64_t version, uint64_t birth,
-                        char reason[COORDINATOR_MESSAGE_SIZE]) {
+static bool is_believed(struct coordinator *coordinator, const char *name, uint64_t version,
+                        const struct coordinator_trait *trait, char reason[COORDINATOR_MESSAGE_SIZE]) {
     struct seen *seen = seen_of(coordinator, name);
-    if (seen->version > 0 && version == 0) {
-        refuse(reason,
-               "coordinator: entry '%s' is gone, which was at version %llu: somebody deleted it, or the "
-               "coordinator's data were lost; put it back, or stop both nodes before you start anew",
-               name, (unsigned long long)seen->version);
-        return false;
-    }
-    if (seen->birth != 0 && birth != seen->birth) {
-        refuse(reason,
-               "coordinator: entry '%s' was deleted and made again since this node read it first; "
-               "stop both nodes, see to it that only one of them has what was acknowledged, start that one first",
-               name);
-        return false;
-    }
-    if (version < seen->version) {
-        refuse(reason, "coordinator: entry '%s' came at version %llu, older than %llu, which was seen already: ignored",
-               name, (unsigned long long)version, (unsigned long long)seen->version);
+    const char *doubt = find_doubt(seen, version, trait);
+    if (doubt != NULL) {
+        refuse(reason, doubt, name, version, seen->version); // NOLINT(clang-diagnostic-format-nonliteral)
         return false;
     }
     seen->version = version;
-    seen->birth = birth;
+    seen->trait = *trait;
     return true;
 }
 
 static bool are_believed(struct coordinator *coordinator, struct coordinator_call *call) {
-    if (call->name != NULL) return is_believed(coordinator, call->name, call->version, call->births[0], call->reason);
+    if (call->name != NULL) return is_believed(coordinator, call->name, call->version, &call->traits[0], call->reason);
     bool all = true;
     for (size_t i = 0; i < call->count; i++) {
         const struct coordinator_change *change = &call->changes[i];
         if (change->value == NULL) continue;
-        if (!is_believed(coordinator, change->name, change->version, call->births[i], call->reason)) all = false;
+        if (!is_believed(coordinator, change->name, change->version, &call->traits[i], call->reason)) all = false;
     }
     return all;
+}
+
+/* The change that expects a version older than one already seen, which can only be refused, wherever it is asked; NULL:
+ * none does. */
+static const struct coordinator_change *find_stale(struct coordinator *coordinator,
+                                                   const struct coordinator_call *call) {
+    for (size_t i = 0; i < call->count; i++)
+        if (call->changes[i].version < seen_of(coordinator, call->changes[i].name)->version) return &call->changes[i];
+    return NULL;
 }
 
 /* ---- Calls ------------------------------------------------------------------------------------------------------- */
@@ -155,7 +176,7 @@ static void post(struct coordinator *coordinator, struct coordinator_call *call)
     call->size = 0;
     call->value[0] = '\0';
     call->reason[0] = '\0';
-    memset(call->births, 0, sizeof call->births);
+    memset(call->traits, 0, sizeof call->traits);
     call->flight = NULL;
     call->deadline_ms = coordinator_now_ms() + coordinator->options.call_ms;
     pthread_mutex_lock(&coordinator->mutex);
@@ -219,7 +240,8 @@ void coordinator_changed(struct coordinator *coordinator, const char *name) {
 
 void coordinator_is(struct coordinator *coordinator, enum coordinator_state state, uint64_t sessions,
                     const char *format, ...) {
-    struct coordinator_session fresh = {.state = state, .since_ms = coordinator_now_ms(), .sessions = sessions};
+    uint64_t now_ms = coordinator_now_ms();
+    struct coordinator_session fresh = {.state = state, .since_ms = now_ms, .sessions = sessions};
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(fresh.message, sizeof fresh.message, format, arguments);
@@ -228,10 +250,12 @@ void coordinator_is(struct coordinator *coordinator, enum coordinator_state stat
     struct coordinator_session *session = &coordinator->session;
     bool is_same = session->state == state && session->sessions == sessions;
     if (is_same) fresh.since_ms = session->since_ms;
-    is_same = is_same && strcmp(session->message, fresh.message) == 0;
+    bool is_news = !is_same || (strcmp(session->message, fresh.message) != 0 && now_ms >= coordinator->told_ms);
     *session = fresh;
     pthread_mutex_unlock(&coordinator->mutex);
-    if (!is_same && coordinator->options.session_changed != NULL)
+    if (!is_news) return;
+    coordinator->told_ms = now_ms + WORDS_MS;
+    if (coordinator->options.session_changed != NULL)
         coordinator->options.session_changed(coordinator->options.argument, &fresh);
 }
 
@@ -274,7 +298,12 @@ static void start_all(struct coordinator *coordinator, struct coordinator_call *
         struct coordinator_call *next = call->next;
         call->next = coordinator->under_way;
         coordinator->under_way = call;
-        coordinator->backend->start(coordinator->state, call);
+        const struct coordinator_change *stale = find_stale(coordinator, call);
+        if (stale == NULL)
+            coordinator->backend->start(coordinator->state, call);
+        else
+            coordinator_fail(coordinator, call, PAIR_REFUSED, "coordinator: entry '%s' has left version %" PRIu64,
+                             stale->name, stale->version);
         call = next;
     }
 }
@@ -373,7 +402,7 @@ int coordinator_open(const char *url, const struct coordinator_options *options,
     coordinator->last = &coordinator->first;
     coordinator->session = (struct coordinator_session){.state = COORDINATOR_CONNECTING,
                                                         .since_ms = coordinator_now_ms(),
-                                                        .message = "not connected yet"};
+                                                        .message = "not asked yet"};
     pthread_mutex_init(&coordinator->mutex, NULL);
     coordinator->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int failed = coordinator->wake < 0 ? refuse(message, "coordinator: no descriptor: %s", strerror(errno))

@@ -49,6 +49,14 @@ struct coordinator_change {
     uint64_t version;  /* that must be there; 0: there must be none (with a value only). After PAIR_DONE: the new one */
 };
 
+/* What tells an entry from one of the same name, and a version from another of the same number; 0: not known. An entry
+ * that was deleted and made again was born anew; a coordinator that was put back to an older state gives out the same
+ * versions twice, and with other marks. */
+struct coordinator_trait {
+    uint64_t birth;
+    uint64_t mark;
+};
+
 /* One call. It is the caller's, who sets `done` and leaves the rest alone from the call until `done` has it; there it
  * may be freed, or used for the next call. A member of something larger, as `struct item` is. */
 struct coordinator_call {
@@ -65,7 +73,7 @@ struct coordinator_call {
     const char *name; /* a read; NULL: a change */
     struct coordinator_change changes[COORDINATOR_CHANGES_MAX];
     size_t count;
-    uint64_t births[COORDINATOR_CHANGES_MAX]; /* of the entry that was read, or of those that were changed */
+    struct coordinator_trait traits[COORDINATOR_CHANGES_MAX]; /* of the entry that was read, or of those changed */
     uint64_t deadline_ms;
     void *flight; /* the backend's */
 };

@@ -1,9 +1,6 @@
 /* file.c: a coordinator that is a file of this host: file:///path, for tests and demonstrations.
  *
- *   PATH       tarry-coordinator 1
- *              birth <16 hex digits, made at random with the file>
- *              entry <name> <version> <size>        … its bytes and a newline; as many times as there are entries
- *              sum <16 hex digits: XXH3-64 of all that stands before this line>
+ *   PATH       the entries (entries.h)
  *   PATH.new   the next one, while it is being written
  *   PATH.lock  locked (flock) by whoever reads or writes: alone in order to write
  *
@@ -27,34 +24,19 @@
 
 #include "backend.h"
 #include "disk.h"
+#include "entries.h"
 #include "frame.h"
 
-#define FILE_FIRST_LINE "tarry-coordinator 1\n"
-#define FILE_LINE_MAX 128
-#define FILE_SIZE_MAX (COORDINATOR_NAMES_MAX * (COORDINATOR_VALUE_SIZE_MAX + FILE_LINE_MAX) + 3 * FILE_LINE_MAX)
 #define FILE_PATH_SIZE (COORDINATOR_URL_SIZE_MAX + 8)
 #define FILE_LOCK_TRY_MS 2
-
-struct entry {
-    char name[COORDINATOR_NAME_SIZE_MAX + 1];
-    uint64_t version;
-    size_t size;
-    char value[COORDINATOR_VALUE_SIZE_MAX];
-};
-
-struct content {
-    uint64_t birth; /* 0: there is no file */
-    size_t count;
-    struct entry entries[COORDINATOR_NAMES_MAX];
-};
 
 struct file {
     struct coordinator *coordinator;
     char path[FILE_PATH_SIZE], path_new[FILE_PATH_SIZE], path_lock[FILE_PATH_SIZE], directory[FILE_PATH_SIZE];
     int lock;
     int notify; /* inotify of the directory */
-    struct content content;
-    char text[FILE_SIZE_MAX + 1];
+    struct entries entries;
+    char text[ENTRIES_SIZE_MAX + 1];
     char problem[COORDINATOR_MESSAGE_SIZE];
 };
 
@@ -63,86 +45,12 @@ static int refuse(char message[COORDINATOR_MESSAGE_SIZE], const char *format, co
     return 1;
 }
 
-/* ---- Text -------------------------------------------------------------------------------------------------------- */
-
-static bool take_line(const char **at, const char *end, char out[FILE_LINE_MAX]) {
-    const char *newline = memchr(*at, '\n', (size_t)(end - *at));
-    if (newline == NULL || newline - *at >= FILE_LINE_MAX) return false;
-    memcpy(out, *at, (size_t)(newline - *at));
-    out[newline - *at] = '\0';
-    *at = newline + 1;
-    return true;
-}
-
-static int write_entry_line(const struct entry *entry, char *out, size_t room) {
-    return snprintf(out, room, "entry %s %" PRIu64 " %zu", entry->name, entry->version, entry->size);
-}
-
-/* Strict: what it reads is what it would write. */
-static bool take_entry(const char **at, const char *end, const char *line, struct content *out) {
-    char again[FILE_LINE_MAX];
-    if (out->count == COORDINATOR_NAMES_MAX) return false;
-    struct entry *entry = &out->entries[out->count++];
-    if (sscanf(line, "entry %31[a-z0-9-] %" SCNu64 " %zu", entry->name, &entry->version, &entry->size) != 3)
-        return false;
-    write_entry_line(entry, again, sizeof again);
-    if (strcmp(again, line) != 0 || entry->version == 0 || entry->size > COORDINATOR_VALUE_SIZE_MAX) return false;
-    if ((size_t)(end - *at) < entry->size + 1 || (*at)[entry->size] != '\n') return false;
-    memcpy(entry->value, *at, entry->size);
-    *at += entry->size + 1;
-    return true;
-}
-
-static bool take_number(const char *line, const char *word, uint64_t *out) {
-    char again[FILE_LINE_MAX];
-    size_t size = strlen(word);
-    if (strncmp(line, word, size) != 0 || line[size] != ' ' || sscanf(line + size + 1, "%" SCNx64, out) != 1)
-        return false;
-    snprintf(again, sizeof again, "%s %016" PRIx64, word, *out);
-    return strcmp(again, line) == 0;
-}
-
-static bool read_content(const char *text, size_t size, struct content *out) {
-    const char *at = text, *end = text + size, *before;
-    char line[FILE_LINE_MAX];
-    uint64_t sum;
-    out->count = 0;
-    size_t first = strlen(FILE_FIRST_LINE);
-    if (size < first || memcmp(text, FILE_FIRST_LINE, first) != 0) return false;
-    at += first;
-    if (!take_line(&at, end, line) || !take_number(line, "birth", &out->birth) || out->birth == 0) return false;
-    for (before = at; take_line(&at, end, line) && strncmp(line, "entry ", 6) == 0; before = at)
-        if (!take_entry(&at, end, line, out)) return false;
-    return at == end && take_number(line, "sum", &sum) && sum == frame_sum(text, (size_t)(before - text));
-}
-
-static size_t write_content(const struct content *content, char *out) {
-    char *at = out;
-    at += sprintf(at, FILE_FIRST_LINE "birth %016" PRIx64 "\n", content->birth);
-    for (size_t i = 0; i < content->count; i++) {
-        const struct entry *entry = &content->entries[i];
-        at += write_entry_line(entry, at, FILE_LINE_MAX);
-        *at++ = '\n';
-        memcpy(at, entry->value, entry->size);
-        at += entry->size;
-        *at++ = '\n';
-    }
-    at += sprintf(at, "sum %016" PRIx64 "\n", frame_sum(out, (size_t)(at - out)));
-    return (size_t)(at - out);
-}
-
-static struct entry *find(struct content *content, const char *name) {
-    for (size_t i = 0; i < content->count; i++)
-        if (strcmp(content->entries[i].name, name) == 0) return &content->entries[i];
-    return NULL;
-}
-
 /* ---- The file ---------------------------------------------------------------------------------------------------- */
 
-/* Into file->content. 0, or 1 with file->problem. */
+/* Into file->entries. 0, or 1 with file->problem. */
 static int load(struct file *file) {
-    file->content.birth = 0;
-    file->content.count = 0;
+    file->entries.birth = 0;
+    file->entries.count = 0;
     int handle = disk_posix.open(NULL, file->path, O_RDONLY, 0);
     if (handle == -ENOENT) return 0;
     if (handle < 0)
@@ -151,14 +59,14 @@ static int load(struct file *file) {
     (void)disk_posix.close(NULL, handle);
     if (size < 0)
         return refuse(file->problem, "coordinator file %s cannot be read: %s", file->path, strerror((int)-size));
-    if (size <= FILE_SIZE_MAX && read_content(file->text, (size_t)size, &file->content)) return 0;
+    if (size <= ENTRIES_SIZE_MAX && entries_read(file->text, (size_t)size, &file->entries)) return 0;
     return refuse(file->problem, "coordinator file %s is damaged, or not one of Tarry's%s", file->path,
                   ": name another, or stop both nodes before you remove it");
 }
 
 /* 0, or 1 with file->problem; the new file may be there, or not. */
 static int store(struct file *file) {
-    size_t size = write_content(&file->content, file->text);
+    size_t size = entries_write(&file->entries, file->text);
     const char *what = "cannot be made";
     int handle = disk_posix.open(NULL, file->path_new, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     int error = handle < 0 ? handle : 0;
@@ -191,39 +99,43 @@ static int lock(struct file *file, int how, uint64_t deadline_ms) {
 
 /* ---- Calls ------------------------------------------------------------------------------------------------------- */
 
+static struct coordinator_trait trait_of(const struct entries *entries, const struct entry *entry) {
+    return (struct coordinator_trait){.birth = entries->birth, .mark = frame_sum(entry->value, entry->size)};
+}
+
 static enum pair_outcome read_one(struct file *file, struct coordinator_call *call) {
-    const struct entry *entry = find(&file->content, call->name);
+    const struct entry *entry = entries_find(&file->entries, call->name);
     if (entry == NULL) return PAIR_DONE;
     call->version = entry->version;
-    call->births[0] = file->content.birth;
+    call->traits[0] = trait_of(&file->entries, entry);
     call->size = entry->size;
     memcpy(call->value, entry->value, entry->size);
     call->value[entry->size] = '\0';
     return PAIR_DONE;
 }
 
-static struct entry *make_entry(struct content *content, const char *name) {
-    if (content->count == COORDINATOR_NAMES_MAX) return NULL;
-    if (content->birth == 0 && getrandom(&content->birth, sizeof content->birth, 0) != sizeof content->birth)
+static struct entry *make_entry(struct entries *entries, const char *name) {
+    if (entries->count == COORDINATOR_NAMES_MAX) return NULL;
+    if (entries->birth == 0 && getrandom(&entries->birth, sizeof entries->birth, 0) != sizeof entries->birth)
         return NULL;
-    struct entry *entry = &content->entries[content->count++];
+    struct entry *entry = &entries->items[entries->count++];
     snprintf(entry->name, sizeof entry->name, "%s", name);
     entry->version = 0;
     return entry;
 }
 
 /* In memory; 0, or 1: there is no room for another entry. */
-static int apply(struct content *content, struct coordinator_call *call) {
+static int apply(struct entries *entries, struct coordinator_call *call) {
     for (size_t i = 0; i < call->count; i++) {
         struct coordinator_change *change = &call->changes[i];
         if (change->value == NULL) continue;
-        struct entry *entry = find(content, change->name);
-        if (entry == NULL) entry = make_entry(content, change->name);
+        struct entry *entry = entries_find(entries, change->name);
+        if (entry == NULL) entry = make_entry(entries, change->name);
         if (entry == NULL) return 1;
         entry->size = change->size;
         memcpy(entry->value, change->value, change->size);
         change->version = ++entry->version;
-        call->births[i] = content->birth;
+        call->traits[i] = trait_of(entries, entry);
     }
     return 0;
 }
@@ -231,14 +143,14 @@ static int apply(struct content *content, struct coordinator_call *call) {
 static enum pair_outcome change_all(struct file *file, struct coordinator_call *call) {
     for (size_t i = 0; i < call->count; i++) {
         const struct coordinator_change *change = &call->changes[i];
-        const struct entry *entry = find(&file->content, change->name);
+        const struct entry *entry = entries_find(&file->entries, change->name);
         uint64_t version = entry == NULL ? 0 : entry->version;
         if (version == change->version) continue;
         snprintf(call->reason, sizeof call->reason, "coordinator: entry '%s' is at version %" PRIu64 ", not %" PRIu64,
                  change->name, version, change->version);
         return PAIR_REFUSED;
     }
-    if (apply(&file->content, call) == 0) return store(file) == 0 ? PAIR_DONE : PAIR_UNKNOWN;
+    if (apply(&file->entries, call) == 0) return store(file) == 0 ? PAIR_DONE : PAIR_UNKNOWN;
     refuse(file->problem, "coordinator file %s has no room for another entry%s", file->path, "");
     return PAIR_UNKNOWN;
 }

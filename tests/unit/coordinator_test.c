@@ -103,10 +103,11 @@ static void test_changes_at_its_version_only(void **state) {
     assert_int_equal(read_it(place), PAIR_DONE);
     assert_int_equal(call->version, 0);
     assert_int_equal(set_it(place, 1, "too early"), PAIR_REFUSED);
+    assert_non_null(strstr(call->reason, "at version 0, not 1"));
     assert_int_equal(set_it(place, 0, "one"), PAIR_DONE);
     assert_int_equal(call->version, 1);
     assert_int_equal(set_it(place, 0, "made twice"), PAIR_REFUSED);
-    assert_non_null(strstr(call->reason, "at version 1, not 0"));
+    assert_non_null(strstr(call->reason, "has left version 0"));
     assert_int_equal(set_it(place, 1, "two\nentry record 9 1\n"), PAIR_DONE);
     assert_int_equal(call->version, 2);
     assert_int_equal(read_it(place), PAIR_DONE);
