@@ -21,7 +21,17 @@
     WEAKNESS(any_run, "R6", "a record that names this node is believed to be of this run") \
     WEAKNESS(fence_forgotten, "R7", "a promise may be below the fence") \
     WEAKNESS(fence_unheard, "R7", "a leader does not mind that its epoch is fenced") \
-    WEAKNESS(stale_greeting, "R8", "the answer to any question is acted on")
+    WEAKNESS(stale_greeting, "R8", "the answer to any question is acted on") \
+    WEAKNESS(known_only, "R5", "strict: a follower is added that lacks what an earlier epoch acknowledged") \
+    WEAKNESS(promise_alone, "operator", "a node promises that has served alone") \
+    WEAKNESS(any_promise, "operator", "the other's epoch, heard, is as good as its promise") \
+    WEAKNESS(promised_early, "operator", "the promise is told before it is durable") \
+    WEAKNESS(any_parity, "operator", "an epoch's number does not carry the node") \
+    WEAKNESS(not_quiet, "operator", "a node that has served alone leads as it starts") \
+    WEAKNESS(unasserted, "operator", "an assertion makes a node lead that never was in sync") \
+    WEAKNESS(alone_unnoted, "operator", "it is not noted that a node serves alone") \
+    WEAKNESS(hand_early, "hand-over", "the leader hands over what the follower lacks") \
+    WEAKNESS(leads_on, "hand-over", "the leader goes on after it has promised")
 /* clang-format on */
 
 enum pair_weakness {

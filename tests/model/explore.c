@@ -93,7 +93,8 @@ static void story(const struct explorer *explorer, uint32_t number, int move) {
 
 /* Everything goes well from here on: nobody dies, nothing is lost, whoever waits in vain is told so. */
 static bool settles(const struct explorer *explorer, const struct pair_world *from, bool told) {
-    static const enum action fine[] = {ACT_START, ACT_GHOST, ACT_NOTE, ACT_COORDINATOR, ACT_HEAR, ACT_SYNC, ACT_TAKE};
+    static const enum action fine[] = {ACT_START, ACT_GHOST, ACT_NOTE,        ACT_COORDINATOR, ACT_HEAR,
+                                       ACT_SYNC,  ACT_TAKE,  ACT_TAKE_ANSWER, ACT_WATCH,       ACT_YIELD};
     struct pair_limits limits = explorer->limits;
     struct pair_world world;
     memcpy(&world, from, sizeof world);
@@ -125,7 +126,7 @@ static bool expand(struct explorer *explorer, uint32_t number) {
     memcpy(&from, &explorer->frontier[number & explorer->frontier_mask], sizeof from);
     for (int move = 0; move < ACTIONS * NODES; move++) {
         /* What a lost message leads to, one that stays and is never looked at again leads to as well. */
-        if (move / NODES == ACT_TAKE || move / NODES == ACT_LOSE_MAIL) continue;
+        if (move / NODES == ACT_TAKE || move / NODES == ACT_TAKE_ANSWER) continue;
         struct pair_world *next = &explorer->frontier[explorer->last & explorer->frontier_mask];
         memcpy(next, &from, sizeof from);
         if (!pair_world_act(next, &explorer->limits, move % NODES, (enum action)(move / NODES))) continue;
@@ -201,6 +202,14 @@ static bool options(struct explorer *explorer, int argc, char **argv, bool *out_
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--strict") == 0)
             explorer->limits.strict = true;
+        else if (strcmp(argv[i], "--operator") == 0)
+            explorer->limits.operator= true;
+        else if (strcmp(argv[i], "--async") == 0)
+            explorer->limits.async = true;
+        else if (strcmp(argv[i], "--hand") == 0)
+            explorer->limits.hand = true;
+        else if (strcmp(argv[i], "--force") == 0)
+            explorer->limits.force = true;
         else if (strcmp(argv[i], "--tap") == 0)
             *out_tap = true;
         else if (i + 1 == argc || !take_option(explorer, argv[i], argv[i + 1]))

@@ -4,7 +4,10 @@
  * A log is a string of epochs: frame i was written in epoch log[i], which with its position says everything, for an
  * epoch has one leader. A process may die at any moment; what it had not synced is lost, or not. A message may be lost,
  * doubled, or late; a newer one may push it out. The answer of a compare-and-set may be lost before or after it is
- * done, and it may be done long after the one who sent it has died. */
+ * done, and it may be done long after the one who sent it has died.
+ *
+ * Without a coordinator there is an operator, who says at any moment what is true: that the other is stopped and has
+ * not served alone since. By force a node may be made to lead once; what that loses is not missed afterwards. */
 #ifndef TARRY_TESTS_MODEL_PAIR_WORLD_H
 #define TARRY_TESTS_MODEL_PAIR_WORLD_H
 
@@ -58,18 +61,25 @@ struct model_node {
 
 struct pair_world {
     struct model_node nodes[NODES];
-    struct model_message mail[NODES]; /* to node i */
-    uint64_t version;                 /* 0: no record yet */
+    struct model_message questions[NODES], answers[NODES]; /* to node i */
+    uint64_t version;                                      /* 0: no record yet */
     struct pair_record record;
     struct model_log acked; /* what some client was told: must never be missing */
     uint32_t served;        /* the latest epoch that has served anybody */
     uint32_t led;           /* bits: epochs that somebody has led */
+    bool was_in_sync;       /* by_operator: the pair has been in sync once */
+    uint8_t forced;         /* 1 + the node that an operator forces to lead: once in a history */
+    bool is_lost;           /* … and it has led: what it lacked is lost */
 };
 
 struct pair_limits {
     uint32_t epochs;
     uint8_t frames;
     bool strict;
+    bool operator; /* no coordinator */
+    bool async;
+    bool hand;  /* planned switch-overs */
+    bool force; /* one promotion by force */
 };
 
 enum action {
@@ -78,10 +88,11 @@ enum action {
     ACT_CRASH_LOST,
     ACT_APPEND,
     ACT_SYNC,
-    ACT_TAKE,      /* the mail, and it is gone */
-    ACT_TAKE_TWIN, /* the mail, and it stays: doubled */
+    ACT_TAKE,      /* the question, and it is gone */
+    ACT_TAKE_TWIN, /* the question, and it stays: doubled, or never lost */
     ACT_TAKE_NEAR, /* as ACT_TAKE_TWIN; the asker lacks little */
-    ACT_LOSE_MAIL,
+    ACT_TAKE_ANSWER,
+    ACT_TAKE_ANSWER_TWIN,
     ACT_NOTE,
     ACT_COORDINATOR, /* does what was asked */
     ACT_HEAR,        /* its answer arrives */
@@ -90,6 +101,13 @@ enum action {
     ACT_SILENT,
     ACT_QUESTION,
     ACT_REPLY,
+    ACT_WATCH, /* the coordinator says that the record has changed */
+    ACT_SOLO,  /* an operator's words */
+    ACT_ASSERT,
+    ACT_FORCE,
+    ACT_HAND_OVER,
+    ACT_PROMOTE,
+    ACT_YIELD,
     ACTIONS
 };
 extern const char *const action_names[ACTIONS];
