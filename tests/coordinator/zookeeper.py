@@ -31,25 +31,28 @@ def free_port():
 
 
 class ZooKeeper:
-    """One standalone server, or one member of an ensemble (`members`: server lines of its configuration)."""
+    """One standalone server, or one member of an ensemble (`members`: server lines of its configuration). `prefix` runs it
+    elsewhere: in a network namespace, say, where it has `address`."""
 
-    def __init__(self, number=0, members=()):
+    def __init__(self, number=0, members=(), address="127.0.0.1", prefix=(), port=None):
         self.directory = tempfile.mkdtemp(prefix="tarry-zookeeper-")
         self.data = os.path.join(self.directory, "data")
-        self.port = free_port()
+        self.address = address
+        self.prefix = list(prefix)
+        self.port = port or free_port()
         self.process = None
         os.mkdir(self.data)
         with open(os.path.join(self.data, "myid"), "w", encoding="ascii") as file:
             file.write(f"{number}\n")
         with open(os.path.join(self.directory, "zoo.cfg"), "w", encoding="ascii") as file:
-            file.write("\n".join([f"dataDir={self.data}", f"clientPort={self.port}", "clientPortAddress=127.0.0.1",
+            file.write("\n".join([f"dataDir={self.data}", f"clientPort={self.port}", f"clientPortAddress={address}",
                                   f"tickTime={TICK_MS}", "initLimit=40", "syncLimit=20", "admin.enableServer=false",
                                   "4lw.commands.whitelist=srvr", *members, ""]))
 
     def start(self):
         """Runs it. Its log goes to the directory's `log`."""
         entry = "quorum.QuorumPeerMain" if self.is_member() else "ZooKeeperServerMain"
-        command = ["java", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp", f"{JAR}:{LOGGING}",
+        command = [*self.prefix, "java", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{JAR}:{LOGGING}",
                    f"org.apache.zookeeper.server.{entry}", os.path.join(self.directory, "zoo.cfg")]
         with open(self.log_path(), "ab") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -65,7 +68,7 @@ class ZooKeeper:
     def ask(self):
         """What it says about itself; empty: it does not answer."""
         try:
-            with socket.create_connection(("127.0.0.1", self.port), 1) as peer:
+            with socket.create_connection((self.address, self.port), 1) as peer:
                 peer.settimeout(1)
                 peer.sendall(b"srvr")
                 answer = b""
@@ -102,7 +105,7 @@ class ZooKeeper:
         self.process.wait()
 
     def url(self, path="/tarry/pair", port=None):
-        return f"zk://127.0.0.1:{port or self.port}{path}"
+        return f"zk://{self.address}:{port or self.port}{path}"
 
     def close(self):
         if self.process is not None and self.process.poll() is None:
