@@ -4,20 +4,28 @@
  * server) ▲                                          │               │ └──── expired, or credentials refused
  * ─────┴───────────────┘          closed, and opened again after a second
  *
- * A session that expires is nothing but a reason to open another: nothing of Tarry's hangs on it. ZooKeeper's client is
- * 3.8's; its sources were read for what is said here about it. */
+ * A session that expires is nothing but a reason to open another: nothing of Tarry's hangs on it; one without a
+ * connection for LOST_MS too, for then the servers may have moved.
+ *
+ * *ZooKeeper's client never sees a name*: the renewal looks names up and gives it addresses. Because 3.8's looks them
+ * up again at every turn of its I/O thread: a resolver that hangs would cut off a good connection, and one that fails
+ * leaves that thread with a descriptor and a time that nobody has set. (Its sources were read for what is said about it
+ * here.) */
 #include "zookeeper.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <inttypes.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "zookeeper_place.h"
 
 #define LAST_WORDS_SIZE 256
+#define ADDRESSES_SIZE 4096
+#define LOST_MS 10000
 
 /* The client says why it cannot connect to its log only, which knows neither handle nor context. */
 static struct {
@@ -104,15 +112,57 @@ static void state_changed(zhandle_t *handle, int type, int state, const char *pa
     coordinator_wake(zookeeper->coordinator); /* zoo_state tells */
 }
 
+/* All addresses of one host, given as name:port, go behind `out`. NULL, or why there are none. */
+static const char *add_addresses(const char *host, char out[ADDRESSES_SIZE]) {
+    char name[COORDINATOR_URL_SIZE_MAX + 1], port[8];
+    const char *colon = strrchr(host, ':');
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    struct addrinfo *found;
+    snprintf(name, sizeof name, "%.*s", (int)(colon - host), host);
+    int error = getaddrinfo(name, colon + 1, &hints, &found);
+    if (error != 0) return gai_strerror(error);
+    for (const struct addrinfo *one = found; one != NULL; one = one->ai_next) {
+        size_t size = strlen(out);
+        int wrong = getnameinfo(one->ai_addr, one->ai_addrlen, name, sizeof name, port, sizeof port,
+                                NI_NUMERICHOST | NI_NUMERICSERV);
+        if (wrong != 0 || size + strlen(name) + sizeof port + 2 > ADDRESSES_SIZE) continue;
+        sprintf(out + size, "%s%s:%s", size > 0 ? "," : "", name, port);
+    }
+    freeaddrinfo(found);
+    return NULL;
+}
+
+/* Those of the hosts that have any. NULL, or why none has. */
+static const char *look_up(const char *hosts, char out[ADDRESSES_SIZE]) {
+    char list[COORDINATOR_URL_SIZE_MAX + 1], *rest = list;
+    const char *why = "no address";
+    out[0] = '\0';
+    snprintf(list, sizeof list, "%s", hosts);
+    for (const char *host; (host = strtok_r(rest, ",", &rest)) != NULL;) {
+        const char *wrong = add_addresses(host, out);
+        if (wrong != NULL) why = wrong;
+    }
+    return out[0] == '\0' ? why : NULL;
+}
+
 /* A thread: closes the handle that there was (which ends its threads) and opens another, which looks up names. */
 static void *renewal_run(void *argument) {
     struct zookeeper *zookeeper = argument;
+    char addresses[ADDRESSES_SIZE];
+    zhandle_t *handle = NULL;
     if (zookeeper->renewed != NULL) zookeeper_close(zookeeper->renewed);
-    zhandle_t *handle = zookeeper_init2(zookeeper->hosts, state_changed, zookeeper->session_ms, NULL, zookeeper,
-                                        ZOO_NO_LOG_CLIENTENV, keep_last_words);
-    int error = handle == NULL ? errno : 0;
-    if (handle != NULL && zookeeper->credentials != NULL)
-        (void)zoo_add_auth(handle, "digest", zookeeper->credentials, (int)strlen(zookeeper->credentials), NULL, NULL);
+    const char *error = look_up(zookeeper->hosts, addresses);
+    if (error == NULL) {
+        handle = zookeeper_init2(addresses, state_changed, zookeeper->session_ms, NULL, zookeeper, ZOO_NO_LOG_CLIENTENV,
+                                 keep_last_words);
+        if (handle == NULL) error = "no memory, descriptor or thread";
+    }
+    if (handle != NULL) {
+        (void)zoo_set_servers_resolution_delay(handle, -1); /* while it is connected */
+        if (zookeeper->credentials != NULL)
+            (void)zoo_add_auth(handle, "digest", zookeeper->credentials, (int)strlen(zookeeper->credentials), NULL,
+                               NULL);
+    }
     pthread_mutex_lock(&zookeeper->mutex);
     zookeeper->renewed = handle;
     zookeeper->renewed_error = error;
@@ -177,13 +227,14 @@ static void take_renewed(struct zookeeper *zookeeper) {
     land_all(zookeeper); /* of the old session: nothing can come back any more */
     if (zookeeper->renewed == NULL) {
         coordinator_is(zookeeper->coordinator, COORDINATOR_CONNECTING, zookeeper->sessions,
-                       "ZooKeeper's hosts %s have no address: %s; check their names, and this host's resolver",
-                       zookeeper->hosts, strerror(zookeeper->renewed_error));
+                       "ZooKeeper's hosts %s cannot be looked up: %s; check their names, and this host's resolver",
+                       zookeeper->hosts, zookeeper->renewed_error);
         return;
     }
     zookeeper->handle = zookeeper->renewed;
     zookeeper->renewed = NULL;
     zookeeper->sessions++;
+    zookeeper->lost_ms = coordinator_now_ms();
     land_stranded(zookeeper);
     for (size_t i = 0; i < COORDINATOR_NAMES_MAX; i++) {
         zookeeper->watched[i].state = WATCH_IDLE;
@@ -195,16 +246,19 @@ static void take_renewed(struct zookeeper *zookeeper) {
 
 static void look_at_state(struct zookeeper *zookeeper) {
     int state = zookeeper->handle == NULL ? 0 : zoo_state(zookeeper->handle);
-    bool is_lost = state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE;
-    if (state == ZOO_AUTH_FAILED_STATE)
-        zookeeper_forbidden(zookeeper, "coordinator: ZooKeeper refuses this node's credentials; correct them");
+    uint64_t now_ms = coordinator_now_ms();
     bool was_connected = zookeeper->is_connected;
     zookeeper->is_connected = state == ZOO_CONNECTED_STATE;
-    if (was_connected && !zookeeper->is_connected && !is_lost) zookeeper->is_forbidden = false;
+    if (was_connected && !zookeeper->is_connected) zookeeper->lost_ms = now_ms;
+    bool is_lost = state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE ||
+                   (!zookeeper->is_connected && now_ms >= zookeeper->lost_ms + LOST_MS);
+    if (state == ZOO_AUTH_FAILED_STATE)
+        zookeeper_forbidden(zookeeper, "coordinator: ZooKeeper refuses this node's credentials; correct them");
+    if (was_connected && !zookeeper->is_connected && state != ZOO_AUTH_FAILED_STATE) zookeeper->is_forbidden = false;
     if (zookeeper->is_connected && !was_connected && !zookeeper->is_forbidden) zookeeper_permitted(zookeeper);
     if (!zookeeper->is_connected && !zookeeper->is_forbidden && zookeeper->handle != NULL) say_connecting(zookeeper);
     if (zookeeper->is_connected) keep_last_words("");
-    bool is_due = coordinator_now_ms() >= zookeeper->renew_ms;
+    bool is_due = now_ms >= zookeeper->renew_ms;
     if ((zookeeper->handle == NULL || is_lost) && !zookeeper->is_renewing && is_due) renew(zookeeper);
 }
 

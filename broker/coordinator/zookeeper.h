@@ -67,6 +67,7 @@ struct zookeeper {
     zhandle_t *handle; /* NULL: there is none, or it is being opened */
     uint64_t sessions; /* opened so far; the current one's number */
     bool is_connected;
+    uint64_t lost_ms; /* since when it is not */
     bool is_forbidden;
     uint64_t renew_ms; /* not before */
     bool is_renewing;
@@ -78,7 +79,7 @@ struct zookeeper {
     struct flight *back;   /* newest first */
     bool is_renewed;
     zhandle_t *renewed; /* NULL with `renewed_error`: it could not be opened */
-    int renewed_error;
+    const char *renewed_error;
 };
 
 /* A flight for `call`, or for a watch. NULL: no memory. */

@@ -28,7 +28,7 @@ class Contract:
         self.assertEqual(probe.done("set", "record", 1, "two")["version"], 2)
         answer = self.probe(self.url()).done("read", "record")
         self.assertEqual((answer["version"], answer["value"]), (2, "two"))
-        self.assertLess(probe.close(), 5000)
+        self.assertLess(probe.close(), 20000)
 
     def test_a_multi_happens_whole_or_not_at_all(self):
         probe = self.probe(self.url())
@@ -70,7 +70,7 @@ class Contract:
                 outcomes[mark] = answer["outcome"], answer.get("version")
 
         for number, way in enumerate(urls):
-            probe = self.probe(way, CALL_MS if chaos else PATIENT_MS)
+            probe = self.probe(way, *((300, 1000) if chaos else ()))
             threads.append(threading.Thread(target=work, args=(number, probe)))
             threads[-1].start()
         if chaos:
@@ -141,13 +141,19 @@ class Server(Contract, Case):
         self.addCleanup(proxy.close)
         return proxy, self.server.url(self.path, proxy.port)
 
+    def impatient(self, url, call_ms=CALL_MS, session_ms=SESSION_MS):
+        """A probe whose calls may fail, connected; the record is there, at version 1."""
+        self.probe(self.url()).done("set", "record", 0, "one")
+        probe = self.probe(url, call_ms, session_ms)
+        self.until_done(probe, "read", "record")
+        return probe
+
     # ---- what a network may do to a call
 
     def test_a_lost_reply_is_unknown_though_it_happened(self):
         """F-30"""
         proxy, url = self.by_proxy()
-        probe = self.probe(url, CALL_MS)
-        probe.done("set", "record", 0, "one")
+        probe = self.impatient(url)
         proxy.hold(DOWN)
         self.unknown(probe.call("set", "record", 1, "two"), "its time is over|connection was lost")
         proxy.cut()
@@ -158,8 +164,7 @@ class Server(Contract, Case):
     def test_a_lost_request_is_unknown_though_it_never_happened(self):
         """F-30"""
         proxy, url = self.by_proxy()
-        probe = self.probe(url, CALL_MS)
-        probe.done("set", "record", 0, "one")
+        probe = self.impatient(url)
         proxy.hold(UP)
         self.unknown(probe.call("set", "record", 1, "two"))
         proxy.cut()
@@ -169,8 +174,7 @@ class Server(Contract, Case):
     def test_unknown_may_mean_not_yet(self):
         """F-30, R5: a request that is on its way is seen to happen after an unchanged record was read."""
         proxy, url = self.by_proxy()
-        probe, other = self.probe(url, 300, 20000), self.probe(self.url())
-        self.until_done(probe, "set", "record", 0, "one")
+        probe, other = self.impatient(url, 300, 30000), self.probe(self.url())
         start = len(other.news)
         other.ask("watch", "record")
         other.wait_news(lambda item: "changed" in item, start)
@@ -206,14 +210,13 @@ class Server(Contract, Case):
 
     def test_a_stopped_server_ends_no_call_late_and_is_found_again(self):
         """F-30: SIGSTOP"""
-        probe = self.probe(self.url(), CALL_MS)
-        probe.done("set", "record", 0, "one")
+        probe = self.impatient(self.url(), session_ms=3000)
         self.server.pause()
         try:
             started = time.monotonic()
             self.unknown(probe.call("read", "record"))
             self.unknown(probe.call("set", "record", 1, "two"))
-            self.assertLess(time.monotonic() - started, 2 * CALL_MS / 1000 + 5)
+            self.assertLess(time.monotonic() - started, 2 * CALL_MS / 1000 + 20)
             probe.message("no connection to ZooKeeper at 127.0.0.1:")
             self.assertEqual(probe.call("session")["session"], "connecting")
         finally:
@@ -222,19 +225,17 @@ class Server(Contract, Case):
         self.assertEqual(probe.call("session")["message"], "")
 
     def test_a_stopped_server_lets_itself_be_closed(self):
-        probe = self.probe(self.url(), CALL_MS)
-        probe.done("read", "record")
+        probe = self.impatient(self.url())
         self.server.pause()
         try:
-            self.assertLess(probe.close(), 8000)
+            self.assertLess(probe.close(), 20000)
         finally:
             self.server.resume()
 
     def test_a_killed_server_comes_back_with_what_was_done(self):
         """F-30: SIGKILL"""
-        probe = self.probe(self.url(), CALL_MS)
+        probe = self.impatient(self.url(), session_ms=3000)
         probe.ask("watch", "record")
-        probe.done("set", "record", 0, "one")
         self.server.kill()
         self.unknown(probe.call("set", "record", 1, "two"), "no answer|lost")
         probe.message("no connection to ZooKeeper at 127.0.0.1:.*Connection refused")
@@ -247,19 +248,21 @@ class Server(Contract, Case):
 
     def test_an_expired_session_is_opened_again_and_watches_on(self):
         proxy, url = self.by_proxy()
-        probe, other = self.probe(url), self.probe(self.url())
+        probe, other = self.impatient(url, PATIENT_MS, 1500), self.probe(self.url())
         probe.ask("watch", "record")
-        probe.done("set", "record", 0, "one")
-        self.assertEqual(probe.call("session")["sessions"], 1)
-        proxy.hold()  # for longer than a session lasts
-        time.sleep(2 * SESSION_MS / 1000)
-        proxy.cut()
-        proxy.heal()
-        probe.wait_news(lambda item: item.get("session") == "connected" and item["sessions"] == 2)
-        self.assertEqual(probe.done("read", "record")["version"], 1)
+        before = probe.call("session")["sessions"]
+        end = time.monotonic() + 60
+        while probe.call("session")["sessions"] == before and time.monotonic() < end:
+            proxy.hold()  # for longer than a session lasts
+            time.sleep(3)
+            proxy.cut()
+            proxy.heal()
+            time.sleep(0.5)
+        self.assertGreater(probe.call("session")["sessions"], before)
+        self.assertEqual(self.until_done(probe, "read", "record")["version"], 1)
         start = len(probe.news)
         other.done("set", "record", 1, "two")
-        while probe.done("read", "record")["version"] == 1:
+        while self.until_done(probe, "read", "record")["version"] == 1:
             start = probe.wait_news(lambda item: "changed" in item, start)
 
     # ---- what an operator may do
@@ -275,22 +278,25 @@ class Server(Contract, Case):
         self.unknown(probe.call("read", "record"), "deleted and made again")
         self.unknown(probe.call("set", "record", 1, "two"), "deleted and made again")
 
+    def test_a_host_without_an_address_does_not_keep_us_from_the_others(self):
+        probe = self.probe(f"zk://nobody.invalid:2181,localhost:{self.server.port}{self.path}")
+        self.assertEqual(probe.done("read", "record")["version"], 0)
+
     def test_an_acl_that_lets_nobody_in_is_named(self):
-        owner = self.probe(self.url(), CALL_MS, SESSION_MS, "tarry:secret")
+        owner = self.probe(self.url(), PATIENT_MS, SESSION_MS, "tarry:secret")
         owner.done("set", "record", 0, "one")
         for credentials in ((), ("tarry:wrong",)):
-            probe = self.probe(self.url(), CALL_MS, SESSION_MS, *credentials)
+            probe = self.probe(self.url(), PATIENT_MS, SESSION_MS, *credentials)
             word = "with its credentials" if credentials else "without credentials"
             for words in (("read", "record"), ("set", "record", 1, "two"), ("set", "other", 0, "two"),
                           ("multi", "record", 1, "two", "other", 0, "two")):
                 self.unknown(probe.call(*words), f"ACL of {self.path}.*does not let this node in {word}")
             self.assertEqual(probe.call("session")["session"], "forbidden")
-        self.assertEqual(self.probe(self.url(), CALL_MS, SESSION_MS, "tarry:secret").done("read", "record")["value"], "one")
+        self.assertEqual(self.probe(self.url(), PATIENT_MS, SESSION_MS, "tarry:secret").done("read", "record")["value"], "one")
 
-    def test_a_path_that_cannot_be_is_named(self):
-        """Below /zookeeper everything is ZooKeeper's; read-only entries are there."""
-        probe = self.probe(self.server.url("/zookeeper-not/mine"), CALL_MS)
-        probe.done("set", "record", 0, "one")  # any other path is made
+    def test_a_path_is_made_piece_by_piece(self):
+        probe = self.probe(self.server.url("/zookeeper-not/mine"))
+        probe.done("set", "record", 0, "one")
         deep = self.probe(self.server.url("/a/b/c/d/e"), PATIENT_MS)
         self.assertEqual(deep.done("set", "record", 0, "one")["version"], 1)
         again = self.probe(self.server.url("/a/b/x/y"), PATIENT_MS)
@@ -304,12 +310,12 @@ class Nowhere(Case):
         probe = self.probe("zk://127.0.0.1:1,127.0.0.1:2/tarry", CALL_MS)
         self.unknown(probe.call("read", "record"), "its time is over")
         probe.message("no connection to ZooKeeper at 127.0.0.1:1,127.0.0.1:2: .*Connection refused")
-        self.assertLess(probe.close(), 5000)
+        self.assertLess(probe.close(), 20000)
 
     def test_a_host_without_an_address_is_named(self):
         probe = self.probe("zk://nobody.invalid:2181/tarry", CALL_MS)
         self.unknown(probe.call("set", "record", 0, "one"), "its time is over")
-        probe.message("hosts nobody.invalid:2181 have no address")
+        probe.message("hosts nobody.invalid:2181 cannot be looked up: Name or service not known|Temporary failure")
 
     def test_wrong_addresses_are_refused_in_words(self):
         for place, why in (("", "no path"), ("h:2181", "no path"), ("h:2181/", "no path"), ("h/p", "without a port"),

@@ -13,15 +13,15 @@ from zookeeper import missing  # noqa: E402
 WAIT_S = 60
 CALL_MS = 1000      # of a call that must fail
 PATIENT_MS = 30000  # of a call that must succeed
-SESSION_MS = 1000
+SESSION_MS = 10000
 
 
 class Probe:
     """One process that asks. Answers are matched by number; the rest are news."""
 
-    def __init__(self, url, call_ms=PATIENT_MS, session_ms=SESSION_MS, *credentials):
-        self.stream = harness.Stream([harness.find_program("coordinator_probe"), url, str(call_ms), str(session_ms), *credentials],
-                                     dict(os.environ), stdin=True)
+    def __init__(self, url, call_ms=PATIENT_MS, session_ms=SESSION_MS, *credentials, prefix=()):
+        self.stream = harness.Stream([*prefix, harness.find_program("coordinator_probe"), url, str(call_ms), str(session_ms),
+                                      *credentials], dict(os.environ), stdin=True)
         self.changed = threading.Condition()
         self.answers, self.news, self.count, self.ended = {}, [], 0, False
         threading.Thread(target=self._read, daemon=True).start()
@@ -102,8 +102,8 @@ class Case(unittest.TestCase):
         for probe in self.probes:
             probe.kill()
 
-    def probe(self, url, *arguments):
-        self.probes.append(Probe(url, *arguments))
+    def probe(self, url, *arguments, **options):
+        self.probes.append(Probe(url, *arguments, **options))
         return self.probes[-1]
 
     def unknown(self, answer, pattern="."):

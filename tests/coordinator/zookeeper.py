@@ -12,8 +12,8 @@ import time
 
 JAR = "/usr/share/java/zookeeper.jar"
 LOGGING = "/usr/share/java/slf4j-simple.jar"
-READY_WAIT_S = 60
-TICK_MS = 250  # a session lasts 2 to 20 ticks
+READY_WAIT_S = 180
+TICK_MS = 250
 
 
 def missing():
@@ -47,7 +47,8 @@ class ZooKeeper:
         with open(os.path.join(self.directory, "zoo.cfg"), "w", encoding="ascii") as file:
             file.write("\n".join([f"dataDir={self.data}", f"clientPort={self.port}", f"clientPortAddress={address}",
                                   f"tickTime={TICK_MS}", "initLimit=40", "syncLimit=20", "admin.enableServer=false",
-                                  "4lw.commands.whitelist=srvr", *members, ""]))
+                                  "minSessionTimeout=500",
+                                  "maxSessionTimeout=60000", "4lw.commands.whitelist=srvr", *members, ""]))
 
     def start(self):
         """Runs it. Its log goes to the directory's `log`."""
@@ -67,16 +68,16 @@ class ZooKeeper:
 
     def ask(self):
         """What it says about itself; empty: it does not answer."""
+        answer = b""
         try:
-            with socket.create_connection((self.address, self.port), 1) as peer:
-                peer.settimeout(1)
+            with socket.create_connection((self.address, self.port), 5) as peer:
+                peer.settimeout(5)
                 peer.sendall(b"srvr")
-                answer = b""
                 while piece := peer.recv(4096):
                     answer += piece
-                return answer.decode(errors="replace")
         except OSError:
-            return ""
+            pass  # what has come has come
+        return answer.decode(errors="replace")
 
     def mode(self):
         """standalone, leader, follower; None: it does not serve."""
@@ -90,8 +91,10 @@ class ZooKeeper:
         while self.mode() is None:
             if self.process.poll() is not None or time.monotonic() > end:
                 with open(self.log_path(), encoding="utf-8", errors="replace") as log:
-                    raise AssertionError(f"ZooKeeper does not serve; its log ends with:\n{log.read()[-3000:]}")
-            time.sleep(0.05)
+                    text = [line for line in log if "Processing srvr" not in line]
+                raise AssertionError(f"ZooKeeper does not serve: status {self.process.poll()}, it says {self.ask()!r}; its log:\n"
+                                     + "".join(text[-60:]))
+            time.sleep(0.1)
         return self
 
     def pause(self):
