@@ -14,6 +14,7 @@ static int run(struct tool *tool, const struct args *args);
 static const struct arg_spec options[] = {
     {"data", ARG_VALUE, "DIR", "the data directory of a broker that is not running,\ninstead of the broker"},
     STORE_ARCHIVE_OPTION,
+    OPTION_FROM_FOLLOWER,
     SCAN_OPTIONS,
     {"limit", ARG_VALUE, "N", "at most N records, or tasks"},
     {"follow", ARG_FLAG, NULL, "go on with what happens, as it happens; without --from\nonly that"},
