@@ -127,12 +127,16 @@ static size_t next_address(struct link *link) {
     return next;
 }
 
-/* What is known of the present address, if nobody has said anything of it yet. */
+/* What is known of the present address, if it has said nothing itself. A try that is young does not blot out what came
+ * of the one before. */
 static void note_present(tarry_client *client) {
     struct link *link = &client->link;
+    bool is_young = present(link)->said[0] != 0 && now_ms() < link->dial.since_ms + DIAL_PATIENCE_MS;
     if (link->again) return;
     if (link->dial.error != 0)
         address_say(present(link), "%s", nng_strerror(link->dial.error));
+    else if (is_young)
+        return;
     else if (link->dial.trying)
         address_say(present(link), "does not answer");
     else if (link->up && client->answered_ms < link->dial.since_ms)
