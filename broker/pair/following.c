@@ -29,7 +29,8 @@ void following_ask(struct pair *pair, struct pair_effects *out) {
 }
 
 static bool is_news(const struct pair *pair, const struct pair_message *answer) {
-    return pair->role == PAIR_FOLLOWING && (answer->serial == pair->serial || WEAK(stale_greeting)) && !pair->noting &&
+    return pair->role == PAIR_FOLLOWING &&
+           (answer->serial == pair->serial || WEAK(stale_greeting) || WEAK(any_epoch)) && !pair->noting &&
            !pair->cutting;
 }
 
@@ -125,11 +126,11 @@ static bool may_force(const struct pair *pair) {
 }
 
 void following_record(struct pair *pair, struct pair_effects *out) {
-    bool is_impatient = pair->impatient && !pair->noting && !pair->cutting;
+    bool is_impatient = pair->impatient;
     bool is_forced = may_force(pair);
     if (pair->forcing && !is_forced) pair_say("the other is not stopped: it has claimed an epoch since", out);
     pair->impatient = pair->forcing = false;
-    if (pair->version == 0) return;
+    if (pair->version == 0 || pair->noting || pair->cutting) return; /* the next silence reads it again */
     if (pair->record.leader == pair->self)
         pair_consider(pair, out); /* a claim of an earlier run was done after all */
     else if (is_impatient && is_forced)

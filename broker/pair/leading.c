@@ -28,6 +28,7 @@ void leading_begin(struct pair *pair, struct pair_effects *out) {
     pair->change = PAIR_NO_CHANGE;
     pair->solo = pair->wants = false;
     pair->counted = pair->by_operator ? leading_has_member(pair) : must_count(pair);
+    if (WEAK(alone_unnoted) && pair->word != 0) pair->counted = false;
     pair->handing = PAIR_KEEPING;
     pair->begun = pair->durable;
     if (!pair->counted) pair->committed = pair->durable;
@@ -105,10 +106,15 @@ static void proposed(struct pair *pair, const struct pair_message *question, str
     handover_yield(pair, question, out);
 }
 
+static bool has_promised(const struct pair *pair, const struct pair_message *question) {
+    if (question->floor > pair->epoch) return WEAK(fence_unheard); /* else it has fenced this epoch */
+    return question->floor == pair->epoch || WEAK(unpromised);
+}
+
 void leading_asked(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
     const struct pair_message *question = &event->message;
     struct pair_message answer = {.kind = PAIR_FRAMES, .epoch = pair->epoch, .serial = question->serial};
-    bool is_fenced = question->floor > pair->epoch && !WEAK(fence_unheard);
+    bool is_fenced = question->floor > pair->epoch && !WEAK(fence_unheard) && !WEAK(fence_forgotten);
     bool never_follows = pair->by_operator && question->alone; /* before an operator has told it to yield */
     if (is_fenced && question->kind == PAIR_PROPOSE && handover_is_ready(pair) && !pair->noting) {
         proposed(pair, question, out);
@@ -118,7 +124,7 @@ void leading_asked(struct pair *pair, const struct pair_event *event, struct pai
         pair_end(pair, "the follower has fenced this epoch: this node starts again, and claims the next", out);
         return;
     }
-    if (question->kind == PAIR_PROPOSE || never_follows || (question->floor < pair->epoch && !WEAK(unpromised))) {
+    if (question->kind == PAIR_PROPOSE || never_follows || !has_promised(pair, question)) {
         answer.kind = PAIR_PROMISE; /* R2: it counts for nothing before */
         answer.word = pair->word;
     } else if (!event->fits && !WEAK(unfit)) {

@@ -102,8 +102,10 @@ static void consider_promise(struct pair *pair, const struct pair_message *propo
     pair->epoch = 0;
     pair->seen = 0;
     pair->note.floor = proposal->epoch;
-    if (!is_new || WEAK(promised_early)) following_ask(pair, out);
-    if (is_new) pair_make_note(pair, out);
+    if (is_new)
+        pair_make_note(pair, out);
+    else
+        following_ask(pair, out);
 }
 
 static void become_leader(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
@@ -121,6 +123,7 @@ void operator_asked(struct pair *pair, const struct pair_event *event, struct pa
     answer_note(pair, question->serial, out);
     /* Who is to claim is decided by the answer to one's own newest question: what came may be old. */
     if (question->floor > pair->heard) pair->heard = question->floor;
+    if (WEAK(any_promise) && pair->role == PAIR_FOLLOWING) operator_met(pair, question, out);
     if (question->kind == PAIR_PROPOSE)
         consider_promise(pair, question, out);
     else if (pair->role == PAIR_CLAIMING && question->floor > pair->epoch)

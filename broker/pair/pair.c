@@ -124,8 +124,8 @@ static void record_swapped(struct pair *pair, const struct pair_event *event, st
 static void noted(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
     pair->noting = false;
     pair->durable = event->end;
-    bool leads_on = WEAK(leads_on) && pair->role == PAIR_LEADING && pair->note.floor > pair->epoch;
-    if (pair->role == PAIR_FOLLOWING || pair->role == PAIR_YIELDING || leads_on)
+    if (WEAK(leads_on) && pair->role == PAIR_LEADING && pair->note.floor > pair->epoch) following_ask(pair, out);
+    if (pair->role == PAIR_FOLLOWING || pair->role == PAIR_YIELDING)
         following_ask(pair, out);
     else if (pair->role == PAIR_FENCING)
         claim_fenced(pair, out);

@@ -17,6 +17,7 @@ const char *const action_names[ACTIONS] = {"starts",
                                            "gets the answer, which comes again",
                                            "has its note durable",
                                            "has its request done by the coordinator",
+                                           "is told what the record was before",
                                            "hears the coordinator's answer",
                                            "never hears the coordinator's answer",
                                            "has an old request done by the coordinator",
@@ -41,15 +42,23 @@ static bool is_prefix(const struct model_log *log, uint8_t length, const struct 
     return length <= of_length && memcmp(log->epochs, of->epochs, length) == 0;
 }
 
+/* How much of what is acknowledged that log has. */
+static uint8_t acked_end(const struct pair_world *world, const struct model_log *log) {
+    uint8_t end = 0;
+    while (end < world->acked.end && end < log->durable && world->acked.epochs[end] == log->epochs[end]) end++;
+    return end;
+}
+
 /* ---- what must hold in every state */
 
 static void check_acked(const struct pair_world *world) {
     if (world->version == 0) return;
     for (int i = 0; i < NODES; i++) {
         const struct model_log *log = &world->nodes[i].log;
-        if (world->record.in_sync & 1u << i)
-            must(is_prefix(&world->acked, world->acked.end, log, log->durable),
-                 "every acknowledged frame is durable on every member of the record's in-sync set");
+        if ((world->record.in_sync & 1u << i) == 0) continue;
+        must(acked_end(world, log) == world->acked.end,
+             "every acknowledged frame is durable on every member of the record's in-sync set");
+        must(log->durable >= world->record.high_water, "no member is shorter than the high water");
     }
 }
 
@@ -58,7 +67,7 @@ static void check_notes(const struct pair_world *world) {
     for (int i = 0; i < NODES; i++) {
         const struct model_log *log = &world->nodes[i].log;
         if (!world->nodes[!i].note.alone)
-            must(is_prefix(&world->acked, world->acked.end, log, log->durable),
+            must(acked_end(world, log) == world->acked.end,
                  "a node that does not serve alone has acknowledged nothing that the other lacks");
     }
 }
@@ -79,7 +88,6 @@ static void acknowledge(struct pair_world *world, int number) {
         world->acked.end = committed;
         if (node->pair.epoch > world->served) world->served = node->pair.epoch;
     }
-    if (committed > node->known) node->known = committed;
 }
 
 /* ---- effects */
@@ -117,13 +125,10 @@ static void crash(struct pair_world *world, int number, bool is_kept) {
 static void accept_loss(struct pair_world *world, int number) {
     if (world->is_lost || world->forced != 1 + number) return;
     world->is_lost = true;
-    const struct model_log *log = &world->nodes[number].log;
-    uint8_t end = 0;
-    while (end < world->acked.end && end < log->durable && world->acked.epochs[end] == log->epochs[end]) end++;
+    uint8_t end = acked_end(world, &world->nodes[number].log);
     memset(world->acked.epochs + end, 0, (size_t)(LOG_MAX - end));
     world->acked.end = end;
     world->served = 0;
-    if (world->nodes[!number].known > end) world->nodes[!number].known = end;
 }
 
 static void lead(struct pair_world *world, int number) {
@@ -139,7 +144,7 @@ static void step(struct pair_world *world, int number, const struct pair_event *
 
 static void cut(struct pair_world *world, int number, uint64_t end) {
     struct model_node *node = &world->nodes[number];
-    must(end >= node->known, "nobody cuts what its index may have (R8)");
+    must(end >= acked_end(world, &node->log), "nobody cuts what is acknowledged, and may be in its index (R8)");
     if (end < node->log.end) {
         memset(node->log.epochs + end, 0, (size_t)(LOG_MAX - end));
         node->log.end = (uint8_t)end;
@@ -165,6 +170,9 @@ static void perform(struct pair_world *world, int number, const struct pair_effe
         break;
     case PAIR_ANSWER:
         MUST(asked != NULL);
+        if (effect->message.kind == PAIR_TAKE_OVER)
+            must(is_prefix(&node->log, node->log.end, &world->nodes[!number].log, world->nodes[!number].log.durable),
+                 "a hand-over leaves nothing behind");
         send(world, !number, &effect->message, &node->log, asked->message.end);
         break;
     case PAIR_LEAD:
@@ -198,7 +206,8 @@ static void step(struct pair_world *world, int number, const struct pair_event *
 
 /* ---- actions */
 
-static bool start(struct pair_world *world, const struct pair_limits *limits, int number) {
+static bool start(struct pair_world *world, int number) {
+    const struct pair_limits *limits = &world->limits;
     struct model_node *node = &world->nodes[number];
     if (node->up) return false;
     node->up = true;
@@ -209,7 +218,7 @@ static bool start(struct pair_world *world, const struct pair_limits *limits, in
         .other = !number,
         .founds = number == 0,
         .may_lead_alone = !limits->strict,
-        .by_operator = limits->operator,
+        .by_operator = limits->by_operator,
         .is_async = limits->async,
         .run = node->runs,
         .serial = node->runs << 32,
@@ -220,8 +229,10 @@ static bool start(struct pair_world *world, const struct pair_limits *limits, in
     return true;
 }
 
+/* R1; a log that goes back in epochs is one that nobody else's is a part of. */
 static bool append(const struct pair_limits *limits, struct model_node *node) {
     if (!pair_takes_writes(&node->pair) || node->log.end == limits->frames) return false;
+    must(node->log.end == 0 || node->log.epochs[node->log.end - 1] <= node->pair.epoch, "a log's epochs never go back");
     node->log.epochs[node->log.end++] = (uint8_t)node->pair.epoch;
     return true;
 }
@@ -262,8 +273,6 @@ static void take_answer(struct pair_world *world, int number, const struct model
         }
     }
     step(world, number, &(struct pair_event){.kind = PAIR_ANSWERED, .message = mail->message});
-    if (node->up && node->pair.role == PAIR_FOLLOWING && node->pair.committed > node->known)
-        node->known = (uint8_t)node->pair.committed;
 }
 
 static bool take(struct pair_world *world, int number, bool is_answer, bool stays, bool is_near) {
@@ -290,8 +299,21 @@ static bool note(struct pair_world *world, int number) {
 static bool swap(struct pair_world *world, const struct model_swap *swap) {
     if (swap->version != world->version) return false;
     if (swap->record.leader != world->record.leader) accept_loss(world, swap->record.leader);
+    if (world->limits.lag) world->old_version = world->version;
+    if (world->limits.lag) world->old_record = world->record;
     world->version++;
     world->record = swap->record;
+    return true;
+}
+
+/* A coordinator's server that lags behind answers a read. */
+static bool lag(struct pair_world *world, struct model_node *node) {
+    if (node->operation != OPERATION_SENT || node->is_swap || world->version == 0) return false;
+    node->operation = OPERATION_ANSWERED;
+    node->answer = (struct pair_event){.kind = PAIR_RECORD_READ,
+                                       .outcome = PAIR_DONE,
+                                       .version = world->old_version,
+                                       .record = world->old_record};
     return true;
 }
 
@@ -325,12 +347,13 @@ static bool hear(struct pair_world *world, int number) {
 
 static bool lose_answer(struct pair_world *world, int number) {
     struct model_node *node = &world->nodes[number];
-    if (node->operation == OPERATION_NONE) return false;
-    if (node->operation == OPERATION_SENT && node->is_swap) {
+    if (node->operation == OPERATION_NONE || !node->is_swap)
+        return false; /* a read is sent again: as if it were late */
+    if (node->operation == OPERATION_SENT) {
         node->ghost = node->swap;
         node->ghost.is_there = true;
     }
-    struct pair_event event = {.kind = node->is_swap ? PAIR_RECORD_SWAPPED : PAIR_RECORD_READ, .outcome = PAIR_UNKNOWN};
+    struct pair_event event = {.kind = PAIR_RECORD_SWAPPED, .outcome = PAIR_UNKNOWN};
     node->operation = OPERATION_NONE;
     memset(&node->answer, 0, sizeof node->answer);
     memset(&node->swap, 0, sizeof node->swap);
@@ -377,16 +400,17 @@ static bool watch(struct pair_world *world, int number) {
 }
 
 /* Only what is true is asserted: what "in sync" means before the pair ever was, the operator does not know. */
-static bool is_true(const struct pair_world *world, const struct pair_limits *limits, int number, enum pair_word word) {
+static bool is_true(const struct pair_world *world, int number, enum pair_word word) {
+    const struct pair_limits *limits = &world->limits;
     const struct model_node *node = &world->nodes[number], *other = &world->nodes[!number];
     switch (word) {
     case PAIR_PROMOTE:
     case PAIR_HAND_OVER:
         return limits->hand;
     case PAIR_SOLO:
-        return node->pair.role == PAIR_LEADING && (limits->operator|| limits->strict);
+        return node->pair.role == PAIR_LEADING && (limits->by_operator || limits->strict);
     case PAIR_ASSERT:
-        return limits->operator&& !other->up &&(!other->note.alone || (!world->was_in_sync && !world->is_lost));
+        return limits->by_operator && !other->up && (!other->note.alone || (!world->was_in_sync && !world->is_lost));
     case PAIR_FORCE:
         return limits->force && world->forced == 0 && !other->up && node->pair.role == PAIR_FOLLOWING;
     case PAIR_YIELD:
@@ -396,18 +420,18 @@ static bool is_true(const struct pair_world *world, const struct pair_limits *li
     }
 }
 
-static bool tell(struct pair_world *world, const struct pair_limits *limits, int number, enum pair_word word) {
-    if (!is_true(world, limits, number, word)) return false;
+static bool tell(struct pair_world *world, int number, enum pair_word word) {
+    if (!is_true(world, number, word)) return false;
     if (word == PAIR_FORCE) world->forced = (uint8_t)(1 + number);
     step(world, number, &(struct pair_event){.kind = PAIR_TOLD, .word = word});
     return true;
 }
 
-static bool act(struct pair_world *world, const struct pair_limits *limits, int number, enum action action) {
+static bool act(struct pair_world *world, int number, enum action action) {
     struct model_node *node = &world->nodes[number];
     switch (action) {
     case ACT_START:
-        return start(world, limits, number);
+        return start(world, number);
     case ACT_GHOST:
         return ghost(world, node);
     default:
@@ -421,7 +445,7 @@ static bool act(struct pair_world *world, const struct pair_limits *limits, int 
         crash(world, number, action == ACT_CRASH_KEPT);
         return true;
     case ACT_APPEND:
-        return append(limits, node);
+        return append(&world->limits, node);
     case ACT_SYNC:
         return sync(world, number);
     case ACT_TAKE:
@@ -436,6 +460,8 @@ static bool act(struct pair_world *world, const struct pair_limits *limits, int 
         return note(world, number);
     case ACT_COORDINATOR:
         return coordinator(world, node);
+    case ACT_LAG:
+        return world->limits.lag && lag(world, node);
     case ACT_HEAR:
         return hear(world, number);
     case ACT_LOSE_ANSWER:
@@ -444,43 +470,45 @@ static bool act(struct pair_world *world, const struct pair_limits *limits, int 
         step(world, number, &(struct pair_event){.kind = PAIR_SILENT});
         return true;
     case ACT_QUESTION:
-        return question(world, node);
+        return !world->limits.silent_clients && question(world, node);
     case ACT_REPLY:
         return reply(world, node);
     case ACT_WATCH:
         return watch(world, number);
     case ACT_SOLO:
-        return tell(world, limits, number, PAIR_SOLO);
+        return tell(world, number, PAIR_SOLO);
     case ACT_ASSERT:
-        return tell(world, limits, number, PAIR_ASSERT);
+        return tell(world, number, PAIR_ASSERT);
     case ACT_FORCE:
-        return tell(world, limits, number, PAIR_FORCE);
+        return tell(world, number, PAIR_FORCE);
     case ACT_HAND_OVER:
-        return tell(world, limits, number, PAIR_HAND_OVER);
+        return tell(world, number, PAIR_HAND_OVER);
     case ACT_PROMOTE:
-        return tell(world, limits, number, PAIR_PROMOTE);
+        return tell(world, number, PAIR_PROMOTE);
     case ACT_YIELD:
-        return tell(world, limits, number, PAIR_YIELD);
+        return tell(world, number, PAIR_YIELD);
     default:
         return false;
     }
 }
 
-bool pair_world_act(struct pair_world *world, const struct pair_limits *limits, int node, enum action action) {
+bool pair_world_act(struct pair_world *world, int node, enum action action) {
     pair_world_broken = NULL;
-    if (!act(world, limits, node, action)) return false;
+    if (!act(world, node, action)) return false;
     for (int i = 0; i < NODES; i++) acknowledge(world, i);
     check_acked(world);
-    if (limits->operator) check_notes(world);
+    if (world->limits.by_operator) check_notes(world);
     return true;
 }
 
 void pair_world_begin(struct pair_world *world, const struct pair_limits *limits) {
     memset(world, 0, sizeof *world);
-    world->nodes[0].note.alone = limits->operator; /* who founds the pair may have served before */
+    world->limits = *limits;
+    world->nodes[0].note.alone = limits->by_operator; /* who founds the pair may have served before */
 }
 
-bool pair_world_is_inside(const struct pair_world *world, const struct pair_limits *limits) {
+bool pair_world_is_inside(const struct pair_world *world) {
+    const struct pair_limits *limits = &world->limits;
     for (int i = 0; i < NODES; i++)
         if (world->nodes[i].pair.epoch > limits->epochs || world->nodes[i].pair.note.floor > limits->epochs)
             return false;

@@ -19,6 +19,18 @@
 #define NODES 2
 #define LOG_MAX 4
 
+struct pair_limits {
+    uint32_t epochs;
+    uint8_t frames;
+    bool strict;
+    bool by_operator; /* no coordinator */
+    bool async;
+    bool hand;           /* planned switch-overs */
+    bool lag;            /* reads of the record need not be linearizable */
+    bool silent_clients; /* nobody asks what appends nothing (R3) */
+    bool force;          /* one promotion by force */
+};
+
 struct model_log {
     uint8_t epochs[LOG_MAX];
     uint8_t end;     /* frames */
@@ -45,7 +57,6 @@ struct model_node {
     struct pair pair;
     struct pair_note note; /* durable */
     struct model_log log;
-    uint8_t known; /* frames that this node knows to be committed: its index may have them, over restarts too */
     uint64_t runs;
     /* at the coordinator */
     enum operation_state operation;
@@ -64,22 +75,15 @@ struct pair_world {
     struct model_message questions[NODES], answers[NODES]; /* to node i */
     uint64_t version;                                      /* 0: no record yet */
     struct pair_record record;
+    struct pair_limits limits;
+    uint64_t old_version; /* before the last change */
+    struct pair_record old_record;
     struct model_log acked; /* what some client was told: must never be missing */
     uint32_t served;        /* the latest epoch that has served anybody */
     uint32_t led;           /* bits: epochs that somebody has led */
     bool was_in_sync;       /* by_operator: the pair has been in sync once */
     uint8_t forced;         /* 1 + the node that an operator forces to lead: once in a history */
     bool is_lost;           /* … and it has led: what it lacked is lost */
-};
-
-struct pair_limits {
-    uint32_t epochs;
-    uint8_t frames;
-    bool strict;
-    bool operator; /* no coordinator */
-    bool async;
-    bool hand;  /* planned switch-overs */
-    bool force; /* one promotion by force */
 };
 
 enum action {
@@ -95,6 +99,7 @@ enum action {
     ACT_TAKE_ANSWER_TWIN,
     ACT_NOTE,
     ACT_COORDINATOR, /* does what was asked */
+    ACT_LAG,         /* … but it answers a read with the record before the last change */
     ACT_HEAR,        /* its answer arrives */
     ACT_LOSE_ANSWER,
     ACT_GHOST,
@@ -114,11 +119,11 @@ extern const char *const action_names[ACTIONS];
 
 void pair_world_begin(struct pair_world *world, const struct pair_limits *limits);
 /* Does the action at the node if it is possible now. False: it is not. A broken promise is in pair_world_broken. */
-bool pair_world_act(struct pair_world *world, const struct pair_limits *limits, int node, enum action action);
+bool pair_world_act(struct pair_world *world, int node, enum action action);
 /* What was broken by the last action; NULL: nothing. */
 extern const char *pair_world_broken;
 /* Within the limits? */
-bool pair_world_is_inside(const struct pair_world *world, const struct pair_limits *limits);
+bool pair_world_is_inside(const struct pair_world *world);
 /* The same for states that differ in nothing that matters: counters become ranks. */
 uint64_t pair_world_hash(const struct pair_world *world);
 /* One leader, the other in sync, both logs the same, nothing under way. */
