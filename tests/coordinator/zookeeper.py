@@ -53,7 +53,8 @@ class ZooKeeper:
     def start(self):
         """Runs it. Its log goes to the directory's `log`."""
         entry = "quorum.QuorumPeerMain" if self.is_member() else "ZooKeeperServerMain"
-        command = [*self.prefix, "java", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{JAR}:{LOGGING}",
+        leash = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []  # it dies with the thread that starts it
+        command = [*leash, *self.prefix, "java", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{JAR}:{LOGGING}",
                    f"org.apache.zookeeper.server.{entry}", os.path.join(self.directory, "zoo.cfg")]
         with open(self.log_path(), "ab") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
