@@ -101,6 +101,10 @@
     BUG(copied_ahead_of_sync, "LOG-5", "a follower writes a frame before what the frame says is durable") \
     BUG(cut_forgets_tail, "KEEP-1", "what is cut off is not put aside") \
     BUG(cut_below_index, "LOG-3", "what the index has absorbed is cut off") \
+    BUG(cut_unsynced, "LOG-5", "a segment goes before the one behind it is gone for good") \
+    BUG(aside_unsynced, "KEEP-1", "a tail is cut off before the name that it lies aside under is durable") \
+    BUG(cut_keeps_mark, "LOG-5", "the note of how far the log is durable outlives a cut") \
+    BUG(cut_unseen_by_readers, "LOG-3", "a reader goes on with what it had read before a cut") \
     BUG(mark_missing, "LOG-5", "a frame that was copied without its contents is not noted as durable") \
     BUG(served_unchecked, "LOG-5", "frames are handed to a follower without a look at their sums") \
     BUG(seal_too_soon, "LOG-5", "the seal does not wait until everything before it is durable") \

@@ -133,6 +133,10 @@ uint64_t log_start(const struct log *log);   /* any thread */
 /* Notes durably (DIR/log/durable) that the log is durable up to log_durable(), for whoever opens it next: a log that
  * gets no seal of its own, a follower's, would otherwise protect its last frames by nothing (LOG-5). Writer only. */
 int log_mark(struct log *log);
+#define LOG_MARK_NAME "durable"
+#define LOG_MARK_SIZE 48
+/* What that file says of a log that is durable up to `position`, for whoever makes a copy of one. */
+void log_mark_encode(const uint8_t cluster[16], uint64_t position, uint8_t out[LOG_MARK_SIZE]);
 /* Chain hash at log_end(); writer only. */
 void log_chain(const struct log *log, uint8_t out[FRAME_CHAIN_SIZE]);
 

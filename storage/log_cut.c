@@ -92,7 +92,7 @@ static int switch_table(struct cut *cut) {
     memset(log->points, 0, sizeof(log->points));
     atomic_store_explicit(&log->written, cut->point.position, memory_order_release);
     atomic_store_explicit(&log->durable, cut->point.position, memory_order_release);
-    atomic_fetch_add_explicit(&log->cuts, 1, memory_order_release);
+    if (!SEEDED_BUG(cut_unseen_by_readers)) atomic_fetch_add_explicit(&log->cuts, 1, memory_order_release);
     pthread_mutex_unlock(&log->mutex);
     log->end = cut->point.position;
     log->previous_base = cut->previous_base;
@@ -116,7 +116,7 @@ static int change_files(struct cut *cut) {
         segment_path(log, cut->gone[i]->base, path);
         result = disk->unlink(disk->context, path);
         /* Before the one before it may go, or a crash could leave a gap. */
-        if (result == 0) result = disk->sync_directory(disk->context, log->directory);
+        if (result == 0 && !SEEDED_BUG(cut_unsynced)) result = disk->sync_directory(disk->context, log->directory);
     }
     if (result < 0) return result;
     log_path(log, segment_cut_name, temporary);
@@ -128,7 +128,7 @@ static int change_files(struct cut *cut) {
 static int change(struct cut *cut) {
     struct log *log = cut->log;
     int result = 0;
-    if (log->mark > cut->point.position) result = mark_write(log, cut->point.position);
+    if (log->mark > cut->point.position && !SEEDED_BUG(cut_keeps_mark)) result = mark_write(log, cut->point.position);
     if (result == 0) result = switch_table(cut);
     if (result < 0) {
         drop_file(cut);

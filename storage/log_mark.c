@@ -17,8 +17,7 @@
 #include "seeded_bug.h"
 #include "tarry_limits.h"
 
-#define MARK_NAME "durable"
-#define MARK_TEMPORARY "durable.tmp"
+#define MARK_TEMPORARY LOG_MARK_NAME ".tmp"
 
 static const char mark_magic[8] = {'T', 'A', 'R', 'R', 'Y', 'D', 'U', 'R'};
 
@@ -29,33 +28,36 @@ enum {
     AT_CLUSTER = 16,
     AT_POSITION = 32,
     AT_SUM = 40,
-    MARK_SIZE = 48,
 };
 
+void log_mark_encode(const uint8_t cluster[16], uint64_t position, uint8_t out[LOG_MARK_SIZE]) {
+    memcpy(out + AT_MAGIC, mark_magic, sizeof(mark_magic));
+    put_u32(out + AT_VERSION, FORMAT_VERSION);
+    put_u32(out + AT_RESERVED, 0);
+    memcpy(out + AT_CLUSTER, cluster, 16);
+    put_u64(out + AT_POSITION, position);
+    put_u64(out + AT_SUM, frame_sum(out, AT_SUM));
+}
+
 int mark_write(struct log *log, uint64_t position) {
-    uint8_t bytes[MARK_SIZE];
-    memcpy(bytes + AT_MAGIC, mark_magic, sizeof(mark_magic));
-    put_u32(bytes + AT_VERSION, FORMAT_VERSION);
-    put_u32(bytes + AT_RESERVED, 0);
-    memcpy(bytes + AT_CLUSTER, log->cluster, sizeof(log->cluster));
-    put_u64(bytes + AT_POSITION, position);
-    put_u64(bytes + AT_SUM, frame_sum(bytes, AT_SUM));
+    uint8_t bytes[LOG_MARK_SIZE];
+    log_mark_encode(log->cluster, position, bytes);
     int result = SEEDED_BUG(mark_missing)
                      ? 0
-                     : disk_replace(log->disk, log->directory, MARK_TEMPORARY, MARK_NAME, bytes, sizeof(bytes));
+                     : disk_replace(log->disk, log->directory, MARK_TEMPORARY, LOG_MARK_NAME, bytes, sizeof(bytes));
     if (result == 0) log->mark = position;
     return result;
 }
 
 int mark_load(struct recovery *recovery, uint64_t *out) {
     const struct log *log = recovery->log;
-    uint8_t bytes[MARK_SIZE + 1];
+    uint8_t bytes[LOG_MARK_SIZE + 1];
     char path[LOG_PATH_SIZE];
-    log_path(log, MARK_NAME, path);
+    log_path(log, LOG_MARK_NAME, path);
     *out = 0;
     /* It speaks of the segments that are here, not of a tail that was put aside. */
     if (log->single != 0) return 0;
-    int64_t size = disk_read_file(log->disk, log->directory, MARK_NAME, bytes, sizeof(bytes));
+    int64_t size = disk_read_file(log->disk, log->directory, LOG_MARK_NAME, bytes, sizeof(bytes));
     if (size == -ENOENT) return 0;
     if (size < 0) return recovery_fail_io(recovery, (int)size, "read", path);
     bool is_ours = size >= AT_RESERVED && memcmp(bytes, mark_magic, sizeof(mark_magic)) == 0;
@@ -63,7 +65,7 @@ int mark_load(struct recovery *recovery, uint64_t *out) {
         return recovery_fail(recovery, LOG_VERSION,
                              "%s: the file is of format version %" PRIu32 "; this program reads version %u", path,
                              get_u32(bytes + AT_VERSION), FORMAT_VERSION);
-    if (!is_ours || size != MARK_SIZE || get_u64(bytes + AT_SUM) != frame_sum(bytes, AT_SUM) ||
+    if (!is_ours || size != LOG_MARK_SIZE || get_u64(bytes + AT_SUM) != frame_sum(bytes, AT_SUM) ||
         get_u32(bytes + AT_RESERVED) != 0)
         return recovery_fail(recovery, LOG_DAMAGED,
                              "%s: the file is damaged; it says how far the log was durable. Restore it from a copy, or "

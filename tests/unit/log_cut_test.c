@@ -167,14 +167,16 @@ static void readers_see_no_frame_that_was_cut(void **state) {
     assert_int_equal(log_cursor_open(&cursor, two->follower.log, LOG_POSITION_FIRST, true), 0);
     assert_int_equal(log_cursor_next(cursor, UINT64_MAX, &view), 0);
     assert_int_equal(log_point(two->follower.log, end, &point), 0);
-    /* Whichever descriptors the files get. */
-    for (uint32_t i = 0; i < 5; i++) {
-        assert_int_equal(cut(two, &aside, second, 0), 0);
-        assert_int_equal(log_point(two->follower.log, end, &point), LOG_END);
-        assert_int_equal(log_cursor_next(cursor, UINT64_MAX, &view), LOG_END);
-        two->epoch++;
-        two_append(two, &two->follower, 100, 0);
-        assert_int_equal(log_sync(two->follower.log), 0);
+    /* Whichever descriptors the files get: after a few cuts it may be the same. */
+    for (uint32_t cuts = 1; cuts < 5; cuts++) {
+        for (uint32_t i = 0; i < cuts; i++) {
+            assert_int_equal(cut(two, &aside, second, 0), 0);
+            assert_int_equal(log_point(two->follower.log, end, &point), LOG_END);
+            if (cuts % 2) assert_int_equal(log_cursor_next(cursor, UINT64_MAX, &view), LOG_END);
+            two->epoch++;
+            two_append(two, &two->follower, 100, 0);
+            assert_int_equal(log_sync(two->follower.log), 0);
+        }
         assert_int_equal(log_cursor_next(cursor, UINT64_MAX, &view), 0);
         assert_int_equal(view.header.epoch, two->epoch);
         assert_int_equal(log_point(two->follower.log, end, &point), 0);
