@@ -80,8 +80,9 @@ static int write_tail(const struct quarantine *quarantine, struct log *log, cons
         .steady_ns = point->steady_ns,
         .wall_ns = point->wall_ns,
     };
-    /* Of the very first one there is none; else it is where one may look for what was before. */
-    if (point->epoch != 0 && log_segment_at(log, point->position, &before)) header.previous_base = before.base;
+    /* Where one may look for what was before. */
+    bool has_before = point->position > log_start(log);
+    if (has_before && log_segment_at(log, point->position - FRAME_ALIGN, &before)) header.previous_base = before.base;
     memcpy(header.cluster, quarantine->cluster, sizeof(header.cluster));
     memcpy(header.chain, point->chain, FRAME_CHAIN_SIZE);
     uint8_t bytes[SEGMENT_HEADER_SIZE];

@@ -393,7 +393,7 @@ static void play(uint64_t seed) {
 static void a_follower_loses_nothing_that_it_confirmed(void **state) { /* R2, R8, LOG-1, LOG-5, F-25, F-26, F-28 */
     const char *seed = getenv("TARRY_SEED"), *count = getenv("TARRY_HISTORIES");
     uint64_t first = seed ? strtoull(seed, NULL, 0) : 1;
-    uint64_t histories = count ? strtoull(count, NULL, 0) : 5000;
+    uint64_t histories = count ? strtoull(count, NULL, 0) : 3000;
     for (uint64_t i = 0; i < histories; i++) {
         if (getenv("TARRY_VERBOSE")) (void)fprintf(stderr, "seed %" PRIu64 "\n", first + i);
         play(first + i);
