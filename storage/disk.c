@@ -200,7 +200,7 @@ int disk_parent(const char *path, char *out, size_t size) {
     if (size < 2 || (size_t)snprintf(out, size, "%s", path) >= size) return -ENAMETOOLONG;
     char *slash = strrchr(out, '/');
     if (!slash)
-        strcpy(out, ".");
+        memcpy(out, ".", 2);
     else if (slash == out)
         out[1] = 0;
     else

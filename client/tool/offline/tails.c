@@ -107,8 +107,8 @@ int tails_enter(struct store *store, const char *name) {
     struct quarantine quarantine = quarantine_of(store, directory);
     struct quarantine_tail *files;
     size_t count, found = 0;
-    struct log *log;
-    struct log_recovery recovery;
+    struct log *log = NULL;
+    struct log_recovery recovery = {0};
     int error = quarantine_list(&quarantine, &files, &count);
     if (error != 0) return store_damaged(store, "%s: %s", quarantine.directory, store_sentence(error));
     size_t size = strcspn(name, ".");
