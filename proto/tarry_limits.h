@@ -107,6 +107,15 @@
 #define MEMORY_DEFAULT (256ull << 20)
 #define MEMORY_MIN (64ull << 20)
 
+/* The pair (broker/shell/pair) */
+#define FOLLOW_BYTES_MAX (4u << 20)        /* of frames in one answer; one frame is always whole */
+#define FOLLOW_NEAR_BYTES (16ull << 20)    /* who lacks no more than this may be waited for (R5) */
+#define FOLLOW_EPOCHS_MAX 64u              /* that a question tells of */
+#define FOLLOW_WAIT_MAX_MS 10000ull        /* a question waits for news so long at most */
+#define FOLLOW_KEEP_MS (10ull * 60 * 1000) /* segments that a follower lacks stay for so long after it was heard */
+#define SOLO_AFTER_DEFAULT_MS 5000ull
+#define FAILOVER_AFTER_DEFAULT_MS 1500ull
+
 /* Backup (storage/identity.h says why the gap) */
 #define BACKUPS_MAX 2u                /* at a time */
 #define BACKUP_READ_MAX (1u << 20)    /* of a file, in one answer */

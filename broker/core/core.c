@@ -282,6 +282,12 @@ static void note_indexed(struct core *core, const struct core_event *event) {
     core->indexed = event->position;
 }
 
+static void resume(struct core *core) {
+    assert(!core->closed);
+    core->stopping = false;
+    check_lines(core);
+}
+
 /* What is absorbed goes, and what is too much. */
 static void make_room(struct core *core) {
     core->trim_to = near_trim_limit(core);
@@ -378,6 +384,9 @@ static void handle(struct core *core, const struct core_event *event, struct cor
         break;
     case CORE_STOP:
         core->stopping = true;
+        break;
+    case CORE_RESUME:
+        resume(core);
         break;
     case CORE_INSPECT:
         inspect(core);

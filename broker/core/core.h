@@ -89,6 +89,7 @@ enum core_event_kind {
     CORE_WINDOW,  /* a near window was loaded */
     CORE_PAGE,    /* a page for a job was loaded */
     CORE_STOP,    /* no new work; what is durable is answered */
+    CORE_RESUME,  /* after CORE_STOP: work goes on after all */
     CORE_INSPECT, /* instead of CORE_START: time stands still, nothing is ever recorded. Only questions (GET, LIST,
                      QUEUES, STATS), WINDOW and STOP may follow, all at the time of the last frame */
     CORE_FOLLOW,  /* instead of CORE_START, which may come later: the log is another node's. What it says comes by

@@ -91,7 +91,7 @@ static bool put_to_wait(struct auditor *auditor, struct audit *audit) {
     bool may_wait = auditor->waits.count < AUDIT_WAITS_MAX;
     /* More may be durable meanwhile: then nobody will say so again. */
     if (may_wait)
-        list_add(log_durable(auditor->shell->log) > audit->position ? &auditor->reads : &auditor->waits, audit);
+        list_add(shell_committed(auditor->shell) > audit->position ? &auditor->reads : &auditor->waits, audit);
     pthread_mutex_unlock(&auditor->mutex);
     return may_wait;
 }
@@ -101,7 +101,7 @@ static bool put_to_wait(struct auditor *auditor, struct audit *audit) {
 static uint64_t end_waits(struct auditor *auditor) {
     struct audit *audit = auditor->waits.first, *next;
     if (audit == NULL) return 0;
-    uint64_t durable = log_durable(auditor->shell->log), now_ns = monotonic_ns(), sleep_ns = UINT64_MAX;
+    uint64_t durable = shell_committed(auditor->shell), now_ns = monotonic_ns(), sleep_ns = UINT64_MAX;
     list_init(&auditor->waits);
     for (; audit != NULL; audit = next) {
         next = audit->next;
@@ -185,7 +185,7 @@ void auditor_post(struct auditor *auditor, struct call *call) {
     *audit = (struct audit){
         .call = call,
         .request = request,
-        .position = request->at_end ? log_durable(auditor->shell->log) : request->position,
+        .position = request->at_end ? shell_committed(auditor->shell) : request->position,
         .until_ns = monotonic_ns() + request->wait_ms * NS_PER_MS,
     };
     pthread_mutex_lock(&auditor->mutex);

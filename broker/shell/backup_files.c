@@ -142,7 +142,7 @@ int backup_files_list(struct shell *shell, struct backup_slot *slot) {
     if (error == 0) error = add_file(shell, files, "index/" KEYRING_NAME);
     if (error == 0) error = add_file(shell, files, HEADS_NAME);
     if (error == 0 && slot->with_archive) error = add_folder(files, "archive", shell->archivist.directory);
-    slot->position = log_durable(shell->log);
+    slot->position = shell_committed(shell);
     if (error == 0) error = add_log(shell, slot);
     if (error == 0) error = add_mark(shell, slot);
     if (error == 0) error = add_identity(shell, files);

@@ -8,6 +8,14 @@ static const char no_peer[] =
 
 void pair_answer(struct shell *shell, struct call *call) {
     const Tarry__Pair *request = call->errand.event.request->pair;
+    if (shell->node.on && request->what == TARRY__PAIR__WHAT__STATUS) {
+        node_status(&shell->node, call);
+        return;
+    }
+    if (shell->node.on) {
+        node_word(&shell->node, call);
+        return;
+    }
     if (request->what == TARRY__PAIR__WHAT__DEMOTE) {
         call->answer(call, reply_pack_refusal(TARRY__CODE__NOT_DONE, no_peer));
         return;

@@ -14,6 +14,7 @@ struct request_peek {
     bool commit;
     bool schedules;     /* a commit with at least one schedule operation */
     bool redacts;       /* … redact operation */
+    bool follows;       /* the other node of a pair asks */
     size_t op_count;    /* of a commit */
     size_t queue_count; /* of a subscription */
 };

@@ -178,6 +178,7 @@ class Rpc(WebSocket):
         assert self.accepted, self.answer
         self.last_id = 0
         self.sentence = ""  # of the last reply
+        self.primary = ""
 
     def tell(self, body, fields, request_id=None, cluster=b""):
         """Sends a request and does not wait; its id."""
@@ -192,6 +193,7 @@ class Rpc(WebSocket):
         request_id, = struct.unpack(">I", message[:4])
         reply = decode(message[4:])
         self.sentence = reply.get(2, [b""])[-1].decode()
+        self.primary = reply.get(3, [b""])[-1].decode()
         body = next((reply[field][-1] for field in reply if field >= 10), b"")
         return request_id & 0x7FFFFFFF, reply.get(1, [OK])[-1], body
 

@@ -1,0 +1,127 @@
+"""Asynchronous, strict, without a coordinator; an operator's words; who may not join."""
+import signal
+
+import harness
+import pair
+import wire
+
+# Numbers of Pair and PairReply in tarry.proto.
+PROMOTE, DEMOTE = 1, 2
+PRIMARY, FOLLOWER = 1, 2
+
+
+def tell(broker, what, *more):
+    """(code, sentence) of an operator's word."""
+    with wire.Rpc(broker.port) as rpc:
+        code, _ = rpc.ask(wire.PAIR, [(1, what), *more])
+        return code, rpc.sentence
+
+
+def status(broker):
+    """field number → values of a PairReply."""
+    with wire.Rpc(broker.port) as rpc:
+        return wire.decode(rpc.ask(wire.PAIR, [])[1])
+
+
+class Modes(pair.Case):
+    def test_an_asynchronous_follower_never_counts(self):
+        for broker in self.brokers:
+            broker.arguments += ["--replication", "async"]
+        self.a.start()
+        self.b.start()
+        self.a.ok("schedule", "orders", "--in", "1h")
+        self.wait_pending(self.b, 1)
+        self.assertEqual(self.record()["in-sync"], "0")
+        self.b.process.send_signal(signal.SIGSTOP)
+        self.a.ok("schedule", "orders", "--in", "1h")
+        self.b.process.send_signal(signal.SIGCONT)
+        self.wait_pending(self.b, 2)
+
+    def test_a_leader_goes_on_alone_after_the_time_it_was_given(self):
+        self.start_pair()
+        self.b.process.send_signal(signal.SIGSTOP)
+        self.a.ok("schedule", "orders", "--in", "1h")
+        self.assertEqual(self.record()["in-sync"], "0")
+        self.b.process.send_signal(signal.SIGCONT)
+        self.wait_in_sync()
+        self.wait_pending(self.b, 1)
+
+    def test_a_switch_over_by_a_word_loses_nothing(self):
+        self.start_pair()
+        for _ in range(5):
+            self.a.ok("schedule", "orders", "--in", "1h")
+        self.assertEqual(tell(self.a, DEMOTE)[0], wire.OK)
+        self.wait_log(self.b, "event=leading")
+        self.wait_log(self.a, "event=ready", 2)
+        self.wait_in_sync()
+        self.assertEqual(self.pending(self.b), 5)
+        self.b.ok("schedule", "orders", "--in", "1h")
+        self.wait_pending(self.a, 6)
+        self.assertEqual(tell(self.a, PROMOTE)[0], wire.OK)
+        self.wait_log(self.a, "event=leading", 2)
+        self.a.ok("schedule", "orders", "--in", "1h")
+
+    def test_what_was_written_alone_is_put_aside(self):
+        self.start_pair()
+        self.b.process.send_signal(signal.SIGSTOP)
+        alone = self.a.stream("schedule", "orders", "--key", "lost", "--in", "1h")
+        self.wait_for("it is written, and unanswered", lambda: status(self.a)[17][0] > status(self.a)[18][0], 2)
+        self.a.kill()
+        self.b.process.send_signal(signal.SIGCONT)
+        self.wait_log(self.b, "event=leading")
+        alone.kill()
+        self.a.start()
+        self.wait_in_sync()
+        self.wait_log(self.a, "event=tail_quarantined")
+        self.assertEqual(self.pending(self.b), 0)
+
+    def test_another_clusters_data_are_refused(self):
+        self.start_pair()
+        other = self.make_broker(data=self.path("other")).start()
+        other.stop()
+        self.b.stop()
+        stranger = self.make_broker("--follow", self.a.url, *self.b.arguments[2:], data=self.path("other"), listen=self.b.url)
+        stranger.launch()
+        self.assertEqual(stranger.process.wait(pair.WAIT_S), 1, stranger.log_text())
+        stranger.reader.join(5)
+        self.assertIn("another cluster", stranger.log_text())
+        self.brokers.remove(stranger)
+
+
+class Operator(pair.Case):
+    coordinated = False
+
+    def start_pair(self):
+        self.a.start()
+        self.b.start()
+        self.wait_log(self.a, "event=leading")
+        self.wait_for("in sync", lambda: status(self.a).get(14))
+
+    def test_who_founded_leads_once_the_other_has_promised(self):
+        self.start_pair()
+        self.a.ok("schedule", "orders", "--in", "1h")
+        self.wait_pending(self.b, 1)
+
+    def test_nobody_takes_over_but_by_an_operators_word(self):
+        self.start_pair()
+        self.a.ok("schedule", "orders", "--in", "1h")
+        self.wait_for("the follower knows", lambda: status(self.b).get(14))
+        self.a.kill()
+        code, sentence = tell(self.b, PROMOTE, (2, 1))
+        self.assertEqual(code, wire.OK, sentence)
+        self.wait_log(self.b, "event=leading")
+        self.b.ok("schedule", "orders", "--in", "1h")
+        self.a.start()
+        self.wait_pending(self.a, 2)
+
+    def test_a_switch_over_without_a_coordinator(self):
+        self.start_pair()
+        self.a.ok("schedule", "orders", "--in", "1h")
+        self.assertEqual(tell(self.b, PROMOTE)[0], wire.OK)
+        self.wait_log(self.b, "event=leading")
+        self.b.ok("schedule", "orders", "--in", "1h")
+        self.wait_pending(self.a, 2)
+
+
+if __name__ == "__main__":
+    harness.main()
