@@ -12,6 +12,7 @@
 
 #include "disk.h"
 #include "quarantine.h"
+#include "snapshot.h"
 
 static int refuse(char *message, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -88,8 +89,17 @@ static int lock_directory(struct datadir *dir, char message[DATADIR_MESSAGE_SIZE
 }
 
 static bool is_ours(const char *name) {
-    static const char *const ours[] = {"lock",       "identity",  "identity.new", "member.new",    "archive",
-                                       "lost+found", MEMBER_NAME, NOTE_NAME,      NOTE_NAME ".new"};
+    static const char *const ours[] = {"lock",
+                                       "identity",
+                                       "identity.new",
+                                       "member.new",
+                                       "archive",
+                                       "lost+found",
+                                       MEMBER_NAME,
+                                       NOTE_NAME,
+                                       NOTE_NAME ".new",
+                                       SNAPSHOT_WANTED_NAME,
+                                       SNAPSHOT_WANTED_NAME ".new"};
     for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
         if (strcmp(name, ours[i]) == 0) return true;
     return false;
@@ -166,7 +176,7 @@ int datadir_open(struct datadir *dir, const char *path, char message[DATADIR_MES
     return identity_open(dir, true, message);
 }
 
-int datadir_join(const char *path, const struct identity *identity, const struct note *note,
+int datadir_join(const char *path, const struct identity *identity, const struct note *note, bool wants_snapshot,
                  char message[DATADIR_MESSAGE_SIZE]) {
     struct datadir dir;
     struct member member;
@@ -176,6 +186,7 @@ int datadir_join(const char *path, const struct identity *identity, const struct
     member_make(&member);
     int error = member_write(path, &member);
     if (error == 0) error = note_write(&disk_posix, path, note);
+    if (error == 0 && wants_snapshot) error = snapshot_want(path);
     if (error == 0) error = identity_write(path, identity); /* last: who finds it finds all */
     return error == 0 ? 0 : REFUSE("data directory %s cannot be written: %s", path, strerror(-error));
 }

@@ -7,10 +7,12 @@
  *   DIR/archived   see archivist.c
  *   DIR/boot       see boot.h
  *   DIR/pair       storage/note.h: what a node of a pair must not forget
+ *   DIR/snapshot, DIR/snapshot.wanted   see snapshot.h
  *   DIR/quarantine tails that the pair's leader never had (storage/quarantine.h) */
 #ifndef TARRY_SHELL_DATADIR_H
 #define TARRY_SHELL_DATADIR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,7 +37,7 @@ struct datadir {
 int datadir_open(struct datadir *dir, const char *path, char message[DATADIR_MESSAGE_SIZE]);
 /* Gives a new directory the identity of a cluster that is there already, as a node of its pair. Durable; killed, it is
  * done again. 0, or 1 with a sentence. */
-int datadir_join(const char *path, const struct identity *identity, const struct note *note,
+int datadir_join(const char *path, const struct identity *identity, const struct note *note, bool wants_snapshot,
                  char message[DATADIR_MESSAGE_SIZE]);
 /* The same for whoever only reads: nothing is made or written, and the lock is shared; it keeps brokers out. A
  * directory without a lock file (a copy without it, which may lie on a medium that cannot be written) is read without

@@ -13,6 +13,7 @@
 #include "log_cut.h"
 #include "logfmt.h"
 #include "shell.h"
+#include "snapshot.h"
 #include "wire.h"
 
 /* A leader may keep a question this long, if that is not too much of the time after which it counts as silent. */
@@ -222,6 +223,15 @@ static void take_refusal(struct node *node, const Tarry__FollowReply *body, bool
     ask_again_in(node, REFUSED_AGAIN_NS);
 }
 
+/* What is here is of no use any more; the next run begins with what the leader has. */
+static _Noreturn void want_snapshot(struct node *node, const Tarry__FollowReply *body) {
+    int error = snapshot_want(node->shell->dir.path);
+    if (error != 0) shell_fail("snapshot_failed", error);
+    logfmt("snapshot_wanted", "log_end=%" PRIu64 " leader_log_start=%" PRIu64 " action=restart",
+           log_durable(node->shell->log), body->log_start);
+    shell_again(node->shell);
+}
+
 static void take_reply(struct node *node, const Tarry__Reply *reply) {
     if (reply->body_case != TARRY__REPLY__BODY_FOLLOW) return;
     const Tarry__FollowReply *body = reply->follow;
@@ -237,10 +247,7 @@ static void take_reply(struct node *node, const Tarry__Reply *reply) {
         take_refusal(node, body, reply->code == TARRY__CODE__BUSY);
         break;
     case TARRY__FOLLOW_REPLY__VERDICT__NEED_SNAPSHOT:
-        node_refuse(
-            "the leader's log does not reach back to where this one ends: start with an empty directory, restored "
-            "from a backup of the leader");
-        break;
+        want_snapshot(node, body);
     default:
         break;
     }

@@ -2,8 +2,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <nng/nng.h>
-#include <nng/protocol/reqrep0/req.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,10 +10,9 @@
 #include "listen.h"
 #include "logfmt.h"
 #include "shell.h"
+#include "snapshot.h"
+#include "talk.h"
 #include "wire.h"
-
-#define JOIN_ASK_MS 2000
-#define JOIN_AGAIN_MS 200
 
 int node_check(const struct config *config, char message[DATADIR_MESSAGE_SIZE]) {
     char problem[COORDINATOR_MESSAGE_SIZE];
@@ -46,25 +43,6 @@ static bool is_new(const char *path) {
     return stat(name, &status) != 0 && errno == ENOENT;
 }
 
-static int ask_to_join(nng_socket socket, const char *url, nng_msg **out) {
-    Tarry__Request request = TARRY__REQUEST__INIT;
-    Tarry__Follow follow = TARRY__FOLLOW__INIT;
-    nng_msg *message = NULL;
-    request.version = WIRE_VERSION;
-    request.client = "tarryd";
-    request.body_case = TARRY__REQUEST__BODY_FOLLOW;
-    request.follow = &follow;
-    int error = nng_msg_alloc(&message, tarry__request__get_packed_size(&request));
-    if (error != 0) return error;
-    tarry__request__pack(&request, nng_msg_body(message));
-    error = nng_sendmsg(socket, message, 0);
-    if (error != 0) {
-        nng_msg_free(message);
-        return error;
-    }
-    return nng_recvmsg(socket, out, 0);
-}
-
 static int join_as(const struct config *config, const Tarry__FollowReply *reply, char message[DATADIR_MESSAGE_SIZE]) {
     struct identity identity;
     struct note note = {.node = (uint8_t)reply->node, .runs = 0};
@@ -76,54 +54,42 @@ static int join_as(const struct config *config, const Tarry__FollowReply *reply,
     memcpy(identity.cluster, reply->cluster.data, CLUSTER_ID_SIZE);
     memcpy(identity.secret, reply->secret.data, IDENTITY_SECRET_SIZE);
     if (reply->member.len == MEMBER_ID_SIZE) memcpy(note.peer, reply->member.data, MEMBER_ID_SIZE);
-    return datadir_join(config->data, &identity, &note, message);
+    return datadir_join(config->data, &identity, &note, reply->log_start > LOG_POSITION_FIRST, message);
 }
 
 /* 0: joined; 1: refused, with a sentence; -1: nobody who leads has answered. */
-static int try_to_join(nng_socket socket, const struct config *config, char message[DATADIR_MESSAGE_SIZE]) {
-    nng_msg *answer = NULL;
-    if (ask_to_join(socket, config->peer, &answer) != 0) return -1;
-    int result = -1;
-    Tarry__Reply *reply = tarry__reply__unpack(NULL, nng_msg_len(answer), nng_msg_body(answer));
-    nng_msg_free(answer);
-    if (reply != NULL && reply->body_case == TARRY__REPLY__BODY_FOLLOW &&
-        reply->follow->verdict == TARRY__FOLLOW_REPLY__VERDICT__JOIN)
-        result = join_as(config, reply->follow, message);
-    if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
+static int try_to_join(struct talk *talk, const struct config *config, char message[DATADIR_MESSAGE_SIZE]) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Follow follow = TARRY__FOLLOW__INIT;
+    request.version = WIRE_VERSION;
+    request.client = "tarryd";
+    request.body_case = TARRY__REQUEST__BODY_FOLLOW;
+    request.follow = &follow;
+    Tarry__Reply *reply = talk_ask(talk, &request);
+    if (reply == NULL) return -1;
+    bool is_let_in =
+        reply->body_case == TARRY__REPLY__BODY_FOLLOW && reply->follow->verdict == TARRY__FOLLOW_REPLY__VERDICT__JOIN;
+    int result = is_let_in ? join_as(config, reply->follow, message) : -1;
+    tarry__reply__free_unpacked(reply, NULL);
     return result;
 }
 
-/* True: the process is to end. */
-static bool is_told_to_stop(void) {
-    sigset_t signals;
-    struct timespec wait = {.tv_nsec = JOIN_AGAIN_MS * 1000000l};
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGINT);
-    return sigtimedwait(&signals, NULL, &wait) > 0;
-}
-
 int node_join(const struct config *config, char message[DATADIR_MESSAGE_SIZE]) {
-    char url[CONFIG_TEXT_SIZE + 8];
-    nng_socket socket;
+    struct talk talk;
     if (config->replication == REPLICATION_NONE || !is_new(config->data)) return 0;
-    snprintf(url, sizeof(url), "%s/rpc", config->peer);
-    int error = nng_req0_open(&socket);
-    if (error == 0) error = nng_socket_set_ms(socket, NNG_OPT_SENDTIMEO, JOIN_ASK_MS);
-    if (error == 0) error = nng_socket_set_ms(socket, NNG_OPT_RECVTIMEO, JOIN_ASK_MS);
-    if (error == 0) error = nng_dial(socket, url, NULL, NNG_FLAG_NONBLOCK);
+    int error = talk_open(&talk, config->peer);
     if (error != 0) {
         snprintf(message, DATADIR_MESSAGE_SIZE, "the peer %s cannot be asked: %s", config->peer, nng_strerror(error));
         return 1;
     }
     logfmt("joining", "peer=%s", config->peer);
     int result;
-    while ((result = try_to_join(socket, config, message)) < 0) {
-        if (!is_told_to_stop()) continue;
+    while ((result = try_to_join(&talk, config, message)) < 0) {
+        if (!talk_pause()) continue;
         logfmt("stopped", "reason=\"nobody who leads has answered at %s\"", config->peer);
         _exit(0);
     }
-    return result; /* the socket stays: closing is where nng's bugs are */
+    return result;
 }
 
 /* ---- opening */
@@ -153,7 +119,9 @@ int node_open(struct node *node, struct shell *shell, char message[DATADIR_MESSA
     node->news.questions_last = &node->news.questions;
     node->news.batches_last = &node->news.batches;
     node->news.words_last = &node->news.words;
-    return read_note(node, message);
+    if (read_note(node, message) != 0) return 1;
+    if (!snapshot_is_wanted(shell->dir.path)) return 0;
+    return snapshot_fetch(shell->dir.path, shell->config.peer, message);
 }
 
 _Noreturn void node_refuse(const char *sentence) {
