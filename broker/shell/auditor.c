@@ -53,11 +53,14 @@ static void refuse(struct call *call, Tarry__Code code, const char *sentence) {
     call->answer(call, reply_pack_refusal(code, sentence));
 }
 
-static void answer(struct audit *audit, Tarry__AuditReply *page) {
+static void answer(struct auditor *auditor, struct audit *audit, Tarry__AuditReply *page) {
+    struct node *node = &auditor->shell->node;
     Tarry__Reply reply = TARRY__REPLY__INIT;
     reply.body_case = TARRY__REPLY__BODY_AUDIT;
     reply.audit = page;
-    audit->call->answer(audit->call, reply_pack(&reply));
+    reply.follower = node->on && !node_writes(node);
+    reply.position = reply.follower ? node_committed(node) : 0;
+    audit->call->answer(audit->call, reply.follower ? node_pack(node, &reply) : reply_pack(&reply));
 }
 
 /* What could not be read. Nothing else rests on it, so the broker goes on. */
@@ -144,7 +147,7 @@ static void serve(struct auditor *auditor, struct audit *audit) {
         refuse(audit->call, TARRY__CODE__BUSY, "too many wait for news of the log");
         return;
     }
-    answer(audit, &page);
+    answer(auditor, audit, &page);
 }
 
 static void *auditor_run(void *argument) {

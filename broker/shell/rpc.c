@@ -181,7 +181,10 @@ static struct request_refusal refuse_unpacked(const struct shell *shell, const s
 static void pass_on(struct shell *shell, struct call *call) {
     switch (call->errand.event.request->body_case) {
     case TARRY__REQUEST__BODY_AUDIT:
-        auditor_post(&shell->auditor, call);
+        if (node_confirms(&shell->node))
+            node_confirm(&shell->node, call);
+        else
+            auditor_post(&shell->auditor, call);
         break;
     case TARRY__REQUEST__BODY_BACKUP:
         backup_post(&shell->backup, call);

@@ -33,7 +33,7 @@ Tarry__BrokerStats *stats_broker(struct shell *shell, struct arena *arena, bool 
     out->version = (char *)TARRY_VERSION;
     out->epoch = shell->epoch;
     out->now_ms = now_ms;
-    out->uptime_ms = now_ms - shell->started_ms;
+    out->uptime_ms = now_ms > shell->started_ms ? now_ms - shell->started_ms : 0; /* a pair's clock may be set back */
     out->durable = log_durable(shell->log);
     out->indexed = index_position(shell->index);
     out->erased = index_erased(shell->index);

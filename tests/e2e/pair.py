@@ -2,7 +2,9 @@
 
 Node `a` founds the cluster, node `b` joins it. Both keep their ports and directories whatever happens to their processes.
 """
+import os
 import re
+import signal
 import socket
 import time
 
@@ -66,6 +68,20 @@ class Case(harness.Case):
 
     def wait_pending(self, broker, count):
         self.wait_for(f"{count} tasks at {broker.data}", lambda: self.pending(broker) == count)
+
+    def freeze(self, broker):
+        """SIGSTOP, and all of its threads have stopped."""
+        broker.process.send_signal(signal.SIGSTOP)
+        os.waitpid(broker.process.pid, os.WUNTRACED)
+
+    def thaw(self, broker):
+        broker.process.send_signal(signal.SIGCONT)
+
+    def tearDown(self):
+        for broker in self.brokers:
+            if broker.is_running():
+                self.thaw(broker)  # a frozen one would not end
+        super().tearDown()
 
     def wait_in_sync(self):
         self.wait_for("both in sync", lambda: self.record().get("in-sync") == "0 1")

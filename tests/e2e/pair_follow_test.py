@@ -1,6 +1,4 @@
 """A follower copies its leader's log and answers questions; it takes over when the leader dies, and the old one returns."""
-import signal
-
 import harness
 import pair
 import wire
@@ -40,10 +38,10 @@ class Follow(pair.Case):
     def test_a_stopped_leader_that_wakes_up_starts_again_as_follower(self):
         self.start_pair()
         self.a.ok("schedule", "orders", "--key", "one", "--in", "1h")
-        self.a.process.send_signal(signal.SIGSTOP)
+        self.freeze(self.a)
         self.wait_log(self.b, "event=leading")
         self.b.ok("schedule", "orders", "--key", "two", "--in", "1h")
-        self.a.process.send_signal(signal.SIGCONT)
+        self.thaw(self.a)
         self.wait_log(self.a, "event=deposed")
         self.wait_log(self.a, "event=ready", 2)
         self.wait_in_sync()

@@ -1,6 +1,5 @@
 """Asynchronous, strict, without a coordinator; an operator's words; who may not join."""
 import json
-import signal
 
 import harness
 import pair
@@ -33,17 +32,17 @@ class Modes(pair.Case):
         self.a.ok("schedule", "orders", "--in", "1h")
         self.wait_pending(self.b, 1)
         self.assertEqual(self.record()["in-sync"], "0")
-        self.b.process.send_signal(signal.SIGSTOP)
+        self.freeze(self.b)
         self.a.ok("schedule", "orders", "--in", "1h")
-        self.b.process.send_signal(signal.SIGCONT)
+        self.thaw(self.b)
         self.wait_pending(self.b, 2)
 
     def test_a_leader_goes_on_alone_after_the_time_it_was_given(self):
         self.start_pair()
-        self.b.process.send_signal(signal.SIGSTOP)
+        self.freeze(self.b)
         self.a.ok("schedule", "orders", "--in", "1h")
         self.assertEqual(self.record()["in-sync"], "0")
-        self.b.process.send_signal(signal.SIGCONT)
+        self.thaw(self.b)
         self.wait_in_sync()
         self.wait_pending(self.b, 1)
 
@@ -62,20 +61,35 @@ class Modes(pair.Case):
         self.wait_log(self.a, "event=leading", 2)
         self.a.ok("schedule", "orders", "--in", "1h")
 
-    def test_what_was_written_alone_is_put_aside(self):
+    def test_a_follower_that_counts_must_confirm_answers_to_questions_too(self):
+        """R3: a leader cannot know that nobody else leads, and what it believes may be old."""
+        self.a.arguments += ["--solo-after", "60s"]
+        self.start_pair()
+        with wire.Rpc(self.a.port) as rpc:
+            self.assertEqual(rpc.ask(wire.QUEUES, [])[0], wire.OK)
+            self.freeze(self.b)
+            rpc.tell(wire.QUEUES, [])
+            with self.assertRaises(TimeoutError):
+                rpc.hear(0.7)
+            self.thaw(self.b)
+            self.assertEqual(rpc.hear()[1], wire.OK)
+
+    def test_what_was_written_alone_is_never_acknowledged_and_is_put_aside(self):
         self.a.arguments += ["--solo-after", "60s"]
         self.start_pair()
         with wire.Rpc(self.a.port) as rpc:
             producer = rpc.hello()
-            self.b.process.send_signal(signal.SIGSTOP)
+            self.freeze(self.b)
             # The first one is the answer to the follower's question, which it may still read; for the second nobody asks.
             for sequence in (1, 2):
                 before = status(self.a)[DURABLE][0]
                 rpc.tell(wire.COMMIT, wire.commit(producer, sequence, [wire.schedule("orders", delay_ms=3600000)]))
                 self.wait_for("it is written", lambda known=before: status(self.a)[DURABLE][0] > known)
             self.assertLess(status(self.a)[COMMITTED][0], before, "nothing is committed without the follower")
+            with self.assertRaises(TimeoutError):
+                rpc.hear(0.5)
             self.a.kill()
-        self.b.process.send_signal(signal.SIGCONT)
+        self.thaw(self.b)
         self.wait_log(self.b, "event=leading")
         self.a.start()
         self.wait_log(self.a, "event=tail_quarantined")

@@ -193,8 +193,10 @@ static bool take_frames(struct node *node, const Tarry__FollowReply *body) {
             logfmt("frames_refused", "position=%" PRIu64 " reason=%s", at, logfmt_quote(problem, quoted));
         return false;
     }
+    uint64_t started_ns = monotonic_ns();
     if (error == 0) error = log_sync(log);
     if (error != 0) shell_fail("log_failed", error);
+    latency_add(&node->shell->fsync_us, (monotonic_ns() - started_ns) / 1000);
     struct pair_event event = {.kind = PAIR_DURABLE, .end = log_durable(log)};
     node_step(node, &event, NULL);
     courier_durable(&node->shell->courier, event.end);

@@ -89,6 +89,28 @@ static void let_out(struct node *node) {
     if (waits && leading->waits_since_ns == UINT64_MAX) leading->waits_since_ns = monotonic_ns();
 }
 
+static void pass_audits_on(struct node *node) {
+    struct node_leading *leading = &node->leading;
+    bool is_confirmed = !node_is_leading(node) || pair_may_answer(&node->pair, leading->audits_question);
+    while (is_confirmed && leading->audits != NULL) {
+        struct call *call = (struct call *)leading->audits;
+        leading->audits = leading->audits->next;
+        auditor_post(&node->shell->auditor, call);
+    }
+}
+
+/* They are all confirmed by what confirms the newest. */
+void leader_take_audits(struct node *node, struct item *audits) {
+    struct node_leading *leading = &node->leading;
+    if (audits == NULL) return;
+    struct item *last = audits;
+    while (last->next != NULL) last = last->next;
+    last->next = leading->audits;
+    leading->audits = audits;
+    leading->audits_question = pair_question(&node->pair);
+    if (!node_is_leading(node)) pass_audits_on(node); /* as a follower's, and marked so */
+}
+
 static void publish(struct node *node) {
     struct shell *shell = node->shell;
     uint64_t committed = pair_committed(&node->pair);
@@ -331,6 +353,15 @@ static void hold(struct node *node, struct call *call) {
     leading->until_ns = now_ns + follow_of(call)->wait_ms * NS_PER_MS;
 }
 
+static void answer_need(struct node *node, struct call *call) {
+    Tarry__FollowReply body = TARRY__FOLLOW_REPLY__INIT;
+    body.verdict = TARRY__FOLLOW_REPLY__VERDICT__NEED_SNAPSHOT;
+    body.epoch = node->pair.epoch;
+    body.serial = follow_of(call)->serial;
+    body.log_end = node->leading.written;
+    answer_with(node, call, &body);
+}
+
 void leader_question(struct node *node, struct call *call) {
     const Tarry__Follow *follow = follow_of(call);
     if (follow->cluster.len == 0) {
@@ -344,6 +375,10 @@ void leader_question(struct node *node, struct call *call) {
     }
     if (node_is_leading(node) && is_another_disk(node, follow)) {
         refuse(node, call, TARRY__CODE__BUSY, "this disk is new, and the pair still waits for the one before it");
+        return;
+    }
+    if (node_is_leading(node) && follow->end < log_start(node->shell->log)) {
+        answer_need(node, call); /* it is nobody to wait for */
         return;
     }
     note_peer(node, follow);
@@ -364,6 +399,7 @@ void leader_question(struct node *node, struct call *call) {
 /* Somebody waits for a word of the follower that is younger than his question. */
 static bool wants_confirmation(const struct node *node) {
     const struct batch *batch = node->leading.batches;
+    if (node->leading.audits != NULL) return true;
     return batch != NULL && batch->end <= node->pair.committed && !may_leave(node, batch);
 }
 
@@ -460,6 +496,7 @@ void leader_go_on(struct node *node) {
     forget_needs(node);
     publish(node);
     let_out(node);
+    pass_audits_on(node);
     leading->wake_ns = UINT64_MAX;
     answer_held(node);
     bool is_stalled = leading->waits_since_ns != UINT64_MAX && monotonic_ns() - leading->waits_since_ns > STALLED_NS;
@@ -481,4 +518,6 @@ uint64_t leader_timer(const struct node *node) {
 void leader_stop(struct node *node) {
     leader_forget_question(node);
     fail_all(node);
+    node->leading.audits_question = 0;
+    pass_audits_on(node); /* the auditor says that the broker stops */
 }

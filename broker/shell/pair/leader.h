@@ -16,6 +16,8 @@ void leader_begin(struct node *node);
 void leader_began(struct node *node);
 /* What the sync thread has posted. */
 void leader_take(struct node *node, const struct node_news *news);
+/* Questions about the log (a list), to be passed on once the follower has confirmed. */
+void leader_take_audits(struct node *node, struct item *audits);
 /* Somebody asks, whatever this node is. Takes the call over. */
 void leader_question(struct node *node, struct call *call);
 /* The question that waits is not to be answered as if it were new. */

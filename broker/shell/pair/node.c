@@ -189,7 +189,7 @@ static void show(struct node *node) {
 
 static bool has_news(const struct node_news *news) {
     return news->questions != NULL || news->batches != NULL || news->answered || news->kept || news->began ||
-           news->stop || news->moved || news->changed || news->paused || news->words != NULL;
+           news->stop || news->moved || news->changed || news->paused || news->words != NULL || news->audits != NULL;
 }
 
 static void take_news(struct node *node, uint64_t until_ns, struct node_news *out) {
@@ -206,6 +206,7 @@ static void take_news(struct node *node, uint64_t until_ns, struct node_news *ou
     node->news.questions_last = &node->news.questions;
     node->news.batches_last = &node->news.batches;
     node->news.words_last = &node->news.words;
+    node->news.audits_last = &node->news.audits;
     pthread_mutex_unlock(&node->mutex);
 }
 
@@ -265,6 +266,7 @@ static void turn(struct node *node, struct node_news *news) {
         news->questions = news->questions->next;
         leader_question(node, call);
     }
+    leader_take_audits(node, news->audits);
     if (news->paused) take_paused(node, news->paused_at);
     while (news->words != NULL) {
         struct call *call = (struct call *)news->words;
@@ -343,6 +345,15 @@ void node_paused(struct node *node, uint64_t position) {
     pthread_mutex_lock(&node->mutex);
     node->news.paused = true;
     node->news.paused_at = position;
+    pthread_cond_signal(&node->changed);
+    pthread_mutex_unlock(&node->mutex);
+}
+
+void node_confirm(struct node *node, struct call *call) {
+    call->errand.item.next = NULL;
+    pthread_mutex_lock(&node->mutex);
+    *node->news.audits_last = &call->errand.item;
+    node->news.audits_last = &call->errand.item.next;
     pthread_cond_signal(&node->changed);
     pthread_mutex_unlock(&node->mutex);
 }

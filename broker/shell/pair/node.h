@@ -63,13 +63,15 @@ struct node_news {
     uint64_t frames;  /* … since this node leads */
     bool moved;       /* `written` has grown */
     uint64_t durable;
-    nng_msg *answer;    /* to the own question */
-    bool answered;      /* … or none came */
-    bool kept;          /* the keeper is done */
-    bool began;         /* the core leads */
-    bool changed;       /* the record may be another */
-    bool paused;        /* the core decides nothing any more ... */
-    uint64_t paused_at; /* ... and the log ends there */
+    nng_msg *answer;     /* to the own question */
+    bool answered;       /* … or none came */
+    bool kept;           /* the keeper is done */
+    bool began;          /* the core leads */
+    bool changed;        /* the record may be another */
+    bool paused;         /* the core decides nothing any more ... */
+    uint64_t paused_at;  /* ... and the log ends there */
+    struct item *audits; /* calls: questions about the log */
+    struct item **audits_last;
     struct item *words; /* calls: an operator's */
     struct item **words_last;
     bool stop;
@@ -98,8 +100,10 @@ struct node_leading {
     uint64_t wake_ns;  /* … and when there is something else to do; UINT64_MAX: never */
     struct sync_point points[SYNC_POINTS];
     size_t point_next;
-    uint64_t frame_count;  /* up to `written` */
-    uint64_t told;         /* committed, as the follower was told last */
+    uint64_t frame_count; /* up to `written` */
+    uint64_t told;        /* committed, as the follower was told last */
+    struct item *audits;  /* calls that wait for a confirmation (R3) */
+    uint64_t audits_question;
     struct batch *batches; /* durable here, not let out yet; oldest first */
     struct batch **batches_last;
     uint64_t waits_since_ns; /* MONOTONIC, the first of them; UINT64_MAX: none waits */
@@ -189,6 +193,10 @@ nng_msg *node_pack_refusal(struct node *node, const char *sentence);
 /* What a follower answers (core or courier thread), with where the primary is; NULL: no memory. */
 nng_msg *node_pack(struct node *node, const Tarry__Reply *reply);
 
+/* A question that the core does not answer is confirmed first (R3): it goes to the auditor then. While node_confirms.
+ */
+void node_confirm(struct node *node, struct call *call);
+bool node_confirms(const struct node *node);
 /* A call whose request is a Pair that asks for a change. */
 void node_word(struct node *node, struct call *call);
 /* A call whose request is a Pair that asks how it is: any thread. */

@@ -76,6 +76,10 @@ bool node_writes(const struct node *node) {
     return node->on && atomic_load(&node->writes);
 }
 
+bool node_confirms(const struct node *node) {
+    return node->on && atomic_load(&node->leads);
+}
+
 uint64_t node_kept_from(const struct node *node) {
     return node->on ? atomic_load(&node->kept_from) : UINT64_MAX;
 }

@@ -119,6 +119,7 @@ int node_open(struct node *node, struct shell *shell, char message[DATADIR_MESSA
     node->news.questions_last = &node->news.questions;
     node->news.batches_last = &node->news.batches;
     node->news.words_last = &node->news.words;
+    node->news.audits_last = &node->news.audits;
     if (read_note(node, message) != 0) return 1;
     if (!snapshot_is_wanted(shell->dir.path)) return 0;
     return snapshot_fetch(shell->dir.path, shell->config.peer, message);
