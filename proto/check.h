@@ -22,6 +22,8 @@ const char *check_ref(const Tarry__Ref *ref);
 /* Any operation of a commit, Content included. `*out_code` says INVALID, TOO_LARGE or UNSUPPORTED. */
 const char *check_op(const Tarry__Op *op, uint32_t payload_max, Tarry__Code *out_code);
 const char *check_policy_field(const Tarry__Policy *policy, const char *field);
+/* A request about the pair. */
+const char *check_pair(const Tarry__Pair *pair);
 bool is_utf8(const void *text, size_t size);
 
 #endif

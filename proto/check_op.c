@@ -1,5 +1,5 @@
-/* check_op.c: the operations of a commit, field by field; see check.h. What needs state (does the queue exist, is an
- * absolute time too far ahead) is the core's business. */
+/* check_op.c: the operations of a commit, and what else is asked of a broker, field by field; see check.h. What needs
+ * state (does the queue exist, is an absolute time too far ahead) is the core's business. */
 #include "check.h"
 
 #include <string.h>
@@ -141,6 +141,13 @@ static const char *check_redact(const Tarry__Redact *redact) {
     if (size == 0) return "reason is missing: a redaction says why";
     if (size > REASON_SIZE_MAX) return reason_long;
     return is_utf8(redact->reason, size) ? NULL : "reason is not UTF-8";
+}
+
+const char *check_pair(const Tarry__Pair *pair) {
+    if (pair->what > TARRY__PAIR__WHAT__DEMOTE) return "what is none of status, promote, demote";
+    bool says_more = pair->peer_is_stopped || pair->force;
+    if (says_more && pair->what != TARRY__PAIR__WHAT__PROMOTE) return "peer_is_stopped and force go with promote only";
+    return pair->peer_is_stopped && pair->force ? "peer_is_stopped and force exclude one another" : NULL;
 }
 
 static const char *check_any(const Tarry__Op *op, uint32_t payload_max, bool *out_too_large) {

@@ -97,6 +97,16 @@
     BUG(directory_unsynced_at_retirement, "LOG-5", "a retired segment's name is not synced away") \
     BUG(cursor_passes_limit, "LOG-3", "a reader gets frames that are not durable yet") \
     BUG(retired_before_index, "LOG-3", "a segment may go before the index has absorbed it") \
+    BUG(copied_unchained, "LOG-5", "a follower takes frames that do not continue its log") \
+    BUG(copied_ahead_of_sync, "LOG-5", "a follower writes a frame before what the frame says is durable") \
+    BUG(cut_forgets_tail, "KEEP-1", "what is cut off is not put aside") \
+    BUG(cut_below_index, "LOG-3", "what the index has absorbed is cut off") \
+    BUG(cut_unsynced, "LOG-5", "a segment goes before the one behind it is gone for good") \
+    BUG(aside_unsynced, "KEEP-1", "a tail is cut off before the name that it lies aside under is durable") \
+    BUG(cut_keeps_mark, "LOG-5", "the note of how far the log is durable outlives a cut") \
+    BUG(cut_unseen_by_readers, "LOG-3", "a reader goes on with what it had read before a cut") \
+    BUG(mark_missing, "LOG-5", "a frame that was copied without its contents is not noted as durable") \
+    BUG(served_unchecked, "LOG-5", "frames are handed to a follower without a look at their sums") \
     BUG(seal_too_soon, "LOG-5", "the seal does not wait until everything before it is durable") \
     BUG(seal_missing, "LOG-5", "no seal follows the last batch") \
     /* storage: retirement and the index */ \

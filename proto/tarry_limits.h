@@ -16,6 +16,8 @@
 #define REASON_SIZE_MAX 255
 #define CLIENT_NAME_SIZE_MAX 128
 #define PEER_SIZE_MAX 63 /* an address as text: "[IPv6%interface]:port" */
+#define CLUSTER_ID_SIZE 16
+#define URL_SIZE_MAX 299 /* of a broker: "ws://host:port" */
 #define ATTRIBUTES_MAX 64
 #define ATTRIBUTE_NAME_SIZE_MAX 128
 #define ATTRIBUTE_VALUE_SIZE_MAX 4096
@@ -92,6 +94,7 @@
 #define SEGMENT_SIZE_MIN (1u << 20)
 #define FRAME_BODY_SIZE_MAX (16u << 20)
 #define FRAME_BLOB_SIZE_MAX (17u << 20) /* a request full of contents, and their salts */
+#define FRAME_SIZE_MAX (FRAME_BODY_SIZE_MAX + FRAME_BLOB_SIZE_MAX + 112u)
 #define SEAL_IDLE_MS 20ull
 #define INDEX_BATCH_RECORDS 50000u
 #define HEAD_INTERVAL_S 60ull /* a head is signed at least this often while there is news */
@@ -103,6 +106,15 @@
 #define ARCHIVE_LEVEL_DEFAULT 3 /* zstd's */
 #define MEMORY_DEFAULT (256ull << 20)
 #define MEMORY_MIN (64ull << 20)
+
+/* The pair (broker/shell/pair) */
+#define FOLLOW_BYTES_MAX (4u << 20)        /* of frames in one answer; one frame is always whole */
+#define FOLLOW_NEAR_BYTES (16ull << 20)    /* who lacks no more than this may be waited for (R5) */
+#define FOLLOW_EPOCHS_MAX 64u              /* that a question tells of */
+#define FOLLOW_WAIT_MAX_MS 10000ull        /* a question waits for news so long at most */
+#define FOLLOW_KEEP_MS (10ull * 60 * 1000) /* segments that a follower lacks stay for so long after it was heard */
+#define SOLO_AFTER_DEFAULT_MS 5000ull
+#define FAILOVER_AFTER_DEFAULT_MS 1500ull
 
 /* Backup (storage/identity.h says why the gap) */
 #define BACKUPS_MAX 2u                /* at a time */

@@ -42,7 +42,7 @@ static bool name_decode(const char *name, uint64_t *out_base) {
     if (strlen(name) != 16 + sizeof archive_suffix - 1 || strcmp(name + 16, archive_suffix) != 0) return false;
     memcpy(segment, name, 20);
     segment[20] = 0;
-    return segment_name_decode(segment, out_base);
+    return segment_name_decode(segment, segment_suffix, out_base);
 }
 
 struct names {

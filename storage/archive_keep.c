@@ -36,31 +36,12 @@ int archive_lock(const struct archive *archive) {
 /* ---- small files: written under a temporary name, synced, renamed, directory synced */
 
 static int write_small(const struct archive *archive, const char *name, const void *bytes, size_t size) {
-    const struct disk *disk = archive->disk;
-    char temporary[ARCHIVE_PATH_SIZE], path[ARCHIVE_PATH_SIZE];
-    archive_file_path(archive, "small.tmp", temporary);
-    archive_file_path(archive, name, path);
-    (void)disk->unlink(disk->context, temporary); /* there is rarely one */
-    int handle = disk->open(disk->context, temporary, O_WRONLY | O_CREAT | O_EXCL, 0600);
-    if (handle < 0) return handle;
-    int error = disk_write_all(disk, handle, bytes, size, 0);
-    if (!error) error = disk->sync(disk->context, handle);
-    int closed = disk->close(disk->context, handle);
-    if (!error) error = closed;
-    if (!error) error = disk->rename(disk->context, temporary, path);
-    return error ? error : disk->sync_directory(disk->context, archive->directory);
+    return disk_replace(archive->disk, archive->directory, "small.tmp", name, bytes, size);
 }
 
 /* → bytes read, at most `room`. */
 static int64_t read_small(const struct archive *archive, const char *name, void *out, size_t room) {
-    const struct disk *disk = archive->disk;
-    char path[ARCHIVE_PATH_SIZE];
-    archive_file_path(archive, name, path);
-    int handle = disk->open(disk->context, path, O_RDONLY, 0);
-    if (handle < 0) return handle;
-    int64_t size = disk_read_all(disk, handle, out, room, 0);
-    (void)disk->close(disk->context, handle); /* nothing was written */
-    return size;
+    return disk_read_file(archive->disk, archive->directory, name, out, room);
 }
 
 /* ---- holds */

@@ -1,4 +1,4 @@
-/* disk.c: the real disk, and three loops over any disk.
+/* disk.c: the real disk, and what any disk is used for: loops, and small files as a whole.
  *
  * Nothing here decides what an error means: it is passed on unchanged. Only EINTR is tried again. */
 #include "disk.h"
@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,6 +17,7 @@
 
 /* Zeros are written in pieces of this size. */
 #define ZEROS_SIZE ((size_t)1 << 20)
+#define PATH_SIZE 4096
 static const uint8_t zeros[ZEROS_SIZE];
 
 static int posix_open(void *context, const char *path, int flags, int mode) {
@@ -171,4 +173,47 @@ int disk_write_zeros(const struct disk *disk, int handle, uint64_t from, uint64_
         offset += size;
     }
     return 0;
+}
+
+/* → whether "directory/name" fits. */
+static bool path_join(const char *directory, const char *name, char path[PATH_SIZE]) {
+    int size = snprintf(path, PATH_SIZE, "%s/%s", directory, name);
+    return size > 0 && size < PATH_SIZE;
+}
+
+int disk_replace(const struct disk *disk, const char *directory, const char *temporary, const char *name,
+                 const void *data, size_t size) {
+    char from[PATH_SIZE], to[PATH_SIZE];
+    if (!path_join(directory, temporary, from) || !path_join(directory, name, to)) return -ENAMETOOLONG;
+    (void)disk->unlink(disk->context, from); /* there is rarely one */
+    int handle = disk->open(disk->context, from, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    if (handle < 0) return handle;
+    int error = disk_write_all(disk, handle, data, size, 0);
+    if (error == 0) error = disk->sync(disk->context, handle);
+    int closed = disk->close(disk->context, handle);
+    if (error == 0) error = closed;
+    if (error == 0) error = disk->rename(disk->context, from, to);
+    return error == 0 ? disk->sync_directory(disk->context, directory) : error;
+}
+
+int disk_parent(const char *path, char *out, size_t size) {
+    if (size < 2 || (size_t)snprintf(out, size, "%s", path) >= size) return -ENAMETOOLONG;
+    char *slash = strrchr(out, '/');
+    if (!slash)
+        memcpy(out, ".", 2);
+    else if (slash == out)
+        out[1] = 0;
+    else
+        *slash = 0;
+    return 0;
+}
+
+int64_t disk_read_file(const struct disk *disk, const char *directory, const char *name, void *out, size_t room) {
+    char path[PATH_SIZE];
+    if (!path_join(directory, name, path)) return -ENAMETOOLONG;
+    int handle = disk->open(disk->context, path, O_RDONLY, 0);
+    if (handle < 0) return handle;
+    int64_t size = disk_read_all(disk, handle, out, room, 0);
+    (void)disk->close(disk->context, handle); /* nothing was written */
+    return size;
 }

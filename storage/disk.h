@@ -36,5 +36,13 @@ int disk_write_all(const struct disk *disk, int handle, const void *data, size_t
 int64_t disk_read_all(const struct disk *disk, int handle, void *out, size_t size, uint64_t offset);
 /* Writes zeros over [from, to). */
 int disk_write_zeros(const struct disk *disk, int handle, uint64_t from, uint64_t to);
+/* Gives a small file of `directory` this content, all of it or none of it, durably: written under the name
+ * `temporary`, synced, renamed, the directory synced. After a failure either content may be there. */
+int disk_replace(const struct disk *disk, const char *directory, const char *temporary, const char *name,
+                 const void *data, size_t size);
+/* The directory that `path` lies in: to sync it makes the name durable. 0, or -ENAMETOOLONG. */
+int disk_parent(const char *path, char *out, size_t size);
+/* The file's bytes, at most `room` of them. → how many, or a negative errno. */
+int64_t disk_read_file(const struct disk *disk, const char *directory, const char *name, void *out, size_t room);
 
 #endif

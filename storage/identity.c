@@ -2,8 +2,6 @@
 #include "identity.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <sodium.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -114,20 +112,11 @@ int member_decode(const uint8_t *bytes, size_t size, const char *path, struct me
     return 0;
 }
 
-/* Up to `size` bytes of the file. Their count, or a negative errno. */
-static int64_t read_file(const char *path, uint8_t *out, size_t size) {
-    int handle = disk_posix.open(NULL, path, O_RDONLY, 0);
-    if (handle < 0) return handle;
-    int64_t count = disk_read_all(&disk_posix, handle, out, size, 0);
-    close(handle);
-    return count;
-}
-
 int identity_read(const char *directory, struct identity *out, char message[IDENTITY_MESSAGE_SIZE]) {
     char path[PATH_SIZE];
     uint8_t bytes[IDENTITY_SIZE + 1];
     snprintf(path, sizeof path, "%s/%s", directory, IDENTITY_NAME);
-    int64_t size = read_file(path, bytes, sizeof bytes);
+    int64_t size = disk_read_file(&disk_posix, directory, IDENTITY_NAME, bytes, sizeof bytes);
     return size < 0 ? (int)size : identity_decode(bytes, (size_t)size, path, out, message);
 }
 
@@ -135,35 +124,20 @@ int member_read(const char *directory, struct member *out, char message[IDENTITY
     char path[PATH_SIZE];
     uint8_t bytes[MEMBER_SIZE + 1];
     snprintf(path, sizeof path, "%s/%s", directory, MEMBER_NAME);
-    int64_t size = read_file(path, bytes, sizeof bytes);
+    int64_t size = disk_read_file(&disk_posix, directory, MEMBER_NAME, bytes, sizeof bytes);
     return size < 0 ? (int)size : member_decode(bytes, (size_t)size, path, out, message);
-}
-
-static int write_file(const char *directory, const char *name, const uint8_t *bytes, size_t size) {
-    char path[PATH_SIZE], fresh[PATH_SIZE];
-    snprintf(path, sizeof path, "%s/%s", directory, name);
-    snprintf(fresh, sizeof fresh, "%s/%s.new", directory, name);
-    int handle = disk_posix.open(NULL, fresh, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    if (handle < 0) return handle;
-    int error = disk_write_all(&disk_posix, handle, bytes, size, 0);
-    if (error == 0) error = disk_posix.sync(NULL, handle);
-    int closed = disk_posix.close(NULL, handle);
-    if (error == 0) error = closed;
-    if (error == 0) error = disk_posix.rename(NULL, fresh, path);
-    if (error == 0) error = disk_posix.sync_directory(NULL, directory);
-    return error;
 }
 
 int identity_write(const char *directory, const struct identity *identity) {
     uint8_t bytes[IDENTITY_SIZE];
     identity_encode(identity, bytes);
-    return write_file(directory, IDENTITY_NAME, bytes, sizeof bytes);
+    return disk_replace(&disk_posix, directory, IDENTITY_NAME ".new", IDENTITY_NAME, bytes, sizeof bytes);
 }
 
 int member_write(const char *directory, const struct member *member) {
     uint8_t bytes[MEMBER_SIZE];
     member_encode(member, bytes);
-    return write_file(directory, MEMBER_NAME, bytes, sizeof bytes);
+    return disk_replace(&disk_posix, directory, MEMBER_NAME ".new", MEMBER_NAME, bytes, sizeof bytes);
 }
 
 bool directory_is_partial(const char *directory) {

@@ -25,7 +25,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CLUSTER_ID_SIZE 16
+#include "tarry_limits.h"
+
 #define IDENTITY_SECRET_SIZE 32
 #define MEMBER_ID_SIZE 16
 #define IDENTITY_SIZE 72

@@ -3,7 +3,9 @@
  *   log_load     which segments, good headers      log_write    append, write, sync, roll; the latch
  *   log_recover  the end; torn tail or damage      log_prepare  the next file, made ready by a thread
  *   log_segment  files, the table, holds           log_cursor   frames in order, behind the writer
- *   log_block    a window over a segment's frames  log_erase  contents that are to be forgotten */
+ *   log_block    a window over a segment's frames  log_erase    contents that are to be forgotten
+ *   log_serve    frames as they are, for another   log_copy     frames of another log, taken over
+ *   log_mark     how far it is durable, on disk    log_cut      a tail that another log does not have */
 #include "log.h"
 
 #include <assert.h>
@@ -28,6 +30,11 @@ static struct log *log_new(const struct log_options *options) {
     log->segment_size = (options->segment_size + FRAME_ALIGN - 1) / FRAME_ALIGN * FRAME_ALIGN;
     memcpy(log->cluster, options->cluster, sizeof(log->cluster));
     log->read_only = options->read_only;
+    const char *suffix = options->single ? options->single + SEGMENT_BASE_DIGITS : segment_suffix;
+    assert(strlen(suffix) < LOG_SUFFIX_SIZE && (!options->single || options->read_only));
+    memcpy(log->suffix, suffix, strlen(suffix) + 1);
+    if (options->single) (void)segment_name_decode(options->single, suffix, &log->single);
+    atomic_store_explicit(&log->claim, UINT64_MAX, memory_order_relaxed);
     pthread_mutex_init(&log->mutex, NULL);
     pthread_rwlock_init(&log->erasing, NULL);
     pthread_mutex_init(&log->erase_gate, NULL);
@@ -141,6 +148,10 @@ uint64_t log_durable(const struct log *log) {
 
 uint64_t log_start(const struct log *log) {
     return atomic_load_explicit(&log->start, memory_order_acquire);
+}
+
+void log_claim(struct log *log, uint64_t position) {
+    atomic_store_explicit(&log->claim, position, memory_order_release);
 }
 
 void log_chain(const struct log *log, uint8_t out[FRAME_CHAIN_SIZE]) {

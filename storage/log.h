@@ -31,6 +31,9 @@ enum log_error {
     LOG_RETIRED = -10004, /* read below log_start */
     LOG_END = -10005,     /* cursor: no more frames (yet) */
     LOG_PINNED = -10006,  /* log_retire: somebody needs the segment, later */
+    LOG_WITHIN = -10007,  /* the position lies within a frame */
+    LOG_UNFIT = -10008,   /* log_copy: these frames do not continue this log */
+    LOG_KEPT = -10009,    /* log_cut: what lies behind the position must stay */
 };
 
 struct log_options {
@@ -43,6 +46,7 @@ struct log_options {
     bool read_only;       /* nothing is cut, made or deleted: for verify */
     bool prepare_ahead;   /* a thread of the log's own makes the next segment ready, so that a roll does not stall a
                              commit; without it the writer makes it (a simulator wants no threads) */
+    const char *single;   /* the name of the one file of the directory that counts (quarantine.h); NULL: all of them */
 };
 
 struct log_recovery {
@@ -113,6 +117,10 @@ struct log_frame {
 /* Encodes the frame into the write buffer: sums, chain, synced_to = log_durable(). Copies; the caller keeps its memory.
  * May create a segment (I/O). */
 int log_append(struct log *log, const struct log_frame *frame);
+/* From here on frames say at most this position of how far the log is durable (`synced_to`), UINT64_MAX: what is true.
+ * In a pair that answers only what both have it is how far both do: a follower syncs up to a frame's `synced_to` before
+ * it writes that frame (log_copy.h), and so need not sync before it answers. Any thread. */
+void log_claim(struct log *log, uint64_t position);
 /* Hands everything appended to the operating system. Readers may see it from here on. */
 int log_write(struct log *log);
 /* fdatasync of what was written (all segments touched); afterwards log_durable() == what was written. Implies
@@ -122,6 +130,13 @@ int log_sync(struct log *log);
 uint64_t log_end(const struct log *log);     /* appended; writer only */
 uint64_t log_durable(const struct log *log); /* any thread */
 uint64_t log_start(const struct log *log);   /* any thread */
+/* Notes durably (DIR/log/durable) that the log is durable up to log_durable(), for whoever opens it next: a log that
+ * gets no seal of its own, a follower's, would otherwise protect its last frames by nothing (LOG-5). Writer only. */
+int log_mark(struct log *log);
+#define LOG_MARK_NAME "durable"
+#define LOG_MARK_SIZE 48
+/* What that file says of a log that is durable up to `position`, for whoever makes a copy of one. */
+void log_mark_encode(const uint8_t cluster[16], uint64_t position, uint8_t out[LOG_MARK_SIZE]);
 /* Chain hash at log_end(); writer only. */
 void log_chain(const struct log *log, uint8_t out[FRAME_CHAIN_SIZE]);
 

@@ -27,8 +27,10 @@ void block_attach(struct block *block, int handle, uint64_t base) {
 
 /* Room for at least `size` bytes. The window's content is lost. */
 static int block_reserve(struct block *block, size_t size) {
-    /* What one large frame needed is given back once ordinary ones follow. */
-    size_t wanted = size > LOG_BLOCK_SIZE ? size : LOG_BLOCK_SIZE;
+    /* Little where there is little to read; what one large frame needed is given back once ordinary ones follow. */
+    size_t wanted = SEGMENT_HEADER_SIZE;
+    while (wanted < size && wanted < LOG_BLOCK_SIZE) wanted *= 2;
+    if (wanted < size) wanted = size;
     if (block->room == wanted || (block->room > wanted && block->room <= 4 * LOG_BLOCK_SIZE)) return 0;
     uint8_t *data = malloc(wanted);
     if (!data) return -ENOMEM;
@@ -43,10 +45,10 @@ int block_get(struct block *block, uint64_t position, size_t size, uint64_t end,
     assert(position >= block->base && position <= end && size <= end - position);
     uint64_t offset = position - block->position;
     if (position < block->position || offset > block->size || size > block->size - offset) {
-        int result = block_reserve(block, size);
-        if (result < 0) return result;
         size_t ahead = end - position < LOG_BLOCK_SIZE ? (size_t)(end - position) : LOG_BLOCK_SIZE;
         if (ahead < size) ahead = size;
+        int result = block_reserve(block, ahead);
+        if (result < 0) return result;
         block->size = 0;
         int64_t count = disk_read_all(block->disk, block->handle, block->data, ahead,
                                       SEGMENT_HEADER_SIZE + (position - block->base));

@@ -12,6 +12,7 @@
 struct log_cursor {
     struct log *log;
     uint64_t position;
+    uint64_t cuts; /* of the log, when the window was read */
     bool with_blobs;
     struct block block;
 };
@@ -72,9 +73,11 @@ int log_cursor_next(struct log_cursor *cursor, uint64_t limit, struct log_view *
     uint64_t end;
     int result = segment_hold(cursor->log, cursor->position, &segment, &end);
     if (result < 0) return result;
-    /* The window stays good across calls: what was written does not change. Only another file makes it void. */
-    if (cursor->block.handle != segment->handle || cursor->block.base != segment->base)
-        block_attach(&cursor->block, segment->handle, segment->base);
+    /* The window stays good across calls: what was written does not change, unless the log is cut. */
+    uint64_t cuts = atomic_load_explicit(&cursor->log->cuts, memory_order_acquire);
+    bool is_other = cursor->block.handle != segment->handle || cursor->block.base != segment->base;
+    if (is_other || cursor->cuts != cuts) block_attach(&cursor->block, segment->handle, segment->base);
+    cursor->cuts = cuts;
     pthread_rwlock_rdlock(&cursor->log->erasing);
     result = read_frame(cursor, end, limit, out);
     if (result == LOG_DAMAGED && cursor->with_blobs) {

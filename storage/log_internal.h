@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 
 #include "log.h"
+#include "log_serve.h"
 
 #define SEGMENT_HEADER_SIZE 4096u
 /* Descriptors of closed segments kept open between reads. */
@@ -20,6 +21,9 @@
 #define LOG_BLOCK_SIZE ((size_t)1 << 20)  /* read-ahead of cursors and recovery */
 #define LOG_BUFFER_SIZE ((size_t)4 << 20) /* appended frames are written at the latest when this is full */
 #define LOG_PATH_SIZE 4096u
+#define SEGMENT_BASE_DIGITS 16 /* that a segment's name begins with */
+#define LOG_SUFFIX_SIZE 32u
+#define LOG_POINTS_COUNT 64u /* that are remembered */
 
 /* The first 112 of a segment's 4096 bytes; the rest is zero. FORMAT.md has the table. */
 struct segment_header {
@@ -63,12 +67,16 @@ struct log {
     char *directory;
     uint64_t segment_size;
     uint8_t cluster[16];
+    char suffix[LOG_SUFFIX_SIZE]; /* of its segments' names */
+    uint64_t single;              /* the base of the only one that counts; 0: they all do */
     bool read_only;
 
     _Atomic uint64_t start;
     _Atomic uint64_t written;
     _Atomic uint64_t durable;
-    _Atomic int error; /* the latch of LOG-4 */
+    _Atomic uint64_t claim; /* frames claim no more of it than this */
+    _Atomic uint64_t cuts;  /* how often the log was cut: what was read before may be another's */
+    _Atomic int error;      /* the latch of LOG-4 */
 
     pthread_mutex_t mutex;     /* of the table, and of every segment's changing fields */
     struct segment **segments; /* by base */
@@ -78,7 +86,9 @@ struct log {
     uint64_t holds;
     struct segment *current; /* NULL when read-only */
     int retire_error;
-    uint32_t pins;              /* while there are any, nothing is retired */
+    uint32_t pins;                             /* while there are any, nothing is retired */
+    struct log_point points[LOG_POINTS_COUNT]; /* found or served lately; position 0: none */
+    size_t point_next;
     pthread_mutex_t erase_gate; /* held while something is erased, or a pin is set */
     pthread_rwlock_t erasing;   /* written to while a content is overwritten, so that nobody reads half of it */
 
@@ -89,7 +99,9 @@ struct log {
     uint32_t epoch; /* of the last frame, like the times */
     uint64_t steady_ns;
     uint64_t wall_ns;
-    uint8_t *buffer; /* frames from `written` to `end` */
+    uint64_t erased_end; /* of the last frame that was copied and had lost contents before; 0: there is none */
+    uint64_t mark;       /* what DIR/log/durable says; 0: there is none */
+    uint8_t *buffer;     /* frames from `written` to `end` */
     size_t buffer_used;
     size_t buffer_size;
 
@@ -103,8 +115,10 @@ void segment_path(const struct log *log, uint64_t base, char path[LOG_PATH_SIZE]
 void log_path(const struct log *log, const char *name, char path[LOG_PATH_SIZE]);
 extern const char segment_next_name[];  /* of what is being made ready */
 extern const char segment_large_name[]; /* of one for a frame that is larger than a segment */
-/* True, and the base, if `name` is a segment's. */
-bool segment_name_decode(const char *name, uint64_t *out_base);
+extern const char segment_cut_name[];   /* of one that is to replace one that is longer */
+extern const char segment_suffix[];
+/* True, and the base, if `name` is a segment's with that suffix. */
+bool segment_name_decode(const char *name, const char *suffix, uint64_t *out_base);
 void segment_header_encode(const struct segment_header *header, uint8_t out[SEGMENT_HEADER_SIZE]);
 /* NULL if it is right, else what is wrong with it. The version is the caller's to judge. */
 const char *segment_header_decode(const uint8_t in[SEGMENT_HEADER_SIZE], struct segment_header *out);
@@ -118,6 +132,8 @@ int segment_add(struct log *log, const struct segment *segment);
 /* Holds the segment that `position` lies in, open; *out_end: what may be read of it. LOG_RETIRED, LOG_END (nothing
  * written there yet). */
 int segment_hold(struct log *log, uint64_t position, struct segment **out, uint64_t *out_end);
+/* Likewise; the position may be where what is written ends. */
+int segment_hold_end(struct log *log, uint64_t position, struct segment **out, uint64_t *out_end);
 void segment_drop(struct log *log, struct segment *segment);
 
 /* ---- log_prepare.c: the next segment, made ready by a thread */
@@ -174,7 +190,22 @@ int log_load(struct recovery *recovery);
 /* Finds the log's end, cuts a torn tail, makes what it keeps durable. */
 int log_recover(struct recovery *recovery);
 
+/* ---- log_mark.c */
+/* What DIR/log/durable says; 0: there is none. */
+int mark_load(struct recovery *recovery, uint64_t *out);
+int mark_write(struct log *log, uint64_t position);
+
+/* ---- log_serve.c */
+/* What is remembered about `position`, or about the last position before it from `from` on. False: nothing. */
+bool points_find(struct log *log, uint64_t from, uint64_t position, struct log_point *out);
+void points_add(struct log *log, const struct log_point *point);
+void points_forget(struct log *log);
+
 /* ---- log_write.c */
+/* Room in the buffer for a frame of `size` bytes at the log's end; may go over to the next segment. */
+int log_reserve(struct log *log, uint64_t size, uint8_t **out);
+/* The frame with this header is in the buffer, where log_reserve said. */
+void log_advance(struct log *log, const struct frame_header *header);
 /* Latches the first error for good (LOG-4); returns what is latched. */
 int log_poison(struct log *log, int error);
 

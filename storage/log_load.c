@@ -30,11 +30,13 @@ int recovery_fail_io(struct recovery *recovery, int code, const char *what, cons
 }
 
 struct names {
+    const struct log *log;
     uint64_t *bases;
     size_t count;
     size_t room;
     bool next_left; /* half-made files of an earlier run */
     bool large_left;
+    bool cut_left;
 };
 
 static int names_take(void *argument, const char *name) {
@@ -42,7 +44,9 @@ static int names_take(void *argument, const char *name) {
     uint64_t base;
     if (strcmp(name, segment_next_name) == 0) names->next_left = true;
     if (strcmp(name, segment_large_name) == 0) names->large_left = true;
-    if (!segment_name_decode(name, &base)) return 0; /* not ours: left alone */
+    if (strcmp(name, segment_cut_name) == 0) names->cut_left = true;
+    if (!segment_name_decode(name, names->log->suffix, &base)) return 0; /* not ours: left alone */
+    if (names->log->single != 0 && base != names->log->single) return 0;
     if (names->count == names->room) {
         size_t room = names->room ? names->room * 2 : 64;
         uint64_t *bases = realloc(names->bases, room * sizeof(*bases));
@@ -59,20 +63,13 @@ static int compare_bases(const void *a, const void *b) {
     return left < right ? -1 : left > right;
 }
 
-/* Makes the directory's own name durable in its parent (F-6). */
+/* Makes the directory's own name durable (F-6). */
 static int sync_parent(struct recovery *recovery) {
     const struct log *log = recovery->log;
-    char parent[LOG_PATH_SIZE];
-    snprintf(parent, sizeof(parent), "%s", log->directory);
-    char *slash = strrchr(parent, '/');
-    if (!slash)
-        strcpy(parent, ".");
-    else if (slash == parent)
-        parent[1] = 0;
-    else
-        *slash = 0;
     if (SEEDED_BUG(parent_unsynced)) return 0;
-    int result = log->disk->sync_directory(log->disk->context, parent);
+    char parent[LOG_PATH_SIZE];
+    int result = disk_parent(log->directory, parent, sizeof(parent));
+    if (result == 0) result = log->disk->sync_directory(log->disk->context, parent);
     return result < 0 ? recovery_fail_io(recovery, result, "sync", parent) : 0;
 }
 
@@ -207,13 +204,16 @@ static int fill_table(struct recovery *recovery, const struct names *names) {
 
 int log_load(struct recovery *recovery) {
     struct log *log = recovery->log;
-    struct names names = {0};
+    struct names names = {.log = log};
     int result = list_names(recovery, &names);
     if (result < 0) goto out;
     if (!log->read_only) {
         if (names.next_left && (result = delete_left_over(recovery, segment_next_name)) < 0) goto out;
         if (names.large_left && (result = delete_left_over(recovery, segment_large_name)) < 0) goto out;
+        if (names.cut_left && (result = delete_left_over(recovery, segment_cut_name)) < 0) goto out;
     }
+    if ((result = mark_load(recovery, &log->mark)) < 0) goto out;
+    if (recovery->durable_min < log->mark) recovery->durable_min = log->mark;
     recovery->headers = calloc(names.count + 1, sizeof(*recovery->headers));
     if (!recovery->headers) {
         result = recovery_fail(recovery, -ENOMEM, "out of memory");

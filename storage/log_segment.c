@@ -22,6 +22,8 @@
 
 const char segment_next_name[] = "next.tmp";
 const char segment_large_name[] = "large.tmp";
+const char segment_cut_name[] = "cut.tmp";
+const char segment_suffix[] = ".seg";
 
 static const char segment_magic[8] = {'T', 'A', 'R', 'R', 'Y', 'S', 'E', 'G'};
 
@@ -48,15 +50,15 @@ void log_path(const struct log *log, const char *name, char path[LOG_PATH_SIZE])
 }
 
 void segment_path(const struct log *log, uint64_t base, char path[LOG_PATH_SIZE]) {
-    char name[32];
-    snprintf(name, sizeof(name), "%016" PRIx64 ".seg", base);
+    char name[SEGMENT_BASE_DIGITS + LOG_SUFFIX_SIZE];
+    snprintf(name, sizeof(name), "%016" PRIx64 "%s", base, log->suffix);
     log_path(log, name, path);
 }
 
-bool segment_name_decode(const char *name, uint64_t *out_base) {
-    if (strlen(name) != 20 || strcmp(name + 16, ".seg") != 0) return false;
+bool segment_name_decode(const char *name, const char *suffix, uint64_t *out_base) {
+    if (strlen(name) < SEGMENT_BASE_DIGITS || strcmp(name + SEGMENT_BASE_DIGITS, suffix) != 0) return false;
     uint64_t base = 0;
-    for (size_t i = 0; i < 16; i++) {
+    for (size_t i = 0; i < SEGMENT_BASE_DIGITS; i++) {
         char digit = name[i];
         if (digit >= '0' && digit <= '9')
             base = base << 4 | (uint64_t)(digit - '0');
@@ -286,7 +288,7 @@ static struct segment *segment_find(const struct log *log, uint64_t position) {
     return low == 0 ? NULL : log->segments[low - 1];
 }
 
-int segment_hold(struct log *log, uint64_t position, struct segment **out, uint64_t *out_end) {
+static int hold(struct log *log, uint64_t position, bool may_be_end, struct segment **out, uint64_t *out_end) {
     int result = 0;
     pthread_mutex_lock(&log->mutex);
     if (position < atomic_load_explicit(&log->start, memory_order_relaxed)) {
@@ -299,7 +301,7 @@ int segment_hold(struct log *log, uint64_t position, struct segment **out, uint6
         goto out;
     }
     uint64_t end = segment == log->current ? atomic_load_explicit(&log->written, memory_order_acquire) : segment->end;
-    if (position >= end) {
+    if (position > end || (position == end && !may_be_end)) {
         result = LOG_END;
         goto out;
     }
@@ -311,6 +313,14 @@ int segment_hold(struct log *log, uint64_t position, struct segment **out, uint6
 out:
     pthread_mutex_unlock(&log->mutex);
     return result;
+}
+
+int segment_hold(struct log *log, uint64_t position, struct segment **out, uint64_t *out_end) {
+    return hold(log, position, false, out, out_end);
+}
+
+int segment_hold_end(struct log *log, uint64_t position, struct segment **out, uint64_t *out_end) {
+    return hold(log, position, true, out, out_end);
 }
 
 void segment_drop(struct log *log, struct segment *segment) {

@@ -43,10 +43,36 @@ static int roll(struct log *log, uint64_t size) {
     return result < 0 ? log_poison(log, result) : 0;
 }
 
-/* Writes the frame's bytes to the buffer and takes it as the last one. */
-static void encode(struct log *log, const struct log_frame *frame, uint32_t blob_size) {
+int log_reserve(struct log *log, uint64_t size, uint8_t **out) {
+    int result = 0;
+    uint64_t room = log->current->base + log->current->capacity - log->end;
+    if (size > room) result = roll(log, size);
+    if (result == 0) result = buffer_reserve(log, (size_t)size);
+    if (result == 0) *out = log->buffer + log->buffer_used;
+    return result;
+}
+
+void log_advance(struct log *log, const struct frame_header *header) {
+    uint64_t size = frame_size(header->body_size, header->blob_size);
+    log->buffer_used += (size_t)size;
+    log->end += size;
+    log->epoch = header->epoch;
+    log->steady_ns = header->steady_ns;
+    log->wall_ns = header->wall_ns;
+    memcpy(log->chain, header->chain, FRAME_CHAIN_SIZE);
+}
+
+/* What a frame may say of how far the log is durable. */
+static uint64_t claim_of(const struct log *log, const struct log_frame *frame) {
+    uint64_t durable = atomic_load_explicit(&log->durable, memory_order_relaxed);
+    uint64_t claim = atomic_load_explicit(&log->claim, memory_order_acquire);
+    if (SEEDED_BUG(claims_too_much)) return frame->position;
+    return claim < durable ? claim : durable;
+}
+
+/* Writes the frame's bytes to the buffer, at `start`, and takes it as the last one. */
+static void encode(struct log *log, const struct log_frame *frame, uint32_t blob_size, uint8_t *start) {
     uint64_t size = frame_size(frame->body_size, blob_size);
-    uint8_t *start = log->buffer + log->buffer_used;
     uint8_t *blob = start + FRAME_HEADER_SIZE;
     uint8_t *body = blob;
     for (size_t i = 0; i < frame->piece_count; i++) {
@@ -64,8 +90,7 @@ static void encode(struct log *log, const struct log_frame *frame, uint32_t blob
         .body_size = frame->body_size,
         .blob_size = blob_size,
         .position = frame->position,
-        .synced_to =
-            SEEDED_BUG(claims_too_much) ? frame->position : atomic_load_explicit(&log->durable, memory_order_relaxed),
+        .synced_to = claim_of(log, frame),
         .steady_ns = frame->steady_ns,
         .wall_ns = frame->wall_ns,
         .body_sum = frame_sum(body, frame->body_size),
@@ -73,12 +98,7 @@ static void encode(struct log *log, const struct log_frame *frame, uint32_t blob
     };
     frame_chain(log->chain, &header, body, header.chain);
     frame_header_encode(&header, start);
-    memcpy(log->chain, header.chain, FRAME_CHAIN_SIZE);
-    log->buffer_used += (size_t)size;
-    log->end += size;
-    log->epoch = frame->epoch;
-    log->steady_ns = frame->steady_ns;
-    log->wall_ns = frame->wall_ns;
+    log_advance(log, &header);
 }
 
 int log_append(struct log *log, const struct log_frame *frame) {
@@ -96,12 +116,10 @@ int log_append(struct log *log, const struct log_frame *frame) {
         assert(blob_size <= FRAME_BLOB_SIZE_MAX); /* CAP-1: checked when it was decided */
     }
     assert(frame->type != FRAME_SEAL || (blob_size == 0 && frame->body_size == 0));
-    uint64_t size = frame_size(frame->body_size, (uint32_t)blob_size);
-    uint64_t room = log->current->base + log->current->capacity - log->end;
-    if (size > room && (result = roll(log, size)) < 0) return result;
-    if ((result = buffer_reserve(log, (size_t)size)) < 0) return result;
-    encode(log, frame, (uint32_t)blob_size);
-    return 0;
+    uint8_t *start;
+    result = log_reserve(log, frame_size(frame->body_size, (uint32_t)blob_size), &start);
+    if (result == 0) encode(log, frame, (uint32_t)blob_size, start);
+    return result;
 }
 
 int log_write(struct log *log) {
@@ -130,6 +148,8 @@ int log_sync(struct log *log) {
     if (atomic_load_explicit(&log->durable, memory_order_relaxed) == log->end) return 0;
     if (!SEEDED_BUG(sync_skipped)) result = log->disk->datasync(log->disk->context, log->current->handle);
     if (result < 0 && SEEDED_BUG(sync_retried)) result = log->disk->datasync(log->disk->context, log->current->handle);
+    /* A flag on a frame in the last segment is believed only below what is known to be durable (FORMAT.md). */
+    if (result == 0 && log->erased_end > log->mark) result = mark_write(log, log->end);
     if (result < 0) return log_poison(log, result);
     atomic_store_explicit(&log->durable, log->end, memory_order_release); /* LOG-1 rests on this line */
     if (log->end - log->current->base >= log->current->capacity / 2) preparer_want(log);

@@ -204,6 +204,7 @@ static void start(struct core *core, const struct core_event *event, struct core
     assert(!core->started && event->epoch > core->epoch);
     core->durable = core->position;
     core->started = true;
+    core->following = false;
     core->epoch = event->epoch;
     core->session_next = (uint64_t)event->epoch << 32 | 1; /* never used by an earlier start */
     struct draft draft;
@@ -271,6 +272,63 @@ static void answer_question(struct core *core, const struct core_event *event, s
     }
 }
 
+static void note_durable(struct core *core, const struct core_event *event) {
+    assert(event->position >= core->durable && event->position <= core->position);
+    core->durable = event->position;
+}
+
+static void note_indexed(struct core *core, const struct core_event *event) {
+    assert(event->position >= core->indexed && event->position <= core->durable); /* LOG-3 */
+    core->indexed = event->position;
+}
+
+static void resume(struct core *core) {
+    assert(!core->closed);
+    core->stopping = false;
+    check_lines(core);
+}
+
+/* What is absorbed goes, and what is too much. */
+static void make_room(struct core *core) {
+    core->trim_to = near_trim_limit(core);
+    near_trim(core);
+    near_relieve(core);
+}
+
+/* A step under another node's reign. Time is that of the last frame, for what apply makes of a frame must be the same
+ * on both nodes; only who asks wants to know how it is now. */
+static void follow(struct core *core, const struct core_event *event, struct core_effects *effects) {
+    struct instant then = core->now;
+    switch (event->kind) {
+    case CORE_FOLLOW:
+        assert(!core->started && !core->inspected && !core->following);
+        core->durable = core->position;
+        core->following = true;
+        break;
+    case CORE_TICK:
+        break;
+    case CORE_DURABLE:
+        note_durable(core, event);
+        break;
+    case CORE_INDEXED:
+        note_indexed(core, event);
+        break;
+    case CORE_STOP:
+        core->stopping = true;
+        break;
+    default:
+        set_now(core, &event->now);
+        answer_question(core, event, effects);
+        core->now = then;
+    }
+    make_room(core);
+    core->hurry = near_is_trimming(core) || near_is_relieving(core);
+}
+
+bool core_may_replay(const struct core *core) {
+    return core->overlay_count <= core->options.index_lag_max && !near_is_relieving(core);
+}
+
 static void handle(struct core *core, const struct core_event *event, struct core_effects *effects) {
     assert(!core->closed || event->kind == CORE_DURABLE || event->kind == CORE_INDEXED || event->kind == CORE_TICK);
     switch (event->kind) {
@@ -313,12 +371,10 @@ static void handle(struct core *core, const struct core_event *event, struct cor
         answer_question(core, event, effects);
         break;
     case CORE_DURABLE:
-        assert(event->position >= core->durable && event->position <= core->position);
-        core->durable = event->position;
+        note_durable(core, event);
         break;
     case CORE_INDEXED:
-        assert(event->position >= core->indexed && event->position <= core->durable); /* LOG-3 */
-        core->indexed = event->position;
+        note_indexed(core, event);
         break;
     case CORE_WINDOW:
         near_loaded(core, event);
@@ -329,9 +385,14 @@ static void handle(struct core *core, const struct core_event *event, struct cor
     case CORE_STOP:
         core->stopping = true;
         break;
+    case CORE_RESUME:
+        resume(core);
+        break;
     case CORE_INSPECT:
         inspect(core);
         break;
+    case CORE_FOLLOW:
+        assert(!"a step of its own");
     case CORE_CLOSE:
         close_log(core, event, effects);
         break;
@@ -356,13 +417,15 @@ static void seal_when_idle(struct core *core, struct core_effects *effects) {
 }
 
 void core_step(struct core *core, const struct core_event *event, struct core_effects *effects) {
+    if (event->kind == CORE_FOLLOW || (core->following && event->kind != CORE_START)) {
+        follow(core, event, effects);
+        return;
+    }
     set_now(core, &event->now);
     core->hurry = timers_run(core, effects);
     handle(core, event, effects);
     core->hurry |= deliver(core, effects);
-    core->trim_to = near_trim_limit(core);
-    near_trim(core);
-    near_relieve(core);
+    make_room(core);
     near_check_lines(core, effects);
     jobs_run(core, effects);
     seal_when_idle(core, effects);
@@ -378,6 +441,7 @@ static uint64_t wall_deadline(const struct core *core) {
 }
 
 uint64_t core_deadline(const struct core *core) {
+    if (core->following) return core->hurry ? 0 : UINT64_MAX;
     if (!core->started) return UINT64_MAX;
     if (core->hurry) return steady_ms(core);
     if (core->stopping) return UINT64_MAX;

@@ -44,7 +44,8 @@ struct core_options {
 struct core *core_new(const struct core_options *options);
 void core_free(struct core *core);
 
-/* ---- recovery: 1. restore what the index knows  2. apply the log's tail  3. CORE_START */
+/* ---- recovery: 1. restore what the index knows  2. apply the log's tail  3. CORE_START
+ * A follower: 1.  CORE_FOLLOW  2. for as long as another node leads  3. CORE_START */
 struct core_base { /* as of the index's position */
     uint64_t position;
     const struct tally *tally;
@@ -63,6 +64,8 @@ enum core_replay_error {
 };
 /* Applies one frame of the log. 0 or an enum core_replay_error. */
 int core_replay(struct core *core, const struct frame_header *header, const Tarry__FrameBody *body);
+/* FOLLOW: false: memory is short until the index has absorbed more, or CORE_TICK has made room; core_replay waits. */
+bool core_may_replay(const struct core *core);
 
 /* ---- events */
 enum core_event_kind {
@@ -86,8 +89,12 @@ enum core_event_kind {
     CORE_WINDOW,  /* a near window was loaded */
     CORE_PAGE,    /* a page for a job was loaded */
     CORE_STOP,    /* no new work; what is durable is answered */
+    CORE_RESUME,  /* after CORE_STOP: work goes on after all */
     CORE_INSPECT, /* instead of CORE_START: time stands still, nothing is ever recorded. Only questions (GET, LIST,
                      QUEUES, STATS), WINDOW and STOP may follow, all at the time of the last frame */
+    CORE_FOLLOW,  /* instead of CORE_START, which may come later: the log is another node's. What it says comes by
+                     core_replay; the state is as of its last frame. Only questions (as of event.now), DURABLE, INDEXED,
+                     TICK, START and STOP may follow */
     CORE_CLOSE,   /* after CORE_STOP: the log says so, and takes no further record; DURABLE, INDEXED, TICK may follow */
 };
 

@@ -267,7 +267,7 @@ Tarry__QueuePut *draft_queue(struct draft *draft, const struct queue *queue) {
 void draft_commit(struct draft *draft, const struct draft_commit *commit, struct core_effects *effects) {
     struct core *core = draft->core;
     if (!draft->record_count && !commit) return;
-    assert(!core->inspected);
+    assert(is_deciding(core));
     Tarry__FrameBody body = TARRY__FRAME_BODY__INIT;
     body.n_records = draft->record_count;
     body.records = draft->records;

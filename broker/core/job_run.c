@@ -14,7 +14,7 @@
 #include "tasks.h"
 
 void jobs_run(struct core *core, struct core_effects *effects) {
-    if (!core->job_count || core->stopping || core->inspected) return;
+    if (!core->job_count || core->stopping || !is_deciding(core)) return;
     for (size_t i = 0; i < JOBS_MAX; i++) {
         struct job *job = &core->jobs[i];
         if (!job->id || job->loading || core->indexed <= job->id) continue; /* a job's id is its frame's position */

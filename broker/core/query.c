@@ -108,7 +108,7 @@ void query_get(struct core *core, const struct core_event *event, struct core_ef
         return;
     }
     /* It may just have been found to be expired. */
-    if (!core->stopping && !core->inspected) draft_commit(&draft, NULL, effects);
+    if (!core->stopping && is_deciding(core)) draft_commit(&draft, NULL, effects);
     Tarry__Reply *reply = reply_new(effects, TARRY__CODE__OK);
     reply->body_case = TARRY__REPLY__BODY_GET;
     reply->get = must_alloc(effects->arena, sizeof *reply->get);

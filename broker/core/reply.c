@@ -11,8 +11,11 @@ Tarry__Reply *reply_new(struct core_effects *effects, Tarry__Code code) {
     return reply;
 }
 
-struct core_reply *reply_send(struct core *core, struct core_effects *effects, uint64_t ticket,
-                              const Tarry__Reply *reply) {
+struct core_reply *reply_send(struct core *core, struct core_effects *effects, uint64_t ticket, Tarry__Reply *reply) {
+    if (core->following) {
+        reply->follower = true;
+        reply->position = core->position;
+    }
     struct core_reply *out = PUSH(effects, replies);
     uint64_t after = SEEDED_BUG(reply_before_sync) ? 0 : core->position; /* LOG-1 */
     *out = (struct core_reply){.ticket = ticket, .after = after, .reply = reply};

@@ -6,8 +6,7 @@
 
 Tarry__Reply *reply_new(struct core_effects *effects, Tarry__Code code);
 /* Leaves once everything appended so far is durable. */
-struct core_reply *reply_send(struct core *core, struct core_effects *effects, uint64_t ticket,
-                              const Tarry__Reply *reply);
+struct core_reply *reply_send(struct core *core, struct core_effects *effects, uint64_t ticket, Tarry__Reply *reply);
 void reply_refuse(struct core *core, struct core_effects *effects, uint64_t ticket, Tarry__Code code,
                   const char *message);
 

@@ -195,6 +195,7 @@ struct core {
     uint32_t epoch;
     bool started;   /* CORE_START was seen: decisions are made */
     bool inspected; /* CORE_INSPECT was: nothing is decided, nothing recorded */
+    bool following; /* CORE_FOLLOW was, and no CORE_START yet: likewise, but the log goes on */
     bool stopping;
     bool closed; /* the log ends with a StopPut and a seal */
     bool hurry;  /* the last step left something to do at once */
@@ -256,6 +257,10 @@ struct core {
 #define NAME_TABLE_SIZE (2 * QUEUES_MAX)
 #define PRODUCER_TABLE_SIZE (2 * PRODUCERS_MAX)
 
+/* Whether this core may add to the log. */
+static inline bool is_deciding(const struct core *core) {
+    return !core->inspected && !core->following;
+}
 static inline uint64_t steady_ms(const struct core *core) {
     return core->now.steady_ns / 1000000;
 }

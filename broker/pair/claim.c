@@ -2,15 +2,11 @@
  *
  * The fence comes first: once it is durable the old leader gains no acknowledgement from this node any more, so
  * whatever it acknowledges later needs a record without this node, and only one of two compare-and-sets of a version is
- * done. */
+ * done. Without a coordinator operator.c fences and claims. */
 #include "roles.h"
 
-void claim_begin(struct pair *pair, struct pair_effects *out) {
+static void fence(struct pair *pair, struct pair_effects *out) {
     uint32_t epoch = pair->version == 0 ? 1 : pair->record.epoch + 1;
-    if (pair->version != 0 && pair->durable < pair->record.high_water) {
-        pair_end(pair, "the log is shorter than what the pair has acknowledged: it was cut or restored (F-9)", out);
-        return;
-    }
     pair->role = PAIR_FENCING;
     pair->epoch = epoch > pair->note.floor ? epoch : pair->note.floor;
     if (WEAK(any_run) && pair->version != 0 && pair->record.leader == pair->self) {
@@ -23,8 +19,20 @@ void claim_begin(struct pair *pair, struct pair_effects *out) {
         return;
     }
     pair->note.floor = pair->epoch;
-    pair->noting = true;
-    pair_push(out, PAIR_NOTE);
+    pair_make_note(pair, out);
+}
+
+void claim_begin(struct pair *pair, struct pair_effects *out) {
+    pair->word = 0;
+    if (pair->version != 0 && pair->durable < pair->record.high_water)
+        pair_end(pair, "the log is shorter than what the pair has acknowledged: it was cut or restored (F-9)", out);
+    else
+        fence(pair, out);
+}
+
+void claim_by_force(struct pair *pair, struct pair_effects *out) {
+    pair->word = PAIR_FORCE;
+    fence(pair, out);
 }
 
 /* Sent again with an unknown outcome it is the same claim: one of them is done at most. */
@@ -42,7 +50,10 @@ static void send(struct pair *pair, struct pair_effects *out) {
 
 void claim_fenced(struct pair *pair, struct pair_effects *out) {
     pair->role = PAIR_CLAIMING;
-    send(pair, out);
+    if (pair->by_operator)
+        operator_fenced(pair, out);
+    else
+        send(pair, out);
 }
 
 void claim_record(struct pair *pair, bool is_newer, struct pair_effects *out) {

@@ -8,7 +8,8 @@ void following_begin(struct pair *pair, struct pair_effects *out) {
     pair->role = PAIR_FOLLOWING;
     pair->epoch = 0;
     pair->seen = 0;
-    pair->impatient = false;
+    pair->impatient = pair->forcing = false;
+    pair->word = 0;
     following_ask(pair, out);
 }
 
@@ -21,11 +22,15 @@ void following_ask(struct pair *pair, struct pair_effects *out) {
         .serial = pair->serial,
         .end = pair->durable,
         .stamp = pair->epoch == pair->note.floor ? pair->seen : 0,
+        .led = pair->note.led,
+        .alone = pair->note.alone,
+        .word = pair->wants ? PAIR_PROMOTE : 0,
     };
 }
 
 static bool is_news(const struct pair *pair, const struct pair_message *answer) {
-    return pair->role == PAIR_FOLLOWING && (answer->serial == pair->serial || WEAK(stale_greeting)) && !pair->noting &&
+    return pair->role == PAIR_FOLLOWING &&
+           (answer->serial == pair->serial || WEAK(stale_greeting) || WEAK(any_epoch)) && !pair->noting &&
            !pair->cutting;
 }
 
@@ -34,11 +39,21 @@ bool pair_takes(const struct pair *pair, const struct pair_message *answer) {
            (answer->epoch == pair->note.floor || WEAK(any_epoch));
 }
 
-static void promise(struct pair *pair, uint32_t epoch, struct pair_effects *out) {
-    if (epoch <= pair->note.floor && !WEAK(fence_forgotten)) return; /* R7: never below what was promised or fenced */
-    pair->note.floor = epoch;
-    pair->noting = true;
-    pair_push(out, PAIR_NOTE);
+uint64_t pair_missing(const struct pair *pair) {
+    return pair->told > pair->durable ? pair->told - pair->durable : 0;
+}
+
+static void promise(struct pair *pair, const struct pair_message *answer, struct pair_effects *out) {
+    if (pair->by_operator && pair->note.alone && !WEAK(promise_alone)) {
+        pair_say("the other leads, but this node has served alone: it does not follow before an operator says that "
+                 "what it served may be given up",
+                 out);
+        return;
+    }
+    if (answer->epoch <= pair->note.floor && !WEAK(fence_forgotten)) return; /* R7: never below promise or fence */
+    pair->note.floor = answer->epoch;
+    pair->word = answer->word;
+    pair_make_note(pair, out);
 }
 
 void following_durable(struct pair *pair, struct pair_effects *out) {
@@ -48,48 +63,88 @@ void following_durable(struct pair *pair, struct pair_effects *out) {
 }
 
 static void following_cut(struct pair *pair, uint64_t end, struct pair_effects *out) {
+    if (end < pair->committed) {
+        pair_end(pair, "the leader lacks what this node knows to be committed: it was cut or restored", out);
+        return;
+    }
     pair->cutting = true;
     pair_push(out, PAIR_CUT)->end = end;
 }
 
+static void take_frames(struct pair *pair, const struct pair_message *answer, struct pair_effects *out) {
+    pair->epoch = answer->epoch;
+    pair->seen = answer->stamp;
+    if (answer->committed > pair->told) pair->told = answer->committed;
+    uint64_t committed = answer->committed < pair->durable ? answer->committed : pair->durable;
+    if (committed > pair->committed) pair->committed = committed;
+    if (pair->by_operator && answer->in_sync != pair->note.in_sync) {
+        pair->note.in_sync = answer->in_sync;
+        pair_make_note(pair, out);
+    }
+    following_ask(pair, out);
+}
+
+/* A planned switch-over: the leader takes no more writes until it hears from this node, or nothing for long. */
+static void take_over(struct pair *pair, struct pair_effects *out) {
+    pair->wants = false;
+    if (pair->by_operator) {
+        operator_propose(pair, out);
+    } else {
+        pair->impatient = true;
+        pair_read(pair, out);
+    }
+}
+
 void following_answered(struct pair *pair, const struct pair_message *answer, struct pair_effects *out) {
     if (!is_news(pair, answer)) return;
-    pair->impatient = false;
+    if (answer->kind == PAIR_NOT_LEADING) {
+        if (pair->by_operator) operator_met(pair, answer, out);
+        return;
+    }
+    pair->impatient = pair->forcing = false;
     if (answer->kind == PAIR_PROMISE) {
-        promise(pair, answer->epoch, out);
+        promise(pair, answer, out);
         return;
     }
     if (answer->epoch != pair->note.floor && !WEAK(any_epoch)) return;
-    if (answer->kind == PAIR_FRAMES) {
-        pair->epoch = answer->epoch;
-        pair->seen = answer->stamp;
-        uint64_t committed = answer->committed < pair->durable ? answer->committed : pair->durable;
-        if (committed > pair->committed) pair->committed = committed;
-        following_ask(pair, out);
-    } else if (answer->kind == PAIR_CUT_TO) {
-        if (answer->end < pair->committed)
-            pair_end(pair, "the leader lacks what this node knows to be committed: it was cut or restored", out);
-        else
-            following_cut(pair, answer->end, out);
-    }
+    if (answer->kind == PAIR_FRAMES)
+        take_frames(pair, answer, out);
+    else if (answer->kind == PAIR_CUT_TO)
+        following_cut(pair, answer->end, out);
+    else if (answer->kind == PAIR_TAKE_OVER)
+        take_over(pair, out);
+}
+
+static bool may_claim(const struct pair *pair) {
+    bool is_member = (pair->record.in_sync & 1u << pair->self) != 0 || WEAK(not_in_sync);
+    return is_member && pair->durable >= pair->record.high_water;
+}
+
+/* By force: who leads, and is said to be stopped, has not claimed since the word was given. */
+static bool may_force(const struct pair *pair) {
+    return pair->forcing && pair->record.epoch == pair->forced_epoch;
 }
 
 void following_record(struct pair *pair, struct pair_effects *out) {
     bool is_impatient = pair->impatient;
-    pair->impatient = false;
-    if (pair->version == 0) return;
+    bool is_forced = may_force(pair);
+    if (pair->forcing && !is_forced) pair_say("the other is not stopped: it has claimed an epoch since", out);
+    pair->impatient = pair->forcing = false;
+    if (pair->version == 0 || pair->noting || pair->cutting) return; /* the next silence reads it again */
     if (pair->record.leader == pair->self)
         pair_consider(pair, out); /* a claim of an earlier run was done after all */
-    else if (is_impatient && !pair->noting && !pair->cutting &&
-             ((pair->record.in_sync & 1u << pair->self) != 0 || WEAK(not_in_sync)) &&
-             pair->durable >= pair->record.high_water)
+    else if (is_impatient && is_forced)
+        claim_by_force(pair, out);
+    else if (is_impatient && may_claim(pair))
         claim_begin(pair, out);
     else
         following_ask(pair, out);
 }
 
 void following_silent(struct pair *pair, struct pair_effects *out) {
-    pair->impatient = true;
-    pair_read(pair, out);
+    if (!pair->by_operator) {
+        pair->impatient = true;
+        pair_read(pair, out);
+    }
     following_ask(pair, out);
 }

@@ -8,73 +8,138 @@ static uint8_t bit(uint8_t node) {
     return (uint8_t)(1u << node);
 }
 
-static bool is_member(const struct pair *pair) {
-    return (pair->record.in_sync & bit(pair->other)) != 0;
+/* Is it written down that the other is in sync? Without a coordinator: that this node does not serve alone. */
+bool leading_has_member(const struct pair *pair) {
+    if (!pair->by_operator) return (pair->record.in_sync & bit(pair->other)) != 0;
+    return !pair->note.alone && pair->change != PAIR_ADD;
+}
+
+static bool is_idle(const struct pair *pair) {
+    return pair->change == PAIR_NO_CHANGE && !pair->reading && !pair->noting;
+}
+
+/* Strict: the other counts, even if the record does not say so, unless an operator has said otherwise. */
+static bool must_count(const struct pair *pair) {
+    return !pair->by_operator && !pair->may_lead_alone && !pair->is_async && !pair->solo;
 }
 
 void leading_begin(struct pair *pair, struct pair_effects *out) {
     pair->role = PAIR_LEADING;
     pair->change = PAIR_NO_CHANGE;
-    pair->committed = pair->durable;
-    pair->counted = false;
+    pair->solo = pair->wants = false;
+    pair->counted = pair->by_operator ? leading_has_member(pair) : must_count(pair);
+    if (WEAK(alone_unnoted) && pair->word != 0) pair->counted = false;
+    pair->handing = PAIR_KEEPING;
+    pair->begun = pair->durable;
+    if (!pair->counted) pair->committed = pair->durable;
     pair->acked = 0;
     pair->stamp = 0;
     pair->seen = 0;
     pair_push(out, PAIR_LEAD);
 }
 
+static void change_note(struct pair *pair, enum pair_change change, struct pair_effects *out) {
+    pair->change = change;
+    if (!WEAK(alone_unnoted) || change == PAIR_ADD) pair->note.alone = change == PAIR_REMOVE;
+    if (change == PAIR_ADD) pair->note.in_sync = true; /* who leads is */
+    pair_make_note(pair, out);
+}
+
 static void change(struct pair *pair, enum pair_change change, struct pair_effects *out) {
-    struct pair_record record = pair->record;
-    record.in_sync = change == PAIR_ADD ? bit(pair->self) | bit(pair->other) : bit(pair->self);
-    record.high_water = pair->committed;
     if (WEAK(grow_late) && change == PAIR_ADD) pair->counted = false;
     if (WEAK(shrink_early) && change == PAIR_REMOVE) pair->counted = false;
+    if (pair->by_operator) {
+        change_note(pair, change, out);
+        return;
+    }
+    struct pair_record record = pair->record;
+    record.in_sync = change == PAIR_ADD ? bit(pair->self) | bit(pair->other) : bit(pair->self);
+    if (pair->committed > record.high_water) record.high_water = pair->committed;
     pair_swap(pair, change, &record, out);
+}
+
+/* R5: it has all that was treated as committed, in this epoch or an earlier one, and goes on being waited for. */
+static bool has_all(const struct pair *pair) {
+    bool has_committed = pair->acked >= pair->committed || (WEAK(grow_early) && pair->acked > 0);
+    return has_committed && (pair->acked >= pair->begun || WEAK(grow_early) || WEAK(known_only));
+}
+
+static void forget_other(struct pair *pair, struct pair_effects *out) {
+    pair->counted = must_count(pair);
+    pair->acked = 0;
+    leading_advance(pair, out);
 }
 
 void leading_advance(struct pair *pair, struct pair_effects *out) {
     uint64_t position = pair->durable;
     if (pair->counted && pair->acked < position && !WEAK(alone)) position = pair->acked;
     if (position > pair->committed) pair->committed = position;
-    /* R5: it has all that was treated as committed, and goes on being waited for. */
-    bool is_idle = pair->change == PAIR_NO_CHANGE && !pair->reading;
-    bool has_all = pair->acked >= pair->committed || (WEAK(grow_early) && pair->acked > 0);
-    if (pair->counted && !is_member(pair) && is_idle && has_all) change(pair, PAIR_ADD, out);
+    if (!pair->counted || !is_idle(pair)) return;
+    bool is_wanted = !pair->is_async || pair->handing == PAIR_HANDING;
+    bool is_member = leading_has_member(pair);
+    if (is_wanted && !is_member && has_all(pair))
+        change(pair, PAIR_ADD, out);
+    else if (!is_wanted && is_member)
+        change(pair, PAIR_REMOVE, out);
+    else if (!is_wanted)
+        forget_other(pair, out);
 }
 
-static void forget_other(struct pair *pair, struct pair_effects *out) {
-    pair->counted = false;
-    pair->acked = 0;
+/* Its log is the beginning of this one, in this epoch. */
+static void count(struct pair *pair, const struct pair_event *event, struct pair_message *answer,
+                  struct pair_effects *out) {
+    const struct pair_message *question = &event->message;
+    if (question->end > pair->acked) pair->acked = question->end;
+    if (question->stamp > pair->seen) pair->seen = question->stamp;
+    if (event->near && !pair->is_async) pair->counted = true;
     leading_advance(pair, out);
+    if (question->word == PAIR_PROMOTE && pair->handing == PAIR_KEEPING && leading_has_member(pair) && is_idle(pair))
+        handover_begin(pair, out);
+    answer->stamp = ++pair->stamp;
+    answer->committed = pair->committed;
+    answer->in_sync = pair_is_in_sync(pair);
+    if (handover_is_ready(pair)) answer->kind = PAIR_TAKE_OVER;
+}
+
+static void proposed(struct pair *pair, const struct pair_message *question, struct pair_effects *out) {
+    pair_push(out, PAIR_ANSWER)->message = (struct pair_message){.kind = PAIR_NOT_LEADING, .serial = question->serial};
+    handover_yield(pair, question, out);
+}
+
+static bool has_promised(const struct pair *pair, const struct pair_message *question) {
+    if (question->floor > pair->epoch) return WEAK(fence_unheard); /* else it has fenced this epoch */
+    return question->floor == pair->epoch || WEAK(unpromised);
 }
 
 void leading_asked(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
     const struct pair_message *question = &event->message;
     struct pair_message answer = {.kind = PAIR_FRAMES, .epoch = pair->epoch, .serial = question->serial};
-    if (question->floor > pair->epoch && !WEAK(fence_unheard)) { /* R7: it will never follow this epoch again */
+    bool is_fenced = question->floor > pair->epoch && !WEAK(fence_unheard) && !WEAK(fence_forgotten);
+    bool never_follows = pair->by_operator && question->alone; /* before an operator has told it to yield */
+    if (is_fenced && question->kind == PAIR_PROPOSE && handover_is_ready(pair) && !pair->noting) {
+        proposed(pair, question, out);
+        return;
+    }
+    if (is_fenced && !never_follows) { /* R7: it will never follow this epoch again */
         pair_end(pair, "the follower has fenced this epoch: this node starts again, and claims the next", out);
         return;
     }
-    if (question->floor < pair->epoch && !WEAK(unpromised)) {
+    if (question->kind == PAIR_PROPOSE || never_follows || !has_promised(pair, question)) {
         answer.kind = PAIR_PROMISE; /* R2: it counts for nothing before */
+        answer.word = pair->word;
     } else if (!event->fits && !WEAK(unfit)) {
         answer.kind = PAIR_CUT_TO;
         answer.end = event->end;
     } else {
-        if (question->end > pair->acked) pair->acked = question->end;
-        if (question->stamp > pair->seen) pair->seen = question->stamp;
-        if (event->near) pair->counted = true;
-        leading_advance(pair, out);
-        answer.stamp = ++pair->stamp;
-        answer.committed = pair->committed;
+        count(pair, event, &answer, out);
     }
     pair_push(out, PAIR_ANSWER)->message = answer;
 }
 
 void leading_changed(struct pair *pair, struct pair_effects *out) {
     pair->change = PAIR_NO_CHANGE;
-    if (WEAK(grow_late) || WEAK(shrink_early)) pair->counted = is_member(pair);
-    if (is_member(pair))
+    if (WEAK(grow_late) || WEAK(shrink_early)) pair->counted = leading_has_member(pair);
+    if (leading_has_member(pair))
         leading_advance(pair, out);
     else
         forget_other(pair, out);
@@ -93,15 +158,31 @@ void leading_record(struct pair *pair, bool is_newer, struct pair_effects *out) 
 }
 
 void leading_silent(struct pair *pair, struct pair_effects *out) {
+    if (pair->handing != PAIR_KEEPING) handover_give_up(pair, out);
     if (!pair->counted) return;
-    if (pair->change != PAIR_NO_CHANGE)
-        pair_read(pair, out);
-    else if (!is_member(pair))
+    bool is_member = leading_has_member(pair);
+    if (is_idle(pair) && !is_member)
         forget_other(pair, out); /* nobody was told that it would count */
-    else if (pair->may_lead_alone && !pair->reading)
+    else if (pair->by_operator)
+        return; /* nothing shrinks by itself */
+    else if (is_idle(pair) && pair->may_lead_alone)
         change(pair, PAIR_REMOVE, out); /* R4 */
     else
         pair_read(pair, out); /* it may lead by now */
+}
+
+void leading_solo(struct pair *pair, struct pair_effects *out) {
+    if (!is_idle(pair) || pair->handing != PAIR_KEEPING) {
+        pair_say("something is being changed just now: try again", out);
+    } else if (pair->counted) {
+        pair->solo = true;
+        if (leading_has_member(pair))
+            change(pair, PAIR_REMOVE, out);
+        else
+            forget_other(pair, out);
+    } else {
+        pair_say("it serves alone already", out);
+    }
 }
 
 uint64_t pair_committed(const struct pair *pair) {
@@ -116,4 +197,8 @@ uint64_t pair_question(const struct pair *pair) {
  * then nobody else led. */
 bool pair_may_answer(const struct pair *pair, uint64_t question) {
     return pair->role == PAIR_LEADING && (!pair->counted || pair->seen >= question);
+}
+
+bool pair_takes_writes(const struct pair *pair) {
+    return pair->role == PAIR_LEADING && pair->handing == PAIR_KEEPING;
 }

@@ -4,7 +4,8 @@
  *      │                                                                                        ▼
  *      └─ the record names this node, or there is none ────────────────────────────► FENCING ─► CLAIMING ─► LEADING
  *
- * claim.c is the way up, leading.c and following.c what goes on there. */
+ * claim.c is the way up, leading.c and following.c what goes on there. Without a coordinator (operator.c) there is no
+ * looking: a node starts as a follower whom nobody has answered yet. */
 #include "pair.h"
 
 #include <assert.h>
@@ -21,6 +22,16 @@ struct pair_effect *pair_push(struct pair_effects *out, enum pair_effect_kind ki
 void pair_end(struct pair *pair, const char *reason, struct pair_effects *out) {
     pair->role = PAIR_ENDED;
     pair_push(out, PAIR_END)->reason = reason;
+}
+
+void pair_say(const char *sentence, struct pair_effects *out) {
+    pair_push(out, PAIR_SAY)->reason = sentence;
+}
+
+void pair_make_note(struct pair *pair, struct pair_effects *out) {
+    assert(!pair->noting);
+    pair->noting = true;
+    pair_push(out, PAIR_NOTE);
 }
 
 void pair_read(struct pair *pair, struct pair_effects *out) {
@@ -56,7 +67,12 @@ void pair_start(struct pair *pair, const struct pair_note *note, uint64_t end, s
     pair->role = PAIR_LOOKING;
     pair->note = *note;
     pair->durable = end;
-    pair_read(pair, out);
+    if (!pair->by_operator)
+        pair_read(pair, out);
+    else if (note->alone && WEAK(not_quiet))
+        operator_assert(pair, PAIR_ASSERT, out);
+    else
+        following_begin(pair, out);
 }
 
 static void record_read(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
@@ -85,6 +101,7 @@ static void record_read(struct pair *pair, const struct pair_event *event, struc
         break;
     case PAIR_FENCING:
     case PAIR_ENDED:
+    case PAIR_YIELDING:
         break;
     }
 }
@@ -107,8 +124,13 @@ static void record_swapped(struct pair *pair, const struct pair_event *event, st
 static void noted(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
     pair->noting = false;
     pair->durable = event->end;
-    if (pair->role == PAIR_FENCING) claim_fenced(pair, out);
-    if (pair->role == PAIR_FOLLOWING) following_ask(pair, out);
+    if (WEAK(leads_on) && pair->role == PAIR_LEADING && pair->note.floor > pair->epoch) following_ask(pair, out);
+    if (pair->role == PAIR_FOLLOWING || pair->role == PAIR_YIELDING)
+        following_ask(pair, out);
+    else if (pair->role == PAIR_FENCING)
+        claim_fenced(pair, out);
+    else if (pair->role == PAIR_LEADING && pair->by_operator)
+        leading_changed(pair, out);
 }
 
 static void durable(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
@@ -118,12 +140,20 @@ static void durable(struct pair *pair, const struct pair_event *event, struct pa
 }
 
 static void asked(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
-    if (pair->role == PAIR_LEADING) {
+    if (pair->role == PAIR_LEADING)
         leading_asked(pair, event, out);
-        return;
-    }
-    pair_push(out, PAIR_ANSWER)->message =
-        (struct pair_message){.kind = PAIR_NOT_LEADING, .serial = event->message.serial};
+    else if (pair->by_operator)
+        operator_asked(pair, event, out);
+    else
+        pair_push(out, PAIR_ANSWER)->message =
+            (struct pair_message){.kind = PAIR_NOT_LEADING, .serial = event->message.serial};
+}
+
+static void answered(struct pair *pair, const struct pair_message *answer, struct pair_effects *out) {
+    if (pair->role == PAIR_FOLLOWING)
+        following_answered(pair, answer, out);
+    else if (pair->by_operator)
+        operator_answered(pair, answer, out);
 }
 
 static void silent(struct pair *pair, struct pair_effects *out) {
@@ -136,12 +166,28 @@ static void silent(struct pair *pair, struct pair_effects *out) {
         break;
     case PAIR_LOOKING:
     case PAIR_CLAIMING:
-        pair_read(pair, out);
+        if (pair->by_operator)
+            operator_propose(pair, out); /* again */
+        else
+            pair_read(pair, out);
+        break;
+    case PAIR_YIELDING:
+        if (!pair->noting) pair_end(pair, "handed over: it starts again, to follow", out);
         break;
     case PAIR_FENCING:
     case PAIR_ENDED:
         break;
     }
+}
+
+static void changed(struct pair *pair, struct pair_effects *out) {
+    bool is_idle = pair->role == PAIR_ENDED || pair->role == PAIR_FENCING; /* it is read, if at all, afterwards */
+    if (!pair->by_operator && !is_idle) pair_read(pair, out);
+}
+
+bool pair_is_in_sync(const struct pair *pair) {
+    if (pair->role == PAIR_LEADING) return pair->counted && leading_has_member(pair);
+    return pair->by_operator ? pair->note.in_sync : (pair->record.in_sync & 1u << pair->self) != 0;
 }
 
 void pair_step(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
@@ -162,10 +208,19 @@ void pair_step(struct pair *pair, const struct pair_event *event, struct pair_ef
         asked(pair, event, out);
         break;
     case PAIR_ANSWERED:
-        if (pair->role == PAIR_FOLLOWING) following_answered(pair, &event->message, out);
+        answered(pair, &event->message, out);
         break;
     case PAIR_SILENT:
         silent(pair, out);
+        break;
+    case PAIR_TOLD:
+        operator_told(pair, event->word, out);
+        break;
+    case PAIR_STOPPED:
+        handover_stopped(pair, event->end, out);
+        break;
+    case PAIR_CHANGED:
+        changed(pair, out);
         break;
     }
 }

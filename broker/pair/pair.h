@@ -3,10 +3,11 @@
  *   event ──► pair_step ──► effects            (what a node must do, in this order)
  *
  * A node is one of two. It leads an epoch, follows one, or is on its way to either. Who leads is written in one record
- * that a coordinator keeps and changes by compare-and-set only. The machine decides; it does no I/O, knows no clock and
- * no bytes: time comes in as PAIR_SILENT, the log as positions, and whoever drives it (the shell, the simulator, the
- * model in tests/model, which explores this very code) compares chain hashes and moves frames. It is plain data: it can
- * be copied.
+ * that a coordinator keeps and changes by compare-and-set only; or there is no coordinator (by_operator), and then the
+ * notes of the two say it: a node leads when the other has promised it that very epoch, or when an operator asserts
+ * what no machine can know. The machine decides; it does no I/O, knows no clock and no bytes: time comes in as
+ * PAIR_SILENT, the log as positions, and whoever drives it (the shell, the simulator, the model in tests/model, which
+ * explores this very code) compares chain hashes and moves frames. It is plain data: it can be copied.
  *
  * A run of the process plays each part at most once: who led and is deposed, or must cut what recovery has already
  * applied, is told to start again (PAIR_END), for starting is the one way of coming back, and it is well tested.
@@ -25,13 +26,21 @@ enum pair_role {
     PAIR_FENCING,  /* about to claim: the fence is being made durable (R6) */
     PAIR_CLAIMING, /* the compare-and-set that makes this node the leader is under way */
     PAIR_LEADING,
-    PAIR_ENDED, /* this run neither leads nor follows any more */
+    PAIR_ENDED,    /* this run neither leads nor follows any more */
+    PAIR_YIELDING, /* by_operator: it has handed over; it acknowledges nothing any more, and promises */
 };
 
-/* What a node must not forget: durable before anything rests on it. */
+/* What a node must not forget: durable before anything rests on it. A directory whose log was written without this
+ * machine gets {.floor = epoch of its last frame + 1, .alone = true}, and so does one that serves without it for a
+ * while (--replication none, or a coordinator before there was none); a new, empty one gets zeros. */
 struct pair_note {
     uint32_t floor; /* it takes part in no epoch below: a promise of e is a floor of e, a fence of e one of e + 1 (R2,
                        R6, R7) */
+    /* by_operator: */
+    uint32_t led; /* the last epoch that it claimed */
+    bool in_sync; /* when it last heard of it: whatever is acknowledged, it has */
+    bool alone;   /* it may have acknowledged what the other lacks. It never promises. If it is false, the other has all
+                     that was ever acknowledged */
 };
 
 /* What the coordinator keeps. */
@@ -56,8 +65,22 @@ enum pair_message_kind {
     PAIR_FRAMES, /* ← epoch, serial, stamp, committed; frames from the follower's end on, none if there are none yet */
     PAIR_PROMISE,     /* ← epoch, serial: promise it before you ask again */
     PAIR_CUT_TO,      /* ← epoch, serial, end: your log is not a part of mine; up to there it may be (R8) */
-    PAIR_NOT_LEADING, /* ← serial */
+    PAIR_NOT_LEADING, /* ← serial; floor, led, alone */
+    PAIR_PROPOSE,   /* → epoch, floor, serial, led, alone: promise me that epoch; then ask to follow (by_operator) */
+    PAIR_TAKE_OVER, /* ← epoch, serial: you have everything, and no more is written: lead */
 };
+
+/* An operator's word, and who is told. */
+enum pair_word {
+    PAIR_PROMOTE = 1, /* follower: lead, by a planned switch-over or the other's promise */
+    PAIR_ASSERT, /* follower: the other is stopped, and has not served alone since this node was last in sync: lead */
+    PAIR_FORCE,  /* follower: lead, whatever may be lost (pair_missing) */
+    PAIR_SOLO,   /* leader: serve without the follower until it is in sync again */
+    PAIR_HAND_OVER, /* leader: let the follower lead, nothing is lost */
+    PAIR_RESUME,    /* leader: it has taken too long: no hand-over */
+    PAIR_YIELD,     /* by_operator, quiet: what this node served alone is given up, the other's history is the one */
+};
+
 struct pair_message {
     enum pair_message_kind kind;
     uint32_t epoch;
@@ -66,26 +89,36 @@ struct pair_message {
     uint64_t end;       /* durable */
     uint64_t stamp;     /* FRAMES: counts the leader's answers; FOLLOW: of the newest one seen (R3) */
     uint64_t committed; /* the leader's */
+    uint32_t led;
+    bool alone;
+    bool in_sync;        /* FRAMES, by_operator: the asker has all that is acknowledged */
+    enum pair_word word; /* FOLLOW: PAIR_PROMOTE: its operator wants it to lead. PROMISE: by which word the leader leads
+                            (PAIR_ASSERT, PAIR_FORCE, or none): log it, on both sides */
 };
 
 enum pair_event_kind {
     PAIR_RECORD_READ = 1, /* outcome (REFUSED does not occur), version, record; version 0: there is none */
     PAIR_RECORD_SWAPPED,  /* outcome, version (DONE) */
-    PAIR_NOTED,           /* the note that was asked for is durable */
+    PAIR_NOTED,           /* the note that was asked for is durable; end: of the own log, durable */
     PAIR_DURABLE,         /* the own log is durable up to `end` */
-    PAIR_ASKED,           /* a PAIR_FOLLOW came; fits, end */
+    PAIR_ASKED,           /* a PAIR_FOLLOW came; fits, end; or a PAIR_PROPOSE */
     PAIR_ANSWERED,        /* the answer to one's own question came; its frames, if pair_takes, are in the log */
-    PAIR_SILENT,          /* the other has said nothing for as long as is allowed */
+    PAIR_SILENT,  /* the other has said nothing (but PAIR_NOT_LEADING) for as long as is allowed; by_operator, not
+                     leading: sooner, for all that follows is that it asks again */
+    PAIR_TOLD,    /* word. If it is refused, a PAIR_SAY says why */
+    PAIR_STOPPED, /* after PAIR_STOP_WRITES: nothing is being written any more; end: of what was */
+    PAIR_CHANGED, /* the coordinator's watch: the record is not what it was */
 };
 struct pair_event {
     enum pair_event_kind kind;
     enum pair_outcome outcome;
     uint64_t version;
     struct pair_record record;
-    uint64_t end; /* DURABLE. ASKED: where the asker must cut, if its log does not fit */
+    uint64_t end; /* DURABLE, NOTED, STOPPED. ASKED: where the asker must cut, if its log does not fit */
     bool near;    /* ASKED: it lacks so little that it may be waited for */
     bool fits;    /* ASKED: the asker's log up to its end is the beginning of one's own, by chain hash (R2) */
     struct pair_message message;
+    enum pair_word word;
 };
 
 enum pair_effect_kind {
@@ -93,10 +126,13 @@ enum pair_effect_kind {
     PAIR_READ,     /* read the record, linearizably, then PAIR_RECORD_READ; not too often if the last one failed */
     PAIR_SWAP,     /* replace the record if it is at `version` (0: if there is none), then PAIR_RECORD_SWAPPED */
     PAIR_ASK, /* send `message`; the answer, if one comes, is a PAIR_ANSWERED. A newer question replaces an older one */
-    PAIR_ANSWER, /* send `message` as the answer to what was asked */
-    PAIR_LEAD,   /* be the leader, under pair->epoch */
-    PAIR_CUT,    /* quarantine the log behind `end`, cut it there, sync, then PAIR_DURABLE (R8) */
-    PAIR_END,    /* end this run and start again; `reason` */
+    PAIR_ANSWER,      /* send `message` as the answer to what was asked */
+    PAIR_LEAD,        /* be the leader, under pair->epoch */
+    PAIR_CUT,         /* quarantine the log behind `end`, cut it there, sync, then PAIR_DURABLE (R8) */
+    PAIR_END,         /* end this run and start again; `reason` */
+    PAIR_STOP_WRITES, /* leading: take nothing more that appends, then PAIR_STOPPED; answers wait for nothing now */
+    PAIR_TAKE_WRITES, /* leading: go on as before PAIR_STOP_WRITES */
+    PAIR_SAY,         /* tell the operator: `reason` */
 };
 struct pair_effect {
     enum pair_effect_kind kind;
@@ -112,13 +148,18 @@ struct pair_effects {
     size_t count;
 };
 
+/* A planned switch-over, on the leader's side. */
+enum pair_handing { PAIR_KEEPING = 0, PAIR_STOPPING, PAIR_HANDING };
+
 enum pair_change { PAIR_NO_CHANGE = 0, PAIR_CLAIM, PAIR_ADD, PAIR_REMOVE };
 
 struct pair {
     /* for good */
     uint8_t self, other; /* nodes: 0 and 1 */
     bool founds;         /* it may make the record if there is none */
-    bool may_lead_alone; /* solo-after: a silent follower is removed; otherwise strict */
+    bool may_lead_alone; /* solo-after: a silent follower is removed; otherwise strict. by_operator: nobody is */
+    bool by_operator;    /* there is no coordinator */
+    bool is_async;       /* the follower never counts, but in a hand-over */
     uint64_t run;        /* never used before by this node */
 
     enum pair_role role;
@@ -132,7 +173,8 @@ struct pair {
     uint64_t version;
     struct pair_record record;
     bool reading;
-    enum pair_change change; /* a compare-and-set that expects `version`, whose outcome is not known */
+    enum pair_change change; /* a compare-and-set that expects `version`, whose outcome is not known; by_operator: a
+                                note that is not known to be durable */
     bool swapping;           /* … and no answer or failure has been heard yet */
     bool impatient;          /* FOLLOWING: the record is read in order to claim */
 
@@ -141,10 +183,20 @@ struct pair {
     uint64_t acked; /* durable there, in this epoch; 0: nothing heard */
     uint64_t stamp; /* of the last answer sent */
     uint64_t seen;  /* newest one that is confirmed */
+    uint64_t begun; /* one's end as the epoch began */
+    bool solo;      /* the operator's word: not strict until the other is in sync again */
+    enum pair_handing handing;
+    uint64_t stop;       /* HANDING: the end of what was written */
+    enum pair_word word; /* by which it claims or leads (FOLLOWING: the other); none: the record, or a promise */
 
     /* following */
     uint64_t serial; /* of the newest question; starts above that of any earlier run */
     bool cutting;    /* PAIR_CUT is being done */
+    bool forcing;    /* the record is read in order to claim, whatever it says (PAIR_FORCE), unless the epoch changes */
+    uint32_t forced_epoch;
+    bool wants;     /* the operator's word: to lead, if that loses nothing */
+    uint64_t told;  /* what the leader has last said to be committed */
+    uint32_t heard; /* the highest floor of the other's that was heard of */
 };
 
 /* `end`: of the own log, verified and synced (R6). */
@@ -158,5 +210,11 @@ uint64_t pair_committed(const struct pair *pair);
 /* LEADING: a question that appends nothing has arrived: what pair_may_answer wants to be asked with. */
 uint64_t pair_question(const struct pair *pair);
 bool pair_may_answer(const struct pair *pair, uint64_t question);
+/* LEADING, and not handing over. */
+bool pair_takes_writes(const struct pair *pair);
+/* Leading, is the other counted and in sync? Following: is this node, as far as it knows? */
+bool pair_is_in_sync(const struct pair *pair);
+/* FOLLOWING: how much of what was acknowledged is known to be missing here; more may be. */
+uint64_t pair_missing(const struct pair *pair);
 
 #endif

@@ -8,6 +8,9 @@
 /* ---- pair.c */
 struct pair_effect *pair_push(struct pair_effects *out, enum pair_effect_kind kind);
 void pair_end(struct pair *pair, const char *reason, struct pair_effects *out);
+void pair_say(const char *sentence, struct pair_effects *out);
+/* Makes pair->note durable: PAIR_NOTED. */
+void pair_make_note(struct pair *pair, struct pair_effects *out);
 void pair_read(struct pair *pair, struct pair_effects *out);
 void pair_swap(struct pair *pair, enum pair_change change, const struct pair_record *record, struct pair_effects *out);
 /* The record makes this run the leader of pair->epoch. */
@@ -17,15 +20,37 @@ void pair_consider(struct pair *pair, struct pair_effects *out);
 /* ---- claim.c */
 void claim_begin(struct pair *pair, struct pair_effects *out);
 void claim_fenced(struct pair *pair, struct pair_effects *out);
+/* As claim_begin, and whatever is missing (PAIR_FORCE). */
+void claim_by_force(struct pair *pair, struct pair_effects *out);
 void claim_record(struct pair *pair, bool is_newer, struct pair_effects *out);
 
+/* ---- operator.c: no coordinator, and what an operator says in either case */
+void operator_propose(struct pair *pair, struct pair_effects *out);
+void operator_assert(struct pair *pair, enum pair_word word, struct pair_effects *out);
+void operator_fenced(struct pair *pair, struct pair_effects *out);
+void operator_asked(struct pair *pair, const struct pair_event *event, struct pair_effects *out);
+void operator_answered(struct pair *pair, const struct pair_message *answer, struct pair_effects *out);
+/* The other does not lead: should this node? */
+void operator_met(struct pair *pair, const struct pair_message *other, struct pair_effects *out);
+void operator_told(struct pair *pair, enum pair_word word, struct pair_effects *out);
+
+/* ---- handover.c */
+void handover_begin(struct pair *pair, struct pair_effects *out);
+void handover_stopped(struct pair *pair, uint64_t end, struct pair_effects *out);
+/* The follower has everything, and there will be no more. */
+bool handover_is_ready(const struct pair *pair);
+void handover_yield(struct pair *pair, const struct pair_message *proposal, struct pair_effects *out);
+void handover_give_up(struct pair *pair, struct pair_effects *out);
+
 /* ---- leading.c */
+bool leading_has_member(const struct pair *pair);
 void leading_begin(struct pair *pair, struct pair_effects *out);
 void leading_asked(struct pair *pair, const struct pair_event *event, struct pair_effects *out);
 void leading_advance(struct pair *pair, struct pair_effects *out);
 void leading_changed(struct pair *pair, struct pair_effects *out);
 void leading_record(struct pair *pair, bool is_newer, struct pair_effects *out);
 void leading_silent(struct pair *pair, struct pair_effects *out);
+void leading_solo(struct pair *pair, struct pair_effects *out);
 
 /* ---- following.c */
 void following_begin(struct pair *pair, struct pair_effects *out);

@@ -8,7 +8,7 @@
 #define PAIR_WEAKNESSES(WEAKNESS) \
     WEAKNESS(unpromised, "R2", "a follower counts that has not promised the epoch") \
     WEAKNESS(unfit, "R2", "a follower counts whose log is not the beginning of the leader's") \
-    WEAKNESS(any_epoch, "R2", "frames of any epoch are taken") \
+    WEAKNESS(any_epoch, "R2", "frames of any epoch, and of any answer, are taken") \
     WEAKNESS(alone, "R3", "the leader acknowledges what only it has") \
     WEAKNESS(stale_answer, "R3", "a question is answered without a confirmation") \
     WEAKNESS(shrink_early, "R4", "the follower does not count any more once its removal is asked for") \
@@ -19,9 +19,18 @@
     WEAKNESS(unfenced, "R6", "the claim does not wait for the fence to be durable") \
     WEAKNESS(not_in_sync, "R6", "a follower that is not in sync claims") \
     WEAKNESS(any_run, "R6", "a record that names this node is believed to be of this run") \
-    WEAKNESS(fence_forgotten, "R7", "a promise may be below the fence") \
+    WEAKNESS(fence_forgotten, "R7", "a promise may be below the fence, on either side") \
     WEAKNESS(fence_unheard, "R7", "a leader does not mind that its epoch is fenced") \
-    WEAKNESS(stale_greeting, "R8", "the answer to any question is acted on")
+    WEAKNESS(stale_greeting, "R8", "the answer to any question is acted on") \
+    WEAKNESS(known_only, "R5", "strict: a follower is added that lacks what an earlier epoch acknowledged") \
+    WEAKNESS(promise_alone, "operator", "a node promises that has served alone") \
+    WEAKNESS(any_promise, "operator", "what was heard of the other is as good as its promise") \
+    WEAKNESS(any_parity, "operator", "an epoch's number does not carry the node") \
+    WEAKNESS(not_quiet, "operator", "a node that has served alone leads as it starts") \
+    WEAKNESS(unasserted, "operator", "an assertion makes a node lead that never was in sync") \
+    WEAKNESS(alone_unnoted, "operator", "it is not noted that a node serves alone") \
+    WEAKNESS(hand_early, "hand-over", "the leader hands over what the follower lacks") \
+    WEAKNESS(leads_on, "hand-over", "the leader goes on after it has promised")
 /* clang-format on */
 
 enum pair_weakness {

@@ -262,7 +262,7 @@ int audit_page_read(struct shell *shell, struct queue_names *names, const Tarry_
         .frames_max = audit->frames_max != 0 ? audit->frames_max : AUDIT_FRAMES_MAX,
         .size_max = audit->size_max != 0 ? audit->size_max : AUDIT_SIZE_MAX,
     };
-    uint64_t durable = log_durable(shell->log);
+    uint64_t durable = shell_committed(shell);
     struct history_question question;
     tarry__audit_reply__init(out);
     out->log_start = log_start(shell->log);

@@ -53,11 +53,14 @@ static void refuse(struct call *call, Tarry__Code code, const char *sentence) {
     call->answer(call, reply_pack_refusal(code, sentence));
 }
 
-static void answer(struct audit *audit, Tarry__AuditReply *page) {
+static void answer(struct auditor *auditor, struct audit *audit, Tarry__AuditReply *page) {
+    struct node *node = &auditor->shell->node;
     Tarry__Reply reply = TARRY__REPLY__INIT;
     reply.body_case = TARRY__REPLY__BODY_AUDIT;
     reply.audit = page;
-    audit->call->answer(audit->call, reply_pack(&reply));
+    reply.follower = node->on && !node_writes(node);
+    reply.position = reply.follower ? node_committed(node) : 0;
+    audit->call->answer(audit->call, reply.follower ? node_pack(node, &reply) : reply_pack(&reply));
 }
 
 /* What could not be read. Nothing else rests on it, so the broker goes on. */
@@ -91,7 +94,7 @@ static bool put_to_wait(struct auditor *auditor, struct audit *audit) {
     bool may_wait = auditor->waits.count < AUDIT_WAITS_MAX;
     /* More may be durable meanwhile: then nobody will say so again. */
     if (may_wait)
-        list_add(log_durable(auditor->shell->log) > audit->position ? &auditor->reads : &auditor->waits, audit);
+        list_add(shell_committed(auditor->shell) > audit->position ? &auditor->reads : &auditor->waits, audit);
     pthread_mutex_unlock(&auditor->mutex);
     return may_wait;
 }
@@ -101,7 +104,7 @@ static bool put_to_wait(struct auditor *auditor, struct audit *audit) {
 static uint64_t end_waits(struct auditor *auditor) {
     struct audit *audit = auditor->waits.first, *next;
     if (audit == NULL) return 0;
-    uint64_t durable = log_durable(auditor->shell->log), now_ns = monotonic_ns(), sleep_ns = UINT64_MAX;
+    uint64_t durable = shell_committed(auditor->shell), now_ns = monotonic_ns(), sleep_ns = UINT64_MAX;
     list_init(&auditor->waits);
     for (; audit != NULL; audit = next) {
         next = audit->next;
@@ -144,7 +147,7 @@ static void serve(struct auditor *auditor, struct audit *audit) {
         refuse(audit->call, TARRY__CODE__BUSY, "too many wait for news of the log");
         return;
     }
-    answer(audit, &page);
+    answer(auditor, audit, &page);
 }
 
 static void *auditor_run(void *argument) {
@@ -185,7 +188,7 @@ void auditor_post(struct auditor *auditor, struct call *call) {
     *audit = (struct audit){
         .call = call,
         .request = request,
-        .position = request->at_end ? log_durable(auditor->shell->log) : request->position,
+        .position = request->at_end ? shell_committed(auditor->shell) : request->position,
         .until_ns = monotonic_ns() + request->wait_ms * NS_PER_MS,
     };
     pthread_mutex_lock(&auditor->mutex);

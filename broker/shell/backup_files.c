@@ -89,6 +89,17 @@ static int add_segment(struct shell *shell, struct backup_slot *slot, const stru
     return add_file(shell, &slot->files, name);
 }
 
+/* The note of how far the log is durable, if the log has one: the copy is, up to its end. */
+static int add_mark(struct shell *shell, struct backup_slot *slot) {
+    char path[PATH_SIZE];
+    snprintf(path, sizeof(path), "%s/" LOG_MARK_NAME, shell->dir.log);
+    if (access(path, F_OK) != 0) return errno == ENOENT ? 0 : -errno;
+    uint8_t *bytes = malloc(LOG_MARK_SIZE);
+    if (bytes == NULL) return -ENOMEM;
+    log_mark_encode(shell->dir.cluster, slot->position, bytes);
+    return add(&slot->files, "log/" LOG_MARK_NAME, NULL, bytes, LOG_MARK_SIZE);
+}
+
 static int add_log(struct shell *shell, struct backup_slot *slot) {
     uint64_t position = slot->log_start;
     for (;;) {
@@ -131,8 +142,9 @@ int backup_files_list(struct shell *shell, struct backup_slot *slot) {
     if (error == 0) error = add_file(shell, files, "index/" KEYRING_NAME);
     if (error == 0) error = add_file(shell, files, HEADS_NAME);
     if (error == 0 && slot->with_archive) error = add_folder(files, "archive", shell->archivist.directory);
-    slot->position = log_durable(shell->log);
+    slot->position = shell_committed(shell);
     if (error == 0) error = add_log(shell, slot);
+    if (error == 0) error = add_mark(shell, slot);
     if (error == 0) error = add_identity(shell, files);
     return error;
 }

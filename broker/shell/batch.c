@@ -56,6 +56,7 @@ void batch_drop(struct batches *batches, struct batch *batch) {
     batch->answers = NULL;
     batch->answer_count = 0;
     batch->courier = false;
+    batch->end = batch->question = 0;
     batch->event_count = 0;
     pthread_mutex_lock(&batches->mutex);
     batch->next = batches->free;

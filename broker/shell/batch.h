@@ -30,7 +30,9 @@ struct batch {
     struct core_effects effects;
     struct answer *answers; /* ready to leave after the sync; in the arena */
     size_t answer_count;
-    bool courier; /* it has deliveries, or replies whose content must be read first */
+    uint64_t end;      /* in a pair: leaves once everything up to here is committed; 0: at once */
+    uint64_t question; /* … and, if nothing was appended, once this is confirmed (R3) */
+    bool courier;      /* it has deliveries, or replies whose content must be read first */
     unsigned users;
     size_t event_count;
 };

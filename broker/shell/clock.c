@@ -91,6 +91,13 @@ void clock_init(struct clock *clock, struct clock_origin origin) {
     clock->stopped = false;
 }
 
+void clock_restart(struct clock *clock, struct clock_origin origin) {
+    struct sample first = sample_closest();
+    pthread_mutex_lock(&clock->mutex);
+    clock_begin(&clock->state, origin, first);
+    pthread_mutex_unlock(&clock->mutex);
+}
+
 void clock_init_stopped(struct clock *clock, struct instant at) {
     pthread_mutex_init(&clock->mutex, NULL);
     clock->state = (struct clock_state){.now = at};

@@ -12,7 +12,17 @@
 #include "tarry.pb-c.h"
 #include "units.h"
 
-enum option_kind { OPTION_TEXT, OPTION_SIZE, OPTION_DURATION, OPTION_COUNT, OPTION_BOOL, OPTION_BACKOFF };
+enum option_kind {
+    OPTION_TEXT,
+    OPTION_SIZE,
+    OPTION_DURATION,
+    OPTION_COUNT,
+    OPTION_BOOL,
+    OPTION_BACKOFF,
+    OPTION_MODE,
+    OPTION_SOLO,
+    OPTION_FOLLOW
+};
 
 struct option {
     const char *name;
@@ -60,6 +70,17 @@ static const struct option options[] = {
      "… or when the archive is larger than this; 0: never [4GiB]"},
     {"segment-size", OPTION_SIZE, FIELD(segment_size), SEGMENT_SIZE_MIN, 1ull << 30, "SIZE",
      "size of a log segment [64MiB]"},
+    {"peer", OPTION_TEXT, FIELD(peer), 1, 0, "URL", "the other node of a pair, such as ws://10.0.0.2:7272 [none]"},
+    {"follow", OPTION_FOLLOW, FIELD(peer), 1, 0, "URL", "the same; a new data directory joins that node's cluster"},
+    {"advertise", OPTION_TEXT, FIELD(advertise), 1, 0, "URL", "where the peer and clients reach this node [--listen]"},
+    {"coordinator", OPTION_TEXT, FIELD(coordinator), 1, 0, "URL",
+     "who keeps the pair's record: zk://HOST:PORT,…/PATH or, on one host, file:///PATH [an operator decides]"},
+    {"replication", OPTION_MODE, FIELD(replication), REPLICATION_NONE, REPLICATION_SYNC, "MODE",
+     "none, async, or sync: what is acknowledged is durable on the follower too [sync with a peer]"},
+    {"solo-after", OPTION_SOLO, FIELD(solo_after_ms), 100, DUE_AHEAD_MAX_MS, "DURATION",
+     "a silent follower is waited for so long, or `never`: gone without [5s with a coordinator]"},
+    {"failover-after", OPTION_DURATION, FIELD(failover_after_ms), 100, DUE_AHEAD_MAX_MS, "DURATION",
+     "a follower takes over from a leader silent for so long, if a coordinator agrees [1500ms]"},
     {"index-lag-max", OPTION_COUNT, FIELD(index_lag_max), 0, COUNT_MAX, "N",
      "records that the index may lag before new tasks are refused as busy; 0: from the memory budget [0]"},
     {"index-lag-hard", OPTION_COUNT, FIELD(index_lag_hard), 0, COUNT_MAX, "N",
@@ -95,6 +116,9 @@ void config_defaults(struct config *config) {
         .archive_level = ARCHIVE_LEVEL_DEFAULT,
         .retain_archive_age_ms = RETAIN_ARCHIVE_AGE_DEFAULT_MS,
         .retain_archive_size = RETAIN_ARCHIVE_SIZE_DEFAULT,
+        .replication = REPLICATION_SYNC,
+        .solo_after_ms = SOLO_UNSAID,
+        .failover_after_ms = FAILOVER_AFTER_DEFAULT_MS,
         .segment_size = SEGMENT_SIZE_DEFAULT,
         .lease_ms = LEASE_DEFAULT_MS,
         .max_attempts = MAX_ATTEMPTS_DEFAULT,
@@ -117,7 +141,8 @@ static const struct option *option_find(const char *name, size_t size) {
 }
 
 static const char *const command_line_only[] = {"config", "help", "version", "print-config", NULL};
-static const char *const no_behaviour[] = {"data",    "listen",       "config", "accept-clock-jump", "inspect", "help",
+static const char *const no_behaviour[] = {"data",    "listen",       "config",    "accept-clock-jump", "inspect",
+                                           "peer",    "follow",       "advertise", "coordinator",       "help",
                                            "version", "print-config", NULL};
 
 static bool is_named(const struct option *option, const char *const *names) {
@@ -155,6 +180,17 @@ static bool backoff_parse(const char *text, uint64_t *out) {
     return true;
 }
 
+static bool mode_parse(const char *text, uint64_t *out) {
+    static const char *const modes[] = {
+        [REPLICATION_NONE] = "none", [REPLICATION_ASYNC] = "async", [REPLICATION_SYNC] = "sync"};
+    for (uint64_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+        if (strcmp(text, modes[i]) != 0) continue;
+        *out = i;
+        return true;
+    }
+    return false;
+}
+
 static const char *const wants[] = {
     [OPTION_TEXT] = "a text",
     [OPTION_SIZE] = "a size such as 64MiB",
@@ -162,6 +198,9 @@ static const char *const wants[] = {
     [OPTION_COUNT] = "a whole number",
     [OPTION_BOOL] = "yes or no",
     [OPTION_BACKOFF] = "fixed or exponential",
+    [OPTION_MODE] = "none, async or sync",
+    [OPTION_SOLO] = "a duration such as 5s, or never",
+    [OPTION_FOLLOW] = "a text",
 };
 
 static void range_format(const struct option *option, char out[2][UNITS_TEXT_SIZE]) {
@@ -169,7 +208,7 @@ static void range_format(const struct option *option, char out[2][UNITS_TEXT_SIZ
     for (int i = 0; i < 2; i++) {
         if (option->kind == OPTION_SIZE)
             size_format(ends[i], out[i]);
-        else if (option->kind == OPTION_DURATION)
+        else if (option->kind == OPTION_DURATION || option->kind == OPTION_SOLO)
             duration_format(ends[i], out[i]);
         else
             snprintf(out[i], UNITS_TEXT_SIZE, "%" PRIu64, ends[i]);
@@ -189,14 +228,20 @@ static int text_set(const struct option *option, char *field, const char *value,
 static int option_set(struct config *config, const struct option *option, const char *value,
                       char message[CONFIG_MESSAGE_SIZE]) {
     void *field = (char *)config + option->offset;
-    if (option->kind == OPTION_TEXT) return text_set(option, field, value, message);
+    if (option->kind == OPTION_FOLLOW) config->joins = true;
+    if (option->kind == OPTION_TEXT || option->kind == OPTION_FOLLOW) return text_set(option, field, value, message);
+    if (option->kind == OPTION_SOLO && strcmp(value, "never") == 0) {
+        config->solo_after_ms = SOLO_NEVER;
+        return 0;
+    }
     bool fine = false;
     uint64_t number = 0;
     if (option->kind == OPTION_BOOL) fine = bool_parse(value, field);
     if (option->kind == OPTION_SIZE) fine = size_parse(value, &number);
-    if (option->kind == OPTION_DURATION) fine = duration_parse(value, &number);
+    if (option->kind == OPTION_DURATION || option->kind == OPTION_SOLO) fine = duration_parse(value, &number);
     if (option->kind == OPTION_COUNT) fine = count_parse(value, &number);
     if (option->kind == OPTION_BACKOFF) fine = backoff_parse(value, &number);
+    if (option->kind == OPTION_MODE) fine = mode_parse(value, &number);
     if (!fine) {
         snprintf(message, CONFIG_MESSAGE_SIZE, "option %s takes %s, not \"%.100s\"", option->name, wants[option->kind],
                  value);
@@ -344,6 +389,18 @@ int config_load(struct config *config, int argc, char **argv, char message[CONFI
         snprintf(message, CONFIG_MESSAGE_SIZE, "option --data DIR is required: it says where the tasks are kept");
         return 1;
     }
+    if (config->peer[0] == '\0' && config->coordinator[0] != '\0') {
+        snprintf(message, CONFIG_MESSAGE_SIZE,
+                 "option coordinator is for a pair: say with --peer where the other node is");
+        return 1;
+    }
+    if (config->peer[0] != '\0' && config->inspect) {
+        snprintf(message, CONFIG_MESSAGE_SIZE, "options inspect and peer exclude one another");
+        return 1;
+    }
+    if (config->peer[0] == '\0') config->replication = REPLICATION_NONE;
+    if (config->solo_after_ms == SOLO_UNSAID)
+        config->solo_after_ms = config->coordinator[0] != '\0' ? SOLO_AFTER_DEFAULT_MS : SOLO_NEVER;
     if (config->backoff_min_ms > config->backoff_max_ms) {
         snprintf(message, CONFIG_MESSAGE_SIZE, "option backoff-min is larger than backoff-max");
         return 1;

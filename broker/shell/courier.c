@@ -59,6 +59,7 @@ static int content_read(struct courier *courier, const struct row *row, Protobuf
 }
 
 static void wait_durable(struct courier *courier, uint64_t after) {
+    if (after < courier->end) after = courier->end;
     pthread_mutex_lock(&courier->mutex);
     courier->awaited = after;
     while (courier->durable < after) pthread_cond_wait(&courier->changed, &courier->mutex);
@@ -86,7 +87,7 @@ static void reply_with_content(struct courier *courier, const struct core_reply 
     if (error < 0) shell_fail("content_unreadable", error);
     get.task = &view; /* 1: it ended and its content is gone meanwhile; the view is still true */
     copy.get = &get;
-    nng_msg *message = reply_pack(&copy);
+    nng_msg *message = copy.follower ? node_pack(&courier->shell->node, &copy) : reply_pack(&copy);
     wait_durable(courier, reply->after);
     struct call *call = call_of(reply->ticket);
     call->answer(call, message);
@@ -147,6 +148,7 @@ static void deliver(struct courier *courier, const struct core_delivery *deliver
 
 static void courier_batch(struct courier *courier, struct batch *batch) {
     const struct core_effects *effects = &batch->effects;
+    courier->end = batch->end;
     for (size_t i = 0; i < effects->deliveries.count; i++) {
         deliver(courier, &effects->deliveries.items[i]);
         arena_reset(&courier->arena);

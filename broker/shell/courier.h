@@ -23,6 +23,7 @@ struct courier {
     uint64_t durable;
     uint64_t awaited; /* the position that the thread sleeps for; UINT64_MAX: none */
     bool stop;
+    uint64_t end;       /* of the batch under way */
     struct arena arena; /* contents of the message that is being made */
 };
 

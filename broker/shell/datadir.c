@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "disk.h"
+#include "quarantine.h"
+#include "snapshot.h"
 
 static int refuse(char *message, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -87,7 +89,17 @@ static int lock_directory(struct datadir *dir, char message[DATADIR_MESSAGE_SIZE
 }
 
 static bool is_ours(const char *name) {
-    static const char *const ours[] = {"lock", "identity", "identity.new", "member.new", "archive", "lost+found"};
+    static const char *const ours[] = {"lock",
+                                       "identity",
+                                       "identity.new",
+                                       "member.new",
+                                       "archive",
+                                       "lost+found",
+                                       MEMBER_NAME,
+                                       NOTE_NAME,
+                                       NOTE_NAME ".new",
+                                       SNAPSHOT_WANTED_NAME,
+                                       SNAPSHOT_WANTED_NAME ".new"};
     for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
         if (strcmp(name, ours[i]) == 0) return true;
     return false;
@@ -140,6 +152,7 @@ static int name_directory(struct datadir *dir, const char *path, char message[DA
     if (strlen(path) >= sizeof(dir->path)) return REFUSE("the name of the data directory is too long");
     memcpy(dir->path, path, strlen(path) + 1);
     snprintf(dir->log, sizeof(dir->log), "%s/log", path);
+    snprintf(dir->quarantine, sizeof(dir->quarantine), "%s/" QUARANTINE_NAME, path);
     snprintf(dir->index, sizeof(dir->index), "%s/index", path);
     if (directory_is_partial(path))
         return REFUSE("data directory %s is a copy that was not finished; delete it and make it again, or name another "
@@ -161,6 +174,21 @@ int datadir_open(struct datadir *dir, const char *path, char message[DATADIR_MES
         return REFUSE("data directory %s is not writable: %s%s", path, strerror(errno),
                       errno == EACCES ? "; give the broker's user write permission" : "");
     return identity_open(dir, true, message);
+}
+
+int datadir_join(const char *path, const struct identity *identity, const struct note *note, bool wants_snapshot,
+                 char message[DATADIR_MESSAGE_SIZE]) {
+    struct datadir dir;
+    struct member member;
+    if (name_directory(&dir, path, message) != 0) return 1;
+    if (make_directory(path, message) != 0) return 1;
+    if (check_empty(&dir, message) != 0) return 1;
+    member_make(&member);
+    int error = member_write(path, &member);
+    if (error == 0) error = note_write(&disk_posix, path, note);
+    if (error == 0 && wants_snapshot) error = snapshot_want(path);
+    if (error == 0) error = identity_write(path, identity); /* last: who finds it finds all */
+    return error == 0 ? 0 : REFUSE("data directory %s cannot be written: %s", path, strerror(-error));
 }
 
 int datadir_inspect(struct datadir *dir, const char *path, char message[DATADIR_MESSAGE_SIZE]) {

@@ -5,14 +5,19 @@
  *   DIR/identity, DIR/member   see identity.h
  *   DIR/archive    retired segments, unless --archive names another directory (storage/archive.h)
  *   DIR/archived   see archivist.c
- *   DIR/boot       see boot.h */
+ *   DIR/boot       see boot.h
+ *   DIR/pair       storage/note.h: what a node of a pair must not forget
+ *   DIR/snapshot, DIR/snapshot.wanted   see snapshot.h
+ *   DIR/quarantine tails that the pair's leader never had (storage/quarantine.h) */
 #ifndef TARRY_SHELL_DATADIR_H
 #define TARRY_SHELL_DATADIR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "identity.h"
+#include "note.h"
 
 #define DATADIR_MESSAGE_SIZE IDENTITY_MESSAGE_SIZE
 
@@ -20,6 +25,7 @@ struct datadir {
     char path[1024];
     char log[1100];
     char index[1100];
+    char quarantine[1100];
     int lock; /* descriptor */
     uint8_t cluster[CLUSTER_ID_SIZE];
     uint8_t secret[IDENTITY_SECRET_SIZE]; /* session secrets are made from it */
@@ -29,6 +35,10 @@ struct datadir {
 /* Makes what is missing, locks, reads the identity. 0, or 1 with a sentence that names the path and what to do. The
  * lock is held until the process ends. */
 int datadir_open(struct datadir *dir, const char *path, char message[DATADIR_MESSAGE_SIZE]);
+/* Gives a new directory the identity of a cluster that is there already, as a node of its pair. Durable; killed, it is
+ * done again. 0, or 1 with a sentence. */
+int datadir_join(const char *path, const struct identity *identity, const struct note *note, bool wants_snapshot,
+                 char message[DATADIR_MESSAGE_SIZE]);
 /* The same for whoever only reads: nothing is made or written, and the lock is shared; it keeps brokers out. A
  * directory without a lock file (a copy without it, which may lie on a medium that cannot be written) is read without
  * one. */

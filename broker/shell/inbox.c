@@ -67,6 +67,32 @@ void inbox_indexed(struct inbox *inbox, uint64_t position) {
     pthread_mutex_unlock(&inbox->mutex);
 }
 
+static void go_on_to(struct inbox *inbox, uint64_t position, bool lead) {
+    pthread_mutex_lock(&inbox->mutex);
+    assert(position >= inbox->follow_to);
+    inbox->follow_to = position;
+    inbox->lead = lead;
+    inbox->nudged = true;
+    pthread_cond_signal(&inbox->changed);
+    pthread_mutex_unlock(&inbox->mutex);
+}
+
+void inbox_follow(struct inbox *inbox, uint64_t position) {
+    go_on_to(inbox, position, false);
+}
+
+void inbox_lead(struct inbox *inbox, uint64_t position) {
+    go_on_to(inbox, position, true);
+}
+
+void inbox_pause(struct inbox *inbox, bool pause) {
+    pthread_mutex_lock(&inbox->mutex);
+    inbox->pause = pause;
+    inbox->nudged = true;
+    pthread_cond_signal(&inbox->changed);
+    pthread_mutex_unlock(&inbox->mutex);
+}
+
 void inbox_stop(struct inbox *inbox) {
     pthread_mutex_lock(&inbox->mutex);
     inbox->stop = true;
@@ -90,7 +116,13 @@ void inbox_take(struct inbox *inbox, uint64_t wait_ns, struct inbox_load *out) {
         while (inbox->first == NULL && !inbox->nudged && error == 0)
             error = pthread_cond_timedwait(&inbox->changed, &inbox->mutex, &until);
     }
-    *out = (struct inbox_load){inbox->first, inbox->durable, inbox->indexed, inbox->stop};
+    *out = (struct inbox_load){.first = inbox->first,
+                               .durable = inbox->durable,
+                               .indexed = inbox->indexed,
+                               .follow_to = inbox->follow_to,
+                               .lead = inbox->lead,
+                               .pause = inbox->pause,
+                               .stop = inbox->stop};
     inbox->first = NULL;
     inbox->last = &inbox->first;
     inbox->nudged = false;

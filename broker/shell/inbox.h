@@ -28,8 +28,11 @@ struct inbox {
     struct item **last;
     uint64_t durable;
     uint64_t indexed;
-    bool stop;   /* an orderly stop was asked for */
-    bool nudged; /* something else changed that the core thread waits for */
+    uint64_t follow_to; /* another node's frames are to be applied up to here */
+    bool lead;          /* … and then this one leads */
+    bool pause;         /* nothing more is to be decided, until it is taken back */
+    bool stop;          /* an orderly stop was asked for */
+    bool nudged;        /* something else changed that the core thread waits for */
 };
 
 /* The core does nothing urgent with the news that more is durable, so they wake nobody: whoever waits for them takes a
@@ -40,6 +43,9 @@ struct inbox_load {
     struct item *first; /* in the order of posting */
     uint64_t durable;
     uint64_t indexed;
+    uint64_t follow_to;
+    bool lead;
+    bool pause;
     bool stop;
 };
 
@@ -47,6 +53,11 @@ void inbox_init(struct inbox *inbox);
 void inbox_post(struct inbox *inbox, struct item *item);
 void inbox_durable(struct inbox *inbox, uint64_t position);
 void inbox_indexed(struct inbox *inbox, uint64_t position);
+/* A pair: apply the log up to `position`; afterwards lead. */
+void inbox_follow(struct inbox *inbox, uint64_t position);
+void inbox_lead(struct inbox *inbox, uint64_t position);
+/* Decide nothing more (node_paused tells when it is so), or go on. */
+void inbox_pause(struct inbox *inbox, bool pause);
 void inbox_stop(struct inbox *inbox);
 void inbox_nudge(struct inbox *inbox);
 /* Waits until there is something new, or for `wait_ns`; 0: does not wait. */

@@ -23,6 +23,7 @@
 /* An operation becomes at most this much of a record, contents and what the request says apart. */
 #define OP_RECORD_SIZE_MAX 256
 
+static const char handing_over[] = "this broker hands over to the other one of the pair: try again in a moment";
 static const char disk_full[] = "the broker's disk is nearly full: new tasks are refused until there is room";
 
 static bool may_exist(const void *filter, uint64_t key_hash) {
@@ -77,6 +78,16 @@ static void step(struct loop *loop, struct core_event *event) {
     run_errands(loop);
 }
 
+/* What the shell knows and the core does not: whose data these are, and how large a payload may be. */
+static nng_msg *pack_greeted(const struct shell *shell, const Tarry__Reply *reply) {
+    Tarry__Reply copy = *reply;
+    Tarry__HelloReply hello = *reply->hello;
+    hello.cluster = (ProtobufCBinaryData){CLUSTER_ID_SIZE, (uint8_t *)shell->dir.cluster};
+    hello.payload_max = (uint32_t)shell->config.payload_max;
+    copy.hello = &hello;
+    return reply_pack(&copy);
+}
+
 /* The session's secret is the shell's to make. */
 static nng_msg *pack_subscribed(struct loop *loop, const Tarry__Reply *reply) {
     uint8_t secret[SESSION_SECRET_SIZE];
@@ -108,6 +119,10 @@ static void pack_answers(struct loop *loop) {
             message = reply_pack_commit(reply->commit, reply->commit_size);
         else if (reply->reply->body_case == TARRY__REPLY__BODY_SUBSCRIBE)
             message = pack_subscribed(loop, reply->reply);
+        else if (reply->reply->body_case == TARRY__REPLY__BODY_HELLO)
+            message = pack_greeted(loop->shell, reply->reply);
+        else if (reply->reply->follower)
+            message = node_pack(&loop->shell->node, reply->reply);
         else
             message = reply_pack(reply->reply);
         batch->answers[batch->answer_count++] = (struct answer){call_of(reply->ticket), message};
@@ -115,12 +130,16 @@ static void pack_answers(struct loop *loop) {
 }
 
 static void flush(struct loop *loop) {
+    struct shell *shell = loop->shell;
     const struct core_effects *effects = &loop->batch->effects;
     if (effects->appends.count == 0 && effects->replies.count == 0 && effects->deliveries.count == 0) return;
     pack_answers(loop);
-    struct batch *full = loop->batch;
-    sync_post(&loop->shell->sync, full);
-    loop->batch = batch_take(&loop->shell->batches);
+    if (shell->node.on && !applier_is_on(&loop->applier)) {
+        loop->batch->end = core_position(shell->core);
+        node_digest(&shell->node, loop->batch->end, core_digest(shell->core));
+    }
+    sync_post(&shell->sync, loop->batch);
+    loop->batch = batch_take(&shell->batches);
 }
 
 /* What is redacted may have ended long ago: where it lies is looked for first. */
@@ -190,6 +209,7 @@ static void take_call(struct loop *loop, struct call *call) {
     if (errand->event.kind == CORE_STATS) {
         errand->event.broker = stats_broker(loop->shell, errand->arena, loop->clock_held);
         if (errand->event.broker == NULL) shell_fail("stats_failed", -ENOMEM);
+        if (loop->shell->node.on) node_stats(&loop->shell->node, errand->event.broker, errand->arena);
     }
     step(loop, &errand->event);
     unhold(loop, errand);
@@ -254,11 +274,29 @@ static void drop_item(struct loop *loop, struct item *item) {
     }
 }
 
+/* A pair's leader that hands over looks, and decides nothing. */
+static bool put_off(struct loop *loop, struct item *item) {
+    if (!loop->paused || item->kind == ITEM_WINDOW) return false;
+    if (item->kind == ITEM_CALL) {
+        struct call *call = (struct call *)item;
+        enum core_event_kind kind = call->errand.event.kind;
+        if (kind == CORE_GET || kind == CORE_LIST || kind == CORE_QUEUES || kind == CORE_STATS) return false;
+        unhold(loop, &call->errand);
+        call->answer(call, reply_pack_refusal(TARRY__CODE__BUSY, handing_over));
+        return true;
+    }
+    item->next = NULL;
+    *loop->put_off_last = item;
+    loop->put_off_last = &item->next;
+    return true;
+}
+
 static void take_item(struct loop *loop, struct item *item) {
     if (loop->closed) {
         drop_item(loop, item);
         return;
     }
+    if (put_off(loop, item)) return;
     switch (item->kind) {
     case ITEM_CALL:
         take_call(loop, (struct call *)item);
@@ -326,6 +364,28 @@ static void take_starved(struct loop *loop) {
     take_items(loop, item);
 }
 
+/* A pair: the leader is to hand over, or not after all. */
+static void pause_or_resume(struct loop *loop, bool pause) {
+    if (pause == loop->paused || loop->stopping) return;
+    loop->paused = pause;
+    loop->pause_told = false;
+    struct core_event event = {.kind = pause ? CORE_STOP : CORE_RESUME};
+    step(loop, &event);
+    if (pause) return;
+    struct item *items = loop->put_off;
+    loop->put_off = NULL;
+    loop->put_off_last = &loop->put_off;
+    take_items(loop, items);
+}
+
+/* Once everything is committed, the seal included. */
+static void tell_pause(struct loop *loop) {
+    uint64_t position = core_position(loop->shell->core);
+    if (!loop->paused || loop->pause_told || loop->durable < position) return;
+    loop->pause_told = true;
+    node_paused(&loop->shell->node, position);
+}
+
 static void stop(struct loop *loop) {
     if (loop->stopping) return;
     loop->stopping = true;
@@ -347,36 +407,65 @@ static bool is_over(struct loop *loop, uint64_t stopping_ms) {
     bool quiet = settled && rpc_busy(&loop->shell->rpc) == 0;
     if (loop->closed) return settled || stopping_ms > 2 * DRAIN_MAX_MS;
     if (!quiet && stopping_ms <= DRAIN_MAX_MS) return false;
-    if (loop->shell->config.inspect) return true;
+    if (loop->shell->config.inspect || applier_is_on(&loop->applier)) return true;
     close_log(loop);
     return false;
 }
 
-static void *loop_run(void *argument) {
-    struct loop *loop = argument;
+static void begin(struct loop *loop, enum core_event_kind kind) {
     struct shell *shell = loop->shell;
-    prctl(PR_SET_TIMERSLACK, 1); /* a late wake-up is lateness of every task */
-    struct core_event start = {.kind = shell->config.inspect ? CORE_INSPECT : CORE_START,
+    struct core_event start = {.kind = kind,
                                .epoch = shell->epoch,
                                .before = shell->before,
                                .who = shell->started_by,
                                .clock_accepted = shell->clock.state.accepted};
     step(loop, &start);
     flush(loop);
+}
+
+/* A pair: what the other node decided is applied as far as it is committed, until this one leads. True: there is more
+ * to do at once. */
+static bool follow(struct loop *loop, const struct inbox_load *load) {
+    if (!applier_is_on(&loop->applier) || loop->stopping) return false;
+    struct core *core = loop->shell->core;
+    uint64_t before = core_position(core);
+    bool more = applier_step(&loop->applier, load->follow_to);
+    if (core_position(core) > before) {
+        loop->durable = core_position(core);
+        struct core_event event = {.kind = CORE_DURABLE, .position = loop->durable};
+        step(loop, &event);
+        indexer_durable(&loop->shell->indexer, loop->durable); /* LOG-3 */
+    }
+    if (!load->lead || core_position(core) < load->follow_to) return more;
+    applier_end(&loop->applier);
+    begin(loop, CORE_START);
+    node_began(&loop->shell->node);
+    return true;
+}
+
+static void *loop_run(void *argument) {
+    struct loop *loop = argument;
+    struct shell *shell = loop->shell;
+    prctl(PR_SET_TIMERSLACK, 1); /* a late wake-up is lateness of every task */
+    begin(loop, shell->config.inspect ? CORE_INSPECT : shell->node.on ? CORE_FOLLOW : CORE_START);
+    bool more = false;
     uint64_t stop_ms = 0;
     for (;;) {
         uint64_t wait_ns;
         struct inbox_load load;
-        if (is_due(loop, &wait_ns)) wait_ns = 0;
+        if (is_due(loop, &wait_ns) || more) wait_ns = 0;
         bool behind = loop->durable < core_position(shell->core);
         if (behind && wait_ns > INBOX_DURABLE_NS) wait_ns = INBOX_DURABLE_NS;
         inbox_take(&shell->inbox, wait_ns, &load);
         take_positions(loop, &load);
+        more = follow(loop, &load);
         take_items(loop, load.first);
         take_starved(loop);
+        pause_or_resume(loop, load.pause);
         if (load.stop) stop(loop);
         tick_if_due(loop);
         flush(loop);
+        tell_pause(loop);
         if (!loop->stopping) continue;
         uint64_t now_ms = look_at_clock(loop).steady_ns / NS_PER_MS;
         if (stop_ms == 0) stop_ms = now_ms;
@@ -386,7 +475,10 @@ static void *loop_run(void *argument) {
 }
 
 void loop_start(struct loop *loop, struct shell *shell) {
-    *loop = (struct loop){.shell = shell, .durable = log_durable(shell->log), .indexed = index_position(shell->index)};
+    *loop =
+        (struct loop){.shell = shell, .durable = core_position(shell->core), .indexed = index_position(shell->index)};
+    loop->put_off_last = &loop->put_off;
+    if (shell->node.on) applier_init(&loop->applier, shell);
     loop->filter = index_filter_hold(shell->index);
     loop->batch = batch_take(&shell->batches);
     thread_start(&loop->thread, "tarry-core", loop_run, loop);

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "applier.h"
 #include "batch.h"
 #include "index.h"
 
@@ -21,6 +22,11 @@ struct loop {
     struct item *starved;              /* pages that found no hold free */
     uint64_t durable;
     uint64_t indexed;
+    struct applier applier; /* while another node leads */
+    struct item *put_off;   /* while it is paused: what would make it decide something */
+    struct item **put_off_last;
+    bool paused;
+    bool pause_told;
     bool clock_held;
     bool stopping;
     bool closed; /* the core has written its last record but for a seal: it is told no more than positions */

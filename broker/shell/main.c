@@ -26,12 +26,13 @@
 #include "recovery.h"
 #include "shell.h"
 
-#define EXIT_REFUSED 1
 #define EXIT_USAGE 2
 /* Ports to try for port 0, for another process may take one between choosing and binding; and how often and at what
  * distance a given port is tried, for a broker that was just killed holds it until the system has cleared it away. */
 #define PORT_TRIES 20
 #define PORT_TRY_US 50000
+/* The ready line of a pair's node says which of the two it is, if that is known in this time. */
+#define SETTLE_MAX_MS 2000
 /* A few allocator arenas are enough for a few threads; each may keep as much as it once had. */
 #define MALLOC_ARENAS 4
 #define MALLOC_MMAP_BYTES (1 << 20)
@@ -90,7 +91,9 @@ static void tune_allocator(void) {
 /* Checks the address before anything is touched. */
 static struct listen_address parse_address(void) {
     struct listen_address address;
-    const char *problem;
+    const char *problem, *again = getenv(SHELL_AGAIN_URL);
+    if (again != NULL && shell.config.peer[0] != '\0' && strlen(again) < sizeof(shell.config.listen))
+        strcpy(shell.config.listen, again);
     if (!listen_parse(shell.config.listen, &address, &problem)) {
         fprintf(stderr, "tarryd: --listen %s: %s\n", shell.config.listen, problem);
         exit(EXIT_USAGE);
@@ -131,18 +134,19 @@ static void bind_endpoint(struct listen_address address) {
 }
 
 static void start_threads(void) {
-    uint64_t durable = log_durable(shell.log);
-    shell.inbox.durable = durable;
+    shell.inbox.durable = core_position(shell.core); /* of a follower not all is applied */
     shell.inbox.indexed = index_position(shell.index);
+    shell.inbox.follow_to = core_position(shell.core);
     auditor_start(&shell.auditor, &shell);
     sync_start(&shell.sync, &shell);
     courier_start(&shell.courier, &shell);
-    indexer_start(&shell.indexer, &shell, durable);
+    indexer_start(&shell.indexer, &shell, core_position(shell.core));
     archivist_start(&shell.archivist);
     reader_start(&shell.reader, &shell);
     backup_start(&shell.backup, &shell);
     locator_start(&shell.locator, &shell);
     loop_start(&shell.loop, &shell);
+    if (shell.node.on) node_start(&shell.node);
 }
 
 /* Everything down, in the order in which work flows, so that nothing that was promised is left behind. */
@@ -155,6 +159,7 @@ static void stop(void) {
     inbox_stop(&shell.inbox);
     loop_join(&shell.loop);
     sync_stop(&shell.sync);
+    node_stop(&shell.node);
     courier_stop(&shell.courier);
     reader_stop(&shell.reader);
     backup_stop(&shell.backup);
@@ -190,6 +195,8 @@ static void configure(int argc, char **argv) {
 
 static void say_ready(uint64_t live, uint64_t took_ms) {
     char inspects[64] = "", member[MEMBER_TEXT_SIZE];
+    if (shell.node.on)
+        snprintf(inspects, sizeof(inspects), " node=%u role=%s", shell.node.pair.self, node_role(&shell.node));
     if (shell.config.inspect) snprintf(inspects, sizeof(inspects), " mode=inspect as_of_ms=%" PRIu64, shell.started_ms);
     member_format(shell.dir.member.id, member);
     logfmt("ready", "url=%s version=%s epoch=%u member=%s recovered_tasks=%" PRIu64 " took_ms=%" PRIu64 "%s", shell.url,
@@ -200,6 +207,7 @@ int main(int argc, char **argv) {
     sigset_t signals;
     char message[DATADIR_MESSAGE_SIZE];
     uint64_t from_ms = monotonic_ms();
+    shell.arguments = argv;
     configure(argc, argv);
     block_signals(&signals);
     raise_descriptors();
@@ -208,9 +216,12 @@ int main(int argc, char **argv) {
     struct listen_address address = parse_address();
     who_is(getuid(), shell.started_by);
     if (!config_digest(&shell.config, shell.config_digest)) refuse("start_failed", "there is not enough memory");
+    if (node_check(&shell.config, message) != 0) refuse("refused", message);
+    if (shell.config.joins && node_join(&shell.config, message) != 0) refuse("refused", message);
     int error = shell.config.inspect ? datadir_inspect(&shell.dir, shell.config.data, message)
                                      : datadir_open(&shell.dir, shell.config.data, message);
     if (error != 0) refuse("refused", message);
+    if (node_open(&shell.node, &shell, message) != 0) refuse("refused", message);
     if (signer_open(&shell.signer, &shell, message, sizeof(message)) != 0) refuse("refused", message);
     inbox_init(&shell.inbox);
     batches_init(&shell.batches);
@@ -221,6 +232,7 @@ int main(int argc, char **argv) {
     uint64_t live = core_live(shell.core); /* before the core is its thread's */
     start_threads();
     rpc_start(&shell.rpc);
+    if (shell.node.on) node_settle(&shell.node, SETTLE_MAX_MS);
     say_ready(live, monotonic_ms() - from_ms);
     notify("READY=1");
 

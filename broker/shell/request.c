@@ -140,6 +140,16 @@ static const char *check_backup(const Tarry__Backup *backup) {
     return NULL;
 }
 
+static const char *check_follow(const Tarry__Follow *follow) {
+    if (follow->wait_ms > FOLLOW_WAIT_MAX_MS) return "wait_ms is longer than 10 s";
+    if (strlen(follow->url) > URL_SIZE_MAX) return "url is longer than " NUMBER(URL_SIZE_MAX) " bytes";
+    if (follow->n_epochs > FOLLOW_EPOCHS_MAX) return "more than 64 epochs are told of";
+    if (follow->n_epochs != follow->n_epoch_starts) return "epochs and epoch_starts are not as many";
+    if (follow->cluster.len == 0) return NULL; /* to join */
+    if (follow->end < LOG_POSITION_FIRST || follow->end % FRAME_ALIGN != 0) return "end is not that of a frame";
+    return NULL;
+}
+
 static bool prepare_body(struct arena *arena, const Tarry__Request *request, uint32_t payload_max,
                          const uint8_t secret[IDENTITY_SECRET_SIZE], struct core_event *out,
                          struct request_refusal *out_refusal) {
@@ -180,6 +190,12 @@ static bool prepare_body(struct arena *arena, const Tarry__Request *request, uin
         break;
     case TARRY__REQUEST__BODY_AUDIT:
         problem = check_audit(request->audit);
+        break;
+    case TARRY__REQUEST__BODY_PAIR:
+        problem = check_pair(request->pair);
+        break;
+    case TARRY__REQUEST__BODY_FOLLOW:
+        problem = check_follow(request->follow);
         break;
     default:
         return refuse(out_refusal, TARRY__CODE__UNSUPPORTED,

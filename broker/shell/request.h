@@ -14,6 +14,7 @@ struct request_peek {
     bool commit;
     bool schedules;     /* a commit with at least one schedule operation */
     bool redacts;       /* … redact operation */
+    bool follows;       /* the other node of a pair asks */
     size_t op_count;    /* of a commit */
     size_t queue_count; /* of a subscription */
 };
@@ -27,8 +28,8 @@ struct request_refusal {
 };
 
 /* Unpacks, checks and prepares: kind, request, contents (one per operation of a commit; their bytes, salt included, in
- * `arena`), session (of a resumed subscription). Kind 0: it is not for the core (audit, backup). False: `*out_refusal`
- * says why not. */
+ * `arena`), session (of a resumed subscription). Kind 0: it is not for the core (audit, backup, pair). False:
+ * `*out_refusal` says why not. */
 bool request_prepare(struct arena *arena, const uint8_t *data, size_t size, uint32_t payload_max,
                      const uint8_t secret[IDENTITY_SECRET_SIZE], struct request_peek *out_peek, struct core_event *out,
                      struct request_refusal *out_refusal);

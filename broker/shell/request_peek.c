@@ -3,6 +3,7 @@
 
 #define FIELD_REQUEST_COMMIT 11
 #define FIELD_REQUEST_SUBSCRIBE 13
+#define FIELD_REQUEST_FOLLOW 22
 #define FIELD_COMMIT_OPS 5
 #define FIELD_OP_SCHEDULE 1
 #define FIELD_OP_REDACT 12
@@ -89,6 +90,7 @@ bool request_peek(const uint8_t *data, size_t size, struct request_peek *out) {
         struct walk inner;
         if (!walk_field(&request, &field, &inner)) return false;
         if (field == FIELD_REQUEST_SUBSCRIBE && !peek_subscribe(inner, out)) return false;
+        if (field == FIELD_REQUEST_FOLLOW) out->follows = true;
         if (field != FIELD_REQUEST_COMMIT) continue;
         out->commit = true;
         if (!peek_commit(inner, out)) return false;

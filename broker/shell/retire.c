@@ -21,7 +21,8 @@ void retire_init(struct retirement *retire, struct shell *shell) {
 /* The oldest segment, if it lies wholly below the index's position and the retention asked for is over. */
 static bool due(struct retirement *retire, struct log_segment *out) {
     struct shell *shell = retire->shell;
-    if (!log_oldest(shell->log, index_position(shell->index), out)) return false;
+    uint64_t below = index_position(shell->index), kept = node_kept_from(&shell->node);
+    if (!log_oldest(shell->log, kept < below ? kept : below, out)) return false;
     struct log_stats stats;
     log_stats(shell->log, &stats);
     if (stats.bytes > shell->config.retain_log_size) return true;

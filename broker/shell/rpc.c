@@ -12,6 +12,7 @@
 
 #include "http.h"
 #include "logfmt.h"
+#include "pair_status.h"
 #include "request.h"
 #include "shell.h"
 
@@ -117,6 +118,15 @@ static const char only_inspects[] =
     "this tarryd only inspects (--inspect): it answers get, list, queues, stats, history and audit, and "
     "changes and delivers nothing";
 
+static const char another_cluster[] = "this broker's data are of another cluster than the client's producer";
+
+/* A producer's number means somebody else there, and so does its sequence (ONCE-1). */
+static bool is_of_another_cluster(const struct shell *shell, const Tarry__Request *request) {
+    if (request->cluster.len == 0) return false;
+    return request->cluster.len != CLUSTER_ID_SIZE ||
+           memcmp(request->cluster.data, shell->dir.cluster, CLUSTER_ID_SIZE) != 0;
+}
+
 static bool is_question(const struct core_event *event) {
     return event->kind == CORE_GET || event->kind == CORE_LIST || event->kind == CORE_QUEUES ||
            event->kind == CORE_STATS || event->request->body_case == TARRY__REQUEST__BODY_AUDIT;
@@ -138,6 +148,64 @@ static void note_peer(struct rpc_context *context, struct core_event *event) {
     }
 }
 
+/* The last contexts are the other node's, or those who wait for its word would keep it from being heard. */
+static bool is_too_busy(const struct rpc *rpc, const struct request_peek *peek) {
+    if (!rpc->shell->node.on || peek->follows) return false;
+    return atomic_load(&rpc->busy) > RPC_CONTEXTS - RPC_CONTEXTS_OF_PEER;
+}
+
+/* What is refused without being unpacked. */
+static Tarry__Code refuse_packed(struct rpc_context *context, const uint8_t *data, size_t size) {
+    struct rpc *rpc = context->rpc;
+    struct request_peek peek = {0};
+    if (rpc->shell->node.on) request_peek(data, size, &peek);
+    if (atomic_load(&rpc->shell->stopping) && !peek.follows) return TARRY__CODE__STOPPING;
+    if (is_too_busy(rpc, &peek)) return TARRY__CODE__BUSY;
+    if (has_room(rpc, context->charge)) return TARRY__CODE__OK;
+    if (size > URGENT_SIZE_MAX || (request_peek(data, size, &peek) && peek.schedules)) return TARRY__CODE__BUSY;
+    return TARRY__CODE__OK;
+}
+
+/* What is refused though it makes sense. */
+static struct request_refusal refuse_unpacked(const struct shell *shell, const struct core_event *event) {
+    struct request_refusal refusal = {TARRY__CODE__OK, NULL};
+    if (is_of_another_cluster(shell, event->request))
+        refusal = (struct request_refusal){TARRY__CODE__NOT_PRIMARY, another_cluster};
+    else if (shell->node.on)
+        refusal.code = node_admits(&shell->node, event, &refusal.sentence);
+    else if (shell->config.inspect && !is_question(event))
+        refusal = (struct request_refusal){TARRY__CODE__UNSUPPORTED, only_inspects};
+    return refusal;
+}
+
+static void pass_on(struct shell *shell, struct call *call) {
+    switch (call->errand.event.request->body_case) {
+    case TARRY__REQUEST__BODY_AUDIT:
+        if (node_confirms(&shell->node))
+            node_confirm(&shell->node, call);
+        else
+            auditor_post(&shell->auditor, call);
+        break;
+    case TARRY__REQUEST__BODY_BACKUP:
+        backup_post(&shell->backup, call);
+        break;
+    case TARRY__REQUEST__BODY_FOLLOW:
+        node_question(&shell->node, call);
+        break;
+    case TARRY__REQUEST__BODY_PAIR:
+        pair_answer(shell, call);
+        break;
+    default:
+        inbox_post(&shell->inbox, &call->errand.item);
+    }
+}
+
+static nng_msg *pack_refusal(struct shell *shell, struct request_refusal refusal) {
+    bool is_elsewhere = refusal.code == TARRY__CODE__NOT_PRIMARY && shell->node.on;
+    if (is_elsewhere) return node_pack_refusal(&shell->node, refusal.sentence);
+    return reply_pack_refusal(refusal.code, refusal.sentence);
+}
+
 static void handle(struct rpc_context *context, nng_msg *message) {
     struct rpc *rpc = context->rpc;
     struct shell *shell = rpc->shell;
@@ -151,24 +219,22 @@ static void handle(struct rpc_context *context, nng_msg *message) {
     atomic_fetch_add(&rpc->busy, 1);
 
     struct request_peek peek = {0};
-    struct request_refusal refusal = {TARRY__CODE__OK, NULL};
-    if (atomic_load(&shell->stopping))
-        refusal.code = TARRY__CODE__STOPPING;
-    else if (!has_room(rpc, context->charge) &&
-             (size > URGENT_SIZE_MAX || (request_peek(data, size, &peek) && peek.schedules)))
+    struct request_refusal refusal = {refuse_packed(context, data, size), NULL};
+    if (refusal.code == TARRY__CODE__OK && (context->memory = memory_take(rpc)) == NULL)
         refusal.code = TARRY__CODE__BUSY;
-    else if ((context->memory = memory_take(rpc)) == NULL)
-        refusal.code = TARRY__CODE__BUSY;
-    else if (request_prepare(&context->memory->arena, data, size, (uint32_t)shell->config.payload_max,
-                             shell->dir.secret, &peek, &errand->event, &refusal) &&
-             (!may_stay(context, &peek) || (errand->event.kind == 0 && !has_room(rpc, context->charge))))
-        refusal.code = TARRY__CODE__BUSY;
-    else if (refusal.code == TARRY__CODE__OK && shell->config.inspect && !is_question(&errand->event))
-        refusal = (struct request_refusal){TARRY__CODE__UNSUPPORTED, only_inspects};
+    if (refusal.code == TARRY__CODE__OK &&
+        request_prepare(&context->memory->arena, data, size, (uint32_t)shell->config.payload_max, shell->dir.secret,
+                        &peek, &errand->event, &refusal)) {
+        bool is_question_of_log = errand->event.kind == 0 && !peek.follows;
+        if (!may_stay(context, &peek) || (is_question_of_log && !has_room(rpc, context->charge)))
+            refusal.code = TARRY__CODE__BUSY;
+        else
+            refusal = refuse_unpacked(shell, &errand->event);
+    }
     nng_msg_free(message); /* unpacking copied what is needed */
     if (refusal.code != TARRY__CODE__OK) {
         forget_request(context); /* now, and not when the answer has left: a flood of nonsense must cost no memory */
-        send_reply(&context->call, reply_pack_refusal(refusal.code, refusal.sentence));
+        send_reply(&context->call, pack_refusal(shell, refusal));
         return;
     }
     errand->event.ticket = call_ticket(&context->call);
@@ -180,12 +246,7 @@ static void handle(struct rpc_context *context, nng_msg *message) {
     errand->schedules = peek.schedules;
     errand->redacts = peek.redacts;
     errand->want_count = 0;
-    if (errand->event.request->body_case == TARRY__REQUEST__BODY_AUDIT)
-        auditor_post(&shell->auditor, &context->call);
-    else if (errand->event.request->body_case == TARRY__REQUEST__BODY_BACKUP)
-        backup_post(&shell->backup, &context->call);
-    else
-        inbox_post(&shell->inbox, &errand->item);
+    pass_on(shell, &context->call);
 }
 
 static void received(struct rpc_context *context, int error) {

@@ -22,6 +22,8 @@ struct rpc;
 #define RPC_CONTEXTS 256
 /* With fewer contexts than this left, new tasks are refused, so that acks and heartbeats find one. */
 #define RPC_CONTEXTS_RESERVED 64
+/* … and in a pair these are for the other node alone. */
+#define RPC_CONTEXTS_OF_PEER 4
 
 struct rpc_arena {
     struct rpc_arena *next; /* while it is idle */

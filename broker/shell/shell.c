@@ -3,7 +3,9 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <linux/close_range.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -37,6 +39,17 @@ const char *storage_error(int error) {
 _Noreturn void shell_fail(const char *what, int error) {
     logfmt(what, "error=%d reason=\"%s\" action=exit", error, storage_error(error));
     _exit(EXIT_STORAGE);
+}
+
+uint64_t shell_committed(const struct shell *shell) {
+    return shell->node.on ? node_committed(&shell->node) : log_durable(shell->log);
+}
+
+_Noreturn void shell_again(const struct shell *shell) {
+    /* With port 0 the next run would get another port, and nobody would find it. */
+    if (setenv(SHELL_AGAIN_URL, shell->url, 1) == 0 && close_range(STDERR_FILENO + 1, ~0u, CLOSE_RANGE_CLOEXEC) == 0)
+        execv("/proc/self/exe", shell->arguments);
+    shell_fail("restart_failed", -errno);
 }
 
 static _Noreturn void starved(void) {

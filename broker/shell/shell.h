@@ -24,6 +24,7 @@
 #include "locator.h"
 #include "log.h"
 #include "loop.h"
+#include "node.h"
 #include "reader.h"
 #include "room.h"
 #include "rpc.h"
@@ -36,6 +37,9 @@
 #define MEMORY_SHARE_INDEX(memory) ((memory) / 4)
 #define MEMORY_SHARE_REQUESTS(memory) ((memory) / 8)
 
+/* In the environment of a run that follows another one in the same process: where that listened. */
+#define SHELL_AGAIN_URL "TARRYD_URL"
+#define EXIT_REFUSED 1
 #define EXIT_STORAGE 4 /* the disk failed (LOG-4) */
 
 struct shell {
@@ -69,9 +73,17 @@ struct shell {
     struct locator locator;
     struct rpc rpc;
     struct lanes lanes;
+    struct node node;
     struct latency fsync_us;
     _Atomic bool stopping;
+    char **arguments; /* the process's own */
 };
+
+/* What may be told: durable, and in a pair on the follower too, if that counts (R3). Any thread. */
+uint64_t shell_committed(const struct shell *shell);
+/* Ends this run without a farewell, as a crash would, and starts again: the same process, the same arguments. Any
+ * thread. */
+_Noreturn void shell_again(const struct shell *shell);
 
 /* What a negative result of storage means, for a log line. */
 const char *storage_error(int error);

@@ -33,7 +33,7 @@ Tarry__BrokerStats *stats_broker(struct shell *shell, struct arena *arena, bool 
     out->version = (char *)TARRY_VERSION;
     out->epoch = shell->epoch;
     out->now_ms = now_ms;
-    out->uptime_ms = now_ms - shell->started_ms;
+    out->uptime_ms = now_ms > shell->started_ms ? now_ms - shell->started_ms : 0; /* a pair's clock may be set back */
     out->durable = log_durable(shell->log);
     out->indexed = index_position(shell->index);
     out->erased = index_erased(shell->index);
@@ -110,6 +110,23 @@ static void put_quantiles(FILE *out, const char *name, const char *queue, const 
     X(producers, "gauge")                                                                                              \
     X(live, "gauge")
 
+#define PAIR_METRICS(X)                                                                                                \
+    X(primary, "gauge")                                                                                                \
+    X(in_sync, "gauge")                                                                                                \
+    X(committed, "counter")                                                                                            \
+    X(applied, "counter")                                                                                              \
+    X(lag_frames, "gauge")                                                                                             \
+    X(lag_bytes, "gauge")                                                                                              \
+    X(lag_ms, "gauge")
+
+static void put_pair(FILE *out, const Tarry__PairStats *pair) {
+#define X(field, type)                                                                                                 \
+    put_metric(out, "pair_" #field, type);                                                                             \
+    fprintf(out, "tarry_pair_" #field " %" PRIu64 "\n", (uint64_t)pair->field);
+    PAIR_METRICS(X)
+#undef X
+}
+
 static void put_queues(FILE *out, const Tarry__StatsReply *stats) {
 #define X(field, type)                                                                                                 \
     put_metric(out, "queue_" #field, type);                                                                            \
@@ -136,6 +153,7 @@ char *stats_text(const Tarry__StatsReply *stats, size_t *out_size) {
     fprintf(out, "tarry_" #field " %" PRIu64 "\n", (uint64_t)broker->field);
         BROKER_METRICS(X)
 #undef X
+        if (broker->pair != NULL) put_pair(out, broker->pair);
         put_metric(out, "clock_held", "gauge");
         fprintf(out, "tarry_clock_held %d\n", broker->clock_held ? 1 : 0);
         put_metric(out, "fsync_us", "summary");

@@ -66,6 +66,24 @@ static int append_all(struct sync *sync, struct batch *batches, size_t *out_coun
     return count > 0 ? log_write(sync->shell->log) : 0;
 }
 
+/* Contents of deliveries may be read from here on, while the sync runs; they leave after it. In a pair, what appended
+ * nothing waits for more than a position, and comes to the courier then (R3). */
+static void post_to_courier(struct sync *sync, struct batch *batches, bool is_pair) {
+    struct shell *shell = sync->shell;
+    for (struct batch *batch = batches; batch != NULL; batch = batch->next) {
+        if (!batch->courier || (is_pair && batch->effects.appends.count == 0)) continue;
+        batch_hold(&shell->batches, batch);
+        courier_post(&shell->courier, batch);
+    }
+}
+
+static void let_out(struct sync *sync, struct batch *batches, uint64_t durable) {
+    for (struct batch *batch = batches; batch != NULL; batch = batch->next)
+        for (size_t i = 0; i < batch->answer_count; i++)
+            batch->answers[i].call->answer(batch->answers[i].call, batch->answers[i].reply);
+    courier_durable(&sync->shell->courier, durable);
+}
+
 static uint64_t monotonic_us(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
@@ -75,15 +93,12 @@ static uint64_t monotonic_us(void) {
 /* One group commit. */
 static void sync_group(struct sync *sync, struct batch *batches) {
     struct shell *shell = sync->shell;
+    bool is_pair = node_writes(&shell->node);
     size_t count = 0;
     int error = append_all(sync, batches, &count);
     if (error != 0) sync_fail(sync, batches, error);
-    /* Contents of deliveries may be read from here on, while the sync runs; they leave after it. */
-    for (struct batch *batch = batches; batch != NULL; batch = batch->next) {
-        if (!batch->courier) continue;
-        batch_hold(&shell->batches, batch);
-        courier_post(&shell->courier, batch);
-    }
+    if (is_pair && count > 0) node_written(&shell->node, log_end(shell->log), count);
+    post_to_courier(sync, batches, is_pair);
     if (count > 0) {
         uint64_t started_us = monotonic_us();
         error = log_sync(shell->log);
@@ -91,11 +106,12 @@ static void sync_group(struct sync *sync, struct batch *batches) {
         latency_add(&shell->fsync_us, monotonic_us() - started_us);
     }
     uint64_t durable = log_durable(shell->log);
-    assert(durable == log_end(shell->log)); /* LOG-1 */
-    for (struct batch *batch = batches; batch != NULL; batch = batch->next)
-        for (size_t i = 0; i < batch->answer_count; i++)
-            batch->answers[i].call->answer(batch->answers[i].call, batch->answers[i].reply);
-    courier_durable(&shell->courier, durable);
+    assert(count == 0 || durable == log_end(shell->log)); /* LOG-1 */
+    if (is_pair) {
+        node_durable(&shell->node, durable, batches); /* what is durable here need not be committed (R3) */
+        return;
+    }
+    let_out(sync, batches, durable);
     if (count > 0) {
         inbox_durable(&shell->inbox, durable);
         indexer_durable(&shell->indexer, durable);

@@ -29,6 +29,12 @@
  * several addresses in turn) and repeats what is unanswered under the same sequence number, so that it takes effect
  * once, also when the broker was killed in between (ONCE-1). A broker that says "busy" or "stopping" is asked again.
  *
+ * Pairs. Given the addresses of a primary and its follower, the library finds the primary, and finds it again when they
+ * change roles: what is unanswered goes there under the same sequence number, what is held is settled there under the
+ * same token, and consumers take their sessions with them if they come within seconds. Addresses that were not given
+ * are never used, whatever a broker says: from elsewhere they may mean another machine. All addresses must be of one
+ * cluster: a client that has begun with one goes on with no other (open it anew).
+ *
  * Forks. A process that has opened a client must not fork and go on using it in the child: nng's threads do not
  * survive a fork. posix_spawn, or fork followed at once by exec, is fine.
  *
@@ -69,7 +75,7 @@ enum tarry_code {
     TARRY_BUSY = 10,            /* never surfaces from a call: the library tries again */
     TARRY_STOPPING = 11,        /* … */
     TARRY_NO_SUCH_SESSION = 12, /* never surfaces: the consumer subscribes again */
-    TARRY_NOT_PRIMARY = 13,     /* never surfaces: the library asks the next address */
+    TARRY_NOT_PRIMARY = 13,     /* no address was the primary's for timeout_ms; nothing was done */
     TARRY_FAILED = 14,          /* the broker's disk failed; whether it took effect is unknown */
     /* The library's. */
     TARRY_E_TIMEOUT = 100,   /* no broker answered for timeout_ms; the request was sent: outcome unknown */
@@ -185,6 +191,13 @@ struct tarry_result {
     const char *message; /* a sentence; never NULL, empty when fine */
 };
 
+/* Who answered. With tarry_options.follower_reads it may be a follower, whose answer shows what had happened up to a
+ * log position: what was acknowledged since is not in it, and another answer may be as of an earlier one. */
+struct tarry_source {
+    bool follower;
+    uint64_t position; /* a follower's; otherwise 0: as of now */
+};
+
 /* ---- the client --------------------------------------------------------------------------------------------------*/
 
 typedef struct tarry_client tarry_client;
@@ -192,11 +205,12 @@ typedef struct tarry_client tarry_client;
 #define TARRY_FOREVER UINT64_MAX
 
 struct tarry_options {
-    const char *urls;           /* "ws://host:port[,ws://host:port]…", tried in turn; NULL: TARRY_DEFAULT_URL */
+    const char *urls;           /* "ws://host:port[,…]", at most 16, tried in turn; NULL: TARRY_DEFAULT_URL */
     const char *name;           /* for the broker's log; NULL: the program's name and process id; cut at 128 bytes */
     uint64_t timeout_ms;        /* without any answer from any broker, never the total; 0: 10,000; TARRY_FOREVER */
     uint32_t commits_in_flight; /* 0 or 1: calls take effect in the order of submission; 2 … 16: they may not */
     size_t queued_size_max;     /* bytes of operations not yet answered; 0: 64 MiB */
+    bool follower_reads;        /* a follower may answer what is asked (get, list, …): see struct tarry_source */
 };
 
 /* Starts connecting and returns at once: a broker need not be there yet. `options` may be NULL and is copied.
@@ -214,7 +228,11 @@ TARRY_API TARRY_MUST_USE int tarry_drain(tarry_client *client, size_t pending_ma
 /* How long something has waited without any answer from a broker, in milliseconds; 0: nothing waits. */
 TARRY_API uint64_t tarry_silence_ms(tarry_client *client);
 
-/* Asks a broker for its greeting and waits for it: is anybody there? TARRY_E_NO_BROKER, TARRY_E_TIMEOUT … */
+/* What came of each address last, in words: "ws://a:7272: Connection refused; ws://b:7272: not the primary, …". Kept
+ * for the thread until its next call into the library. For people: the words may change. "" if client is NULL. */
+TARRY_API const char *tarry_addresses_say(tarry_client *client);
+
+/* Waits for a word of the primary: is anybody there? TARRY_E_NO_BROKER, TARRY_E_TIMEOUT, TARRY_NOT_PRIMARY … */
 TARRY_API TARRY_MUST_USE int tarry_ping(tarry_client *client);
 
 /* ---- operations --------------------------------------------------------------------------------------------------*/
@@ -446,155 +464,13 @@ enum tarry_close_flag {
  * consumer; tasks not freed yet stay valid. NULL is fine. Not from its handler, nor from a completion callback. */
 TARRY_API void tarry_consumer_close(tarry_consumer *consumer, uint32_t flags);
 
-/* ---- looking -----------------------------------------------------------------------------------------------------*/
-
-/* A task as the broker knows it. */
-struct tarry_view {
-    enum tarry_outcome outcome; /* PENDING IN_FLIGHT DEAD, or how it ended, or UNKNOWN (then the rest is void) */
-    uint64_t known_since_ms;    /* UNKNOWN: endings are remembered since */
-    uint64_t id;
-    const char *queue;
-    const char *key; /* terminated; NULL: none */
-    size_t key_size;
-    const char *state; /* pending ready in_flight dead acked cancelled expired dropped */
-    uint64_t due_ms;
-    bool absolute; /* due was given as an absolute time */
-    uint32_t priority;
-    uint32_t attempt; /* charged so far */
-    uint32_t deliveries;
-    uint64_t scheduled_ms;
-    uint64_t expires_ms; /* a duration after due; 0: never */
-    uint64_t delivered_ms;
-    uint64_t session;
-    struct tarry_token token;
-    uint64_t lease_deadline_ms;
-    uint64_t dead_ms;
-    const char *reason; /* of a dead letter; "" */
-    uint64_t ended_ms;  /* 0: live */
-    bool has_content;   /* whether the following were asked for and are known */
-    const struct tarry_attribute *attributes;
-    size_t attribute_count;
-    const void *payload; /* never NULL */
-    size_t payload_size;
-};
-
-/* One task. TARRY_OK with outcome UNKNOWN when there is none. The caller frees *out_view. `out_message` (may be NULL)
- * gets the broker's sentence on failure, valid until the same thread's next call into the library. */
-TARRY_API TARRY_MUST_USE int tarry_get(tarry_client *client, const struct tarry_ref *ref, bool with_content,
-                                       struct tarry_view **out_view, const char **out_message);
-TARRY_API void tarry_view_free(struct tarry_view *view);
-
-/* Tasks of a queue in order of due time, paged inside. */
-typedef struct tarry_list tarry_list;
-struct tarry_list_options {
-    const char *queue;
-    uint32_t states; /* bits of enum tarry_state; 0: all but the dead */
-    uint64_t due_from_ms;
-    uint64_t due_to_ms; /* exclusive; 0: no end */
-    const char *prefix; /* of the key; NULL: any */
-    size_t prefix_size; /* 0: strlen(prefix) */
-    uint64_t limit;     /* 0: no limit */
-};
-/* Asks nothing yet. A list is used by one thread at a time. */
-TARRY_API TARRY_MUST_USE int tarry_list_open(tarry_client *client, const struct tarry_list_options *options,
-                                             tarry_list **out_list);
-/* TARRY_E_END after the last. *out_view is valid until the next call on this list. */
-TARRY_API TARRY_MUST_USE int tarry_list_next(tarry_list *list, const struct tarry_view **out_view,
-                                             const char **out_message);
-TARRY_API void tarry_list_close(tarry_list *list);
-
-struct tarry_queue_view {
-    const char *name;
-    struct tarry_policy policy;
-    bool paused;
-    uint64_t paused_until_ms; /* 0: until resumed */
-    uint64_t pending;         /* ready ones included */
-    uint64_t in_flight;
-    uint64_t dead;
-    uint32_t jobs; /* purges and the like that still run */
-};
-struct tarry_queues_view {
-    size_t count;
-    const struct tarry_queue_view *queues;
-};
-TARRY_API TARRY_MUST_USE int tarry_queues(tarry_client *client, struct tarry_queues_view **out_view,
-                                          const char **out_message);
-TARRY_API void tarry_queues_free(struct tarry_queues_view *view);
-
-struct tarry_quantiles {
-    uint64_t count;
-    double p50, p99, p999, max;
-};
-struct tarry_queue_stats {
-    const char *name;
-    uint64_t pending; /* not yet due */
-    uint64_t ready;
-    bool ready_is_lower_bound;
-    uint64_t in_flight;
-    uint64_t dead;
-    bool paused;
-    uint64_t paused_until_ms;
-    uint64_t scheduled; /* counted since the queue came into being */
-    uint64_t cancelled;
-    uint64_t delivered;
-    uint64_t acked;
-    uint64_t retried;
-    uint64_t expired;
-    uint64_t dropped;
-    uint64_t oldest_overdue_ms; /* how long the oldest ready task has been due; 0: none */
-    struct tarry_quantiles lateness_ms;
-    uint32_t jobs; /* purges and the like that still run */
-};
-struct tarry_broker_stats {
-    const char *version;
-    uint32_t epoch;
-    uint64_t now_ms;
-    uint64_t uptime_ms;
-    uint64_t appended; /* log positions count bytes */
-    uint64_t durable;
-    uint64_t indexed;
-    uint64_t log_start;
-    uint64_t segments;
-    uint64_t log_bytes;
-    uint64_t index_bytes;
-    uint64_t near_tasks; /* tasks held in memory */
-    uint64_t core_bytes;
-    uint64_t core_bytes_max;
-    uint64_t resident_bytes;
-    uint64_t sessions;
-    uint64_t producers;
-    uint64_t live;
-    struct tarry_quantiles fsync_us;
-    uint64_t digest;
-    bool clock_held;    /* absolute times wait: the wall clock jumped (TIME-2) */
-    const char *member; /* the data directory's own id, hexadecimal; a restored copy has another */
-    uint64_t erased;    /* redactions recorded below this log position have been carried out */
-};
-struct tarry_stats_view {
-    size_t count;
-    const struct tarry_queue_stats *queues;
-    struct tarry_broker_stats broker;
-};
-/* `queue` NULL: all. */
-TARRY_API TARRY_MUST_USE int tarry_stats(tarry_client *client, const char *queue, struct tarry_stats_view **out_view,
-                                         const char **out_message);
-TARRY_API void tarry_stats_free(struct tarry_stats_view *view);
-
-/* How far a job of `queue` has come. */
-struct tarry_job_view {
-    bool known; /* false: it ended before the broker's last start, or before 64 others: the rest is void */
-    bool running;
-    uint64_t done; /* tasks ended or requeued so far */
-    uint64_t left; /* dead letters left alone, because a live task holds their key */
-};
-TARRY_API TARRY_MUST_USE int tarry_job(tarry_client *client, const char *queue, uint64_t job,
-                                       struct tarry_job_view *out_view, const char **out_message);
-
 #ifdef __cplusplus
 }
 #endif
 
 #include "tarry_audit.h"
 #include "tarry_backup.h"
+#include "tarry_look.h"
+#include "tarry_pair.h"
 #include "tarry_redact.h"
 #endif

@@ -93,7 +93,8 @@ struct tarry_audit_view {
     uint64_t segments_skipped; /* their summaries say that they cannot matter */
     uint64_t queues;           /* names learnt so far: see tarry_audit_queue */
     uint64_t gaps;
-    uint64_t gaps_damaged; /* of those, the ones that are damage of the archive */
+    uint64_t gaps_damaged;      /* of those, the ones that are damage of the archive */
+    struct tarry_source source; /* of the last page */
 };
 TARRY_API void tarry_audit_look(const tarry_audit *audit, struct tarry_audit_view *out_view);
 

@@ -312,6 +312,7 @@ static int take_answer(tarry_audit *audit) {
     arena_init(&audit->answer, 0);
     pthread_mutex_unlock(&audit->lock);
     if (rv != TARRY_OK) return rv;
+    audit->view.source = source_of(reply);
     if (reply->body_case != TARRY__REPLY__BODY_AUDIT) return broken(audit, tarry_code_sentence(TARRY_E_PROTOCOL));
     rv = take_page(audit, reply->audit);
     if (rv == TARRY_E_NOMEM) message_copy(audit->message, sizeof(audit->message), tarry_code_sentence(rv));

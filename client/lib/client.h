@@ -44,8 +44,10 @@
 #define CLOSE_PATIENCE_MS 1000u
 #define ABORT_AGAIN_MS 20u
 #define REQUEST_POOL_MAX 8u
+#define MESSAGE_SIZE_MAX 1024u
 #define ADDRESSES_MAX 16u
-#define ADDRESS_SIZE_MAX 300u
+#define ADDRESS_SIZE_MAX (URL_SIZE_MAX + 1u)
+#define SAID_SIZE_MAX 400u
 
 struct buffer {
     uint8_t *data;
@@ -71,6 +73,7 @@ struct request {
     struct request *next;
     enum request_kind kind;
     bool atomic;
+    bool asks;          /* a question, which a follower may answer */
     bool internal;      /* the library's own: never times out */
     bool expired;       /* to be failed when its slot comes back */
     struct buffer body; /* COMMIT: fields 5 of a packed Commit; CALL: a packed Request */
@@ -86,6 +89,8 @@ struct request {
     uint32_t backoff_ms;
     uint64_t retry_at_ms;
     uint64_t sent_ms;
+    uint32_t sent_over; /* link.serial, and link.address, then */
+    size_t sent_to;
     /* the answer */
     int code;
     const char *message; /* static, or in the arena; never NULL once complete */
@@ -115,11 +120,22 @@ struct dial {
     nng_dialer dialer;
     bool open;   /* there is one: it tries, or its pipe is up */
     bool trying; /* how the try ends is not known yet */
+    int error;   /* how the last one failed; 0: it did not */
     uint64_t since_ms;
     unsigned threads; /* tries whose threads have not ended, earlier dialers' included */
 };
 
-/* The way to a broker: one dialer at a time, addresses in turn. */
+struct address {
+    char url[ADDRESS_SIZE_MAX]; /* with a port, without a path */
+    char said[SAID_SIZE_MAX];   /* what came of it last, in words; "": it has not been tried */
+};
+
+struct addresses {
+    struct address items[ADDRESSES_MAX];
+    size_t count;
+};
+
+/* The way to the primary: one dialer at a time, addresses in turn. */
 struct link {
     nng_socket socket;
     bool socket_open;
@@ -127,11 +143,13 @@ struct link {
     bool up;
     bool again; /* give this connection up and try the next address */
     nng_pipe pipe;
-    uint32_t tries;                                  /* since the last connection that brought an answer */
-    uint64_t retry_at_ms;                            /* down, and no try under way: not before */
-    char addresses[ADDRESSES_MAX][ADDRESS_SIZE_MAX]; /* without a path */
-    size_t address_count;
+    uint32_t tries;       /* since the last connection that brought an answer */
+    uint32_t serial;      /* of the present try: an answer of an earlier one says nothing of this one */
+    uint32_t tried;       /* bits 1 << address: of this round */
+    uint64_t retry_at_ms; /* down, and no try under way: not before */
+    struct addresses addresses;
     size_t address; /* the present one */
+    size_t hint;    /* the one that a broker named as the primary; not below the count: none */
 };
 
 struct tarry_client {
@@ -149,6 +167,7 @@ struct tarry_client {
     char name[CLIENT_NAME_SIZE_MAX + 1];
     uint64_t timeout_ms;
     size_t queued_size_max;
+    bool follower_reads;
     /* requests */
     struct request *gathering;  /* commits of single operations; NULL: nothing gathers */
     struct request_queue ready; /* commits, in order */
@@ -168,10 +187,14 @@ struct tarry_client {
     int hello_refused; /* a final refusal, for the commits that wait; 0: none */
     char hello_message[256];
     uint32_t request_max;
+    uint8_t cluster[CLUSTER_ID_SIZE]; /* whose producer it is, or was first */
+    size_t cluster_size;              /* 0: not known, or there is only one address */
     /* silence */
-    uint64_t answered_ms;      /* the last answer */
+    uint64_t answered_ms;      /* the last answer; NOT_PRIMARY is none */
+    uint64_t primary_ms;       /* the last one from a primary */
     uint64_t waiting_since_ms; /* `waiting` became positive, or the silence was announced */
     bool broker_failed;        /* it said FAILED since the last answer */
+    bool not_primary;          /* somebody said NOT_PRIMARY since the last answer */
     struct tarry_consumer *consumers;
 };
 
@@ -227,12 +250,27 @@ void engine_kick(tarry_client *client); /* lock held */
 bool engine_is_me(const tarry_client *client);
 void slot_finished(void *arg); /* nng's callback */
 
+/* ---- address.c. Pure. */
+/* Adds the addresses of "ws://host:port,…"; NULL: the default. TARRY_E_ADDRESS. */
+int addresses_parse(struct addresses *addresses, const char *urls);
+/* Which of them `url` means, however it is written; the count: none. */
+size_t addresses_find(const struct addresses *addresses, const char *url);
+void address_say(struct address *address, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* "ws://a:1: what it said; ws://b:2: …", cut to `size`. */
+void addresses_tell(const struct addresses *addresses, char *out, size_t size);
+
 /* ---- link.c: lock held, save where they give it up as said */
-int link_parse(struct link *link, const char *urls);
 int link_open(tarry_client *client);                /* no lock */
 bool link_close(tarry_client *client);              /* no lock */
 void link_step(tarry_client *client, uint64_t now); /* gives the lock up while it dials */
 uint64_t link_deadline(const tarry_client *client);
+bool link_is_ready(const struct link *link); /* requests may go */
+/* The present broker is not the primary. `primary`: whom it names; "": nobody. */
+void link_not_primary(struct link *link, const char *primary, const char *message);
+/* The present broker is silent: on to the next. */
+void link_stalled(tarry_client *client);
+/* What each address said last. */
+void link_tell(tarry_client *client, char *out, size_t size);
 
 /* ---- dial.c: lock held, and given up while nng is called, unless said otherwise */
 /* One try to connect, told by the socket's pipe callbacks, or by `trying` alone when it fails. `headers` may be NULL.
@@ -260,6 +298,7 @@ int code_from_proto(Tarry__Code code);
 void result_from_proto(const Tarry__OpResult *from, struct tarry_result *out);
 void policy_from_proto(const Tarry__Policy *from, struct tarry_policy *out);
 void result_failed(int code, const char *message, struct tarry_result *out);
+struct tarry_source source_of(const Tarry__Reply *reply);
 /* Keeps `message` for the thread until its next call; returns the copy. */
 const char *message_keep(const char *message);
 /* Copies `message`, cut to `size`; returns `text`. */
@@ -272,7 +311,7 @@ struct call {
     Tarry__Reply *reply; /* in the arena; NULL unless the code is TARRY_OK */
     struct arena arena;
     const char *message;
-    char message_text[512];
+    char message_text[MESSAGE_SIZE_MAX];
 };
 /* Sends `wire` and waits. TARRY_OK: the reply is there. Otherwise the code, with *out_message (if not NULL) kept for
  * the thread. call_end in either case. */

@@ -57,7 +57,7 @@ struct tarry_consumer {
     bool closing; /* the engine leaves it alone */
     bool busy;    /* the engine is dialling for it, without the lock */
     int opened;   /* -1: not yet answered; otherwise a code */
-    char message[256];
+    char message[MESSAGE_SIZE_MAX];
     uint64_t since_ms;    /* of the state */
     uint64_t retry_at_ms; /* LOST: not before */
     uint64_t heartbeat_at_ms;
@@ -68,7 +68,7 @@ struct tarry_consumer {
     uint32_t lane;
     uint8_t secret[SECRET_SIZE_MAX];
     size_t secret_size;
-    char address[ADDRESS_SIZE_MAX];
+    size_t address; /* whose session it is: of the link's */
     nng_socket socket;
     struct dial dial;
     bool lane_tried; /* since the session was accepted */

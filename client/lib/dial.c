@@ -37,6 +37,7 @@ static void *try_run(void *arg) {
     try.dial->threads--;
     if (is_present(try.dial, try.dialer)) {
         try.dial->trying = false;
+        try.dial->error = rv;
         if (rv != 0) try.dial->open = false;
     }
     engine_kick(try.client);
@@ -78,6 +79,7 @@ int dial_begin(tarry_client *client, struct dial *dial, nng_socket socket, const
     }
     dial->dialer = dialer;
     dial->open = dial->trying = true;
+    dial->error = 0;
     dial->threads++;
     dial->since_ms = now_ms();
     return TARRY_OK;

@@ -3,7 +3,8 @@
  * What an answer means for a commit:
  *
  *   OK, final refusals ──────────► complete
- *   BUSY, STOPPING, NOT_PRIMARY ─► nothing was decided, the sequence is unused: again, under the same one
+ *   BUSY, STOPPING ──────────────► nothing was decided, the sequence is unused: again, under the same one
+ *   NOT_PRIMARY ─────────────────► likewise, at the next address (link.c); and it does not count as an answer
  *   FAILED ──────────────────────► unknown: again, under the same one, but it does not count as an answer
  *   FORGOTTEN ───────────────────► never executed if every earlier send was refused: a new producer and again;
  *                                  otherwise complete as TARRY_FORGOTTEN
@@ -14,6 +15,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <string.h>
 
 void engine_kick(tarry_client *client) {
     if (client->kicked) return;
@@ -71,6 +73,8 @@ static void slot_send(tarry_client *client, struct slot *slot, struct request *r
     slot->request = request;
     slot->receiving = slot->finished = false;
     request->sent_ms = now;
+    request->sent_over = client->link.serial;
+    request->sent_to = client->link.address;
     if (message == NULL) { /* out of memory: as if the connection had been lost, a little later again */
         slot->error = NNG_ENOMEM;
         slot->message = NULL;
@@ -85,6 +89,14 @@ static void slot_send(tarry_client *client, struct slot *slot, struct request *r
 
 /* ---- hello: the producer's number (ONCE-1) */
 
+/* Wherever the client comes to: its producer's number means somebody else in another cluster. With one address it is
+ * the user's business what is there. */
+static void take_cluster(tarry_client *client, ProtobufCBinaryData cluster) {
+    if (client->link.addresses.count == 1 || cluster.len != CLUSTER_ID_SIZE) return;
+    memcpy(client->cluster, cluster.data, CLUSTER_ID_SIZE);
+    client->cluster_size = CLUSTER_ID_SIZE;
+}
+
 static void hello_done(void *arg, struct request *request) {
     tarry_client *client = arg;
     pthread_mutex_lock(&client->lock);
@@ -94,6 +106,7 @@ static void hello_done(void *arg, struct request *request) {
         client->producer = request->reply->hello->producer;
         client->next_sequence = 1;
         if (request->reply->hello->request_max != 0) client->request_max = request->reply->hello->request_max;
+        take_cluster(client, request->reply->hello->cluster);
     } else {
         client->hello_retry_ms = now_ms() + RETRY_BACKOFF_MAX_MS;
         if (request->code > TARRY_OK && request->code < TARRY_E_TIMEOUT) {
@@ -165,7 +178,7 @@ static struct slot *free_slot(tarry_client *client, uint32_t from, uint32_t to) 
 }
 
 static void send_commits(tarry_client *client, uint64_t now, struct request_queue *finished) {
-    while (client->link.up) {
+    while (link_is_ready(&client->link)) {
         struct slot *slot = free_slot(client, 0, client->commits_in_flight);
         if (slot == NULL) return;
         if (client->ready.first == NULL && client->gathering == NULL) return;
@@ -198,7 +211,7 @@ static void send_commits(tarry_client *client, uint64_t now, struct request_queu
 }
 
 static void send_calls(tarry_client *client, uint64_t now) {
-    if (!client->link.up) return;
+    if (!link_is_ready(&client->link)) return;
     struct request *previous = NULL, *at = client->calls.first;
     while (at != NULL) {
         struct slot *slot = free_slot(client, COMMITS_IN_FLIGHT_MAX, SLOTS_MAX);
@@ -249,6 +262,39 @@ static bool answer_fits(const struct request *request, const Tarry__Reply *reply
     return reply->body_case == TARRY__REPLY__BODY_COMMIT && reply->commit->n_results == request->count;
 }
 
+/* Somebody who is not the primary, or a follower's answer to who wants the primary's. */
+static bool is_from_elsewhere(const tarry_client *client, const struct request *request) {
+    const Tarry__Reply *reply = request->reply;
+    if (reply->code == TARRY__CODE__NOT_PRIMARY) return true;
+    return reply->follower && request->asks && !client->follower_reads;
+}
+
+static void take_not_primary(tarry_client *client, const struct request *request) {
+    const Tarry__Reply *reply = request->reply;
+    client->not_primary = true;
+    if (request->sent_over != client->link.serial || client->link.again) return; /* we have moved on already */
+    link_not_primary(&client->link, reply->primary, reply->code == TARRY__CODE__OK ? "" : reply->message);
+}
+
+/* Is there anything that only a primary can answer? */
+static bool awaits_primary(const tarry_client *client) {
+    if (client->pending > 0) return true;
+    for (uint32_t i = 0; i < SLOTS_MAX; i++)
+        if (client->slots[i].request != NULL && !client->slots[i].request->asks) return true;
+    for (const struct request *at = client->calls.first; at != NULL; at = at->next)
+        if (!at->asks) return true;
+    return false;
+}
+
+/* Somebody is there who does what is asked. */
+static void note_answer(tarry_client *client, const Tarry__Reply *reply, uint64_t now) {
+    if (!reply->follower) client->primary_ms = now;
+    /* A follower's answers must keep nobody who needs a primary waiting for ever. */
+    if (reply->follower && awaits_primary(client)) return;
+    client->answered_ms = now;
+    client->broker_failed = client->not_primary = false;
+}
+
 /* Decides what the answer means. True: complete; false: it is back in its queue. */
 static bool take_answer(tarry_client *client, struct request *request, uint64_t now) {
     Tarry__Reply *reply = request->reply;
@@ -256,16 +302,14 @@ static bool take_answer(tarry_client *client, struct request *request, uint64_t 
         fail(request, TARRY_E_PROTOCOL, NULL);
         return true;
     }
-    if (reply->code != TARRY__CODE__FAILED) {
-        client->answered_ms = now;
-        client->broker_failed = false;
-    }
-    switch (reply->code) {
+    Tarry__Code code = is_from_elsewhere(client, request) ? TARRY__CODE__NOT_PRIMARY : reply->code;
+    if (code != TARRY__CODE__FAILED && code != TARRY__CODE__NOT_PRIMARY) note_answer(client, reply, now);
+    switch (code) {
     case TARRY__CODE__OK:
         request->code = TARRY_OK;
         return true;
     case TARRY__CODE__NOT_PRIMARY:
-        client->link.again = true;
+        take_not_primary(client, request);
         /* fall through */
     case TARRY__CODE__BUSY:
     case TARRY__CODE__STOPPING:
@@ -288,13 +332,33 @@ static bool take_answer(tarry_client *client, struct request *request, uint64_t 
     }
     request->reply = NULL;
     if (request->expired) return false; /* the silence has given it up meanwhile */
-    retry_later(client, request, now);
+    if (code == TARRY__CODE__NOT_PRIMARY)
+        put_back(client, request); /* it is the link that waits */
+    else
+        retry_later(client, request, now);
     return false;
 }
 
-static void expire(const tarry_client *client, struct request *request) {
-    int code = request->unanswered == 0 ? TARRY_E_NO_BROKER : client->broker_failed ? TARRY_FAILED : TARRY_E_TIMEOUT;
-    fail(request, client->closing ? TARRY_E_CLOSED : code, NULL);
+/* The code's sentence, and what each address said. */
+static const char *search_sentence(tarry_client *client, struct request *request, int code) {
+    char told[MESSAGE_SIZE_MAX];
+    const char *sentence =
+        code == TARRY_NOT_PRIMARY ? "no primary was found in time; nothing was done" : tarry_code_sentence(code);
+    size_t size = strlen(sentence) + sizeof(told) + 3;
+    char *text = arena_alloc(&request->arena, size);
+    if (text == NULL) return sentence;
+    link_tell(client, told, sizeof(told));
+    snprintf(text, size, "%s: %s", sentence, told);
+    return text;
+}
+
+static void expire(tarry_client *client, struct request *request) {
+    int code = client->broker_failed ? TARRY_FAILED : TARRY_E_TIMEOUT;
+    if (request->unanswered == 0) code = client->not_primary ? TARRY_NOT_PRIMARY : TARRY_E_NO_BROKER;
+    if (client->closing)
+        fail(request, TARRY_E_CLOSED, NULL);
+    else
+        fail(request, code, search_sentence(client, request, code));
 }
 
 /* Takes every finished slot's request: complete ones go to `finished`, in order of their slots. Gives up the lock while
@@ -377,7 +441,8 @@ static void check_silence(tarry_client *client, uint64_t now, struct request_que
     expire_all(client, finished, false);
     sessions_silent(client);
     client->waiting_since_ms = now;
-    client->link.again = true;
+    client->not_primary = false;
+    link_stalled(client);
 }
 
 /* An answer that does not come although the connection stands: perhaps it stands on one side only. */
@@ -391,7 +456,7 @@ static void check_stalled(tarry_client *client, uint64_t now) {
         uint64_t heard = client->answered_ms;
         slot->request->sent_ms = now;
         nng_aio_abort(slot->aio, NNG_ETIMEDOUT);
-        if (now >= heard + RESEND_AFTER_MS) client->link.again = true;
+        if (now >= heard + RESEND_AFTER_MS) link_stalled(client);
     }
 }
 
@@ -417,7 +482,7 @@ static uint64_t engine_deadline(const tarry_client *client, uint64_t now) {
         if (request == NULL) continue;
         deadline = min_u64(deadline, request->expired ? now + ABORT_AGAIN_MS : request->sent_ms + RESEND_AFTER_MS);
     }
-    if (!client->link.up) return deadline;
+    if (!link_is_ready(&client->link)) return deadline;
     deadline = min_u64(deadline, queue_deadline(&client->ready, now));
     deadline = min_u64(deadline, queue_deadline(&client->calls, now));
     if (client->hello_retry_ms > now) deadline = min_u64(deadline, client->hello_retry_ms);

@@ -1,70 +1,27 @@
-/* link.c: the way to a broker. One REQ socket, one dialer at a time (dial.c).
+/* link.c: the way to the primary. One REQ socket, one dialer at a time (dial.c).
  *
  * A connection that is lost after it has brought an answer is tried anew at once, at the same address. A try that fails
  * sends the engine to the next address, at once too; when all of them have failed it waits, a little longer from round
  * to round. When the broker is not the primary, or has gone silent, the engine moves on in the same way (or dials the
- * only address anew, which ends a connection that is half open). While nobody waits for an answer nothing is dialled.
+ * only address anew, which ends a connection that is half open). In every round each address is tried once: whom a
+ * broker names as the primary comes next, if it is among the addresses and its turn has not been yet, so that brokers
+ * that name each other, or themselves, lead nobody in circles. While nobody waits for an answer nothing is dialled.
  *
  * nng calls pipe_changed with no lock of its own that a dialer's opening or closing waits for; even so the client's
  * lock is given up around those calls. */
 #include "client.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#define SCHEME "ws://"
-
-/* One address, `size` bytes, into `out`, with the default port if it names none. */
-static int parse_address(const char *text, size_t size, char out[ADDRESS_SIZE_MAX]) {
-    size_t scheme_size = strlen(SCHEME);
-    if (size > scheme_size && text[size - 1] == '/') size--;
-    if (size <= scheme_size || size >= ADDRESS_SIZE_MAX - 8 || strncmp(text, SCHEME, scheme_size) != 0)
-        return TARRY_E_ADDRESS;
-    const char *host = text + scheme_size, *end = text + size, *port = NULL, *host_end = end;
-    for (const char *at = host; at < end; at++) {
-        if (*at <= ' ' || *at == '/' || *at == '?' || *at == '#' || *at == '@' || *at == 127) return TARRY_E_ADDRESS;
-    }
-    if (*host == '[') {
-        const char *bracket = memchr(host, ']', (size_t)(end - host));
-        if (bracket == NULL) return TARRY_E_ADDRESS;
-        host_end = bracket + 1;
-    } else {
-        const char *colon = memchr(host, ':', (size_t)(end - host));
-        if (colon != NULL) host_end = colon;
-    }
-    if (host_end == host) return TARRY_E_ADDRESS;
-    if (host_end < end) {
-        if (*host_end != ':') return TARRY_E_ADDRESS;
-        port = host_end + 1;
-        char digits[6] = {0};
-        size_t digit_count = (size_t)(end - port);
-        if (digit_count == 0 || digit_count > 5) return TARRY_E_ADDRESS;
-        memcpy(digits, port, digit_count);
-        if (strspn(digits, "0123456789") != digit_count) return TARRY_E_ADDRESS;
-        int number = atoi(digits);
-        if (number < 1 || number > 65535) return TARRY_E_ADDRESS;
-        snprintf(out, ADDRESS_SIZE_MAX, "%.*s", (int)size, text);
-    } else {
-        snprintf(out, ADDRESS_SIZE_MAX, "%.*s:%d", (int)size, text, DEFAULT_PORT);
-    }
-    return TARRY_OK;
+static struct address *present(struct link *link) {
+    return &link->addresses.items[link->address];
 }
 
-int link_parse(struct link *link, const char *urls) {
-    const char *at = urls != NULL ? urls : DEFAULT_URL;
-    for (;;) {
-        size_t size = strcspn(at, ",");
-        const char *end = at + size;
-        while (size > 0 && *at == ' ') at++, size--;
-        while (size > 0 && at[size - 1] == ' ') size--;
-        if (link->address_count == ADDRESSES_MAX) return TARRY_E_ADDRESS;
-        int rv = parse_address(at, size, link->addresses[link->address_count]);
-        if (rv != TARRY_OK) return rv;
-        link->address_count++;
-        if (*end == 0) return TARRY_OK;
-        at = end + 1;
-    }
+/* A useful connection has ended: the rounds begin anew, with no wait before the first. */
+static void start_anew(struct link *link) {
+    link->tries = 0;
+    link->tried = 0;
+    link->retry_at_ms = 0;
 }
 
 /* nng's callback. A pipe may be announced lost after its successor was announced. */
@@ -82,10 +39,10 @@ static void pipe_changed(nng_pipe pipe, nng_pipe_ev event, void *arg) {
         engine_kick(client);
     } else if (link->up && nng_pipe_id(pipe) == nng_pipe_id(link->pipe)) {
         link->up = false;
-        if (client->answered_ms >= link->dial.since_ms) {
-            link->tries = 0;
-            link->retry_at_ms = 0;
-        }
+        bool was_useful = client->answered_ms >= link->dial.since_ms;
+        if (!link->again)
+            address_say(present(link), was_useful ? "the connection was lost" : "dropped the connection unanswered");
+        if (was_useful) start_anew(link);
         engine_kick(client);
     }
     pthread_mutex_unlock(&client->lock);
@@ -94,16 +51,20 @@ static void pipe_changed(nng_pipe pipe, nng_pipe_ev event, void *arg) {
 /* Tries the present address. Gives the lock up. */
 static int try_address(tarry_client *client) {
     struct link *link = &client->link;
+    size_t count = link->addresses.count;
     uint64_t now = now_ms();
     link->tries++;
+    link->serial++;
+    link->tried |= 1u << link->address;
     link->retry_at_ms = now;
-    if (link->tries % link->address_count == 0) { /* they all have had their turn */
-        size_t rounds = link->tries / link->address_count;
+    if (link->tries % count == 0) { /* they all have had their turn */
+        size_t rounds = link->tries / count;
         uint64_t wait_ms = rounds <= 3 ? DIAL_AGAIN_MIN_MS << (rounds - 1) : DIAL_AGAIN_MAX_MS;
         link->retry_at_ms = now + wait_ms / 2 + nng_random() % (wait_ms / 2); /* not all clients at once */
+        link->tried = 0;
     }
     char url[ADDRESS_SIZE_MAX + 8];
-    snprintf(url, sizeof(url), "%s/rpc", link->addresses[link->address]);
+    snprintf(url, sizeof(url), "%s/rpc", present(link)->url);
     return dial_begin(client, &link->dial, link->socket, url, NULL);
 }
 
@@ -139,20 +100,84 @@ bool link_close(tarry_client *client) {
     return ended;
 }
 
+bool link_is_ready(const struct link *link) {
+    return link->up && !link->again;
+}
+
 uint64_t link_deadline(const tarry_client *client) {
     const struct link *link = &client->link;
-    if (link->again) return dial_rests_at(&link->dial);
+    if (link->again) {
+        uint64_t rests_at_ms = dial_rests_at(&link->dial);
+        return rests_at_ms > link->retry_at_ms ? rests_at_ms : link->retry_at_ms;
+    }
     if (link->up) return UINT64_MAX;
     if (!link->dial.trying) return link->retry_at_ms;
-    return link->dial.since_ms + (link->address_count > 1 ? DIAL_PATIENCE_MS : DIAL_PATIENCE_ALONE_MS);
+    return link->dial.since_ms + (link->addresses.count > 1 ? DIAL_PATIENCE_MS : DIAL_PATIENCE_ALONE_MS);
+}
+
+/* The next address of this round. */
+static size_t next_address(struct link *link) {
+    size_t count = link->addresses.count, next = (link->address + 1) % count;
+    if (link->hint < count && (link->tried & 1u << link->hint) == 0) {
+        next = link->hint;
+    } else {
+        for (size_t i = 0; i < count && (link->tried & 1u << next) != 0; i++) next = (next + 1) % count;
+    }
+    link->hint = ADDRESSES_MAX;
+    return next;
+}
+
+/* What is known of the present address, if it has said nothing itself. A try that is young does not blot out what came
+ * of the one before. */
+static void note_present(tarry_client *client) {
+    struct link *link = &client->link;
+    bool is_young = present(link)->said[0] != 0 && now_ms() < link->dial.since_ms + DIAL_PATIENCE_MS;
+    if (link->again) return;
+    if (link->dial.error != 0)
+        address_say(present(link), "%s", nng_strerror(link->dial.error));
+    else if (is_young)
+        return;
+    else if (link->dial.trying)
+        address_say(present(link), "does not answer");
+    else if (link->up && client->answered_ms < link->dial.since_ms)
+        address_say(present(link), "takes requests and does not answer them");
 }
 
 void link_step(tarry_client *client, uint64_t now) {
     struct link *link = &client->link;
     if (now < link_deadline(client)) return;
-    if (link->again || link->tries > 0) link->address = (link->address + 1) % link->address_count;
+    note_present(client);
+    if (link->again && client->answered_ms >= link->dial.since_ms) {
+        start_anew(link);
+        link->tried = 1u << link->address;
+    }
+    if (link->again || link->tries > 0) link->address = next_address(link);
     link->again = link->up = false;
     dial_end(client, &link->dial);
     /* A failure to begin is a failed try. */
     (void)try_address(client);
+}
+
+void link_not_primary(struct link *link, const char *primary, const char *message) {
+    struct address *address = present(link);
+    link->again = true;
+    link->hint = primary[0] != 0 ? addresses_find(&link->addresses, primary) : ADDRESSES_MAX;
+    if (primary[0] == 0)
+        address_say(address, "not the primary (%s)", message[0] != 0 ? message : "and does not know which is");
+    else if (link->hint == link->address)
+        address_say(address, "not the primary, and names itself");
+    else if (link->hint < link->addresses.count)
+        address_say(address, "not the primary, and names %s", link->addresses.items[link->hint].url);
+    else
+        address_say(address, "not the primary, and names %s, which is not among the addresses", primary);
+}
+
+void link_stalled(tarry_client *client) {
+    note_present(client);
+    client->link.again = true;
+}
+
+void link_tell(tarry_client *client, char *out, size_t size) {
+    note_present(client);
+    addresses_tell(&client->link.addresses, out, size);
 }

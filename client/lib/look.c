@@ -108,11 +108,13 @@ int tarry_get(tarry_client *client, const struct tarry_ref *ref, bool with_conte
         goto out;
     }
     const Tarry__TaskReply *reply = call.reply->get;
+    const struct tarry_source source = source_of(call.reply);
     call_keep(&call, &box->arena);
     box->view = (struct tarry_view){.queue = "", .state = "", .reason = "", .payload = ""};
     if (reply->task != NULL) rv = fill_view(&box->arena, reply->task, with_content, &box->view);
     box->view.outcome = (enum tarry_outcome)reply->outcome;
     box->view.known_since_ms = reply->known_since_ms;
+    box->view.source = source;
     if (rv == TARRY_OK) {
         *out_view = &box->view;
     } else {
@@ -218,6 +220,7 @@ int tarry_list_next(tarry_list *list, const struct tarry_view **out_view, const 
     int rv = fill_view(&list->page.arena, list->page.reply->list->tasks[list->at], false, &list->view);
     if (rv != TARRY_OK) return rv;
     list->view.outcome = outcome_of_state(list->view.state);
+    list->view.source = source_of(list->page.reply);
     list->at++;
     if (list->left != UINT64_MAX) list->left--;
     *out_view = &list->view;

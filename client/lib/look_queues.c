@@ -51,7 +51,7 @@ int tarry_queues(tarry_client *client, struct tarry_queues_view **out_view, cons
         };
         policy_from_proto(from->policy, &queues[i].policy);
     }
-    box->view = (struct tarry_queues_view){reply->n_queues, queues};
+    box->view = (struct tarry_queues_view){reply->n_queues, queues, source_of(call.reply)};
     call_keep(&call, &box->arena);
     *out_view = &box->view;
 out:
@@ -150,6 +150,7 @@ int tarry_stats(tarry_client *client, const char *queue, struct tarry_stats_view
     for (size_t i = 0; i < reply->n_queues; i++) fill_queue(reply->queues[i], &queues[i]);
     box->view.count = reply->n_queues;
     box->view.queues = queues;
+    box->view.source = source_of(call.reply);
     fill_broker(reply->broker, &box->view.broker);
     call_keep(&call, &box->arena);
     *out_view = &box->view;
@@ -181,8 +182,8 @@ int tarry_job(tarry_client *client, const char *queue, uint64_t job, struct tarr
     if (rv == TARRY_OK && call.reply->body_case != TARRY__REPLY__BODY_STATS) rv = say(TARRY_E_PROTOCOL, out_message);
     if (rv == TARRY_OK) {
         const Tarry__JobView *view = call.reply->stats->job;
-        *out_view = (struct tarry_job_view){.known = view != NULL};
-        if (view != NULL) *out_view = (struct tarry_job_view){true, view->running, view->done, view->left};
+        *out_view = (struct tarry_job_view){.known = view != NULL, .source = source_of(call.reply)};
+        if (view != NULL) out_view->running = view->running, out_view->done = view->done, out_view->left = view->left;
     }
     call_end(&call);
     return rv;

@@ -19,7 +19,9 @@ static int options_take(tarry_client *client, const struct tarry_options *option
     } else {
         snprintf(client->name, sizeof(client->name), "%.64s/%ld", program_invocation_short_name, (long)getpid());
     }
-    return link_parse(&client->link, options->urls);
+    client->follower_reads = options->follower_reads;
+    client->link.hint = ADDRESSES_MAX;
+    return addresses_parse(&client->link.addresses, options->urls);
 }
 
 static int slots_open(tarry_client *client) {
@@ -128,6 +130,15 @@ uint64_t tarry_silence_ms(tarry_client *client) {
     }
     pthread_mutex_unlock(&client->lock);
     return silence_ms;
+}
+
+const char *tarry_addresses_say(tarry_client *client) {
+    char told[MESSAGE_SIZE_MAX];
+    if (client == NULL) return "";
+    pthread_mutex_lock(&client->lock);
+    link_tell(client, told, sizeof(told));
+    pthread_mutex_unlock(&client->lock);
+    return message_keep(told);
 }
 
 int tarry_ping(tarry_client *client) {

@@ -177,7 +177,7 @@ int tarry_dead_async(tarry_client *client, enum tarry_dead_what what, const stru
 struct waiter {
     sem_t ready;
     struct tarry_result result;
-    char message[512];
+    char message[MESSAGE_SIZE_MAX];
 };
 
 static void waiter_done(void *arg, const struct tarry_result *result) {

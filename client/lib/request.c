@@ -43,7 +43,7 @@ void request_free(tarry_client *client, struct request *request) {
     arena_reset(&request->arena);
     request->body.size = 0;
     request->count = 0;
-    request->atomic = request->internal = request->expired = false;
+    request->atomic = request->asks = request->internal = request->expired = false;
     request->done = NULL;
     request->arg = NULL;
     request->producer = request->sequence = request->retry_at_ms = request->sent_ms = 0;
@@ -96,8 +96,8 @@ static uint8_t *put_number(uint8_t *out, uint8_t number, uint64_t value) {
     return put_varint(out, value);
 }
 
-/* Request{version, client, commit{producer, sequence, oldest_unanswered, atomic, ops}}: the operations are packed
- * already, so the few fields around them are written by hand. */
+/* Request{version, client, cluster, commit{producer, sequence, oldest_unanswered, atomic, ops}}: the operations are
+ * packed already, so the few fields around them are written by hand. */
 static nng_msg *commit_message(const tarry_client *client, const struct request *request, uint64_t oldest) {
     uint8_t head[64], *at = head;
     at = put_number(at, 1, request->producer);
@@ -105,9 +105,10 @@ static nng_msg *commit_message(const tarry_client *client, const struct request 
     at = put_number(at, 3, oldest);
     if (request->atomic) at = put_number(at, 4, 1);
     size_t head_size = (size_t)(at - head), commit_size = head_size + request->body.size;
-    size_t name_size = strlen(client->name);
+    size_t name_size = strlen(client->name), cluster_size = client->cluster_size;
     size_t outer =
         1 + varint_size(WIRE_VERSION) + 1 + varint_size(name_size) + name_size + 1 + varint_size(commit_size);
+    if (cluster_size > 0) outer += 1 + varint_size(cluster_size) + cluster_size;
     assert(outer + head_size <= REQUEST_OVERHEAD_MAX);
     nng_msg *message;
     if (nng_msg_alloc(&message, outer + commit_size) != 0) return NULL;
@@ -116,6 +117,12 @@ static nng_msg *commit_message(const tarry_client *client, const struct request 
     out = put_varint(out, name_size);
     memcpy(out, client->name, name_size);
     out += name_size;
+    if (cluster_size > 0) {
+        *out++ = 3 << 3 | 2;
+        out = put_varint(out, cluster_size);
+        memcpy(out, client->cluster, cluster_size);
+        out += cluster_size;
+    }
     *out++ = 11 << 3 | 2;
     out = put_varint(out, commit_size);
     memcpy(out, head, head_size);
@@ -131,9 +138,25 @@ nng_msg *request_message(const tarry_client *client, const struct request *reque
     return message;
 }
 
+/* What a follower may answer. */
+static bool is_question(const Tarry__Request *wire) {
+    switch (wire->body_case) {
+    case TARRY__REQUEST__BODY_GET:
+    case TARRY__REQUEST__BODY_LIST:
+    case TARRY__REQUEST__BODY_QUEUES:
+    case TARRY__REQUEST__BODY_STATS:
+    case TARRY__REQUEST__BODY_AUDIT:
+        return true;
+    default:
+        return false;
+    }
+}
+
 int request_fill_call(const tarry_client *client, struct request *request, Tarry__Request *wire) {
     wire->version = WIRE_VERSION;
     wire->client = (char *)client->name;
+    wire->cluster = (ProtobufCBinaryData){client->cluster_size, (uint8_t *)client->cluster};
+    request->asks = is_question(wire);
     size_t size = tarry__request__get_packed_size(wire);
     if (size > REQUEST_SIZE_MAX) return TARRY_TOO_LARGE;
     int rv = buffer_reserve(&request->body, size);

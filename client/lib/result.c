@@ -33,13 +33,17 @@ void result_failed(int code, const char *message, struct tarry_result *out) {
     *out = (struct tarry_result){.code = code, .message = message != NULL ? message : tarry_code_sentence(code)};
 }
 
+struct tarry_source source_of(const Tarry__Reply *reply) {
+    return (struct tarry_source){reply->follower, reply->follower ? reply->position : 0};
+}
+
 const char *message_copy(char *text, size_t size, const char *message) {
     snprintf(text, size, "%s", message);
     return text;
 }
 
 const char *message_keep(const char *message) {
-    static _Thread_local char kept[512];
+    static _Thread_local char kept[MESSAGE_SIZE_MAX];
     snprintf(kept, sizeof(kept), "%s", message);
     return kept;
 }

@@ -49,7 +49,8 @@ static void opened(tarry_consumer *consumer, int code, const char *message) {
     pthread_cond_broadcast(&consumer->client->drained);
 }
 
-static void accepted(tarry_consumer *consumer, const Tarry__SubscribeReply *reply, uint64_t now) {
+static void accepted(tarry_consumer *consumer, const struct request *request, uint64_t now) {
+    const Tarry__SubscribeReply *reply = request->reply->subscribe;
     consumer->session = reply->session;
     consumer->lane = reply->lane;
     consumer->silence_ms = reply->silence_ms != 0 ? reply->silence_ms : SESSION_SILENCE_MS;
@@ -58,8 +59,7 @@ static void accepted(tarry_consumer *consumer, const Tarry__SubscribeReply *repl
     consumer->heartbeat_at_ms = now + consumer->silence_ms / 3;
     consumer->secret_size = reply->secret.len;
     if (reply->secret.len > 0) memcpy(consumer->secret, reply->secret.data, reply->secret.len);
-    const struct link *link = &consumer->client->link;
-    snprintf(consumer->address, sizeof(consumer->address), "%s", link->addresses[link->address]);
+    consumer->address = request->sent_to;
     pthread_mutex_lock(&consumer->lock);
     if (reply->resumed)
         held_resume(&consumer->held);
@@ -75,7 +75,7 @@ static void accepted(tarry_consumer *consumer, const Tarry__SubscribeReply *repl
 
 static void refused(tarry_consumer *consumer, int code, const char *message, uint64_t now) {
     /* The broker may have gone away between two tries, or forgotten the session: then a new one. */
-    bool mend = code == TARRY_NO_SUCH_SESSION || code >= TARRY_E_TIMEOUT;
+    bool mend = code == TARRY_NO_SUCH_SESSION || code == TARRY_NOT_PRIMARY || code >= TARRY_E_TIMEOUT;
     if (code == TARRY_NO_SUCH_SESSION || code == TARRY_INVALID) consumer->secret_size = 0;
     bool first = consumer->opening;
     session_lost(consumer, now, mend ? now + RETRY_BACKOFF_MAX_MS : now + SUBSCRIBE_AGAIN_MS);
@@ -103,7 +103,7 @@ static void subscribe_done(void *arg, struct request *request) {
                    reply->subscribe->secret.len > SECRET_SIZE_MAX) {
             refused(consumer, TARRY_E_PROTOCOL, tarry_code_sentence(TARRY_E_PROTOCOL), now);
         } else {
-            accepted(consumer, reply->subscribe, now);
+            accepted(consumer, request, now);
         }
     }
     engine_kick(client);
@@ -163,7 +163,7 @@ static void heartbeat(tarry_consumer *consumer, uint64_t now) {
 static int lane_change(tarry_consumer *consumer, bool open) {
     tarry_client *client = consumer->client;
     char url[ADDRESS_SIZE_MAX + 32], header[64 + 2 * SECRET_SIZE_MAX];
-    snprintf(url, sizeof(url), "%s/lane/%u", consumer->address, consumer->lane);
+    snprintf(url, sizeof(url), "%s/lane/%u", client->link.addresses.items[consumer->address].url, consumer->lane);
     int at = snprintf(header, sizeof(header), "Authorization: Bearer ");
     for (size_t i = 0; i < consumer->secret_size; i++)
         at += snprintf(header + at, sizeof(header) - (size_t)at, "%02x", consumer->secret[i]);
@@ -207,6 +207,13 @@ static bool lane_step(tarry_consumer *consumer, uint64_t now) {
     return true;
 }
 
+/* The client has found the primary elsewhere: whoever holds the lane still is not any more. */
+static bool is_left_behind(const tarry_consumer *consumer) {
+    const tarry_client *client = consumer->client;
+    return consumer->address != client->link.address && link_is_ready(&client->link) &&
+           client->primary_ms >= client->link.dial.since_ms;
+}
+
 /* True: the lock was given up, so that the list may have changed. */
 static bool session_step(tarry_consumer *consumer, uint64_t now) {
     if (consumer->closing) return false;
@@ -225,7 +232,7 @@ static bool session_step(tarry_consumer *consumer, uint64_t now) {
     case SESSION_ACCEPTED:
         return lane_step(consumer, now);
     case SESSION_UP:
-        if (!consumer->lane_up) {
+        if (!consumer->lane_up || is_left_behind(consumer)) {
             session_lost(consumer, now, now);
             return true;
         }

@@ -14,6 +14,7 @@ static int run_decide(struct tool *tool, const struct args *args);
 static const struct arg_spec list_options[] = {
     {"all", ARG_FLAG, NULL, "all of them, as without a KEY"},
     {"limit", ARG_VALUE, "N", "at most N"},
+    OPTION_FROM_FOLLOWER,
     {0},
 };
 
@@ -77,6 +78,7 @@ static int run_list(struct tool *tool, const struct args *args) {
     uint64_t count = 0;
     if (key != NULL && args_has(args, "all")) return tool_usage(args, "KEY and --all: one is enough");
     int status = option_number(args, "limit", 1, UINT64_MAX, &options.limit);
+    tool->follower_reads = args_has(args, "from-follower");
     if (status == 0) status = tool_connect(tool);
     if (status != 0) return status;
     options.prefix = key;

@@ -10,6 +10,7 @@ static int run_list(struct tool *tool, const struct args *args);
 
 static const struct arg_spec get_options[] = {
     {"id", ARG_VALUE, "ID", "the task by its id instead of QUEUE and KEY"},
+    OPTION_FROM_FOLLOWER,
     {0},
 };
 
@@ -24,7 +25,8 @@ const struct command command_get = {
     .positional_min = 0,
     .positional_max = 2,
     .positional_names = "QUEUE and KEY",
-    .examples = "tarry get close-order order-1\ntarry get --id 4711 --json",
+    .examples = "tarry get close-order order-1\ntarry get --id 4711 --json\n"
+                "tarry get close-order order-1 --from-follower --broker ws://b:7272",
     .run = run_get,
 };
 
@@ -34,6 +36,7 @@ static const struct arg_spec list_options[] = {
     {"due-to", ARG_VALUE, "T", "due before T"},
     {"prefix", ARG_VALUE, "P", "the key starts with P"},
     {"limit", ARG_VALUE, "N", "at most N tasks"},
+    OPTION_FROM_FOLLOWER,
     {0},
 };
 
@@ -67,6 +70,7 @@ static void unknown(struct tool *tool, const struct tarry_ref *ref, const struct
     ndjson_text(out, "key", ref->key);
     ndjson_text(out, "state", "unknown");
     ndjson_number(out, "known_since_ms", view->known_since_ms);
+    json_source(out, &view->source);
     ndjson_end(out);
 }
 
@@ -76,6 +80,7 @@ static int run_get(struct tool *tool, const struct args *args) {
     const char *message = NULL;
     struct text out = {0};
     int status = option_ref(args, &ref);
+    tool->follower_reads = args_has(args, "from-follower");
     if (status == 0) status = tool_connect(tool);
     if (status != 0) return status;
     int code = tarry_get(tool->client, &ref, true, &view, &message);
@@ -88,6 +93,7 @@ static int run_get(struct tool *tool, const struct args *args) {
     } else {
         view_words(&out, view);
     }
+    tool_say_source(tool, &view->source);
     status = output_flush(&out, status);
     text_deinit(&out);
     tarry_view_free(view);
@@ -97,6 +103,7 @@ static int run_get(struct tool *tool, const struct args *args) {
 static int run_list(struct tool *tool, const struct args *args) {
     struct tarry_list_options options = {.queue = args->positional[0], .prefix = args_get(args, "prefix")};
     int status = option_states(args, &options.states);
+    tool->follower_reads = args_has(args, "from-follower");
     if (status == 0) status = option_time(args, "due-from", &options.due_from_ms);
     if (status == 0) status = option_time(args, "due-to", &options.due_to_ms);
     if (status == 0 && args_has(args, "due-to") && options.due_to_ms == 0)

@@ -20,12 +20,17 @@ static int run_purge(struct tool *tool, const struct args *args);
 
 static const struct arg_spec no_options[] = {{0}};
 
+static const struct arg_spec queues_options[] = {
+    OPTION_FROM_FOLLOWER,
+    {0},
+};
+
 const struct command command_queues = {
     .name = "queues",
-    .usage = "",
+    .usage = "[--from-follower]",
     .summary = "list the queues and their policies",
     .text = "Lists every queue with its policy, whether it is paused, and how many tasks it holds.",
-    .options = no_options,
+    .options = queues_options,
     .positional_min = 0,
     .positional_max = 0,
     .examples = "tarry queues\ntarry queues --json",
@@ -107,7 +112,7 @@ const struct command command_queue_purge = {
 
 /* ---- queues */
 
-static void queue_json(struct text *out, const struct tarry_queue_view *queue) {
+static void queue_json(struct text *out, const struct tarry_queue_view *queue, const struct tarry_source *source) {
     ndjson_begin(out);
     ndjson_text(out, "queue", queue->name);
     ndjson_bool(out, "paused", queue->paused);
@@ -121,6 +126,7 @@ static void queue_json(struct text *out, const struct tarry_queue_view *queue) {
     ndjson_number(out, "backoff_min_ms", queue->policy.backoff_min_ms);
     ndjson_number(out, "backoff_max_ms", queue->policy.backoff_max_ms);
     ndjson_number(out, "backoff_jitter", queue->policy.backoff_jitter);
+    json_source(out, source);
     ndjson_end(out);
 }
 
@@ -155,7 +161,7 @@ static int run_queues(struct tool *tool, const struct args *args) {
     const char *message = NULL;
     struct table table;
     struct text out = {0};
-    (void)args;
+    tool->follower_reads = args_has(args, "from-follower");
     int status = tool_connect(tool);
     if (status != 0) return status;
     int code = tarry_queues(tool->client, &view, &message);
@@ -163,12 +169,13 @@ static int run_queues(struct tool *tool, const struct args *args) {
     table_init(&table, heads, 8);
     for (size_t i = 0; i < view->count; i++) {
         if (tool->json)
-            queue_json(&out, &view->queues[i]);
+            queue_json(&out, &view->queues[i], &view->source);
         else
             queue_row(&table, &view->queues[i]);
     }
     if (!tool->json && view->count > 0) table_print(&table, &out);
     if (!tool->json && view->count == 0) tool_say("there are no queues");
+    tool_say_source(tool, &view->source);
     status = output_flush(&out, EXIT_FINE);
     table_deinit(&table);
     text_deinit(&out);

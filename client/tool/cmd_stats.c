@@ -17,6 +17,7 @@ static int run(struct tool *tool, const struct args *args);
 
 static const struct arg_spec options[] = {
     {"watch", ARG_FLAG, NULL, "again every second, with rates, until interrupted"},
+    OPTION_FROM_FOLLOWER,
     {0},
 };
 
@@ -49,7 +50,7 @@ static void json_quantiles(struct text *out, const char *name, const struct tarr
     text_add_char(out, '}');
 }
 
-static void json_queue(struct text *out, const struct tarry_queue_stats *queue) {
+static void json_queue(struct text *out, const struct tarry_queue_stats *queue, const struct tarry_source *source) {
     ndjson_begin(out);
     ndjson_text(out, "queue", queue->name);
     ndjson_number(out, "pending", queue->pending);
@@ -69,10 +70,11 @@ static void json_queue(struct text *out, const struct tarry_queue_stats *queue) 
     ndjson_number(out, "oldest_overdue_ms", queue->oldest_overdue_ms);
     json_quantiles(out, "lateness_ms", &queue->lateness_ms);
     ndjson_number(out, "jobs", queue->jobs);
+    json_source(out, source);
     ndjson_end(out);
 }
 
-static void json_broker(struct text *out, const struct tarry_broker_stats *broker) {
+static void json_broker(struct text *out, const struct tarry_broker_stats *broker, const struct tarry_source *source) {
     char digest[24];
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)broker->digest);
     ndjson_begin(out);
@@ -100,6 +102,7 @@ static void json_broker(struct text *out, const struct tarry_broker_stats *broke
     ndjson_text(out, "digest", digest);
     ndjson_bool(out, "clock_held", broker->clock_held);
     ndjson_text(out, "member", broker->member);
+    json_source(out, source);
     ndjson_end(out);
 }
 
@@ -244,10 +247,11 @@ static void words_rates(struct text *out, const struct totals *now, const struct
 static void print(struct tool *tool, struct text *out, const struct tarry_stats_view *view) {
     if (!tool->json) {
         words(out, view);
+        tool_say_source(tool, &view->source);
         return;
     }
-    for (size_t i = 0; i < view->count; i++) json_queue(out, &view->queues[i]);
-    json_broker(out, &view->broker);
+    for (size_t i = 0; i < view->count; i++) json_queue(out, &view->queues[i], &view->source);
+    json_broker(out, &view->broker, &view->source);
 }
 
 static int run(struct tool *tool, const struct args *args) {
@@ -256,6 +260,7 @@ static int run(struct tool *tool, const struct args *args) {
     const char *queue = args->positional_count > 0 ? args->positional[0] : NULL;
     struct totals before = {0};
     struct text out = {0};
+    tool->follower_reads = args_has(args, "from-follower");
     int status = tool_connect(tool);
     if (status == 0 && watch) signals_graceful();
     for (bool first = true; status == 0 && !signals_ended() && !output_lost(); first = false) {

@@ -57,7 +57,7 @@ static const char *const globals_help =
     "  --help                 this text\n";
 
 static const char *const exit_help =
-    "Exit status: 0 fine · 1 the broker said no · 2 usage · 3 no broker answered for --timeout\n";
+    "Exit status: 0 fine · 1 the broker said no · 2 usage · 3 no broker (or no primary) answered for --timeout\n";
 
 static void print_options(const struct arg_spec *spec) {
     for (; spec != NULL && spec->name != NULL; spec++) {

@@ -43,6 +43,9 @@ const struct command *const tool_commands[] = {
     &command_archive_prune,
     &command_archive_hold,
     &command_archive_release,
+    &command_status,
+    &command_promote,
+    &command_demote,
     NULL,
 };
 // clang-format on

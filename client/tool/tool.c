@@ -13,6 +13,7 @@ int exit_status_of(int code) {
         return EXIT_FINE;
     case TARRY_E_TIMEOUT:
     case TARRY_E_NO_BROKER:
+    case TARRY_NOT_PRIMARY:
         return EXIT_SILENCE;
     case TARRY_E_ADDRESS:
         return EXIT_USAGE;
@@ -21,15 +22,20 @@ int exit_status_of(int code) {
     }
 }
 
-int tool_refused(const struct tool *tool, int code, const char *message) {
+/* Nobody did what was asked within --timeout. What each address said is worth a line if there are several, or if it is
+ * more than silence. */
+static int refused_by_silence(const struct tool *tool, int code) {
     char duration[UNITS_TEXT_SIZE];
-    if (exit_status_of(code) == EXIT_SILENCE) {
-        bool sent = code == TARRY_E_TIMEOUT;
-        tool_say("no broker answered at %s for %s%s", tool->broker != NULL ? tool->broker : TARRY_DEFAULT_URL,
-                 duration_format(tool->timeout_ms, duration),
-                 sent ? "; the request was sent, whether it took effect is unknown" : "");
-        return EXIT_SILENCE;
-    }
+    const char *broker = tool->broker != NULL ? tool->broker : TARRY_DEFAULT_URL;
+    const char *sent = code == TARRY_E_TIMEOUT ? "; the request was sent, whether it took effect is unknown" : "";
+    const char *what = code == TARRY_NOT_PRIMARY ? "primary" : "broker";
+    tool_say("no %s answered at %s for %s%s", what, broker, duration_format(tool->timeout_ms, duration), sent);
+    if (tool->client != NULL) tool_say("%s", tarry_addresses_say(tool->client));
+    return EXIT_SILENCE;
+}
+
+int tool_refused(const struct tool *tool, int code, const char *message) {
+    if (exit_status_of(code) == EXIT_SILENCE) return refused_by_silence(tool, code);
     tool_say("%s", message != NULL && message[0] != 0 ? message : tarry_code_sentence(code));
     return exit_status_of(code);
 }
@@ -48,15 +54,31 @@ int tool_failed(const struct tool *tool, int code, const char *message) {
     return status;
 }
 
-int tool_connect(struct tool *tool) {
-    struct tarry_options options = {.urls = tool->broker, .timeout_ms = tool->timeout_ms};
-    int code = tarry_open(&options, &tool->client);
+int tool_connect_to(const struct tool *tool, const char *url, uint64_t timeout_ms, tarry_client **out_client) {
+    struct tarry_options options = {.urls = url, .timeout_ms = timeout_ms, .follower_reads = tool->follower_reads};
+    int code = tarry_open(&options, out_client);
     if (code == TARRY_OK) return EXIT_FINE;
     if (code == TARRY_E_ADDRESS) {
-        tool_say("'%s' is no broker's address such as ws://127.0.0.1:7272", tool->broker);
+        tool_say("'%s' is no broker's address such as ws://127.0.0.1:7272", url);
         return EXIT_USAGE;
     }
     return tool_refused(tool, code, NULL);
+}
+
+int tool_connect(struct tool *tool) {
+    return tool_connect_to(tool, tool->broker, tool->timeout_ms, &tool->client);
+}
+
+void tool_say_source(const struct tool *tool, const struct tarry_source *source) {
+    if (source->follower && !tool->json)
+        tool_say("a follower says so, as of log position %llu; what was acknowledged since is not in it",
+                 (unsigned long long)source->position);
+}
+
+void json_source(struct text *out, const struct tarry_source *source) {
+    if (!source->follower) return;
+    ndjson_bool(out, "follower", true);
+    ndjson_number(out, "position", source->position);
 }
 
 static uint64_t clock_ms(clockid_t clock) {

@@ -16,7 +16,7 @@ enum exit_status {
     EXIT_FINE = 0,
     EXIT_REFUSED = 1, /* the broker said no, or (verify) the directory is damaged */
     EXIT_USAGE = 2,
-    EXIT_SILENCE = 3 /* no broker answered for --timeout */
+    EXIT_SILENCE = 3 /* no broker, or none that is the primary, answered for --timeout */
 };
 
 #define TIMEOUT_DEFAULT_MS 10000u
@@ -25,6 +25,7 @@ struct tool {
     const char *broker; /* one url or several; NULL: the default */
     uint64_t timeout_ms;
     bool json;
+    bool follower_reads;  /* set before tool_connect by what --from-follower allows */
     tarry_client *client; /* NULL until tool_connect */
 };
 
@@ -32,6 +33,11 @@ extern const struct command *const tool_commands[]; /* ends with NULL */
 
 /* Opens the client. EXIT_FINE, or an exit status after a sentence on standard error. */
 int tool_connect(struct tool *tool);
+/* The client of one broker alone, whatever --broker says; the caller closes it. As tool_connect. */
+int tool_connect_to(const struct tool *tool, const char *url, uint64_t timeout_ms, tarry_client **out_client);
+/* A follower's answer is marked: for people with a sentence, once; in JSON as members of the object at hand. */
+void tool_say_source(const struct tool *tool, const struct tarry_source *source);
+void json_source(struct text *out, const struct tarry_source *source);
 /* Says what is wrong on standard error ("tarry: …") and returns the exit status that belongs to `code`. `message`
  * may be NULL or empty: the code's own sentence. */
 int tool_refused(const struct tool *tool, int code, const char *message);
@@ -45,6 +51,8 @@ int tool_usage(const struct args *args, const char *format, ...) __attribute__((
 uint64_t wall_ms(void);   /* CLOCK_REALTIME */
 uint64_t steady_ms(void); /* CLOCK_MONOTONIC */
 
+#define OPTION_FROM_FOLLOWER                                                                                           \
+    { "from-follower", ARG_FLAG, NULL, "a follower may answer, which is marked: it may lag behind" }
 /* Options that several commands share: value of an option in its own type. 0, or EXIT_USAGE after a sentence. An
  * absent option leaves *out untouched. */
 int option_duration(const struct args *args, const char *name, uint64_t *out_ms);
@@ -67,6 +75,6 @@ extern const struct command command_schedule, command_cancel, command_move, comm
     command_queue_resume, command_queue_purge, command_dead_list, command_dead_requeue, command_dead_drop,
     command_redact, command_stats, command_history, command_audit, command_replay, command_verify, command_keygen,
     command_heads, command_backup, command_restore, command_archive_list, command_archive_prune, command_archive_hold,
-    command_archive_release;
+    command_archive_release, command_status, command_promote, command_demote;
 
 #endif

@@ -43,6 +43,7 @@ void view_json(struct text *out, const struct tarry_view *view) {
         ndjson_attributes(out, view->attributes, view->attribute_count);
         ndjson_body(out, view->payload, view->payload_size);
     }
+    json_source(out, &view->source);
     ndjson_end(out);
 }
 
@@ -123,9 +124,11 @@ int view_print_list(struct tool *tool, const struct tarry_list_options *options,
     const struct tarry_view *view;
     const char *message = NULL;
     uint64_t count = 0;
+    struct tarry_source source = {0}; /* of the newest page */
     table_init(&table, dead ? dead_heads : live_heads, 7);
     int code = tarry_list_open(tool->client, options, &list);
     while (code == TARRY_OK && !output_lost() && (code = tarry_list_next(list, &view, &message)) == TARRY_OK) {
+        if (source.position < view->source.position) source = view->source;
         if (keep != NULL && !keep(argument, view)) continue;
         count++;
         if (tool->json)
@@ -138,6 +141,7 @@ int view_print_list(struct tool *tool, const struct tarry_list_options *options,
     if (!tool->json && count > 0) table_print(&table, &out);
     int status = output_flush(&out, EXIT_FINE);
     if (code != TARRY_OK && code != TARRY_E_END) status = tool_failed(tool, code, message);
+    tool_say_source(tool, &source);
     if (out_count != NULL) *out_count = count;
     tarry_list_close(list);
     table_deinit(&table);

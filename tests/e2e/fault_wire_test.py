@@ -271,5 +271,43 @@ class Secrets(Wire):
         self.assertEqual(self.broker.queue_stats("q")["in_flight"], 1)
 
 
+class Pair(Wire):
+    """What a client must know of the pair; a broker that has no peer."""
+
+    def setUp(self):
+        super().setUp()
+        self.rpc = wire.Rpc(self.broker.port)
+
+    def test_a_greeting_says_whose_producer_it_is(self):
+        code, reply = self.rpc.ask(wire.HELLO, [])
+        hello = wire.decode(reply)
+        self.assertEqual((code, len(hello[5][0])), (wire.OK, 16))
+        self.assertEqual(wire.number(hello, 3), 1 << 20)  # payload_max
+
+    def test_a_producer_of_another_cluster_is_refused(self):
+        """F-29 seen from a client: the same number and sequence mean somebody else there."""
+        hello = wire.decode(self.rpc.ask(wire.HELLO, [])[1])
+        producer, own = wire.number(hello, 1), hello[5][0]
+        commit = wire.commit(producer, 1, [wire.schedule("q", "k", 3_600_000)])
+        for other in (bytes([own[0] ^ 1]) + own[1:], own[:15], own + b"x", b"\0"):
+            self.assertEqual(self.rpc.ask(wire.COMMIT, commit, cluster=other)[0], wire.NOT_PRIMARY)
+            self.assertIn("another cluster", self.rpc.sentence)
+        self.assertEqual(self.broker.ok("queues"), [])
+        code, reply = self.rpc.ask(wire.COMMIT, commit, cluster=own)
+        self.assertEqual((code, wire.number(wire.results(reply)[0], 2)), (wire.OK, 1))  # nothing was decided before
+
+    def test_a_broker_alone_is_the_primary_and_has_nobody_to_hand_over_to(self):
+        code, reply = self.rpc.ask(wire.PAIR, [])
+        status = wire.decode(reply)
+        self.assertEqual((code, wire.number(status, 1), wire.number(status, 2)), (wire.OK, 1, 1))
+        self.assertEqual(status[6][0].decode(), self.broker.url)
+        self.assertNotIn(20, status)  # no peer
+        self.assertEqual(self.rpc.ask(wire.PAIR, [(1, 1)])[0], wire.OK)  # it is so already
+        self.assertEqual(self.rpc.ask(wire.PAIR, [(1, 2)])[0], wire.NOT_DONE)
+        self.assertIn("no peer", self.rpc.sentence)
+        for nonsense in ([(1, 3)], [(2, 1)], [(1, 2), (3, 1)], [(1, 1), (2, 1), (3, 1)]):
+            self.assertEqual(self.rpc.ask(wire.PAIR, nonsense)[0], wire.INVALID)
+
+
 if __name__ == "__main__":
     harness.main()

@@ -42,12 +42,38 @@ class Install(unittest.TestCase):
 
     def test_everything_is_there(self):
         for pattern in (r"bin/tarryd$", r"bin/tarry$", r"include/tarry\.h$", r"libtarry\.so\.0", r"pkgconfig/tarry\.pc$",
-                        r"man/man1/tarry\.1", r"man/man8/tarryd\.8", r"systemd/system/tarry\.service$"):
+                        r"man/man1/tarry\.1", r"man/man8/tarryd\.8", r"systemd/system/tarry\.service$",
+                        r"systemd/system/tarry-pair\.service$", r"doc/tarry/examples/pair-a\.conf$", r"examples/pair-b\.conf$"):
             self.find(pattern)
 
-    def test_the_unit_names_the_installed_program(self):
-        with open(self.find(r"tarry\.service$"), encoding="utf-8") as file:
-            self.assertIn("ExecStart=/usr/local/bin/tarryd ", file.read())
+    def test_the_units_name_the_installed_program(self):
+        for unit in (r"tarry\.service$", r"tarry-pair\.service$"):
+            with open(self.find(unit), encoding="utf-8") as file:
+                self.assertIn("ExecStart=/usr/local/bin/tarryd ", file.read())
+
+    def test_systemd_understands_the_units(self):
+        if not shutil.which("systemd-analyze"):
+            self.skipTest("no systemd-analyze")
+        for unit in (r"tarry\.service$", r"tarry-pair\.service$"):
+            done = subprocess.run(["systemd-analyze", "verify", "--man=no", self.find(unit)], capture_output=True, text=True, check=False)
+            complaints = [line for line in done.stderr.splitlines() if "tarry" in line and "is not executable" not in line]
+            self.assertEqual(complaints, [])
+
+    def test_the_samples_of_a_pair_are_right(self):
+        """Every option of theirs is one of tarryd's, with a value that it takes, and the two nodes name each other."""
+        tarryd, said = harness.find_program("tarryd"), {}
+        usage = subprocess.run([tarryd, "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
+        if "--coordinator" not in usage:
+            self.skipTest("this tarryd knows no pairs")
+        for node in ("a", "b"):
+            sample = self.find(rf"examples/pair-{node}\.conf$")
+            done = subprocess.run([tarryd, "--print-config", "--config", sample], capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            with open(sample, encoding="utf-8") as file:
+                said[node] = dict(re.findall(r"^([a-z-]+) = (.*)$", file.read(), re.MULTILINE))
+        self.assertEqual((said["a"]["peer"], said["b"]["follow"]), (said["b"]["listen"], said["a"]["listen"]))
+        for same in ("coordinator", "replication", "solo-after", "memory"):
+            self.assertEqual(said["a"][same], said["b"][same])
 
     def test_only_tarry_symbols_are_visible(self):
         if not shutil.which("nm"):

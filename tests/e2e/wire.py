@@ -14,9 +14,10 @@ LANE = "push.sp.nanomsg.org"
 FRAME_SIZE = 65536
 
 # Codes of tarry.proto.
-OK, INVALID, TOO_LARGE, EXISTS, STALE_TOKEN, FORGOTTEN, BUSY, STOPPING, NO_SUCH_SESSION = 0, 1, 2, 5, 7, 9, 10, 11, 12
+OK, INVALID, TOO_LARGE, EXISTS, NOT_DONE, STALE_TOKEN, FORGOTTEN, BUSY, STOPPING, NO_SUCH_SESSION, NOT_PRIMARY = \
+    0, 1, 2, 5, 6, 7, 9, 10, 11, 12, 13
 # Bodies of Request and Reply.
-HELLO, COMMIT, SUBSCRIBE, HEARTBEAT, UNSUBSCRIBE, LIST, AUDIT = 10, 11, 13, 14, 15, 17, 20
+HELLO, COMMIT, SUBSCRIBE, HEARTBEAT, UNSUBSCRIBE, LIST, QUEUES, AUDIT, PAIR = 10, 11, 13, 14, 15, 17, 18, 20, 23
 
 # ---- protobuf
 
@@ -177,12 +178,13 @@ class Rpc(WebSocket):
         assert self.accepted, self.answer
         self.last_id = 0
         self.sentence = ""  # of the last reply
+        self.primary = ""
 
-    def tell(self, body, fields, request_id=None):
+    def tell(self, body, fields, request_id=None, cluster=b""):
         """Sends a request and does not wait; its id."""
         self.last_id += 1
         request_id = request_id or self.last_id
-        self.send(struct.pack(">I", 0x80000000 | request_id) + request(body, fields))
+        self.send(struct.pack(">I", 0x80000000 | request_id) + request(body, fields, cluster))
         return request_id
 
     def hear(self, wait_s=10):
@@ -191,12 +193,13 @@ class Rpc(WebSocket):
         request_id, = struct.unpack(">I", message[:4])
         reply = decode(message[4:])
         self.sentence = reply.get(2, [b""])[-1].decode()
+        self.primary = reply.get(3, [b""])[-1].decode()
         body = next((reply[field][-1] for field in reply if field >= 10), b"")
         return request_id & 0x7FFFFFFF, reply.get(1, [OK])[-1], body
 
-    def ask(self, body, fields, wait_s=10):
+    def ask(self, body, fields, wait_s=10, cluster=b""):
         """(code, body of the reply)."""
-        wanted = self.tell(body, fields)
+        wanted = self.tell(body, fields, cluster=cluster)
         while True:
             request_id, code, reply = self.hear(wait_s)
             if request_id == wanted:
@@ -207,8 +210,8 @@ class Rpc(WebSocket):
         return number(decode(self.ask(HELLO, [])[1]), 1)
 
 
-def request(body, fields):
-    return encode([(1, 1), (2, "wire.py"), (body, fields)])
+def request(body, fields, cluster=b""):
+    return encode([(1, 1), (2, "wire.py"), *([(3, cluster)] if cluster else []), (body, fields)])
 
 
 def commit(producer, sequence, ops, oldest=1):

@@ -1,11 +1,13 @@
-/* fuzz_identity.c: what says whose data a directory holds, and what a broker names the files of a backup. What is taken
- * for an identity is, to the byte, what would be written for it; a name that is taken leads nowhere else. */
+/* fuzz_identity.c: what says whose data a directory holds and what one of a pair has promised, and what a broker names
+ * the files of a backup. What is taken for an identity is, to the byte, what would be written for it; a name that is
+ * taken leads nowhere else. */
 #include <assert.h>
 #include <string.h>
 
 #include "backup_directory.h"
 #include "fuzz.h"
 #include "identity.h"
+#include "note.h"
 
 static void try_name(const uint8_t *data, size_t size) {
     char name[BACKUP_NAME_SIZE_MAX + 2];
@@ -32,6 +34,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (member_decode(data, size, "member", &member, message) == 0) {
         member_encode(&member, again);
         assert(size == MEMBER_SIZE && memcmp(again, data, size) == 0);
+    } else {
+        assert(message[0] != 0);
+    }
+    struct note note;
+    message[0] = 0;
+    if (note_decode(data, size, "pair", &note, message) == 0) {
+        note_encode(&note, again);
+        assert(size == NOTE_SIZE && memcmp(again, data, size) == 0);
     } else {
         assert(message[0] != 0);
     }

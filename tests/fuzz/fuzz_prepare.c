@@ -29,7 +29,13 @@ static void accepted_is_right(const struct core_event *event) {
     assert(event->request != NULL);
     bool is_audit = event->request->body_case == TARRY__REQUEST__BODY_AUDIT;
     bool is_backup = event->request->body_case == TARRY__REQUEST__BODY_BACKUP;
-    assert((event->kind == 0) == (is_audit || is_backup));
+    bool is_pair = event->request->body_case == TARRY__REQUEST__BODY_PAIR;
+    assert((event->kind == 0) == (is_audit || is_backup || is_pair));
+    if (is_pair) {
+        const Tarry__Pair *pair = event->request->pair;
+        assert(pair->what == TARRY__PAIR__WHAT__PROMOTE || (!pair->peer_is_stopped && !pair->force));
+        assert(!pair->peer_is_stopped || !pair->force);
+    }
     if (is_audit) assert(event->request->audit->wait_ms <= AUDIT_WAIT_MAX_MS);
     if (is_backup) {
         const Tarry__Backup *backup = event->request->backup;

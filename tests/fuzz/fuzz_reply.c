@@ -4,7 +4,8 @@
  *
  * The real engine runs here on this thread, whenever a call would wait, and on virtual time: the linker puts the
  * functions below in the place of the clock, of waiting, and of the few calls of nng that meet the world
- * (-Wl,--wrap). The link is always up, and one consumer tries to subscribe.
+ * (-Wl,--wrap). The link is up, until a broker says that it is not the primary, or names another, or is silent: then
+ * the next address is tried, which may refuse, or be silent, or be the same one. One consumer tries to subscribe.
  *
  * The input is a program of user and broker: an opcode of the user, with operands, and for every request that leaves,
  * what the broker makes of it. At its end the broker falls silent. */
@@ -17,6 +18,7 @@
 #include "frame.h"
 #include "fuzz.h"
 #include "input.h"
+#include "page.h"
 
 #define OPS_MAX 256u       /* submitted in one history */
 #define SENT_MAX 512u      /* commits that are remembered */
@@ -151,6 +153,8 @@ static uint8_t field_of(const Tarry__Request *request) {
         return 18;
     case TARRY__REQUEST__BODY_AUDIT:
         return 20;
+    case TARRY__REQUEST__BODY_PAIR:
+        return 23;
     default:
         return 19;
     }
@@ -175,59 +179,6 @@ static Tarry__Code any_code(void) {
     return (Tarry__Code)(byte < 192 ? byte % 16 : (byte - 224) * 4);
 }
 
-#define PAGE_MAX 4u
-
-/* Frames that may be right: sums are; whether the chain is, and everything beside, is the input's to say. */
-struct page {
-    Tarry__AuditReply reply;
-    Tarry__AuditFrame frames[PAGE_MAX], *pointers[PAGE_MAX];
-    Tarry__QueueName queue, *queues;
-    uint8_t bytes[PAGE_MAX][FRAME_HEADER_SIZE + 32];
-    uint8_t chain[FRAME_CHAIN_SIZE];
-};
-
-static uint64_t add_frame(struct page *page, uint64_t position) {
-    Tarry__AuditFrame *frame = &page->frames[page->reply.n_frames];
-    uint8_t *header_bytes = page->bytes[page->reply.n_frames], *body = header_bytes + FRAME_HEADER_SIZE;
-    struct frame_header header = {.epoch = 1, .position = position, .synced_to = position};
-    header.body_size = input_byte(&world.input) % 32u;
-    header.type = header.body_size == 0 ? FRAME_SEAL : FRAME_COMMIT;
-    memset(body, input_byte(&world.input), header.body_size);
-    header.body_sum = frame_sum(body, header.body_size);
-    frame_chain(page->chain, &header, body, page->chain);
-    memcpy(header.chain, page->chain, sizeof(header.chain));
-    frame_header_encode(&header, header_bytes);
-    unsigned damage = input_byte(&world.input);
-    if (damage > 240) header_bytes[damage % (FRAME_HEADER_SIZE + header.body_size)] ^= 1;
-    tarry__audit_frame__init(frame);
-    frame->header = (ProtobufCBinaryData){FRAME_HEADER_SIZE - (damage == 240), header_bytes};
-    frame->body = (ProtobufCBinaryData){header.body_size, body};
-    page->pointers[page->reply.n_frames++] = frame;
-    return position + frame_size(header.body_size, 0);
-}
-
-static Tarry__AuditReply *make_page(struct page *page, const Tarry__Audit *audit) {
-    memset(page->chain, 0, sizeof(page->chain));
-    page->reply = (Tarry__AuditReply)TARRY__AUDIT_REPLY__INIT;
-    page->reply.frames = page->pointers;
-    uint64_t position = audit->position != 0 ? audit->position : LOG_POSITION_FIRST;
-    for (unsigned left = input_byte(&world.input) % (PAGE_MAX + 1); left > 0; left--)
-        position = add_frame(page, position);
-    unsigned odd = input_byte(&world.input);
-    page->reply.next = position + (odd == 1 ? 8 : 0) - (odd == 2 ? 8 : 0);
-    page->reply.durable = position + (odd % 4 == 3 ? 4096 : 0);
-    page->reply.end = page->reply.next >= page->reply.durable;
-    if (odd % 8 == 7) page->reply.next = page->reply.gap_to = position + 128;
-    if (odd == 15) page->reply.gap_problem = "x.seg.zst is damaged";
-    tarry__queue_name__init(&page->queue);
-    page->queue.number = input_byte(&world.input) * (odd == 4 ? 64u : 1u);
-    page->queue.name = "orders";
-    page->queues = &page->queue;
-    page->reply.queues = &page->queues;
-    page->reply.n_queues = odd % 2;
-    return &page->reply;
-}
-
 /* A well-formed answer, with what is free in it from the input. */
 static nng_msg *proper(const Tarry__Request *request) {
     static struct page page;
@@ -238,11 +189,32 @@ static nng_msg *proper(const Tarry__Request *request) {
     Tarry__HelloReply hello = TARRY__HELLO_REPLY__INIT;
     Tarry__CommitReply commit = TARRY__COMMIT_REPLY__INIT;
     Tarry__SubscribeReply subscribe = TARRY__SUBSCRIBE_REPLY__INIT;
+    Tarry__PairReply pair = TARRY__PAIR_REPLY__INIT;
+    Tarry__PairPeer peer = TARRY__PAIR_PEER__INIT;
+    Tarry__PairDigest digest = TARRY__PAIR_DIGEST__INIT;
+    static const char *const primaries[] = {"",       "ws://127.0.0.1:7272", "ws://b:1",
+                                            "ws://c", "ws://c:1/",           "nonsense",
+                                            "ws://"};
+    static uint8_t cluster[CLUSTER_ID_SIZE];
     reply.code = any_code();
-    if (request->body_case == TARRY__REQUEST__BODY_HELLO) {
+    if (reply.code == TARRY__CODE__NOT_PRIMARY || request->body_case == TARRY__REQUEST__BODY_GET) {
+        unsigned byte = input_byte(&world.input);
+        reply.primary = (char *)primaries[byte % 7];
+        reply.follower = byte >= 128;
+        reply.position = byte;
+    }
+    if (request->body_case == TARRY__REQUEST__BODY_PAIR) {
+        unsigned byte = input_byte(&world.input);
+        reply.body_case = TARRY__REPLY__BODY_PAIR, reply.pair = &pair;
+        pair.role = byte % 9, pair.mode = byte % 5;
+        pair.cluster = (ProtobufCBinaryData){byte % (CLUSTER_ID_SIZE + 1), cluster};
+        if (byte % 2) pair.peer = &peer;
+        if (byte % 3) pair.digest = &digest;
+    } else if (request->body_case == TARRY__REQUEST__BODY_HELLO) {
         reply.body_case = TARRY__REPLY__BODY_HELLO, reply.hello = &hello;
         hello.producer = input_byte(&world.input) % 16 == 0 ? 0 : 1000 + world.issued_count;
         hello.request_max = (uint32_t)input_byte(&world.input) * 256;
+        hello.cluster = (ProtobufCBinaryData){CLUSTER_ID_SIZE - (hello.request_max == 256), cluster};
     } else if (request->body_case == TARRY__REQUEST__BODY_COMMIT) {
         reply.body_case = TARRY__REPLY__BODY_COMMIT, reply.commit = &commit;
         commit.results = pointers;
@@ -260,7 +232,7 @@ static nng_msg *proper(const Tarry__Request *request) {
         const uint8_t *secret = input_bytes(&world.input, input_byte(&world.input), &size);
         subscribe.secret = (ProtobufCBinaryData){size, (uint8_t *)secret};
     } else if (request->body_case == TARRY__REQUEST__BODY_AUDIT) {
-        reply.body_case = TARRY__REPLY__BODY_AUDIT, reply.audit = make_page(&page, request->audit);
+        reply.body_case = TARRY__REPLY__BODY_AUDIT, reply.audit = page_make(&page, &world.input, request->audit);
         if (reply.code != TARRY__CODE__BUSY && reply.code != TARRY__CODE__INVALID) reply.code = TARRY__CODE__OK;
     }
     size_t size = tarry__reply__get_packed_size(&reply);
@@ -338,22 +310,26 @@ void __wrap_nng_aio_abort(nng_aio *aio, int error) {
 
 /* ---- the link, and the lane */
 
-void __wrap_link_step(tarry_client *client, uint64_t now);
-void __wrap_link_step(tarry_client *client, uint64_t now) {
-    (void)now;
-    client->link.again = false;
+uint32_t __wrap_nng_random(void);
+uint32_t __wrap_nng_random(void) {
+    return 12345;
 }
 
-uint64_t __wrap_link_deadline(const tarry_client *client);
-uint64_t __wrap_link_deadline(const tarry_client *client) {
-    return client->link.again ? world.now_ms : UINT64_MAX;
+static int link_begin(struct link *link, const char *url) {
+    assert(strstr(url, "/rpc") != NULL && link->address < link->addresses.count);
+    unsigned fate = world.input.size == 0 ? 7 : input_byte(&world.input) % 8;
+    link->dial = (struct dial){.open = fate != 0, .trying = fate == 1, .since_ms = world.now_ms};
+    link->dial.error = fate == 0 ? NNG_ECONNREFUSED : 0;
+    link->up = fate > 1;
+    return fate == 2 ? TARRY_E_SYSTEM : TARRY_OK;
 }
 
 int __wrap_dial_begin(tarry_client *client, struct dial *dial, nng_socket socket, const char *url, const char *headers);
 int __wrap_dial_begin(tarry_client *client, struct dial *dial, nng_socket socket, const char *url,
                       const char *headers) {
-    (void)client;
-    assert(dial == &world.consumer.dial && !dial->open && socket.id == 0);
+    assert(!dial->open && socket.id == 0);
+    if (dial == &client->link.dial) return link_begin(&client->link, url);
+    assert(dial == &world.consumer.dial);
     assert(strlen(url) > 10 && strstr(url, "/lane/") != NULL);
     assert(strlen(headers) == strlen("Authorization: Bearer ") + 2 * world.consumer.secret_size);
     unsigned fate = world.input.size == 0 ? 0 : input_byte(&world.input) % 8;
@@ -367,9 +343,12 @@ int __wrap_dial_begin(tarry_client *client, struct dial *dial, nng_socket socket
 
 void __wrap_dial_end(tarry_client *client, struct dial *dial);
 void __wrap_dial_end(tarry_client *client, struct dial *dial) {
-    (void)client;
     assert(!dial->trying || world.now_ms >= dial->since_ms + DIAL_PATIENCE_MS); /* only one that rests is closed */
     dial->open = dial->trying = false;
+    for (size_t i = 0; dial == &client->link.dial && i < SLOTS_MAX; i++) {
+        struct slot *slot = &client->slots[i];
+        if (slot->request != NULL && !slot->finished) finish(slot, NNG_ECONNRESET, NULL);
+    }
 }
 
 /* ---- the user */
@@ -505,12 +484,33 @@ static void submit(tarry_client *client, unsigned what) {
     if (rv != TARRY_OK) *had = true, world.called++;
 }
 
+static void pair(tarry_client *client, unsigned how) {
+    struct tarry_pair_view *view = NULL;
+    const char *message = "";
+    int rv = how % 3 == 0   ? tarry_pair_status(client, &view, &message)
+             : how % 3 == 1 ? tarry_promote(client, (enum tarry_assertion)(how % 4), &view, &message)
+                            : tarry_demote(client, &view, &message);
+    is_answered(rv, message);
+    assert((rv == TARRY_OK) == (view != NULL));
+    if (view != NULL) {
+        assert(strlen(view->cluster) <= 2 * CLUSTER_ID_SIZE && strlen(view->member) < 65536);
+        assert(strlen(view->peer_url) + strlen(view->problem) + strlen(view->coordinator) < 65536);
+        assert(tarry_role_name(view->role)[0] != 0 && tarry_replication_name(view->replication)[0] != 0);
+    }
+    tarry_pair_free(view);
+    assert(tarry_addresses_say(client)[0] != 0);
+}
+
 static void user_turn(tarry_client *client) {
     struct tarry_result result;
     const struct tarry_schedule_options schedule = {.queue = "orders", .key = "order-0", .when_ms = 1000};
     unsigned byte = input_byte(&world.input), what = byte % 10;
     if (byte >= 250) {
         audit(client);
+        return;
+    }
+    if (byte >= 240) {
+        pair(client, byte);
         return;
     }
     if (what < 3) look(client, what);
@@ -537,7 +537,13 @@ static void begin(const uint8_t *data, size_t size) {
     client->request_max = REQUEST_SIZE_MAX;
     client->queued_size_max = QUEUED_SIZE_MAX_DEFAULT;
     client->link.up = client->link.dial.open = true;
-    strcpy(client->link.addresses[0], "ws://127.0.0.1:7272");
+    static const char *const urls[] = {"ws://127.0.0.1:7272", "ws://127.0.0.1:7272,ws://b:1,ws://c:1",
+                                       "ws://127.0.0.1:7272,ws://b:1"};
+    unsigned how = input_byte(&world.input);
+    int rv = addresses_parse(&client->link.addresses, urls[how % 3]);
+    assert(rv == TARRY_OK);
+    client->follower_reads = how >= 128;
+    client->link.hint = ADDRESSES_MAX;
     for (uint32_t i = 0; i < SLOTS_MAX; i++) {
         if (aios[i] == NULL && nng_aio_alloc(&aios[i], NULL, NULL) != 0) abort();
         client->slots[i] = (struct slot){.client = client, .aio = aios[i], .ctx = {.id = i}};

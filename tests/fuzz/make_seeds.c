@@ -154,6 +154,11 @@ static void questions(void) {
     backup.what = TARRY__BACKUP__WHAT__READ, backup.backup = 1ull << 32 | 1, backup.offset = 4096,
     backup.size = 1 << 20;
     save_message("prepare", "seed-backup-read", &request.base);
+    Tarry__Pair pair = TARRY__PAIR__INIT;
+    request.body_case = TARRY__REQUEST__BODY_PAIR, request.pair = &pair;
+    save_message("prepare", "seed-pair-status", &request.base);
+    pair.what = TARRY__PAIR__WHAT__PROMOTE, pair.peer_is_stopped = true;
+    save_message("prepare", "seed-pair-promote", &request.base);
     Tarry__Audit audit = TARRY__AUDIT__INIT;
     request.body_case = TARRY__REQUEST__BODY_AUDIT, request.audit = &audit;
     audit.position = LOG_POSITION_FIRST, audit.task = &by_key, audit.from_ms = 1, audit.to_ms = 2;

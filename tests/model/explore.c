@@ -1,7 +1,8 @@
 /* explore.c: every state that two nodes, their logs, a coordinator and the network between them can come to, within
  * limits on epochs and frames: breadth first, so that the story of a broken promise is a shortest one.
  *
- *     explore [--epochs N] [--frames N] [--strict] [--states MAX] [--weak NAME] [--tap]
+ *     explore [--epochs N] [--frames N] [--strict] [--async] [--operator] [--hand] [--force] [--lag] [--silent-clients]
+ *             [--safety] [--states MAX] [--weak NAME] [--tap]
  *
  * States are known by a 64-bit hash of their canonical form (hash compaction: Wolper, Leroy 1993; with 100 million
  * states the chance that two share one is below one in a thousand). Every 64th state must also settle when everything
@@ -36,6 +37,8 @@ struct step {
 struct explorer {
     struct pair_limits limits;
     uint64_t states_max;
+    bool is_tap;
+    bool is_safety;  /* whether it settles is not asked */
     uint64_t *table; /* hashes; 0: free */
     uint64_t table_mask;
     struct step *steps;          /* how each state was come to, by number */
@@ -87,15 +90,15 @@ static void story(const struct explorer *explorer, uint32_t number, int move) {
     pair_world_begin(&world, &explorer->limits);
     while (count > 0) {
         int next = moves[--count];
-        pair_world_act(&world, &explorer->limits, next % NODES, (enum action)(next / NODES));
+        pair_world_act(&world, next % NODES, (enum action)(next / NODES));
         tell(&world, next % NODES, (enum action)(next / NODES));
     }
 }
 
 /* Everything goes well from here on: nobody dies, nothing is lost, whoever waits in vain is told so. */
-static bool settles(const struct explorer *explorer, const struct pair_world *from, bool told) {
-    static const enum action fine[] = {ACT_START, ACT_GHOST, ACT_NOTE, ACT_COORDINATOR, ACT_HEAR, ACT_SYNC, ACT_TAKE};
-    struct pair_limits limits = explorer->limits;
+static bool settles(const struct pair_world *from, bool told) {
+    static const enum action fine[] = {ACT_START, ACT_GHOST, ACT_NOTE,        ACT_COORDINATOR, ACT_HEAR,
+                                       ACT_SYNC,  ACT_TAKE,  ACT_TAKE_ANSWER, ACT_WATCH,       ACT_YIELD};
     struct pair_world world;
     memcpy(&world, from, sizeof world);
     for (int i = 0; i < SETTLE_STEPS_MAX; i++) {
@@ -103,12 +106,12 @@ static bool settles(const struct explorer *explorer, const struct pair_world *fr
         bool moved = false;
         for (size_t k = 0; k < sizeof fine / sizeof *fine && !moved; k++)
             for (int node = 0; node < NODES && !moved; node++)
-                if ((moved = pair_world_act(&world, &limits, (i + node) % NODES, fine[k])) && told)
+                if ((moved = pair_world_act(&world, (i + node) % NODES, fine[k])) && told)
                     tell(&world, (i + node) % NODES, fine[k]);
         bool is_bare = i % 40 == 39; /* asking goes round in circles */
         for (int node = 0; node < NODES && (!moved || is_bare); node++)
             if (world.nodes[node].up && (!moved || world.nodes[node].pair.role != PAIR_LEADING))
-                pair_world_act(&world, &limits, node, ACT_SILENT);
+                pair_world_act(&world, node, ACT_SILENT);
         if (pair_world_broken) return false;
     }
     return false;
@@ -126,21 +129,21 @@ static bool expand(struct explorer *explorer, uint32_t number) {
     memcpy(&from, &explorer->frontier[number & explorer->frontier_mask], sizeof from);
     for (int move = 0; move < ACTIONS * NODES; move++) {
         /* What a lost message leads to, one that stays and is never looked at again leads to as well. */
-        if (move / NODES == ACT_TAKE || move / NODES == ACT_LOSE_MAIL) continue;
+        if (move / NODES == ACT_TAKE || move / NODES == ACT_TAKE_ANSWER) continue;
         struct pair_world *next = &explorer->frontier[explorer->last & explorer->frontier_mask];
         memcpy(next, &from, sizeof from);
-        if (!pair_world_act(next, &explorer->limits, move % NODES, (enum action)(move / NODES))) continue;
+        if (!pair_world_act(next, move % NODES, (enum action)(move / NODES))) continue;
         explorer->transitions++;
         if (pair_world_broken) return fail(explorer, number, move, pair_world_broken);
-        if (!pair_world_is_inside(next, &explorer->limits) || !add(explorer, pair_world_hash(next))) continue;
+        if (!pair_world_is_inside(next) || !add(explorer, pair_world_hash(next))) continue;
         explorer->steps[explorer->last] = (struct step){.parent = number, .move = (uint8_t)move};
         MUST(++explorer->last - explorer->first < explorer->frontier_mask);
-        if (explorer->last % SETTLE_EVERY == 0) {
+        if (explorer->last % SETTLE_EVERY == 0 && !explorer->is_safety) {
             explorer->settled++;
-            if (!settles(explorer, next, false)) {
+            if (!settles(next, false)) {
                 fail(explorer, number, move,
                      pair_world_broken ? pair_world_broken : "it does not settle; it goes on so:");
-                return settles(explorer, next, true);
+                return settles(next, true);
             }
         }
     }
@@ -198,22 +201,37 @@ static bool take_option(struct explorer *explorer, const char *name, const char 
     return true;
 }
 
-static bool options(struct explorer *explorer, int argc, char **argv, bool *out_tap) {
+static bool take_flag(struct explorer *explorer, const char *name) {
+    struct pair_limits *limits = &explorer->limits;
+    const struct {
+        const char *name;
+        bool *flag;
+    } flags[] = {
+        {"--strict", &limits->strict},        {"--async", &limits->async},
+        {"--operator", &limits->by_operator}, {"--hand", &limits->hand},
+        {"--force", &limits->force},          {"--lag", &limits->lag},
+        {"--safety", &explorer->is_safety},   {"--silent-clients", &limits->silent_clients},
+        {"--tap", &explorer->is_tap},
+    };
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        if (strcmp(flags[i].name, name) != 0) continue;
+        *flags[i].flag = true;
+        return true;
+    }
+    return false;
+}
+
+static bool options(struct explorer *explorer, int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--strict") == 0)
-            explorer->limits.strict = true;
-        else if (strcmp(argv[i], "--tap") == 0)
-            *out_tap = true;
-        else if (i + 1 == argc || !take_option(explorer, argv[i], argv[i + 1]))
-            return false;
-        else
-            i++;
+        if (take_flag(explorer, argv[i])) continue;
+        if (i + 1 == argc || !take_option(explorer, argv[i], argv[i + 1])) return false;
+        i++;
     }
     return true;
 }
 
 static void take_memory(struct explorer *explorer) {
-    uint64_t table = power_of_two(explorer->states_max * 3 / 2), ring = power_of_two(explorer->states_max / 8 + 65536);
+    uint64_t table = power_of_two(explorer->states_max * 3 / 2), ring = power_of_two(explorer->states_max / 32 + 65536);
     explorer->table = reserve(table * sizeof *explorer->table);
     explorer->table_mask = table - 1;
     explorer->steps = reserve(explorer->states_max * 2 * sizeof *explorer->steps);
@@ -223,20 +241,22 @@ static void take_memory(struct explorer *explorer) {
 
 int main(int argc, char **argv) {
     struct explorer explorer = {.limits = {.epochs = 2, .frames = 1}, .states_max = 200000000};
-    bool tap = false;
-    if (!options(&explorer, argc, argv, &tap)) {
-        fprintf(stderr, "usage: explore [--epochs N] [--frames 1-%d] [--strict] [--states MAX] [--weak NAME] [--tap]\n",
-                LOG_MAX);
+    if (!options(&explorer, argc, argv)) {
+        fprintf(
+            stderr,
+            "usage: explore [--epochs N] [--frames 1-%d] [--strict] [--async] [--operator] [--hand] [--force] [--lag]\n"
+            "               [--silent-clients] [--safety] [--states MAX] [--weak NAME] [--tap]\n",
+            LOG_MAX);
         return 2;
     }
     take_memory(&explorer);
-    if (tap) printf("1..1\n");
+    if (explorer.is_tap) printf("1..1\n");
     bool ok = explore(&explorer);
     printf("# epochs=%u frames=%u strict=%d states=%" PRIu64 " transitions=%" PRIu64 " settled=%" PRIu64
            " widest=%" PRIu64 "\n",
            explorer.limits.epochs, explorer.limits.frames, explorer.limits.strict, explorer.last, explorer.transitions,
            explorer.settled, explorer.frontier_peak);
-    if (tap)
+    if (explorer.is_tap)
         printf("%s 1 - two nodes, %u epochs, %u frames\n", ok ? "ok" : "not ok", explorer.limits.epochs,
                explorer.limits.frames);
     return ok ? 0 : 1;

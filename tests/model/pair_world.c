@@ -1,10 +1,8 @@
 /* pair_world.c: see pair_world.h. */
 #include "pair_world.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "frame.h"
 #include "must.h"
 
 const char *const action_names[ACTIONS] = {"starts",
@@ -12,18 +10,27 @@ const char *const action_names[ACTIONS] = {"starts",
                                            "dies; what it had not synced is lost",
                                            "appends",
                                            "syncs",
-                                           "gets the message",
-                                           "gets the message, which comes again",
-                                           "gets the message, and has little to wait for",
-                                           "never gets the message",
+                                           "gets the question",
+                                           "gets the question, which comes again",
+                                           "gets the question, and has little to wait for",
+                                           "gets the answer",
+                                           "gets the answer, which comes again",
                                            "has its note durable",
                                            "has its request done by the coordinator",
+                                           "is told what the record was before",
                                            "hears the coordinator's answer",
                                            "never hears the coordinator's answer",
                                            "has an old request done by the coordinator",
                                            "hears nothing for long",
                                            "is asked a question",
-                                           "answers the question"};
+                                           "answers the question",
+                                           "is told that the record has changed",
+                                           "is told to serve alone",
+                                           "is told that the other is stopped and has not served alone",
+                                           "is told to lead, whatever is lost",
+                                           "is told to hand over",
+                                           "is told to take over",
+                                           "is told to give up what it served alone"};
 
 const char *pair_world_broken;
 
@@ -35,15 +42,33 @@ static bool is_prefix(const struct model_log *log, uint8_t length, const struct 
     return length <= of_length && memcmp(log->epochs, of->epochs, length) == 0;
 }
 
+/* How much of what is acknowledged that log has. */
+static uint8_t acked_end(const struct pair_world *world, const struct model_log *log) {
+    uint8_t end = 0;
+    while (end < world->acked.end && end < log->durable && world->acked.epochs[end] == log->epochs[end]) end++;
+    return end;
+}
+
 /* ---- what must hold in every state */
 
 static void check_acked(const struct pair_world *world) {
     if (world->version == 0) return;
     for (int i = 0; i < NODES; i++) {
         const struct model_log *log = &world->nodes[i].log;
-        if (world->record.in_sync & 1u << i)
-            must(is_prefix(&world->acked, world->acked.end, log, log->durable),
-                 "every acknowledged frame is durable on every member of the record's in-sync set");
+        if ((world->record.in_sync & 1u << i) == 0) continue;
+        must(acked_end(world, log) == world->acked.end,
+             "every acknowledged frame is durable on every member of the record's in-sync set");
+        must(log->durable >= world->record.high_water, "no member is shorter than the high water");
+    }
+}
+
+/* Without a coordinator: if a note does not say that its node serves alone, the other node has everything. */
+static void check_notes(const struct pair_world *world) {
+    for (int i = 0; i < NODES; i++) {
+        const struct model_log *log = &world->nodes[i].log;
+        if (!world->nodes[!i].note.alone)
+            must(acked_end(world, log) == world->acked.end,
+                 "a node that does not serve alone has acknowledged nothing that the other lacks");
     }
 }
 
@@ -63,14 +88,21 @@ static void acknowledge(struct pair_world *world, int number) {
         world->acked.end = committed;
         if (node->pair.epoch > world->served) world->served = node->pair.epoch;
     }
-    if (committed > node->known) node->known = committed;
 }
 
 /* ---- effects */
 
+static bool is_question(const struct model_message *mail) {
+    return mail->message.kind == PAIR_FOLLOW || mail->message.kind == PAIR_PROPOSE;
+}
+
 static void send(struct pair_world *world, int to, const struct pair_message *message, const struct model_log *log,
                  uint64_t from) {
-    world->mail[to] = (struct model_message){.is_there = true, .message = *message, .log = *log, .from = (uint8_t)from};
+    struct model_message mail = {.is_there = true, .message = *message, .log = *log, .from = (uint8_t)from};
+    if (is_question(&mail))
+        world->questions[to] = mail;
+    else
+        world->answers[to] = mail;
 }
 
 static void crash(struct pair_world *world, int number, bool is_kept) {
@@ -89,7 +121,19 @@ static void crash(struct pair_world *world, int number, bool is_kept) {
     memset(&node->swap, 0, sizeof node->swap);
 }
 
-static void lead(struct pair_world *world, struct model_node *node) {
+/* What the forced leader lacks is lost, and nobody is surprised; the other's index goes with it. */
+static void accept_loss(struct pair_world *world, int number) {
+    if (world->is_lost || world->forced != 1 + number) return;
+    world->is_lost = true;
+    uint8_t end = acked_end(world, &world->nodes[number].log);
+    memset(world->acked.epochs + end, 0, (size_t)(LOG_MAX - end));
+    world->acked.end = end;
+    world->served = 0;
+}
+
+static void lead(struct pair_world *world, int number) {
+    const struct model_node *node = &world->nodes[number];
+    if (node->pair.by_operator) accept_loss(world, number);
     must(node->pair.epoch >= 32 || !(world->led & 1u << node->pair.epoch), "an epoch has one leader, once");
     world->led |= 1u << node->pair.epoch;
     must(is_prefix(&world->acked, world->acked.end, &node->log, node->log.durable),
@@ -100,7 +144,7 @@ static void step(struct pair_world *world, int number, const struct pair_event *
 
 static void cut(struct pair_world *world, int number, uint64_t end) {
     struct model_node *node = &world->nodes[number];
-    must(end >= node->known, "nobody cuts what its index may have (R8)");
+    must(end >= acked_end(world, &node->log), "nobody cuts what is acknowledged, and may be in its index (R8)");
     if (end < node->log.end) {
         memset(node->log.epochs + end, 0, (size_t)(LOG_MAX - end));
         node->log.end = (uint8_t)end;
@@ -126,16 +170,25 @@ static void perform(struct pair_world *world, int number, const struct pair_effe
         break;
     case PAIR_ANSWER:
         MUST(asked != NULL);
+        if (effect->message.kind == PAIR_TAKE_OVER)
+            must(is_prefix(&node->log, node->log.end, &world->nodes[!number].log, world->nodes[!number].log.durable),
+                 "a hand-over leaves nothing behind");
         send(world, !number, &effect->message, &node->log, asked->message.end);
         break;
     case PAIR_LEAD:
-        lead(world, node);
+        lead(world, number);
         break;
     case PAIR_CUT:
         cut(world, number, effect->end);
         break;
     case PAIR_END:
         crash(world, number, true);
+        break;
+    case PAIR_STOP_WRITES:
+        step(world, number, &(struct pair_event){.kind = PAIR_STOPPED, .end = node->log.end});
+        break;
+    case PAIR_TAKE_WRITES: /* pair_takes_writes says it */
+    case PAIR_SAY:
         break;
     }
 }
@@ -153,7 +206,8 @@ static void step(struct pair_world *world, int number, const struct pair_event *
 
 /* ---- actions */
 
-static bool start(struct pair_world *world, const struct pair_limits *limits, int number) {
+static bool start(struct pair_world *world, int number) {
+    const struct pair_limits *limits = &world->limits;
     struct model_node *node = &world->nodes[number];
     if (node->up) return false;
     node->up = true;
@@ -164,6 +218,8 @@ static bool start(struct pair_world *world, const struct pair_limits *limits, in
         .other = !number,
         .founds = number == 0,
         .may_lead_alone = !limits->strict,
+        .by_operator = limits->by_operator,
+        .is_async = limits->async,
         .run = node->runs,
         .serial = node->runs << 32,
     };
@@ -173,8 +229,10 @@ static bool start(struct pair_world *world, const struct pair_limits *limits, in
     return true;
 }
 
+/* R1; a log that goes back in epochs is one that nobody else's is a part of. */
 static bool append(const struct pair_limits *limits, struct model_node *node) {
-    if (node->pair.role != PAIR_LEADING || node->log.end == limits->frames) return false;
+    if (!pair_takes_writes(&node->pair) || node->log.end == limits->frames) return false;
+    must(node->log.end == 0 || node->log.epochs[node->log.end - 1] <= node->pair.epoch, "a log's epochs never go back");
     node->log.epochs[node->log.end++] = (uint8_t)node->pair.epoch;
     return true;
 }
@@ -215,24 +273,17 @@ static void take_answer(struct pair_world *world, int number, const struct model
         }
     }
     step(world, number, &(struct pair_event){.kind = PAIR_ANSWERED, .message = mail->message});
-    if (node->up && node->pair.role == PAIR_FOLLOWING && node->pair.committed > node->known)
-        node->known = (uint8_t)node->pair.committed;
 }
 
-static bool take(struct pair_world *world, int number, bool stays, bool is_near) {
-    struct model_message mail = world->mail[number];
-    if (!mail.is_there) return false;
-    if (!stays) memset(&world->mail[number], 0, sizeof world->mail[number]);
-    if (mail.message.kind == PAIR_FOLLOW)
-        take_question(world, number, &mail, is_near);
-    else
+static bool take(struct pair_world *world, int number, bool is_answer, bool stays, bool is_near) {
+    struct model_message *slot = is_answer ? &world->answers[number] : &world->questions[number];
+    struct model_message mail = *slot;
+    if (!mail.is_there || (is_near && mail.message.kind != PAIR_FOLLOW)) return false;
+    if (!stays) memset(slot, 0, sizeof *slot);
+    if (is_answer)
         take_answer(world, number, &mail);
-    return true;
-}
-
-static bool lose_mail(struct pair_world *world, int number) {
-    if (!world->mail[number].is_there) return false;
-    memset(&world->mail[number], 0, sizeof world->mail[number]);
+    else
+        take_question(world, number, &mail, is_near);
     return true;
 }
 
@@ -240,15 +291,29 @@ static bool note(struct pair_world *world, int number) {
     struct model_node *node = &world->nodes[number];
     if (!node->pair.noting) return false;
     node->note = node->pair.note;
-    node->log.durable = node->log.end;
-    step(world, number, &(struct pair_event){.kind = PAIR_NOTED, .end = node->log.end});
+    if (!world->was_in_sync) world->was_in_sync = node->pair.role == PAIR_LEADING && !node->note.alone;
+    step(world, number, &(struct pair_event){.kind = PAIR_NOTED, .end = node->log.durable});
     return true;
 }
 
 static bool swap(struct pair_world *world, const struct model_swap *swap) {
     if (swap->version != world->version) return false;
+    if (swap->record.leader != world->record.leader) accept_loss(world, swap->record.leader);
+    if (world->limits.lag) world->old_version = world->version;
+    if (world->limits.lag) world->old_record = world->record;
     world->version++;
     world->record = swap->record;
+    return true;
+}
+
+/* A coordinator's server that lags behind answers a read. */
+static bool lag(struct pair_world *world, struct model_node *node) {
+    if (node->operation != OPERATION_SENT || node->is_swap || world->version == 0) return false;
+    node->operation = OPERATION_ANSWERED;
+    node->answer = (struct pair_event){.kind = PAIR_RECORD_READ,
+                                       .outcome = PAIR_DONE,
+                                       .version = world->old_version,
+                                       .record = world->old_record};
     return true;
 }
 
@@ -282,12 +347,13 @@ static bool hear(struct pair_world *world, int number) {
 
 static bool lose_answer(struct pair_world *world, int number) {
     struct model_node *node = &world->nodes[number];
-    if (node->operation == OPERATION_NONE) return false;
-    if (node->operation == OPERATION_SENT && node->is_swap) {
+    if (node->operation == OPERATION_NONE || !node->is_swap)
+        return false; /* a read is sent again: as if it were late */
+    if (node->operation == OPERATION_SENT) {
         node->ghost = node->swap;
         node->ghost.is_there = true;
     }
-    struct pair_event event = {.kind = node->is_swap ? PAIR_RECORD_SWAPPED : PAIR_RECORD_READ, .outcome = PAIR_UNKNOWN};
+    struct pair_event event = {.kind = PAIR_RECORD_SWAPPED, .outcome = PAIR_UNKNOWN};
     node->operation = OPERATION_NONE;
     memset(&node->answer, 0, sizeof node->answer);
     memset(&node->swap, 0, sizeof node->swap);
@@ -326,13 +392,46 @@ static bool reply(struct pair_world *world, struct model_node *node) {
     return true;
 }
 
-static bool act(struct pair_world *world, const struct pair_limits *limits, int number, enum action action) {
+static bool watch(struct pair_world *world, int number) {
+    struct model_node *node = &world->nodes[number];
+    if (node->pair.by_operator || node->pair.version == world->version) return false;
+    step(world, number, &(struct pair_event){.kind = PAIR_CHANGED});
+    return true;
+}
+
+/* Only what is true is asserted: what "in sync" means before the pair ever was, the operator does not know. */
+static bool is_true(const struct pair_world *world, int number, enum pair_word word) {
+    const struct pair_limits *limits = &world->limits;
+    const struct model_node *node = &world->nodes[number], *other = &world->nodes[!number];
+    switch (word) {
+    case PAIR_PROMOTE:
+    case PAIR_HAND_OVER:
+        return limits->hand;
+    case PAIR_SOLO:
+        return node->pair.role == PAIR_LEADING && (limits->by_operator || limits->strict);
+    case PAIR_ASSERT:
+        return limits->by_operator && !other->up && (!other->note.alone || (!world->was_in_sync && !world->is_lost));
+    case PAIR_FORCE:
+        return limits->force && world->forced == 0 && !other->up && node->pair.role == PAIR_FOLLOWING;
+    case PAIR_YIELD:
+        return world->is_lost && world->forced == 1 + !number && node->note.alone && other->note.alone;
+    default:
+        return false;
+    }
+}
+
+static bool tell(struct pair_world *world, int number, enum pair_word word) {
+    if (!is_true(world, number, word)) return false;
+    if (word == PAIR_FORCE) world->forced = (uint8_t)(1 + number);
+    step(world, number, &(struct pair_event){.kind = PAIR_TOLD, .word = word});
+    return true;
+}
+
+static bool act(struct pair_world *world, int number, enum action action) {
     struct model_node *node = &world->nodes[number];
     switch (action) {
     case ACT_START:
-        return start(world, limits, number);
-    case ACT_LOSE_MAIL:
-        return lose_mail(world, number);
+        return start(world, number);
     case ACT_GHOST:
         return ghost(world, node);
     default:
@@ -346,18 +445,23 @@ static bool act(struct pair_world *world, const struct pair_limits *limits, int 
         crash(world, number, action == ACT_CRASH_KEPT);
         return true;
     case ACT_APPEND:
-        return append(limits, node);
+        return append(&world->limits, node);
     case ACT_SYNC:
         return sync(world, number);
     case ACT_TAKE:
+        return take(world, number, false, false, world->questions[number].message.kind == PAIR_FOLLOW);
     case ACT_TAKE_TWIN:
-        return take(world, number, action == ACT_TAKE_TWIN, action == ACT_TAKE);
     case ACT_TAKE_NEAR:
-        return world->mail[number].message.kind == PAIR_FOLLOW && take(world, number, true, true);
+        return take(world, number, false, true, action == ACT_TAKE_NEAR);
+    case ACT_TAKE_ANSWER:
+    case ACT_TAKE_ANSWER_TWIN:
+        return take(world, number, true, action == ACT_TAKE_ANSWER_TWIN, false);
     case ACT_NOTE:
         return note(world, number);
     case ACT_COORDINATOR:
         return coordinator(world, node);
+    case ACT_LAG:
+        return world->limits.lag && lag(world, node);
     case ACT_HEAR:
         return hear(world, number);
     case ACT_LOSE_ANSWER:
@@ -366,28 +470,45 @@ static bool act(struct pair_world *world, const struct pair_limits *limits, int 
         step(world, number, &(struct pair_event){.kind = PAIR_SILENT});
         return true;
     case ACT_QUESTION:
-        return question(world, node);
+        return !world->limits.silent_clients && question(world, node);
     case ACT_REPLY:
         return reply(world, node);
+    case ACT_WATCH:
+        return watch(world, number);
+    case ACT_SOLO:
+        return tell(world, number, PAIR_SOLO);
+    case ACT_ASSERT:
+        return tell(world, number, PAIR_ASSERT);
+    case ACT_FORCE:
+        return tell(world, number, PAIR_FORCE);
+    case ACT_HAND_OVER:
+        return tell(world, number, PAIR_HAND_OVER);
+    case ACT_PROMOTE:
+        return tell(world, number, PAIR_PROMOTE);
+    case ACT_YIELD:
+        return tell(world, number, PAIR_YIELD);
     default:
         return false;
     }
 }
 
-bool pair_world_act(struct pair_world *world, const struct pair_limits *limits, int node, enum action action) {
+bool pair_world_act(struct pair_world *world, int node, enum action action) {
     pair_world_broken = NULL;
-    if (!act(world, limits, node, action)) return false;
+    if (!act(world, node, action)) return false;
     for (int i = 0; i < NODES; i++) acknowledge(world, i);
     check_acked(world);
+    if (world->limits.by_operator) check_notes(world);
     return true;
 }
 
 void pair_world_begin(struct pair_world *world, const struct pair_limits *limits) {
-    (void)limits;
     memset(world, 0, sizeof *world);
+    world->limits = *limits;
+    world->nodes[0].note.alone = limits->by_operator; /* who founds the pair may have served before */
 }
 
-bool pair_world_is_inside(const struct pair_world *world, const struct pair_limits *limits) {
+bool pair_world_is_inside(const struct pair_world *world) {
+    const struct pair_limits *limits = &world->limits;
     for (int i = 0; i < NODES; i++)
         if (world->nodes[i].pair.epoch > limits->epochs || world->nodes[i].pair.note.floor > limits->epochs)
             return false;
@@ -395,128 +516,10 @@ bool pair_world_is_inside(const struct pair_world *world, const struct pair_limi
 }
 
 bool pair_world_is_settled(const struct pair_world *world) {
-    int leader = world->record.leader;
+    int leader = world->nodes[0].pair.role == PAIR_LEADING ? 0 : 1;
     const struct model_node *one = &world->nodes[leader], *two = &world->nodes[!leader];
-    return one->up && two->up && one->pair.role == PAIR_LEADING && two->pair.role == PAIR_FOLLOWING &&
-           one->pair.counted && world->record.in_sync == 3 && one->log.end == two->log.durable &&
-           one->pair.committed == one->log.end && memcmp(one->log.epochs, two->log.epochs, LOG_MAX) == 0;
-}
-
-/* ---- canonical form */
-
-#define NUMBERS_MAX 32
-
-struct numbers {
-    uint64_t *places[NUMBERS_MAX];
-    int count;
-};
-
-static void number(struct numbers *numbers, uint64_t *place) {
-    numbers->places[numbers->count++] = place;
-}
-
-/* Replaces the values by small ones in the same order. 0 stays. */
-static void rank(struct numbers *numbers) {
-    uint64_t **places = numbers->places;
-    for (int i = 1; i < numbers->count; i++)
-        for (int k = i; k > 0 && *places[k] < *places[k - 1]; k--) {
-            uint64_t *other = places[k];
-            places[k] = places[k - 1];
-            places[k - 1] = other;
-        }
-    uint64_t before = 0, value = 0;
-    for (int i = 0; i < numbers->count; i++) {
-        uint64_t now = *places[i];
-        value += now != before;
-        before = now;
-        *places[i] = value;
-    }
-}
-
-/* A version is compared with the coordinator's and with those that the same node knows, and with nothing else. */
-static void rank_versions(struct pair_world *world) {
-    for (int i = 0; i < NODES; i++) {
-        struct model_node *node = &world->nodes[i];
-        if (node->ghost.is_there && node->ghost.version != world->version) /* it changes nothing any more */
-            memset(&node->ghost, 0, sizeof node->ghost);
-        node->ghost.version = 0;
-        bool is_stale = node->swap.version != world->version;
-        uint64_t now = world->version;
-        struct numbers versions = {.count = 0};
-        number(&versions, &now);
-        number(&versions, &node->pair.version);
-        number(&versions, &node->answer.version);
-        rank(&versions);
-        node->swap.version = is_stale;
-        node->pair.version = node->pair.version * 4 + now;
-        if (node->pair.role == PAIR_FOLLOWING) /* it is read again before it is used */
-            memset(&node->pair.record, 0, sizeof node->pair.record);
-    }
-    world->version = world->version != 0;
-}
-
-/* Nobody ever listens to an answer to an older question. */
-static void drop_stale_mail(struct pair_world *world) {
-    for (int i = 0; i < NODES; i++) {
-        struct model_message *mail = &world->mail[i];
-        const struct model_node *node = &world->nodes[i];
-        bool is_heard = node->up && node->pair.role == PAIR_FOLLOWING && mail->message.serial == node->pair.serial;
-        if (mail->is_there && mail->message.kind != PAIR_FOLLOW && !is_heard) memset(mail, 0, sizeof *mail);
-        if (mail->is_there && mail->message.kind == PAIR_FOLLOW && mail->log.end > mail->message.end) {
-            memset(mail->log.epochs + mail->message.end, 0, (size_t)(LOG_MAX - mail->message.end));
-            mail->log.end = (uint8_t)mail->message.end;
-        }
-        mail->log.durable = 0;
-    }
-}
-
-/* A stamp is compared with the question that waits for it, and with nothing else. */
-static void compare_stamps(struct pair_world *world) {
-    uint64_t *stamps[NODES * 3];
-    uint64_t question = 0;
-    int count = 0;
-    for (int i = 0; i < NODES; i++) {
-        struct model_node *node = &world->nodes[i];
-        if (node->asked && node->question > question) question = node->question;
-        stamps[count++] = &node->pair.stamp;
-        stamps[count++] = &node->pair.seen;
-        stamps[count++] = &world->mail[i].message.stamp;
-    }
-    for (int i = 0; i < count; i++) *stamps[i] = question != 0 && *stamps[i] >= question;
-    for (int i = 0; i < NODES; i++) world->nodes[i].question = world->nodes[i].question != 0;
-}
-
-static void canonical_record(const uint64_t runs[NODES], struct pair_record *record) {
-    record->run = record->run != 0 && record->run == runs[record->leader];
-    record->start = 0;
-}
-
-static void canonical(struct pair_world *world) {
-    uint64_t runs[NODES];
-    for (int i = 0; i < NODES; i++) runs[i] = world->nodes[i].up ? world->nodes[i].runs : UINT64_MAX;
-    drop_stale_mail(world);
-    world->led = 0; /* only watched */
-    rank_versions(world);
-    compare_stamps(world);
-    canonical_record(runs, &world->record);
-    for (int i = 0; i < NODES; i++) {
-        struct model_node *node = &world->nodes[i];
-        canonical_record(runs, &node->pair.record);
-        canonical_record(runs, &node->answer.record);
-        canonical_record(runs, &node->swap.record);
-        canonical_record(runs, &node->ghost.record);
-        struct model_message *mail = &world->mail[i];
-        const struct model_node *asker = &world->nodes[mail->message.kind == PAIR_FOLLOW ? !i : i];
-        mail->message.serial = mail->is_there && asker->up && mail->message.serial == asker->pair.serial;
-        node->runs = 0;
-        node->pair.run = 0;
-    }
-    for (int i = 0; i < NODES; i++) world->nodes[i].pair.serial = 0;
-}
-
-uint64_t pair_world_hash(const struct pair_world *world) {
-    struct pair_world copy;
-    memcpy(&copy, world, sizeof copy);
-    canonical(&copy);
-    return frame_sum(&copy, sizeof copy);
+    bool has_roles = one->up && two->up && one->pair.role == PAIR_LEADING && two->pair.role == PAIR_FOLLOWING;
+    bool is_known = one->pair.is_async || pair_is_in_sync(&one->pair);
+    return has_roles && is_known && one->log.end == two->log.durable && one->pair.committed == one->log.end &&
+           one->pair.handing == PAIR_KEEPING && memcmp(one->log.epochs, two->log.epochs, LOG_MAX) == 0;
 }

@@ -4,7 +4,10 @@
  * A log is a string of epochs: frame i was written in epoch log[i], which with its position says everything, for an
  * epoch has one leader. A process may die at any moment; what it had not synced is lost, or not. A message may be lost,
  * doubled, or late; a newer one may push it out. The answer of a compare-and-set may be lost before or after it is
- * done, and it may be done long after the one who sent it has died. */
+ * done, and it may be done long after the one who sent it has died.
+ *
+ * Without a coordinator there is an operator, who says at any moment what is true: that the other is stopped and has
+ * not served alone since. By force a node may be made to lead once; what that loses is not missed afterwards. */
 #ifndef TARRY_TESTS_MODEL_PAIR_WORLD_H
 #define TARRY_TESTS_MODEL_PAIR_WORLD_H
 
@@ -15,6 +18,18 @@
 
 #define NODES 2
 #define LOG_MAX 4
+
+struct pair_limits {
+    uint32_t epochs;
+    uint8_t frames;
+    bool strict;
+    bool by_operator; /* no coordinator */
+    bool async;
+    bool hand;           /* planned switch-overs */
+    bool lag;            /* reads of the record need not be linearizable */
+    bool silent_clients; /* nobody asks what appends nothing (R3) */
+    bool force;          /* one promotion by force */
+};
 
 struct model_log {
     uint8_t epochs[LOG_MAX];
@@ -42,7 +57,6 @@ struct model_node {
     struct pair pair;
     struct pair_note note; /* durable */
     struct model_log log;
-    uint8_t known; /* frames that this node knows to be committed: its index may have them, over restarts too */
     uint64_t runs;
     /* at the coordinator */
     enum operation_state operation;
@@ -58,18 +72,18 @@ struct model_node {
 
 struct pair_world {
     struct model_node nodes[NODES];
-    struct model_message mail[NODES]; /* to node i */
-    uint64_t version;                 /* 0: no record yet */
+    struct model_message questions[NODES], answers[NODES]; /* to node i */
+    uint64_t version;                                      /* 0: no record yet */
     struct pair_record record;
+    struct pair_limits limits;
+    uint64_t old_version; /* before the last change */
+    struct pair_record old_record;
     struct model_log acked; /* what some client was told: must never be missing */
     uint32_t served;        /* the latest epoch that has served anybody */
     uint32_t led;           /* bits: epochs that somebody has led */
-};
-
-struct pair_limits {
-    uint32_t epochs;
-    uint8_t frames;
-    bool strict;
+    bool was_in_sync;       /* by_operator: the pair has been in sync once */
+    uint8_t forced;         /* 1 + the node that an operator forces to lead: once in a history */
+    bool is_lost;           /* … and it has led: what it lacked is lost */
 };
 
 enum action {
@@ -78,29 +92,38 @@ enum action {
     ACT_CRASH_LOST,
     ACT_APPEND,
     ACT_SYNC,
-    ACT_TAKE,      /* the mail, and it is gone */
-    ACT_TAKE_TWIN, /* the mail, and it stays: doubled */
+    ACT_TAKE,      /* the question, and it is gone */
+    ACT_TAKE_TWIN, /* the question, and it stays: doubled, or never lost */
     ACT_TAKE_NEAR, /* as ACT_TAKE_TWIN; the asker lacks little */
-    ACT_LOSE_MAIL,
+    ACT_TAKE_ANSWER,
+    ACT_TAKE_ANSWER_TWIN,
     ACT_NOTE,
     ACT_COORDINATOR, /* does what was asked */
+    ACT_LAG,         /* … but it answers a read with the record before the last change */
     ACT_HEAR,        /* its answer arrives */
     ACT_LOSE_ANSWER,
     ACT_GHOST,
     ACT_SILENT,
     ACT_QUESTION,
     ACT_REPLY,
+    ACT_WATCH, /* the coordinator says that the record has changed */
+    ACT_SOLO,  /* an operator's words */
+    ACT_ASSERT,
+    ACT_FORCE,
+    ACT_HAND_OVER,
+    ACT_PROMOTE,
+    ACT_YIELD,
     ACTIONS
 };
 extern const char *const action_names[ACTIONS];
 
 void pair_world_begin(struct pair_world *world, const struct pair_limits *limits);
 /* Does the action at the node if it is possible now. False: it is not. A broken promise is in pair_world_broken. */
-bool pair_world_act(struct pair_world *world, const struct pair_limits *limits, int node, enum action action);
+bool pair_world_act(struct pair_world *world, int node, enum action action);
 /* What was broken by the last action; NULL: nothing. */
 extern const char *pair_world_broken;
 /* Within the limits? */
-bool pair_world_is_inside(const struct pair_world *world, const struct pair_limits *limits);
+bool pair_world_is_inside(const struct pair_world *world);
 /* The same for states that differ in nothing that matters: counters become ranks. */
 uint64_t pair_world_hash(const struct pair_world *world);
 /* One leader, the other in sync, both logs the same, nothing under way. */

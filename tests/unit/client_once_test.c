@@ -277,9 +277,9 @@ static void an_answer_without_sense_is_told(void **state) { /* F-20 */
     assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_E_PROTOCOL);
     assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_OK);
     assert_int_equal(tarry_ping(client), TARRY_OK);
-    struct tarry_view *view;
+    struct tarry_queues_view *view;
     const char *message;
-    assert_int_equal(tarry_get(client, &(struct tarry_ref){.id = 1}, false, &view, &message), TARRY_UNSUPPORTED);
+    assert_int_equal(tarry_queues(client, &view, &message), TARRY_UNSUPPORTED);
     assert_string_equal(message, "says the fake");
     tarry_close(client);
     fake_stop(fake);

@@ -66,12 +66,55 @@ static void addresses_are_checked(void **state) {
         assert_int_equal(tarry_open(&options, &client), TARRY_E_ADDRESS);
         assert_null(client);
     }
-    struct link link = {.address_count = 0};
-    assert_int_equal(link_parse(&link, "ws://a , ws://[::1]:9/,ws://b:65535"), TARRY_OK);
-    assert_int_equal(link.address_count, 3);
-    assert_string_equal(link.addresses[0], "ws://a:7272");
-    assert_string_equal(link.addresses[1], "ws://[::1]:9");
-    assert_string_equal(link.addresses[2], "ws://b:65535");
+    struct addresses addresses = {.count = 0};
+    assert_int_equal(addresses_parse(&addresses, "ws://a , ws://[::1]:9/,ws://a:7272/,ws://b:65535,ws://b:65535"),
+                     TARRY_OK);
+    assert_int_equal(addresses.count, 3);
+    assert_string_equal(addresses.items[0].url, "ws://a:7272");
+    assert_string_equal(addresses.items[1].url, "ws://[::1]:9");
+    assert_string_equal(addresses.items[2].url, "ws://b:65535");
+}
+
+/* What a broker advertises is found among what the user wrote, however either is written; nothing else is. */
+static void an_address_is_found_again(void **state) {
+    struct addresses addresses = {.count = 0};
+    assert_int_equal(addresses_parse(&addresses, "ws://a,ws://a:7273,ws://[::1]:9"), TARRY_OK);
+    static const struct {
+        const char *url;
+        size_t at;
+    } found[] = {{"ws://a:7272", 0}, {"ws://a/", 0}, {"ws://a:7273/", 1}, {"ws://[::1]:9", 2},
+                 {"ws://b", 3},      {"", 3},        {"nonsense", 3},     {"ws://a:7272,ws://a:7273", 3},
+                 {"ws://a:07272", 3}};
+    for (size_t i = 0; i < sizeof(found) / sizeof(found[0]); i++)
+        assert_int_equal(addresses_find(&addresses, found[i].url), found[i].at);
+    char endless[4 * ADDRESS_SIZE_MAX];
+    memset(endless, 'a', sizeof(endless));
+    memcpy(endless, "ws://", 5);
+    endless[sizeof(endless) - 1] = 0;
+    assert_int_equal(addresses_find(&addresses, endless), 3);
+}
+
+static void what_addresses_said_is_told_within_its_size(void **state) {
+    struct addresses addresses = {.count = 0};
+    char urls[ADDRESSES_MAX * 16] = "", told[200], long_words[2 * SAID_SIZE_MAX];
+    for (unsigned i = 0; i < ADDRESSES_MAX; i++)
+        snprintf(urls + strlen(urls), sizeof(urls) - strlen(urls), "%sws://h%u", i > 0 ? "," : "", i);
+    assert_int_equal(addresses_parse(&addresses, urls), TARRY_OK);
+    address_say(&addresses.items[0], "%s", "Connection refused");
+    addresses_tell(&addresses, told, sizeof(told));
+    assert_memory_equal(told, "ws://h0:7272: Connection refused; ws://h1:7272: not tried yet; ", 62);
+    memset(long_words, 'x', sizeof(long_words));
+    long_words[sizeof(long_words) - 1] = 0;
+    for (size_t i = 0; i < ADDRESSES_MAX; i++) address_say(&addresses.items[i], "%s", long_words);
+    for (size_t size = 1; size < sizeof(told); size++) {
+        memset(told, '#', sizeof(told));
+        addresses_tell(&addresses, told, size);
+        assert_true(strlen(told) < size);
+        assert_int_equal(told[size], '#');
+    }
+    strcat(urls, ",ws://one-too-many");
+    addresses.count = 0;
+    assert_int_equal(addresses_parse(&addresses, urls), TARRY_E_ADDRESS);
 }
 
 /* One packed entry of Commit.ops, as protobuf-c reads it. */
@@ -227,9 +270,14 @@ static void arguments_are_checked(void **state) {
 int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(codes_have_names_and_sentences),  cmocka_unit_test(tokens_go_to_text_and_back),
-        cmocka_unit_test(addresses_are_checked),           cmocka_unit_test(schedules_are_packed_as_protobuf_does),
-        cmocka_unit_test(held_leases_match_a_naive_model), cmocka_unit_test(a_settled_lease_is_not_taken_again),
+        cmocka_unit_test(codes_have_names_and_sentences),
+        cmocka_unit_test(tokens_go_to_text_and_back),
+        cmocka_unit_test(addresses_are_checked),
+        cmocka_unit_test(schedules_are_packed_as_protobuf_does),
+        cmocka_unit_test(an_address_is_found_again),
+        cmocka_unit_test(what_addresses_said_is_told_within_its_size),
+        cmocka_unit_test(held_leases_match_a_naive_model),
+        cmocka_unit_test(a_settled_lease_is_not_taken_again),
         cmocka_unit_test(arguments_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* fake_broker.h: a broker for tests of the client: an nng REP socket in this process that does what a script says with
- * each commit: answer, execute and lose the answer, lose the request, say busy, forget.
+ * each commit: answer, execute and lose the answer, lose the request, say busy, forget. Or it is not the primary.
  *
  * It remembers every (producer, sequence) as a real broker does, so that "took effect once" (ONCE-1) can be counted
  * from outside the library. Included by one test each. */
@@ -59,8 +59,16 @@ struct fake {
     /* Audits; NULL: unsupported. True: the answer is in the message and goes out. Lock held. */
     bool (*on_audit)(struct fake *fake, const Tarry__Request *request, nng_msg *message);
     void *argument; /* its own */
+    /* the pair */
+    bool is_not_primary; /* it says so to everything but questions */
+    bool follows;        /* it answers questions, as a follower */
+    bool hangs;          /* it takes requests and answers nothing */
+    char names[128];     /* as the primary */
+    uint8_t cluster[CLUSTER_ID_SIZE];
     /* what happened */
-    size_t commits; /* requests, repeats included */
+    size_t requests;    /* of any kind */
+    size_t not_primary; /* said so often */
+    size_t commits;     /* requests, repeats included */
     size_t hellos;
     size_t goodbyes;
     size_t ops;      /* executed */
@@ -178,8 +186,42 @@ static bool on_commit(struct fake *fake, const Tarry__Commit *commit, nng_msg *m
     return false;
 }
 
+static void refuse_as_not_primary(struct fake *fake, nng_msg *message) {
+    Tarry__Reply reply = TARRY__REPLY__INIT;
+    reply.code = TARRY__CODE__NOT_PRIMARY;
+    reply.message = (char *)"the fake is not the primary";
+    reply.primary = fake->names;
+    fake->not_primary++;
+    reply_pack(message, &reply);
+}
+
+static bool is_of_another_cluster(const struct fake *fake, const Tarry__Request *request) {
+    return request->cluster.len != 0 && (request->cluster.len != CLUSTER_ID_SIZE ||
+                                         memcmp(request->cluster.data, fake->cluster, CLUSTER_ID_SIZE) != 0);
+}
+
+/* There is no task; an answer to count. */
+static void on_get(struct fake *fake, nng_msg *message) {
+    Tarry__Reply reply = TARRY__REPLY__INIT;
+    Tarry__TaskReply task = TARRY__TASK_REPLY__INIT;
+    task.outcome = TARRY__OUTCOME__UNKNOWN;
+    reply.body_case = TARRY__REPLY__BODY_GET;
+    reply.get = &task;
+    reply.follower = fake->follows;
+    reply.position = fake->follows ? 4096 : 0;
+    reply.primary = fake->names;
+    reply_pack(message, &reply);
+}
+
 static bool on_request(struct fake *fake, const Tarry__Request *request, nng_msg *message) {
     Tarry__Reply reply = TARRY__REPLY__INIT;
+    fake->requests++;
+    if (fake->hangs) return false;
+    bool is_asked = request->body_case == TARRY__REQUEST__BODY_GET && fake->follows;
+    if ((fake->is_not_primary && !is_asked) || is_of_another_cluster(fake, request)) {
+        refuse_as_not_primary(fake, message);
+        return true;
+    }
     Tarry__HelloReply hello = TARRY__HELLO_REPLY__INIT;
     switch (request->body_case) {
     case TARRY__REQUEST__BODY_HELLO:
@@ -188,6 +230,7 @@ static bool on_request(struct fake *fake, const Tarry__Request *request, nng_msg
         fake->last_sequence = 0;
         hello.producer = fake->producer;
         hello.request_max = 1 << 20;
+        hello.cluster = (ProtobufCBinaryData){CLUSTER_ID_SIZE, fake->cluster};
         reply.body_case = TARRY__REPLY__BODY_HELLO;
         reply.hello = &hello;
         reply_pack(message, &reply);
@@ -201,6 +244,9 @@ static bool on_request(struct fake *fake, const Tarry__Request *request, nng_msg
         return true;
     case TARRY__REQUEST__BODY_COMMIT:
         return on_commit(fake, request->commit, message);
+    case TARRY__REQUEST__BODY_GET:
+        on_get(fake, message);
+        return true;
     case TARRY__REQUEST__BODY_AUDIT:
         if (fake->on_audit != NULL) return fake->on_audit(fake, request, message);
         /* fall through */
@@ -243,6 +289,24 @@ static struct fake *fake_start(const enum deed *script, size_t script_size) {
     snprintf(fake->url, sizeof(fake->url), "ws://127.0.0.1:%d", port);
     assert_int_equal(pthread_create(&fake->thread, NULL, fake_run, fake), 0);
     return fake;
+}
+
+/* Everything that `from` has recorded, as a follower would have it. Neither is being talked to. */
+static inline void fake_copy_log(struct fake *to, struct fake *from) {
+    pthread_mutex_lock(&from->lock);
+    pthread_mutex_lock(&to->lock);
+    for (size_t i = 0; i < from->executed_count; i++) {
+        struct executed *slot = &to->executed[to->executed_count++];
+        *slot = from->executed[i];
+        slot->reply = malloc(slot->reply_size);
+        memcpy(slot->reply, from->executed[i].reply, slot->reply_size);
+    }
+    to->producer = from->producer;
+    to->last_sequence = from->last_sequence;
+    to->ops = from->ops;
+    memcpy(to->cluster, from->cluster, CLUSTER_ID_SIZE);
+    pthread_mutex_unlock(&to->lock);
+    pthread_mutex_unlock(&from->lock);
 }
 
 static void fake_stop(struct fake *fake) {

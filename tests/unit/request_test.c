@@ -151,6 +151,33 @@ static void what_is_wrong_is_refused_with_code_and_sentence(void **state) {
     assert_int_equal(f->refusal.code, TARRY__CODE__INVALID);
 }
 
+static void what_is_asked_of_the_pair_makes_sense(void **state) {
+    struct fx *f = *state;
+    for (int what = TARRY__PAIR__WHAT__STATUS; what <= TARRY__PAIR__WHAT__DEMOTE + 1; what++) {
+        for (int words = 0; words < 4; words++) {
+            Tarry__Request request = TARRY__REQUEST__INIT;
+            Tarry__Pair pair = TARRY__PAIR__INIT;
+            request.version = WIRE_VERSION;
+            request.body_case = TARRY__REQUEST__BODY_PAIR;
+            request.pair = &pair;
+            pair.what = (Tarry__Pair__What)what;
+            pair.peer_is_stopped = (words & 1) != 0;
+            pair.force = (words & 2) != 0;
+            const char *named = NULL;
+            if (words == 3) named = "exclude one another";
+            if (words != 0 && what != TARRY__PAIR__WHAT__PROMOTE) named = "go with promote only";
+            if (what > TARRY__PAIR__WHAT__DEMOTE) named = "none of status, promote, demote";
+            assert_int_equal(prepare_request(f, &request), named == NULL);
+            if (named == NULL) {
+                assert_int_equal(f->event.kind, 0);
+                continue;
+            }
+            assert_int_equal(f->refusal.code, TARRY__CODE__INVALID);
+            assert_non_null(strstr(f->refusal.sentence, named));
+        }
+    }
+}
+
 static void too_many_operations_are_refused_before_they_take_memory(void **state) { /* F-20, CAP-1 */
     struct fx *f = *state;
     /* Request{commit{ops: {} × N}}: two bytes an operation */
@@ -319,6 +346,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(contents_are_salted_summed_and_hashed, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_wrong_is_refused_with_code_and_sentence, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_asked_of_the_pair_makes_sense, setup, teardown),
         cmocka_unit_test_setup_teardown(too_many_operations_are_refused_before_they_take_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(too_many_queues_are_refused_before_they_take_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(a_peek_sees_what_a_commit_wants, setup, teardown),

@@ -5,6 +5,7 @@
 #include "asof.h"
 #include "output.h"
 #include "scan.h"
+#include "tails.h"
 #include "totals.h"
 
 #define PAGE_BYTES (256u << 10)
@@ -14,6 +15,8 @@ static int run(struct tool *tool, const struct args *args);
 static const struct arg_spec options[] = {
     {"data", ARG_VALUE, "DIR", "the data directory of a broker that is not running,\ninstead of the broker"},
     STORE_ARCHIVE_OPTION,
+    OPTION_FROM_FOLLOWER,
+    {"quarantined", ARG_VALUE, "TAIL", "read a tail that was cut off instead of its log; 'tarry verify' lists them"},
     SCAN_OPTIONS,
     {"limit", ARG_VALUE, "N", "at most N records, or tasks"},
     {"follow", ARG_FLAG, NULL, "go on with what happens, as it happens; without --from\nonly that"},
@@ -24,7 +27,8 @@ static const struct arg_spec options[] = {
 
 const struct command command_audit = {
     .name = "audit",
-    .usage = "[--data DIR [--archive DIR] | --follow] [--from T] [--to T] [--kind KINDS] [--producer N]\n"
+    .usage = "[--data DIR [--archive DIR | --quarantined TAIL] | --follow] [--from T] [--to T] [--kind KINDS] "
+             "[--producer N]\n"
              "… [--queue QUEUE [--key KEY | --prefix P]] [--id ID] [--session N] [--limit N | --summary]\n"
              "--data DIR --as-of T [--list [--state STATES] [--prefix P] [--limit N]] [--queue QUEUE]\n"
              "--data DIR --as-of T --into NEWDIR",
@@ -35,6 +39,8 @@ const struct command command_audit = {
         "far back as segments are kept, in the log or in the archive (tarryd --retain-archive-age,\n"
         "--retain-archive-size), and changes nothing. What is missing in between is said on standard error. Each\n"
         "frame is checked by its sums; 'tarry verify' checks the whole.\n\n"
+        "With --quarantined it tells what a tail says that a node of a pair cut off and put aside when it came back\n"
+        "(its leader had never had it): what was decided there, and never confirmed by both.\n\n"
         "With --follow it ends at --limit or a signal, with exit status 0; a broker that goes away is waited for,\n"
         "as long as --timeout says.\n\n"
         "With --as-of T: what was pending, ready, in flight and dead at T, as counts per queue, as a list, or as a\n"
@@ -108,11 +114,16 @@ static int run(struct tool *tool, const struct args *args) {
     if (follow && as_of) return tool_usage(args, "--follow tells what happens, --as-of what was so: one of them");
     if (as_of && args_has(args, "summary"))
         return tool_usage(args, "--summary counts what happened, --as-of what was so: one of them");
+    if (as_of && args_has(args, "quarantined"))
+        return tool_usage(args,
+                          "--quarantined tells what a tail that was cut off says, record by record: leave --as-of");
     if (as_of) return asof_run(tool, args);
     if (args_has(args, "list") || args_has(args, "into") || args_has(args, "state"))
         return tool_usage(args, "--list, --state and --into go with --as-of T");
     if (follow && args_has(args, "data"))
         return tool_usage(args, "--follow asks a running broker: nothing happens in a directory of --data");
+    if (args_has(args, "quarantined") && (!args_has(args, "data") || args_has(args, "archive")))
+        return tool_usage(args, "--quarantined goes with --data, which it lies in, and has no archive");
     if (follow && args_has(args, "to")) return tool_usage(args, "--follow has no end: leave --to");
     int status = scan_options(args, &filter);
     if (status == 0) status = option_number(args, "limit", 1, UINT64_MAX, &printing.left);
@@ -120,6 +131,8 @@ static int run(struct tool *tool, const struct args *args) {
         status = tool_usage(args, "--summary counts all that the filters let through: leave --limit and --follow");
     if (status == 0) status = source_open(&source, tool, args);
     if (status != 0) return status;
+    if (args_has(args, "quarantined") && tails_enter(source.store, args_get(args, "quarantined")) != 0)
+        return source_finish(&source, &printing.out, EXIT_REFUSED);
     if (args_has(args, "summary")) return summarize(tool, &source, &filter);
     source.follow = follow;
     source.idle = idle;

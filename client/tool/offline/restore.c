@@ -72,9 +72,10 @@ static int failed(struct restore *r, const char *what, const char *path, int err
 
 /* What of a data directory is not copied: it is the place's, not the data's. */
 static bool stays_behind(const char *name) {
-    static const char *const names[] = {"lock",     "boot",       "boot.new", "identity",          "identity.new",
-                                        "member",   "member.new", "lock.mdb", "backup.tmp",        "lost+found",
-                                        "next.tmp", "large.tmp",  ".",        BACKUP_PARTIAL_NAME, ".."};
+    static const char *const names[] = {
+        "lock",       "boot",      "boot.new", "identity", "identity.new",      "member",
+        "member.new", "pair",      "pair.new", "lock.mdb", "backup.tmp",        "lost+found",
+        "next.tmp",   "large.tmp", "cut.tmp",  ".",        BACKUP_PARTIAL_NAME, ".."};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(name, names[i]) == 0) return true;
     return false;

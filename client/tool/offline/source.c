@@ -23,6 +23,7 @@ int source_open(struct source *source, struct tool *tool, const struct args *arg
     if (args_has(args, "archive"))
         return tool_usage(args, "--archive goes with --data: a running broker knows where its archive is");
     source->is_live = true;
+    tool->follower_reads = args_has(args, "from-follower");
     return tool_connect(tool);
 }
 
@@ -48,6 +49,8 @@ static void learn_queues(struct source *source, const Tarry__FrameBody *body) {
 static void hear_queues(struct source *source) {
     struct tarry_audit_view view;
     tarry_audit_look(source->audit, &view);
+    if (view.source.follower && !source->is_marked) tool_say_source(source->tool, &view.source);
+    source->is_marked |= view.source.follower;
     if (view.queues == source->queues_seen) return;
     source->queues_seen = view.queues;
     for (uint32_t number = 1; number <= QUEUES_MAX; number++) {

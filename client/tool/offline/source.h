@@ -25,7 +25,8 @@ struct source {
     struct store *store; /* its `message` says what is wrong, of a broker too */
     struct store own;
     bool is_live;
-    bool follow; /* live: go on with what happens, from now on unless `from_ms` says since when */
+    bool is_marked; /* it was said that a follower answers */
+    bool follow;    /* live: go on with what happens, from now on unless `from_ms` says since when */
     /* Called before it waits for something to happen; NULL: nobody cares. */
     void (*idle)(void *argument);
     void *idle_argument;

@@ -4,7 +4,8 @@
  * archive and log, every frame by its sums, order and chain (twice: once as a whole, once to read the records); the
  * chain hash at the index's position; the content of every task in the log against its record's hash; the counts
  * replayed from the index's position to the end, and from the beginning too if frames still reach back to it; each
- * segment's summary against its frames; with --key, the heads that were signed (evidence.h). */
+ * segment's summary against its frames; with --key, the heads that were signed (evidence.h); what one of a pair has
+ * noted (storage/note.h), and the tails that were cut off and put aside (tails.h). */
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -22,10 +23,12 @@
 #include "evidence.h"
 #include "frame.h"
 #include "ndjson.h"
+#include "note.h"
 #include "output.h"
 #include "progress.h"
 #include "store.h"
 #include "summaries.h"
+#include "tails.h"
 #include "tally.h"
 #include "tarry_limits.h"
 #include "units.h"
@@ -48,6 +51,7 @@ struct verify {
     struct contents contents;
     struct summaries summaries;
     struct evidence evidence;
+    struct tails tails;
     struct progress progress;
 };
 
@@ -68,7 +72,8 @@ const struct command command_verify = {
         "hash chain, every row of the index, index against log, the content of every task, and the digest. It\n"
         "changes nothing. Exit status 0 if all is well, 1 with the place of the damage otherwise, or with the\n"
         "reason why nothing was checked (locked, no_data_directory). A torn tail, which a crash leaves and the\n"
-        "next start cuts, is reported and is no damage.\n"
+        "next start cuts, is reported and is no damage; nor are tails that a returning node put aside because its\n"
+        "leader had never had them: they are checked, and listed for 'tarry audit --quarantined'.\n"
         "With --key it also proves, by the heads that the broker has signed (tarryd --sign-key), that nothing up to\n"
         "the last head was edited, dropped, reordered, inserted or cut, and says between which positions the\n"
         "first difference lies. It prints the last head: kept where nobody who can write to DIR can change it, and\n"
@@ -232,6 +237,18 @@ static int check_log(struct verify *v) {
     return status;
 }
 
+/* ---- what a pair leaves */
+
+static int check_pair(struct verify *v) {
+    struct note note;
+    char message[IDENTITY_MESSAGE_SIZE] = "";
+    int error = note_read(&disk_posix, v->store.directory, &note, message);
+    if (error == 1) return store_damaged(&v->store, "%s", message);
+    if (error != 0 && error != -ENOENT)
+        return store_damaged(&v->store, "%s/%s: %s", v->store.directory, NOTE_NAME, store_sentence(error));
+    return tails_check(&v->tails, &v->store);
+}
+
 /* ---- the whole */
 
 static void tallies_init(struct verify *v) {
@@ -252,7 +269,8 @@ static int check(struct verify *v) {
     if (status == 0) status = frames_open(&v->frames, &v->store);
     if (status != 0) return status;
     tallies_init(v);
-    return check_log(v);
+    status = check_log(v);
+    return status == 0 ? check_pair(v) : status;
 }
 
 int verify_store(struct store *store, struct verified *out) {
@@ -262,6 +280,7 @@ int verify_store(struct store *store, struct verified *out) {
     out->epoch = v.tail.epoch > v.store.recovery.epoch ? v.tail.epoch : v.store.recovery.epoch;
     frames_close(&v.frames);
     summaries_deinit(&v.summaries);
+    tails_deinit(&v.tails);
     free(v.tail.queues);
     free(v.whole.queues);
     *store = v.store;
@@ -293,6 +312,7 @@ static void print_json(const struct verify *v, int status, uint64_t took_ms, str
     ndjson_number(out, "torn_tail_bytes", v->store.recovery.cut_bytes);
     ndjson_number(out, "stray_bytes", v->store.recovery.stray_bytes);
     evidence_json(&v->evidence, out);
+    tails_json(&v->tails, out);
     if (status == 0) {
         ndjson_number(out, "live", v->tail.live);
         ndjson_text(out, "digest", digest);
@@ -326,6 +346,7 @@ static void print_words(const struct verify *v, int status, uint64_t took_ms, st
                     "        %" PRIu64 " bytes in the unused ends of segments, which nothing of ours wrote; harmless\n",
                     v->store.recovery.stray_bytes);
     evidence_words(&v->evidence, out);
+    tails_words(&v->tails, &v->store, out);
     if (status != 0) return;
     text_printf(out, "digest  %016" PRIx64 "%s, %" PRIu64 " live tasks\nfine, in %s\n", v->tail.digest,
                 v->has_whole ? ", by the whole log too" : "", v->tail.live, duration_format(took_ms, took));
@@ -355,6 +376,7 @@ static int run(struct tool *tool, const struct args *args) {
     else
         print_words(&v, status, steady_ms() - started_ms, &out);
     frames_close(&v.frames);
+    tails_deinit(&v.tails);
     contents_deinit(&v.contents);
     summaries_deinit(&v.summaries);
     free(v.tail.queues);

@@ -46,11 +46,14 @@ class Catcher:
         return [program], environment
 
 
-HISTORIES = {"sim": 10000, "log_crash": 10000, "index": 20}
+HISTORIES = {"sim": 10000, "log_crash": 10000, "log_pair_crash": 5000, "index": 20}
 CATCHERS = {name: Catcher(name, HISTORIES.get(name, 0)) for name in
-            ("sim", "wheel", "log_crash", "log_tail", "log_fault", "index", "index_unit", "erase", "keyring")}
+            ("sim", "wheel", "log_crash", "log_pair_crash", "log_tail", "log_fault", "log_copy", "log_cut", "index", "index_unit", "erase", "keyring")}
 # By the file in which the bug stands: who is there for it, in this order.
 RIGS = [("broker/core/", ["sim"]), ("storage/log_erase", ["erase"]), ("storage/keyring", ["keyring"]),
+        ("storage/log_copy", ["log_pair_crash", "log_copy"]), ("storage/log_serve", ["log_copy"]),
+        ("storage/log_mark", ["log_copy"]), ("storage/log_cut", ["log_pair_crash", "log_cut"]),
+        ("storage/quarantine", ["log_pair_crash"]),
         ("storage/log", ["log_crash", "log_tail", "log_fault", "erase", "sim"]), ("storage/disk", ["log_crash"]),
         ("storage/index", ["keyring", "index", "index_unit"]), ("storage/db", ["index", "index_unit"]),
         ("proto/frame", ["log_tail", "log_crash"]), ("proto/", ["sim"])]

@@ -1,0 +1,49 @@
+/* backend.h: what a kind of coordinator must be able to do. coordinator.c owns the thread, the calls and their
+ * deadlines; a backend starts what it is told and finishes it once.
+ *
+ * Thread-safety: all of this runs on the coordinator's own thread, save coordinator_wake. */
+#ifndef TARRY_COORDINATOR_BACKEND_H
+#define TARRY_COORDINATOR_BACKEND_H
+
+#include "coordinator.h"
+
+struct backend {
+    const char *scheme;  /* "zk://" */
+    const char *warning; /* see coordinator_warning */
+    /* The part behind the scheme. 0, or 1 with a sentence. */
+    int (*check)(const char *place, char message[COORDINATOR_MESSAGE_SIZE]);
+    /* On the opener's thread, before the coordinator's own runs. 0, or 1 with a sentence. */
+    int (*open)(struct coordinator *coordinator, const char *place, const struct coordinator_options *options,
+                void **out, char message[COORDINATOR_MESSAGE_SIZE]);
+    /* No call is under way any more. */
+    void (*close)(void *state);
+    /* A descriptor that is readable when `turn` has something to do; -1: none. */
+    int (*descriptor)(void *state);
+    /* Ends by coordinator_finish, here or later. */
+    void (*start)(void *state, struct coordinator_call *call);
+    /* The call's time is over: forget it; coordinator.c finishes it. */
+    void (*abandon)(void *state, struct coordinator_call *call);
+    /* After each wake-up, once a COORDINATOR_TURN_MS at least. */
+    void (*turn)(void *state);
+    /* Somebody watches the entry from now on. */
+    void (*watch)(void *state, const char *name);
+};
+#define COORDINATOR_TURN_MS 1000
+
+extern const struct backend file_backend;
+extern const struct backend zookeeper_backend;
+
+/* `call` is over; call->version, value, traits, the changes' versions and reason are set as the outcome asks. */
+void coordinator_finish(struct coordinator *coordinator, struct coordinator_call *call, enum pair_outcome outcome);
+/* The same as PAIR_UNKNOWN, or PAIR_REFUSED, with a sentence. */
+void coordinator_fail(struct coordinator *coordinator, struct coordinator_call *call, enum pair_outcome outcome,
+                      const char *format, ...) __attribute__((format(printf, 4, 5)));
+void coordinator_is(struct coordinator *coordinator, enum coordinator_state state, uint64_t sessions,
+                    const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* The entry may be another; NULL: all may be. */
+void coordinator_changed(struct coordinator *coordinator, const char *name);
+/* Any thread: let `turn` run. */
+void coordinator_wake(struct coordinator *coordinator);
+uint64_t coordinator_now_ms(void); /* CLOCK_BOOTTIME */
+
+#endif

@@ -1,0 +1,439 @@
+/* coordinator.c: see coordinator.h. The thread, the calls and their deadlines, and the memory of what was seen. */
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "backend.h"
+
+static const struct backend *const backends[] = {&zookeeper_backend, &file_backend};
+#define WORDS_MS 10000
+#define BACKENDS (sizeof backends / sizeof *backends)
+
+/* What was read or written last. */
+struct seen {
+    char name[COORDINATOR_NAME_SIZE_MAX + 1];
+    uint64_t version;
+    struct coordinator_trait trait;
+};
+
+struct coordinator {
+    const struct backend *backend;
+    void *state;
+    struct coordinator_options options;
+    pthread_t thread;
+    int wake; /* eventfd */
+    /* the thread's own */
+    struct coordinator_call *under_way;
+    struct seen seen[COORDINATOR_NAMES_MAX];
+    uint64_t told_ms; /* other words for the same state of the session are no news before */
+
+    pthread_mutex_t mutex; /* the rest */
+    struct coordinator_call *first;
+    struct coordinator_call **last;
+    struct coordinator_watch *watches;
+    bool is_watch_new;
+    struct coordinator_session session;
+    bool stop;
+};
+
+uint64_t coordinator_now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+void coordinator_wake(struct coordinator *coordinator) {
+    uint64_t one = 1;
+    (void)!write(coordinator->wake, &one, sizeof one); /* fails only if it is readable already */
+}
+
+static int refuse(char message[COORDINATOR_MESSAGE_SIZE], const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static int refuse(char message[COORDINATOR_MESSAGE_SIZE], const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, COORDINATOR_MESSAGE_SIZE, format, arguments);
+    va_end(arguments);
+    return 1;
+}
+
+/* ---- What was seen (R4) ------------------------------------------------------------------------------------------ */
+
+static struct seen *seen_of(struct coordinator *coordinator, const char *name) {
+    for (size_t i = 0; i < COORDINATOR_NAMES_MAX; i++) {
+        struct seen *seen = &coordinator->seen[i];
+        if (seen->name[0] == '\0') snprintf(seen->name, sizeof seen->name, "%s", name);
+        if (strcmp(seen->name, name) == 0) return seen;
+    }
+    assert(!"more entries than COORDINATOR_NAMES_MAX");
+    return NULL;
+}
+
+/* NULL, or why it is not to be believed: a format for the entry's name, its version and the one that was seen. */
+static const char *find_doubt(const struct seen *seen, uint64_t version, const struct coordinator_trait *trait) {
+    bool is_other_birth = seen->trait.birth != 0 && trait->birth != seen->trait.birth;
+    bool is_other_mark = seen->trait.mark != 0 && trait->mark != 0 && trait->mark != seen->trait.mark;
+    if (seen->version > 0 && version == 0)
+        return "coordinator: entry '%s' is gone (version %" PRIu64 " after %" PRIu64
+               "): somebody deleted it, or the coordinator's data were lost; put it back, or stop both nodes before "
+               "you "
+               "start anew";
+    if (is_other_birth)
+        return "coordinator: entry '%s' (version %" PRIu64 " after %" PRIu64
+               ") was deleted and made again since this node first saw it; stop both nodes, and start the one first "
+               "that "
+               "has all that was acknowledged";
+    if (version < seen->version)
+        return "coordinator: entry '%s' came at version %" PRIu64 ", older than %" PRIu64 ", which was seen already";
+    if (version == seen->version && is_other_mark)
+        return "coordinator: entry '%s' has another content at version %" PRIu64 " than was seen at version %" PRIu64
+               ": the coordinator was put back to an older state; stop both nodes, and start the one first that has "
+               "all "
+               "that was acknowledged";
+    return NULL;
+}
+
+/* True: it may be believed, and is remembered. */
+static bool is_believed(struct coordinator *coordinator, const char *name, uint64_t version,
+                        const struct coordinator_trait *trait, char reason[COORDINATOR_MESSAGE_SIZE]) {
+    struct seen *seen = seen_of(coordinator, name);
+    const char *doubt = find_doubt(seen, version, trait);
+    if (doubt != NULL) {
+        refuse(reason, doubt, name, version, seen->version); // NOLINT(clang-diagnostic-format-nonliteral)
+        return false;
+    }
+    seen->version = version;
+    seen->trait = *trait;
+    return true;
+}
+
+static bool are_believed(struct coordinator *coordinator, struct coordinator_call *call) {
+    if (call->name != NULL) return is_believed(coordinator, call->name, call->version, &call->traits[0], call->reason);
+    bool all = true;
+    for (size_t i = 0; i < call->count; i++) {
+        const struct coordinator_change *change = &call->changes[i];
+        if (change->value == NULL) continue;
+        if (!is_believed(coordinator, change->name, change->version, &call->traits[i], call->reason)) all = false;
+    }
+    return all;
+}
+
+/* The change that expects a version older than one already seen, which can only be refused, wherever it is asked; NULL:
+ * none does. */
+static const struct coordinator_change *find_stale(struct coordinator *coordinator,
+                                                   const struct coordinator_call *call) {
+    for (size_t i = 0; i < call->count; i++)
+        if (call->changes[i].version < seen_of(coordinator, call->changes[i].name)->version) return &call->changes[i];
+    return NULL;
+}
+
+/* ---- Calls ------------------------------------------------------------------------------------------------------- */
+
+static void take_away(struct coordinator *coordinator, struct coordinator_call *call) {
+    struct coordinator_call **at = &coordinator->under_way;
+    while (*at != call) at = &(*at)->next;
+    *at = call->next;
+    call->next = NULL;
+}
+
+void coordinator_finish(struct coordinator *coordinator, struct coordinator_call *call, enum pair_outcome outcome) {
+    take_away(coordinator, call);
+    if (outcome == PAIR_DONE && call->name == NULL) call->version = call->changes[0].version;
+    call->outcome = outcome == PAIR_DONE && !are_believed(coordinator, call) ? PAIR_UNKNOWN : outcome;
+    if (call->outcome == PAIR_DONE) call->reason[0] = '\0';
+    call->done(call); /* it is not ours any more */
+}
+
+void coordinator_fail(struct coordinator *coordinator, struct coordinator_call *call, enum pair_outcome outcome,
+                      const char *format, ...) {
+    assert(outcome != PAIR_DONE);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(call->reason, sizeof call->reason, format, arguments);
+    va_end(arguments);
+    coordinator_finish(coordinator, call, outcome);
+}
+
+static bool is_name(const char *name) {
+    size_t size = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-");
+    return size > 0 && size <= COORDINATOR_NAME_SIZE_MAX && name[size] == '\0';
+}
+
+static void post(struct coordinator *coordinator, struct coordinator_call *call) {
+    call->next = NULL;
+    call->outcome = PAIR_UNKNOWN;
+    call->version = 0;
+    call->size = 0;
+    call->value[0] = '\0';
+    call->reason[0] = '\0';
+    memset(call->traits, 0, sizeof call->traits);
+    call->flight = NULL;
+    call->deadline_ms = coordinator_now_ms() + coordinator->options.call_ms;
+    pthread_mutex_lock(&coordinator->mutex);
+    *coordinator->last = call;
+    coordinator->last = &call->next;
+    pthread_mutex_unlock(&coordinator->mutex);
+    coordinator_wake(coordinator);
+}
+
+void coordinator_read(struct coordinator *coordinator, const char *name, struct coordinator_call *call) {
+    assert(is_name(name));
+    call->name = name;
+    call->count = 0;
+    post(coordinator, call);
+}
+
+void coordinator_multi(struct coordinator *coordinator, const struct coordinator_change *changes, size_t count,
+                       struct coordinator_call *call) {
+    assert(count > 0 && count <= COORDINATOR_CHANGES_MAX);
+    for (size_t i = 0; i < count; i++) {
+        assert(is_name(changes[i].name) && changes[i].size <= COORDINATOR_VALUE_SIZE_MAX);
+        assert(changes[i].value != NULL || changes[i].version > 0);
+    }
+    call->name = NULL;
+    call->count = count;
+    memcpy(call->changes, changes, count * sizeof *changes);
+    post(coordinator, call);
+}
+
+void coordinator_compare_and_set(struct coordinator *coordinator, const char *name, uint64_t version, const void *value,
+                                 size_t size, struct coordinator_call *call) {
+    assert(value != NULL);
+    struct coordinator_change change = {.name = name, .value = value, .size = size, .version = version};
+    coordinator_multi(coordinator, &change, 1, call);
+}
+
+/* ---- Watches and the session ------------------------------------------------------------------------------------- */
+
+void coordinator_watch(struct coordinator *coordinator, struct coordinator_watch *watch) {
+    assert(is_name(watch->name));
+    pthread_mutex_lock(&coordinator->mutex);
+    watch->next = coordinator->watches;
+    coordinator->watches = watch;
+    coordinator->is_watch_new = true;
+    pthread_mutex_unlock(&coordinator->mutex);
+    coordinator_wake(coordinator);
+}
+
+/* Watches are never taken away before the end, so the list may be walked without the lock once its head is known. */
+static struct coordinator_watch *watches_of(struct coordinator *coordinator) {
+    pthread_mutex_lock(&coordinator->mutex);
+    struct coordinator_watch *watches = coordinator->watches;
+    pthread_mutex_unlock(&coordinator->mutex);
+    return watches;
+}
+
+void coordinator_changed(struct coordinator *coordinator, const char *name) {
+    for (struct coordinator_watch *watch = watches_of(coordinator); watch != NULL; watch = watch->next)
+        if (name == NULL || strcmp(watch->name, name) == 0) watch->changed(watch);
+}
+
+void coordinator_is(struct coordinator *coordinator, enum coordinator_state state, uint64_t sessions,
+                    const char *format, ...) {
+    uint64_t now_ms = coordinator_now_ms();
+    struct coordinator_session fresh = {.state = state, .since_ms = now_ms, .sessions = sessions};
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(fresh.message, sizeof fresh.message, format, arguments);
+    va_end(arguments);
+    pthread_mutex_lock(&coordinator->mutex);
+    struct coordinator_session *session = &coordinator->session;
+    bool is_same = session->state == state && session->sessions == sessions;
+    if (is_same) fresh.since_ms = session->since_ms;
+    bool is_news = !is_same || (strcmp(session->message, fresh.message) != 0 && now_ms >= coordinator->told_ms);
+    *session = fresh;
+    pthread_mutex_unlock(&coordinator->mutex);
+    if (!is_news) return;
+    coordinator->told_ms = now_ms + WORDS_MS;
+    if (coordinator->options.session_changed != NULL)
+        coordinator->options.session_changed(coordinator->options.argument, &fresh);
+}
+
+void coordinator_session(struct coordinator *coordinator, struct coordinator_session *out) {
+    pthread_mutex_lock(&coordinator->mutex);
+    *out = coordinator->session;
+    pthread_mutex_unlock(&coordinator->mutex);
+}
+
+/* ---- The thread -------------------------------------------------------------------------------------------------- */
+
+struct news {
+    struct coordinator_call *calls; /* in the order of posting */
+    bool is_watch_new;
+    bool stop;
+};
+
+static struct news take_news(struct coordinator *coordinator) {
+    uint64_t count;
+    (void)!read(coordinator->wake, &count, sizeof count);
+    pthread_mutex_lock(&coordinator->mutex);
+    struct news news = {.calls = coordinator->first,
+                        .is_watch_new = coordinator->is_watch_new,
+                        .stop = coordinator->stop};
+    coordinator->first = NULL;
+    coordinator->last = &coordinator->first;
+    coordinator->is_watch_new = false;
+    pthread_mutex_unlock(&coordinator->mutex);
+    return news;
+}
+
+/* A backend that watches an entry already does nothing. */
+static void watch_all(struct coordinator *coordinator) {
+    for (struct coordinator_watch *watch = watches_of(coordinator); watch != NULL; watch = watch->next)
+        coordinator->backend->watch(coordinator->state, watch->name);
+}
+
+static void start_all(struct coordinator *coordinator, struct coordinator_call *call) {
+    while (call != NULL) {
+        struct coordinator_call *next = call->next;
+        call->next = coordinator->under_way;
+        coordinator->under_way = call;
+        const struct coordinator_change *stale = find_stale(coordinator, call);
+        if (stale == NULL)
+            coordinator->backend->start(coordinator->state, call);
+        else
+            coordinator_fail(coordinator, call, PAIR_REFUSED, "coordinator: entry '%s' has left version %" PRIu64,
+                             stale->name, stale->version);
+        call = next;
+    }
+}
+
+static struct coordinator_call *find_late(const struct coordinator *coordinator, uint64_t now_ms) {
+    struct coordinator_call *call = coordinator->under_way;
+    while (call != NULL && call->deadline_ms > now_ms) call = call->next;
+    return call;
+}
+
+/* From the head each time: `done` may have finished others. */
+static void end_late(struct coordinator *coordinator, uint64_t now_ms, const char *why) {
+    for (struct coordinator_call *call; (call = find_late(coordinator, now_ms)) != NULL;) {
+        coordinator->backend->abandon(coordinator->state, call);
+        coordinator_fail(coordinator, call, PAIR_UNKNOWN, "coordinator: no answer to %s '%s': %s",
+                         call->name != NULL ? "reading" : "a change of",
+                         call->name != NULL ? call->name : call->changes[0].name, why);
+    }
+}
+
+static int wait_ms(const struct coordinator *coordinator) {
+    uint64_t now_ms = coordinator_now_ms(), until_ms = now_ms + COORDINATOR_TURN_MS;
+    for (const struct coordinator_call *call = coordinator->under_way; call != NULL; call = call->next)
+        if (call->deadline_ms < until_ms) until_ms = call->deadline_ms;
+    return until_ms > now_ms ? (int)(until_ms - now_ms) : 0;
+}
+
+static void *coordinator_run(void *argument) {
+    struct coordinator *coordinator = argument;
+    struct news news;
+    do {
+        struct pollfd ready[] = {{.fd = coordinator->wake, .events = POLLIN},
+                                 {.fd = coordinator->backend->descriptor(coordinator->state), .events = POLLIN}};
+        (void)poll(ready, 2, wait_ms(coordinator));
+        news = take_news(coordinator);
+        if (news.is_watch_new) watch_all(coordinator);
+        start_all(coordinator, news.calls);
+        coordinator->backend->turn(coordinator->state);
+        end_late(coordinator, coordinator_now_ms(), "its time is over");
+    } while (!news.stop);
+    end_late(coordinator, UINT64_MAX, "this broker stops");
+    return NULL;
+}
+
+/* ---- Opening and closing ----------------------------------------------------------------------------------------- */
+
+static const struct backend *backend_of(const char *url, const char **out_place,
+                                        char message[COORDINATOR_MESSAGE_SIZE]) {
+    if (strlen(url) > COORDINATOR_URL_SIZE_MAX) {
+        refuse(message, "coordinator: the URL is longer than %d bytes", COORDINATOR_URL_SIZE_MAX);
+        return NULL;
+    }
+    for (size_t i = 0; i < BACKENDS; i++) {
+        size_t size = strlen(backends[i]->scheme);
+        if (strncmp(url, backends[i]->scheme, size) != 0) continue;
+        *out_place = url + size;
+        return backends[i]->check(*out_place, message) == 0 ? backends[i] : NULL;
+    }
+    refuse(message, "coordinator '%s': must be zk://host:port,host:port/path or file:///path", url);
+    return NULL;
+}
+
+int coordinator_check_url(const char *url, char message[COORDINATOR_MESSAGE_SIZE]) {
+    const char *place;
+    return backend_of(url, &place, message) == NULL;
+}
+
+static int check_options(const struct coordinator_options *options, char message[COORDINATOR_MESSAGE_SIZE]) {
+    if (options->call_ms < 100 || options->call_ms > 600000)
+        return refuse(message, "coordinator: a call's time must be 100 ms to 10 minutes, not %u ms", options->call_ms);
+    if (options->session_ms < 1000 || options->session_ms > 600000)
+        return refuse(message, "coordinator: a session's time must be 1 s to 10 minutes, not %u ms",
+                      options->session_ms);
+    if (options->credentials != NULL && strchr(options->credentials, ':') == NULL)
+        return refuse(message, "coordinator: credentials must be user:password");
+    return 0;
+}
+
+static int start_thread(struct coordinator *coordinator, char message[COORDINATOR_MESSAGE_SIZE]) {
+    int error = pthread_create(&coordinator->thread, NULL, coordinator_run, coordinator);
+    if (error != 0) return refuse(message, "coordinator: no thread: %s", strerror(error));
+    pthread_setname_np(coordinator->thread, "tarry-coord");
+    return 0;
+}
+
+int coordinator_open(const char *url, const struct coordinator_options *options, struct coordinator **out,
+                     char message[COORDINATOR_MESSAGE_SIZE]) {
+    const char *place;
+    const struct backend *backend = backend_of(url, &place, message);
+    if (backend == NULL || check_options(options, message) != 0) return 1;
+    struct coordinator *coordinator = calloc(1, sizeof *coordinator);
+    if (coordinator == NULL) return refuse(message, "coordinator: no memory");
+    coordinator->backend = backend;
+    coordinator->options = *options;
+    coordinator->options.credentials = NULL; /* the backend has a copy, if it wants one */
+    coordinator->last = &coordinator->first;
+    coordinator->session = (struct coordinator_session){.state = COORDINATOR_CONNECTING,
+                                                        .since_ms = coordinator_now_ms(),
+                                                        .message = "not asked yet"};
+    pthread_mutex_init(&coordinator->mutex, NULL);
+    coordinator->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int failed = coordinator->wake < 0 ? refuse(message, "coordinator: no descriptor: %s", strerror(errno))
+                                       : backend->open(coordinator, place, options, &coordinator->state, message);
+    if (failed == 0 && start_thread(coordinator, message) != 0) {
+        backend->close(coordinator->state);
+        failed = 1;
+    }
+    if (failed == 0) {
+        *out = coordinator;
+        return 0;
+    }
+    if (coordinator->wake >= 0) close(coordinator->wake);
+    pthread_mutex_destroy(&coordinator->mutex);
+    free(coordinator);
+    return 1;
+}
+
+void coordinator_close(struct coordinator *coordinator) {
+    if (coordinator == NULL) return;
+    pthread_mutex_lock(&coordinator->mutex);
+    coordinator->stop = true;
+    pthread_mutex_unlock(&coordinator->mutex);
+    coordinator_wake(coordinator);
+    pthread_join(coordinator->thread, NULL);
+    coordinator->backend->close(coordinator->state);
+    close(coordinator->wake);
+    pthread_mutex_destroy(&coordinator->mutex);
+    free(coordinator);
+}
+
+const char *coordinator_warning(const struct coordinator *coordinator) {
+    return coordinator->backend->warning;
+}

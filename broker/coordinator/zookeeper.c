@@ -1,0 +1,387 @@
+/* zookeeper.c: zk://host:port,host:port/path: the session. What is asked over it is zookeeper_flight.c.
+ *
+ *   no session ── renewal: names looked up ──► connecting ◄──► connected      (ZooKeeper's client goes from server to
+ * server) ▲                                          │               │ └──── expired, or credentials refused
+ * ─────┴───────────────┘          closed, and opened again after a second
+ *
+ * A session that expires is nothing but a reason to open another: nothing of Tarry's hangs on it; one without a
+ * connection for LOST_MS too, for then the servers may have moved.
+ *
+ * *ZooKeeper's client never sees a name*: the renewal looks names up and gives it addresses. Because 3.8's looks them
+ * up again at every turn of its I/O thread: a resolver that hangs would cut off a good connection, and one that fails
+ * leaves that thread with a descriptor and a time that nobody has set. (Its sources were read for what is said about it
+ * here.) */
+#include "zookeeper.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "zookeeper_place.h"
+
+#define LAST_WORDS_SIZE 256
+#define ADDRESSES_SIZE 4096
+#define LOST_MS 10000
+
+/* The client says why it cannot connect to its log only, which knows neither handle nor context. */
+static struct {
+    pthread_mutex_t mutex;
+    char text[LAST_WORDS_SIZE];
+} last_words = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- Words ------------------------------------------------------------------------------------------------------- */
+
+/* "2026-11-21 18:30:00,123:4711(0x7f…):ZOO_ERROR@function@2928: Socket […] …": what stands behind its head. */
+static void keep_last_words(const char *line) {
+    const char *at = strrchr(line, '@');
+    at = at == NULL ? NULL : strstr(at, ": ");
+    pthread_mutex_lock(&last_words.mutex);
+    snprintf(last_words.text, sizeof last_words.text, "%s", at == NULL ? line : at + 2);
+    pthread_mutex_unlock(&last_words.mutex);
+}
+
+static void read_last_words(char out[LAST_WORDS_SIZE]) {
+    pthread_mutex_lock(&last_words.mutex);
+    memcpy(out, last_words.text, LAST_WORDS_SIZE);
+    pthread_mutex_unlock(&last_words.mutex);
+}
+
+void zookeeper_explain(const struct zookeeper *zookeeper, int rc, const char *path,
+                       char out[COORDINATOR_MESSAGE_SIZE]) {
+    const char *why = zerror(rc);
+    switch (rc) {
+    case ZNOAUTH:
+        snprintf(
+            out, COORDINATOR_MESSAGE_SIZE,
+            "coordinator: ZooKeeper's ACL of %s, or of what is above it, does not let this node in %s; give it the "
+            "credentials that the ACL names, or set the ACL anew (setAcl in zkCli.sh)",
+            path, zookeeper->credentials != NULL ? "with its credentials" : "without credentials");
+        return;
+    case ZCONNECTIONLOSS:
+    case ZOPERATIONTIMEOUT:
+        why = "the connection was lost before the answer came";
+        break;
+    case ZSESSIONEXPIRED:
+    case ZINVALIDSTATE:
+    case ZCLOSING:
+        why = "the session ended before the answer came";
+        break;
+    case ZNOCHILDRENFOREPHEMERALS:
+        why = "what is above it is ephemeral and can have no entries: name another path";
+        break;
+    default:
+        break;
+    }
+    snprintf(out, COORDINATOR_MESSAGE_SIZE, "coordinator: ZooKeeper, %s: %s", path, why);
+}
+
+static void say_connecting(struct zookeeper *zookeeper) {
+    char words[LAST_WORDS_SIZE];
+    read_last_words(words);
+    if (words[0] == '\0')
+        coordinator_is(zookeeper->coordinator, COORDINATOR_CONNECTING, zookeeper->sessions,
+                       "connecting to ZooKeeper at %s", zookeeper->hosts);
+    else
+        coordinator_is(zookeeper->coordinator, COORDINATOR_CONNECTING, zookeeper->sessions,
+                       "no connection to ZooKeeper at %s: %s; is it running there, and can this host reach it?",
+                       zookeeper->hosts, words);
+}
+
+void zookeeper_forbidden(struct zookeeper *zookeeper, const char *reason) {
+    zookeeper->is_forbidden = true;
+    coordinator_is(zookeeper->coordinator, COORDINATOR_FORBIDDEN, zookeeper->sessions, "%s", reason);
+}
+
+void zookeeper_permitted(struct zookeeper *zookeeper) {
+    zookeeper->is_forbidden = false;
+    coordinator_is(zookeeper->coordinator, COORDINATOR_CONNECTED, zookeeper->sessions, "%s", "");
+}
+
+/* ---- The session ------------------------------------------------------------------------------------------------- */
+
+static void state_changed(zhandle_t *handle, int type, int state, const char *path, void *context) {
+    (void)handle;
+    (void)type;
+    (void)state;
+    (void)path;
+    struct zookeeper *zookeeper = context;
+    coordinator_wake(zookeeper->coordinator); /* zoo_state tells */
+}
+
+/* All addresses of one host, given as name:port, go behind `out`. NULL, or why there are none. */
+static const char *add_addresses(const char *host, char out[ADDRESSES_SIZE]) {
+    char name[COORDINATOR_URL_SIZE_MAX + 1], port[8];
+    const char *colon = strrchr(host, ':');
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    struct addrinfo *found;
+    snprintf(name, sizeof name, "%.*s", (int)(colon - host), host);
+    int error = getaddrinfo(name, colon + 1, &hints, &found);
+    if (error != 0) return gai_strerror(error);
+    for (const struct addrinfo *one = found; one != NULL; one = one->ai_next) {
+        size_t size = strlen(out);
+        int wrong = getnameinfo(one->ai_addr, one->ai_addrlen, name, sizeof name, port, sizeof port,
+                                NI_NUMERICHOST | NI_NUMERICSERV);
+        if (wrong != 0 || size + strlen(name) + sizeof port + 2 > ADDRESSES_SIZE) continue;
+        sprintf(out + size, "%s%s:%s", size > 0 ? "," : "", name, port);
+    }
+    freeaddrinfo(found);
+    return NULL;
+}
+
+/* Those of the hosts that have any. NULL, or why none has. */
+static const char *look_up(const char *hosts, char out[ADDRESSES_SIZE]) {
+    char list[COORDINATOR_URL_SIZE_MAX + 1], *rest = list;
+    const char *why = "no address";
+    out[0] = '\0';
+    snprintf(list, sizeof list, "%s", hosts);
+    for (const char *host; (host = strtok_r(rest, ",", &rest)) != NULL;) {
+        const char *wrong = add_addresses(host, out);
+        if (wrong != NULL) why = wrong;
+    }
+    return out[0] == '\0' ? why : NULL;
+}
+
+/* A thread: closes the handle that there was (which ends its threads) and opens another, which looks up names. */
+static void *renewal_run(void *argument) {
+    struct zookeeper *zookeeper = argument;
+    char addresses[ADDRESSES_SIZE];
+    zhandle_t *handle = NULL;
+    if (zookeeper->renewed != NULL) zookeeper_close(zookeeper->renewed);
+    const char *error = look_up(zookeeper->hosts, addresses);
+    if (error == NULL) {
+        handle = zookeeper_init2(addresses, state_changed, zookeeper->session_ms, NULL, zookeeper, ZOO_NO_LOG_CLIENTENV,
+                                 keep_last_words);
+        if (handle == NULL) error = "no memory, descriptor or thread";
+    }
+    if (handle != NULL) {
+        (void)zoo_set_servers_resolution_delay(handle, -1); /* while it is connected */
+        if (zookeeper->credentials != NULL)
+            (void)zoo_add_auth(handle, "digest", zookeeper->credentials, (int)strlen(zookeeper->credentials), NULL,
+                               NULL);
+    }
+    pthread_mutex_lock(&zookeeper->mutex);
+    zookeeper->renewed = handle;
+    zookeeper->renewed_error = error;
+    zookeeper->is_renewed = true;
+    pthread_mutex_unlock(&zookeeper->mutex);
+    coordinator_wake(zookeeper->coordinator);
+    return NULL;
+}
+
+static void renew(struct zookeeper *zookeeper) {
+    zookeeper->renewed = zookeeper->handle; /* to be closed; nobody else looks while nothing is being renewed */
+    zookeeper->renew_ms = coordinator_now_ms() + COORDINATOR_TURN_MS;
+    if (pthread_create(&zookeeper->renewal, NULL, renewal_run, zookeeper) != 0) return; /* again at a later turn */
+    pthread_setname_np(zookeeper->renewal, "tarry-coord-new");
+    zookeeper->handle = NULL;
+    zookeeper->is_connected = false;
+    zookeeper->is_renewing = true;
+}
+
+static struct flight *find_stranded(const struct zookeeper *zookeeper) {
+    struct flight *flight = zookeeper->flights;
+    while (flight != NULL && (flight->step == FLIGHT_WAITS || flight->session == zookeeper->sessions))
+        flight = flight->next;
+    return flight;
+}
+
+/* What the old session's client never brought back. */
+static void land_stranded(struct zookeeper *zookeeper) {
+    for (struct flight *flight; (flight = find_stranded(zookeeper)) != NULL;) {
+        flight->rc = ZCLOSING;
+        flight->session = zookeeper->sessions;
+        flight_land(flight);
+    }
+}
+
+static void land_all(struct zookeeper *zookeeper) {
+    pthread_mutex_lock(&zookeeper->mutex);
+    struct flight *back = zookeeper->back, *first = NULL;
+    zookeeper->back = NULL;
+    pthread_mutex_unlock(&zookeeper->mutex);
+    while (back != NULL) { /* the oldest first */
+        struct flight *next = back->next_back;
+        back->next_back = first;
+        first = back;
+        back = next;
+    }
+    while (first != NULL) {
+        struct flight *next = first->next_back;
+        flight_land(first);
+        first = next;
+    }
+}
+
+static void take_renewed(struct zookeeper *zookeeper) {
+    pthread_mutex_lock(&zookeeper->mutex);
+    bool is_renewed = zookeeper->is_renewed;
+    zookeeper->is_renewed = false;
+    pthread_mutex_unlock(&zookeeper->mutex);
+    if (!is_renewed) return;
+    pthread_join(zookeeper->renewal, NULL);
+    zookeeper->is_renewing = false;
+    land_all(zookeeper); /* of the old session: nothing can come back any more */
+    if (zookeeper->renewed == NULL) {
+        coordinator_is(zookeeper->coordinator, COORDINATOR_CONNECTING, zookeeper->sessions,
+                       "ZooKeeper's hosts %s cannot be looked up: %s; check their names, and this host's resolver",
+                       zookeeper->hosts, zookeeper->renewed_error);
+        return;
+    }
+    zookeeper->handle = zookeeper->renewed;
+    zookeeper->renewed = NULL;
+    zookeeper->sessions++;
+    zookeeper->lost_ms = coordinator_now_ms();
+    land_stranded(zookeeper);
+    for (size_t i = 0; i < COORDINATOR_NAMES_MAX; i++) {
+        zookeeper->watched[i].state = WATCH_IDLE;
+        zookeeper->watched[i].again_ms = 0;
+    }
+}
+
+/* ---- What there is to do ----------------------------------------------------------------------------------------- */
+
+static void look_at_state(struct zookeeper *zookeeper) {
+    int state = zookeeper->handle == NULL ? 0 : zoo_state(zookeeper->handle);
+    uint64_t now_ms = coordinator_now_ms();
+    bool was_connected = zookeeper->is_connected;
+    zookeeper->is_connected = state == ZOO_CONNECTED_STATE;
+    if (was_connected && !zookeeper->is_connected) zookeeper->lost_ms = now_ms;
+    bool is_lost = state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE ||
+                   (!zookeeper->is_connected && now_ms >= zookeeper->lost_ms + LOST_MS);
+    if (state == ZOO_AUTH_FAILED_STATE)
+        zookeeper_forbidden(zookeeper, "coordinator: ZooKeeper refuses this node's credentials; correct them");
+    if (was_connected && !zookeeper->is_connected && state != ZOO_AUTH_FAILED_STATE) zookeeper->is_forbidden = false;
+    if (zookeeper->is_connected && !was_connected && !zookeeper->is_forbidden) zookeeper_permitted(zookeeper);
+    if (!zookeeper->is_connected && !zookeeper->is_forbidden && zookeeper->handle != NULL) say_connecting(zookeeper);
+    if (zookeeper->is_connected) keep_last_words("");
+    bool is_due = now_ms >= zookeeper->renew_ms;
+    if ((zookeeper->handle == NULL || is_lost) && !zookeeper->is_renewing && is_due) renew(zookeeper);
+}
+
+static struct flight *find_waiting(const struct zookeeper *zookeeper) {
+    struct flight *flight = zookeeper->flights, *oldest = NULL;
+    for (; flight != NULL; flight = flight->next)
+        if (flight->step == FLIGHT_WAITS) oldest = flight; /* the newest is the first */
+    return oldest;
+}
+
+static void watch_again(struct zookeeper *zookeeper, struct watched *watched) {
+    bool is_fired = atomic_exchange(&watched->is_fired, false);
+    if (is_fired && watched->state == WATCH_STANDS) watched->state = WATCH_IDLE;
+    if (watched->name[0] == '\0' || watched->state != WATCH_IDLE) return;
+    if (!is_fired && coordinator_now_ms() < watched->again_ms) return;
+    if (flight_make(zookeeper, NULL, watched) != NULL) watched->state = WATCH_ASKED;
+}
+
+static void zookeeper_turn(void *state) {
+    struct zookeeper *zookeeper = state;
+    take_renewed(zookeeper);
+    land_all(zookeeper);
+    look_at_state(zookeeper);
+    if (!zookeeper->is_connected) return;
+    for (size_t i = 0; i < COORDINATOR_NAMES_MAX; i++) watch_again(zookeeper, &zookeeper->watched[i]);
+    for (struct flight *flight; (flight = find_waiting(zookeeper)) != NULL;) flight_begin(flight);
+}
+
+static void zookeeper_start(void *state, struct coordinator_call *call) {
+    struct zookeeper *zookeeper = state; /* the turn that follows begins it */
+    if (flight_make(zookeeper, call, NULL) == NULL)
+        coordinator_fail(zookeeper->coordinator, call, PAIR_UNKNOWN, "coordinator: no memory");
+}
+
+static void zookeeper_abandon(void *state, struct coordinator_call *call) {
+    (void)state;
+    struct flight *flight = call->flight;
+    flight->call = NULL;
+    if (flight->step == FLIGHT_WAITS) flight_land(flight);
+}
+
+static void zookeeper_watch(void *state, const char *name) {
+    struct zookeeper *zookeeper = state;
+    for (size_t i = 0; i < COORDINATOR_NAMES_MAX; i++) {
+        struct watched *watched = &zookeeper->watched[i];
+        if (strcmp(watched->name, name) == 0) return;
+        if (watched->name[0] != '\0') continue;
+        watched->zookeeper = zookeeper;
+        watched->state = WATCH_IDLE;
+        snprintf(watched->name, sizeof watched->name, "%s", name);
+        return;
+    }
+    assert(!"more entries than COORDINATOR_NAMES_MAX");
+}
+
+/* ---- Opening and closing ----------------------------------------------------------------------------------------- */
+
+static void zookeeper_close_all(void *state) {
+    struct zookeeper *zookeeper = state;
+    if (zookeeper->is_renewing) {
+        pthread_join(zookeeper->renewal, NULL);
+        zookeeper->handle = zookeeper->renewed;
+    }
+    if (zookeeper->handle != NULL) zookeeper_close(zookeeper->handle);
+    while (zookeeper->flights != NULL) {
+        struct flight *next = zookeeper->flights->next;
+        free(zookeeper->flights);
+        zookeeper->flights = next;
+    }
+    pthread_mutex_destroy(&zookeeper->mutex);
+    free(zookeeper->credentials);
+    free(zookeeper);
+}
+
+static int zookeeper_check(const char *place, char message[COORDINATOR_MESSAGE_SIZE]) {
+    char hosts[COORDINATOR_URL_SIZE_MAX + 1];
+    const char *path;
+    return zookeeper_take_place(place, hosts, &path, message);
+}
+
+static int no_memory(char message[COORDINATOR_MESSAGE_SIZE]) {
+    snprintf(message, COORDINATOR_MESSAGE_SIZE, "coordinator: no memory");
+    return 1;
+}
+
+static int zookeeper_open(struct coordinator *coordinator, const char *place, const struct coordinator_options *options,
+                          void **out, char message[COORDINATOR_MESSAGE_SIZE]) {
+    const char *path;
+    struct zookeeper *zookeeper = calloc(1, sizeof *zookeeper);
+    if (zookeeper == NULL) return no_memory(message);
+    int failed = zookeeper_take_place(place, zookeeper->hosts, &path, message);
+    if (failed == 0 && options->credentials != NULL) {
+        zookeeper->credentials = strdup(options->credentials);
+        if (zookeeper->credentials == NULL) failed = no_memory(message);
+    }
+    if (failed != 0) {
+        free(zookeeper);
+        return failed;
+    }
+    zookeeper->coordinator = coordinator;
+    snprintf(zookeeper->base, sizeof zookeeper->base, "%s", path);
+    zookeeper->session_ms = (int)options->session_ms;
+    zookeeper->acl = options->credentials != NULL ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
+    pthread_mutex_init(&zookeeper->mutex, NULL);
+    zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
+    *out = zookeeper;
+    return 0;
+}
+
+static int zookeeper_descriptor(void *state) {
+    (void)state;
+    return -1;
+}
+
+const struct backend zookeeper_backend = {
+    .scheme = "zk://",
+    .warning = "",
+    .check = zookeeper_check,
+    .open = zookeeper_open,
+    .close = zookeeper_close_all,
+    .descriptor = zookeeper_descriptor,
+    .start = zookeeper_start,
+    .abandon = zookeeper_abandon,
+    .turn = zookeeper_turn,
+    .watch = zookeeper_watch,
+};

@@ -1,0 +1,321 @@
+/* zookeeper_flight.c: what is asked of ZooKeeper, and what its answers mean.
+ *
+ *   read     sync ──► get                       entry NAME is the znode BASE/NAME, its version the znode's + 1
+ *   change   create, set or multi ──► no parents? create BASE, piece by piece ──► the change once more
+ *   watch    exists, with a watcher
+ *
+ * *Done* is what ZooKeeper says is done; *refused* what it says is not, because of a version; everything else is
+ * *unknown*: ZooKeeper's client fails all that is under way when a connection breaks, and repeats nothing by itself. */
+#include <assert.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "zookeeper.h"
+
+static void set_path(const struct zookeeper *zookeeper, const char *name, char out[ZOOKEEPER_PATH_SIZE]) {
+    snprintf(out, ZOOKEEPER_PATH_SIZE, "%s/%s", zookeeper->base, name);
+}
+
+struct flight *flight_make(struct zookeeper *zookeeper, struct coordinator_call *call, struct watched *watched) {
+    struct flight *flight = calloc(1, sizeof *flight);
+    if (flight == NULL) return NULL;
+    flight->zookeeper = zookeeper;
+    flight->call = call;
+    flight->watched = watched;
+    flight->step = FLIGHT_WAITS;
+    if (call != NULL) call->flight = flight;
+    flight->next = zookeeper->flights;
+    zookeeper->flights = flight;
+    return flight;
+}
+
+static void flight_free(struct flight *flight) {
+    struct flight **at = &flight->zookeeper->flights;
+    while (*at != flight) at = &(*at)->next;
+    *at = flight->next;
+    free(flight);
+}
+
+/* ---- ZooKeeper's threads: the way back --------------------------------------------------------------------------- */
+
+static void came_back(struct flight *flight, int rc) {
+    struct zookeeper *zookeeper = flight->zookeeper;
+    flight->rc = rc;
+    pthread_mutex_lock(&zookeeper->mutex);
+    flight->next_back = zookeeper->back;
+    zookeeper->back = flight;
+    pthread_mutex_unlock(&zookeeper->mutex);
+    coordinator_wake(zookeeper->coordinator);
+}
+
+static void came_back_void(int rc, const void *data) {
+    came_back((struct flight *)data, rc);
+}
+
+static void came_back_text(int rc, const char *text, const void *data) {
+    (void)text;
+    came_back((struct flight *)data, rc);
+}
+
+static void came_back_stat(int rc, const struct Stat *stat, const void *data) {
+    struct flight *flight = (struct flight *)data;
+    if (rc == ZOK && stat != NULL) flight->stats[0] = *stat;
+    came_back(flight, rc);
+}
+
+static void came_back_made(int rc, const char *text, const struct Stat *stat, const void *data) {
+    (void)text;
+    came_back_stat(rc, stat, data);
+}
+
+static void came_back_data(int rc, const char *value, int size, const struct Stat *stat, const void *data) {
+    struct flight *flight = (struct flight *)data;
+    flight->size = size > 0 ? (size_t)size : 0;
+    if (rc == ZOK && flight->size <= COORDINATOR_VALUE_SIZE_MAX && flight->size > 0)
+        memcpy(flight->value, value, flight->size);
+    came_back_stat(rc, stat, data);
+}
+
+static void watch_fired(zhandle_t *handle, int type, int state, const char *path, void *context) {
+    struct watched *watched = context;
+    (void)handle;
+    (void)state;
+    (void)path;
+    if (type == ZOO_SESSION_EVENT) return;
+    atomic_store(&watched->is_fired, true);
+    coordinator_wake(watched->zookeeper->coordinator);
+}
+
+/* ---- The way there ----------------------------------------------------------------------------------------------- */
+
+/* False: the session has expired meanwhile, and the flight comes back with that. */
+static bool has_session(struct flight *flight) {
+    flight->session = flight->zookeeper->sessions;
+    if (flight->zookeeper->handle == NULL) came_back(flight, ZSESSIONEXPIRED);
+    return flight->zookeeper->handle != NULL;
+}
+
+/* ZooKeeper's client took it, or it comes back at once. */
+static void depart(struct flight *flight, int rc) {
+    if (rc == ZINVALIDSTATE || rc == ZBADARGUMENTS || rc == ZMARSHALLINGERROR) came_back(flight, rc);
+}
+
+static void send_sync(struct flight *flight) {
+    flight->step = FLIGHT_SYNCS;
+    if (!has_session(flight)) return;
+    depart(flight, zoo_async(flight->zookeeper->handle, flight->zookeeper->base, came_back_text, flight));
+}
+
+static void send_read(struct flight *flight) {
+    char path[ZOOKEEPER_PATH_SIZE];
+    set_path(flight->zookeeper, flight->call->name, path);
+    flight->step = FLIGHT_READS;
+    if (!has_session(flight)) return;
+    depart(flight, zoo_aget(flight->zookeeper->handle, path, 0, came_back_data, flight));
+}
+
+static void send_watch(struct flight *flight) {
+    char path[ZOOKEEPER_PATH_SIZE];
+    set_path(flight->zookeeper, flight->watched->name, path);
+    flight->step = FLIGHT_WATCHES;
+    if (!has_session(flight)) return;
+    depart(flight, zoo_awexists(flight->zookeeper->handle, path, watch_fired, flight->watched, came_back_stat, flight));
+}
+
+/* ZooKeeper counts from 0, and knows no version for what is not there. */
+static int znode_version(uint64_t version) {
+    assert(version > 0);
+    return version - 1 < INT_MAX ? (int)(version - 1) : INT_MAX;
+}
+
+static int send_one(struct flight *flight) {
+    const struct zookeeper *zookeeper = flight->zookeeper;
+    const struct coordinator_change *change = &flight->call->changes[0];
+    char path[ZOOKEEPER_PATH_SIZE];
+    set_path(zookeeper, change->name, path);
+    if (change->version == 0)
+        return zoo_acreate2(zookeeper->handle, path, change->value, (int)change->size, zookeeper->acl, 0,
+                            came_back_made, flight);
+    return zoo_aset(zookeeper->handle, path, change->value, (int)change->size, znode_version(change->version),
+                    came_back_stat, flight);
+}
+
+static int send_many(struct flight *flight) {
+    const struct zookeeper *zookeeper = flight->zookeeper;
+    const struct coordinator_call *call = flight->call;
+    char paths[COORDINATOR_CHANGES_MAX][ZOOKEEPER_PATH_SIZE];
+    zoo_op_t ops[COORDINATOR_CHANGES_MAX];
+    for (size_t i = 0; i < call->count; i++) {
+        const struct coordinator_change *change = &call->changes[i];
+        set_path(zookeeper, change->name, paths[i]);
+        if (change->value == NULL)
+            zoo_check_op_init(&ops[i], paths[i], znode_version(change->version));
+        else if (change->version == 0)
+            zoo_create_op_init(&ops[i], paths[i], change->value, (int)change->size, zookeeper->acl, 0, NULL, 0);
+        else
+            zoo_set_op_init(&ops[i], paths[i], change->value, (int)change->size, znode_version(change->version),
+                            &flight->stats[i]);
+    }
+    return zoo_amulti(zookeeper->handle, (int)call->count, ops, flight->results, came_back_void, flight);
+}
+
+static void send_change(struct flight *flight) {
+    bool is_one = flight->call->count == 1 && flight->call->changes[0].value != NULL;
+    memset(flight->stats, 0, sizeof flight->stats);
+    memset(flight->results, 0, sizeof flight->results);
+    flight->step = FLIGHT_CHANGES;
+    if (!has_session(flight)) return;
+    depart(flight, is_one ? send_one(flight) : send_many(flight));
+}
+
+/* The next piece of the base: /a, then /a/b. */
+static void send_path(struct flight *flight) {
+    const struct zookeeper *zookeeper = flight->zookeeper;
+    char path[ZOOKEEPER_PATH_SIZE];
+    const char *slash = strchr(zookeeper->base + flight->path_made + 1, '/');
+    flight->path_made = slash == NULL ? strlen(zookeeper->base) : (size_t)(slash - zookeeper->base);
+    snprintf(path, sizeof path, "%.*s", (int)flight->path_made, zookeeper->base);
+    flight->step = FLIGHT_MAKES_PATH;
+    if (!has_session(flight)) return;
+    depart(flight, zoo_acreate2(zookeeper->handle, path, "", 0, zookeeper->acl, 0, came_back_made, flight));
+}
+
+void flight_begin(struct flight *flight) {
+    assert(flight->step == FLIGHT_WAITS);
+    if (flight->call == NULL)
+        send_watch(flight);
+    else if (flight->call->name != NULL)
+        send_sync(flight);
+    else
+        send_change(flight);
+}
+
+/* ---- What an answer means ---------------------------------------------------------------------------------------- */
+
+static void finish(struct flight *flight, enum pair_outcome outcome) {
+    struct coordinator_call *call = flight->call;
+    struct coordinator *coordinator = flight->zookeeper->coordinator;
+    flight_free(flight);
+    coordinator_finish(coordinator, call, outcome);
+}
+
+/* The result that no version explains. `name`: of the entry; NULL: it was about the base. */
+static void finish_failed(struct flight *flight, int rc, const char *name) {
+    struct zookeeper *zookeeper = flight->zookeeper;
+    char path[ZOOKEEPER_PATH_SIZE];
+    if (name != NULL)
+        set_path(zookeeper, name, path);
+    else
+        snprintf(path, sizeof path, "%.*s", (int)(flight->path_made > 0 ? flight->path_made : sizeof path - 1),
+                 zookeeper->base);
+    zookeeper_explain(zookeeper, rc, path, flight->call->reason);
+    if (rc == ZNOAUTH || rc == ZINVALIDACL) zookeeper_forbidden(zookeeper, flight->call->reason);
+    finish(flight, PAIR_UNKNOWN);
+}
+
+static void finish_refused(struct flight *flight, const char *name) {
+    snprintf(flight->call->reason, sizeof flight->call->reason,
+             "coordinator: entry '%s' is at another version than the expected", name);
+    finish(flight, PAIR_REFUSED);
+}
+
+/* Transactions that made the znode, and that changed it last. */
+static struct coordinator_trait trait_of(const struct Stat *stat) {
+    return (struct coordinator_trait){.birth = (uint64_t)stat->czxid, .mark = (uint64_t)stat->mzxid};
+}
+
+static void land_read(struct flight *flight) {
+    struct coordinator_call *call = flight->call;
+    if (flight->rc != ZOK && flight->rc != ZNONODE) {
+        finish_failed(flight, flight->rc, call->name);
+    } else if (flight->size > COORDINATOR_VALUE_SIZE_MAX) {
+        snprintf(call->reason, sizeof call->reason,
+                 "coordinator: entry '%s' has %zu bytes, more than %d: it is not Tarry's", call->name, flight->size,
+                 COORDINATOR_VALUE_SIZE_MAX);
+        finish(flight, PAIR_UNKNOWN);
+    } else {
+        zookeeper_permitted(flight->zookeeper);
+        if (flight->rc == ZOK) {
+            call->version = (uint64_t)flight->stats[0].version + 1;
+            call->traits[0] = trait_of(&flight->stats[0]);
+            call->size = flight->size;
+            memcpy(call->value, flight->value, flight->size);
+            call->value[flight->size] = '\0';
+        }
+        finish(flight, PAIR_DONE);
+    }
+}
+
+static void finish_changed(struct flight *flight) {
+    struct coordinator_call *call = flight->call;
+    for (size_t i = 0; i < call->count; i++) {
+        if (call->changes[i].value == NULL) continue;
+        call->changes[i].version++;
+        call->traits[i] = trait_of(&flight->stats[i]);
+    }
+    zookeeper_permitted(flight->zookeeper);
+    finish(flight, PAIR_DONE);
+}
+
+/* The change that the others failed with, and why. */
+static size_t find_culprit(const struct flight *flight, int *out_rc) {
+    *out_rc = flight->rc;
+    for (size_t i = 0; i < flight->call->count && flight->call->count > 1; i++)
+        if (flight->results[i].err == flight->rc) return i;
+    return 0;
+}
+
+static void land_change(struct flight *flight) {
+    int rc;
+    const struct coordinator_change *change = &flight->call->changes[find_culprit(flight, &rc)];
+    if (rc == ZOK) {
+        finish_changed(flight);
+    } else if (rc == ZNONODE && change->version == 0 && flight->path_made == 0) {
+        send_path(flight);
+    } else if (rc == ZBADVERSION || rc == ZNODEEXISTS || (rc == ZNONODE && change->version > 0)) {
+        zookeeper_permitted(flight->zookeeper);
+        finish_refused(flight, change->name);
+    } else {
+        finish_failed(flight, rc, change->name);
+    }
+}
+
+static void land_path(struct flight *flight) {
+    if (flight->rc != ZOK && flight->rc != ZNODEEXISTS)
+        finish_failed(flight, flight->rc, NULL);
+    else if (flight->zookeeper->base[flight->path_made] != '\0')
+        send_path(flight);
+    else
+        send_change(flight);
+}
+
+/* Whoever reads after this hears of what happens later. */
+static void land_watch(struct flight *flight) {
+    struct watched *watched = flight->watched;
+    bool stands = flight->rc == ZOK || flight->rc == ZNONODE;
+    watched->state = stands ? WATCH_STANDS : WATCH_IDLE;
+    watched->again_ms = coordinator_now_ms() + COORDINATOR_TURN_MS;
+    flight_free(flight);
+    if (stands) coordinator_changed(watched->zookeeper->coordinator, watched->name);
+}
+
+void flight_land(struct flight *flight) {
+    if (flight->watched != NULL) {
+        land_watch(flight);
+    } else if (flight->call == NULL) {
+        flight_free(flight); /* its time was over */
+    } else if (flight->step == FLIGHT_SYNCS && flight->rc == ZOK) {
+        send_read(flight);
+    } else if (flight->step == FLIGHT_SYNCS) {
+        finish_failed(flight, flight->rc, NULL);
+    } else if (flight->step == FLIGHT_READS) {
+        land_read(flight);
+    } else if (flight->step == FLIGHT_MAKES_PATH) {
+        land_path(flight);
+    } else {
+        land_change(flight);
+    }
+}

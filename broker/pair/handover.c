@@ -1,0 +1,55 @@
+/* handover.c: the planned switch-over, on the leader's side.
+ *
+ *   word ──► STOPPING ── nothing is being written any more ──► HANDING ── the follower has it all ──► PAIR_TAKE_OVER
+ *               └──────────── it is silent, or the operator says so: writes go on ◄──┘                     │
+ *                                                                                                          ▼
+ *   with a coordinator: the follower claims, and the record tells this node         without: it proposes, and is
+ * promised
+ *
+ * Nothing rests on the stop: until the follower has fenced it counts, and once it has fenced it confirms nothing any
+ * more. So a leader may go on with its writes at any moment before it has promised, and loses nothing by it. */
+#include "roles.h"
+
+void handover_begin(struct pair *pair, struct pair_effects *out) {
+    bool has_follower = pair->is_async ? pair->acked > 0 : pair->counted && leading_has_member(pair);
+    if (pair->handing != PAIR_KEEPING || pair->change != PAIR_NO_CHANGE) {
+        pair_say("it is being handed over already, or something else is being changed: try again", out);
+    } else if (!has_follower) {
+        pair_say("there is no follower that is in sync: nobody to hand over to", out);
+    } else {
+        pair->handing = PAIR_STOPPING;
+        pair_push(out, PAIR_STOP_WRITES);
+    }
+}
+
+void handover_stopped(struct pair *pair, uint64_t end, struct pair_effects *out) {
+    if (pair->role != PAIR_LEADING || pair->handing != PAIR_STOPPING) return;
+    pair->handing = PAIR_HANDING;
+    pair->stop = end;
+    pair->counted = true; /* asynchronous: from here on, until it leads or the writes go on */
+    leading_advance(pair, out);
+}
+
+bool handover_is_ready(const struct pair *pair) {
+    bool is_written = pair->handing == PAIR_HANDING && pair->durable >= pair->stop;
+    bool has_all = pair->acked >= pair->stop || WEAK(hand_early);
+    bool is_member = leading_has_member(pair) && pair->change == PAIR_NO_CHANGE;
+    return is_written && has_all && pair->counted && is_member;
+}
+
+/* It acknowledges nothing from here on. The promise goes out as a question, once it is durable. */
+void handover_yield(struct pair *pair, const struct pair_message *proposal, struct pair_effects *out) {
+    if (!WEAK(leads_on)) pair->role = PAIR_YIELDING;
+    pair->note.floor = proposal->epoch;
+    pair_make_note(pair, out);
+}
+
+void handover_give_up(struct pair *pair, struct pair_effects *out) {
+    if (pair->handing == PAIR_KEEPING) {
+        pair_say("it is not being handed over", out);
+        return;
+    }
+    pair->handing = PAIR_KEEPING;
+    pair_push(out, PAIR_TAKE_WRITES);
+    leading_advance(pair, out); /* asynchronous: it does not count any longer */
+}

@@ -1,0 +1,202 @@
+/* operator.c: a pair without a coordinator, and an operator's words with one or without.
+ *
+ *   starts ──► FOLLOWING, quiet ── the other does not lead either, and this node is to: ──► FENCING ──► CLAIMING
+ *                 ▲    │                                                                    the note     proposes
+ *                 │    └── an operator asserts ─► FENCING ─► LEADING, alone                                 │
+ *                 └── it has promised a later epoch ◄───────────────────────────────────────────────────────┤
+ *                                                        LEADING ◄── it is asked by who has promised it ────┘
+ *
+ * Epochs carry the node: node 0 claims even ones, node 1 odd ones, each once. A promise is a durable floor and reaches
+ * the claimer as the floor of a PAIR_FOLLOW: nobody else can make that number, and nobody has that floor by chance.
+ *
+ * What makes it safe: a node whose note does not say `alone` has acknowledged nothing that the other lacks. So whoever
+ * is promised an epoch (a node that has served alone never promises) has all that was ever acknowledged, and so has
+ * whoever leads because an operator asserts truly that the other has not served alone. The note says `alone` before the
+ * follower stops counting, and until after it counts again and has everything.
+ *
+ * Nothing here shrinks or promotes by itself, and no clock decides. */
+#include "roles.h"
+
+/* Above all that was heard of, and one's own. */
+static uint32_t next_epoch(const struct pair *pair) {
+    uint32_t epoch = (pair->note.floor > pair->heard ? pair->note.floor : pair->heard) + 1;
+    if (epoch % 2 != pair->self && !WEAK(any_parity)) epoch++;
+    return epoch;
+}
+
+static void fence(struct pair *pair, enum pair_word word, struct pair_effects *out) {
+    pair->role = PAIR_FENCING;
+    pair->word = word;
+    pair->epoch = next_epoch(pair);
+    pair->note.led = pair->note.floor = pair->epoch;
+    pair_make_note(pair, out);
+    if (WEAK(unfenced)) claim_fenced(pair, out);
+}
+
+static void ask_promise(struct pair *pair, struct pair_effects *out) {
+    pair->serial++;
+    pair_push(out, PAIR_ASK)->message = (struct pair_message){
+        .kind = PAIR_PROPOSE,
+        .epoch = pair->epoch,
+        .floor = pair->note.floor,
+        .serial = pair->serial,
+        .led = pair->note.led,
+        .alone = pair->note.alone,
+    };
+}
+
+void operator_propose(struct pair *pair, struct pair_effects *out) {
+    if (pair->role == PAIR_CLAIMING)
+        ask_promise(pair, out);
+    else if (!pair->noting && !pair->cutting)
+        fence(pair, 0, out);
+}
+
+/* Whoever leads by an assertion serves alone, and has that noted first. */
+void operator_assert(struct pair *pair, enum pair_word word, struct pair_effects *out) {
+    if (!WEAK(alone_unnoted)) pair->note.alone = true;
+    fence(pair, word, out);
+}
+
+void operator_fenced(struct pair *pair, struct pair_effects *out) {
+    if (pair->word != 0)
+        leading_begin(pair, out);
+    else
+        ask_promise(pair, out);
+}
+
+/* Both are quiet, and the answer is the same on either side: who may have served alone; else who claimed last. */
+static bool should_claim(const struct pair *pair, const struct pair_message *other) {
+    if (pair->note.alone || other->alone) return !other->alone;
+    if (pair->wants || other->word == PAIR_PROMOTE) return pair->wants;
+    return pair->note.led > other->led || (pair->note.led == other->led && pair->self == 0);
+}
+
+void operator_met(struct pair *pair, const struct pair_message *other, struct pair_effects *out) {
+    if (other->floor > pair->heard) pair->heard = other->floor;
+    if (should_claim(pair, other))
+        operator_propose(pair, out);
+    else if (pair->note.alone && other->alone)
+        pair_say("both nodes have served alone: an operator must say whose history is given up", out);
+}
+
+static void answer_note(const struct pair *pair, uint64_t serial, struct pair_effects *out) {
+    pair_push(out, PAIR_ANSWER)->message = (struct pair_message){
+        .kind = PAIR_NOT_LEADING,
+        .serial = serial,
+        .floor = pair->note.floor,
+        .led = pair->note.led,
+        .alone = pair->note.alone,
+        .word = pair->wants ? PAIR_PROMOTE : 0,
+    };
+}
+
+/* The proposal is answered by asking to follow it, once the promise is durable. */
+static void consider_promise(struct pair *pair, const struct pair_message *proposal, struct pair_effects *out) {
+    bool is_quiet = pair->role == PAIR_FOLLOWING || pair->role == PAIR_CLAIMING;
+    if (!is_quiet || pair->noting || pair->cutting || (pair->note.alone && !WEAK(promise_alone))) return;
+    if (proposal->epoch < pair->note.floor || (proposal->epoch == pair->note.floor && pair->role == PAIR_CLAIMING))
+        return;
+    bool is_new = proposal->epoch > pair->note.floor;
+    pair->role = PAIR_FOLLOWING;
+    pair->epoch = 0;
+    pair->seen = 0;
+    pair->note.floor = proposal->epoch;
+    if (is_new)
+        pair_make_note(pair, out);
+    else
+        following_ask(pair, out);
+}
+
+static void become_leader(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
+    leading_begin(pair, out);
+    leading_asked(pair, event, out);
+}
+
+void operator_asked(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
+    const struct pair_message *question = &event->message;
+    bool is_promise = question->floor == pair->epoch || (WEAK(any_promise) && question->floor > 0);
+    if (pair->role == PAIR_CLAIMING && question->kind == PAIR_FOLLOW && is_promise) {
+        become_leader(pair, event, out);
+        return;
+    }
+    answer_note(pair, question->serial, out);
+    /* Who is to claim is decided by the answer to one's own newest question: what came may be old. */
+    if (question->floor > pair->heard) pair->heard = question->floor;
+    if (WEAK(any_promise) && pair->role == PAIR_FOLLOWING) operator_met(pair, question, out);
+    if (question->kind == PAIR_PROPOSE)
+        consider_promise(pair, question, out);
+    else if (pair->role == PAIR_CLAIMING && question->floor > pair->epoch)
+        following_begin(pair, out); /* it can never promise this one */
+}
+
+void operator_answered(struct pair *pair, const struct pair_message *answer, struct pair_effects *out) {
+    if (answer->serial != pair->serial || pair->noting) return;
+    if (pair->role == PAIR_YIELDING) {
+        pair_end(pair, "handed over: it starts again, to follow", out);
+    } else if (pair->role == PAIR_CLAIMING) {
+        if (answer->floor > pair->heard) pair->heard = answer->floor;
+        if (answer->kind != PAIR_NOT_LEADING || answer->alone || answer->floor > pair->epoch)
+            following_begin(pair, out); /* it leads, or never promises */
+    }
+}
+
+/* ---- words */
+
+static void told_to_lead(struct pair *pair, enum pair_word word, struct pair_effects *out) {
+    bool is_quiet = pair->role == PAIR_FOLLOWING || (pair->by_operator && pair->role == PAIR_CLAIMING);
+    if (!is_quiet || pair->noting || pair->cutting) {
+        pair_say("this node leads, or is on its way to: nothing to do, or try again", out);
+    } else if (word == PAIR_PROMOTE) {
+        pair->wants = true;
+        if (pair->role == PAIR_FOLLOWING) following_ask(pair, out);
+    } else if (!pair->by_operator) {
+        pair->forcing = word == PAIR_FORCE;
+        pair->forced_epoch = pair->record.epoch;
+        pair->impatient = true; /* the record says who is in sync */
+        pair_read(pair, out);
+    } else if (word == PAIR_ASSERT && !pair->note.in_sync && !pair->note.alone && !WEAK(unasserted)) {
+        pair_say("this node was not in sync when it last heard of it: it may lack what was acknowledged, and only "
+                 "force makes it lead",
+                 out);
+    } else {
+        operator_assert(pair, word, out);
+    }
+}
+
+/* What it served alone may be cut from now on; what its index has of that is the driver's to throw away. */
+static void told_to_yield(struct pair *pair, struct pair_effects *out) {
+    if (!pair->by_operator || pair->role != PAIR_FOLLOWING || pair->noting || pair->cutting || !pair->note.alone) {
+        pair_say("nothing to give up: only a quiet node that has served alone has", out);
+        return;
+    }
+    pair->note.alone = pair->note.in_sync = false;
+    pair->committed = 0;
+    pair_make_note(pair, out);
+}
+
+void operator_told(struct pair *pair, enum pair_word word, struct pair_effects *out) {
+    bool leads = pair->role == PAIR_LEADING;
+    switch (word) {
+    case PAIR_PROMOTE:
+    case PAIR_ASSERT:
+    case PAIR_FORCE:
+        told_to_lead(pair, word, out);
+        break;
+    case PAIR_YIELD:
+        told_to_yield(pair, out);
+        break;
+    case PAIR_SOLO:
+    case PAIR_HAND_OVER:
+    case PAIR_RESUME:
+        if (!leads)
+            pair_say("this node does not lead", out);
+        else if (word == PAIR_SOLO)
+            leading_solo(pair, out);
+        else if (word == PAIR_HAND_OVER)
+            handover_begin(pair, out);
+        else
+            handover_give_up(pair, out);
+        break;
+    }
+}

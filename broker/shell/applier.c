@@ -1,0 +1,55 @@
+/* applier.c: see applier.h. */
+#include "applier.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+#include "logfmt.h"
+#include "shell.h"
+
+#define FRAMES_PER_STEP 64
+#define BYTES_PER_STEP (1u << 20)
+
+void applier_init(struct applier *applier, struct shell *shell) {
+    *applier = (struct applier){.shell = shell};
+    shell_arena_init(&applier->arena);
+    int error = log_cursor_open(&applier->cursor, shell->log, core_position(shell->core), false);
+    if (error != 0) shell_fail("apply_failed", error);
+}
+
+/* False: there is none (yet). */
+static bool apply_one(struct applier *applier, uint64_t to) {
+    struct shell *shell = applier->shell;
+    struct log_view view;
+    int error = log_cursor_next(applier->cursor, to, &view);
+    if (error == LOG_END) return false;
+    if (error != 0) shell_fail("apply_failed", error);
+    Tarry__FrameBody *body = tarry__frame_body__unpack(&applier->arena.pb, view.header.body_size, view.body);
+    if (body == NULL) shell_fail("apply_failed", LOG_DAMAGED);
+    error = core_replay(shell->core, &view.header, body);
+    if (error == CORE_NO_MEMORY)
+        logfmt("apply_failed",
+               "position=%" PRIu64 " reason=\"what the index has not absorbed does not fit into the "
+               "broker's memory: start with a larger --memory\"",
+               view.header.position);
+    if (error != 0) shell_fail("apply_failed", error == CORE_NONSENSE ? LOG_DAMAGED : -ENOMEM);
+    arena_reset(&applier->arena);
+    node_applied(&shell->node, core_position(shell->core), core_digest(shell->core));
+    return true;
+}
+
+bool applier_step(struct applier *applier, uint64_t to) {
+    struct core *core = applier->shell->core;
+    uint64_t from = core_position(core);
+    for (int i = 0; i < FRAMES_PER_STEP && core_position(core) - from < BYTES_PER_STEP; i++) {
+        if (core_position(core) >= to || !core_may_replay(core)) return false;
+        if (!apply_one(applier, to)) return false;
+    }
+    return true;
+}
+
+void applier_end(struct applier *applier) {
+    log_cursor_close(applier->cursor);
+    arena_deinit(&applier->arena);
+    *applier = (struct applier){0};
+}

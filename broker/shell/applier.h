@@ -1,0 +1,32 @@
+/* applier.h: applies to the core what another node of the pair has decided, frame by frame, as far as it is told to.
+ * Core thread only. */
+#ifndef TARRY_SHELL_APPLIER_H
+#define TARRY_SHELL_APPLIER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "arena.h"
+
+struct shell;
+struct log_cursor;
+
+struct applier {
+    struct shell *shell; /* NULL: off */
+    struct log_cursor *cursor;
+    struct arena arena; /* frame bodies */
+};
+
+/* From the core's position on. */
+void applier_init(struct applier *applier, struct shell *shell);
+/* Applies what ends at or below `to`, a bounded number of frames. False: all, or memory is short, until the index has
+ * absorbed more. Damage ends the process. */
+bool applier_step(struct applier *applier, uint64_t to);
+/* The core decides for itself from here on. */
+void applier_end(struct applier *applier);
+
+static inline bool applier_is_on(const struct applier *applier) {
+    return applier->shell != NULL;
+}
+
+#endif

@@ -1,0 +1,24 @@
+/* follower.h: what the pair thread does while its node follows: asks, appends and syncs what comes, and has the core
+ * apply what is committed.
+ *
+ * A follower is a recovery that does not end: log, then index up to what is known committed (LOG-3), then core. The
+ * leader's logical time comes with every answer, so that delays go on from there if this node leads (TIME-1). */
+#ifndef TARRY_SHELL_PAIR_FOLLOWER_H
+#define TARRY_SHELL_PAIR_FOLLOWER_H
+
+#include "node.h"
+
+void follower_init(struct node *node);
+/* The rules ask. */
+void follower_ask(struct node *node, const struct pair_message *question);
+/* NULL: no answer came. Takes it over. */
+void follower_answered(struct node *node, nng_msg *answer);
+/* Puts aside what lies behind `end`, and cuts it off (R8). */
+void follower_cut(struct node *node, uint64_t end);
+/* Asks once more if nothing came of the last question. */
+void follower_check(struct node *node, uint64_t now_ns);
+uint64_t follower_timer(const struct node *node); /* MONOTONIC */
+/* This node is to lead: asks no more, and sets its clock by what the leader's said last. */
+void follower_end(struct node *node);
+
+#endif

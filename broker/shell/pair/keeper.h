@@ -1,0 +1,43 @@
+/* keeper.h: the pair's record at the coordinator, as the rules see it: one call at a time, its outcome as an event.
+ *
+ * The record also says which disk each node has: what was in sync was that disk, and a wiped one is another (F-29).
+ * What the record says of another disk than this node's is not said of this node.
+ *
+ * Thread-safety: one owner; `done` and `changed` (the record may be another) come on the coordinator's thread. */
+#ifndef TARRY_SHELL_PAIR_KEEPER_H
+#define TARRY_SHELL_PAIR_KEEPER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "record.h"
+
+struct keeper {
+    void (*done)(void *argument);
+    void (*changed)(void *argument);
+    void *argument;
+    struct coordinator *coordinator;
+    struct coordinator_call call;
+    struct coordinator_watch watch;
+    char value[COORDINATOR_VALUE_SIZE_MAX + 1];
+    uint8_t cluster[CLUSTER_ID_SIZE];
+    uint8_t self; /* node */
+    uint8_t member[MEMBER_ID_SIZE];
+    bool swaps; /* the call under way */
+    struct pair_record wanted;
+    struct coordinator_record record; /* as it was read or written last */
+};
+
+/* 0, or 1 with a sentence. `done`, `changed` and `argument` are set; so are cluster, self and member. */
+int keeper_open(struct keeper *keeper, const char *url, char message[COORDINATOR_MESSAGE_SIZE]);
+void keeper_close(struct keeper *keeper);
+/* After `done`, keeper_take has the outcome. */
+void keeper_read(struct keeper *keeper);
+/* `members`: as they are known now, by node. */
+void keeper_swap(struct keeper *keeper, uint64_t version, const struct pair_record *record,
+                 const struct record_member members[RECORD_NODES]);
+/* PAIR_RECORD_READ or PAIR_RECORD_SWAPPED. 0; 1: the record is not this pair's, or names another disk than this node's
+ * as the leader's; `message` is a sentence. */
+int keeper_take(struct keeper *keeper, struct pair_event *out, char message[COORDINATOR_MESSAGE_SIZE]);
+
+#endif

@@ -1,0 +1,523 @@
+/* leader.c: see leader.h. */
+#include "leader.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "disk.h"
+#include "follower.h"
+#include "logfmt.h"
+#include "lookback.h"
+#include "shell.h"
+
+/* What is committed is told with the next frames, or so long after. */
+#define COMMITTED_DELAY_NS (3 * NS_PER_MS)
+/* Somebody has waited so long for a follower that counts: who comes now is told to come again. */
+#define STALLED_NS (1000 * NS_PER_MS)
+
+void leader_init(struct node *node) {
+    node->leading.batches_last = &node->leading.batches;
+    node->leading.wake_ns = UINT64_MAX;
+}
+
+/* ---- beginning */
+
+void leader_begin(struct node *node) {
+    struct shell *shell = node->shell;
+    uint64_t end = log_durable(shell->log);
+    follower_end(node);
+    logfmt("promoted", "epoch=%u position=%" PRIu64 " applied=%" PRIu64, node->pair.epoch, end,
+           atomic_load(&node->applied));
+    struct log_point last;
+    int error = log_point(shell->log, end, &last);
+    if (error != 0) shell_fail("log_unreadable", error);
+    if (node->pair.epoch <= last.epoch)
+        node_refuse("the pair's record begins its epochs anew, below those of this log: it was deleted, or is another "
+                    "pair's; put it back");
+    struct log_recovery found = {.end = end};
+    error = lookback(shell->log, &found, &shell->before);
+    if (error != 0) shell_fail("log_unreadable", error);
+    shell->epoch = node->pair.epoch;
+    node->leading.written = node->leading.begun = end;
+    log_claim(shell->log, end);
+    atomic_store(&node->writes, true);
+    static const uint8_t nobody[MEMBER_ID_SIZE];
+    memcpy(node->leading.counted, node->note.peer, MEMBER_ID_SIZE);
+    node->leading.has_counted = memcmp(node->note.peer, nobody, MEMBER_ID_SIZE) != 0;
+    node_heard(node); /* the follower has its time, too */
+    inbox_lead(&shell->inbox, end);
+}
+
+void leader_began(struct node *node) {
+    node->leading.began = true;
+    atomic_store(&node->leads, true);
+    logfmt("leading", "epoch=%u", node->pair.epoch);
+}
+
+/* ---- what is committed leaves */
+
+static void let_out_one(struct shell *shell, struct batch *batch) {
+    bool is_silent = batch->effects.appends.count == 0;
+    for (size_t i = 0; i < batch->answer_count; i++)
+        batch->answers[i].call->answer(batch->answers[i].call, batch->answers[i].reply);
+    /* The courier has the others since they were written. */
+    if (is_silent && batch->courier) {
+        batch_hold(&shell->batches, batch);
+        courier_post(&shell->courier, batch);
+    }
+    batch_drop(&shell->batches, batch);
+}
+
+/* R3: a batch that appended is confirmed by its position, for that was sent after all of its questions came. */
+static bool may_leave(const struct node *node, const struct batch *batch) {
+    if (batch->end > node->pair.committed) return false;
+    return batch->effects.appends.count > 0 || pair_may_answer(&node->pair, batch->question);
+}
+
+static void let_out(struct node *node) {
+    struct node_leading *leading = &node->leading;
+    while (leading->batches != NULL && may_leave(node, leading->batches)) {
+        struct batch *batch = leading->batches;
+        leading->batches = batch->next;
+        if (leading->batches == NULL) leading->batches_last = &leading->batches;
+        let_out_one(node->shell, batch);
+    }
+    bool waits = leading->batches != NULL;
+    if (!waits) leading->waits_since_ns = UINT64_MAX;
+    if (waits && leading->waits_since_ns == UINT64_MAX) leading->waits_since_ns = monotonic_ns();
+}
+
+static void pass_audits_on(struct node *node) {
+    struct node_leading *leading = &node->leading;
+    bool is_confirmed = !node_is_leading(node) || pair_may_answer(&node->pair, leading->audits_question);
+    while (is_confirmed && leading->audits != NULL) {
+        struct call *call = (struct call *)leading->audits;
+        leading->audits = leading->audits->next;
+        auditor_post(&node->shell->auditor, call);
+    }
+}
+
+/* They are all confirmed by what confirms the newest. */
+void leader_take_audits(struct node *node, struct item *audits) {
+    struct node_leading *leading = &node->leading;
+    if (audits == NULL) return;
+    struct item *last = audits;
+    while (last->next != NULL) last = last->next;
+    last->next = leading->audits;
+    leading->audits = audits;
+    leading->audits_question = pair_question(&node->pair);
+    if (!node_is_leading(node)) pass_audits_on(node); /* as a follower's, and marked so */
+}
+
+static void publish(struct node *node) {
+    struct shell *shell = node->shell;
+    uint64_t committed = pair_committed(&node->pair);
+    if (!node->leading.began || committed <= atomic_load(&node->committed)) return;
+    atomic_store(&node->committed, committed);
+    log_claim(shell->log, committed);
+    courier_durable(&shell->courier, committed);
+    inbox_durable(&shell->inbox, committed);
+    /* What was there when it began to lead, the index has had since then (LOG-3). */
+    if (committed > node->leading.begun) indexer_durable(&shell->indexer, committed);
+    auditor_durable(&shell->auditor);
+}
+
+void leader_take(struct node *node, const struct node_news *news) {
+    struct node_leading *leading = &node->leading;
+    if (news->written > leading->written)
+        leading->points[leading->point_next++ % SYNC_POINTS] =
+            (struct sync_point){news->written, news->frames, monotonic_ns()};
+    leading->written = news->written;
+    leading->frame_count = news->frames;
+    for (struct batch *batch = news->batches; batch != NULL; batch = batch->next)
+        batch->question = pair_question(&node->pair);
+    if (news->batches != NULL) {
+        *leading->batches_last = news->batches;
+        leading->batches_last = news->batches_last;
+    }
+    if (news->durable <= node->pair.durable) return;
+    struct pair_event event = {.kind = PAIR_DURABLE, .end = news->durable};
+    node_step(node, &event, NULL);
+}
+
+/* ---- questions */
+
+static const Tarry__Follow *follow_of(const struct call *call) {
+    return call->errand.event.request->follow;
+}
+
+static void answer_coded(struct node *node, struct call *call, Tarry__Code code, Tarry__FollowReply *body) {
+    Tarry__Reply reply = TARRY__REPLY__INIT;
+    reply.code = code;
+    struct instant now = clock_now(&node->shell->clock, NULL);
+    reply.body_case = TARRY__REPLY__BODY_FOLLOW;
+    reply.follow = body;
+    body->steady_ns = now.steady_ns;
+    body->wall_ns = now.wall_ns;
+    body->url = body->url[0] != '\0' ? body->url : node->url;
+    body->member = (ProtobufCBinaryData){MEMBER_ID_SIZE, node->shell->dir.member.id};
+    body->log_start = log_start(node->shell->log);
+    call->answer(call, reply_pack(&reply));
+}
+
+static void answer_with(struct node *node, struct call *call, Tarry__FollowReply *body) {
+    answer_coded(node, call, TARRY__CODE__OK, body);
+}
+
+static void refuse(struct node *node, struct call *call, Tarry__Code code, const char *sentence) {
+    static struct logfmt_limit limit;
+    char quoted[LOGFMT_VALUE_SIZE];
+    if (logfmt_allowed(&limit)) logfmt("follower_refused", "reason=%s", logfmt_quote(sentence, quoted));
+    Tarry__FollowReply body = TARRY__FOLLOW_REPLY__INIT;
+    body.verdict = TARRY__FOLLOW_REPLY__VERDICT__REFUSED;
+    body.serial = follow_of(call)->serial;
+    body.sentence = (char *)sentence;
+    answer_coded(node, call, code, &body);
+}
+
+void leader_forget_question(struct node *node) {
+    struct call *call = node->leading.held;
+    if (call == NULL) return;
+    node->leading.held = NULL;
+    Tarry__FollowReply body = TARRY__FOLLOW_REPLY__INIT;
+    body.verdict = TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING;
+    body.serial = follow_of(call)->serial;
+    answer_with(node, call, &body);
+}
+
+/* A directory that is nobody's yet becomes the other node. */
+static void answer_join(struct node *node, struct call *call) {
+    Tarry__FollowReply body = TARRY__FOLLOW_REPLY__INIT;
+    struct datadir *dir = &node->shell->dir;
+    body.verdict = TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING;
+    if (atomic_load(&node->leads) || node->pair.by_operator) {
+        body.verdict = TARRY__FOLLOW_REPLY__VERDICT__JOIN;
+        body.cluster = (ProtobufCBinaryData){CLUSTER_ID_SIZE, dir->cluster};
+        body.secret = (ProtobufCBinaryData){IDENTITY_SECRET_SIZE, dir->secret};
+        body.node = node->pair.other;
+        body.epoch = node->pair.epoch;
+    } else {
+        body.url = node->primary;
+    }
+    answer_with(node, call, &body);
+}
+
+/* Is this the other node of this pair, with a disk that the rules know? NULL, or a sentence. */
+static const char *stranger(const struct node *node, const Tarry__Follow *follow) {
+    const struct pair *pair = &node->pair;
+    if (follow->cluster.len != CLUSTER_ID_SIZE ||
+        memcmp(follow->cluster.data, node->shell->dir.cluster, CLUSTER_ID_SIZE) != 0)
+        return "the data are of another cluster than the leader's: name another directory with --data, or another peer";
+    if (follow->log_version != FORMAT_VERSION)
+        return "the two brokers write different versions of the log: let the same version of tarryd run on both";
+    if (follow->node != pair->other || follow->member.len != MEMBER_ID_SIZE)
+        return "both brokers are the same node of the pair: one of the data directories is a copy; delete that one, "
+               "and "
+               "start its broker with --follow";
+    if (memcmp(follow->member.data, node->shell->dir.member.id, MEMBER_ID_SIZE) == 0)
+        return "the data directory is a copy of the leader's, its identity too: delete it, and start with --follow";
+    return NULL;
+}
+
+/* The rules count a node; a disk that was wiped or exchanged is another one (F-29). */
+static bool is_another_disk(const struct node *node, const Tarry__Follow *follow) {
+    bool is_known = node->leading.has_counted && node->pair.counted;
+    return is_known && memcmp(node->leading.counted, follow->member.data, MEMBER_ID_SIZE) != 0;
+}
+
+/* The rules may count it with the next step; a later run must know whom. */
+static void admit_disk(struct node *node, const Tarry__Follow *follow) {
+    struct node_leading *leading = &node->leading;
+    leading->has_counted = true;
+    memcpy(leading->counted, follow->member.data, MEMBER_ID_SIZE);
+    if (memcmp(node->note.peer, leading->counted, MEMBER_ID_SIZE) == 0) return;
+    memcpy(node->note.peer, leading->counted, MEMBER_ID_SIZE);
+    int error = note_write(&disk_posix, node->shell->dir.path, &node->note);
+    if (error != 0) shell_fail("note_failed", error);
+}
+
+/* What lies behind `end`, as far back as is remembered. */
+static struct node_lag lag_behind(const struct node *node, uint64_t end) {
+    const struct node_leading *leading = &node->leading;
+    struct node_lag lag = {0};
+    if (end >= leading->written) return lag;
+    lag.bytes = leading->written - end;
+    lag.frames = leading->frame_count;
+    uint64_t before_ns = UINT64_MAX;
+    for (size_t i = 0; i < SYNC_POINTS && leading->points[i].position != 0; i++) {
+        const struct sync_point *point = &leading->points[i];
+        if (point->position <= end && leading->frame_count - point->frames < lag.frames)
+            lag.frames = leading->frame_count - point->frames;
+        if (point->position > end && point->ns < before_ns) before_ns = point->ns;
+    }
+    if (before_ns != UINT64_MAX) lag.ms = (monotonic_ns() - before_ns) / NS_PER_MS;
+    return lag;
+}
+
+static void note_peer(struct node *node, const Tarry__Follow *follow) {
+    struct node_lag lag = lag_behind(node, follow->end);
+    pthread_mutex_lock(&node->mutex);
+    struct node_peer *peer = &node->peer;
+    memcpy(peer->member, follow->member.data, MEMBER_ID_SIZE);
+    if (strlen(follow->url) < sizeof(peer->url)) strcpy(peer->url, follow->url);
+    peer->heard_ns = monotonic_ns();
+    peer->durable = follow->end;
+    peer->applied = follow->applied;
+    peer->lag = lag;
+    if (follow->end >= node->leading.written) peer->caught_up_ns = peer->heard_ns;
+    if (follow->digest_position > peer->digest.position)
+        peer->digest = (struct digest_point){follow->digest_position, follow->digest};
+    pthread_mutex_unlock(&node->mutex);
+    if (node_is_leading(node)) atomic_store(&node->kept_from, follow->end);
+}
+
+/* Up to where the two may be the same (R8): by their epochs. */
+static uint64_t find_common(struct node *node, const Tarry__Follow *follow) {
+    struct log_epochs own, others = {.count = follow->n_epochs, .start = LOG_POSITION_FIRST, .end = follow->end};
+    struct log_epoch items[FOLLOW_EPOCHS_MAX];
+    int error = log_epochs_read(node->shell->log, &own);
+    if (error != 0) shell_fail("log_unreadable", error);
+    for (size_t i = 0; i < others.count; i++) items[i] = (struct log_epoch){follow->epochs[i], follow->epoch_starts[i]};
+    if (others.count == 0) items[others.count++] = (struct log_epoch){follow->last_epoch, LOG_POSITION_FIRST};
+    others.start = items[0].start;
+    others.items = items;
+    uint64_t common = log_epochs_common(&own, &others);
+    log_epochs_deinit(&own);
+    return common;
+}
+
+/* How the asker's log and this one agree: `fits`, or where it must cut. */
+static void compare(struct node *node, const Tarry__Follow *follow, struct pair_event *event) {
+    struct log *log = node->shell->log;
+    struct log_point point;
+    int error = log_point(log, follow->end, &point);
+    if (error == LOG_RETIRED) { /* it needs more than frames */
+        event->fits = true;
+        return;
+    }
+    if (error != 0 && error != LOG_END && error != LOG_WITHIN) shell_fail("log_unreadable", error);
+    event->fits = error == 0 && follow->chain.len == FRAME_CHAIN_SIZE &&
+                  memcmp(follow->chain.data, point.chain, FRAME_CHAIN_SIZE) == 0;
+    if (!event->fits) event->end = find_common(node, follow);
+}
+
+static struct pair_event event_of(struct node *node, const Tarry__Follow *follow) {
+    struct pair_event event = {
+        .kind = PAIR_ASKED,
+        .near = follow->end + FOLLOW_NEAR_BYTES >= node->leading.written,
+        .message = {.kind = follow->proposes ? PAIR_PROPOSE : PAIR_FOLLOW,
+                    .epoch = follow->epoch,
+                    .led = follow->led,
+                    .alone = follow->alone,
+                    .word = follow->wants ? PAIR_PROMOTE : 0,
+                    .floor = follow->floor,
+                    .serial = follow->serial,
+                    .end = follow->end,
+                    .stamp = follow->stamp},
+    };
+    /* Without a coordinator a claim becomes a reign by the first question of who promised it. */
+    if (node_is_leading(node) || node->pair.role == PAIR_CLAIMING) compare(node, follow, &event);
+    return event;
+}
+
+static void answer_verdict(struct node *node, struct call *call, const struct pair_message *answer) {
+    Tarry__FollowReply body = TARRY__FOLLOW_REPLY__INIT;
+    body.verdict = TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING;
+    if (answer->kind == PAIR_PROMISE) body.verdict = TARRY__FOLLOW_REPLY__VERDICT__PROMISE;
+    if (answer->kind == PAIR_CUT_TO) body.verdict = TARRY__FOLLOW_REPLY__VERDICT__CUT_TO;
+    if (!node_is_leading(node)) body.url = node->primary;
+    if (answer->kind == PAIR_TAKE_OVER) body.verdict = TARRY__FOLLOW_REPLY__VERDICT__TAKE_OVER;
+    body.epoch = answer->epoch;
+    body.serial = answer->serial;
+    body.cut = answer->end;
+    body.stamp = answer->stamp;
+    body.committed = answer->committed;
+    body.log_end = node->leading.written;
+    body.floor = answer->floor;
+    body.led = answer->led;
+    body.alone = answer->alone;
+    body.in_sync = answer->in_sync;
+    body.wants = answer->kind == PAIR_NOT_LEADING && answer->word == PAIR_PROMOTE;
+    body.word = answer->kind == PAIR_PROMISE ? answer->word : 0;
+    answer_with(node, call, &body);
+}
+
+static void hold(struct node *node, struct call *call) {
+    struct node_leading *leading = &node->leading;
+    uint64_t now_ns = monotonic_ns();
+    leader_forget_question(node);
+    leading->held = call;
+    leading->held_ns = now_ns;
+    leading->until_ns = now_ns + follow_of(call)->wait_ms * NS_PER_MS;
+}
+
+static void answer_need(struct node *node, struct call *call) {
+    Tarry__FollowReply body = TARRY__FOLLOW_REPLY__INIT;
+    body.verdict = TARRY__FOLLOW_REPLY__VERDICT__NEED_SNAPSHOT;
+    body.epoch = node->pair.epoch;
+    body.serial = follow_of(call)->serial;
+    body.log_end = node->leading.written;
+    answer_with(node, call, &body);
+}
+
+void leader_question(struct node *node, struct call *call) {
+    const Tarry__Follow *follow = follow_of(call);
+    if (follow->cluster.len == 0) {
+        answer_join(node, call);
+        return;
+    }
+    const char *problem = stranger(node, follow);
+    if (problem != NULL) {
+        refuse(node, call, TARRY__CODE__INVALID, problem);
+        return;
+    }
+    if (node_is_leading(node) && is_another_disk(node, follow)) {
+        refuse(node, call, TARRY__CODE__BUSY, "this disk is new, and the pair still waits for the one before it");
+        return;
+    }
+    if (node_is_leading(node) && follow->end < log_start(node->shell->log)) {
+        answer_need(node, call); /* it is nobody to wait for */
+        return;
+    }
+    note_peer(node, follow);
+    if (node_is_leading(node)) admit_disk(node, follow);
+    struct pair_event event = event_of(node, follow);
+    struct pair_message answer = {0};
+    node_step(node, &event, &answer);
+    if (answer.kind != PAIR_FRAMES) {
+        answer_verdict(node, call, &answer);
+        return;
+    }
+    node_heard(node);
+    hold(node, call);
+}
+
+/* ---- answers */
+
+/* Somebody waits for a word of the follower that is younger than his question. */
+static bool wants_confirmation(const struct node *node) {
+    const struct batch *batch = node->leading.batches;
+    if (node->leading.audits != NULL) return true;
+    return batch != NULL && batch->end <= node->pair.committed && !may_leave(node, batch);
+}
+
+static bool has_something_to_say(struct node *node, uint64_t now_ns) {
+    struct node_leading *leading = &node->leading;
+    const Tarry__Follow *follow = follow_of(leading->held);
+    leading->wake_ns = leading->until_ns;
+    if (node->pair.handing != PAIR_KEEPING && follow->end >= node->pair.stop) return true;
+    if (leading->written > follow->end || now_ns >= leading->until_ns) return true;
+    if (node->pair.counted && wants_confirmation(node)) return true;
+    if (node->pair.committed <= leading->told) return false;
+    uint64_t tell_ns = leading->held_ns + COMMITTED_DELAY_NS;
+    if (tell_ns < leading->wake_ns) leading->wake_ns = tell_ns;
+    return now_ns >= tell_ns;
+}
+
+/* The newest point that the follower will pass with these frames. */
+static struct digest_point point_below(struct node *node, uint64_t end) {
+    struct digest_point best = {0};
+    pthread_mutex_lock(&node->mutex);
+    for (size_t i = 0; i < DIGEST_POINTS; i++)
+        if (node->points[i].position <= end && node->points[i].position > best.position) best = node->points[i];
+    pthread_mutex_unlock(&node->mutex);
+    return best;
+}
+
+static void answer_frames(struct node *node, struct call *call, const struct pair_message *answer) {
+    struct node_leading *leading = &node->leading;
+    const Tarry__Follow *follow = follow_of(call);
+    Tarry__FollowReply body = TARRY__FOLLOW_REPLY__INIT;
+    struct log_bytes *frames = &leading->frames;
+    body.verdict = TARRY__FOLLOW_REPLY__VERDICT__FRAMES;
+    body.epoch = answer->epoch;
+    body.serial = answer->serial;
+    body.stamp = answer->stamp;
+    body.in_sync = answer->in_sync;
+    body.committed = leading->began ? answer->committed : 0;
+    body.log_end = leading->written;
+    int error = log_serve(node->shell->log, follow->end, UINT64_MAX, FOLLOW_BYTES_MAX, frames);
+    if (error == LOG_RETIRED) {
+        body.verdict = TARRY__FOLLOW_REPLY__VERDICT__NEED_SNAPSHOT;
+    } else if (error == 0) {
+        body.frames = (ProtobufCBinaryData){frames->size, frames->data};
+    } else if (error != LOG_END) {
+        shell_fail("log_unreadable", error);
+    }
+    struct digest_point point = point_below(node, error == 0 ? frames->end.position : follow->end);
+    body.digest_position = point.position;
+    body.digest = point.digest;
+    struct node_lag lag = lag_behind(node, follow->end);
+    body.lag_frames = lag.frames;
+    body.lag_ms = lag.ms;
+    leading->told = body.committed;
+    answer_with(node, call, &body);
+}
+
+static void answer_held(struct node *node) {
+    struct node_leading *leading = &node->leading;
+    struct call *call = leading->held;
+    if (call == NULL || !has_something_to_say(node, monotonic_ns())) return;
+    leading->held = NULL;
+    struct pair_event event = event_of(node, follow_of(call));
+    struct pair_message answer = {0};
+    node_step(node, &event, &answer);
+    if (answer.kind == PAIR_FRAMES)
+        answer_frames(node, call, &answer);
+    else
+        answer_verdict(node, call, &answer);
+}
+
+/* The outcome is unknown: they are in the log, and may stay there. */
+static void fail_all(struct node *node) {
+    struct node_leading *leading = &node->leading;
+    for (struct batch *batch = leading->batches, *next; batch != NULL; batch = next) {
+        next = batch->next;
+        for (size_t i = 0; i < batch->answer_count; i++) {
+            nng_msg_free(batch->answers[i].reply);
+            batch->answers[i].call->answer(batch->answers[i].call, reply_pack_refusal(TARRY__CODE__FAILED, NULL));
+        }
+        batch_drop(&node->shell->batches, batch);
+    }
+    leading->batches = NULL;
+    leading->batches_last = &leading->batches;
+}
+
+/* Segments are not kept for ever for one who does not come. */
+static void forget_needs(struct node *node) {
+    uint64_t heard_ns = node->peer.heard_ns; /* written by this thread alone */
+    if (monotonic_ns() - heard_ns > FOLLOW_KEEP_MS * NS_PER_MS) atomic_store(&node->kept_from, UINT64_MAX);
+}
+
+void leader_go_on(struct node *node) {
+    struct node_leading *leading = &node->leading;
+    forget_needs(node);
+    publish(node);
+    let_out(node);
+    pass_audits_on(node);
+    leading->wake_ns = UINT64_MAX;
+    answer_held(node);
+    bool is_stalled = leading->waits_since_ns != UINT64_MAX && monotonic_ns() - leading->waits_since_ns > STALLED_NS;
+    if (is_stalled != atomic_load(&node->stalled))
+        logfmt(is_stalled ? "follower_awaited" : "follower_confirms", "committed=%" PRIu64 " durable=%" PRIu64,
+               node->pair.committed, node->pair.durable);
+    atomic_store(&node->stalled, is_stalled);
+    /* The core's thread may wait for a batch that nobody will confirm any more. */
+    if (is_stalled && atomic_load(&node->shell->stopping)) fail_all(node);
+}
+
+uint64_t leader_timer(const struct node *node) {
+    uint64_t stall_ns = UINT64_MAX;
+    if (node->leading.waits_since_ns != UINT64_MAX && !atomic_load(&node->stalled))
+        stall_ns = node->leading.waits_since_ns + STALLED_NS + 1;
+    return stall_ns < node->leading.wake_ns ? stall_ns : node->leading.wake_ns;
+}
+
+void leader_stop(struct node *node) {
+    leader_forget_question(node);
+    fail_all(node);
+    node->leading.audits_question = 0;
+    pass_audits_on(node); /* the auditor says that the broker stops */
+}

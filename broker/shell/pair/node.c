@@ -1,0 +1,482 @@
+/* node.c: see node.h. The thread, what the rules want done, and what others may know of it. */
+#include "node.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "disk.h"
+#include "follower.h"
+#include "leader.h"
+#include "logfmt.h"
+#include "shell.h"
+
+/* How often the rules are reminded that the other is silent, once it is. */
+#define REMIND_NS (300 * NS_PER_MS)
+/* Without a coordinator, who does not lead asks so often. */
+#define QUIET_MS 200
+/* A record that could not be read is read again after this. */
+#define READ_AGAIN_NS (200 * NS_PER_MS)
+/* An answer's frames, and what is said beside them. */
+#define FOLLOW_ANSWER_SIZE_MAX (FRAME_SIZE_MAX + (64u << 10))
+
+static const char *const roles[] = {
+    [PAIR_LOOKING] = "looking",    [PAIR_FOLLOWING] = "following", [PAIR_FENCING] = "promoting",
+    [PAIR_CLAIMING] = "promoting", [PAIR_LEADING] = "leading",     [PAIR_ENDED] = "ended",
+    [PAIR_YIELDING] = "yielding",
+};
+
+bool node_is_leading(const struct node *node) {
+    return node->pair.role == PAIR_LEADING;
+}
+
+const char *node_role(const struct node *node) {
+    return roles[atomic_load(&node->role)];
+}
+
+/* ---- effects */
+
+/* Who led starts again, for that is the one way of coming back. Otherwise an operator must look. */
+static _Noreturn void end_run(struct node *node, enum pair_role before, const char *reason) {
+    char quoted[LOGFMT_VALUE_SIZE];
+    atomic_store(&node->leads, false);
+    bool led = before == PAIR_LEADING || before == PAIR_YIELDING;
+    if (led && atomic_load(&node->shell->stopping)) {
+        logfmt("stopped", "reason=%s", logfmt_quote(reason, quoted));
+        _exit(0); /* what was not confirmed is no longer this node's to tell */
+    }
+    if (led) {
+        logfmt("deposed", "epoch=%u reason=%s action=restart", node->pair.epoch, logfmt_quote(reason, quoted));
+        shell_again(node->shell);
+    }
+    node_refuse(reason);
+}
+
+static void write_note(struct node *node) {
+    const struct pair_note *note = &node->pair.note;
+    node->note.floor = note->floor;
+    node->note.led = note->led;
+    node->note.in_sync = note->in_sync;
+    node->note.alone = note->alone;
+    int error = note_write(&disk_posix, node->shell->dir.path, &node->note);
+    if (error != 0) shell_fail("note_failed", error);
+    struct pair_event event = {.kind = PAIR_NOTED, .end = log_durable(node->shell->log)};
+    node_step(node, &event, NULL);
+}
+
+static void cut(struct node *node, uint64_t end) {
+    follower_cut(node, end);
+    struct pair_event event = {.kind = PAIR_DURABLE, .end = log_durable(node->shell->log)};
+    node_step(node, &event, NULL);
+}
+
+/* The record names the disks of both; of a node that is not known now it says what it said. */
+static void swap(struct node *node, const struct pair_effect *effect) {
+    struct record_member members[RECORD_NODES];
+    memcpy(members, node->keeper.record.members, sizeof(members));
+    struct record_member *self = &members[node->pair.self], *other = &members[node->pair.other];
+    self->is_known = true;
+    memcpy(self->id, node->shell->dir.member.id, MEMBER_ID_SIZE);
+    strcpy(self->url, node->url);
+    if (node->leading.has_counted) {
+        other->is_known = true;
+        memcpy(other->id, node->leading.counted, MEMBER_ID_SIZE);
+        pthread_mutex_lock(&node->mutex);
+        strcpy(other->url, node->peer.url);
+        pthread_mutex_unlock(&node->mutex);
+    }
+    keeper_swap(&node->keeper, effect->version, &effect->record, members);
+}
+
+static void say(struct node *node, const char *sentence) {
+    char quoted[LOGFMT_VALUE_SIZE];
+    node->said = sentence;
+    if (sentence == node->said_before) return;
+    logfmt("pair", "role=%s reason=%s", roles[node->pair.role], logfmt_quote(sentence, quoted));
+    node->said_before = sentence;
+}
+
+static void perform(struct node *node, enum pair_role before, const struct pair_effect *effect,
+                    struct pair_message *out_answer) {
+    switch (effect->kind) {
+    case PAIR_NOTE:
+        write_note(node);
+        break;
+    case PAIR_READ:
+        if (node->read_failed)
+            node->read_ns = monotonic_ns() + READ_AGAIN_NS;
+        else
+            keeper_read(&node->keeper);
+        break;
+    case PAIR_SWAP:
+        swap(node, effect);
+        break;
+    case PAIR_ASK:
+        follower_ask(node, &effect->message);
+        break;
+    case PAIR_ANSWER:
+        if (out_answer != NULL) *out_answer = effect->message;
+        break;
+    case PAIR_LEAD:
+        leader_begin(node);
+        break;
+    case PAIR_CUT:
+        cut(node, effect->end);
+        break;
+    case PAIR_END:
+        end_run(node, before, effect->reason);
+    case PAIR_STOP_WRITES:
+        atomic_store(&node->paused, true);
+        inbox_pause(&node->shell->inbox, true);
+        break;
+    case PAIR_TAKE_WRITES:
+        atomic_store(&node->paused, false);
+        inbox_pause(&node->shell->inbox, false);
+        break;
+    case PAIR_SAY:
+        say(node, effect->reason);
+        break;
+    }
+}
+
+void node_step(struct node *node, const struct pair_event *event, struct pair_message *out_answer) {
+    struct pair_effects effects = {0};
+    enum pair_role before = node->pair.role;
+    pair_step(&node->pair, event, &effects);
+    for (size_t i = 0; i < effects.count; i++) perform(node, before, &effects.items[i], out_answer);
+}
+
+/* ---- silence */
+
+void node_heard(struct node *node) {
+    const struct config *config = &node->shell->config;
+    uint64_t wait_ms = config->failover_after_ms;
+    if (node_is_leading(node) && config->solo_after_ms != SOLO_NEVER) wait_ms = config->solo_after_ms;
+    bool is_quiet = !node_is_leading(node) && (node->pair.role != PAIR_FOLLOWING || node->pair.epoch == 0);
+    if (is_quiet && node->pair.by_operator) wait_ms = QUIET_MS; /* it only asks again */
+    node->silent_ns = monotonic_ns() + wait_ms * NS_PER_MS;
+}
+
+static void check_silence(struct node *node, uint64_t now_ns) {
+    if (now_ns < node->silent_ns) return;
+    if (node_is_leading(node)) leader_forget_question(node); /* what it said is old */
+    struct pair_event event = {.kind = PAIR_SILENT};
+    node->silent_ns = now_ns + REMIND_NS;
+    node_step(node, &event, NULL);
+}
+
+/* ---- the thread */
+
+/* Whatever others may know, after each turn. */
+static void show(struct node *node) {
+    int role = (int)node->pair.role;
+    if (role != atomic_load(&node->role)) {
+        logfmt("role", "role=%s epoch=%u", roles[role], node->pair.epoch);
+        node->role_since_ms = instant_ms(clock_now(&node->shell->clock, NULL));
+    }
+    atomic_store(&node->role, role);
+    pthread_mutex_lock(&node->mutex);
+    node->shown = node->pair;
+    node->problem = node->said_before;
+    bool settled = atomic_load(&node->leads) || (role == PAIR_FOLLOWING && node->pair.epoch != 0);
+    if (settled && !node->settled) pthread_cond_broadcast(&node->settled_changed);
+    node->settled = settled;
+    pthread_mutex_unlock(&node->mutex);
+}
+
+static bool has_news(const struct node_news *news) {
+    return news->questions != NULL || news->batches != NULL || news->answered || news->kept || news->began ||
+           news->stop || news->moved || news->changed || news->paused || news->words != NULL || news->audits != NULL;
+}
+
+static void take_news(struct node *node, uint64_t until_ns, struct node_news *out) {
+    pthread_mutex_lock(&node->mutex);
+    int error = 0;
+    while (!has_news(&node->news) && error == 0) {
+        uint64_t now_ns = monotonic_ns();
+        if (now_ns >= until_ns) break;
+        struct timespec until = monotonic_after(until_ns - now_ns);
+        error = pthread_cond_timedwait(&node->changed, &node->mutex, &until);
+    }
+    *out = node->news;
+    node->news = (struct node_news){.written = out->written, .frames = out->frames, .durable = out->durable};
+    node->news.questions_last = &node->news.questions;
+    node->news.batches_last = &node->news.batches;
+    node->news.words_last = &node->news.words;
+    node->news.audits_last = &node->news.audits;
+    pthread_mutex_unlock(&node->mutex);
+}
+
+/* Who leads, and where, is in the record before it is heard of. */
+static void take_address(struct node *node) {
+    const struct coordinator_record *record = &node->keeper.record;
+    if (record->pair.epoch == 0) return;
+    const char *url = record->members[record->pair.leader].url;
+    pthread_mutex_lock(&node->mutex);
+    snprintf(node->primary, sizeof(node->primary), "%s", url);
+    pthread_mutex_unlock(&node->mutex);
+}
+
+static void take_kept(struct node *node) {
+    struct pair_event event = {0};
+    char message[COORDINATOR_MESSAGE_SIZE];
+    if (keeper_take(&node->keeper, &event, message) != 0) node_refuse(message);
+    take_address(node);
+    node->read_failed = event.kind == PAIR_RECORD_READ && event.outcome == PAIR_UNKNOWN;
+    node_step(node, &event, NULL);
+}
+
+static void take_changed(struct node *node) {
+    struct pair_event event = {.kind = PAIR_CHANGED};
+    node_step(node, &event, NULL);
+}
+
+/* The core decides nothing any more, and all that it decided is committed. */
+static void take_paused(struct node *node, uint64_t position) {
+    struct pair_event event = {.kind = PAIR_STOPPED, .end = position};
+    node_step(node, &event, NULL);
+}
+
+static void check_timers(struct node *node) {
+    uint64_t now_ns = monotonic_ns();
+    if (node->read_ns <= now_ns) {
+        node->read_ns = UINT64_MAX;
+        keeper_read(&node->keeper);
+    }
+    check_silence(node, now_ns);
+    if (node->pair.role == PAIR_FOLLOWING) follower_check(node, now_ns);
+}
+
+static uint64_t next_timer(const struct node *node) {
+    uint64_t until_ns = node->silent_ns < node->read_ns ? node->silent_ns : node->read_ns;
+    uint64_t other_ns = node_is_leading(node) ? leader_timer(node) : follower_timer(node);
+    return other_ns < until_ns ? other_ns : until_ns;
+}
+
+static void turn(struct node *node, struct node_news *news) {
+    if (news->kept) take_kept(node);
+    if (news->changed) take_changed(node);
+    if (news->began) leader_began(node);
+    if (node_is_leading(node)) leader_take(node, news);
+    while (news->questions != NULL) {
+        struct call *call = (struct call *)news->questions;
+        news->questions = news->questions->next;
+        leader_question(node, call);
+    }
+    leader_take_audits(node, news->audits);
+    if (news->paused) take_paused(node, news->paused_at);
+    while (news->words != NULL) {
+        struct call *call = (struct call *)news->words;
+        news->words = news->words->next;
+        node_take_word(node, call);
+    }
+    if (news->answered) follower_answered(node, news->answer);
+    check_timers(node);
+    if (node_is_leading(node)) leader_go_on(node);
+    show(node);
+}
+
+static void *node_run(void *argument) {
+    struct node *node = argument;
+    struct pair_effects effects = {0};
+    node_heard(node);
+    struct pair_note note = {.floor = node->note.floor,
+                             .led = node->note.led,
+                             .in_sync = node->note.in_sync,
+                             .alone = node->note.alone};
+    pair_start(&node->pair, &note, log_durable(node->shell->log), &effects);
+    for (size_t i = 0; i < effects.count; i++) perform(node, PAIR_LOOKING, &effects.items[i], NULL);
+    for (;;) {
+        struct node_news news;
+        take_news(node, next_timer(node), &news);
+        turn(node, &news);
+        if (news.stop) break;
+    }
+    asker_close(&node->asker);
+    leader_stop(node);
+    /* A follower writes no seal of its own. */
+    int error = atomic_load(&node->writes) ? 0 : log_mark(node->shell->log);
+    if (error != 0) shell_fail("log_failed", error);
+    return NULL;
+}
+
+/* ---- from other threads */
+
+void node_question(struct node *node, struct call *call) {
+    call->errand.item.next = NULL;
+    pthread_mutex_lock(&node->mutex);
+    *node->news.questions_last = &call->errand.item;
+    node->news.questions_last = &call->errand.item.next;
+    pthread_cond_signal(&node->changed);
+    pthread_mutex_unlock(&node->mutex);
+}
+
+void node_written(struct node *node, uint64_t position, size_t frames) {
+    pthread_mutex_lock(&node->mutex);
+    node->news.written = position;
+    node->news.frames += frames;
+    node->news.moved = true;
+    pthread_cond_signal(&node->changed);
+    pthread_mutex_unlock(&node->mutex);
+}
+
+void node_durable(struct node *node, uint64_t position, struct batch *batches) {
+    struct batch *last = batches;
+    while (last->next != NULL) last = last->next;
+    pthread_mutex_lock(&node->mutex);
+    node->news.durable = position;
+    *node->news.batches_last = batches;
+    node->news.batches_last = &last->next;
+    pthread_cond_signal(&node->changed);
+    pthread_mutex_unlock(&node->mutex);
+}
+
+void node_began(struct node *node) {
+    pthread_mutex_lock(&node->mutex);
+    node->news.began = true;
+    pthread_cond_signal(&node->changed);
+    pthread_mutex_unlock(&node->mutex);
+}
+
+void node_paused(struct node *node, uint64_t position) {
+    pthread_mutex_lock(&node->mutex);
+    node->news.paused = true;
+    node->news.paused_at = position;
+    pthread_cond_signal(&node->changed);
+    pthread_mutex_unlock(&node->mutex);
+}
+
+void node_confirm(struct node *node, struct call *call) {
+    call->errand.item.next = NULL;
+    pthread_mutex_lock(&node->mutex);
+    *node->news.audits_last = &call->errand.item;
+    node->news.audits_last = &call->errand.item.next;
+    pthread_cond_signal(&node->changed);
+    pthread_mutex_unlock(&node->mutex);
+}
+
+void node_word(struct node *node, struct call *call) {
+    call->errand.item.next = NULL;
+    pthread_mutex_lock(&node->mutex);
+    *node->news.words_last = &call->errand.item;
+    node->news.words_last = &call->errand.item.next;
+    pthread_cond_signal(&node->changed);
+    pthread_mutex_unlock(&node->mutex);
+}
+
+static void on_changed(void *argument) {
+    struct node *node = argument;
+    pthread_mutex_lock(&node->mutex);
+    node->news.changed = true;
+    pthread_cond_signal(&node->changed);
+    pthread_mutex_unlock(&node->mutex);
+}
+
+static void on_answer(void *argument, nng_msg *answer) {
+    struct node *node = argument;
+    pthread_mutex_lock(&node->mutex);
+    nng_msg_free(node->news.answer); /* a newer one counts */
+    node->news.answer = answer;
+    node->news.answered = true;
+    pthread_cond_signal(&node->changed);
+    pthread_mutex_unlock(&node->mutex);
+}
+
+static void on_kept(void *argument) {
+    struct node *node = argument;
+    pthread_mutex_lock(&node->mutex);
+    node->news.kept = true;
+    pthread_cond_signal(&node->changed);
+    pthread_mutex_unlock(&node->mutex);
+}
+
+/* ---- starting and stopping */
+
+/* Each run has a number of its own (R6), and is durable as one before it takes part. */
+static void begin_note(struct node *node) {
+    struct shell *shell = node->shell;
+    struct note *note = &node->note;
+    struct log_point last;
+    int error = log_point(shell->log, log_durable(shell->log), &last);
+    if (error != 0) shell_fail("log_unreadable", error);
+    bool is_follower = shell->config.joins;
+    if (node->is_new && last.epoch != 0) {
+        note->floor = is_follower ? last.epoch : last.epoch + 1;
+        note->alone = !is_follower;
+    }
+    if (!is_follower && note->floor < shell->dir.member.epoch_min) note->floor = shell->dir.member.epoch_min;
+    note->runs++;
+    error = note_write(&disk_posix, shell->dir.path, note);
+    if (error != 0) shell_fail("note_failed", error);
+}
+
+static void make_rules(struct node *node) {
+    const struct config *config = &node->shell->config;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    node->pair = (struct pair){
+        .self = node->note.node,
+        .other = (uint8_t)(1 - node->note.node),
+        .founds = node->note.node == 0 && !config->joins,
+        .may_lead_alone = config->solo_after_ms != SOLO_NEVER,
+        .by_operator = config->coordinator[0] == '\0',
+        .is_async = config->replication == REPLICATION_ASYNC,
+        .run = node->note.runs,
+        /* Answers to an earlier run's questions come on that run's connections, and so not at all. */
+        .serial = (uint64_t)now.tv_sec,
+        .committed = index_position(node->shell->index), /* LOG-3: it has absorbed nothing else */
+    };
+}
+
+static void open_keeper(struct node *node) {
+    const struct shell *shell = node->shell;
+    struct keeper *keeper = &node->keeper;
+    char message[COORDINATOR_MESSAGE_SIZE], quoted[LOGFMT_VALUE_SIZE];
+    keeper->done = on_kept;
+    keeper->changed = on_changed;
+    keeper->argument = node;
+    keeper->self = node->pair.self;
+    memcpy(keeper->cluster, shell->dir.cluster, CLUSTER_ID_SIZE);
+    memcpy(keeper->member, shell->dir.member.id, MEMBER_ID_SIZE);
+    if (keeper_open(keeper, shell->config.coordinator, message) != 0) node_refuse(message);
+    const char *warning = coordinator_warning(keeper->coordinator);
+    if (warning[0] != '\0') logfmt("coordinator", "warning=%s", logfmt_quote(warning, quoted));
+}
+
+void node_start(struct node *node) {
+    struct shell *shell = node->shell;
+    begin_note(node);
+    make_rules(node);
+    strcpy(node->url, shell->config.advertise[0] != '\0' ? shell->config.advertise : shell->url);
+    node->read_ns = UINT64_MAX;
+    atomic_store(&node->committed, node->pair.committed);
+    atomic_store(&node->applied, node->pair.committed);
+    node->news.written = node->news.durable = log_durable(shell->log);
+    leader_init(node);
+    follower_init(node);
+    if (!node->pair.by_operator) open_keeper(node);
+    int error = asker_open(&node->asker, shell->config.peer, FOLLOW_ANSWER_SIZE_MAX, on_answer, node);
+    if (error != 0) node_refuse(nng_strerror(error));
+    thread_start(&node->thread, "tarry-pair", node_run, node);
+}
+
+void node_settle(struct node *node, uint64_t wait_ms) {
+    struct timespec until = monotonic_after(wait_ms * NS_PER_MS);
+    int error = 0;
+    pthread_mutex_lock(&node->mutex);
+    while (!node->settled && error == 0) error = pthread_cond_timedwait(&node->settled_changed, &node->mutex, &until);
+    pthread_mutex_unlock(&node->mutex);
+}
+
+void node_stop(struct node *node) {
+    if (!node->on) return;
+    pthread_mutex_lock(&node->mutex);
+    node->news.stop = true;
+    pthread_cond_signal(&node->changed);
+    pthread_mutex_unlock(&node->mutex);
+    pthread_join(node->thread, NULL);
+    if (!node->pair.by_operator) keeper_close(&node->keeper);
+}

@@ -1,0 +1,245 @@
+/* node.h: this broker as one of a pair: the thread that drives the rules (broker/pair), and what it needs for that.
+ *
+ *                         ┌───────────── pair thread: struct pair, one event after another ─────────────┐
+ *   coordinator ◄────────►│ keeper                                                                      │
+ *   the other's /rpc ◄────│ asker: Follow ──► frames ──► log, synced ──► core thread applies what is committed
+ *   rpc: a Follow ───────►│ leading: held until there is something to say ──► frames out of the log       │
+ *   sync thread: batch ──►│ leading: let out once committed, and confirmed (R3) ──► courier, callers      │
+ *                         └─────────────────────────────────────────────────────────────────────────────┘
+ *
+ * While the node follows, this thread is the log's writer; from the moment it leads, the sync thread is. `on` is false
+ * without --peer: then nothing of this runs, and nobody waits for it.
+ *
+ * Thread-safety: as each function says. Order of locks: `mutex` is taken alone. */
+#ifndef TARRY_SHELL_PAIR_NODE_H
+#define TARRY_SHELL_PAIR_NODE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "asker.h"
+#include "call.h"
+#include "config.h"
+#include "datadir.h"
+#include "keeper.h"
+#include "log_serve.h"
+#include "note.h"
+#include "pair.h"
+
+struct shell;
+struct batch;
+
+/* The state after a frame: both nodes must have the same (F-31). */
+struct digest_point {
+    uint64_t position; /* 0: none */
+    uint64_t digest;
+};
+#define DIGEST_POINTS 64u
+
+/* What one sync of the leader made durable. */
+struct sync_point {
+    uint64_t position; /* the end of it; 0: none */
+    uint64_t frames;   /* up to there, since this node leads */
+    uint64_t ns;       /* MONOTONIC, when it was written */
+};
+#define SYNC_POINTS 1024u
+
+/* How far the follower is behind its leader. */
+struct node_lag {
+    uint64_t frames;
+    uint64_t bytes;
+    uint64_t ms; /* the age of the oldest frame that it lacks */
+};
+
+/* What other threads have posted since the thread looked last. */
+struct node_news {
+    struct item *questions; /* calls; the newest last */
+    struct item **questions_last;
+    struct batch *batches; /* that are durable here */
+    struct batch **batches_last;
+    uint64_t written; /* by the sync thread */
+    uint64_t frames;  /* … since this node leads */
+    bool moved;       /* `written` has grown */
+    uint64_t durable;
+    nng_msg *answer;     /* to the own question */
+    bool answered;       /* … or none came */
+    bool kept;           /* the keeper is done */
+    bool began;          /* the core leads */
+    bool changed;        /* the record may be another */
+    bool paused;         /* the core decides nothing any more ... */
+    uint64_t paused_at;  /* ... and the log ends there */
+    struct item *audits; /* calls: questions about the log */
+    struct item **audits_last;
+    struct item *words; /* calls: an operator's */
+    struct item **words_last;
+    bool stop;
+};
+
+/* The other node, as it was last heard of. */
+struct node_peer {
+    uint8_t member[MEMBER_ID_SIZE]; /* zeros: never heard of */
+    char url[CONFIG_TEXT_SIZE];
+    uint64_t heard_ns; /* MONOTONIC; 0: never */
+    uint64_t durable;
+    uint64_t applied;
+    uint64_t log_end;
+    struct node_lag lag;        /* of whichever of the two follows */
+    uint64_t caught_up_ns;      /* MONOTONIC, when the follower last had all that there was; 0: never */
+    struct digest_point digest; /* what it has compared last */
+};
+
+/* What is done as a leader. */
+struct node_leading {
+    bool began;        /* the core leads */
+    uint64_t written;  /* the log's end, as the sync thread said */
+    struct call *held; /* the newest question of the follower, unanswered */
+    uint64_t held_ns;  /* MONOTONIC, when it came */
+    uint64_t until_ns; /* … and when it must be answered */
+    uint64_t wake_ns;  /* … and when there is something else to do; UINT64_MAX: never */
+    struct sync_point points[SYNC_POINTS];
+    size_t point_next;
+    uint64_t frame_count; /* up to `written` */
+    uint64_t told;        /* committed, as the follower was told last */
+    struct item *audits;  /* calls that wait for a confirmation (R3) */
+    uint64_t audits_question;
+    struct batch *batches; /* durable here, not let out yet; oldest first */
+    struct batch **batches_last;
+    uint64_t waits_since_ns; /* MONOTONIC, the first of them; UINT64_MAX: none waits */
+    struct log_bytes frames; /* to be sent */
+    bool has_counted;
+    uint8_t counted[MEMBER_ID_SIZE]; /* whom the rules count */
+    uint64_t begun;                  /* the log's end as this node began to lead */
+};
+
+/* … and as a follower. */
+struct node_following {
+    struct pair_message question; /* the newest */
+    bool asking;                  /* it has no answer yet */
+    uint64_t again_ns;            /* MONOTONIC: when to ask the same once more; UINT64_MAX: not */
+    struct instant leader_now;    /* its logical time, as it was ... */
+    uint64_t leader_boot_ns;      /* ... at this BOOTTIME of ours, or a little before; 0: not known */
+    bool clock_noted;
+};
+
+struct node {
+    struct shell *shell;
+    bool on;
+    struct note note;
+    bool is_new;                /* the directory was never one of a pair */
+    char url[CONFIG_TEXT_SIZE]; /* how others reach this node; fixed before node_start */
+
+    /* any thread */
+    _Atomic bool writes;        /* the sync thread writes the log, for this node leads or is about to */
+    _Atomic bool leads;         /* the core decides: changes may be asked for */
+    _Atomic bool paused;        /* … but hands over: nothing is decided any more */
+    _Atomic bool stalled;       /* … and the follower that counts has not confirmed for too long */
+    _Atomic uint64_t committed; /* what may be told, and goes into the index */
+    _Atomic uint64_t kept_from; /* the log from here on is still needed by the other node */
+    _Atomic uint64_t applied;
+    _Atomic int role; /* enum pair_role */
+
+    pthread_mutex_t mutex;
+    pthread_cond_t changed; /* on CLOCK_MONOTONIC, both */
+    pthread_cond_t settled_changed;
+    struct node_news news;
+    struct digest_point points[DIGEST_POINTS]; /* of the leader's own */
+    size_t point_next;
+    struct digest_point expected; /* of a follower: what the leader has; position 0: none */
+    struct digest_point compared; /* what was compared last, and was the same */
+    struct node_peer peer;
+    const char *problem;            /* a sentence; NULL: none */
+    uint64_t role_since_ms;         /* logical */
+    char primary[CONFIG_TEXT_SIZE]; /* URL; empty: not known */
+    struct pair shown;              /* the rules' state, for whoever wants to know */
+    bool settled;                   /* it leads, or follows somebody who has answered */
+
+    /* the pair thread's own */
+    pthread_t thread;
+    struct pair pair;
+    struct asker asker;
+    struct keeper keeper;
+    bool read_failed;
+    const char *said;        /* by the rules, in this step; NULL: nothing */
+    const char *said_before; /* … and what was logged last */
+    struct node_leading leading;
+    struct node_following following;
+    uint64_t silent_ns; /* MONOTONIC: when the rules hear that the other is silent */
+    uint64_t read_ns;   /* … when the record is read again after a failure; UINT64_MAX: not */
+};
+
+/* Whether the options ask for a pair that there can be; before anything is touched. 0, or 1 with a sentence. */
+int node_check(const struct config *config, char message[DATADIR_MESSAGE_SIZE]);
+/* With --follow: a new directory asks the peer until it answers, and gets the cluster's identity. 0, or 1 with a
+ * sentence. Before datadir_open; SIGTERM and SIGINT are blocked, and end the process here. */
+int node_join(const struct config *config, char message[DATADIR_MESSAGE_SIZE]);
+/* Before recovery: is this one of a pair, and which? 0, or 1 with a sentence. */
+int node_open(struct node *node, struct shell *shell, char message[DATADIR_MESSAGE_SIZE]);
+/* Log, index and core are there, and nobody else writes the log. */
+void node_start(struct node *node);
+/* Returns once it leads, or follows somebody who has answered, or after `wait_ms`. */
+void node_settle(struct node *node, uint64_t wait_ms);
+/* The core has stopped. Whoever still waits is told that nobody knows. */
+void node_stop(struct node *node);
+
+/* ---- rpc's threads */
+/* A call whose request is a Follow. */
+void node_question(struct node *node, struct call *call);
+/* OK: the request may go on to the core. Otherwise `*out_sentence` says why not. */
+Tarry__Code node_admits(const struct node *node, const struct core_event *event, const char **out_sentence);
+/* A NOT_PRIMARY that says where the primary is; NULL: no memory. */
+nng_msg *node_pack_refusal(struct node *node, const char *sentence);
+/* What a follower answers (core or courier thread), with where the primary is; NULL: no memory. */
+nng_msg *node_pack(struct node *node, const Tarry__Reply *reply);
+
+/* A question that the core does not answer is confirmed first (R3): it goes to the auditor then. While node_confirms.
+ */
+void node_confirm(struct node *node, struct call *call);
+bool node_confirms(const struct node *node);
+/* A call whose request is a Pair that asks for a change. */
+void node_word(struct node *node, struct call *call);
+/* A call whose request is a Pair that asks how it is: any thread. */
+void node_status(struct node *node, struct call *call);
+
+/* ---- sync thread, while node_writes */
+/* Appended and readable up to here. */
+void node_written(struct node *node, uint64_t position, size_t frames);
+/* … and durable. Takes the batches over (a list by `next`, not empty). */
+void node_durable(struct node *node, uint64_t position, struct batch *batches);
+
+/* ---- core thread */
+/* Leading: the state after everything up to `position` has this digest. */
+void node_digest(struct node *node, uint64_t position, uint64_t digest);
+/* Following: one more frame is applied. Ends the process if the leader's state was another (F-31). */
+void node_applied(struct node *node, uint64_t position, uint64_t digest);
+/* CORE_START was stepped. */
+void node_began(struct node *node);
+/* After inbox_pause: nothing is decided any more, and all up to `position`, where the log ends, is committed. */
+void node_paused(struct node *node, uint64_t position);
+
+/* ---- any thread */
+/* What is committed, as far as this node knows. */
+uint64_t node_committed(const struct node *node);
+/* Whether what is decided here may be appended. */
+bool node_writes(const struct node *node);
+/* The log from this position on is not to be retired: the other node lacks it. UINT64_MAX: it is free. */
+uint64_t node_kept_from(const struct node *node);
+/* The URL of the primary; empty: not known. */
+void node_primary(struct node *node, char out[CONFIG_TEXT_SIZE]);
+/* Adds what the statistics say of the pair. */
+void node_stats(struct node *node, Tarry__BrokerStats *stats, struct arena *arena);
+/* "leading", "following", … */
+const char *node_role(const struct node *node);
+
+/* ---- between node*.c */
+void node_step(struct node *node, const struct pair_event *event, struct pair_message *out_answer);
+bool node_is_leading(const struct node *node);
+/* An operator's word, on the pair thread. Takes the call over. */
+void node_take_word(struct node *node, struct call *call);
+/* A sign of life: the other node is not silent. */
+void node_heard(struct node *node);
+/* An operator must look: says so, and ends the process. */
+_Noreturn void node_refuse(const char *sentence);
+
+#endif

@@ -1,0 +1,109 @@
+/* node_admit.c: what a node answers whom; see node.h. */
+#include "node.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "logfmt.h"
+#include "shell.h"
+
+static const char not_primary[] =
+    "this broker is the pair's follower: it answers questions; changes and subscriptions go "
+    "to the primary";
+static const char nobody_yet[] =
+    "this broker does not lead: nobody does, or it is not known yet who; try again in a moment";
+static const char awaited[] =
+    "the follower does not confirm, and nothing is acknowledged without it: try again in a moment";
+
+static const char handing_over[] = "this broker hands over to the other one of the pair: try again in a moment";
+
+static bool is_question(const struct core_event *event) {
+    return event->kind == CORE_GET || event->kind == CORE_LIST || event->kind == CORE_QUEUES ||
+           event->kind == CORE_STATS;
+}
+
+/* What is not for the core: about the log, or about the pair. */
+static bool is_aside(const struct core_event *event) {
+    return event->kind == 0;
+}
+
+Tarry__Code node_admits(const struct node *node, const struct core_event *event, const char **out_sentence) {
+    if (is_aside(event)) return TARRY__CODE__OK;
+    if (atomic_load(&node->leads)) {
+        bool is_handing_over = atomic_load(&node->paused) && !is_question(event);
+        if (!atomic_load(&node->stalled) && !is_handing_over) return TARRY__CODE__OK;
+        *out_sentence = is_handing_over ? handing_over : awaited;
+        return TARRY__CODE__BUSY;
+    }
+    int role = atomic_load(&node->role);
+    if (is_question(event) && !atomic_load(&node->writes)) return TARRY__CODE__OK;
+    *out_sentence = role == PAIR_FOLLOWING ? not_primary : nobody_yet;
+    return TARRY__CODE__NOT_PRIMARY;
+}
+
+nng_msg *node_pack_refusal(struct node *node, const char *sentence) {
+    char primary[CONFIG_TEXT_SIZE];
+    Tarry__Reply reply = TARRY__REPLY__INIT;
+    node_primary(node, primary);
+    reply.code = TARRY__CODE__NOT_PRIMARY;
+    reply.message = (char *)sentence;
+    reply.primary = primary;
+    return reply_pack(&reply);
+}
+
+nng_msg *node_pack(struct node *node, const Tarry__Reply *reply) {
+    char primary[CONFIG_TEXT_SIZE];
+    Tarry__Reply copy = *reply;
+    node_primary(node, primary);
+    copy.primary = primary;
+    return reply_pack(&copy);
+}
+
+void node_primary(struct node *node, char out[CONFIG_TEXT_SIZE]) {
+    pthread_mutex_lock(&node->mutex);
+    memcpy(out, node->primary, CONFIG_TEXT_SIZE);
+    pthread_mutex_unlock(&node->mutex);
+}
+
+uint64_t node_committed(const struct node *node) {
+    return atomic_load(&node->committed);
+}
+
+bool node_writes(const struct node *node) {
+    return node->on && atomic_load(&node->writes);
+}
+
+bool node_confirms(const struct node *node) {
+    return node->on && atomic_load(&node->leads);
+}
+
+uint64_t node_kept_from(const struct node *node) {
+    return node->on ? atomic_load(&node->kept_from) : UINT64_MAX;
+}
+
+/* ---- digests (F-31) */
+
+void node_digest(struct node *node, uint64_t position, uint64_t digest) {
+    pthread_mutex_lock(&node->mutex);
+    node->points[node->point_next++ % DIGEST_POINTS] = (struct digest_point){position, digest};
+    pthread_mutex_unlock(&node->mutex);
+}
+
+void node_applied(struct node *node, uint64_t position, uint64_t digest) {
+    atomic_store(&node->applied, position);
+    pthread_mutex_lock(&node->mutex);
+    struct digest_point expected = node->expected;
+    bool is_there = expected.position != 0 && position >= expected.position;
+    if (is_there) node->expected.position = 0;
+    if (is_there && position == expected.position) node->compared = (struct digest_point){position, digest};
+    pthread_mutex_unlock(&node->mutex);
+    if (!is_there || position != expected.position || digest == expected.digest) return;
+    logfmt("digest_differs", "position=%" PRIu64 " own=%016" PRIx64 " leader=%016" PRIx64 " action=exit", position,
+           digest, expected.digest);
+    node_refuse(
+        "this node's state is not the leader's though their logs are the same: one of the two is damaged; compare "
+        "them with 'tarry verify', then start with an empty directory and --follow");
+}

@@ -1,0 +1,132 @@
+/* node_open.c: becoming a node of a pair; see node.h. */
+#include <errno.h>
+#include <inttypes.h>
+#include <nng/nng.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "listen.h"
+#include "logfmt.h"
+#include "shell.h"
+#include "snapshot.h"
+#include "talk.h"
+#include "wire.h"
+
+int node_check(const struct config *config, char message[DATADIR_MESSAGE_SIZE]) {
+    char problem[COORDINATOR_MESSAGE_SIZE];
+    struct listen_address address;
+    const char *wrong;
+    if (config->replication == REPLICATION_NONE) return 0;
+    const char *urls[] = {config->peer, config->advertise};
+    for (size_t i = 0; i < 2; i++) {
+        if (urls[i][0] == '\0') continue;
+        wrong = "the URL is too long";
+        if (strlen(urls[i]) <= URL_SIZE_MAX && listen_parse(urls[i], &address, &wrong)) continue;
+        snprintf(message, DATADIR_MESSAGE_SIZE, "%s %s: %s", i == 0 ? "the peer's address" : "--advertise", urls[i],
+                 wrong);
+        return 1;
+    }
+    if (config->coordinator[0] == '\0' || coordinator_check_url(config->coordinator, problem) == 0) return 0;
+    snprintf(message, DATADIR_MESSAGE_SIZE, "--coordinator %.500s: %.900s", config->coordinator, problem);
+    return 1;
+}
+
+/* ---- joining */
+
+/* A directory that has an identity has joined, or was somebody's before: its note says. */
+static bool is_new(const char *path) {
+    char name[CONFIG_TEXT_SIZE + 16];
+    struct stat status;
+    snprintf(name, sizeof(name), "%s/" IDENTITY_NAME, path);
+    return stat(name, &status) != 0 && errno == ENOENT;
+}
+
+static int join_as(const struct config *config, const Tarry__FollowReply *reply, char message[DATADIR_MESSAGE_SIZE]) {
+    struct identity identity;
+    struct note note = {.node = (uint8_t)reply->node, .runs = 0};
+    if (reply->cluster.len != CLUSTER_ID_SIZE || reply->secret.len != IDENTITY_SECRET_SIZE || reply->node > 1) {
+        snprintf(message, DATADIR_MESSAGE_SIZE, "the peer %s answers nonsense; is it a tarryd of the same version?",
+                 config->peer);
+        return 1;
+    }
+    memcpy(identity.cluster, reply->cluster.data, CLUSTER_ID_SIZE);
+    memcpy(identity.secret, reply->secret.data, IDENTITY_SECRET_SIZE);
+    if (reply->member.len == MEMBER_ID_SIZE) memcpy(note.peer, reply->member.data, MEMBER_ID_SIZE);
+    return datadir_join(config->data, &identity, &note, reply->log_start > LOG_POSITION_FIRST, message);
+}
+
+/* 0: joined; 1: refused, with a sentence; -1: nobody who leads has answered. */
+static int try_to_join(struct talk *talk, const struct config *config, char message[DATADIR_MESSAGE_SIZE]) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Follow follow = TARRY__FOLLOW__INIT;
+    request.version = WIRE_VERSION;
+    request.client = "tarryd";
+    request.body_case = TARRY__REQUEST__BODY_FOLLOW;
+    request.follow = &follow;
+    Tarry__Reply *reply = talk_ask(talk, &request);
+    if (reply == NULL) return -1;
+    bool is_let_in =
+        reply->body_case == TARRY__REPLY__BODY_FOLLOW && reply->follow->verdict == TARRY__FOLLOW_REPLY__VERDICT__JOIN;
+    int result = is_let_in ? join_as(config, reply->follow, message) : -1;
+    tarry__reply__free_unpacked(reply, NULL);
+    return result;
+}
+
+int node_join(const struct config *config, char message[DATADIR_MESSAGE_SIZE]) {
+    struct talk talk;
+    if (config->replication == REPLICATION_NONE || !is_new(config->data)) return 0;
+    int error = talk_open(&talk, config->peer);
+    if (error != 0) {
+        snprintf(message, DATADIR_MESSAGE_SIZE, "the peer %s cannot be asked: %s", config->peer, nng_strerror(error));
+        return 1;
+    }
+    logfmt("joining", "peer=%s", config->peer);
+    int result;
+    while ((result = try_to_join(&talk, config, message)) < 0) {
+        if (!talk_pause()) continue;
+        logfmt("stopped", "reason=\"nobody who leads has answered at %s\"", config->peer);
+        _exit(0);
+    }
+    return result;
+}
+
+/* ---- opening */
+
+static int read_note(struct node *node, char message[DATADIR_MESSAGE_SIZE]) {
+    struct shell *shell = node->shell;
+    int error = note_read(&disk_posix, shell->dir.path, &node->note, message);
+    node->is_new = error == -ENOENT;
+    if (node->is_new) {
+        error = 0;
+        node->note = (struct note){.node = shell->config.joins ? 1 : 0};
+    }
+    if (error < 0)
+        snprintf(message, DATADIR_MESSAGE_SIZE, "%s/" NOTE_NAME " cannot be read: %s", shell->dir.path,
+                 strerror(-error));
+    return error != 0;
+}
+
+int node_open(struct node *node, struct shell *shell, char message[DATADIR_MESSAGE_SIZE]) {
+    node->shell = shell;
+    node->on = shell->config.replication != REPLICATION_NONE;
+    atomic_store(&node->kept_from, UINT64_MAX);
+    if (!node->on) return 0;
+    pthread_mutex_init(&node->mutex, NULL);
+    monotonic_cond_init(&node->changed);
+    monotonic_cond_init(&node->settled_changed);
+    node->news.questions_last = &node->news.questions;
+    node->news.batches_last = &node->news.batches;
+    node->news.words_last = &node->news.words;
+    node->news.audits_last = &node->news.audits;
+    if (read_note(node, message) != 0) return 1;
+    if (!snapshot_is_wanted(shell->dir.path)) return 0;
+    return snapshot_fetch(shell->dir.path, shell->config.peer, message);
+}
+
+_Noreturn void node_refuse(const char *sentence) {
+    char quoted[LOGFMT_VALUE_SIZE];
+    logfmt("refused", "reason=%s", logfmt_quote(sentence, quoted));
+    _exit(EXIT_REFUSED);
+}

@@ -1,0 +1,133 @@
+/* node_status.c: how this node is, for people, and what they tell it to do; see node.h. */
+#include <string.h>
+
+#include "clock.h"
+#include "shell.h"
+
+/* ---- words */
+
+static enum pair_word word_of(const struct node *node, const Tarry__Pair *request) {
+    bool leads = node_is_leading(node);
+    if (request->what == TARRY__PAIR__WHAT__DEMOTE) return PAIR_HAND_OVER;
+    if (request->peer_is_stopped) return leads ? PAIR_SOLO : PAIR_ASSERT;
+    return request->force ? PAIR_FORCE : PAIR_PROMOTE;
+}
+
+/* To ask for what is so already is no error. */
+static bool is_so(const struct node *node, const Tarry__Pair *request) {
+    if (request->what == TARRY__PAIR__WHAT__DEMOTE) return !node_is_leading(node) || node->pair.handing != PAIR_KEEPING;
+    return node_is_leading(node) && !request->peer_is_stopped;
+}
+
+void node_take_word(struct node *node, struct call *call) {
+    const Tarry__Pair *request = call->errand.event.request->pair;
+    node->said = NULL;
+    if (!is_so(node, request)) {
+        struct pair_event event = {.kind = PAIR_TOLD, .word = word_of(node, request)};
+        node_step(node, &event, NULL);
+    }
+    if (node->said != NULL)
+        call->answer(call, reply_pack_refusal(TARRY__CODE__NOT_DONE, node->said));
+    else
+        node_status(node, call);
+}
+
+/* ---- status */
+
+static Tarry__PairReply__Role role_of(const struct node *node, const struct pair *pair) {
+    if (atomic_load(&node->paused)) return TARRY__PAIR_REPLY__ROLE__HANDING_OVER;
+    switch (pair->role) {
+    case PAIR_LEADING:
+        return atomic_load(&node->leads) ? TARRY__PAIR_REPLY__ROLE__PRIMARY : TARRY__PAIR_REPLY__ROLE__PROMOTING;
+    case PAIR_FENCING:
+    case PAIR_CLAIMING:
+        return TARRY__PAIR_REPLY__ROLE__PROMOTING;
+    case PAIR_FOLLOWING:
+        return pair->epoch != 0 ? TARRY__PAIR_REPLY__ROLE__FOLLOWER : TARRY__PAIR_REPLY__ROLE__LOOKING;
+    default:
+        return TARRY__PAIR_REPLY__ROLE__LOOKING;
+    }
+}
+
+/* MONOTONIC as logical time. */
+static uint64_t logical_ms(uint64_t now_ms, uint64_t ns) {
+    uint64_t ago_ms = (monotonic_ns() - ns) / NS_PER_MS;
+    return ns == 0 ? 0 : now_ms > ago_ms ? now_ms - ago_ms : 0;
+}
+
+static void fill_peer(const struct node_peer *peer, uint64_t now_ms, Tarry__PairPeer *out) {
+    out->heard_ms = logical_ms(now_ms, peer->heard_ns);
+    out->durable = peer->durable;
+    out->applied = peer->applied;
+    out->lag_frames = peer->lag.frames;
+    out->lag_bytes = peer->lag.bytes;
+    out->lag_ms = peer->lag.ms;
+}
+
+static bool fill_digest(const struct node_peer *peer, const struct digest_point *compared, Tarry__PairDigest *out) {
+    struct digest_point point = compared->position != 0 ? *compared : peer->digest;
+    out->position = point.position;
+    out->own = out->peer = point.digest; /* others end the process */
+    return point.position != 0;
+}
+
+void node_status(struct node *node, struct call *call) {
+    struct shell *shell = node->shell;
+    Tarry__Reply reply = TARRY__REPLY__INIT;
+    Tarry__PairReply status = TARRY__PAIR_REPLY__INIT;
+    Tarry__PairPeer peer = TARRY__PAIR_PEER__INIT;
+    Tarry__PairDigest digest = TARRY__PAIR_DIGEST__INIT;
+    char member[MEMBER_TEXT_SIZE], other[MEMBER_TEXT_SIZE], primary[CONFIG_TEXT_SIZE];
+    pthread_mutex_lock(&node->mutex);
+    struct pair pair = node->shown;
+    struct node_peer known = node->peer;
+    struct digest_point compared = node->compared;
+    status.problem = (char *)(node->problem != NULL ? node->problem : "");
+    status.since_ms = node->role_since_ms;
+    memcpy(primary, node->primary, sizeof(primary));
+    pthread_mutex_unlock(&node->mutex);
+    bool leads = pair.role == PAIR_LEADING;
+    member_format(shell->dir.member.id, member);
+    member_format(known.member, other);
+    status.role = role_of(node, &pair);
+    status.epoch = pair.epoch;
+    status.node = pair.self;
+    status.cluster = (ProtobufCBinaryData){CLUSTER_ID_SIZE, shell->dir.cluster};
+    status.member = member;
+    status.url = node->url;
+    status.primary = leads ? node->url : primary;
+    status.mode = pair.is_async ? TARRY__PAIR_REPLY__MODE__ASYNC : TARRY__PAIR_REPLY__MODE__SYNC;
+    status.solo_after_ms = pair.may_lead_alone ? shell->config.solo_after_ms : 0;
+    status.coordinator = shell->config.coordinator;
+    status.now_ms = instant_ms(clock_now(&shell->clock, NULL));
+    status.in_sync = pair_is_in_sync(&pair);
+    status.alone = leads && !pair.counted;
+    status.durable = log_durable(shell->log);
+    status.appended = status.durable;
+    status.committed = leads ? atomic_load(&node->committed) : pair.committed;
+    status.applied = leads ? status.committed : atomic_load(&node->applied);
+    fill_peer(&known, status.now_ms, &peer);
+    peer.url = known.url[0] != '\0' ? known.url : shell->config.peer;
+    peer.member = known.heard_ns != 0 ? other : "";
+    status.peer = &peer;
+    if (fill_digest(&known, &compared, &digest)) status.digest = &digest;
+    reply.body_case = TARRY__REPLY__BODY_PAIR;
+    reply.pair = &status;
+    call->answer(call, reply_pack(&reply));
+}
+
+void node_stats(struct node *node, Tarry__BrokerStats *stats, struct arena *arena) {
+    Tarry__PairStats *out = arena_alloc(arena, sizeof(*out));
+    if (out == NULL) return; /* they are asked for again */
+    tarry__pair_stats__init(out);
+    stats->pair = out;
+    pthread_mutex_lock(&node->mutex);
+    out->primary = node->shown.role == PAIR_LEADING;
+    out->in_sync = pair_is_in_sync(&node->shown);
+    out->committed = out->primary ? atomic_load(&node->committed) : node->shown.committed;
+    out->applied = out->primary ? out->committed : atomic_load(&node->applied);
+    out->lag_frames = node->peer.lag.frames;
+    out->lag_bytes = node->peer.lag.bytes;
+    out->lag_ms = node->peer.lag.ms;
+    pthread_mutex_unlock(&node->mutex);
+}

@@ -1,0 +1,289 @@
+/* snapshot.c: see snapshot.h. */
+#include "snapshot.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "disk.h"
+#include "logfmt.h"
+#include "wire.h"
+
+#define PATH_SIZE 1400
+#define SNAPSHOT_NAME "snapshot"
+
+/* What the leader's index and log are in; nothing else of its directory is this node's. */
+static const char *const folders[] = {"log", "index"};
+#define FOLDERS (sizeof(folders) / sizeof(folders[0]))
+
+struct snapshot {
+    struct talk talk;
+    const char *directory;
+    char *message; /* DATADIR_MESSAGE_SIZE; empty: only the connection failed, or the backup is not known any more */
+    uint64_t number;
+    uint32_t file_count;
+    uint64_t bytes;
+    uint64_t position;
+};
+
+static void path_of(const struct snapshot *snapshot, const char *name, char out[PATH_SIZE]) {
+    snprintf(out, PATH_SIZE, "%s/" SNAPSHOT_NAME "/%s", snapshot->directory, name);
+}
+
+static int fail(struct snapshot *snapshot, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static int fail(struct snapshot *snapshot, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(snapshot->message, DATADIR_MESSAGE_SIZE, format, arguments);
+    va_end(arguments);
+    return 1;
+}
+
+/* ---- the mark */
+
+int snapshot_want(const char *directory) {
+    return disk_replace(&disk_posix, directory, SNAPSHOT_WANTED_NAME ".new", SNAPSHOT_WANTED_NAME, "", 0);
+}
+
+bool snapshot_is_wanted(const char *directory) {
+    char path[PATH_SIZE];
+    snprintf(path, sizeof(path), "%s/" SNAPSHOT_WANTED_NAME, directory);
+    return access(path, F_OK) == 0;
+}
+
+/* ---- files */
+
+static int remove_name(void *argument, const char *name) {
+    char path[2 * PATH_SIZE];
+    snprintf(path, sizeof(path), "%s/%s", (const char *)argument, name);
+    return disk_posix.unlink(NULL, path);
+}
+
+/* A folder of plain files, which may not be there. */
+static int remove_folder(const char *path) {
+    int error = disk_posix.list(NULL, path, remove_name, (void *)path);
+    if (error == -ENOENT) return 0;
+    if (error == 0 && rmdir(path) != 0) error = -errno;
+    return error;
+}
+
+static int make_folder(const char *path) {
+    int error = disk_posix.make_directory(NULL, path, 0700);
+    return error == -EEXIST ? 0 : error;
+}
+
+static int touch(const char *path) {
+    int handle = disk_posix.open(NULL, path, O_WRONLY | O_CREAT, 0600);
+    if (handle < 0) return handle;
+    int error = disk_posix.sync(NULL, handle);
+    disk_posix.close(NULL, handle);
+    return error;
+}
+
+/* An empty DIR/snapshot, marked as not whole. */
+static int begin_files(const struct snapshot *snapshot) {
+    char base[PATH_SIZE], path[PATH_SIZE];
+    path_of(snapshot, "", base);
+    path_of(snapshot, BACKUP_PARTIAL_NAME, path);
+    int error = make_folder(base);
+    if (error == 0) error = touch(path);
+    if (error == 0) error = disk_posix.sync_directory(NULL, base);
+    for (size_t i = 0; i < FOLDERS && error == 0; i++) {
+        path_of(snapshot, folders[i], path);
+        error = remove_folder(path);
+        if (error == 0) error = make_folder(path);
+    }
+    return error == 0 ? disk_posix.sync_directory(NULL, snapshot->directory) : error;
+}
+
+static int end_files(const struct snapshot *snapshot) {
+    char path[PATH_SIZE];
+    int error = 0;
+    for (size_t i = 0; i < FOLDERS && error == 0; i++) {
+        path_of(snapshot, folders[i], path);
+        error = disk_posix.sync_directory(NULL, path);
+    }
+    path_of(snapshot, BACKUP_PARTIAL_NAME, path);
+    if (error == 0) error = disk_posix.unlink(NULL, path);
+    path_of(snapshot, "", path);
+    return error == 0 ? disk_posix.sync_directory(NULL, path) : error;
+}
+
+static bool is_whole(const struct snapshot *snapshot) {
+    char base[PATH_SIZE], partial[PATH_SIZE];
+    path_of(snapshot, "", base);
+    path_of(snapshot, BACKUP_PARTIAL_NAME, partial);
+    return access(base, F_OK) == 0 && access(partial, F_OK) != 0;
+}
+
+/* A folder that has been moved already is not moved again. */
+static int move_folder(const struct snapshot *snapshot, const char *name) {
+    char from[PATH_SIZE], to[PATH_SIZE];
+    path_of(snapshot, name, from);
+    snprintf(to, sizeof(to), "%s/%s", snapshot->directory, name);
+    if (access(from, F_OK) != 0) return 0;
+    int error = remove_folder(to);
+    return error == 0 ? disk_posix.rename(NULL, from, to) : error;
+}
+
+/* In the place of what was there. Killed in between, it is done again: only the last step takes the mark away. */
+static int put_in_place(const struct snapshot *snapshot) {
+    char path[PATH_SIZE];
+    int error = 0;
+    for (size_t i = 0; i < FOLDERS && error == 0; i++) error = move_folder(snapshot, folders[i]);
+    if (error == 0) error = disk_posix.sync_directory(NULL, snapshot->directory);
+    snprintf(path, sizeof(path), "%s/" SNAPSHOT_WANTED_NAME, snapshot->directory);
+    if (error == 0) error = disk_posix.unlink(NULL, path);
+    if (error == 0) error = disk_posix.sync_directory(NULL, snapshot->directory);
+    path_of(snapshot, "", path);
+    return error == 0 ? remove_folder(path) : error;
+}
+
+/* ---- asking. -1: no answer, or the backup is not known any more. */
+
+static int ask(struct snapshot *snapshot, Tarry__Backup *body, Tarry__Reply **out) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    request.version = WIRE_VERSION;
+    request.client = "tarryd";
+    request.body_case = TARRY__REQUEST__BODY_BACKUP;
+    request.backup = body;
+    body->backup = snapshot->number;
+    for (int i = 0; i < 5; i++) {
+        Tarry__Reply *reply = talk_ask(&snapshot->talk, &request);
+        bool is_right =
+            reply != NULL && reply->code == TARRY__CODE__OK && reply->body_case == TARRY__REPLY__BODY_BACKUP;
+        if (is_right) {
+            *out = reply;
+            return 0;
+        }
+        bool is_gone = reply != NULL && reply->code == TARRY__CODE__NOT_DONE;
+        if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
+        if (is_gone) return -1;
+        if (talk_pause()) _exit(0);
+    }
+    return -1;
+}
+
+static int begin(struct snapshot *snapshot) {
+    Tarry__Backup body = TARRY__BACKUP__INIT;
+    body.what = TARRY__BACKUP__WHAT__BEGIN;
+    snapshot->number = 0;
+    for (;;) {
+        Tarry__Reply *reply;
+        int error = ask(snapshot, &body, &reply);
+        if (error != 0) return error;
+        bool is_ready = reply->backup->ready;
+        snapshot->number = reply->backup->backup;
+        snapshot->file_count = reply->backup->file_count;
+        snapshot->bytes = reply->backup->bytes;
+        snapshot->position = reply->backup->position;
+        tarry__reply__free_unpacked(reply, NULL);
+        if (is_ready) return 0;
+        if (talk_pause()) _exit(0);
+        body.what = TARRY__BACKUP__WHAT__STATUS;
+    }
+}
+
+static int copy_content(struct snapshot *snapshot, uint32_t number, uint64_t size, int handle) {
+    int error = 0;
+    for (uint64_t offset = 0; offset < size && error == 0;) {
+        Tarry__Backup body = TARRY__BACKUP__INIT;
+        Tarry__Reply *reply;
+        body.what = TARRY__BACKUP__WHAT__READ;
+        body.file = number;
+        body.offset = offset;
+        body.size = size - offset < BACKUP_READ_MAX ? (uint32_t)(size - offset) : BACKUP_READ_MAX;
+        error = ask(snapshot, &body, &reply);
+        if (error != 0) return error;
+        const ProtobufCBinaryData *data = &reply->backup->data;
+        if (data->len != body.size)
+            error = fail(snapshot, "the leader's answer is not as long as what it announced");
+        else if ((error = disk_write_all(&disk_posix, handle, data->data, data->len, offset)) != 0)
+            error = fail(snapshot, "%s: a snapshot cannot be written: %s", snapshot->directory, strerror(-error));
+        tarry__reply__free_unpacked(reply, NULL);
+        offset += body.size;
+    }
+    return error;
+}
+
+/* What is in one of the folders; the rest is the leader's own. */
+static bool is_wanted(const char *name) {
+    if (strlen(name) > BACKUP_NAME_SIZE_MAX) return false;
+    for (size_t i = 0; i < FOLDERS; i++) {
+        size_t size = strlen(folders[i]);
+        if (strncmp(name, folders[i], size) != 0 || name[size] != '/') continue;
+        const char *file = name + size + 1;
+        return file[0] != '\0' && file[0] != '.' && strchr(file, '/') == NULL;
+    }
+    return false;
+}
+
+static int copy_file(struct snapshot *snapshot, uint32_t number, const Tarry__BackupFile *file) {
+    char path[PATH_SIZE];
+    if (!is_wanted(file->name)) return 0;
+    path_of(snapshot, file->name, path);
+    int handle = disk_posix.open(NULL, path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (handle < 0) return fail(snapshot, "%.1000s cannot be made: %s", path, strerror(-handle));
+    int error = copy_content(snapshot, number, file->size, handle);
+    int synced = disk_posix.sync(NULL, handle);
+    disk_posix.close(NULL, handle);
+    if (error == 0 && synced != 0) error = fail(snapshot, "%.1000s cannot be synced: %s", path, strerror(-synced));
+    return error;
+}
+
+static int copy_files(struct snapshot *snapshot) {
+    int error = 0;
+    for (uint32_t from = 0; from < snapshot->file_count && error == 0;) {
+        Tarry__Backup body = TARRY__BACKUP__INIT;
+        Tarry__Reply *reply;
+        body.what = TARRY__BACKUP__WHAT__LIST;
+        body.file = from;
+        error = ask(snapshot, &body, &reply);
+        if (error != 0) return error;
+        size_t count = reply->backup->n_files;
+        if (count == 0) error = fail(snapshot, "the leader lists fewer files than it announced");
+        for (size_t i = 0; i < count && error == 0; i++)
+            error = copy_file(snapshot, from + (uint32_t)i, reply->backup->files[i]);
+        tarry__reply__free_unpacked(reply, NULL);
+        from += (uint32_t)count;
+    }
+    return error;
+}
+
+static void end(struct snapshot *snapshot) {
+    Tarry__Backup body = TARRY__BACKUP__INIT;
+    Tarry__Reply *reply;
+    body.what = TARRY__BACKUP__WHAT__END;
+    if (ask(snapshot, &body, &reply) == 0) tarry__reply__free_unpacked(reply, NULL);
+}
+
+static int fetch_once(struct snapshot *snapshot) {
+    int error = begin(snapshot);
+    if (error != 0) return error;
+    logfmt("snapshot_begun", "bytes=%" PRIu64 " position=%" PRIu64, snapshot->bytes, snapshot->position);
+    int made = begin_files(snapshot);
+    if (made == 0) error = copy_files(snapshot);
+    if (made == 0 && error == 0) made = end_files(snapshot);
+    if (error != 0) return error;
+    end(snapshot);
+    return made == 0 ? 0 : fail(snapshot, "%s: a snapshot cannot be written: %s", snapshot->directory, strerror(-made));
+}
+
+int snapshot_fetch(const char *directory, const char *url, char message[DATADIR_MESSAGE_SIZE]) {
+    struct snapshot snapshot = {.directory = directory, .message = message};
+    message[0] = '\0';
+    int error = is_whole(&snapshot) ? 0 : talk_open(&snapshot.talk, url);
+    if (error != 0) return fail(&snapshot, "the peer %s cannot be asked: %s", url, nng_strerror(error));
+    while (!is_whole(&snapshot) && (error = fetch_once(&snapshot)) != 0) {
+        if (error > 0) return 1;
+        if (talk_pause()) _exit(0);
+    }
+    error = put_in_place(&snapshot);
+    if (error != 0) return fail(&snapshot, "%s: a snapshot cannot be put in place: %s", directory, strerror(-error));
+    logfmt("snapshot_taken", "position=%" PRIu64 " bytes=%" PRIu64, snapshot.position, snapshot.bytes);
+    return 0;
+}

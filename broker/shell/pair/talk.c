@@ -1,0 +1,49 @@
+/* talk.c: see talk.h. */
+#include "talk.h"
+
+#include <nng/protocol/reqrep0/req.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "tarry_limits.h"
+
+#define ASK_MS 5000
+#define PAUSE_MS 200
+#define ANSWER_SIZE_MAX (BACKUP_READ_MAX + (1u << 20))
+
+int talk_open(struct talk *talk, const char *url) {
+    char address[URL_SIZE_MAX + 8];
+    snprintf(address, sizeof(address), "%s/rpc", url);
+    int error = nng_req0_open(&talk->socket);
+    if (error == 0) error = nng_socket_set_ms(talk->socket, NNG_OPT_SENDTIMEO, ASK_MS);
+    if (error == 0) error = nng_socket_set_ms(talk->socket, NNG_OPT_RECVTIMEO, ASK_MS);
+    if (error == 0) error = nng_socket_set_size(talk->socket, NNG_OPT_RECVMAXSZ, ANSWER_SIZE_MAX);
+    if (error == 0) error = nng_dial(talk->socket, address, NULL, NNG_FLAG_NONBLOCK);
+    return error;
+}
+
+Tarry__Reply *talk_ask(struct talk *talk, const Tarry__Request *request) {
+    nng_msg *message = NULL;
+    if (nng_msg_alloc(&message, tarry__request__get_packed_size(request)) != 0) return NULL;
+    tarry__request__pack(request, nng_msg_body(message));
+    if (nng_sendmsg(talk->socket, message, 0) != 0) {
+        nng_msg_free(message);
+        return NULL;
+    }
+    nng_msg *answer = NULL;
+    if (nng_recvmsg(talk->socket, &answer, 0) != 0) return NULL;
+    Tarry__Reply *reply = tarry__reply__unpack(NULL, nng_msg_len(answer), nng_msg_body(answer));
+    nng_msg_free(answer);
+    return reply;
+}
+
+bool talk_pause(void) {
+    sigset_t signals;
+    struct timespec wait = {.tv_nsec = PAUSE_MS * 1000000l};
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    return sigtimedwait(&signals, NULL, &wait) > 0;
+}

@@ -1,0 +1,38 @@
+/* pair_status.c: see pair_status.h. A broker without a peer is the primary, whatever is said to it. */
+#include "pair_status.h"
+
+#include "shell.h"
+
+static const char no_peer[] =
+    "this broker has no peer, so there is nobody to hand over to; a pair is set up with --peer (tarryd(1))";
+
+void pair_answer(struct shell *shell, struct call *call) {
+    const Tarry__Pair *request = call->errand.event.request->pair;
+    if (shell->node.on && request->what == TARRY__PAIR__WHAT__STATUS) {
+        node_status(&shell->node, call);
+        return;
+    }
+    if (shell->node.on) {
+        node_word(&shell->node, call);
+        return;
+    }
+    if (request->what == TARRY__PAIR__WHAT__DEMOTE) {
+        call->answer(call, reply_pack_refusal(TARRY__CODE__NOT_DONE, no_peer));
+        return;
+    }
+    Tarry__Reply reply = TARRY__REPLY__INIT;
+    Tarry__PairReply status = TARRY__PAIR_REPLY__INIT;
+    char member[MEMBER_TEXT_SIZE];
+    member_format(shell->dir.member.id, member);
+    status.role = TARRY__PAIR_REPLY__ROLE__PRIMARY;
+    status.epoch = shell->epoch;
+    status.cluster = (ProtobufCBinaryData){CLUSTER_ID_SIZE, shell->dir.cluster};
+    status.member = member;
+    status.url = status.primary = shell->url;
+    status.since_ms = shell->started_ms;
+    status.now_ms = instant_ms(clock_now(&shell->clock, NULL));
+    status.appended = status.durable = status.committed = status.applied = log_durable(shell->log);
+    reply.body_case = TARRY__REPLY__BODY_PAIR;
+    reply.pair = &status;
+    call->answer(call, reply_pack(&reply));
+}

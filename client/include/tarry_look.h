@@ -1,0 +1,164 @@
+/* tarry_look.h: asking, without changing anything: one task, a list, queues, statistics, jobs. A part of tarry.h, which
+ * includes it and has the rules on units, errors and threads. */
+#ifndef TARRY_LOOK_H
+#define TARRY_LOOK_H
+
+#ifndef TARRY_H
+#error "include tarry.h"
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A task as the broker knows it. */
+struct tarry_view {
+    enum tarry_outcome outcome; /* PENDING IN_FLIGHT DEAD, or how it ended, or UNKNOWN (then the rest is void) */
+    uint64_t known_since_ms;    /* UNKNOWN: endings are remembered since */
+    uint64_t id;
+    const char *queue;
+    const char *key; /* terminated; NULL: none */
+    size_t key_size;
+    const char *state; /* pending ready in_flight dead acked cancelled expired dropped */
+    uint64_t due_ms;
+    bool absolute; /* due was given as an absolute time */
+    uint32_t priority;
+    uint32_t attempt; /* charged so far */
+    uint32_t deliveries;
+    uint64_t scheduled_ms;
+    uint64_t expires_ms; /* a duration after due; 0: never */
+    uint64_t delivered_ms;
+    uint64_t session;
+    struct tarry_token token;
+    uint64_t lease_deadline_ms;
+    uint64_t dead_ms;
+    const char *reason; /* of a dead letter; "" */
+    uint64_t ended_ms;  /* 0: live */
+    bool has_content;   /* whether the following were asked for and are known */
+    const struct tarry_attribute *attributes;
+    size_t attribute_count;
+    const void *payload; /* never NULL */
+    size_t payload_size;
+    struct tarry_source source;
+};
+
+/* One task. TARRY_OK with outcome UNKNOWN when there is none. The caller frees *out_view. `out_message` (may be NULL)
+ * gets the broker's sentence on failure, valid until the same thread's next call into the library. */
+TARRY_API TARRY_MUST_USE int tarry_get(tarry_client *client, const struct tarry_ref *ref, bool with_content,
+                                       struct tarry_view **out_view, const char **out_message);
+TARRY_API void tarry_view_free(struct tarry_view *view);
+
+/* Tasks of a queue in order of due time, paged inside. */
+typedef struct tarry_list tarry_list;
+struct tarry_list_options {
+    const char *queue;
+    uint32_t states; /* bits of enum tarry_state; 0: all but the dead */
+    uint64_t due_from_ms;
+    uint64_t due_to_ms; /* exclusive; 0: no end */
+    const char *prefix; /* of the key; NULL: any */
+    size_t prefix_size; /* 0: strlen(prefix) */
+    uint64_t limit;     /* 0: no limit */
+};
+/* Asks nothing yet. A list is used by one thread at a time. */
+TARRY_API TARRY_MUST_USE int tarry_list_open(tarry_client *client, const struct tarry_list_options *options,
+                                             tarry_list **out_list);
+/* TARRY_E_END after the last. *out_view is valid until the next call on this list. */
+TARRY_API TARRY_MUST_USE int tarry_list_next(tarry_list *list, const struct tarry_view **out_view,
+                                             const char **out_message);
+TARRY_API void tarry_list_close(tarry_list *list);
+
+struct tarry_queue_view {
+    const char *name;
+    struct tarry_policy policy;
+    bool paused;
+    uint64_t paused_until_ms; /* 0: until resumed */
+    uint64_t pending;         /* ready ones included */
+    uint64_t in_flight;
+    uint64_t dead;
+    uint32_t jobs; /* purges and the like that still run */
+};
+struct tarry_queues_view {
+    size_t count;
+    const struct tarry_queue_view *queues;
+    struct tarry_source source;
+};
+TARRY_API TARRY_MUST_USE int tarry_queues(tarry_client *client, struct tarry_queues_view **out_view,
+                                          const char **out_message);
+TARRY_API void tarry_queues_free(struct tarry_queues_view *view);
+
+struct tarry_quantiles {
+    uint64_t count;
+    double p50, p99, p999, max;
+};
+struct tarry_queue_stats {
+    const char *name;
+    uint64_t pending; /* not yet due */
+    uint64_t ready;
+    bool ready_is_lower_bound;
+    uint64_t in_flight;
+    uint64_t dead;
+    bool paused;
+    uint64_t paused_until_ms;
+    uint64_t scheduled; /* counted since the queue came into being */
+    uint64_t cancelled;
+    uint64_t delivered;
+    uint64_t acked;
+    uint64_t retried;
+    uint64_t expired;
+    uint64_t dropped;
+    uint64_t oldest_overdue_ms; /* how long the oldest ready task has been due; 0: none */
+    struct tarry_quantiles lateness_ms;
+    uint32_t jobs; /* purges and the like that still run */
+};
+struct tarry_broker_stats {
+    const char *version;
+    uint32_t epoch;
+    uint64_t now_ms;
+    uint64_t uptime_ms;
+    uint64_t appended; /* log positions count bytes */
+    uint64_t durable;
+    uint64_t indexed;
+    uint64_t log_start;
+    uint64_t segments;
+    uint64_t log_bytes;
+    uint64_t index_bytes;
+    uint64_t near_tasks; /* tasks held in memory */
+    uint64_t core_bytes;
+    uint64_t core_bytes_max;
+    uint64_t resident_bytes;
+    uint64_t sessions;
+    uint64_t producers;
+    uint64_t live;
+    struct tarry_quantiles fsync_us;
+    uint64_t digest;
+    bool clock_held;    /* absolute times wait: the wall clock jumped (TIME-2) */
+    const char *member; /* the data directory's own id, hexadecimal; a restored copy has another */
+    uint64_t erased;    /* redactions recorded below this log position have been carried out */
+};
+struct tarry_stats_view {
+    size_t count;
+    const struct tarry_queue_stats *queues;
+    struct tarry_broker_stats broker;
+    struct tarry_source source;
+};
+/* `queue` NULL: all. */
+TARRY_API TARRY_MUST_USE int tarry_stats(tarry_client *client, const char *queue, struct tarry_stats_view **out_view,
+                                         const char **out_message);
+TARRY_API void tarry_stats_free(struct tarry_stats_view *view);
+
+/* How far a job of `queue` has come. */
+struct tarry_job_view {
+    bool known; /* false: it ended before the broker's last start, or before 64 others: the rest is void */
+    bool running;
+    uint64_t done; /* tasks ended or requeued so far */
+    uint64_t left; /* dead letters left alone, because a live task holds their key */
+    struct tarry_source source;
+};
+TARRY_API TARRY_MUST_USE int tarry_job(tarry_client *client, const char *queue, uint64_t job,
+                                       struct tarry_job_view *out_view, const char **out_message);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,194 @@
+/* cmd_promote.c: tarry promote and tarry demote: who of a pair is to be the primary. The broker answers at once, with
+ * how it is; how it goes on is asked for here until it is done, or --wait is over. */
+#include <stdio.h>
+#include <time.h>
+
+#include "ndjson.h"
+#include "nodes.h"
+#include "output.h"
+#include "progress.h"
+#include "units.h"
+
+static int run(struct tool *tool, const struct args *args);
+
+#define WAIT_DEFAULT_MS 30000u
+#define ASK_AGAIN_MS 50u
+#define PATIENCE_MS 2000u /* for one answer, meanwhile */
+
+#define OPTION_WAIT                                                                                                    \
+    { "wait", ARG_VALUE, "DUR", "how long to wait for it to be done (default 30s; 0s: not at all)" }
+
+static const struct arg_spec promote_options[] = {
+    {"peer-is-stopped", ARG_FLAG, NULL,
+     "your word: the other broker is stopped, and has not\nserved alone since this one was last in sync"},
+    {"force", ARG_FLAG, NULL, "even if what the other has acknowledged is lost"},
+    OPTION_WAIT,
+    {0},
+};
+
+const struct command command_promote = {
+    .name = "promote",
+    .usage = "[--peer-is-stopped | --force] [--wait DUR]",
+    .summary = "make a follower the primary",
+    .text =
+        "Makes the broker that --broker names the primary; of several, the one that is not the primary. If another\n"
+        "is, and answers, it hands over first: it takes no more writes, the follower catches up, the roles swap, and\n"
+        "nothing is lost. It is no error if it is the primary already.\n\n"
+        "If the primary is gone and no coordinator decides, you have to. --peer-is-stopped is your word that it is\n"
+        "stopped, will stay so until it comes back as a follower, and has not acknowledged anything without this\n"
+        "one; if that is wrong, acknowledged tasks are lost and others delivered twice. --force says that you know\n"
+        "and want it all the same. Both brokers record what you said.",
+    .options = promote_options,
+    .positional_min = 0,
+    .positional_max = 0,
+    .positional_names = "nothing",
+    .examples = "tarry promote --broker ws://b:7272\n"
+                "tarry promote --broker ws://b:7272 --peer-is-stopped --wait 2m\n"
+                "tarry promote --broker ws://a:7272,ws://b:7272 --json",
+    .run = run,
+};
+
+static const struct arg_spec demote_options[] = {
+    OPTION_WAIT,
+    {0},
+};
+
+const struct command command_demote = {
+    .name = "demote",
+    .usage = "[--wait DUR]",
+    .summary = "make the primary hand over to its follower",
+    .text =
+        "The broker that --broker names (of several, the primary) takes no more writes, waits until its follower has\n"
+        "everything, and hands over to it: nothing is lost, and clients that know both addresses see a pause. It is\n"
+        "refused if there is no follower that could take over. It is no error if it follows already.",
+    .options = demote_options,
+    .positional_min = 0,
+    .positional_max = 0,
+    .positional_names = "nothing",
+    .examples = "tarry demote --broker ws://a:7272\n"
+                "tarry demote --broker ws://a:7272,ws://b:7272 --json",
+    .run = run,
+};
+
+/* Which of the brokers is meant. NULL after a sentence. */
+static struct node *choose(struct nodes *nodes, bool promotes) {
+    struct node *chosen = NULL;
+    size_t candidates = 0;
+    if (nodes->count == 1) return &nodes->items[0];
+    nodes_ask(nodes);
+    for (size_t i = 0; i < nodes->count; i++) {
+        struct node *node = &nodes->items[i];
+        if (node->view == NULL || node_is_primary(node) == promotes) continue;
+        chosen = node;
+        candidates++;
+    }
+    if (candidates == 1) return chosen;
+    tool_say("%s of the %zu brokers that --broker names %s; name one of them alone",
+             candidates == 0 ? "none" : "more than one", nodes->count,
+             promotes ? "answers and is not the primary" : "is the primary");
+    return NULL;
+}
+
+/* Has it come to what was asked for? */
+static bool is_done(const struct node *node, bool promotes) {
+    if (node->view == NULL) return false;
+    enum tarry_role role = node->view->role;
+    return promotes ? role == TARRY_PRIMARY : role == TARRY_FOLLOWER || role == TARRY_COPYING;
+}
+
+static int tell(const struct tool *tool, const struct node *node, const char *word, uint64_t took_ms) {
+    struct text out = {0};
+    char duration[UNITS_TEXT_SIZE];
+    const struct tarry_pair_view *view = node->view;
+    if (tool->json) {
+        ndjson_begin(&out);
+        ndjson_text(&out, "broker", node->url);
+        ndjson_text(&out, "result", word);
+        ndjson_text(&out, "role", tarry_role_name(view->role));
+        ndjson_number(&out, "epoch", view->epoch);
+        ndjson_number(&out, "took_ms", took_ms);
+        ndjson_end(&out);
+    } else {
+        text_printf(&out, "%s %s, epoch %u, after %s\n", word, node->url, view->epoch,
+                    duration_format(took_ms, duration));
+    }
+    int status = output_flush(&out, EXIT_FINE);
+    text_deinit(&out);
+    return status;
+}
+
+static void pause_ms(uint64_t ms) {
+    struct timespec pause = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
+    nanosleep(&pause, NULL);
+}
+
+/* Until it is done, or the time is over. A broker that hands over starts itself again: that it does not answer for a
+ * while is no failure. */
+static void follow(struct node *node, bool promotes, uint64_t until_ms) {
+    struct progress progress;
+    progress_start(&progress, "frames behind");
+    while (!is_done(node, promotes) && steady_ms() < until_ms) {
+        pause_ms(ASK_AGAIN_MS);
+        node_ask(node);
+        const struct tarry_pair_view *view = node->view;
+        if (view != NULL && view->has_peer) {
+            uint64_t behind = view->peer_durable < view->durable ? view->peer_durable : view->durable;
+            uint64_t ahead = view->peer_durable < view->durable ? view->durable : view->peer_durable;
+            progress_show(&progress, behind, ahead, view->lag_frames);
+        }
+    }
+    progress_end(&progress);
+}
+
+static int not_done(const struct tool *tool, struct node *node, const char *verb, uint64_t wait_ms) {
+    char duration[UNITS_TEXT_SIZE], message[2 * NODE_MESSAGE_SIZE];
+    const struct tarry_pair_view *view = node->view;
+    const char *why = view == NULL ? node->message : view->problem[0] != 0 ? view->problem : "no problem is known";
+    snprintf(message, sizeof(message),
+             "%s: the %s has begun, and is not done after %s: %s (%.900s); see 'tarry status'", node->url, verb,
+             duration_format(wait_ms, duration), view == NULL ? "no answer" : tarry_role_name(view->role), why);
+    return tool_failed(tool, view == NULL ? node->code : TARRY_NOT_DONE, message);
+}
+
+static int change(const struct tool *tool, const struct args *args, struct node *node, bool promotes,
+                  uint64_t wait_ms) {
+    enum tarry_assertion assertion = TARRY_ASSERT_NOTHING;
+    struct tarry_pair_view *view = NULL;
+    const char *message = NULL;
+    if (promotes && args_has(args, "peer-is-stopped")) assertion = TARRY_PEER_IS_STOPPED;
+    if (promotes && args_has(args, "force")) assertion = TARRY_FORCE;
+    uint64_t from_ms = steady_ms();
+    node_ask(node);
+    bool was_done = is_done(node, promotes);
+    int code = promotes ? tarry_promote(node->client, assertion, &view, &message)
+                        : tarry_demote(node->client, &view, &message);
+    node_take(node, code, view, message);
+    if (code != TARRY_OK) return tool_failed(tool, code, node->message);
+    if (wait_ms > 0) follow(node, promotes, from_ms + wait_ms);
+    uint64_t took_ms = steady_ms() - from_ms;
+    if (is_done(node, promotes)) {
+        const char *done = promotes ? "promoted" : "demoted",
+                   *already = promotes ? "primary already:" : "follower already:";
+        if (tool->json) already = "already";
+        return tell(tool, node, was_done ? already : done, took_ms);
+    }
+    if (wait_ms == 0) return tell(tool, node, "begun", took_ms);
+    return not_done(tool, node, promotes ? "promotion" : "handing over", wait_ms);
+}
+
+static int run(struct tool *tool, const struct args *args) {
+    bool promotes = args->command == &command_promote;
+    uint64_t wait_ms = WAIT_DEFAULT_MS;
+    struct nodes nodes;
+    if (promotes && args_has(args, "peer-is-stopped") && args_has(args, "force"))
+        return tool_usage(args, "--peer-is-stopped and --force: one is enough");
+    int status = option_duration(args, "wait", &wait_ms);
+    if (status != 0) return status;
+    status = nodes_open(&nodes, tool, args->timeout != NULL ? tool->timeout_ms : PATIENCE_MS);
+    if (status == EXIT_FINE) {
+        struct node *node = choose(&nodes, promotes);
+        status = node != NULL ? change(tool, args, node, promotes, wait_ms) : EXIT_REFUSED;
+    }
+    nodes_close(&nodes);
+    return status;
+}

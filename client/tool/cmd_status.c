@@ -1,0 +1,197 @@
+/* cmd_status.c: tarry status: how a broker, or both of a pair, are. */
+#include <string.h>
+
+#include "ndjson.h"
+#include "nodes.h"
+#include "output.h"
+#include "rfc3339.h"
+#include "units.h"
+
+static int run(struct tool *tool, const struct args *args);
+
+static const struct arg_spec no_options[] = {{0}};
+
+/* Of several, one may well be down: it is not waited for as long as somebody's only broker. */
+#define PATIENCE_MS 2000u
+
+const struct command command_status = {
+    .name = "status",
+    .usage = "",
+    .summary = "who is the primary, who follows, and how far behind",
+    .text =
+        "Shows the role of every broker that --broker names (give both of a pair), its epoch, whether what is\n"
+        "acknowledged is on both, the positions of its log, how far the follower is behind, and whether the states\n"
+        "of both were equal when they were last compared.\n\n"
+        "Exit status 1 if something wants an operator: a broker that does not answer (2s for each of several) or\n"
+        "says that it has a problem, no primary or two, a follower that should be in sync and is not, states that\n"
+        "differ. 3 if nobody answers.\n\n"
+        "--json prints an object a broker; one that does not answer has result error.",
+    .options = no_options,
+    .positional_min = 0,
+    .positional_max = 0,
+    .positional_names = "nothing",
+    .examples = "tarry status --broker ws://a:7272,ws://b:7272\n"
+                "tarry status --broker ws://b:7272 --json",
+    .run = run,
+};
+
+/* ---- JSON */
+
+static void json_peer(struct text *out, const struct tarry_pair_view *view) {
+    ndjson_text(out, "peer", view->has_peer ? view->peer_url : NULL);
+    if (!view->has_peer) return;
+    ndjson_text(out, "peer_member", view->peer_member[0] != 0 ? view->peer_member : NULL);
+    ndjson_number(out, "peer_heard_ms", view->peer_heard_ms);
+    ndjson_number(out, "peer_durable", view->peer_durable);
+    ndjson_number(out, "peer_applied", view->peer_applied);
+    ndjson_number(out, "lag_frames", view->lag_frames);
+    ndjson_number(out, "lag_bytes", view->lag_size);
+    ndjson_number(out, "lag_ms", view->lag_ms);
+    if (!view->has_digest) return;
+    ndjson_number(out, "digest_position", view->digest_position);
+    ndjson_bool(out, "digest_equal", view->digest == view->peer_digest);
+    ndjson_number(out, "digest_compared_ms", view->compared_ms);
+}
+
+static void json_node(struct text *out, const struct node *node) {
+    const struct tarry_pair_view *view = node->view;
+    ndjson_begin(out);
+    ndjson_text(out, "broker", node->url);
+    ndjson_text(out, "result", view != NULL ? "ok" : "error");
+    if (view == NULL) {
+        ndjson_text(out, "code", tarry_code_name(node->code));
+        ndjson_text(out, "message", node->message);
+        ndjson_end(out);
+        return;
+    }
+    ndjson_text(out, "role", tarry_role_name(view->role));
+    ndjson_number(out, "epoch", view->epoch);
+    ndjson_number(out, "node", view->node);
+    ndjson_text(out, "cluster", view->cluster);
+    ndjson_text(out, "member", view->member);
+    ndjson_text(out, "url", view->url);
+    ndjson_text(out, "primary", view->primary[0] != 0 ? view->primary : NULL);
+    ndjson_text(out, "replication", tarry_replication_name(view->replication));
+    ndjson_number(out, "solo_after_ms", view->solo_after_ms);
+    ndjson_text(out, "coordinator", view->coordinator[0] != 0 ? view->coordinator : NULL);
+    ndjson_bool(out, "in_sync", view->in_sync);
+    ndjson_bool(out, "alone", view->alone);
+    ndjson_number(out, "since_ms", view->since_ms);
+    ndjson_number(out, "now_ms", view->now_ms);
+    ndjson_number(out, "appended", view->appended);
+    ndjson_number(out, "durable", view->durable);
+    ndjson_number(out, "committed", view->committed);
+    ndjson_number(out, "applied", view->applied);
+    if (view->role == TARRY_COPYING) {
+        ndjson_number(out, "copied", view->copied_size);
+        ndjson_number(out, "copy_bytes", view->copy_size);
+    }
+    json_peer(out, view);
+    ndjson_text(out, "problem", view->problem[0] != 0 ? view->problem : NULL);
+    ndjson_end(out);
+}
+
+/* ---- for people */
+
+static void words_role(struct text *out, const struct tarry_pair_view *view) {
+    char time[RFC3339_TEXT_SIZE];
+    for (const char *at = tarry_role_name(view->role); *at != 0; at++) text_add_char(out, *at == '_' ? ' ' : *at);
+    text_printf(out, ", epoch %u", view->epoch);
+    if (view->since_ms != 0) text_printf(out, ", since %s", rfc3339_format(view->since_ms, time));
+    if (view->role == TARRY_COPYING)
+        text_printf(out, ", %llu of %llu bytes", (unsigned long long)view->copied_size,
+                    (unsigned long long)view->copy_size);
+    text_add_char(out, '\n');
+    if (view->role != TARRY_PRIMARY && view->primary[0] != 0)
+        text_printf(out, "  %-12s %s\n", "primary", view->primary);
+}
+
+static void words_replication(struct text *out, const struct tarry_pair_view *view) {
+    char duration[UNITS_TEXT_SIZE];
+    text_printf(out, "  %-12s %s", "replication", tarry_replication_name(view->replication));
+    if (view->replication == TARRY_REPLICATION_SYNC && view->solo_after_ms == 0) text_add_str(out, ", strict");
+    if (view->solo_after_ms != 0) text_printf(out, ", alone after %s", duration_format(view->solo_after_ms, duration));
+    if (view->replication != TARRY_REPLICATION_NONE) text_add_str(out, view->in_sync ? ", in sync" : ", not in sync");
+    if (view->alone) text_add_str(out, ", has served alone");
+    text_printf(out, ", %s\n", view->coordinator[0] != 0 ? view->coordinator : "an operator decides");
+}
+
+static void words_peer(struct text *out, const struct tarry_pair_view *view) {
+    char duration[UNITS_TEXT_SIZE];
+    text_printf(out, "  %-12s %s", "peer", view->peer_url);
+    if (view->peer_heard_ms == 0)
+        text_add_str(out, ", never heard of");
+    else if (view->now_ms >= view->peer_heard_ms)
+        text_printf(out, ", heard %s ago", duration_format(view->now_ms - view->peer_heard_ms, duration));
+    text_printf(out, "\n  %-12s %llu frames, %llu bytes, %s\n", "lag", (unsigned long long)view->lag_frames,
+                (unsigned long long)view->lag_size, duration_format(view->lag_ms, duration));
+    if (view->has_digest)
+        text_printf(out, "  %-12s %s as of log position %llu\n", "states",
+                    view->digest == view->peer_digest ? "equal" : "DIFFERENT",
+                    (unsigned long long)view->digest_position);
+}
+
+static void words_node(struct text *out, const struct node *node) {
+    const struct tarry_pair_view *view = node->view;
+    text_printf(out, "%s  ", node->url);
+    if (view == NULL) {
+        text_printf(out, "%s\n", node->message);
+        return;
+    }
+    words_role(out, view);
+    if (view->has_peer) words_replication(out, view);
+    text_printf(out, "  %-12s appended %llu, durable %llu, committed %llu, applied %llu\n", "log",
+                (unsigned long long)view->appended, (unsigned long long)view->durable,
+                (unsigned long long)view->committed, (unsigned long long)view->applied);
+    if (view->has_peer) words_peer(out, view);
+    if (view->problem[0] != 0) {
+        text_printf(out, "  %-12s ", "problem");
+        ndjson_words(out, view->problem, strlen(view->problem));
+        text_add_char(out, '\n');
+    }
+}
+
+/* ---- the judgement */
+
+static bool is_fine(const struct node *node) {
+    const struct tarry_pair_view *view = node->view;
+    if (view == NULL || view->problem[0] != 0 || view->role == TARRY_LOOKING) return false;
+    if (view->has_digest && view->digest != view->peer_digest) return false;
+    bool wants_sync = view->has_peer && view->replication == TARRY_REPLICATION_SYNC;
+    return !wants_sync || view->in_sync;
+}
+
+static int judge(const struct nodes *nodes) {
+    size_t primaries = 0, answers = 0, fine = 0;
+    for (size_t i = 0; i < nodes->count; i++) {
+        answers += nodes->items[i].view != NULL;
+        primaries += node_is_primary(&nodes->items[i]);
+        fine += is_fine(&nodes->items[i]);
+    }
+    if (answers == 0) return exit_status_of(nodes->items[0].code);
+    if (primaries > 1) tool_say("%zu brokers say that they are the primary", primaries);
+    if (nodes->count > 1 && primaries == 0) tool_say("none of these brokers is the primary");
+    bool is_led = primaries == 1 || (nodes->count == 1 && primaries == 0);
+    return is_led && fine == nodes->count ? EXIT_FINE : EXIT_REFUSED;
+}
+
+static int run(struct tool *tool, const struct args *args) {
+    struct nodes nodes;
+    struct text out = {0};
+    bool is_one = tool->broker == NULL || strchr(tool->broker, ',') == NULL;
+    bool is_patient = is_one || args->timeout != NULL;
+    int status = nodes_open(&nodes, tool, is_patient ? tool->timeout_ms : PATIENCE_MS);
+    if (status == EXIT_FINE) {
+        nodes_ask(&nodes);
+        for (size_t i = 0; i < nodes.count; i++) {
+            if (tool->json)
+                json_node(&out, &nodes.items[i]);
+            else
+                words_node(&out, &nodes.items[i]);
+        }
+        status = output_flush(&out, judge(&nodes));
+    }
+    nodes_close(&nodes);
+    text_deinit(&out);
+    return status;
+}

@@ -1,0 +1,76 @@
+/* log_copy.c: see log_copy.h. The bytes are gone through twice: all are judged before the first is taken. */
+#include "log_copy.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "log_internal.h"
+#include "log_serve.h"
+#include "seeded_bug.h"
+
+/* Does the frame continue what `point` says? If so, the point moves behind it. NULL, or what is wrong. */
+static const char *judge(struct block *block, uint64_t end, uint32_t epoch_max, struct log_point *point) {
+    struct frame_header header;
+    const uint8_t *body, *blob;
+    const char *problem;
+    /* Every byte that is looked at lies in the block's window: nothing is read, and nothing can fail. */
+    if (block_frame_header(block, point->position, end, &header, &problem) != 0) return problem;
+    if (block_frame_content(block, &header, true, end, &body, &blob, &problem) != 0) return problem;
+    if (header.epoch < point->epoch) return "the frame's epoch is older than the one before";
+    if (header.epoch > epoch_max) return "the frame's epoch was not promised";
+    uint8_t chain[FRAME_CHAIN_SIZE];
+    frame_chain(point->chain, &header, body, chain);
+    if (memcmp(chain, header.chain, FRAME_CHAIN_SIZE) != 0 && !SEEDED_BUG(copied_unchained))
+        return "the frame does not follow the one before (chain hash)";
+    point->position += frame_size(header.body_size, header.blob_size);
+    point->epoch = header.epoch;
+    memcpy(point->chain, header.chain, FRAME_CHAIN_SIZE);
+    return NULL;
+}
+
+/* One frame that was judged, of `size` bytes. */
+static int take(struct log *log, const uint8_t *bytes, const struct frame_header *header, uint64_t size) {
+    int result = 0;
+    if (header->synced_to > log_durable(log) && !SEEDED_BUG(copied_ahead_of_sync)) result = log_sync(log);
+    if (result < 0) return result;
+    assert(header->synced_to <= log_durable(log) || SEEDED_BUG(copied_ahead_of_sync)); /* LOG-5 */
+    uint8_t *start;
+    result = log_reserve(log, size, &start);
+    if (result < 0) return result;
+    memcpy(start, bytes, (size_t)size);
+    log_advance(log, header);
+    if (header->flags & FRAME_FLAG_ERASED) log->erased_end = log->end;
+    return 0;
+}
+
+int log_copy(struct log *log, const void *bytes, size_t size, uint32_t epoch_max, uint64_t *out_at,
+             const char **out_problem) {
+    int result = atomic_load_explicit(&log->error, memory_order_relaxed);
+    *out_at = log->end;
+    *out_problem = "the log has failed before";
+    if (result < 0) return result;
+    assert(!log->read_only && log->current);
+    uint64_t from = log->end, end = log->end + size;
+    struct log_point point = {.position = from, .epoch = log->epoch};
+    memcpy(point.chain, log->chain, FRAME_CHAIN_SIZE);
+    struct block block = {
+        .base = from, .data = (uint8_t *)bytes, .room = size, .position = from, .size = size, .handle = -1};
+    const char *problem = NULL;
+    while (!problem && point.position < end) {
+        *out_at = point.position;
+        problem = judge(&block, end, epoch_max, &point);
+    }
+    *out_problem = problem ? problem : "the log cannot be written";
+    if (problem) return LOG_UNFIT;
+    for (uint64_t at = from; at < end;) {
+        const uint8_t *start = (const uint8_t *)bytes + (at - from);
+        struct frame_header header;
+        bool is_header = frame_header_decode(start, &header);
+        assert(is_header);
+        uint64_t frame = frame_size(header.body_size, header.blob_size);
+        result = take(log, start, &header, frame);
+        if (result < 0) return result;
+        at += frame;
+    }
+    return log_write(log);
+}

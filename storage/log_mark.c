@@ -1,0 +1,88 @@
+/* log_mark.c: how far the log is durable, noted on the disk beside it, in DIR/log/durable (FORMAT.md has the bytes).
+ *
+ * A log that decides for itself needs no such note: its next frame, or its seal, says so (LOG-5). One that copies
+ * another writes nothing of its own, and gets frames that have lost their contents already. It needs the note
+ *   - for such a frame, before anything behind it is written: in the last segment its flag is believed only below what
+ *     is known to be durable, or a torn write could look like an erasure. log_sync sees to it;
+ *   - where it ends in order, for the last frames that it has confirmed: log_mark.
+ * Rule: the note never says more than is durable; a cut lowers it first. So a log that ends before it has lost frames.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "bytes.h"
+#include "log_internal.h"
+#include "seeded_bug.h"
+#include "tarry_limits.h"
+
+#define MARK_TEMPORARY LOG_MARK_NAME ".tmp"
+
+static const char mark_magic[8] = {'T', 'A', 'R', 'R', 'Y', 'D', 'U', 'R'};
+
+enum {
+    AT_MAGIC = 0,
+    AT_VERSION = 8,
+    AT_RESERVED = 12,
+    AT_CLUSTER = 16,
+    AT_POSITION = 32,
+    AT_SUM = 40,
+};
+
+void log_mark_encode(const uint8_t cluster[16], uint64_t position, uint8_t out[LOG_MARK_SIZE]) {
+    memcpy(out + AT_MAGIC, mark_magic, sizeof(mark_magic));
+    put_u32(out + AT_VERSION, FORMAT_VERSION);
+    put_u32(out + AT_RESERVED, 0);
+    memcpy(out + AT_CLUSTER, cluster, 16);
+    put_u64(out + AT_POSITION, position);
+    put_u64(out + AT_SUM, frame_sum(out, AT_SUM));
+}
+
+int mark_write(struct log *log, uint64_t position) {
+    uint8_t bytes[LOG_MARK_SIZE];
+    log_mark_encode(log->cluster, position, bytes);
+    int result = SEEDED_BUG(mark_missing)
+                     ? 0
+                     : disk_replace(log->disk, log->directory, MARK_TEMPORARY, LOG_MARK_NAME, bytes, sizeof(bytes));
+    if (result == 0) log->mark = position;
+    return result;
+}
+
+int mark_load(struct recovery *recovery, uint64_t *out) {
+    const struct log *log = recovery->log;
+    uint8_t bytes[LOG_MARK_SIZE + 1];
+    char path[LOG_PATH_SIZE];
+    log_path(log, LOG_MARK_NAME, path);
+    *out = 0;
+    /* It speaks of the segments that are here, not of a tail that was put aside. */
+    if (log->single != 0) return 0;
+    int64_t size = disk_read_file(log->disk, log->directory, LOG_MARK_NAME, bytes, sizeof(bytes));
+    if (size == -ENOENT) return 0;
+    if (size < 0) return recovery_fail_io(recovery, (int)size, "read", path);
+    bool is_ours = size >= AT_RESERVED && memcmp(bytes, mark_magic, sizeof(mark_magic)) == 0;
+    if (is_ours && get_u32(bytes + AT_VERSION) != FORMAT_VERSION)
+        return recovery_fail(recovery, LOG_VERSION,
+                             "%s: the file is of format version %" PRIu32 "; this program reads version %u", path,
+                             get_u32(bytes + AT_VERSION), FORMAT_VERSION);
+    if (!is_ours || size != LOG_MARK_SIZE || get_u64(bytes + AT_SUM) != frame_sum(bytes, AT_SUM) ||
+        get_u32(bytes + AT_RESERVED) != 0)
+        return recovery_fail(recovery, LOG_DAMAGED,
+                             "%s: the file is damaged; it says how far the log was durable. Restore it from a copy, or "
+                             "move it away and let 'tarry verify' say how far the log reaches",
+                             path);
+    if (memcmp(bytes + AT_CLUSTER, log->cluster, sizeof(log->cluster)) != 0)
+        return recovery_fail(recovery, LOG_FOREIGN, "%s: the file belongs to another cluster", path);
+    *out = get_u64(bytes + AT_POSITION);
+    return 0;
+}
+
+int log_mark(struct log *log) {
+    assert(!log->read_only);
+    int result = atomic_load_explicit(&log->error, memory_order_relaxed);
+    if (result < 0) return result;
+    uint64_t durable = log_durable(log);
+    if (durable == log->mark) return 0;
+    result = mark_write(log, durable);
+    return result < 0 ? log_poison(log, result) : 0;
+}

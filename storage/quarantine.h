@@ -1,0 +1,46 @@
+/* quarantine.h: tails of the log that were cut off, kept for whoever wants to know what was in them (R8, F-25).
+ *
+ *   DIR/quarantine/<base>-<chain>.seg   a segment as in the log (FORMAT.md): what lay behind position `base`, in one
+ * file; `chain` is the beginning of the chain hash at its end DIR/quarantine/<base>-<chain>.txt   why, in a sentence
+ *
+ * Nothing of ours ever reads them again to decide anything, nor deletes them: they are for people, and for audit.
+ * *Rule:* a file gets its name once it is durable. *Consequence:* under its name it is whole; the same tail has the
+ * same name, so to cut again after a crash writes nothing twice. */
+#ifndef TARRY_STORAGE_QUARANTINE_H
+#define TARRY_STORAGE_QUARANTINE_H
+
+#include "log.h"
+
+#define QUARANTINE_NAME "quarantine" /* in the data directory */
+#define QUARANTINE_NAME_SIZE 40u     /* of a file, with its end */
+#define QUARANTINE_WHY_SIZE 1024u
+
+struct quarantine {
+    const struct disk *disk;
+    const char *directory;
+    uint8_t cluster[16];
+};
+
+struct quarantine_tail {
+    char name[QUARANTINE_NAME_SIZE];
+    uint64_t base; /* positions */
+    uint64_t end;
+};
+
+/* Copies what lies behind `position`, where a frame ends and which is below log_end, with a reason of less than
+ * QUARANTINE_WHY_SIZE bytes. Durable when it returns. Everything must be written and synced; writer only. 0 or a
+ * negative errno, LOG_WITHIN, LOG_RETIRED, LOG_DAMAGED; then the log is as it was. */
+int quarantine_put(const struct quarantine *quarantine, struct log *log, uint64_t position, const char *why,
+                   struct quarantine_tail *out);
+
+/* What is there, by base and name; free() the list. A file that is no segment's any more counts as empty (end = base).
+ * 0 or a negative errno; no directory: none. */
+int quarantine_list(const struct quarantine *quarantine, struct quarantine_tail **out, size_t *out_count);
+/* Opens one to be read, as a log of its own; every frame of it is checked. Otherwise as log_open. */
+int quarantine_open(struct log **out, const struct quarantine *quarantine, const struct quarantine_tail *tail,
+                    struct log_recovery *out_recovery, char *message, size_t message_size);
+/* The reason; "" if there is none. */
+void quarantine_why(const struct quarantine *quarantine, const struct quarantine_tail *tail,
+                    char out[QUARANTINE_WHY_SIZE]);
+
+#endif

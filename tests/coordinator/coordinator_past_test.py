@@ -1,0 +1,102 @@
+"""coordinator_past_test.py: servers of ZooKeeper that die, and servers that are put back to an older past (F-9, F-30)."""
+import os
+import shutil
+import subprocess
+import time
+import unittest
+
+from probe import CALL_MS, WAIT_S, Case, harness, needs_server
+from zookeeper import Ensemble, ZooKeeper
+
+DEATHS = 5 if os.environ.get("TARRY_SLOW") else 1
+
+
+@needs_server
+class Rollback(Case):
+    def test_a_server_with_an_older_past_is_not_believed(self):
+        """F-9 for the coordinator: its directory is put back to an earlier copy while a node runs."""
+        server = ZooKeeper().start().wait_ready()
+        self.addCleanup(server.close)
+        self.probe(server.url()).done("set", "record", 0, "one")
+        probe = self.probe(server.url(), CALL_MS)
+        self.until_done(probe, "read", "record")
+        server.kill()
+        shutil.copytree(server.data, server.directory + "/old")
+        server.start().wait_ready()
+        end = time.monotonic() + WAIT_S
+        while (answer := probe.call("set", "record", 1, "two"))["outcome"] == "unknown":
+            self.assertLess(time.monotonic(), end)
+        self.assertIn(answer["outcome"], ("done", "refused"))
+        self.assertEqual(self.until_done(probe, "read", "record")["version"], 2)
+        server.kill()
+        shutil.rmtree(server.data)
+        os.rename(server.directory + "/old", server.data)
+        server.start().wait_ready()
+        self.unknown(probe.call("read", "record"))
+        self.assertEqual(probe.call("set", "record", 1, "three")["outcome"], "refused")
+        self.assertNotEqual(probe.call("set", "record", 2, "three")["outcome"], "done")
+        self.probe(server.url()).done("set", "record", 1, "two anew")
+        for _ in range(2):
+            self.unknown(probe.call("read", "record"))
+            self.assertNotEqual(probe.call("set", "record", 3, "three")["outcome"], "done")
+
+
+def can_have_hosts():
+    """Whether a process here may be given an /etc/hosts of its own."""
+    return os.geteuid() == 0 and subprocess.run(["unshare", "--mount", "true"], check=False).returncode == 0
+
+
+@needs_server
+class Names(Case):
+    @unittest.skipUnless(can_have_hosts(), "an /etc/hosts of one's own needs root")
+    def test_a_server_that_moves_to_another_address_is_found_there(self):
+        """A name is looked up again once there is no connection; while there is one, never (3.8's client would at every turn)."""
+        server = ZooKeeper().start().wait_ready()
+        self.addCleanup(server.close)
+        hosts = server.directory + "/hosts"
+
+        def point(address):
+            with open(hosts, "w", encoding="ascii") as file:
+                file.write(f"{address} keeper.tarry-test\n")
+
+        point("127.0.0.1")
+        prefix = ["unshare", "--mount", "sh", "-c", f'mount --bind {hosts} /etc/hosts && exec "$@"', "sh"]
+        probe = self.probe(f"zk://keeper.tarry-test:{server.port}/tarry/pair", CALL_MS, prefix=prefix)
+        self.until_done(probe, "read", "record")
+        self.probe(server.url()).done("set", "record", 0, "one")
+        point("127.0.0.77")  # nobody is there
+        for _ in range(20):
+            self.until_done(probe, "read", "record")
+        late = self.probe(f"zk://keeper.tarry-test:{server.port}/tarry/pair", CALL_MS, prefix=prefix)
+        self.unknown(late.call("read", "record"))
+        late.message("no connection to ZooKeeper at keeper.tarry-test:.*Connection refused")
+        point("127.0.0.1")
+        self.assertEqual(self.until_done(late, "read", "record")["version"], 1)
+        self.assertEqual(late.call("session")["sessions"], 2)
+        self.assertEqual(probe.call("session")["sessions"], 1)
+
+
+@needs_server
+class Three(Case):
+    def test_when_the_leader_dies_another_server_answers_and_nothing_is_older(self):
+        ensemble = Ensemble()
+        self.addCleanup(ensemble.close)
+        probe = self.probe(ensemble.url(), 5000, 4000)
+        self.probe(ensemble.url()).done("set", "record", 0, "one")
+        self.assertEqual(self.read_version(probe), 1)
+        for version in range(1, DEATHS + 1):
+            leader = ensemble.leader()
+            leader.kill()
+            end = time.monotonic() + WAIT_S
+            while (answer := probe.call("set", "record", version, f"v{version}"))["outcome"] == "unknown":
+                self.assertLess(time.monotonic(), end, answer)
+                self.assertIn(self.read_version(probe), (version, version + 1))
+            self.assertEqual(self.read_version(probe), version + 1)
+            leader.start().wait_ready()
+
+    def read_version(self, probe):
+        return self.until_done(probe, "read", "record")["version"]
+
+
+if __name__ == "__main__":
+    harness.main()

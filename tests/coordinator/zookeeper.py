@@ -1,0 +1,138 @@
+"""zookeeper.py: a real ZooKeeper server of Debian's, for tests: on a free port, in a directory of its own; it may be
+stopped, killed, started again on what it left, and given another past.
+
+Needs a Java runtime and libzookeeper-java (./dev test installs them); `missing()` says what there is not."""
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+JAR = "/usr/share/java/zookeeper.jar"
+LOGGING = "/usr/share/java/slf4j-simple.jar"
+READY_WAIT_S = 180
+TICK_MS = 250
+
+
+def missing():
+    """What must be installed, as a sentence; None: nothing."""
+    if not os.path.exists(JAR):
+        return f"no {JAR}: apt-get install --no-install-recommends libzookeeper-java default-jre-headless"
+    if not shutil.which("java"):
+        return "no java: apt-get install --no-install-recommends default-jre-headless"
+    return None
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+class ZooKeeper:
+    """One standalone server, or one member of an ensemble (`members`: server lines of its configuration). `prefix` runs it
+    elsewhere: in a network namespace, say, where it has `address`."""
+
+    def __init__(self, number=0, members=(), address="127.0.0.1", prefix=(), port=None):
+        self.directory = tempfile.mkdtemp(prefix="tarry-zookeeper-")
+        self.data = os.path.join(self.directory, "data")
+        self.address = address
+        self.prefix = list(prefix)
+        self.port = port or free_port()
+        self.process = None
+        os.mkdir(self.data)
+        with open(os.path.join(self.data, "myid"), "w", encoding="ascii") as file:
+            file.write(f"{number}\n")
+        with open(os.path.join(self.directory, "zoo.cfg"), "w", encoding="ascii") as file:
+            file.write("\n".join([f"dataDir={self.data}", f"clientPort={self.port}", f"clientPortAddress={address}",
+                                  f"tickTime={TICK_MS}", "initLimit=40", "syncLimit=20", "admin.enableServer=false",
+                                  "minSessionTimeout=500",
+                                  "maxSessionTimeout=60000", "4lw.commands.whitelist=srvr", *members, ""]))
+
+    def start(self):
+        """Runs it. Its log goes to the directory's `log`."""
+        entry = "quorum.QuorumPeerMain" if self.is_member() else "ZooKeeperServerMain"
+        leash = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []  # it dies with the thread that starts it
+        command = [*leash, *self.prefix, "java", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{JAR}:{LOGGING}",
+                   f"org.apache.zookeeper.server.{entry}", os.path.join(self.directory, "zoo.cfg")]
+        with open(self.log_path(), "ab") as log:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        return self
+
+    def is_member(self):
+        with open(os.path.join(self.directory, "zoo.cfg"), encoding="ascii") as file:
+            return "server.1=" in file.read()
+
+    def log_path(self):
+        return os.path.join(self.directory, "log")
+
+    def ask(self):
+        """What it says about itself; empty: it does not answer."""
+        answer = b""
+        try:
+            with socket.create_connection((self.address, self.port), 5) as peer:
+                peer.settimeout(5)
+                peer.sendall(b"srvr")
+                while piece := peer.recv(4096):
+                    answer += piece
+        except OSError:
+            pass  # what has come has come
+        return answer.decode(errors="replace")
+
+    def mode(self):
+        """standalone, leader, follower; None: it does not serve."""
+        for line in self.ask().splitlines():
+            if line.startswith("Mode: "):
+                return line.split()[1]
+        return None
+
+    def wait_ready(self):
+        end = time.monotonic() + READY_WAIT_S
+        while self.mode() is None:
+            if self.process.poll() is not None or time.monotonic() > end:
+                with open(self.log_path(), encoding="utf-8", errors="replace") as log:
+                    text = [line for line in log if "Processing srvr" not in line]
+                raise AssertionError(f"ZooKeeper does not serve: status {self.process.poll()}, it says {self.ask()!r}; its log:\n"
+                                     + "".join(text[-60:]))
+            time.sleep(0.1)
+        return self
+
+    def pause(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.process.send_signal(signal.SIGCONT)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def url(self, path="/tarry/pair", port=None):
+        return f"zk://{self.address}:{port or self.port}{path}"
+
+    def close(self):
+        if self.process is not None and self.process.poll() is None:
+            self.kill()
+        shutil.rmtree(self.directory)
+
+
+class Ensemble:
+    """Three of them."""
+
+    def __init__(self):
+        ports = [(free_port(), free_port()) for _ in range(3)]
+        members = [f"server.{i}=127.0.0.1:{peer}:{election}" for i, (peer, election) in enumerate(ports, 1)]
+        self.servers = [ZooKeeper(i, members).start() for i in (1, 2, 3)]
+        for server in self.servers:
+            server.wait_ready()
+
+    def url(self, path="/tarry/pair"):
+        return "zk://" + ",".join(f"127.0.0.1:{server.port}" for server in self.servers) + path
+
+    def leader(self):
+        return next(server for server in self.servers if server.process.poll() is None and server.mode() == "leader")
+
+    def close(self):
+        for server in self.servers:
+            server.close()

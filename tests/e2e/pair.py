@@ -1,0 +1,93 @@
+"""pair.py: two brokers that are a pair, on ports of their own, with a file as the coordinator.
+
+Node `a` founds the cluster, node `b` joins it. Both keep their ports and directories whatever happens to their processes.
+"""
+import os
+import re
+import signal
+import socket
+import time
+
+import harness
+
+WAIT_S = 20
+
+
+def free_port():
+    """One that nobody has; somebody may take it before we do, which the broker then says."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class Case(harness.Case):
+    """A test with two brokers, not started yet. `arguments` go to both."""
+
+    autostart = False
+    arguments = ("--failover-after", "3s", "--solo-after", "3s")
+    coordinated = True
+
+    def setUp(self):
+        super().setUp()
+        self.brokers.clear()
+        urls = [f"ws://127.0.0.1:{free_port()}" for _ in range(2)]
+        keeper = ["--coordinator", f"file://{self.directory}/coordinator"] if self.coordinated else []
+        self.a = self.make_broker("--peer", urls[1], *keeper, data=self.path("a"), listen=urls[0])
+        self.b = self.make_broker("--follow", urls[0], *keeper, data=self.path("b"), listen=urls[1])
+
+    def start_pair(self):
+        """Both run, `a` leads, and what it acknowledges is on `b` too."""
+        self.a.start()
+        self.b.start()
+        self.assertEqual(self.a.ready["role"], "leading", self.a.log_text())
+        self.wait_in_sync()
+
+    def record(self):
+        """The pair's record, as the coordinator has it: name → text."""
+        with open(self.path("coordinator"), encoding="utf-8", errors="replace") as file:
+            return dict(re.findall(r"^([a-z-]+) (.*)$", file.read(), re.M))
+
+    def wait_for(self, what, check, wait_s=WAIT_S):
+        """Until `check` returns something; that."""
+        end = time.monotonic() + wait_s
+        while True:
+            found = check()
+            if found:
+                return found
+            if time.monotonic() > end:
+                logs = "\n".join(f"--- {b.data}\n{b.log_text(25)}" for b in self.brokers)
+                raise AssertionError(f"{what}: not within {wait_s} s\n{logs}")
+            time.sleep(0.02)
+
+    def pending(self, broker, queue="orders"):
+        """How many tasks are pending there, whoever leads."""
+        for item in broker.ok("stats", "--from-follower"):
+            if item["queue"] == queue:
+                return item["pending"]
+        return 0
+
+    def wait_pending(self, broker, count):
+        self.wait_for(f"{count} tasks at {broker.data}", lambda: self.pending(broker) == count)
+
+    def freeze(self, broker):
+        """SIGSTOP, and all of its threads have stopped."""
+        broker.process.send_signal(signal.SIGSTOP)
+        os.waitpid(broker.process.pid, os.WUNTRACED)
+
+    def thaw(self, broker):
+        broker.process.send_signal(signal.SIGCONT)
+
+    def tearDown(self):
+        for broker in self.brokers:
+            if broker.is_running():
+                self.thaw(broker)  # a frozen one would not end
+        super().tearDown()
+
+    def wait_in_sync(self):
+        self.wait_for("both in sync", lambda: self.record().get("in-sync") == "0 1")
+
+    def wait_log(self, broker, text, count=1, wait_s=WAIT_S):
+        self.wait_for(f"{text} in the log of {broker.data}", lambda: sum(text in line for line in broker.log) >= count, wait_s)
+
+    def wait_role(self, broker, role, wait_s=WAIT_S):
+        self.wait_for(f"{broker.data} {role}", lambda: any(f"event=role role={role}" in line for line in broker.log[-50:]), wait_s)

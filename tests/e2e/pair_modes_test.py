@@ -1,0 +1,186 @@
+"""Asynchronous, strict, without a coordinator; an operator's words; who may not join."""
+import json
+
+import harness
+import pair
+import wire
+
+# Numbers of Pair and PairReply in tarry.proto.
+PROMOTE, DEMOTE = 1, 2
+IN_SYNC, DURABLE, COMMITTED = 14, 17, 18
+
+
+def tell(broker, what, *more):
+    """(code, sentence) of an operator's word."""
+    with wire.Rpc(broker.port) as rpc:
+        code, _ = rpc.ask(wire.PAIR, [(1, what), *more])
+        return code, rpc.sentence
+
+
+def status(broker):
+    """field number → values of a PairReply."""
+    with wire.Rpc(broker.port) as rpc:
+        return wire.decode(rpc.ask(wire.PAIR, [])[1])
+
+
+class Modes(pair.Case):
+    def test_an_asynchronous_follower_never_counts(self):
+        for broker in self.brokers:
+            broker.arguments += ["--replication", "async"]
+        self.a.start()
+        self.b.start()
+        self.a.ok("schedule", "orders", "--in", "1h")
+        self.wait_pending(self.b, 1)
+        self.assertEqual(self.record()["in-sync"], "0")
+        self.freeze(self.b)
+        self.a.ok("schedule", "orders", "--in", "1h")
+        self.thaw(self.b)
+        self.wait_pending(self.b, 2)
+
+    def test_a_leader_goes_on_alone_after_the_time_it_was_given(self):
+        self.start_pair()
+        self.freeze(self.b)
+        self.a.ok("schedule", "orders", "--in", "1h")
+        self.assertEqual(self.record()["in-sync"], "0")
+        self.thaw(self.b)
+        self.wait_in_sync()
+        self.wait_pending(self.b, 1)
+
+    def test_a_switch_over_by_a_word_loses_nothing(self):
+        self.start_pair()
+        for _ in range(5):
+            self.a.ok("schedule", "orders", "--in", "1h")
+        self.assertEqual(tell(self.a, DEMOTE)[0], wire.OK)
+        self.wait_log(self.b, "event=leading")
+        self.wait_log(self.a, "event=ready", 2)
+        self.wait_in_sync()
+        self.assertEqual(self.pending(self.b), 5)
+        self.b.ok("schedule", "orders", "--in", "1h")
+        self.wait_pending(self.a, 6)
+        self.assertEqual(tell(self.a, PROMOTE)[0], wire.OK)
+        self.wait_log(self.a, "event=leading", 2)
+        self.a.ok("schedule", "orders", "--in", "1h")
+
+    def test_a_follower_that_counts_must_confirm_answers_to_questions_too(self):
+        """R3: a leader cannot know that nobody else leads, and what it believes may be old."""
+        self.a.arguments += ["--solo-after", "60s"]
+        self.start_pair()
+        with wire.Rpc(self.a.port) as rpc:
+            self.assertEqual(rpc.ask(wire.QUEUES, [])[0], wire.OK)
+            self.freeze(self.b)
+            rpc.tell(wire.QUEUES, [])
+            with self.assertRaises(TimeoutError):
+                rpc.hear(0.7)
+            self.thaw(self.b)
+            self.assertEqual(rpc.hear()[1], wire.OK)
+
+    def test_what_was_written_alone_is_never_acknowledged_and_is_put_aside(self):
+        self.a.arguments += ["--solo-after", "60s"]
+        self.start_pair()
+        with wire.Rpc(self.a.port) as rpc:
+            producer = rpc.hello()
+            self.freeze(self.b)
+            # The first one is the answer to the follower's question, which it may still read; for the second nobody asks.
+            for sequence in (1, 2):
+                before = status(self.a)[DURABLE][0]
+                rpc.tell(wire.COMMIT, wire.commit(producer, sequence, [wire.schedule("orders", delay_ms=3600000)]))
+                self.wait_for("it is written", lambda known=before: status(self.a)[DURABLE][0] > known)
+            self.assertLess(status(self.a)[COMMITTED][0], before, "nothing is committed without the follower")
+            with self.assertRaises(TimeoutError):
+                rpc.hear(0.5)
+            self.a.kill()
+        self.thaw(self.b)
+        self.wait_log(self.b, "event=leading")
+        self.a.start()
+        self.wait_log(self.a, "event=tail_quarantined")
+        self.wait_in_sync()
+        self.assertLessEqual(self.pending(self.b), 1)
+        self.wait_pending(self.a, self.pending(self.b))
+
+    def test_another_clusters_data_are_refused(self):
+        self.start_pair()
+        other = self.make_broker(data=self.path("other")).start()
+        other.stop()
+        self.b.stop()
+        stranger = self.make_broker("--follow", self.a.url, *self.b.arguments[2:], data=self.path("other"), listen=self.b.url)
+        stranger.launch()
+        self.assertEqual(stranger.process.wait(pair.WAIT_S), 1, stranger.log_text())
+        stranger.reader.join(5)
+        self.assertIn("another cluster", stranger.log_text())
+        self.brokers.remove(stranger)
+
+
+class Snapshot(pair.Case):
+    """A leader that has retired what a follower needs."""
+
+    arguments = (*pair.Case.arguments, "--segment-size", "1MiB", "--retain-log-size", "1MiB")
+
+    def fill(self, count=6):
+        """So many MiB of log, of which most is retired soon."""
+        payload = "x" * 500_000
+        lines = "\n".join(json.dumps({"queue": "bulk", "delay_ms": 3600000, "body": payload}) for _ in range(2 * count))
+        self.a.ok("schedule", "--from", self.path("bulk.ndjson", lines + "\n"))
+        self.wait_for("segments retired", lambda: sum("event=segment_retired" in line for line in self.a.log) >= 2)
+
+    def test_a_new_follower_gets_a_snapshot_and_then_the_rest(self):
+        self.a.start()
+        self.fill()
+        self.b.start()
+        self.wait_log(self.b, "event=snapshot_taken")
+        self.wait_in_sync()
+        self.wait_for("all of it", lambda: self.pending(self.b, "bulk") == 12)
+        self.a.kill()
+        self.wait_log(self.b, "event=leading")
+        self.b.ok("schedule", "orders", "--in", "1h")
+        self.assertEqual(self.pending(self.b, "bulk"), 12)
+
+    def test_a_follower_that_was_away_for_too_long_gets_a_snapshot(self):
+        self.start_pair()
+        self.a.ok("schedule", "orders", "--in", "1h")
+        self.wait_pending(self.b, 1)
+        self.b.kill()
+        self.a.restart()  # who has not been heard of in this run is not waited for
+        self.fill()
+        self.b.start()
+        self.wait_log(self.b, "event=snapshot_taken")
+        self.wait_in_sync()
+        self.wait_for("all of it", lambda: (self.pending(self.b), self.pending(self.b, "bulk")) == (1, 12))
+
+
+class Operator(pair.Case):
+    coordinated = False
+
+    def start_pair(self):
+        self.a.start()
+        self.b.start()
+        self.wait_log(self.a, "event=leading")
+        self.wait_for("in sync", lambda: status(self.a).get(IN_SYNC))
+
+    def test_who_founded_leads_once_the_other_has_promised(self):
+        self.start_pair()
+        self.a.ok("schedule", "orders", "--in", "1h")
+        self.wait_pending(self.b, 1)
+
+    def test_nobody_takes_over_but_by_an_operators_word(self):
+        self.start_pair()
+        self.a.ok("schedule", "orders", "--in", "1h")
+        self.wait_for("the follower knows", lambda: status(self.b).get(IN_SYNC))
+        self.a.kill()
+        code, sentence = tell(self.b, PROMOTE, (2, 1))
+        self.assertEqual(code, wire.OK, sentence)
+        self.wait_log(self.b, "event=leading")
+        self.b.ok("schedule", "orders", "--in", "1h")
+        self.a.start()
+        self.wait_pending(self.a, 2)
+
+    def test_a_switch_over_without_a_coordinator(self):
+        self.start_pair()
+        self.a.ok("schedule", "orders", "--in", "1h")
+        self.assertEqual(tell(self.b, PROMOTE)[0], wire.OK)
+        self.wait_log(self.b, "event=leading")
+        self.b.ok("schedule", "orders", "--in", "1h")
+        self.wait_pending(self.a, 2)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,214 @@
+/* canonical.c: states that differ in nothing that matters become the same: counters become ranks, what nobody looks at
+ * any more becomes zero. Leaving something out here would hide states; leaving something in only costs time. */
+#include <string.h>
+
+#include "frame.h"
+#include "pair_world.h"
+
+#define NUMBERS_MAX 32
+
+struct numbers {
+    uint64_t *places[NUMBERS_MAX];
+    int count;
+};
+
+static void number(struct numbers *numbers, uint64_t *place) {
+    numbers->places[numbers->count++] = place;
+}
+
+/* Replaces the values by small ones in the same order. 0 stays. */
+static void rank(struct numbers *numbers) {
+    uint64_t **places = numbers->places;
+    for (int i = 1; i < numbers->count; i++)
+        for (int k = i; k > 0 && *places[k] < *places[k - 1]; k--) {
+            uint64_t *other = places[k];
+            places[k] = places[k - 1];
+            places[k - 1] = other;
+        }
+    uint64_t before = 0, value = 0;
+    for (int i = 0; i < numbers->count; i++) {
+        uint64_t now = *places[i];
+        value += now != before;
+        before = now;
+        *places[i] = value;
+    }
+}
+
+/* A version is compared with the coordinator's and with those that the same node knows, and with nothing else. */
+static void rank_versions(struct pair_world *world) {
+    for (int i = 0; i < NODES; i++) {
+        struct model_node *node = &world->nodes[i];
+        if (node->ghost.is_there && node->ghost.version != world->version) /* it changes nothing any more */
+            memset(&node->ghost, 0, sizeof node->ghost);
+        node->ghost.version = 0;
+        bool is_stale = node->swap.version != world->version;
+        uint64_t now = world->version, old = world->old_version;
+        struct numbers versions = {.count = 0};
+        number(&versions, &now);
+        number(&versions, &old);
+        number(&versions, &node->pair.version);
+        number(&versions, &node->answer.version);
+        rank(&versions);
+        node->swap.version = is_stale;
+        node->pair.version = node->pair.version * 16 + now * 4 + old;
+        if (node->pair.role == PAIR_FOLLOWING) /* it is read again before it is used */
+            node->pair.record = (struct pair_record){.epoch = world->limits.force ? node->pair.record.epoch : 0};
+    }
+    world->old_version = world->old_version != 0;
+    world->version = world->version != 0;
+}
+
+/* Nobody ever listens to an answer to an older question; and what a question's end leaves out does not matter. */
+static void drop_stale_mail(struct pair_world *world) {
+    for (int i = 0; i < NODES; i++) {
+        struct model_message *answer = &world->answers[i], *question = &world->questions[i];
+        const struct model_node *node = &world->nodes[i];
+        bool asks = node->pair.role == PAIR_FOLLOWING || (node->pair.by_operator && node->pair.role != PAIR_LEADING);
+        if (!node->up || !asks || answer->message.serial != node->pair.serial) memset(answer, 0, sizeof *answer);
+        if (answer->message.kind != PAIR_FRAMES) memset(&answer->log, 0, sizeof answer->log);
+        if (question->log.end > question->message.end) {
+            memset(question->log.epochs + question->message.end, 0, (size_t)(LOG_MAX - question->message.end));
+            question->log.end = (uint8_t)question->message.end;
+        }
+        answer->log.durable = question->log.durable = 0;
+    }
+}
+
+/* A stamp is compared with the question that waits at the leader of its epoch, and with nothing else. */
+static bool is_late_enough(const struct pair_world *world, uint32_t epoch, uint64_t stamp) {
+    for (int i = 0; i < NODES; i++) {
+        const struct model_node *node = &world->nodes[i];
+        if (node->asked && node->pair.epoch == epoch) return stamp >= node->question;
+    }
+    return false;
+}
+
+static void compare_stamps(struct pair_world *world) {
+    for (int i = 0; i < NODES; i++) {
+        struct pair *pair = &world->nodes[i].pair;
+        struct pair_message *question = &world->questions[i].message, *answer = &world->answers[i].message;
+        pair->stamp = 0;
+        pair->seen = is_late_enough(world, pair->epoch, pair->seen);
+        question->stamp = is_late_enough(world, question->floor, question->stamp);
+        answer->stamp = is_late_enough(world, answer->epoch, answer->stamp);
+    }
+    for (int i = 0; i < NODES; i++) world->nodes[i].question = world->nodes[i].question != 0;
+}
+
+/* A question whose answer nobody waits for, in an epoch that its receiver can never lead any more, counts for nothing.
+ */
+static void drop_dead_question(struct pair_world *world, int to) {
+    struct model_message *question = &world->questions[to];
+    const struct model_node *asker = &world->nodes[!to], *receiver = &world->nodes[to];
+    bool leads = receiver->pair.role == PAIR_LEADING || receiver->pair.role == PAIR_CLAIMING;
+    bool may_count = receiver->up && leads && receiver->pair.epoch <= question->message.floor;
+    bool is_awaited = asker->up && question->message.serial == asker->pair.serial;
+    if (!may_count && !is_awaited && question->message.floor <= world->record.epoch)
+        memset(question, 0, sizeof *question);
+}
+
+/* check_acked says of the high water that it never keeps a member from leading. */
+static void canonical_record(const uint64_t runs[NODES], struct pair_record *record) {
+    record->run = record->run != 0 && record->run == runs[record->leader];
+    record->start = record->high_water = 0;
+}
+
+static void canonical_pair(const struct pair_limits *limits, struct pair *pair) {
+    bool leads = pair->role == PAIR_LEADING;
+    pair->run = pair->serial = 0;
+    pair->told = 0; /* only said */
+    if (pair->role != PAIR_FENCING) pair->word = 0;
+    if (!leads) pair->begun = pair->stop = 0;
+    if (pair->role == PAIR_FOLLOWING && pair->seen == 0) pair->epoch = 0;
+    /* It is not looked at unless a leader counts the other from the beginning, or a cut is wrong, which is checked. */
+    if (!leads && !limits->strict && !limits->by_operator) pair->committed = 0;
+}
+
+static void canonical(struct pair_world *world) {
+    const struct pair_limits *limits = &world->limits;
+    uint64_t runs[NODES];
+    for (int i = 0; i < NODES; i++) runs[i] = world->nodes[i].up ? world->nodes[i].runs : UINT64_MAX;
+    drop_stale_mail(world);
+    for (int i = 0; i < NODES && !limits->by_operator; i++) drop_dead_question(world, i);
+    world->led = 0; /* only watched */
+    if (limits->silent_clients) world->served = 0;
+    rank_versions(world);
+    compare_stamps(world);
+    canonical_record(runs, &world->record);
+    canonical_record(runs, &world->old_record);
+    for (int i = 0; i < NODES; i++) {
+        struct model_node *node = &world->nodes[i];
+        canonical_record(runs, &node->pair.record);
+        canonical_record(runs, &node->answer.record);
+        canonical_record(runs, &node->swap.record);
+        canonical_record(runs, &node->ghost.record);
+        struct pair_message *answer = &world->answers[i].message, *asked = &world->questions[!i].message;
+        asked->serial = world->questions[!i].is_there && node->up && asked->serial == node->pair.serial;
+        answer->serial = 0; /* there is none but to the newest question */
+        answer->word = 0;
+        if (!limits->strict && !limits->by_operator) answer->committed = 0;
+        node->runs = 0;
+        canonical_pair(limits, &node->pair);
+    }
+}
+
+/* ---- symmetry */
+
+/* Once there is a record, and everybody knows it or will, the nodes differ in nothing but their numbers. */
+static bool is_symmetric(const struct pair_world *world) {
+    if (world->limits.by_operator || world->limits.lag || world->version == 0 || world->forced != 0) return false;
+    for (int i = 0; i < NODES; i++) {
+        const struct model_node *node = &world->nodes[i];
+        if (node->operation == OPERATION_ANSWERED && !node->is_swap && node->answer.version == 0) return false;
+    }
+    return true;
+}
+
+static void mirror_record(struct pair_record *record) {
+    if (record->epoch == 0) return; /* none */
+    record->leader = !record->leader;
+    record->in_sync = (uint8_t)((record->in_sync & 1u) << 1 | record->in_sync >> 1);
+}
+
+static void swap_bytes(void *one, void *two, size_t size) {
+    uint8_t kept[sizeof(struct model_node)];
+    memcpy(kept, one, size);
+    memcpy(one, two, size);
+    memcpy(two, kept, size);
+}
+
+static void mirror(struct pair_world *world) {
+    swap_bytes(&world->nodes[0], &world->nodes[1], sizeof world->nodes[0]);
+    swap_bytes(&world->questions[0], &world->questions[1], sizeof world->questions[0]);
+    swap_bytes(&world->answers[0], &world->answers[1], sizeof world->answers[0]);
+    mirror_record(&world->record);
+    for (int i = 0; i < NODES; i++) {
+        struct model_node *node = &world->nodes[i];
+        mirror_record(&node->pair.record);
+        mirror_record(&node->answer.record);
+        mirror_record(&node->swap.record);
+        mirror_record(&node->ghost.record);
+    }
+}
+
+/* Which one a node is it knows from its place. */
+static void forget_numbers(struct pair_world *world) {
+    for (int i = 0; i < NODES; i++) {
+        struct pair *pair = &world->nodes[i].pair;
+        pair->self = pair->other = 0;
+        pair->founds = false;
+    }
+}
+
+uint64_t pair_world_hash(const struct pair_world *world) {
+    bool has_twin = is_symmetric(world);
+    struct pair_world copy;
+    memcpy(&copy, world, sizeof copy);
+    canonical(&copy);
+    if (!has_twin) return frame_sum(&copy, sizeof copy);
+    forget_numbers(&copy);
+    uint64_t one = frame_sum(&copy, sizeof copy);
+    mirror(&copy);
+    uint64_t two = frame_sum(&copy, sizeof copy);
+    return one < two ? one : two;
+}

@@ -1,0 +1,186 @@
+"""netns.py: a small network of the kernel's own, for rounds in which a pair is cut apart: hosts are network namespaces, a hub
+between them routes, and drops what it is told to drop, in one direction or both.
+
+    a ────┐
+    b ────┤ hub: forwards, but for (source, destination) in `cuts`     10.78.N.1 ◄──► 10.78.N.2 = the host
+    clients ┤
+    zk ───┘
+
+    network = Network("a", "b", "clients", "zk")
+    Broker(data, …, listen=network.listen("a"), prefix=network.prefix("a"))
+    network.enter("clients")             # the test itself moves there: what it starts without a prefix is there too
+    network.cut_one_way("a", "b"); network.cut("a", "zk"); network.isolate("b"); network.heal()
+
+What is dropped is dropped silently, as by a real network: connections stand, nothing comes through, no reset.
+
+*Nothing is left behind, whatever happens.* A namespace here has no name: it lasts as long as the process that holds it and those
+that run in it. *Because* a test may be killed. *So* holders and everything started with `prefix` die with the process that
+made the network (PR_SET_PDEATHSIG; of the *thread* that started them, so do that in one that lasts), and the namespaces, links
+and rules with them. Needs root, ip (iproute2), nft (nftables)
+and nsenter, setpriv (util-linux); `missing()` says what there is not."""
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+
+SUBNET = "10.78"
+PORT = 7272
+CLONE_NEWNET = 0x40000000
+RULES = """
+table ip tarry {
+    set cuts { type ipv4_addr . ipv4_addr; }
+    chain forward { type filter hook forward priority 0; policy accept; ip saddr . ip daddr @cuts counter drop; }
+}
+"""
+
+
+def missing():
+    """What is lacking, as a sentence; None: nothing."""
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    for program, package in (("ip", "iproute2"), ("nft", "nftables"), ("nsenter", "util-linux"), ("setpriv", "util-linux"),
+                             ("unshare", "util-linux")):
+        if not shutil.which(program):
+            return f"no {program}: apt-get install --no-install-recommends {package}"
+    done = subprocess.run(["unshare", "--net", "nft", "-f", "-"], input=RULES, text=True, capture_output=True, check=False)
+    if done.returncode != 0:
+        return f"this machine lets nobody make network namespaces with nftables: {done.stderr.strip()}"
+    return None
+
+
+class Holder:
+    """A process that holds a namespace open, and says so."""
+
+    def __init__(self):
+        self.process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "sh", "-c", "echo; exec sleep infinity"],
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        if not self.process.stdout.readline():
+            raise OSError(f"no network namespace: status {self.process.wait()}")
+        self.path = f"/proc/{self.process.pid}/ns/net"
+
+    def run(self, *command, stdin=None):
+        done = subprocess.run(["nsenter", f"--net={self.path}", *command], input=stdin, text=True, capture_output=True, check=False)
+        if done.returncode != 0:
+            raise OSError(f"{' '.join(command)}: {done.stderr.strip()}")
+        return done.stdout
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+class Network:
+    """Hosts by name. One thread uses it."""
+
+    def __init__(self, *names):
+        self.home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        self.cuts = set()  # (from, to)
+        self.names = list(names)
+        self.holders = {}
+        try:
+            self.hub = self.holders["hub"] = Holder()
+            self.hub.run("sysctl", "-q", "-w", "net.ipv4.ip_forward=1")
+            self.hub.run("nft", "-f", "-", stdin=RULES)
+            for number, name in enumerate(names, 1):
+                self._add(number, name)
+        except BaseException:
+            self.close()
+            raise
+
+    def _add(self, number, name):
+        host = self.holders[name] = Holder()
+        link = f"to{number}"
+        self.hub.run("ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", str(host.process.pid))
+        self.hub.run("ip", "address", "add", f"{SUBNET}.{number}.1/24", "dev", link)
+        self.hub.run("ip", "link", "set", link, "up")
+        host.run("ip", "link", "set", "lo", "up")
+        host.run("ip", "address", "add", f"{SUBNET}.{number}.2/24", "dev", "eth0")
+        host.run("ip", "link", "set", "eth0", "up")
+        host.run("ip", "route", "add", "default", "via", f"{SUBNET}.{number}.1")
+
+    # ---- hosts
+
+    def address(self, name):
+        return f"{SUBNET}.{self.names.index(name) + 1}.2"
+
+    def listen(self, name, port=PORT):
+        """The URL of a broker there. (tarryd wants --unsafe-listen-anywhere with it.)"""
+        return f"ws://{self.address(name)}:{port}"
+
+    def prefix(self, name):
+        """What runs a command there, and lets it die with this process."""
+        return ["setpriv", "--pdeathsig", "KILL", "nsenter", f"--net={self.holders[name].path}"]
+
+    def enter(self, name):
+        """The calling thread, and what it starts from then on, is there; threads that it starts too. None: back home."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        place = self.home if name is None else os.open(self.holders[name].path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if libc.setns(place, CLONE_NEWNET) != 0:
+                raise OSError(ctypes.get_errno(), "setns")
+        finally:
+            if place != self.home:
+                os.close(place)
+
+    # ---- what the network may do
+
+    def _pair(self, source, sink):
+        return f"{{ {self.address(source)} . {self.address(sink)} }}"
+
+    def cut_one_way(self, source, sink):
+        """What `source` sends to `sink` is lost from now on; the other direction is not touched."""
+        if (source, sink) not in self.cuts:
+            self.hub.run("nft", "add", "element", "ip", "tarry", "cuts", self._pair(source, sink))
+            self.cuts.add((source, sink))
+
+    def cut(self, one, other):
+        self.cut_one_way(one, other)
+        self.cut_one_way(other, one)
+
+    def isolate(self, name):
+        """From everybody."""
+        for other in self.names:
+            if other != name:
+                self.cut(name, other)
+
+    def heal(self, *pair):
+        """Both directions between two hosts; without arguments: everything."""
+        for source, sink in sorted(self.cuts):
+            if not pair or {source, sink} == set(pair):
+                self.hub.run("nft", "delete", "element", "ip", "tarry", "cuts", self._pair(source, sink))
+                self.cuts.remove((source, sink))
+
+    def dropped(self):
+        """Packets that were lost so far."""
+        words = self.hub.run("nft", "list", "chain", "ip", "tarry", "forward").split()
+        return int(words[words.index("packets") + 1])
+
+    def slow(self, name, kbit_per_s):
+        """What comes to this host and leaves it, each, from now on; None: as fast as it can."""
+        link = f"to{self.names.index(name) + 1}"
+        for holder, device in ((self.hub, link), (self.holders[name], "eth0")):
+            if kbit_per_s is None:
+                holder.run("tc", "qdisc", "delete", "dev", device, "root")
+            else:
+                holder.run("tc", "qdisc", "replace", "dev", device, "root", "tbf", "rate", f"{kbit_per_s}kbit", "burst", "16kb",
+                           "latency", "200ms")
+
+    def close(self):
+        """Ends the namespaces, unless somebody still runs in them. The calling thread goes home."""
+        self.enter(None)
+        for holder in self.holders.values():
+            holder.close()
+        self.holders = {}
+        os.close(self.home)
+
+
+if __name__ == "__main__":  # by hand: a network with a shell in its first host
+    if missing():
+        sys.exit(missing())
+    hosts = Network(*(sys.argv[1:] or ["a", "b", "clients", "zk"]))
+    for host_name in hosts.names:
+        print(f"{host_name}: {hosts.address(host_name)}", flush=True)
+    subprocess.run([*hosts.prefix(hosts.names[0]), os.environ.get("SHELL", "sh")], check=False)
+    hosts.close()

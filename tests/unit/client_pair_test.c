@@ -1,0 +1,332 @@
+/* client_pair_test.c: libtarry given several addresses: it finds the primary whatever the brokers say of each other,
+ * takes along what is unanswered, and says in the end what each address said. Brokers are fakes (fake_broker.h). */
+#include "fake_broker.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "client.h"
+
+static const struct tarry_schedule_options order = {.queue = "orders", .key = "order-1", .when_ms = 500};
+static const struct tarry_ref task = {.queue = "orders", .key = "order-1"};
+
+/* `count` fakes; the others of a test are not started. */
+struct pair {
+    struct fake *fakes[3];
+    size_t count;
+    char urls[512];
+    tarry_client *client;
+};
+
+static void pair_start(struct pair *pair, size_t count) {
+    *pair = (struct pair){.count = count};
+    for (size_t i = 0; i < count; i++) {
+        pair->fakes[i] = fake_start(NULL, 0);
+        snprintf(pair->urls + strlen(pair->urls), sizeof(pair->urls) - strlen(pair->urls), "%s%s", i > 0 ? "," : "",
+                 pair->fakes[i]->url);
+    }
+}
+
+static void pair_connect(struct pair *pair, uint64_t timeout_ms, bool follower_reads) {
+    struct tarry_options options = {.urls = pair->urls,
+                                    .name = "client_pair_test",
+                                    .timeout_ms = timeout_ms,
+                                    .follower_reads = follower_reads};
+    assert_int_equal(tarry_open(&options, &pair->client), TARRY_OK);
+}
+
+static void pair_stop(struct pair *pair) {
+    tarry_close(pair->client);
+    for (size_t i = 0; i < pair->count; i++)
+        if (pair->fakes[i] != NULL) fake_stop(pair->fakes[i]);
+}
+
+/* `names` NULL: it is the primary. */
+static void set_role(struct fake *fake, const char *names) {
+    pthread_mutex_lock(&fake->lock);
+    fake->is_not_primary = names != NULL;
+    snprintf(fake->names, sizeof(fake->names), "%s", names != NULL ? names : "");
+    pthread_mutex_unlock(&fake->lock);
+}
+
+static size_t count_of(struct fake *fake, const size_t *counter) {
+    pthread_mutex_lock(&fake->lock);
+    size_t count = *counter;
+    pthread_mutex_unlock(&fake->lock);
+    return count;
+}
+#define COUNT(fake, what) count_of((fake), &(fake)->what)
+
+/* ---- finding */
+
+static void a_named_primary_comes_next(void **state) {
+    struct pair pair;
+    pair_start(&pair, 3);
+    set_role(pair.fakes[0], pair.fakes[2]->url);
+    set_role(pair.fakes[1], "");
+    pair_connect(&pair, 10000, false);
+    uint64_t before = now_ms();
+    assert_int_equal(tarry_schedule(pair.client, &order, NULL), TARRY_OK);
+    assert_true(now_ms() - before < 1000);
+    assert_int_equal(COUNT(pair.fakes[0], not_primary), 1);
+    assert_int_equal(COUNT(pair.fakes[1], requests), 0);
+    pair_stop(&pair);
+}
+
+/* Nobody, each other, itself, somewhere else, nonsense: the round goes on. */
+static void whatever_brokers_say_of_each_other_the_primary_is_found(void **state) {
+    for (int story = 0; story < 5; story++) {
+        struct pair pair;
+        pair_start(&pair, 3);
+        const char *first[] = {"", pair.fakes[1]->url, pair.fakes[0]->url, "ws://192.0.2.1:7272", "nonsense,ws://"};
+        const char *second[] = {"", pair.fakes[0]->url, pair.fakes[1]->url, "ws://192.0.2.1:7272", "\x01"};
+        set_role(pair.fakes[0], first[story]);
+        set_role(pair.fakes[1], second[story]);
+        pair_connect(&pair, 10000, false);
+        uint64_t before = now_ms();
+        assert_int_equal(tarry_schedule(pair.client, &order, NULL), TARRY_OK);
+        assert_true(now_ms() - before < 1000);
+        assert_in_range(COUNT(pair.fakes[0], not_primary) + COUNT(pair.fakes[1], not_primary), 1, 4);
+        pair_stop(&pair);
+    }
+}
+
+/* A listener that never accepts, and a broker that accepts and never answers. */
+static void who_does_not_answer_is_passed_over(void **state) {
+    struct pair pair;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(address);
+    int deaf = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(deaf, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(listen(deaf, 16), 0);
+    assert_int_equal(getsockname(deaf, (struct sockaddr *)&address, &size), 0);
+    pair_start(&pair, 2);
+    pair.fakes[0]->hangs = true;
+    char urls[512];
+    snprintf(urls, sizeof(urls), "ws://127.0.0.1:%d,%.400s", ntohs(address.sin_port), pair.urls);
+    memcpy(pair.urls, urls, sizeof(urls));
+    pair_connect(&pair, 10000, false);
+    uint64_t before = now_ms();
+    assert_int_equal(tarry_schedule(pair.client, &order, NULL), TARRY_OK);
+    assert_true(now_ms() - before < DIAL_PATIENCE_MS + RESEND_AFTER_MS + 2000);
+    assert_true(COUNT(pair.fakes[0], requests) > 0);
+    pair_stop(&pair);
+    close(deaf);
+}
+
+/* One address may lead to either of a pair. */
+static void one_address_is_asked_until_it_is_the_primarys(void **state) {
+    struct pair pair;
+    pair_start(&pair, 1);
+    set_role(pair.fakes[0], "ws://192.0.2.1:7272");
+    pair_connect(&pair, 10000, false);
+    bool had = false;
+    assert_int_equal(tarry_schedule_async(pair.client, &order, NULL, &had), TARRY_OK);
+    while (COUNT(pair.fakes[0], not_primary) < 2) nng_msleep(5);
+    set_role(pair.fakes[0], NULL);
+    assert_int_equal(tarry_drain(pair.client, 0), TARRY_OK);
+    assert_int_equal(COUNT(pair.fakes[0], ops), 1);
+    pair_stop(&pair);
+}
+
+/* ---- not finding */
+
+static void no_primary_is_told_in_time_with_what_each_said(void **state) {
+    struct pair pair;
+    struct tarry_result result;
+    pair_start(&pair, 3);
+    set_role(pair.fakes[0], pair.fakes[1]->url);
+    set_role(pair.fakes[1], "ws://192.0.2.1:7272");
+    fake_stop(pair.fakes[2]);
+    pair.fakes[2] = NULL;
+    pair_connect(&pair, 1000, false);
+    uint64_t before = now_ms();
+    assert_int_equal(tarry_schedule(pair.client, &order, &result), TARRY_NOT_PRIMARY);
+    uint64_t took = now_ms() - before;
+    assert_true(took >= 1000 && took < 3000);
+    char expected[256];
+    snprintf(expected, sizeof(expected), "%s: not the primary, and names %s", pair.fakes[0]->url, pair.fakes[1]->url);
+    assert_non_null(strstr(result.message, expected));
+    assert_non_null(strstr(result.message, "names ws://192.0.2.1:7272, which is not among the addresses"));
+    assert_non_null(strstr(result.message, "onnection refused"));
+    assert_non_null(strstr(result.message, "nothing was done"));
+    assert_int_equal(result.producer, 0);
+    /* Rounds of 25 ms at least, then 50, 100, 200, 200 … */
+    assert_in_range(COUNT(pair.fakes[0], not_primary), 2, 12);
+    assert_int_equal(COUNT(pair.fakes[0], ops) + COUNT(pair.fakes[1], ops), 0);
+    /* The same of a question; and afterwards a primary is found. */
+    const char *message = "";
+    struct tarry_view *view;
+    assert_int_equal(tarry_get(pair.client, &task, false, &view, &message), TARRY_NOT_PRIMARY);
+    assert_non_null(strstr(message, expected));
+    assert_non_null(strstr(tarry_addresses_say(pair.client), expected));
+    set_role(pair.fakes[1], NULL);
+    assert_int_equal(tarry_schedule(pair.client, &order, NULL), TARRY_OK);
+    pair_stop(&pair);
+}
+
+static void an_address_that_was_not_given_is_not_used(void **state) {
+    struct pair pair;
+    struct fake *other = fake_start(NULL, 0);
+    pair_start(&pair, 2);
+    set_role(pair.fakes[0], other->url);
+    set_role(pair.fakes[1], other->url);
+    pair_connect(&pair, 600, false);
+    assert_int_equal(tarry_schedule(pair.client, &order, NULL), TARRY_NOT_PRIMARY);
+    assert_int_equal(COUNT(other, requests), 0);
+    pair_stop(&pair);
+    fake_stop(other);
+}
+
+/* F-29 from the client's side: there, the producer's number and sequence are somebody else's. */
+static void a_broker_of_another_cluster_is_passed_over(void **state) {
+    struct pair pair;
+    struct tarry_result result;
+    pair_start(&pair, 2);
+    memset(pair.fakes[1]->cluster, 7, CLUSTER_ID_SIZE);
+    pair.fakes[1]->producer = 101; /* as the first one's first */
+    pair_connect(&pair, 2000, false);
+    assert_int_equal(tarry_schedule(pair.client, &order, NULL), TARRY_OK);
+    fake_stop(pair.fakes[0]);
+    pair.fakes[0] = NULL;
+    int code = tarry_schedule(pair.client, &order, &result);
+    assert_true(code == TARRY_NOT_PRIMARY ||
+                code == TARRY_E_TIMEOUT); /* the first one may have gone with the request */
+    assert_non_null(strstr(result.message, "the fake is not the primary")); /* the broker's own words */
+    assert_int_equal(COUNT(pair.fakes[1], commits), 0);
+    assert_int_equal(COUNT(pair.fakes[1], hellos), 0);
+    pair_stop(&pair);
+}
+
+/* ---- changing */
+
+struct counter {
+    atomic_uint ok, wrong;
+};
+
+static void count(void *arg, const struct tarry_result *result) {
+    struct counter *counter = arg;
+    atomic_fetch_add(result->code == TARRY_OK ? &counter->ok : &counter->wrong, 1);
+}
+
+/* The first broker executes, loses the answer, and is not the primary any more; the second has its log. */
+static void what_was_not_answered_takes_effect_once_at_the_new_primary(void **state) { /* ONCE-1 */
+    struct pair pair;
+    struct tarry_result before, after;
+    struct counter counter = {0};
+    pair_start(&pair, 2);
+    set_role(pair.fakes[1], pair.fakes[0]->url);
+    pair.fakes[0]->script[1] = LOSE_ANSWER;
+    pair.fakes[0]->script_size = 2;
+    pair_connect(&pair, 10000, false);
+    assert_int_equal(tarry_schedule(pair.client, &order, &before), TARRY_OK);
+    /* From here on it changes roles as soon as it has executed the second commit. */
+    assert_int_equal(tarry_schedule_async(pair.client, &order, count, &counter), TARRY_OK);
+    while (COUNT(pair.fakes[0], ops) < 2) nng_msleep(1);
+    set_role(pair.fakes[0], pair.fakes[1]->url);
+    fake_copy_log(pair.fakes[1], pair.fakes[0]);
+    set_role(pair.fakes[1], NULL);
+    for (int i = 0; i < 500; i++)
+        assert_int_equal(tarry_schedule_async(pair.client, &order, count, &counter), TARRY_OK);
+    assert_int_equal(tarry_drain(pair.client, 0), TARRY_OK);
+    assert_int_equal(atomic_load(&counter.ok), 501);
+    assert_int_equal(tarry_schedule(pair.client, &order, &after), TARRY_OK);
+    assert_int_equal(after.producer, before.producer);
+    assert_true(after.sequence > before.sequence);
+    pthread_mutex_lock(&pair.fakes[1]->lock);
+    assert_int_equal(pair.fakes[1]->ops, 503);
+    assert_false(pair.fakes[1]->out_of_order);
+    assert_int_equal(pair.fakes[1]->hellos, 0);
+    pthread_mutex_unlock(&pair.fakes[1]->lock);
+    pair_stop(&pair);
+}
+
+/* Roles change again and again under load; each change copies the log, as a follower would have it. */
+static void roles_may_change_under_load(void **state) { /* ONCE-1, F-16 */
+    struct pair pair;
+    struct counter counter = {0};
+    unsigned submitted = 0, primary = 0;
+    pair_start(&pair, 2);
+    set_role(pair.fakes[1], pair.fakes[0]->url);
+    pair_connect(&pair, 10000, false);
+    for (int change = 0; change < 8; change++) {
+        for (int i = 0; i < 200; i++, submitted++)
+            assert_int_equal(tarry_schedule_async(pair.client, &order, count, &counter), TARRY_OK);
+        if (change % 2 == 0) assert_int_equal(tarry_drain(pair.client, 150), TARRY_OK);
+        struct fake *old = pair.fakes[primary], *new = pair.fakes[1 - primary];
+        set_role(old, change % 3 == 0 ? "" : new->url);
+        pthread_mutex_lock(&new->lock); /* what it has it has from this one */
+        while (new->executed_count > 0) free(new->executed[--new->executed_count].reply);
+        pthread_mutex_unlock(&new->lock);
+        fake_copy_log(new, old);
+        set_role(new, NULL);
+        primary = 1 - primary;
+    }
+    assert_int_equal(tarry_drain(pair.client, 0), TARRY_OK);
+    assert_int_equal(atomic_load(&counter.ok), submitted);
+    assert_int_equal(atomic_load(&counter.wrong), 0);
+    pthread_mutex_lock(&pair.fakes[primary]->lock);
+    assert_int_equal(pair.fakes[primary]->ops, submitted);
+    assert_false(pair.fakes[0]->out_of_order || pair.fakes[1]->out_of_order);
+    pthread_mutex_unlock(&pair.fakes[primary]->lock);
+    pair_stop(&pair);
+}
+
+/* ---- reading */
+
+static void a_follower_answers_only_who_lets_it(void **state) {
+    for (int allowed = 0; allowed < 2; allowed++) {
+        struct pair pair;
+        struct tarry_view *view;
+        const char *message = "";
+        pair_start(&pair, 2);
+        set_role(pair.fakes[0], pair.fakes[1]->url);
+        pair.fakes[0]->follows = true;
+        pair_connect(&pair, 10000, allowed != 0);
+        assert_int_equal(tarry_get(pair.client, &task, false, &view, &message), TARRY_OK);
+        assert_int_equal(view->source.follower, allowed);
+        assert_int_equal(view->source.position, allowed ? 4096 : 0);
+        assert_int_equal(COUNT(pair.fakes[1], requests), allowed ? 0 : 1);
+        tarry_view_free(view);
+        assert_int_equal(tarry_schedule(pair.client, &order, NULL), TARRY_OK); /* that needs the primary */
+        pair_stop(&pair);
+    }
+}
+
+/* A follower's answers are no sign of life of a primary. */
+static void a_follower_keeps_nobody_waiting_for_ever(void **state) {
+    struct pair pair;
+    struct counter counter = {0};
+    pair_start(&pair, 1);
+    set_role(pair.fakes[0], "");
+    pair.fakes[0]->follows = true;
+    pair_connect(&pair, 600, true);
+    uint64_t before = now_ms();
+    assert_int_equal(tarry_schedule_async(pair.client, &order, count, &counter), TARRY_OK);
+    while (atomic_load(&counter.wrong) == 0 && now_ms() - before < 5000) {
+        struct tarry_view *view;
+        const char *message = "";
+        if (tarry_get(pair.client, &task, false, &view, &message) == TARRY_OK) tarry_view_free(view);
+    }
+    assert_int_equal(atomic_load(&counter.wrong), 1);
+    assert_true(now_ms() - before < 4000);
+    pair_stop(&pair);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_named_primary_comes_next),
+        cmocka_unit_test(whatever_brokers_say_of_each_other_the_primary_is_found),
+        cmocka_unit_test(who_does_not_answer_is_passed_over),
+        cmocka_unit_test(one_address_is_asked_until_it_is_the_primarys),
+        cmocka_unit_test(no_primary_is_told_in_time_with_what_each_said),
+        cmocka_unit_test(an_address_that_was_not_given_is_not_used),
+        cmocka_unit_test(a_broker_of_another_cluster_is_passed_over),
+        cmocka_unit_test(what_was_not_answered_takes_effect_once_at_the_new_primary),
+        cmocka_unit_test(roles_may_change_under_load),
+        cmocka_unit_test(a_follower_answers_only_who_lets_it),
+        cmocka_unit_test(a_follower_keeps_nobody_waiting_for_ever),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
