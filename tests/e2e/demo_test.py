@@ -13,29 +13,48 @@ SUMMARY = re.compile(r"^orders=(\d+) paid=(\d+) closed=(\d+) early=(\d+) lost=(\
                      r"lateness_p50_ms=\S+ lateness_p99_ms=\S+ lateness_max_ms=\S+$", re.MULTILINE)
 
 
+PAIR = re.compile(r"^pair: failover_ms=(\d+) switch_over_ms=(\d+) quarantined_bytes=(\d+)$", re.MULTILINE)
+
+
 class Demo(unittest.TestCase):
-    def play(self, *arguments):
+    def play(self, *arguments, told=("the broker (pid", "a consumer (pid")):
+        """(orders, paid, closed), and what it printed."""
         done = subprocess.run([sys.executable, os.path.join(HERE, "demo.py"), *arguments], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, timeout=110, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertIn("the broker (pid", done.stderr)
-        self.assertIn("a consumer (pid", done.stderr)
+        for remark in told:
+            self.assertIn(remark, done.stderr)
         found = SUMMARY.search(done.stdout)
         self.assertTrue(found, done.stdout)
         orders, paid, closed, early, lost, _ = map(int, found.groups())
         self.assertEqual((early, lost), (0, 0))
         self.assertEqual(paid + closed, orders)
-        return orders, paid, closed
+        return (orders, paid, closed), done.stdout
 
     def test_made_up_orders(self):
-        orders, paid, closed = self.play("--count", "1500", "--speed", "7200")
+        (orders, paid, closed), _ = self.play("--count", "1500", "--speed", "7200")
         self.assertEqual(orders, 1500)
         self.assertGreater(paid, 0)
         self.assertGreater(closed, 0)
 
+    def test_a_pair(self):
+        (orders, _, closed), said = self.play("--pair", "--count", "1500", "--speed", "7200", told=(
+            "a leads on", "the primary a (pid", "a is back, and follows b", "a consumer (pid", "b has handed over to a",
+            "their logs are the same"))
+        self.assertEqual(orders, 1500)
+        self.assertGreater(closed, 0)
+        failover_ms = int(PAIR.search(said).group(1))
+        self.assertGreater(failover_ms, 1000, "sooner than a primary counts as silent: something else took over")
+
+    def test_a_day_that_is_too_short_for_its_story_is_no_success(self):
+        done = subprocess.run([sys.executable, os.path.join(HERE, "demo.py"), "--pair", "--count", "100", "--speed", "86400"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=110, check=False)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn("could not be shown", done.stderr)
+
     @unittest.skipUnless(os.path.exists(ORDERS), "no ../shared/data/orders.csv here")
     def test_real_orders(self):
-        orders, paid, closed = self.play("--orders", ORDERS, "--limit", "30m")
+        (orders, paid, closed), _ = self.play("--orders", ORDERS, "--limit", "30m")
         with open(ORDERS, encoding="ascii") as file:
             rows = [line.rstrip("\n").split(",") for line in file][1:]
         in_time = sum(1 for row in rows if row[2] and int(row[2]) - int(row[1]) < 1700)

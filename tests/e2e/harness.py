@@ -29,6 +29,16 @@ def now_ms():
     return time.time_ns() // 1_000_000
 
 
+def wait_until(what, check, wait_s):
+    """Until `check` returns something: that. `what` is for the complaint that it did not in time."""
+    end = time.monotonic() + wait_s
+    while not (found := check()):
+        if time.monotonic() > end:
+            raise AssertionError(f"{what}: not within {wait_s} s")
+        time.sleep(0.02)
+    return found
+
+
 @functools.cache
 def find_program(name):
     """The built program: under $TARRY_BUILD_ROOT, else on PATH."""

@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import socket
-import time
 
 import harness
 
@@ -49,15 +48,11 @@ class Case(harness.Case):
 
     def wait_for(self, what, check, wait_s=WAIT_S):
         """Until `check` returns something; that."""
-        end = time.monotonic() + wait_s
-        while True:
-            found = check()
-            if found:
-                return found
-            if time.monotonic() > end:
-                logs = "\n".join(f"--- {b.data}\n{b.log_text(25)}" for b in self.brokers)
-                raise AssertionError(f"{what}: not within {wait_s} s\n{logs}")
-            time.sleep(0.02)
+        try:
+            return harness.wait_until(what, check, wait_s)
+        except AssertionError as late:
+            logs = "\n".join(f"--- {b.data}\n{b.log_text(25)}" for b in self.brokers)
+            raise AssertionError(f"{late}\n{logs}") from None
 
     def pending(self, broker, queue="orders"):
         """How many tasks are pending there, whoever leads."""

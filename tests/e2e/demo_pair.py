@@ -1,0 +1,120 @@
+"""demo_pair.py: `./dev demo --pair`: the same day of orders on a primary and its follower.
+
+    0 %   a leads, b follows, both in sync              60 %  a consumer is killed
+   25 %   a is killed with SIGKILL; b takes over        75 %  planned switch-over: b hands over to a
+   45 %   a comes back, as b's follower                 end   both in sync, their states and their logs the same
+
+Clients are given both addresses and told nothing. Each step waits until the one before is done, however long that takes;
+a day that is over too soon for all of them is a failed demonstration. The coordinator is a file, which is enough on one
+host, or what --coordinator names (zk://HOST:PORT/PATH).
+"""
+import os
+import subprocess
+
+import demo_play
+import harness
+import pair
+
+KILL_PRIMARY_AT, RETURN_AT, KILL_CONSUMER_AT, SWITCH_AT = 0.25, 0.45, 0.60, 0.75
+WAIT_S = 60
+
+
+class TwoBrokers(demo_play.Demo):
+    def __init__(self, arguments, coordinator=None):
+        super().__init__(arguments)
+        self.coordinator = coordinator or f"file://{self.directory}/coordinator"
+        self.figures = {}
+
+    # ---- the brokers
+
+    def start(self):
+        urls = [f"ws://127.0.0.1:{pair.free_port()}" for _ in range(2)]
+        for name, url, *options in (("a", urls[0], "--peer", urls[1]), ("b", urls[1], "--follow", urls[0])):
+            self.brokers.append(harness.Broker(os.path.join(self.directory, name), *options, "--coordinator",
+                                               self.coordinator, listen=url))
+        self.a, self.b = self.brokers
+        self.a.start()
+        self.b.start()
+        self.urls = ",".join(urls)
+        self.wait_in_sync()
+        self.say(f"a leads on {self.a.url}, b follows on {self.b.url}; the coordinator is {self.coordinator}")
+        return self.urls
+
+    def tarry(self, *arguments):
+        """The tool with both addresses: its answer."""
+        command = [harness.find_program("tarry"), *arguments, "--broker", self.urls, "--json"]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              timeout=WAIT_S, check=False)
+        return harness.Answer(done.returncode, done.stdout.decode(), done.stderr.decode(errors="replace"))
+
+    def wait_in_sync(self):
+        """One leads, one follows, what is acknowledged is on both, and nobody has a problem."""
+        harness.wait_until("the pair is in sync", lambda: self.tarry("status").status == 0, WAIT_S)
+
+    def lines(self, broker, event):
+        return [line for line in broker.log if f"event={event}" in line.split()]
+
+    # ---- the day
+
+    def disturb(self):
+        steps = ((KILL_PRIMARY_AT, self.kill_primary), (RETURN_AT, self.bring_back),
+                 (KILL_CONSUMER_AT, self.kill_consumer), (SWITCH_AT, self.switch_over))
+        for part, step in steps:
+            if not self.wait_day(part):
+                self.figures["missed"] = step.__name__
+                return
+            step()
+
+    def kill_primary(self):
+        pid, led = self.a.process.pid, len(self.lines(self.b, "leading"))
+        self.a.kill()
+        killed_ms = harness.now_ms()
+        harness.wait_until("b leads", lambda: len(self.lines(self.b, "leading")) > led, WAIT_S)
+        led_ms = harness.now_ms() - killed_ms
+        first = harness.wait_until("b delivers", lambda: self.first_delivery(killed_ms), WAIT_S)
+        self.figures["failover_ms"] = first["at_ms"] - killed_ms
+        self.say(f"the primary a (pid {pid}) was killed with SIGKILL; b led {led_ms} ms after that, in epoch "
+                 f"{first['epoch']}, and delivered its first task after {self.figures['failover_ms']} ms")
+
+    def first_delivery(self, since_ms):
+        """The record of the first lease that b has given since then; None: none yet."""
+        answer = self.tarry("audit", "--kind", "leased", "--from", str(since_ms), "--limit", "1")
+        return answer.objects[0] if answer.status == 0 and answer.objects else None
+
+    def bring_back(self):
+        self.a.start()
+        self.wait_in_sync()
+        tails = [harness.parse_logfmt(line) for line in self.lines(self.a, "tail_quarantined")]
+        size = sum(int(tail["to"]) - int(tail["from"]) for tail in tails)
+        self.figures["quarantined_bytes"] = size
+        self.say("a is back, and follows b: both are in sync again; "
+                 + (f"{size} bytes that it had written, and nobody was told of, are put aside in its quarantine"
+                    if size else "b had everything that a had written"))
+
+    def switch_over(self):
+        self.wait_in_sync()
+        answer = self.tarry("demote")
+        if answer.status != 0:
+            self.say(f"tarry demote: {answer}")
+            self.figures["missed"] = "switch_over"
+            return
+        self.wait_in_sync()
+        self.figures["switch_over_ms"] = answer.one["took_ms"]
+        self.say(f"`tarry demote`: b has handed over to a, and follows it after {answer.one['took_ms']} ms")
+
+    # ---- the end
+
+    def judge(self):
+        if "missed" in self.figures:
+            self.say(f"{self.figures['missed']} could not be shown: the day was over too soon for it; take a lower --speed")
+            return 1
+        self.wait_in_sync()
+        for broker in (self.b, self.a):  # the follower first: otherwise it would take over
+            broker.stop()
+        same = subprocess.run([harness.find_program("tarry"), "verify", self.a.data, "--against", self.b.data],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        self.say("both were in sync in the end; their logs are " + ("the same" if same.returncode == 0 else
+                                                                    "DIFFERENT:\n" + same.stdout.decode()))
+        figures = ("failover_ms", "switch_over_ms", "quarantined_bytes")
+        print("pair: " + " ".join(f"{name}={self.figures[name]}" for name in figures), flush=True)
+        return same.returncode

@@ -1,0 +1,117 @@
+"""demo_play.py: what every demonstration shares: the play (the example `order_timeout`), its consumers, and remarks.
+
+A story subclasses Demo: it starts its brokers, disturbs the day, and says in the end whether all that it wanted to show
+has been shown. The summary and the verdict on the orders are order_timeout's, which knows nothing of the disturbances.
+"""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import harness
+
+DAY_S = 86_400
+SPEED_DEFAULT = 3600
+
+
+class Demo:
+    def __init__(self, arguments):
+        self.arguments = arguments
+        self.on_terminal = sys.stdout.isatty()
+        self.remarks = []
+        self.consumers = []
+        self.playing = threading.Event()
+        self.directory = tempfile.mkdtemp(prefix="tarry-demo-")
+        self.brokers = []
+        self.play = None
+        self.began = None
+
+    # ---- a story's own
+
+    def start(self):
+        """The brokers run; the urls that clients are given."""
+        raise NotImplementedError
+
+    def disturb(self):
+        """While the day is played."""
+        raise NotImplementedError
+
+    def judge(self):
+        """After the play, with the brokers running: 0 if the story was told to its end and came true."""
+        return 0
+
+    # ---- the play
+
+    def say(self, remark):
+        """At once in a pipe; after the picture on a terminal."""
+        self.remarks.append(remark)
+        if not self.on_terminal:
+            print(f"demo: {remark}", file=sys.stderr, flush=True)
+
+    def speed(self):
+        for at, argument in enumerate(self.arguments):
+            if argument == "--speed" and at + 1 < len(self.arguments):
+                return float(self.arguments[at + 1])
+            if argument.startswith("--speed="):
+                return float(argument.partition("=")[2])
+        return SPEED_DEFAULT
+
+    def read_errors(self):
+        for raw in self.play.stderr:
+            line = raw.decode(errors="replace").rstrip("\n")
+            pid = re.match(r"event=consumer pid=(\d+)", line)
+            if pid:
+                self.consumers.append(int(pid.group(1)))
+            elif line.startswith("event=playing"):
+                self.playing.set()
+            else:
+                self.say(line)
+        self.playing.set()
+
+    def wait_day(self, part):
+        """Sleeps until so much of the day is over, 0 to 1; False when the play has ended before."""
+        self.playing.wait()
+        if self.began is None:
+            self.began = time.monotonic()
+        moment = self.began + part * DAY_S / self.speed()
+        while time.monotonic() < moment:
+            if self.play.poll() is not None:
+                return False
+            time.sleep(0.02)
+        return self.play.poll() is None
+
+    def kill_consumer(self):
+        os.kill(self.consumers[0], signal.SIGKILL)
+        self.say(f"a consumer (pid {self.consumers[0]}) was killed with SIGKILL")
+
+    def run(self):
+        urls = self.start()
+        self.play = subprocess.Popen([harness.find_program("order_timeout"), "--broker", urls, *self.arguments],
+                                     stderr=subprocess.PIPE)
+        reader = threading.Thread(target=self.read_errors)
+        reader.start()
+        try:
+            self.disturb()
+            status = self.play.wait()
+        except KeyboardInterrupt:
+            status = self.play.wait()
+        reader.join()
+        if self.playing.is_set() and status == 0:
+            status = self.judge()
+        if self.on_terminal:
+            for remark in self.remarks:
+                print(f"demo: {remark}")
+        return status
+
+    def end(self):
+        if self.play is not None and self.play.poll() is None:
+            self.play.kill()
+        for broker in self.brokers:
+            if broker.is_running():
+                broker.stop()
+        shutil.rmtree(self.directory, ignore_errors=True)
