@@ -2,6 +2,9 @@
 
 Meson runs the tests; this reads what they said (TAP) from meson's log, because meson counts programs and we count tests.
 A program that ends badly without saying which test failed counts as one failure. The last line is `N passed, N failed`.
+
+The lints look at text and want nothing but processor time: they run beside all the others at the lowest priority, in the
+time that tests spend waiting, and are waited for last.
 """
 import argparse
 import json
@@ -9,11 +12,12 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 
 # (suite, build, meson's arguments). What waits more than it works runs several at a time; crash rounds run alone.
+BESIDE = ("lint", "plain", ["--num-processes", "1"])
 STAGES = [
-    ("lint", "plain", ["--num-processes", "1"]),
     ("unit", "plain", ["--num-processes", "2"]),
     ("unit", "sanitized", ["--num-processes", "2"]),
     ("property", "plain", ["--num-processes", "2"]),
@@ -26,6 +30,7 @@ STAGES = [
     ("e2e", "sanitized", ["--num-processes", "3", "--no-suite", "long"]),
     ("crash", "plain", ["--num-processes", "1"]),
 ]
+LOWEST_PRIORITY = 19
 OUTPUT_LINES_MAX = 150
 TAP_LINE = re.compile(r"^(not ok|ok)\b(?:\s+\d+)?(.*)$")
 SANITIZER_ENV = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0:strict_string_checks=1",
@@ -71,27 +76,44 @@ class Tally:
                                   output, entry.get("stderr") or ""))
 
 
-def run_stage(tally, label, build, suite, arguments, sanitized):
-    base = f"dev-{suite}"
-    log = os.path.join(build, "meson-logs", base + ".json")
-    if os.path.exists(log):
-        os.unlink(log)
-    env = {**os.environ, **(SANITIZER_ENV if sanitized else {}), "PYTHONDONTWRITEBYTECODE": "1"}
-    started = time.monotonic()
-    before = (tally.passed, tally.failed)
-    done = subprocess.run(["meson", "test", "-C", build, "--no-rebuild", "--suite", suite, "--logbase", base, *arguments],
-                          env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    entries = []
-    if os.path.exists(log):
-        with open(log, encoding="utf-8") as file:
-            entries = [json.loads(line) for line in file if line.strip()]
-    for entry in entries:
-        tally.count_program(label, entry)
-    if not entries and "No suitable tests defined" not in done.stdout:
-        tally.failed += 1
-        tally.failures.append((f"{label}: meson ended with {done.returncode}", done.stdout, ""))
-    seconds = time.monotonic() - started
-    print(f"{label:24} {tally.passed - before[0]:6} passed {tally.failed - before[1]:4} failed {seconds:7.1f} s", flush=True)
+class Stage:
+    """A suite in a build, from its start to the line that says what came of it."""
+
+    def __init__(self, builds, suite, kind, arguments, priority=0):
+        build = builds[kind]
+        self.label = suite if kind == "plain" else f"{suite} (ASan+UBSan)"
+        self.log = os.path.join(build, "meson-logs", f"dev-{suite}.json")
+        if os.path.exists(self.log):
+            os.unlink(self.log)
+        env = {**os.environ, **(SANITIZER_ENV if kind == "sanitized" else {}), "PYTHONDONTWRITEBYTECODE": "1"}
+        self.started = time.monotonic()
+        self.said = tempfile.TemporaryFile(mode="w+", encoding="utf-8", errors="replace")
+        self.process = subprocess.Popen(["nice", "-n", str(priority), "meson", "test", "-C", build, "--no-rebuild", "--suite", suite,
+                                         "--logbase", f"dev-{suite}", *arguments], env=env, stdout=self.said, stderr=subprocess.STDOUT)
+
+    def finish(self, tally):
+        """Waits, counts, and prints its line."""
+        status = self.process.wait()
+        before = (tally.passed, tally.failed)
+        entries = []
+        if os.path.exists(self.log):
+            with open(self.log, encoding="utf-8") as file:
+                entries = [json.loads(line) for line in file if line.strip()]
+        for entry in entries:
+            tally.count_program(self.label, entry)
+        self.said.seek(0)
+        said = self.said.read()
+        if not entries and "No suitable tests defined" not in said:
+            tally.failed += 1
+            tally.failures.append((f"{self.label}: meson ended with {status}", said, ""))
+        print(f"{self.label:24} {tally.passed - before[0]:6} passed {tally.failed - before[1]:4} failed "
+              f"{time.monotonic() - self.started:7.1f} s", flush=True)
+
+    def stop(self):
+        """For one that nobody will wait for."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait()
 
 
 def show_failures(tally):
@@ -109,18 +131,25 @@ def main():
     parser.add_argument("--sanitized", required=True)
     parser.add_argument("suites", nargs="*", metavar="SUITE")
     options = parser.parse_args()
-    known = {stage[0] for stage in STAGES}
+    known = {stage[0] for stage in [BESIDE, *STAGES]}
     for suite in options.suites:
         if suite not in known:
             sys.exit(f"dev: no suite called '{suite}'; there are: {' '.join(sorted(known))}")
     tally = Tally()
     started = time.monotonic()
-    for suite, kind, arguments in STAGES:
-        if options.suites and suite not in options.suites:
-            continue
-        build = options.sanitized if kind == "sanitized" else options.build
-        label = suite if kind == "plain" else f"{suite} (ASan+UBSan)"
-        run_stage(tally, label, build, suite, arguments, kind == "sanitized")
+    builds = {"plain": options.build, "sanitized": options.sanitized}
+    beside = None
+    if not options.suites or BESIDE[0] in options.suites:
+        beside = Stage(builds, *BESIDE, priority=LOWEST_PRIORITY)
+    try:
+        for stage in STAGES:
+            if not options.suites or stage[0] in options.suites:
+                Stage(builds, *stage).finish(tally)
+        if beside is not None:
+            beside.finish(tally)
+    finally:
+        if beside is not None:
+            beside.stop()
     show_failures(tally)
     skipped = f", {tally.skipped} skipped" if tally.skipped else ""
     print(f"\nall suites: {time.monotonic() - started:.0f} s{skipped}")
