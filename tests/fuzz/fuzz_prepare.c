@@ -30,7 +30,13 @@ static void accepted_is_right(const struct core_event *event) {
     bool is_audit = event->request->body_case == TARRY__REQUEST__BODY_AUDIT;
     bool is_backup = event->request->body_case == TARRY__REQUEST__BODY_BACKUP;
     bool is_pair = event->request->body_case == TARRY__REQUEST__BODY_PAIR;
-    assert((event->kind == 0) == (is_audit || is_backup || is_pair));
+    bool is_follow = event->request->body_case == TARRY__REQUEST__BODY_FOLLOW;
+    assert((event->kind == 0) == (is_audit || is_backup || is_pair || is_follow));
+    if (is_follow) {
+        assert(event->request->follow->wait_ms <= FOLLOW_WAIT_MAX_MS);
+        assert(event->request->follow->n_epochs <= FOLLOW_EPOCHS_MAX);
+        assert(event->request->follow->n_epochs == event->request->follow->n_epoch_starts);
+    }
     if (is_pair) {
         const Tarry__Pair *pair = event->request->pair;
         assert(pair->what == TARRY__PAIR__WHAT__PROMOTE || (!pair->peer_is_stopped && !pair->force));

@@ -131,6 +131,18 @@ static void one_address_is_asked_until_it_is_the_primarys(void **state) {
 
 /* ---- not finding */
 
+/* A try may be under way just as the time is over; nobody knows what came of it then, and the library says so. It is rare
+ * unless the machine is busy. */
+static int schedule_in_vain(struct pair *pair, struct tarry_result *result, uint64_t *out_took_ms) {
+    int code = TARRY_E_TIMEOUT;
+    for (int i = 0; i < 10 && code == TARRY_E_TIMEOUT; i++) {
+        uint64_t before_ms = now_ms();
+        code = tarry_schedule(pair->client, &order, result);
+        *out_took_ms = now_ms() - before_ms;
+    }
+    return code;
+}
+
 static void no_primary_is_told_in_time_with_what_each_said(void **state) {
     struct pair pair;
     struct tarry_result result;
@@ -140,10 +152,9 @@ static void no_primary_is_told_in_time_with_what_each_said(void **state) {
     fake_stop(pair.fakes[2]);
     pair.fakes[2] = NULL;
     pair_connect(&pair, 1000, false);
-    uint64_t before = now_ms();
-    assert_int_equal(tarry_schedule(pair.client, &order, &result), TARRY_NOT_PRIMARY);
-    uint64_t took = now_ms() - before;
-    assert_true(took >= 1000 && took < 3000);
+    uint64_t took_ms = 0, began_ms = now_ms();
+    assert_int_equal(schedule_in_vain(&pair, &result, &took_ms), TARRY_NOT_PRIMARY);
+    assert_true(took_ms >= 1000 && took_ms < 3000);
     char expected[256];
     snprintf(expected, sizeof(expected), "%s: not the primary, and names %s", pair.fakes[0]->url, pair.fakes[1]->url);
     assert_non_null(strstr(result.message, expected));
@@ -152,12 +163,15 @@ static void no_primary_is_told_in_time_with_what_each_said(void **state) {
     assert_non_null(strstr(result.message, "nothing was done"));
     assert_int_equal(result.producer, 0);
     /* Rounds of 25 ms at least, then 50, 100, 200, 200 … */
-    assert_in_range(COUNT(pair.fakes[0], not_primary), 2, 12);
+    assert_in_range(COUNT(pair.fakes[0], not_primary), 2, 12 * ((now_ms() - began_ms) / 1000 + 1));
     assert_int_equal(COUNT(pair.fakes[0], ops) + COUNT(pair.fakes[1], ops), 0);
     /* The same of a question; and afterwards a primary is found. */
     const char *message = "";
     struct tarry_view *view;
-    assert_int_equal(tarry_get(pair.client, &task, false, &view, &message), TARRY_NOT_PRIMARY);
+    int code = TARRY_E_TIMEOUT;
+    for (int i = 0; i < 10 && code == TARRY_E_TIMEOUT; i++)
+        code = tarry_get(pair.client, &task, false, &view, &message);
+    assert_int_equal(code, TARRY_NOT_PRIMARY);
     assert_non_null(strstr(message, expected));
     assert_non_null(strstr(tarry_addresses_say(pair.client), expected));
     set_role(pair.fakes[1], NULL);
@@ -172,7 +186,8 @@ static void an_address_that_was_not_given_is_not_used(void **state) {
     set_role(pair.fakes[0], other->url);
     set_role(pair.fakes[1], other->url);
     pair_connect(&pair, 600, false);
-    assert_int_equal(tarry_schedule(pair.client, &order, NULL), TARRY_NOT_PRIMARY);
+    uint64_t took_ms;
+    assert_int_equal(schedule_in_vain(&pair, NULL, &took_ms), TARRY_NOT_PRIMARY);
     assert_int_equal(COUNT(other, requests), 0);
     pair_stop(&pair);
     fake_stop(other);
