@@ -131,8 +131,8 @@ static void one_address_is_asked_until_it_is_the_primarys(void **state) {
 
 /* ---- not finding */
 
-/* A try may be under way just as the time is over; nobody knows what came of it then, and the library says so. It is rare
- * unless the machine is busy. */
+/* A try may be under way just as the time is over; nobody knows what came of it then, and the library says so. It is
+ * rare unless the machine is busy. */
 static int schedule_in_vain(struct pair *pair, struct tarry_result *result, uint64_t *out_took_ms) {
     int code = TARRY_E_TIMEOUT;
     for (int i = 0; i < 10 && code == TARRY_E_TIMEOUT; i++) {
