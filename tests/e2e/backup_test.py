@@ -330,9 +330,10 @@ class Damaged(BackupCase):
         self.backup("copy")
         log = self.path("copy/log")
         segments = sorted(name for name in os.listdir(log) if name.endswith(".seg"))
-        self.assertGreater(len(segments), 1)
-        # The last one may be all but empty: its first frame begins at 4096.
-        for name, offset in ((f"log/{segments[0]}", 300_000), (f"log/{segments[-1]}", 4100), ("identity", 40)):
+        # Where one ends and the next begins depends on how the tasks came in. A frame begins at 4096, if there is one.
+        held = [name for name in segments if os.path.getsize(os.path.join(log, name)) > 4096]
+        self.assertGreater(len(held), 1)
+        for name, offset in ((f"log/{held[0]}", 4100), (f"log/{held[-1]}", 4100), ("identity", 40)):
             path = self.path(f"copy/{name}")
             self.flip(path, offset)
             answer = self.broker.refused("restore", self.path("copy"), "--data", self.path("again"))

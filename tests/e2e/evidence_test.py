@@ -55,10 +55,15 @@ class Evidence(harness.Case):
         self.assertEqual(answer.status, status, answer)
         return answer
 
+    def archived_with(self, position):
+        """The file that holds what is at this position."""
+        return max(name for name in self.archived() if int(name.split(".")[0], 16) <= position)
+
     def assert_tells(self, *arguments):
-        """The first life of all, which lies in the archive."""
+        """The first life of all, which lies in the archive. What was told of it."""
         told = self.broker.ok("history", *arguments, "q", self.keys[0])
         self.assertEqual([fact["kind"] for fact in told], ["scheduled", "cancelled"])
+        return told
 
     def test_what_was_archived_is_proven(self):
         self.broker.start()
@@ -91,13 +96,13 @@ class Evidence(harness.Case):
         self.broker.start()
         self.fill_until(2)
         self.assertEqual(self.broker.stop(), 0)
-        self.assert_tells("--data", self.broker.data)
+        first = self.assert_tells("--data", self.broker.data)[0]
         proof = self.verify(self.broker.data).one
         segments, summaries = self.bases(".seg", ".seg.zst"), self.bases(".sum")
         self.assertEqual((proof["summaries"], proof["summaries_unused"]), (len(summaries), len(segments - summaries)))
         xxh3 = ctypes.CDLL("libxxhash.so.0").XXH3_64bits
         xxh3.restype, xxh3.argtypes = ctypes.c_uint64, (ctypes.c_char_p, ctypes.c_size_t)
-        path = os.path.join(self.broker.data, "archive", self.archived()[0].replace(".seg.zst", ".sum"))
+        path = os.path.join(self.broker.data, "archive", self.archived_with(int(first["position"])).replace(".seg.zst", ".sum"))
         with open(path, "rb") as file:
             data = bytearray(file.read())
         for at in range(SUMMARY_PAGE, len(data), SUMMARY_PAGE):
