@@ -87,8 +87,12 @@ struct outcome {
     uint16_t cause; /* Tarry__Cause */
     uint8_t priority;
     uint8_t key_size;
+    bool redacted; /* what it contained was redacted since */
     const char *key;
 };
+/* As the cause of an "outcome" that the index keeps: no ending, but the redaction of the task that has that id and
+ * ended before. */
+#define OUTCOME_REDACTION 0x8000u
 
 /* Order-free digest contribution: XXH3-64 over a canonical encoding of every field (key and reason included,
  * nothing left out). Never 0, so that 0 can mean "no row". Thread-safe, pure. */

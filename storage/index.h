@@ -74,7 +74,7 @@ int index_each_result(struct index *index,
                       int (*each)(void *argument, uint64_t producer, uint64_t sequence, uint64_t position),
                       void *argument);
 int index_each_job(struct index *index, int (*each)(void *argument, const Tarry__JobPut *job), void *argument);
-/* Oldest first. */
+/* Oldest first; among the endings, redactions (OUTCOME_REDACTION). */
 int index_each_outcome(struct index *index, int (*each)(void *argument, const struct outcome *outcome), void *argument);
 
 /* ---- absorbing (index thread) */

@@ -132,7 +132,7 @@ static int absorb_end(struct index *index, const Tarry__TaskEnd *end, uint64_t e
     if (row.key_size > 0) change->key_hash = row_key_hash(row.queue, row.key, row.key_size);
     change->flags |= CHANGE_ENDED;
     batch->queue_dirty[row.queue] = 1;
-    return outcome_absorb(index, &row, end->cause, ended_ms);
+    return outcome_absorb(index, &row, (uint16_t)end->cause, ended_ms);
 }
 
 /* Keeps a packed message, or (size 0) the deletion of one. */
@@ -147,6 +147,14 @@ static int absorb_side(struct index *index, enum db_table table, uint64_t number
         batch->bytes.count += side.size;
     }
     return VECTOR_PUSH(&batch->sides, side);
+}
+
+/* To be carried out, and to be told of the ending for as long as that is remembered. */
+static int absorb_redaction(struct index *index, const Tarry__Redaction *redaction, uint64_t steady_ms) {
+    int error = outcome_absorb(index, &(struct row){.id = redaction->id}, OUTCOME_REDACTION, steady_ms);
+    if (error != 0) return error;
+    index->batch.redactions++;
+    return absorb_side(index, DB_REDACTIONS, redaction->id, &redaction->base);
 }
 
 static int absorb_record(struct index *index, const struct frame_header *header, const Tarry__Record *record) {
@@ -170,8 +178,7 @@ static int absorb_record(struct index *index, const struct frame_header *header,
         return absorb_side(index, DB_JOBS, record->job_end->job, NULL);
     case TARRY__RECORD__FACT_REDACTION:
         if (SEEDED_BUG(redaction_forgotten)) return 0;
-        index->batch.redactions++;
-        return absorb_side(index, DB_REDACTIONS, record->redaction->id, &record->redaction->base);
+        return absorb_redaction(index, record->redaction, steady_ms);
     default:
         return 0; /* what only tells (sessions, a stop); of epoch and clock the tally keeps what matters */
     }

@@ -24,7 +24,7 @@ struct packed_outcome {
 /* A chunk = count u32, then when the youngest of them ended u64, then the outcomes. */
 #define CHUNK_HEAD 12u
 
-int outcome_absorb(struct index *index, const struct row *row, Tarry__Cause cause, uint64_t ended_ms) {
+int outcome_absorb(struct index *index, const struct row *row, uint16_t cause, uint64_t ended_ms) {
     struct batch *batch = &index->batch;
     struct packed_outcome packed = {
         .id = row->id,
@@ -34,7 +34,7 @@ int outcome_absorb(struct index *index, const struct row *row, Tarry__Cause caus
         .delivered_ms = row->delivered_ms,
         .queue = row->queue,
         .deliveries = row->deliveries,
-        .cause = (uint16_t)cause,
+        .cause = cause,
         .priority = row->priority,
         .key_size = row->key_size,
     };

@@ -525,7 +525,7 @@ bool runs_merge_wanted(struct index *index);
 int runs_collect_garbage(struct index *index, bool *out_did);
 
 /* ---- index_outcomes.c, index_producers.c */
-int outcome_absorb(struct index *index, const struct row *row, Tarry__Cause cause, uint64_t ended_ms);
+int outcome_absorb(struct index *index, const struct row *row, uint16_t cause, uint64_t ended_ms);
 int outcomes_write(struct index *index, MDB_txn *txn, struct meta_record *meta);
 int producer_absorb(struct index *index, uint64_t producer, uint64_t used_ms, uint64_t floor, bool ended);
 int producers_write(struct index *index, MDB_txn *txn);

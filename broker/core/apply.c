@@ -105,10 +105,12 @@ static int apply_record(struct core *core, const Tarry__Record *record) {
     case TARRY__RECORD__FACT_EPOCH:
         core->epoch = record->epoch->epoch;
         return 0;
+    case TARRY__RECORD__FACT_REDACTION: /* carried out where contents lie */
+        outcomes_redacted(core->outcomes, record->redaction->id);
+        return 0;
     case TARRY__RECORD__FACT_CLOCK: /* acted on by the shell's clock */
     case TARRY__RECORD__FACT_SESSION:
     case TARRY__RECORD__FACT_SESSION_END:
-    case TARRY__RECORD__FACT_REDACTION: /* carried out where contents lie */
     case TARRY__RECORD__FACT_STOP:
         return 0; /* for whoever reads the log: sessions do not outlive a restart but by their leases */
     case TARRY__RECORD__FACT__NOT_SET:

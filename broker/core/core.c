@@ -146,6 +146,10 @@ int core_restore_job(struct core *core, const Tarry__JobPut *job) {
 }
 
 int core_restore_outcome(struct core *core, const struct outcome *outcome) {
+    if (outcome->cause == OUTCOME_REDACTION) {
+        outcomes_redacted(core->outcomes, outcome->id);
+        return 0;
+    }
     if (!outcome->queue || outcome->queue > QUEUES_MAX) return CORE_NONSENSE;
     outcomes_push(core->outcomes, outcome);
     return 0;

@@ -164,6 +164,11 @@ const struct outcome *outcomes_by_key(const struct outcomes *o, uint32_t queue, 
     return NULL;
 }
 
+void outcomes_redacted(struct outcomes *o, uint64_t id) {
+    struct outcome *outcome = (struct outcome *)outcomes_by_id(o, id);
+    if (outcome) outcome->redacted = true;
+}
+
 uint64_t outcomes_known_since(const struct outcomes *o) {
     return o->known_since_ms;
 }

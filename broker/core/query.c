@@ -76,6 +76,7 @@ static Tarry__TaskView *view_of_ended(struct core *core, const Tarry__Get *get, 
         view->key.data = must_copy(arena, outcome->key, outcome->key_size);
         view->key.len = outcome->key_size;
         view->priority = outcome->priority;
+        view->redacted = outcome->redacted;
     } else {
         view->queue = get->task->queue;
         view->key = get->task->key;

@@ -35,6 +35,7 @@ struct tarry_view {
     const char *reason; /* of a dead letter; "" */
     uint64_t ended_ms;  /* 0: live */
     bool has_content;   /* whether the following were asked for and are known */
+    bool redacted;      /* it has ended, and what it contained is erased, or about to be */
     const struct tarry_attribute *attributes;
     size_t attribute_count;
     const void *payload; /* never NULL */

@@ -58,6 +58,7 @@ static int fill_view(struct arena *arena, const Tarry__TaskView *from, bool with
         .key_size = from->key.len,
         .payload = "",
         .has_content = with_content && from->ended_ms == 0,
+        .redacted = from->redacted,
     };
     if (from->token != NULL) out->token = (struct tarry_token){from->token->epoch, from->token->position};
     if (from->key.len > 0) {

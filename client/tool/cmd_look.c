@@ -20,7 +20,7 @@ const struct command command_get = {
     .summary = "show one task",
     .text = "Shows a task with its state (pending, ready, in_flight, dead), and its body. A task that has ended is\n"
             "shown while its ending is remembered (an hour by default), with state acked, cancelled, expired or\n"
-            "dropped and the time. Exit status 1 if the task is unknown.",
+            "dropped and the time, and whether it was redacted. Exit status 1 if the task is unknown.",
     .options = get_options,
     .positional_min = 0,
     .positional_max = 2,

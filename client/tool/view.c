@@ -24,6 +24,7 @@ static void json_state(struct text *out, const struct tarry_view *view) {
         ndjson_text(out, "reason", view->reason);
     }
     if (view->ended_ms != 0) ndjson_number(out, "ended_ms", view->ended_ms);
+    if (view->redacted) ndjson_bool(out, "redacted", true);
 }
 
 void view_json(struct text *out, const struct tarry_view *view) {
@@ -93,6 +94,8 @@ void view_words(struct text *out, const struct tarry_view *view) {
         }
     }
     words_time(out, "ended", view->ended_ms);
+    if (view->redacted)
+        text_printf(out, "%-11s redacted: erased for good (tarry history says who and why)\n", "content");
     if (view->has_content) words_content(out, view);
 }
 

@@ -97,6 +97,23 @@ class Redact(harness.Case):
         self.assert_gone(broker, tokens)
         self.assertEqual(broker.one("get", "orders", "order-3")["body"][:len(living[0])], living[0])
 
+    def test_get_says_so(self):
+        broker = self.broker
+        for key in ("order-1", "order-2"):
+            self.schedule(broker, key)
+            broker.one("cancel", "orders", key)
+        self.assertNotIn("redacted", broker.one("get", "orders", "order-1"))
+        broker.one("redact", "orders", "order-1", "--reason", REASON)
+        for life in ("the core heard it", "the index kept it", "the log has it"):
+            self.assertIs(broker.one("get", "orders", "order-1").get("redacted"), True, life)
+            self.assertNotIn("redacted", broker.one("get", "orders", "order-2"), life)
+            self.assertIn("redacted: erased for good", broker.words("get", "orders", "order-1"))
+            if life == "the core heard it":
+                self.assertEqual(broker.stop(), 0)
+            else:
+                broker.kill()
+            broker.start()
+
     def test_what_moved_into_the_index(self):
         broker = self.make_broker(*SMALL, data=self.path("small")).start()
         kept = {}

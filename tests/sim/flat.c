@@ -286,6 +286,7 @@ static void restore_outcomes(const struct flat *flat, struct core *core) {
             .priority = task->row.priority,
             .key_size = task->row.key_size,
             .key = task->row.key,
+            .redacted = task->redacted,
         };
         MUST(core_restore_outcome(core, &outcome) == 0);
     }

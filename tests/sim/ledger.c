@@ -138,6 +138,8 @@ static void on_task(struct world *world, const struct request *request, const Ta
     if (!request->predicted) return;
     uint64_t id = reply->task ? reply->task->id : 0;
     check_prediction(request, TARRY__CODE__OK, reply->outcome, id, reply->known_since_ms);
+    bool is_redacted = request->may_be_forgotten && request->redacted;
+    if (reply->task && reply->task->ended_ms) MUST(reply->task->redacted == is_redacted);
     if (!request->body->get->with_content || !reply->task || !reply->task->content.len) return;
     const struct core_content *content = task_of(world, id)->content;
     MUST(content && content->size == reply->task->content.len &&

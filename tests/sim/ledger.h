@@ -26,6 +26,7 @@ struct request {
     Tarry__Outcome outcome;
     uint64_t id;                  /* 0: not predicted */
     uint64_t ended_ms;            /* valid with may_be_forgotten */
+    bool redacted;                /* likewise, of a Get */
     const struct core_past *past; /* of a commit that redacts, one per operation */
     uint64_t count, left;         /* valid with the outcome REDACTED */
     uint8_t *answer;              /* packed CommitReply */

@@ -324,6 +324,10 @@ static int each_outcome(void *argument, const struct outcome *outcome) {
     struct fx *f = argument;
     const struct flat_task *task = &f->flat->tasks[outcome->id];
     MUST(outcome->id < f->flat->next_id && task->ended);
+    if (outcome->cause == OUTCOME_REDACTION) {
+        MUST(task->redacted);
+        return 0;
+    }
     MUST((Tarry__Cause)outcome->cause == task->cause && outcome->ended_ms == task->ended_ms);
     return 0;
 }

@@ -36,6 +36,7 @@ static void predict_ended(const struct world *world, struct request *request, co
     }
     request->outcome = outcome_of(task);
     request->may_be_forgotten = true;
+    request->redacted = task->redacted;
     request->ended_ms = task->ended_ms;
 }
 
