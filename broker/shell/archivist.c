@@ -54,6 +54,7 @@ int archivist_init(struct archivist *archivist, struct shell *shell) {
     pthread_mutex_init(&archivist->mutex, NULL);
     pthread_mutex_init(&archivist->working, NULL);
     monotonic_cond_init(&archivist->changed);
+    archive_count_init(&archivist->count);
     return 0;
 }
 
@@ -175,6 +176,7 @@ static const char *sentence(int error, const char *problem) {
 static void say_failure(struct archivist *archivist, uint64_t base, int error, const char *problem) {
     char quoted[2][LOGFMT_VALUE_SIZE];
     uint64_t now_ns = monotonic_ns();
+    archive_count_fail(&archivist->count, sentence(error, problem));
     if (error == archivist->error && now_ns - archivist->said_ns < SAY_NS) return;
     archivist->error = error;
     archivist->said_ns = now_ns;
@@ -186,6 +188,8 @@ static void say_failure(struct archivist *archivist, uint64_t base, int error, c
 static void say_done(struct archivist *archivist, const struct archive_info *info, uint64_t took_ns) {
     if (archivist->error != 0) logfmt("archive_resumed", "base=%" PRIu64, info->base);
     archivist->error = 0;
+    archive_count_fail(&archivist->count, NULL);
+    archive_count_add(&archivist->count, info);
     logfmt("segment_archived",
            "base=%" PRIu64 " end=%" PRIu64 " records=%" PRIu64 " bytes=%" PRIu64 " took_ms=%" PRIu64, info->base,
            info->end, info->records, info->bytes, took_ns / NS_PER_MS);
@@ -237,7 +241,14 @@ static void prune(struct archivist *archivist) {
     if (lock < 0) return;
     int error = archive_prune(&archivist->archive, &limits, false, say_pruned, NULL, &pruning);
     close(lock);
+    if (pruning.files > 0) archivist->surveyed_ns = 0;
     if (error != 0 && error != -ENOENT) logfmt("archive_unpruned", "reason=\"%s\"", storage_error(error));
+}
+
+static void survey(struct archivist *archivist) {
+    if (archivist->surveyed_ns != 0 && monotonic_ns() - archivist->surveyed_ns < PRUNE_NS) return;
+    archive_count_survey(&archivist->count, &archivist->archive);
+    archivist->surveyed_ns = monotonic_ns();
 }
 
 /* The segment asked for; 0: none, something else may be due. Waits for `wait_ns` at most. */
@@ -259,12 +270,14 @@ static void *archivist_run(void *argument) {
     /* Of this thread alone, as Linux has it. */
     if (setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS) != 0)
         logfmt("priority_unchanged", "thread=tarry-archive reason=\"%s\"", strerror(errno));
+    survey(archivist);
     while (!atomic_load(&archivist->stopping)) {
         uint64_t wanted = take_wanted(archivist, base != 0 ? RETRY_NS : PRUNE_NS);
         if (wanted != 0) base = wanted;
         pthread_mutex_lock(&archivist->working);
         if (base != 0 && archive_segment(archivist, base)) base = 0;
         if (monotonic_ns() - archivist->pruned_ns >= PRUNE_NS || base == 0) prune(archivist);
+        survey(archivist);
         pthread_mutex_unlock(&archivist->working);
     }
     return NULL;

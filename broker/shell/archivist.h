@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "archive.h"
+#include "archive_count.h"
 
 struct shell;
 
@@ -30,6 +31,7 @@ struct archivist {
     pthread_cond_t changed;
     pthread_mutex_t working; /* held while it writes or deletes */
     uint64_t wanted;         /* base of the segment to archive; 0: none */
+    struct archive_count count;
 
     /* the thread's own */
     struct disk disk; /* minds the stop and the reserve */
@@ -38,6 +40,7 @@ struct archivist {
     int error;  /* as it was last said; 0: all is well */
     uint64_t said_ns;
     uint64_t pruned_ns;
+    uint64_t surveyed_ns; /* 0: not yet */
 };
 
 /* Before the log is opened: where the archive is, for those who read it. 0, or 1: the directory's name is too long. */

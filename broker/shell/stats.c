@@ -17,11 +17,22 @@ static uint64_t resident_bytes(void) {
     return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+/* `numbers` lives as long as `out`. */
+static void stats_archive(struct shell *shell, Tarry__BrokerStats *out, struct archive_numbers *numbers) {
+    archive_count_read(&shell->archivist.count, numbers);
+    out->archived_segments = numbers->segments;
+    out->archive_bytes = numbers->bytes;
+    out->archive_oldest_ms = numbers->oldest_ms;
+    out->archive_held = numbers->held;
+    out->archive_error = numbers->failure;
+}
+
 Tarry__BrokerStats *stats_broker(struct shell *shell, struct arena *arena, bool clock_held) {
     Tarry__BrokerStats *out = arena_alloc(arena, sizeof(*out));
     Tarry__Quantiles *fsync_us = arena_alloc(arena, sizeof(*fsync_us));
     char *member = arena_alloc(arena, MEMBER_TEXT_SIZE);
-    if (out == NULL || fsync_us == NULL || member == NULL) return NULL;
+    struct archive_numbers *numbers = arena_alloc(arena, sizeof(*numbers));
+    if (out == NULL || fsync_us == NULL || member == NULL || numbers == NULL) return NULL;
     tarry__broker_stats__init(out);
     tarry__quantiles__init(fsync_us);
     latency_quantiles(&shell->fsync_us, fsync_us);
@@ -44,6 +55,7 @@ Tarry__BrokerStats *stats_broker(struct shell *shell, struct arena *arena, bool 
     out->resident_bytes = resident_bytes();
     out->fsync_us = fsync_us;
     out->clock_held = clock_held;
+    stats_archive(shell, out, numbers);
     member_format(shell->dir.member.id, member);
     out->member = member;
     return out;
@@ -101,6 +113,10 @@ static void put_quantiles(FILE *out, const char *name, const char *queue, const 
     X(indexed, "counter")                                                                                              \
     X(segments, "gauge")                                                                                               \
     X(log_bytes, "gauge")                                                                                              \
+    X(archived_segments, "gauge")                                                                                      \
+    X(archive_bytes, "gauge")                                                                                          \
+    X(archive_oldest_ms, "gauge")                                                                                      \
+    X(archive_held, "gauge")                                                                                           \
     X(index_bytes, "gauge")                                                                                            \
     X(near_tasks, "gauge")                                                                                             \
     X(core_bytes, "gauge")                                                                                             \
@@ -156,6 +172,8 @@ char *stats_text(const Tarry__StatsReply *stats, size_t *out_size) {
         if (broker->pair != NULL) put_pair(out, broker->pair);
         put_metric(out, "clock_held", "gauge");
         fprintf(out, "tarry_clock_held %d\n", broker->clock_held ? 1 : 0);
+        put_metric(out, "archive_failing", "gauge");
+        fprintf(out, "tarry_archive_failing %d\n", broker->archive_error[0] != '\0' ? 1 : 0);
         put_metric(out, "fsync_us", "summary");
         put_quantiles(out, "fsync_us", NULL, broker->fsync_us);
     }

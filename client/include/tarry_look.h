@@ -132,9 +132,14 @@ struct tarry_broker_stats {
     uint64_t live;
     struct tarry_quantiles fsync_us;
     uint64_t digest;
-    bool clock_held;    /* absolute times wait: the wall clock jumped (TIME-2) */
-    const char *member; /* the data directory's own id, hexadecimal; a restored copy has another */
-    uint64_t erased;    /* redactions recorded below this log position have been carried out */
+    bool clock_held;            /* absolute times wait: the wall clock jumped (TIME-2) */
+    const char *member;         /* the data directory's own id, hexadecimal; a restored copy has another */
+    uint64_t erased;            /* redactions recorded below this log position have been carried out */
+    uint64_t archived_segments; /* counted anew once a minute, like the following */
+    uint64_t archive_bytes;
+    uint64_t archive_oldest_ms; /* when the oldest of them ended; 0: there is none */
+    uint64_t archive_held;      /* of them, those that a hold keeps from being pruned */
+    const char *archive_error;  /* why nothing can be archived just now; "": all is well */
 };
 struct tarry_stats_view {
     size_t count;

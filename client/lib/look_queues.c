@@ -97,7 +97,7 @@ static void fill_queue(const Tarry__QueueStats *from, struct tarry_queue_stats *
 }
 
 static void fill_broker(const Tarry__BrokerStats *from, struct tarry_broker_stats *out) {
-    *out = (struct tarry_broker_stats){.version = "", .member = ""};
+    *out = (struct tarry_broker_stats){.version = "", .member = "", .archive_error = ""};
     if (from == NULL) return;
     *out = (struct tarry_broker_stats){
         .version = from->version,
@@ -123,6 +123,11 @@ static void fill_broker(const Tarry__BrokerStats *from, struct tarry_broker_stat
         .clock_held = from->clock_held,
         .member = from->member,
         .erased = from->erased,
+        .archived_segments = from->archived_segments,
+        .archive_bytes = from->archive_bytes,
+        .archive_oldest_ms = from->archive_oldest_ms,
+        .archive_held = from->archive_held,
+        .archive_error = from->archive_error,
     };
 }
 

@@ -5,6 +5,7 @@
 
 #include "ndjson.h"
 #include "output.h"
+#include "rfc3339.h"
 #include "signals.h"
 #include "table.h"
 #include "tool.h"
@@ -100,6 +101,11 @@ static void json_broker(struct text *out, const struct tarry_broker_stats *broke
     ndjson_number(out, "resident_bytes", broker->resident_bytes);
     json_quantiles(out, "fsync_us", &broker->fsync_us);
     ndjson_text(out, "digest", digest);
+    ndjson_number(out, "archived_segments", broker->archived_segments);
+    ndjson_number(out, "archive_bytes", broker->archive_bytes);
+    ndjson_number(out, "archive_oldest_ms", broker->archive_oldest_ms);
+    ndjson_number(out, "archive_held", broker->archive_held);
+    ndjson_text(out, "archive_error", broker->archive_error);
     ndjson_bool(out, "clock_held", broker->clock_held);
     ndjson_text(out, "member", broker->member);
     json_source(out, source);
@@ -165,6 +171,19 @@ static void words_size(struct text *out, uint64_t bytes) {
     text_printf(out, unit == 0 ? "%.0f %s" : "%.1f %s", size, units[unit]);
 }
 
+static void words_archive(struct text *out, const struct tarry_broker_stats *broker) {
+    char time[RFC3339_TEXT_SIZE];
+    if (broker->archived_segments > 0) {
+        text_printf(out, "archive %llu segments, ", (unsigned long long)broker->archived_segments);
+        words_size(out, broker->archive_bytes);
+        text_printf(out, ", since %s", rfc3339_format(broker->archive_oldest_ms, time));
+        if (broker->archive_held > 0) text_printf(out, ", %llu held", (unsigned long long)broker->archive_held);
+        text_add_char(out, '\n');
+    }
+    if (broker->archive_error[0] != 0)
+        text_printf(out, "NOTHING CAN BE ARCHIVED, so the log grows: %s\n", broker->archive_error);
+}
+
 static void words_broker(struct text *out, const struct tarry_broker_stats *broker) {
     char uptime[UNITS_TEXT_SIZE];
     text_printf(out, "tarryd %s, epoch %u, member %.8s, up %s, %llu live tasks (%llu in memory), %llu sessions\n",
@@ -189,6 +208,7 @@ static void words_broker(struct text *out, const struct tarry_broker_stats *brok
         text_printf(out, "\nfsync   p50 %.0fµs, p99 %.0fµs, max %.0fµs", broker->fsync_us.p50, broker->fsync_us.p99,
                     broker->fsync_us.max);
     text_add_char(out, '\n');
+    words_archive(out, broker);
     if (broker->clock_held)
         text_add_str(out, "THE CLOCK HAS JUMPED: tasks with absolute times wait until it is right again\n");
 }

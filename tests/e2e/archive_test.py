@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import time
 import unittest
+import urllib.request
 
 import harness
 
@@ -92,6 +93,34 @@ class Tells(Archived):
         self.assertEqual([fact["key"] for fact in told], keys)
         life = self.broker.ok("history", "q", keys[0])
         self.assertEqual([fact["kind"] for fact in life], ["scheduled", "cancelled"])
+
+    def test_statistics_tell_of_it(self):
+        self.assertEqual(self.broker.queue_stats(None)["archived_segments"], 0)
+        self.fill_until(3)
+        self.wait(lambda: self.broker.queue_stats(None)["archived_segments"] == len(self.files()), "they are not counted")
+        stats = self.broker.queue_stats(None)
+        self.assertEqual(stats["archive_bytes"], sum(os.path.getsize(os.path.join(self.archive(), name)) for name in self.files()))
+        self.assertLess(abs(stats["archive_oldest_ms"] - harness.now_ms()), 60_000)
+        self.assertEqual((stats["archive_held"], stats["archive_error"]), (0, ""))
+        self.assertIn(f"archive {len(self.files())} segments", self.broker.words("stats"))
+        self.broker.ok("archive", "hold", "--archive", self.archive(), "--reason", "a lawsuit", "--from", "0")
+        shutil.move(self.archive(), self.path("away"))
+        with open(self.archive(), "w", encoding="utf-8"):
+            pass  # a file in its place
+        self.fill()
+        self.wait(lambda: self.broker.queue_stats(None)["archive_error"], "its failure is not told")
+        self.assertIn("NOTHING CAN BE ARCHIVED", self.broker.words("stats"))
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.broker.port}/metrics") as reply:
+            metrics = reply.read().decode()
+        self.assertIn("\ntarry_archive_failing 1\n", metrics)
+        self.assertIn(f"\ntarry_archived_segments {stats['archived_segments']}\n", metrics)
+        os.unlink(self.archive())
+        shutil.move(self.path("away"), self.archive())
+        self.wait(lambda: not self.broker.queue_stats(None)["archive_error"], "it does not recover")
+        self.stop()
+        self.broker.start()  # counts anew, holds too
+        self.wait(lambda: self.broker.queue_stats(None)["archived_segments"] == len(self.files()), "they are not counted")
+        self.assertEqual(self.broker.queue_stats(None)["archive_held"], len(self.files()))
 
     def test_elsewhere(self):
         elsewhere = self.path("elsewhere")

@@ -284,6 +284,23 @@ class Filtered(Target):
         self.assertEqual(told["refused"], 3)
         self.assertEqual(set(self.listed("q")), {"x", "v", "w"}, "x was taken, so y must not come either")
 
+    def test_what_was_redacted_is_left_out_and_counted(self):
+        def tell(source):
+            source.one("schedule", "a", "--key", "kept", "--in", "1h", "--body", "payload")
+            source.one("schedule", "a", "--key", "gone", "--in", "1h", "--body", "secret")
+            source.one("cancel", "a", "gone")
+            source.one("redact", "a", "gone", "--reason", "asked for")
+
+        data, _ = self.record(tell)
+        answer = self.replay(data, "--speed", "max")
+        told = answer.one
+        self.assertEqual((told["scheduled"], told["cancelled"], told["content_missing"]), (1, 0, 1))
+        self.assertIn("1 tasks were left out: their contents are no longer there", answer.err)
+        self.assertEqual(self.broker.one("get", "a", "kept")["body"], "payload")
+        told = self.replay(data, "--speed", "max", "--missing", "empty", "--map", "a=b").one
+        self.assertEqual((told["scheduled"], told["cancelled"], told["content_missing"]), (2, 1, 1))
+        self.assertEqual(self.broker.one("get", "b", "gone")["state"], "cancelled")
+
     def test_what_differs_is_said(self):
         data, _ = self.record(self.tell)
         self.broker.one("schedule", "b", "--key", "late", "--in", "1h")
