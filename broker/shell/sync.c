@@ -106,7 +106,8 @@ static void sync_group(struct sync *sync, struct batch *batches) {
         latency_add(&shell->fsync_us, monotonic_us() - started_us);
     }
     uint64_t durable = log_durable(shell->log);
-    assert(count == 0 || durable == log_end(shell->log)); /* LOG-1 */
+    assert(count == 0 || durable == log_end(shell->log));     /* LOG-1 */
+    if (count > 0) locator_durable(&shell->locator, durable); /* what it finds is in the log before its redaction */
     if (is_pair) {
         node_durable(&shell->node, durable, batches); /* what is durable here need not be committed (R3) */
         return;
@@ -116,7 +117,6 @@ static void sync_group(struct sync *sync, struct batch *batches) {
         inbox_durable(&shell->inbox, durable);
         indexer_durable(&shell->indexer, durable);
         auditor_durable(&shell->auditor);
-        locator_durable(&shell->locator, durable);
     }
     while (batches != NULL) {
         struct batch *next = batches->next;

@@ -2,7 +2,8 @@
  * first frame that differs is where the histories part. Contents are compared too, but for those that were erased in
  * one of them.
  *
- * Neither index is looked at: a copy may have been made without. */
+ * Neither index is looked at, for a copy may have been made without; but for one thing: in the last segment what was
+ * erased looks like a torn write, unless the index says that the log was durable beyond. */
 #include "compare.h"
 
 #include <inttypes.h>
@@ -43,10 +44,22 @@ struct compare {
 
 /* ---- reading */
 
+static int open_log(struct side *side) {
+    struct store *store = &side->store;
+    int status = store_open_log_alone(store);
+    char message[sizeof store->message];
+    if (status == 0) return 0;
+    memcpy(message, store->message, sizeof message);
+    store->message[0] = 0; /* said only if the index is of no help */
+    if (store_open_index(store) == 0) status = store_open_log_alone(store);
+    if (status != 0) memcpy(store->message, message, sizeof message);
+    return status;
+}
+
 static int open_side(struct side *side, const char *directory, const char *archive) {
     store_init(&side->store, directory);
     int status = store_lock(&side->store);
-    if (status == 0) status = store_open_log_alone(&side->store);
+    if (status == 0) status = open_log(side);
     if (status == 0) status = store_open_archive(&side->store, archive);
     return status == 0 ? frames_open(&side->frames, &side->store) : status;
 }

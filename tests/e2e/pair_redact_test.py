@@ -1,0 +1,141 @@
+"""pair_redact_test.py: what is redacted at the primary is gone from both nodes of a pair: from log, archive, index and what was put
+aside, whether the follower was there, came later, or leads meanwhile; and each directory still proves itself."""
+import json
+import os
+import random
+import time
+
+import harness
+import pair
+from redact_test import REASON, files_with
+
+FAT_SIZE = 200_000
+
+
+class Redact(pair.Case):
+    arguments = (*pair.Case.arguments, "--segment-size", "1MiB", "--retain-log-size", "0", "--memory", "64MiB")
+
+    def setUp(self):
+        super().setUp()
+        self.random = random.Random(os.environ.get("TARRY_SEED", "4711"))
+        self.filled = 0
+
+    def schedule(self, broker, key, size=0, delay="1h"):
+        """A task with a payload and an attribute that occur nowhere else; these."""
+        payload, attribute = ("secret-" + self.random.randbytes(16).hex() for _ in range(2))
+        body = payload + self.random.randbytes(size // 2).hex()
+        broker.one("schedule", "orders", "--key", key, "--in", delay, "--body", body, "--attr", f"card={attribute}")
+        return payload, attribute
+
+    def ended(self, broker, key, size=0):
+        tokens = self.schedule(broker, key, size)
+        broker.one("cancel", "orders", key)
+        return tokens
+
+    def redact(self, broker, key):
+        answer = broker.one("redact", "orders", key, "--reason", REASON)
+        self.assertEqual((answer["count"], answer["erased"]), (1, True))
+
+    def assert_there(self, broker, tokens):
+        for token in tokens:
+            self.assertTrue(files_with(broker.data, token), token)
+
+    def wait_gone(self, broker, tokens):
+        """The follower erases what it knows to be committed, a moment after the primary said that it has."""
+        left = lambda: [name for token in tokens for name in files_with(broker.data, token)]
+        end = time.monotonic() + pair.WAIT_S
+        while left():
+            self.assertLess(time.monotonic(), end, f"{broker.data}: {left()}\n{broker.log_text()}")
+            time.sleep(0.05)
+
+    def archived(self, broker):
+        path = os.path.join(broker.data, "archive")
+        return sorted(name for name in os.listdir(path) if name.endswith(".zst")) if os.path.isdir(path) else []
+
+    def fill(self, broker, mebibytes=2):
+        """So much more of the log, of tasks that end at once."""
+        for _ in range(mebibytes * 5):
+            key = f"filler-{self.filled}"
+            self.filled += 1
+            broker.ok("schedule", "--from", "-", stdin=json.dumps(
+                {"queue": "q", "key": key, "delay_ms": 3_600_000, "body": self.random.randbytes(FAT_SIZE // 2).hex()}))
+            broker.one("cancel", "q", key)
+
+    def fill_until_archived(self, leader, *brokers):
+        """Until each of them has archived and retired what was there before."""
+        before = leader.queue_stats(None)["appended"]
+        def is_done():
+            if all(self.log_start(broker) > before for broker in brokers):
+                return True
+            self.fill(leader, 1)
+            return False
+        self.wait_for("archived", is_done, 60)
+
+    def log_start(self, broker):
+        return min(int(name[:16], 16) for name in os.listdir(os.path.join(broker.data, "log")) if name.endswith(".seg"))
+
+    def verify(self, *brokers):
+        for broker in brokers:
+            answer = self.tool("verify", broker.data)
+            self.assertEqual((answer["result"], answer["erasures_under_way"]), ("fine", 0), broker.data)
+
+    def tool(self, *arguments):
+        return self.a.one(*arguments)
+
+    def test_it_is_gone_from_both(self):
+        self.start_pair()
+        fresh, old = self.ended(self.a, "fresh"), self.ended(self.a, "old", 3000)
+        kept = self.schedule(self.a, "kept", 3000)
+        living = self.schedule(self.a, "living", 3000)
+        self.fill_until_archived(self.a, self.a, self.b)
+        late, witness = self.ended(self.a, "late"), self.ended(self.a, "witness")
+        self.a.one("cancel", "orders", "living")  # its content is in the index, enciphered, and in the archive
+        for broker in (self.a, self.b):
+            self.wait_for("all of it is there", lambda: all(files_with(broker.data, token) for token in witness))
+            self.assert_there(broker, (*fresh, *old, *late, *living, *kept))
+        for key, tokens in (("fresh", fresh), ("old", old), ("late", late), ("living", living)):
+            self.redact(self.a, key)
+            for broker in (self.a, self.b):
+                self.wait_gone(broker, tokens)
+                self.assert_there(broker, (*witness, *kept))
+        self.assertEqual(self.b.stop(), 0)
+        self.assertEqual(self.a.stop(), 0)
+        self.verify(self.a, self.b)
+        self.assertEqual(self.tool("verify", self.a.data, "--against", self.b.data)["result"], "same")
+
+    def test_the_follower_was_away(self):
+        self.start_pair()
+        before, also = self.ended(self.a, "before"), self.ended(self.a, "also", 3000)
+        self.assertEqual(self.b.stop(), 0)
+        self.assert_there(self.b, (*before, *also))
+        self.wait_for("alone", lambda: self.record().get("in-sync") == "0")
+        while_away = self.ended(self.a, "while-away", 3000)
+        for key, tokens in (("before", before), ("also", also), ("while-away", while_away)):
+            self.redact(self.a, key)
+            self.wait_gone(self.a, tokens)
+        self.b.start()
+        self.wait_in_sync()
+        self.wait_gone(self.b, (*before, *also, *while_away))
+        self.assertEqual(self.b.stop(), 0)
+        self.verify(self.b)
+
+    def test_it_leads_before_it_has_erased(self):
+        """The primary is killed as soon as the redaction is recorded; what the follower leads with, it erases."""
+        self.start_pair()
+        tokens = self.ended(self.a, "order-1", 3000)
+        self.a.one("redact", "orders", "order-1", "--reason", REASON, "--no-wait")
+        self.a.kill()
+        self.wait_log(self.b, "event=leading")
+        self.wait_gone(self.b, tokens)
+        others = self.ended(self.b, "order-2")
+        self.redact(self.b, "order-2")
+        self.a.start()
+        self.wait_in_sync()
+        self.wait_gone(self.a, (*tokens, *others))
+        self.wait_gone(self.b, (*tokens, *others))
+        self.assertEqual((self.a.stop(), self.b.stop()), (0, 0))
+        self.verify(self.a, self.b)
+
+
+if __name__ == "__main__":
+    harness.main()
