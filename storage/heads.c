@@ -32,19 +32,23 @@ static int measure(struct heads *heads) {
     return 0;
 }
 
-int heads_open(struct heads *heads, const struct disk *disk, const char *directory) {
+int heads_open_file(struct heads *heads, const struct disk *disk, const char *path) {
     *heads = (struct heads){.disk = disk, .handle = -1};
-    if (strlen(directory) >= sizeof(heads->directory)) return -ENAMETOOLONG;
-    memcpy(heads->directory, directory, strlen(directory) + 1);
-    char path[HEADS_PATH_SIZE + 8];
-    path_of(heads, path);
     int handle = disk->open(disk->context, path, O_RDONLY, 0);
-    if (handle == -ENOENT) return 0;
     if (handle < 0) return handle;
     heads->handle = handle;
     int result = measure(heads);
     if (result < 0) heads_close(heads);
     return result;
+}
+
+int heads_open(struct heads *heads, const struct disk *disk, const char *directory) {
+    char path[HEADS_PATH_SIZE + 8];
+    snprintf(path, sizeof(path), "%s/" HEADS_NAME, directory);
+    if (strlen(directory) >= sizeof(heads->directory)) return -ENAMETOOLONG;
+    int result = heads_open_file(heads, disk, path);
+    memcpy(heads->directory, directory, strlen(directory) + 1);
+    return result == -ENOENT ? 0 : result;
 }
 
 void heads_close(struct heads *heads) {

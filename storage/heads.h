@@ -24,6 +24,8 @@ struct heads {
 
 /* Opens DIR/heads for reading; a missing one is empty. 0 or a negative errno. `disk` stays the caller's. */
 int heads_open(struct heads *heads, const struct disk *disk, const char *directory);
+/* Opens such a file under another name, to be read alone; a missing one is -ENOENT. */
+int heads_open_file(struct heads *heads, const struct disk *disk, const char *path);
 void heads_close(struct heads *heads);
 
 /* The entry at `index`, from 0 on. 0; 1: it is no head; negative errno. */

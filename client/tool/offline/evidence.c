@@ -52,14 +52,38 @@ static size_t signer_of(const struct evidence *evidence, const struct head *head
     return i;
 }
 
+/* PATH is a data directory, or the file itself, wherever it was copied to. */
+static int option_file(struct evidence *evidence, const struct args *args, const char *path) {
+    struct stat status;
+    if (evidence->file_count == EVIDENCE_FILES_MAX)
+        return tool_usage(args, "--heads may be given %u times", EVIDENCE_FILES_MAX - 1);
+    struct evidence_file *file = &evidence->files[evidence->file_count++];
+    bool is_directory = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+    int size = snprintf(file->path, sizeof file->path, "%s%s", path, is_directory ? "/" HEADS_NAME : "");
+    return size > 0 && (size_t)size < sizeof file->path ? 0 : tool_usage(args, "--heads: the name is too long");
+}
+
+static int option_files(struct evidence *evidence, const struct args *args) {
+    int status = 0;
+    for (size_t i = 0; i < args->many_count && status == 0; i++)
+        if (strcmp(args->many[i].option, "heads") == 0) status = option_file(evidence, args, args->many[i].value);
+    if (status == 0 && evidence->file_count > 1 && evidence->key_count == 0)
+        return tool_usage(args,
+                          "--heads needs --key, for each of the nodes: a head proves nothing unless its signature "
+                          "does");
+    return status;
+}
+
 int evidence_options(struct evidence *evidence, const struct args *args) {
-    *evidence = (struct evidence){.heads = {.handle = -1}};
+    *evidence = (struct evidence){.file_count = 1, .files[0].is_own = true};
+    for (size_t i = 0; i < EVIDENCE_FILES_MAX; i++) evidence->files[i].heads.handle = -1;
     const char *text = args_get(args, "head");
     if (sodium_init() < 0) {
         tool_say("the system gives no random numbers");
         return EXIT_REFUSED;
     }
     int status = option_keys(evidence, args);
+    if (status == 0) status = option_files(evidence, args);
     evidence->pruned = args_has(args, "pruned");
     if (status != 0 || text == NULL) return status;
     if (evidence->key_count == 0)
@@ -89,108 +113,137 @@ static int differs(struct evidence *evidence, uint64_t from, uint64_t to) {
     return EXIT_REFUSED;
 }
 
-/* What one entry of the file must be, alone and after those before it. */
-static int judge_entry(struct evidence *evidence, const struct head *head, uint64_t index) {
+/* What one entry of a file must be, alone and after those before it. */
+static int judge_entry(struct evidence *evidence, struct evidence_file *file, const struct head *head) {
     struct store *store = evidence->store;
     char id[SIGN_KEY_ID_TEXT_SIZE];
     size_t which = signer_of(evidence, head);
     const char *problem = NULL;
     if (which == evidence->key_count)
-        return store_damaged(store,
-                             "%s/" HEADS_NAME ", byte %" PRIu64 ": head %" PRIu64
-                             " is signed by key %s, which no --key names",
-                             store->directory, index * HEAD_SIZE, head->number, sign_key_id_format(head->signer, id));
+        return store_damaged(store, "%s, byte %" PRIu64 ": head %" PRIu64 " is signed by key %s, which no --key names",
+                             file->path, file->read * HEAD_SIZE, head->number, sign_key_id_format(head->signer, id));
     if (!head_is_signed(head, &evidence->keys[which]))
         problem = "its signature is wrong: it was edited, or forged without the key";
     else if (memcmp(head->cluster, store->cluster, HEAD_CLUSTER_SIZE) != 0)
         problem = "it belongs to another broker's data";
-    else if (head->number > evidence->numbers[which] + 1)
+    else if (head->number > file->numbers[which] + 1)
         problem = "heads before it were removed";
-    else if (head->number <= evidence->numbers[which])
+    else if (head->number <= file->numbers[which])
         problem = "it was copied there: a head with this number came before";
-    else if (evidence->has_next && head->position < evidence->next.position)
+    else if (file->has_next && head->position < file->next.position)
         problem = "it speaks of an earlier position than the head before it";
     if (problem != NULL)
-        return store_damaged(store, "%s/" HEADS_NAME ", byte %" PRIu64 ", head %" PRIu64 " (position %" PRIu64 "): %s",
-                             store->directory, index * HEAD_SIZE, head->number, head->position, problem);
-    evidence->numbers[which] = head->number;
+        return store_damaged(store, "%s, byte %" PRIu64 ", head %" PRIu64 " (position %" PRIu64 "): %s", file->path,
+                             file->read * HEAD_SIZE, head->number, head->position, problem);
+    file->numbers[which] = head->number;
     return 0;
 }
 
-/* The next head of the file into `next`; *out_more false: there is none. */
-static int read_entry(struct evidence *evidence, bool *out_more) {
+/* The next head of the file into `next`, if there is one. */
+static int read_entry(struct evidence *evidence, struct evidence_file *file) {
     struct store *store = evidence->store;
     struct head head;
-    *out_more = evidence->read < evidence->heads.count;
-    if (!*out_more) return 0;
-    int result = heads_read(&evidence->heads, evidence->read, &head);
-    if (result < 0)
-        return store_damaged(store, "%s/" HEADS_NAME " cannot be read: %s", store->directory, strerror(-result));
+    bool is_over = file->read == file->heads.count;
+    if (is_over) file->has_next = false;
+    if (is_over) return 0;
+    int result = heads_read(&file->heads, file->read, &head);
+    if (result < 0) return store_damaged(store, "%s cannot be read: %s", file->path, strerror(-result));
     if (result == 1)
-        return store_damaged(store, "%s/" HEADS_NAME ", byte %" PRIu64 ": the head is damaged: it was edited",
-                             store->directory, evidence->read * HEAD_SIZE);
-    int status = judge_entry(evidence, &head, evidence->read);
-    evidence->read++;
-    evidence->next = head;
+        return store_damaged(store, "%s, byte %" PRIu64 ": the head is damaged: it was edited", file->path,
+                             file->read * HEAD_SIZE);
+    int status = judge_entry(evidence, file, &head);
+    file->read++;
+    file->next = head;
+    file->has_next = true;
     return status;
+}
+
+static int open_file(struct evidence *evidence, struct evidence_file *file) {
+    struct store *store = evidence->store;
+    if (file->is_own) snprintf(file->path, sizeof file->path, "%s/" HEADS_NAME, store->directory);
+    int error = heads_open_file(&file->heads, &disk_posix, file->path);
+    bool is_missing = error == -ENOENT && file->is_own;
+    if (error != 0 && !is_missing) return store_damaged(store, "%s cannot be read: %s", file->path, strerror(-error));
+    if (file->heads.count == 0 && file->heads.torn_bytes == 0)
+        return store_damaged(store, "%s: there is no signed head: nothing can be proven (tarryd --sign-key)",
+                             file->path);
+    return read_entry(evidence, file);
 }
 
 /* The head kept elsewhere is in the file too, and is the same. */
 static int judge_elsewhere(struct evidence *evidence) {
     const struct head *head = &evidence->elsewhere;
-    struct store *store = evidence->store;
+    const struct evidence_file *own = &evidence->files[0];
     char words[96];
     size_t which = signer_of(evidence, head);
-    if (head->number > evidence->numbers[which])
-        return store_damaged(store,
-                             "%s/" HEADS_NAME " ends at head %" PRIu64
-                             ", but the one of --head is %s: the file was cut",
-                             store->directory, evidence->numbers[which], describe(head, words));
+    if (head->number > own->numbers[which])
+        return store_damaged(evidence->store,
+                             "%s ends at head %" PRIu64 ", but the one of --head is %s: the file was cut", own->path,
+                             own->numbers[which], describe(head, words));
     return 0;
 }
 
-static int compare(struct evidence *evidence, const struct head *head) {
-    const struct frames_point *at = &evidence->at;
-    char from[96], to[96];
-    bool is_same = memcmp(head->chain, at->chain, FRAME_CHAIN_SIZE) == 0 && head->epoch == at->epoch &&
-                   head->steady_ns == at->steady_ns && head->wall_ns == at->wall_ns && head->segment == at->segment;
-    if (head->position == at->position && is_same) {
-        if (head != &evidence->elsewhere) evidence->seen++;
-        evidence->held = *head;
-        evidence->unsigned_frames = 0;
-        return 0;
+/* The log bears it out. */
+static void hold(struct evidence *evidence, struct evidence_file *file, const struct head *head) {
+    struct evidence_signer *signer = &evidence->signers[signer_of(evidence, head)];
+    if (head->position >= signer->held.position) signer->held = *head;
+    if (head != &evidence->elsewhere) {
+        file->seen++;
+        signer->heads++;
     }
-    uint64_t start = evidence->held.number == 0 ? evidence->from : evidence->held.position;
+    file->held = *head;
+    if (file->is_own) evidence->unsigned_frames = 0;
+}
+
+/* The frames at a head's position are not those that were signed. */
+static int tell_difference(struct evidence *evidence, const struct evidence_file *file, const struct head *head) {
+    const struct frames_point *at = &evidence->at;
+    char from[96], to[96], id[SIGN_KEY_ID_TEXT_SIZE], who[STORE_PATH_SIZE + 64] = "was signed";
+    uint64_t start = file->held.number == 0 ? evidence->from : file->held.position;
     if (start < evidence->from) start = evidence->from;
+    if (!file->is_own)
+        snprintf(who, sizeof who, "another node signed (key %s, %s)", sign_key_id_format(head->signer, id), file->path);
     if (at->position == evidence->from)
         store_damaged(evidence->store,
                       "the segment that begins at position %" PRIu64
-                      " says something else of what is before it than what was signed (%s)",
-                      at->position, describe(head, to));
+                      " says something else of what is before it than what %s (%s)",
+                      at->position, who, describe(head, to));
     else
-        store_damaged(
-            evidence->store,
-            "the log is not what was signed: it was changed, and its chain computed anew; the first difference "
-            "lies between position %" PRIu64 " (%s) and position %" PRIu64 " (%s)",
-            start, describe(&evidence->held, from), head->position, describe(head, to));
+        store_damaged(evidence->store,
+                      "the log is not what %s: it was changed, and its chain computed anew; the first difference "
+                      "lies between position %" PRIu64 " (%s) and position %" PRIu64 " (%s)",
+                      who, start, describe(&file->held, from), head->position, describe(head, to));
     return differs(evidence, start, head->position);
 }
 
+static int compare(struct evidence *evidence, struct evidence_file *file, const struct head *head) {
+    const struct frames_point *at = &evidence->at;
+    bool is_same = memcmp(head->chain, at->chain, FRAME_CHAIN_SIZE) == 0 && head->epoch == at->epoch &&
+                   head->steady_ns == at->steady_ns && head->wall_ns == at->wall_ns;
+    /* Another node's segments may end elsewhere. */
+    if (file->is_own && head->segment != at->segment) is_same = false;
+    if (head->position != at->position || !is_same) return tell_difference(evidence, file, head);
+    hold(evidence, file, head);
+    return 0;
+}
+
 /* Compares the heads that speak of where the walk is, and finds those that it has passed. */
+static int meet_file(struct evidence *evidence, struct evidence_file *file) {
+    int status = 0;
+    while (status == 0 && file->has_next && file->next.position <= evidence->at.position) {
+        status = compare(evidence, file, &file->next);
+        if (status == 0) status = read_entry(evidence, file);
+    }
+    return status;
+}
+
 static int meet(struct evidence *evidence) {
     int status = 0;
-    while (status == 0) {
-        if (evidence->has_elsewhere && evidence->elsewhere.position <= evidence->at.position) {
-            evidence->has_elsewhere = false;
-            status = compare(evidence, &evidence->elsewhere);
-            if (status == 0 && evidence->has_next && evidence->next.position <= evidence->at.position) continue;
-        } else if (evidence->has_next && evidence->next.position <= evidence->at.position) {
-            status = compare(evidence, &evidence->next);
-            if (status == 0) status = read_entry(evidence, &evidence->has_next);
-        } else {
-            break;
-        }
+    if (evidence->has_elsewhere && evidence->elsewhere.position <= evidence->at.position) {
+        evidence->has_elsewhere = false;
+        status = compare(evidence, &evidence->files[0], &evidence->elsewhere);
     }
+    for (size_t i = 0; i < evidence->file_count && status == 0; i++) status = meet_file(evidence, &evidence->files[i]);
     return status;
 }
 
@@ -199,10 +252,14 @@ static int meet(struct evidence *evidence) {
 /* Heads of what is no longer there: their own order and signatures are all that can be checked. */
 static int skip_missing(struct evidence *evidence) {
     int status = 0;
-    while (status == 0 && evidence->has_next && evidence->next.position < evidence->at.position) {
-        evidence->held = evidence->next;
-        evidence->seen++;
-        status = read_entry(evidence, &evidence->has_next);
+    for (size_t i = 0; i < evidence->file_count; i++) {
+        struct evidence_file *file = &evidence->files[i];
+        while (status == 0 && file->has_next && file->next.position < evidence->at.position) {
+            file->held = file->next;
+            file->seen++;
+            evidence->signers[signer_of(evidence, &file->next)].heads++;
+            status = read_entry(evidence, file);
+        }
     }
     if (evidence->has_elsewhere && evidence->elsewhere.position < evidence->at.position)
         evidence->has_elsewhere = false;
@@ -255,14 +312,7 @@ int evidence_start(struct evidence *evidence, const struct frames *frames) {
     if (evidence->at.position == LOG_POSITION_FIRST && !is_beginning(&evidence->at))
         return store_damaged(store, "the segment that begins at position %u says that there was something before it",
                              LOG_POSITION_FIRST);
-    int error = heads_open(&evidence->heads, &disk_posix, store->directory);
-    if (error != 0)
-        return store_damaged(store, "%s/" HEADS_NAME " cannot be read: %s", store->directory, strerror(-error));
-    if (evidence->heads.count == 0 && evidence->heads.torn_bytes == 0)
-        return store_damaged(store,
-                             "%s/" HEADS_NAME ": there is no signed head: nothing can be proven (tarryd --sign-key)",
-                             store->directory);
-    status = read_entry(evidence, &evidence->has_next);
+    for (size_t i = 0; i < evidence->file_count && status == 0; i++) status = open_file(evidence, &evidence->files[i]);
     return status == 0 ? skip_missing(evidence) : status;
 }
 
@@ -291,28 +341,37 @@ int evidence_gap(struct evidence *evidence, const struct frames *frames) {
 
 /* A head that the log does not reach. */
 static int judge_reach(struct evidence *evidence) {
-    const struct head *head = evidence->has_next ? &evidence->next : &evidence->elsewhere;
+    const struct evidence_file *file = &evidence->files[0];
+    for (size_t i = 0; i < evidence->file_count; i++)
+        if (!file->has_next && evidence->files[i].has_next) file = &evidence->files[i];
+    const struct head *head = file->has_next ? &file->next : &evidence->elsewhere;
     char words[96];
-    if (!evidence->has_next && !evidence->has_elsewhere) return 0;
+    if (!file->has_next && !evidence->has_elsewhere) return 0;
     store_damaged(evidence->store,
-                  "the log ends at position %" PRIu64 ", but it was signed up to position %" PRIu64 " (%s): it was cut",
-                  evidence->at.position, head->position, describe(head, words));
+                  "the log ends at position %" PRIu64 ", but it was signed up to position %" PRIu64
+                  " (%s)%s%s: it was cut%s",
+                  evidence->at.position, head->position, describe(head, words), file->is_own ? "" : " by what ",
+                  file->is_own ? "" : file->path, file->is_own ? "" : " says, or this node was away then");
     /* A log that was cut and chained anew before the cut ends there too. */
-    return differs(evidence, evidence->held.position > evidence->from ? evidence->held.position : evidence->from,
+    return differs(evidence, file->held.position > evidence->from ? file->held.position : evidence->from,
                    head->position);
+}
+
+static int tell_torn(struct evidence *evidence, const struct evidence_file *file) {
+    return store_damaged(evidence->store,
+                         "%s, byte %" PRIu64 ": the last head is not whole: a crash tore it, and the next start of "
+                         "tarryd writes over it, or it was edited",
+                         file->path, file->heads.count * HEAD_SIZE);
 }
 
 /* What a broker does not leave behind, even if it is killed. */
 static int judge_end(struct evidence *evidence) {
     struct store *store = evidence->store;
-    const struct head *held = &evidence->held;
+    const struct evidence_file *own = &evidence->files[0];
+    const struct head *held = &own->held;
     char words[96];
-    if (evidence->heads.torn_bytes > 0)
-        return store_damaged(store,
-                             "%s/" HEADS_NAME ", byte %" PRIu64
-                             ": the last head is not whole: a crash tore it, and the next start of "
-                             "tarryd writes over it, or it was edited",
-                             store->directory, evidence->heads.count * HEAD_SIZE);
+    for (size_t i = 0; i < evidence->file_count; i++)
+        if (evidence->files[i].heads.torn_bytes > 0) return tell_torn(evidence, &evidence->files[i]);
     if (held->kept_from < evidence->start) {
         store_damaged(store,
                       "the log begins at position %" PRIu64 ", but by its newest head (%s) it began at %" PRIu64
@@ -340,16 +399,49 @@ int evidence_end(struct evidence *evidence) {
 }
 
 void evidence_close(struct evidence *evidence) {
-    heads_close(&evidence->heads);
+    for (size_t i = 0; i < evidence->file_count; i++) heads_close(&evidence->files[i].heads);
 }
 
 /* ---- saying */
 
+/* Up to where two keys vouch for the log; 0: no two of them do. */
+static uint64_t countersigned_to(const struct evidence *evidence) {
+    uint64_t best = 0, second = 0;
+    for (size_t i = 0; i < evidence->key_count; i++) {
+        uint64_t position = evidence->signers[i].held.position;
+        if (position > best) {
+            second = best;
+            best = position;
+        } else if (position > second) {
+            second = position;
+        }
+    }
+    return second;
+}
+
+static void json_signers(const struct evidence *evidence, struct text *out) {
+    char id[SIGN_KEY_ID_TEXT_SIZE];
+    ndjson_key(out, "signers");
+    text_add_char(out, '[');
+    for (size_t i = 0; i < evidence->key_count; i++) {
+        const struct evidence_signer *signer = &evidence->signers[i];
+        if (i > 0) text_add_char(out, ',');
+        text_add_char(out, '{');
+        ndjson_text(out, "key", sign_key_id_format(evidence->keys[i].id, id));
+        ndjson_number(out, "heads", signer->heads);
+        ndjson_number(out, "signed_to", signer->held.position);
+        ndjson_number(out, "signed_at_ms", signer->held.wall_ns / NS_PER_MS);
+        text_add_char(out, '}');
+    }
+    text_add_char(out, ']');
+}
+
 void evidence_json(const struct evidence *evidence, struct text *out) {
-    const struct head *held = &evidence->held;
+    const struct evidence_file *own = &evidence->files[0];
+    const struct head *held = &own->held;
     char text[HEAD_TEXT_SIZE], id[SIGN_KEY_ID_TEXT_SIZE];
     if (evidence->key_count == 0) return;
-    ndjson_number(out, "heads", evidence->seen);
+    ndjson_number(out, "heads", own->seen);
     ndjson_number(out, "signed_from", evidence->start);
     ndjson_number(out, "signed_to", held->position);
     ndjson_number(out, "signed_at_ms", held->wall_ns / NS_PER_MS);
@@ -357,21 +449,46 @@ void evidence_json(const struct evidence *evidence, struct text *out) {
     ndjson_number(out, "unsigned_bytes", held->number == 0 ? 0 : evidence->at.position - held->position);
     ndjson_text(out, "signer", held->number == 0 ? NULL : sign_key_id_format(held->signer, id));
     ndjson_text(out, "head", held->number == 0 ? NULL : head_format(held, text));
+    ndjson_number(out, "countersigned_to", countersigned_to(evidence));
+    json_signers(evidence, out);
     if (evidence->differs_to == 0) return;
     ndjson_number(out, "differs_from", evidence->differs_from);
     ndjson_number(out, "differs_to", evidence->differs_to);
 }
 
+static void words_signers(const struct evidence *evidence, struct text *out) {
+    char words[96], id[SIGN_KEY_ID_TEXT_SIZE];
+    for (size_t i = 0; i < evidence->key_count; i++) {
+        const struct evidence_signer *signer = &evidence->signers[i];
+        text_printf(out, "        key %s: ", sign_key_id_format(evidence->keys[i].id, id));
+        if (signer->held.number == 0)
+            text_add_str(out, "no head of what is here\n");
+        else
+            text_printf(out, "%" PRIu64 " heads, to position %" PRIu64 " (%s)\n", signer->heads, signer->held.position,
+                        describe(&signer->held, words));
+    }
+    uint64_t position = countersigned_to(evidence);
+    if (position > 0)
+        text_printf(out,
+                    "        countersigned up to position %" PRIu64 ": by two keys, so that neither of their holders "
+                    "alone could have changed it\n",
+                    position);
+    else
+        text_add_str(out, "        countersigned by nobody: one key vouches for all of it\n");
+}
+
 void evidence_words(const struct evidence *evidence, struct text *out) {
-    const struct head *held = &evidence->held;
+    const struct evidence_file *own = &evidence->files[0];
+    const struct head *held = &own->held;
     char text[HEAD_TEXT_SIZE], words[96], id[SIGN_KEY_ID_TEXT_SIZE];
     if (evidence->key_count == 0 || held->number == 0) return;
     text_printf(out, "signed  positions %" PRIu64 " … %" PRIu64 " (%s) by key %s, %" PRIu64 " heads\n", evidence->start,
-                held->position, describe(held, words), sign_key_id_format(held->signer, id), evidence->seen);
+                held->position, describe(held, words), sign_key_id_format(held->signer, id), own->seen);
     if (evidence->unsigned_frames > 0)
         text_printf(out,
                     "        %" PRIu64 " frames (%" PRIu64
                     " bytes) after that are not signed yet: nothing is proven of them\n",
                     evidence->unsigned_frames, evidence->at.position - held->position);
+    if (evidence->key_count > 1) words_signers(evidence, out);
     text_printf(out, "head    %s\n", head_format(held, text));
 }

@@ -65,7 +65,8 @@ static const struct arg_spec options[] = {STORE_ARCHIVE_OPTION,
 
 const struct command command_verify = {
     .name = "verify",
-    .usage = "DIR [--archive DIR] [--key FILE]... [--head HEAD] [--pruned]\nDIR [--archive DIR] --against DIR2",
+    .usage = "DIR [--archive DIR] [--key FILE]... [--heads PATH]... [--head HEAD] [--pruned]\nDIR [--archive DIR] "
+             "--against DIR2",
     .summary = "check a data directory, offline",
     .text =
         "Checks the data directory of a broker that is not running: every frame of the log by checksum, order and\n"
@@ -77,7 +78,10 @@ const struct command command_verify = {
         "With --key it also proves, by the heads that the broker has signed (tarryd --sign-key), that nothing up to\n"
         "the last head was edited, dropped, reordered, inserted or cut, and says between which positions the\n"
         "first difference lies. It prints the last head: kept where nobody who can write to DIR can change it, and\n"
-        "given to --head later, it shows that log and heads were not cut together either.\n"
+        "given to --head later, it shows that log and heads were not cut together either. With the keys of both nodes\n"
+        "of a pair, and the other node's heads by --heads, it says how far the log is countersigned: a primary that\n"
+        "wrote its log anew and signed that is betrayed by what its follower had signed. Take the node whose log is\n"
+        "longer, and the heads of the other.\n"
         "With --against it compares two directories instead, frame by frame: whether they tell the same history as\n"
         "far as both have it, where the first difference lies, and which one is longer. Exit status 1 if they differ.",
     .options = options,
@@ -85,6 +89,7 @@ const struct command command_verify = {
     .positional_max = 1,
     .positional_names = "DIR",
     .examples = "tarry verify /var/lib/tarry\ntarry verify /var/lib/tarry --key /media/auditor/sign.key.pub --json\n"
+                "tarry verify /var/lib/tarry --key a.pub --key b.pub --heads /media/auditor/follower/heads\n"
                 "tarry verify /var/lib/tarry --against /backup/tarry",
     .run = run,
 };

@@ -1,0 +1,199 @@
+"""pair_sign_test.py: both nodes of a pair sign the log that they have, each by its own key: a head of the one countersigns what the
+other signed before. So a primary that writes its log anew and signs that is found out, and failovers are no doubt."""
+import ctypes
+import hashlib
+import os
+import shutil
+import subprocess
+
+import harness
+import pair
+
+HEAD_SIZE, SEGMENT_HEADER_SIZE, FRAME_HEADER_SIZE = 192, 4096, 112
+CONTEXT = b"tarry signed head 1\n"
+XXH3 = ctypes.CDLL("libxxhash.so.0").XXH3_64bits
+XXH3.restype, XXH3.argtypes = ctypes.c_uint64, (ctypes.c_char_p, ctypes.c_size_t)
+SODIUM = ctypes.CDLL("libsodium.so.23")
+
+
+def xxh3(data):
+    return XXH3(bytes(data), len(data)).to_bytes(8, "little")
+
+
+def number(data, at, size):
+    return int.from_bytes(data[at:at + size], "little")
+
+
+def forge_log(path, old, new):
+    """Writes `new` for `old` in every frame's body of a log of one segment, and sums and chain as if it had always been so.
+    Returns position → chain hash of the frame that ends there."""
+    assert len(old) == len(new)
+    chains, chain, forged = {}, bytes(32), 0
+    with open(path, "rb") as file:
+        data = bytearray(file.read())
+    at = SEGMENT_HEADER_SIZE
+    while data[at:at + 4] == b"TRY1":
+        body_size, blob_size = number(data, at + 12, 4), number(data, at + 16, 4)
+        body_at = at + FRAME_HEADER_SIZE + blob_size
+        body = bytes(data[body_at:body_at + body_size])
+        forged += body.count(old)
+        body = body.replace(old, new)
+        data[body_at:body_at + body_size] = body
+        data[at + 56:at + 64] = xxh3(body)
+        bare = bytearray(data[at:at + 72])
+        bare[6:8], bare[64:72] = bytes(2), bytes(8)
+        chain = hashlib.blake2b(chain + bare + body, digest_size=32).digest()
+        data[at + 72:at + 104] = chain
+        summed = bytearray(data[at:at + 104])
+        summed[6:8] = bytes(2)
+        data[at + 104:at + 112] = xxh3(summed)
+        at += (FRAME_HEADER_SIZE + blob_size + body_size + 7) // 8 * 8
+        chains[at] = chain  # the segment's base is its header's size
+    assert forged > 0
+    with open(path, "wb") as file:
+        file.write(data)
+    return chains
+
+
+def forge_heads(path, chains, key):
+    """Signs other chain hashes, by the key whose file this is."""
+    with open(key, encoding="ascii") as file:
+        seed = bytes.fromhex(file.read().split("secret ")[1].strip())
+    public, secret, signature = (ctypes.create_string_buffer(size) for size in (32, 64, 64))
+    assert SODIUM.crypto_sign_seed_keypair(public, secret, seed) == 0
+    with open(path, "rb") as file:
+        data = bytearray(file.read())
+    for at in range(0, len(data), HEAD_SIZE):
+        data[at + 80:at + 112] = chains[number(data, at + 32, 8)]
+        message = CONTEXT + bytes(data[at:at + 120])
+        assert SODIUM.crypto_sign_detached(signature, None, message, ctypes.c_ulonglong(len(message)), secret) == 0
+        data[at + 120:at + 184] = signature.raw
+        data[at + 184:at + 192] = xxh3(data[at:at + 184])
+    with open(path, "wb") as file:
+        file.write(data)
+
+
+class Signed(pair.Case):
+    def setUp(self):
+        super().setUp()
+        for broker in (self.a, self.b):
+            broker.key = broker.data + ".key"
+            subprocess.run([harness.find_program("tarry"), "keygen", broker.key], stdout=subprocess.DEVNULL, check=True)
+            broker.arguments += ["--sign-key", broker.key]
+
+    def wait_signed(self, broker, beyond):
+        """Until a head of this node speaks of more than that."""
+        path = os.path.join(broker.data, "heads")
+        def is_signed():
+            if not os.path.exists(path):
+                return False
+            with open(path, "rb") as file:
+                data = file.read()
+            return len(data) >= HEAD_SIZE and number(data, len(data) // HEAD_SIZE * HEAD_SIZE - HEAD_SIZE + 32, 8) > beyond
+        self.wait_for(f"a head beyond {beyond}", is_signed)
+
+    def verify(self, broker, *others, status=0):
+        """By the keys of both, and the heads of the others."""
+        keys = [argument for node in (self.a, self.b) for argument in ("--key", node.key + ".pub")]
+        heads = [argument for node in others for argument in ("--heads", node.data)]
+        answer = self.a.tarry("verify", broker.data, *keys, *heads)
+        self.assertEqual(answer.status, status, answer)
+        return answer
+
+    def signed_to(self, proof, broker):
+        with open(broker.key + ".pub", encoding="ascii") as file:
+            key = file.read().split("id ")[1].split()[0]
+        return next(signer["signed_to"] for signer in proof["signers"] if signer["key"] == key)
+
+    def stop_both(self):
+        """The follower first: the leader's log has all that the follower's has."""
+        self.assertEqual((self.b.stop(), self.a.stop()), (0, 0))
+
+    def refuse_nonsense(self):
+        """Both are stopped."""
+        keys = ("--key", self.a.key + ".pub", "--key", self.b.key + ".pub")
+        path = self.path("heads")
+        shutil.copy(os.path.join(self.b.data, "heads"), path)
+        self.assertEqual(self.a.one("verify", self.a.data, *keys, "--heads", path)["result"], "fine")  # the file alone will do
+        answer = self.a.refused("verify", self.a.data, "--heads", self.b.data, status=2)
+        self.assertIn("--heads needs --key", answer.err)
+        answer = self.a.refused("verify", self.a.data, *keys[:2], "--heads", self.b.data)
+        self.assertIn("which no --key names", answer.err)
+        answer = self.a.refused("verify", self.a.data, *keys, "--heads", self.path("nothing"))
+        self.assertIn("cannot be read", answer.err)
+        answer = self.a.refused("verify", self.a.data, *keys, "--heads", self.path("empty", b""))
+        self.assertIn("there is no signed head", answer.err)
+        with open(path, "r+b") as file:
+            file.seek(100)
+            file.write(b"x")
+        answer = self.a.refused("verify", self.a.data, *keys, "--heads", path)
+        self.assertIn("not whole" if os.path.getsize(path) == HEAD_SIZE else "damaged", answer.err)
+
+    def test_a_primary_that_rewrote_its_log_and_signed_it_is_found_by_the_followers_heads(self):
+        self.start_pair()
+        for i in range(20):
+            self.a.one("schedule", "orders", "--key", f"order-{i}", "--in", "1h")
+        self.a.one("cancel", "orders", "order-1")
+        self.wait_signed(self.b, self.a.queue_stats(None)["durable"] - 1000)
+        self.stop_both()
+        proof = self.verify(self.a, self.b).one
+        self.assertEqual((proof["result"], proof["signed_to"]), ("fine", proof["log_end"]))
+        self.assertEqual(self.signed_to(proof, self.a), proof["log_end"])
+        self.assertEqual(proof["countersigned_to"], self.signed_to(proof, self.b))
+        self.assertGreater(proof["countersigned_to"], 4096)
+        alone = self.verify(self.a).one
+        self.assertEqual((alone["countersigned_to"], self.signed_to(alone, self.b)), (0, 0))
+        said = self.a.words("verify", self.a.data, "--key", self.a.key + ".pub", "--key", self.b.key + ".pub", "--heads", self.b.data)
+        self.assertIn(f"countersigned up to position {proof['countersigned_to']}", said)
+        said = self.a.words("verify", self.a.data, "--key", self.a.key + ".pub", "--key", self.b.key + ".pub")
+        self.assertIn("countersigned by nobody", said)
+        self.refuse_nonsense()
+
+        # The one who has the primary's directory and its key: it was somebody else who asked for it.
+        chains = forge_log(os.path.join(self.a.data, "log", "0000000000001000.seg"), b"127.0.0.1", b"10.66.6.6")
+        forge_heads(os.path.join(self.a.data, "heads"), chains, self.a.key)
+        shutil.rmtree(os.path.join(self.a.data, "index"))
+        forged = self.make_broker("--sign-key", self.a.key, data=self.a.data).start()  # makes the index anew
+        facts = forged.ok("history", "orders", "order-1")
+        self.assertTrue(all(fact["peer"].startswith("10.66.6.6") for fact in facts), facts)
+        self.assertEqual(forged.stop(), 0)
+        self.assertEqual(self.verify(self.a).one["result"], "fine")  # by itself, it is in order
+        answer = self.verify(self.a, self.b, status=1)
+        self.assertIn("the log is not what another node signed", answer.err)
+        self.assertIn(os.path.join(self.b.data, "heads"), answer.err)
+        with open(os.path.join(self.b.data, "heads"), "rb") as file:
+            first = number(file.read(), 32, 8)
+        self.assertEqual((answer.one["differs_from"], answer.one["differs_to"]), (4096, first))
+        against = self.a.refused("verify", self.a.data, "--against", self.b.data).one  # and the two logs, where
+        self.assertLess(against["differs_at"], first)
+
+    def test_after_failovers_the_log_has_heads_of_two_keys(self):
+        self.start_pair()
+        self.a.one("schedule", "orders", "--key", "one", "--in", "1h")
+        self.wait_signed(self.b, 4096)
+        self.a.kill()
+        self.wait_log(self.b, "event=leading")
+        self.b.one("schedule", "orders", "--key", "two", "--in", "1h")
+        self.a.start()
+        self.wait_in_sync()
+        self.wait_signed(self.a, self.b.queue_stats(None)["durable"] - 1000)
+        self.b.kill()
+        self.wait_log(self.a, "event=leading")
+        self.a.one("schedule", "orders", "--key", "three", "--in", "1h")
+        self.b.start()
+        self.wait_in_sync()
+        self.wait_pending(self.b, 3)
+        self.stop_both()
+        for broker, other in ((self.a, self.b), (self.b, None)):
+            proof = self.verify(broker, *([other] if other else [])).one
+            self.assertEqual((proof["result"], self.signed_to(proof, broker)), ("fine", proof["log_end"]))
+            self.assertEqual(proof["epoch"], 3)
+        proof = self.verify(self.a, self.b).one
+        self.assertEqual(proof["countersigned_to"], self.signed_to(proof, self.b))
+        # The follower stopped first, and says that it lacks what the leader signed after.
+        answer = self.verify(self.b, self.a, status=1)
+        self.assertIn("or this node was away then", answer.err)
+
+
+if __name__ == "__main__":
+    harness.main()
