@@ -45,8 +45,8 @@ uint64_t pair_missing(const struct pair *pair) {
 
 static void promise(struct pair *pair, const struct pair_message *answer, struct pair_effects *out) {
     if (pair->by_operator && pair->note.alone && !WEAK(promise_alone)) {
-        pair_say("the other leads, but this node has served alone: it does not follow before an operator says that "
-                 "what it served may be given up",
+        pair_say("the other leads, but this node has served alone: to give that up, start it with an empty directory "
+                 "and --follow",
                  out);
         return;
     }

@@ -77,7 +77,9 @@ void operator_met(struct pair *pair, const struct pair_message *other, struct pa
     if (should_claim(pair, other))
         operator_propose(pair, out);
     else if (pair->note.alone && other->alone)
-        pair_say("both nodes have served alone: an operator must say whose history is given up", out);
+        pair_say("both nodes have served alone, and neither follows: start the one whose history is given up with an "
+                 "empty directory and --follow",
+                 out);
 }
 
 static void answer_note(const struct pair *pair, uint64_t serial, struct pair_effects *out) {

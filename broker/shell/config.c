@@ -20,8 +20,7 @@ enum option_kind {
     OPTION_BOOL,
     OPTION_BACKOFF,
     OPTION_MODE,
-    OPTION_SOLO,
-    OPTION_FOLLOW
+    OPTION_SOLO
 };
 
 struct option {
@@ -71,7 +70,7 @@ static const struct option options[] = {
     {"segment-size", OPTION_SIZE, FIELD(segment_size), SEGMENT_SIZE_MIN, 1ull << 30, "SIZE",
      "size of a log segment [64MiB]"},
     {"peer", OPTION_TEXT, FIELD(peer), 1, 0, "URL", "the other node of a pair, such as ws://10.0.0.2:7272 [none]"},
-    {"follow", OPTION_FOLLOW, FIELD(peer), 1, 0, "URL", "the same; a new data directory joins that node's cluster"},
+    {"follow", OPTION_TEXT, FIELD(follow), 1, 0, "URL", "the same; a new data directory joins that node's cluster"},
     {"advertise", OPTION_TEXT, FIELD(advertise), 1, 0, "URL", "where the peer and clients reach this node [--listen]"},
     {"coordinator", OPTION_TEXT, FIELD(coordinator), 1, 0, "URL",
      "who keeps the pair's record: zk://HOST:PORT,…/PATH or, on one host, file:///PATH [an operator decides]"},
@@ -116,9 +115,8 @@ void config_defaults(struct config *config) {
         .archive_level = ARCHIVE_LEVEL_DEFAULT,
         .retain_archive_age_ms = RETAIN_ARCHIVE_AGE_DEFAULT_MS,
         .retain_archive_size = RETAIN_ARCHIVE_SIZE_DEFAULT,
-        .replication = REPLICATION_SYNC,
+        .replication = REPLICATION_UNSAID,
         .solo_after_ms = SOLO_UNSAID,
-        .failover_after_ms = FAILOVER_AFTER_DEFAULT_MS,
         .segment_size = SEGMENT_SIZE_DEFAULT,
         .lease_ms = LEASE_DEFAULT_MS,
         .max_attempts = MAX_ATTEMPTS_DEFAULT,
@@ -200,7 +198,6 @@ static const char *const wants[] = {
     [OPTION_BACKOFF] = "fixed or exponential",
     [OPTION_MODE] = "none, async or sync",
     [OPTION_SOLO] = "a duration such as 5s, or never",
-    [OPTION_FOLLOW] = "a text",
 };
 
 static void range_format(const struct option *option, char out[2][UNITS_TEXT_SIZE]) {
@@ -228,8 +225,7 @@ static int text_set(const struct option *option, char *field, const char *value,
 static int option_set(struct config *config, const struct option *option, const char *value,
                       char message[CONFIG_MESSAGE_SIZE]) {
     void *field = (char *)config + option->offset;
-    if (option->kind == OPTION_FOLLOW) config->joins = true;
-    if (option->kind == OPTION_TEXT || option->kind == OPTION_FOLLOW) return text_set(option, field, value, message);
+    if (option->kind == OPTION_TEXT) return text_set(option, field, value, message);
     if (option->kind == OPTION_SOLO && strcmp(value, "never") == 0) {
         config->solo_after_ms = SOLO_NEVER;
         return 0;
@@ -372,6 +368,50 @@ static int arguments_take(struct config *config, int argc, char **argv, char mes
     return 0;
 }
 
+/* What is said of a pair that there is not would be believed, and be in vain. */
+static const char *said_of_pair(const struct config *config) {
+    bool has_mode = config->replication == REPLICATION_ASYNC || config->replication == REPLICATION_SYNC;
+    if (config->coordinator[0] != '\0') return "coordinator";
+    if (config->advertise[0] != '\0') return "advertise";
+    if (has_mode) return "replication";
+    if (config->solo_after_ms != SOLO_UNSAID) return "solo-after";
+    return config->failover_after_ms != 0 ? "failover-after" : NULL;
+}
+
+static int pair_resolve(struct config *config, char message[CONFIG_MESSAGE_SIZE]) {
+    config->joins = config->follow[0] != '\0';
+    if (config->joins && config->peer[0] != '\0' && strcmp(config->follow, config->peer) != 0) {
+        snprintf(message, CONFIG_MESSAGE_SIZE,
+                 "options peer and follow both say where the other node is, and differ: %.100s, %.100s", config->peer,
+                 config->follow);
+        return 1;
+    }
+    if (config->joins) memcpy(config->peer, config->follow, sizeof(config->peer));
+    bool is_pair = config->peer[0] != '\0';
+    if (!is_pair && said_of_pair(config) != NULL) {
+        snprintf(message, CONFIG_MESSAGE_SIZE, "option %s is for a pair: say with --peer where the other node is",
+                 said_of_pair(config));
+        return 1;
+    }
+    if (is_pair && config->inspect) {
+        snprintf(message, CONFIG_MESSAGE_SIZE, "options inspect and peer exclude one another");
+        return 1;
+    }
+    bool is_said = config->solo_after_ms != SOLO_UNSAID && config->solo_after_ms != SOLO_NEVER;
+    if (is_pair && is_said && config->coordinator[0] == '\0') {
+        snprintf(message, CONFIG_MESSAGE_SIZE,
+                 "option solo-after needs a coordinator, or must be never: without one a silent follower is waited for "
+                 "until an operator says otherwise ('tarry promote --peer-is-stopped')");
+        return 1;
+    }
+    if (config->replication == REPLICATION_UNSAID) config->replication = REPLICATION_SYNC;
+    if (!is_pair) config->replication = REPLICATION_NONE;
+    if (config->failover_after_ms == 0) config->failover_after_ms = FAILOVER_AFTER_DEFAULT_MS;
+    if (config->solo_after_ms == SOLO_UNSAID)
+        config->solo_after_ms = config->coordinator[0] != '\0' ? SOLO_AFTER_DEFAULT_MS : SOLO_NEVER;
+    return 0;
+}
+
 int config_load(struct config *config, int argc, char **argv, char message[CONFIG_MESSAGE_SIZE]) {
     config_defaults(config);
     /* Once for --config, and once more on top of what the file says. */
@@ -389,18 +429,7 @@ int config_load(struct config *config, int argc, char **argv, char message[CONFI
         snprintf(message, CONFIG_MESSAGE_SIZE, "option --data DIR is required: it says where the tasks are kept");
         return 1;
     }
-    if (config->peer[0] == '\0' && config->coordinator[0] != '\0') {
-        snprintf(message, CONFIG_MESSAGE_SIZE,
-                 "option coordinator is for a pair: say with --peer where the other node is");
-        return 1;
-    }
-    if (config->peer[0] != '\0' && config->inspect) {
-        snprintf(message, CONFIG_MESSAGE_SIZE, "options inspect and peer exclude one another");
-        return 1;
-    }
-    if (config->peer[0] == '\0') config->replication = REPLICATION_NONE;
-    if (config->solo_after_ms == SOLO_UNSAID)
-        config->solo_after_ms = config->coordinator[0] != '\0' ? SOLO_AFTER_DEFAULT_MS : SOLO_NEVER;
+    if (pair_resolve(config, message) != 0) return 1;
     if (config->backoff_min_ms > config->backoff_max_ms) {
         snprintf(message, CONFIG_MESSAGE_SIZE, "option backoff-min is larger than backoff-max");
         return 1;

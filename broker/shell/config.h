@@ -14,7 +14,7 @@
 #define CONFIG_TEXT_SIZE 1024
 #define CONFIG_MESSAGE_SIZE 512
 
-enum replication { REPLICATION_NONE, REPLICATION_ASYNC, REPLICATION_SYNC };
+enum replication { REPLICATION_NONE, REPLICATION_ASYNC, REPLICATION_SYNC, REPLICATION_UNSAID };
 #define SOLO_NEVER UINT64_MAX
 #define SOLO_UNSAID (UINT64_MAX - 1)
 
@@ -41,14 +41,15 @@ struct config {
     uint64_t segment_size;
     /* the pair; without `peer` there is none */
     char peer[CONFIG_TEXT_SIZE];        /* URL of the other node */
+    char follow[CONFIG_TEXT_SIZE];      /* the same, said by --follow */
     bool joins;                         /* a new directory joins the peer's cluster instead of founding one */
     char advertise[CONFIG_TEXT_SIZE];   /* URL by which others reach this node; empty: as it listens */
     char coordinator[CONFIG_TEXT_SIZE]; /* URL; empty: an operator decides */
     uint64_t replication;               /* enum replication */
     uint64_t solo_after_ms;             /* SOLO_NEVER: never; SOLO_UNSAID: as fits */
-    uint64_t failover_after_ms;
-    uint64_t index_lag_max;  /* records; 0: from `memory` */
-    uint64_t index_lag_hard; /* records; 0: from index_lag_max */
+    uint64_t failover_after_ms;         /* 0: unsaid */
+    uint64_t index_lag_max;             /* records; 0: from `memory` */
+    uint64_t index_lag_hard;            /* records; 0: from index_lag_max */
     /* policy of new queues */
     uint64_t lease_ms;
     uint64_t max_attempts;

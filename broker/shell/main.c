@@ -216,7 +216,10 @@ int main(int argc, char **argv) {
     struct listen_address address = parse_address();
     who_is(getuid(), shell.started_by);
     if (!config_digest(&shell.config, shell.config_digest)) refuse("start_failed", "there is not enough memory");
-    if (node_check(&shell.config, message) != 0) refuse("refused", message);
+    if (node_check(&shell.config, &address, message) != 0) {
+        fprintf(stderr, "tarryd: %s\n", message);
+        exit(EXIT_USAGE);
+    }
     if (shell.config.joins && node_join(&shell.config, message) != 0) refuse("refused", message);
     int error = shell.config.inspect ? datadir_inspect(&shell.dir, shell.config.data, message)
                                      : datadir_open(&shell.dir, shell.config.data, message);

@@ -4,7 +4,7 @@
 #include "shell.h"
 
 static const char no_peer[] =
-    "this broker has no peer, so there is nobody to hand over to; a pair is set up with --peer (tarryd(1))";
+    "this broker has no peer, so there is nobody to hand over to; a pair is set up with --peer (tarryd(8))";
 
 void pair_answer(struct shell *shell, struct call *call) {
     const Tarry__Pair *request = call->errand.event.request->pair;

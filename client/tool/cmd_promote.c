@@ -37,7 +37,9 @@ const struct command command_promote = {
         "If the primary is gone and no coordinator decides, you have to. --peer-is-stopped is your word that it is\n"
         "stopped, will stay so until it comes back as a follower, and has not acknowledged anything without this\n"
         "one; if that is wrong, acknowledged tasks are lost and others delivered twice. --force says that you know\n"
-        "and want it all the same. Both brokers record what you said.",
+        "and want it all the same. Both brokers record what you said.\n\n"
+        "Said to the primary, --peer-is-stopped makes it go on without its follower, which it would wait for\n"
+        "otherwise (tarryd --solo-after never), until that one is back and has everything.",
     .options = promote_options,
     .positional_min = 0,
     .positional_max = 0,
@@ -83,9 +85,12 @@ static struct node *choose(struct nodes *nodes, bool promotes) {
         candidates++;
     }
     if (candidates == 1) return chosen;
-    tool_say("%s of the %zu brokers that --broker names %s; name one of them alone",
-             candidates == 0 ? "none" : "more than one", nodes->count,
-             promotes ? "answers and is not the primary" : "is the primary");
+    for (size_t i = 0; i < nodes->count; i++) {
+        const struct node *node = &nodes->items[i];
+        tool_say("%s: %s", node->url, node->view != NULL ? tarry_role_name(node->view->role) : node->message);
+    }
+    tool_say(candidates == 0 ? "nobody to %s among them" : "it is not plain whom to %s: name one of them alone",
+             promotes ? "promote" : "demote");
     return NULL;
 }
 
@@ -166,6 +171,7 @@ static int change(const struct tool *tool, const struct args *args, struct node 
     if (code != TARRY_OK) return tool_failed(tool, code, node->message);
     if (wait_ms > 0) follow(node, promotes, from_ms + wait_ms);
     uint64_t took_ms = steady_ms() - from_ms;
+    if (was_done && assertion == TARRY_PEER_IS_STOPPED) return tell(tool, node, "serves alone", took_ms);
     if (is_done(node, promotes)) {
         const char *done = promotes ? "promoted" : "demoted",
                    *already = promotes ? "primary already:" : "follower already:";

@@ -112,7 +112,7 @@ static void words_replication(struct text *out, const struct tarry_pair_view *vi
     if (view->replication == TARRY_REPLICATION_SYNC && view->solo_after_ms == 0) text_add_str(out, ", strict");
     if (view->solo_after_ms != 0) text_printf(out, ", alone after %s", duration_format(view->solo_after_ms, duration));
     if (view->replication != TARRY_REPLICATION_NONE) text_add_str(out, view->in_sync ? ", in sync" : ", not in sync");
-    if (view->alone) text_add_str(out, ", has served alone");
+    if (view->alone) text_add_str(out, ", serves alone");
     text_printf(out, ", %s\n", view->coordinator[0] != 0 ? view->coordinator : "an operator decides");
 }
 

@@ -20,7 +20,7 @@ def free_port():
 
 
 class Case(harness.Case):
-    """A test with two brokers, not started yet. `arguments` go to both."""
+    """A test with two brokers, not started yet. `arguments` go to both, `--solo-after` with a coordinator only."""
 
     autostart = False
     arguments = ("--failover-after", "3s", "--solo-after", "3s")
@@ -29,6 +29,9 @@ class Case(harness.Case):
     def setUp(self):
         super().setUp()
         self.brokers.clear()
+        if not self.coordinated and "--solo-after" in self.arguments:
+            at = self.arguments.index("--solo-after")
+            self.arguments = (*self.arguments[:at], *self.arguments[at + 2:])
         urls = [f"ws://127.0.0.1:{free_port()}" for _ in range(2)]
         keeper = ["--coordinator", f"file://{self.directory}/coordinator"] if self.coordinated else []
         self.a = self.make_broker("--peer", urls[1], *keeper, data=self.path("a"), listen=urls[0])

@@ -1,5 +1,6 @@
 """Asynchronous, strict, without a coordinator; an operator's words; who may not join."""
 import json
+import socket
 
 import harness
 import pair
@@ -99,8 +100,7 @@ class Modes(pair.Case):
 
     def test_another_clusters_data_are_refused(self):
         self.start_pair()
-        other = self.make_broker(data=self.path("other")).start()
-        other.stop()
+        harness.Broker(self.path("other")).start().stop()
         self.b.stop()
         stranger = self.make_broker("--follow", self.a.url, *self.b.arguments[2:], data=self.path("other"), listen=self.b.url)
         stranger.launch()
@@ -180,6 +180,99 @@ class Operator(pair.Case):
         self.wait_log(self.b, "event=leading")
         self.b.ok("schedule", "orders", "--in", "1h")
         self.wait_pending(self.a, 2)
+
+
+    def test_an_idle_pair_comes_to_know_that_it_is_in_sync(self):
+        """Nothing is written once the old one is back: it must hear all the same that it has everything."""
+        self.start_pair()
+        self.a.ok("schedule", "orders", "--in", "1h")
+        self.wait_for("the follower knows", lambda: status(self.b).get(IN_SYNC))
+        self.a.kill()
+        self.b.ok("promote", "--peer-is-stopped")
+        self.a.start()
+        self.wait_for("the old one knows", lambda: status(self.a).get(IN_SYNC))
+        self.b.kill()
+        self.a.ok("promote", "--peer-is-stopped")
+        self.assertEqual(self.pending(self.a), 1)
+
+    def test_status_says_what_an_operator_can_do(self):
+        self.a.start()
+        self.assertEqual(self.a.ready["role"], "looking")
+        waits = self.a.refused("status").one
+        self.assertEqual(waits["role"], "looking")
+        self.assertIn("start it with --follow", waits["problem"])
+        self.assertIn("nobody does", self.a.refused("schedule", "orders", "--in", "1h", "--timeout", "300ms", status=3).err)
+        self.b.start()
+        self.wait_for("in sync", lambda: self.a.tarry("status").status == 0 and self.b.tarry("status").status == 0)
+        self.freeze(self.b)
+        self.wait_for("it is missed", lambda: "lets this node serve alone" in (self.a.tarry("status").one["problem"] or ""))
+        self.assertIn("does not confirm", self.a.refused("demote", "--wait", "200ms").err)
+        alone = self.wait_for("alone", lambda: [answer for answer in self.a.tarry("promote", "--peer-is-stopped").objects
+                                                if answer["result"] != "error"])  # the hand-over must be given up first
+        self.assertEqual(alone[0]["result"], "serves alone")
+        self.a.ok("schedule", "orders", "--in", "1h")
+        self.assertIn("nobody to hand over to", self.a.refused("demote").err)
+        self.thaw(self.b)
+        # What was said to an operator is no problem once it is over.
+        self.wait_for("in sync", lambda: self.a.tarry("status").status == 0 and self.b.tarry("status").status == 0)
+        self.freeze(self.a)
+        told = self.wait_for("it is missed", lambda: self.b.tarry("status").one["problem"])
+        self.assertIn("'tarry promote --peer-is-stopped' makes this node the primary", told)
+        self.assertEqual(self.b.tarry("status").status, 1)
+        self.assertIn("--peer-is-stopped", self.b.refused("promote", "--wait", "100ms").err)
+
+
+class Mistakes(pair.Case):
+    coordinated = False
+    arguments = ()
+
+    def refusal(self, *arguments, status=2):
+        """What a tarryd says that ends at once."""
+        broker = self.make_broker(*arguments, data=self.path("x"), listen=self.a.listen)
+        self.brokers.remove(broker)
+        broker.launch()
+        self.assertEqual(broker.process.wait(pair.WAIT_S), status, broker.log_text())
+        broker.reader.join(5)
+        broker.process.stderr.close()
+        return broker.log_text()
+
+    def test_options_that_make_no_pair(self):
+        self.assertIn("option solo-after needs a coordinator", self.refusal("--peer", "ws://h:1", "--solo-after", "5s"))
+        for option in ("--replication=sync", "--replication=async", "--solo-after=5s", "--failover-after=5s",
+                       "--advertise=ws://127.0.0.1:1", "--coordinator=file:///tmp/x"):
+            self.assertIn(f"option {option[2:].partition('=')[0]} is for a pair", self.refusal(option))
+        self.assertIn("differ", self.refusal("--peer", "ws://h:1", "--follow", "ws://h:2"))
+        for option in ("--peer", "--follow"):
+            self.assertIn(f"{option} {self.a.listen}: that is this node itself", self.refusal(option, self.a.listen))
+            port = self.a.listen.rpartition(":")[2]
+            self.assertIn("this node itself", self.refusal(option, f"ws://localhost:{port}"))
+            self.assertIn("must look like", self.refusal(option, "http://h:1"))
+        for url in ("zk://h", "redis://h/x"):
+            self.assertIn(f"--coordinator '{url}'", self.refusal("--peer", "ws://h:1", "--coordinator", url))
+
+    def test_who_joins_says_what_it_waits_for(self):
+        self.b.launch()
+        self.wait_log(self.b, 'event=joining_waits peer=' + self.a.listen + ' reason="Connection refused"')
+        with socket.create_server(("127.0.0.1", int(self.a.listen.rpartition(":")[2]))):
+            self.wait_log(self.b, "does not answer as a tarryd does")
+        self.a.start()
+        self.b.wait_ready()
+
+    def test_both_found_a_cluster(self):
+        self.b.arguments[self.b.arguments.index("--follow")] = "--peer"
+        self.a.launch()
+        self.b.launch()
+        self.wait_for("one is refused", lambda: not (self.a.is_running() and self.b.is_running()))
+        for broker in (self.a, self.b):
+            self.wait_log(broker, "of another cluster than the leader's")
+
+    def test_a_coordinator_that_does_not_answer(self):
+        self.a.arguments += ["--coordinator", f"zk://127.0.0.1:{pair.free_port()}/x"]
+        self.a.start()
+        self.wait_log(self.a, "event=coordinator state=connecting")
+        self.assertEqual(self.a.ready["role"], "looking")
+        self.wait_for("it is said", lambda: self.a.tarry("status").one["problem"])
+        self.assertIn("until it answers nothing takes over", self.a.refused("status").one["problem"])
 
 
 if __name__ == "__main__":

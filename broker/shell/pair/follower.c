@@ -16,8 +16,9 @@
 #include "snapshot.h"
 #include "wire.h"
 
-/* A leader may keep a question this long, if that is not too much of the time after which it counts as silent. */
-#define WAIT_MAX_MS 500u
+/* A leader may keep a question this long, if that is not too much of the time after which it counts as silent; and
+ * shorter than a silent leader is asked again (REMIND_NS), or an idle one would never get to answer. */
+#define WAIT_MAX_MS 200u
 /* Beyond it, an answer is lost. */
 #define ANSWER_EXTRA_MS 1000
 /* After a question that came to nothing. */
@@ -173,7 +174,6 @@ static void note_leader(struct node *node, const Tarry__FollowReply *body) {
     if (body->digest_position > atomic_load(&node->applied) && node->expected.position == 0)
         node->expected = (struct digest_point){body->digest_position, body->digest};
     pthread_mutex_unlock(&node->mutex);
-    node_heard(node);
     if (following->clock_noted || body->steady_ns <= following->leader_boot_ns) return;
     /* Should this process start again in this boot, its own clock must not run ahead of what was the leader's. */
     following->clock_noted = true;
@@ -210,6 +210,8 @@ static void take_verdict(struct node *node, const Tarry__FollowReply *body) {
     if (body->verdict != TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING) note_leader(node, body);
     if (!fits) return;
     node_step(node, &event, NULL);
+    /* Only now is it known to follow, and so how long the leader may be silent. */
+    if (body->verdict != TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING) node_heard(node);
     if (node->pair.role == PAIR_FOLLOWING && node->pair.committed > atomic_load(&node->committed)) {
         atomic_store(&node->committed, node->pair.committed);
         inbox_follow(&node->shell->inbox, node->pair.committed);

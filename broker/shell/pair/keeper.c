@@ -15,7 +15,10 @@ static void watch_changed(struct coordinator_watch *watch) {
 }
 
 int keeper_open(struct keeper *keeper, const char *url, char message[COORDINATOR_MESSAGE_SIZE]) {
-    struct coordinator_options options = {.call_ms = COORDINATOR_CALL_MS, .session_ms = COORDINATOR_SESSION_MS};
+    struct coordinator_options options = {.call_ms = COORDINATOR_CALL_MS,
+                                          .session_ms = COORDINATOR_SESSION_MS,
+                                          .session_changed = keeper->session_changed,
+                                          .argument = keeper->argument};
     if (coordinator_open(url, &options, &keeper->coordinator, message) != 0) return 1;
     keeper->watch = (struct coordinator_watch){.name = RECORD_ENTRY, .changed = watch_changed};
     coordinator_watch(keeper->coordinator, &keeper->watch);

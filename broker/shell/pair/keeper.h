@@ -15,6 +15,7 @@
 struct keeper {
     void (*done)(void *argument);
     void (*changed)(void *argument);
+    void (*session_changed)(void *argument, const struct coordinator_session *session);
     void *argument;
     struct coordinator *coordinator;
     struct coordinator_call call;
@@ -28,7 +29,8 @@ struct keeper {
     struct coordinator_record record; /* as it was read or written last */
 };
 
-/* 0, or 1 with a sentence. `done`, `changed` and `argument` are set; so are cluster, self and member. */
+/* 0, or 1 with a sentence. `done`, `changed`, `session_changed` and `argument` are set; so are cluster, self and
+ * member. */
 int keeper_open(struct keeper *keeper, const char *url, char message[COORDINATOR_MESSAGE_SIZE]);
 void keeper_close(struct keeper *keeper);
 /* After `done`, keeper_take has the outcome. */

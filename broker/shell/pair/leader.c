@@ -209,7 +209,8 @@ static const char *stranger(const struct node *node, const Tarry__Follow *follow
     const struct pair *pair = &node->pair;
     if (follow->cluster.len != CLUSTER_ID_SIZE ||
         memcmp(follow->cluster.data, node->shell->dir.cluster, CLUSTER_ID_SIZE) != 0)
-        return "the data are of another cluster than the leader's: name another directory with --data, or another peer";
+        return "the data are of another cluster than the leader's: name another peer, or join this one with an empty "
+               "directory and --follow";
     if (follow->log_version != FORMAT_VERSION)
         return "the two brokers write different versions of the log: let the same version of tarryd run on both";
     if (follow->node != pair->other || follow->member.len != MEMBER_ID_SIZE)
@@ -409,6 +410,7 @@ static bool has_something_to_say(struct node *node, uint64_t now_ns) {
     leading->wake_ns = leading->until_ns;
     if (node->pair.handing != PAIR_KEEPING && follow->end >= node->pair.stop) return true;
     if (leading->written > follow->end || now_ns >= leading->until_ns) return true;
+    if (follow->stamp == 0) return true; /* it does not know yet that it is a follower */
     if (node->pair.counted && wants_confirmation(node)) return true;
     if (node->pair.committed <= leading->told) return false;
     uint64_t tell_ns = leading->held_ns + COMMITTED_DELAY_NS;

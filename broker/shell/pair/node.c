@@ -34,7 +34,8 @@ bool node_is_leading(const struct node *node) {
 }
 
 const char *node_role(const struct node *node) {
-    return roles[atomic_load(&node->role)];
+    int role = atomic_load(&node->role);
+    return roles[role == PAIR_FOLLOWING && !atomic_load(&node->follows) ? PAIR_LOOKING : role];
 }
 
 /* ---- effects */
@@ -91,10 +92,11 @@ static void swap(struct node *node, const struct pair_effect *effect) {
     keeper_swap(&node->keeper, effect->version, &effect->record, members);
 }
 
+/* The answer to an operator's word is for him; what is said otherwise is wrong until the node leads or follows. */
 static void say(struct node *node, const char *sentence) {
     char quoted[LOGFMT_VALUE_SIZE];
     node->said = sentence;
-    if (sentence == node->said_before) return;
+    if (node->is_told || sentence == node->said_before) return;
     logfmt("pair", "role=%s reason=%s", roles[node->pair.role], logfmt_quote(sentence, quoted));
     node->said_before = sentence;
 }
@@ -178,10 +180,13 @@ static void show(struct node *node) {
         node->role_since_ms = instant_ms(clock_now(&node->shell->clock, NULL));
     }
     atomic_store(&node->role, role);
+    bool follows = role == PAIR_FOLLOWING && node->pair.epoch != 0;
+    atomic_store(&node->follows, follows);
+    bool settled = atomic_load(&node->leads) || follows;
+    if (settled) node->said_before = NULL;
     pthread_mutex_lock(&node->mutex);
     node->shown = node->pair;
     node->problem = node->said_before;
-    bool settled = atomic_load(&node->leads) || (role == PAIR_FOLLOWING && node->pair.epoch != 0);
     if (settled && !node->settled) pthread_cond_broadcast(&node->settled_changed);
     node->settled = settled;
     pthread_mutex_unlock(&node->mutex);
@@ -393,6 +398,20 @@ static void on_kept(void *argument) {
     pthread_mutex_unlock(&node->mutex);
 }
 
+static void on_session(void *argument, const struct coordinator_session *session) {
+    static const char *const states[] = {
+        [COORDINATOR_CONNECTING] = "connecting",
+        [COORDINATOR_CONNECTED] = "connected",
+        [COORDINATOR_FORBIDDEN] = "forbidden",
+    };
+    struct node *node = argument;
+    char quoted[LOGFMT_VALUE_SIZE];
+    pthread_mutex_lock(&node->mutex);
+    node->session = *session;
+    pthread_mutex_unlock(&node->mutex);
+    logfmt("coordinator", "state=%s reason=%s", states[session->state], logfmt_quote(session->message, quoted));
+}
+
 /* ---- starting and stopping */
 
 /* Each run has a number of its own (R6), and is durable as one before it takes part. */
@@ -437,6 +456,7 @@ static void open_keeper(struct node *node) {
     char message[COORDINATOR_MESSAGE_SIZE], quoted[LOGFMT_VALUE_SIZE];
     keeper->done = on_kept;
     keeper->changed = on_changed;
+    keeper->session_changed = on_session;
     keeper->argument = node;
     keeper->self = node->pair.self;
     memcpy(keeper->cluster, shell->dir.cluster, CLUSTER_ID_SIZE);
@@ -452,6 +472,7 @@ void node_start(struct node *node) {
     make_rules(node);
     strcpy(node->url, shell->config.advertise[0] != '\0' ? shell->config.advertise : shell->url);
     node->read_ns = UINT64_MAX;
+    atomic_store(&node->role, PAIR_LOOKING);
     atomic_store(&node->committed, node->pair.committed);
     atomic_store(&node->applied, node->pair.committed);
     node->news.written = node->news.durable = log_durable(shell->log);

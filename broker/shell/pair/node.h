@@ -24,6 +24,7 @@
 #include "config.h"
 #include "datadir.h"
 #include "keeper.h"
+#include "listen.h"
 #include "log_serve.h"
 #include "note.h"
 #include "pair.h"
@@ -138,7 +139,8 @@ struct node {
     _Atomic uint64_t committed; /* what may be told, and goes into the index */
     _Atomic uint64_t kept_from; /* the log from here on is still needed by the other node */
     _Atomic uint64_t applied;
-    _Atomic int role; /* enum pair_role */
+    _Atomic int role;     /* enum pair_role */
+    _Atomic bool follows; /* a leader that has answered */
 
     pthread_mutex_t mutex;
     pthread_cond_t changed; /* on CLOCK_MONOTONIC, both */
@@ -149,11 +151,12 @@ struct node {
     struct digest_point expected; /* of a follower: what the leader has; position 0: none */
     struct digest_point compared; /* what was compared last, and was the same */
     struct node_peer peer;
-    const char *problem;            /* a sentence; NULL: none */
-    uint64_t role_since_ms;         /* logical */
-    char primary[CONFIG_TEXT_SIZE]; /* URL; empty: not known */
-    struct pair shown;              /* the rules' state, for whoever wants to know */
-    bool settled;                   /* it leads, or follows somebody who has answered */
+    const char *problem;                /* a sentence; NULL: none */
+    struct coordinator_session session; /* with the coordinator; all zeros: nothing is known yet */
+    uint64_t role_since_ms;             /* logical */
+    char primary[CONFIG_TEXT_SIZE];     /* URL; empty: not known */
+    struct pair shown;                  /* the rules' state, for whoever wants to know */
+    bool settled;                       /* it leads, or follows somebody who has answered */
 
     /* the pair thread's own */
     pthread_t thread;
@@ -161,6 +164,7 @@ struct node {
     struct asker asker;
     struct keeper keeper;
     bool read_failed;
+    bool is_told;            /* this step is an operator's word */
     const char *said;        /* by the rules, in this step; NULL: nothing */
     const char *said_before; /* … and what was logged last */
     struct node_leading leading;
@@ -169,8 +173,9 @@ struct node {
     uint64_t read_ns;   /* … when the record is read again after a failure; UINT64_MAX: not */
 };
 
-/* Whether the options ask for a pair that there can be; before anything is touched. 0, or 1 with a sentence. */
-int node_check(const struct config *config, char message[DATADIR_MESSAGE_SIZE]);
+/* Whether the options ask for a pair that there can be, of a node that listens at `own`; before anything is touched. 0,
+ * or 1 with a sentence. */
+int node_check(const struct config *config, const struct listen_address *own, char message[DATADIR_MESSAGE_SIZE]);
 /* With --follow: a new directory asks the peer until it answers, and gets the cluster's identity. 0, or 1 with a
  * sentence. Before datadir_open; SIGTERM and SIGINT are blocked, and end the process here. */
 int node_join(const struct config *config, char message[DATADIR_MESSAGE_SIZE]);
@@ -225,11 +230,15 @@ uint64_t node_committed(const struct node *node);
 bool node_writes(const struct node *node);
 /* The log from this position on is not to be retired: the other node lacks it. UINT64_MAX: it is free. */
 uint64_t node_kept_from(const struct node *node);
+/* What wants an operator, of a node as `pair` and `peer` show it, as a sentence; NULL: nothing. It may lie in
+ * `buffer`. */
+const char *node_problem(struct node *node, const struct pair *pair, const struct node_peer *peer,
+                         char buffer[COORDINATOR_MESSAGE_SIZE]);
 /* The URL of the primary; empty: not known. */
 void node_primary(struct node *node, char out[CONFIG_TEXT_SIZE]);
 /* Adds what the statistics say of the pair. */
 void node_stats(struct node *node, Tarry__BrokerStats *stats, struct arena *arena);
-/* "leading", "following", … */
+/* "leading", "following", "looking", … */
 const char *node_role(const struct node *node);
 
 /* ---- between node*.c */

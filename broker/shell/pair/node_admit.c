@@ -38,9 +38,8 @@ Tarry__Code node_admits(const struct node *node, const struct core_event *event,
         *out_sentence = is_handing_over ? handing_over : awaited;
         return TARRY__CODE__BUSY;
     }
-    int role = atomic_load(&node->role);
     if (is_question(event) && !atomic_load(&node->writes)) return TARRY__CODE__OK;
-    *out_sentence = role == PAIR_FOLLOWING ? not_primary : nobody_yet;
+    *out_sentence = atomic_load(&node->follows) ? not_primary : nobody_yet;
     return TARRY__CODE__NOT_PRIMARY;
 }
 

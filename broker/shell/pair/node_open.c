@@ -4,6 +4,7 @@
 #include <nng/nng.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,22 +15,35 @@
 #include "talk.h"
 #include "wire.h"
 
-int node_check(const struct config *config, char message[DATADIR_MESSAGE_SIZE]) {
+/* The other node cannot be where this one is. (Of `*` and other names for a host nobody can tell.) */
+static bool is_same_place(const struct listen_address *a, const struct listen_address *b) {
+    bool is_same_host = strcasecmp(a->host, b->host) == 0 || (a->loopback && b->loopback);
+    return is_same_host && a->port == b->port && a->port != 0;
+}
+
+static int check_url(const char *option, const char *url, struct listen_address *out,
+                     char message[DATADIR_MESSAGE_SIZE]) {
+    const char *problem = "it is too long";
+    if (strlen(url) <= URL_SIZE_MAX && listen_parse(url, out, &problem)) return 0;
+    snprintf(message, DATADIR_MESSAGE_SIZE, "%s %s: %s", option, url, problem);
+    return 1;
+}
+
+int node_check(const struct config *config, const struct listen_address *own, char message[DATADIR_MESSAGE_SIZE]) {
     char problem[COORDINATOR_MESSAGE_SIZE];
-    struct listen_address address;
-    const char *wrong;
+    struct listen_address peer, advertised = *own;
+    const char *option = config->joins ? "--follow" : "--peer";
     if (config->replication == REPLICATION_NONE) return 0;
-    const char *urls[] = {config->peer, config->advertise};
-    for (size_t i = 0; i < 2; i++) {
-        if (urls[i][0] == '\0') continue;
-        wrong = "the URL is too long";
-        if (strlen(urls[i]) <= URL_SIZE_MAX && listen_parse(urls[i], &address, &wrong)) continue;
-        snprintf(message, DATADIR_MESSAGE_SIZE, "%s %s: %s", i == 0 ? "the peer's address" : "--advertise", urls[i],
-                 wrong);
+    if (check_url(option, config->peer, &peer, message) != 0) return 1;
+    if (config->advertise[0] != '\0' && check_url("--advertise", config->advertise, &advertised, message) != 0)
+        return 1;
+    if (is_same_place(&peer, own) || is_same_place(&peer, &advertised)) {
+        snprintf(message, DATADIR_MESSAGE_SIZE, "%s %s: that is this node itself; name the other one", option,
+                 config->peer);
         return 1;
     }
     if (config->coordinator[0] == '\0' || coordinator_check_url(config->coordinator, problem) == 0) return 0;
-    snprintf(message, DATADIR_MESSAGE_SIZE, "--coordinator %.500s: %.900s", config->coordinator, problem);
+    snprintf(message, DATADIR_MESSAGE_SIZE, "--%.1000s", problem);
     return 1;
 }
 
@@ -57,7 +71,7 @@ static int join_as(const struct config *config, const Tarry__FollowReply *reply,
     return datadir_join(config->data, &identity, &note, reply->log_start > LOG_POSITION_FIRST, message);
 }
 
-/* 0: joined; 1: refused, with a sentence; -1: nobody who leads has answered. */
+/* 0: joined; 1: refused; -1: not yet. Otherwise than joined, with a sentence. */
 static int try_to_join(struct talk *talk, const struct config *config, char message[DATADIR_MESSAGE_SIZE]) {
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Follow follow = TARRY__FOLLOW__INIT;
@@ -66,16 +80,33 @@ static int try_to_join(struct talk *talk, const struct config *config, char mess
     request.body_case = TARRY__REQUEST__BODY_FOLLOW;
     request.follow = &follow;
     Tarry__Reply *reply = talk_ask(talk, &request);
-    if (reply == NULL) return -1;
+    if (reply == NULL) {
+        talk_why(config->peer, message, DATADIR_MESSAGE_SIZE);
+        return -1;
+    }
     bool is_let_in =
         reply->body_case == TARRY__REPLY__BODY_FOLLOW && reply->follow->verdict == TARRY__FOLLOW_REPLY__VERDICT__JOIN;
+    snprintf(message, DATADIR_MESSAGE_SIZE, "%s",
+             reply->body_case == TARRY__REPLY__BODY_FOLLOW ? "it answers, and does not lead yet"
+             : reply->message[0] != '\0'                   ? reply->message
+                                                           : "it answers what this version does not understand");
     int result = is_let_in ? join_as(config, reply->follow, message) : -1;
     tarry__reply__free_unpacked(reply, NULL);
     return result;
 }
 
+/* Once for each reason. */
+static void say_waiting(const struct config *config, const char *reason, char said[LOGFMT_VALUE_SIZE]) {
+    char quoted[LOGFMT_VALUE_SIZE];
+    logfmt_quote(reason, quoted);
+    if (strcmp(quoted, said) == 0) return;
+    memcpy(said, quoted, sizeof(quoted));
+    logfmt("joining_waits", "peer=%s reason=%s", config->peer, quoted);
+}
+
 int node_join(const struct config *config, char message[DATADIR_MESSAGE_SIZE]) {
     struct talk talk;
+    char said[LOGFMT_VALUE_SIZE] = "";
     if (config->replication == REPLICATION_NONE || !is_new(config->data)) return 0;
     int error = talk_open(&talk, config->peer);
     if (error != 0) {
@@ -85,6 +116,7 @@ int node_join(const struct config *config, char message[DATADIR_MESSAGE_SIZE]) {
     logfmt("joining", "peer=%s", config->peer);
     int result;
     while ((result = try_to_join(&talk, config, message)) < 0) {
+        say_waiting(config, message, said);
         if (!talk_pause()) continue;
         logfmt("stopped", "reason=\"nobody who leads has answered at %s\"", config->peer);
         _exit(0);

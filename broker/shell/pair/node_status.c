@@ -24,7 +24,9 @@ void node_take_word(struct node *node, struct call *call) {
     node->said = NULL;
     if (!is_so(node, request)) {
         struct pair_event event = {.kind = PAIR_TOLD, .word = word_of(node, request)};
+        node->is_told = true;
         node_step(node, &event, NULL);
+        node->is_told = false;
     }
     if (node->said != NULL)
         call->answer(call, reply_pack_refusal(TARRY__CODE__NOT_DONE, node->said));
@@ -78,15 +80,18 @@ void node_status(struct node *node, struct call *call) {
     Tarry__PairPeer peer = TARRY__PAIR_PEER__INIT;
     Tarry__PairDigest digest = TARRY__PAIR_DIGEST__INIT;
     char member[MEMBER_TEXT_SIZE], other[MEMBER_TEXT_SIZE], primary[CONFIG_TEXT_SIZE];
+    char sentence[COORDINATOR_MESSAGE_SIZE];
     pthread_mutex_lock(&node->mutex);
     struct pair pair = node->shown;
     struct node_peer known = node->peer;
     struct digest_point compared = node->compared;
-    status.problem = (char *)(node->problem != NULL ? node->problem : "");
+    const char *problem = node->problem;
     status.since_ms = node->role_since_ms;
     memcpy(primary, node->primary, sizeof(primary));
     pthread_mutex_unlock(&node->mutex);
     bool leads = pair.role == PAIR_LEADING;
+    if (problem == NULL) problem = node_problem(node, &pair, &known, sentence);
+    status.problem = (char *)(problem != NULL ? problem : "");
     member_format(shell->dir.member.id, member);
     member_format(known.member, other);
     status.role = role_of(node, &pair);

@@ -1,16 +1,24 @@
 /* talk.c: see talk.h. */
 #include "talk.h"
 
+#include <errno.h>
+#include <netdb.h>
 #include <nng/protocol/reqrep0/req.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "listen.h"
 #include "tarry_limits.h"
 
 #define ASK_MS 5000
 #define PAUSE_MS 200
+#define WHY_MS 1000
 #define ANSWER_SIZE_MAX (BACKUP_READ_MAX + (1u << 20))
 
 int talk_open(struct talk *talk, const char *url) {
@@ -37,6 +45,42 @@ Tarry__Reply *talk_ask(struct talk *talk, const Tarry__Request *request) {
     Tarry__Reply *reply = tarry__reply__unpack(NULL, nng_msg_len(answer), nng_msg_body(answer));
     nng_msg_free(answer);
     return reply;
+}
+
+/* 0 or an errno. */
+static int try_connection(const struct addrinfo *to) {
+    int error = 0;
+    socklen_t size = sizeof(error);
+    int fd = socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) return errno;
+    struct pollfd ready = {.fd = fd, .events = POLLOUT};
+    if (connect(fd, to->ai_addr, to->ai_addrlen) != 0 && errno != EINPROGRESS)
+        error = errno;
+    else if (poll(&ready, 1, WHY_MS) <= 0)
+        error = ETIMEDOUT;
+    else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
+        error = errno;
+    close(fd);
+    return error;
+}
+
+void talk_why(const char *url, char *out, size_t size) {
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
+    struct listen_address address;
+    char port[8];
+    const char *problem;
+    if (!listen_parse(url, &address, &problem)) {
+        snprintf(out, size, "%s", problem);
+        return;
+    }
+    snprintf(port, sizeof(port), "%u", address.port);
+    int unknown = getaddrinfo(address.host, port, &hints, &found);
+    int error = unknown == 0 ? try_connection(found) : 0;
+    if (unknown == 0) freeaddrinfo(found);
+    snprintf(out, size, "%s",
+             unknown != 0 ? gai_strerror(unknown)
+             : error != 0 ? strerror(error)
+                          : "somebody listens there, and does not answer as a tarryd does");
 }
 
 bool talk_pause(void) {

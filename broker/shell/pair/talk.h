@@ -17,6 +17,8 @@ struct talk {
 int talk_open(struct talk *talk, const char *url);
 /* The answer, tarry__reply__free_unpacked's; NULL: none came in time, or one that makes no sense. */
 Tarry__Reply *talk_ask(struct talk *talk, const Tarry__Request *request);
+/* Why there was no answer, in words: nobody listens at `url`, or who does is no tarryd. A second at most. */
+void talk_why(const char *url, char *out, size_t size);
 /* Waits a moment. True: SIGTERM or SIGINT, which are blocked, has come: the process is to end. */
 bool talk_pause(void);
 

@@ -1,0 +1,68 @@
+/* node_problem.c: what wants an operator, as a sentence that says what to do; see node.h.
+ *
+ * Only what does not end by itself: a moment in which nobody leads is no problem. What the rules say for themselves
+ * comes first, and is not here. */
+#include <stdio.h>
+
+#include "node.h"
+#include "shell.h"
+
+/* A coordinator or a node that has not answered for so long does not just start. */
+#define PATIENCE_MS 2000u
+
+static const char strict[] =
+    "the follower does not confirm, and nothing is acknowledged without it: start it; or, if it is surely stopped, "
+    "'tarry promote --peer-is-stopped' lets this node serve alone";
+static const char awaited[] = "the follower does not confirm, and nothing is acknowledged before it does or the "
+                              "coordinator agrees to go on alone";
+static const char may_lead[] =
+    "the primary is silent: start it; or, if it is surely stopped, 'tarry promote --peer-is-stopped' makes this node "
+    "the primary";
+static const char may_lack[] =
+    "the primary is silent, and this node may lack what it has acknowledged, so it does not take over: start the "
+    "primary; or lose that with 'tarry promote --force'";
+static const char nobody[] =
+    "the other node does not answer, and nobody leads without it: start it; or, if it is surely stopped, 'tarry "
+    "promote --peer-is-stopped' makes this node the primary";
+static const char nobody_new[] =
+    "the other node does not answer, and nobody leads before it has joined: start it with --follow; or 'tarry promote "
+    "--force' if there has never been one";
+
+static bool is_silent(const struct node_peer *peer, uint64_t wait_ms) {
+    return monotonic_ns() - peer->heard_ns > wait_ms * NS_PER_MS;
+}
+
+/* NULL: it answers, or there is none. */
+static const char *problem_of_coordinator(struct node *node, char buffer[COORDINATOR_MESSAGE_SIZE]) {
+    pthread_mutex_lock(&node->mutex);
+    struct coordinator_session session = node->session;
+    pthread_mutex_unlock(&node->mutex);
+    if (session.state == 0 || session.state == COORDINATOR_CONNECTED) return NULL;
+    snprintf(buffer, COORDINATOR_MESSAGE_SIZE, "%.900s; until it answers nothing takes over by itself",
+             session.message[0] != '\0' ? session.message : "the coordinator does not answer");
+    return buffer;
+}
+
+static const char *problem_of_leader(const struct node *node, const struct pair *pair, const struct node_peer *peer) {
+    const struct config *config = &node->shell->config;
+    if (!pair->counted || !is_silent(peer, config->failover_after_ms)) return NULL;
+    if (config->solo_after_ms == SOLO_NEVER) return strict;
+    return is_silent(peer, config->solo_after_ms + PATIENCE_MS) ? awaited : NULL;
+}
+
+static const char *problem_of_follower(const struct node *node, const struct pair *pair, const struct node_peer *peer) {
+    const struct config *config = &node->shell->config;
+    bool may_assert = pair_is_in_sync(pair) || (pair->by_operator && pair->note.alone);
+    if (!is_silent(peer, config->failover_after_ms + PATIENCE_MS)) return NULL;
+    if (pair->by_operator && pair->epoch == 0) return may_assert ? nobody : nobody_new;
+    if (!may_assert) return may_lack;
+    return pair->by_operator ? may_lead : NULL;
+}
+
+const char *node_problem(struct node *node, const struct pair *pair, const struct node_peer *peer,
+                         char buffer[COORDINATOR_MESSAGE_SIZE]) {
+    const char *problem = problem_of_coordinator(node, buffer);
+    if (problem != NULL) return problem;
+    if (pair->role == PAIR_LEADING) return problem_of_leader(node, pair, peer);
+    return pair->role == PAIR_FOLLOWING ? problem_of_follower(node, pair, peer) : NULL;
+}
