@@ -74,6 +74,8 @@ static void receive(struct rpc_context *context) {
         atomic_fetch_sub(&rpc->charged, context->charge);
         context->charge = 0;
         atomic_fetch_sub(&rpc->busy, 1);
+        if (context->follows) atomic_fetch_sub(&rpc->followed, 1);
+        context->follows = false;
     }
     context->state = RPC_RECEIVING;
     nng_aio_set_timeout(context->aio, NNG_DURATION_INFINITE);
@@ -239,6 +241,8 @@ static void handle(struct rpc_context *context, nng_msg *message) {
     }
     errand->event.ticket = call_ticket(&context->call);
     note_peer(context, &errand->event);
+    context->follows = peek.follows;
+    if (peek.follows) atomic_fetch_add(&rpc->followed, 1);
     errand->arena = &context->memory->arena;
     errand->hold = -1;
     errand->filled = false;
@@ -315,5 +319,6 @@ void rpc_start(struct rpc *rpc) {
 }
 
 unsigned rpc_busy(const struct rpc *rpc) {
-    return atomic_load(&rpc->busy);
+    unsigned followed = atomic_load(&rpc->followed); /* first: then there is one `busy` for each */
+    return atomic_load(&rpc->busy) - followed;
 }

@@ -41,6 +41,7 @@ struct rpc_context {
     char peer[PEER_SIZE_MAX + 1];
     enum rpc_state state;
     size_t charge;            /* bytes of the budget */
+    bool follows;             /* it is the other node's question */
     struct rpc_arena *memory; /* between a request and its answer */
 };
 
@@ -50,7 +51,8 @@ struct rpc {
     struct peers peers;
     size_t budget;
     _Atomic size_t charged;
-    _Atomic unsigned busy; /* contexts between a request and its answer */
+    _Atomic unsigned busy;     /* contexts between a request and its answer ... */
+    _Atomic unsigned followed; /* ... and those of them that the other node of the pair waits for */
     /* Idle arenas, the last used first: what is in use follows the load, not the number of contexts. */
     pthread_mutex_t mutex;
     struct rpc_arena *idle;
@@ -61,7 +63,8 @@ struct rpc {
 /* Opens the endpoint at `url`, which becomes bound here. 0 or an nng error. Nothing is received before rpc_start. */
 int rpc_open(struct rpc *rpc, struct shell *shell, const char *url);
 void rpc_start(struct rpc *rpc);
-/* Requests that have no answer yet. */
+/* Requests of clients that have no answer yet. The other node of a pair always waits for something, and would keep this
+ * one from ever being at rest. */
 unsigned rpc_busy(const struct rpc *rpc);
 
 #endif

@@ -61,6 +61,11 @@ class Ledger:
                  if any(a["result"] in ("cancelled", "already_cancelled") for _, a in answers)}
         return [f"{key}: {answer}" for key, answer in self.schedules.items() if key not in seen and key not in ended]
 
+    def claims(self, records):
+        """(kind, id) of those records of a log that say what was acknowledged: schedules, and acks by hand."""
+        known = {"scheduled": {answer["id"] for answer in self.schedules.values()}, "acked": self.acks}
+        return {(record["kind"], record["id"]) for record in records if record.get("id") in known.get(record["kind"], ())}
+
     # ---- against what a broker lists now: `live` is key → task, ready, pending or in flight
 
     def queues(self):
@@ -141,4 +146,15 @@ class Ledger:
             other = tokens.setdefault((delivery["id"], delivery["token"]), delivery)
             if other is not delivery:
                 complaints.append(f"the same lease was printed twice: {delivery}")
+        return complaints
+
+    def shrunk(self):
+        """FENCE-1: of two leases of one task the later one has the greater token."""
+        complaints, before = [], {}
+        for delivery in sorted(self.deliveries, key=lambda item: item["delivered_ms"]):
+            token = tuple(map(int, delivery["token"].split("-")))
+            other = before.setdefault(delivery["id"], (token, delivery))
+            if token < other[0] and delivery["delivered_ms"] > other[1]["delivered_ms"]:
+                complaints.append(f"a later lease with a smaller token than {other[1]}: {delivery}")
+            before[delivery["id"]] = max(other, (token, delivery), key=lambda pair: pair[0])
         return complaints

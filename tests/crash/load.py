@@ -20,10 +20,10 @@ FINISH_S = int(os.environ.get("TARRY_CRASH_FINISH_S", "120"))
 
 class Load:
     """Every client of the story. Each thread here reads one stream's answers into the ledger. One task in `hand_every` is
-    acked by hand, which is a process each; 0: none."""
+    acked by hand, which is a process each; 0: none. `prefix` begins every key."""
 
-    def __init__(self, broker, seed, hand_every=12):
-        self.hand_every = hand_every
+    def __init__(self, broker, seed, hand_every=12, prefix="t"):
+        self.hand_every, self.prefix = hand_every, prefix
         self.broker, self.ledger = broker, Ledger()
         self.random = random.Random(seed)
         self.running = self.acking = True
@@ -100,7 +100,7 @@ class Load:
         while self.running:
             for _ in range(self.random.randrange(1, 25)):
                 self.count += 1
-                key = f"t{self.count}"
+                key = f"{self.prefix}{self.count}"
                 is_by_hand = self.hand_every and self.count % self.hand_every == 0 and len(self.by_hand) < BY_HAND_MAX
                 queue = "hand" if is_by_hand else "auto"
                 delay_ms = self.random.choice((0, 1, 50, 200, 700, 1500, 4000))

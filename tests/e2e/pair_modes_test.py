@@ -8,6 +8,8 @@ import wire
 
 # Numbers of Pair and PairReply in tarry.proto.
 PROMOTE, DEMOTE = 1, 2
+# As long as a broker that stops waits for answers to leave, in loop.c.
+DRAIN_MAX_MS = 3000
 IN_SYNC, DURABLE, COMMITTED = 14, 17, 18
 
 
@@ -61,6 +63,14 @@ class Modes(pair.Case):
         self.assertEqual(tell(self.a, PROMOTE)[0], wire.OK)
         self.wait_log(self.a, "event=leading", 2)
         self.a.ok("schedule", "orders", "--in", "1h")
+
+    def test_a_leader_that_is_stopped_does_not_wait_for_its_followers_next_question(self):
+        """There is always one under way: it would wait as long as it ever waits."""
+        self.start_pair()
+        self.a.ok("schedule", "orders", "--in", "1h")
+        self.assertEqual(self.a.stop(), 0)
+        stopped = harness.parse_logfmt(next(line for line in self.a.log if "event=stopped" in line))
+        self.assertLess(int(stopped["took_ms"]), DRAIN_MAX_MS)
 
     def test_a_follower_that_counts_must_confirm_answers_to_questions_too(self):
         """R3: a leader cannot know that nobody else leads, and what it believes may be old."""

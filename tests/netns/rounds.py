@@ -1,0 +1,261 @@
+"""rounds.py: a pair on real processes, a real network and a real ZooKeeper, round after round of trouble, against a ledger outside.
+
+    round:    draw one trouble or two · strike · hold · mend · one leads, both in sync · clients have come back · the ledger agrees
+    chapter:  some rounds with the same clients; then every answer is awaited, everything that is due consumed, and judged as a
+              whole; both directories are verified and compared, quarantined tails must hold nothing that was acknowledged
+
+What must hold: nothing acknowledged is lost, nothing comes early, nothing comes after an acknowledged ack or cancel, every
+answer about the past is true, nothing takes effect twice, tokens grow (FENCE-1), both nodes have the same log and the same
+state (F-31), and when trouble ends the pair is one again without anybody's help.
+
+The seed gives the same troubles, not the same instants. A round that fails tells its story: every event, and all that both
+brokers said, with times.
+
+    rounds.py [--rounds N] [--seed S] [--chapter N] [--only TEXT[,TEXT]] [--loopback] [--story FILE]"""
+import argparse
+import os
+import random
+import sys
+import time
+
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), name) for name in ("e2e", "crash")]
+from harness import now_ms  # noqa: E402  (the path above)
+from ledger import Ledger  # noqa: E402
+from load import Load  # noqa: E402
+from scene import Scene, Unsettled  # noqa: E402
+from trouble import Trouble, known  # noqa: E402
+
+HOLD_S = ((0.1, 0.6), (0.9, 3.0))  # shorter than a failover takes, and longer
+BOTH = 0.35                        # how often there are two troubles
+CLIENTS_BACK_S = 60
+STORY_LINES = 160
+CHECKS = ("lost", "early", "after_ack", "after_cancel", "untrue", "twice", "shrunk")
+QUICK_CHECKS = ("early", "after_ack", "after_cancel", "twice", "shrunk")
+
+
+class Story:
+    """What happened, with seconds since the beginning."""
+
+    def __init__(self, path):
+        self.start = time.monotonic()
+        self.lines = []
+        self.file = open(path, "w", encoding="utf-8") if path else None
+
+    def tell(self, line):
+        self.lines.append(f"[{time.monotonic() - self.start:8.3f}] {line}")
+        if self.file:
+            print(self.lines[-1], file=self.file, flush=True)
+
+    def begin(self):
+        """Only the last two rounds are ever told."""
+        del self.lines[:-4 * STORY_LINES]
+
+    def told(self):
+        return "\n".join(self.lines[-STORY_LINES:])
+
+
+class Chapter:
+    """Clients that work through some rounds, and their ledger."""
+
+    def __init__(self, scene, number, seed):
+        self.scene, self.number = scene, number
+        self.begun_ms = now_ms()
+        self.load = Load(scene.clients, f"{seed}-{number}", prefix=f"c{number}-")
+        self.judged = 0  # deliveries
+
+    @property
+    def ledger(self):
+        return self.load.ledger
+
+    def complaints(self):
+        """Of what has come since the last round; `finish` looks at the whole."""
+        part = Ledger()
+        part.__dict__.update(self.ledger.__dict__)
+        count = len(self.ledger.deliveries)
+        part.deliveries = self.ledger.deliveries[self.judged:count]
+        self.judged = count
+        return self.load.deaths + [f"{name}: {what}" for name in QUICK_CHECKS for what in getattr(part, name)()]
+
+    def wait_back(self):
+        """Whoever was cut off from the leader has found it again: something that was asked from now on has been answered."""
+        asked = self.load.count
+        def are_back():
+            if self.load.deaths:
+                raise Unsettled(f"clients: {self.load.deaths}")
+            return self.load.answered["schedule"] > asked
+        self.scene.wait("clients are back", are_back, CLIENTS_BACK_S)
+
+    def finish(self):
+        """Every answer awaited, everything consumed: what is wrong with the whole."""
+        statuses, stats = self.load.finish()
+        wrong = [f"{name}: {self.load.answered[name]} answers to {sent}" for name, sent in
+                 (("schedule", self.load.count), ("cancel", self.load.cancels_sent), ("move", self.load.moves_sent))
+                 if self.load.answered[name] != sent]
+        # Whoever acks by hand may be too slow for as many leases as a task has.
+        wrong += [f"unsettled: {queue}" for queue in stats if queue["pending"] or queue["ready"] or queue["in_flight"]
+                  or (queue["dead"] and queue["queue"] != "hand")]
+        wrong += [f"stream {name}: {status}" for name, status in zip(("schedule", "cancel", "move"), statuses) if status != 0
+                  and name == "schedule"]
+        wrong += [f"{name}: {what}" for name in CHECKS for what in getattr(self.ledger, name)()]
+        for stream in self.scene.clients.streams:
+            stream.kill()
+        self.scene.clients.streams.clear()
+        return wrong
+
+
+class Rounds:
+    """`only`: troubles to draw from, by a part of their names."""
+
+    def __init__(self, scene, seed, chapter_rounds, only=()):
+        self.scene, self.seed, self.chapter_rounds, self.only = scene, seed, chapter_rounds, only
+        self.drawn = {}
+        self.done = self.deliveries = self.scheduled = self.acks = self.tails = 0
+        self.seen_tails = set()
+
+    def run(self, count):
+        """Violations; empty: all is well."""
+        for name in self.scene.brokers:
+            self.scene.launch(name)
+        self.scene.roles()
+        number = 0
+        while number < count:
+            chapter = Chapter(self.scene, number, self.seed)
+            for _ in range(min(self.chapter_rounds, count - number)):
+                number += 1
+                if wrong := self.play(number, chapter):
+                    return wrong
+                self.done += 1
+            if wrong := self.end(chapter):
+                return wrong
+        return []
+
+    # ---- a round
+
+    def draw(self, rng, leader, follower):
+        troubles = known(self.scene, leader, follower)
+        names = [name for name in troubles if not self.only or any(part in name for part in self.only)]
+        count = 2 if len(names) > 1 and rng.random() < BOTH else 1
+        chosen = rng.sample(names, count)
+        for name in chosen:
+            self.drawn[name] = self.drawn.get(name, 0) + 1
+        return [Trouble(self.scene, name, troubles[name], rng) for name in chosen]
+
+    def play(self, number, chapter):
+        rng = random.Random(f"{self.seed}-{number}")
+        story, started = self.scene.story, time.monotonic()
+        story.begin()
+        try:
+            leader, follower = self.scene.roles()
+            troubles = self.draw(rng, leader, follower)
+            names = " + ".join(trouble.name for trouble in troubles)
+            story.tell(f"==== round {number}: {leader} leads: {names}")
+            for trouble in troubles:
+                trouble.strike()
+                self.scene.pause(rng.choice((0, 0, rng.uniform(0, 1.5))))
+            self.scene.pause(rng.uniform(*rng.choice(HOLD_S)))
+            for trouble in rng.sample(troubles, len(troubles)):
+                trouble.mend()
+            story.tell("---- mended")
+            leader, _ = self.scene.roles()
+            settled = time.monotonic()
+            chapter.wait_back()
+        except Unsettled as unsettled:
+            return [f"round {number}: {unsettled}"]
+        story.tell(f"---- {leader} leads, clients are back")
+        print(f"round {number}: {time.monotonic() - started:.1f} s (settled after {settled - started:.1f}), {names}: {leader} leads, "
+              f"{len(chapter.ledger.schedules)} scheduled", flush=True)
+        return [f"round {number}: {what}" for what in chapter.complaints()]
+
+    # ---- a chapter's end
+
+    def end(self, chapter):
+        story = self.scene.story
+        story.tell("==== the chapter ends")
+        wrong = chapter.finish()
+        ledger = chapter.ledger
+        self.scheduled += len(ledger.schedules)
+        self.deliveries += len(ledger.deliveries)
+        self.acks += len(ledger.acks)
+        if not wrong:
+            try:
+                self.scene.wait_equal()
+                wrong = self.compare(chapter)
+                for name in self.scene.brokers:
+                    self.scene.launch(name)
+                self.scene.roles()
+            except Unsettled as unsettled:
+                wrong.append(str(unsettled))
+        return [f"after round {self.done}: {what}" for what in wrong]
+
+    def compare(self, chapter):
+        """Both at the same point, by force; then nobody but their disks is asked."""
+        for name in self.scene.brokers:
+            self.scene.freeze(name)
+        for name in self.scene.brokers:
+            self.scene.kill(name)
+        paths = [broker.data for broker in self.scene.brokers.values()]
+        wrong = []
+        for path in paths:
+            answer = self.scene.tool("verify", path)
+            wrong += [f"verify {path}: {answer}"] if answer.status != 0 else self.read_tails(path, answer.one["quarantined"], chapter)
+        answer = self.scene.tool("verify", paths[0], "--against", paths[1])
+        return wrong + ([f"the directories differ: {answer}"] if answer.status != 0 else [])
+
+    def read_tails(self, path, tails, chapter):
+        """What was put aside has not been acknowledged; or it was decided again, and is in the log."""
+        wrong = []
+        for name in [tail["name"] for tail in tails if (path, tail["name"]) not in self.seen_tails]:
+            self.seen_tails.add((path, name))
+            self.tails += 1
+            aside = self.scene.tool("audit", "--data", path, "--quarantined", name)
+            claims = chapter.ledger.claims(aside.objects)
+            if claims:
+                kept = self.scene.tool("audit", "--data", path, "--from", chapter.begun_ms - 60_000)
+                claims -= chapter.ledger.claims(kept.objects)
+            wrong += [f"{name} of {path} holds what was acknowledged: {claim}" for claim in sorted(claims)]
+        return wrong
+
+    def summary(self):
+        told = ", ".join(f"{name} {times}" for name, times in sorted(self.drawn.items()))
+        return (f"rounds={self.done} scheduled={self.scheduled} deliveries={self.deliveries} acked_by_hand={self.acks} "
+                f"quarantined={self.tails}\ntroubles: {told}")
+
+
+def play(count, seed, chapter_rounds=10, only=(), is_loopback=False, path=None):
+    """(violations, the story of the failing round, a summary, what this machine lacks)."""
+    story = Story(path)
+    options = {"lack": lambda: "asked for the loopback device"} if is_loopback else {}
+    scene = Scene(story, **options)
+    rounds = Rounds(scene, seed, chapter_rounds, only)
+    try:
+        wrong = rounds.run(count)
+    finally:
+        scene.close()
+    return wrong, story.told(), rounds.summary(), scene.lacks
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 24))
+    parser.add_argument("--chapter", type=int, default=10, help="rounds with the same clients")
+    parser.add_argument("--only", default="", help="draw only troubles whose names have one of these, separated by commas")
+    parser.add_argument("--loopback", action="store_true", help="no network namespaces: nothing can be cut")
+    parser.add_argument("--story", metavar="FILE", help="tells every round there, not only one that fails")
+    options = parser.parse_args()
+    started = time.monotonic()
+    print(f"seed {options.seed}", flush=True)
+    only = [part for part in options.only.split(",") if part]
+    wrong, story, summary, lacks = play(options.rounds, options.seed, options.chapter, only, options.loopback, options.story)
+    for why in lacks:
+        print(f"LACKING: {why}")
+    if wrong:
+        print(story)
+    for what in wrong[:20]:
+        print(f"VIOLATION (seed {options.seed}): {what}")
+    print(f"{summary}\nseed={options.seed} seconds={time.monotonic() - started:.0f} violations={len(wrong)}")
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,264 @@
+"""scene.py: a pair in a small network: two brokers, the coordinator between them, and clients that know both addresses.
+
+    a ───────┐
+    b ───────┤ hub (netns.py)          each a network namespace; the test itself is one of the clients
+    clients ─┤
+    zk ──────┘ a real ZooKeeper
+
+Where namespaces are not to be had it is all on the loopback device (`can_cut` is false), and where Java is not, a file is the
+coordinator (`zookeeper` is None): then there are fewer faults, and not none.
+
+Everything here dies with the thread that made it (netns.py); `close` leaves nothing behind. One thread uses it."""
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), name) for name in ("e2e", "coordinator")]
+import harness  # noqa: E402  (the path above)
+import netns  # noqa: E402
+import zookeeper  # noqa: E402
+from pair import free_port  # noqa: E402
+
+NAMES = ("a", "b")
+ZOOKEEPER_PORT = 2181
+QUICK = ("--failover-after", "700ms", "--solo-after", "1500ms")
+SETTLE_WAIT_S = 90
+POLL_S = 0.1
+STOP_WAIT_S = 20
+CLIENT_TIMEOUT = "300s"  # clients wait longer than any round takes
+
+
+class Log(list):
+    """What a broker says, told to the story, too."""
+
+    def __init__(self, story, name):
+        super().__init__()
+        self.story, self.name = story, name
+
+    def append(self, line):
+        super().append(line)
+        self.story.tell(f"{self.name}: {line}")
+
+
+class Clients(harness.Broker):
+    """The tool with both addresses; it starts and stops nothing."""
+
+    def __init__(self, urls):
+        super().__init__(None)
+        self.url = ",".join(urls)
+
+    def command(self, *arguments):
+        patience = [] if "--timeout" in arguments else ["--timeout", CLIENT_TIMEOUT]
+        return super().command(*arguments, *patience)
+
+
+class Unsettled(AssertionError):
+    """They did not come to what they should have."""
+
+
+class Scene:
+    def __init__(self, story, options=QUICK, lack=netns.missing):
+        self.story = story
+        self.directory = tempfile.mkdtemp(prefix="tarry-rounds-", dir=os.environ.get("TARRY_BENCH_DIR"))
+        self.lacks = [why for why in (lack(), zookeeper.missing()) if why]
+        self.can_cut = not lack()
+        self.network = netns.Network(*NAMES, "clients", "zk") if self.can_cut else None
+        self.zookeeper = None
+        self.slowed = frozenset()
+        try:
+            if self.can_cut:
+                self.network.enter("clients")
+            coordinator = self._start_coordinator()
+            urls = [self.network.listen(name) if self.can_cut else f"ws://127.0.0.1:{free_port()}" for name in NAMES]
+            self.brokers = {name: self._make(name, urls, number, coordinator, options) for number, name in enumerate(NAMES)}
+            self.clients = Clients(urls)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start_coordinator(self):
+        if zookeeper.missing():
+            return f"file://{self.directory}/coordinator"
+        where = {"address": self.network.address("zk"), "prefix": self.network.prefix("zk"), "port": ZOOKEEPER_PORT} if self.can_cut else {}
+        self.zookeeper = zookeeper.ZooKeeper(**where).start().wait_ready()
+        return self.zookeeper.url()
+
+    def _make(self, name, urls, number, coordinator, options):
+        role = ("--peer", urls[1]) if number == 0 else ("--follow", urls[0])
+        broker = harness.Broker(os.path.join(self.directory, name), *role, "--coordinator", coordinator, *options,
+                                "--unsafe-listen-anywhere", "yes", listen=urls[number],
+                                prefix=self.network.prefix(name) if self.can_cut else ())
+        broker.log = Log(self.story, name)
+        return broker
+
+    # ---- its brokers
+
+    def launch(self, name):
+        """Runs it, if it does not; nobody waits."""
+        broker = self.brokers[name]
+        if not broker.is_running():
+            if broker.process is not None:
+                broker.reader.join(5)
+                broker.process.stderr.close()
+            self.story.tell(f"start {name}")
+            broker.launch()
+
+    def kill(self, name):
+        if self.brokers[name].is_running():
+            self.story.tell(f"SIGKILL {name}")
+            self.brokers[name].process.kill()
+            self.brokers[name].process.wait()
+
+    def freeze(self, name):
+        """SIGSTOP; all of its threads have stopped."""
+        broker = self.brokers[name]
+        if broker.is_running():
+            self.story.tell(f"SIGSTOP {name}")
+            broker.process.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, broker.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
+    def thaw(self, name):
+        if self.brokers[name].is_running():
+            self.story.tell(f"SIGCONT {name}")
+            self.brokers[name].process.send_signal(signal.SIGCONT)
+
+    def stop(self, name):
+        """SIGTERM; nobody waits."""
+        if self.brokers[name].is_running():
+            self.story.tell(f"SIGTERM {name}")
+            self.brokers[name].process.send_signal(signal.SIGTERM)
+
+    def pause(self, seconds):
+        time.sleep(seconds)
+
+    def wait_gone(self, name):
+        """After stop. One that was frozen, or waits for the other, may not go: then it is killed."""
+        process = self.brokers[name].process
+        try:
+            status = process.wait(STOP_WAIT_S)
+        except subprocess.TimeoutExpired:
+            self.kill(name)
+            return
+        if status not in (0, -signal.SIGKILL):
+            raise Unsettled(f"{name} ended with {status} after SIGTERM")
+
+    def demote(self):
+        """A planned switch-over; what comes of it is told by the brokers."""
+        self.story.tell("tarry demote")
+        answer = self.clients.tarry("demote", "--wait", "4s", "--timeout", "4s", wait_s=60)
+        self.story.tell(f"demote: {answer.status} {answer.out.strip()} {answer.err.strip()}")
+
+    # ---- its network
+
+    def cut(self, one, other):
+        self.cut_one_way(one, other)
+        self.cut_one_way(other, one)
+
+    def cut_one_way(self, source, sink):
+        self.story.tell(f"cut {source} > {sink}")
+        self.network.cut_one_way(source, sink)
+
+    def isolate(self, name):
+        self.story.tell(f"isolate {name}")
+        self.network.isolate(name)
+
+    def heal(self, one, other):
+        self.story.tell(f"heal {one} = {other}")
+        self.network.heal(one, other)
+
+    def slow(self, name, kbit_per_s):
+        self.story.tell(f"{name} at {kbit_per_s} kbit/s" if kbit_per_s else f"{name} at full speed")
+        if kbit_per_s or name in self.slowed:
+            self.network.slow(name, kbit_per_s)
+        self.slowed = self.slowed | {name} if kbit_per_s else self.slowed - {name}
+
+    # ---- its coordinator
+
+    def kill_zookeeper(self):
+        self.story.tell("SIGKILL zookeeper")
+        self.zookeeper.kill()
+
+    def start_zookeeper(self):
+        if self.zookeeper.process.poll() is not None:
+            self.story.tell("start zookeeper")
+            self.zookeeper.start()
+
+    def freeze_zookeeper(self):
+        self.story.tell("SIGSTOP zookeeper")
+        self.zookeeper.pause()
+
+    def thaw_zookeeper(self):
+        self.story.tell("SIGCONT zookeeper")
+        self.zookeeper.resume()
+
+    # ---- how they are
+
+    def fallen(self):
+        """Who ended though nobody wanted that."""
+        return [f"{name} ended with {broker.process.returncode}" for name, broker in self.brokers.items() if not broker.is_running()]
+
+    def status(self):
+        """name → what `tarry status` says of it; None: it does not answer."""
+        objects = self.clients.tarry("status", "--timeout", "4s", wait_s=60).objects
+        if len(objects) != len(NAMES):
+            return dict.fromkeys(NAMES)
+        return {name: item if item["result"] == "ok" else None for name, item in zip(NAMES, objects)}
+
+    def roles(self):
+        """(leader, follower), once one leads, the other follows it, both count and neither has anything to complain of."""
+        return self.wait("one leads, both in sync", self.find_roles)
+
+    def find_roles(self):
+        status = self.status()
+        if None in status.values():
+            return None
+        roles = {item["role"]: name for name, item in status.items()}
+        epochs = {item["epoch"] for item in status.values()}
+        if set(roles) != {"primary", "follower"} or len(epochs) != 1 or not all(item["in_sync"] for item in status.values()):
+            return None
+        return roles["primary"], roles["follower"]
+
+    def wait_equal(self):
+        """Nobody changes anything any more: until both have the same log, have applied it, and have compared what came of it."""
+        def are_equal():
+            status = self.status()
+            if None in status.values():
+                return False
+            points = {(item["durable"], item["committed"], item["applied"]) for item in status.values()}
+            follower = [item for item in status.values() if item["role"] == "follower"]
+            return len(points) == 1 and follower and follower[0]["digest_equal"] and follower[0]["digest_position"] > 0
+        self.wait("both have the same", are_equal)
+
+    def wait(self, what, check, wait_s=SETTLE_WAIT_S):
+        end = time.monotonic() + wait_s
+        while True:
+            if found := check():
+                return found
+            if fallen := self.fallen():
+                raise Unsettled(f"{what}: {', '.join(fallen)}")
+            if time.monotonic() > end:
+                raise Unsettled(f"{what}: not within {wait_s} s: {self.status()}")
+            time.sleep(POLL_S)
+
+    # ---- what is left on their disks
+
+    def tool(self, *arguments):
+        """The tool on a directory: nobody is asked."""
+        done = subprocess.run([harness.find_program("tarry"), *map(str, arguments), "--json"], capture_output=True, timeout=300, check=False)
+        return harness.Answer(done.returncode, done.stdout.decode(), done.stderr.decode(errors="replace"))
+
+    def close(self):
+        for broker in getattr(self, "brokers", {}).values():
+            if broker.is_running():
+                broker.kill()
+        for stream in self.clients.streams if hasattr(self, "clients") else ():
+            stream.kill()
+        if self.zookeeper is not None:
+            self.zookeeper.close()
+        if self.network is not None:
+            self.network.close()
+        shutil.rmtree(self.directory, ignore_errors=True)

@@ -1,0 +1,122 @@
+"""trouble.py: what may happen to a pair: each trouble is a generator that strikes, yields, and mends.
+
+Who leads when it strikes is `leader`; a trouble that another one has overtaken (a frozen broker is killed, a killed one started
+again) mends what there is left to mend. Whatever is drawn comes from the round's own random numbers."""
+import itertools
+
+
+def kill(scene, name, _rng):
+    scene.kill(name)
+    yield
+    scene.launch(name)
+
+
+def kill_and_start(scene, name, _rng):
+    """Back before anybody is silent for long."""
+    scene.kill(name)
+    scene.launch(name)
+    yield
+
+
+def kill_both(scene, first, second, rng):
+    scene.kill(first)
+    scene.pause(rng.choice((0, 0.05, 0.4, 1.2)))
+    scene.kill(second)
+    yield
+    for name in rng.sample((first, second), 2):
+        scene.launch(name)
+        scene.pause(rng.choice((0, 0, 0.3, 1.5)))
+
+
+def freeze(scene, name, _rng):
+    scene.freeze(name)
+    yield
+    scene.thaw(name)
+
+
+def stop(scene, name, _rng):
+    """As an operator does it."""
+    scene.stop(name)
+    yield
+    scene.wait_gone(name)
+    scene.launch(name)
+
+
+def hand_over(scene, _rng):
+    scene.demote()
+    yield
+
+
+def cut(scene, one, other, _rng):
+    scene.cut(one, other)
+    yield
+    scene.heal(one, other)
+
+
+def cut_one_way(scene, source, sink, _rng):
+    scene.cut_one_way(source, sink)
+    yield
+    scene.heal(source, sink)
+
+
+def isolate(scene, name, _rng):
+    scene.isolate(name)
+    yield
+    for other in scene.network.names:
+        if other != name:
+            scene.heal(name, other)
+
+
+def slow(scene, name, rng):
+    scene.slow(name, rng.choice((300, 1000, 4000)))
+    yield
+    scene.slow(name, None)
+
+
+def kill_zookeeper(scene, _rng):
+    scene.kill_zookeeper()
+    yield
+    scene.start_zookeeper()
+
+
+def freeze_zookeeper(scene, _rng):
+    scene.freeze_zookeeper()
+    yield
+    scene.thaw_zookeeper()
+
+
+def known(scene, leader, follower):
+    """name → a trouble of this scene, ready to be drawn."""
+    troubles = {
+        "SIGKILL leader": (kill, leader), "SIGKILL follower": (kill, follower),
+        "SIGKILL leader and start": (kill_and_start, leader), "SIGKILL follower and start": (kill_and_start, follower),
+        "SIGKILL leader, follower": (kill_both, leader, follower), "SIGKILL follower, leader": (kill_both, follower, leader),
+        "SIGSTOP leader": (freeze, leader), "SIGSTOP follower": (freeze, follower),
+        "SIGTERM leader": (stop, leader), "SIGTERM follower": (stop, follower), "hand over": (hand_over,),
+    }
+    if scene.zookeeper is not None:
+        troubles |= {"SIGKILL zookeeper": (kill_zookeeper,), "SIGSTOP zookeeper": (freeze_zookeeper,)}
+    if scene.can_cut:
+        hosts = {"leader": leader, "follower": follower, "zk": "zk", "clients": "clients"}
+        for one, other in (("leader", "follower"), ("leader", "zk"), ("follower", "zk"), ("clients", "leader")):
+            troubles[f"cut {one} = {other}"] = (cut, hosts[one], hosts[other])
+            for source, sink in itertools.permutations((one, other)):
+                troubles[f"cut {source} > {sink}"] = (cut_one_way, hosts[source], hosts[sink])
+        for name in ("leader", "follower", "zk"):
+            troubles[f"isolate {name}"] = (isolate, hosts[name])
+            troubles[f"slow {name}"] = (slow, hosts[name])
+    return troubles
+
+
+class Trouble:
+    """One that has been drawn."""
+
+    def __init__(self, scene, name, what, rng):
+        self.name = name
+        self.steps = what[0](scene, *what[1:], rng)
+
+    def strike(self):
+        next(self.steps)
+
+    def mend(self):
+        next(self.steps, None)
