@@ -29,6 +29,7 @@ HOLD_S = ((0.1, 0.6), (0.9, 3.0))  # shorter than a failover takes, and longer
 BOTH = 0.35                        # how often there are two troubles
 CLIENTS_BACK_S = 60
 STORY_LINES = 160
+VIOLATIONS_SHOWN = 20
 CHECKS = ("lost", "early", "after_ack", "after_cancel", "untrue", "twice", "shrunk")
 QUICK_CHECKS = ("early", "after_ack", "after_cancel", "twice", "shrunk")
 
@@ -162,7 +163,7 @@ class Rounds:
         except Unsettled as unsettled:
             return [f"round {number}: {unsettled}"]
         story.tell(f"---- {leader} leads, clients are back")
-        print(f"round {number}: {time.monotonic() - started:.1f} s (settled after {settled - started:.1f}), {names}: {leader} leads, "
+        print(f"# round {number}: {time.monotonic() - started:.1f} s (settled after {settled - started:.1f}), {names}: {leader} leads, "
               f"{len(chapter.ledger.schedules)} scheduled", flush=True)
         return [f"round {number}: {what}" for what in chapter.complaints()]
 
@@ -221,8 +222,18 @@ class Rounds:
                 f"quarantined={self.tails}\ntroubles: {told}")
 
 
+class Result:
+    """What became of some rounds."""
+
+    def __init__(self, wrong, told, summary, lacks):
+        self.wrong = wrong      # violations
+        self.told = told        # the story of the last rounds
+        self.summary = summary
+        self.lacks = lacks      # what this machine does not have
+
+
 def play(count, seed, chapter_rounds=10, only=(), is_loopback=False, path=None):
-    """(violations, the story of the failing round, a summary, what this machine lacks)."""
+    """`path`: a file for the whole story; None: nobody wants it."""
     story = Story(path)
     options = {"lack": lambda: "asked for the loopback device"} if is_loopback else {}
     scene = Scene(story, **options)
@@ -231,7 +242,7 @@ def play(count, seed, chapter_rounds=10, only=(), is_loopback=False, path=None):
         wrong = rounds.run(count)
     finally:
         scene.close()
-    return wrong, story.told(), rounds.summary(), scene.lacks
+    return Result(wrong, story.told(), rounds.summary(), scene.lacks)
 
 
 def main():
@@ -246,15 +257,15 @@ def main():
     started = time.monotonic()
     print(f"seed {options.seed}", flush=True)
     only = [part for part in options.only.split(",") if part]
-    wrong, story, summary, lacks = play(options.rounds, options.seed, options.chapter, only, options.loopback, options.story)
-    for why in lacks:
+    result = play(options.rounds, options.seed, options.chapter, only, options.loopback, options.story)
+    for why in result.lacks:
         print(f"LACKING: {why}")
-    if wrong:
-        print(story)
-    for what in wrong[:20]:
+    if result.wrong:
+        print(result.told)
+    for what in result.wrong[:VIOLATIONS_SHOWN]:
         print(f"VIOLATION (seed {options.seed}): {what}")
-    print(f"{summary}\nseed={options.seed} seconds={time.monotonic() - started:.0f} violations={len(wrong)}")
-    sys.exit(1 if wrong else 0)
+    print(f"{result.summary}\nseed={options.seed} seconds={time.monotonic() - started:.0f} violations={len(result.wrong)}")
+    sys.exit(1 if result.wrong else 0)
 
 
 if __name__ == "__main__":

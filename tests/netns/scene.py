@@ -127,10 +127,12 @@ class Scene:
             self.brokers[name].process.send_signal(signal.SIGCONT)
 
     def stop(self, name):
-        """SIGTERM; nobody waits."""
-        if self.brokers[name].is_running():
+        """SIGTERM; nobody waits. False: it does not run."""
+        is_running = self.brokers[name].is_running()
+        if is_running:
             self.story.tell(f"SIGTERM {name}")
             self.brokers[name].process.send_signal(signal.SIGTERM)
+        return is_running
 
     def pause(self, seconds):
         time.sleep(seconds)

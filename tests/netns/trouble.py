@@ -35,11 +35,12 @@ def freeze(scene, name, _rng):
 
 
 def stop(scene, name, _rng):
-    """As an operator does it."""
-    scene.stop(name)
+    """As an operator does it. One that was killed before that is for others to start."""
+    is_struck = scene.stop(name)
     yield
-    scene.wait_gone(name)
-    scene.launch(name)
+    if is_struck:
+        scene.wait_gone(name)
+        scene.launch(name)
 
 
 def hand_over(scene, _rng):
