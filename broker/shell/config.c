@@ -74,6 +74,8 @@ static const struct option options[] = {
     {"advertise", OPTION_TEXT, FIELD(advertise), 1, 0, "URL", "where the peer and clients reach this node [--listen]"},
     {"coordinator", OPTION_TEXT, FIELD(coordinator), 1, 0, "URL",
      "who keeps the pair's record: zk://HOST:PORT,…/PATH or, on one host, file:///PATH [an operator decides]"},
+    {"coordinator-credentials", OPTION_TEXT, FIELD(coordinator_credentials), 1, 0, "FILE",
+     "user:password for ZooKeeper: what this pair makes there is its own alone [none: open to all]"},
     {"replication", OPTION_MODE, FIELD(replication), REPLICATION_NONE, REPLICATION_SYNC, "MODE",
      "none, async, or sync: what is acknowledged is durable on the follower too [sync with a peer]"},
     {"solo-after", OPTION_SOLO, FIELD(solo_after_ms), 100, DUE_AHEAD_MAX_MS, "DURATION",
@@ -391,6 +393,11 @@ static int pair_resolve(struct config *config, char message[CONFIG_MESSAGE_SIZE]
     if (!is_pair && said_of_pair(config) != NULL) {
         snprintf(message, CONFIG_MESSAGE_SIZE, "option %s is for a pair: say with --peer where the other node is",
                  said_of_pair(config));
+        return 1;
+    }
+    if (config->coordinator[0] == '\0' && config->coordinator_credentials[0] != '\0') {
+        snprintf(message, CONFIG_MESSAGE_SIZE,
+                 "option coordinator-credentials is for a coordinator: say with --coordinator which");
         return 1;
     }
     if (is_pair && config->inspect) {

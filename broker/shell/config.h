@@ -45,11 +45,12 @@ struct config {
     bool joins;                         /* a new directory joins the peer's cluster instead of founding one */
     char advertise[CONFIG_TEXT_SIZE];   /* URL by which others reach this node; empty: as it listens */
     char coordinator[CONFIG_TEXT_SIZE]; /* URL; empty: an operator decides */
-    uint64_t replication;               /* enum replication */
-    uint64_t solo_after_ms;             /* SOLO_NEVER: never; SOLO_UNSAID: as fits */
-    uint64_t failover_after_ms;         /* 0: unsaid */
-    uint64_t index_lag_max;             /* records; 0: from `memory` */
-    uint64_t index_lag_hard;            /* records; 0: from index_lag_max */
+    char coordinator_credentials[CONFIG_TEXT_SIZE]; /* file with user:password; empty: none */
+    uint64_t replication;                           /* enum replication */
+    uint64_t solo_after_ms;                         /* SOLO_NEVER: never; SOLO_UNSAID: as fits */
+    uint64_t failover_after_ms;                     /* 0: unsaid */
+    uint64_t index_lag_max;                         /* records; 0: from `memory` */
+    uint64_t index_lag_hard;                        /* records; 0: from index_lag_max */
     /* policy of new queues */
     uint64_t lease_ms;
     uint64_t max_attempts;

@@ -2,16 +2,14 @@
 #include "signer.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <sodium.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "logfmt.h"
+#include "private_file.h"
 #include "shell.h"
 
 #define NS_PER_S 1000000000ull
@@ -33,31 +31,14 @@ static int refuse(char *message, size_t message_size, const char *format, ...) {
 /* ---- the key */
 
 /* Whoever can read the file can sign in this broker's name. */
-static int judge_file(int file, const char *path, char *message, size_t message_size) {
-    struct stat status;
-    if (fstat(file, &status) != 0) return REFUSE("sign key %s cannot be looked at: %s", path, strerror(errno));
-    if (!S_ISREG(status.st_mode)) return REFUSE("sign key %s is not a file", path);
-    if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-        return REFUSE(
-            "sign key %s may be used by others (mode %04o); chmod 600 it, or make a new one with tarry keygen", path,
-            (unsigned)status.st_mode & 07777u);
-    if (status.st_uid != geteuid() && status.st_uid != 0)
-        return REFUSE("sign key %s belongs to another user; give it to the one that runs tarryd", path);
-    return 0;
-}
-
 static int read_key(struct sign_secret *out, const char *path, char *message, size_t message_size) {
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hold up the start */
-    if (file < 0) return REFUSE("sign key %s cannot be read: %s; tarry keygen makes one", path, strerror(errno));
+    const struct private_file file = {.what = "sign key", .path = path, .remedy = "; tarry keygen makes one"};
     char text[SIGN_KEY_TEXT_SIZE];
-    int result = judge_file(file, path, message, message_size);
-    if (result == 0) {
-        int64_t size = disk_read_all(&disk_posix, file, text, sizeof(text), 0);
-        const char *problem = size < 0 ? strerror((int)-size) : sign_secret_parse(text, (size_t)size, out);
-        if (problem != NULL) result = REFUSE("sign key %s %s%s", path, size < 0 ? "cannot be read: " : "", problem);
-    }
+    size_t size;
+    int result = private_file_read(&file, text, sizeof(text), &size, message, message_size);
+    const char *problem = result == 0 ? sign_secret_parse(text, size, out) : NULL;
+    if (problem != NULL) result = REFUSE("sign key %s %s", path, problem);
     sodium_memzero(text, sizeof(text));
-    close(file);
     return result;
 }
 

@@ -1,8 +1,13 @@
 /* keeper.c: see keeper.h. */
 #include "keeper.h"
 
+#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "private_file.h"
+
+#define CREDENTIALS_SIZE_MAX 255 /* bytes */
 
 static void call_done(struct coordinator_call *call) {
     struct keeper *keeper = (struct keeper *)((char *)call - offsetof(struct keeper, call));
@@ -14,12 +19,42 @@ static void watch_changed(struct coordinator_watch *watch) {
     keeper->changed(keeper->argument);
 }
 
-int keeper_open(struct keeper *keeper, const char *url, char message[COORDINATOR_MESSAGE_SIZE]) {
+/* One line; what ends it is not part of it. */
+static int read_credentials(const char *path, char out[CREDENTIALS_SIZE_MAX + 1],
+                            char message[COORDINATOR_MESSAGE_SIZE]) {
+    const struct private_file file = {.what = "coordinator credentials", .path = path, .remedy = ""};
+    size_t size;
+    if (private_file_read(&file, out, CREDENTIALS_SIZE_MAX + 1, &size, message, COORDINATOR_MESSAGE_SIZE) != 0)
+        return 1;
+    if (size > 0 && out[size - 1] == '\n') size--;
+    const char *colon = memchr(out, ':', size);
+    bool is_good = size <= CREDENTIALS_SIZE_MAX && colon != NULL && colon != out && colon + 1 < out + size &&
+                   memchr(out, '\n', size) == NULL && memchr(out, '\0', size) == NULL;
+    if (!is_good) {
+        snprintf(message, COORDINATOR_MESSAGE_SIZE,
+                 "coordinator credentials %s: one line user:password is expected, of at most %d bytes", path,
+                 CREDENTIALS_SIZE_MAX);
+        return 1;
+    }
+    out[size] = '\0';
+    return 0;
+}
+
+int keeper_open(struct keeper *keeper, const char *url, const char *credentials,
+                char message[COORDINATOR_MESSAGE_SIZE]) {
+    char text[CREDENTIALS_SIZE_MAX + 1];
     struct coordinator_options options = {.call_ms = COORDINATOR_CALL_MS,
                                           .session_ms = COORDINATOR_SESSION_MS,
                                           .session_changed = keeper->session_changed,
                                           .argument = keeper->argument};
-    if (coordinator_open(url, &options, &keeper->coordinator, message) != 0) return 1;
+    int result = 0;
+    if (credentials[0] != '\0') {
+        result = read_credentials(credentials, text, message);
+        options.credentials = text;
+    }
+    if (result == 0) result = coordinator_open(url, &options, &keeper->coordinator, message);
+    sodium_memzero(text, sizeof(text));
+    if (result != 0) return 1;
     keeper->watch = (struct coordinator_watch){.name = RECORD_ENTRY, .changed = watch_changed};
     coordinator_watch(keeper->coordinator, &keeper->watch);
     return 0;

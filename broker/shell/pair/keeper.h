@@ -30,8 +30,9 @@ struct keeper {
 };
 
 /* 0, or 1 with a sentence. `done`, `changed`, `session_changed` and `argument` are set; so are cluster, self and
- * member. */
-int keeper_open(struct keeper *keeper, const char *url, char message[COORDINATOR_MESSAGE_SIZE]);
+ * member. `credentials`: a file with user:password, its owner's alone; empty: none. */
+int keeper_open(struct keeper *keeper, const char *url, const char *credentials,
+                char message[COORDINATOR_MESSAGE_SIZE]);
 void keeper_close(struct keeper *keeper);
 /* After `done`, keeper_take has the outcome. */
 void keeper_read(struct keeper *keeper);

@@ -461,7 +461,8 @@ static void open_keeper(struct node *node) {
     keeper->self = node->pair.self;
     memcpy(keeper->cluster, shell->dir.cluster, CLUSTER_ID_SIZE);
     memcpy(keeper->member, shell->dir.member.id, MEMBER_ID_SIZE);
-    if (keeper_open(keeper, shell->config.coordinator, message) != 0) node_refuse(message);
+    if (keeper_open(keeper, shell->config.coordinator, shell->config.coordinator_credentials, message) != 0)
+        node_refuse(message);
     const char *warning = coordinator_warning(keeper->coordinator);
     if (warning[0] != '\0') logfmt("coordinator", "warning=%s", logfmt_quote(warning, quoted));
 }

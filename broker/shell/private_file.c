@@ -1,0 +1,43 @@
+/* private_file.c: see private_file.h. */
+#include "private_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "disk.h"
+
+/* NULL, or why nobody should trust what it holds. */
+static const char *judge(int handle) {
+    struct stat status;
+    if (fstat(handle, &status) != 0) return "cannot be looked at";
+    if (!S_ISREG(status.st_mode)) return "is not a file";
+    if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0) return "may be used by others; chmod 600 it, or make a new one";
+    if (status.st_uid != geteuid() && status.st_uid != 0)
+        return "belongs to another user; give it to the one that runs tarryd";
+    return NULL;
+}
+
+int private_file_read(const struct private_file *file, void *out, size_t size, size_t *out_size, char *message,
+                      size_t message_size) {
+    int handle = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hold up the start */
+    if (handle < 0) {
+        snprintf(message, message_size, "%s %s cannot be read: %s%s", file->what, file->path, strerror(errno),
+                 file->remedy);
+        return 1;
+    }
+    const char *problem = judge(handle);
+    int64_t count = problem == NULL ? disk_read_all(&disk_posix, handle, out, size, 0) : 0;
+    close(handle);
+    if (count < 0)
+        snprintf(message, message_size, "%s %s cannot be read: %s", file->what, file->path, strerror((int)-count));
+    else if (problem != NULL)
+        snprintf(message, message_size, "%s %s %s", file->what, file->path, problem);
+    else
+        *out_size = (size_t)count;
+    return count < 0 || problem != NULL;
+}

@@ -1,0 +1,18 @@
+/* private_file.h: reads a small file that holds a secret, and refuses one that others can read. Leaves no copy of it
+ * but the caller's. Any thread. */
+#ifndef TARRY_SHELL_PRIVATE_FILE_H
+#define TARRY_SHELL_PRIVATE_FILE_H
+
+#include <stddef.h>
+
+struct private_file {
+    const char *what; /* it is, for sentences: "sign key" */
+    const char *path;
+    const char *remedy; /* where there is no such file: "; tarry keygen makes one" */
+};
+
+/* Up to `size` bytes; how many there are: `*out_size`. 0, or 1 with a sentence. */
+int private_file_read(const struct private_file *file, void *out, size_t size, size_t *out_size, char *message,
+                      size_t message_size);
+
+#endif

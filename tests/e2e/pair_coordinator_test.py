@@ -1,0 +1,96 @@
+"""A pair whose record lies in a real ZooKeeper: with credentials nobody else touches it, and what becomes of the session is told.
+
+Without Java this says so and is skipped; tests/netns has the same ZooKeeper in trouble."""
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import harness
+import pair
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "coordinator"))
+import zookeeper  # noqa: E402  (the path above)
+
+LACK = zookeeper.missing()
+if LACK:
+    print(f"# SKIPPED: no ZooKeeper here: {LACK}", flush=True)
+
+
+@unittest.skipIf(LACK, f"no ZooKeeper: {LACK}")
+class AtZooKeeper(pair.Case):
+    coordinated = False  # by a file
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = zookeeper.ZooKeeper().start().wait_ready()
+        cls.addClassCleanup(cls.server.close)
+
+    def setUp(self):
+        self.place = self.server.url(f"/tarry/{self.id().rsplit('.', 1)[1]}")
+        self.files = tempfile.TemporaryDirectory(prefix="tarry-e2e-")
+        self.addCleanup(self.files.cleanup)
+        self.arguments = (*pair.Case.arguments, "--coordinator", self.place, "--coordinator-credentials", self.credentials("pair:secret"))
+        super().setUp()
+
+    def credentials(self, text, mode=0o600):
+        path = os.path.join(self.files.name, f"credentials-{len(os.listdir(self.files.name))}")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+        os.chmod(path, mode)
+        return path
+
+    def wait_in_sync(self):
+        self.wait_for("both in sync", lambda: self.b.is_running() and all(
+            item["in_sync"] for broker in (self.a, self.b) for item in broker.tarry("status").objects))
+
+    def refused(self, *arguments):
+        """What a broker says that does not start with these."""
+        broker = self.make_broker("--peer", self.b.listen, *arguments, data=self.path("other"))
+        self.brokers.remove(broker)
+        broker.arguments = [*pair.Case.arguments, "--peer", self.b.listen, *arguments]
+        broker.launch()
+        self.addCleanup(broker.process.stderr.close)
+        status = broker.process.wait(pair.WAIT_S)
+        broker.reader.join(5)
+        self.assertEqual(status, 1, broker.log_text())
+        return broker.log_text()
+
+    def test_the_record_is_the_pairs_alone(self):
+        self.start_pair()
+        self.a.ok("schedule", "orders", "--in", "1h")
+        stranger = self.make_broker(data=self.path("stranger"))
+        stranger.arguments = [*pair.Case.arguments, "--peer", self.b.url, "--coordinator", self.place]
+        stranger.start()
+        self.wait_log(stranger, "event=coordinator state=forbidden")
+        self.assertFalse(any("event=leading" in line for line in stranger.log))
+        stranger.refused("schedule", "orders", "--in", "1h", "--timeout", "1s", status=3)
+        self.a.kill()
+        self.wait_log(self.b, "event=leading")
+        self.b.ok("schedule", "orders", "--in", "1h")
+
+    def test_a_session_that_is_lost_is_told_and_made_again(self):
+        self.start_pair()
+        self.wait_log(self.a, "event=coordinator state=connected")
+        self.server.kill()
+        self.wait_log(self.a, "event=coordinator state=connecting")
+        self.a.ok("schedule", "orders", "--in", "1h")  # who leads with everybody in sync needs nobody
+        self.server.start().wait_ready()
+        self.wait_log(self.a, "event=coordinator state=connected", 2)
+
+    def test_credentials_that_are_none_are_refused(self):
+        place = ("--coordinator", self.place, "--coordinator-credentials")
+        for text, mode, reason in (("pair:secret", 0o644, "may be used by others"), ("pair", 0o600, "one line user:password"),
+                                   ("pair:", 0o600, "one line user:password"), ("a:b\nc:d", 0o600, "one line user:password"),
+                                   ("a:" + 300 * "b", 0o600, "of at most 255 bytes")):
+            self.assertIn(reason, self.refused(*place, self.credentials(text, mode)))
+        self.assertIn("No such file", self.refused(*place, self.path("nothing")))
+        done = subprocess.run([harness.find_program("tarryd"), "--data", self.path("other"), "--coordinator-credentials", "x"],
+                              capture_output=True, timeout=30, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"coordinator-credentials is for a coordinator", done.stderr)
+
+
+if __name__ == "__main__":
+    harness.main()
