@@ -70,7 +70,7 @@ class AtZooKeeper(pair.Case):
         self.wait_log(self.b, "event=leading")
         self.b.ok("schedule", "orders", "--in", "1h")
 
-    def test_a_session_that_is_lost_is_told_and_made_again(self):
+    def test_a_session_that_is_lost_is_told_and_made_again(self):  # F-30
         self.start_pair()
         self.wait_log(self.a, "event=coordinator state=connected")
         self.server.kill()

@@ -35,7 +35,7 @@ class Follow(pair.Case):
         self.wait_log(self.a, "event=leading", 1)
         self.assertEqual(self.pending(self.a), 11)
 
-    def test_a_stopped_leader_that_wakes_up_starts_again_as_follower(self):
+    def test_a_stopped_leader_that_wakes_up_starts_again_as_follower(self):  # F-13, F-26
         self.start_pair()
         self.a.ok("schedule", "orders", "--key", "one", "--in", "1h")
         self.freeze(self.a)

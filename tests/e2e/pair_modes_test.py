@@ -40,7 +40,7 @@ class Modes(pair.Case):
         self.thaw(self.b)
         self.wait_pending(self.b, 2)
 
-    def test_a_leader_goes_on_alone_after_the_time_it_was_given(self):
+    def test_a_leader_goes_on_alone_after_the_time_it_was_given(self):  # F-27
         self.start_pair()
         self.freeze(self.b)
         self.a.ok("schedule", "orders", "--in", "1h")
@@ -85,7 +85,7 @@ class Modes(pair.Case):
             self.thaw(self.b)
             self.assertEqual(rpc.hear()[1], wire.OK)
 
-    def test_what_was_written_alone_is_never_acknowledged_and_is_put_aside(self):
+    def test_what_was_written_alone_is_never_acknowledged_and_is_put_aside(self):  # F-25
         self.a.arguments += ["--solo-after", "60s"]
         self.start_pair()
         with wire.Rpc(self.a.port) as rpc:
