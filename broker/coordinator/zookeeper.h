@@ -66,10 +66,10 @@ struct zookeeper {
 
     zhandle_t *handle; /* NULL: there is none, or it is being opened */
     uint64_t sessions; /* opened so far; the current one's number */
-    bool is_connected;
-    uint64_t lost_ms; /* since when it is not */
-    bool is_forbidden;
+    uint64_t lost_ms;  /* since when it is not connected */
     uint64_t renew_ms; /* not before */
+    bool is_connected;
+    bool is_forbidden;
     bool is_renewing;
     pthread_t renewal;
     struct flight *flights;

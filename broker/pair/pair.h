@@ -180,14 +180,14 @@ struct pair {
 
     /* leading */
     bool counted;   /* the other is in the maximal in-sync set (R3) */
+    bool solo;      /* the operator's word: not strict until the other is in sync again */
     uint64_t acked; /* durable there, in this epoch; 0: nothing heard */
     uint64_t stamp; /* of the last answer sent */
     uint64_t seen;  /* newest one that is confirmed */
     uint64_t begun; /* one's end as the epoch began */
-    bool solo;      /* the operator's word: not strict until the other is in sync again */
     enum pair_handing handing;
-    uint64_t stop;       /* HANDING: the end of what was written */
     enum pair_word word; /* by which it claims or leads (FOLLOWING: the other); none: the record, or a promise */
+    uint64_t stop;       /* HANDING: the end of what was written */
 
     /* following */
     uint64_t serial; /* of the newest question; starts above that of any earlier run */
@@ -195,8 +195,8 @@ struct pair {
     bool forcing;    /* the record is read in order to claim, whatever it says (PAIR_FORCE), unless the epoch changes */
     uint32_t forced_epoch;
     bool wants;     /* the operator's word: to lead, if that loses nothing */
-    uint64_t told;  /* what the leader has last said to be committed */
     uint32_t heard; /* the highest floor of the other's that was heard of */
+    uint64_t told;  /* what the leader has last said to be committed */
 };
 
 /* `end`: of the own log, verified and synced (R6). */

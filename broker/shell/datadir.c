@@ -97,9 +97,9 @@ static bool is_ours(const char *name) {
                                        "lost+found",
                                        MEMBER_NAME,
                                        NOTE_NAME,
-                                       NOTE_NAME ".new",
+                                       (NOTE_NAME ".new"),
                                        SNAPSHOT_WANTED_NAME,
-                                       SNAPSHOT_WANTED_NAME ".new"};
+                                       (SNAPSHOT_WANTED_NAME ".new")};
     for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
         if (strcmp(name, ours[i]) == 0) return true;
     return false;

@@ -53,6 +53,8 @@ bool listen_parse(const char *url, struct listen_address *out, const char **out_
     const char *rest = host + size;
     if (bracket && *rest++ != ']') return false;
     if (size == 0 || size >= LISTEN_HOST_SIZE) return false;
+    for (size_t i = 0; i < size; i++)
+        if (host[i] <= ' ' || host[i] > '~') return false;
     memcpy(out->host, host, size);
     out->host[size] = '\0';
     if (*rest == ':') {

@@ -93,7 +93,7 @@ static struct listen_address parse_address(void) {
     struct listen_address address;
     const char *problem, *again = getenv(SHELL_AGAIN_URL);
     if (again != NULL && shell.config.peer[0] != '\0' && strlen(again) < sizeof(shell.config.listen))
-        strcpy(shell.config.listen, again);
+        snprintf(shell.config.listen, sizeof(shell.config.listen), "%s", again);
     if (!listen_parse(shell.config.listen, &address, &problem)) {
         fprintf(stderr, "tarryd: --listen %s: %s\n", shell.config.listen, problem);
         exit(EXIT_USAGE);

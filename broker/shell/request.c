@@ -6,6 +6,7 @@
 
 #include "check.h"
 #include "errors.h"
+#include "listen.h"
 #include "secret.h"
 
 #define DIGITS(limit) #limit
@@ -146,6 +147,9 @@ static const char *check_follow(const Tarry__Follow *follow) {
     if (follow->n_epochs > FOLLOW_EPOCHS_MAX) return "more than 64 epochs are told of";
     if (follow->n_epochs != follow->n_epoch_starts) return "epochs and epoch_starts are not as many";
     if (follow->cluster.len == 0) return NULL; /* to join */
+    struct listen_address address;
+    const char *problem;
+    if (!listen_parse(follow->url, &address, &problem)) return "url is not one by which a broker is reached";
     if (follow->end < LOG_POSITION_FIRST || follow->end % FRAME_ALIGN != 0) return "end is not that of a frame";
     return NULL;
 }

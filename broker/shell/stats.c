@@ -133,7 +133,12 @@ static void put_quantiles(FILE *out, const char *name, const char *queue, const 
     X(applied, "counter")                                                                                              \
     X(lag_frames, "gauge")                                                                                             \
     X(lag_bytes, "gauge")                                                                                              \
-    X(lag_ms, "gauge")
+    X(lag_ms, "gauge")                                                                                                 \
+    X(role, "gauge")                                                                                                   \
+    X(epoch, "gauge")                                                                                                  \
+    X(alone, "gauge")                                                                                                  \
+    X(digest_position, "counter")                                                                                      \
+    X(digests_compared, "counter")
 
 static void put_pair(FILE *out, const Tarry__PairStats *pair) {
 #define X(field, type)                                                                                                 \

@@ -146,6 +146,7 @@ struct tarry_stats_view {
     const struct tarry_queue_stats *queues;
     struct tarry_broker_stats broker;
     struct tarry_source source;
+    const struct tarry_pair_stats *pair; /* NULL: the broker has no peer */
 };
 /* `queue` NULL: all. */
 TARRY_API TARRY_MUST_USE int tarry_stats(tarry_client *client, const char *queue, struct tarry_stats_view **out_view,

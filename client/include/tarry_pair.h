@@ -72,6 +72,22 @@ struct tarry_pair_view {
     uint64_t digest;
     uint64_t peer_digest; /* the same, or one of the two is wrong */
     uint64_t compared_ms;
+    uint64_t compared_count; /* how often since the broker started */
+};
+
+/* The same in numbers, as tarry_stats tells them; see tarry_pair_view. */
+struct tarry_pair_stats {
+    enum tarry_role role;
+    uint32_t epoch;
+    bool in_sync;
+    bool alone;
+    uint64_t committed;
+    uint64_t applied;
+    uint64_t lag_frames;
+    uint64_t lag_size;
+    uint64_t lag_ms;
+    uint64_t digest_position; /* 0: none has been compared yet */
+    uint64_t compared_count;
 };
 
 /* How the broker is. The caller frees *out_view. `out_message` (may be NULL) gets a sentence on failure, valid until

@@ -10,6 +10,7 @@ struct queues_box {
 
 struct stats_box {
     struct tarry_stats_view view; /* first: see tarry_stats_free */
+    struct tarry_pair_stats pair;
     struct arena arena;
 };
 
@@ -131,6 +132,25 @@ static void fill_broker(const Tarry__BrokerStats *from, struct tarry_broker_stat
     };
 }
 
+static const struct tarry_pair_stats *fill_pair(const Tarry__StatsReply *reply, struct tarry_pair_stats *out) {
+    const Tarry__PairStats *from = reply->broker != NULL ? reply->broker->pair : NULL;
+    if (from == NULL) return NULL;
+    *out = (struct tarry_pair_stats){
+        .role = (enum tarry_role)from->role,
+        .epoch = from->epoch,
+        .in_sync = from->in_sync,
+        .alone = from->alone,
+        .committed = from->committed,
+        .applied = from->applied,
+        .lag_frames = from->lag_frames,
+        .lag_size = from->lag_bytes,
+        .lag_ms = from->lag_ms,
+        .digest_position = from->digest_position,
+        .compared_count = from->digests_compared,
+    };
+    return out;
+}
+
 int tarry_stats(tarry_client *client, const char *queue, struct tarry_stats_view **out_view, const char **out_message) {
     if (client == NULL || out_view == NULL) return say(TARRY_E_ARGUMENT, out_message);
     Tarry__Request wire = TARRY__REQUEST__INIT;
@@ -157,6 +177,7 @@ int tarry_stats(tarry_client *client, const char *queue, struct tarry_stats_view
     box->view.queues = queues;
     box->view.source = source_of(call.reply);
     fill_broker(reply->broker, &box->view.broker);
+    box->view.pair = fill_pair(reply, &box->pair);
     call_keep(&call, &box->arena);
     *out_view = &box->view;
 out:

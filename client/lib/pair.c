@@ -87,6 +87,7 @@ static void fill_peer(const Tarry__PairReply *from, struct tarry_pair_view *view
         view->digest = digest->own;
         view->peer_digest = digest->peer;
         view->compared_ms = digest->compared_ms;
+        view->compared_count = digest->count;
     }
 }
 

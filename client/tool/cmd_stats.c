@@ -75,7 +75,29 @@ static void json_queue(struct text *out, const struct tarry_queue_stats *queue, 
     ndjson_end(out);
 }
 
-static void json_broker(struct text *out, const struct tarry_broker_stats *broker, const struct tarry_source *source) {
+static void json_pair(struct text *out, const struct tarry_pair_stats *pair) {
+    if (pair == NULL) {
+        ndjson_null(out, "pair");
+        return;
+    }
+    ndjson_key(out, "pair");
+    ndjson_begin(out);
+    ndjson_text(out, "role", tarry_role_name(pair->role));
+    ndjson_number(out, "epoch", pair->epoch);
+    ndjson_bool(out, "in_sync", pair->in_sync);
+    ndjson_bool(out, "alone", pair->alone);
+    ndjson_number(out, "committed", pair->committed);
+    ndjson_number(out, "applied", pair->applied);
+    ndjson_number(out, "lag_frames", pair->lag_frames);
+    ndjson_number(out, "lag_bytes", pair->lag_size);
+    ndjson_number(out, "lag_ms", pair->lag_ms);
+    ndjson_number(out, "digest_position", pair->digest_position);
+    ndjson_number(out, "digests_compared", pair->compared_count);
+    text_add_char(out, '}');
+}
+
+static void json_broker(struct text *out, const struct tarry_stats_view *view) {
+    const struct tarry_broker_stats *broker = &view->broker;
     char digest[24];
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)broker->digest);
     ndjson_begin(out);
@@ -108,7 +130,8 @@ static void json_broker(struct text *out, const struct tarry_broker_stats *broke
     ndjson_text(out, "archive_error", broker->archive_error);
     ndjson_bool(out, "clock_held", broker->clock_held);
     ndjson_text(out, "member", broker->member);
-    json_source(out, source);
+    json_pair(out, view->pair);
+    json_source(out, &view->source);
     ndjson_end(out);
 }
 
@@ -213,6 +236,15 @@ static void words_broker(struct text *out, const struct tarry_broker_stats *brok
         text_add_str(out, "THE CLOCK HAS JUMPED: tasks with absolute times wait until it is right again\n");
 }
 
+static void words_pair(struct text *out, const struct tarry_pair_stats *pair) {
+    char age[UNITS_TEXT_SIZE];
+    text_printf(out, "pair    %s, epoch %u, %s%s, lag %llu frames, ", tarry_role_name(pair->role), pair->epoch,
+                pair->in_sync ? "in sync" : "not in sync", pair->alone ? ", has served alone" : "",
+                (unsigned long long)pair->lag_frames);
+    words_size(out, pair->lag_size);
+    text_printf(out, ", %s\n", duration_format(pair->lag_ms, age));
+}
+
 static void words(struct text *out, const struct tarry_stats_view *view) {
     static const char *const heads[] = {"QUEUE",    ">PENDING",   "",           ">READY",     ">IN FLIGHT",
                                         ">DEAD",    ">SCHEDULED", ">CANCELLED", ">DELIVERED", ">ACKED",
@@ -220,6 +252,7 @@ static void words(struct text *out, const struct tarry_stats_view *view) {
     struct table table;
     uint64_t max = 0;
     words_broker(out, &view->broker);
+    if (view->pair != NULL) words_pair(out, view->pair);
     if (view->count == 0) return;
     table_init(&table, heads, 15);
     for (size_t i = 0; i < view->count; i++) {
@@ -271,7 +304,7 @@ static void print(struct tool *tool, struct text *out, const struct tarry_stats_
         return;
     }
     for (size_t i = 0; i < view->count; i++) json_queue(out, &view->queues[i], &view->source);
-    json_broker(out, &view->broker, &view->source);
+    json_broker(out, view);
 }
 
 static int run(struct tool *tool, const struct args *args) {

@@ -51,6 +51,7 @@ static void json_peer(struct text *out, const struct tarry_pair_view *view) {
     ndjson_number(out, "digest_position", view->digest_position);
     ndjson_bool(out, "digest_equal", view->digest == view->peer_digest);
     ndjson_number(out, "digest_compared_ms", view->compared_ms);
+    ndjson_number(out, "digests_compared", view->compared_count);
 }
 
 static void json_node(struct text *out, const struct node *node) {
@@ -126,9 +127,9 @@ static void words_peer(struct text *out, const struct tarry_pair_view *view) {
     text_printf(out, "\n  %-12s %llu frames, %llu bytes, %s\n", "lag", (unsigned long long)view->lag_frames,
                 (unsigned long long)view->lag_size, duration_format(view->lag_ms, duration));
     if (view->has_digest)
-        text_printf(out, "  %-12s %s as of log position %llu\n", "states",
+        text_printf(out, "  %-12s %s as of log position %llu, %llu times compared\n", "states",
                     view->digest == view->peer_digest ? "equal" : "DIFFERENT",
-                    (unsigned long long)view->digest_position);
+                    (unsigned long long)view->digest_position, (unsigned long long)view->compared_count);
 }
 
 static void words_node(struct text *out, const struct node *node) {

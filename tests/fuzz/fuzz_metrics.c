@@ -16,6 +16,7 @@
 
 #define QUEUE_GAUGES 12u /* samples of a queue, quantiles left out */
 #define BROKER_GAUGES 20u
+#define PAIR_GAUGES 12u
 
 static const char *past_name(const char *at) {
     assert(strncmp(at, "tarry_", 6) == 0);
@@ -86,7 +87,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         char *text = stats_text(stats, &text_size);
         assert(text != NULL && strlen(text) == text_size);
         for (const char *at = text; *at != 0;) at = past_line(at, stats, &sample, &gauges);
-        assert(gauges == stats->n_queues * QUEUE_GAUGES + (stats->broker != NULL ? BROKER_GAUGES : 0));
+        bool has_pair = stats->broker != NULL && stats->broker->pair != NULL;
+        assert(gauges == stats->n_queues * QUEUE_GAUGES + (stats->broker != NULL ? BROKER_GAUGES : 0) +
+                             (has_pair ? PAIR_GAUGES : 0));
         free(text);
     }
     arena_reset(&arena);

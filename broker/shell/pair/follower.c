@@ -84,8 +84,8 @@ static nng_msg *pack(struct node *node, const struct pair_message *question) {
     follow.wait_ms = wait_ms(node);
     if (question->stamp == 0) tell_epochs(node, &follow, &epochs, numbers, starts);
     pthread_mutex_lock(&node->mutex);
-    follow.digest_position = node->compared.position;
-    follow.digest = node->compared.digest;
+    follow.digest_position = node->compared.point.position;
+    follow.digest = node->compared.point.digest;
     pthread_mutex_unlock(&node->mutex);
     request.version = WIRE_VERSION;
     request.client = "tarryd";
@@ -162,15 +162,14 @@ static void note_leader(struct node *node, const Tarry__FollowReply *body) {
     struct node_peer *peer = &node->peer;
     if (body->member.len == MEMBER_ID_SIZE) memcpy(peer->member, body->member.data, MEMBER_ID_SIZE);
     if (body->url[0] != '\0' && strlen(body->url) < sizeof(peer->url)) {
-        strcpy(peer->url, body->url);
-        strcpy(node->primary, body->url);
+        snprintf(peer->url, sizeof(peer->url), "%s", body->url);
+        snprintf(node->primary, sizeof(node->primary), "%s", body->url);
     }
     peer->heard_ns = monotonic_ns();
-    peer->log_end = body->log_end;
+    if (body->committed > peer->durable) peer->durable = peer->applied = body->committed; /* at least */
     uint64_t own_end = log_durable(node->shell->log);
     peer->lag = (struct node_lag){0};
     if (own_end < body->log_end) peer->lag = (struct node_lag){body->lag_frames, body->log_end - own_end, body->lag_ms};
-    if (log_durable(node->shell->log) >= body->log_end) peer->caught_up_ns = peer->heard_ns;
     if (body->digest_position > atomic_load(&node->applied) && node->expected.position == 0)
         node->expected = (struct digest_point){body->digest_position, body->digest};
     pthread_mutex_unlock(&node->mutex);

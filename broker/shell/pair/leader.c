@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,6 +42,10 @@ void leader_begin(struct node *node) {
     if (error != 0) shell_fail("log_unreadable", error);
     shell->epoch = node->pair.epoch;
     node->leading.written = node->leading.begun = end;
+    pthread_mutex_lock(&node->mutex);
+    node->news.written = end;
+    node->peer.lacks_since_ns = end > node->peer.durable ? monotonic_ns() : 0;
+    pthread_mutex_unlock(&node->mutex);
     log_claim(shell->log, end);
     atomic_store(&node->writes, true);
     static const uint8_t nobody[MEMBER_ID_SIZE];
@@ -239,37 +244,30 @@ static void admit_disk(struct node *node, const Tarry__Follow *follow) {
     if (error != 0) shell_fail("note_failed", error);
 }
 
-/* What lies behind `end`, as far back as is remembered. */
-static struct node_lag lag_behind(const struct node *node, uint64_t end) {
-    const struct node_leading *leading = &node->leading;
-    struct node_lag lag = {0};
-    if (end >= leading->written) return lag;
-    lag.bytes = leading->written - end;
-    lag.frames = leading->frame_count;
-    uint64_t before_ns = UINT64_MAX;
+/* What lies up to `end`, and when the first frame behind it was written, as far back as is remembered. */
+static void measure(const struct node_leading *leading, uint64_t end, uint64_t *out_frames, uint64_t *out_since_ns) {
+    uint64_t frames = 0, since_ns = monotonic_ns();
     for (size_t i = 0; i < SYNC_POINTS && leading->points[i].position != 0; i++) {
         const struct sync_point *point = &leading->points[i];
-        if (point->position <= end && leading->frame_count - point->frames < lag.frames)
-            lag.frames = leading->frame_count - point->frames;
-        if (point->position > end && point->ns < before_ns) before_ns = point->ns;
+        if (point->position <= end && point->frames > frames) frames = point->frames;
+        if (point->position > end && point->ns < since_ns) since_ns = point->ns;
     }
-    if (before_ns != UINT64_MAX) lag.ms = (monotonic_ns() - before_ns) / NS_PER_MS;
-    return lag;
+    *out_frames = frames;
+    *out_since_ns = since_ns;
 }
 
 static void note_peer(struct node *node, const Tarry__Follow *follow) {
-    struct node_lag lag = lag_behind(node, follow->end);
+    uint64_t frames = 0, since_ns = 0;
+    if (node_is_leading(node)) measure(&node->leading, follow->end, &frames, &since_ns);
     pthread_mutex_lock(&node->mutex);
     struct node_peer *peer = &node->peer;
+    peer->frames = frames;
+    peer->lacks_since_ns = follow->end < node->news.written ? since_ns : 0;
     memcpy(peer->member, follow->member.data, MEMBER_ID_SIZE);
-    if (strlen(follow->url) < sizeof(peer->url)) strcpy(peer->url, follow->url);
+    if (strlen(follow->url) < sizeof(peer->url)) snprintf(peer->url, sizeof(peer->url), "%s", follow->url);
     peer->heard_ns = monotonic_ns();
     peer->durable = follow->end;
     peer->applied = follow->applied;
-    peer->lag = lag;
-    if (follow->end >= node->leading.written) peer->caught_up_ns = peer->heard_ns;
-    if (follow->digest_position > peer->digest.position)
-        peer->digest = (struct digest_point){follow->digest_position, follow->digest};
     pthread_mutex_unlock(&node->mutex);
     if (node_is_leading(node)) atomic_store(&node->kept_from, follow->end);
 }
@@ -370,6 +368,7 @@ void leader_question(struct node *node, struct call *call) {
         return;
     }
     const char *problem = stranger(node, follow);
+    if (problem == NULL && node_is_leading(node)) problem = node_compare(node, follow->digest_position, follow->digest);
     if (problem != NULL) {
         refuse(node, call, TARRY__CODE__INVALID, problem);
         return;
@@ -451,7 +450,9 @@ static void answer_frames(struct node *node, struct call *call, const struct pai
     struct digest_point point = point_below(node, error == 0 ? frames->end.position : follow->end);
     body.digest_position = point.position;
     body.digest = point.digest;
-    struct node_lag lag = lag_behind(node, follow->end);
+    pthread_mutex_lock(&node->mutex);
+    struct node_lag lag = node_lag(node); /* as of the question */
+    pthread_mutex_unlock(&node->mutex);
     body.lag_frames = lag.frames;
     body.lag_ms = lag.ms;
     leading->told = body.committed;

@@ -81,12 +81,12 @@ static void swap(struct node *node, const struct pair_effect *effect) {
     struct record_member *self = &members[node->pair.self], *other = &members[node->pair.other];
     self->is_known = true;
     memcpy(self->id, node->shell->dir.member.id, MEMBER_ID_SIZE);
-    strcpy(self->url, node->url);
-    if (node->leading.has_counted) {
+    snprintf(self->url, sizeof(self->url), "%s", node->url);
+    if (node->leading.has_counted && node->peer.url[0] != '\0') { /* which this thread alone writes */
         other->is_known = true;
         memcpy(other->id, node->leading.counted, MEMBER_ID_SIZE);
         pthread_mutex_lock(&node->mutex);
-        strcpy(other->url, node->peer.url);
+        snprintf(other->url, sizeof(other->url), "%s", node->peer.url);
         pthread_mutex_unlock(&node->mutex);
     }
     keeper_swap(&node->keeper, effect->version, &effect->record, members);
@@ -324,6 +324,7 @@ void node_written(struct node *node, uint64_t position, size_t frames) {
     node->news.written = position;
     node->news.frames += frames;
     node->news.moved = true;
+    if (node->peer.lacks_since_ns == 0) node->peer.lacks_since_ns = monotonic_ns();
     pthread_cond_signal(&node->changed);
     pthread_mutex_unlock(&node->mutex);
 }
@@ -471,7 +472,8 @@ void node_start(struct node *node) {
     struct shell *shell = node->shell;
     begin_note(node);
     make_rules(node);
-    strcpy(node->url, shell->config.advertise[0] != '\0' ? shell->config.advertise : shell->url);
+    snprintf(node->url, sizeof(node->url), "%s",
+             shell->config.advertise[0] != '\0' ? shell->config.advertise : shell->url);
     node->read_ns = UINT64_MAX;
     atomic_store(&node->role, PAIR_LOOKING);
     atomic_store(&node->committed, node->pair.committed);

@@ -39,6 +39,13 @@ struct digest_point {
 };
 #define DIGEST_POINTS 64u
 
+/* … and were found to, last. */
+struct digest_compared {
+    struct digest_point point;
+    uint64_t ns;    /* MONOTONIC */
+    uint64_t count; /* of positions since this process started */
+};
+
 /* What one sync of the leader made durable. */
 struct sync_point {
     uint64_t position; /* the end of it; 0: none */
@@ -85,10 +92,11 @@ struct node_peer {
     uint64_t heard_ns; /* MONOTONIC; 0: never */
     uint64_t durable;
     uint64_t applied;
-    uint64_t log_end;
-    struct node_lag lag;        /* of whichever of the two follows */
-    uint64_t caught_up_ns;      /* MONOTONIC, when the follower last had all that there was; 0: never */
-    struct digest_point digest; /* what it has compared last */
+    /* while this node leads */
+    uint64_t frames;         /* up to `durable`, of those since it leads */
+    uint64_t lacks_since_ns; /* MONOTONIC, when the first frame behind `durable` was written; 0: there is none */
+    /* while it follows */
+    struct node_lag lag; /* its own, as the leader told it last */
 };
 
 /* What is done as a leader. */
@@ -149,7 +157,7 @@ struct node {
     struct digest_point points[DIGEST_POINTS]; /* of the leader's own */
     size_t point_next;
     struct digest_point expected; /* of a follower: what the leader has; position 0: none */
-    struct digest_point compared; /* what was compared last, and was the same */
+    struct digest_compared compared;
     struct node_peer peer;
     const char *problem;                /* a sentence; NULL: none */
     struct coordinator_session session; /* with the coordinator; all zeros: nothing is known yet */
@@ -218,6 +226,8 @@ void node_durable(struct node *node, uint64_t position, struct batch *batches);
 void node_digest(struct node *node, uint64_t position, uint64_t digest);
 /* Following: one more frame is applied. Ends the process if the leader's state was another (F-31). */
 void node_applied(struct node *node, uint64_t position, uint64_t digest);
+/* Leading: NULL, or a sentence: the follower's state after `position` was another. */
+const char *node_compare(struct node *node, uint64_t position, uint64_t digest);
 /* CORE_START was stepped. */
 void node_began(struct node *node);
 /* After inbox_pause: nothing is decided any more, and all up to `position`, where the log ends, is committed. */
@@ -238,6 +248,8 @@ const char *node_problem(struct node *node, const struct pair *pair, const struc
 void node_primary(struct node *node, char out[CONFIG_TEXT_SIZE]);
 /* Adds what the statistics say of the pair. */
 void node_stats(struct node *node, Tarry__BrokerStats *stats, struct arena *arena);
+/* How far the follower is behind, whichever of the two that is; `node->mutex` is held. */
+struct node_lag node_lag(const struct node *node);
 /* "leading", "following", "looking", … */
 const char *node_role(const struct node *node);
 

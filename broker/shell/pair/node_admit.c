@@ -20,6 +20,10 @@ static const char awaited[] =
 
 static const char handing_over[] = "this broker hands over to the other one of the pair: try again in a moment";
 
+static const char differs[] =
+    "the follower's state is not the leader's though their logs are the same: one of the two is damaged; compare "
+    "them with 'tarry verify', then start the follower with an empty directory and --follow";
+
 static bool is_question(const struct core_event *event) {
     return event->kind == CORE_GET || event->kind == CORE_LIST || event->kind == CORE_QUEUES ||
            event->kind == CORE_STATS;
@@ -91,18 +95,39 @@ void node_digest(struct node *node, uint64_t position, uint64_t digest) {
     pthread_mutex_unlock(&node->mutex);
 }
 
+/* The mutex is held. */
+static void note_compared(struct node *node, uint64_t position, uint64_t digest) {
+    node->compared.point = (struct digest_point){position, digest};
+    node->compared.ns = monotonic_ns();
+    node->compared.count++;
+}
+
+const char *node_compare(struct node *node, uint64_t position, uint64_t digest) {
+    struct digest_point own = {0};
+    pthread_mutex_lock(&node->mutex);
+    for (size_t i = 0; i < DIGEST_POINTS && position != 0; i++)
+        if (node->points[i].position == position) own = node->points[i];
+    bool is_news = own.position != 0 && own.position > node->compared.point.position;
+    if (is_news && own.digest == digest) note_compared(node, position, digest);
+    pthread_mutex_unlock(&node->mutex);
+    if (own.position == 0 || own.digest == digest) return NULL;
+    logfmt("digest_differs", "position=%" PRIu64 " own=%016" PRIx64 " follower=%016" PRIx64 " action=refuse", position,
+           own.digest, digest);
+    return differs;
+}
+
 void node_applied(struct node *node, uint64_t position, uint64_t digest) {
     atomic_store(&node->applied, position);
     pthread_mutex_lock(&node->mutex);
     struct digest_point expected = node->expected;
     bool is_there = expected.position != 0 && position >= expected.position;
+    bool is_same = digest == expected.digest;
     if (is_there) node->expected.position = 0;
-    if (is_there && position == expected.position) node->compared = (struct digest_point){position, digest};
+    is_there = is_there && position == expected.position;
+    if (is_there && is_same) note_compared(node, position, digest);
     pthread_mutex_unlock(&node->mutex);
-    if (!is_there || position != expected.position || digest == expected.digest) return;
+    if (!is_there || is_same) return;
     logfmt("digest_differs", "position=%" PRIu64 " own=%016" PRIx64 " leader=%016" PRIx64 " action=exit", position,
            digest, expected.digest);
-    node_refuse(
-        "this node's state is not the leader's though their logs are the same: one of the two is damaged; compare "
-        "them with 'tarry verify', then start with an empty directory and --follow");
+    node_refuse(differs);
 }

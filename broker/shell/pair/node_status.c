@@ -57,20 +57,32 @@ static uint64_t logical_ms(uint64_t now_ms, uint64_t ns) {
     return ns == 0 ? 0 : now_ms > ago_ms ? now_ms - ago_ms : 0;
 }
 
-static void fill_peer(const struct node_peer *peer, uint64_t now_ms, Tarry__PairPeer *out) {
+struct node_lag node_lag(const struct node *node) {
+    const struct node_peer *peer = &node->peer;
+    if (!atomic_load(&node->writes)) return peer->lag;
+    struct node_lag lag = {0};
+    if (node->news.written <= peer->durable) return lag;
+    lag.bytes = node->news.written - peer->durable;
+    lag.frames = node->news.frames - peer->frames;
+    if (peer->lacks_since_ns != 0) lag.ms = (monotonic_ns() - peer->lacks_since_ns) / NS_PER_MS;
+    return lag;
+}
+
+static void fill_peer(const struct node_peer *peer, const struct node_lag *lag, uint64_t now_ms, Tarry__PairPeer *out) {
     out->heard_ms = logical_ms(now_ms, peer->heard_ns);
     out->durable = peer->durable;
     out->applied = peer->applied;
-    out->lag_frames = peer->lag.frames;
-    out->lag_bytes = peer->lag.bytes;
-    out->lag_ms = peer->lag.ms;
+    out->lag_frames = lag->frames;
+    out->lag_bytes = lag->bytes;
+    out->lag_ms = lag->ms;
 }
 
-static bool fill_digest(const struct node_peer *peer, const struct digest_point *compared, Tarry__PairDigest *out) {
-    struct digest_point point = compared->position != 0 ? *compared : peer->digest;
-    out->position = point.position;
-    out->own = out->peer = point.digest; /* others end the process */
-    return point.position != 0;
+static bool fill_digest(const struct digest_compared *compared, uint64_t now_ms, Tarry__PairDigest *out) {
+    out->position = compared->point.position;
+    out->own = out->peer = compared->point.digest; /* others end the follower's process */
+    out->compared_ms = logical_ms(now_ms, compared->ns);
+    out->count = compared->count;
+    return compared->count != 0;
 }
 
 void node_status(struct node *node, struct call *call) {
@@ -84,7 +96,8 @@ void node_status(struct node *node, struct call *call) {
     pthread_mutex_lock(&node->mutex);
     struct pair pair = node->shown;
     struct node_peer known = node->peer;
-    struct digest_point compared = node->compared;
+    struct node_lag lag = node_lag(node);
+    struct digest_compared compared = node->compared;
     const char *problem = node->problem;
     status.since_ms = node->role_since_ms;
     memcpy(primary, node->primary, sizeof(primary));
@@ -111,11 +124,11 @@ void node_status(struct node *node, struct call *call) {
     status.appended = status.durable;
     status.committed = leads ? atomic_load(&node->committed) : pair.committed;
     status.applied = leads ? status.committed : atomic_load(&node->applied);
-    fill_peer(&known, status.now_ms, &peer);
+    fill_peer(&known, &lag, status.now_ms, &peer);
     peer.url = known.url[0] != '\0' ? known.url : shell->config.peer;
     peer.member = known.heard_ns != 0 ? other : "";
     status.peer = &peer;
-    if (fill_digest(&known, &compared, &digest)) status.digest = &digest;
+    if (fill_digest(&compared, status.now_ms, &digest)) status.digest = &digest;
     reply.body_case = TARRY__REPLY__BODY_PAIR;
     reply.pair = &status;
     call->answer(call, reply_pack(&reply));
@@ -131,8 +144,14 @@ void node_stats(struct node *node, Tarry__BrokerStats *stats, struct arena *aren
     out->in_sync = pair_is_in_sync(&node->shown);
     out->committed = out->primary ? atomic_load(&node->committed) : node->shown.committed;
     out->applied = out->primary ? out->committed : atomic_load(&node->applied);
-    out->lag_frames = node->peer.lag.frames;
-    out->lag_bytes = node->peer.lag.bytes;
-    out->lag_ms = node->peer.lag.ms;
+    struct node_lag lag = node_lag(node);
+    out->lag_frames = lag.frames;
+    out->lag_bytes = lag.bytes;
+    out->lag_ms = lag.ms;
+    out->role = role_of(node, &node->shown);
+    out->epoch = node->shown.epoch;
+    out->alone = out->primary && !node->shown.counted;
+    out->digest_position = node->compared.point.position;
+    out->digests_compared = node->compared.count;
     pthread_mutex_unlock(&node->mutex);
 }

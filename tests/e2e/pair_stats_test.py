@@ -1,0 +1,156 @@
+"""How far a follower is behind, as both nodes tell it in `tarry status`, `tarry stats` and /metrics; states that are compared
+all the while (F-31), and what becomes of a follower whose state is not the leader's."""
+import subprocess
+import urllib.request
+
+import harness
+import pair
+
+FRAME_HEADER_SIZE = 112
+
+
+def metrics(broker):
+    """name → value of what /metrics says of the pair."""
+    with urllib.request.urlopen(broker.url.replace("ws://", "http://") + "/metrics", timeout=10) as page:
+        lines = page.read().decode().splitlines()
+    pairs = (line.split(" ") for line in lines if line.startswith("tarry_pair_"))
+    return {name.removeprefix("tarry_pair_"): int(value) for name, value in pairs}
+
+
+def stats(broker):
+    """The pair's part of the statistics."""
+    return next(item["pair"] for item in broker.ok("stats", "--from-follower") if item["queue"] is None)
+
+
+class Lag(pair.Case):
+    """An asynchronous follower, which may be behind for as long as it likes."""
+
+    arguments = (*pair.Case.arguments, "--replication", "async")
+    COUNT = 5
+
+    def fall_behind(self):
+        """The follower is frozen, and has missed something; how many bytes."""
+        self.a.start()
+        self.b.start()
+        self.a.ok("schedule", "orders", "--in", "1h")
+        self.wait_pending(self.b, 1)
+        before = self.status(self.a)["appended"]
+        self.freeze(self.b)
+        # The first one is the answer to the question that it had asked, which it may read once it goes on.
+        for _ in range(self.COUNT):
+            self.a.ok("schedule", "orders", "--in", "1h")
+        return self.status(self.a)["appended"] - before
+
+    def status(self, broker):
+        return broker.one("status")
+
+    def lags(self, broker):
+        """(frames, bytes, milliseconds), as each of the three tells it."""
+        told, counted, scraped = self.status(broker), stats(broker), metrics(broker)
+        return [tuple(source[f"lag_{unit}"] for unit in ("frames", "bytes", "ms")) for source in (told, counted, scraped)]
+
+    def check_behind(self, size):
+        before_ms = 0
+        for frames, lag_bytes, lag_ms in self.lags(self.a):
+            # All but the first may be what it lacks, and a run of the tool is more than one frame.
+            self.assertGreaterEqual(frames, self.COUNT - 1)
+            self.assertLessEqual(lag_bytes, size)
+            self.assertGreaterEqual(lag_bytes, frames * FRAME_HEADER_SIZE)
+            self.assertGreaterEqual(lag_ms, before_ms, "it grows while nothing happens")
+            before_ms = lag_ms
+        self.wait_for("the lag in time grows", lambda: self.status(self.a)["lag_ms"] > before_ms + 200)
+
+    def test_both_say_how_far_the_follower_is_behind(self):
+        """F-27."""
+        size = self.fall_behind()
+        self.check_behind(size)
+        self.thaw(self.b)
+        self.wait_pending(self.b, 1 + self.COUNT)
+        for broker in self.brokers:
+            self.wait_for("it has caught up", lambda of=broker: self.lags(of) == [(0, 0, 0)] * 3)
+
+    def test_who_is_gone_for_good_falls_behind_all_the_same(self):
+        """F-27: what it said last is not what is so."""
+        self.a.start()
+        self.b.start()
+        self.a.ok("schedule", "orders", "--in", "1h")
+        self.wait_pending(self.b, 1)
+        self.wait_for("it has all", lambda: self.lags(self.a) == [(0, 0, 0)] * 3)
+        self.b.kill()
+        self.a.ok("schedule", "orders", "--in", "1h")
+        for frames, lag_bytes, _ in self.lags(self.a):
+            self.assertGreater(frames, 0)
+            self.assertGreater(lag_bytes, frames * FRAME_HEADER_SIZE)
+
+    def test_the_words_for_people_say_it_too(self):
+        self.fall_behind()
+        self.assertIn(" frames, ", self.a.words("status"))
+        self.assertIn("pair    primary, epoch 1, not in sync", self.a.words("stats"))
+
+
+class Roles(pair.Case):
+    def test_role_epoch_and_sync_are_in_the_numbers(self):
+        self.start_pair()
+        self.a.ok("schedule", "orders", "--in", "1h")
+        self.wait_for("both know", lambda: metrics(self.a)["in_sync"] == metrics(self.b)["in_sync"] == 1)
+        leader, follower = metrics(self.a), metrics(self.b)
+        self.assertEqual((leader["primary"], leader["role"], leader["alone"]), (1, 1, 0))
+        self.assertEqual((follower["primary"], follower["role"]), (0, 2))
+        self.assertEqual(leader["epoch"], follower["epoch"])
+        self.assertEqual((stats(self.a)["role"], stats(self.b)["role"]), ("primary", "follower"))
+
+    def test_a_broker_without_a_peer_says_nothing_of_a_pair(self):
+        lone = harness.Broker(self.path("lone")).start()
+        self.brokers.append(lone)
+        self.assertEqual(metrics(lone), {})
+        self.assertIsNone(stats(lone))
+
+
+class Digests(pair.Case):
+    def compared(self, broker):
+        told = broker.one("status")
+        self.assertTrue(told.get("digest_equal", True))
+        return told.get("digests_compared", 0), told.get("digest_position", 0)
+
+    def test_states_are_compared_with_everything_that_happens(self):
+        """F-31."""
+        self.start_pair()
+        for broker in self.brokers:
+            self.wait_for("compared once", lambda of=broker: self.compared(of)[0])
+        for _ in range(10):
+            before = [self.compared(broker) for broker in self.brokers]
+            self.a.ok("schedule", "orders", "--in", "1h")
+            for broker, (count, position) in zip(self.brokers, before):
+                self.wait_for("compared once more", lambda of=broker, c=count, p=position:
+                              self.compared(of)[0] > c and self.compared(of)[1] > p)
+        self.wait_for("at the end of the log", lambda: self.compared(self.a)[1] == self.a.one("status")["appended"])
+        self.assertEqual(self.compared(self.a)[1], self.compared(self.b)[1])
+        self.assertGreaterEqual(metrics(self.b)["digests_compared"], 11)
+        self.assertEqual(metrics(self.a)["digest_position"], stats(self.b)["digest_position"])
+
+    def test_a_follower_whose_state_is_another_is_refused(self):
+        """F-31: its log is the leader's, its checksums are right, and only its state is not what it should be."""
+        self.start_pair()
+        self.a.ok("schedule", "orders", "--key", "one", "--in", "1h")
+        self.wait_pending(self.b, 1)
+        self.b.stop()
+        subprocess.run([harness.find_program("diverge"), self.b.data], check=True)
+        self.b.launch()
+        # Compared with the next thing that happens.
+        self.a.ok("schedule", "orders", "--key", "two", "--in", "1h", wait_s=60)
+        self.assertEqual(self.b.process.wait(pair.WAIT_S), 1, self.b.log_text())
+        self.b.reader.join(5)
+        self.assertIn("event=digest_differs", self.b.log_text())
+        self.assertIn("state is not the leader's though their logs are the same", self.b.log_text())
+        self.assertTrue(self.a.is_running())
+        self.wait_for("the leader goes on alone", lambda: self.record().get("in-sync") == "0")
+        self.a.ok("schedule", "orders", "--key", "three", "--in", "1h")
+        # As the sentence says.
+        harness.shutil.rmtree(self.b.data)
+        self.b.start()
+        self.wait_in_sync()
+        self.wait_pending(self.b, 3)
+
+
+if __name__ == "__main__":
+    harness.main()
