@@ -225,10 +225,20 @@ static void take_address(struct node *node) {
     pthread_mutex_unlock(&node->mutex);
 }
 
+/* Nobody but this node claims as this node; and no claim of an earlier run can come after one of this run. */
+static bool is_copied(const struct node *node, const struct pair_event *event) {
+    bool is_known = event->kind == PAIR_RECORD_READ && event->outcome == PAIR_DONE && event->version != 0;
+    return is_known && node_is_leading(node) && event->record.leader == node->pair.self &&
+           event->record.epoch > node->pair.epoch;
+}
+
 static void take_kept(struct node *node) {
     struct pair_event event = {0};
     char message[COORDINATOR_MESSAGE_SIZE];
     if (keeper_take(&node->keeper, &event, message) != 0) node_refuse(message);
+    if (is_copied(node, &event))
+        node_refuse("a copy of this data directory leads, and gives out the same lease tokens: stop both, delete the "
+                    "copy, and start that node with an empty directory and --follow");
     take_address(node);
     node->read_failed = event.kind == PAIR_RECORD_READ && event.outcome == PAIR_UNKNOWN;
     node_step(node, &event, NULL);

@@ -1,0 +1,160 @@
+"""Who may not be one of a pair, and what it is told: another disk, another past, another state, another format."""
+import os
+import re
+import shutil
+
+import harness
+import pair
+import proxy
+import wire
+
+# Numbers of Follow, FollowReply and PairReply in tarry.proto.
+FOLLOW, CLUSTER, MEMBER, NODE, LOG_VERSION, END, CHAIN, SENTENCE = 22, 1, 2, 3, 4, 7, 8, 14
+STATUS_CLUSTER, STATUS_DURABLE = 4, 17
+
+
+class Altered(proxy.Proxy):
+    """A network that changes one bit of each digest that a leader tells."""
+
+    DIGEST = re.compile(rb"(\x50[\x80-\xff]{0,9}[\x00-\x7f]\x59)(.)(.{7}\x60)", re.DOTALL)
+
+    def pass_through(self, link, direction, data, sink):
+        if direction == proxy.DOWN:
+            data = self.DIGEST.sub(lambda found: found[1] + bytes([found[2][0] ^ 1]) + found[3], data)
+        return super().pass_through(link, direction, data, sink)
+
+
+class Case(pair.Case):
+    arguments = ("--failover-after", "2s", "--solo-after", "1s")
+
+    def refused(self, broker, sentence):
+        """It is started, and ends with status 1."""
+        broker.launch()
+        self.ended(broker, sentence)
+
+    def ended(self, broker, sentence):
+        """It ends with status 1, and says why."""
+        self.assertEqual(broker.process.wait(pair.WAIT_S), 1, broker.log_text())
+        broker.reader.join(5)
+        self.assertIn(sentence, " ".join(line for line in broker.log if "event=refused" in line), broker.log_text())
+
+    def stop_pair(self):
+        """The follower first, or it would take over."""
+        self.b.stop()
+        self.a.stop()
+
+    def as_follower(self, broker):
+        broker.arguments[broker.arguments.index("--peer")] = "--follow"
+
+
+class Refusals(Case):
+    def test_a_follower_with_a_new_disk_is_a_new_member(self):
+        """F-29, R5: it is not taken for the one that counted, and gets everything again."""
+        self.start_pair()
+        self.a.ok("schedule", "orders", "--in", "1h")
+        before = self.record()
+        self.b.kill()
+        shutil.rmtree(self.b.data)
+        self.b.start()
+        self.wait_for("another member", lambda: self.record().get("in-sync") == "0 1" and self.record() != before
+                      and self.b.ready["member"] in str(self.record()))
+        self.wait_pending(self.b, 1)
+        self.a.kill()
+        self.wait_log(self.b, "event=leading")
+        self.assertEqual(self.pending(self.b), 1)
+
+    def test_a_leader_with_a_new_disk_founds_no_second_cluster(self):
+        """F-29, R6."""
+        self.start_pair()
+        self.a.ok("schedule", "orders", "--in", "1h")
+        self.a.kill()
+        shutil.rmtree(self.a.data)
+        self.refused(self.a, "the coordinator keeps the record of another cluster's pair at that path")
+        self.wait_log(self.b, "event=leading")
+        shutil.rmtree(self.a.data)
+        self.as_follower(self.a)
+        self.a.start()
+        self.wait_in_sync()
+        self.wait_pending(self.a, 1)
+
+    def test_a_restored_leader_is_another_disk(self):
+        """F-29: what the pair acknowledged since is not on it."""
+        self.start_pair()
+        self.a.ok("backup", self.path("copy"))
+        self.a.ok("schedule", "orders", "--in", "1h")
+        self.stop_pair()
+        shutil.rmtree(self.a.data)
+        self.a.url = "ws://127.0.0.1:1"  # nobody is asked
+        self.a.ok("restore", self.path("copy"), "--data", self.a.data)
+        self.refused(self.a, "names another disk than this one as the leader's")
+
+    def test_a_leader_that_was_put_back_is_refused(self):
+        """F-9 for a pair: the record knows how much has been acknowledged."""
+        self.start_pair()
+        self.stop_pair()
+        shutil.copytree(self.a.data, self.path("yesterday"))
+        self.a.start()
+        self.b.start()
+        self.wait_in_sync()
+        self.a.ok("schedule", "orders", "--in", "1h")
+        self.b.kill()
+        self.wait_for("alone", lambda: self.record().get("in-sync") == "0")
+        self.a.stop()
+        shutil.rmtree(self.a.data)
+        os.rename(self.path("yesterday"), self.a.data)
+        self.refused(self.a, "the log is shorter than what the pair has acknowledged")
+
+    def test_a_deleted_record_does_not_begin_anew(self):
+        """Epochs below those of the log would be used twice."""
+        self.start_pair()
+        self.stop_pair()
+        os.remove(self.path("coordinator"))
+        self.refused(self.a, "it was deleted, or is another pair's; put it back")
+
+    def test_a_copy_of_the_leader_and_the_leader_do_not_take_turns(self):
+        """Nothing can tell which of the two is the original; but that there are two, and then one of them ends."""
+        self.start_pair()
+        self.stop_pair()
+        shutil.rmtree(self.b.data)
+        shutil.copytree(self.a.data, self.b.data)
+        self.a.start()
+        self.b.start()
+        self.wait_for("one has ended", lambda: not (self.a.is_running() and self.b.is_running()))
+        ended = self.a if not self.a.is_running() else self.b
+        self.ended(ended, "a copy of this data directory leads")
+
+    def test_another_format_is_not_followed(self):
+        self.start_pair()
+        with wire.Rpc(self.a.port) as rpc:
+            status = wire.decode(rpc.ask(wire.PAIR, [])[1])
+            question = [(CLUSTER, status[STATUS_CLUSTER][0]), (MEMBER, bytes(16)), (NODE, 1), (LOG_VERSION, 99),
+                        (END, status[STATUS_DURABLE][0]), (CHAIN, bytes(32))]
+            _, reply = rpc.ask(FOLLOW, question)
+            self.assertIn(b"write different versions of the log", wire.decode(reply)[SENTENCE][0])
+
+    def test_a_follower_whose_state_differs_stops(self):
+        """F-31: the logs are the same, and what came of them is not."""
+        self.a.start()
+        self.a.ok("schedule", "orders", "--in", "1h")
+        between = Altered(self.a.port)
+        self.b.arguments[self.b.arguments.index("--follow") + 1] = between.url
+        self.b.launch()
+        self.wait_log(self.b, "event=digest_differs")
+        self.ended(self.b, "this node's state is not the leader's though their logs are the same")
+
+
+class ByHand(Case):
+    """Without a coordinator."""
+
+    coordinated = False
+
+    def test_a_copy_of_the_leader_is_no_follower(self):
+        self.a.start()
+        self.a.stop()
+        shutil.copytree(self.a.data, self.b.data)
+        self.a.start()
+        self.refused(self.b, "both brokers are the same node of the pair: one of the data directories is a copy")
+
+
+if __name__ == "__main__":
+    harness.main()
