@@ -9,7 +9,7 @@ import proxy
 import wire
 
 # Numbers of Follow, FollowReply and PairReply in tarry.proto.
-FOLLOW, CLUSTER, MEMBER, NODE, LOG_VERSION, END, CHAIN, SENTENCE = 22, 1, 2, 3, 4, 7, 8, 14
+FOLLOW, CLUSTER, MEMBER, NODE, LOG_VERSION, END, CHAIN, URL, SENTENCE = 22, 1, 2, 3, 4, 7, 8, 14, 14
 STATUS_CLUSTER, STATUS_DURABLE = 4, 17
 
 
@@ -128,7 +128,7 @@ class Refusals(Case):
         with wire.Rpc(self.a.port) as rpc:
             status = wire.decode(rpc.ask(wire.PAIR, [])[1])
             question = [(CLUSTER, status[STATUS_CLUSTER][0]), (MEMBER, bytes(16)), (NODE, 1), (LOG_VERSION, 99),
-                        (END, status[STATUS_DURABLE][0]), (CHAIN, bytes(32))]
+                        (END, status[STATUS_DURABLE][0]), (CHAIN, bytes(32)), (URL, self.b.url)]
             _, reply = rpc.ask(FOLLOW, question)
             self.assertIn(b"write different versions of the log", wire.decode(reply)[SENTENCE][0])
 
@@ -140,7 +140,7 @@ class Refusals(Case):
         self.b.arguments[self.b.arguments.index("--follow") + 1] = between.url
         self.b.launch()
         self.wait_log(self.b, "event=digest_differs")
-        self.ended(self.b, "this node's state is not the leader's though their logs are the same")
+        self.ended(self.b, "state is not the leader's though their logs are the same")
 
 
 class ByHand(Case):
