@@ -15,6 +15,8 @@ import sys
 import tempfile
 import time
 
+import leaks
+
 # (suite, build, meson's arguments). What waits more than it works runs several at a time; crash rounds run alone.
 BESIDE = ("lint", "plain", ["--num-processes", "1"])
 STAGES = [
@@ -41,7 +43,7 @@ SANITIZER_ENV = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0:strict_string_
 
 class Tally:
     def __init__(self):
-        self.passed = self.failed = self.skipped = 0
+        self.passed = self.failed = self.skipped = self.nngs_leaks = 0
         self.failures = []
 
     def count_program(self, label, entry):
@@ -62,6 +64,9 @@ class Tally:
         self.skipped += skipped
         if skipped and bad == 0 and entry.get("returncode") == 0:
             verdict = "OK"  # cmocka 1.1.5 says "not ok # SKIP", which meson takes for a failure
+        if verdict == "ERROR" and bad == 0 and leaks.are_nngs(output + "\n" + (entry.get("stderr") or "")):
+            verdict = "OK"
+            self.nngs_leaks += 1
         if verdict in ("OK", "EXPECTEDFAIL"):
             if good + bad == 0 and "skip" not in output.lower():
                 good = 1
@@ -152,7 +157,8 @@ def main():
             beside.stop()
     show_failures(tally)
     skipped = f", {tally.skipped} skipped" if tally.skipped else ""
-    print(f"\nall suites: {time.monotonic() - started:.0f} s{skipped}")
+    lost = f", nng lost a message in {tally.nngs_leaks} (leaks.py)" if tally.nngs_leaks else ""
+    print(f"\nall suites: {time.monotonic() - started:.0f} s{skipped}{lost}")
     if tally.passed + tally.failed == 0:
         tally.failed = 1
         print("no test ran")

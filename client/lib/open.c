@@ -39,8 +39,10 @@ static int slots_open(tarry_client *client) {
  * a callback that is inside nng_ctx_recv meanwhile releases its context into a socket that is gone (nng 1.5.2: panic,
  * "pthread_mutex_lock: Invalid argument"). */
 static void client_free(tarry_client *client) {
-    for (uint32_t i = 0; i < SLOTS_MAX; i++)
+    for (uint32_t i = 0; i < SLOTS_MAX; i++) {
         if (client->slots[i].aio != NULL) nng_aio_stop(client->slots[i].aio);
+        nng_msg_free(client->slots[i].message); /* it came when nobody waited for it any more */
+    }
     if (!link_close(client) || client->left_behind) return; /* nng still has it */
     for (uint32_t i = 0; i < SLOTS_MAX; i++)
         if (client->slots[i].aio != NULL) nng_aio_free(client->slots[i].aio);

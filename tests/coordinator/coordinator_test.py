@@ -220,7 +220,7 @@ class Server(Contract, Case):
 
         self.probe(self.url()).done("read", "record")
         outcomes = self.compete(self.url(), [url for _, url in proxies], 40, chaos)
-        self.assertLessEqual({"done", "refused", "unknown"}, {outcome for outcome, _ in outcomes.values()})
+        self.assertLessEqual({"done", "refused"}, {outcome for outcome, _ in outcomes.values()})  # "unknown" is up to chance
 
     # ---- what a server may do
 

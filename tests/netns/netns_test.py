@@ -116,12 +116,15 @@ class Rig(unittest.TestCase):
         self.network.enter(None)
         server, _ = listener.accept()
         with listener, client, server:
+            server.settimeout(WAIT_S)
             self.network.slow("b", 2000)
             started = time.monotonic()
             threading.Thread(target=client.sendall, args=(bytes(250_000),), daemon=True).start()
             left = 250_000
             while left > 0:
-                left -= len(server.recv(65536))
+                got = len(server.recv(65536))
+                self.assertGreater(got, 0)
+                left -= got
             self.assertGreater(time.monotonic() - started, 0.5)  # 2,000,000 bits at 2,000,000 a second, and a burst
             self.network.slow("b", None)
 

@@ -52,7 +52,7 @@ static void tell_epochs(struct node *node, Tarry__Follow *follow, struct log_epo
     follow->epoch_starts = starts;
 }
 
-static nng_msg *pack(struct node *node, const struct pair_message *question) {
+static nng_msg *follow_message(struct node *node, const struct pair_message *question) {
     struct shell *shell = node->shell;
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Follow follow = TARRY__FOLLOW__INIT;
@@ -100,7 +100,7 @@ static nng_msg *pack(struct node *node, const struct pair_message *question) {
 
 static void ask(struct node *node) {
     struct node_following *following = &node->following;
-    nng_msg *message = pack(node, &following->question);
+    nng_msg *message = follow_message(node, &following->question);
     following->asking = message != NULL;
     following->again_ns = message != NULL ? UINT64_MAX : monotonic_ns() + AGAIN_NS;
     if (message != NULL) asker_ask(&node->asker, message, (int)wait_ms(node) + ANSWER_EXTRA_MS);

@@ -1,0 +1,45 @@
+"""leaks_test.py: tests/leaks.py lets pass what nng lost, and nothing of ours."""
+import unittest
+
+import harness
+from harness import leaks
+
+NNG = """==7==ERROR: LeakSanitizer: detected memory leaks
+
+Direct leak of 112 byte(s) in 1 object(s) allocated from:
+    #0 0x7f4df0cb83b7 in __interceptor_calloc ../../../../src/libsanitizer/asan/asan_malloc_linux.cpp:77
+    #1 0x7f4df1341c60  (/lib/x86_64-linux-gnu/libnng.so.1+0x1cc60)
+    #2 0x7f4df137869a  (/lib/x86_64-linux-gnu/libnng.so.1+0x5369a)
+    #3 0x7f4df02a71f4 in start_thread nptl/pthread_create.c:442
+
+Indirect leak of 92 byte(s) in 1 object(s) allocated from:
+    #0 0x7f4df0cb83b7 in __interceptor_calloc ../../../../src/libsanitizer/asan/asan_malloc_linux.cpp:77
+    #1 0x7f4df1341b07  (/lib/x86_64-linux-gnu/libnng.so.1+0x1cb07)
+    #2 0x7f4df02a71f4 in start_thread nptl/pthread_create.c:442
+
+SUMMARY: AddressSanitizer: 204 byte(s) leaked in 2 allocation(s).
+"""
+OURS = "    #2 0x5634761c8067 in reply_pack ../broker/shell/request.c:114"
+
+
+class Leaks(unittest.TestCase):
+    def test_what_nng_lost(self):
+        self.assertTrue(leaks.are_nngs("ok 1 - something\n" + NNG))
+        self.assertTrue(leaks.are_nngs("\n".join("# " + line for line in NNG.splitlines())))
+
+    def test_what_is_ours(self):
+        lines = NNG.splitlines()
+        for at in (4, 11):
+            self.assertFalse(leaks.are_nngs("\n".join([*lines[:at + 1], OURS, *lines[at + 1:]])))
+        self.assertFalse(leaks.are_nngs(NNG.replace("in 1 object", "in 100 object")), "we forget every message")
+        self.assertFalse(leaks.are_nngs(NNG.replace("libnng.so.1", "libcmocka.so.0")))
+
+    def test_what_is_no_leak(self):
+        self.assertFalse(leaks.are_nngs(""))
+        self.assertFalse(leaks.are_nngs("not a report"))
+        self.assertFalse(leaks.are_nngs(NNG + "==8==ERROR: AddressSanitizer: heap-use-after-free on address 0x1\n"))
+        self.assertFalse(leaks.are_nngs("a.c:1: runtime error: signed integer overflow\n" + NNG))
+
+
+if __name__ == "__main__":
+    harness.main()
