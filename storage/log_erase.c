@@ -15,13 +15,6 @@
 #include "log_internal.h"
 #include "seeded_bug.h"
 
-struct erasure {
-    struct log *log;
-    uint64_t base; /* of the segment */
-    uint64_t end;  /* of what may be read of it */
-    int handle;
-};
-
 static uint64_t offset_of(const struct erasure *erasure, uint64_t position) {
     return SEGMENT_HEADER_SIZE + (position - erasure->base);
 }
@@ -33,7 +26,7 @@ static int check_content(const struct erasure *erasure, const struct log_content
     uint64_t blob_at = frame_blob_position(content->frame);
     if (content->frame % FRAME_ALIGN != 0 || content->frame < erasure->base || blob_at > erasure->end)
         return LOG_DAMAGED;
-    const struct disk *disk = erasure->log->disk;
+    const struct disk *disk = erasure->disk;
     int64_t count = disk_read_all(disk, erasure->handle, bytes, sizeof(bytes), offset_of(erasure, content->frame));
     if (count < 0) return (int)count;
     if (count != sizeof(bytes) || !frame_header_decode(bytes, &header) || header.position != content->frame)
@@ -45,7 +38,7 @@ static int check_content(const struct erasure *erasure, const struct log_content
 
 static int set_flags(const struct erasure *erasure, const struct log_content *contents, size_t count) {
     static const uint8_t erased = FRAME_FLAG_ERASED; /* the only flag there is */
-    const struct disk *disk = erasure->log->disk;
+    const struct disk *disk = erasure->disk;
     int result = 0;
     for (size_t i = 0; i < count && result == 0; i++) {
         if (i > 0 && contents[i].frame == contents[i - 1].frame) continue;
@@ -56,22 +49,20 @@ static int set_flags(const struct erasure *erasure, const struct log_content *co
 }
 
 static int write_zeros(const struct erasure *erasure, const struct log_content *contents, size_t count) {
-    const struct disk *disk = erasure->log->disk;
+    const struct disk *disk = erasure->disk;
     int result = 0;
     for (size_t i = 0; i < count && result == 0; i++) {
         uint64_t from = offset_of(erasure, contents[i].at);
-        pthread_rwlock_wrlock(&erasure->log->erasing);
+        if (erasure->readers != NULL) pthread_rwlock_wrlock(erasure->readers);
         result = disk_write_zeros(disk, erasure->handle, from, from + contents[i].size);
-        pthread_rwlock_unlock(&erasure->log->erasing);
+        if (erasure->readers != NULL) pthread_rwlock_unlock(erasure->readers);
     }
     return result < 0 ? result : disk->datasync(disk->context, erasure->handle);
 }
 
-static int erase_in_file(struct erasure *erasure, const struct log_content *contents, size_t count) {
-    const struct disk *disk = erasure->log->disk;
-    char path[LOG_PATH_SIZE];
-    segment_path(erasure->log, erasure->base, path);
-    erasure->handle = disk->open(disk->context, path, O_RDWR, 0);
+int erase_in_file(struct erasure *erasure, const struct log_content *contents, size_t count) {
+    const struct disk *disk = erasure->disk;
+    erasure->handle = disk->open(disk->context, erasure->path, O_RDWR, 0);
     if (erasure->handle < 0) return erasure->handle;
     int result = 0;
     for (size_t i = 0; i < count && result == 0; i++) result = check_content(erasure, &contents[i]);
@@ -86,7 +77,11 @@ static int erase_in_file(struct erasure *erasure, const struct log_content *cont
 static int erase_in_segment(struct log *log, const struct log_content *contents, size_t count,
                             const struct segment *segment, uint64_t end) {
     uint64_t durable = log_durable(log);
-    struct erasure erasure = {.log = log, .base = segment->base, .end = end < durable ? end : durable, .handle = -1};
+    struct erasure erasure = {.disk = log->disk,
+                              .readers = &log->erasing,
+                              .base = segment->base,
+                              .end = end < durable ? end : durable};
+    segment_path(log, segment->base, erasure.path);
     return erase_in_file(&erasure, contents, count);
 }
 

@@ -136,6 +136,18 @@ int segment_hold(struct log *log, uint64_t position, struct segment **out, uint6
 int segment_hold_end(struct log *log, uint64_t position, struct segment **out, uint64_t *out_end);
 void segment_drop(struct log *log, struct segment *segment);
 
+/* ---- log_erase.c: in one file, which may be a segment of another directory */
+struct erasure {
+    const struct disk *disk;
+    pthread_rwlock_t *readers; /* kept out while a content is overwritten; NULL: there are none */
+    char path[LOG_PATH_SIZE];
+    uint64_t base; /* of the segment */
+    uint64_t end;  /* of what may be read of it */
+    int handle;    /* erase_in_file's own */
+};
+/* In the order of their places. 0, negative errno, LOG_DAMAGED: as log_erase. */
+int erase_in_file(struct erasure *erasure, const struct log_content *contents, size_t count);
+
 /* ---- log_prepare.c: the next segment, made ready by a thread */
 int preparer_start(struct log *log);
 void preparer_stop(struct log *log);

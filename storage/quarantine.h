@@ -3,9 +3,10 @@
  *   DIR/quarantine/<base>-<chain>.seg   a segment as in the log (FORMAT.md): what lay behind position `base`, in one
  * file; `chain` is the beginning of the chain hash at its end DIR/quarantine/<base>-<chain>.txt   why, in a sentence
  *
- * Nothing of ours ever reads them again to decide anything, nor deletes them: they are for people, and for audit.
- * *Rule:* a file gets its name once it is durable. *Consequence:* under its name it is whole; the same tail has the
- * same name, so to cut again after a crash writes nothing twice. */
+ * Nothing of ours ever reads them again to decide anything, nor deletes them: they are for people, and for audit. But
+ * what is redacted is erased in them, too: a content there was never acknowledged, and may be the very one that a
+ * client sent once more. *Rule:* a file gets its name once it is durable. *Consequence:* under its name it is whole;
+ * the same tail has the same name, so to cut again after a crash writes nothing twice. */
 #ifndef TARRY_STORAGE_QUARANTINE_H
 #define TARRY_STORAGE_QUARANTINE_H
 
@@ -39,6 +40,20 @@ int quarantine_list(const struct quarantine *quarantine, struct quarantine_tail 
 /* Opens one to be read, as a log of its own; every frame of it is checked. Otherwise as log_open. */
 int quarantine_open(struct log **out, const struct quarantine *quarantine, const struct quarantine_tail *tail,
                     struct log_recovery *out_recovery, char *message, size_t message_size);
+/* Whose contents are to be erased in the tails, too: of a task that had this key, and of any with the same content. */
+struct quarantine_meant {
+    uint32_t queue;         /* its number in the log; tails may have numbered queues of their own */
+    const char *queue_name; /* NULL: `queue` is 0 */
+    const void *key;
+    size_t key_size;     /* 0: it has none */
+    const void *content; /* packed, without its salt; NULL: not known */
+    size_t content_size;
+};
+/* In every tail that is there: the frame's flag, then zeros, as in the log (FORMAT.md); the chain stays right. Doing it
+ * again is harmless. `*out_count`: how many were found. One thread. 0 or a negative errno, LOG_DAMAGED (then `message`
+ * says which tail and what is wrong, and what was found before it is erased). */
+int quarantine_erase(const struct quarantine *quarantine, const struct quarantine_meant *meant, size_t count,
+                     size_t *out_count, char *message, size_t message_size);
 /* The reason; "" if there is none. */
 void quarantine_why(const struct quarantine *quarantine, const struct quarantine_tail *tail,
                     char out[QUARANTINE_WHY_SIZE]);

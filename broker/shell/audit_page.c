@@ -144,7 +144,14 @@ static bool concerns(const struct page *page, const Tarry__Record *record) {
            memcmp(task->key.data, ref->key.data, ref->key.len) == 0;
 }
 
+static bool has_redaction(const Tarry__FrameBody *body) {
+    for (size_t i = 0; body != NULL && i < body->n_records; i++)
+        if (body->records[i]->fact_case == TARRY__RECORD__FACT_REDACTION) return true;
+    return false;
+}
+
 static bool is_wanted(const struct page *page, const Tarry__FrameBody *body) {
+    if (page->audit->redactions && !has_redaction(body)) return false;
     if (page->audit->task == NULL) return true;
     for (size_t i = 0; body != NULL && i < body->n_records; i++)
         if (concerns(page, body->records[i])) return true;

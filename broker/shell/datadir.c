@@ -186,7 +186,7 @@ int datadir_join(const char *path, const struct identity *identity, const struct
     member_make(&member);
     int error = member_write(path, &member);
     if (error == 0) error = note_write(&disk_posix, path, note);
-    if (error == 0 && wants_snapshot) error = snapshot_want(path);
+    if (error == 0 && wants_snapshot) error = snapshot_want(path, 0);
     if (error == 0) error = identity_write(path, identity); /* last: who finds it finds all */
     return error == 0 ? 0 : REFUSE("data directory %s cannot be written: %s", path, strerror(-error));
 }

@@ -8,6 +8,7 @@
  *   DIR/boot       see boot.h
  *   DIR/pair       storage/note.h: what a node of a pair must not forget
  *   DIR/snapshot, DIR/snapshot.wanted   see snapshot.h
+ *   DIR/unerased   see unerased.h
  *   DIR/quarantine tails that the pair's leader never had (storage/quarantine.h) */
 #ifndef TARRY_SHELL_DATADIR_H
 #define TARRY_SHELL_DATADIR_H

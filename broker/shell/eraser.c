@@ -7,6 +7,7 @@
 
 #include "logfmt.h"
 #include "shell.h"
+#include "unerased.h"
 
 /* Redactions per slice: contents of a MiB each still take less than a tenth of a second. */
 #define SLICE_COUNT 64
@@ -18,11 +19,18 @@ static struct logfmt_limit failure_limit;
 void eraser_init(struct eraser *eraser, struct shell *shell) {
     *eraser = (struct eraser){.shell = shell};
     shell_arena_init(&eraser->arena);
+    int error = shell->config.inspect ? 0 : unerased_read(shell->dir.path, &eraser->left);
+    if (error != 0) shell_fail("unerased_unreadable", error);
+}
+
+void eraser_deinit(struct eraser *eraser) {
+    if (eraser->left != NULL) tarry__frame_body__free_unpacked(eraser->left, NULL);
+    eraser->left = NULL;
 }
 
 uint64_t eraser_wait_ns(const struct eraser *eraser) {
     struct index *index = eraser->shell->index;
-    if (index_erased(index) >= index_position(index)) return UINT64_MAX;
+    if (eraser->left == NULL && index_erased(index) >= index_position(index)) return UINT64_MAX;
     return eraser->waits ? WAIT_NS : 0;
 }
 
@@ -84,38 +92,75 @@ static int erase_in_archive(struct eraser *eraser, Tarry__Redaction *const *reda
     return error;
 }
 
-/* 1, or -ENOSPC. 0: the archive cannot be written just now; it is tried again. */
-static int erase_slice(struct eraser *eraser, Tarry__Redaction *const *redactions, size_t count) {
-    erase_in_log(eraser, redactions, count);
+/* False: not now, which is said. */
+static bool erase_archived(struct eraser *eraser, Tarry__Redaction *const *redactions, size_t count) {
     int error = erase_in_archive(eraser, redactions, count);
-    if (error != 0) {
+    if (error != 0 && logfmt_allowed(&failure_limit)) logfmt("archive_unerased", "reason=\"%s\"", storage_error(error));
+    return error == 0;
+}
+
+/* 1, or -ENOSPC. 0: the archive or a tail cannot be written just now; it is tried again. */
+static int erase_slice(struct eraser *eraser, Tarry__Redaction *const *redactions, size_t count) {
+    /* First: once the log has forgotten a content, nobody can tell where else it lies. */
+    if (!eraser_in_tails(eraser, redactions, count)) {
         eraser->waits = true;
-        if (logfmt_allowed(&failure_limit)) logfmt("archive_unerased", "reason=\"%s\"", storage_error(error));
         return 0;
     }
-    error = index_redactions_done(eraser->shell->index, redactions, count);
+    erase_in_log(eraser, redactions, count);
+    if (!erase_archived(eraser, redactions, count)) {
+        eraser->waits = true;
+        return 0;
+    }
+    int error = index_redactions_done(eraser->shell->index, redactions, count);
     if (error == -ENOSPC) return error;
     if (error != 0) shell_fail("erase_failed", error);
     logfmt("erased", "tasks=%zu", count);
     return 1;
 }
 
+/* A slice of what a snapshot passed over: archive and tails were here before it. 0: not now. */
+static int erase_left(struct eraser *eraser) {
+    Tarry__Redaction *redactions[SLICE_COUNT];
+    size_t count = 0;
+    Tarry__FrameBody *left = eraser->left;
+    while (count < SLICE_COUNT && eraser->left_done + count < left->n_records) {
+        redactions[count] = left->records[eraser->left_done + count]->redaction;
+        count++;
+    }
+    eraser->waits = !eraser_in_tails(eraser, redactions, count) || !erase_archived(eraser, redactions, count);
+    if (eraser->waits) return 0;
+    eraser->left_done += count;
+    if (eraser->left_done < left->n_records) return 1;
+    int error = unerased_end(eraser->shell->dir.path);
+    if (error != 0) shell_fail("erase_failed", error);
+    logfmt("erased_late", "tasks=%zu", left->n_records);
+    eraser_deinit(eraser);
+    return 1;
+}
+
+/* What the index knows of; up to SLICE_COUNT. */
+static size_t find_slice(struct eraser *eraser, Tarry__Redaction ***out) {
+    struct index *index = eraser->shell->index;
+    size_t count;
+    if (index_erased(index) >= index_position(index)) return 0;
+    arena_reset(&eraser->arena);
+    int error = index_redactions(index, SLICE_COUNT, &eraser->arena, out, &count);
+    if (error != 0) shell_fail("erase_failed", error);
+    return count;
+}
+
 int eraser_step(struct eraser *eraser) {
     struct shell *shell = eraser->shell;
     Tarry__Redaction **redactions;
-    size_t count;
-    if (index_erased(shell->index) >= index_position(shell->index)) return 0;
-    arena_reset(&eraser->arena);
-    int error = index_redactions(shell->index, SLICE_COUNT, &eraser->arena, &redactions, &count);
-    if (error != 0) shell_fail("erase_failed", error);
-    if (count == 0) return 0;
+    size_t count = find_slice(eraser, &redactions);
+    if (count == 0 && eraser->left == NULL) return 0;
     /* What is being archived would take along what is being erased. */
     eraser->waits = true;
     if (!archivist_pause(&shell->archivist)) return 0;
     int result = 0;
     if (log_erase_begin(shell->log)) {
         eraser->waits = false;
-        result = erase_slice(eraser, redactions, count);
+        result = count > 0 ? erase_slice(eraser, redactions, count) : erase_left(eraser);
         log_erase_end(shell->log);
     }
     archivist_resume(&shell->archivist);

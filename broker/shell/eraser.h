@@ -1,6 +1,7 @@
 /* eraser.h: carries out redactions that the index has absorbed, in bounded slices, on the index thread: contents become
- * zeros in the log and in the archive, keys of those that the index held are destroyed, and the redaction leaves the
- * index's table. Each step may be done again, so a kill at any moment costs nothing but that.
+ * zeros in the log, in the archive and in tails that were put aside, keys of those that the index held are destroyed,
+ * and the redaction leaves the index's table. Each step may be done again, so a kill at any moment costs nothing but
+ * that.
  *
  * Nothing is erased while a segment is on its way out or a backup is made: what is being copied would escape, or be
  * copied in halves. */
@@ -11,20 +12,29 @@
 #include <stdint.h>
 
 #include "arena.h"
+#include "tarry.pb-c.h"
 
 struct shell;
 
 struct eraser {
     struct shell *shell;
     struct arena arena;
-    bool waits; /* for the end of a backup or of archiving, or for the archive */
+    Tarry__FrameBody *left; /* of unerased.h; NULL: nothing */
+    size_t left_done;       /* of its records */
+    bool waits;             /* for the end of a backup or of archiving, or for the archive */
 };
 
 void eraser_init(struct eraser *eraser, struct shell *shell);
+void eraser_deinit(struct eraser *eraser);
 /* How long the thread may sleep on its account; 0: there is something to erase. */
 uint64_t eraser_wait_ns(const struct eraser *eraser);
 /* One slice. 1: there may be more; 0: nothing to do (now); -ENOSPC: no room for the index just now, to be tried again.
  * Any other failure ends the process (LOG-4). */
 int eraser_step(struct eraser *eraser);
+
+/* ---- eraser_tails.c */
+/* What these mean in the tails of DIR/quarantine (storage/quarantine.h). False: one of them cannot be read or written
+ * just now, which is said. */
+bool eraser_in_tails(struct eraser *eraser, Tarry__Redaction *const *redactions, size_t count);
 
 #endif

@@ -248,4 +248,5 @@ void indexer_stop(struct indexer *indexer) {
     pthread_mutex_unlock(&indexer->mutex);
     pthread_join(indexer->thread, NULL);
     summarizer_deinit(&indexer->summarizer);
+    eraser_deinit(&indexer->eraser);
 }

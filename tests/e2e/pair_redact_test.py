@@ -7,6 +7,7 @@ import time
 
 import harness
 import pair
+import wire
 from redact_test import REASON, files_with
 
 FAT_SIZE = 200_000
@@ -134,6 +135,85 @@ class Redact(pair.Case):
         self.wait_gone(self.a, (*tokens, *others))
         self.wait_gone(self.b, (*tokens, *others))
         self.assertEqual((self.a.stop(), self.b.stop()), (0, 0))
+        self.verify(self.a, self.b)
+
+    def durable(self, broker):
+        """Its own log, whatever the other has."""
+        with wire.Rpc(broker.port) as rpc:
+            return wire.decode(rpc.ask(wire.PAIR, [])[1])[17][0]
+
+    def test_what_was_put_aside_is_erased_too(self):
+        """A request was never answered, and sent again to the other node: its content lies in a tail, too."""
+        self.a.arguments += ["--solo-after", "60s"]
+        self.start_pair()
+        payloads = {name: f"secret-{name}-" + self.random.randbytes(16).hex() for name in ("keyed", "plain", "other", "new")}
+        def send(rpc, producer, first):
+            for sequence, (queue, key, name) in enumerate((("orders", "order-1", "keyed"), ("orders", "", "plain"),
+                                                           ("orders", "order-2", "other"), ("made-there", "order-1", "new"))):
+                before = self.durable(self.a) if first else None
+                rpc.tell(wire.COMMIT, wire.commit(producer, 10 + sequence, [
+                    wire.schedule(queue, key, delay_ms=3_600_000, payload=payloads[name].encode())]))
+                if first:
+                    self.wait_for("it is written", lambda known=before: self.durable(self.a) > known)
+                else:
+                    self.assertEqual(rpc.hear()[1], wire.OK, rpc.sentence)
+
+        with wire.Rpc(self.a.port) as rpc:
+            producer = rpc.hello()
+            self.freeze(self.b)
+            before = self.durable(self.a)  # what comes first the follower may still read
+            rpc.tell(wire.COMMIT, wire.commit(producer, 1, [wire.schedule("filler", delay_ms=3_600_000)]))
+            self.wait_for("it is written", lambda: self.durable(self.a) > before)
+            send(rpc, producer, True)
+            self.a.kill()
+        self.thaw(self.b)
+        self.wait_log(self.b, "event=leading")
+        with wire.Rpc(self.b.port) as rpc:
+            self.b.one("schedule", "made-here", "--key", "order-1", "--in", "1h")  # so that numbers of queues differ
+            send(rpc, rpc.hello(), False)
+        self.a.start()
+        self.wait_log(self.a, "event=tail_quarantined")
+        self.wait_in_sync()
+        aside = lambda name: [file for file in files_with(os.path.join(self.a.data, "quarantine"), payloads[name])]
+        for name in payloads:
+            self.assertTrue(aside(name), name)
+        plain = next(task["id"] for task in self.b.ok("list", "orders") if not task.get("key"))
+        self.b.one("cancel", "--id", plain)
+        self.b.one("cancel", "orders", "order-1")
+        self.b.one("cancel", "made-there", "order-1")
+        self.redact(self.b, "order-1")
+        self.assertEqual(self.b.one("redact", "--id", plain, "--reason", REASON)["erased"], True)
+        for broker in (self.a, self.b):
+            self.wait_gone(broker, (payloads["keyed"], payloads["plain"]))
+            self.assert_there(broker, (payloads["other"], payloads["new"]))  # another key, and the same in another queue
+        self.assertTrue(aside("other") and aside("new"))
+        self.assertEqual(self.b.one("redact", "made-there", "order-1", "--reason", REASON)["erased"], True)
+        self.wait_gone(self.a, (payloads["new"],))
+        self.assertTrue(aside("other"))
+        self.assertEqual((self.a.stop(), self.b.stop()), (0, 0))
+        self.verify(self.a, self.b)
+        [tail] = self.tool("verify", self.a.data)["quarantined"]
+        told = self.a.ok("audit", "--data", self.a.data, "--quarantined", tail["name"], "--queue", "orders", "--key", "order-1")
+        self.assertEqual([fact["kind"] for fact in told], ["scheduled"])  # what is left of it
+
+    def test_a_follower_that_took_a_snapshot_erases_what_it_had_archived(self):
+        self.start_pair()
+        tokens, witness = self.ended(self.a, "order-1", 3000), self.ended(self.a, "witness")
+        self.fill_until_archived(self.a, self.a, self.b)
+        self.assert_there(self.b, tokens)
+        self.b.kill()
+        self.a.restart()  # who has not been heard of in this run is not waited for
+        self.redact(self.a, "order-1")
+        self.fill_until_archived(self.a, self.a)
+        self.assert_there(self.b, tokens)
+        self.b.start()
+        self.wait_log(self.b, "event=snapshot_taken")
+        self.b.restart()  # at whatever it was
+        self.wait_in_sync()
+        self.wait_gone(self.b, tokens)
+        self.assert_there(self.b, witness)
+        self.assertNotIn("unerased", os.listdir(self.b.data))
+        self.assertEqual((self.b.stop(), self.a.stop()), (0, 0))
         self.verify(self.a, self.b)
 
 

@@ -228,7 +228,7 @@ static void take_refusal(struct node *node, const Tarry__FollowReply *body, bool
 
 /* What is here is of no use any more; the next run begins with what the leader has. */
 static _Noreturn void want_snapshot(struct node *node, const Tarry__FollowReply *body) {
-    int error = snapshot_want(node->shell->dir.path);
+    int error = snapshot_want(node->shell->dir.path, index_erased(node->shell->index));
     if (error != 0) shell_fail("snapshot_failed", error);
     logfmt("snapshot_wanted", "log_end=%" PRIu64 " leader_log_start=%" PRIu64 " action=restart",
            log_durable(node->shell->log), body->log_start);

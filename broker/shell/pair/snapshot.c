@@ -6,11 +6,14 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "disk.h"
 #include "logfmt.h"
+#include "passed_over.h"
+#include "shell.h"
 #include "wire.h"
 
 #define PATH_SIZE 1400
@@ -45,8 +48,19 @@ static int fail(struct snapshot *snapshot, const char *format, ...) {
 
 /* ---- the mark */
 
-int snapshot_want(const char *directory) {
-    return disk_replace(&disk_posix, directory, SNAPSHOT_WANTED_NAME ".new", SNAPSHOT_WANTED_NAME, "", 0);
+int snapshot_want(const char *directory, uint64_t erased) {
+    char text[32] = "";
+    if (erased != 0) snprintf(text, sizeof(text), "%" PRIu64 "\n", erased);
+    return disk_replace(&disk_posix, directory, SNAPSHOT_WANTED_NAME ".new", SNAPSHOT_WANTED_NAME, text, strlen(text));
+}
+
+/* 0: there was nothing here before, or the mark does not say. */
+static uint64_t erased_before(const char *directory) {
+    char text[32];
+    int64_t size = disk_read_file(&disk_posix, directory, SNAPSHOT_WANTED_NAME, text, sizeof(text) - 1);
+    if (size <= 0) return 0;
+    text[size] = '\0';
+    return strtoull(text, NULL, 10);
 }
 
 bool snapshot_is_wanted(const char *directory) {
@@ -261,12 +275,23 @@ static void end(struct snapshot *snapshot) {
     if (ask(snapshot, &body, &reply) == 0) tarry__reply__free_unpacked(reply, NULL);
 }
 
+/* The leader says in the snapshot that what was redacted meanwhile is erased: there, not here. */
+static int keep_redactions(struct snapshot *snapshot) {
+    uint64_t position = erased_before(snapshot->directory);
+    int error;
+    int result = position != 0 ? passed_over_ask(&snapshot->talk, snapshot->directory, position, &error) : 0;
+    if (result <= 0) return result;
+    return fail(snapshot, "%s: what was redacted meanwhile cannot be kept in mind: %s", snapshot->directory,
+                storage_error(error));
+}
+
 static int fetch_once(struct snapshot *snapshot) {
     int error = begin(snapshot);
     if (error != 0) return error;
     logfmt("snapshot_begun", "bytes=%" PRIu64 " position=%" PRIu64, snapshot->bytes, snapshot->position);
     int made = begin_files(snapshot);
     if (made == 0) error = copy_files(snapshot);
+    if (made == 0 && error == 0) error = keep_redactions(snapshot);
     if (made == 0 && error == 0) made = end_files(snapshot);
     if (error != 0) return error;
     end(snapshot);

@@ -1,0 +1,116 @@
+/* eraser_tails.c: see eraser.h. A tail is of another history than the log: its places say nothing of it, so what is
+ * meant there is told by queue and key, and by the content, as long as the log still has that. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "eraser.h"
+#include "logfmt.h"
+#include "quarantine.h"
+#include "shell.h"
+
+/* Contents held at a time, beside one of any size. */
+#define CONTENTS_BYTES (16u << 20)
+
+static struct logfmt_limit failure_limit;
+
+struct meant {
+    struct quarantine_meant *items;
+    uint8_t **contents; /* what `items` point into; owned */
+    size_t count;
+    size_t bytes;
+};
+
+static struct quarantine quarantine_of(const struct shell *shell) {
+    struct quarantine quarantine = {.disk = &shell->disk, .directory = shell->dir.quarantine};
+    memcpy(quarantine.cluster, shell->dir.cluster, sizeof(quarantine.cluster));
+    return quarantine;
+}
+
+/* The content with its salt; NULL: it is not in the log any more. free() it. */
+static uint8_t *read_content(struct shell *shell, const Tarry__Redaction *redaction) {
+    if (redaction->frame == 0 || redaction->blob_size <= BLOB_SALT_SIZE) return NULL;
+    uint8_t *content = malloc(redaction->blob_size);
+    if (content == NULL) shell_fail("erase_failed", -ENOMEM);
+    int error = log_read(shell->log, redaction->blob_at, content, redaction->blob_size);
+    if (error != 0 && error != LOG_RETIRED) shell_fail("erase_failed", error);
+    if (error == 0 && !content_is_erased(content, redaction->blob_size)) return content;
+    free(content);
+    return NULL;
+}
+
+static void add(struct meant *meant, struct shell *shell, const Tarry__Redaction *redaction) {
+    uint8_t *content = read_content(shell, redaction);
+    meant->contents[meant->count] = content;
+    meant->items[meant->count++] = (struct quarantine_meant){
+        .queue = redaction->queue,
+        .key = redaction->key.data,
+        .key_size = redaction->key.len,
+        .content = content != NULL ? content + BLOB_SALT_SIZE : NULL,
+        .content_size = content != NULL ? redaction->blob_size - BLOB_SALT_SIZE : 0,
+    };
+    meant->bytes += content != NULL ? redaction->blob_size : 0;
+}
+
+/* Tails may have numbered their queues in their own way. */
+static int name_queue(void *argument, const Tarry__QueuePut *queue) {
+    struct meant *meant = argument;
+    for (size_t i = 0; i < meant->count; i++) {
+        if (meant->items[i].queue != queue->number) continue;
+        char *name = strdup(queue->name);
+        if (name == NULL) return -ENOMEM;
+        meant->items[i].queue_name = name;
+    }
+    return 0;
+}
+
+static void forget(struct meant *meant) {
+    for (size_t i = 0; i < meant->count; i++) {
+        free(meant->contents[i]);
+        free((char *)meant->items[i].queue_name);
+    }
+    meant->count = 0;
+    meant->bytes = 0;
+}
+
+/* Some of them. False: not now. */
+static bool erase_some(struct shell *shell, struct meant *meant) {
+    struct quarantine quarantine = quarantine_of(shell);
+    char message[LOGFMT_VALUE_SIZE / 2] = "", quoted[LOGFMT_VALUE_SIZE];
+    size_t found = 0;
+    int error = index_each_queue(shell->index, name_queue, meant);
+    if (error != 0) shell_fail("erase_failed", error);
+    error = quarantine_erase(&quarantine, meant->items, meant->count, &found, message, sizeof(message));
+    forget(meant);
+    if (found > 0) logfmt("erased_aside", "contents=%zu", found);
+    if (error == 0) return true;
+    if (logfmt_allowed(&failure_limit))
+        logfmt("quarantine_unerased", "reason=%s",
+               logfmt_quote(message[0] != '\0' ? message : storage_error(error), quoted));
+    return false;
+}
+
+static bool has_tails(const struct shell *shell) {
+    struct quarantine quarantine = quarantine_of(shell);
+    struct quarantine_tail *tails;
+    size_t count;
+    if (quarantine_list(&quarantine, &tails, &count) != 0) return true; /* whoever erases there says what is wrong */
+    free(tails);
+    return count > 0;
+}
+
+bool eraser_in_tails(struct eraser *eraser, Tarry__Redaction *const *redactions, size_t count) {
+    if (!has_tails(eraser->shell)) return true;
+    struct meant meant = {.items = calloc(count, sizeof(*meant.items)),
+                          .contents = calloc(count, sizeof(*meant.contents))};
+    if (meant.items == NULL || meant.contents == NULL) shell_fail("erase_failed", -ENOMEM);
+    bool is_done = true;
+    for (size_t i = 0; i < count && is_done; i++) {
+        add(&meant, eraser->shell, redactions[i]);
+        if (meant.bytes >= CONTENTS_BYTES || i + 1 == count) is_done = erase_some(eraser->shell, &meant);
+    }
+    forget(&meant);
+    free(meant.items);
+    free(meant.contents);
+    return is_done;
+}
