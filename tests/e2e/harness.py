@@ -186,6 +186,8 @@ class Broker:
     """One tarryd. `start` waits for the ready line; `restart` comes back on the same port and directory. `prefix` goes
     before the program: something that runs it."""
 
+    program = "tarryd"
+
     def __init__(self, data, *arguments, listen="ws://127.0.0.1:0", env=None, prefix=()):
         self.data = data
         self.prefix = list(prefix)
@@ -200,7 +202,7 @@ class Broker:
 
     def launch(self):
         """Starts the process without waiting."""
-        command = [*self.prefix, find_program("tarryd"), "--data", self.data, "--listen", self.listen, *self.arguments]
+        command = [*self.prefix, find_program(self.program), "--data", self.data, "--listen", self.listen, *self.arguments]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE, env=self.env)
         self.is_ready = threading.Event()

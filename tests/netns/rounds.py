@@ -22,7 +22,7 @@ sys.path[:0] = [os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__f
 from harness import now_ms  # noqa: E402  (the path above)
 from ledger import Ledger  # noqa: E402
 from load import Load  # noqa: E402
-from scene import Scene, Unsettled  # noqa: E402
+from scene import QUICK, SMALL, Scene, Unsettled  # noqa: E402
 from trouble import Trouble, known  # noqa: E402
 
 HOLD_S = ((0.1, 0.6), (0.9, 3.0))  # shorter than a failover takes, and longer
@@ -232,11 +232,12 @@ class Result:
         self.lacks = lacks      # what this machine does not have
 
 
-def play(count, seed, chapter_rounds=10, only=(), is_loopback=False, path=None):
-    """`path`: a file for the whole story; None: nobody wants it."""
+def play(count, seed, chapter_rounds=10, only=(), is_loopback=False, path=None, weakness=None, is_small=False):
+    """`path`: a file for the whole story; None: nobody wants it. `weakness`: see Scene. `is_small`: segments
+    are small, and retired soon."""
     story = Story(path)
     options = {"lack": lambda: "asked for the loopback device"} if is_loopback else {}
-    scene = Scene(story, **options)
+    scene = Scene(story, QUICK + SMALL if is_small else QUICK, weakness=weakness, **options)
     rounds = Rounds(scene, seed, chapter_rounds, only)
     try:
         wrong = rounds.run(count)
@@ -252,12 +253,16 @@ def main():
     parser.add_argument("--chapter", type=int, default=10, help="rounds with the same clients")
     parser.add_argument("--only", default="", help="draw only troubles whose names have one of these, separated by commas")
     parser.add_argument("--loopback", action="store_true", help="no network namespaces: nothing can be cut")
+    parser.add_argument("--small", action="store_true", help="small segments, which are soon retired")
+    parser.add_argument("--weak", metavar="NAME", help="both brokers break this rule (broker/pair/weak.h): the rounds must fail; needs "
+                        "ninja -C build tests/netns/tarryd_weak")
     parser.add_argument("--story", metavar="FILE", help="tells every round there, not only one that fails")
     options = parser.parse_args()
     started = time.monotonic()
     print(f"seed {options.seed}", flush=True)
     only = [part for part in options.only.split(",") if part]
-    result = play(options.rounds, options.seed, options.chapter, only, options.loopback, options.story)
+    result = play(options.rounds, options.seed, options.chapter, only, options.loopback, options.story, options.weak,
+                  options.small)
     for why in result.lacks:
         print(f"LACKING: {why}")
     if result.wrong:

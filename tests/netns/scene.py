@@ -26,6 +26,8 @@ from pair import free_port  # noqa: E402
 NAMES = ("a", "b")
 ZOOKEEPER_PORT = 2181
 QUICK = ("--failover-after", "700ms", "--solo-after", "1500ms")
+# Segments that are soon full, archived and retired: who comes back late begins with a snapshot.
+SMALL = ("--segment-size", "1MiB", "--retain-log-size", "1MiB")
 SETTLE_WAIT_S = 90
 POLL_S = 0.1
 STOP_WAIT_S = 20
@@ -61,8 +63,10 @@ class Unsettled(AssertionError):
 
 
 class Scene:
-    def __init__(self, story, options=QUICK, lack=netns.missing):
-        self.story = story
+    """`weakness`: the pair's rule that both break (weak_broker.c); None: none."""
+
+    def __init__(self, story, options=QUICK, lack=netns.missing, weakness=None):
+        self.story, self.weakness = story, weakness
         self.directory = tempfile.mkdtemp(prefix="tarry-rounds-", dir=os.environ.get("TARRY_BENCH_DIR"))
         self.lacks = [why for why in (lack(), zookeeper.missing()) if why]
         self.can_cut = not lack()
@@ -93,6 +97,9 @@ class Scene:
                                 "--unsafe-listen-anywhere", "yes", listen=urls[number],
                                 prefix=self.network.prefix(name) if self.can_cut else ())
         broker.log = Log(self.story, name)
+        if self.weakness:
+            broker.program = "tarryd_weak"
+            broker.env["TARRY_PAIR_WEAK"] = self.weakness
         return broker
 
     # ---- its brokers
