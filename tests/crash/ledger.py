@@ -62,9 +62,15 @@ class Ledger:
         return [f"{key}: {answer}" for key, answer in self.schedules.items() if key not in seen and key not in ended]
 
     def claims(self, records):
-        """(kind, id) of those records of a log that say what was acknowledged: schedules, and acks by hand."""
-        known = {"scheduled": {answer["id"] for answer in self.schedules.values()}, "acked": self.acks}
-        return {(record["kind"], record["id"]) for record in records if record.get("id") in known.get(record["kind"], ())}
+        """(kind, key, id) of those records of a log that say what was acknowledged: schedules, and acks by hand. The same id is
+        another task's in a tail that nobody acknowledged."""
+        claims = set()
+        for record in records:
+            kind, key, task_id = record["kind"], record.get("key"), record.get("id")
+            if key in self.schedules and self.schedules[key]["id"] == task_id and (kind == "scheduled" or (
+                    kind == "acked" and task_id in self.acks)):
+                claims.add((kind, key, task_id))
+        return claims
 
     # ---- against what a broker lists now: `live` is key → task, ready, pending or in flight
 

@@ -18,7 +18,7 @@ class Judge(unittest.TestCase):
         self.ledger.scheduled({"result": "scheduled", "key": "k", "id": "7", "due_ms": 100, "_arrived_ms": 20})
 
     def assert_found(self, *names):
-        checks = ("lost", "early", "after_ack", "after_cancel", "untrue", "twice")
+        checks = ("lost", "early", "after_ack", "after_cancel", "untrue", "twice", "shrunk")
         self.assertEqual({name for name in checks if getattr(self.ledger, name)()}, set(names))
 
     def test_an_honest_life(self):
@@ -53,6 +53,19 @@ class Judge(unittest.TestCase):
         self.ledger.cancelled({"result": "cancelled", "key": "k", "deliveries": 1, "_arrived_ms": 90})
         self.ledger.delivered(delivery())
         self.assert_found("after_cancel")
+
+    def test_a_token_that_shrank(self):
+        self.ledger.delivered(delivery(token="2-30"))
+        self.ledger.delivered(delivery(delivered_ms=200, token="10-9"))  # epochs and positions are numbers
+        self.assert_found()
+        self.ledger.delivered(delivery(delivered_ms=300, token="9-50"))
+        self.assert_found("shrunk")
+
+    def test_what_a_log_says_of_what_was_acknowledged(self):
+        self.ledger.acked("7", 105)
+        records = [{"kind": kind, "id": "7", "key": key} for kind in ("scheduled", "leased", "acked") for key in ("k", "another")]
+        self.assertEqual(self.ledger.claims(records), {("scheduled", "k", "7"), ("acked", "k", "7")})
+        self.assertEqual(self.ledger.claims([{"kind": "scheduled", "id": "8", "key": "k"}, {"kind": "started"}]), set())
 
     def test_a_cancel_that_lied_about_the_past(self):
         self.ledger.delivered(delivery())

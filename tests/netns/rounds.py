@@ -195,26 +195,35 @@ class Rounds:
         for name in self.scene.brokers:
             self.scene.kill(name)
         paths = [broker.data for broker in self.scene.brokers.values()]
-        wrong = []
+        wrong, aside = [], {}
         for path in paths:
             answer = self.scene.tool("verify", path)
-            wrong += [f"verify {path}: {answer}"] if answer.status != 0 else self.read_tails(path, answer.one["quarantined"], chapter)
+            if answer.status == 0:
+                aside |= self.read_tails(path, answer.one["quarantined"], chapter)
+            else:
+                wrong.append(f"verify {path}: {answer}")
         answer = self.scene.tool("verify", paths[0], "--against", paths[1])
-        return wrong + ([f"the directories differ: {answer}"] if answer.status != 0 else [])
+        if answer.status != 0:
+            wrong.append(f"the directories differ: {answer}")
+        return wrong + self.judge_tails(paths, aside, chapter)
 
     def read_tails(self, path, tails, chapter):
-        """What was put aside has not been acknowledged; or it was decided again, and is in the log."""
-        wrong = []
+        """What was acknowledged and was put aside all the same: claim → tail."""
+        found = {}
         for name in [tail["name"] for tail in tails if (path, tail["name"]) not in self.seen_tails]:
             self.seen_tails.add((path, name))
             self.tails += 1
-            aside = self.scene.tool("audit", "--data", path, "--quarantined", name)
-            claims = chapter.ledger.claims(aside.objects)
-            if claims:
-                kept = self.scene.tool("audit", "--data", path, "--from", chapter.begun_ms - 60_000)
-                claims -= chapter.ledger.claims(kept.objects)
-            wrong += [f"{name} of {path} holds what was acknowledged: {claim}" for claim in sorted(claims)]
-        return wrong
+            told = self.scene.tool("audit", "--data", path, "--quarantined", name)
+            found |= dict.fromkeys(chapter.ledger.claims(told.objects), f"{name} of {path}")
+        return found
+
+    def judge_tails(self, paths, aside, chapter):
+        """It was decided once more, and is in the log, or in that of who had not begun anew from a snapshot."""
+        missing = set(aside)
+        for path in paths:
+            if missing:
+                missing -= chapter.ledger.claims(self.scene.tool("audit", "--data", path, "--from", chapter.begun_ms - 60_000).objects)
+        return [f"{aside[claim]} holds what was acknowledged: {claim}" for claim in sorted(missing)]
 
     def summary(self):
         told = ", ".join(f"{name} {times}" for name, times in sorted(self.drawn.items()))

@@ -8,10 +8,9 @@
 
 enum pair_weakness pair_weakness;
 
-static const char *const names[] = {
-    "none",
+static const char *const names[] = {"none",
 #define PAIR_WEAKNESS_NAME(name, rule, sentence) #name,
-    PAIR_WEAKNESSES(PAIR_WEAKNESS_NAME)
+                                    PAIR_WEAKNESSES(PAIR_WEAKNESS_NAME)
 #undef PAIR_WEAKNESS_NAME
 };
 
