@@ -69,10 +69,14 @@ int tool_connect(struct tool *tool) {
     return tool_connect_to(tool, tool->broker, tool->timeout_ms, &tool->client);
 }
 
-void tool_say_source(const struct tool *tool, const struct tarry_source *source) {
-    if (source->follower && !tool->json)
+void tool_warn_source(const struct tarry_source *source) {
+    if (source->follower)
         tool_say("a follower says so, as of log position %llu; what was acknowledged since is not in it",
                  (unsigned long long)source->position);
+}
+
+void tool_say_source(const struct tool *tool, const struct tarry_source *source) {
+    if (!tool->json) tool_warn_source(source);
 }
 
 void json_source(struct text *out, const struct tarry_source *source) {

@@ -37,6 +37,8 @@ int tool_connect(struct tool *tool);
 int tool_connect_to(const struct tool *tool, const char *url, uint64_t timeout_ms, tarry_client **out_client);
 /* A follower's answer is marked: for people with a sentence, once; in JSON as members of the object at hand. */
 void tool_say_source(const struct tool *tool, const struct tarry_source *source);
+/* Likewise, for what has no such mark in JSON. */
+void tool_warn_source(const struct tarry_source *source);
 void json_source(struct text *out, const struct tarry_source *source);
 /* Says what is wrong on standard error ("tarry: …") and returns the exit status that belongs to `code`. `message`
  * may be NULL or empty: the code's own sentence. */

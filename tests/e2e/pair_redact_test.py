@@ -13,7 +13,9 @@ from redact_test import REASON, files_with
 FAT_SIZE = 200_000
 
 
-class Redact(pair.Case):
+class Pair(pair.Case):
+    """A pair whose log goes into the archive soon, and tasks with contents that occur nowhere else."""
+
     arguments = (*pair.Case.arguments, "--segment-size", "1MiB", "--retain-log-size", "0", "--memory", "64MiB")
 
     def setUp(self):
@@ -83,6 +85,13 @@ class Redact(pair.Case):
     def tool(self, *arguments):
         return self.a.one(*arguments)
 
+    def durable(self, broker):
+        """Its own log, whatever the other has."""
+        with wire.Rpc(broker.port) as rpc:
+            return wire.decode(rpc.ask(wire.PAIR, [])[1])[17][0]
+
+
+class Redact(Pair):
     def test_it_is_gone_from_both(self):
         self.start_pair()
         fresh, old = self.ended(self.a, "fresh"), self.ended(self.a, "old", 3000)
@@ -136,11 +145,6 @@ class Redact(pair.Case):
         self.wait_gone(self.b, (*tokens, *others))
         self.assertEqual((self.a.stop(), self.b.stop()), (0, 0))
         self.verify(self.a, self.b)
-
-    def durable(self, broker):
-        """Its own log, whatever the other has."""
-        with wire.Rpc(broker.port) as rpc:
-            return wire.decode(rpc.ask(wire.PAIR, [])[1])[17][0]
 
     def test_what_was_put_aside_is_erased_too(self):
         """A request was never answered, and sent again to the other node: its content lies in a tail, too."""
