@@ -49,7 +49,8 @@ static void learn_queues(struct source *source, const Tarry__FrameBody *body) {
 static void hear_queues(struct source *source) {
     struct tarry_audit_view view;
     tarry_audit_look(source->audit, &view);
-    if (view.source.follower && !source->is_marked) tool_warn_source(&view.source); /* facts have no mark of their own */
+    if (view.source.follower && !source->is_marked)
+        tool_warn_source(&view.source); /* facts have no mark of their own */
     source->is_marked |= view.source.follower;
     if (view.queues == source->queues_seen) return;
     source->queues_seen = view.queues;
