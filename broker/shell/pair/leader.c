@@ -83,14 +83,16 @@ static bool may_leave(const struct node *node, const struct batch *batch) {
 
 static void let_out(struct node *node) {
     struct node_leading *leading = &node->leading;
+    const struct batch *first = leading->batches;
     while (leading->batches != NULL && may_leave(node, leading->batches)) {
         struct batch *batch = leading->batches;
         leading->batches = batch->next;
         if (leading->batches == NULL) leading->batches_last = &leading->batches;
         let_out_one(node->shell, batch);
     }
+    /* What goes on is not awaited, though there is always somebody who waits. */
     bool waits = leading->batches != NULL;
-    if (!waits) leading->waits_since_ns = UINT64_MAX;
+    if (!waits || leading->batches != first) leading->waits_since_ns = UINT64_MAX;
     if (waits && leading->waits_since_ns == UINT64_MAX) leading->waits_since_ns = monotonic_ns();
 }
 
@@ -266,6 +268,7 @@ static void note_peer(struct node *node, const Tarry__Follow *follow) {
     memcpy(peer->member, follow->member.data, MEMBER_ID_SIZE);
     if (strlen(follow->url) < sizeof(peer->url)) snprintf(peer->url, sizeof(peer->url), "%s", follow->url);
     peer->heard_ns = monotonic_ns();
+    if (follow->end > peer->durable) node->leading.grown_ns = peer->heard_ns;
     peer->durable = follow->end;
     peer->applied = follow->applied;
     pthread_mutex_unlock(&node->mutex);
@@ -305,7 +308,7 @@ static void compare(struct node *node, const Tarry__Follow *follow, struct pair_
 static struct pair_event event_of(struct node *node, const Tarry__Follow *follow) {
     struct pair_event event = {
         .kind = PAIR_ASKED,
-        .near = follow->end + FOLLOW_NEAR_BYTES >= node->leading.written,
+        .near = follow->end + FOLLOW_NEAR_BYTES >= node->leading.written && follow->end > node->leading.stuck_end,
         .message = {.kind = follow->proposes ? PAIR_PROPOSE : PAIR_FOLLOW,
                     .epoch = follow->epoch,
                     .led = follow->led,
@@ -509,6 +512,24 @@ void leader_go_on(struct node *node) {
     atomic_store(&node->stalled, is_stalled);
     /* The core's thread may wait for a batch that nobody will confirm any more. */
     if (is_stalled && atomic_load(&node->shell->stopping)) fail_all(node);
+}
+
+uint64_t leader_stuck_ns(const struct node *node) {
+    const struct node_leading *leading = &node->leading;
+    uint64_t since_ns = leading->waits_since_ns;
+    uint64_t wait_ms = node->shell->config.solo_after_ms;
+    if (!node->pair.counted || since_ns == UINT64_MAX || wait_ms == SOLO_NEVER) return UINT64_MAX;
+    if (leading->grown_ns > since_ns) since_ns = leading->grown_ns;
+    return since_ns + wait_ms * NS_PER_MS;
+}
+
+void leader_give_up(struct node *node) {
+    struct node_leading *leading = &node->leading;
+    uint64_t end = node->peer.durable; /* written by this thread alone */
+    if (leading->stuck_end == end) return;
+    leading->stuck_end = end;
+    logfmt("follower_stuck", "durable=%" PRIu64 " log_end=%" PRIu64 " reason=\"it asks, and stores nothing\"", end,
+           leading->written);
 }
 
 uint64_t leader_timer(const struct node *node) {

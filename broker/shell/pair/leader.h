@@ -25,6 +25,11 @@ void leader_forget_question(struct node *node);
 /* Publishes what is committed, answers a question that need not wait any more, lets batches out. */
 void leader_go_on(struct node *node);
 uint64_t leader_timer(const struct node *node); /* MONOTONIC */
+/* Since when (MONOTONIC; UINT64_MAX: never) a follower that counts has stored nothing for as long as a silent one is
+ * waited for, while somebody waits for it (F-28): its disk is full, or it starts again and again. It is given up as if
+ * it were silent, and does not count before it has stored more. */
+uint64_t leader_stuck_ns(const struct node *node);
+void leader_give_up(struct node *node);
 /* The process stops: who waits is told that the outcome is unknown. */
 void leader_stop(struct node *node);
 

@@ -162,11 +162,20 @@ void node_heard(struct node *node) {
     node->silent_ns = monotonic_ns() + wait_ms * NS_PER_MS;
 }
 
+/* When the other is given up, as things are. */
+static uint64_t silence_ns(const struct node *node) {
+    uint64_t until_ns = node->silent_ns;
+    uint64_t stuck_ns = node_is_leading(node) ? leader_stuck_ns(node) : UINT64_MAX;
+    if (stuck_ns < until_ns) until_ns = stuck_ns;
+    return until_ns > node->remind_ns ? until_ns : node->remind_ns;
+}
+
 static void check_silence(struct node *node, uint64_t now_ns) {
-    if (now_ns < node->silent_ns) return;
+    if (now_ns < silence_ns(node)) return;
+    if (node_is_leading(node) && now_ns < node->silent_ns) leader_give_up(node);
     if (node_is_leading(node)) leader_forget_question(node); /* what it said is old */
     struct pair_event event = {.kind = PAIR_SILENT};
-    node->silent_ns = now_ns + REMIND_NS;
+    node->remind_ns = now_ns + REMIND_NS;
     node_step(node, &event, NULL);
 }
 
@@ -266,7 +275,8 @@ static void check_timers(struct node *node) {
 }
 
 static uint64_t next_timer(const struct node *node) {
-    uint64_t until_ns = node->silent_ns < node->read_ns ? node->silent_ns : node->read_ns;
+    uint64_t until_ns = silence_ns(node);
+    if (node->read_ns < until_ns) until_ns = node->read_ns;
     uint64_t other_ns = node_is_leading(node) ? leader_timer(node) : follower_timer(node);
     return other_ns < until_ns ? other_ns : until_ns;
 }

@@ -116,6 +116,8 @@ struct node_leading {
     struct batch *batches; /* durable here, not let out yet; oldest first */
     struct batch **batches_last;
     uint64_t waits_since_ns; /* MONOTONIC, the first of them; UINT64_MAX: none waits */
+    uint64_t grown_ns;       /* MONOTONIC, when the follower had stored more; 0: not yet */
+    uint64_t stuck_end;      /* up to where it had when it was given up (F-28); 0: it was not */
     struct log_bytes frames; /* to be sent */
     bool has_counted;
     uint8_t counted[MEMBER_ID_SIZE]; /* whom the rules count */
@@ -178,6 +180,7 @@ struct node {
     struct node_leading leading;
     struct node_following following;
     uint64_t silent_ns; /* MONOTONIC: when the rules hear that the other is silent */
+    uint64_t remind_ns; /* … but not before this, again */
     uint64_t read_ns;   /* … when the record is read again after a failure; UINT64_MAX: not */
 };
 
