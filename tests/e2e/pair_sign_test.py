@@ -81,16 +81,9 @@ class Signed(pair.Case):
             subprocess.run([harness.find_program("tarry"), "keygen", broker.key], stdout=subprocess.DEVNULL, check=True)
             broker.arguments += ["--sign-key", broker.key]
 
-    def wait_signed(self, broker, beyond):
-        """Until a head of this node speaks of more than that."""
+    def wait_signed(self, broker):
         path = os.path.join(broker.data, "heads")
-        def is_signed():
-            if not os.path.exists(path):
-                return False
-            with open(path, "rb") as file:
-                data = file.read()
-            return len(data) >= HEAD_SIZE and number(data, len(data) // HEAD_SIZE * HEAD_SIZE - HEAD_SIZE + 32, 8) > beyond
-        self.wait_for(f"a head beyond {beyond}", is_signed)
+        self.wait_for("a head", lambda: os.path.exists(path) and os.path.getsize(path) >= HEAD_SIZE)
 
     def verify(self, broker, *others, status=0):
         """By the keys of both, and the heads of the others."""
@@ -134,7 +127,7 @@ class Signed(pair.Case):
         for i in range(20):
             self.a.one("schedule", "orders", "--key", f"order-{i}", "--in", "1h")
         self.a.one("cancel", "orders", "order-1")
-        self.wait_signed(self.b, self.a.queue_stats(None)["durable"] - 1000)
+        self.wait_signed(self.b)  # soon after its start; what came later it signs as it stops
         self.stop_both()
         proof = self.verify(self.a, self.b).one
         self.assertEqual((proof["result"], proof["signed_to"]), ("fine", proof["log_end"]))
@@ -170,13 +163,12 @@ class Signed(pair.Case):
     def test_after_failovers_the_log_has_heads_of_two_keys(self):
         self.start_pair()
         self.a.one("schedule", "orders", "--key", "one", "--in", "1h")
-        self.wait_signed(self.b, 4096)
+        self.wait_signed(self.b)
         self.a.kill()
         self.wait_log(self.b, "event=leading")
         self.b.one("schedule", "orders", "--key", "two", "--in", "1h")
         self.a.start()
         self.wait_in_sync()
-        self.wait_signed(self.a, self.b.queue_stats(None)["durable"] - 1000)
         self.b.kill()
         self.wait_log(self.a, "event=leading")
         self.a.one("schedule", "orders", "--key", "three", "--in", "1h")
