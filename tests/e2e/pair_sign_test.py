@@ -146,7 +146,8 @@ class Signed(pair.Case):
         chains = forge_log(os.path.join(self.a.data, "log", "0000000000001000.seg"), b"127.0.0.1", b"10.66.6.6")
         forge_heads(os.path.join(self.a.data, "heads"), chains, self.a.key)
         shutil.rmtree(os.path.join(self.a.data, "index"))
-        forged = self.make_broker("--sign-key", self.a.key, data=self.a.data).start()  # makes the index anew
+        forged = harness.Broker(self.a.data, "--sign-key", self.a.key).start()  # makes the index anew
+        self.brokers.append(forged)
         facts = forged.ok("history", "orders", "order-1")
         self.assertTrue(all(fact["peer"].startswith("10.66.6.6") for fact in facts), facts)
         self.assertEqual(forged.stop(), 0)
