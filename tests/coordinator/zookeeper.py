@@ -48,7 +48,7 @@ class ZooKeeper:
             file.write("\n".join([f"dataDir={self.data}", f"clientPort={self.port}", f"clientPortAddress={address}",
                                   f"tickTime={TICK_MS}", "initLimit=40", "syncLimit=20", "admin.enableServer=false",
                                   "minSessionTimeout=500",
-                                  "maxSessionTimeout=60000", "4lw.commands.whitelist=srvr", *members, ""]))
+                                  "maxSessionTimeout=60000", "4lw.commands.whitelist=srvr,cons", *members, ""]))
 
     def start(self):
         """Runs it. Its log goes to the directory's `log`."""
@@ -67,13 +67,13 @@ class ZooKeeper:
     def log_path(self):
         return os.path.join(self.directory, "log")
 
-    def ask(self):
-        """What it says about itself; empty: it does not answer."""
+    def ask(self, word=b"srvr"):
+        """What it says about itself (cons: about its connections); empty: it does not answer."""
         answer = b""
         try:
             with socket.create_connection((self.address, self.port), 5) as peer:
                 peer.settimeout(5)
-                peer.sendall(b"srvr")
+                peer.sendall(word)
                 while piece := peer.recv(4096):
                     answer += piece
         except OSError:

@@ -2,6 +2,7 @@
 
 Without Java this says so and is skipped; tests/netns has the same ZooKeeper in trouble."""
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -78,6 +79,12 @@ class AtZooKeeper(pair.Case):
         self.a.ok("schedule", "orders", "--in", "1h")  # who leads with everybody in sync needs nobody
         self.server.start().wait_ready()
         self.wait_log(self.a, "event=coordinator state=connected", 2)
+
+    def test_a_dead_server_is_noticed_soon(self):
+        """The server that the follower is connected to may die with the primary's host: two thirds of this later it asks another."""
+        self.start_pair()
+        sessions = [int(ms) for ms in re.findall(r"\bto=(\d+)", self.server.ask(b"cons"))]
+        self.assertEqual(sessions, [4000, 4000])
 
     def test_credentials_that_are_none_are_refused(self):
         place = ("--coordinator", self.place, "--coordinator-credentials")
