@@ -298,7 +298,18 @@ void follower_end(struct node *node) {
     struct shell *shell = node->shell;
     if (following->leader_boot_ns == 0) return; /* the clock goes on from the log's last frame, as after any start */
     struct clock_origin origin = {.last = following->leader_now};
+    struct log_point end;
+    int error = log_point(shell->log, log_durable(shell->log), &end);
+    if (error != 0) shell_fail("log_unreadable", error);
     if (origin.last.steady_ns > following->leader_boot_ns)
         origin.boot_steady_ns = origin.last.steady_ns - following->leader_boot_ns;
+    /* TIME-2: that leader's own clock may have been behind what its log says, and of a log that the index has absorbed
+     * as a whole the core knows no time. */
+    if (end.steady_ns > origin.last.steady_ns) origin.last.steady_ns = end.steady_ns;
+    if (end.wall_ns > origin.last.wall_ns) origin.last.wall_ns = end.wall_ns;
     clock_restart(&shell->clock, origin);
+    /* Should this process start again in this boot, its clock goes on from here, and not from what was noted when the
+     * leader was first heard: that answer may have been under way for a shorter time than this one (TIME-1). */
+    uint64_t steady_ns = clock_boot_steady(&shell->clock);
+    if (steady_ns != 0) boot_note(shell->dir.path, steady_ns);
 }

@@ -346,13 +346,19 @@ static void answer_verdict(struct node *node, struct call *call, const struct pa
     answer_with(node, call, &body);
 }
 
+/* An idle follower must have time to ask again before it counts as silent: it knows nothing of solo-after. */
+static uint64_t hold_ms(const struct node *node, const Tarry__Follow *follow) {
+    uint64_t third_ms = node->shell->config.solo_after_ms / 3;
+    return third_ms < follow->wait_ms ? third_ms : follow->wait_ms;
+}
+
 static void hold(struct node *node, struct call *call) {
     struct node_leading *leading = &node->leading;
     uint64_t now_ns = monotonic_ns();
     leader_forget_question(node);
     leading->held = call;
     leading->held_ns = now_ns;
-    leading->until_ns = now_ns + follow_of(call)->wait_ms * NS_PER_MS;
+    leading->until_ns = now_ns + hold_ms(node, follow_of(call)) * NS_PER_MS;
 }
 
 static void answer_need(struct node *node, struct call *call) {

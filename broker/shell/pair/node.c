@@ -277,7 +277,10 @@ static void check_timers(struct node *node) {
 static uint64_t next_timer(const struct node *node) {
     uint64_t until_ns = silence_ns(node);
     if (node->read_ns < until_ns) until_ns = node->read_ns;
-    uint64_t other_ns = node_is_leading(node) ? leader_timer(node) : follower_timer(node);
+    uint64_t other_ns = UINT64_MAX;
+    if (node_is_leading(node)) other_ns = leader_timer(node);
+    /* In any other role nobody asks: a moment that has gone by would not be waited for, but spun on. */
+    if (node->pair.role == PAIR_FOLLOWING) other_ns = follower_timer(node);
     return other_ns < until_ns ? other_ns : until_ns;
 }
 
