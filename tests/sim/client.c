@@ -51,9 +51,15 @@ static uint64_t oldest_unanswered(const struct client *client, uint64_t producer
     return sequence;
 }
 
+/* From that node of a pair, if nobody has done it since. */
+static void turn_away(struct client *client, uint32_t node) {
+    if (client->world->host_count > 1 && client->node == node) client->node = 1 - node;
+}
+
 static void send_request(struct client *client, struct request *request) {
     struct world *world = client->world;
     request->tries++;
+    request->node = client->node;
     Tarry__Commit *commit = request->body->body_case == TARRY__REQUEST__BODY_COMMIT ? request->body->commit : NULL;
     /* What has been answered since the last try need not be remembered. */
     if (commit) commit->oldest_unanswered = oldest_unanswered(client, commit->producer, commit->sequence);
@@ -67,6 +73,7 @@ static void send_again_if_open(struct world *world, void *argument, uint64_t run
     struct client *client = request->client;
     if (request->answered || !client->up || client->run != run) return;
     TRACE(world, client->name, "asks again #%llu", (unsigned long long)request->number);
+    turn_away(client, request->node); /* no answer: perhaps the other one leads */
     send_request(client, request);
 }
 
@@ -188,7 +195,10 @@ void client_heartbeat(struct client *client) {
     body->heartbeat->session = client->session;
     struct request *request = world_alloc(client->world, sizeof *request);
     *request = (struct request){.client = client, .body = body, .number = ++client->world->ledger.requests};
+    uint32_t node = client->node;
+    client->node = client->session_node;
     network_request(client->world, client, request);
+    client->node = node;
 }
 
 static void subscribe(struct client *client) {
@@ -290,12 +300,13 @@ static void lose_patience(struct world *world, void *argument, uint64_t session)
     if (client->session == session && !client->lane_up) client_on_pipe_broken(client, session);
 }
 
-static void on_subscribed(struct client *client, const Tarry__SubscribeReply *reply) {
+static void on_subscribed(struct client *client, uint32_t node, const Tarry__SubscribeReply *reply) {
     struct world *world = client->world;
     client->subscribing = false;
     if (client->session || !client->wants_session) return; /* an old answer: that session falls silent */
     TRACE(world, client->name, "< a lane%s", reply->resumed ? ", its leases kept" : "");
     client->session = reply->session;
+    client->session_node = node;
     client->session_before = 0;
     client->silence_ms = reply->silence_ms;
     client->lane_up = false;
@@ -310,10 +321,12 @@ static void on_refused_heartbeat(struct client *client, const struct request *re
 }
 
 static bool is_passing(Tarry__Code code) {
+    if (code == TARRY__CODE__NOT_PRIMARY) return true;
     return code == TARRY__CODE__BUSY || code == TARRY__CODE__STOPPING || code == TARRY__CODE__FAILED;
 }
 
-static void on_reply(struct client *client, struct request *request, const Tarry__Reply *reply) {
+static void on_reply(struct client *client, struct request *request, const struct answer *answer) {
+    const Tarry__Reply *reply = answer->reply;
     switch (request->body->body_case) {
     case TARRY__REQUEST__BODY_HELLO:
         client->greeting = false;
@@ -324,10 +337,11 @@ static void on_reply(struct client *client, struct request *request, const Tarry
         TRACE(client->world, client->name, "< producer");
         return;
     case TARRY__REQUEST__BODY_SUBSCRIBE:
-        if (reply->code == TARRY__CODE__OK) on_subscribed(client, reply->subscribe);
+        if (reply->code == TARRY__CODE__OK) on_subscribed(client, answer->node, reply->subscribe);
         return;
     case TARRY__REQUEST__BODY_HEARTBEAT:
-        if (reply->code == TARRY__CODE__NO_SUCH_SESSION) on_refused_heartbeat(client, request);
+        if (reply->code == TARRY__CODE__NO_SUCH_SESSION || reply->code == TARRY__CODE__NOT_PRIMARY)
+            on_refused_heartbeat(client, request);
         return;
     default:
         return;
@@ -353,6 +367,7 @@ void client_on_answer(struct client *client, struct request *request, const stru
     ledger_on_answer(world, request, answer);
     bool is_again = request->answered;
     bool is_refused = answer->reply && is_passing(answer->reply->code);
+    if (is_refused && answer->reply->code == TARRY__CODE__NOT_PRIMARY) turn_away(client, answer->node);
     if (is_refused && request->body->body_case != TARRY__REQUEST__BODY_HEARTBEAT) return; /* asked again in a while */
     bool is_commit = request->body->body_case == TARRY__REQUEST__BODY_COMMIT;
     bool is_forgotten = is_commit && answer->reply && answer->reply->code == TARRY__CODE__FORGOTTEN;
@@ -360,7 +375,7 @@ void client_on_answer(struct client *client, struct request *request, const stru
         client->used_ns = request->asked_ns;
     if (is_forgotten && !is_again && client->producer == request->body->commit->producer) client->producer = 0;
     give_up(client, request);
-    if (!is_again && answer->reply) on_reply(client, request, answer->reply);
+    if (!is_again && answer->reply) on_reply(client, request, answer);
 }
 
 /* ---- life */

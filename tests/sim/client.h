@@ -25,7 +25,8 @@ struct client {
     const char *name;
     struct link link;
     bool up;
-    uint64_t run; /* grows with every crash; what belongs to an earlier one is void */
+    uint32_t node; /* of a pair: whom it takes for the primary */
+    uint64_t run;  /* grows with every crash; what belongs to an earlier one is void */
 
     /* producer */
     uint64_t producer; /* 0: none yet */
@@ -43,6 +44,7 @@ struct client {
     bool silent;  /* sends no heartbeats */
     bool stalled; /* reads nothing from its lane */
     uint64_t session;
+    uint32_t session_node;   /* whose it is */
     bool lane_up;            /* its pipe stood */
     uint64_t session_before; /* to be resumed */
     uint64_t silence_ms;

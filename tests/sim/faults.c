@@ -26,13 +26,13 @@ void faults_draw(struct random *random, struct faults *out) {
 /* Where the log on the disk ends, without changing anything. */
 static uint64_t end_on_disk(struct world *world) {
     struct log_options options = {.directory = "/data/log",
-                                  .disk = &world->host.disk->disk,
+                                  .disk = &world->host->disk->disk,
                                   .segment_size = world->options.segment_size,
                                   .read_only = true};
     struct log_recovery found;
     struct log *log;
     char message[512];
-    int error = log_open(&log, &options, world->host.table.flat.position, &found, message, sizeof message);
+    int error = log_open(&log, &options, world->host->table.flat.position, &found, message, sizeof message);
     MUST(error == 0);
     log_close(log);
     return found.end;
@@ -48,7 +48,7 @@ static bool is_protected(const struct host *host, uint64_t position, uint64_t en
 }
 
 static struct model_file *flipped_file(struct world *world, const struct flip *flip) {
-    return model_lookup(world->host.disk, flip->name);
+    return model_lookup(world->host->disk, flip->name);
 }
 
 static void toggle(struct world *world, const struct flip *flip) {
@@ -92,7 +92,7 @@ static void repair(struct world *world, struct faults *faults) {
     flip->active = false;
     struct model_file *file = flipped_file(world, flip);
     if (!flip->copy) {
-        if (!file || !was_erased(&world->host, flip, file)) toggle(world, flip);
+        if (!file || !was_erased(world->host, flip, file)) toggle(world, flip);
     } else if (file) {
         MUST(file->cached_size == flip->copy_size && file->durable_size == flip->copy_size);
         model_writes_drop(file);
@@ -104,7 +104,7 @@ static void repair(struct world *world, struct faults *faults) {
 
 /* Somewhere in the frames of a random segment. `down`: in the last one too, with a copy of it kept. */
 static void flip_somewhere(struct world *world, struct faults *faults, bool down) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     struct flip *flip = &faults->flip;
     const struct model_entry *segments[MODEL_FILES_MAX];
     size_t count = 0;
@@ -149,7 +149,7 @@ static void guard_later(struct world *world, struct faults *faults) {
 
 /* With a wrong bit: it starts and nothing is wrong, or it refuses; only what nothing protects yet may look torn. */
 static void start_with_flip(struct world *world, struct faults *faults) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     struct flip *flip = &faults->flip;
     host->may_cut_at = flip->is_protected ? UINT64_MAX : flip->position;
     bool up = host_start(world, false);
@@ -171,7 +171,7 @@ static void start_with_flip(struct world *world, struct faults *faults) {
 }
 
 static void start(struct world *world, struct faults *faults) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     if (faults->halted) {
         faults->halted = false;
         host_kill(world, HOST_POWER_LOST);
@@ -194,7 +194,7 @@ static void start(struct world *world, struct faults *faults) {
         host->disk->fail_for_ever = true;
         faults->halted = one_in(world, 2);
     }
-    bool accept = world->wall_offset_ns != world->believable_ns && one_in(world, 8);
+    bool accept = world->host->wall_offset_ns != world->believable_ns && one_in(world, 8);
     bool up = host_start(world, accept);
     if (up) {
         faults->halted = false;
@@ -202,13 +202,13 @@ static void start(struct world *world, struct faults *faults) {
         return;
     }
     host_kill(world, HOST_KILLED); /* nothing fails any more */
-    if (!fails && world->host.state == HOST_REFUSED) MUST(host->disk->room || host->disk->read_error);
+    if (!fails && world->host->state == HOST_REFUSED) MUST(host->disk->room || host->disk->read_error);
 }
 
 static void guard(struct world *world, void *argument, uint64_t number) {
     struct faults *faults = argument;
     if (faults->over) return;
-    if (world->host.state != HOST_UP) start(world, faults);
+    if (world->host->state != HOST_UP) start(world, faults);
     guard_later(world, faults);
 }
 
@@ -239,13 +239,13 @@ static void cut_link(struct world *world) {
 }
 
 static void find_room(struct world *world, void *argument, uint64_t number) {
-    if (!world->host.disk->room) return;
+    if (!world->host->disk->room) return;
     TRACE(world, "disk", "has room again");
-    world->host.disk->room = world->options.disk_room;
+    world->host->disk->room = world->options.disk_room;
 }
 
 static void fill_up(struct world *world) {
-    struct model_disk *disk = world->host.disk;
+    struct model_disk *disk = world->host->disk;
     uint64_t used = model_room_used(disk);
     disk->room = used + 1 + random_below(&world->random, 2 * (world->options.segment_size + 4096));
     TRACE(world, "disk", "is nearly full");
@@ -253,7 +253,7 @@ static void fill_up(struct world *world) {
 }
 
 static void read_again(struct world *world, void *argument, uint64_t number) {
-    world->host.disk->read_error = 0;
+    world->host->disk->read_error = 0;
 }
 
 static void index_goes_on(struct world *world, void *argument, uint64_t number) {
@@ -293,7 +293,7 @@ static bool has_redacted_beyond(const struct host *host, uint64_t position) {
 }
 
 static void put_back_old_index(struct world *world, struct faults *faults) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     if (!faults->has_old_index) {
         table_copy(&old_index, &host->table);
         faults->has_old_index = true;
@@ -321,7 +321,7 @@ static void put_back_old_index(struct world *world, struct faults *faults) {
 }
 
 static void fail_calls(struct world *world, struct faults *faults, bool halt) {
-    struct model_disk *disk = world->host.disk;
+    struct model_disk *disk = world->host->disk;
     if (disk->fail_at) return;
     disk->fail_at = disk->calls + 1 + random_below(&world->random, 12);
     disk->fail_error = -EIO;
@@ -331,7 +331,7 @@ static void fail_calls(struct world *world, struct faults *faults, bool halt) {
 
 static void happens_now(struct world *world, struct faults *faults, enum fault fault) {
     faults->counts[fault]++;
-    bool up = world->host.state == HOST_UP;
+    bool up = world->host->state == HOST_UP;
     switch (fault) {
     case FAULT_KILL:
         host_kill(world, HOST_KILLED);
@@ -350,11 +350,11 @@ static void happens_now(struct world *world, struct faults *faults, enum fault f
         break;
     case FAULT_READ:
         if (!up) break;
-        world->host.disk->read_error = -EIO;
+        world->host->disk->read_error = -EIO;
         world_after_ns(world, (1 + random_below(&world->random, 50)) * NS_PER_MS, read_again, NULL, 0);
         break;
     case FAULT_FULL:
-        if (!world->host.disk->room || world->host.disk->room == world->options.disk_room) fill_up(world);
+        if (!world->host->disk->room || world->host->disk->room == world->options.disk_room) fill_up(world);
         break;
     case FAULT_FLIP:
         if (up) flip_somewhere(world, faults, false);
@@ -406,7 +406,7 @@ void faults_start(struct world *world, struct faults *faults) {
 }
 
 void faults_end(struct world *world, struct faults *faults) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     bool read_wrong = faults->flip.active; /* and a reader may still hold it in its buffer */
     faults->over = true;
     world->network = (struct network){.dropped = world->network.dropped, .doubled = world->network.doubled};
@@ -419,8 +419,8 @@ void faults_end(struct world *world, struct faults *faults) {
     host_release_index(world);
     /* The clock is as far ahead as it may once have been believed to be; should the broker have forgotten that in a
      * crash, an operator accepts it. */
-    if (world->wall_offset_ns != world->believable_ns)
-        world_jump_wall(world, (world->believable_ns - world->wall_offset_ns) / (int64_t)NS_PER_MS);
+    if (world->host->wall_offset_ns != world->believable_ns)
+        world_jump_wall(world, (world->believable_ns - world->host->wall_offset_ns) / (int64_t)NS_PER_MS);
     faults->jumped_ms = 0;
     for (int i = 0; host->state != HOST_UP; i++) {
         MUST(i < STARTS_MAX);

@@ -12,11 +12,13 @@
 #define LONG_SEGMENT_SIZE (16u << 10) /* of a long life: the virtual disk has room for some hundred files */
 #define SECOND_NS (1000 * NS_PER_MS)
 
+const char *const history_names[] = {"anna", "bert", "carl", "dora", "emil", "frida"};
+
 static struct span draw_span(struct random *random, unsigned bits) {
     return (struct span){(uint32_t)random_magnitude(random, bits) / 2, (uint32_t)random_magnitude(random, bits)};
 }
 
-static struct world_options draw_options(uint64_t seed, struct random *random) {
+struct world_options history_draw_options(uint64_t seed, struct random *random) {
     struct world_options options = world_options_default();
     options.seed = seed;
     options.by_hand = false;
@@ -40,7 +42,7 @@ static struct world_options draw_options(uint64_t seed, struct random *random) {
 /* ---- the calm */
 
 static bool is_settled(const struct world *world) {
-    if (core_live(world->host.core)) return false;
+    if (core_live(world->host->core)) return false;
     for (size_t i = 0; i < world->client_count; i++) {
         for (size_t k = 0; k < world->clients[i]->open_count; k++) {
             if (world->clients[i]->open[k]->body->body_case == TARRY__REQUEST__BODY_COMMIT) return false;
@@ -51,7 +53,7 @@ static bool is_settled(const struct world *world) {
 
 /* How far ahead the next task is due or the next lease over; UINT64_MAX: none is. */
 static uint64_t next_due_ms(struct world *world) {
-    const struct flat *head = &world->host.head;
+    const struct flat *head = &world->host->head;
     struct instant now = host_now(world);
     uint64_t next_ms = UINT64_MAX;
     for (uint64_t id = 1; id < head->next_id; id++) {
@@ -81,7 +83,7 @@ static void keep_going(struct world *world) {
         if (!client->session) client_subscribe(client, habit_queues, 8, 0);
     }
     for (uint32_t i = 1; i < FLAT_QUEUES_MAX; i++) { /* what was asked before the calm may still pause one */
-        const Tarry__QueuePut *queue = &world->host.head.queues[i].put;
+        const Tarry__QueuePut *queue = &world->host->head.queues[i].put;
         if (queue->number && queue->paused)
             (void)client_commit_one(world->clients[0], op_pause(world, queue->name, false, 0));
     }
@@ -89,10 +91,10 @@ static void keep_going(struct world *world) {
 
 /* The story's last lines, should it be stuck. */
 static void tell_what_is_left(struct world *world) {
-    const struct flat *head = &world->host.head;
+    const struct flat *head = &world->host->head;
     struct instant now = host_now(world);
     TRACE(world, "calm", "does not come: steady %llu ms, wall %llu ms%s", (unsigned long long)now.steady_ns / NS_PER_MS,
-          (unsigned long long)now.wall_ns / NS_PER_MS, world->host.clock.held ? ", held" : "");
+          (unsigned long long)now.wall_ns / NS_PER_MS, world->host->clock.held ? ", held" : "");
     for (uint64_t id = 1; id < head->next_id; id++) {
         const struct row *row = &head->tasks[id].row;
         if (head->tasks[id].ended || row->state == ROW_BURIED) continue;
@@ -107,32 +109,36 @@ static void tell_what_is_left(struct world *world) {
     }
 }
 
-static void calm_down(struct world *world, struct faults *faults, struct habits *habits) {
-    TRACE(world, "calm", "everything is put right");
-    habits->over = true;
-    faults_end(world, faults);
+void history_settle(struct world *world, const struct habits *habits) {
     if (habits->one_line)
         world->options.read = world_options_default().read; /* two tasks a read, or it takes for ever */
     uint64_t fewest = UINT64_MAX;
     for (int round = 0, shrank = 0; !is_settled(world); round++) {
-        if (core_live(world->host.core) < fewest) {
-            fewest = core_live(world->host.core);
+        if (core_live(world->host->core) < fewest) {
+            fewest = core_live(world->host->core);
             shrank = round;
         }
         if (round - shrank == CALM_ROUNDS_MAX) tell_what_is_left(world);
         MUST(round - shrank < CALM_ROUNDS_MAX); /* nothing is stuck */
         keep_going(world);
         world_run_until(world, world->now_ns + 2 * SECOND_NS);
-        MUST(world->host.state == HOST_UP);
+        MUST(world->host->state == HOST_UP);
         if (round > 2) skip_idle_time(world);
     }
+}
+
+static void calm_down(struct world *world, struct faults *faults, struct habits *habits) {
+    TRACE(world, "calm", "everything is put right");
+    habits->over = true;
+    faults_end(world, faults);
+    history_settle(world, habits);
 }
 
 /* ---- */
 
 /* LOG-5: once nothing happens, a seal that was written when all before it was durable comes last. */
 static void wait_for_seal(struct world *world) {
-    const struct host *host = &world->host;
+    const struct host *host = world->host;
     for (int i = 0;; i++) {
         const struct frame_note *last = &host->frames[host->frame_count - 1];
         if (last->header.type == FRAME_SEAL && last->synced_to == last->header.position) return;
@@ -142,22 +148,30 @@ static void wait_for_seal(struct world *world) {
 }
 
 /* What is redacted is gone once nothing is in the way. */
-static void wait_for_erasures(struct world *world) {
-    for (int i = 0; world->host.table.redaction_count; i++) {
+void history_erase(struct world *world) {
+    const struct host *host = world->host;
+    uint32_t place = world->place;
+    for (int i = 0; host->table.redaction_count; i++) {
         MUST(i < ERASE_ROUNDS_MAX);
         world_run_until(world, world->now_ns + SECOND_NS / 4);
     }
+    world_enter(world, place);
 }
 
-static void check_end(struct world *world) {
-    struct host *host = &world->host;
+void history_check(struct world *world) {
+    struct host *host = world->host;
     ledger_check(world);
     core_check(host->core);
     host_index_now(world);
-    wait_for_erasures(world);
+    history_erase(world);
     host_check_log(world);
     MUST(flat_digest(&host->head) == core_digest(host->core));
     wait_for_seal(world);
+}
+
+static void check_end(struct world *world) {
+    struct host *host = world->host;
+    history_check(world);
     host_stop(world); /* sealed, and the same again after a start */
     MUST(host->state == HOST_DOWN);
     size_t frames = host->frame_count;
@@ -165,8 +179,8 @@ static void check_end(struct world *world) {
     MUST(host->frame_count == frames + 1); /* the new epoch */
 }
 
-static uint64_t fingerprint_of(const struct world *world) {
-    const struct host *host = &world->host;
+uint64_t history_fingerprint(const struct world *world) {
+    const struct host *host = world->host;
     uint64_t all[] = {world->random.state,      world->now_ns,     world->timeline.order,
                       world->ledger.answers,    host->disk->seed,  host->disk->calls,
                       host->head.position,      host->head.digest, host->steps,
@@ -175,9 +189,8 @@ static uint64_t fingerprint_of(const struct world *world) {
 }
 
 void history_live(struct world *world, uint64_t seed, struct history_report *out) {
-    static const char *const names[] = {"anna", "bert", "carl", "dora", "emil", "frida"};
     struct random random = {.state = seed ^ 0x7461727279u};
-    struct world_options options = draw_options(seed, &random);
+    struct world_options options = history_draw_options(seed, &random);
     struct habits drawn;
     struct faults drawn_faults;
     habits_draw(&random, &drawn);
@@ -197,7 +210,7 @@ void history_live(struct world *world, uint64_t seed, struct history_report *out
     size_t count = 1 + random_below(&random, 4);
     for (size_t i = 0; i < count; i++) {
         bool is_consumer = i == 0 || random_below(&random, 2);
-        habits_start(client_new(world, names[i]), habits, is_consumer);
+        habits_start(client_new(world, history_names[i]), habits, is_consumer);
     }
     faults_start(world, faults);
     while (habits->actions_left && world_step(world)) {
@@ -208,10 +221,10 @@ void history_live(struct world *world, uint64_t seed, struct history_report *out
         .simulated_ns = world->now_ns,
         .requests = world->ledger.requests,
         .deliveries = world->ledger.deliveries,
-        .starts = world->host.starts,
-        .refusals = world->host.refusals,
-        .frames = world->host.frame_count,
-        .fingerprint = fingerprint_of(world),
+        .starts = world->host->starts,
+        .refusals = world->host->refusals,
+        .frames = world->host->frame_count,
+        .fingerprint = history_fingerprint(world),
     };
     for (size_t i = 0; i < FAULTS; i++) out->faults += faults->counts[i];
 }

@@ -11,9 +11,24 @@ struct history_report {
     uint64_t fingerprint; /* of all that happened: the same whenever the seed is played */
 };
 
+struct habits;
+
 /* Aborts at the first broken promise. */
 void history_play(struct world *world, uint64_t seed, struct history_report *out);
 /* The same, without the end: the world, its log and what is known of it can be looked at until world_end. */
 void history_live(struct world *world, uint64_t seed, struct history_report *out);
+/* Of a pair (pair_history.c). */
+void pair_history_play(struct world *world, uint64_t seed, struct history_report *out);
+
+/* ---- what both have in common */
+struct world_options history_draw_options(uint64_t seed, struct random *random);
+extern const char *const history_names[];
+/* Until nothing lives any more and everything is answered; nothing more goes wrong. */
+void history_settle(struct world *world, const struct habits *habits);
+/* Everything is as it must be, in what whoever leads knows, and in its log. */
+void history_check(struct world *world);
+/* Until what is redacted is gone from the log of the host that it is. */
+void history_erase(struct world *world);
+uint64_t history_fingerprint(const struct world *world);
 
 #endif

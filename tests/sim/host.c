@@ -5,6 +5,7 @@
 
 #include "../must.h"
 #include "client.h"
+#include "node.h"
 #include "ops.h"
 #include "world.h"
 
@@ -13,19 +14,27 @@
 
 struct instant host_now(struct world *world) {
     struct sample sample = {.real_ns = world_real_ns(world), .boot_ns = world_boot_ns(world)};
-    return clock_advance(&world->host.clock, sample);
+    return clock_advance(&world->host->clock, sample);
+}
+
+struct instant host_answers_at(const struct world *world) {
+    struct instant now = world->host->clock.now;
+    const struct flat *head = &world->host->head;
+    if (head->steady_ns > now.steady_ns) now.steady_ns = head->steady_ns;
+    if (head->wall_ns > now.wall_ns) now.wall_ns = head->wall_ns;
+    return now;
 }
 
 /* The line that the clock believes: the wall where it last advanced, plus BOOTTIME since; as an error. */
 static int64_t trusted_ns(const struct world *world) {
-    const struct sample *high = &world->host.clock.high;
+    const struct sample *high = &world->host->clock.high;
     uint64_t line_ns = high->real_ns + (world_boot_ns(world) - high->boot_ns);
     return (int64_t)(line_ns - WORLD_EPOCH_NS - world->now_ns);
 }
 
 /* How long the wall has stood still by now, starts included. */
 static uint64_t stood_ns(const struct world *world) {
-    const struct host *host = &world->host;
+    const struct host *host = world->host;
     const struct sample *high = &host->clock.high;
     uint64_t before_ns = high->real_ns == host->stood_wall_ns ? host->stood_before_ns : 0;
     return world_boot_ns(world) - high->boot_ns + before_ns;
@@ -33,14 +42,18 @@ static uint64_t stood_ns(const struct world *world) {
 
 /* ---- frames */
 
-static void note_frame(struct world *world, const struct core_append *append) {
-    struct host *host = &world->host;
+struct frame_note *host_add_frame(struct host *host) {
     if (host->frame_count == host->frame_capacity) {
         host->frame_capacity = host->frame_capacity ? 2 * host->frame_capacity : 1024;
         host->frames = realloc(host->frames, host->frame_capacity * sizeof *host->frames);
         MUST(host->frames);
     }
-    struct frame_note *note = &host->frames[host->frame_count++];
+    return &host->frames[host->frame_count++];
+}
+
+static void note_frame(struct world *world, const struct core_append *append) {
+    struct host *host = world->host;
+    struct frame_note *note = host_add_frame(host);
     uint32_t blob_size = 0;
     for (size_t i = 0; i < append->content_count; i++) blob_size += append->contents[i]->size;
     *note = (struct frame_note){
@@ -55,6 +68,8 @@ static void note_frame(struct world *world, const struct core_append *append) {
         .trusted_ns = trusted_ns(world),
         .stood_ns = stood_ns(world),
         .bytes = world_copy(world, append->body, append->body_size),
+        .serial = world->truth.next_serial++,
+        .node = host->number,
     };
     if (append->type == FRAME_COMMIT) {
         note->body = tarry__frame_body__unpack(&world->memory.pb, append->body_size, note->bytes);
@@ -65,7 +80,7 @@ static void note_frame(struct world *world, const struct core_append *append) {
     note->digest = host->head.digest;
     note->live = host->head.live;
     TRACE(world, "broker", "append #%zu %s", host->frame_count, frame_text(&note->header, note->body));
-    ledger_on_frame(world, &note->header, note->body, append->contents, append->content_count);
+    ledger_on_frame(world, note, append->contents, append->content_count);
 }
 
 const struct frame_note *host_frame(const struct host *host, uint64_t position) {
@@ -125,8 +140,8 @@ static void check_effects(struct host *host, const struct core_effects *effects,
 }
 
 void host_step(struct world *world, struct core_event *event) {
-    struct host *host = &world->host;
-    struct core_effects *effects = &host->batches[host->filling].effects;
+    struct host *host = world->host;
+    struct core_effects *effects = &host->batches[host->filling]->effects;
     event->now = host_now(world);
     uint64_t before = core_position(host->core);
     size_t appends = effects->appends.count;
@@ -156,20 +171,23 @@ struct posted {
 
 static void posted_arrives(struct world *world, void *argument, uint64_t number) {
     struct posted *posted = argument;
-    bool is_late = world->host.closed && posted->event.kind != CORE_DURABLE && posted->event.kind != CORE_INDEXED;
-    if (posted->life == world->host.life && !is_late) host_step(world, &posted->event);
+    bool is_position = posted->event.kind == CORE_DURABLE || posted->event.kind == CORE_INDEXED;
+    bool is_now = posted->life == world->host->life && world->host->state == HOST_UP;
+    if (is_now && !is_position && node_puts_off(world, posted_arrives, argument, number)) return;
+    bool is_late = world->host->closed && posted->event.kind != CORE_DURABLE && posted->event.kind != CORE_INDEXED;
+    if (posted->life == world->host->life && !is_late) host_step(world, &posted->event);
 }
 
 void host_post(struct world *world, const struct core_event *event) {
     struct posted *posted = world_alloc(world, sizeof *posted);
-    *posted = (struct posted){.life = world->host.life, .event = *event};
+    *posted = (struct posted){.life = world->host->life, .event = *event};
     world_after(world, &world->options.wake, posted_arrives, posted, 0);
 }
 
 /* ---- time */
 
 static void tick(struct world *world, void *argument, uint64_t life) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     if (host->life != life || host->tick_ns > world->now_ns) return;
     host->tick_ns = UINT64_MAX;
     struct core_event event = {.kind = CORE_TICK};
@@ -182,7 +200,7 @@ static void tick(struct world *world, void *argument, uint64_t life) {
 }
 
 void host_wake(struct world *world) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     if (host->state != HOST_UP) return;
     uint64_t deadline_ms = core_deadline(host->core);
     if (deadline_ms >= UINT64_MAX / NS_PER_MS) return;
@@ -192,5 +210,5 @@ void host_wake(struct world *world) {
     wait_ns += world_span_ns(world, &world->options.wake);
     if (host->tick_ns <= world->now_ns + wait_ns) return; /* sooner already */
     host->tick_ns = world->now_ns + wait_ns;
-    timeline_add(&world->timeline, host->tick_ns, tick, NULL, host->life);
+    world_after_ns(world, wait_ns, tick, NULL, host->life);
 }

@@ -13,8 +13,10 @@
 #define TARRY_TESTS_SIM_HOST_H
 
 #include "clock.h"
+#include "ledger.h"
 #include "log.h"
 #include "table.h"
+#include "watch.h"
 
 #define HOST_LANES_MAX LANES_MAX
 
@@ -22,6 +24,7 @@ struct world;
 struct client;
 struct request;
 struct model_disk;
+struct node;
 
 enum host_state {
     HOST_DOWN,
@@ -41,8 +44,12 @@ struct frame_note { /* what was appended, remembered outside of the log */
     uint64_t stood_ns;    /* how long the wall had stood still */
     const uint8_t *bytes; /* of the body */
     Tarry__FrameBody *body;
-    uint64_t digest; /* of the state behind it */
-    uint64_t live;   /* likewise */
+    uint64_t digest;          /* of the state behind it */
+    uint64_t live;            /* likewise */
+    uint64_t serial;          /* no two frames have the same, on whichever disk */
+    uint32_t node;            /* who decided it */
+    struct ledger_news *news; /* what it says of tasks that only the rig knows */
+    size_t news_count;
     bool state_ends; /* it was the last one of its step: core_digest could be compared */
 };
 
@@ -63,11 +70,15 @@ struct errand { /* something that the core lacks facts for, or asked for itself 
     struct client *client;
     struct request *request;
     uint64_t position; /* of the core before the step that answered: LOG-1 */
+    size_t known;      /* how many frames had been acknowledged when it came (truth.h) */
 };
 
 struct batch { /* effects of some steps, on their way to the disk and out (shell/batch.h) */
     struct arena arena;
     struct core_effects effects;
+    struct batch *next;
+    uint64_t end;      /* where the log ends behind them */
+    uint64_t question; /* of a pair: what confirms them (R3) */
 };
 
 struct lane {
@@ -84,9 +95,17 @@ struct parcel {                    /* a delivery on its way out (shell/courier.c
 };
 
 struct host {
+    uint32_t number;
     enum host_state state;
     char message[512];
-    uint64_t life; /* grows with every start; what belongs to an earlier one is void */
+    uint64_t life;     /* grows with every start; what belongs to an earlier one is void */
+    struct node *node; /* it is one of a pair; NULL: it is alone */
+
+    /* The machine's clocks. */
+    int64_t wall_offset_ns;   /* how wrong the wall clock is */
+    uint64_t booted_ns;       /* BOOTTIME counts from here */
+    uint64_t boot;            /* which one of the machine; from 1 */
+    uint64_t paused_until_ns; /* SIGSTOP */
 
     struct model_disk *disk;
     struct disk calls; /* the log's, mindful of the room (shell/room.c) */
@@ -98,9 +117,10 @@ struct host {
     struct clock_state clock;
     uint64_t tick_ns; /* when it is woken next; UINT64_MAX: not */
 
-    struct batch batches[2];
-    int filling; /* index of the batch that steps fill; the other one is being synced, or empty */
-    bool closed; /* the core was told CORE_CLOSE: it hears of positions and time alone */
+    struct batch *batches[2];
+    int filling;         /* index of the batch that steps fill; the other one is being synced, or empty */
+    struct batch *spare; /* empty ones */
+    bool closed;         /* the core was told CORE_CLOSE: it hears of positions and time alone */
     bool flushing;
     bool syncing;
     bool sync_held; /* a story holds the disk */
@@ -118,8 +138,10 @@ struct host {
     uint64_t reserve;
 
     /* What is known from outside. */
-    struct table table; /* durable: survives every end */
-    struct flat head;   /* as of all frames appended */
+    struct table table;                           /* durable: survives every end */
+    struct flat head;                             /* as of all frames appended; of a follower: applied */
+    struct ledger_origin origins[FLAT_TASKS_MAX]; /* [id], as of the same */
+    struct watch watch;
     struct frame_note *frames;
     size_t frame_count;
     size_t frame_capacity;
@@ -137,6 +159,9 @@ struct host {
 
 /* ---- life */
 void host_begin(struct world *world); /* an empty disk */
+void host_free(struct host *host);
+struct batch *host_batch_take(struct host *host);
+void host_batch_drop(struct host *host, struct batch *batch);
 void host_end_history(struct world *world);
 /* False: host.state is REFUSED and host.message a sentence, or DOWN when the disk failed. */
 bool host_start(struct world *world, bool accept_clock);
@@ -162,6 +187,17 @@ void host_release_index(struct world *world);
 /* All that is durable is indexed at once. */
 void host_index_now(struct world *world);
 struct instant host_now(struct world *world);
+/* The time as of which questions are answered: a follower's clock may be behind what its leader has written. */
+struct instant host_answers_at(const struct world *world);
+
+/* ---- of a pair (node.h) */
+/* Answers that nothing is in the way of any more leave. Takes the batch over. False: the disk failed. */
+bool host_let_out(struct world *world, struct batch *batch);
+/* What is below that position is, and may go into the index. */
+void host_committed(struct world *world, uint64_t position, bool may_index);
+/* The core decides from now on. */
+void host_begin_epoch(struct world *world, uint32_t epoch);
+void host_restart_clock(struct world *world, struct clock_origin origin);
 
 /* ---- between host_*.c */
 void host_step(struct world *world, struct core_event *event);
@@ -180,10 +216,12 @@ void host_erase_later(struct world *world);
 void host_check_erased(struct world *world);
 void host_lane_effect(struct world *world, const struct core_lane *lane);
 void host_lane_send(struct world *world, const struct core_delivery *delivery, const ProtobufCBinaryData *contents);
-void host_answer(struct world *world, struct errand *errand, Tarry__Reply *reply, const uint8_t *commit,
+/* `node`: who decided it. */
+void host_answer(struct world *world, struct errand *errand, uint32_t node, Tarry__Reply *reply, const uint8_t *commit,
                  size_t commit_size);
 /* The packed content of a task, wherever it lies. 0, 1: it is gone, negative: the disk. */
 int host_content(struct world *world, const struct row *row, ProtobufCBinaryData *out);
+struct frame_note *host_add_frame(struct host *host);
 const struct frame_note *host_frame(const struct host *host, uint64_t position);
 /* How many of the frames end at or below `position`. */
 size_t host_frames_below(const struct host *host, uint64_t position);

@@ -82,7 +82,7 @@ static void mark_erased(const struct search *search, struct core_past *past) {
 
 static void run_search(struct world *world, const struct search *search, size_t room, struct core_past *out) {
     static struct core_past_task found[FLAT_TASKS_MAX];
-    struct host *host = &world->host;
+    struct host *host = world->host;
     struct search running = *search;
     running.found = found;
     memset(found, 0, (size_t)host->head.next_id * sizeof found[0]);
@@ -102,13 +102,13 @@ static void run_search(struct world *world, const struct search *search, size_t 
 
 static void handed_in(struct world *world, void *argument, uint64_t number) {
     struct errand *errand = argument;
-    if (errand->life == world->host.life) host_take_errand(world, errand);
+    if (errand->life == world->host->life) host_take_errand(world, errand);
 }
 
 static void locate(struct world *world, void *argument, uint64_t number) {
     struct errand *errand = argument;
-    if (errand->life != world->host.life) return;
-    if (log_durable(world->host.log) < errand->past_end) {
+    if (errand->life != world->host->life) return;
+    if (log_durable(world->host->log) < errand->past_end) {
         world_after_ns(world, NS_PER_MS, locate, errand, 0);
         return;
     }
@@ -120,7 +120,7 @@ static void locate(struct world *world, void *argument, uint64_t number) {
         past[i].id_end = errand->past_id_end;
         past[i].no_room = room == 0;
         if (past[i].no_room) continue;
-        struct search search = {&world->host, commit->ops[i]->redact, errand->queue_numbers[i], NULL};
+        struct search search = {world->host, commit->ops[i]->redact, errand->queue_numbers[i], NULL};
         if (search.queue || search.redact->task->id) run_search(world, &search, room, &past[i]);
         room -= past[i].count;
     }
@@ -133,10 +133,10 @@ void host_locate_later(struct world *world, struct errand *errand) {
     errand->queue_numbers = world_alloc(world, commit->n_ops * sizeof *errand->queue_numbers);
     for (size_t i = 0; i < commit->n_ops; i++) {
         if (commit->ops[i]->op_case == TARRY__OP__OP_REDACT)
-            errand->queue_numbers[i] = core_queue_number(world->host.core, commit->ops[i]->redact->task->queue);
+            errand->queue_numbers[i] = core_queue_number(world->host->core, commit->ops[i]->redact->task->queue);
     }
-    errand->past_end = core_position(world->host.core);
-    errand->past_id_end = core_id_end(world->host.core);
+    errand->past_end = core_position(world->host->core);
+    errand->past_id_end = core_id_end(world->host->core);
     world_after(world, &world->options.read, locate, errand, 0);
 }
 
@@ -155,12 +155,12 @@ static bool is_gone(struct host *host, const Tarry__Redaction *redaction) {
 static void erase(struct world *world, void *argument, uint64_t life);
 
 static void erase_soon(struct world *world) {
-    world_after(world, &world->options.wake, erase, NULL, world->host.life);
+    world_after(world, &world->options.wake, erase, NULL, world->host->life);
 }
 
 /* A transaction of the index of its own. */
 static void report(struct world *world, void *argument, uint64_t life) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     if (host->life != life || host->state != HOST_UP) return;
     TRACE(world, "broker", "erased %zu", host->erasing);
     table_redactions_done(&host->table, host->erasing);
@@ -171,7 +171,7 @@ static void report(struct world *world, void *argument, uint64_t life) {
 
 /* Nothing else happens to the log's segments meanwhile. */
 static void erase(struct world *world, void *argument, uint64_t life) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     if (host->life != life || host->state != HOST_UP || host->retiring || host->erasing) return;
     struct log_content contents[SLICE_MAX];
     size_t count = 1 + random_below(&world->random, SLICE_MAX), found = 0;
@@ -197,13 +197,13 @@ static void erase(struct world *world, void *argument, uint64_t life) {
 }
 
 void host_erase_later(struct world *world) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     if (host->table.redaction_count && !host->erasing && !host->retiring) erase_soon(world);
 }
 
 /* What has been reported stays erased, whatever the disk forgot since. */
 void host_check_erased(struct world *world) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     for (size_t i = 0; i < host_frames_below(host, host->table.flat.position); i++) {
         const Tarry__FrameBody *body = host->frames[i].body;
         for (size_t k = 0; body && k < body->n_records; k++) {

@@ -7,6 +7,7 @@
 #include "../must.h"
 #include "client.h"
 #include "host.h"
+#include "node.h"
 #include "ops.h"
 #include "views.h"
 #include "world.h"
@@ -24,7 +25,7 @@ static void unhold(struct host *host, struct errand *errand) {
 static void read_facts(struct world *world, struct errand *errand) {
     struct core_facts *facts = &errand->event.facts;
     struct table_rows rows = {0};
-    table_lookup(&world->host.table, errand->wants, errand->want_count, &world->memory, &rows);
+    table_lookup(&world->host->table, errand->wants, errand->want_count, &world->memory, &rows);
     struct row *all_rows = world_alloc(world, (facts->count + rows.count) * sizeof *all_rows);
     if (facts->count) memcpy(all_rows, facts->rows, facts->count * sizeof *all_rows);
     if (rows.count) memcpy(all_rows + facts->count, rows.rows, rows.count * sizeof *all_rows);
@@ -39,7 +40,7 @@ static void read_facts(struct world *world, struct errand *errand) {
 }
 
 static void read_pages(struct world *world, struct errand *errand) {
-    const struct table *table = &world->host.table;
+    const struct table *table = &world->host->table;
     struct core_event *event = &errand->event;
     struct table_rows rows = {0};
     size_t count_max = 1 + random_below(&world->random, PAGE_TASKS_MAX);
@@ -58,12 +59,12 @@ static void read_pages(struct world *world, struct errand *errand) {
 
 static void handed_in(struct world *world, void *argument, uint64_t number) {
     struct errand *errand = argument;
-    if (errand->life == world->host.life) host_take_errand(world, errand);
+    if (errand->life == world->host->life) host_take_errand(world, errand);
 }
 
 static void is_read(struct world *world, void *argument, uint64_t number) {
     struct errand *errand = argument;
-    if (errand->life != world->host.life) return;
+    if (errand->life != world->host->life) return;
     if (errand->want_count) {
         read_facts(world, errand);
     } else {
@@ -78,14 +79,14 @@ static void read_later(struct world *world, struct errand *errand) {
 
 void host_ask_window(struct world *world, const struct core_window *window) {
     struct errand *errand = world_alloc(world, sizeof *errand);
-    *errand = (struct errand){.kind = ERRAND_WINDOW, .life = world->host.life, .window = *window, .hold = -1};
+    *errand = (struct errand){.kind = ERRAND_WINDOW, .life = world->host->life, .window = *window, .hold = -1};
     errand->event.kind = CORE_WINDOW;
     read_later(world, errand);
 }
 
 void host_ask_page(struct world *world, const struct core_page *page) {
     struct errand *errand = world_alloc(world, sizeof *errand);
-    *errand = (struct errand){.kind = ERRAND_PAGE, .life = world->host.life, .page = *page, .hold = -1};
+    *errand = (struct errand){.kind = ERRAND_PAGE, .life = world->host->life, .page = *page, .hold = -1};
     errand->event = (struct core_event){.kind = CORE_PAGE, .job = page->job};
     read_later(world, errand);
 }
@@ -96,12 +97,12 @@ static void refuse(struct world *world, struct errand *errand, Tarry__Code code)
     Tarry__Reply *reply = world_alloc(world, sizeof *reply);
     tarry__reply__init(reply);
     reply->code = code;
-    host_answer(world, errand, reply, NULL, 0);
+    host_answer(world, errand, world->host->number, reply, NULL, 0);
 }
 
 /* True: the event lacks nothing and may be stepped. False: the errand is under way to the reader, or was refused. */
 static bool has_facts(struct world *world, struct errand *errand) {
-    struct core *core = world->host.core;
+    struct core *core = world->host->core;
     bool is_call = errand->kind == ERRAND_CALL;
     if (is_call && host_redacts(errand->event.request) && !errand->event.past) {
         host_locate_later(world, errand);
@@ -136,7 +137,7 @@ static bool has_schedules(const Tarry__Request *request) {
 
 /* What time brings about comes first: then the prediction sees it. */
 static void let_time_pass(struct world *world) {
-    struct core *core = world->host.core;
+    struct core *core = world->host->core;
     if (core_deadline(core) > host_now(world).steady_ns / NS_PER_MS) return;
     struct core_event event = {.kind = CORE_TICK};
     host_step(world, &event);
@@ -144,7 +145,7 @@ static void let_time_pass(struct world *world) {
 
 /* What the last step answered to it. */
 static const Tarry__Reply *reply_of(const struct host *host, const struct errand *errand) {
-    const struct core_effects *effects = &host->batches[host->filling].effects;
+    const struct core_effects *effects = &host->batches[host->filling]->effects;
     size_t i = effects->replies.count;
     while (i > 0 && effects->replies.items[i - 1].ticket != (uint64_t)(uintptr_t)errand) i--;
     MUST(i > 0 && effects->replies.items[i - 1].reply);
@@ -152,7 +153,7 @@ static const Tarry__Reply *reply_of(const struct host *host, const struct errand
 }
 
 static void take_call(struct world *world, struct errand *errand) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     if (has_schedules(errand->event.request) && host_is_low(world)) {
         unhold(host, errand);
         refuse(world, errand, TARRY__CODE__BUSY);
@@ -161,7 +162,7 @@ static void take_call(struct world *world, struct errand *errand) {
     let_time_pass(world);
     if (!has_facts(world, errand)) return;
     bool is_predicted = errand->event.kind == CORE_COMMIT || errand->event.kind == CORE_GET;
-    errand->request->past = errand->event.past;
+    errand->request->predictions[host->number].past = errand->event.past;
     if (is_predicted) ledger_predict(world, errand->request);
     if (errand->event.kind == CORE_STATS) {
         errand->event.broker = world_alloc(world, sizeof *errand->event.broker);
@@ -173,16 +174,28 @@ static void take_call(struct world *world, struct errand *errand) {
     unhold(host, errand);
 }
 
+/* A pair's leader that hands over looks, and decides nothing. */
+static bool is_handed_over(struct world *world, struct errand *errand) {
+    const struct node *node = world->host->node;
+    if (!node || !node->core_paused) return false;
+    if (node_admits(node, errand->event.request) == TARRY__CODE__OK) return false;
+    unhold(world->host, errand);
+    refuse(world, errand, TARRY__CODE__BUSY);
+    return true;
+}
+
 void host_take_errand(struct world *world, struct errand *errand) {
-    if (world->host.closed) { /* too late (shell/loop.c) */
-        unhold(&world->host, errand);
+    if (world->host->closed) { /* too late (shell/loop.c) */
+        unhold(world->host, errand);
         return;
     }
+    if (errand->kind == ERRAND_PAGE && node_puts_off(world, handed_in, errand, 0)) return;
     if (errand->kind == ERRAND_CALL) {
+        if (is_handed_over(world, errand)) return;
         take_call(world, errand);
     } else if (errand->kind == ERRAND_WINDOW || has_facts(world, errand)) {
         host_step(world, &errand->event);
-        unhold(&world->host, errand);
+        unhold(world->host, errand);
     }
 }
 
@@ -220,11 +233,20 @@ static const char *peer_of(struct world *world, const struct client *client) {
 }
 
 void host_receive(struct world *world, struct client *client, struct request *request) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     if (host->state != HOST_UP || host->closed) return;
     struct errand *errand = world_alloc(world, sizeof *errand);
-    *errand =
-        (struct errand){.kind = ERRAND_CALL, .life = host->life, .hold = -1, .client = client, .request = request};
+    *errand = (struct errand){.kind = ERRAND_CALL,
+                              .life = host->life,
+                              .hold = -1,
+                              .client = client,
+                              .request = request,
+                              .known = world->truth.count};
+    Tarry__Code code = host->node ? node_admits(host->node, request->body) : TARRY__CODE__OK;
+    if (code != TARRY__CODE__OK) {
+        refuse(world, errand, code);
+        return;
+    }
     errand->event = (struct core_event){.kind = kind_of(request->body),
                                         .ticket = (uint64_t)(uintptr_t)errand,
                                         .request = request->body,
@@ -236,9 +258,11 @@ void host_receive(struct world *world, struct client *client, struct request *re
     host_take_errand(world, errand);
 }
 
-void host_answer(struct world *world, struct errand *errand, Tarry__Reply *reply, const uint8_t *commit,
+void host_answer(struct world *world, struct errand *errand, uint32_t node, Tarry__Reply *reply, const uint8_t *commit,
                  size_t commit_size) {
-    struct answer answer = {.reply = reply, .packed_size = commit_size};
+    struct answer answer = {.reply = reply, .packed_size = commit_size, .node = node};
+    bool is_task = reply && reply->body_case == TARRY__REPLY__BODY_GET && reply->get->task;
+    if (is_task) answer.content = world->host->origins[reply->get->task->id].content;
     if (commit) {
         answer.packed = world_copy(world, commit, commit_size);
         answer.commit = tarry__commit_reply__unpack(&world->memory.pb, commit_size, answer.packed);

@@ -8,6 +8,7 @@
 #include "client.h"
 #include "host.h"
 #include "model_disk.h"
+#include "node.h"
 #include "world.h"
 
 /* What the log gives back is what was handed to it. */
@@ -22,7 +23,7 @@ static const Tarry__FrameBody *body_of(const struct host *host, const struct log
 
 /* Takes in up to `limit`, in one transaction. False: the broker failed. */
 static bool absorb(struct world *world, uint64_t limit) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     struct log_view view;
     int error;
     while ((error = log_cursor_next(host->indexer, limit, &view)) == 0)
@@ -34,7 +35,7 @@ static bool absorb(struct world *world, uint64_t limit) {
 
 /* The core hears of the newest position, however late. */
 static void tell_core(struct world *world, void *argument, uint64_t life) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     if (host->life != life || host->told_indexed == host->indexed) return;
     host->told_indexed = host->indexed;
     struct core_event event = {.kind = CORE_INDEXED, .position = host->indexed};
@@ -42,7 +43,7 @@ static void tell_core(struct world *world, void *argument, uint64_t life) {
 }
 
 static void commit_index(struct world *world, uint64_t limit) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     if (!absorb(world, limit)) return;
     uint64_t position = host->table.flat.position;
     if (position <= host->indexed) return;
@@ -55,7 +56,7 @@ static void commit_index(struct world *world, uint64_t limit) {
 
 /* All that is durable, or some of it. */
 static uint64_t some_limit(struct world *world) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     uint64_t durable = host->durable;
     if (!world->options.index.spread_us || !one_in(world, 3)) return durable;
     size_t first = host_frames_below(host, host->indexed);
@@ -65,7 +66,7 @@ static uint64_t some_limit(struct world *world) {
 }
 
 static void turn(struct world *world, void *argument, uint64_t life) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     if (host->life != life || host->state != HOST_UP) return;
     host->indexing = false;
     if (host->index_held) return;
@@ -74,37 +75,39 @@ static void turn(struct world *world, void *argument, uint64_t life) {
 }
 
 void host_index_later(struct world *world) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     if (host->indexing) return;
     host->indexing = true;
     world_after(world, &world->options.index, turn, NULL, host->life);
 }
 
 void host_index_now(struct world *world) {
-    if (world->host.state == HOST_UP) commit_index(world, world->host.durable);
+    if (world->host->state == HOST_UP) commit_index(world, world->host->durable);
 }
 
 void host_hold_index(struct world *world) {
-    world->host.index_held = true;
+    world->host->index_held = true;
 }
 
 void host_release_index(struct world *world) {
-    world->host.index_held = false;
-    if (world->host.state == HOST_UP) host_index_later(world);
+    world->host->index_held = false;
+    if (world->host->state == HOST_UP) host_index_later(world);
 }
 
 /* ---- retirement */
 
 static bool is_due(struct world *world, struct log_segment *out) {
-    struct host *host = &world->host;
-    if (!log_oldest(host->log, host->table.flat.position, out)) return false;
+    struct host *host = world->host;
+    uint64_t below = host->table.flat.position;
+    if (host->node && host->node->kept_from < below) below = host->node->kept_from;
+    if (!log_oldest(host->log, below, out)) return false;
     struct log_stats stats;
     log_stats(host->log, &stats);
     return stats.bytes > world->options.retain_size;
 }
 
 static void delete_segment(struct world *world, void *argument, uint64_t life) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     if (host->life != life || host->state != HOST_UP) return;
     int error = log_retire(host->log, host->segment.base);
     log_cursor_close(host->retiring);
@@ -120,7 +123,7 @@ static void delete_segment(struct world *world, void *argument, uint64_t life) {
 
 /* Only once the transaction that replaces it is synced may the segment go (LOG-3). */
 static void move_in(struct world *world, void *argument, uint64_t life) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     if (host->life != life || host->state != HOST_UP) return;
     struct log_view view;
     int error;
@@ -137,7 +140,7 @@ static void move_in(struct world *world, void *argument, uint64_t life) {
 }
 
 void host_retire_later(struct world *world) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     if (host->retiring || host->erasing || !is_due(world, &host->segment)) return;
     int error = log_cursor_open(&host->retiring, host->log, host->segment.base, true);
     MUST(error == 0);
@@ -150,16 +153,16 @@ static void check_contents(const struct world *world, const struct log_view *vie
     for (size_t i = 0; body && i < body->n_records; i++) {
         const Tarry__TaskPut *put = body->records[i]->put;
         if (body->records[i]->fact_case != TARRY__RECORD__FACT_PUT || !put->fresh || !put->task->blob_size) continue;
-        const struct core_content *content = world->ledger.tasks[put->task->id].content;
+        const struct core_content *content = world->host->origins[put->task->id].content;
         const uint8_t *blob = view->blob + (put->task->blob_at - frame_blob_position(view->header.position));
         MUST(content && content->size == put->task->blob_size);
-        bool is_erased = world->host.head.tasks[put->task->id].redacted;
+        bool is_erased = world->host->head.tasks[put->task->id].redacted;
         MUST(is_erased ? content_is_erased(blob, content->size) : memcmp(blob, content->data, content->size) == 0);
     }
 }
 
 void host_check_log(struct world *world) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     struct log_cursor *cursor;
     MUST(log_cursor_open(&cursor, host->log, log_start(host->log), true) == 0);
     struct log_view view;
@@ -187,7 +190,7 @@ static int room_allocate(void *context, int handle, uint64_t size) {
 
 /* The log's own thread would have tried to make the next segment ready; here it is only asked whether it could. */
 bool host_is_low(struct world *world) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     if (!host->disk->room) return false;
     uint64_t free = free_bytes(host->disk);
     uint64_t next = world->options.segment_size + 4096;
@@ -201,6 +204,6 @@ bool host_is_low(struct world *world) {
 }
 
 void host_room_begin(struct world *world) {
-    world->host.calls = world->host.disk->disk;
-    world->host.calls.allocate = room_allocate;
+    world->host->calls = world->host->disk->disk;
+    world->host->calls.allocate = room_allocate;
 }

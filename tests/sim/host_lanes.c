@@ -21,7 +21,7 @@ static void tell(struct world *world, enum core_event_kind kind, uint64_t sessio
 
 void host_lane_effect(struct world *world, const struct core_lane *effect) {
     MUST(effect->lane < HOST_LANES_MAX);
-    struct lane *lane = &world->host.lanes[effect->lane];
+    struct lane *lane = &world->host->lanes[effect->lane];
     bool changes = effect->open ? lane->session != effect->session : lane->session == effect->session;
     if (!changes) return;
     if (lane->client) network_break_pipe(world, lane->client, lane->session);
@@ -29,7 +29,7 @@ void host_lane_effect(struct world *world, const struct core_lane *effect) {
 }
 
 void host_lane_up(struct world *world, struct client *client, uint32_t number, uint64_t session) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     if (host->state != HOST_UP || number >= HOST_LANES_MAX) return;
     struct lane *lane = &host->lanes[number];
     if (lane->session != session || lane->up) return; /* another session's lane */
@@ -40,7 +40,7 @@ void host_lane_up(struct world *world, struct client *client, uint32_t number, u
 }
 
 void host_lane_gone(struct world *world, struct client *client, uint64_t session) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     struct lane *lane = host->state == HOST_UP ? lane_of(host, session) : NULL;
     if (!lane || !lane->up || lane->client != client) return;
     lane->up = false;
@@ -61,7 +61,7 @@ struct sent {
 static void pipe_takes(struct world *world, void *argument, uint64_t number) {
     struct sent *sent = argument;
     struct lane *lane = sent->lane;
-    if (sent->life != world->host.life || sent->turn != lane->turn || !lane->sending) return;
+    if (sent->life != world->host->life || sent->turn != lane->turn || !lane->sending) return;
     if (lane->client->stalled) {
         world_after_ns(world, 10 * NS_PER_MS, pipe_takes, sent, 0);
         return;
@@ -72,7 +72,7 @@ static void pipe_takes(struct world *world, void *argument, uint64_t number) {
 }
 
 void host_lane_send(struct world *world, const struct core_delivery *delivery, const ProtobufCBinaryData *contents) {
-    struct lane *lane = &world->host.lanes[delivery->lane];
+    struct lane *lane = &world->host->lanes[delivery->lane];
     if (lane->session != delivery->session) return; /* it has left: nobody waits for news */
     if (!lane->up || lane->sending) {
         tell(world, CORE_LANE_SENT, delivery->session, false);
@@ -81,7 +81,7 @@ void host_lane_send(struct world *world, const struct core_delivery *delivery, c
     lane->sending = true;
     for (size_t i = 0; i < delivery->count; i++) ledger_on_departure(world, &delivery->tasks[i], &contents[i]);
     struct sent *sent = world_alloc(world, sizeof *sent);
-    *sent = (struct sent){.life = world->host.life, .turn = lane->turn, .lane = lane};
+    *sent = (struct sent){.life = world->host->life, .turn = lane->turn, .lane = lane};
     sent->delivered = (struct delivered){
         .session = delivery->session,
         .tasks = (struct core_delivered *)delivery->tasks,

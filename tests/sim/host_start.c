@@ -12,12 +12,15 @@
 #include "client.h"
 #include "host.h"
 #include "model_disk.h"
+#include "node.h"
 #include "world.h"
+
+#define BATCH_MEMORY_MAX ((size_t)4 << 30) /* as the world's */
 
 static void refuse(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static void refuse(struct world *world, const char *format, ...) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(host->message, sizeof host->message, format, arguments);
@@ -27,8 +30,39 @@ static void refuse(struct world *world, const char *format, ...) {
     TRACE(world, "broker", "will not start: %s", host->message);
 }
 
+struct batch *host_batch_take(struct host *host) {
+    struct batch *batch = host->spare;
+    if (batch) {
+        host->spare = batch->next;
+        return batch;
+    }
+    batch = malloc(sizeof *batch);
+    MUST(batch);
+    arena_init(&batch->arena, BATCH_MEMORY_MAX);
+    core_effects_init(&batch->effects, &batch->arena);
+    return batch;
+}
+
+void host_batch_drop(struct host *host, struct batch *batch) {
+    core_effects_reset(&batch->effects);
+    batch->next = host->spare;
+    host->spare = batch;
+}
+
+static void batch_free(struct batch *batch) {
+    if (!batch) return;
+    arena_deinit(&batch->arena);
+    free(batch);
+}
+
+void host_free(struct host *host) {
+    for (size_t i = 0; i < 2; i++) batch_free(host->batches[i]);
+    while (host->spare) batch_free(host_batch_take(host));
+    free(host->frames);
+}
+
 void host_begin(struct world *world) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     host->state = HOST_DOWN;
     host->message[0] = 0;
     host->life = 0;
@@ -39,13 +73,21 @@ void host_begin(struct world *world) {
     host->core = NULL;
     host->indexer = host->retiring = NULL;
     host->tick_ns = UINT64_MAX;
-    for (size_t i = 0; i < 2; i++) core_effects_reset(&host->batches[i].effects);
+    for (size_t i = 0; i < 2; i++) {
+        if (!host->batches[i]) host->batches[i] = host_batch_take(host);
+        core_effects_reset(&host->batches[i]->effects);
+    }
     host->filling = 0;
     host->closed = false;
     host->flushing = host->syncing = host->sync_held = host->sync_due = host->indexing = host->index_held = false;
     host->low = false;
     table_init(&host->table);
     flat_init(&host->head);
+    memset(host->origins, 0, sizeof host->origins);
+    host->wall_offset_ns = 0;
+    host->booted_ns = host->paused_until_ns = 0;
+    host->boot = 1;
+    host->node = NULL;
     host->frame_count = 0;
     host->promised = LOG_POSITION_FIRST;
     host->stood_before_ns = host->stood_wall_ns = 0;
@@ -56,7 +98,9 @@ void host_begin(struct world *world) {
 }
 
 /* Everything of this life but the disk. */
-static void end_life(struct host *host) {
+static void end_life(struct world *world) {
+    struct host *host = world->host;
+    if (host->node) node_end(world);
     log_cursor_close(host->indexer);
     log_cursor_close(host->retiring);
     host->indexer = host->retiring = NULL;
@@ -67,7 +111,7 @@ static void end_life(struct host *host) {
     host->life++;
     host->state = HOST_DOWN;
     host->tick_ns = UINT64_MAX;
-    for (size_t i = 0; i < 2; i++) core_effects_reset(&host->batches[i].effects);
+    for (size_t i = 0; i < 2; i++) core_effects_reset(&host->batches[i]->effects);
     host->closed = host->flushing = host->syncing = host->sync_due = host->indexing = false;
     host->parcels = NULL;
     host->erasing = 0;
@@ -76,8 +120,9 @@ static void end_life(struct host *host) {
 }
 
 void host_end_history(struct world *world) {
-    struct host *host = &world->host;
-    if (host->state == HOST_UP) end_life(host);
+    struct host *host = world->host;
+    if (host->state == HOST_UP) end_life(world);
+    node_unmake(world);
     model_free(host->disk);
     host->disk = NULL;
 }
@@ -85,70 +130,106 @@ void host_end_history(struct world *world) {
 static void tell_clients(struct world *world) {
     for (size_t i = 0; i < world->client_count; i++) {
         struct client *client = world->clients[i];
-        if (client->session) network_break_pipe(world, client, client->session);
+        bool is_ours = client->session && client->session_node == world->host->number;
+        if (is_ours) network_break_pipe(world, client, client->session);
     }
 }
 
+static void kill_papers(const struct node *node, enum host_end how) {
+    if (how == HOST_POWER_LOST)
+        model_crash(node->papers);
+    else
+        model_kill(node->papers);
+}
+
 void host_kill(struct world *world, enum host_end how) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     if (host->state == HOST_UP) {
         TRACE(world, "broker", how == HOST_KILLED ? "is killed" : "loses power");
-        end_life(host);
+        end_life(world);
         tell_clients(world);
     }
+    if (host->node) kill_papers(host->node, how);
     if (how == HOST_POWER_LOST) {
         model_crash(host->disk);
-        world->booted_ns = world->now_ns;
-        world->boot++;
+        world->host->booted_ns = world->now_ns;
+        world->host->boot++;
     } else {
         model_kill(host->disk);
     }
 }
 
 void host_fail(struct world *world, const char *what, int error) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     snprintf(host->message, sizeof host->message, "%s: %d", what, error);
     TRACE(world, "broker", "fails: %s", host->message);
-    end_life(host);
+    end_life(world);
     model_kill(host->disk);
+    if (host->node) model_kill(host->node->papers);
     tell_clients(world);
 }
 
 static bool is_settled(const struct host *host) {
-    return !host->syncing && !host->flushing && log_durable(host->log) == core_position(host->core);
+    return !host->syncing && !host->flushing && host->durable == core_position(host->core);
 }
 
 /* Until nothing is under way any more, or too long. */
 static void drain(struct world *world) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
+    uint64_t life = host->life;
     uint64_t until_ns = world->now_ns + 3000 * NS_PER_MS;
-    while (host->state == HOST_UP && world->now_ns < until_ns && !is_settled(host)) {
+    while (host->state == HOST_UP && host->life == life && world->now_ns < until_ns && !is_settled(host)) {
         if (!world_step(world)) break;
     }
+    world_enter(world, host->number);
+}
+
+static void end_in_order(struct world *world) {
+    struct host *host = world->host;
+    end_life(world);
+    model_kill(host->disk);
+    if (host->node) model_kill(host->node->papers);
+    tell_clients(world);
+}
+
+/* A follower writes no seal of its own. */
+static void stop_following(struct world *world) {
+    int error = log_mark(world->host->log);
+    if (error)
+        host_fail(world, "cannot mark the log", error);
+    else
+        end_in_order(world);
 }
 
 void host_stop(struct world *world) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     if (host->state != HOST_UP) return;
     TRACE(world, "broker", "stops");
+    uint64_t life = host->life;
     struct core_event stop = {.kind = CORE_STOP};
+    if (host->node) host->node->stopping = true;
     host_step(world, &stop);
     drain(world); /* answered */
-    if (host->state != HOST_UP) return;
+    if (host->state != HOST_UP || host->life != life) return;
+    if (host->node && !host->node->writes && !host->node->blocked) {
+        stop_following(world);
+        return;
+    }
+    if (host->node && (host->node->ended || host->node->applier)) {
+        end_in_order(world);
+        return;
+    }
     struct core_event close = {.kind = CORE_CLOSE, .who = "operator@house"};
     host->closed = true;
     host_step(world, &close);
     drain(world); /* sealed */
-    if (host->state != HOST_UP) return;
-    end_life(host);
-    model_kill(host->disk);
-    tell_clients(world);
+    if (host->state == HOST_UP && host->life == life) end_in_order(world);
 }
 
 /* ---- recovery */
 
 static bool open_log(struct world *world, struct log_recovery *out) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     const struct table *index = &host->table;
     struct log_options options = {
         .directory = "/data/log",
@@ -182,7 +263,7 @@ static bool open_log(struct world *world, struct log_recovery *out) {
  * protected yet, which looks torn (README, what is not promised). */
 static bool forget_cut(struct world *world, const struct log_recovery *found) {
     if (found->cut_bytes) TRACE(world, "broker", "cuts a torn tail of %" PRIu64 " bytes", found->cut_bytes);
-    struct host *host = &world->host;
+    struct host *host = world->host;
     size_t kept = host_frames_below(host, found->end);
     uint64_t end = kept ? host->frames[kept - 1].end : LOG_POSITION_FIRST;
     MUST(found->end == end);           /* nothing is there that was never appended */
@@ -210,7 +291,7 @@ static bool is_same_frame(const struct frame_note *note, const struct log_view *
 
 /* Replays the log's tail; the digest is the live broker's at every position where one is known (LOG-2). */
 static bool replay(struct world *world, uint64_t end) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     struct log_view view;
     int error;
     while ((error = log_cursor_next(host->indexer, end, &view)) == 0) {
@@ -230,42 +311,57 @@ static bool replay(struct world *world, uint64_t end) {
  * clock may be further ahead now than the line that was believed. And if it stood still while steady time went on, that
  * time is in the difference again, but for what steady time is ahead of the wall by (clock.c). */
 static void allow_for_walls(struct world *world, const struct instant *last, bool same_boot) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     const struct frame_note *note = host->frame_count ? &host->frames[host->frame_count - 1] : NULL;
     int64_t before_ns = note ? note->trusted_ns : 0;
-    if (world->wall_offset_ns > before_ns && !same_boot)
-        world->steady_jumped_ns += (uint64_t)(world->wall_offset_ns - before_ns);
+    if (world->host->wall_offset_ns > before_ns && !same_boot)
+        world->steady_jumped_ns += (uint64_t)(world->host->wall_offset_ns - before_ns);
     host->stood_before_ns = note ? note->stood_ns : 0;
     host->stood_wall_ns = last->wall_ns;
     uint64_t ahead_ns = last->steady_ns > last->wall_ns ? last->steady_ns - last->wall_ns : 0;
     if (host->stood_before_ns > ahead_ns && !same_boot) world->steady_jumped_ns += host->stood_before_ns - ahead_ns;
 }
 
+/* What may be believed of the wall clock has grown by it, perhaps. */
+static void restart_clock(struct world *world, struct clock_origin origin) {
+    struct host *host = world->host;
+    int64_t limit_ns = world->believable_ns + (int64_t)(CLOCK_JUMP_START_MS * NS_PER_MS);
+    bool is_believable = origin.accept_jump || host->wall_offset_ns <= limit_ns;
+    if (host->wall_offset_ns > world->believable_ns && is_believable) world->believable_ns = host->wall_offset_ns;
+    allow_for_walls(world, &origin.last, origin.boot_steady_ns != 0);
+    struct sample sample = {.real_ns = world_real_ns(world), .boot_ns = world_boot_ns(world)};
+    clock_begin(&host->clock, origin, sample);
+}
+
+/* The note of shell/boot.c. Nobody syncs it: what ends it is the end of the boot. */
+static void note_boot(struct host *host) {
+    host->noted_boot = host->boot;
+    host->noted_steady_ns = host->clock.steady_from - host->clock.boot_from;
+}
+
 /* Every start is one of the machine here, so that no note of the same boot helps (boot.h): steady time goes on by the
  * difference of the wall clocks, if that is believed (TIME-2), and the truth may be less. */
 static void begin_clock(struct world *world, const struct log_recovery *found, bool accept) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     const struct flat *index = &host->table.flat;
     struct instant last = {
         .steady_ns = found->steady_ns > index->steady_ns ? found->steady_ns : index->steady_ns,
         .wall_ns = found->wall_ns > index->wall_ns ? found->wall_ns : index->wall_ns,
     };
-    int64_t limit_ns = world->believable_ns + (int64_t)(CLOCK_JUMP_START_MS * NS_PER_MS);
-    if (world->wall_offset_ns > world->believable_ns && (accept || world->wall_offset_ns <= limit_ns))
-        world->believable_ns = world->wall_offset_ns;
     struct clock_origin origin = {.last = last, .accept_jump = accept};
-    if (host->noted_boot == world->boot) origin.boot_steady_ns = host->noted_steady_ns;
-    allow_for_walls(world, &last, origin.boot_steady_ns != 0);
-    struct sample sample = {.real_ns = world_real_ns(world), .boot_ns = world_boot_ns(world)};
-    clock_begin(&host->clock, origin, sample);
-    /* The note of shell/boot.c. Nobody syncs it: what ends it is the end of the boot. */
-    host->noted_boot = world->boot;
-    host->noted_steady_ns = host->clock.steady_from - host->clock.boot_from;
+    if (host->noted_boot == host->boot) origin.boot_steady_ns = host->noted_steady_ns;
+    restart_clock(world, origin);
+    note_boot(host);
+}
+
+void host_restart_clock(struct world *world, struct clock_origin origin) {
+    restart_clock(world, origin);
+    note_boot(world->host);
 }
 
 /* From nothing, over everything that was ever appended: the same digest at every frame. */
 static void replay_all(struct world *world) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     struct core *core = core_new(&world->options.core);
     MUST(core);
     for (size_t i = 0; i < host->frame_count; i++) {
@@ -284,8 +380,42 @@ static const struct frame_note *last_commit(const struct host *host) {
     return i > 0 ? &host->frames[i - 1] : NULL;
 }
 
+void host_begin_epoch(struct world *world, uint32_t epoch) {
+    struct host *host = world->host;
+    TRACE(world, "broker", "starts, epoch %" PRIu32, epoch);
+    ledger_on_loss(world, &host->head);
+    const struct frame_note *last = last_commit(host);
+    who_begin(&host->watch.who, last ? last->body : NULL);
+    struct core_event event = {.kind = CORE_START,
+                               .epoch = epoch,
+                               .before = host->watch.who.before,
+                               .who = "operator@house",
+                               .clock_accepted = host->clock.accepted};
+    host_step(world, &event);
+}
+
+/* A pair: what is not in the index may not be committed, and is applied once it is known to be (LOG-3). */
+static bool start_node(struct world *world, const struct log_recovery *found, bool accept_clock) {
+    struct host *host = world->host;
+    int error = log_cursor_open(&host->indexer, host->log, host->table.flat.position, false);
+    MUST(error == 0);
+    memset(host->origins, 0, sizeof host->origins);
+    ledger_take_frames(world, host->head.position);
+    begin_clock(world, found, accept_clock);
+    host->durable = host->indexed = host->told_indexed = host->table.flat.position;
+    if (found->end > host->promised) host->promised = found->end; /* recovery made it durable */
+    host->state = HOST_UP;
+    host->starts++;
+    TRACE(world, "broker", "starts");
+    struct core_event event = {.kind = CORE_FOLLOW};
+    host_step(world, &event);
+    host_check_erased(world);
+    host_erase_later(world);
+    return node_start(world);
+}
+
 bool host_start(struct world *world, bool accept_clock) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     MUST(host->state != HOST_UP);
     host->state = HOST_DOWN;
     struct log_recovery found;
@@ -300,12 +430,13 @@ bool host_start(struct world *world, bool accept_clock) {
     MUST(host->core);
     flat_restore(&host->table.flat, host->core);
     flat_copy(&host->head, &host->table.flat);
+    if (host->node) return start_node(world, &found, accept_clock);
     int error = log_cursor_open(&host->indexer, host->log, host->table.flat.position, false);
     MUST(error == 0);
     if (!replay(world, found.end)) {
         char message[sizeof host->message];
         memcpy(message, host->message, sizeof message);
-        end_life(host);
+        end_life(world);
         memcpy(host->message, message, sizeof message);
         host->state = HOST_REFUSED;
         return false;
@@ -314,23 +445,16 @@ bool host_start(struct world *world, bool accept_clock) {
     log_cursor_close(host->indexer);
     error = log_cursor_open(&host->indexer, host->log, host->table.flat.position, false);
     MUST(error == 0);
-    ledger_on_loss(world, &host->head);
+    memset(host->origins, 0, sizeof host->origins);
+    ledger_take_frames(world, host->head.position);
     begin_clock(world, &found, accept_clock);
+    if (found.end > host->promised) host->promised = found.end; /* recovery made it durable */
     uint32_t epoch = (found.epoch > host->head.epoch ? found.epoch : host->head.epoch) + 1;
     host->durable = found.end;
     host->indexed = host->told_indexed = host->table.flat.position;
-    if (found.end > host->promised) host->promised = found.end; /* recovery made it durable */
     host->state = HOST_UP;
     host->starts++;
-    TRACE(world, "broker", "starts, epoch %" PRIu32, epoch);
-    const struct frame_note *last = last_commit(host);
-    who_begin(&world->watch.who, last ? last->body : NULL);
-    struct core_event event = {.kind = CORE_START,
-                               .epoch = epoch,
-                               .before = world->watch.who.before,
-                               .who = "operator@house",
-                               .clock_accepted = host->clock.accepted};
-    host_step(world, &event);
+    host_begin_epoch(world, epoch);
     host_check_erased(world);
     host_erase_later(world);
     if (host->indexed < host->durable) host_index_later(world);

@@ -7,11 +7,18 @@
 #include "../must.h"
 #include "client.h"
 #include "host.h"
+#include "node.h"
 #include "ops.h"
 #include "world.h"
 
 static struct batch *syncing_batch(struct host *host) {
-    return &host->batches[1 - host->filling];
+    return host->batches[1 - host->filling];
+}
+
+/* What a frame says of how far the log is durable (log_claim). */
+static uint64_t claim(const struct host *host) {
+    uint64_t durable = log_durable(host->log);
+    return host->node && host->node->claimed < durable ? host->node->claimed : durable;
 }
 
 static int append_one(struct host *host, const struct core_append *append) {
@@ -31,7 +38,7 @@ static int append_one(struct host *host, const struct core_append *append) {
         .pieces = pieces,
         .piece_count = append->content_count,
     };
-    ((struct frame_note *)host_frame(host, append->position))->synced_to = log_durable(host->log);
+    ((struct frame_note *)host_frame(host, append->position))->synced_to = claim(host);
     return log_append(host->log, &frame);
 }
 
@@ -46,7 +53,7 @@ static int append_all(struct host *host, const struct batch *batch) {
 /* ---- contents and answers that lie in the log, or in the index (shell/courier.c) */
 
 int host_content(struct world *world, const struct row *row, ProtobufCBinaryData *out) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     *out = (ProtobufCBinaryData){0};
     if (row->blob_size < BLOB_SALT_SIZE) return 0;
     uint8_t *blob = world_alloc(world, row->blob_size);
@@ -66,7 +73,7 @@ int host_content(struct world *world, const struct row *row, ProtobufCBinaryData
 
 /* The packed answer of a commit that was logged before. 0, 1: forgotten, negative. */
 static int read_repeat(struct world *world, const struct core_reply *reply, ProtobufCBinaryData *out) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     uint8_t head[FRAME_HEADER_SIZE];
     struct frame_header header;
     int error = log_read(host->log, reply->repeat_position, head, sizeof head);
@@ -102,13 +109,28 @@ static Tarry__Reply *copy_reply(struct world *world, const Tarry__Reply *reply) 
     return copy;
 }
 
+/* R3: an answer rests on nothing but what is acknowledged with it, and knows what was when it was asked for. A
+ * follower's says that it is one. */
+static void check_known(struct world *world, const struct core_reply *reply, const struct errand *errand) {
+    const struct host *host = world->host;
+    if (!host->node) return;
+    if (reply->reply && reply->reply->follower) {
+        MUST(reply->after <= host->durable);
+        return;
+    }
+    MUST(host->node->leads && reply->after <= host->node->pair.committed);
+    MUST(host_frames_below(host, reply->after) >= errand->known && truth_has(world, host, errand->known));
+    truth_acknowledge(world, reply->after);
+}
+
 /* False: the disk failed, and the broker with it. */
 static bool answer(struct world *world, const struct core_reply *reply) {
     struct errand *errand = (struct errand *)(uintptr_t)reply->ticket;
-    MUST(reply->after <= log_durable(world->host.log)); /* LOG-1 */
-    if (reply->after > world->host.promised) world->host.promised = reply->after;
+    MUST(reply->after <= log_durable(world->host->log)); /* LOG-1 */
+    if (reply->after > world->host->promised) world->host->promised = reply->after;
+    check_known(world, reply, errand);
     if (reply->commit) {
-        host_answer(world, errand, NULL, reply->commit, reply->commit_size);
+        host_answer(world, errand, world->host->number, NULL, reply->commit, reply->commit_size);
         return true;
     }
     if (reply->repeat_position) {
@@ -121,7 +143,9 @@ static bool answer(struct world *world, const struct core_reply *reply) {
         Tarry__Reply forgotten = TARRY__REPLY__INIT;
         forgotten.code = TARRY__CODE__FORGOTTEN;
         Tarry__Reply *refusal = error ? copy_reply(world, &forgotten) : NULL;
-        host_answer(world, errand, refusal, error ? NULL : packed.data, error ? 0 : packed.len);
+        const struct frame_note *note = host_frame(world->host, reply->repeat_position);
+        MUST(note);
+        host_answer(world, errand, note->node, refusal, error ? NULL : packed.data, error ? 0 : packed.len);
         return true;
     }
     Tarry__Reply *copy = copy_reply(world, reply->reply);
@@ -132,7 +156,7 @@ static bool answer(struct world *world, const struct core_reply *reply) {
             return false;
         }
     }
-    host_answer(world, errand, copy, NULL, 0);
+    host_answer(world, errand, world->host->number, copy, NULL, 0);
     return true;
 }
 
@@ -141,7 +165,7 @@ static bool answer(struct world *world, const struct core_reply *reply) {
 static void courier(struct world *world, void *argument, uint64_t life);
 
 static void courier_later(struct world *world) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     if (host->courier_comes || !host->parcels) return;
     host->courier_comes = true;
     world_after(world, &world->options.wake, courier, NULL, host->life);
@@ -162,13 +186,14 @@ static bool deliver(struct world *world, struct core_delivery *delivery) {
         if (error == 0) tasks[kept++] = tasks[i];
     }
     delivery->count = kept;
-    if (delivery->after > world->host.promised) world->host.promised = delivery->after;
+    if (delivery->after > world->host->promised) world->host->promised = delivery->after;
+    truth_acknowledge(world, delivery->after);
     host_lane_send(world, delivery, contents);
     return true;
 }
 
 static void courier(struct world *world, void *argument, uint64_t life) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     if (host->life != life) return;
     host->courier_comes = false;
     struct parcel *parcel = host->parcels;
@@ -178,7 +203,7 @@ static void courier(struct world *world, void *argument, uint64_t life) {
 }
 
 static void post_parcel(struct world *world, const struct core_delivery *delivery) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     struct parcel *parcel = world_alloc(world, sizeof *parcel);
     parcel->delivery = *delivery;
     struct core_delivered *tasks = world_copy(world, delivery->tasks, delivery->count * sizeof *tasks);
@@ -195,8 +220,55 @@ static void post_parcel(struct world *world, const struct core_delivery *deliver
 
 static void begin_group(struct world *world);
 
+static void begin_next(struct world *world) {
+    struct host *host = world->host;
+    const struct core_effects *next = &host->batches[host->filling]->effects;
+    host->syncing = false;
+    if (next->appends.count || next->replies.count || next->deliveries.count) begin_group(world);
+}
+
+/* False: the broker failed. */
+static bool answer_all(struct world *world, const struct batch *batch) {
+    for (size_t i = 0; i < batch->effects.replies.count; i++) {
+        const struct core_reply *reply = &batch->effects.replies.items[i];
+        if (reply->ticket && !answer(world, reply)) return false;
+    }
+    return true;
+}
+
+/* Of a pair: what is durable here need not be committed (R3). */
+static void hand_over(struct world *world) {
+    struct host *host = world->host;
+    struct batch *batch = syncing_batch(host);
+    host->batches[1 - host->filling] = host_batch_take(host);
+    node_durable(world, batch);
+    begin_next(world);
+}
+
+bool host_let_out(struct world *world, struct batch *batch) {
+    uint64_t life = world->host->life;
+    bool is_silent = batch->effects.appends.count == 0;
+    for (size_t i = 0; is_silent && i < batch->effects.deliveries.count; i++)
+        post_parcel(world, &batch->effects.deliveries.items[i]);
+    bool is_well = answer_all(world, batch) && world->host->life == life;
+    host_batch_drop(world->host, batch);
+    return is_well;
+}
+
+void host_committed(struct world *world, uint64_t position, bool may_index) {
+    struct host *host = world->host;
+    struct core_event event = {.kind = CORE_DURABLE, .position = position};
+    TRACE(world, "broker", "committed #%zu", host_frames_below(host, position));
+    if (position <= host->durable) return; /* a leader whose follower has not all of what was there at the start */
+    host->durable = position;
+    courier_later(world);
+    if (may_index) host_index_later(world);
+    host_step(world, &event);
+    node_tell_pause(world);
+}
+
 static void end_group(struct world *world) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     struct batch *batch = syncing_batch(host);
     bool has_appends = batch->effects.appends.count;
     host->sync_due = false;
@@ -206,45 +278,50 @@ static void end_group(struct world *world) {
         return;
     }
     uint64_t durable = log_durable(host->log);
-    MUST(durable == log_end(host->log)); /* LOG-1 */
+    MUST(durable == log_end(host->log) || !has_appends); /* LOG-1 */
     if (has_appends) TRACE(world, "broker", "durable #%zu", host_frames_below(host, durable));
-    for (size_t i = 0; i < batch->effects.replies.count; i++) {
-        const struct core_reply *reply = &batch->effects.replies.items[i];
-        if (reply->ticket && !answer(world, reply)) return;
+    if (host->node && host->node->writes) {
+        hand_over(world);
+        return;
     }
+    if (!answer_all(world, batch)) return;
     core_effects_reset(&batch->effects);
-    host->syncing = false;
-    bool is_news = durable > host->durable;
-    host->durable = durable;
-    courier_later(world);
-    if (is_news) {
-        struct core_event event = {.kind = CORE_DURABLE, .position = durable};
-        host_index_later(world);
-        host_step(world, &event);
+    if (!host->node) {
+        bool is_news = durable > host->durable;
+        host->syncing = false;
+        host->durable = durable;
+        courier_later(world);
+        if (is_news) {
+            struct core_event event = {.kind = CORE_DURABLE, .position = durable};
+            host_index_later(world);
+            host_step(world, &event);
+        }
     }
-    const struct core_effects *next = &host->batches[host->filling].effects;
-    if (next->appends.count || next->replies.count || next->deliveries.count) begin_group(world);
+    begin_next(world);
 }
 
 static void synced(struct world *world, void *argument, uint64_t life) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     if (host->life != life || host->state != HOST_UP) return;
     host->sync_due = true;
     if (!host->sync_held) end_group(world);
 }
 
 static void begin_group(struct world *world) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     MUST(!host->syncing);
     host->filling = 1 - host->filling;
     host->syncing = true;
     struct batch *batch = syncing_batch(host);
+    batch->end = core_position(host->core);
     int error = append_all(host, batch);
     if (error) {
         host_fail(world, "cannot write to the log", error);
         return;
     }
-    for (size_t i = 0; i < batch->effects.deliveries.count; i++)
+    bool is_pair = host->node && host->node->writes;
+    if (is_pair && batch->effects.appends.count) node_written(world, log_end(host->log));
+    for (size_t i = 0; i < batch->effects.deliveries.count && (!is_pair || batch->effects.appends.count); i++)
         post_parcel(world, &batch->effects.deliveries.items[i]);
     if (batch->effects.appends.count) {
         world_after(world, &world->options.sync, synced, NULL, host->life);
@@ -254,14 +331,14 @@ static void begin_group(struct world *world) {
 }
 
 static void flush(struct world *world, void *argument, uint64_t life) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     if (host->life != life || host->state != HOST_UP) return;
     host->flushing = false;
     if (!host->syncing) begin_group(world);
 }
 
 void host_flush_later(struct world *world) {
-    struct host *host = &world->host;
+    struct host *host = world->host;
     if (host->flushing || host->syncing) return; /* the end of the group under way begins the next */
     host->flushing = true;
     world_after(world, &world->options.wake, flush, NULL, host->life);
@@ -270,10 +347,10 @@ void host_flush_later(struct world *world) {
 /* ---- scripted */
 
 void host_hold_sync(struct world *world) {
-    world->host.sync_held = true;
+    world->host->sync_held = true;
 }
 
 void host_release_sync(struct world *world) {
-    world->host.sync_held = false;
-    if (world->host.state == HOST_UP && world->host.sync_due) end_group(world);
+    world->host->sync_held = false;
+    if (world->host->state == HOST_UP && world->host->sync_due) end_group(world);
 }

@@ -8,19 +8,12 @@
 
 struct world;
 struct client;
+struct frame_note;
 
-struct request {
-    struct client *client;
-    Tarry__Request *body;
-    struct core_content *contents; /* of a commit, one per operation */
-    uint64_t number;               /* for the trace */
-    uint32_t tries;
-    uint32_t executions; /* of a Get */
-    uint64_t asked_ns;   /* when it came into being */
-    bool answered;       /* nothing more is expected */
-
-    /* The prediction for the single operation of a commit, or for a Get; as of its (last) execution. */
+/* Of the single operation of a commit, or of a Get; as of its (last) execution at one node. */
+struct prediction {
     bool predicted;
+    uint32_t executions;   /* of a Get */
     bool may_be_forgotten; /* it concerns an ending: the broker may remember no more (TRUE-1) */
     Tarry__Code code;
     Tarry__Outcome outcome;
@@ -29,7 +22,20 @@ struct request {
     bool redacted;                /* likewise, of a Get */
     const struct core_past *past; /* of a commit that redacts, one per operation */
     uint64_t count, left;         /* valid with the outcome REDACTED */
-    uint8_t *answer;              /* packed CommitReply */
+};
+
+struct request {
+    struct client *client;
+    Tarry__Request *body;
+    struct core_content *contents; /* of a commit, one per operation */
+    uint64_t number;               /* for the trace */
+    uint32_t tries;
+    uint32_t node;     /* that it was sent to last */
+    uint64_t asked_ns; /* when it came into being */
+    bool answered;     /* nothing more is expected */
+
+    struct prediction predictions[HOSTS_MAX]; /* by the node that executes */
+    uint8_t *answer;                          /* packed CommitReply */
     size_t answer_size;
 };
 
@@ -40,11 +46,18 @@ struct ledger_task {     /* what is known outside of the task with that id */
     uint32_t deliveries; /* … and that it had left so often */
     uint32_t token_epoch;
     uint64_t token_position; /* FENCE-1: of its youngest lease that left */
-    uint64_t received_ns;    /* the truth, when the broker took the request that gave it its due time; 0: unknown */
-    uint64_t due_ms;         /* valid with received_ns, like what follows */
-    uint64_t jumped_ns;      /* world.steady_jumped_ns then */
-    uint64_t delay_ns;       /* valid with received_ns */
+};
+
+struct ledger_origin {    /* what only the rig knows of a task in a log */
+    uint64_t received_ns; /* the truth, when the broker took the request that gave it its due time; 0: unknown */
+    uint64_t due_ms;      /* valid with received_ns, like what follows */
+    uint64_t jumped_ns;   /* world.steady_jumped_ns then */
+    uint64_t delay_ns;
     const struct core_content *content; /* as it was sent */
+};
+struct ledger_news { /* … and how a frame changes it */
+    uint64_t id;
+    struct ledger_origin origin;
 };
 
 struct ledger {
@@ -60,8 +73,12 @@ void ledger_begin(struct world *world);
 /* ---- from the host */
 /* Right before the core decides; time has been let pass already. */
 void ledger_predict(struct world *world, struct request *request);
-void ledger_on_frame(struct world *world, const struct frame_header *header, const Tarry__FrameBody *body,
-                     const struct core_content *const *contents, size_t content_count);
+void ledger_on_frame(struct world *world, struct frame_note *note, const struct core_content *const *contents,
+                     size_t content_count);
+/* The host's state goes on over that frame, whoever decided it. */
+void ledger_take_frame(struct world *world, const struct frame_note *note);
+/* What all frames below `position` say. */
+void ledger_take_frames(struct world *world, uint64_t position);
 /* Frames were lost at a crash: `head` is what is left. */
 void ledger_on_loss(struct world *world, const struct flat *head);
 /* It leaves the broker now. */

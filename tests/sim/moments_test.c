@@ -78,7 +78,7 @@ static struct index *open_own(const struct fx *f, bool read_only) {
 
 /* As of the first `count` frames. Chains are the log's, where it still has them. */
 static void make_own(struct fx *f, size_t count) {
-    const struct host *host = &f->world->host;
+    const struct host *host = f->world->host;
     struct log_cursor *cursor;
     struct log_view view;
     clear(f, "own");
@@ -115,7 +115,7 @@ static void put_clock_back(struct fx *f) {
 
 /* Some of the closed segments that the index has taken in go over to the archive. */
 static void archive_some(struct fx *f) {
-    struct log *log = f->world->host.log;
+    struct log *log = f->world->host->log;
     struct log_segment segment;
     struct archive_info info;
     const char *problem = NULL;
@@ -130,7 +130,7 @@ static void archive_some(struct fx *f) {
 }
 
 static void open_source(struct fx *f) {
-    const struct host *host = &f->world->host;
+    const struct host *host = f->world->host;
     f->frame_count = host_frames_below(host, host->durable);
     size_t least = host_frames_below(host, log_start(host->log));
     size_t count = least + random_below(&f->random, f->frame_count - least + 1);
@@ -154,7 +154,7 @@ static uint64_t ms_of(uint64_t ns) {
 
 /* A moment between two frames of which the wall clock stood still, or slower than time: it was put back, or is held. */
 static bool draw_standstill(struct fx *f, struct moment_question *out) {
-    const struct frame_note *frames = f->world->host.frames;
+    const struct frame_note *frames = f->world->host->frames;
     for (size_t i = random_below(&f->random, f->frame_count); i + 1 < f->frame_count; i++) {
         uint64_t gap_ms = ms_of(frames[i + 1].header.steady_ns) - ms_of(frames[i].header.steady_ns);
         uint64_t wall_ms = ms_of(frames[i + 1].header.wall_ns) - ms_of(frames[i].header.wall_ns);
@@ -166,7 +166,7 @@ static bool draw_standstill(struct fx *f, struct moment_question *out) {
 }
 
 static void draw(struct fx *f, struct moment_question *out) {
-    const struct frame_note *note = &f->world->host.frames[random_below(&f->random, f->frame_count)];
+    const struct frame_note *note = &f->world->host->frames[random_below(&f->random, f->frame_count)];
     *out = (struct moment_question){.by_position = random_below(&f->random, 3) == 0};
     if (out->by_position) {
         out->position =
@@ -194,7 +194,7 @@ struct expected {
 };
 
 static struct expected expect(const struct fx *f, const struct moment_question *question) {
-    const struct host *host = &f->world->host;
+    const struct host *host = f->world->host;
     struct expected expected = {0};
     for (size_t i = 0; i < f->frame_count; i++) {
         const struct frame_note *note = &host->frames[i];
@@ -219,7 +219,7 @@ static struct expected expect(const struct fx *f, const struct moment_question *
 
 /* Whether the log, or the copy of the index, reaches back far enough. */
 static bool has_answer(const struct fx *f, const struct expected *expected) {
-    const struct host *host = &f->world->host;
+    const struct host *host = f->world->host;
     uint64_t reached = expected->frames ? host->frames[expected->frames - 1].end : 0;
     return f->has_all || (reached >= f->own && f->own > LOG_POSITION_FIRST);
 }
@@ -227,7 +227,7 @@ static bool has_answer(const struct fx *f, const struct expected *expected) {
 static void flat_until(struct fx *f, size_t count) {
     flat_init(f->flat);
     for (size_t i = 0; i < count; i++)
-        flat_apply(f->flat, &f->world->host.frames[i].header, f->world->host.frames[i].body);
+        flat_apply(f->flat, &f->world->host->frames[i].header, f->world->host->frames[i].body);
 }
 
 /* ---- comparing */
@@ -354,7 +354,7 @@ static void compare_contents(struct fx *f, struct index *index) {
     for (uint64_t id = 1; id < f->flat->next_id; id++) {
         const struct flat_task *task = &f->flat->tasks[id];
         if (task->ended || !task->row.blob_size) continue;
-        const struct core_content *content = f->world->ledger.tasks[id].content;
+        const struct core_content *content = f->world->host->origins[id].content;
         void *data;
         size_t size;
         arena_reset(&f->arena);
@@ -367,7 +367,7 @@ static void compare_contents(struct fx *f, struct index *index) {
 static bool was_redacted_since(const struct fx *f) {
     for (uint64_t id = 1; id < f->flat->next_id; id++) {
         const struct flat_task *task = &f->flat->tasks[id];
-        if (!task->ended && task->row.blob_size && f->world->host.head.tasks[id].redacted) return true;
+        if (!task->ended && task->row.blob_size && f->world->host->head.tasks[id].redacted) return true;
     }
     return false;
 }
@@ -414,7 +414,7 @@ static void try_moment(struct fx *f) {
         f->refused++;
     } else {
         MUST(error == 0);
-        const struct frame_note *last = &f->world->host.frames[expected.frames - 1];
+        const struct frame_note *last = &f->world->host->frames[expected.frames - 1];
         flat_until(f, expected.frames);
         MUST(moment.meta.position == last->end);
         MUST(moment.meta.tally.digest == flat_digest(f->flat) && moment.meta.tally.live == f->flat->live);

@@ -4,6 +4,7 @@
 #include "../must.h"
 #include "client.h"
 #include "host.h"
+#include "node.h"
 #include "world.h"
 
 #define REDIAL_MS 100
@@ -23,7 +24,7 @@ static bool happens(struct world *world, uint32_t permille) {
     return permille && random_below(&world->random, 1000) < permille;
 }
 
-static void send(struct world *world, happen *arrives, struct message *message, const bool *cut) {
+static void send(struct world *world, uint32_t place, happen *arrives, void *message, const bool *cut) {
     struct network *network = &world->network;
     size_t copies = happens(world, network->double_permille) ? 2 : 1;
     network->doubled += copies - 1;
@@ -35,7 +36,7 @@ static void send(struct world *world, happen *arrives, struct message *message, 
         uint64_t ns = world_span_ns(world, &world->options.net);
         if (happens(world, network->late_permille))
             ns += random_below(&world->random, network->late_ms + 1) * NS_PER_MS;
-        world_after_ns(world, ns, arrives, message, 0);
+        world_after_at(world, place, ns, arrives, message, 0);
     }
 }
 
@@ -48,10 +49,36 @@ static void request_arrives(struct world *world, void *argument, uint64_t number
     host_receive(world, message->client, message->request);
 }
 
+struct letter {
+    uint32_t from;
+    uint64_t life;
+    void (*run)(struct world *world, void *argument);
+    void *message;
+};
+
+static void letter_arrives(struct world *world, void *argument, uint64_t number) {
+    const struct letter *letter = argument;
+    const struct host *host = world->host;
+    bool is_lost = world->network.cut_from[letter->from] || host->state != HOST_UP || host->node->ended ||
+                   (letter->life && letter->life != host->life);
+    if (is_lost) {
+        world->network.dropped++;
+        return;
+    }
+    node_post(world, letter->run, letter->message);
+}
+
+void network_between(struct world *world, uint32_t to, void (*run)(struct world *world, void *argument), void *message,
+                     uint64_t life) {
+    struct letter *letter = world_alloc(world, sizeof *letter);
+    *letter = (struct letter){.from = 1 - to, .life = life, .run = run, .message = message};
+    send(world, to, letter_arrives, letter, &world->network.cut_from[letter->from]);
+}
+
 void network_request(struct world *world, struct client *client, struct request *request) {
     struct message *message = world_alloc(world, sizeof *message);
     *message = (struct message){.client = client, .request = request};
-    send(world, request_arrives, message, &client->link.cut_up);
+    send(world, client->node, request_arrives, message, &client->link.cut_up);
 }
 
 static void answer_arrives(struct world *world, void *argument, uint64_t number) {
@@ -67,7 +94,7 @@ static void answer_arrives(struct world *world, void *argument, uint64_t number)
 void network_answer(struct world *world, struct client *client, struct request *request, const struct answer *answer) {
     struct message *message = world_alloc(world, sizeof *message);
     *message = (struct message){.client = client, .request = request, .run = client->run, .answer = *answer};
-    send(world, answer_arrives, message, &client->link.cut_down);
+    send(world, WORLD_OUTSIDE, answer_arrives, message, &client->link.cut_down);
 }
 
 static void delivery_arrives(struct world *world, void *argument, uint64_t number) {
@@ -84,15 +111,15 @@ static void delivery_arrives(struct world *world, void *argument, uint64_t numbe
 void network_deliver(struct world *world, struct client *client, const struct delivered *delivered) {
     struct message *message = world_alloc(world, sizeof *message);
     *message = (struct message){.client = client, .run = client->run, .delivered = *delivered};
-    send(world, delivery_arrives, message, &client->link.cut_down);
+    send(world, WORLD_OUTSIDE, delivery_arrives, message, &client->link.cut_down);
 }
 
 static void lane_up_arrives(struct world *world, void *argument, uint64_t number) {
     struct message *message = argument;
     struct client *client = message->client;
     if (message->run != client->run || client->session != message->session) return; /* given up */
-    if (client->link.cut_up || world->host.state != HOST_UP) {
-        world_after_ns(world, REDIAL_MS * NS_PER_MS, lane_up_arrives, message, 0);
+    if (client->link.cut_up || world->host->state != HOST_UP) {
+        world_after_at(world, client->session_node, REDIAL_MS * NS_PER_MS, lane_up_arrives, message, 0);
         return;
     }
     host_lane_up(world, client, message->lane, message->session);
@@ -102,7 +129,7 @@ static void lane_up_arrives(struct world *world, void *argument, uint64_t number
 void network_lane_up(struct world *world, struct client *client, uint32_t lane, uint64_t session) {
     struct message *message = world_alloc(world, sizeof *message);
     *message = (struct message){.client = client, .run = client->run, .lane = lane, .session = session};
-    world_after(world, &world->options.net, lane_up_arrives, message, 0);
+    world_after_at(world, client->session_node, world_span_ns(world, &world->options.net), lane_up_arrives, message, 0);
 }
 
 static void client_hears(struct world *world, void *argument, uint64_t number) {
@@ -112,13 +139,17 @@ static void client_hears(struct world *world, void *argument, uint64_t number) {
 
 static void broker_hears(struct world *world, void *argument, uint64_t number) {
     const struct message *message = argument;
-    if (message->life == world->host.life) host_lane_gone(world, message->client, message->session);
+    if (message->life == world->host->life) host_lane_gone(world, message->client, message->session);
 }
 
 /* Each side hears of it on its own, unless the link is cut in its direction. */
 void network_break_pipe(struct world *world, struct client *client, uint64_t session) {
+    uint32_t node = client->session_node;
     struct message *message = world_alloc(world, sizeof *message);
-    *message = (struct message){.client = client, .run = client->run, .life = world->host.life, .session = session};
-    if (!client->link.cut_down) world_after(world, &world->options.net, client_hears, message, 0);
-    if (!client->link.cut_up) world_after(world, &world->options.net, broker_hears, message, 0);
+    *message =
+        (struct message){.client = client, .run = client->run, .life = world->hosts[node].life, .session = session};
+    const struct span *net = &world->options.net;
+    if (!client->link.cut_down)
+        world_after_at(world, WORLD_OUTSIDE, world_span_ns(world, net), client_hears, message, 0);
+    if (!client->link.cut_up) world_after_at(world, node, world_span_ns(world, net), broker_hears, message, 0);
 }

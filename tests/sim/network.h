@@ -6,6 +6,8 @@
 
 #include "core.h"
 
+#define HOSTS_MAX 2 /* a broker alone, or a pair */
+
 struct world;
 struct client;
 struct request;
@@ -16,6 +18,7 @@ struct network { /* in force now */
     uint32_t late_permille; /* takes up to late_ms */
     uint32_t late_ms;
     uint64_t dropped, doubled; /* counted */
+    bool cut_from[HOSTS_MAX];  /* of a pair: nothing comes from that node to the other */
 };
 
 struct link {      /* a client's */
@@ -28,6 +31,8 @@ struct answer { /* one of the two */
     const Tarry__CommitReply *commit;
     const uint8_t *packed; /* of the commit */
     size_t packed_size;
+    uint32_t node;                      /* who decided it */
+    const struct core_content *content; /* of the task that a Get is about, as it was sent */
 };
 
 struct delivered { /* as a consumer gets it */
@@ -37,6 +42,10 @@ struct delivered { /* as a consumer gets it */
     size_t count;
 };
 
+/* Between the two of a pair: `run` gets the message on the other's thread (node_post), if `life`, which is not 0, is
+ * still that of the host there. */
+void network_between(struct world *world, uint32_t to, void (*run)(struct world *world, void *argument), void *message,
+                     uint64_t life);
 void network_request(struct world *world, struct client *client, struct request *request);
 void network_answer(struct world *world, struct client *client, struct request *request, const struct answer *answer);
 void network_deliver(struct world *world, struct client *client, const struct delivered *delivered);

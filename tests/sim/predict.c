@@ -10,8 +10,8 @@
 #include "world.h"
 
 static bool has_expired(const struct world *world, const struct row *row) {
-    const struct instant *now = &world->host.clock.now;
-    uint64_t now_ms = (row->base == ROW_WALL ? now->wall_ns : now->steady_ns) / NS_PER_MS;
+    struct instant now = host_answers_at(world);
+    uint64_t now_ms = (row->base == ROW_WALL ? now.wall_ns : now.steady_ns) / NS_PER_MS;
     return row->state == ROW_WAITING && row_expires_at(row) <= now_ms;
 }
 
@@ -29,55 +29,55 @@ static Tarry__Outcome outcome_of(const struct flat_task *task) {
 }
 
 /* It has ended: that is the answer, unless it has been forgotten since. */
-static void predict_ended(const struct world *world, struct request *request, const struct flat_task *task) {
+static void predict_ended(const struct world *world, struct prediction *prediction, const struct flat_task *task) {
     if (!task->ended) {
-        request->outcome = TARRY__OUTCOME__EXPIRED; /* it ends by being asked for */
+        prediction->outcome = TARRY__OUTCOME__EXPIRED; /* it ends by being asked for */
         return;
     }
-    request->outcome = outcome_of(task);
-    request->may_be_forgotten = true;
-    request->redacted = task->redacted;
-    request->ended_ms = task->ended_ms;
+    prediction->outcome = outcome_of(task);
+    prediction->may_be_forgotten = true;
+    prediction->redacted = task->redacted;
+    prediction->ended_ms = task->ended_ms;
 }
 
 /* More than ten years ahead is refused. */
 static bool is_too_far(const struct world *world, const Tarry__When *when) {
-    uint64_t from_ms = when->kind == TARRY__WHEN__KIND__AT ? world->host.clock.now.wall_ns / NS_PER_MS : 0;
+    uint64_t from_ms = when->kind == TARRY__WHEN__KIND__AT ? world->host->clock.now.wall_ns / NS_PER_MS : 0;
     return when->ms > from_ms + DUE_AHEAD_MAX_MS;
 }
 
-static void refuse_as_invalid(struct request *request) {
-    request->code = TARRY__CODE__INVALID;
-    request->outcome = TARRY__OUTCOME__NONE;
-    request->id = 0;
+static void refuse_as_invalid(struct prediction *prediction) {
+    prediction->code = TARRY__CODE__INVALID;
+    prediction->outcome = TARRY__OUTCOME__NONE;
+    prediction->id = 0;
 }
 
-static void predict_schedule(struct world *world, struct request *request, const Tarry__Schedule *schedule) {
-    const struct flat *head = &world->host.head;
+static void predict_schedule(struct world *world, struct prediction *prediction, const Tarry__Schedule *schedule) {
+    const struct flat *head = &world->host->head;
     uint32_t queue = flat_queue_number(head, schedule->queue);
     const struct flat_task *live = flat_live(head, queue, schedule->key.data, schedule->key.len);
-    request->outcome = TARRY__OUTCOME__SCHEDULED;
+    prediction->outcome = TARRY__OUTCOME__SCHEDULED;
     if (is_too_far(world, schedule->when)) {
-        refuse_as_invalid(request);
+        refuse_as_invalid(prediction);
         return;
     }
     if (!live || has_expired(world, &live->row)) return;
     uint64_t due_ms = schedule->when->ms;
     if (schedule->when->kind == TARRY__WHEN__KIND__DELAY)
-        due_ms += (world->host.clock.now.steady_ns + NS_PER_MS - 1) / NS_PER_MS;
+        due_ms += (world->host->clock.now.steady_ns + NS_PER_MS - 1) / NS_PER_MS;
     bool takes_over = schedule->on_conflict == TARRY__SCHEDULE__ON_CONFLICT__REPLACE;
     if (schedule->on_conflict == TARRY__SCHEDULE__ON_CONFLICT__EARLIER) takes_over = due_ms < live->row.due_ms;
     if (schedule->on_conflict == TARRY__SCHEDULE__ON_CONFLICT__LATER) takes_over = due_ms > live->row.due_ms;
     bool is_leased = live->row.state == ROW_LEASED;
     if (schedule->on_conflict == TARRY__SCHEDULE__ON_CONFLICT__REJECT || (takes_over && is_leased)) {
-        request->code = TARRY__CODE__EXISTS;
-        request->outcome = TARRY__OUTCOME__LIVE;
-        request->id = live->row.id;
+        prediction->code = TARRY__CODE__EXISTS;
+        prediction->outcome = TARRY__OUTCOME__LIVE;
+        prediction->id = live->row.id;
     } else if (takes_over) {
-        request->outcome = TARRY__OUTCOME__REPLACED;
+        prediction->outcome = TARRY__OUTCOME__REPLACED;
     } else {
-        request->outcome = TARRY__OUTCOME__KEPT;
-        request->id = live->row.id;
+        prediction->outcome = TARRY__OUTCOME__KEPT;
+        prediction->id = live->row.id;
     }
 }
 
@@ -90,24 +90,24 @@ static const struct flat_task *meant(const struct flat *head, const Tarry__Ref *
     return task ? task : flat_ended(head, queue, ref->key.data, ref->key.len);
 }
 
-static void predict_change(struct world *world, struct request *request, const Tarry__Ref *ref, bool withdraw,
+static void predict_change(struct world *world, struct prediction *prediction, const Tarry__Ref *ref, bool withdraw,
                            Tarry__Outcome done) {
-    const struct flat_task *task = meant(&world->host.head, ref);
-    request->code = TARRY__CODE__NOT_DONE;
-    request->outcome = TARRY__OUTCOME__UNKNOWN;
+    const struct flat_task *task = meant(&world->host->head, ref);
+    prediction->code = TARRY__CODE__NOT_DONE;
+    prediction->outcome = TARRY__OUTCOME__UNKNOWN;
     if (!task) return;
-    request->id = task->row.id;
+    prediction->id = task->row.id;
     if (task->ended || has_expired(world, &task->row)) {
-        predict_ended(world, request, task);
-        bool is_repeat = done == TARRY__OUTCOME__CANCELLED && request->outcome == TARRY__OUTCOME__ALREADY_CANCELLED;
-        if (is_repeat) request->code = TARRY__CODE__OK;
+        predict_ended(world, prediction, task);
+        bool is_repeat = done == TARRY__OUTCOME__CANCELLED && prediction->outcome == TARRY__OUTCOME__ALREADY_CANCELLED;
+        if (is_repeat) prediction->code = TARRY__CODE__OK;
     } else if (task->row.state == ROW_BURIED) {
-        request->outcome = TARRY__OUTCOME__DEAD;
+        prediction->outcome = TARRY__OUTCOME__DEAD;
     } else if (task->row.state == ROW_LEASED && !withdraw) {
-        request->outcome = TARRY__OUTCOME__IN_FLIGHT;
+        prediction->outcome = TARRY__OUTCOME__IN_FLIGHT;
     } else {
-        request->code = TARRY__CODE__OK;
-        request->outcome = done;
+        prediction->code = TARRY__CODE__OK;
+        prediction->outcome = done;
     }
 }
 
@@ -116,42 +116,42 @@ static bool holds(const struct flat_task *task, const Tarry__Token *token) {
            task->row.lease_position == token->position; /* FENCE-1 */
 }
 
-static void predict_settle(struct world *world, struct request *request, uint64_t id, const Tarry__Token *token,
+static void predict_settle(struct world *world, struct prediction *prediction, uint64_t id, const Tarry__Token *token,
                            Tarry__Outcome done) {
-    const struct flat_task *task = &world->host.head.tasks[id];
-    request->outcome = done;
+    const struct flat_task *task = &world->host->head.tasks[id];
+    prediction->outcome = done;
     if (holds(task, token)) return;
-    request->code = TARRY__CODE__STALE_TOKEN;
+    prediction->code = TARRY__CODE__STALE_TOKEN;
     if (!task->row.id)
-        request->outcome = TARRY__OUTCOME__UNKNOWN;
+        prediction->outcome = TARRY__OUTCOME__UNKNOWN;
     else if (task->ended || has_expired(world, &task->row))
-        predict_ended(world, request, task);
+        predict_ended(world, prediction, task);
     else if (task->row.state == ROW_BURIED)
-        request->outcome = TARRY__OUTCOME__DEAD;
+        prediction->outcome = TARRY__OUTCOME__DEAD;
     else
-        request->outcome = task->row.state == ROW_LEASED ? TARRY__OUTCOME__IN_FLIGHT : TARRY__OUTCOME__PENDING;
+        prediction->outcome = task->row.state == ROW_LEASED ? TARRY__OUTCOME__IN_FLIGHT : TARRY__OUTCOME__PENDING;
 }
 
-static void predict_nack(struct world *world, struct request *request, const Tarry__Nack *nack) {
-    predict_settle(world, request, nack->id, nack->token, TARRY__OUTCOME__NACKED);
-    if (request->code) return;
-    const struct flat *head = &world->host.head;
+static void predict_nack(struct world *world, struct prediction *prediction, const Tarry__Nack *nack) {
+    predict_settle(world, prediction, nack->id, nack->token, TARRY__OUTCOME__NACKED);
+    if (prediction->code) return;
+    const struct flat *head = &world->host->head;
     const struct row *row = &head->tasks[nack->id].row;
     uint32_t attempts_max = head->queues[row->queue].put.policy->max_attempts;
-    if (nack->dead || (attempts_max && row->attempt >= attempts_max)) request->outcome = TARRY__OUTCOME__BURIED;
+    if (nack->dead || (attempts_max && row->attempt >= attempts_max)) prediction->outcome = TARRY__OUTCOME__BURIED;
 }
 
-static void predict_get(struct world *world, struct request *request, const Tarry__Get *get) {
-    const struct flat_task *task = meant(&world->host.head, get->task);
-    request->outcome = TARRY__OUTCOME__UNKNOWN;
+static void predict_get(struct world *world, struct prediction *prediction, const Tarry__Get *get) {
+    const struct flat_task *task = meant(&world->host->head, get->task);
+    prediction->outcome = TARRY__OUTCOME__UNKNOWN;
     if (!task) return;
-    request->id = task->row.id;
+    prediction->id = task->row.id;
     if (task->ended || has_expired(world, &task->row))
-        predict_ended(world, request, task);
+        predict_ended(world, prediction, task);
     else if (task->row.state == ROW_BURIED)
-        request->outcome = TARRY__OUTCOME__DEAD;
+        prediction->outcome = TARRY__OUTCOME__DEAD;
     else
-        request->outcome = task->row.state == ROW_LEASED ? TARRY__OUTCOME__IN_FLIGHT : TARRY__OUTCOME__PENDING;
+        prediction->outcome = task->row.state == ROW_LEASED ? TARRY__OUTCOME__IN_FLIGHT : TARRY__OUTCOME__PENDING;
 }
 
 static bool is_over(const struct world *world, const struct flat_task *task) {
@@ -159,26 +159,26 @@ static bool is_over(const struct world *world, const struct flat_task *task) {
 }
 
 /* Of what the search found. */
-static void predict_count(const struct world *world, struct request *request) {
-    const struct core_past *past = &request->past[0];
-    request->count = request->left = 0;
+static void predict_count(const struct world *world, struct prediction *prediction) {
+    const struct core_past *past = &prediction->past[0];
+    prediction->count = prediction->left = 0;
     for (size_t i = 0; i < past->count; i++) {
-        bool ends = is_over(world, &world->host.head.tasks[past->tasks[i].id]);
-        request->left += !ends;
-        request->count += ends && !past->tasks[i].redacted_at;
+        bool ends = is_over(world, &world->host->head.tasks[past->tasks[i].id]);
+        prediction->left += !ends;
+        prediction->count += ends && !past->tasks[i].redacted_at;
     }
 }
 
-static void predict_redact(struct world *world, struct request *request, const Tarry__Redact *redact) {
-    const struct flat *head = &world->host.head;
+static void predict_redact(struct world *world, struct prediction *prediction, const Tarry__Redact *redact) {
+    const struct flat *head = &world->host->head;
     const Tarry__Ref *ref = redact->task;
     bool is_range = !ref->id && !ref->key.len;
-    request->outcome = TARRY__OUTCOME__REDACTED;
-    predict_count(world, request);
+    prediction->outcome = TARRY__OUTCOME__REDACTED;
+    predict_count(world, prediction);
     if (is_range) {
         if (flat_queue_number(head, ref->queue)) return;
-        request->code = TARRY__CODE__NO_SUCH_QUEUE;
-        request->outcome = TARRY__OUTCOME__NONE;
+        prediction->code = TARRY__CODE__NO_SUCH_QUEUE;
+        prediction->outcome = TARRY__OUTCOME__NONE;
         return;
     }
     const struct flat_task *task = meant(head, ref);
@@ -187,45 +187,45 @@ static void predict_redact(struct world *world, struct request *request, const T
         if (dead) task = dead;
     }
     if (task && !is_over(world, task)) {
-        request->code = TARRY__CODE__NOT_DONE;
-        request->outcome = TARRY__OUTCOME__PENDING;
-        if (task->row.state == ROW_LEASED) request->outcome = TARRY__OUTCOME__IN_FLIGHT;
-        if (task->row.state == ROW_BURIED) request->outcome = TARRY__OUTCOME__DEAD;
-    } else if (ref->id && ref->id < request->past[0].id_end && !request->past[0].count) {
-        request->count = 1;                                                 /* the index may once have held it */
-    } else if (!request->past[0].count && (ref->id || !redact->after_id)) { /* else: there are no more */
-        request->code = TARRY__CODE__NOT_DONE;
-        request->outcome = TARRY__OUTCOME__UNKNOWN;
-        if (task) predict_ended(world, request, task);
+        prediction->code = TARRY__CODE__NOT_DONE;
+        prediction->outcome = TARRY__OUTCOME__PENDING;
+        if (task->row.state == ROW_LEASED) prediction->outcome = TARRY__OUTCOME__IN_FLIGHT;
+        if (task->row.state == ROW_BURIED) prediction->outcome = TARRY__OUTCOME__DEAD;
+    } else if (ref->id && ref->id < prediction->past[0].id_end && !prediction->past[0].count) {
+        prediction->count = 1;                                                 /* the index may once have held it */
+    } else if (!prediction->past[0].count && (ref->id || !redact->after_id)) { /* else: there are no more */
+        prediction->code = TARRY__CODE__NOT_DONE;
+        prediction->outcome = TARRY__OUTCOME__UNKNOWN;
+        if (task) predict_ended(world, prediction, task);
     }
 }
 
-static bool predict_op(struct world *world, struct request *request, const Tarry__Op *op) {
+static bool predict_op(struct world *world, struct prediction *prediction, const Tarry__Op *op) {
     switch (op->op_case) {
     case TARRY__OP__OP_SCHEDULE:
-        predict_schedule(world, request, op->schedule);
+        predict_schedule(world, prediction, op->schedule);
         return true;
     case TARRY__OP__OP_CANCEL:
-        predict_change(world, request, op->cancel->task, op->cancel->withdraw, TARRY__OUTCOME__CANCELLED);
+        predict_change(world, prediction, op->cancel->task, op->cancel->withdraw, TARRY__OUTCOME__CANCELLED);
         return true;
     case TARRY__OP__OP_MOVE:
-        predict_change(world, request, op->move->task, false, TARRY__OUTCOME__MOVED);
-        if (!request->code && is_too_far(world, op->move->when)) refuse_as_invalid(request);
+        predict_change(world, prediction, op->move->task, false, TARRY__OUTCOME__MOVED);
+        if (!prediction->code && is_too_far(world, op->move->when)) refuse_as_invalid(prediction);
         return true;
     case TARRY__OP__OP_ACK:
-        predict_settle(world, request, op->ack->id, op->ack->token, TARRY__OUTCOME__ACKED);
+        predict_settle(world, prediction, op->ack->id, op->ack->token, TARRY__OUTCOME__ACKED);
         return true;
     case TARRY__OP__OP_NACK:
-        predict_nack(world, request, op->nack);
+        predict_nack(world, prediction, op->nack);
         return true;
     case TARRY__OP__OP_EXTEND:
-        predict_settle(world, request, op->extend->id, op->extend->token, TARRY__OUTCOME__EXTENDED);
+        predict_settle(world, prediction, op->extend->id, op->extend->token, TARRY__OUTCOME__EXTENDED);
         return true;
     case TARRY__OP__OP_RELEASE:
-        predict_settle(world, request, op->release->id, op->release->token, TARRY__OUTCOME__RELEASED);
+        predict_settle(world, prediction, op->release->id, op->release->token, TARRY__OUTCOME__RELEASED);
         return true;
     case TARRY__OP__OP_REDACT:
-        predict_redact(world, request, op->redact);
+        predict_redact(world, prediction, op->redact);
         return true;
     default:
         return false;
@@ -233,22 +233,23 @@ static bool predict_op(struct world *world, struct request *request, const Tarry
 }
 
 void ledger_predict(struct world *world, struct request *request) {
+    struct prediction *prediction = &request->predictions[world->host->number];
     const Tarry__Commit *commit = NULL;
     if (request->body->body_case == TARRY__REQUEST__BODY_COMMIT) {
         commit = request->body->commit;
         watch_commit(world, commit);
         /* Executed already, it will be answered as then. */
-        if (request->answer || flat_result(&world->host.head, commit->producer, commit->sequence)) return;
+        if (request->answer || flat_result(&world->host->head, commit->producer, commit->sequence)) return;
     }
-    request->predicted = false;
-    request->may_be_forgotten = false;
-    request->code = TARRY__CODE__OK;
-    request->id = 0;
+    prediction->predicted = false;
+    prediction->may_be_forgotten = false;
+    prediction->code = TARRY__CODE__OK;
+    prediction->id = 0;
     if (!commit) {
         /* Each time it may be answered otherwise, and nobody can tell the answers apart. */
-        request->predicted = request->executions++ == 0;
-        if (request->predicted) predict_get(world, request, request->body->get);
+        prediction->predicted = prediction->executions++ == 0;
+        if (prediction->predicted) predict_get(world, prediction, request->body->get);
     } else if (commit->n_ops == 1) {
-        request->predicted = predict_op(world, request, commit->ops[0]);
+        prediction->predicted = predict_op(world, prediction, commit->ops[0]);
     }
 }

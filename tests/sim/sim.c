@@ -1,7 +1,7 @@
 /* sim.c: plays random histories on all cores, one process a core, and counts. A failing seed is played again with its
  * story told: the last lines of it, the seed, the commit, and how to play it.
  *
- *   sim [--seed N] [--histories N] [--hours H] [--jobs N] [--commit TEXT] [--tap]
+ *   sim [--pair] [--seed N] [--histories N] [--hours H] [--jobs N] [--commit TEXT] [--tap]
  *
  * SIM_TRACE=1 tells every history as it happens. On a terminal a line of progress is kept up to date. One history in
  * AGAIN_EVERY is played twice, and must be the same. */
@@ -39,6 +39,7 @@ static struct options {
     int jobs;
     const char *commit;
     bool tap;
+    bool pair;
 } options = {.seed = 1, .jobs = 0, .commit = ""};
 
 static double now_s(void) {
@@ -55,6 +56,13 @@ static void watch_anew(void) {
 
 /* ---- a worker */
 
+static void play(struct world *world, uint64_t seed, struct history_report *report) {
+    if (options.pair)
+        pair_history_play(world, seed, report);
+    else
+        history_play(world, seed, report);
+}
+
 static void work(struct job *job, uint64_t first, uint64_t step, uint64_t count, double until_s) {
     struct world *world = world_new();
     world->trace.on = world->trace.live = getenv("SIM_TRACE") != NULL;
@@ -63,10 +71,10 @@ static void work(struct job *job, uint64_t first, uint64_t step, uint64_t count,
         job->seed = first + i * step;
         watch_anew();
         if (world->trace.on) (void)fprintf(stderr, "seed %" PRIu64 "\n", job->seed);
-        history_play(world, job->seed, &report);
+        play(world, job->seed, &report);
         if (i % AGAIN_EVERY == 0) {
             struct history_report again;
-            history_play(world, job->seed, &again);
+            play(world, job->seed, &again);
             MUST(again.fingerprint == report.fingerprint); /* replayable bit for bit */
         }
         job->histories++;
@@ -104,12 +112,13 @@ static void tell(uint64_t seed) {
         (void)signal(SIGSEGV, tell_and_die);
         (void)signal(SIGPROF, tell_and_die);
         watch_anew();
-        history_play(told_world, seed, &report);
+        play(told_world, seed, &report);
         (void)fprintf(stderr, "(played again it does not fail: what happened is not in the seed alone)\n");
         _exit(0);
     }
     (void)waitpid(pid, NULL, 0);
-    (void)fprintf(stderr, "\nplay it again:  SIM_TRACE=1 ./dev sim --seed %" PRIu64 " --histories 1\n", seed);
+    (void)fprintf(stderr, "\nplay it again:  SIM_TRACE=1 ./dev sim%s --seed %" PRIu64 " --histories 1\n",
+                  options.pair ? " --pair" : "", seed);
 }
 
 /* ---- the parent */
@@ -193,6 +202,10 @@ static void read_options(int argc, char **argv) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
         if (strcmp(argv[i], "--tap") == 0) {
             options.tap = true;
+            continue;
+        }
+        if (strcmp(argv[i], "--pair") == 0) {
+            options.pair = true;
             continue;
         }
         if (strcmp(argv[i], "--seed") == 0)

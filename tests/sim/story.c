@@ -50,7 +50,7 @@ Tarry__Ref *order(struct fx *f, const char *key) {
 }
 
 struct model_file *log_file(struct fx *f) {
-    struct model_disk *disk = f->world->host.disk;
+    struct model_disk *disk = f->world->host->disk;
     const struct model_entry *last = NULL;
     for (int i = 0; i < MODEL_FILES_MAX; i++) {
         const struct model_entry *entry = &disk->cached[i];

@@ -52,12 +52,12 @@ static void over_capacity_a_schedule_is_refused_undecided_and_an_ack_is_not(void
     schedule_many(f, "calls", 5, 60000, 0);
     SIM_ELAPSE(f, 50);
     SIM_SKIP(f);
-    uint64_t position = core_position(f->world->host.core);
+    uint64_t position = core_position(f->world->host->core);
     struct request *placed = client_schedule(f->shop, .key = "order-2", .delay_ms = 60000);
     SIM_ELAPSE(f, 50);
     SIM_TRACE(f, "[1250] shop > schedule orders order-2 in 60000 ms #6\n"
                  "[1252] shop < refused: busy #6\n");
-    assert_int_equal(core_position(f->world->host.core), position); /* nothing was decided, nothing recorded */
+    assert_int_equal(core_position(f->world->host->core), position); /* nothing was decided, nothing recorded */
     client_settle(f->worker, &f->worker->held[0], op_ack(f->world, &f->worker->held[0]));
     SIM_ELAPSE(f, 50);
     SIM_TRACE(f, "[1300] worker > ack task 1 #7\n"

@@ -77,11 +77,11 @@ static void what_is_replayed_is_what_was_lived(void **state) { /* LOG-2, F-10 */
     client_commit_one(f->shop, op_cancel(f->world, order(f, "order-2"), false));
     client_commit_one(f->shop, op_move(f->world, order(f, "order-3"), 7000));
     SIM_ELAPSE(f, 200);
-    uint64_t lived = core_digest(f->world->host.core);
+    uint64_t lived = core_digest(f->world->host->core);
     SIM_SKIP(f);
     host_kill(f->world, HOST_KILLED);
     assert_true(host_start(f->world, false));
-    assert_int_equal(core_digest(f->world->host.core), lived);
+    assert_int_equal(core_digest(f->world->host->core), lived);
     SIM_TRACE(f, "[1400] broker is killed\n"
                  "[1400] broker starts, epoch 2\n"
                  "[1400] broker append #16 epoch 2\n");
@@ -118,16 +118,16 @@ static void an_index_from_an_older_copy_catches_up(void **state) { /* LOG-3, F-7
     static struct table yesterday; /* megabytes */
     client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
     SIM_ELAPSE(f, 500);
-    table_copy(&yesterday, &f->world->host.table);
+    table_copy(&yesterday, &f->world->host->table);
     client_schedule(f->shop, .key = "order-2", .delay_ms = 60000);
     client_commit_one(f->shop, op_cancel(f->world, order(f, "order-1"), false));
     SIM_ELAPSE(f, 500);
-    uint64_t lived = core_digest(f->world->host.core);
+    uint64_t lived = core_digest(f->world->host->core);
     SIM_SKIP(f);
     host_kill(f->world, HOST_KILLED);
-    table_copy(&f->world->host.table, &yesterday);
+    table_copy(&f->world->host->table, &yesterday);
     assert_true(host_start(f->world, false));
-    assert_int_equal(core_digest(f->world->host.core), lived);
+    assert_int_equal(core_digest(f->world->host->core), lived);
     client_commit_one(f->shop, op_cancel(f->world, order(f, "order-1"), false));
     SIM_ELAPSE(f, 50);
     SIM_TRACE(f, "[2000] broker is killed\n"
@@ -150,7 +150,7 @@ static void zero_tail(struct fx *f, uint64_t from) {
 
 static void an_index_ahead_of_the_log_is_refused(void **state) { /* LOG-3, F-7 */
     struct fx *f = *state;
-    uint64_t before = f->world->host.indexed;
+    uint64_t before = f->world->host->indexed;
     client_schedule(f->shop, .key = "order-1", .delay_ms = 500);
     SIM_ELAPSE(f, 100);
     host_index_now(f->world);
@@ -168,7 +168,7 @@ static void an_index_ahead_of_the_log_is_refused(void **state) { /* LOG-3, F-7 *
 
 static void a_failed_sync_ends_the_broker_and_the_repeat_finds_the_truth(void **state) { /* LOG-4, F-5 */
     struct fx *f = *state;
-    struct model_disk *disk = f->world->host.disk;
+    struct model_disk *disk = f->world->host->disk;
     struct request *placed = client_schedule(f->shop, .key = "order-1", .delay_ms = 500);
     SIM_ELAPSE(f, 2); /* written, and not yet synced */
     disk->fail_at = disk->calls + 1;
@@ -179,7 +179,7 @@ static void a_failed_sync_ends_the_broker_and_the_repeat_finds_the_truth(void **
                  "[1001] broker append #5 queue orders\n"
                  "[1001] broker append #6 scheduled 1\n"
                  "[1011] broker fails: cannot sync the log: -5\n");
-    assert_int_equal(f->world->host.state, HOST_DOWN);
+    assert_int_equal(f->world->host->state, HOST_DOWN);
     model_kill(disk);
     assert_true(host_start(f->world, false));
     client_repeat(f->shop, placed);
@@ -193,7 +193,7 @@ static void a_failed_sync_ends_the_broker_and_the_repeat_finds_the_truth(void **
 
 static void short_writes_are_finished(void **state) { /* F-3 */
     struct fx *f = *state;
-    f->world->host.disk->short_io = true; /* every eighth call does only a part */
+    f->world->host->disk->short_io = true; /* every eighth call does only a part */
     for (int i = 0; i < 50; i++) {
         client_schedule(f->shop, .queue = "calls", .delay_ms = 60000);
         SIM_ELAPSE(f, 20);
@@ -201,7 +201,7 @@ static void short_writes_are_finished(void **state) { /* F-3 */
     SIM_SKIP(f);
     host_kill(f->world, HOST_POWER_LOST);
     assert_true(host_start(f->world, false));
-    assert_int_equal(core_live(f->world->host.core), 50);
+    assert_int_equal(core_live(f->world->host->core), 50);
     SIM_TRACE(f, "[2000] broker loses power\n"
                  "[2000] broker starts, epoch 2\n"
                  "[2000] broker append #56 epoch 2\n");
@@ -211,7 +211,7 @@ static void short_writes_are_finished(void **state) { /* F-3 */
 
 static void a_torn_tail_is_cut_and_what_was_answered_is_not(void **state) { /* LOG-5, F-1 */
     struct fx *f = *state;
-    f->world->host.disk->seed = 8; /* which sectors survive */
+    f->world->host->disk->seed = 8; /* which sectors survive */
     client_schedule(f->shop, .key = "order-1", .delay_ms = 5000);
     SIM_ELAPSE(f, 100);
     host_hold_sync(f->world);
@@ -244,7 +244,7 @@ static void a_seal_protects_the_last_answer(void **state) { /* LOG-5 */
 
 static void a_flipped_bit_in_what_was_answered_is_refused(void **state) { /* LOG-5, F-2 */
     struct fx *f = *state;
-    uint64_t position = core_position(f->world->host.core);
+    uint64_t position = core_position(f->world->host->core);
     client_schedule(f->shop, .key = "order-1", .delay_ms = 5000);
     SIM_ELAPSE(f, 200); /* answered, and sealed after 20 ms of calm */
     SIM_SKIP(f);
@@ -289,7 +289,7 @@ static void a_log_that_was_put_back_is_refused(void **state) { /* LOG-5, F-9 */
 
 static void a_full_disk_refuses_new_tasks_and_still_takes_acks(void **state) { /* F-4, CAP-1 */
     struct fx *f = *state;
-    struct model_disk *disk = f->world->host.disk;
+    struct model_disk *disk = f->world->host->disk;
     subscribe(f->worker, "orders");
     client_schedule(f->shop, .key = "order-1", .delay_ms = 100);
     client_schedule(f->shop, .key = "order-2", .delay_ms = 60000);
@@ -331,12 +331,12 @@ static void a_new_segment_has_its_name_before_it_is_relied_on(void **state) { /*
         SIM_ELAPSE(f, 20);
     }
     struct log_stats stats;
-    log_stats(f->world->host.log, &stats);
+    log_stats(f->world->host->log, &stats);
     assert_true(stats.segments > 2);
     SIM_SKIP(f);
     host_kill(f->world, HOST_POWER_LOST); /* names that were not synced are gone */
     assert_true(host_start(f->world, false));
-    assert_int_equal(core_live(f->world->host.core), 40);
+    assert_int_equal(core_live(f->world->host->core), 40);
     SIM_TRACE(f, "[1800] broker loses power\n"
                  "[1800] broker starts, epoch 2\n"
                  "[1800] broker append #46 epoch 2\n");
@@ -375,7 +375,7 @@ static void what_a_start_has_kept_it_has_synced(void **state) { /* F-10, F-5, LO
     assert_true(host_start(f->world, false));
     host_kill(f->world, HOST_POWER_LOST);
     assert_true(host_start(f->world, false));
-    assert_int_equal(core_live(f->world->host.core), 1);
+    assert_int_equal(core_live(f->world->host->core), 1);
     SIM_TRACE(f, "[1050] broker is killed\n"
                  "[1050] broker starts, epoch 2\n"
                  "[1050] broker append #7 epoch 2\n"

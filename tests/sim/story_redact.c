@@ -20,10 +20,10 @@ static struct request *redact(struct fx *f, Tarry__Ref *task) {
 
 /* Of the task with that id: does anything but zeros lie where the log has its content? */
 static bool is_readable(struct fx *f, uint64_t id) {
-    const struct row *row = &f->world->host.head.tasks[id].row;
+    const struct row *row = &f->world->host->head.tasks[id].row;
     uint8_t content[256];
     MUST(row->blob_size <= sizeof content);
-    MUST(log_read(f->world->host.log, row->blob_at, content, row->blob_size) == 0);
+    MUST(log_read(f->world->host->log, row->blob_at, content, row->blob_size) == 0);
     return !content_is_erased(content, row->blob_size);
 }
 

@@ -19,14 +19,15 @@ void timeline_free(struct timeline *timeline) {
     *timeline = (struct timeline){0};
 }
 
-void timeline_add(struct timeline *timeline, uint64_t at_ns, happen *run, void *argument, uint64_t number) {
+void timeline_add(struct timeline *timeline, const struct happening *happening) {
     if (timeline->count == timeline->capacity) {
         timeline->capacity = timeline->capacity ? timeline->capacity * 2 : 256;
         timeline->items = realloc(timeline->items, timeline->capacity * sizeof *timeline->items);
         MUST(timeline->items);
     }
     struct happening *items = timeline->items;
-    struct happening added = {at_ns, timeline->order++, run, argument, number};
+    struct happening added = *happening;
+    added.order = timeline->order++;
     size_t at = timeline->count++;
     for (; at > 0 && is_before(&added, &items[(at - 1) / 2]); at = (at - 1) / 2) items[at] = items[(at - 1) / 2];
     items[at] = added;

@@ -18,6 +18,7 @@ struct happening {
     happen *run;
     void *argument;
     uint64_t number;
+    uint32_t place; /* on whose machine (world.h) */
 };
 
 struct timeline {
@@ -29,7 +30,8 @@ struct timeline {
 
 void timeline_clear(struct timeline *timeline); /* keeps its memory */
 void timeline_free(struct timeline *timeline);
-void timeline_add(struct timeline *timeline, uint64_t at_ns, happen *run, void *argument, uint64_t number);
+/* `order` is given here. */
+void timeline_add(struct timeline *timeline, const struct happening *happening);
 /* When the next thing happens; UINT64_MAX: nothing will. */
 uint64_t timeline_next_ns(const struct timeline *timeline);
 struct happening timeline_pop(struct timeline *timeline);

@@ -15,6 +15,9 @@
 void trace_line(struct world *world, const char *who, const char *format, ...) {
     struct trace *trace = &world->trace;
     char line[LINE_SIZE_MAX];
+    static const char *const nodes[HOSTS_MAX] = {"node 0", "node 1"};
+    bool is_node = world->host_count > 1 && strcmp(who, "broker") == 0;
+    if (is_node) who = nodes[world->host->number];
     int size = snprintf(line, sizeof line, "[%4" PRIu64 "] %s ", world->now_ns / 1000000, who);
     va_list arguments;
     va_start(arguments, format);

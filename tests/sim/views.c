@@ -10,8 +10,8 @@
 enum { WAITING, IN_FLIGHT, DEAD };
 
 static uint64_t base_ms(const struct world *world, const struct row *row) {
-    const struct instant *now = &world->host.clock.now;
-    return (row->base == ROW_WALL ? now->wall_ns : now->steady_ns) / NS_PER_MS;
+    struct instant now = host_answers_at(world);
+    return (row->base == ROW_WALL ? now.wall_ns : now.steady_ns) / NS_PER_MS;
 }
 
 static uint32_t state_of(const struct world *world, const struct row *row) {
@@ -41,7 +41,7 @@ static int compare_views(const void *a, const void *b) {
 }
 
 static void expect_list(struct world *world, const Tarry__List *list, struct views *out) {
-    const struct flat *head = &world->host.head;
+    const struct flat *head = &world->host->head;
     uint32_t queue = flat_queue_number(head, list->queue);
     out->tasks = world_alloc(world, head->next_id * sizeof *out->tasks);
     for (uint64_t id = 1; id < head->next_id; id++) {
@@ -53,7 +53,7 @@ static void expect_list(struct world *world, const Tarry__List *list, struct vie
 }
 
 static void expect_counts(struct world *world, struct views *out) {
-    const struct flat *head = &world->host.head;
+    const struct flat *head = &world->host->head;
     out->queues = world_alloc(world, FLAT_QUEUES_MAX * sizeof *out->queues);
     out->live = head->live;
     for (uint64_t id = 1; id < head->next_id; id++) {
@@ -106,7 +106,7 @@ static void check_list(const struct views *views, const Tarry__ListReply *reply)
 static void check_queues(const struct world *world, const struct views *views, const Tarry__QueuesReply *reply) {
     for (size_t i = 0; i < reply->n_queues; i++) {
         const Tarry__QueueView *queue = reply->queues[i];
-        const uint64_t *counts = views->queues[flat_queue_number(&world->host.head, queue->name)];
+        const uint64_t *counts = views->queues[flat_queue_number(&world->host->head, queue->name)];
         MUST(queue->pending == counts[WAITING] && queue->in_flight == counts[IN_FLIGHT] && queue->dead == counts[DEAD]);
     }
 }
@@ -114,7 +114,7 @@ static void check_queues(const struct world *world, const struct views *views, c
 static void check_stats(const struct world *world, const struct views *views, const Tarry__StatsReply *reply) {
     for (size_t i = 0; i < reply->n_queues; i++) {
         const Tarry__QueueStats *queue = reply->queues[i];
-        const uint64_t *counts = views->queues[flat_queue_number(&world->host.head, queue->name)];
+        const uint64_t *counts = views->queues[flat_queue_number(&world->host->head, queue->name)];
         MUST(queue->pending + queue->ready == counts[WAITING]);
         MUST(queue->in_flight == counts[IN_FLIGHT] && queue->dead == counts[DEAD]);
     }
@@ -127,7 +127,7 @@ void views_check(const struct world *world, const struct views *views, const Tar
                  const Tarry__Reply *reply) {
     if (reply->code != TARRY__CODE__OK) {
         MUST(request->body_case == TARRY__REQUEST__BODY_LIST && reply->code == TARRY__CODE__NO_SUCH_QUEUE);
-        MUST(!flat_queue_number(&world->host.head, request->list->queue));
+        MUST(!flat_queue_number(&world->host->head, request->list->queue));
         return;
     }
     if (reply->body_case == TARRY__REPLY__BODY_LIST) check_list(views, reply->list);

@@ -6,6 +6,7 @@
 #include "../must.h"
 #include "client.h"
 #include "host.h"
+#include "node.h"
 #include "world.h"
 
 #define CLAIMS_EVERY 16 /* steps */
@@ -18,15 +19,15 @@ void watch_begin(struct watch *watch) {
 }
 
 void watch_commit(struct world *world, const Tarry__Commit *commit) {
-    world->watch.commit = commit;
+    world->host->watch.commit = commit;
 }
 
 /* ---- frames */
 
 /* Tasks that the index cannot have absorbed yet: the overlay holds these at least. */
 static uint64_t lag(struct world *world) {
-    struct watch *watch = &world->watch;
-    const struct host *host = &world->host;
+    struct watch *watch = &world->host->watch;
+    const struct host *host = world->host;
     uint64_t count = 0;
     watch->round++;
     /* The last frame is the one that is being looked at. */
@@ -57,11 +58,11 @@ static bool was_asked_for(const Tarry__Commit *commit, uint64_t due_ms) {
 }
 
 void watch_frame(struct world *world, const struct frame_header *header, const Tarry__FrameBody *body) {
-    struct watch *watch = &world->watch;
+    struct watch *watch = &world->host->watch;
     const struct core_options *options = &world->options.core;
     bool schedules = false;
     bool leases = false;
-    who_frame(&watch->who, &world->host.head, body, watch->commit);
+    who_frame(&watch->who, &world->host->head, body, watch->commit);
     for (size_t i = 0; body && i < body->n_records; i++) {
         const Tarry__Record *record = body->records[i];
         if (record->fact_case == TARRY__RECORD__FACT_EPOCH) {
@@ -96,8 +97,8 @@ static void check_order(const struct core_delivery *delivery, uint64_t before) {
 
 /* CALM-1: nobody gets more than it asked to hold. */
 static void check_prefetch(const struct world *world, const struct core_delivery *delivery) {
-    const struct flat *head = &world->host.head;
-    const struct client *client = world->host.lanes[delivery->lane].client;
+    const struct flat *head = &world->host->head;
+    const struct client *client = world->host->lanes[delivery->lane].client;
     if (!client || client->session != delivery->session || client->subscribing) return; /* what it asks for is open */
     uint64_t held = 0;
     for (uint64_t id = 1; id < head->next_id; id++) {
@@ -137,9 +138,10 @@ static void check_left(const struct watch *watch, const struct core_effects *eff
 
 /* What no session has claimed in time is ready again. */
 static void check_claims(const struct world *world) {
-    const struct flat *head = &world->host.head;
-    const struct watch *watch = &world->watch;
-    if (watch->stopping || head->steady_ns / NS_PER_MS <= watch->started_ms + CLAIM_AFTER_START_MS) return;
+    const struct flat *head = &world->host->head;
+    const struct watch *watch = &world->host->watch;
+    bool follows = world->host->node && (!world->host->node->writes || world->host->node->applier);
+    if (follows || watch->stopping || head->steady_ns / NS_PER_MS <= watch->started_ms + CLAIM_AFTER_START_MS) return;
     for (uint64_t id = 1; id < head->next_id; id++) {
         const struct flat_task *task = &head->tasks[id];
         if (task->ended || task->row.state != ROW_LEASED) continue;
@@ -149,13 +151,14 @@ static void check_claims(const struct world *world) {
 
 void watch_step(struct world *world, const struct core_event *event, const struct core_effects *effects, size_t first,
                 uint64_t before) {
-    const struct flat *head = &world->host.head;
-    if (event->kind == CORE_STOP) world->watch.stopping = true;
-    for (size_t i = 0; i < effects->lanes.count; i++) note_lane(&world->watch, head, &effects->lanes.items[i]);
-    check_left(&world->watch, effects);
+    const struct flat *head = &world->host->head;
+    if (event->kind == CORE_STOP) world->host->watch.stopping = true;
+    if (event->kind == CORE_RESUME) world->host->watch.stopping = false;
+    for (size_t i = 0; i < effects->lanes.count; i++) note_lane(&world->host->watch, head, &effects->lanes.items[i]);
+    check_left(&world->host->watch, effects);
     for (size_t i = first; i < effects->deliveries.count; i++) {
         check_order(&effects->deliveries.items[i], before);
         check_prefetch(world, &effects->deliveries.items[i]);
     }
-    if (world->host.steps % CLAIMS_EVERY == 0) check_claims(world);
+    if (world->host->steps % CLAIMS_EVERY == 0) check_claims(world);
 }

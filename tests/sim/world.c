@@ -6,6 +6,8 @@
 
 #include "../must.h"
 #include "client.h"
+#include "node.h"
+#include "registrar.h"
 
 /* Rows that were read live as long as the history: a rare one with next to no near window reads much. */
 #define MEMORY_MAX ((size_t)4 << 30)
@@ -40,19 +42,16 @@ struct world *world_new(void) {
     MUST(world);
     arena_init(&world->memory, MEMORY_MAX);
     world->memory.keep_max = MEMORY_KEPT;
-    for (size_t i = 0; i < 2; i++) {
-        struct batch *batch = &world->host.batches[i];
-        arena_init(&batch->arena, MEMORY_MAX);
-        core_effects_init(&batch->effects, &batch->arena);
-    }
+    world->host = &world->hosts[0];
+    for (uint32_t i = 0; i < HOSTS_MAX; i++) world->hosts[i].number = i;
     return world;
 }
 
 void world_free(struct world *world) {
     if (!world) return;
-    for (size_t i = 0; i < 2; i++) arena_deinit(&world->host.batches[i].arena);
+    for (size_t i = 0; i < HOSTS_MAX; i++) host_free(&world->hosts[i]);
     arena_deinit(&world->memory);
-    free(world->host.frames);
+    truth_free(&world->truth);
     timeline_free(&world->timeline);
     trace_free(&world->trace);
     free(world);
@@ -65,17 +64,31 @@ void world_begin(struct world *world, const struct world_options *options) {
     timeline_clear(&world->timeline);
     arena_reset(&world->memory);
     world->trace.size = 0;
-    world->wall_offset_ns = world->believable_ns = 0;
-    world->booted_ns = world->steady_jumped_ns = 0;
-    world->boot = 1;
+    world->believable_ns = 0;
+    world->steady_jumped_ns = 0;
+    world->host_count = options->pair.on ? 2 : 1;
+    world->leader = 0;
+    world->registrar = NULL;
+    truth_begin(&world->truth);
+    world_enter(world, WORLD_OUTSIDE);
     world->network = (struct network){0};
     world->client_count = 0;
     ledger_begin(world);
-    host_begin(world);
+    for (uint32_t i = 0; i < world->host_count; i++) {
+        world_enter(world, i);
+        host_begin(world);
+        if (options->pair.on) node_make(world, i == 1);
+    }
+    world_enter(world, WORLD_OUTSIDE);
+    if (options->pair.on && !options->pair.by_operator) registrar_begin(world);
 }
 
 void world_end(struct world *world) {
-    host_end_history(world);
+    for (uint32_t i = 0; i < world->host_count; i++) {
+        world_enter(world, i);
+        host_end_history(world);
+    }
+    world_enter(world, WORLD_OUTSIDE);
     for (size_t i = 0; i < world->client_count; i++) client_free(world->clients[i]);
     world->client_count = 0;
 }
@@ -87,7 +100,15 @@ bool world_step(struct world *world) {
     struct happening next = timeline_pop(&world->timeline);
     MUST(next.at_ns < UINT64_MAX / 2);
     if (next.at_ns > world->now_ns) world->now_ns = next.at_ns; /* what slept through its time happens now */
+    bool stands_still = next.place < HOSTS_MAX && world->hosts[next.place].paused_until_ns > world->now_ns;
+    if (stands_still) {
+        next.at_ns = world->hosts[next.place].paused_until_ns;
+        timeline_add(&world->timeline, &next);
+        return true;
+    }
+    world_enter(world, next.place);
     next.run(world, next.argument, next.number);
+    world_enter(world, WORLD_OUTSIDE);
     return true;
 }
 
@@ -106,8 +127,24 @@ uint64_t world_span_ns(struct world *world, const struct span *span) {
     return us * 1000;
 }
 
+void world_enter(struct world *world, uint32_t place) {
+    world->place = place;
+    world->host = &world->hosts[place == WORLD_OUTSIDE ? world->leader : place];
+}
+
+void world_pause(struct world *world, uint32_t place, uint64_t ms) {
+    TRACE(world, "operator", "stops node %u for %llu ms", place, (unsigned long long)ms);
+    world->hosts[place].paused_until_ns = world->now_ns + ms * NS_PER_MS;
+}
+
+void world_after_at(struct world *world, uint32_t place, uint64_t ns, happen *run, void *argument, uint64_t number) {
+    struct happening added = {
+        .at_ns = world->now_ns + ns, .run = run, .argument = argument, .number = number, .place = place};
+    timeline_add(&world->timeline, &added);
+}
+
 void world_after_ns(struct world *world, uint64_t ns, happen *run, void *argument, uint64_t number) {
-    timeline_add(&world->timeline, world->now_ns + ns, run, argument, number);
+    world_after_at(world, world->place, ns, run, argument, number);
 }
 
 void world_after(struct world *world, const struct span *span, happen *run, void *argument, uint64_t number) {
@@ -137,19 +174,19 @@ void *world_copy(struct world *world, const void *data, size_t size) {
 /* ---- the clocks */
 
 uint64_t world_real_ns(const struct world *world) {
-    return (uint64_t)((int64_t)(WORLD_EPOCH_NS + world->now_ns) + world->wall_offset_ns);
+    return (uint64_t)((int64_t)(WORLD_EPOCH_NS + world->now_ns) + world->host->wall_offset_ns);
 }
 
 uint64_t world_boot_ns(const struct world *world) {
-    return world->now_ns - world->booted_ns + 1000000000u;
+    return world->now_ns - world->host->booted_ns + 1000000000u;
 }
 
 /* Within a run a jump of up to an hour beyond the line that is believed is believed too, and moves the line. */
 void world_jump_wall(struct world *world, int64_t ms) {
-    world->wall_offset_ns += ms * (int64_t)NS_PER_MS;
+    world->host->wall_offset_ns += ms * (int64_t)NS_PER_MS;
     int64_t limit_ns = world->believable_ns + (int64_t)(CLOCK_JUMP_RUN_MS * NS_PER_MS);
-    bool is_believable = world->wall_offset_ns > world->believable_ns && world->wall_offset_ns <= limit_ns;
-    if (is_believable) world->believable_ns = world->wall_offset_ns;
+    bool is_believable = world->host->wall_offset_ns > world->believable_ns && world->host->wall_offset_ns <= limit_ns;
+    if (is_believable) world->believable_ns = world->host->wall_offset_ns;
     TRACE(world, "clock", "%+lld ms", (long long)ms);
     host_wake(world);
 }

@@ -14,9 +14,10 @@
 #include "network.h"
 #include "timeline.h"
 #include "trace.h"
-#include "watch.h"
+#include "truth.h"
 
 #define WORLD_CLIENTS_MAX 8
+#define WORLD_OUTSIDE 2 /* a place: with clients, on the network, with whoever pulls a plug */
 /* The machine's wall clock at the beginning, when everything is right: some morning in 2026. */
 #define WORLD_EPOCH_NS (UINT64_C(1793000000) * 1000000000u)
 
@@ -26,8 +27,20 @@ struct span {
     uint32_t spread_us;
 };
 
+struct registrar;
+
+struct pair_options {
+    bool on;          /* two hosts */
+    bool by_operator; /* without a coordinator */
+    bool is_async;
+    bool keeps_all; /* the log of a leader is kept for its follower, however long it is away */
+    uint64_t failover_after_ms;
+    uint64_t solo_after_ms; /* UINT64_MAX: never */
+};
+
 struct world_options {
     uint64_t seed;
+    struct pair_options pair;
     struct core_options core;
     uint64_t segment_size;
     uint64_t retain_size; /* bytes of log kept for audit; segments beyond may go */
@@ -49,19 +62,20 @@ struct world {
     struct trace trace;
     struct arena memory; /* lives as long as the history */
 
-    /* The machine's clocks. */
-    int64_t wall_offset_ns;    /* how wrong the wall clock is */
-    int64_t believable_ns;     /* TIME-2: as far ahead as it may be believed to be */
-    uint64_t booted_ns;        /* BOOTTIME counts from here */
-    uint64_t boot;             /* which one of the machine; from 1 */
+    int64_t believable_ns;     /* TIME-2: as far ahead as a wall clock may be believed to be */
     uint64_t steady_jumped_ns; /* what starts may have added to steady time beyond the time that passed */
 
-    struct host host;
+    struct host hosts[HOSTS_MAX];
+    size_t host_count;
+    struct host *host; /* on whose machine things happen now; outside of both: the one that began to lead last */
+    uint32_t place;    /* … its number, or WORLD_OUTSIDE */
+    uint32_t leader;   /* the number of the host that began to lead last */
+    struct truth truth;
+    struct registrar *registrar; /* of a pair with a coordinator; NULL: there is none */
     struct network network;
     struct client *clients[WORLD_CLIENTS_MAX];
     size_t client_count;
     struct ledger ledger;
-    struct watch watch;
 };
 
 /* Options of a calm world: round figures, no randomness in delays (a message takes 1 ms, a sync 10 ms). */
@@ -82,6 +96,12 @@ bool world_step(struct world *world);
 void world_after(struct world *world, const struct span *span, happen *run, void *argument, uint64_t number);
 void world_after_ns(struct world *world, uint64_t ns, happen *run, void *argument, uint64_t number);
 uint64_t world_span_ns(struct world *world, const struct span *span);
+/* The same at another place. */
+void world_after_at(struct world *world, uint32_t place, uint64_t ns, happen *run, void *argument, uint64_t number);
+/* What happens from here on happens there: host and clocks are that machine's. */
+void world_enter(struct world *world, uint32_t place);
+/* SIGSTOP: nothing happens there until then, and time goes on. */
+void world_pause(struct world *world, uint32_t place, uint64_t ms);
 /* True once in n times. */
 bool one_in(struct world *world, uint64_t n);
 

@@ -2,12 +2,15 @@
  * against the libraries with defects (proto/seeded_bug.h), and nowhere else. */
 #include "seeded_bug.h"
 
+#include "weak.h"
+
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum seeded_bug seeded_bug = SEEDED_BUG_none;
+enum pair_weakness pair_weakness = WEAK_none; /* broker/pair/weak.h: the rules of the pair, weakened */
 
 /* clang-format off */
 static const char *const names[] = {
@@ -15,6 +18,12 @@ static const char *const names[] = {
 #define SEEDED_BUG_NAME(name, promise, sentence) #name,
     SEEDED_BUGS(SEEDED_BUG_NAME)
 #undef SEEDED_BUG_NAME
+};
+static const char *const weaknesses[] = {
+    "none",
+#define WEAKNESS_NAME(name, rule, sentence) #name,
+    PAIR_WEAKNESSES(WEAKNESS_NAME)
+#undef WEAKNESS_NAME
 };
 /* clang-format on */
 
@@ -24,6 +33,11 @@ __attribute__((constructor)) static void seeded_bug_from_environment(void) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(names[i], wanted) != 0) continue;
         seeded_bug = (enum seeded_bug)i;
+        return;
+    }
+    for (size_t i = 0; i < sizeof weaknesses / sizeof *weaknesses; i++) {
+        if (strcmp(weaknesses[i], wanted) != 0) continue;
+        pair_weakness = (enum pair_weakness)i;
         return;
     }
     (void)fprintf(stderr, "TARRY_SEEDED_BUG: there is no bug called '%s'\n", wanted);

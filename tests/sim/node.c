@@ -1,0 +1,555 @@
+/* node.c: see node.h. What the rules want done, silence, and the life of a node (shell/pair/node.c). */
+#include "node.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../must.h"
+#include "client.h"
+#include "model_disk.h"
+#include "registrar.h"
+#include "world.h"
+
+/* As in shell/pair/node.c. */
+#define REMIND_NS (300 * NS_PER_MS)
+#define QUIET_MS 200
+#define READ_AGAIN_NS (200 * NS_PER_MS)
+#define AGAIN_AFTER_NS (5 * NS_PER_MS) /* exec: the next run begins */
+
+static const char papers_directory[] = "/data";
+
+/* ---- what outlives a process */
+
+static void make_id(struct world *world, uint8_t out[16]) {
+    for (size_t i = 0; i < 16; i += 8) {
+        uint64_t part = random_u64(&world->random);
+        memcpy(out + i, &part, sizeof part);
+    }
+}
+
+static struct model_disk *papers_new(struct world *world) {
+    struct model_disk *papers = model_new(random_u64(&world->random));
+    papers->directory_exists = true;
+    return papers;
+}
+
+void node_make(struct world *world, bool joins) {
+    struct node *node = world_alloc(world, sizeof *node);
+    node->papers = papers_new(world);
+    make_id(world, node->member);
+    memset(node->cluster, 7, sizeof node->cluster);
+    node->joins = joins;
+    world->host->node = node;
+}
+
+void node_wipe(struct world *world) {
+    struct host *host = world->host;
+    MUST(host->state != HOST_UP);
+    TRACE(world, "operator", "gives node %u a new, empty disk", host->number);
+    uint64_t life = host->life;
+    uint32_t starts = host->starts;
+    struct instant stood = {host->stood_before_ns, host->stood_wall_ns};
+    model_free(host->node->papers);
+    model_free(host->disk);
+    host->node->papers = papers_new(world);
+    make_id(world, host->node->member);
+    host->node->joins = true;
+    host->disk = model_new(random_u64(&world->random));
+    host_room_begin(world);
+    table_init(&host->table);
+    flat_init(&host->head);
+    host->frame_count = 0;
+    host->promised = LOG_POSITION_FIRST;
+    host->noted_boot = 0;
+    host->life = life + 1;
+    host->starts = starts;
+    host->stood_before_ns = stood.steady_ns;
+    host->stood_wall_ns = stood.wall_ns;
+}
+
+void node_unmake(struct world *world) {
+    if (world->host->node) model_free(world->host->node->papers);
+    world->host->node = NULL;
+}
+
+/* ---- the pair's thread */
+
+static void go_on(struct world *world) {
+    struct node *node = world->host->node;
+    if (node->ended || node->blocked) return;
+    if (node->pair.role == PAIR_LEADING) lead_go_on(world);
+    node_wake(world);
+}
+
+static void item_arrives(struct world *world, void *argument, uint64_t number) {
+    struct node_item *item = argument;
+    struct node *node = world->host->node;
+    if (item->life != world->host->life || world->host->state != HOST_UP || node->ended) return;
+    if (node->blocked) {
+        item->next = NULL;
+        *node->items_last = item;
+        node->items_last = &item->next;
+        return;
+    }
+    item->run(world, item->argument);
+    if (item->life == world->host->life && world->host->state == HOST_UP) go_on(world);
+}
+
+void node_post(struct world *world, void (*run)(struct world *world, void *argument), void *argument) {
+    struct node_item *item = world_alloc(world, sizeof *item);
+    *item = (struct node_item){.run = run, .argument = argument, .life = world->host->life};
+    world_after(world, &world->options.wake, item_arrives, item, 0);
+}
+
+void node_unblock(struct world *world) {
+    struct node *node = world->host->node;
+    node->blocked = false;
+    uint64_t life = world->host->life;
+    while (!node->blocked && node->items) {
+        struct node_item *item = node->items;
+        node->items = item->next;
+        if (!node->items) node->items_last = &node->items;
+        item_arrives(world, item, 0);
+        if (world->host->life != life) return;
+    }
+    go_on(world);
+}
+
+/* ---- effects */
+
+static void start_again(struct world *world, void *argument, uint64_t life) {
+    struct host *host = world->host;
+    if (host->life != life || host->state != HOST_UP) return;
+    host_kill(world, HOST_KILLED);
+    (void)host_start(world, false);
+}
+
+/* Who led starts again (exec); otherwise an operator must look. */
+static void end_run(struct world *world, enum pair_role before, const char *reason) {
+    struct node *node = world->host->node;
+    bool led = before == PAIR_LEADING || before == PAIR_YIELDING;
+    if (!led) {
+        node_refuse(world, reason);
+        return;
+    }
+    TRACE(world, "broker", "is deposed: %s", reason);
+    node->deposed++;
+    node->leads = false;
+    node->ended = true;
+    world_after_ns(world, AGAIN_AFTER_NS, start_again, NULL, world->host->life);
+}
+
+static void refused(struct world *world, void *argument, uint64_t life) {
+    struct host *host = world->host;
+    if (host->life != life || host->state != HOST_UP) return;
+    host_kill(world, HOST_KILLED);
+    host->state = HOST_REFUSED;
+    host->refusals++;
+}
+
+void node_refuse(struct world *world, const char *sentence) {
+    struct host *host = world->host;
+    TRACE(world, "broker", "refuses: %s", sentence);
+    snprintf(host->message, sizeof host->message, "%s", sentence);
+    MUST(host->node->may_refuse);
+    host->node->ended = true;
+    host->node->leads = false;
+    world_after_ns(world, 0, refused, NULL, host->life);
+}
+
+void node_note_write(struct world *world) {
+    struct node *node = world->host->node;
+    int error = note_write(&node->papers->disk, papers_directory, &node->note);
+    if (error) host_fail(world, "cannot write the note", error);
+}
+
+static void write_note(struct world *world) {
+    struct host *host = world->host;
+    struct node *node = host->node;
+    node->note.floor = node->pair.note.floor;
+    node->note.led = node->pair.note.led;
+    node->note.in_sync = node->pair.note.in_sync;
+    node->note.alone = node->pair.note.alone;
+    node_note_write(world);
+    if (host->state != HOST_UP) return;
+    struct pair_event event = {.kind = PAIR_NOTED, .end = log_durable(host->log)};
+    node_step(world, &event, NULL);
+}
+
+static void cut(struct world *world, uint64_t end) {
+    struct host *host = world->host;
+    uint64_t life = host->life;
+    follow_cut(world, end);
+    if (host->life != life || host->node->ended) return;
+    struct pair_event event = {.kind = PAIR_DURABLE, .end = log_durable(host->log)};
+    node_step(world, &event, NULL);
+}
+
+static void tell_member(const struct node *node, struct record_member *out) {
+    out->is_known = true;
+    memcpy(out->id, node->member, MEMBER_ID_SIZE);
+    snprintf(out->url, sizeof out->url, "sim://%u", node->pair.self);
+}
+
+static void swap(struct world *world, const struct pair_effect *effect) {
+    struct node *node = world->host->node;
+    struct record_member members[RECORD_NODES];
+    memcpy(members, node->keeper.record.members, sizeof members);
+    tell_member(node, &members[node->pair.self]);
+    if (node->leading.has_counted) {
+        struct record_member *other = &members[node->pair.other];
+        other->is_known = true;
+        memcpy(other->id, node->leading.counted, MEMBER_ID_SIZE);
+        snprintf(other->url, sizeof other->url, "sim://%u", node->pair.other);
+    }
+    keeper_swap(&node->keeper, effect->version, &effect->record, members);
+}
+
+static void perform(struct world *world, enum pair_role before, const struct pair_effect *effect,
+                    struct pair_message *out_answer) {
+    struct node *node = world->host->node;
+    switch (effect->kind) {
+    case PAIR_NOTE:
+        write_note(world);
+        break;
+    case PAIR_READ:
+        if (node->read_failed)
+            node->read_ns = world->now_ns + READ_AGAIN_NS;
+        else
+            keeper_read(&node->keeper);
+        break;
+    case PAIR_SWAP:
+        swap(world, effect);
+        break;
+    case PAIR_ASK:
+        follow_ask(world, &effect->message);
+        break;
+    case PAIR_ANSWER:
+        if (out_answer) *out_answer = effect->message;
+        break;
+    case PAIR_LEAD:
+        lead_begin(world);
+        break;
+    case PAIR_CUT:
+        cut(world, effect->end);
+        break;
+    case PAIR_END:
+        end_run(world, before, effect->reason);
+        break;
+    case PAIR_STOP_WRITES:
+        node->paused = true;
+        lead_pause_core(world, true);
+        break;
+    case PAIR_TAKE_WRITES:
+        node->paused = false;
+        lead_pause_core(world, false);
+        break;
+    case PAIR_SAY:
+        if (effect->reason != node->said) TRACE(world, "broker", "says: %s", effect->reason);
+        node->said = effect->reason;
+        break;
+    }
+}
+
+static const char *role_name(enum pair_role role) {
+    static const char *const names[] = {
+        [PAIR_LOOKING] = "looks", [PAIR_FOLLOWING] = "follows", [PAIR_FENCING] = "fences", [PAIR_CLAIMING] = "claims",
+        [PAIR_LEADING] = "leads", [PAIR_ENDED] = "has ended",   [PAIR_YIELDING] = "yields"};
+    return names[role];
+}
+
+void node_step(struct world *world, const struct pair_event *event, struct pair_message *out_answer) {
+    struct host *host = world->host;
+    struct node *node = host->node;
+    struct pair_effects effects = {0};
+    enum pair_role before = node->pair.role;
+    uint64_t life = host->life;
+    pair_step(&node->pair, event, &effects);
+    if (node->pair.role != before) TRACE(world, "broker", "%s, epoch %u", role_name(node->pair.role), node->pair.epoch);
+    for (size_t i = 0; i < effects.count; i++) {
+        perform(world, before, &effects.items[i], out_answer);
+        if (host->life != life || node->ended) return;
+    }
+}
+
+bool node_is_leading(const struct host *host) {
+    return host->state == HOST_UP && host->node->leads && host->node->pair.role == PAIR_LEADING;
+}
+
+/* ---- silence, and other timers */
+
+void node_heard(struct world *world) {
+    struct node *node = world->host->node;
+    const struct pair_options *options = &world->options.pair;
+    uint64_t wait_ms = options->failover_after_ms;
+    bool is_leading = node->pair.role == PAIR_LEADING;
+    if (is_leading && options->solo_after_ms != UINT64_MAX) wait_ms = options->solo_after_ms;
+    bool is_quiet = !is_leading && (node->pair.role != PAIR_FOLLOWING || node->pair.epoch == 0);
+    if (is_quiet && node->pair.by_operator) wait_ms = QUIET_MS;
+    node->silent_ns = world->now_ns + wait_ms * NS_PER_MS;
+}
+
+static uint64_t silence_ns(const struct world *world) {
+    const struct node *node = world->host->node;
+    uint64_t until_ns = node->silent_ns;
+    uint64_t stuck_ns = node->pair.role == PAIR_LEADING ? lead_stuck_ns(world) : UINT64_MAX;
+    if (stuck_ns < until_ns) until_ns = stuck_ns;
+    return until_ns > node->remind_ns ? until_ns : node->remind_ns;
+}
+
+static void check_timers(struct world *world) {
+    struct node *node = world->host->node;
+    uint64_t life = world->host->life;
+    if (node->read_ns <= world->now_ns) {
+        node->read_ns = UINT64_MAX;
+        keeper_read(&node->keeper);
+    }
+    if (silence_ns(world) <= world->now_ns) {
+        bool is_leading = node->pair.role == PAIR_LEADING;
+        if (is_leading && world->now_ns < node->silent_ns) lead_give_up(world);
+        if (is_leading) lead_forget_question(world);
+        struct pair_event event = {.kind = PAIR_SILENT};
+        node->remind_ns = world->now_ns + REMIND_NS;
+        node_step(world, &event, NULL);
+        if (world->host->life != life || node->ended) return;
+    }
+    if (node->pair.role == PAIR_FOLLOWING) follow_check(world);
+}
+
+static void alarm_comes(struct world *world, void *argument, uint64_t life) {
+    struct host *host = world->host;
+    if (host->life != life || host->state != HOST_UP) return;
+    struct node *node = host->node;
+    if (node->alarm_ns > world->now_ns) return;
+    node->alarm_ns = UINT64_MAX;
+    if (node->ended || node->blocked) return; /* node_unblock looks */
+    check_timers(world);
+    if (host->life == life && host->state == HOST_UP) go_on(world);
+}
+
+void node_wake(struct world *world) {
+    struct node *node = world->host->node;
+    uint64_t next_ns = silence_ns(world);
+    if (node->read_ns < next_ns) next_ns = node->read_ns;
+    uint64_t other_ns = UINT64_MAX;
+    if (node->pair.role == PAIR_LEADING) other_ns = lead_timer(world);
+    if (node->pair.role == PAIR_FOLLOWING) other_ns = node->following.again_ns;
+    if (other_ns < next_ns) next_ns = other_ns;
+    if (next_ns < world->now_ns) next_ns = world->now_ns;
+    if (node->alarm_ns <= next_ns) return;
+    node->alarm_ns = next_ns;
+    world_after_ns(world, next_ns - world->now_ns, alarm_comes, NULL, world->host->life);
+}
+
+/* ---- the record */
+
+static void take_kept(struct world *world, void *argument) {
+    struct node *node = world->host->node;
+    struct pair_event event = {0};
+    char message[COORDINATOR_MESSAGE_SIZE];
+    if (keeper_take(&node->keeper, &event, message)) {
+        node_refuse(world, message);
+        return;
+    }
+    bool is_known = event.kind == PAIR_RECORD_READ && event.outcome == PAIR_DONE && event.version != 0;
+    bool is_copied = is_known && node->pair.role == PAIR_LEADING && event.record.leader == node->pair.self &&
+                     event.record.epoch > node->pair.epoch;
+    if (is_copied) {
+        node_refuse(world, "a copy of this data directory leads");
+        return;
+    }
+    node->read_failed = event.kind == PAIR_RECORD_READ && event.outcome == PAIR_UNKNOWN;
+    node_step(world, &event, NULL);
+}
+
+static void take_changed(struct world *world, void *argument) {
+    struct pair_event event = {.kind = PAIR_CHANGED};
+    node_step(world, &event, NULL);
+}
+
+/* The registrar calls at the node's place. */
+static void on_kept(void *argument) {
+    node_post(argument, take_kept, NULL);
+}
+
+static void on_changed(void *argument) {
+    node_post(argument, take_changed, NULL);
+}
+
+/* ---- life */
+
+static void begin_note(struct world *world) {
+    struct host *host = world->host;
+    struct node *node = host->node;
+    struct log_point last;
+    MUST(log_point(host->log, log_durable(host->log), &last) == 0);
+    if (node->is_new && last.epoch != 0) {
+        node->note.floor = node->joins ? last.epoch : last.epoch + 1;
+        node->note.alone = !node->joins;
+    }
+    node->note.runs++;
+    node_note_write(world);
+}
+
+static void make_rules(struct world *world) {
+    struct node *node = world->host->node;
+    const struct pair_options *options = &world->options.pair;
+    node->pair = (struct pair){
+        .self = node->note.node,
+        .other = (uint8_t)(1 - node->note.node),
+        .founds = node->note.node == 0 && !node->joins,
+        .may_lead_alone = options->solo_after_ms != UINT64_MAX,
+        .by_operator = options->by_operator,
+        .is_async = options->is_async,
+        .run = node->note.runs,
+        .serial = world_real_ns(world) / 1000000000u,
+        .committed = world->host->table.flat.position, /* LOG-3: it has absorbed nothing else */
+    };
+}
+
+static void open_keeper(struct world *world) {
+    struct node *node = world->host->node;
+    char url[16], message[COORDINATOR_MESSAGE_SIZE];
+    node->keeper = (struct keeper){.done = on_kept, .changed = on_changed, .argument = world, .self = node->pair.self};
+    memcpy(node->keeper.cluster, node->cluster, CLUSTER_ID_SIZE);
+    memcpy(node->keeper.member, node->member, MEMBER_ID_SIZE);
+    snprintf(url, sizeof url, "%u", world->host->number);
+    MUST(keeper_open(&node->keeper, url, "", message) == 0);
+}
+
+/* Nothing of an earlier life. */
+static void forget_life(struct world *world) {
+    struct node *node = world->host->node;
+    node->pair = (struct pair){0};
+    node->said = NULL;
+    node->read_failed = node->ended = node->blocked = false;
+    node->read_ns = node->alarm_ns = UINT64_MAX;
+    node->remind_ns = 0;
+    node->items = NULL;
+    node->items_last = &node->items;
+    node->leading = (struct node_leading){.wake_ns = UINT64_MAX, .waits_since_ns = UINT64_MAX};
+    node->following = (struct node_following){.again_ns = UINT64_MAX};
+    node->writes = node->leads = node->paused = node->stalled = false;
+    node->committed = node->follow_to = world->host->table.flat.position;
+    node->claimed = UINT64_MAX;
+    node->kept_from = UINT64_MAX;
+    node->stopping = node->core_paused = node->pause_told = node->to_lead = node->applying = false;
+    node->put_off = NULL;
+    node->put_off_last = &node->put_off;
+}
+
+static bool read_note(struct world *world) {
+    struct host *host = world->host;
+    struct node *node = host->node;
+    char message[IDENTITY_MESSAGE_SIZE] = "";
+    int error = note_read(&node->papers->disk, papers_directory, &node->note, message);
+    node->is_new = error == -ENOENT;
+    if (node->is_new) node->note = (struct note){.node = (uint8_t)host->number};
+    if (error && !node->is_new) snprintf(host->message, sizeof host->message, "%.400s (%d)", message, error);
+    return !error || node->is_new;
+}
+
+bool node_start(struct world *world) {
+    struct host *host = world->host;
+    struct node *node = host->node;
+    uint64_t life = host->life;
+    forget_life(world);
+    if (!read_note(world)) return false;
+    begin_note(world);
+    if (host->life != life) return false;
+    make_rules(world);
+    MUST(log_cursor_open(&node->applier, host->log, core_position(host->core), false) == 0);
+    if (!node->pair.by_operator) open_keeper(world);
+    node_heard(world);
+    struct pair_note note = {.floor = node->note.floor,
+                             .led = node->note.led,
+                             .in_sync = node->note.in_sync,
+                             .alone = node->note.alone};
+    struct pair_effects effects = {0};
+    pair_start(&node->pair, &note, log_durable(host->log), &effects);
+    for (size_t i = 0; i < effects.count && host->life == life && !node->ended; i++)
+        perform(world, PAIR_LOOKING, &effects.items[i], NULL);
+    if (host->life == life) go_on(world);
+    return host->life == life;
+}
+
+void node_end(struct world *world) {
+    struct node *node = world->host->node;
+    registrar_forget(world, world->host->number);
+    log_cursor_close(node->applier);
+    node->applier = NULL;
+    node->writes = node->leads = false;
+    lead_end(world);
+}
+
+/* ---- what others ask */
+
+static bool is_question(const Tarry__Request *request) {
+    switch (request->body_case) {
+    case TARRY__REQUEST__BODY_GET:
+    case TARRY__REQUEST__BODY_LIST:
+    case TARRY__REQUEST__BODY_QUEUES:
+    case TARRY__REQUEST__BODY_STATS:
+        return true;
+    default:
+        return false;
+    }
+}
+
+Tarry__Code node_admits(const struct node *node, const Tarry__Request *request) {
+    if (node->leads) {
+        bool is_handing_over = node->paused && !is_question(request);
+        return node->stalled || is_handing_over ? TARRY__CODE__BUSY : TARRY__CODE__OK;
+    }
+    return is_question(request) && !node->writes ? TARRY__CODE__OK : TARRY__CODE__NOT_PRIMARY;
+}
+
+bool node_puts_off(struct world *world, happen *run, void *argument, uint64_t number) {
+    struct node *node = world->host->node;
+    if (!node || !node->core_paused) return false;
+    struct node_put_off *item = world_alloc(world, sizeof *item);
+    *item = (struct node_put_off){.run = run, .argument = argument, .number = number};
+    *node->put_off_last = item;
+    node->put_off_last = &item->next;
+    return true;
+}
+
+struct word {
+    enum pair_word word;
+};
+
+static void take_word(struct world *world, void *argument) {
+    struct pair_event event = {.kind = PAIR_TOLD, .word = ((struct word *)argument)->word};
+    node_step(world, &event, NULL);
+}
+
+void node_word(struct world *world, enum pair_word word) {
+    static const char *const names[] = {[PAIR_PROMOTE] = "promote",
+                                        [PAIR_ASSERT] = "promote, the other is stopped",
+                                        [PAIR_FORCE] = "promote by force",
+                                        [PAIR_SOLO] = "serve alone",
+                                        [PAIR_HAND_OVER] = "hand over",
+                                        [PAIR_RESUME] = "go on",
+                                        [PAIR_YIELD] = "give up what it served alone"};
+    struct host *host = world->host;
+    if (host->state != HOST_UP) return;
+    TRACE(world, "operator", "tells node %u: %s", host->number, names[word]);
+    struct word *told = world_alloc(world, sizeof *told);
+    told->word = word;
+    node_post(world, take_word, told);
+}
+
+/* ---- laws */
+
+void node_check_members(struct world *world) {
+    const struct registrar *registrar = world->registrar;
+    if (!registrar || registrar->version == 0) return;
+    for (uint32_t i = 0; i < HOSTS_MAX; i++) {
+        const struct host *host = &world->hosts[i];
+        const struct record_member *member = &registrar->record.members[i];
+        bool is_in_sync = (registrar->record.pair.in_sync & 1u << i) != 0;
+        if (!is_in_sync || memcmp(member->id, host->node->member, MEMBER_ID_SIZE) != 0) continue;
+        MUST(truth_has(world, host, world->truth.count));                 /* R3, R4 */
+        MUST(host->frames[world->truth.count - 1].end <= host->promised); /* … durably (R2) */
+    }
+}

@@ -1,0 +1,168 @@
+/* node.h: a host as one of a pair: the real rules (broker/pair), driven in one thread as broker/shell/pair drives them.
+ *
+ *     registrar ◄──► keeper ──┐                     ┌── questions: appended, synced, told (R2), applied once committed
+ *     the other's questions ──┼─► struct pair ──────┤
+ *     batches, durable here ──┘   (real)            └── leading: let out once committed, and confirmed (R3)
+ *
+ * node.c is shell/pair/node.c, node_lead.c is leader.c, node_follow.c is follower.c and what the core's loop does of
+ * it. What a thread of its own does there happens here a moment later, in an order that the seed draws; while the log
+ * is synced by the follower, the rules hear of nothing, as there. Digests need not be sent: the rig compares them at
+ * every frame (F-31). There are no snapshots: a wiped follower copies from the beginning, which is kept.
+ *
+ * All of it is for the host that it is (world->host). */
+#ifndef TARRY_TESTS_SIM_NODE_H
+#define TARRY_TESTS_SIM_NODE_H
+
+#include "host.h"
+#include "keeper.h"
+#include "log_serve.h"
+#include "note.h"
+#include "pair.h"
+#include "timeline.h"
+
+struct node_message { /* a question or its answer, on the link between the two */
+    uint32_t from;
+    uint64_t life; /* of who asked */
+    uint64_t number;
+    Tarry__Follow question;
+    Tarry__FollowReply answer;
+    bool is_early;                   /* a refusal that may end */
+    const struct frame_note *frames; /* what only the rig knows of the answer's frames */
+    size_t frame_count;
+};
+
+struct node_item { /* for the pair's thread */
+    void (*run)(struct world *world, void *argument);
+    void *argument;
+    uint64_t life;
+    struct node_item *next;
+};
+
+struct node_put_off { /* for the core, once it goes on */
+    happen *run;
+    void *argument;
+    uint64_t number;
+    struct node_put_off *next;
+};
+
+struct node_leading {
+    bool began;
+    uint64_t written;
+    uint64_t begun;
+    struct node_message *held; /* the newest question, unanswered */
+    uint64_t held_ns, until_ns, wake_ns;
+    uint64_t told;
+    struct batch *incoming; /* durable, the pair's thread has not looked yet; oldest first */
+    struct batch *batches;  /* … it has, and they wait */
+    uint64_t waits_since_ns;
+    uint64_t heard_ns;
+    uint64_t grown_ns;     /* when the follower last had more than before */
+    uint64_t peer_durable; /* … what it had */
+    uint64_t stuck_end;    /* where it was given up, for it stored nothing */
+    bool has_counted;
+    uint8_t counted[MEMBER_ID_SIZE];
+};
+
+struct node_following {
+    struct pair_message question;
+    uint64_t number; /* of the newest question */
+    bool asking;
+    uint64_t again_ns;
+    struct instant leader_now;
+    uint64_t leader_boot_ns;
+    bool clock_noted;
+};
+
+struct node {
+    /* What outlives the process. */
+    struct model_disk *papers; /* the note, the quarantine */
+    uint8_t cluster[CLUSTER_ID_SIZE];
+    uint8_t member[MEMBER_ID_SIZE];
+    bool joins;      /* --follow */
+    bool may_refuse; /* a story, or a fault, wants that */
+    uint64_t cuts;   /* counted, like those that follow */
+    uint64_t deposed;
+    uint64_t promoted;
+
+    /* Of a life. */
+    struct note note;
+    bool is_new;
+    struct pair pair;
+    struct keeper keeper;
+    const char *said; /* by the rules, last */
+    bool read_failed;
+    uint64_t read_ns, silent_ns, remind_ns, alarm_ns;
+    bool ended;   /* the process is about to start again */
+    bool blocked; /* by a sync */
+    struct node_item *items, **items_last;
+    struct node_leading leading;
+    struct node_following following;
+
+    bool writes;  /* the log is this node's to write */
+    bool leads;   /* the core decides */
+    bool paused;  /* … but hands over */
+    bool stalled; /* … and the follower has not confirmed for too long */
+    uint64_t committed;
+    uint64_t claimed; /* log_claim */
+    uint64_t kept_from;
+    bool stopping; /* the core was told CORE_STOP for good */
+    bool core_paused, pause_told;
+    struct node_put_off *put_off, **put_off_last;
+    struct log_cursor *applier; /* NULL: the core decides */
+    uint64_t follow_to;
+    bool to_lead;
+    bool applying;
+};
+
+/* Before its first start. `joins`: it follows, with an empty directory. */
+void node_make(struct world *world, bool joins);
+void node_wipe(struct world *world); /* a new, empty disk; while it is down */
+void node_unmake(struct world *world);
+/* ---- from host*.c */
+/* Recovery is over and the core follows. False: refused, the host has a sentence. */
+bool node_start(struct world *world);
+void node_end(struct world *world);
+/* OK, or why a request is refused. */
+Tarry__Code node_admits(const struct node *node, const Tarry__Request *request);
+void node_written(struct world *world, uint64_t position);
+/* Takes the batch over. */
+void node_durable(struct world *world, struct batch *batch);
+/* Nothing is decided now: `run` comes again when it is. False: go on. */
+bool node_puts_off(struct world *world, happen *run, void *argument, uint64_t number);
+void node_apply_later(struct world *world);
+/* The core was told that something is committed, or is to stop deciding: may the rules hear that it has? */
+void node_tell_pause(struct world *world);
+/* ---- scripted */
+void node_word(struct world *world, enum pair_word word);
+/* ---- laws */
+/* Whoever the pair takes for in sync has all that was acknowledged. */
+void node_check_members(struct world *world);
+bool node_is_leading(const struct host *host);
+/* ---- between node*.c */
+void node_post(struct world *world, void (*run)(struct world *world, void *argument), void *argument);
+void node_step(struct world *world, const struct pair_event *event, struct pair_message *out_answer);
+void node_heard(struct world *world);
+void node_refuse(struct world *world, const char *sentence);
+void node_wake(struct world *world); /* arms the next alarm */
+void node_unblock(struct world *world);
+void node_note_write(struct world *world);
+/* node_lead.c */
+void lead_begin(struct world *world);
+void lead_question(struct world *world, void *message);
+void lead_forget_question(struct world *world);
+void lead_go_on(struct world *world);
+uint64_t lead_timer(const struct world *world);
+/* When a follower that asks, and stores nothing, is given up as a silent one is. */
+uint64_t lead_stuck_ns(const struct world *world);
+void lead_give_up(struct world *world);
+void lead_end(struct world *world);
+void lead_take_batches(struct world *world, void *nothing);
+void lead_pause_core(struct world *world, bool pause);
+/* node_follow.c */
+void follow_ask(struct world *world, const struct pair_message *question);
+void follow_check(struct world *world);
+void follow_answered(struct world *world, void *message);
+void follow_cut(struct world *world, uint64_t end);
+void follow_take_clock(struct world *world);
+
+#endif

@@ -1,0 +1,360 @@
+/* node_follow.c: following: asking, copying, cutting, applying, and the leader's clock (shell/pair/follower.c, and what
+ * shell/applier.c and loop.c make of it). */
+#include <errno.h>
+#include <string.h>
+
+#include "../must.h"
+#include "client.h"
+#include "log_copy.h"
+#include "log_cut.h"
+#include "log_serve.h"
+#include "model_disk.h"
+#include "network.h"
+#include "node.h"
+#include "quarantine.h"
+#include "tarry_limits.h"
+#include "world.h"
+
+/* As in shell/pair/follower.c. */
+#define WAIT_MAX_MS 200u
+#define ANSWER_EXTRA_MS 1000u
+#define AGAIN_NS (50 * NS_PER_MS)
+#define REFUSED_AGAIN_NS (1000 * NS_PER_MS)
+
+/* ---- asking */
+
+static uint32_t wait_ms(const struct world *world) {
+    uint64_t third_ms = world->options.pair.failover_after_ms / 3;
+    return third_ms < WAIT_MAX_MS ? (uint32_t)third_ms : WAIT_MAX_MS;
+}
+
+static void tell_epochs(struct world *world, Tarry__Follow *follow) {
+    struct log_epochs epochs = {0};
+    MUST(log_epochs_read(world->host->log, &epochs) == 0);
+    size_t from = epochs.count > FOLLOW_EPOCHS_MAX ? epochs.count - FOLLOW_EPOCHS_MAX : 0;
+    follow->n_epochs = follow->n_epoch_starts = epochs.count - from;
+    follow->epochs = world_alloc(world, follow->n_epochs * sizeof *follow->epochs);
+    follow->epoch_starts = world_alloc(world, follow->n_epochs * sizeof *follow->epoch_starts);
+    for (size_t i = from; i < epochs.count; i++) {
+        follow->epochs[i - from] = epochs.items[i].epoch;
+        follow->epoch_starts[i - from] = epochs.items[i].start;
+    }
+    log_epochs_deinit(&epochs);
+}
+
+static struct node_message *pack(struct world *world, const struct pair_message *question) {
+    struct host *host = world->host;
+    struct node *node = host->node;
+    struct node_message *message = world_alloc(world, sizeof *message);
+    Tarry__Follow *follow = &message->question;
+    struct log_point point;
+    tarry__follow__init(follow);
+    tarry__follow_reply__init(&message->answer);
+    uint64_t end = question->kind == PAIR_PROPOSE ? log_durable(host->log) : question->end;
+    MUST(log_point(host->log, end, &point) == 0);
+    message->from = host->number;
+    message->life = host->life;
+    follow->cluster = (ProtobufCBinaryData){CLUSTER_ID_SIZE, node->cluster};
+    follow->member = (ProtobufCBinaryData){MEMBER_ID_SIZE, world_copy(world, node->member, MEMBER_ID_SIZE)};
+    follow->node = node->pair.self;
+    follow->floor = question->floor;
+    follow->serial = question->serial;
+    follow->end = end;
+    follow->chain = (ProtobufCBinaryData){FRAME_CHAIN_SIZE, world_copy(world, point.chain, FRAME_CHAIN_SIZE)};
+    follow->last_epoch = point.epoch;
+    follow->stamp = question->stamp;
+    follow->proposes = question->kind == PAIR_PROPOSE;
+    follow->epoch = question->epoch;
+    follow->led = question->led;
+    follow->alone = question->alone;
+    follow->wants = question->word == PAIR_PROMOTE;
+    follow->wait_ms = wait_ms(world);
+    if (question->stamp == 0) tell_epochs(world, follow);
+    return message;
+}
+
+static void no_answer(struct world *world, void *argument, uint64_t life) {
+    struct host *host = world->host;
+    if (host->life != life || host->state != HOST_UP) return;
+    struct node_message *message = world_alloc(world, sizeof *message);
+    message->number = *(const uint64_t *)argument;
+    node_post(world, follow_answered, message);
+}
+
+static void ask(struct world *world) {
+    struct host *host = world->host;
+    struct node_following *following = &host->node->following;
+    struct node_message *message = pack(world, &following->question);
+    message->number = ++following->number;
+    following->asking = true;
+    following->again_ns = UINT64_MAX;
+    /* R2: what is told to be durable must be, from here on. */
+    bool tells = following->question.kind == PAIR_FOLLOW && message->question.end > host->promised;
+    if (tells) host->promised = message->question.end;
+    MUST(message->question.end <= log_durable(host->log));
+    network_between(world, 1 - host->number, lead_question, message, 0);
+    uint64_t patience_ns = (wait_ms(world) + ANSWER_EXTRA_MS) * NS_PER_MS;
+    world_after_ns(world, patience_ns, no_answer, world_copy(world, &message->number, sizeof message->number),
+                   host->life);
+}
+
+void follow_ask(struct world *world, const struct pair_message *question) {
+    world->host->node->following.question = *question;
+    ask(world);
+}
+
+static void ask_again_in(struct world *world, uint64_t wait_ns) {
+    world->host->node->following.again_ns = world->now_ns + wait_ns;
+}
+
+void follow_check(struct world *world) {
+    if (world->now_ns >= world->host->node->following.again_ns) ask(world);
+}
+
+/* ---- answers */
+
+static struct pair_message message_of(const Tarry__FollowReply *body) {
+    static const enum pair_message_kind kinds[] = {
+        [TARRY__FOLLOW_REPLY__VERDICT__FRAMES] = PAIR_FRAMES,
+        [TARRY__FOLLOW_REPLY__VERDICT__PROMISE] = PAIR_PROMISE,
+        [TARRY__FOLLOW_REPLY__VERDICT__CUT_TO] = PAIR_CUT_TO,
+        [TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING] = PAIR_NOT_LEADING,
+        [TARRY__FOLLOW_REPLY__VERDICT__TAKE_OVER] = PAIR_TAKE_OVER,
+    };
+    bool is_leading = body->verdict != TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING;
+    return (struct pair_message){
+        .kind = kinds[body->verdict],
+        .epoch = body->epoch,
+        .serial = body->serial,
+        .end = body->cut,
+        .stamp = body->stamp,
+        .committed = body->committed,
+        .floor = body->floor,
+        .led = body->led,
+        .alone = body->alone,
+        .in_sync = body->in_sync,
+        .word = is_leading    ? (enum pair_word)body->word
+                : body->wants ? PAIR_PROMOTE
+                              : 0,
+    };
+}
+
+static void note_leader(struct world *world, const Tarry__FollowReply *body) {
+    struct host *host = world->host;
+    struct node_following *following = &host->node->following;
+    following->leader_now = (struct instant){.steady_ns = body->steady_ns, .wall_ns = body->wall_ns};
+    following->leader_boot_ns = world_boot_ns(world);
+    if (following->clock_noted || body->steady_ns <= following->leader_boot_ns) return;
+    following->clock_noted = true;
+    host->noted_boot = host->boot;
+    host->noted_steady_ns = body->steady_ns - following->leader_boot_ns;
+}
+
+/* The rest of an answer, once its frames are durable. */
+static void take_verdict(struct world *world, const struct node_message *message) {
+    struct host *host = world->host;
+    struct node *node = host->node;
+    struct pair_event event = {.kind = PAIR_ANSWERED, .message = message_of(&message->answer)};
+    uint64_t life = host->life;
+    bool is_newest = message->number == node->following.number;
+    bool leads = message->answer.verdict != TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING;
+    if (leads && is_newest) note_leader(world, &message->answer);
+    node_step(world, &event, NULL);
+    if (host->life != life || node->ended) return;
+    if (leads && is_newest) node_heard(world);
+    if (node->pair.role != PAIR_FOLLOWING || node->pair.committed <= node->committed) return;
+    node->committed = node->follow_to = node->pair.committed;
+    node_apply_later(world);
+}
+
+static void settle(struct world *world) {
+    struct node *node = world->host->node;
+    bool is_idle = !node->following.asking && !node->pair.noting && !node->pair.cutting;
+    if (node->pair.role == PAIR_FOLLOWING && is_idle && node->following.again_ns == UINT64_MAX)
+        ask_again_in(world, AGAIN_NS);
+}
+
+static void frames_are_synced(struct world *world, void *argument, uint64_t life) {
+    struct host *host = world->host;
+    if (host->life != life || host->state != HOST_UP) return;
+    int error = log_sync(host->log);
+    if (error) {
+        host_fail(world, "cannot sync the log", error);
+        return;
+    }
+    TRACE(world, "broker", "has #%zu", host_frames_below(host, log_durable(host->log)));
+    struct pair_event event = {.kind = PAIR_DURABLE, .end = log_durable(host->log)};
+    node_step(world, &event, NULL);
+    if (host->life == life && !host->node->ended) take_verdict(world, argument);
+    if (host->life != life || host->node->ended) return;
+    settle(world);
+    node_unblock(world);
+}
+
+/* R2: appended, synced, and only then told. True: the answer's rest comes later. */
+static bool take_frames(struct world *world, const struct node_message *message) {
+    struct host *host = world->host;
+    const ProtobufCBinaryData *frames = &message->answer.frames;
+    const char *problem = NULL;
+    uint64_t at = 0;
+    if (frames->len == 0) return false;
+    int error = log_copy(host->log, frames->data, frames->len, host->node->pair.note.floor, &at, &problem);
+    if (error == LOG_UNFIT) {
+        TRACE(world, "broker", "refuses frames: %s", problem);
+        return true;
+    }
+    for (size_t i = 0; i < message->frame_count; i++) *host_add_frame(host) = message->frames[i];
+    if (error) { /* some of them may be there */
+        host_fail(world, "cannot copy frames", error);
+        return true;
+    }
+    MUST(host->frames[host->frame_count - 1].end == log_end(host->log));
+    host->node->blocked = true;
+    world_after(world, &world->options.sync, frames_are_synced, (void *)message, host->life);
+    return true;
+}
+
+static void take_refusal(struct world *world, const struct node_message *message) {
+    if (!message->is_early) node_refuse(world, message->answer.sentence);
+    ask_again_in(world, REFUSED_AGAIN_NS);
+}
+
+void follow_answered(struct world *world, void *argument) {
+    struct host *host = world->host;
+    struct node *node = host->node;
+    struct node_message *message = argument;
+    uint64_t life = host->life;
+    bool is_newest = message->number == node->following.number;
+    bool is_answer = message->question.base.descriptor != NULL;
+    if (!is_answer && !is_newest) return;
+    if (is_newest) node->following.asking = false;
+    bool is_later = false;
+    if (is_answer && node->pair.role != PAIR_LEADING) {
+        struct pair_message answer = message_of(&message->answer);
+        bool is_refused = message->answer.verdict == TARRY__FOLLOW_REPLY__VERDICT__REFUSED;
+        if (is_refused && is_newest) take_refusal(world, message);
+        if (!is_refused && pair_takes(&node->pair, &answer)) is_later = take_frames(world, message);
+        if (host->life != life || node->ended) return;
+        if (!is_refused && !is_later) take_verdict(world, message);
+        if (host->life != life || node->ended) return;
+    }
+    if (!node->blocked) settle(world);
+}
+
+/* ---- cutting (R8) */
+
+void follow_cut(struct world *world, uint64_t end) {
+    struct host *host = world->host;
+    struct node *node = host->node;
+    struct quarantine quarantine = {.disk = &node->papers->disk, .directory = "/data/quarantine"};
+    struct quarantine_tail tail;
+    if (host->promised > end) host->promised = end; /* a cut that fails may end anywhere behind it */
+    int error = log_cut(host->log, end, node->pair.committed, &quarantine, "The leader does not have it.\n", &tail);
+    bool is_kept = error == LOG_KEPT || error == LOG_WITHIN || error == LOG_RETIRED || error == LOG_END;
+    if (is_kept) {
+        node_refuse(world, "the leader's log and this one are the same only up to a position below the index's");
+        return;
+    }
+    if (error) {
+        host_fail(world, "cannot cut the log", error);
+        return;
+    }
+    size_t kept = host_frames_below(host, end);
+    MUST(kept == 0 ? end == LOG_POSITION_FIRST : host->frames[kept - 1].end == end);
+    TRACE(world, "broker", "cuts #%zu to #%zu", kept + 1, host->frame_count);
+    /* R8: nothing that was acknowledged is cut off. */
+    if (kept < host->frame_count && kept < world->truth.count)
+        MUST(host->frames[kept].serial != world->truth.serials[kept]);
+    host->frame_count = kept;
+    node->cuts++;
+}
+
+/* ---- applying: as far as it is committed, until this node leads */
+
+static void begin_leading(struct world *world) {
+    struct host *host = world->host;
+    struct node *node = host->node;
+    log_cursor_close(node->applier);
+    node->applier = NULL;
+    node->to_lead = false;
+    world->leader = host->number;
+    host_begin_epoch(world, node->pair.epoch);
+}
+
+static void began(struct world *world, void *argument) {
+    struct node *node = world->host->node;
+    node->leading.began = true;
+    node->leads = true;
+    TRACE(world, "broker", "is primary");
+}
+
+static bool apply_one(struct world *world) {
+    struct host *host = world->host;
+    struct node *node = host->node;
+    struct log_view view;
+    int error = log_cursor_next(node->applier, node->follow_to, &view);
+    if (error == LOG_END) return false;
+    if (error) {
+        host_fail(world, "cannot read the log", error);
+        return false;
+    }
+    const struct frame_note *note = host_frame(host, view.header.position);
+    MUST(note && note->header.body_size == view.header.body_size);
+    MUST(!note->header.body_size || memcmp(note->bytes, view.body, note->header.body_size) == 0);
+    MUST(core_replay(host->core, &view.header, note->body) == 0);
+    flat_apply(&host->head, &note->header, note->body);
+    ledger_take_frame(world, note);
+    MUST(core_digest(host->core) == note->digest && core_live(host->core) == note->live); /* both nodes are the same */
+    return true;
+}
+
+static void apply(struct world *world, void *argument, uint64_t life) {
+    struct host *host = world->host;
+    if (host->life != life || host->state != HOST_UP) return;
+    struct node *node = host->node;
+    node->applying = false;
+    if (!node->applier) return;
+    uint64_t before = core_position(host->core);
+    size_t count = 1 + random_below(&world->random, 64);
+    for (size_t i = 0; i < count && core_position(host->core) < node->follow_to; i++) {
+        if (!core_may_replay(host->core)) break;
+        if (!apply_one(world)) break;
+        if (host->life != life) return;
+    }
+    if (core_position(host->core) > before) {
+        host->durable = core_position(host->core);
+        struct core_event event = {.kind = CORE_DURABLE, .position = host->durable};
+        host_step(world, &event);
+        host_index_later(world);
+    }
+    if (core_position(host->core) < node->follow_to) {
+        node->applying = true;
+        world_after_ns(world, NS_PER_MS, apply, NULL, life);
+        return;
+    }
+    if (!node->to_lead) return;
+    begin_leading(world);
+    node_post(world, began, NULL);
+}
+
+void node_apply_later(struct world *world) {
+    struct node *node = world->host->node;
+    if (node->applying) return;
+    node->applying = true;
+    world_after(world, &world->options.wake, apply, NULL, world->host->life);
+}
+
+/* ---- becoming the leader: its clock goes on from the former leader's (TIME-1) */
+
+void follow_take_clock(struct world *world) {
+    const struct node_following *following = &world->host->node->following;
+    if (following->leader_boot_ns == 0) return;
+    struct clock_origin origin = {.last = following->leader_now};
+    if (origin.last.steady_ns > following->leader_boot_ns)
+        origin.boot_steady_ns = origin.last.steady_ns - following->leader_boot_ns;
+    struct log_point end;
+    MUST(log_point(world->host->log, log_durable(world->host->log), &end) == 0);
+    if (end.steady_ns > origin.last.steady_ns) origin.last.steady_ns = end.steady_ns;
+    if (end.wall_ns > origin.last.wall_ns) origin.last.wall_ns = end.wall_ns;
+    host_restart_clock(world, origin);
+}

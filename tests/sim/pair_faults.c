@@ -1,0 +1,251 @@
+/* pair_faults.c: see pair_faults.h. */
+#include "pair_faults.h"
+
+#include <errno.h>
+
+#include "../must.h"
+#include "client.h"
+#include "model_disk.h"
+#include "node.h"
+#include "registrar.h"
+
+#define STARTS_MAX 50 /* until one must succeed, when nothing is wrong any more */
+
+void pair_faults_draw(struct random *random, struct pair_faults *out) {
+    *out = (struct pair_faults){.every_ms = 64u << random_below(random, 7), .down_ms = 64u << random_below(random, 7)};
+    uint64_t some = random_u64(random);
+    out->mask = (uint32_t)(some & random_u64(random)) & ((1u << PAIR_FAULTS) - 1); /* a quarter of them */
+    if (random_below(random, 2)) out->mask |= 1u << PAIR_FAULT_KILL | 1u << PAIR_FAULT_LINK;
+    if (random_below(random, 16) == 0) out->mask = 0; /* a quiet life */
+}
+
+/* ---- starting again */
+
+static void start(struct world *world, uint32_t number) {
+    world_enter(world, number);
+    struct host *host = world->host;
+    if (host->state != HOST_UP) {
+        bool up = host_start(world, false);
+        if (!up) host_kill(world, HOST_KILLED); /* nothing fails any more */
+    }
+    world_enter(world, WORLD_OUTSIDE);
+}
+
+static void guard(struct world *world, void *argument, uint64_t number);
+
+static void guard_later(struct world *world, struct pair_faults *faults, uint64_t number) {
+    uint64_t wait_ms = 1 + random_below(&world->random, faults->down_ms);
+    world_after_at(world, WORLD_OUTSIDE, wait_ms * NS_PER_MS, guard, faults, number);
+}
+
+static void guard(struct world *world, void *argument, uint64_t number) {
+    struct pair_faults *faults = argument;
+    if (faults->over) return;
+    start(world, (uint32_t)number);
+    guard_later(world, faults, number);
+}
+
+/* ---- faults */
+
+static uint64_t some_ms(struct world *world, unsigned bits) {
+    return 1 + random_magnitude(&world->random, bits);
+}
+
+static void heal_link(struct world *world, void *argument, uint64_t number) {
+    world->network.cut_from[0] = world->network.cut_from[1] = false;
+    TRACE(world, "network", "the nodes hear each other");
+}
+
+static void cut_link(struct world *world) {
+    world->network.cut_from[0] = one_in(world, 2);
+    world->network.cut_from[1] = !world->network.cut_from[0] || one_in(world, 2);
+    TRACE(world, "network", "nothing comes from%s%s", world->network.cut_from[0] ? " node 0" : "",
+          world->network.cut_from[1] ? " node 1" : "");
+    world_after_ns(world, some_ms(world, 14) * NS_PER_MS, heal_link, NULL, 0);
+}
+
+static void heal_coordinator(struct world *world, void *argument, uint64_t number) {
+    world->registrar->cut[0] = world->registrar->cut[1] = false;
+}
+
+static void cut_coordinator(struct world *world) {
+    if (!world->registrar) return;
+    world->registrar->cut[0] = one_in(world, 2);
+    world->registrar->cut[1] = !world->registrar->cut[0] || one_in(world, 2);
+    TRACE(world, "network", "the coordinator is not reached by%s%s", world->registrar->cut[0] ? " node 0" : "",
+          world->registrar->cut[1] ? " node 1" : "");
+    world_after_ns(world, some_ms(world, 14) * NS_PER_MS, heal_coordinator, NULL, 0);
+}
+
+static void heal_client(struct world *world, void *argument, uint64_t number) {
+    ((struct client *)argument)->link = (struct link){0};
+}
+
+static void cut_client(struct world *world) {
+    struct client *client = world->clients[random_below(&world->random, world->client_count)];
+    client->link = (struct link){.cut_up = one_in(world, 2), .cut_down = one_in(world, 2)};
+    world_after_ns(world, some_ms(world, 13) * NS_PER_MS, heal_client, client, 0);
+}
+
+static void find_room(struct world *world, void *argument, uint64_t number) {
+    for (uint32_t i = 0; i < HOSTS_MAX; i++) world->hosts[i].disk->room = world->options.disk_room;
+}
+
+static void fill_up(struct world *world) {
+    struct model_disk *disk = world->host->disk;
+    disk->room = model_room_used(disk) + 1 + random_below(&world->random, 2 * (world->options.segment_size + 4096));
+    TRACE(world, "disk", "of node %u is nearly full", world->host->number);
+    world_after_at(world, WORLD_OUTSIDE, some_ms(world, 13) * NS_PER_MS, find_room, NULL, 0);
+}
+
+/* Of a node that does not lead, and that nobody takes for in sync: an operator would not do it otherwise. */
+static void wipe(struct world *world) {
+    const struct registrar *registrar = world->registrar;
+    struct host *host = world->host;
+    if (!registrar || registrar->version == 0 || registrar->record.pair.leader == host->number) return;
+    if (registrar->record.pair.in_sync & 1u << host->number) return;
+    host_kill(world, HOST_POWER_LOST);
+    node_wipe(world);
+}
+
+static void index_goes_on(struct world *world, void *argument, uint64_t number) {
+    for (uint32_t i = 0; i < HOSTS_MAX; i++) {
+        world_enter(world, i);
+        host_release_index(world);
+    }
+    world_enter(world, WORLD_OUTSIDE);
+}
+
+/* At the place of a node. */
+static void happens_to(struct world *world, enum pair_fault fault) {
+    struct host *host = world->host;
+    switch (fault) {
+    case PAIR_FAULT_KILL:
+        host_kill(world, HOST_KILLED);
+        break;
+    case PAIR_FAULT_POWER:
+        host_kill(world, HOST_POWER_LOST);
+        break;
+    case PAIR_FAULT_STOP:
+        host_stop(world);
+        break;
+    case PAIR_FAULT_PAUSE:
+        world_pause(world, host->number, some_ms(world, 13));
+        break;
+    case PAIR_FAULT_CALL: {
+        struct model_disk *disk = one_in(world, 3) ? host->node->papers : host->disk;
+        if (host->state != HOST_UP || disk->fail_at) break;
+        disk->fail_at = disk->calls + 1 + random_below(&world->random, 12);
+        disk->fail_error = -EIO;
+        disk->fail_for_ever = false;
+        break;
+    }
+    case PAIR_FAULT_FULL:
+        if (host->number != world->leader && host->disk->room == world->options.disk_room) fill_up(world);
+        break;
+    case PAIR_FAULT_WIPE:
+        wipe(world);
+        break;
+    case PAIR_FAULT_JUMP: {
+        uint64_t ms = random_magnitude(&world->random, 21);
+        world_jump_wall(world, one_in(world, 2) ? (int64_t)ms : -(int64_t)ms);
+        break;
+    }
+    case PAIR_FAULT_HAND_OVER:
+        node_word(world, one_in(world, 4) ? PAIR_PROMOTE : PAIR_HAND_OVER);
+        break;
+    case PAIR_FAULT_LAG:
+        host_hold_index(world);
+        world_after_at(world, WORLD_OUTSIDE, some_ms(world, 13) * NS_PER_MS, index_goes_on, NULL, 0);
+        break;
+    default:
+        break;
+    }
+}
+
+static void happens_now(struct world *world, struct pair_faults *faults, enum pair_fault fault) {
+    faults->counts[fault]++;
+    if (fault == PAIR_FAULT_LINK) cut_link(world);
+    if (fault == PAIR_FAULT_COORDINATOR) cut_coordinator(world);
+    if (fault == PAIR_FAULT_CLIENT) cut_client(world);
+    if (fault == PAIR_FAULT_BOTH) {
+        uint32_t first = (uint32_t)random_below(&world->random, 2);
+        world_enter(world, first);
+        host_kill(world, HOST_POWER_LOST);
+        world_enter(world, 1 - first);
+        host_kill(world, HOST_POWER_LOST);
+    } else {
+        world_enter(world, one_in(world, 2) ? world->leader : 1 - world->leader);
+        happens_to(world, fault);
+    }
+    world_enter(world, WORLD_OUTSIDE);
+}
+
+static void fault_comes(struct world *world, void *argument, uint64_t number) {
+    struct pair_faults *faults = argument;
+    if (faults->over) return;
+    uint32_t left = faults->mask;
+    for (uint64_t skip = random_below(&world->random, (uint64_t)__builtin_popcount(left)); skip; skip--)
+        left &= left - 1;
+    happens_now(world, faults, (enum pair_fault)__builtin_ctz(left));
+    uint64_t wait_ms = 1 + random_below(&world->random, faults->every_ms * 2);
+    world_after_at(world, WORLD_OUTSIDE, wait_ms * NS_PER_MS, fault_comes, faults, 0);
+}
+
+static void draw_weather(struct world *world) {
+    struct random *random = &world->random;
+    struct network *network = &world->network;
+    if (random_below(random, 3) == 0) network->drop_permille = 1u << random_below(random, 8);
+    if (random_below(random, 3) == 0) network->double_permille = 1u << random_below(random, 9);
+    if (random_below(random, 2) == 0) network->late_permille = 1u << random_below(random, 9);
+    network->late_ms = 1u << random_below(random, 12);
+    if (!world->registrar) return;
+    if (random_below(random, 3) == 0) world->registrar->lost_permille = 1u << random_below(random, 9);
+    if (random_below(random, 3) == 0) world->registrar->late_permille = 1u << random_below(random, 9);
+    world->registrar->late_ms = 1u << random_below(random, 14);
+}
+
+void pair_faults_start(struct world *world, struct pair_faults *faults) {
+    for (uint32_t i = 0; i < HOSTS_MAX; i++) guard_later(world, faults, i);
+    if (!faults->mask) return;
+    draw_weather(world);
+    uint64_t wait_ms = random_below(&world->random, faults->every_ms * 2);
+    world_after_ns(world, wait_ms * NS_PER_MS, fault_comes, faults, 0);
+}
+
+/* Should one have forgotten in a crash what it once believed, an operator says that the clock is right. */
+static void accept_clocks(struct world *world) {
+    for (uint32_t i = 0; i < HOSTS_MAX; i++) {
+        world_enter(world, i);
+        (void)host_now(world);
+        if (!world->host->clock.held) continue;
+        host_stop(world);
+        MUST(host_start(world, true));
+    }
+}
+
+void pair_faults_end(struct world *world, struct pair_faults *faults) {
+    faults->over = true;
+    world->network = (struct network){.dropped = world->network.dropped, .doubled = world->network.doubled};
+    for (size_t i = 0; i < world->client_count; i++) world->clients[i]->link = (struct link){0};
+    if (world->registrar) {
+        heal_coordinator(world, NULL, 0);
+        world->registrar->lost_permille = world->registrar->late_permille = 0;
+    }
+    find_room(world, NULL, 0);
+    index_goes_on(world, NULL, 0);
+    for (uint32_t i = 0; i < HOSTS_MAX; i++) {
+        struct host *host = &world->hosts[i];
+        world_enter(world, i);
+        host->paused_until_ns = 0;
+        host->disk->fail_at = host->node->papers->fail_at = 0;
+        /* Both clocks are as far ahead as one may have been believed to be. */
+        world_jump_wall(world, (world->believable_ns - host->wall_offset_ns) / (int64_t)NS_PER_MS);
+        for (int n = 0; host->state != HOST_UP; n++) {
+            MUST(n < STARTS_MAX);
+            start(world, i);
+        }
+    }
+    accept_clocks(world);
+    world_enter(world, WORLD_OUTSIDE);
+}

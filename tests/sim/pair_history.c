@@ -1,0 +1,156 @@
+/* pair_history.c: a random history of a pair (history.h): two nodes, a coordinator or an operator, a link between them,
+ * and clients that know both addresses. What goes wrong is pair_faults.c's. In the calm one leads, the other follows in
+ * sync, everything settles; then both logs are the same, and so is what the two know. */
+#include <string.h>
+
+#include "../must.h"
+#include "faults.h"
+#include "history.h"
+#include "node.h"
+#include "ops.h"
+#include "pair_faults.h"
+#include "registrar.h"
+
+#define DELAY_BITS_MAX 26 /* of milliseconds: 19 hours */
+#define ROUNDS_MAX 600    /* of half a second */
+
+static void draw_pair(struct random *random, struct world_options *options) {
+    if (options->net.least_us + options->net.spread_us > 20000) options->net = (struct span){1000, 20000};
+    /* Who answers as fast as it can is not silent. */
+    uint64_t round_ms = (options->net.least_us + options->net.spread_us + options->sync.least_us +
+                         options->sync.spread_us + options->wake.least_us + options->wake.spread_us) /
+                        1000;
+    options->pair = (struct pair_options){
+        .on = true,
+        .keeps_all = true,
+        .failover_after_ms = 200 + 8 * round_ms + random_magnitude(random, 11),
+        .solo_after_ms = 100 + 8 * round_ms + random_magnitude(random, 12),
+    };
+    if (random_below(random, 6) == 0) options->pair.solo_after_ms = UINT64_MAX;
+    options->retain_size = UINT64_MAX;
+}
+
+/* ---- calm */
+
+/* One leads, and the other has all that there is, and counts. */
+static bool is_in_step(const struct world *world) {
+    const struct host *leader = &world->hosts[world->leader];
+    const struct host *follower = &world->hosts[1 - world->leader];
+    if (!node_is_leading(leader) || follower->state != HOST_UP) return false;
+    bool follows = follower->node->pair.role == PAIR_FOLLOWING;
+    return follows && pair_is_in_sync(&leader->node->pair) && !leader->node->paused &&
+           leader->durable == core_position(leader->core) && core_position(follower->core) == leader->durable;
+}
+
+/* Strict, and the follower's disk is a new one: an operator says that the former one need not be waited for. */
+static void let_in(struct world *world) {
+    struct host *leader = &world->hosts[world->leader];
+    bool waits =
+        node_is_leading(leader) && leader->node->leading.has_counted && leader->node->pair.counted &&
+        memcmp(leader->node->leading.counted, world->hosts[1 - world->leader].node->member, MEMBER_ID_SIZE) != 0;
+    if (!waits || world->options.pair.solo_after_ms != UINT64_MAX) return;
+    world_enter(world, world->leader);
+    node_word(world, PAIR_SOLO);
+    world_enter(world, WORLD_OUTSIDE);
+}
+
+static void wait_for_step(struct world *world) {
+    /* Who has slept takes the other for silent. */
+    world_run_until(world, world->now_ns + (2000 + 2 * world->options.pair.failover_after_ms) * NS_PER_MS);
+    for (int round = 0; !is_in_step(world); round++) {
+        MUST(round < ROUNDS_MAX);
+        if (round % 10 == 9) let_in(world);
+        world_run_until(world, world->now_ns + 500 * NS_PER_MS);
+    }
+    world_enter(world, WORLD_OUTSIDE);
+}
+
+/* Frame by frame. */
+static void check_same(const struct world *world) {
+    const struct host *leader = &world->hosts[world->leader];
+    const struct host *follower = &world->hosts[1 - world->leader];
+    MUST(leader->frame_count == follower->frame_count);
+    for (size_t i = 0; i < leader->frame_count; i++) MUST(leader->frames[i].serial == follower->frames[i].serial);
+    MUST(core_digest(leader->core) == core_digest(follower->core));
+    MUST(core_live(leader->core) == core_live(follower->core));
+}
+
+static void check_end(struct world *world) {
+    wait_for_step(world);
+    uint32_t leader = world->leader;
+    world_enter(world, leader);
+    history_check(world);
+    wait_for_step(world);
+    MUST(world->leader == leader);
+    check_same(world);
+    world_enter(world, 1 - leader);
+    host_index_now(world);
+    history_erase(world);
+    host_check_log(world);
+    world_enter(world, WORLD_OUTSIDE);
+}
+
+/* The last word is a planned switch-over, which loses nothing and needs no fault. */
+static void hand_over(struct world *world) {
+    uint32_t before = world->leader;
+    for (int round = 0; world->leader == before; round++) {
+        MUST(round < ROUNDS_MAX);
+        if (round % 10 == 0) { /* it is given up if the other takes too long */
+            world_enter(world, before);
+            node_word(world, PAIR_HAND_OVER);
+            world_enter(world, WORLD_OUTSIDE);
+        }
+        world_run_until(world, world->now_ns + 500 * NS_PER_MS);
+    }
+    wait_for_step(world);
+    check_same(world);
+}
+
+void pair_history_play(struct world *world, uint64_t seed, struct history_report *out) {
+    struct random random = {.state = seed ^ 0x70616972u};
+    struct world_options options = history_draw_options(seed, &random);
+    struct habits drawn;
+    struct pair_faults drawn_faults;
+    habits_draw(&random, &drawn);
+    draw_pair(&random, &options);
+    /* Less than what a promotion believes of a wall clock: the calm sleeps through delays, and its end is a promotion.
+     */
+    if (drawn.delay_bits > DELAY_BITS_MAX) drawn.delay_bits = DELAY_BITS_MAX;
+    drawn.think_us *= 1u + (uint32_t)random_below(&random, 32); /* a failover takes its time */
+    pair_faults_draw(&random, &drawn_faults);
+    if (drawn.actions_left > 500) options.segment_size = 16u << 10;
+    world_begin(world, &options);
+    struct habits *habits = world_copy(world, &drawn, sizeof drawn);
+    struct pair_faults *faults = world_copy(world, &drawn_faults, sizeof drawn_faults);
+    for (uint32_t i = 0; i < world->host_count; i++) {
+        world_enter(world, i);
+        MUST(host_start(world, false));
+    }
+    world_enter(world, WORLD_OUTSIDE);
+    size_t count = 1 + random_below(&random, 4);
+    for (size_t i = 0; i < count; i++) {
+        bool is_consumer = i == 0 || random_below(&random, 2);
+        habits_start(client_new(world, history_names[i]), habits, is_consumer);
+    }
+    pair_faults_start(world, faults);
+    while (habits->actions_left && world_step(world)) {
+    }
+    TRACE(world, "calm", "everything is put right");
+    habits->over = true;
+    pair_faults_end(world, faults);
+    wait_for_step(world);
+    history_settle(world, habits);
+    check_end(world);
+    if (random_below(&random, 4) == 0) hand_over(world);
+    *out = (struct history_report){
+        .simulated_ns = world->now_ns,
+        .requests = world->ledger.requests,
+        .deliveries = world->ledger.deliveries,
+        .starts = world->hosts[0].starts + world->hosts[1].starts,
+        .refusals = world->hosts[0].refusals + world->hosts[1].refusals,
+        .frames = world->truth.count,
+        .fingerprint = history_fingerprint(world),
+    };
+    for (size_t i = 0; i < PAIR_FAULTS; i++) out->faults += faults->counts[i];
+    world_end(world);
+}

@@ -1,0 +1,186 @@
+/* registrar.c: see registrar.h. */
+#include "registrar.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../must.h"
+#include "world.h"
+
+struct coordinator { /* one node's, for one life */
+    struct world *world;
+    uint32_t node;
+    uint64_t seen; /* the newest version that it was told of: no later answer is older */
+    struct coordinator_watch *watch;
+    uint32_t call_ms;
+};
+
+struct flight {
+    struct coordinator *coordinator;
+    struct coordinator_call *call;
+    bool swaps;
+    uint64_t version; /* expected; then the outcome's */
+    size_t size;
+    char *value;
+    enum pair_outcome outcome;
+    bool is_over;
+};
+
+static struct world *world_of_all; /* keeper_open knows a URL only */
+
+void registrar_begin(struct world *world) {
+    world_of_all = world;
+    world->registrar = world_alloc(world, sizeof *world->registrar);
+}
+
+void registrar_forget(struct world *world, uint32_t node) {
+    if (world->registrar) world->registrar->open[node] = NULL;
+}
+
+static bool is_there(const struct coordinator *coordinator) {
+    return coordinator->world->registrar->open[coordinator->node] == coordinator;
+}
+
+/* ---- on the way */
+
+static bool happens(struct world *world, uint32_t permille) {
+    return permille && random_below(&world->random, 1000) < permille;
+}
+
+static void travel(struct flight *flight, uint32_t place, happen *arrives) {
+    struct world *world = flight->coordinator->world;
+    const struct registrar *registrar = world->registrar;
+    if (registrar->cut[flight->coordinator->node] || happens(world, registrar->lost_permille)) return;
+    uint64_t ns = world_span_ns(world, &world->options.net);
+    if (happens(world, registrar->late_permille))
+        ns += random_below(&world->random, registrar->late_ms + 1) * NS_PER_MS;
+    world_after_at(world, place, ns, arrives, flight, 0);
+}
+
+static void end(struct flight *flight) {
+    struct coordinator *coordinator = flight->coordinator;
+    if (flight->is_over || !is_there(coordinator)) return;
+    flight->is_over = true;
+    struct coordinator_call *call = flight->call;
+    bool is_old = flight->outcome == PAIR_DONE && flight->version < coordinator->seen;
+    call->outcome = is_old ? PAIR_UNKNOWN : flight->outcome;
+    call->version = flight->version;
+    call->size = flight->swaps ? 0 : flight->size;
+    if (!flight->swaps) memcpy(call->value, flight->value, flight->size + 1);
+    if (call->outcome == PAIR_DONE) coordinator->seen = flight->version;
+    coordinator->world->registrar->unknown += call->outcome == PAIR_UNKNOWN;
+    call->done(call);
+}
+
+static void reply_arrives(struct world *world, void *argument, uint64_t number) {
+    end(argument);
+}
+
+static void time_is_over(struct world *world, void *argument, uint64_t number) {
+    struct flight *flight = argument;
+    if (flight->is_over) return;
+    struct flight *lost = world_alloc(world, sizeof *lost); /* the request may still arrive */
+    *lost = *flight;
+    flight->is_over = true;
+    lost->outcome = PAIR_UNKNOWN;
+    lost->size = 0;
+    lost->value = world_alloc(world, 1);
+    end(lost);
+}
+
+/* ---- the value */
+
+static void watch_fires(struct world *world, void *argument, uint64_t number) {
+    struct coordinator *coordinator = argument;
+    if (is_there(coordinator) && coordinator->watch) coordinator->watch->changed(coordinator->watch);
+}
+
+static void tell_watchers(struct world *world) {
+    const struct registrar *registrar = world->registrar;
+    for (uint32_t i = 0; i < HOSTS_MAX; i++) {
+        bool is_lost = !registrar->open[i] || registrar->cut[i] || happens(world, registrar->lost_permille);
+        if (is_lost) continue;
+        world_after_at(world, i, world_span_ns(world, &world->options.net), watch_fires, registrar->open[i], 0);
+    }
+}
+
+static void swap(struct world *world, struct flight *flight) {
+    struct registrar *registrar = world->registrar;
+    char message[COORDINATOR_MESSAGE_SIZE];
+    flight->outcome = flight->version == registrar->version ? PAIR_DONE : PAIR_REFUSED;
+    if (flight->outcome != PAIR_DONE) return;
+    uint32_t epoch_before = registrar->record.pair.epoch;
+    memcpy(registrar->value, flight->value, flight->size);
+    registrar->value[flight->size] = 0;
+    registrar->size = flight->size;
+    MUST(record_read(registrar->value, registrar->size, &registrar->record, message) == 0);
+    MUST(registrar->record.pair.epoch >= epoch_before);
+    flight->version = ++registrar->version;
+    registrar->swaps++;
+    TRACE(world, "record", "epoch %u, node %u leads, in sync%s%s", registrar->record.pair.epoch,
+          registrar->record.pair.leader, registrar->record.pair.in_sync & 1 ? " 0" : "",
+          registrar->record.pair.in_sync & 2 ? " 1" : "");
+    tell_watchers(world);
+}
+
+static void request_arrives(struct world *world, void *argument, uint64_t number) {
+    struct flight *flight = argument;
+    const struct registrar *registrar = world->registrar;
+    if (registrar->cut[flight->coordinator->node]) return;
+    if (flight->swaps) {
+        swap(world, flight);
+    } else {
+        flight->outcome = PAIR_DONE;
+        flight->version = registrar->version;
+        flight->size = registrar->size;
+        flight->value = world_copy(world, registrar->value, sizeof registrar->value);
+    }
+    travel(flight, flight->coordinator->node, reply_arrives);
+}
+
+static void send(struct coordinator *coordinator, struct coordinator_call *call, const struct flight *what) {
+    struct world *world = coordinator->world;
+    struct flight *flight = world_alloc(world, sizeof *flight);
+    *flight = *what;
+    flight->coordinator = coordinator;
+    flight->call = call;
+    travel(flight, WORLD_OUTSIDE, request_arrives);
+    world_after_at(world, coordinator->node, coordinator->call_ms * NS_PER_MS, time_is_over, flight, 0);
+}
+
+/* ---- coordinator.h */
+
+int coordinator_open(const char *url, const struct coordinator_options *options, struct coordinator **out,
+                     char message[COORDINATOR_MESSAGE_SIZE]) {
+    struct world *world = world_of_all;
+    struct coordinator *coordinator = world_alloc(world, sizeof *coordinator);
+    *coordinator =
+        (struct coordinator){.world = world, .node = (uint32_t)strtoul(url, NULL, 10), .call_ms = options->call_ms};
+    MUST(coordinator->node == world->place);
+    world->registrar->open[coordinator->node] = coordinator;
+    *out = coordinator;
+    message[0] = 0;
+    return 0;
+}
+
+void coordinator_close(struct coordinator *coordinator) {
+    registrar_forget(coordinator->world, coordinator->node);
+}
+
+void coordinator_read(struct coordinator *coordinator, const char *name, struct coordinator_call *call) {
+    MUST(strcmp(name, RECORD_ENTRY) == 0);
+    send(coordinator, call, &(struct flight){0});
+}
+
+void coordinator_compare_and_set(struct coordinator *coordinator, const char *name, uint64_t version, const void *value,
+                                 size_t size, struct coordinator_call *call) {
+    struct world *world = coordinator->world;
+    MUST(strcmp(name, RECORD_ENTRY) == 0 && size <= COORDINATOR_VALUE_SIZE_MAX);
+    struct flight flight = {.swaps = true, .version = version, .size = size, .value = world_copy(world, value, size)};
+    send(coordinator, call, &flight);
+}
+
+void coordinator_watch(struct coordinator *coordinator, struct coordinator_watch *watch) {
+    coordinator->watch = watch;
+    world_after_at(coordinator->world, coordinator->node, NS_PER_MS, watch_fires, coordinator, 0);
+}

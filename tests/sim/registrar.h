@@ -1,0 +1,35 @@
+/* registrar.h: the simulated coordinator: the calls of broker/coordinator/coordinator.h on virtual time, for the real
+ * keeper (broker/shell/pair/keeper.c) and the real text of the record (broker/coordinator/record.c).
+ *
+ *     keeper ── call ──► request ──► the one value, compare-and-set ──► reply ──► done
+ *                          lost, late, cut off                           lost, late, cut off
+ *
+ * A call ends after its time as PAIR_UNKNOWN, and its request may still be on its way then: it happened, or not, or not
+ * yet. Requests of a node that has died are carried out too, if they had left. A watch is a hint that may be lost. */
+#ifndef TARRY_TESTS_SIM_REGISTRAR_H
+#define TARRY_TESTS_SIM_REGISTRAR_H
+
+#include "ledger.h"
+#include "record.h"
+
+struct world;
+
+struct registrar {
+    uint64_t version; /* 0: there is no record */
+    char value[COORDINATOR_VALUE_SIZE_MAX + 1];
+    size_t size;
+    struct coordinator_record record; /* the same, read */
+    bool cut[HOSTS_MAX];              /* that node does not reach it */
+    uint32_t lost_permille;           /* requests, and replies */
+    uint32_t late_permille;           /* take up to late_ms */
+    uint32_t late_ms;
+    struct coordinator *open[HOSTS_MAX]; /* of the node's life; NULL: none */
+    uint64_t swaps, unknown;             /* counted */
+};
+
+/* The world's, whose nodes call it from now on. */
+void registrar_begin(struct world *world);
+/* That node ends: it hears nothing more. */
+void registrar_forget(struct world *world, uint32_t node);
+
+#endif
