@@ -433,7 +433,9 @@ static void on_session(void *argument, const struct coordinator_session *session
     pthread_mutex_lock(&node->mutex);
     node->session = *session;
     pthread_mutex_unlock(&node->mutex);
-    logfmt("coordinator", "state=%s reason=%s", states[session->state], logfmt_quote(session->message, quoted));
+    bool is_fine = session->message[0] == '\0';
+    logfmt("coordinator", "state=%s%s%s", states[session->state], is_fine ? "" : " reason=",
+           is_fine ? "" : logfmt_quote(session->message, quoted));
 }
 
 /* ---- starting and stopping */
