@@ -64,7 +64,10 @@ void following_durable(struct pair *pair, struct pair_effects *out) {
 
 static void following_cut(struct pair *pair, uint64_t end, struct pair_effects *out) {
     if (end < pair->committed) {
-        pair_end(pair, "the leader lacks what this node knows to be committed: it was cut or restored", out);
+        pair_end(pair,
+                 "the leader lacks what this node knows to be committed: it was cut, restored, or promoted by force; "
+                 "bring that one back which has it, or start this node with an empty directory and --follow",
+                 out);
         return;
     }
     pair->cutting = true;

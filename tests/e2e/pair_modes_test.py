@@ -109,6 +109,7 @@ class Modes(pair.Case):
         self.wait_pending(self.a, self.pending(self.b))
 
     def test_another_clusters_data_are_refused(self):
+        """F-29."""
         self.start_pair()
         harness.Broker(self.path("other")).start().stop()
         self.b.stop()

@@ -434,8 +434,8 @@ static void on_session(void *argument, const struct coordinator_session *session
     node->session = *session;
     pthread_mutex_unlock(&node->mutex);
     bool is_fine = session->message[0] == '\0';
-    logfmt("coordinator", "state=%s%s%s", states[session->state], is_fine ? "" : " reason=",
-           is_fine ? "" : logfmt_quote(session->message, quoted));
+    logfmt("coordinator", "state=%s%s%s", states[session->state],
+           is_fine ? "" : " reason=", is_fine ? "" : logfmt_quote(session->message, quoted));
 }
 
 /* ---- starting and stopping */

@@ -140,11 +140,22 @@ static int read_note(struct node *node, char message[DATADIR_MESSAGE_SIZE]) {
     return error != 0;
 }
 
+/* One of a pair that is started without the other would acknowledge what that one lacks, while it may lead. */
+static int check_alone(const struct shell *shell, char message[DATADIR_MESSAGE_SIZE]) {
+    struct note note;
+    if (shell->config.inspect || note_read(&disk_posix, shell->dir.path, &note, message) == -ENOENT) return 0;
+    snprintf(message, DATADIR_MESSAGE_SIZE,
+             "data directory %.900s is one of a pair: alone it would acknowledge what the other one lacks; say --peer, "
+             "or let 'tarry restore' make a broker of its own of it",
+             shell->dir.path);
+    return 1;
+}
+
 int node_open(struct node *node, struct shell *shell, char message[DATADIR_MESSAGE_SIZE]) {
     node->shell = shell;
     node->on = shell->config.replication != REPLICATION_NONE;
     atomic_store(&node->kept_from, UINT64_MAX);
-    if (!node->on) return 0;
+    if (!node->on) return check_alone(shell, message);
     pthread_mutex_init(&node->mutex, NULL);
     monotonic_cond_init(&node->changed);
     monotonic_cond_init(&node->settled_changed);
