@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "arena.h"
+#include "erasures.h"
 #include "log_internal.h"
 #include "quarantine.h"
 #include "tarry.pb-c.h"
@@ -80,13 +81,20 @@ static int add(struct scan *scan, const struct log_content *content) {
 static int look_at_task(struct scan *scan, const struct log_view *view, const Tarry__TaskPut *put) {
     const Tarry__Task *task = put->task;
     if (!put->fresh || task == NULL || task->blob_size < BLOB_SALT_SIZE) return 0;
-    uint64_t blob_at = frame_blob_position(view->header.position);
-    bool lies_inside = task->blob_at >= blob_at && task->blob_at - blob_at <= view->header.blob_size &&
-                       task->blob_size <= view->header.blob_size - (task->blob_at - blob_at);
-    if (!lies_inside) return LOG_DAMAGED;
     struct log_content content = {view->header.position, task->blob_at, task->blob_size};
+    switch (content_state(&view->header, view->blob, put)) {
+    case CONTENT_DAMAGED:
+        return LOG_DAMAGED;
+    case CONTENT_ERASED:
+        return 0;
+    case CONTENT_PARTLY: /* a kill in the middle of it: what is left is like nobody's content, and must go */
+        return add(scan, &content);
+    default:
+        break;
+    }
+    const uint8_t *blob = view->blob + (task->blob_at - frame_blob_position(view->header.position));
     for (size_t i = 0; i < scan->meant_count; i++)
-        if (is_meant(scan, task, view->blob + (task->blob_at - blob_at), &scan->meant[i])) return add(scan, &content);
+        if (is_meant(scan, task, blob, &scan->meant[i])) return add(scan, &content);
     return 0;
 }
 
