@@ -11,7 +11,7 @@ state (F-31), and when trouble ends the pair is one again without anybody's help
 The seed gives the same troubles, not the same instants. A round that fails tells its story: every event, and all that both
 brokers said, with times.
 
-    rounds.py [--rounds N] [--seed S] [--chapter N] [--only TEXT[,TEXT]] [--loopback] [--story FILE]"""
+    rounds.py [--rounds N] [--seed S] …        (--help tells the rest)"""
 import argparse
 import os
 import random
@@ -241,12 +241,12 @@ class Result:
         self.lacks = lacks      # what this machine does not have
 
 
-def play(count, seed, chapter_rounds=10, only=(), is_loopback=False, path=None, weakness=None, is_small=False):
-    """`path`: a file for the whole story; None: nobody wants it. `weakness`: see Scene. `is_small`: segments
-    are small, and retired soon."""
+def play(count, seed, chapter_rounds=10, only=(), is_loopback=False, path=None, weakness=None, more=()):
+    """`path`: a file for the whole story; None: nobody wants it. `weakness`: see Scene. `more`: options
+    of both brokers."""
     story = Story(path)
     options = {"lack": lambda: "asked for the loopback device"} if is_loopback else {}
-    scene = Scene(story, QUICK + SMALL if is_small else QUICK, weakness=weakness, **options)
+    scene = Scene(story, (*QUICK, *more), weakness=weakness, **options)
     rounds = Rounds(scene, seed, chapter_rounds, only)
     try:
         wrong = rounds.run(count)
@@ -263,6 +263,7 @@ def main():
     parser.add_argument("--only", default="", help="draw only troubles whose names have one of these, separated by commas")
     parser.add_argument("--loopback", action="store_true", help="no network namespaces: nothing can be cut")
     parser.add_argument("--small", action="store_true", help="small segments, which are soon retired")
+    parser.add_argument("--also", default="", metavar="OPTIONS", help="more options for both brokers: --also='--solo-after never'")
     parser.add_argument("--weak", metavar="NAME", help="both brokers break this rule (broker/pair/weak.h): the rounds must fail; needs "
                         "ninja -C build tests/netns/tarryd_weak")
     parser.add_argument("--story", metavar="FILE", help="tells every round there, not only one that fails")
@@ -271,7 +272,7 @@ def main():
     print(f"seed {options.seed}", flush=True)
     only = [part for part in options.only.split(",") if part]
     result = play(options.rounds, options.seed, options.chapter, only, options.loopback, options.story, options.weak,
-                  options.small)
+                  [*(SMALL if options.small else ()), *options.also.split()])
     for why in result.lacks:
         print(f"LACKING: {why}")
     if result.wrong:
