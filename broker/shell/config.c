@@ -458,8 +458,11 @@ void config_help(FILE *out) {
                  "Examples:\n"
                  "  tarryd --data /var/lib/tarry\n"
                  "  tarryd --data ./data --listen ws://127.0.0.1:0 --memory 1GiB\n"
-                 "  tarryd --config /etc/tarry.ini\n\n"
-                 "Exit status: 0 stopped as asked; 1 could not start or serve; 2 wrong usage; 4 the disk failed.\n");
+                 "  tarryd --config /etc/tarry.ini\n"
+                 "  tarryd --data ./a --listen ws://127.0.0.1:7273 --peer ws://127.0.0.1:7274\n"
+                 "  tarryd --data ./b --listen ws://127.0.0.1:7274 --follow ws://127.0.0.1:7273\n\n"
+                 "Exit status: 0 stopped as asked; 1 could not start or serve, or may not be one of its pair;\n"
+                 "2 wrong usage; 4 the disk failed.\n");
 }
 
 void config_print(const struct config *config, FILE *out) {

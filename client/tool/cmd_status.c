@@ -127,9 +127,10 @@ static void words_peer(struct text *out, const struct tarry_pair_view *view) {
     text_printf(out, "\n  %-12s %llu frames, %llu bytes, %s\n", "lag", (unsigned long long)view->lag_frames,
                 (unsigned long long)view->lag_size, duration_format(view->lag_ms, duration));
     if (view->has_digest)
-        text_printf(out, "  %-12s %s as of log position %llu, %llu times compared\n", "states",
+        text_printf(out, "  %-12s %s as of log position %llu, compared %llu time%s\n", "states",
                     view->digest == view->peer_digest ? "equal" : "DIFFERENT",
-                    (unsigned long long)view->digest_position, (unsigned long long)view->compared_count);
+                    (unsigned long long)view->digest_position, (unsigned long long)view->compared_count,
+                    view->compared_count == 1 ? "" : "s");
 }
 
 static void words_node(struct text *out, const struct node *node) {

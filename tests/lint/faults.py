@@ -2,8 +2,8 @@
 
 A row is `| id | what | where it is kept | proof | how far |`. A place is written `file:name`, the file relative to the
 root or to tests/. Every place must exist. Every proof must carry the row's id, on the line that defines it, in the
-comment right above, or in its docstring, so that `grep -rn F-5 tests` finds what proves F-5. The file that keeps a promise
-must cite it. A row without a proof says why: `gap: …`; replication's faults belong to the pair: `pair`.
+comment right above, or in its docstring, so that `grep -rn F-5 tests` finds what proves F-5. The file that keeps a promise,
+or a rule of the pair, must cite it. A row without a proof says why: `gap: …`.
 """
 import os
 import re
@@ -11,12 +11,12 @@ import re
 import lint
 
 CATALOGUE = "tests/FAULTS.md"
-PAIR = {f"F-{n}" for n in range(24, 32)}
 FAULTS = [f"F-{n}" for n in range(1, 42)]
 PROMISES = ["LOG-1", "LOG-2", "LOG-3", "LOG-4", "LOG-5", "TIME-1", "TIME-2", "KEEP-1", "ONCE-1", "TRUE-1", "FENCE-1", "CAP-1",
             "CALM-1"]
+RULES = [f"R{n}" for n in range(1, 9)]
 
-ROW = re.compile(r"^\| ((?:F|LOG|TIME|KEEP|ONCE|TRUE|FENCE|CAP|CALM)-\d+) \|(.*)\|$")
+ROW = re.compile(r"^\| ((?:(?:F|LOG|TIME|KEEP|ONCE|TRUE|FENCE|CAP|CALM)-|R)\d+) \|(.*)\|$")
 PLACE = re.compile(r"`([\w./-]+\.(?:c|h|py)):(\w+)`")
 COMMENT = re.compile(r'^\s*(#|/\*|\*|//)|\*/\s*$')
 
@@ -81,10 +81,10 @@ def complaints_about_row(tree, fault, cells):
             complaints.append(f"{fault}: there is no file {path}")
         elif not any(re.search(rf"\b{name}\b", line) for line in lines):
             complaints.append(f"{fault}: {path} has no {name}")
-        elif fault in PROMISES and not carries("\n".join(lines), fault):
+        elif fault in PROMISES + RULES and not carries("\n".join(lines), fault):
             complaints.append(f"{fault}: {path} is said to keep it, and does not cite it")
     complaints += filter(None, (complaint_about_proof(tree, fault, *place) for place in PLACE.findall(proofs)))
-    is_excused = re.search(r"\bgap: \w+", proofs) or (fault in PAIR and "pair" in proofs)
+    is_excused = re.search(r"\bgap: \w+", proofs)
     if not PLACE.search(proofs) and not is_excused:
         complaints.append(f"{fault}: no test proves it, and no reason is given")
     if not PLACE.search(keepers) and not is_excused:
@@ -102,11 +102,11 @@ def check(root, _build):
             seen.append(row.group(1))
             cells = row.group(2).split(" | ")
             complaints += [f"{CATALOGUE}:{number}: {c}" for c in complaints_about_row(tree, row.group(1), cells)]
-    for fault in FAULTS + PROMISES:
+    for fault in FAULTS + PROMISES + RULES:
         if seen.count(fault) != 1:
             complaints.append(f"{CATALOGUE}:1: {fault} has {seen.count(fault)} rows instead of one")
-    strangers = sorted(set(seen) - set(FAULTS + PROMISES))
-    complaints += [f"{CATALOGUE}:1: {fault} is no fault and no promise of ours" for fault in strangers]
+    strangers = sorted(set(seen) - set(FAULTS + PROMISES + RULES))
+    complaints += [f"{CATALOGUE}:1: {fault} is no fault, no promise and no rule of ours" for fault in strangers]
     return complaints
 
 

@@ -22,8 +22,7 @@ def row(fault, keeper, proof):
 
 
 CATALOGUE = faults.CATALOGUE
-EXCUSED = "".join(row(fault, "", "pair" if fault in faults.PAIR else "gap: nobody has looked")
-                  for fault in faults.FAULTS + faults.PROMISES)
+EXCUSED = "".join(row(fault, "", "gap: nobody has looked") for fault in faults.FAULTS + faults.PROMISES + faults.RULES)
 KEEPER = "`storage/log.h:GUARD`"
 
 # (what it shows, check, path of the sample, its text, words that the complaint must hold)
@@ -48,6 +47,8 @@ BAD = [
     ("faults: a fault without a test", faults.check, CATALOGUE, row("F-1", KEEPER, ""), "no test proves it"),
     ("faults: a keeper that has gone", faults.check, CATALOGUE, row("F-1", "`storage/log.h:gone`", ""), "has no gone"),
     ("faults: a promise that its keeper does not cite", faults.check, CATALOGUE, row("LOG-1", KEEPER, ""), "does not cite it"),
+    ("faults: a rule that its keeper does not cite", faults.check, CATALOGUE, row("R4", KEEPER, ""), "does not cite it"),
+    ("faults: a forgotten rule", faults.check, CATALOGUE, EXCUSED.replace("| R8 |", "| R7 |"), "R8 has 0 rows"),
     ("faults: a forgotten fault", faults.check, CATALOGUE, EXCUSED.replace("| F-41 |", "| F-40 |"), "F-41 has 0 rows"),
     ("tidy: a file that nobody builds", tidy.check, "proto/orphan.c", GOOD, "built by nobody"),
 ]

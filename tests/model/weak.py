@@ -21,6 +21,7 @@ LIMITS = {
     "fence_forgotten": PAIR + " --lag --safety --silent-clients"}
 
 
+# Which rule each of them breaks, R2, R3, R4, R5, R6, R7 or R8, stands in broker/pair/weak.h.
 def main():
     program = sys.argv[1]
     print(f"1..{len(LIMITS)}")
