@@ -283,7 +283,7 @@ void backup_start(struct backup *backup, struct shell *shell) {
     if (backup->block == NULL) shell_fail("memory_failed", -ENOMEM);
     for (size_t i = 0; i < BACKUPS_MAX; i++) backup->slots[i] = (struct backup_slot){.index_handle = -1, .handle = -1};
     /* Numbers of an earlier run must not be taken for one of this. */
-    backup->number_last = (uint64_t)shell->epoch << 32;
+    backup->number_last = (uint64_t)atomic_load(&shell->epoch) << 32;
     backup->last = &backup->first;
     pthread_mutex_init(&backup->mutex, NULL);
     monotonic_cond_init(&backup->changed);

@@ -120,7 +120,8 @@ static int add_identity(struct shell *shell, struct backup_files *files) {
     memcpy(own.secret, shell->dir.secret, sizeof(own.secret));
     uint8_t *member_bytes = malloc(MEMBER_SIZE), *identity_bytes = malloc(IDENTITY_SIZE);
     int error = member_bytes == NULL || identity_bytes == NULL ? -ENOMEM : 0;
-    if (error == 0 && !identity_copy(&own, &shell->dir.member, shell->epoch, &identity, &member)) error = -EOVERFLOW;
+    if (error == 0 && !identity_copy(&own, &shell->dir.member, atomic_load(&shell->epoch), &identity, &member))
+        error = -EOVERFLOW;
     if (error != 0) {
         free(member_bytes);
         free(identity_bytes);

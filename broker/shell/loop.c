@@ -415,7 +415,7 @@ static bool is_over(struct loop *loop, uint64_t stopping_ms) {
 static void begin(struct loop *loop, enum core_event_kind kind) {
     struct shell *shell = loop->shell;
     struct core_event start = {.kind = kind,
-                               .epoch = shell->epoch,
+                               .epoch = atomic_load(&shell->epoch),
                                .before = shell->before,
                                .who = shell->started_by,
                                .clock_accepted = shell->clock.state.accepted};

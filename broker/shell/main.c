@@ -200,7 +200,7 @@ static void say_ready(uint64_t live, uint64_t took_ms) {
     if (shell.config.inspect) snprintf(inspects, sizeof(inspects), " mode=inspect as_of_ms=%" PRIu64, shell.started_ms);
     member_format(shell.dir.member.id, member);
     logfmt("ready", "url=%s version=%s epoch=%u member=%s recovered_tasks=%" PRIu64 " took_ms=%" PRIu64 "%s", shell.url,
-           TARRY_VERSION, shell.epoch, member, live, took_ms, inspects);
+           TARRY_VERSION, atomic_load(&shell.epoch), member, live, took_ms, inspects);
 }
 
 int main(int argc, char **argv) {

@@ -25,7 +25,7 @@ void pair_answer(struct shell *shell, struct call *call) {
     char member[MEMBER_TEXT_SIZE];
     member_format(shell->dir.member.id, member);
     status.role = TARRY__PAIR_REPLY__ROLE__PRIMARY;
-    status.epoch = shell->epoch;
+    status.epoch = atomic_load(&shell->epoch);
     status.cluster = (ProtobufCBinaryData){CLUSTER_ID_SIZE, shell->dir.cluster};
     status.member = member;
     status.url = status.primary = shell->url;

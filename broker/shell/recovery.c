@@ -222,15 +222,16 @@ int recovery_run(struct shell *shell, char *message, size_t message_size) {
     if (!shell->node.on && look_back(shell, &log, message, message_size) != 0) return 1;
     /* The tail of the log may hold nothing; then the index knows the latest time. */
     struct instant last = {max_u64(log.steady_ns, meta.steady_ns), max_u64(log.wall_ns, meta.wall_ns)};
-    shell->epoch = log.epoch > meta.tally.epoch ? log.epoch : meta.tally.epoch;
+    uint32_t epoch = log.epoch > meta.tally.epoch ? log.epoch : meta.tally.epoch;
+    atomic_store(&shell->epoch, epoch);
     if (shell->config.inspect) {
         clock_init_stopped(&shell->clock, last);
         return 0;
     }
     start_clock(shell, last);
     if (shell->node.on) return 0; /* the rules say which epoch is next */
-    shell->epoch++;
-    if (shell->epoch < shell->dir.member.epoch_min)
-        shell->epoch = shell->dir.member.epoch_min; /* a copy's first start */
+    epoch++;
+    if (epoch < shell->dir.member.epoch_min) epoch = shell->dir.member.epoch_min; /* a copy's first start */
+    atomic_store(&shell->epoch, epoch);
     return 0;
 }

@@ -52,8 +52,8 @@ struct shell {
     struct index *index;
     struct core *core; /* the core thread's, once it runs */
     char url[CONFIG_TEXT_SIZE];
-    uint64_t started_ms; /* logical */
-    uint32_t epoch;
+    uint64_t started_ms;            /* logical */
+    _Atomic uint32_t epoch;         /* of a pair: the pair thread's, and it grows when this node comes to lead */
     Tarry__EpochPut__Before before; /* how the log ended before this start */
     uint8_t config_digest[CONFIG_DIGEST_SIZE];
     char started_by[WHO_SIZE];

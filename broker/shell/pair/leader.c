@@ -40,7 +40,7 @@ void leader_begin(struct node *node) {
     struct log_recovery found = {.end = end};
     error = lookback(shell->log, &found, &shell->before);
     if (error != 0) shell_fail("log_unreadable", error);
-    shell->epoch = node->pair.epoch;
+    atomic_store(&shell->epoch, node->pair.epoch);
     node->leading.written = node->leading.begun = end;
     pthread_mutex_lock(&node->mutex);
     node->news.written = end;
