@@ -183,7 +183,7 @@ static void commit_something(struct client *client, const struct habits *habits)
     (void)client_commit(client, ops, count, habits->atomics && one_in(world, 3));
 }
 
-static void look(struct client *client, const struct habits *habits) {
+void habits_look(struct client *client, const struct habits *habits) {
     struct world *world = client->world;
     Tarry__Request *body = world_alloc(world, sizeof *body);
     tarry__request__init(body);
@@ -266,7 +266,7 @@ static void act(struct world *world, void *argument, uint64_t number) {
         if (what == 0)
             have_an_accident(client, habits);
         else if (what < 3 && habits->looks)
-            look(client, habits);
+            habits_look(client, habits);
         else if (what < 6 && habits->repeats && client->open_count)
             client_repeat(client, client->open[random_below(&world->random, client->open_count)]);
         else

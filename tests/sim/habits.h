@@ -27,6 +27,8 @@ extern const char *const habit_queues[HABIT_QUEUES + 1];
 void habits_draw(struct random *random, struct habits *out);
 /* Each client begins to do things by itself. `consumer`: it subscribes too. */
 void habits_start(struct client *client, struct habits *habits, bool consumer);
+/* Asks something that changes nothing. */
+void habits_look(struct client *client, const struct habits *habits);
 /* In the calm: acks whatever it gets. */
 void habits_ack_all(struct client *client);
 

@@ -77,6 +77,16 @@ static void cut_coordinator(struct world *world) {
     world_after_ns(world, some_ms(world, 14) * NS_PER_MS, heal_coordinator, NULL, 0);
 }
 
+static void cut_off(struct world *world) {
+    uint32_t node = world->host->number;
+    TRACE(world, "network", "node %u is cut off from the other and the coordinator", node);
+    world->network.cut_from[0] = world->network.cut_from[1] = true;
+    if (world->registrar) world->registrar->cut[node] = true;
+    uint64_t wait_ns = some_ms(world, 14) * NS_PER_MS;
+    world_after_at(world, WORLD_OUTSIDE, wait_ns, heal_link, NULL, 0);
+    if (world->registrar) world_after_at(world, WORLD_OUTSIDE, wait_ns, heal_coordinator, NULL, 0);
+}
+
 static void heal_client(struct world *world, void *argument, uint64_t number) {
     ((struct client *)argument)->link = (struct link){0};
 }
@@ -142,6 +152,9 @@ static void happens_to(struct world *world, enum pair_fault fault) {
     }
     case PAIR_FAULT_FULL:
         if (host->number != world->leader && host->disk->room == world->options.disk_room) fill_up(world);
+        break;
+    case PAIR_FAULT_ISLAND:
+        cut_off(world);
         break;
     case PAIR_FAULT_WIPE:
         wipe(world);

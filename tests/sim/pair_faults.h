@@ -4,11 +4,12 @@
  *   F-10, F-1   a node is killed, or loses power; both, in either order
  *   F-13        a node is stopped (SIGSTOP) and goes on
  *   F-15        the link between the two is cut, in one direction or both; messages are lost, late, doubled (F-16)
+ *   F-24        a node is cut off from both, and does not know that it is deposed
  *   F-28        the follower's disk is full for a while
  *   F-29        the follower gets a new, empty disk
  *   F-30        the coordinator is not reached by one or both; its requests and replies are lost or late
  *   F-32        a wall clock jumps, and the two differ
- *   F-24 … F-27 come from all of these */
+ *   F-25 … F-27 come from all of these */
 #ifndef TARRY_TESTS_SIM_PAIR_FAULTS_H
 #define TARRY_TESTS_SIM_PAIR_FAULTS_H
 
@@ -23,6 +24,7 @@ enum pair_fault {
     PAIR_FAULT_CALL, /* one call of the disk fails */
     PAIR_FAULT_LINK,
     PAIR_FAULT_COORDINATOR,
+    PAIR_FAULT_ISLAND, /* one node reaches neither the other nor the coordinator; clients reach it */
     PAIR_FAULT_FULL,
     PAIR_FAULT_WIPE,
     PAIR_FAULT_JUMP,

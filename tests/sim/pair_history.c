@@ -106,6 +106,27 @@ static void hand_over(struct world *world) {
     check_same(world);
 }
 
+/* Somebody looks at either node, whoever leads: what a primary answers is what the pair knows (R3). */
+static void look_around(struct world *world, void *argument, uint64_t number) {
+    struct client *client = argument;
+    if (client->habits->over) return;
+    client->node = (uint32_t)random_below(&world->random, HOSTS_MAX);
+    if (client->open_count < 8) habits_look(client, client->habits);
+    world_after_ns(world, random_below(&world->random, client->habits->think_us) * 1000, look_around, client, 0);
+}
+
+static void begin_clients(struct world *world, struct habits *habits, struct random *random) {
+    size_t count = 1 + random_below(random, 4);
+    for (size_t i = 0; i < count; i++) {
+        bool is_consumer = i == 0 || random_below(random, 2);
+        habits_start(client_new(world, history_names[i]), habits, is_consumer);
+    }
+    if (random_below(random, 2)) return;
+    struct client *looker = client_new(world, "gina");
+    looker->habits = habits;
+    look_around(world, looker, 0);
+}
+
 void pair_history_play(struct world *world, uint64_t seed, struct history_report *out) {
     struct random random = {.state = seed ^ 0x70616972u};
     struct world_options options = history_draw_options(seed, &random);
@@ -127,11 +148,7 @@ void pair_history_play(struct world *world, uint64_t seed, struct history_report
         MUST(host_start(world, false));
     }
     world_enter(world, WORLD_OUTSIDE);
-    size_t count = 1 + random_below(&random, 4);
-    for (size_t i = 0; i < count; i++) {
-        bool is_consumer = i == 0 || random_below(&random, 2);
-        habits_start(client_new(world, history_names[i]), habits, is_consumer);
-    }
+    begin_clients(world, habits, &random);
     pair_faults_start(world, faults);
     while (habits->actions_left && world_step(world)) {
     }
