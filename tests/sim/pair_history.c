@@ -127,6 +127,8 @@ static void begin_clients(struct world *world, struct habits *habits, struct ran
     look_around(world, looker, 0);
 }
 
+/* By the numbers of tests/FAULTS.md: F-24, F-25, F-26, F-27, F-28, F-29, F-30, F-31 (at every frame); R2, R3, R4, R5,
+ * R6, R7, R8; LOG-1 to LOG-5, TIME-1, TIME-2, KEEP-1, ONCE-1, TRUE-1, FENCE-1. */
 void pair_history_play(struct world *world, uint64_t seed, struct history_report *out) {
     struct random random = {.state = seed ^ 0x70616972u};
     struct world_options options = history_draw_options(seed, &random);

@@ -12,7 +12,12 @@ static void begin(struct fx *f, const struct world_options *options) {
     world_begin(f->world, options);
     f->wordy = false;
     f->world->trace.on = true;
-    MUST(host_start(f->world, false));
+    for (uint32_t i = 0; i < f->world->host_count; i++) {
+        world_enter(f->world, i);
+        MUST(host_start(f->world, false));
+    }
+    world_enter(f->world, WORLD_OUTSIDE);
+    if (f->world->host_count > 1) world_elapse_ms(f->world, 500); /* one of the two leads by now */
     f->shop = client_new(f->world, "shop");
     f->worker = client_new(f->world, "worker");
     client_hello(f->shop);
@@ -61,14 +66,24 @@ struct model_file *log_file(struct fx *f) {
     return &disk->files[last->file];
 }
 
+/* Behind "[1000] broker " or "[1000] node 1 "; NULL: it is somebody else's line. */
+static const char *of_broker(const char *line, size_t size) {
+    static const char *const names[] = {"broker ", "node 0 ", "node 1 "};
+    const char *who = memchr(line, ']', size);
+    for (size_t i = 0; who && i < sizeof names / sizeof *names; i++) {
+        if (strncmp(who + 2, names[i], strlen(names[i])) == 0) return who + 2 + strlen(names[i]);
+    }
+    return NULL;
+}
+
 /* What the broker's disk does for itself: the index follows, and 20 ms after the last frame a seal is written and
- * synced. */
+ * synced; of a pair, copied and committed. */
 static bool is_housekeeping(const char *line, size_t size, unsigned long *seal) {
-    static const char index[] = "broker indexed ", append[] = "broker append #", durable[] = "broker durable #";
-    const char *what = memchr(line, ']', size);
+    static const char append[] = "append #";
+    static const char *const verbs[] = {"durable #", "has #", "committed #"};
+    const char *what = of_broker(line, size);
     if (!what) return false;
-    what += 2;
-    if (strncmp(what, index, sizeof index - 1) == 0) return true;
+    if (strncmp(what, "indexed ", 8) == 0) return true;
     if (strncmp(what, append, sizeof append - 1) == 0) {
         char *end = NULL;
         unsigned long number = strtoul(what + sizeof append - 1, &end, 10);
@@ -76,8 +91,11 @@ static bool is_housekeeping(const char *line, size_t size, unsigned long *seal) 
         *seal = is_seal ? number : 0;
         return is_seal;
     }
-    return strncmp(what, durable, sizeof durable - 1) == 0 && *seal &&
-           strtoul(what + sizeof durable - 1, NULL, 10) == *seal;
+    for (size_t i = 0; *seal && i < sizeof verbs / sizeof *verbs; i++) {
+        size_t verb_size = strlen(verbs[i]);
+        if (strncmp(what, verbs[i], verb_size) == 0 && strtoul(what + verb_size, NULL, 10) == *seal) return true;
+    }
+    return false;
 }
 
 static char *without_housekeeping(const char *text) {

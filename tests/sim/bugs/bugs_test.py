@@ -23,6 +23,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 HERE = pathlib.Path(__file__).resolve().parent
 BUG = re.compile(r'^\s*BUG\((\w+), "([^"]+)", "([^"]+)"\)', re.MULTILINE)
 SITE = re.compile(r"SEEDED_BUG\((\w+)\)")
+# The rules of the pair, weakened (broker/pair/weak.h): tests/model finds each of them out; these the histories find out too.
+WEAKNESS = re.compile(r'^\s*WEAKNESS\((\w+), "([^"]+)", "([^"]+)"\)', re.MULTILINE)
+WEAK_SITE = re.compile(r"\bWEAK\((\w+)\)")
+BY_HISTORIES = {"unpromised", "unfit", "any_epoch", "alone", "stale_answer", "shrink_early", "grow_late", "grow_early",
+                "not_in_sync", "any_run", "fence_unheard", "stale_greeting"}
 FIRST_SEED = 1
 WATCHDOG_CPU_S = 60
 
@@ -37,6 +42,9 @@ class Catcher:
     def command(self, directory, count):
         program = str(directory / f"seeded_{self.name}")
         environment = {}
+        if self.name == "pair":
+            return [str(directory / "seeded_sim"), "--pair", "--jobs", "1", "--seed", str(FIRST_SEED), "--histories",
+                    str(count)], environment
         if self.name == "sim":
             return [program, "--jobs", "1", "--seed", str(FIRST_SEED), "--histories", str(count)], environment
         if self.name == "index":
@@ -46,11 +54,11 @@ class Catcher:
         return [program], environment
 
 
-HISTORIES = {"sim": 10000, "log_crash": 10000, "log_pair_crash": 5000, "index": 20}
+HISTORIES = {"sim": 10000, "pair": 2000, "log_crash": 10000, "log_pair_crash": 5000, "index": 20}
 CATCHERS = {name: Catcher(name, HISTORIES.get(name, 0)) for name in
-            ("sim", "wheel", "log_crash", "log_pair_crash", "log_tail", "log_fault", "log_copy", "log_cut", "index", "index_unit", "erase", "keyring")}
+            ("sim", "pair", "wheel", "log_crash", "log_pair_crash", "log_tail", "log_fault", "log_copy", "log_cut", "index", "index_unit", "erase", "keyring")}
 # By the file in which the bug stands: who is there for it, in this order.
-RIGS = [("broker/core/", ["sim"]), ("storage/log_erase", ["erase"]), ("storage/keyring", ["keyring"]),
+RIGS = [("broker/core/", ["sim"]), ("broker/pair/", ["pair"]), ("storage/log_erase", ["erase"]), ("storage/keyring", ["keyring"]),
         ("storage/log_copy", ["log_pair_crash", "log_copy"]), ("storage/log_serve", ["log_copy"]),
         ("storage/log_mark", ["log_copy"]), ("storage/log_cut", ["log_pair_crash", "log_cut"]),
         ("storage/quarantine", ["log_pair_crash"]),
@@ -112,6 +120,10 @@ def sites():
                 continue
             for name in SITE.findall(path.read_text(encoding="utf-8")):
                 found.setdefault(name, set()).add(f"{folder}/{path.name}")
+    for path in sorted((ROOT / "broker" / "pair").glob("*.c")):
+        for name in WEAK_SITE.findall(path.read_text(encoding="utf-8")):
+            if name in BY_HISTORIES:
+                found.setdefault(name, set()).add(f"broker/pair/{path.name}")
     return found
 
 
@@ -177,6 +189,8 @@ def main():
     options = parser.parse_args()
     tap, rows, needed, used = Tap(), [], {}, sites()
     bugs = BUG.findall((ROOT / "proto" / "seeded_bug.h").read_text(encoding="utf-8"))
+    weak = WEAKNESS.findall((ROOT / "broker" / "pair" / "weak.h").read_text(encoding="utf-8"))
+    bugs += [bug for bug in weak if bug[0] in BY_HISTORIES]
     if not options.only:
         check_absence(tap, options.catchers, options.build)
         tap.say({name for name, _, _ in bugs} == set(used), "every bug of the list stands in the code, and no other")

@@ -1,0 +1,326 @@
+/* story_pair.c: two nodes and a coordinator, told line by line: who leads, who may answer, and what becomes of what was
+ * never acknowledged. Every story begins with node 0 as the leader and node 1 in sync. */
+#include "node.h"
+#include "registrar.h"
+#include "story.h"
+
+static struct world_options pair_options(void) {
+    struct world_options options = story_options();
+    options.pair = (struct pair_options){.on = true, .keeps_all = true, .failover_after_ms = 300, .solo_after_ms = 600};
+    return options;
+}
+
+static int setup(void **state) {
+    if (story_setup(state) != 0) return 1;
+    struct world_options options = pair_options();
+    story_begin_again(*state, &options);
+    return 0;
+}
+
+static int setup_strict(void **state) {
+    if (story_setup(state) != 0) return 1;
+    struct world_options options = pair_options();
+    options.pair.solo_after_ms = UINT64_MAX;
+    story_begin_again(*state, &options);
+    return 0;
+}
+
+static struct request *look(struct client *client, const char *key) {
+    struct world *world = client->world;
+    Tarry__Request *body = world_alloc(world, sizeof *body);
+    tarry__request__init(body);
+    body->body_case = TARRY__REQUEST__BODY_GET;
+    body->get = world_alloc(world, sizeof *body->get);
+    tarry__get__init(body->get);
+    body->get->task = op_ref(world, "orders", key, 0);
+    return client_ask(client, body);
+}
+
+static void cut_off(struct fx *f, uint32_t node, bool cut) {
+    f->world->network.cut_from[0] = f->world->network.cut_from[1] = cut;
+    f->world->registrar->cut[node] = cut;
+}
+
+static void kill_node(struct fx *f, uint32_t node, enum host_end how) {
+    world_enter(f->world, node);
+    host_kill(f->world, how);
+    world_enter(f->world, WORLD_OUTSIDE);
+}
+
+static bool start_node(struct fx *f, uint32_t node) {
+    world_enter(f->world, node);
+    bool up = host_start(f->world, false);
+    world_enter(f->world, WORLD_OUTSIDE);
+    return up;
+}
+
+static void an_answer_waits_for_both_disks(void **state) { /* F-24: R3 */
+    struct fx *f = *state;
+    client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
+    SIM_ELAPSE(f, 60);
+    SIM_TRACE(f, "[1000] shop > schedule orders order-1 in 60000 ms #3\n"
+                 "[1001] node 0 append #6 queue orders\n"
+                 "[1001] node 0 append #7 scheduled 1\n"
+                 "[1011] node 0 durable #7\n"
+                 "[1012] node 1 has #7\n"
+                 "[1013] node 0 committed #7\n"
+                 "[1014] shop < scheduled, task 1 #3\n");
+}
+
+static void a_leader_that_is_cut_off_answers_nobody(void **state) { /* F-24: split brain */
+    struct fx *f = *state;
+    cut_off(f, 0, true);
+    struct request *lost = client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
+    struct request *question = look(f->worker, "order-1");
+    SIM_ELAPSE(f, 1500);
+    SIM_TRACE(f, "[1000] shop > schedule orders order-1 in 60000 ms #3\n"
+                 "[1001] node 0 append #6 queue orders\n"
+                 "[1001] node 0 append #7 scheduled 1\n"
+                 "[1011] node 0 durable #7\n"
+                 "[1259] node 1 fences, epoch 2\n"
+                 "[1259] node 1 claims, epoch 2\n"
+                 "[1260] record epoch 2, node 1 leads, in sync 1\n"
+                 "[1261] node 1 leads, epoch 2\n"
+                 "[1261] node 1 starts, epoch 2\n"
+                 "[1261] node 1 append #6 epoch 2\n"
+                 "[1261] node 1 is primary\n"
+                 "[1271] node 1 durable #6\n"
+                 "[1271] node 1 committed #6\n"
+                 "[2011] node 0 waits for its follower, and says so\n");
+    assert_false(lost->answered); /* it counts its follower, and cannot say so to the coordinator */
+    assert_false(question->answered);
+    f->shop->node = 1;
+    client_repeat_open(f->shop);
+    SIM_ELAPSE(f, 60);
+    SIM_TRACE(f, "[2501] node 1 append #8 queue orders\n"
+                 "[2501] node 1 append #9 scheduled 1\n"
+                 "[2511] node 1 durable #9\n"
+                 "[2511] node 1 committed #9\n"
+                 "[2512] shop < scheduled, task 1 #3\n");
+    assert_true(lost->answered);
+}
+
+static void an_old_leader_returns_and_what_nobody_was_told_is_put_aside(void **state) { /* F-25, F-26 */
+    struct fx *f = *state;
+    cut_off(f, 0, true);
+    (void)client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
+    SIM_ELAPSE(f, 1500);
+    SIM_SKIP(f);
+    cut_off(f, 0, false);
+    SIM_ELAPSE(f, 6000); /* a call to the coordinator ends after five seconds */
+    SIM_TRACE(f, "[6560] node 0 has ended, epoch 1\n"
+                 "[6560] node 0 is deposed: another node leads\n"
+                 "[6565] node 0 is killed\n"
+                 "[6565] node 0 starts\n"
+                 "[6567] node 0 follows, epoch 0\n"
+                 "[6571] node 0 cuts #6 to #7\n"
+                 "[6583] node 0 has #7\n"
+                 "[6585] record epoch 2, node 1 leads, in sync 0 1\n");
+    assert_int_equal(f->world->hosts[0].node->cuts, 1);
+    assert_int_equal(f->world->hosts[0].frame_count, f->world->hosts[1].frame_count);
+}
+
+static void a_follower_that_falls_silent_is_waited_for_until_the_record_says_otherwise(void **state) { /* F-27 */
+    struct fx *f = *state;
+    world_pause(f->world, 1, 2000);
+    struct request *request = client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
+    SIM_ELAPSE(f, 500);
+    SIM_TRACE(f, "[1000] operator stops node 1 for 2000 ms\n"
+                 "[1000] shop > schedule orders order-1 in 60000 ms #3\n"
+                 "[1001] node 0 append #6 queue orders\n"
+                 "[1001] node 0 append #7 scheduled 1\n"
+                 "[1011] node 0 durable #7\n");
+    assert_false(request->answered);
+    SIM_ELAPSE(f, 500);
+    SIM_TRACE(f, "[1559] record epoch 1, node 0 leads, in sync 0\n"
+                 "[1560] node 0 committed #7\n"
+                 "[1561] shop < scheduled, task 1 #3\n");
+    assert_true(request->answered);
+    SIM_ELAPSE(f, 1500); /* it wakes up, has what it missed, and counts again */
+    SIM_TRACE(f, "[3014] node 1 has #8\n"
+                 "[3016] record epoch 1, node 0 leads, in sync 0 1\n");
+}
+
+static void in_strict_mode_nothing_is_answered_without_the_follower(void **state) { /* F-27 */
+    struct fx *f = *state;
+    kill_node(f, 1, HOST_KILLED);
+    struct request *request = client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
+    SIM_ELAPSE(f, 5000);
+    SIM_TRACE(f, "[1000] node 1 is killed\n"
+                 "[1000] shop > schedule orders order-1 in 60000 ms #3\n"
+                 "[1001] node 0 append #6 queue orders\n"
+                 "[1001] node 0 append #7 scheduled 1\n"
+                 "[1011] node 0 durable #7\n"
+                 "[2011] node 0 waits for its follower, and says so\n");
+    assert_false(request->answered);
+    assert_true(start_node(f, 1));
+    SIM_ELAPSE(f, 500);
+    SIM_TRACE(f, "[6000] node 1 starts\n"
+                 "[6002] node 1 follows, epoch 0\n"
+                 "[6014] node 1 has #7\n"
+                 "[6015] node 0 committed #7\n"
+                 "[6015] node 0 is confirmed again\n"
+                 "[6016] shop < scheduled, task 1 #3\n");
+    assert_true(request->answered);
+}
+
+static void a_follower_whose_disk_is_full_costs_time_and_nothing_else(void **state) { /* F-28 */
+    struct fx *f = *state;
+    struct model_disk *disk = f->world->hosts[1].disk;
+    disk->fail_at = disk->calls + 1;
+    disk->fail_error = -ENOSPC;
+    struct request *request = client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
+    SIM_ELAPSE(f, 1000);
+    SIM_TRACE(f, "[1000] shop > schedule orders order-1 in 60000 ms #3\n"
+                 "[1001] node 0 append #6 queue orders\n"
+                 "[1001] node 0 append #7 scheduled 1\n"
+                 "[1002] node 1 fails: cannot copy frames: -28\n"
+                 "[1011] node 0 durable #7\n"
+                 "[1559] record epoch 1, node 0 leads, in sync 0\n"
+                 "[1560] node 0 committed #7\n"
+                 "[1561] shop < scheduled, task 1 #3\n");
+    assert_true(request->answered);
+    assert_true(start_node(f, 1)); /* there is room again */
+    SIM_ELAPSE(f, 500);
+    SIM_TRACE(f, "[2000] node 1 cuts a torn tail of 229 bytes\n"
+                 "[2000] node 1 lost #7 to #7, never promised\n"
+                 "[2000] node 1 starts\n"
+                 "[2002] node 1 follows, epoch 0\n"
+                 "[2014] node 1 has #8\n"
+                 "[2016] record epoch 1, node 0 leads, in sync 0 1\n");
+}
+
+static void a_new_disk_is_nobody_until_the_record_lets_it_in(void **state) { /* F-29 */
+    struct fx *f = *state;
+    kill_node(f, 1, HOST_POWER_LOST);
+    world_enter(f->world, 1);
+    node_wipe(f->world);
+    world_enter(f->world, WORLD_OUTSIDE);
+    assert_true(start_node(f, 1));
+    SIM_ELAPSE(f, 400);
+    SIM_TRACE(f, "[1000] node 1 loses power\n"
+                 "[1000] operator gives node 1 a new, empty disk\n"
+                 "[1000] node 1 starts\n"
+                 "[1002] node 1 follows, epoch 0\n"
+                 "[1003] node 0 refuses node 1: this disk is new, and the pair still waits for the one before it\n"
+                 "[1301] node 0 refuses node 1: this disk is new, and the pair still waits for the one before it\n"
+                 "[1303] node 0 refuses node 1: this disk is new, and the pair still waits for the one before it\n");
+    SIM_ELAPSE(f, 2500);
+    SIM_TRACE(f, "[1559] record epoch 1, node 0 leads, in sync 0\n"
+                 "[1576] node 1 has #5\n"
+                 "[1578] record epoch 1, node 0 leads, in sync 0 1\n");
+    assert_int_equal(f->world->hosts[0].frame_count, f->world->hosts[1].frame_count);
+}
+
+static void a_directory_of_another_cluster_is_refused(void **state) { /* F-29 */
+    struct fx *f = *state;
+    struct node *node = f->world->hosts[1].node;
+    kill_node(f, 1, HOST_KILLED);
+    node->may_refuse = true;
+    node->cluster[0]++;
+    assert_true(start_node(f, 1));
+    SIM_ELAPSE(f, 400);
+    assert_int_equal(f->world->hosts[1].state, HOST_REFUSED);
+    assert_non_null(strstr(f->world->hosts[1].message, "another cluster"));
+    SIM_SKIP(f);
+}
+
+static void a_coordinator_whose_reply_is_lost_has_done_it_or_not(void **state) { /* F-30: R4 */
+    struct fx *f = *state;
+    f->world->registrar->lost_permille = 500; /* of both ways */
+    kill_node(f, 1, HOST_KILLED);
+    struct request *request = client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
+    SIM_ELAPSE(f, 30000);
+    SIM_TRACE(f, "[1000] node 1 is killed\n"
+                 "[1000] shop > schedule orders order-1 in 60000 ms #3\n"
+                 "[1001] node 0 append #6 queue orders\n"
+                 "[1001] node 0 append #7 scheduled 1\n"
+                 "[1011] node 0 durable #7\n"
+                 "[2011] node 0 waits for its follower, and says so\n"
+                 "[21765] record epoch 1, node 0 leads, in sync 0\n"
+                 "[21766] node 0 committed #7\n"
+                 "[21766] node 0 is confirmed again\n"
+                 "[21767] shop < scheduled, task 1 #3\n");
+    assert_true(request->answered);
+}
+
+static void a_coordinator_that_nobody_reaches_stops_nothing_but_changes(void **state) { /* F-30 */
+    struct fx *f = *state;
+    f->world->registrar->cut[0] = f->world->registrar->cut[1] = true;
+    (void)client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
+    SIM_ELAPSE(f, 3000);
+    SIM_TRACE(f, "[1000] shop > schedule orders order-1 in 60000 ms #3\n"
+                 "[1001] node 0 append #6 queue orders\n"
+                 "[1001] node 0 append #7 scheduled 1\n"
+                 "[1011] node 0 durable #7\n"
+                 "[1012] node 1 has #7\n"
+                 "[1013] node 0 committed #7\n"
+                 "[1014] shop < scheduled, task 1 #3\n");
+    kill_node(f, 1, HOST_KILLED);
+    struct request *request = client_schedule(f->shop, .key = "order-2", .delay_ms = 60000);
+    SIM_ELAPSE(f, 3000);
+    assert_false(request->answered); /* solo by record only */
+    f->world->registrar->cut[0] = false;
+    SIM_ELAPSE(f, 6000);
+    assert_true(request->answered);
+    SIM_SKIP(f);
+}
+
+static void a_planned_switch_over_loses_nothing_and_refuses_for_a_moment(void **state) { /* F-26 */
+    struct fx *f = *state;
+    world_enter(f->world, 0);
+    node_word(f->world, PAIR_HAND_OVER);
+    world_enter(f->world, WORLD_OUTSIDE);
+    SIM_ELAPSE(f, 2);
+    struct request *request = client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
+    SIM_ELAPSE(f, 1000);
+    SIM_TRACE(f, "[1000] operator tells node 0: hand over\n"
+                 "[1002] shop > schedule orders order-1 in 60000 ms #3\n"
+                 "[1004] shop < refused: busy #3\n"
+                 "[1005] node 1 fences, epoch 2\n"
+                 "[1005] node 1 claims, epoch 2\n"
+                 "[1006] record epoch 2, node 1 leads, in sync 1\n"
+                 "[1007] node 1 leads, epoch 2\n"
+                 "[1007] node 1 starts, epoch 2\n"
+                 "[1007] node 1 append #6 epoch 2\n"
+                 "[1007] node 1 is primary\n"
+                 "[1009] node 0 has ended, epoch 1\n"
+                 "[1009] node 0 is deposed: another node leads\n"
+                 "[1014] node 0 is killed\n"
+                 "[1014] node 0 starts\n"
+                 "[1016] node 0 follows, epoch 0\n"
+                 "[1017] node 1 durable #6\n"
+                 "[1017] node 1 committed #6\n"
+                 "[1030] node 0 has #6\n"
+                 "[1032] record epoch 2, node 1 leads, in sync 0 1\n");
+    f->shop->node = 1;
+    client_repeat_open(f->shop);
+    SIM_ELAPSE(f, 100);
+    SIM_TRACE(f, "[2003] node 1 append #8 queue orders\n"
+                 "[2003] node 1 append #9 scheduled 1\n"
+                 "[2013] node 1 durable #9\n"
+                 "[2014] node 0 has #9\n"
+                 "[2015] node 1 committed #9\n"
+                 "[2016] shop < scheduled, task 1 #3\n");
+    assert_true(request->answered);
+}
+
+#define PAIR_STORY(test) cmocka_unit_test_setup_teardown(test, setup, story_teardown)
+#define STRICT_STORY(test) cmocka_unit_test_setup_teardown(test, setup_strict, story_teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        PAIR_STORY(an_answer_waits_for_both_disks),
+        PAIR_STORY(a_leader_that_is_cut_off_answers_nobody),
+        PAIR_STORY(an_old_leader_returns_and_what_nobody_was_told_is_put_aside),
+        PAIR_STORY(a_follower_that_falls_silent_is_waited_for_until_the_record_says_otherwise),
+        STRICT_STORY(in_strict_mode_nothing_is_answered_without_the_follower),
+        PAIR_STORY(a_follower_whose_disk_is_full_costs_time_and_nothing_else),
+        PAIR_STORY(a_new_disk_is_nobody_until_the_record_lets_it_in),
+        PAIR_STORY(a_directory_of_another_cluster_is_refused),
+        PAIR_STORY(a_coordinator_whose_reply_is_lost_has_done_it_or_not),
+        PAIR_STORY(a_coordinator_that_nobody_reaches_stops_nothing_but_changes),
+        PAIR_STORY(a_planned_switch_over_loses_nothing_and_refuses_for_a_moment),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
