@@ -13,6 +13,9 @@
 #include "frame.h"
 #include "tarry.pb-c.h"
 
+/* In a data directory: redactions that are to be carried out in archive and tails alone (FORMAT.md). */
+#define UNERASED_NAME "unerased"
+
 struct erasure_noted {
     uint64_t blob_at;
     uint64_t id;

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "erasures.h"
 #include "heads.h"
 #include "keyring.h"
 #include "shell.h"
@@ -142,6 +143,7 @@ int backup_files_list(struct shell *shell, struct backup_slot *slot) {
     int error = add(files, "index/data.mdb", NULL, NULL, (uint64_t)status.st_size);
     if (error == 0) error = add_file(shell, files, "index/" KEYRING_NAME);
     if (error == 0) error = add_file(shell, files, HEADS_NAME);
+    if (error == 0 && slot->with_archive) error = add_file(shell, files, UNERASED_NAME);
     if (error == 0 && slot->with_archive) error = add_folder(files, "archive", shell->archivist.directory);
     slot->position = shell_committed(shell);
     if (error == 0) error = add_log(shell, slot);

@@ -11,9 +11,9 @@
 #ifndef TARRY_SHELL_UNERASED_H
 #define TARRY_SHELL_UNERASED_H
 
+#include "erasures.h" /* UNERASED_NAME */
 #include "tarry.pb-c.h"
 
-#define UNERASED_NAME "unerased"
 
 /* What is there, tarry__frame_body__free_unpacked's; NULL in *out: nothing. 0, a negative errno, or LOG_DAMAGED. */
 int unerased_read(const char *directory, Tarry__FrameBody **out);

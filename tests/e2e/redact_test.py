@@ -279,6 +279,25 @@ class Redact(harness.Case):
         self.write(segment, bytes(edited))
         self.assertIn("no redaction in the log says why", broker.refused("verify", broker.data).err)
 
+    def test_what_came_back_into_the_archive_is_found(self):
+        broker = self.make_broker(*SMALL, data=self.path("small")).start()
+        _, tokens = self.schedule(broker, "order-1", size=3000)
+        broker.one("cancel", "orders", "order-1")
+        position = broker.queue_stats(None)["appended"]
+        self.fill(broker, 4)
+        self.wait_retired(broker, position)
+        archived = os.path.join(broker.data, "archive", "0000000000001000.seg.zst")
+        with open(archived, "rb") as file:
+            original = file.read()
+        self.assertTrue(files_with(broker.data, tokens[0]))
+        broker.one("redact", "orders", "order-1", "--reason", REASON)
+        self.assertEqual(broker.stop(), 0)
+        self.assert_gone(broker, tokens)
+        self.assertEqual(self.verify(broker)["result"], "fine")
+        with open(archived, "wb") as file:  # whole, and with right sums: as it was before
+            file.write(original)
+        self.assertIn("not erased from the archive", broker.refused("verify", broker.data).err)
+
     def write(self, path, data):
         with open(path, "r+b") as file:
             file.write(data)

@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static int check_content(struct contents *contents, struct store *store, const struct log_view *view,
                          const Tarry__TaskPut *put) {
@@ -19,13 +21,80 @@ static int check_content(struct contents *contents, struct store *store, const s
     return erasures_note(&contents->erasures, put, state) == 0 ? 0 : store_damaged(store, "out of memory");
 }
 
+/* The file of the archive that has this position, or is the one before that which was pruned. */
+static bool find_archived(struct contents *contents, const struct archive *archive, uint64_t position,
+                          uint64_t *out_base) {
+    if (!contents->has_listed && archive_list(archive, &contents->bases, &contents->base_count) != 0)
+        contents->base_count = 0;
+    contents->has_listed = true;
+    bool is_found = false;
+    for (size_t i = 0; i < contents->base_count && contents->bases[i] <= position; i++) {
+        *out_base = contents->bases[i];
+        is_found = true;
+    }
+    return is_found;
+}
+
+/* The frame at `position` of the archive; neighbours cost no second look at their file. False: it is not there, or
+ * cannot be read, of which others complain. */
+static bool read_archived(struct contents *contents, const struct archive *archive, uint64_t position,
+                          struct log_view *out) {
+    const char *problem;
+    uint64_t base;
+    if (!find_archived(contents, archive, position, &base)) return false;
+    if (contents->cursor != NULL && contents->cursor_base == base) {
+        if (position >= archive_cursor_info(contents->cursor)->end) return false; /* the next file was pruned */
+        archive_cursor_seek(contents->cursor, position);
+    } else {
+        archive_cursor_close(contents->cursor);
+        contents->cursor = NULL;
+        if (archive_cursor_open(&contents->cursor, archive, base, position, true, &problem) != 0) return false;
+        contents->cursor_base = base;
+    }
+    if (archive_cursor_next(contents->cursor, UINT64_MAX, out) == 0 && out->header.position == position) return true;
+    archive_cursor_close(contents->cursor);
+    contents->cursor = NULL;
+    return false;
+}
+
+/* Whether the content that this redaction names is still in the archive. */
+static bool is_archived(struct contents *contents, const struct archive *archive, const Tarry__Redaction *redaction) {
+    struct log_view view;
+    uint64_t blob_at = frame_blob_position(redaction->frame);
+    return read_archived(contents, archive, redaction->frame, &view) && redaction->blob_at >= blob_at &&
+           redaction->blob_at - blob_at <= view.header.blob_size &&
+           redaction->blob_size <= view.header.blob_size - (redaction->blob_at - blob_at) &&
+           !content_is_erased(view.blob + (redaction->blob_at - blob_at), redaction->blob_size);
+}
+
+/* Redactions that a snapshot passed over wait for the next run to erase them from the archive. */
+static bool waits_for_a_run(const struct store *store) {
+    char path[STORE_PATH_SIZE + 16];
+    snprintf(path, sizeof path, "%s/" UNERASED_NAME, store->directory);
+    return access(path, F_OK) == 0;
+}
+
+static int check_archived(struct contents *contents, struct store *store, uint64_t position,
+                          const Tarry__Redaction *redaction) {
+    if (!is_archived(contents, &store->archive, redaction)) return 0;
+    if (waits_for_a_run(store)) {
+        contents->under_way++;
+        return 0;
+    }
+    return store_damaged(store,
+                         "log position %" PRIu64 ": task %" PRIu64 " was redacted, but its content at position %" PRIu64
+                         " is not erased from the archive",
+                         position, redaction->id, redaction->blob_at);
+}
+
 /* What is recorded below index_erased has been carried out; the bytes must say so too. */
 static int check_redaction(struct contents *contents, struct store *store, uint64_t position,
                            const Tarry__Redaction *redaction) {
     bool is_under_way = position >= index_erased(store->index);
     contents->under_way += is_under_way;
     erasures_explain(&contents->erasures, redaction, is_under_way);
-    if (is_under_way || redaction->frame == 0 || redaction->frame < log_start(store->log)) return 0;
+    if (is_under_way || redaction->frame == 0) return 0;
+    if (redaction->frame < log_start(store->log)) return check_archived(contents, store, position, redaction);
     uint8_t *content = malloc((size_t)redaction->blob_size + 1);
     if (content == NULL) return store_damaged(store, "out of memory");
     int error = log_read(store->log, redaction->blob_at, content, redaction->blob_size);
@@ -76,4 +145,8 @@ int contents_end(struct contents *contents, struct store *store) {
 
 void contents_deinit(struct contents *contents) {
     erasures_deinit(&contents->erasures);
+    archive_cursor_close(contents->cursor);
+    contents->cursor = NULL;
+    free(contents->bases);
+    contents->bases = NULL;
 }

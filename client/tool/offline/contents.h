@@ -11,6 +11,11 @@ struct contents { /* zeroed memory to begin with */
     uint64_t erased;
     uint64_t under_way; /* redactions that the broker has still to carry out */
     struct erasures erasures;
+    bool has_listed; /* the archive's files: */
+    uint64_t *bases;
+    size_t base_count;
+    struct archive_cursor *cursor; /* in one of them */
+    uint64_t cursor_base;
 };
 
 /* Each: 0, or EXIT_REFUSED after a sentence in store->message. */
