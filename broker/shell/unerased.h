@@ -14,7 +14,6 @@
 #include "erasures.h" /* UNERASED_NAME */
 #include "tarry.pb-c.h"
 
-
 /* What is there, tarry__frame_body__free_unpacked's; NULL in *out: nothing. 0, a negative errno, or LOG_DAMAGED. */
 int unerased_read(const char *directory, Tarry__FrameBody **out);
 /* Writes these instead (borrowed). 0 or a negative errno. */
