@@ -305,6 +305,50 @@ static void a_planned_switch_over_loses_nothing_and_refuses_for_a_moment(void **
     assert_true(request->answered);
 }
 
+/* The first answer that the follower hears was quick, the later ones are slow: what it then takes for its leader's time
+ * is behind what it took first. A start goes on from the former, or what was scheduled meanwhile would be early. */
+static void a_promotions_clock_is_what_the_next_start_goes_on_from(void **state) { /* TIME-1 */
+    struct fx *f = *state;
+    f->world->options.net = (struct span){60000, 0};
+    SIM_ELAPSE(f, 1000);
+    kill_node(f, 0, HOST_KILLED);
+    SIM_ELAPSE(f, 2000);
+    f->shop->node = 1;
+    struct request *request = client_schedule(f->shop, .key = "order-1", .delay_ms = 5000);
+    SIM_ELAPSE(f, 200);
+    assert_true(request->answered);
+    SIM_SKIP(f);
+    kill_node(f, 1, HOST_KILLED);
+    assert_true(start_node(f, 1));
+    f->worker->node = 1;
+    SIM_ELAPSE(f, 1000);
+    subscribe(f->worker, "orders");
+    SIM_ELAPSE(f, 5000); /* the ledger knows how long it has truly waited */
+    assert_int_equal(f->worker->held_count, 1);
+    SIM_TRACE(f, "[4200] node 1 is killed\n"
+                 "[4200] node 1 starts\n"
+                 "[4320] node 1 fences, epoch 3\n"
+                 "[4320] node 1 claims, epoch 3\n"
+                 "[4380] record epoch 3, node 1 leads, in sync 1\n"
+                 "[4440] node 1 leads, epoch 3\n"
+                 "[4440] node 1 starts, epoch 3\n"
+                 "[4440] node 1 append #11 epoch 3\n"
+                 "[4440] node 1 is primary\n"
+                 "[4440] node 1 committed #10\n"
+                 "[4450] node 1 durable #11\n"
+                 "[4450] node 1 committed #11\n"
+                 "[5200] worker > subscribe\n"
+                 "[5260] node 1 append #13 session\n"
+                 "[5270] node 1 durable #13\n"
+                 "[5270] node 1 committed #13\n"
+                 "[5330] worker < a lane\n"
+                 "[5390] node 1 lane of worker is up\n"
+                 "[9060] node 1 append #15 leased 1\n"
+                 "[9070] node 1 durable #15\n"
+                 "[9070] node 1 committed #15\n"
+                 "[9130] worker gets task 1, delivery 1\n");
+}
+
 #define PAIR_STORY(test) cmocka_unit_test_setup_teardown(test, setup, story_teardown)
 #define STRICT_STORY(test) cmocka_unit_test_setup_teardown(test, setup_strict, story_teardown)
 
@@ -321,6 +365,7 @@ int main(void) {
         PAIR_STORY(a_coordinator_whose_reply_is_lost_has_done_it_or_not),
         PAIR_STORY(a_coordinator_that_nobody_reaches_stops_nothing_but_changes),
         PAIR_STORY(a_planned_switch_over_loses_nothing_and_refuses_for_a_moment),
+        PAIR_STORY(a_promotions_clock_is_what_the_next_start_goes_on_from),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
