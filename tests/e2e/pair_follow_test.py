@@ -48,5 +48,45 @@ class Follow(pair.Case):
         self.wait_pending(self.a, 2)
 
 
+class Returner(pair.Case):
+    """What is asked of a leader by one that may lack everything it has, message by message."""
+
+    TASKS = 20_000
+    LOG_VERSION = 1  # FORMAT_VERSION
+    CUT_TO = 2       # FollowReply.Verdict
+
+    def ask(self, rpc, status, end):
+        """As node 1, which has promised and is at `end`, where no frame of the leader's ends: (verdict, cut)."""
+        follow = [(1, bytes.fromhex(status["cluster"])), (2, b"m" * 16), (3, 1), (4, self.LOG_VERSION), (5, status["epoch"]), (6, 1),
+                  (7, end), (8, b"c" * 32), (9, 1), (14, "ws://127.0.0.1:1"), (15, 0), (16, 1), (17, 4096)]
+        code, body = rpc.ask(wire.FOLLOW, follow)
+        self.assertEqual(code, wire.OK, rpc.sentence)
+        reply = wire.decode(body)
+        return reply.get(1, [0])[0], reply.get(9, [0])[0]
+
+    def read_size(self):
+        with open(f"/proc/{self.a.process.pid}/io", encoding="ascii") as file:
+            return int(file.readline().split()[1])
+
+    def test_the_common_point_is_sought_once(self):  # F-26
+        """To find it the log is read; were it so for each question, a log that takes longer than a question waits would keep the
+        other out for ever."""
+        self.a.start()
+        lines = "\n".join(f'{{"queue": "q", "delay_ms": 3600000, "key": "k{i}"}}' for i in range(self.TASKS))
+        self.a.ok("schedule", "--from", self.path("tasks.ndjson", lines + "\n"), wait_s=120)
+        self.a.ok("schedule", "q", "--in", "1h")
+        status = self.a.tarry("status").one
+        with wire.Rpc(self.a.port) as rpc:
+            before = self.read_size()
+            first = self.ask(rpc, status, status["durable"] - 8)
+            once = self.read_size() - before
+            self.assertEqual(first[0], self.CUT_TO)
+            self.assertGreater(once, 1_000_000)
+            for _ in range(10):
+                self.assertEqual(self.ask(rpc, status, status["durable"] - 8), first)
+            self.assertLess(self.read_size() - before, 2 * once)
+            self.assertEqual(self.ask(rpc, status, status["durable"] - 16)[0], self.CUT_TO)
+
+
 if __name__ == "__main__":
     harness.main()

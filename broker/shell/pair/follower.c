@@ -38,10 +38,20 @@ static uint32_t wait_ms(const struct node *node) {
     return third_ms < WAIT_MAX_MS ? (uint32_t)third_ms : WAIT_MAX_MS;
 }
 
+/* They are read once for an end: that may take longer than an answer may. NULL: they cannot be read. */
+static const struct log_epochs *own_epochs(struct node *node) {
+    struct node_following *following = &node->following;
+    uint64_t end = log_durable(node->shell->log);
+    if (following->epochs.count > 0 && following->epochs_end == end) return &following->epochs;
+    log_epochs_deinit(&following->epochs);
+    following->epochs_end = end;
+    return log_epochs_read(node->shell->log, &following->epochs) == 0 ? &following->epochs : NULL;
+}
+
 /* What the leader needs to find the last common point (R8, KIP-101). */
-static void tell_epochs(struct node *node, Tarry__Follow *follow, struct log_epochs *epochs, uint32_t *numbers,
-                        uint64_t *starts) {
-    if (log_epochs_read(node->shell->log, epochs) != 0) return; /* the last one's is told anyway */
+static void tell_epochs(struct node *node, Tarry__Follow *follow, uint32_t *numbers, uint64_t *starts) {
+    const struct log_epochs *epochs = own_epochs(node);
+    if (epochs == NULL) return; /* the last one's is told anyway */
     size_t from = epochs->count > FOLLOW_EPOCHS_MAX ? epochs->count - FOLLOW_EPOCHS_MAX : 0;
     for (size_t i = from; i < epochs->count; i++) {
         numbers[i - from] = epochs->items[i].epoch;
@@ -56,7 +66,6 @@ static nng_msg *follow_message(struct node *node, const struct pair_message *que
     struct shell *shell = node->shell;
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Follow follow = TARRY__FOLLOW__INIT;
-    struct log_epochs epochs = {0};
     uint32_t numbers[FOLLOW_EPOCHS_MAX];
     uint64_t starts[FOLLOW_EPOCHS_MAX];
     struct log_point point;
@@ -82,7 +91,7 @@ static nng_msg *follow_message(struct node *node, const struct pair_message *que
     follow.applied = atomic_load(&node->applied);
     follow.url = node->url;
     follow.wait_ms = wait_ms(node);
-    if (question->stamp == 0) tell_epochs(node, &follow, &epochs, numbers, starts);
+    if (question->stamp == 0) tell_epochs(node, &follow, numbers, starts);
     pthread_mutex_lock(&node->mutex);
     follow.digest_position = node->compared.point.position;
     follow.digest = node->compared.point.digest;
@@ -94,7 +103,6 @@ static nng_msg *follow_message(struct node *node, const struct pair_message *que
     nng_msg *message = NULL;
     if (nng_msg_alloc(&message, tarry__request__get_packed_size(&request)) == 0)
         tarry__request__pack(&request, nng_msg_body(message));
-    log_epochs_deinit(&epochs);
     return message;
 }
 

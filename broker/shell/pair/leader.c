@@ -290,10 +290,26 @@ static uint64_t find_common(struct node *node, const Tarry__Follow *follow) {
     return common;
 }
 
+/* An end that did not fit before. */
+static bool is_known_unfit(const struct node_leading *leading, const Tarry__Follow *follow) {
+    return leading->unfit_end != 0 && leading->unfit_end == follow->end && follow->chain.len == FRAME_CHAIN_SIZE &&
+           memcmp(follow->chain.data, leading->unfit_chain, FRAME_CHAIN_SIZE) == 0;
+}
+
+static void note_unfit(struct node_leading *leading, const Tarry__Follow *follow, uint64_t common) {
+    if (follow->n_epochs == 0 || follow->chain.len != FRAME_CHAIN_SIZE) return;
+    leading->unfit_end = follow->end;
+    memcpy(leading->unfit_chain, follow->chain.data, FRAME_CHAIN_SIZE);
+    leading->common = common;
+}
+
 /* How the asker's log and this one agree: `fits`, or where it must cut. */
 static void compare(struct node *node, const Tarry__Follow *follow, struct pair_event *event) {
     struct log *log = node->shell->log;
     struct log_point point;
+    event->fits = false;
+    event->end = node->leading.common;
+    if (is_known_unfit(&node->leading, follow)) return;
     int error = log_point(log, follow->end, &point);
     if (error == LOG_RETIRED) { /* it needs more than frames */
         event->fits = true;
@@ -302,7 +318,9 @@ static void compare(struct node *node, const Tarry__Follow *follow, struct pair_
     if (error != 0 && error != LOG_END && error != LOG_WITHIN) shell_fail("log_unreadable", error);
     event->fits = error == 0 && follow->chain.len == FRAME_CHAIN_SIZE &&
                   memcmp(follow->chain.data, point.chain, FRAME_CHAIN_SIZE) == 0;
-    if (!event->fits) event->end = find_common(node, follow);
+    if (event->fits) return;
+    event->end = find_common(node, follow);
+    if (node_is_leading(node)) note_unfit(&node->leading, follow, event->end);
 }
 
 static struct pair_event event_of(struct node *node, const Tarry__Follow *follow) {

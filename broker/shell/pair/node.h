@@ -122,6 +122,12 @@ struct node_leading {
     bool has_counted;
     uint8_t counted[MEMBER_ID_SIZE]; /* whom the rules count */
     uint64_t begun;                  /* the log's end as this node began to lead */
+    /* The last end that did not fit (R8), and up to where it may be the same. To find that takes reading much, and the
+     * answer may come too late for that question; what lies below the own end stays as it is, so the next one's does
+     * not. */
+    uint64_t unfit_end; /* 0: none yet */
+    uint8_t unfit_chain[FRAME_CHAIN_SIZE];
+    uint64_t common;
 };
 
 /* … and as a follower. */
@@ -132,6 +138,8 @@ struct node_following {
     struct instant leader_now;    /* its logical time, as it was ... */
     uint64_t leader_boot_ns;      /* ... at this BOOTTIME of ours, or a little before; 0: not known */
     bool clock_noted;
+    struct log_epochs epochs; /* of the own log as it is up to `epochs_end` */
+    uint64_t epochs_end;
 };
 
 struct node {
