@@ -64,6 +64,18 @@ class Refusals(Case):
         self.wait_in_sync()
         self.wait_pending(self.a, 1)
 
+    def test_a_stranger_at_the_leaders_address_keeps_nobody_from_taking_over(self):
+        """F-29: it leads another cluster there, and refuses the follower that is in sync."""
+        self.start_pair()
+        self.a.ok("schedule", "orders", "--in", "1h")
+        self.a.kill()
+        stranger = harness.Broker(self.path("stranger"), "--peer", self.b.listen, "--coordinator",
+                                  f"file://{self.directory}/another", listen=self.a.listen)
+        self.brokers.append(stranger.start())
+        self.assertEqual(stranger.ready["role"], "leading")
+        self.wait_log(self.b, "event=leading")
+        self.assertEqual(self.pending(self.b), 1)
+
     def test_a_restored_leader_is_another_disk(self):
         """F-29: what the pair acknowledged since is not on it."""
         self.start_pair()
@@ -96,7 +108,15 @@ class Refusals(Case):
         self.start_pair()
         self.stop_pair()
         os.remove(self.path("coordinator"))
-        self.refused(self.a, "it was deleted, or is another pair's; put it back")
+        for _ in range(2):
+            self.refused(self.a, "the coordinator keeps no record of this pair")
+        self.assertFalse(os.path.exists(self.path("coordinator")), "nothing is claimed")
+        os.rename(self.a.data, self.path("aside"))
+        self.a.url = "ws://127.0.0.1:1"  # nobody is asked
+        self.a.ok("restore", self.path("aside"), "--data", self.a.data)
+        self.a.start()
+        self.b.start()
+        self.wait_in_sync()
 
     def test_a_copy_of_the_leader_and_the_leader_do_not_take_turns(self):
         """F-29: nothing can tell which of the two is the original; but that there are two, and then one of them ends."""
@@ -140,7 +160,10 @@ class ByHand(Case):
         self.a.stop()
         shutil.copytree(self.a.data, self.b.data)
         self.a.start()
-        self.refused(self.b, "both brokers are the same node of the pair: one of the data directories is a copy")
+        self.b.launch()
+        self.wait_for("one has ended", lambda: not (self.a.is_running() and self.b.is_running()))
+        self.ended(self.b if self.a.is_running() else self.a,
+                   "both brokers are the same node of the pair: one of the data directories is a copy")
 
 
 if __name__ == "__main__":

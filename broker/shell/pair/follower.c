@@ -225,12 +225,19 @@ static void take_verdict(struct node *node, const Tarry__FollowReply *body) {
     }
 }
 
+/* Somebody else at the address of whom this run has followed: that one is gone, and this node may be to lead. */
+static bool is_stranger(const struct node *node, const Tarry__FollowReply *body) {
+    bool is_other = body->cluster.len == CLUSTER_ID_SIZE &&
+                    memcmp(body->cluster.data, node->shell->dir.cluster, CLUSTER_ID_SIZE) != 0;
+    return is_other && node->pair.epoch != 0;
+}
+
 /* Nobody but an operator can help, unless it is only too early. */
 static void take_refusal(struct node *node, const Tarry__FollowReply *body, bool is_early) {
     char quoted[LOGFMT_VALUE_SIZE];
     if (logfmt_allowed(&refused_limit))
         logfmt("not_followed", "peer=%s reason=%s", node->shell->config.peer, logfmt_quote(body->sentence, quoted));
-    if (!is_early) node_refuse(body->sentence);
+    if (!is_early && !is_stranger(node, body)) node_refuse(body->sentence);
     ask_again_in(node, REFUSED_AGAIN_NS);
 }
 

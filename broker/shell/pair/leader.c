@@ -181,6 +181,7 @@ static void refuse(struct node *node, struct call *call, Tarry__Code code, const
     body.verdict = TARRY__FOLLOW_REPLY__VERDICT__REFUSED;
     body.serial = follow_of(call)->serial;
     body.sentence = (char *)sentence;
+    body.cluster = (ProtobufCBinaryData){CLUSTER_ID_SIZE, node->shell->dir.cluster};
     answer_coded(node, call, code, &body);
 }
 
@@ -211,13 +212,18 @@ static void answer_join(struct node *node, struct call *call) {
     answer_with(node, call, &body);
 }
 
+static const char another_cluster[] = "the data are of another cluster than the leader's: name another peer, or join "
+                                      "this one with an empty directory and "
+                                      "--follow";
+
+static bool is_of_another_cluster(const struct node *node, const Tarry__Follow *follow) {
+    return follow->cluster.len != CLUSTER_ID_SIZE ||
+           memcmp(follow->cluster.data, node->shell->dir.cluster, CLUSTER_ID_SIZE) != 0;
+}
+
 /* Is this the other node of this pair, with a disk that the rules know? NULL, or a sentence. */
 static const char *stranger(const struct node *node, const Tarry__Follow *follow) {
     const struct pair *pair = &node->pair;
-    if (follow->cluster.len != CLUSTER_ID_SIZE ||
-        memcmp(follow->cluster.data, node->shell->dir.cluster, CLUSTER_ID_SIZE) != 0)
-        return "the data are of another cluster than the leader's: name another peer, or join this one with an empty "
-               "directory and --follow";
     if (follow->log_version != FORMAT_VERSION)
         return "the two brokers write different versions of the log: let the same version of tarryd run on both";
     if (follow->node != pair->other || follow->member.len != MEMBER_ID_SIZE)
@@ -392,6 +398,11 @@ void leader_question(struct node *node, struct call *call) {
     const Tarry__Follow *follow = follow_of(call);
     if (follow->cluster.len == 0) {
         answer_join(node, call);
+        return;
+    }
+    if (is_of_another_cluster(node, follow)) {
+        /* Who does not lead cannot know whose disk is the wrong one. */
+        refuse(node, call, node_is_leading(node) ? TARRY__CODE__INVALID : TARRY__CODE__BUSY, another_cluster);
         return;
     }
     const char *problem = stranger(node, follow);

@@ -241,10 +241,27 @@ static bool is_copied(const struct node *node, const struct pair_event *event) {
            event->record.epoch > node->pair.epoch;
 }
 
+/* There is no record, and the first claim's epoch would not lie above those of the log. Said before anything is
+ * claimed: the next start would find that record. */
+static bool is_record_lost(const struct node *node, const struct pair_event *event) {
+    struct log_point last;
+    uint32_t first = node->pair.note.floor > 1 ? node->pair.note.floor : 1;
+    bool is_none = event->kind == PAIR_RECORD_READ && event->outcome == PAIR_DONE && event->version == 0;
+    if (!is_none || node->pair.role != PAIR_LOOKING || !node->pair.founds) return false;
+    int error = log_point(node->shell->log, log_durable(node->shell->log), &last);
+    if (error != 0) shell_fail("log_unreadable", error);
+    return last.epoch >= first;
+}
+
 static void take_kept(struct node *node) {
     struct pair_event event = {0};
     char message[COORDINATOR_MESSAGE_SIZE];
     if (keeper_take(&node->keeper, &event, message) != 0) node_refuse(message);
+    if (is_record_lost(node, &event))
+        node_refuse(
+            "the coordinator keeps no record of this pair: it was deleted, or the path is another one; put it "
+            "back; or, if the other node is stopped and has no more than this one, 'tarry restore' this directory "
+            "to another one, and start with that");
     if (is_copied(node, &event))
         node_refuse("a copy of this data directory leads, and gives out the same lease tokens: stop both, delete the "
                     "copy, and start that node with an empty directory and --follow");

@@ -16,14 +16,14 @@ static const char strict[] =
 static const char awaited[] = "the follower does not confirm, and nothing is acknowledged before it does or the "
                               "coordinator agrees to go on alone";
 static const char may_lead[] =
-    "the primary is silent: start it; or, if it is surely stopped, 'tarry promote --peer-is-stopped' makes this node "
-    "the primary";
+    "the primary is silent: start it; or, if it is surely stopped and has not served alone, 'tarry promote "
+    "--peer-is-stopped' makes this node the primary";
 static const char may_lack[] =
     "the primary is silent, and this node may lack what it has acknowledged, so it does not take over: start the "
     "primary; or lose that with 'tarry promote --force'";
 static const char nobody[] =
-    "the other node does not answer, and nobody leads without it: start it; or, if it is surely stopped, 'tarry "
-    "promote --peer-is-stopped' makes this node the primary";
+    "the other node does not answer, and nobody leads without it: start it; or, if it is surely stopped and has not "
+    "served alone, 'tarry promote --peer-is-stopped' makes this node the primary";
 static const char nobody_new[] =
     "the other node does not answer, and nobody leads before it has joined: start it with --follow; or 'tarry promote "
     "--force' if there has never been one";
