@@ -43,9 +43,11 @@ static int note_queue(struct scan *scan, const Tarry__QueuePut *put) {
     struct tail_queue *queues = realloc(scan->queues, (scan->queue_count + 1) * sizeof *queues);
     if (queues == NULL) return -ENOMEM;
     scan->queues = queues;
-    char *name = strdup(put->name);
-    if (name == NULL) return -ENOMEM;
-    queues[scan->queue_count++] = (struct tail_queue){put->number, name};
+    struct tail_queue *queue = &queues[scan->queue_count];
+    queue->number = put->number;
+    queue->name = strdup(put->name);
+    if (queue->name == NULL) return -ENOMEM;
+    scan->queue_count++;
     return 0;
 }
 
