@@ -34,6 +34,7 @@ class Lag(pair.Case):
         self.b.start()
         self.a.ok("schedule", "orders", "--in", "1h")
         self.wait_pending(self.b, 1)
+        self.wait_for("nothing is missing", lambda: self.status(self.a)["lag_bytes"] == 0)
         before = self.status(self.a)["appended"]
         self.freeze(self.b)
         # The first one is the answer to the question that it had asked, which it may read once it goes on.
