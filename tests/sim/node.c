@@ -238,11 +238,11 @@ static void perform(struct world *world, enum pair_role before, const struct pai
         break;
     case PAIR_STOP_WRITES:
         node->paused = true;
-        lead_pause_core(world, true);
+        lead_pause_core(world);
         break;
     case PAIR_TAKE_WRITES:
         node->paused = false;
-        lead_pause_core(world, false);
+        lead_pause_core(world);
         break;
     case PAIR_SAY:
         if (effect->reason != node->said) TRACE(world, "broker", "says: %s", effect->reason);

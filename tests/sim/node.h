@@ -157,7 +157,7 @@ uint64_t lead_stuck_ns(const struct world *world);
 void lead_give_up(struct world *world);
 void lead_end(struct world *world);
 void lead_take_batches(struct world *world, void *nothing);
-void lead_pause_core(struct world *world, bool pause);
+void lead_pause_core(struct world *world); /* … or let it go on: node->paused says */
 /* node_follow.c */
 void follow_ask(struct world *world, const struct pair_message *question);
 void follow_check(struct world *world);

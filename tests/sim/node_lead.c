@@ -418,7 +418,7 @@ void node_tell_pause(struct world *world) {
 static void pause_core(struct world *world, void *argument, uint64_t life) {
     struct host *host = world->host;
     struct node *node = host->node;
-    bool pause = argument != NULL;
+    bool pause = node->paused; /* as it is by now: the inbox keeps the last word */
     if (host->life != life || host->state != HOST_UP || node->stopping || node->core_paused == pause) return;
     node->core_paused = pause;
     node->pause_told = false;
@@ -434,6 +434,6 @@ static void pause_core(struct world *world, void *argument, uint64_t life) {
     for (; item; item = item->next) world_after_ns(world, 0, item->run, item->argument, item->number);
 }
 
-void lead_pause_core(struct world *world, bool pause) {
-    world_after(world, &world->options.wake, pause_core, pause ? world->host->node : NULL, world->host->life);
+void lead_pause_core(struct world *world) {
+    world_after(world, &world->options.wake, pause_core, NULL, world->host->life);
 }
