@@ -118,7 +118,7 @@ static void check_known(struct world *world, const struct core_reply *reply, con
         MUST(reply->after <= host->durable);
         return;
     }
-    MUST(host->node->leads && reply->after <= host->node->pair.committed);
+    MUST(host->node->writes && reply->after <= host->node->pair.committed);
     MUST(host_frames_below(host, reply->after) >= errand->known && truth_has(world, host, errand->known));
     truth_acknowledge(world, reply->after);
 }

@@ -233,7 +233,7 @@ static void accept_clocks(struct world *world) {
         (void)host_now(world);
         if (!world->host->clock.held) continue;
         host_stop(world);
-        MUST(host_start(world, true));
+        if (world->host->state != HOST_UP) MUST(host_start(world, true)); /* it may have been deposed meanwhile */
     }
 }
 
