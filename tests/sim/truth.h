@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TRUTH_EPOCHS_MAX 4096
+#define TRUTH_EPOCHS_MAX 65536
 
 struct world;
 struct host;
