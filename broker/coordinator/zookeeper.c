@@ -103,13 +103,14 @@ void zookeeper_permitted(struct zookeeper *zookeeper) {
 
 /* ---- The session ------------------------------------------------------------------------------------------------- */
 
+/* zoo_state tells; but the client says that it has lost a connection before zoo_state does, and may have the next one
+ * before anybody looks. */
 static void state_changed(zhandle_t *handle, int type, int state, const char *path, void *context) {
     (void)handle;
-    (void)type;
-    (void)state;
     (void)path;
     struct zookeeper *zookeeper = context;
-    coordinator_wake(zookeeper->coordinator); /* zoo_state tells */
+    if (type == ZOO_SESSION_EVENT && state != ZOO_CONNECTED_STATE) atomic_store(&zookeeper->was_lost, true);
+    coordinator_wake(zookeeper->coordinator);
 }
 
 /* All addresses of one host, given as name:port, go behind `out`. NULL, or why there are none. */
@@ -248,7 +249,9 @@ static void look_at_state(struct zookeeper *zookeeper) {
     int state = zookeeper->handle == NULL ? 0 : zoo_state(zookeeper->handle);
     uint64_t now_ms = coordinator_now_ms();
     bool was_connected = zookeeper->is_connected;
-    zookeeper->is_connected = state == ZOO_CONNECTED_STATE;
+    bool is_lost_between =
+        atomic_exchange(&zookeeper->was_lost, false) && was_connected; /* the next turn says what is */
+    zookeeper->is_connected = state == ZOO_CONNECTED_STATE && !is_lost_between;
     if (was_connected && !zookeeper->is_connected) zookeeper->lost_ms = now_ms;
     bool is_lost = state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE ||
                    (!zookeeper->is_connected && now_ms >= zookeeper->lost_ms + LOST_MS);

@@ -75,7 +75,7 @@ class AtZooKeeper(pair.Case):
         self.start_pair()
         self.wait_log(self.a, "event=coordinator state=connected")
         self.server.kill()
-        self.wait_log(self.a, "event=coordinator state=connecting")
+        self.wait_log(self.a, "event=coordinator state=connecting", 2)
         self.a.ok("schedule", "orders", "--in", "1h")  # who leads with everybody in sync needs nobody
         self.server.start().wait_ready()
         self.wait_log(self.a, "event=coordinator state=connected", 2)
