@@ -1,10 +1,9 @@
-"""rounds_test.py: a few rounds of trouble for a pair (rounds.py). For hundreds of
-them: ./dev crash --pair.
+"""rounds_test.py: a few rounds of trouble for a pair (rounds.py). For hundreds of them: ./dev crash --pair.
 
 Without network namespaces nothing can be cut: that is said, and processes are killed and frozen all the same, on the loopback
-device. Without Java a file is the coordinator, which is said, too. TARRY_PAIR_ROUNDS says how many, TARRY_PAIR_SEED which."""
+device. Without Java a file is the coordinator, which is said, too. TARRY_PAIR_ROUNDS says how many, TARRY_PAIR_SEED which (the
+same ones in every ./dev test)."""
 import os
-import random
 import sys
 import unittest
 
@@ -13,7 +12,7 @@ import harness  # noqa: E402  (the path above)
 from rounds import play  # noqa: E402
 
 ROUNDS = int(os.environ.get("TARRY_PAIR_ROUNDS", "5"))
-SEED = int(os.environ.get("TARRY_PAIR_SEED", str(random.SystemRandom().randrange(1 << 24))))
+SEED = int(os.environ.get("TARRY_PAIR_SEED", "12741054"))  # its third round stops a leader that has just been started
 
 
 class Rounds(unittest.TestCase):

@@ -62,6 +62,18 @@ class Unsettled(AssertionError):
     """They did not come to what they should have."""
 
 
+def wait_for_signals(process):
+    """A program that has only just been started is no broker yet, and SIGTERM is nothing to it but its end. A broker blocks it before
+    it has a second thread. (While its main thread waits for a signal, the kernel calls that one not blocked.)"""
+    end = time.monotonic() + STOP_WAIT_S
+    while process.poll() is None and time.monotonic() < end:
+        with open(f"/proc/{process.pid}/status", encoding="ascii") as file:
+            status = dict(line.split(":", 1) for line in file)
+        if int(status["Threads"]) > 1 or int(status["SigBlk"], 16) >> (signal.SIGTERM - 1) & 1:
+            return
+        time.sleep(0.001)
+
+
 class Scene:
     """`weakness`: the pair's rule that both break (weak_broker.c); None: none."""
 
@@ -138,6 +150,7 @@ class Scene:
         is_running = self.brokers[name].is_running()
         if is_running:
             self.story.tell(f"SIGTERM {name}")
+            wait_for_signals(self.brokers[name].process)
             self.brokers[name].process.send_signal(signal.SIGTERM)
         return is_running
 
