@@ -320,6 +320,9 @@ static void follow(struct core *core, const struct core_event *event, struct cor
     case CORE_STOP:
         core->stopping = true;
         break;
+    case CORE_RESUME: /* told to hand over, and not to after all, before it had begun to lead */
+        core->stopping = false;
+        break;
     default:
         set_now(core, &event->now);
         answer_question(core, event, effects);

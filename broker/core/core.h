@@ -94,7 +94,7 @@ enum core_event_kind {
                      QUEUES, STATS), WINDOW and STOP may follow, all at the time of the last frame */
     CORE_FOLLOW,  /* instead of CORE_START, which may come later: the log is another node's. What it says comes by
                      core_replay; the state is as of its last frame. Only questions (as of event.now), DURABLE, INDEXED,
-                     TICK, START and STOP may follow */
+                     TICK, START, STOP and RESUME may follow */
     CORE_CLOSE,   /* after CORE_STOP: the log says so, and takes no further record; DURABLE, INDEXED, TICK may follow */
 };
 
