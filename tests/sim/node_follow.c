@@ -5,6 +5,7 @@
 
 #include "../must.h"
 #include "client.h"
+#include "follow_wire.h"
 #include "log_copy.h"
 #include "log_cut.h"
 #include "log_serve.h"
@@ -57,17 +58,10 @@ static struct node_message *pack(struct world *world, const struct pair_message 
     follow->cluster = (ProtobufCBinaryData){CLUSTER_ID_SIZE, node->cluster};
     follow->member = (ProtobufCBinaryData){MEMBER_ID_SIZE, world_copy(world, node->member, MEMBER_ID_SIZE)};
     follow->node = node->pair.self;
-    follow->floor = question->floor;
-    follow->serial = question->serial;
+    follow_wire_ask(question, follow);
     follow->end = end;
     follow->chain = (ProtobufCBinaryData){FRAME_CHAIN_SIZE, world_copy(world, point.chain, FRAME_CHAIN_SIZE)};
     follow->last_epoch = point.epoch;
-    follow->stamp = question->stamp;
-    follow->proposes = question->kind == PAIR_PROPOSE;
-    follow->epoch = question->epoch;
-    follow->led = question->led;
-    follow->alone = question->alone;
-    follow->wants = question->word == PAIR_PROMOTE;
     follow->wait_ms = wait_ms(world);
     if (question->stamp == 0) tell_epochs(world, follow);
     return message;
@@ -113,32 +107,6 @@ void follow_check(struct world *world) {
 
 /* ---- answers */
 
-static struct pair_message message_of(const Tarry__FollowReply *body) {
-    static const enum pair_message_kind kinds[] = {
-        [TARRY__FOLLOW_REPLY__VERDICT__FRAMES] = PAIR_FRAMES,
-        [TARRY__FOLLOW_REPLY__VERDICT__PROMISE] = PAIR_PROMISE,
-        [TARRY__FOLLOW_REPLY__VERDICT__CUT_TO] = PAIR_CUT_TO,
-        [TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING] = PAIR_NOT_LEADING,
-        [TARRY__FOLLOW_REPLY__VERDICT__TAKE_OVER] = PAIR_TAKE_OVER,
-    };
-    bool is_leading = body->verdict != TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING;
-    return (struct pair_message){
-        .kind = kinds[body->verdict],
-        .epoch = body->epoch,
-        .serial = body->serial,
-        .end = body->cut,
-        .stamp = body->stamp,
-        .committed = body->committed,
-        .floor = body->floor,
-        .led = body->led,
-        .alone = body->alone,
-        .in_sync = body->in_sync,
-        .word = is_leading    ? (enum pair_word)body->word
-                : body->wants ? PAIR_PROMOTE
-                              : 0,
-    };
-}
-
 static void note_leader(struct world *world, const Tarry__FollowReply *body) {
     struct host *host = world->host;
     struct node_following *following = &host->node->following;
@@ -154,7 +122,7 @@ static void note_leader(struct world *world, const Tarry__FollowReply *body) {
 static void take_verdict(struct world *world, const struct node_message *message) {
     struct host *host = world->host;
     struct node *node = host->node;
-    struct pair_event event = {.kind = PAIR_ANSWERED, .message = message_of(&message->answer)};
+    struct pair_event event = {.kind = PAIR_ANSWERED, .message = follow_wire_answered(&message->answer)};
     uint64_t life = host->life;
     bool is_newest = message->number == node->following.number;
     bool leads = message->answer.verdict != TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING;
@@ -230,7 +198,7 @@ void follow_answered(struct world *world, void *argument) {
     if (is_newest) node->following.asking = false;
     bool is_later = false;
     if (is_answer && node->pair.role != PAIR_LEADING) {
-        struct pair_message answer = message_of(&message->answer);
+        struct pair_message answer = follow_wire_answered(&message->answer);
         bool is_refused = message->answer.verdict == TARRY__FOLLOW_REPLY__VERDICT__REFUSED;
         if (is_refused && is_newest) take_refusal(world, message);
         if (!is_refused && pair_takes(&node->pair, &answer)) is_later = take_frames(world, message);

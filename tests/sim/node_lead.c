@@ -4,6 +4,7 @@
 
 #include "../must.h"
 #include "client.h"
+#include "follow_wire.h"
 #include "log_serve.h"
 #include "network.h"
 #include "node.h"
@@ -165,19 +166,6 @@ static void admit_disk(struct world *world, const Tarry__Follow *follow) {
     node_note_write(world);
 }
 
-static uint64_t find_common(struct log *log, const Tarry__Follow *follow) {
-    struct log_epochs own, others = {.count = follow->n_epochs, .start = LOG_POSITION_FIRST, .end = follow->end};
-    struct log_epoch items[FOLLOW_EPOCHS_MAX];
-    MUST(log_epochs_read(log, &own) == 0);
-    for (size_t i = 0; i < others.count; i++) items[i] = (struct log_epoch){follow->epochs[i], follow->epoch_starts[i]};
-    if (others.count == 0) items[others.count++] = (struct log_epoch){follow->last_epoch, LOG_POSITION_FIRST};
-    others.start = items[0].start;
-    others.items = items;
-    uint64_t common = log_epochs_common(&own, &others);
-    log_epochs_deinit(&own);
-    return common;
-}
-
 static void compare(struct log *log, const Tarry__Follow *follow, struct pair_event *event) {
     struct log_point point;
     int error = log_point(log, follow->end, &point);
@@ -187,7 +175,7 @@ static void compare(struct log *log, const Tarry__Follow *follow, struct pair_ev
     }
     MUST(error == 0 || error == LOG_END || error == LOG_WITHIN);
     event->fits = error == 0 && memcmp(follow->chain.data, point.chain, FRAME_CHAIN_SIZE) == 0;
-    if (!event->fits) event->end = find_common(log, follow);
+    if (!event->fits) MUST(follow_wire_common(log, follow, &event->end) == 0);
 }
 
 static struct pair_event event_of(struct world *world, const Tarry__Follow *follow) {
@@ -196,37 +184,14 @@ static struct pair_event event_of(struct world *world, const Tarry__Follow *foll
     struct pair_event event = {
         .kind = PAIR_ASKED,
         .near = follow->end + FOLLOW_NEAR_BYTES >= node->leading.written && follow->end > node->leading.stuck_end,
-        .message = {.kind = follow->proposes ? PAIR_PROPOSE : PAIR_FOLLOW,
-                    .epoch = follow->epoch,
-                    .led = follow->led,
-                    .alone = follow->alone,
-                    .word = follow->wants ? PAIR_PROMOTE : 0,
-                    .floor = follow->floor,
-                    .serial = follow->serial,
-                    .end = follow->end,
-                    .stamp = follow->stamp},
+        .message = follow_wire_asked(follow),
     };
     if (node->pair.role == PAIR_LEADING || node->pair.role == PAIR_CLAIMING) compare(host->log, follow, &event);
     return event;
 }
 
 static void answer_verdict(struct world *world, struct node_message *message, const struct pair_message *answer) {
-    Tarry__FollowReply *body = &message->answer;
-    body->verdict = TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING;
-    if (answer->kind == PAIR_PROMISE) body->verdict = TARRY__FOLLOW_REPLY__VERDICT__PROMISE;
-    if (answer->kind == PAIR_CUT_TO) body->verdict = TARRY__FOLLOW_REPLY__VERDICT__CUT_TO;
-    if (answer->kind == PAIR_TAKE_OVER) body->verdict = TARRY__FOLLOW_REPLY__VERDICT__TAKE_OVER;
-    body->epoch = answer->epoch;
-    body->serial = answer->serial;
-    body->cut = answer->end;
-    body->stamp = answer->stamp;
-    body->committed = answer->committed;
-    body->floor = answer->floor;
-    body->led = answer->led;
-    body->alone = answer->alone;
-    body->in_sync = answer->in_sync;
-    body->wants = answer->kind == PAIR_NOT_LEADING && answer->word == PAIR_PROMOTE;
-    body->word = answer->kind == PAIR_PROMISE ? answer->word : 0;
+    follow_wire_answer(answer, &message->answer);
     answer_with(world, message);
 }
 

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "boot.h"
+#include "follow_wire.h"
 #include "log_copy.h"
 #include "log_cut.h"
 #include "logfmt.h"
@@ -77,17 +78,10 @@ static nng_msg *follow_message(struct node *node, const struct pair_message *que
     follow.member = (ProtobufCBinaryData){MEMBER_ID_SIZE, shell->dir.member.id};
     follow.node = node->pair.self;
     follow.log_version = FORMAT_VERSION;
-    follow.floor = question->floor;
-    follow.serial = question->serial;
+    follow_wire_ask(question, &follow);
     follow.end = end;
     follow.chain = (ProtobufCBinaryData){FRAME_CHAIN_SIZE, point.chain};
     follow.last_epoch = point.epoch;
-    follow.stamp = question->stamp;
-    follow.proposes = question->kind == PAIR_PROPOSE;
-    follow.epoch = question->epoch;
-    follow.led = question->led;
-    follow.alone = question->alone;
-    follow.wants = question->word == PAIR_PROMOTE;
     follow.applied = atomic_load(&node->applied);
     follow.url = node->url;
     follow.wait_ms = wait_ms(node);
@@ -133,32 +127,6 @@ uint64_t follower_timer(const struct node *node) {
 }
 
 /* ---- answers */
-
-static struct pair_message message_of(const Tarry__FollowReply *body) {
-    static const enum pair_message_kind kinds[] = {
-        [TARRY__FOLLOW_REPLY__VERDICT__FRAMES] = PAIR_FRAMES,
-        [TARRY__FOLLOW_REPLY__VERDICT__PROMISE] = PAIR_PROMISE,
-        [TARRY__FOLLOW_REPLY__VERDICT__CUT_TO] = PAIR_CUT_TO,
-        [TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING] = PAIR_NOT_LEADING,
-        [TARRY__FOLLOW_REPLY__VERDICT__TAKE_OVER] = PAIR_TAKE_OVER,
-    };
-    bool is_leading = body->verdict != TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING;
-    return (struct pair_message){
-        .kind = kinds[body->verdict],
-        .epoch = body->epoch,
-        .serial = body->serial,
-        .end = body->cut,
-        .stamp = body->stamp,
-        .committed = body->committed,
-        .floor = body->floor,
-        .led = body->led,
-        .alone = body->alone,
-        .in_sync = body->in_sync,
-        .word = is_leading    ? (enum pair_word)body->word
-                : body->wants ? PAIR_PROMOTE
-                              : 0,
-    };
-}
 
 static void note_leader(struct node *node, const Tarry__FollowReply *body) {
     struct node_following *following = &node->following;
@@ -211,7 +179,7 @@ static bool take_frames(struct node *node, const Tarry__FollowReply *body) {
 }
 
 static void take_verdict(struct node *node, const Tarry__FollowReply *body) {
-    struct pair_event event = {.kind = PAIR_ANSWERED, .message = message_of(body)};
+    struct pair_event event = {.kind = PAIR_ANSWERED, .message = follow_wire_answered(body)};
     bool fits = true;
     if (pair_takes(&node->pair, &event.message)) fits = take_frames(node, body);
     if (body->verdict != TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING) note_leader(node, body);

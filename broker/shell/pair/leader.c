@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "disk.h"
+#include "follow_wire.h"
 #include "follower.h"
 #include "logfmt.h"
 #include "lookback.h"
@@ -281,21 +282,6 @@ static void note_peer(struct node *node, const Tarry__Follow *follow) {
     if (node_is_leading(node)) atomic_store(&node->kept_from, follow->end);
 }
 
-/* Up to where the two may be the same (R8): by their epochs. */
-static uint64_t find_common(struct node *node, const Tarry__Follow *follow) {
-    struct log_epochs own, others = {.count = follow->n_epochs, .start = LOG_POSITION_FIRST, .end = follow->end};
-    struct log_epoch items[FOLLOW_EPOCHS_MAX];
-    int error = log_epochs_read(node->shell->log, &own);
-    if (error != 0) shell_fail("log_unreadable", error);
-    for (size_t i = 0; i < others.count; i++) items[i] = (struct log_epoch){follow->epochs[i], follow->epoch_starts[i]};
-    if (others.count == 0) items[others.count++] = (struct log_epoch){follow->last_epoch, LOG_POSITION_FIRST};
-    others.start = items[0].start;
-    others.items = items;
-    uint64_t common = log_epochs_common(&own, &others);
-    log_epochs_deinit(&own);
-    return common;
-}
-
 /* An end that did not fit before. */
 static bool is_known_unfit(const struct node_leading *leading, const Tarry__Follow *follow) {
     return leading->unfit_end != 0 && leading->unfit_end == follow->end && follow->chain.len == FRAME_CHAIN_SIZE &&
@@ -325,7 +311,8 @@ static void compare(struct node *node, const Tarry__Follow *follow, struct pair_
     event->fits = error == 0 && follow->chain.len == FRAME_CHAIN_SIZE &&
                   memcmp(follow->chain.data, point.chain, FRAME_CHAIN_SIZE) == 0;
     if (event->fits) return;
-    event->end = find_common(node, follow);
+    error = follow_wire_common(log, follow, &event->end);
+    if (error != 0) shell_fail("log_unreadable", error);
     if (node_is_leading(node)) note_unfit(&node->leading, follow, event->end);
 }
 
@@ -333,15 +320,7 @@ static struct pair_event event_of(struct node *node, const Tarry__Follow *follow
     struct pair_event event = {
         .kind = PAIR_ASKED,
         .near = follow->end + FOLLOW_NEAR_BYTES >= node->leading.written && follow->end > node->leading.stuck_end,
-        .message = {.kind = follow->proposes ? PAIR_PROPOSE : PAIR_FOLLOW,
-                    .epoch = follow->epoch,
-                    .led = follow->led,
-                    .alone = follow->alone,
-                    .word = follow->wants ? PAIR_PROMOTE : 0,
-                    .floor = follow->floor,
-                    .serial = follow->serial,
-                    .end = follow->end,
-                    .stamp = follow->stamp},
+        .message = follow_wire_asked(follow),
     };
     /* Without a coordinator a claim becomes a reign by the first question of who promised it. */
     if (node_is_leading(node) || node->pair.role == PAIR_CLAIMING) compare(node, follow, &event);
@@ -350,23 +329,9 @@ static struct pair_event event_of(struct node *node, const Tarry__Follow *follow
 
 static void answer_verdict(struct node *node, struct call *call, const struct pair_message *answer) {
     Tarry__FollowReply body = TARRY__FOLLOW_REPLY__INIT;
-    body.verdict = TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING;
-    if (answer->kind == PAIR_PROMISE) body.verdict = TARRY__FOLLOW_REPLY__VERDICT__PROMISE;
-    if (answer->kind == PAIR_CUT_TO) body.verdict = TARRY__FOLLOW_REPLY__VERDICT__CUT_TO;
+    follow_wire_answer(answer, &body);
     if (!node_is_leading(node)) body.url = node->primary;
-    if (answer->kind == PAIR_TAKE_OVER) body.verdict = TARRY__FOLLOW_REPLY__VERDICT__TAKE_OVER;
-    body.epoch = answer->epoch;
-    body.serial = answer->serial;
-    body.cut = answer->end;
-    body.stamp = answer->stamp;
-    body.committed = answer->committed;
     body.log_end = node->leading.written;
-    body.floor = answer->floor;
-    body.led = answer->led;
-    body.alone = answer->alone;
-    body.in_sync = answer->in_sync;
-    body.wants = answer->kind == PAIR_NOT_LEADING && answer->word == PAIR_PROMOTE;
-    body.word = answer->kind == PAIR_PROMISE ? answer->word : 0;
     answer_with(node, call, &body);
 }
 
