@@ -151,18 +151,18 @@ static void note_peer(struct rpc_context *context, struct core_event *event) {
 }
 
 /* The last contexts are the other node's, or those who wait for its word would keep it from being heard. */
-static bool is_too_busy(const struct rpc *rpc, const struct request_peek *peek) {
-    if (!rpc->shell->node.on || peek->follows) return false;
-    return atomic_load(&rpc->busy) > RPC_CONTEXTS - RPC_CONTEXTS_OF_PEER;
+static bool is_too_busy(const struct rpc *rpc) {
+    return rpc->shell->node.on && atomic_load(&rpc->busy) > RPC_CONTEXTS - RPC_CONTEXTS_OF_PEER;
 }
 
 /* What is refused without being unpacked. */
 static Tarry__Code refuse_packed(struct rpc_context *context, const uint8_t *data, size_t size) {
     struct rpc *rpc = context->rpc;
     struct request_peek peek = {0};
-    if (rpc->shell->node.on) request_peek(data, size, &peek);
-    if (atomic_load(&rpc->shell->stopping) && !peek.follows) return TARRY__CODE__STOPPING;
-    if (is_too_busy(rpc, &peek)) return TARRY__CODE__BUSY;
+    bool is_stopping = atomic_load(&rpc->shell->stopping), is_busy = is_too_busy(rpc);
+    if ((is_stopping || is_busy) && rpc->shell->node.on) request_peek(data, size, &peek);
+    if (is_stopping && !peek.follows) return TARRY__CODE__STOPPING;
+    if (is_busy && !peek.follows) return TARRY__CODE__BUSY;
     if (has_room(rpc, context->charge)) return TARRY__CODE__OK;
     if (size > URGENT_SIZE_MAX || (request_peek(data, size, &peek) && peek.schedules)) return TARRY__CODE__BUSY;
     return TARRY__CODE__OK;
