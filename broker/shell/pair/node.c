@@ -350,13 +350,18 @@ static void *node_run(void *argument) {
 
 /* ---- from other threads */
 
-void node_question(struct node *node, struct call *call) {
+/* Behind the last of a list of the news. */
+static void post(struct node *node, struct item ***last, struct call *call) {
     call->errand.item.next = NULL;
     pthread_mutex_lock(&node->mutex);
-    *node->news.questions_last = &call->errand.item;
-    node->news.questions_last = &call->errand.item.next;
+    **last = &call->errand.item;
+    *last = &call->errand.item.next;
     pthread_cond_signal(&node->changed);
     pthread_mutex_unlock(&node->mutex);
+}
+
+void node_question(struct node *node, struct call *call) {
+    post(node, &node->news.questions_last, call);
 }
 
 void node_written(struct node *node, uint64_t position, size_t frames) {
@@ -396,21 +401,11 @@ void node_paused(struct node *node, uint64_t position) {
 }
 
 void node_confirm(struct node *node, struct call *call) {
-    call->errand.item.next = NULL;
-    pthread_mutex_lock(&node->mutex);
-    *node->news.audits_last = &call->errand.item;
-    node->news.audits_last = &call->errand.item.next;
-    pthread_cond_signal(&node->changed);
-    pthread_mutex_unlock(&node->mutex);
+    post(node, &node->news.audits_last, call);
 }
 
 void node_word(struct node *node, struct call *call) {
-    call->errand.item.next = NULL;
-    pthread_mutex_lock(&node->mutex);
-    *node->news.words_last = &call->errand.item;
-    node->news.words_last = &call->errand.item.next;
-    pthread_cond_signal(&node->changed);
-    pthread_mutex_unlock(&node->mutex);
+    post(node, &node->news.words_last, call);
 }
 
 static void on_changed(void *argument) {
