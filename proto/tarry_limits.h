@@ -92,6 +92,7 @@
 /* Log and index */
 #define SEGMENT_SIZE_DEFAULT (64u << 20)
 #define SEGMENT_SIZE_MIN (1u << 20)
+#define SEGMENT_SIZE_MAX (1u << 30) /* and of its room: a header that says more is damaged */
 #define FRAME_BODY_SIZE_MAX (16u << 20)
 #define FRAME_BLOB_SIZE_MAX (17u << 20) /* a request full of contents, and their salts */
 #define FRAME_SIZE_MAX (FRAME_BODY_SIZE_MAX + FRAME_BLOB_SIZE_MAX + 112u)

@@ -275,6 +275,13 @@ uint64_t log_pin(struct log *log) {
     return start;
 }
 
+bool log_is_pinned(struct log *log) {
+    pthread_mutex_lock(&log->mutex);
+    bool is_pinned = log->pins > 0;
+    pthread_mutex_unlock(&log->mutex);
+    return is_pinned;
+}
+
 void log_unpin(struct log *log) {
     pthread_mutex_lock(&log->mutex);
     assert(log->pins > 0);

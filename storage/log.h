@@ -180,6 +180,7 @@ int log_retire(struct log *log, uint64_t base);
  * stays until the last pin is taken back. Any thread. */
 uint64_t log_pin(struct log *log);
 void log_unpin(struct log *log);
+bool log_is_pinned(struct log *log);
 
 /* A content in the blob area of the frame at `frame`. */
 struct log_content {

@@ -126,9 +126,7 @@ int log_erase(struct log *log, const struct log_content *contents, size_t count)
 
 bool log_erase_begin(struct log *log) {
     pthread_mutex_lock(&log->erase_gate);
-    pthread_mutex_lock(&log->mutex);
-    bool is_pinned = log->pins > 0;
-    pthread_mutex_unlock(&log->mutex);
+    bool is_pinned = log_is_pinned(log);
     if (is_pinned) pthread_mutex_unlock(&log->erase_gate);
     return !is_pinned;
 }

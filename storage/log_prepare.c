@@ -53,6 +53,7 @@ int preparer_start(struct log *log) {
     int error = pthread_create(&preparer->thread, NULL, preparer_run, log);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error) return -error;
+    pthread_setname_np(preparer->thread, "tarry-prepare");
     preparer->running = true;
     return 0;
 }

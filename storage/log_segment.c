@@ -108,7 +108,7 @@ const char *segment_header_decode(const uint8_t in[SEGMENT_HEADER_SIZE], struct 
         for (size_t i = AT_ZEROS; i < SEGMENT_HEADER_SIZE; i++)
             if (in[i] != 0) return "has bytes after its header that are not zero";
         if (header.base < LOG_POSITION_FIRST || header.base % FRAME_ALIGN != 0 || header.capacity % FRAME_ALIGN != 0 ||
-            header.capacity > UINT64_MAX / 4 || header.base > UINT64_MAX / 4)
+            header.capacity > SEGMENT_SIZE_MAX || header.base > UINT64_MAX / 4)
             return "has a header that makes no sense";
     }
     *out = header;

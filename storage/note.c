@@ -24,6 +24,15 @@ enum {
 };
 enum { FLAG_IN_SYNC = 1, FLAG_ALONE = 2 };
 
+bool note_has_peer(const struct note *note) {
+    static const uint8_t nobody[MEMBER_ID_SIZE];
+    return memcmp(note->peer, nobody, MEMBER_ID_SIZE) != 0;
+}
+
+bool note_is_another(const struct note *note, const uint8_t member[MEMBER_ID_SIZE]) {
+    return note_has_peer(note) && memcmp(note->peer, member, MEMBER_ID_SIZE) != 0;
+}
+
 void note_encode(const struct note *note, uint8_t out[NOTE_SIZE]) {
     memcpy(out + AT_MAGIC, note_magic, sizeof note_magic);
     put_u32(out + AT_VERSION, FORMAT_VERSION);

@@ -25,9 +25,14 @@ struct note {
     bool in_sync;                 /* when it last heard of it, it had whatever is acknowledged */
     bool alone;                   /* it may have acknowledged what the other lacks */
     uint64_t runs;                /* how often a process has run on it: no two runs have the same number (R6) */
-    uint8_t peer[MEMBER_ID_SIZE]; /* the other's member id; zeros: it has not been heard of. A wiped disk has another
-                                     (F-29) */
+    uint8_t peer[MEMBER_ID_SIZE]; /* the member id of the other's disk that was last counted or followed here; zeros:
+                                     none yet. A wiped disk has another (F-29) */
 };
+
+/* Has another disk been counted or followed here? Pure, as the next one. */
+bool note_has_peer(const struct note *note);
+/* … and is `member` another one than that (F-29)? If there was none, no disk is another. */
+bool note_is_another(const struct note *note, const uint8_t member[MEMBER_ID_SIZE]);
 
 void note_encode(const struct note *note, uint8_t out[NOTE_SIZE]);
 /* 0, or 1 with a sentence that names `path` and what to do. */

@@ -17,7 +17,7 @@ import time
 
 import leaks
 
-# (suite, build, meson's arguments). What waits more than it works runs several at a time; crash rounds run alone.
+# (suite, build, meson's arguments). What waits more than it works runs several at a time.
 BESIDE = ("lint", "plain", ["--num-processes", "1"])
 STAGES = [
     ("unit", "plain", ["--num-processes", "2"]),
@@ -30,12 +30,14 @@ STAGES = [
     ("fuzz", "sanitized", ["--num-processes", "2"]),
     ("e2e", "plain", ["--num-processes", "4"]),
     ("e2e", "sanitized", ["--num-processes", "3", "--no-suite", "long"]),
-    ("crash", "plain", ["--num-processes", "1"]),
+    ("crash", "plain", ["--num-processes", "2"]),
 ]
 LOWEST_PRIORITY = 19
+SLOW = ("slow_sync", "slow_threads")  # what is preloaded for --slow-sync, --slow-threads
 OUTPUT_LINES_MAX = 150
 TAP_LINE = re.compile(r"^(not ok|ok)\b(?:\s+\d+)?(.*)$")
-SANITIZER_ENV = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0:strict_string_checks=1",
+RAISED = re.compile(r"# [\w.]+(Error|Exception|Exit|Interrupt|Expired|Empty)\b")
+SANITIZER_ENV = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0:strict_string_checks=1:verify_asan_link_order=0",  # for SLOW
                  "LSAN_OPTIONS": "suppressions=" + os.path.join(os.path.dirname(os.path.abspath(__file__)), "lsan.supp")
                                  + ":print_suppressions=0",
                  "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
@@ -81,16 +83,26 @@ class Tally:
                                   output, entry.get("stderr") or ""))
 
 
+def slow_environment(options):
+    """What makes the options for SLOW true; empty without them."""
+    preload, environment = [], {}
+    for name in SLOW:
+        if wait_ms := getattr(options, name):
+            preload.append(os.path.join(options.build, "tests", "e2e", f"lib{name}.so"))
+            environment[name.upper() + "_MS"] = str(wait_ms)
+    return {**environment, "LD_PRELOAD": ":".join(preload)} if preload else {}
+
+
 class Stage:
     """A suite in a build, from its start to the line that says what came of it."""
 
-    def __init__(self, builds, suite, kind, arguments, priority=0):
+    def __init__(self, builds, suite, kind, arguments, priority=0, environment=None):
         build = builds[kind]
         self.label = suite if kind == "plain" else f"{suite} (ASan+UBSan)"
         self.log = os.path.join(build, "meson-logs", f"dev-{suite}.json")
         if os.path.exists(self.log):
             os.unlink(self.log)
-        env = {**os.environ, **(SANITIZER_ENV if kind == "sanitized" else {}), "PYTHONDONTWRITEBYTECODE": "1"}
+        env = {**os.environ, **(SANITIZER_ENV if kind == "sanitized" else {}), **(environment or {}), "PYTHONDONTWRITEBYTECODE": "1"}
         self.started = time.monotonic()
         self.said = tempfile.TemporaryFile(mode="w+", encoding="utf-8", errors="replace")
         self.process = subprocess.Popen(["nice", "-n", str(priority), "meson", "test", "-C", build, "--no-rebuild", "--suite", suite,
@@ -121,7 +133,22 @@ class Stage:
             self.process.wait()
 
 
+def reasons(stdout):
+    """Of each test that failed: its name and the first line of what it raised."""
+    found, is_bad = [], False
+    for line in stdout.splitlines():
+        if line.startswith(("ok", "not ok")):
+            is_bad = line.startswith("not ok")
+            if is_bad:
+                found.append([line[len("not ok"):].lstrip(" 0123456789-"), ""])
+        elif is_bad and not found[-1][1] and RAISED.match(line):
+            found[-1][1] = ": " + line.lstrip("# ")
+    return ["".join(parts) for parts in found]
+
+
 def show_failures(tally):
+    for title, stdout, _ in tally.failures:
+        print(f"\n{title}", *reasons(stdout), sep="\n  ")
     for title, stdout, stderr in tally.failures:
         print(f"\n---- {title} " + "-" * max(1, 90 - len(title)))
         bad = [line for line in stdout.splitlines() if line.startswith("not ok")]
@@ -134,6 +161,8 @@ def main():
     parser = argparse.ArgumentParser(description="Runs the suites; see ./dev test --help.")
     parser.add_argument("--build", required=True)
     parser.add_argument("--sanitized", required=True)
+    for name in SLOW:
+        parser.add_argument("--" + name.replace("_", "-"), metavar="MS", type=int, help="see ./dev test --help")
     parser.add_argument("suites", nargs="*", metavar="SUITE")
     options = parser.parse_args()
     known = {stage[0] for stage in [BESIDE, *STAGES]}
@@ -146,10 +175,11 @@ def main():
     beside = None
     if not options.suites or BESIDE[0] in options.suites:
         beside = Stage(builds, *BESIDE, priority=LOWEST_PRIORITY)
+    slow = slow_environment(options)
     try:
         for stage in STAGES:
             if not options.suites or stage[0] in options.suites:
-                Stage(builds, *stage).finish(tally)
+                Stage(builds, *stage, environment=slow).finish(tally)
         if beside is not None:
             beside.finish(tally)
     finally:

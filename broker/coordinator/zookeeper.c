@@ -103,13 +103,16 @@ void zookeeper_permitted(struct zookeeper *zookeeper) {
 
 /* ---- The session ------------------------------------------------------------------------------------------------- */
 
-/* zoo_state tells; but the client says that it has lost a connection before zoo_state does, and may have the next one
- * before anybody looks. */
+/* A connection stands if zoo_state says so and the last event does: of a loss the events tell first, of what ended the
+ * session only zoo_state. The next connection may be there before anybody has looked. */
 static void state_changed(zhandle_t *handle, int type, int state, const char *path, void *context) {
     (void)handle;
     (void)path;
     struct zookeeper *zookeeper = context;
-    if (type == ZOO_SESSION_EVENT && state != ZOO_CONNECTED_STATE) atomic_store(&zookeeper->was_lost, true);
+    if (type == ZOO_SESSION_EVENT) {
+        atomic_store(&zookeeper->is_up, state == ZOO_CONNECTED_STATE);
+        if (state != ZOO_CONNECTED_STATE) atomic_store(&zookeeper->was_lost, true);
+    }
     coordinator_wake(zookeeper->coordinator);
 }
 
@@ -152,6 +155,7 @@ static void *renewal_run(void *argument) {
     char addresses[ADDRESSES_SIZE];
     zhandle_t *handle = NULL;
     if (zookeeper->renewed != NULL) zookeeper_close(zookeeper->renewed);
+    atomic_store(&zookeeper->is_up, false);
     const char *error = look_up(zookeeper->hosts, addresses);
     if (error == NULL) {
         handle = zookeeper_init2(addresses, state_changed, zookeeper->session_ms, NULL, zookeeper, ZOO_NO_LOG_CLIENTENV,
@@ -251,7 +255,7 @@ static void look_at_state(struct zookeeper *zookeeper) {
     bool was_connected = zookeeper->is_connected;
     bool is_lost_between =
         atomic_exchange(&zookeeper->was_lost, false) && was_connected; /* the next turn says what is */
-    zookeeper->is_connected = state == ZOO_CONNECTED_STATE && !is_lost_between;
+    zookeeper->is_connected = state == ZOO_CONNECTED_STATE && atomic_load(&zookeeper->is_up) && !is_lost_between;
     if (was_connected && !zookeeper->is_connected) zookeeper->lost_ms = now_ms;
     bool is_lost = state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE ||
                    (!zookeeper->is_connected && now_ms >= zookeeper->lost_ms + LOST_MS);

@@ -69,7 +69,8 @@ struct zookeeper {
     uint64_t lost_ms;  /* since when it is not connected */
     uint64_t renew_ms; /* not before */
     bool is_connected;
-    _Atomic bool was_lost; /* a connection, since the state was looked at last; set by ZooKeeper's threads */
+    atomic_bool is_up;    /* as the last event of ZooKeeper's threads has it */
+    atomic_bool was_lost; /* a connection, since the state was looked at last; theirs too */
     bool is_forbidden;
     bool is_renewing;
     pthread_t renewal;

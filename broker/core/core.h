@@ -265,7 +265,7 @@ typedef bool core_may_exist(const void *filter, uint64_t key_hash);
 size_t core_wants(struct core *core, const struct core_event *event, struct arena *arena, core_may_exist *may_exist,
                   const void *filter, struct want **out_wants);
 /* Facts are about to be read for an event: what the index has not absorbed by now stays in memory until core_unhold
- * with the same handle. -1: too many under way (answer BUSY). */
+ * with the same handle. -1: too many under way (answer BUSY). core_deadline may be another one afterwards. */
 int core_hold(struct core *core);
 void core_unhold(struct core *core, int hold);
 

@@ -52,7 +52,9 @@ static void promise(struct pair *pair, const struct pair_message *answer, struct
     }
     if (answer->epoch <= pair->note.floor && !WEAK(fence_forgotten)) return; /* R7: never below promise or fence */
     pair->note.floor = answer->epoch;
+    if (answer->another && !WEAK(any_disk)) pair->note.in_sync = false; /* with the former one it was */
     pair->word = answer->word;
+    pair->adopts = true;
     pair_make_note(pair, out);
 }
 
@@ -62,16 +64,35 @@ void following_durable(struct pair *pair, struct pair_effects *out) {
     following_ask(pair, out);
 }
 
+static void end_ahead(struct pair *pair, struct pair_effects *out) {
+    pair_end(pair,
+             "the leader lacks what this node knows to be committed: it was cut, restored, or promoted by force; "
+             "bring that one back which has it, or start this node with an empty directory and --follow",
+             out);
+}
+
 static void following_cut(struct pair *pair, uint64_t end, struct pair_effects *out) {
     if (end < pair->committed) {
-        pair_end(pair,
-                 "the leader lacks what this node knows to be committed: it was cut, restored, or promoted by force; "
-                 "bring that one back which has it, or start this node with an empty directory and --follow",
-                 out);
+        end_ahead(pair, out);
         return;
     }
     pair->cutting = true;
     pair_push(out, PAIR_CUT)->end = end;
+}
+
+/* R8. What is committed here must be in the leader's log: all of it before its beginning, or the two would have been
+ * found to share what lies there. */
+static void following_fetch(struct pair *pair, uint64_t leader_start, struct pair_effects *out) {
+    if (leader_start <= pair->committed) {
+        end_ahead(pair, out);
+        return;
+    }
+    pair->role = PAIR_ENDED;
+    if (pair->by_operator && pair->note.in_sync) { /* should the snapshot never come, an assertion would not be true */
+        pair->note.in_sync = false;
+        pair_make_note(pair, out);
+    }
+    pair_push(out, PAIR_FETCH)->end = pair->committed;
 }
 
 static void take_frames(struct pair *pair, const struct pair_message *answer, struct pair_effects *out) {
@@ -101,7 +122,10 @@ static void take_over(struct pair *pair, struct pair_effects *out) {
 void following_answered(struct pair *pair, const struct pair_message *answer, struct pair_effects *out) {
     if (!is_news(pair, answer)) return;
     if (answer->kind == PAIR_NOT_LEADING) {
-        if (pair->by_operator) operator_met(pair, answer, out);
+        if (!pair->by_operator || answer->epoch != 0) return; /* who leads has only forgotten the question */
+        pair->epoch = 0;                                      /* nobody is followed */
+        pair->seen = 0;
+        operator_met(pair, answer, out);
         return;
     }
     pair->impatient = pair->forcing = false;
@@ -114,6 +138,8 @@ void following_answered(struct pair *pair, const struct pair_message *answer, st
         take_frames(pair, answer, out);
     else if (answer->kind == PAIR_CUT_TO)
         following_cut(pair, answer->end, out);
+    else if (answer->kind == PAIR_RETIRED)
+        following_fetch(pair, answer->end, out);
     else if (answer->kind == PAIR_TAKE_OVER)
         take_over(pair, out);
 }

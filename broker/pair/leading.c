@@ -116,6 +116,7 @@ void leading_asked(struct pair *pair, const struct pair_event *event, struct pai
     struct pair_message answer = {.kind = PAIR_FRAMES, .epoch = pair->epoch, .serial = question->serial};
     bool is_fenced = question->floor > pair->epoch && !WEAK(fence_unheard) && !WEAK(fence_forgotten);
     bool never_follows = pair->by_operator && question->alone; /* before an operator has told it to yield */
+    if (question->another && !WEAK(any_disk)) pair->acked = 0; /* what the former disk had is nobody's any more */
     if (is_fenced && question->kind == PAIR_PROPOSE && handover_is_ready(pair) && !pair->noting) {
         proposed(pair, question, out);
         return;
@@ -128,7 +129,7 @@ void leading_asked(struct pair *pair, const struct pair_event *event, struct pai
         answer.kind = PAIR_PROMISE; /* R2: it counts for nothing before */
         answer.word = pair->word;
     } else if (!event->fits && !WEAK(unfit)) {
-        answer.kind = PAIR_CUT_TO;
+        answer.kind = event->retired ? PAIR_RETIRED : PAIR_CUT_TO;
         answer.end = event->end;
     } else {
         count(pair, event, &answer, out);

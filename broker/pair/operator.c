@@ -14,6 +14,9 @@
  * whoever leads because an operator asserts truly that the other has not served alone. The note says `alone` before the
  * follower stops counting, and until after it counts again and has everything.
  *
+ * All of that is about disks. If the other comes with another one, nobody can know what the former had acknowledged
+ * alone, and the new one has nothing: this node neither promises nor claims until an operator says how it was (F-29).
+ *
  * Nothing here shrinks or promotes by itself, and no clock decides. */
 #include "roles.h"
 
@@ -65,6 +68,25 @@ void operator_fenced(struct pair *pair, struct pair_effects *out) {
         ask_promise(pair, out);
 }
 
+static const char new_disk[] =
+    "the other node's disk is not the one that this node was in sync with, and nobody leads before an operator says "
+    "how it was: if the former one has not served alone since, 'tarry promote --peer-is-stopped' makes this node lead; "
+    "else bring it back, or lose that with 'tarry promote --force'";
+static const char new_disk_behind[] =
+    "the other node's disk is not the one that this node followed, and this node was not in sync with that: bring it "
+    "back, or lose what it had with 'tarry promote --force'";
+static const char stranger[] =
+    "the other node does not know this disk and promises it nothing: 'tarry status' there says what it waits for; or, "
+    "if this node has what counts, 'tarry promote --peer-is-stopped' makes this one lead";
+static const char stranger_behind[] =
+    "the other node does not know this disk and promises it nothing, and this node is not known to have what counts: "
+    "'tarry status' there says what it waits for";
+
+/* Who has served alone needs nobody's promise, and has what counts. */
+static bool is_unproved(const struct pair *pair, const struct pair_message *other) {
+    return other->another && !pair->note.alone && !WEAK(any_disk);
+}
+
 /* Both are quiet, and the answer is the same on either side: who may have served alone; else who claimed last. */
 static bool should_claim(const struct pair *pair, const struct pair_message *other) {
     if (pair->note.alone || other->alone) return !other->alone;
@@ -74,21 +96,26 @@ static bool should_claim(const struct pair *pair, const struct pair_message *oth
 
 void operator_met(struct pair *pair, const struct pair_message *other, struct pair_effects *out) {
     if (other->floor > pair->heard) pair->heard = other->floor;
-    if (should_claim(pair, other))
+    if (is_unproved(pair, other))
+        pair_say(pair->note.in_sync ? new_disk : new_disk_behind, out);
+    else if (other->stranger)
+        pair_say(pair->note.in_sync || pair->note.alone ? stranger : stranger_behind, out);
+    else if (should_claim(pair, other))
         operator_propose(pair, out);
     else if (pair->note.alone && other->alone)
-        pair_say("both nodes have served alone, and neither follows: start the one whose history is given up with an "
-                 "empty directory and --follow",
+        pair_say("both nodes have served alone, or had a coordinator, and neither follows: start the one whose history "
+                 "is given up with an empty directory and --follow",
                  out);
 }
 
-static void answer_note(const struct pair *pair, uint64_t serial, struct pair_effects *out) {
+static void answer_note(const struct pair *pair, const struct pair_message *question, struct pair_effects *out) {
     pair_push(out, PAIR_ANSWER)->message = (struct pair_message){
         .kind = PAIR_NOT_LEADING,
-        .serial = serial,
+        .serial = question->serial,
         .floor = pair->note.floor,
         .led = pair->note.led,
         .alone = pair->note.alone,
+        .stranger = is_unproved(pair, question),
         .word = pair->wants ? PAIR_PROMOTE : 0,
     };
 }
@@ -97,6 +124,7 @@ static void answer_note(const struct pair *pair, uint64_t serial, struct pair_ef
 static void consider_promise(struct pair *pair, const struct pair_message *proposal, struct pair_effects *out) {
     bool is_quiet = pair->role == PAIR_FOLLOWING || pair->role == PAIR_CLAIMING;
     if (!is_quiet || pair->noting || pair->cutting || (pair->note.alone && !WEAK(promise_alone))) return;
+    if (is_unproved(pair, proposal)) return;
     if (proposal->epoch < pair->note.floor || (proposal->epoch == pair->note.floor && pair->role == PAIR_CLAIMING))
         return;
     bool is_new = proposal->epoch > pair->note.floor;
@@ -110,19 +138,25 @@ static void consider_promise(struct pair *pair, const struct pair_message *propo
         following_ask(pair, out);
 }
 
+/* Whom the other promises, without having served alone, has all that was ever acknowledged. */
 static void become_leader(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
     leading_begin(pair, out);
+    if (!pair->note.alone && !pair->note.in_sync) {
+        pair->note.in_sync = true;
+        pair_make_note(pair, out);
+    }
     leading_asked(pair, event, out);
 }
 
 void operator_asked(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
     const struct pair_message *question = &event->message;
     bool is_promise = question->floor == pair->epoch || (WEAK(any_promise) && question->floor > 0);
-    if (pair->role == PAIR_CLAIMING && question->kind == PAIR_FOLLOW && is_promise) {
+    bool is_proved = is_promise && !is_unproved(pair, question);
+    if (pair->role == PAIR_CLAIMING && question->kind == PAIR_FOLLOW && is_proved) {
         become_leader(pair, event, out);
         return;
     }
-    answer_note(pair, question->serial, out);
+    answer_note(pair, question, out);
     /* Who is to claim is decided by the answer to one's own newest question: what came may be old. */
     if (question->floor > pair->heard) pair->heard = question->floor;
     if (WEAK(any_promise) && pair->role == PAIR_FOLLOWING) operator_met(pair, question, out);
@@ -138,8 +172,8 @@ void operator_answered(struct pair *pair, const struct pair_message *answer, str
         pair_end(pair, "handed over: it starts again, to follow", out);
     } else if (pair->role == PAIR_CLAIMING) {
         if (answer->floor > pair->heard) pair->heard = answer->floor;
-        if (answer->kind != PAIR_NOT_LEADING || answer->alone || answer->floor > pair->epoch)
-            following_begin(pair, out); /* it leads, or never promises */
+        bool never = answer->alone || answer->floor > pair->epoch || answer->stranger || is_unproved(pair, answer);
+        if (answer->kind != PAIR_NOT_LEADING || never) following_begin(pair, out); /* it leads, or never promises */
     }
 }
 
@@ -147,7 +181,9 @@ void operator_answered(struct pair *pair, const struct pair_message *answer, str
 
 static void told_to_lead(struct pair *pair, enum pair_word word, struct pair_effects *out) {
     bool is_quiet = pair->role == PAIR_FOLLOWING || (pair->by_operator && pair->role == PAIR_CLAIMING);
-    if (!is_quiet || pair->noting || pair->cutting) {
+    if (pair->role == PAIR_LOOKING) {
+        pair_say("who leads is not known before the coordinator answers: nothing is promoted without its record", out);
+    } else if (!is_quiet || pair->noting || pair->cutting) {
         pair_say("this node leads, or is on its way to: nothing to do, or try again", out);
     } else if (word == PAIR_PROMOTE) {
         pair->wants = true;

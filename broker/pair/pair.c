@@ -122,7 +122,7 @@ static void record_swapped(struct pair *pair, const struct pair_event *event, st
 }
 
 static void noted(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
-    pair->noting = false;
+    pair->noting = pair->adopts = false;
     pair->durable = event->end;
     if (WEAK(leads_on) && pair->role == PAIR_LEADING && pair->note.floor > pair->epoch) following_ask(pair, out);
     if (pair->role == PAIR_FOLLOWING || pair->role == PAIR_YIELDING)
@@ -183,6 +183,10 @@ static void silent(struct pair *pair, struct pair_effects *out) {
 static void changed(struct pair *pair, struct pair_effects *out) {
     bool is_idle = pair->role == PAIR_ENDED || pair->role == PAIR_FENCING; /* it is read, if at all, afterwards */
     if (!pair->by_operator && !is_idle) pair_read(pair, out);
+}
+
+bool pair_hands_over(const struct pair *pair) {
+    return pair->role == PAIR_LEADING && handover_is_ready(pair);
 }
 
 bool pair_is_in_sync(const struct pair *pair) {

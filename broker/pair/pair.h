@@ -31,8 +31,8 @@ enum pair_role {
 };
 
 /* What a node must not forget: durable before anything rests on it. A directory whose log was written without this
- * machine gets {.floor = epoch of its last frame + 1, .alone = true}, and so does one that serves without it for a
- * while (--replication none, or a coordinator before there was none); a new, empty one gets zeros. */
+ * machine gets {.floor = epoch of its last frame + 1, .alone = true}; a new, empty one gets zeros. With a coordinator
+ * `alone` is always noted: the record knows better, and should there be none one day, nobody does. */
 struct pair_note {
     uint32_t floor; /* it takes part in no epoch below: a promise of e is a floor of e, a fence of e one of e + 1 (R2,
                        R6, R7) */
@@ -40,7 +40,7 @@ struct pair_note {
     uint32_t led; /* the last epoch that it claimed */
     bool in_sync; /* when it last heard of it: whatever is acknowledged, it has */
     bool alone;   /* it may have acknowledged what the other lacks. It never promises. If it is false, the other has all
-                     that was ever acknowledged */
+                     that was ever acknowledged, on the disk that it had then */
 };
 
 /* What the coordinator keeps. */
@@ -65,9 +65,10 @@ enum pair_message_kind {
     PAIR_FRAMES, /* ← epoch, serial, stamp, committed; frames from the follower's end on, none if there are none yet */
     PAIR_PROMISE,     /* ← epoch, serial: promise it before you ask again */
     PAIR_CUT_TO,      /* ← epoch, serial, end: your log is not a part of mine; up to there it may be (R8) */
-    PAIR_NOT_LEADING, /* ← serial; floor, led, alone */
+    PAIR_NOT_LEADING, /* ← serial; floor, led, alone, stranger. Or epoch: it leads, and has forgotten the question */
     PAIR_PROPOSE,   /* → epoch, floor, serial, led, alone: promise me that epoch; then ask to follow (by_operator) */
     PAIR_TAKE_OVER, /* ← epoch, serial: you have everything, and no more is written: lead */
+    PAIR_RETIRED, /* ← epoch, serial, end: my log begins there, behind all that yours is known to share with it (R8) */
 };
 
 /* An operator's word, and who is told. */
@@ -94,6 +95,9 @@ struct pair_message {
     bool in_sync;        /* FRAMES, by_operator: the asker has all that is acknowledged */
     enum pair_word word; /* FOLLOW: PAIR_PROMOTE: its operator wants it to lead. PROMISE: by which word the leader leads
                             (PAIR_ASSERT, PAIR_FORCE, or none): log it, on both sides */
+    bool stranger;       /* NOT_LEADING: the asker's disk is another one, and is promised nothing (F-29) */
+    bool another;        /* not sent, who receives knows it: the sender's disk is not the one that was last counted or
+                            followed here */
 };
 
 enum pair_event_kind {
@@ -114,9 +118,12 @@ struct pair_event {
     enum pair_outcome outcome;
     uint64_t version;
     struct pair_record record;
-    uint64_t end; /* DURABLE, NOTED, STOPPED. ASKED: where the asker must cut, if its log does not fit */
+    uint64_t end; /* DURABLE, NOTED, STOPPED. ASKED: where the asker must cut, if its log does not fit; retired: where
+                     one's own begins */
     bool near;    /* ASKED: it lacks so little that it may be waited for */
     bool fits;    /* ASKED: the asker's log up to its end is the beginning of one's own, by chain hash (R2) */
+    bool retired; /* ASKED: … does not fit, for what it would have to be compared or go on with is in one's own no more
+                   */
     struct pair_message message;
     enum pair_word word;
 };
@@ -129,6 +136,8 @@ enum pair_effect_kind {
     PAIR_ANSWER,      /* send `message` as the answer to what was asked */
     PAIR_LEAD,        /* be the leader, under pair->epoch */
     PAIR_CUT,         /* quarantine the log behind `end`, cut it there, sync, then PAIR_DURABLE (R8) */
+    PAIR_FETCH,       /* quarantine the log behind `end`; this run ends, the next one begins with a snapshot of the
+                         leader's index and log (R8) */
     PAIR_END,         /* end this run and start again; `reason` */
     PAIR_STOP_WRITES, /* leading: take nothing more that appends, then PAIR_STOPPED; answers wait for nothing now */
     PAIR_TAKE_WRITES, /* leading: go on as before PAIR_STOP_WRITES */
@@ -192,6 +201,7 @@ struct pair {
     /* following */
     uint64_t serial; /* of the newest question; starts above that of any earlier run */
     bool cutting;    /* PAIR_CUT is being done */
+    bool adopts;     /* PAIR_NOTE: with it the disk that was last answered from is the one that is followed */
     bool forcing;    /* the record is read in order to claim, whatever it says (PAIR_FORCE), unless the epoch changes */
     uint32_t forced_epoch;
     bool wants;     /* the operator's word: to lead, if that loses nothing */
@@ -212,6 +222,8 @@ uint64_t pair_question(const struct pair *pair);
 bool pair_may_answer(const struct pair *pair, uint64_t question);
 /* LEADING, and not handing over. */
 bool pair_takes_writes(const struct pair *pair);
+/* LEADING: the follower has everything, and the answer to its question, PAIR_TAKE_OVER, need not wait. */
+bool pair_hands_over(const struct pair *pair);
 /* Leading, is the other counted and in sync? Following: is this node, as far as it knows? */
 bool pair_is_in_sync(const struct pair *pair);
 /* FOLLOWING: how much of what was acknowledged is known to be missing here; more may be. */

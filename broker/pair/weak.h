@@ -29,6 +29,7 @@
     WEAKNESS(not_quiet, "operator", "a node that has served alone leads as it starts") \
     WEAKNESS(unasserted, "operator", "an assertion makes a node lead that never was in sync") \
     WEAKNESS(alone_unnoted, "operator", "it is not noted that a node serves alone") \
+    WEAKNESS(any_disk, "operator", "a promise counts from whatever disk it comes") \
     WEAKNESS(hand_early, "hand-over", "the leader hands over what the follower lacks") \
     WEAKNESS(leads_on, "hand-over", "the leader goes on after it has promised")
 /* clang-format on */

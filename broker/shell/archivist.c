@@ -138,6 +138,13 @@ static int take_possession(struct archivist *archivist) {
     return error;
 }
 
+/* -ENOENT: nobody's yet, or what a copy came with. NOT_MOUNTED: likewise, though this broker has used it. `is_new`: the
+ * default directory, which was not there; whatever is mounted is mounted on one. */
+static int check_ours(const struct archivist *archivist, bool is_new) {
+    int error = check_owner(archivist);
+    return error == -ENOENT && !is_new && is_noted(archivist) ? NOT_MOUNTED : error;
+}
+
 /* Is the archive there, and ours? The default directory is made; one that was named must exist, for what is not mounted
  * would be made on the wrong disk. */
 static int check_place(struct archivist *archivist) {
@@ -146,11 +153,8 @@ static int check_place(struct archivist *archivist) {
     if (stat(archivist->directory, &place) != 0) return -errno;
     if (stat(archivist->shell->dir.path, &data) != 0) return -errno;
     archivist->is_same_disk = data.st_dev == place.st_dev;
-    int error = check_owner(archivist);
-    if (error == -ENOENT) {
-        if (!is_made && is_noted(archivist)) return NOT_MOUNTED;
-        error = take_possession(archivist);
-    }
+    int error = check_ours(archivist, is_made);
+    if (error == -ENOENT) error = take_possession(archivist);
     if (error == 0 && !archivist->swept) error = archive_sweep(&archivist->archive);
     if (error == 0) archivist->swept = true;
     if (error == 0 && !is_noted(archivist)) error = note(archivist);
@@ -171,6 +175,15 @@ static const char *sentence(int error, const char *problem) {
     default:
         return problem != NULL ? problem : storage_error(error);
     }
+}
+
+int archivist_check(const struct archivist *archivist, const char **out_sentence) {
+    bool is_new = archivist->shell->config.archive[0] == '\0' && access(archivist->directory, F_OK) != 0;
+    int error = check_ours(archivist, is_new);
+    if (error == -ENOENT) error = 0;
+    if (error == LOG_FOREIGN) error = ARCHIVE_NOT_OURS;
+    *out_sentence = error != 0 ? sentence(error, NULL) : NULL;
+    return error;
 }
 
 static void say_failure(struct archivist *archivist, uint64_t base, int error, const char *problem) {
@@ -283,8 +296,20 @@ static void *archivist_run(void *argument) {
     return NULL;
 }
 
+/* What only a retirement would meet, perhaps in weeks, is said today. */
+static void look_at_place(const struct archivist *archivist) {
+    char place[ARCHIVE_PATH_SIZE + 4], quoted[LOGFMT_VALUE_SIZE];
+    snprintf(place, sizeof(place), "%s/.", archivist->directory);
+    if (archivist->shell->config.archive[0] == '\0' || access(place, W_OK | X_OK) == 0) return;
+    const char *reason = errno == ENOENT ? sentence(-ENOENT, NULL) : strerror(errno);
+    logfmt("archive_absent", "archive=%s reason=\"%s\" action=\"segments stay in the log until it is there\"",
+           logfmt_quote(archivist->directory, quoted), reason);
+}
+
 void archivist_start(struct archivist *archivist) {
-    if (archivist->on) thread_start(&archivist->thread, "tarry-archive", archivist_run, archivist);
+    if (!archivist->on) return;
+    look_at_place(archivist);
+    thread_start(&archivist->thread, "tarry-archive", archivist_run, archivist);
 }
 
 void archivist_stop(struct archivist *archivist) {

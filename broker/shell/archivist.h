@@ -53,6 +53,10 @@ bool archivist_has(struct archivist *archivist, uint64_t end);
  * being erased would escape. Index thread. */
 bool archivist_pause(struct archivist *archivist);
 void archivist_resume(struct archivist *archivist);
+/* 0: what lies there is ours, if anything does. ARCHIVE_NOT_OURS: another broker's. Else nobody can say just now (its
+ * disk is not mounted, say); why is in *out_sentence, which lasts. Index thread. */
+enum { ARCHIVE_NOT_OURS = 1 };
+int archivist_check(const struct archivist *archivist, const char **out_sentence);
 /* Asks for that segment; indexer_wake follows when it is done. Index thread. */
 void archivist_want(struct archivist *archivist, uint64_t base);
 

@@ -181,7 +181,7 @@ static int read_frames(struct page *page, struct history *history, uint64_t dura
     struct log_view view;
     const Tarry__FrameBody *body;
     uint64_t begin_ns = monotonic_ns();
-    uint64_t limit = history_position(history);
+    uint64_t begin = history_position(history), limit = begin;
     int error = 0;
     while (error == 0 && !is_full(page)) {
         error = history_next(history, limit, &view, &body);
@@ -192,7 +192,9 @@ static int read_frames(struct page *page, struct history *history, uint64_t dura
         if (limit < history_position(history)) limit = history_position(history);
         limit = durable - limit > SLICE_BYTES ? limit + SLICE_BYTES : durable;
         uint64_t max_ms = page->out->n_frames > 0 ? AUDIT_PAGE_MAX_MS : EMPTY_PAGE_MAX_MS;
-        if (monotonic_ns() - begin_ns < max_ms * NS_PER_MS) error = 0;
+        /* However late it is: a page that has come no further would be asked for again and again. */
+        bool is_begun = page->out->n_frames > 0 || history_position(history) > begin;
+        if (!is_begun || monotonic_ns() - begin_ns < max_ms * NS_PER_MS) error = 0;
     }
     return error == LOG_END ? 0 : error;
 }

@@ -51,9 +51,10 @@ int boot_note(const char *directory, uint64_t steady_ns) {
     snprintf(path, sizeof(path), "%s/boot", directory);
     snprintf(fresh, sizeof(fresh), "%s/boot.new", directory);
     int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd < 0) return errno;
-    int error = dprintf(fd, "%s %" PRIu64 "\n", name, steady_ns) < 0 ? errno : 0;
-    if (close(fd) != 0 && error == 0) error = errno;
+    int error = fd < 0 ? errno : 0;
+    if (error == 0 && dprintf(fd, "%s %" PRIu64 "\n", name, steady_ns) < 0) error = errno;
+    if (fd >= 0 && close(fd) != 0 && error == 0) error = errno;
     if (error == 0 && rename(fresh, path) != 0) error = errno;
+    if (error != 0) (void)unlink(path);
     return error;
 }

@@ -13,7 +13,8 @@
 
 /* Steady time at BOOTTIME zero, as a former run of this very boot left it; 0: none did. */
 uint64_t boot_recall(const char *directory);
-/* 0 or a positive errno. Nothing is noted where the machine does not tell its boots apart. */
+/* 0 or a positive errno; then there is no note any more, for an old one may be ahead of the truth (TIME-1). 0 for
+ * `steady_ns` says that it is not known. Nothing is noted where the machine does not tell its boots apart. */
 int boot_note(const char *directory, uint64_t steady_ns);
 
 #endif

@@ -67,7 +67,7 @@ static const struct option options[] = {
      "prune archived segments older than this; 0: never [90d]"},
     {"retain-archive-size", OPTION_SIZE, FIELD(retain_archive_size), 0, SIZE_LIMIT, "SIZE",
      "… or when the archive is larger than this; 0: never [4GiB]"},
-    {"segment-size", OPTION_SIZE, FIELD(segment_size), SEGMENT_SIZE_MIN, 1ull << 30, "SIZE",
+    {"segment-size", OPTION_SIZE, FIELD(segment_size), SEGMENT_SIZE_MIN, SEGMENT_SIZE_MAX, "SIZE",
      "size of a log segment [64MiB]"},
     {"peer", OPTION_TEXT, FIELD(peer), 1, 0, "URL", "the other node of a pair, such as ws://10.0.0.2:7272 [none]"},
     {"follow", OPTION_TEXT, FIELD(follow), 1, 0, "URL", "the same; a new data directory joins that node's cluster"},
@@ -293,7 +293,8 @@ static int ini_option(void *user, const char *section, const char *name, const c
     struct ini_load *load = user;
     if (load->message[0] != '\0') return 0;
     if (section[0] != '\0' && strcmp(section, "tarryd") != 0) {
-        snprintf(load->message, CONFIG_MESSAGE_SIZE, "configuration file %.200s has an unknown section [%.100s]",
+        snprintf(load->message, CONFIG_MESSAGE_SIZE,
+                 "configuration file %.200s has an unknown section [%.100s]; options stand in [tarryd], or in none",
                  load->path, section);
         return 0;
     }

@@ -11,8 +11,10 @@
 
 /* Redactions per slice: contents of a MiB each still take less than a tenth of a second. */
 #define SLICE_COUNT 64
-/* How long to wait before looking whether the backup or the archiving is over. */
+/* How long to wait before looking whether the backup or the archiving is over: not all who end wake us. */
 #define WAIT_NS 100000000ull
+/* What could not be written. */
+#define RETRY_NS 2000000000ull
 
 static struct logfmt_limit failure_limit;
 
@@ -31,7 +33,8 @@ void eraser_deinit(struct eraser *eraser) {
 uint64_t eraser_wait_ns(const struct eraser *eraser) {
     struct index *index = eraser->shell->index;
     if (eraser->left == NULL && index_erased(index) >= index_position(index)) return UINT64_MAX;
-    return eraser->waits ? WAIT_NS : 0;
+    uint64_t now_ns = monotonic_ns();
+    return eraser->again_ns > now_ns ? eraser->again_ns - now_ns : 0;
 }
 
 static void erase_in_log(struct eraser *eraser, Tarry__Redaction *const *redactions, size_t count) {
@@ -70,7 +73,7 @@ static int erase_in_file(struct eraser *eraser, uint64_t base, uint64_t end, Tar
 }
 
 /* Of every file that is there: segments are archived before they are retired. */
-static int erase_in_archive(struct eraser *eraser, Tarry__Redaction *const *redactions, size_t count) {
+static int erase_in_files(struct eraser *eraser, Tarry__Redaction *const *redactions, size_t count) {
     const struct archive *archive = &eraser->shell->archivist.archive;
     uint64_t *bases;
     size_t base_count;
@@ -94,23 +97,22 @@ static int erase_in_archive(struct eraser *eraser, Tarry__Redaction *const *reda
 
 /* False: not now, which is said. */
 static bool erase_archived(struct eraser *eraser, Tarry__Redaction *const *redactions, size_t count) {
-    int error = erase_in_archive(eraser, redactions, count);
-    if (error != 0 && logfmt_allowed(&failure_limit)) logfmt("archive_unerased", "reason=\"%s\"", storage_error(error));
+    char quoted[LOGFMT_VALUE_SIZE];
+    const char *sentence = NULL;
+    int error = archivist_check(&eraser->shell->archivist, &sentence);
+    if (error == ARCHIVE_NOT_OURS) return true; /* neither is what it contains */
+    if (error == 0 && (error = erase_in_files(eraser, redactions, count)) != 0) sentence = storage_error(error);
+    if (error != 0 && logfmt_allowed(&failure_limit))
+        logfmt("archive_unerased", "reason=%s", logfmt_quote(sentence, quoted));
     return error == 0;
 }
 
 /* 1, or -ENOSPC. 0: the archive or a tail cannot be written just now; it is tried again. */
 static int erase_slice(struct eraser *eraser, Tarry__Redaction *const *redactions, size_t count) {
     /* First: once the log has forgotten a content, nobody can tell where else it lies. */
-    if (!eraser_in_tails(eraser, redactions, count)) {
-        eraser->waits = true;
-        return 0;
-    }
+    if (!eraser_in_tails(eraser, redactions, count)) return 0;
     erase_in_log(eraser, redactions, count);
-    if (!erase_archived(eraser, redactions, count)) {
-        eraser->waits = true;
-        return 0;
-    }
+    if (!erase_archived(eraser, redactions, count)) return 0;
     int error = index_redactions_done(eraser->shell->index, redactions, count);
     if (error == -ENOSPC) return error;
     if (error != 0) shell_fail("erase_failed", error);
@@ -127,8 +129,7 @@ static int erase_left(struct eraser *eraser) {
         redactions[count] = left->records[eraser->left_done + count]->redaction;
         count++;
     }
-    eraser->waits = !eraser_in_tails(eraser, redactions, count) || !erase_archived(eraser, redactions, count);
-    if (eraser->waits) return 0;
+    if (!eraser_in_tails(eraser, redactions, count) || !erase_archived(eraser, redactions, count)) return 0;
     eraser->left_done += count;
     if (eraser->left_done < left->n_records) return 1;
     int error = unerased_end(eraser->shell->dir.path);
@@ -152,17 +153,20 @@ static size_t find_slice(struct eraser *eraser, Tarry__Redaction ***out) {
 int eraser_step(struct eraser *eraser) {
     struct shell *shell = eraser->shell;
     Tarry__Redaction **redactions;
+    if (eraser_wait_ns(eraser) > 0) return 0;
     size_t count = find_slice(eraser, &redactions);
     if (count == 0 && eraser->left == NULL) return 0;
-    /* What is being archived would take along what is being erased. */
-    eraser->waits = true;
-    if (!archivist_pause(&shell->archivist)) return 0;
     int result = 0;
-    if (log_erase_begin(shell->log)) {
-        eraser->waits = false;
-        result = count > 0 ? erase_slice(eraser, redactions, count) : erase_left(eraser);
-        log_erase_end(shell->log);
+    uint64_t wait_ns = WAIT_NS;
+    /* What is being archived would take along what is being erased. */
+    if (archivist_pause(&shell->archivist)) {
+        if (log_erase_begin(shell->log)) {
+            result = count > 0 ? erase_slice(eraser, redactions, count) : erase_left(eraser);
+            wait_ns = RETRY_NS;
+            log_erase_end(shell->log);
+        }
+        archivist_resume(&shell->archivist);
     }
-    archivist_resume(&shell->archivist);
+    eraser->again_ns = result == 0 ? monotonic_ns() + wait_ns : 0;
     return result;
 }

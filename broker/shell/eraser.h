@@ -21,7 +21,7 @@ struct eraser {
     struct arena arena;
     Tarry__FrameBody *left; /* of unerased.h; NULL: nothing */
     size_t left_done;       /* of its records */
-    bool waits;             /* for the end of a backup or of archiving, or for the archive */
+    uint64_t again_ns; /* monotonic; till then it waits for the end of a backup or of archiving, or for the archive */
 };
 
 void eraser_init(struct eraser *eraser, struct shell *shell);

@@ -229,7 +229,9 @@ void indexer_low(struct indexer *indexer, const struct core_low *low) {
 
 void indexer_durable(struct indexer *indexer, uint64_t position) {
     pthread_mutex_lock(&indexer->mutex);
+    const struct node *node = &indexer->shell->node;
     assert(position >= indexer->durable);
+    assert(!node->on || position <= atomic_load(&node->may_index)); /* LOG-3 */
     indexer->durable = position;
     if (position >= indexer->wanted) pthread_cond_signal(&indexer->changed);
     pthread_mutex_unlock(&indexer->mutex);

@@ -434,8 +434,10 @@ static bool follow(struct loop *loop, const struct inbox_load *load) {
         loop->durable = core_position(core);
         struct core_event event = {.kind = CORE_DURABLE, .position = loop->durable};
         step(loop, &event);
-        indexer_durable(&loop->shell->indexer, loop->durable); /* LOG-3 */
     }
+    /* LOG-3: of what a leader begins with some may never be acknowledged. */
+    uint64_t may_index = atomic_load(&loop->shell->node.may_index);
+    indexer_durable(&loop->shell->indexer, may_index < loop->durable ? may_index : loop->durable);
     if (!load->lead || core_position(core) < load->follow_to) return more;
     applier_end(&loop->applier);
     begin(loop, CORE_START);

@@ -145,6 +145,7 @@ static void start_threads(void) {
     reader_start(&shell.reader, &shell);
     backup_start(&shell.backup, &shell);
     locator_start(&shell.locator, &shell);
+    if (shell.node.on) node_recovered(&shell.node); /* before the core asks how far the index may go */
     loop_start(&shell.loop, &shell);
     if (shell.node.on) node_start(&shell.node);
 }

@@ -194,14 +194,19 @@ static int look_back(struct shell *shell, const struct log_recovery *log, char *
     return error == 0 ? 0 : REFUSE("log %s cannot be read: %s", shell->dir.log, storage_error(error));
 }
 
+bool recovery_note_boot(const struct shell *shell, uint64_t steady_ns) {
+    static struct logfmt_limit limit;
+    int error = boot_note(shell->dir.path, steady_ns);
+    if (error != 0 && logfmt_allowed(&limit))
+        logfmt("boot_unnoted", "action=\"the next start goes by the wall clock\" reason=\"%s\"", strerror(error));
+    return error == 0;
+}
+
 static void start_clock(struct shell *shell, struct instant last) {
     clock_init(&shell->clock, (struct clock_origin){.last = last,
                                                     .boot_steady_ns = boot_recall(shell->dir.path),
                                                     .accept_jump = shell->config.accept_clock_jump});
-    uint64_t steady_ns = clock_boot_steady(&shell->clock);
-    int error = steady_ns == 0 ? 0 : boot_note(shell->dir.path, steady_ns);
-    if (error != 0)
-        logfmt("boot_unnoted", "action=\"the next start goes by the wall clock\" reason=\"%s\"", strerror(error));
+    (void)recovery_note_boot(shell, clock_boot_steady(&shell->clock));
     if (shell->clock.state.accepted)
         logfmt("clock_accepted", "wall_ms=%" PRIu64 " last_ms=%" PRIu64, shell->clock.state.now.wall_ns / NS_PER_MS,
                last.wall_ns / NS_PER_MS);

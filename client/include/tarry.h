@@ -72,7 +72,7 @@ enum tarry_code {
     TARRY_STALE_TOKEN = 7,      /* the lease is no longer yours; `outcome` says what became of the task */
     TARRY_ABORTED = 8,          /* an atomic commit was refused because of another of its operations */
     TARRY_FORGOTTEN = 9,        /* a retry came too late to be recognised: whether it took effect is unknown */
-    TARRY_BUSY = 10,            /* never surfaces from a call: the library tries again */
+    TARRY_BUSY = 10,            /* never surfaces from a call: the library tries again (tarry_busy_ms) */
     TARRY_STOPPING = 11,        /* … */
     TARRY_NO_SUCH_SESSION = 12, /* never surfaces: the consumer subscribes again */
     TARRY_NOT_PRIMARY = 13,     /* no address was the primary's for timeout_ms; nothing was done */
@@ -227,6 +227,12 @@ TARRY_API TARRY_MUST_USE int tarry_drain(tarry_client *client, size_t pending_ma
 
 /* How long something has waited without any answer from a broker, in milliseconds; 0: nothing waits. */
 TARRY_API uint64_t tarry_silence_ms(tarry_client *client);
+
+/* How long something has waited because the broker is busy: memory for tasks or its disk is full, the index is behind,
+ * …, in milliseconds; 0: nothing waits for that. Such a call has been answered, so timeout_ms does not end it; it ends
+ * when there is room. `out_reason`, unless NULL: the broker's last sentence about it, or ""; kept for the thread until
+ * its next call into the library. Any thread. */
+TARRY_API uint64_t tarry_busy_ms(tarry_client *client, const char **out_reason);
 
 /* What came of each address last, in words: "ws://a:7272: Connection refused; ws://b:7272: not the primary, …". Kept
  * for the thread until its next call into the library. For people: the words may change. "" if client is NULL. */

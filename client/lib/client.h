@@ -40,6 +40,8 @@
 #define DIAL_AGAIN_MAX_MS 400u
 #define DIAL_PATIENCE_MS 1000u /* a try that takes longer is given up, if there is somewhere else to go */
 #define DIAL_PATIENCE_ALONE_MS 5000u
+#define NOT_PRIMARY_GRACE_MS 100u /* for the other answers of a broker that is not the primary */
+#define DIAL_PATH_MAX 32u         /* of a URL, behind the address */
 #define GOODBYE_TIMEOUT_MS 200
 #define CLOSE_PATIENCE_MS 1000u
 #define ABORT_AGAIN_MS 20u
@@ -89,7 +91,8 @@ struct request {
     uint32_t backoff_ms;
     uint64_t retry_at_ms;
     uint64_t sent_ms;
-    uint32_t sent_over; /* link.serial, and link.address, then */
+    uint64_t busy_since_ms; /* it was refused as busy, first; 0: it was not */
+    uint32_t sent_over;     /* link.serial, and link.address, then */
     size_t sent_to;
     /* the answer */
     int code;
@@ -115,6 +118,15 @@ struct slot {
     nng_msg *message;
 };
 
+/* See knock.c. */
+struct knock {
+    pthread_mutex_t lock; /* innermost */
+    nng_aio *aio;
+    bool stopped;
+    nng_stream_dialer *dialer; /* of knock_run alone, and so is the next */
+    nng_stream *stream;
+};
+
 /* A dialer: see dial.c. */
 struct dial {
     nng_dialer dialer;
@@ -122,7 +134,10 @@ struct dial {
     bool trying; /* how the try ends is not known yet */
     int error;   /* how the last one failed; 0: it did not */
     uint64_t since_ms;
-    unsigned threads; /* tries whose threads have not ended, earlier dialers' included */
+    uint64_t tried_ms;   /* when nng began; 0: nobody has answered the knock yet */
+    struct knock *knock; /* while it may be stopped; else NULL */
+    unsigned threads;    /* tries whose threads have not ended, earlier dialers' included */
+    unsigned closing;    /* of these: that are closing their dialers */
 };
 
 struct address {
@@ -141,7 +156,8 @@ struct link {
     bool socket_open;
     struct dial dial;
     bool up;
-    bool again; /* give this connection up and try the next address */
+    bool again;              /* give this connection up and try the next address … */
+    uint64_t grace_until_ms; /* … but until then only once nothing is under way over it */
     nng_pipe pipe;
     uint32_t tries;       /* since the last connection that brought an answer */
     uint32_t serial;      /* of the present try: an answer of an earlier one says nothing of this one */
@@ -190,11 +206,12 @@ struct tarry_client {
     uint8_t cluster[CLUSTER_ID_SIZE]; /* whose producer it is, or was first */
     size_t cluster_size;              /* 0: not known, or there is only one address */
     /* silence */
-    uint64_t answered_ms;      /* the last answer; NOT_PRIMARY is none */
-    uint64_t primary_ms;       /* the last one from a primary */
-    uint64_t waiting_since_ms; /* `waiting` became positive, or the silence was announced */
-    bool broker_failed;        /* it said FAILED since the last answer */
-    bool not_primary;          /* somebody said NOT_PRIMARY since the last answer */
+    uint64_t answered_ms;               /* the last answer; NOT_PRIMARY is none */
+    uint64_t primary_ms;                /* the last one from a primary */
+    uint64_t waiting_since_ms;          /* `waiting` became positive, or the silence was announced */
+    bool broker_failed;                 /* it said FAILED since the last answer */
+    char busy_reason[MESSAGE_SIZE_MAX]; /* of the last refusal as busy */
+    bool not_primary;                   /* somebody said NOT_PRIMARY since the last answer */
     struct tarry_consumer *consumers;
 };
 
@@ -249,6 +266,8 @@ void *engine_run(void *arg);            /* the client */
 void engine_kick(tarry_client *client); /* lock held */
 bool engine_is_me(const tarry_client *client);
 void slot_finished(void *arg); /* nng's callback */
+/* Is the answer to anything that was sent over the present connection still to come? */
+bool engine_awaits(const tarry_client *client);
 
 /* ---- address.c. Pure. */
 /* Adds the addresses of "ws://host:port,…"; NULL: the default. TARRY_E_ADDRESS. */
@@ -276,17 +295,27 @@ void link_tell(tarry_client *client, char *out, size_t size);
 /* One try to connect, told by the socket's pipe callbacks, or by `trying` alone when it fails. `headers` may be NULL.
  */
 int dial_begin(tarry_client *client, struct dial *dial, nng_socket socket, const char *url, const char *headers);
-/* Closes the dialer, if there is one. It must rest. */
+/* Stops the knock; closes the dialer, if there is one. It must rest. */
 void dial_end(tarry_client *client, struct dial *dial);
 /* From when on it rests for certain, if no news comes earlier; 0: it does. Keeps the lock. */
 uint64_t dial_rests_at(const struct dial *dial);
-/* Waits until it rests. Not on the engine. */
+/* When the present try has had `patience_ms`: to answer the knock, and then again to connect. Keeps the lock. */
+uint64_t dial_given_up_at(const struct dial *dial, uint64_t patience_ms);
+/* Before the socket is closed: stops the knock, or waits until the dialer rests, and nobody closes one. Not on the
+ * engine. */
 void dial_settle(tarry_client *client, struct dial *dial);
 /* Waits for the tries' threads to end, once the socket is closed. False: nng does not let go of one of them. */
 bool dial_ended(tarry_client *client, struct dial *dial);
 /* For the callback that is told of a lost pipe: without the lock; then the lock and dial_lost with what it returned. */
 nng_dialer dial_pipe_lost(nng_pipe pipe);
 void dial_lost(struct dial *dial, nng_dialer dialer);
+
+/* ---- knock.c: any thread, without the client's lock unless said otherwise */
+int knock_init(struct knock *knock); /* TARRY_E_NOMEM */
+/* 0: somebody answers at `url`; or an error of nng. Blocks, until knock_stop at the latest. Once. */
+int knock_run(struct knock *knock, const char *url);
+void knock_stop(struct knock *knock); /* does not wait for it; the client's lock may be held */
+void knock_deinit(struct knock *knock);
 
 /* ---- socket.c: nng_close, but false when it does not come back: then nothing that the socket knows may be freed */
 bool socket_close(nng_socket socket);

@@ -87,6 +87,14 @@ static void slot_send(tarry_client *client, struct slot *slot, struct request *r
     nng_ctx_send(slot->ctx, slot->aio);
 }
 
+bool engine_awaits(const tarry_client *client) {
+    for (uint32_t i = 0; i < SLOTS_MAX; i++) {
+        const struct request *request = client->slots[i].request;
+        if (request != NULL && request->sent_over == client->link.serial) return true;
+    }
+    return false;
+}
+
 /* ---- hello: the producer's number (ONCE-1) */
 
 /* Wherever the client comes to: its producer's number means somebody else in another cluster. With one address it is
@@ -276,6 +284,13 @@ static void take_not_primary(tarry_client *client, const struct request *request
     link_not_primary(&client->link, reply->primary, reply->code == TARRY__CODE__OK ? "" : reply->message);
 }
 
+static void note_busy(tarry_client *client, struct request *request, uint64_t now) {
+    const char *reason = request->reply->message;
+    if (request->busy_since_ms == 0) request->busy_since_ms = now;
+    snprintf(client->busy_reason, sizeof(client->busy_reason), "%s",
+             reason[0] != 0 ? reason : tarry_code_sentence(TARRY_BUSY));
+}
+
 /* Is there anything that only a primary can answer? */
 static bool awaits_primary(const tarry_client *client) {
     if (client->pending > 0) return true;
@@ -303,6 +318,10 @@ static bool take_answer(tarry_client *client, struct request *request, uint64_t 
         return true;
     }
     Tarry__Code code = is_from_elsewhere(client, request) ? TARRY__CODE__NOT_PRIMARY : reply->code;
+    if (code == TARRY__CODE__BUSY)
+        note_busy(client, request, now);
+    else
+        request->busy_since_ms = 0;
     if (code != TARRY__CODE__FAILED && code != TARRY__CODE__NOT_PRIMARY) note_answer(client, reply, now);
     switch (code) {
     case TARRY__CODE__OK:
@@ -392,6 +411,7 @@ static void take_slots(tarry_client *client, struct request_queue *finished) {
             queue_push(finished, request);
         } else {
             if (error == NNG_ENOMEM) request->retry_at_ms = now + RETRY_BACKOFF_MAX_MS;
+            request->busy_since_ms = 0; /* whoever was busy is not there any more, perhaps */
             put_back(client, request);
         }
     }

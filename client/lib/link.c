@@ -63,7 +63,7 @@ static int try_address(tarry_client *client) {
         link->retry_at_ms = now + wait_ms / 2 + nng_random() % (wait_ms / 2); /* not all clients at once */
         link->tried = 0;
     }
-    char url[ADDRESS_SIZE_MAX + 8];
+    char url[ADDRESS_SIZE_MAX + DIAL_PATH_MAX];
     snprintf(url, sizeof(url), "%s/rpc", present(link)->url);
     return dial_begin(client, &link->dial, link->socket, url, NULL);
 }
@@ -107,12 +107,14 @@ bool link_is_ready(const struct link *link) {
 uint64_t link_deadline(const tarry_client *client) {
     const struct link *link = &client->link;
     if (link->again) {
-        uint64_t rests_at_ms = dial_rests_at(&link->dial);
-        return rests_at_ms > link->retry_at_ms ? rests_at_ms : link->retry_at_ms;
+        uint64_t deadline = dial_rests_at(&link->dial);
+        if (link->retry_at_ms > deadline) deadline = link->retry_at_ms;
+        if (link->grace_until_ms > deadline && engine_awaits(client)) deadline = link->grace_until_ms;
+        return deadline;
     }
     if (link->up) return UINT64_MAX;
     if (!link->dial.trying) return link->retry_at_ms;
-    return link->dial.since_ms + (link->addresses.count > 1 ? DIAL_PATIENCE_MS : DIAL_PATIENCE_ALONE_MS);
+    return dial_given_up_at(&link->dial, link->addresses.count > 1 ? DIAL_PATIENCE_MS : DIAL_PATIENCE_ALONE_MS);
 }
 
 /* The next address of this round. */
@@ -153,6 +155,7 @@ void link_step(tarry_client *client, uint64_t now) {
     }
     if (link->again || link->tries > 0) link->address = next_address(link);
     link->again = link->up = false;
+    link->grace_until_ms = 0;
     dial_end(client, &link->dial);
     /* A failure to begin is a failed try. */
     (void)try_address(client);
@@ -161,6 +164,8 @@ void link_step(tarry_client *client, uint64_t now) {
 void link_not_primary(struct link *link, const char *primary, const char *message) {
     struct address *address = present(link);
     link->again = true;
+    /* It refuses the others too, and says so. Whoever does not hear it must take them for done, perhaps. */
+    link->grace_until_ms = now_ms() + NOT_PRIMARY_GRACE_MS;
     link->hint = primary[0] != 0 ? addresses_find(&link->addresses, primary) : ADDRESSES_MAX;
     if (primary[0] == 0)
         address_say(address, "not the primary (%s)", message[0] != 0 ? message : "and does not know which is");
@@ -175,6 +180,7 @@ void link_not_primary(struct link *link, const char *primary, const char *messag
 void link_stalled(tarry_client *client) {
     note_present(client);
     client->link.again = true;
+    client->link.grace_until_ms = 0;
 }
 
 void link_tell(tarry_client *client, char *out, size_t size) {

@@ -134,6 +134,29 @@ uint64_t tarry_silence_ms(tarry_client *client) {
     return silence_ms;
 }
 
+static uint64_t min_busy_since(const struct request *request, uint64_t since_ms) {
+    if (request == NULL || request->busy_since_ms == 0) return since_ms;
+    return request->busy_since_ms < since_ms ? request->busy_since_ms : since_ms;
+}
+
+uint64_t tarry_busy_ms(tarry_client *client, const char **out_reason) {
+    if (out_reason != NULL) *out_reason = "";
+    if (client == NULL) return 0;
+    char reason[MESSAGE_SIZE_MAX];
+    pthread_mutex_lock(&client->lock);
+    uint64_t since_ms = UINT64_MAX, now = now_ms();
+    for (const struct request *at = client->ready.first; at != NULL; at = at->next)
+        since_ms = min_busy_since(at, since_ms);
+    for (const struct request *at = client->calls.first; at != NULL; at = at->next)
+        since_ms = min_busy_since(at, since_ms);
+    for (uint32_t i = 0; i < SLOTS_MAX; i++) since_ms = min_busy_since(client->slots[i].request, since_ms);
+    snprintf(reason, sizeof(reason), "%s", client->busy_reason);
+    pthread_mutex_unlock(&client->lock);
+    if (since_ms == UINT64_MAX) return 0;
+    if (out_reason != NULL) *out_reason = message_keep(reason);
+    return now > since_ms ? now - since_ms : 1;
+}
+
 const char *tarry_addresses_say(tarry_client *client) {
     char told[MESSAGE_SIZE_MAX];
     if (client == NULL) return "";

@@ -47,6 +47,7 @@ void request_free(tarry_client *client, struct request *request) {
     request->done = NULL;
     request->arg = NULL;
     request->producer = request->sequence = request->retry_at_ms = request->sent_ms = 0;
+    request->busy_since_ms = 0;
     request->unanswered = request->backoff_ms = 0;
     request->code = TARRY_OK;
     request->reply = NULL;

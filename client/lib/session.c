@@ -162,7 +162,7 @@ static void heartbeat(tarry_consumer *consumer, uint64_t now) {
 /* Closes the present lane, if any, and opens the one that the broker named, if `open`. Gives the lock up. */
 static int lane_change(tarry_consumer *consumer, bool open) {
     tarry_client *client = consumer->client;
-    char url[ADDRESS_SIZE_MAX + 32], header[64 + 2 * SECRET_SIZE_MAX];
+    char url[ADDRESS_SIZE_MAX + DIAL_PATH_MAX], header[64 + 2 * SECRET_SIZE_MAX];
     snprintf(url, sizeof(url), "%s/lane/%u", client->link.addresses.items[consumer->address].url, consumer->lane);
     int at = snprintf(header, sizeof(header), "Authorization: Bearer ");
     for (size_t i = 0; i < consumer->secret_size; i++)
@@ -202,7 +202,7 @@ static bool lane_step(tarry_consumer *consumer, uint64_t now) {
         opened(consumer, TARRY_OK, "");
         return false;
     }
-    if (consumer->dial.trying && now < consumer->since_ms + LANE_PATIENCE_MS) return false;
+    if (consumer->dial.trying && now < dial_given_up_at(&consumer->dial, LANE_PATIENCE_MS)) return false;
     lane_failed(consumer, now);
     return true;
 }
@@ -261,7 +261,9 @@ uint64_t sessions_deadline(const tarry_client *client) {
         if (consumer->closing || consumer->opened > TARRY_OK) continue;
         if (consumer->state == SESSION_LOST)
             next = consumer->retry_at_ms > rests_at_ms ? consumer->retry_at_ms : rests_at_ms;
-        if (consumer->state == SESSION_ACCEPTED) next = consumer->since_ms + LANE_PATIENCE_MS;
+        if (consumer->state == SESSION_ACCEPTED)
+            next = consumer->dial.trying ? dial_given_up_at(&consumer->dial, LANE_PATIENCE_MS)
+                                         : consumer->since_ms + LANE_PATIENCE_MS;
         if (consumer->state == SESSION_UP) next = consumer->heartbeat_at_ms;
         if (next < deadline) deadline = next;
     }

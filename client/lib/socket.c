@@ -1,7 +1,10 @@
 /* socket.c: closing a socket of nng without hanging.
  *
- * Closing a socket closes its dialers, which nng 1.5.2 does not always survive (dial.c). The callers let them come to
- * rest first; should it hang all the same, the socket is left behind instead of the caller. */
+ * Closing a socket closes its dialers, which nng 1.5.2 does not always survive (dial.c). Nor does it survive, with
+ * Debian's patches, that another thread is closing one of them: nni_sock_shutdown gives up a reference that it did not
+ * get, and the dialer is freed under that thread. (Not under the one that is told of a lost pipe: it is the one that
+ * frees.) The callers let all come to rest first (dial_settle); should it hang all the same, the socket is left behind
+ * instead of the caller. */
 #include "client.h"
 
 #include <errno.h>

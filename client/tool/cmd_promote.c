@@ -37,7 +37,8 @@ const struct command command_promote = {
         "If the primary is gone and no coordinator decides, you have to. --peer-is-stopped is your word that it is\n"
         "stopped, will stay so until it comes back as a follower, and has not acknowledged anything without this\n"
         "one; if that is wrong, acknowledged tasks are lost and others delivered twice. --force says that you know\n"
-        "and want it all the same. Both brokers record what you said.\n\n"
+        "and want it all the same; copy the other's data directory before it is started again, for what only it has\n"
+        "may be gone then. Both brokers record what you said.\n\n"
         "Said to the primary, --peer-is-stopped makes it go on without its follower, which it would wait for\n"
         "otherwise (tarryd --solo-after never), until that one is back and has everything.",
     .options = promote_options,
@@ -164,14 +165,15 @@ static int change(const struct tool *tool, const struct args *args, struct node 
     if (promotes && args_has(args, "force")) assertion = TARRY_FORCE;
     uint64_t from_ms = steady_ms();
     node_ask(node);
-    bool was_done = is_done(node, promotes);
+    bool was_done = is_done(node, promotes), led = node_is_primary(node);
     int code = promotes ? tarry_promote(node->client, assertion, &view, &message)
                         : tarry_demote(node->client, &view, &message);
     node_take(node, code, view, message);
     if (code != TARRY_OK) return tool_failed(tool, code, node->message);
     if (wait_ms > 0) follow(node, promotes, from_ms + wait_ms);
     uint64_t took_ms = steady_ms() - from_ms;
-    if (was_done && assertion == TARRY_PEER_IS_STOPPED) return tell(tool, node, "serves alone", took_ms);
+    if (led && assertion == TARRY_PEER_IS_STOPPED && is_done(node, promotes))
+        return tell(tool, node, "serves alone", took_ms);
     if (is_done(node, promotes)) {
         const char *done = promotes ? "promoted" : "demoted",
                    *already = promotes ? "primary already:" : "follower already:";

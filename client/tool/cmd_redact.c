@@ -37,6 +37,8 @@ const struct command command_redact = {
         "'tarry verify' still proves all of it. By QUEUE and KEY every task that ever had the key is meant. A live\n"
         "task is refused: cancel it first; so is a dead letter: drop it first. By time, live tasks are left alone\n"
         "and counted, with exit status 1.\n\n"
+        "By key it finds what log and archive still name, by time those whose scheduling they still hold; others\n"
+        "are found by --id alone.\n\n"
         "Waits until it is done; a broker that is killed meanwhile goes on with it when it starts again. What\n"
         "consumers, backups, file-system snapshots, swap or the flash of an SSD have kept is beyond its reach.",
     .options = options,

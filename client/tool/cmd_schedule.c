@@ -41,6 +41,7 @@ const struct command command_schedule = {
             "--from reads one JSON object a line, all but queue and time optional:\n"
             "  {\"queue\",\"key\",\"delay_ms\"|\"due_ms\",\"body\"|\"body_base64\",\"priority\",\"attributes\":{…},\n"
             "   \"expires_ms\",\"on_conflict\"}\n"
+            "delay_ms and expires_ms are durations, due_ms is a time.\n"
             "Every line is handled as it arrives and answered once, in order, as soon as it is durable:\n"
             "  {\"line\":1,\"id\":\"…\",\"queue\":\"…\",\"key\":\"…\",\"result\":\"scheduled\",\"due_ms\":…}\n"
             "or with result replaced, kept, exists, or error (with code and message; the others go on).\n"

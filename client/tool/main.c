@@ -86,7 +86,7 @@ static int run(struct args *args, int argc, char **argv) {
     status = globals(&tool, args);
     if (status == 0) status = signals_start();
     if (status == 0) status = args->command->run(&tool, args);
-    tarry_close(tool.client);
+    tool_disconnect(&tool);
     return status;
 }
 

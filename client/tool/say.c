@@ -1,15 +1,18 @@
 /* say.c: sentences for people, on standard error (tool.h). */
 #include <stdarg.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "tool.h"
 
 void tool_say(const char *format, ...) {
     va_list list;
     va_start(list, format);
-    fputs("tarry: ", stderr);
+    flockfile(stderr);                                                         /* busy.c has a thread of its own */
+    fputs(isatty(STDERR_FILENO) == 1 ? "\r\033[Ktarry: " : "tarry: ", stderr); /* over a bar that is drawn there */
     vfprintf(stderr, format, list);
     fputc('\n', stderr);
+    funlockfile(stderr);
     va_end(list);
 }
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -17,6 +18,7 @@ static struct {
     atomic_int child;
     sigset_t original;
     sigset_t awaited;
+    sem_t running; /* the thread is there */
     pthread_mutex_t lock;
     void (*wake)(void *argument);
     void *argument;
@@ -34,6 +36,7 @@ void signals_end(void) {
 
 static void *take_signals(void *argument) {
     (void)argument;
+    sem_post(&signals.running);
     for (unsigned count = 0;; count++) {
         int number;
         if (sigwait(&signals.awaited, &number) != 0) continue;
@@ -54,6 +57,7 @@ int signals_start(void) {
     sigaddset(&signals.awaited, SIGINT);
     sigaddset(&signals.awaited, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &signals.awaited, &signals.original);
+    sem_init(&signals.running, 0, 0);
     signals.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_t thread = 0;
     int error = signals.fd < 0 ? errno : pthread_create(&thread, NULL, take_signals, NULL);
@@ -62,6 +66,10 @@ int signals_start(void) {
         return EXIT_REFUSED;
     }
     pthread_detach(thread);
+    /* verify forks. What a sanitizer does while a thread begins takes locks of its allocator, which a child that is
+     * forked at that moment would find taken for ever (seen once). */
+    while (sem_wait(&signals.running) != 0) {
+    }
     return 0;
 }
 

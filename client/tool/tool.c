@@ -3,6 +3,7 @@
 
 #include <time.h>
 
+#include "busy.h"
 #include "ndjson.h"
 #include "output.h"
 #include "units.h"
@@ -66,7 +67,15 @@ int tool_connect_to(const struct tool *tool, const char *url, uint64_t timeout_m
 }
 
 int tool_connect(struct tool *tool) {
-    return tool_connect_to(tool, tool->broker, tool->timeout_ms, &tool->client);
+    int status = tool_connect_to(tool, tool->broker, tool->timeout_ms, &tool->client);
+    if (status == EXIT_FINE) busy_watch(tool->client);
+    return status;
+}
+
+void tool_disconnect(struct tool *tool) {
+    busy_unwatch();
+    tarry_close(tool->client);
+    tool->client = NULL;
 }
 
 void tool_warn_source(const struct tarry_source *source) {

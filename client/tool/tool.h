@@ -33,6 +33,8 @@ extern const struct command *const tool_commands[]; /* ends with NULL */
 
 /* Opens the client. EXIT_FINE, or an exit status after a sentence on standard error. */
 int tool_connect(struct tool *tool);
+/* Closes it, if it is open. */
+void tool_disconnect(struct tool *tool);
 /* The client of one broker alone, whatever --broker says; the caller closes it. As tool_connect. */
 int tool_connect_to(const struct tool *tool, const char *url, uint64_t timeout_ms, tarry_client **out_client);
 /* A follower's answer is marked: for people with a sentence, once; in JSON as members of the object at hand. */

@@ -3,6 +3,7 @@ off, slow, forgetful or closed to us (F-30, and R4 to R6 of FAULTS.md: done, ref
 
 Every call goes through tests/coordinator/probe.c, which is coordinator.h and nothing else. A machine without Java says so
 and skips what needs a server."""
+import itertools
 import os
 import random
 import shutil
@@ -10,9 +11,11 @@ import tempfile
 import threading
 import time
 
-from probe import CALL_MS, PATIENT_MS, SESSION_MS, Case, harness, needs_server
+from probe import CALL_MS, PATIENT_MS, SESSION_MS, WAIT_S, Case, harness, needs_server
 from proxy import DOWN, UP, Proxy
 from zookeeper import ZooKeeper
+
+NEEDED = {"done", "refused"}  # of whoever competes; "unknown" is up to chance
 
 
 class Contract:
@@ -54,14 +57,20 @@ class Contract:
 
     def test_of_many_who_compete_one_succeeds(self):
         """Each appends its mark to the value: what was done is there once, what was refused is not."""
-        self.compete(self.url(), [self.url()] * 3, rounds=15)
+        outcomes = self.compete(self.url(), [self.url()] * 3, rounds=15)
+        self.assertIn("done", {outcome for outcome, _ in outcomes.values()})
 
     def compete(self, url, urls, rounds, chaos=None):
-        """Through `urls`, of which each may be cut at any time; the truth is read at `url`."""
+        """Through `urls`, of which each may be cut at any time; the truth is read at `url`. With chaos there are more rounds, if
+        not every outcome that it needs was seen by then."""
         outcomes, threads = {}, []
 
+        def is_over(done):
+            seen = {outcome for outcome, _ in list(outcomes.values())}
+            return done >= rounds and (not chaos or NEEDED <= seen or done >= 10 * rounds)
+
         def work(number, probe):
-            for round_number in range(rounds):
+            for round_number in itertools.takewhile(lambda done: not is_over(done), itertools.count()):
                 now = probe.call("read", "record")
                 if now["outcome"] != "done":
                     continue
@@ -107,14 +116,17 @@ class File(Contract, Case):
         """SIGKILL of who writes, again and again: the file is read by the next one, and what was done is there."""
         done = 0
         generator = random.Random(1)
-        for _ in range(10):
+        for turn in range(10):
             probe = self.probe(self.url())
             version = probe.done("read", "record")["version"]
             self.assertGreaterEqual(version, done)
             numbers = [probe.ask("set", "record", version + i, "x" * 500) for i in range(50)]
+            if turn % 2:
+                probe.answer(numbers[0])  # or a busy machine might never get that far
             time.sleep(generator.uniform(0, 0.03))
             probe.kill()
             done = max([done] + [probe.answers[n]["version"] for n in numbers if n in probe.answers])
+        self.assertGreater(done, 0, "it was always killed too soon")
 
 
 @needs_server
@@ -155,9 +167,10 @@ class Server(Contract, Case):
     def test_a_lost_reply_is_unknown_though_it_happened(self):
         """F-30"""
         proxy, url = self.by_proxy()
-        probe = self.impatient(url)
+        probe, other = self.impatient(url), self.probe(self.url())
         proxy.hold(DOWN)
         self.unknown(probe.call("set", "record", 1, "two"), "its time is over|connection was lost")
+        harness.wait_until("it has happened", lambda: other.done("read", "record")["version"] == 2, WAIT_S)
         proxy.cut()
         proxy.heal()
         answer = self.until_done(probe, "read", "record")
@@ -220,7 +233,7 @@ class Server(Contract, Case):
 
         self.probe(self.url()).done("read", "record")
         outcomes = self.compete(self.url(), [url for _, url in proxies], 40, chaos)
-        self.assertLessEqual({"done", "refused"}, {outcome for outcome, _ in outcomes.values()})  # "unknown" is up to chance
+        self.assertLessEqual(NEEDED, {outcome for outcome, _ in outcomes.values()})
 
     # ---- what a server may do
 

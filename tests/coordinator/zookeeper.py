@@ -7,8 +7,12 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from ports import free_port  # noqa: E402  (the path above)
 
 JAR = "/usr/share/java/zookeeper.jar"
 LOGGING = "/usr/share/java/slf4j-simple.jar"
@@ -23,11 +27,6 @@ def missing():
     if not shutil.which("java"):
         return "no java: apt-get install --no-install-recommends default-jre-headless"
     return None
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 class ZooKeeper:

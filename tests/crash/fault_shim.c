@@ -30,6 +30,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -52,7 +53,7 @@
     X(open) X(opendir) X(mkdir) X(read) X(pread) X(write) X(pwrite) X(writev) X(fdatasync) X(fsync) X(ftruncate)       \
     X(posix_fallocate) X(rename) X(unlink) X(statvfs) X(fcntl) X(mmap) X(socket) X(bind) X(listen) X(accept)           \
     X(epoll_create1) X(epoll_ctl) X(epoll_wait) X(eventfd) X(pipe) X(sendmsg) X(readv) X(recvmsg) X(pthread_create)    \
-    X(malloc) X(calloc) X(realloc) X(posix_memalign) X(strdup)
+    X(malloc) X(calloc) X(realloc) X(posix_memalign) X(aligned_alloc) X(strdup)
 /* clang-format on */
 
 #define SCOPE_ENUM(name) SCOPE_##name,
@@ -69,7 +70,7 @@ struct fault_page {
     _Atomic uint64_t last;  /* … to here are hit, counted from 1; first = 0: none */
     _Atomic uint64_t matched;
     _Atomic uint64_t fired;
-    char hit[HIT_SIZE]; /* the last one: scope.call, and who called: object+offset, innermost first */
+    char hit[HIT_SIZE]; /* the last one: scope.call in thread, and who called: object+offset, innermost first */
     uint64_t scope_count;
     uint64_t call_count;
     char scope_names[SCOPE_COUNT][NAME_SIZE];
@@ -111,8 +112,10 @@ static _Noreturn void die(void) {
 /* Neither backtrace (once it is warm) nor dladdr allocates. */
 static void tell_hit(enum scope scope, enum call call) {
     void *callers[CALLERS_MAX];
+    char thread[16] = ""; /* as long as Linux has them */
     int count = backtrace(callers, CALLERS_MAX);
-    size_t used = (size_t)snprintf(page->hit, HIT_SIZE, "%s.%s by", scope_names[scope], call_names[call]);
+    prctl(PR_GET_NAME, thread);
+    size_t used = (size_t)snprintf(page->hit, HIT_SIZE, "%s.%s in %s by", scope_names[scope], call_names[call], thread);
     for (int i = 2; i < count && used < HIT_SIZE; i++) {
         Dl_info info;
         if (dladdr(callers[i], &info) == 0 || info.dli_fname == NULL) continue;
@@ -142,6 +145,7 @@ static enum scope scope_of_path(const char *path) {
     if (*rest != '\0' && *rest != '/') return SCOPE_other;
     if (strncmp(rest, "/log", 4) == 0) return SCOPE_log;
     if (strncmp(rest, "/archive/", 9) == 0 || strcmp(rest, "/archive") == 0) return SCOPE_archive;
+    if (strncmp(rest, "/index/keyring", 14) == 0) return SCOPE_data; /* beside LMDB's files, and written as ours are */
     return strncmp(rest, "/index", 6) == 0 ? SCOPE_index : SCOPE_data;
 }
 
@@ -532,6 +536,10 @@ EXPORT int posix_memalign(void **out, size_t alignment, size_t size) {
     if (memory == NULL) return ENOMEM;
     *out = memory;
     return 0;
+}
+
+EXPORT void *aligned_alloc(size_t alignment, size_t size) {
+    return is_refused(CALL_aligned_alloc, __builtin_return_address(0)) ? NULL : __libc_memalign(alignment, size);
 }
 
 /* As libc's, but its allocation is counted as the caller's. */

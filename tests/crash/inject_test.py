@@ -27,8 +27,7 @@ def never_syncs_again(life):
 
 def exits_or_prepares_again(life):
     """The next segment is made ahead of need; one that could not be synced is thrown away, and new tasks wait for another."""
-    if not any("event=disk_low" in line and "Input/output error" in line for line in life.broker.log):
-        yield from must_exit(life)
+    yield from must_go_on(life) if "in tarry-prepare by" in life.fault.hit else must_exit(life)
 
 
 def exits_unless_it_was_a_summary(life):

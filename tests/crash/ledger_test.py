@@ -43,6 +43,15 @@ class Judge(unittest.TestCase):
         self.ledger.delivered(delivery(due_ms=500, delivered_ms=501))
         self.assert_found()
 
+    def test_a_move_that_nobody_asked_for(self):
+        self.ledger.delivered(delivery(due_ms=90))
+        self.assert_found("early")
+
+    def test_a_move_whose_answer_is_overtaken(self):
+        self.ledger.moving["k"] += 1
+        self.ledger.delivered(delivery(due_ms=90))
+        self.assert_found()
+
     def test_a_delivery_after_its_ack(self):
         self.ledger.acked("7", 105)
         self.ledger.delivered(delivery())

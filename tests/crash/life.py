@@ -23,7 +23,8 @@ HOUR_MS = 3_600_000
 FAT_SIZE = 300_000
 FIRST_SEGMENT = "0000000000001000.seg"
 POLL_S = 0.02
-RETIRED_WAIT_S = 6
+RETIRED_WAIT_S = 60
+ANSWER_WAIT = "60s"         # of the tool: a start may come in between
 STOP_WAIT_S = 60
 REFUSED, USAGE, STORAGE = 1, 2, 4  # exit statuses of tarryd
 KILLS = ("kill", "half", "done", "cut")
@@ -33,7 +34,7 @@ ARGUMENTS = ("--segment-size", "1MiB", "--retain-log-size", "0", "--memory", "64
 class Life:
     """`deadline_s`: how long the whole workload may take before it is given up (a fault for ever may leave it waiting)."""
 
-    def __init__(self, what=None, how=None, first=0, last=None, spare=None, deadline_s=30, snapshot=None, arguments=ARGUMENTS):
+    def __init__(self, what=None, how=None, first=0, last=None, spare=None, deadline_s=120, snapshot=None, arguments=ARGUMENTS):
         self.directory = tempfile.mkdtemp(prefix="tarry-crash-")
         self.data = os.path.join(self.directory, "data")
         self.ledger = Ledger()
@@ -101,7 +102,7 @@ class Life:
         with tempfile.TemporaryFile() as file:
             file.write((stdin or "").encode())
             file.seek(0)
-            tool = subprocess.Popen(self.broker.command(*arguments), stdin=file, stdout=subprocess.PIPE,
+            tool = subprocess.Popen(self.broker.command(*arguments, "--timeout", ANSWER_WAIT), stdin=file, stdout=subprocess.PIPE,
                                     stderr=subprocess.DEVNULL)
         while True:
             try:

@@ -15,7 +15,8 @@ from harness import now_ms
 from ledger import Ledger
 
 BY_HAND_MAX = 60  # each ack by hand is a process: on a busy machine no more of them than can be done
-FINISH_S = int(os.environ.get("TARRY_CRASH_FINISH_S", "120"))
+FINISH_S = int(os.environ.get("TARRY_CRASH_FINISH_S", "400"))
+TIMEOUT = ("--timeout", "60s")  # a start may come in between
 
 
 class Load:
@@ -27,12 +28,12 @@ class Load:
         self.broker, self.ledger = broker, Ledger()
         self.random = random.Random(seed)
         self.running = self.acking = True
-        self.cancel_asked_ms = []  # by line
+        self.cancel_asked_ms, self.move_keys = [], []  # by line
         self.count = self.moves_sent = self.cancels_sent = 0
         self.answered = {"schedule": 0, "cancel": 0, "move": 0}
-        self.schedules = broker.stream("schedule", "--from", "-", stdin=True)
-        self.cancels = broker.stream("cancel", "--from", "-", stdin=True)
-        self.moves = broker.stream("move", "--from", "-", stdin=True)
+        self.schedules = broker.stream("schedule", "--from", "-", *TIMEOUT, stdin=True)
+        self.cancels = broker.stream("cancel", "--from", "-", *TIMEOUT, stdin=True)
+        self.moves = broker.stream("move", "--from", "-", *TIMEOUT, stdin=True)
         self.deaths = []  # streams that ended though nobody asked them to
         self.threads = []
         self.by_hand = []
@@ -54,7 +55,7 @@ class Load:
         return thread
 
     def start_consumer(self, queue, *arguments):
-        consumer = self.broker.consume(queue, *arguments)
+        consumer = self.broker.consume(queue, *arguments, *TIMEOUT)
         self.consumers.append(consumer)
         self.start(self.read_deliveries, consumer)
         return consumer
@@ -70,6 +71,8 @@ class Load:
             if name == "cancel":
                 answer["_asked_ms"] = self.cancel_asked_ms[answer["line"] - 1]
             note(answer)
+            if name == "move":
+                self.ledger.moving[self.move_keys[answer["line"] - 1]] -= 1
             self.answered[name] += 1
         if self.running:
             status = stream.wait()
@@ -115,6 +118,8 @@ class Load:
             for _ in range(self.random.randrange(0, 6)):
                 queue, key = self.random.choice(recent)
                 self.moves_sent += 1
+                self.move_keys.append(key)
+                self.ledger.moving[key] += 1
                 self.moves.send({"queue": queue, "key": key, "delay_ms": self.random.randrange(0, 3000)})
             time.sleep(0.04)
 

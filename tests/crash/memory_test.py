@@ -18,6 +18,10 @@ class NoMemory(Campaign):
     def test_f11_one_allocation(self):
         self.every_call(HEAP, "ENOMEM", 16, spare=SPARE, deadline_s=10)
 
+    def test_f11_one_aligned_allocation(self):
+        """Filters of runs and of summaries: so few that a sample of all does not meet them."""
+        self.every_call("heap.aligned_alloc", "ENOMEM", 4, spare=SPARE, deadline_s=10)
+
     def test_f11_all_from_one_on(self):
         self.every_call(HEAP, "ENOMEM", 10, for_ever=True, spare=SPARE, deadline_s=4)
 

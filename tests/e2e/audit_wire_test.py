@@ -12,6 +12,7 @@ from wire import Rpc, number
 FRAMES_MAX, SIZE_MAX, WAIT_MAX_MS = 8192, 1 << 20, 10_000  # tarry_limits.h
 READS_MAX, WAITS_MAX = 16, 32
 HEADER_SIZE = 112
+SEAL = b"\2\0"  # a frame's type
 
 
 class Page:
@@ -69,10 +70,14 @@ class Audits(harness.Case):
 
     def settle_log(self, rpc):
         """Waits until the seal that follows idleness is there; the end of the log."""
-        end = self.page(rpc, at_end=True).next
-        while (page := self.page(rpc, end, wait_ms=300)).frames:
-            end = page.next
-        return end
+        position, is_sealed = 0, False
+        while True:
+            page = self.page(rpc, position, wait_ms=1000)
+            if page.frames:
+                is_sealed = page.frames[-1][0][4:6] == SEAL
+            if page.end and is_sealed:
+                return page.next
+            position = page.next
 
     def fill(self, count, rpc=None, queue="q", payload=b"", first=0):
         rpc = rpc or self.rpc()
@@ -237,12 +242,15 @@ class Waits(Audits):
         self.assertEqual(worker.ask(wire.COMMIT, wire.commit(producer, 1, ops))[0], wire.OK)
         end = self.settle_log(rpc)
         rpc.tell(wire.AUDIT, audit(position=end, wait_ms=10_000, task=[(2, "waited-for"), (3, "k")]))
-        for sequence in range(2, 50):
+        for sequence in range(2, 12):
             ops = [wire.schedule("other", f"k{sequence}", 3_600_000)]
             self.assertEqual(worker.ask(wire.COMMIT, wire.commit(producer, sequence, ops, oldest=sequence))[0], wire.OK)
         cancel = [(2, [(1, [(2, "waited-for"), (3, "k")])])]
-        self.assertEqual(worker.ask(wire.COMMIT, wire.commit(producer, 50, [cancel], oldest=50))[0], wire.OK)
+        self.assertEqual(worker.ask(wire.COMMIT, wire.commit(producer, 12, [cancel], oldest=12))[0], wire.OK)
         page = Page(rpc.hear(12)[2])
+        while not page.frames:  # on a slow disk its time was over before
+            self.assertEqual(page.end, 1)
+            page = self.page(rpc, page.next, wait_ms=10_000, wait_s=12, task=[(2, "waited-for"), (3, "k")])
         self.assertEqual([list(keys(frame)) for frame in page.frames], [[b"k"]])
 
     def test_more_waits_than_there_is_room_for_are_busy_and_acks_go_on(self):
@@ -253,11 +261,13 @@ class Waits(Audits):
         busy = 0
         for _ in range(WAITS_MAX + 8):
             rpc.tell(wire.AUDIT, audit(position=end, wait_ms=10_000))
-            asked = rpc.tell(wire.AUDIT, audit(frames_max=1))  # its turn comes after the one before was put to wait
+            asked = rpc.tell(wire.AUDIT, audit(frames_max=1))  # so that few are to be read at once
             while (answer := rpc.hear())[0] != asked:
                 self.assertEqual(answer[1], wire.BUSY)
                 busy += 1
-        self.assertEqual(busy, 8)
+        while busy < 8:  # an answer may overtake another
+            self.assertEqual(rpc.hear()[1], wire.BUSY)
+            busy += 1
         flood = self.rpc()
         for _ in range(400):  # more than there are contexts for requests
             flood.tell(wire.AUDIT, audit(position=end, wait_ms=10_000))
@@ -295,7 +305,8 @@ class Retired(Audits):
         while (page := self.page(rpc, first.next)).gap_to == 0:
             self.assertLess(time.monotonic(), end, "nothing was retired")
             time.sleep(0.05)
-        self.assertEqual((page.frames, page.next, page.log_start), ([], page.gap_to, page.gap_to))
+        self.assertEqual((page.frames, page.next), ([], page.gap_to))
+        self.assertLessEqual(page.log_start, page.gap_to)  # more may have been retired while it was read
         self.assertGreater(page.gap_to, first.next)
         rest = self.page(rpc, page.next)
         if not rest.gap_to:  # and not retired again meanwhile
@@ -311,7 +322,7 @@ class Harm(Audits):
         try:
             rpc = Rpc(self.broker.port)
             while not stop.is_set():
-                for page in self.pages(rpc, **fields):
+                for page in self.pages(rpc, wait_s=60, **fields):
                     counts.append(len(page.frames))
                     if stop.is_set():
                         break

@@ -73,6 +73,8 @@ class UnderLoad(BackupCase):
             load.end_input()
             load.rest()
             self.assertEqual(load.wait(), 0)
+            if turn == 0:
+                harness.wait_until("a segment is retired", lambda: self.broker.queue_stats(None)["log_start"] > 4096, 60)
             self.restore(f"copy{turn}", f"again{turn}")
             other = self.make_broker(data=self.path(f"again{turn}")).start()
             known = {task["key"] for task in other.ok("list", "keep")}
@@ -182,6 +184,20 @@ class Kills(BackupCase):
                 break
         if not os.path.exists(self.path("again")):
             self.restore("copy", "again")
+            self.assertNotIn("again.restoring", os.listdir(self.path("")))
+        if os.path.exists(self.path("again/backup.partial")):  # at its very end
+            self.restore("copy", "again")
+        self.assertEqual(self.offline("verify", self.path("again")).status, 0)
+        self.assertFalse(os.path.exists(self.path("again/backup.partial")))
+
+    def test_restore_is_killed_before_it_removes_the_mark(self):
+        self.fill()
+        self.backup("copy")
+        self.restore("copy", "again")
+        self.path("again/backup.partial", "")
+        self.assert_refused_by_all("again", "not finished")
+        self.broker.restart()
+        self.assertEqual(self.restore("copy", "again")["live"], 8000)
         self.assertEqual(self.offline("verify", self.path("again")).status, 0)
         self.assertFalse(os.path.exists(self.path("again/backup.partial")))
 
@@ -203,7 +219,7 @@ class Pins(BackupCase):
         return self.broker.queue_stats(None)["log_start"]
 
     def wait_ready(self, rpc, number):
-        for _ in range(500):
+        for _ in range(1500):
             reply = self.ask(rpc, (1, STATUS), (2, number))[1]
             if wire.number(reply, 2):
                 return reply
@@ -332,8 +348,8 @@ class Damaged(BackupCase):
         segments = sorted(name for name in os.listdir(log) if name.endswith(".seg"))
         # Where one ends and the next begins depends on how the tasks came in. A frame begins at 4096, if there is one.
         held = [name for name in segments if os.path.getsize(os.path.join(log, name)) > 4096]
-        self.assertGreater(len(held), 1)
-        for name, offset in ((f"log/{held[0]}", 4100), (f"log/{held[-1]}", 4100), ("identity", 40)):
+        self.assertGreater(len(held), 2)
+        for name, offset in ((f"log/{held[0]}", 4100), (f"log/{held[-2]}", 4100), ("identity", 40)):
             path = self.path(f"copy/{name}")
             self.flip(path, offset)
             answer = self.broker.refused("restore", self.path("copy"), "--data", self.path("again"))
@@ -344,7 +360,30 @@ class Damaged(BackupCase):
         os.rename(os.path.join(log, segments[0]), self.path("away"))
         self.broker.refused("restore", self.path("copy"), "--data", self.path("again"))
         os.rename(self.path("away"), os.path.join(log, segments[0]))
-        self.restore("copy", "again")
+        self.assertEqual(self.restore("copy", "again")["torn_tail_bytes"], 0)
+
+    def backup_whose_end_is_indexed(self, wanted):
+        """Of a log that has just grown, or no longer grows. The copy's name, with its last frame damaged."""
+        for number in range(100):
+            if number == 0 or not wanted:
+                self.broker.ok("schedule", "q", "--in", "1h")
+            copy = self.backup(f"copy-{number}")
+            if (copy["index_position"] == copy["position"]) == wanted:
+                log = self.path(f"copy-{number}/log")
+                last = os.path.join(log, max(name for name in os.listdir(log) if name.endswith(".seg")))
+                self.flip(last, os.path.getsize(last) - 1)
+                return f"copy-{number}"
+        raise AssertionError(f"no backup of 100 with an index that was as far as the log: {wanted}")
+
+    def test_damage_of_the_last_frame_is_told_of_as_a_torn_tail(self):  # F-8, LOG-5
+        name = self.backup_whose_end_is_indexed(False)
+        self.assertGreater(self.restore(name, "again")["torn_tail_bytes"], 0)
+
+    def test_damage_of_the_last_frame_that_the_index_has_is_refused(self):  # F-8, LOG-5
+        name = self.backup_whose_end_is_indexed(True)
+        answer = self.broker.refused("restore", self.path(name), "--data", self.path("again"))
+        self.assertIn("its tail is lost", answer.one["message"])
+        self.assertFalse(os.path.exists(self.path("again")))
 
 
 @unittest.skipUnless(os.geteuid() == 0, "needs root to mount a small disk")

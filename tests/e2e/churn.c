@@ -4,8 +4,9 @@
  *     churn URL threads cycles
  *
  * Half of the threads have a client of their own, the others share one. Every cycle opens a consumer, takes what comes
- * within some milliseconds, acknowledges some of it, and closes; every eighth leaves its leases behind. Prints what was
- * done; exits 1 if anything but the expected was answered. For churn_test.py, and for the sanitizers to look at. */
+ * within some milliseconds (now and then: whatever comes), acknowledges some of it, and closes; every eighth leaves its
+ * leases behind. Prints what was done; exits 1 if anything but the expected was answered. For churn_test.py, and for
+ * the sanitizers to look at. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,6 +17,7 @@
 #define THREADS_MAX 64
 #define TASKS_PER_COMMIT 50
 #define LEASE_MS 1000 /* what was left behind is back soon */
+#define PATIENCE_MS 30000
 
 static tarry_client *shared;
 static const char *url;
@@ -39,7 +41,8 @@ static tarry_client *client_new(void) {
 static void take_some(tarry_client *client, tarry_consumer *consumer, unsigned cycle) {
     const struct tarry_task *tasks[16];
     size_t count = 0;
-    int rv = tarry_consumer_next_batch(consumer, cycle % 5, tasks, 1 + cycle % 16, &count);
+    uint64_t wait_ms = cycle % 16 == 14 ? PATIENCE_MS : cycle % 5;
+    int rv = tarry_consumer_next_batch(consumer, wait_ms, tasks, 1 + cycle % 16, &count);
     if (rv != TARRY_OK) {
         if (rv != TARRY_E_NOTHING && rv != TARRY_E_TIMEOUT) complain("next", rv);
         return;

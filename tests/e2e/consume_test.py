@@ -21,11 +21,11 @@ class Consume(Case):
         self.assertEqual({name: delivery[name] for name in expected}, expected)
         self.assertIsInstance(delivery["token"], str)
 
-    def test_auto_acks_within_a_tenth_of_a_second(self):
+    def test_auto_acks_while_the_consumer_waits_for_more(self):
         self.fill(1)
         consumer = self.broker.consume("orders")
         consumer.next()
-        self.broker.wait_stats("orders", wait_s=2, acked=1, in_flight=0)
+        self.broker.wait_stats("orders", acked=1, in_flight=0)
 
     def test_count_ends_after_so_many_and_gives_the_rest_back_without_an_attempt(self):
         self.fill(50)
@@ -38,7 +38,7 @@ class Consume(Case):
     def test_for_ends_after_so_long_with_status_zero(self):
         started = time.monotonic()
         self.assertEqual(self.broker.ok("consume", "orders", "--for", "500ms"), [])
-        self.assertLess(time.monotonic() - started, 5)
+        self.assertGreaterEqual(time.monotonic() - started, 0.5)
 
     def test_several_queues(self):
         self.fill(2, "a")
@@ -67,10 +67,11 @@ class Consume(Case):
 
     def test_none_leaves_the_lease_to_run_out(self):
         self.fill(1)
-        first = self.broker.one("consume", "orders", "--ack", "none", "--count", 1, "--lease", "700ms")
+        first = self.broker.one("consume", "orders", "--ack", "none", "--count", 1, "--lease", "3s")
         second = self.broker.one("consume", "orders", "--count", 1)
         self.assertEqual((second["id"], second["attempt"], second["deliveries"]), (first["id"], 2, 2))
-        self.assertGreaterEqual(second["delivered_ms"], first["delivered_ms"] + 500)  # it counts from its record, before the sending
+        one, two = self.broker.ok("audit", "--kind", "leased")
+        self.assertGreaterEqual(two["at_ms"], one["lease_deadline_ms"])
 
     def test_exec_gets_the_body_and_its_status_decides(self):
         self.broker.ok("queue", "set", "orders", "backoff=fixed", "backoff_min=50ms", "backoff_jitter=0")
@@ -124,7 +125,7 @@ class ConsumerEnds(Case):
         consumer.take(30)
         consumer.signal(number)
         self.assertEqual(consumer.wait(), 0)
-        self.broker.wait_stats("q", wait_s=3, acked=30, in_flight=0)
+        self.broker.wait_stats("q", acked=30, in_flight=0)
 
     def test_sigterm_settles_what_was_printed(self):
         self.ends_by(signal.SIGTERM)
@@ -133,19 +134,17 @@ class ConsumerEnds(Case):
         self.ends_by(signal.SIGINT)
 
     def test_sigkill_gives_the_tasks_back_at_once_and_counts_an_attempt(self):  # F-17
-        consumer = self.broker.consume("q", "--ack", "none", "--prefetch", 5)
+        consumer = self.broker.consume("q", "--ack", "none", "--prefetch", 5, "--lease", "10m")  # nobody here waits so long
         held = {d["id"] for d in consumer.take(5)}
         consumer.kill()
-        started = time.monotonic()
         got = self.broker.ok("consume", "q", "--count", 30)
-        self.assertLess(time.monotonic() - started, 5, "waited for the lease")
         self.assertEqual({d["id"] for d in got if d["attempt"] == 2}, held)
         self.assertEqual({d["attempt"] for d in got}, {1, 2})
 
     def test_consume_survives_the_loss_of_the_broker(self):
         consumer = self.broker.consume("q")
         consumer.take(30)
-        time.sleep(0.3)
+        self.broker.wait_stats("q", acked=30)
         self.broker.kill()
         time.sleep(0.4)
         self.broker.start()
@@ -158,7 +157,7 @@ class ConsumerEnds(Case):
         consumer.take(30)
         consumer.signal(signal.SIGSTOP)
         got = self.broker.ok("consume", "q", "--count", 30)
-        self.assertEqual({d["attempt"] for d in got}, {2})
+        self.assertNotIn(1, {d["attempt"] for d in got})
         consumer.signal(signal.SIGCONT)
 
 

@@ -86,8 +86,13 @@ class Demo:
         return self.play.poll() is None
 
     def kill_consumer(self):
-        os.kill(self.consumers[0], signal.SIGKILL)
+        """False: the day is over, and the consumers have ended before the play does."""
+        try:
+            os.kill(self.consumers[0], signal.SIGKILL)
+        except ProcessLookupError:
+            return False
         self.say(f"a consumer (pid {self.consumers[0]}) was killed with SIGKILL")
+        return True
 
     def run(self):
         urls = self.start()

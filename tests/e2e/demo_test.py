@@ -7,6 +7,7 @@ import unittest
 
 import harness
 
+PLAY_MAX_S = 200
 HERE = os.path.dirname(os.path.abspath(__file__))
 ORDERS = os.environ.get("TARRY_ORDERS", os.path.join(HERE, "..", "..", "..", "shared", "data", "orders.csv"))
 SUMMARY = re.compile(r"^orders=(\d+) paid=(\d+) closed=(\d+) early=(\d+) lost=(\d+) duplicates=(\d+) "
@@ -19,10 +20,13 @@ PAIR = re.compile(r"^pair: failover_ms=(\d+) switch_over_ms=(\d+) quarantined_by
 
 
 class Demo(unittest.TestCase):
-    def play(self, *arguments, told=("the broker (pid", "a consumer (pid")):
-        """(orders, paid, closed), and what it printed."""
-        done = subprocess.run([sys.executable, os.path.join(HERE, "demo.py"), *arguments], stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True, timeout=110, check=False)
+    def play(self, *arguments, told=("the broker (pid", "a consumer (pid"), speeds=("7200",)):
+        """(orders, paid, closed), and what it printed, of the first speed that leaves the story its time: machines may be slow."""
+        for speed in speeds:
+            done = subprocess.run([sys.executable, os.path.join(HERE, "demo.py"), *arguments, "--speed", speed],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=PLAY_MAX_S, check=False)
+            if "could not be shown" not in done.stderr:
+                break
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         for remark in told:
             self.assertIn(remark, done.stderr)
@@ -34,13 +38,13 @@ class Demo(unittest.TestCase):
         return (orders, paid, closed), done.stdout
 
     def test_made_up_orders(self):
-        (orders, paid, closed), _ = self.play("--count", "1500", "--speed", "7200")
+        (orders, paid, closed), _ = self.play("--count", "1500")
         self.assertEqual(orders, 1500)
         self.assertGreater(paid, 0)
         self.assertGreater(closed, 0)
 
     def test_a_pair(self):
-        (orders, _, closed), said = self.play("--pair", "--count", "1500", "--speed", "7200", told=TOLD_OF_A_PAIR)
+        (orders, _, closed), said = self.play("--pair", "--count", "1500", told=TOLD_OF_A_PAIR, speeds=("7200", "1800"))
         self.assertEqual(orders, 1500)
         self.assertGreater(closed, 0)
         failover_ms = int(PAIR.search(said).group(1))
@@ -49,7 +53,7 @@ class Demo(unittest.TestCase):
     def test_a_day_that_is_too_short_for_its_story_is_no_success(self):
         """It may be long enough on a slow machine: then everything was shown."""
         done = subprocess.run([sys.executable, os.path.join(HERE, "demo.py"), "--pair", "--count", "100", "--speed", "86400"],
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=110, check=False)
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=PLAY_MAX_S, check=False)
         if done.returncode == 0:
             for remark in TOLD_OF_A_PAIR:
                 self.assertIn(remark, done.stderr)
@@ -59,10 +63,13 @@ class Demo(unittest.TestCase):
 
     @unittest.skipUnless(os.path.exists(ORDERS), "no ../shared/data/orders.csv here")
     def test_real_orders(self):
-        (orders, paid, closed), _ = self.play("--orders", ORDERS, "--limit", "30m")
         with open(ORDERS, encoding="ascii") as file:
             rows = [line.rstrip("\n").split(",") for line in file][1:]
         in_time = sum(1 for row in rows if row[2] and int(row[2]) - int(row[1]) < 1700)
+        for speed in ("3600", "900"):  # 30 minutes are 500 ms, and what a slow machine needs makes payments late
+            (orders, paid, closed), _ = self.play("--orders", ORDERS, "--limit", "30m", speeds=(speed,))
+            if paid >= in_time * 0.95:
+                break
         self.assertEqual(orders, len(rows))
         self.assertGreaterEqual(paid, in_time * 0.95, "payments that came well in time must count")
         self.assertGreater(closed, 0)

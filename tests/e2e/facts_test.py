@@ -183,8 +183,8 @@ class Administration(Facts):
         self.stop()
         self.assert_names(self.only("dropped"))
         self.assertEqual(self.only("job")["what"], "requeue_all")
-        for fact in self.told("--kind", "requeued"):
-            self.assertEqual(fact["client"], self.only("job")["client"])
+        requeued = self.told("--kind", "requeued")
+        self.assertEqual([fact["client"] for fact in requeued], [self.only("job")["client"]] * 2)
 
 
 class Runs(Facts):

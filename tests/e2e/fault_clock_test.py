@@ -82,7 +82,7 @@ class Jumps(Clocked):
         consumer = self.broker.consume("q", "--count", len(delays))
         self.broker.one("schedule", "leased", "--in", "0s")
         leased_s = time.monotonic()
-        self.broker.one("consume", "leased", "--count", 1, "--ack", "none", "--lease", "3s")
+        self.broker.one("consume", "leased", "--count", 1, "--ack", "none", "--lease", "6s")
         again = self.broker.consume("leased")
         stopped = threading.Event()
 
@@ -98,7 +98,7 @@ class Jumps(Clocked):
         try:
             self.take_all(consumer, len(delays))
             self.assertEqual(again.next(WAIT_S)["attempt"], 2)
-            self.assertGreaterEqual(time.monotonic() - leased_s, 3, "the lease ended early")
+            self.assertGreaterEqual(time.monotonic() - leased_s, 6, "the lease ended early")
         finally:
             stopped.set()
             jumper.join()
@@ -109,13 +109,13 @@ class Jumps(Clocked):
         now_ms = self.clock.now_ms()
         self.broker.ok("schedule", "--from", "-", stdin="\n".join(
             json.dumps({"queue": "wall", "key": key, "due_ms": now_ms + delay_ms})
-            for key, delay_ms in (("c", 3500), ("a", 2500), ("b", 3000), ("far", 9 * YEAR * 1000))))
+            for key, delay_ms in (("c", 8500), ("a", 7500), ("b", 8000), ("far", 9 * YEAR * 1000))))
         self.clock.jump(10 * YEAR)
         self.wait_event("clock_held")
         self.assertTrue(self.is_held())
         self.ask("delays", [0.5])
         self.take_all(self.broker.consume("delays"), 1)
-        while harness.now_ms() < now_ms + 3500:
+        while harness.now_ms() < now_ms + 8500:
             time.sleep(0.05)  # until all but one would be due
         self.assert_waits("wall", 4)
         self.clock.jump(-10 * YEAR)
@@ -141,10 +141,10 @@ class Jumps(Clocked):
         self.assert_waits_for_more("wall")
         self.clock.jump(-HOUR - 10)
         since = self.wait_event("clock_released")
-        self.at("soon", self.clock.now_ms() + 4000, "back")
+        self.at("soon", self.clock.now_ms() + 30_000, "back")
         self.clock.jump(-1800)
         self.assert_waits("back", 1)
-        self.clock.jump(1800)
+        self.clock.jump(1800 + 30)
         self.assertEqual(self.broker.one("consume", "back", "--count", 1)["key"], "soon")
         self.assertNotIn("event=clock_held", " ".join(self.broker.log[since:]), "half an hour back is no jump")
 
@@ -206,7 +206,7 @@ class Restarts(Clocked):
     def test_a_clock_that_is_behind_at_the_start(self):
         """F-32: the machine comes up in 1970, or ten years ago: nothing is lost, delays go on, absolute times wait until the
         clock is there again, and logical time never goes back."""
-        self.at("soon", self.clock.now_ms() + 5000)
+        self.at("soon", self.clock.now_ms() + 600_000)
         self.ask("delays", [2.0])
         last_ms = 0
         for seconds in (-10 * YEAR, -30 * YEAR):
@@ -219,6 +219,7 @@ class Restarts(Clocked):
         self.assert_waits("wall", 1)
         self.take_all(self.broker.consume("delays"), 1)
         self.clock.jump(40 * YEAR)
+        self.clock.jump(1800)  # less than an hour is believed
         self.assertEqual(self.broker.one("consume", "wall", "--count", 1)["key"], "soon")
 
 

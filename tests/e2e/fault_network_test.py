@@ -7,7 +7,6 @@ import os
 import random
 import socket
 import sys
-import threading
 import time
 
 import harness
@@ -44,6 +43,15 @@ class Network(Case):
             except FileNotFoundError:
                 pass  # closed meanwhile
         return count
+
+    def far_consumer(self, *arguments):
+        """A consumer of q across this network, whose lane stands: something has come by it, and its ack has come back."""
+        far = self.far.consume("q", "hello", *arguments, "--timeout", "60s")
+        self.broker.one("schedule", "hello", "--in", "0s")
+        self.assertEqual(far.next()["queue"], "hello")
+        self.broker.wait_stats("hello", acked=1, in_flight=0)
+        far.seen.clear()
+        return far
 
     def others_go_on(self):
         """Whoever does not cross this network notices nothing."""
@@ -122,13 +130,12 @@ class Partition(Network):
     def test_a_consumer_that_hears_nothing_loses_its_tasks_to_another(self):
         """F-15: one way, broker to client: deliveries leave and do not arrive. When the leases end they go elsewhere; what
         arrives late is told the truth and settles nothing."""
-        far = self.far.consume("q", "--prefetch", 10, "--lease", "1s", "--timeout", "60s")
-        time.sleep(0.3)
+        far = self.far_consumer("--prefetch", 10, "--lease", "10s")
         self.proxy.hold(DOWN)
         self.fill(10)
-        self.broker.wait_stats("q", in_flight=10)
-        near = self.broker.consume("q", "--prefetch", 10, "--lease", "20s")
-        got = near.take(10)
+        self.broker.wait_stats("q", delivered=10)
+        near = self.broker.consume("q", "--prefetch", 10, "--lease", "60s")
+        got = near.take(10, 60)
         self.assertTrue(all(d["attempt"] >= 2 for d in got))
         self.broker.wait_stats("q", acked=10)
         self.proxy.heal()
@@ -137,14 +144,13 @@ class Partition(Network):
     def test_a_consumer_that_is_not_heard_loses_its_tasks_to_another(self):
         """F-15: one way, client to broker: tasks arrive, acks and heartbeats do not. The session is given up, its tasks are
         done by another, and the acks that come late change nothing."""
-        far = self.far.consume("q", "--prefetch", 10, "--lease", "1s", "--timeout", "60s")
-        time.sleep(0.3)
+        far = self.far_consumer("--prefetch", 10, "--lease", "10s")
         self.proxy.hold(UP)
         self.fill(10)
         self.assertEqual({d["attempt"] for d in far.take(10)}, {1})
-        near = self.broker.consume("q", "--ack", "none", "--prefetch", 10, "--lease", "20s")
-        got = near.take(10)
-        self.assertEqual({d["attempt"] for d in got}, {2})
+        near = self.broker.consume("q", "--ack", "none", "--prefetch", 10, "--lease", "60s")
+        got = near.take(10, 60)
+        self.assertTrue(all(d["attempt"] >= 2 for d in got))
         self.proxy.heal()  # the acks of the first attempt arrive now
         time.sleep(0.5)
         self.assertEqual(self.broker.queue_stats("q")["acked"], 0, "an old token settled a task")
@@ -174,10 +180,11 @@ class HalfOpen(Network):
         """F-17: the clients are gone and their connections stand. Their tasks come back, others go on, and the broker has
         the kernel ask whether anybody is there, so that no descriptor is lost for good."""
         before = self.connections()
-        consumers = [self.far.consume("q", "--ack", "none", "--prefetch", 2, "--lease", "1s") for _ in range(5)]
-        time.sleep(0.3)
+        consumers = [self.far.consume("q", "--ack", "none", "--prefetch", 2, "--lease", "10s") for _ in range(5)]
         lines = [json.dumps({"queue": "q", "key": f"k{i}", "delay_ms": 0}) for i in range(10)]
         self.broker.ok("schedule", "--from", "-", stdin="\n".join(lines))
+        for consumer in consumers:
+            consumer.next()
         self.broker.wait_stats("q", in_flight=10)
         self.standing = self.proxy.abandon("broker")
         self.assertGreaterEqual(len(self.standing), 10, "a connection for requests and a lane each")
@@ -205,7 +212,7 @@ class HalfOpen(Network):
     def test_clients_are_left_alone_with_connections(self):
         """F-17: the broker's side of every connection is gone and the clients are not told. They notice by themselves, ask
         again, and go on; nothing is done twice."""
-        consumer = self.far.consume("q", "--lease", "1s", "--timeout", "60s")
+        consumer = self.far.consume("q", "--lease", "10s", "--timeout", "60s")
         stream = self.far.stream("schedule", "--from", "-", "--timeout", "60s", stdin=True)
         stream.send({"queue": "q", "key": "before", "delay_ms": 0})
         stream.next()
@@ -225,7 +232,8 @@ class Trickle(Network):
         consumer = self.far.consume("q", "--timeout", "60s")
         body = "x" * 2000
         for number in range(5):
-            answer = self.far.one("schedule", "q", "--key", f"k{number}", "--in", "100ms", "--body", body, "--timeout", "60s")
+            answer = self.far.one("schedule", "q", "--key", f"k{number}", "--in", "100ms", "--body", body, "--timeout", "60s",
+                                  wait_s=90)
             delivery = consumer.next(SETTLE_S)
             self.assertEqual((delivery["id"], delivery["body"]), (answer["id"], body))
             self.assert_not_early(delivery)

@@ -22,9 +22,13 @@ import unittest
 
 sys.path.insert(0, __file__.rsplit("/", 2)[0])
 import leaks  # pylint: disable=wrong-import-position
+import ports  # pylint: disable=wrong-import-position
 
 READY_WAIT_S = 60
 ANSWER_WAIT_S = 30
+TOOL_TIMEOUT = "25s"  # a busy machine is no absent broker
+ASKS_BOTH = ("status", "promote", "demote")  # and one of the two may be silent
+CRASHES = (-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL, -signal.SIGFPE)
 SANITIZED = any(kind in os.path.basename(os.environ.get("TARRY_BUILD_ROOT", "")) for kind in ("asan", "tsan"))
 
 
@@ -183,18 +187,19 @@ class Stream:
 
 
 class Broker:
-    """One tarryd. `start` waits for the ready line; `restart` comes back on the same port and directory. `prefix` goes
-    before the program: something that runs it."""
+    """One tarryd, on a free port unless `listen` says where. `start` waits for the ready line; `restart` comes back on the
+    same port and directory. `prefix` goes before the program: something that runs it."""
 
     program = "tarryd"
 
-    def __init__(self, data, *arguments, listen="ws://127.0.0.1:0", env=None, prefix=()):
+    def __init__(self, data, *arguments, listen=None, env=None, prefix=()):
         self.data = data
         self.prefix = list(prefix)
-        self.listen = listen
+        self.listen = listen or f"ws://127.0.0.1:{ports.free_port()}"
         self.arguments = list(arguments)
         self.env = {**os.environ, **(env or {})}
         self.process = None
+        self.ends = []  # exit statuses of the processes before this one
         self.log = []
         self.ready = {}
         self.url = None
@@ -202,6 +207,8 @@ class Broker:
 
     def launch(self):
         """Starts the process without waiting."""
+        if self.process is not None:
+            self.ends.append(self.process.poll())
         command = [*self.prefix, find_program(self.program), "--data", self.data, "--listen", self.listen, *self.arguments]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE, env=self.env)
@@ -269,7 +276,9 @@ class Broker:
     # ---- the tool
 
     def command(self, *arguments):
-        return [find_program("tarry"), *[str(a) for a in arguments], "--broker", self.url, "--json"]
+        is_patient = arguments and "--timeout" not in arguments and arguments[0] not in ASKS_BOTH
+        patience = ("--timeout", TOOL_TIMEOUT) if is_patient else ()
+        return [find_program("tarry"), *[str(a) for a in (*arguments, *patience)], "--broker", self.url, "--json"]
 
     def tarry(self, *arguments, stdin=None, wait_s=ANSWER_WAIT_S, env=None):
         """One run of the tool, with --json."""
@@ -344,7 +353,7 @@ class Case(unittest.TestCase):
         if self.autostart:
             self.broker.start()
 
-    def make_broker(self, *arguments, data=None, listen="ws://127.0.0.1:0"):
+    def make_broker(self, *arguments, data=None, listen=None):
         broker = Broker(data or os.path.join(self.directory, "data"), *self.arguments, *arguments, listen=listen)
         self.brokers.append(broker)
         return broker
@@ -362,6 +371,8 @@ class Case(unittest.TestCase):
                         continue
                     self.assertEqual(status, 0, f"tarryd at SIGTERM: {broker.log_text()}")
                 broker.reader.join(5)
+                for status in (*broker.ends, broker.process.poll()):
+                    self.assertNotIn(status, CRASHES, broker.log_text())
                 log = "\n".join(broker.log)
                 for bad in ("ERROR: AddressSanitizer", "runtime error:", "LeakSanitizer", "ThreadSanitizer", "Assertion"):
                     self.assertNotIn(bad, log)

@@ -8,11 +8,12 @@ from harness import Case, now_ms
 
 class Get(Case):
     def test_states_of_a_life(self):
-        self.broker.one("schedule", "q", "--key", "k", "--in", "400ms", "--priority", 3, "--attr", "a=b", "--body", "x")
+        self.broker.one("schedule", "q", "--key", "k", "--in", "1h", "--priority", 3, "--attr", "a=b", "--body", "x")
         task = self.broker.one("get", "q", "k")
         self.assertEqual((task["state"], task["priority"], task["body"], task["attributes"]), ("pending", 3, "x", {"a": "b"}))
         self.assertEqual(task["deliveries"], 0)
-        time.sleep(0.6)
+        self.broker.one("move", "q", "k", "--in", "0s")
+        self.broker.wait_stats("q", ready=1)
         self.assertEqual(self.broker.one("get", "q", "k")["state"], "ready")
         held = self.broker.one("consume", "q", "--count", 1, "--ack", "none")
         task = self.broker.one("get", "--id", held["id"])

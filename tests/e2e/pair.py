@@ -5,18 +5,11 @@ Node `a` founds the cluster, node `b` joins it. Both keep their ports and direct
 import os
 import re
 import signal
-import socket
 
 import harness
+from ports import free_port
 
 WAIT_S = 20
-
-
-def free_port():
-    """One that nobody has; somebody may take it before we do, which the broker then says."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 class Case(harness.Case):
@@ -41,7 +34,7 @@ class Case(harness.Case):
         """Both run, `a` leads, and what it acknowledges is on `b` too."""
         self.a.start()
         self.b.start()
-        self.assertEqual(self.a.ready["role"], "leading", self.a.log_text())
+        self.wait_role(self.a, "leading")
         self.wait_in_sync()
 
     def record(self):
@@ -66,6 +59,10 @@ class Case(harness.Case):
 
     def wait_pending(self, broker, count):
         self.wait_for(f"{count} tasks at {broker.data}", lambda: self.pending(broker) == count)
+
+    def slow_note(self, broker, wait_ms):
+        """From its next start on what it promises takes so long to be durable."""
+        broker.env = {**broker.env, "LD_PRELOAD": harness.find_program("libslow_note.so"), "SLOW_NOTE_MS": str(wait_ms)}
 
     def freeze(self, broker):
         """SIGSTOP, and all of its threads have stopped."""

@@ -1,6 +1,7 @@
 """A pair whose record lies in a real ZooKeeper: with credentials nobody else touches it, and what becomes of the session is told.
 
 Without Java this says so and is skipped; tests/netns has the same ZooKeeper in trouble."""
+import contextlib
 import os
 import re
 import subprocess
@@ -10,6 +11,7 @@ import unittest
 
 import harness
 import pair
+import wire
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "coordinator"))
 import zookeeper  # noqa: E402  (the path above)
@@ -46,6 +48,10 @@ class AtZooKeeper(pair.Case):
         self.wait_for("both in sync", lambda: self.b.is_running() and all(
             item["in_sync"] for broker in (self.a, self.b) for item in broker.tarry("status").objects))
 
+    def is_promising(self, broker):
+        """Its note is on its way to the disk."""
+        return os.path.exists(os.path.join(broker.data, "pair.new"))
+
     def refused(self, *arguments):
         """What a broker says that does not start with these."""
         broker = self.make_broker("--peer", self.b.listen, *arguments, data=self.path("other"))
@@ -79,6 +85,44 @@ class AtZooKeeper(pair.Case):
         self.a.ok("schedule", "orders", "--in", "1h")  # who leads with everybody in sync needs nobody
         self.server.start().wait_ready()
         self.wait_log(self.a, "event=coordinator state=connected", 2)
+
+    def test_nobody_is_done_without_before_the_record_says_so(self):
+        """R4, F-30: time alone does not make the leader's word enough."""
+        self.a.arguments += ["--solo-after", "2s"]
+        self.start_pair()
+        with wire.Rpc(self.a.port) as rpc:
+            producer = rpc.hello()
+            self.wait_in_sync()
+            self.server.pause()
+            self.b.kill()
+            answers = []
+            for sequence, wait_s in ((1, 2.6), (2, 0.4)):  # before the other is given up, and after
+                rpc.tell(wire.COMMIT, wire.commit(producer, sequence, [wire.schedule("orders", delay_ms=3600000)]))
+                with contextlib.suppress(TimeoutError):
+                    answers.append(rpc.hear(wait_s)[1])  # the second may be refused
+            self.assertNotIn(wire.OK, answers)
+            self.server.resume()
+            while len(answers) < 2:
+                answers.append(rpc.hear()[1])
+            self.assertIn(wire.OK, answers)
+
+    def test_a_fence_that_leads_to_nothing_is_no_end(self):
+        """R7: the follower has fenced an epoch that goes on, and may not follow it any more: both would wait for ever."""
+        self.slow_note(self.b, 1500)
+        self.start_pair()
+        self.wait_for("nothing is being promised", lambda: not self.is_promising(self.b))
+        self.freeze(self.a)
+        self.wait_for("it has read the record, and fences", lambda: self.is_promising(self.b))
+        self.server.kill()
+        self.wait_role(self.b, "promoting")
+        self.b.kill()
+        self.thaw(self.a)
+        self.server.start().wait_ready()
+        self.b.start()
+        self.wait_log(self.a, "event=deposed")
+        self.wait_in_sync()
+        self.a.ok("schedule", "orders", "--in", "1h")
+        self.wait_pending(self.b, 1)
 
     def test_a_dead_server_is_noticed_soon(self):
         """The server that the follower is connected to may die with the primary's host: two thirds of this later it asks another."""

@@ -1,4 +1,6 @@
 """A follower copies its leader's log and answers questions; it takes over when the leader dies, and the old one returns."""
+import os
+
 import harness
 import pair
 import wire
@@ -32,8 +34,33 @@ class Follow(pair.Case):
         self.wait_in_sync()
         self.wait_pending(self.a, 11)
         self.b.kill()
-        self.wait_log(self.a, "event=leading", 1)
+        self.wait_log(self.a, "event=leading", 2)
         self.assertEqual(self.pending(self.a), 11)
+
+    def test_a_leader_whose_clock_fell_behind_is_noted(self):  # TIME-1
+        """Its follower may have to start and to lead without hearing it again, and goes by the note of its boot then."""
+        self.start_pair()
+        self.a.ok("schedule", "orders", "--key", "one", "--in", "1h")
+        steady_ns = self.boot_note(self.a)
+        self.assertLessEqual(self.boot_note(self.b), steady_ns)
+        self.freeze(self.b)  # it does not take over
+        self.a.kill()
+        with open(os.path.join(self.a.data, "boot"), "r+", encoding="ascii") as file:
+            fallen = file.read().replace(str(steady_ns), str(steady_ns - 3600 * 1_000_000_000))
+            file.seek(0)
+            file.write(fallen)
+        self.a.start()
+        self.assertLess(self.boot_note(self.a), steady_ns)
+        self.wait_log(self.a, "event=leading", 2)
+        self.thaw(self.b)
+        self.wait_in_sync()
+        self.a.ok("schedule", "orders", "--key", "two", "--in", "1h")
+        self.assertLessEqual(self.boot_note(self.b), self.boot_note(self.a))
+
+    def boot_note(self, broker):
+        """Steady time at BOOTTIME zero, ns."""
+        with open(os.path.join(broker.data, "boot"), encoding="ascii") as file:
+            return int(file.read().split()[-1])
 
     def test_a_stopped_leader_that_wakes_up_starts_again_as_follower(self):  # F-13, F-26
         self.start_pair()
@@ -58,7 +85,7 @@ class Returner(pair.Case):
     def ask(self, rpc, status, end):
         """As node 1, which has promised and is at `end`, where no frame of the leader's ends: (verdict, cut)."""
         follow = [(1, bytes.fromhex(status["cluster"])), (2, b"m" * 16), (3, 1), (4, self.LOG_VERSION), (5, status["epoch"]), (6, 1),
-                  (7, end), (8, b"c" * 32), (9, 1), (14, "ws://127.0.0.1:1"), (15, 0), (16, 1), (17, 4096)]
+                  (7, end), (8, b"c" * 32), (9, 1), (14, "ws://127.0.0.1:1"), (15, 0), (16, 1), (17, 4096), (23, 1)]
         code, body = rpc.ask(wire.FOLLOW, follow)
         self.assertEqual(code, wire.OK, rpc.sentence)
         reply = wire.decode(body)

@@ -8,7 +8,7 @@ import pair
 
 
 class Ledger(pair.Case):
-    arguments = ("--failover-after", "1s", "--solo-after", "2s")
+    arguments = ("--failover-after", "3s", "--solo-after", "60s")  # on a busy machine, too, nobody is silent but who was killed
     TASKS = 60
 
     def both(self, command):
@@ -36,7 +36,7 @@ class Ledger(pair.Case):
         self.is_open = True
         self.acknowledged = set()
         self.urls = f"{self.a.url},{self.b.url}"
-        consumer = harness.Stream(self.both(self.a.command("consume", "work")), self.a.env)
+        consumer = harness.Stream(self.both(self.a.command("consume", "work", "--timeout", "60s")), self.a.env)
         self.a.streams.append(consumer)
         done = threading.Event()
         threading.Thread(target=self.produce, args=(done,), daemon=True).start()

@@ -4,7 +4,6 @@ import shutil
 import signal
 
 import harness
-import pair
 import wire
 from pair_redact_test import Pair
 

@@ -5,9 +5,12 @@ import socket
 import harness
 import pair
 import wire
+from ports import free_port
 
 # Numbers of Pair and PairReply in tarry.proto.
 PROMOTE, DEMOTE = 1, 2
+# … and of Request and Backup.
+BACKUP, BACKUP_BEGIN, BACKUP_END = 21, 1, 4
 # As long as a broker that stops waits for answers to leave, in loop.c.
 DRAIN_MAX_MS = 3000
 IN_SYNC, DURABLE, COMMITTED = 14, 17, 18
@@ -85,7 +88,8 @@ class Modes(pair.Case):
             self.thaw(self.b)
             self.assertEqual(rpc.hear()[1], wire.OK)
 
-    def test_what_was_written_alone_is_never_acknowledged_and_is_put_aside(self):  # F-25
+    def write_alone(self):
+        """`a` wrote what it never acknowledged, and was killed; `b` leads."""
         self.a.arguments += ["--solo-after", "60s"]
         self.start_pair()
         with wire.Rpc(self.a.port) as rpc:
@@ -102,11 +106,27 @@ class Modes(pair.Case):
             self.a.kill()
         self.thaw(self.b)
         self.wait_log(self.b, "event=leading")
+
+    def test_what_was_written_alone_is_never_acknowledged_and_is_put_aside(self):  # F-25
+        self.write_alone()
         self.a.start()
         self.wait_log(self.a, "event=tail_quarantined")
         self.wait_in_sync()
         self.assertLessEqual(self.pending(self.b), 1)
         self.wait_pending(self.a, self.pending(self.b))
+
+    def test_a_tail_is_cut_once_a_backup_of_it_is_done(self):  # R8
+        """Who looks before anything is given up makes a copy first."""
+        self.write_alone()
+        self.freeze(self.b)
+        self.a.start()
+        with wire.Rpc(self.a.port) as rpc:
+            backup = wire.decode(rpc.ask(BACKUP, [(1, BACKUP_BEGIN)])[1])[1][0]
+            self.thaw(self.b)
+            self.wait_for("it waits", lambda: "a backup of this node is done" in (self.a.tarry("status").one["problem"] or ""))
+            self.assertEqual(rpc.ask(BACKUP, [(1, BACKUP_END), (2, backup)])[0], wire.OK)
+        self.wait_log(self.a, "event=tail_quarantined")
+        self.wait_in_sync()
 
     def test_another_clusters_data_are_refused(self):
         """F-29."""
@@ -184,6 +204,16 @@ class Operator(pair.Case):
         self.a.start()
         self.wait_pending(self.a, 2)
 
+    def test_a_word_is_not_undone_by_what_the_other_had_asked_before(self):
+        """Its last question may still be held, and it would count again as that is answered."""
+        self.start_pair()
+        for _ in range(5):
+            self.b.kill()
+            self.a.ok("promote", "--peer-is-stopped")
+            self.a.ok("schedule", "orders", "--in", "1h")
+            self.b.start()
+            self.wait_for("in sync", lambda: status(self.a).get(IN_SYNC))
+
     def test_a_switch_over_without_a_coordinator(self):
         self.start_pair()
         self.a.ok("schedule", "orders", "--in", "1h")
@@ -191,7 +221,6 @@ class Operator(pair.Case):
         self.wait_log(self.b, "event=leading")
         self.b.ok("schedule", "orders", "--in", "1h")
         self.wait_pending(self.a, 2)
-
 
     def test_an_idle_pair_comes_to_know_that_it_is_in_sync(self):
         """Nothing is written once the old one is back: it must hear all the same that it has everything."""
@@ -212,7 +241,7 @@ class Operator(pair.Case):
         waits = self.a.refused("status").one
         self.assertEqual(waits["role"], "looking")
         self.assertIn("start it with --follow", waits["problem"])
-        self.assertIn("nobody does", self.a.refused("schedule", "orders", "--in", "1h", "--timeout", "300ms", status=3).err)
+        self.assertIn("nobody does", self.a.refused("schedule", "orders", "--in", "1h", "--timeout", "3s", status=3).err)
         self.b.start()
         self.wait_for("in sync", lambda: self.a.tarry("status").status == 0 and self.b.tarry("status").status == 0)
         self.freeze(self.b)
@@ -227,8 +256,8 @@ class Operator(pair.Case):
         # What was said to an operator is no problem once it is over.
         self.wait_for("in sync", lambda: self.a.tarry("status").status == 0 and self.b.tarry("status").status == 0)
         self.freeze(self.a)
-        told = self.wait_for("it is missed", lambda: self.b.tarry("status").one["problem"])
-        self.assertIn("if it is surely stopped and has not served alone, 'tarry promote --peer-is-stopped'", told)
+        word = "if it is surely stopped and has not served alone, 'tarry promote --peer-is-stopped'"
+        self.wait_for("it is missed", lambda: word in (self.b.tarry("status").one["problem"] or ""))
         self.assertEqual(self.b.tarry("status").status, 1)
         self.assertIn("--peer-is-stopped", self.b.refused("promote", "--wait", "100ms").err)
 
@@ -277,12 +306,14 @@ class Mistakes(pair.Case):
             self.wait_log(broker, "of another cluster than the leader's")
 
     def test_a_coordinator_that_does_not_answer(self):
-        self.a.arguments += ["--coordinator", f"zk://127.0.0.1:{pair.free_port()}/x"]
+        self.a.arguments += ["--coordinator", f"zk://127.0.0.1:{free_port()}/x"]
         self.a.start()
         self.wait_log(self.a, "event=coordinator state=connecting")
         self.assertEqual(self.a.ready["role"], "looking")
-        self.wait_for("it is said", lambda: self.a.tarry("status").one["problem"])
+        self.wait_for("it is said", lambda: "until it answers nothing takes over" in (self.a.tarry("status").one["problem"] or ""))
         self.assertIn("until it answers nothing takes over", self.a.refused("status").one["problem"])
+        for word in ("--force", "--peer-is-stopped"):
+            self.assertIn("who leads is not known before the coordinator answers", self.a.refused("promote", word).err)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,6 @@ STATUS_CLUSTER, STATUS_DURABLE = 4, 17
 
 
 class Case(pair.Case):
-    arguments = ("--failover-after", "2s", "--solo-after", "1s")
-
     def refused(self, broker, sentence):
         """It is started, and ends with status 1."""
         broker.launch()
@@ -29,6 +27,11 @@ class Case(pair.Case):
         """The follower first, or it would take over."""
         self.b.stop()
         self.a.stop()
+
+    def take_coordinator(self, broker):
+        for option in ("--coordinator", "--solo-after"):
+            at = broker.arguments.index(option)
+            del broker.arguments[at:at + 2]
 
     def as_follower(self, broker):
         broker.arguments[broker.arguments.index("--peer")] = "--follow"
@@ -72,7 +75,7 @@ class Refusals(Case):
         stranger = harness.Broker(self.path("stranger"), "--peer", self.b.listen, "--coordinator",
                                   f"file://{self.directory}/another", listen=self.a.listen)
         self.brokers.append(stranger.start())
-        self.assertEqual(stranger.ready["role"], "leading")
+        self.wait_role(stranger, "leading")
         self.wait_log(self.b, "event=leading")
         self.assertEqual(self.pending(self.b), 1)
 
@@ -148,6 +151,33 @@ class Refusals(Case):
             _, reply = rpc.ask(FOLLOW, question)
             self.assertIn(b"write different versions of the log", wire.decode(reply)[SENTENCE][0])
 
+    def test_a_pair_whose_coordinator_is_taken_away_waits_for_a_word(self):
+        """Only the record knew who had served alone."""
+        self.start_pair()
+        self.a.ok("schedule", "orders", "--in", "1h")
+        self.wait_pending(self.b, 1)
+        self.a.kill()
+        self.wait_log(self.b, "event=leading")
+        self.b.ok("schedule", "orders", "--in", "1h")
+        self.b.kill()
+        for broker in (self.a, self.b):
+            self.take_coordinator(broker)
+            broker.start()
+        for broker in (self.a, self.b):
+            self.wait_for("it is said", lambda known=broker: "had a coordinator, and neither follows" in
+                          (known.tarry("status").one["problem"] or ""))
+        self.a.kill()
+        shutil.rmtree(self.a.data)
+        self.as_follower(self.a)
+        self.a.start()
+        self.wait_pending(self.a, 2)
+
+    def test_one_has_a_coordinator_and_the_other_has_none(self):
+        self.start_pair()
+        self.b.stop()
+        self.take_coordinator(self.b)
+        self.refused(self.b, "one of the two nodes has a coordinator and the other has none")
+
 
 class ByHand(Case):
     """Without a coordinator."""
@@ -162,8 +192,10 @@ class ByHand(Case):
         self.a.start()
         self.b.launch()
         self.wait_for("one has ended", lambda: not (self.a.is_running() and self.b.is_running()))
-        self.ended(self.b if self.a.is_running() else self.a,
-                   "both brokers are the same node of the pair: one of the data directories is a copy")
+        first, second = (self.b, self.a) if self.a.is_running() else (self.a, self.b)
+        self.ended(first, "both brokers are the same node of the pair: one of the data directories is a copy")
+        second.kill()  # it may be about to say the same
+        self.brokers.remove(second)
 
 
 if __name__ == "__main__":

@@ -13,14 +13,15 @@ class Strangers(pair.Case):
         super().setUp()
         self.start_pair()
         self.a.ok("schedule", "orders", "--in", "1h")
-        self.wait_for("compared", lambda: self.a.one("status").get("digest_position") == self.a.one("status")["appended"])
+        self.wait_for("compared", lambda: all(
+            broker.tarry("status").one.get("digest_position") == self.a.one("status")["appended"] for broker in self.brokers))
         self.told = self.b.one("status")
         self.b.kill()
 
     def follow(self, *others):
         """The question that the follower would ask, but for `others`."""
         fields = {1: bytes.fromhex(self.told["cluster"]), 2: bytes.fromhex(self.told["member"]), 3: self.told["node"],
-                  4: FORMAT_VERSION, 5: self.told["epoch"], 6: 1 << 40, 7: self.told["durable"], 14: self.told["url"],
+                  4: FORMAT_VERSION, 5: self.told["epoch"], 6: 1 << 40, 7: self.told["durable"], 14: self.told["url"], 23: 1,
                   **dict(others)}
         return list(fields.items())
 

@@ -1,6 +1,7 @@
 """redact_test.py: what a task contained is erased for good: searched for in every file, the record and the proof stay."""
 import os
 import random
+import shutil
 import subprocess
 import time
 
@@ -64,6 +65,16 @@ class Redact(harness.Case):
         while (start := broker.queue_stats(None)["log_start"]) <= position:
             self.assertLess(time.monotonic(), end, f"log_start {start} does not pass {position}")
             time.sleep(0.05)
+
+    def archived(self):
+        """A broker whose archive has what the task order-1 contained; and its tokens."""
+        broker = self.make_broker(*SMALL, data=self.path("small")).start()
+        _, tokens = self.schedule(broker, "order-1", size=3000)
+        broker.one("cancel", "orders", "order-1")
+        position = broker.queue_stats(None)["appended"]
+        self.fill(broker, 4)
+        self.wait_retired(broker, position)
+        return broker, tokens
 
     def verify(self, broker):
         return broker.one("verify", broker.data)
@@ -280,12 +291,7 @@ class Redact(harness.Case):
         self.assertIn("no redaction in the log says why", broker.refused("verify", broker.data).err)
 
     def test_what_came_back_into_the_archive_is_found(self):
-        broker = self.make_broker(*SMALL, data=self.path("small")).start()
-        _, tokens = self.schedule(broker, "order-1", size=3000)
-        broker.one("cancel", "orders", "order-1")
-        position = broker.queue_stats(None)["appended"]
-        self.fill(broker, 4)
-        self.wait_retired(broker, position)
+        broker, tokens = self.archived()
         archived = os.path.join(broker.data, "archive", "0000000000001000.seg.zst")
         with open(archived, "rb") as file:
             original = file.read()
@@ -298,8 +304,61 @@ class Redact(harness.Case):
             file.write(original)
         self.assertIn("not erased from the archive", broker.refused("verify", broker.data).err)
 
-    def write(self, path, data):
-        with open(path, "r+b") as file:
+    def test_what_was_in_the_way_is_looked_for_again_though_nothing_else_happens(self):
+        broker = self.broker
+        _, tokens = self.schedule(broker, "order-1")
+        broker.one("cancel", "orders", "order-1")
+        in_the_way = os.path.join(broker.data, "quarantine")
+        self.write(in_the_way, b"no directory", "xb")
+        self.assertFalse(broker.one("redact", "orders", "order-1", "--reason", REASON, "--no-wait")["erased"])
+        harness.wait_until("a word on it", lambda: "event=quarantine_unerased" in broker.log_text(), harness.ANSWER_WAIT_S)
+        os.unlink(in_the_way)
+        harness.wait_until("the erasure", lambda: "event=erased" in broker.log_text(), harness.ANSWER_WAIT_S)
+        self.assertEqual(broker.stop(), 0)
+        self.assert_gone(broker, tokens)
+
+    def test_an_archive_whose_disk_is_not_mounted_is_waited_for(self):
+        broker, tokens = self.archived()
+        in_the_way, archive = os.path.join(broker.data, "quarantine"), os.path.join(broker.data, "archive")
+        self.write(in_the_way, b"no directory", "xb")  # it is recorded, and cannot be carried out yet
+        broker.one("redact", "orders", "order-1", "--reason", REASON, "--no-wait")
+        self.assertEqual(broker.stop(), 0)
+        os.unlink(in_the_way)
+        os.rename(archive, self.path("unmounted"))
+        os.mkdir(archive)
+        broker.start()
+        harness.wait_until("a word on it", lambda: "event=archive_unerased" in broker.log_text(), harness.ANSWER_WAIT_S)
+        self.assertIn("is its disk mounted", broker.log_text())
+        self.assertNotIn("event=erased", broker.log_text())
+        os.rename(self.path("unmounted"), archive)
+        harness.wait_until("the erasure", lambda: "event=erased" in broker.log_text(), harness.ANSWER_WAIT_S)
+        self.assertEqual(broker.stop(), 0)
+        self.assert_gone(broker, tokens)
+
+    def test_an_archive_that_was_deleted_is_not_waited_for(self):
+        broker, _ = self.archived()
+        self.assertEqual(broker.stop(), 0)
+        shutil.rmtree(os.path.join(broker.data, "archive"))
+        broker.start()
+        _, tokens = self.schedule(broker, "order-2")
+        broker.one("cancel", "orders", "order-2")
+        self.assertTrue(broker.one("redact", "orders", "order-2", "--reason", REASON)["erased"])
+        self.assertEqual(broker.stop(), 0)
+        self.assert_gone(broker, tokens)
+
+    def test_a_restored_directory_erases_in_the_archive_that_came_along(self):
+        broker, tokens = self.archived()
+        self.assertEqual(broker.stop(), 0)
+        self.broker.one("restore", broker.data, "--data", self.path("restored"))
+        restored = self.make_broker(*SMALL, data=self.path("restored")).start()
+        self.assertTrue(files_with(restored.data, tokens[0]))
+        self.assertTrue(restored.one("redact", "orders", "order-1", "--reason", REASON)["erased"])
+        self.assertEqual(restored.stop(), 0)
+        self.assert_gone(restored, tokens)
+        self.assertTrue(files_with(broker.data, tokens[0]))  # the original is another's
+
+    def write(self, path, data, mode="r+b"):
+        with open(path, mode) as file:
             file.write(data)
 
     # ---- kill -9

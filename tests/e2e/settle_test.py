@@ -41,10 +41,10 @@ class Settle(Case):
         self.assertEqual((task["state"], task["reason"]), ("dead", "no such address"))
 
     def test_extend_keeps_the_lease(self):
-        held = self.take("--lease", "500ms")
-        answer = self.broker.one("extend", held["id"], held["token"], "--lease", "3s")
+        held = self.take("--lease", "8s")
+        answer = self.broker.one("extend", held["id"], held["token"], "--lease", "1m")
         self.assertEqual(answer["result"], "extended")
-        self.assertEqual(self.broker.ok("consume", "q", "--for", "1500ms"), [])
+        self.assertEqual(self.broker.ok("consume", "q", "--for", "8500ms"), [])
         self.assertEqual(self.broker.one("ack", held["id"], held["token"])["result"], "acked")
 
     def test_release_costs_no_attempt(self):
@@ -55,8 +55,8 @@ class Settle(Case):
 
     def test_a_stale_token_is_refused_and_changes_nothing(self):  # FENCE-1
         old = self.take("--lease", "300ms")
-        new = self.take("--lease", "20s")
-        self.assertEqual(new["attempt"], 2)
+        new = self.take("--lease", "1m")
+        self.assertGreater(new["attempt"], old["attempt"])
         for verb in ("ack", "nack", "extend", "release"):
             answer = self.broker.refused(verb, old["id"], old["token"])
             self.assertIn("stale_token", answer.out, verb)
@@ -84,7 +84,7 @@ class Attempts(Case):
     def test_fixed_backoff_then_the_dead_letters(self):  # F-40
         self.broker.ok("queue", "set", "q", "backoff=fixed", "backoff_min=200ms", "backoff_jitter=0", "max_attempts=3")
         self.broker.one("schedule", "q", "--key", "poison", "--in", "0s", "--body", "b")
-        got = self.broker.ok("consume", "q", "--ack", "nack", "--for", "2s")
+        got = self.broker.ok("consume", "q", "--ack", "nack", "--count", 3)
         self.assertEqual([d["attempt"] for d in got], [1, 2, 3])
         for before, after in zip(got, got[1:]):
             self.assertGreaterEqual(after["delivered_ms"] - before["delivered_ms"], 200)
@@ -99,15 +99,17 @@ class Attempts(Case):
         gaps = [b["delivered_ms"] - a["delivered_ms"] for a, b in zip(got, got[1:])]
         for gap, at_least in zip(gaps, (100, 200, 300, 300)):
             self.assertGreaterEqual(gap, at_least)
-            self.assertLess(gap, at_least + 1500)
+        told = [fact for fact in self.broker.ok("history", "--id", got[0]["id"]) if fact["kind"] == "retried"]
+        for fact, delay_ms in zip(told, (100, 200, 300, 300, 300), strict=True):
+            self.assertIn(fact["due_ms"] - fact["at_ms"], (delay_ms, delay_ms + 1))  # rounded up
 
     def test_a_lost_lease_counts_as_an_attempt_without_backoff(self):
         self.broker.ok("queue", "set", "q", "backoff_min=60000ms", "backoff=fixed", "max_attempts=2")
         self.broker.one("schedule", "q", "--key", "k", "--in", "0s")
-        self.broker.one("consume", "q", "--ack", "none", "--count", 1, "--lease", "200ms")
-        second = self.broker.one("consume", "q", "--ack", "none", "--count", 1, "--lease", "200ms")
+        self.broker.one("consume", "q", "--ack", "none", "--count", 1, "--lease", "1s")
+        second = self.broker.one("consume", "q", "--ack", "none", "--count", 1, "--lease", "1s")
         self.assertEqual(second["attempt"], 2)
-        self.broker.wait_stats("q", wait_s=5, dead=1)
+        self.broker.wait_stats("q", dead=1)
 
 
 class DeadLetters(Case):

@@ -1,4 +1,5 @@
 """tool_test.py: the tool's manners: readers that leave or are slow, commands of --exec, terminals, verify."""
+import fcntl
 import glob
 import json
 import os
@@ -6,10 +7,19 @@ import pty
 import select
 import signal
 import subprocess
+import sys
+import termios
 import time
 
 import harness
 from harness import Case
+
+PIPE_SIZE = 65536
+
+
+def unread(pipe):
+    """So many bytes wait for the reader."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 class Manners(Case):
@@ -22,18 +32,18 @@ class Manners(Case):
         consumer = subprocess.Popen(self.broker.command("consume", "q"), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         consumer.stdout.readline()
         consumer.stdout.close()
-        self.assertEqual(consumer.wait(10), 1)
+        self.assertEqual(consumer.wait(harness.ANSWER_WAIT_S), 1)
         consumer.stderr.close()
 
     def test_a_slow_reader_gets_whole_lines_and_the_rest_is_released_unseen(self):  # F-19
         self.fill(3000)
         consumer = subprocess.Popen(self.broker.command("consume", "q"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        time.sleep(1.5)  # the pipe is full by now
+        harness.wait_until("the pipe is nearly full", lambda: unread(consumer.stdout) > PIPE_SIZE * 3 // 4, harness.ANSWER_WAIT_S)
         consumer.send_signal(signal.SIGTERM)
-        time.sleep(0.3)
+        time.sleep(0.1)
         first = [json.loads(line) for line in consumer.stdout]
         consumer.stdout.close()
-        self.assertEqual(consumer.wait(10), 0)
+        self.assertEqual(consumer.wait(harness.ANSWER_WAIT_S), 0)
         self.assertLess(len(first), 3000)
         second = self.broker.ok("consume", "q", "--count", 3000 - len(first))
         self.assertEqual(len({d["id"] for d in first + second}), 3000)
@@ -53,13 +63,13 @@ class Manners(Case):
 
     def test_a_long_command_keeps_its_lease(self):
         self.broker.one("schedule", "q", "--key", "k", "--in", "0s")
-        self.broker.ok("consume", "q", "--count", 1, "--lease", "600ms", "--exec", "sleep 2")
+        self.broker.ok("consume", "q", "--count", 1, "--lease", "6s", "--exec", "sleep 7")
         task = self.broker.one("get", "q", "k")
         self.assertEqual((task["state"], task["deliveries"]), ("acked", 1))
 
     def test_a_command_may_finish_when_the_end_is_asked_for(self):
         self.fill(2)
-        consumer = self.broker.consume("q", "--prefetch", 2, "--exec", "sleep 1")
+        consumer = self.broker.consume("q", "--prefetch", 2, "--exec", "sleep 3")
         first = consumer.next()
         consumer.signal(signal.SIGTERM)
         self.assertEqual(consumer.wait(), 0)
@@ -70,7 +80,7 @@ class Manners(Case):
         stream = self.broker.stream("schedule", "--from", "-", stdin=True)
         for number in range(1, 6):
             stream.send({"queue": "q", "delay_ms": 60000})
-            self.assertEqual(stream.next(5)["line"], number)
+            self.assertEqual(stream.next()["line"], number)
         stream.send("garbage", "")
         self.assertEqual([a["result"] for a in stream.take(2)], ["error", "error"])
         stream.end_input()
@@ -107,7 +117,7 @@ class Manners(Case):
         self.assertEqual(status, 0, out)
         self.assertIn("█", out)
         self.assertIn("100000 scheduled", out)
-        answer = self.broker.tarry("cancel", "--from", path)
+        answer = self.broker.tarry("cancel", "--from", path, wait_s=120)
         self.assertEqual((answer.status, len(answer.objects)), (0, 100_000))
         self.assertNotIn("\r", answer.err)
 

@@ -94,9 +94,10 @@ class WebSocket:
 
     def __init__(self, port, path="/rpc", protocol=RPC, headers=(), receive_buffer=None):
         self.peer = socket.socket()
+        self.peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if receive_buffer:
             self.peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self.peer.settimeout(5)
+        self.peer.settimeout(30)
         self.peer.connect(("127.0.0.1", port))
         key = base64.b64encode(os.urandom(16)).decode()
         self.buffer = b""

@@ -30,7 +30,7 @@
     X(archive_level, 1, 19)                                                                                            \
     X(retain_archive_age_ms, 0, DUE_AHEAD_MAX_MS)                                                                      \
     X(retain_archive_size, 0, 1ull << 50)                                                                              \
-    X(segment_size, SEGMENT_SIZE_MIN, 1ull << 30)                                                                      \
+    X(segment_size, SEGMENT_SIZE_MIN, SEGMENT_SIZE_MAX)                                                                \
     X(index_lag_max, 0, 1000000000)                                                                                    \
     X(index_lag_hard, 0, 1000000000)                                                                                   \
     X(lease_ms, LEASE_MIN_MS, LEASE_MAX_MS)                                                                            \
@@ -185,7 +185,7 @@ static void command_line_wins(const struct config *config, int argc, char **argv
     NUMBERS(X)
 #undef X
     assert(alone.backoff == defaults.backoff || alone.backoff == config->backoff);
-    assert(strcmp(alone.data, config->data) == 0); /* required, so it was there */
+    assert(alone.print_config || strcmp(alone.data, config->data) == 0); /* otherwise required, so it was there */
     assert(!alone.unsafe_listen_anywhere || config->unsafe_listen_anywhere);
     assert(alone.create_queues || !config->create_queues);
 }
@@ -229,9 +229,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         sentence_is_there(message);
     } else if (!config.help && !config.version) {
         within_limits(&config);
-        assert(config.data[0] != 0 && config.backoff_min_ms <= config.backoff_max_ms);
+        assert(config.backoff_min_ms <= config.backoff_max_ms);
         command_line_wins(&config, argc, argv);
-        can_be_said_again(&config);
+        assert(config.data[0] != 0 || config.print_config); /* which needs no data */
+        if (config.data[0] != 0) can_be_said_again(&config);
     }
     return 0;
 }

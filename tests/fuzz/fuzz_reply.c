@@ -315,12 +315,24 @@ uint32_t __wrap_nng_random(void) {
     return 12345;
 }
 
+enum { TRIES = 1, KNOCKS = 3 }; /* of a dialer's fates: without an end */
+
+static struct dial begun(unsigned fate) {
+    return (struct dial){
+        .open = true,
+        .trying = fate == TRIES || fate == KNOCKS,
+        .since_ms = world.now_ms,
+        .tried_ms = fate == KNOCKS ? 0 : world.now_ms,
+    };
+}
+
 static int link_begin(struct link *link, const char *url) {
     assert(strstr(url, "/rpc") != NULL && link->address < link->addresses.count);
     unsigned fate = world.input.size == 0 ? 7 : input_byte(&world.input) % 8;
-    link->dial = (struct dial){.open = fate != 0, .trying = fate == 1, .since_ms = world.now_ms};
+    link->dial = begun(fate);
+    link->dial.open = fate != 0;
     link->dial.error = fate == 0 ? NNG_ECONNREFUSED : 0;
-    link->up = fate > 1;
+    link->up = fate > 1 && fate != KNOCKS;
     return fate == 2 ? TARRY_E_SYSTEM : TARRY_OK;
 }
 
@@ -334,16 +346,14 @@ int __wrap_dial_begin(tarry_client *client, struct dial *dial, nng_socket socket
     assert(strlen(headers) == strlen("Authorization: Bearer ") + 2 * world.consumer.secret_size);
     unsigned fate = world.input.size == 0 ? 0 : input_byte(&world.input) % 8;
     if (fate == 0) return TARRY_E_SYSTEM;
-    dial->open = true;
-    dial->trying = fate == 1;
-    dial->since_ms = world.now_ms;
-    world.consumer.lane_up = fate > 2;
+    *dial = begun(fate);
+    world.consumer.lane_up = fate > 2 && fate != KNOCKS;
     return TARRY_OK;
 }
 
 void __wrap_dial_end(tarry_client *client, struct dial *dial);
 void __wrap_dial_end(tarry_client *client, struct dial *dial) {
-    assert(!dial->trying || world.now_ms >= dial->since_ms + DIAL_PATIENCE_MS); /* only one that rests is closed */
+    assert(dial_rests_at(dial) <= world.now_ms); /* only one that rests is closed */
     dial->open = dial->trying = false;
     for (size_t i = 0; dial == &client->link.dial && i < SLOTS_MAX; i++) {
         struct slot *slot = &client->slots[i];

@@ -10,6 +10,7 @@ import faults
 import format as format_check
 import includes
 import lint
+import python
 import sizes
 import tidy
 import words
@@ -50,6 +51,7 @@ BAD = [
     ("faults: a rule that its keeper does not cite", faults.check, CATALOGUE, row("R4", KEEPER, ""), "does not cite it"),
     ("faults: a forgotten rule", faults.check, CATALOGUE, EXCUSED.replace("| R8 |", "| R7 |"), "R8 has 0 rows"),
     ("faults: a forgotten fault", faults.check, CATALOGUE, EXCUSED.replace("| F-41 |", "| F-40 |"), "F-41 has 0 rows"),
+    ("python: a name that nobody defined", python.check, "tests/a.py", "print(socket)\n", "undefined name 'socket'"),
     ("tidy: a file that nobody builds", tidy.check, "proto/orphan.c", GOOD, "built by nobody"),
 ]
 HEADERS = ("storage/log.h", "broker/core/core.h", "proto/frame.h", "client/lib/x.h")

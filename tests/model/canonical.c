@@ -148,6 +148,7 @@ static void canonical(struct pair_world *world) {
         answer->word = 0;
         if (!limits->strict && !limits->by_operator) answer->committed = 0;
         node->runs = 0;
+        if (node->pair.role != PAIR_FOLLOWING || !node->pair.noting) node->leader = 0;
         canonical_pair(limits, &node->pair);
     }
 }

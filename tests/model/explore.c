@@ -211,7 +211,7 @@ static bool take_flag(struct explorer *explorer, const char *name) {
         {"--operator", &limits->by_operator}, {"--hand", &limits->hand},
         {"--force", &limits->force},          {"--lag", &limits->lag},
         {"--safety", &explorer->is_safety},   {"--silent-clients", &limits->silent_clients},
-        {"--tap", &explorer->is_tap},
+        {"--tap", &explorer->is_tap},         {"--exchange", &limits->exchange},
     };
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
         if (strcmp(flags[i].name, name) != 0) continue;
@@ -245,7 +245,7 @@ int main(int argc, char **argv) {
         fprintf(
             stderr,
             "usage: explore [--epochs N] [--frames 1-%d] [--strict] [--async] [--operator] [--hand] [--force] [--lag]\n"
-            "               [--silent-clients] [--safety] [--states MAX] [--weak NAME] [--tap]\n",
+            "               [--exchange] [--silent-clients] [--safety] [--states MAX] [--weak NAME] [--tap]\n",
             LOG_MAX);
         return 2;
     }

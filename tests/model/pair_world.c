@@ -30,7 +30,8 @@ const char *const action_names[ACTIONS] = {"starts",
                                            "is told to lead, whatever is lost",
                                            "is told to hand over",
                                            "is told to take over",
-                                           "is told to give up what it served alone"};
+                                           "is told to give up what it served alone",
+                                           "gets a new, empty disk"};
 
 const char *pair_world_broken;
 
@@ -62,11 +63,16 @@ static void check_acked(const struct pair_world *world) {
     }
 }
 
-/* Without a coordinator: if a note does not say that its node serves alone, the other node has everything. */
+static bool is_another(const struct pair_world *world, int number) {
+    return world->nodes[!number].peer != world->nodes[number].disk;
+}
+
+/* Without a coordinator: if a note does not say that its node serves alone, the other node has everything, on the disk
+ * that it had. */
 static void check_notes(const struct pair_world *world) {
     for (int i = 0; i < NODES; i++) {
         const struct model_log *log = &world->nodes[i].log;
-        if (!world->nodes[!i].note.alone)
+        if (!world->nodes[!i].note.alone && !is_another(world, i))
             must(acked_end(world, log) == world->acked.end,
                  "a node that does not serve alone has acknowledged nothing that the other lacks");
     }
@@ -98,7 +104,8 @@ static bool is_question(const struct model_message *mail) {
 
 static void send(struct pair_world *world, int to, const struct pair_message *message, const struct model_log *log,
                  uint64_t from) {
-    struct model_message mail = {.is_there = true, .message = *message, .log = *log, .from = (uint8_t)from};
+    struct model_message mail = {
+        .is_there = true, .message = *message, .log = *log, .from = (uint8_t)from, .disk = world->nodes[!to].disk};
     if (is_question(&mail))
         world->questions[to] = mail;
     else
@@ -170,7 +177,7 @@ static void perform(struct pair_world *world, int number, const struct pair_effe
         break;
     case PAIR_ANSWER:
         MUST(asked != NULL);
-        if (effect->message.kind == PAIR_TAKE_OVER)
+        if (effect->message.kind == PAIR_TAKE_OVER && asked->disk == world->nodes[!number].disk)
             must(is_prefix(&node->log, node->log.end, &world->nodes[!number].log, world->nodes[!number].log.durable),
                  "a hand-over leaves nothing behind");
         send(world, !number, &effect->message, &node->log, asked->message.end);
@@ -188,6 +195,7 @@ static void perform(struct pair_world *world, int number, const struct pair_effe
         step(world, number, &(struct pair_event){.kind = PAIR_STOPPED, .end = node->log.end});
         break;
     case PAIR_TAKE_WRITES: /* pair_takes_writes says it */
+    case PAIR_FETCH:       /* nothing is retired here */
     case PAIR_SAY:
         break;
     }
@@ -258,11 +266,19 @@ static void take_question(struct pair_world *world, int number, const struct mod
     uint8_t common = common_end(&node->log, &mail->log, end);
     struct pair_event event = {
         .kind = PAIR_ASKED, .message = mail->message, .fits = common == end, .end = common, .near = is_near};
+    event.message.another = mail->disk != node->peer;
+    bool leads = node->pair.role == PAIR_LEADING;
+    if (leads && node->pair.counted && event.message.another) return; /* shell/pair/leader.c: it waits for the former */
+    if (leads) node->peer = mail->disk;
     step_asked(world, number, &event, mail);
+    if (!leads && node->pair.role == PAIR_LEADING) node->peer = mail->disk;
 }
 
 static void take_answer(struct pair_world *world, int number, const struct model_message *mail) {
     struct model_node *node = &world->nodes[number];
+    struct pair_event event = {.kind = PAIR_ANSWERED, .message = mail->message};
+    event.message.another = mail->disk != node->peer;
+    if (mail->message.kind != PAIR_NOT_LEADING) node->leader = mail->disk;
     if (pair_takes(&node->pair, &mail->message)) {
         must(mail->from == node->log.durable, "an answer to the newest question begins where the log ends");
         if (mail->log.end > mail->from) {
@@ -272,7 +288,7 @@ static void take_answer(struct pair_world *world, int number, const struct model
             step(world, number, &(struct pair_event){.kind = PAIR_DURABLE, .end = node->log.end});
         }
     }
-    step(world, number, &(struct pair_event){.kind = PAIR_ANSWERED, .message = mail->message});
+    step(world, number, &event);
 }
 
 static bool take(struct pair_world *world, int number, bool is_answer, bool stays, bool is_near) {
@@ -290,6 +306,7 @@ static bool take(struct pair_world *world, int number, bool is_answer, bool stay
 static bool note(struct pair_world *world, int number) {
     struct model_node *node = &world->nodes[number];
     if (!node->pair.noting) return false;
+    if (node->pair.adopts) node->peer = node->leader;
     node->note = node->pair.note;
     if (!world->was_in_sync) world->was_in_sync = node->pair.role == PAIR_LEADING && !node->note.alone;
     step(world, number, &(struct pair_event){.kind = PAIR_NOTED, .end = node->log.durable});
@@ -368,6 +385,20 @@ static bool ghost(struct pair_world *world, struct model_node *node) {
     return is_done; /* one that changes nothing is as good as none */
 }
 
+/* If the other has all that was acknowledged, as far as their notes tell: nobody would do it otherwise. */
+static bool exchange(struct pair_world *world, int number) {
+    struct model_node *node = &world->nodes[number];
+    const struct model_node *other = &world->nodes[!number];
+    bool has_all = !node->note.alone && (other->note.in_sync || other->note.alone);
+    if (!world->limits.exchange || world->is_exchanged || node->up || !has_all) return false;
+    world->is_exchanged = true;
+    memset(&node->log, 0, sizeof node->log);
+    node->note = (struct pair_note){0};
+    node->disk = 1;
+    node->peer = other->disk;
+    return true;
+}
+
 static bool question(struct pair_world *world, struct model_node *node) {
     if (node->asked || node->pair.role != PAIR_LEADING) return false;
     node->question = pair_question(&node->pair);
@@ -410,7 +441,9 @@ static bool is_true(const struct pair_world *world, int number, enum pair_word w
     case PAIR_SOLO:
         return node->pair.role == PAIR_LEADING && (limits->by_operator || limits->strict);
     case PAIR_ASSERT:
-        return limits->by_operator && !other->up && (!other->note.alone || (!world->was_in_sync && !world->is_lost));
+        if (!limits->by_operator) return false;
+        if (is_another(world, !number) && !other->note.alone) return true; /* it has nothing; nor had the former one */
+        return !other->up && (!other->note.alone || (!world->was_in_sync && !world->is_lost));
     case PAIR_FORCE:
         return limits->force && world->forced == 0 && !other->up && node->pair.role == PAIR_FOLLOWING;
     case PAIR_YIELD:
@@ -434,6 +467,8 @@ static bool act(struct pair_world *world, int number, enum action action) {
         return start(world, number);
     case ACT_GHOST:
         return ghost(world, node);
+    case ACT_EXCHANGE:
+        return exchange(world, number);
     default:
         break;
     }

@@ -29,6 +29,7 @@ struct pair_limits {
     bool lag;            /* reads of the record need not be linearizable */
     bool silent_clients; /* nobody asks what appends nothing (R3) */
     bool force;          /* one promotion by force */
+    bool exchange;       /* by_operator: one node comes back with an empty disk (F-29) */
 };
 
 struct model_log {
@@ -42,6 +43,7 @@ struct model_message { /* on its way to a node */
     struct pair_message message;
     struct model_log log; /* FOLLOW: the asker's; FRAMES: the leader's, of which those from `from` on travel */
     uint8_t from;
+    uint8_t disk; /* the sender's */
 };
 
 struct model_swap {
@@ -56,6 +58,9 @@ struct model_node {
     bool up;
     struct pair pair;
     struct pair_note note; /* durable */
+    uint8_t disk;          /* which one: 0, and 1 after the exchange */
+    uint8_t peer;          /* durable: the other's that was last counted or followed here */
+    uint8_t leader;        /* whose answers it has last heard */
     struct model_log log;
     uint64_t runs;
     /* at the coordinator */
@@ -84,6 +89,7 @@ struct pair_world {
     bool was_in_sync;       /* by_operator: the pair has been in sync once */
     uint8_t forced;         /* 1 + the node that an operator forces to lead: once in a history */
     bool is_lost;           /* … and it has led: what it lacked is lost */
+    bool is_exchanged;
 };
 
 enum action {
@@ -113,6 +119,7 @@ enum action {
     ACT_HAND_OVER,
     ACT_PROMOTE,
     ACT_YIELD,
+    ACT_EXCHANGE, /* an operator puts an empty disk in */
     ACTIONS
 };
 extern const char *const action_names[ACTIONS];

@@ -17,6 +17,7 @@ LIMITS = {
     "promise_alone": OPERATOR + " --hand", "any_promise": "--operator --epochs 4 --frames 1 --safety --silent-clients",
     "any_parity": "--operator --force --epochs 2 --frames 1", "unasserted": "--operator --epochs 2 --frames 1 --safety",
     "alone_unnoted": OPERATOR, "hand_early": "--operator --epochs 2 --frames 1 --hand --safety", "leads_on": OPERATOR + " --hand",
+    "any_disk": "--operator --exchange --epochs 3 --frames 1 --safety --silent-clients",
     "unfit": PAIR, "unfenced": PAIR + " --lag --safety --silent-clients",
     "fence_forgotten": PAIR + " --lag --safety --silent-clients"}
 

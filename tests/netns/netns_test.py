@@ -54,6 +54,10 @@ class Rig(unittest.TestCase):
         self.network = Network("a", "b", "clients")
         self.addCleanup(self.network.close)
 
+    def wait_dropped(self, count):
+        harness.wait_until(f"{count} lost", lambda: self.network.dropped() >= count, WAIT_S)
+        self.assertEqual(self.network.dropped(), count)
+
     def send(self, source, sink, text):
         """A datagram: what is lost is not sent again behind our back."""
         self.network.enter(source)
@@ -72,7 +76,7 @@ class Rig(unittest.TestCase):
             self.send("a", "clients", "elsewhere")
             sinks["a"].wait("other way")
             sinks["clients"].wait("elsewhere")
-            self.assertEqual(self.network.dropped(), 1)
+            self.wait_dropped(1)
             self.network.heal("a", "b")
             self.send("a", "b", "healed")
             sinks["b"].wait("healed")
@@ -80,7 +84,7 @@ class Rig(unittest.TestCase):
             self.network.isolate("a")
             for source, sink in (("a", "b"), ("b", "a"), ("clients", "a"), ("a", "clients")):
                 self.send(source, sink, "lost")
-            self.assertEqual(self.network.dropped(), 5)
+            self.wait_dropped(5)
             self.send("b", "clients", "others go on")
             sinks["clients"].wait("others go on")
             self.network.heal()
@@ -145,7 +149,8 @@ class Rig(unittest.TestCase):
 
     def test_nothing_outlives_a_killed_test(self):
         script = ("import sys, subprocess, time; sys.path.insert(0, sys.argv[1]); import netns; n = netns.Network('a', 'b')\n"
-                  "p = subprocess.Popen([*n.prefix('a'), 'sleep', '1000'])\n"
+                  "p = subprocess.Popen([*n.prefix('a'), 'sh', '-c', 'echo; exec sleep 1000'], stdout=subprocess.PIPE)\n"
+                  "p.stdout.readline()  # before, it has not asked for its end yet\n"
                   "print(*[h.process.pid for h in n.holders.values()], p.pid, flush=True); time.sleep(1000)")
         child = subprocess.Popen([sys.executable, "-c", script, os.path.dirname(os.path.abspath(__file__))], stdout=subprocess.PIPE)
         with child.stdout:

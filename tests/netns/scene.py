@@ -21,7 +21,7 @@ sys.path[:0] = [os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__f
 import harness  # noqa: E402  (the path above)
 import netns  # noqa: E402
 import zookeeper  # noqa: E402
-from pair import free_port  # noqa: E402
+from ports import free_port  # noqa: E402
 
 NAMES = ("a", "b")
 ZOOKEEPER_PORT = 2181

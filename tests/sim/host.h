@@ -16,6 +16,7 @@
 #include "ledger.h"
 #include "log.h"
 #include "table.h"
+#include "timeline.h"
 #include "watch.h"
 
 #define HOST_LANES_MAX LANES_MAX
@@ -106,6 +107,7 @@ struct host {
     uint64_t booted_ns;       /* BOOTTIME counts from here */
     uint64_t boot;            /* which one of the machine; from 1 */
     uint64_t paused_until_ns; /* SIGSTOP */
+    struct timeline stopped;  /* what happens once that is over */
 
     struct model_disk *disk;
     struct disk calls; /* the log's, mindful of the room (shell/room.c) */
@@ -194,7 +196,7 @@ struct instant host_answers_at(const struct world *world);
 /* Answers that nothing is in the way of any more leave. Takes the batch over. False: the disk failed. */
 bool host_let_out(struct world *world, struct batch *batch);
 /* What is below that position is, and may go into the index. */
-void host_committed(struct world *world, uint64_t position, bool may_index);
+void host_committed(struct world *world, uint64_t position);
 /* The core decides from now on. */
 void host_begin_epoch(struct world *world, uint32_t epoch);
 void host_restart_clock(struct world *world, struct clock_origin origin);

@@ -15,9 +15,11 @@
 /* Pages are short, so that jobs and lists take several. */
 #define PAGE_TASKS_MAX 5
 
-static void unhold(struct host *host, struct errand *errand) {
+static void unhold(struct world *world, struct errand *errand) {
+    struct host *host = world->host;
     if (errand->hold >= 0) core_unhold(host->core, errand->hold);
     errand->hold = -1;
+    if (host->node) host_wake(world); /* who follows may be waiting for that */
 }
 
 /* ---- reading, as the index is at this moment */
@@ -155,7 +157,7 @@ static const Tarry__Reply *reply_of(const struct host *host, const struct errand
 static void take_call(struct world *world, struct errand *errand) {
     struct host *host = world->host;
     if (has_schedules(errand->event.request) && host_is_low(world)) {
-        unhold(host, errand);
+        unhold(world, errand);
         refuse(world, errand, TARRY__CODE__BUSY);
         return;
     }
@@ -171,7 +173,7 @@ static void take_call(struct world *world, struct errand *errand) {
     struct views *views = views_expect(world, errand->event.request);
     host_step(world, &errand->event);
     if (views) views_check(world, views, errand->event.request, reply_of(host, errand));
-    unhold(host, errand);
+    unhold(world, errand);
 }
 
 /* A pair's leader that hands over looks, and decides nothing. */
@@ -179,14 +181,14 @@ static bool is_handed_over(struct world *world, struct errand *errand) {
     const struct node *node = world->host->node;
     if (!node || !node->core_paused) return false;
     if (node_admits(node, errand->event.request) == TARRY__CODE__OK) return false;
-    unhold(world->host, errand);
+    unhold(world, errand);
     refuse(world, errand, TARRY__CODE__BUSY);
     return true;
 }
 
 void host_take_errand(struct world *world, struct errand *errand) {
     if (world->host->closed) { /* too late (shell/loop.c) */
-        unhold(world->host, errand);
+        unhold(world, errand);
         return;
     }
     if (errand->kind == ERRAND_PAGE && node_puts_off(world, handed_in, errand, 0)) return;
@@ -195,7 +197,7 @@ void host_take_errand(struct world *world, struct errand *errand) {
         take_call(world, errand);
     } else if (errand->kind == ERRAND_WINDOW || has_facts(world, errand)) {
         host_step(world, &errand->event);
-        unhold(world->host, errand);
+        unhold(world, errand);
     }
 }
 

@@ -54,10 +54,15 @@ static void commit_index(struct world *world, uint64_t limit) {
     host_retire_later(world);
 }
 
+/* LOG-3: who begins to lead may have in its log what is never acknowledged. */
+static uint64_t limit_of(const struct host *host) {
+    return host->node && host->node->may_index < host->durable ? host->node->may_index : host->durable;
+}
+
 /* All that is durable, or some of it. */
 static uint64_t some_limit(struct world *world) {
     struct host *host = world->host;
-    uint64_t durable = host->durable;
+    uint64_t durable = limit_of(host);
     if (!world->options.index.spread_us || !one_in(world, 3)) return durable;
     size_t first = host_frames_below(host, host->indexed);
     size_t last = host_frames_below(host, durable);
@@ -71,7 +76,7 @@ static void turn(struct world *world, void *argument, uint64_t life) {
     host->indexing = false;
     if (host->index_held) return;
     commit_index(world, some_limit(world));
-    if (host->state == HOST_UP && host->indexed < host->durable) host_index_later(world);
+    if (host->state == HOST_UP && host->indexed < limit_of(host)) host_index_later(world);
 }
 
 void host_index_later(struct world *world) {
@@ -82,7 +87,7 @@ void host_index_later(struct world *world) {
 }
 
 void host_index_now(struct world *world) {
-    if (world->host->state == HOST_UP) commit_index(world, world->host->durable);
+    if (world->host->state == HOST_UP) commit_index(world, limit_of(world->host));
 }
 
 void host_hold_index(struct world *world) {

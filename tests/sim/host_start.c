@@ -59,6 +59,7 @@ void host_free(struct host *host) {
     for (size_t i = 0; i < 2; i++) batch_free(host->batches[i]);
     while (host->spare) batch_free(host_batch_take(host));
     free(host->frames);
+    timeline_free(&host->stopped);
 }
 
 void host_begin(struct world *world) {
@@ -86,6 +87,7 @@ void host_begin(struct world *world) {
     memset(host->origins, 0, sizeof host->origins);
     host->wall_offset_ns = 0;
     host->booted_ns = host->paused_until_ns = 0;
+    timeline_clear(&host->stopped);
     host->boot = 1;
     host->node = NULL;
     host->frame_count = 0;
@@ -117,6 +119,7 @@ static void end_life(struct world *world) {
     host->erasing = 0;
     host->courier_comes = false;
     memset(host->lanes, 0, sizeof host->lanes);
+    world_resume(world, host->number);
 }
 
 void host_end_history(struct world *world) {
@@ -149,7 +152,10 @@ void host_kill(struct world *world, enum host_end how) {
         end_life(world);
         tell_clients(world);
     }
-    if (host->node) kill_papers(host->node, how);
+    if (host->node) {
+        node_stop_fetching(host->node);
+        kill_papers(host->node, how);
+    }
     if (how == HOST_POWER_LOST) {
         model_crash(host->disk);
         world->host->booted_ns = world->now_ns;
@@ -383,7 +389,8 @@ static const struct frame_note *last_commit(const struct host *host) {
 void host_begin_epoch(struct world *world, uint32_t epoch) {
     struct host *host = world->host;
     TRACE(world, "broker", "starts, epoch %" PRIu32, epoch);
-    ledger_on_loss(world, &host->head);
+    bool is_deposed = host->node && epoch < world->truth.epoch; /* and does not know it yet: it will answer nobody */
+    if (!is_deposed) ledger_on_loss(world, &host->head);
     const struct frame_note *last = last_commit(host);
     who_begin(&host->watch.who, last ? last->body : NULL);
     struct core_event event = {.kind = CORE_START,
@@ -418,6 +425,7 @@ bool host_start(struct world *world, bool accept_clock) {
     struct host *host = world->host;
     MUST(host->state != HOST_UP);
     host->state = HOST_DOWN;
+    if (host->node && !node_has_snapshot(world)) return false;
     struct log_recovery found;
     if (!open_log(world, &found)) return false;
     if (!forget_cut(world, &found)) {

@@ -255,14 +255,13 @@ bool host_let_out(struct world *world, struct batch *batch) {
     return is_well;
 }
 
-void host_committed(struct world *world, uint64_t position, bool may_index) {
+void host_committed(struct world *world, uint64_t position) {
     struct host *host = world->host;
     struct core_event event = {.kind = CORE_DURABLE, .position = position};
     TRACE(world, "broker", "committed #%zu", host_frames_below(host, position));
     if (position <= host->durable) return; /* a leader whose follower has not all of what was there at the start */
     host->durable = position;
     courier_later(world);
-    if (may_index) host_index_later(world);
     host_step(world, &event);
     node_tell_pause(world);
 }

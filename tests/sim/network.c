@@ -60,7 +60,7 @@ static void letter_arrives(struct world *world, void *argument, uint64_t number)
     const struct letter *letter = argument;
     const struct host *host = world->host;
     bool is_lost = world->network.cut_from[letter->from] || host->state != HOST_UP || host->node->ended ||
-                   (letter->life && letter->life != host->life);
+                   (letter->life != NETWORK_ANY_LIFE && letter->life != host->life);
     if (is_lost) {
         world->network.dropped++;
         return;

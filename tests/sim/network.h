@@ -42,8 +42,9 @@ struct delivered { /* as a consumer gets it */
     size_t count;
 };
 
-/* Between the two of a pair: `run` gets the message on the other's thread (node_post), if `life`, which is not 0, is
- * still that of the host there. */
+#define NETWORK_ANY_LIFE UINT64_MAX
+/* Between the two of a pair: `run` gets the message on the other's thread (node_post), if `life` is still that of the
+ * host there. */
 void network_between(struct world *world, uint32_t to, void (*run)(struct world *world, void *argument), void *message,
                      uint64_t life);
 void network_request(struct world *world, struct client *client, struct request *request);

@@ -124,6 +124,13 @@ static void start_again(struct world *world, void *argument, uint64_t life) {
     (void)host_start(world, false);
 }
 
+void node_run_again(struct world *world) {
+    struct node *node = world->host->node;
+    node->leads = false;
+    node->ended = true;
+    world_after_ns(world, AGAIN_AFTER_NS, start_again, NULL, world->host->life);
+}
+
 /* Who led starts again (exec); otherwise an operator must look. */
 static void end_run(struct world *world, enum pair_role before, const char *reason) {
     struct node *node = world->host->node;
@@ -134,9 +141,7 @@ static void end_run(struct world *world, enum pair_role before, const char *reas
     }
     TRACE(world, "broker", "is deposed: %s", reason);
     node->deposed++;
-    node->leads = false;
-    node->ended = true;
-    world_after_ns(world, AGAIN_AFTER_NS, start_again, NULL, world->host->life);
+    node_run_again(world);
 }
 
 static void refused(struct world *world, void *argument, uint64_t life) {
@@ -166,6 +171,9 @@ void node_note_write(struct world *world) {
 static void write_note(struct world *world) {
     struct host *host = world->host;
     struct node *node = host->node;
+    if (node->pair.adopts) memcpy(node->note.peer, node->following.leader, MEMBER_ID_SIZE);
+    if (node->leading.asker && node->pair.role == PAIR_LEADING)
+        memcpy(node->note.peer, node->leading.asker, MEMBER_ID_SIZE);
     node->note.floor = node->pair.note.floor;
     node->note.led = node->pair.note.led;
     node->note.in_sync = node->pair.note.in_sync;
@@ -196,10 +204,10 @@ static void swap(struct world *world, const struct pair_effect *effect) {
     struct record_member members[RECORD_NODES];
     memcpy(members, node->keeper.record.members, sizeof members);
     tell_member(node, &members[node->pair.self]);
-    if (node->leading.has_counted) {
+    if (node->pair.role == PAIR_LEADING && note_has_peer(&node->note)) {
         struct record_member *other = &members[node->pair.other];
         other->is_known = true;
-        memcpy(other->id, node->leading.counted, MEMBER_ID_SIZE);
+        memcpy(other->id, node->note.peer, MEMBER_ID_SIZE);
         snprintf(other->url, sizeof other->url, "sim://%u", node->pair.other);
     }
     keeper_swap(&node->keeper, effect->version, &effect->record, members);
@@ -232,6 +240,9 @@ static void perform(struct world *world, enum pair_role before, const struct pai
         break;
     case PAIR_CUT:
         cut(world, effect->end);
+        break;
+    case PAIR_FETCH:
+        follow_fetch(world, effect->end);
         break;
     case PAIR_END:
         end_run(world, before, effect->reason);
@@ -387,6 +398,7 @@ static void begin_note(struct world *world) {
         node->note.floor = node->joins ? last.epoch : last.epoch + 1;
         node->note.alone = !node->joins;
     }
+    if (!world->options.pair.by_operator) node->note.alone = true;
     node->note.runs++;
     node_note_write(world);
 }
@@ -394,6 +406,8 @@ static void begin_note(struct world *world) {
 static void make_rules(struct world *world) {
     struct node *node = world->host->node;
     const struct pair_options *options = &world->options.pair;
+    struct log_point last;
+    MUST(log_point(world->host->log, log_durable(world->host->log), &last) == 0);
     node->pair = (struct pair){
         .self = node->note.node,
         .other = (uint8_t)(1 - node->note.node),
@@ -404,6 +418,7 @@ static void make_rules(struct world *world) {
         .run = node->note.runs,
         .serial = world_real_ns(world) / 1000000000u,
         .committed = world->host->table.flat.position, /* LOG-3: it has absorbed nothing else */
+        .heard = last.epoch,
     };
 }
 
@@ -421,6 +436,7 @@ static void open_keeper(struct world *world) {
 static void forget_life(struct world *world) {
     struct node *node = world->host->node;
     node->pair = (struct pair){0};
+    node->words = 0;
     node->said = NULL;
     node->read_failed = node->ended = node->blocked = false;
     node->read_ns = node->alarm_ns = UINT64_MAX;
@@ -430,7 +446,7 @@ static void forget_life(struct world *world) {
     node->leading = (struct node_leading){.wake_ns = UINT64_MAX, .waits_since_ns = UINT64_MAX};
     node->following = (struct node_following){.again_ns = UINT64_MAX};
     node->writes = node->leads = node->paused = node->stalled = false;
-    node->committed = node->follow_to = world->host->table.flat.position;
+    node->committed = node->may_index = node->follow_to = world->host->table.flat.position;
     node->claimed = UINT64_MAX;
     node->kept_from = UINT64_MAX;
     node->stopping = node->core_paused = node->pause_told = node->to_lead = node->applying = false;
@@ -444,7 +460,10 @@ static bool read_note(struct world *world) {
     char message[IDENTITY_MESSAGE_SIZE] = "";
     int error = note_read(&node->papers->disk, papers_directory, &node->note, message);
     node->is_new = error == -ENOENT;
-    if (node->is_new) node->note = (struct note){.node = (uint8_t)host->number};
+    if (node->is_new) {
+        node->note = (struct note){.node = (uint8_t)host->number};
+        if (node->joins) memcpy(node->note.peer, world->hosts[1 - host->number].node->member, MEMBER_ID_SIZE);
+    }
     if (error && !node->is_new) snprintf(host->message, sizeof host->message, "%.400s (%d)", message, error);
     return !error || node->is_new;
 }
@@ -520,6 +539,8 @@ struct word {
 
 static void take_word(struct world *world, void *argument) {
     struct pair_event event = {.kind = PAIR_TOLD, .word = ((struct word *)argument)->word};
+    world->host->node->words++;
+    if (event.word == PAIR_SOLO) lead_forget_question(world);
     node_step(world, &event, NULL);
 }
 
@@ -539,16 +560,29 @@ void node_word(struct world *world, enum pair_word word) {
     node_post(world, take_word, told);
 }
 
+void node_tell(struct world *world, uint32_t node, enum pair_word word) {
+    world_enter(world, node);
+    node_word(world, word);
+    world_enter(world, WORLD_OUTSIDE);
+}
+
 /* ---- laws */
 
-void node_check_members(struct world *world) {
+/* The record says so; or, without a coordinator, the other's note, by not saying that it has served alone. */
+static bool is_counted(const struct world *world, const struct host *host) {
     const struct registrar *registrar = world->registrar;
-    if (!registrar || registrar->version == 0) return;
-    for (uint32_t i = 0; i < HOSTS_MAX; i++) {
+    const struct note *others = &world->hosts[1 - host->number].node->note;
+    if (world->options.pair.by_operator)
+        return !others->alone && memcmp(others->peer, host->node->member, MEMBER_ID_SIZE) == 0;
+    bool is_in_sync = registrar->version != 0 && (registrar->record.pair.in_sync & 1u << host->number) != 0;
+    const uint8_t *member = registrar->record.members[host->number].id;
+    return is_in_sync && memcmp(member, host->node->member, MEMBER_ID_SIZE) == 0;
+}
+
+void node_check_members(struct world *world) {
+    for (uint32_t i = 0; i < HOSTS_MAX && world->truth.count > 0; i++) {
         const struct host *host = &world->hosts[i];
-        const struct record_member *member = &registrar->record.members[i];
-        bool is_in_sync = (registrar->record.pair.in_sync & 1u << i) != 0;
-        if (!is_in_sync || memcmp(member->id, host->node->member, MEMBER_ID_SIZE) != 0) continue;
+        if (!is_counted(world, host)) continue;
         MUST(truth_has(world, host, world->truth.count));                 /* R3, R4 */
         MUST(host->frames[world->truth.count - 1].end <= host->promised); /* … durably (R2) */
     }

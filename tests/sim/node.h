@@ -5,9 +5,9 @@
  *     batches, durable here ──┘   (real)            └── leading: let out once committed, and confirmed (R3)
  *
  * node.c is shell/pair/node.c, node_lead.c is leader.c, node_follow.c is follower.c and what the core's loop does of
- * it. What a thread of its own does there happens here a moment later, in an order that the seed draws; while the log
- * is synced by the follower, the rules hear of nothing, as there. Digests need not be sent: the rig compares them at
- * every frame (F-31). There are no snapshots: a wiped follower copies from the beginning, which is kept.
+ * it, node_snapshot.c is snapshot.c. What a thread of its own does there happens here a moment later, in an order that
+ * the seed draws; while the log is synced by the follower, the rules hear of nothing, as there. Digests need not be
+ * sent: the rig compares them at every frame (F-31).
  *
  * All of it is for the host that it is (world->host). */
 #ifndef TARRY_TESTS_SIM_NODE_H
@@ -15,6 +15,7 @@
 
 #include "host.h"
 #include "keeper.h"
+#include "leader_clock.h"
 #include "log_serve.h"
 #include "note.h"
 #include "pair.h"
@@ -48,7 +49,6 @@ struct node_put_off { /* for the core, once it goes on */
 struct node_leading {
     bool began;
     uint64_t written;
-    uint64_t begun;
     struct node_message *held; /* the newest question, unanswered */
     uint64_t held_ns, until_ns, wake_ns;
     uint64_t told;
@@ -59,8 +59,7 @@ struct node_leading {
     uint64_t grown_ns;     /* when the follower last had more than before */
     uint64_t peer_durable; /* … what it had */
     uint64_t stuck_end;    /* where it was given up, for it stored nothing */
-    bool has_counted;
-    uint8_t counted[MEMBER_ID_SIZE];
+    const uint8_t *asker;
 };
 
 struct node_following {
@@ -68,9 +67,8 @@ struct node_following {
     uint64_t number; /* of the newest question */
     bool asking;
     uint64_t again_ns;
-    struct instant leader_now;
-    uint64_t leader_boot_ns;
-    bool clock_noted;
+    struct leader_clock clock;
+    uint8_t leader[MEMBER_ID_SIZE];
 };
 
 struct node {
@@ -83,12 +81,20 @@ struct node {
     uint64_t cuts;   /* counted, like those that follow */
     uint64_t deposed;
     uint64_t promoted;
+    uint64_t snapshots;
+
+    /* Between two lives. */
+    bool fetching;        /* its start waits for a snapshot … */
+    bool fetched;         /* … and would go on now */
+    uint64_t fetch;       /* which one; what belongs to an earlier one is void */
+    uint64_t source_life; /* of the other, which it is of */
 
     /* Of a life. */
     struct note note;
     bool is_new;
     struct pair pair;
     struct keeper keeper;
+    uint64_t words;   /* of an operator's that it has heard */
     const char *said; /* by the rules, last */
     bool read_failed;
     uint64_t read_ns, silent_ns, remind_ns, alarm_ns;
@@ -103,6 +109,7 @@ struct node {
     bool paused;  /* … but hands over */
     bool stalled; /* … and the follower has not confirmed for too long */
     uint64_t committed;
+    uint64_t may_index;
     uint64_t claimed; /* log_claim */
     uint64_t kept_from;
     bool stopping; /* the core was told CORE_STOP for good */
@@ -121,6 +128,10 @@ void node_unmake(struct world *world);
 /* ---- from host*.c */
 /* Recovery is over and the core follows. False: refused, the host has a sentence. */
 bool node_start(struct world *world);
+/* Before recovery. False: it needs a snapshot, which is being fetched; who starts it again later lets it go on. */
+bool node_has_snapshot(struct world *world);
+/* The process ends before it has one. */
+void node_stop_fetching(struct node *node);
 void node_end(struct world *world);
 /* OK, or why a request is refused. */
 Tarry__Code node_admits(const struct node *node, const Tarry__Request *request);
@@ -134,6 +145,8 @@ void node_apply_later(struct world *world);
 void node_tell_pause(struct world *world);
 /* ---- scripted */
 void node_word(struct world *world, enum pair_word word);
+/* The same from outside, to that node. */
+void node_tell(struct world *world, uint32_t node, enum pair_word word);
 /* ---- laws */
 /* Whoever the pair takes for in sync has all that was acknowledged. */
 void node_check_members(struct world *world);
@@ -145,6 +158,8 @@ void node_heard(struct world *world);
 void node_refuse(struct world *world, const char *sentence);
 void node_wake(struct world *world); /* arms the next alarm */
 void node_unblock(struct world *world);
+/* exec: this life ends, and the next one begins at once. */
+void node_run_again(struct world *world);
 void node_note_write(struct world *world);
 /* node_lead.c */
 void lead_begin(struct world *world);
@@ -164,5 +179,7 @@ void follow_check(struct world *world);
 void follow_answered(struct world *world, void *message);
 void follow_cut(struct world *world, uint64_t end);
 void follow_take_clock(struct world *world);
+/* node_snapshot.c */
+void follow_fetch(struct world *world, uint64_t end);
 
 #endif

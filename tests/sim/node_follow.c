@@ -58,6 +58,7 @@ static struct node_message *pack(struct world *world, const struct pair_message 
     follow->cluster = (ProtobufCBinaryData){CLUSTER_ID_SIZE, node->cluster};
     follow->member = (ProtobufCBinaryData){MEMBER_ID_SIZE, world_copy(world, node->member, MEMBER_ID_SIZE)};
     follow->node = node->pair.self;
+    follow->coordinated = !node->pair.by_operator;
     follow_wire_ask(question, follow);
     follow->end = end;
     follow->chain = (ProtobufCBinaryData){FRAME_CHAIN_SIZE, world_copy(world, point.chain, FRAME_CHAIN_SIZE)};
@@ -86,7 +87,7 @@ static void ask(struct world *world) {
     bool tells = following->question.kind == PAIR_FOLLOW && message->question.end > host->promised;
     if (tells) host->promised = message->question.end;
     MUST(message->question.end <= log_durable(host->log));
-    network_between(world, 1 - host->number, lead_question, message, 0);
+    network_between(world, 1 - host->number, lead_question, message, NETWORK_ANY_LIFE);
     uint64_t patience_ns = (wait_ms(world) + ANSWER_EXTRA_MS) * NS_PER_MS;
     world_after_ns(world, patience_ns, no_answer, world_copy(world, &message->number, sizeof message->number),
                    host->life);
@@ -107,31 +108,33 @@ void follow_check(struct world *world) {
 
 /* ---- answers */
 
-static void note_leader(struct world *world, const Tarry__FollowReply *body) {
+static void hear_clock(struct world *world, const Tarry__FollowReply *body) {
     struct host *host = world->host;
-    struct node_following *following = &host->node->following;
-    following->leader_now = (struct instant){.steady_ns = body->steady_ns, .wall_ns = body->wall_ns};
-    following->leader_boot_ns = world_boot_ns(world);
-    if (following->clock_noted || body->steady_ns <= following->leader_boot_ns) return;
-    following->clock_noted = true;
+    struct leader_clock *clock = &host->node->following.clock;
+    struct instant now = {.steady_ns = body->steady_ns, .wall_ns = body->wall_ns};
+    if (!leader_clock_hear(clock, now, world_boot_ns(world))) return;
     host->noted_boot = host->boot;
-    host->noted_steady_ns = body->steady_ns - following->leader_boot_ns;
+    host->noted_steady_ns = clock->noted_steady_ns;
+}
+
+static bool leads(const struct node_message *message) {
+    return message->answer.verdict != TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING &&
+           message->answer.verdict != TARRY__FOLLOW_REPLY__VERDICT__REFUSED;
 }
 
 /* The rest of an answer, once its frames are durable. */
 static void take_verdict(struct world *world, const struct node_message *message) {
     struct host *host = world->host;
     struct node *node = host->node;
-    struct pair_event event = {.kind = PAIR_ANSWERED, .message = follow_wire_answered(&message->answer)};
+    struct pair_event event = {.kind = PAIR_ANSWERED, .message = follow_wire_answered(&message->answer, &node->note)};
     uint64_t life = host->life;
     bool is_newest = message->number == node->following.number;
-    bool leads = message->answer.verdict != TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING;
-    if (leads && is_newest) note_leader(world, &message->answer);
+    if (leads(message)) memcpy(node->following.leader, message->answer.member.data, MEMBER_ID_SIZE);
     node_step(world, &event, NULL);
     if (host->life != life || node->ended) return;
-    if (leads && is_newest) node_heard(world);
+    if (leads(message) && is_newest) node_heard(world);
     if (node->pair.role != PAIR_FOLLOWING || node->pair.committed <= node->committed) return;
-    node->committed = node->follow_to = node->pair.committed;
+    node->committed = node->may_index = node->follow_to = node->pair.committed;
     node_apply_later(world);
 }
 
@@ -198,10 +201,12 @@ void follow_answered(struct world *world, void *argument) {
     if (is_newest) node->following.asking = false;
     bool is_later = false;
     if (is_answer && node->pair.role != PAIR_LEADING) {
-        struct pair_message answer = follow_wire_answered(&message->answer);
+        struct pair_message answer = follow_wire_answered(&message->answer, &node->note);
         bool is_refused = message->answer.verdict == TARRY__FOLLOW_REPLY__VERDICT__REFUSED;
+        bool takes = !is_refused && pair_takes(&node->pair, &answer);
         if (is_refused && is_newest) take_refusal(world, message);
-        if (!is_refused && pair_takes(&node->pair, &answer)) is_later = take_frames(world, message);
+        if (takes || (is_newest && leads(message))) hear_clock(world, &message->answer);
+        if (takes) is_later = take_frames(world, message);
         if (host->life != life || node->ended) return;
         if (!is_refused && !is_later) take_verdict(world, message);
         if (host->life != life || node->ended) return;
@@ -245,7 +250,7 @@ static void begin_leading(struct world *world) {
     log_cursor_close(node->applier);
     node->applier = NULL;
     node->to_lead = false;
-    world->leader = host->number;
+    if (node->pair.epoch == world->truth.epoch) world->leader = host->number;
     host_begin_epoch(world, node->pair.epoch);
 }
 
@@ -316,13 +321,9 @@ void node_apply_later(struct world *world) {
 
 void follow_take_clock(struct world *world) {
     const struct node_following *following = &world->host->node->following;
-    if (following->leader_boot_ns == 0) return;
-    struct clock_origin origin = {.last = following->leader_now};
-    if (origin.last.steady_ns > following->leader_boot_ns)
-        origin.boot_steady_ns = origin.last.steady_ns - following->leader_boot_ns;
+    if (following->clock.boot_ns == 0) return;
     struct log_point end;
     MUST(log_point(world->host->log, log_durable(world->host->log), &end) == 0);
-    if (end.steady_ns > origin.last.steady_ns) origin.last.steady_ns = end.steady_ns;
-    if (end.wall_ns > origin.last.wall_ns) origin.last.wall_ns = end.wall_ns;
-    host_restart_clock(world, origin);
+    struct instant log_end = {.steady_ns = end.steady_ns, .wall_ns = end.wall_ns};
+    host_restart_clock(world, leader_clock_origin(&following->clock, log_end));
 }

@@ -22,18 +22,15 @@ void lead_begin(struct world *world) {
     struct node *node = host->node;
     uint64_t end = log_durable(host->log);
     struct log_point last;
-    static const uint8_t nobody[MEMBER_ID_SIZE];
     follow_take_clock(world);
     MUST(log_point(host->log, end, &last) == 0);
     MUST(node->pair.epoch > last.epoch);
     truth_lead(world, node->pair.epoch);
     node->promoted++;
-    node->leading.written = node->leading.begun = end;
+    node->leading.written = end;
     log_claim(host->log, end);
     node->claimed = end;
     node->writes = true;
-    memcpy(node->leading.counted, node->note.peer, MEMBER_ID_SIZE);
-    node->leading.has_counted = memcmp(node->note.peer, nobody, MEMBER_ID_SIZE) != 0;
     node_heard(world);
     node->follow_to = end;
     node->to_lead = true;
@@ -66,11 +63,15 @@ static void publish(struct world *world) {
     struct host *host = world->host;
     struct node *node = host->node;
     uint64_t committed = pair_committed(&node->pair);
+    if (committed > node->may_index) {
+        node->may_index = committed;
+        host_index_later(world);
+    }
     if (!node->leading.began || committed <= node->committed) return;
     node->committed = committed;
     log_claim(host->log, committed);
     node->claimed = committed;
-    host_committed(world, committed, committed > node->leading.begun);
+    host_committed(world, committed);
 }
 
 void lead_take_batches(struct world *world, void *nothing) {
@@ -110,6 +111,8 @@ static void answer_with(struct world *world, struct node_message *message) {
     struct instant now = host_now(world);
     message->answer.steady_ns = now.steady_ns;
     message->answer.wall_ns = now.wall_ns;
+    message->answer.member =
+        (ProtobufCBinaryData){MEMBER_ID_SIZE, world_copy(world, host->node->member, MEMBER_ID_SIZE)};
     message->answer.log_start = log_start(host->log);
     message->answer.log_end = host->node->leading.written;
     network_between(world, message->from, follow_answered, message, message->life);
@@ -140,6 +143,7 @@ void lead_forget_question(struct world *world) {
     leading->held = NULL;
     message->answer.verdict = TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING;
     message->answer.serial = message->question.serial;
+    message->answer.epoch = world->host->node->pair.epoch;
     answer_with(world, message);
 }
 
@@ -153,29 +157,14 @@ static const char *stranger(const struct node *node, const Tarry__Follow *follow
 }
 
 static bool is_another_disk(const struct node *node, const Tarry__Follow *follow) {
-    bool is_known = node->leading.has_counted && node->pair.counted;
-    return is_known && memcmp(node->leading.counted, follow->member.data, MEMBER_ID_SIZE) != 0;
+    return node->pair.counted && note_is_another(&node->note, follow->member.data);
 }
 
 static void admit_disk(struct world *world, const Tarry__Follow *follow) {
     struct node *node = world->host->node;
-    node->leading.has_counted = true;
-    memcpy(node->leading.counted, follow->member.data, MEMBER_ID_SIZE);
-    if (memcmp(node->note.peer, node->leading.counted, MEMBER_ID_SIZE) == 0) return;
-    memcpy(node->note.peer, node->leading.counted, MEMBER_ID_SIZE);
+    if (memcmp(node->note.peer, follow->member.data, MEMBER_ID_SIZE) == 0) return;
+    memcpy(node->note.peer, follow->member.data, MEMBER_ID_SIZE);
     node_note_write(world);
-}
-
-static void compare(struct log *log, const Tarry__Follow *follow, struct pair_event *event) {
-    struct log_point point;
-    int error = log_point(log, follow->end, &point);
-    if (error == LOG_RETIRED) {
-        event->fits = true;
-        return;
-    }
-    MUST(error == 0 || error == LOG_END || error == LOG_WITHIN);
-    event->fits = error == 0 && memcmp(follow->chain.data, point.chain, FRAME_CHAIN_SIZE) == 0;
-    if (!event->fits) MUST(follow_wire_common(log, follow, &event->end) == 0);
 }
 
 static struct pair_event event_of(struct world *world, const Tarry__Follow *follow) {
@@ -184,13 +173,16 @@ static struct pair_event event_of(struct world *world, const Tarry__Follow *foll
     struct pair_event event = {
         .kind = PAIR_ASKED,
         .near = follow->end + FOLLOW_NEAR_BYTES >= node->leading.written && follow->end > node->leading.stuck_end,
-        .message = follow_wire_asked(follow),
+        .message = follow_wire_asked(follow, &node->note),
     };
-    if (node->pair.role == PAIR_LEADING || node->pair.role == PAIR_CLAIMING) compare(host->log, follow, &event);
+    bool compares = node->pair.role == PAIR_LEADING || node->pair.role == PAIR_CLAIMING;
+    if (compares) MUST(follow_wire_compare(host->log, follow, &event) == 0);
     return event;
 }
 
 static void answer_verdict(struct world *world, struct node_message *message, const struct pair_message *answer) {
+    struct node *node = world->host->node;
+    if (answer->kind == PAIR_RETIRED) node->kept_from = node->committed;
     follow_wire_answer(answer, &message->answer);
     answer_with(world, message);
 }
@@ -216,19 +208,22 @@ void lead_question(struct world *world, void *argument) {
         refuse(world, message, true, "this disk is new, and the pair still waits for the one before it");
         return;
     }
-    MUST(!is_leading || follow->end >= log_start(host->log)); /* kept_from */
     node->leading.heard_ns = world->now_ns;
     if (follow->end > node->leading.peer_durable) node->leading.grown_ns = world->now_ns;
     node->leading.peer_durable = follow->end;
-    if (is_leading) {
-        node->kept_from = follow->end;
-        admit_disk(world, follow);
-        if (host->life != life) return;
-    }
+    bool never_follows = node->pair.by_operator && follow->alone;
+    if (is_leading && !never_follows) node->kept_from = follow->end;
     struct pair_event event = event_of(world, follow);
+    if (is_leading && event.message.another) lead_forget_question(world);
+    if (is_leading) admit_disk(world, follow);
+    if (host->life != life) return;
     struct pair_message answer = {0};
+    node->leading.asker = follow->member.data;
     node_step(world, &event, &answer);
+    node->leading.asker = NULL;
     if (host->life != life || node->ended) return;
+    if (!is_leading && node->pair.role == PAIR_LEADING) admit_disk(world, follow);
+    if (host->life != life) return;
     if (answer.kind != PAIR_FRAMES) {
         answer_verdict(world, message, &answer);
         return;
@@ -249,7 +244,7 @@ static bool has_something_to_say(struct world *world) {
     const struct batch *batch = leading->batches;
     bool wants_confirmation = batch && batch->end <= node->pair.committed && !may_leave(node, batch);
     leading->wake_ns = leading->until_ns;
-    if (node->pair.handing != PAIR_KEEPING && follow->end >= node->pair.stop) return true;
+    if (pair_hands_over(&node->pair)) return true;
     if (leading->written > follow->end || world->now_ns >= leading->until_ns) return true;
     if (follow->stamp == 0) return true; /* it does not know yet that it is a follower */
     if (node->pair.counted && wants_confirmation) return true;
@@ -311,8 +306,7 @@ void lead_go_on(struct world *world) {
     struct node *node = host->node;
     struct node_leading *leading = &node->leading;
     uint64_t life = host->life;
-    if (world->now_ns - leading->heard_ns > FOLLOW_KEEP_MS * NS_PER_MS && !world->options.pair.keeps_all)
-        node->kept_from = UINT64_MAX;
+    if ((world->now_ns - leading->heard_ns) / NS_PER_MS > world->options.pair.keep_ms) node->kept_from = UINT64_MAX;
     publish(world);
     if (host->life != life) return;
     let_out(world);

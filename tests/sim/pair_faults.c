@@ -7,9 +7,11 @@
 #include "client.h"
 #include "model_disk.h"
 #include "node.h"
+#include "pair_operator.h"
 #include "registrar.h"
 
 #define STARTS_MAX 50 /* until one must succeed, when nothing is wrong any more */
+#define FETCH_MS 200u /* … unless it waits for a snapshot, which takes its time */
 
 void pair_faults_draw(struct random *random, struct pair_faults *out) {
     *out = (struct pair_faults){.every_ms = 64u << random_below(random, 7), .down_ms = 64u << random_below(random, 7)};
@@ -21,12 +23,12 @@ void pair_faults_draw(struct random *random, struct pair_faults *out) {
 
 /* ---- starting again */
 
-static void start(struct world *world, uint32_t number) {
+static void start(struct world *world, const struct pair_faults *faults, uint32_t number) {
     world_enter(world, number);
     struct host *host = world->host;
-    if (host->state != HOST_UP) {
+    if (host->state != HOST_UP && pair_operator_may_start(world, faults, host)) {
         bool up = host_start(world, false);
-        if (!up) host_kill(world, HOST_KILLED); /* nothing fails any more */
+        if (!up && !host->node->fetching) host_kill(world, HOST_KILLED); /* nothing fails any more */
     }
     world_enter(world, WORLD_OUTSIDE);
 }
@@ -41,7 +43,7 @@ static void guard_later(struct world *world, struct pair_faults *faults, uint64_
 static void guard(struct world *world, void *argument, uint64_t number) {
     struct pair_faults *faults = argument;
     if (faults->over) return;
-    start(world, (uint32_t)number);
+    start(world, faults, (uint32_t)number);
     guard_later(world, faults, number);
 }
 
@@ -109,13 +111,16 @@ static void fill_up(struct world *world) {
 }
 
 /* Of a node that does not lead, and that nobody takes for in sync: an operator would not do it otherwise. */
-static void wipe(struct world *world) {
+static bool may_wipe(const struct world *world) {
     const struct registrar *registrar = world->registrar;
-    struct host *host = world->host;
-    if (!registrar || registrar->version == 0 || registrar->record.pair.leader == host->number) return;
-    if (registrar->record.pair.in_sync & 1u << host->number) return;
+    if (registrar->version == 0 || registrar->record.pair.leader == world->host->number) return false;
+    return (registrar->record.pair.in_sync & 1u << world->host->number) == 0;
+}
+
+static void wipe(struct world *world) {
+    if (world->registrar && !may_wipe(world)) return;
     host_kill(world, HOST_POWER_LOST);
-    node_wipe(world);
+    if (world->registrar || pair_operator_may_wipe(world, world->host)) node_wipe(world);
 }
 
 static void index_goes_on(struct world *world, void *argument, uint64_t number) {
@@ -220,6 +225,7 @@ static void draw_weather(struct world *world) {
 
 void pair_faults_start(struct world *world, struct pair_faults *faults) {
     for (uint32_t i = 0; i < HOSTS_MAX; i++) guard_later(world, faults, i);
+    pair_operator_start(world, faults);
     if (!faults->mask) return;
     draw_weather(world);
     uint64_t wait_ms = random_below(&world->random, faults->every_ms * 2);
@@ -250,14 +256,17 @@ void pair_faults_end(struct world *world, struct pair_faults *faults) {
     for (uint32_t i = 0; i < HOSTS_MAX; i++) {
         struct host *host = &world->hosts[i];
         world_enter(world, i);
-        host->paused_until_ns = 0;
+        world_resume(world, i);
         host->disk->fail_at = host->node->papers->fail_at = 0;
         /* Both clocks are as far ahead as one may have been believed to be. */
         world_jump_wall(world, (world->believable_ns - host->wall_offset_ns) / (int64_t)NS_PER_MS);
-        for (int n = 0; host->state != HOST_UP; n++) {
-            MUST(n < STARTS_MAX);
-            start(world, i);
-        }
+    }
+    world_enter(world, WORLD_OUTSIDE);
+    pair_operator_settle(world, faults);
+    for (int n = 0; world->hosts[0].state != HOST_UP || world->hosts[1].state != HOST_UP; n++) {
+        MUST(n < STARTS_MAX);
+        for (uint32_t i = 0; i < HOSTS_MAX; i++) start(world, faults, i);
+        if (world->hosts[0].node->fetching || world->hosts[1].node->fetching) world_elapse_ms(world, FETCH_MS);
     }
     accept_clocks(world);
     world_enter(world, WORLD_OUTSIDE);

@@ -13,7 +13,7 @@
 #ifndef TARRY_TESTS_SIM_PAIR_FAULTS_H
 #define TARRY_TESTS_SIM_PAIR_FAULTS_H
 
-#include "world.h"
+#include "world.h" /* HOSTS_MAX nodes */
 
 enum pair_fault {
     PAIR_FAULT_KILL,
@@ -39,6 +39,7 @@ struct pair_faults {
     uint64_t every_ms;
     uint64_t down_ms; /* until a node is started again, up to */
     bool over;
+    bool held[2]; /* kept down by the operator */
     uint64_t counts[PAIR_FAULTS];
 };
 

@@ -13,8 +13,9 @@
 
 #define DELAY_BITS_MAX 26 /* of milliseconds: 19 hours */
 #define ROUNDS_MAX 600    /* of half a second */
+#define EPOCHS_ENOUGH 400 /* more leave more tails behind than the model of a disk has files for */
 
-static void draw_pair(struct random *random, struct world_options *options) {
+static void draw_pair(uint64_t seed, struct random *random, struct world_options *options) {
     if (options->net.least_us + options->net.spread_us > 20000) options->net = (struct span){1000, 20000};
     /* Who answers as fast as it can is not silent. */
     uint64_t round_ms = (options->net.least_us + options->net.spread_us + options->sync.least_us +
@@ -22,12 +23,26 @@ static void draw_pair(struct random *random, struct world_options *options) {
                         1000;
     options->pair = (struct pair_options){
         .on = true,
-        .keeps_all = true,
+        .keep_ms = UINT64_MAX,
         .failover_after_ms = 200 + 8 * round_ms + random_magnitude(random, 11),
         .solo_after_ms = 100 + 8 * round_ms + random_magnitude(random, 12),
     };
     if (random_below(random, 6) == 0) options->pair.solo_after_ms = UINT64_MAX;
+    /* Of its own: a seed that was played before stays what it was. */
+    struct random modes = {.state = seed ^ 0x6d6f6448u};
+    options->pair.by_operator = random_below(&modes, 4) == 0;
+    if (options->pair.by_operator) options->pair.solo_after_ms = UINT64_MAX;
+    options->pair.is_async = random_below(&modes, 5) == 0;
     options->retain_size = UINT64_MAX;
+    struct random retiring = {.state = seed ^ 0x726574697249u};
+    if (random_below(&retiring, 3)) return;
+    options->retain_size = options->segment_size * random_below(&retiring, 4);
+    options->pair.keep_ms = random_magnitude(&retiring, 14);
+}
+
+/* A frame has some 300 bytes: so many fill some 300 segments, and the model of a disk has 512 files. */
+static bool is_long_enough(const struct world *world) {
+    return world->truth.epoch >= EPOCHS_ENOUGH || world->truth.count >= world->options.segment_size;
 }
 
 /* ---- calm */
@@ -38,19 +53,29 @@ static bool is_in_step(const struct world *world) {
     const struct host *follower = &world->hosts[1 - world->leader];
     if (!node_is_leading(leader) || follower->state != HOST_UP) return false;
     bool follows = follower->node->pair.role == PAIR_FOLLOWING;
-    return follows && pair_is_in_sync(&leader->node->pair) && !leader->node->paused &&
-           leader->durable == core_position(leader->core) && core_position(follower->core) == leader->durable;
+    bool counts = world->options.pair.is_async || pair_is_in_sync(&leader->node->pair);
+    return follows && counts && !leader->node->paused && leader->durable == core_position(leader->core) &&
+           core_position(follower->core) == leader->durable;
 }
 
 /* Strict, and the follower's disk is a new one: an operator says that the former one need not be waited for. */
 static void let_in(struct world *world) {
-    struct host *leader = &world->hosts[world->leader];
-    bool waits =
-        node_is_leading(leader) && leader->node->leading.has_counted && leader->node->pair.counted &&
-        memcmp(leader->node->leading.counted, world->hosts[1 - world->leader].node->member, MEMBER_ID_SIZE) != 0;
-    if (!waits || world->options.pair.solo_after_ms != UINT64_MAX) return;
-    world_enter(world, world->leader);
-    node_word(world, PAIR_SOLO);
+    for (uint32_t i = 0; i < HOSTS_MAX; i++) {
+        const struct node *node = world->hosts[i].node, *other = world->hosts[1 - i].node;
+        /* Its core may not have begun: it waits for what is to be committed first. */
+        bool leads = world->hosts[i].state == HOST_UP && node->pair.role == PAIR_LEADING;
+        bool waits = leads && node->pair.counted && note_is_another(&node->note, other->member);
+        if (waits && world->options.pair.solo_after_ms == UINT64_MAX) node_tell(world, i, PAIR_SOLO);
+    }
+}
+
+/* Nobody else starts anything any more. */
+static void go_on_fetching(struct world *world) {
+    for (uint32_t i = 0; i < HOSTS_MAX; i++) {
+        if (!world->hosts[i].node->fetching) continue;
+        world_enter(world, i);
+        (void)host_start(world, false);
+    }
     world_enter(world, WORLD_OUTSIDE);
 }
 
@@ -60,6 +85,7 @@ static void wait_for_step(struct world *world) {
     for (int round = 0; !is_in_step(world); round++) {
         MUST(round < ROUNDS_MAX);
         if (round % 10 == 9) let_in(world);
+        go_on_fetching(world);
         world_run_until(world, world->now_ns + 500 * NS_PER_MS);
     }
     world_enter(world, WORLD_OUTSIDE);
@@ -96,9 +122,7 @@ static void hand_over(struct world *world) {
     for (int round = 0; world->leader == before; round++) {
         MUST(round < ROUNDS_MAX);
         if (round % 10 == 0) { /* it is given up if the other takes too long */
-            world_enter(world, before);
-            node_word(world, PAIR_HAND_OVER);
-            world_enter(world, WORLD_OUTSIDE);
+            node_tell(world, before, PAIR_HAND_OVER);
         }
         world_run_until(world, world->now_ns + 500 * NS_PER_MS);
     }
@@ -135,7 +159,7 @@ void pair_history_play(struct world *world, uint64_t seed, struct history_report
     struct habits drawn;
     struct pair_faults drawn_faults;
     habits_draw(&random, &drawn);
-    draw_pair(&random, &options);
+    draw_pair(seed, &random, &options);
     /* Less than what a promotion believes of a wall clock: the calm sleeps through delays, and its end is a promotion.
      */
     if (drawn.delay_bits > DELAY_BITS_MAX) drawn.delay_bits = DELAY_BITS_MAX;
@@ -152,7 +176,7 @@ void pair_history_play(struct world *world, uint64_t seed, struct history_report
     world_enter(world, WORLD_OUTSIDE);
     begin_clients(world, habits, &random);
     pair_faults_start(world, faults);
-    while (habits->actions_left && world_step(world)) {
+    while (habits->actions_left && !is_long_enough(world) && world_step(world)) {
     }
     TRACE(world, "calm", "everything is put right");
     habits->over = true;

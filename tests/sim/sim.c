@@ -5,6 +5,7 @@
  *
  * SIM_TRACE=1 tells every history as it happens. On a terminal a line of progress is kept up to date. One history in
  * AGAIN_EVERY is played twice, and must be the same. */
+#include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>
 #include <signal.h>
@@ -21,6 +22,7 @@
 #include "history.h"
 
 #define JOBS_LIMIT 256
+#define HOURS_MAX 100000.0
 #define AGAIN_EVERY 64 /* histories: one is played twice, and must be the same */
 #define STUCK_S 60     /* of CPU time: a history takes milliseconds of it, however busy the machine is */
 
@@ -197,6 +199,28 @@ static struct job *wait_jobs(struct job *jobs, double started_s) {
     return failed;
 }
 
+__attribute__((noreturn)) static void refuse(const char *option, const char *value, const char *takes) {
+    (void)fprintf(stderr, "sim: %s takes %s, not '%s'\n", option, takes, value);
+    exit(2);
+}
+
+static uint64_t whole_number(const char *option, const char *value, uint64_t least, uint64_t most) {
+    char *end, takes[80];
+    errno = 0;
+    uint64_t number = strtoull(value, &end, 0);
+    if (value[0] >= '0' && value[0] <= '9' && !*end && !errno && number >= least && number <= most) return number;
+    (void)snprintf(takes, sizeof takes, "a whole number from %" PRIu64 " to %" PRIu64, least, most);
+    refuse(option, value, takes);
+}
+
+static double hours_of(const char *option, const char *value) {
+    char *end;
+    double hours = strtod(value, &end);
+    if (end == value || *end || !(hours > 0 && hours <= HOURS_MAX))
+        refuse(option, value, "a number above 0, of hours, 100,000 at most");
+    return hours;
+}
+
 static void read_options(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
@@ -209,13 +233,13 @@ static void read_options(int argc, char **argv) {
             continue;
         }
         if (strcmp(argv[i], "--seed") == 0)
-            options.seed = strtoull(value, NULL, 0);
+            options.seed = whole_number(argv[i], value, 0, UINT64_MAX);
         else if (strcmp(argv[i], "--histories") == 0)
-            options.histories = strtoull(value, NULL, 0);
+            options.histories = whole_number(argv[i], value, 1, UINT64_MAX);
         else if (strcmp(argv[i], "--hours") == 0)
-            options.hours = strtod(value, NULL);
+            options.hours = hours_of(argv[i], value);
         else if (strcmp(argv[i], "--jobs") == 0)
-            options.jobs = atoi(value);
+            options.jobs = (int)whole_number(argv[i], value, 1, JOBS_LIMIT);
         else if (strcmp(argv[i], "--commit") == 0)
             options.commit = value;
         else {

@@ -1,14 +1,8 @@
 /* story_pair.c: two nodes and a coordinator, told line by line: who leads, who may answer, and what becomes of what was
  * never acknowledged. Every story begins with node 0 as the leader and node 1 in sync. */
-#include "node.h"
+#include "pair_story.h"
+#include "quarantine.h"
 #include "registrar.h"
-#include "story.h"
-
-static struct world_options pair_options(void) {
-    struct world_options options = story_options();
-    options.pair = (struct pair_options){.on = true, .keeps_all = true, .failover_after_ms = 300, .solo_after_ms = 600};
-    return options;
-}
 
 static int setup(void **state) {
     if (story_setup(state) != 0) return 1;
@@ -39,19 +33,6 @@ static struct request *look(struct client *client, const char *key) {
 static void cut_off(struct fx *f, uint32_t node, bool cut) {
     f->world->network.cut_from[0] = f->world->network.cut_from[1] = cut;
     f->world->registrar->cut[node] = cut;
-}
-
-static void kill_node(struct fx *f, uint32_t node, enum host_end how) {
-    world_enter(f->world, node);
-    host_kill(f->world, how);
-    world_enter(f->world, WORLD_OUTSIDE);
-}
-
-static bool start_node(struct fx *f, uint32_t node) {
-    world_enter(f->world, node);
-    bool up = host_start(f->world, false);
-    world_enter(f->world, WORLD_OUTSIDE);
-    return up;
 }
 
 static void an_answer_waits_for_both_disks(void **state) { /* F-24: R3 */
@@ -193,9 +174,7 @@ static void a_follower_whose_disk_is_full_costs_time_and_nothing_else(void **sta
 static void a_new_disk_is_nobody_until_the_record_lets_it_in(void **state) { /* F-29 */
     struct fx *f = *state;
     kill_node(f, 1, HOST_POWER_LOST);
-    world_enter(f->world, 1);
-    node_wipe(f->world);
-    world_enter(f->world, WORLD_OUTSIDE);
+    wipe_node(f, 1);
     assert_true(start_node(f, 1));
     SIM_ELAPSE(f, 400);
     SIM_TRACE(f, "[1000] node 1 loses power\n"
@@ -268,31 +247,29 @@ static void a_coordinator_that_nobody_reaches_stops_nothing_but_changes(void **s
 
 static void a_planned_switch_over_loses_nothing_and_refuses_for_a_moment(void **state) { /* F-26 */
     struct fx *f = *state;
-    world_enter(f->world, 0);
-    node_word(f->world, PAIR_HAND_OVER);
-    world_enter(f->world, WORLD_OUTSIDE);
+    node_tell(f->world, 0, PAIR_HAND_OVER);
     SIM_ELAPSE(f, 2);
     struct request *request = client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
     SIM_ELAPSE(f, 1000);
     SIM_TRACE(f, "[1000] operator tells node 0: hand over\n"
                  "[1002] shop > schedule orders order-1 in 60000 ms #3\n"
+                 "[1003] node 1 fences, epoch 2\n"
+                 "[1003] node 1 claims, epoch 2\n"
                  "[1004] shop < refused: busy #3\n"
-                 "[1005] node 1 fences, epoch 2\n"
-                 "[1005] node 1 claims, epoch 2\n"
-                 "[1006] record epoch 2, node 1 leads, in sync 1\n"
-                 "[1007] node 1 leads, epoch 2\n"
-                 "[1007] node 1 starts, epoch 2\n"
-                 "[1007] node 1 append #6 epoch 2\n"
-                 "[1007] node 1 is primary\n"
-                 "[1009] node 0 has ended, epoch 1\n"
-                 "[1009] node 0 is deposed: another node leads\n"
-                 "[1014] node 0 is killed\n"
-                 "[1014] node 0 starts\n"
-                 "[1016] node 0 follows, epoch 0\n"
-                 "[1017] node 1 durable #6\n"
-                 "[1017] node 1 committed #6\n"
-                 "[1030] node 0 has #6\n"
-                 "[1032] record epoch 2, node 1 leads, in sync 0 1\n");
+                 "[1004] record epoch 2, node 1 leads, in sync 1\n"
+                 "[1005] node 1 leads, epoch 2\n"
+                 "[1005] node 1 starts, epoch 2\n"
+                 "[1005] node 1 append #6 epoch 2\n"
+                 "[1005] node 1 is primary\n"
+                 "[1007] node 0 has ended, epoch 1\n"
+                 "[1007] node 0 is deposed: another node leads\n"
+                 "[1012] node 0 is killed\n"
+                 "[1012] node 0 starts\n"
+                 "[1014] node 0 follows, epoch 0\n"
+                 "[1015] node 1 durable #6\n"
+                 "[1015] node 1 committed #6\n"
+                 "[1028] node 0 has #6\n"
+                 "[1030] record epoch 2, node 1 leads, in sync 0 1\n");
     f->shop->node = 1;
     client_repeat_open(f->shop);
     SIM_ELAPSE(f, 100);
@@ -349,7 +326,88 @@ static void a_promotions_clock_is_what_the_next_start_goes_on_from(void **state)
                  "[9130] worker gets task 1, delivery 1\n");
 }
 
+/* ---- the leader keeps no more of its log than it must */
+
+static int setup_retiring(void **state) {
+    if (story_setup(state) != 0) return 1;
+    struct world_options options = pair_options();
+    options.retain_size = options.pair.keep_ms = 0;
+    options.segment_size = 1024;
+    story_begin_again(*state, &options);
+    return 0;
+}
+
+static void schedule_some(struct fx *f, uint32_t node, size_t count) {
+    f->shop->node = node;
+    for (size_t i = 0; i < count; i++) {
+        (void)client_schedule(f->shop, .delay_ms = 600000);
+        SIM_ELAPSE(f, 100);
+    }
+    SIM_SKIP(f);
+}
+
+static void a_follower_that_was_away_for_too_long_begins_with_a_snapshot(void **state) { /* F-27 */
+    struct fx *f = *state;
+    kill_node(f, 1, HOST_KILLED);
+    schedule_some(f, 0, 20);
+    assert_true(log_start(f->world->hosts[0].log) > f->world->hosts[1].promised);
+    assert_true(start_node(f, 1));
+    SIM_ELAPSE(f, 3000);
+    assert_int_equal(f->world->hosts[1].state, HOST_DOWN); /* it fetches, and goes on when it is started */
+    assert_true(start_node(f, 1));
+    SIM_ELAPSE(f, 100);
+    SIM_TRACE(f, "[3000] node 1 starts\n"
+                 "[3002] node 1 follows, epoch 0\n"
+                 "[3004] node 1 has ended, epoch 0\n"
+                 "[3004] node 1 needs a snapshot: it knows what is committed up to #5\n"
+                 "[3009] node 1 is killed\n"
+                 "[3010] node 1 fetches a snapshot of node 0, up to #41\n"
+                 "[3011] node 0 retired what is below #39\n"
+                 "[6000] node 1 starts\n"
+                 "[6002] node 1 follows, epoch 0\n"
+                 "[6004] record epoch 1, node 0 leads, in sync 0 1\n");
+    assert_int_equal(f->world->hosts[1].node->snapshots, 1);
+    assert_int_equal(f->world->hosts[0].frame_count, f->world->hosts[1].frame_count);
+}
+
+static void where_the_two_parted_is_retired_and_what_the_old_leader_wrote_is_kept(void **state) { /* F-25, F-26: R8 */
+    struct fx *f = *state;
+    struct node *old = f->world->hosts[0].node;
+    cut_off(f, 0, true);
+    schedule_some(f, 0, 12); /* acknowledged to nobody */
+    SIM_ELAPSE(f, 1000);
+    schedule_some(f, 1, 6);
+    uint64_t start = log_start(f->world->hosts[1].log);
+    assert_true(start > old->committed && start < log_end(f->world->hosts[0].log));
+    cut_off(f, 0, false);
+    SIM_ELAPSE(f, 6000);
+    SIM_TRACE(f, "[6560] node 0 has ended, epoch 1\n"
+                 "[6560] node 0 is deposed: another node leads\n"
+                 "[6565] node 0 is killed\n"
+                 "[6565] node 0 starts\n"
+                 "[6567] node 0 follows, epoch 0\n"
+                 "[6571] node 0 has ended, epoch 0\n"
+                 "[6571] node 0 needs a snapshot: it knows what is committed up to #5\n"
+                 "[6576] node 0 is killed\n"
+                 "[6577] node 0 fetches a snapshot of node 1, up to #20\n");
+    SIM_ELAPSE(f, 2500);
+    assert_true(start_node(f, 0));
+    SIM_ELAPSE(f, 100);
+    SIM_TRACE(f, "[12300] node 0 starts\n"
+                 "[12302] node 0 follows, epoch 0\n"
+                 "[12304] record epoch 2, node 1 leads, in sync 0 1\n");
+    assert_int_equal(f->world->hosts[0].frame_count, f->world->hosts[1].frame_count);
+    struct quarantine quarantine = {.disk = &old->papers->disk, .directory = "/data/quarantine"};
+    struct quarantine_tail *tails;
+    size_t count;
+    assert_int_equal(quarantine_list(&quarantine, &tails, &count), 0);
+    assert_int_equal(count, 1);
+    assert_true(tails[0].base < start && start < tails[0].end);
+    free(tails);
+}
+
 #define PAIR_STORY(test) cmocka_unit_test_setup_teardown(test, setup, story_teardown)
+#define RETIRING_STORY(test) cmocka_unit_test_setup_teardown(test, setup_retiring, story_teardown)
 #define STRICT_STORY(test) cmocka_unit_test_setup_teardown(test, setup_strict, story_teardown)
 
 int main(void) {
@@ -366,6 +424,8 @@ int main(void) {
         PAIR_STORY(a_coordinator_that_nobody_reaches_stops_nothing_but_changes),
         PAIR_STORY(a_planned_switch_over_loses_nothing_and_refuses_for_a_moment),
         PAIR_STORY(a_promotions_clock_is_what_the_next_start_goes_on_from),
+        RETIRING_STORY(a_follower_that_was_away_for_too_long_begins_with_a_snapshot),
+        RETIRING_STORY(where_the_two_parted_is_retired_and_what_the_old_leader_wrote_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,8 +40,8 @@ void truth_lead(struct world *world, uint32_t epoch) {
     struct truth *truth = &world->truth;
     MUST(epoch < TRUTH_EPOCHS_MAX && !truth->leaders[epoch]); /* an epoch is one run's, of one node */
     truth->leaders[epoch] = (uint8_t)(1 + world->host->number);
-    if (!world->options.pair.by_operator) MUST(epoch > truth->epoch); /* R6 */
-    if (epoch > truth->epoch) truth->epoch = epoch;
+    MUST(epoch > truth->epoch); /* R6 */
+    truth->epoch = epoch;
     MUST(truth_has(world, world->host, truth->count)); /* nothing that was acknowledged is lost */
 }
 

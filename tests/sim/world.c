@@ -100,10 +100,9 @@ bool world_step(struct world *world) {
     struct happening next = timeline_pop(&world->timeline);
     MUST(next.at_ns < UINT64_MAX / 2);
     if (next.at_ns > world->now_ns) world->now_ns = next.at_ns; /* what slept through its time happens now */
-    bool stands_still = next.place < HOSTS_MAX && world->hosts[next.place].paused_until_ns > world->now_ns;
-    if (stands_still) {
-        next.at_ns = world->hosts[next.place].paused_until_ns;
-        timeline_add(&world->timeline, &next);
+    struct host *host = next.place < HOSTS_MAX ? &world->hosts[next.place] : NULL;
+    if (host && host->paused_until_ns > world->now_ns) {
+        timeline_add(&host->stopped, &next);
         return true;
     }
     world_enter(world, next.place);
@@ -132,9 +131,25 @@ void world_enter(struct world *world, uint32_t place) {
     world->host = &world->hosts[place == WORLD_OUTSIDE ? world->leader : place];
 }
 
+/* Unless it was stopped again meanwhile, for longer. */
+static void pause_ends(struct world *world, void *argument, uint64_t place) {
+    if (world->hosts[place].paused_until_ns <= world->now_ns) world_resume(world, (uint32_t)place);
+}
+
 void world_pause(struct world *world, uint32_t place, uint64_t ms) {
     TRACE(world, "operator", "stops node %u for %llu ms", place, (unsigned long long)ms);
     world->hosts[place].paused_until_ns = world->now_ns + ms * NS_PER_MS;
+    world_after_at(world, WORLD_OUTSIDE, ms * NS_PER_MS, pause_ends, NULL, place);
+}
+
+void world_resume(struct world *world, uint32_t place) {
+    struct host *host = &world->hosts[place];
+    host->paused_until_ns = 0;
+    while (timeline_next_ns(&host->stopped) != UINT64_MAX) {
+        struct happening next = timeline_pop(&host->stopped);
+        next.at_ns = world->now_ns;
+        timeline_add(&world->timeline, &next);
+    }
 }
 
 void world_after_at(struct world *world, uint32_t place, uint64_t ns, happen *run, void *argument, uint64_t number) {

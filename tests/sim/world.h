@@ -33,7 +33,7 @@ struct pair_options {
     bool on;          /* two hosts */
     bool by_operator; /* without a coordinator */
     bool is_async;
-    bool keeps_all; /* the log of a leader is kept for its follower, however long it is away */
+    uint64_t keep_ms; /* what a follower lacks stays in its leader's log for so long; UINT64_MAX: for ever */
     uint64_t failover_after_ms;
     uint64_t solo_after_ms; /* UINT64_MAX: never */
 };
@@ -102,6 +102,8 @@ void world_after_at(struct world *world, uint32_t place, uint64_t ns, happen *ru
 void world_enter(struct world *world, uint32_t place);
 /* SIGSTOP: nothing happens there until then, and time goes on. */
 void world_pause(struct world *world, uint32_t place, uint64_t ms);
+/* SIGCONT, or the process ends: all that would have happened there meanwhile happens now. */
+void world_resume(struct world *world, uint32_t place);
 /* True once in n times. */
 bool one_in(struct world *world, uint64_t n);
 

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "boot.h"
@@ -55,7 +56,22 @@ static void what_was_noted_is_recalled(void **unused) {
     assert_int_equal(boot_note(directory, 7), 0);
     assert_int_equal(boot_recall(directory), 7);
     assert_true(boot_note("/nowhere/at/all", 7) > 0);
+    assert_int_equal(boot_note(directory, 0), 0); /* says that it is not known */
+    assert_int_equal(boot_recall(directory), 0);
     assert_int_equal(boot_recall("/nowhere/at/all"), 0);
+}
+
+static void a_note_that_cannot_be_replaced_is_gone(void **unused) { /* TIME-1: it may be ahead of the truth */
+    (void)unused;
+    char fresh[64];
+    snprintf(fresh, sizeof(fresh), "%s/boot.new", directory);
+    assert_int_equal(boot_note(directory, STEADY), 0);
+    assert_int_equal(mkdir(fresh, 0700), 0);
+    assert_true(boot_note(directory, STEADY - 7) > 0);
+    assert_int_equal(boot_recall(directory), 0);
+    assert_int_equal(rmdir(fresh), 0);
+    assert_int_equal(boot_note(directory, STEADY - 7), 0);
+    assert_int_equal(boot_recall(directory), STEADY - 7);
 }
 
 static void another_boots_note_and_half_a_note_say_nothing(void **unused) {
@@ -82,6 +98,7 @@ static void another_boots_note_and_half_a_note_say_nothing(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_was_noted_is_recalled, setup, NULL),
+        cmocka_unit_test(a_note_that_cannot_be_replaced_is_gone),
         cmocka_unit_test_setup_teardown(another_boots_note_and_half_a_note_say_nothing, NULL, teardown),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

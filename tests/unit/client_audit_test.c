@@ -468,7 +468,7 @@ static void a_wake_up_ends_the_wait_and_closing_waits_for_nothing(void **state) 
     tarry_audit_wake(audit); /* before the call: the next one returns */
     assert_int_equal(next(audit, NULL), TARRY_E_WOKEN);
     tarry_audit_close(audit);
-    assert_true(now_ms() - before < RESEND_AFTER_MS / 2);
+    assert_true(now_ms() - before < RESEND_AFTER_MS);
 }
 
 static void audits_that_wait_leave_room_for_other_calls(void **state) {
@@ -487,7 +487,7 @@ static void audits_that_wait_leave_room_for_other_calls(void **state) {
 
 static void nobody_there_is_told_and_the_call_may_be_repeated(void **state) {
     struct stage *stage = *state;
-    struct tarry_options options = {.urls = stage->fake->url, .timeout_ms = 300};
+    struct tarry_options options = {.urls = stage->fake->url, .timeout_ms = 1000};
     tarry_client *hasty;
     const struct tarry_frame *frame;
     stage->book.lose = 1000000;

@@ -40,7 +40,7 @@ static void nobody_there_is_told_in_time(void **state) {
     struct tarry_result result;
     assert_int_equal(tarry_schedule(client, &order, &result), TARRY_E_NO_BROKER);
     uint64_t took = now_ms() - before;
-    assert_true(took >= 400 && took < 900);
+    assert_true(took >= 400 && took < RESEND_AFTER_MS);
     assert_int_equal(result.producer, 0);
     struct tarry_view *view = NULL;
     const char *message = NULL;
@@ -59,30 +59,66 @@ static void nobody_there_is_told_in_time(void **state) {
 static void a_silent_broker_leaves_the_outcome_unknown(void **state) { /* F-17 */
     const enum deed script[] = {SAY_NOTHING, SAY_NOTHING, SAY_NOTHING, SAY_NOTHING};
     struct fake *fake = fake_start(script, 4);
-    tarry_client *client = client_to(fake->url, 500);
+    tarry_client *client = client_to(fake->url, 2000);
     uint64_t before = now_ms();
     struct tarry_result result;
     assert_int_equal(tarry_schedule(client, &order, &result), TARRY_E_TIMEOUT);
     uint64_t took = now_ms() - before;
-    assert_true(took >= 500 && took < 1000);
+    assert_true(took >= 2000 && took < RESEND_AFTER_MS);
     tarry_close(client);
     fake_stop(fake);
 }
 
 static void a_busy_broker_is_no_silence(void **state) {
-    enum deed script[12];
-    for (int i = 0; i < 12; i++) script[i] = i % 2 ? SAY_BUSY : SAY_STOPPING;
-    struct fake *fake = fake_start(script, 12);
-    tarry_client *client = client_to(fake->url, 300);
+    enum { DELAYS = 24, TIMEOUT_MS = 1500 };
+    enum deed script[DELAYS];
+    for (int i = 0; i < DELAYS; i++) script[i] = i % 2 ? SAY_BUSY : SAY_STOPPING;
+    struct fake *fake = fake_start(script, DELAYS);
+    tarry_client *client = client_to(fake->url, TIMEOUT_MS);
     struct tarry_result result;
     uint64_t before = now_ms();
     assert_int_equal(tarry_schedule(client, &order, &result), TARRY_OK);
-    assert_true(now_ms() - before > 300); /* longer than the timeout, and yet no timeout */
-    assert_int_equal(result.sequence, 1); /* the sequence was unused, so it is the same */
+    assert_true(now_ms() - before > TIMEOUT_MS); /* longer than the timeout, and yet no timeout */
+    assert_int_equal(result.sequence, 1);        /* the sequence was unused, so it is the same */
     assert_int_equal(fake->ops, 1);
-    assert_int_equal(fake->commits, 13);
+    assert_int_equal(fake->commits, DELAYS + 1);
     tarry_close(client);
-    assert_int_equal(fake->goodbyes, 1);
+    for (int i = 0; i < 5000 && COUNT(fake, goodbyes) == 0; i++) nng_msleep(1); /* the client does not wait for long */
+    assert_int_equal(COUNT(fake, goodbyes), 1);
+    fake_stop(fake);
+}
+
+/* A full disk, say: who waits for room can tell. */
+static void what_waits_for_room_says_since_when_and_why(void **state) {
+    enum deed script[256];
+    for (int i = 0; i < 256; i++) script[i] = SAY_BUSY;
+    struct fake *fake = fake_start(script, 256);
+    tarry_client *client = client_to(fake->url, 10000);
+    const char *reason = NULL;
+    assert_int_equal(tarry_busy_ms(NULL, &reason), 0);
+    assert_int_equal(tarry_busy_ms(client, &reason), 0);
+    assert_string_equal(reason, "");
+    assert_int_equal(tarry_schedule_async(client, &order, NULL, NULL), TARRY_OK);
+    while (tarry_busy_ms(client, NULL) < 300) nng_msleep(5);
+    assert_true(tarry_busy_ms(client, &reason) >= 300);
+    assert_string_not_equal(reason, "");
+    pthread_mutex_lock(&fake->lock);
+    fake->script_size = 0;
+    pthread_mutex_unlock(&fake->lock);
+    assert_int_equal(tarry_drain(client, 0), TARRY_OK);
+    assert_int_equal(tarry_busy_ms(client, NULL), 0);
+    tarry_close(client);
+    fake_stop(fake);
+}
+
+static void who_is_not_there_any_more_is_not_busy(void **state) {
+    const enum deed script[] = {SAY_BUSY, LOSE_REQUEST, SAY_NOTHING};
+    struct fake *fake = fake_start(script, 3);
+    tarry_client *client = client_to(fake->url, 10000);
+    assert_int_equal(tarry_schedule_async(client, &order, NULL, NULL), TARRY_OK);
+    while (COUNT(fake, commits) < 3) nng_msleep(5);
+    assert_int_equal(tarry_busy_ms(client, NULL), 0);
+    tarry_close(client);
     fake_stop(fake);
 }
 
@@ -169,7 +205,7 @@ static void count_commit(void *arg, int code, const struct tarry_result *results
 static void a_busy_commit_is_not_left_behind(void **state) {
     enum { COMMITS = 500 };
     struct fake *fake = fake_start(NULL, 0);
-    fake->first_busy = 6;
+    fake->first_busy = UINT32_MAX;
     const struct tarry_options options = {.urls = fake->url, .timeout_ms = 5000, .commits_in_flight = 16};
     tarry_client *client;
     assert_int_equal(tarry_open(&options, &client), TARRY_OK);
@@ -180,6 +216,10 @@ static void a_busy_commit_is_not_left_behind(void **state) {
         assert_int_equal(tarry_commit_schedule(commit, &order), TARRY_OK);
         assert_int_equal(tarry_commit_submit(commit, count_commit, &counted), TARRY_OK);
     }
+    while (COUNT(fake, widest) < COMMITS_PER_PRODUCER_MAX - 1) nng_msleep(1);
+    pthread_mutex_lock(&fake->lock);
+    fake->first_busy = 2;
+    pthread_mutex_unlock(&fake->lock);
     assert_int_equal(tarry_drain(client, 0), TARRY_OK);
     assert_int_equal(counted.ok, COMMITS);
     assert_int_equal(fake->ops, COMMITS);
@@ -389,6 +429,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(nobody_there_is_told_in_time),
         cmocka_unit_test(a_silent_broker_leaves_the_outcome_unknown),
         cmocka_unit_test(a_busy_broker_is_no_silence),
+        cmocka_unit_test(what_waits_for_room_says_since_when_and_why),
+        cmocka_unit_test(who_is_not_there_any_more_is_not_busy),
         cmocka_unit_test(a_lost_answer_is_asked_for_again_under_the_same_sequence),
         cmocka_unit_test(a_forgotten_producer_that_executed_nothing_is_replaced),
         cmocka_unit_test(a_refusal_before_the_forgetting_proves_nothing_was_executed),

@@ -49,14 +49,6 @@ static void set_role(struct fake *fake, const char *names) {
     pthread_mutex_unlock(&fake->lock);
 }
 
-static size_t count_of(struct fake *fake, const size_t *counter) {
-    pthread_mutex_lock(&fake->lock);
-    size_t count = *counter;
-    pthread_mutex_unlock(&fake->lock);
-    return count;
-}
-#define COUNT(fake, what) count_of((fake), &(fake)->what)
-
 /* ---- finding */
 
 static void a_named_primary_comes_next(void **state) {
@@ -67,7 +59,7 @@ static void a_named_primary_comes_next(void **state) {
     pair_connect(&pair, 10000, false);
     uint64_t before = now_ms();
     assert_int_equal(tarry_schedule(pair.client, &order, NULL), TARRY_OK);
-    assert_true(now_ms() - before < 1000);
+    assert_true(now_ms() - before < RESEND_AFTER_MS);
     assert_int_equal(COUNT(pair.fakes[0], not_primary), 1);
     assert_int_equal(COUNT(pair.fakes[1], requests), 0);
     pair_stop(&pair);
@@ -85,7 +77,7 @@ static void whatever_brokers_say_of_each_other_the_primary_is_found(void **state
         pair_connect(&pair, 10000, false);
         uint64_t before = now_ms();
         assert_int_equal(tarry_schedule(pair.client, &order, NULL), TARRY_OK);
-        assert_true(now_ms() - before < 1000);
+        assert_true(now_ms() - before < RESEND_AFTER_MS);
         assert_in_range(COUNT(pair.fakes[0], not_primary) + COUNT(pair.fakes[1], not_primary), 1, 4);
         pair_stop(&pair);
     }
@@ -105,10 +97,10 @@ static void who_does_not_answer_is_passed_over(void **state) {
     char urls[512];
     snprintf(urls, sizeof(urls), "ws://127.0.0.1:%d,%.400s", ntohs(address.sin_port), pair.urls);
     memcpy(pair.urls, urls, sizeof(urls));
-    pair_connect(&pair, 10000, false);
+    pair_connect(&pair, 20000, false);
     uint64_t before = now_ms();
     assert_int_equal(tarry_schedule(pair.client, &order, NULL), TARRY_OK);
-    assert_true(now_ms() - before < DIAL_PATIENCE_MS + RESEND_AFTER_MS + 2000);
+    assert_true(now_ms() - before < DIAL_PATIENCE_MS + 2 * RESEND_AFTER_MS); /* not asked twice */
     assert_true(COUNT(pair.fakes[0], requests) > 0);
     pair_stop(&pair);
     close(deaf);
@@ -131,11 +123,13 @@ static void one_address_is_asked_until_it_is_the_primarys(void **state) {
 
 /* ---- not finding */
 
-/* A try may be under way just as the time is over; nobody knows what came of it then, and the library says so. It is
- * rare unless the machine is busy. */
+#define VAIN_TRIES 5
+
+/* A request may be under way just as the time is over; nobody knows what came of it then, and the library says so. That
+ * is rare: what several requests are told by a broker that is not the primary is waited for before it is left. */
 static int schedule_in_vain(struct pair *pair, struct tarry_result *result, uint64_t *out_took_ms) {
     int code = TARRY_E_TIMEOUT;
-    for (int i = 0; i < 10 && code == TARRY_E_TIMEOUT; i++) {
+    for (int i = 0; i < VAIN_TRIES && code == TARRY_E_TIMEOUT; i++) {
         uint64_t before_ms = now_ms();
         code = tarry_schedule(pair->client, &order, result);
         *out_took_ms = now_ms() - before_ms;
@@ -154,7 +148,7 @@ static void no_primary_is_told_in_time_with_what_each_said(void **state) {
     pair_connect(&pair, 1000, false);
     uint64_t took_ms = 0, began_ms = now_ms();
     assert_int_equal(schedule_in_vain(&pair, &result, &took_ms), TARRY_NOT_PRIMARY);
-    assert_true(took_ms >= 1000 && took_ms < 3000);
+    assert_true(took_ms >= 1000 && took_ms < RESEND_AFTER_MS);
     char expected[256];
     snprintf(expected, sizeof(expected), "%s: not the primary, and names %s", pair.fakes[0]->url, pair.fakes[1]->url);
     assert_non_null(strstr(result.message, expected));
@@ -169,13 +163,15 @@ static void no_primary_is_told_in_time_with_what_each_said(void **state) {
     const char *message = "";
     struct tarry_view *view;
     int code = TARRY_E_TIMEOUT;
-    for (int i = 0; i < 10 && code == TARRY_E_TIMEOUT; i++)
+    for (int i = 0; i < VAIN_TRIES && code == TARRY_E_TIMEOUT; i++)
         code = tarry_get(pair.client, &task, false, &view, &message);
     assert_int_equal(code, TARRY_NOT_PRIMARY);
     assert_non_null(strstr(message, expected));
     assert_non_null(strstr(tarry_addresses_say(pair.client), expected));
     set_role(pair.fakes[1], NULL);
-    assert_int_equal(tarry_schedule(pair.client, &order, NULL), TARRY_OK);
+    code = TARRY_E_TIMEOUT;
+    for (int i = 0; i < VAIN_TRIES && code != TARRY_OK; i++) code = tarry_schedule(pair.client, &order, NULL);
+    assert_int_equal(code, TARRY_OK);
     pair_stop(&pair);
 }
 
@@ -185,7 +181,7 @@ static void an_address_that_was_not_given_is_not_used(void **state) {
     pair_start(&pair, 2);
     set_role(pair.fakes[0], other->url);
     set_role(pair.fakes[1], other->url);
-    pair_connect(&pair, 600, false);
+    pair_connect(&pair, 1500, false);
     uint64_t took_ms;
     assert_int_equal(schedule_in_vain(&pair, NULL, &took_ms), TARRY_NOT_PRIMARY);
     assert_int_equal(COUNT(other, requests), 0);
@@ -222,6 +218,61 @@ struct counter {
 static void count(void *arg, const struct tarry_result *result) {
     struct counter *counter = arg;
     atomic_fetch_add(result->code == TARRY_OK ? &counter->ok : &counter->wrong, 1);
+}
+
+static void count_refused(void *arg, const struct tarry_result *result) {
+    struct counter *counter = arg;
+    atomic_fetch_add(result->code == TARRY_NOT_PRIMARY ? &counter->ok : &counter->wrong, 1);
+}
+
+/* A commit and a question at a broker that is not the primary any more, and tells the second of them `late_ms` later.
+ */
+static void two_at_a_former_primary(struct pair *pair, uint32_t late_ms, struct counter *counter, int *out_asked) {
+    struct tarry_view *view;
+    const char *message;
+    assert_int_equal(tarry_schedule(pair->client, &order, NULL), TARRY_OK);
+    set_role(pair->fakes[0], "");
+    pair->fakes[0]->late_ms = late_ms;
+    pair->fakes[0]->refuses_late = 2;
+    assert_int_equal(tarry_schedule_async(pair->client, &order, count_refused, counter), TARRY_OK);
+    *out_asked = tarry_get(pair->client, &task, false, &view, &message);
+    if (*out_asked == TARRY_OK) tarry_view_free(view);
+    assert_int_equal(tarry_drain(pair->client, 0), TARRY_OK);
+}
+
+/* Whoever leaves at the first refusal does not hear the second, and must say of that request that nobody knows. One of
+ * them may also be under way just as the time ends, or a thread be kept waiting, so there are some tries. */
+static void a_broker_that_is_not_the_primary_is_left_once_it_has_told_all(void **state) {
+    bool all_heard = false;
+    for (int i = 0; i < 8 && !all_heard; i++) {
+        struct pair pair;
+        struct counter counter = {0};
+        int asked;
+        pair_start(&pair, 2);
+        set_role(pair.fakes[1], "");
+        pair_connect(&pair, 1500, false);
+        two_at_a_former_primary(&pair, NOT_PRIMARY_GRACE_MS / 2, &counter, &asked);
+        all_heard = asked == TARRY_NOT_PRIMARY && atomic_load(&counter.ok) == 1;
+        pair_stop(&pair);
+    }
+    assert_true(all_heard);
+}
+
+static void it_is_not_waited_for_long(void **state) {
+    struct pair pair;
+    struct counter counter = {0};
+    int asked;
+    pair_start(&pair, 2);
+    set_role(pair.fakes[1], pair.fakes[0]->url);
+    pair_connect(&pair, 10000, false);
+    assert_int_equal(tarry_schedule(pair.client, &order, NULL), TARRY_OK);
+    fake_copy_log(pair.fakes[1], pair.fakes[0]);
+    set_role(pair.fakes[1], NULL);
+    uint64_t before = now_ms();
+    two_at_a_former_primary(&pair, 4500, &counter, &asked);
+    assert_int_equal(asked, TARRY_OK);
+    assert_true(now_ms() - before < 4000);
+    pair_stop(&pair);
 }
 
 /* The first broker executes, loses the answer, and is not the primary any more; the second has its log. */
@@ -338,6 +389,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(no_primary_is_told_in_time_with_what_each_said),
         cmocka_unit_test(an_address_that_was_not_given_is_not_used),
         cmocka_unit_test(a_broker_of_another_cluster_is_passed_over),
+        cmocka_unit_test(a_broker_that_is_not_the_primary_is_left_once_it_has_told_all),
+        cmocka_unit_test(it_is_not_waited_for_long),
         cmocka_unit_test(what_was_not_answered_takes_effect_once_at_the_new_primary),
         cmocka_unit_test(roles_may_change_under_load),
         cmocka_unit_test(a_follower_answers_only_who_lets_it),

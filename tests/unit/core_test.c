@@ -244,6 +244,21 @@ static void nothing_new_once_it_stops(void **state) {
     assert_int_equal(core_position(f->core), position);
 }
 
+/* Seed 2030989 of the pair: it was to hand over, and not to after all, before it had begun to lead. */
+static void a_follower_that_is_to_stop_and_then_not_leads_like_any_other(void **state) {
+    struct fx *f = *state;
+    static const enum core_event_kind kinds[] = {CORE_FOLLOW, CORE_STOP, CORE_RESUME, CORE_START};
+    core_free(f->core);
+    f->core = core_new(&f->options);
+    assert_non_null(f->core);
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+        struct core_event event = {.kind = kinds[i], .epoch = kinds[i] == CORE_START ? 2 : 0};
+        step(f, &event);
+    }
+    assert_int_equal(hello(f), TARRY__CODE__OK);
+    assert_int_equal(schedule(f, "orders", 1000), TARRY__CODE__OK);
+}
+
 /* ---- what no index of ours says, and no log */
 
 static void an_index_that_makes_no_sense_is_not_believed(void **state) {
@@ -407,6 +422,7 @@ int main(void) {
         CORE_TEST(an_index_that_lags_is_waited_for),
         CORE_TEST(memory_for_tasks_ends_in_a_refusal),
         CORE_TEST(nothing_new_once_it_stops),
+        CORE_TEST(a_follower_that_is_to_stop_and_then_not_leads_like_any_other),
         cmocka_unit_test(an_index_that_makes_no_sense_is_not_believed),
         cmocka_unit_test(a_log_that_makes_no_sense_is_not_believed),
         cmocka_unit_test(without_memory_there_is_no_core),

@@ -15,6 +15,7 @@
 
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/rep.h>
+#include <nng/supplemental/util/platform.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -60,10 +61,12 @@ struct fake {
     bool (*on_audit)(struct fake *fake, const Tarry__Request *request, nng_msg *message);
     void *argument; /* its own */
     /* the pair */
-    bool is_not_primary; /* it says so to everything but questions */
-    bool follows;        /* it answers questions, as a follower */
-    bool hangs;          /* it takes requests and answers nothing */
-    char names[128];     /* as the primary */
+    bool is_not_primary;   /* it says so to everything but questions */
+    bool follows;          /* it answers questions, as a follower */
+    unsigned refuses_late; /* counts its refusals down: the last one comes after `late_ms` */
+    uint32_t late_ms;
+    bool hangs;      /* it takes requests and answers nothing */
+    char names[128]; /* as the primary */
     uint8_t cluster[CLUSTER_ID_SIZE];
     /* what happened */
     size_t requests;    /* of any kind */
@@ -192,6 +195,7 @@ static void refuse_as_not_primary(struct fake *fake, nng_msg *message) {
     reply.message = (char *)"the fake is not the primary";
     reply.primary = fake->names;
     fake->not_primary++;
+    if (fake->refuses_late > 0 && --fake->refuses_late == 0) nng_msleep((nng_duration)fake->late_ms);
     reply_pack(message, &reply);
 }
 
@@ -291,10 +295,20 @@ static struct fake *fake_start(const enum deed *script, size_t script_size) {
     return fake;
 }
 
+/* What it has counted until now. */
+static inline size_t count_of(struct fake *fake, const size_t *counter) {
+    pthread_mutex_lock(&fake->lock);
+    size_t count = *counter;
+    pthread_mutex_unlock(&fake->lock);
+    return count;
+}
+#define COUNT(fake, what) count_of((fake), &(fake)->what)
+
 /* Everything that `from` has recorded, as a follower would have it. Neither is being talked to. */
 static inline void fake_copy_log(struct fake *to, struct fake *from) {
-    pthread_mutex_lock(&from->lock);
-    pthread_mutex_lock(&to->lock);
+    struct fake *first = from < to ? from : to, *second = from < to ? to : from; /* one order, whoever copies whom */
+    pthread_mutex_lock(&first->lock);
+    pthread_mutex_lock(&second->lock);
     for (size_t i = 0; i < from->executed_count; i++) {
         struct executed *slot = &to->executed[to->executed_count++];
         *slot = from->executed[i];
@@ -305,8 +319,8 @@ static inline void fake_copy_log(struct fake *to, struct fake *from) {
     to->last_sequence = from->last_sequence;
     to->ops = from->ops;
     memcpy(to->cluster, from->cluster, CLUSTER_ID_SIZE);
-    pthread_mutex_unlock(&to->lock);
-    pthread_mutex_unlock(&from->lock);
+    pthread_mutex_unlock(&second->lock);
+    pthread_mutex_unlock(&first->lock);
 }
 
 static void fake_stop(struct fake *fake) {

@@ -15,18 +15,6 @@ static int cut(struct two *two, struct aside *aside, uint64_t position, uint64_t
     return log_cut(two->follower.log, position, keep_min, &aside->quarantine, "the leader never had it", &aside->tail);
 }
 
-/* A follower that has led for a while, where its own frames begin, and a leader that did so too. */
-static uint64_t diverge(struct two *two, size_t common, size_t apart) {
-    two_fill(two, &two->leader, common);
-    two_follow(two);
-    uint64_t position = log_end(two->leader.log);
-    two->epoch++;
-    two_fill(two, &two->follower, apart);
-    two->epoch++;
-    two_fill(two, &two->leader, apart);
-    return position;
-}
-
 /* What was put aside is a log of its own, with these bytes. */
 static void must_hold(struct aside *aside, const uint8_t *bytes) {
     struct log *log;
@@ -53,6 +41,15 @@ static void must_hold(struct aside *aside, const uint8_t *bytes) {
     assert_string_equal(why, "the leader never had it");
 }
 
+/* Of the structs themselves the padding may differ. */
+static void same_point(const struct log_point *one, const struct log_point *other) {
+    assert_int_equal(one->position, other->position);
+    assert_int_equal(one->epoch, other->epoch);
+    assert_int_equal(one->steady_ns, other->steady_ns);
+    assert_int_equal(one->wall_ns, other->wall_ns);
+    assert_memory_equal(one->chain, other->chain, FRAME_CHAIN_SIZE);
+}
+
 static void a_returner_finds_the_common_point_and_follows(void **state) { /* R8, F-25, F-26 */
     for (size_t common = 0; common < 40; common++) {
         if (common > 0) two_set_up(state);
@@ -60,7 +57,7 @@ static void a_returner_finds_the_common_point_and_follows(void **state) { /* R8,
         struct aside aside = aside_of(two);
         struct log_epochs mine, theirs;
         struct log_point point, other;
-        uint64_t position = diverge(two, common, 1 + common * 7 % 30), end = log_end(two->follower.log);
+        uint64_t position = two_diverge(two, common, 1 + common * 7 % 30), end = log_end(two->follower.log);
         assert_int_equal(two_follow_once(two, UINT32_MAX) == 0, 0);
         assert_int_equal(log_epochs_read(two->follower.log, &mine), 0);
         assert_int_equal(log_epochs_read(two->leader.log, &theirs), 0);
@@ -78,7 +75,7 @@ static void a_returner_finds_the_common_point_and_follows(void **state) { /* R8,
         assert_int_equal(log_end(two->follower.log), position);
         assert_int_equal(log_durable(two->follower.log), position);
         assert_int_equal(log_point(two->follower.log, position, &other), 0);
-        assert_memory_equal(&point, &other, sizeof(point));
+        same_point(&point, &other);
         two_follow(two);
         two_must_be_same(two, LOG_POSITION_FIRST);
         one_kill(&two->follower);
@@ -191,7 +188,7 @@ static void readers_see_no_frame_that_was_cut(void **state) {
 static void a_full_disk_costs_nothing(void **state) { /* F-28 */
     struct two *two = *state;
     struct aside aside = aside_of(two);
-    uint64_t position = diverge(two, 20, 30), end = log_end(two->follower.log);
+    uint64_t position = two_diverge(two, 20, 30), end = log_end(two->follower.log);
     uint8_t *bytes = two_read(two->follower.log, LOG_POSITION_FIRST, end);
     uint64_t used = model_room_used(two->follower.model);
     size_t refused = 0;
@@ -217,7 +214,7 @@ static void a_full_disk_costs_nothing(void **state) { /* F-28 */
 static void the_mark_does_not_outlive_a_cut(void **state) {
     struct two *two = *state;
     struct aside aside = aside_of(two);
-    uint64_t position = diverge(two, 10, 10);
+    uint64_t position = two_diverge(two, 10, 10);
     assert_int_equal(log_mark(two->follower.log), 0);
     assert_int_equal(cut(two, &aside, position, position), 0);
     one_kill(&two->follower);
@@ -231,7 +228,7 @@ static void a_damaged_tail_is_told(void **state) {
     struct log *log;
     struct log_recovery recovery;
     char message[512];
-    uint64_t position = diverge(two, 10, 10);
+    uint64_t position = two_diverge(two, 10, 10);
     assert_int_equal(cut(two, &aside, position, position), 0);
     struct model_file *file = model_lookup(two->follower.model, aside.tail.name);
     for (uint64_t i = 0; i < file->cached_size; i += 11) {

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -321,7 +322,6 @@ static void more_segments_than_descriptors_are_no_matter(void **state) {
 struct trailing {
     struct fixture *f;
     _Atomic bool done;
-    _Atomic uint64_t end;
     _Atomic uint64_t lowest; /* the slowest reader is there */
     bool with_blobs;
     uint64_t count;
@@ -364,6 +364,15 @@ static void *peek(void *argument) {
     return NULL;
 }
 
+/* Where the slower of the two readers is; waits until it is near the end, or nothing could be retired. */
+static uint64_t lowest_of_two(const struct fixture *f, struct trailing *trailing) {
+    for (uint64_t end = log_durable(f->log);; sched_yield()) {
+        uint64_t one = atomic_load(&trailing[0].lowest), two = atomic_load(&trailing[1].lowest);
+        uint64_t lowest = one < two ? one : two;
+        if (end - lowest <= 4 * f->options.segment_size) return lowest;
+    }
+}
+
 static void readers_trail_the_writer_while_segments_come_and_go(void **state) {
     struct fixture *f = *state;
     f->options.segment_size = 256 << 10;
@@ -381,8 +390,7 @@ static void readers_trail_the_writer_while_segments_come_and_go(void **state) {
         append(f, (uint32_t)(i * 37 % 400), i % 1000 ? (uint32_t)(i * 11 % 500) : 300000);
         if (i % 50 != 0) continue;
         assert_int_equal(log_sync(f->log), 0);
-        uint64_t below = atomic_load(&trailing[0].lowest);
-        if (atomic_load(&trailing[1].lowest) < below) below = atomic_load(&trailing[1].lowest);
+        uint64_t below = lowest_of_two(f, trailing);
         struct log_segment oldest;
         while (log_oldest(f->log, below, &oldest)) {
             assert_int_equal(log_retire(f->log, oldest.base), 0);
@@ -408,6 +416,8 @@ static int each_temporary_count(void *argument, const char *name) {
     return 0;
 }
 
+enum { PREPARING_POLL_US = 5000, PREPARING_POLLS = 6000 };
+
 static void the_next_segment_is_ready_before_it_is_needed(void **state) {
     struct fixture *f = *state;
     f->options.segment_size = 64 << 10;
@@ -420,8 +430,8 @@ static void the_next_segment_is_ready_before_it_is_needed(void **state) {
     assert_true(stats.reserved < 64 << 10); /* not yet: a small log stays small */
     append(f, 20000, 0);
     assert_int_equal(log_sync(f->log), 0);
-    for (int i = 0; i < 1000 && stats.reserved < 64 << 10; i++) {
-        usleep(5000);
+    for (int i = 0; i < PREPARING_POLLS && stats.reserved < 64 << 10; i++) {
+        usleep(PREPARING_POLL_US);
         log_stats(f->log, &stats);
     }
     assert_true(stats.reserved >= 64 << 10);
@@ -455,16 +465,17 @@ static void preparing_is_tried_again(void **state) {
     f->options.prepare_ahead = true;
     atomic_store(&allocations_to_fail, 0);
     open_log(f, 0);
-    atomic_store(&allocations_to_fail, 1);
+    atomic_store(&allocations_to_fail, 1000);
     append(f, 40000, 0);
     assert_int_equal(log_sync(f->log), 0);
     struct log_stats stats;
     do log_stats(f->log, &stats);
     while (stats.prepare_error == 0);
     assert_int_equal(stats.prepare_error, -ENOSPC);
+    atomic_store(&allocations_to_fail, 0);
     assert_true(stats.reserved < 64 << 10);
-    for (int i = 0; i < 1000 && stats.reserved < 64 << 10; i++) {
-        usleep(5000);
+    for (int i = 0; i < PREPARING_POLLS && stats.reserved < 64 << 10; i++) {
+        usleep(PREPARING_POLL_US);
         log_stats(f->log, &stats);
     }
     assert_int_equal(stats.prepare_error, 0);

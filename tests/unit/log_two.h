@@ -129,6 +129,18 @@ static inline void two_follow(struct two *two) {
     assert_int_equal(result, LOG_END);
 }
 
+/* A follower that has led for a while, where its own frames begin, and a leader that did so too. */
+static inline uint64_t two_diverge(struct two *two, size_t common, size_t apart) {
+    two_fill(two, &two->leader, common);
+    two_follow(two);
+    uint64_t position = log_end(two->leader.log);
+    two->epoch++;
+    two_fill(two, &two->follower, apart);
+    two->epoch++;
+    two_fill(two, &two->leader, apart);
+    return position;
+}
+
 /* All frames of `log` from `position` on, one after another; free(). */
 static inline uint8_t *two_read(struct log *log, uint64_t position, uint64_t end) {
     uint8_t *bytes = malloc((size_t)(end - position) + 1);

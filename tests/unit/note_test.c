@@ -84,8 +84,21 @@ static void a_kill_leaves_the_old_note_or_the_new_one(void **state) {
     }
 }
 
+static void another_disk_is_one_that_is_not_the_known_one(void **state) { /* F-29 */
+    struct note note = {.node = 1};
+    uint8_t member[MEMBER_ID_SIZE] = {1, 2, 3};
+    assert_false(note_has_peer(&note));
+    assert_false(note_is_another(&note, member));
+    memcpy(note.peer, member, MEMBER_ID_SIZE);
+    assert_true(note_has_peer(&note));
+    assert_false(note_is_another(&note, member));
+    member[MEMBER_ID_SIZE - 1] ^= 1;
+    assert_true(note_is_another(&note, member));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(another_disk_is_one_that_is_not_the_known_one),
         cmocka_unit_test(a_note_comes_back_as_it_was),
         cmocka_unit_test(a_damaged_note_is_refused_with_a_sentence),
         cmocka_unit_test(a_kill_leaves_the_old_note_or_the_new_one),

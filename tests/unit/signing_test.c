@@ -75,6 +75,14 @@ static void no_other_text_is_a_key(void **state) {
 
 /* ---- heads */
 
+/* Of the structs themselves the padding may differ. */
+static void same_head(const struct head *one, const struct head *other) {
+    uint8_t bytes[HEAD_SIZE], others[HEAD_SIZE];
+    head_encode(one, bytes);
+    head_encode(other, others);
+    assert_memory_equal(bytes, others, HEAD_SIZE);
+}
+
 static struct head a_head(uint64_t number, const struct sign_secret *secret) {
     struct head head = {.number = number,
                         .position = 4096 + 1000 * number,
@@ -98,7 +106,7 @@ static void every_bit_of_a_head_is_signed_or_summed(void **state) {
     struct head head = a_head(5, &secret);
     head_encode(&head, bytes);
     assert_true(head_decode(bytes, &read));
-    assert_memory_equal(&read, &head, sizeof(head));
+    same_head(&read, &head);
     assert_true(head_is_signed(&read, &secret.public));
     assert_false(head_is_signed(&read, &other.public));
     for (size_t i = 0; i < HEAD_SIZE * 8; i++) {
@@ -120,7 +128,7 @@ static void a_head_is_a_line_of_text(void **state) {
     assert_int_equal(strlen(text), HEAD_TEXT_SIZE - 1);
     snprintf(other, sizeof(other), " %s\n", text);
     assert_true(head_parse(other, &read));
-    assert_memory_equal(&read, &head, sizeof(head));
+    same_head(&read, &head);
     for (size_t i = 0; i < strlen(text); i++) {
         snprintf(other, sizeof(other), "%.*s", (int)i, text);
         assert_false(head_parse(other, &read));
@@ -259,7 +267,7 @@ static void what_could_not_be_synced_is_written_again(void **state) {
     struct head read;
     assert_int_equal(place->heads.count, 2);
     assert_int_equal(heads_read(&place->heads, 1, &read), 0);
-    assert_memory_equal(&read, &head, sizeof(head));
+    same_head(&read, &head);
 }
 
 int main(void) {

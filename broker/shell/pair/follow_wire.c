@@ -1,6 +1,8 @@
 /* follow_wire.c: see follow_wire.h. */
 #include "follow_wire.h"
 
+#include <string.h>
+
 #include "log_serve.h"
 #include "tarry_limits.h"
 
@@ -15,7 +17,11 @@ void follow_wire_ask(const struct pair_message *question, Tarry__Follow *out) {
     out->wants = question->word == PAIR_PROMOTE;
 }
 
-struct pair_message follow_wire_asked(const Tarry__Follow *follow) {
+static bool is_another(const ProtobufCBinaryData *member, const struct note *note) {
+    return member->len == MEMBER_ID_SIZE && note_is_another(note, member->data);
+}
+
+struct pair_message follow_wire_asked(const Tarry__Follow *follow, const struct note *note) {
     return (struct pair_message){
         .kind = follow->proposes ? PAIR_PROPOSE : PAIR_FOLLOW,
         .epoch = follow->epoch,
@@ -26,6 +32,7 @@ struct pair_message follow_wire_asked(const Tarry__Follow *follow) {
         .serial = follow->serial,
         .end = follow->end,
         .stamp = follow->stamp,
+        .another = is_another(&follow->member, note),
     };
 }
 
@@ -34,6 +41,7 @@ void follow_wire_answer(const struct pair_message *answer, Tarry__FollowReply *o
     if (answer->kind == PAIR_PROMISE) out->verdict = TARRY__FOLLOW_REPLY__VERDICT__PROMISE;
     if (answer->kind == PAIR_CUT_TO) out->verdict = TARRY__FOLLOW_REPLY__VERDICT__CUT_TO;
     if (answer->kind == PAIR_TAKE_OVER) out->verdict = TARRY__FOLLOW_REPLY__VERDICT__TAKE_OVER;
+    if (answer->kind == PAIR_RETIRED) out->verdict = TARRY__FOLLOW_REPLY__VERDICT__NEED_SNAPSHOT;
     out->epoch = answer->epoch;
     out->serial = answer->serial;
     out->cut = answer->end;
@@ -43,46 +51,83 @@ void follow_wire_answer(const struct pair_message *answer, Tarry__FollowReply *o
     out->led = answer->led;
     out->alone = answer->alone;
     out->in_sync = answer->in_sync;
+    out->stranger = answer->stranger;
     out->wants = answer->kind == PAIR_NOT_LEADING && answer->word == PAIR_PROMOTE;
     out->word = answer->kind == PAIR_PROMISE ? answer->word : 0;
 }
 
-struct pair_message follow_wire_answered(const Tarry__FollowReply *body) {
+struct pair_message follow_wire_answered(const Tarry__FollowReply *body, const struct note *note) {
     static const enum pair_message_kind kinds[] = {
         [TARRY__FOLLOW_REPLY__VERDICT__FRAMES] = PAIR_FRAMES,
         [TARRY__FOLLOW_REPLY__VERDICT__PROMISE] = PAIR_PROMISE,
         [TARRY__FOLLOW_REPLY__VERDICT__CUT_TO] = PAIR_CUT_TO,
         [TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING] = PAIR_NOT_LEADING,
         [TARRY__FOLLOW_REPLY__VERDICT__TAKE_OVER] = PAIR_TAKE_OVER,
+        [TARRY__FOLLOW_REPLY__VERDICT__NEED_SNAPSHOT] = PAIR_RETIRED,
     };
     bool is_leading = body->verdict != TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING;
     return (struct pair_message){
         .kind = kinds[body->verdict],
         .epoch = body->epoch,
         .serial = body->serial,
-        .end = body->cut,
+        .end = body->verdict == TARRY__FOLLOW_REPLY__VERDICT__NEED_SNAPSHOT ? body->log_start : body->cut,
         .stamp = body->stamp,
         .committed = body->committed,
         .floor = body->floor,
         .led = body->led,
         .alone = body->alone,
         .in_sync = body->in_sync,
+        .stranger = body->stranger,
         .word = is_leading    ? (enum pair_word)body->word
                 : body->wants ? PAIR_PROMOTE
                               : 0,
+        .another = is_another(&body->member, note),
     };
 }
 
-int follow_wire_common(struct log *log, const Tarry__Follow *follow, uint64_t *out_position) {
+static bool has_epoch(const struct log_epochs *epochs, uint32_t epoch) {
+    size_t i = 0;
+    while (i < epochs->count && epochs->items[i].epoch != epoch) i++;
+    return i < epochs->count;
+}
+
+/* They differ already where the own log begins: further back, or the frame before it is of an epoch that the other
+ * never had, who has told of all that far back. */
+static bool is_retired(const struct log_epochs *own, const struct log_epochs *others, uint64_t common) {
+    if (own->start == LOG_POSITION_FIRST || own->count == 0) return false;
+    bool is_all = others->count < FOLLOW_EPOCHS_MAX; /* else it told of the newest only, not of what lay before them */
+    bool is_told = others->start < own->start || (is_all && others->start == own->start);
+    return common < own->start || (is_told && !has_epoch(others, own->items[0].epoch));
+}
+
+static int find_common(struct log *log, const Tarry__Follow *follow, uint64_t *out_position) {
     struct log_epochs own, others = {.count = follow->n_epochs, .start = LOG_POSITION_FIRST, .end = follow->end};
     struct log_epoch items[FOLLOW_EPOCHS_MAX];
-    int error = log_epochs_read(log, &own);
+    int error;
+    do error = log_epochs_read(log, &own);
+    while (error == LOG_RETIRED); /* just now, under its hands: it begins later than it did */
     if (error != 0) return error;
     for (size_t i = 0; i < others.count; i++) items[i] = (struct log_epoch){follow->epochs[i], follow->epoch_starts[i]};
     if (others.count == 0) items[others.count++] = (struct log_epoch){follow->last_epoch, LOG_POSITION_FIRST};
     others.start = items[0].start;
     others.items = items;
     *out_position = log_epochs_common(&own, &others);
+    if (follow->n_epochs > 0 && is_retired(&own, &others, *out_position)) error = LOG_RETIRED;
     log_epochs_deinit(&own);
+    return error;
+}
+
+int follow_wire_compare(struct log *log, const Tarry__Follow *follow, struct pair_event *event) {
+    struct log_point point;
+    int error = log_point(log, follow->end, &point);
+    bool is_told = error == LOG_END || error == LOG_WITHIN || error == LOG_RETIRED;
+    if (error != 0 && !is_told) return error;
+    event->fits = error == 0 && follow->chain.len == FRAME_CHAIN_SIZE &&
+                  memcmp(follow->chain.data, point.chain, FRAME_CHAIN_SIZE) == 0;
+    if (event->fits) return 0;
+    if (error != LOG_RETIRED) error = find_common(log, follow, &event->end);
+    event->retired = error == LOG_RETIRED;
+    if (!event->retired) return error;
+    event->end = log_start(log);
     return 0;
 }

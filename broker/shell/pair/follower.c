@@ -8,11 +8,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "boot.h"
 #include "follow_wire.h"
 #include "log_copy.h"
 #include "log_cut.h"
 #include "logfmt.h"
+#include "recovery.h"
 #include "shell.h"
 #include "snapshot.h"
 #include "wire.h"
@@ -78,6 +78,7 @@ static nng_msg *follow_message(struct node *node, const struct pair_message *que
     follow.member = (ProtobufCBinaryData){MEMBER_ID_SIZE, shell->dir.member.id};
     follow.node = node->pair.self;
     follow.log_version = FORMAT_VERSION;
+    follow.coordinated = !node->pair.by_operator;
     follow_wire_ask(question, &follow);
     follow.end = end;
     follow.chain = (ProtobufCBinaryData){FRAME_CHAIN_SIZE, point.chain};
@@ -118,8 +119,13 @@ static void ask_again_in(struct node *node, uint64_t wait_ns) {
 }
 
 void follower_check(struct node *node, uint64_t now_ns) {
-    if (now_ns < node->following.again_ns) return;
-    ask(node);
+    struct node_following *following = &node->following;
+    if (now_ns < following->again_ns) return;
+    following->again_ns = UINT64_MAX;
+    if (node->pair.cutting)
+        node_cut(node, following->cut_end);
+    else
+        ask(node);
 }
 
 uint64_t follower_timer(const struct node *node) {
@@ -128,12 +134,17 @@ uint64_t follower_timer(const struct node *node) {
 
 /* ---- answers */
 
-static void note_leader(struct node *node, const Tarry__FollowReply *body) {
-    struct node_following *following = &node->following;
+static void hear_clock(struct node *node, const Tarry__FollowReply *body) {
+    struct leader_clock *clock = &node->following.clock;
+    struct instant now = {.steady_ns = body->steady_ns, .wall_ns = body->wall_ns};
     struct timespec boot;
     clock_gettime(CLOCK_BOOTTIME, &boot);
-    following->leader_now = (struct instant){.steady_ns = body->steady_ns, .wall_ns = body->wall_ns};
-    following->leader_boot_ns = (uint64_t)boot.tv_sec * 1000000000u + (uint64_t)boot.tv_nsec;
+    uint64_t boot_ns = (uint64_t)boot.tv_sec * 1000000000u + (uint64_t)boot.tv_nsec;
+    if (leader_clock_hear(clock, now, boot_ns) && !recovery_note_boot(node->shell, clock->noted_steady_ns))
+        clock->noted_steady_ns = 0; /* the next answer's is noted */
+}
+
+static void note_leader(struct node *node, const Tarry__FollowReply *body) {
     pthread_mutex_lock(&node->mutex);
     struct node_peer *peer = &node->peer;
     if (body->member.len == MEMBER_ID_SIZE) memcpy(peer->member, body->member.data, MEMBER_ID_SIZE);
@@ -149,10 +160,6 @@ static void note_leader(struct node *node, const Tarry__FollowReply *body) {
     if (body->digest_position > atomic_load(&node->applied) && node->expected.position == 0)
         node->expected = (struct digest_point){body->digest_position, body->digest};
     pthread_mutex_unlock(&node->mutex);
-    if (following->clock_noted || body->steady_ns <= following->leader_boot_ns) return;
-    /* Should this process start again in this boot, its own clock must not run ahead of what was the leader's. */
-    following->clock_noted = true;
-    boot_note(node->shell->dir.path, body->steady_ns - following->leader_boot_ns);
 }
 
 /* R2: appended, synced, and only then told. False: they do not continue this log. */
@@ -179,16 +186,19 @@ static bool take_frames(struct node *node, const Tarry__FollowReply *body) {
 }
 
 static void take_verdict(struct node *node, const Tarry__FollowReply *body) {
-    struct pair_event event = {.kind = PAIR_ANSWERED, .message = follow_wire_answered(body)};
+    struct pair_event event = {.kind = PAIR_ANSWERED, .message = follow_wire_answered(body, &node->note)};
+    bool leads = body->verdict != TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING;
     bool fits = true;
+    if (leads) hear_clock(node, body);
     if (pair_takes(&node->pair, &event.message)) fits = take_frames(node, body);
-    if (body->verdict != TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING) note_leader(node, body);
+    if (leads) note_leader(node, body);
     if (!fits) return;
     node_step(node, &event, NULL);
     /* Only now is it known to follow, and so how long the leader may be silent. */
-    if (body->verdict != TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING) node_heard(node);
+    if (leads) node_heard(node);
     if (node->pair.role == PAIR_FOLLOWING && node->pair.committed > atomic_load(&node->committed)) {
         atomic_store(&node->committed, node->pair.committed);
+        atomic_store(&node->may_index, node->pair.committed);
         inbox_follow(&node->shell->inbox, node->pair.committed);
     }
 }
@@ -200,22 +210,21 @@ static bool is_stranger(const struct node *node, const Tarry__FollowReply *body)
     return is_other && node->pair.epoch != 0;
 }
 
+static const char not_taken[] =
+    "the other node does not take this one as its follower: this disk is new and the former one is still waited for, "
+    "or it is another cluster's; 'tarry promote --peer-is-stopped', said to the node that leads, lets a new disk in";
+
 /* Nobody but an operator can help, unless it is only too early. */
 static void take_refusal(struct node *node, const Tarry__FollowReply *body, bool is_early) {
     char quoted[LOGFMT_VALUE_SIZE];
     if (logfmt_allowed(&refused_limit))
         logfmt("not_followed", "peer=%s reason=%s", node->shell->config.peer, logfmt_quote(body->sentence, quoted));
     if (!is_early && !is_stranger(node, body)) node_refuse(body->sentence);
+    pthread_mutex_lock(&node->mutex);
+    node->peer.heard_ns = monotonic_ns(); /* it lives */
+    pthread_mutex_unlock(&node->mutex);
+    node_say(node, not_taken);
     ask_again_in(node, REFUSED_AGAIN_NS);
-}
-
-/* What is here is of no use any more; the next run begins with what the leader has. */
-static _Noreturn void want_snapshot(struct node *node, const Tarry__FollowReply *body) {
-    int error = snapshot_want(node->shell->dir.path, index_erased(node->shell->index));
-    if (error != 0) shell_fail("snapshot_failed", error);
-    logfmt("snapshot_wanted", "log_end=%" PRIu64 " leader_log_start=%" PRIu64 " action=restart",
-           log_durable(node->shell->log), body->log_start);
-    shell_again(node->shell);
 }
 
 static void take_reply(struct node *node, const Tarry__Reply *reply) {
@@ -227,13 +236,12 @@ static void take_reply(struct node *node, const Tarry__Reply *reply) {
     case TARRY__FOLLOW_REPLY__VERDICT__CUT_TO:
     case TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING:
     case TARRY__FOLLOW_REPLY__VERDICT__TAKE_OVER:
+    case TARRY__FOLLOW_REPLY__VERDICT__NEED_SNAPSHOT:
         take_verdict(node, body);
         break;
     case TARRY__FOLLOW_REPLY__VERDICT__REFUSED:
         take_refusal(node, body, reply->code == TARRY__CODE__BUSY);
         break;
-    case TARRY__FOLLOW_REPLY__VERDICT__NEED_SNAPSHOT:
-        want_snapshot(node, body);
     default:
         break;
     }
@@ -254,24 +262,73 @@ void follower_answered(struct node *node, nng_msg *answer) {
 
 /* ---- cutting */
 
-void follower_cut(struct node *node, uint64_t end) {
-    struct shell *shell = node->shell;
+static struct quarantine quarantine_of(const struct shell *shell) {
     struct quarantine quarantine = {.disk = &shell->disk, .directory = shell->dir.quarantine};
+    memcpy(quarantine.cluster, shell->dir.cluster, sizeof(quarantine.cluster));
+    return quarantine;
+}
+
+static void say_quarantined(const struct quarantine_tail *tail) {
+    logfmt("tail_quarantined", "from=%" PRIu64 " to=%" PRIu64 " file=%s", tail->base, tail->end, tail->name);
+}
+
+static const char pinned[] =
+    "what the leader never had is to be cut off here, which waits until a backup of this node is done";
+
+bool follower_cut(struct node *node, uint64_t end) {
+    struct shell *shell = node->shell;
+    struct quarantine quarantine = quarantine_of(shell);
     struct quarantine_tail tail;
     char why[QUARANTINE_WHY_SIZE];
-    memcpy(quarantine.cluster, shell->dir.cluster, sizeof(quarantine.cluster));
-    snprintf(
-        why, sizeof(why),
-        "The leader of epoch %u, %.800s, does not have these frames: they were written here, and never acknowledged.\n",
-        node->pair.note.floor, node->shell->config.peer);
+    snprintf(why, sizeof(why),
+             "The leader of epoch %u, %.800s, does not have these frames: they were written here, and not confirmed by "
+             "both. Nobody was told that they are done, unless this node served alone or asynchronously.\n",
+             node->pair.note.floor, node->shell->config.peer);
     uint64_t keep = node->pair.committed;
     if (signer_known(&shell->signer) > keep) keep = signer_known(&shell->signer);
     int error = log_cut(shell->log, end, keep, &quarantine, why, &tail);
+    if (error == LOG_PINNED) {
+        node_say(node, pinned);
+        node->following.cut_end = end;
+        ask_again_in(node, REFUSED_AGAIN_NS);
+        return false;
+    }
     if (error == LOG_KEPT || error == LOG_WITHIN || error == LOG_RETIRED || error == LOG_END)
         node_refuse("the leader's log and this one are the same only up to a position that lies below what is in the "
                     "index here: one of the two was cut or restored; start with an empty directory and --follow");
     if (error != 0) shell_fail("cut_failed", error);
-    logfmt("tail_quarantined", "from=%" PRIu64 " to=%" PRIu64 " file=%s", tail.base, tail.end, tail.name);
+    say_quarantined(&tail);
+    return true;
+}
+
+/* The leader may have it, or not: nobody can tell any more, so it is kept (R8). */
+static void put_aside(struct node *node, uint64_t end) {
+    struct shell *shell = node->shell;
+    struct quarantine quarantine = quarantine_of(shell);
+    struct quarantine_tail tail;
+    char why[QUARANTINE_WHY_SIZE];
+    snprintf(
+        why, sizeof(why),
+        "The log of the leader of epoch %u, %.800s, begins behind these frames, and a snapshot of it took the place of "
+        "this log; they were not known here to be acknowledged.\n",
+        node->pair.note.floor, node->shell->config.peer);
+    int error = quarantine_put(&quarantine, shell->log, end, why, &tail);
+    if (error != 0) shell_fail("quarantine_failed", error);
+    say_quarantined(&tail);
+}
+
+void follower_fetch(struct node *node, uint64_t end) {
+    struct shell *shell = node->shell;
+    uint64_t durable = log_durable(shell->log);
+    struct log_point last;
+    int error = log_point(shell->log, durable, &last);
+    if (error != 0) shell_fail("log_unreadable", error);
+    bool is_the_leaders = last.epoch == node->pair.note.floor; /* and so is what lies before */
+    if (durable > end && !is_the_leaders) put_aside(node, end);
+    error = snapshot_want(shell->dir.path, index_erased(shell->index));
+    if (error != 0) shell_fail("snapshot_failed", error);
+    logfmt("snapshot_wanted", "log_end=%" PRIu64 " action=restart", durable);
+    shell_again(shell);
 }
 
 /* ---- becoming the leader */
@@ -279,20 +336,12 @@ void follower_cut(struct node *node, uint64_t end) {
 void follower_end(struct node *node) {
     const struct node_following *following = &node->following;
     struct shell *shell = node->shell;
-    if (following->leader_boot_ns == 0) return; /* the clock goes on from the log's last frame, as after any start */
-    struct clock_origin origin = {.last = following->leader_now};
+    if (following->clock.boot_ns == 0) return; /* the clock goes on as after any start, by DIR/boot (leader_clock.h) */
     struct log_point end;
     int error = log_point(shell->log, log_durable(shell->log), &end);
     if (error != 0) shell_fail("log_unreadable", error);
-    if (origin.last.steady_ns > following->leader_boot_ns)
-        origin.boot_steady_ns = origin.last.steady_ns - following->leader_boot_ns;
-    /* TIME-2: that leader's own clock may have been behind what its log says, and of a log that the index has absorbed
-     * as a whole the core knows no time. */
-    if (end.steady_ns > origin.last.steady_ns) origin.last.steady_ns = end.steady_ns;
-    if (end.wall_ns > origin.last.wall_ns) origin.last.wall_ns = end.wall_ns;
-    clock_restart(&shell->clock, origin);
-    /* Should this process start again in this boot, its clock goes on from here, and not from what was noted when the
-     * leader was first heard: that answer may have been under way for a shorter time than this one (TIME-1). */
-    uint64_t steady_ns = clock_boot_steady(&shell->clock);
-    if (steady_ns != 0) boot_note(shell->dir.path, steady_ns);
+    struct instant log_end = {.steady_ns = end.steady_ns, .wall_ns = end.wall_ns};
+    clock_restart(&shell->clock, leader_clock_origin(&following->clock, log_end));
+    /* Should this process start again in this boot, its clock goes on from here (TIME-1). */
+    (void)recovery_note_boot(shell, clock_boot_steady(&shell->clock));
 }

@@ -13,9 +13,12 @@ void follower_init(struct node *node);
 void follower_ask(struct node *node, const struct pair_message *question);
 /* NULL: no answer came. Takes it over. */
 void follower_answered(struct node *node, nng_msg *answer);
-/* Puts aside what lies behind `end`, and cuts it off (R8). */
-void follower_cut(struct node *node, uint64_t end);
-/* Asks once more if nothing came of the last question. */
+/* Puts aside what lies behind `end`, and cuts it off (R8). False: not now, follower_check tries again. */
+bool follower_cut(struct node *node, uint64_t end);
+/* What is here is of no use any more: puts aside what lies behind `end`; the next run begins with what the leader has.
+ */
+_Noreturn void follower_fetch(struct node *node, uint64_t end);
+/* Asks once more if nothing came of the last question; cuts what could not be cut. */
 void follower_check(struct node *node, uint64_t now_ns);
 uint64_t follower_timer(const struct node *node); /* MONOTONIC */
 /* This node is to lead: asks no more, and sets its clock by what the leader's said last. */

@@ -42,16 +42,13 @@ void leader_begin(struct node *node) {
     error = lookback(shell->log, &found, &shell->before);
     if (error != 0) shell_fail("log_unreadable", error);
     atomic_store(&shell->epoch, node->pair.epoch);
-    node->leading.written = node->leading.begun = end;
+    node->leading.written = end;
     pthread_mutex_lock(&node->mutex);
     node->news.written = end;
     node->peer.lacks_since_ns = end > node->peer.durable ? monotonic_ns() : 0;
     pthread_mutex_unlock(&node->mutex);
     log_claim(shell->log, end);
     atomic_store(&node->writes, true);
-    static const uint8_t nobody[MEMBER_ID_SIZE];
-    memcpy(node->leading.counted, node->note.peer, MEMBER_ID_SIZE);
-    node->leading.has_counted = memcmp(node->note.peer, nobody, MEMBER_ID_SIZE) != 0;
     node_heard(node); /* the follower has its time, too */
     inbox_lead(&shell->inbox, end);
 }
@@ -122,13 +119,16 @@ void leader_take_audits(struct node *node, struct item *audits) {
 static void publish(struct node *node) {
     struct shell *shell = node->shell;
     uint64_t committed = pair_committed(&node->pair);
+    if (committed > atomic_load(&node->may_index)) {
+        atomic_store(&node->may_index, committed);
+        if (!node->leading.began) inbox_nudge(&shell->inbox); /* the core may wait for the index */
+    }
     if (!node->leading.began || committed <= atomic_load(&node->committed)) return;
     atomic_store(&node->committed, committed);
     log_claim(shell->log, committed);
     courier_durable(&shell->courier, committed);
     inbox_durable(&shell->inbox, committed);
-    /* What was there when it began to lead, the index has had since then (LOG-3). */
-    if (committed > node->leading.begun) indexer_durable(&shell->indexer, committed);
+    indexer_durable(&shell->indexer, committed);
     auditor_durable(&shell->auditor);
 }
 
@@ -148,6 +148,21 @@ void leader_take(struct node *node, const struct node_news *news) {
     if (news->durable <= node->pair.durable) return;
     struct pair_event event = {.kind = PAIR_DURABLE, .end = news->durable};
     node_step(node, &event, NULL);
+}
+
+/* ---- what the other node needs of the log */
+
+static void keep_log(struct node *node, uint64_t from) {
+    node->leading.kept_ns = monotonic_ns();
+    atomic_store(&node->kept_from, from);
+}
+
+/* Segments are not kept for ever for one who does not come. Who copies a snapshot comes when it has it: until then a
+ * backup is under way. */
+static void forget_needs(struct node *node) {
+    if (atomic_load(&node->kept_from) == UINT64_MAX) return;
+    if (log_is_pinned(node->shell->log)) node->leading.kept_ns = monotonic_ns();
+    if (monotonic_ns() - node->leading.kept_ns > FOLLOW_KEEP_MS * NS_PER_MS) atomic_store(&node->kept_from, UINT64_MAX);
 }
 
 /* ---- questions */
@@ -193,6 +208,7 @@ void leader_forget_question(struct node *node) {
     Tarry__FollowReply body = TARRY__FOLLOW_REPLY__INIT;
     body.verdict = TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING;
     body.serial = follow_of(call)->serial;
+    body.epoch = node->pair.epoch;
     answer_with(node, call, &body);
 }
 
@@ -207,6 +223,7 @@ static void answer_join(struct node *node, struct call *call) {
         body.secret = (ProtobufCBinaryData){IDENTITY_SECRET_SIZE, dir->secret};
         body.node = node->pair.other;
         body.epoch = node->pair.epoch;
+        if (node_is_leading(node)) keep_log(node, shell_committed(node->shell)); /* as in answer_verdict */
     } else {
         body.url = node->primary;
     }
@@ -227,6 +244,9 @@ static const char *stranger(const struct node *node, const Tarry__Follow *follow
     const struct pair *pair = &node->pair;
     if (follow->log_version != FORMAT_VERSION)
         return "the two brokers write different versions of the log: let the same version of tarryd run on both";
+    if (follow->coordinated == pair->by_operator)
+        return "one of the two nodes has a coordinator and the other has none, and each would go by its own rules: "
+               "stop both, and give them the same option coordinator";
     if (follow->node != pair->other || follow->member.len != MEMBER_ID_SIZE)
         return "both brokers are the same node of the pair: one of the data directories is a copy; delete that one, "
                "and "
@@ -238,17 +258,13 @@ static const char *stranger(const struct node *node, const Tarry__Follow *follow
 
 /* The rules count a node; a disk that was wiped or exchanged is another one (F-29). */
 static bool is_another_disk(const struct node *node, const Tarry__Follow *follow) {
-    bool is_known = node->leading.has_counted && node->pair.counted;
-    return is_known && memcmp(node->leading.counted, follow->member.data, MEMBER_ID_SIZE) != 0;
+    return node->pair.counted && note_is_another(&node->note, follow->member.data);
 }
 
 /* The rules may count it with the next step; a later run must know whom. */
 static void admit_disk(struct node *node, const Tarry__Follow *follow) {
-    struct node_leading *leading = &node->leading;
-    leading->has_counted = true;
-    memcpy(leading->counted, follow->member.data, MEMBER_ID_SIZE);
-    if (memcmp(node->note.peer, leading->counted, MEMBER_ID_SIZE) == 0) return;
-    memcpy(node->note.peer, leading->counted, MEMBER_ID_SIZE);
+    if (memcmp(node->note.peer, follow->member.data, MEMBER_ID_SIZE) == 0) return;
+    memcpy(node->note.peer, follow->member.data, MEMBER_ID_SIZE);
     int error = note_write(&disk_posix, node->shell->dir.path, &node->note);
     if (error != 0) shell_fail("note_failed", error);
 }
@@ -279,7 +295,8 @@ static void note_peer(struct node *node, const Tarry__Follow *follow) {
     peer->durable = follow->end;
     peer->applied = follow->applied;
     pthread_mutex_unlock(&node->mutex);
-    if (node_is_leading(node)) atomic_store(&node->kept_from, follow->end);
+    bool never_follows = node->pair.by_operator && follow->alone; /* it asks all the same, for as long as it runs */
+    if (node_is_leading(node) && !never_follows) keep_log(node, follow->end);
 }
 
 /* An end that did not fit before. */
@@ -295,32 +312,22 @@ static void note_unfit(struct node_leading *leading, const Tarry__Follow *follow
     leading->common = common;
 }
 
-/* How the asker's log and this one agree: `fits`, or where it must cut. */
 static void compare(struct node *node, const Tarry__Follow *follow, struct pair_event *event) {
-    struct log *log = node->shell->log;
-    struct log_point point;
-    event->fits = false;
-    event->end = node->leading.common;
-    if (is_known_unfit(&node->leading, follow)) return;
-    int error = log_point(log, follow->end, &point);
-    if (error == LOG_RETIRED) { /* it needs more than frames */
-        event->fits = true;
+    if (is_known_unfit(&node->leading, follow)) {
+        event->end = node->leading.common;
         return;
     }
-    if (error != 0 && error != LOG_END && error != LOG_WITHIN) shell_fail("log_unreadable", error);
-    event->fits = error == 0 && follow->chain.len == FRAME_CHAIN_SIZE &&
-                  memcmp(follow->chain.data, point.chain, FRAME_CHAIN_SIZE) == 0;
-    if (event->fits) return;
-    error = follow_wire_common(log, follow, &event->end);
+    int error = follow_wire_compare(node->shell->log, follow, event);
     if (error != 0) shell_fail("log_unreadable", error);
-    if (node_is_leading(node)) note_unfit(&node->leading, follow, event->end);
+    bool must_cut = !event->fits && !event->retired;
+    if (must_cut && node_is_leading(node)) note_unfit(&node->leading, follow, event->end);
 }
 
 static struct pair_event event_of(struct node *node, const Tarry__Follow *follow) {
     struct pair_event event = {
         .kind = PAIR_ASKED,
         .near = follow->end + FOLLOW_NEAR_BYTES >= node->leading.written && follow->end > node->leading.stuck_end,
-        .message = follow_wire_asked(follow),
+        .message = follow_wire_asked(follow, &node->note),
     };
     /* Without a coordinator a claim becomes a reign by the first question of who promised it. */
     if (node_is_leading(node) || node->pair.role == PAIR_CLAIMING) compare(node, follow, &event);
@@ -329,6 +336,9 @@ static struct pair_event event_of(struct node *node, const Tarry__Follow *follow
 
 static void answer_verdict(struct node *node, struct call *call, const struct pair_message *answer) {
     Tarry__FollowReply body = TARRY__FOLLOW_REPLY__INIT;
+    /* The snapshot will end no earlier than what is committed now does, and what comes after it must still be there
+     * when it is taken. */
+    if (answer->kind == PAIR_RETIRED) keep_log(node, shell_committed(node->shell));
     follow_wire_answer(answer, &body);
     if (!node_is_leading(node)) body.url = node->primary;
     body.log_end = node->leading.written;
@@ -348,15 +358,6 @@ static void hold(struct node *node, struct call *call) {
     leading->held = call;
     leading->held_ns = now_ns;
     leading->until_ns = now_ns + hold_ms(node, follow_of(call)) * NS_PER_MS;
-}
-
-static void answer_need(struct node *node, struct call *call) {
-    Tarry__FollowReply body = TARRY__FOLLOW_REPLY__INIT;
-    body.verdict = TARRY__FOLLOW_REPLY__VERDICT__NEED_SNAPSHOT;
-    body.epoch = node->pair.epoch;
-    body.serial = follow_of(call)->serial;
-    body.log_end = node->leading.written;
-    answer_with(node, call, &body);
 }
 
 void leader_question(struct node *node, struct call *call) {
@@ -380,15 +381,16 @@ void leader_question(struct node *node, struct call *call) {
         refuse(node, call, TARRY__CODE__BUSY, "this disk is new, and the pair still waits for the one before it");
         return;
     }
-    if (node_is_leading(node) && follow->end < log_start(node->shell->log)) {
-        answer_need(node, call); /* it is nobody to wait for */
-        return;
-    }
     note_peer(node, follow);
-    if (node_is_leading(node)) admit_disk(node, follow);
+    bool is_leading = node_is_leading(node);
     struct pair_event event = event_of(node, follow);
+    if (is_leading && event.message.another) leader_forget_question(node); /* the former disk's */
+    if (is_leading) admit_disk(node, follow);
     struct pair_message answer = {0};
+    node->leading.asker = follow->member.data; /* should it make this node lead, the note names it (F-29) */
     node_step(node, &event, &answer);
+    node->leading.asker = NULL;
+    if (!is_leading && node_is_leading(node)) admit_disk(node, follow); /* whose promise has made it lead */
     if (answer.kind != PAIR_FRAMES) {
         answer_verdict(node, call, &answer);
         return;
@@ -410,7 +412,7 @@ static bool has_something_to_say(struct node *node, uint64_t now_ns) {
     struct node_leading *leading = &node->leading;
     const Tarry__Follow *follow = follow_of(leading->held);
     leading->wake_ns = leading->until_ns;
-    if (node->pair.handing != PAIR_KEEPING && follow->end >= node->pair.stop) return true;
+    if (pair_hands_over(&node->pair)) return true;
     if (leading->written > follow->end || now_ns >= leading->until_ns) return true;
     if (follow->stamp == 0) return true; /* it does not know yet that it is a follower */
     if (node->pair.counted && wants_confirmation(node)) return true;
@@ -489,12 +491,6 @@ static void fail_all(struct node *node) {
     }
     leading->batches = NULL;
     leading->batches_last = &leading->batches;
-}
-
-/* Segments are not kept for ever for one who does not come. */
-static void forget_needs(struct node *node) {
-    uint64_t heard_ns = node->peer.heard_ns; /* written by this thread alone */
-    if (monotonic_ns() - heard_ns > FOLLOW_KEEP_MS * NS_PER_MS) atomic_store(&node->kept_from, UINT64_MAX);
 }
 
 void leader_go_on(struct node *node) {

@@ -58,6 +58,9 @@ static _Noreturn void end_run(struct node *node, enum pair_role before, const ch
 
 static void write_note(struct node *node) {
     const struct pair_note *note = &node->pair.note;
+    if (node->pair.adopts) memcpy(node->note.peer, node->peer.member, MEMBER_ID_SIZE);
+    if (node->leading.asker != NULL && node_is_leading(node))
+        memcpy(node->note.peer, node->leading.asker, MEMBER_ID_SIZE);
     node->note.floor = note->floor;
     node->note.led = note->led;
     node->note.in_sync = note->in_sync;
@@ -68,8 +71,8 @@ static void write_note(struct node *node) {
     node_step(node, &event, NULL);
 }
 
-static void cut(struct node *node, uint64_t end) {
-    follower_cut(node, end);
+void node_cut(struct node *node, uint64_t end) {
+    if (!follower_cut(node, end)) return;
     struct pair_event event = {.kind = PAIR_DURABLE, .end = log_durable(node->shell->log)};
     node_step(node, &event, NULL);
 }
@@ -82,9 +85,10 @@ static void swap(struct node *node, const struct pair_effect *effect) {
     self->is_known = true;
     memcpy(self->id, node->shell->dir.member.id, MEMBER_ID_SIZE);
     snprintf(self->url, sizeof(self->url), "%s", node->url);
-    if (node->leading.has_counted && node->peer.url[0] != '\0') { /* which this thread alone writes */
+    bool is_counted = node_is_leading(node) && note_has_peer(&node->note);
+    if (is_counted && node->peer.url[0] != '\0') { /* which this thread alone writes */
         other->is_known = true;
-        memcpy(other->id, node->leading.counted, MEMBER_ID_SIZE);
+        memcpy(other->id, node->note.peer, MEMBER_ID_SIZE);
         pthread_mutex_lock(&node->mutex);
         snprintf(other->url, sizeof(other->url), "%s", node->peer.url);
         pthread_mutex_unlock(&node->mutex);
@@ -93,7 +97,7 @@ static void swap(struct node *node, const struct pair_effect *effect) {
 }
 
 /* The answer to an operator's word is for him; what is said otherwise is wrong until the node leads or follows. */
-static void say(struct node *node, const char *sentence) {
+void node_say(struct node *node, const char *sentence) {
     char quoted[LOGFMT_VALUE_SIZE];
     node->said = sentence;
     if (node->is_told || sentence == node->said_before) return;
@@ -126,8 +130,10 @@ static void perform(struct node *node, enum pair_role before, const struct pair_
         leader_begin(node);
         break;
     case PAIR_CUT:
-        cut(node, effect->end);
+        node_cut(node, effect->end);
         break;
+    case PAIR_FETCH:
+        follower_fetch(node, effect->end);
     case PAIR_END:
         end_run(node, before, effect->reason);
     case PAIR_STOP_WRITES:
@@ -139,7 +145,7 @@ static void perform(struct node *node, enum pair_role before, const struct pair_
         inbox_pause(&node->shell->inbox, false);
         break;
     case PAIR_SAY:
-        say(node, effect->reason);
+        node_say(node, effect->reason);
         break;
     }
 }
@@ -184,16 +190,15 @@ static void check_silence(struct node *node, uint64_t now_ns) {
 /* Whatever others may know, after each turn. */
 static void show(struct node *node) {
     int role = (int)node->pair.role;
-    if (role != atomic_load(&node->role)) {
-        logfmt("role", "role=%s epoch=%u", roles[role], node->pair.epoch);
-        node->role_since_ms = instant_ms(clock_now(&node->shell->clock, NULL));
-    }
+    bool is_new = role != atomic_load(&node->role);
+    if (is_new) logfmt("role", "role=%s epoch=%u", roles[role], node->pair.epoch);
     atomic_store(&node->role, role);
     bool follows = role == PAIR_FOLLOWING && node->pair.epoch != 0;
     atomic_store(&node->follows, follows);
     bool settled = atomic_load(&node->leads) || follows;
     if (settled) node->said_before = NULL;
     pthread_mutex_lock(&node->mutex);
+    if (is_new) node->role_since_ms = instant_ms(clock_now(&node->shell->clock, NULL));
     node->shown = node->pair;
     node->problem = node->said_before;
     if (settled && !node->settled) pthread_cond_broadcast(&node->settled_changed);
@@ -465,6 +470,8 @@ static void begin_note(struct node *node) {
         note->alone = !is_follower;
     }
     if (!is_follower && note->floor < shell->dir.member.epoch_min) note->floor = shell->dir.member.epoch_min;
+    /* The record knows who has served alone. Should there be none one day, nobody does. */
+    if (shell->config.coordinator[0] != '\0') note->alone = true;
     note->runs++;
     error = note_write(&disk_posix, shell->dir.path, note);
     if (error != 0) shell_fail("note_failed", error);
@@ -473,7 +480,10 @@ static void begin_note(struct node *node) {
 static void make_rules(struct node *node) {
     const struct config *config = &node->shell->config;
     struct timespec now;
+    struct log_point last;
     clock_gettime(CLOCK_REALTIME, &now);
+    int error = log_point(node->shell->log, log_durable(node->shell->log), &last);
+    if (error != 0) shell_fail("log_unreadable", error);
     node->pair = (struct pair){
         .self = node->note.node,
         .other = (uint8_t)(1 - node->note.node),
@@ -485,6 +495,7 @@ static void make_rules(struct node *node) {
         /* Answers to an earlier run's questions come on that run's connections, and so not at all. */
         .serial = (uint64_t)now.tv_sec,
         .committed = index_position(node->shell->index), /* LOG-3: it has absorbed nothing else */
+        .heard = last.epoch, /* after a snapshot it may lie above all that was ever promised here */
     };
 }
 
@@ -505,6 +516,13 @@ static void open_keeper(struct node *node) {
     if (warning[0] != '\0') logfmt("coordinator", "warning=%s", logfmt_quote(warning, quoted));
 }
 
+void node_recovered(struct node *node) {
+    uint64_t position = index_position(node->shell->index); /* LOG-3: it has absorbed nothing else */
+    atomic_store(&node->committed, position);
+    atomic_store(&node->may_index, position);
+    atomic_store(&node->applied, position);
+}
+
 void node_start(struct node *node) {
     struct shell *shell = node->shell;
     begin_note(node);
@@ -513,8 +531,6 @@ void node_start(struct node *node) {
              shell->config.advertise[0] != '\0' ? shell->config.advertise : shell->url);
     node->read_ns = UINT64_MAX;
     atomic_store(&node->role, PAIR_LOOKING);
-    atomic_store(&node->committed, node->pair.committed);
-    atomic_store(&node->applied, node->pair.committed);
     node->news.written = node->news.durable = log_durable(shell->log);
     leader_init(node);
     follower_init(node);

@@ -24,6 +24,7 @@
 #include "config.h"
 #include "datadir.h"
 #include "keeper.h"
+#include "leader_clock.h"
 #include "listen.h"
 #include "log_serve.h"
 #include "note.h"
@@ -118,10 +119,9 @@ struct node_leading {
     uint64_t waits_since_ns; /* MONOTONIC, the first of them; UINT64_MAX: none waits */
     uint64_t grown_ns;       /* MONOTONIC, when the follower had stored more; 0: not yet */
     uint64_t stuck_end;      /* up to where it had when it was given up (F-28); 0: it was not */
+    uint64_t kept_ns;        /* MONOTONIC, when the other node was last known to need the log from `kept_from` on */
     struct log_bytes frames; /* to be sent */
-    bool has_counted;
-    uint8_t counted[MEMBER_ID_SIZE]; /* whom the rules count */
-    uint64_t begun;                  /* the log's end as this node began to lead */
+    const uint8_t *asker;    /* the disk whose question is just being looked at; NULL: none */
     /* The last end that did not fit (R8), and up to where it may be the same. To find that takes reading much, and the
      * answer may come too late for that question; what lies below the own end stays as it is, so the next one's does
      * not. */
@@ -134,10 +134,9 @@ struct node_leading {
 struct node_following {
     struct pair_message question; /* the newest */
     bool asking;                  /* it has no answer yet */
-    uint64_t again_ns;            /* MONOTONIC: when to ask the same once more; UINT64_MAX: not */
-    struct instant leader_now;    /* its logical time, as it was ... */
-    uint64_t leader_boot_ns;      /* ... at this BOOTTIME of ours, or a little before; 0: not known */
-    bool clock_noted;
+    uint64_t again_ns;            /* MONOTONIC: when to ask the same once more, or to cut; UINT64_MAX: not */
+    uint64_t cut_end;             /* … where, while the rules wait for that */
+    struct leader_clock clock;
     struct log_epochs epochs; /* of the own log as it is up to `epochs_end` */
     uint64_t epochs_end;
 };
@@ -154,7 +153,9 @@ struct node {
     _Atomic bool leads;         /* the core decides: changes may be asked for */
     _Atomic bool paused;        /* … but hands over: nothing is decided any more */
     _Atomic bool stalled;       /* … and the follower that counts has not confirmed for too long */
-    _Atomic uint64_t committed; /* what may be told, and goes into the index */
+    _Atomic uint64_t committed; /* what may be told */
+    _Atomic uint64_t may_index; /* the index may have what is below, if the core has it (LOG-3): it is committed, also
+                                   while the core is still on its way to lead */
     _Atomic uint64_t kept_from; /* the log from here on is still needed by the other node */
     _Atomic uint64_t applied;
     _Atomic int role;     /* enum pair_role */
@@ -200,7 +201,9 @@ int node_check(const struct config *config, const struct listen_address *own, ch
 int node_join(const struct config *config, char message[DATADIR_MESSAGE_SIZE]);
 /* Before recovery: is this one of a pair, and which? 0, or 1 with a sentence. */
 int node_open(struct node *node, struct shell *shell, char message[DATADIR_MESSAGE_SIZE]);
-/* Log, index and core are there, and nobody else writes the log. */
+/* Index and core are there; before anybody asks how far the pair is. */
+void node_recovered(struct node *node);
+/* … and the log, which nobody else writes. */
 void node_start(struct node *node);
 /* Returns once it leads, or follows somebody who has answered, or after `wait_ms`. */
 void node_settle(struct node *node, uint64_t wait_ms);
@@ -266,11 +269,15 @@ const char *node_role(const struct node *node);
 
 /* ---- between node*.c */
 void node_step(struct node *node, const struct pair_event *event, struct pair_message *out_answer);
+/* Puts the log behind `end` aside and cuts it off, now or later, and tells the rules. */
+void node_cut(struct node *node, uint64_t end);
 bool node_is_leading(const struct node *node);
 /* An operator's word, on the pair thread. Takes the call over. */
 void node_take_word(struct node *node, struct call *call);
 /* A sign of life: the other node is not silent. */
 void node_heard(struct node *node);
+/* Tells an operator, in the log once and in the status until this node leads or follows. `sentence` is for ever. */
+void node_say(struct node *node, const char *sentence);
 /* An operator must look: says so, and ends the process. */
 _Noreturn void node_refuse(const char *sentence);
 

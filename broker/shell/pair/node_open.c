@@ -73,11 +73,8 @@ static int join_as(const struct config *config, const Tarry__FollowReply *reply,
 
 /* 0: joined; 1: refused; -1: not yet. Otherwise than joined, with a sentence. */
 static int try_to_join(struct talk *talk, const struct config *config, char message[DATADIR_MESSAGE_SIZE]) {
-    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Request request = talk_request(TARRY__REQUEST__BODY_FOLLOW);
     Tarry__Follow follow = TARRY__FOLLOW__INIT;
-    request.version = WIRE_VERSION;
-    request.client = "tarryd";
-    request.body_case = TARRY__REQUEST__BODY_FOLLOW;
     request.follow = &follow;
     Tarry__Reply *reply = talk_ask(talk, &request);
     if (reply == NULL) {
@@ -165,7 +162,7 @@ int node_open(struct node *node, struct shell *shell, char message[DATADIR_MESSA
     node->news.audits_last = &node->news.audits;
     if (read_note(node, message) != 0) return 1;
     if (!snapshot_is_wanted(shell->dir.path)) return 0;
-    return snapshot_fetch(shell->dir.path, shell->config.peer, message);
+    return snapshot_fetch(&shell->dir, shell->config.peer, message);
 }
 
 _Noreturn void node_refuse(const char *sentence) {

@@ -53,8 +53,9 @@ static const char *problem_of_leader(const struct node *node, const struct pair 
 static const char *problem_of_follower(const struct node *node, const struct pair *pair, const struct node_peer *peer) {
     const struct config *config = &node->shell->config;
     bool may_assert = pair_is_in_sync(pair) || (pair->by_operator && pair->note.alone);
+    bool is_quiet = pair->by_operator && (pair->epoch == 0 || pair->role == PAIR_CLAIMING);
     if (!is_silent(peer, config->failover_after_ms + PATIENCE_MS)) return NULL;
-    if (pair->by_operator && pair->epoch == 0) return may_assert ? nobody : nobody_new;
+    if (is_quiet) return may_assert ? nobody : nobody_new;
     if (!may_assert) return may_lack;
     return pair->by_operator ? may_lead : NULL;
 }
@@ -64,5 +65,6 @@ const char *node_problem(struct node *node, const struct pair *pair, const struc
     const char *problem = problem_of_coordinator(node, buffer);
     if (problem != NULL) return problem;
     if (pair->role == PAIR_LEADING) return problem_of_leader(node, pair, peer);
-    return pair->role == PAIR_FOLLOWING ? problem_of_follower(node, pair, peer) : NULL;
+    bool follows = pair->role == PAIR_FOLLOWING || (pair->by_operator && pair->role == PAIR_CLAIMING);
+    return follows ? problem_of_follower(node, pair, peer) : NULL;
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "leader.h"
 #include "shell.h"
 
 /* ---- words */
@@ -24,6 +25,7 @@ void node_take_word(struct node *node, struct call *call) {
     node->said = NULL;
     if (!is_so(node, request)) {
         struct pair_event event = {.kind = PAIR_TOLD, .word = word_of(node, request)};
+        if (event.word == PAIR_SOLO) leader_forget_question(node); /* or it counts again as that is answered */
         node->is_told = true;
         node_step(node, &event, NULL);
         node->is_told = false;

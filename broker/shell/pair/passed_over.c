@@ -54,11 +54,8 @@ static int take_frame(struct passed_over *passed, const Tarry__AuditFrame *frame
 
 /* A page of the leader's past; NULL: no answer. */
 static Tarry__Reply *ask(struct passed_over *passed, uint64_t position) {
-    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Request request = talk_request(TARRY__REQUEST__BODY_AUDIT);
     Tarry__Audit audit = TARRY__AUDIT__INIT;
-    request.version = WIRE_VERSION;
-    request.client = "tarryd";
-    request.body_case = TARRY__REQUEST__BODY_AUDIT;
     request.audit = &audit;
     audit.position = position;
     audit.redactions = true;

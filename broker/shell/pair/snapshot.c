@@ -26,8 +26,11 @@ static const char *const folders[] = {"log", "index"};
 struct snapshot {
     struct talk talk;
     const char *directory;
+    const char *url;
+    const uint8_t *cluster; /* CLUSTER_ID_SIZE: the own one */
     char *message; /* DATADIR_MESSAGE_SIZE; empty: only the connection failed, or the backup is not known any more */
-    uint64_t number;
+    char said[LOGFMT_VALUE_SIZE]; /* what is waited for, as it was logged last */
+    uint64_t number;              /* 0: there is no backup to be ended */
     uint32_t file_count;
     uint64_t bytes;
     uint64_t position;
@@ -49,7 +52,11 @@ static int fail(struct snapshot *snapshot, const char *format, ...) {
 /* ---- the mark */
 
 int snapshot_want(const char *directory, uint64_t erased) {
-    char text[32] = "";
+    char text[32] = "", left[PATH_SIZE];
+    /* Killed after its very last step but one, an earlier one has left its empty folder, which looks like a whole one.
+     */
+    snprintf(left, sizeof(left), "%s/" SNAPSHOT_NAME, directory);
+    if (rmdir(left) != 0 && errno != ENOENT && errno != ENOTEMPTY) return -errno;
     if (erased != 0) snprintf(text, sizeof(text), "%" PRIu64 "\n", erased);
     return disk_replace(&disk_posix, directory, SNAPSHOT_WANTED_NAME ".new", SNAPSHOT_WANTED_NAME, text, strlen(text));
 }
@@ -157,13 +164,59 @@ static int put_in_place(const struct snapshot *snapshot) {
     return error == 0 ? remove_folder(path) : error;
 }
 
+/* ---- waiting */
+
+/* Once for each reason: this node answers nobody meanwhile, and its leader may never come back. */
+static void say_waiting(struct snapshot *snapshot, const char *reason) {
+    char quoted[LOGFMT_VALUE_SIZE];
+    logfmt_quote(reason, quoted);
+    if (strcmp(quoted, snapshot->said) == 0) return;
+    memcpy(snapshot->said, quoted, sizeof(quoted));
+    logfmt("snapshot_waits",
+           "peer=%s reason=%s hint=\"if it never comes back: stop this broker, delete %.900s/%s, and it "
+           "starts with what it had\"",
+           snapshot->url, quoted, snapshot->directory, SNAPSHOT_WANTED_NAME);
+}
+
+/* The answer was none, or no. */
+static void say_why(struct snapshot *snapshot, const Tarry__Reply *reply) {
+    char why[DATADIR_MESSAGE_SIZE];
+    if (reply == NULL)
+        talk_why(snapshot->url, why, sizeof(why));
+    else
+        snprintf(why, sizeof(why), "%s",
+                 reply->message[0] != '\0' ? reply->message : "it answers what this version does not understand");
+    say_waiting(snapshot, why);
+}
+
+static void pause_talk(const struct snapshot *snapshot) {
+    if (!talk_pause()) return;
+    logfmt("stopped", "reason=\"a snapshot is not fetched yet from %s\"", snapshot->url);
+    _exit(0);
+}
+
 /* ---- asking. -1: no answer, or the backup is not known any more. */
 
+/* Is it a node of the own pair that answers there? */
+static int check_peer(struct snapshot *snapshot) {
+    Tarry__Request request = talk_request(TARRY__REQUEST__BODY_PAIR);
+    Tarry__Pair pair = TARRY__PAIR__INIT;
+    request.pair = &pair;
+    Tarry__Reply *reply = talk_ask(&snapshot->talk, &request);
+    bool is_pair = reply != NULL && reply->code == TARRY__CODE__OK && reply->body_case == TARRY__REPLY__BODY_PAIR;
+    bool is_ours = is_pair && reply->pair->cluster.len == CLUSTER_ID_SIZE &&
+                   memcmp(reply->pair->cluster.data, snapshot->cluster, CLUSTER_ID_SIZE) == 0;
+    if (!is_pair) say_why(snapshot, reply);
+    if (is_pair && !is_ours)
+        say_waiting(snapshot, "the data there are another cluster's, and nothing here is given up for them: bring the "
+                              "leader back; if it is lost for good, 'tarry restore' makes a broker of its own of what "
+                              "is here");
+    if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
+    return is_ours ? 0 : -1;
+}
+
 static int ask(struct snapshot *snapshot, Tarry__Backup *body, Tarry__Reply **out) {
-    Tarry__Request request = TARRY__REQUEST__INIT;
-    request.version = WIRE_VERSION;
-    request.client = "tarryd";
-    request.body_case = TARRY__REQUEST__BODY_BACKUP;
+    Tarry__Request request = talk_request(TARRY__REQUEST__BODY_BACKUP);
     request.backup = body;
     body->backup = snapshot->number;
     for (int i = 0; i < 5; i++) {
@@ -175,9 +228,10 @@ static int ask(struct snapshot *snapshot, Tarry__Backup *body, Tarry__Reply **ou
             return 0;
         }
         bool is_gone = reply != NULL && reply->code == TARRY__CODE__NOT_DONE;
+        say_why(snapshot, reply);
         if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
         if (is_gone) return -1;
-        if (talk_pause()) _exit(0);
+        pause_talk(snapshot);
     }
     return -1;
 }
@@ -197,7 +251,7 @@ static int begin(struct snapshot *snapshot) {
         snapshot->position = reply->backup->position;
         tarry__reply__free_unpacked(reply, NULL);
         if (is_ready) return 0;
-        if (talk_pause()) _exit(0);
+        pause_talk(snapshot);
         body.what = TARRY__BACKUP__WHAT__STATUS;
     }
 }
@@ -268,11 +322,18 @@ static int copy_files(struct snapshot *snapshot) {
     return error;
 }
 
+/* Asked once, also for one that came to nothing: the leader keeps its log and a copy of its index for a minute if it
+ * does not hear it, and a follower whose disk is full begins another with each of its starts. */
 static void end(struct snapshot *snapshot) {
+    Tarry__Request request = talk_request(TARRY__REQUEST__BODY_BACKUP);
     Tarry__Backup body = TARRY__BACKUP__INIT;
-    Tarry__Reply *reply;
+    if (snapshot->number == 0) return;
+    request.backup = &body;
     body.what = TARRY__BACKUP__WHAT__END;
-    if (ask(snapshot, &body, &reply) == 0) tarry__reply__free_unpacked(reply, NULL);
+    body.backup = snapshot->number;
+    snapshot->number = 0;
+    Tarry__Reply *reply = talk_ask(&snapshot->talk, &request);
+    if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
 }
 
 /* The leader says in the snapshot that what was redacted meanwhile is erased: there, not here. */
@@ -285,7 +346,7 @@ static int keep_redactions(struct snapshot *snapshot) {
                 storage_error(error));
 }
 
-static int fetch_once(struct snapshot *snapshot) {
+static int fetch_begun(struct snapshot *snapshot) {
     int error = begin(snapshot);
     if (error != 0) return error;
     logfmt("snapshot_begun", "bytes=%" PRIu64 " position=%" PRIu64, snapshot->bytes, snapshot->position);
@@ -294,18 +355,26 @@ static int fetch_once(struct snapshot *snapshot) {
     if (made == 0 && error == 0) error = keep_redactions(snapshot);
     if (made == 0 && error == 0) made = end_files(snapshot);
     if (error != 0) return error;
-    end(snapshot);
     return made == 0 ? 0 : fail(snapshot, "%s: a snapshot cannot be written: %s", snapshot->directory, strerror(-made));
 }
 
-int snapshot_fetch(const char *directory, const char *url, char message[DATADIR_MESSAGE_SIZE]) {
-    struct snapshot snapshot = {.directory = directory, .message = message};
+static int fetch_once(struct snapshot *snapshot) {
+    int error = check_peer(snapshot);
+    if (error != 0) return error;
+    error = fetch_begun(snapshot);
+    end(snapshot);
+    return error;
+}
+
+int snapshot_fetch(const struct datadir *dir, const char *url, char message[DATADIR_MESSAGE_SIZE]) {
+    const char *directory = dir->path;
+    struct snapshot snapshot = {.directory = directory, .url = url, .cluster = dir->cluster, .message = message};
     message[0] = '\0';
     int error = is_whole(&snapshot) ? 0 : talk_open(&snapshot.talk, url);
     if (error != 0) return fail(&snapshot, "the peer %s cannot be asked: %s", url, nng_strerror(error));
     while (!is_whole(&snapshot) && (error = fetch_once(&snapshot)) != 0) {
         if (error > 0) return 1;
-        if (talk_pause()) _exit(0);
+        pause_talk(&snapshot);
     }
     error = put_in_place(&snapshot);
     if (error != 0) return fail(&snapshot, "%s: a snapshot cannot be put in place: %s", directory, strerror(-error));

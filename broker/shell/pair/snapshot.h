@@ -9,7 +9,8 @@
  *
  * Killed while it is fetched, it is fetched anew; killed while it is put in place, the next start goes on with that. A
  * connection that breaks meanwhile costs nothing: the next question goes on where the last one ended, as long as the
- * leader has not been started anew; then all begins anew.
+ * leader has not been started anew; then all begins anew. Whoever answers with another cluster's data is not asked for
+ * them: what is here may be all that is left of this one.
  *
  * Before recovery, in the starting thread. */
 #ifndef TARRY_SHELL_PAIR_SNAPSHOT_H
@@ -26,7 +27,8 @@
 int snapshot_want(const char *directory, uint64_t erased);
 bool snapshot_is_wanted(const char *directory);
 /* Fetches one and puts it in the place of log and index; the data directory is this process's (lock). 0, or 1 with a
- * sentence; a leader that does not answer is waited for. Ends the process at SIGTERM and SIGINT, which are blocked. */
-int snapshot_fetch(const char *directory, const char *url, char message[DATADIR_MESSAGE_SIZE]);
+ * sentence; a leader that does not answer is waited for, and what is waited for is logged. Ends the process at SIGTERM
+ * and SIGINT, which are blocked. */
+int snapshot_fetch(const struct datadir *dir, const char *url, char message[DATADIR_MESSAGE_SIZE]);
 
 #endif

@@ -32,6 +32,14 @@ int talk_open(struct talk *talk, const char *url) {
     return error;
 }
 
+Tarry__Request talk_request(Tarry__Request__BodyCase body) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    request.version = WIRE_VERSION;
+    request.client = "tarryd";
+    request.body_case = body;
+    return request;
+}
+
 Tarry__Reply *talk_ask(struct talk *talk, const Tarry__Request *request) {
     nng_msg *message = NULL;
     if (nng_msg_alloc(&message, tarry__request__get_packed_size(request)) != 0) return NULL;

@@ -15,6 +15,8 @@ struct talk {
 /* `url` is the other broker's. 0 or an nng error. The socket stays to the end of the process, for closing is where
  * nng's bugs are. */
 int talk_open(struct talk *talk, const char *url);
+/* A request of this broker's; its body is the caller's to put in. */
+Tarry__Request talk_request(Tarry__Request__BodyCase body);
 /* The answer, tarry__reply__free_unpacked's; NULL: none came in time, or one that makes no sense. */
 Tarry__Reply *talk_ask(struct talk *talk, const Tarry__Request *request);
 /* Why there was no answer, in words: nobody listens at `url`, or who does is no tarryd. A second at most. */

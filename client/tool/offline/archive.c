@@ -59,7 +59,7 @@ static const struct arg_spec prune_options[] = {
 
 const struct command command_archive_prune = {
     .name = "archive prune",
-    .usage = "--data DIR | --archive DIR (--older-than DUR | --keep-size SIZE)… [--dry-run]",
+    .usage = "(--data DIR | --archive DIR) (--older-than DUR | --keep-size SIZE)… [--dry-run]",
     .summary = "delete the oldest of the archive",
     .text = "Deletes archived segments for good, from the oldest on, and prints each. What is held ('tarry archive\n"
             "hold') stays. The broker does the same by itself (tarryd --retain-archive-age, --retain-archive-size).",
@@ -84,7 +84,7 @@ static const struct arg_spec hold_options[] = {
 
 const struct command command_archive_hold = {
     .name = "archive hold",
-    .usage = "--data DIR | --archive DIR --reason TEXT [--from T] [--to T] [--from-position N] [--to-position N]",
+    .usage = "(--data DIR | --archive DIR) --reason TEXT [--from T] [--to T] [--from-position N] [--to-position N]",
     .summary = "keep a part of the past from being pruned",
     .text = "No segment that touches the range is pruned, by the broker or by anybody, until 'tarry archive release'\n"
             "of the number that this prints. The range may reach into the future: what is archived later is held too.",
@@ -101,7 +101,7 @@ static const struct arg_spec release_options[] = {WHERE_OPTIONS, {0}};
 
 const struct command command_archive_release = {
     .name = "archive release",
-    .usage = "--data DIR | --archive DIR NUMBER",
+    .usage = "(--data DIR | --archive DIR) NUMBER",
     .summary = "end a hold",
     .text = "Ends the hold with that number ('tarry archive list' shows them).",
     .options = release_options,

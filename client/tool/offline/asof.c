@@ -2,6 +2,7 @@
 #include "asof.h"
 
 #include <errno.h>
+#include <ftw.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 
 #define NS_PER_MS 1000000u
 #define DIRECTORY_SIZE 3072 /* of the temporary one */
+#define NFTW_HANDLES 8
 
 bool asof_is_wanted(const struct asof *asof, uint32_t queue) {
     const char *name = asof->queues[queue].name;
@@ -90,17 +92,22 @@ int asof_find(struct asof *asof, const char *directory, bool is_lasting) {
     return store_damaged(&asof->store, "there was no queue '%s' then", asof->queue);
 }
 
-static void unlink_in(const char *directory, const char *name) {
-    char path[DIRECTORY_SIZE + 64];
-    snprintf(path, sizeof path, "%s/%s", directory, name);
-    if (unlink(path) != 0 && (errno == EISDIR || errno == EPERM)) rmdir(path);
+static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *at) {
+    (void)status;
+    (void)kind;
+    (void)at;
+    return remove(path);
+}
+
+/* Whatever the index has made there, its keys above all. */
+static void remove_all(const char *directory) {
+    if (nftw(directory, remove_one, NFTW_HANDLES, FTW_DEPTH | FTW_PHYS) == 0) return;
+    tool_say("%s cannot be deleted: %s; delete it yourself, it holds what tasks contain", directory, strerror(errno));
 }
 
 /* In a temporary directory whose files have no name any more once the moment is found: whatever happens to this process
  * then, nothing is left behind. */
 static int find_for_now(struct asof *asof) {
-    static const char *const files[] = {"index/data.mdb",     "index/lock.mdb",     "index",
-                                        "index.new/data.mdb", "index.new/lock.mdb", "index.new"};
     const char *parent = getenv("TMPDIR");
     char directory[DIRECTORY_SIZE], index[DIRECTORY_SIZE + 16];
     if (parent == NULL || parent[0] == 0) parent = "/tmp";
@@ -112,8 +119,7 @@ static int find_for_now(struct asof *asof) {
                              strerror(errno));
     snprintf(index, sizeof index, "%s/index", directory);
     int status = asof_find(asof, index, false);
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) unlink_in(directory, files[i]);
-    rmdir(directory);
+    remove_all(directory);
     return status;
 }
 

@@ -30,8 +30,9 @@ const struct command command_audit = {
     .usage = "[--data DIR [--archive DIR | --quarantined TAIL] | --follow] [--from T] [--to T] [--kind KINDS] "
              "[--producer N]\n"
              "… [--queue QUEUE [--key KEY | --prefix P]] [--id ID] [--session N] [--limit N | --summary]\n"
-             "--data DIR --as-of T [--list [--state STATES] [--prefix P] [--limit N]] [--queue QUEUE]\n"
-             "--data DIR --as-of T --into NEWDIR",
+             "--data DIR (--as-of T | --as-of-position N) [--list [--state STATES] [--prefix P] [--limit N]] [--queue "
+             "QUEUE]\n"
+             "--data DIR (--as-of T | --as-of-position N) --into NEWDIR",
     .summary = "what happened: the log, record by record",
     .text =
         "Prints the records of the log, the oldest first: what happened to which task, when by the broker's clock,\n"

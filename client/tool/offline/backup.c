@@ -100,8 +100,7 @@ static int run(struct tool *tool, const struct args *args) {
     if (strlen(store.directory) + 16 > STORE_PATH_SIZE) return tool_usage(args, "the directory's name is too long");
     int status = copy(tool, args, &view);
     if (status != EXIT_FINE) return status;
-    tarry_close(tool->client); /* reading the copy may take long */
-    tool->client = NULL;
+    tool_disconnect(tool); /* reading the copy may take long */
     if (verify) status = verify_store(&store, &verified);
     if (status == EXIT_FINE) print(tool, store.directory, &view, verify ? &verified : NULL, &out);
     return store_finish(&store, &out, status);

@@ -1,9 +1,9 @@
 /* restore.c: tarry restore BACKUP --data DIR.
  *
  * BACKUP is checked as a whole; then it is copied to DIR.restoring, which is marked as unfinished, gets the identity of
- * a new member, is synced, loses its mark, and gets the name DIR last, by a rename. A crash at any moment leaves DIR as
- * it was, and DIR.restoring for the next try to delete. BACKUP is not changed; it may be any data directory that no
- * broker runs on. */
+ * a new member, is synced, gets the name DIR by a rename, and loses its mark last. A crash at any moment leaves DIR as
+ * it was, or marked, and DIR.restoring marked: nobody opens what is marked, and the next try deletes it. BACKUP is not
+ * changed; it may be any data directory that no broker runs on. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -45,7 +45,8 @@ const struct command command_restore = {
         "id, a secret and epochs of its own, so that no lease token is ever given out twice, and it can run beside\n"
         "its original. Consumers subscribe again, and what was in flight comes again.\n\n"
         "BACKUP may be any data directory that no broker runs on: this is how to clone one. (What 'cp -a' makes has\n"
-        "the id and the epochs of its original.) Exit status 1 with the place of the damage if BACKUP is damaged.",
+        "the id and the epochs of its original.) Exit status 1 with the place of the damage if BACKUP is damaged.\n"
+        "A torn tail, which a crash leaves, is no damage, but is told of: a backup had none when it was made.",
     .options = options,
     .positional_min = 1,
     .positional_max = 1,
@@ -73,9 +74,9 @@ static int failed(struct restore *r, const char *what, const char *path, int err
 /* What of a data directory is not copied: it is the place's, not the data's. */
 static bool stays_behind(const char *name) {
     static const char *const names[] = {
-        "lock",       "boot",      "boot.new", "identity", "identity.new",      "member",
-        "member.new", "pair",      "pair.new", "lock.mdb", "backup.tmp",        "lost+found",
-        "next.tmp",   "large.tmp", "cut.tmp",  ".",        BACKUP_PARTIAL_NAME, ".."};
+        ".",        "..",      "lock",       "boot",     "boot.new",         "identity",   "identity.new",
+        "member",   "pair",    "member.new", "pair.new", "lock.mdb",         "backup.tmp", "lost+found",
+        "next.tmp", "cut.tmp", "large.tmp",  "archived", BACKUP_PARTIAL_NAME};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(name, names[i]) == 0) return true;
     return false;
@@ -166,13 +167,13 @@ static int delete_file(struct restore *r, const char *path, const char *name, co
 }
 
 /* The mark: before anything else is there, and until everything is. */
-static void mark_path(const struct restore *r, char out[STORE_PATH_SIZE + SUFFIX_ROOM]) {
-    snprintf(out, STORE_PATH_SIZE + SUFFIX_ROOM, "%s/%s", r->staging, BACKUP_PARTIAL_NAME);
+static void mark_path(const char *directory, char out[STORE_PATH_SIZE + SUFFIX_ROOM]) {
+    snprintf(out, STORE_PATH_SIZE + SUFFIX_ROOM, "%s/%s", directory, BACKUP_PARTIAL_NAME);
 }
 
 static int stage_begin(struct restore *r) {
     char mark[STORE_PATH_SIZE + SUFFIX_ROOM];
-    mark_path(r, mark);
+    mark_path(r->staging, mark);
     (void)rmdir(r->staging); /* empty: a restore was killed before it could mark it */
     if (mkdir(r->staging, 0700) != 0) {
         if (errno != EEXIST) return failed(r, "make", r->staging, errno);
@@ -206,22 +207,35 @@ static int give_identity(struct restore *r, const struct verified *verified, str
     return error != 0 ? failed(r, "write the identity in", r->staging, error) : 0;
 }
 
-/* The staged directory is whole: it loses its mark, and gets its name. */
+static int remove_mark(struct restore *r, const char *directory) {
+    char mark[STORE_PATH_SIZE + SUFFIX_ROOM];
+    mark_path(directory, mark);
+    int error = disk_posix.unlink(NULL, mark);
+    if (error == 0) error = disk_posix.sync_directory(NULL, directory);
+    return error != 0 ? failed(r, "finish", directory, error) : 0;
+}
+
+/* What a restore that was killed at its very end has left under the name itself. */
+static int clear_target(struct restore *r) {
+    if (!directory_is_partial(r->target)) return 0;
+    int result = walk(r, r->target, "", true, delete_file);
+    return result == 0 ? remove_mark(r, r->target) : result;
+}
+
+/* The staged directory is whole: it gets its name, and then loses its mark. */
 static int put_in_place(struct restore *r) {
-    char mark[STORE_PATH_SIZE + SUFFIX_ROOM], parent[STORE_PATH_SIZE + SUFFIX_ROOM];
-    mark_path(r, mark);
+    char parent[STORE_PATH_SIZE + SUFFIX_ROOM];
     snprintf(parent, sizeof parent, "%s/..", r->target);
     int result = walk(r, r->staging, "", true, sync_folder);
-    int error = result == 0 ? disk_posix.sync_directory(NULL, r->staging) : 0;
-    if (result == 0 && error == 0) error = disk_posix.unlink(NULL, mark);
-    if (result == 0 && error == 0) error = disk_posix.sync_directory(NULL, r->staging);
+    if (result == 0) result = clear_target(r);
     if (result != 0) return result;
-    if (error != 0) return failed(r, "finish", r->staging, error);
+    int error = disk_posix.sync_directory(NULL, r->staging);
+    if (error != 0) return failed(r, "sync", r->staging, error);
     error =
         disk_posix.rename(NULL, r->staging, r->target); /* over an empty directory, or nothing: anything else fails */
     if (error != 0) return failed(r, "put the restored directory in place as", r->target, error);
     error = disk_posix.sync_directory(NULL, parent);
-    return error != 0 ? failed(r, "sync", parent, error) : 0;
+    return error != 0 ? failed(r, "sync", parent, error) : remove_mark(r, r->target);
 }
 
 static int refuse_any(struct restore *r, const char *path, const char *name, const struct stat *status) {
@@ -239,6 +253,7 @@ static int check_target(struct restore *r) {
     snprintf(r->staging, sizeof r->staging, "%.*s%s", (int)length, r->target, SUFFIX);
     if (lstat(r->target, &status) != 0) return errno == ENOENT ? 0 : failed(r, "look at", r->target, errno);
     if (!S_ISDIR(status.st_mode)) return store_damaged(&r->store, "%s is not a directory", r->target);
+    if (directory_is_partial(r->target)) return 0; /* clear_target */
     return walk(r, r->target, "", false, refuse_any);
 }
 
@@ -268,6 +283,11 @@ static void print(const struct tool *tool, const struct restore *r, const struct
                     size_format(r->copied, size), duration_format(took_ms, took));
         text_printf(out, "position %" PRIu64 ", digest %s, %" PRIu64 " live tasks; member %s, from epoch %u on\n",
                     verified->log_end, digest, verified->live, id, member->epoch_min);
+        if (verified->torn_bytes > 0)
+            text_printf(out,
+                        "its log ends in a torn tail of %" PRIu64 " bytes, which its first start cuts: a crash leaves "
+                        "one, 'tarry backup' none\n",
+                        verified->torn_bytes);
         return;
     }
     ndjson_begin(out);
@@ -275,6 +295,7 @@ static void print(const struct tool *tool, const struct restore *r, const struct
     ndjson_text(out, "backup", r->store.directory);
     ndjson_text(out, "result", "fine");
     ndjson_number(out, "position", verified->log_end);
+    ndjson_number(out, "torn_tail_bytes", verified->torn_bytes);
     ndjson_text(out, "digest", digest);
     ndjson_number(out, "live", verified->live);
     ndjson_text(out, "member", id);

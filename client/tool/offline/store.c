@@ -70,7 +70,9 @@ static int take_lock(struct store *store) {
     struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
     if (fcntl(store->lock, F_OFD_SETLK, &lock) == 0) return 0;
     store->hindrance = "locked";
-    return store_damaged(store, "%s is locked: a tarryd is running on it; stop it first, or ask it with 'tarry stats'",
+    return store_damaged(store,
+                         "%s is locked: a tarryd is running on it; stop it first, or ask it: 'tarry stats', or history "
+                         "and audit without --data",
                          store->directory);
 }
 

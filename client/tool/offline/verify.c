@@ -281,7 +281,10 @@ static int check(struct verify *v) {
 int verify_store(struct store *store, struct verified *out) {
     struct verify v = {.store = *store};
     int status = check(&v);
-    *out = (struct verified){.digest = v.tail.digest, .live = v.tail.live, .log_end = v.store.recovery.end};
+    *out = (struct verified){.digest = v.tail.digest,
+                             .live = v.tail.live,
+                             .log_end = v.store.recovery.end,
+                             .torn_bytes = v.store.recovery.cut_bytes};
     out->epoch = v.tail.epoch > v.store.recovery.epoch ? v.tail.epoch : v.store.recovery.epoch;
     frames_close(&v.frames);
     summaries_deinit(&v.summaries);

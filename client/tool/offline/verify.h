@@ -9,7 +9,8 @@ struct verified {
     uint64_t digest;
     uint64_t live;
     uint64_t log_end;
-    uint32_t epoch; /* the last one in the log or the index */
+    uint64_t torn_bytes; /* behind log_end: a torn tail, which the next start cuts (LOG-5) */
+    uint32_t epoch;      /* the last one in the log or the index */
 };
 
 /* Checks everything; `store` is initialised, and left open to be closed by the caller. 0, or EXIT_REFUSED after a

@@ -15,6 +15,7 @@ import os
 import pathlib
 import re
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -27,7 +28,8 @@ SITE = re.compile(r"SEEDED_BUG\((\w+)\)")
 WEAKNESS = re.compile(r'^\s*WEAKNESS\((\w+), "([^"]+)", "([^"]+)"\)', re.MULTILINE)
 WEAK_SITE = re.compile(r"\bWEAK\((\w+)\)")
 BY_HISTORIES = {"unpromised", "unfit", "any_epoch", "alone", "stale_answer", "shrink_early", "grow_late", "grow_early",
-                "not_in_sync", "any_run", "fence_unheard", "stale_greeting"}
+                "not_in_sync", "any_run", "fence_unheard", "stale_greeting", "fence_forgotten", "any_promise", "unasserted",
+                "alone_unnoted", "any_disk", "leads_on"}
 FIRST_SEED = 1
 WATCHDOG_CPU_S = 60
 
@@ -82,7 +84,7 @@ def play(directory, catcher, bug, count):
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
                           preexec_fn=set_limits)
     text = done.stdout.decode(errors="replace")
-    if done.returncode == 0:
+    if done.returncode in (0, -signal.SIGXCPU):  # nobody has complained in all that time
         return False, count, ""
     return True, histories_in(text, catcher), complaint_in(text, done.returncode)
 

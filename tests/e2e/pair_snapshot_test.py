@@ -1,0 +1,194 @@
+"""A follower that needs more than the leader's log has: what must not be given up for a snapshot, and what it waits for."""
+import json
+import os
+
+import harness
+import pair
+import wire
+from pair_modes_test import DURABLE, IN_SYNC, status
+from proxy import Proxy
+
+
+class Case(pair.Case):
+    """What a leader has in its index it retires soon."""
+
+    arguments = (*pair.Case.arguments, "--segment-size", "1MiB", "--retain-log-size", "1MiB", "--archiving", "no")
+
+    def fill(self, leader, mebibytes=6, retired=2):
+        """So much more of its log, and the beginning of that has gone."""
+        before = self.count(leader, "event=segment_retired")
+        lines = "\n".join(json.dumps({"queue": "bulk", "delay_ms": 3600000, "body": "x" * 500_000}) for _ in range(2 * mebibytes))
+        leader.ok("schedule", "--from", self.path("bulk.ndjson", lines + "\n"))
+        self.wait_for("segments retired", lambda: self.count(leader, "event=segment_retired") >= before + retired)
+
+    def count(self, broker, text):
+        return sum(text in line for line in broker.log)
+
+    def word_of(self, broker, text):
+        """Its status names the problem."""
+        self.wait_for(text, lambda: text in (broker.tarry("status").one["problem"] or ""))
+
+
+class ByHand(Case):
+    coordinated = False
+
+    def start_pair(self):
+        self.a.start()
+        self.b.start()
+        self.wait_log(self.a, "event=leading")
+        self.a.ok("schedule", "orders", "--in", "1h")
+        self.wait_for("the follower knows", lambda: status(self.b).get(IN_SYNC))
+
+    def leave_behind(self):
+        """`b` is down, `a` serves alone, and has retired what b lacks."""
+        self.start_pair()
+        self.b.kill()
+        self.a.restart()  # who has not been heard of in this run is not waited for
+        self.a.ok("promote", "--peer-is-stopped")
+        self.fill(self.a)
+
+    def want(self, broker):
+        """As if it had heard of it, and been killed before it began."""
+        with open(os.path.join(broker.data, "snapshot.wanted"), "w", encoding="ascii"):
+            pass
+
+    def test_who_has_served_alone_keeps_what_it_has(self):  # R8
+        """After a promotion by force both have; what one of them acknowledged alone is not replaced by the other's, either."""
+        self.start_pair()
+        self.b.kill()
+        self.a.ok("promote", "--peer-is-stopped")
+        self.a.ok("schedule", "orders", "--in", "1h")
+        self.a.stop()
+        self.b.start()
+        self.b.ok("promote", "--force")
+        self.a.start()
+        self.word_of(self.a, "the other leads, but this node has served alone")
+        self.fill(self.b)  # nothing is kept for who never follows
+        self.a.restart()
+        self.word_of(self.a, "the other leads, but this node has served alone")
+        self.assertEqual(self.pending(self.a), 2)
+        self.assertEqual(self.count(self.a, "snapshot"), 0)
+
+    def test_nothing_is_given_up_for_another_clusters_data(self):  # F-29
+        """What is here may be all that is left: the leader's disk was lost, and who set it up again forgot --follow."""
+        self.leave_behind()
+        self.a.kill()
+        self.want(self.b)
+        self.b.launch()
+        self.wait_log(self.b, "event=snapshot_waits peer=" + self.a.listen + ' reason="Connection refused"')
+        os.rename(self.a.data, self.path("aside"))
+        self.a.start()
+        self.wait_log(self.b, "the data there are another cluster's")
+        self.a.kill()
+        os.rename(self.a.data, self.path("stranger"))
+        os.rename(self.path("aside"), self.a.data)
+        self.a.start()
+        self.b.wait_ready()
+        self.assertEqual(self.count(self.b, "event=snapshot_taken"), 1)
+        self.wait_for("all of it", lambda: (self.pending(self.b), self.pending(self.b, "bulk")) == (1, 12))
+
+    def test_what_an_earlier_one_left_is_not_taken_for_a_snapshot(self):
+        """It was killed when all was in place, and only its empty folder was still there."""
+        self.leave_behind()
+        os.mkdir(os.path.join(self.b.data, "snapshot"))
+        self.b.start()
+        self.wait_for("all of it", lambda: self.pending(self.b, "bulk") == 12)
+        self.assertEqual(self.count(self.b, "event=snapshot_taken"), 1)
+
+    def test_who_waits_for_a_snapshot_that_never_comes_says_how_to_go_on_without(self):
+        self.leave_behind()
+        self.a.kill()
+        self.want(self.b)
+        self.b.launch()
+        self.wait_log(self.b, "event=snapshot_waits")
+        wanted = os.path.join(self.b.data, "snapshot.wanted")
+        self.assertIn(f"delete {wanted}", next(line for line in self.b.log if "event=snapshot_waits" in line))
+        self.assertEqual(self.b.stop(), 0)
+        self.assertIn("a snapshot is not fetched yet", self.b.log_text())
+        os.remove(wanted)
+        self.b.start()
+        self.b.ok("promote", "--force")
+        self.assertEqual(self.pending(self.b), 1)
+
+    def test_a_follower_that_cannot_store_it_costs_its_leader_nothing(self):  # F-28
+        """It is started again and again, and each time the leader would keep its log, and a copy of its index, for a minute."""
+        self.leave_behind()
+        self.want(self.b)
+        self.b.prefix = ["bash", "-c", "trap '' XFSZ; ulimit -f 1200; exec \"$0\" \"$@\""]
+        for _ in range(3):
+            self.b.launch()
+            self.assertEqual(self.b.process.wait(pair.WAIT_S), 1, self.b.log_text())
+            self.b.reader.join(5)
+            self.assertIn("a snapshot cannot be written: File too large", self.b.log_text(1))
+        self.assertEqual(self.count(self.a, "event=backup_began"), 3)
+        self.wait_log(self.a, "event=backup_ended", 3)
+        self.fill(self.a)
+        self.b.prefix = []
+        self.b.start()
+        self.wait_log(self.b, "event=snapshot_taken")
+
+    def test_what_comes_after_a_snapshot_is_kept_for_who_takes_it(self):
+        """Much is written while it is fetched, and the leader could retire all of that before the follower asks for it."""
+        proxy = Proxy(int(self.a.listen.rpartition(":")[2]))
+        self.addCleanup(proxy.close)
+        self.leave_behind()
+        self.b.arguments[self.b.arguments.index("--follow") + 1] = proxy.url
+        self.slow_note(self.b, 1500)  # so that its start takes long, too
+        proxy.delay_s = 0.08
+        self.b.launch()
+        self.wait_log(self.b, "event=snapshot_begun")
+        self.fill(self.a, 12, 0)
+        self.assertEqual(self.count(self.b, "event=snapshot_taken"), 0)
+        self.wait_log(self.a, "event=backup_ended", wait_s=60)
+        proxy.delay_s = 0
+        self.a.ok("schedule", "orders", "--in", "1h")
+        self.b.wait_ready()
+        self.wait_for("all of it", lambda: self.pending(self.b, "bulk") == 36)
+        self.assertEqual(self.count(self.b, "event=snapshot_begun"), 1)
+        self.fill(self.a)  # and it is not kept for ever
+
+    def test_a_promotion_goes_on_after_the_epochs_of_a_snapshot(self):
+        """It was killed before it had promised any of these."""
+        self.a.start()
+        self.a.ok("promote", "--force")
+        self.fill(self.a)
+        for count in (2, 3):
+            self.a.restart()
+            self.a.ok("promote", "--peer-is-stopped")
+            self.wait_log(self.a, "event=leading", count)
+        self.slow_note(self.b, 1500)
+        self.b.launch()
+        self.wait_log(self.b, "event=snapshot_taken")
+        self.a.kill()
+        self.b.wait_ready()
+        self.assertEqual(self.b.one("promote", "--force", "--timeout", "20s")["result"], "promoted")
+        self.assertEqual(self.pending(self.b, "bulk"), 12)
+
+
+class Tail(Case):
+    def test_a_tail_that_nobody_can_compare_any_more_is_put_aside(self):  # R8, F-25
+        """Nobody was told of it, and who led then needs a snapshot when it returns."""
+        self.a.arguments += ["--solo-after", "60s"]
+        self.start_pair()
+        with wire.Rpc(self.a.port) as rpc:
+            producer = rpc.hello()
+            self.freeze(self.b)
+            for sequence in (1, 2):  # the follower may still read the first one
+                before = status(self.a)[DURABLE][0]
+                rpc.tell(wire.COMMIT, wire.commit(producer, sequence, [wire.schedule("orders", delay_ms=3600000)]))
+                self.wait_for("it is written", lambda known=before: status(self.a)[DURABLE][0] > known)
+            self.a.kill()
+        self.thaw(self.b)
+        self.wait_log(self.b, "event=leading")
+        self.fill(self.b)
+        self.a.start()
+        self.wait_in_sync()
+        self.assertEqual(self.count(self.a, "event=snapshot_taken"), 1)
+        self.assertEqual(self.a.stop(), 0)
+        [tail] = self.b.one("verify", self.a.data)["quarantined"]
+        facts = self.b.ok("audit", "--data", self.a.data, "--quarantined", tail["name"])
+        self.assertIn("scheduled", [fact["kind"] for fact in facts])
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,143 @@
+/* pair_operator.c: see pair_operator.h. */
+#include "pair_operator.h"
+
+#include <string.h>
+
+#include "../must.h"
+#include "model_disk.h"
+#include "node.h"
+
+#define LOOKS_MS 64u     /* how often he looks, up to eight times that */
+#define WORD_CHECK_MS 5u /* how often whether his word is taken */
+#define SETTLE_ROUNDS_MAX 10000
+
+static struct host *other_of(struct world *world, const struct host *host) {
+    return &world->hosts[1 - host->number];
+}
+
+/* What it will find when it starts: by a note that was being written as it ended, either. */
+static bool reads_note(const struct host *host, struct note *out) {
+    char message[IDENTITY_MESSAGE_SIZE];
+    return note_read(&host->node->papers->disk, "/data", out, message) == 0;
+}
+
+/* A disk that the other node has never counted or followed. */
+static bool is_new_disk(struct world *world, const struct host *host) {
+    return note_is_another(&other_of(world, host)->node->note, host->node->member);
+}
+
+bool pair_operator_may_wipe(struct world *world, const struct host *host) {
+    struct note note, others;
+    if (host->state == HOST_UP) return false;
+    if (is_new_disk(world, host)) return true;
+    if (!reads_note(host, &note) || !reads_note(other_of(world, host), &others)) return false;
+    bool is_the_pair = memcmp(note.peer, other_of(world, host)->node->member, MEMBER_ID_SIZE) == 0;
+    return is_the_pair && !note.alone && (others.in_sync || others.alone);
+}
+
+static bool has_directory(const struct host *host) {
+    struct note note;
+    return reads_note(host, &note);
+}
+
+bool pair_operator_may_start(const struct world *world, const struct pair_faults *faults, const struct host *host) {
+    if (!world->options.pair.by_operator) return true;
+    if (faults->held[host->number]) return false;
+    return !host->node->joins || has_directory(host) || world->hosts[1 - host->number].state == HOST_UP;
+}
+
+/* ---- words */
+
+struct asserted {
+    struct pair_faults *faults;
+    uint64_t life, words; /* of whom he told */
+};
+
+static void check_word(struct world *world, void *argument, uint64_t number) {
+    const struct asserted *asserted = argument;
+    const struct host *host = &world->hosts[number];
+    bool is_over = host->life != asserted->life || host->state != HOST_UP || host->node->words != asserted->words;
+    if (is_over)
+        asserted->faults->held[1 - number] = false;
+    else
+        world_after_at(world, WORLD_OUTSIDE, WORD_CHECK_MS * NS_PER_MS, check_word, argument, number);
+}
+
+/* A node that was just told that it lacks something may have got that with the same answer, and not know it: then only
+ * force helps, if the other's disk is gone. He has compared what clients were told with what that node has. */
+static enum pair_word word_for(struct world *world, const struct host *host) {
+    const struct note *note = &host->node->note;
+    bool has_all = is_new_disk(world, other_of(world, host)) && truth_has(world, host, world->truth.count);
+    return !note->in_sync && !note->alone && has_all ? PAIR_FORCE : PAIR_ASSERT;
+}
+
+static void assert_stopped(struct world *world, struct pair_faults *faults, struct host *host) {
+    struct asserted asserted = {.faults = faults, .life = host->life, .words = host->node->words};
+    if (other_of(world, host)->state != HOST_UP) faults->held[1 - host->number] = true;
+    node_tell(world, host->number, word_for(world, host));
+    check_word(world, world_copy(world, &asserted, sizeof asserted), host->number);
+}
+
+static bool is_quiet(const struct host *host) {
+    enum pair_role role = host->state == HOST_UP && !host->node->ended ? host->node->pair.role : PAIR_ENDED;
+    return role == PAIR_FOLLOWING || role == PAIR_CLAIMING;
+}
+
+/* R6's place without a coordinator: only what is true. A new disk has nothing, and the one before it was not exchanged
+ * before this node had everything. */
+static bool may_assert(struct world *world, const struct host *host) {
+    const struct host *other = other_of(world, host);
+    struct note note;
+    if (!is_quiet(host)) return false;
+    if (is_new_disk(world, other)) return true;
+    return other->state != HOST_UP && reads_note(other, &note) && !note.alone;
+}
+
+/* Both have noted that they serve alone: one was about to when its disk failed, and the operator read that it had not.
+ * He compares them, and starts the one that is not needed anew. */
+static bool is_given_up(struct world *world, const struct host *host) {
+    const struct host *other = other_of(world, host);
+    bool both_quiet = is_quiet(host) && is_quiet(other);
+    return both_quiet && host->node->note.alone && other->node->note.alone &&
+           truth_has(world, other, world->truth.count);
+}
+
+static void start_anew(struct world *world, const struct host *host) {
+    world_enter(world, host->number);
+    host_kill(world, HOST_POWER_LOST);
+    node_wipe(world);
+    (void)host_start(world, false); /* otherwise somebody tries again */
+    world_enter(world, WORLD_OUTSIDE);
+}
+
+static void look(struct world *world, struct pair_faults *faults, struct host *host) {
+    bool waits_for_disk = is_new_disk(world, other_of(world, host));
+    if (is_given_up(world, host)) {
+        start_anew(world, host);
+        return;
+    }
+    if (faults->over && !waits_for_disk) return;
+    bool leads = host->state == HOST_UP && host->node->pair.role == PAIR_LEADING; /* its core may not have begun */
+    if (leads && host->node->pair.counted && (waits_for_disk || one_in(world, 4)))
+        node_tell(world, host->number, PAIR_SOLO);
+    else if (may_assert(world, host) && !faults->held[host->number])
+        assert_stopped(world, faults, host);
+}
+
+static void look_after(struct world *world, void *argument, uint64_t number) {
+    struct pair_faults *faults = argument;
+    uint64_t wait_ms = LOOKS_MS << random_below(&world->random, 4);
+    look(world, faults, &world->hosts[random_below(&world->random, HOSTS_MAX)]);
+    world_after_at(world, WORLD_OUTSIDE, wait_ms * NS_PER_MS, look_after, faults, 0);
+}
+
+void pair_operator_start(struct world *world, struct pair_faults *faults) {
+    if (world->options.pair.by_operator) look_after(world, faults, 0);
+}
+
+void pair_operator_settle(struct world *world, struct pair_faults *faults) {
+    for (int round = 0; faults->held[0] || faults->held[1]; round++) {
+        MUST(round < SETTLE_ROUNDS_MAX);
+        world_elapse_ms(world, WORD_CHECK_MS);
+    }
+}

@@ -1,0 +1,35 @@
+/* pair_story.h: what the stories of two nodes begin with, and what happens to a node in them. */
+#ifndef TARRY_TESTS_SIM_PAIR_STORY_H
+#define TARRY_TESTS_SIM_PAIR_STORY_H
+
+#include "node.h"
+#include "story.h"
+
+static inline struct world_options pair_options(void) {
+    struct world_options options = story_options();
+    options.pair =
+        (struct pair_options){.on = true, .keep_ms = UINT64_MAX, .failover_after_ms = 300, .solo_after_ms = 600};
+    return options;
+}
+
+static inline void kill_node(struct fx *f, uint32_t node, enum host_end how) {
+    world_enter(f->world, node);
+    host_kill(f->world, how);
+    world_enter(f->world, WORLD_OUTSIDE);
+}
+
+static inline bool start_node(struct fx *f, uint32_t node) {
+    world_enter(f->world, node);
+    bool up = host_start(f->world, false);
+    world_enter(f->world, WORLD_OUTSIDE);
+    return up;
+}
+
+/* It is down. */
+static inline void wipe_node(struct fx *f, uint32_t node) {
+    world_enter(f->world, node);
+    node_wipe(f->world);
+    world_enter(f->world, WORLD_OUTSIDE);
+}
+
+#endif

@@ -1,0 +1,164 @@
+/* story_operator.c: two nodes without a coordinator: who leads is promised by the other, or an operator's word. Every
+ * story begins with node 0 as the leader and node 1 in sync. */
+#include <errno.h>
+
+#include "pair_story.h"
+
+static int setup(void **state) {
+    if (story_setup(state) != 0) return 1;
+    struct world_options options = pair_options();
+    options.pair.by_operator = true;
+    options.pair.solo_after_ms = UINT64_MAX;
+    story_begin_again(*state, &options);
+    return 0;
+}
+
+/* Both have it, and no story tells how. */
+static void acknowledge_an_order(struct fx *f) {
+    (void)client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
+    SIM_ELAPSE(f, 100);
+    SIM_SKIP(f);
+}
+
+static void nobody_takes_over_but_by_a_word(void **state) { /* F-24 */
+    struct fx *f = *state;
+    acknowledge_an_order(f);
+    kill_node(f, 0, HOST_KILLED);
+    SIM_ELAPSE(f, 60000);
+    SIM_TRACE(f, "[1100] node 0 is killed\n");
+    node_tell(f->world, 1, PAIR_ASSERT);
+    SIM_ELAPSE(f, 100);
+    assert_true(start_node(f, 0));
+    SIM_ELAPSE(f, 1000);
+    SIM_TRACE(f, "[61100] operator tells node 1: promote, the other is stopped\n"
+                 "[61100] node 1 fences, epoch 3\n"
+                 "[61100] node 1 leads, epoch 3\n"
+                 "[61100] node 1 starts, epoch 3\n"
+                 "[61100] node 1 append #9 epoch 3\n"
+                 "[61100] node 1 is primary\n"
+                 "[61110] node 1 durable #9\n"
+                 "[61110] node 1 committed #9\n"
+                 "[61200] node 0 starts\n");
+    assert_false(f->world->hosts[1].node->note.alone);
+}
+
+/* What it had acknowledged alone nobody knows any more, and the new one has nothing. */
+static void with_a_new_disk_nobody_leads_before_a_word(void **state) { /* F-29 */
+    struct fx *f = *state;
+    acknowledge_an_order(f);
+    kill_node(f, 0, HOST_POWER_LOST);
+    kill_node(f, 1, HOST_POWER_LOST);
+    wipe_node(f, 0);
+    assert_true(start_node(f, 1));
+    assert_true(start_node(f, 0));
+    SIM_ELAPSE(f, 3000);
+    SIM_TRACE(f,
+              "[1100] node 0 loses power\n"
+              "[1100] node 1 loses power\n"
+              "[1100] operator gives node 0 a new, empty disk\n"
+              "[1100] node 1 starts\n"
+              "[1100] node 0 starts\n"
+              "[1102] node 1 says: the other node's disk is not the one that this node was in sync with, and nobody "
+              "leads before an operator says how it was: if the former one has not served alone since, 'tarry promote "
+              "--peer-is-stopped' makes this node lead; else bring it back, or lose that with 'tarry promote --force'\n"
+              "[1102] node 0 says: the other node does not know this disk and promises it nothing, and this node is "
+              "not known to have what counts: 'tarry status' there says what it waits for\n");
+    node_tell(f->world, 0, PAIR_ASSERT);
+    SIM_ELAPSE(f, 100);
+    SIM_TRACE(f, "[4100] operator tells node 0: promote, the other is stopped\n"
+                 "[4100] node 0 says: this node was not in sync when it last heard of it: it may lack what was "
+                 "acknowledged, and only force makes it lead\n"
+                 "[4106] node 0 says: the other node does not know this disk and promises it nothing, and this node is "
+                 "not known to have what counts: 'tarry status' there says what it waits for\n");
+    node_tell(f->world, 1, PAIR_ASSERT);
+    SIM_ELAPSE(f, 1000);
+    SIM_TRACE(f, "[4200] operator tells node 1: promote, the other is stopped\n"
+                 "[4200] node 1 fences, epoch 3\n"
+                 "[4200] node 1 leads, epoch 3\n"
+                 "[4200] node 1 starts, epoch 3\n"
+                 "[4200] node 1 append #9 epoch 3\n"
+                 "[4200] node 1 is primary\n"
+                 "[4200] node 1 committed #8\n"
+                 "[4210] node 1 durable #9\n"
+                 "[4210] node 1 committed #9\n"
+                 "[4222] node 0 has #9\n");
+    assert_int_equal(f->world->hosts[0].frame_count, f->world->hosts[1].frame_count);
+    assert_false(f->world->hosts[1].node->note.alone);
+}
+
+/* The log of who begins to lead may end with what was never acknowledged: the other may lead without it, and then it
+ * must be cut, which no index allows. */
+static void what_may_never_be_acknowledged_is_in_no_index(void **state) { /* LOG-3, F-25 */
+    struct fx *f = *state;
+    struct host *leader = &f->world->hosts[0], *follower = &f->world->hosts[1];
+    kill_node(f, 1, HOST_KILLED);
+    (void)client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
+    SIM_ELAPSE(f, 100);
+    uint64_t acknowledged = leader->node->committed;
+    kill_node(f, 0, HOST_KILLED);
+    assert_true(start_node(f, 1));
+    follower->disk->fail_at = follower->disk->calls + 1;
+    follower->disk->fail_error = -ENOSPC;
+    assert_true(start_node(f, 0));
+    SIM_ELAPSE(f, 3000);
+    assert_true(node_is_leading(leader));
+    assert_true(core_position(leader->core) > acknowledged);
+    assert_int_equal(leader->indexed, acknowledged);
+    SIM_SKIP(f);
+    kill_node(f, 0, HOST_KILLED);
+    assert_true(start_node(f, 1));
+    node_tell(f->world, 1, PAIR_ASSERT);
+    SIM_ELAPSE(f, 100);
+    assert_true(start_node(f, 0));
+    SIM_ELAPSE(f, 1000);
+    SIM_TRACE(f, "[4100] node 0 is killed\n"
+                 "[4100] node 1 cuts a torn tail of 229 bytes\n"
+                 "[4100] node 1 lost #7 to #7, never promised\n"
+                 "[4100] node 1 starts\n"
+                 "[4100] operator tells node 1: promote, the other is stopped\n"
+                 "[4100] node 1 fences, epoch 5\n"
+                 "[4100] node 1 leads, epoch 5\n"
+                 "[4100] node 1 starts, epoch 5\n"
+                 "[4100] node 1 append #7 epoch 5\n"
+                 "[4100] node 1 is primary\n"
+                 "[4100] node 1 committed #6\n"
+                 "[4110] node 1 durable #7\n"
+                 "[4110] node 1 committed #7\n"
+                 "[4200] node 0 starts\n"
+                 "[4204] node 0 cuts #7 to #8\n");
+    assert_int_equal(leader->node->cuts, 1);
+}
+
+static void a_planned_switch_over_is_a_promise(void **state) { /* F-26 */
+    struct fx *f = *state;
+    node_tell(f->world, 0, PAIR_HAND_OVER);
+    SIM_ELAPSE(f, 1000);
+    SIM_TRACE(f, "[1000] operator tells node 0: hand over\n"
+                 "[1001] node 1 fences, epoch 3\n"
+                 "[1001] node 1 claims, epoch 3\n"
+                 "[1002] node 0 yields, epoch 2\n"
+                 "[1003] node 1 leads, epoch 3\n"
+                 "[1003] node 1 starts, epoch 3\n"
+                 "[1003] node 1 append #6 epoch 3\n"
+                 "[1003] node 1 is primary\n"
+                 "[1004] node 0 has ended, epoch 2\n"
+                 "[1004] node 0 is deposed: handed over: it starts again, to follow\n"
+                 "[1009] node 0 is killed\n"
+                 "[1009] node 0 starts\n"
+                 "[1013] node 1 durable #6\n"
+                 "[1021] node 0 has #6\n"
+                 "[1022] node 1 committed #6\n");
+    assert_true(node_is_leading(&f->world->hosts[1]));
+}
+
+#define OPERATOR_STORY(test) cmocka_unit_test_setup_teardown(test, setup, story_teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        OPERATOR_STORY(nobody_takes_over_but_by_a_word),
+        OPERATOR_STORY(with_a_new_disk_nobody_leads_before_a_word),
+        OPERATOR_STORY(what_may_never_be_acknowledged_is_in_no_index),
+        OPERATOR_STORY(a_planned_switch_over_is_a_promise),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

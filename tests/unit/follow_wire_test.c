@@ -1,0 +1,90 @@
+/* follow_wire_test.c: what a leader finds when it compares a follower's log with what is left of its own (R8). */
+#include "follow_wire.h"
+#include "log_two.h"
+
+/* As a follower asks first: with its epochs. */
+static Tarry__Follow question_of(struct two *two, uint32_t epochs[FOLLOW_EPOCHS_MAX],
+                                 uint64_t starts[FOLLOW_EPOCHS_MAX], struct log_point *end) {
+    Tarry__Follow follow = TARRY__FOLLOW__INIT;
+    struct log_epochs known;
+    assert_int_equal(log_epochs_read(two->follower.log, &known), 0);
+    assert_true(known.count <= FOLLOW_EPOCHS_MAX);
+    for (size_t i = 0; i < known.count; i++) {
+        epochs[i] = known.items[i].epoch;
+        starts[i] = known.items[i].start;
+    }
+    follow.epochs = epochs;
+    follow.epoch_starts = starts;
+    follow.n_epochs = follow.n_epoch_starts = known.count;
+    log_epochs_deinit(&known);
+    assert_int_equal(log_point(two->follower.log, log_end(two->follower.log), end), 0);
+    follow.end = end->position;
+    follow.chain = (ProtobufCBinaryData){FRAME_CHAIN_SIZE, end->chain};
+    follow.last_epoch = end->epoch;
+    return follow;
+}
+
+static struct pair_event compare(struct two *two) {
+    uint32_t epochs[FOLLOW_EPOCHS_MAX];
+    uint64_t starts[FOLLOW_EPOCHS_MAX];
+    struct log_point end;
+    struct pair_event event = {.kind = PAIR_ASKED};
+    Tarry__Follow follow = question_of(two, epochs, starts, &end);
+    assert_int_equal(follow_wire_compare(two->leader.log, &follow, &event), 0);
+    return event;
+}
+
+static bool retire_one(struct two *two) {
+    struct log_segment oldest;
+    if (!log_oldest(two->leader.log, UINT64_MAX, &oldest)) return false;
+    assert_int_equal(log_retire(two->leader.log, oldest.base), 0);
+    return true;
+}
+
+static void a_beginning_of_the_log_fits_as_long_as_its_end_is_there(void **state) {
+    struct two *two = *state;
+    two_fill(two, &two->leader, 30);
+    two_follow(two);
+    two_fill(two, &two->leader, 60);
+    bool is_there;
+    do {
+        struct pair_event event = compare(two);
+        is_there = log_start(two->leader.log) <= log_end(two->follower.log);
+        assert_int_equal(event.fits, is_there);
+        assert_int_equal(event.retired, !is_there);
+    } while (retire_one(two));
+    assert_false(is_there);
+}
+
+/* Both have led since they parted at `common`; the leader's oldest segments go, one after another. */
+static void part(struct two *two, size_t common, size_t apart) {
+    uint64_t parted = two_diverge(two, common, apart);
+    two_fill(two, &two->leader, 20);
+    do {
+        struct pair_event event = compare(two);
+        uint64_t start = log_start(two->leader.log);
+        assert_false(event.fits);
+        assert_int_equal(event.retired, start > parted);
+        assert_int_equal(event.end, event.retired ? start : parted);
+    } while (retire_one(two));
+    assert_true(log_start(two->leader.log) > parted);
+}
+
+static void where_two_logs_parted_is_found_as_long_as_it_is_there(void **state) { /* F-25, F-26 */
+    for (size_t common = 0; common < 40; common++) {
+        if (common > 0) two_set_up(state);
+        part(*state, common, 1 + common * 7 % 30);
+        two_tear_down(state);
+    }
+    two_set_up(state);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_beginning_of_the_log_fits_as_long_as_its_end_is_there, two_set_up,
+                                        two_tear_down),
+        cmocka_unit_test_setup_teardown(where_two_logs_parted_is_found_as_long_as_it_is_there, two_set_up,
+                                        two_tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
