@@ -2,11 +2,14 @@
  *
  *   PATH       the entries (entries.h)
  *   PATH.new   the next one, while it is being written
- *   PATH.lock  locked (flock) by whoever reads or writes: alone in order to write
+ *   PATH.lock  locked (flock) by whoever writes
  *
  * *Each change writes the whole file anew*: PATH.new, synced, renamed, directory synced. A kill -9 before the rename
  * leaves the old file, one after it the new one; the caller was told nothing, which is PAIR_UNKNOWN. A multi is one
  * file, so it is whole or it is not.
+ *
+ * *Who reads takes no lock*: a file that has its name is never changed again. A node that is stopped (SIGSTOP) while it
+ * reads must not keep the other one from going on alone; a reader with a lock would.
  *
  * *It is no third party*: it lives and dies with its host, and protects only processes that run there. */
 #include <assert.h>
@@ -84,9 +87,17 @@ static int store(struct file *file) {
     return 1;
 }
 
+/* What was read stays, though its writer may have died before it had synced the directory. */
+static int load_durable(struct file *file) {
+    if (load(file) != 0) return 1;
+    int error = disk_posix.sync_directory(NULL, file->directory);
+    if (error == 0) return 0;
+    return refuse(file->problem, "coordinator directory %s cannot be synced: %s", file->directory, strerror(-error));
+}
+
 /* Waits until the call's time is over: who holds the lock may have been stopped. */
-static int lock(struct file *file, int how, uint64_t deadline_ms) {
-    while (flock(file->lock, how | LOCK_NB) != 0) {
+static int lock(struct file *file, uint64_t deadline_ms) {
+    while (flock(file->lock, LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK && errno != EINTR)
             return refuse(file->problem, "coordinator file %s cannot be locked: %s", file->path_lock, strerror(errno));
         if (coordinator_now_ms() >= deadline_ms)
@@ -104,6 +115,7 @@ static struct coordinator_trait trait_of(const struct entries *entries, const st
 }
 
 static enum pair_outcome read_one(struct file *file, struct coordinator_call *call) {
+    if (load_durable(file) != 0) return PAIR_UNKNOWN;
     const struct entry *entry = entries_find(&file->entries, call->name);
     if (entry == NULL) return PAIR_DONE;
     call->version = entry->version;
@@ -140,7 +152,7 @@ static int apply(struct entries *entries, struct coordinator_call *call) {
     return 0;
 }
 
-static enum pair_outcome change_all(struct file *file, struct coordinator_call *call) {
+static enum pair_outcome change_loaded(struct file *file, struct coordinator_call *call) {
     for (size_t i = 0; i < call->count; i++) {
         const struct coordinator_change *change = &call->changes[i];
         const struct entry *entry = entries_find(&file->entries, change->name);
@@ -155,14 +167,17 @@ static enum pair_outcome change_all(struct file *file, struct coordinator_call *
     return PAIR_UNKNOWN;
 }
 
+static enum pair_outcome change_all(struct file *file, struct coordinator_call *call) {
+    if (lock(file, call->deadline_ms) != 0) return PAIR_UNKNOWN;
+    enum pair_outcome outcome = load(file) == 0 ? change_loaded(file, call) : PAIR_UNKNOWN;
+    (void)flock(file->lock, LOCK_UN);
+    return outcome;
+}
+
 static void file_start(void *state, struct coordinator_call *call) {
     struct file *file = state;
-    enum pair_outcome outcome = PAIR_UNKNOWN;
     file->problem[0] = '\0';
-    if (lock(file, call->name != NULL ? LOCK_SH : LOCK_EX, call->deadline_ms) == 0) {
-        if (load(file) == 0) outcome = call->name != NULL ? read_one(file, call) : change_all(file, call);
-        (void)flock(file->lock, LOCK_UN);
-    }
+    enum pair_outcome outcome = call->name != NULL ? read_one(file, call) : change_all(file, call);
     if (outcome == PAIR_UNKNOWN) memcpy(call->reason, file->problem, sizeof call->reason);
     coordinator_is(file->coordinator, file->problem[0] == '\0' ? COORDINATOR_CONNECTED : COORDINATOR_CONNECTING, 1,
                    "%s", file->problem);
