@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import threading
-import time
 
 import harness
 
