@@ -1,5 +1,6 @@
 """netns_test.py: the rig of network namespaces is judged before anything is judged with it: what it cuts is cut, in that direction
 only, what it heals flows, and nothing of it outlives the process that made it. Without root it says so and is skipped."""
+import contextlib
 import os
 import signal
 import socket
@@ -16,12 +17,14 @@ from netns import Network, missing  # noqa: E402
 
 LACK = missing()
 WAIT_S = 30
+LOOK_EVERY_S = 0.05
 if LACK:
     print(f"# SKIPPED: no network can be cut here: {LACK}", flush=True)
 
 
 class Sink(threading.Thread):
-    """Counts the datagrams that reach a host, by what they say."""
+    """Counts the datagrams that reach a host, by what they say. Its thread alone closes the socket: a wait for a descriptor that is
+    closed meanwhile may go on at whatever gets its number next (after SIGCONT)."""
 
     def __init__(self, network, name):
         super().__init__(daemon=True)
@@ -30,18 +33,23 @@ class Sink(threading.Thread):
         network.enter(name)
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.bind((network.address(name), 4000))
+        self.socket.settimeout(LOOK_EVERY_S)
+        self.is_over = False
         network.enter(None)
         self.start()
 
     def run(self):
-        while True:
-            try:
-                text = self.socket.recv(100)
-            except OSError:
-                return
-            with self.changed:
-                self.heard.append(text.decode())
-                self.changed.notify_all()
+        while not self.is_over:
+            with contextlib.suppress(TimeoutError):
+                text = self.socket.recv(100).decode()
+                with self.changed:
+                    self.heard.append(text)
+                    self.changed.notify_all()
+        self.socket.close()
+
+    def close(self):
+        self.is_over = True
+        self.join()
 
     def wait(self, text):
         with self.changed:
@@ -93,7 +101,7 @@ class Rig(unittest.TestCase):
             self.assertEqual(sum("lost" in sink.heard for sink in sinks.values()), 0)
         finally:
             for sink in sinks.values():
-                sink.socket.close()
+                sink.close()
 
     def test_a_connection_stands_and_goes_on_once_healed(self):
         self.network.enter("a")
