@@ -87,7 +87,7 @@ class Tally:
         self.failures = []  # title, standard output, standard error
         self.unsteady = []  # likewise: they passed when they were run again, alone
 
-    def count_program(self, label, entry, run_again):
+    def count_program(self, label, entry, run_again=lambda entry: None):
         """Adds the sub-tests of one program of meson's log. `run_again`: gives a second entry, or None: not for this one."""
         verdict = judge(entry)
         if verdict.failed:
