@@ -17,8 +17,8 @@ SUITES = ("unit", "e2e")
 ONCE = "once"
 TRIES_MAX = 3  # of a run; more failures than that are no chance
 TIME_LIMIT_S = 1200
-WORSE = re.compile(r"Sanitizer|runtime error:|Assertion [`']|panic: |Segmentation|core dumped|died with <Signals|status=-\d|"
-                   r"harness\.Broken")
+WORSE = re.compile(r"Sanitizer|runtime error:|Assertion [`']|panic: |Segmentation|core dumped|died with <Signals|AssertionError: -\d+ != |"
+                   r"status -\d|harness\.Broken")
 
 
 def may_help(suite, entry):
