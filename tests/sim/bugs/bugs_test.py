@@ -11,10 +11,10 @@ all is `not ok`. The same programs with no bug on must pass as many histories: t
 --write      puts the table into README.md
 """
 import argparse
+import concurrent.futures
 import os
 import pathlib
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -32,6 +32,8 @@ BY_HISTORIES = {"unpromised", "unfit", "any_epoch", "alone", "stale_answer", "sh
                 "alone_unnoted", "any_disk", "leads_on"}
 FIRST_SEED = 1
 WATCHDOG_CPU_S = 60
+LIMITS = ["prlimit", "--core=0", f"--cpu={WATCHDOG_CPU_S}"]
+PLAYED_AT_ONCE = 2
 
 
 class Catcher:
@@ -69,11 +71,6 @@ RIGS = [("broker/core/", ["sim"]), ("broker/pair/", ["pair"]), ("storage/log_era
         ("proto/frame", ["log_tail", "log_crash"]), ("proto/", ["sim"])]
 
 
-def set_limits():
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CPU, (WATCHDOG_CPU_S, WATCHDOG_CPU_S))
-
-
 def play(directory, catcher, bug, count):
     """Returns (caught, histories played, what it said)."""
     command, environment = catcher.command(directory, count)
@@ -81,8 +78,7 @@ def play(directory, catcher, bug, count):
     environment.pop("TARRY_SEEDED_BUG", None)
     if bug:
         environment["TARRY_SEEDED_BUG"] = bug
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-                          preexec_fn=set_limits)
+    done = subprocess.run(LIMITS + command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     text = done.stdout.decode(errors="replace")
     if done.returncode in (0, -signal.SIGXCPU):  # nobody has complained in all that time
         return False, count, ""
@@ -197,10 +193,10 @@ def main():
         check_absence(tap, options.catchers, options.build)
         tap.say({name for name, _, _ in bugs} == set(used), "every bug of the list stands in the code, and no other")
     started = time.monotonic()
-    for name, promise, sentence in bugs:
-        if not any(word in name for word in options.only.split(",")) or name not in used:
-            continue
-        catcher, histories, said, played = catch(options.catchers, name, used[name], options.factor)
+    asked = [bug for bug in bugs if bug[0] in used and any(word in bug[0] for word in options.only.split(","))]
+    pool = concurrent.futures.ThreadPoolExecutor(PLAYED_AT_ONCE)
+    catches = pool.map(lambda bug: catch(options.catchers, bug[0], used[bug[0]], options.factor), asked)
+    for (name, promise, sentence), (catcher, histories, said, played) in zip(asked, catches):
         if catcher is None:
             tap.say(False, f"{name} ({promise}: {sentence}) survived {', '.join(played)}")
             continue
