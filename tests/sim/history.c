@@ -51,18 +51,21 @@ static bool is_settled(const struct world *world) {
     return true;
 }
 
-/* How far ahead the next task is due or the next lease over; UINT64_MAX: none is. */
+/* How far ahead the next task is due or the next lease over; UINT64_MAX: none is. A wall clock that was set back stands
+ * still until the host's has come to it again: what is due a little later by it may be a year away. */
 static uint64_t next_due_ms(struct world *world) {
     const struct flat *head = &world->host->head;
     struct instant now = host_now(world);
+    uint64_t real_ns = world_real_ns(world);
+    uint64_t behind_ms = now.wall_ns > real_ns ? (now.wall_ns - real_ns) / NS_PER_MS : 0;
     uint64_t next_ms = UINT64_MAX;
     for (uint64_t id = 1; id < head->next_id; id++) {
         const struct row *row = &head->tasks[id].row;
         if (head->tasks[id].ended || row->state == ROW_BURIED) continue;
-        bool is_leased = row->state == ROW_LEASED;
-        uint64_t now_ms = (row->base == ROW_WALL && !is_leased ? now.wall_ns : now.steady_ns) / NS_PER_MS;
+        bool is_leased = row->state == ROW_LEASED, is_wall = row->base == ROW_WALL && !is_leased;
+        uint64_t now_ms = (is_wall ? now.wall_ns : now.steady_ns) / NS_PER_MS;
         uint64_t at_ms = is_leased ? row->lease_deadline_ms : row->due_ms;
-        uint64_t ahead_ms = at_ms > now_ms ? at_ms - now_ms : 0;
+        uint64_t ahead_ms = at_ms > now_ms ? at_ms - now_ms + (is_wall ? behind_ms : 0) : 0;
         if (ahead_ms < next_ms) next_ms = ahead_ms;
     }
     return next_ms;
