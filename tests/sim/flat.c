@@ -250,6 +250,13 @@ const struct flat_result *flat_result(const struct flat *flat, uint64_t producer
     return NULL;
 }
 
+bool flat_is_forgotten(const struct flat *flat, uint64_t producer, uint64_t sequence) {
+    for (size_t i = 0; i < flat->producer_count; i++) {
+        if (flat->producers[i].id == producer) return sequence < flat->producers[i].floor;
+    }
+    return true;
+}
+
 /* ---- what a restart reads */
 
 /* The tally, counted from the rows; what has gone by (scheduled, acked, …) plays no part in decisions. */

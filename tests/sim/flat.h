@@ -71,6 +71,8 @@ const struct flat_task *flat_ended(const struct flat *flat, uint32_t queue, cons
 /* 0: there is none of that name. */
 uint32_t flat_queue_number(const struct flat *flat, const char *name);
 const struct flat_result *flat_result(const struct flat *flat, uint64_t producer, uint64_t sequence);
+/* Nobody knows any more whether it was executed: it is refused. */
+bool flat_is_forgotten(const struct flat *flat, uint64_t producer, uint64_t sequence);
 /* A core as a restart makes it from this table (the index); the log's tail is replayed by the caller. */
 void flat_restore(const struct flat *flat, struct core *core);
 

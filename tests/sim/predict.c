@@ -238,8 +238,11 @@ void ledger_predict(struct world *world, struct request *request) {
     if (request->body->body_case == TARRY__REQUEST__BODY_COMMIT) {
         commit = request->body->commit;
         watch_commit(world, commit);
-        /* Executed already, it will be answered as then. */
-        if (request->answer || flat_result(&world->host->head, commit->producer, commit->sequence)) return;
+        const struct flat *head = &world->host->head;
+        /* Executed already, it will be answered as then; and so it may have been, where that is forgotten: an answer to
+         * an earlier try may still be on its way. */
+        if (request->answer || flat_result(head, commit->producer, commit->sequence)) return;
+        if (flat_is_forgotten(head, commit->producer, commit->sequence)) return;
     }
     prediction->predicted = false;
     prediction->may_be_forgotten = false;
