@@ -95,8 +95,9 @@ class Tally:
                     entry.get("stdout") or "", entry.get("stderr") or "")
             second = run_again(entry) if self.tries < again.TRIES_MAX else None
             self.tries += second is not None
-            if second is not None and judge(second).failed == 0:
-                verdict = judge(second)
+            second_verdict = judge(second) if second is not None else verdict
+            if second_verdict.failed == 0:
+                verdict = second_verdict
                 self.unsteady.append(told)
             else:
                 self.failures.append(told)

@@ -212,7 +212,7 @@ class Gone(Live):
         number = 60000
         # More than a page is retired (a page of 1 MiB of these frames, without their blob areas, is 2 to 2.5 MB of log), and
         # not all of the 60,000.
-        while self.retired() <= 4 << 20:
+        while self.stats()["log_start"] <= 4 << 20:
             self.assertLess(number, 400_000, "nothing is retired")
             self.fill(number, number + 5000)
             number += 5000
@@ -230,9 +230,6 @@ class Gone(Live):
 
     def stats(self):
         return self.broker.queue_stats(None)
-
-    def retired(self):
-        return self.stats()["log_start"]
 
     def fill(self, first, end):
         lines = "".join(f'{{"queue":"q","key":"k{number}","delay_ms":3600000}}\n' for number in range(first, end))
