@@ -113,12 +113,12 @@ void bench_wait_indexed(tarry_client *client, uint64_t wait_s) {
     uint64_t end_ns = bench_now_ns() + wait_s * 1000000000u, appended = 0;
     for (;;) {
         struct tarry_stats_view *stats = NULL;
-        const char *message = "";
-        int rc = tarry_stats(client, NULL, &stats, &message);
+        char message[TARRY_MESSAGE_SIZE];
+        int rc = tarry_stats(client, NULL, &stats, message);
         if (rc != TARRY_OK) bench_die("stats: %s %s", tarry_code_sentence(rc), message);
-        if (appended == 0) appended = stats->broker.appended; /* what comes later (seals) is not ours to wait for */
-        bool is_caught_up = stats->broker.indexed >= appended;
-        uint64_t indexed = stats->broker.indexed;
+        if (appended == 0) appended = stats->broker->appended; /* what comes later (seals) is not ours to wait for */
+        bool is_caught_up = stats->broker->indexed >= appended;
+        uint64_t indexed = stats->broker->indexed;
         tarry_stats_free(stats);
         if (is_caught_up) return;
         if (bench_now_ns() > end_ns)

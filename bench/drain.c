@@ -54,7 +54,7 @@ static void *consume(void *arg) {
                                              .max_batch = BATCH};
     tarry_consumer *consumer = NULL;
     tarry_commit *acks = NULL;
-    if (tarry_consumer_open(client, &options, &consumer) != TARRY_OK) bench_die("cannot subscribe");
+    if (tarry_consumer_open(client, &options, &consumer, NULL) != TARRY_OK) bench_die("cannot subscribe");
     if (tarry_commit_new(client, false, &acks) != TARRY_OK) bench_die("out of memory");
     const struct tarry_task *tasks[BATCH];
     while (atomic_load(&drain->acked) < drain->tasks) {

@@ -23,7 +23,7 @@ static void *consume(void *arg) {
     const char *const queues[] = {"lateness"};
     struct tarry_consumer_options options = {.queues = queues, .queue_count = 1, .prefetch = 8192, .max_batch = BATCH};
     tarry_consumer *consumer = NULL;
-    if (tarry_consumer_open(client, &options, &consumer) != TARRY_OK) bench_die("cannot subscribe");
+    if (tarry_consumer_open(client, &options, &consumer, NULL) != TARRY_OK) bench_die("cannot subscribe");
     const struct tarry_task *tasks[BATCH];
     while (sink->count < sink->expected) {
         size_t count = 0;

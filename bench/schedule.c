@@ -17,7 +17,7 @@ struct run {
     uint64_t in_flight;
     uint64_t acknowledged;
     uint64_t refused;
-    char why[160];
+    char why[TARRY_MESSAGE_SIZE + 64];
 };
 
 static void commit_done(void *arg, int code, const struct tarry_result *results, size_t count) {

@@ -107,7 +107,7 @@ static void *ship(void *arg) {
     tarry_client *client = bench_client(story->broker, 1);
     tarry_consumer *consumer = NULL;
     struct tarry_consumer_options options = {.queues = &queue, .queue_count = 1, .prefetch = 4096, .max_batch = 1024};
-    if (tarry_consumer_open(client, &options, &consumer) != TARRY_OK) bench_die("cannot subscribe");
+    if (tarry_consumer_open(client, &options, &consumer, NULL) != TARRY_OK) bench_die("cannot subscribe");
     while (!atomic_load(&story->over)) {
         size_t count = 0;
         int rc = tarry_consumer_next_batch(consumer, 100, tasks, 1024, &count);

@@ -31,6 +31,7 @@
     BUG(atomic_in_part, "KEEP-1", "an atomic commit that was refused takes effect in part") \
     BUG(aborted_answer_stale, "TRUE-1", "a refusal rests on what another operation of an aborted commit would have done") \
     BUG(cancel_denies_delivery, "TRUE-1", "cancelled, deliveries = 0 is said of what was delivered") \
+    BUG(holder_forgotten, "TRUE-1", "after a delivery that never left nobody knows who had the task before") \
     BUG(unknown_without_since, "TRUE-1", "an answer unknown does not say since when endings are known") \
     BUG(outcome_forgotten, "TRUE-1", "an ending is forgotten long before its retention is over") \
     BUG(known_since_stuck, "TRUE-1", "known_since does not grow when an ending is forgotten") \
@@ -66,6 +67,7 @@
     BUG(stale_window_taken, "KEEP-1", "a window is taken although the horizon fell while it was read") \
     BUG(horizon_too_far, "KEEP-1", "a window moves the horizon beyond what it loaded") \
     BUG(far_left_behind, "KEEP-1", "the horizon moves and what lies before it stays far") \
+    BUG(promotion_overtaken, "KEEP-1", "what was loaded is delivered before what is due earlier and not placed yet") \
     BUG(evicted_dirty, "KEEP-1", "eviction frees what the index does not have yet") \
     /* proto */ \
     BUG(tally_counts_dead_as_live, "KEEP-1", "a buried task is still counted as live") \

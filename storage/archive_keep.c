@@ -46,15 +46,15 @@ static int64_t read_small(const struct archive *archive, const char *name, void 
 
 /* ---- holds */
 
-static void hold_name(uint32_t number, char out[32]) {
-    snprintf(out, 32, "%08" PRIx32 ".hold", number);
+void archive_hold_name(uint32_t number, char out[ARCHIVE_HOLD_NAME_SIZE]) {
+    snprintf(out, ARCHIVE_HOLD_NAME_SIZE, "%08" PRIx32 ".hold", number);
 }
 
 static bool hold_name_decode(const char *name, uint32_t *out_number) {
-    char again[32];
+    char again[ARCHIVE_HOLD_NAME_SIZE];
     unsigned number;
     if (sscanf(name, "%8x", &number) != 1 || number == 0) return false;
-    hold_name(number, again);
+    archive_hold_name(number, again);
     *out_number = number;
     return strcmp(name, again) == 0;
 }
@@ -166,7 +166,7 @@ const struct archive_hold *archive_held_by(const struct archive_holds *holds, co
 int archive_hold_place(const struct archive *archive, struct archive_hold *hold) {
     struct archive_holds holds;
     uint8_t bytes[HOLD_SIZE_MAX];
-    char name[32];
+    char name[ARCHIVE_HOLD_NAME_SIZE];
     int error = archive_holds_read(archive, &holds);
     if (error) return error;
     uint32_t last = holds.count > 0 ? holds.holds[holds.count - 1].number : 0;
@@ -175,13 +175,13 @@ int archive_hold_place(const struct archive *archive, struct archive_hold *hold)
     archive_holds_free(&holds);
     if (is_full) return -EDQUOT;
     hold->number = last + 1;
-    hold_name(hold->number, name);
+    archive_hold_name(hold->number, name);
     return write_small(archive, name, bytes, hold_encode(hold, bytes));
 }
 
 int archive_hold_release(const struct archive *archive, uint32_t number) {
-    char name[32], path[ARCHIVE_PATH_SIZE];
-    hold_name(number, name);
+    char name[ARCHIVE_HOLD_NAME_SIZE], path[ARCHIVE_PATH_SIZE];
+    archive_hold_name(number, name);
     archive_file_path(archive, name, path);
     int error = archive->disk->unlink(archive->disk->context, path);
     return error ? error : archive->disk->sync_directory(archive->disk->context, archive->directory);

@@ -30,6 +30,9 @@ struct archive_holds {
     uint32_t unreadable; /* number of a hold that cannot be read; 0: none */
 };
 
+/* The name of the hold's file in the archive. */
+#define ARCHIVE_HOLD_NAME_SIZE 32
+void archive_hold_name(uint32_t number, char out[ARCHIVE_HOLD_NAME_SIZE]);
 /* Keeps other processes from placing, releasing and pruning. → a handle to be closed with close(2); -EAGAIN: another
  * does. Never waits. */
 int archive_lock(const struct archive *archive);

@@ -50,8 +50,10 @@ int outcome_absorb(struct index *index, const struct row *row, uint16_t cause, u
     return 0;
 }
 
+/* Since the millisecond after it: who is told "unknown" is told that nothing ended *since* then (TRUE-1). */
 static void forget(struct meta_record *meta, uint64_t ended_ms) {
-    if (ended_ms > meta->known_since_ms && !SEEDED_BUG(ending_forgotten_silently)) meta->known_since_ms = ended_ms;
+    bool grows = ended_ms >= meta->known_since_ms && !SEEDED_BUG(ending_forgotten_silently);
+    if (grows) meta->known_since_ms = ended_ms + 1;
 }
 
 /* The batch's outcomes, as many to a chunk as fit. Those that would be dropped at once are not written. */

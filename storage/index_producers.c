@@ -36,20 +36,23 @@ int producer_absorb(struct index *index, uint64_t producer, uint64_t used_ms, ui
     return 0;
 }
 
-/* Deletes (producer, sequence) entries below `floor`. */
-static int forget_below(struct index *index, MDB_txn *txn, enum db_table table, uint64_t producer, uint64_t floor) {
+/* Deletes the producer's (producer, sequence) entries below the floor, or all of them once it has ended. There is no
+ * floor that stands for all: a client may use every sequence, the highest number too. */
+static int forget(struct index *index, MDB_txn *txn, enum db_table table, const struct producer_change *change,
+                  uint64_t floor) {
     MDB_cursor *cursor;
     int error = db_cursor(&index->db, txn, table, &cursor);
     if (error != 0) return error;
     for (;;) {
         uint8_t bytes[16];
-        result_key(bytes, producer, 0);
+        result_key(bytes, change->producer, 0);
         MDB_val key = {sizeof bytes, bytes}, sealed;
         error = db_cursor_get(cursor, &key, &sealed, MDB_SET_RANGE);
         if (error != 0) break;
         if (key.mv_size != sizeof bytes) error = INDEX_DAMAGED;
-        if (error != 0 || get_be64(key.mv_data) != producer) break;
-        if (get_be64((const uint8_t *)key.mv_data + 8) >= floor + SEEDED_BUG(result_forgotten_early)) break;
+        if (error != 0 || get_be64(key.mv_data) != change->producer) break;
+        uint64_t sequence = get_be64((const uint8_t *)key.mv_data + 8);
+        if (!change->ended && sequence >= floor + SEEDED_BUG(result_forgotten_early)) break;
         error = db_cursor_del(cursor);
         if (error != 0) break;
     }
@@ -59,7 +62,6 @@ static int forget_below(struct index *index, MDB_txn *txn, enum db_table table, 
 
 static int write_producer(struct index *index, MDB_txn *txn, const struct producer_change *change) {
     struct producer_record record = {change->used_ms, change->floor};
-    uint64_t floor = UINT64_MAX;
     MDB_val old;
     int error = db_get(&index->db, txn, DB_PRODUCERS, &change->producer, 8, &old);
     if (error < 0) return error;
@@ -73,12 +75,11 @@ static int write_producer(struct index *index, MDB_txn *txn, const struct produc
         error = db_del(&index->db, txn, DB_PRODUCERS, &change->producer, 8);
         if (error < 0) return error; /* 1: it came and went within the batch */
     } else {
-        floor = record.floor;
         error = db_put(&index->db, txn, DB_PRODUCERS, &change->producer, 8, &record, sizeof record, 0);
         if (error != 0) return error;
     }
-    error = forget_below(index, txn, DB_RESULTS, change->producer, floor);
-    return error != 0 ? error : forget_below(index, txn, DB_REPLIES, change->producer, floor);
+    error = forget(index, txn, DB_RESULTS, change, record.floor);
+    return error != 0 ? error : forget(index, txn, DB_REPLIES, change, record.floor);
 }
 
 int producers_write(struct index *index, MDB_txn *txn) {

@@ -95,16 +95,17 @@ int index_retire_frame(struct index *index, const struct frame_header *header, c
     assert(header->position < index->meta.position); /* LOG-3: the index has absorbed it */
     struct retire_batch *batch = &index->retire;
     int error = 0;
-    for (size_t i = 0; body != NULL && i < body->n_records && error == 0; i++) {
+    bool is_new = header->position >= batch->end; /* or a try before found no room for what was gathered (CALM-1) */
+    for (size_t i = 0; is_new && body != NULL && i < body->n_records && error == 0; i++) {
         const Tarry__Record *record = body->records[i];
         if (record->fact_case == TARRY__RECORD__FACT_PUT) error = keep_content(index, header, record->put, blob);
     }
-    if (error == 0 && body != NULL && body->producer != 0) {
+    if (is_new && error == 0 && body != NULL && body->producer != 0) {
         struct retire_copy copy = {.producer = body->producer, .sequence = body->sequence};
         error = keep_copy(index, &copy, body->reply.data, body->reply.len);
     }
     if (error != 0) return error;
-    batch->end = header->position + frame_size(header->body_size, header->blob_size);
+    if (is_new) batch->end = header->position + frame_size(header->body_size, header->blob_size);
     if (batch->bytes.count < RETIRE_BYTES_MAX && batch->copies.count < RETIRE_COPIES_MAX) return 0;
     return retire_flush(index, index->meta.log_start);
 }

@@ -22,6 +22,8 @@ struct verify {
     uint64_t **marks; /* beside the table of ranges: ids that a slot entry leads to */
     uint64_t marked;
     uint64_t known_run; /* the one that the last chunk belonged to */
+    uint64_t producer;  /* of the last result … */
+    uint64_t results;   /* … and how many of its there were */
     char *message;
     size_t message_size;
     void (*progress)(void *argument, uint64_t done, uint64_t total);
@@ -227,6 +229,24 @@ static int verify_producer(struct verify *verify, const MDB_val *key, const MDB_
     return 0;
 }
 
+/* A start refuses a result of nobody's, and more of them than a producer may have (ONCE-1). They come by producer. */
+static int verify_result(struct verify *verify, const MDB_val *key, const MDB_val *data) {
+    if (key->mv_size != 16) return complain(verify, "index: a result is malformed");
+    uint64_t producer = get_be64(key->mv_data);
+    MDB_val record;
+    if (producer != verify->producer) {
+        int error = db_get(&verify->index->db, verify->txn, DB_PRODUCERS, &producer, sizeof producer, &record);
+        if (error < 0) return error;
+        if (error == 1)
+            return complain(verify, "index: a result of producer %llu, which has ended", (unsigned long long)producer);
+        verify->producer = producer;
+        verify->results = 0;
+    }
+    if (++verify->results <= COMMITS_PER_PRODUCER_MAX) return 0;
+    return complain(verify, "index: producer %llu has more than %u results", (unsigned long long)producer,
+                    COMMITS_PER_PRODUCER_MAX);
+}
+
 static int count_leased(struct verify *verify, const MDB_val *key, const MDB_val *data) {
     verify->leased--;
     return 0;
@@ -308,6 +328,7 @@ static int verify_all(struct verify *verify) {
     int error = each_entry(verify, DB_ROWS, "rows", verify_row);
     if (error == 0) error = each_entry(verify, DB_QUEUES, "queues", verify_queue);
     if (error == 0) error = each_entry(verify, DB_PRODUCERS, "producers", verify_producer);
+    if (error == 0) error = each_entry(verify, DB_RESULTS, "results", verify_result);
     if (error == 0) error = compare_counts(verify);
     if (error == 0) error = each_entry(verify, DB_SLOTS, "slots", verify_slot);
     if (error == 0 && verify->marked != verify->waiting) {

@@ -20,12 +20,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "zookeeper_place.h"
 
 #define LAST_WORDS_SIZE 256
 #define ADDRESSES_SIZE 4096
 #define LOST_MS 10000
+#define ENTER_TRIES 2000
 
 /* The client says why it cannot connect to its log only, which knows neither handle nor context. */
 static struct {
@@ -149,6 +151,18 @@ static const char *look_up(const char *hosts, char out[ADDRESSES_SIZE]) {
     return out[0] == '\0' ? why : NULL;
 }
 
+/* The client's thread tries to connect already, and between two servers, of which the first was dead, there is a moment
+ * at which it takes no credentials. A session without them would find everything forbidden. NULL, or what is wrong. */
+static const char *enter(zhandle_t *handle, const char *credentials) {
+    const struct timespec pause = {.tv_nsec = 1000000};
+    int rc = ZINVALIDSTATE;
+    for (int tries = 0; tries < ENTER_TRIES && rc == ZINVALIDSTATE; tries++) {
+        if (tries > 0) nanosleep(&pause, NULL);
+        rc = zoo_add_auth(handle, "digest", credentials, (int)strlen(credentials), NULL, NULL);
+    }
+    return rc == ZOK ? NULL : zerror(rc);
+}
+
 /* A thread: closes the handle that there was (which ends its threads) and opens another, which looks up names. */
 static void *renewal_run(void *argument) {
     struct zookeeper *zookeeper = argument;
@@ -164,9 +178,11 @@ static void *renewal_run(void *argument) {
     }
     if (handle != NULL) {
         (void)zoo_set_servers_resolution_delay(handle, -1); /* while it is connected */
-        if (zookeeper->credentials != NULL)
-            (void)zoo_add_auth(handle, "digest", zookeeper->credentials, (int)strlen(zookeeper->credentials), NULL,
-                               NULL);
+        if (zookeeper->credentials != NULL) error = enter(handle, zookeeper->credentials);
+    }
+    if (handle != NULL && error != NULL) {
+        zookeeper_close(handle);
+        handle = NULL;
     }
     pthread_mutex_lock(&zookeeper->mutex);
     zookeeper->renewed = handle;
@@ -232,7 +248,7 @@ static void take_renewed(struct zookeeper *zookeeper) {
     land_all(zookeeper); /* of the old session: nothing can come back any more */
     if (zookeeper->renewed == NULL) {
         coordinator_is(zookeeper->coordinator, COORDINATOR_CONNECTING, zookeeper->sessions,
-                       "ZooKeeper's hosts %s cannot be looked up: %s; check their names, and this host's resolver",
+                       "no session with ZooKeeper at %s: %s; check the hosts' names, and this host's resolver",
                        zookeeper->hosts, zookeeper->renewed_error);
         return;
     }

@@ -45,6 +45,7 @@ static int apply_put(struct core *core, const Tarry__TaskPut *put) {
         lease_extend(core, task);
     } else if (row.state == ROW_LEASED) {
         lease_take(core, task);
+        task->before = (struct holder){put->before_session, put->before_delivered_ms};
     } else if (row.state == ROW_WAITING) {
         task->returned = is_return(put->cause);
         near_place_waiting(core, task);
@@ -76,8 +77,7 @@ static int apply_end(struct core *core, const Tarry__TaskEnd *end) {
         detach(core, task);
         task_leave_keys(core, task);
     } else {
-        row.key_size = 0; /* a tombstone is found by its id alone */
-        task = task_new(core, &row, true);
+        task = task_new(core, &row, true); /* found by its id alone */
         if (!task) return CORE_NO_MEMORY;
     }
     near_touch(core, task, core->position);

@@ -18,10 +18,12 @@ static uint64_t check_line(struct core *core, const struct line_state *line) {
         near++;
     }
     TAILQ_FOREACH(task, &line->far, member) {
-        assert(task->place == PLACE_FAR && task->dirty && due_before(line->horizon, row_due(&task->row)));
+        assert(task->place == PLACE_FAR && task->dirty && task->row.due_ms >= line->far_soonest_ms);
+        assert(due_before(line->horizon, row_due(&task->row)) || line->settling);
         far++;
     }
     assert(near == line->near_count && far == line->far_count && ready == line->ready.count);
+    assert(line->size_class == (near ? 64 - __builtin_clzll(near) : 0));
     assert(ready_check(&line->ready));
     (void)line_index_only(core, line); /* asserts that memory holds no more than there is */
     return near + far;
@@ -30,12 +32,32 @@ static uint64_t check_line(struct core *core, const struct line_state *line) {
 static void check_task(struct core *core, const struct task *task) {
     assert(task->place != PLACE_NONE);
     if (task->place != PLACE_ENDED) assert(task->hash == row_hash(&task->row));
+    assert((task->row.deliveries > 0) == (task->row.session != 0)); /* TRUE-1 */
     bool leaves_when_clean = task->place == PLACE_FAR || task->place == PLACE_DEAD || task->place == PLACE_ENDED;
     if (leaves_when_clean) assert(task->dirty);
     if (task->place == PLACE_LEASED) {
         const struct session *session = session_find(core, task->row.session);
         assert(session && session->lease_count);
     }
+}
+
+/* What deliver() goes by: who stands in line where, and which queues are served. */
+static void check_serving(struct core *core) {
+    uint32_t willing[QUEUES_MAX + 1] = {0};
+    for (uint32_t i = 0; i < core->sessions_end; i++) {
+        const struct session *session = &core->sessions[i];
+        if (session->state == SESSION_FREE || !session->willing) continue;
+        for (uint32_t k = 0; k < session->subscription_count; k++) willing[session->subscriptions[k].queue->number]++;
+    }
+    uint64_t served = 0;
+    for (uint32_t number = 1; number < core->tally.next_queue; number++) {
+        const struct queue *queue = &core->queues[number];
+        assert(queue->willing_count == willing[number]);
+        bool serves = queue->ready_mask && queue->willing_count && (!queue->paused || SEEDED_BUG(paused_served));
+        assert(ready_has(&queue->serving) == serves);
+        served += serves;
+    }
+    assert(ready_check(&core->serving) && core->serving.count == served);
 }
 
 void core_check(const struct core *constant) {
@@ -76,4 +98,5 @@ void core_check(const struct core *constant) {
     }
     assert(dirty == core->overlay_count);
     for (int base = 0; base < ROW_BASES; base++) assert(wheel_check(&core->wheels[base]));
+    check_serving(core);
 }

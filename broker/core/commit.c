@@ -1,6 +1,7 @@
 /* commit.c: from a Commit to one frame and one reply.
  *
  *     known sequence? ── yes ──► the same answer again, from the log (ONCE-1)
+ *          │ no, and it only asks ──► capacity, and a frame that takes its place: abandoned, now and for ever
  *          │ no
  *     capacity (CAP-1) ── no ──► BUSY, nothing recorded, the sequence stays unused
  *          │
@@ -12,32 +13,30 @@
 #include <string.h>
 
 #include "decide.h"
+#include "need.h"
 #include "producers.h"
 #include "push.h"
 #include "reply.h"
 #include "seeded_bug.h"
-#include "tasks.h"
 
 /* What a commit asks of memory and of the index. */
 struct demand {
     size_t schedules;
     size_t changes; /* moves, cancels and what else concerns tasks that may be in the index alone */
-    size_t reasons; /* nacks: they may need room for a sentence */
-    size_t strays;  /* acks and the like of tasks that are not in memory: should they be found to be expired … */
     size_t jobs;
+    struct need need;
 };
 
-static bool is_stray(const struct core *core, uint64_t id) {
-    return !task_find(core, id);
-}
-
-static struct demand demand_of(const struct core *core, const struct core_event *event) {
+static struct demand demand_of(const struct core_event *event) {
     const Tarry__Commit *commit = event->request->commit;
     struct demand demand = {0};
+    need_rows(&demand.need, event->facts.rows, event->facts.count);
     for (size_t i = 0; i < commit->n_ops; i++) {
+        if (op_is_malformed(event, i)) continue;
         switch (commit->ops[i]->op_case) {
         case TARRY__OP__OP_SCHEDULE:
             demand.schedules++;
+            need_task(&demand.need, commit->ops[i]->schedule->key.len);
             break;
         case TARRY__OP__OP_CANCEL:
         case TARRY__OP__OP_MOVE:
@@ -51,20 +50,10 @@ static struct demand demand_of(const struct core *core, const struct core_event 
             demand.jobs++;
             break;
         case TARRY__OP__OP_REDACT: /* any of them may be found to be expired */
-            demand.changes += 1 + (event->past ? event->past[i].count : 0);
+            demand.changes++;
             break;
         case TARRY__OP__OP_NACK:
-            demand.reasons++;
-            demand.strays += is_stray(core, commit->ops[i]->nack->id);
-            break;
-        case TARRY__OP__OP_ACK:
-            demand.strays += is_stray(core, commit->ops[i]->ack->id);
-            break;
-        case TARRY__OP__OP_EXTEND:
-            demand.strays += is_stray(core, commit->ops[i]->extend->id);
-            break;
-        case TARRY__OP__OP_RELEASE:
-            demand.strays += is_stray(core, commit->ops[i]->release->id);
+            if (*commit->ops[i]->nack->reason) need_sentence(&demand.need);
             break;
         default:
             break;
@@ -73,9 +62,10 @@ static struct demand demand_of(const struct core *core, const struct core_event 
     return demand;
 }
 
-/* NULL: there is room. Acks, extends and releases of what is leased always pass: it is in memory already. */
+/* NULL: there is room. Acks, extends and releases of what is leased always pass: it is in memory already. Nacks with a
+ * sentence, and what settles a task that was leased once and is in the index alone now, may use the reserve. */
 static const char *lacks_capacity(const struct core *core, const struct core_event *event) {
-    struct demand demand = demand_of(core, event);
+    struct demand demand = demand_of(event);
     if (SEEDED_BUG(capacity_unchecked)) return NULL;
     if (demand.schedules && core->overlay_count > core->options.index_lag_max) {
         return "the index is behind (index_lag_max): schedule again in a moment";
@@ -83,11 +73,8 @@ static const char *lacks_capacity(const struct core *core, const struct core_eve
     if (demand.changes && core->overlay_count > core->options.index_lag_hard) {
         return "the index is far behind (index_lag_hard): try again in a moment";
     }
-    /* A schedule that replaces needs a tombstone too. */
-    size_t needed = 2 * demand.schedules + demand.changes;
-    if (needed && task_room(core) < needed + TASK_RESERVE) return "memory for tasks is full: try again in a moment";
-    size_t settling = demand.reasons + demand.strays; /* the reserve is theirs */
-    if (settling && task_room(core) < settling) return "memory for tasks is full: try again in a moment";
+    enum need_room room = demand.schedules || demand.changes ? ROOM_BUT_RESERVE : ROOM_ALL;
+    if (!need_fits(core, &demand.need, room)) return "memory for tasks is full: try again in a moment";
     if (demand.jobs && core->job_count == JOBS_MAX) return "as many purges are under way as the broker does at once";
     return NULL;
 }
@@ -216,8 +203,7 @@ static void execute(struct core *core, const struct core_event *event, struct co
     const Tarry__Commit *commit = event->request->commit;
     Tarry__CommitReply *reply = results_new(effects, commit->n_ops);
     for (size_t i = 0; i < commit->n_ops; i++) {
-        bool is_malformed = event->contents && event->contents[i].problem;
-        if (!is_malformed) need_queue(core, event, commit->ops[i], effects, reply->results[i]);
+        if (!op_is_malformed(event, i)) need_queue(core, event, commit->ops[i], effects, reply->results[i]);
     }
     struct draft draft;
     draft_init(&draft, core, effects->arena, &event->facts, commit->n_ops);
@@ -231,6 +217,7 @@ static void execute(struct core *core, const struct core_event *event, struct co
         if (!SEEDED_BUG(atomic_in_part)) draft_init(&draft, core, effects->arena, NULL, 0);
         draft_by_request(&draft, event);
     }
+    reply->abandoned = commit->ask; /* ONCE-1: who comes later under this sequence is told the same */
     size_t size = tarry__commit_reply__get_packed_size(reply);
     uint8_t *packed = must_alloc(effects->arena, size);
     tarry__commit_reply__pack(reply, packed);
@@ -272,7 +259,7 @@ void commit_step(struct core *core, const struct core_event *event, struct core_
                      "sequence counts from 1 and oldest_unanswered is from 1 to sequence");
         return;
     }
-    if (!commit->n_ops || commit->n_ops > OPS_PER_COMMIT_MAX) {
+    if ((commit->n_ops == 0) != (commit->ask != 0) || commit->n_ops > OPS_PER_COMMIT_MAX) {
         reply_refuse(core, effects, event->ticket, TARRY__CODE__TOO_LARGE,
                      "a commit has from 1 to 8192 operations (OPS_PER_COMMIT_MAX)");
         return;

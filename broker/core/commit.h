@@ -4,6 +4,12 @@
 
 #include "state.h"
 
+/* The operation is to be refused with contents[i].problem, and nothing in it keeps to any limit: nobody looks into it.
+ */
+static inline bool op_is_malformed(const struct core_event *event, size_t i) {
+    return event->contents && event->contents[i].problem;
+}
+
 void commit_step(struct core *core, const struct core_event *event, struct core_effects *effects);
 
 #endif

@@ -14,6 +14,7 @@
 #include "jobs.h"
 #include "leases.h"
 #include "near.h"
+#include "need.h"
 #include "producers.h"
 #include "push.h"
 #include "query.h"
@@ -65,8 +66,11 @@ struct core *core_new(const struct core_options *options) {
     core->tally.next_queue = 1;
     core->claim.kind = TIMER_CLAIM;
     TAILQ_INIT(&core->overlay);
-    TAILQ_INIT(&core->serving);
+    TAILQ_INIT(&core->changed);
     TAILQ_INIT(&core->check);
+    TAILQ_INIT(&core->starved);
+    TAILQ_INIT(&core->promoting);
+    for (size_t i = 0; i < LINE_SIZES; i++) TAILQ_INIT(&core->by_size[i]);
     TAILQ_INIT(&core->producers_idle);
     TAILQ_INIT(&core->producers_free);
     for (size_t base = 0; base < ROW_BASES; base++) wheel_init(&core->wheels[base], 0);
@@ -118,7 +122,7 @@ int core_restore_lease(struct core *core, const struct row *row) {
         return CORE_NONSENSE;
     if (SEEDED_BUG(lease_lost_in_recovery)) return 0;
     struct task *task = task_new(core, row, false);
-    if (!task) return CORE_NO_MEMORY;
+    if (!task) return CORE_NO_MEMORY; /* not half of the region, if it is as large as it was (LEASES_SHARE) */
     task->hash = row_hash(row);
     lease_take(core, task);
     return 0;
@@ -130,6 +134,7 @@ int core_restore_producer(struct core *core, uint64_t id, uint64_t used_ms, uint
     struct producer *producer = producer_find(core, id);
     producer->used_ms = used_ms;
     producer->floor = floor ? floor : 1;
+    core->producers_unordered = true;
     return 0;
 }
 
@@ -162,6 +167,7 @@ static void set_now(struct core *core, const struct instant *now) {
 
 int core_replay(struct core *core, const struct frame_header *header, const Tarry__FrameBody *body) {
     if (header->position != core->position || header->epoch < core->epoch) return CORE_NONSENSE;
+    if (!need_frame_fits(core, body)) return CORE_NO_MEMORY;
     struct instant then = {.steady_ns = header->steady_ns, .wall_ns = header->wall_ns};
     if (!SEEDED_BUG(replay_stops_clock)) set_now(core, &then);
     core->sealed = header->type == FRAME_SEAL;
@@ -177,16 +183,6 @@ static void record_clock(struct draft *draft, const struct core_event *event) {
     record->clock = must_alloc(draft->arena, sizeof *record->clock);
     tarry__clock_accepted__init(record->clock);
     record->clock->wall_ms = event->now.wall_ns / 1000000;
-}
-
-/* Lines that the index holds something of are to be loaded. */
-static void check_lines(struct core *core) {
-    for (uint32_t number = 1; number < core->tally.next_queue; number++) {
-        for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++) {
-            struct line_state *line = &core->queues[number].lines[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
-            if (line_index_only(core, line)) near_check_later(core, line);
-        }
-    }
 }
 
 static void record_epoch(struct draft *draft, const struct core_event *event) {
@@ -218,7 +214,7 @@ static void start(struct core *core, const struct core_event *event, struct core
     if (event->clock_accepted) record_clock(&draft, event);
     draft_commit(&draft, NULL, effects);
     wheel_arm(&core->wheels[ROW_STEADY], &core->claim.wheel, steady_ms(core) + CLAIM_AFTER_START_MS, 0);
-    check_lines(core);
+    near_check_all(core);
 }
 
 /* Nobody's reign: what is recorded is what there is, as of the last frame. */
@@ -227,7 +223,7 @@ static void inspect(struct core *core) {
     core->durable = core->position;
     core->inspected = true;
     timers_make_ready(core);
-    check_lines(core);
+    near_check_all(core);
 }
 
 /* The last record of a run that ends in order; a seal follows once it is durable. */
@@ -289,14 +285,20 @@ static void note_indexed(struct core *core, const struct core_event *event) {
 static void resume(struct core *core) {
     assert(!core->closed);
     core->stopping = false;
-    check_lines(core);
+    near_check_all(core);
 }
 
 /* What is absorbed goes, and what is too much. */
 static void make_room(struct core *core) {
     core->trim_to = near_trim_limit(core);
     near_trim(core);
+    near_promote(core);
     near_relieve(core);
+}
+
+static bool has_more_to_do(const struct core *core) {
+    bool checks = (core->started || core->inspected) && !core->stopping && near_is_checking(core);
+    return checks || near_is_trimming(core) || near_is_promoting(core) || near_is_relieving(core);
 }
 
 /* A step under another node's reign. Time is that of the last frame, for what apply makes of a frame must be the same
@@ -329,11 +331,15 @@ static void follow(struct core *core, const struct core_event *event, struct cor
         core->now = then;
     }
     make_room(core);
-    core->hurry = near_is_trimming(core) || near_is_relieving(core);
+    core->hurry = has_more_to_do(core);
 }
 
 bool core_may_replay(const struct core *core) {
     return core->overlay_count <= core->options.index_lag_max && !near_is_relieving(core);
+}
+
+bool core_may_free(const struct core *core) {
+    return core->overlay_count > 0 || near_is_relieving(core);
 }
 
 static void handle(struct core *core, const struct core_event *event, struct core_effects *effects) {
@@ -429,14 +435,21 @@ void core_step(struct core *core, const struct core_event *event, struct core_ef
         return;
     }
     set_now(core, &event->now);
+    size_t used = effects->arena->used;
+    uint64_t taken = slab_allocated(core->slab);
     core->hurry = timers_run(core, effects);
+    assert(slab_allocated(core->slab) == taken); /* CAP-1: what time brings about needs no memory */
     handle(core, event, effects);
-    core->hurry |= deliver(core, effects);
+    assert(slab_allocated(core->slab) - taken <= need_objects_max(event));
+    taken = slab_allocated(core->slab);
+    core->hurry |= event->behind || deliver(core, effects);
+    assert(slab_allocated(core->slab) == taken); /* nor do deliveries */
     make_room(core);
     near_check_lines(core, effects);
     jobs_run(core, effects);
     seal_when_idle(core, effects);
-    core->hurry |= near_is_trimming(core) || near_is_relieving(core);
+    core->hurry |= has_more_to_do(core);
+    assert(effects->arena->used - used <= STEP_EFFECTS_MAX); /* CALM-1 */
 }
 
 /* A wall timer, seen from the steady clock: as far ahead as it is on the wall clock now. */
@@ -448,7 +461,7 @@ static uint64_t wall_deadline(const struct core *core) {
 }
 
 uint64_t core_deadline(const struct core *core) {
-    if (core->following) return core->hurry ? 0 : UINT64_MAX;
+    if (core->following || core->inspected) return core->hurry ? 0 : UINT64_MAX;
     if (!core->started) return UINT64_MAX;
     if (core->hurry) return steady_ms(core);
     if (core->stopping) return UINT64_MAX;

@@ -28,8 +28,9 @@ struct instant {
 };
 
 struct core_options {
-    size_t memory;   /* bytes for tasks in memory (near window and overlay) */
-    size_t near_max; /* tasks within horizons at most; 0: as memory allows */
+    size_t memory;     /* bytes for tasks in memory (near window and overlay) */
+    size_t near_max;   /* tasks within horizons at most; 0: as memory allows */
+    uint32_t work_max; /* tasks, lines or queues that one part of a step looks at; 0: as state.h says. For tests */
     uint32_t outcomes_max;
     uint64_t outcome_retention_ms;
     uint64_t index_lag_max;  /* records not yet in the index: beyond it, commits that schedule are refused (BUSY) */
@@ -39,6 +40,8 @@ struct core_options {
     const char *version;
     const uint8_t *config_digest; /* CONFIG_DIGEST_SIZE bytes, for the log; NULL: not said */
 };
+
+#define WINDOW_PIECE_MAX 1024u /* rows in one CORE_WINDOW, so that the step is short */
 
 /* Takes all memory at once. NULL: out of memory. */
 struct core *core_new(const struct core_options *options);
@@ -54,7 +57,7 @@ struct core_base { /* as of the index's position */
 void core_restore(struct core *core, const struct core_base *base);
 int core_restore_queue(struct core *core, const Tarry__QueuePut *queue);
 int core_restore_lease(struct core *core, const struct row *row);
-int core_restore_producer(struct core *core, uint64_t producer, uint64_t used_ms, uint64_t floor);
+int core_restore_producer(struct core *core, uint64_t producer, uint64_t used_ms, uint64_t floor); /* in any order */
 int core_restore_result(struct core *core, uint64_t producer, uint64_t sequence, uint64_t position);
 int core_restore_job(struct core *core, const Tarry__JobPut *job);
 int core_restore_outcome(struct core *core, const struct outcome *outcome); /* oldest first */
@@ -62,10 +65,13 @@ enum core_replay_error {
     CORE_NONSENSE = -30001,  /* a record contradicts what was there: damage or a bug; refuse to start */
     CORE_NO_MEMORY = -30002, /* what the index has not absorbed does not fit into options.memory */
 };
-/* Applies one frame of the log. 0 or an enum core_replay_error. */
+/* Applies one frame of the log. 0 or an enum core_replay_error; NO_MEMORY: nothing has changed, and the same frame may
+ * be tried again. */
 int core_replay(struct core *core, const struct frame_header *header, const Tarry__FrameBody *body);
 /* FOLLOW: false: memory is short until the index has absorbed more, or CORE_TICK has made room; core_replay waits. */
 bool core_may_replay(const struct core *core);
+/* After NO_MEMORY: the index has not absorbed all, or tasks can leave memory: there will be more. */
+bool core_may_free(const struct core *core);
 
 /* ---- events */
 enum core_event_kind {
@@ -139,8 +145,9 @@ struct core_facts {
 
 struct core_event {
     enum core_event_kind kind;
-    struct instant now;
-    uint64_t ticket;               /* comes back in the reply; 0: no reply wanted */
+    bool behind; /* `now` is a while ago, and more waits: deliveries wait too, or their leases would begin then */
+    struct instant now; /* when it was received: what was due before that comes first, and nothing else (TIME-2) */
+    uint64_t ticket;    /* comes back in the reply; 0: no reply wanted */
     const Tarry__Request *request; /* requests; checked by check.h */
     const char *who;               /* START, CLOSE: the system's user who did it; NULL: not known */
     const char *peer; /* requests: the client's network address, at most PEER_SIZE_MAX bytes; NULL: not known */
@@ -154,6 +161,7 @@ struct core_event {
     uint32_t epoch;                 /* START */
     Tarry__EpochPut__Before before; /* START: how the log ended until now */
     bool clock_accepted;            /* START: an operator accepted a jump of the wall clock, to event.now (TIME-2) */
+    bool more; /* WINDOW: a piece of a load: `through` is its last row's, and other pieces follow */
     /* WINDOW, PAGE: the answer to the effect of the same name. LIST: the page that was read. */
     const struct row *rows;
     size_t row_count;

@@ -4,6 +4,7 @@
 #include "decide.h"
 #include "leases.h"
 #include "seeded_bug.h"
+#include "tasks.h"
 
 /* The task, if this token is its lease; else the result says what is true instead. */
 static bool holds_lease(struct decision *d, uint64_t id, const Tarry__Token *token, struct known *out) {
@@ -55,11 +56,10 @@ void decide_nack(struct decision *d, const Tarry__Nack *nack) {
     row.lease_deadline_ms = 0;
     bool is_used_up = policy->max_attempts && row.attempt >= policy->max_attempts;
     if (nack->dead || is_used_up) {
-        static const char used_up[] = "all attempts used";
         bool has_reason = nack->reason && *nack->reason;
         row.state = ROW_BURIED;
         row.dead_ms = steady_ms(d->core);
-        row.reason = has_reason ? nack->reason : (nack->dead ? NULL : used_up);
+        row.reason = has_reason ? nack->reason : (nack->dead ? NULL : reason_attempts_used);
         row.reason_size = row.reason ? (uint8_t)strlen(row.reason) : 0;
         draft_put(d->draft, TARRY__CAUSE__CAUSE_BURIED, &known, &row);
         settled(d, TARRY__OUTCOME__BURIED, &row);

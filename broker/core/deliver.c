@@ -5,29 +5,25 @@
 #include "decide.h"
 #include "leases.h"
 #include "near.h"
+#include "need.h"
 #include "push.h"
 #include "seeded_bug.h"
+#include "tasks.h"
 
 static bool has_credit(const struct session *session) {
     return session->state == SESSION_UP && !session->mute && !session->sending && !session->resend_count &&
            session->lease_count < session->prefetch;
 }
 
-/* The next subscriber in turn that has credit; it goes to the end of the line. */
-static struct session *next_in_turn(struct queue *queue, uint32_t *out_waiting) {
-    struct subscription *chosen = NULL;
-    struct subscription *subscription = NULL;
-    uint32_t waiting = 0;
-    TAILQ_FOREACH(subscription, &queue->subscriptions, of_queue) {
-        if (!has_credit(subscription->session)) continue;
-        if (!chosen) chosen = subscription;
-        waiting++;
+/* Its subscriptions stand in line at their queues, the one that waits longest first. */
+static void enlist(struct core *core, struct session *session) {
+    session->willing = true;
+    for (uint32_t i = 0; i < session->subscription_count; i++) {
+        struct subscription *subscription = &session->subscriptions[i];
+        TAILQ_INSERT_TAIL(&subscription->queue->willing, subscription, of_queue);
+        subscription->queue->willing_count++;
+        near_update_serving(core, subscription->queue);
     }
-    if (!chosen) return NULL;
-    TAILQ_REMOVE(&queue->subscriptions, chosen, of_queue);
-    TAILQ_INSERT_TAIL(&queue->subscriptions, chosen, of_queue);
-    *out_waiting = waiting;
-    return chosen->session;
 }
 
 static uint64_t ready_count(const struct queue *queue) {
@@ -39,13 +35,14 @@ static uint64_t ready_count(const struct queue *queue) {
     return count;
 }
 
-static uint32_t share_of(const struct core *core, const struct queue *queue, const struct session *session,
-                         uint32_t waiting) {
-    uint64_t share = (ready_count(queue) + waiting - 1) / waiting;
+static uint32_t share_of(const struct core *core, const struct queue *queue, const struct session *session) {
+    uint64_t share = (ready_count(queue) + queue->willing_count - 1) / queue->willing_count;
     uint32_t credit = session->prefetch - session->lease_count;
     if (share > credit && !SEEDED_BUG(prefetch_ignored)) share = credit;
     if (share > session->batch_max) share = session->batch_max;
     if (share > LEASES_MAX - core->leases) share = LEASES_MAX - core->leases;
+    uint64_t fitting = need_lease_room(core) / task_size(KEY_SIZE_MAX);
+    if (share > fitting) share = fitting;
     return (uint32_t)share;
 }
 
@@ -73,8 +70,8 @@ struct batch {
 
 /* Takes ready tasks off their heaps, so that each is seen once, and puts them into the draft: leased, or expired. */
 static void gather(struct core *core, struct queue *queue, const struct session *session, uint32_t count_max,
-                   struct batch *batch) {
-    while (batch->count < count_max && batch->draft.record_count < RECORDS_PER_FRAME_MAX) {
+                   uint32_t records_max, struct batch *batch) {
+    while (batch->count < count_max && batch->draft.record_count < records_max) {
         struct task *task = near_next_ready(core, queue);
         if (!task) return;
         if (batch->count && batch->bytes + task->row.blob_size > DELIVERY_SIZE_MAX) return;
@@ -93,34 +90,38 @@ static void gather(struct core *core, struct queue *queue, const struct session 
     }
 }
 
-/* CAP-1: new leases wait for the index. */
+/* CAP-1: new leases wait for the index, and for others to end when they have their share of memory. */
 static bool may_lease(const struct core *core) {
-    return core->leases < LEASES_MAX && core->overlay_count <= core->options.index_lag_hard;
+    return core->leases < LEASES_MAX && core->overlay_count <= core->options.index_lag_hard &&
+           need_lease_room(core) >= task_size(KEY_SIZE_MAX);
 }
 
-/* A batch for the next consumer in turn. False: nobody, or nothing that may leave now. */
-static bool deliver_batch(struct core *core, struct queue *queue, struct core_effects *effects) {
-    uint32_t waiting = 0;
-    struct session *session = next_in_turn(queue, &waiting);
-    if (!session) return false;
-    uint32_t count_max = share_of(core, queue, session, waiting);
+/* A batch for the consumer that is next in turn. The number of tasks that were leased, or ended as expired, which is
+ * `records_max` at most; 0: nothing may leave now. */
+static uint32_t deliver_batch(struct core *core, struct queue *queue, uint32_t records_max,
+                              struct core_effects *effects) {
+    struct session *session = TAILQ_FIRST(&queue->willing)->session;
+    assert(has_credit(session));
+    uint32_t count_max = share_of(core, queue, session);
+    if (count_max > records_max) count_max = records_max;
     struct batch batch = {0};
     draft_init(&batch.draft, core, effects->arena, NULL, count_max);
     if (!SEEDED_BUG(lease_names_nobody)) batch.draft.client = session->client;
     batch.draft.peer = session->peer;
     batch.tasks = must_alloc(effects->arena, count_max * sizeof *batch.tasks);
-    gather(core, queue, session, count_max, &batch);
-    if (!batch.draft.record_count) return false;
+    gather(core, queue, session, count_max, records_max, &batch);
+    if (!batch.draft.record_count) return 0;
     uint64_t position = core->position;
     draft_commit(&batch.draft, NULL, effects);
-    if (!batch.count) return true;               /* all expired */
-    for (uint32_t i = 0; i < batch.count; i++) { /* the task may change before the message is made */
+    if (!batch.count) return (uint32_t)batch.draft.record_count; /* all expired */
+    for (uint32_t i = 0; i < batch.count; i++) {                 /* the task may change before the message is made */
         struct row *row = &batch.tasks[i].row;
         row->key = must_copy(effects->arena, row->key, row->key_size);
     }
     session->sending = true;
     session->sending_position = position;
     session->sending_count = batch.count;
+    session_withdraw(core, session);
     *PUSH(effects, deliveries) = (struct core_delivery){
         .session = session->id,
         .lane = session->lane,
@@ -128,18 +129,20 @@ static bool deliver_batch(struct core *core, struct queue *queue, struct core_ef
         .tasks = batch.tasks,
         .count = batch.count,
     };
-    return true;
+    return (uint32_t)batch.draft.record_count;
 }
 
 /* Leases that a returning session may never have got: the same tokens, no new record. */
 static void send_again(struct core *core, struct session *session, struct core_effects *effects) {
-    struct core_delivered *tasks = must_alloc(effects->arena, session->batch_max * sizeof *tasks);
+    uint32_t count_max = session->batch_max < session->resend_count ? session->batch_max : session->resend_count;
+    struct core_delivered *tasks = must_alloc(effects->arena, count_max * sizeof *tasks);
     uint32_t count = 0;
     uint64_t bytes = 0;
     struct task *task = NULL;
     TAILQ_FOREACH(task, &session->leases, member) {
+        core->visits++;
         if (!task->resend) continue;
-        if (count == session->batch_max || (count && bytes + task->row.blob_size > DELIVERY_SIZE_MAX)) break;
+        if (count == count_max || (count && bytes + task->row.blob_size > DELIVERY_SIZE_MAX)) break;
         session_resent(core, session, task);
         bytes += task->row.blob_size;
         tasks[count] = (struct core_delivered){.row = task->row, .queue_name = core->queues[task->row.queue].name};
@@ -157,36 +160,71 @@ static void send_again(struct core *core, struct session *session, struct core_e
     };
 }
 
-static void send_all_again(struct core *core, struct core_effects *effects) {
-    for (size_t i = 0; i < core->sessions_end && core->resending; i++) {
-        struct session *session = &core->sessions[i];
+/* Puts right who stands in line where, and sends again what is to be sent again. True: for all sessions. */
+static bool settle_sessions(struct core *core, struct core_effects *effects) {
+    uint64_t until = core->visits + per_step(core, SETTLED_PER_STEP_MAX);
+    struct session *session = NULL;
+    while (core->visits < until && (session = TAILQ_FIRST(&core->changed))) {
         if (session->state == SESSION_UP && session->resend_count && !session->sending) {
             send_again(core, session, effects);
         }
+        TAILQ_REMOVE(&core->changed, session, change);
+        session->changed = false;
+        bool is_willing = has_credit(session);
+        core->visits += 1 + (is_willing != session->willing ? session->subscription_count : 0);
+        if (is_willing && !session->willing) enlist(core, session);
+        if (!is_willing) session_withdraw(core, session);
     }
+    return TAILQ_EMPTY(&core->changed);
+}
+
+/* What a step may still do. */
+struct allowance {
+    uint32_t deliveries;
+    uint32_t tasks;
+    uint32_t tasks_least; /* with no more than this left no further delivery begins: it would be a small one */
+};
+
+static bool is_used_up(const struct allowance *left) {
+    return !left->deliveries || left->tasks <= left->tasks_least;
+}
+
+/* Serves one queue for as long as it has something, somebody takes it, and the step may. */
+static bool serve(struct core *core, struct queue *queue, struct allowance *left, struct core_effects *effects) {
+    bool did = false;
+    while (ready_has(&queue->serving) && may_lease(core) && !is_used_up(left)) {
+        uint32_t count = deliver_batch(core, queue, left->tasks, effects);
+        if (!count) break;
+        left->tasks -= count;
+        left->deliveries--;
+        did = true;
+    }
+    return did;
+}
+
+/* The others come first next time, or a consumer of two queues would see nothing of the second until the first is empty
+ * (F-41). */
+static void to_the_end(struct core *core, struct queue *queue) {
+    queue->served = ++core->turn;
+    if (!ready_has(&queue->serving)) return;
+    ready_remove(&core->serving, &queue->serving);
+    ready_push(&core->serving, &queue->serving, queue->served, queue->number);
 }
 
 bool deliver(struct core *core, struct core_effects *effects) {
     if (!core->started || core->stopping) return false;
-    if (core->resending) send_all_again(core, effects);
-    if (!may_lease(core)) return false;
-    uint32_t made = 0;
-    struct queue *next = NULL;
-    for (struct queue *queue = TAILQ_FIRST(&core->serving); queue; queue = next) {
-        next = TAILQ_NEXT(queue, serving);
-        uint32_t before = made;
-        while (queue->is_serving && made < DELIVERIES_PER_STEP_MAX && may_lease(core) &&
-               deliver_batch(core, queue, effects))
-            made++;
-        if (made == before) continue;
-        /* The others come first next time, or a consumer of two queues would see nothing of the second until the first
-         * is empty (F-41). */
-        if (queue->is_serving) {
-            TAILQ_REMOVE(&core->serving, queue, serving);
-            TAILQ_INSERT_TAIL(&core->serving, queue, serving);
-        }
-        if (made == DELIVERIES_PER_STEP_MAX) return true;
-        /* `next` may have stopped being served only by its own deliveries: it is still in the list. */
+    if (!settle_sessions(core, effects)) return true;
+    uint32_t most = per_step(core, DELIVERED_PER_STEP_MAX);
+    struct allowance left = {.deliveries = DELIVERIES_PER_STEP_MAX, .tasks = most, .tasks_least = most / 2};
+    /* A queue that yields nothing waits for a sweep of its line that is under way (near_is_relieving). */
+    uint32_t looks = DELIVERIES_PER_STEP_MAX;
+    uint64_t count = core->serving.count;
+    for (; count && looks && !is_used_up(&left) && core->serving.count && may_lease(core); count--) {
+        struct ready_node *first = ready_min(&core->serving);
+        struct queue *queue = &core->queues[first->id];
+        core->visits++;
+        if (!serve(core, queue, &left, effects)) looks--;
+        to_the_end(core, queue);
     }
-    return false;
+    return (count || is_used_up(&left)) && core->serving.count && may_lease(core);
 }

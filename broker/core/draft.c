@@ -184,7 +184,7 @@ Tarry__TaskPut *draft_put(struct draft *draft, Tarry__Cause cause, const struct 
         put->before_due_ms = before->row.due_ms;
         put->before_attempt = before->row.attempt;
         if (before->row.state == ROW_LEASED) put->before_lease_deadline_ms = before->row.lease_deadline_ms;
-        if (cause == TARRY__CAUSE__CAUSE_LEASED) {
+        if (cause == TARRY__CAUSE__CAUSE_LEASED || cause == TARRY__CAUSE__CAUSE_UNSENT) {
             put->before_session = before->row.session;
             put->before_delivered_ms = before->row.delivered_ms;
         }

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "commit.h"
 #include "jobs.h"
 #include "push.h"
 #include "queues.h"
@@ -233,9 +234,11 @@ static void want_ops(struct wanting *w, const struct core_event *event) {
     const struct core_past *past = event->past;
     uint64_t hashes[2 * AHEAD] = {0};
     for (size_t i = 0; i < commit->n_ops + 2 * AHEAD; i++) {
-        if (i >= 2 * AHEAD) want_op(w, commit->ops[i - 2 * AHEAD], past ? &past[i - 2 * AHEAD] : NULL);
+        if (i >= 2 * AHEAD && !op_is_malformed(event, i - 2 * AHEAD))
+            want_op(w, commit->ops[i - 2 * AHEAD], past ? &past[i - 2 * AHEAD] : NULL);
         if (i >= AHEAD && i - AHEAD < commit->n_ops) task_prefetch_first(w->core, hashes[(i - AHEAD) % (2 * AHEAD)]);
-        if (i >= commit->n_ops || commit->ops[i]->op_case != TARRY__OP__OP_SCHEDULE) continue;
+        if (i >= commit->n_ops || commit->ops[i]->op_case != TARRY__OP__OP_SCHEDULE || op_is_malformed(event, i))
+            continue;
         const Tarry__Schedule *schedule = commit->ops[i]->schedule;
         const struct queue *queue = queue_find(w->core, schedule->queue);
         if (!queue) continue;

@@ -22,6 +22,7 @@ void producer_hello(struct core *core, const struct core_event *event, struct co
     struct draft draft;
     draft_init(&draft, core, effects->arena, NULL, 2);
     draft_by_request(&draft, event);
+    producers_order(core);
     uint64_t idle_limit_ms = steady_ms(core) > PRODUCER_IDLE_MS ? steady_ms(core) - PRODUCER_IDLE_MS : 0;
     uint32_t ended = 0;
     for (struct producer *idle = TAILQ_FIRST(&core->producers_idle); idle && ended < 16;

@@ -9,6 +9,7 @@
 #include "decide.h"
 #include "jobs.h"
 #include "near.h"
+#include "need.h"
 #include "push.h"
 #include "seeded_bug.h"
 #include "tasks.h"
@@ -19,6 +20,7 @@ void jobs_run(struct core *core, struct core_effects *effects) {
         struct job *job = &core->jobs[i];
         if (!job->id || job->loading || core->indexed <= job->id) continue; /* a job's id is its frame's position */
         if (core->overlay_count > core->options.index_lag_max) continue;    /* the index goes first */
+        if (job->lacked && core->task_count >= job->lacked) continue;       /* to read it again would help nobody */
         int hold = core_hold(core);
         if (hold < 0) return;
         job->loading = true;
@@ -102,7 +104,10 @@ void job_page(struct core *core, const struct core_event *event, struct core_eff
     assert(job && job->loading);
     job->loading = false;
     core_unhold(core, job->hold);
-    if (core->stopping || task_room(core) < event->row_count + TASK_RESERVE) return; /* asked for again by jobs_run */
+    struct need need = {0};
+    need_rows(&need, event->rows, event->row_count);
+    job->lacked = need_fits(core, &need, ROOM_BUT_RESERVE) ? 0 : core->task_count;
+    if (core->stopping || job->lacked) return; /* asked for again by jobs_run */
     struct draft draft;
     draft_init(&draft, core, effects->arena, &event->facts, event->row_count + 1);
     draft.client = job->client;

@@ -3,7 +3,9 @@
 
 #include <string.h>
 
+#include "near.h"
 #include "seeded_bug.h"
+#include "tasks.h"
 
 struct session *session_find(struct core *core, uint64_t id) {
     for (size_t i = 0; id && i < SESSIONS_TABLE; i++) {
@@ -34,13 +36,32 @@ struct session *session_new(struct core *core, uint64_t id, enum session_state s
 }
 
 void session_free(struct core *core, struct session *session) {
-    assert(!session->lease_count && !session->subscription_count);
+    assert(!session->lease_count && !session->subscription_count && !session->willing);
+    if (session->changed) TAILQ_REMOVE(&core->changed, session, change);
+    session->changed = false;
     wheel_cancel(&core->wheels[ROW_STEADY], &session->silence.wheel);
     session->state = SESSION_FREE;
 }
 
 bool session_is_present(const struct session *session) {
     return session->state == SESSION_WAITING_LANE || session->state == SESSION_UP;
+}
+
+void session_changed(struct core *core, struct session *session) {
+    if (session->changed) return;
+    session->changed = true;
+    TAILQ_INSERT_TAIL(&core->changed, session, change);
+}
+
+void session_withdraw(struct core *core, struct session *session) {
+    if (!session->willing) return;
+    session->willing = false;
+    for (uint32_t i = 0; i < session->subscription_count; i++) {
+        struct subscription *subscription = &session->subscriptions[i];
+        TAILQ_REMOVE(&subscription->queue->willing, subscription, of_queue);
+        subscription->queue->willing_count--;
+        near_update_serving(core, subscription->queue);
+    }
 }
 
 static void arm(struct core *core, struct task *task) {
@@ -58,6 +79,7 @@ void lease_take(struct core *core, struct task *task) {
     TAILQ_INSERT_TAIL(&session->leases, task, member);
     session->lease_count++;
     core->leases++;
+    core->lease_bytes += task_bytes(task);
     arm(core, task);
 }
 
@@ -73,7 +95,8 @@ void lease_extend(struct core *core, struct task *task) {
 void session_resent(struct core *core, struct session *session, struct task *task) {
     assert(task->resend && session->resend_count);
     task->resend = false;
-    if (--session->resend_count == 0) core->resending -= session->state == SESSION_UP;
+    session->resend_count--;
+    session_changed(core, session);
 }
 
 void lease_drop(struct core *core, struct task *task) {
@@ -83,8 +106,11 @@ void lease_drop(struct core *core, struct task *task) {
     TAILQ_REMOVE(&session->leases, task, member);
     session->lease_count--;
     core->leases--;
+    core->lease_bytes -= task_bytes(task);
+    session_changed(core, session);
     if (task->resend) session_resent(core, session, task);
     if (!SEEDED_BUG(lease_outlives_ack)) wheel_cancel(&core->wheels[ROW_STEADY], &task->timer.wheel);
+    task->before = (struct holder){0};
     task->place = PLACE_NONE;
     bool is_over = session->state == SESSION_LEFT || (session->state == SESSION_UNCLAIMED && !core->started);
     if (is_over && !session->lease_count) session_free(core, session);

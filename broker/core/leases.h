@@ -27,12 +27,19 @@ void session_unsubscribe(struct core *core, const struct core_event *event, stru
 void session_heard(struct core *core, uint64_t id);
 void session_heartbeat(struct core *core, const struct core_event *event, struct core_effects *effects);
 void session_lane_up(struct core *core, const struct core_event *event);
-/* The session ends: what it held is ready again, by records, the last of which says why. */
-void session_gone(struct core *core, struct session *session, Tarry__SessionEnd__Cause why,
-                  struct core_effects *effects);
+/* The session ends: what it held is ready again, by records, the last of which says why. Returns how many. */
+uint32_t session_gone(struct core *core, struct session *session, Tarry__SessionEnd__Cause why,
+                      struct core_effects *effects);
 void session_sent(struct core *core, const struct core_event *event, struct core_effects *effects);
-/* The claim time after a start is over. */
-void session_claim_over(struct core *core, struct core_effects *effects);
+/* The claim time after a start is over: what nobody has claimed is ready again. After about `records_max` records it
+ * goes on in the next step. Returns how many. */
+uint32_t session_claim_over(struct core *core, uint32_t records_max, struct core_effects *effects);
+
+/* What it may get, or how much, may have changed: it got a lease or lost one, was heard, a delivery left … O(1);
+ * deliver() looks at it. */
+void session_changed(struct core *core, struct session *session);
+/* Leaves the lines of its queues. */
+void session_withdraw(struct core *core, struct session *session);
 
 /* Leases what is ready to whoever has credit. Bounded per call; true: there may be more at once. */
 bool deliver(struct core *core, struct core_effects *effects);

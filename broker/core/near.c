@@ -13,6 +13,7 @@ void line_init(struct line_state *line, uint32_t queue, uint8_t base, uint8_t pr
     TAILQ_INIT(&line->near);
     TAILQ_INIT(&line->far);
     line->window_timer.kind = TIMER_WINDOW;
+    line->far_soonest_ms = UINT64_MAX;
 }
 
 struct line_state *line_of(struct core *core, const struct row *row) {
@@ -30,15 +31,13 @@ static uint32_t ready_bit(const struct line_state *line) {
     return 1u << (line->line.base * PRIORITY_COUNT + line->line.priority);
 }
 
-/* A queue is served while something is ready, somebody listens and nothing is paused. */
 void near_update_serving(struct core *core, struct queue *queue) {
-    bool serve = queue->ready_mask && queue->subscription_count && (!queue->paused || SEEDED_BUG(paused_served));
-    if (serve == queue->is_serving) return;
-    queue->is_serving = serve;
+    bool serve = queue->ready_mask && queue->willing_count && (!queue->paused || SEEDED_BUG(paused_served));
+    if (serve == ready_has(&queue->serving)) return;
     if (serve) {
-        TAILQ_INSERT_TAIL(&core->serving, queue, serving);
+        ready_push(&core->serving, &queue->serving, queue->served, queue->number);
     } else {
-        TAILQ_REMOVE(&core->serving, queue, serving);
+        ready_remove(&core->serving, &queue->serving);
     }
 }
 
@@ -50,18 +49,39 @@ static void push_ready(struct core *core, struct line_state *line, struct task *
     near_update_serving(core, queue);
 }
 
+/* To the lines of about the same size, so that the biggest is found without a search (CALM-1). */
+static void set_near_count(struct core *core, struct line_state *line, uint64_t count) {
+    core->near_count += count - line->near_count;
+    line->near_count = count;
+    uint8_t size_class = count ? (uint8_t)(64 - __builtin_clzll(count)) : 0;
+    if (size_class == line->size_class) return;
+    if (line->size_class) {
+        struct line_list *list = &core->by_size[line->size_class];
+        TAILQ_REMOVE(list, line, size);
+        if (TAILQ_EMPTY(list)) core->sizes &= ~(1ull << (line->size_class - 1));
+    }
+    line->size_class = size_class;
+    if (!size_class) return;
+    TAILQ_INSERT_TAIL(&core->by_size[size_class], line, size);
+    core->sizes |= 1ull << (size_class - 1);
+}
+
+static void leave_far(struct line_state *line, struct task *task) {
+    if (line->promote_cursor == task) line->promote_cursor = TAILQ_NEXT(task, member);
+    TAILQ_REMOVE(&line->far, task, member);
+    if (--line->far_count == 0) line->far_soonest_ms = UINT64_MAX;
+}
+
 static void leave_line(struct core *core, struct task *task) {
     struct line_state *line = line_of(core, &task->row);
     if (task->place == PLACE_FAR) {
-        TAILQ_REMOVE(&line->far, task, member);
-        line->far_count--;
+        leave_far(line, task);
         return;
     }
     near_check_later(core, line);
     if (line->evict_cursor == task) line->evict_cursor = TAILQ_NEXT(task, member);
     TAILQ_REMOVE(&line->near, task, member);
-    line->near_count--;
-    core->near_count--;
+    set_near_count(core, line, line->near_count - 1);
     if (task->place == PLACE_PENDING) {
         wheel_cancel(&core->wheels[task->row.base], &task->timer.wheel);
         return;
@@ -91,18 +111,24 @@ void near_unplace(struct core *core, struct task *task) {
     task->place = PLACE_NONE;
 }
 
+/* In front: a promotion that is under way need not look at it. */
+static void enter_far(struct line_state *line, struct task *task) {
+    task->place = PLACE_FAR;
+    TAILQ_INSERT_HEAD(&line->far, task, member);
+    line->far_count++;
+    if (task->row.due_ms < line->far_soonest_ms) line->far_soonest_ms = task->row.due_ms;
+    if (task->row.due_ms < line->promote_soonest_ms) line->promote_soonest_ms = task->row.due_ms;
+}
+
 void near_place_waiting(struct core *core, struct task *task) {
     assert(task->place == PLACE_NONE && task->row.state == ROW_WAITING);
     struct line_state *line = line_of(core, &task->row);
     if (due_before(line->horizon, row_due(&task->row))) {
-        task->place = PLACE_FAR;
-        TAILQ_INSERT_TAIL(&line->far, task, member);
-        line->far_count++;
+        enter_far(line, task);
         return;
     }
     TAILQ_INSERT_TAIL(&line->near, task, member);
-    line->near_count++;
-    core->near_count++;
+    set_near_count(core, line, line->near_count + 1);
     uint64_t now_ms = base_ms(core, task->row.base) + SEEDED_BUG(ready_early);
     if (task->row.due_ms <= now_ms) { /* TIME-1: ready is due <= now, rounded down */
         push_ready(core, line, task);
@@ -134,13 +160,16 @@ static struct task *task_of_ready(struct ready_node *node) {
     return (struct task *)((char *)node - offsetof(struct task, ready));
 }
 
-/* The soonest ready task of the line, if nothing that only the index holds may come before it. */
+/* The soonest ready task of the line, if nothing that only the index holds, or that is not placed yet, may come before
+ * it. */
 static struct task *line_next(struct core *core, struct line_state *line) {
     struct ready_node *node = ready_min(&line->ready);
     if (!node) return NULL;
     struct task *task = task_of_ready(node);
-    if (due_before(line->horizon, row_due(&task->row)) && line_index_only(core, line)) return NULL;
-    return task;
+    struct due due = row_due(&task->row);
+    if (due_before(line->horizon, due) && line_index_only(core, line)) return NULL;
+    bool may_be_overtaken = line->settling && due_before(line->sure, due) && line->far_soonest_ms <= due.due_ms;
+    return may_be_overtaken && !SEEDED_BUG(promotion_overtaken) ? NULL : task;
 }
 
 struct task *near_next_ready(struct core *core, struct queue *queue) {
@@ -157,6 +186,18 @@ struct task *near_next_ready(struct core *core, struct queue *queue) {
 
 /* ---- trimming */
 
+static void settle_far(struct core *core, struct task *task) {
+    struct line_state *line = line_of(core, &task->row);
+    near_unplace(core, task);
+    if (!due_before(line->horizon, row_due(&task->row))) {
+        assert(line->settling); /* a promotion is on its way to it */
+        near_place_waiting(core, task);
+        return;
+    }
+    near_check_later(core, line); /* from here on only the index has it */
+    task_free(core, task);
+}
+
 /* Clean: in the index as it is in memory. */
 static void settle_clean(struct core *core, struct task *task) {
     TAILQ_REMOVE(&core->overlay, task, overlay);
@@ -164,9 +205,7 @@ static void settle_clean(struct core *core, struct task *task) {
     task->dirty = false;
     switch ((enum place)task->place) {
     case PLACE_FAR:
-        near_check_later(core, line_of(core, &task->row)); /* from here on only the index has it */
-        near_unplace(core, task);
-        task_free(core, task);
+        settle_far(core, task);
         break;
     case PLACE_DEAD:
     case PLACE_ENDED:
@@ -183,7 +222,7 @@ static void settle_clean(struct core *core, struct task *task) {
 }
 
 void near_trim(struct core *core) {
-    for (uint32_t n = 0; n < TRIM_PER_STEP_MAX && !SEEDED_BUG(never_trimmed); n++) {
+    for (uint32_t n = 0; n < per_step(core, TRIM_PER_STEP_MAX) && !SEEDED_BUG(never_trimmed); n++) {
         struct task *task = TAILQ_FIRST(&core->overlay);
         bool is_early = SEEDED_BUG(tombstone_dropped) && task && task->place == PLACE_ENDED;
         if (!task || task->changed >= (is_early ? core->indexed : core->trim_to)) break;

@@ -21,8 +21,8 @@ void near_touch(struct core *core, struct task *task, uint64_t position);
 /* The task's timer has come: pending → ready. */
 void near_due(struct core *core, struct task *task);
 
-/* A queue is served while something is ready, somebody listens and it is not paused; call after any of these changed.
- */
+/* A queue is served while something is ready, somebody is willing and it is not paused; call after any of these
+ * changed. */
 void near_update_serving(struct core *core, struct queue *queue);
 
 /* The next ready task of the queue, by priority, due, id; NULL when none is both ready and known to be the next (the
@@ -34,13 +34,24 @@ void near_trim(struct core *core);
 bool near_is_trimming(const struct core *core);
 uint64_t near_trim_limit(const struct core *core);
 
-/* The line's window or low mark may have to move: looked at by near_check_lines at the end of the step. */
+/* The line's window or low mark may have to move: looked at by near_check_lines at the end of a step. */
 void near_check_later(struct core *core, struct line_state *line);
-/* Asks for the windows that are due, arms timers for those that will be, and advises the index of what has passed. */
+/* So may those of all lines that the index holds something of. */
+void near_check_all(struct core *core);
+/* Asks for the windows that are due, arms timers for those that will be, and advises the index of what has passed.
+ * Bounded per call. */
 void near_check_lines(struct core *core, struct core_effects *effects);
+bool near_is_checking(const struct core *core);
 void near_loaded(struct core *core, const struct core_event *event);
+/* Places the far tasks that a load has brought within a horizon: bounded per call. */
+void near_promote(struct core *core);
+bool near_is_promoting(const struct core *core);
 /* Frees memory when it is short: bounded per call. */
 void near_relieve(struct core *core);
 bool near_is_relieving(const struct core *core);
+/* There is little room, though none need be freed yet. */
+bool near_is_short(const struct core *core);
+/* Tasks that one load may bring. */
+uint64_t window_count_max(const struct core *core);
 
 #endif

@@ -96,8 +96,9 @@ static void drop_oldest(struct outcomes *o) {
     struct entry *entry = &o->entries[index];
     chain_remove(o, &o->ids[id_slot(o, entry->outcome.id)], index, false);
     if (entry->outcome.key_size) chain_remove(o, &o->keys[entry->key_hash & o->mask], index, true);
-    bool grows = entry->outcome.ended_ms > o->known_since_ms && !SEEDED_BUG(known_since_stuck);
-    if (grows) o->known_since_ms = entry->outcome.ended_ms;
+    /* Since the millisecond after it: nothing that ended since then is missing (TRUE-1). */
+    bool grows = entry->outcome.ended_ms >= o->known_since_ms && !SEEDED_BUG(known_since_stuck);
+    if (grows) o->known_since_ms = entry->outcome.ended_ms + 1;
     o->first++;
 }
 

@@ -1,6 +1,9 @@
 /* producers.c: see producers.h. The table is bounded. */
 #include "producers.h"
 
+#define PRODUCERS_BITS 14u
+static_assert(PRODUCERS_MAX <= 1u << PRODUCERS_BITS, "the sort below holds them all");
+
 static size_t id_slot(uint64_t id) {
     return (id * 0x9E3779B97F4A7C15ull >> 20) & (PRODUCER_TABLE_SIZE - 1);
 }
@@ -58,6 +61,7 @@ int producer_apply_commit(struct core *core, uint64_t id, uint64_t sequence, uin
                           uint64_t position) {
     struct producer *producer = producer_find(core, id);
     if (!producer) return CORE_NONSENSE;
+    producers_order(core);
     forget_below(producer, oldest_unanswered);
     if (producer->result_count == COMMITS_PER_PRODUCER_MAX) return CORE_NONSENSE;
     producer->results[producer->result_count++] = (struct commit_result){.sequence = sequence, .position = position};
@@ -65,4 +69,59 @@ int producer_apply_commit(struct core *core, uint64_t id, uint64_t sequence, uin
     TAILQ_REMOVE(&core->producers_idle, producer, idle);
     TAILQ_INSERT_TAIL(&core->producers_idle, producer, idle);
     return 0;
+}
+
+/* Of two in the same millisecond: whose last answer lies first in the log. */
+static uint64_t last_answer(const struct producer *producer) {
+    uint64_t last = 0;
+    for (uint32_t i = 0; i < producer->result_count; i++) {
+        if (producer->results[i].position > last) last = producer->results[i].position;
+    }
+    return last;
+}
+
+static bool used_before(const struct producer *a, const struct producer *b) {
+    if (a->used_ms != b->used_ms) return a->used_ms < b->used_ms;
+    uint64_t last_a = last_answer(a);
+    uint64_t last_b = last_answer(b);
+    return last_a != last_b ? last_a < last_b : a->id < b->id;
+}
+
+/* Moves the lesser head of two ordered lists to the end of `out`, until both are empty. */
+static void merge(struct producer_list *a, struct producer_list *b, struct producer_list *out) {
+    while (!TAILQ_EMPTY(a) || !TAILQ_EMPTY(b)) {
+        bool from_b = TAILQ_EMPTY(a) || (!TAILQ_EMPTY(b) && used_before(TAILQ_FIRST(b), TAILQ_FIRST(a)));
+        struct producer_list *from = from_b ? b : a;
+        struct producer *first = TAILQ_FIRST(from);
+        TAILQ_REMOVE(from, first, idle);
+        TAILQ_INSERT_TAIL(out, first, idle);
+    }
+}
+
+/* Merge sort, bottom up: sorted[i] is empty or holds 2^i of them. */
+void producers_order(struct core *core) {
+    if (!core->producers_unordered) return;
+    core->producers_unordered = false;
+    struct producer_list sorted[PRODUCERS_BITS + 1];
+    struct producer_list all = TAILQ_HEAD_INITIALIZER(all);
+    for (size_t i = 0; i <= PRODUCERS_BITS; i++) TAILQ_INIT(&sorted[i]);
+    struct producer *next = NULL;
+    while ((next = TAILQ_FIRST(&core->producers_idle))) {
+        struct producer_list carried = TAILQ_HEAD_INITIALIZER(carried);
+        TAILQ_REMOVE(&core->producers_idle, next, idle);
+        TAILQ_INSERT_TAIL(&carried, next, idle);
+        size_t i = 0;
+        for (; !TAILQ_EMPTY(&sorted[i]); i++) {
+            struct producer_list merged = TAILQ_HEAD_INITIALIZER(merged);
+            merge(&sorted[i], &carried, &merged);
+            TAILQ_CONCAT(&carried, &merged, idle);
+        }
+        TAILQ_CONCAT(&sorted[i], &carried, idle);
+    }
+    for (size_t i = 0; i <= PRODUCERS_BITS; i++) {
+        struct producer_list merged = TAILQ_HEAD_INITIALIZER(merged);
+        merge(&sorted[i], &all, &merged);
+        TAILQ_CONCAT(&all, &merged, idle);
+    }
+    TAILQ_CONCAT(&core->producers_idle, &all, idle);
 }

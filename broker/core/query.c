@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "decide.h"
+#include "need.h"
 #include "push.h"
 #include "reply.h"
 #include "tasks.h"
@@ -103,7 +104,9 @@ void query_get(struct core *core, const struct core_event *event, struct core_ef
     struct decision d = {.core = core, .draft = &draft, .effects = effects, .result = &result};
     struct known known;
     enum resolved resolved = resolve(&d, get->task, &known);
-    if (draft.record_count && !task_room(core)) { /* CAP-1: not even for one more ending */
+    struct need need = {0};
+    if (draft.record_count) need_rows(&need, event->facts.rows, event->facts.count);
+    if (!need_fits(core, &need, ROOM_ALL)) { /* CAP-1: not even for one more ending */
         reply_refuse(core, effects, event->ticket, TARRY__CODE__BUSY,
                      "memory for tasks is full: try again in a moment");
         return;

@@ -48,6 +48,7 @@ static void count_ready(struct core *core, struct queue *queue, Tarry__QueueStat
         uint64_t now_ms = base_ms(core, line->line.base);
         stats->ready += line->ready.count;
         if (line->horizon.due_ms <= now_ms && line_index_only(core, line)) stats->ready_is_lower_bound = true;
+        if (line->settling) stats->ready_is_lower_bound = true;
         if (core->following) stats->ready_is_lower_bound = true; /* the leader's timers say what is ready */
         const struct ready_node *first = ready_min(&line->ready);
         if (first && now_ms - first->due_ms > oldest_ms) oldest_ms = now_ms - first->due_ms;

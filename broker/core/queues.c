@@ -19,7 +19,7 @@ struct queue *queue_find(const struct core *core, const char *name) {
 static void queue_init(struct core *core, struct queue *queue, const Tarry__QueuePut *put) {
     queue->number = put->number;
     memcpy(queue->name, put->name, strlen(put->name) + 1);
-    TAILQ_INIT(&queue->subscriptions);
+    TAILQ_INIT(&queue->willing);
     queue->pause_timer.kind = TIMER_PAUSE;
     for (uint8_t base = 0; base < ROW_BASES; base++) {
         for (uint8_t priority = 0; priority < PRIORITY_COUNT; priority++) {

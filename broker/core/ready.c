@@ -1,5 +1,7 @@
-/* ready.c: see ready.h. Every tree obeys heap order by (due, id); `prev` of a first child is its parent, so a node can
- * be cut out wherever it is. */
+/* ready.c: see ready.h. Invariants of the tree
+ *   R-1  no child comes before its parent;
+ *   R-2  rank = 1 + the right child's rank, and the left child's rank is not smaller (a missing child's is 0).
+ * By R-2 a tree of rank r has at least 2^r - 1 nodes: hence the bound. */
 #include "ready.h"
 
 #include <assert.h>
@@ -8,110 +10,156 @@ static bool node_before(const struct ready_node *a, const struct ready_node *b) 
     return a->due_ms != b->due_ms ? a->due_ms < b->due_ms : a->id < b->id;
 }
 
-/* Links two trees without siblings; the root of the result has void next and prev. */
-static struct ready_node *link_trees(struct ready_node *a, struct ready_node *b) {
-    if (a == NULL) return b;
-    if (b == NULL) return a;
-    if (node_before(b, a)) {
-        struct ready_node *swap = a;
-        a = b;
-        b = swap;
-    }
-    b->prev = a;
-    b->next = a->child;
-    if (a->child != NULL) a->child->prev = b;
-    a->child = b;
-    return a;
+/* ---- the tree */
+
+static unsigned rank_of(const struct ready_node *node) {
+    return node != NULL ? node->rank : 0;
 }
 
-/* Merges a list of siblings into one tree: pairs from left to right, then the pairs from right to left. */
-static struct ready_node *merge_siblings(struct ready_node *first) {
-    struct ready_node *pairs = NULL; /* a stack through `next` */
-    while (first != NULL) {
-        struct ready_node *a = first;
-        struct ready_node *b = a->next;
-        first = b != NULL ? b->next : NULL;
-        struct ready_node *pair = link_trees(a, b);
-        pair->next = pairs;
-        pairs = pair;
+/* R-2 of one node, whose children obey it. False: its rank is what it was. */
+static bool rank_changes(struct ready_node *node) {
+    if (rank_of(node->left) < rank_of(node->right)) {
+        struct ready_node *swap = node->left;
+        node->left = node->right;
+        node->right = swap;
     }
-    struct ready_node *tree = NULL;
-    while (pairs != NULL) {
-        struct ready_node *next = pairs->next;
-        tree = link_trees(tree, pairs);
-        pairs = next;
-    }
-    return tree;
+    uint8_t rank = (uint8_t)(rank_of(node->right) + 1);
+    bool changes = rank != node->rank;
+    node->rank = rank;
+    return changes;
 }
 
-static void set_root(struct ready *ready, struct ready_node *root) {
-    ready->root = root;
-    if (root == NULL) return;
-    root->next = NULL;
-    root->prev = root;
+/* Merges two trees along their ways down to the right; the result hangs below `above`, to which the caller ties it. */
+static struct ready_node *tree_merge(struct ready_node *a, struct ready_node *b, struct ready_node *above) {
+    struct ready_node *root = NULL, **at = &root, *lowest = above;
+    while (a != NULL && b != NULL) {
+        if (node_before(b, a)) {
+            struct ready_node *swap = a;
+            a = b;
+            b = swap;
+        }
+        *at = a;
+        a->above = lowest;
+        lowest = a;
+        at = &a->right;
+        a = a->right;
+    }
+    *at = a != NULL ? a : b;
+    if (*at != NULL) (*at)->above = lowest;
+    for (struct ready_node *node = lowest; node != above; node = node->above) (void)rank_changes(node);
+    return root;
 }
+
+static void tree_remove(struct ready *ready, struct ready_node *node) {
+    struct ready_node *above = node->above;
+    struct ready_node *merged = tree_merge(node->left, node->right, above);
+    if (above == NULL) {
+        assert(ready->root == node);
+        ready->root = merged;
+        return;
+    }
+    if (above->left == node) {
+        above->left = merged;
+    } else {
+        assert(above->right == node);
+        above->right = merged;
+    }
+    /* Ranks that change grow by one from parent to parent, so this too ends after O(log n). */
+    while (above != NULL && rank_changes(above)) above = above->above;
+}
+
+/* ---- the run */
+
+static void run_append(struct ready *ready, struct ready_node *node) {
+    node->rank = READY_RUN;
+    node->left = ready->last;
+    if (ready->last != NULL) {
+        ready->last->right = node;
+    } else {
+        ready->first = node;
+    }
+    ready->last = node;
+}
+
+static void run_remove(struct ready *ready, struct ready_node *node) {
+    assert((node->left == NULL) == (ready->first == node) && (node->right == NULL) == (ready->last == node));
+    if (node->left != NULL) {
+        node->left->right = node->right;
+    } else {
+        ready->first = node->right;
+    }
+    if (node->right != NULL) {
+        node->right->left = node->left;
+    } else {
+        ready->last = node->left;
+    }
+}
+
+/* ---- the interface */
 
 void ready_push(struct ready *ready, struct ready_node *node, uint64_t due_ms, uint64_t id) {
     assert(!ready_has(node));
-    node->child = NULL;
-    node->next = NULL;
-    node->due_ms = due_ms;
-    node->id = id;
-    set_root(ready, link_trees(ready->root, node));
+    *node = (struct ready_node){.due_ms = due_ms, .id = id};
     ready->count++;
+    if (ready->last == NULL || !node_before(node, ready->last)) {
+        run_append(ready, node);
+    } else {
+        node->rank = 1;
+        ready->root = tree_merge(ready->root, node, NULL);
+    }
 }
 
 void ready_remove(struct ready *ready, struct ready_node *node) {
     assert(ready_has(node) && ready->count > 0);
     ready->count--;
-    struct ready_node *children = merge_siblings(node->child);
-    if (node == ready->root) {
-        set_root(ready, children);
+    if (node->rank == READY_RUN) {
+        run_remove(ready, node);
     } else {
-        assert(node->prev != node); /* the root of another set */
-        if (node->prev->child == node) {
-            node->prev->child = node->next;
-        } else {
-            assert(node->prev->next == node);
-            node->prev->next = node->next;
-        }
-        if (node->next != NULL) node->next->prev = node->prev;
-        set_root(ready, link_trees(ready->root, children));
+        tree_remove(ready, node);
     }
-    node->child = node->next = node->prev = NULL;
+    node->left = node->right = node->above = NULL;
+    node->rank = 0;
+}
+
+struct ready_node *ready_min(const struct ready *ready) {
+    if (ready->root == NULL || ready->first == NULL) return ready->root != NULL ? ready->root : ready->first;
+    return node_before(ready->root, ready->first) ? ready->root : ready->first;
 }
 
 struct ready_node *ready_pop(struct ready *ready) {
-    struct ready_node *node = ready->root;
+    struct ready_node *node = ready_min(ready);
     if (node != NULL) ready_remove(ready, node);
     return node;
 }
 
-/* The parent of the last of a row of siblings. */
-static const struct ready_node *parent_of(const struct ready_node *node) {
-    while (node->prev->child != node) node = node->prev;
-    return node->prev;
+/* ---- for tests */
+
+static bool node_check(const struct ready_node *node) {
+    const struct ready_node *children[] = {node->left, node->right};
+    for (unsigned i = 0; i < 2; i++) {
+        if (children[i] == NULL) continue;
+        if (children[i]->above != node || node_before(children[i], node)) return false; /* */
+    }
+    return rank_of(node->left) >= rank_of(node->right) && node->rank == rank_of(node->right) + 1; /* */
+}
+
+/* Down to the left, else to the right; then up until there is a right-hand sibling. */
+static const struct ready_node *node_next(const struct ready_node *node) {
+    if (node->left != NULL) return node->left; /* by R-2 there is no right child without a left one */
+    while (node->above != NULL && (node->above->right == node || node->above->right == NULL)) node = node->above;
+    return node->above != NULL ? node->above->right : NULL;
 }
 
 bool ready_check(const struct ready *ready) {
-    if (ready->root == NULL) return ready->count == 0;
-    if (ready->root->prev != ready->root || ready->root->next != NULL) return false;
     uint64_t count = 0;
-    const struct ready_node *node = ready->root;
-    /* Down to the first child, then to the right, then up and to the right. */
-    for (;;) {
-        if (++count > ready->count) return false;
-        if (node->child != NULL) {
-            if (node->child->prev != node) return false;
-            for (const struct ready_node *child = node->child; child != NULL; child = child->next) {
-                if (node_before(child, node)) return false;
-                if (child->next != NULL && child->next->prev != child) return false;
-            }
-            node = node->child;
-            continue;
-        }
-        while (node != ready->root && node->next == NULL) node = parent_of(node);
-        if (node == ready->root) return count == ready->count;
-        node = node->next;
+    const struct ready_node *last = NULL;
+    for (const struct ready_node *node = ready->first; node != NULL; last = node, node = node->right, count++) {
+        if (count == ready->count || node->rank != READY_RUN || node->left != last) return false;
+        if (last != NULL && node_before(node, last)) return false;
     }
+    if (last != ready->last) return false;
+    if (ready->root != NULL && ready->root->above != NULL) return false;
+    for (const struct ready_node *node = ready->root; node != NULL; node = node_next(node), count++)
+        if (count == ready->count || !node_check(node)) return false;
+    return count == ready->count;
 }

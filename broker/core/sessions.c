@@ -11,12 +11,7 @@
 #include "seeded_bug.h"
 
 static void unsubscribe_all(struct core *core, struct session *session) {
-    for (uint32_t i = 0; i < session->subscription_count; i++) {
-        struct subscription *subscription = &session->subscriptions[i];
-        TAILQ_REMOVE(&subscription->queue->subscriptions, subscription, of_queue);
-        subscription->queue->subscription_count--;
-        near_update_serving(core, subscription->queue);
-    }
+    session_withdraw(core, session);
     session->subscription_count = 0;
 }
 
@@ -27,19 +22,17 @@ static bool is_subscribed(const struct session *session, const struct queue *que
     return false;
 }
 
-static void subscribe_to(struct core *core, struct session *session, struct queue *queue) {
+static void subscribe_to(struct session *session, struct queue *queue) {
+    assert(!session->willing);                 /* its lane is not up yet */
     if (is_subscribed(session, queue)) return; /* named twice */
-    struct subscription *subscription = &session->subscriptions[session->subscription_count++];
-    *subscription = (struct subscription){.session = session, .queue = queue};
-    TAILQ_INSERT_TAIL(&queue->subscriptions, subscription, of_queue);
-    queue->subscription_count++;
-    near_update_serving(core, queue);
+    session->subscriptions[session->subscription_count++] = (struct subscription){.session = session, .queue = queue};
 }
 
 /* A sign of life. */
 static void hear(struct core *core, struct session *session) {
     struct wheel *wheel = &core->wheels[ROW_STEADY];
     session->heard_ms = steady_ms(core);
+    if (session->mute) session_changed(core, session);
     session->mute = false;
     wheel_cancel(wheel, &session->silence.wheel);
     wheel_arm(wheel, &session->silence.wheel, steady_ms(core) + session->silence_ms, session->id);
@@ -204,7 +197,7 @@ void session_subscribe(struct core *core, const struct core_event *event, struct
     name_session(session, event);
     open_lane(core, session, effects);
     for (size_t i = 0; i < subscribe->n_queues; i++) {
-        subscribe_to(core, session, queue_find(core, subscribe->queues[i]));
+        subscribe_to(session, queue_find(core, subscribe->queues[i]));
     }
     record_session(core, session, resumed, effects);
     reply_subscribed(core, event, session, resumed, effects);
@@ -245,9 +238,9 @@ static void record_end(struct draft *draft, const struct session *session, const
     record->session_end->kept = held - returned;
 }
 
-/* Gives back leases of the session, in frames of bounded size. */
-static void give_back(struct core *core, struct session *session, const struct giving *giving,
-                      struct core_effects *effects) {
+/* Gives back leases of the session, in frames of bounded size. Returns how many. */
+static uint32_t give_back(struct core *core, struct session *session, const struct giving *giving,
+                          struct core_effects *effects) {
     struct task *task = TAILQ_FIRST(&session->leases);
     uint32_t held = session->lease_count;
     uint32_t returned = 0;
@@ -266,6 +259,7 @@ static void give_back(struct core *core, struct session *session, const struct g
             struct row row;
             Tarry__Cause why = seen ? TARRY__CAUSE__CAUSE_LEASE_LOST : giving->why;
             Tarry__Cause cause = row_return(core, &task->row, why, &row);
+            if (cause == TARRY__CAUSE__CAUSE_UNSENT) row_unsend(task, &row);
             draft_put(&draft, cause, &known, &row);
             returned++;
         }
@@ -275,14 +269,17 @@ static void give_back(struct core *core, struct session *session, const struct g
         }
         draft_commit(&draft, NULL, effects); /* what it names leaves the list; `task` is not among it */
     }
+    return returned;
 }
 
-void session_gone(struct core *core, struct session *session, Tarry__SessionEnd__Cause why,
-                  struct core_effects *effects) {
+uint32_t session_gone(struct core *core, struct session *session, Tarry__SessionEnd__Cause why,
+                      struct core_effects *effects) {
     if (session_is_present(session)) close_lane(core, session, effects);
     session->state = SESSION_UP; /* keeps its slot while its leases go */
-    give_back(core, session, &(struct giving){.why = TARRY__CAUSE__CAUSE_LEASE_LOST, .end = why}, effects);
+    struct giving giving = {.why = TARRY__CAUSE__CAUSE_LEASE_LOST, .end = why};
+    uint32_t returned = give_back(core, session, &giving, effects);
     session_free(core, session);
+    return returned + 1;
 }
 
 /* In order: what was not seen costs no attempt. */
@@ -338,7 +335,7 @@ void session_lane_up(struct core *core, const struct core_event *event) {
         session->resend_count += !task->resend;
         task->resend = true;
     }
-    core->resending += session->resend_count > 0;
+    session_changed(core, session);
 }
 
 /* Lateness of what left just now, save for what came back with its old due time. What was due before it was scheduled
@@ -362,6 +359,7 @@ void session_sent(struct core *core, const struct core_event *event, struct core
     struct session *session = session_find(core, event->session);
     if (!session || !session->sending) return; /* it ended meanwhile */
     session->sending = false;
+    session_changed(core, session);
     if (session->sending_again) {
         session->sending_again = false; /* left or not: the leases stand */
     } else if (event->ok && !SEEDED_BUG(sent_taken_for_unsent)) {
@@ -373,9 +371,16 @@ void session_sent(struct core *core, const struct core_event *event, struct core
     if (session->gone) session_gone(core, session, TARRY__SESSION_END__CAUSE__PIPE_LOST, effects);
 }
 
-void session_claim_over(struct core *core, struct core_effects *effects) {
+uint32_t session_claim_over(struct core *core, uint32_t records_max, struct core_effects *effects) {
+    uint32_t done = 1;
     for (size_t i = 0; i < core->sessions_end; i++) {
         bool is_gone = core->sessions[i].state == SESSION_UNCLAIMED && !SEEDED_BUG(claims_stay_open);
-        if (is_gone) session_gone(core, &core->sessions[i], TARRY__SESSION_END__CAUSE__NOT_RESUMED, effects);
+        if (!is_gone) continue;
+        if (done >= records_max) {
+            wheel_arm(&core->wheels[ROW_STEADY], &core->claim.wheel, steady_ms(core), 0);
+            break;
+        }
+        done += session_gone(core, &core->sessions[i], TARRY__SESSION_END__CAUSE__NOT_RESUMED, effects);
     }
+    return done;
 }

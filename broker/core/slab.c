@@ -23,9 +23,6 @@
 #define UNPOISON(at, size) ((void)(at), (void)(size))
 #endif
 
-#define SLAB_ALIGN 16u
-#define SLAB_CLASSES (SLAB_OBJECT_SIZE_MAX / SLAB_ALIGN)
-
 struct slab_object {
     struct slab_object *next;
 };
@@ -51,6 +48,7 @@ struct slab {
     uint32_t fresh;       /* pages 1 … fresh have been touched */
     uint32_t empty;       /* stack of touched, empty pages */
     uint32_t empty_count; /* on that stack */
+    uint64_t allocated;   /* objects ever handed out */
     struct slab_class classes[SLAB_CLASSES];
     struct slab_page pages[]; /* [number]; the first is not used */
 };
@@ -99,7 +97,7 @@ static uint8_t *page_start(const struct slab *slab, uint32_t number) {
     return slab->region + (size_t)(number - 1) * SLAB_PAGE_SIZE;
 }
 
-static uint32_t pages_free(const struct slab *slab) {
+uint32_t slab_pages_free(const struct slab *slab) {
     return slab->page_count - slab->fresh + slab->empty_count;
 }
 
@@ -157,6 +155,7 @@ void *slab_alloc(struct slab *slab, size_t size) {
         UNPOISON(object, class_size(class));
     }
     page->used++;
+    slab->allocated++;
     slab->classes[class].room--;
     if (page->used == class_capacity(class)) page_unlink(slab, &slab->classes[class], number);
     return object;
@@ -190,13 +189,27 @@ void slab_release(struct slab *slab, void *object, size_t size) {
     slab->empty_count++;
 }
 
-size_t slab_room(const struct slab *slab, size_t size) {
-    size_t class = class_of(size);
-    return slab->classes[class].room + (size_t)pages_free(slab) * class_capacity(class);
+void slab_need_add(struct slab_need *need, size_t size, uint32_t count) {
+    need->counts[class_of(size)] += count;
+}
+
+uint32_t slab_need_pages(const struct slab *slab, const struct slab_need *need) {
+    uint32_t pages = 0;
+    for (size_t class = 0; class < SLAB_CLASSES; class ++) {
+        uint64_t room = slab->classes[class].room;
+        if (need->counts[class] <= room) continue;
+        uint64_t beyond = need->counts[class] - room;
+        pages += (uint32_t)((beyond + class_capacity(class) - 1) / class_capacity(class));
+    }
+    return pages;
+}
+
+uint64_t slab_allocated(const struct slab *slab) {
+    return slab->allocated;
 }
 
 size_t slab_used(const struct slab *slab) {
-    return (size_t)(slab->page_count - pages_free(slab)) * SLAB_PAGE_SIZE;
+    return (size_t)(slab->page_count - slab_pages_free(slab)) * SLAB_PAGE_SIZE;
 }
 
 size_t slab_capacity(const struct slab *slab) {

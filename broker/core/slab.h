@@ -11,6 +11,8 @@
 
 #define SLAB_PAGE_SIZE (64u << 10)
 #define SLAB_OBJECT_SIZE_MAX 1024u
+#define SLAB_ALIGN 16u
+#define SLAB_CLASSES (SLAB_OBJECT_SIZE_MAX / SLAB_ALIGN)
 
 struct slab;
 /* Reserves (mmap, not touched until used) `size` bytes, rounded down to pages. NULL: out of memory. */
@@ -20,9 +22,17 @@ void slab_free_all(struct slab *slab); /* NULL is fine */
 void *slab_alloc(struct slab *slab, size_t size);
 /* `size` as at slab_alloc. NULL is fine. */
 void slab_release(struct slab *slab, void *object, size_t size);
-/* How many objects of `size` can surely still be allocated. O(1). */
-size_t slab_room(const struct slab *slab, size_t size);
-size_t slab_used(const struct slab *slab);     /* bytes in pages in use */
-size_t slab_capacity(const struct slab *slab); /* bytes */
+/* Objects that may be asked for, by size. Zeroed: none. */
+struct slab_need {
+    uint32_t counts[SLAB_CLASSES];
+};
+void slab_need_add(struct slab_need *need, size_t size, uint32_t count);
+/* Free pages that allocating all of `need` would take: what finds no room on the pages of its own size. It surely fits
+ * if no more than slab_pages_free. O(SLAB_CLASSES). */
+uint32_t slab_need_pages(const struct slab *slab, const struct slab_need *need);
+uint32_t slab_pages_free(const struct slab *slab);
+uint64_t slab_allocated(const struct slab *slab); /* objects ever handed out: grows by one with each */
+size_t slab_used(const struct slab *slab);        /* bytes in pages in use */
+size_t slab_capacity(const struct slab *slab);    /* bytes */
 
 #endif

@@ -33,13 +33,22 @@
 #define LOW_ADVICE_STEP_MS 2048ull /* the index is told of a line's low mark so often, in time passed */
 #define TIMERS_PER_STEP_MAX 4096u  /* bounded work per step: no queue delays another */
 #define TRIM_PER_STEP_MAX 8192u
-#define EVICT_PER_STEP_MAX 4096u
+#define EVICT_PER_STEP_MAX 2048u
+#define PROMOTE_PER_STEP_MAX 2048u
+#define CHECK_PER_STEP_MAX 512u  /* lines */
+#define STARVED_PER_STEP_MAX 64u /* lines that waited for memory, and are checked again */
+#define LINE_SIZES 65u           /* 0: nothing near; n: from 2^(n-1) tasks on */
 #define RECORDS_PER_FRAME_MAX 4096u
 #define DELIVERIES_PER_STEP_MAX 64u
+#define DELIVERED_PER_STEP_MAX                                                                                         \
+    1024u /* a step that has leased so many tasks, or ended them as expired, makes no further delivery */
+#define SETTLED_PER_STEP_MAX 4096u     /* subscriptions looked at because a session's credit changed */
+#define STEP_EFFECTS_MAX (96ull << 20) /* bytes in the arena that one step may add (need.h) */
 #define JOB_PAGE_TASKS_MAX 2048u
 #define HOLDS_MAX 1024u
 #define SESSIONS_TABLE (2 * SESSIONS_MAX) /* live ones, and those of before a restart */
-#define TASK_RESERVE 2048u                /* objects kept free so that settling never meets a full memory (CAP-1) */
+#define RESERVE_PAGES 32u /* of the region, kept for what settles: a commit full of nacks fits (need.h) */
+#define LEASES_SHARE 2u   /* 1 / of the region is what leases may take: nothing but acks frees it (CAP-1) */
 
 enum timer_kind { TIMER_DUE = 1, TIMER_LEASE, TIMER_PAUSE, TIMER_SILENCE, TIMER_WINDOW, TIMER_CLAIM };
 
@@ -52,9 +61,18 @@ enum place { PLACE_NONE, PLACE_FAR, PLACE_PENDING, PLACE_READY, PLACE_LEASED, PL
 
 struct session;
 
+struct holder { /* who had a task, and since when; 0: nobody */
+    uint64_t session;
+    uint64_t delivered_ms;
+};
+
 struct task {
     struct timer timer; /* PENDING: due; LEASED: deadline */
-    struct ready_node ready;
+    union {
+        struct ready_node ready; /* READY */
+        struct holder before;    /* LEASED: who had it before this lease, should the delivery never leave (TRUE-1). Void
+                                    after a restart: what left then is not known */
+    };
     TAILQ_ENTRY(task) overlay; /* valid if dirty */
     TAILQ_ENTRY(task) member;  /* FAR: line->far; PENDING, READY: line->near; LEASED: session->leases */
     struct task *by_id_next;
@@ -81,18 +99,30 @@ struct line_state {
     struct ready ready;
     struct timer window_timer;     /* when to look whether a load is due */
     struct task *evict_cursor;     /* sweeping `near` for tasks beyond the horizon; NULL: not sweeping */
-    TAILQ_ENTRY(line_state) check; /* in core->check while `checking` */
-    bool checking;
+    TAILQ_ENTRY(line_state) size;  /* in core->by_size[size_class]; class 0: in none */
+    TAILQ_ENTRY(line_state) check; /* in core->check or core->starved, by `checking` */
+    uint8_t size_class;
+    uint8_t checking; /* enum checking */
     bool loading;
     int load_hold;          /* valid while loading */
-    struct due load_after;  /* likewise: the horizon when it was asked for */
+    struct due load_after;  /* likewise: the horizon when it was asked for, or that of the last piece */
     struct due low_advised; /* what the index was told last */
+    /* What was loaded has moved the horizon, and not all far tasks within it are placed yet: what is due after `sure`
+     * is not delivered before. */
+    bool settling;
+    struct due sure;                   /* valid while settling */
+    TAILQ_ENTRY(line_state) promotion; /* in core->promoting: settling, and all of the load is there */
+    struct task *promote_cursor;       /* likewise: the far task to look at next */
+    uint64_t promote_soonest_ms;       /* likewise: of the far tasks that were looked at and stay */
+    uint64_t far_soonest_ms;           /* no far task is due before; UINT64_MAX: there is none */
 };
+
+enum checking { CHECK_NONE, CHECK_LISTED, CHECK_STARVED };
 
 TAILQ_HEAD(line_list, line_state);
 
 struct subscription {
-    TAILQ_ENTRY(subscription) of_queue;
+    TAILQ_ENTRY(subscription) of_queue; /* in queue->willing while session->willing */
     struct session *session;
     struct queue *queue;
 };
@@ -107,17 +137,15 @@ struct queue {
     uint64_t hash; /* queue_hash, for the digest */
     struct timer pause_timer;
     struct line_state lines[ROW_BASES][PRIORITY_COUNT];
-    uint32_t ready_mask; /* bit base * PRIORITY_COUNT + priority: that line's ready heap is not empty */
-    struct subscription_list subscriptions;
-    uint32_t subscription_count;
-    TAILQ_ENTRY(queue) serving; /* in core->serving while it has ready tasks, a subscriber, and is not paused */
-    bool is_serving;
+    uint32_t ready_mask;              /* bit base * PRIORITY_COUNT + priority: that line's ready heap is not empty */
+    struct subscription_list willing; /* of the sessions that may get something new, the next in turn first */
+    uint32_t willing_count;
+    struct ready_node serving; /* in core->serving while something is ready, somebody willing, and it is not paused */
+    uint64_t served;           /* the turn when it was served last */
     uint32_t job_count;
     uint32_t by_name_next; /* number */
     struct histogram lateness_us;
 };
-TAILQ_HEAD(queue_list, queue);
-
 enum session_state {
     SESSION_FREE = 0,
     SESSION_WAITING_LANE, /* subscribed, its pipe is not there yet */
@@ -143,6 +171,9 @@ struct session {
     bool sending_again;        /* it repeats leases: should it fail to leave, they stay leased */
     bool gone;                 /* its pipe is gone; it ends once it is known whether the delivery under way left */
     uint32_t resend_count;     /* leases to be sent again */
+    bool willing;              /* it may get something new, and stands in line at its queues; but see `changed` */
+    bool changed;              /* what it may get has changed since: it is in core->changed */
+    TAILQ_ENTRY(session) change;
     struct timer silence;
     uint64_t silence_ms; /* not heard of for so long: it is gone */
     uint64_t heard_ms;   /* the last sign of life */
@@ -150,6 +181,8 @@ struct session {
     uint32_t subscription_count;
     struct subscription *subscriptions; /* QUEUES_PER_SUBSCRIBE_MAX of them */
 };
+
+TAILQ_HEAD(session_list, session);
 
 struct commit_result { /* where the answer to a commit lies (ONCE-1) */
     uint64_t sequence;
@@ -180,7 +213,8 @@ struct job {
     char client[CLIENT_NAME_SIZE_MAX + 1]; /* who asked for it */
     char peer[PEER_SIZE_MAX + 1];
     bool loading;
-    int hold; /* valid while loading */
+    int hold;        /* valid while loading */
+    uint64_t lacked; /* tasks in memory when a page found no room: asked for again when there are fewer; 0: none did */
 };
 /* A job that has ended, for whoever asks how it went. */
 struct ended_job {
@@ -197,9 +231,10 @@ struct core {
     bool inspected; /* CORE_INSPECT was: nothing is decided, nothing recorded */
     bool following; /* CORE_FOLLOW was, and no CORE_START yet: likewise, but the log goes on */
     bool stopping;
-    bool closed; /* the log ends with a StopPut and a seal */
-    bool hurry;  /* the last step left something to do at once */
-    bool sealed; /* the last frame of the log is a seal */
+    bool closed;              /* the log ends with a StopPut and a seal */
+    bool hurry;               /* the last step left something to do at once */
+    bool sealed;              /* the last frame of the log is a seal */
+    bool producers_unordered; /* restored: producers_idle is not in the order of last use yet */
 
     /* log */
     uint64_t position; /* where the next frame goes */
@@ -221,16 +256,25 @@ struct core {
     struct wheel wheels[ROW_BASES];
     uint64_t near_count; /* of all lines */
     struct line_state *evicting;
-    struct line_list check; /* lines whose window or low mark may have to move */
-    uint64_t random;        /* deterministic, for sampling */
+    bool is_scarce;                       /* near_relieve has not made room enough yet, and can */
+    struct line_list by_size[LINE_SIZES]; /* lines by how many tasks of theirs are near */
+    uint64_t sizes;                       /* bit n - 1: by_size[n] is not empty */
+    struct line_list check;               /* lines whose window or low mark may have to move */
+    struct line_list starved;             /* lines that want a window, and memory or a hold for it */
+    uint32_t unchecked;                   /* all lines of queues from this number on are to be checked; 0: of none */
+    struct line_list promoting;
+    uint64_t random; /* deterministic, for sampling */
+    uint64_t visits; /* queues, sessions, lines, tasks that were looked at in vain or in passing; for tests: a step's
+                        share is bounded */
 
     struct tally tally;
     struct outcomes *outcomes;
 
     struct queue *queues;  /* [number] */
     uint32_t *queue_names; /* hash table: numbers */
-    struct queue_list serving;
-    uint32_t resending; /* sessions with leases to be sent again */
+    struct ready serving;  /* the queue that was served longest ago first, by (turn, number) */
+    uint64_t turn;
+    struct session_list changed; /* sessions that deliver() looks at before it serves any queue */
 
     struct session *sessions;
     struct subscription (*subscriptions)[QUEUES_PER_SUBSCRIBE_MAX]; /* of the session at the same index */
@@ -239,6 +283,7 @@ struct core {
     uint64_t lane_left_ms[LANES_MAX]; /* when a session last left it; 0: never */
     uint32_t session_count;           /* WAITING_LANE and UP */
     uint64_t leases;
+    uint64_t lease_bytes; /* what the leased tasks take of the region */
     struct timer claim;
 
     struct producer *producers;
@@ -257,6 +302,10 @@ struct core {
 #define NAME_TABLE_SIZE (2 * QUEUES_MAX)
 #define PRODUCER_TABLE_SIZE (2 * PRODUCERS_MAX)
 
+/* How much a part of a step does, where `max` is the rule. */
+static inline uint32_t per_step(const struct core *core, uint32_t max) {
+    return core->options.work_max && core->options.work_max < max ? core->options.work_max : max;
+}
 /* Whether this core may add to the log. */
 static inline bool is_deciding(const struct core *core) {
     return !core->inspected && !core->following;

@@ -4,6 +4,7 @@
 #include "decide.h"
 #include "push.h"
 #include "seeded_bug.h"
+#include "tasks.h"
 
 Tarry__Outcome outcome_of_cause(Tarry__Cause cause) {
     switch (cause) {
@@ -151,7 +152,6 @@ static void bury(const struct core *core, struct row *out, const char *reason, s
 }
 
 Tarry__Cause row_return(const struct core *core, const struct row *row, Tarry__Cause why, struct row *out) {
-    static const char used_up[] = "all attempts used: the last lease was lost";
     *out = *row;
     out->state = ROW_WAITING;
     out->lease_deadline_ms = 0;
@@ -159,18 +159,20 @@ Tarry__Cause row_return(const struct core *core, const struct row *row, Tarry__C
         uint32_t attempts_max = core->queues[row->queue].policy.max_attempts;
         out->attempt -= SEEDED_BUG(lost_lease_is_free);
         if (!attempts_max || out->attempt < attempts_max) return why;
-        bury(core, out, used_up, sizeof used_up - 1);
+        bury(core, out, reason_lease_lost, strlen(reason_lease_lost));
         return TARRY__CAUSE__CAUSE_BURIED;
     }
     assert(out->attempt > 0);
     out->attempt -= !SEEDED_BUG(release_costs_attempt); /* given back unseen: costs no attempt */
-    if (why == TARRY__CAUSE__CAUSE_UNSENT) {
-        assert(out->deliveries > 0);
-        out->deliveries--; /* it provably never left (TRUE-1); who had it before is no longer known */
-        out->session = 0;
-        out->delivered_ms = 0;
-    }
     return why;
+}
+
+void row_unsend(const struct task *task, struct row *row) {
+    assert(task->place == PLACE_LEASED && row->deliveries > 0);
+    row->deliveries--;
+    if (SEEDED_BUG(holder_forgotten)) return;
+    row->session = task->before.session;
+    row->delivered_ms = task->before.delivered_ms;
 }
 
 /* Exponential: min × 2^(attempt-1) up to max; jitter adds up to so many per cent, drawn from the task's id and attempt,

@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+const char reason_lease_lost[] = "all attempts used: the last lease was lost";
+const char reason_attempts_used[] = "all attempts used";
+
 static size_t id_slot(const struct core *core, uint64_t id) {
     return (id * 0x9E3779B97F4A7C15ull >> 20) & core->table_mask;
 }
@@ -11,14 +14,12 @@ static size_t key_slot(const struct core *core, const struct row *row) {
     return row_key_hash(row->queue, row->key, row->key_size) & core->table_mask;
 }
 
-static size_t task_size(size_t key_size) {
+size_t task_size(size_t key_size) {
     return sizeof(struct task) + key_size;
 }
-size_t task_size_max(void) {
-    return task_size(KEY_SIZE_MAX);
-}
-size_t task_room(const struct core *core) {
-    return slab_room(core->slab, task_size_max());
+
+size_t task_bytes(const struct task *task) {
+    return (task_size(task->row.key_size) + SLAB_ALIGN - 1) / SLAB_ALIGN * SLAB_ALIGN;
 }
 
 struct task *task_find(const struct core *core, uint64_t id) {
@@ -70,15 +71,36 @@ void task_prefetch_first(const struct core *core, uint64_t key_hash) {
     __builtin_prefetch(first->key);
 }
 
+/* The broker's own sentence that says the same; NULL: it is a client's. */
+static const char *own_reason(const char *reason, uint8_t size) {
+    static const char *const own[] = {reason_lease_lost, reason_attempts_used};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        if (strlen(own[i]) == size && memcmp(own[i], reason, size) == 0) return own[i];
+    }
+    return NULL;
+}
+
+bool reason_is_own(const char *reason, uint8_t size) {
+    return own_reason(reason, size);
+}
+
+static void drop_reason(struct core *core, struct task *task) {
+    const char *reason = task->row.reason;
+    bool is_own = reason == reason_lease_lost || reason == reason_attempts_used;
+    if (reason && !is_own) slab_release(core->slab, (char *)reason, REASON_OBJECT_SIZE);
+}
+
 static bool set_reason(struct core *core, struct task *task, const char *reason, uint8_t size) {
-    char *copy = NULL;
-    if (size) {
-        copy = slab_alloc(core->slab, size);
+    static_assert(REASON_SIZE_MAX <= REASON_OBJECT_SIZE, "a reason fits into its object");
+    const char *kept = size ? own_reason(reason, size) : NULL;
+    if (size && !kept) {
+        char *copy = slab_alloc(core->slab, REASON_OBJECT_SIZE);
         if (!copy) return false;
         memcpy(copy, reason, size);
+        kept = copy;
     }
-    if (task->row.reason) slab_release(core->slab, (char *)task->row.reason, task->row.reason_size);
-    task->row.reason = copy;
+    drop_reason(core, task);
+    task->row.reason = kept;
     task->row.reason_size = size;
     return true;
 }
@@ -135,7 +157,7 @@ void task_free(struct core *core, struct task *task) {
     struct task **at = &core->by_id[id_slot(core, task->row.id)];
     while (*at != task) at = &(*at)->by_id_next;
     *at = task->by_id_next;
-    if (task->row.reason) slab_release(core->slab, (char *)task->row.reason, task->row.reason_size);
+    drop_reason(core, task);
     slab_release(core->slab, task, task_size(task->row.key_size));
     core->task_count--;
 }

@@ -4,6 +4,14 @@
 
 #include "state.h"
 
+/* The reasons that the broker itself gives. They lie in static memory, for who loses a thousand last attempts at once
+ * must find room for none (CAP-1); a task that is given one of them, by a record too, keeps no copy. */
+extern const char reason_lease_lost[];
+extern const char reason_attempts_used[];
+/* Is it one of them, by what it says? */
+bool reason_is_own(const char *reason, uint8_t size);
+#define REASON_OBJECT_SIZE 256u /* of a client's reason: one size, so that it begins one page at most */
+
 /* NULL: not in memory (which says nothing about the index). Tombstones are found too. */
 struct task *task_find(const struct core *core, uint64_t id);
 /* The live (waiting or leased) one in memory; at most one has the key. */
@@ -16,14 +24,14 @@ void task_find_key(const struct core *core, uint32_t queue, const char *key, uin
 void task_prefetch_bucket(const struct core *core, uint64_t key_hash);
 void task_prefetch_first(const struct core *core, uint64_t key_hash);
 /* A new object in the id table (and, unless a tombstone, the key table); row, key and reason are copied; place NONE.
- * NULL: memory is full. */
+ * NULL: memory is full (need.h: whoever asks has seen to it that it is not). */
 struct task *task_new(struct core *core, const struct row *row, bool tombstone);
-/* Takes the row over: same id, queue, key. False: memory is full (only a reason needs some). */
+/* Takes the row over: same id, queue, key. False: memory is full (only a client's reason needs some). */
 bool task_set_row(struct core *core, struct task *task, const struct row *row);
 void task_leave_keys(struct core *core, struct task *task); /* a task that ends no longer holds its key */
 void task_free(struct core *core, struct task *task);       /* must be in no list, heap or wheel */
-/* Surely this many more tasks fit, whatever their keys. */
-size_t task_room(const struct core *core);
-size_t task_size_max(void);
+/* Bytes asked of the region, and taken there. */
+size_t task_size(size_t key_size);
+size_t task_bytes(const struct task *task);
 
 #endif

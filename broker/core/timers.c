@@ -13,32 +13,36 @@ static struct task *task_of(struct timer *timer) {
     return (struct task *)((char *)timer - offsetof(struct task, timer));
 }
 
-static void run_other(struct core *core, struct timer *timer, struct core_effects *effects) {
+/* How much it did: the leases that it gave back count too, for time may end all sessions at once (CALM-1). */
+static uint32_t run_other(struct core *core, struct timer *timer, struct core_effects *effects) {
     char *at = (char *)timer;
     switch ((enum timer_kind)timer->kind) {
     case TIMER_PAUSE:
         queue_pause_over(core, (struct queue *)(at - offsetof(struct queue, pause_timer)), effects);
-        break;
+        return 1;
     case TIMER_SILENCE:
-        session_gone(core, (struct session *)(at - offsetof(struct session, silence)),
-                     TARRY__SESSION_END__CAUSE__SILENT, effects);
-        break;
+        return session_gone(core, (struct session *)(at - offsetof(struct session, silence)),
+                            TARRY__SESSION_END__CAUSE__SILENT, effects);
     case TIMER_WINDOW:
         near_check_later(core, (struct line_state *)(at - offsetof(struct line_state, window_timer)));
-        break;
+        return 1;
     case TIMER_CLAIM:
-        session_claim_over(core, effects);
-        break;
+        return session_claim_over(core, TIMERS_PER_STEP_MAX, effects);
     case TIMER_DUE:
     case TIMER_LEASE:
-        assert(!"handled by the caller");
+        break;
     }
+    assert(!"handled by the caller");
+    return 0;
 }
 
 /* A consumer that has not been heard of since it got the task may be stopped: it gets nothing new until it is heard. */
 static void return_lease(struct draft *draft, struct task *task) {
     struct session *session = session_find(draft->core, task->row.session);
-    if (session && session->heard_ms <= task->row.delivered_ms) session->mute = true;
+    if (session && session->heard_ms <= task->row.delivered_ms) {
+        session->mute = true;
+        session_changed(draft->core, session);
+    }
     struct known known = known_of(task);
     struct row row;
     Tarry__Cause cause = row_return(draft->core, &task->row, TARRY__CAUSE__CAUSE_LEASE_LOST, &row);
@@ -54,15 +58,16 @@ static uint32_t run_wheel(struct core *core, uint8_t base, struct core_effects *
     struct wheel_timer *popped = NULL;
     while (done < TIMERS_PER_STEP_MAX && (popped = wheel_pop(&core->wheels[base], now_ms))) {
         struct timer *timer = timer_of(popped);
-        done++;
         if (timer->kind == TIMER_DUE) {
             near_due(core, task_of(timer));
+            done++;
         } else if (timer->kind == TIMER_LEASE) {
             return_lease(&lost, task_of(timer));
+            done++;
         } else {
             if (lost.record_count) draft_commit(&lost, NULL, effects);
             draft_init(&lost, core, effects->arena, NULL, 64);
-            run_other(core, timer, effects);
+            done += run_other(core, timer, effects);
         }
     }
     draft_commit(&lost, NULL, effects);
@@ -83,5 +88,5 @@ bool timers_run(struct core *core, struct core_effects *effects) {
     if (!core->started || core->stopping) return false;
     uint32_t steady = run_wheel(core, ROW_STEADY, effects);
     uint32_t wall = run_wheel(core, ROW_WALL, effects);
-    return steady == TIMERS_PER_STEP_MAX || wall == TIMERS_PER_STEP_MAX;
+    return steady >= TIMERS_PER_STEP_MAX || wall >= TIMERS_PER_STEP_MAX;
 }

@@ -18,21 +18,30 @@ void applier_init(struct applier *applier, struct shell *shell) {
 }
 
 /* False: there is none (yet). */
-static bool apply_one(struct applier *applier, uint64_t to) {
-    struct shell *shell = applier->shell;
+static bool read_one(struct applier *applier, uint64_t to) {
     struct log_view view;
     int error = log_cursor_next(applier->cursor, to, &view);
     if (error == LOG_END) return false;
     if (error != 0) shell_fail("apply_failed", error);
-    Tarry__FrameBody *body = tarry__frame_body__unpack(&applier->arena.pb, view.header.body_size, view.body);
-    if (body == NULL) shell_fail("apply_failed", LOG_DAMAGED);
-    error = core_replay(shell->core, &view.header, body);
+    applier->header = view.header;
+    applier->body = tarry__frame_body__unpack(&applier->arena.pb, view.header.body_size, view.body);
+    if (applier->body == NULL) shell_fail("apply_failed", LOG_DAMAGED);
+    return true;
+}
+
+/* False: there is none (yet), or it does not fit into memory before the index has absorbed more. */
+static bool apply_one(struct applier *applier, uint64_t to) {
+    struct shell *shell = applier->shell;
+    if (applier->body == NULL && !read_one(applier, to)) return false;
+    int error = core_replay(shell->core, &applier->header, applier->body);
+    if (error == CORE_NO_MEMORY && core_may_free(shell->core)) return false;
     if (error == CORE_NO_MEMORY)
         logfmt("apply_failed",
-               "position=%" PRIu64 " reason=\"what the index has not absorbed does not fit into the "
-               "broker's memory: start with a larger --memory\"",
-               view.header.position);
+               "position=%" PRIu64 " reason=\"what is in flight does not fit into the broker's memory: start with a "
+               "larger --memory, as the other broker of the pair has\"",
+               applier->header.position);
     if (error != 0) shell_fail("apply_failed", error == CORE_NONSENSE ? LOG_DAMAGED : -ENOMEM);
+    applier->body = NULL;
     arena_reset(&applier->arena);
     node_applied(&shell->node, core_position(shell->core), core_digest(shell->core));
     return true;

@@ -7,6 +7,8 @@
 #include <stdint.h>
 
 #include "arena.h"
+#include "frame.h"
+#include "tarry.pb-c.h"
 
 struct shell;
 struct log_cursor;
@@ -14,7 +16,9 @@ struct log_cursor;
 struct applier {
     struct shell *shell; /* NULL: off */
     struct log_cursor *cursor;
-    struct arena arena; /* frame bodies */
+    struct arena arena; /* the frame's body */
+    struct frame_header header;
+    Tarry__FrameBody *body; /* a frame that was read and waits for memory; NULL: none */
 };
 
 /* From the core's position on. */

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "credential.h"
+#include "http_head.h"
 #include "tarry.pb-c.h"
 #include "units.h"
 
@@ -20,7 +22,8 @@ enum option_kind {
     OPTION_BOOL,
     OPTION_BACKOFF,
     OPTION_MODE,
-    OPTION_SOLO
+    OPTION_SOLO,
+    OPTION_ORIGINS /* may be repeated: they add up */
 };
 
 struct option {
@@ -44,6 +47,8 @@ static const struct option options[] = {
     {"memory", OPTION_SIZE, FIELD(memory), MEMORY_MIN, SIZE_LIMIT, "SIZE", "memory budget [256MiB]"},
     {"unsafe-listen-anywhere", OPTION_BOOL, FIELD(unsafe_listen_anywhere), 0, 1, "BOOL",
      "allow an address that is not loopback: there is no authentication yet [no]"},
+    {"allow-origin", OPTION_ORIGINS, FIELD(allow_origin), 1, 0, "ORIGIN",
+     "web pages of this origin (https://example.org) may use the broker; may be repeated [none may]"},
     {"accept-clock-jump", OPTION_BOOL, FIELD(accept_clock_jump), 0, 1, "BOOL",
      "believe the wall clock at this start, though it is 30 days ahead of the log [no]"},
     {"inspect", OPTION_BOOL, FIELD(inspect), 0, 1, "BOOL",
@@ -72,6 +77,8 @@ static const struct option options[] = {
     {"peer", OPTION_TEXT, FIELD(peer), 1, 0, "URL", "the other node of a pair, such as ws://10.0.0.2:7272 [none]"},
     {"follow", OPTION_TEXT, FIELD(follow), 1, 0, "URL", "the same; a new data directory joins that node's cluster"},
     {"advertise", OPTION_TEXT, FIELD(advertise), 1, 0, "URL", "where the peer and clients reach this node [--listen]"},
+    {"peer-key", OPTION_TEXT, FIELD(peer_key), 1, 0, "FILE",
+     "a secret that both nodes of a pair have and nobody else (tarry keygen --peer); a pair needs it"},
     {"coordinator", OPTION_TEXT, FIELD(coordinator), 1, 0, "URL",
      "who keeps the pair's record: zk://HOST:PORT,…/PATH or, on one host, file:///PATH [an operator decides]"},
     {"coordinator-credentials", OPTION_TEXT, FIELD(coordinator_credentials), 1, 0, "FILE",
@@ -141,9 +148,10 @@ static const struct option *option_find(const char *name, size_t size) {
 }
 
 static const char *const command_line_only[] = {"config", "help", "version", "print-config", NULL};
-static const char *const no_behaviour[] = {"data",    "listen",       "config",    "accept-clock-jump", "inspect",
-                                           "peer",    "follow",       "advertise", "coordinator",       "help",
-                                           "version", "print-config", NULL};
+static const char *const no_behaviour[] = {"data",         "listen",      "config", "accept-clock-jump",
+                                           "inspect",      "peer",        "follow", "advertise",
+                                           "peer-key",     "coordinator", "help",   "version",
+                                           "print-config", NULL};
 
 static bool is_named(const struct option *option, const char *const *names) {
     while (*names != NULL && strcmp(option->name, *names) != 0) names++;
@@ -200,6 +208,7 @@ static const char *const wants[] = {
     [OPTION_BACKOFF] = "fixed or exponential",
     [OPTION_MODE] = "none, async or sync",
     [OPTION_SOLO] = "a duration such as 5s, or never",
+    [OPTION_ORIGINS] = "an origin such as https://example.org, without a path",
 };
 
 static void range_format(const struct option *option, char out[2][UNITS_TEXT_SIZE]) {
@@ -224,10 +233,28 @@ static int text_set(const struct option *option, char *field, const char *value,
     return 0;
 }
 
+static int origin_add(const struct option *option, char *field, const char *value, char message[CONFIG_MESSAGE_SIZE]) {
+    size_t used = strlen(field), size = strlen(value);
+    if (!http_is_origin(value)) {
+        snprintf(message, CONFIG_MESSAGE_SIZE, "option %s takes %s, not \"%.100s\"", option->name, wants[option->kind],
+                 value);
+        return 1;
+    }
+    if (used + 1 + size >= CONFIG_TEXT_SIZE) {
+        snprintf(message, CONFIG_MESSAGE_SIZE, "option %s: its origins are together longer than %d bytes", option->name,
+                 CONFIG_TEXT_SIZE - 1);
+        return 1;
+    }
+    if (used > 0) field[used++] = ' ';
+    memcpy(field + used, value, size + 1);
+    return 0;
+}
+
 static int option_set(struct config *config, const struct option *option, const char *value,
                       char message[CONFIG_MESSAGE_SIZE]) {
     void *field = (char *)config + option->offset;
     if (option->kind == OPTION_TEXT) return text_set(option, field, value, message);
+    if (option->kind == OPTION_ORIGINS) return origin_add(option, field, value, message);
     if (option->kind == OPTION_SOLO && strcmp(value, "never") == 0) {
         config->solo_after_ms = SOLO_NEVER;
         return 0;
@@ -375,6 +402,7 @@ static int arguments_take(struct config *config, int argc, char **argv, char mes
 static const char *said_of_pair(const struct config *config) {
     bool has_mode = config->replication == REPLICATION_ASYNC || config->replication == REPLICATION_SYNC;
     if (config->coordinator[0] != '\0') return "coordinator";
+    if (config->peer_key[0] != '\0') return "peer-key";
     if (config->advertise[0] != '\0') return "advertise";
     if (has_mode) return "replication";
     if (config->solo_after_ms != SOLO_UNSAID) return "solo-after";
@@ -414,10 +442,30 @@ static int pair_resolve(struct config *config, char message[CONFIG_MESSAGE_SIZE]
     }
     if (config->replication == REPLICATION_UNSAID) config->replication = REPLICATION_SYNC;
     if (!is_pair) config->replication = REPLICATION_NONE;
+    if (config->replication != REPLICATION_NONE && config->peer_key[0] == '\0' && !config->print_config) {
+        snprintf(message, CONFIG_MESSAGE_SIZE,
+                 "a pair needs option peer-key, a file with a secret by which its two nodes know each other: make one "
+                 "with 'tarry keygen --peer FILE', and give both nodes the same");
+        return 1;
+    }
     if (config->failover_after_ms == 0) config->failover_after_ms = FAILOVER_AFTER_DEFAULT_MS;
     if (config->solo_after_ms == SOLO_UNSAID)
         config->solo_after_ms = config->coordinator[0] != '\0' ? SOLO_AFTER_DEFAULT_MS : SOLO_NEVER;
     return 0;
+}
+
+/* What a systemd unit hands over under the name of an option that names a file with a secret, unless that is given. */
+static void credentials_take(struct config *config) {
+    const struct {
+        const char *name;
+        char *path; /* CONFIG_TEXT_SIZE */
+        bool is_wanted;
+    } files[] = {{"sign-key", config->sign_key, true},
+                 {"peer-key", config->peer_key, config->peer[0] != '\0' || config->follow[0] != '\0'},
+                 {"coordinator-credentials", config->coordinator_credentials, config->coordinator[0] != '\0'}};
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+        if (files[i].is_wanted && files[i].path[0] == '\0')
+            (void)credential_find(files[i].name, files[i].path, CONFIG_TEXT_SIZE);
 }
 
 int config_load(struct config *config, int argc, char **argv, char message[CONFIG_MESSAGE_SIZE]) {
@@ -437,6 +485,7 @@ int config_load(struct config *config, int argc, char **argv, char message[CONFI
         snprintf(message, CONFIG_MESSAGE_SIZE, "option --data DIR is required: it says where the tasks are kept");
         return 1;
     }
+    credentials_take(config);
     if (pair_resolve(config, message) != 0) return 1;
     if (config->backoff_min_ms > config->backoff_max_ms) {
         snprintf(message, CONFIG_MESSAGE_SIZE, "option backoff-min is larger than backoff-max");
@@ -457,11 +506,11 @@ void config_help(FILE *out) {
     fprintf(out, "\nSizes are written 4096, 64KiB, 256MiB, 1GiB; durations 250ms, 30s, 30m, 1h30m, 2d.\n"
                  "Every option may stand in the file of --config too, as `name = value`.\n\n"
                  "Examples:\n"
-                 "  tarryd --data /var/lib/tarry\n"
+                 "  tarryd --data /var/lib/tarry/main\n"
                  "  tarryd --data ./data --listen ws://127.0.0.1:0 --memory 1GiB\n"
                  "  tarryd --config /etc/tarry.ini\n"
-                 "  tarryd --data ./a --listen ws://127.0.0.1:7273 --peer ws://127.0.0.1:7274\n"
-                 "  tarryd --data ./b --listen ws://127.0.0.1:7274 --follow ws://127.0.0.1:7273\n\n"
+                 "  tarryd --data ./a --listen ws://127.0.0.1:7273 --peer ws://127.0.0.1:7274 --peer-key pair.key\n"
+                 "  tarryd --data ./b --listen ws://127.0.0.1:7274 --follow ws://127.0.0.1:7273 --peer-key pair.key\n\n"
                  "Exit status: 0 stopped as asked; 1 could not start or serve, or may not be one of its pair;\n"
                  "2 wrong usage; 4 the disk failed.\n");
 }
@@ -474,9 +523,9 @@ void config_print(const struct config *config, FILE *out) {
         if (is_named(option, no_behaviour)) continue;
         if (option->kind == OPTION_BOOL)
             number = *(const bool *)field;
-        else if (option->kind != OPTION_TEXT)
+        else if (option->kind != OPTION_TEXT && option->kind != OPTION_ORIGINS)
             memcpy(&number, field, sizeof(number));
-        if (option->kind == OPTION_TEXT)
+        if (option->kind == OPTION_TEXT || option->kind == OPTION_ORIGINS)
             fprintf(out, "%s=%s\n", option->name, (const char *)field);
         else
             fprintf(out, "%s=%" PRIu64 "\n", option->name, number);

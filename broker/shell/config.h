@@ -25,8 +25,9 @@ struct config {
     char sign_key[CONFIG_TEXT_SIZE]; /* file of the key that signs heads of the log; empty: none does */
     uint64_t memory;                 /* bytes */
     bool unsafe_listen_anywhere;
-    bool accept_clock_jump; /* TIME-2: believe the wall clock at this start, whatever it says */
-    bool inspect;           /* answer questions about the directory, and change nothing in it */
+    char allow_origin[CONFIG_TEXT_SIZE]; /* origins of web pages that may use the broker, separated by blanks */
+    bool accept_clock_jump;              /* TIME-2: believe the wall clock at this start, whatever it says */
+    bool inspect;                        /* answer questions about the directory, and change nothing in it */
     bool create_queues;
     uint64_t payload_max; /* bytes */
     uint64_t outcome_retention_ms;
@@ -44,6 +45,7 @@ struct config {
     char follow[CONFIG_TEXT_SIZE];      /* the same, said by --follow */
     bool joins;                         /* a new directory joins the peer's cluster instead of founding one */
     char advertise[CONFIG_TEXT_SIZE];   /* URL by which others reach this node; empty: as it listens */
+    char peer_key[CONFIG_TEXT_SIZE];    /* file with the secret that both nodes have */
     char coordinator[CONFIG_TEXT_SIZE]; /* URL; empty: an operator decides */
     char coordinator_credentials[CONFIG_TEXT_SIZE]; /* file with user:password; empty: none */
     uint64_t replication;                           /* enum replication */

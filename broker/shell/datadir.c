@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "disk.h"
+#include "neighbours.h"
 #include "quarantine.h"
 #include "snapshot.h"
 
@@ -37,18 +38,43 @@ static int sync_path(const char *path) {
     return result;
 }
 
-/* The directory that `path` lies in. */
-static void parent_of(const char *path, char *out, size_t size) {
-    size_t length = strlen(path);
-    while (length > 1 && path[length - 1] == '/') length--;
-    while (length > 0 && path[length - 1] != '/') length--;
-    snprintf(out, size, "%.*s", length == 0 ? 1 : (int)length, length == 0 ? "." : path);
+/* Whose it is and who asks for it, with what mends it: "; it belongs to uid 0, and …". */
+static void say_owner(const char *path, char *out, size_t size) {
+    struct stat status;
+    uid_t uid = geteuid();
+    out[0] = '\0';
+    if (stat(path, &status) != 0) return;
+    if (status.st_uid != uid)
+        snprintf(out, size, "; it belongs to uid %u, and this broker runs as uid %u: chown -R %u:%u %s",
+                 (unsigned)status.st_uid, (unsigned)uid, (unsigned)uid, (unsigned)getegid(), path);
+    else
+        snprintf(out, size, "; give this broker's user (uid %u) write permission: chmod -R u+rwX %s", (unsigned)uid,
+                 path);
+}
+
+static int refuse_unwritable(const char *path, const char *what, int error, char message[DATADIR_MESSAGE_SIZE]) {
+    char owner[1300] = "";
+    if (error == EACCES || error == EPERM) say_owner(path, owner, sizeof(owner));
+    return REFUSE("data directory %s is not writable: %s%s%s", path, what, strerror(error), owner);
+}
+
+/* A new directory within another broker's: one of the two was not meant. */
+static int check_not_nested(const char *path, char message[DATADIR_MESSAGE_SIZE]) {
+    char parent[1024], identity[1100];
+    snprintf(identity, sizeof(identity), "%s/" IDENTITY_NAME, path);
+    if (access(identity, F_OK) == 0) return 0;
+    neighbours_parent(path, parent, sizeof(parent));
+    if (!neighbours_is_data(parent)) return 0;
+    return REFUSE("data directory %s would lie in %s, which is itself one: start with --data %s, or move what is in it "
+                  "to %s (was a backup restored to the wrong place?)",
+                  path, parent, parent, path);
 }
 
 static int make_directory(const char *path, char message[DATADIR_MESSAGE_SIZE]) {
+    if (check_not_nested(path, message) != 0) return 1;
     if (mkdir(path, 0700) == 0) {
         char parent[1024];
-        parent_of(path, parent, sizeof(parent));
+        neighbours_parent(path, parent, sizeof(parent));
         if (sync_path(parent) != 0)
             return REFUSE("data directory %s was made, but its parent cannot be synced: %s", path, strerror(errno));
         return 0;
@@ -82,9 +108,7 @@ static int lock_directory(struct datadir *dir, char message[DATADIR_MESSAGE_SIZE
     char path[1100];
     snprintf(path, sizeof(path), "%s/lock", dir->path);
     dir->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (dir->lock < 0)
-        return REFUSE("data directory %s is not writable: %s: %s%s", dir->path, path, strerror(errno),
-                      errno == EACCES ? "; give the broker's user write permission" : "");
+    if (dir->lock < 0) return refuse_unwritable(dir->path, "lock: ", errno, message);
     return take_lock(dir, F_WRLCK, message);
 }
 
@@ -118,6 +142,10 @@ static int check_empty(const struct datadir *dir, char message[DATADIR_MESSAGE_S
     int result = disk_posix.list(disk_posix.context, dir->path, each_name, foreign);
     if (result < 0) return REFUSE("data directory %s cannot be read: %s", dir->path, strerror(-result));
     if (result == 0) return 0;
+    char below[sizeof(dir->path) + FOREIGN_NAME_SIZE];
+    snprintf(below, sizeof(below), "%s/%s", dir->path, foreign);
+    if (neighbours_is_data(below))
+        return REFUSE("data directory %s is none, but %s is one: start with --data %s", dir->path, below, below);
     return REFUSE(
         "data directory %s holds \"%s\" but no identity file of Tarry; name an empty directory with --data, or "
         "restore its identity file",
@@ -133,6 +161,7 @@ static int identity_open(struct datadir *dir, bool may_write, char message[DATAD
         if (check_empty(dir, message) != 0) return 1;
         identity_make(&identity);
         error = identity_write(dir->path, &identity);
+        if (error == 0) neighbours_tell(dir->path);
     }
     if (error < 0) return REFUSE("identity file %s/identity cannot be read or made: %s", dir->path, strerror(-error));
     if (error > 0) return 1;
@@ -170,9 +199,7 @@ int datadir_open(struct datadir *dir, const char *path, char message[DATADIR_MES
     if (access(identity, F_OK) != 0 && errno == ENOENT && check_empty(dir, message) != 0) return 1;
     if (lock_directory(dir, message) != 0) return 1;
     /* A read-only file system may still open a lock file that exists; what follows could not be written. */
-    if (access(path, W_OK | X_OK) != 0)
-        return REFUSE("data directory %s is not writable: %s%s", path, strerror(errno),
-                      errno == EACCES ? "; give the broker's user write permission" : "");
+    if (access(path, W_OK | X_OK) != 0) return refuse_unwritable(path, "", errno, message);
     return identity_open(dir, true, message);
 }
 

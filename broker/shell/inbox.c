@@ -13,6 +13,12 @@ void monotonic_cond_init(pthread_cond_t *cond) {
     pthread_condattr_destroy(&attributes);
 }
 
+uint64_t boottime_ns(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_BOOTTIME, &time);
+    return (uint64_t)time.tv_sec * 1000000000ull + (uint64_t)time.tv_nsec;
+}
+
 uint64_t monotonic_ns(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
@@ -38,6 +44,7 @@ void inbox_init(struct inbox *inbox) {
 void inbox_post(struct inbox *inbox, struct item *item) {
     item->next = NULL;
     pthread_mutex_lock(&inbox->mutex);
+    if (item->received_ns == 0) item->received_ns = boottime_ns(); /* under the mutex: in the order of posting */
     bool was_empty = inbox->first == NULL;
     *inbox->last = item;
     inbox->last = &item->next;
@@ -117,6 +124,7 @@ void inbox_take(struct inbox *inbox, uint64_t wait_ns, struct inbox_load *out) {
             error = pthread_cond_timedwait(&inbox->changed, &inbox->mutex, &until);
     }
     *out = (struct inbox_load){.first = inbox->first,
+                               .taken_ns = boottime_ns(),
                                .durable = inbox->durable,
                                .indexed = inbox->indexed,
                                .follow_to = inbox->follow_to,

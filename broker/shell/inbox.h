@@ -19,6 +19,7 @@ enum item_kind {
 struct item {
     struct item *next;
     enum item_kind kind;
+    uint64_t received_ns; /* CLOCK_BOOTTIME when it was posted first; whoever posts anew sets 0 */
 };
 
 struct inbox {
@@ -41,6 +42,7 @@ struct inbox {
 
 struct inbox_load {
     struct item *first; /* in the order of posting */
+    uint64_t taken_ns;  /* CLOCK_BOOTTIME: whatever was received before is here, or was taken earlier */
     uint64_t durable;
     uint64_t indexed;
     uint64_t follow_to;
@@ -63,6 +65,7 @@ void inbox_nudge(struct inbox *inbox);
 /* Waits until there is something new, or for `wait_ns`; 0: does not wait. */
 void inbox_take(struct inbox *inbox, uint64_t wait_ns, struct inbox_load *out);
 
+uint64_t boottime_ns(void);  /* CLOCK_BOOTTIME */
 uint64_t monotonic_ns(void); /* CLOCK_MONOTONIC */
 /* A condition variable that waits on CLOCK_MONOTONIC, and an absolute time for it. */
 void monotonic_cond_init(pthread_cond_t *cond);

@@ -28,6 +28,7 @@ struct window_load {
     struct arena arena;
     struct row *rows;
     size_t row_count;
+    size_t taken; /* rows that the core has had */
     struct due through;
 };
 

@@ -3,13 +3,15 @@
  * nng calls back without holding locks of its own that it needs in the calls made here, so a lane's mutex may be held
  * across nng_send_aio, nng_aio_cancel and nng_pipe_close: they complete aios on other threads, never in place.
  *
- * The filler. In nng 1.5.2 (and since) the end of a pipe's send may put the pipe among those that are ready for the
+ * The fillers. In nng 1.5.2 (and since) the end of a pipe's send may put the pipe among those that are ready for the
  * next message although it has been closed meanwhile; it is freed a moment later, and the lane's next send, or next
  * pipe, writes where it was. (A consumer that left right after it was served: 1 of 7,000 ended the broker.) So as soon
- * as a pipe is known to be lost, and before nng frees it, an empty message is sent on its lane: it takes the lost pipe
- * from among the ready ones, and vanishes with it (nng never frees it: 176 bytes); or it waits, and meets the pipe that
- * comes late; or the next consumer gets it, and ignores what names no session of its. The core gives a lane to the next
- * session a second later, so that a pipe that comes late does not find the filler gone. */
+ * as a pipe is known to be lost, and before nng frees it, empty messages are sent on its lane: one takes the lost pipe
+ * from among the ready ones, and vanishes with it (nng never frees it: 176 bytes); the others wait, and meet the pipe
+ * if it comes late; or the next consumer gets them, and ignores what names no session of its. They are as many as there
+ * may be pipes before the lost one, for a newcomer that is ready takes the first. (Two newcomers in a row with a
+ * session's secret, and its first pipe was forgotten: strangers ended the broker in a minute.) The core gives a lane to
+ * the next session a second later, so that a pipe that comes late does not find the fillers gone. */
 #include "lanes.h"
 
 #include <assert.h>
@@ -19,6 +21,7 @@
 #include <nng/transport/ws/websocket.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "http.h"
 #include "logfmt.h"
@@ -48,19 +51,27 @@ static void drop_pipe(struct lane *lane) {
     fall_silent(lane);
     nng_pipe pipe = lane->pipe;
     lane->pipe = (nng_pipe)NNG_PIPE_INITIALIZER;
-    if (pipe.id == 0) return;
-    lane->dropped = pipe;
-    nng_pipe_close(pipe);
+    if (pipe.id != 0) nng_pipe_close(pipe);
 }
 
-/* Sends the filler, whatever became of the last one. nng frees the lost pipe only after this. */
+/* Where the pipe is noted; id 0: a free place. NULL: nowhere. */
+static nng_pipe *find_pipe(struct lane *lane, uint32_t id) {
+    for (size_t i = 0; i < LANE_PIPES_MAX; i++)
+        if (lane->pipes[i].id == id) return &lane->pipes[i];
+    return NULL;
+}
+
+/* Sends the fillers, whatever became of the last ones. nng frees the lost pipe only after this. */
 static void refill(struct lane *lane) {
-    nng_aio_cancel(lane->filler);
-    nng_aio_wait(lane->filler); /* it has no callback: this waits for no thread that could want the lane */
-    nng_msg *message = nng_aio_get_msg(lane->filler);
-    if (message == NULL && nng_msg_alloc(&message, 0) != 0) shell_fail("lane_failed", -ENOMEM);
-    nng_aio_set_msg(lane->filler, message);
-    nng_send_aio(lane->socket, lane->filler);
+    for (size_t i = 0; i < LANE_FILLERS; i++) {
+        nng_aio *filler = lane->fillers[i];
+        nng_aio_cancel(filler);
+        nng_aio_wait(filler); /* it has no callback: this waits for no thread that could want the lane */
+        nng_msg *message = nng_aio_get_msg(filler);
+        if (message == NULL && nng_msg_alloc(&message, 0) != 0) shell_fail("lane_failed", -ENOMEM);
+        nng_aio_set_msg(filler, message);
+        nng_send_aio(lane->socket, filler);
+    }
 }
 
 static void pipe_added(struct lane *lane, nng_pipe pipe) {
@@ -71,17 +82,21 @@ static void pipe_added(struct lane *lane, nng_pipe pipe) {
         nng_strfree(headers);
     }
     pthread_mutex_lock(&lane->mutex);
-    bool valid = session != 0 && session == lane->session;
+    /* Without a place the newcomer is one of too many in a moment, and may dial again. */
+    nng_pipe *place = find_pipe(lane, 0);
+    bool valid = session != 0 && session == lane->session && place != NULL;
     if (valid) {
         drop_pipe(lane);
-        lane->pipe = pipe;
+        lane->pipe = *place = pipe;
     }
     pthread_mutex_unlock(&lane->mutex);
     if (valid) return;
     nng_pipe_close(pipe);
     if (logfmt_allowed(&refused_limit))
         logfmt("lane_refused", "lane=%u reason=\"%s\"", lane->number,
-               session == 0 ? "no valid session secret" : "another session's lane");
+               session == 0    ? "no valid session secret"
+               : place == NULL ? "too many pipes of the session's at once"
+                               : "another session's lane");
 }
 
 static void pipe_event(nng_pipe pipe, nng_pipe_ev event, void *argument) {
@@ -92,8 +107,11 @@ static void pipe_event(nng_pipe pipe, nng_pipe_ev event, void *argument) {
     }
     pthread_mutex_lock(&lane->mutex);
     /* A pipe that was refused was never among the ready ones. */
-    bool was_ours = lane->pipe.id == pipe.id || lane->dropped.id == pipe.id;
-    if (event == NNG_PIPE_EV_REM_POST && was_ours) refill(lane);
+    nng_pipe *place = find_pipe(lane, pipe.id);
+    if (event == NNG_PIPE_EV_REM_POST && place != NULL) {
+        *place = (nng_pipe)NNG_PIPE_INITIALIZER;
+        refill(lane);
+    }
     if (lane->pipe.id == pipe.id) {
         bool up = event == NNG_PIPE_EV_ADD_POST;
         if (up) {
@@ -143,12 +161,10 @@ static int lane_listen(struct lane *lane) {
     nng_listener listener;
     int error = nng_aio_alloc(&lane->aio, send_done, lane);
     if (error != 0) return error;
-    if ((error = nng_aio_alloc(&lane->filler, NULL, NULL)) != 0) {
-        nng_aio_free(lane->aio);
-        return error;
-    }
-    nng_aio_set_timeout(lane->filler, NNG_DURATION_INFINITE);
-    error = nng_push0_open(&lane->socket);
+    for (size_t i = 0; error == 0 && i < LANE_FILLERS; i++)
+        if ((error = nng_aio_alloc(&lane->fillers[i], NULL, NULL)) == 0)
+            nng_aio_set_timeout(lane->fillers[i], NNG_DURATION_INFINITE);
+    if (error == 0) error = nng_push0_open(&lane->socket);
     if (error == 0) {
         for (int event = NNG_PIPE_EV_ADD_PRE; error == 0 && event <= NNG_PIPE_EV_REM_POST; event++)
             error = nng_pipe_notify(lane->socket, (nng_pipe_ev)event, pipe_event, lane);
@@ -160,7 +176,8 @@ static int lane_listen(struct lane *lane) {
     }
     if (error != 0) {
         nng_aio_free(lane->aio);
-        nng_aio_free(lane->filler);
+        for (size_t i = 0; i < LANE_FILLERS; i++) nng_aio_free(lane->fillers[i]);
+        memset(lane->fillers, 0, sizeof(lane->fillers));
         return error;
     }
     lane->listening = true;

@@ -29,6 +29,11 @@ struct lane_news {
     uint64_t delivered_ns; /* SENT: logical steady time of sending */
 };
 
+/* Pipes of a lane that nng may still count among the ready ones: the holder's, and former ones on their way out. */
+#define LANE_PIPES_MAX 4u
+/* Each of those may take a filler that is meant for another, and one that lives may come back for one more. */
+#define LANE_FILLERS (LANE_PIPES_MAX + 2u)
+
 struct lane {
     struct lanes *lanes;
     uint32_t number;
@@ -36,12 +41,12 @@ struct lane {
     bool listening;
     nng_socket socket;
     nng_aio *aio;
-    nng_aio *filler;  /* see lanes.c */
-    uint64_t session; /* who holds it; 0: nobody */
-    uint64_t turn;    /* grows whenever the lane changes hands */
-    nng_pipe pipe;    /* the holder's; id 0: none */
-    nng_pipe dropped; /* the one before it, if that was dropped for it */
-    bool up;          /* the pipe may be sent to */
+    nng_aio *fillers[LANE_FILLERS]; /* see lanes.c */
+    uint64_t session;               /* who holds it; 0: nobody */
+    uint64_t turn;                  /* grows whenever the lane changes hands */
+    nng_pipe pipe;                  /* the holder's; id 0: none */
+    nng_pipe pipes[LANE_PIPES_MAX]; /* it, and those before it that nng has not let go; id 0: free */
+    bool up;                        /* the pipe may be sent to */
     bool sending;
     uint64_t sending_turn;
     uint64_t sending_ns;

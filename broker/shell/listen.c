@@ -121,3 +121,10 @@ bool listen_tune(uint16_t port) {
             tuned = true;
     return tuned;
 }
+
+bool listen_address_of(uint16_t port, struct sockaddr_storage *out) {
+    int fd = 0;
+    while (fd < DESCRIPTORS_AT_START && listening_port(fd) != port) fd++;
+    socklen_t size = sizeof(*out);
+    return fd < DESCRIPTORS_AT_START && getsockname(fd, (struct sockaddr *)out, &size) == 0;
+}

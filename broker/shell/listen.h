@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #define LISTEN_HOST_SIZE 256
 
@@ -27,5 +28,8 @@ int listen_free_port(const struct listen_address *address, uint16_t *out_port);
  *   times of keepalive, which connections inherit (http_keepalive switches it on): a client whose machine is gone
  * says no farewell, and its connection would stand for ever (F-17) */
 bool listen_tune(uint16_t port);
+/* What the socket that listens on the port is bound to; false: no such socket was found. Like listen_tune for the
+ * start, when descriptors are few. */
+bool listen_address_of(uint16_t port, struct sockaddr_storage *out);
 
 #endif

@@ -15,8 +15,8 @@
 /* The clocks are looked at at least this often, so that a step of the wall clock or a suspend of the machine is noticed
  * though nothing else happens. */
 #define CLOCK_LOOK_NS 1000000000ull
-/* Events between two looks at the deadline. */
-#define TICK_EVENTS 16
+/* Whoever was received so long before is heard, but nothing is leased meanwhile: what waits may be an ack. */
+#define BEHIND_NS 100000000ull
 /* How long requests may still be answered after the stop was asked for. */
 #define DRAIN_MAX_MS 3000
 
@@ -71,8 +71,24 @@ static void run_errands(struct loop *loop) {
     effects->lanes.count = effects->windows.count = effects->lows.count = effects->pages.count = 0;
 }
 
+/* Logical time at loop->at_ns: an event is judged by when it was received, not by when the disk let it be handled, or a
+ * lease would be over before the ack that came in time is looked at. The core takes the later of two times (TIME-2). */
+static struct instant event_time(struct loop *loop, uint64_t *out_age_ns) {
+    struct instant now = look_at_clock(loop);
+    uint64_t real_ns = boottime_ns();
+    uint64_t age_ns = real_ns > loop->at_ns ? real_ns - loop->at_ns : 0;
+    *out_age_ns = age_ns;
+    now.steady_ns -= age_ns < now.steady_ns ? age_ns : now.steady_ns;
+    now.wall_ns -= age_ns < now.wall_ns ? age_ns : now.wall_ns;
+    return now;
+}
+
 static void step(struct loop *loop, struct core_event *event) {
-    event->now = look_at_clock(loop);
+    uint64_t age_ns;
+    event->now = event_time(loop, &age_ns);
+    bool is_tick = event->kind == CORE_TICK;
+    event->behind = age_ns > BEHIND_NS && !(is_tick && loop->was_behind); /* every other tick delivers, however late */
+    if (is_tick) loop->was_behind = event->behind;
     core_step(loop->shell->core, event, &loop->batch->effects);
     loop->batch->event_count++;
     run_errands(loop);
@@ -225,15 +241,28 @@ static void take_page(struct loop *loop, struct page_load *load) {
     free(load);
 }
 
+/* In pieces, with what else waits in between. */
 static void take_window(struct loop *loop, struct window_load *load) {
+    size_t left = load->row_count - load->taken;
+    bool more = left > WINDOW_PIECE_MAX;
     struct core_event event = {
         .kind = CORE_WINDOW,
-        .rows = load->rows,
-        .row_count = load->row_count,
+        .rows = load->rows + load->taken,
+        .row_count = more ? WINDOW_PIECE_MAX : left,
         .through = load->through,
         .line = load->window.line,
+        .more = more,
     };
+    if (more) {
+        const struct row *last = &event.rows[event.row_count - 1];
+        event.through = (struct due){last->due_ms, last->id};
+    }
+    load->taken += event.row_count;
     step(loop, &event);
+    if (more) {
+        inbox_post(&loop->shell->inbox, &load->item);
+        return;
+    }
     arena_deinit(&load->arena);
     free(load);
 }
@@ -340,19 +369,21 @@ static bool is_due(struct loop *loop, uint64_t *out_wait_ns) {
     return false;
 }
 
+/* What is due by loop->at_ns, for all that was received before has been handled. */
 static void tick_if_due(struct loop *loop) {
-    uint64_t wait_ns;
-    if (!is_due(loop, &wait_ns)) return;
+    uint64_t age_ns;
+    uint64_t deadline_ms = core_deadline(loop->shell->core);
+    if (deadline_ms > event_time(loop, &age_ns).steady_ns / NS_PER_MS) return;
     struct core_event event = {.kind = CORE_TICK};
     step(loop, &event);
 }
 
-/* Everything that was posted, in order, with timers in between. */
+/* Everything that was posted, in order, each at the time when it was received; the core runs timers in between. */
 static void take_items(struct loop *loop, struct item *item) {
-    for (size_t count = 1; item != NULL; count++) {
+    while (item != NULL) {
         struct item *next = item->next;
+        loop->at_ns = item->received_ns;
         take_item(loop, item);
-        if (count % TICK_EVENTS == 0) tick_if_due(loop);
         if (loop->batch->event_count >= BATCH_EVENTS_MAX || loop->batch->arena.used >= BATCH_BYTES_MAX) flush(loop);
         item = next;
     }
@@ -396,6 +427,7 @@ static void stop(struct loop *loop) {
 /* Nothing is under way any more, or it takes too long: the last record. */
 static void close_log(struct loop *loop) {
     loop->closed = true;
+    loop->at_ns = boottime_ns();
     struct core_event event = {.kind = CORE_CLOSE, .who = loop->shell->stopped_by};
     step(loop, &event);
     flush(loop);
@@ -419,6 +451,7 @@ static void begin(struct loop *loop, enum core_event_kind kind) {
                                .before = shell->before,
                                .who = shell->started_by,
                                .clock_accepted = shell->clock.state.accepted};
+    loop->at_ns = boottime_ns();
     step(loop, &start);
     flush(loop);
 }
@@ -459,11 +492,15 @@ static void *loop_run(void *argument) {
         bool behind = loop->durable < core_position(shell->core);
         if (behind && wait_ns > INBOX_DURABLE_NS) wait_ns = INBOX_DURABLE_NS;
         inbox_take(&shell->inbox, wait_ns, &load);
+        loop->at_ns = load.first != NULL ? load.first->received_ns : load.taken_ns;
         take_positions(loop, &load);
         more = follow(loop, &load);
         take_items(loop, load.first);
+        loop->at_ns = load.taken_ns;
         take_starved(loop);
+        loop->at_ns = load.taken_ns;
         pause_or_resume(loop, load.pause);
+        loop->at_ns = load.taken_ns;
         if (load.stop) stop(loop);
         tick_if_due(loop);
         flush(loop);

@@ -20,6 +20,8 @@ struct loop {
     struct batch *batch;               /* being filled */
     const struct index_filter *filter; /* of an index position at or above the last CORE_INDEXED */
     struct item *starved;              /* pages that found no hold free */
+    uint64_t at_ns;  /* CLOCK_BOOTTIME that the core is stepped at: all that was received before has been handled */
+    bool was_behind; /* the last tick delivered nothing */
     uint64_t durable;
     uint64_t indexed;
     struct applier applier; /* while another node leads */

@@ -20,9 +20,11 @@
 #endif
 
 #include "http.h"
+#include "http_guard.h"
 #include "listen.h"
 #include "logfmt.h"
 #include "notify.h"
+#include "peer_key.h"
 #include "recovery.h"
 #include "shell.h"
 
@@ -33,6 +35,8 @@
 #define PORT_TRY_US 50000
 /* The ready line of a pair's node says which of the two it is, if that is known in this time. */
 #define SETTLE_MAX_MS 2000
+/* A leader that stops gives its follower so long to take over; a planned switch-over takes some 40 ms. */
+#define HAND_OVER_MAX_MS 1000
 /* A few allocator arenas are enough for a few threads; each may keep as much as it once had. */
 #define MALLOC_ARENAS 4
 #define MALLOC_MMAP_BYTES (1 << 20)
@@ -131,6 +135,8 @@ static void bind_endpoint(struct listen_address address) {
     if (!listen_tune(address.port)) logfmt("limit_unchanged", "what=connections");
     error = http_open(&shell);
     if (error != 0) refuse("listen_failed", nng_strerror(error));
+    const char *unguarded = http_guard_verify(address.port);
+    if (unguarded != NULL) refuse("listen_failed", unguarded);
 }
 
 static void start_threads(void) {
@@ -153,8 +159,6 @@ static void start_threads(void) {
 /* Everything down, in the order in which work flows, so that nothing that was promised is left behind. */
 static void stop(void) {
     uint64_t from_ms = monotonic_ms();
-    notify("STOPPING=1");
-    logfmt("stopping", "url=%s", shell.url);
     atomic_store(&shell.stopping, true);
     auditor_stop(&shell.auditor); /* before the core: those who wait for news get an answer now */
     inbox_stop(&shell.inbox);
@@ -207,12 +211,15 @@ static void say_ready(uint64_t live, uint64_t took_ms) {
 int main(int argc, char **argv) {
     sigset_t signals;
     char message[DATADIR_MESSAGE_SIZE];
+    int error;
     uint64_t from_ms = monotonic_ms();
     shell.arguments = argv;
     configure(argc, argv);
     block_signals(&signals);
     raise_descriptors();
     tune_allocator();
+    error = http_guard_begin(shell.config.allow_origin);
+    if (error != 0) refuse("start_failed", strerror(error));
     if (sodium_init() < 0) refuse("start_failed", "the system gives no random numbers");
     struct listen_address address = parse_address();
     who_is(getuid(), shell.started_by);
@@ -221,9 +228,12 @@ int main(int argc, char **argv) {
         fprintf(stderr, "tarryd: %s\n", message);
         exit(EXIT_USAGE);
     }
-    if (shell.config.joins && node_join(&shell.config, message) != 0) refuse("refused", message);
-    int error = shell.config.inspect ? datadir_inspect(&shell.dir, shell.config.data, message)
-                                     : datadir_open(&shell.dir, shell.config.data, message);
+    bool is_pair = shell.config.replication != REPLICATION_NONE;
+    if (is_pair && peer_key_read(&shell.peer_key, shell.config.peer_key, message, sizeof(message)) != 0)
+        refuse("refused", message);
+    if (shell.config.joins && node_join(&shell.config, &shell.peer_key, message) != 0) refuse("refused", message);
+    error = shell.config.inspect ? datadir_inspect(&shell.dir, shell.config.data, message)
+                                 : datadir_open(&shell.dir, shell.config.data, message);
     if (error != 0) refuse("refused", message);
     if (node_open(&shell.node, &shell, message) != 0) refuse("refused", message);
     if (signer_open(&shell.signer, &shell, message, sizeof(message)) != 0) refuse("refused", message);
@@ -245,6 +255,9 @@ int main(int argc, char **argv) {
         sigwaitinfo(&signals, &caught);
     } while (caught.si_signo != SIGTERM && caught.si_signo != SIGINT); /* a terminal gone is no reason to stop */
     who_sent(&caught, shell.stopped_by);
+    notify("STOPPING=1");
+    logfmt("stopping", "url=%s", shell.url);
+    if (shell.node.on) node_leave(&shell.node, HAND_OVER_MAX_MS);
     stop();
     /* Threads of nng still run; nothing is freed under them. */
 #ifdef __SANITIZE_ADDRESS__

@@ -9,28 +9,42 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "credential.h"
 #include "disk.h"
 
-/* NULL, or why nobody should trust what it holds. */
-static const char *judge(int handle) {
+/* NULL, or why nobody should trust what it holds. Where systemd grants a credential by an ACL, the group's bits of its
+ * mode are the ACL's mask, and not for a group. */
+static const char *judge(int handle, const char *path) {
     struct stat status;
+    mode_t others = credential_is(path) ? S_IRWXO | S_IWGRP | S_IXGRP : S_IRWXO | S_IRWXG;
     if (fstat(handle, &status) != 0) return "cannot be looked at";
     if (!S_ISREG(status.st_mode)) return "is not a file";
-    if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0) return "may be used by others; chmod 600 it, or make a new one";
+    if ((status.st_mode & others) != 0) return "may be used by others; chmod 600 it, or make a new one";
     if (status.st_uid != geteuid() && status.st_uid != 0)
         return "belongs to another user; give it to the one that runs tarryd";
     return NULL;
+}
+
+static void refuse_unreadable(const struct private_file *file, int error, char *message, size_t size) {
+    if (error == EACCES)
+        snprintf(message, size,
+                 "%s %s cannot be read by uid %u, which tarryd runs as: chown %u %s; under systemd leave the option "
+                 "--%s away and give the unit LoadCredential=%s:%s",
+                 file->what, file->path, (unsigned)geteuid(), (unsigned)geteuid(), file->path, file->option,
+                 file->option, file->path);
+    else
+        snprintf(message, size, "%s %s cannot be read: %s%s", file->what, file->path, strerror(error),
+                 error == ENOENT ? file->remedy : "");
 }
 
 int private_file_read(const struct private_file *file, void *out, size_t size, size_t *out_size, char *message,
                       size_t message_size) {
     int handle = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hold up the start */
     if (handle < 0) {
-        snprintf(message, message_size, "%s %s cannot be read: %s%s", file->what, file->path, strerror(errno),
-                 file->remedy);
+        refuse_unreadable(file, errno, message, message_size);
         return 1;
     }
-    const char *problem = judge(handle);
+    const char *problem = judge(handle, file->path);
     int64_t count = problem == NULL ? disk_read_all(&disk_posix, handle, out, size, 0) : 0;
     close(handle);
     if (count < 0)

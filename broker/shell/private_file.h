@@ -8,6 +8,8 @@
 struct private_file {
     const char *what; /* it is, for sentences: "sign key" */
     const char *path;
+    const char
+        *option; /* that names the file, without dashes; a credential (credential.h) is named so too: "sign-key" */
     const char *remedy; /* where there is no such file: "; tarry keygen makes one" */
 };
 

@@ -141,6 +141,12 @@ static int each_outcome(void *argument, const struct outcome *outcome) {
     return core_restore_outcome(argument, outcome);
 }
 
+static const char *restore_error(int error) {
+    if (error == CORE_NO_MEMORY) return "it has more than fits into the broker's memory: start with a larger --memory";
+    return error == CORE_NONSENSE ? "what it says of leases, producers, jobs or queues contradicts itself"
+                                  : storage_error(error);
+}
+
 static int restore(struct shell *shell, const struct index_meta *meta, char *message, size_t message_size) {
     struct core_base base = {.position = meta->position, .tally = &meta->tally, .known_since_ms = meta->known_since_ms};
     struct core *core = shell->core;
@@ -151,9 +157,12 @@ static int restore(struct shell *shell, const struct index_meta *meta, char *mes
     if (error == 0) error = index_each_result(shell->index, each_result, core);
     if (error == 0) error = index_each_job(shell->index, each_job, core);
     if (error == 0) error = index_each_outcome(shell->index, each_outcome, core);
+    if (error == CORE_NO_MEMORY)
+        return REFUSE("the leases in index %s do not fit into the broker's memory: start with a larger --memory",
+                      shell->dir.index);
     if (error != 0)
         return REFUSE("index %s does not make sense (%s); restore the data directory from a copy", shell->dir.index,
-                      storage_error(error));
+                      restore_error(error));
     return 0;
 }
 

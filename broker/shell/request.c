@@ -15,6 +15,10 @@
 static const char out_of_memory[] = "the request needs more memory to unpack than is allowed";
 static const char frame_too_large[] = "the contents of one commit are together larger than a frame may be";
 static const char too_many_redactions[] = "a commit has more than " NUMBER(REDACT_OPS_MAX) " redact operations";
+static const char too_many_ops[] = "the commit has more than " NUMBER(OPS_PER_COMMIT_MAX) " operations";
+static const char too_many_bodies[] = "the request has more than one body: send each in a request of its own";
+static const char too_many_op_bodies[] =
+    "an operation has more than one body (schedule, cancel, …): make an operation of each";
 static const char too_many_queues[] = "more than " NUMBER(QUEUES_PER_SUBSCRIBE_MAX) " queues are named";
 
 static bool refuse(struct request_refusal *out, Tarry__Code code, const char *sentence) {
@@ -38,6 +42,14 @@ static uint64_t check_ops(const Tarry__Commit *commit, uint32_t payload_max, str
             total += BLOB_SALT_SIZE + commit->ops[i]->schedule->content.len;
     }
     return total;
+}
+
+bool request_has_op(const Tarry__Request *request, Tarry__Op__OpCase op_case) {
+    if (request->body_case != TARRY__REQUEST__BODY_COMMIT) return false;
+    const Tarry__Commit *commit = request->commit;
+    size_t i = 0;
+    while (i < commit->n_ops && commit->ops[i]->op_case != op_case) i++;
+    return i < commit->n_ops;
 }
 
 static size_t count_redactions(const Tarry__Commit *commit) {
@@ -76,7 +88,12 @@ static bool prepare_commit(struct arena *arena, const Tarry__Commit *commit, uin
     if (commit->sequence == 0) return refuse(out_refusal, TARRY__CODE__INVALID, "sequence is missing");
     if (commit->oldest_unanswered == 0 || commit->oldest_unanswered > commit->sequence)
         return refuse(out_refusal, TARRY__CODE__INVALID, "oldest_unanswered lies outside 1 … sequence");
+    if (commit->ask && commit->n_ops != 0)
+        return refuse(out_refusal, TARRY__CODE__INVALID, "a commit that asks what became of it has no operations");
+    out->kind = CORE_COMMIT;
+    if (commit->ask) return true;
     if (commit->n_ops == 0) return refuse(out_refusal, TARRY__CODE__INVALID, "the commit has no operations");
+    if (commit->n_ops > OPS_PER_COMMIT_MAX) return refuse(out_refusal, TARRY__CODE__TOO_LARGE, too_many_ops);
     struct core_content *contents = arena_alloc(arena, commit->n_ops * sizeof(*contents));
     if (contents == NULL) return refuse_memory(arena, out_refusal);
     if (count_redactions(commit) > REDACT_OPS_MAX)
@@ -84,7 +101,6 @@ static bool prepare_commit(struct arena *arena, const Tarry__Commit *commit, uin
     uint64_t total = check_ops(commit, payload_max, contents);
     if (total > FRAME_BLOB_SIZE_MAX) return refuse(out_refusal, TARRY__CODE__TOO_LARGE, frame_too_large);
     if (total > 0 && !salt_contents(arena, commit, total, contents)) return refuse_memory(arena, out_refusal);
-    out->kind = CORE_COMMIT;
     out->contents = contents;
     return true;
 }
@@ -208,16 +224,23 @@ static bool prepare_body(struct arena *arena, const Tarry__Request *request, uin
     return problem == NULL || refuse(out_refusal, TARRY__CODE__INVALID, problem);
 }
 
-bool request_prepare(struct arena *arena, const uint8_t *data, size_t size, uint32_t payload_max,
-                     const uint8_t secret[IDENTITY_SECRET_SIZE], struct request_peek *out_peek, struct core_event *out,
-                     struct request_refusal *out_refusal) {
-    if (!request_peek(data, size, out_peek))
-        return refuse(out_refusal, TARRY__CODE__INVALID, "the request is no protobuf message");
-    if (out_peek->op_count > OPS_PER_COMMIT_MAX)
-        return refuse(out_refusal, TARRY__CODE__TOO_LARGE,
-                      "the commit has more than " NUMBER(OPS_PER_COMMIT_MAX) " operations");
-    if (out_peek->queue_count > QUEUES_PER_SUBSCRIBE_MAX)
+/* What is refused before it takes memory. */
+static bool check_counts(const struct request_peek *counts, struct request_refusal *out_refusal) {
+    if (counts->body_count > 1) return refuse(out_refusal, TARRY__CODE__INVALID, too_many_bodies);
+    if (counts->op_bodies_max > 1) return refuse(out_refusal, TARRY__CODE__INVALID, too_many_op_bodies);
+    if (counts->op_count > OPS_PER_COMMIT_MAX) return refuse(out_refusal, TARRY__CODE__TOO_LARGE, too_many_ops);
+    if (counts->queue_count > QUEUES_PER_SUBSCRIBE_MAX)
         return refuse(out_refusal, TARRY__CODE__INVALID, too_many_queues);
+    return true;
+}
+
+bool request_prepare(struct arena *arena, const uint8_t *data, size_t size, uint32_t payload_max,
+                     const uint8_t secret[IDENTITY_SECRET_SIZE], struct core_event *out,
+                     struct request_refusal *out_refusal) {
+    struct request_peek counts;
+    if (!request_peek(data, size, &counts))
+        return refuse(out_refusal, TARRY__CODE__INVALID, "the request is no protobuf message");
+    if (!check_counts(&counts, out_refusal)) return false;
     Tarry__Request *request = tarry__request__unpack(&arena->pb, size, data);
     if (request == NULL) {
         if (arena->starved || arena->used > arena->size_max / 2) return refuse_memory(arena, out_refusal);

@@ -1,12 +1,12 @@
 /* request_peek.c: walks the outer levels of a packed Request; see request.h. */
 #include "request.h"
 
+#include "tarry.pb-c.h"
+
 #define FIELD_REQUEST_COMMIT 11
 #define FIELD_REQUEST_SUBSCRIBE 13
-#define FIELD_REQUEST_FOLLOW 22
 #define FIELD_COMMIT_OPS 5
 #define FIELD_OP_SCHEDULE 1
-#define FIELD_OP_REDACT 12
 #define FIELD_SUBSCRIBE_QUEUES 1
 
 struct walk {
@@ -54,6 +54,27 @@ static bool walk_field(struct walk *walk, uint64_t *out_field, struct walk *out_
     return true;
 }
 
+/* One of the fields of the message's oneof, of which it may have one. (Neither Request nor Op has a second oneof.) */
+static bool is_body(const ProtobufCMessageDescriptor *message, uint64_t field) {
+    if (field > UINT32_MAX) return false;
+    const ProtobufCFieldDescriptor *known = protobuf_c_message_descriptor_get_field(message, (unsigned)field);
+    return known != NULL && (known->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0;
+}
+
+/* Fields that nobody knows may stand beside an operation's body: a newer client's. */
+static bool peek_op(struct walk op, struct request_peek *out) {
+    size_t body_count = 0;
+    while (op.at < op.end) {
+        uint64_t field;
+        struct walk inner;
+        if (!walk_field(&op, &field, &inner)) return false;
+        if (field == FIELD_OP_SCHEDULE) out->schedules = true;
+        if (is_body(&tarry__op__descriptor, field)) body_count++;
+    }
+    if (body_count > out->op_bodies_max) out->op_bodies_max = body_count;
+    return true;
+}
+
 static bool peek_commit(struct walk commit, struct request_peek *out) {
     while (commit.at < commit.end) {
         uint64_t field;
@@ -61,13 +82,7 @@ static bool peek_commit(struct walk commit, struct request_peek *out) {
         if (!walk_field(&commit, &field, &op)) return false;
         if (field != FIELD_COMMIT_OPS) continue;
         out->op_count++;
-        /* An operation is one field, but others that nobody knows may stand before it. */
-        while (op.at < op.end) {
-            struct walk inner;
-            if (!walk_field(&op, &field, &inner)) return false;
-            if (field == FIELD_OP_SCHEDULE) out->schedules = true;
-            if (field == FIELD_OP_REDACT) out->redacts = true;
-        }
+        if (!peek_op(op, out)) return false;
     }
     return true;
 }
@@ -89,11 +104,9 @@ bool request_peek(const uint8_t *data, size_t size, struct request_peek *out) {
         uint64_t field;
         struct walk inner;
         if (!walk_field(&request, &field, &inner)) return false;
+        if (is_body(&tarry__request__descriptor, field)) out->body_count++;
         if (field == FIELD_REQUEST_SUBSCRIBE && !peek_subscribe(inner, out)) return false;
-        if (field == FIELD_REQUEST_FOLLOW) out->follows = true;
-        if (field != FIELD_REQUEST_COMMIT) continue;
-        out->commit = true;
-        if (!peek_commit(inner, out)) return false;
+        if (field == FIELD_REQUEST_COMMIT && !peek_commit(inner, out)) return false;
     }
     return true;
 }

@@ -77,14 +77,27 @@ static void receive(struct rpc_context *context) {
         if (context->follows) atomic_fetch_sub(&rpc->followed, 1);
         context->follows = false;
     }
+    context->proof = PEER_NONE;
     context->state = RPC_RECEIVING;
     nng_aio_set_timeout(context->aio, NNG_DURATION_INFINITE);
     nng_ctx_recv(context->ctx, context->aio);
 }
 
+/* False: no memory. */
+static bool prove(const struct rpc_context *context, nng_msg *reply) {
+    static const uint8_t room[PEER_REPLY_TRAILER_SIZE];
+    if (nng_msg_append(reply, room, sizeof(room)) != 0) return false;
+    peer_prove_reply(&context->rpc->shell->peer_key, context->nonce, nng_msg_body(reply), nng_msg_len(reply));
+    return true;
+}
+
 static void send_reply(struct call *call, nng_msg *reply) {
     struct rpc_context *context = (struct rpc_context *)call;
     assert(context->state == RPC_WAITING);
+    if (reply != NULL && context->proof == PEER_RIGHT && !prove(context, reply)) {
+        nng_msg_free(reply);
+        reply = NULL;
+    }
     if (reply == NULL) {
         /* No memory for an answer: drop the connection, so that the client asks again rather than waits. */
         nng_pipe_close(context->pipe);
@@ -105,20 +118,23 @@ static bool has_room(const struct rpc *rpc, size_t charge) {
 }
 
 /* A message of very many small fields is much larger unpacked than was thought. False: too large to stay now. */
-static bool may_stay(struct rpc_context *context, const struct request_peek *peek) {
+static bool may_stay(struct rpc_context *context, const struct core_event *event) {
     struct rpc *rpc = context->rpc;
     size_t used = context->memory->arena.used;
     if (used > context->charge) {
         atomic_fetch_add(&rpc->charged, used - context->charge);
         context->charge = used;
     }
-    size_t urgent_max = peek->commit ? URGENT_COMMIT_CHARGE_MAX : URGENT_OTHER_CHARGE_MAX;
+    size_t urgent_max = event->kind == CORE_COMMIT ? URGENT_COMMIT_CHARGE_MAX : URGENT_OTHER_CHARGE_MAX;
     return context->charge <= urgent_max || has_room(rpc, context->charge);
 }
 
 static const char only_inspects[] =
     "this tarryd only inspects (--inspect): it answers get, list, queues, stats, history and audit, and "
     "changes and delivers nothing";
+
+static const char no_peer[] =
+    "this broker has no peer, so nobody can follow it: a pair is set up with --peer (tarryd(8))";
 
 static const char another_cluster[] = "this broker's data are of another cluster than the client's producer";
 
@@ -155,17 +171,61 @@ static bool is_too_busy(const struct rpc *rpc) {
     return rpc->shell->node.on && atomic_load(&rpc->busy) > RPC_CONTEXTS - RPC_CONTEXTS_OF_PEER;
 }
 
-/* What is refused without being unpacked. */
+/* Whether anything may go on now. A pair's broker that stops still answers the other node. */
+static Tarry__Code refuse_now(const struct rpc *rpc, bool follows) {
+    if (follows) return TARRY__CODE__OK;
+    if (atomic_load(&rpc->shell->stopping)) return TARRY__CODE__STOPPING;
+    return is_too_busy(rpc) ? TARRY__CODE__BUSY : TARRY__CODE__OK;
+}
+
+/* What is refused without being unpacked: what it seems to be is enough for that, and for nothing else. */
 static Tarry__Code refuse_packed(struct rpc_context *context, const uint8_t *data, size_t size) {
     struct rpc *rpc = context->rpc;
     struct request_peek peek = {0};
-    bool is_stopping = atomic_load(&rpc->shell->stopping), is_busy = is_too_busy(rpc);
-    if ((is_stopping || is_busy) && rpc->shell->node.on) request_peek(data, size, &peek);
-    if (is_stopping && !peek.follows) return TARRY__CODE__STOPPING;
-    if (is_busy && !peek.follows) return TARRY__CODE__BUSY;
-    if (has_room(rpc, context->charge)) return TARRY__CODE__OK;
+    Tarry__Code code = refuse_now(rpc, context->proof != PEER_NONE);
+    if (code != TARRY__CODE__OK || has_room(rpc, context->charge)) return code;
     if (size > URGENT_SIZE_MAX || (request_peek(data, size, &peek) && peek.schedules)) return TARRY__CODE__BUSY;
     return TARRY__CODE__OK;
+}
+
+/* What is too much just now. */
+static Tarry__Code refuse_load(struct rpc_context *context, const struct core_event *event) {
+    struct rpc *rpc = context->rpc;
+    bool follows = context->proof == PEER_RIGHT && event->request->body_case == TARRY__REQUEST__BODY_FOLLOW;
+    bool is_last = event->kind == 0 && !follows; /* a question about the log, a backup: others go first */
+    bool schedules = request_has_op(event->request, TARRY__OP__OP_SCHEDULE);
+    Tarry__Code code = refuse_now(rpc, follows);
+    if (code != TARRY__CODE__OK) return code;
+    if (!may_stay(context, event)) return TARRY__CODE__BUSY;
+    if ((is_last || schedules) && !has_room(rpc, context->charge)) return TARRY__CODE__BUSY;
+    return TARRY__CODE__OK;
+}
+
+static const char unproved[] =
+    "only the other node of this pair may ask this, and it proves that it is by the peer key (tarryd --peer-key)";
+static const char stale[] = "this broker was started since: prove anew, with its challenge";
+static const char another_key[] =
+    "who asks has another peer key than this broker: give both nodes of the pair the same (tarryd --peer-key)";
+
+/* NULL: the request needs no proof, or has a right one. */
+static const char *refuse_proof(const struct rpc_context *context, const Tarry__Request *request) {
+    static struct logfmt_limit limit;
+    char quoted[LOGFMT_VALUE_SIZE], from[PEER_SIZE_MAX + 1];
+    if (!context->rpc->shell->node.on || context->proof == PEER_RIGHT) return NULL;
+    if (request->proof.len == 0 && request->body_case != TARRY__REQUEST__BODY_FOLLOW) return NULL;
+    if (request->proof.len != 0 && context->proof == PEER_STALE) return stale;
+    const char *sentence = request->proof.len == 0 ? unproved : another_key;
+    peers_text(&context->rpc->peers, context->pipe, from);
+    if (logfmt_allowed(&limit)) logfmt("peer_refused", "from=%s reason=%s", from, logfmt_quote(sentence, quoted));
+    return sentence;
+}
+
+static nng_msg *pack_challenge(struct shell *shell, const char *sentence) {
+    Tarry__Reply reply = TARRY__REPLY__INIT;
+    reply.code = TARRY__CODE__NOT_DONE;
+    reply.message = (char *)sentence;
+    reply.challenge = (ProtobufCBinaryData){PEER_CHALLENGE_SIZE, shell->peer_key.challenge};
+    return reply_pack(&reply);
 }
 
 /* What is refused though it makes sense. */
@@ -177,6 +237,8 @@ static struct request_refusal refuse_unpacked(const struct shell *shell, const s
         refusal.code = node_admits(&shell->node, event, &refusal.sentence);
     else if (shell->config.inspect && !is_question(event))
         refusal = (struct request_refusal){TARRY__CODE__UNSUPPORTED, only_inspects};
+    else if (event->request->body_case == TARRY__REQUEST__BODY_FOLLOW)
+        refusal = (struct request_refusal){TARRY__CODE__NOT_DONE, no_peer};
     return refusal;
 }
 
@@ -220,36 +282,39 @@ static void handle(struct rpc_context *context, nng_msg *message) {
     atomic_fetch_add(&rpc->charged, context->charge);
     atomic_fetch_add(&rpc->busy, 1);
 
-    struct request_peek peek = {0};
+    const struct peer_key *key = &shell->peer_key;
+    context->proof = shell->node.on ? peer_check_request(key, data, size, context->nonce) : PEER_NONE;
+    const char *unproved_why = NULL;
     struct request_refusal refusal = {refuse_packed(context, data, size), NULL};
     if (refusal.code == TARRY__CODE__OK && (context->memory = memory_take(rpc)) == NULL)
         refusal.code = TARRY__CODE__BUSY;
     if (refusal.code == TARRY__CODE__OK &&
         request_prepare(&context->memory->arena, data, size, (uint32_t)shell->config.payload_max, shell->dir.secret,
-                        &peek, &errand->event, &refusal)) {
-        bool is_question_of_log = errand->event.kind == 0 && !peek.follows;
-        if (!may_stay(context, &peek) || (is_question_of_log && !has_room(rpc, context->charge)))
-            refusal.code = TARRY__CODE__BUSY;
-        else
-            refusal = refuse_unpacked(shell, &errand->event);
+                        &errand->event, &refusal)) {
+        unproved_why = refuse_proof(context, errand->event.request);
+        refusal.code = refuse_load(context, &errand->event);
+        if (refusal.code == TARRY__CODE__OK) refusal = refuse_unpacked(shell, &errand->event);
     }
     nng_msg_free(message); /* unpacking copied what is needed */
-    if (refusal.code != TARRY__CODE__OK) {
+    if (refusal.code != TARRY__CODE__OK || unproved_why != NULL) {
         forget_request(context); /* now, and not when the answer has left: a flood of nonsense must cost no memory */
-        send_reply(&context->call, pack_refusal(shell, refusal));
+        bool is_challenged = unproved_why != NULL;
+        send_reply(&context->call, is_challenged ? pack_challenge(shell, unproved_why) : pack_refusal(shell, refusal));
         return;
     }
     errand->event.ticket = call_ticket(&context->call);
     note_peer(context, &errand->event);
-    context->follows = peek.follows;
-    if (peek.follows) atomic_fetch_add(&rpc->followed, 1);
+    const Tarry__Request *request = errand->event.request;
+    context->follows = request->body_case == TARRY__REQUEST__BODY_FOLLOW;
+    if (context->follows) atomic_fetch_add(&rpc->followed, 1);
     errand->arena = &context->memory->arena;
     errand->hold = -1;
     errand->filled = false;
     errand->size = size;
-    errand->schedules = peek.schedules;
-    errand->redacts = peek.redacts;
+    errand->schedules = request_has_op(request, TARRY__OP__OP_SCHEDULE);
+    errand->redacts = request_has_op(request, TARRY__OP__OP_REDACT);
     errand->want_count = 0;
+    errand->item.received_ns = 0;
     pass_on(shell, &context->call);
 }
 

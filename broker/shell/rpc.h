@@ -14,6 +14,7 @@
 #include <stdbool.h>
 
 #include "call.h"
+#include "peer_proof.h"
 #include "peers.h"
 
 struct shell;
@@ -40,9 +41,11 @@ struct rpc_context {
     nng_pipe pipe; /* where the request came from */
     char peer[PEER_SIZE_MAX + 1];
     enum rpc_state state;
-    size_t charge;            /* bytes of the budget */
-    bool follows;             /* it is the other node's question */
-    struct rpc_arena *memory; /* between a request and its answer */
+    size_t charge;         /* bytes of the budget */
+    bool follows;          /* it is the other node's question */
+    enum peer_proof proof; /* PEER_RIGHT: the other node of the pair asks, and the reply is to be proved, too ... */
+    uint8_t nonce[PEER_NONCE_SIZE]; /* ... naming this */
+    struct rpc_arena *memory;       /* between a request and its answer */
 };
 
 struct rpc {

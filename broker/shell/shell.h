@@ -25,6 +25,7 @@
 #include "log.h"
 #include "loop.h"
 #include "node.h"
+#include "peer_proof.h"
 #include "reader.h"
 #include "room.h"
 #include "rpc.h"
@@ -74,6 +75,7 @@ struct shell {
     struct rpc rpc;
     struct lanes lanes;
     struct node node;
+    struct peer_key peer_key; /* of a pair; fixed from the start on */
     struct latency fsync_us;
     _Atomic bool stopping;
     char **arguments; /* the process's own */

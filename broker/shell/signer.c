@@ -32,7 +32,10 @@ static int refuse(char *message, size_t message_size, const char *format, ...) {
 
 /* Whoever can read the file can sign in this broker's name. */
 static int read_key(struct sign_secret *out, const char *path, char *message, size_t message_size) {
-    const struct private_file file = {.what = "sign key", .path = path, .remedy = "; tarry keygen makes one"};
+    const struct private_file file = {.what = "sign key",
+                                      .path = path,
+                                      .option = "sign-key",
+                                      .remedy = "; tarry keygen makes one"};
     char text[SIGN_KEY_TEXT_SIZE];
     size_t size;
     int result = private_file_read(&file, text, sizeof(text), &size, message, message_size);

@@ -55,11 +55,12 @@ int closer_main(const char *broker, const char *queue) {
     signal(SIGINT, SIG_IGN); /* the terminal's; the parent asks with SIGTERM */
     struct tarry_options options = {.urls = broker, .name = "order_timeout/closer", .timeout_ms = 60000};
     tarry_client *client;
+    char message[TARRY_MESSAGE_SIZE] = "";
     int rv = tarry_open(&options, &client);
     if (rv != TARRY_OK) goto failed;
     struct tarry_consumer_options consuming = {.queues = &queue, .queue_count = 1, .prefetch = 1024};
     tarry_consumer *consumer;
-    rv = tarry_consumer_open(client, &consuming, &consumer);
+    rv = tarry_consumer_open(client, &consuming, &consumer, message);
     if (rv != TARRY_OK) {
         tarry_close(client);
         goto failed;
@@ -77,7 +78,7 @@ int closer_main(const char *broker, const char *queue) {
     tarry_close(client);
     return 0;
 failed:
-    fprintf(stderr, "event=closer_failed message=\"%s\"\n", tarry_code_sentence(rv));
+    fprintf(stderr, "event=closer_failed message=\"%s\"\n", message[0] != 0 ? message : tarry_code_sentence(rv));
     return 1;
 }
 

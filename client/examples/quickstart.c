@@ -22,7 +22,7 @@ int main(void) {
     struct tarry_consumer_options options = {.queues = &queue, .queue_count = 1};
     tarry_consumer *consumer;
     const struct tarry_task *task;
-    if (tarry_consumer_open(client, &options, &consumer) != TARRY_OK) return 1;
+    if (tarry_consumer_open(client, &options, &consumer, NULL) != TARRY_OK) return 1;
     if (tarry_consumer_next(consumer, 5000, &task) == TARRY_OK) {
         printf("%s closed %d ms after it was due\n", task->key, (int)(task->received_ms - task->due_ms));
         tarry_ack(client, task->id, task->token, NULL);

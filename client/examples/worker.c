@@ -1,6 +1,7 @@
 /* worker.c: a worker that calls something unreliable.
  *
- *   - A failed call is tried again after the queue's backoff, at most five times, then it is a dead letter.
+ *   - A failed call is tried again after the queue's backoff, at most five times, then it is a dead letter. One that
+ * was refused for good is a dead letter at once. Each says why.
  *   - A call that worked is acknowledged and its next step scheduled in one atomic commit: after a crash anywhere,
  *     either both have happened or neither.
  *
@@ -23,10 +24,13 @@ static void on_signal(int signal_number) {
     stopping = 1;
 }
 
+enum charge { CHARGED, CARD_EXPIRED, BANK_DOWN };
+
 /* The unreliable thing: works about every other time. */
-static bool charge_card(const char *order) {
+static enum charge charge_card(const char *order) {
     (void)order;
-    return rand() % 2 == 0;
+    int luck = rand() % 20;
+    return luck < 10 ? CHARGED : luck < 19 ? BANK_DOWN : CARD_EXPIRED;
 }
 
 /* At most five attempts, half a second after the first, doubling. */
@@ -80,19 +84,34 @@ static void finish_and_go_on(tarry_client *client, const struct tarry_task *task
     tarry_commit_free(commit);
 }
 
-static enum tarry_verdict handle(void *arg, tarry_consumer *consumer, const struct tarry_task *task) {
+static enum tarry_verdict handle(void *arg, tarry_consumer *consumer, const struct tarry_task *task,
+                                 struct tarry_nack_details *nack) {
     tarry_client *client = arg;
     (void)consumer;
     if (strcmp(task->queue, "ship") == 0) {
         printf("%s shipped\n", task->key);
         return TARRY_DO_ACK;
     }
-    if (!charge_card(task->key)) {
-        printf("%s could not be charged at attempt %u\n", task->key, task->attempt);
-        return TARRY_DO_NACK;
+    switch (charge_card(task->key)) {
+    case CHARGED:
+        finish_and_go_on(client, task);
+        return TARRY_DO_NOTHING;
+    case CARD_EXPIRED:
+        nack->dead = true;
+        snprintf(nack->reason, sizeof(nack->reason), "the card has expired");
+        break;
+    case BANK_DOWN:
+        snprintf(nack->reason, sizeof(nack->reason), "the bank did not answer");
+        break;
     }
-    finish_and_go_on(client, task);
-    return TARRY_DO_NOTHING;
+    printf("%s could not be charged at attempt %u: %s\n", task->key, task->attempt, nack->reason);
+    return TARRY_DO_NACK;
+}
+
+/* Did the verdict come in time? If not, the task has come, or will come, to somebody else: see `result->outcome`. */
+static void settled(void *arg, const struct tarry_task *task, const struct tarry_result *result) {
+    (void)arg;
+    if (result->code != TARRY_OK) fprintf(stderr, "worker: %s: %s\n", task->key, result->message);
 }
 
 int main(int argc, char **argv) {
@@ -109,13 +128,14 @@ int main(int argc, char **argv) {
 
     const char *const queues[] = {"charge", "ship"};
     struct tarry_consumer_options consuming = {
-        .queues = queues, .queue_count = 2, .prefetch = 16, .handler = handle, .arg = client};
+        .queues = queues, .queue_count = 2, .prefetch = 16, .handler = handle, .settled = settled, .arg = client};
     tarry_consumer *consumer = NULL;
+    char message[TARRY_MESSAGE_SIZE];
     rv = set_policy(client);
     if (rv == TARRY_OK) {
         make_work(client);
-        rv = tarry_consumer_open(client, &consuming, &consumer);
-        if (rv != TARRY_OK) fprintf(stderr, "worker: %s\n", tarry_code_sentence(rv));
+        rv = tarry_consumer_open(client, &consuming, &consumer, message);
+        if (rv != TARRY_OK) fprintf(stderr, "worker: %s\n", message);
     }
     const struct timespec tick = {0, 100000000};
     while (rv == TARRY_OK && !stopping) nanosleep(&tick, NULL);

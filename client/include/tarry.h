@@ -3,12 +3,18 @@
  * A task is handed to the broker with a time; at that time, never before, a consumer gets it, and gets it again until
  * it is acknowledged. Most tasks are cancelled or moved by their key (an order number) before they fall due.
  *
- *     tarry_client *client;
- *     if (tarry_open(NULL, &client) != TARRY_OK) …
- *     struct tarry_schedule_options order = {.queue = "close-order", .key = "order-1", .when_ms = 30 * 60 * 1000};
- *     struct tarry_result result;
- *     if (tarry_schedule(client, &order, &result) != TARRY_OK) fprintf(stderr, "%s\n", result.message);
- *     tarry_close(client);
+ *     #include <stdio.h>
+ *     #include <tarry.h>
+ *
+ *     int main(void) {
+ *         tarry_client *client;
+ *         if (tarry_open(NULL, &client) != TARRY_OK) return 1;
+ *         struct tarry_schedule_options order = {.queue = "close-order", .key = "order-1", .when_ms = 30 * 60 * 1000};
+ *         struct tarry_result result;
+ *         if (tarry_schedule(client, &order, &result) != TARRY_OK) fprintf(stderr, "%s\n", result.message);
+ *         tarry_close(client);
+ *         return 0;
+ *     }
  *
  * Units. Names ending in `_ms` are milliseconds: Unix time by the broker's clock, or a duration where the name says so
  * (delay, lease, timeout, expires, backoff, wait, for). `_size` counts bytes, `_count` counts things.
@@ -22,12 +28,18 @@
  * meant to be shared. Calls of many threads and asynchronous calls travel together in common requests, without
  * waiting for company: while one request is under way the next one gathers.
  *
+ * Deadlines. Every call, asynchronous or not, ends within timeout_ms of when it was made. The code says what is known:
+ * TARRY_BUSY, _STOPPING, _NOT_PRIMARY, _E_NO_BROKER: nothing was done; TARRY_E_TIMEOUT, TARRY_FAILED: nobody knows.
+ *
  * Order. With the default of one commit in flight, what is submitted on one client takes effect in the order of
- * submission.
+ * submission. One exception: while the broker is busy (disk or memory full, index behind) acks, nacks, extends and
+ * releases pass what it has no room for; cancels and moves too, unless something that waits names the same task by the
+ * same id or key. What belongs together (schedule the next step, ack this one) goes in one tarry_commit.
  *
  * Retries. When a broker is lost the library connects again (first try within 100 ms, then at most a second apart;
  * several addresses in turn) and repeats what is unanswered under the same sequence number, so that it takes effect
- * once, also when the broker was killed in between (ONCE-1). A broker that says "busy" or "stopping" is asked again.
+ * once, also when the broker was killed in between (ONCE-1). A broker that says "busy" or "stopping" is asked again
+ * until the call's deadline. Of what is unknown after that it can be asked what became (tarry_once.h).
  *
  * Pairs. Given the addresses of a primary and its follower, the library finds the primary, and finds it again when they
  * change roles: what is unanswered goes there under the same sequence number, what is held is settled there under the
@@ -35,10 +47,27 @@
  * are never used, whatever a broker says: from elsewhere they may mean another machine. All addresses must be of one
  * cluster: a client that has begun with one goes on with no other (open it anew).
  *
- * Forks. A process that has opened a client must not fork and go on using it in the child: nng's threads do not
- * survive a fork. posix_spawn, or fork followed at once by exec, is fine.
+ * Forks. Threads do not survive a fork, so a client belongs to the process that opened it: in a child every call on it
+ * does nothing and returns TARRY_E_FORKED, tarry_open too (fork first, then open). posix_spawn, and fork followed by
+ * exec, are fine.
  *
- * C99; opaque types; include no other header of Tarry. Zero every options struct before you fill it in (`= {0}`). */
+ * Signals. The library's threads block all signals, so that handlers run on the program's own threads.
+ *
+ * Growth. A program that was built with an older header of the same soname runs with a newer library, unchanged:
+ *   - Options (what you fill in) may get fields at their end. The size that your compiler knows travels with every
+ * call: the functions that take options are inline here and pass `sizeof` on (as Linux's openat2 and clone3 take it),
+ * so there is nothing to write and nothing to forget. What an older program does not know is 0, the default. Zero every
+ *     options struct before you fill it in: a designated initialiser does.
+ *   - Results in your storage (tarry_result, tarry_job_view, tarry_audit_view, tarry_backup_view) keep their size for
+ *     good, so they may be copied, kept in arrays, and left uninitialised; new fields take the place of `reserved`.
+ *   - What the library allocates (tasks, views, frames) may get fields at its end: use it by pointer and do not copy it
+ *     by value.
+ *   - tarry_token, tarry_ref, tarry_attribute, tarry_source and tarry_quantiles never change.
+ *   - Enumerations may get values: have a default in every switch.
+ * A program that was built with a *newer* header is refused by tarry_open (TARRY_E_VERSION); so is an option that this
+ * library does not know, if it is set. Bindings for other languages call the functions whose names end in `_sized`.
+ *
+ * C99 and C++; opaque types; include no other header of Tarry. */
 #ifndef TARRY_H
 #define TARRY_H
 
@@ -58,28 +87,38 @@ extern "C" {
 #define TARRY_MUST_USE
 #endif
 
+/* The version of this header: major * 1,000,000 + minor * 1,000 + patch. Only a minor version brings new functions,
+ * fields and values; only a major one takes any away. */
+#define TARRY_VERSION_MAJOR 0
+#define TARRY_VERSION_MINOR 1
+#define TARRY_VERSION_PATCH 0
+#define TARRY_VERSION_NUMBER (TARRY_VERSION_MAJOR * 1000000 + TARRY_VERSION_MINOR * 1000 + TARRY_VERSION_PATCH)
+/* Of the library that is loaded. Static; any thread. */
+TARRY_API uint32_t tarry_version_number(void);
+TARRY_API const char *tarry_version(void); /* "1.2.3" */
+
 /* ---- codes -------------------------------------------------------------------------------------------------------*/
 
 enum tarry_code {
     TARRY_OK = 0,
     /* The broker's word; the numbers are those on the wire. */
-    TARRY_INVALID = 1,          /* malformed or out of range; the message says which field */
-    TARRY_TOO_LARGE = 2,        /* payload, key, request … over a named limit */
-    TARRY_UNSUPPORTED = 3,      /* an operation that this broker does not know */
-    TARRY_NO_SUCH_QUEUE = 4,    /* the queue does not exist and creation is off */
-    TARRY_EXISTS = 5,           /* a live task holds this key; the result has its id and due time */
-    TARRY_NOT_DONE = 6,         /* the task is not in a state that allows this; `outcome` says which */
-    TARRY_STALE_TOKEN = 7,      /* the lease is no longer yours; `outcome` says what became of the task */
-    TARRY_ABORTED = 8,          /* an atomic commit was refused because of another of its operations */
-    TARRY_FORGOTTEN = 9,        /* a retry came too late to be recognised: whether it took effect is unknown */
-    TARRY_BUSY = 10,            /* never surfaces from a call: the library tries again (tarry_busy_ms) */
-    TARRY_STOPPING = 11,        /* … */
+    TARRY_INVALID = 1,       /* malformed or out of range; the message says which field */
+    TARRY_TOO_LARGE = 2,     /* payload, key, request … over a named limit */
+    TARRY_UNSUPPORTED = 3,   /* an operation that this broker does not know */
+    TARRY_NO_SUCH_QUEUE = 4, /* the queue does not exist and creation is off */
+    TARRY_EXISTS = 5,        /* a live task holds this key; the result has its id and due time */
+    TARRY_NOT_DONE = 6,      /* the task is not in a state that allows this; `outcome` says which */
+    TARRY_STALE_TOKEN = 7,   /* the lease is no longer yours; `outcome` says what became of the task */
+    TARRY_ABORTED = 8,       /* an atomic commit was refused because of another of its operations */
+    TARRY_FORGOTTEN = 9,     /* a retry came too late to be recognised: whether it took effect is unknown */
+    TARRY_BUSY = 10,     /* no room for it until the deadline, or others before it took too long; nothing was done */
+    TARRY_STOPPING = 11, /* the broker was stopping, and no other was there until the deadline; nothing was done */
     TARRY_NO_SUCH_SESSION = 12, /* never surfaces: the consumer subscribes again */
-    TARRY_NOT_PRIMARY = 13,     /* no address was the primary's for timeout_ms; nothing was done */
+    TARRY_NOT_PRIMARY = 13,     /* no address was the primary's until the deadline; nothing was done */
     TARRY_FAILED = 14,          /* the broker's disk failed; whether it took effect is unknown */
     /* The library's. */
-    TARRY_E_TIMEOUT = 100,   /* no broker answered for timeout_ms; the request was sent: outcome unknown */
-    TARRY_E_NO_BROKER = 101, /* no broker answered for timeout_ms; the request was never sent: nothing was done */
+    TARRY_E_TIMEOUT = 100,   /* no answer until the deadline; the request was sent: outcome unknown (tarry_ask) */
+    TARRY_E_NO_BROKER = 101, /* no broker was there until the deadline; it was never sent: nothing was done */
     TARRY_E_CLOSED = 102,    /* the client or consumer was closed meanwhile; if sent, outcome unknown */
     TARRY_E_NOMEM = 103,     /* out of memory; nothing was done */
     TARRY_E_PROTOCOL = 104,  /* an answer that makes no sense: not a broker of this kind? */
@@ -91,7 +130,10 @@ enum tarry_code {
     TARRY_E_WOKEN = 110,     /* … : somebody called tarry_consumer_wake, tarry_audit_wake */
     TARRY_E_END = 111,       /* tarry_list_next, tarry_audit_next: no more */
     TARRY_E_SYSTEM = 112,    /* the operating system refused a thread or a socket */
-    TARRY_E_GAP = 113        /* tarry_audit_next: frames are missing here; the next call goes on behind them */
+    TARRY_E_GAP = 113,       /* tarry_audit_next: frames are missing here; the next call goes on behind them */
+    TARRY_E_VERSION = 114,   /* the program was built for a newer libtarry, or sets an option of a newer one */
+    TARRY_E_FORKED = 115,    /* the client was opened before this process was forked; nothing was done */
+    TARRY_E_ABANDONED = 116  /* the commit never arrived, and never will: it was asked for before (tarry_once.h) */
 };
 
 /* What became of a task, or what stands in the way. */
@@ -126,7 +168,6 @@ TARRY_API const char *tarry_code_name(int code);
 TARRY_API const char *tarry_outcome_name(enum tarry_outcome outcome);
 /* A sentence for people, without a final stop. Static. */
 TARRY_API const char *tarry_code_sentence(int code);
-TARRY_API const char *tarry_version(void); /* "1.2.3". Static. */
 
 /* ---- words -------------------------------------------------------------------------------------------------------*/
 
@@ -167,9 +208,11 @@ enum tarry_on_conflict {
     TARRY_KEEP_LATER = 3
 };
 
-/* What became of one operation. A plain value; `message` is borrowed: in a callback it is valid until the callback
- * returns, from a tarry_commit until its next run, clear or free, from a blocking call until the same thread's next
- * call into the library. */
+/* Sentences for people, the final 0 included; a longer one is cut. Where a function takes such an array it may be NULL;
+ * it is filled in on failure, with "" otherwise. */
+#define TARRY_MESSAGE_SIZE 768
+
+/* What became of one operation. A plain value of 1,024 bytes that borrows nothing: copy it and keep it as you like. */
 struct tarry_result {
     int code; /* enum tarry_code; TARRY_OK: it took effect (or had taken effect before: TARRY_ALREADY_CANCELLED) */
     enum tarry_outcome outcome;
@@ -188,7 +231,9 @@ struct tarry_result {
     uint64_t left;              /* redacted, of a range of time: live tasks left alone */
     uint64_t producer;          /* the commit that carried it (ONCE-1); 0: it was never sent */
     uint64_t sequence;
-    const char *message; /* a sentence; never NULL, empty when fine */
+    uint64_t index;                   /* which of its operations this was, from 0 */
+    uint64_t reserved[15];            /* 0 */
+    char message[TARRY_MESSAGE_SIZE]; /* a sentence; "" when fine */
 };
 
 /* Who answered. With tarry_options.follower_reads it may be a follower, whose answer shows what had happened up to a
@@ -204,39 +249,49 @@ typedef struct tarry_client tarry_client;
 #define TARRY_DEFAULT_URL "ws://127.0.0.1:7272"
 #define TARRY_FOREVER UINT64_MAX
 
+struct tarry_event; /* see tarry_loop.h */
+typedef void (*tarry_event_fn)(void *arg, const struct tarry_event *event);
 struct tarry_options {
     const char *urls;           /* "ws://host:port[,…]", at most 16, tried in turn; NULL: TARRY_DEFAULT_URL */
     const char *name;           /* for the broker's log; NULL: the program's name and process id; cut at 128 bytes */
-    uint64_t timeout_ms;        /* without any answer from any broker, never the total; 0: 10,000; TARRY_FOREVER */
+    uint64_t timeout_ms;        /* each call's, from when it is made to its end; 0: 10,000; TARRY_FOREVER */
     uint32_t commits_in_flight; /* 0 or 1: calls take effect in the order of submission; 2 … 16: they may not */
     size_t queued_size_max;     /* bytes of operations not yet answered; 0: 64 MiB */
     bool follower_reads;        /* a follower may answer what is asked (get, list, …): see struct tarry_source */
+    bool dispatch;              /* callbacks wait for tarry_dispatch: see tarry_loop.h */
+    tarry_event_fn on_event;    /* NULL: nobody wants to know */
+    void *event_arg;
 };
 
+TARRY_API TARRY_MUST_USE int tarry_open_sized(const struct tarry_options *options, size_t size, uint32_t header_version,
+                                              tarry_client **out_client);
 /* Starts connecting and returns at once: a broker need not be there yet. `options` may be NULL and is copied.
- * TARRY_E_ADDRESS, _ARGUMENT, _NOMEM, _SYSTEM. The caller closes *out_client. */
-TARRY_API TARRY_MUST_USE int tarry_open(const struct tarry_options *options, tarry_client **out_client);
+ * TARRY_E_ADDRESS, _ARGUMENT, _NOMEM, _SYSTEM, _VERSION. The caller closes *out_client. */
+TARRY_MUST_USE static inline int tarry_open(const struct tarry_options *options, tarry_client **out_client) {
+    return tarry_open_sized(options, sizeof(*options), TARRY_VERSION_NUMBER, out_client);
+}
 
 /* Ends the client. What is unanswered completes with TARRY_E_CLOSED, callbacks included, before this returns: call
  * tarry_drain first to have it answered. Close its consumers, lists and commits before. No other thread may be inside
- * a call on this client. NULL is fine. Not from a callback. */
-TARRY_API void tarry_close(tarry_client *client);
+ * a call on this client. NULL is fine. Otherwise nothing is done: TARRY_E_CALLBACK from a completion callback or a
+ * consumer's handler, TARRY_E_ARGUMENT while a consumer of it is open, TARRY_E_FORKED. */
+TARRY_API int tarry_close(tarry_client *client);
 
-/* Waits until at most `pending_max` operations are unanswered; those that no broker answers for timeout_ms end too. */
+/* Waits until at most `pending_max` operations are unanswered. TARRY_E_TIMEOUT if others submit so much meanwhile that
+ * there are still more after timeout_ms. TARRY_E_CLOSED. */
 TARRY_API TARRY_MUST_USE int tarry_drain(tarry_client *client, size_t pending_max);
 
 /* How long something has waited without any answer from a broker, in milliseconds; 0: nothing waits. */
 TARRY_API uint64_t tarry_silence_ms(tarry_client *client);
 
 /* How long something has waited because the broker is busy: memory for tasks or its disk is full, the index is behind,
- * …, in milliseconds; 0: nothing waits for that. Such a call has been answered, so timeout_ms does not end it; it ends
- * when there is room. `out_reason`, unless NULL: the broker's last sentence about it, or ""; kept for the thread until
- * its next call into the library. Any thread. */
-TARRY_API uint64_t tarry_busy_ms(tarry_client *client, const char **out_reason);
+ * …, in milliseconds; 0: nothing waits for that. `out_reason`, unless NULL: the broker's last sentence about it, or "".
+ * Any thread. */
+TARRY_API uint64_t tarry_busy_ms(tarry_client *client, char out_reason[TARRY_MESSAGE_SIZE]);
 
-/* What came of each address last, in words: "ws://a:7272: Connection refused; ws://b:7272: not the primary, …". Kept
- * for the thread until its next call into the library. For people: the words may change. "" if client is NULL. */
-TARRY_API const char *tarry_addresses_say(tarry_client *client);
+/* What came of each address last, in words: "ws://a:7272: Connection refused; ws://b:7272: not the primary, …". For
+ * people: the words may change. "" if client is NULL. Any thread. Returns `text`. */
+TARRY_API char *tarry_addresses_say(tarry_client *client, char text[TARRY_MESSAGE_SIZE]);
 
 /* Waits for a word of the primary: is anybody there? TARRY_E_NO_BROKER, TARRY_E_TIMEOUT, TARRY_NOT_PRIMARY … */
 TARRY_API TARRY_MUST_USE int tarry_ping(tarry_client *client);
@@ -295,8 +350,12 @@ enum tarry_dead_what { TARRY_REQUEUE = 0, TARRY_DROP = 1 };
 
 /* Blocking calls: each waits for the durable answer. The return value is result->code. `out_result` may be NULL.
  * Arguments are copied or sent before the call returns. TARRY_E_CALLBACK from a completion callback. */
-TARRY_API int tarry_schedule(tarry_client *client, const struct tarry_schedule_options *options,
-                             struct tarry_result *out_result);
+TARRY_API int tarry_schedule_sized(tarry_client *client, const struct tarry_schedule_options *options, size_t size,
+                                   struct tarry_result *out_result);
+static inline int tarry_schedule(tarry_client *client, const struct tarry_schedule_options *options,
+                                 struct tarry_result *out_result) {
+    return tarry_schedule_sized(client, options, sizeof(*options), out_result);
+}
 /* `withdraw` ends the task even if it is in flight; the holder's ack is then answered with the truth. What is dead is
  * for tarry_dead to decide. */
 TARRY_API int tarry_cancel(tarry_client *client, const struct tarry_ref *ref, bool withdraw,
@@ -304,9 +363,13 @@ TARRY_API int tarry_cancel(tarry_client *client, const struct tarry_ref *ref, bo
 TARRY_API int tarry_move(tarry_client *client, const struct tarry_ref *ref, enum tarry_when when, uint64_t when_ms,
                          struct tarry_result *out_result);
 TARRY_API int tarry_ack(tarry_client *client, uint64_t id, struct tarry_token token, struct tarry_result *out_result);
+TARRY_API int tarry_nack_sized(tarry_client *client, uint64_t id, struct tarry_token token,
+                               const struct tarry_nack_options *options, size_t size, struct tarry_result *out_result);
 /* `options` NULL: the queue's backoff. */
-TARRY_API int tarry_nack(tarry_client *client, uint64_t id, struct tarry_token token,
-                         const struct tarry_nack_options *options, struct tarry_result *out_result);
+static inline int tarry_nack(tarry_client *client, uint64_t id, struct tarry_token token,
+                             const struct tarry_nack_options *options, struct tarry_result *out_result) {
+    return tarry_nack_sized(client, id, token, options, sizeof(*options), out_result);
+}
 /* A new lease from now on; lease_ms 0: the session's own. */
 TARRY_API int tarry_extend(tarry_client *client, uint64_t id, struct tarry_token token, uint64_t lease_ms,
                            struct tarry_result *out_result);
@@ -317,9 +380,13 @@ TARRY_API int tarry_release(tarry_client *client, uint64_t id, struct tarry_toke
  * the broker's: see tarry_job. */
 TARRY_API int tarry_dead(tarry_client *client, enum tarry_dead_what what, const struct tarry_ref *ref, bool all,
                          struct tarry_result *out_result);
+TARRY_API int tarry_queue_set_sized(tarry_client *client, const char *queue, const struct tarry_policy *policy,
+                                    size_t size, uint32_t fields, struct tarry_result *out_result);
 /* `fields`: bits of enum tarry_policy_field. Creates the queue if creation is on. */
-TARRY_API int tarry_queue_set(tarry_client *client, const char *queue, const struct tarry_policy *policy,
-                              uint32_t fields, struct tarry_result *out_result);
+static inline int tarry_queue_set(tarry_client *client, const char *queue, const struct tarry_policy *policy,
+                                  uint32_t fields, struct tarry_result *out_result) {
+    return tarry_queue_set_sized(client, queue, policy, sizeof(*policy), fields, out_result);
+}
 /* for_ms 0: until resumed. */
 TARRY_API int tarry_queue_pause(tarry_client *client, const char *queue, bool paused, uint64_t for_ms,
                                 struct tarry_result *out_result);
@@ -334,16 +401,28 @@ TARRY_API int tarry_queue_purge(tarry_client *client, const char *queue, uint32_
  * may be NULL. TARRY_E_FULL: nothing was done, see tarry_drain. TARRY_E_ARGUMENT, TARRY_TOO_LARGE, TARRY_E_NOMEM. */
 typedef void (*tarry_done_fn)(void *arg, const struct tarry_result *result);
 
-TARRY_API TARRY_MUST_USE int tarry_schedule_async(tarry_client *client, const struct tarry_schedule_options *options,
-                                                  tarry_done_fn done, void *arg);
+TARRY_API TARRY_MUST_USE int tarry_schedule_async_sized(tarry_client *client,
+                                                        const struct tarry_schedule_options *options, size_t size,
+                                                        tarry_done_fn done, void *arg);
+TARRY_MUST_USE static inline int tarry_schedule_async(tarry_client *client,
+                                                      const struct tarry_schedule_options *options, tarry_done_fn done,
+                                                      void *arg) {
+    return tarry_schedule_async_sized(client, options, sizeof(*options), done, arg);
+}
 TARRY_API TARRY_MUST_USE int tarry_cancel_async(tarry_client *client, const struct tarry_ref *ref, bool withdraw,
                                                 tarry_done_fn done, void *arg);
 TARRY_API TARRY_MUST_USE int tarry_move_async(tarry_client *client, const struct tarry_ref *ref, enum tarry_when when,
                                               uint64_t when_ms, tarry_done_fn done, void *arg);
 TARRY_API TARRY_MUST_USE int tarry_ack_async(tarry_client *client, uint64_t id, struct tarry_token token,
                                              tarry_done_fn done, void *arg);
-TARRY_API TARRY_MUST_USE int tarry_nack_async(tarry_client *client, uint64_t id, struct tarry_token token,
-                                              const struct tarry_nack_options *options, tarry_done_fn done, void *arg);
+TARRY_API TARRY_MUST_USE int tarry_nack_async_sized(tarry_client *client, uint64_t id, struct tarry_token token,
+                                                    const struct tarry_nack_options *options, size_t size,
+                                                    tarry_done_fn done, void *arg);
+TARRY_MUST_USE static inline int tarry_nack_async(tarry_client *client, uint64_t id, struct tarry_token token,
+                                                  const struct tarry_nack_options *options, tarry_done_fn done,
+                                                  void *arg) {
+    return tarry_nack_async_sized(client, id, token, options, sizeof(*options), done, arg);
+}
 TARRY_API TARRY_MUST_USE int tarry_extend_async(tarry_client *client, uint64_t id, struct tarry_token token,
                                                 uint64_t lease_ms, tarry_done_fn done, void *arg);
 TARRY_API TARRY_MUST_USE int tarry_release_async(tarry_client *client, uint64_t id, struct tarry_token token,
@@ -366,18 +445,30 @@ TARRY_API size_t tarry_commit_count(const tarry_commit *commit);
 
 /* Each adds one operation and copies its arguments. The first failure (TARRY_E_ARGUMENT, TARRY_TOO_LARGE, _E_NOMEM)
  * is remembered too: tarry_commit_run and _submit then return it and send nothing. */
-TARRY_API int tarry_commit_schedule(tarry_commit *commit, const struct tarry_schedule_options *options);
+TARRY_API int tarry_commit_schedule_sized(tarry_commit *commit, const struct tarry_schedule_options *options,
+                                          size_t size);
+static inline int tarry_commit_schedule(tarry_commit *commit, const struct tarry_schedule_options *options) {
+    return tarry_commit_schedule_sized(commit, options, sizeof(*options));
+}
 TARRY_API int tarry_commit_cancel(tarry_commit *commit, const struct tarry_ref *ref, bool withdraw);
 TARRY_API int tarry_commit_move(tarry_commit *commit, const struct tarry_ref *ref, enum tarry_when when,
                                 uint64_t when_ms);
 TARRY_API int tarry_commit_ack(tarry_commit *commit, uint64_t id, struct tarry_token token);
-TARRY_API int tarry_commit_nack(tarry_commit *commit, uint64_t id, struct tarry_token token,
-                                const struct tarry_nack_options *options);
+TARRY_API int tarry_commit_nack_sized(tarry_commit *commit, uint64_t id, struct tarry_token token,
+                                      const struct tarry_nack_options *options, size_t size);
+static inline int tarry_commit_nack(tarry_commit *commit, uint64_t id, struct tarry_token token,
+                                    const struct tarry_nack_options *options) {
+    return tarry_commit_nack_sized(commit, id, token, options, sizeof(*options));
+}
 TARRY_API int tarry_commit_extend(tarry_commit *commit, uint64_t id, struct tarry_token token, uint64_t lease_ms);
 TARRY_API int tarry_commit_release(tarry_commit *commit, uint64_t id, struct tarry_token token);
 TARRY_API int tarry_commit_dead(tarry_commit *commit, enum tarry_dead_what what, const struct tarry_ref *ref, bool all);
-TARRY_API int tarry_commit_queue_set(tarry_commit *commit, const char *queue, const struct tarry_policy *policy,
-                                     uint32_t fields);
+TARRY_API int tarry_commit_queue_set_sized(tarry_commit *commit, const char *queue, const struct tarry_policy *policy,
+                                           size_t size, uint32_t fields);
+static inline int tarry_commit_queue_set(tarry_commit *commit, const char *queue, const struct tarry_policy *policy,
+                                         uint32_t fields) {
+    return tarry_commit_queue_set_sized(commit, queue, policy, sizeof(*policy), fields);
+}
 TARRY_API int tarry_commit_queue_pause(tarry_commit *commit, const char *queue, bool paused, uint64_t for_ms);
 TARRY_API int tarry_commit_queue_purge(tarry_commit *commit, const char *queue, uint32_t states);
 
@@ -387,8 +478,9 @@ TARRY_API int tarry_commit_queue_purge(tarry_commit *commit, const char *queue, 
 TARRY_API TARRY_MUST_USE int tarry_commit_run(tarry_commit *commit, const struct tarry_result **out_results,
                                               size_t *out_count);
 
-/* Sends it; `done` is called once with all results, valid until it returns. `code` as tarry_commit_run's. The commit is
- * empty afterwards and may be used again or freed at once. */
+/* Sends it; `done` is called once with all results, valid until it returns (`count` is 0 if there was no memory for
+ * them by then). `code` as tarry_commit_run's. The commit is empty afterwards and may be used again or freed at once.
+ */
 typedef void (*tarry_commit_done_fn)(void *arg, int code, const struct tarry_result *results, size_t count);
 TARRY_API TARRY_MUST_USE int tarry_commit_submit(tarry_commit *commit, tarry_commit_done_fn done, void *arg);
 
@@ -418,11 +510,23 @@ typedef struct tarry_consumer tarry_consumer;
 /* What a handler wants done with the task that it was given. */
 enum tarry_verdict {
     TARRY_DO_ACK = 0,
-    TARRY_DO_NACK = 1,    /* again, after the queue's backoff */
+    TARRY_DO_NACK = 1,    /* again, as struct tarry_nack_details says */
     TARRY_DO_RELEASE = 2, /* back to the broker, unseen */
     TARRY_DO_NOTHING = 3  /* the handler has settled it, or somebody will by id and token */
 };
-typedef enum tarry_verdict (*tarry_handler_fn)(void *arg, tarry_consumer *consumer, const struct tarry_task *task);
+/* What TARRY_DO_NACK means. The library's: zeroed before each call of the handler, which fills in what it likes. */
+struct tarry_nack_details {
+    bool has_delay; /* otherwise the queue's backoff decides */
+    uint64_t delay_ms;
+    bool dead;        /* straight to the dead letters */
+    char reason[256]; /* UTF-8, for the record and the dead letter; "": none. Cut between characters to what fits */
+};
+typedef enum tarry_verdict (*tarry_handler_fn)(void *arg, tarry_consumer *consumer, const struct tarry_task *task,
+                                               struct tarry_nack_details *nack);
+/* What came of a handler's verdict: once for each but TARRY_DO_NOTHING. TARRY_STALE_TOKEN, say: the lease had run out,
+ * and somebody else has the task, or had it. On the client's own thread, as completions, or on the handler's if nothing
+ * could be sent. `task` and `result` are valid until it returns. It may submit; it must not make blocking calls. */
+typedef void (*tarry_settled_fn)(void *arg, const struct tarry_task *task, const struct tarry_result *result);
 struct tarry_consumer_options {
     const char *const *queues;
     size_t queue_count; /* 1 … 256 */
@@ -430,22 +534,31 @@ struct tarry_consumer_options {
     uint32_t max_batch; /* tasks in one message at most; 0: the broker's default */
     uint64_t lease_ms;  /* 0: the queue's own */
     /* NULL: tasks are fetched with tarry_consumer_next. Otherwise the consumer runs a thread of its own that calls the
-     * handler, one task at a time. The handler may make blocking calls; it must not close its consumer. */
+     * handler, one task at a time. The handler may make blocking calls; it cannot close its consumer. */
     tarry_handler_fn handler;
-    void *arg;
+    void *arg;                /* the handler's, and of `settled` */
+    tarry_settled_fn settled; /* NULL: nobody asks what came of the handler's verdicts */
 };
 
+TARRY_API TARRY_MUST_USE int tarry_consumer_open_sized(tarry_client *client,
+                                                       const struct tarry_consumer_options *options, size_t size,
+                                                       tarry_consumer **out_consumer,
+                                                       char out_message[TARRY_MESSAGE_SIZE]);
 /* Subscribes and waits for the broker's word. `options` is copied. While it is open the consumer keeps its session
  * alive by itself; when the broker is lost it subscribes again and resumes its session, so that leases and tokens stay
  * good if the broker comes back within seconds; what cannot be resumed and was not handed out yet is forgotten here and
  * comes again. Deliveries of other sessions are dropped. TARRY_INVALID, _NO_SUCH_QUEUE, _E_TIMEOUT, _E_NO_BROKER … */
-TARRY_API TARRY_MUST_USE int tarry_consumer_open(tarry_client *client, const struct tarry_consumer_options *options,
-                                                 tarry_consumer **out_consumer);
+TARRY_MUST_USE static inline int tarry_consumer_open(tarry_client *client, const struct tarry_consumer_options *options,
+                                                     tarry_consumer **out_consumer,
+                                                     char out_message[TARRY_MESSAGE_SIZE]) {
+    return tarry_consumer_open_sized(client, options, sizeof(*options), out_consumer, out_message);
+}
 
 /* The next delivery. Waits up to wait_ms (0: what is here already; TARRY_FOREVER), TARRY_E_NOTHING after it.
  * TARRY_E_WOKEN after tarry_consumer_wake. TARRY_E_TIMEOUT when no broker has answered for the client's timeout_ms: the
  * consumer goes on trying, so the call may be repeated. The caller frees *out_task, whatever it does with the lease.
- * Several threads may share a consumer. TARRY_E_ARGUMENT if there is a handler. */
+ * Several threads may share a consumer. TARRY_E_ARGUMENT if there is a handler; TARRY_E_CALLBACK from a
+ * completion callback, unless wait_ms is 0. */
 TARRY_API TARRY_MUST_USE int tarry_consumer_next(tarry_consumer *consumer, uint64_t wait_ms,
                                                  const struct tarry_task **out_task);
 /* As above, but takes up to `max` tasks that are there, waiting only for the first. */
@@ -464,11 +577,14 @@ TARRY_API uint64_t tarry_consumer_session(tarry_consumer *consumer);
 enum tarry_close_flag {
     TARRY_KEEP_LEASES = 1 /* tasks handed out and not settled stay leased until settled by token or their deadline */
 };
-/* Stops the handler's thread (after the task that it is at), releases what was not handed out, waits for the answers,
- * and ends the session. What was handed out and not settled is ready again at once and has cost an attempt, unless
- * TARRY_KEEP_LEASES. Waits for timeout_ms without any answer at most. `flags`: bits, 0 for none. Frees the
- * consumer; tasks not freed yet stay valid. NULL is fine. Not from its handler, nor from a completion callback. */
-TARRY_API void tarry_consumer_close(tarry_consumer *consumer, uint32_t flags);
+/* Stops the handler's thread (after the task that it is at; `settled` has been called for all by the end), waits for
+ * the answers to what settles leases, releases what was not handed out, and ends the session; from when the handler has
+ * returned this takes timeout_ms at most. What was handed out and not settled is ready again at once and has cost an
+ * attempt, unless TARRY_KEEP_LEASES. `flags`: bits, 0 for none. Frees the consumer; tasks not freed yet stay valid.
+ * NULL is fine. TARRY_E_CALLBACK (from its handler or a completion callback), TARRY_E_FORKED: nothing is done. Any
+ * other code: it is closed and freed, but the broker has not confirmed it; what it held comes again once that misses
+ * it. */
+TARRY_API int tarry_consumer_close(tarry_consumer *consumer, uint32_t flags);
 
 #ifdef __cplusplus
 }
@@ -477,6 +593,8 @@ TARRY_API void tarry_consumer_close(tarry_consumer *consumer, uint32_t flags);
 #include "tarry_audit.h"
 #include "tarry_backup.h"
 #include "tarry_look.h"
+#include "tarry_loop.h"
+#include "tarry_once.h"
 #include "tarry_pair.h"
 #include "tarry_redact.h"
 #endif

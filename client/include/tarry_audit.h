@@ -1,17 +1,33 @@
 /* tarry_audit.h: what happened: the broker's log, frame by frame, while it runs. A part of tarry.h, which includes it
  * and has the rules on units, errors and threads.
  *
- *     struct tarry_ref order = {.queue = "close-order", .key = "order-1"};
- *     struct tarry_audit_options options = {.task = &order};
- *     const struct tarry_frame *frame;
- *     tarry_audit *audit;
- *     if (tarry_audit_open(client, &options, &audit) != TARRY_OK) …
- *     while ((code = tarry_audit_next(audit, TARRY_FOREVER, &frame, &message)) == TARRY_OK) {
- *         Tarry__FrameBody *body = tarry__frame_body__unpack(NULL, frame->body_size, frame->body);
- *         … each of its records that is about order-1 …
- *     }
- *     if (code != TARRY_E_END) fprintf(stderr, "%s\n", message);
- *     tarry_audit_close(audit); */
+ * What a frame says is a protobuf message, tarry.FrameBody, so any language can read it. Its definition is installed:
+ * `pkg-config --variable=proto tarry` names the file. For C, with protobuf-c (and -lprotobuf-c):
+ *
+ *     protoc-c --proto_path=$(dirname $FILE) --c_out=. $FILE      # writes tarry.pb-c.h and tarry.pb-c.c
+ *
+ *     #include <stdio.h>
+ *     #include <tarry.h>
+ *     #include "tarry.pb-c.h"
+ *
+ *     int print_what_happened_to_order_1(tarry_client *client) {
+ *         struct tarry_ref order = {.queue = "close-order", .key = "order-1"};
+ *         struct tarry_audit_options options = {.task = &order};
+ *         const struct tarry_frame *frame;
+ *         char message[TARRY_MESSAGE_SIZE];
+ *         tarry_audit *audit;
+ *         int code = tarry_audit_open(client, &options, &audit);
+ *         if (code != TARRY_OK) return code;
+ *         while ((code = tarry_audit_next(audit, TARRY_FOREVER, &frame, message)) == TARRY_OK) {
+ *             Tarry__FrameBody *body = tarry__frame_body__unpack(NULL, frame->body_size, frame->body);
+ *             for (size_t i = 0; body != NULL && i < body->n_records; i++)
+ *                 printf("%llu: fact %d\n", (unsigned long long)frame->position, (int)body->records[i]->fact_case);
+ *             if (body != NULL) tarry__frame_body__free_unpacked(body, NULL);
+ *         }
+ *         if (code != TARRY_E_END) fprintf(stderr, "%s\n", message);
+ *         tarry_audit_close(audit);
+ *         return code == TARRY_E_END ? TARRY_OK : code;
+ *     } */
 #ifndef TARRY_AUDIT_H
 #define TARRY_AUDIT_H
 
@@ -26,7 +42,7 @@ extern "C" {
 /* One frame of the log: what one commit changed, or what the broker did by itself (leases, starts, …). Contents of
  * tasks are not part of it. Owned by the audit; valid until the next call on it.
  *
- * The body is a packed tarry.FrameBody: tarry.proto and any protobuf library read it. Header and body are the bytes of
+ * The body is a packed tarry.FrameBody (see above). Header and body are the bytes of
  * the log; the library has compared their checksums, and the hash chain wherever two frames are neighbours
  * (storage/FORMAT.md has the tables), so what comes here is what was written. */
 struct tarry_frame {
@@ -55,26 +71,29 @@ struct tarry_audit_options {
 
 typedef struct tarry_audit tarry_audit;
 
-/* Asks nothing yet. `options` (NULL: the whole log) is copied. TARRY_E_ARGUMENT, _NOMEM. The caller closes *out_audit.
- * An audit is used by one thread at a time, save for tarry_audit_wake. */
-TARRY_API TARRY_MUST_USE int tarry_audit_open(tarry_client *client, const struct tarry_audit_options *options,
-                                              tarry_audit **out_audit);
+TARRY_API TARRY_MUST_USE int tarry_audit_open_sized(tarry_client *client, const struct tarry_audit_options *options,
+                                                    size_t size, tarry_audit **out_audit);
+/* Asks nothing yet. `options` (NULL: the whole log) is copied. TARRY_E_ARGUMENT, _NOMEM, _VERSION. The caller closes
+ * *out_audit. An audit is used by one thread at a time, save for tarry_audit_wake. */
+TARRY_MUST_USE static inline int tarry_audit_open(tarry_client *client, const struct tarry_audit_options *options,
+                                                  tarry_audit **out_audit) {
+    return tarry_audit_open_sized(client, options, sizeof(*options), out_audit);
+}
 
 /* The next frame, in the order of the log. Waits up to wait_ms for it (0: what is here already, and the question for
  * more is sent; TARRY_FOREVER), TARRY_E_NOTHING after that: call again. Only what is durable is told.
  *
  *   TARRY_E_END    that was the last one that was durable when the first was asked for; never with `follow`
- *   TARRY_E_GAP    frames are missing here: retired, pruned, or damaged in the archive. *out_message says which
+ *   TARRY_E_GAP    frames are missing here: retired, pruned, or damaged in the archive. `out_message` says which
  *                  positions, and why. The next call goes on behind them.
  *   TARRY_E_WOKEN  somebody called tarry_audit_wake
  *   TARRY_INVALID  `position` is not one of a frame, or the log is damaged there
  *   TARRY_E_TIMEOUT, TARRY_E_NO_BROKER  no broker has answered for the client's timeout_ms; the call may be repeated,
  *                  and goes on where it was: positions outlive the broker's restart
- *   TARRY_E_PROTOCOL  a checksum, the chain or the order is wrong; the call may not be repeated
- *
- * `out_message` (may be NULL) gets a sentence on failure, valid until the same thread's next call into the library. */
+ *   TARRY_E_PROTOCOL  a checksum, the chain or the order is wrong; the call may not be repeated */
 TARRY_API TARRY_MUST_USE int tarry_audit_next(tarry_audit *audit, uint64_t wait_ms,
-                                              const struct tarry_frame **out_frame, const char **out_message);
+                                              const struct tarry_frame **out_frame,
+                                              char out_message[TARRY_MESSAGE_SIZE]);
 
 /* Makes one waiting (or the next) tarry_audit_next return TARRY_E_WOKEN, and loses nothing. Any thread. Not from a
  * signal handler. */
@@ -95,6 +114,7 @@ struct tarry_audit_view {
     uint64_t gaps;
     uint64_t gaps_damaged;      /* of those, the ones that are damage of the archive */
     struct tarry_source source; /* of the last page */
+    uint64_t reserved[6];       /* 0 */
 };
 TARRY_API void tarry_audit_look(const tarry_audit *audit, struct tarry_audit_view *out_view);
 

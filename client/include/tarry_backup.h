@@ -28,7 +28,11 @@ struct tarry_backup_view {
     uint64_t total_size; /* bytes written */
     uint64_t file_count;
     uint64_t took_ms;
+    uint64_t reserved[10]; /* 0 */
 };
+TARRY_API TARRY_MUST_USE int tarry_backup_sized(tarry_client *client, const struct tarry_backup_options *options,
+                                                size_t size, struct tarry_backup_view *out_view,
+                                                char out_message[TARRY_MESSAGE_SIZE]);
 /* Copies the broker's data directory as of one log position, while the broker goes on; what was acknowledged before the
  * call is in it. The copy is a member of its own (another id, another secret, epochs that the original does not reach),
  * and a tarryd can be started on it. Everything is synced before this returns. Until then the directory holds a file
@@ -38,10 +42,12 @@ struct tarry_backup_view {
  * TARRY_NOT_DONE: another backup is under way, the broker's disk has no room, or it was started anew meanwhile: call
  * again. TARRY_E_ARGUMENT: the directory holds something else. TARRY_E_SYSTEM: a file cannot be written; the message
  * says which. TARRY_E_TIMEOUT: the deadline, or no answer. TARRY_E_WOKEN: `progress` said stop. After a failure the
- * directory is left unfinished. `out_view` and `out_message` may be NULL; the message is valid until the same thread's
- * next call into the library. */
-TARRY_API TARRY_MUST_USE int tarry_backup(tarry_client *client, const struct tarry_backup_options *options,
-                                          struct tarry_backup_view *out_view, const char **out_message);
+ * directory is left unfinished. `out_view` may be NULL. */
+TARRY_MUST_USE static inline int tarry_backup(tarry_client *client, const struct tarry_backup_options *options,
+                                              struct tarry_backup_view *out_view,
+                                              char out_message[TARRY_MESSAGE_SIZE]) {
+    return tarry_backup_sized(client, options, sizeof(*options), out_view, out_message);
+}
 
 #ifdef __cplusplus
 }

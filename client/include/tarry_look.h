@@ -23,7 +23,7 @@ struct tarry_view {
     uint64_t due_ms;
     bool absolute; /* due was given as an absolute time */
     uint32_t priority;
-    uint32_t attempt; /* charged so far */
+    uint32_t attempt; /* charged so far; 0 of a task that has ended: it is not remembered, `deliveries` is */
     uint32_t deliveries;
     uint64_t scheduled_ms;
     uint64_t expires_ms; /* a duration after due; 0: never */
@@ -43,10 +43,9 @@ struct tarry_view {
     struct tarry_source source;
 };
 
-/* One task. TARRY_OK with outcome UNKNOWN when there is none. The caller frees *out_view. `out_message` (may be NULL)
- * gets the broker's sentence on failure, valid until the same thread's next call into the library. */
+/* One task. TARRY_OK with outcome UNKNOWN when there is none. The caller frees *out_view. */
 TARRY_API TARRY_MUST_USE int tarry_get(tarry_client *client, const struct tarry_ref *ref, bool with_content,
-                                       struct tarry_view **out_view, const char **out_message);
+                                       struct tarry_view **out_view, char out_message[TARRY_MESSAGE_SIZE]);
 TARRY_API void tarry_view_free(struct tarry_view *view);
 
 /* Tasks of a queue in order of due time, paged inside. */
@@ -60,17 +59,22 @@ struct tarry_list_options {
     size_t prefix_size; /* 0: strlen(prefix) */
     uint64_t limit;     /* 0: no limit */
 };
+TARRY_API TARRY_MUST_USE int tarry_list_open_sized(tarry_client *client, const struct tarry_list_options *options,
+                                                   size_t size, tarry_list **out_list);
 /* Asks nothing yet. A list is used by one thread at a time. */
-TARRY_API TARRY_MUST_USE int tarry_list_open(tarry_client *client, const struct tarry_list_options *options,
-                                             tarry_list **out_list);
-/* TARRY_E_END after the last. *out_view is valid until the next call on this list. */
+TARRY_MUST_USE static inline int tarry_list_open(tarry_client *client, const struct tarry_list_options *options,
+                                                 tarry_list **out_list) {
+    return tarry_list_open_sized(client, options, sizeof(*options), out_list);
+}
+/* TARRY_E_END after the last, and only then. Otherwise the call may be repeated and goes on where it was: a list that
+ * ends with another code is not whole. *out_view is valid until the next call on this list. `out_message` as above. */
 TARRY_API TARRY_MUST_USE int tarry_list_next(tarry_list *list, const struct tarry_view **out_view,
-                                             const char **out_message);
+                                             char out_message[TARRY_MESSAGE_SIZE]);
 TARRY_API void tarry_list_close(tarry_list *list);
 
 struct tarry_queue_view {
     const char *name;
-    struct tarry_policy policy;
+    const struct tarry_policy *policy;
     bool paused;
     uint64_t paused_until_ms; /* 0: until resumed */
     uint64_t pending;         /* ready ones included */
@@ -80,11 +84,11 @@ struct tarry_queue_view {
 };
 struct tarry_queues_view {
     size_t count;
-    const struct tarry_queue_view *queues;
+    const struct tarry_queue_view *const *queues; /* `count` of them, by name */
     struct tarry_source source;
 };
 TARRY_API TARRY_MUST_USE int tarry_queues(tarry_client *client, struct tarry_queues_view **out_view,
-                                          const char **out_message);
+                                          char out_message[TARRY_MESSAGE_SIZE]);
 TARRY_API void tarry_queues_free(struct tarry_queues_view *view);
 
 struct tarry_quantiles {
@@ -143,14 +147,14 @@ struct tarry_broker_stats {
 };
 struct tarry_stats_view {
     size_t count;
-    const struct tarry_queue_stats *queues;
-    struct tarry_broker_stats broker;
+    const struct tarry_queue_stats *const *queues; /* `count` of them, by name */
+    const struct tarry_broker_stats *broker;
     struct tarry_source source;
     const struct tarry_pair_stats *pair; /* NULL: the broker has no peer */
 };
 /* `queue` NULL: all. */
 TARRY_API TARRY_MUST_USE int tarry_stats(tarry_client *client, const char *queue, struct tarry_stats_view **out_view,
-                                         const char **out_message);
+                                         char out_message[TARRY_MESSAGE_SIZE]);
 TARRY_API void tarry_stats_free(struct tarry_stats_view *view);
 
 /* How far a job of `queue` has come. */
@@ -160,9 +164,10 @@ struct tarry_job_view {
     uint64_t done; /* tasks ended or requeued so far */
     uint64_t left; /* dead letters left alone, because a live task holds their key */
     struct tarry_source source;
+    uint64_t reserved[11]; /* 0 */
 };
 TARRY_API TARRY_MUST_USE int tarry_job(tarry_client *client, const char *queue, uint64_t job,
-                                       struct tarry_job_view *out_view, const char **out_message);
+                                       struct tarry_job_view *out_view, char out_message[TARRY_MESSAGE_SIZE]);
 
 #ifdef __cplusplus
 }

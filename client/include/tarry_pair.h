@@ -90,10 +90,9 @@ struct tarry_pair_stats {
     uint64_t compared_count;
 };
 
-/* How the broker is. The caller frees *out_view. `out_message` (may be NULL) gets a sentence on failure, valid until
- * the same thread's next call into the library. TARRY_UNSUPPORTED: a broker that knows no pairs. */
+/* How the broker is. The caller frees *out_view. TARRY_UNSUPPORTED: a broker that knows no pairs. */
 TARRY_API TARRY_MUST_USE int tarry_pair_status(tarry_client *client, struct tarry_pair_view **out_view,
-                                               const char **out_message);
+                                               char out_message[TARRY_MESSAGE_SIZE]);
 TARRY_API void tarry_pair_free(struct tarry_pair_view *view);
 
 /* An operator's word, where no coordinator decides. Recorded by the brokers. */
@@ -107,10 +106,10 @@ enum tarry_assertion {
  * ask for its status until it is TARRY_PRIMARY. It is no error if it is already. TARRY_NOT_DONE: the message says what
  * stands in the way. */
 TARRY_API TARRY_MUST_USE int tarry_promote(tarry_client *client, enum tarry_assertion assertion,
-                                           struct tarry_pair_view **out_view, const char **out_message);
+                                           struct tarry_pair_view **out_view, char out_message[TARRY_MESSAGE_SIZE]);
 /* Begins to hand over to the follower, which becomes the primary once it has everything. Answered at once, as above. */
 TARRY_API TARRY_MUST_USE int tarry_demote(tarry_client *client, struct tarry_pair_view **out_view,
-                                          const char **out_message);
+                                          char out_message[TARRY_MESSAGE_SIZE]);
 
 #ifdef __cplusplus
 }

@@ -21,6 +21,9 @@ struct tarry_redact_options {
     uint64_t after_id;  /* only tasks with a greater id */
 };
 
+TARRY_API int tarry_redact_sized(tarry_client *client, const struct tarry_redact_options *options, size_t size,
+                                 struct tarry_result *out_result);
+TARRY_API int tarry_commit_redact_sized(tarry_commit *commit, const struct tarry_redact_options *options, size_t size);
 /* Erases for good what ended tasks contained (payload, attributes, salt) from the broker's log, archive and index, and
  * records who asked for it and why. Blocking, from any thread; the return value is result->code; `out_result` may be
  * NULL.
@@ -32,10 +35,14 @@ struct tarry_redact_options {
  * broker is killed meanwhile.
  * TARRY_NOT_DONE: a task of this name is live or dead (`outcome` says which), or none is in log or archive.
  * TARRY_NO_SUCH_QUEUE, TARRY_INVALID. TARRY_FAILED: log or archive could not be read. */
-TARRY_API int tarry_redact(tarry_client *client, const struct tarry_redact_options *options,
-                           struct tarry_result *out_result);
+static inline int tarry_redact(tarry_client *client, const struct tarry_redact_options *options,
+                               struct tarry_result *out_result) {
+    return tarry_redact_sized(client, options, sizeof(*options), out_result);
+}
 /* The same as an operation of a commit, which has 64 of them at most. */
-TARRY_API int tarry_commit_redact(tarry_commit *commit, const struct tarry_redact_options *options);
+static inline int tarry_commit_redact(tarry_commit *commit, const struct tarry_redact_options *options) {
+    return tarry_commit_redact_sized(commit, options, sizeof(*options));
+}
 
 #ifdef __cplusplus
 }

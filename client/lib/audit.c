@@ -89,9 +89,15 @@ static int take_task(tarry_audit *audit, const struct tarry_ref *task) {
     return TARRY_OK;
 }
 
-int tarry_audit_open(tarry_client *client, const struct tarry_audit_options *options, tarry_audit **out_audit) {
+int tarry_audit_open_sized(tarry_client *client, const struct tarry_audit_options *given, size_t size,
+                           tarry_audit **out_audit) {
+    struct tarry_audit_options options;
+    int rv = OPTIONS_TAKE(options, given, size);
+    if (rv != TARRY_OK) return rv;
     if (client == NULL || out_audit == NULL) return TARRY_E_ARGUMENT;
-    if (options != NULL && options->at_end && options->position != 0) return TARRY_E_ARGUMENT;
+    if (options.at_end && options.position != 0) return TARRY_E_ARGUMENT;
+    rv = may_call(client);
+    if (rv != TARRY_OK) return rv;
     tarry_audit *audit = calloc(1, sizeof(*audit));
     if (audit == NULL) return TARRY_E_NOMEM;
     audit->client = client;
@@ -100,8 +106,7 @@ int tarry_audit_open(tarry_client *client, const struct tarry_audit_options *opt
     cond_init_monotonic(&audit->changed);
     arena_init(&audit->arena, 0);
     arena_init(&audit->answer, 0);
-    int rv = TARRY_OK;
-    if (options != NULL) audit->options = *options;
+    audit->options = options;
     if (audit->options.task != NULL) rv = take_task(audit, audit->options.task);
     audit->options.task = NULL;
     audit->view.position = audit->options.position;
@@ -114,7 +119,7 @@ int tarry_audit_open(tarry_client *client, const struct tarry_audit_options *opt
 }
 
 void tarry_audit_close(tarry_audit *audit) {
-    if (audit == NULL) return;
+    if (audit == NULL || process_is_other(audit->client)) return; /* a child leaves the lock alone, and the memory */
     pthread_mutex_lock(&audit->lock);
     leave(audit);
 }
@@ -232,7 +237,7 @@ static int await(tarry_audit *audit, uint64_t until_ms) {
 }
 
 void tarry_audit_wake(tarry_audit *audit) {
-    if (audit == NULL) return;
+    if (audit == NULL || process_is_other(audit->client)) return;
     pthread_mutex_lock(&audit->lock);
     audit->wakes++;
     pthread_cond_broadcast(&audit->changed);
@@ -387,18 +392,17 @@ static int next_frame(tarry_audit *audit, uint64_t wait_ms, const struct tarry_f
 }
 
 int tarry_audit_next(tarry_audit *audit, uint64_t wait_ms, const struct tarry_frame **out_frame,
-                     const char **out_message) {
+                     char out_message[TARRY_MESSAGE_SIZE]) {
     int rv = audit == NULL || out_frame == NULL ? TARRY_E_ARGUMENT : TARRY_OK;
-    if (rv == TARRY_OK && engine_is_me(audit->client)) rv = TARRY_E_CALLBACK;
+    if (rv == TARRY_OK) rv = may_block(audit->client);
     bool is_broken = rv == TARRY_OK && audit->is_broken;
     if (is_broken) rv = TARRY_E_PROTOCOL;
-    const char *message = NULL;
+    const char *message = "";
     if (rv == TARRY_OK) {
         rv = next_frame(audit, wait_ms, out_frame);
-        message = audit->message[0] != 0 ? audit->message : NULL;
+        message = audit->message;
     }
-    if (rv != TARRY_OK && out_message != NULL)
-        *out_message = message_keep(message != NULL ? message : tarry_code_sentence(rv));
+    message_set(out_message, rv != TARRY_OK && message[0] == 0 ? tarry_code_sentence(rv) : message);
     return rv;
 }
 

@@ -21,7 +21,7 @@ struct backup {
     uint32_t file_count;
     struct tarry_backup_view view;
     struct backup_directory directory;
-    const char *message; /* NULL: the code's own */
+    char message[TARRY_MESSAGE_SIZE]; /* "": the code's own */
 };
 
 /* Asks; the answer is call->reply->backup. call_end in either case. */
@@ -30,7 +30,7 @@ static int ask(struct backup *backup, Tarry__Backup *body, struct call *call) {
     body->backup = backup->number;
     wire.body_case = TARRY__REQUEST__BODY_BACKUP;
     wire.backup = body;
-    int rv = call_run(backup->client, &wire, call, &backup->message);
+    int rv = call_run(backup->client, &wire, call, backup->message);
     if (rv != TARRY_OK) return rv;
     bool is_right = call->reply->body_case == TARRY__REPLY__BODY_BACKUP && call->reply->backup->backup != 0 &&
                     (backup->number == 0 || call->reply->backup->backup == backup->number);
@@ -42,7 +42,7 @@ static int go_on(struct backup *backup, uint64_t done, uint64_t total) {
     const struct tarry_backup_options *options = backup->options;
     if (options->progress != NULL && !options->progress(options->arg, done, total)) return TARRY_E_WOKEN;
     if (now_ms() < backup->deadline_ms) return TARRY_OK;
-    backup->message = "the backup was not finished within its deadline";
+    message_set(backup->message, "the backup was not finished within its deadline");
     return TARRY_E_TIMEOUT;
 }
 
@@ -136,7 +136,7 @@ static void keep_message(struct backup *backup, int rv) {
     char *text = backup->directory.message;
     if (text[0] != 0) return;
     message_copy(text, sizeof(backup->directory.message),
-                 backup->message != NULL ? backup->message : tarry_code_sentence(rv));
+                 backup->message[0] != 0 ? backup->message : tarry_code_sentence(rv));
 }
 
 /* So that the broker may retire segments again. Whether it heard does not matter: it would find out. */
@@ -149,30 +149,32 @@ static void end(struct backup *backup) {
     call_end(&call);
 }
 
-int tarry_backup(tarry_client *client, const struct tarry_backup_options *options, struct tarry_backup_view *out_view,
-                 const char **out_message) {
-    if (client == NULL || options == NULL || options->directory == NULL) {
-        if (out_message != NULL) *out_message = tarry_code_sentence(TARRY_E_ARGUMENT);
-        return TARRY_E_ARGUMENT;
-    }
+int tarry_backup_sized(tarry_client *client, const struct tarry_backup_options *given, size_t size,
+                       struct tarry_backup_view *out_view, char out_message[TARRY_MESSAGE_SIZE]) {
+    struct tarry_backup_options taken;
+    const struct tarry_backup_options *options = &taken;
+    int rv = OPTIONS_TAKE(taken, given, size);
+    if (rv == TARRY_OK && (client == NULL || options->directory == NULL)) rv = TARRY_E_ARGUMENT;
+    if (rv != TARRY_OK) return message_say(out_message, rv);
     struct backup *backup = calloc(1, sizeof(*backup));
-    if (backup == NULL) return TARRY_E_NOMEM;
+    if (backup == NULL) return message_say(out_message, TARRY_E_NOMEM);
     uint64_t from_ms = now_ms();
     backup->client = client;
     backup->options = options;
     backup->deadline_ms = options->deadline_ms == 0 || options->deadline_ms > UINT64_MAX - from_ms
                               ? UINT64_MAX
                               : from_ms + options->deadline_ms;
-    int rv = backup_directory_begin(&backup->directory, options->directory);
+    rv = backup_directory_begin(&backup->directory, options->directory);
     if (rv == TARRY_OK) rv = begin(backup);
     if (rv == TARRY_OK) rv = copy(backup);
     backup_directory_abandon(&backup->directory);
     if (rv != TARRY_OK) keep_message(backup, rv);
-    bool is_lost = rv == TARRY_E_TIMEOUT || rv == TARRY_E_NO_BROKER || rv == TARRY_E_CLOSED || rv == TARRY_E_CALLBACK;
+    bool is_lost = rv == TARRY_E_TIMEOUT || rv == TARRY_E_NO_BROKER || rv == TARRY_E_CLOSED || rv == TARRY_E_CALLBACK ||
+                   rv == TARRY_E_FORKED;
     if (!is_lost || now_ms() >= backup->deadline_ms) end(backup);
     backup->view.took_ms = now_ms() - from_ms;
     if (rv == TARRY_OK && out_view != NULL) *out_view = backup->view;
-    if (rv != TARRY_OK && out_message != NULL) *out_message = message_keep(backup->directory.message);
+    message_set(out_message, rv == TARRY_OK ? "" : backup->directory.message);
     free(backup);
     return rv;
 }

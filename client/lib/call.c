@@ -13,10 +13,11 @@ static void call_done(void *arg, struct request *request) {
     sem_post(&call->ready);
 }
 
-int call_run(tarry_client *client, Tarry__Request *wire, struct call *call, const char **out_message) {
+int call_run_within(tarry_client *client, Tarry__Request *wire, uint32_t timeout_ms, struct call *call,
+                    char out_message[TARRY_MESSAGE_SIZE]) {
     *call = (struct call){.reply = NULL};
     arena_init(&call->arena, REPLY_ARENA_MAX);
-    int rv = engine_is_me(client) ? TARRY_E_CALLBACK : TARRY_OK;
+    int rv = may_block(client);
     if (rv == TARRY_OK && sem_init(&call->ready, 0, 0) != 0) rv = TARRY_E_SYSTEM;
     if (rv != TARRY_OK) goto out;
     pthread_mutex_lock(&client->lock);
@@ -26,6 +27,7 @@ int call_run(tarry_client *client, Tarry__Request *wire, struct call *call, cons
     } else if ((rv = request_fill_call(client, request, wire)) != TARRY_OK) {
         request_free(client, request);
     } else {
+        request->timeout_ms = timeout_ms;
         request->done = call_done;
         request->arg = call;
         request_submit_call(client, request);
@@ -38,9 +40,13 @@ int call_run(tarry_client *client, Tarry__Request *wire, struct call *call, cons
     }
     sem_destroy(&call->ready);
 out:
-    if (rv != TARRY_OK && out_message != NULL)
-        *out_message = message_keep(call->message != NULL ? call->message : tarry_code_sentence(rv));
+    if (rv != TARRY_OK && call->message == NULL) return message_say(out_message, rv);
+    message_set(out_message, rv == TARRY_OK ? "" : call->message);
     return rv;
+}
+
+int call_run(tarry_client *client, Tarry__Request *wire, struct call *call, char out_message[TARRY_MESSAGE_SIZE]) {
+    return call_run_within(client, wire, 0, call, out_message);
 }
 
 void call_end(struct call *call) {

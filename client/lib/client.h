@@ -5,9 +5,11 @@
  * callbacks. nng's threads only hand finished sends and receives to the engine.
  *
  * Invariants
- *   - A request is in exactly one place: gathering, ready, a slot, or in the engine's hands.
- *   - A commit keeps its (producer, sequence) from its first send until its answer, whatever happens in between
- *     (ONCE-1). It gets new ones only when it is certain that it was never executed under the old ones.
+ *   - A request is in exactly one place: gathering, waiting in a queue, a slot, or in the engine's hands.
+ *   - A commit keeps its (producer, sequence) from a send until that send's answer, whatever happens in between
+ * (ONCE-1). A refusal gives them back: it is certain then that nothing was executed under them.
+ *   - A commit without a sequence may be divided (queue.c), one with a sequence may not.
+ *   - Nothing walks over all that waits: what the engine does for one answer does not depend on how much waits.
  *   - `lock` is never held while a callback of the user's runs, nor while a dialer or socket is opened or closed.
  *   - Lock order: client.lock, then consumer.lock. */
 #ifndef TARRY_CLIENT_H
@@ -18,11 +20,16 @@
 #include <nng/supplemental/util/platform.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
 
 #include "arena.h"
+#include "names.h"
+#include "request.h"
 #include "tarry.h"
 #include "tarry.pb-c.h"
 #include "tarry_limits.h"
+#include "timers.h"
 
 #define TIMEOUT_DEFAULT_MS 10000u
 #define QUEUED_SIZE_MAX_DEFAULT (64u << 20)
@@ -44,67 +51,13 @@
 #define DIAL_PATH_MAX 32u         /* of a URL, behind the address */
 #define GOODBYE_TIMEOUT_MS 200
 #define CLOSE_PATIENCE_MS 1000u
+#define DRAIN_GRACE_MS 200u
 #define ABORT_AGAIN_MS 20u
 #define REQUEST_POOL_MAX 8u
-#define MESSAGE_SIZE_MAX 1024u
+#define MESSAGE_SIZE_MAX TARRY_MESSAGE_SIZE
 #define ADDRESSES_MAX 16u
 #define ADDRESS_SIZE_MAX (URL_SIZE_MAX + 1u)
 #define SAID_SIZE_MAX 400u
-
-struct buffer {
-    uint8_t *data;
-    size_t size;
-    size_t capacity;
-};
-
-/* What to do with the result of one operation. */
-struct op_note {
-    tarry_done_fn done;
-    void *arg;
-    uint64_t settles;         /* the task whose lease this operation ends; 0: it ends none */
-    struct tarry_token token; /* of that lease */
-};
-
-struct request;
-/* Runs on the engine's thread without the lock. `request->reply` is NULL unless request->code is TARRY_OK. */
-typedef void request_done_fn(void *arg, struct request *request);
-
-enum request_kind { REQUEST_COMMIT, REQUEST_CALL };
-
-struct request {
-    struct request *next;
-    enum request_kind kind;
-    bool atomic;
-    bool asks;          /* a question, which a follower may answer */
-    bool internal;      /* the library's own: never times out */
-    bool expired;       /* to be failed when its slot comes back */
-    struct buffer body; /* COMMIT: fields 5 of a packed Commit; CALL: a packed Request */
-    struct op_note *notes;
-    size_t count; /* operations */
-    size_t note_capacity;
-    request_done_fn *done; /* whole; NULL: the notes say */
-    void *arg;
-    /* sending */
-    uint64_t producer; /* 0: not assigned */
-    uint64_t sequence;
-    uint32_t unanswered; /* sends whose fate is unknown */
-    uint32_t backoff_ms;
-    uint64_t retry_at_ms;
-    uint64_t sent_ms;
-    uint64_t busy_since_ms; /* it was refused as busy, first; 0: it was not */
-    uint32_t sent_over;     /* link.serial, and link.address, then */
-    size_t sent_to;
-    /* the answer */
-    int code;
-    const char *message; /* static, or in the arena; never NULL once complete */
-    Tarry__Reply *reply; /* in the arena */
-    struct arena arena;
-};
-
-struct request_queue {
-    struct request *first;
-    struct request *last;
-};
 
 /* One context of the REQ socket: one request under way. */
 struct slot {
@@ -143,6 +96,8 @@ struct dial {
 struct address {
     char url[ADDRESS_SIZE_MAX]; /* with a port, without a path */
     char said[SAID_SIZE_MAX];   /* what came of it last, in words; "": it has not been tried */
+    char logged[SAID_SIZE_MAX]; /* what the user was told of it last … */
+    uint64_t logged_ms;         /* … and when; 0: nothing */
 };
 
 struct addresses {
@@ -168,11 +123,40 @@ struct link {
     size_t hint;    /* the one that a broker named as the primary; not below the count: none */
 };
 
+#define LEDGER_MAX (COMMITS_PER_PRODUCER_MAX - 1u)
+
+/* The producer of commits that are named before they are sent: see once.c. */
+struct ledger {
+    uint64_t producer; /* 0: ask */
+    uint64_t next_sequence;
+    uint64_t open[LEDGER_MAX]; /* named, and not answered yet */
+    size_t open_count;
+};
+
+/* Something of the user's that is to be called later. The user of this embeds it. */
+struct deferred {
+    struct deferred *next;
+    void (*run)(struct deferred *deferred); /* calls, and frees it */
+};
+
+/* See dispatch.c. */
+struct dispatch {
+    bool on;
+    int fd;               /* -1: not on */
+    pthread_mutex_t lock; /* innermost: of the queue */
+    struct deferred *first;
+    struct deferred *last;
+    pthread_mutex_t turn; /* outermost: whoever dispatches */
+    pthread_t thread;     /* who that is, while … */
+    atomic_bool is_running;
+};
+
 struct tarry_client {
     pthread_mutex_t lock;
     pthread_cond_t wake;    /* the engine */
     pthread_cond_t drained; /* `pending` or `queued_size` fell */
     pthread_t engine;
+    unsigned process; /* see process_enter */
     bool engine_waits;
     bool kicked;
     bool closing;
@@ -185,19 +169,30 @@ struct tarry_client {
     size_t queued_size_max;
     bool follower_reads;
     /* requests */
-    struct request *gathering;  /* commits of single operations; NULL: nothing gathers */
-    struct request_queue ready; /* commits, in order */
-    struct request_queue calls; /* calls, in order */
+    struct commit_queue commits[COMMIT_RANKS];
+    struct request_list resend;   /* commits whose sequence may have been executed, by sequence; few */
+    struct request_list mixed;    /* of the queue NEEDS_ROOM: with operations of other ranks */
+    struct request_list settling; /* all that settle leases and have no answer */
+    struct names names;           /* of operations without an answer that need room */
+    struct request_list calls;    /* that may go, in order */
+    struct timers retries;        /* calls that were refused */
+    struct timers deadlines;
     struct request *pool;
     size_t pool_count;
-    size_t pending;     /* operations without an answer, the library's own calls left out */
-    uint64_t completed; /* operations answered so far */
+    size_t request_count; /* all there are, the pool's included */
+    uint64_t next_order;
+    uint64_t next_settling;
+    size_t pending; /* operations without an answer, the library's own calls left out */
     size_t queued_size;
-    size_t waiting; /* requests without an answer, the library's own included */
-    unsigned polls; /* of those, audits that wait for something to happen */
+    size_t waiting;       /* requests without an answer, the library's own included */
+    size_t primary_calls; /* of those, calls that only a primary can answer */
+    uint64_t looks;       /* at requests that wait, one by one: for the test that counts work */
+    unsigned polls;       /* of those, audits that wait for something to happen */
     /* the producer (ONCE-1) */
     uint64_t producer; /* 0: ask */
     uint64_t next_sequence;
+    struct ledger ledger;
+    uint8_t greeted[CLUSTER_ID_SIZE]; /* whose producers these are; zeros: nobody has said yet */
     bool hello_under_way;
     uint64_t hello_retry_ms;
     int hello_refused; /* a final refusal, for the commits that wait; 0: none */
@@ -209,17 +204,41 @@ struct tarry_client {
     uint64_t answered_ms;               /* the last answer; NOT_PRIMARY is none */
     uint64_t primary_ms;                /* the last one from a primary */
     uint64_t waiting_since_ms;          /* `waiting` became positive, or the silence was announced */
-    bool broker_failed;                 /* it said FAILED since the last answer */
     char busy_reason[MESSAGE_SIZE_MAX]; /* of the last refusal as busy */
-    bool not_primary;                   /* somebody said NOT_PRIMARY since the last answer */
+    uint64_t not_primary_ms;            /* somebody said NOT_PRIMARY last, with no answer since; 0: nobody */
     struct tarry_consumer *consumers;
+    struct dispatch dispatch;
+    /* events that wait to be told */
+    tarry_event_fn on_event;
+    void *event_arg;
+    struct deferred *events_first; /* without dispatch */
+    struct deferred *events_last;
+    size_t event_count; /* wherever they wait */
+    size_t events_dropped;
 };
 
 /* ---- time.c: CLOCK_MONOTONIC and CLOCK_REALTIME in milliseconds */
 uint64_t now_ms(void);
 uint64_t wall_ms(void);
 void deadline_after(uint64_t wait_ms, struct timespec *out_deadline);
+/* Waits until something is completed, or closed. False: it is past until_ms (UINT64_MAX: never). Lock held. */
+bool wait_drained(tarry_client *client, uint64_t until_ms);
 int cond_init_monotonic(pthread_cond_t *cond);
+
+/* ---- thread.c: the library's threads, and who may call */
+/* Blocks all signals on the calling thread, for the threads that it starts until signals_restore. */
+void signals_block(sigset_t *out_before);
+void signals_restore(const sigset_t *before);
+/* A thread of the library's: named, with all signals blocked. TARRY_E_SYSTEM. */
+int thread_start(pthread_t *thread, void *(*run)(void *), void *arg, const char *name);
+/* Which of the processes that share this memory's history this one is. TARRY_E_FORKED: a child may open no client. */
+int process_enter(unsigned *out_process);
+/* This process is a child of the one that opened the client: nothing of it may be touched but its memory. */
+bool process_is_other(const tarry_client *client);
+/* TARRY_E_ARGUMENT: there is no client; TARRY_E_FORKED. Before any lock is taken. */
+int may_call(const tarry_client *client);
+/* The same, and TARRY_E_CALLBACK on the client's own thread. */
+int may_block(const tarry_client *client);
 
 /* ---- pack.c: arguments to packed operations. 0 or a TARRY_ code; `body` untouched on failure. */
 int buffer_reserve(struct buffer *buffer, size_t size);
@@ -240,32 +259,51 @@ int pack_queue_purge(struct buffer *body, const char *queue, uint32_t states);
 /* 0 or TARRY_E_ARGUMENT. `out` borrows from `ref`. */
 int ref_to_proto(const struct tarry_ref *ref, bool needs_key, Tarry__Ref *out);
 
-/* ---- request.c: a request's life outside the engine. Lock held where a client is passed. */
-struct request *request_new(tarry_client *client, enum request_kind kind); /* NULL: out of memory */
-void request_free(tarry_client *client, struct request *request);          /* back to the pool */
-void request_destroy(struct request *request);
-int request_add_note(struct request *request, struct op_note note);
-void queue_push(struct request_queue *queue, struct request *request);
-void queue_push_front(struct request_queue *queue, struct request *request);
-void queue_remove(struct request_queue *queue, struct request *request, struct request *previous);
-/* NULL: out of memory. `oldest` is the oldest unanswered sequence of the producer. */
-nng_msg *request_message(const tarry_client *client, const struct request *request, uint64_t oldest);
-/* Fills the call's body from `wire` (version and client are set here). */
-int request_fill_call(const tarry_client *client, struct request *request, Tarry__Request *wire);
-/* Hands a call to the engine, which frees it after `done`. */
-void request_submit_call(tarry_client *client, struct request *request);
-/* Hands a whole commit to the engine, behind what gathers. TARRY_E_FULL, TARRY_E_CLOSED: it stays the caller's. */
-int request_submit_commit(tarry_client *client, struct request *request, bool wait_for_room);
-/* Calls back. No lock. */
-void request_complete(tarry_client *client, struct request *request);
-/* The result of operation `index` of a complete commit. */
-void request_result(const struct request *request, size_t index, struct tarry_result *out);
+/* ---- once.c: names of commits. Lock held. */
+/* What oldest_unanswered a named commit may be sent with. */
+uint64_t ledger_oldest(const struct ledger *ledger, const struct tarry_commit_id *id);
+/* The commit of this name was answered, or never will be sent. */
+void ledger_close(struct ledger *ledger, const struct tarry_commit_id *id);
+/* An outcome is unknown: the answers of this producer are to be kept, so nothing more is sent under it. */
+void producer_leave(tarry_client *client, uint64_t producer);
+
+/* ---- dispatch.c. No lock needed, save where it says so */
+int dispatch_open(tarry_client *client, bool on);
+void dispatch_close(tarry_client *client); /* calls what is left */
+void dispatch_signal(tarry_client *client);
+void dispatch_push(tarry_client *client, struct deferred *deferred);
+/* Is this a callback that tarry_dispatch has called? */
+bool dispatch_is_me(const tarry_client *client);
+/* The note of an asynchronous operation, if the client dispatches: its result will wait. TARRY_E_NOMEM. */
+int dispatch_defer(tarry_client *client, struct op_note *note);
+void dispatch_undefer(const struct op_note *note); /* it was not submitted */
+/* consumer.c: hands one task to a handler. False: there is none. */
+bool consumers_handle_one(tarry_client *client);
+
+/* ---- event.c. Lock held */
+void event_note(tarry_client *client, enum tarry_event_kind kind, const char *url, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* A log line of what came of this address, unless it is what was said last. */
+void event_note_address(tarry_client *client, struct address *address);
+void events_tell(tarry_client *client); /* gives the lock up */
+
+/* ---- commit.c: for once.c. No lock. */
+tarry_client *commit_client(const tarry_commit *commit);
+const struct tarry_commit_id *commit_name(const tarry_commit *commit); /* NULL: none */
+void commit_set_name(tarry_commit *commit, const struct tarry_commit_id *id);
+/* Takes the memory. */
+void commit_take_results(tarry_commit *commit, struct tarry_result *results, size_t count);
 
 /* ---- engine.c */
 void *engine_run(void *arg);            /* the client */
 void engine_kick(tarry_client *client); /* lock held */
 bool engine_is_me(const tarry_client *client);
 void slot_finished(void *arg); /* nng's callback */
+/* Whose producers HelloReply gives out. Lock held. */
+void note_greeting(tarry_client *client, ProtobufCBinaryData cluster);
+/* Asks nng to give the request in the slot up; it comes back through slot_finished. */
+void slot_abort(struct slot *slot);
+int request_fail(struct request *request, int code, const char *message);
 /* Is the answer to anything that was sent over the present connection still to come? */
 bool engine_awaits(const tarry_client *client);
 
@@ -320,6 +358,10 @@ void knock_deinit(struct knock *knock);
 /* ---- socket.c: nng_close, but false when it does not come back: then nothing that the socket knows may be freed */
 bool socket_close(nng_socket socket);
 
+/* ---- words.c: digits only, no sign, no leading zero before another digit. NULL if there is no such number up to
+ * `max`; otherwise where it ends. */
+const char *parse_number(const char *text, uint64_t max, uint64_t *out_value);
+
 /* ---- result.c */
 /* A code of the wire as one of enum tarry_code: what a broker cannot say (a negative one, one of the library's own) is
  * TARRY_E_PROTOCOL. */
@@ -327,9 +369,18 @@ int code_from_proto(Tarry__Code code);
 void result_from_proto(const Tarry__OpResult *from, struct tarry_result *out);
 void policy_from_proto(const Tarry__Policy *from, struct tarry_policy *out);
 void result_failed(int code, const char *message, struct tarry_result *out);
+/* Only as much of the sentence as there is. */
+void result_copy(const struct tarry_result *from, struct tarry_result *out);
 struct tarry_source source_of(const Tarry__Reply *reply);
-/* Keeps `message` for the thread until its next call; returns the copy. */
-const char *message_keep(const char *message);
+/* Fills in the user's array, cut; nothing if it is NULL. */
+void message_set(char out_message[TARRY_MESSAGE_SIZE], const char *message);
+/* … with the code's sentence; returns the code. */
+int message_say(char out_message[TARRY_MESSAGE_SIZE], int code);
+/* The user's options of `size` bytes (NULL: none) as ours of `known`: what an older program lacks is 0.
+ * TARRY_E_VERSION: something is set that a newer one has. */
+int options_take(void *out, size_t known, const void *given, size_t size);
+/* Takes the user's `options` of `size` bytes to `out`, which is a struct. */
+#define OPTIONS_TAKE(out, options, size) options_take(&(out), sizeof(out), (options), (size))
 /* Copies `message`, cut to `size`; returns `text`. */
 const char *message_copy(char *text, size_t size, const char *message);
 
@@ -342,9 +393,12 @@ struct call {
     const char *message;
     char message_text[MESSAGE_SIZE_MAX];
 };
-/* Sends `wire` and waits. TARRY_OK: the reply is there. Otherwise the code, with *out_message (if not NULL) kept for
- * the thread. call_end in either case. */
-int call_run(tarry_client *client, Tarry__Request *wire, struct call *call, const char **out_message);
+/* Sends `wire` and waits. TARRY_OK: the reply is there. Otherwise the code, with a sentence in `out_message`. call_end
+ * in either case. */
+int call_run(tarry_client *client, Tarry__Request *wire, struct call *call, char out_message[TARRY_MESSAGE_SIZE]);
+/* The same, with a timeout of its own; 0: the client's; TIMEOUT_NEVER. */
+int call_run_within(tarry_client *client, Tarry__Request *wire, uint32_t timeout_ms, struct call *call,
+                    char out_message[TARRY_MESSAGE_SIZE]);
 void call_end(struct call *call);
 /* Moves the answer's memory to `arena`; the reply stays valid as long as that lives. */
 void call_keep(struct call *call, struct arena *arena);
@@ -353,6 +407,8 @@ void call_keep(struct call *call, struct arena *arena);
 void sessions_step(tarry_client *client, uint64_t now); /* gives the lock up while it dials */
 uint64_t sessions_deadline(const tarry_client *client);
 void sessions_silent(tarry_client *client);
+/* TARRY_E_CALLBACK: this is the thread of a consumer's handler; TARRY_E_ARGUMENT: a consumer is open. */
+int sessions_may_close(const tarry_client *client);
 /* No lock: the leases that these operations settle are no longer held. */
 void sessions_settled(tarry_client *client, const struct request *request);
 

@@ -2,7 +2,6 @@
 #include "client.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 struct tarry_commit {
     tarry_client *client;
@@ -12,19 +11,20 @@ struct tarry_commit {
     /* the last run's answer */
     struct tarry_result *results;
     size_t result_count;
-    char *messages;
+    bool is_named; /* what is sent next has this name (tarry_once.h) */
+    struct tarry_commit_id name;
 };
 
 static void results_drop(tarry_commit *commit) {
     free(commit->results);
-    free(commit->messages);
     commit->results = NULL;
-    commit->messages = NULL;
     commit->result_count = 0;
 }
 
 int tarry_commit_new(tarry_client *client, bool atomic, tarry_commit **out_commit) {
     if (client == NULL || out_commit == NULL) return TARRY_E_ARGUMENT;
+    int rv = may_call(client);
+    if (rv != TARRY_OK) return rv;
     tarry_commit *commit = calloc(1, sizeof(*commit));
     if (commit == NULL) return TARRY_E_NOMEM;
     commit->client = client;
@@ -37,10 +37,16 @@ void tarry_commit_clear(tarry_commit *commit) {
     if (commit == NULL) return;
     results_drop(commit);
     commit->failed = TARRY_OK;
-    if (commit->request == NULL) return;
-    pthread_mutex_lock(&commit->client->lock);
-    request_free(commit->client, commit->request);
-    pthread_mutex_unlock(&commit->client->lock);
+    if (commit->request == NULL && !commit->is_named) return;
+    if (process_is_other(commit->client)) {
+        request_destroy(commit->request);
+    } else {
+        pthread_mutex_lock(&commit->client->lock);
+        if (commit->is_named) ledger_close(&commit->client->ledger, &commit->name); /* it will never be sent */
+        if (commit->request != NULL) request_free(commit->client, commit->request);
+        pthread_mutex_unlock(&commit->client->lock);
+    }
+    commit->is_named = false;
     commit->request = NULL;
 }
 
@@ -49,12 +55,32 @@ void tarry_commit_free(tarry_commit *commit) {
     free(commit);
 }
 
+tarry_client *commit_client(const tarry_commit *commit) {
+    return commit->client;
+}
+
+const struct tarry_commit_id *commit_name(const tarry_commit *commit) {
+    return commit->is_named ? &commit->name : NULL;
+}
+
+void commit_set_name(tarry_commit *commit, const struct tarry_commit_id *id) {
+    commit->is_named = true;
+    commit->name = *id;
+}
+
+void commit_take_results(tarry_commit *commit, struct tarry_result *results, size_t count) {
+    results_drop(commit);
+    commit->results = results;
+    commit->result_count = count;
+}
+
 size_t tarry_commit_count(const tarry_commit *commit) {
     return commit == NULL || commit->request == NULL ? 0 : commit->request->count;
 }
 
 static int add_begin(tarry_commit *commit) {
-    if (commit->request != NULL) return TARRY_OK;
+    int rv = may_call(commit->client);
+    if (rv != TARRY_OK || commit->request != NULL) return rv;
     pthread_mutex_lock(&commit->client->lock);
     commit->request = request_new(commit->client, REQUEST_COMMIT);
     pthread_mutex_unlock(&commit->client->lock);
@@ -66,10 +92,11 @@ static int add_begin(tarry_commit *commit) {
 /* `rv` is what packing said; `before` the body's size before it. */
 static int add_end(tarry_commit *commit, int rv, size_t before, struct op_note note) {
     struct request *request = commit->request;
+    note.size = (uint32_t)(request->body.size - before);
     if (rv == TARRY_OK &&
         (request->count >= OPS_PER_COMMIT_MAX || request->body.size > REQUEST_SIZE_MAX - REQUEST_OVERHEAD_MAX))
         rv = TARRY_TOO_LARGE;
-    if (rv == TARRY_OK) rv = request_add_note(request, note);
+    if (rv == TARRY_OK) rv = request_add_note(request, &note);
     if (rv != TARRY_OK) {
         request->body.size = before;
         if (commit->failed == TARRY_OK) commit->failed = rv;
@@ -77,8 +104,6 @@ static int add_end(tarry_commit *commit, int rv, size_t before, struct op_note n
     return rv;
 }
 
-#define SETTLES(id, token) ((struct op_note){NULL, NULL, (id), (token)})
-#define SETTLES_NOTHING ((struct op_note){NULL, NULL, 0, {0, 0}})
 #define ADD(commit, note, pack)                                                                                        \
     do {                                                                                                               \
         if ((commit) == NULL) return TARRY_E_ARGUMENT;                                                                 \
@@ -92,62 +117,82 @@ static int add_end(tarry_commit *commit, int rv, size_t before, struct op_note n
     } while (0)
 #define BODY(commit) (&(commit)->request->body)
 
-int tarry_commit_schedule(tarry_commit *commit, const struct tarry_schedule_options *options) {
-    ADD(commit, SETTLES_NOTHING, pack_schedule(BODY(commit), options));
+int tarry_commit_schedule_sized(tarry_commit *commit, const struct tarry_schedule_options *given, size_t size) {
+    struct tarry_schedule_options options;
+    int taken = OPTIONS_TAKE(options, given, size);
+    ADD(commit, taken != TARRY_OK ? note_other(false) : note_schedules(&options),
+        taken != TARRY_OK ? taken : pack_schedule(BODY(commit), &options));
 }
 int tarry_commit_cancel(tarry_commit *commit, const struct tarry_ref *ref, bool withdraw) {
-    ADD(commit, SETTLES_NOTHING, pack_cancel(BODY(commit), ref, withdraw));
+    ADD(commit, note_changes(ref), pack_cancel(BODY(commit), ref, withdraw));
 }
 int tarry_commit_move(tarry_commit *commit, const struct tarry_ref *ref, enum tarry_when when, uint64_t when_ms) {
-    ADD(commit, SETTLES_NOTHING, pack_move(BODY(commit), ref, when, when_ms));
+    ADD(commit, note_changes(ref), pack_move(BODY(commit), ref, when, when_ms));
 }
 int tarry_commit_ack(tarry_commit *commit, uint64_t id, struct tarry_token token) {
-    ADD(commit, SETTLES(id, token), pack_ack(BODY(commit), id, token));
+    ADD(commit, note_settles(id, token), pack_ack(BODY(commit), id, token));
 }
-int tarry_commit_nack(tarry_commit *commit, uint64_t id, struct tarry_token token,
-                      const struct tarry_nack_options *options) {
-    ADD(commit, SETTLES(id, token), pack_nack(BODY(commit), id, token, options));
+int tarry_commit_nack_sized(tarry_commit *commit, uint64_t id, struct tarry_token token,
+                            const struct tarry_nack_options *given, size_t size) {
+    struct tarry_nack_options options;
+    int taken = OPTIONS_TAKE(options, given, size);
+    ADD(commit, note_settles(id, token), taken != TARRY_OK ? taken : pack_nack(BODY(commit), id, token, &options));
 }
 int tarry_commit_extend(tarry_commit *commit, uint64_t id, struct tarry_token token, uint64_t lease_ms) {
-    ADD(commit, SETTLES_NOTHING, pack_extend(BODY(commit), id, token, lease_ms));
+    ADD(commit, note_extends(), pack_extend(BODY(commit), id, token, lease_ms));
 }
 int tarry_commit_release(tarry_commit *commit, uint64_t id, struct tarry_token token) {
-    ADD(commit, SETTLES(id, token), pack_release(BODY(commit), id, token));
+    ADD(commit, note_settles(id, token), pack_release(BODY(commit), id, token));
 }
 int tarry_commit_dead(tarry_commit *commit, enum tarry_dead_what what, const struct tarry_ref *ref, bool all) {
-    ADD(commit, SETTLES_NOTHING, pack_dead(BODY(commit), what, ref, all));
+    ADD(commit, note_of_ref(ref), pack_dead(BODY(commit), what, ref, all));
 }
-int tarry_commit_redact(tarry_commit *commit, const struct tarry_redact_options *options) {
-    ADD(commit, SETTLES_NOTHING, pack_redact(BODY(commit), options));
+int tarry_commit_redact_sized(tarry_commit *commit, const struct tarry_redact_options *given, size_t size) {
+    struct tarry_redact_options options;
+    int taken = OPTIONS_TAKE(options, given, size);
+    ADD(commit, note_other(false), taken != TARRY_OK ? taken : pack_redact(BODY(commit), &options));
 }
-int tarry_commit_queue_set(tarry_commit *commit, const char *queue, const struct tarry_policy *policy,
-                           uint32_t fields) {
-    ADD(commit, SETTLES_NOTHING, pack_queue_set(BODY(commit), queue, policy, fields));
+int tarry_commit_queue_set_sized(tarry_commit *commit, const char *queue, const struct tarry_policy *given, size_t size,
+                                 uint32_t fields) {
+    struct tarry_policy policy;
+    int taken = OPTIONS_TAKE(policy, given, size);
+    ADD(commit, note_other(false),
+        taken != TARRY_OK ? taken : pack_queue_set(BODY(commit), queue, given == NULL ? NULL : &policy, fields));
 }
 int tarry_commit_queue_pause(tarry_commit *commit, const char *queue, bool paused, uint64_t for_ms) {
-    ADD(commit, SETTLES_NOTHING, pack_queue_pause(BODY(commit), queue, paused, for_ms));
+    ADD(commit, note_other(false), pack_queue_pause(BODY(commit), queue, paused, for_ms));
 }
 int tarry_commit_queue_purge(tarry_commit *commit, const char *queue, uint32_t states) {
-    ADD(commit, SETTLES_NOTHING, pack_queue_purge(BODY(commit), queue, states));
+    ADD(commit, note_other(false), pack_queue_purge(BODY(commit), queue, states));
 }
 
 /* ---- running */
 
 /* The code of the whole: see tarry_commit_run. */
-static int overall(const struct request *request, const struct tarry_result *results) {
+static int overall(const struct request *request) {
     if (request->code != TARRY_OK) return request->code;
-    if (request->reply->commit->aborted) return TARRY_ABORTED;
-    for (size_t i = 0; i < request->count; i++)
-        if (results[i].code != TARRY_OK) return results[i].code;
+    const Tarry__CommitReply *reply = request->reply->commit;
+    if (reply->aborted) return TARRY_ABORTED;
+    for (size_t i = 0; i < reply->n_results; i++)
+        if (reply->results[i]->code != TARRY__CODE__OK) return code_from_proto(reply->results[i]->code);
     return TARRY_OK;
 }
 
-/* All results, with messages borrowed from the request; NULL: out of memory. */
-static struct tarry_result *results_of(const struct request *request) {
-    struct tarry_result *results = malloc((request->count + 1) * sizeof(*results));
-    if (results == NULL) return NULL;
-    for (size_t i = 0; i < request->count; i++) request_result(request, i, &results[i]);
-    return results;
+static void results_fill(const struct request *request, struct tarry_result *out_results) {
+    for (size_t i = 0; i < request->count; i++) request_result(request, i, &out_results[i]);
+}
+
+/* Hands the request over; it stays the commit's on failure. */
+static int submit(tarry_commit *commit, request_done_fn *done, void *arg, bool wait_for_room) {
+    commit->request->done = done;
+    commit->request->arg = arg;
+    commit->request->named = commit->is_named;
+    commit->request->name = commit->name;
+    pthread_mutex_lock(&commit->client->lock);
+    int rv = request_submit_commit(commit->client, commit->request, wait_for_room);
+    pthread_mutex_unlock(&commit->client->lock);
+    if (rv == TARRY_OK) commit->request = NULL, commit->is_named = false;
+    return rv;
 }
 
 struct running {
@@ -156,90 +201,87 @@ struct running {
     int code;
 };
 
-/* Copies the messages, which die with the request. */
-static int results_keep(tarry_commit *commit, struct tarry_result *results, size_t count) {
-    size_t size = 1;
-    for (size_t i = 0; i < count; i++) size += strlen(results[i].message) + 1;
-    char *messages = malloc(size);
-    if (messages == NULL) return TARRY_E_NOMEM;
-    char *at = messages;
-    for (size_t i = 0; i < count; i++) {
-        size_t length = strlen(results[i].message) + 1;
-        results[i].message = memcpy(at, results[i].message, length);
-        at += length;
-    }
-    commit->results = results;
-    commit->result_count = count;
-    commit->messages = messages;
-    return TARRY_OK;
-}
-
 static void run_done(void *arg, struct request *request) {
     struct running *running = arg;
-    struct tarry_result *results = results_of(request);
-    running->code = results == NULL ? TARRY_E_NOMEM : overall(request, results);
-    if (results != NULL && results_keep(running->commit, results, request->count) != TARRY_OK) {
-        free(results);
-        running->code = TARRY_E_NOMEM;
-    }
+    results_fill(request, running->commit->results);
+    running->commit->result_count = request->count;
+    running->code = overall(request);
     sem_post(&running->ready);
 }
 
-/* Hands the request over; it stays the commit's on failure. */
-static int submit(tarry_commit *commit, request_done_fn *done, void *arg, bool wait_for_room) {
-    commit->request->done = done;
-    commit->request->arg = arg;
-    pthread_mutex_lock(&commit->client->lock);
-    int rv = request_submit_commit(commit->client, commit->request, wait_for_room);
-    pthread_mutex_unlock(&commit->client->lock);
-    if (rv == TARRY_OK) commit->request = NULL;
+/* Memory for the results is there before anything is sent: TARRY_E_NOMEM says that nothing was done. */
+static int run(tarry_commit *commit) {
+    struct running running = {.commit = commit};
+    commit->results = malloc(commit->request->count * sizeof(*commit->results));
+    if (commit->results == NULL) return TARRY_E_NOMEM;
+    if (sem_init(&running.ready, 0, 0) != 0) return TARRY_E_SYSTEM;
+    int rv = submit(commit, run_done, &running, true);
+    if (rv == TARRY_OK) {
+        while (sem_wait(&running.ready) != 0) {
+        } /* EINTR */
+        rv = running.code;
+    }
+    sem_destroy(&running.ready);
     return rv;
 }
 
 int tarry_commit_run(tarry_commit *commit, const struct tarry_result **out_results, size_t *out_count) {
     if (commit == NULL) return TARRY_E_ARGUMENT;
     if (commit->failed != TARRY_OK) return commit->failed;
-    if (engine_is_me(commit->client)) return TARRY_E_CALLBACK;
+    int rv = may_block(commit->client);
+    if (rv != TARRY_OK) return rv;
     results_drop(commit);
-    int rv = TARRY_OK;
-    if (tarry_commit_count(commit) > 0) {
-        struct running running = {.commit = commit};
-        if (sem_init(&running.ready, 0, 0) != 0) return TARRY_E_SYSTEM;
-        rv = submit(commit, run_done, &running, true);
-        if (rv == TARRY_OK) {
-            while (sem_wait(&running.ready) != 0) {
-            } /* EINTR */
-            rv = running.code;
-        }
-        sem_destroy(&running.ready);
-    }
-    if (out_results != NULL) *out_results = commit->results;
+    if (tarry_commit_count(commit) > 0) rv = run(commit);
+    if (out_results != NULL) *out_results = commit->result_count > 0 ? commit->results : NULL;
     if (out_count != NULL) *out_count = commit->result_count;
     return rv;
 }
 
 struct submitted {
+    struct deferred deferred; /* first */
+    tarry_client *client;
     tarry_commit_done_fn done;
     void *arg;
+    int code;
+    struct tarry_result *results;
+    size_t count;
 };
 
+static void submitted_tell(struct deferred *deferred) {
+    struct submitted *submitted = (struct submitted *)deferred;
+    submitted->done(submitted->arg, submitted->code, submitted->results, submitted->count);
+    free(submitted->results);
+    free(submitted);
+}
+
+/* Results are large and many commits may wait, so memory for them is taken now. Without any the code is told all the
+ * same: it is what became of the commit. */
 static void submit_done(void *arg, struct request *request) {
-    struct submitted submitted = *(struct submitted *)arg;
-    free(arg);
-    if (submitted.done == NULL) return;
-    struct tarry_result *results = results_of(request);
-    int code = results == NULL ? TARRY_E_NOMEM : overall(request, results);
-    submitted.done(submitted.arg, code, results, results == NULL ? 0 : request->count);
-    free(results);
+    struct submitted *submitted = arg;
+    if (submitted->done == NULL) {
+        free(submitted);
+        return;
+    }
+    submitted->code = overall(request);
+    submitted->results = malloc(request->count * sizeof(*submitted->results));
+    submitted->count = submitted->results == NULL ? 0 : request->count;
+    if (submitted->results != NULL) results_fill(request, submitted->results);
+    if (submitted->client->dispatch.on)
+        dispatch_push(submitted->client, &submitted->deferred);
+    else
+        submitted_tell(&submitted->deferred);
 }
 
 int tarry_commit_submit(tarry_commit *commit, tarry_commit_done_fn done, void *arg) {
     if (commit == NULL || tarry_commit_count(commit) == 0) return TARRY_E_ARGUMENT;
     if (commit->failed != TARRY_OK) return commit->failed;
+    int rv = may_call(commit->client);
+    if (rv != TARRY_OK) return rv;
     struct submitted *submitted = malloc(sizeof(*submitted));
     if (submitted == NULL) return TARRY_E_NOMEM;
-    *submitted = (struct submitted){done, arg};
-    int rv = submit(commit, submit_done, submitted, false);
+    *submitted =
+        (struct submitted){.deferred = {NULL, submitted_tell}, .client = commit->client, .done = done, .arg = arg};
+    rv = submit(commit, submit_done, submitted, false);
     if (rv != TARRY_OK) free(submitted);
     return rv;
 }

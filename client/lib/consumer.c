@@ -58,18 +58,19 @@ static void consumer_free(tarry_consumer *consumer) {
 }
 
 static int options_check(const struct tarry_consumer_options *options) {
-    if (options == NULL || options->queues == NULL || options->queue_count == 0) return TARRY_E_ARGUMENT;
+    if (options->queues == NULL || options->queue_count == 0) return TARRY_E_ARGUMENT;
     if (options->queue_count > QUEUES_PER_SUBSCRIBE_MAX) return TARRY_TOO_LARGE;
     for (size_t i = 0; i < options->queue_count; i++)
         if (options->queues[i] == NULL) return TARRY_E_ARGUMENT;
     return TARRY_OK;
 }
 
-static int options_take(tarry_consumer *consumer, const struct tarry_consumer_options *options) {
+static int consumer_take(tarry_consumer *consumer, const struct tarry_consumer_options *options) {
     consumer->prefetch = options->prefetch;
     consumer->max_batch = options->max_batch;
     consumer->lease_ms = options->lease_ms;
     consumer->handler = options->handler;
+    consumer->settled = options->settled;
     consumer->arg = options->arg;
     consumer->queues = calloc(options->queue_count, sizeof(*consumer->queues));
     if (consumer->queues == NULL) return TARRY_E_NOMEM;
@@ -101,10 +102,14 @@ static int join_engine(tarry_consumer *consumer) {
     consumer->opening = true;
     consumer->next = client->consumers;
     client->consumers = consumer;
+    const uint64_t now = now_ms();
+    consumer->open_until_ms = deadline_of(client, now, 0);
     engine_kick(client);
-    while (consumer->opening && !client->closing) pthread_cond_wait(&client->drained, &client->lock);
-    int rv = consumer->opening ? TARRY_E_CLOSED : consumer->opened;
-    if (rv != TARRY_OK) message_keep(consumer->message);
+    /* The engine ends it by then, unless a callback of the user's keeps it. */
+    const uint64_t until_ms = deadline_of(client, now + DRAIN_GRACE_MS, 0);
+    bool is_late = false;
+    while (consumer->opening && !client->closing && !is_late) is_late = !wait_drained(client, until_ms);
+    int rv = !consumer->opening ? consumer->opened : client->closing ? TARRY_E_CLOSED : TARRY_E_TIMEOUT;
     pthread_mutex_unlock(&client->lock);
     return rv;
 }
@@ -125,30 +130,29 @@ static void leave_engine(tarry_consumer *consumer) {
 
 static void *handler_run(void *arg);
 
-int tarry_consumer_open(tarry_client *client, const struct tarry_consumer_options *options,
-                        tarry_consumer **out_consumer) {
-    int rv = options_check(options);
-    if (client == NULL || out_consumer == NULL) rv = TARRY_E_ARGUMENT;
+/* The sentence of a failure goes to `message`, which is empty before. */
+static int consumer_open(tarry_client *client, const struct tarry_consumer_options *options,
+                         tarry_consumer **out_consumer, char message[TARRY_MESSAGE_SIZE]) {
+    int rv = may_block(client);
     if (rv != TARRY_OK) return rv;
-    if (engine_is_me(client)) return TARRY_E_CALLBACK;
     tarry_consumer *consumer = calloc(1, sizeof(*consumer));
     if (consumer == NULL) return TARRY_E_NOMEM;
     consumer->client = client;
+    consumer->close_until_ms = UINT64_MAX;
     pthread_mutex_init(&consumer->lock, NULL);
     cond_init_monotonic(&consumer->arrived);
-    rv = options_take(consumer, options);
+    rv = consumer_take(consumer, options);
     if (rv == TARRY_OK) rv = lane_open(consumer);
     if (rv != TARRY_OK) {
         consumer_free(consumer);
         return rv;
     }
     rv = join_engine(consumer);
-    if (rv == TARRY_OK && consumer->handler != NULL) {
+    message_set(message, consumer->message);
+    if (rv == TARRY_OK && consumer->handler != NULL && !client->dispatch.on) {
         consumer->thread_runs = true;
-        if (pthread_create(&consumer->thread, NULL, handler_run, consumer) != 0) {
-            consumer->thread_runs = false;
-            rv = TARRY_E_SYSTEM;
-        }
+        rv = thread_start(&consumer->thread, handler_run, consumer, "tarry-handler");
+        if (rv != TARRY_OK) consumer->thread_runs = false;
     }
     if (rv != TARRY_OK) {
         leave_engine(consumer);
@@ -157,6 +161,18 @@ int tarry_consumer_open(tarry_client *client, const struct tarry_consumer_option
     }
     *out_consumer = consumer;
     return TARRY_OK;
+}
+
+int tarry_consumer_open_sized(tarry_client *client, const struct tarry_consumer_options *given, size_t size,
+                              tarry_consumer **out_consumer, char out_message[TARRY_MESSAGE_SIZE]) {
+    struct tarry_consumer_options options;
+    char message[TARRY_MESSAGE_SIZE] = "";
+    int rv = OPTIONS_TAKE(options, given, size);
+    if (rv == TARRY_OK) rv = options_check(&options);
+    if (rv == TARRY_OK && (client == NULL || out_consumer == NULL)) rv = TARRY_E_ARGUMENT;
+    if (rv == TARRY_OK) rv = consumer_open(client, &options, out_consumer, message);
+    message_set(out_message, rv != TARRY_OK && message[0] == 0 ? tarry_code_sentence(rv) : message);
+    return rv;
 }
 
 /* ---- next */
@@ -215,6 +231,8 @@ int tarry_consumer_next_batch(tarry_consumer *consumer, uint64_t wait_ms, const 
                               size_t max, size_t *out_count) {
     if (consumer == NULL || out_tasks == NULL || out_count == NULL || max == 0 || consumer->handler != NULL)
         return TARRY_E_ARGUMENT;
+    int rv = wait_ms == 0 ? may_call(consumer->client) : may_block(consumer->client);
+    if (rv != TARRY_OK) return rv;
     return next_batch(consumer, wait_ms, out_tasks, max, out_count);
 }
 
@@ -224,7 +242,7 @@ int tarry_consumer_next(tarry_consumer *consumer, uint64_t wait_ms, const struct
 }
 
 void tarry_consumer_wake(tarry_consumer *consumer) {
-    if (consumer == NULL) return;
+    if (consumer == NULL || process_is_other(consumer->client)) return;
     pthread_mutex_lock(&consumer->lock);
     consumer->wakes++;
     pthread_cond_broadcast(&consumer->arrived);
@@ -232,34 +250,160 @@ void tarry_consumer_wake(tarry_consumer *consumer) {
 }
 
 uint64_t tarry_consumer_session(tarry_consumer *consumer) {
-    if (consumer == NULL) return 0;
+    if (consumer == NULL || process_is_other(consumer->client)) return 0;
     pthread_mutex_lock(&consumer->client->lock);
     uint64_t session = consumer->session;
     pthread_mutex_unlock(&consumer->client->lock);
     return session;
 }
 
-/* Waits until everything submitted so far is answered. */
-static void drain_submitted(tarry_client *client) {
+/* Waits until every lease that was settled so far has been answered for. False: not all have, by until_ms. */
+static bool drain_settling(tarry_client *client, uint64_t until_ms) {
+    bool in_time = true;
     pthread_mutex_lock(&client->lock);
-    uint64_t until = client->completed + client->pending;
-    while (client->completed < until && !client->closing) pthread_cond_wait(&client->drained, &client->lock);
+    /* What gathers has a number already, and may still get others: those are answered together. */
+    const uint64_t last = client->next_settling;
+    while (client->settling.first != NULL && client->settling.first->settling <= last && !client->closing && in_time)
+        in_time = wait_drained(client, until_ms);
     pthread_mutex_unlock(&client->lock);
+    return in_time;
+}
+
+/* Waits until something more may be submitted, or until the consumer closes and cannot wait for it any longer. False:
+ * that. */
+static bool await_room(tarry_consumer *consumer) {
+    tarry_client *client = consumer->client;
+    bool in_time = true;
+    pthread_mutex_lock(&client->lock);
+    while (in_time && !client->closing && client->queued_size >= client->queued_size_max)
+        in_time = wait_drained(client, consumer->close_until_ms);
+    pthread_mutex_unlock(&client->lock);
+    return in_time;
 }
 
 /* ---- the handler's thread */
 
-static void settle(tarry_consumer *consumer, const struct tarry_task *task, enum tarry_verdict verdict) {
+/* A reason that was cut within a character, which the broker would refuse, ends before it. */
+static void reason_trim(char reason[], size_t capacity) {
+    size_t size = strnlen(reason, capacity - 1), first = size;
+    while (first > 0 && size - first < 3 && ((uint8_t)reason[first - 1] & 0xc0) == 0x80) first--;
+    if (first > 0) first--; /* the first byte of the last character */
+    const uint8_t byte = (uint8_t)reason[first];
+    const size_t length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
+    reason[length > 1 && first + length > size ? first : size] = 0;
+}
+
+/* The task of a verdict stays until its answer has been told. */
+static void settle_done(void *arg, const struct tarry_result *result) {
+    struct held_task *held = arg;
+    tarry_consumer *consumer = held->consumer;
+    consumer->settled(consumer->arg, &held->task, result);
+    tarry_task_free(&held->task);
+    pthread_mutex_lock(&consumer->lock);
+    consumer->settling--;
+    pthread_cond_broadcast(&consumer->arrived);
+    pthread_mutex_unlock(&consumer->lock);
+}
+
+static int settle_once(tarry_consumer *consumer, const struct tarry_task *task, enum tarry_verdict verdict,
+                       const struct tarry_nack_details *details, tarry_done_fn done, void *arg) {
     tarry_client *client = consumer->client;
-    for (;;) {
-        int rv = TARRY_OK;
-        if (verdict == TARRY_DO_ACK) rv = tarry_ack_async(client, task->id, task->token, NULL, NULL);
-        if (verdict == TARRY_DO_NACK) rv = tarry_nack_async(client, task->id, task->token, NULL, NULL, NULL);
-        if (verdict == TARRY_DO_RELEASE) rv = tarry_release_async(client, task->id, task->token, NULL, NULL);
-        /* Out of memory: the lease runs out and the task comes again, which is what a crash here would mean too. */
-        if (rv != TARRY_E_FULL) return;
-        drain_submitted(client); /* not until nothing is pending: other threads may go on submitting */
+    const struct tarry_nack_options nack = {details->has_delay, details->delay_ms, details->dead, details->reason};
+    switch (verdict) {
+    case TARRY_DO_ACK:
+        return tarry_ack_async(client, task->id, task->token, done, arg);
+    case TARRY_DO_NACK:
+        return tarry_nack_async(client, task->id, task->token, &nack, done, arg);
+    case TARRY_DO_RELEASE:
+        return tarry_release_async(client, task->id, task->token, done, arg);
+    case TARRY_DO_NOTHING:
+        break;
     }
+    return TARRY_E_ARGUMENT;
+}
+
+/* Takes the task. */
+static void settle(tarry_consumer *consumer, const struct tarry_task *task, enum tarry_verdict verdict,
+                   struct tarry_nack_details *details) {
+    const bool is_told = consumer->settled != NULL && verdict != TARRY_DO_NOTHING;
+    struct held_task *held = (struct held_task *)task;
+    if (verdict == TARRY_DO_NOTHING) {
+        tarry_task_free(task);
+        return;
+    }
+    if (is_told) {
+        held->consumer = consumer;
+        pthread_mutex_lock(&consumer->lock);
+        consumer->settling++;
+        pthread_mutex_unlock(&consumer->lock);
+    }
+    reason_trim(details->reason, sizeof(details->reason));
+    int rv;
+    for (;;) {
+        rv = settle_once(consumer, task, verdict, details, is_told ? settle_done : NULL, held);
+        if (rv != TARRY_E_FULL || !await_room(consumer)) break;
+    }
+    /* Not sent, out of memory say, or it closes and there was no room in time: the lease runs out and the task comes
+     * again, as if this process had crashed. */
+    if (is_told && rv != TARRY_OK) {
+        struct tarry_result result;
+        result_failed(rv, NULL, &result);
+        settle_done(held, &result);
+    }
+    if (!is_told) tarry_task_free(task);
+}
+
+/* Waits until its handler has returned and `settled` has been told of everything; by dispatching it, if nobody else
+ * does.
+ */
+static void await_settled(tarry_consumer *consumer) {
+    tarry_client *client = consumer->client;
+    pthread_mutex_lock(&consumer->lock);
+    while (consumer->settling > 0 || consumer->is_handled) {
+        if (client->dispatch.on) {
+            pthread_mutex_unlock(&consumer->lock);
+            (void)tarry_dispatch(client, 0, NULL);
+            pthread_mutex_lock(&consumer->lock);
+        }
+        struct timespec until;
+        deadline_after(DISPATCH_AGAIN_MS, &until);
+        if (consumer->settling > 0 || consumer->is_handled)
+            pthread_cond_timedwait(&consumer->arrived, &consumer->lock, &until);
+    }
+    pthread_mutex_unlock(&consumer->lock);
+}
+
+/* ---- handlers that tarry_dispatch calls */
+
+/* One with a task for its handler, which is marked. */
+static tarry_consumer *consumer_with_work(tarry_client *client, const struct tarry_task **out_task) {
+    tarry_consumer *found = NULL;
+    pthread_mutex_lock(&client->lock);
+    for (tarry_consumer *consumer = client->consumers; consumer != NULL && found == NULL; consumer = consumer->next) {
+        if (consumer->handler == NULL || consumer->opening) continue;
+        pthread_mutex_lock(&consumer->lock);
+        if (!consumer->ended && take(consumer, out_task, 1) == 1) {
+            consumer->is_handled = true;
+            found = consumer;
+        }
+        pthread_mutex_unlock(&consumer->lock);
+    }
+    pthread_mutex_unlock(&client->lock);
+    return found;
+}
+
+bool consumers_handle_one(tarry_client *client) {
+    const struct tarry_task *task = NULL;
+    tarry_consumer *consumer = consumer_with_work(client, &task);
+    if (consumer == NULL || task == NULL) return false;
+    struct tarry_nack_details details = {.reason = ""};
+    enum tarry_verdict verdict = consumer->handler(consumer->arg, consumer, task, &details);
+    settle(consumer, task, verdict, &details);
+    pthread_mutex_lock(&consumer->lock);
+    consumer->is_handled = false;
+    pthread_cond_broadcast(&consumer->arrived);
+    pthread_mutex_unlock(&consumer->lock);
+    return true;
 }
 
 static void *handler_run(void *arg) {
@@ -270,16 +414,31 @@ static void *handler_run(void *arg) {
         size_t count;
         int rv = next_batch(consumer, TARRY_FOREVER, &task, 1, &count);
         if (rv == TARRY_E_CLOSED) return NULL;
-        if (rv != TARRY_OK) continue;
-        settle(consumer, task, consumer->handler(consumer->arg, consumer, task));
-        tarry_task_free(task);
+        if (rv != TARRY_OK || task == NULL) continue;
+        struct tarry_nack_details details = {.reason = ""};
+        enum tarry_verdict verdict = consumer->handler(consumer->arg, consumer, task, &details);
+        settle(consumer, task, verdict, &details);
     }
 }
 
 /* ---- close */
 
+/* Behind the task that it is at. */
+static void handler_stop(tarry_consumer *consumer) {
+    tarry_client *client = consumer->client;
+    pthread_mutex_lock(&client->lock);
+    consumer->close_until_ms = deadline_of(client, now_ms(), 0);
+    pthread_cond_broadcast(&client->drained);
+    pthread_mutex_unlock(&client->lock);
+    pthread_mutex_lock(&consumer->lock);
+    consumer->ended = true;
+    pthread_cond_broadcast(&consumer->arrived);
+    pthread_mutex_unlock(&consumer->lock);
+    if (consumer->thread_runs) pthread_join(consumer->thread, NULL);
+}
+
 /* Tells the broker what was seen; all else is released unseen. */
-static void unsubscribe(tarry_consumer *consumer, uint64_t session, bool keep_leases) {
+static int unsubscribe(tarry_consumer *consumer, uint64_t session, bool keep_leases, uint64_t until_ms) {
     Tarry__Request wire = TARRY__REQUEST__INIT;
     Tarry__Unsubscribe body = TARRY__UNSUBSCRIBE__INIT;
     body.session = session;
@@ -293,31 +452,37 @@ static void unsubscribe(tarry_consumer *consumer, uint64_t session, bool keep_le
     }
     pthread_mutex_unlock(&consumer->lock);
     /* Without memory the session is left to end by itself, with everything in it charged an attempt: the safe side. */
-    if (body.seen == NULL) return;
+    if (body.seen == NULL) return TARRY_E_NOMEM;
     wire.body_case = TARRY__REQUEST__BODY_UNSUBSCRIBE;
     wire.unsubscribe = &body;
     struct call call;
-    /* Whatever the answer is, there is nothing left to do. */
-    (void)call_run(consumer->client, &wire, &call, NULL);
+    const uint64_t now = now_ms();
+    uint32_t timeout_ms = TIMEOUT_NEVER;
+    if (until_ms != UINT64_MAX) timeout_ms = until_ms > now ? timeout_of(until_ms - now) : 1;
+    int rv = call_run_within(consumer->client, &wire, timeout_ms, &call, NULL);
     call_end(&call);
     free(body.seen);
+    return rv == TARRY_NO_SUCH_SESSION ? TARRY_OK : rv; /* it has ended already */
 }
 
-void tarry_consumer_close(tarry_consumer *consumer, uint32_t flags) {
-    if (consumer == NULL) return;
+int tarry_consumer_close(tarry_consumer *consumer, uint32_t flags) {
+    if (consumer == NULL) return TARRY_OK;
     tarry_client *client = consumer->client;
-    pthread_mutex_lock(&consumer->lock);
-    consumer->ended = true;
-    pthread_cond_broadcast(&consumer->arrived);
-    pthread_mutex_unlock(&consumer->lock);
-    if (consumer->thread_runs) pthread_join(consumer->thread, NULL);
-    drain_submitted(client);
+    int rv = may_block(client);
+    if (rv == TARRY_OK && (session_handler_is_me(consumer) || dispatch_is_me(client))) rv = TARRY_E_CALLBACK;
+    if (rv != TARRY_OK) return rv;
+    handler_stop(consumer);
+    const uint64_t until_ms = deadline_of(client, now_ms(), 0);
+    bool in_time = drain_settling(client, until_ms);
+    await_settled(consumer);
     pthread_mutex_lock(&client->lock);
     consumer->closing = true;
     while (consumer->busy) pthread_cond_wait(&client->drained, &client->lock);
     uint64_t session = consumer->state >= SESSION_ACCEPTED ? consumer->session : 0;
     pthread_mutex_unlock(&client->lock);
-    if (session != 0) unsubscribe(consumer, session, (flags & TARRY_KEEP_LEASES) != 0);
+    if (session != 0) rv = unsubscribe(consumer, session, (flags & TARRY_KEEP_LEASES) != 0, until_ms);
+    if (rv == TARRY_OK && !in_time) rv = TARRY_E_TIMEOUT;
     leave_engine(consumer);
     consumer_free(consumer);
+    return rv;
 }

@@ -13,6 +13,7 @@
 #define SECRET_SIZE_MAX 64u
 #define LANE_PATIENCE_MS 2000u   /* a lane that does not come up: subscribe again */
 #define SUBSCRIBE_AGAIN_MS 1000u /* after a final refusal of a session that had been accepted before */
+#define DISPATCH_AGAIN_MS 20u    /* while a consumer that closes waits for callbacks */
 #define HELD_SWEEP_COUNT 4096u   /* above it leases that ran out are forgotten */
 
 /*        open                     reply            pipe up
@@ -31,6 +32,7 @@ struct held_task {
     struct tarry_task task; /* first, so that the user's pointer is this one */
     struct delivery_box *box;
     struct held_task *next;
+    struct tarry_consumer *consumer; /* that waits for what comes of its handler's verdict */
 };
 
 /* A request of the session's own that is under way. It outlives the consumer: `consumer` is NULL then. */
@@ -48,15 +50,19 @@ struct tarry_consumer {
     uint32_t max_batch;
     uint64_t lease_ms;
     tarry_handler_fn handler;
+    tarry_settled_fn settled;
     void *arg;
     pthread_t thread;
     bool thread_runs;
     /* client.lock */
     enum session_state state;
-    bool opening; /* the first subscription: a refusal is the caller's */
-    bool closing; /* the engine leaves it alone */
-    bool busy;    /* the engine is dialling for it, without the lock */
-    int opened;   /* -1: not yet answered; otherwise a code */
+    bool opening;            /* the first subscription: a refusal is the caller's */
+    bool closing;            /* the engine leaves it alone */
+    bool busy;               /* the engine is dialling for it, without the lock */
+    int opened;              /* -1: not yet answered; otherwise a code */
+    uint64_t open_until_ms;  /* while it opens */
+    uint64_t close_until_ms; /* how long its handler's thread may wait for room; UINT64_MAX: it does not close */
+    int trouble;             /* while it opens: why the last try failed; else 0 */
     char message[MESSAGE_SIZE_MAX];
     uint64_t since_ms;    /* of the state */
     uint64_t retry_at_ms; /* LOST: not before */
@@ -85,9 +91,14 @@ struct tarry_consumer {
     uint64_t current; /* deliveries of other sessions are dropped; 0: all are */
     unsigned wakes;
     bool silent;
-    int refused; /* a later subscription was refused, to be told once; 0: no */
-    bool ended;  /* the handler's thread is to end */
+    int refused;     /* a later subscription was refused, to be told once; 0: no */
+    bool ended;      /* the handler's thread is to end */
+    bool is_handled; /* tarry_dispatch is in its handler */
+    size_t settling; /* verdicts of the handler's whose answer `settled` has not been told yet */
 };
+
+/* ---- session.c */
+bool session_handler_is_me(const tarry_consumer *consumer);
 
 /* ---- delivery.c */
 void lane_received(void *arg);                    /* nng's callback */

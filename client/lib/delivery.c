@@ -118,6 +118,8 @@ static void take_message(tarry_consumer *consumer, nng_msg *message) {
         consumer->last = &tasks[i];
     }
     if (consumer->first != NULL) pthread_cond_broadcast(&consumer->arrived);
+    if (consumer->first != NULL && consumer->handler != NULL && consumer->client->dispatch.on)
+        dispatch_signal(consumer->client);
     pthread_mutex_unlock(&consumer->lock);
     box_drop(box);
 }

@@ -92,7 +92,7 @@ static int start(tarry_client *client, struct dial *dial, nng_dialer dialer, con
         free(try);
         return TARRY_E_NOMEM;
     }
-    if (pthread_create(&thread, NULL, try_run, try) != 0) {
+    if (thread_start(&thread, try_run, try, "tarry-dial") != TARRY_OK) {
         knock_deinit(&try->knock);
         free(try);
         return TARRY_E_SYSTEM;
@@ -158,28 +158,19 @@ void dial_lost(struct dial *dial, nng_dialer dialer) {
     if (is_present(dial, dialer)) dial->open = dial->trying = false;
 }
 
-static bool wait_until(tarry_client *client, uint64_t until_ms) {
-    uint64_t now = now_ms();
-    if (now >= until_ms) return false;
-    struct timespec until;
-    deadline_after(until_ms - now, &until);
-    pthread_cond_timedwait(&client->drained, &client->lock, &until);
-    return true;
-}
-
 void dial_settle(tarry_client *client, struct dial *dial) {
     if (is_knocking(dial)) dial_end(client, dial);
-    while (wait_until(client, dial_rests_at(dial))) {
+    while (wait_drained(client, dial_rests_at(dial))) {
     }
     uint64_t until_ms = now_ms() + CLOSE_PATIENCE_MS;
-    while (dial->closing > 0 && wait_until(client, until_ms)) {
+    while (dial->closing > 0 && wait_drained(client, until_ms)) {
     }
     dial->open = dial->trying = false; /* what is left is the socket's to close */
 }
 
 bool dial_ended(tarry_client *client, struct dial *dial) {
     uint64_t until_ms = now_ms() + CLOSE_PATIENCE_MS;
-    while (dial->threads > 0 && wait_until(client, until_ms)) {
+    while (dial->threads > 0 && wait_drained(client, until_ms)) {
     }
     return dial->threads == 0;
 }

@@ -36,12 +36,14 @@ static void pipe_changed(nng_pipe pipe, nng_pipe_ev event, void *arg) {
     if (!lost) {
         link->pipe = pipe;
         link->up = true;
+        event_note(client, TARRY_CONNECTED, present(link)->url, "connected");
         engine_kick(client);
     } else if (link->up && nng_pipe_id(pipe) == nng_pipe_id(link->pipe)) {
         link->up = false;
         bool was_useful = client->answered_ms >= link->dial.since_ms;
         if (!link->again)
             address_say(present(link), was_useful ? "the connection was lost" : "dropped the connection unanswered");
+        event_note(client, TARRY_DISCONNECTED, present(link)->url, "%s", present(link)->said);
         if (was_useful) start_anew(link);
         engine_kick(client);
     }
@@ -149,6 +151,10 @@ void link_step(tarry_client *client, uint64_t now) {
     struct link *link = &client->link;
     if (now < link_deadline(client)) return;
     note_present(client);
+    if (link->up)
+        event_note(client, TARRY_DISCONNECTED, present(link)->url, "given up: %s", present(link)->said);
+    else
+        event_note_address(client, present(link));
     if (link->again && client->answered_ms >= link->dial.since_ms) {
         start_anew(link);
         link->tried = 1u << link->address;

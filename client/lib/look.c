@@ -71,26 +71,15 @@ static int fill_view(struct arena *arena, const Tarry__TaskView *from, bool with
     return out->has_content ? fill_content(arena, from->content, out) : TARRY_OK;
 }
 
-/* The answer has another body than was asked for. */
-static int wrong_body(const char **out_message) {
-    if (out_message != NULL) *out_message = tarry_code_sentence(TARRY_E_PROTOCOL);
-    return TARRY_E_PROTOCOL;
-}
-
 /* ---- get */
 
-static int argument_missing(const char **out_message) {
-    if (out_message != NULL) *out_message = tarry_code_sentence(TARRY_E_ARGUMENT);
-    return TARRY_E_ARGUMENT;
-}
-
 int tarry_get(tarry_client *client, const struct tarry_ref *ref, bool with_content, struct tarry_view **out_view,
-              const char **out_message) {
+              char out_message[TARRY_MESSAGE_SIZE]) {
     Tarry__Request wire = TARRY__REQUEST__INIT;
     Tarry__Get get = TARRY__GET__INIT;
     Tarry__Ref task;
     if (client == NULL || out_view == NULL || ref_to_proto(ref, true, &task) != TARRY_OK)
-        return argument_missing(out_message);
+        return message_say(out_message, TARRY_E_ARGUMENT);
     get.task = &task;
     get.with_content = with_content;
     wire.body_case = TARRY__REQUEST__BODY_GET;
@@ -100,12 +89,12 @@ int tarry_get(tarry_client *client, const struct tarry_ref *ref, bool with_conte
     int rv = call_run(client, &wire, &call, out_message);
     if (rv != TARRY_OK) goto out;
     if (call.reply->body_case != TARRY__REPLY__BODY_GET) {
-        rv = wrong_body(out_message);
+        rv = message_say(out_message, TARRY_E_PROTOCOL);
         goto out;
     }
     box = calloc(1, sizeof(*box));
     if (box == NULL) {
-        rv = TARRY_E_NOMEM;
+        rv = message_say(out_message, TARRY_E_NOMEM);
         goto out;
     }
     const Tarry__TaskReply *reply = call.reply->get;
@@ -120,7 +109,7 @@ int tarry_get(tarry_client *client, const struct tarry_ref *ref, bool with_conte
         *out_view = &box->view;
     } else {
         tarry_view_free(&box->view);
-        if (out_message != NULL) *out_message = tarry_code_sentence(rv);
+        message_say(out_message, rv);
     }
 out:
     call_end(&call);
@@ -141,20 +130,26 @@ struct tarry_list {
     char *queue;
     struct tarry_list_options options; /* queue and prefix are the list's own */
     uint64_t left;                     /* UINT64_MAX: no limit */
-    bool ended;
     struct call page;
-    bool has_page;
-    size_t at; /* in the page */
-    uint8_t *cursor;
+    bool has_page;   /* it was answered as asked */
+    size_t at;       /* in the page */
+    uint8_t *cursor; /* of the page after it */
     size_t cursor_size;
     struct tarry_view view;
 };
 
-int tarry_list_open(tarry_client *client, const struct tarry_list_options *options, tarry_list **out_list) {
-    if (client == NULL || options == NULL || options->queue == NULL || out_list == NULL) return TARRY_E_ARGUMENT;
+int tarry_list_open_sized(tarry_client *client, const struct tarry_list_options *given, size_t size,
+                          tarry_list **out_list) {
+    struct tarry_list_options taken;
+    const struct tarry_list_options *options = &taken;
+    int rv = OPTIONS_TAKE(taken, given, size);
+    if (rv != TARRY_OK) return rv;
+    if (client == NULL || options->queue == NULL || out_list == NULL) return TARRY_E_ARGUMENT;
     const uint32_t all = TARRY_STATE_PENDING | TARRY_STATE_READY | TARRY_STATE_IN_FLIGHT | TARRY_STATE_DEAD;
     if ((options->states & ~all) != 0 || (options->prefix == NULL && options->prefix_size != 0))
         return TARRY_E_ARGUMENT;
+    rv = may_call(client);
+    if (rv != TARRY_OK) return rv;
     tarry_list *list = calloc(1, sizeof(*list));
     if (list == NULL) return TARRY_E_NOMEM;
     list->client = client;
@@ -176,7 +171,8 @@ int tarry_list_open(tarry_client *client, const struct tarry_list_options *optio
     return TARRY_OK;
 }
 
-static int list_fetch(tarry_list *list, const char **out_message) {
+/* The next page. If that fails the list stays where it is, and the next call asks for the same page again. */
+static int list_fetch(tarry_list *list, char out_message[TARRY_MESSAGE_SIZE]) {
     Tarry__Request wire = TARRY__REQUEST__INIT;
     Tarry__List body = TARRY__LIST__INIT;
     body.queue = list->queue;
@@ -189,37 +185,36 @@ static int list_fetch(tarry_list *list, const char **out_message) {
     wire.body_case = TARRY__REQUEST__BODY_LIST;
     wire.list = &body;
     if (list->has_page) call_end(&list->page);
+    list->has_page = false;
     int rv = call_run(list->client, &wire, &list->page, out_message);
-    list->has_page = true;
-    if (rv != TARRY_OK) return rv;
-    if (list->page.reply->body_case != TARRY__REPLY__BODY_LIST) return wrong_body(out_message);
-    const Tarry__ListReply *reply = list->page.reply->list;
-    uint8_t *cursor = malloc(reply->next.len + 1);
-    if (cursor == NULL) return TARRY_E_NOMEM;
+    if (rv == TARRY_OK && list->page.reply->body_case != TARRY__REPLY__BODY_LIST)
+        rv = message_say(out_message, TARRY_E_PROTOCOL);
+    const Tarry__ListReply *reply = rv == TARRY_OK ? list->page.reply->list : NULL;
+    uint8_t *cursor = reply != NULL ? malloc(reply->next.len + 1) : NULL;
+    if (cursor == NULL) {
+        if (reply != NULL) rv = message_say(out_message, TARRY_E_NOMEM);
+        call_end(&list->page);
+        return rv;
+    }
     if (reply->next.data != NULL) memcpy(cursor, reply->next.data, reply->next.len);
     free(list->cursor);
     list->cursor = cursor;
     list->cursor_size = reply->next.len;
     list->at = 0;
+    list->has_page = true;
     return TARRY_OK;
 }
 
-int tarry_list_next(tarry_list *list, const struct tarry_view **out_view, const char **out_message) {
-    if (list == NULL || out_view == NULL) return argument_missing(out_message);
-    if (list->ended || list->left == 0) return TARRY_E_END;
+int tarry_list_next(tarry_list *list, const struct tarry_view **out_view, char out_message[TARRY_MESSAGE_SIZE]) {
+    if (list == NULL || out_view == NULL) return message_say(out_message, TARRY_E_ARGUMENT);
+    if (list->left == 0) return message_say(out_message, TARRY_E_END);
     while (!list->has_page || list->at == list->page.reply->list->n_tasks) {
-        if (list->has_page && list->cursor_size == 0) {
-            list->ended = true;
-            return TARRY_E_END;
-        }
+        if (list->has_page && list->cursor_size == 0) return message_say(out_message, TARRY_E_END);
         int rv = list_fetch(list, out_message);
-        if (rv != TARRY_OK) {
-            list->ended = true;
-            return rv;
-        }
+        if (rv != TARRY_OK) return rv;
     }
     int rv = fill_view(&list->page.arena, list->page.reply->list->tasks[list->at], false, &list->view);
-    if (rv != TARRY_OK) return rv;
+    if (rv != TARRY_OK) return message_say(out_message, rv);
     list->view.outcome = outcome_of_state(list->view.state);
     list->view.source = source_of(list->page.reply);
     list->at++;

@@ -10,17 +10,13 @@ struct queues_box {
 
 struct stats_box {
     struct tarry_stats_view view; /* first: see tarry_stats_free */
+    struct tarry_broker_stats broker;
     struct tarry_pair_stats pair;
     struct arena arena;
 };
 
-static int say(int code, const char **out_message) {
-    if (out_message != NULL) *out_message = tarry_code_sentence(code);
-    return code;
-}
-
-int tarry_queues(tarry_client *client, struct tarry_queues_view **out_view, const char **out_message) {
-    if (client == NULL || out_view == NULL) return say(TARRY_E_ARGUMENT, out_message);
+int tarry_queues(tarry_client *client, struct tarry_queues_view **out_view, char out_message[TARRY_MESSAGE_SIZE]) {
+    if (client == NULL || out_view == NULL) return message_say(out_message, TARRY_E_ARGUMENT);
     Tarry__Request wire = TARRY__REQUEST__INIT;
     Tarry__Queues body = TARRY__QUEUES__INIT;
     wire.body_case = TARRY__REQUEST__BODY_QUEUES;
@@ -29,20 +25,23 @@ int tarry_queues(tarry_client *client, struct tarry_queues_view **out_view, cons
     struct queues_box *box = NULL;
     int rv = call_run(client, &wire, &call, out_message);
     if (rv != TARRY_OK) goto out;
-    rv = call.reply->body_case == TARRY__REPLY__BODY_QUEUES ? TARRY_OK : say(TARRY_E_PROTOCOL, out_message);
+    rv = call.reply->body_case == TARRY__REPLY__BODY_QUEUES ? TARRY_OK : message_say(out_message, TARRY_E_PROTOCOL);
     if (rv != TARRY_OK) goto out;
     const Tarry__QueuesReply *reply = call.reply->queues;
     struct tarry_queue_view *queues = arena_alloc(&call.arena, (reply->n_queues + 1) * sizeof(*queues));
+    struct tarry_policy *policies = arena_alloc(&call.arena, (reply->n_queues + 1) * sizeof(*policies));
+    const struct tarry_queue_view **listed = arena_alloc(&call.arena, (reply->n_queues + 1) * sizeof(*listed));
     box = calloc(1, sizeof(*box));
-    if (box == NULL || queues == NULL) {
+    if (box == NULL || queues == NULL || policies == NULL || listed == NULL) {
         free(box);
-        rv = say(TARRY_E_NOMEM, out_message);
+        rv = message_say(out_message, TARRY_E_NOMEM);
         goto out;
     }
     for (size_t i = 0; i < reply->n_queues; i++) {
         const Tarry__QueueView *from = reply->queues[i];
         queues[i] = (struct tarry_queue_view){
             .name = from->name,
+            .policy = &policies[i],
             .paused = from->paused,
             .paused_until_ms = from->paused_until_ms,
             .pending = from->pending,
@@ -50,9 +49,10 @@ int tarry_queues(tarry_client *client, struct tarry_queues_view **out_view, cons
             .dead = from->dead,
             .jobs = from->jobs,
         };
-        policy_from_proto(from->policy, &queues[i].policy);
+        policy_from_proto(from->policy, &policies[i]);
+        listed[i] = &queues[i];
     }
-    box->view = (struct tarry_queues_view){reply->n_queues, queues, source_of(call.reply)};
+    box->view = (struct tarry_queues_view){reply->n_queues, listed, source_of(call.reply)};
     call_keep(&call, &box->arena);
     *out_view = &box->view;
 out:
@@ -151,8 +151,9 @@ static const struct tarry_pair_stats *fill_pair(const Tarry__StatsReply *reply, 
     return out;
 }
 
-int tarry_stats(tarry_client *client, const char *queue, struct tarry_stats_view **out_view, const char **out_message) {
-    if (client == NULL || out_view == NULL) return say(TARRY_E_ARGUMENT, out_message);
+int tarry_stats(tarry_client *client, const char *queue, struct tarry_stats_view **out_view,
+                char out_message[TARRY_MESSAGE_SIZE]) {
+    if (client == NULL || out_view == NULL) return message_say(out_message, TARRY_E_ARGUMENT);
     Tarry__Request wire = TARRY__REQUEST__INIT;
     Tarry__Stats body = TARRY__STATS__INIT;
     if (queue != NULL) body.queue = (char *)queue;
@@ -162,21 +163,26 @@ int tarry_stats(tarry_client *client, const char *queue, struct tarry_stats_view
     struct stats_box *box = NULL;
     int rv = call_run(client, &wire, &call, out_message);
     if (rv != TARRY_OK) goto out;
-    rv = call.reply->body_case == TARRY__REPLY__BODY_STATS ? TARRY_OK : say(TARRY_E_PROTOCOL, out_message);
+    rv = call.reply->body_case == TARRY__REPLY__BODY_STATS ? TARRY_OK : message_say(out_message, TARRY_E_PROTOCOL);
     if (rv != TARRY_OK) goto out;
     const Tarry__StatsReply *reply = call.reply->stats;
     struct tarry_queue_stats *queues = arena_alloc(&call.arena, (reply->n_queues + 1) * sizeof(*queues));
+    const struct tarry_queue_stats **listed = arena_alloc(&call.arena, (reply->n_queues + 1) * sizeof(*listed));
     box = calloc(1, sizeof(*box));
-    if (box == NULL || queues == NULL) {
+    if (box == NULL || queues == NULL || listed == NULL) {
         free(box);
-        rv = say(TARRY_E_NOMEM, out_message);
+        rv = message_say(out_message, TARRY_E_NOMEM);
         goto out;
     }
-    for (size_t i = 0; i < reply->n_queues; i++) fill_queue(reply->queues[i], &queues[i]);
+    for (size_t i = 0; i < reply->n_queues; i++) {
+        fill_queue(reply->queues[i], &queues[i]);
+        listed[i] = &queues[i];
+    }
     box->view.count = reply->n_queues;
-    box->view.queues = queues;
+    box->view.queues = listed;
     box->view.source = source_of(call.reply);
-    fill_broker(reply->broker, &box->view.broker);
+    fill_broker(reply->broker, &box->broker);
+    box->view.broker = &box->broker;
     box->view.pair = fill_pair(reply, &box->pair);
     call_keep(&call, &box->arena);
     *out_view = &box->view;
@@ -195,8 +201,9 @@ void tarry_stats_free(struct tarry_stats_view *view) {
 /* ---- jobs */
 
 int tarry_job(tarry_client *client, const char *queue, uint64_t job, struct tarry_job_view *out_view,
-              const char **out_message) {
-    if (client == NULL || queue == NULL || job == 0 || out_view == NULL) return say(TARRY_E_ARGUMENT, out_message);
+              char out_message[TARRY_MESSAGE_SIZE]) {
+    if (client == NULL || queue == NULL || job == 0 || out_view == NULL)
+        return message_say(out_message, TARRY_E_ARGUMENT);
     Tarry__Request wire = TARRY__REQUEST__INIT;
     Tarry__Stats body = TARRY__STATS__INIT;
     body.queue = (char *)queue;
@@ -205,7 +212,8 @@ int tarry_job(tarry_client *client, const char *queue, uint64_t job, struct tarr
     wire.stats = &body;
     struct call call;
     int rv = call_run(client, &wire, &call, out_message);
-    if (rv == TARRY_OK && call.reply->body_case != TARRY__REPLY__BODY_STATS) rv = say(TARRY_E_PROTOCOL, out_message);
+    if (rv == TARRY_OK && call.reply->body_case != TARRY__REPLY__BODY_STATS)
+        rv = message_say(out_message, TARRY_E_PROTOCOL);
     if (rv == TARRY_OK) {
         const Tarry__JobView *view = call.reply->stats->job;
         *out_view = (struct tarry_job_view){.known = view != NULL, .source = source_of(call.reply)};

@@ -2,14 +2,13 @@
 #include "client.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static int options_take(tarry_client *client, const struct tarry_options *options) {
-    static const struct tarry_options none;
-    if (options == NULL) options = &none;
+static int client_take(tarry_client *client, const struct tarry_options *options) {
     if (options->commits_in_flight > COMMITS_IN_FLIGHT_MAX) return TARRY_E_ARGUMENT;
     client->timeout_ms = options->timeout_ms != 0 ? options->timeout_ms : TIMEOUT_DEFAULT_MS;
     client->commits_in_flight = options->commits_in_flight != 0 ? options->commits_in_flight : 1;
@@ -20,6 +19,8 @@ static int options_take(tarry_client *client, const struct tarry_options *option
         snprintf(client->name, sizeof(client->name), "%.64s/%ld", program_invocation_short_name, (long)getpid());
     }
     client->follower_reads = options->follower_reads;
+    client->on_event = options->on_event;
+    client->event_arg = options->event_arg;
     client->link.hint = ADDRESSES_MAX;
     return addresses_parse(&client->link.addresses, options->urls);
 }
@@ -47,28 +48,53 @@ static void client_free(tarry_client *client) {
     for (uint32_t i = 0; i < SLOTS_MAX; i++)
         if (client->slots[i].aio != NULL) nng_aio_free(client->slots[i].aio);
     while (client->pool != NULL) {
-        struct request *next = client->pool->next;
+        struct request *next = client->pool->links[IN_QUEUE].next;
         request_destroy(client->pool);
         client->pool = next;
     }
+    pthread_mutex_lock(&client->lock);
+    events_tell(client); /* of what happened while the link was closed */
+    pthread_mutex_unlock(&client->lock);
+    dispatch_close(client);
+    timers_deinit(&client->deadlines);
+    timers_deinit(&client->retries);
+    names_deinit(&client->names);
     pthread_cond_destroy(&client->wake);
     pthread_cond_destroy(&client->drained);
     pthread_mutex_destroy(&client->lock);
     free(client);
 }
 
-int tarry_open(const struct tarry_options *options, tarry_client **out_client) {
+/* A program that was built with a newer header may read fields of tasks and views that are not there. */
+static bool is_newer(uint32_t header_version) {
+    const uint32_t patches = 1000;
+    return header_version / patches > TARRY_VERSION_NUMBER / patches;
+}
+
+int tarry_open_sized(const struct tarry_options *given, size_t size, uint32_t header_version,
+                     tarry_client **out_client) {
+    struct tarry_options options;
     if (out_client == NULL) return TARRY_E_ARGUMENT;
+    if (is_newer(header_version) || OPTIONS_TAKE(options, given, size) != TARRY_OK) return TARRY_E_VERSION;
+    unsigned process;
+    int rv = process_enter(&process);
+    if (rv != TARRY_OK) return rv;
     tarry_client *client = calloc(1, sizeof(*client));
     if (client == NULL) return TARRY_E_NOMEM;
+    client->process = process;
     client->request_max = REQUEST_SIZE_MAX;
     pthread_mutex_init(&client->lock, NULL);
     cond_init_monotonic(&client->wake);
     cond_init_monotonic(&client->drained);
-    int rv = options_take(client, options);
+    rv = client_take(client, &options);
+    int opened = dispatch_open(client, options.dispatch);
+    if (rv == TARRY_OK) rv = opened;
+    sigset_t before; /* the first client starts nng's threads */
+    signals_block(&before);
     if (rv == TARRY_OK) rv = link_open(client);
     if (rv == TARRY_OK) rv = slots_open(client);
-    if (rv == TARRY_OK && pthread_create(&client->engine, NULL, engine_run, client) != 0) rv = TARRY_E_SYSTEM;
+    signals_restore(&before);
+    if (rv == TARRY_OK) rv = thread_start(&client->engine, engine_run, client, "tarry-engine");
     if (rv != TARRY_OK) {
         client_free(client);
         return rv;
@@ -99,8 +125,21 @@ static void say_goodbye(tarry_client *client) {
     if (nng_recvmsg(client->link.socket, &message, 0) == 0) nng_msg_free(message);
 }
 
-void tarry_close(tarry_client *client) {
-    if (client == NULL) return;
+/* A consumer's handler, or whoever else uses it, would go on with a client that is gone. */
+static int may_close(tarry_client *client) {
+    int rv = may_block(client);
+    if (rv != TARRY_OK) return rv;
+    pthread_mutex_lock(&client->lock);
+    rv = sessions_may_close(client);
+    pthread_mutex_unlock(&client->lock);
+    return rv;
+}
+
+int tarry_close(tarry_client *client) {
+    if (client == NULL) return TARRY_OK;
+    int rv = may_close(client);
+    if (rv == TARRY_OK && dispatch_is_me(client)) rv = TARRY_E_CALLBACK;
+    if (rv != TARRY_OK) return rv;
     pthread_mutex_lock(&client->lock);
     client->closing = true;
     pthread_cond_broadcast(&client->drained);
@@ -109,20 +148,24 @@ void tarry_close(tarry_client *client) {
     pthread_join(client->engine, NULL);
     say_goodbye(client);
     client_free(client);
+    return TARRY_OK;
 }
 
 int tarry_drain(tarry_client *client, size_t pending_max) {
-    if (client == NULL) return TARRY_E_ARGUMENT;
-    if (engine_is_me(client)) return TARRY_E_CALLBACK;
+    int rv = may_block(client);
+    if (rv != TARRY_OK) return rv;
     pthread_mutex_lock(&client->lock);
-    while (client->pending > pending_max && !client->closing) pthread_cond_wait(&client->drained, &client->lock);
-    int rv = client->closing ? TARRY_E_CLOSED : TARRY_OK;
+    /* What was submitted before has ended by then; what others submit meanwhile need not have. */
+    const uint64_t until_ms = deadline_of(client, now_ms() + DRAIN_GRACE_MS, 0);
+    while (client->pending > pending_max && !client->closing && rv == TARRY_OK)
+        if (!wait_drained(client, until_ms)) rv = TARRY_E_TIMEOUT;
+    if (client->closing) rv = TARRY_E_CLOSED;
     pthread_mutex_unlock(&client->lock);
     return rv;
 }
 
 uint64_t tarry_silence_ms(tarry_client *client) {
-    if (client == NULL) return 0;
+    if (may_call(client) != TARRY_OK) return 0;
     pthread_mutex_lock(&client->lock);
     uint64_t silence_ms = 0, now = now_ms();
     if (client->waiting > 0) {
@@ -134,36 +177,45 @@ uint64_t tarry_silence_ms(tarry_client *client) {
     return silence_ms;
 }
 
-static uint64_t min_busy_since(const struct request *request, uint64_t since_ms) {
-    if (request == NULL || request->busy_since_ms == 0) return since_ms;
-    return request->busy_since_ms < since_ms ? request->busy_since_ms : since_ms;
+static uint64_t earlier(uint64_t since_ms, uint64_t busy_since_ms) {
+    return busy_since_ms != 0 && busy_since_ms < since_ms ? busy_since_ms : since_ms;
 }
 
-uint64_t tarry_busy_ms(tarry_client *client, const char **out_reason) {
-    if (out_reason != NULL) *out_reason = "";
-    if (client == NULL) return 0;
+/* UINT64_MAX: nothing waits for that. Only what was refused is looked at. */
+static uint64_t busy_since(const tarry_client *client) {
+    uint64_t since_ms = UINT64_MAX;
+    for (int rank = 0; rank < COMMIT_RANKS; rank++) since_ms = earlier(since_ms, client->commits[rank].busy_since_ms);
+    for (size_t i = 0; i < client->retries.count; i++) {
+        const char *timer = (const char *)client->retries.items[i];
+        since_ms =
+            earlier(since_ms, ((const struct request *)(timer - offsetof(struct request, retry)))->busy_since_ms);
+    }
+    for (uint32_t i = 0; i < SLOTS_MAX; i++)
+        if (client->slots[i].request != NULL) since_ms = earlier(since_ms, client->slots[i].request->busy_since_ms);
+    return since_ms;
+}
+
+uint64_t tarry_busy_ms(tarry_client *client, char out_reason[TARRY_MESSAGE_SIZE]) {
+    message_set(out_reason, "");
+    if (may_call(client) != TARRY_OK) return 0;
     char reason[MESSAGE_SIZE_MAX];
     pthread_mutex_lock(&client->lock);
-    uint64_t since_ms = UINT64_MAX, now = now_ms();
-    for (const struct request *at = client->ready.first; at != NULL; at = at->next)
-        since_ms = min_busy_since(at, since_ms);
-    for (const struct request *at = client->calls.first; at != NULL; at = at->next)
-        since_ms = min_busy_since(at, since_ms);
-    for (uint32_t i = 0; i < SLOTS_MAX; i++) since_ms = min_busy_since(client->slots[i].request, since_ms);
+    uint64_t since_ms = busy_since(client), now = now_ms();
     snprintf(reason, sizeof(reason), "%s", client->busy_reason);
     pthread_mutex_unlock(&client->lock);
     if (since_ms == UINT64_MAX) return 0;
-    if (out_reason != NULL) *out_reason = message_keep(reason);
+    message_set(out_reason, reason);
     return now > since_ms ? now - since_ms : 1;
 }
 
-const char *tarry_addresses_say(tarry_client *client) {
-    char told[MESSAGE_SIZE_MAX];
-    if (client == NULL) return "";
+char *tarry_addresses_say(tarry_client *client, char text[TARRY_MESSAGE_SIZE]) {
+    if (text == NULL) return NULL;
+    text[0] = 0;
+    if (may_call(client) != TARRY_OK) return text;
     pthread_mutex_lock(&client->lock);
-    link_tell(client, told, sizeof(told));
+    link_tell(client, text, TARRY_MESSAGE_SIZE);
     pthread_mutex_unlock(&client->lock);
-    return message_keep(told);
+    return text;
 }
 
 int tarry_ping(tarry_client *client) {

@@ -2,174 +2,182 @@
 #include "client.h"
 
 #include <semaphore.h>
-#include <stdio.h>
 #include <string.h>
 
-/* A place for one more operation: the request that gathers, with `*out_before` the size of its body. Lock held. */
-static int gather_begin(tarry_client *client, bool wait_for_room, size_t *out_before) {
-    while (!client->closing && client->queued_size >= client->queued_size_max) {
-        if (!wait_for_room) return TARRY_E_FULL;
-        pthread_cond_wait(&client->drained, &client->lock);
-    }
-    if (client->closing) return TARRY_E_CLOSED;
-    struct request *gathering = client->gathering;
-    if (gathering != NULL && (gathering->count >= OPS_PER_COMMIT_MAX || gathering->body.size >= BATCH_SIZE_MAX)) {
-        queue_push(&client->ready, gathering);
-        client->gathering = gathering = NULL;
-    }
-    if (gathering == NULL) {
-        gathering = request_new(client, REQUEST_COMMIT);
-        if (gathering == NULL) return TARRY_E_NOMEM;
-        client->gathering = gathering;
-    }
-    *out_before = gathering->body.size;
-    return TARRY_OK;
+/* A request for one more operation, by its note, which is filled in. Lock held. */
+static int gather_begin(tarry_client *client, bool wait_for_room, struct op_note *note, struct request **out_into) {
+    note->made_ms = now_ms();
+    if (note->timeout_ms == 0) note->timeout_ms = timeout_of(client->timeout_ms);
+    const uint64_t until_ms = deadline_of(client, note->made_ms, note->timeout_ms);
+    int rv = queue_wait_for_room(client, 1, wait_for_room, until_ms);
+    if (rv != TARRY_OK) return rv;
+    enum commit_rank rank = queue_of(client, note);
+    struct request *into = note->alone ? NULL : queue_gathering(client, rank);
+    if (into == NULL) into = queue_gather(client, rank);
+    *out_into = into;
+    return into != NULL ? TARRY_OK : TARRY_E_NOMEM;
 }
 
 /* An operation that would make the request too large gets one of its own. Lock held; the operation has just been packed
  * behind `before`. */
-static int gather_split(tarry_client *client, size_t before) {
-    struct request *full = client->gathering;
-    if (before == 0 || full->body.size <= REQUEST_SIZE_MAX / 2) return TARRY_OK;
-    struct request *next = request_new(client, REQUEST_COMMIT);
+static int gather_split(tarry_client *client, size_t before, struct request **into) {
+    struct request *full = *into;
+    if (before == 0 || full->body.size + REQUEST_OVERHEAD_MAX <= client->request_max / 2) return TARRY_OK;
+    struct request *next = queue_gather(client, full->rank);
     size_t size = full->body.size - before;
     int rv = next == NULL ? TARRY_E_NOMEM : buffer_reserve(&next->body, size);
-    if (rv != TARRY_OK) {
-        if (next != NULL) request_free(client, next);
-        return rv;
-    }
+    if (rv != TARRY_OK) return rv;
     memcpy(next->body.data, full->body.data + before, size);
     next->body.size = size;
     full->body.size = before;
-    queue_push(&client->ready, full);
-    client->gathering = next;
+    *into = next;
     return TARRY_OK;
 }
 
 /* Lock held; `rv` is what packing said. */
-static int gather_end(tarry_client *client, int rv, size_t before, struct op_note note) {
-    struct request *gathering = client->gathering;
-    size_t size = gathering->body.size - before;
-    if (rv == TARRY_OK) rv = gather_split(client, before);
-    if (rv == TARRY_OK) {
-        gathering = client->gathering;
-        rv = request_add_note(gathering, note);
-    }
+static int gather_end(tarry_client *client, int rv, struct request *into, size_t before, struct op_note *note) {
+    struct request *packed = into;
+    note->size = (uint32_t)(into->body.size - before);
+    if (rv == TARRY_OK) rv = gather_split(client, before, &into);
+    if (rv == TARRY_OK) rv = request_add_note(into, note);
     if (rv != TARRY_OK) {
-        gathering = client->gathering;
-        if (gathering->count == 0) {
+        packed->body.size = before;
+        struct request *gathering = client->commits[packed->rank].gathering;
+        if (gathering != NULL && gathering->count == 0) { /* it was begun for this */
+            queue_ungather(client, gathering);
             request_free(client, gathering);
-            client->gathering = NULL;
-        } else {
-            gathering->body.size = before;
         }
         return rv;
     }
-    if (gathering->count == 1 && client->waiting++ == 0) client->waiting_since_ms = now_ms();
-    client->queued_size += size;
-    client->pending++;
+    queue_admit(client, into, note);
+    if (note->alone) queue_close_gathering(client, into->rank);
+    expiry_watch(client, into, deadline_of(client, note->made_ms, note->timeout_ms));
     engine_kick(client);
     return TARRY_OK;
 }
 
-/* What every submission has in common; `pack` is an expression over `&client->gathering->body`. */
-#define GATHER(client, wait_for_room, note, pack)                                                                      \
+/* What every submission has in common; `pack` is an expression over `body`. */
+#define GATHER(client, wait_for_room, given_note, pack)                                                                \
     do {                                                                                                               \
-        if ((client) == NULL) return TARRY_E_ARGUMENT;                                                                 \
-        size_t before = 0;                                                                                             \
+        struct op_note gathered_note = (given_note);                                                                   \
+        struct request *into = NULL;                                                                                   \
+        int rv = may_call(client);                                                                                     \
+        if (rv == TARRY_OK && !(wait_for_room)) rv = dispatch_defer((client), &gathered_note);                         \
+        if (rv != TARRY_OK) return rv;                                                                                 \
         pthread_mutex_lock(&(client)->lock);                                                                           \
-        int rv = gather_begin((client), (wait_for_room), &before);                                                     \
-        if (rv == TARRY_OK) rv = gather_end((client), (pack), before, (note));                                         \
+        rv = gather_begin((client), (wait_for_room), &gathered_note, &into);                                           \
+        if (rv == TARRY_OK) {                                                                                          \
+            struct buffer *body = &into->body;                                                                         \
+            size_t before = body->size;                                                                                \
+            rv = gather_end((client), (pack), into, before, &gathered_note);                                           \
+        }                                                                                                              \
         pthread_mutex_unlock(&(client)->lock);                                                                         \
+        if (rv != TARRY_OK) dispatch_undefer(&gathered_note);                                                          \
         return rv;                                                                                                     \
     } while (0)
 
+/* Who is told of the result. */
+struct told {
+    tarry_done_fn done;
+    void *arg;
+};
+
+static struct op_note told_to(struct op_note note, struct told told) {
+    note.done = told.done;
+    note.arg = told.arg;
+    return note;
+}
+
 static int submit_schedule(tarry_client *client, bool wait, const struct tarry_schedule_options *options,
-                           struct op_note note) {
-    GATHER(client, wait, note, pack_schedule(&client->gathering->body, options));
+                           struct told told) {
+    GATHER(client, wait, told_to(note_schedules(options), told), pack_schedule(body, options));
 }
 static int submit_cancel(tarry_client *client, bool wait, const struct tarry_ref *ref, bool withdraw,
-                         struct op_note note) {
-    GATHER(client, wait, note, pack_cancel(&client->gathering->body, ref, withdraw));
+                         struct told told) {
+    GATHER(client, wait, told_to(note_changes(ref), told), pack_cancel(body, ref, withdraw));
 }
 static int submit_move(tarry_client *client, bool wait, const struct tarry_ref *ref, enum tarry_when when,
-                       uint64_t when_ms, struct op_note note) {
-    GATHER(client, wait, note, pack_move(&client->gathering->body, ref, when, when_ms));
+                       uint64_t when_ms, struct told told) {
+    GATHER(client, wait, told_to(note_changes(ref), told), pack_move(body, ref, when, when_ms));
 }
-static int submit_ack(tarry_client *client, bool wait, uint64_t id, struct tarry_token token, struct op_note note) {
-    note.settles = id;
-    note.token = token;
-    GATHER(client, wait, note, pack_ack(&client->gathering->body, id, token));
+static int submit_ack(tarry_client *client, bool wait, uint64_t id, struct tarry_token token, struct told told) {
+    GATHER(client, wait, told_to(note_settles(id, token), told), pack_ack(body, id, token));
 }
 static int submit_nack(tarry_client *client, bool wait, uint64_t id, struct tarry_token token,
-                       const struct tarry_nack_options *options, struct op_note note) {
-    note.settles = id;
-    note.token = token;
-    GATHER(client, wait, note, pack_nack(&client->gathering->body, id, token, options));
+                       const struct tarry_nack_options *options, struct told told) {
+    GATHER(client, wait, told_to(note_settles(id, token), told), pack_nack(body, id, token, options));
 }
 static int submit_extend(tarry_client *client, bool wait, uint64_t id, struct tarry_token token, uint64_t lease_ms,
-                         struct op_note note) {
-    GATHER(client, wait, note, pack_extend(&client->gathering->body, id, token, lease_ms));
+                         struct told told) {
+    GATHER(client, wait, told_to(note_extends(), told), pack_extend(body, id, token, lease_ms));
 }
-static int submit_release(tarry_client *client, bool wait, uint64_t id, struct tarry_token token, struct op_note note) {
-    note.settles = id;
-    note.token = token;
-    GATHER(client, wait, note, pack_release(&client->gathering->body, id, token));
+static int submit_release(tarry_client *client, bool wait, uint64_t id, struct tarry_token token, struct told told) {
+    GATHER(client, wait, told_to(note_settles(id, token), told), pack_release(body, id, token));
 }
 static int submit_dead(tarry_client *client, bool wait, enum tarry_dead_what what, const struct tarry_ref *ref,
-                       bool all, struct op_note note) {
-    GATHER(client, wait, note, pack_dead(&client->gathering->body, what, ref, all));
+                       bool all, struct told told) {
+    GATHER(client, wait, told_to(all ? note_other(true) : note_of_ref(ref), told), pack_dead(body, what, ref, all));
 }
 static int submit_redact(tarry_client *client, bool wait, const struct tarry_redact_options *options,
-                         struct op_note note) {
-    GATHER(client, wait, note, pack_redact(&client->gathering->body, options));
+                         struct told told) {
+    GATHER(client, wait, told_to(note_other(true), told), pack_redact(body, options));
 }
 static int submit_queue_set(tarry_client *client, bool wait, const char *queue, const struct tarry_policy *policy,
-                            uint32_t fields, struct op_note note) {
-    GATHER(client, wait, note, pack_queue_set(&client->gathering->body, queue, policy, fields));
+                            uint32_t fields, struct told told) {
+    GATHER(client, wait, told_to(note_other(false), told), pack_queue_set(body, queue, policy, fields));
 }
 static int submit_queue_pause(tarry_client *client, bool wait, const char *queue, bool paused, uint64_t for_ms,
-                              struct op_note note) {
-    GATHER(client, wait, note, pack_queue_pause(&client->gathering->body, queue, paused, for_ms));
+                              struct told told) {
+    GATHER(client, wait, told_to(note_other(false), told), pack_queue_pause(body, queue, paused, for_ms));
 }
-static int submit_queue_purge(tarry_client *client, bool wait, const char *queue, uint32_t states,
-                              struct op_note note) {
-    GATHER(client, wait, note, pack_queue_purge(&client->gathering->body, queue, states));
+static int submit_queue_purge(tarry_client *client, bool wait, const char *queue, uint32_t states, struct told told) {
+    GATHER(client, wait, told_to(note_other(true), told), pack_queue_purge(body, queue, states));
 }
+
+/* Takes the user's options to `taken`, or ends the call with `refusal`, which may use `rv`. */
+#define TAKE(taken, given, size, refusal)                                                                              \
+    do {                                                                                                               \
+        int rv = OPTIONS_TAKE(taken, given, size);                                                                     \
+        if (rv != TARRY_OK) return refusal;                                                                            \
+    } while (0)
 
 /* ---- asynchronous */
 
-#define NOTE(done, arg) ((struct op_note){(done), (arg), 0, {0, 0}})
+#define TOLD(done, arg) ((struct told){(done), (arg)})
 
-int tarry_schedule_async(tarry_client *client, const struct tarry_schedule_options *options, tarry_done_fn done,
-                         void *arg) {
-    return submit_schedule(client, false, options, NOTE(done, arg));
+int tarry_schedule_async_sized(tarry_client *client, const struct tarry_schedule_options *given, size_t size,
+                               tarry_done_fn done, void *arg) {
+    struct tarry_schedule_options options;
+    TAKE(options, given, size, rv);
+    return submit_schedule(client, false, &options, TOLD(done, arg));
 }
 int tarry_cancel_async(tarry_client *client, const struct tarry_ref *ref, bool withdraw, tarry_done_fn done,
                        void *arg) {
-    return submit_cancel(client, false, ref, withdraw, NOTE(done, arg));
+    return submit_cancel(client, false, ref, withdraw, TOLD(done, arg));
 }
 int tarry_move_async(tarry_client *client, const struct tarry_ref *ref, enum tarry_when when, uint64_t when_ms,
                      tarry_done_fn done, void *arg) {
-    return submit_move(client, false, ref, when, when_ms, NOTE(done, arg));
+    return submit_move(client, false, ref, when, when_ms, TOLD(done, arg));
 }
 int tarry_ack_async(tarry_client *client, uint64_t id, struct tarry_token token, tarry_done_fn done, void *arg) {
-    return submit_ack(client, false, id, token, NOTE(done, arg));
+    return submit_ack(client, false, id, token, TOLD(done, arg));
 }
-int tarry_nack_async(tarry_client *client, uint64_t id, struct tarry_token token,
-                     const struct tarry_nack_options *options, tarry_done_fn done, void *arg) {
-    return submit_nack(client, false, id, token, options, NOTE(done, arg));
+int tarry_nack_async_sized(tarry_client *client, uint64_t id, struct tarry_token token,
+                           const struct tarry_nack_options *given, size_t size, tarry_done_fn done, void *arg) {
+    struct tarry_nack_options options;
+    TAKE(options, given, size, rv);
+    return submit_nack(client, false, id, token, &options, TOLD(done, arg));
 }
 int tarry_extend_async(tarry_client *client, uint64_t id, struct tarry_token token, uint64_t lease_ms,
                        tarry_done_fn done, void *arg) {
-    return submit_extend(client, false, id, token, lease_ms, NOTE(done, arg));
+    return submit_extend(client, false, id, token, lease_ms, TOLD(done, arg));
 }
 int tarry_release_async(tarry_client *client, uint64_t id, struct tarry_token token, tarry_done_fn done, void *arg) {
-    return submit_release(client, false, id, token, NOTE(done, arg));
+    return submit_release(client, false, id, token, TOLD(done, arg));
 }
 int tarry_dead_async(tarry_client *client, enum tarry_dead_what what, const struct tarry_ref *ref, bool all,
                      tarry_done_fn done, void *arg) {
-    return submit_dead(client, false, what, ref, all, NOTE(done, arg));
+    return submit_dead(client, false, what, ref, all, TOLD(done, arg));
 }
 
 /* ---- blocking: a submission whose callback wakes the caller */
@@ -177,19 +185,17 @@ int tarry_dead_async(tarry_client *client, enum tarry_dead_what what, const stru
 struct waiter {
     sem_t ready;
     struct tarry_result result;
-    char message[MESSAGE_SIZE_MAX];
 };
 
 static void waiter_done(void *arg, const struct tarry_result *result) {
     struct waiter *waiter = arg;
-    waiter->result = *result;
-    snprintf(waiter->message, sizeof(waiter->message), "%s", result->message);
+    result_copy(result, &waiter->result);
     sem_post(&waiter->ready);
 }
 
 static int waiter_begin(tarry_client *client, struct waiter *waiter) {
-    if (client == NULL) return TARRY_E_ARGUMENT;
-    if (engine_is_me(client)) return TARRY_E_CALLBACK;
+    int rv = may_block(client);
+    if (rv != TARRY_OK) return rv;
     return sem_init(&waiter->ready, 0, 0) == 0 ? TARRY_OK : TARRY_E_SYSTEM;
 }
 
@@ -199,12 +205,11 @@ static int waiter_end(struct waiter *waiter, int rv, struct tarry_result *out_re
         while (sem_wait(&waiter->ready) != 0) {
         } /* EINTR */
         sem_destroy(&waiter->ready);
-        waiter->result.message = message_keep(waiter->message);
     } else {
         sem_destroy(&waiter->ready);
         result_failed(rv, NULL, &waiter->result);
     }
-    if (out_result != NULL) *out_result = waiter->result;
+    if (out_result != NULL) result_copy(&waiter->result, out_result);
     return waiter->result.code;
 }
 
@@ -216,52 +221,62 @@ static int refused(int rv, struct tarry_result *out_result) {
 #define WAIT(client, out_result, submission)                                                                           \
     do {                                                                                                               \
         struct waiter waiter;                                                                                          \
-        struct op_note note = NOTE(waiter_done, &waiter);                                                              \
+        struct told told = TOLD(waiter_done, &waiter);                                                                 \
         int begun = waiter_begin((client), &waiter);                                                                   \
         if (begun != TARRY_OK) return refused(begun, (out_result));                                                    \
         return waiter_end(&waiter, (submission), (out_result));                                                        \
     } while (0)
 
-int tarry_schedule(tarry_client *client, const struct tarry_schedule_options *options,
-                   struct tarry_result *out_result) {
-    WAIT(client, out_result, submit_schedule(client, true, options, note));
+int tarry_schedule_sized(tarry_client *client, const struct tarry_schedule_options *given, size_t size,
+                         struct tarry_result *out_result) {
+    struct tarry_schedule_options options;
+    TAKE(options, given, size, refused(rv, out_result));
+    WAIT(client, out_result, submit_schedule(client, true, &options, told));
 }
 int tarry_cancel(tarry_client *client, const struct tarry_ref *ref, bool withdraw, struct tarry_result *out_result) {
-    WAIT(client, out_result, submit_cancel(client, true, ref, withdraw, note));
+    WAIT(client, out_result, submit_cancel(client, true, ref, withdraw, told));
 }
 int tarry_move(tarry_client *client, const struct tarry_ref *ref, enum tarry_when when, uint64_t when_ms,
                struct tarry_result *out_result) {
-    WAIT(client, out_result, submit_move(client, true, ref, when, when_ms, note));
+    WAIT(client, out_result, submit_move(client, true, ref, when, when_ms, told));
 }
 int tarry_ack(tarry_client *client, uint64_t id, struct tarry_token token, struct tarry_result *out_result) {
-    WAIT(client, out_result, submit_ack(client, true, id, token, note));
+    WAIT(client, out_result, submit_ack(client, true, id, token, told));
 }
-int tarry_nack(tarry_client *client, uint64_t id, struct tarry_token token, const struct tarry_nack_options *options,
-               struct tarry_result *out_result) {
-    WAIT(client, out_result, submit_nack(client, true, id, token, options, note));
+int tarry_nack_sized(tarry_client *client, uint64_t id, struct tarry_token token,
+                     const struct tarry_nack_options *given, size_t size, struct tarry_result *out_result) {
+    struct tarry_nack_options options;
+    TAKE(options, given, size, refused(rv, out_result));
+    WAIT(client, out_result, submit_nack(client, true, id, token, &options, told));
 }
 int tarry_extend(tarry_client *client, uint64_t id, struct tarry_token token, uint64_t lease_ms,
                  struct tarry_result *out_result) {
-    WAIT(client, out_result, submit_extend(client, true, id, token, lease_ms, note));
+    WAIT(client, out_result, submit_extend(client, true, id, token, lease_ms, told));
 }
 int tarry_release(tarry_client *client, uint64_t id, struct tarry_token token, struct tarry_result *out_result) {
-    WAIT(client, out_result, submit_release(client, true, id, token, note));
+    WAIT(client, out_result, submit_release(client, true, id, token, told));
 }
 int tarry_dead(tarry_client *client, enum tarry_dead_what what, const struct tarry_ref *ref, bool all,
                struct tarry_result *out_result) {
-    WAIT(client, out_result, submit_dead(client, true, what, ref, all, note));
+    WAIT(client, out_result, submit_dead(client, true, what, ref, all, told));
 }
-int tarry_redact(tarry_client *client, const struct tarry_redact_options *options, struct tarry_result *out_result) {
-    WAIT(client, out_result, submit_redact(client, true, options, note));
+int tarry_redact_sized(tarry_client *client, const struct tarry_redact_options *given, size_t size,
+                       struct tarry_result *out_result) {
+    struct tarry_redact_options options;
+    TAKE(options, given, size, refused(rv, out_result));
+    WAIT(client, out_result, submit_redact(client, true, &options, told));
 }
-int tarry_queue_set(tarry_client *client, const char *queue, const struct tarry_policy *policy, uint32_t fields,
-                    struct tarry_result *out_result) {
-    WAIT(client, out_result, submit_queue_set(client, true, queue, policy, fields, note));
+int tarry_queue_set_sized(tarry_client *client, const char *queue, const struct tarry_policy *given, size_t size,
+                          uint32_t fields, struct tarry_result *out_result) {
+    struct tarry_policy policy;
+    TAKE(policy, given, size, refused(rv, out_result));
+    /* Without a policy, nothing is to be set. */
+    WAIT(client, out_result, submit_queue_set(client, true, queue, given == NULL ? NULL : &policy, fields, told));
 }
 int tarry_queue_pause(tarry_client *client, const char *queue, bool paused, uint64_t for_ms,
                       struct tarry_result *out_result) {
-    WAIT(client, out_result, submit_queue_pause(client, true, queue, paused, for_ms, note));
+    WAIT(client, out_result, submit_queue_pause(client, true, queue, paused, for_ms, told));
 }
 int tarry_queue_purge(tarry_client *client, const char *queue, uint32_t states, struct tarry_result *out_result) {
-    WAIT(client, out_result, submit_queue_purge(client, true, queue, states, note));
+    WAIT(client, out_result, submit_queue_purge(client, true, queue, states, told));
 }

@@ -91,24 +91,23 @@ static void fill_peer(const Tarry__PairReply *from, struct tarry_pair_view *view
     }
 }
 
-static int say(int code, const char *message, const char **out_message) {
-    if (out_message != NULL) *out_message = message != NULL ? message : tarry_code_sentence(code);
-    return code;
-}
-
-static int ask(tarry_client *client, Tarry__Pair *body, struct tarry_pair_view **out_view, const char **out_message) {
-    if (client == NULL || out_view == NULL) return say(TARRY_E_ARGUMENT, NULL, out_message);
-    if (client->link.addresses.count > 1) return say(TARRY_E_ARGUMENT, several, out_message);
+static int ask(tarry_client *client, Tarry__Pair *body, struct tarry_pair_view **out_view,
+               char out_message[TARRY_MESSAGE_SIZE]) {
+    if (client == NULL || out_view == NULL) return message_say(out_message, TARRY_E_ARGUMENT);
+    if (client->link.addresses.count > 1) {
+        message_set(out_message, several);
+        return TARRY_E_ARGUMENT;
+    }
     Tarry__Request wire = TARRY__REQUEST__INIT;
     wire.body_case = TARRY__REQUEST__BODY_PAIR;
     wire.pair = body;
     struct call call;
     int rv = call_run(client, &wire, &call, out_message);
     if (rv == TARRY_OK && call.reply->body_case != TARRY__REPLY__BODY_PAIR)
-        rv = say(TARRY_E_PROTOCOL, NULL, out_message);
+        rv = message_say(out_message, TARRY_E_PROTOCOL);
     struct pair_box *box = rv == TARRY_OK ? calloc(1, sizeof(*box)) : NULL;
-    if (rv == TARRY_OK && box == NULL) rv = say(TARRY_E_NOMEM, NULL, out_message);
-    if (rv == TARRY_OK) {
+    if (rv == TARRY_OK && box == NULL) rv = message_say(out_message, TARRY_E_NOMEM);
+    if (box != NULL) {
         fill(call.reply->pair, box);
         fill_peer(call.reply->pair, &box->view);
         call_keep(&call, &box->arena);
@@ -118,22 +117,22 @@ static int ask(tarry_client *client, Tarry__Pair *body, struct tarry_pair_view *
     return rv;
 }
 
-int tarry_pair_status(tarry_client *client, struct tarry_pair_view **out_view, const char **out_message) {
+int tarry_pair_status(tarry_client *client, struct tarry_pair_view **out_view, char out_message[TARRY_MESSAGE_SIZE]) {
     Tarry__Pair body = TARRY__PAIR__INIT;
     return ask(client, &body, out_view, out_message);
 }
 
 int tarry_promote(tarry_client *client, enum tarry_assertion assertion, struct tarry_pair_view **out_view,
-                  const char **out_message) {
+                  char out_message[TARRY_MESSAGE_SIZE]) {
     Tarry__Pair body = TARRY__PAIR__INIT;
-    if ((unsigned)assertion > TARRY_FORCE) return say(TARRY_E_ARGUMENT, NULL, out_message);
+    if ((unsigned)assertion > TARRY_FORCE) return message_say(out_message, TARRY_E_ARGUMENT);
     body.what = TARRY__PAIR__WHAT__PROMOTE;
     body.peer_is_stopped = assertion == TARRY_PEER_IS_STOPPED;
     body.force = assertion == TARRY_FORCE;
     return ask(client, &body, out_view, out_message);
 }
 
-int tarry_demote(tarry_client *client, struct tarry_pair_view **out_view, const char **out_message) {
+int tarry_demote(tarry_client *client, struct tarry_pair_view **out_view, char out_message[TARRY_MESSAGE_SIZE]) {
     Tarry__Pair body = TARRY__PAIR__INIT;
     body.what = TARRY__PAIR__WHAT__DEMOTE;
     return ask(client, &body, out_view, out_message);

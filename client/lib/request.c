@@ -13,15 +13,20 @@
 struct request *request_new(tarry_client *client, enum request_kind kind) {
     struct request *request = client->pool;
     if (request != NULL) {
-        client->pool = request->next;
+        client->pool = request->links[IN_QUEUE].next;
         client->pool_count--;
+        request->links[IN_QUEUE].next = NULL;
     } else {
+        /* Setting a timer must not fail later. */
+        size_t count = client->request_count + 1;
+        if (!timers_reserve(&client->deadlines, count) || !timers_reserve(&client->retries, count)) return NULL;
         request = calloc(1, sizeof(*request));
         if (request == NULL) return NULL;
         arena_init(&request->arena, REPLY_ARENA_MAX);
+        client->request_count = count;
     }
-    request->next = NULL;
     request->kind = kind;
+    request->rank = NEEDS_ROOM;
     request->message = "";
     return request;
 }
@@ -34,60 +39,123 @@ void request_destroy(struct request *request) {
     free(request);
 }
 
+/* Like new, but for the memory that it has. */
+static void request_reset(struct request *request) {
+    struct request empty = {.body = request->body, .notes = request->notes, .note_capacity = request->note_capacity};
+    arena_reset(&request->arena);
+    empty.body.size = 0;
+    empty.arena = request->arena;
+    *request = empty;
+}
+
 void request_free(tarry_client *client, struct request *request) {
+    assert(request->deadline.place == 0 && request->retry.place == 0 && request->slot == NULL);
     /* What one large payload needed is not kept. */
     if (client->pool_count >= REQUEST_POOL_MAX || request->body.capacity > 4 * BATCH_SIZE_MAX) {
         request_destroy(request);
+        client->request_count--;
         return;
     }
-    arena_reset(&request->arena);
-    request->body.size = 0;
-    request->count = 0;
-    request->atomic = request->asks = request->internal = request->expired = false;
-    request->done = NULL;
-    request->arg = NULL;
-    request->producer = request->sequence = request->retry_at_ms = request->sent_ms = 0;
-    request->busy_since_ms = 0;
-    request->unanswered = request->backoff_ms = 0;
-    request->code = TARRY_OK;
-    request->reply = NULL;
-    request->next = client->pool;
+    request_reset(request);
+    request->links[IN_QUEUE].next = client->pool;
     client->pool = request;
     client->pool_count++;
 }
 
-int request_add_note(struct request *request, struct op_note note) {
-    if (request->count == request->note_capacity) {
-        size_t capacity = request->note_capacity == 0 ? 64 : request->note_capacity * 2;
-        struct op_note *notes = realloc(request->notes, capacity * sizeof(*notes));
-        if (notes == NULL) return TARRY_E_NOMEM;
-        request->notes = notes;
-        request->note_capacity = capacity;
-    }
-    request->notes[request->count++] = note;
+static int reserve_notes(struct request *request, size_t count) {
+    if (count <= request->note_capacity) return TARRY_OK;
+    size_t capacity = request->note_capacity == 0 ? 64 : request->note_capacity;
+    while (capacity < count) capacity *= 2;
+    struct op_note *notes = realloc(request->notes, capacity * sizeof(*notes));
+    if (notes == NULL) return TARRY_E_NOMEM;
+    request->notes = notes;
+    request->note_capacity = capacity;
     return TARRY_OK;
 }
 
-void queue_push(struct request_queue *queue, struct request *request) {
-    request->next = NULL;
-    if (queue->last != NULL) queue->last->next = request;
-    if (queue->first == NULL) queue->first = request;
-    queue->last = request;
+int request_add_note(struct request *request, const struct op_note *note) {
+    int rv = reserve_notes(request, request->count + 1);
+    if (rv != TARRY_OK) return rv;
+    request->notes[request->count++] = *note;
+    request->of_rank[note->rank]++;
+    return TARRY_OK;
 }
 
-void queue_push_front(struct request_queue *queue, struct request *request) {
-    request->next = queue->first;
-    queue->first = request;
-    if (queue->last == NULL) queue->last = request;
+struct request *request_divide(tarry_client *client, struct request *request,
+                               bool is_meant(const struct op_note *note, uint64_t argument), uint64_t argument,
+                               size_t *out_count) {
+    size_t count = 0, size = 0;
+    for (size_t i = 0; i < request->count; i++) {
+        if (!is_meant(&request->notes[i], argument)) continue;
+        count++;
+        size += request->notes[i].size;
+    }
+    *out_count = count;
+    if (count == 0 || count == request->count) return NULL;
+    struct request *part = request_new(client, REQUEST_COMMIT);
+    if (part == NULL) return NULL;
+    if (buffer_reserve(&part->body, size) != TARRY_OK || reserve_notes(part, count) != TARRY_OK) {
+        request_free(client, part);
+        return NULL;
+    }
+    size_t kept = 0, from = 0, to = 0; /* operations; offsets in the body */
+    for (size_t i = 0; i < request->count; i++) {
+        const struct op_note note = request->notes[i];
+        if (is_meant(&note, argument)) {
+            memcpy(part->body.data + part->body.size, request->body.data + from, note.size);
+            part->body.size += note.size;
+            part->notes[part->count++] = note;
+            part->of_rank[note.rank]++;
+            request->of_rank[note.rank]--;
+        } else {
+            memmove(request->body.data + to, request->body.data + from, note.size);
+            request->notes[kept++] = note;
+            to += note.size;
+        }
+        from += note.size;
+    }
+    assert(from == request->body.size);
+    request->count = kept;
+    request->body.size = to;
+    return part;
 }
 
-void queue_remove(struct request_queue *queue, struct request *request, struct request *previous) {
+/* ---- lists */
+
+void list_insert(struct request_list *list, enum request_link link, struct request *previous, struct request *request) {
+    assert(request->links[link].list == NULL);
+    struct request *next = previous != NULL ? previous->links[link].next : list->first;
+    request->links[link].list = list;
+    request->links[link].previous = previous;
+    request->links[link].next = next;
     if (previous != NULL)
-        previous->next = request->next;
+        previous->links[link].next = request;
     else
-        queue->first = request->next;
-    if (queue->last == request) queue->last = previous;
-    request->next = NULL;
+        list->first = request;
+    if (next != NULL)
+        next->links[link].previous = request;
+    else
+        list->last = request;
+}
+
+void list_append(struct request_list *list, enum request_link link, struct request *request) {
+    list_insert(list, link, list->last, request);
+}
+
+void list_remove(enum request_link link, struct request *request) {
+    struct request_list *list = request->links[link].list;
+    if (list == NULL) return;
+    struct request *previous = request->links[link].previous, *next = request->links[link].next;
+    if (previous != NULL)
+        previous->links[link].next = next;
+    else
+        list->first = next;
+    if (next != NULL)
+        next->links[link].previous = previous;
+    else
+        list->last = previous;
+    request->links[link].list = NULL;
+    request->links[link].next = request->links[link].previous = NULL;
 }
 
 /* ---- bytes */
@@ -105,8 +173,14 @@ static nng_msg *commit_message(const tarry_client *client, const struct request 
     at = put_number(at, 2, request->sequence);
     at = put_number(at, 3, oldest);
     if (request->atomic) at = put_number(at, 4, 1);
+    if (request->inquires) at = put_number(at, 6, 1);
+    /* A name is good with its cluster alone, however many addresses there are. */
+    const uint8_t *cluster = request->named ? request->name.cluster : client->cluster;
+    static const uint8_t unknown[CLUSTER_ID_SIZE];
+    size_t cluster_size = request->named ? CLUSTER_ID_SIZE : client->cluster_size;
+    if (request->named && memcmp(cluster, unknown, sizeof(unknown)) == 0) cluster_size = 0;
     size_t head_size = (size_t)(at - head), commit_size = head_size + request->body.size;
-    size_t name_size = strlen(client->name), cluster_size = client->cluster_size;
+    size_t name_size = strlen(client->name);
     size_t outer =
         1 + varint_size(WIRE_VERSION) + 1 + varint_size(name_size) + name_size + 1 + varint_size(commit_size);
     if (cluster_size > 0) outer += 1 + varint_size(cluster_size) + cluster_size;
@@ -121,7 +195,7 @@ static nng_msg *commit_message(const tarry_client *client, const struct request 
     if (cluster_size > 0) {
         *out++ = 3 << 3 | 2;
         out = put_varint(out, cluster_size);
-        memcpy(out, client->cluster, cluster_size);
+        memcpy(out, cluster, cluster_size);
         out += cluster_size;
     }
     *out++ = 11 << 3 | 2;
@@ -168,33 +242,43 @@ int request_fill_call(const tarry_client *client, struct request *request, Tarry
 
 /* ---- in and out of the engine */
 
-static void count_in(tarry_client *client, struct request *request) {
+void request_submit_call(tarry_client *client, struct request *request) {
     if (client->waiting++ == 0) client->waiting_since_ms = now_ms();
     client->queued_size += request->body.size;
-}
-
-void request_submit_call(tarry_client *client, struct request *request) {
-    count_in(client, request);
-    queue_push(&client->calls, request);
+    client->primary_calls += !request->asks;
+    if (!request->internal) {
+        request->made_ms = now_ms();
+        expiry_watch(client, request, deadline_of(client, request->made_ms, request->timeout_ms));
+    }
+    list_append(&client->calls, IN_QUEUE, request);
     engine_kick(client);
 }
 
 int request_submit_commit(tarry_client *client, struct request *request, bool wait_for_room) {
-    while (!client->closing && client->queued_size > 0 &&
-           client->queued_size + request->body.size > client->queued_size_max) {
-        if (!wait_for_room) return TARRY_E_FULL;
-        pthread_cond_wait(&client->drained, &client->lock);
-    }
-    if (client->closing) return TARRY_E_CLOSED;
-    if (client->gathering != NULL) {
-        queue_push(&client->ready, client->gathering);
-        client->gathering = NULL;
-    }
-    count_in(client, request);
-    client->pending += request->count;
-    queue_push(&client->ready, request);
+    request->made_ms = now_ms();
+    const uint64_t until_ms = deadline_of(client, request->made_ms, request->timeout_ms);
+    int rv = queue_wait_for_room(client, request->body.size, wait_for_room, until_ms);
+    if (rv != TARRY_OK) return rv;
+    request->whole = true;
+    queue_admit_whole(client, request);
+    expiry_watch(client, request, until_ms);
     engine_kick(client);
     return TARRY_OK;
+}
+
+void request_retire(tarry_client *client, struct request *request) {
+    assert(request->links[IN_QUEUE].list == NULL && request->slot == NULL);
+    assert(client->waiting > 0 && client->queued_size >= request->body.size);
+    timer_clear(&client->deadlines, &request->deadline);
+    client->waiting--;
+    client->queued_size -= request->body.size;
+    if (request->kind == REQUEST_CALL) {
+        client->primary_calls -= !request->asks;
+        return;
+    }
+    assert(client->pending >= request->count - request->told);
+    client->pending -= request->count - request->told;
+    queue_forget(client, request);
 }
 
 void request_result(const struct request *request, size_t index, struct tarry_result *out) {
@@ -205,6 +289,7 @@ void request_result(const struct request *request, size_t index, struct tarry_re
     }
     out->producer = request->producer;
     out->sequence = request->sequence;
+    out->index = request->tells ? request->notes[index].index : index;
 }
 
 void request_complete(tarry_client *client, struct request *request) {

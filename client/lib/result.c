@@ -1,36 +1,48 @@
 /* result.c: answers of the wire as the user's plain structs. */
 #include "client.h"
 
+#include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 int code_from_proto(Tarry__Code code) {
     return (int)code >= TARRY_OK && (int)code < TARRY_E_TIMEOUT ? (int)code : TARRY_E_PROTOCOL;
 }
 
+/* Not the room for a sentence that it does not have: results are made by the million. */
+static void result_clear(struct tarry_result *out) {
+    memset(out, 0, offsetof(struct tarry_result, message) + 1);
+}
+
+void result_copy(const struct tarry_result *from, struct tarry_result *out) {
+    memcpy(out, from, offsetof(struct tarry_result, message) + strlen(from->message) + 1);
+}
+
 void result_from_proto(const Tarry__OpResult *from, struct tarry_result *out) {
-    *out = (struct tarry_result){
-        .code = code_from_proto(from->code),
-        .outcome = (enum tarry_outcome)from->outcome,
-        .id = from->id,
-        .due_ms = from->due_ms,
-        .deliveries = from->deliveries,
-        .attempt = from->attempt,
-        .at_ms = from->at_ms,
-        .session = from->session,
-        .delivered_ms = from->delivered_ms,
-        .known_since_ms = from->known_since_ms,
-        .lease_deadline_ms = from->lease_deadline_ms,
-        .count = from->count,
-        .job = from->job,
-        .left = from->left,
-        .message = from->message,
-    };
+    result_clear(out);
+    out->code = code_from_proto(from->code);
+    out->outcome = (enum tarry_outcome)from->outcome;
+    out->id = from->id;
+    out->due_ms = from->due_ms;
+    out->deliveries = from->deliveries;
+    out->attempt = from->attempt;
+    out->at_ms = from->at_ms;
+    out->session = from->session;
+    out->delivered_ms = from->delivered_ms;
+    out->known_since_ms = from->known_since_ms;
+    out->lease_deadline_ms = from->lease_deadline_ms;
+    out->count = from->count;
+    out->job = from->job;
+    out->left = from->left;
     if (from->token != NULL) out->token = (struct tarry_token){from->token->epoch, from->token->position};
-    if (from->code != TARRY__CODE__OK && from->message[0] == 0) out->message = tarry_code_sentence(out->code);
+    const bool is_mute = from->code != TARRY__CODE__OK && from->message[0] == 0;
+    message_set(out->message, is_mute ? tarry_code_sentence(out->code) : from->message);
 }
 
 void result_failed(int code, const char *message, struct tarry_result *out) {
-    *out = (struct tarry_result){.code = code, .message = message != NULL ? message : tarry_code_sentence(code)};
+    result_clear(out);
+    out->code = code;
+    message_set(out->message, message != NULL ? message : tarry_code_sentence(code));
 }
 
 struct tarry_source source_of(const Tarry__Reply *reply) {
@@ -42,13 +54,31 @@ const char *message_copy(char *text, size_t size, const char *message) {
     return text;
 }
 
-const char *message_keep(const char *message) {
-    static _Thread_local char kept[MESSAGE_SIZE_MAX];
-    snprintf(kept, sizeof(kept), "%s", message);
-    return kept;
+void message_set(char out_message[TARRY_MESSAGE_SIZE], const char *message) {
+    if (out_message == NULL) return;
+    size_t size = strlen(message);
+    if (size >= TARRY_MESSAGE_SIZE) size = TARRY_MESSAGE_SIZE - 1;
+    memcpy(out_message, message, size);
+    out_message[size] = 0;
+}
+
+int message_say(char out_message[TARRY_MESSAGE_SIZE], int code) {
+    message_set(out_message, tarry_code_sentence(code));
+    return code;
+}
+
+int options_take(void *out, size_t known, const void *given, size_t size) {
+    const uint8_t *bytes = given;
+    memset(out, 0, known);
+    if (given == NULL) return TARRY_OK;
+    memcpy(out, given, size < known ? size : known);
+    for (size_t i = known; i < size; i++)
+        if (bytes[i] != 0) return TARRY_E_VERSION;
+    return TARRY_OK;
 }
 
 void policy_from_proto(const Tarry__Policy *from, struct tarry_policy *out) {
+    *out = (struct tarry_policy){0};
     if (from == NULL) return;
     *out = (struct tarry_policy){
         .lease_ms = from->lease_ms,

@@ -5,6 +5,7 @@
 #include "consumer.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,14 +16,19 @@ static void state_set(tarry_consumer *consumer, enum session_state state, uint64
 }
 
 static void session_lost(tarry_consumer *consumer, uint64_t now, uint64_t retry_at_ms) {
+    if (consumer->state == SESSION_UP)
+        event_note(consumer->client, TARRY_LOG, consumer->client->link.addresses.items[consumer->address].url,
+                   "session %" PRIu64 " of %s is interrupted: it is subscribed again", consumer->session,
+                   consumer->queues[0]);
     state_set(consumer, SESSION_LOST, now);
     consumer->retry_at_ms = retry_at_ms;
     consumer->session = 0;
 }
 
 /* Sends a request of the session's own. NULL: out of memory, later again. */
+/* `timeout_ms`: as in a note; the library's own calls have none. */
 static struct session_call *session_send(tarry_consumer *consumer, Tarry__Request *wire, request_done_fn *done,
-                                         bool internal) {
+                                         uint32_t timeout_ms) {
     tarry_client *client = consumer->client;
     struct session_call *call = malloc(sizeof(*call));
     struct request *request = call == NULL ? NULL : request_new(client, REQUEST_CALL);
@@ -32,7 +38,8 @@ static struct session_call *session_send(tarry_consumer *consumer, Tarry__Reques
         return NULL;
     }
     *call = (struct session_call){client, consumer};
-    request->internal = internal;
+    request->internal = timeout_ms == TIMEOUT_NEVER;
+    request->timeout_ms = timeout_ms;
     request->done = done;
     request->arg = call;
     request_submit_call(client, request);
@@ -68,6 +75,9 @@ static void accepted(tarry_consumer *consumer, const struct request *request, ui
     consumer->current = reply->session;
     consumer->refused = TARRY_OK;
     pthread_mutex_unlock(&consumer->lock);
+    event_note(consumer->client, TARRY_LOG, consumer->client->link.addresses.items[consumer->address].url,
+               "session %" PRIu64 " of %s %s", reply->session, consumer->queues[0],
+               reply->resumed ? "goes on, with its leases" : "begins");
     consumer->lane_tried = false;
     if (consumer->lane_missing_ms == 0) consumer->lane_missing_ms = now;
     state_set(consumer, SESSION_ACCEPTED, now);
@@ -79,6 +89,7 @@ static void refused(tarry_consumer *consumer, int code, const char *message, uin
     if (code == TARRY_NO_SUCH_SESSION || code == TARRY_INVALID) consumer->secret_size = 0;
     bool first = consumer->opening;
     session_lost(consumer, now, mend ? now + RETRY_BACKOFF_MAX_MS : now + SUBSCRIBE_AGAIN_MS);
+    if (first) consumer->trouble = code;
     if (first && code == TARRY_NO_SUCH_SESSION) return;
     opened(consumer, code, message);
     if (first || mend) return;
@@ -111,6 +122,12 @@ static void subscribe_done(void *arg, struct request *request) {
     free(call);
 }
 
+/* What is left of the time that its opening may take. */
+static uint32_t open_timeout(const tarry_consumer *consumer, uint64_t now) {
+    if (!consumer->opening || consumer->open_until_ms == UINT64_MAX) return TIMEOUT_NEVER;
+    return consumer->open_until_ms > now ? timeout_of(consumer->open_until_ms - now) : 1;
+}
+
 static void subscribe(tarry_consumer *consumer, uint64_t now) {
     Tarry__Request wire = TARRY__REQUEST__INIT;
     Tarry__Subscribe body = TARRY__SUBSCRIBE__INIT;
@@ -122,7 +139,7 @@ static void subscribe(tarry_consumer *consumer, uint64_t now) {
     body.resume = (ProtobufCBinaryData){consumer->secret_size, consumer->secret};
     wire.body_case = TARRY__REQUEST__BODY_SUBSCRIBE;
     wire.subscribe = &body;
-    consumer->subscribing = session_send(consumer, &wire, subscribe_done, !consumer->opening);
+    consumer->subscribing = session_send(consumer, &wire, subscribe_done, open_timeout(consumer, now));
     if (consumer->subscribing == NULL) {
         consumer->retry_at_ms = now + RETRY_BACKOFF_MAX_MS;
         return;
@@ -154,7 +171,7 @@ static void heartbeat(tarry_consumer *consumer, uint64_t now) {
     wire.body_case = TARRY__REQUEST__BODY_HEARTBEAT;
     wire.heartbeat = &body;
     consumer->heartbeat_at_ms = now + consumer->silence_ms / 3;
-    if (consumer->beating == NULL) consumer->beating = session_send(consumer, &wire, heartbeat_done, true);
+    if (consumer->beating == NULL) consumer->beating = session_send(consumer, &wire, heartbeat_done, TIMEOUT_NEVER);
 }
 
 /* ---- the lane */
@@ -176,11 +193,23 @@ static int lane_change(tarry_consumer *consumer, bool open) {
     return rv;
 }
 
+static const char no_lane[] = "the broker accepts the subscription, but its lane does not answer";
+
 /* The lane of an accepted session did not come up: subscribe again, a little later. */
 static void lane_failed(tarry_consumer *consumer, uint64_t now) {
     session_lost(consumer, now, now + RETRY_BACKOFF_MAX_MS);
     if (now >= consumer->lane_missing_ms + LANE_PATIENCE_MS && consumer->client->link.up)
-        opened(consumer, TARRY_E_NO_BROKER, "the broker accepts the subscription, but its lane does not answer");
+        opened(consumer, TARRY_E_NO_BROKER, no_lane);
+}
+
+/* The caller of tarry_consumer_open waits no longer. While it subscribes, the request has that deadline. */
+static void check_opening(tarry_consumer *consumer, uint64_t now) {
+    if (!consumer->opening || consumer->subscribing != NULL || now < consumer->open_until_ms) return;
+    int code = consumer->trouble != 0 ? consumer->trouble : TARRY_E_TIMEOUT;
+    if (consumer->lane_missing_ms != 0)
+        opened(consumer, TARRY_E_NO_BROKER, no_lane);
+    else
+        opened(consumer, code, tarry_code_sentence(code));
 }
 
 /* ---- the engine's calls */
@@ -217,6 +246,7 @@ static bool is_left_behind(const tarry_consumer *consumer) {
 /* True: the lock was given up, so that the list may have changed. */
 static bool session_step(tarry_consumer *consumer, uint64_t now) {
     if (consumer->closing) return false;
+    check_opening(consumer, now);
     switch (consumer->state) {
     case SESSION_LOST:
         if (consumer->dial.open) {
@@ -265,18 +295,32 @@ uint64_t sessions_deadline(const tarry_client *client) {
             next = consumer->dial.trying ? dial_given_up_at(&consumer->dial, LANE_PATIENCE_MS)
                                          : consumer->since_ms + LANE_PATIENCE_MS;
         if (consumer->state == SESSION_UP) next = consumer->heartbeat_at_ms;
+        if (consumer->opening && consumer->subscribing == NULL && consumer->open_until_ms < next)
+            next = consumer->open_until_ms;
         if (next < deadline) deadline = next;
     }
     return deadline;
 }
 
 void sessions_silent(tarry_client *client) {
+    event_note(client, TARRY_LOG, "", "no broker has answered in time: what waits is given up");
     for (tarry_consumer *consumer = client->consumers; consumer != NULL; consumer = consumer->next) {
         pthread_mutex_lock(&consumer->lock);
         consumer->silent = true;
         pthread_cond_broadcast(&consumer->arrived);
         pthread_mutex_unlock(&consumer->lock);
     }
+}
+
+bool session_handler_is_me(const tarry_consumer *consumer) {
+    return consumer->thread_runs && pthread_equal(consumer->thread, pthread_self()) != 0;
+}
+
+int sessions_may_close(const tarry_client *client) {
+    if (client->consumers == NULL) return TARRY_OK;
+    for (const tarry_consumer *consumer = client->consumers; consumer != NULL; consumer = consumer->next)
+        if (session_handler_is_me(consumer)) return TARRY_E_CALLBACK;
+    return TARRY_E_ARGUMENT;
 }
 
 /* What an operation that did well, or came too late, leaves held by nobody here. */

@@ -41,7 +41,7 @@ bool socket_close(nng_socket socket) {
     }
     closing->socket = socket;
     atomic_init(&closing->references, 2);
-    if (pthread_create(&thread, NULL, close_run, closing) != 0) {
+    if (thread_start(&thread, close_run, closing, "tarry-close") != TARRY_OK) {
         sem_destroy(&closing->closed);
         free(closing);
         nng_close(socket);

@@ -38,3 +38,16 @@ int cond_init_monotonic(pthread_cond_t *cond) {
     pthread_condattr_destroy(&attributes);
     return rv;
 }
+
+bool wait_drained(tarry_client *client, uint64_t until_ms) {
+    if (until_ms == UINT64_MAX) {
+        pthread_cond_wait(&client->drained, &client->lock);
+        return true;
+    }
+    uint64_t now = now_ms();
+    if (now >= until_ms) return false;
+    struct timespec until;
+    deadline_after(until_ms - now, &until);
+    pthread_cond_timedwait(&client->drained, &client->lock, &until);
+    return true;
+}

@@ -57,6 +57,20 @@ SAME(TARRY_REQUEUE, TARRY__DEAD_OP__WHAT__REQUEUE);
 SAME(TARRY_DROP, TARRY__DEAD_OP__WHAT__DROP);
 SAME(TARRY_OPS_PER_COMMIT_MAX, OPS_PER_COMMIT_MAX);
 
+/* What lies in the user's storage, and what others embed, keeps its size (tarry.h, Growth). */
+#define KEEPS_SIZE(type, size)                                                                                         \
+    _Static_assert(sizeof(void *) != 8 || sizeof(type) == (size), "programs were built with another size of " #type)
+KEEPS_SIZE(struct tarry_result, 1024);
+KEEPS_SIZE(struct tarry_job_view, 128);
+KEEPS_SIZE(struct tarry_audit_view, 128);
+KEEPS_SIZE(struct tarry_backup_view, 128);
+KEEPS_SIZE(struct tarry_token, 16);
+KEEPS_SIZE(struct tarry_commit_id, 32);
+KEEPS_SIZE(struct tarry_ref, 32);
+KEEPS_SIZE(struct tarry_attribute, 16);
+KEEPS_SIZE(struct tarry_source, 16);
+KEEPS_SIZE(struct tarry_quantiles, 40);
+
 #define CLIENT_CODES(X)                                                                                                \
     X(TARRY_E_TIMEOUT, "timeout",                                                                                      \
       "no broker answered in time; the request was sent, so whether it took effect is unknown")                        \
@@ -72,7 +86,13 @@ SAME(TARRY_OPS_PER_COMMIT_MAX, OPS_PER_COMMIT_MAX);
     X(TARRY_E_WOKEN, "woken", "woken by another thread")                                                               \
     X(TARRY_E_END, "end", "no more")                                                                                   \
     X(TARRY_E_SYSTEM, "system", "the operating system refused a thread or a socket")                                   \
-    X(TARRY_E_GAP, "gap", "a part of the log is missing here")
+    X(TARRY_E_GAP, "gap", "a part of the log is missing here")                                                         \
+    X(TARRY_E_ABANDONED, "abandoned",                                                                                  \
+      "the commit never arrived, and never will: it was asked for before; nothing was done")                           \
+    X(TARRY_E_VERSION, "version",                                                                                      \
+      "this is libtarry " TARRY_VERSION ", and the program was built for, or sets an option of, a newer one")          \
+    X(TARRY_E_FORKED, "forked",                                                                                        \
+      "the client was opened before this process was forked; open none before the fork, or exec after it")
 
 const char *tarry_code_name(int code) {
     switch (code) {
@@ -106,13 +126,16 @@ const char *tarry_version(void) {
     return TARRY_VERSION;
 }
 
+uint32_t tarry_version_number(void) {
+    return TARRY_VERSION_NUMBER;
+}
+
 char *tarry_token_format(struct tarry_token token, char text[TARRY_TOKEN_SIZE]) {
     snprintf(text, TARRY_TOKEN_SIZE, "%" PRIu32 "-%" PRIu64, token.epoch, token.position);
     return text;
 }
 
-/* Digits only, no sign, no leading zero before another digit. NULL if there is no such number below `max`. */
-static const char *parse_number(const char *text, uint64_t max, uint64_t *out_value) {
+const char *parse_number(const char *text, uint64_t max, uint64_t *out_value) {
     uint64_t value = 0;
     const char *at = text;
     for (; *at >= '0' && *at <= '9'; at++) {

@@ -55,7 +55,7 @@ void answer_circumstances(struct text *out, const struct tarry_result *result) {
 }
 
 static const char *sentence_of(const struct tarry_result *result) {
-    return result->message != NULL && result->message[0] != 0 ? result->message : tarry_code_sentence(result->code);
+    return result->message[0] != 0 ? result->message : tarry_code_sentence(result->code);
 }
 
 void answer_json(struct text *out, const struct answer *answer) {

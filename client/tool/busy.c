@@ -34,9 +34,8 @@ static void *watch(void *argument) {
     (void)argument;
     uint64_t last_ms = 0, said_after_ms = BUSY_SAID_AFTER_MS;
     while (wait_a_little()) {
-        const char *reason;
-        char duration[UNITS_TEXT_SIZE];
-        uint64_t busy_ms = tarry_busy_ms(busy.client, &reason);
+        char duration[UNITS_TEXT_SIZE], reason[TARRY_MESSAGE_SIZE];
+        uint64_t busy_ms = tarry_busy_ms(busy.client, reason);
         if (busy_ms < last_ms) said_after_ms = BUSY_SAID_AFTER_MS; /* that wait is over, and this another one */
         last_ms = busy_ms;
         if (busy_ms < said_after_ms) continue;

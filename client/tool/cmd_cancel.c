@@ -80,10 +80,6 @@ static int conclude(struct tool *tool, enum verb verb, const struct tarry_ref *r
                             .result = result};
     bool error = strcmp(answer_word(result), "error") == 0;
     int status = answer_refused(verb, result) ? exit_status_of(result->code) : EXIT_FINE;
-    char *message = tool_strdup(result->message != NULL ? result->message : ""); /* tarry_get ends its life */
-    struct tarry_result kept = *result;
-    kept.message = message;
-    answer.result = &kept;
     if (ref->id != 0 && !error && result->outcome != TARRY_UNKNOWN &&
         tarry_get(tool->client, ref, false, &view, NULL) == TARRY_OK && view->outcome != TARRY_UNKNOWN) {
         answer.queue = view->queue;
@@ -94,11 +90,10 @@ static int conclude(struct tool *tool, enum verb verb, const struct tarry_ref *r
         answer_json(&out, &answer);
     else if (!error)
         answer_words(&out, &answer);
-    if (error) status = tool_refused(tool, result->code, message);
+    if (error) status = tool_refused(tool, result->code, result->message);
     status = output_flush(&out, status);
     text_deinit(&out);
     tarry_view_free(view);
-    free(message);
     return status;
 }
 

@@ -272,13 +272,9 @@ static void finish(struct consume *c) {
 }
 
 static int consume(struct consume *c, const struct tarry_consumer_options *subscription) {
-    int code = tarry_consumer_open(c->tool->client, subscription, &c->consumer);
-    if (code != TARRY_OK) {
-        const char *wrong = NULL; /* the library has no sentence for a subscription: which name is it? */
-        for (size_t i = 0; code == TARRY_INVALID && wrong == NULL && i < subscription->queue_count; i++)
-            wrong = check_queue_name(subscription->queues[i]);
-        return tool_refused(c->tool, code, wrong);
-    }
+    char message[TARRY_MESSAGE_SIZE];
+    int code = tarry_consumer_open(c->tool->client, subscription, &c->consumer, message);
+    if (code != TARRY_OK) return tool_refused(c->tool, code, message);
     signals_on_end(wake, c);
     code = loop(c);
     finish(c);

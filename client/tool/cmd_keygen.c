@@ -1,4 +1,5 @@
-/* cmd_keygen.c: tarry keygen FILE: a key pair that signs heads of the log. It asks no broker. */
+/* cmd_keygen.c: tarry keygen FILE: a key pair that signs heads of the log; with --peer, the secret by which the two
+ * nodes of a pair know each other. It asks no broker. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sodium.h>
@@ -15,22 +16,33 @@
 
 static int run(struct tool *tool, const struct args *args);
 
-static const struct arg_spec options[] = {{0}};
+#define PEER_KEY_SIZE 32 /* bytes; the file has them in hexadecimal */
+
+static const struct arg_spec options[] = {
+    {"peer", ARG_FLAG, NULL, "a secret for both nodes of a pair (tarryd --peer-key)"},
+    {0},
+};
 
 const struct command command_keygen = {
     .name = "keygen",
-    .usage = "FILE",
-    .summary = "make a key pair that signs the log",
-    .text = "Makes an Ed25519 key pair: the secret key in FILE, for nobody but its owner to read (mode 0600), and the\n"
-            "public key in FILE.pub. tarryd --sign-key FILE signs heads of its log with it, and whoever has FILE.pub\n"
-            "can prove with 'tarry verify DIR --key FILE.pub' that the log is what it was. Give FILE to the broker\n"
-            "alone, and keep FILE.pub, or its id, where the broker's machine cannot change it. Files that exist are\n"
-            "not written over.",
+    .usage = "[--peer] FILE",
+    .summary = "make a key pair that signs the log, or a pair's key",
+    .text =
+        "Makes an Ed25519 key pair: the secret key in FILE, for nobody but its owner to read (mode 0600), and the\n"
+        "public key in FILE.pub. tarryd --sign-key FILE signs heads of its log with it, and whoever has FILE.pub\n"
+        "can prove with 'tarry verify DIR --key FILE.pub' that the log is what it was. Give FILE to the broker\n"
+        "alone, and keep FILE.pub, or its id, where the broker's machine cannot change it. Files that exist are\n"
+        "not written over. Under the systemd units FILE stays root's, and the unit hands it over: tarryd(8), "
+        "CREDENTIALS.\n\n"
+        "With --peer, makes another kind of key: a random secret in FILE (mode 0600), and nothing else. Both nodes\n"
+        "of a pair get the same (tarryd --peer-key FILE) and know each other by it; who has it can take part in the\n"
+        "pair. Copy it to the other node by a way that nobody else can read, such as scp.",
     .options = options,
     .positional_min = 1,
     .positional_max = 1,
     .positional_names = "FILE",
-    .examples = "tarry keygen /etc/tarry/sign.key\ntarryd --data /var/lib/tarry --sign-key /etc/tarry/sign.key",
+    .examples = "tarry keygen /etc/tarry/sign.key\ntarryd --data /var/lib/tarry/main --sign-key /etc/tarry/sign.key\n"
+                "tarry keygen --peer /etc/tarry/peer.key",
     .run = run,
 };
 
@@ -84,17 +96,46 @@ static int write_pair(const char *path, const char *public_path, const struct si
     return refused(path, error);
 }
 
+static int no_random(void) {
+    tool_say("the system gives no random numbers, or no memory to guard a key in");
+    return EXIT_REFUSED;
+}
+
+static int write_peer_key(const struct tool *tool, const char *path) {
+    uint8_t secret[PEER_KEY_SIZE];
+    char text[2 * PEER_KEY_SIZE + 2];
+    struct text out = {0};
+    if (sodium_init() < 0) return no_random();
+    randombytes_buf(secret, sizeof secret);
+    sodium_bin2hex(text, sizeof text - 1, secret, sizeof secret);
+    memcpy(text + 2 * PEER_KEY_SIZE, "\n", 2);
+    int error = write_file(path, 0600, text, 2 * PEER_KEY_SIZE + 1);
+    sodium_memzero(secret, sizeof secret);
+    sodium_memzero(text, sizeof text);
+    if (error == 0) error = sync_parent(path);
+    if (error != 0) return refused(path, error);
+    if (tool->json) {
+        ndjson_begin(&out);
+        ndjson_text(&out, "result", "made");
+        ndjson_text(&out, "secret", path);
+        ndjson_end(&out);
+    } else {
+        text_printf(&out, "peer key in %s: give both nodes of the pair the same, and nobody else\n", path);
+    }
+    int status = output_flush(&out, EXIT_FINE);
+    text_deinit(&out);
+    return status;
+}
+
 static int run(struct tool *tool, const struct args *args) {
     const char *path = args->positional[0];
+    if (args_has(args, "peer")) return write_peer_key(tool, path);
     char public_path[PATH_SIZE], id[SIGN_KEY_ID_TEXT_SIZE];
     struct text out = {0};
     if (strlen(path) + sizeof ".pub" > sizeof public_path) return tool_usage(args, "the file's name is too long");
     snprintf(public_path, sizeof public_path, "%s.pub", path);
     struct sign_secret *secret = sodium_init() < 0 ? NULL : sodium_malloc(sizeof *secret);
-    if (secret == NULL) {
-        tool_say("the system gives no random numbers, or no memory to guard a key in");
-        return EXIT_REFUSED;
-    }
+    if (secret == NULL) return no_random();
     sign_key_generate(secret);
     int status = write_pair(path, public_path, secret);
     sign_key_id_format(secret->public.id, id);

@@ -77,13 +77,13 @@ static void unknown(struct tool *tool, const struct tarry_ref *ref, const struct
 static int run_get(struct tool *tool, const struct args *args) {
     struct tarry_ref ref;
     struct tarry_view *view = NULL;
-    const char *message = NULL;
+    char message[TARRY_MESSAGE_SIZE] = "";
     struct text out = {0};
     int status = option_ref(args, &ref);
     tool->follower_reads = args_has(args, "from-follower");
     if (status == 0) status = tool_connect(tool);
     if (status != 0) return status;
-    int code = tarry_get(tool->client, &ref, true, &view, &message);
+    int code = tarry_get(tool->client, &ref, true, &view, message);
     if (code != TARRY_OK) return tool_failed(tool, code, message);
     if (view->outcome == TARRY_UNKNOWN) {
         unknown(tool, &ref, view, &out);

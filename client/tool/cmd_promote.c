@@ -31,9 +31,10 @@ const struct command command_promote = {
     .usage = "[--peer-is-stopped | --force] [--wait DUR]",
     .summary = "make a follower the primary",
     .text =
-        "Makes the broker that --broker names the primary; of several, the one that is not the primary. If another\n"
-        "is, and answers, it hands over first: it takes no more writes, the follower catches up, the roles swap, and\n"
-        "nothing is lost. It is no error if it is the primary already.\n\n"
+        "Makes the broker that --broker names the primary; of several, the one that is not the primary, or, with\n"
+        "--peer-is-stopped, the one that answers. If another is the primary, and answers, it hands over first: it\n"
+        "takes no more writes, the follower catches up, the roles swap, and nothing is lost. It is no error if it is\n"
+        "the primary already.\n\n"
         "If the primary is gone and no coordinator decides, you have to. --peer-is-stopped is your word that it is\n"
         "stopped, will stay so until it comes back as a follower, and has not acknowledged anything without this\n"
         "one; if that is wrong, acknowledged tasks are lost and others delivered twice. --force says that you know\n"
@@ -73,15 +74,21 @@ const struct command command_demote = {
     .run = run,
 };
 
+/* Could this one be meant? By whoever says that the peer is stopped: any that answers, also a primary that waits for
+ * its follower. */
+static bool is_candidate(const struct node *node, bool promotes, bool peer_is_stopped) {
+    return node->view != NULL && (peer_is_stopped || node_is_primary(node) != promotes);
+}
+
 /* Which of the brokers is meant. NULL after a sentence. */
-static struct node *choose(struct nodes *nodes, bool promotes) {
+static struct node *choose(struct nodes *nodes, bool promotes, bool peer_is_stopped) {
     struct node *chosen = NULL;
     size_t candidates = 0;
     if (nodes->count == 1) return &nodes->items[0];
     nodes_ask(nodes);
     for (size_t i = 0; i < nodes->count; i++) {
         struct node *node = &nodes->items[i];
-        if (node->view == NULL || node_is_primary(node) == promotes) continue;
+        if (!is_candidate(node, promotes, peer_is_stopped)) continue;
         chosen = node;
         candidates++;
     }
@@ -90,8 +97,16 @@ static struct node *choose(struct nodes *nodes, bool promotes) {
         const struct node *node = &nodes->items[i];
         tool_say("%s: %s", node->url, node->view != NULL ? tarry_role_name(node->view->role) : node->message);
     }
-    tool_say(candidates == 0 ? "nobody to %s among them" : "it is not plain whom to %s: name one of them alone",
-             promotes ? "promote" : "demote");
+    const char *verb = promotes ? "promote" : "demote";
+    if (candidates == 0)
+        tool_say("nobody to %s among them", verb);
+    else if (peer_is_stopped)
+        tool_say(
+            "--peer-is-stopped, but %zu of them answer: stop the one that shall not lead, or name with --broker the "
+            "one that shall",
+            candidates);
+    else
+        tool_say("it is not plain whom to %s: name one of them alone with --broker", verb);
     return NULL;
 }
 
@@ -147,7 +162,7 @@ static void follow(struct node *node, bool promotes, uint64_t until_ms) {
 }
 
 static int not_done(const struct tool *tool, struct node *node, const char *verb, uint64_t wait_ms) {
-    char duration[UNITS_TEXT_SIZE], message[2 * NODE_MESSAGE_SIZE];
+    char duration[UNITS_TEXT_SIZE], message[2 * TARRY_MESSAGE_SIZE];
     const struct tarry_pair_view *view = node->view;
     const char *why = view == NULL ? node->message : view->problem[0] != 0 ? view->problem : "no problem is known";
     snprintf(message, sizeof(message),
@@ -160,14 +175,14 @@ static int change(const struct tool *tool, const struct args *args, struct node 
                   uint64_t wait_ms) {
     enum tarry_assertion assertion = TARRY_ASSERT_NOTHING;
     struct tarry_pair_view *view = NULL;
-    const char *message = NULL;
+    char message[TARRY_MESSAGE_SIZE] = "";
     if (promotes && args_has(args, "peer-is-stopped")) assertion = TARRY_PEER_IS_STOPPED;
     if (promotes && args_has(args, "force")) assertion = TARRY_FORCE;
     uint64_t from_ms = steady_ms();
     node_ask(node);
     bool was_done = is_done(node, promotes), led = node_is_primary(node);
-    int code = promotes ? tarry_promote(node->client, assertion, &view, &message)
-                        : tarry_demote(node->client, &view, &message);
+    int code =
+        promotes ? tarry_promote(node->client, assertion, &view, message) : tarry_demote(node->client, &view, message);
     node_take(node, code, view, message);
     if (code != TARRY_OK) return tool_failed(tool, code, node->message);
     if (wait_ms > 0) follow(node, promotes, from_ms + wait_ms);
@@ -194,7 +209,7 @@ static int run(struct tool *tool, const struct args *args) {
     if (status != 0) return status;
     status = nodes_open(&nodes, tool, args->timeout != NULL ? tool->timeout_ms : PATIENCE_MS);
     if (status == EXIT_FINE) {
-        struct node *node = choose(&nodes, promotes);
+        struct node *node = choose(&nodes, promotes, promotes && args_has(args, "peer-is-stopped"));
         status = node != NULL ? change(tool, args, node, promotes, wait_ms) : EXIT_REFUSED;
     }
     nodes_close(&nodes);

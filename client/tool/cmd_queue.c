@@ -121,12 +121,12 @@ static void queue_json(struct text *out, const struct tarry_queue_view *queue, c
     ndjson_number(out, "pending", queue->pending);
     ndjson_number(out, "in_flight", queue->in_flight);
     ndjson_number(out, "dead", queue->dead);
-    ndjson_number(out, "lease_ms", queue->policy.lease_ms);
-    ndjson_number(out, "max_attempts", queue->policy.max_attempts);
-    ndjson_text(out, "backoff", queue->policy.backoff_exponential ? "exponential" : "fixed");
-    ndjson_number(out, "backoff_min_ms", queue->policy.backoff_min_ms);
-    ndjson_number(out, "backoff_max_ms", queue->policy.backoff_max_ms);
-    ndjson_number(out, "backoff_jitter", queue->policy.backoff_jitter);
+    ndjson_number(out, "lease_ms", queue->policy->lease_ms);
+    ndjson_number(out, "max_attempts", queue->policy->max_attempts);
+    ndjson_text(out, "backoff", queue->policy->backoff_exponential ? "exponential" : "fixed");
+    ndjson_number(out, "backoff_min_ms", queue->policy->backoff_min_ms);
+    ndjson_number(out, "backoff_max_ms", queue->policy->backoff_max_ms);
+    ndjson_number(out, "backoff_jitter", queue->policy->backoff_jitter);
     json_source(out, source);
     ndjson_end(out);
 }
@@ -134,7 +134,7 @@ static void queue_json(struct text *out, const struct tarry_queue_view *queue, c
 static void queue_row(struct table *table, const struct tarry_queue_view *queue) {
     char time[RFC3339_TEXT_SIZE], min[UNITS_TEXT_SIZE], max[UNITS_TEXT_SIZE];
     struct text backoff = {0};
-    const struct tarry_policy *policy = &queue->policy;
+    const struct tarry_policy *policy = queue->policy;
     table_cell(table, queue->name);
     table_cell_number(table, queue->pending);
     table_cell_number(table, queue->in_flight);
@@ -159,20 +159,20 @@ static int run_queues(struct tool *tool, const struct args *args) {
     static const char *const heads[] = {"QUEUE",  ">PENDING",  ">IN FLIGHT", ">DEAD",
                                         ">LEASE", ">ATTEMPTS", "BACKOFF",    "PAUSED"};
     struct tarry_queues_view *view = NULL;
-    const char *message = NULL;
+    char message[TARRY_MESSAGE_SIZE] = "";
     struct table table;
     struct text out = {0};
     tool->follower_reads = args_has(args, "from-follower");
     int status = tool_connect(tool);
     if (status != 0) return status;
-    int code = tarry_queues(tool->client, &view, &message);
+    int code = tarry_queues(tool->client, &view, message);
     if (code != TARRY_OK) return tool_failed(tool, code, message);
     table_init(&table, heads, 8);
     for (size_t i = 0; i < view->count; i++) {
         if (tool->json)
-            queue_json(&out, &view->queues[i], &view->source);
+            queue_json(&out, view->queues[i], &view->source);
         else
-            queue_row(&table, &view->queues[i]);
+            queue_row(&table, view->queues[i]);
     }
     if (!tool->json && view->count > 0) table_print(&table, &out);
     if (!tool->json && view->count == 0) tool_say("there are no queues");
@@ -252,7 +252,6 @@ static int run_purge(struct tool *tool, const struct args *args) {
     if (tarry_queue_purge(tool->client, queue, states, &result) == TARRY_OK) {
         status = job_follow(tool, queue, &result, "purged", &job);
         if (status != 0) return status;
-        result.message = ""; /* its time is over: the library was called again */
     }
     return conclude(tool, queue, "purged", &result, &job);
 }

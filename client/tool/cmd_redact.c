@@ -112,16 +112,16 @@ static int ask(struct redacting *redacting) {
 /* Until the broker has erased what was recorded. */
 static int wait_for_it(struct redacting *redacting) {
     struct progress progress;
-    const char *message = NULL;
+    char message[TARRY_MESSAGE_SIZE] = "";
     int code = TARRY_OK;
     redacting->done = redacting->position == 0;
     progress_start(&progress, "erasing");
     for (uint64_t wait_ms = POLL_MIN_MS; !redacting->done && !signals_ended();
          wait_ms += wait_ms < POLL_MAX_MS ? wait_ms : 0) {
         struct tarry_stats_view *view = NULL;
-        code = tarry_stats(redacting->tool->client, NULL, &view, &message);
+        code = tarry_stats(redacting->tool->client, NULL, &view, message);
         if (code != TARRY_OK) break;
-        redacting->done = view->broker.erased > redacting->position;
+        redacting->done = view->broker->erased > redacting->position;
         tarry_stats_free(view);
         if (!redacting->done) pause_ms(wait_ms);
     }

@@ -97,7 +97,7 @@ static void json_pair(struct text *out, const struct tarry_pair_stats *pair) {
 }
 
 static void json_broker(struct text *out, const struct tarry_stats_view *view) {
-    const struct tarry_broker_stats *broker = &view->broker;
+    const struct tarry_broker_stats *broker = view->broker;
     char digest[24];
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)broker->digest);
     ndjson_begin(out);
@@ -251,15 +251,15 @@ static void words(struct text *out, const struct tarry_stats_view *view) {
                                         ">RETRIED", ">OVERDUE",   ">LATE P50",  ">P99",       ">MAX"};
     struct table table;
     uint64_t max = 0;
-    words_broker(out, &view->broker);
+    words_broker(out, view->broker);
     if (view->pair != NULL) words_pair(out, view->pair);
     if (view->count == 0) return;
     table_init(&table, heads, 15);
     for (size_t i = 0; i < view->count; i++) {
-        uint64_t waiting = view->queues[i].pending + view->queues[i].ready;
+        uint64_t waiting = view->queues[i]->pending + view->queues[i]->ready;
         if (waiting > max) max = waiting;
     }
-    for (size_t i = 0; i < view->count; i++) row(&table, &view->queues[i], max);
+    for (size_t i = 0; i < view->count; i++) row(&table, view->queues[i], max);
     text_add_char(out, '\n');
     table_print(&table, out);
     table_deinit(&table);
@@ -278,10 +278,10 @@ struct totals {
 static struct totals totals_of(const struct tarry_stats_view *view) {
     struct totals totals = {.at_ms = steady_ms()};
     for (size_t i = 0; i < view->count; i++) {
-        totals.scheduled += view->queues[i].scheduled;
-        totals.cancelled += view->queues[i].cancelled;
-        totals.delivered += view->queues[i].delivered;
-        totals.acked += view->queues[i].acked;
+        totals.scheduled += view->queues[i]->scheduled;
+        totals.cancelled += view->queues[i]->cancelled;
+        totals.delivered += view->queues[i]->delivered;
+        totals.acked += view->queues[i]->acked;
     }
     return totals;
 }
@@ -303,7 +303,7 @@ static void print(struct tool *tool, struct text *out, const struct tarry_stats_
         tool_say_source(tool, &view->source);
         return;
     }
-    for (size_t i = 0; i < view->count; i++) json_queue(out, &view->queues[i], &view->source);
+    for (size_t i = 0; i < view->count; i++) json_queue(out, view->queues[i], &view->source);
     json_broker(out, view);
 }
 
@@ -318,8 +318,8 @@ static int run(struct tool *tool, const struct args *args) {
     if (status == 0 && watch) signals_graceful();
     for (bool first = true; status == 0 && !signals_ended() && !output_lost(); first = false) {
         struct tarry_stats_view *view = NULL;
-        const char *message = NULL;
-        int code = tarry_stats(tool->client, queue, &view, &message);
+        char message[TARRY_MESSAGE_SIZE] = "";
+        int code = tarry_stats(tool->client, queue, &view, message);
         if (code != TARRY_OK) {
             status = tool_failed(tool, code, message);
             break;

@@ -1,5 +1,6 @@
 /* cmd_status.c: tarry status: how a broker, or both of a pair, are. */
 #include <string.h>
+#include <time.h>
 
 #include "ndjson.h"
 #include "nodes.h"
@@ -9,14 +10,18 @@
 
 static int run(struct tool *tool, const struct args *args);
 
-static const struct arg_spec no_options[] = {{0}};
+static const struct arg_spec options[] = {
+    {"wait", ARG_VALUE, "DUR", "wait until nothing wants an operator, and so long at most"},
+    {0},
+};
 
 /* Of several, one may well be down: it is not waited for as long as somebody's only broker. */
 #define PATIENCE_MS 2000u
+#define ASK_AGAIN_MS 50u
 
 const struct command command_status = {
     .name = "status",
-    .usage = "",
+    .usage = "[--wait DUR]",
     .summary = "who is the primary, who follows, and how far behind",
     .text =
         "Shows the role of every broker that --broker names (give both of a pair), its epoch, whether what is\n"
@@ -25,12 +30,15 @@ const struct command command_status = {
         "Exit status 1 if something wants an operator: a broker that does not answer (2s for each of several) or\n"
         "says that it has a problem, no primary or two, a follower that should be in sync and is not, states that\n"
         "differ. 3 if nobody answers.\n\n"
+        "--wait DUR asks again until the exit status is 0 (of a pair: one leads and the other is in sync), for DUR\n"
+        "at most, and shows the last answers.\n\n"
         "--json prints an object a broker; one that does not answer has result error.",
-    .options = no_options,
+    .options = options,
     .positional_min = 0,
     .positional_max = 0,
     .positional_names = "nothing",
     .examples = "tarry status --broker ws://a:7272,ws://b:7272\n"
+                "tarry status --broker ws://a:7272,ws://b:7272 --wait 30s\n"
                 "tarry status --broker ws://b:7272 --json",
     .run = run,
 };
@@ -163,35 +171,63 @@ static bool is_fine(const struct node *node) {
     return !wants_sync || view->in_sync;
 }
 
-static int judge(const struct nodes *nodes) {
-    size_t primaries = 0, answers = 0, fine = 0;
+struct verdict {
+    size_t primaries;
+    size_t answers;
+    bool is_fine; /* nothing wants an operator */
+};
+
+static struct verdict judge(const struct nodes *nodes) {
+    struct verdict verdict = {0};
+    size_t fine = 0;
     for (size_t i = 0; i < nodes->count; i++) {
-        answers += nodes->items[i].view != NULL;
-        primaries += node_is_primary(&nodes->items[i]);
+        verdict.answers += nodes->items[i].view != NULL;
+        verdict.primaries += node_is_primary(&nodes->items[i]);
         fine += is_fine(&nodes->items[i]);
     }
-    if (answers == 0) return exit_status_of(nodes->items[0].code);
-    if (primaries > 1) tool_say("%zu brokers say that they are the primary", primaries);
-    if (nodes->count > 1 && primaries == 0) tool_say("none of these brokers is the primary");
-    bool is_led = primaries == 1 || (nodes->count == 1 && primaries == 0);
-    return is_led && fine == nodes->count ? EXIT_FINE : EXIT_REFUSED;
+    bool is_led = verdict.primaries == 1 || (nodes->count == 1 && verdict.primaries == 0);
+    verdict.is_fine = is_led && fine == nodes->count;
+    return verdict;
+}
+
+static int tell(const struct nodes *nodes, const struct verdict *verdict) {
+    if (verdict->answers == 0) return exit_status_of(nodes->items[0].code);
+    if (verdict->primaries > 1) tool_say("%zu brokers say that they are the primary", verdict->primaries);
+    if (nodes->count > 1 && verdict->primaries == 0) tool_say("none of these brokers is the primary");
+    return verdict->is_fine ? EXIT_FINE : EXIT_REFUSED;
+}
+
+static struct verdict ask(struct nodes *nodes, uint64_t wait_ms) {
+    const struct timespec pause = {.tv_nsec = ASK_AGAIN_MS * 1000000};
+    uint64_t until_ms = steady_ms() + wait_ms;
+    nodes_ask(nodes);
+    struct verdict verdict = judge(nodes);
+    while (!verdict.is_fine && steady_ms() < until_ms) {
+        nanosleep(&pause, NULL);
+        nodes_ask(nodes);
+        verdict = judge(nodes);
+    }
+    return verdict;
 }
 
 static int run(struct tool *tool, const struct args *args) {
     struct nodes nodes;
     struct text out = {0};
+    uint64_t wait_ms = 0;
     bool is_one = tool->broker == NULL || strchr(tool->broker, ',') == NULL;
-    bool is_patient = is_one || args->timeout != NULL;
-    int status = nodes_open(&nodes, tool, is_patient ? tool->timeout_ms : PATIENCE_MS);
+    bool is_patient = (is_one && !args_has(args, "wait")) || args->timeout != NULL;
+    int status = option_duration(args, "wait", &wait_ms);
+    if (status != 0) return status;
+    status = nodes_open(&nodes, tool, is_patient ? tool->timeout_ms : PATIENCE_MS);
     if (status == EXIT_FINE) {
-        nodes_ask(&nodes);
+        struct verdict verdict = ask(&nodes, wait_ms);
         for (size_t i = 0; i < nodes.count; i++) {
             if (tool->json)
                 json_node(&out, &nodes.items[i]);
             else
                 words_node(&out, &nodes.items[i]);
         }
-        status = output_flush(&out, judge(&nodes));
+        status = output_flush(&out, tell(&nodes, &verdict));
     }
     nodes_close(&nodes);
     text_deinit(&out);

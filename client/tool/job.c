@@ -20,12 +20,12 @@ int job_follow(struct tool *tool, const char *queue, const struct tarry_result *
     struct progress progress;
     struct tarry_job_view view = {.running = true};
     const uint64_t job = started->job, count = started->count;
-    const char *message = NULL;
+    char message[TARRY_MESSAGE_SIZE] = "";
     int code = TARRY_OK;
     signals_graceful();
     progress_start(&progress, what);
     for (uint64_t wait_ms = POLL_MIN_MS; !signals_ended(); wait_ms += wait_ms < POLL_MAX_MS ? wait_ms : 0) {
-        code = tarry_job(tool->client, queue, job, &view, &message);
+        code = tarry_job(tool->client, queue, job, &view, message);
         if (code != TARRY_OK || !view.running) break;
         uint64_t done = view.done + view.left;
         if (count > 0) progress_show(&progress, done < count ? done : count, count, view.done);

@@ -45,8 +45,8 @@ void node_take(struct node *node, int code, struct tarry_pair_view *view, const 
 
 void node_ask(struct node *node) {
     struct tarry_pair_view *view = NULL;
-    const char *message = NULL;
-    int code = tarry_pair_status(node->client, &view, &message);
+    char message[TARRY_MESSAGE_SIZE];
+    int code = tarry_pair_status(node->client, &view, message);
     node_take(node, code, view, message);
 }
 

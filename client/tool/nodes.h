@@ -5,14 +5,13 @@
 #include "tool.h"
 
 #define NODES_MAX 16u
-#define NODE_MESSAGE_SIZE 1024u
 
 struct node {
     char *url; /* owned */
     tarry_client *client;
-    struct tarry_pair_view *view;    /* of the last answer; NULL: it gave none */
-    int code;                        /* of the last question */
-    char message[NODE_MESSAGE_SIZE]; /* with a code that is not TARRY_OK */
+    struct tarry_pair_view *view;     /* of the last answer; NULL: it gave none */
+    int code;                         /* of the last question */
+    char message[TARRY_MESSAGE_SIZE]; /* with a code that is not TARRY_OK */
 };
 
 struct nodes {

@@ -27,7 +27,7 @@
 
 struct slot {
     struct stream *stream;
-    struct tarry_result result; /* its message is owned, NULL or a copy */
+    struct tarry_result *result; /* owned; NULL: not done yet */
     uint64_t line;
     uint64_t id;
     char *names; /* owned: queue, 0, key; NULL: neither is known */
@@ -72,11 +72,11 @@ static struct slot *slot_at(struct stream *stream, uint64_t number) {
 static void slot_done(void *arg, const struct tarry_result *result) {
     struct slot *slot = arg;
     struct stream *stream = slot->stream;
-    char *message = result->message != NULL && result->message[0] != 0 ? tool_strdup(result->message) : NULL;
+    struct tarry_result *kept = tool_alloc(sizeof *kept);
+    *kept = *result;
     pthread_mutex_lock(&stream->lock);
     assert(!slot->done);
-    slot->result = *result;
-    slot->result.message = message;
+    slot->result = kept;
     slot->done = true;
     if (exit_status_of(result->code) == EXIT_SILENCE && !stream->silent) {
         stream->silent = true;
@@ -89,14 +89,14 @@ static void slot_done(void *arg, const struct tarry_result *result) {
 /* ---- the printer */
 
 static void print_slot(struct stream *stream, const struct slot *slot, struct text *out) {
-    struct answer answer = {.verb = stream->verb, .line = slot->line, .id = slot->id, .result = &slot->result};
+    struct answer answer = {.verb = stream->verb, .line = slot->line, .id = slot->id, .result = slot->result};
     if (slot->has_queue) answer.queue = slot->names;
     if (slot->key_size > 0) answer.key = slot->names + slot->key_at;
     answer.key_size = slot->key_size;
-    bool refused = answer_refused(stream->verb, &slot->result);
-    bool error = strcmp(answer_word(&slot->result), "error") == 0;
+    bool refused = answer_refused(stream->verb, slot->result);
+    bool error = strcmp(answer_word(slot->result), "error") == 0;
     if (refused) stream->refused++;
-    stream->counts[error || slot->result.outcome > TARRY_REDACTED ? TARRY_REDACTED + 1 : slot->result.outcome]++;
+    stream->counts[error || slot->result->outcome > TARRY_REDACTED ? TARRY_REDACTED + 1 : slot->result->outcome]++;
     if (stream->tool->json) {
         answer_json(out, &answer);
     } else if (!stream->quiet || refused) {
@@ -123,7 +123,7 @@ static void give_back(struct stream *stream, size_t count) {
         struct slot *slot = slot_at(stream, stream->head + i);
         stream->bytes -= slot->line_size;
         free(slot->names);
-        free((char *)slot->result.message);
+        free(slot->result);
         *slot = (struct slot){.stream = stream};
     }
     stream->head += count;
@@ -180,7 +180,9 @@ static void name_slot(struct slot *slot, const struct tarry_ref *ref) {
 }
 
 static void refuse_slot(struct slot *slot, int code, const char *message) {
-    slot_done(slot, &(struct tarry_result){.code = code, .message = message});
+    struct tarry_result refusal = {.code = code};
+    if (message != NULL) snprintf(refusal.message, sizeof refusal.message, "%s", message);
+    slot_done(slot, &refusal);
 }
 
 static int submit(struct stream *stream, const struct fields *fields, struct slot *slot) {

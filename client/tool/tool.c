@@ -26,12 +26,12 @@ int exit_status_of(int code) {
 /* Nobody did what was asked within --timeout. What each address said is worth a line if there are several, or if it is
  * more than silence. */
 static int refused_by_silence(const struct tool *tool, int code) {
-    char duration[UNITS_TEXT_SIZE];
+    char duration[UNITS_TEXT_SIZE], said[TARRY_MESSAGE_SIZE];
     const char *broker = tool->broker != NULL ? tool->broker : TARRY_DEFAULT_URL;
     const char *sent = code == TARRY_E_TIMEOUT ? "; the request was sent, whether it took effect is unknown" : "";
     const char *what = code == TARRY_NOT_PRIMARY ? "primary" : "broker";
     tool_say("no %s answered at %s for %s%s", what, broker, duration_format(tool->timeout_ms, duration), sent);
-    if (tool->client != NULL) tool_say("%s", tarry_addresses_say(tool->client));
+    if (tool->client != NULL) tool_say("%s", tarry_addresses_say(tool->client, said));
     return EXIT_SILENCE;
 }
 

@@ -35,7 +35,10 @@ void view_json(struct text *out, const struct tarry_view *view) {
     ndjson_text(out, "state", view->state);
     ndjson_number(out, "due_ms", view->due_ms);
     ndjson_number(out, "priority", view->priority);
-    ndjson_number(out, "attempt", view->attempt);
+    if (view->ended_ms == 0)
+        ndjson_number(out, "attempt", view->attempt);
+    else
+        ndjson_text(out, "attempt", NULL); /* of endings it is not remembered */
     ndjson_number(out, "deliveries", view->deliveries);
     if (view->scheduled_ms != 0) ndjson_number(out, "scheduled_ms", view->scheduled_ms);
     if (view->expires_ms != 0) ndjson_number(out, "expires_ms", view->expires_ms);
@@ -77,8 +80,9 @@ void view_words(struct text *out, const struct tarry_view *view) {
     words_time(out, "scheduled", view->scheduled_ms);
     if (view->expires_ms != 0)
         text_printf(out, "%-11s %s after due\n", "expires", duration_format(view->expires_ms, duration));
-    text_printf(out, "%-11s %u\n%-11s %u\n%-11s %u\n", "priority", view->priority, "attempt", view->attempt,
-                "deliveries", view->deliveries);
+    text_printf(out, "%-11s %u\n", "priority", view->priority);
+    if (view->ended_ms == 0) text_printf(out, "%-11s %u\n", "attempt", view->attempt);
+    text_printf(out, "%-11s %u\n", "deliveries", view->deliveries);
     words_time(out, "delivered", view->delivered_ms);
     if (view->session != 0) text_printf(out, "%-11s %llu\n", "session", (unsigned long long)view->session);
     if (view->outcome == TARRY_IN_FLIGHT) {
@@ -125,12 +129,12 @@ int view_print_list(struct tool *tool, const struct tarry_list_options *options,
     struct text out = {0};
     tarry_list *list = NULL;
     const struct tarry_view *view;
-    const char *message = NULL;
+    char message[TARRY_MESSAGE_SIZE] = "";
     uint64_t count = 0;
     struct tarry_source source = {0}; /* of the newest page */
     table_init(&table, dead ? dead_heads : live_heads, 7);
     int code = tarry_list_open(tool->client, options, &list);
-    while (code == TARRY_OK && !output_lost() && (code = tarry_list_next(list, &view, &message)) == TARRY_OK) {
+    while (code == TARRY_OK && !output_lost() && (code = tarry_list_next(list, &view, message)) == TARRY_OK) {
         if (source.position < view->source.position) source = view->source;
         if (keep != NULL && !keep(argument, view)) continue;
         count++;

@@ -52,6 +52,10 @@ class Fault:
     def matched(self):
         return self._head()[2]
 
+    def wait_fired(self, count=1, wait_s=60):
+        """Until so many calls were hit."""
+        harness.wait_until(f"{count} calls of {self.what} hit", lambda: self.fired >= count, wait_s)
+
     @property
     def fired(self):
         return self._head()[3]

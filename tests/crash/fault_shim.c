@@ -4,7 +4,10 @@
  *                      WHAT  scope.call, each of them a name below or "any"
  *                      HOW   an errno's name · short (half of a read or write) · kill (SIGKILL before the call) · half
  *                            (half of a write, then SIGKILL) · done (the call, then SIGKILL) · cut (the power fails
- * before the call: what was not synced is lost, power_cut.h) TARRY_FAULT_DATA   the data directory, as tarryd is told
+ *                            before the call: what was not synced is lost, power_cut.h) · done-cut (… after it: what a
+ *                            peer was sent, it has) · hold (the call waits, as on
+ *                            a disk that hangs, until `first` and `last` no longer name it)
+ *   TARRY_FAULT_DATA   the data directory, as tarryd is told
  *   TARRY_FAULT_PAGE   a file with room for struct fault_page, shared with fault.py, which sets `first` and `last`
  *   TARRY_FAULT_SPARE  part of a library's name: what it allocates, and the threads that it makes, never fail
  *
@@ -35,6 +38,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "power_cut.h"
@@ -78,7 +82,7 @@ struct fault_page {
     _Atomic uint64_t counts[SCOPE_COUNT][CALL_COUNT];
 };
 
-enum how { HOW_PASS, HOW_FAIL, HOW_SHORT, HOW_KILL, HOW_HALF, HOW_DONE, HOW_CUT };
+enum how { HOW_PASS, HOW_FAIL, HOW_SHORT, HOW_KILL, HOW_HALF, HOW_DONE, HOW_CUT, HOW_DONE_CUT, HOW_HOLD };
 
 static const struct {
     const char *name;
@@ -125,15 +129,25 @@ static void tell_hit(enum scope scope, enum call call) {
     }
 }
 
+static bool is_hit(uint64_t number) {
+    uint64_t first = atomic_load(&page->first);
+    return first != 0 && number >= first && number <= atomic_load(&page->last);
+}
+
+static void hold(uint64_t number) {
+    const struct timespec pause = {.tv_nsec = 500 * 1000};
+    while (is_hit(number)) nanosleep(&pause, NULL);
+}
+
 static enum how meet(enum scope scope, enum call call) {
     if (page == NULL) return HOW_PASS;
     atomic_fetch_add(&page->counts[scope][call], 1);
     if (!rule.matches[scope][call]) return HOW_PASS;
     uint64_t number = atomic_fetch_add(&page->matched, 1) + 1;
-    uint64_t first = atomic_load(&page->first);
-    if (first == 0 || number < first || number > atomic_load(&page->last)) return HOW_PASS;
+    if (!is_hit(number)) return HOW_PASS;
     atomic_fetch_add(&page->fired, 1);
     tell_hit(scope, call);
+    if (rule.how == HOW_HOLD) hold(number);
     if (rule.how == HOW_CUT) power_cut(number);
     if (rule.how == HOW_KILL || rule.how == HOW_CUT) die();
     return rule.how;
@@ -187,8 +201,9 @@ static void take_term(const char *term, size_t size) {
 
 static void take_how(const char *text) {
     static const char *const words[] = {
-        [HOW_SHORT] = "short", [HOW_KILL] = "kill", [HOW_HALF] = "half", [HOW_DONE] = "done", [HOW_CUT] = "cut"};
-    for (enum how how = HOW_SHORT; how <= HOW_CUT; how++)
+        [HOW_SHORT] = "short", [HOW_KILL] = "kill",         [HOW_HALF] = "half", [HOW_DONE] = "done",
+        [HOW_CUT] = "cut",     [HOW_DONE_CUT] = "done-cut", [HOW_HOLD] = "hold"};
+    for (enum how how = HOW_SHORT; how <= HOW_HOLD; how++)
         if (strcmp(text, words[how]) == 0) rule.how = how;
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
         if (strcmp(text, errors[i].name) != 0) continue;
@@ -260,7 +275,8 @@ __attribute__((constructor)) static void begin(void) {
 /* Ends a function whose call is over. */
 #define DONE(result)                                                                                                   \
     do {                                                                                                               \
-        if (how == HOW_DONE || how == HOW_HALF) die();                                                                 \
+        if (how == HOW_DONE_CUT) power_cut(atomic_load(&page->first));                                                 \
+        if (how == HOW_DONE || how == HOW_HALF || how == HOW_DONE_CUT) die();                                          \
         return result;                                                                                                 \
     } while (0)
 
@@ -283,7 +299,7 @@ static size_t part(enum how how, size_t size) {
 /* Whether a cut must know what is done to this file. */
 static bool is_followed(int descriptor) {
     enum scope scope = scope_of_descriptor(descriptor);
-    return rule.how == HOW_CUT &&
+    return (rule.how == HOW_CUT || rule.how == HOW_DONE_CUT) &&
            (scope == SCOPE_log || scope == SCOPE_index || scope == SCOPE_archive || scope == SCOPE_data);
 }
 
@@ -480,7 +496,8 @@ EXPORT ssize_t sendmsg(int descriptor, const struct msghdr *message, int flags) 
     MEET(SCOPE_net, sendmsg, -1);
     struct msghdr some = *message;
     some.msg_iovlen = part(how, some.msg_iovlen);
-    return real(descriptor, &some, flags);
+    ssize_t sent = real(descriptor, &some, flags);
+    DONE(sent);
 }
 
 EXPORT ssize_t readv(int descriptor, const struct iovec *parts, int count) {

@@ -27,7 +27,7 @@ RETIRED_WAIT_S = 60
 ANSWER_WAIT = "60s"         # of the tool: a start may come in between
 STOP_WAIT_S = 60
 REFUSED, USAGE, STORAGE = 1, 2, 4  # exit statuses of tarryd
-KILLS = ("kill", "half", "done", "cut")
+KILLS = ("kill", "half", "done", "cut", "done-cut")
 ARGUMENTS = ("--segment-size", "1MiB", "--retain-log-size", "0", "--memory", "64MiB")
 
 

@@ -21,10 +21,12 @@ TIMEOUT = ("--timeout", "60s")  # a start may come in between
 
 class Load:
     """Every client of the story. Each thread here reads one stream's answers into the ledger. One task in `hand_every` is
-    acked by hand, which is a process each; 0: none. `prefix` begins every key."""
+    acked by hand, which is a process each; 0: none. `prefix` begins every key, `queue_prefix` the names of both queues;
+    `pause_s` lies between two handfuls of requests."""
 
-    def __init__(self, broker, seed, hand_every=12, prefix="t"):
-        self.hand_every, self.prefix = hand_every, prefix
+    def __init__(self, broker, seed, hand_every=12, prefix="t", queue_prefix="", pause_s=0.04):
+        self.hand_every, self.prefix, self.pause_s = hand_every, prefix, pause_s
+        self.hand_queue, self.auto_queue = queue_prefix + "hand", queue_prefix + "auto"
         self.broker, self.ledger = broker, Ledger()
         self.random = random.Random(seed)
         self.running = self.acking = True
@@ -41,11 +43,11 @@ class Load:
         for stream, name, note in ((self.schedules, "schedule", self.ledger.scheduled),
                                    (self.cancels, "cancel", self.ledger.cancelled), (self.moves, "move", self.ledger.moved)):
             self.start(self.read_answers, stream, name, note)
-        self.hand = self.start_consumer("hand", "--ack", "none", "--lease", "3s", "--prefetch", 20)
+        self.hand = self.start_consumer(self.hand_queue, "--ack", "none", "--lease", "3s", "--prefetch", 20)
         for _ in range(3):
             self.start(self.ack_by_hand)
         for _ in range(2):
-            self.start_consumer("auto")
+            self.start_consumer(self.auto_queue)
         self.driver = self.start(self.drive)
 
     def start(self, function, *arguments):
@@ -64,7 +66,7 @@ class Load:
         victim = next(c for c in self.consumers if c is not self.hand)
         victim.process.kill()
         self.consumers.remove(victim)
-        self.start_consumer("auto")
+        self.start_consumer(self.auto_queue)
 
     def read_answers(self, stream, name, note):
         while (answer := stream.lines.get()) is not None:
@@ -81,7 +83,7 @@ class Load:
     def read_deliveries(self, stream):
         while (delivery := stream.lines.get()) is not None:
             self.ledger.delivered(delivery)
-            if delivery["queue"] == "hand":
+            if delivery["queue"] == self.hand_queue:
                 self.by_hand.append(delivery)
 
     def ack_by_hand(self):
@@ -105,7 +107,7 @@ class Load:
                 self.count += 1
                 key = f"{self.prefix}{self.count}"
                 is_by_hand = self.hand_every and self.count % self.hand_every == 0 and len(self.by_hand) < BY_HAND_MAX
-                queue = "hand" if is_by_hand else "auto"
+                queue = self.hand_queue if is_by_hand else self.auto_queue
                 delay_ms = self.random.choice((0, 1, 50, 200, 700, 1500, 4000))
                 self.schedules.send({"queue": queue, "key": key, "delay_ms": delay_ms + self.random.randrange(50), "body": key})
                 recent.append((queue, key))
@@ -121,7 +123,7 @@ class Load:
                 self.move_keys.append(key)
                 self.ledger.moving[key] += 1
                 self.moves.send({"queue": queue, "key": key, "delay_ms": self.random.randrange(0, 3000)})
-            time.sleep(0.04)
+            time.sleep(self.pause_s)
 
     def finish(self):
         """No more work; every answer awaited; everything that falls due consumed."""
@@ -132,7 +134,7 @@ class Load:
         statuses = [stream.wait(FINISH_S) for stream in (self.schedules, self.cancels, self.moves)]
         end = time.monotonic() + FINISH_S
         while time.monotonic() < end:
-            stats = [s for s in self.broker.ok("stats") if s["queue"] is not None]
+            stats = [s for s in self.broker.ok("stats") if s["queue"] in (self.hand_queue, self.auto_queue)]
             if stats and all(s["pending"] == s["ready"] == s["in_flight"] == 0 for s in stats):
                 break
             time.sleep(0.2)

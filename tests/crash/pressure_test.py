@@ -19,6 +19,7 @@ FAT_SIZE = 100_000
 FATS_MAX = 400
 REFUSED_WAIT_S = 8     # a refused tool asks again and again: after so long without an answer it was refused
 RECOVERY_WAIT_S = 30
+RESERVE = (24 << 20) // 8  # of a disk of 24 MiB: broker/shell/room.c
 
 
 class Pressure(Case):
@@ -82,12 +83,20 @@ class FullDisk(Pressure):
         self.assertEqual(self.broker.one("move", "far", taken[1], "--in", "2h")["result"], "moved")
         make_room()
         self.wait_taken("after")
+        self.wait_indexed()
         self.broker.env.pop("LD_PRELOAD", None)
         self.broker.restart()
         keys = {task["key"] for task in self.broker.ok("list", "far")}
         self.assertEqual(keys - {"after"}, {key for key in taken[1:]} | (keys & {f"fat{len(taken)}"}))
         self.assertIn("after", keys)
         self.assertEqual(self.broker.ok("list", "q"), [])
+
+    def wait_indexed(self):
+        """The index does not stand still: it has caught up with the log."""
+        def is_level():
+            stats = self.broker.queue_stats(None)
+            return stats["indexed"] == stats["appended"]
+        harness.wait_until("the index catches up with the log", is_level, RECOVERY_WAIT_S)
 
     def test_f4_no_room_for_another_segment(self):
         self.begin("log.posix_fallocate", "ENOSPC")
@@ -112,7 +121,12 @@ class FullDisk(Pressure):
             file.write(bytes(12 << 20))
         self.broker.data = os.path.join(mount, "data")
         self.broker.start()
-        self.judge(lambda: os.unlink(filler))
+
+        def make_room():
+            status = os.statvfs(mount)
+            self.assertGreater(status.f_bavail * status.f_frsize, RESERVE // 2, "the log took the reserve for its segments")
+            os.unlink(filler)
+        self.judge(make_room)
 
 
 class NoDescriptors(Pressure):

@@ -352,6 +352,39 @@ class Keeps(Archived):
         self.broker.ok("archive", "prune", "--data", self.broker.data, "--keep-size", "0")
         self.assertNotIn(files[1]["file"], self.files())
 
+    def test_before_anything_is_archived(self):
+        """The archive is made with the first segment: until then it is empty, and may be held already."""
+        place = ("--data", self.broker.data)
+        self.assertEqual(self.broker.ok("archive", "list", *place), [])
+        command = [*self.broker.command("archive", "list", *place)[:-1]]
+        said = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
+        self.assertIn("nothing has been archived yet", said.stderr)
+        self.assertEqual(self.broker.ok("archive", "prune", *place, "--older-than", "1s"), [])
+        self.assertIn("there is no hold 1", self.broker.refused("archive", "release", *place, "1").err)
+        self.assertFalse(os.path.exists(os.path.join(self.broker.data, "archive")))
+        self.assertEqual(self.broker.one("archive", "hold", *place, "--reason", "case 17", "--from-position", "0")["hold"], 1)
+        self.assertEqual([item["hold"] for item in self.broker.ok("archive", "list", *place)], [1])
+        self.fill_until(2)
+        self.assertEqual(self.broker.ok("archive", "prune", *place, "--older-than", "1ms"), [])
+        self.assertGreaterEqual(len(self.files()), 2)
+        self.broker.one("archive", "release", *place, "1")
+        self.assertGreater(len(self.broker.ok("archive", "prune", *place, "--older-than", "1ms")), 0)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs two users")
+    def test_what_root_holds_the_broker_can_read(self):
+        self.stop()
+        os.chmod(self.directory, 0o755)
+        for place, folders, files in os.walk(self.broker.data):
+            for name in ["", *folders, *files]:
+                os.chown(os.path.join(place, name), 61999, 61999)
+        self.broker.prefix = ["setpriv", "--reuid=61999", "--regid=61999", "--clear-groups"]
+        self.broker.start()
+        self.broker.one("archive", "hold", "--data", self.broker.data, "--reason", "case", "--from-position", "0")
+        self.fill_until(2)
+        self.assertFalse([line for line in self.broker.log if "archive_failed" in line])
+        for name in os.listdir(self.archive()):
+            self.assertEqual(os.stat(os.path.join(self.archive(), name)).st_uid, 61999, name)
+
     def test_a_hold_of_the_future(self):
         self.fill_until(1)
         self.broker.one("archive", "hold", "--data", self.broker.data, "--reason", "all of it", "--from", "0")
@@ -392,7 +425,7 @@ class Keeps(Archived):
                           ("hold", *data, "--reason", "r", "--from", "9", "--to", "9"), ("release", *data, "x"),
                           ("release", *data, "0")):
             self.broker.refused("archive", *arguments, status=2)
-        self.assertIn("archive", self.broker.refused("archive", "list", *data).err)  # there is none yet
+        self.assertIn("No such file", self.broker.refused("archive", "list", "--archive", self.path("none")).err)
         self.fill_until(1)
         self.broker.refused("archive", "release", *data, "7")
         self.broker.refused("archive", "list", "--archive", self.directory)

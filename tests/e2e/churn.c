@@ -66,7 +66,7 @@ static void *come_and_go(void *argument) {
                                                  .prefetch = 1 + (i * 7 + number) % 64,
                                                  .lease_ms = LEASE_MS};
         tarry_consumer *consumer;
-        int rv = tarry_consumer_open(client, &options, &consumer);
+        int rv = tarry_consumer_open(client, &options, &consumer, NULL);
         if (rv != TARRY_OK) {
             complain("consumer", rv);
             continue;

@@ -57,6 +57,16 @@ class Once(Wire):
             self.assertEqual(one.hear()[1:], two.hear()[1:])
         self.assertEqual(self.broker.queue_stats("q")["scheduled"], 100)
 
+    def test_a_commit_repeated_after_an_orderly_restart_takes_effect_once(self):
+        """F-22: the log has nothing to replay then: what was answered comes from the index (ONCE-1)."""
+        rpc = self.rpc()
+        body = wire.commit(rpc.hello(), 1, [wire.schedule("q", "", 3_600_000)])
+        first = rpc.ask(wire.COMMIT, body)
+        self.assertEqual(self.broker.stop(), 0)
+        self.broker.start()
+        self.assertEqual(self.rpc().ask(wire.COMMIT, body), first)
+        self.assertEqual(self.broker.queue_stats("q")["scheduled"], 1)
+
     def test_commits_that_overtake_each_other_take_effect_once_each(self):
         """F-16: reordering. Sequences arrive shuffled, some twice, over two connections; every answer is right."""
         peers = [self.rpc(), self.rpc()]
@@ -221,7 +231,8 @@ class Malformed(Wire):
         producer = rpc.hello()
         bad = [wire.schedule("q" * 129), wire.schedule("q", "k" * 256), wire.schedule("q\n"), wire.schedule(""),
                wire.schedule("q", b"\xff\xfe"), wire.schedule("q", "", 1 << 60), [(1, [(1, "q"), (3, [(1, 9), (2, 1)])])],
-               [(1, [(1, "q"), (5, 10)])], [(1, [(1, "q"), (4, b"\x12\xff\x7f")])], [(99, b"a newer client")]]
+               [(1, [(1, "q"), (5, 10)])], [(1, [(1, "q"), (4, b"\x12\xff\x7f")])], [(99, b"a newer client")],
+               wire.schedule("q", "k" * 5000), [(2, [(1, [(2, "q"), (3, "k" * 5000)])])]]
         code, reply = rpc.ask(wire.COMMIT, wire.commit(producer, 1, [wire.schedule("q", "good", 3_600_000), *bad]))
         self.assertEqual(code, wire.OK)
         codes = [wire.number(result, 1) for result in wire.results(reply)]
@@ -271,6 +282,46 @@ class Secrets(Wire):
         self.assertEqual(self.broker.queue_stats("q")["in_flight"], 1)
 
 
+class TwoBodies(Wire):
+    """F-20: protobuf lets a message repeat a field, and of a oneof the last one stays. What is counted before unpacking
+    and what is unpacked must not be taken for the same thing."""
+
+    samples = {
+        wire.COMMIT: wire.commit(1, 1, [[(12, [(1, [(1, 1)]), (2, "because")])]]),  # redact task 1
+        wire.STATS: [(1, "aaaaaaaabbbbbbbbccccccccdddddddd")],  # as large as a commit's fields, and no addresses
+        wire.AUDIT: [(8, 100)],
+        wire.FOLLOW: [(15, 100)],
+    }
+
+    def test_a_request_of_two_bodies_is_refused_whichever_they_are(self):
+        rpc = self.rpc()
+        for first in wire.BODIES:
+            for second in wire.BODIES:
+                packed = wire.request(first, self.samples.get(first, [])) + wire.encode([(second, self.samples.get(second, []))])
+                with self.subTest(first=first, second=second):
+                    self.assertEqual(rpc.ask_packed(packed)[0], wire.INVALID)
+                    self.assertIn("more than one body", rpc.sentence)
+        self.assertGreater(rpc.hello(), 0)
+        self.assertEqual(self.broker.ok("queues"), [])
+
+    def test_an_operation_of_two_bodies_is_refused(self):
+        rpc = self.rpc()
+        producer = rpc.hello()
+        both = wire.schedule("q", "k") + [(12, [(1, [(1, 1)]), (2, "because")])]
+        for op in (both, both[::-1], wire.schedule("q", "k") * 2):
+            self.assertEqual(rpc.ask(wire.COMMIT, wire.commit(producer, 1, [op]))[0], wire.INVALID)
+            self.assertIn("operation has more than one body", rpc.sentence)
+        self.assertEqual(self.broker.ok("queues"), [])
+
+    def test_a_commit_with_a_follow_before_it_is_refused(self):
+        """Such a commit was counted as the other node's question: a stop did not wait for its answer."""
+        rpc = self.rpc()
+        producer = rpc.hello()
+        packed = wire.encode([(wire.FOLLOW, [])]) + wire.request(wire.COMMIT, wire.commit(producer, 1, [wire.schedule("q", "k", 3_600_000)]))
+        self.assertEqual(rpc.ask_packed(packed)[0], wire.INVALID)
+        self.assertEqual(self.broker.ok("queues"), [])
+
+
 class Pair(Wire):
     """What a client must know of the pair; a broker that has no peer."""
 
@@ -295,6 +346,16 @@ class Pair(Wire):
         self.assertEqual(self.broker.ok("queues"), [])
         code, reply = self.rpc.ask(wire.COMMIT, commit, cluster=own)
         self.assertEqual((code, wire.number(wire.results(reply)[0], 2)), (wire.OK, 1))  # nothing was decided before
+
+    def test_nobody_follows_a_broker_that_has_no_peer(self):
+        """A stranger's question, empty or like a follower's, is refused."""
+        own = wire.decode(self.rpc.ask(wire.HELLO, [])[1])[5][0]
+        url = self.broker.url
+        for question in ([], [(15, 100)], [(1, own), (2, b"m" * 16), (3, 1), (4, 1), (7, 4096), (14, url)]):
+            code, body = self.rpc.ask(wire.FOLLOW, question)
+            self.assertEqual((code, body), (wire.NOT_DONE, b""))
+            self.assertIn("no peer", self.rpc.sentence)
+        self.assertGreater(self.rpc.hello(), 0)
 
     def test_a_broker_alone_is_the_primary_and_has_nobody_to_hand_over_to(self):
         code, reply = self.rpc.ask(wire.PAIR, [])

@@ -28,12 +28,19 @@ READY_WAIT_S = 60
 ANSWER_WAIT_S = 30
 TOOL_TIMEOUT = "25s"  # a busy machine is no absent broker
 ASKS_BOTH = ("status", "promote", "demote")  # and one of the two may be silent
+PEER_KEY = "what both nodes of a pair know, and nobody else"
 CRASHES = (-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL, -signal.SIGFPE)
 SANITIZED = any(kind in os.path.basename(os.environ.get("TARRY_BUILD_ROOT", "")) for kind in ("asan", "tsan"))
 
 
 class Broken(AssertionError):
     """Something is wrong that no busy machine excuses: the test is not tried again (tests/again.py)."""
+
+
+def make_private(path, text):
+    """A file for nobody but its owner."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 def now_ms():
@@ -213,13 +220,24 @@ class Broker:
         """Starts the process without waiting."""
         if self.process is not None:
             self.ends.append(self.process.poll())
-        command = [*self.prefix, find_program(self.program), "--data", self.data, "--listen", self.listen, *self.arguments]
+        command = [*self.prefix, find_program(self.program), "--data", self.data, "--listen", self.listen, *self.arguments,
+                   *self._peer_key()]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE, env=self.env)
         self.is_ready = threading.Event()
         self.reader = threading.Thread(target=self._read_log, args=(self.process, self.is_ready), daemon=True)
         self.reader.start()
         return self
+
+    def _peer_key(self):
+        """One of a pair has the key that every test's pairs have, unless the test says which."""
+        is_pair = any(argument in ("--peer", "--follow") for argument in self.arguments)
+        if not is_pair or "--peer-key" in self.arguments:
+            return []
+        path = os.path.join(os.path.dirname(os.path.abspath(self.data)), "peer.key")
+        if not os.path.exists(path):
+            make_private(path, PEER_KEY + "\n")
+        return ["--peer-key", path]
 
     def start(self):
         self.launch()
@@ -431,6 +449,11 @@ class TapResult(unittest.TestResult):
     def addError(self, test, err):
         super().addError(test, err)
         self._bad(test, err)
+
+    def addSubTest(self, test, subtest, err):
+        super().addSubTest(test, subtest, err)
+        if err is not None:  # of those that do well their test tells
+            self._bad(subtest, err)
 
 
 def main():

@@ -86,7 +86,7 @@ class Inspected(harness.Case):
                         ("queue", "purge", "orders"), ("dead", "drop", "orders", "--all")):
             answer = inspector.refused(*command)
             self.assertIn("--inspect", answer.err, f"{command}: {answer}")
-        self.assertIn("does not know this operation", inspector.refused("consume", "orders", "--count", "1").err)
+        self.assertIn("only inspects (--inspect)", inspector.refused("consume", "orders", "--count", "1").err)
         self.assertEqual(inspector.stop(), 0)
         self.assertEqual(fingerprint(self.broker.data), files)
 

@@ -1,4 +1,5 @@
 """install_test.py: `meson install` puts everything where a packager and a C programmer look for it."""
+import glob
 import os
 import re
 import shutil
@@ -14,7 +15,31 @@ ROOT = os.path.join(HERE, "..", "..")
 
 
 DEFAULT_PORT = 7272
+STRICT = ("-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wundef", "-Wconversion", "-Werror")
+# Code in a comment of a header: a paragraph of lines that are set in by at least five.
+HEADER_EXAMPLE = re.compile(r"^ \*     #include.*\n(?: \*(?:     .*)?\n| \*     .* \*/\n)*", re.MULTILINE)
+README_EXAMPLE = re.compile(r"^```c\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+DECLARED = re.compile(r"\bTARRY_API\b[^;]*?\b(tarry_\w+)\(", re.DOTALL)
 
+
+def examples():
+    """(where, source) of each example in a public header or in a README (those of tests/ show the tests' own code)."""
+    for path in sorted(glob.glob(os.path.join(ROOT, "client", "include", "*.h"))):
+        with open(path, encoding="utf-8") as file:
+            for number, found in enumerate(HEADER_EXAMPLE.findall(file.read())):
+                lines = [re.sub(r" \*/$", "", line)[7:] for line in found.splitlines()]
+                yield f"{os.path.basename(path)} {number + 1}", "\n".join(lines) + "\n"
+    for path in sorted(glob.glob(os.path.join(ROOT, "**", "*.md"), recursive=True)):
+        name = os.path.relpath(path, ROOT)
+        if name.split(os.sep)[0] in ("tests", "build", "build-asan"):
+            continue
+        with open(path, encoding="utf-8") as file:
+            for number, found in enumerate(README_EXAMPLE.findall(file.read())):
+                yield f"{name} {number + 1}", found
+
+
+def without_comments(source):
+    return re.sub(r"/\*.*?\*/", "", source, flags=re.DOTALL)
 
 def is_taken(port):
     with socket.socket() as attempt:
@@ -43,7 +68,8 @@ class Install(unittest.TestCase):
     def test_everything_is_there(self):
         for pattern in (r"bin/tarryd$", r"bin/tarry$", r"include/tarry\.h$", r"libtarry\.so\.0", r"pkgconfig/tarry\.pc$",
                         r"man/man1/tarry\.1", r"man/man8/tarryd\.8", r"systemd/system/tarry\.service$",
-                        r"systemd/system/tarry-pair\.service$", r"doc/tarry/examples/pair-a\.conf$", r"examples/pair-b\.conf$"):
+                        r"share/tarry/tarry\.proto$", r"systemd/system/tarry-pair\.service$", r"doc/tarry/examples/pair-a\.conf$", r"examples/pair-b\.conf$",
+                        r"examples/sign-key\.conf$", r"examples/coordinator-credentials\.conf$"):
             self.find(pattern)
 
     def test_the_units_name_the_installed_program(self):
@@ -81,6 +107,70 @@ class Install(unittest.TestCase):
         done = subprocess.run(["nm", "-D", "--defined-only", self.find(r"libtarry\.so\.0")], stdout=subprocess.PIPE, text=True, check=True)
         names = [line.split()[-1].split("@")[0] for line in done.stdout.splitlines()]
         self.assertEqual([n for n in names if not re.match(r"tarry_|TARRY_|_init|_fini|__", n)], [])
+
+    def pkg_config(self, *wanted):
+        env = {**os.environ, "PKG_CONFIG_PATH": os.path.dirname(self.find(r"tarry\.pc$")), "PKG_CONFIG_SYSROOT_DIR": self.directory}
+        return subprocess.run(["pkg-config", *wanted, "tarry"], stdout=subprocess.PIPE, text=True, check=True, env=env).stdout.split()
+
+    def compile(self, *arguments):
+        done = subprocess.run([*arguments, *self.pkg_config("--cflags")], cwd=self.directory, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, check=False)
+        return done.stdout if done.returncode != 0 else ""
+
+    def proto_file(self):
+        (path,) = self.pkg_config("--variable=proto")
+        return path if path.startswith(self.directory) else self.directory + path
+
+    def test_every_example_compiles_with_what_is_installed(self):
+        proto, made = self.proto_file(), os.path.join(self.directory, "made")
+        os.makedirs(made, exist_ok=True)
+        subprocess.run(["protoc-c", "--proto_path=" + os.path.dirname(proto), "--c_out=" + made, proto], check=True)
+        seen = 0
+        for where, source in examples():
+            path = os.path.join(self.directory, "example.c")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(source)
+            with self.subTest(where):
+                self.assertEqual(self.compile("cc", "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only",
+                                              "-isystem", made, path), "")
+            seen += 1
+        self.assertGreaterEqual(seen, 3, "an example that is not found is not compiled")
+
+    def test_the_headers_are_c99_and_cpp_without_a_warning(self):
+        for compiler, standards, ending in (("cc", ("c99", "c11", "gnu17"), "c"), ("c++", ("c++98", "c++11", "c++20"), "cc")):
+            for standard in standards:
+                path = os.path.join(self.directory, "all." + ending)
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write("#include <tarry.h>\n#include <tarry.h>\nint main(void) { return tarry_version_number() != TARRY_VERSION_NUMBER; }\n")
+                also = ("-Wno-long-long", "-Wno-variadic-macros") if standard == "c++98" else ()
+                with self.subTest(standard):
+                    self.assertEqual(self.compile(compiler, "-std=" + standard, *STRICT, *also, "-fsyntax-only", path), "")
+
+    def test_a_cpp_program_links_and_runs(self):
+        path, program = os.path.join(self.directory, "links.cc"), os.path.join(self.directory, "links")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write('#include <tarry.h>\nint main() {\n'
+                       '    tarry_options options = tarry_options();\n    tarry_client *client;\n'
+                       '    options.urls = "ws://127.0.0.1:9";\n'
+                       '    if (tarry_open(&options, &client) != TARRY_OK) return 1;\n    (void)tarry_close(client);\n'
+                       '    return tarry_version_number() != TARRY_VERSION_NUMBER;\n}\n')
+        self.assertEqual(self.compile("c++", *STRICT, "-std=c++11", path, "-o", program, *self.pkg_config("--libs")), "")
+        env = {**os.environ, "LD_LIBRARY_PATH": os.path.dirname(self.find(r"libtarry\.so\.0"))}
+        subprocess.run([program], check=True, timeout=60, env=env)
+
+    def test_what_is_exported_is_what_the_headers_declare(self):
+        """Each under the version that brought it: a program that needs a newer library is told so when it is started."""
+        declared = set()
+        for path in glob.glob(os.path.join(ROOT, "client", "include", "*.h")):
+            with open(path, encoding="utf-8") as file:
+                declared |= set(DECLARED.findall(without_comments(file.read())))
+        done = subprocess.run(["nm", "-D", "--defined-only", "--with-symbol-versions", self.find(r"libtarry\.so\.0")],
+                              stdout=subprocess.PIPE, text=True, check=True)
+        exported = dict(re.findall(r" T (tarry_\w+)@@(\S+)$", done.stdout, re.MULTILINE))
+        self.assertEqual(sorted(declared), sorted(exported))
+        self.assertEqual({version for version in exported.values() if not re.fullmatch(r"TARRY_\d+\.\d+", version)}, set())
+        done = subprocess.run(["readelf", "-d", self.find(r"libtarry\.so\.0")], stdout=subprocess.PIPE, text=True, check=True)
+        self.assertRegex(done.stdout, r"SONAME.*\[libtarry\.so\.0\]")
 
     def test_the_quickstart_builds_with_pkg_config_and_runs(self):
         library = os.path.dirname(self.find(r"libtarry\.so\.0"))

@@ -10,15 +10,36 @@ from fault_wire_test import Wire
 from wire import Session
 
 ROUNDS = 600
+NEWCOMER_ROUNDS, NEWCOMERS = 250, 5
 
 
 class LaneChurn(Wire):
     autostart = False
 
-    def test_the_next_consumer_of_a_lane_is_served(self):
+    def start_late(self):
         jitter = os.path.join(os.environ["TARRY_BUILD_ROOT"], "tests", "e2e", "liblane_jitter.so")
         self.broker.env["LD_PRELOAD"] = jitter
         self.broker.start()
+
+    def test_newcomers_on_a_lane_leave_nothing_behind(self):
+        """One after another with a session's secret, while it is served: the first one's pipe was forgotten."""
+        self.start_late()
+        rpc = self.rpc()
+        producer, sequence = rpc.hello(), 0
+        for turn in range(NEWCOMER_ROUNDS):
+            session = Session(rpc, ["q"], prefetch=100)
+            lanes = []
+            for _ in range(NEWCOMERS):
+                sequence += 1
+                lanes.append(session.dial())
+                rpc.tell(wire.COMMIT, wire.commit(producer, sequence, [wire.schedule("q")], oldest=sequence))
+            for lane in lanes:
+                lane.close()
+            self.assertEqual(rpc.ask(wire.UNSUBSCRIBE, [(1, session.id)])[0], wire.OK)
+            self.assertTrue(self.broker.is_running(), f"turn {turn}")
+
+    def test_the_next_consumer_of_a_lane_is_served(self):
+        self.start_late()
         self.broker.ok("queue", "set", "q", "max_attempts=0")
         self.broker.one("schedule", "q", "--key", "k", "--in", "0s")
         rpc = self.rpc()

@@ -21,6 +21,16 @@ class Get(Case):
         self.broker.one("ack", held["id"], held["token"])
         self.assertEqual(self.broker.one("get", "q", "k")["state"], "acked")
 
+    def test_attempts_of_a_task_that_has_ended_are_not_known(self):
+        self.broker.one("schedule", "q", "--key", "k", "--in", "0s")
+        task = self.broker.one("consume", "q", "--ack", "none", "--count", 1)
+        self.assertEqual(self.broker.one("get", "q", "k")["attempt"], 1)
+        self.assertIn("attempt     1", self.broker.words("get", "q", "k"))
+        self.broker.one("ack", task["id"], task["token"])
+        ended = self.broker.one("get", "q", "k")
+        self.assertEqual((ended["state"], ended["deliveries"], ended["attempt"]), ("acked", 1, None))
+        self.assertNotIn("attempt", self.broker.words("get", "q", "k"))
+
     def test_unknown_is_status_one(self):
         self.broker.refused("get", "q", "k")
         self.broker.refused("get", "--id", "12345")

@@ -4,6 +4,7 @@ import os
 import harness
 import pair
 import wire
+from peer_proof import PeerKey
 
 
 class Follow(pair.Case):
@@ -86,7 +87,7 @@ class Returner(pair.Case):
         """As node 1, which has promised and is at `end`, where no frame of the leader's ends: (verdict, cut)."""
         follow = [(1, bytes.fromhex(status["cluster"])), (2, b"m" * 16), (3, 1), (4, self.LOG_VERSION), (5, status["epoch"]), (6, 1),
                   (7, end), (8, b"c" * 32), (9, 1), (14, "ws://127.0.0.1:1"), (15, 0), (16, 1), (17, 4096), (23, 1)]
-        code, body = rpc.ask(wire.FOLLOW, follow)
+        code, body = rpc.ask_as_peer(PeerKey(harness.PEER_KEY), wire.FOLLOW, follow)
         self.assertEqual(code, wire.OK, rpc.sentence)
         reply = wire.decode(body)
         return reply.get(1, [0])[0], reply.get(9, [0])[0]

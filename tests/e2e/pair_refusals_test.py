@@ -5,6 +5,7 @@ import shutil
 import harness
 import pair
 import wire
+from peer_proof import PeerKey
 
 # Numbers of Follow, FollowReply and PairReply in tarry.proto.
 FOLLOW, CLUSTER, MEMBER, NODE, LOG_VERSION, END, CHAIN, URL, SENTENCE = 22, 1, 2, 3, 4, 7, 8, 14, 14
@@ -148,7 +149,7 @@ class Refusals(Case):
             status = wire.decode(rpc.ask(wire.PAIR, [])[1])
             question = [(CLUSTER, status[STATUS_CLUSTER][0]), (MEMBER, bytes(16)), (NODE, 1), (LOG_VERSION, 99),
                         (END, status[STATUS_DURABLE][0]), (CHAIN, bytes(32)), (URL, self.b.url)]
-            _, reply = rpc.ask(FOLLOW, question)
+            _, reply = rpc.ask_as_peer(PeerKey(harness.PEER_KEY), FOLLOW, question)
             self.assertIn(b"write different versions of the log", wire.decode(reply)[SENTENCE][0])
 
     def test_a_pair_whose_coordinator_is_taken_away_waits_for_a_word(self):

@@ -1,14 +1,22 @@
-"""What no follower would say to its leader is refused, and breaks nothing."""
+"""What no follower would say to its leader is refused, and breaks nothing; and who has not the peer key is told nothing."""
+import json
+import os
+import subprocess
+
 import harness
 import pair
+import peer_proof
 import wire
+from peer_proof import PeerKey
 
 # Numbers of tarry.proto, and the log's format version.
-FOLLOW, SENTENCE = 22, 14
+FOLLOW, SENTENCE, SECRET, JOIN = 22, 14, 17, 6
 FORMAT_VERSION = 1
 
 
 class Strangers(pair.Case):
+    key = PeerKey(harness.PEER_KEY)
+
     def setUp(self):
         super().setUp()
         self.start_pair()
@@ -28,7 +36,7 @@ class Strangers(pair.Case):
     def test_a_digest_that_is_not_the_leaders(self):
         """F-31. The leader looks, too; what is not in the message is 0."""
         with wire.Rpc(self.a.port) as rpc:
-            code, reply = rpc.ask(FOLLOW, self.follow((12, self.told["digest_position"])))
+            code, reply = rpc.ask_as_peer(self.key, FOLLOW, self.follow((12, self.told["digest_position"])))
         self.assertEqual(code, wire.INVALID)
         self.assertIn("state is not the leader's", wire.decode(reply)[SENTENCE][0].decode())
 
@@ -36,10 +44,187 @@ class Strangers(pair.Case):
         """It would go into the pair's record."""
         with wire.Rpc(self.a.port) as rpc:
             for url in ("", "ws://", "ws://a b:7272", "ws://a\n:7272", "ws://\u00e4:7272", "http://a", "ws://a/path"):
-                code, _ = rpc.ask(FOLLOW, self.follow((14, url)))
+                code, _ = rpc.ask_as_peer(self.key, FOLLOW, self.follow((14, url)))
                 self.assertEqual((code, rpc.sentence), (wire.INVALID, "url is not one by which a broker is reached"), url)
         self.wait_for("it goes on alone", lambda: self.record().get("in-sync") == "0")
         self.a.ok("schedule", "orders", "--in", "1h")
+
+
+class PeerKeys(pair.Case):
+    """Whoever does not prove by the peer key that he is the other node is nobody (F-23, F-29)."""
+
+    key = PeerKey(harness.PEER_KEY)
+
+    def secret(self, broker):
+        """What session secrets are made from: storage/identity.h."""
+        with open(f"{broker.data}/identity", "rb") as file:
+            return file.read()[32:64]
+
+    def question(self, status):
+        """What the follower would ask, every field right."""
+        return [(1, bytes.fromhex(status["cluster"])), (2, bytes.fromhex(status["member"])), (3, 1), (4, FORMAT_VERSION),
+                (5, status["epoch"]), (6, 1 << 40), (7, status["durable"]), (14, status["url"]), (23, 1)]
+
+    def refused(self, rpc, answer):
+        self.assertEqual(answer, (wire.NOT_DONE, b""))
+        self.assertEqual(set(rpc.reply), {1, 2, peer_proof.CHALLENGE})
+        for broker in (self.a, self.b):
+            self.assertNotIn(self.secret(broker), rpc.packed)
+
+    def test_a_stranger_gets_no_place_and_no_secret(self):
+        self.start_pair()
+        status = self.b.one("status", "--broker", self.b.url)
+        strange = PeerKey("some other key that is long enough")
+        for broker in (self.a, self.b):
+            with wire.Rpc(broker.port) as rpc:
+                for question in ([], [(15, 100)], self.question(status)):
+                    self.refused(rpc, rpc.ask(FOLLOW, question))
+                    self.assertIn("proves that it is by the peer key", rpc.sentence)
+                    challenge = rpc.reply[peer_proof.CHALLENGE][0]
+                    self.refused(rpc, rpc.ask_packed(strange.prove(wire.request(FOLLOW, question), challenge)[0]))
+                    self.assertIn("has another peer key than this broker", rpc.sentence)
+                    half = wire.request(FOLLOW, question) + wire.encode([(peer_proof.PROOF_OF_REQUEST, b"x" * 56)])
+                    self.refused(rpc, rpc.ask_packed(half))
+        self.assertIn("event=peer_refused", self.a.log_text())
+
+    def test_who_has_the_key_joins_and_the_secret_travels_sealed(self):
+        self.a.start()
+        if self.coordinated:
+            self.wait_role(self.a, "leading")
+        with wire.Rpc(self.a.port) as rpc:
+            code, body = rpc.ask_as_peer(self.key, FOLLOW, [])
+            reply = wire.decode(body)
+            self.assertEqual((code, wire.number(reply, 1)), (wire.OK, JOIN))
+            self.assertNotIn(self.secret(self.a), rpc.packed)
+            self.assertEqual(self.key.unseal(reply[SECRET][0]), self.secret(self.a))
+            self.assertIsNone(PeerKey("some other key that is long enough").unseal(reply[SECRET][0]))
+
+    def test_what_was_heard_on_the_network_is_worth_nothing_after_a_start(self):
+        self.a.start()
+        self.wait_role(self.a, "leading")
+        with wire.Rpc(self.a.port) as rpc:
+            rpc.ask_as_peer(self.key, FOLLOW, [])
+            challenge = self.challenge(rpc)
+            packed, _ = self.key.prove(wire.request(FOLLOW, []), challenge)
+            self.assertEqual(rpc.ask_packed(packed)[0], wire.OK)
+        self.a.restart()
+        self.wait_for("leads again", lambda: sum("event=leading" in line for line in self.a.log) == 2)
+        with wire.Rpc(self.a.port) as rpc:
+            self.assertEqual(rpc.ask_packed(packed), (wire.NOT_DONE, b""))
+            self.assertNotEqual(self.challenge(rpc), challenge)
+
+    def challenge(self, rpc):
+        rpc.ask(FOLLOW, [])
+        return rpc.reply[peer_proof.CHALLENGE][0]
+
+    def other_key(self, name="other.key"):
+        path = self.path(name)
+        harness.make_private(path, "some other key that is long enough")
+        return ["--peer-key", path]
+
+    def test_two_keys_make_no_pair_and_both_say_so(self):
+        """A node that is to join, and one that has joined; until both have the same."""
+        self.a.start()
+        arguments = self.b.arguments
+        self.b.arguments = [*arguments, *self.other_key()]
+        self.b.launch()
+        self.wait_log(self.b, "event=joining_waits")
+        self.wait_log(self.b, "who asks has another peer key than this broker")
+        self.wait_log(self.a, "event=peer_refused")
+        self.b.kill()
+        self.b.arguments = arguments
+        self.b.start()
+        self.wait_in_sync()
+        self.b.stop()
+        self.b.arguments = [*arguments, *self.other_key()]
+        self.b.launch()
+        self.wait_log(self.b, "event=not_followed")
+        self.wait_for("a problem", lambda: "does not prove that it has this node's peer key" in str(self.b.tarry("status").objects))
+        self.assertTrue(self.b.is_running())
+        self.b.kill()
+        self.b.arguments = arguments
+        self.b.start()
+        self.wait_in_sync()
+
+    def test_who_listens_at_the_leaders_address_orders_nobody_about(self):
+        """It would refuse the follower, which would end; or send it frames."""
+        self.start_pair()
+        self.a.ok("schedule", "orders", "--in", "1h")
+        self.a.kill()
+        stranger = harness.Broker(self.path("stranger"), "--peer", self.b.listen, "--coordinator",
+                                  f"file://{self.directory}/another", *self.other_key(), listen=self.a.listen)
+        self.brokers.append(stranger.start())
+        self.wait_role(stranger, "leading")
+        self.wait_log(self.b, "event=leading")
+        self.assertEqual(self.pending(self.b), 1)
+
+    def test_a_snapshot_is_taken_from_the_other_node_only(self):
+        """Its cluster's number is no secret: a broker that has it and not the key gives nobody its data."""
+        self.start_pair()
+        self.a.ok("schedule", "orders", "--in", "1h")
+        self.wait_pending(self.b, 1)
+        self.b.stop()
+        self.a.stop()
+        with open(f"{self.b.data}/snapshot.wanted", "wb"):
+            pass
+        self.a.arguments = [*self.a.arguments, *self.other_key()]
+        self.a.start()
+        self.b.launch()
+        self.wait_log(self.b, "event=snapshot_waits")
+        self.assertIn("it does not prove by the peer key that it is the other node", self.b.log_text())
+        self.a.kill()
+        self.a.arguments = self.a.arguments[:-2]
+        self.a.start()
+        self.wait_log(self.b, "event=snapshot_taken")
+        self.wait_in_sync()
+        self.wait_pending(self.b, 1)
+
+
+class KeyFiles(pair.Case):
+    """What is wrong with a key is said at the start."""
+
+    def refusal(self, broker, *arguments, status=1):
+        broker.arguments = [*broker.arguments, *arguments]
+        command = [harness.find_program("tarryd"), "--data", broker.data, "--listen", broker.listen, *broker.arguments]
+        done = subprocess.run(command, stderr=subprocess.PIPE, check=False, timeout=pair.WAIT_S)
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.assertFalse(os.path.exists(broker.data))
+        return done.stderr.decode()
+
+    def test_a_pair_without_a_key(self):
+        for broker in (self.a, self.b):
+            said = self.refusal(broker, status=2)
+            self.assertIn("a pair needs option peer-key", said)
+            self.assertIn("tarry keygen --peer", said)
+
+    def test_a_key_without_a_pair(self):
+        self.a.arguments = []
+        self.assertIn("option peer-key is for a pair", self.refusal(self.a, "--peer-key", "x", status=2))
+
+    def test_files_that_hold_no_key(self):
+        self.assertIn("cannot be read: No such file", self.refusal(self.a, "--peer-key", self.path("none")))
+        harness.make_private(self.path("short"), " \n" + "x" * 31 + "\n")
+        self.assertIn("shorter than a key must be", self.refusal(self.a, "--peer-key", self.path("short")))
+        harness.make_private(self.path("long"), "x" * 1025)
+        self.assertIn("larger than a key may be", self.refusal(self.a, "--peer-key", self.path("long")))
+        harness.make_private(self.path("open"), "x" * 32)
+        os.chmod(self.path("open"), 0o640)
+        self.assertIn("may be used by others; chmod 600", self.refusal(self.a, "--peer-key", self.path("open")))
+
+    def test_the_tool_makes_one(self):
+        made = subprocess.run([harness.find_program("tarry"), "keygen", "--peer", self.path("made"), "--json"],
+                              stdout=subprocess.PIPE, check=True)
+        self.assertEqual(json.loads(made.stdout), {"result": "made", "secret": self.path("made")})
+        self.assertEqual(os.stat(self.path("made")).st_mode & 0o777, 0o600)
+        self.assertFalse(os.path.exists(self.path("made") + ".pub"))
+        with open(self.path("made"), encoding="ascii") as file:
+            self.assertRegex(file.read(), "^[0-9a-f]{64}\n$")
+        again = subprocess.run([harness.find_program("tarry"), "keygen", "--peer", self.path("made")], stderr=subprocess.PIPE, check=False)
+        self.assertEqual(again.returncode, 1)
+        self.assertIn(b"a key is never written over", again.stderr)
+        for broker in (self.a, self.b):
+            broker.arguments += ["--peer-key", self.path("made")]
+        self.start_pair()
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import signal
 import time
 
 import harness
+import wire
 from harness import Case, now_ms
 from proxy import DOWN, Proxy
 
@@ -47,6 +48,19 @@ class Leases(Case):
         self.broker.wait_stats("q", acked=1)
         self.broker.restart()
         self.assertEqual(self.broker.ok("consume", "q", "--for", "2500ms"), [])
+
+
+class Strangers(Case):
+    def test_a_producer_that_used_the_last_sequence_and_went_leaves_nothing(self):  # F-20, ONCE-1
+        """What was left of it made the next start, and each after that, refuse the index."""
+        with wire.Rpc(self.broker.port) as rpc:
+            producer = rpc.hello()
+            code, _ = rpc.ask(wire.COMMIT, wire.commit(producer, 2 ** 64 - 1, [wire.schedule("q", "k", 3_600_000)]))
+            self.assertEqual(code, wire.OK)
+            self.assertEqual(rpc.ask(wire.GOODBYE, [(1, producer)])[0], wire.OK)
+        self.assertEqual(self.broker.stop(), 0)
+        self.broker.start()
+        self.assertEqual(self.broker.one("get", "q", "k")["state"], "pending")
 
 
 class Much(Case):

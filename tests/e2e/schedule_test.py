@@ -190,5 +190,28 @@ class ScheduleStream(Case):
         self.assertEqual(answer[0]["result"], "scheduled")
 
 
+class ManyKeys(Case):
+    """More live keys than memory holds, in one life: what left memory for the index is found there again."""
+
+    COUNT = 200_000
+    arguments = ("--memory", "64MiB")
+
+    def test_a_key_stays_unique_when_its_task_has_left_memory(self):
+        lines = "".join('{"queue":"q","key":"k%d","delay_ms":%d}\n' % (i, 3_600_000 + i) for i in range(self.COUNT))
+        self.broker.ok("schedule", "--from", "-", stdin=lines, wait_s=300)
+
+        def has_moved_out():
+            stats = self.broker.queue_stats(None)
+            return stats["indexed"] == stats["appended"] and stats["near_tasks"] < self.COUNT // 2
+        harness.wait_until("most tasks are in the index alone", has_moved_out, 120)
+        far = [f"k{self.COUNT - 1 - i * 499}" for i in range(100)]
+        for key in far[:3]:
+            self.assertEqual(self.broker.one("get", "q", key)["state"], "pending")
+        lines = "".join('{"queue":"q","key":"%s","delay_ms":3600000}\n' % key for key in far)
+        answers = self.broker.tarry("schedule", "--from", "-", stdin=lines).objects
+        self.assertEqual({answer["result"] for answer in answers}, {"exists"})
+        self.assertEqual(self.broker.queue_stats("q")["scheduled"], self.COUNT)
+
+
 if __name__ == "__main__":
     harness.main()

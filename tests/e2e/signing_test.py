@@ -107,7 +107,8 @@ class Signed(harness.Case):
         self.assertIn("is a secret key",
                       self.run_tool("verify", self.broker.data, "--key", self.key, status=2).err)
 
-    def test_log_and_heads_cut_together_are_found_by_a_head_kept_elsewhere(self):
+    def live_twice(self):
+        """Two lives with a task each; the path of a copy of what there was between them."""
         self.broker.start()
         self.broker.one("schedule", "q", "--key", "a", "--in", "1h")
         self.assertEqual(self.broker.stop(), 0)
@@ -116,6 +117,10 @@ class Signed(harness.Case):
         self.broker.start()
         self.broker.one("schedule", "q", "--key", "b", "--in", "1h")
         self.assertEqual(self.broker.stop(), 0)
+        return copy
+
+    def test_log_and_heads_cut_together_are_found_by_a_head_kept_elsewhere(self):
+        copy = self.live_twice()
         kept = self.heads()[-1]["head"]
         self.verify("--head", kept)
         shutil.rmtree(self.broker.data)
@@ -124,6 +129,18 @@ class Signed(harness.Case):
         answer = self.verify("--head", kept, status=1)
         self.assertIn("it was cut", answer.err)
         self.assertEqual(answer.one["differs_from"], answer.one["log_end"])
+
+    def test_a_log_and_an_index_that_end_before_the_last_head_are_refused(self):  # F-9
+        """Log and index agree, and only the heads know that there was more: what was signed was durable."""
+        copy = self.live_twice()
+        for part in ("log", "index"):
+            shutil.rmtree(os.path.join(self.broker.data, part))
+            shutil.copytree(os.path.join(copy, part), os.path.join(self.broker.data, part))
+        self.broker.launch()
+        self.assertEqual(self.broker.process.wait(30), 1)
+        self.broker.reader.join(5)
+        self.assertFalse(self.broker.ready)
+        self.assertIn("event=refused", self.broker.log_text())
 
     def test_a_broker_that_was_killed_has_signed_what_is_durable_and_signs_the_rest(self):
         self.broker.start()
@@ -211,6 +228,52 @@ class Signed(harness.Case):
         self.broker.start()
         self.assertEqual(self.broker.stop(), 0)
         self.verify()
+
+    def segments(self, data):
+        """Paths of the log's segments, the oldest first."""
+        log = os.path.join(data, "log")
+        return [os.path.join(log, name) for name in sorted(os.listdir(log)) if name.endswith(".seg")]
+
+    def prove(self, data, status=0):
+        return self.run_tool("verify", data, "--key", self.key + ".pub", status=status)
+
+    def test_a_backup_of_a_running_broker_is_proven_and_so_is_what_is_restored_from_it(self):  # F-8
+        self.broker.start()
+        schedule_many(self.broker, 5000)
+        copy, again = self.path("copy"), self.path("again")
+        self.broker.one("backup", copy)
+        self.assertGreaterEqual(len(self.segments(copy)), 3)
+        self.prove(copy)
+        self.broker.one("restore", copy, "--data", again)
+        self.prove(again)
+        other = self.make_broker(*self.broker.arguments, data=again).start()  # another member, the same signer
+        schedule_many(other, 5000, "later")
+        second = self.path("second")
+        other.one("backup", second)  # a copy of what was restored from a copy
+        self.prove(second)
+        self.assertEqual(other.stop(), 0)
+        self.assertGreater(len(self.segments(again)), len(self.segments(copy)))
+        proof = self.prove(again).one
+        self.assertEqual((proof["signed_to"], proof["unsigned_frames"]), (proof["log_end"], 0))
+
+    def test_a_segment_file_of_any_other_length_was_changed(self):  # F-8
+        self.broker.start()
+        schedule_many(self.broker, 5000)
+        copy = self.path("copy")
+        self.broker.one("backup", copy)
+        self.assertEqual(self.broker.stop(), 0)
+        for data in (self.broker.data, copy):
+            first, second = self.segments(data)[:2]
+            frames_end = 4096 + int(os.path.basename(second)[:16], 16) - int(os.path.basename(first)[:16], 16)
+            with open(first, "rb") as file:
+                content = file.read()
+            for length in (frames_end - 8, frames_end + 1, frames_end + 8, 4096 + (1 << 20) + 1):
+                with open(first, "wb") as file:
+                    file.write(content.ljust(length, b"\0")[:length])
+                self.assertIn(os.path.basename(first), self.prove(data, status=1).err, f"{data}: {length} bytes")
+            with open(first, "wb") as file:
+                file.write(content)
+            self.prove(data)
 
     def compare(self, other, status=0):
         return self.run_tool("verify", self.broker.data, "--against", other, status=status).one

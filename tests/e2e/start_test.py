@@ -103,6 +103,44 @@ class Start(Case):
         if not self.broker.ready:
             self.assertGreater(self.broker.process.wait(20), 0)
 
+    def test_an_empty_directory_beside_one_with_data_is_founded_loudly(self):
+        self.broker.start()
+        self.assertFalse([line for line in self.broker.log if "founded_beside" in line])
+        self.broker.stop()
+        other = self.make_broker(data=self.path("date")).start()
+        line, = [line for line in other.log if "event=founded_beside" in line]
+        told = harness.parse_logfmt(line)
+        self.assertEqual((told["data"], told["others"]), (self.broker.data, "0"))
+        self.assertIn("begins with no tasks", told["warning"])
+        other.stop()
+        other.start()  # once
+        self.assertEqual(len([line for line in other.log if "event=founded_beside" in line]), 1)
+        os.chmod(self.directory, 0o1777)  # as /tmp: what is beside it is other people's
+        third = self.make_broker(data=self.path("third")).start()
+        self.assertFalse([line for line in third.log if "founded_beside" in line])
+
+    def test_an_empty_directory_within_one_with_data_is_refused(self):
+        self.broker.start()
+        self.broker.stop()
+        inside = os.path.join(self.broker.data, "main")
+        self.assertIn(f"start with --data {self.broker.data}", self.fails(data=inside))
+        self.assertFalse(os.path.exists(inside))
+        self.assertIn(f"start with --data {self.directory}/data", self.fails(data=self.directory))
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs two users")
+    def test_a_directory_of_another_user_is_refused_with_what_to_do(self):  # F-14
+        self.broker.start()
+        self.broker.stop()
+        os.chmod(self.directory, 0o755)
+        self.broker.prefix = ["setpriv", "--reuid=61999", "--regid=61999", "--clear-groups"]
+        self.broker.launch()
+        self.assertEqual(self.broker.process.wait(30), 1)
+        self.broker.reader.join(5)
+        command = f"chown -R 61999:61999 {self.broker.data}"
+        self.assertIn(f"it belongs to uid 0, and this broker runs as uid 61999: {command}", self.broker.log_text())
+        subprocess.run(command.split(), check=True)
+        self.broker.start()
+
     @unittest.skipUnless(os.path.exists("/proc/mounts") and os.geteuid() == 0, "needs root to mount")
     def test_a_read_only_directory(self):  # F-14
         mount = self.path("mount")

@@ -9,15 +9,18 @@ import os
 import socket
 import struct
 
+import peer_proof
+
 RPC = "rep.sp.nanomsg.org"
 LANE = "push.sp.nanomsg.org"
 FRAME_SIZE = 65536
 
 # Codes of tarry.proto.
-OK, INVALID, TOO_LARGE, EXISTS, NOT_DONE, STALE_TOKEN, FORGOTTEN, BUSY, STOPPING, NO_SUCH_SESSION, NOT_PRIMARY = \
-    0, 1, 2, 5, 6, 7, 9, 10, 11, 12, 13
+OK, INVALID, TOO_LARGE, EXISTS, NOT_DONE, STALE_TOKEN, FORGOTTEN, BUSY, STOPPING, NO_SUCH_SESSION, NOT_PRIMARY, FAILED = \
+    0, 1, 2, 5, 6, 7, 9, 10, 11, 12, 13, 14
 # Bodies of Request and Reply.
-HELLO, COMMIT, SUBSCRIBE, HEARTBEAT, UNSUBSCRIBE, LIST, QUEUES, AUDIT, FOLLOW, PAIR = 10, 11, 13, 14, 15, 17, 18, 20, 22, 23
+HELLO, COMMIT, GOODBYE, SUBSCRIBE, HEARTBEAT, UNSUBSCRIBE, GET, LIST, QUEUES, STATS, AUDIT, BACKUP, FOLLOW, PAIR = BODIES = \
+    range(10, 24)
 
 # ---- protobuf
 
@@ -180,19 +183,25 @@ class Rpc(WebSocket):
         self.last_id = 0
         self.sentence = ""  # of the last reply
         self.primary = ""
+        self.reply = {}
+        self.packed = b""
 
     def tell(self, body, fields, request_id=None, cluster=b""):
         """Sends a request and does not wait; its id."""
+        return self.tell_packed(request(body, fields, cluster), request_id)
+
+    def tell_packed(self, packed, request_id=None):
         self.last_id += 1
         request_id = request_id or self.last_id
-        self.send(struct.pack(">I", 0x80000000 | request_id) + request(body, fields, cluster))
+        self.send(struct.pack(">I", 0x80000000 | request_id) + packed)
         return request_id
 
     def hear(self, wait_s=10):
         """(id, code, body of the reply)."""
         message = self.receive(wait_s)
         request_id, = struct.unpack(">I", message[:4])
-        reply = decode(message[4:])
+        self.packed = message[4:]
+        self.reply = reply = decode(self.packed)
         self.sentence = reply.get(2, [b""])[-1].decode()
         self.primary = reply.get(3, [b""])[-1].decode()
         body = next((reply[field][-1] for field in reply if field >= 10), b"")
@@ -200,11 +209,22 @@ class Rpc(WebSocket):
 
     def ask(self, body, fields, wait_s=10, cluster=b""):
         """(code, body of the reply)."""
-        wanted = self.tell(body, fields, cluster=cluster)
+        return self.ask_packed(request(body, fields, cluster), wait_s)
+
+    def ask_packed(self, packed, wait_s=10):
+        wanted = self.tell_packed(packed)
         while True:
             request_id, code, reply = self.hear(wait_s)
             if request_id == wanted:
                 return code, reply
+
+    def ask_as_peer(self, key, body, fields, wait_s=10):
+        """What the other node of a pair asks (a PeerKey): (code, body of the reply)."""
+        self.ask(FOLLOW, [])  # of nobody: it is refused, with a challenge
+        packed, nonce = key.prove(request(body, fields), self.reply[peer_proof.CHALLENGE][-1])
+        answer = self.ask_packed(packed, wait_s)
+        assert key.proves(self.packed, nonce), f"not proved: {answer} {self.sentence}"
+        return answer
 
     def hello(self):
         """A producer of one's own."""

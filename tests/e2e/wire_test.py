@@ -1,18 +1,23 @@
 """wire_test.py: what else may arrive on the port. Nothing that a stranger sends may harm a client at work."""
 import os
 import random
+import re
 import socket
 import struct
+import subprocess
 import threading
 import time
 
 import harness
+import ports
 import wire
 from harness import Case
 from wire import WebSocket, frame
 
 
-class Port(Case):
+class Beside(Case):
+    """Something arrives on the port beside a client at work, who must not notice."""
+
     def setUp(self):
         super().setUp()
         self.alive = True
@@ -70,6 +75,8 @@ class Port(Case):
         web = WebSocket(self.broker.port, path, protocol)
         return web.peer, web.answer
 
+
+class Port(Beside):
     def test_http_garbage(self):
         """F-20: what is not HTTP, or hardly."""
         for data in (b"GARBAGE\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\r\n" * 100, b"GET " + b"a" * 20000,
@@ -180,6 +187,153 @@ class Port(Case):
                 time.sleep(0.005)
             peer.settimeout(harness.ANSWER_WAIT_S)
             self.assertIn(b"HTTP/1.1", peer.recv(4096))
+
+
+class Door(Beside):
+    """What stands before nng's HTTP server: broker/shell/http_guard.h."""
+
+    escape = b"GET /aaaaaaaaaaaaaaaaaaa%41 HTTP/1.1\r\nHost: x\r\n\r\n"
+    page = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+
+    def answers(self, *pieces):
+        """Statuses of what comes back when the pieces are sent one after another, until the other side closes."""
+        got = b""
+        with self.connect() as peer:
+            peer.settimeout(harness.ANSWER_WAIT_S)
+            try:
+                for piece in pieces:
+                    peer.sendall(piece)
+                peer.shutdown(socket.SHUT_WR)
+                while part := peer.recv(65536):
+                    got += part
+            except OSError:
+                pass
+        return [int(status) for status in re.findall(rb"HTTP/1.1 (\d+) ", got)]
+
+    def test_an_escape_at_the_end_of_a_target(self):
+        """F-20: nng 1.5.2 reads and writes beyond the end of the target's memory; a few of these ended the broker."""
+        for size in range(200):
+            target = b"/" + b"a" * size + b"%41"
+            self.assertEqual(self.answers(b"GET " + target + b" HTTP/1.1\r\nHost: x\r\n\r\n"), [400])
+            self.assertEqual(self.answers(b"GET http://127.0.0.1" + target + b" HTTP/1.1\r\n\r\n"), [400])
+        self.assertIn("event=http_refused", self.broker.log_text())
+        self.assertIn("without escapes", self.broker.log_text())
+
+    def test_an_escape_behind_something_else(self):
+        """In the same packet as what is fine, or in many; behind a page, and behind an upgrade that failed."""
+        self.assertEqual(self.answers(self.page + self.escape), [200, 400])
+        self.assertEqual(self.answers(self.page * 3 + self.escape + self.page), [200, 200, 200, 400])
+        self.assertEqual(self.answers(*(bytes([byte]) for byte in self.page + self.escape)), [200, 400])
+        for end in range(1, len(self.escape)):
+            self.assertEqual(self.answers(self.escape[:end], self.escape[end:]), [400])
+        failed = b"GET /rpc HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+        self.assertNotIn(101, self.answers(failed + self.escape))
+        body = b"POST /rpc HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(self.escape)
+        self.assertEqual(self.answers(body + self.escape), [405])
+        self.assertEqual(self.answers(b"GET / HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(self.escape) + self.escape), [413])
+
+    def test_a_connection_serves_many_pages(self):
+        pages = [self.page, self.page.replace(b"healthz", b"metrics")] * 5
+        self.assertEqual(self.answers(*pages), [200] * 10)
+        self.assertEqual(self.answers(b"".join(pages)), [200] * 10)
+
+    def test_frames_are_nobodys_business(self):
+        """Behind the upgrade no byte is looked at, also if it came in the same packet."""
+        with wire.Rpc(self.broker.port) as rpc:
+            producer = rpc.hello()
+            code, reply = rpc.ask(wire.COMMIT, wire.commit(producer, 1, [wire.schedule("frames", "k", 0, self.escape * 100)]))
+            self.assertEqual((code, wire.number(wire.results(reply)[0], 1)), (wire.OK, wire.OK))
+        head = (b"GET /rpc HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+                b"Sec-WebSocket-Key: x3JJHMbDL1EzLkh9GBhXDw==\r\nSec-WebSocket-Protocol: " + wire.RPC.encode() + b"\r\n\r\n")
+        question = struct.pack(">I", 0x80000001) + wire.request(wire.HELLO, [])
+        with self.connect() as peer:
+            peer.settimeout(harness.ANSWER_WAIT_S)
+            peer.sendall(head + frame(question))
+            got = b""
+            while got.count(b"\r\n\r\n") == 0 or len(got.split(b"\r\n\r\n", 1)[1]) < 20:
+                part = peer.recv(65536)
+                self.assertNotEqual(part, b"", got)
+                got += part
+        self.assertIn(b" 101 ", got)
+
+    def test_a_head_that_is_too_long(self):
+        self.assertEqual(self.answers(self.page[:-2] + b"X: " + b"y" * 9000 + b"\r\n\r\n"), [431])
+        self.assertEqual(self.answers(self.page[:-2] + b"X: y\r\n" * 65 + b"\r\n"), [431])
+
+
+class Origins(Case):
+    """A web page in a browser on this machine reaches loopback, too: its Origin says so (F-23)."""
+
+    allowed = ("http://localhost:3000", "https://one.example")
+    strange = ("http://localhost:3001", "https://one.example.evil.example", "null", "https://two.example", "")
+
+    def answer(self, port, method, path, origin, upgrade):
+        lines = [f"{method} {path} HTTP/1.1", f"Host: 127.0.0.1:{port}", f"Origin: {origin}"]
+        if upgrade:
+            protocol = wire.RPC if path == "/rpc" else wire.LANE
+            lines += ["Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Key: x3JJHMbDL1EzLkh9GBhXDw==",
+                      "Sec-WebSocket-Version: 13", f"Sec-WebSocket-Protocol: {protocol}"]
+        with socket.create_connection(("127.0.0.1", port), 10) as peer:
+            peer.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
+            return int(peer.recv(4096).split(b" ")[1])
+
+    def ask_all(self, port, origin):
+        requests = (("GET", "/rpc", True), ("GET", "/lane/0", True), ("GET", "/metrics", False), ("GET", "/healthz", False),
+                    ("POST", "/rpc", False), ("OPTIONS", "/rpc", False))
+        return [self.answer(port, method, path, origin, upgrade) for method, path, upgrade in requests]
+
+    def open_a_lane(self):
+        session = wire.Session(wire.Rpc(self.broker.port), ["q"])
+        self.assertEqual(session.lane, 0)
+        return session
+
+    def test_no_page_may_use_the_broker_by_default(self):
+        self.open_a_lane()
+        for origin in (*self.allowed, *self.strange):
+            self.assertEqual(self.ask_all(self.broker.port, origin), [403] * 6, origin)
+        harness.wait_until("a line in the log", lambda: "status=403" in self.broker.log_text(), 5)
+        self.assertIn("tarryd --allow-origin", self.broker.log_text())
+
+    def test_pages_of_allowed_origins_may(self):
+        self.broker.stop()
+        with open(self.path("tarry.ini"), "w", encoding="utf-8") as file:
+            file.write(f"allow-origin = {self.allowed[0]}\n")
+        self.broker.arguments += ["--config", self.path("tarry.ini"), "--allow-origin", self.allowed[1]]
+        self.broker.start()
+        self.open_a_lane()
+        for origin in self.allowed:
+            self.assertEqual(self.ask_all(self.broker.port, origin), [101, 101, 200, 200, 405, 405], origin)
+        for origin in self.strange:
+            self.assertEqual(self.ask_all(self.broker.port, origin), [403] * 6, origin)
+
+    def test_an_origin_that_is_none_is_no_option(self):
+        for origin in ("*", "example.org", "https://example.org/", "https://a b"):
+            command = [harness.find_program("tarryd"), "--data", self.path("none"), "--allow-origin", origin]
+            done = subprocess.run(command, stderr=subprocess.PIPE, check=False, timeout=20)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(b"option allow-origin takes an origin such as https://example.org", done.stderr)
+        printed = subprocess.run([harness.find_program("tarryd"), "--print-config", "--allow-origin", "https://a", "--allow-origin", "null"],
+                                 stdout=subprocess.PIPE, check=True).stdout.decode()
+        self.assertIn("allow-origin=https://a null\n", printed)
+
+
+class Unguarded(Case):
+    """F-20: nobody serves without the guard."""
+
+    def test_a_broker_whose_guard_is_not_in_effect_does_not_serve(self):
+        """The names by which nng reaches its connections must be tarryd's own; here one of them is not."""
+        with open(harness.find_program("tarryd"), "rb") as file:
+            program = file.read()
+        for name in (b"readv", b"accept"):
+            self.assertIn(b"\0" + name + b"\0", program)
+            path = self.path(f"tarryd_without_{name.decode()}")
+            with open(path, "wb") as file:
+                file.write(program.replace(b"\0" + name + b"\0", b"\0X" + name[1:] + b"\0", 1))  # the first is in .dynstr
+            os.chmod(path, 0o700)
+            done = subprocess.run([path, "--data", self.path(name.decode()), "--listen", f"ws://127.0.0.1:{ports.free_port()}"],
+                                  stderr=subprocess.PIPE, check=False, timeout=60)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn(b"what guards nng's HTTP server is not in effect", done.stderr)
 
 
 if __name__ == "__main__":

@@ -17,11 +17,13 @@ static void peek_agrees(const uint8_t *data, size_t size) {
     bool is_message = request_peek(data, size, &peek);
     const Tarry__Request *request = tarry__request__unpack(&arena.pb, size, data);
     if (request != NULL && request->body_case == TARRY__REQUEST__BODY_COMMIT) {
-        /* More is fine: a commit that a later field of the oneof replaced. Less would get past the limit. */
-        assert(is_message && peek.commit && peek.op_count >= request->commit->n_ops);
+        /* More is fine: a commit that a later field of the oneof replaced, which is refused for that. Less would get
+         * past the limit. */
+        assert(is_message && peek.body_count > 0 && peek.op_count >= request->commit->n_ops);
     }
     if (request != NULL && request->body_case == TARRY__REQUEST__BODY_SUBSCRIBE)
         assert(is_message && peek.queue_count >= request->subscribe->n_queues);
+    if (request != NULL) assert(is_message && (peek.body_count > 0) == (request->body_case != 0));
     arena_reset(&arena);
 }
 
@@ -74,10 +76,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     peek_agrees(data, size);
     static struct arena arena; /* kept: its first block is large */
     struct core_event event = {0};
-    struct request_peek peek;
     struct request_refusal refusal = {TARRY__CODE__OK, NULL};
     if (arena.size_max == 0) arena_init(&arena, ARENA_SIZE_MAX);
-    if (request_prepare(&arena, data, size, PAYLOAD_SIZE_MAX_DEFAULT, secret, &peek, &event, &refusal)) {
+    if (request_prepare(&arena, data, size, PAYLOAD_SIZE_MAX_DEFAULT, secret, &event, &refusal)) {
         accepted_is_right(&event);
     } else {
         assert(refusal.code != TARRY__CODE__OK && refusal.sentence != NULL && refusal.sentence[0] != '\0');

@@ -65,8 +65,9 @@ void __wrap_deadline_after(uint64_t wait_ms, struct timespec *out_deadline) {
 
 /* A question of the user's, which an audit leaves to itself, is on its way. */
 static bool is_asking(void) {
-    for (const struct request *at = world.client.calls.first; at != NULL; at = at->next)
+    for (const struct request *at = world.client.calls.first; at != NULL; at = at->links[IN_QUEUE].next)
         if (!at->internal) return true;
+    if (world.client.retries.count > 0) return true; /* in doubt it waits a little longer */
     for (size_t i = COMMITS_IN_FLIGHT_MAX; i < SLOTS_MAX; i++) {
         const struct request *request = world.client.slots[i].request;
         if (request != NULL && !request->internal) return true;
@@ -389,18 +390,18 @@ static void is_answered(int rv, const char *message) {
 
 static void look(tarry_client *client, unsigned what) {
     const struct tarry_ref ref = {.queue = "orders", .key = "order-1"};
-    const char *message = "";
+    char message[TARRY_MESSAGE_SIZE] = "";
     struct tarry_view *view = NULL;
     struct tarry_queues_view *queues = NULL;
     struct tarry_stats_view *stats = NULL;
     int rv = TARRY_OK;
-    if (what == 0) rv = tarry_get(client, &ref, true, &view, &message);
-    if (what == 1) rv = tarry_queues(client, &queues, &message);
-    if (what == 2) rv = tarry_stats(client, "orders", &stats, &message);
+    if (what == 0) rv = tarry_get(client, &ref, true, &view, message);
+    if (what == 1) rv = tarry_queues(client, &queues, message);
+    if (what == 2) rv = tarry_stats(client, "orders", &stats, message);
     is_answered(rv, message);
     if (view != NULL) assert(strlen(view->queue) + strlen(view->state) + strlen(view->reason) < 4096);
-    for (size_t i = 0; queues != NULL && i < queues->count; i++) assert(queues->queues[i].name != NULL);
-    for (size_t i = 0; stats != NULL && i < stats->count; i++) assert(stats->queues[i].name != NULL);
+    for (size_t i = 0; queues != NULL && i < queues->count; i++) assert(queues->queues[i]->name != NULL);
+    for (size_t i = 0; stats != NULL && i < stats->count; i++) assert(stats->queues[i]->name != NULL);
     tarry_view_free(view);
     tarry_queues_free(queues);
     tarry_stats_free(stats);
@@ -409,11 +410,11 @@ static void look(tarry_client *client, unsigned what) {
 static void list(tarry_client *client) {
     const struct tarry_list_options options = {.queue = "orders", .limit = input_byte(&world.input)};
     const struct tarry_view *view;
-    const char *message = "";
+    char message[TARRY_MESSAGE_SIZE] = "";
     tarry_list *list;
     int rv = tarry_list_open(client, &options, &list);
     assert(rv == TARRY_OK);
-    for (unsigned i = 0; i < 300 && (rv = tarry_list_next(list, &view, &message)) == TARRY_OK; i++)
+    for (unsigned i = 0; i < 300 && (rv = tarry_list_next(list, &view, message)) == TARRY_OK; i++)
         assert(strlen(view->queue) + strlen(view->state) + view->key_size < 4096);
     is_answered(rv, message);
     tarry_list_close(list);
@@ -435,13 +436,13 @@ static void audit(tarry_client *client) {
     unsigned how = input_byte(&world.input);
     struct tarry_audit_options options = {.follow = how % 2, .at_end = how % 4 == 2, .task = how % 8 < 4 ? &ref : NULL};
     const struct tarry_frame *frame;
-    const char *message = "";
+    char message[TARRY_MESSAGE_SIZE] = "";
     tarry_audit *audit;
     uint64_t end = 0;
     int rv = tarry_audit_open(client, &options, &audit);
     assert(rv == TARRY_OK);
     for (unsigned left = how / 4; left > 0; left--) {
-        rv = tarry_audit_next(audit, 0, &frame, &message);
+        rv = tarry_audit_next(audit, 0, &frame, message);
         if (rv == TARRY_OK) {
             audit_told(audit, frame, &end);
         } else if (rv == TARRY_E_NOTHING) {
@@ -456,7 +457,7 @@ static void audit(tarry_client *client) {
     }
     is_answered(rv, message);
     if (rv == TARRY_E_PROTOCOL && strstr(message, "log position") != NULL) {
-        rv = tarry_audit_next(audit, 0, &frame, &message);
+        rv = tarry_audit_next(audit, 0, &frame, message);
         assert(rv == TARRY_E_PROTOCOL); /* nothing after it is believed */
     }
     tarry_audit_close(audit);
@@ -496,10 +497,10 @@ static void submit(tarry_client *client, unsigned what) {
 
 static void pair(tarry_client *client, unsigned how) {
     struct tarry_pair_view *view = NULL;
-    const char *message = "";
-    int rv = how % 3 == 0   ? tarry_pair_status(client, &view, &message)
-             : how % 3 == 1 ? tarry_promote(client, (enum tarry_assertion)(how % 4), &view, &message)
-                            : tarry_demote(client, &view, &message);
+    char message[TARRY_MESSAGE_SIZE] = "";
+    int rv = how % 3 == 0   ? tarry_pair_status(client, &view, message)
+             : how % 3 == 1 ? tarry_promote(client, (enum tarry_assertion)(how % 4), &view, message)
+                            : tarry_demote(client, &view, message);
     is_answered(rv, message);
     assert((rv == TARRY_OK) == (view != NULL));
     if (view != NULL) {
@@ -508,7 +509,7 @@ static void pair(tarry_client *client, unsigned how) {
         assert(tarry_role_name(view->role)[0] != 0 && tarry_replication_name(view->replication)[0] != 0);
     }
     tarry_pair_free(view);
-    assert(tarry_addresses_say(client)[0] != 0);
+    assert(tarry_addresses_say(client, message)[0] != 0);
 }
 
 static void user_turn(tarry_client *client) {
@@ -559,8 +560,9 @@ static void begin(const uint8_t *data, size_t size) {
         client->slots[i] = (struct slot){.client = client, .aio = aios[i], .ctx = {.id = i}};
     }
     tarry_consumer *consumer = &world.consumer;
-    *consumer = (tarry_consumer){
-        .client = client, .opening = true, .opened = -1, .queues = &queue, .queue_count = 1, .prefetch = 8};
+    *consumer = (tarry_consumer){.client = client, .opening = true, .opened = -1, .queues = &queue, .queue_count = 1};
+    consumer->prefetch = 8;
+    consumer->open_until_ms = UINT64_MAX;
     pthread_mutex_init(&consumer->lock, NULL);
     if (input_byte(&world.input) % 4 == 0) client->consumers = consumer;
 }
@@ -571,15 +573,20 @@ static void end(void) {
     world.closing = true; /* whatever is left is given up now */
     run_engine(NULL);
     assert(world.called == world.submitted && client->pending == 0 && client->waiting == 0);
-    assert(client->queued_size == 0 && client->ready.first == NULL && client->calls.first == NULL);
+    assert(client->queued_size == 0 && queue_is_empty(client) && client->calls.first == NULL);
+    assert(client->retries.count + client->deadlines.count + client->names.used + client->primary_calls == 0);
+    assert(client->mixed.first == NULL && client->settling.first == NULL && client->commits[NEEDS_ROOM].count == 0);
     assert(world.consumer.secret_size <= SECRET_SIZE_MAX && world.consumer.subscribing == NULL);
     deliveries_forget(&world.consumer);
     held_deinit(&world.consumer.held);
     while (client->pool != NULL) {
-        struct request *next = client->pool->next;
+        struct request *next = client->pool->links[IN_QUEUE].next;
         request_destroy(client->pool);
         client->pool = next;
     }
+    timers_deinit(&client->deadlines);
+    timers_deinit(&client->retries);
+    names_deinit(&client->names);
     pthread_mutex_destroy(&client->lock);
     pthread_mutex_destroy(&world.consumer.lock);
 }

@@ -27,7 +27,7 @@ ALLOWED = {
     "client/examples/": ("client/examples/", "client/include/"),
     # the clock's pure half and the leader's; the rules, their words on the wire, and the keeper of the record
     "tests/sim/": ("tests/", "broker/core/", "broker/pair/", "broker/coordinator/", "broker/shell/clock.",
-                   "broker/shell/pair/follow_wire.", "broker/shell/pair/keeper.", "broker/shell/pair/leader_clock.", "storage/", "proto/"),
+                   "broker/shell/pair/follow_wire.", "broker/shell/pair/keeper.", "broker/shell/pair/leader_clock.", "broker/shell/pair/silence.", "storage/", "proto/"),
     "tests/e2e/": ("tests/e2e/", "client/include/"),
     "tests/e2e/diverge.": ("storage/", "proto/"),  # it forges what no stranger can: an index that is wrong and looks right
     "tests/crash/": ("tests/crash/", "client/include/"),

@@ -327,9 +327,9 @@ int check_tables(struct fx *f) {
     CHECK(w->counted >= least && w->counted <= w->outcome_count);
     struct index_meta meta;
     index_meta(f->index, &meta);
-    /* Nothing younger than known_since is forgotten. */
+    /* Nothing that ended since known_since, in that millisecond or later, is forgotten (TRUE-1). */
     if (w->counted < w->outcome_count) {
-        CHECK(meta.known_since_ms >= w->outcomes[w->outcome_count - w->counted - 1].ended_ms);
+        CHECK(meta.known_since_ms > w->outcomes[w->outcome_count - w->counted - 1].ended_ms);
     }
     CHECK(meta.position == w->position && meta.tally.digest == w->tally.digest && meta.tally.live == w->tally.live);
     CHECK(meta.tally.next_id == w->tally.next_id && meta.tally.next_queue == w->tally.next_queue);

@@ -1,4 +1,5 @@
-/* ready_test.c: the set of ready tasks against a flat table, and with a crowd that would overflow a recursive walk. */
+/* ready_test.c: the set of ready tasks against a flat table, and with a crowd: no recursion, and no call that walks
+ * more than the logarithm of it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -89,7 +90,7 @@ static void random_histories_agree_with_a_table(void **state) {
     for (uint64_t seed = 1; seed <= HISTORIES; seed++) play(seed);
 }
 
-/* The worst shapes: pushed in order (one parent of all), in reverse (a chain), and at random. */
+/* The shapes: pushed in order (the run alone), in reverse (the tree alone), and at random. */
 static void a_million_nodes_need_no_stack(void **state) {
     (void)state;
     enum { CROWD = 1000000 };
@@ -116,10 +117,49 @@ static void a_million_nodes_need_no_stack(void **state) {
     free(nodes);
 }
 
+/* A call walks down the right of two trees at most, and up as far. */
+static unsigned way_down(const struct ready_node *node) {
+    unsigned steps = 0;
+    for (; node != NULL; node = node->right) steps++;
+    return steps;
+}
+
+/* The first pop after 600,000 pushes once took 48 ms. What comes last holds the end of the run, so all others go into
+ * the tree, in each of the shapes. */
+static void no_call_walks_far(void **state) {
+    (void)state;
+    enum { CROWD = 600000, STEPS_MAX = 20 }; /* 2^20 > CROWD */
+    struct random random = {12};
+    struct ready_node *nodes = calloc(CROWD, sizeof(*nodes));
+    assert_non_null(nodes);
+    for (int shape = 0; shape < 3; shape++) {
+        struct ready ready = {0};
+        ready_push(&ready, &nodes[0], UINT64_MAX, 0);
+        for (uint64_t i = 1; i < CROWD; i++) {
+            uint64_t due_ms = shape == 0 ? i : shape == 1 ? CROWD - i : random_below(&random, CROWD);
+            assert_true(way_down(ready.root) <= STEPS_MAX);
+            ready_push(&ready, &nodes[i], due_ms, i);
+        }
+        for (uint64_t i = 1; i < CROWD; i += 2) {
+            if (!ready_has(&nodes[i])) continue;
+            unsigned steps = nodes[i].rank == READY_RUN ? 0 : way_down(nodes[i].left) + way_down(nodes[i].right);
+            assert_true(steps <= 2 * STEPS_MAX);
+            ready_remove(&ready, &nodes[i]);
+            assert_true(way_down(ready.root) <= STEPS_MAX);
+            ready_pop(&ready);
+        }
+        assert_true(ready_check(&ready));
+        while (ready_pop(&ready) != NULL) {
+        }
+    }
+    free(nodes);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_histories_agree_with_a_table),
         cmocka_unit_test(a_million_nodes_need_no_stack),
+        cmocka_unit_test(no_call_walks_far),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

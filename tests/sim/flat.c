@@ -52,6 +52,10 @@ static void put_task(struct flat *flat, const Tarry__TaskPut *put) {
         MUST(put->before_hash == task->hash); /* LOG-2: it carries what it replaces */
     }
     bool was_live = !put->fresh && task->row.state != ROW_BURIED;
+    if (put->cause == TARRY__CAUSE__CAUSE_LEASED) {
+        task->session_before = task->row.session;
+        task->delivered_before_ms = task->row.delivered_ms;
+    }
     flat->digest -= task->hash;
     task->row = row;
     task->hash = row_hash(&row);

@@ -15,8 +15,9 @@
 #define FLAT_JOBS_MAX 64
 
 struct flat_task {
-    struct row row; /* id 0: unused */
-    uint64_t hash;  /* of the row */
+    struct row row;                               /* id 0: unused */
+    uint64_t hash;                                /* of the row */
+    uint64_t session_before, delivered_before_ms; /* LEASED: who had it before this lease */
     bool ended;
     bool redacted;      /* what it contained is to be erased, or was */
     Tarry__Cause cause; /* of the ending */

@@ -95,6 +95,8 @@ void host_ask_page(struct world *world, const struct core_page *page) {
 
 /* ---- taking */
 
+#define PIECE_NS 50000u /* from one piece of a load to the next */
+
 static void refuse(struct world *world, struct errand *errand, Tarry__Code code) {
     Tarry__Reply *reply = world_alloc(world, sizeof *reply);
     tarry__reply__init(reply);
@@ -186,6 +188,21 @@ static bool is_handed_over(struct world *world, struct errand *errand) {
     return true;
 }
 
+/* In pieces, with what else comes in between; smaller ones than the shell's, or there would be one each. */
+static void take_window(struct world *world, struct errand *errand) {
+    struct core_event event = errand->event;
+    uint32_t piece = world->options.core.work_max ? world->options.core.work_max : WINDOW_PIECE_MAX;
+    event.more = event.row_count > piece;
+    if (event.more) {
+        event.row_count = piece;
+        event.through = (struct due){event.rows[piece - 1].due_ms, event.rows[piece - 1].id};
+        errand->event.rows += piece;
+        errand->event.row_count -= piece;
+    }
+    host_step(world, &event);
+    if (event.more) world_after_ns(world, PIECE_NS, handed_in, errand, 0);
+}
+
 void host_take_errand(struct world *world, struct errand *errand) {
     if (world->host->closed) { /* too late (shell/loop.c) */
         unhold(world, errand);
@@ -195,7 +212,9 @@ void host_take_errand(struct world *world, struct errand *errand) {
     if (errand->kind == ERRAND_CALL) {
         if (is_handed_over(world, errand)) return;
         take_call(world, errand);
-    } else if (errand->kind == ERRAND_WINDOW || has_facts(world, errand)) {
+    } else if (errand->kind == ERRAND_WINDOW) {
+        take_window(world, errand);
+    } else if (has_facts(world, errand)) {
         host_step(world, &errand->event);
         unhold(world, errand);
     }

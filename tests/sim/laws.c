@@ -56,6 +56,12 @@ static void law_of_lease(const struct flat *flat, const Tarry__TaskPut *put, con
     MUST(put->before_session == before->session && put->before_delivered_ms == before->delivered_ms);
 }
 
+/* TRUE-1: whoever had it before is the last who may have acted on it. */
+static void law_of_unsent(const struct flat_task *task, const Tarry__TaskPut *put, const struct row *row) {
+    MUST(put->before_session == task->row.session && put->before_delivered_ms == task->row.delivered_ms);
+    MUST(row->session == task->session_before && row->delivered_ms == task->delivered_before_ms);
+}
+
 static void law_of_attempts(const struct flat *flat, const struct row *before) {
     uint32_t attempts_max = flat->queues[before->queue].put.policy->max_attempts;
     MUST(!attempts_max || before->attempt < attempts_max); /* else it is buried */
@@ -99,6 +105,7 @@ void laws_of_put(const struct flat *flat, const Tarry__TaskPut *put) {
         break;
     case TARRY__CAUSE__CAUSE_UNSENT:
         MUST(row.attempt + 1 == before->attempt && row.deliveries + 1 == before->deliveries);
+        law_of_unsent(&flat->tasks[row.id], put, &row);
         break;
     case TARRY__CAUSE__CAUSE_REQUEUED:
         MUST(!row.attempt);

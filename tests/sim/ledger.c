@@ -119,6 +119,7 @@ void ledger_on_loss(struct world *world, const struct flat *head) {
 
 static void note_result(struct world *world, const Tarry__Op *op, const Tarry__OpResult *result) {
     bool took_effect = result->code == TARRY__CODE__OK;
+    MUST(!result->deliveries == !result->session && !result->session == !result->delivered_ms); /* TRUE-1: to whom */
     if (!result->id) return;
     struct ledger_task *task = task_of(world, result->id);
     if (op->op_case == TARRY__OP__OP_SCHEDULE && took_effect) task->accepted = true;
@@ -133,7 +134,7 @@ static void check_prediction(const struct prediction *prediction, Tarry__Code co
                              uint64_t known_since_ms) {
     bool is_forgotten = outcome == TARRY__OUTCOME__UNKNOWN && prediction->outcome != TARRY__OUTCOME__UNKNOWN;
     if (is_forgotten) { /* TRUE-1: the answer says since when endings are remembered */
-        MUST(prediction->may_be_forgotten && known_since_ms >= prediction->ended_ms);
+        MUST(prediction->may_be_forgotten && known_since_ms > prediction->ended_ms);
         return;
     }
     MUST(code == prediction->code && outcome == prediction->outcome);
@@ -167,6 +168,7 @@ static void on_task(const struct request *request, const struct answer *answer) 
     const struct prediction *prediction = &request->predictions[answer->node];
     if (!prediction->predicted) return;
     uint64_t id = reply->task ? reply->task->id : 0;
+    if (reply->task) MUST(!reply->task->deliveries == !reply->task->session); /* TRUE-1 */
     check_prediction(prediction, TARRY__CODE__OK, reply->outcome, id, reply->known_since_ms);
     bool is_redacted = prediction->may_be_forgotten && prediction->redacted;
     if (reply->task && reply->task->ended_ms) MUST(reply->task->redacted == is_redacted);

@@ -72,13 +72,23 @@ void node_unmake(struct world *world) {
     world->host->node = NULL;
 }
 
-/* ---- the pair's thread */
-
 static void go_on(struct world *world) {
     struct node *node = world->host->node;
     if (node->ended || node->blocked) return;
     if (node->pair.role == PAIR_LEADING) lead_go_on(world);
     node_wake(world);
+}
+
+static bool asks_only(const struct pair *pair) {
+    return pair->by_operator && pair->role != PAIR_LEADING && (pair->role != PAIR_FOLLOWING || pair->epoch == 0);
+}
+
+/* As the pair's thread does whenever it wakes up. */
+static void check_sleep(struct world *world) {
+    struct node *node = world->host->node;
+    if (asks_only(&node->pair) || !silence_overslept(&node->silence, world->now_ns)) return;
+    if (node->pair.role == PAIR_LEADING) node->leading.grown_ns = world->now_ns;
+    TRACE(world, "broker", "has overslept, and gives the other node its time again");
 }
 
 static void item_arrives(struct world *world, void *argument, uint64_t number) {
@@ -91,6 +101,7 @@ static void item_arrives(struct world *world, void *argument, uint64_t number) {
         node->items_last = &item->next;
         return;
     }
+    check_sleep(world);
     item->run(world, item->argument);
     if (item->life == world->host->life && world->host->state == HOST_UP) go_on(world);
 }
@@ -105,6 +116,7 @@ void node_unblock(struct world *world) {
     struct node *node = world->host->node;
     node->blocked = false;
     uint64_t life = world->host->life;
+    check_sleep(world);
     while (!node->blocked && node->items) {
         struct node_item *item = node->items;
         node->items = item->next;
@@ -292,20 +304,18 @@ bool node_is_leading(const struct host *host) {
 void node_heard(struct world *world) {
     struct node *node = world->host->node;
     const struct pair_options *options = &world->options.pair;
-    uint64_t wait_ms = options->failover_after_ms;
-    bool is_leading = node->pair.role == PAIR_LEADING;
-    if (is_leading && options->solo_after_ms != UINT64_MAX) wait_ms = options->solo_after_ms;
-    bool is_quiet = !is_leading && (node->pair.role != PAIR_FOLLOWING || node->pair.epoch == 0);
-    if (is_quiet && node->pair.by_operator) wait_ms = QUIET_MS;
-    node->silent_ns = world->now_ns + wait_ms * NS_PER_MS;
+    bool may_go_solo = node->pair.role == PAIR_LEADING && options->solo_after_ms != UINT64_MAX;
+    uint64_t wait_ms = may_go_solo ? options->solo_after_ms : options->failover_after_ms;
+    if (asks_only(&node->pair)) wait_ms = QUIET_MS;
+    silence_begin(&node->silence, world->now_ns, wait_ms * NS_PER_MS);
 }
 
 static uint64_t silence_ns(const struct world *world) {
     const struct node *node = world->host->node;
-    uint64_t until_ns = node->silent_ns;
+    uint64_t until_ns = node->silence.until_ns;
     uint64_t stuck_ns = node->pair.role == PAIR_LEADING ? lead_stuck_ns(world) : UINT64_MAX;
     if (stuck_ns < until_ns) until_ns = stuck_ns;
-    return until_ns > node->remind_ns ? until_ns : node->remind_ns;
+    return until_ns > node->silence.remind_ns ? until_ns : node->silence.remind_ns;
 }
 
 static void check_timers(struct world *world) {
@@ -317,10 +327,10 @@ static void check_timers(struct world *world) {
     }
     if (silence_ns(world) <= world->now_ns) {
         bool is_leading = node->pair.role == PAIR_LEADING;
-        if (is_leading && world->now_ns < node->silent_ns) lead_give_up(world);
+        if (is_leading && world->now_ns < node->silence.until_ns) lead_give_up(world);
         if (is_leading) lead_forget_question(world);
         struct pair_event event = {.kind = PAIR_SILENT};
-        node->remind_ns = world->now_ns + REMIND_NS;
+        node->silence.remind_ns = world->now_ns + REMIND_NS;
         node_step(world, &event, NULL);
         if (world->host->life != life || node->ended) return;
     }
@@ -334,6 +344,7 @@ static void alarm_comes(struct world *world, void *argument, uint64_t life) {
     if (node->alarm_ns > world->now_ns) return;
     node->alarm_ns = UINT64_MAX;
     if (node->ended || node->blocked) return; /* node_unblock looks */
+    check_sleep(world);
     check_timers(world);
     if (host->life == life && host->state == HOST_UP) go_on(world);
 }
@@ -346,7 +357,7 @@ void node_wake(struct world *world) {
     if (node->pair.role == PAIR_LEADING) other_ns = lead_timer(world);
     if (node->pair.role == PAIR_FOLLOWING) other_ns = node->following.again_ns;
     if (other_ns < next_ns) next_ns = other_ns;
-    if (next_ns < world->now_ns) next_ns = world->now_ns;
+    next_ns = silence_plan(&node->silence, world->now_ns, next_ns);
     if (node->alarm_ns <= next_ns) return;
     node->alarm_ns = next_ns;
     world_after_ns(world, next_ns - world->now_ns, alarm_comes, NULL, world->host->life);
@@ -440,7 +451,7 @@ static void forget_life(struct world *world) {
     node->said = NULL;
     node->read_failed = node->ended = node->blocked = false;
     node->read_ns = node->alarm_ns = UINT64_MAX;
-    node->remind_ns = 0;
+    node->silence = (struct silence){0};
     node->items = NULL;
     node->items_last = &node->items;
     node->leading = (struct node_leading){.wake_ns = UINT64_MAX, .waits_since_ns = UINT64_MAX};

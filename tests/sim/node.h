@@ -19,6 +19,7 @@
 #include "log_serve.h"
 #include "note.h"
 #include "pair.h"
+#include "silence.h"
 #include "timeline.h"
 
 struct node_message { /* a question or its answer, on the link between the two */
@@ -97,7 +98,8 @@ struct node {
     uint64_t words;   /* of an operator's that it has heard */
     const char *said; /* by the rules, last */
     bool read_failed;
-    uint64_t read_ns, silent_ns, remind_ns, alarm_ns;
+    struct silence silence; /* of the other node */
+    uint64_t read_ns, alarm_ns;
     bool ended;   /* the process is about to start again */
     bool blocked; /* by a sync */
     struct node_item *items, **items_last;

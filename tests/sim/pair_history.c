@@ -80,7 +80,7 @@ static void go_on_fetching(struct world *world) {
 }
 
 static void wait_for_step(struct world *world) {
-    /* Who has slept takes the other for silent. */
+    /* Time for what is under way: a claim, a node that starts again, a follower that is given its time anew. */
     world_run_until(world, world->now_ns + (2000 + 2 * world->options.pair.failover_after_ms) * NS_PER_MS);
     for (int round = 0; !is_in_step(world); round++) {
         MUST(round < ROUNDS_MAX);

@@ -271,6 +271,63 @@ static void a_delivery_that_may_have_been_seen_counts(void **state) { /* TRUE-1,
                  "[1662] shop < cancelled, task 1, deliveries 1 #5\n");
 }
 
+/* The answer to the client's last commit: its only result. */
+static Tarry__OpResult *result_of(struct fx *f, const struct request *request) {
+    assert_true(request->answered);
+    Tarry__CommitReply *reply =
+        tarry__commit_reply__unpack(&f->world->memory.pb, request->answer_size, request->answer);
+    assert_non_null(reply);
+    return reply->results[0];
+}
+
+static void who_may_have_acted_is_known_after_a_delivery_that_never_left(void **state) { /* TRUE-1, F-17, F-19 */
+    struct fx *f = *state;
+    struct client *other = client_new(f->world, "other");
+    subscribe(f->worker, "orders");
+    client_schedule(f->shop, .key = "order-1", .delay_ms = 500);
+    SIM_ELAPSE(f, 600);
+    uint64_t session = f->worker->session;
+    f->worker->wants_session = false;
+    client_break_pipe(f->worker); /* it has the task, and may be at it still */
+    SIM_ELAPSE(f, 50);
+    SIM_SKIP(f);
+    other->stalled = true; /* … and the other one will never have it */
+    subscribe(other, "orders");
+    SIM_ELAPSE(f, 100);
+    other->wants_session = false;
+    client_break_pipe(other);
+    SIM_ELAPSE(f, 50);
+    host_kill(f->world, HOST_POWER_LOST);
+    assert_true(host_start(f->world, false));
+    const struct request *paid = client_commit_one(f->shop, op_cancel(f->world, order(f, "order-1"), false));
+    SIM_ELAPSE(f, 50);
+    SIM_TRACE(f, "[1650] other > subscribe\n"
+                 "[1651] broker append #13 session\n"
+                 "[1661] broker durable #13\n"
+                 "[1662] other < a lane\n"
+                 "[1663] broker lane of other is up\n"
+                 "[1663] broker append #14 leased 1\n"
+                 "[1673] broker durable #14\n"
+                 "[1751] other has lost its lane\n"
+                 "[1751] broker lane of other is gone\n"
+                 "[1751] broker append #16 unsent 1\n"
+                 "[1751] broker append #17 session over\n"
+                 "[1761] broker durable #17\n"
+                 "[1800] broker loses power\n"
+                 "[1800] broker starts, epoch 2\n"
+                 "[1800] broker append #19 epoch 2\n"
+                 "[1800] shop > cancel orders order-1 #6\n"
+                 "[1801] broker append #20 cancelled 1\n"
+                 "[1810] broker durable #19\n"
+                 "[1820] broker durable #20\n"
+                 "[1821] shop < cancelled, task 1, deliveries 1 #6\n");
+    const Tarry__OpResult *result = result_of(f, paid);
+    assert_int_equal(result->outcome, TARRY__OUTCOME__CANCELLED);
+    assert_int_equal(result->deliveries, 1);
+    assert_int_equal(result->session, session);
+    assert_true(result->delivered_ms > 0);
+}
+
 static void an_atomic_commit_takes_effect_wholly_or_not_at_all(void **state) { /* TRUE-1, KEEP-1 */
     struct fx *f = *state;
     client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
@@ -302,6 +359,7 @@ int main(void) {
         STORY(a_payment_that_comes_too_late_is_told_who_has_the_task),
         STORY(a_delivery_that_provably_never_left_does_not_count),
         STORY(a_delivery_that_may_have_been_seen_counts),
+        STORY(who_may_have_acted_is_known_after_a_delivery_that_never_left),
         STORY(an_atomic_commit_takes_effect_wholly_or_not_at_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -118,8 +118,43 @@ static void a_follower_that_falls_silent_is_waited_for_until_the_record_says_oth
                  "[1561] shop < scheduled, task 1 #3\n");
     assert_true(request->answered);
     SIM_ELAPSE(f, 1500); /* it wakes up, has what it missed, and counts again */
-    SIM_TRACE(f, "[3014] node 1 has #8\n"
-                 "[3016] record epoch 1, node 0 leads, in sync 0 1\n");
+    SIM_TRACE(f, "[3000] node 1 has overslept, and gives the other node its time again\n"
+                 "[3010] node 1 has #7\n"
+                 "[3024] node 1 has #8\n"
+                 "[3026] record epoch 1, node 0 leads, in sync 0 1\n");
+}
+
+/* It takes over after 300 ms of silence, and was stopped for two seconds: what it did not hear meanwhile was said. */
+static void a_follower_that_stood_still_does_not_depose_a_healthy_leader(void **state) { /* F-13 */
+    struct fx *f = *state;
+    world_pause(f->world, 1, 2000);
+    SIM_ELAPSE(f, 4000);
+    SIM_TRACE(f, "[1000] operator stops node 1 for 2000 ms\n"
+                 "[3000] node 1 has overslept, and gives the other node its time again\n");
+    assert_int_equal(f->world->leader, 0);
+}
+
+/* Whatever its own pauses: with a healthy leader and network nobody claims. */
+static void no_pause_of_a_follower_deposes_a_healthy_leader(void **state) { /* F-13 */
+    struct fx *f = *state;
+    struct random random = {.state = 1};
+    for (int i = 0; i < 300; i++) {
+        world_pause(f->world, 1, 1 + random_below(&random, i % 2 == 0 ? 700 : 4000));
+        world_run_until(f->world, f->world->now_ns + (1 + random_below(&random, 5000)) * NS_PER_MS);
+        assert_int_equal(f->world->leader, 0);
+    }
+}
+
+static void a_pair_whose_hosts_stood_still_goes_on_as_it_was(void **state) { /* F-13 */
+    struct fx *f = *state;
+    world_pause(f->world, 1, 2000);
+    world_pause(f->world, 0, 2000);
+    SIM_ELAPSE(f, 4000);
+    SIM_TRACE(f, "[1000] operator stops node 1 for 2000 ms\n"
+                 "[1000] operator stops node 0 for 2000 ms\n"
+                 "[3000] node 1 has overslept, and gives the other node its time again\n"
+                 "[3000] node 0 has overslept, and gives the other node its time again\n");
+    assert_int_equal(f->world->leader, 0);
 }
 
 static void in_strict_mode_nothing_is_answered_without_the_follower(void **state) { /* F-27 */
@@ -417,6 +452,9 @@ int main(void) {
         PAIR_STORY(an_old_leader_returns_and_what_nobody_was_told_is_put_aside),
         PAIR_STORY(a_follower_that_falls_silent_is_waited_for_until_the_record_says_otherwise),
         STRICT_STORY(in_strict_mode_nothing_is_answered_without_the_follower),
+        STRICT_STORY(a_follower_that_stood_still_does_not_depose_a_healthy_leader),
+        STRICT_STORY(no_pause_of_a_follower_deposes_a_healthy_leader),
+        PAIR_STORY(a_pair_whose_hosts_stood_still_goes_on_as_it_was),
         PAIR_STORY(a_follower_whose_disk_is_full_costs_time_and_nothing_else),
         PAIR_STORY(a_new_disk_is_nobody_until_the_record_lets_it_in),
         PAIR_STORY(a_directory_of_another_cluster_is_refused),

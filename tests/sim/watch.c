@@ -83,9 +83,20 @@ void watch_frame(struct world *world, const struct frame_header *header, const T
 
 /* ---- deliveries */
 
+/* Nothing of the same queue, base and priority that is due before it is left behind, in memory or not. */
+static void check_overtaken(const struct flat *head, const struct row *leased) {
+    for (uint64_t id = 1; id < head->next_id; id++) {
+        const struct row *row = &head->tasks[id].row;
+        bool is_rival = !head->tasks[id].ended && row->state == ROW_WAITING && row->queue == leased->queue &&
+                        row->base == leased->base && row->priority == leased->priority;
+        MUST(!is_rival || due_before((struct due){leased->due_ms, leased->id}, (struct due){row->due_ms, row->id}));
+    }
+}
+
 /* Within a delivery of new leases: the highest priority first, then due, then id. */
-static void check_order(const struct core_delivery *delivery, uint64_t before) {
+static void check_order(const struct flat *head, const struct core_delivery *delivery, uint64_t before) {
     if (delivery->tasks[0].row.lease_position < before) return; /* sent again, in any order */
+    for (size_t i = 0; i < delivery->count; i++) check_overtaken(head, &delivery->tasks[i].row);
     for (size_t i = 1; i < delivery->count; i++) {
         const struct row *first = &delivery->tasks[i - 1].row;
         const struct row *then = &delivery->tasks[i].row;
@@ -157,7 +168,7 @@ void watch_step(struct world *world, const struct core_event *event, const struc
     for (size_t i = 0; i < effects->lanes.count; i++) note_lane(&world->host->watch, head, &effects->lanes.items[i]);
     check_left(&world->host->watch, effects);
     for (size_t i = first; i < effects->deliveries.count; i++) {
-        check_order(&effects->deliveries.items[i], before);
+        check_order(head, &effects->deliveries.items[i], before);
         check_prefetch(world, &effects->deliveries.items[i]);
     }
     if (world->host->steps % CLAIMS_EVERY == 0) check_claims(world);

@@ -160,14 +160,14 @@ static void no_primary_is_told_in_time_with_what_each_said(void **state) {
     assert_in_range(COUNT(pair.fakes[0], not_primary), 2, 12 * ((now_ms() - began_ms) / 1000 + 1));
     assert_int_equal(COUNT(pair.fakes[0], ops) + COUNT(pair.fakes[1], ops), 0);
     /* The same of a question; and afterwards a primary is found. */
-    const char *message = "";
+    char message[TARRY_MESSAGE_SIZE];
     struct tarry_view *view;
     int code = TARRY_E_TIMEOUT;
     for (int i = 0; i < VAIN_TRIES && code == TARRY_E_TIMEOUT; i++)
-        code = tarry_get(pair.client, &task, false, &view, &message);
+        code = tarry_get(pair.client, &task, false, &view, message);
     assert_int_equal(code, TARRY_NOT_PRIMARY);
     assert_non_null(strstr(message, expected));
-    assert_non_null(strstr(tarry_addresses_say(pair.client), expected));
+    assert_non_null(strstr(tarry_addresses_say(pair.client, message), expected));
     set_role(pair.fakes[1], NULL);
     code = TARRY_E_TIMEOUT;
     for (int i = 0; i < VAIN_TRIES && code != TARRY_OK; i++) code = tarry_schedule(pair.client, &order, NULL);
@@ -229,13 +229,13 @@ static void count_refused(void *arg, const struct tarry_result *result) {
  */
 static void two_at_a_former_primary(struct pair *pair, uint32_t late_ms, struct counter *counter, int *out_asked) {
     struct tarry_view *view;
-    const char *message;
+    char message[TARRY_MESSAGE_SIZE];
     assert_int_equal(tarry_schedule(pair->client, &order, NULL), TARRY_OK);
     set_role(pair->fakes[0], "");
     pair->fakes[0]->late_ms = late_ms;
     pair->fakes[0]->refuses_late = 2;
     assert_int_equal(tarry_schedule_async(pair->client, &order, count_refused, counter), TARRY_OK);
-    *out_asked = tarry_get(pair->client, &task, false, &view, &message);
+    *out_asked = tarry_get(pair->client, &task, false, &view, message);
     if (*out_asked == TARRY_OK) tarry_view_free(view);
     assert_int_equal(tarry_drain(pair->client, 0), TARRY_OK);
 }
@@ -344,12 +344,12 @@ static void a_follower_answers_only_who_lets_it(void **state) {
     for (int allowed = 0; allowed < 2; allowed++) {
         struct pair pair;
         struct tarry_view *view;
-        const char *message = "";
+        char message[TARRY_MESSAGE_SIZE];
         pair_start(&pair, 2);
         set_role(pair.fakes[0], pair.fakes[1]->url);
         pair.fakes[0]->follows = true;
         pair_connect(&pair, 10000, allowed != 0);
-        assert_int_equal(tarry_get(pair.client, &task, false, &view, &message), TARRY_OK);
+        assert_int_equal(tarry_get(pair.client, &task, false, &view, message), TARRY_OK);
         assert_int_equal(view->source.follower, allowed);
         assert_int_equal(view->source.position, allowed ? 4096 : 0);
         assert_int_equal(COUNT(pair.fakes[1], requests), allowed ? 0 : 1);
@@ -371,8 +371,8 @@ static void a_follower_keeps_nobody_waiting_for_ever(void **state) {
     assert_int_equal(tarry_schedule_async(pair.client, &order, count, &counter), TARRY_OK);
     while (atomic_load(&counter.wrong) == 0 && now_ms() - before < 5000) {
         struct tarry_view *view;
-        const char *message = "";
-        if (tarry_get(pair.client, &task, false, &view, &message) == TARRY_OK) tarry_view_free(view);
+        char message[TARRY_MESSAGE_SIZE];
+        if (tarry_get(pair.client, &task, false, &view, message) == TARRY_OK) tarry_view_free(view);
     }
     assert_int_equal(atomic_load(&counter.wrong), 1);
     assert_true(now_ms() - before < 4000);

@@ -24,7 +24,7 @@ static void codes_have_names_and_sentences(void **state) {
         assert_string_not_equal(tarry_code_name(code), "unknown");
         assert_true(strlen(tarry_code_sentence(code)) > 1);
     }
-    for (int code = TARRY_E_TIMEOUT; code <= TARRY_E_GAP; code++) {
+    for (int code = TARRY_E_TIMEOUT; code <= TARRY_E_FORKED; code++) {
         assert_string_not_equal(tarry_code_name(code), "unknown");
         assert_true(strlen(tarry_code_sentence(code)) > 5);
     }
@@ -96,7 +96,7 @@ static void an_address_is_found_again(void **state) {
 
 static void what_addresses_said_is_told_within_its_size(void **state) {
     struct addresses addresses = {.count = 0};
-    char urls[ADDRESSES_MAX * 16] = "", told[200], long_words[2 * SAID_SIZE_MAX];
+    char urls[ADDRESSES_MAX * 20] = "", told[200], long_words[2 * SAID_SIZE_MAX];
     for (unsigned i = 0; i < ADDRESSES_MAX; i++)
         snprintf(urls + strlen(urls), sizeof(urls) - strlen(urls), "%sws://h%u", i > 0 ? "," : "", i);
     assert_int_equal(addresses_parse(&addresses, urls), TARRY_OK);
@@ -112,7 +112,7 @@ static void what_addresses_said_is_told_within_its_size(void **state) {
         assert_true(strlen(told) < size);
         assert_int_equal(told[size], '#');
     }
-    strcat(urls, ",ws://one-too-many");
+    snprintf(urls + strlen(urls), sizeof(urls) - strlen(urls), ",ws://one-more");
     addresses.count = 0;
     assert_int_equal(addresses_parse(&addresses, urls), TARRY_E_ADDRESS);
 }
@@ -204,6 +204,62 @@ static void held_leases_match_a_naive_model(void **state) {
     held_deinit(&held);
 }
 
+static void names_match_a_naive_model(void **state) {
+    enum { NAMES = 200, STEPS = 200000 };
+    struct names names = {NULL, 0, 0, 0};
+    uint32_t counts[NAMES + 1] = {0};
+    uint64_t random = 88172645463325252ull;
+    for (int step = 0; step < STEPS; step++) {
+        random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+        size_t number = 1 + random % NAMES;
+        uint32_t name = (uint32_t)(number * 64 + number % 3); /* many share a home */
+        if (random >> 40 & 1) {
+            names_add(&names, name);
+            counts[number]++;
+        } else if (counts[number] > 0) {
+            names_remove(&names, name);
+            counts[number]--;
+        }
+        size_t probe = 1 + (random >> 20) % NAMES;
+        assert_int_equal(names_has(&names, (uint32_t)(probe * 64 + probe % 3)), counts[probe] > 0);
+    }
+    names_deinit(&names);
+    assert_int_not_equal(name_of_key("a", "bc", 2), name_of_key("ab", "c", 1));
+    assert_int_equal(name_of_key("orders", "order-1", 7), name_of_key("orders", "order-1", 7));
+    assert_int_not_equal(name_of_id(1), name_of_id(2));
+}
+
+static void timers_match_a_naive_model(void **state) {
+    enum { TIMERS = 300, STEPS = 100000 };
+    static struct timer all[TIMERS];
+    struct timers timers = {NULL, 0, 0};
+    uint64_t random = 88172645463325252ull;
+    assert_null(timers_first(&timers));
+    assert_true(timers_reserve(&timers, TIMERS));
+    for (int step = 0; step < STEPS; step++) {
+        random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+        struct timer *timer = &all[random % TIMERS];
+        if (random >> 40 & 3)
+            timer_set(&timers, timer, (random >> 20) % 1000);
+        else
+            timer_clear(&timers, timer);
+        uint64_t first = UINT64_MAX;
+        size_t count = 0;
+        for (size_t i = 0; i < TIMERS; i++) {
+            if (all[i].place == 0) continue;
+            count++;
+            if (all[i].at_ms < first) first = all[i].at_ms;
+        }
+        assert_int_equal(timers.count, count);
+        assert_int_equal(timers_first(&timers) != NULL ? timers_first(&timers)->at_ms : UINT64_MAX, first);
+    }
+    for (uint64_t last = 0; timers_first(&timers) != NULL; timer_clear(&timers, timers_first(&timers))) {
+        assert_true(timers_first(&timers)->at_ms >= last);
+        last = timers_first(&timers)->at_ms;
+    }
+    timers_deinit(&timers);
+}
+
 /* A lease that the broker sends again to a session that came back may arrive after its ack was answered. */
 static void a_settled_lease_is_not_taken_again(void **state) {
     struct held held = {NULL, 0, 0};
@@ -278,6 +334,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_addresses_said_is_told_within_its_size),
         cmocka_unit_test(held_leases_match_a_naive_model),
         cmocka_unit_test(a_settled_lease_is_not_taken_again),
+        cmocka_unit_test(names_match_a_naive_model),
+        cmocka_unit_test(timers_match_a_naive_model),
         cmocka_unit_test(arguments_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

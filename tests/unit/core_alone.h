@@ -27,6 +27,8 @@ struct fx {
     uint64_t producer, sequence;
     Tarry__Code code; /* of the last reply, and of its first result */
     Tarry__Code result;
+    bool abandoned;   /* … says that the commit was asked for before it came */
+    uint64_t repeats; /* … is that of the frame at this position; 0: a new one */
     char message[256];
     uint64_t session;
     uint64_t now_ms;
@@ -41,12 +43,15 @@ static inline void take_reply(struct fx *f) {
     const struct core_reply *reply = &f->effects.replies.items[0];
     f->code = reply->reply != NULL ? reply->reply->code : TARRY__CODE__OK;
     f->result = TARRY__CODE__OK;
+    f->abandoned = false;
+    f->repeats = reply->repeat_position;
     snprintf(f->message, sizeof(f->message), "%s", reply->reply != NULL ? reply->reply->message : "");
     if (reply->commit != NULL) {
         Tarry__CommitReply *commit = tarry__commit_reply__unpack(NULL, reply->commit_size, reply->commit);
         assert_non_null(commit);
-        f->result = commit->results[0]->code;
-        snprintf(f->message, sizeof(f->message), "%s", commit->results[0]->message);
+        if (commit->n_results > 0) f->result = commit->results[0]->code;
+        if (commit->n_results > 0) snprintf(f->message, sizeof(f->message), "%s", commit->results[0]->message);
+        f->abandoned = commit->abandoned;
         tarry__commit_reply__free_unpacked(commit, NULL);
     }
     if (f->code == TARRY__CODE__OK && reply->reply != NULL && reply->reply->body_case == TARRY__REPLY__BODY_HELLO)

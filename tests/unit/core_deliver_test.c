@@ -2,6 +2,7 @@
  * and of what its holder may say. */
 #include "core_alone.h"
 
+#include "state.h"
 #include "tarry_limits.h"
 
 static void lane(struct fx *f, enum core_event_kind kind, bool ok) {
@@ -180,6 +181,114 @@ static void nothing_leaves_while_the_index_is_far_behind(void **state) { /* CAP-
     assert_int_equal(delivered(f), 0);
 }
 
+/* CAP-1: nothing but their holders frees what is leased, so it leaves half of the memory to everybody else. */
+static void leases_take_half_of_the_memory_and_no_more(void **state) {
+    struct fx *f = *state;
+    struct core_options options = defaults;
+    options.index_lag_max = options.index_lag_hard = UINT64_MAX;
+    begin_again(f, &options);
+    consume(f, PREFETCH_MAX, BATCH_MAX);
+    lane(f, CORE_LANE_UP, false);
+    size_t leased = 0;
+    for (unsigned i = 0; i < 40000 && schedule(f, "orders", 0) == TARRY__CODE__OK; i++) {
+        leased += delivered(f);
+        lane(f, CORE_LANE_SENT, true);
+    }
+    size_t most = MEMORY / 2 / ((sizeof(struct task) + SLAB_ALIGN - 1) / SLAB_ALIGN * SLAB_ALIGN);
+    assert_true(leased <= most && leased > most - 100);
+    assert_int_equal(cancel(f, leased + 1), TARRY__CODE__OK); /* who waits may still be withdrawn */
+}
+
+/* Records in the frames of the last step. */
+static size_t recorded(const struct fx *f) {
+    size_t count = 0;
+    for (size_t i = 0; i < f->effects.appends.count; i++) {
+        const struct core_append *append = &f->effects.appends.items[i];
+        if (append->type != FRAME_COMMIT) continue;
+        Tarry__FrameBody *body = tarry__frame_body__unpack(NULL, append->body_size, append->body);
+        assert_non_null(body);
+        count += body->n_records;
+        tarry__frame_body__free_unpacked(body, NULL);
+    }
+    return count;
+}
+
+enum { MANY_SESSIONS = 12, MANY = MANY_SESSIONS * PREFETCH_MAX };
+
+/* A core that knows of many leases when it starts, all of before it. */
+static void begin_with_leases(struct fx *f) {
+    struct core_options options = defaults;
+    options.memory = 256u << 20;
+    options.policy = (Tarry__Policy)TARRY__POLICY__INIT;
+    options.policy.max_attempts = 1;
+    core_free(f->core);
+    f->core = core_new(&options);
+    assert_non_null(f->core);
+    static struct queue_tally queues[QUEUES_MAX + 1];
+    struct tally tally;
+    memset(queues, 0, sizeof(queues));
+    tally_init(&tally, queues);
+    tally.next_id = MANY + 1;
+    tally.next_queue = 2;
+    tally.live = queues[1].in_flight = MANY;
+    core_restore(f->core, &(struct core_base){.position = LOG_POSITION_FIRST, .tally = &tally});
+    Tarry__QueuePut queue = TARRY__QUEUE_PUT__INIT;
+    queue.number = 1;
+    queue.name = "orders";
+    queue.policy = &options.policy;
+    assert_int_equal(core_restore_queue(f->core, &queue), 0);
+    struct row row = {.queue = 1, .state = ROW_LEASED, .attempt = 1, .deliveries = 1, .lease_epoch = 1};
+    row.lease_deadline_ms = UINT64_MAX / 2;
+    for (row.id = 1; row.id <= MANY; row.id++) {
+        row.session = 1 + row.id % MANY_SESSIONS;
+        assert_int_equal(core_restore_lease(f->core, &row), 0);
+    }
+    struct core_event start = {.kind = CORE_START, .epoch = 2};
+    step(f, &start);
+}
+
+/* CALM-1: all consumers of before a restart are missed at the same moment. */
+static void however_many_leases_are_over_at_once_a_step_does_so_much(void **state) {
+    struct fx *f = *state;
+    begin_with_leases(f);
+    f->now_ms += CLAIM_AFTER_START_MS;
+    unsigned steps = 0;
+    for (; f->core->leases > 0; steps += 2) { /* the event, and CORE_DURABLE */
+        assert_true(steps < 2 * MANY_SESSIONS && core_deadline(f->core) <= f->now_ms);
+        struct core_event tick = {.kind = CORE_TICK};
+        step(f, &tick);
+        assert_true(recorded(f) <= 2 * (TIMERS_PER_STEP_MAX + PREFETCH_MAX + 1));
+    }
+    assert_int_equal(steps, MANY_SESSIONS); /* each holds more than a step does */
+}
+
+/* CALM-1: many consumers with much credit, and everything is ready. */
+static void however_much_is_ready_a_step_leases_so_much(void **state) {
+    struct fx *f = *state;
+    struct core_options options = defaults;
+    options.memory = 64u << 20;
+    begin_again(f, &options);
+    static Tarry__Op ops[OPS_PER_COMMIT_MAX], *list[OPS_PER_COMMIT_MAX];
+    Tarry__Schedule body = TARRY__SCHEDULE__INIT;
+    body.queue = "orders";
+    for (size_t i = 0; i < OPS_PER_COMMIT_MAX; i++) {
+        ops[i] = (Tarry__Op)TARRY__OP__INIT;
+        ops[i].op_case = TARRY__OP__OP_SCHEDULE;
+        ops[i].schedule = &body;
+        list[i] = &ops[i];
+    }
+    struct core_event stop = {.kind = CORE_STOP}, resume = {.kind = CORE_RESUME};
+    for (f->sequence = 1; f->sequence <= 4; f->sequence++) {
+        assert_int_equal(commit_as(f, f->sequence, f->sequence, list, OPS_PER_COMMIT_MAX), TARRY__CODE__OK);
+    }
+    for (unsigned i = 0; i < 8; i++) consume(f, PREFETCH_MAX, BATCH_MAX);
+    step(f, &stop); /* the lanes come up while nothing leaves */
+    for (unsigned i = 0; i < 8; i++, f->session--) lane(f, CORE_LANE_UP, false);
+    step(f, &resume);
+    assert_true(delivered(f) >= DELIVERED_PER_STEP_MAX && delivered(f) <= 2 * DELIVERED_PER_STEP_MAX); /* two steps */
+    assert_true(core_deadline(f->core) <= f->now_ms); /* and goes on at once */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         CORE_TEST(a_delivery_is_bounded_by_its_batch_and_by_prefetch),
@@ -189,6 +298,9 @@ int main(void) {
         CORE_TEST(backoff_doubles_up_to_its_limit),
         CORE_TEST(a_lease_is_kept_as_long_as_was_said),
         CORE_TEST(nothing_leaves_while_the_index_is_far_behind),
+        CORE_TEST(leases_take_half_of_the_memory_and_no_more),
+        CORE_TEST(however_many_leases_are_over_at_once_a_step_does_so_much),
+        CORE_TEST(however_much_is_ready_a_step_leases_so_much),
     };
     return cmocka_run_group_tests_name("core_deliver", tests, NULL, NULL);
 }

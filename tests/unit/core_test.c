@@ -66,6 +66,61 @@ static void a_producer_with_too_much_unanswered_waits(void **state) { /* ONCE-1,
     assert_int_equal(commit_as(f, COMMITS_PER_PRODUCER_MAX + 1, 2, ops, 1), TARRY__CODE__OK);
 }
 
+static Tarry__Code ask_what_became_of(struct fx *f, uint64_t sequence) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Commit body = TARRY__COMMIT__INIT;
+    request.body_case = TARRY__REQUEST__BODY_COMMIT;
+    request.commit = &body;
+    body.producer = f->producer;
+    body.sequence = sequence;
+    body.oldest_unanswered = 1;
+    body.ask = true;
+    return ask(f, CORE_COMMIT, &request);
+}
+
+static void what_became_of_a_commit_can_be_asked(void **state) { /* ONCE-1 */
+    struct fx *f = *state;
+    Tarry__Op op = TARRY__OP__INIT, *ops[] = {&op};
+    uint64_t recorded = core_position(f->core);
+    assert_int_equal(commit_as(f, 1, 1, ops, 1), TARRY__CODE__OK);
+    uint64_t position = core_position(f->core);
+    assert_int_equal(ask_what_became_of(f, 1), TARRY__CODE__OK);
+    assert_int_equal(f->repeats, recorded); /* its own answer, from the log */
+    assert_int_equal(core_position(f->core), position);
+}
+
+static void who_is_asked_for_before_he_comes_stays_outside(void **state) { /* ONCE-1, TRUE-1 */
+    struct fx *f = *state;
+    Tarry__Op op = TARRY__OP__INIT, *ops[] = {&op};
+    uint64_t asked = core_position(f->core);
+    assert_int_equal(ask_what_became_of(f, 1), TARRY__CODE__OK);
+    assert_true(f->abandoned);
+    assert_int_equal(f->repeats, 0);
+    uint64_t position = core_position(f->core);
+    assert_true(position > asked);                                 /* recorded: it is so after a crash too */
+    assert_int_equal(commit_as(f, 1, 1, ops, 1), TARRY__CODE__OK); /* it was still under way */
+    assert_int_equal(f->repeats, asked);
+    assert_int_equal(ask_what_became_of(f, 1), TARRY__CODE__OK);
+    assert_int_equal(f->repeats, asked);
+    assert_int_equal(core_position(f->core), position);
+}
+
+static void what_is_forgotten_is_neither_here_nor_there(void **state) { /* ONCE-1 */
+    struct fx *f = *state;
+    Tarry__Op op = TARRY__OP__INIT, *ops[] = {&op};
+    assert_int_equal(commit_as(f, 1, 1, ops, 1), TARRY__CODE__OK);
+    assert_int_equal(commit_as(f, 3, 3, ops, 1), TARRY__CODE__OK);
+    uint64_t position = core_position(f->core);
+    assert_int_equal(ask_what_became_of(f, 1), TARRY__CODE__FORGOTTEN);
+    assert_int_equal(ask_what_became_of(f, 2), TARRY__CODE__FORGOTTEN);
+    for (uint64_t i = 4; i < 3 + COMMITS_PER_PRODUCER_MAX; i++)
+        assert_int_equal(commit_as(f, i, 3, ops, 1), TARRY__CODE__OK);
+    assert_true(core_position(f->core) > position);
+    assert_int_equal(ask_what_became_of(f, 3 + COMMITS_PER_PRODUCER_MAX), TARRY__CODE__BUSY); /* CAP-1 */
+    f->producer++;
+    assert_int_equal(ask_what_became_of(f, 3), TARRY__CODE__FORGOTTEN);
+}
+
 static void times_out_of_range_are_refused(void **state) { /* TIME-1: overflow is an error */
     struct fx *f = *state;
     assert_int_equal(schedule(f, "orders", DUE_AHEAD_MAX_MS + 1), TARRY__CODE__INVALID);
@@ -259,6 +314,32 @@ static void a_follower_that_is_to_stop_and_then_not_leads_like_any_other(void **
     assert_int_equal(schedule(f, "orders", 1000), TARRY__CODE__OK);
 }
 
+static uint64_t now_by_stats(struct fx *f, uint64_t now_ms) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Stats stats = TARRY__STATS__INIT;
+    Tarry__BrokerStats broker = TARRY__BROKER_STATS__INIT;
+    request.client = "test";
+    request.body_case = TARRY__REQUEST__BODY_STATS;
+    request.stats = &stats;
+    struct core_event event = {.kind = CORE_STATS, .ticket = 1, .request = &request, .broker = &broker};
+    f->now_ms = now_ms;
+    step(f, &event);
+    assert_int_equal(f->code, TARRY__CODE__OK);
+    return broker.now_ms;
+}
+
+/* TIME-2: a follower's time is that of the last frame. A question is answered as of now, and moves nothing. */
+static void a_question_moves_no_followers_clock(void **state) {
+    struct fx *f = *state;
+    core_free(f->core);
+    f->core = core_new(&f->options);
+    assert_non_null(f->core);
+    struct core_event event = {.kind = CORE_FOLLOW};
+    step(f, &event);
+    assert_int_equal(now_by_stats(f, 9000), 9000);
+    assert_int_equal(now_by_stats(f, 2000), 2000);
+}
+
 /* ---- what no index of ours says, and no log */
 
 static void an_index_that_makes_no_sense_is_not_believed(void **state) {
@@ -341,6 +422,29 @@ static int replay(Tarry__Record *record, uint64_t producer) {
     return error;
 }
 
+/* ONCE-1: a full table lets go of whoever has been idle longest, after a restart too; the index lists them by id. */
+static void after_a_restart_the_longest_idle_producer_goes_first(void **state) {
+    struct fx *f = *state;
+    const uint64_t FIRST = 1ull << 40; /* a producer's id is a position */
+    core_free(f->core);
+    f->core = core_new(&f->options);
+    assert_non_null(f->core);
+    for (uint64_t i = 1; i <= PRODUCERS_MAX; i++) { /* the lower, the busier; two always in the same millisecond */
+        assert_int_equal(core_restore_producer(f->core, FIRST + i, NOW_MS - i / 2, 1), 0);
+    }
+    struct core_event start = {.kind = CORE_START, .epoch = 2};
+    step(f, &start);
+    for (uint64_t gone = 0; gone < 3; gone++) assert_int_equal(hello(f), TARRY__CODE__OK);
+    static const uint64_t alive[] = {1, 2, 3, PRODUCERS_MAX / 2, PRODUCERS_MAX - 3};
+    for (size_t i = 0; i < sizeof(alive) / sizeof(*alive); i++) {
+        f->producer = FIRST + alive[i];
+        assert_int_equal(schedule(f, "orders", 1000), TARRY__CODE__OK);
+    }
+    for (f->producer = FIRST + PRODUCERS_MAX - 2; f->producer <= FIRST + PRODUCERS_MAX; f->producer++) {
+        assert_int_equal(schedule(f, "orders", 1000), TARRY__CODE__FORGOTTEN);
+    }
+}
+
 static void a_log_that_makes_no_sense_is_not_believed(void **state) { /* LOG-2 */
     Tarry__Task task = TARRY__TASK__INIT;
     Tarry__TaskPut put = TARRY__TASK_PUT__INIT;
@@ -413,6 +517,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         CORE_TEST(a_commit_out_of_bounds_is_refused),
         CORE_TEST(a_producer_with_too_much_unanswered_waits),
+        CORE_TEST(what_became_of_a_commit_can_be_asked),
+        CORE_TEST(who_is_asked_for_before_he_comes_stays_outside),
+        CORE_TEST(what_is_forgotten_is_neither_here_nor_there),
         CORE_TEST(times_out_of_range_are_refused),
         CORE_TEST(a_policy_that_contradicts_itself_is_refused),
         CORE_TEST(there_are_so_many_queues_and_no_more),
@@ -423,7 +530,9 @@ int main(void) {
         CORE_TEST(memory_for_tasks_ends_in_a_refusal),
         CORE_TEST(nothing_new_once_it_stops),
         CORE_TEST(a_follower_that_is_to_stop_and_then_not_leads_like_any_other),
+        CORE_TEST(a_question_moves_no_followers_clock),
         cmocka_unit_test(an_index_that_makes_no_sense_is_not_believed),
+        CORE_TEST(after_a_restart_the_longest_idle_producer_goes_first),
         cmocka_unit_test(a_log_that_makes_no_sense_is_not_believed),
         cmocka_unit_test(without_memory_there_is_no_core),
     };

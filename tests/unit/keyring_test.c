@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "../random.h"
-#include "index.h"
+#include "index_parts.h"
 #include "keyring.h"
 #include "row.h"
 #include "tarry.pb-c.h"
@@ -328,8 +328,8 @@ static void redact(struct fx *f, uint64_t id) {
     absorb(f, &record);
 }
 
-/* The segment that has the frames of tasks 1 … `count` goes. */
-static void retire(struct fx *f, uint64_t count) {
+/* What the frames of tasks 1 … `count` brought is gathered. */
+static void gather(struct fx *f, uint64_t count) {
     for (uint64_t id = 1; id <= count; id++) {
         Tarry__FrameBody body = TARRY__FRAME_BODY__INIT;
         Tarry__Record record, *records = &record;
@@ -341,6 +341,11 @@ static void retire(struct fx *f, uint64_t count) {
         body.n_records = 1;
         assert_int_equal(index_retire_frame(f->index, &header, &body, f->blob[id]), 0);
     }
+}
+
+/* The segment that has these frames goes. */
+static void retire(struct fx *f, uint64_t count) {
+    gather(f, count);
     assert_int_equal(index_retire_commit(f->index, f->frame[count] + frame_size(96, BLOB)), 0);
 }
 
@@ -438,6 +443,23 @@ static void what_the_index_never_held_costs_no_key(void **state) {
     fx_end(&f);
 }
 
+/* CALM-1: where the disk stays full the segment is begun again and again, and memory must not grow. */
+static void what_found_no_room_is_gathered_once(void **state) {
+    (void)state;
+    struct fx f;
+    fx_begin(&f);
+    schedule(&f, 1);
+    schedule(&f, 2);
+    assert_int_equal(index_commit(f.index), 0);
+    for (unsigned tries = 0; tries < 3; tries++) gather(&f, 2);
+    assert_int_equal(f.index->retire.copies.count, 2);
+    retire(&f, 2);
+    assert_int_equal(f.index->retire.copies.count, 0);
+    expect_kept(&f, 1);
+    expect_kept(&f, 2);
+    fx_end(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_destroyed_key_takes_no_other_along),
@@ -447,6 +469,7 @@ int main(void) {
         cmocka_unit_test(a_damaged_keyring_is_refused),
         cmocka_unit_test(what_the_index_held_is_gone_with_its_key),
         cmocka_unit_test(what_the_index_never_held_costs_no_key),
+        cmocka_unit_test(what_found_no_room_is_gathered_once),
     };
     return cmocka_run_group_tests_name("keyring", tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* log_cut_test.c: a tail that the leader never had is put aside, readable, and cut off (R8, F-25). */
 #include "log_cut.h"
 #include "log_two.h"
+#include "summary.h"
 
 struct aside { /* where the follower's tails go: on the same disk */
     struct quarantine quarantine;
@@ -222,6 +223,45 @@ static void the_mark_does_not_outlive_a_cut(void **state) {
     assert_int_equal(two->follower.recovery.end, position);
 }
 
+/* Writes a summary for every segment. */
+static size_t summarize_segments(struct log *log, uint64_t bases[], size_t bases_max) {
+    struct log_cursor *cursor;
+    struct log_view view;
+    size_t count = 0;
+    assert_int_equal(log_cursor_open(&cursor, log, LOG_POSITION_FIRST, false), 0);
+    while (log_cursor_next(cursor, UINT64_MAX, &view) == 0) {
+        uint64_t base = log_cursor_segment(cursor);
+        if (count > 0 && bases[count - 1] == base) continue;
+        assert_true(count < bases_max);
+        bases[count++] = base;
+        struct summary *summary = summary_new(base, SEGMENT_SIZE);
+        assert_non_null(summary);
+        assert_int_equal(summary_write(summary, log), 0);
+        summary_free(summary);
+    }
+    log_cursor_close(cursor);
+    return count;
+}
+
+static bool has_summary(const struct one *one, uint64_t base) {
+    struct summary *summary = NULL;
+    int result = summary_like(&summary, &one->model->disk, one->options.directory, base);
+    summary_free(summary);
+    return result == 0;
+}
+
+/* Another segment may come to have the same base, and would be searched by what its predecessor held. */
+static void the_summaries_of_what_was_cut_go_with_it(void **state) {
+    struct two *two = *state;
+    struct aside aside = aside_of(two);
+    uint64_t bases[64] = {0};
+    two_fill(two, &two->follower, 40);
+    size_t count = summarize_segments(two->follower.log, bases, 64), kept = count / 2;
+    assert_true(count >= 4);
+    assert_int_equal(cut(two, &aside, bases[kept], 0), 0);
+    for (size_t i = 0; i < count; i++) assert_int_equal(has_summary(&two->follower, bases[i]), i < kept);
+}
+
 static void a_damaged_tail_is_told(void **state) {
     struct two *two = *state;
     struct aside aside = aside_of(two);
@@ -259,6 +299,7 @@ int main(void) {
         TEST(readers_see_no_frame_that_was_cut),
         TEST(a_full_disk_costs_nothing),
         TEST(the_mark_does_not_outlive_a_cut),
+        TEST(the_summaries_of_what_was_cut_go_with_it),
         TEST(a_damaged_tail_is_told),
     };
     return cmocka_run_group_tests_name("log_cut", tests, NULL, NULL);

@@ -46,8 +46,7 @@ static int teardown(void **state) {
 static bool prepare(struct fx *f) {
     arena_reset(&f->arena);
     f->refusal = (struct request_refusal){TARRY__CODE__OK, NULL};
-    struct request_peek peek;
-    return request_prepare(&f->arena, f->bytes, f->size, 1000, key, &peek, &f->event, &f->refusal);
+    return request_prepare(&f->arena, f->bytes, f->size, 1000, key, &f->event, &f->refusal);
 }
 
 static bool prepare_request(struct fx *f, const Tarry__Request *request) {
@@ -213,23 +212,95 @@ static void too_many_queues_are_refused_before_they_take_memory(void **state) { 
     assert_int_equal(f->arena.used, 0);
 }
 
-static void a_peek_sees_what_a_commit_wants(void **state) {
+/* Appends another request's bytes: to protobuf that is one message with the fields of both. */
+static void append(struct fx *f, const Tarry__Request *request) {
+    f->size += tarry__request__pack(request, f->bytes + f->size);
+}
+
+static void a_request_has_one_body(void **state) { /* F-20: the last of two would stay, the counts are of both */
+    struct fx *f = *state;
+    struct commit c;
+    Tarry__Stats stats = TARRY__STATS__INIT;
+    Tarry__Follow follow = TARRY__FOLLOW__INIT;
+    commit_make(&c);
+    const Tarry__Request other[] = {
+        {PROTOBUF_C_MESSAGE_INIT(&tarry__request__descriptor), .client = (char *)protobuf_c_empty_string,
+         .body_case = TARRY__REQUEST__BODY_STATS, .stats = &stats},
+        {PROTOBUF_C_MESSAGE_INIT(&tarry__request__descriptor), .client = (char *)protobuf_c_empty_string,
+         .body_case = TARRY__REQUEST__BODY_FOLLOW, .follow = &follow},
+        c.request,
+    };
+    for (size_t i = 0; i < sizeof(other) / sizeof(other[0]); i++) {
+        for (int is_first = 0; is_first < 2; is_first++) {
+            f->size = 0;
+            append(f, is_first ? &other[i] : &c.request);
+            append(f, is_first ? &c.request : &other[i]);
+            assert_false(prepare(f));
+            assert_int_equal(f->refusal.code, TARRY__CODE__INVALID);
+            assert_non_null(strstr(f->refusal.sentence, "more than one body"));
+            assert_int_equal(f->arena.used, 0); /* CAP-1 */
+        }
+    }
+    assert_true(prepare_request(f, &c.request));
+}
+
+static void an_operation_has_one_body(void **state) { /* F-20 */
+    struct fx *f = *state;
+    /* Request{version: 1, commit{producer: 1, sequence: 1, oldest_unanswered: 1, ops{…}}} */
+    const uint8_t head[] = {1 << 3, 1, 11 << 3 | 2, 0, 1 << 3, 1, 2 << 3, 1, 3 << 3, 1, 5 << 3 | 2, 0};
+    const uint8_t one[] = {0x98, 0x06, 1, 4 << 3 | 2, 2, 1 << 3, 9};             /* 99: 1, ack{id: 9} */
+    const uint8_t two[] = {12 << 3 | 2, 2, 1 << 3, 9, 4 << 3 | 2, 2, 1 << 3, 9}; /* redact{…}, ack{id: 9} */
+    const uint8_t same[] = {4 << 3 | 2, 2, 1 << 3, 9, 4 << 3 | 2, 2, 1 << 3, 9}; /* ack{id: 9}, ack{id: 9} */
+    const struct {
+        const uint8_t *op;
+        size_t size;
+        bool fine;
+    } cases[] = {{one, sizeof(one), true}, {two, sizeof(two), false}, {same, sizeof(same), false}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        memcpy(f->bytes, head, sizeof(head));
+        memcpy(f->bytes + sizeof(head), cases[i].op, cases[i].size);
+        f->bytes[3] = (uint8_t)(sizeof(head) - 4 + cases[i].size);
+        f->bytes[sizeof(head) - 1] = (uint8_t)cases[i].size;
+        f->size = sizeof(head) + cases[i].size;
+        assert_int_equal(prepare(f), cases[i].fine);
+        if (cases[i].fine) continue;
+        assert_int_equal(f->refusal.code, TARRY__CODE__INVALID);
+        assert_non_null(strstr(f->refusal.sentence, "operation has more than one body"));
+    }
+}
+
+static void operations_are_found_in_what_was_unpacked(void **state) {
+    struct fx *f = *state;
+    struct commit c;
+    Tarry__Ack ack = TARRY__ACK__INIT;
+    commit_make(&c);
+    assert_true(prepare_request(f, &c.request));
+    assert_true(request_has_op(f->event.request, TARRY__OP__OP_SCHEDULE));
+    assert_false(request_has_op(f->event.request, TARRY__OP__OP_REDACT));
+    for (int i = 0; i < OPS; i++) {
+        c.ops[i].op_case = TARRY__OP__OP_ACK;
+        c.ops[i].ack = &ack;
+    }
+    assert_true(prepare_request(f, &c.request));
+    assert_false(request_has_op(f->event.request, TARRY__OP__OP_SCHEDULE));
+    Tarry__Queues queues = TARRY__QUEUES__INIT;
+    Tarry__Request question = TARRY__REQUEST__INIT;
+    question.version = WIRE_VERSION;
+    question.body_case = TARRY__REQUEST__BODY_QUEUES;
+    question.queues = &queues;
+    assert_true(prepare_request(f, &question));
+    assert_false(request_has_op(f->event.request, TARRY__OP__OP_SCHEDULE));
+}
+
+static void a_peek_counts_what_a_request_holds(void **state) {
     struct fx *f = *state;
     struct commit c;
     struct request_peek peek;
     commit_make(&c);
     f->size = tarry__request__pack(&c.request, f->bytes);
     assert_true(request_peek(f->bytes, f->size, &peek));
-    assert_true(peek.commit && peek.schedules);
+    assert_true(peek.body_count == 1 && peek.schedules && peek.op_bodies_max == 1);
     assert_int_equal(peek.op_count, OPS);
-    Tarry__Ack ack = TARRY__ACK__INIT;
-    for (int i = 0; i < OPS; i++) {
-        c.ops[i].op_case = TARRY__OP__OP_ACK;
-        c.ops[i].ack = &ack;
-    }
-    f->size = tarry__request__pack(&c.request, f->bytes);
-    assert_true(request_peek(f->bytes, f->size, &peek));
-    assert_true(peek.commit && !peek.schedules);
     /* a field that nobody knows hides no schedule: Request.commit{ops{99: 1, schedule{}}} */
     const uint8_t hidden[] = {11 << 3 | 2, 7, 5 << 3 | 2, 5, 0x98, 0x06, 1, 1 << 3 | 2, 0};
     assert_true(request_peek(hidden, sizeof(hidden), &peek));
@@ -349,7 +420,10 @@ int main(void) {
         cmocka_unit_test_setup_teardown(what_is_asked_of_the_pair_makes_sense, setup, teardown),
         cmocka_unit_test_setup_teardown(too_many_operations_are_refused_before_they_take_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(too_many_queues_are_refused_before_they_take_memory, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_peek_sees_what_a_commit_wants, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_request_has_one_body, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_operation_has_one_body, setup, teardown),
+        cmocka_unit_test_setup_teardown(operations_are_found_in_what_was_unpacked, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_peek_counts_what_a_request_holds, setup, teardown),
         cmocka_unit_test_setup_teardown(garbage_is_refused_and_crashes_nothing, setup, teardown),
         cmocka_unit_test(a_secret_is_known_again_and_a_wrong_one_is_not),
         cmocka_unit_test(no_wake_up_is_lost_and_order_is_kept),

@@ -1,6 +1,7 @@
-/* slab_test.c: memory of the core (CAP-1, CALM-1): what slab_room promises, what goes back to the pool. */
+/* slab_test.c: memory of the core (CAP-1, CALM-1): what slab_need_pages promises, what goes back to the pool. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -10,6 +11,13 @@
 #include "../random.h"
 #include "slab.h"
 
+/* Do so many more fit, if all are of this size? */
+static bool fits(const struct slab *slab, size_t size, size_t count) {
+    struct slab_need need = {0};
+    slab_need_add(&need, size, (uint32_t)count);
+    return slab_need_pages(slab, &need) <= slab_pages_free(slab);
+}
+
 static void room_is_exactly_what_can_be_had(void **state) { /* CALM-1, CAP-1 */
     (void)state;
     struct slab *slab = slab_new(4 * SLAB_PAGE_SIZE + 1000);
@@ -18,13 +26,12 @@ static void room_is_exactly_what_can_be_had(void **state) { /* CALM-1, CAP-1 */
     static const size_t sizes[] = {1, 16, 17, 96, 240, 1000, SLAB_OBJECT_SIZE_MAX};
     static void *objects[4 * SLAB_PAGE_SIZE / 16];
     for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
-        size_t room = slab_room(slab, sizes[s]);
-        assert_int_equal(room, 4 * (SLAB_PAGE_SIZE / ((sizes[s] + 15) / 16 * 16)));
+        size_t room = 4 * (SLAB_PAGE_SIZE / ((sizes[s] + 15) / 16 * 16));
         for (size_t i = 0; i < room; i++) {
             objects[i] = slab_alloc(slab, sizes[s]);
             assert_non_null(objects[i]);
             assert_int_equal((uintptr_t)objects[i] % 16, 0);
-            assert_int_equal(slab_room(slab, sizes[s]), room - i - 1);
+            assert_true(fits(slab, sizes[s], room - i - 1) && !fits(slab, sizes[s], room - i));
         }
         assert_null(slab_alloc(slab, sizes[s]));
         assert_null(slab_alloc(slab, 1)); /* another size finds no page either */
@@ -62,11 +69,10 @@ static void random_use_keeps_every_byte(void **state) {
         }
         h->size = 1 + (random_below(&random, 2) ? random_below(&random, 128) : random_below(&random, 1024));
         h->fill = (uint8_t)random_u64(&random);
-        size_t room = slab_room(slab, h->size);
+        bool has_room = fits(slab, h->size, 1);
         h->at = slab_alloc(slab, h->size);
-        assert_int_equal(h->at != NULL, room > 0);
+        assert_int_equal(h->at != NULL, has_room);
         if (h->at == NULL) continue;
-        assert_int_equal(slab_room(slab, h->size), room - 1);
         memset(h->at, h->fill, h->size);
         assert_true(slab_used(slab) <= slab_capacity(slab));
     }
@@ -75,10 +81,37 @@ static void random_use_keeps_every_byte(void **state) {
     slab_free_all(slab);
 }
 
+/* CAP-1: what slab_need_pages says fits does fit, in any order, and one page less would not always do. */
+static void a_need_of_many_sizes_is_known_in_pages(void **state) {
+    (void)state;
+    struct random random = {random_seed(6)};
+    for (int round = 0; round < 300; round++) {
+        struct slab *slab = slab_new((size_t)40 * SLAB_PAGE_SIZE);
+        assert_non_null(slab);
+        for (size_t i = random_below(&random, 3000); i > 0; i--) slab_alloc(slab, 1 + random_below(&random, 600));
+        struct slab_need need = {0};
+        static size_t sizes[4001];
+        size_t count = 0;
+        while (count < 4000) {
+            sizes[count] = 1 + random_below(&random, SLAB_OBJECT_SIZE_MAX);
+            slab_need_add(&need, sizes[count], 1);
+            if (slab_need_pages(slab, &need) > slab_pages_free(slab)) break;
+            count++;
+        }
+        assert_true(count > 0 && count < 4000);
+        uint64_t before = slab_allocated(slab);
+        for (size_t i = count; i-- > 0;) assert_non_null(slab_alloc(slab, sizes[i]));
+        assert_int_equal(slab_allocated(slab) - before, count);
+        assert_null(slab_alloc(slab, sizes[count])); /* the one that was too much */
+        slab_free_all(slab);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(room_is_exactly_what_can_be_had),
         cmocka_unit_test(random_use_keeps_every_byte),
+        cmocka_unit_test(a_need_of_many_sizes_is_known_in_pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

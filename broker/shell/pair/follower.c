@@ -25,6 +25,8 @@
 /* After a question that came to nothing. */
 #define AGAIN_NS (50 * NS_PER_MS)
 #define REFUSED_AGAIN_NS (1000 * NS_PER_MS)
+/* So often in a row the other node may have been started anew before it is said that it proves nothing. */
+#define CHALLENGES_MAX 5
 
 static struct logfmt_limit refused_limit, damaged_limit;
 
@@ -96,8 +98,10 @@ static nng_msg *follow_message(struct node *node, const struct pair_message *que
     request.body_case = TARRY__REQUEST__BODY_FOLLOW;
     request.follow = &follow;
     nng_msg *message = NULL;
-    if (nng_msg_alloc(&message, tarry__request__get_packed_size(&request)) == 0)
-        tarry__request__pack(&request, nng_msg_body(message));
+    size_t size = tarry__request__get_packed_size(&request) + PEER_REQUEST_TRAILER_SIZE;
+    if (nng_msg_alloc(&message, size) != 0) return NULL;
+    tarry__request__pack(&request, nng_msg_body(message));
+    peer_prove_request(&shell->peer_key, &node->following.asker, nng_msg_body(message), size);
     return message;
 }
 
@@ -247,14 +251,54 @@ static void take_reply(struct node *node, const Tarry__Reply *reply) {
     }
 }
 
+static const char unproved[] = "what answers at the other node's address does not prove that it has this node's peer "
+                               "key: give both nodes the same "
+                               "file (--peer-key); or somebody else listens there";
+
+/* Anybody may have sent it. It may have the question asked anew, and is worth a line in the log; no more. */
+static void take_unproved(struct node *node, const void *data, size_t size) {
+    struct node_following *following = &node->following;
+    char quoted[LOGFMT_VALUE_SIZE], reason[2 * sizeof(unproved)];
+    Tarry__Reply *reply = size <= PEER_REFUSAL_SIZE_MAX ? tarry__reply__unpack(NULL, size, data) : NULL;
+    bool is_news = reply != NULL && peer_learn(&following->asker, reply->challenge.data, reply->challenge.len);
+    if (is_news) following->challenges++;
+    if (is_news && following->challenges == 1) {
+        ask(node); /* the other node has been started since */
+    } else if (is_news && following->challenges <= CHALLENGES_MAX) {
+        ask_again_in(node, AGAIN_NS); /* … and again */
+    } else {
+        bool is_refusal = reply != NULL && reply->message[0] != '\0';
+        snprintf(reason, sizeof(reason), "%s%s%.200s", unproved, is_refusal ? "; it says: " : "",
+                 is_refusal ? reply->message : "");
+        if (logfmt_allowed(&refused_limit))
+            logfmt("not_followed", "peer=%s reason=%s", node->shell->config.peer, logfmt_quote(reason, quoted));
+        node_say(node, unproved);
+        ask_again_in(node, REFUSED_AGAIN_NS);
+    }
+    if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
+}
+
+static void take_answer(struct node *node, nng_msg *answer) {
+    struct node_following *following = &node->following;
+    const uint8_t *data = nng_msg_body(answer);
+    size_t size = nng_msg_len(answer);
+    enum peer_proof proof = peer_check_reply(&node->shell->peer_key, &following->asker, data, size);
+    if (proof == PEER_STALE) return; /* to a question that a newer one has replaced */
+    if (proof != PEER_RIGHT) {
+        take_unproved(node, data, size);
+        return;
+    }
+    following->challenges = 0;
+    Tarry__Reply *reply = tarry__reply__unpack(NULL, size, data);
+    if (reply == NULL) return;
+    take_reply(node, reply);
+    tarry__reply__free_unpacked(reply, NULL);
+}
+
 void follower_answered(struct node *node, nng_msg *answer) {
     struct node_following *following = &node->following;
     following->asking = false;
-    if (!node_is_leading(node) && answer != NULL) {
-        Tarry__Reply *reply = tarry__reply__unpack(NULL, nng_msg_len(answer), nng_msg_body(answer));
-        if (reply != NULL) take_reply(node, reply);
-        if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
-    }
+    if (!node_is_leading(node) && answer != NULL) take_answer(node, answer);
     nng_msg_free(answer);
     bool is_idle = !following->asking && !node->pair.noting && !node->pair.cutting;
     if (node->pair.role == PAIR_FOLLOWING && is_idle && following->again_ns == UINT64_MAX) ask_again_in(node, AGAIN_NS);

@@ -22,7 +22,10 @@ static void watch_changed(struct coordinator_watch *watch) {
 /* One line; what ends it is not part of it. */
 static int read_credentials(const char *path, char out[CREDENTIALS_SIZE_MAX + 1],
                             char message[COORDINATOR_MESSAGE_SIZE]) {
-    const struct private_file file = {.what = "coordinator credentials", .path = path, .remedy = ""};
+    const struct private_file file = {.what = "coordinator credentials",
+                                      .path = path,
+                                      .option = "coordinator-credentials",
+                                      .remedy = "; it holds one line user:password"};
     size_t size;
     if (private_file_read(&file, out, CREDENTIALS_SIZE_MAX + 1, &size, message, COORDINATOR_MESSAGE_SIZE) != 0)
         return 1;

@@ -216,11 +216,13 @@ void leader_forget_question(struct node *node) {
 static void answer_join(struct node *node, struct call *call) {
     Tarry__FollowReply body = TARRY__FOLLOW_REPLY__INIT;
     struct datadir *dir = &node->shell->dir;
+    uint8_t sealed[PEER_SEALED_SIZE];
     body.verdict = TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING;
     if (atomic_load(&node->leads) || node->pair.by_operator) {
         body.verdict = TARRY__FOLLOW_REPLY__VERDICT__JOIN;
         body.cluster = (ProtobufCBinaryData){CLUSTER_ID_SIZE, dir->cluster};
-        body.secret = (ProtobufCBinaryData){IDENTITY_SECRET_SIZE, dir->secret};
+        peer_seal(&node->shell->peer_key, dir->secret, sealed);
+        body.secret = (ProtobufCBinaryData){sizeof(sealed), sealed};
         body.node = node->pair.other;
         body.epoch = node->pair.epoch;
         if (node_is_leading(node)) keep_log(node, shell_committed(node->shell)); /* as in answer_verdict */
@@ -517,6 +519,10 @@ uint64_t leader_stuck_ns(const struct node *node) {
     if (!node->pair.counted || since_ns == UINT64_MAX || wait_ms == SOLO_NEVER) return UINT64_MAX;
     if (leading->grown_ns > since_ns) since_ns = leading->grown_ns;
     return since_ns + wait_ms * NS_PER_MS;
+}
+
+void leader_overslept(struct node *node) {
+    node->leading.grown_ns = monotonic_ns();
 }
 
 void leader_give_up(struct node *node) {

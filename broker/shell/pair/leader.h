@@ -30,6 +30,8 @@ uint64_t leader_timer(const struct node *node); /* MONOTONIC */
  * it were silent, and does not count before it has stored more. */
 uint64_t leader_stuck_ns(const struct node *node);
 void leader_give_up(struct node *node);
+/* This node stood still, and has not heard of what the follower stored meanwhile: its time begins anew. */
+void leader_overslept(struct node *node);
 /* The process stops: who waits is told that the outcome is unknown. */
 void leader_stop(struct node *node);
 

@@ -45,7 +45,7 @@ static _Noreturn void end_run(struct node *node, enum pair_role before, const ch
     char quoted[LOGFMT_VALUE_SIZE];
     atomic_store(&node->leads, false);
     bool led = before == PAIR_LEADING || before == PAIR_YIELDING;
-    if (led && atomic_load(&node->shell->stopping)) {
+    if (led && (node->leaves || atomic_load(&node->shell->stopping))) {
         logfmt("stopped", "reason=%s", logfmt_quote(reason, quoted));
         _exit(0); /* what was not confirmed is no longer this node's to tell */
     }
@@ -159,30 +159,45 @@ void node_step(struct node *node, const struct pair_event *event, struct pair_me
 
 /* ---- silence */
 
+/* Without a coordinator nobody who does not follow a leader takes the other's place: it only asks again. */
+static bool asks_only(const struct node *node) {
+    bool is_quiet = !node_is_leading(node) && (node->pair.role != PAIR_FOLLOWING || node->pair.epoch == 0);
+    return is_quiet && node->pair.by_operator;
+}
+
 void node_heard(struct node *node) {
     const struct config *config = &node->shell->config;
     uint64_t wait_ms = config->failover_after_ms;
     if (node_is_leading(node) && config->solo_after_ms != SOLO_NEVER) wait_ms = config->solo_after_ms;
-    bool is_quiet = !node_is_leading(node) && (node->pair.role != PAIR_FOLLOWING || node->pair.epoch == 0);
-    if (is_quiet && node->pair.by_operator) wait_ms = QUIET_MS; /* it only asks again */
-    node->silent_ns = monotonic_ns() + wait_ms * NS_PER_MS;
+    if (asks_only(node)) wait_ms = QUIET_MS;
+    silence_begin(&node->silence, monotonic_ns(), wait_ms * NS_PER_MS);
 }
 
 /* When the other is given up, as things are. */
 static uint64_t silence_ns(const struct node *node) {
-    uint64_t until_ns = node->silent_ns;
+    uint64_t until_ns = node->silence.until_ns;
     uint64_t stuck_ns = node_is_leading(node) ? leader_stuck_ns(node) : UINT64_MAX;
     if (stuck_ns < until_ns) until_ns = stuck_ns;
-    return until_ns > node->remind_ns ? until_ns : node->remind_ns;
+    return until_ns > node->silence.remind_ns ? until_ns : node->silence.remind_ns;
 }
 
 static void check_silence(struct node *node, uint64_t now_ns) {
     if (now_ns < silence_ns(node)) return;
-    if (node_is_leading(node) && now_ns < node->silent_ns) leader_give_up(node);
+    if (node_is_leading(node) && now_ns < node->silence.until_ns) leader_give_up(node);
     if (node_is_leading(node)) leader_forget_question(node); /* what it said is old */
     struct pair_event event = {.kind = PAIR_SILENT};
-    node->remind_ns = now_ns + REMIND_NS;
+    node->silence.remind_ns = now_ns + REMIND_NS;
     node_step(node, &event, NULL);
+}
+
+/* This node stood still, and has not heard what the other said meanwhile. */
+static void check_sleep(struct node *node) {
+    uint64_t now_ns = monotonic_ns(), planned_ns = node->silence.look_ns;
+    if (asks_only(node) || !silence_overslept(&node->silence, now_ns)) return;
+    if (node_is_leading(node)) leader_overslept(node);
+    logfmt("overslept",
+           "late_ms=%" PRIu64 " reason=\"this node stood still\" action=\"the other node's time begins anew\"",
+           (now_ns - planned_ns) / NS_PER_MS);
 }
 
 /* ---- the thread */
@@ -208,7 +223,8 @@ static void show(struct node *node) {
 
 static bool has_news(const struct node_news *news) {
     return news->questions != NULL || news->batches != NULL || news->answered || news->kept || news->began ||
-           news->stop || news->moved || news->changed || news->paused || news->words != NULL || news->audits != NULL;
+           news->leave || news->stop || news->moved || news->changed || news->paused || news->words != NULL ||
+           news->audits != NULL;
 }
 
 static void take_news(struct node *node, uint64_t until_ns, struct node_news *out) {
@@ -323,6 +339,7 @@ static void turn(struct node *node, struct node_news *news) {
         news->words = news->words->next;
         node_take_word(node, call);
     }
+    if (news->leave) node_take_leave(node);
     if (news->answered) follower_answered(node, news->answer);
     check_timers(node);
     if (node_is_leading(node)) leader_go_on(node);
@@ -341,7 +358,8 @@ static void *node_run(void *argument) {
     for (size_t i = 0; i < effects.count; i++) perform(node, PAIR_LOOKING, &effects.items[i], NULL);
     for (;;) {
         struct node_news news;
-        take_news(node, next_timer(node), &news);
+        take_news(node, silence_plan(&node->silence, monotonic_ns(), next_timer(node)), &news);
+        check_sleep(node);
         turn(node, &news);
         if (news.stop) break;
     }
@@ -545,6 +563,16 @@ void node_settle(struct node *node, uint64_t wait_ms) {
     int error = 0;
     pthread_mutex_lock(&node->mutex);
     while (!node->settled && error == 0) error = pthread_cond_timedwait(&node->settled_changed, &node->mutex, &until);
+    pthread_mutex_unlock(&node->mutex);
+}
+
+void node_leave(struct node *node, uint64_t wait_ms) {
+    struct timespec until = monotonic_after(wait_ms * NS_PER_MS);
+    int error = 0;
+    pthread_mutex_lock(&node->mutex);
+    node->news.leave = true;
+    pthread_cond_signal(&node->changed);
+    while (!node->stays && error == 0) error = pthread_cond_timedwait(&node->settled_changed, &node->mutex, &until);
     pthread_mutex_unlock(&node->mutex);
 }
 

@@ -29,6 +29,8 @@
 #include "log_serve.h"
 #include "note.h"
 #include "pair.h"
+#include "peer_proof.h"
+#include "silence.h"
 
 struct shell;
 struct batch;
@@ -83,6 +85,7 @@ struct node_news {
     struct item **audits_last;
     struct item *words; /* calls: an operator's */
     struct item **words_last;
+    bool leave; /* SIGTERM came: hand over, if this node leads */
     bool stop;
 };
 
@@ -117,7 +120,7 @@ struct node_leading {
     struct batch *batches; /* durable here, not let out yet; oldest first */
     struct batch **batches_last;
     uint64_t waits_since_ns; /* MONOTONIC, the first of them; UINT64_MAX: none waits */
-    uint64_t grown_ns;       /* MONOTONIC, when the follower had stored more; 0: not yet */
+    uint64_t grown_ns;       /* MONOTONIC, when the follower had stored more, or its time began anew; 0: not yet */
     uint64_t stuck_end;      /* up to where it had when it was given up (F-28); 0: it was not */
     uint64_t kept_ns;        /* MONOTONIC, when the other node was last known to need the log from `kept_from` on */
     struct log_bytes frames; /* to be sent */
@@ -132,6 +135,8 @@ struct node_leading {
 
 /* … and as a follower. */
 struct node_following {
+    struct peer_asker asker;      /* what the other node must be shown, and must show */
+    unsigned challenges;          /* that have come since the last answer that was proved */
     struct pair_message question; /* the newest */
     bool asking;                  /* it has no answer yet */
     uint64_t again_ns;            /* MONOTONIC: when to ask the same once more, or to cut; UINT64_MAX: not */
@@ -176,6 +181,7 @@ struct node {
     char primary[CONFIG_TEXT_SIZE];     /* URL; empty: not known */
     struct pair shown;                  /* the rules' state, for whoever wants to know */
     bool settled;                       /* it leads, or follows somebody who has answered */
+    bool stays;                         /* it was to hand over before it stops, and there is nobody to hand over to */
 
     /* the pair thread's own */
     pthread_t thread;
@@ -183,14 +189,14 @@ struct node {
     struct asker asker;
     struct keeper keeper;
     bool read_failed;
+    bool leaves;             /* the process is to stop: a run that ends is not followed by another */
     bool is_told;            /* this step is an operator's word */
     const char *said;        /* by the rules, in this step; NULL: nothing */
     const char *said_before; /* … and what was logged last */
     struct node_leading leading;
     struct node_following following;
-    uint64_t silent_ns; /* MONOTONIC: when the rules hear that the other is silent */
-    uint64_t remind_ns; /* … but not before this, again */
-    uint64_t read_ns;   /* … when the record is read again after a failure; UINT64_MAX: not */
+    struct silence silence; /* of the other node */
+    uint64_t read_ns;       /* MONOTONIC: when the record is read again after a failure; UINT64_MAX: not */
 };
 
 /* Whether the options ask for a pair that there can be, of a node that listens at `own`; before anything is touched. 0,
@@ -198,7 +204,7 @@ struct node {
 int node_check(const struct config *config, const struct listen_address *own, char message[DATADIR_MESSAGE_SIZE]);
 /* With --follow: a new directory asks the peer until it answers, and gets the cluster's identity. 0, or 1 with a
  * sentence. Before datadir_open; SIGTERM and SIGINT are blocked, and end the process here. */
-int node_join(const struct config *config, char message[DATADIR_MESSAGE_SIZE]);
+int node_join(const struct config *config, const struct peer_key *key, char message[DATADIR_MESSAGE_SIZE]);
 /* Before recovery: is this one of a pair, and which? 0, or 1 with a sentence. */
 int node_open(struct node *node, struct shell *shell, char message[DATADIR_MESSAGE_SIZE]);
 /* Index and core are there; before anybody asks how far the pair is. */
@@ -207,6 +213,11 @@ void node_recovered(struct node *node);
 void node_start(struct node *node);
 /* Returns once it leads, or follows somebody who has answered, or after `wait_ms`. */
 void node_settle(struct node *node, uint64_t wait_ms);
+/* The process is to stop. A leader hands over first, so that its clients meet a planned switch-over and need not wait
+ * until the follower takes it for silent; then this does not return: the process ends with status 0 as soon as the
+ * follower has promised or claimed. Returns if this node does not lead, or has no follower that is in sync, or after
+ * `wait_ms`: then it stops as it would alone. Main thread. */
+void node_leave(struct node *node, uint64_t wait_ms);
 /* The core has stopped. Whoever still waits is told that nobody knows. */
 void node_stop(struct node *node);
 
@@ -274,6 +285,8 @@ void node_cut(struct node *node, uint64_t end);
 bool node_is_leading(const struct node *node);
 /* An operator's word, on the pair thread. Takes the call over. */
 void node_take_word(struct node *node, struct call *call);
+/* The process is to stop: hands over if this node leads; else node_leave returns. Pair thread. */
+void node_take_leave(struct node *node);
 /* A sign of life: the other node is not silent. */
 void node_heard(struct node *node);
 /* Tells an operator, in the log once and in the status until this node leads or follows. `sentence` is for ever. */

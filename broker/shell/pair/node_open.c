@@ -57,16 +57,17 @@ static bool is_new(const char *path) {
     return stat(name, &status) != 0 && errno == ENOENT;
 }
 
-static int join_as(const struct config *config, const Tarry__FollowReply *reply, char message[DATADIR_MESSAGE_SIZE]) {
+static int join_as(const struct config *config, const struct peer_key *key, const Tarry__FollowReply *reply,
+                   char message[DATADIR_MESSAGE_SIZE]) {
     struct identity identity;
     struct note note = {.node = (uint8_t)reply->node, .runs = 0};
-    if (reply->cluster.len != CLUSTER_ID_SIZE || reply->secret.len != IDENTITY_SECRET_SIZE || reply->node > 1) {
+    if (reply->cluster.len != CLUSTER_ID_SIZE || reply->node > 1 ||
+        !peer_unseal(key, reply->secret.data, reply->secret.len, identity.secret)) {
         snprintf(message, DATADIR_MESSAGE_SIZE, "the peer %s answers nonsense; is it a tarryd of the same version?",
                  config->peer);
         return 1;
     }
     memcpy(identity.cluster, reply->cluster.data, CLUSTER_ID_SIZE);
-    memcpy(identity.secret, reply->secret.data, IDENTITY_SECRET_SIZE);
     if (reply->member.len == MEMBER_ID_SIZE) memcpy(note.peer, reply->member.data, MEMBER_ID_SIZE);
     return datadir_join(config->data, &identity, &note, reply->log_start > LOG_POSITION_FIRST, message);
 }
@@ -78,7 +79,7 @@ static int try_to_join(struct talk *talk, const struct config *config, char mess
     request.follow = &follow;
     Tarry__Reply *reply = talk_ask(talk, &request);
     if (reply == NULL) {
-        talk_why(config->peer, message, DATADIR_MESSAGE_SIZE);
+        talk_why(talk, message, DATADIR_MESSAGE_SIZE);
         return -1;
     }
     bool is_let_in =
@@ -87,7 +88,7 @@ static int try_to_join(struct talk *talk, const struct config *config, char mess
              reply->body_case == TARRY__REPLY__BODY_FOLLOW ? "it answers, and does not lead yet"
              : reply->message[0] != '\0'                   ? reply->message
                                                            : "it answers what this version does not understand");
-    int result = is_let_in ? join_as(config, reply->follow, message) : -1;
+    int result = is_let_in ? join_as(config, talk->key, reply->follow, message) : -1;
     tarry__reply__free_unpacked(reply, NULL);
     return result;
 }
@@ -101,11 +102,11 @@ static void say_waiting(const struct config *config, const char *reason, char sa
     logfmt("joining_waits", "peer=%s reason=%s", config->peer, quoted);
 }
 
-int node_join(const struct config *config, char message[DATADIR_MESSAGE_SIZE]) {
+int node_join(const struct config *config, const struct peer_key *key, char message[DATADIR_MESSAGE_SIZE]) {
     struct talk talk;
     char said[LOGFMT_VALUE_SIZE] = "";
     if (config->replication == REPLICATION_NONE || !is_new(config->data)) return 0;
-    int error = talk_open(&talk, config->peer);
+    int error = talk_open(&talk, config->peer, key);
     if (error != 0) {
         snprintf(message, DATADIR_MESSAGE_SIZE, "the peer %s cannot be asked: %s", config->peer, nng_strerror(error));
         return 1;
@@ -162,7 +163,7 @@ int node_open(struct node *node, struct shell *shell, char message[DATADIR_MESSA
     node->news.audits_last = &node->news.audits;
     if (read_note(node, message) != 0) return 1;
     if (!snapshot_is_wanted(shell->dir.path)) return 0;
-    return snapshot_fetch(&shell->dir, shell->config.peer, message);
+    return snapshot_fetch(&shell->dir, shell->config.peer, &shell->peer_key, message);
 }
 
 _Noreturn void node_refuse(const char *sentence) {

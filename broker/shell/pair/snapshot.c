@@ -182,7 +182,7 @@ static void say_waiting(struct snapshot *snapshot, const char *reason) {
 static void say_why(struct snapshot *snapshot, const Tarry__Reply *reply) {
     char why[DATADIR_MESSAGE_SIZE];
     if (reply == NULL)
-        talk_why(snapshot->url, why, sizeof(why));
+        talk_why(&snapshot->talk, why, sizeof(why));
     else
         snprintf(why, sizeof(why), "%s",
                  reply->message[0] != '\0' ? reply->message : "it answers what this version does not understand");
@@ -366,11 +366,12 @@ static int fetch_once(struct snapshot *snapshot) {
     return error;
 }
 
-int snapshot_fetch(const struct datadir *dir, const char *url, char message[DATADIR_MESSAGE_SIZE]) {
+int snapshot_fetch(const struct datadir *dir, const char *url, const struct peer_key *key,
+                   char message[DATADIR_MESSAGE_SIZE]) {
     const char *directory = dir->path;
     struct snapshot snapshot = {.directory = directory, .url = url, .cluster = dir->cluster, .message = message};
     message[0] = '\0';
-    int error = is_whole(&snapshot) ? 0 : talk_open(&snapshot.talk, url);
+    int error = is_whole(&snapshot) ? 0 : talk_open(&snapshot.talk, url, key);
     if (error != 0) return fail(&snapshot, "the peer %s cannot be asked: %s", url, nng_strerror(error));
     while (!is_whole(&snapshot) && (error = fetch_once(&snapshot)) != 0) {
         if (error > 0) return 1;

@@ -29,6 +29,7 @@ bool snapshot_is_wanted(const char *directory);
 /* Fetches one and puts it in the place of log and index; the data directory is this process's (lock). 0, or 1 with a
  * sentence; a leader that does not answer is waited for, and what is waited for is logged. Ends the process at SIGTERM
  * and SIGINT, which are blocked. */
-int snapshot_fetch(const struct datadir *dir, const char *url, char message[DATADIR_MESSAGE_SIZE]);
+int snapshot_fetch(const struct datadir *dir, const char *url, const struct peer_key *key,
+                   char message[DATADIR_MESSAGE_SIZE]);
 
 #endif

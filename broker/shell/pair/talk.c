@@ -19,10 +19,16 @@
 #define ASK_MS 5000
 #define PAUSE_MS 200
 #define WHY_MS 1000
+/* Once with the challenge of a broker that was started since, and once more if it was started again just then. */
+#define CHALLENGES_MAX 3
 #define ANSWER_SIZE_MAX (BACKUP_READ_MAX + (1u << 20))
 
-int talk_open(struct talk *talk, const char *url) {
+int talk_open(struct talk *talk, const char *url, const struct peer_key *key) {
     char address[URL_SIZE_MAX + 8];
+    talk->url = url;
+    talk->key = key;
+    talk->asker = (struct peer_asker){0};
+    talk->unproved[0] = '\0';
     snprintf(address, sizeof(address), "%s/rpc", url);
     int error = nng_req0_open(&talk->socket);
     if (error == 0) error = nng_socket_set_ms(talk->socket, NNG_OPT_SENDTIMEO, ASK_MS);
@@ -40,18 +46,49 @@ Tarry__Request talk_request(Tarry__Request__BodyCase body) {
     return request;
 }
 
-Tarry__Reply *talk_ask(struct talk *talk, const Tarry__Request *request) {
-    nng_msg *message = NULL;
-    if (nng_msg_alloc(&message, tarry__request__get_packed_size(request)) != 0) return NULL;
+/* One request and what comes back, whoever sent it; NULL: nothing did. */
+static nng_msg *exchange(struct talk *talk, const Tarry__Request *request) {
+    nng_msg *message = NULL, *answer = NULL;
+    size_t size = tarry__request__get_packed_size(request) + PEER_REQUEST_TRAILER_SIZE;
+    if (nng_msg_alloc(&message, size) != 0) return NULL;
     tarry__request__pack(request, nng_msg_body(message));
+    peer_prove_request(talk->key, &talk->asker, nng_msg_body(message), size);
     if (nng_sendmsg(talk->socket, message, 0) != 0) {
         nng_msg_free(message);
         return NULL;
     }
-    nng_msg *answer = NULL;
-    if (nng_recvmsg(talk->socket, &answer, 0) != 0) return NULL;
-    Tarry__Reply *reply = tarry__reply__unpack(NULL, nng_msg_len(answer), nng_msg_body(answer));
-    nng_msg_free(answer);
+    return nng_recvmsg(talk->socket, &answer, 0) == 0 ? answer : NULL;
+}
+
+/* True: there is a challenge to be met. */
+static bool hear_unproved(struct talk *talk, const void *data, size_t size) {
+    Tarry__Reply *reply = size <= PEER_REFUSAL_SIZE_MAX ? tarry__reply__unpack(NULL, size, data) : NULL;
+    bool is_challenged = reply != NULL && peer_learn(&talk->asker, reply->challenge.data, reply->challenge.len);
+    bool is_refusal = reply != NULL && reply->message[0] != '\0';
+    snprintf(talk->unproved, sizeof(talk->unproved),
+             "it does not prove by the peer key that it is the other node%s%.400s", is_refusal ? ", and says: " : "",
+             is_refusal ? reply->message : "");
+    if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
+    return is_challenged;
+}
+
+Tarry__Reply *talk_ask(struct talk *talk, const Tarry__Request *request) {
+    Tarry__Reply *reply = NULL;
+    bool again = false;
+    talk->unproved[0] = '\0';
+    for (int i = 0; i == 0 || (again && i < CHALLENGES_MAX); i++) {
+        nng_msg *answer = exchange(talk, request);
+        again = false;
+        if (answer == NULL) break;
+        const uint8_t *data = nng_msg_body(answer);
+        size_t size = nng_msg_len(answer);
+        if (peer_check_reply(talk->key, &talk->asker, data, size) == PEER_RIGHT)
+            reply = tarry__reply__unpack(NULL, size, data);
+        else
+            again = hear_unproved(talk, data, size);
+        nng_msg_free(answer);
+    }
+    if (reply != NULL) talk->unproved[0] = '\0';
     return reply;
 }
 
@@ -72,12 +109,16 @@ static int try_connection(const struct addrinfo *to) {
     return error;
 }
 
-void talk_why(const char *url, char *out, size_t size) {
+void talk_why(const struct talk *talk, char *out, size_t size) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
     struct listen_address address;
     char port[8];
     const char *problem;
-    if (!listen_parse(url, &address, &problem)) {
+    if (talk->unproved[0] != '\0') {
+        snprintf(out, size, "%s", talk->unproved);
+        return;
+    }
+    if (!listen_parse(talk->url, &address, &problem)) {
         snprintf(out, size, "%s", problem);
         return;
     }

@@ -5,11 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "archive_keep.h"
 #include "ndjson.h"
 #include "output.h"
+#include "owner.h"
 #include "rfc3339.h"
 #include "store.h"
 #include "table.h"
@@ -45,7 +47,7 @@ const struct command command_archive_list = {
     .positional_min = 0,
     .positional_max = 0,
     .positional_names = "",
-    .examples = "tarry archive list --data /var/lib/tarry\ntarry archive list --archive /mnt/tarry-archive --json",
+    .examples = "tarry archive list --data /var/lib/tarry/main\ntarry archive list --archive /mnt/tarry-archive --json",
     .run = run_list,
 };
 
@@ -67,8 +69,8 @@ const struct command command_archive_prune = {
     .positional_min = 0,
     .positional_max = 0,
     .positional_names = "",
-    .examples = "tarry archive prune --data /var/lib/tarry --older-than 90d --dry-run\n"
-                "tarry archive prune --data /var/lib/tarry --keep-size 10GiB",
+    .examples = "tarry archive prune --data /var/lib/tarry/main --older-than 90d --dry-run\n"
+                "tarry archive prune --data /var/lib/tarry/main --keep-size 10GiB",
     .run = run_prune,
 };
 
@@ -92,7 +94,7 @@ const struct command command_archive_hold = {
     .positional_min = 0,
     .positional_max = 0,
     .positional_names = "",
-    .examples = "tarry archive hold --data /var/lib/tarry --reason 'case 17' --from 2026-11-01T00:00:00Z "
+    .examples = "tarry archive hold --data /var/lib/tarry/main --reason 'case 17' --from 2026-11-01T00:00:00Z "
                 "--to 2026-12-01T00:00:00Z",
     .run = run_hold,
 };
@@ -108,14 +110,42 @@ const struct command command_archive_release = {
     .positional_min = 1,
     .positional_max = 1,
     .positional_names = "NUMBER",
-    .examples = "tarry archive release --data /var/lib/tarry 1",
+    .examples = "tarry archive release --data /var/lib/tarry/main 1",
     .run = run_release,
 };
 
 /* ---- where */
 
-/* Whose archive it is: the data directory's, or, given alone, the owner's that it names. */
-static int open_place(struct store *store, const struct args *args) {
+/* A broker makes its archive when it archives the first segment. */
+static bool is_yet_to_come(const struct store *store, const struct args *args) {
+    char used[STORE_PATH_SIZE + 16];
+    snprintf(used, sizeof used, "%s/archived", store->directory);
+    return args_get(args, "archive") == NULL && access(store->archive.directory, F_OK) != 0 && errno == ENOENT &&
+           access(used, F_OK) != 0;
+}
+
+/* As the broker would, and for it. */
+static int make_place(struct store *store) {
+    if (mkdir(store->archive.directory, 0700) != 0 && errno != EEXIST)
+        return store_damaged(store, "%s cannot be made: %s", store->archive.directory, strerror(errno));
+    int error = owner_give(owner_of(store->directory), store->archive.directory);
+    if (error == 0) error = disk_posix.sync_directory(NULL, store->directory);
+    return error == 0 ? 0 : store_damaged(store, "%s cannot be made: %s", store->archive.directory, strerror(-error));
+}
+
+/* Gives a file that was made in the archive to the archive's owner. */
+static int give_file(struct store *store, const char *name) {
+    char path[STORE_PATH_SIZE + 64];
+    snprintf(path, sizeof path, "%s/%s", store->archive.directory, name);
+    int error = owner_give(owner_of(store->archive.directory), path);
+    return error == 0 ? 0 : store_damaged(store, "%s: %s", path, strerror(-error));
+}
+
+enum place { PLACE_AS_IT_IS, PLACE_MADE };
+
+/* Whose archive it is: the data directory's, or, given alone, the owner's that it names. One that is yet to come has
+ * nothing in it, unless it is to be made. */
+static int open_place(struct store *store, const struct args *args, enum place place, bool *out_is_yet_to_come) {
     const char *data = args_get(args, "data"), *archive = args_get(args, "archive");
     if (data == NULL && archive == NULL) return tool_usage(args, "--data DIR or --archive DIR says which archive");
     store_init(store, data != NULL ? data : "");
@@ -123,6 +153,9 @@ static int open_place(struct store *store, const struct args *args) {
         return tool_usage(args, "--data: the directory's name is too long");
     int status = data != NULL ? store_identity(store) : 0;
     if (status == 0) status = store_open_archive(store, archive);
+    *out_is_yet_to_come = status == 0 && is_yet_to_come(store, args);
+    if (*out_is_yet_to_come && place == PLACE_AS_IT_IS) return 0;
+    if (*out_is_yet_to_come) status = make_place(store);
     if (status == 0 && access(store->archive.directory, R_OK | X_OK) != 0)
         status = store_damaged(store, "%s: %s", store->archive.directory, strerror(errno));
     if (status == 0 && data == NULL) {
@@ -153,7 +186,7 @@ static int take_lock(struct store *store, int *out_lock) {
                              store->archive.directory);
     if (lock < 0) return failed(store, lock);
     *out_lock = lock;
-    return 0;
+    return give_file(store, "lock");
 }
 
 /* ---- printing */
@@ -304,16 +337,19 @@ static int run_list(struct tool *tool, const struct args *args) {
     struct listing listing = {.store = &store, .json = tool->json};
     uint64_t *bases = NULL;
     size_t count = 0;
-    int status = open_place(&store, args);
+    bool is_yet_to_come;
+    int status = open_place(&store, args, PLACE_AS_IT_IS, &is_yet_to_come);
     if (status != 0) return status;
-    int error = archive_holds_read(&store.archive, &listing.holds);
-    if (error == 0) error = archive_list(&store.archive, &bases, &count);
+    int error = is_yet_to_come ? 0 : archive_holds_read(&store.archive, &listing.holds);
+    if (error == 0 && !is_yet_to_come) error = archive_list(&store.archive, &bases, &count);
     if (error != 0) status = failed(&store, error);
     table_init(&listing.table, list_heads, LIST_COLUMNS);
     for (size_t i = 0; i < count; i++) list_file(&listing, bases[i]);
     if (!tool->json && listing.files > 0) table_print(&listing.table, &listing.out);
     list_holds(&listing);
-    if (!tool->json) tool_say("%" PRIu64 " segments, %" PRIu64 " bytes", listing.files, listing.bytes);
+    if (!tool->json)
+        tool_say("%" PRIu64 " segments, %" PRIu64 " bytes%s", listing.files, listing.bytes,
+                 is_yet_to_come ? ": nothing has been archived yet" : "");
     if (status == 0 && listing.wrong > 0)
         status = store_damaged(&store, "%" PRIu64 " files are not what they should be", listing.wrong);
     table_deinit(&listing.table);
@@ -362,17 +398,19 @@ static int run_prune(struct tool *tool, const struct args *args) {
     bool dry = args_has(args, "dry-run");
     struct printing printing = {.tool = tool, .word = dry ? "would prune" : "pruned"};
     int lock = -1;
+    bool is_yet_to_come = false;
     int status = prune_limits(args, &limits);
-    if (status == 0) status = open_place(&store, args);
+    if (status == 0) status = open_place(&store, args, PLACE_AS_IT_IS, &is_yet_to_come);
     if (status != 0) return status;
-    status = take_lock(&store, &lock);
-    if (status == 0) {
+    if (is_yet_to_come) tool_say("nothing has been archived yet");
+    if (!is_yet_to_come) status = take_lock(&store, &lock);
+    if (status == 0 && !is_yet_to_come) {
         int error = archive_prune(&store.archive, &limits, dry, print_pruned, &printing, &pruning);
         if (error != 0) status = failed(&store, error);
-        close(lock);
         tool_say("%s %" PRIu64 " segments, %" PRIu64 " bytes; %" PRIu64 " more are held", printing.word, pruning.files,
                  pruning.bytes, pruning.held);
     }
+    if (lock >= 0) close(lock);
     if (status == 0 && pruning.unknown > 0)
         status = store_damaged(&store, "%" PRIu64 " files cannot be read and were left; see 'tarry archive list'",
                                pruning.unknown);
@@ -411,15 +449,18 @@ static int run_hold(struct tool *tool, const struct args *args) {
     struct archive_hold hold;
     struct text out = {0};
     int lock = -1;
+    bool is_yet_to_come;
     int status = hold_options_take(args, &hold);
-    if (status == 0) status = open_place(&store, args);
+    if (status == 0) status = open_place(&store, args, PLACE_MADE, &is_yet_to_come);
     if (status != 0) return status;
     status = take_lock(&store, &lock);
     if (status == 0) {
+        char name[ARCHIVE_HOLD_NAME_SIZE];
         int error = archive_hold_place(&store.archive, &hold);
-        if (error != 0) status = failed(&store, error);
-        close(lock);
+        archive_hold_name(hold.number, name);
+        status = error != 0 ? failed(&store, error) : give_file(&store, name);
     }
+    if (lock >= 0) close(lock);
     if (status == 0 && tool->json) {
         hold_json(&out, &hold, "held");
         ndjson_end(&out);
@@ -438,15 +479,16 @@ static int run_release(struct tool *tool, const struct args *args) {
     if (text[0] < '0' || text[0] > '9' || *end != 0 || number == 0 || number > UINT32_MAX)
         return tool_usage(args, "'%s' is no number of a hold", text);
     int lock = -1;
-    int status = open_place(&store, args);
+    bool is_yet_to_come;
+    int status = open_place(&store, args, PLACE_AS_IT_IS, &is_yet_to_come);
     if (status != 0) return status;
-    status = take_lock(&store, &lock);
+    if (!is_yet_to_come) status = take_lock(&store, &lock);
     if (status == 0) {
-        int error = archive_hold_release(&store.archive, (uint32_t)number);
+        int error = is_yet_to_come ? -ENOENT : archive_hold_release(&store.archive, (uint32_t)number);
         if (error == -ENOENT) status = store_damaged(&store, "there is no hold %lu", number);
         if (error != 0 && error != -ENOENT) status = failed(&store, error);
-        close(lock);
     }
+    if (lock >= 0) close(lock);
     if (status == 0 && tool->json) {
         ndjson_begin(&out);
         ndjson_number(&out, "hold", number);

@@ -56,13 +56,14 @@ const struct command command_audit = {
     .positional_min = 0,
     .positional_max = 0,
     .positional_names = "",
-    .examples = "tarry audit --follow --queue close-order\n"
-                "tarry audit --data /var/lib/tarry --queue close-order --key order-1001\n"
-                "tarry audit --data /var/lib/tarry --kind dead,expired --from 2026-11-21T00:00:00Z --json\n"
-                "tarry audit --data /var/lib/tarry --summary --from 2026-11-20T00:00:00Z --to 2026-11-21T00:00:00Z\n"
-                "tarry audit --data /var/lib/tarry --as-of 2026-11-21T03:00:00Z\n"
-                "tarry audit --data /var/lib/tarry --as-of 2026-11-21T03:00:00Z --list --state in_flight\n"
-                "tarry audit --data /var/lib/tarry --as-of 2026-11-21T03:00:00Z --into /tmp/then",
+    .examples =
+        "tarry audit --follow --queue close-order\n"
+        "tarry audit --data /var/lib/tarry/main --queue close-order --key order-1001\n"
+        "tarry audit --data /var/lib/tarry/main --kind dead,expired --from 2026-11-21T00:00:00Z --json\n"
+        "tarry audit --data /var/lib/tarry/main --summary --from 2026-11-20T00:00:00Z --to 2026-11-21T00:00:00Z\n"
+        "tarry audit --data /var/lib/tarry/main --as-of 2026-11-21T03:00:00Z\n"
+        "tarry audit --data /var/lib/tarry/main --as-of 2026-11-21T03:00:00Z --list --state in_flight\n"
+        "tarry audit --data /var/lib/tarry/main --as-of 2026-11-21T03:00:00Z --into /tmp/then",
     .run = run,
 };
 

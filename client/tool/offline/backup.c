@@ -37,7 +37,7 @@ const struct command command_backup = {
     .positional_names = "DIR",
     .examples = "tarry backup /mnt/backup/tarry-2026-11-21\n"
                 "tarry backup /mnt/backup/today --broker ws://10.0.0.7:7272 --deadline 1h --json\n"
-                "tarry restore /mnt/backup/today --data /var/lib/tarry",
+                "tarry restore /mnt/backup/today --data /var/lib/tarry/main",
     .run = run,
 };
 
@@ -75,7 +75,7 @@ static void print(const struct tool *tool, const char *directory, const struct t
 
 static int copy(struct tool *tool, const struct args *args, struct tarry_backup_view *out) {
     struct progress progress;
-    const char *message = NULL;
+    char message[TARRY_MESSAGE_SIZE] = "";
     struct tarry_backup_options backup = {.directory = args->positional[0],
                                           .with_archive = args_has(args, "with-archive"),
                                           .progress = show,
@@ -85,7 +85,7 @@ static int copy(struct tool *tool, const struct args *args, struct tarry_backup_
     if (status != 0) return status;
     signals_graceful();
     progress_start(&progress, "MiB");
-    int code = tarry_backup(tool->client, &backup, out, &message);
+    int code = tarry_backup(tool->client, &backup, out, message);
     progress_end(&progress);
     return code == TARRY_OK ? EXIT_FINE : tool_failed(tool, code, message);
 }

@@ -116,7 +116,7 @@ uint32_t entry_queue(const struct entry *entry) {
 
 uint64_t entry_session(const struct entry *entry) {
     const Tarry__Task *task = entry_task(entry);
-    if (task != NULL) return task->session;
+    if (task != NULL) return entry_kind(entry) == ENTRY_UNSENT ? entry->record->put->before_session : task->session;
     if (entry->record->fact_case == TARRY__RECORD__FACT_SESSION) return entry->record->session->session;
     if (entry->record->fact_case == TARRY__RECORD__FACT_SESSION_END) return entry->record->session_end->session;
     return 0;

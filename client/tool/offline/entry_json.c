@@ -21,7 +21,9 @@ static void json_number_if(struct text *out, const char *name, uint64_t number) 
 }
 
 static void json_lease(struct text *out, const struct entry *entry, const Tarry__Task *task) {
-    if (task->session != 0) ndjson_id(out, "session", task->session);
+    uint64_t session = entry_session(entry);
+    if (session != 0) ndjson_id(out, "session", session);
+    if (task->session != 0 && task->session != session) ndjson_id(out, "last_session", task->session);
     if (entry->consumer != NULL) {
         ndjson_text(out, "consumer", entry->consumer->client);
         if (entry->consumer->peer[0] != '\0') ndjson_text(out, "consumer_peer", entry->consumer->peer);
@@ -38,6 +40,7 @@ static void json_before(struct text *out, const struct entry *entry) {
     json_number_if(out, "before_due_ms", entry_due_before_ms(entry));
     if (put->before_attempt != put->task->attempt) ndjson_number(out, "before_attempt", put->before_attempt);
     json_number_if(out, "before_lease_deadline_ms", put->before_lease_deadline_ms);
+    if (entry_kind(entry) != ENTRY_LEASED) return; /* what UNSENT replaced was the lease itself */
     if (put->before_session != 0) ndjson_id(out, "before_session", put->before_session);
     json_number_if(out, "before_delivered_ms", put->before_delivered_ms);
 }

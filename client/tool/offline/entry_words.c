@@ -82,10 +82,13 @@ static void words_lease(struct text *out, const struct entry *entry, const Tarry
 
 /* Back from a lease, or among the dead after it. */
 static void words_return(struct text *out, const struct entry *entry, const Tarry__Task *task) {
-    if (task->session != 0) words_session(out, "  from", entry, task->session);
+    uint64_t session = entry_session(entry);
+    if (session != 0) words_session(out, "  from", entry, session);
     if (entry->record->put->before_lease_deadline_ms != 0)
         words_time(out, ", its lease until", entry->record->put->before_lease_deadline_ms);
     text_printf(out, ", attempts so far %u", task->attempt);
+    if (entry_kind(entry) == ENTRY_UNSENT && task->session != 0)
+        words_number(out, ", last held by session ", task->session);
     words_reason(out, entry);
 }
 

@@ -272,28 +272,31 @@ static bool is_beginning(const struct frames_point *point) {
            sodium_is_zero(point->chain, sizeof point->chain);
 }
 
-/* The last segment of a backup ends with its frames; of any other this cannot be. */
-static bool is_of_a_backup(const struct store *store, const struct log_segment *segment, uint64_t size) {
-    return size == LOG_HEADER_SIZE + (store->recovery.end - segment->base);
+/* A segment's file is as long as its header says from the day it was made, or ends exactly where its last frame does:
+ * a backup copies every segment so, and a restore copies them as they are. What is missing then are zeros; the frames
+ * themselves, and where the segment ends, are proven by the chain. Any other length means that somebody changed it. */
+static int judge_size(struct store *store, const struct log_segment *segment) {
+    char path[STORE_PATH_SIZE + 64];
+    struct stat status;
+    snprintf(path, sizeof path, "%s/log/%016" PRIx64 ".seg", store->directory, segment->base);
+    if (stat(path, &status) != 0) return store_damaged(store, "%s: %s", path, strerror(errno));
+    uint64_t end = segment->end != 0 ? segment->end : store->recovery.end, size = (uint64_t)status.st_size;
+    uint64_t frames_size = LOG_HEADER_SIZE + (end - segment->base);
+    if (size == segment->bytes || size == frames_size) return 0;
+    return store_damaged(store,
+                         "%s has %" PRIu64 " bytes, but its header speaks of %" PRIu64
+                         ", and a backup of it, which ends with its last frame (at position %" PRIu64 "), has %" PRIu64
+                         ": it was changed",
+                         path, size, segment->bytes, end, frames_size);
 }
 
-/* A segment's file is as long as its header says, from the day it was made. */
 static int judge_sizes(const struct frames *frames) {
     struct store *store = frames->store;
     struct log_segment segment;
     for (uint64_t position = store->recovery.start;
-         position < store->recovery.end && log_segment_at(store->log, position, &segment);) {
-        char path[STORE_PATH_SIZE + 64];
-        struct stat status;
-        snprintf(path, sizeof path, "%s/log/%016" PRIx64 ".seg", store->directory, segment.base);
-        if (stat(path, &status) != 0) return store_damaged(store, "%s: %s", path, strerror(errno));
-        uint64_t size = (uint64_t)status.st_size;
-        if (size != segment.bytes && !is_of_a_backup(store, &segment, size))
-            return store_damaged(store,
-                                 "%s has %" PRIu64 " bytes, and its header speaks of %" PRIu64 ": it was changed", path,
-                                 (uint64_t)status.st_size, segment.bytes);
-        if (segment.end == 0) break;
-        position = segment.end;
+         position < store->recovery.end && log_segment_at(store->log, position, &segment); position = segment.end) {
+        int status = judge_size(store, &segment);
+        if (status != 0 || segment.end == 0) return status;
     }
     return 0;
 }

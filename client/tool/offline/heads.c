@@ -35,7 +35,7 @@ const struct command command_heads = {
     .positional_min = 1,
     .positional_max = 1,
     .positional_names = "DIR",
-    .examples = "tarry heads /var/lib/tarry\ntarry heads /var/lib/tarry --last >> /media/auditor/heads.txt",
+    .examples = "tarry heads /var/lib/tarry/main\ntarry heads /var/lib/tarry/main --last >> /media/auditor/heads.txt",
     .run = run,
 };
 

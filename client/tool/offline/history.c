@@ -28,8 +28,8 @@ const struct command command_history = {
     .positional_max = 2,
     .positional_names = "QUEUE and KEY",
     .examples = "tarry history close-order order-1001\n"
-                "tarry history --data /var/lib/tarry close-order order-1001\n"
-                "tarry history --data /var/lib/tarry --id 4711 --json",
+                "tarry history --data /var/lib/tarry/main close-order order-1001\n"
+                "tarry history --data /var/lib/tarry/main --id 4711 --json",
     .run = run,
 };
 

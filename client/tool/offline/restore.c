@@ -3,7 +3,10 @@
  * BACKUP is checked as a whole; then it is copied to DIR.restoring, which is marked as unfinished, gets the identity of
  * a new member, is synced, gets the name DIR by a rename, and loses its mark last. A crash at any moment leaves DIR as
  * it was, or marked, and DIR.restoring marked: nobody opens what is marked, and the next try deletes it. BACKUP is not
- * changed; it may be any data directory that no broker runs on. */
+ * changed; it may be any data directory that no broker runs on.
+ *
+ * What root restores belongs to the owner of the directory that DIR lies in (owner.h): under the systemd units that is
+ * the broker's user, whose number root cannot know. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +21,7 @@
 #include "identity.h"
 #include "ndjson.h"
 #include "output.h"
+#include "owner.h"
 #include "progress.h"
 #include "tarry_limits.h"
 #include "units.h"
@@ -44,6 +48,8 @@ const struct command command_restore = {
         "anything is wrong, DIR stays as it was. The restored directory is a new member of its cluster: it has an\n"
         "id, a secret and epochs of its own, so that no lease token is ever given out twice, and it can run beside\n"
         "its original. Consumers subscribe again, and what was in flight comes again.\n\n"
+        "DIR is what the broker is started with (/var/lib/tarry/main under the systemd units); directories above it\n"
+        "are made if they are missing. If root restores, DIR belongs to the owner of the directory that it lies in.\n\n"
         "BACKUP may be any data directory that no broker runs on: this is how to clone one. (What 'cp -a' makes has\n"
         "the id and the epochs of its original.) Exit status 1 with the place of the damage if BACKUP is damaged.\n"
         "A torn tail, which a crash leaves, is no damage, but is told of: a backup had none when it was made.",
@@ -51,7 +57,7 @@ const struct command command_restore = {
     .positional_min = 1,
     .positional_max = 1,
     .positional_names = "BACKUP",
-    .examples = "tarry restore /mnt/backup/today --data /var/lib/tarry && systemctl start tarry\n"
+    .examples = "tarry restore /mnt/backup/today --data /var/lib/tarry/main && systemctl start tarry\n"
                 "tarry restore /mnt/backup/today --data /tmp/look --json && tarryd --data /tmp/look",
     .run = run,
 };
@@ -61,7 +67,8 @@ struct restore {
     const char *target;
     char staging[STORE_PATH_SIZE];
     uint8_t *block;
-    uint64_t total; /* bytes */
+    struct owner owner; /* of what is restored */
+    uint64_t total;     /* bytes */
     uint64_t copied;
     uint64_t files;
     struct progress progress;
@@ -154,6 +161,13 @@ static int copy_file(struct restore *r, const char *path, const char *name, cons
     return result;
 }
 
+static int give_file(struct restore *r, const char *path, const char *name, const struct stat *status) {
+    (void)name;
+    (void)status;
+    int error = owner_give(r->owner, path);
+    return error != 0 ? failed(r, "give to its owner", path, error) : 0;
+}
+
 static int sync_folder(struct restore *r, const char *path, const char *name, const struct stat *status) {
     (void)name;
     int error = S_ISDIR(status->st_mode) ? disk_posix.sync_directory(NULL, path) : 0;
@@ -171,8 +185,28 @@ static void mark_path(const char *directory, char out[STORE_PATH_SIZE + SUFFIX_R
     snprintf(out, STORE_PATH_SIZE + SUFFIX_ROOM, "%s/%s", directory, BACKUP_PARTIAL_NAME);
 }
 
+/* Makes the directories above the target that are missing, each durable. */
+static int make_parents(struct restore *r) {
+    char path[STORE_PATH_SIZE], parent[STORE_PATH_SIZE];
+    for (size_t i = 1; r->staging[i] != 0; i++) {
+        if (r->staging[i] != '/' || r->staging[i - 1] == '/') continue;
+        snprintf(path, sizeof path, "%.*s", (int)i, r->staging);
+        if (mkdir(path, 0755) != 0) {
+            if (errno == EEXIST || access(path, F_OK) == 0) continue;
+            return failed(r, "make", path, errno);
+        }
+        int error = owner_give(r->owner, path);
+        if (error == 0) error = disk_parent(path, parent, sizeof parent);
+        if (error == 0) error = disk_posix.sync_directory(NULL, parent);
+        if (error != 0) return failed(r, "make", path, error);
+    }
+    return 0;
+}
+
 static int stage_begin(struct restore *r) {
     char mark[STORE_PATH_SIZE + SUFFIX_ROOM];
+    int made = make_parents(r);
+    if (made != 0) return made;
     mark_path(r->staging, mark);
     (void)rmdir(r->staging); /* empty: a restore was killed before it could mark it */
     if (mkdir(r->staging, 0700) != 0) {
@@ -259,6 +293,7 @@ static int check_target(struct restore *r) {
 
 static int restore(struct restore *r, struct verified *verified, struct member *member) {
     int status = check_target(r);
+    r->owner = owner_of(r->target);
     if (status == 0) status = verify_store(&r->store, verified);
     if (status == 0) status = stage_begin(r);
     if (status != 0) return status;
@@ -268,6 +303,8 @@ static int restore(struct restore *r, struct verified *verified, struct member *
     if (status == 0) status = walk(r, r->store.directory, "", false, copy_file);
     progress_end(&r->progress);
     if (status == 0) status = give_identity(r, verified, member);
+    if (status == 0) status = walk(r, r->staging, "", true, give_file);
+    if (status == 0) status = give_file(r, r->staging, "", NULL);
     if (status == 0) status = put_in_place(r);
     free(r->block);
     return status;
@@ -283,6 +320,8 @@ static void print(const struct tool *tool, const struct restore *r, const struct
                     size_format(r->copied, size), duration_format(took_ms, took));
         text_printf(out, "position %" PRIu64 ", digest %s, %" PRIu64 " live tasks; member %s, from epoch %u on\n",
                     verified->log_end, digest, verified->live, id, member->epoch_min);
+        if (r->owner.uid != geteuid())
+            text_printf(out, "it belongs to uid %u, as the directory that it lies in\n", (unsigned)r->owner.uid);
         if (verified->torn_bytes > 0)
             text_printf(out,
                         "its log ends in a torn tail of %" PRIu64 " bytes, which its first start cuts: a crash leaves "
@@ -300,6 +339,7 @@ static void print(const struct tool *tool, const struct restore *r, const struct
     ndjson_number(out, "live", verified->live);
     ndjson_text(out, "member", id);
     ndjson_number(out, "epoch_min", member->epoch_min);
+    ndjson_number(out, "owner_uid", r->owner.uid);
     ndjson_number(out, "files", r->files);
     ndjson_number(out, "bytes", r->copied);
     ndjson_number(out, "took_ms", took_ms);

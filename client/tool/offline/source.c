@@ -153,7 +153,8 @@ static int begin_live(struct source *source, const struct source_question *quest
 }
 
 /* The next frame there is, or why there is none. */
-static int await_frame(struct source *source, const struct tarry_frame **out_frame, const char **out_message) {
+static int await_frame(struct source *source, const struct tarry_frame **out_frame,
+                       char out_message[TARRY_MESSAGE_SIZE]) {
     int code = tarry_audit_next(source->audit, source->follow ? 0 : TARRY_FOREVER, out_frame, out_message);
     if (code != TARRY_E_NOTHING) return code;
     if (source->idle != NULL) source->idle(source->idle_argument);
@@ -164,10 +165,10 @@ static int await_frame(struct source *source, const struct tarry_frame **out_fra
 
 static int next_of_broker(struct source *source, const Tarry__FrameBody **out_body) {
     const struct tarry_frame *frame;
-    const char *message = "";
+    char message[TARRY_MESSAGE_SIZE] = "";
     int code;
     do {
-        code = signals_ended() && source->follow ? TARRY_E_END : await_frame(source, &frame, &message);
+        code = signals_ended() && source->follow ? TARRY_E_END : await_frame(source, &frame, message);
         if (code == TARRY_E_GAP) tool_say("%s", message);
     } while (code == TARRY_E_GAP);
     if (code == TARRY_E_END || code == TARRY_E_WOKEN || code == TARRY_E_NOTHING) return SOURCE_END;

@@ -88,9 +88,10 @@ const struct command command_verify = {
     .positional_min = 1,
     .positional_max = 1,
     .positional_names = "DIR",
-    .examples = "tarry verify /var/lib/tarry\ntarry verify /var/lib/tarry --key /media/auditor/sign.key.pub --json\n"
-                "tarry verify /var/lib/tarry --key a.pub --key b.pub --heads /media/auditor/follower/heads\n"
-                "tarry verify /var/lib/tarry --against /backup/tarry",
+    .examples =
+        "tarry verify /var/lib/tarry/main\ntarry verify /var/lib/tarry/main --key /media/auditor/sign.key.pub --json\n"
+        "tarry verify /var/lib/tarry/main --key a.pub --key b.pub --heads /media/auditor/follower/heads\n"
+        "tarry verify /var/lib/tarry/main --against /backup/tarry",
     .run = run,
 };
 

@@ -26,7 +26,7 @@ int holder_subscribe(struct holder *holder, struct route *route) {
                                              .queue_count = 1,
                                              .prefetch = PREFETCH_MAX,
                                              .lease_ms = LEASE_MAX_MS};
-    return tarry_consumer_open(holder->sender->client, &options, &route->consumer);
+    return tarry_consumer_open(holder->sender->client, &options, &route->consumer, NULL);
 }
 
 static bool is_newer(struct tarry_token a, struct tarry_token b) {

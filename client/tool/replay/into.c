@@ -533,14 +533,14 @@ static int check_member(struct into *in, const char *target) {
 
 static int connect_to_target(struct into *in) {
     struct tarry_stats_view *view = NULL;
-    const char *message = NULL;
+    char message[TARRY_MESSAGE_SIZE] = "";
     int status = tool_connect(in->tool);
     if (status != 0) return status;
-    int code = tarry_stats(in->tool->client, NULL, &view, &message);
+    int code = tarry_stats(in->tool->client, NULL, &view, message);
     if (code != TARRY_OK) return tool_failed(in->tool, code, message);
-    in->target_ms = view->broker.now_ms;
+    in->target_ms = view->broker->now_ms;
     in->start_ms = steady_ms();
-    status = check_member(in, view->broker.member);
+    status = check_member(in, view->broker->member);
     tarry_stats_free(view);
     if (status != 0) {
         tool_say("%s", in->store->message);

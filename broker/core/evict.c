@@ -1,0 +1,153 @@
+/* evict.c: moving the horizon of a line back when memory is short (CALM-1). See near.h; window.c moves it forward.
+ *
+ * One of the lines with the most tasks near halves: its horizon drops to the median, and what lies beyond is swept out,
+ * a bounded number at a time. Tasks beyond the horizon that are still in memory do no harm: they are true, and
+ * near_next_ready does not deliver them before what the index may hold in front of them. */
+#include <stdlib.h>
+
+#include "near.h"
+#include "need.h"
+#include "seeded_bug.h"
+#include "tasks.h"
+
+#define SAMPLE_MAX 255u
+#define SAMPLE_PROBES_MAX (EVICT_PER_STEP_MAX / 2)
+/* Lines of so few tasks are left alone. Small, for memory may be full of very many lines. A line that was halved does
+ * not load again while memory is short, so nothing goes to and fro. */
+#define EVICT_LINE_MIN 8u
+/* Of the lines of the largest size class, which differ by less than a factor of two, so many are compared. */
+#define COMPARED_MAX 64u
+
+/* With fewer free pages tasks are evicted: at the latest when the largest commit would be refused for want of them
+ * (lacks_capacity), or it would be refused for ever, for nothing else makes room where nobody consumes (F-39). A region
+ * so small that this is most of it does what it can. */
+static uint32_t scarce_below(const struct core *core) {
+    uint32_t commit = need_pages_of(2 * OPS_PER_COMMIT_MAX) + RESERVE_PAGES;
+    uint32_t most = need_pages(core) / 8 * 5, share = need_pages(core) / 8 + RESERVE_PAGES;
+    if (commit > most) commit = most;
+    return share > commit ? share : commit;
+}
+
+bool near_is_short(const struct core *core) {
+    size_t near_max = core->options.near_max;
+    uint32_t short_below = scarce_below(core) + need_pages(core) / 8;
+    return need_pages_free(core) < short_below || (near_max && core->near_count > near_max / 2);
+}
+
+static bool memory_is_scarce(const struct core *core) {
+    size_t near_max = core->options.near_max;
+    return need_pages_free(core) < scarce_below(core) || (near_max && core->near_count > near_max);
+}
+
+/* ---- where to halve a line */
+
+static int compare_due(const void *a, const void *b) {
+    const struct due *x = a;
+    const struct due *y = b;
+    return due_before(*y, *x) - due_before(*x, *y);
+}
+
+static uint64_t next_random(struct core *core) { /* xorshift64*: Vigna 2016 */
+    uint64_t x = core->random;
+    x ^= x >> 12;
+    x ^= x << 25;
+    x ^= x >> 27;
+    core->random = x;
+    return x * 0x2545F4914F6CDD1Dull;
+}
+
+/* Of a small line, every nth task. */
+static size_t sample_list(struct core *core, const struct line_state *line, struct due *sample) {
+    size_t count = 0;
+    uint64_t every = line->near_count / SAMPLE_MAX + 1, at = 0;
+    const struct task *task = NULL;
+    TAILQ_FOREACH(task, &line->near, member) {
+        core->visits++;
+        if (at++ % every == 0 && count < SAMPLE_MAX) sample[count++] = row_due(&task->row);
+    }
+    return count;
+}
+
+/* Of a big one, what is found at random places of the id table. */
+static size_t sample_table(struct core *core, const struct line_state *line, struct due *sample) {
+    size_t count = 0;
+    for (uint32_t probe = 0; probe < SAMPLE_PROBES_MAX && count < SAMPLE_MAX; probe++) {
+        core->visits++;
+        for (struct task *task = core->by_id[next_random(core) & core->table_mask]; task; task = task->by_id_next) {
+            bool is_near = task->place == PLACE_PENDING || task->place == PLACE_READY;
+            if (is_near && line_of(core, &task->row) == line && count < SAMPLE_MAX)
+                sample[count++] = row_due(&task->row);
+        }
+    }
+    return count;
+}
+
+/* Where to halve the line: at about the median of its tasks in memory, from a sample, so that the first of the sample
+ * stays and the last goes. A line that loses all would load it again at once, and lose it again. */
+static struct due halfway(struct core *core, const struct line_state *line) {
+    struct due sample[SAMPLE_MAX];
+    bool is_small = line->near_count <= SAMPLE_PROBES_MAX;
+    size_t count = is_small ? sample_list(core, line, sample) : sample_table(core, line, sample);
+    if (!count) return row_due(&TAILQ_FIRST(&line->near)->row);
+    qsort(sample, count, sizeof *sample, compare_due);
+    if (due_before(sample[0], sample[count - 1])) return sample[(count - 1) / 2]; /* of two tasks one stays */
+    return (struct due){.due_ms = sample[0].due_ms, .id = sample[0].id - 1};
+}
+
+static struct line_state *big_line(struct core *core) {
+    if (!core->sizes) return NULL;
+    struct line_state *best = NULL, *line = NULL;
+    uint32_t left = COMPARED_MAX;
+    TAILQ_FOREACH(line, &core->by_size[64 - __builtin_clzll(core->sizes)], size) {
+        core->visits++;
+        if (!best || line->near_count > best->near_count) best = line;
+        if (--left == 0) break;
+    }
+    return best;
+}
+
+/* False: the rest is overlay, and the index will catch up. */
+static bool begin_eviction(struct core *core) {
+    struct line_state *line = big_line(core);
+    size_t least = window_count_max(core) < EVICT_LINE_MIN ? window_count_max(core) : EVICT_LINE_MIN;
+    if (!line || line->near_count <= least) return false;
+    struct due half = halfway(core, line);
+    if (due_before(half, line->horizon)) line->horizon = half;
+    line->evict_cursor = TAILQ_FIRST(&line->near);
+    core->evicting = line;
+    return true;
+}
+
+static void evict_next(struct core *core, struct line_state *line) {
+    struct task *task = line->evict_cursor;
+    core->visits++;
+    if (!task) {
+        core->evicting = NULL;
+        near_check_later(core, line);
+        return;
+    }
+    line->evict_cursor = TAILQ_NEXT(task, member);
+    if (!due_before(line->horizon, row_due(&task->row))) return;
+    near_unplace(core, task);
+    if (task->dirty && !SEEDED_BUG(evicted_dirty)) {
+        near_place_waiting(core, task); /* FAR: goes when the index has it */
+    } else {
+        task_free(core, task);
+    }
+}
+
+void near_relieve(struct core *core) {
+    uint64_t until = core->visits + per_step(core, EVICT_PER_STEP_MAX);
+    core->is_scarce = true;
+    while (core->visits < until) {
+        bool is_on = core->evicting || (memory_is_scarce(core) && begin_eviction(core));
+        core->is_scarce = is_on;
+        if (!is_on) return;
+        /* What sampling has cost counts; the sweep begins in this step, or in the next. */
+        if (core->visits < until) evict_next(core, core->evicting);
+    }
+}
+
+bool near_is_relieving(const struct core *core) {
+    return core->is_scarce;
+}

@@ -1,0 +1,75 @@
+/* need.c: see need.h. */
+#include "need.h"
+
+#include "tasks.h"
+
+void need_task(struct need *need, size_t key_size) {
+    slab_need_add(&need->objects, task_size(key_size), 1);
+    need->count++;
+}
+
+void need_rows(struct need *need, const struct row *rows, size_t count) {
+    for (size_t i = 0; i < count; i++) need_task(need, rows[i].key_size);
+}
+
+void need_sentence(struct need *need) {
+    slab_need_add(&need->objects, REASON_OBJECT_SIZE, 1);
+    need->count++;
+}
+
+bool need_fits(const struct core *core, const struct need *need, enum need_room room) {
+    if (!need->count) return true;
+    uint32_t kept = room == ROOM_BUT_RESERVE ? RESERVE_PAGES : 0;
+    return slab_need_pages(core->slab, &need->objects) + kept <= slab_pages_free(core->slab);
+}
+
+size_t need_objects_max(const struct core_event *event) {
+    switch (event->kind) {
+    case CORE_COMMIT: /* of an operation, beside the rows: the task that it schedules, or the sentence of a nack */
+        return event->request->commit->n_ops + event->facts.count;
+    case CORE_GET:
+        return event->facts.count;
+    case CORE_PAGE:
+    case CORE_WINDOW:
+        return event->row_count;
+    default:
+        return 0;
+    }
+}
+
+static void need_record(struct need *need, const struct core *core, const Tarry__Record *record) {
+    const Tarry__Task *task = NULL;
+    if (record->fact_case == TARRY__RECORD__FACT_PUT) task = record->put->task;
+    if (record->fact_case == TARRY__RECORD__FACT_END) task = record->end->task;
+    if (!task || task->key.len > KEY_SIZE_MAX) return; /* apply says what is wrong with it */
+    bool is_put = record->fact_case == TARRY__RECORD__FACT_PUT;
+    if ((is_put && record->put->fresh) || !task_find(core, task->id)) need_task(need, task->key.len);
+    if (!is_put || !task->reason.len || task->reason.len > REASON_SIZE_MAX) return;
+    if (!reason_is_own((const char *)task->reason.data, (uint8_t)task->reason.len)) need_sentence(need);
+}
+
+bool need_frame_fits(const struct core *core, const Tarry__FrameBody *body) {
+    if (!body || need_pages_of(2 * body->n_records) <= slab_pages_free(core->slab)) return true;
+    struct need need = {0};
+    for (size_t i = 0; i < body->n_records; i++) need_record(&need, core, body->records[i]);
+    return need_fits(core, &need, ROOM_ALL);
+}
+
+uint32_t need_pages(const struct core *core) {
+    return (uint32_t)(slab_capacity(core->slab) / SLAB_PAGE_SIZE);
+}
+
+uint32_t need_pages_free(const struct core *core) {
+    return slab_pages_free(core->slab);
+}
+
+uint32_t need_pages_of(size_t count) {
+    size_t each = SLAB_PAGE_SIZE / (task_size(KEY_SIZE_MAX) + SLAB_ALIGN);
+    size_t sizes = KEY_SIZE_MAX / SLAB_ALIGN + 2; /* of tasks and of sentences: each may begin a page */
+    return (uint32_t)((count + each - 1) / each + (count < sizes ? count : sizes));
+}
+
+size_t need_lease_room(const struct core *core) {
+    size_t share = slab_capacity(core->slab) / LEASES_SHARE;
+    return core->lease_bytes < share ? share - core->lease_bytes : 0;
+}

@@ -1,0 +1,206 @@
+/* expiry.c: deadlines. A deadline belongs to a call: it begins when the call is made, and ends it, whatever others do.
+ *
+ * Single operations of many calls travel in one commit, so each has a deadline of its own, and the request a timer for
+ * the earliest. What is due is taken out of a commit that has no sequence, for nothing will be done then; from one that
+ * may have been executed it is only told, and the commit goes on for the others under its sequence (ONCE-1).
+ *
+ * What the caller hears:
+ *
+ *   sent, and no answer to one of the sends ─► TARRY_FAILED if that is what the broker said last, else TARRY_E_TIMEOUT:
+ *                                              whether it took effect is unknown
+ *   refused each time it was sent ───────────► that refusal: TARRY_BUSY, TARRY_STOPPING, TARRY_NOT_PRIMARY; nothing was
+ * done never sent ──────────────────────────────► TARRY_BUSY if a broker has answered others since the call was made;
+ *                                              TARRY_NOT_PRIMARY if that is all that was said; TARRY_E_NO_BROKER */
+#include "client.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+uint32_t timeout_of(uint64_t timeout_ms) {
+    if (timeout_ms == TARRY_FOREVER) return TIMEOUT_NEVER;
+    return timeout_ms < TIMEOUT_NEVER ? (uint32_t)timeout_ms : TIMEOUT_NEVER - 1;
+}
+
+uint64_t deadline_of(const tarry_client *client, uint64_t made_ms, uint32_t timeout_ms) {
+    if (timeout_ms == 0) timeout_ms = timeout_of(client->timeout_ms);
+    return timeout_ms == TIMEOUT_NEVER ? UINT64_MAX : made_ms + timeout_ms;
+}
+
+void expiry_watch(tarry_client *client, struct request *request, uint64_t deadline_ms) {
+    if (deadline_ms == UINT64_MAX) return;
+    if (request->deadline.place == 0 || deadline_ms < request->deadline.at_ms)
+        timer_set(&client->deadlines, &request->deadline, deadline_ms);
+}
+
+static uint64_t note_deadline(const struct op_note *note) {
+    if (note->told || note->timeout_ms == TIMEOUT_NEVER) return UINT64_MAX;
+    return note->made_ms + note->timeout_ms;
+}
+
+static uint64_t earliest_deadline(const struct request *request) {
+    uint64_t deadline_ms = UINT64_MAX;
+    for (size_t i = 0; i < request->count; i++) {
+        uint64_t at_ms = note_deadline(&request->notes[i]);
+        if (at_ms < deadline_ms) deadline_ms = at_ms;
+    }
+    return deadline_ms;
+}
+
+void expiry_watch_notes(tarry_client *client, struct request *request) {
+    timer_clear(&client->deadlines, &request->deadline);
+    expiry_watch(client, request, earliest_deadline(request));
+}
+
+/* ---- what the caller hears */
+
+/* The call has never been sent. */
+static int code_of_unsent(const tarry_client *client, uint64_t made_ms) {
+    if (client->answered_ms >= made_ms) return TARRY_BUSY;
+    return client->not_primary_ms >= made_ms ? TARRY_NOT_PRIMARY : TARRY_E_NO_BROKER;
+}
+
+static const char *sentence_of(const tarry_client *client, const struct request *request, int code) {
+    if (code == TARRY_NOT_PRIMARY) return "no primary was found in time; nothing was done";
+    if (code == TARRY_STOPPING) return "the broker was stopping, and no other answered in time; nothing was done";
+    if (code != TARRY_BUSY) return tarry_code_sentence(code);
+    if (request->refused == TARRY__CODE__BUSY) return "the broker had no room in time; nothing was done";
+    return "what was submitted before took too long, so this was not sent in time; nothing was done";
+}
+
+/* With what each address said, or why the broker is busy. */
+static const char *explain(tarry_client *client, struct request *request, int code) {
+    char told[MESSAGE_SIZE_MAX] = "";
+    const char *sentence = sentence_of(client, request, code);
+    if (code == TARRY_BUSY)
+        message_copy(told, sizeof(told), client->busy_reason);
+    else
+        link_tell(client, told, sizeof(told));
+    if (told[0] == 0) return sentence;
+    size_t size = strlen(sentence) + strlen(told) + 3;
+    char *text = arena_alloc(&request->arena, size);
+    if (text == NULL) return sentence;
+    snprintf(text, size, "%s: %s", sentence, told);
+    return text;
+}
+
+static uint64_t made_of(const struct request *request) {
+    bool is_divisible = request->kind == REQUEST_COMMIT && !request->whole;
+    return is_divisible ? request->notes[0].made_ms : request->made_ms;
+}
+
+void expire(tarry_client *client, struct request *request) {
+    int code;
+    if (request->kind == REQUEST_COMMIT && request->unanswered > 0) producer_leave(client, request->producer);
+    if (request->unanswered > 0)
+        code = request->refused == TARRY__CODE__FAILED ? TARRY_FAILED : TARRY_E_TIMEOUT;
+    else if (request->refused != TARRY__CODE__OK)
+        code = (int)request->refused;
+    else
+        code = code_of_unsent(client, made_of(request));
+    if (client->closing)
+        request_fail(request, TARRY_E_CLOSED, NULL);
+    else
+        request_fail(request, code, explain(client, request, code));
+}
+
+/* ---- what is due */
+
+static void finish(tarry_client *client, struct request *request, struct request_list *finished) {
+    list_remove(IN_QUEUE, request);
+    queue_ungather(client, request);
+    timer_clear(&client->retries, &request->retry);
+    timer_clear(&client->deadlines, &request->deadline);
+    expire(client, request);
+    list_append(finished, IN_QUEUE, request);
+}
+
+static void end(tarry_client *client, struct request *request, struct request_list *finished) {
+    if (request->slot == NULL) {
+        finish(client, request, finished);
+        return;
+    }
+    timer_clear(&client->deadlines, &request->deadline);
+    request->expired = true;
+    slot_abort(request->slot);
+}
+
+static bool is_due(const struct op_note *note, uint64_t now) {
+    return note_deadline(note) <= now;
+}
+
+/* The callers of what is due in a commit that may have been executed: they are told, and it goes on. */
+static struct request *tell(tarry_client *client, struct request *request, uint64_t now) {
+    struct request *told = request_new(client, REQUEST_COMMIT);
+    if (told == NULL) return NULL;
+    for (size_t i = 0; i < request->count; i++) {
+        struct op_note *note = &request->notes[i];
+        /* It settles nothing, and stands in nobody's way: that the request does. */
+        struct op_note only = {
+            .done = note->done, .arg = note->arg, .rank = NEEDS_ROOM, .made_ms = note->made_ms, .index = (uint32_t)i};
+        if (!is_due(note, now) || request_add_note(told, &only) != TARRY_OK) continue;
+        note->done = NULL;
+        note->told = true;
+        request->told++;
+    }
+    told->producer = request->producer;
+    told->sequence = request->sequence;
+    told->unanswered = request->unanswered;
+    told->tells = true;
+    if (told->count > 0) return told;
+    request_free(client, told);
+    return NULL;
+}
+
+/* Of single operations, each of which has its own deadline. */
+static void end_due(tarry_client *client, struct request *request, uint64_t now, struct request_list *finished) {
+    bool may_be_executed = request->slot != NULL || request->sequence != 0;
+    size_t count;
+    struct request *part =
+        may_be_executed ? tell(client, request, now) : request_divide(client, request, is_due, now, &count);
+    if (part != NULL) {
+        queue_admit_part(client, part, request);
+        finish(client, part, finished);
+    }
+    uint64_t next_ms = earliest_deadline(request), not_before_ms = now + EXPIRY_STEP_MS;
+    if (next_ms != UINT64_MAX)
+        timer_set(&client->deadlines, &request->deadline, next_ms > not_before_ms ? next_ms : not_before_ms);
+    else
+        timer_clear(&client->deadlines, &request->deadline);
+}
+
+static bool is_all_due(const struct request *request, uint64_t now) {
+    if (request->kind == REQUEST_CALL || request->whole) return true;
+    for (size_t i = 0; i < request->count; i++)
+        if (!request->notes[i].told && !is_due(&request->notes[i], now)) return false;
+    return true;
+}
+
+void expiry_step(tarry_client *client, uint64_t now, struct request_list *finished) {
+    for (;;) {
+        struct timer *timer = timers_first(&client->deadlines);
+        if (timer == NULL || timer->at_ms > now) return;
+        struct request *request = (struct request *)((char *)timer - offsetof(struct request, deadline));
+        if (is_all_due(request, now))
+            end(client, request, finished);
+        else
+            end_due(client, request, now, finished);
+    }
+}
+
+static void end_list(tarry_client *client, struct request_list *list, struct request_list *finished) {
+    while (list->first != NULL) finish(client, list->first, finished);
+}
+
+void expiry_all(tarry_client *client, struct request_list *finished) {
+    for (uint32_t i = 0; i < SLOTS_MAX; i++)
+        if (client->slots[i].request != NULL) end(client, client->slots[i].request, finished);
+    end_list(client, &client->resend, finished);
+    for (int rank = 0; rank < COMMIT_RANKS; rank++) {
+        queue_close_gathering(client, (enum commit_rank)rank);
+        end_list(client, &client->commits[rank].waiting, finished);
+    }
+    end_list(client, &client->calls, finished);
+    for (struct timer *timer; (timer = timers_first(&client->retries)) != NULL;)
+        finish(client, (struct request *)((char *)timer - offsetof(struct request, retry)), finished);
+}

@@ -1,0 +1,197 @@
+"""sync_test.py: a sync of the log hangs, or fails (F-5): nothing leaves the broker before what it rests on is durable
+(LOG-1), and a client is told the truth about what may be on the disk (LOG-4).
+
+SIGKILL cannot show the first: the page cache survives the process. Here a sync is held, and what comes out of the broker
+meanwhile is what should not have.
+"""
+import sys
+import time
+
+sys.path.insert(0, __file__.rsplit("/", 2)[0] + "/e2e")
+import harness  # noqa: E402  (the path above)
+import wire  # noqa: E402
+from fault import FOR_EVER, Fault  # noqa: E402
+from harness import Case  # noqa: E402
+from life import STORAGE  # noqa: E402
+from wire import Rpc, Session  # noqa: E402
+
+QUIET_S = 0.6  # what is free to leave does so within a millisecond
+
+
+class Synced(Case):
+    autostart = False
+    what, how = "log.fdatasync", "hold"
+
+    def setUp(self):
+        super().setUp()
+        self.fault = Fault(self.directory, self.broker.data, self.what, self.how)
+        self.addCleanup(self.fault.close)
+        self.broker.env.update(self.fault.env())
+        self.broker.start()
+        self.sockets = []
+
+    def tearDown(self):
+        self.fault.disarm()
+        for peer in self.sockets:
+            peer.close()
+        super().tearDown()
+
+    def rpc(self):
+        self.sockets.append(Rpc(self.broker.port))
+        return self.sockets[-1]
+
+    def schedule(self, rpc, producer, sequence, *arguments):
+        return rpc.tell(wire.COMMIT, wire.commit(producer, sequence, [wire.schedule(*arguments)]))
+
+
+class Held(Synced):
+    def hold_next(self):
+        """The next sync of the log hangs; one that hangs now goes on."""
+        number = (self.fault.first if self.fault.fired else self.fault.matched) + 1
+        self.fault.first = number
+        self.fault.arm(number, number)
+
+    def wait_idle(self):
+        """Until nothing is synced any more, the seal included (LOG-5): the next sync is then what the test asks for."""
+        before = -1
+        while before != self.fault.matched:
+            before = self.fault.matched
+            time.sleep(QUIET_S / 2)
+
+    def wait_held(self, count=1):
+        self.fault.wait_fired(count)
+
+    def assert_silent(self, peer):
+        with self.assertRaises(TimeoutError, msg="something left before it was durable (LOG-1)"):
+            peer.receive(QUIET_S)
+
+
+class Alone(Held):
+    def test_f5_an_answer_waits_for_its_sync(self):
+        rpc = self.rpc()
+        producer = rpc.hello()
+        self.wait_idle()
+        self.hold_next()
+        self.schedule(rpc, producer, 1, "q", "k", 3_600_000)
+        self.wait_held()
+        self.assert_silent(rpc)
+        self.fault.disarm()
+        self.assertEqual(rpc.hear()[1], wire.OK)
+
+    def test_f5_a_delivery_waits_for_the_sync_of_its_lease(self):
+        rpc, other = self.rpc(), self.rpc()
+        producer = rpc.hello()
+        session = Session(rpc, ["q"])
+        lane = session.dial()
+        self.sockets.append(lane)
+        self.schedule(other, producer, 1, "q", "k", 4000, b"body")
+        self.assertEqual(other.hear()[1], wire.OK)
+        self.wait_idle()
+        self.hold_next()
+        self.wait_held()  # it falls due: that is the sync of its lease
+        self.assert_silent(lane)
+        self.fault.disarm()
+        self.assertEqual(len(wire.tasks(lane.receive())), 1)
+
+
+class Late(Held):
+    """F-5, TIME-2: the disk hangs until the core waits for it. What came in time counts, though it is looked at when the
+    lease's deadline and the consumer's silence are over."""
+
+    BATCHES = 16  # broker/shell/batch.h: as many wait for the disk, then the core does too
+    LEASE_MS = 2000
+
+    # TIME-2
+    def test_f5_what_came_in_time_counts_after_the_disk_hung(self):
+        rpc, asker, heart = self.rpc(), self.rpc(), self.rpc()
+        producer = rpc.hello()
+        session = Session(rpc, ["q"], lease_ms=self.LEASE_MS)  # as long as it may be silent
+        lane = session.dial()
+        self.sockets.append(lane)
+        self.schedule(rpc, producer, 1, "q", "k")
+        self.assertEqual(rpc.hear()[1], wire.OK)
+        task, = wire.tasks(lane.receive())
+        self.wait_idle()
+        self.assertEqual(session.heartbeat(), wire.OK)
+        self.hold_next()
+        others = [self.rpc() for _ in range(2 * self.BATCHES)]
+        for number, other in enumerate(others):
+            self.schedule(other, producer, 2 + number, "q", "", 3_600_000)
+            time.sleep(0.02)  # each a batch of its own
+        self.wait_held()
+        ack = [(4, [(1, wire.number(task, 1)), (2, task[7][-1])])]
+        asker.tell(wire.COMMIT, wire.commit(producer, 60, [ack], 1))
+        heart.tell(wire.HEARTBEAT, [(1, session.id)])
+        time.sleep(self.LEASE_MS / 1000 + 0.5)  # both deadlines pass while the disk hangs
+        self.fault.disarm()
+        code, reply = asker.hear()[1:]
+        self.assertEqual((code, wire.results(reply)[0].get(1, [wire.OK])[-1]), (wire.OK, wire.OK))
+        self.assertEqual(heart.hear()[1], wire.OK)
+
+
+class Beside(Held):
+    """F-5: what appends nothing shares a group commit with what does, and waits for its sync: it may rest on it."""
+
+    def setUp(self):
+        super().setUp()
+        self.asker, self.writer = self.rpc(), self.rpc()
+        self.producer = self.asker.hello()
+        code, reply = self.asker.ask(wire.COMMIT, self.first())
+        self.assertEqual(code, wire.OK)
+        self.task = wire.number(wire.results(reply)[0], 3)
+
+    def first(self):
+        return wire.commit(self.producer, 1, [wire.schedule("q", "k", 3_600_000, b"body")])
+
+    def judge(self, body, fields):
+        """Asked after a commit was appended whose own sync hangs."""
+        self.hold_next()
+        self.schedule(self.writer, self.producer, 2, "q", "x", 3_600_000)
+        self.wait_held()  # a group is under way: what is told from now on goes together, in this order
+        self.schedule(self.writer, self.producer, 3, "q", "y", 3_600_000)
+        harness.wait_until("the commit is appended in memory", self.is_read, 30)
+        self.asker.tell(body, fields)
+        with self.assertRaises(TimeoutError):
+            self.asker.receive(QUIET_S)  # it has arrived, and waits for the sync under way in any case
+        self.hold_next()
+        self.wait_held(2)
+        self.assert_silent(self.asker)
+        self.fault.disarm()
+        self.assertEqual(self.asker.hear()[1], wire.OK)
+
+    def is_read(self):
+        """The second commit has been taken from its socket: what the first connection says now comes after it."""
+        with open(f"/proc/{self.broker.process.pid}/net/tcp", encoding="ascii") as file:
+            for line in file:
+                fields = line.split()
+                if fields[1].endswith(f":{self.broker.port:04X}") and fields[4].split(":")[1].strip("0"):
+                    return False
+        return True
+
+    def test_f5_the_answer_to_a_repeated_commit(self):
+        self.judge(wire.COMMIT, self.first())
+
+    def test_f5_a_task_with_its_content(self):
+        self.judge(wire.GET, [(1, [(1, self.task)]), (2, 1)])
+
+    def test_f5_statistics(self):
+        self.judge(wire.STATS, [])
+
+
+class Failed(Synced):
+    """LOG-4: the process ends, and says FAILED before: the commit may be on the disk, so BUSY ("nothing was decided") would
+    be a lie, after which a service may do the same under another sequence."""
+
+    how = "EIO"
+
+    def test_f5_a_commit_whose_sync_failed_is_unknown(self):
+        rpc = self.rpc()
+        producer = rpc.hello()
+        self.fault.arm(self.fault.matched + 1, FOR_EVER)
+        self.schedule(rpc, producer, 1, "q", "k", 3_600_000)
+        self.assertEqual(rpc.hear()[1], wire.FAILED)
+        self.assertEqual(self.broker.process.wait(30), STORAGE)
+
+
+if __name__ == "__main__":
+    harness.main()

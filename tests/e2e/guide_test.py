@@ -1,0 +1,422 @@
+"""guide_test.py: the command blocks of README.md and broker/README.md, pasted as they are, and the installed units, run as they are
+(units.py). Paths of the real world lie below a temporary directory; the ports and addresses are the real ones, in a network namespace
+of this process."""
+import ctypes
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import harness
+import units
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.join(HERE, "..", "..")
+sys.path.insert(0, os.path.join(HERE, "..", "coordinator"))
+import zookeeper  # noqa: E402  (the path above)
+
+CLONE_NEWNET, CLONE_NEWUSER = 0x40000000, 0x10000000
+ADDRESSES = ("10.0.0.1", "10.0.0.2", "10.0.0.3")
+# By the line that a block begins with: what the tests call it. None: nobody plays it here.
+NAMES = {
+    "./dev demo": None,
+    'eval "$(./dev env)"': "try",
+    "export TARRY_BROKER=ws://127.0.0.1:7273": "two",
+    "systemctl enable --now tarry\n": "alone",
+    "install -d -m 0755 /etc/tarry\ntarry keygen": "sign",
+    "install -d -m 0755 /etc/tarry\ninstall -m 0600 /dev/stdin": "credentials",
+    "# on a: a secret by which the two": "peer key",
+    "# on a; on b with pair-b.conf": "pair",
+    "export TARRY_BROKER=ws://10.0.0.1:7272": "clients",
+    "systemctl disable --now tarry\n": "becomes a",
+    "tarry demote   ": "switch",
+    "tarry status                                   # 1.": "upgrade",
+    "tarry status                                   # problem: the primary is silent": "primary lost",
+    "tarry promote --force": "force",
+    "ssh b 'systemctl stop tarry-pair'\n": "follower lost",
+    "systemctl stop tarry-pair\ntarry verify": "quarantine",
+    "systemctl stop tarry-pair\nmv": "new disk",
+    "tarry status                                   # problem: the follower does not": "word",
+    "tarry status --wait 10m": "copied",
+    "tarry backup": "backup",
+    "systemctl stop tarry\nmv": "restore",
+}
+
+
+def network():
+    """Gives this process, and all that it starts, a network of its own. Why not; None: it has one."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    kinds = CLONE_NEWNET if os.geteuid() == 0 else CLONE_NEWNET | CLONE_NEWUSER
+    if not shutil.which("ip"):
+        return "no `ip`: apt-get install iproute2"
+    if libc.unshare(kinds) != 0:
+        return f"no network namespace: {os.strerror(ctypes.get_errno())}"
+    for command in ("link set lo up", *[f"addr add {address}/32 dev lo" for address in ADDRESSES]):
+        done = subprocess.run(["ip", *command.split()], stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode != 0:
+            return f"ip {command}: {done.stderr.strip()}"
+    return None
+
+
+def blocks():
+    """Every shell block of the two pages: name → commands. A block without a name is an error."""
+    found = {}
+    for page in ("README.md", "broker/README.md"):
+        with open(os.path.join(ROOT, page), encoding="utf-8") as file:
+            for block in re.findall(r"^```sh\n(.*?)^```$", file.read(), re.M | re.S):
+                names = [name for begin, name in NAMES.items() if block.startswith(begin)]
+                assert len(names) == 1, f"{page}: no test plays this block (or several could), name it in NAMES:\n{block}"
+                found[names[0]] = block
+    return found
+
+
+BLOCKS = blocks()
+NO_NETWORK = network() if __name__ == "__main__" else "not the main program"
+INSTALLED = None
+
+
+def installed():
+    global INSTALLED  # pylint: disable=global-statement
+    if INSTALLED is None:
+        INSTALLED = tempfile.mkdtemp(prefix="tarry-guide-installed-")
+        os.chmod(INSTALLED, 0o755)
+        done = subprocess.run(["meson", "install", "-C", os.environ["TARRY_BUILD_ROOT"], "--no-rebuild", "--destdir", INSTALLED],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        assert done.returncode == 0, done.stdout
+    return INSTALLED
+
+
+def until(what, check, wait_s=60):
+    return harness.wait_until(what, check, wait_s)
+
+
+@unittest.skipIf(NO_NETWORK, NO_NETWORK)
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.hosts = []
+
+    def host(self):
+        directory = tempfile.mkdtemp(prefix="tarry-guide-")
+        self.addCleanup(shutil.rmtree, directory, ignore_errors=True)
+        host = units.Host(directory, installed())
+        self.hosts.append(host)
+        self.addCleanup(host.close)
+        return host
+
+    def play(self, host, name, **options):
+        return host.run(BLOCKS[name], **options)
+
+
+class Readme(Case):
+    def test_one_broker(self):
+        host = self.host()
+        first, _, rest = BLOCKS["try"].partition("\n")
+        self.assertTrue(first.startswith('eval "$(./dev env)"'))  # it builds; here the programs are on PATH
+        follow = "tarry audit --follow"
+        self.assertIn(follow, rest)
+        until_ctrl_c = (f"{follow} > followed & follow=$!\nuntil [ -s followed ]; do tarry schedule other --in 1h; done\n"
+                        "kill -INT $follow; wait $follow #")
+        said = host.run(rest.replace(follow, until_ctrl_c))
+        self.assertRegex(said, r"cancelled .*order-1001|order-1001.*cancelled")
+        self.assertIn("order-1002", said)
+
+    def slow(self, host, name, seconds):
+        """A tarryd on PATH that begins its work so late when it is to run on that directory."""
+        with open(host.at("stubs/tarryd"), "w", encoding="ascii") as file:
+            file.write(f'#!/bin/sh\ncase "$2" in */{name}) sleep {seconds};; esac\nexec {harness.find_program("tarryd")} "$@"\n')
+        os.chmod(host.at("stubs/tarryd"), 0o755)
+
+    def test_two_of_them(self):
+        for late, seconds in (("b", 0), ("b", 1.5), ("a", 1)):
+            host = self.host()
+            self.slow(host, late, seconds)
+            said = self.play(host, "two")
+            self.assertIn("order-1003", said)
+            self.assertRegex(said, "promoted ws://127.0.0.1:7273")
+
+
+class Unit(Case):
+    def tarry(self, host, *arguments):
+        return host.run("tarry " + " ".join(arguments))
+
+    def host(self):
+        host = super().host()
+        os.mkdir(host.there("/mnt/backup"))  # it is mounted
+        return host
+
+    def log_of(self, host, name="tarry.service"):
+        return host.services[name].text()
+
+    def test_backup_and_restore(self):
+        host = self.host()
+        self.play(host, "alone")
+        self.tarry(host, "schedule", "close-order", "--key", "order-1001", "--in", "1h")
+        self.assertIn("scheduled", self.play(host, "backup"))
+        self.tarry(host, "schedule", "close-order", "--key", "order-1002", "--in", "1h")  # after the backup
+        self.play(host, "restore")
+        self.assertIn("order-1001", self.tarry(host, "list", "close-order"))
+        self.assertNotIn("order-1002", self.tarry(host, "list", "close-order"))
+        self.assertNotIn("founded_beside", self.log_of(host))
+
+    def test_restore_on_a_new_disk(self):
+        host, other = self.host(), self.host()
+        self.play(host, "alone")
+        self.tarry(host, "schedule", "close-order", "--key", "order-1001", "--in", "1h")
+        self.play(host, "backup")
+        host.stop("tarry.service")
+        shutil.copytree(host.at("mnt"), other.at("mnt"), dirs_exist_ok=True)
+        self.play(other, "restore", status={"mv": 1})  # nothing is there yet, not even /var/lib/tarry
+        self.assertIn("order-1001", self.tarry(other, "list", "close-order"))
+
+    def test_a_restore_to_the_wrong_place_is_noticed(self):
+        host = self.host()
+        self.play(host, "alone")
+        self.tarry(host, "schedule", "close-order", "--key", "order-1001", "--in", "1h")
+        self.play(host, "backup")
+        host.run("systemctl stop tarry; mv /var/lib/tarry/main /var/lib/tarry/lost; "
+                 "tarry restore /mnt/backup/monday --data /var/lib/tarry/mian && systemctl start tarry")
+        line = next(line for line in self.log_of(host).splitlines() if "event=founded_beside" in line)
+        self.assertEqual(harness.parse_logfmt(line)["others"], "1")
+        self.assertIn("begins with no tasks", line)
+        host.stop("tarry.service")
+        other = self.host()
+        shutil.copytree(host.at("mnt"), other.at("mnt"), dirs_exist_ok=True)
+        other.run("tarry restore /mnt/backup/monday --data /var/lib/tarry")
+        unit = other.load("tarry.service")
+        process = other.spawn(unit, other.prepare(unit))
+        refusal = process.communicate(timeout=60)[1].decode()
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("itself one", refusal)
+
+    @unittest.skipUnless(os.geteuid() == 0, "root's commands beside a broker of another user")
+    def test_what_root_makes_stays_the_broker_s(self):
+        host = self.host()
+        self.play(host, "alone")
+        self.tarry(host, "archive", "hold", "--data", "/var/lib/tarry/main", "--reason", "case", "--from-position", "1")
+        self.tarry(host, "archive", "list", "--data", "/var/lib/tarry/main")
+        host.stop("tarry.service")
+        self.tarry(host, "verify", "/var/lib/tarry/main")
+        self.tarry(host, "audit", "--data", "/var/lib/tarry/main")
+        uid = host.uid(host.load("tarry.service"))
+        for place, folders, files in os.walk(host.there("/var/lib/tarry")):
+            for path in [os.path.join(place, name) for name in folders + files]:
+                self.assertEqual(os.lstat(path).st_uid, uid, path)
+        # And whatever else does not: the sentence says what to do, and that helps.
+        host.run("cp -r /var/lib/tarry/main /var/lib/tarry/copy; rm -r /var/lib/tarry/main; mv /var/lib/tarry/copy /var/lib/tarry/main")
+        unit = host.load("tarry.service")
+        process = host.spawn(unit, host.prepare(unit))
+        refusal = process.communicate(timeout=60)[1].decode()
+        command = re.search(r"chown -R \d+:\d+ [^\"]+/main", refusal)
+        self.assertTrue(command, refusal)
+        subprocess.run(command.group(0).split(), check=True)
+        host.start("tarry.service")
+
+    def test_a_key_that_signs(self):
+        host = self.host()
+        self.play(host, "alone")
+        said = self.play(host, "sign")
+        self.assertRegex(said, "event=signing key=[0-9a-f]{16}")
+        self.tarry(host, "schedule", "close-order", "--in", "1h")
+        host.run("systemctl stop tarry; tarry verify /var/lib/tarry/main --key /etc/tarry/sign.key.pub")
+
+    @unittest.skipUnless(os.geteuid() == 0, "root's key, and a broker of another user")
+    def test_a_key_that_only_root_can_read(self):
+        host = self.host()
+        self.play(host, "alone")
+        host.run("mkdir -p /etc/tarry && tarry keygen /etc/tarry/sign.key; systemctl stop tarry")
+        unit = host.load("tarry.service")
+        unit.said["Service", "ExecStart"][0] += " --sign-key /etc/tarry/sign.key"
+        process = host.spawn(unit, host.prepare(unit))
+        refusal = process.communicate(timeout=60)[1].decode()
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("LoadCredential=sign-key:" + host.there("/etc/tarry/sign.key"), refusal)
+        self.assertNotIn("keygen", refusal)
+
+
+class Pair(Case):
+    """Nodes a and b, each on a host of its own. Without a coordinator, as the guide says how."""
+
+    coordinated = False
+
+    def setUp(self):
+        super().setUp()
+        self.a, self.b = self.host(), self.host()
+        for host in self.hosts:
+            host.others = {"a": self.a, "b": self.b}
+        self.play(self.a, "peer key")
+
+    def node(self, host, name):
+        block = BLOCKS["pair"].replace("pair-a.conf", f"pair-{name}.conf")
+        if not self.coordinated:
+            install = r"^(install .*)$"
+            self.assertRegex(block, re.compile(install, re.M))
+            block = re.sub(install, r"\1\nsed -i '/^coordinator/d; /^solo-after/d' /etc/tarry/pair.conf", block, flags=re.M)
+        host.run(block)
+
+    def set_up(self):
+        self.node(self.a, "a")
+        self.node(self.b, "b")
+        for host in self.hosts:
+            self.play(host, "clients")
+
+    def schedule(self, key):
+        self.a.run(f"tarry schedule close-order --key {key} --in 1h")
+
+    def keys(self, host=None):
+        return set(re.findall(r"order-\d+", (host or self.a).run("tarry list close-order")))
+
+    def wait_in_sync(self):
+        self.a.run("tarry status --wait 60s")
+
+    def test_a_broker_that_ran_alone_becomes_node_a(self):
+        self.play(self.a, "alone")
+        self.a.run("tarry schedule close-order --key order-1 --in 1h")
+        self.assertEqual(len(re.findall("^install .*", BLOCKS["pair"], re.M)), 1)
+        enable = "systemctl enable --now tarry-pair\n"
+        self.assertIn(enable, BLOCKS["pair"])
+        becomes, pair = BLOCKS["becomes a"], BLOCKS["pair"]
+        BLOCKS["pair"] = pair.replace(enable, becomes)
+        try:
+            self.node(self.a, "a")
+        finally:
+            BLOCKS["pair"] = pair
+        self.node(self.b, "b")
+        self.play(self.a, "clients")
+        self.assertEqual(self.keys(), {"order-1"})
+        self.a.run("tarry get close-order order-1 --broker ws://10.0.0.2:7272 --from-follower")
+
+    def test_from_setting_up_to_disaster(self):
+        self.set_up()
+        self.schedule("order-1")
+        self.play(self.a, "switch")
+        self.wait_in_sync()
+        self.play(self.a, "upgrade")  # b leads now
+        self.a.run("tarry promote --broker ws://10.0.0.1:7272")
+        self.schedule("order-2")
+        self.wait_in_sync()
+        self.lose_the_primary()
+        self.schedule("order-3")
+        self.a.run("systemctl start tarry-pair")
+        self.wait_in_sync()
+        self.a.run("tarry promote --broker ws://10.0.0.1:7272")
+        self.wait_in_sync()
+        self.play(self.a, "follower lost")
+        self.schedule("order-4")
+        self.b.run("systemctl start tarry-pair")
+        self.wait_in_sync()
+        self.assertEqual(self.keys(), {f"order-{i}" for i in range(1, 5)})
+
+    def lose_the_primary(self):
+        self.a.services["tarry-pair.service"].kill()
+        until("it is missed", lambda: "peer-is-stopped" in self.b.run("tarry status || true"))
+        self.play(self.b, "primary lost", status={"tarry status": 1})
+
+    def test_the_follower_comes_back_with_a_new_disk(self):
+        self.set_up()
+        self.schedule("order-1")
+        self.play(self.b, "new disk")
+        self.let_in("ws://10.0.0.1:7272")
+        self.play(self.b, "copied")
+        self.assertNotIn("founded_beside", self.b.logs())
+        self.assertEqual(self.keys(), {"order-1"})
+
+    def test_the_founder_comes_back_with_a_new_disk(self):
+        self.set_up()
+        self.schedule("order-1")
+        self.wait_in_sync()
+        self.play(self.a, "new disk")
+        self.let_in("ws://10.0.0.2:7272")
+        self.play(self.a, "copied")
+        self.assertEqual(self.keys(), {"order-1"})
+
+    def let_in(self, leader):
+        """The operator's word, once the node with the data has noticed."""
+        until("it has noticed", lambda: "problem" in self.b.run(f"tarry status --broker {leader} || true"))
+        word = "--broker ws://10.0.0.1:7272"
+        self.assertIn(word, BLOCKS["word"])
+        self.b.run(BLOCKS["word"].replace(word, f"--broker {leader}"), status={"tarry status": 1})
+
+    def test_force_and_quarantine(self):
+        """What a alone has acknowledged is put aside, and can be read."""
+        self.set_up()
+        self.schedule("order-1")
+        self.wait_in_sync()
+        self.b.services["tarry-pair.service"].kill()
+        self.a.run("tarry promote --peer-is-stopped")
+        self.schedule("order-2")  # on a alone
+        self.a.services["tarry-pair.service"].kill()
+        self.b.run("systemctl start tarry-pair")
+        until("b misses a", lambda: "silent" in self.b.run("tarry status || true") or True)
+        self.play(self.b, "force")
+        self.assertEqual(self.keys(self.b), {"order-1"})
+
+
+@unittest.skipIf(zookeeper.missing(), zookeeper.missing())
+class Coordinated(Pair):
+    coordinated = True
+
+    def setUp(self):
+        super().setUp()
+        self.keeper = zookeeper.ZooKeeper(address="10.0.0.3", port=2181)
+        self.addCleanup(self.keeper.close)
+        self.keeper.start().wait_ready()
+
+    def lose_the_primary(self):
+        self.a.services["tarry-pair.service"].kill()  # nothing to do
+        until("b leads", lambda: "event=leading" in self.b.logs())
+
+    def let_in(self, leader):
+        pass  # by itself
+
+    def test_force_and_quarantine(self):
+        pass
+
+    def test_credentials(self):
+        for host, name in ((self.a, "a"), (self.b, "b")):
+            host.run("umask 077\n" + BLOCKS["credentials"])
+            self.node(host, name)
+        self.play(self.a, "clients")
+        self.schedule("order-1")
+        with open(self.a.there("/etc/tarry/coordinator.credentials"), "w", encoding="ascii") as file:
+            file.write("pair:another\n")  # that they are used: with others nobody enters
+        self.a.run("systemctl restart tarry-pair")
+        until("it is forbidden", lambda: "state=forbidden" in self.a.logs())
+
+
+class Words(unittest.TestCase):
+    def test_every_path_of_the_docs_is_the_units_directory(self):
+        """In pages, man pages and helps: whatever is below /var/lib/tarry is what the units run on."""
+        host_of_units = os.path.join(ROOT, "packaging")
+        directories = set()
+        for unit in ("tarry.service", "tarry-pair.service"):
+            with open(os.path.join(host_of_units, unit), encoding="utf-8") as file:
+                directories.update(re.findall(r"^ExecStart=.* --data (\S+)", file.read(), re.M))
+        self.assertEqual(len(directories), 1, "the units run on one directory")
+        directory = directories.pop()
+        texts = {}
+        for program in ("tarry", "tarryd"):
+            done = subprocess.run([harness.find_program(program), "--help"], stdout=subprocess.PIPE, text=True, check=True)
+            texts[program] = done.stdout
+        commands = re.findall(r"^  ([a-z]+(?: [a-z]+)?)  ", texts["tarry"], re.M)
+        self.assertGreater(len(commands), 20, texts["tarry"])
+        for command in commands:
+            done = subprocess.run([harness.find_program("tarry"), *command.split(), "--help"], stdout=subprocess.PIPE, text=True, check=False)
+            texts["tarry " + command] = done.stdout
+        for page in ("README.md", "broker/README.md", "docs/man/tarry.1", "docs/man/tarryd.8", "packaging/README.md"):
+            with open(os.path.join(ROOT, page), encoding="utf-8") as file:
+                texts[page] = file.read()
+        for where, text in texts.items():
+            for path in re.findall(r"(?<=--data )/var/lib/tarry[^\s`);,\"]*|(?<=verify )/var/lib/tarry[^\s`);,\"]*", text):
+                self.assertIn(path.rstrip(":."), (directory,), where)
+
+
+def tearDownModule():
+    if INSTALLED:
+        shutil.rmtree(INSTALLED, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,278 @@
+"""units.py: hosts on which the shipped systemd units run, for tests that play the documentation: of systemd exactly what these units
+use, and as strict as it is. A unit is read from the installed files and their drop-ins; it runs as a user of its own (if the test is
+root's), who owns the state directory and can read nothing of root's but the credentials that are handed over.
+
+Paths of the real world (/usr/local, /etc, /var/lib, /mnt) lie below the host's directory; `there` maps them. Commands run by `Host.run`
+find systemctl, journalctl, ssh and meson on their PATH: stubs, which ask the host that they run on.
+"""
+import os
+import pwd
+import re
+import shutil
+import signal
+import socket
+import socketserver
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import harness
+
+READY_WAIT_S = 60
+STOP_WAIT_S = 60
+UID_FIRST = 61184  # of systemd's dynamic users
+REAL = re.compile(r"(?<![\w.])(/usr/local|/etc/tarry|/etc/systemd|/var/lib|/mnt|/tmp)(?=[/\s'\";)]|$)")
+STUB = """#!{python}
+import os, socket, sys
+with socket.socket(socket.AF_UNIX) as host:
+    host.connect("{socket}")
+    host.sendall("\\0".join(sys.argv).encode() + b"\\n")
+    answer = host.makefile(encoding="utf-8").read()
+status, _, text = answer.partition("\\n")
+print(text, end="", file=sys.stderr if int(status) else sys.stdout)
+sys.exit(int(status))
+"""
+
+
+class Unit:
+    """What stands in a unit's file and its drop-ins: (section, name) → values, where an empty one forgets those before it."""
+
+    def __init__(self, name, paths):
+        self.name, self.said = name, {}
+        for path in paths:
+            section = None
+            with open(path, encoding="utf-8") as file:
+                for line in file:
+                    line = line.strip()
+                    if line.startswith("["):
+                        section = line.strip("[]")
+                    elif line and line[0] not in "#;":
+                        key, _, value = line.partition("=")
+                        values = self.said.setdefault((section, key), [])
+                        values[:] = [*values, value] if value else []
+
+    def words(self, section, key):
+        return [word for value in self.said.get((section, key), []) for word in value.split()]
+
+    def one(self, section, key):
+        values = self.said.get((section, key), [])
+        assert len(values) == 1, f"{self.name}: {key} is {values}"
+        return values[0]
+
+
+class Service:
+    """A unit's process, started again whenever it ends by itself."""
+
+    def __init__(self, host, unit):
+        self.host, self.unit, self.log = host, unit, []
+        self.process, self.wanted, self.thread = None, False, None
+        self.ready = threading.Event()
+
+    def start(self):
+        self.wanted = True
+        self.ready.clear()
+        environment = self.host.prepare(self.unit)
+        self.thread = threading.Thread(target=self._run, args=(environment,), daemon=True)
+        self.thread.start()
+        assert self.ready.wait(READY_WAIT_S) and self.process, f"{self.unit.name} is not ready\n{self.text()}"
+
+    def _run(self, environment):
+        with tempfile.TemporaryDirectory(dir=self.host.directory) as place, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+            os.chmod(place, 0o755)
+            notify.bind(os.path.join(place, "notify"))
+            os.chmod(os.path.join(place, "notify"), 0o777)
+            environment["NOTIFY_SOCKET"] = os.path.join(place, "notify")
+            threading.Thread(target=self._hear, args=(notify,), daemon=True).start()
+            while self.wanted:
+                self.process = self.host.spawn(self.unit, environment)
+                for line in self.process.stderr:
+                    self.log.append(line.decode(errors="replace").rstrip("\n"))
+                self.process.wait()
+                time.sleep(0.1 if self.wanted else 0)  # RestartSec, sooner
+            notify.shutdown(socket.SHUT_RDWR)
+
+    def _hear(self, notify):
+        while message := notify.recv(4096):
+            if b"READY=1" in message:
+                self.ready.set()
+
+    def stop(self):
+        self.wanted = False
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        if self.thread:
+            self.thread.join(STOP_WAIT_S)
+            assert not self.thread.is_alive(), f"{self.unit.name} does not stop\n{self.text()}"
+        self.thread = None
+
+    def kill(self):
+        """As a host that loses power."""
+        self.wanted = False
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+        if self.thread:
+            self.thread.join(STOP_WAIT_S)
+        self.thread = None
+
+    def text(self):
+        return "\n".join(self.log[-60:])
+
+
+class Host:
+    """`installed` is a DESTDIR of meson install. `others`: by name, the hosts that ssh reaches."""
+
+    def __init__(self, directory, installed, others=None):
+        self.directory, self.installed, self.others = directory, installed, others or {}
+        self.services, self.environment = {}, {}
+        for name in ("etc", "var/lib", "mnt", "tmp", "run", "stubs"):
+            os.makedirs(self.at(name))
+        os.makedirs(self.at("usr"))
+        os.symlink(os.path.join(installed, "usr", "local"), self.at("usr/local"))
+        os.chmod(directory, 0o755)
+        path = self.at("host")
+        for stub in ("systemctl", "journalctl", "ssh", "scp", "meson"):
+            with open(self.at("stubs/" + stub), "w", encoding="ascii") as file:
+                file.write(STUB.format(python=sys.executable, socket=path))
+            os.chmod(self.at("stubs/" + stub), 0o755)
+        self.server = socketserver.ThreadingUnixStreamServer(path, self._handler())
+        self.server.daemon_threads = True
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def at(self, name):
+        return os.path.join(self.directory, name)
+
+    def there(self, text):
+        """Names of the real world in a text, as they are on this host."""
+        return REAL.sub(lambda found: self.directory + found.group(1), text)
+
+    def close(self):
+        for service in self.services.values():
+            service.kill()
+        self.server.shutdown()
+        self.server.server_close()
+
+    # ---- commands
+
+    def run(self, commands, wait_s=120, status=0):
+        """Pasted into a shell on this host: (what was printed, what failed there). Every command must end with 0, unless its line is in
+        `status` (a text that it begins with → its exit status)."""
+        expected = status or {}
+        trap = "trap 'echo \"FAILED($?) $BASH_COMMAND\" >&2' ERR"
+        programs = {os.path.dirname(harness.find_program(name)) for name in ("tarry", "tarryd")}
+        environment = {**os.environ, **self.environment, "PATH": ":".join([self.at("stubs"), *programs, os.environ["PATH"]])}
+        done = subprocess.run(["bash", "-m", "-c", f"{trap}\n{self.there(commands)}\nexport -p > {self.at('exported')}"], cwd=self.at("tmp"),
+                              env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              timeout=wait_s, check=False)
+        failed = re.findall(r"^FAILED\((\d+)\) (.*)$", done.stderr, re.M)
+        for code, command in failed:
+            allowed = [value for begin, value in expected.items() if command.startswith(begin)]
+            assert allowed and int(code) in allowed, f"{command}: exit status {code}\n{done.stdout}\n{done.stderr}\n{self.logs()}"
+        for begin in expected:
+            assert any(command.startswith(begin) for _, command in failed), f"{begin} has not failed\n{done.stdout}\n{done.stderr}"
+        with open(self.at("exported"), encoding="utf-8") as file:
+            for name, value in re.findall(r'^declare -x (TARRY_BROKER)="(.*)"$', file.read(), re.M):
+                self.environment[name] = value
+        return done.stdout + done.stderr
+
+    def logs(self):
+        return "\n".join(f"--- {self.directory} {name}\n{service.text()}" for name, service in self.services.items())
+
+    def _handler(host):  # pylint: disable=no-self-argument
+        class Handler(socketserver.StreamRequestHandler):
+            def handle(self):
+                words = self.rfile.readline().decode().rstrip("\n").split("\0")
+                try:
+                    status, text = 0, host.obey(os.path.basename(words[0]), words[1:]) or ""
+                except (AssertionError, OSError) as wrong:
+                    status, text = 1, f"{wrong}\n"
+                self.wfile.write(f"{status}\n{text}".encode())
+        return Handler
+
+    def obey(self, program, words):
+        if program == "meson":
+            return ""  # installed already
+        if program == "ssh":
+            return self.others[words[0]].run(" ".join(words[1:]).replace(self.directory, ""))
+        if program == "scp":
+            assert words[0] == "-p" and len(words) == 3, words
+            node, _, path = words[2].partition(":")
+            path = path.replace(self.directory, "", 1)  # the name was mapped to this host already
+            shutil.copy(words[1], self.others[node].at(path.lstrip("/")))
+            return ""
+        if program == "journalctl":
+            assert words[0] == "-u", words
+            return "".join(line + "\n" for line in self.services[words[1] + ".service"].log)
+        verb, names = words[0], [word + ".service" for word in words[1:] if not word.startswith("-")]
+        if verb == "daemon-reload":
+            return ""
+        assert verb in ("start", "stop", "restart", "enable", "disable"), words
+        for name in names:
+            if verb in ("stop", "restart") or (verb == "disable" and "--now" in words):
+                self.stop(name)
+            if verb in ("start", "restart") or (verb == "enable" and "--now" in words):
+                self.start(name)
+        return ""
+
+    # ---- units
+
+    def load(self, name):
+        drop_ins = self.there(f"/etc/systemd/system/{name}.d")
+        files = sorted(os.listdir(drop_ins)) if os.path.isdir(drop_ins) else []
+        return Unit(name, [self.there(f"/usr/local/lib/systemd/system/{name}"), *[os.path.join(drop_ins, file) for file in files]])
+
+    def start(self, name):
+        unit = self.load(name)
+        for other in list(self.services):
+            if other in unit.words("Unit", "Conflicts"):
+                self.stop(other)
+        if name in self.services and self.services[name].wanted:
+            return
+        old = self.services.get(name)
+        self.services[name] = Service(self, unit)
+        self.services[name].log = old.log if old else []
+        self.services[name].start()
+
+    def stop(self, name):
+        if name in self.services:
+            self.services[name].stop()
+
+    def uid(self, unit):
+        """Of the unit's dynamic user; None: we are not root, and cannot be anybody else."""
+        assert unit.one("Service", "DynamicUser") == "yes"
+        user = unit.one("Service", "User")
+        assert user not in (entry.pw_name for entry in pwd.getpwall()), f"there is a user {user} here"
+        return UID_FIRST + sum(user.encode()) % 1000 if os.geteuid() == 0 else None
+
+    def prepare(self, unit):
+        """The state directory and the credentials, by the rules of systemd.exec(5); the environment."""
+        uid = self.uid(unit)
+        state = self.there("/var/lib/" + unit.one("Service", "StateDirectory"))
+        os.makedirs(state, exist_ok=True)
+        os.chmod(state, int(unit.one("Service", "StateDirectoryMode"), 8))
+        if uid is not None and os.stat(state).st_uid != uid:  # only then all that is below is given to it, too
+            for place, folders, files in os.walk(state):
+                for path in [place, *[os.path.join(place, name) for name in folders + files]]:
+                    os.lchown(path, uid, uid)
+        credentials = self.at("run/credentials/" + unit.name)
+        shutil.rmtree(credentials, ignore_errors=True)
+        os.makedirs(credentials)
+        environment = {"PATH": "/usr/bin:/bin"}
+        for word in unit.words("Service", "LoadCredential"):
+            name, _, source = word.partition(":")
+            assert source.startswith("/"), word
+            target = os.path.join(credentials, name)
+            shutil.copyfile(self.there(source), target)  # that it is not there is an error
+            os.chmod(target, 0o400)
+            if uid is not None:
+                os.chown(target, uid, uid)
+            environment["CREDENTIALS_DIRECTORY"] = credentials
+        return environment
+
+    def spawn(self, unit, environment):
+        uid = self.uid(unit)
+        who = {} if uid is None else {"user": uid, "group": uid, "extra_groups": []}
+        kept = {name: os.environ[name] for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS") if name in os.environ}
+        return subprocess.Popen(self.there(unit.one("Service", "ExecStart")).split(), env={**kept, **environment}, cwd="/",
+                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **who)

@@ -1,0 +1,56 @@
+/* hear.c: what a stranger makes of an answer (talk.h): it learns, counts, and comes to its lanes. */
+#include <string.h>
+
+#include "talk.h"
+#include "tarry.pb-c.h"
+
+#define REQUEST_BIT 0x80
+
+static void count_results(struct talk *talk, const Tarry__CommitReply *commit) {
+    for (size_t i = 0; i < commit->n_results; i++) {
+        unsigned code = (unsigned)commit->results[i]->code;
+        if (code < CODES_MAX) talk->results[code]++;
+    }
+}
+
+/* Mostly the lane that it was given, by the secret that it was given. */
+static void go_to_lane(struct talk *talk, const Tarry__SubscribeReply *session) {
+    char secret[2 * 64 + 1];
+    struct random *random = &talk->random;
+    size_t size = session->secret.len < 64 ? session->secret.len : 64;
+    if (random_below(random, 3) == 0) return;
+    for (size_t i = 0; i < size; i++) (void)snprintf(secret + 2 * i, 3, "%02x", session->secret.data[i]);
+    secret[2 * size] = '\0';
+    uint64_t dice = random_below(random, 30);
+    if (dice == 0 && size > 0) secret[random_below(random, 2 * size)] ^= 1;
+    uint32_t lane = session->lane + (dice == 1);
+    talk_open_lane(talk, lane, dice == 2 ? NULL : secret);
+    if (dice == 3) talk_open_lane(talk, lane, secret); /* a newcomer closes the old pipe */
+}
+
+static void hear_reply(struct talk *talk, const uint8_t *data, size_t size) {
+    Tarry__Reply *reply = tarry__reply__unpack(NULL, size, data);
+    if (reply == NULL) return;
+    talk->answers++;
+    if (reply->body_case < BODIES_MAX && (unsigned)reply->code < CODES_MAX)
+        talk->codes[reply->body_case][(unsigned)reply->code]++;
+    if (reply->body_case == TARRY__REPLY__BODY_COMMIT) count_results(talk, reply->commit);
+    if (reply->body_case == TARRY__REPLY__BODY_SUBSCRIBE) go_to_lane(talk, reply->subscribe);
+    tarry__reply__free_unpacked(reply, NULL);
+}
+
+void hear_message(struct talk *talk, struct connection *connection) {
+    const struct out *message = &connection->reader.message;
+    if (connection->manner == LANE) {
+        if (message->size > 0 && know_learn(talk->know, &tarry__delivery__descriptor, message->data, message->size))
+            talk->deliveries++;
+        return;
+    }
+    size_t at = 0;
+    while (at + 4 <= message->size && (message->data[at] & REQUEST_BIT) == 0) at += 4;
+    at += 4;
+    if (at > message->size) return;
+    know_learn(talk->know, &tarry__reply__descriptor, message->data + at, message->size - at);
+    /* hear_reply may open connections, and so may not be inside of anything that counts them */
+    hear_reply(talk, message->data + at, message->size - at);
+}

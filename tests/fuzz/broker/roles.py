@@ -1,0 +1,202 @@
+"""roles.py: what a broker may be when strangers speak to it: alone, one of a pair, inspecting.
+
+A role is made once: its data directories, as they are when its brokers have been stopped in good order, are the template of
+each life. So a trace that was taken from one life means the same to another one: sessions' secrets, the cluster's id, and
+the ids of what is there already are the same.
+"""
+import os
+import shutil
+
+import harness
+import ports
+import wire
+
+FILLERS = 60            # tasks of nobody's, so that small ids are nobody's
+BROKER_ARGUMENTS = ("--memory", "64MiB", "--segment-size", "4MiB", "--retain-log-size", "32MiB", "--retain-log-age", "1s")
+PAIR_ARGUMENTS = ("--failover-after", "5s", "--solo-after", "2s")
+IN_SYNC_S = 60
+
+
+class Role:
+    """One broker alone. `prey`: those that strangers speak to; `clients`: a Broker for the tool, whose url names all."""
+
+    name = "alone"
+    arguments = ()
+    stranger = ()  # arguments of the stranger's
+    honest = True  # there are clients that schedule
+
+    def __init__(self, directory, env):
+        """`directory`: of this role, for the template and for lives."""
+        self.directory, self.env = directory, env
+        self.template = os.path.join(directory, "template")
+        self.life = os.path.join(directory, "life")
+        self.brokers = []
+        self.make_brokers()
+
+    def make_broker(self, name, *arguments, listen=None):
+        broker = harness.Broker(os.path.join(self.life, name), *BROKER_ARGUMENTS, *self.arguments, *arguments, env=self.env,
+                                listen=listen or f"ws://127.0.0.1:{ports.free_port()}")
+        broker.url = broker.listen
+        self.brokers.append(broker)
+        return broker
+
+    def make_brokers(self):
+        self.a = self.make_broker("a")
+        self.prey = [self.a]
+
+    # ---- the template
+
+    def make_template(self):
+        shutil.rmtree(self.life, ignore_errors=True)
+        os.makedirs(self.life)
+        self.found()
+        self.stop()
+        shutil.move(self.life, self.template)
+
+    def found(self):
+        self.a.start()
+        self.fill(self.a)
+
+    def fill(self, broker):
+        with wire.Rpc(broker.port) as rpc:
+            ops = [wire.schedule(f"q{number % 3}", f"filler-{number}", 0 if number % 4 == 0 else 3_600_000, b"filler")
+                   for number in range(FILLERS)]
+            code, reply = rpc.ask(wire.COMMIT, wire.commit(rpc.hello(), 1, ops), wait_s=60)
+            assert code == wire.OK and len(wire.results(reply)) == FILLERS, (code, rpc.sentence)
+
+    # ---- a life
+
+    def begin(self):
+        """All brokers run as the role says, on copies of the template."""
+        shutil.rmtree(self.life, ignore_errors=True)
+        shutil.copytree(self.template, self.life)
+        for broker in self.brokers:
+            broker.log.clear()
+            broker.ends.clear()
+        self.start()
+
+    def start(self):
+        for broker in self.brokers:
+            broker.start()
+
+    def stop(self):
+        """Exit statuses after SIGTERM, the last started first."""
+        return [broker.stop() for broker in reversed(self.brokers) if broker.is_running()]
+
+    def kill(self):
+        for broker in self.brokers:
+            if broker.is_running():
+                broker.kill()
+
+    @property
+    def clients(self):
+        return self.a
+
+    def ports(self):
+        return [broker.port for broker in self.prey]
+
+
+class Pair(Role):
+    """Two of them with a file as the coordinator; strangers speak to who leads."""
+
+    name = "leader"
+    arguments = PAIR_ARGUMENTS
+    stranger = (*Role.stranger, "--promotes", "60")  # one request in some 100 is Pair: now and then the other leads
+    coordinated = True
+
+    def make_brokers(self):
+        urls = [f"ws://127.0.0.1:{ports.free_port()}" for _ in range(2)]
+        keeper = ("--coordinator", "file://" + os.path.join(self.life, "coordinator")) if self.coordinated else ()
+        self.a = self.make_broker("a", "--peer", urls[1], *keeper, listen=urls[0])
+        self.b = self.make_broker("b", "--follow", urls[0], *keeper, listen=urls[1])
+        self.prey = [self.a]
+
+    def found(self):
+        self.start()
+        self.fill(self.a)
+        self.wait_in_sync()
+
+    def status(self, broker):
+        """field number → values of a PairReply; {}: it does not answer."""
+        try:
+            with wire.Rpc(broker.port) as rpc:
+                return wire.decode(rpc.ask(wire.PAIR, [])[1])
+        except (OSError, AssertionError):
+            return {}
+
+    def wait_in_sync(self):
+        in_sync = 14
+        harness.wait_until("both in sync", lambda: all(self.status(b).get(in_sync) == [1] for b in self.brokers), IN_SYNC_S)
+
+    def start(self):
+        """The one that led last starts first: `a`, as long as nobody said otherwise."""
+        for broker in self.brokers:
+            broker.launch()
+        for broker in self.brokers:
+            broker.wait_ready()
+        self.wait_in_sync()
+
+    @property
+    def clients(self):
+        both = self.a.by_way_of(self.a)
+        both.url = ",".join(broker.url for broker in self.brokers)
+        return both
+
+
+class Follower(Pair):
+    name = "follower"
+
+    def make_brokers(self):
+        super().make_brokers()
+        self.prey = [self.b]
+
+
+class Uncoordinated(Pair):
+    """Two without a coordinator; strangers speak to both."""
+
+    name = "uncoordinated"
+    arguments = ()
+    coordinated = False
+
+    def make_brokers(self):
+        super().make_brokers()
+        self.prey = [self.a, self.b]
+
+
+class Solo(Pair):
+    """A leader that has gone on alone, with a coordinator: its follower is gone for good."""
+
+    name = "solo"
+    stranger = Role.stranger
+    arguments = ("--solo-after", "1s", "--failover-after", "500ms")
+
+    def found(self):
+        super().found()
+        self.b.kill()
+        self.brokers.remove(self.b)
+        self.fill_again()
+
+    def fill_again(self):
+        """It is acknowledged alone."""
+        self.a.ok("schedule", "q0", "--in", "1h", "--timeout", "60s")
+
+    def start(self):
+        if len(self.brokers) == 2:
+            super().start()
+        else:
+            self.a.start()
+
+
+class Inspecting(Role):
+    """A directory that is only looked at."""
+
+    name = "inspecting"
+    honest = False
+
+    def start(self):
+        inspects = os.path.exists(self.template)
+        self.a.arguments = [*BROKER_ARGUMENTS, *(["--inspect"] if inspects else [])]
+        super().start()
+
+
+ROLES = {role.name: role for role in (Role, Pair, Follower, Solo, Uncoordinated, Inspecting)}

@@ -1,0 +1,89 @@
+/* say.c: what a stranger says next on a connection (talk.h). */
+#include "talk.h"
+
+#define BURST_MAX 8
+#define TRIES_MAX 20 /* to find a request that the guard allows */
+#define REQUEST_BIT 0x80000000u
+#define HOPS_MAX 20
+
+/* SP's header: the request's id, with the top bit set; before it, those who passed it on. */
+static void put_header(struct talk *talk, struct connection *connection, struct out *out) {
+    struct random *random = &talk->random;
+    uint64_t dice = random_below(random, 300);
+    if (dice == 0) { /* too short for a header */
+        out_number(out, random_u64(random), (unsigned)random_below(random, 4));
+        return;
+    }
+    if (dice == 1) /* passed on by others, perhaps by too many */
+        for (size_t i = random_below(random, HOPS_MAX); i > 0; i--)
+            out_number(out, random_u64(random) & (REQUEST_BIT - 1), 4);
+    if (dice == 2) { /* without an end */
+        for (size_t i = random_below(random, HOPS_MAX); i > 0; i--) out_number(out, 0, 4);
+        return;
+    }
+    uint32_t id = dice == 3 ? (uint32_t)random_below(random, 4) : ++connection->request_id;
+    out_number(out, REQUEST_BIT | id, 4);
+}
+
+static void put_request(struct talk *talk, struct connection *connection, struct out *out) {
+    put_header(talk, connection, out);
+    size_t start = out->size;
+    uint64_t promotes_once_in = talk->promotes_once_in;
+    talk->guard.promotes = promotes_once_in > 0 && random_below(&talk->random, promotes_once_in) == 0;
+    for (int i = 0; i < TRIES_MAX; i++) {
+        out->size = start;
+        make_request(&talk->maker, out);
+        if (guard_allows(&talk->guard, out->data + start, out->size - start)) break;
+        out->size = start;
+    }
+    talk->requests++;
+}
+
+static void say_requests(struct talk *talk, struct connection *connection, size_t count) {
+    for (; count > 0 && connection->left > 0; count--, connection->left--) {
+        struct out message = {0};
+        put_request(talk, connection, &message);
+        web_message(&talk->random, message.data, message.size, &connection->out);
+        out_deinit(&message);
+        connection->waiting++;
+    }
+}
+
+static void say_rudely(struct talk *talk, struct connection *connection) {
+    struct out message = {0};
+    put_request(talk, connection, &message);
+    web_rude_message(&talk->random, message.data, message.size, &connection->out);
+    out_deinit(&message);
+    connection->left--;
+}
+
+static void say_noise(struct talk *talk, struct connection *connection) {
+    web_noise(&talk->random, talk->plain_uri, &connection->out);
+    talk->noises++;
+    connection->left = 0;
+}
+
+void say_opening(struct talk *talk, struct connection *connection) {
+    if (connection->manner == NOISE) return;
+    web_upgrade(&connection->out, "/rpc", WEB_RPC, NULL);
+    /* Who does not wait for the answer. */
+    if (connection->manner == RUDE && random_below(&talk->random, 6) == 0) say_rudely(talk, connection);
+}
+
+void say_more(struct talk *talk, struct connection *connection) {
+    uint64_t dice = random_below(&talk->random, 10);
+    switch (connection->manner) {
+    case POLITE:
+        say_requests(talk, connection, 1 + random_below(&talk->random, BURST_MAX));
+        break;
+    case NOISE:
+        say_noise(talk, connection);
+        break;
+    default: /* what is said on a lane is wrong whatever it is */
+        if (dice < 3 && connection->left > 1)
+            say_requests(talk, connection, 1);
+        else
+            say_rudely(talk, connection);
+    }
+    if (connection->left == 0 && connection->manner != POLITE) connection->is_last = true;
+}

@@ -1,0 +1,94 @@
+/* stranger.c: speaks to a broker as no client of ours would, from a seed or from a trace, and says what came of it.
+ *
+ * It judges nothing: fuzz_broker.py starts the broker, looks after it, and has honest clients beside. Exit status: 0 it
+ * has said everything, 2 wrong usage, 3 nobody listened any more. */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "talk.h"
+#include "tarry.pb-c.h"
+
+enum choice { PORT = 1, SEED, SECONDS, REQUESTS, TRACE, REPLAY, WITHOUT, PLAIN_URI, PROMOTES };
+
+static const struct option options[] = {
+    {"port", required_argument, NULL, PORT},         {"seed", required_argument, NULL, SEED},
+    {"seconds", required_argument, NULL, SECONDS},   {"requests", required_argument, NULL, REQUESTS},
+    {"trace", required_argument, NULL, TRACE},       {"replay", required_argument, NULL, REPLAY},
+    {"without", required_argument, NULL, WITHOUT},   {"plain-uri", no_argument, NULL, PLAIN_URI},
+    {"promotes", required_argument, NULL, PROMOTES}, {NULL, 0, NULL, 0},
+};
+
+static _Noreturn void usage(void) {
+    (void)fprintf(stderr, "usage: stranger --port N [--port N] [--seed N] [--seconds N] [--requests N] [--trace FILE]\n"
+                          "                [--without BODY] [--plain-uri] [--promotes ONCE_IN]\n"
+                          "       stranger --port N [--port N] --replay FILE\n");
+    exit(2);
+}
+
+static uint64_t number(const char *text) {
+    char *end;
+    errno = 0;
+    uint64_t value = strtoull(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0') usage();
+    return value;
+}
+
+static const char *name_of(const ProtobufCEnumDescriptor *codes, int code) {
+    const ProtobufCEnumValue *value = protobuf_c_enum_descriptor_get_value(codes, code);
+    return value != NULL ? value->name : "?";
+}
+
+/* One line of JSON. */
+static void report(const struct talk *talk) {
+    printf("{\"requests\": %lu, \"noises\": %lu, \"connections\": %u, \"answers\": %lu, \"deliveries\": %lu, "
+           "\"bytes\": %lu",
+           talk->requests, talk->noises, talk->opened, talk->answers, talk->deliveries, talk->bytes);
+    printf(", \"codes\": {");
+    const char *between = "";
+    for (unsigned body = 0; body < BODIES_MAX; body++)
+        for (int code = 0; code < CODES_MAX; code++) {
+            if (talk->codes[body][code] == 0) continue;
+            const ProtobufCFieldDescriptor *field =
+                protobuf_c_message_descriptor_get_field(&tarry__reply__descriptor, body);
+            printf("%s\"%s %s\": %lu", between, field != NULL ? field->name : "-",
+                   name_of(&tarry__code__descriptor, code), talk->codes[body][code]);
+            between = ", ";
+        }
+    printf("}, \"operations\": {");
+    between = "";
+    for (int code = 0; code < CODES_MAX; code++) {
+        if (talk->results[code] == 0) continue;
+        printf("%s\"%s\": %lu", between, name_of(&tarry__code__descriptor, code), talk->results[code]);
+        between = ", ";
+    }
+    printf("}}\n");
+}
+
+int main(int argc, char **argv) {
+    static struct talk talk = {.requests_max = UINT64_MAX, .end_ms = UINT64_MAX};
+    const char *replay = NULL;
+    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (option == PORT && talk.port_count == PORTS_MAX) usage();
+        if (option == PORT) talk.ports[talk.port_count++] = (uint16_t)number(optarg);
+        if (option == SEED) talk.random.state = number(optarg);
+        if (option == SECONDS) talk.end_ms = talk_now_ms() + number(optarg) * 1000;
+        if (option == REQUESTS) talk.requests_max = number(optarg);
+        if (option == TRACE) trace_open(&talk.trace, optarg);
+        if (option == REPLAY) replay = optarg;
+        if (option == WITHOUT) talk.guard.without = optarg;
+        if (option == PLAIN_URI) talk.plain_uri = true;
+        if (option == PROMOTES) talk.promotes_once_in = number(optarg);
+        if (option == '?') usage();
+    }
+    if (talk.port_count == 0 || optind != argc) usage();
+    (void)signal(SIGPIPE, SIG_IGN);
+    if (replay != NULL) return trace_replay(replay, talk.ports, talk.port_count);
+    talk_run(&talk);
+    trace_close(&talk.trace);
+    report(&talk);
+    return talk.refused ? 3 : 0;
+}

@@ -1,0 +1,376 @@
+/* core_full_test.c: whatever fills the core's memory to the brim, no event meets a lack of it (CAP-1, CALM-1): what may
+ * be refused is refused as BUSY; what must happen (time, lost consumers, acks, a restart, another node's frames) needs
+ * nothing. broker/core/need.h says what each event may need, and core_step asserts it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core_full_rig.h"
+
+#define OPS_AT_ONCE 500
+#define ROUNDS 12
+
+static struct ops {
+    Tarry__Op ops[OPS_AT_ONCE];
+    Tarry__Op *list[OPS_AT_ONCE];
+    union {
+        Tarry__Schedule schedule;
+        Tarry__Cancel cancel;
+        Tarry__Move move;
+        Tarry__Ack ack;
+        Tarry__Nack nack;
+        Tarry__Extend extend;
+        Tarry__Release release;
+        Tarry__DeadOp dead;
+    } bodies[OPS_AT_ONCE];
+    Tarry__When whens[OPS_AT_ONCE];
+    Tarry__Ref refs[OPS_AT_ONCE];
+    char texts[OPS_AT_ONCE][256];
+} ops;
+
+static char orders[] = "orders";
+
+static Tarry__Op *new_op(size_t i, Tarry__Op__OpCase op_case) {
+    ops.ops[i] = (Tarry__Op)TARRY__OP__INIT;
+    ops.ops[i].op_case = op_case;
+    ops.list[i] = &ops.ops[i];
+    ops.refs[i] = (Tarry__Ref)TARRY__REF__INIT;
+    ops.whens[i] = (Tarry__When)TARRY__WHEN__INIT;
+    return &ops.ops[i];
+}
+
+static void op_schedule(struct rig *rig, size_t i, uint64_t delay_ms) {
+    static uint64_t serial;
+    Tarry__Op *op = new_op(i, TARRY__OP__OP_SCHEDULE);
+    Tarry__Schedule *body = op->schedule = &ops.bodies[i].schedule;
+    *body = (Tarry__Schedule)TARRY__SCHEDULE__INIT;
+    body->queue = orders;
+    body->when = &ops.whens[i];
+    body->when->ms = delay_ms;
+    size_t size = rig->key_size == RIG_ANY ? random_below(&rig->random, KEY_SIZE_MAX + 1) : rig->key_size;
+    if (size < 12) return; /* without a key */
+    memset(ops.texts[i], 'k', size);
+    snprintf(ops.texts[i], 13, "%012llu", (unsigned long long)++serial);
+    ops.texts[i][12] = 'k';
+    body->key = (ProtobufCBinaryData){size, (uint8_t *)ops.texts[i]};
+}
+
+static Tarry__Code schedule_some(struct rig *rig, size_t count, uint64_t delay_ms) {
+    for (size_t i = 0; i < count; i++) op_schedule(rig, i, delay_ms);
+    return rig_commit(rig, ops.list, count);
+}
+
+static uint64_t any_id(struct rig *rig) {
+    return 1 + random_below(&rig->random, core_id_end(rig->core));
+}
+
+static void op_cancel(size_t i, uint64_t id) {
+    Tarry__Op *op = new_op(i, TARRY__OP__OP_CANCEL);
+    op->cancel = &ops.bodies[i].cancel;
+    *op->cancel = (Tarry__Cancel)TARRY__CANCEL__INIT;
+    op->cancel->task = &ops.refs[i];
+    ops.refs[i].id = id;
+}
+
+static void op_move(size_t i, uint64_t id, uint64_t delay_ms) {
+    Tarry__Op *op = new_op(i, TARRY__OP__OP_MOVE);
+    op->move = &ops.bodies[i].move;
+    *op->move = (Tarry__Move)TARRY__MOVE__INIT;
+    op->move->task = &ops.refs[i];
+    op->move->when = &ops.whens[i];
+    ops.whens[i].ms = delay_ms;
+    ops.refs[i].id = id;
+}
+
+/* A sentence of a size of its own, for each size may need a page of its own. */
+static void op_nack(struct rig *rig, size_t i, struct rig_lease *lease) {
+    Tarry__Op *op = new_op(i, TARRY__OP__OP_NACK);
+    op->nack = &ops.bodies[i].nack;
+    *op->nack = (Tarry__Nack)TARRY__NACK__INIT;
+    op->nack->id = lease->id;
+    op->nack->token = &lease->token;
+    op->nack->dead = true;
+    op->nack->reason = ops.texts[i];
+    size_t size = random_below(&rig->random, REASON_SIZE_MAX + 1);
+    memset(ops.texts[i], 'r', size);
+    ops.texts[i][size] = 0;
+}
+
+static void op_ack(size_t i, struct rig_lease *lease) {
+    Tarry__Op *op = new_op(i, TARRY__OP__OP_ACK);
+    op->ack = &ops.bodies[i].ack;
+    *op->ack = (Tarry__Ack)TARRY__ACK__INIT;
+    op->ack->id = lease->id;
+    op->ack->token = &lease->token;
+}
+
+static void op_extend(size_t i, struct rig_lease *lease) {
+    Tarry__Op *op = new_op(i, TARRY__OP__OP_EXTEND);
+    op->extend = &ops.bodies[i].extend;
+    *op->extend = (Tarry__Extend)TARRY__EXTEND__INIT;
+    op->extend->id = lease->id;
+    op->extend->token = &lease->token;
+}
+
+static void op_release(size_t i, struct rig_lease *lease) {
+    Tarry__Op *op = new_op(i, TARRY__OP__OP_RELEASE);
+    op->release = &ops.bodies[i].release;
+    *op->release = (Tarry__Release)TARRY__RELEASE__INIT;
+    op->release->id = lease->id;
+    op->release->token = &lease->token;
+}
+
+/* ---- what fills memory */
+
+/* To the last task that still gets in. */
+static void fill_up(struct rig *rig, uint64_t delay_ms) {
+    for (size_t count = OPS_AT_ONCE; count > 0; count /= 4) {
+        while (schedule_some(rig, count, delay_ms) == TARRY__CODE__OK) rig_sent(rig, true);
+    }
+}
+
+static void listen(struct rig *rig) {
+    for (size_t i = 0; i < RIG_SESSIONS; i++) rig_subscribe(rig, i);
+}
+
+static void fill_with_pending(struct rig *rig) {
+    fill_up(rig, 3000000);
+}
+
+static void fill_with_ready(struct rig *rig) {
+    fill_up(rig, 0);
+}
+
+static void fill_with_leases(struct rig *rig) {
+    listen(rig);
+    fill_up(rig, 0);
+}
+
+static void fill_with_endings(struct rig *rig) {
+    while (schedule_some(rig, OPS_AT_ONCE, 3000000) == TARRY__CODE__OK) {
+        for (size_t i = 0; i < OPS_AT_ONCE; i++) op_cancel(i, core_id_end(rig->core) - 1 - i);
+        assert_int_equal(rig_commit(rig, ops.list, OPS_AT_ONCE), TARRY__CODE__OK);
+    }
+    fill_up(rig, 3000000);
+}
+
+/* The last leases that were given out: dead letters with sentences, as many as there is room for. */
+static Tarry__Code nack_some(struct rig *rig, size_t count) {
+    size_t some = rig->lease_count < count ? rig->lease_count : count;
+    for (size_t i = 0; i < some; i++) op_nack(rig, i, &rig->leases[rig->lease_count - 1 - i]);
+    Tarry__Code code = some > 0 ? rig_commit(rig, ops.list, some) : TARRY__CODE__BUSY;
+    if (code == TARRY__CODE__OK) rig->lease_count -= some;
+    return code;
+}
+
+static void fill_with_sentences(struct rig *rig) {
+    listen(rig);
+    while (schedule_some(rig, OPS_AT_ONCE, 0) == TARRY__CODE__OK) {
+        rig_sent(rig, true);
+        nack_some(rig, OPS_AT_ONCE / 2);
+        rig_sent(rig, true);
+    }
+    fill_up(rig, 0);
+}
+
+/* ---- what may happen then */
+
+static void leases_are_lost(struct rig *rig) {
+    rig_elapse_ms(rig, 6000);
+}
+
+static void sessions_fall_silent(struct rig *rig) {
+    rig_elapse_ms(rig, SESSION_SILENCE_MS + 1000);
+}
+
+static void nothing_is_sent(struct rig *rig) {
+    rig_sent(rig, false);
+}
+
+static void pipes_break(struct rig *rig) {
+    for (size_t i = 0; i < RIG_SESSIONS; i++) {
+        struct core_event gone = {.kind = CORE_LANE_GONE, .session = rig->sessions[i]};
+        if (rig->sessions[i] != 0) rig_step(rig, &gone);
+    }
+    rig_sent(rig, false);
+}
+
+static void consumers_leave(struct rig *rig) {
+    for (size_t i = 0; i < RIG_SESSIONS; i++) {
+        if (rig->sessions[i] == 0) continue;
+        Tarry__Request request = TARRY__REQUEST__INIT;
+        Tarry__Unsubscribe body = TARRY__UNSUBSCRIBE__INIT;
+        uint64_t seen[16];
+        request.body_case = TARRY__REQUEST__BODY_UNSUBSCRIBE;
+        request.unsubscribe = &body;
+        body.session = rig->sessions[i];
+        body.seen = seen;
+        for (; body.n_seen < 16; body.n_seen++) seen[body.n_seen] = any_id(rig);
+        body.keep_leases = random_below(&rig->random, 2);
+        assert_int_equal(rig_ask(rig, CORE_UNSUBSCRIBE, &request), TARRY__CODE__OK);
+    }
+}
+
+static void consumers_come(struct rig *rig) {
+    listen(rig);
+    rig_sent(rig, true);
+}
+
+/* CAP-1: acks, extensions and releases of what is leased find room, always. (Of what was leased once: perhaps not.) */
+static void settle(struct rig *rig) {
+    size_t count = rig->lease_count < 100 ? rig->lease_count : 100;
+    size_t kind = random_below(&rig->random, 3);
+    for (size_t i = 0; i < count; i++) {
+        struct rig_lease *lease = &rig->leases[rig->lease_count - 1 - i];
+        if (kind == 0) op_ack(i, lease);
+        if (kind == 1) op_extend(i, lease);
+        if (kind == 2) op_release(i, lease);
+    }
+    if (count > 0 && rig_commit(rig, ops.list, count) != TARRY__CODE__OK) assert_true(rig->absorbed > 0);
+    if (kind != 1) rig->lease_count -= count;
+}
+
+static void nacks_until_refused(struct rig *rig) {
+    while (nack_some(rig, 1 + random_below(&rig->random, 20)) == TARRY__CODE__OK) continue;
+}
+
+static void cancels_and_moves(struct rig *rig) {
+    for (size_t i = 0; i < OPS_AT_ONCE; i++) {
+        if (i % 2 == 0) op_cancel(i, any_id(rig));
+        if (i % 2 == 1) op_move(i, any_id(rig), random_below(&rig->random, 100000));
+    }
+    rig_commit(rig, ops.list, OPS_AT_ONCE);
+}
+
+static void schedules(struct rig *rig) {
+    for (size_t i = 0; i < 20; i++) schedule_some(rig, 1 + random_below(&rig->random, 50), 1000);
+}
+
+static void questions(struct rig *rig) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Ref ref = TARRY__REF__INIT;
+    Tarry__Get get = TARRY__GET__INIT;
+    Tarry__List list = TARRY__LIST__INIT;
+    Tarry__Stats stats = TARRY__STATS__INIT;
+    request.body_case = TARRY__REQUEST__BODY_GET;
+    request.get = &get;
+    get.task = &ref;
+    for (size_t i = 0; i < 50; i++) {
+        ref.id = any_id(rig);
+        rig_ask(rig, CORE_GET, &request);
+    }
+    request.body_case = TARRY__REQUEST__BODY_LIST;
+    request.list = &list;
+    list.queue = orders;
+    assert_int_equal(rig_ask(rig, CORE_LIST, &request), TARRY__CODE__OK);
+    request.body_case = TARRY__REQUEST__BODY_STATS;
+    request.stats = &stats;
+    assert_int_equal(rig_ask(rig, CORE_STATS, &request), TARRY__CODE__OK);
+}
+
+static void a_purge_or_requeue(struct rig *rig) {
+    Tarry__QueuePurge purge = TARRY__QUEUE_PURGE__INIT;
+    size_t kind = random_below(&rig->random, 3);
+    Tarry__Op *op = new_op(0, kind == 0 ? TARRY__OP__OP_QUEUE_PURGE : TARRY__OP__OP_DEAD);
+    if (kind == 0) {
+        op->queue_purge = &purge;
+        purge.queue = orders;
+    } else {
+        op->dead = &ops.bodies[0].dead;
+        *op->dead = (Tarry__DeadOp)TARRY__DEAD_OP__INIT;
+        op->dead->all = true;
+        op->dead->what = kind == 1 ? TARRY__DEAD_OP__WHAT__REQUEUE : TARRY__DEAD_OP__WHAT__DROP;
+        op->dead->task = &ops.refs[0];
+        ops.refs[0].queue = orders;
+    }
+    rig_commit(rig, ops.list, 1);
+}
+
+static void a_pause(struct rig *rig) {
+    Tarry__QueuePause pause = TARRY__QUEUE_PAUSE__INIT;
+    Tarry__Op *op = new_op(0, TARRY__OP__OP_QUEUE_PAUSE);
+    op->queue_pause = &pause;
+    pause.queue = orders;
+    pause.paused = true;
+    pause.for_ms = 500;
+    rig_commit(rig, ops.list, 1);
+    rig_elapse_ms(rig, 600);
+}
+
+static void the_index_goes_on(struct rig *rig) {
+    rig_absorb(rig, random_below(&rig->random, rig->frame_count - rig->absorbed + 1));
+    rig_answer(rig);
+}
+
+static void it_is_killed(struct rig *rig) {
+    rig_restart(rig);
+    if (random_below(&rig->random, 2)) rig_elapse_ms(rig, CLAIM_AFTER_START_MS + 1);
+}
+
+static void (*const events[])(struct rig *rig) = {
+    leases_are_lost, sessions_fall_silent, nothing_is_sent,   pipes_break,  consumers_leave, consumers_come,
+    settle,          nacks_until_refused,  cancels_and_moves, schedules,    questions,       a_purge_or_requeue,
+    a_pause,         rig_answer,           the_index_goes_on, it_is_killed,
+};
+#define EVENTS (sizeof(events) / sizeof(*events))
+
+struct counts { /* of tasks */
+    uint64_t buried;
+    uint64_t given_back;
+};
+
+/* Each of them first, once, and then some at random. */
+static struct counts play(void (*fill)(struct rig *rig), uint64_t seed) {
+    struct counts counts = {0};
+    static const size_t key_sizes[] = {0, 40, KEY_SIZE_MAX, RIG_ANY};
+    for (size_t first = 0; first < EVENTS; first++) {
+        struct rig rig;
+        rig_init(&rig, seed + first, key_sizes[first % 4]);
+        fill(&rig);
+        if (first % 2 == 0) nacks_until_refused(&rig); /* what is kept for settling, too */
+        events[first](&rig);
+        core_check(rig.core);
+        for (unsigned round = 0; round < ROUNDS; round++) events[random_below(&rig.random, EVENTS)](&rig);
+        rig_follow(&rig);
+        counts.buried += rig.buried;
+        counts.given_back += rig.given_back;
+        rig_deinit(&rig);
+    }
+    return counts;
+}
+
+static void full_of_pending_tasks(void **state) {
+    (void)state;
+    play(fill_with_pending, random_seed(7));
+}
+static void full_of_ready_tasks(void **state) {
+    (void)state;
+    play(fill_with_ready, random_seed(8));
+}
+static void full_of_leases(void **state) { /* CAP-1 */
+    (void)state;
+    struct counts counts = play(fill_with_leases, random_seed(9));
+    assert_true(counts.buried > 1000 && counts.given_back > 1000); /* it was about something */
+}
+static void full_of_endings(void **state) {
+    (void)state;
+    play(fill_with_endings, random_seed(10));
+}
+static void full_of_sentences(void **state) { /* CAP-1 */
+    (void)state;
+    struct counts counts = play(fill_with_sentences, random_seed(11));
+    assert_true(counts.buried > 1000);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(full_of_pending_tasks), cmocka_unit_test(full_of_ready_tasks),
+        cmocka_unit_test(full_of_leases),        cmocka_unit_test(full_of_endings),
+        cmocka_unit_test(full_of_sentences),
+    };
+    return cmocka_run_group_tests_name("core_full", tests, NULL, NULL);
+}

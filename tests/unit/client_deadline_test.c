@@ -1,0 +1,441 @@
+/* client_deadline_test.c: each call of libtarry ends by its own deadline, whatever the broker does and others submit,
+ * and says what is known then. Against a fake broker (fake_broker.h). The limits are far above what is expected: they
+ * tell an end from none. */
+#include "fake_broker.h"
+
+#include "client.h"
+#include "consumer.h"
+
+#define LATE_MS 5000u /* a busy machine */
+
+static const struct tarry_schedule_options order = {.queue = "orders", .key = "order-1", .when_ms = 500};
+static const struct tarry_token token = {1, 1};
+
+static tarry_client *client_to(const char *urls, uint64_t timeout_ms, uint32_t commits_in_flight) {
+    tarry_client *client;
+    struct tarry_options options = {.urls = urls,
+                                    .name = "client_test",
+                                    .timeout_ms = timeout_ms,
+                                    .commits_in_flight = commits_in_flight};
+    assert_int_equal(tarry_open(&options, &client), TARRY_OK);
+    return client;
+}
+
+struct ended {
+    struct tarry_result result;
+    uint64_t at_ms;
+    atomic_int done;
+};
+
+static void has_ended(void *arg, const struct tarry_result *result) {
+    struct ended *ended = arg;
+    assert_int_equal(atomic_load(&ended->done), 0); /* exactly once */
+    ended->result = *result;
+    ended->at_ms = now_ms();
+    atomic_store(&ended->done, 1);
+}
+
+static void await(struct ended *ended) {
+    for (int i = 0; i < 30000 && !atomic_load(&ended->done); i++) nng_msleep(1);
+    assert_int_equal(atomic_load(&ended->done), 1);
+}
+
+static void submit(tarry_client *client, struct ended *ended) {
+    assert_int_equal(tarry_schedule_async(client, &order, has_ended, ended), TARRY_OK);
+}
+
+static void set_lacks_room(struct fake *fake, bool lacks_room) {
+    pthread_mutex_lock(&fake->lock);
+    fake->lacks_room = lacks_room;
+    pthread_mutex_unlock(&fake->lock);
+}
+
+static void set_hangs(struct fake *fake, bool hangs) {
+    pthread_mutex_lock(&fake->lock);
+    fake->hangs = hangs;
+    pthread_mutex_unlock(&fake->lock);
+}
+
+/* ---- what the caller hears */
+
+static void a_busy_broker_puts_off_no_deadline(void **state) {
+    struct fake *fake = fake_start(NULL, 0);
+    fake->lacks_room = true;
+    tarry_client *client = client_to(fake->url, 600, 1);
+    struct tarry_result result;
+    uint64_t before = now_ms();
+    assert_int_equal(tarry_schedule(client, &order, &result), TARRY_BUSY);
+    uint64_t took = now_ms() - before;
+    assert_true(took >= 600 && took < LATE_MS);
+    assert_non_null(strstr(result.message, "nothing was done"));
+    assert_non_null(strstr(result.message, "says the fake")); /* why */
+    assert_int_equal(result.producer, 0);
+    struct ended ended = {.done = 0};
+    submit(client, &ended);
+    assert_int_equal(tarry_drain(client, 0), TARRY_OK); /* it ends too */
+    assert_int_equal(ended.result.code, TARRY_BUSY);
+    assert_int_equal(COUNT(fake, ops), 0);
+    set_lacks_room(fake, false);
+    assert_int_equal(tarry_schedule(client, &order, &result), TARRY_OK);
+    tarry_close(client);
+    fake_stop(fake);
+}
+
+static void a_stopping_broker_puts_off_no_deadline(void **state) {
+    enum deed script[256];
+    for (int i = 0; i < 256; i++) script[i] = SAY_STOPPING;
+    struct fake *fake = fake_start(script, 256);
+    tarry_client *client = client_to(fake->url, 400, 1);
+    struct tarry_result result;
+    assert_int_equal(tarry_schedule(client, &order, &result), TARRY_STOPPING);
+    assert_non_null(strstr(result.message, "nothing was done"));
+    assert_int_equal(COUNT(fake, ops), 0);
+    tarry_close(client);
+    fake_stop(fake);
+}
+
+/* The broker's disk failed: it may have been recorded, so neither "nothing was done" nor a new sequence is true. */
+static void failed_means_that_nobody_knows(void **state) { /* LOG-4, ONCE-1 */
+    enum deed script[256];
+    for (int i = 0; i < 256; i++) script[i] = FAIL_AND_EXECUTE;
+    struct fake *fake = fake_start(script, 256);
+    tarry_client *client = client_to(fake->url, 400, 1);
+    struct tarry_result result;
+    assert_int_equal(tarry_schedule(client, &order, &result), TARRY_FAILED);
+    assert_int_equal(result.sequence, 1); /* under which it can be asked after */
+    assert_int_equal(COUNT(fake, ops), 1);
+    tarry_close(client);
+    fake_stop(fake);
+    const enum deed forgets[] = {FAIL_AND_EXECUTE, FORGET};
+    fake = fake_start(forgets, 2);
+    client = client_to(fake->url, 10000, 1);
+    assert_int_equal(tarry_schedule(client, &order, &result), TARRY_FORGOTTEN);
+    assert_int_equal(COUNT(fake, ops), 1); /* and not again, as another producer's */
+    tarry_close(client);
+    fake_stop(fake);
+}
+
+/* Behind others that take too long: it was not sent, though a broker answered. */
+static void what_was_never_sent_says_so(void **state) {
+    struct fake *fake = fake_start(NULL, 0);
+    fake->lacks_room = true;
+    tarry_client *client = client_to(fake->url, 500, 1);
+    struct ended first = {.done = 0}, second = {.done = 0};
+    submit(client, &first);
+    while (COUNT(fake, commits) == 0) nng_msleep(1); /* the next one gathers apart */
+    submit(client, &second);
+    await(&second);
+    assert_int_equal(second.result.code, TARRY_BUSY);
+    assert_non_null(strstr(second.result.message, "nothing was done"));
+    tarry_close(client);
+    fake_stop(fake);
+}
+
+/* ---- whose deadline it is */
+
+static void a_call_made_late_in_a_silence_has_its_whole_time(void **state) {
+    tarry_client *client = client_to("ws://127.0.0.1:9", 1500, 1);
+    struct ended first = {.done = 0}, second = {.done = 0};
+    uint64_t before = now_ms();
+    submit(client, &first);
+    nng_msleep(1000);
+    uint64_t between = now_ms();
+    submit(client, &second); /* it gathers with the first */
+    struct tarry_view *view;
+    assert_int_equal(tarry_get(client, &(struct tarry_ref){.id = 1}, false, &view, NULL), TARRY_E_NO_BROKER);
+    assert_true(now_ms() >= between + 1500);
+    await(&first);
+    await(&second);
+    assert_int_equal(first.result.code, TARRY_E_NO_BROKER);
+    assert_int_equal(second.result.code, TARRY_E_NO_BROKER);
+    assert_true(first.at_ms >= before + 1500 && second.at_ms >= between + 1500);
+    assert_true(first.at_ms < second.at_ms);
+    tarry_close(client);
+}
+
+static void set_refuses_hello(struct fake *fake, bool refuses_hello) {
+    pthread_mutex_lock(&fake->lock);
+    fake->refuses_hello = refuses_hello;
+    pthread_mutex_unlock(&fake->lock);
+}
+
+/* Two calls in one commit. The one whose time is over is taken out of it: it is told that nothing was done. */
+static void one_call_ends_and_the_other_goes_on(void **state) {
+    struct fake *fake = fake_start(NULL, 0);
+    fake->refuses_hello = fake->lacks_room = true;
+    tarry_client *client = client_to(fake->url, 2500, 1);
+    struct ended first = {.done = 0}, second = {.done = 0};
+    submit(client, &first);
+    nng_msleep(1500);
+    submit(client, &second);
+    set_refuses_hello(fake, false);
+    await(&first);
+    assert_int_equal(first.result.code, TARRY_BUSY);
+    assert_int_equal(atomic_load(&second.done), 0);
+    set_lacks_room(fake, false);
+    await(&second);
+    assert_int_equal(second.result.code, TARRY_OK);
+    assert_int_equal(COUNT(fake, ops), 1);
+    assert_int_equal(tarry_drain(client, 0), TARRY_OK);
+    tarry_close(client);
+    fake_stop(fake);
+}
+
+/* Sent, and no answer: the one whose time is over hears that nobody knows, and the commit goes on under its sequence.
+ */
+static void one_call_is_told_and_the_commit_goes_on(void **state) { /* ONCE-1 */
+    enum deed script[256];
+    for (int i = 0; i < 256; i++) script[i] = LOSE_REQUEST;
+    struct fake *fake = fake_start(script, 256);
+    fake->refuses_hello = fake->keeps_producers = true;
+    tarry_client *client = client_to(fake->url, 2500, 1);
+    struct ended first = {.done = 0}, second = {.done = 0};
+    submit(client, &first);
+    nng_msleep(1500);
+    submit(client, &second);
+    set_refuses_hello(fake, false);
+    await(&first);
+    assert_int_equal(first.result.code, TARRY_E_TIMEOUT);
+    assert_int_equal(first.result.sequence, 1);
+    assert_int_equal(atomic_load(&second.done), 0);
+    pthread_mutex_lock(&fake->lock);
+    fake->script_size = 0;
+    pthread_mutex_unlock(&fake->lock);
+    await(&second);
+    assert_int_equal(second.result.code, TARRY_OK);
+    assert_int_equal(second.result.sequence, 1);
+    assert_int_equal(COUNT(fake, ops), 2); /* it could not be divided any more */
+    assert_int_equal(tarry_drain(client, 0), TARRY_OK);
+    pthread_mutex_lock(&client->lock);
+    assert_true(client->queued_size == 0 && client->waiting == 0);
+    pthread_mutex_unlock(&client->lock);
+    tarry_close(client);
+    fake_stop(fake);
+}
+
+static void a_question_to_who_is_busy_ends(void **state) {
+    struct fake *fake = fake_start(NULL, 0);
+    fake_open_lane(fake);
+    fake->refuses_sessions = TARRY__CODE__BUSY;
+    tarry_client *client = client_to(fake->url, 500, 1);
+    tarry_consumer *consumer;
+    const char *queue = "orders";
+    const struct tarry_consumer_options options = {.queues = &queue, .queue_count = 1};
+    uint64_t before = now_ms();
+    assert_int_equal(tarry_consumer_open(client, &options, &consumer, NULL), TARRY_BUSY);
+    assert_true(now_ms() - before >= 500 && now_ms() - before < LATE_MS);
+    tarry_close(client);
+    fake_stop(fake);
+}
+
+/* ---- waiting for others */
+
+struct submitting {
+    tarry_client *client;
+    atomic_bool stop;
+};
+
+static void *submits_on_and_on(void *arg) {
+    struct submitting *submitting = arg;
+    while (!atomic_load(&submitting->stop)) {
+        int rv = tarry_schedule_async(submitting->client, &order, NULL, NULL);
+        assert_true(rv == TARRY_OK || rv == TARRY_E_FULL);
+        nng_msleep(20);
+    }
+    return NULL;
+}
+
+static void draining_ends_although_others_submit(void **state) {
+    struct fake *fake = fake_start(NULL, 0);
+    fake->lacks_room = true;
+    struct submitting submitting = {.client = client_to(fake->url, 700, 1)};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, submits_on_and_on, &submitting), 0);
+    while (COUNT(fake, commits) == 0) nng_msleep(1);
+    uint64_t before = now_ms();
+    assert_int_equal(tarry_drain(submitting.client, 0), TARRY_E_TIMEOUT);
+    assert_true(now_ms() - before >= 700 && now_ms() - before < LATE_MS);
+    atomic_store(&submitting.stop, true);
+    pthread_join(thread, NULL);
+    assert_int_equal(tarry_drain(submitting.client, 0), TARRY_OK); /* what was submitted has ended by then */
+    tarry_close(submitting.client);
+    fake_stop(fake);
+}
+
+static void waiting_for_room_in_the_queue_ends(void **state) {
+    struct fake *fake = fake_start(NULL, 0);
+    fake->lacks_room = true;
+    tarry_client *client;
+    const struct tarry_options options = {.urls = fake->url, .timeout_ms = 600, .queued_size_max = 4000};
+    assert_int_equal(tarry_open(&options, &client), TARRY_OK);
+    struct submitting submitting = {.client = client};
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++) /* whatever room there is, they take it */
+        assert_int_equal(pthread_create(&threads[i], NULL, submits_on_and_on, &submitting), 0);
+    for (int i = 0; i < 3; i++) {
+        uint64_t before = now_ms();
+        int rv = tarry_schedule(client, &order, NULL);
+        assert_true(rv == TARRY_E_FULL || rv == TARRY_BUSY);
+        assert_true(now_ms() - before < LATE_MS);
+    }
+    atomic_store(&submitting.stop, true);
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+    tarry_close(client);
+    fake_stop(fake);
+}
+
+/* ---- consumers */
+
+static tarry_consumer *consumer_of(tarry_client *client, tarry_handler_fn handler, void *arg) {
+    tarry_consumer *consumer;
+    const char *queue = "orders";
+    const struct tarry_consumer_options options = {.queues = &queue, .queue_count = 1, .handler = handler, .arg = arg};
+    assert_int_equal(tarry_consumer_open(client, &options, &consumer, NULL), TARRY_OK);
+    return consumer;
+}
+
+/* The broker accepts it each time, and forgets it; or its lane is not there. */
+static void opening_a_consumer_ends(void **state) {
+    struct fake *fake = fake_start(NULL, 0);
+    fake_open_lane(fake);
+    fake->refuses_sessions = TARRY__CODE__NO_SUCH_SESSION;
+    tarry_client *client = client_to(fake->url, 700, 1);
+    tarry_consumer *consumer;
+    const char *queue = "orders";
+    const struct tarry_consumer_options options = {.queues = &queue, .queue_count = 1};
+    uint64_t before = now_ms();
+    assert_int_equal(tarry_consumer_open(client, &options, &consumer, NULL), TARRY_NO_SUCH_SESSION);
+    assert_true(now_ms() - before >= 700 && now_ms() - before < LATE_MS);
+    pthread_mutex_lock(&fake->lock);
+    fake->refuses_sessions = TARRY__CODE__OK;
+    fake->lane_number = 9;
+    pthread_mutex_unlock(&fake->lock);
+    before = now_ms();
+    assert_int_equal(tarry_consumer_open(client, &options, &consumer, NULL), TARRY_E_NO_BROKER);
+    assert_true(now_ms() - before >= 700 && now_ms() - before < LATE_MS);
+    tarry_close(client);
+    fake_stop(fake);
+}
+
+static void closing_a_consumer_ends_although_the_broker_is_silent(void **state) {
+    struct fake *fake = fake_start(NULL, 0);
+    fake_open_lane(fake);
+    tarry_client *client = client_to(fake->url, 900, 1);
+    tarry_consumer *consumer = consumer_of(client, NULL, NULL);
+    set_hangs(fake, true);
+    assert_int_equal(tarry_ack_async(client, 7, token, NULL, NULL), TARRY_OK);
+    uint64_t before = now_ms();
+    int rv = tarry_consumer_close(consumer, 0); /* it is closed all the same */
+    assert_true(rv == TARRY_E_TIMEOUT || rv == TARRY_E_NO_BROKER);
+    assert_true(now_ms() - before < LATE_MS);
+    assert_int_equal(tarry_close(client), TARRY_OK);
+    fake_stop(fake);
+}
+
+/* It waits for what settles leases, and for nothing else. */
+static void closing_a_consumer_does_not_wait_for_schedules(void **state) {
+    struct fake *fake = fake_start(NULL, 0);
+    fake_open_lane(fake);
+    fake->lacks_room = true;
+    tarry_client *client = client_to(fake->url, 60000, 1);
+    tarry_consumer *consumer = consumer_of(client, NULL, NULL);
+    const struct tarry_task *task;
+    fake_deliver(fake, 1, 7, 1);
+    assert_int_equal(tarry_consumer_next(consumer, 10000, &task), TARRY_OK);
+    struct ended schedule = {.done = 0};
+    submit(client, &schedule);
+    assert_int_equal(tarry_ack_async(client, task->id, task->token, NULL, NULL), TARRY_OK);
+    uint64_t before = now_ms();
+    assert_int_equal(tarry_consumer_close(consumer, 0), TARRY_OK);
+    assert_true(now_ms() - before < 30000);
+    assert_int_equal(COUNT(fake, ops), 1);
+    assert_int_equal(fake->seen_count, 0); /* the ack was answered before */
+    assert_int_equal(atomic_load(&schedule.done), 0);
+    tarry_task_free(task);
+    tarry_close(client);
+    await(&schedule);
+    assert_int_equal(schedule.result.code, TARRY_E_CLOSED);
+    fake_stop(fake);
+}
+
+/* Others that are answered meanwhile are no answer to this ack: it is not said to be "seen" before it is. */
+static void closing_a_consumer_waits_for_its_own_acks(void **state) {
+    const enum deed script[] = {SAY_NOTHING};
+    struct fake *fake = fake_start(script, 1);
+    fake_open_lane(fake);
+    tarry_client *client = client_to(fake->url, 60000, 2);
+    tarry_consumer *consumer = consumer_of(client, NULL, NULL);
+    const struct tarry_task *task;
+    fake_deliver(fake, 1, 7, 1);
+    assert_int_equal(tarry_consumer_next(consumer, 10000, &task), TARRY_OK);
+    assert_int_equal(tarry_ack_async(client, task->id, task->token, NULL, NULL), TARRY_OK);
+    while (COUNT(fake, commits) == 0) nng_msleep(1);
+    struct submitting submitting = {.client = client};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, submits_on_and_on, &submitting), 0);
+    assert_int_equal(tarry_consumer_close(consumer, 0), TARRY_OK);
+    atomic_store(&submitting.stop, true);
+    pthread_join(thread, NULL);
+    assert_int_equal(COUNT(fake, unsubscribes), 1);
+    assert_int_equal(fake->seen_count, 0);
+    tarry_task_free(task);
+    tarry_close(client);
+    fake_stop(fake);
+}
+
+static enum tarry_verdict acks(void *arg, tarry_consumer *consumer, const struct tarry_task *task,
+                               struct tarry_nack_details *details) {
+    return TARRY_DO_ACK;
+}
+
+static void add_to_queued(tarry_client *client, size_t size, bool add) {
+    pthread_mutex_lock(&client->lock);
+    client->queued_size = add ? client->queued_size + size : client->queued_size - size;
+    pthread_mutex_unlock(&client->lock);
+}
+
+/* No room in the client's own queue, and none will come: the handler's thread gives its ack up. */
+static void closing_a_consumer_ends_although_its_handler_finds_no_room(void **state) {
+    struct fake *fake = fake_start(NULL, 0);
+    fake_open_lane(fake);
+    tarry_client *client = client_to(fake->url, 900, 1);
+    tarry_consumer *consumer = consumer_of(client, acks, NULL);
+    add_to_queued(client, QUEUED_SIZE_MAX_DEFAULT, true);
+    fake_deliver(fake, 1, 7, 1);
+    for (bool is_seen = false; !is_seen; nng_msleep(1)) {
+        pthread_mutex_lock(&consumer->lock);
+        const struct held_entry *entry = held_find(&consumer->held, 7);
+        is_seen = entry != NULL && entry->seen;
+        pthread_mutex_unlock(&consumer->lock);
+    }
+    uint64_t before = now_ms();
+    assert_int_equal(tarry_consumer_close(consumer, 0), TARRY_OK);
+    assert_true(now_ms() - before < LATE_MS);
+    assert_int_equal(COUNT(fake, ops), 0);
+    assert_true(fake->seen_count == 1 && fake->seen[0] == 7); /* it had it, and has not settled it */
+    add_to_queued(client, QUEUED_SIZE_MAX_DEFAULT, false);
+    tarry_close(client);
+    fake_stop(fake);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_busy_broker_puts_off_no_deadline),
+        cmocka_unit_test(a_stopping_broker_puts_off_no_deadline),
+        cmocka_unit_test(failed_means_that_nobody_knows),
+        cmocka_unit_test(what_was_never_sent_says_so),
+        cmocka_unit_test(a_call_made_late_in_a_silence_has_its_whole_time),
+        cmocka_unit_test(one_call_ends_and_the_other_goes_on),
+        cmocka_unit_test(one_call_is_told_and_the_commit_goes_on),
+        cmocka_unit_test(a_question_to_who_is_busy_ends),
+        cmocka_unit_test(draining_ends_although_others_submit),
+        cmocka_unit_test(waiting_for_room_in_the_queue_ends),
+        cmocka_unit_test(opening_a_consumer_ends),
+        cmocka_unit_test(closing_a_consumer_ends_although_the_broker_is_silent),
+        cmocka_unit_test(closing_a_consumer_does_not_wait_for_schedules),
+        cmocka_unit_test(closing_a_consumer_waits_for_its_own_acks),
+        cmocka_unit_test(closing_a_consumer_ends_although_its_handler_finds_no_room),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,82 @@
+/* client_session_test.c: what libtarry's consumers do when the broker loses their session. Against a fake broker
+ * (fake_broker.h). */
+#include "fake_broker.h"
+
+#include "client.h"
+#include "consumer.h"
+
+static tarry_client *client_to(const char *urls, uint64_t timeout_ms) {
+    tarry_client *client;
+    struct tarry_options options = {.urls = urls, .name = "client_test", .timeout_ms = timeout_ms};
+    assert_int_equal(tarry_open(&options, &client), TARRY_OK);
+    return client;
+}
+
+static tarry_consumer *consumer_with_two_tasks(struct fake *fake, tarry_client *client) {
+    tarry_consumer *consumer;
+    const char *queue = "orders";
+    fake_open_lane(fake);
+    fake->silence_ms = SESSION_SILENCE_MIN_MS;
+    const struct tarry_consumer_options options = {.queues = &queue, .queue_count = 1};
+    assert_int_equal(tarry_consumer_open(client, &options, &consumer, NULL), TARRY_OK);
+    fake_deliver(fake, 1, 11, 1);
+    fake_deliver(fake, 1, 12, 2);
+    for (size_t held = 0; held < 2; nng_msleep(1)) {
+        pthread_mutex_lock(&consumer->lock);
+        held = consumer->held.count;
+        pthread_mutex_unlock(&consumer->lock);
+    }
+    /* The broker loses the session: the next heartbeat finds out. */
+    pthread_mutex_lock(&fake->lock);
+    fake->session = 0;
+    pthread_mutex_unlock(&fake->lock);
+    for (int i = 0; i < 20000 && tarry_consumer_session(consumer) != 2; i++) nng_msleep(1);
+    assert_int_equal(tarry_consumer_session(consumer), 2);
+    return consumer;
+}
+
+static uint64_t next_id(tarry_consumer *consumer) {
+    const struct tarry_task *task;
+    assert_int_equal(tarry_consumer_next(consumer, 20000, &task), TARRY_OK);
+    uint64_t id = task->id;
+    tarry_task_free(task);
+    return id;
+}
+
+/* They are somebody else's by now. */
+static void deliveries_of_a_lost_session_are_not_handed_out(void **state) {
+    struct fake *fake = fake_start(NULL, 0);
+    tarry_client *client = client_to(fake->url, 20000);
+    tarry_consumer *consumer = consumer_with_two_tasks(fake, client);
+    fake_deliver(fake, 1, 13, 3); /* late, from the former session */
+    fake_deliver(fake, 2, 14, 4);
+    assert_int_equal(next_id(consumer), 14);
+    assert_int_equal(tarry_consumer_close(consumer, 0), TARRY_OK);
+    assert_int_equal(fake->seen_count, 1);
+    tarry_close(client);
+    fake_stop(fake);
+}
+
+static void deliveries_of_a_resumed_session_are_handed_out_once(void **state) {
+    struct fake *fake = fake_start(NULL, 0);
+    fake->resumes = true;
+    tarry_client *client = client_to(fake->url, 20000);
+    tarry_consumer *consumer = consumer_with_two_tasks(fake, client);
+    fake_deliver(fake, 2, 12, 2); /* again, under the same token */
+    fake_deliver(fake, 2, 14, 4);
+    assert_int_equal(next_id(consumer), 11);
+    assert_int_equal(next_id(consumer), 12);
+    assert_int_equal(next_id(consumer), 14);
+    assert_int_equal(tarry_consumer_close(consumer, 0), TARRY_OK);
+    tarry_close(client);
+    fake_stop(fake);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(deliveries_of_a_lost_session_are_not_handed_out),
+        cmocka_unit_test(deliveries_of_a_resumed_session_are_handed_out_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,167 @@
+/* core_work_test.c: a step does a bounded amount of work, however many queues, consumers or tasks there are: one step
+ * of a second would be a second's lateness of every task. What is counted is not time, but what a step looks at
+ * (core->visits). */
+#include "core_alone.h"
+#include "state.h"
+#include "tarry_limits.h"
+
+/* What all parts of a step may look at, together, with a little for what they begin with. */
+#define VISITS_MAX                                                                                                     \
+    (SETTLED_PER_STEP_MAX + 2 * QUEUES_PER_SUBSCRIBE_MAX + EVICT_PER_STEP_MAX + EVICT_PER_STEP_MAX / 2 +               \
+     PROMOTE_PER_STEP_MAX + 2 * CHECK_PER_STEP_MAX + DELIVERIES_PER_STEP_MAX)
+#define STEPS_MAX 1000000
+
+/* `event`, and then ticks until nothing is left to do at once; the most that any of them has looked at, together with
+ * the step that says that it is durable. */
+static uint64_t most_visits(struct fx *f, struct core_event *event) {
+    struct core_event tick = {.kind = CORE_TICK};
+    uint64_t most = 0;
+    for (unsigned n = 0; n == 0 || f->core->hurry; n++) {
+        assert_true(n < STEPS_MAX);
+        uint64_t before = f->core->visits;
+        step(f, n == 0 ? event : &tick);
+        if (f->core->visits - before > most) most = f->core->visits - before;
+    }
+    return most;
+}
+
+static uint64_t most_visits_of_a_tick(struct fx *f) {
+    struct core_event tick = {.kind = CORE_TICK};
+    return most_visits(f, &tick);
+}
+
+#define COMMIT_OPS 1024
+
+/* Tasks of the queues q0, q1, … by turns, all in one commit. False: refused. */
+static bool schedule_all(struct fx *f, unsigned count, unsigned queues, uint64_t delay_ms) {
+    static Tarry__Schedule bodies[COMMIT_OPS];
+    static Tarry__When whens[COMMIT_OPS];
+    static Tarry__Op ops[COMMIT_OPS], *pointers[COMMIT_OPS];
+    static char names[COMMIT_OPS][16];
+    static unsigned next;
+    for (unsigned i = 0; i < count; i++, next++) {
+        tarry__op__init(&ops[i]);
+        tarry__schedule__init(&bodies[i]);
+        tarry__when__init(&whens[i]);
+        snprintf(names[i], sizeof(names[i]), "q%u", next % queues);
+        bodies[i].queue = names[i];
+        bodies[i].when = &whens[i];
+        whens[i].ms = delay_ms;
+        ops[i].op_case = TARRY__OP__OP_SCHEDULE;
+        ops[i].schedule = &bodies[i];
+        pointers[i] = &ops[i];
+    }
+    f->sequence++;
+    return commit_as(f, f->sequence, f->sequence, pointers, count) == TARRY__CODE__OK;
+}
+
+/* A consumer of `count` queues from `first` on, whose lane comes up later. */
+static uint64_t consumer_of(struct fx *f, unsigned first, unsigned count) {
+    static char names[QUEUES_PER_SUBSCRIBE_MAX][16];
+    static char *queues[QUEUES_PER_SUBSCRIBE_MAX];
+    for (unsigned i = 0; i < count; i++) {
+        snprintf(names[i], sizeof(names[i]), "q%u", first + i);
+        queues[i] = names[i];
+    }
+    Tarry__Subscribe body = TARRY__SUBSCRIBE__INIT;
+    body.queues = queues;
+    body.n_queues = count;
+    body.prefetch = body.max_batch = 1;
+    assert_int_equal(subscribe(f, &body), TARRY__CODE__OK);
+    return f->session;
+}
+
+static void up(struct fx *f, uint64_t session) {
+    struct core_event event = {.kind = CORE_LANE_UP, .session = session};
+    most_visits(f, &event);
+}
+
+static void with_memory(struct fx *f, size_t memory) {
+    struct core_options options = defaults;
+    options.memory = memory;
+    options.index_lag_max = options.index_lag_hard = UINT64_MAX;
+    begin_again(f, &options);
+}
+
+/* 4,096 of them once cost 111 µs a step. */
+static void queues_whose_consumers_have_enough_are_not_looked_at(void **state) {
+    struct fx *f = *state;
+    with_memory(f, 32u << 20);
+    for (unsigned i = 0; i < 3 * QUEUES_MAX; i += COMMIT_OPS) assert_true(schedule_all(f, COMMIT_OPS, QUEUES_MAX, 0));
+    for (unsigned i = 0; i < QUEUES_MAX; i += QUEUES_PER_SUBSCRIBE_MAX)
+        up(f, consumer_of(f, i, QUEUES_PER_SUBSCRIBE_MAX));
+    assert_int_equal(f->core->leases, QUEUES_MAX / QUEUES_PER_SUBSCRIBE_MAX);
+    assert_true(most_visits_of_a_tick(f) == 0);
+}
+
+/* 64 consumers, all of the same 256 queues, have their leases acked at once, and each of them gets the next. */
+static void consumers_that_come_free_together_are_looked_at_by_and_by(void **state) {
+    struct fx *f = *state;
+    enum { CONSUMERS = 64 };
+    static Tarry__Ack acks[CONSUMERS];
+    static Tarry__Token tokens[CONSUMERS];
+    static Tarry__Op ops[CONSUMERS], *pointers[CONSUMERS];
+    with_memory(f, 32u << 20);
+    assert_true(schedule_all(f, COMMIT_OPS, QUEUES_PER_SUBSCRIBE_MAX, 0));
+    for (unsigned i = 0; i < CONSUMERS; i++) {
+        uint64_t session = consumer_of(f, 0, QUEUES_PER_SUBSCRIBE_MAX);
+        struct core_event event = {.kind = CORE_LANE_UP, .session = session};
+        step(f, &event);
+        assert_int_equal(f->effects.deliveries.count, 1);
+        const struct row *row = &f->effects.deliveries.items[0].tasks[0].row;
+        tarry__op__init(&ops[i]);
+        tarry__ack__init(&acks[i]);
+        tarry__token__init(&tokens[i]);
+        tokens[i].epoch = row->lease_epoch;
+        tokens[i].position = row->lease_position;
+        acks[i].id = row->id;
+        acks[i].token = &tokens[i];
+        ops[i].op_case = TARRY__OP__OP_ACK;
+        ops[i].ack = &acks[i];
+        pointers[i] = &ops[i];
+        event.kind = CORE_LANE_SENT;
+        event.ok = true;
+        step(f, &event);
+    }
+    f->sequence++;
+    uint64_t before = f->core->visits;
+    assert_int_equal(commit_as(f, f->sequence, f->sequence, pointers, CONSUMERS), TARRY__CODE__OK);
+    assert_int_equal(f->result, TARRY__CODE__OK);
+    const uint64_t most =
+        SETTLED_PER_STEP_MAX + QUEUES_PER_SUBSCRIBE_MAX + DELIVERIES_PER_STEP_MAX + CHECK_PER_STEP_MAX;
+    assert_true(f->core->visits - before <= 2 * most); /* the step and that of its sync */
+    assert_true(most_visits_of_a_tick(f) <= 2 * most);
+    assert_int_equal(f->core->leases, CONSUMERS);
+}
+
+/* Memory full of what the index has not got yet, in 4,096 queues: each step once went through all 81,920 lines, and
+ * some more than once. Then the index gets it all, and a broker that was stopped goes on. */
+static void lines_are_not_searched_when_memory_is_scarce(void **state) { /* F-39 */
+    struct fx *f = *state;
+    with_memory(f, 32u << 20);
+    uint64_t most = 0;
+    unsigned taken = 0;
+    for (; schedule_all(f, COMMIT_OPS, QUEUES_MAX, 86400000) && f->code == TARRY__CODE__OK; taken++) {
+        uint64_t visits = most_visits_of_a_tick(f);
+        if (visits > most) most = visits;
+    }
+    assert_true(taken * COMMIT_OPS > 4 * QUEUES_MAX);
+    assert_true(most > 0 && most <= VISITS_MAX);
+    struct core_event indexed = {.kind = CORE_INDEXED, .position = f->core->durable};
+    assert_true(most_visits(f, &indexed) <= VISITS_MAX);
+    struct core_event stop = {.kind = CORE_STOP}, resume = {.kind = CORE_RESUME};
+    assert_true(most_visits(f, &stop) <= VISITS_MAX);
+    assert_true(most_visits(f, &resume) <= VISITS_MAX);
+    assert_int_equal(f->core->unchecked, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(queues_whose_consumers_have_enough_are_not_looked_at),
+        TEST(consumers_that_come_free_together_are_looked_at_by_and_by),
+        TEST(lines_are_not_searched_when_memory_is_scarce),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

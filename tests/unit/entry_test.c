@@ -1,0 +1,52 @@
+/* entry_test.c: what `tarry audit` says of a record, where that is easily said wrongly. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../client/tool/offline/entry.h"
+#include "tarry_limits.h"
+
+/* TRUE-1: a delivery that never left is undone: its record names whose it would have been, and who is the last holder
+ * again. */
+static void an_unsent_delivery_names_both_who_did_not_get_it_and_who_had_it(void **state) {
+    (void)state;
+    static const char *names[QUEUES_MAX + 1] = {[1] = "orders"};
+    Tarry__Task task = TARRY__TASK__INIT;
+    Tarry__TaskPut put = TARRY__TASK_PUT__INIT;
+    Tarry__Record record = TARRY__RECORD__INIT, *records[] = {&record};
+    Tarry__FrameBody body = TARRY__FRAME_BODY__INIT;
+    struct frame_header header = {.position = 4096, .epoch = 1};
+    record.fact_case = TARRY__RECORD__FACT_PUT;
+    record.put = &put;
+    body.records = records;
+    body.n_records = 1;
+    put.cause = TARRY__CAUSE__CAUSE_UNSENT;
+    put.task = &task;
+    put.before_session = 77;
+    task.id = task.queue = task.deliveries = 1;
+    task.session = 55;
+    struct entry entry = {.header = &header, .body = &body, .record = &record, .queues = names, .queue = "orders"};
+    assert_int_equal(entry_session(&entry), 77);
+    struct text words = {0}, json = {0};
+    entry_words(&words, &entry, true);
+    entry_json(&json, &entry);
+    text_add_char(&words, 0);
+    text_add_char(&json, 0);
+    assert_non_null(strstr(words.data, "from session 77"));
+    assert_non_null(strstr(words.data, "last held by session 55"));
+    assert_non_null(strstr(json.data, "\"session\":\"77\""));
+    assert_non_null(strstr(json.data, "\"last_session\":\"55\""));
+    assert_null(strstr(json.data, "before_session"));
+    text_deinit(&words);
+    text_deinit(&json);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_unsent_delivery_names_both_who_did_not_get_it_and_who_had_it),
+    };
+    return cmocka_run_group_tests_name("entry", tests, NULL, NULL);
+}

@@ -1,0 +1,56 @@
+"""headers.py: the public headers as another version of the library would have them, for client_growth_test.c.
+
+older: every struct of options lacks its last field, and a result has one field less in favour of `reserved`.
+newer: every struct of options has a field `tomorrow` behind its last one.
+
+Usage: headers.py older|newer SOURCE_DIRECTORY OUTPUT_DIRECTORY STAMP
+"""
+import os
+import re
+import sys
+
+# A struct that the user fills in: the library gets its size (tarry.h, Growth).
+OPTIONS = re.compile(r"^(struct (?:tarry_(?:\w+_)?options|tarry_policy) \{\n)(.*?)^(\};\n)", re.MULTILINE | re.DOTALL)
+# The last field, with the comment behind it, or alone on the lines before it.
+LAST_FIELD = re.compile(r"^    [^/\n][^;{}/]*;[^\n]*\n\Z", re.MULTILINE)
+
+
+def without_last_field(match):
+    body, count = LAST_FIELD.subn("", match.group(2))
+    if count != 1:
+        sys.exit(f"headers.py: {match.group(1).strip()} ends in no field that is understood")
+    return match.group(1) + body + match.group(3)
+
+
+def with_another_field(match):
+    return match.group(1) + match.group(2) + "    uint64_t tomorrow;\n" + match.group(3)
+
+
+def older(text):
+    text = OPTIONS.sub(without_last_field, text)
+    text = text.replace("    uint64_t sequence;\n    uint64_t index;", "    uint64_t sequence_was;\n    uint64_t index;")
+    return text
+
+
+def newer(text):
+    return OPTIONS.sub(with_another_field, text)
+
+
+def main():
+    kind, source, output, stamp = sys.argv[1:]
+    change = {"older": older, "newer": newer}[kind]
+    os.makedirs(output, exist_ok=True)
+    changed = 0
+    for name in sorted(os.listdir(source)):
+        with open(os.path.join(source, name), encoding="utf-8") as file:
+            text = file.read()
+        changed += len(OPTIONS.findall(text))
+        with open(os.path.join(output, name), "w", encoding="utf-8") as file:
+            file.write(change(text))
+    if changed < 9:
+        sys.exit(f"headers.py: only {changed} structs of options found")
+    with open(stamp, "w", encoding="utf-8") as file:
+        file.write(f"#define GROWTH_STRUCTS {changed}\n")
+
+
+main()

@@ -1,0 +1,148 @@
+/* index_results_test.c: what the index remembers of commits that may be repeated (ONCE-1), at the ends of the range. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "index_parts.h"
+
+#define PRODUCER 7u
+
+struct fx {
+    char directory[64];
+    struct index *index;
+    uint64_t position;
+    uint32_t queues;
+};
+
+static int setup(void **state) {
+    struct fx *f = calloc(1, sizeof *f);
+    char message[256];
+    strcpy(f->directory, "/tmp/tarry-index-results-XXXXXX");
+    assert_non_null(mkdtemp(f->directory));
+    struct index_options options = {.directory = f->directory,
+                                    .memory = 16u << 20,
+                                    .outcomes_max = 1000,
+                                    .outcome_retention_ms = 3600000,
+                                    .no_sync = true};
+    f->position = LOG_POSITION_FIRST;
+    assert_int_equal(index_open(&f->index, &options, message, sizeof message), 0);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state) {
+    struct fx *f = *state;
+    char path[96];
+    static const char *const names[] = {"data.mdb", "lock.mdb", "keyring"};
+    index_close(f->index);
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/%s", f->directory, names[i]);
+        unlink(path);
+    }
+    rmdir(f->directory);
+    free(f);
+    return 0;
+}
+
+/* A frame with one record; with a sequence it is a commit of the producer's. */
+static void absorb(struct fx *f, Tarry__Record *record, uint64_t sequence) {
+    Tarry__FrameBody body = TARRY__FRAME_BODY__INIT;
+    struct frame_header header = {.type = FRAME_COMMIT, .position = f->position, .body_size = 100};
+    body.records = &record;
+    body.n_records = 1;
+    body.producer = sequence != 0 ? PRODUCER : 0;
+    body.sequence = sequence;
+    body.oldest_unanswered = sequence != 0;
+    assert_int_equal(index_absorb(f->index, &header, &body), 0);
+    f->position += frame_size(100, 0);
+}
+
+static void producer_comes(struct fx *f) {
+    Tarry__Record record = TARRY__RECORD__INIT;
+    Tarry__ProducerPut put = TARRY__PRODUCER_PUT__INIT;
+    put.producer = PRODUCER;
+    record.fact_case = TARRY__RECORD__FACT_PRODUCER;
+    record.producer = &put;
+    absorb(f, &record, 0);
+}
+
+static void producer_goes(struct fx *f) {
+    Tarry__Record record = TARRY__RECORD__INIT;
+    Tarry__ProducerEnd end = TARRY__PRODUCER_END__INIT;
+    end.producer = PRODUCER;
+    record.fact_case = TARRY__RECORD__FACT_PRODUCER_END;
+    record.producer_end = &end;
+    absorb(f, &record, 0);
+}
+
+/* It makes a queue. */
+static void commits(struct fx *f, uint64_t sequence) {
+    Tarry__Record record = TARRY__RECORD__INIT;
+    Tarry__QueuePut put = TARRY__QUEUE_PUT__INIT;
+    Tarry__Policy policy = TARRY__POLICY__INIT;
+    char name[] = "q0";
+    name[1] += (char)f->queues;
+    put.number = ++f->queues;
+    put.name = name;
+    put.policy = &policy;
+    record.fact_case = TARRY__RECORD__FACT_QUEUE;
+    record.queue = &put;
+    absorb(f, &record, sequence);
+}
+
+static int count_result(void *argument, uint64_t producer, uint64_t sequence, uint64_t position) {
+    ++*(uint64_t *)argument;
+    return 0;
+}
+
+static uint64_t results(struct fx *f) {
+    uint64_t count = 0;
+    assert_int_equal(index_commit(f->index), 0);
+    assert_int_equal(index_each_result(f->index, count_result, &count), 0);
+    return count;
+}
+
+/* A start refuses an index with a result of nobody's: a stranger could end a broker for good. */
+static void nothing_is_left_of_a_producer_that_has_ended(void **state) { /* F-20, ONCE-1 */
+    struct fx *f = *state;
+    producer_comes(f);
+    commits(f, 1);
+    commits(f, UINT64_MAX);
+    assert_int_equal(results(f), 2);
+    producer_goes(f);
+    assert_int_equal(results(f), 0);
+}
+
+static int forget_producer(void *argument, MDB_txn *txn) {
+    struct index *index = argument;
+    uint64_t producer = PRODUCER;
+    return db_del(&index->db, txn, DB_PRODUCERS, &producer, sizeof producer);
+}
+
+static void a_result_of_nobodys_is_found(void **state) {
+    struct fx *f = *state;
+    struct index_verification found;
+    char message[256] = "";
+    producer_comes(f);
+    commits(f, 1);
+    assert_int_equal(results(f), 1);
+    if (index_verify(f->index, &found, message, sizeof message, NULL, NULL) != 0) fail_msg("%s", message);
+    assert_int_equal(db_write(&f->index->db, forget_producer, f->index), 0);
+    assert_int_not_equal(index_verify(f->index, &found, message, sizeof message, NULL, NULL), 0);
+    assert_string_equal(message, "index: a result of producer 7, which has ended");
+}
+
+#define RESULTS_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        RESULTS_TEST(nothing_is_left_of_a_producer_that_has_ended),
+        RESULTS_TEST(a_result_of_nobodys_is_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
