@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -271,12 +270,9 @@ int http_guard_begin(const char *origins) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return errno;
     size_t size = limit.rlim_cur < DESCRIPTORS_MAX ? (size_t)limit.rlim_cur : DESCRIPTORS_MAX;
-    /* Zeros, of which the system makes pages as they are needed. */
-    // cppcheck-suppress invalidFunctionArg ; -1 is right with MAP_ANONYMOUS
-    void *memory = mmap(NULL, size * sizeof(*table), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return errno;
+    table = calloc(size, sizeof(*table)); /* so many are fresh pages, which the system makes as they are touched */
+    if (table == NULL) return ENOMEM;
     allowed_origins = origins;
-    table = memory;
     table_size = size;
     return 0;
 }
@@ -333,6 +329,5 @@ const char *http_guard_verify(uint16_t port) {
     if (is_in_effect) wait_closed();
     if (is_in_effect) return NULL;
     return "what guards nng's HTTP server is not in effect: this tarryd was linked otherwise than it is meant to be, "
-           "and a "
-           "stranger could end it";
+           "and a stranger could end it";
 }

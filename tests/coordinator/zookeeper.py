@@ -4,7 +4,6 @@ stopped, killed, started again on what it left, and given another past.
 Needs a Java runtime and libzookeeper-java (./dev test installs them); `missing()` says what there is not."""
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -12,7 +11,8 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from ports import free_port  # noqa: E402  (the path above)
+from frozen import freeze, thaw  # noqa: E402  (the path above)
+from ports import free_port  # noqa: E402
 
 JAR = "/usr/share/java/zookeeper.jar"
 LOGGING = "/usr/share/java/slf4j-simple.jar"
@@ -98,10 +98,10 @@ class ZooKeeper:
         return self
 
     def pause(self):
-        self.process.send_signal(signal.SIGSTOP)
+        freeze(self.process)
 
     def resume(self):
-        self.process.send_signal(signal.SIGCONT)
+        thaw(self.process)
 
     def kill(self):
         self.process.kill()

@@ -4,6 +4,7 @@ import signal
 import time
 
 import harness
+from frozen import freeze, thaw
 from harness import Case
 
 
@@ -155,10 +156,10 @@ class ConsumerEnds(Case):
     def test_a_stopped_consumer_loses_its_tasks_to_another(self):  # F-13, F-19
         consumer = self.broker.consume("q", "--ack", "none", "--prefetch", 30, "--lease", "1s")
         consumer.take(30)
-        consumer.signal(signal.SIGSTOP)
+        freeze(consumer.process)
         got = self.broker.ok("consume", "q", "--count", 30)
         self.assertNotIn(1, {d["attempt"] for d in got})
-        consumer.signal(signal.SIGCONT)
+        thaw(consumer.process)
 
 
 if __name__ == "__main__":

@@ -6,10 +6,10 @@ what a follower has once it has everything. What a real pair does besides is in 
 """
 import copy
 import shutil
-import signal
 import time
 
 import harness
+from frozen import freeze, thaw
 from harness import Case
 from ports import free_port
 
@@ -101,7 +101,7 @@ class Failover(Case):
         producer = self.both.stream("schedule", "--from", "-", "--timeout", "60s", stdin=True)
         producer.send({"queue": "q", "key": "before", "delay_ms": 3_600_000})
         producer.next()
-        self.broker.process.send_signal(signal.SIGSTOP)
+        freeze(self.broker.process)
         try:
             self.take_over()
             producer.send({"queue": "q", "key": "after", "delay_ms": 0})
@@ -111,7 +111,7 @@ class Failover(Case):
                 self.assertEqual((task["id"], task["attempt"]), (held["id"], 2))
                 held = task
         finally:
-            self.broker.process.send_signal(signal.SIGCONT)
+            thaw(self.broker.process)
         self.assertEqual(self.second.one("ack", held["id"], held["token"])["result"], "acked")
         producer.send({"queue": "q", "key": "still here", "delay_ms": 3_600_000})
         self.assertEqual(producer.next()["result"], "scheduled")

@@ -1,9 +1,9 @@
 """fault_process_test.py: somebody stops a process (SIGSTOP) for longer than a lease lasts, and lets it go on (F-13)."""
 import json
-import signal
 import time
 
 import harness
+from frozen import freeze, thaw
 from harness import Case
 
 LEASE, LEASE_S = "1s", 1.0
@@ -15,9 +15,9 @@ class Stopped(Case):
         return self.broker.ok("schedule", "--from", "-", stdin="\n".join(lines))
 
     def stop_broker(self, seconds):
-        self.broker.process.send_signal(signal.SIGSTOP)
+        freeze(self.broker.process)
         time.sleep(seconds)
-        self.broker.process.send_signal(signal.SIGCONT)
+        thaw(self.broker.process)
 
     def test_a_broker_stopped_for_twice_the_lease(self):
         """F-13: leases run out while it stands still, delays fall due, a producer and a consumer wait. When it goes on every
@@ -29,10 +29,10 @@ class Stopped(Case):
         asked = producer.take(8)
         consumer = self.broker.consume("due", "--timeout", "60s")
         first = consumer.next()
-        self.broker.process.send_signal(signal.SIGSTOP)
+        freeze(self.broker.process)
         producer.send(*({"queue": "due", "key": f"late{i}", "delay_ms": 0} for i in range(8)))
         time.sleep(2 * LEASE_S)
-        self.broker.process.send_signal(signal.SIGCONT)
+        thaw(self.broker.process)
         self.assertEqual({answer["result"] for answer in producer.take(8)}, {"scheduled"})
         got = [first, *consumer.take(15)]
         self.assertEqual(len({delivery["id"] for delivery in got}), 16)
@@ -70,11 +70,11 @@ class Stopped(Case):
         consumer = self.broker.consume("q", "--prefetch", 5, "--lease", "1s", "--exec", "sleep 0.3", "--timeout", "60s")
         self.schedule(0, 0, 0, 0, 0)
         consumer.next()
-        consumer.signal(signal.SIGSTOP)
+        freeze(consumer.process)
         other = self.broker.consume("q", "--ack", "none", "--prefetch", 5, "--lease", "30s")
         self.broker.wait_stats("q", ready=0, pending=0)
         taken = other.take(5 - self.broker.queue_stats("q")["acked"])
-        consumer.signal(signal.SIGCONT)
+        thaw(consumer.process)
         time.sleep(1)
         stats = self.broker.queue_stats("q")
         self.assertEqual(stats["in_flight"], len(taken), "a stale ack ended a task that another holds")
@@ -93,7 +93,7 @@ class Stopped(Case):
         producer = self.broker.stream("schedule", "--from", "-", "--timeout", "60s", stdin=True)
         producer.send({"queue": "q", "key": "first", "delay_ms": 3_600_000})
         producer.next()
-        producer.signal(signal.SIGSTOP)
+        freeze(producer.process)
         producer.send(*({"queue": "q", "key": f"k{i}", "delay_ms": 3_600_000} for i in range(200)))
         producer.process.stdin.write(b'{"queue": "q", "key": "torn", ')
         producer.process.stdin.flush()
@@ -101,7 +101,7 @@ class Stopped(Case):
         self.broker.one("consume", "other", "--count", 1)
         time.sleep(2 * LEASE_S)
         self.assertEqual(self.broker.queue_stats("q")["scheduled"], 1)
-        producer.signal(signal.SIGCONT)
+        thaw(producer.process)
         producer.process.stdin.write(b'"delay_ms": 3600000}\n')
         producer.process.stdin.flush()
         self.assertEqual({answer["result"] for answer in producer.take(201)}, {"scheduled"})

@@ -1,12 +1,12 @@
 """fault_wire_test.py: what a client may do wrong on purpose or by accident, request by request (F-16, F-19, F-20, F-22,
 F-23). wire.py sends what libtarry never would; floods and noise below the level of requests are in wire_test.py."""
 import os
-import signal
 import threading
 import time
 
 import harness
 import wire
+from frozen import freeze, thaw
 from harness import Case
 from wire import Rpc, Session, WebSocket
 
@@ -165,12 +165,12 @@ class SlowConsumer(Wire):
         self.fill("q", 16)
         self.broker.wait_stats("q", in_flight=16)
         for consumer in dead:
-            consumer.signal(signal.SIGSTOP)
+            freeze(consumer.process)
         got = self.broker.ok("consume", "q", "--count", 16)
         self.assertEqual(len({d["id"] for d in got}), 16)
         self.broker.wait_stats("q", acked=16, in_flight=0)
         for consumer in dead:
-            consumer.signal(signal.SIGCONT)
+            thaw(consumer.process)
 
 
 class Malformed(Wire):

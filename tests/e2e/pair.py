@@ -2,11 +2,10 @@
 
 Node `a` founds the cluster, node `b` joins it. Both keep their ports and directories whatever happens to their processes.
 """
-import os
 import re
-import signal
 
 import harness
+from frozen import freeze, thaw
 from ports import free_port
 
 WAIT_S = 20
@@ -65,12 +64,10 @@ class Case(harness.Case):
         broker.env = {**broker.env, "LD_PRELOAD": harness.find_program("libslow_note.so"), "SLOW_NOTE_MS": str(wait_ms)}
 
     def freeze(self, broker):
-        """SIGSTOP, and all of its threads have stopped."""
-        broker.process.send_signal(signal.SIGSTOP)
-        os.waitpid(broker.process.pid, os.WUNTRACED)
+        freeze(broker.process)
 
     def thaw(self, broker):
-        broker.process.send_signal(signal.SIGCONT)
+        thaw(broker.process)
 
     def tearDown(self):
         for broker in self.brokers:

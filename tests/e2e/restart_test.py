@@ -1,11 +1,11 @@
 """restart_test.py: kill -9 and what a client may rely on afterwards."""
 import json
 import os
-import signal
 import time
 
 import harness
 import wire
+from frozen import freeze
 from harness import Case, now_ms
 from proxy import DOWN, Proxy
 
@@ -30,7 +30,7 @@ class Leases(Case):
     def test_an_unclaimed_lease_is_ready_again_after_two_seconds(self):
         holder = self.broker.consume("q", "--ack", "none", "--lease", "10m")  # nobody here waits so long
         held = holder.next()
-        holder.signal(signal.SIGSTOP)
+        freeze(holder.process)
         self.broker.kill()
         holder.kill()
         self.broker.start()

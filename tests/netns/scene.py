@@ -21,6 +21,7 @@ sys.path[:0] = [os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__f
 import harness  # noqa: E402  (the path above)
 import netns  # noqa: E402
 import zookeeper  # noqa: E402
+from frozen import freeze, thaw  # noqa: E402
 from ports import free_port  # noqa: E402
 
 NAMES = ("a", "b")
@@ -137,13 +138,12 @@ class Scene:
         broker = self.brokers[name]
         if broker.is_running():
             self.story.tell(f"SIGSTOP {name}")
-            broker.process.send_signal(signal.SIGSTOP)
-            os.waitid(os.P_PID, broker.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            freeze(broker.process)
 
     def thaw(self, name):
         if self.brokers[name].is_running():
             self.story.tell(f"SIGCONT {name}")
-            self.brokers[name].process.send_signal(signal.SIGCONT)
+            thaw(self.brokers[name].process)
 
     def stop(self, name):
         """SIGTERM; nobody waits. False: it does not run."""

@@ -337,7 +337,7 @@ static int run_list(struct tool *tool, const struct args *args) {
     struct listing listing = {.store = &store, .json = tool->json};
     uint64_t *bases = NULL;
     size_t count = 0;
-    bool is_yet_to_come;
+    bool is_yet_to_come = false;
     int status = open_place(&store, args, PLACE_AS_IT_IS, &is_yet_to_come);
     if (status != 0) return status;
     int error = is_yet_to_come ? 0 : archive_holds_read(&store.archive, &listing.holds);
@@ -449,7 +449,7 @@ static int run_hold(struct tool *tool, const struct args *args) {
     struct archive_hold hold;
     struct text out = {0};
     int lock = -1;
-    bool is_yet_to_come;
+    bool is_yet_to_come = false;
     int status = hold_options_take(args, &hold);
     if (status == 0) status = open_place(&store, args, PLACE_MADE, &is_yet_to_come);
     if (status != 0) return status;
@@ -479,7 +479,7 @@ static int run_release(struct tool *tool, const struct args *args) {
     if (text[0] < '0' || text[0] > '9' || *end != 0 || number == 0 || number > UINT32_MAX)
         return tool_usage(args, "'%s' is no number of a hold", text);
     int lock = -1;
-    bool is_yet_to_come;
+    bool is_yet_to_come = false;
     int status = open_place(&store, args, PLACE_AS_IT_IS, &is_yet_to_come);
     if (status != 0) return status;
     if (!is_yet_to_come) status = take_lock(&store, &lock);
