@@ -35,8 +35,6 @@
 #define PORT_TRY_US 50000
 /* The ready line of a pair's node says which of the two it is, if that is known in this time. */
 #define SETTLE_MAX_MS 2000
-/* A leader that stops gives its follower so long to take over; a planned switch-over takes some 40 ms. */
-#define HAND_OVER_MAX_MS 1000
 /* A few allocator arenas are enough for a few threads; each may keep as much as it once had. */
 #define MALLOC_ARENAS 4
 #define MALLOC_MMAP_BYTES (1 << 20)
@@ -257,7 +255,7 @@ int main(int argc, char **argv) {
     who_sent(&caught, shell.stopped_by);
     notify("STOPPING=1");
     logfmt("stopping", "url=%s", shell.url);
-    if (shell.node.on) node_leave(&shell.node, HAND_OVER_MAX_MS);
+    if (shell.node.on) node_leave(&shell.node);
     stop();
     /* Threads of nng still run; nothing is freed under them. */
 #ifdef __SANITIZE_ADDRESS__

@@ -1,5 +1,6 @@
 """pair_stop_test.py: a node of a pair is stopped in order; nobody waits for the other one to notice."""
 import signal
+import time
 
 import harness
 import pair
@@ -39,6 +40,24 @@ class Stop(pair.Case):
         self.assertEqual(self.a.stop(), 0)
         self.assertFalse(any("event=follower_awaited" in line for line in self.a.log), self.a.log_text())
         self.wait_role(self.b, "leading")
+
+    def test_a_follower_that_is_stopped_says_goodbye_and_nobody_waits_for_it(self):
+        """F-27: the time after which a silent one is given up is five minutes here."""
+        self.start_pair()
+        self.assertEqual(self.b.stop(), 0)
+        self.wait_log(self.a, "event=follower_left")
+        self.assertEqual(self.a.one("schedule", "orders", "--in", "1h")["result"], "scheduled")
+        self.assertEqual(self.record()["in-sync"], "0")
+        self.b.start()
+        self.wait_in_sync()
+
+    def test_a_goodbye_does_not_wait_for_a_leader_that_stands_still(self):
+        self.start_pair()
+        self.freeze(self.a)
+        before = time.monotonic()
+        self.assertEqual(self.b.stop(), 0)
+        self.assertLess(time.monotonic() - before, 5)
+        self.thaw(self.a)
 
     def test_a_leader_without_a_follower_in_sync_stops_as_it_would_alone(self):
         self.a.start()

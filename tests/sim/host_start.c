@@ -214,6 +214,7 @@ void host_stop(struct world *world) {
     uint64_t life = host->life;
     struct core_event stop = {.kind = CORE_STOP};
     if (host->node) host->node->stopping = true;
+    if (host->node && !host->node->blocked && !host->node->ended) follow_leave(world);
     host_step(world, &stop);
     drain(world); /* answered */
     if (host->state != HOST_UP || host->life != life) return;

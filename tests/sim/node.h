@@ -67,6 +67,7 @@ struct node_following {
     struct pair_message question;
     uint64_t number; /* of the newest question */
     bool asking;
+    bool has_left; /* it asks no more */
     uint64_t again_ns;
     struct leader_clock clock;
     uint8_t leader[MEMBER_ID_SIZE];
@@ -178,6 +179,8 @@ void lead_pause_core(struct world *world); /* … or let it go on: node->paused 
 /* node_follow.c */
 void follow_ask(struct world *world, const struct pair_message *question);
 void follow_check(struct world *world);
+/* It stops in order, and says goodbye; nobody waits for it here: what it says may be lost, or come late. */
+void follow_leave(struct world *world);
 void follow_answered(struct world *world, void *message);
 void follow_cut(struct world *world, uint64_t end);
 void follow_take_clock(struct world *world);

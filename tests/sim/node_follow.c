@@ -64,6 +64,7 @@ static struct node_message *pack(struct world *world, const struct pair_message 
     follow->chain = (ProtobufCBinaryData){FRAME_CHAIN_SIZE, world_copy(world, point.chain, FRAME_CHAIN_SIZE)};
     follow->last_epoch = point.epoch;
     follow->wait_ms = wait_ms(world);
+    follow->leaves = node->following.has_left;
     if (question->stamp == 0) tell_epochs(world, follow);
     return message;
 }
@@ -76,7 +77,7 @@ static void no_answer(struct world *world, void *argument, uint64_t life) {
     node_post(world, follow_answered, message);
 }
 
-static void ask(struct world *world) {
+static void send(struct world *world) {
     struct host *host = world->host;
     struct node_following *following = &host->node->following;
     struct node_message *message = pack(world, &following->question);
@@ -91,6 +92,17 @@ static void ask(struct world *world) {
     uint64_t patience_ns = (wait_ms(world) + ANSWER_EXTRA_MS) * NS_PER_MS;
     world_after_ns(world, patience_ns, no_answer, world_copy(world, &message->number, sizeof message->number),
                    host->life);
+}
+
+static void ask(struct world *world) {
+    if (!world->host->node->following.has_left) send(world);
+}
+
+void follow_leave(struct world *world) {
+    struct node *node = world->host->node;
+    if (node->pair.role != PAIR_FOLLOWING || node->pair.epoch == 0 || node->pair.cutting) return;
+    node->following.has_left = true;
+    send(world);
 }
 
 void follow_ask(struct world *world, const struct pair_message *question) {

@@ -192,6 +192,15 @@ static uint64_t hold_ms(const struct world *world, const Tarry__Follow *follow) 
     return third_ms < follow->wait_ms ? third_ms : follow->wait_ms;
 }
 
+static void hold(struct world *world, struct node_message *message) {
+    struct node_leading *leading = &world->host->node->leading;
+    node_heard(world);
+    lead_forget_question(world);
+    leading->held = message;
+    leading->held_ns = world->now_ns;
+    leading->until_ns = world->now_ns + hold_ms(world, &message->question) * NS_PER_MS;
+}
+
 void lead_question(struct world *world, void *argument) {
     struct host *host = world->host;
     struct node *node = host->node;
@@ -224,15 +233,14 @@ void lead_question(struct world *world, void *argument) {
     if (host->life != life || node->ended) return;
     if (!is_leading && node->pair.role == PAIR_LEADING) admit_disk(world, follow);
     if (host->life != life) return;
-    if (answer.kind != PAIR_FRAMES) {
+    if (answer.kind == PAIR_FRAMES)
+        hold(world, message);
+    else
         answer_verdict(world, message, &answer);
-        return;
-    }
-    node_heard(world);
-    lead_forget_question(world);
-    node->leading.held = message;
-    node->leading.held_ns = world->now_ns;
-    node->leading.until_ns = world->now_ns + hold_ms(world, follow) * NS_PER_MS;
+    if (!follow->leaves || node->pair.role != PAIR_LEADING) return;
+    TRACE(world, "broker", "is left by its follower");
+    node->silence.until_ns = world->now_ns;
+    node->silence.remind_ns = 0;
 }
 
 /* ---- answers */

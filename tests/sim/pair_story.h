@@ -18,6 +18,12 @@ static inline void kill_node(struct fx *f, uint32_t node, enum host_end how) {
     world_enter(f->world, WORLD_OUTSIDE);
 }
 
+static inline void stop_node(struct fx *f, uint32_t node) {
+    world_enter(f->world, node);
+    host_stop(f->world);
+    world_enter(f->world, WORLD_OUTSIDE);
+}
+
 static inline bool start_node(struct fx *f, uint32_t node) {
     world_enter(f->world, node);
     bool up = host_start(f->world, false);

@@ -124,6 +124,24 @@ static void a_follower_that_falls_silent_is_waited_for_until_the_record_says_oth
                  "[3026] record epoch 1, node 0 leads, in sync 0 1\n");
 }
 
+/* It would be given 600 ms. */
+static void a_follower_that_stops_in_order_is_not_waited_for(void **state) { /* F-27 */
+    struct fx *f = *state;
+    stop_node(f, 1);
+    struct request *request = client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
+    SIM_ELAPSE(f, 60);
+    SIM_TRACE(f, "[1000] node 1 stops\n"
+                 "[1000] shop > schedule orders order-1 in 60000 ms #3\n"
+                 "[1001] node 0 append #6 queue orders\n"
+                 "[1001] node 0 append #7 scheduled 1\n"
+                 "[1001] node 0 is left by its follower\n"
+                 "[1002] record epoch 1, node 0 leads, in sync 0\n"
+                 "[1011] node 0 durable #7\n"
+                 "[1011] node 0 committed #7\n"
+                 "[1012] shop < scheduled, task 1 #3\n");
+    assert_true(request->answered);
+}
+
 /* It takes over after 300 ms of silence, and was stopped for two seconds: what it did not hear meanwhile was said. */
 static void a_follower_that_stood_still_does_not_depose_a_healthy_leader(void **state) { /* F-13 */
     struct fx *f = *state;
@@ -452,6 +470,7 @@ int main(void) {
         PAIR_STORY(an_old_leader_returns_and_what_nobody_was_told_is_put_aside),
         PAIR_STORY(a_follower_that_falls_silent_is_waited_for_until_the_record_says_otherwise),
         STRICT_STORY(in_strict_mode_nothing_is_answered_without_the_follower),
+        PAIR_STORY(a_follower_that_stops_in_order_is_not_waited_for),
         STRICT_STORY(a_follower_that_stood_still_does_not_depose_a_healthy_leader),
         STRICT_STORY(no_pause_of_a_follower_deposes_a_healthy_leader),
         PAIR_STORY(a_pair_whose_hosts_stood_still_goes_on_as_it_was),

@@ -22,6 +22,8 @@
 #define WAIT_MAX_MS 200u
 /* Beyond it, an answer is lost. */
 #define ANSWER_EXTRA_MS 1000
+/* A goodbye is sent, and then answered, within this time each; it is answered at once. */
+#define GOODBYE_MS 150
 /* After a question that came to nothing. */
 #define AGAIN_NS (50 * NS_PER_MS)
 #define REFUSED_AGAIN_NS (1000 * NS_PER_MS)
@@ -88,6 +90,7 @@ static nng_msg *follow_message(struct node *node, const struct pair_message *que
     follow.applied = atomic_load(&node->applied);
     follow.url = node->url;
     follow.wait_ms = wait_ms(node);
+    follow.leaves = node->following.has_left;
     if (question->stamp == 0) tell_epochs(node, &follow, numbers, starts);
     pthread_mutex_lock(&node->mutex);
     follow.digest_position = node->compared.point.position;
@@ -105,8 +108,10 @@ static nng_msg *follow_message(struct node *node, const struct pair_message *que
     return message;
 }
 
+/* … or, once it has taken leave, nothing more. */
 static void ask(struct node *node) {
     struct node_following *following = &node->following;
+    if (following->has_left) return;
     nng_msg *message = follow_message(node, &following->question);
     following->asking = message != NULL;
     following->again_ns = message != NULL ? UINT64_MAX : monotonic_ns() + AGAIN_NS;
@@ -116,6 +121,17 @@ static void ask(struct node *node) {
 void follower_ask(struct node *node, const struct pair_message *question) {
     node->following.question = *question;
     ask(node);
+}
+
+bool follower_leave(struct node *node) {
+    struct node_following *following = &node->following;
+    if (node->pair.epoch == 0 || node->pair.cutting || following->has_left) return false;
+    following->has_left = true;
+    following->again_ns = UINT64_MAX;
+    nng_msg *message = follow_message(node, &following->question);
+    following->asking = message != NULL;
+    if (message != NULL) asker_ask(&node->asker, message, GOODBYE_MS);
+    return following->asking;
 }
 
 static void ask_again_in(struct node *node, uint64_t wait_ns) {
@@ -278,28 +294,35 @@ static void take_unproved(struct node *node, const void *data, size_t size) {
     if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
 }
 
-static void take_answer(struct node *node, nng_msg *answer) {
+/* False: it is to a question that a newer one has replaced. */
+static bool take_answer(struct node *node, nng_msg *answer) {
     struct node_following *following = &node->following;
     const uint8_t *data = nng_msg_body(answer);
     size_t size = nng_msg_len(answer);
     enum peer_proof proof = peer_check_reply(&node->shell->peer_key, &following->asker, data, size);
-    if (proof == PEER_STALE) return; /* to a question that a newer one has replaced */
+    if (proof == PEER_STALE) return false;
+    if (following->has_left) return true; /* whatever it says: the goodbye has arrived */
     if (proof != PEER_RIGHT) {
         take_unproved(node, data, size);
-        return;
+        return true;
     }
     following->challenges = 0;
     Tarry__Reply *reply = tarry__reply__unpack(NULL, size, data);
-    if (reply == NULL) return;
+    if (reply == NULL) return true;
     take_reply(node, reply);
     tarry__reply__free_unpacked(reply, NULL);
+    return true;
 }
 
 void follower_answered(struct node *node, nng_msg *answer) {
     struct node_following *following = &node->following;
     following->asking = false;
-    if (!node_is_leading(node) && answer != NULL) take_answer(node, answer);
+    bool is_newest = node_is_leading(node) || answer == NULL || take_answer(node, answer);
     nng_msg_free(answer);
+    if (following->has_left) {
+        if (is_newest) node_has_left(node);
+        return;
+    }
     bool is_idle = !following->asking && !node->pair.noting && !node->pair.cutting;
     if (node->pair.role == PAIR_FOLLOWING && is_idle && following->again_ns == UINT64_MAX) ask_again_in(node, AGAIN_NS);
 }

@@ -11,6 +11,8 @@
 void follower_init(struct node *node);
 /* The rules ask. */
 void follower_ask(struct node *node, const struct pair_message *question);
+/* The process is to stop: asks for the last time, and says so. False: nobody is followed, nothing is said. */
+bool follower_leave(struct node *node);
 /* NULL: no answer came. Takes it over. */
 void follower_answered(struct node *node, nng_msg *answer);
 /* Puts aside what lies behind `end`, and cuts it off (R8). False: not now, follower_check tries again. */

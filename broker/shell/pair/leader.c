@@ -393,12 +393,14 @@ void leader_question(struct node *node, struct call *call) {
     node_step(node, &event, &answer);
     node->leading.asker = NULL;
     if (!is_leading && node_is_leading(node)) admit_disk(node, follow); /* whose promise has made it lead */
-    if (answer.kind != PAIR_FRAMES) {
+    bool leaves = follow->leaves && node_is_leading(node);
+    if (answer.kind == PAIR_FRAMES) {
+        node_heard(node);
+        hold(node, call);
+    } else {
         answer_verdict(node, call, &answer);
-        return;
     }
-    node_heard(node);
-    hold(node, call);
+    if (leaves) node_is_left(node);
 }
 
 /* ---- answers */

@@ -176,6 +176,7 @@ void node_heard(struct node *node) {
 /* When the other is given up, as things are. */
 static uint64_t silence_ns(const struct node *node) {
     uint64_t until_ns = node->silence.until_ns;
+    if (node->following.has_left) return UINT64_MAX; /* it does not listen any more */
     uint64_t stuck_ns = node_is_leading(node) ? leader_stuck_ns(node) : UINT64_MAX;
     if (stuck_ns < until_ns) until_ns = stuck_ns;
     return until_ns > node->silence.remind_ns ? until_ns : node->silence.remind_ns;
@@ -339,8 +340,8 @@ static void turn(struct node *node, struct node_news *news) {
         news->words = news->words->next;
         node_take_word(node, call);
     }
-    if (news->leave) node_take_leave(node);
     if (news->answered) follower_answered(node, news->answer);
+    if (news->leave) node_take_leave(node);
     check_timers(node);
     if (node_is_leading(node)) leader_go_on(node);
     show(node);
@@ -563,16 +564,6 @@ void node_settle(struct node *node, uint64_t wait_ms) {
     int error = 0;
     pthread_mutex_lock(&node->mutex);
     while (!node->settled && error == 0) error = pthread_cond_timedwait(&node->settled_changed, &node->mutex, &until);
-    pthread_mutex_unlock(&node->mutex);
-}
-
-void node_leave(struct node *node, uint64_t wait_ms) {
-    struct timespec until = monotonic_after(wait_ms * NS_PER_MS);
-    int error = 0;
-    pthread_mutex_lock(&node->mutex);
-    node->news.leave = true;
-    pthread_cond_signal(&node->changed);
-    while (!node->stays && error == 0) error = pthread_cond_timedwait(&node->settled_changed, &node->mutex, &until);
     pthread_mutex_unlock(&node->mutex);
 }
 

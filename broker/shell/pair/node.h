@@ -85,7 +85,7 @@ struct node_news {
     struct item **audits_last;
     struct item *words; /* calls: an operator's */
     struct item **words_last;
-    bool leave; /* SIGTERM came: hand over, if this node leads */
+    bool leave; /* SIGTERM came: hand over, or say goodbye */
     bool stop;
 };
 
@@ -139,6 +139,7 @@ struct node_following {
     unsigned challenges;          /* that have come since the last answer that was proved */
     struct pair_message question; /* the newest */
     bool asking;                  /* it has no answer yet */
+    bool has_left;                /* it has said goodbye: it asks no more, and takes nobody for silent */
     uint64_t again_ns;            /* MONOTONIC: when to ask the same once more, or to cut; UINT64_MAX: not */
     uint64_t cut_end;             /* … where, while the rules wait for that */
     struct leader_clock clock;
@@ -181,7 +182,7 @@ struct node {
     char primary[CONFIG_TEXT_SIZE];     /* URL; empty: not known */
     struct pair shown;                  /* the rules' state, for whoever wants to know */
     bool settled;                       /* it leads, or follows somebody who has answered */
-    bool stays;                         /* it was to hand over before it stops, and there is nobody to hand over to */
+    bool left;                          /* it was to take leave before it stops, and has nothing more to say */
 
     /* the pair thread's own */
     pthread_t thread;
@@ -213,11 +214,10 @@ void node_recovered(struct node *node);
 void node_start(struct node *node);
 /* Returns once it leads, or follows somebody who has answered, or after `wait_ms`. */
 void node_settle(struct node *node, uint64_t wait_ms);
-/* The process is to stop. A leader hands over first, so that its clients meet a planned switch-over and need not wait
- * until the follower takes it for silent; then this does not return: the process ends with status 0 as soon as the
- * follower has promised or claimed. Returns if this node does not lead, or has no follower that is in sync, or after
- * `wait_ms`: then it stops as it would alone. Main thread. */
-void node_leave(struct node *node, uint64_t wait_ms);
+/* The process is to stop, and the other node is not left to find out by silence (node_leave.c). A leader hands over
+ * first; if somebody takes over this does not return, but ends the process with status 0. A follower says goodbye.
+ * Returns within a second, and the broker stops as it would alone. Main thread. */
+void node_leave(struct node *node);
 /* The core has stopped. Whoever still waits is told that nobody knows. */
 void node_stop(struct node *node);
 
@@ -285,8 +285,13 @@ void node_cut(struct node *node, uint64_t end);
 bool node_is_leading(const struct node *node);
 /* An operator's word, on the pair thread. Takes the call over. */
 void node_take_word(struct node *node, struct call *call);
-/* The process is to stop: hands over if this node leads; else node_leave returns. Pair thread. */
+void node_tell(struct node *node, enum pair_word word);
+/* The process is to stop: hands over if this node leads, else says goodbye. Pair thread, as all of these. */
 void node_take_leave(struct node *node);
+/* Nothing more is to be said before it stops: node_leave returns. */
+void node_has_left(struct node *node);
+/* The follower has said goodbye: it is silent from now on. */
+void node_is_left(struct node *node);
 /* A sign of life: the other node is not silent. */
 void node_heard(struct node *node);
 /* Tells an operator, in the log once and in the status until this node leads or follows. `sentence` is for ever. */

@@ -20,7 +20,7 @@ static bool is_so(const struct node *node, const Tarry__Pair *request) {
     return node_is_leading(node) && !request->peer_is_stopped;
 }
 
-static void tell(struct node *node, enum pair_word word) {
+void node_tell(struct node *node, enum pair_word word) {
     struct pair_event event = {.kind = PAIR_TOLD, .word = word};
     if (word == PAIR_SOLO) leader_forget_question(node); /* or it counts again as that is answered */
     node->is_told = true;
@@ -28,20 +28,10 @@ static void tell(struct node *node, enum pair_word word) {
     node->is_told = false;
 }
 
-void node_take_leave(struct node *node) {
-    node->leaves = true;
-    if (node_is_leading(node) && node->pair.handing == PAIR_KEEPING) tell(node, PAIR_HAND_OVER);
-    if (node_is_leading(node) && node->pair.handing != PAIR_KEEPING) return;
-    pthread_mutex_lock(&node->mutex);
-    node->stays = true;
-    pthread_cond_broadcast(&node->settled_changed);
-    pthread_mutex_unlock(&node->mutex);
-}
-
 void node_take_word(struct node *node, struct call *call) {
     const Tarry__Pair *request = call->errand.event.request->pair;
     node->said = NULL;
-    if (!is_so(node, request)) tell(node, word_of(node, request));
+    if (!is_so(node, request)) node_tell(node, word_of(node, request));
     if (node->said != NULL)
         call->answer(call, reply_pack_refusal(TARRY__CODE__NOT_DONE, node->said));
     else

@@ -1,0 +1,53 @@
+/* node_leave.c: one of a pair that is stopped in order tells the other, which would otherwise wait until it takes it
+ * for silent; see node.h.
+ *
+ *   the leader      hands over, and its clients meet a planned switch-over
+ *   the follower    asks once more, and says that it leaves: whom it need not wait for, the leader does not count
+ *                   (PAIR_SILENT at once, R4), unless it is strict
+ *
+ * Nothing rests on it: a goodbye that is lost, or comes late, costs time. */
+#include <inttypes.h>
+
+#include "clock.h"
+#include "follower.h"
+#include "leader.h"
+#include "logfmt.h"
+#include "shell.h"
+
+/* A planned switch-over takes some 40 ms. */
+#define NODE_HAND_OVER_MAX_MS 1000u
+
+/* ---- the pair's thread */
+
+void node_has_left(struct node *node) {
+    pthread_mutex_lock(&node->mutex);
+    node->left = true;
+    pthread_cond_broadcast(&node->settled_changed);
+    pthread_mutex_unlock(&node->mutex);
+}
+
+void node_take_leave(struct node *node) {
+    node->leaves = true;
+    if (node_is_leading(node) && node->pair.handing == PAIR_KEEPING) node_tell(node, PAIR_HAND_OVER);
+    bool hands_over = node_is_leading(node) && node->pair.handing != PAIR_KEEPING;
+    bool says_goodbye = node->pair.role == PAIR_FOLLOWING && follower_leave(node);
+    if (!hands_over && !says_goodbye) node_has_left(node);
+}
+
+void node_is_left(struct node *node) {
+    logfmt("follower_left", "committed=%" PRIu64 " reason=\"it stops, and said so\"", node->pair.committed);
+    node->silence.until_ns = monotonic_ns();
+    node->silence.remind_ns = 0;
+}
+
+/* ---- the main thread */
+
+void node_leave(struct node *node) {
+    struct timespec until = monotonic_after(NODE_HAND_OVER_MAX_MS * NS_PER_MS);
+    int error = 0;
+    pthread_mutex_lock(&node->mutex);
+    node->news.leave = true;
+    pthread_cond_signal(&node->changed);
+    while (!node->left && error == 0) error = pthread_cond_timedwait(&node->settled_changed, &node->mutex, &until);
+    pthread_mutex_unlock(&node->mutex);
+}
