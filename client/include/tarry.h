@@ -28,7 +28,8 @@
  * meant to be shared. Calls of many threads and asynchronous calls travel together in common requests, without
  * waiting for company: while one request is under way the next one gathers.
  *
- * Deadlines. Every call, asynchronous or not, ends within timeout_ms of when it was made. The code says what is known:
+ * Deadlines. Every call, asynchronous or not, ends within timeout_ms of when it was made: the client's, or its own
+ * (tarry_within.h), which counts the time in the client's own queue too. The code says what is known:
  * TARRY_BUSY, _STOPPING, _NOT_PRIMARY, _E_NO_BROKER: nothing was done; TARRY_E_TIMEOUT, TARRY_FAILED: nobody knows.
  *
  * Order. With the default of one commit in flight, what is submitted on one client takes effect in the order of
@@ -254,7 +255,7 @@ typedef void (*tarry_event_fn)(void *arg, const struct tarry_event *event);
 struct tarry_options {
     const char *urls;           /* "ws://host:port[,…]", at most 16, tried in turn; NULL: TARRY_DEFAULT_URL */
     const char *name;           /* for the broker's log; NULL: the program's name and process id; cut at 128 bytes */
-    uint64_t timeout_ms;        /* each call's, from when it is made to its end; 0: 10,000; TARRY_FOREVER */
+    uint64_t timeout_ms;        /* of calls without one of their own; 0: 10,000; TARRY_FOREVER */
     uint32_t commits_in_flight; /* 0 or 1: calls take effect in the order of submission; 2 … 16: they may not */
     size_t queued_size_max;     /* bytes of operations not yet answered; 0: 64 MiB */
     bool follower_reads;        /* a follower may answer what is asked (get, list, …): see struct tarry_source */
@@ -311,6 +312,7 @@ struct tarry_schedule_options {
     uint32_t priority;   /* 0 … 9, 9 first */
     uint64_t expires_ms; /* a duration after due; 0: never */
     enum tarry_on_conflict on_conflict;
+    uint64_t timeout_ms; /* of this call; 0: the client's; TARRY_FOREVER. In a commit 0: see tarry_commit_timeout */
 };
 
 struct tarry_nack_options {
@@ -318,6 +320,7 @@ struct tarry_nack_options {
     uint64_t delay_ms;
     bool dead; /* straight to the dead letters */
     const char *reason;
+    uint64_t timeout_ms; /* as when scheduling */
 };
 
 /* Policy of a queue, and which fields of it an operation sets. */
@@ -472,6 +475,10 @@ static inline int tarry_commit_queue_set(tarry_commit *commit, const char *queue
 TARRY_API int tarry_commit_queue_pause(tarry_commit *commit, const char *queue, bool paused, uint64_t for_ms);
 TARRY_API int tarry_commit_queue_purge(tarry_commit *commit, const char *queue, uint32_t states);
 
+/* How long each run, submission and question (tarry_once.h) of it may take from now on, tarry_commit_clear or not. 0,
+ * as it is at first: as long as the client's calls; TARRY_FOREVER. TARRY_E_ARGUMENT: `commit` is NULL. */
+TARRY_API int tarry_commit_timeout(tarry_commit *commit, uint64_t timeout_ms);
+
 /* Sends it and waits. *out_results (may be NULL) has one result per operation, in order; owned by the commit, valid
  * until its next run, clear or free. Returns TARRY_OK when every operation did well; TARRY_ABORTED when it was atomic
  * and refused (the results say by which operation); otherwise the first refusal's code. */
@@ -484,117 +491,17 @@ TARRY_API TARRY_MUST_USE int tarry_commit_run(tarry_commit *commit, const struct
 typedef void (*tarry_commit_done_fn)(void *arg, int code, const struct tarry_result *results, size_t count);
 TARRY_API TARRY_MUST_USE int tarry_commit_submit(tarry_commit *commit, tarry_commit_done_fn done, void *arg);
 
-/* ---- consuming ---------------------------------------------------------------------------------------------------*/
-
-/* A delivery. Owned by the library; valid until tarry_task_free (or, in a handler, until it returns). */
-struct tarry_task {
-    uint64_t id;
-    const char *queue;
-    const char *key; /* terminated by a 0 that key_size does not count; NULL: none */
-    size_t key_size;
-    uint64_t due_ms;
-    uint64_t delivered_ms;      /* the broker's clock when it was sent */
-    uint64_t received_ms;       /* this machine's CLOCK_REALTIME when it came */
-    uint64_t lease_deadline_ms; /* the broker's clock; settle or extend before */
-    uint32_t attempt;           /* from 1 */
-    uint32_t deliveries;        /* this one included */
-    struct tarry_token token;
-    uint32_t priority;
-    const struct tarry_attribute *attributes;
-    size_t attribute_count;
-    const void *payload; /* not terminated; never NULL */
-    size_t payload_size;
-};
-
-typedef struct tarry_consumer tarry_consumer;
-/* What a handler wants done with the task that it was given. */
-enum tarry_verdict {
-    TARRY_DO_ACK = 0,
-    TARRY_DO_NACK = 1,    /* again, as struct tarry_nack_details says */
-    TARRY_DO_RELEASE = 2, /* back to the broker, unseen */
-    TARRY_DO_NOTHING = 3  /* the handler has settled it, or somebody will by id and token */
-};
-/* What TARRY_DO_NACK means. The library's: zeroed before each call of the handler, which fills in what it likes. */
-struct tarry_nack_details {
-    bool has_delay; /* otherwise the queue's backoff decides */
-    uint64_t delay_ms;
-    bool dead;        /* straight to the dead letters */
-    char reason[256]; /* UTF-8, for the record and the dead letter; "": none. Cut between characters to what fits */
-};
-typedef enum tarry_verdict (*tarry_handler_fn)(void *arg, tarry_consumer *consumer, const struct tarry_task *task,
-                                               struct tarry_nack_details *nack);
-/* What came of a handler's verdict: once for each but TARRY_DO_NOTHING. TARRY_STALE_TOKEN, say: the lease had run out,
- * and somebody else has the task, or had it. On the client's own thread, as completions, or on the handler's if nothing
- * could be sent. `task` and `result` are valid until it returns. It may submit; it must not make blocking calls. */
-typedef void (*tarry_settled_fn)(void *arg, const struct tarry_task *task, const struct tarry_result *result);
-struct tarry_consumer_options {
-    const char *const *queues;
-    size_t queue_count; /* 1 … 256 */
-    uint32_t prefetch;  /* unacknowledged tasks at most; 0: the broker's default (256) */
-    uint32_t max_batch; /* tasks in one message at most; 0: the broker's default */
-    uint64_t lease_ms;  /* 0: the queue's own */
-    /* NULL: tasks are fetched with tarry_consumer_next. Otherwise the consumer runs a thread of its own that calls the
-     * handler, one task at a time. The handler may make blocking calls; it cannot close its consumer. */
-    tarry_handler_fn handler;
-    void *arg;                /* the handler's, and of `settled` */
-    tarry_settled_fn settled; /* NULL: nobody asks what came of the handler's verdicts */
-};
-
-TARRY_API TARRY_MUST_USE int tarry_consumer_open_sized(tarry_client *client,
-                                                       const struct tarry_consumer_options *options, size_t size,
-                                                       tarry_consumer **out_consumer,
-                                                       char out_message[TARRY_MESSAGE_SIZE]);
-/* Subscribes and waits for the broker's word. `options` is copied. While it is open the consumer keeps its session
- * alive by itself; when the broker is lost it subscribes again and resumes its session, so that leases and tokens stay
- * good if the broker comes back within seconds; what cannot be resumed and was not handed out yet is forgotten here and
- * comes again. Deliveries of other sessions are dropped. TARRY_INVALID, _NO_SUCH_QUEUE, _E_TIMEOUT, _E_NO_BROKER … */
-TARRY_MUST_USE static inline int tarry_consumer_open(tarry_client *client, const struct tarry_consumer_options *options,
-                                                     tarry_consumer **out_consumer,
-                                                     char out_message[TARRY_MESSAGE_SIZE]) {
-    return tarry_consumer_open_sized(client, options, sizeof(*options), out_consumer, out_message);
-}
-
-/* The next delivery. Waits up to wait_ms (0: what is here already; TARRY_FOREVER), TARRY_E_NOTHING after it.
- * TARRY_E_WOKEN after tarry_consumer_wake. TARRY_E_TIMEOUT when no broker has answered for the client's timeout_ms: the
- * consumer goes on trying, so the call may be repeated. The caller frees *out_task, whatever it does with the lease.
- * Several threads may share a consumer. TARRY_E_ARGUMENT if there is a handler; TARRY_E_CALLBACK from a
- * completion callback, unless wait_ms is 0. */
-TARRY_API TARRY_MUST_USE int tarry_consumer_next(tarry_consumer *consumer, uint64_t wait_ms,
-                                                 const struct tarry_task **out_task);
-/* As above, but takes up to `max` tasks that are there, waiting only for the first. */
-TARRY_API TARRY_MUST_USE int tarry_consumer_next_batch(tarry_consumer *consumer, uint64_t wait_ms,
-                                                       const struct tarry_task **out_tasks, size_t max,
-                                                       size_t *out_count);
-TARRY_API void tarry_task_free(const struct tarry_task *task);
-
-/* Makes one waiting (or the next) tarry_consumer_next return TARRY_E_WOKEN. Not from a signal handler. */
-TARRY_API void tarry_consumer_wake(tarry_consumer *consumer);
-/* The session's number, as results name it; 0 while it is being subscribed again. */
-TARRY_API uint64_t tarry_consumer_session(tarry_consumer *consumer);
-
-/* Settling goes by id and token, on any client: tarry_ack_async(client, task->id, task->token, NULL, NULL) … */
-
-enum tarry_close_flag {
-    TARRY_KEEP_LEASES = 1 /* tasks handed out and not settled stay leased until settled by token or their deadline */
-};
-/* Stops the handler's thread (after the task that it is at; `settled` has been called for all by the end), waits for
- * the answers to what settles leases, releases what was not handed out, and ends the session; from when the handler has
- * returned this takes timeout_ms at most. What was handed out and not settled is ready again at once and has cost an
- * attempt, unless TARRY_KEEP_LEASES. `flags`: bits, 0 for none. Frees the consumer; tasks not freed yet stay valid.
- * NULL is fine. TARRY_E_CALLBACK (from its handler or a completion callback), TARRY_E_FORKED: nothing is done. Any
- * other code: it is closed and freed, but the broker has not confirmed it; what it held comes again once that misses
- * it. */
-TARRY_API int tarry_consumer_close(tarry_consumer *consumer, uint32_t flags);
-
 #ifdef __cplusplus
 }
 #endif
 
 #include "tarry_audit.h"
 #include "tarry_backup.h"
+#include "tarry_consume.h"
 #include "tarry_look.h"
 #include "tarry_loop.h"
 #include "tarry_once.h"
 #include "tarry_pair.h"
 #include "tarry_redact.h"
+#include "tarry_within.h"
 #endif

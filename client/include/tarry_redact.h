@@ -14,11 +14,12 @@ extern "C" {
 /* Which tasks lose their payload and attributes, and why. */
 struct tarry_redact_options {
     struct tarry_ref
-        task;           /* by id; by queue and key: all that ever had it; queue alone: those scheduled in the range */
-    const char *reason; /* for the record: 1 … 255 bytes of UTF-8 */
-    uint64_t from_ms;   /* queue alone: scheduled at this time or later … */
-    uint64_t to_ms;     /* … and before this one; 0: no end */
-    uint64_t after_id;  /* only tasks with a greater id */
+        task;            /* by id; by queue and key: all that ever had it; queue alone: those scheduled in the range */
+    const char *reason;  /* for the record: 1 … 255 bytes of UTF-8 */
+    uint64_t from_ms;    /* queue alone: scheduled at this time or later … */
+    uint64_t to_ms;      /* … and before this one; 0: no end */
+    uint64_t after_id;   /* only tasks with a greater id */
+    uint64_t timeout_ms; /* of this call; 0: the client's; TARRY_FOREVER. In a commit 0: see tarry_commit_timeout */
 };
 
 TARRY_API int tarry_redact_sized(tarry_client *client, const struct tarry_redact_options *options, size_t size,

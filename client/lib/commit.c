@@ -7,7 +7,8 @@ struct tarry_commit {
     tarry_client *client;
     struct request *request; /* what is being built; NULL: nothing yet */
     bool atomic;
-    int failed; /* the first failure to add */
+    uint64_t timeout_ms; /* of what is sent next; 0: the client's */
+    int failed;          /* the first failure to add */
     /* the last run's answer */
     struct tarry_result *results;
     size_t result_count;
@@ -53,6 +54,16 @@ void tarry_commit_clear(tarry_commit *commit) {
 void tarry_commit_free(tarry_commit *commit) {
     tarry_commit_clear(commit);
     free(commit);
+}
+
+int tarry_commit_timeout(tarry_commit *commit, uint64_t timeout_ms) {
+    if (commit == NULL) return TARRY_E_ARGUMENT;
+    commit->timeout_ms = timeout_ms;
+    return TARRY_OK;
+}
+
+uint32_t commit_timeout(const tarry_commit *commit) {
+    return timeout_of(commit->timeout_ms);
 }
 
 tarry_client *commit_client(const tarry_commit *commit) {
@@ -120,6 +131,7 @@ static int add_end(tarry_commit *commit, int rv, size_t before, struct op_note n
 int tarry_commit_schedule_sized(tarry_commit *commit, const struct tarry_schedule_options *given, size_t size) {
     struct tarry_schedule_options options;
     int taken = OPTIONS_TAKE(options, given, size);
+    if (taken == TARRY_OK && options.timeout_ms != 0) taken = TARRY_E_ARGUMENT; /* it goes with the commit */
     ADD(commit, taken != TARRY_OK ? note_other(false) : note_schedules(&options),
         taken != TARRY_OK ? taken : pack_schedule(BODY(commit), &options));
 }
@@ -136,6 +148,7 @@ int tarry_commit_nack_sized(tarry_commit *commit, uint64_t id, struct tarry_toke
                             const struct tarry_nack_options *given, size_t size) {
     struct tarry_nack_options options;
     int taken = OPTIONS_TAKE(options, given, size);
+    if (taken == TARRY_OK && options.timeout_ms != 0) taken = TARRY_E_ARGUMENT; /* it goes with the commit */
     ADD(commit, note_settles(id, token), taken != TARRY_OK ? taken : pack_nack(BODY(commit), id, token, &options));
 }
 int tarry_commit_extend(tarry_commit *commit, uint64_t id, struct tarry_token token, uint64_t lease_ms) {
@@ -150,6 +163,7 @@ int tarry_commit_dead(tarry_commit *commit, enum tarry_dead_what what, const str
 int tarry_commit_redact_sized(tarry_commit *commit, const struct tarry_redact_options *given, size_t size) {
     struct tarry_redact_options options;
     int taken = OPTIONS_TAKE(options, given, size);
+    if (taken == TARRY_OK && options.timeout_ms != 0) taken = TARRY_E_ARGUMENT; /* it goes with the commit */
     ADD(commit, note_other(false), taken != TARRY_OK ? taken : pack_redact(BODY(commit), &options));
 }
 int tarry_commit_queue_set_sized(tarry_commit *commit, const char *queue, const struct tarry_policy *given, size_t size,
@@ -186,6 +200,7 @@ static void results_fill(const struct request *request, struct tarry_result *out
 static int submit(tarry_commit *commit, request_done_fn *done, void *arg, bool wait_for_room) {
     commit->request->done = done;
     commit->request->arg = arg;
+    commit->request->timeout_ms = commit_timeout(commit);
     commit->request->named = commit->is_named;
     commit->request->name = commit->name;
     pthread_mutex_lock(&commit->client->lock);

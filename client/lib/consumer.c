@@ -95,7 +95,7 @@ static int lane_open(tarry_consumer *consumer) {
 }
 
 /* Hands the consumer to the engine and waits for the broker's word. */
-static int join_engine(tarry_consumer *consumer) {
+static int join_engine(tarry_consumer *consumer, uint32_t timeout_ms) {
     tarry_client *client = consumer->client;
     pthread_mutex_lock(&client->lock);
     consumer->opened = -1;
@@ -103,10 +103,10 @@ static int join_engine(tarry_consumer *consumer) {
     consumer->next = client->consumers;
     client->consumers = consumer;
     const uint64_t now = now_ms();
-    consumer->open_until_ms = deadline_of(client, now, 0);
+    consumer->open_until_ms = deadline_of(client, now, timeout_ms);
     engine_kick(client);
     /* The engine ends it by then, unless a callback of the user's keeps it. */
-    const uint64_t until_ms = deadline_of(client, now + DRAIN_GRACE_MS, 0);
+    const uint64_t until_ms = deadline_of(client, now + DRAIN_GRACE_MS, timeout_ms);
     bool is_late = false;
     while (consumer->opening && !client->closing && !is_late) is_late = !wait_drained(client, until_ms);
     int rv = !consumer->opening ? consumer->opened : client->closing ? TARRY_E_CLOSED : TARRY_E_TIMEOUT;
@@ -147,7 +147,7 @@ static int consumer_open(tarry_client *client, const struct tarry_consumer_optio
         consumer_free(consumer);
         return rv;
     }
-    rv = join_engine(consumer);
+    rv = join_engine(consumer, timeout_of(options->timeout_ms));
     message_set(message, consumer->message);
     if (rv == TARRY_OK && consumer->handler != NULL && !client->dispatch.on) {
         consumer->thread_runs = true;
@@ -308,7 +308,10 @@ static void settle_done(void *arg, const struct tarry_result *result) {
 static int settle_once(tarry_consumer *consumer, const struct tarry_task *task, enum tarry_verdict verdict,
                        const struct tarry_nack_details *details, tarry_done_fn done, void *arg) {
     tarry_client *client = consumer->client;
-    const struct tarry_nack_options nack = {details->has_delay, details->delay_ms, details->dead, details->reason};
+    const struct tarry_nack_options nack = {.has_delay = details->has_delay,
+                                            .delay_ms = details->delay_ms,
+                                            .dead = details->dead,
+                                            .reason = details->reason};
     switch (verdict) {
     case TARRY_DO_ACK:
         return tarry_ack_async(client, task->id, task->token, done, arg);
@@ -424,10 +427,10 @@ static void *handler_run(void *arg) {
 /* ---- close */
 
 /* Behind the task that it is at. */
-static void handler_stop(tarry_consumer *consumer) {
+static void handler_stop(tarry_consumer *consumer, uint64_t timeout_ms) {
     tarry_client *client = consumer->client;
     pthread_mutex_lock(&client->lock);
-    consumer->close_until_ms = deadline_of(client, now_ms(), 0);
+    consumer->close_until_ms = deadline_of(client, now_ms(), timeout_of(timeout_ms));
     pthread_cond_broadcast(&client->drained);
     pthread_mutex_unlock(&client->lock);
     pthread_mutex_lock(&consumer->lock);
@@ -465,14 +468,14 @@ static int unsubscribe(tarry_consumer *consumer, uint64_t session, bool keep_lea
     return rv == TARRY_NO_SUCH_SESSION ? TARRY_OK : rv; /* it has ended already */
 }
 
-int tarry_consumer_close(tarry_consumer *consumer, uint32_t flags) {
+int tarry_consumer_close_within(tarry_consumer *consumer, uint32_t flags, uint64_t timeout_ms) {
     if (consumer == NULL) return TARRY_OK;
     tarry_client *client = consumer->client;
     int rv = may_block(client);
     if (rv == TARRY_OK && (session_handler_is_me(consumer) || dispatch_is_me(client))) rv = TARRY_E_CALLBACK;
     if (rv != TARRY_OK) return rv;
-    handler_stop(consumer);
-    const uint64_t until_ms = deadline_of(client, now_ms(), 0);
+    handler_stop(consumer, timeout_ms);
+    const uint64_t until_ms = deadline_of(client, now_ms(), timeout_of(timeout_ms));
     bool in_time = drain_settling(client, until_ms);
     await_settled(consumer);
     pthread_mutex_lock(&client->lock);
@@ -485,4 +488,8 @@ int tarry_consumer_close(tarry_consumer *consumer, uint32_t flags) {
     leave_engine(consumer);
     consumer_free(consumer);
     return rv;
+}
+
+int tarry_consumer_close(tarry_consumer *consumer, uint32_t flags) {
+    return tarry_consumer_close_within(consumer, flags, 0);
 }

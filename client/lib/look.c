@@ -73,8 +73,8 @@ static int fill_view(struct arena *arena, const Tarry__TaskView *from, bool with
 
 /* ---- get */
 
-int tarry_get(tarry_client *client, const struct tarry_ref *ref, bool with_content, struct tarry_view **out_view,
-              char out_message[TARRY_MESSAGE_SIZE]) {
+int tarry_get_within(tarry_client *client, const struct tarry_ref *ref, bool with_content, uint64_t timeout_ms,
+                     struct tarry_view **out_view, char out_message[TARRY_MESSAGE_SIZE]) {
     Tarry__Request wire = TARRY__REQUEST__INIT;
     Tarry__Get get = TARRY__GET__INIT;
     Tarry__Ref task;
@@ -86,7 +86,7 @@ int tarry_get(tarry_client *client, const struct tarry_ref *ref, bool with_conte
     wire.get = &get;
     struct call call;
     struct view_box *box = NULL;
-    int rv = call_run(client, &wire, &call, out_message);
+    int rv = call_run_within(client, &wire, timeout_of(timeout_ms), &call, out_message);
     if (rv != TARRY_OK) goto out;
     if (call.reply->body_case != TARRY__REPLY__BODY_GET) {
         rv = message_say(out_message, TARRY_E_PROTOCOL);
@@ -114,6 +114,11 @@ int tarry_get(tarry_client *client, const struct tarry_ref *ref, bool with_conte
 out:
     call_end(&call);
     return rv;
+}
+
+int tarry_get(tarry_client *client, const struct tarry_ref *ref, bool with_content, struct tarry_view **out_view,
+              char out_message[TARRY_MESSAGE_SIZE]) {
+    return tarry_get_within(client, ref, with_content, 0, out_view, out_message);
 }
 
 void tarry_view_free(struct tarry_view *view) {
@@ -186,7 +191,7 @@ static int list_fetch(tarry_list *list, char out_message[TARRY_MESSAGE_SIZE]) {
     wire.list = &body;
     if (list->has_page) call_end(&list->page);
     list->has_page = false;
-    int rv = call_run(list->client, &wire, &list->page, out_message);
+    int rv = call_run_within(list->client, &wire, timeout_of(list->options.timeout_ms), &list->page, out_message);
     if (rv == TARRY_OK && list->page.reply->body_case != TARRY__REPLY__BODY_LIST)
         rv = message_say(out_message, TARRY_E_PROTOCOL);
     const Tarry__ListReply *reply = rv == TARRY_OK ? list->page.reply->list : NULL;

@@ -15,7 +15,8 @@ struct stats_box {
     struct arena arena;
 };
 
-int tarry_queues(tarry_client *client, struct tarry_queues_view **out_view, char out_message[TARRY_MESSAGE_SIZE]) {
+int tarry_queues_within(tarry_client *client, uint64_t timeout_ms, struct tarry_queues_view **out_view,
+                        char out_message[TARRY_MESSAGE_SIZE]) {
     if (client == NULL || out_view == NULL) return message_say(out_message, TARRY_E_ARGUMENT);
     Tarry__Request wire = TARRY__REQUEST__INIT;
     Tarry__Queues body = TARRY__QUEUES__INIT;
@@ -23,7 +24,7 @@ int tarry_queues(tarry_client *client, struct tarry_queues_view **out_view, char
     wire.queues = &body;
     struct call call;
     struct queues_box *box = NULL;
-    int rv = call_run(client, &wire, &call, out_message);
+    int rv = call_run_within(client, &wire, timeout_of(timeout_ms), &call, out_message);
     if (rv != TARRY_OK) goto out;
     rv = call.reply->body_case == TARRY__REPLY__BODY_QUEUES ? TARRY_OK : message_say(out_message, TARRY_E_PROTOCOL);
     if (rv != TARRY_OK) goto out;
@@ -58,6 +59,10 @@ int tarry_queues(tarry_client *client, struct tarry_queues_view **out_view, char
 out:
     call_end(&call);
     return rv;
+}
+
+int tarry_queues(tarry_client *client, struct tarry_queues_view **out_view, char out_message[TARRY_MESSAGE_SIZE]) {
+    return tarry_queues_within(client, 0, out_view, out_message);
 }
 
 void tarry_queues_free(struct tarry_queues_view *view) {
@@ -151,8 +156,8 @@ static const struct tarry_pair_stats *fill_pair(const Tarry__StatsReply *reply, 
     return out;
 }
 
-int tarry_stats(tarry_client *client, const char *queue, struct tarry_stats_view **out_view,
-                char out_message[TARRY_MESSAGE_SIZE]) {
+int tarry_stats_within(tarry_client *client, const char *queue, uint64_t timeout_ms, struct tarry_stats_view **out_view,
+                       char out_message[TARRY_MESSAGE_SIZE]) {
     if (client == NULL || out_view == NULL) return message_say(out_message, TARRY_E_ARGUMENT);
     Tarry__Request wire = TARRY__REQUEST__INIT;
     Tarry__Stats body = TARRY__STATS__INIT;
@@ -161,7 +166,7 @@ int tarry_stats(tarry_client *client, const char *queue, struct tarry_stats_view
     wire.stats = &body;
     struct call call;
     struct stats_box *box = NULL;
-    int rv = call_run(client, &wire, &call, out_message);
+    int rv = call_run_within(client, &wire, timeout_of(timeout_ms), &call, out_message);
     if (rv != TARRY_OK) goto out;
     rv = call.reply->body_case == TARRY__REPLY__BODY_STATS ? TARRY_OK : message_say(out_message, TARRY_E_PROTOCOL);
     if (rv != TARRY_OK) goto out;
@@ -191,6 +196,11 @@ out:
     return rv;
 }
 
+int tarry_stats(tarry_client *client, const char *queue, struct tarry_stats_view **out_view,
+                char out_message[TARRY_MESSAGE_SIZE]) {
+    return tarry_stats_within(client, queue, 0, out_view, out_message);
+}
+
 void tarry_stats_free(struct tarry_stats_view *view) {
     if (view == NULL) return;
     struct stats_box *box = (struct stats_box *)view;
@@ -200,8 +210,8 @@ void tarry_stats_free(struct tarry_stats_view *view) {
 
 /* ---- jobs */
 
-int tarry_job(tarry_client *client, const char *queue, uint64_t job, struct tarry_job_view *out_view,
-              char out_message[TARRY_MESSAGE_SIZE]) {
+int tarry_job_within(tarry_client *client, const char *queue, uint64_t job, uint64_t timeout_ms,
+                     struct tarry_job_view *out_view, char out_message[TARRY_MESSAGE_SIZE]) {
     if (client == NULL || queue == NULL || job == 0 || out_view == NULL)
         return message_say(out_message, TARRY_E_ARGUMENT);
     Tarry__Request wire = TARRY__REQUEST__INIT;
@@ -211,7 +221,7 @@ int tarry_job(tarry_client *client, const char *queue, uint64_t job, struct tarr
     wire.body_case = TARRY__REQUEST__BODY_STATS;
     wire.stats = &body;
     struct call call;
-    int rv = call_run(client, &wire, &call, out_message);
+    int rv = call_run_within(client, &wire, timeout_of(timeout_ms), &call, out_message);
     if (rv == TARRY_OK && call.reply->body_case != TARRY__REPLY__BODY_STATS)
         rv = message_say(out_message, TARRY_E_PROTOCOL);
     if (rv == TARRY_OK) {
@@ -221,4 +231,9 @@ int tarry_job(tarry_client *client, const char *queue, uint64_t job, struct tarr
     }
     call_end(&call);
     return rv;
+}
+
+int tarry_job(tarry_client *client, const char *queue, uint64_t job, struct tarry_job_view *out_view,
+              char out_message[TARRY_MESSAGE_SIZE]) {
+    return tarry_job_within(client, queue, job, 0, out_view, out_message);
 }

@@ -42,7 +42,7 @@ void producer_leave(tarry_client *client, uint64_t producer) {
 
 /* A producer for names, if there is none with room. What is open under the present one stays good, with
  * oldest_unanswered = 1 from now on. */
-static int ledger_open(tarry_client *client, char out_message[TARRY_MESSAGE_SIZE]) {
+static int ledger_open(tarry_client *client, uint32_t timeout_ms, char out_message[TARRY_MESSAGE_SIZE]) {
     if (may_block(client) != TARRY_OK) return message_say(out_message, may_block(client));
     pthread_mutex_lock(&client->lock);
     const bool has_room = ledger_has_room(&client->ledger);
@@ -53,7 +53,7 @@ static int ledger_open(tarry_client *client, char out_message[TARRY_MESSAGE_SIZE
     wire.body_case = TARRY__REQUEST__BODY_HELLO;
     wire.hello = &hello;
     struct call call;
-    int rv = call_run(client, &wire, &call, out_message);
+    int rv = call_run_within(client, &wire, timeout_ms, &call, out_message);
     if (rv == TARRY_OK && (call.reply->body_case != TARRY__REPLY__BODY_HELLO || call.reply->hello->producer == 0))
         rv = message_say(out_message, TARRY_E_PROTOCOL);
     if (rv == TARRY_OK) {
@@ -74,7 +74,7 @@ int tarry_commit_prepare(tarry_commit *commit, struct tarry_commit_id *out_id, c
     tarry_client *client = commit_client(commit);
     struct tarry_commit_id id = {0};
     while (id.producer == 0) {
-        int rv = ledger_open(client, out_message);
+        int rv = ledger_open(client, commit_timeout(commit), out_message);
         if (rv != TARRY_OK) return rv;
         pthread_mutex_lock(&client->lock);
         struct ledger *ledger = &client->ledger;
@@ -141,7 +141,8 @@ static void inquiry_done(void *arg, struct request *request) {
 }
 
 /* The results are the caller's to free. */
-static int inquire(tarry_client *client, const struct tarry_commit_id *id, struct inquiry *inquiry) {
+static int inquire(tarry_client *client, const struct tarry_commit_id *id, uint32_t timeout_ms,
+                   struct inquiry *inquiry) {
     *inquiry = (struct inquiry){.code = TARRY_OK};
     int rv = may_block(client);
     if (rv != TARRY_OK) return rv;
@@ -152,6 +153,7 @@ static int inquire(tarry_client *client, const struct tarry_commit_id *id, struc
     if (request != NULL) {
         request->named = request->inquires = true;
         request->name = *id;
+        request->timeout_ms = timeout_ms;
         request->done = inquiry_done;
         request->arg = inquiry;
         rv = request_submit_commit(client, request, true);
@@ -173,7 +175,7 @@ int tarry_commit_ask(tarry_commit *commit, const struct tarry_commit_id *id, con
         commit_name(commit) != NULL)
         return TARRY_E_ARGUMENT;
     struct inquiry inquiry;
-    int rv = inquire(commit_client(commit), id, &inquiry);
+    int rv = inquire(commit_client(commit), id, commit_timeout(commit), &inquiry);
     commit_take_results(commit, inquiry.results, inquiry.count);
     if (out_results != NULL) *out_results = inquiry.results;
     if (out_count != NULL) *out_count = inquiry.count;
@@ -185,7 +187,7 @@ int tarry_ask(tarry_client *client, const struct tarry_result *unknown, struct t
     struct tarry_result result;
     struct inquiry inquiry = {.code = TARRY_OK};
     int rv = tarry_result_commit_id(client, unknown, &id);
-    if (rv == TARRY_OK) rv = inquire(client, &id, &inquiry);
+    if (rv == TARRY_OK) rv = inquire(client, &id, 0, &inquiry);
     if (inquiry.results != NULL && unknown->index < inquiry.count) {
         result = inquiry.results[unknown->index];
     } else {

@@ -151,17 +151,21 @@ int tarry_close(tarry_client *client) {
     return TARRY_OK;
 }
 
-int tarry_drain(tarry_client *client, size_t pending_max) {
+int tarry_drain_within(tarry_client *client, size_t pending_max, uint64_t timeout_ms) {
     int rv = may_block(client);
     if (rv != TARRY_OK) return rv;
     pthread_mutex_lock(&client->lock);
     /* What was submitted before has ended by then; what others submit meanwhile need not have. */
-    const uint64_t until_ms = deadline_of(client, now_ms() + DRAIN_GRACE_MS, 0);
+    const uint64_t until_ms = deadline_of(client, now_ms() + DRAIN_GRACE_MS, timeout_of(timeout_ms));
     while (client->pending > pending_max && !client->closing && rv == TARRY_OK)
         if (!wait_drained(client, until_ms)) rv = TARRY_E_TIMEOUT;
     if (client->closing) rv = TARRY_E_CLOSED;
     pthread_mutex_unlock(&client->lock);
     return rv;
+}
+
+int tarry_drain(tarry_client *client, size_t pending_max) {
+    return tarry_drain_within(client, pending_max, 0);
 }
 
 uint64_t tarry_silence_ms(tarry_client *client) {
@@ -218,7 +222,7 @@ char *tarry_addresses_say(tarry_client *client, char text[TARRY_MESSAGE_SIZE]) {
     return text;
 }
 
-int tarry_ping(tarry_client *client) {
+int tarry_ping_within(tarry_client *client, uint64_t timeout_ms) {
     if (client == NULL) return TARRY_E_ARGUMENT;
     /* A session that cannot be: any word about it will do. */
     Tarry__Request wire = TARRY__REQUEST__INIT;
@@ -226,7 +230,11 @@ int tarry_ping(tarry_client *client) {
     wire.body_case = TARRY__REQUEST__BODY_HEARTBEAT;
     wire.heartbeat = &heartbeat;
     struct call call;
-    int rv = call_run(client, &wire, &call, NULL);
+    int rv = call_run_within(client, &wire, timeout_of(timeout_ms), &call, NULL);
     call_end(&call);
     return rv == TARRY_NO_SUCH_SESSION ? TARRY_OK : rv;
+}
+
+int tarry_ping(tarry_client *client) {
+    return tarry_ping_within(client, 0);
 }

@@ -76,15 +76,17 @@ static int gather_end(tarry_client *client, int rv, struct request *into, size_t
         return rv;                                                                                                     \
     } while (0)
 
-/* Who is told of the result. */
+/* Who is told of the result, and when at the latest. */
 struct told {
     tarry_done_fn done;
     void *arg;
+    uint64_t timeout_ms; /* of the call; 0: the client's */
 };
 
 static struct op_note told_to(struct op_note note, struct told told) {
     note.done = told.done;
     note.arg = told.arg;
+    note.timeout_ms = timeout_of(told.timeout_ms);
     return note;
 }
 
@@ -143,41 +145,65 @@ static int submit_queue_purge(tarry_client *client, bool wait, const char *queue
 
 /* ---- asynchronous */
 
-#define TOLD(done, arg) ((struct told){(done), (arg)})
+#define TOLD(done, arg, timeout_ms) ((struct told){(done), (arg), (timeout_ms)})
 
 int tarry_schedule_async_sized(tarry_client *client, const struct tarry_schedule_options *given, size_t size,
                                tarry_done_fn done, void *arg) {
     struct tarry_schedule_options options;
     TAKE(options, given, size, rv);
-    return submit_schedule(client, false, &options, TOLD(done, arg));
+    return submit_schedule(client, false, &options, TOLD(done, arg, options.timeout_ms));
+}
+int tarry_cancel_async_within(tarry_client *client, const struct tarry_ref *ref, bool withdraw, uint64_t timeout_ms,
+                              tarry_done_fn done, void *arg) {
+    return submit_cancel(client, false, ref, withdraw, TOLD(done, arg, timeout_ms));
 }
 int tarry_cancel_async(tarry_client *client, const struct tarry_ref *ref, bool withdraw, tarry_done_fn done,
                        void *arg) {
-    return submit_cancel(client, false, ref, withdraw, TOLD(done, arg));
+    return tarry_cancel_async_within(client, ref, withdraw, 0, done, arg);
+}
+int tarry_move_async_within(tarry_client *client, const struct tarry_ref *ref, enum tarry_when when, uint64_t when_ms,
+                            uint64_t timeout_ms, tarry_done_fn done, void *arg) {
+    return submit_move(client, false, ref, when, when_ms, TOLD(done, arg, timeout_ms));
 }
 int tarry_move_async(tarry_client *client, const struct tarry_ref *ref, enum tarry_when when, uint64_t when_ms,
                      tarry_done_fn done, void *arg) {
-    return submit_move(client, false, ref, when, when_ms, TOLD(done, arg));
+    return tarry_move_async_within(client, ref, when, when_ms, 0, done, arg);
+}
+int tarry_ack_async_within(tarry_client *client, uint64_t id, struct tarry_token token, uint64_t timeout_ms,
+                           tarry_done_fn done, void *arg) {
+    return submit_ack(client, false, id, token, TOLD(done, arg, timeout_ms));
 }
 int tarry_ack_async(tarry_client *client, uint64_t id, struct tarry_token token, tarry_done_fn done, void *arg) {
-    return submit_ack(client, false, id, token, TOLD(done, arg));
+    return tarry_ack_async_within(client, id, token, 0, done, arg);
 }
 int tarry_nack_async_sized(tarry_client *client, uint64_t id, struct tarry_token token,
                            const struct tarry_nack_options *given, size_t size, tarry_done_fn done, void *arg) {
     struct tarry_nack_options options;
     TAKE(options, given, size, rv);
-    return submit_nack(client, false, id, token, &options, TOLD(done, arg));
+    return submit_nack(client, false, id, token, &options, TOLD(done, arg, options.timeout_ms));
+}
+int tarry_extend_async_within(tarry_client *client, uint64_t id, struct tarry_token token, uint64_t lease_ms,
+                              uint64_t timeout_ms, tarry_done_fn done, void *arg) {
+    return submit_extend(client, false, id, token, lease_ms, TOLD(done, arg, timeout_ms));
 }
 int tarry_extend_async(tarry_client *client, uint64_t id, struct tarry_token token, uint64_t lease_ms,
                        tarry_done_fn done, void *arg) {
-    return submit_extend(client, false, id, token, lease_ms, TOLD(done, arg));
+    return tarry_extend_async_within(client, id, token, lease_ms, 0, done, arg);
+}
+int tarry_release_async_within(tarry_client *client, uint64_t id, struct tarry_token token, uint64_t timeout_ms,
+                               tarry_done_fn done, void *arg) {
+    return submit_release(client, false, id, token, TOLD(done, arg, timeout_ms));
 }
 int tarry_release_async(tarry_client *client, uint64_t id, struct tarry_token token, tarry_done_fn done, void *arg) {
-    return submit_release(client, false, id, token, TOLD(done, arg));
+    return tarry_release_async_within(client, id, token, 0, done, arg);
+}
+int tarry_dead_async_within(tarry_client *client, enum tarry_dead_what what, const struct tarry_ref *ref, bool all,
+                            uint64_t timeout_ms, tarry_done_fn done, void *arg) {
+    return submit_dead(client, false, what, ref, all, TOLD(done, arg, timeout_ms));
 }
 int tarry_dead_async(tarry_client *client, enum tarry_dead_what what, const struct tarry_ref *ref, bool all,
                      tarry_done_fn done, void *arg) {
-    return submit_dead(client, false, what, ref, all, TOLD(done, arg));
+    return tarry_dead_async_within(client, what, ref, all, 0, done, arg);
 }
 
 /* ---- blocking: a submission whose callback wakes the caller */
@@ -218,10 +244,10 @@ static int refused(int rv, struct tarry_result *out_result) {
     return rv;
 }
 
-#define WAIT(client, out_result, submission)                                                                           \
+#define WAIT(client, timeout_ms, out_result, submission)                                                               \
     do {                                                                                                               \
         struct waiter waiter;                                                                                          \
-        struct told told = TOLD(waiter_done, &waiter);                                                                 \
+        struct told told = TOLD(waiter_done, &waiter, (timeout_ms));                                                   \
         int begun = waiter_begin((client), &waiter);                                                                   \
         if (begun != TARRY_OK) return refused(begun, (out_result));                                                    \
         return waiter_end(&waiter, (submission), (out_result));                                                        \
@@ -231,52 +257,76 @@ int tarry_schedule_sized(tarry_client *client, const struct tarry_schedule_optio
                          struct tarry_result *out_result) {
     struct tarry_schedule_options options;
     TAKE(options, given, size, refused(rv, out_result));
-    WAIT(client, out_result, submit_schedule(client, true, &options, told));
+    WAIT(client, options.timeout_ms, out_result, submit_schedule(client, true, &options, told));
+}
+int tarry_cancel_within(tarry_client *client, const struct tarry_ref *ref, bool withdraw, uint64_t timeout_ms,
+                        struct tarry_result *out_result) {
+    WAIT(client, timeout_ms, out_result, submit_cancel(client, true, ref, withdraw, told));
 }
 int tarry_cancel(tarry_client *client, const struct tarry_ref *ref, bool withdraw, struct tarry_result *out_result) {
-    WAIT(client, out_result, submit_cancel(client, true, ref, withdraw, told));
+    return tarry_cancel_within(client, ref, withdraw, 0, out_result);
+}
+int tarry_move_within(tarry_client *client, const struct tarry_ref *ref, enum tarry_when when, uint64_t when_ms,
+                      uint64_t timeout_ms, struct tarry_result *out_result) {
+    WAIT(client, timeout_ms, out_result, submit_move(client, true, ref, when, when_ms, told));
 }
 int tarry_move(tarry_client *client, const struct tarry_ref *ref, enum tarry_when when, uint64_t when_ms,
                struct tarry_result *out_result) {
-    WAIT(client, out_result, submit_move(client, true, ref, when, when_ms, told));
+    return tarry_move_within(client, ref, when, when_ms, 0, out_result);
+}
+int tarry_ack_within(tarry_client *client, uint64_t id, struct tarry_token token, uint64_t timeout_ms,
+                     struct tarry_result *out_result) {
+    WAIT(client, timeout_ms, out_result, submit_ack(client, true, id, token, told));
 }
 int tarry_ack(tarry_client *client, uint64_t id, struct tarry_token token, struct tarry_result *out_result) {
-    WAIT(client, out_result, submit_ack(client, true, id, token, told));
+    return tarry_ack_within(client, id, token, 0, out_result);
 }
 int tarry_nack_sized(tarry_client *client, uint64_t id, struct tarry_token token,
                      const struct tarry_nack_options *given, size_t size, struct tarry_result *out_result) {
     struct tarry_nack_options options;
     TAKE(options, given, size, refused(rv, out_result));
-    WAIT(client, out_result, submit_nack(client, true, id, token, &options, told));
+    WAIT(client, options.timeout_ms, out_result, submit_nack(client, true, id, token, &options, told));
+}
+int tarry_extend_within(tarry_client *client, uint64_t id, struct tarry_token token, uint64_t lease_ms,
+                        uint64_t timeout_ms, struct tarry_result *out_result) {
+    WAIT(client, timeout_ms, out_result, submit_extend(client, true, id, token, lease_ms, told));
 }
 int tarry_extend(tarry_client *client, uint64_t id, struct tarry_token token, uint64_t lease_ms,
                  struct tarry_result *out_result) {
-    WAIT(client, out_result, submit_extend(client, true, id, token, lease_ms, told));
+    return tarry_extend_within(client, id, token, lease_ms, 0, out_result);
+}
+int tarry_release_within(tarry_client *client, uint64_t id, struct tarry_token token, uint64_t timeout_ms,
+                         struct tarry_result *out_result) {
+    WAIT(client, timeout_ms, out_result, submit_release(client, true, id, token, told));
 }
 int tarry_release(tarry_client *client, uint64_t id, struct tarry_token token, struct tarry_result *out_result) {
-    WAIT(client, out_result, submit_release(client, true, id, token, told));
+    return tarry_release_within(client, id, token, 0, out_result);
+}
+int tarry_dead_within(tarry_client *client, enum tarry_dead_what what, const struct tarry_ref *ref, bool all,
+                      uint64_t timeout_ms, struct tarry_result *out_result) {
+    WAIT(client, timeout_ms, out_result, submit_dead(client, true, what, ref, all, told));
 }
 int tarry_dead(tarry_client *client, enum tarry_dead_what what, const struct tarry_ref *ref, bool all,
                struct tarry_result *out_result) {
-    WAIT(client, out_result, submit_dead(client, true, what, ref, all, told));
+    return tarry_dead_within(client, what, ref, all, 0, out_result);
 }
 int tarry_redact_sized(tarry_client *client, const struct tarry_redact_options *given, size_t size,
                        struct tarry_result *out_result) {
     struct tarry_redact_options options;
     TAKE(options, given, size, refused(rv, out_result));
-    WAIT(client, out_result, submit_redact(client, true, &options, told));
+    WAIT(client, options.timeout_ms, out_result, submit_redact(client, true, &options, told));
 }
 int tarry_queue_set_sized(tarry_client *client, const char *queue, const struct tarry_policy *given, size_t size,
                           uint32_t fields, struct tarry_result *out_result) {
     struct tarry_policy policy;
     TAKE(policy, given, size, refused(rv, out_result));
     /* Without a policy, nothing is to be set. */
-    WAIT(client, out_result, submit_queue_set(client, true, queue, given == NULL ? NULL : &policy, fields, told));
+    WAIT(client, 0, out_result, submit_queue_set(client, true, queue, given == NULL ? NULL : &policy, fields, told));
 }
 int tarry_queue_pause(tarry_client *client, const char *queue, bool paused, uint64_t for_ms,
                       struct tarry_result *out_result) {
-    WAIT(client, out_result, submit_queue_pause(client, true, queue, paused, for_ms, told));
+    WAIT(client, 0, out_result, submit_queue_pause(client, true, queue, paused, for_ms, told));
 }
 int tarry_queue_purge(tarry_client *client, const char *queue, uint32_t states, struct tarry_result *out_result) {
-    WAIT(client, out_result, submit_queue_purge(client, true, queue, states, told));
+    WAIT(client, 0, out_result, submit_queue_purge(client, true, queue, states, told));
 }

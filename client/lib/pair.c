@@ -91,7 +91,7 @@ static void fill_peer(const Tarry__PairReply *from, struct tarry_pair_view *view
     }
 }
 
-static int ask(tarry_client *client, Tarry__Pair *body, struct tarry_pair_view **out_view,
+static int ask(tarry_client *client, Tarry__Pair *body, uint64_t timeout_ms, struct tarry_pair_view **out_view,
                char out_message[TARRY_MESSAGE_SIZE]) {
     if (client == NULL || out_view == NULL) return message_say(out_message, TARRY_E_ARGUMENT);
     if (client->link.addresses.count > 1) {
@@ -102,7 +102,7 @@ static int ask(tarry_client *client, Tarry__Pair *body, struct tarry_pair_view *
     wire.body_case = TARRY__REQUEST__BODY_PAIR;
     wire.pair = body;
     struct call call;
-    int rv = call_run(client, &wire, &call, out_message);
+    int rv = call_run_within(client, &wire, timeout_of(timeout_ms), &call, out_message);
     if (rv == TARRY_OK && call.reply->body_case != TARRY__REPLY__BODY_PAIR)
         rv = message_say(out_message, TARRY_E_PROTOCOL);
     struct pair_box *box = rv == TARRY_OK ? calloc(1, sizeof(*box)) : NULL;
@@ -117,9 +117,14 @@ static int ask(tarry_client *client, Tarry__Pair *body, struct tarry_pair_view *
     return rv;
 }
 
-int tarry_pair_status(tarry_client *client, struct tarry_pair_view **out_view, char out_message[TARRY_MESSAGE_SIZE]) {
+int tarry_pair_status_within(tarry_client *client, uint64_t timeout_ms, struct tarry_pair_view **out_view,
+                             char out_message[TARRY_MESSAGE_SIZE]) {
     Tarry__Pair body = TARRY__PAIR__INIT;
-    return ask(client, &body, out_view, out_message);
+    return ask(client, &body, timeout_ms, out_view, out_message);
+}
+
+int tarry_pair_status(tarry_client *client, struct tarry_pair_view **out_view, char out_message[TARRY_MESSAGE_SIZE]) {
+    return tarry_pair_status_within(client, 0, out_view, out_message);
 }
 
 int tarry_promote(tarry_client *client, enum tarry_assertion assertion, struct tarry_pair_view **out_view,
@@ -129,13 +134,13 @@ int tarry_promote(tarry_client *client, enum tarry_assertion assertion, struct t
     body.what = TARRY__PAIR__WHAT__PROMOTE;
     body.peer_is_stopped = assertion == TARRY_PEER_IS_STOPPED;
     body.force = assertion == TARRY_FORCE;
-    return ask(client, &body, out_view, out_message);
+    return ask(client, &body, 0, out_view, out_message);
 }
 
 int tarry_demote(tarry_client *client, struct tarry_pair_view **out_view, char out_message[TARRY_MESSAGE_SIZE]) {
     Tarry__Pair body = TARRY__PAIR__INIT;
     body.what = TARRY__PAIR__WHAT__DEMOTE;
-    return ask(client, &body, out_view, out_message);
+    return ask(client, &body, 0, out_view, out_message);
 }
 
 void tarry_pair_free(struct tarry_pair_view *view) {

@@ -21,6 +21,42 @@ static tarry_client *client_to(const char *urls, uint64_t timeout_ms, uint32_t c
     return client;
 }
 
+#define SET(fake, field, value)                                                                                        \
+    do {                                                                                                               \
+        pthread_mutex_lock(&(fake)->lock);                                                                             \
+        (fake)->field = (value);                                                                                       \
+        pthread_mutex_unlock(&(fake)->lock);                                                                           \
+    } while (0)
+
+/* A broker that does this with each commit. */
+static struct fake *fake_that_will(enum deed deed) {
+    enum deed script[256];
+    for (int i = 0; i < 256; i++) script[i] = deed;
+    return fake_start(script, 256);
+}
+
+/* How a story begins: a fake broker, and a client of it. */
+enum setting {
+    PLAIN = 0,
+    HAS_LANE = 1,      /* consumers can subscribe */
+    LACKS_ROOM = 2,    /* commits that schedule are refused as busy */
+    REFUSES_HELLO = 4, /* no commit is sent, so that what is submitted gathers */
+};
+
+static tarry_client *story_begin(struct fake **out_fake, unsigned setting, uint64_t timeout_ms) {
+    struct fake *fake = fake_start(NULL, 0);
+    if ((setting & HAS_LANE) != 0) fake_open_lane(fake);
+    fake->lacks_room = (setting & LACKS_ROOM) != 0;
+    fake->refuses_hello = (setting & REFUSES_HELLO) != 0;
+    *out_fake = fake;
+    return client_to(fake->url, timeout_ms, 1);
+}
+
+static void story_end(tarry_client *client, struct fake *fake) {
+    assert_int_equal(tarry_close(client), TARRY_OK);
+    fake_stop(fake);
+}
+
 struct ended {
     struct tarry_result result;
     uint64_t at_ms;
@@ -44,24 +80,11 @@ static void submit(tarry_client *client, struct ended *ended) {
     assert_int_equal(tarry_schedule_async(client, &order, has_ended, ended), TARRY_OK);
 }
 
-static void set_lacks_room(struct fake *fake, bool lacks_room) {
-    pthread_mutex_lock(&fake->lock);
-    fake->lacks_room = lacks_room;
-    pthread_mutex_unlock(&fake->lock);
-}
-
-static void set_hangs(struct fake *fake, bool hangs) {
-    pthread_mutex_lock(&fake->lock);
-    fake->hangs = hangs;
-    pthread_mutex_unlock(&fake->lock);
-}
-
 /* ---- what the caller hears */
 
 static void a_busy_broker_puts_off_no_deadline(void **state) {
-    struct fake *fake = fake_start(NULL, 0);
-    fake->lacks_room = true;
-    tarry_client *client = client_to(fake->url, 600, 1);
+    struct fake *fake;
+    tarry_client *client = story_begin(&fake, LACKS_ROOM, 600);
     struct tarry_result result;
     uint64_t before = now_ms();
     assert_int_equal(tarry_schedule(client, &order, &result), TARRY_BUSY);
@@ -75,51 +98,42 @@ static void a_busy_broker_puts_off_no_deadline(void **state) {
     assert_int_equal(tarry_drain(client, 0), TARRY_OK); /* it ends too */
     assert_int_equal(ended.result.code, TARRY_BUSY);
     assert_int_equal(COUNT(fake, ops), 0);
-    set_lacks_room(fake, false);
+    SET(fake, lacks_room, false);
     assert_int_equal(tarry_schedule(client, &order, &result), TARRY_OK);
-    tarry_close(client);
-    fake_stop(fake);
+    story_end(client, fake);
 }
 
 static void a_stopping_broker_puts_off_no_deadline(void **state) {
-    enum deed script[256];
-    for (int i = 0; i < 256; i++) script[i] = SAY_STOPPING;
-    struct fake *fake = fake_start(script, 256);
+    struct fake *fake = fake_that_will(SAY_STOPPING);
     tarry_client *client = client_to(fake->url, 400, 1);
     struct tarry_result result;
     assert_int_equal(tarry_schedule(client, &order, &result), TARRY_STOPPING);
     assert_non_null(strstr(result.message, "nothing was done"));
     assert_int_equal(COUNT(fake, ops), 0);
-    tarry_close(client);
-    fake_stop(fake);
+    story_end(client, fake);
 }
 
 /* The broker's disk failed: it may have been recorded, so neither "nothing was done" nor a new sequence is true. */
 static void failed_means_that_nobody_knows(void **state) { /* LOG-4, ONCE-1 */
-    enum deed script[256];
-    for (int i = 0; i < 256; i++) script[i] = FAIL_AND_EXECUTE;
-    struct fake *fake = fake_start(script, 256);
+    struct fake *fake = fake_that_will(FAIL_AND_EXECUTE);
     tarry_client *client = client_to(fake->url, 400, 1);
     struct tarry_result result;
     assert_int_equal(tarry_schedule(client, &order, &result), TARRY_FAILED);
     assert_int_equal(result.sequence, 1); /* under which it can be asked after */
     assert_int_equal(COUNT(fake, ops), 1);
-    tarry_close(client);
-    fake_stop(fake);
+    story_end(client, fake);
     const enum deed forgets[] = {FAIL_AND_EXECUTE, FORGET};
     fake = fake_start(forgets, 2);
     client = client_to(fake->url, 10000, 1);
     assert_int_equal(tarry_schedule(client, &order, &result), TARRY_FORGOTTEN);
     assert_int_equal(COUNT(fake, ops), 1); /* and not again, as another producer's */
-    tarry_close(client);
-    fake_stop(fake);
+    story_end(client, fake);
 }
 
 /* Behind others that take too long: it was not sent, though a broker answered. */
 static void what_was_never_sent_says_so(void **state) {
-    struct fake *fake = fake_start(NULL, 0);
-    fake->lacks_room = true;
-    tarry_client *client = client_to(fake->url, 500, 1);
+    struct fake *fake;
+    tarry_client *client = story_begin(&fake, LACKS_ROOM, 500);
     struct ended first = {.done = 0}, second = {.done = 0};
     submit(client, &first);
     while (COUNT(fake, commits) == 0) nng_msleep(1); /* the next one gathers apart */
@@ -127,8 +141,7 @@ static void what_was_never_sent_says_so(void **state) {
     await(&second);
     assert_int_equal(second.result.code, TARRY_BUSY);
     assert_non_null(strstr(second.result.message, "nothing was done"));
-    tarry_close(client);
-    fake_stop(fake);
+    story_end(client, fake);
 }
 
 /* ---- whose deadline it is */
@@ -153,54 +166,42 @@ static void a_call_made_late_in_a_silence_has_its_whole_time(void **state) {
     tarry_close(client);
 }
 
-static void set_refuses_hello(struct fake *fake, bool refuses_hello) {
-    pthread_mutex_lock(&fake->lock);
-    fake->refuses_hello = refuses_hello;
-    pthread_mutex_unlock(&fake->lock);
-}
-
 /* Two calls in one commit. The one whose time is over is taken out of it: it is told that nothing was done. */
 static void one_call_ends_and_the_other_goes_on(void **state) {
-    struct fake *fake = fake_start(NULL, 0);
-    fake->refuses_hello = fake->lacks_room = true;
-    tarry_client *client = client_to(fake->url, 2500, 1);
+    struct fake *fake;
+    tarry_client *client = story_begin(&fake, LACKS_ROOM | REFUSES_HELLO, 2500);
     struct ended first = {.done = 0}, second = {.done = 0};
     submit(client, &first);
     nng_msleep(1500);
     submit(client, &second);
-    set_refuses_hello(fake, false);
+    SET(fake, refuses_hello, false);
     await(&first);
     assert_int_equal(first.result.code, TARRY_BUSY);
     assert_int_equal(atomic_load(&second.done), 0);
-    set_lacks_room(fake, false);
+    SET(fake, lacks_room, false);
     await(&second);
     assert_int_equal(second.result.code, TARRY_OK);
     assert_int_equal(COUNT(fake, ops), 1);
     assert_int_equal(tarry_drain(client, 0), TARRY_OK);
-    tarry_close(client);
-    fake_stop(fake);
+    story_end(client, fake);
 }
 
 /* Sent, and no answer: the one whose time is over hears that nobody knows, and the commit goes on under its sequence.
  */
 static void one_call_is_told_and_the_commit_goes_on(void **state) { /* ONCE-1 */
-    enum deed script[256];
-    for (int i = 0; i < 256; i++) script[i] = LOSE_REQUEST;
-    struct fake *fake = fake_start(script, 256);
+    struct fake *fake = fake_that_will(LOSE_REQUEST);
     fake->refuses_hello = fake->keeps_producers = true;
     tarry_client *client = client_to(fake->url, 2500, 1);
     struct ended first = {.done = 0}, second = {.done = 0};
     submit(client, &first);
     nng_msleep(1500);
     submit(client, &second);
-    set_refuses_hello(fake, false);
+    SET(fake, refuses_hello, false);
     await(&first);
     assert_int_equal(first.result.code, TARRY_E_TIMEOUT);
     assert_int_equal(first.result.sequence, 1);
     assert_int_equal(atomic_load(&second.done), 0);
-    pthread_mutex_lock(&fake->lock);
-    fake->script_size = 0;
-    pthread_mutex_unlock(&fake->lock);
+    SET(fake, script_size, 0);
     await(&second);
     assert_int_equal(second.result.code, TARRY_OK);
     assert_int_equal(second.result.sequence, 1);
@@ -209,23 +210,20 @@ static void one_call_is_told_and_the_commit_goes_on(void **state) { /* ONCE-1 */
     pthread_mutex_lock(&client->lock);
     assert_true(client->queued_size == 0 && client->waiting == 0);
     pthread_mutex_unlock(&client->lock);
-    tarry_close(client);
-    fake_stop(fake);
+    story_end(client, fake);
 }
 
 static void a_question_to_who_is_busy_ends(void **state) {
-    struct fake *fake = fake_start(NULL, 0);
-    fake_open_lane(fake);
-    fake->refuses_sessions = TARRY__CODE__BUSY;
-    tarry_client *client = client_to(fake->url, 500, 1);
+    struct fake *fake;
+    tarry_client *client = story_begin(&fake, HAS_LANE, 500);
+    SET(fake, refuses_sessions, TARRY__CODE__BUSY);
     tarry_consumer *consumer;
     const char *queue = "orders";
     const struct tarry_consumer_options options = {.queues = &queue, .queue_count = 1};
     uint64_t before = now_ms();
     assert_int_equal(tarry_consumer_open(client, &options, &consumer, NULL), TARRY_BUSY);
     assert_true(now_ms() - before >= 500 && now_ms() - before < LATE_MS);
-    tarry_close(client);
-    fake_stop(fake);
+    story_end(client, fake);
 }
 
 /* ---- waiting for others */
@@ -280,8 +278,7 @@ static void waiting_for_room_in_the_queue_ends(void **state) {
     }
     atomic_store(&submitting.stop, true);
     for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
-    tarry_close(client);
-    fake_stop(fake);
+    story_end(client, fake);
 }
 
 /* ---- consumers */
@@ -296,48 +293,40 @@ static tarry_consumer *consumer_of(tarry_client *client, tarry_handler_fn handle
 
 /* The broker accepts it each time, and forgets it; or its lane is not there. */
 static void opening_a_consumer_ends(void **state) {
-    struct fake *fake = fake_start(NULL, 0);
-    fake_open_lane(fake);
-    fake->refuses_sessions = TARRY__CODE__NO_SUCH_SESSION;
-    tarry_client *client = client_to(fake->url, 700, 1);
+    struct fake *fake;
+    tarry_client *client = story_begin(&fake, HAS_LANE, 700);
+    SET(fake, refuses_sessions, TARRY__CODE__NO_SUCH_SESSION);
     tarry_consumer *consumer;
     const char *queue = "orders";
     const struct tarry_consumer_options options = {.queues = &queue, .queue_count = 1};
     uint64_t before = now_ms();
     assert_int_equal(tarry_consumer_open(client, &options, &consumer, NULL), TARRY_NO_SUCH_SESSION);
     assert_true(now_ms() - before >= 700 && now_ms() - before < LATE_MS);
-    pthread_mutex_lock(&fake->lock);
-    fake->refuses_sessions = TARRY__CODE__OK;
-    fake->lane_number = 9;
-    pthread_mutex_unlock(&fake->lock);
+    SET(fake, refuses_sessions, TARRY__CODE__OK);
+    SET(fake, lane_number, 9);
     before = now_ms();
     assert_int_equal(tarry_consumer_open(client, &options, &consumer, NULL), TARRY_E_NO_BROKER);
     assert_true(now_ms() - before >= 700 && now_ms() - before < LATE_MS);
-    tarry_close(client);
-    fake_stop(fake);
+    story_end(client, fake);
 }
 
 static void closing_a_consumer_ends_although_the_broker_is_silent(void **state) {
-    struct fake *fake = fake_start(NULL, 0);
-    fake_open_lane(fake);
-    tarry_client *client = client_to(fake->url, 900, 1);
+    struct fake *fake;
+    tarry_client *client = story_begin(&fake, HAS_LANE, 900);
     tarry_consumer *consumer = consumer_of(client, NULL, NULL);
-    set_hangs(fake, true);
+    SET(fake, hangs, true);
     assert_int_equal(tarry_ack_async(client, 7, token, NULL, NULL), TARRY_OK);
     uint64_t before = now_ms();
     int rv = tarry_consumer_close(consumer, 0); /* it is closed all the same */
     assert_true(rv == TARRY_E_TIMEOUT || rv == TARRY_E_NO_BROKER);
     assert_true(now_ms() - before < LATE_MS);
-    assert_int_equal(tarry_close(client), TARRY_OK);
-    fake_stop(fake);
+    story_end(client, fake);
 }
 
 /* It waits for what settles leases, and for nothing else. */
 static void closing_a_consumer_does_not_wait_for_schedules(void **state) {
-    struct fake *fake = fake_start(NULL, 0);
-    fake_open_lane(fake);
-    fake->lacks_room = true;
-    tarry_client *client = client_to(fake->url, 60000, 1);
+    struct fake *fake;
+    tarry_client *client = story_begin(&fake, HAS_LANE | LACKS_ROOM, 60000);
     tarry_consumer *consumer = consumer_of(client, NULL, NULL);
     const struct tarry_task *task;
     fake_deliver(fake, 1, 7, 1);
@@ -379,8 +368,7 @@ static void closing_a_consumer_waits_for_its_own_acks(void **state) {
     assert_int_equal(COUNT(fake, unsubscribes), 1);
     assert_int_equal(fake->seen_count, 0);
     tarry_task_free(task);
-    tarry_close(client);
-    fake_stop(fake);
+    story_end(client, fake);
 }
 
 static enum tarry_verdict acks(void *arg, tarry_consumer *consumer, const struct tarry_task *task,
@@ -396,9 +384,8 @@ static void add_to_queued(tarry_client *client, size_t size, bool add) {
 
 /* No room in the client's own queue, and none will come: the handler's thread gives its ack up. */
 static void closing_a_consumer_ends_although_its_handler_finds_no_room(void **state) {
-    struct fake *fake = fake_start(NULL, 0);
-    fake_open_lane(fake);
-    tarry_client *client = client_to(fake->url, 900, 1);
+    struct fake *fake;
+    tarry_client *client = story_begin(&fake, HAS_LANE, 900);
     tarry_consumer *consumer = consumer_of(client, acks, NULL);
     add_to_queued(client, QUEUED_SIZE_MAX_DEFAULT, true);
     fake_deliver(fake, 1, 7, 1);
@@ -414,8 +401,7 @@ static void closing_a_consumer_ends_although_its_handler_finds_no_room(void **st
     assert_int_equal(COUNT(fake, ops), 0);
     assert_true(fake->seen_count == 1 && fake->seen[0] == 7); /* it had it, and has not settled it */
     add_to_queued(client, QUEUED_SIZE_MAX_DEFAULT, false);
-    tarry_close(client);
-    fake_stop(fake);
+    story_end(client, fake);
 }
 
 int main(int argc, char **argv) {

@@ -1,0 +1,283 @@
+/* client_within_test.c: a deadline of each call's own (tarry_within.h, and `timeout_ms` in options and commits). The
+ * client's is far away, or there is none; what ends, ends by its own. Against a fake broker (fake_broker.h). */
+#include "fake_broker.h"
+
+#include "client.h"
+
+#define OWN_MS 400u
+#define FAR_MS 600000u /* the client's */
+#define LATE_MS 20000u /* on a busy machine; far below FAR_MS */
+
+static const struct tarry_ref order_1 = {.queue = "orders", .key = "order-1"};
+static const struct tarry_token token = {1, 1};
+
+static tarry_client *client_to(const struct fake *fake, uint64_t timeout_ms) {
+    tarry_client *client;
+    const struct tarry_options options = {.urls = fake->url, .timeout_ms = timeout_ms};
+    assert_int_equal(tarry_open(&options, &client), TARRY_OK);
+    return client;
+}
+
+/* It takes requests, and answers none. */
+static struct fake *fake_that_hangs(void) {
+    struct fake *fake = fake_start(NULL, 0);
+    fake->hangs = true;
+    return fake;
+}
+
+static void end(tarry_client *client, struct fake *fake) {
+    assert_int_equal(tarry_close(client), TARRY_OK);
+    fake_stop(fake);
+}
+
+/* ---- each call, once: what the broker does not answer ends after OWN_MS */
+
+static int schedules(tarry_client *client) {
+    const struct tarry_schedule_options order = {.queue = "orders", .when_ms = 1, .timeout_ms = OWN_MS};
+    return tarry_schedule(client, &order, NULL);
+}
+static int nacks(tarry_client *client) {
+    return tarry_nack(client, 7, token, &(struct tarry_nack_options){.timeout_ms = OWN_MS}, NULL);
+}
+static int redacts(tarry_client *client) {
+    const struct tarry_redact_options options = {.task = {.id = 7}, .reason = "asked for", .timeout_ms = OWN_MS};
+    return tarry_redact(client, &options, NULL);
+}
+static int cancels(tarry_client *client) {
+    return tarry_cancel_within(client, &order_1, false, OWN_MS, NULL);
+}
+static int moves(tarry_client *client) {
+    return tarry_move_within(client, &order_1, TARRY_DELAY, 1, OWN_MS, NULL);
+}
+static int acks(tarry_client *client) {
+    return tarry_ack_within(client, 7, token, OWN_MS, NULL);
+}
+static int extends(tarry_client *client) {
+    return tarry_extend_within(client, 7, token, 0, OWN_MS, NULL);
+}
+static int releases(tarry_client *client) {
+    return tarry_release_within(client, 7, token, OWN_MS, NULL);
+}
+static int requeues(tarry_client *client) {
+    return tarry_dead_within(client, TARRY_REQUEUE, &order_1, false, OWN_MS, NULL);
+}
+
+/* Runs one that pauses the queue. */
+static int commits(tarry_client *client) {
+    tarry_commit *commit;
+    assert_int_equal(tarry_commit_new(client, false, &commit), TARRY_OK);
+    assert_int_equal(tarry_commit_timeout(commit, OWN_MS), TARRY_OK);
+    tarry_commit_clear(commit); /* which keeps it */
+    assert_int_equal(tarry_commit_queue_pause(commit, "orders", true, 0), TARRY_OK);
+    int rv = tarry_commit_run(commit, NULL, NULL);
+    tarry_commit_free(commit);
+    return rv;
+}
+
+static int asks_after_a_commit(tarry_client *client) {
+    tarry_commit *commit;
+    const struct tarry_commit_id id = {.producer = 1, .sequence = 1};
+    assert_int_equal(tarry_commit_new(client, false, &commit), TARRY_OK);
+    assert_int_equal(tarry_commit_timeout(commit, OWN_MS), TARRY_OK);
+    int rv = tarry_commit_ask(commit, &id, NULL, NULL);
+    tarry_commit_free(commit);
+    return rv;
+}
+static int prepares(tarry_client *client) {
+    tarry_commit *commit;
+    struct tarry_commit_id id;
+    assert_int_equal(tarry_commit_new(client, false, &commit), TARRY_OK);
+    assert_int_equal(tarry_commit_timeout(commit, OWN_MS), TARRY_OK);
+    int rv = tarry_commit_prepare(commit, &id, NULL);
+    tarry_commit_free(commit);
+    return rv;
+}
+
+static int pings(tarry_client *client) {
+    return tarry_ping_within(client, OWN_MS);
+}
+static int gets(tarry_client *client) {
+    struct tarry_view *view;
+    return tarry_get_within(client, &order_1, false, OWN_MS, &view, NULL);
+}
+static int lists(tarry_client *client) {
+    tarry_list *list;
+    const struct tarry_view *view;
+    const struct tarry_list_options options = {.queue = "orders", .timeout_ms = OWN_MS};
+    assert_int_equal(tarry_list_open(client, &options, &list), TARRY_OK);
+    int rv = tarry_list_next(list, &view, NULL);
+    tarry_list_close(list);
+    return rv;
+}
+static int lists_queues(tarry_client *client) {
+    struct tarry_queues_view *view;
+    return tarry_queues_within(client, OWN_MS, &view, NULL);
+}
+static int counts(tarry_client *client) {
+    struct tarry_stats_view *view;
+    return tarry_stats_within(client, NULL, OWN_MS, &view, NULL);
+}
+static int looks_at_a_job(tarry_client *client) {
+    struct tarry_job_view view;
+    return tarry_job_within(client, "orders", 1, OWN_MS, &view, NULL);
+}
+static int looks_at_the_pair(tarry_client *client) {
+    struct tarry_pair_view *view;
+    return tarry_pair_status_within(client, OWN_MS, &view, NULL);
+}
+static int consumes(tarry_client *client) {
+    tarry_consumer *consumer;
+    const char *queue = "orders";
+    const struct tarry_consumer_options options = {.queues = &queue, .queue_count = 1, .timeout_ms = OWN_MS};
+    return tarry_consumer_open(client, &options, &consumer, NULL);
+}
+
+static int (*const calls[])(tarry_client *client) = {
+    schedules,      nacks,
+    redacts,        cancels,
+    moves,          acks,
+    extends,        releases,
+    requeues,       commits,
+    prepares,       pings,
+    gets,           lists,
+    lists_queues,   counts,
+    looks_at_a_job, looks_at_the_pair,
+    consumes,       asks_after_a_commit,
+};
+
+static void each_call_ends_by_its_own_deadline(void **state) {
+    const uint64_t of_client[] = {FAR_MS, TARRY_FOREVER};
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        struct fake *fake = fake_that_hangs();
+        tarry_client *client = client_to(fake, of_client[i % 2]);
+        uint64_t before = now_ms();
+        int rv = calls[i](client);
+        uint64_t took = now_ms() - before;
+        if (rv != TARRY_E_TIMEOUT && rv != TARRY_E_NO_BROKER) fail_msg("call %zu: %s", i, tarry_code_name(rv));
+        if (took < OWN_MS || took >= LATE_MS) fail_msg("call %zu took %llu ms", i, (unsigned long long)took);
+        end(client, fake);
+    }
+}
+
+/* ---- asynchronous ones */
+
+struct ended {
+    int code;
+    uint64_t at_ms;
+    atomic_int done;
+};
+
+static void has_ended(void *arg, const struct tarry_result *result) {
+    struct ended *ended = arg;
+    ended->code = result->code;
+    ended->at_ms = now_ms();
+    assert_int_equal(atomic_fetch_add(&ended->done, 1), 0); /* exactly once */
+}
+
+static void has_committed(void *arg, int code, const struct tarry_result *results, size_t count) {
+    has_ended(arg, &(struct tarry_result){.code = code});
+}
+
+static void each_asynchronous_call_ends_by_its_own_deadline(void **state) {
+    struct fake *fake = fake_that_hangs();
+    tarry_client *client = client_to(fake, TARRY_FOREVER);
+    const struct tarry_schedule_options order = {.queue = "orders", .when_ms = 1, .timeout_ms = OWN_MS};
+    const struct tarry_nack_options nack = {.timeout_ms = OWN_MS};
+    struct ended ended[9] = {{.code = -1}};
+    uint64_t before = now_ms();
+    assert_int_equal(tarry_schedule_async(client, &order, has_ended, &ended[0]), TARRY_OK);
+    assert_int_equal(tarry_nack_async(client, 7, token, &nack, has_ended, &ended[1]), TARRY_OK);
+    assert_int_equal(tarry_cancel_async_within(client, &order_1, false, OWN_MS, has_ended, &ended[2]), TARRY_OK);
+    assert_int_equal(tarry_move_async_within(client, &order_1, TARRY_DELAY, 1, OWN_MS, has_ended, &ended[3]), TARRY_OK);
+    assert_int_equal(tarry_ack_async_within(client, 7, token, OWN_MS, has_ended, &ended[4]), TARRY_OK);
+    assert_int_equal(tarry_extend_async_within(client, 7, token, 0, OWN_MS, has_ended, &ended[5]), TARRY_OK);
+    assert_int_equal(tarry_release_async_within(client, 7, token, OWN_MS, has_ended, &ended[6]), TARRY_OK);
+    assert_int_equal(tarry_dead_async_within(client, TARRY_DROP, &order_1, false, OWN_MS, has_ended, &ended[7]),
+                     TARRY_OK);
+    tarry_commit *commit;
+    assert_int_equal(tarry_commit_new(client, false, &commit), TARRY_OK);
+    assert_int_equal(tarry_commit_timeout(commit, OWN_MS), TARRY_OK);
+    assert_int_equal(tarry_commit_ack(commit, 7, token), TARRY_OK);
+    assert_int_equal(tarry_commit_submit(commit, has_committed, &ended[8]), TARRY_OK);
+    tarry_commit_free(commit);
+    assert_int_equal(tarry_drain_within(client, 0, LATE_MS), TARRY_OK);
+    for (size_t i = 0; i < 9; i++) {
+        assert_int_equal(atomic_load(&ended[i].done), 1);
+        assert_true(ended[i].code == TARRY_E_TIMEOUT || ended[i].code == TARRY_E_NO_BROKER);
+        assert_true(ended[i].at_ms >= before + OWN_MS && ended[i].at_ms < before + LATE_MS);
+    }
+    end(client, fake);
+}
+
+/* ---- longer than the client's */
+
+static void a_call_without_an_end_outlives_the_clients(void **state) {
+    struct fake *fake = fake_start(NULL, 0);
+    fake->lacks_room = true;
+    tarry_client *client = client_to(fake, OWN_MS);
+    struct tarry_schedule_options order = {.queue = "orders", .key = "1", .when_ms = 1, .timeout_ms = TARRY_FOREVER};
+    struct ended lasting = {.code = -1}, short_lived = {.code = -1};
+    assert_int_equal(tarry_schedule_async(client, &order, has_ended, &lasting), TARRY_OK);
+    order.key = "2";
+    order.timeout_ms = 0; /* beside it, in the same commit: the client's */
+    assert_int_equal(tarry_schedule_async(client, &order, has_ended, &short_lived), TARRY_OK);
+    while (!atomic_load(&short_lived.done)) nng_msleep(1);
+    assert_int_equal(short_lived.code, TARRY_BUSY);
+    assert_int_equal(atomic_load(&lasting.done), 0);
+    assert_int_equal(tarry_drain_within(client, 0, OWN_MS), TARRY_E_TIMEOUT);
+    pthread_mutex_lock(&fake->lock);
+    fake->lacks_room = false;
+    pthread_mutex_unlock(&fake->lock);
+    assert_int_equal(tarry_drain_within(client, 0, TARRY_FOREVER), TARRY_OK);
+    assert_int_equal(lasting.code, TARRY_OK);
+    assert_int_equal(COUNT(fake, ops), 1);
+    end(client, fake);
+}
+
+/* It is in the options of one operation, but a commit ends as a whole. */
+static void an_operation_of_a_commit_has_no_deadline_of_its_own(void **state) {
+    struct fake *fake = fake_start(NULL, 0);
+    tarry_client *client = client_to(fake, OWN_MS);
+    tarry_commit *commit;
+    assert_int_equal(tarry_commit_new(client, false, &commit), TARRY_OK);
+    const struct tarry_schedule_options order = {.queue = "orders", .when_ms = 1, .timeout_ms = 1};
+    const struct tarry_redact_options redact = {.task = {.id = 7}, .reason = "asked for", .timeout_ms = 1};
+    assert_int_equal(tarry_commit_schedule(commit, &order), TARRY_E_ARGUMENT);
+    assert_int_equal(tarry_commit_nack(commit, 7, token, &(struct tarry_nack_options){.timeout_ms = 1}),
+                     TARRY_E_ARGUMENT);
+    assert_int_equal(tarry_commit_redact(commit, &redact), TARRY_E_ARGUMENT);
+    assert_int_equal(tarry_commit_run(commit, NULL, NULL), TARRY_E_ARGUMENT);
+    assert_int_equal(tarry_commit_timeout(NULL, 1), TARRY_E_ARGUMENT);
+    tarry_commit_free(commit);
+    end(client, fake);
+}
+
+static void closing_a_consumer_ends_by_its_own_deadline(void **state) {
+    struct fake *fake = fake_start(NULL, 0);
+    fake_open_lane(fake);
+    tarry_client *client = client_to(fake, TARRY_FOREVER);
+    tarry_consumer *consumer;
+    const char *queue = "orders";
+    const struct tarry_consumer_options options = {.queues = &queue, .queue_count = 1};
+    assert_int_equal(tarry_consumer_open(client, &options, &consumer, NULL), TARRY_OK);
+    pthread_mutex_lock(&fake->lock);
+    fake->hangs = true;
+    pthread_mutex_unlock(&fake->lock);
+    uint64_t before = now_ms();
+    int rv = tarry_consumer_close_within(consumer, 0, OWN_MS);
+    assert_true(rv == TARRY_E_TIMEOUT || rv == TARRY_E_NO_BROKER);
+    assert_true(now_ms() - before < LATE_MS);
+    end(client, fake);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_call_ends_by_its_own_deadline),
+        cmocka_unit_test(each_asynchronous_call_ends_by_its_own_deadline),
+        cmocka_unit_test(a_call_without_an_end_outlives_the_clients),
+        cmocka_unit_test(an_operation_of_a_commit_has_no_deadline_of_its_own),
+        cmocka_unit_test(closing_a_consumer_ends_by_its_own_deadline),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
