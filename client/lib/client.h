@@ -289,7 +289,7 @@ void events_tell(tarry_client *client); /* gives the lock up */
 
 /* ---- commit.c: for once.c. No lock. */
 tarry_client *commit_client(const tarry_commit *commit);
-uint32_t commit_timeout(const tarry_commit *commit); /* as in a note */
+uint32_t commit_timeout(const tarry_commit *commit);                   /* as in a note */
 const struct tarry_commit_id *commit_name(const tarry_commit *commit); /* NULL: none */
 void commit_set_name(tarry_commit *commit, const struct tarry_commit_id *id);
 /* Takes the memory. */
