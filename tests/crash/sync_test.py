@@ -13,12 +13,12 @@ import wire  # noqa: E402
 from fault import FOR_EVER, Fault  # noqa: E402
 from harness import Case  # noqa: E402
 from life import STORAGE  # noqa: E402
-from wire import Rpc, Session  # noqa: E402
+from wire import Connects, Session  # noqa: E402
 
 QUIET_S = 0.6  # what is free to leave does so within a millisecond
 
 
-class Synced(Case):
+class Synced(Connects, Case):
     autostart = False
     what, how = "log.fdatasync", "hold"
 
@@ -28,17 +28,10 @@ class Synced(Case):
         self.addCleanup(self.fault.close)
         self.broker.env.update(self.fault.env())
         self.broker.start()
-        self.sockets = []
 
     def tearDown(self):
         self.fault.disarm()
-        for peer in self.sockets:
-            peer.close()
         super().tearDown()
-
-    def rpc(self):
-        self.sockets.append(Rpc(self.broker.port))
-        return self.sockets[-1]
 
     def schedule(self, rpc, producer, sequence, *arguments):
         return rpc.tell(wire.COMMIT, wire.commit(producer, sequence, [wire.schedule(*arguments)]))

@@ -7,7 +7,7 @@ import time
 
 import harness
 import wire
-from wire import Rpc, number
+from wire import Connects, Rpc, number
 
 FRAMES_MAX, SIZE_MAX, WAIT_MAX_MS = 8192, 1 << 20, 10_000  # tarry_limits.h
 READS_MAX, WAITS_MAX = 16, 32
@@ -29,20 +29,7 @@ class Page:
         return [struct.unpack_from("<Q", header, 24)[0] for header, _ in self.frames]
 
 
-class Audits(harness.Case):
-    def setUp(self):
-        super().setUp()
-        self.sockets = []
-
-    def tearDown(self):
-        for peer in self.sockets:
-            peer.close()
-        super().tearDown()
-
-    def rpc(self):
-        self.sockets.append(Rpc(self.broker.port))
-        return self.sockets[-1]
-
+class Audits(Connects, harness.Case):
     def page(self, rpc, position=0, **fields):
         return Page(self.right(rpc, position=position, **fields))
 

@@ -8,23 +8,10 @@ import harness
 import wire
 from frozen import freeze, thaw
 from harness import Case
-from wire import Rpc, Session, WebSocket
+from wire import Connects, Rpc, Session, WebSocket
 
 
-class Wire(Case):
-    def setUp(self):
-        super().setUp()
-        self.sockets = []
-
-    def tearDown(self):
-        for peer in self.sockets:
-            peer.close()
-        super().tearDown()
-
-    def rpc(self):
-        self.sockets.append(Rpc(self.broker.port))
-        return self.sockets[-1]
-
+class Wire(Connects, Case):
     def dial(self, session, **options):
         self.sockets.append(session.dial(**options))
         return self.sockets[-1]

@@ -249,6 +249,23 @@ def results(reply):
     return [decode(result) for result in decode(reply).get(1, [])]
 
 
+class Connects:
+    """Beside a Case, before it: what it connects is closed before its broker is."""
+
+    def setUp(self):
+        super().setUp()
+        self.sockets = []
+
+    def tearDown(self):
+        for peer in self.sockets:
+            peer.close()
+        super().tearDown()
+
+    def rpc(self):
+        self.sockets.append(Rpc(self.broker.port))
+        return self.sockets[-1]
+
+
 class Session:
     """A subscription by hand: what is needed to dial its lane, to be heard, to settle."""
 

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../appended.h"
 #include "core.h"
 #include "fuzz.h"
 #include "input.h"
@@ -120,15 +121,7 @@ static void take_append(const struct core_append *append) {
     if (world.frame_count == FRAMES_MAX) abort(); /* the caller leaves room */
     struct frame *frame = &world.frames[world.frame_count];
     assert(append->position == end_of_log() && append->epoch == world.epoch);
-    uint64_t blob_size = 0;
-    for (size_t i = 0; i < append->content_count; i++) blob_size += append->contents[i]->size;
-    frame->header = (struct frame_header){.type = append->type,
-                                          .epoch = append->epoch,
-                                          .body_size = append->body_size,
-                                          .blob_size = (uint32_t)blob_size,
-                                          .position = append->position,
-                                          .steady_ns = append->now.steady_ns,
-                                          .wall_ns = append->now.wall_ns};
+    frame->header = appended_header(append);
     frame->body = NULL;
     frame->digest = 0;
     if (append->type == FRAME_COMMIT) {

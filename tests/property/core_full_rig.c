@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "../appended.h"
 #include "../fuzz/picks.h"
 
 void *rig_alloc(struct arena *arena, size_t size) {
@@ -37,15 +38,7 @@ static void note_records(struct rig *rig, const Tarry__FrameBody *body) {
 static void take_append(struct rig *rig, const struct core_append *append) {
     rig->frames = room(rig->frames, rig->frame_count, &rig->frame_capacity, sizeof(*rig->frames));
     struct rig_frame *frame = &rig->frames[rig->frame_count++];
-    uint64_t blob_size = 0;
-    for (size_t i = 0; i < append->content_count; i++) blob_size += append->contents[i]->size;
-    frame->header = (struct frame_header){.type = append->type,
-                                          .epoch = append->epoch,
-                                          .body_size = append->body_size,
-                                          .blob_size = (uint32_t)blob_size,
-                                          .position = append->position,
-                                          .steady_ns = append->now.steady_ns,
-                                          .wall_ns = append->now.wall_ns};
+    frame->header = appended_header(append);
     frame->body = NULL;
     if (append->type != FRAME_COMMIT) return;
     frame->body = tarry__frame_body__unpack(&rig->kept.pb, append->body_size, append->body);

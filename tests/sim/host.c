@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "../appended.h"
 #include "../must.h"
 #include "client.h"
 #include "node.h"
@@ -54,17 +55,10 @@ struct frame_note *host_add_frame(struct host *host) {
 static void note_frame(struct world *world, const struct core_append *append) {
     struct host *host = world->host;
     struct frame_note *note = host_add_frame(host);
-    uint32_t blob_size = 0;
-    for (size_t i = 0; i < append->content_count; i++) blob_size += append->contents[i]->size;
+    struct frame_header header = appended_header(append);
     *note = (struct frame_note){
-        .header = {.type = append->type,
-                   .epoch = append->epoch,
-                   .body_size = append->body_size,
-                   .blob_size = blob_size,
-                   .position = append->position,
-                   .steady_ns = append->now.steady_ns,
-                   .wall_ns = append->now.wall_ns},
-        .end = append->position + frame_size(append->body_size, blob_size),
+        .header = header,
+        .end = append->position + frame_size(header.body_size, header.blob_size),
         .trusted_ns = trusted_ns(world),
         .stood_ns = stood_ns(world),
         .bytes = world_copy(world, append->body, append->body_size),
