@@ -71,13 +71,23 @@ static void end_ahead(struct pair *pair, struct pair_effects *out) {
              out);
 }
 
-static void following_cut(struct pair *pair, uint64_t end, struct pair_effects *out) {
-    if (end < pair->committed) {
+/* Epochs tell where two logs part only as long as each was led once. If one was led twice, a cut there would leave what
+ * differs, and be asked for again and again; and what else it cut off somebody may have acknowledged. */
+static void following_cut(struct pair *pair, const struct pair_message *answer, struct pair_effects *out) {
+    bool is_twice = answer->differs || answer->end >= pair->durable;
+    if (is_twice) {
+        pair_end(pair,
+                 "the leader's log and this one differ within one epoch: it was led twice, after the coordinator's "
+                 "record was put back or lost, or a data directory was; nothing was cut off here: compare the two with "
+                 "'tarry verify --against', keep the one that has what counts, and start the other node with an empty "
+                 "directory and --follow",
+                 out);
+    } else if (answer->end < pair->committed) {
         end_ahead(pair, out);
-        return;
+    } else {
+        pair->cutting = true;
+        pair_push(out, PAIR_CUT)->end = answer->end;
     }
-    pair->cutting = true;
-    pair_push(out, PAIR_CUT)->end = end;
 }
 
 /* R8. What is committed here must be in the leader's log: all of it before its beginning, or the two would have been
@@ -137,7 +147,7 @@ void following_answered(struct pair *pair, const struct pair_message *answer, st
     if (answer->kind == PAIR_FRAMES)
         take_frames(pair, answer, out);
     else if (answer->kind == PAIR_CUT_TO)
-        following_cut(pair, answer->end, out);
+        following_cut(pair, answer, out);
     else if (answer->kind == PAIR_RETIRED)
         following_fetch(pair, answer->end, out);
     else if (answer->kind == PAIR_TAKE_OVER)

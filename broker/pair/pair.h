@@ -98,6 +98,7 @@ struct pair_message {
     bool stranger;       /* NOT_LEADING: the asker's disk is another one, and is promised nothing (F-29) */
     bool another;        /* not sent, who receives knows it: the sender's disk is not the one that was last counted or
                             followed here */
+    bool differs;        /* CUT_TO, not sent: at `end` the own log is another one, though of the same epoch (F-31d) */
 };
 
 enum pair_event_kind {

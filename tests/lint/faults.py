@@ -11,19 +11,19 @@ import re
 import lint
 
 CATALOGUE = "tests/FAULTS.md"
-FAULTS = [f"F-{n}" for n in range(1, 42)]
+FAULTS = [f"F-{n}" for n in range(1, 42)] + ["F-31d"]
 PROMISES = ["LOG-1", "LOG-2", "LOG-3", "LOG-4", "LOG-5", "TIME-1", "TIME-2", "KEEP-1", "ONCE-1", "TRUE-1", "FENCE-1", "CAP-1",
             "CALM-1"]
 RULES = [f"R{n}" for n in range(1, 9)]
 
-ROW = re.compile(r"^\| ((?:(?:F|LOG|TIME|KEEP|ONCE|TRUE|FENCE|CAP|CALM)-|R)\d+) \|(.*)\|$")
+ROW = re.compile(r"^\| ((?:(?:F|LOG|TIME|KEEP|ONCE|TRUE|FENCE|CAP|CALM)-|R)\d+[a-d]?) \|(.*)\|$")
 PLACE = re.compile(r"`([\w./-]+\.(?:c|h|py)):(\w+)`")
 COMMENT = re.compile(r'^\s*(#|/\*|\*|//)|\*/\s*$')
 
 
 def carries(text, fault):
     """F-5 written out, or test_f5_… as a name."""
-    return re.search(rf"\b{fault}(?!\d)|_{fault.replace('-', '').lower()}_", text) is not None
+    return re.search(rf"\b{fault}(?![\da-d])|_{fault.replace('-', '').lower()}_", text) is not None
 
 
 def definition(lines, name):

@@ -152,6 +152,7 @@ static void step(struct pair_world *world, int number, const struct pair_event *
 static void cut(struct pair_world *world, int number, uint64_t end) {
     struct model_node *node = &world->nodes[number];
     must(end >= acked_end(world, &node->log), "nobody cuts what is acknowledged, and may be in its index (R8)");
+    must(end < node->log.end, "a cut cuts something off, or it would be asked for again and again");
     if (end < node->log.end) {
         memset(node->log.epochs + end, 0, (size_t)(LOG_MAX - end));
         node->log.end = (uint8_t)end;

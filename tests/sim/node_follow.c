@@ -141,6 +141,8 @@ static void take_verdict(struct world *world, const struct node_message *message
     struct pair_event event = {.kind = PAIR_ANSWERED, .message = follow_wire_answered(&message->answer, &node->note)};
     uint64_t life = host->life;
     bool is_newest = message->number == node->following.number;
+    event.message.differs = follow_wire_differs(host->log, &message->answer);
+    MUST(!event.message.differs || node->may_refuse); /* no epoch is led twice */
     if (leads(message)) memcpy(node->following.leader, message->answer.member.data, MEMBER_ID_SIZE);
     node_step(world, &event, NULL);
     if (host->life != life || node->ended) return;

@@ -183,7 +183,9 @@ static struct pair_event event_of(struct world *world, const Tarry__Follow *foll
 static void answer_verdict(struct world *world, struct node_message *message, const struct pair_message *answer) {
     struct node *node = world->host->node;
     if (answer->kind == PAIR_RETIRED) node->kept_from = node->committed;
+    uint8_t *chain = world_alloc(world, FRAME_CHAIN_SIZE);
     follow_wire_answer(answer, &message->answer);
+    MUST(follow_wire_tell_chain(world->host->log, &message->question, chain, &message->answer) == 0);
     answer_with(world, message);
 }
 

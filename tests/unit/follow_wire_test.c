@@ -79,12 +79,75 @@ static void where_two_logs_parted_is_found_as_long_as_it_is_there(void **state) 
     two_set_up(state);
 }
 
+/* Both led one epoch, from `common` frames on, and differ in its first frame; an epoch of the leader's own follows, or
+ * not. What the follower is told to cut to, and whether it finds that the two differ there. */
+static bool lead_twice(struct two *two, size_t common, size_t leaders, size_t followers, bool goes_on,
+                       struct pair_event *out) {
+    uint32_t epochs[FOLLOW_EPOCHS_MAX];
+    uint64_t starts[FOLLOW_EPOCHS_MAX];
+    uint8_t chain[FRAME_CHAIN_SIZE];
+    struct log_point end;
+    Tarry__FollowReply reply = TARRY__FOLLOW_REPLY__INIT;
+    two_fill(two, &two->leader, common);
+    two_follow(two);
+    two->epoch++;
+    for (size_t i = 0; i < leaders; i++) two_append(two, &two->leader, 100, 0);
+    for (size_t i = 0; i < followers; i++) two_append(two, &two->follower, 141, 0);
+    if (goes_on) two->epoch++;
+    if (goes_on) two_append(two, &two->leader, 100, 0);
+    assert_int_equal(log_sync(two->leader.log), 0);
+    assert_int_equal(log_sync(two->follower.log), 0);
+    Tarry__Follow follow = question_of(two, epochs, starts, &end);
+    *out = (struct pair_event){.kind = PAIR_ASKED};
+    assert_int_equal(follow_wire_compare(two->leader.log, &follow, out), 0);
+    assert_false(out->fits || out->retired);
+    struct pair_message answer = {.kind = PAIR_CUT_TO, .end = out->end};
+    follow_wire_answer(&answer, &reply);
+    assert_int_equal(follow_wire_tell_chain(two->leader.log, &follow, chain, &reply), 0);
+    return follow_wire_differs(two->follower.log, &reply);
+}
+
+static void an_epoch_that_was_led_twice_is_found_where_the_two_would_be_cut(void **state) { /* F-31d */
+    for (size_t i = 0; i < 64; i++) {
+        struct pair_event event;
+        if (i > 0) two_set_up(state);
+        struct two *two = *state;
+        bool differs = lead_twice(two, i % 8, 1 + i / 8 % 4, 1 + i / 2 % 5, i % 2 == 0, &event);
+        bool cuts_nothing = event.end == log_end(two->follower.log); /* which the rules refuse, too */
+        assert_true(differs || cuts_nothing);
+        two_tear_down(state);
+    }
+    two_set_up(state);
+}
+
+static void where_two_logs_parted_they_are_the_same(void **state) { /* F-31d: a cut that is right goes on */
+    struct two *two = *state;
+    uint32_t epochs[FOLLOW_EPOCHS_MAX];
+    uint64_t starts[FOLLOW_EPOCHS_MAX];
+    uint8_t chain[FRAME_CHAIN_SIZE];
+    struct log_point end;
+    struct pair_event event = {.kind = PAIR_ASKED};
+    Tarry__FollowReply reply = TARRY__FOLLOW_REPLY__INIT;
+    uint64_t parted = two_diverge(two, 20, 9);
+    Tarry__Follow follow = question_of(two, epochs, starts, &end);
+    assert_int_equal(follow_wire_compare(two->leader.log, &follow, &event), 0);
+    struct pair_message answer = {.kind = PAIR_CUT_TO, .end = event.end};
+    follow_wire_answer(&answer, &reply);
+    assert_int_equal(follow_wire_tell_chain(two->leader.log, &follow, chain, &reply), 0);
+    assert_int_equal(reply.cut, parted);
+    assert_int_equal(reply.chain.len, FRAME_CHAIN_SIZE);
+    assert_false(follow_wire_differs(two->follower.log, &reply));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_beginning_of_the_log_fits_as_long_as_its_end_is_there, two_set_up,
                                         two_tear_down),
         cmocka_unit_test_setup_teardown(where_two_logs_parted_is_found_as_long_as_it_is_there, two_set_up,
                                         two_tear_down),
+        cmocka_unit_test_setup_teardown(an_epoch_that_was_led_twice_is_found_where_the_two_would_be_cut, two_set_up,
+                                        two_tear_down),
+        cmocka_unit_test_setup_teardown(where_two_logs_parted_they_are_the_same, two_set_up, two_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

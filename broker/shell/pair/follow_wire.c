@@ -131,3 +131,30 @@ int follow_wire_compare(struct log *log, const Tarry__Follow *follow, struct pai
     event->end = log_start(log);
     return 0;
 }
+
+static bool is_told(const Tarry__Follow *follow, uint32_t epoch) {
+    if (follow->n_epochs == 0) return follow->last_epoch == epoch;
+    size_t i = 0;
+    while (i < follow->n_epochs && follow->epochs[i] != epoch) i++;
+    return i < follow->n_epochs;
+}
+
+int follow_wire_tell_chain(struct log *log, const Tarry__Follow *follow, uint8_t chain[FRAME_CHAIN_SIZE],
+                           Tarry__FollowReply *body) {
+    struct log_point point;
+    if (body->verdict != TARRY__FOLLOW_REPLY__VERDICT__CUT_TO) return 0;
+    int error = log_point(log, body->cut, &point);
+    if (error == LOG_RETIRED || error == LOG_WITHIN || error == LOG_END) return 0; /* nothing to compare with */
+    if (error != 0 || !is_told(follow, point.epoch)) return error;
+    memcpy(chain, point.chain, FRAME_CHAIN_SIZE);
+    body->chain = (ProtobufCBinaryData){FRAME_CHAIN_SIZE, chain};
+    return 0;
+}
+
+bool follow_wire_differs(struct log *log, const Tarry__FollowReply *body) {
+    struct log_point point;
+    if (body->verdict != TARRY__FOLLOW_REPLY__VERDICT__CUT_TO || body->chain.len != FRAME_CHAIN_SIZE) return false;
+    int error = log_point(log, body->cut, &point);
+    if (error == LOG_WITHIN) return true; /* no frame begins there */
+    return error == 0 && memcmp(point.chain, body->chain.data, FRAME_CHAIN_SIZE) != 0;
+}

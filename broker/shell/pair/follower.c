@@ -209,6 +209,7 @@ static void take_verdict(struct node *node, const Tarry__FollowReply *body) {
     struct pair_event event = {.kind = PAIR_ANSWERED, .message = follow_wire_answered(body, &node->note)};
     bool leads = body->verdict != TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING;
     bool fits = true;
+    event.message.differs = follow_wire_differs(node->shell->log, body);
     if (leads) hear_clock(node, body);
     if (pair_takes(&node->pair, &event.message)) fits = take_frames(node, body);
     if (leads) note_leader(node, body);

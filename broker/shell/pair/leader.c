@@ -342,6 +342,9 @@ static void answer_verdict(struct node *node, struct call *call, const struct pa
      * when it is taken. */
     if (answer->kind == PAIR_RETIRED) keep_log(node, shell_committed(node->shell));
     follow_wire_answer(answer, &body);
+    uint8_t chain[FRAME_CHAIN_SIZE];
+    int error = follow_wire_tell_chain(node->shell->log, follow_of(call), chain, &body);
+    if (error != 0) shell_fail("log_unreadable", error);
     if (!node_is_leading(node)) body.url = node->primary;
     body.log_end = node->leading.written;
     answer_with(node, call, &body);
