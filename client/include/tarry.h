@@ -282,7 +282,8 @@ TARRY_API int tarry_close(tarry_client *client);
  * there are still more after timeout_ms. TARRY_E_CLOSED. */
 TARRY_API TARRY_MUST_USE int tarry_drain(tarry_client *client, size_t pending_max);
 
-/* How long something has waited without any answer from a broker, in milliseconds; 0: nothing waits. */
+/* How long something has waited without any answer from a broker, in milliseconds; 0: nothing waits (but for an audit
+ * that waits for something to happen). */
 TARRY_API uint64_t tarry_silence_ms(tarry_client *client);
 
 /* How long something has waited because the broker is busy: memory for tasks or its disk is full, the index is behind,

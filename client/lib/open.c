@@ -172,7 +172,8 @@ uint64_t tarry_silence_ms(tarry_client *client) {
     if (may_call(client) != TARRY_OK) return 0;
     pthread_mutex_lock(&client->lock);
     uint64_t silence_ms = 0, now = now_ms();
-    if (client->waiting > 0) {
+    /* An audit that waits for something to happen is not kept waiting, while somebody is there. */
+    if (client->waiting > (link_is_ready(&client->link) ? client->polls : 0)) {
         uint64_t since =
             client->answered_ms > client->waiting_since_ms ? client->answered_ms : client->waiting_since_ms;
         if (now > since) silence_ms = now - since;

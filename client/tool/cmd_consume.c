@@ -68,7 +68,9 @@ const struct command command_consume = {
         "   \"priority\",\"attributes\",\"body\"}\n"
         "(\"body_base64\" if the body is no text).\n\n"
         "At its end (--count, --for, SIGINT, SIGTERM) it settles what it has printed and releases the rest, which\n"
-        "costs no attempt. A broker that goes away is waited for. With --ack none what was printed stays leased.\n\n"
+        "costs no attempt. With --ack none what was printed stays leased.\n\n"
+        "A broker that goes away is waited for, without an end unless --timeout says one, and standard error says\n"
+        "so after a second. If none answers at the start it gives up after --timeout (10s).\n\n"
         "A command of --exec finds TARRY_ID, TARRY_TOKEN, TARRY_QUEUE, TARRY_KEY, TARRY_ATTEMPT,\n"
         "TARRY_DELIVERIES, TARRY_DUE_MS, TARRY_BROKER and each attribute as TARRY_ATTR_NAME in its environment.\n"
         "Its lease is renewed while it runs. With --json its standard output goes to standard error.",
@@ -117,7 +119,7 @@ static void settle(struct consume *c, const struct tarry_task *task, bool nack) 
     if (c->mode == ACK_NONE) return;
     int code;
     while ((code = submit(c, task, nack)) == TARRY_E_FULL)
-        if (tarry_drain(c->tool->client, CONSUME_BATCH) != TARRY_OK) break;
+        if (tarry_drain_within(c->tool->client, CONSUME_BATCH, LOOK_MS) != TARRY_OK && signals_ended()) break;
     if (code != TARRY_OK) settle_done(c, &(struct tarry_result){.code = code, .id = task->id, .message = ""});
 }
 
@@ -192,7 +194,9 @@ static bool still_ours(struct consume *c, const struct tarry_task *task) {
     uint64_t now_ms = wall_ms();
     if (now_ms >= task->received_ms && now_ms - task->received_ms < lease_ms / 3) return true;
     struct tarry_result result = {.message = ""};
-    if (tarry_extend(c->tool->client, task->id, task->token, lease_ms, &result) == TARRY_OK) return true;
+    /* Once the lease is over there is nothing left to extend. */
+    if (tarry_extend_within(c->tool->client, task->id, task->token, lease_ms, lease_ms, &result) == TARRY_OK)
+        return true;
     tool_say("task %llu waited too long for its turn: %s", (unsigned long long)task->id,
              tarry_code_sentence(result.code));
     return false;
@@ -223,10 +227,11 @@ static void execute(struct consume *c, const struct tarry_task *task) {
 static size_t may_fetch(struct consume *c) {
     size_t most = c->command != NULL ? 1 : CONSUME_BATCH;
     pthread_mutex_lock(&c->lock);
-    while (c->count > 0 && c->settled < c->count && c->settled + c->under_way >= c->count && c->failure == TARRY_OK)
-        pthread_cond_wait(&c->changed, &c->lock); /* every settlement is answered, by --timeout at the latest */
+    while (c->count > 0 && c->settled < c->count && c->settled + c->under_way >= c->count && c->failure == TARRY_OK &&
+           !signals_ended())
+        pthread_cond_wait(&c->changed, &c->lock);
     uint64_t left = c->count > 0 ? c->count - c->settled - c->under_way : most;
-    if (c->failure != TARRY_OK) left = 0;
+    if (c->failure != TARRY_OK || signals_ended()) left = 0;
     pthread_mutex_unlock(&c->lock);
     return left < most ? (size_t)left : most;
 }
@@ -262,13 +267,19 @@ static int loop(struct consume *c) {
 static void wake(void *argument) {
     struct consume *c = argument;
     tarry_consumer_wake(c->consumer);
+    pthread_mutex_lock(&c->lock);
+    pthread_cond_signal(&c->changed);
+    pthread_mutex_unlock(&c->lock);
 }
 
-/* Waits for the answers to what was settled. */
-static void finish(struct consume *c) {
-    pthread_mutex_lock(&c->lock);
-    while (c->under_way > 0) pthread_cond_wait(&c->changed, &c->lock);
-    pthread_mutex_unlock(&c->lock);
+/* Waits for the answers to what was settled, and ends the session. At the end nobody is waited for without an end:
+ * what has not been answered by then hears TARRY_E_CLOSED, and this returns what that is called. */
+static int finish(struct consume *c) {
+    int code = tarry_drain_within(c->tool->client, 0, c->tool->timeout_ms);
+    signals_on_end(NULL, NULL);
+    const uint32_t flags = c->mode == ACK_NONE ? TARRY_KEEP_LEASES : 0;
+    tarry_consumer_close_within(c->consumer, flags, code == TARRY_OK ? c->tool->timeout_ms : 1);
+    return code;
 }
 
 static int consume(struct consume *c, const struct tarry_consumer_options *subscription) {
@@ -277,14 +288,15 @@ static int consume(struct consume *c, const struct tarry_consumer_options *subsc
     if (code != TARRY_OK) return tool_refused(c->tool, code, message);
     signals_on_end(wake, c);
     code = loop(c);
-    finish(c);
-    if (code == TARRY_OK) code = c->failure;
-    signals_on_end(NULL, NULL);
-    tarry_consumer_close(c->consumer, c->mode == ACK_NONE ? TARRY_KEEP_LEASES : 0);
+    int finished = finish(c);
+    if (code == TARRY_OK) code = finished;
+    if (code != TARRY_OK) (void)tool_refused(c->tool, code, NULL);
+    tool_disconnect(c->tool); /* from now on no answer comes */
+    if (code == TARRY_OK && c->failure != TARRY_OK) (void)tool_refused(c->tool, code = c->failure, NULL);
     if (!c->tool->json)
         tool_say("%llu %s%s", (unsigned long long)c->settled, c->mode == ACK_NONE ? "printed" : "settled",
                  c->refused > 0 ? ", some had lost their lease" : "");
-    if (code != TARRY_OK) return tool_refused(c->tool, code, NULL);
+    if (code != TARRY_OK) return exit_status_of(code);
     return output_lost() ? EXIT_REFUSED : EXIT_FINE;
 }
 
@@ -310,7 +322,7 @@ static int run(struct tool *tool, const struct args *args) {
     if (status == 0) status = option_number(args, "prefetch", 1, PREFETCH_MAX, &prefetch);
     if (status == 0) status = option_duration(args, "for", &for_ms);
     if (status == 0) status = option_duration_positive(args, "lease", &lease_ms);
-    if (status == 0) status = tool_connect(tool);
+    if (status == 0) status = tool_connect_lasting(tool);
     if (status != 0) return status;
     signals_graceful();
     if (args_has(args, "for")) c.until_ms = steady_ms() + for_ms;
@@ -319,7 +331,8 @@ static int run(struct tool *tool, const struct args *args) {
     struct tarry_consumer_options subscription = {.queues = args->positional,
                                                   .queue_count = args->positional_count,
                                                   .prefetch = (uint32_t)prefetch,
-                                                  .lease_ms = lease_ms};
+                                                  .lease_ms = lease_ms,
+                                                  .timeout_ms = tool->timeout_ms};
     pthread_mutex_init(&c.lock, NULL);
     pthread_cond_init(&c.changed, NULL);
     status = consume(&c, &subscription);

@@ -45,7 +45,8 @@ const struct command command_schedule = {
             "Every line is handled as it arrives and answered once, in order, as soon as it is durable:\n"
             "  {\"line\":1,\"id\":\"…\",\"queue\":\"…\",\"key\":\"…\",\"result\":\"scheduled\",\"due_ms\":…}\n"
             "or with result replaced, kept, exists, or error (with code and message; the others go on).\n"
-            "Exit status 1 if any line was refused. A broker that goes away is waited for.",
+            "Exit status 1 if any line was refused. A broker that goes away is waited for, and so is one that is busy\n"
+            "(its disk is full, say), without an end unless --timeout says one for each line; standard error says so.",
     .options = options,
     .positional_min = 0,
     .positional_max = 1,

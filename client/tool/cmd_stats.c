@@ -10,6 +10,7 @@
 #include "table.h"
 #include "tool.h"
 #include "units.h"
+#include "watch.h"
 
 #define WATCH_MS 1000u
 #define BAR_WIDTH 16u
@@ -30,6 +31,8 @@ const struct command command_stats = {
         "Shows, per queue, how many tasks are pending, ready, in flight and dead, what has happened since the queue\n"
         "came into being, how late deliveries were, and the state of the broker. A count of ready tasks with a +\n"
         "is a lower bound: more may lie beyond what the broker holds in memory.\n\n"
+        "--watch waits for a broker that goes away, without an end unless --timeout says one, and says how old the\n"
+        "numbers are meanwhile.\n\n"
         "--json prints an object per queue and one for the broker, with \"queue\":null.",
     .options = options,
     .positional_min = 0,
@@ -307,34 +310,84 @@ static void print(struct tool *tool, struct text *out, const struct tarry_stats_
     json_broker(out, view);
 }
 
+struct watching {
+    struct tool *tool;
+    const char *queue;
+    bool is_screen;
+    bool is_stale;                 /* nobody has answered since */
+    struct tarry_stats_view *view; /* the last that there was */
+    struct totals totals;          /* of it */
+    struct totals before;          /* of the one before; at_ms 0: there was none */
+    struct text out;
+};
+
+/* The last numbers there were, and how old they are if there are no newer ones. */
+static int show(struct watching *w) {
+    if (w->is_screen) text_add_str(&w->out, "\033[H\033[2J");
+    print(w->tool, &w->out, w->view);
+    if (!w->tool->json && w->before.at_ms != 0 && !w->is_stale) words_rates(&w->out, &w->totals, &w->before);
+    if (w->is_stale) {
+        char age[UNITS_TEXT_SIZE], said[TARRY_MESSAGE_SIZE];
+        uint64_t age_ms = steady_ms() - w->totals.at_ms;
+        text_printf(&w->out, "\nTHESE NUMBERS ARE %s OLD: no broker answers (%s)\n",
+                    duration_format(age_ms / 1000 * 1000, age), tarry_addresses_say(w->tool->client, said));
+    }
+    return output_flush(&w->out, EXIT_FINE);
+}
+
+/* The numbers are stale from now on, or not any more. What is not a screen shows nothing twice: it is said once, on
+ * standard error (watch.h cannot: no question waits all the while). */
+static void say_stale(struct watching *w, bool is_stale) {
+    char said[TARRY_MESSAGE_SIZE], duration[UNITS_TEXT_SIZE];
+    if (is_stale && !w->is_stale && !w->is_screen)
+        tool_say("no broker answers; it is waited for (%s)", tarry_addresses_say(w->tool->client, said));
+    if (!is_stale && w->is_stale && !w->is_screen)
+        tool_say("a broker answers again, after %s",
+                 duration_format((w->totals.at_ms - w->before.at_ms) / 1000 * 1000, duration));
+    w->is_stale = is_stale;
+}
+
+static int look(struct watching *w) {
+    struct tool *tool = w->tool;
+    struct tarry_stats_view *view = NULL;
+    char message[TARRY_MESSAGE_SIZE] = "";
+    int code =
+        tarry_stats_within(tool->client, w->queue, w->view == NULL ? tool->timeout_ms : WATCH_MS, &view, message);
+    if (code == TARRY_OK) {
+        w->before = w->totals;
+        w->totals = totals_of(view);
+        tarry_stats_free(w->view);
+        w->view = view;
+        say_stale(w, false);
+        return show(w);
+    }
+    bool is_given_up = tool->has_timeout && steady_ms() - w->totals.at_ms >= tool->timeout_ms;
+    if (w->view == NULL || is_given_up || exit_status_of(code) != EXIT_SILENCE) return tool_failed(tool, code, message);
+    say_stale(w, true);
+    return w->is_screen ? show(w) : EXIT_FINE;
+}
+
+static int run_watch(struct watching *w) {
+    int status = EXIT_FINE;
+    signals_graceful();
+    while (status == EXIT_FINE && !signals_ended() && !output_lost()) {
+        status = look(w);
+        watch_silence(false); /* say_stale does, from the first numbers on */
+        struct pollfd end = {.fd = signals_fd(), .events = POLLIN};
+        if (status == EXIT_FINE) poll(&end, 1, WATCH_MS);
+    }
+    return status;
+}
+
 static int run(struct tool *tool, const struct args *args) {
-    bool watch = args_has(args, "watch");
-    bool screen = watch && !tool->json && isatty(STDOUT_FILENO) == 1;
-    const char *queue = args->positional_count > 0 ? args->positional[0] : NULL;
-    struct totals before = {0};
-    struct text out = {0};
+    const bool watches = args_has(args, "watch");
+    struct watching w = {.tool = tool,
+                         .queue = args->positional_count > 0 ? args->positional[0] : NULL,
+                         .is_screen = watches && !tool->json && isatty(STDOUT_FILENO) == 1};
     tool->follower_reads = args_has(args, "from-follower");
     int status = tool_connect(tool);
-    if (status == 0 && watch) signals_graceful();
-    for (bool first = true; status == 0 && !signals_ended() && !output_lost(); first = false) {
-        struct tarry_stats_view *view = NULL;
-        char message[TARRY_MESSAGE_SIZE] = "";
-        int code = tarry_stats(tool->client, queue, &view, message);
-        if (code != TARRY_OK) {
-            status = tool_failed(tool, code, message);
-            break;
-        }
-        if (screen) text_add_str(&out, "\033[H\033[2J");
-        print(tool, &out, view);
-        struct totals now = totals_of(view);
-        if (watch && !tool->json && !first) words_rates(&out, &now, &before);
-        before = now;
-        tarry_stats_free(view);
-        status = output_flush(&out, EXIT_FINE);
-        if (!watch) break;
-        struct pollfd end = {.fd = signals_fd(), .events = POLLIN};
-        poll(&end, 1, WATCH_MS);
-    }
-    text_deinit(&out);
+    if (status == EXIT_FINE) status = watches ? run_watch(&w) : look(&w);
+    tarry_stats_free(w.view);
+    text_deinit(&w.out);
     return status;
 }

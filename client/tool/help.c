@@ -52,12 +52,14 @@ static const char *const globals_help =
     "Anywhere on the line:\n"
     "  --broker URL[,URL]     the broker, or several to try in turn (ws://host:port);\n"
     "                         else $TARRY_BROKER, else ws://127.0.0.1:7272\n"
-    "  --timeout DUR          give up after so long without any answer (default 10s)\n"
+    "  --timeout DUR          how long each call may take (default 10s); what goes on until it is ended\n"
+    "                         (consume, --from, --watch, --follow) waits for a broker that goes away\n"
+    "                         without an end, unless this is given\n"
     "  --json                 one JSON object a line on standard output, nothing else\n"
     "  --help                 this text\n";
 
 static const char *const exit_help =
-    "Exit status: 0 fine · 1 the broker said no · 2 usage · 3 no broker (or no primary) answered for --timeout\n";
+    "Exit status: 0 fine · 1 the broker said no · 2 usage · 3 no broker (or no primary) answered in time\n";
 
 static void print_options(const struct arg_spec *spec) {
     for (; spec != NULL && spec->name != NULL; spec++) {

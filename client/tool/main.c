@@ -53,6 +53,7 @@ const struct command *const tool_commands[] = {
 static int globals(struct tool *tool, const struct args *args) {
     tool->json = args->json;
     tool->timeout_ms = TIMEOUT_DEFAULT_MS;
+    tool->has_timeout = args->timeout != NULL;
     if (args->timeout != NULL && (!duration_parse(args->timeout, &tool->timeout_ms) || tool->timeout_ms == 0))
         return tool_usage(args, "--timeout: '%s' is not a duration above zero such as 500ms or 10s", args->timeout);
     const char *broker = args->broker != NULL ? args->broker : getenv("TARRY_BROKER");

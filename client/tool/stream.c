@@ -24,6 +24,8 @@
 
 /* Results printed with one write at most, so that the output of a long run flows. */
 #define PRINT_BATCH 1024u
+/* Who waits for answers looks so often whether it is to end. */
+#define ROOM_LOOK_MS 250u
 
 struct slot {
     struct stream *stream;
@@ -78,12 +80,11 @@ static void slot_done(void *arg, const struct tarry_result *result) {
     assert(!slot->done);
     slot->result = kept;
     slot->done = true;
-    if (exit_status_of(result->code) == EXIT_SILENCE && !stream->silent) {
-        stream->silent = true;
-        signals_end(); /* the reader may be waiting for input */
-    }
+    const bool is_silence = exit_status_of(result->code) == EXIT_SILENCE && !stream->silent;
+    if (is_silence) stream->silent = true;
     if (slot == slot_at(stream, stream->head)) pthread_cond_signal(&stream->printed);
     pthread_mutex_unlock(&stream->lock);
+    if (is_silence) signals_end(); /* the reader may be waiting for input; its wake takes the lock */
 }
 
 /* ---- the printer */
@@ -152,12 +153,25 @@ static void *print_slots(void *argument) {
 
 /* ---- the reader */
 
-/* Waits for room and takes the slot at the tail. */
+static void wake(void *argument) {
+    struct stream *stream = argument;
+    pthread_mutex_lock(&stream->lock);
+    pthread_cond_signal(&stream->room);
+    pthread_mutex_unlock(&stream->lock);
+}
+
+/* Waits for room and takes the slot at the tail. NULL: it is to end, and there is no room. */
 static struct slot *take_slot(struct stream *stream, size_t line_size) {
     pthread_mutex_lock(&stream->lock);
-    while (stream->tail - stream->head == STREAM_LINES_MAX ||
-           (stream->bytes > 0 && stream->bytes + line_size > STREAM_BYTES_MAX))
+    bool is_full;
+    while ((is_full = stream->tail - stream->head == STREAM_LINES_MAX ||
+                      (stream->bytes > 0 && stream->bytes + line_size > STREAM_BYTES_MAX)) &&
+           !signals_ended())
         pthread_cond_wait(&stream->room, &stream->lock);
+    if (is_full) {
+        pthread_mutex_unlock(&stream->lock);
+        return NULL;
+    }
     struct slot *slot = slot_at(stream, stream->tail);
     assert(!slot->done);
     slot->line = stream->lines.number;
@@ -197,27 +211,43 @@ static int submit(struct stream *stream, const struct fields *fields, struct slo
     }
 }
 
-static void take_line(struct stream *stream, const char *line, size_t size) {
+/* False: it is to end, and the line was not taken. */
+static bool take_line(struct stream *stream, const char *line, size_t size) {
     struct fields fields;
     int code = fields_parse(&fields, stream->verb, line, size);
     struct slot *slot = take_slot(stream, size);
+    if (slot == NULL) {
+        fields_deinit(&fields);
+        return false;
+    }
     name_slot(slot, &fields.ref);
     if (code != TARRY_OK) {
         refuse_slot(slot, code, fields.message);
     } else if (stream->silent) { /* it waited for room while the broker was given up: it waits no second time */
         refuse_slot(slot, TARRY_E_NO_BROKER, NULL);
     } else {
-        while ((code = submit(stream, &fields, slot)) == TARRY_E_FULL)
-            if (tarry_drain(stream->tool->client, STREAM_LINES_MAX / 4) != TARRY_OK) break;
+        tarry_client *client = stream->tool->client;
+        int drained = TARRY_OK;
+        while ((code = submit(stream, &fields, slot)) == TARRY_E_FULL && drained != TARRY_E_CLOSED && !signals_ended())
+            drained = tarry_drain_within(client, STREAM_LINES_MAX / 4, ROOM_LOOK_MS);
         if (code != TARRY_OK) refuse_slot(slot, code, NULL);
     }
     fields_deinit(&fields);
+    return true;
+}
+
+/* A line that is longer than any may be: likewise. */
+static bool take_too_long(struct stream *stream) {
+    struct slot *slot = take_slot(stream, 0);
+    if (slot != NULL) refuse_slot(slot, TARRY_TOO_LARGE, "the line is longer than 16 MiB");
+    return slot != NULL;
 }
 
 /* Reads to the end; returns 0 or an exit status after a sentence. */
 static int read_lines(struct stream *stream) {
     const char *line;
     size_t size;
+    uint64_t taken = 0; /* the last line that is answered */
     while (!signals_ended()) {
         int result = lines_next(&stream->lines, &line, &size);
         atomic_store(&stream->consumed, stream->lines.consumed);
@@ -226,13 +256,11 @@ static int read_lines(struct stream *stream) {
             tool_say("line %llu: %s", (unsigned long long)stream->lines.number + 1, strerror(-result));
             return EXIT_REFUSED;
         }
-        if (result == LINES_TOO_LONG)
-            refuse_slot(take_slot(stream, 0), TARRY_TOO_LARGE, "the line is longer than 16 MiB");
-        else if (result == LINES_LINE)
-            take_line(stream, line, size);
+        if (result == LINES_TOO_LONG && !take_too_long(stream)) break;
+        if (result == LINES_LINE && !take_line(stream, line, size)) break;
+        taken = stream->lines.number;
     }
-    if (!output_lost() && !stream->silent)
-        tool_say("interrupted after line %llu", (unsigned long long)stream->lines.number);
+    if (!output_lost() && !stream->silent) tool_say("interrupted after line %llu", (unsigned long long)taken);
     return EXIT_REFUSED;
 }
 
@@ -257,13 +285,24 @@ static void summarize(const struct stream *stream) {
     text_deinit(&text);
 }
 
+/* Who is told to end waits for no broker without an end: what is unanswered by then hears TARRY_E_CLOSED. */
+static void end_interrupted(struct stream *stream) {
+    while (tarry_drain_within(stream->tool->client, 0, ROOM_LOOK_MS) == TARRY_E_TIMEOUT && !signals_ended()) {
+    }
+    if (signals_ended() && tarry_drain_within(stream->tool->client, 0, stream->tool->timeout_ms) != TARRY_OK)
+        tool_disconnect(stream->tool);
+}
+
 static int run(struct stream *stream) {
     pthread_t printer;
     if (pthread_create(&printer, NULL, print_slots, stream) != 0) {
         tool_say("cannot start a thread: %s", strerror(errno));
         return EXIT_REFUSED;
     }
+    signals_on_end(wake, stream);
     int status = read_lines(stream);
+    signals_on_end(NULL, NULL);
+    end_interrupted(stream);
     pthread_mutex_lock(&stream->lock);
     stream->ended = true;
     pthread_cond_signal(&stream->printed);
@@ -298,9 +337,9 @@ int stream_run(struct tool *tool, const struct args *args, enum verb verb, const
     (void)args;
     int status = open_input(&stream, path);
     if (status != 0) return status;
-    signals_graceful();
-    status = tool_connect(tool);
+    status = tool_connect_lasting(tool);
     if (status != 0) goto out;
+    signals_graceful();
     pthread_mutex_init(&stream.lock, NULL);
     pthread_cond_init(&stream.room, NULL);
     pthread_cond_init(&stream.printed, NULL);

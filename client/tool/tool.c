@@ -3,10 +3,10 @@
 
 #include <time.h>
 
-#include "busy.h"
 #include "ndjson.h"
 #include "output.h"
 #include "units.h"
+#include "watch.h"
 
 int exit_status_of(int code) {
     switch (code) {
@@ -55,8 +55,12 @@ int tool_failed(const struct tool *tool, int code, const char *message) {
     return status;
 }
 
-int tool_connect_to(const struct tool *tool, const char *url, uint64_t timeout_ms, tarry_client **out_client) {
-    struct tarry_options options = {.urls = url, .timeout_ms = timeout_ms, .follower_reads = tool->follower_reads};
+static int connect_to(const struct tool *tool, const char *url, uint64_t timeout_ms, tarry_event_fn on_event,
+                      tarry_client **out_client) {
+    struct tarry_options options = {.urls = url,
+                                    .timeout_ms = timeout_ms,
+                                    .follower_reads = tool->follower_reads,
+                                    .on_event = on_event};
     int code = tarry_open(&options, out_client);
     if (code == TARRY_OK) return EXIT_FINE;
     if (code == TARRY_E_ADDRESS) {
@@ -66,14 +70,39 @@ int tool_connect_to(const struct tool *tool, const char *url, uint64_t timeout_m
     return tool_refused(tool, code, NULL);
 }
 
+int tool_connect_to(const struct tool *tool, const char *url, uint64_t timeout_ms, tarry_client **out_client) {
+    return connect_to(tool, url, timeout_ms, NULL, out_client);
+}
+
 int tool_connect(struct tool *tool) {
-    int status = tool_connect_to(tool, tool->broker, tool->timeout_ms, &tool->client);
-    if (status == EXIT_FINE) busy_watch(tool->client);
+    int status = connect_to(tool, tool->broker, tool->timeout_ms, watch_event, &tool->client);
+    if (status == EXIT_FINE) watch_begin(tool->client, tool->timeout_ms);
     return status;
 }
 
+/* Any answer will do, of a follower too if one may answer. */
+static int meet(const struct tool *tool, char out_message[TARRY_MESSAGE_SIZE]) {
+    if (!tool->follower_reads) return tarry_ping_within(tool->client, tool->timeout_ms);
+    struct tarry_view *view = NULL;
+    int code =
+        tarry_get_within(tool->client, &(struct tarry_ref){.id = 1}, false, tool->timeout_ms, &view, out_message);
+    tarry_view_free(view);
+    return code;
+}
+
+int tool_connect_lasting(struct tool *tool) {
+    char message[TARRY_MESSAGE_SIZE] = "";
+    const uint64_t patience_ms = tool->has_timeout ? tool->timeout_ms : TARRY_FOREVER;
+    int status = connect_to(tool, tool->broker, patience_ms, watch_event, &tool->client);
+    if (status != EXIT_FINE) return status;
+    watch_begin(tool->client, tool->timeout_ms);
+    int code = meet(tool, message);
+    watch_patience(patience_ms);
+    return exit_status_of(code) == EXIT_SILENCE ? tool_refused(tool, code, message) : EXIT_FINE;
+}
+
 void tool_disconnect(struct tool *tool) {
-    busy_unwatch();
+    watch_end();
     tarry_close(tool->client);
     tool->client = NULL;
 }

@@ -24,6 +24,7 @@ enum exit_status {
 struct tool {
     const char *broker; /* one url or several; NULL: the default */
     uint64_t timeout_ms;
+    bool has_timeout; /* --timeout was given */
     bool json;
     bool follower_reads;  /* set before tool_connect by what --from-follower allows */
     tarry_client *client; /* NULL until tool_connect */
@@ -33,6 +34,9 @@ extern const struct command *const tool_commands[]; /* ends with NULL */
 
 /* Opens the client. EXIT_FINE, or an exit status after a sentence on standard error. */
 int tool_connect(struct tool *tool);
+/* Likewise, for what goes on until it is told to end: waits for a first answer for as long as any call may take; then
+ * an outage is waited for without an end, unless --timeout was given. */
+int tool_connect_lasting(struct tool *tool);
 /* Closes it, if it is open. */
 void tool_disconnect(struct tool *tool);
 /* The client of one broker alone, whatever --broker says; the caller closes it. As tool_connect. */

@@ -24,7 +24,7 @@ int source_open(struct source *source, struct tool *tool, const struct args *arg
         return tool_usage(args, "--archive goes with --data: a running broker knows where its archive is");
     source->is_live = true;
     tool->follower_reads = args_has(args, "from-follower");
-    return tool_connect(tool);
+    return args_has(args, "follow") ? tool_connect_lasting(tool) : tool_connect(tool);
 }
 
 void source_of_store(struct source *source, struct store *store) {

@@ -1,0 +1,117 @@
+/* watch.c: see watch.h. */
+#include "watch.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "tool.h"
+#include "units.h"
+
+#define LOOK_EVERY_MS 250u
+#define BUSY_SAID_AFTER_MS 2000u
+#define SILENCE_SAID_AFTER_MS 1000u
+#define SLOW_SAID_AFTER_MS 5000u /* a connection stands: somebody has the request, and takes his time */
+#define SAID_EVERY_MS 60000u
+
+/* Something that a command may be kept waiting by. */
+struct wait {
+    uint64_t lasted_ms; /* at the last look */
+    uint64_t next_ms;   /* how long it has to last to be said again; 0: it has not been said yet */
+};
+
+static struct {
+    pthread_t thread;
+    sem_t stop;
+    bool watches;
+    tarry_client *client;
+    struct wait busy;
+    struct wait silence;
+    atomic_bool is_connected;
+    atomic_bool is_quiet; /* about silence */
+    atomic_uint_least64_t patience_ms;
+} watch;
+
+/* False: it is time to stop. */
+static bool wait_a_little(void) {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += LOOK_EVERY_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000L;
+    until.tv_nsec %= 1000000000L;
+    return sem_clockwait(&watch.stop, CLOCK_MONOTONIC, &until) != 0;
+}
+
+/* Is it to be said now that this has lasted for so long? */
+static bool is_due(struct wait *wait, uint64_t lasted_ms, uint64_t after_ms) {
+    if (lasted_ms < wait->lasted_ms) wait->next_ms = 0; /* that wait is over, and this another one */
+    wait->lasted_ms = lasted_ms;
+    if (lasted_ms < after_ms || lasted_ms < wait->next_ms) return false;
+    wait->next_ms = lasted_ms + SAID_EVERY_MS;
+    return true;
+}
+
+static void look_at_busy(void) {
+    char duration[UNITS_TEXT_SIZE], reason[TARRY_MESSAGE_SIZE];
+    uint64_t busy_ms = tarry_busy_ms(watch.client, reason);
+    if (is_due(&watch.busy, busy_ms, BUSY_SAID_AFTER_MS))
+        tool_say("the broker has been busy for %s, and is asked again until it is not: %s",
+                 duration_format(busy_ms / 1000 * 1000, duration), reason);
+}
+
+static void look_at_silence(void) {
+    char duration[UNITS_TEXT_SIZE], said[TARRY_MESSAGE_SIZE];
+    uint64_t silence_ms = tarry_silence_ms(watch.client), patience_ms = atomic_load(&watch.patience_ms);
+    const bool was_said = watch.silence.next_ms != 0;
+    if (atomic_load(&watch.is_quiet)) return;
+    if (was_said && silence_ms < watch.silence.lasted_ms && atomic_load(&watch.is_connected)) {
+        tool_say("a broker answers again, after %s",
+                 duration_format((watch.silence.lasted_ms + 999) / 1000 * 1000, duration));
+        watch.silence = (struct wait){0};
+    }
+    const bool is_connected = atomic_load(&watch.is_connected);
+    if (!is_due(&watch.silence, silence_ms, is_connected ? SLOW_SAID_AFTER_MS : SILENCE_SAID_AFTER_MS)) return;
+    tarry_addresses_say(watch.client, said);
+    if (patience_ms == TARRY_FOREVER)
+        tool_say("no broker answers; it is waited for (%s)", said);
+    else
+        tool_say("no broker answers; giving up after %s (%s)", duration_format(patience_ms, duration), said);
+}
+
+static void *run(void *argument) {
+    (void)argument;
+    while (wait_a_little()) {
+        look_at_busy();
+        look_at_silence();
+    }
+    return NULL;
+}
+
+void watch_event(void *argument, const struct tarry_event *event) {
+    (void)argument;
+    if (event->kind == TARRY_CONNECTED) atomic_store(&watch.is_connected, true);
+    if (event->kind == TARRY_DISCONNECTED) atomic_store(&watch.is_connected, false);
+}
+
+void watch_begin(tarry_client *client, uint64_t patience_ms) {
+    watch.client = client;
+    watch_patience(patience_ms);
+    watch.watches = sem_init(&watch.stop, 0, 0) == 0 && pthread_create(&watch.thread, NULL, run, NULL) == 0;
+}
+
+void watch_patience(uint64_t patience_ms) {
+    atomic_store(&watch.patience_ms, patience_ms);
+}
+
+void watch_silence(bool is_said) {
+    atomic_store(&watch.is_quiet, !is_said);
+}
+
+void watch_end(void) {
+    if (!watch.watches) return;
+    sem_post(&watch.stop);
+    pthread_join(watch.thread, NULL);
+    sem_destroy(&watch.stop);
+    watch.watches = false;
+}
