@@ -96,6 +96,8 @@ class Waiting(Case):
         try:
             producer.send({"queue": "q", "key": "third", "delay_ms": 3_600_000})
             for stream in (consumer, producer):
+                self.hear(stream, "no broker answers; it is waited for")  # what is under way is: a connection stands
+            for stream in (consumer, producer):
                 stream.signal(signal.SIGTERM)
             self.assertEqual((consumer.wait(), producer.wait()), (3, 1))
         finally:

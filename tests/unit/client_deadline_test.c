@@ -385,7 +385,7 @@ static void add_to_queued(tarry_client *client, size_t size, bool add) {
 /* No room in the client's own queue, and none will come: the handler's thread gives its ack up. */
 static void closing_a_consumer_ends_although_its_handler_finds_no_room(void **state) {
     struct fake *fake;
-    tarry_client *client = story_begin(&fake, HAS_LANE, 900);
+    tarry_client *client = story_begin(&fake, HAS_LANE, TARRY_FOREVER);
     tarry_consumer *consumer = consumer_of(client, acks, NULL);
     add_to_queued(client, QUEUED_SIZE_MAX_DEFAULT, true);
     fake_deliver(fake, 1, 7, 1);
@@ -396,7 +396,7 @@ static void closing_a_consumer_ends_although_its_handler_finds_no_room(void **st
         pthread_mutex_unlock(&consumer->lock);
     }
     uint64_t before = now_ms();
-    assert_int_equal(tarry_consumer_close(consumer, 0), TARRY_OK);
+    assert_int_equal(tarry_consumer_close_within(consumer, 0, 900), TARRY_OK);
     assert_true(now_ms() - before < LATE_MS);
     assert_int_equal(COUNT(fake, ops), 0);
     assert_true(fake->seen_count == 1 && fake->seen[0] == 7); /* it had it, and has not settled it */

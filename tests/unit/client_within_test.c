@@ -132,6 +132,11 @@ static int consumes(tarry_client *client) {
     return tarry_consumer_open(client, &options, &consumer, NULL);
 }
 
+static int drains(tarry_client *client) {
+    assert_int_equal(tarry_ack_async_within(client, 7, token, TARRY_FOREVER, NULL, NULL), TARRY_OK);
+    return tarry_drain_within(client, 0, OWN_MS);
+}
+
 static int (*const calls[])(tarry_client *client) = {
     schedules,      nacks,
     redacts,        cancels,
@@ -143,6 +148,7 @@ static int (*const calls[])(tarry_client *client) = {
     lists_queues,   counts,
     looks_at_a_job, looks_at_the_pair,
     consumes,       asks_after_a_commit,
+    drains,
 };
 
 static void each_call_ends_by_its_own_deadline(void **state) {

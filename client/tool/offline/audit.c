@@ -131,12 +131,11 @@ static int run(struct tool *tool, const struct args *args) {
     if (status == 0) status = option_number(args, "limit", 1, UINT64_MAX, &printing.left);
     if (status == 0 && args_has(args, "summary") && (follow || args_has(args, "limit")))
         status = tool_usage(args, "--summary counts all that the filters let through: leave --limit and --follow");
-    if (status == 0) status = source_open(&source, tool, args);
+    if (status == 0) status = source_open(&source, tool, args, follow);
     if (status != 0) return status;
     if (args_has(args, "quarantined") && tails_enter(source.store, args_get(args, "quarantined")) != 0)
         return source_finish(&source, &printing.out, EXIT_REFUSED);
     if (args_has(args, "summary")) return summarize(tool, &source, &filter);
-    source.follow = follow;
     source.idle = idle;
     source.idle_argument = &printing;
     scan_source(&source, &filter, print, &printing);

@@ -61,7 +61,7 @@ static int run(struct tool *tool, const struct args *args) {
     struct telling telling = {.tool = tool};
     struct source source;
     int status = option_ref(args, &ref);
-    if (status == 0) status = source_open(&source, tool, args);
+    if (status == 0) status = source_open(&source, tool, args, false);
     if (status != 0) return status;
     struct scan_filter filter = {.id = ref.id, .queue = ref.queue, .key = ref.key};
     status = scan_source(&source, &filter, tell, &telling);

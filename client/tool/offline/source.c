@@ -16,15 +16,15 @@
 /* While nothing comes, whether anybody still reads standard output is looked at so often. */
 #define LOOK_MS 500u
 
-int source_open(struct source *source, struct tool *tool, const struct args *args) {
-    *source = (struct source){.tool = tool, .store = &source->own};
+int source_open(struct source *source, struct tool *tool, const struct args *args, bool follow) {
+    *source = (struct source){.tool = tool, .store = &source->own, .follow = follow};
     store_init(source->store, NULL);
     if (args_has(args, "data")) return store_open(source->store, args);
     if (args_has(args, "archive"))
         return tool_usage(args, "--archive goes with --data: a running broker knows where its archive is");
     source->is_live = true;
     tool->follower_reads = args_has(args, "from-follower");
-    return args_has(args, "follow") ? tool_connect_lasting(tool) : tool_connect(tool);
+    return follow ? tool_connect_lasting(tool) : tool_connect(tool);
 }
 
 void source_of_store(struct source *source, struct store *store) {

@@ -42,8 +42,9 @@ struct source {
     int code;        /* live: why it ended; TARRY_OK: as it should */
 };
 
-/* Of --data DIR [--archive DIR], or else the broker. 0, or an exit status after a sentence, and nothing is open. */
-int source_open(struct source *source, struct tool *tool, const struct args *args);
+/* Of --data DIR [--archive DIR], or else the broker; `follow`: it goes on at the end, and waits for a broker that goes
+ * away. 0, or an exit status after a sentence, and nothing is open. */
+int source_open(struct source *source, struct tool *tool, const struct args *args, bool follow);
 /* Of a directory that is open, and stays so. */
 void source_of_store(struct source *source, struct store *store);
 
