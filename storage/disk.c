@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "seeded_bug.h"
@@ -38,6 +39,16 @@ static int64_t posix_pread(void *context, int handle, void *out, size_t size, ui
     do count = pread(handle, out, size, (off_t)offset);
     while (count < 0 && errno == EINTR);
     return count < 0 ? -errno : count;
+}
+
+/* A file system that cannot tell what is in memory (EOPNOTSUPP) has nothing there. */
+static int64_t posix_pread_now(void *context, int handle, void *out, size_t size, uint64_t offset) {
+    struct iovec part = {.iov_base = out, .iov_len = size};
+    ssize_t count;
+    do count = preadv2(handle, &part, 1, (off_t)offset, RWF_NOWAIT);
+    while (count < 0 && errno == EINTR);
+    if (count < 0) return errno == EOPNOTSUPP ? -EAGAIN : -errno;
+    return count;
 }
 
 static int64_t posix_pwrite(void *context, int handle, const void *data, size_t size, uint64_t offset) {
@@ -125,6 +136,7 @@ const struct disk disk_posix = {
     .open = posix_open,
     .close = posix_close,
     .pread = posix_pread,
+    .pread_now = posix_pread_now,
     .pwrite = posix_pwrite,
     .datasync = posix_datasync,
     .sync = posix_sync,
@@ -152,17 +164,27 @@ int disk_write_all(const struct disk *disk, int handle, const void *data, size_t
     return 0;
 }
 
-int64_t disk_read_all(const struct disk *disk, int handle, void *out, size_t size, uint64_t offset) {
-    uint8_t *bytes = out;
+typedef int64_t disk_pread(void *context, int handle, void *out, size_t size, uint64_t offset);
+
+static int64_t read_all(const struct disk *disk, disk_pread *pread, int handle, uint8_t *bytes, size_t size,
+                        uint64_t offset) {
     size_t done = 0;
     while (done < size) {
-        int64_t count = disk->pread(disk->context, handle, bytes + done, size - done, offset + done);
+        int64_t count = pread(disk->context, handle, bytes + done, size - done, offset + done);
         if (count < 0) return count;
         if (count == 0) break;
         assert((size_t)count <= size - done);
         done += (size_t)count;
     }
     return (int64_t)done;
+}
+
+int64_t disk_read_all(const struct disk *disk, int handle, void *out, size_t size, uint64_t offset) {
+    return read_all(disk, disk->pread, handle, out, size, offset);
+}
+
+int64_t disk_read_all_now(const struct disk *disk, int handle, void *out, size_t size, uint64_t offset) {
+    return disk->pread_now ? read_all(disk, disk->pread_now, handle, out, size, offset) : -EAGAIN;
 }
 
 int disk_write_zeros(const struct disk *disk, int handle, uint64_t from, uint64_t to) {

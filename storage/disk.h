@@ -13,6 +13,8 @@ struct disk {
     int (*open)(void *context, const char *path, int flags, int mode); /* → handle */
     int (*close)(void *context, int handle);
     int64_t (*pread)(void *context, int handle, void *out, size_t size, uint64_t offset);
+    /* What memory holds of it; -EAGAIN: nothing, the disk would have to be waited for. NULL: that cannot be told. */
+    int64_t (*pread_now)(void *context, int handle, void *out, size_t size, uint64_t offset);
     int64_t (*pwrite)(void *context, int handle, const void *data, size_t size, uint64_t offset);
     int (*datasync)(void *context, int handle);
     int (*sync)(void *context, int handle);
@@ -34,6 +36,8 @@ extern const struct disk disk_posix;
 int disk_write_all(const struct disk *disk, int handle, const void *data, size_t size, uint64_t offset);
 /* Reads up to the end of the file at most. → bytes read, less than `size` only at the end of the file. */
 int64_t disk_read_all(const struct disk *disk, int handle, void *out, size_t size, uint64_t offset);
+/* Likewise, of what is in memory. -EAGAIN: not all of it is. */
+int64_t disk_read_all_now(const struct disk *disk, int handle, void *out, size_t size, uint64_t offset);
 /* Writes zeros over [from, to). */
 int disk_write_zeros(const struct disk *disk, int handle, uint64_t from, uint64_t to);
 /* Gives a small file of `directory` this content, all of it or none of it, durably: written under the name

@@ -36,7 +36,12 @@ static struct log *log_new(const struct log_options *options) {
     if (options->single) (void)segment_name_decode(options->single, suffix, &log->single);
     atomic_store_explicit(&log->claim, UINT64_MAX, memory_order_relaxed);
     pthread_mutex_init(&log->mutex, NULL);
-    pthread_rwlock_init(&log->erasing, NULL);
+    pthread_rwlockattr_t erasing;
+    pthread_rwlockattr_init(&erasing);
+    /* Readers without a break must not keep the eraser out for ever; none of them holds the lock twice. */
+    pthread_rwlockattr_setkind_np(&erasing, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    pthread_rwlock_init(&log->erasing, &erasing);
+    pthread_rwlockattr_destroy(&erasing);
     pthread_mutex_init(&log->erase_gate, NULL);
     pthread_mutex_init(&log->preparer.mutex, NULL);
     pthread_condattr_t attributes;
@@ -158,22 +163,38 @@ void log_chain(const struct log *log, uint8_t out[FRAME_CHAIN_SIZE]) {
     memcpy(out, log->chain, FRAME_CHAIN_SIZE);
 }
 
+/* Of a segment that is held, up to `end`. `now`: what is in memory. */
+static int read_held(struct log *log, const struct segment *segment, uint64_t end, uint64_t position, void *out,
+                     size_t size, bool now) {
+    if (size > end - position) return LOG_END;
+    uint64_t offset = SEGMENT_HEADER_SIZE + (position - segment->base);
+    int busy = now ? pthread_rwlock_tryrdlock(&log->erasing) : pthread_rwlock_rdlock(&log->erasing);
+    if (busy) return -EAGAIN;
+    int64_t count = now ? disk_read_all_now(log->disk, segment->handle, out, size, offset)
+                        : disk_read_all(log->disk, segment->handle, out, size, offset);
+    pthread_rwlock_unlock(&log->erasing);
+    if (count < 0) return (int)count;
+    return (size_t)count == size ? 0 : LOG_DAMAGED; /* the file has been cut short under us */
+}
+
 int log_read(struct log *log, uint64_t position, void *out, size_t size) {
     struct segment *segment;
     uint64_t end;
     int result = segment_hold(log, position, &segment, &end);
     if (result < 0) return result;
-    if (size > end - position) {
-        segment_drop(log, segment);
-        return LOG_END;
-    }
-    pthread_rwlock_rdlock(&log->erasing);
-    int64_t count =
-        disk_read_all(log->disk, segment->handle, out, size, SEGMENT_HEADER_SIZE + (position - segment->base));
-    pthread_rwlock_unlock(&log->erasing);
+    result = read_held(log, segment, end, position, out, size, false);
     segment_drop(log, segment);
-    if (count < 0) return (int)count;
-    return (size_t)count == size ? 0 : LOG_DAMAGED; /* the file has been cut short under us */
+    return result;
+}
+
+int log_read_now(struct log *log, uint64_t position, void *out, size_t size) {
+    struct segment *segment;
+    uint64_t end;
+    int result = segment_hold_now(log, position, &segment, &end);
+    if (result < 0) return result;
+    result = read_held(log, segment, end, position, out, size, true);
+    segment_drop(log, segment);
+    return result;
 }
 
 int log_segment_header(struct log *log, uint64_t base, uint8_t out[SEGMENT_HEADER_SIZE]) {

@@ -143,6 +143,8 @@ void log_chain(const struct log *log, uint8_t out[FRAME_CHAIN_SIZE]);
 /* `size` bytes at `position`, which must lie inside one frame that was written. Any thread. LOG_RETIRED below
  * log_start, LOG_END beyond what was written; the bytes are not checked, their sums are the caller's. */
 int log_read(struct log *log, uint64_t position, void *out, size_t size);
+/* Likewise, without waiting for a disk or for somebody who does. -EAGAIN: that is what it would take. */
+int log_read_now(struct log *log, uint64_t position, void *out, size_t size);
 
 struct log_stats {
     uint64_t segments;
@@ -198,6 +200,8 @@ int log_erase(struct log *log, const struct log_content *contents, size_t count)
  * change under the copier; try later. A pin waits until the erasing has ended. */
 bool log_erase_begin(struct log *log);
 void log_erase_end(struct log *log);
+/* How often something was erased so far: what was read before it grew may be gone since. Any thread. */
+uint64_t log_erasures(const struct log *log);
 
 /* Reads frames in order. A cursor belongs to one thread; it may trail the writer and sees frames once they are written
  * and below `limit`. */

@@ -53,9 +53,12 @@ static int write_zeros(const struct erasure *erasure, const struct log_content *
     int result = 0;
     for (size_t i = 0; i < count && result == 0; i++) {
         uint64_t from = offset_of(erasure, contents[i].at);
-        if (erasure->readers != NULL) pthread_rwlock_wrlock(erasure->readers);
+        if (erasure->log != NULL) pthread_rwlock_wrlock(&erasure->log->erasing);
         result = disk_write_zeros(disk, erasure->handle, from, from + contents[i].size);
-        if (erasure->readers != NULL) pthread_rwlock_unlock(erasure->readers);
+        if (erasure->log != NULL) {
+            atomic_fetch_add_explicit(&erasure->log->erasures, 1, memory_order_release);
+            pthread_rwlock_unlock(&erasure->log->erasing);
+        }
     }
     return result < 0 ? result : disk->datasync(disk->context, erasure->handle);
 }
@@ -78,7 +81,7 @@ static int erase_in_segment(struct log *log, const struct log_content *contents,
                             const struct segment *segment, uint64_t end) {
     uint64_t durable = log_durable(log);
     struct erasure erasure = {.disk = log->disk,
-                              .readers = &log->erasing,
+                              .log = log,
                               .base = segment->base,
                               .end = end < durable ? end : durable};
     segment_path(log, segment->base, erasure.path);
@@ -132,5 +135,10 @@ bool log_erase_begin(struct log *log) {
 }
 
 void log_erase_end(struct log *log) {
+    atomic_fetch_add_explicit(&log->erasures, 1, memory_order_release);
     pthread_mutex_unlock(&log->erase_gate);
+}
+
+uint64_t log_erasures(const struct log *log) {
+    return atomic_load_explicit(&log->erasures, memory_order_acquire);
 }

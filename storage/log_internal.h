@@ -1,7 +1,7 @@
 /* log_internal.h: what the files log_*.c share; nobody else includes it.
  *
  * Two threads and any number of readers meet in struct log. The fields say whose they are:
- *   mutex    held for a few instructions, or for one open() of an old segment
+ *   mutex    held for a few instructions, never while a file is opened or read
  *   writer   the one thread that appends; also log_open and log_close
  *   atomic   written with release after what they announce is in place, read with acquire
  * A reader holds a segment (`users`) while it reads; whoever drops the last hold of a retired segment closes its
@@ -76,7 +76,8 @@ struct log {
     _Atomic uint64_t durable;
     _Atomic uint64_t claim; /* frames claim no more of it than this */
     _Atomic uint64_t cuts;  /* how often the log was cut: what was read before may be another's */
-    _Atomic int error;      /* the latch of LOG-4 */
+    _Atomic uint64_t erasures;
+    _Atomic int error; /* the latch of LOG-4 */
 
     pthread_mutex_t mutex;     /* of the table, and of every segment's changing fields */
     struct segment **segments; /* by base */
@@ -132,6 +133,8 @@ int segment_add(struct log *log, const struct segment *segment);
 /* Holds the segment that `position` lies in, open; *out_end: what may be read of it. LOG_RETIRED, LOG_END (nothing
  * written there yet). */
 int segment_hold(struct log *log, uint64_t position, struct segment **out, uint64_t *out_end);
+/* Likewise, if it is open: -EAGAIN. */
+int segment_hold_now(struct log *log, uint64_t position, struct segment **out, uint64_t *out_end);
 /* Likewise; the position may be where what is written ends. */
 int segment_hold_end(struct log *log, uint64_t position, struct segment **out, uint64_t *out_end);
 void segment_drop(struct log *log, struct segment *segment);
@@ -139,7 +142,7 @@ void segment_drop(struct log *log, struct segment *segment);
 /* ---- log_erase.c: in one file, which may be a segment of another directory */
 struct erasure {
     const struct disk *disk;
-    pthread_rwlock_t *readers; /* kept out while a content is overwritten; NULL: there are none */
+    struct log *log; /* whose readers are kept out while a content is overwritten; NULL: there are none */
     char path[LOG_PATH_SIZE];
     uint64_t base; /* of the segment */
     uint64_t end;  /* of what may be read of it */

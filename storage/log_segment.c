@@ -263,16 +263,25 @@ int segment_add(struct log *log, const struct segment *segment) {
     return 0;
 }
 
-/* Opens the segment's file for reading. Under the mutex. */
+/* Opens the file of a segment that is held, for reading. Not under the mutex: an open may take as long as a disk does,
+ * and whoever writes wants the mutex too. On failure the hold is given up. */
 static int segment_open(struct log *log, struct segment *segment) {
-    handles_trim(log, SEGMENT_HANDLES_MAX - 1);
     char path[LOG_PATH_SIZE];
     segment_path(log, segment->base, path);
     int handle = log->disk->open(log->disk->context, path, O_RDONLY, 0);
-    if (handle < 0) return handle;
-    segment->handle = handle;
-    log->handles_open++;
-    return 0;
+    pthread_mutex_lock(&log->mutex);
+    bool is_open = segment->handle >= 0; /* another one was quicker */
+    bool is_retired = segment->retired;
+    if (!is_open && handle >= 0) {
+        handles_trim(log, SEGMENT_HANDLES_MAX - 1);
+        segment->handle = handle;
+        log->handles_open++;
+    }
+    pthread_mutex_unlock(&log->mutex);
+    if (is_open && handle >= 0) (void)log->disk->close(log->disk->context, handle); /* only opened */
+    if (is_open || handle >= 0) return 0;
+    segment_drop(log, segment);
+    return is_retired ? LOG_RETIRED : handle;
 }
 
 /* The segment with the greatest base ≤ position. Under the mutex. */
@@ -288,7 +297,10 @@ static struct segment *segment_find(const struct log *log, uint64_t position) {
     return low == 0 ? NULL : log->segments[low - 1];
 }
 
-static int hold(struct log *log, uint64_t position, bool may_be_end, struct segment **out, uint64_t *out_end) {
+enum { HOLD_END = 1, HOLD_NOW = 2 }; /* the position may be where what is written ends; it must be open */
+
+static int hold(struct log *log, uint64_t position, unsigned how, struct segment **out, uint64_t *out_end) {
+    bool must_open = false;
     int result = 0;
     pthread_mutex_lock(&log->mutex);
     if (position < atomic_load_explicit(&log->start, memory_order_relaxed)) {
@@ -301,26 +313,34 @@ static int hold(struct log *log, uint64_t position, bool may_be_end, struct segm
         goto out;
     }
     uint64_t end = segment == log->current ? atomic_load_explicit(&log->written, memory_order_acquire) : segment->end;
-    if (position > end || (position == end && !may_be_end)) {
+    if (position > end || (position == end && !(how & HOLD_END))) {
         result = LOG_END;
         goto out;
     }
-    if (segment->handle < 0 && (result = segment_open(log, segment)) < 0) goto out;
+    must_open = segment->handle < 0;
+    if (must_open && how & HOLD_NOW) {
+        result = -EAGAIN;
+        goto out;
+    }
     segment->users++;
     segment->used = ++log->holds;
     *out = segment;
     *out_end = end;
 out:
     pthread_mutex_unlock(&log->mutex);
-    return result;
+    return result == 0 && must_open ? segment_open(log, *out) : result;
 }
 
 int segment_hold(struct log *log, uint64_t position, struct segment **out, uint64_t *out_end) {
-    return hold(log, position, false, out, out_end);
+    return hold(log, position, 0, out, out_end);
+}
+
+int segment_hold_now(struct log *log, uint64_t position, struct segment **out, uint64_t *out_end) {
+    return hold(log, position, HOLD_NOW, out, out_end);
 }
 
 int segment_hold_end(struct log *log, uint64_t position, struct segment **out, uint64_t *out_end) {
-    return hold(log, position, true, out, out_end);
+    return hold(log, position, HOLD_END, out, out_end);
 }
 
 void segment_drop(struct log *log, struct segment *segment) {

@@ -442,7 +442,7 @@ void core_step(struct core *core, const struct core_event *event, struct core_ef
     handle(core, event, effects);
     assert(slab_allocated(core->slab) - taken <= need_objects_max(event));
     taken = slab_allocated(core->slab);
-    core->hurry |= event->behind || deliver(core, effects);
+    core->hurry |= event->behind || (!event->full && deliver(core, effects));
     assert(slab_allocated(core->slab) == taken); /* nor do deliveries */
     make_room(core);
     near_check_lines(core, effects);

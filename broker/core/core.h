@@ -146,6 +146,7 @@ struct core_facts {
 struct core_event {
     enum core_event_kind kind;
     bool behind; /* `now` is a while ago, and more waits: deliveries wait too, or their leases would begin then */
+    bool full;   /* too much is on its way out: no delivery begins. A TICK follows once that is over */
     struct instant now; /* when it was received: what was due before that comes first, and nothing else (TIME-2) */
     uint64_t ticket;    /* comes back in the reply; 0: no reply wanted */
     const Tarry__Request *request; /* requests; checked by check.h */
@@ -204,6 +205,7 @@ struct core_delivered {
 struct core_delivery { /* one message; leaves once the log is durable up to `after` */
     uint64_t session;
     uint32_t lane;
+    uint64_t turn; /* of the lane; the shell's to fill in */
     uint64_t after;
     const struct core_delivered *tasks;
     size_t count;

@@ -1,37 +1,66 @@
-/* courier.h: the thread that reads what must be read before something leaves: contents of deliveries and of Get
- * replies, and replies that were logged before (ONCE-1). It reads while the sync runs, and lets nothing out before
- * (LOG-1). */
+/* courier.h: the thread that takes out what must be read before it leaves (outgoing.h), batch by batch, and the threads
+ * that read for it what is not in memory.
+ *
+ * It reads while the sync runs. It never waits for a disk: what would need one is copied out of its batch, so that the
+ * batch goes back to the core at once, and given to the cold readers. A disk that hangs, or that is slow, thus delays
+ * those who wait for what lies on it, and nobody else.
+ *
+ * What is under way is limited: the core begins no delivery while OUT_BYTES_MAX of them have not left
+ * (core_event.full), so what the copies take is bounded by that and one step's deliveries. Replies are bounded by
+ * requests under way. Contents are in memory only while they are read: a message for each thread. */
 #ifndef TARRY_SHELL_COURIER_H
 #define TARRY_SHELL_COURIER_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "arena.h"
+#include "outgoing.h"
 
 struct shell;
 struct batch;
+struct cold_item;
+
+/* A disk serves several reads at once; more of them would only take memory. */
+#define COLD_READERS 4
+/* Of deliveries that the core has decided and that have not left, contents included: room for eight full ones. */
+#define OUT_BYTES_MAX (8ull * DELIVERY_SIZE_MAX)
 
 struct courier {
     struct shell *shell;
     pthread_t thread;
+    pthread_t readers[COLD_READERS];
     pthread_mutex_t mutex;
-    pthread_cond_t changed;
+    pthread_cond_t posted;  /* for the courier's thread */
+    pthread_cond_t chilled; /* for the readers */
+    pthread_cond_t grown;   /* `durable` has reached `awaited` */
     struct batch *first;
     struct batch **last;
+    struct cold_item *cold_first;
+    struct cold_item **cold_last;
     uint64_t durable;
-    uint64_t awaited; /* the position that the thread sleeps for; UINT64_MAX: none */
+    uint64_t awaited; /* the first position that a thread sleeps for; UINT64_MAX: none */
     bool stop;
-    uint64_t end;       /* of the batch under way */
-    struct arena arena; /* contents of the message that is being made */
+    bool cold_stop;
+    _Atomic uint64_t out_bytes;
 };
 
 void courier_start(struct courier *courier, struct shell *shell);
 /* Takes over one use of the batch, whose appends have been written (not: synced). Sync thread only. */
 void courier_post(struct courier *courier, struct batch *batch);
 void courier_durable(struct courier *courier, uint64_t position);
-/* Ends the thread once all that was posted has left. */
+/* Ends the threads once all that was posted has left. */
 void courier_stop(struct courier *courier);
+
+/* The core has decided this delivery. Core thread only. */
+void courier_decided(struct courier *courier, const struct core_delivery *delivery);
+/* Too much is under way; the inbox is nudged when it no longer is. */
+bool courier_is_full(const struct courier *courier);
+
+/* ---- for outgoing.c; any thread */
+void courier_wait_durable(struct courier *courier, uint64_t position);
+/* The delivery has left, or never will. */
+void courier_left(struct courier *courier, const struct core_delivery *delivery);
 
 #endif

@@ -213,19 +213,23 @@ void lanes_close(struct lanes *lanes, uint32_t number, uint64_t session) {
     pthread_mutex_unlock(&lane->mutex);
 }
 
-void lanes_send(struct lanes *lanes, uint32_t number, uint64_t session, nng_msg *message, uint64_t delivered_ns) {
-    struct lane *lane = lane_at(lanes, number);
+uint64_t lanes_turn(const struct lanes *lanes, uint32_t number) {
+    assert(number < LANES_MAX);
+    return lanes->lanes[number].turn; /* only the core thread changes it */
+}
+
+void lanes_send(struct lanes *lanes, const struct core_delivery *delivery, nng_msg *message, uint64_t delivered_ns) {
+    struct lane *lane = lane_at(lanes, delivery->lane);
     pthread_mutex_lock(&lane->mutex);
-    while (lane->sending && lane->sending_turn != lane->turn) {
+    while (lane->turn == delivery->turn && lane->sending && lane->sending_turn != lane->turn) {
         /* A former holder's send was cancelled; its completion is a moment away. */
         pthread_mutex_unlock(&lane->mutex);
         nng_aio_wait(lane->aio);
         pthread_mutex_lock(&lane->mutex);
     }
-    bool is_holder = lane->session == session;
-    /* The core has one delivery under way per lane. Only one that this thread took up so late that the session left the
-     * lane and came back to it meanwhile may still be there. */
-    if (message != NULL && is_holder && lane->up && !lane->sending) {
+    bool is_holder = lane->turn == delivery->turn; /* TRUE-1 */
+    assert(!is_holder || (lane->session == delivery->session && !lane->sending)); /* one at a time is decided */
+    if (message != NULL && is_holder && lane->up) {
         lane->sending = true;
         lane->sending_turn = lane->turn;
         lane->sending_ns = delivered_ns;
@@ -233,7 +237,7 @@ void lanes_send(struct lanes *lanes, uint32_t number, uint64_t session, nng_msg 
         nng_send_aio(lane->socket, lane->aio);
     } else {
         nng_msg_free(message);
-        if (is_holder) post(lane, LANE_SENT, session, false, delivered_ns);
+        if (is_holder) post(lane, LANE_SENT, lane->session, false, delivered_ns);
     }
     pthread_mutex_unlock(&lane->mutex);
 }

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core.h"
 #include "inbox.h"
 #include "tarry_limits.h"
 
@@ -63,8 +64,11 @@ void lanes_init(struct lanes *lanes, struct shell *shell);
 int lanes_open(struct lanes *lanes, uint32_t number, uint64_t session);
 /* The session is gone: cancels what is queued and sends no more. Its pipe is the consumer's to close. */
 void lanes_close(struct lanes *lanes, uint32_t number, uint64_t session);
+/* Whose turn it is: grows whenever the lane changes hands. What was decided in another turn never leaves, also if its
+ * session has come back to the lane: the core expects no news of it (TRUE-1). Core thread only. */
+uint64_t lanes_turn(const struct lanes *lanes, uint32_t number);
 /* Takes `message` over (NULL: it could not be made). LANE_SENT says what became of it: not ok means that it provably
- * never left. Silent about a session that no longer holds the lane. Courier thread only. */
-void lanes_send(struct lanes *lanes, uint32_t number, uint64_t session, nng_msg *message, uint64_t delivered_ns);
+ * never left. Silent about a delivery of another turn. Any thread. */
+void lanes_send(struct lanes *lanes, const struct core_delivery *delivery, nng_msg *message, uint64_t delivered_ns);
 
 #endif

@@ -55,6 +55,11 @@ static void run_errands(struct loop *loop) {
         /* The session falls silent for its consumer, who subscribes again. */
         if (error != 0) logfmt("lane_failed", "lane=%u reason=\"%s\"", lane->lane, nng_strerror(error));
     }
+    for (; loop->stamped < effects->deliveries.count; loop->stamped++) { /* after the lanes of the same step */
+        struct core_delivery *delivery = &effects->deliveries.items[loop->stamped];
+        delivery->turn = lanes_turn(&shell->lanes, delivery->lane);
+        courier_decided(&shell->courier, delivery);
+    }
     for (size_t i = 0; i < effects->windows.count; i++) indexer_window(&shell->indexer, &effects->windows.items[i]);
     for (size_t i = 0; i < effects->lows.count; i++) indexer_low(&shell->indexer, &effects->lows.items[i]);
     for (size_t i = 0; i < effects->pages.count; i++) {
@@ -89,6 +94,7 @@ static void step(struct loop *loop, struct core_event *event) {
     bool is_tick = event->kind == CORE_TICK;
     event->behind = age_ns > BEHIND_NS && !(is_tick && loop->was_behind); /* every other tick delivers, however late */
     if (is_tick) loop->was_behind = event->behind;
+    event->full = loop->was_full = courier_is_full(&loop->shell->courier);
     core_step(loop->shell->core, event, &loop->batch->effects);
     loop->batch->event_count++;
     run_errands(loop);
@@ -156,6 +162,7 @@ static void flush(struct loop *loop) {
     }
     sync_post(&shell->sync, loop->batch);
     loop->batch = batch_take(&shell->batches);
+    loop->stamped = 0;
 }
 
 /* What is redacted may have ended long ago: where it lies is looked for first. */
@@ -373,7 +380,8 @@ static bool is_due(struct loop *loop, uint64_t *out_wait_ns) {
 static void tick_if_due(struct loop *loop) {
     uint64_t age_ns;
     uint64_t deadline_ms = core_deadline(loop->shell->core);
-    if (deadline_ms > event_time(loop, &age_ns).steady_ns / NS_PER_MS) return;
+    bool is_free = loop->was_full && !courier_is_full(&loop->shell->courier);
+    if (!is_free && deadline_ms > event_time(loop, &age_ns).steady_ns / NS_PER_MS) return;
     struct core_event event = {.kind = CORE_TICK};
     step(loop, &event);
 }

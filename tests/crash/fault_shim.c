@@ -6,7 +6,8 @@
  *                            (half of a write, then SIGKILL) · done (the call, then SIGKILL) · cut (the power fails
  *                            before the call: what was not synced is lost, power_cut.h) · done-cut (… after it: what a
  *                            peer was sent, it has) · hold (the call waits, as on
- *                            a disk that hangs, until `first` and `last` no longer name it)
+ *                            a disk that hangs, until `first` and `last` no longer name it; while a pread of the same
+ *                            scope may be held, nothing of it is in memory: preadv2 says so)
  *   TARRY_FAULT_DATA   the data directory, as tarryd is told
  *   TARRY_FAULT_PAGE   a file with room for struct fault_page, shared with fault.py, which sets `first` and `last`
  *   TARRY_FAULT_SPARE  part of a library's name: what it allocates, and the threads that it makes, never fail
@@ -290,6 +291,7 @@ ALSO_64(posix_fallocate);
 ALSO_64(statvfs);
 ALSO_64(fcntl);
 ALSO_64(mmap);
+__asm__(".globl preadv64v2\n\t.set preadv64v2, preadv2");
 
 /* How much of a transfer is let through. */
 static size_t part(enum how how, size_t size) {
@@ -362,6 +364,15 @@ EXPORT ssize_t pread(int descriptor, void *out, size_t size, off_t offset) {
     MEET(scope_of_descriptor(descriptor), pread, -1);
     ssize_t count = real(descriptor, out, part(how, size), offset);
     DONE(count);
+}
+
+EXPORT ssize_t preadv2(int descriptor, const struct iovec *parts, int count, off_t offset, int flags) {
+    REAL(preadv2);
+    bool is_held = page != NULL && rule.how == HOW_HOLD && atomic_load(&page->first) != 0 &&
+                   rule.matches[scope_of_descriptor(descriptor)][CALL_pread];
+    if (!is_held || !(flags & RWF_NOWAIT)) return real(descriptor, parts, count, offset, flags);
+    errno = EAGAIN;
+    return -1;
 }
 
 EXPORT ssize_t write(int descriptor, const void *data, size_t size) {

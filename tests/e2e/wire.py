@@ -269,9 +269,9 @@ class Connects:
 class Session:
     """A subscription by hand: what is needed to dial its lane, to be heard, to settle."""
 
-    def __init__(self, rpc, queues, prefetch=0, lease_ms=0):
+    def __init__(self, rpc, queues, prefetch=0, lease_ms=0, resume=b""):
         self.rpc = rpc
-        code, reply = rpc.ask(SUBSCRIBE, [*((1, queue) for queue in queues), (2, prefetch), (4, lease_ms)])
+        code, reply = rpc.ask(SUBSCRIBE, [*((1, queue) for queue in queues), (2, prefetch), (4, lease_ms), (5, resume)])
         assert code == OK, code
         fields = decode(reply)
         self.id, self.lane, self.secret = number(fields, 1), number(fields, 2), fields[3][-1]

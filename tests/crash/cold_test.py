@@ -1,0 +1,234 @@
+"""cold_test.py: contents lie on a disk that hangs. Who waits for them waits, and nobody else; and what comes back late is
+judged by what is so by then: the lane's turn, the lease, a redaction (TRUE-1, CALM-1).
+
+The shim holds reads of the log, and says meanwhile that nothing of it is in memory (fault_shim.c, "hold").
+"""
+import sys
+import time
+
+sys.path.insert(0, __file__.rsplit("/", 2)[0] + "/e2e")
+import harness  # noqa: E402  (the path above)
+import wire  # noqa: E402
+from fault import FOR_EVER, Fault  # noqa: E402
+from harness import Case  # noqa: E402
+from wire import Rpc, Session  # noqa: E402
+
+ANSWER_S = 5  # what waits for no disk is answered within milliseconds; this machine may be busy
+
+
+class Cold(Case):
+    autostart = False
+
+    def setUp(self):
+        super().setUp()
+        self.fault = Fault(self.directory, self.broker.data, "log.pread", "hold")
+        self.addCleanup(self.fault.close)
+        self.broker.env.update(self.fault.env())
+        self.broker.start()
+        self.sockets = []
+        self.rpc = self.dial()
+        self.producer = self.rpc.hello()
+        self.sequence = 0
+
+    def tearDown(self):
+        self.fault.disarm()
+        for peer in self.sockets:
+            peer.close()
+        super().tearDown()
+
+    def dial(self):
+        self.sockets.append(Rpc(self.broker.port))
+        return self.sockets[-1]
+
+    def commit(self, *ops):
+        """The results of a commit, which is answered soon."""
+        self.sequence += 1
+        code, reply = self.rpc.ask(wire.COMMIT, wire.commit(self.producer, self.sequence, ops, self.sequence), ANSWER_S)
+        self.assertEqual(code, wire.OK)
+        results = wire.results(reply)
+        self.assertEqual([wire.number(result, 1) for result in results], [wire.OK] * len(ops))
+        return results
+
+    def schedule(self, *arguments, **more):
+        return wire.number(self.commit(wire.schedule(*arguments, **more))[0], 3)
+
+    def consume(self, queue, **options):
+        session = Session(self.dial(), [queue], **options)
+        lane = session.dial()
+        self.sockets.append(lane)
+        return session, lane
+
+    def wait_indexed(self):
+        """Until the index thread reads nothing more: from then on all reads of the log are for deliveries and answers."""
+        def is_indexed():
+            broker = self.stats()[1]
+            return wire.number(broker, 7) == wire.number(broker, 6) == wire.number(broker, 5)
+        harness.wait_until("everything is indexed, the seal too", is_indexed, 30)
+        before = -1
+        while before != self.fault.matched:
+            before = self.fault.matched
+            time.sleep(0.5)
+
+    def hold(self, first=1, last=FOR_EVER):
+        """Reads of the log hang, those from the `first` to the `last` from now on."""
+        self.fault.arm(self.fault.matched + first, min(self.fault.matched + last, FOR_EVER))
+
+    def stats(self):
+        """(queues by name, broker)."""
+        reply = wire.decode(self.rpc.ask(wire.STATS, [], ANSWER_S)[1])
+        queues = [wire.decode(queue) for queue in reply.get(1, [])]
+        return {queue[1][-1].decode(): queue for queue in queues}, wire.decode(reply[2][-1])
+
+    def ack(self, task):
+        return [(4, [(1, wire.number(task, 1)), (2, task[7][-1])])]
+
+
+class Beside(Cold):
+    BATCHES = 16  # broker/shell/batch.h: all of them held by somebody, and the core waits
+
+    # CALM-1
+    def test_nobody_else_waits(self):
+        body = b"body" * 100
+        ids = [self.schedule("far", f"k{i}", 3_600_000, body) for i in range(2 * self.BATCHES)]
+        self.schedule("bare", "in flight")
+        session, lane = self.consume("bare")
+        task, = wire.tasks(lane.receive())
+        self.schedule("cold", "", 0, body)
+        self.wait_indexed()
+        self.hold()
+        _, cold = self.consume("cold")
+        asking = [self.dial() for _ in ids]
+        for asker, task_id in zip(asking, ids):
+            asker.tell(wire.GET, [(1, [(1, task_id)]), (2, 1)])
+            time.sleep(0.02)  # each in a batch of its own
+        self.fault.wait_fired(1)
+        began = time.monotonic()
+        self.assertEqual(session.heartbeat(), wire.OK)
+        self.commit(self.ack(task))
+        self.schedule("bare", "another")
+        self.assertEqual(len(wire.tasks(lane.receive(ANSWER_S))), 1)  # without a content
+        self.report(time.monotonic() - began)
+        for peer in (cold, asking[0]):
+            with self.assertRaises(TimeoutError):
+                peer.receive(0.2)
+        self.fault.disarm()
+        self.assertEqual(wire.decode(wire.tasks(cold.receive())[0][10][-1]), {2: [body]})
+        for asker, task_id in zip(asking, ids):
+            code, reply = asker.hear()[1:]
+            view = wire.decode(wire.decode(reply)[2][-1])
+            self.assertEqual((code, wire.number(view, 1), wire.decode(view[18][-1])), (wire.OK, task_id, {2: [body]}))
+
+    def report(self, took_s):
+        print(f"# a heartbeat, an ack, a schedule and its delivery beside reads that hang: {took_s * 1000:.1f} ms")
+
+
+class Full(Cold):
+    OUT_BYTES_MAX = 32 << 20  # broker/shell/courier.h
+
+    # CAP-1
+    def test_what_is_under_way_is_bounded(self):
+        size, count = 1 << 20, 48
+        for number in range(count):
+            self.schedule(f"q{number}", "", 0, bytes(size))
+        self.wait_indexed()
+        self.hold()
+        lanes = [self.consume(f"q{number}")[1] for number in range(count)]
+        leased = self.settled_leases()
+        self.assertLessEqual(leased, self.OUT_BYTES_MAX // size + 1)
+        self.assertGreaterEqual(leased, self.OUT_BYTES_MAX // size - 1)
+        idle_s = self.processor_s()
+        time.sleep(1)
+        self.assertLess(self.processor_s() - idle_s, 0.3)  # it waits, and does not turn
+        self.schedule("other")
+        self.fault.disarm()
+        for lane in lanes:
+            self.assertEqual(len(wire.tasks(lane.receive(30))), 1)
+
+    def settled_leases(self):
+        before, count = -1, 0
+        while count != before:
+            time.sleep(0.3)
+            before, count = count, sum(wire.number(queue, 5) for queue in self.stats()[0].values())
+        return count
+
+    def processor_s(self):
+        with open(f"/proc/{self.broker.process.pid}/stat", encoding="ascii") as file:
+            fields = file.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / 100
+
+
+# TRUE-1
+class Late(Cold):
+    REST_S = 1.1  # broker/core: a lane rests for a second before it is given away again
+
+    def tasks(self, lane):
+        """Of the next message that names some: an empty one says nothing (lanes.c)."""
+        tasks = []
+        while not tasks:
+            tasks = wire.tasks(lane.receive())
+        return tasks
+
+    # TRUE-1
+    def test_a_session_that_came_back_to_its_lane_gets_a_task_once(self):
+        task_id = self.schedule("q", "", 0, b"body")
+        self.wait_indexed()
+        self.hold()
+        session, first = self.consume("q")
+        self.fault.wait_fired(1)
+        lanes = [session.lane]
+        while len(lanes) < 2 or session.lane != lanes[0]:
+            self.assertLess(len(lanes), 5)
+            time.sleep(self.REST_S)
+            session = Session(self.dial(), ["q"], resume=session.secret)
+            lanes.append(session.lane)
+            lane = session.dial()
+            self.sockets.append(lane)
+            self.fault.wait_fired(len(lanes))
+        first.close()
+        self.fault.disarm()
+        task, = self.tasks(lane)
+        self.assertEqual(wire.number(task, 1), task_id)
+        with self.assertRaises(TimeoutError, msg="the delivery that the session had not waited for left too"):
+            while not wire.tasks(lane.receive(1)):
+                pass
+        self.commit(self.ack(task))
+
+    # TRUE-1, FENCE-1
+    def test_a_task_whose_lease_is_over_does_not_leave(self):
+        self.schedule("q", "", 0, b"body")
+        self.wait_indexed()
+        self.hold()
+        session, lane = self.consume("q", lease_ms=2000)
+        self.fault.wait_fired(1)
+        end = time.monotonic() + 2.5
+        while time.monotonic() < end:
+            self.assertEqual(session.heartbeat(), wire.OK)
+            time.sleep(0.2)
+        harness.wait_until("the lease is over", lambda: wire.number(self.stats()[0]["q"], 5) == 0, 10)
+        self.fault.disarm()
+        self.assertEqual(session.heartbeat(), wire.OK)
+        tasks = self.tasks(lane)
+        self.assertEqual(wire.number(tasks[0], 5), 2)  # the second attempt's, whose token holds
+        self.commit(self.ack(tasks[0]))
+
+    # AUDIT-1
+    def test_what_was_erased_meanwhile_does_not_leave(self):
+        ids = [self.schedule("q", "", 0, body) for body in (b"secret", b"public", b"public")]
+        self.wait_indexed()
+        self.hold(2, 2)  # the first one is read, the second one hangs
+        _, lane = self.consume("q")
+        self.fault.wait_fired(1)
+        self.assertIn("tarry-cold", self.fault.hit)
+        self.commit([(2, [(1, [(1, ids[0])]), (2, 1)])])  # cancelled, though in flight
+        reads = self.fault.matched
+        self.commit([(12, [(1, [(1, ids[0])]), (2, "asked for")])])
+        harness.wait_until("the eraser has looked at the frame", lambda: self.fault.matched > reads + 2, 30)
+        time.sleep(0.5)  # it waits for the reader, and comes before whoever wants to read next
+        self.fault.disarm()
+        message = lane.receive()
+        self.assertNotIn(b"secret", message)
+        self.assertEqual([wire.number(task, 1) for task in wire.tasks(message)], ids[1:])
+
+
+if __name__ == "__main__":
+    harness.main()
