@@ -157,7 +157,7 @@ void preparer_stop(struct log *log);
 /* The writer would like one soon. Cheap. */
 void preparer_want(struct log *log);
 /* → handle of a file named segment_next_name, or -1 if there is none. Nobody else touches that name until it is given
- * back, by whatever name the file goes then. */
+ * back, by whatever name the file goes then; the one after it is made at once, long before it is needed. */
 int preparer_take(struct log *log);
 void preparer_give_back(struct log *log);
 

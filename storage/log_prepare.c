@@ -91,7 +91,7 @@ void preparer_want(struct log *log) {
     pthread_mutex_unlock(&preparer->mutex);
 }
 
-int log_fits(struct log *log, uint64_t from, uint64_t size, bool wait) {
+int log_fits(struct log *log, uint64_t from, uint64_t size) {
     /* In this order: between the two a prepared segment may become the current one, and then there is more than found.
      */
     pthread_mutex_lock(&log->mutex);
@@ -100,20 +100,14 @@ int log_fits(struct log *log, uint64_t from, uint64_t size, bool wait) {
     if (from + size <= end) return 0;
     struct preparer *preparer = &log->preparer;
     if (!preparer->running) return -EAGAIN;
-    int result = -EAGAIN;
+    bool is_enough = from + size <= end + log->segment_size;
     pthread_mutex_lock(&preparer->mutex);
-    do {
-        want(preparer);
-        if (preparer->state == PREPARER_READY) {
-            result = from + size <= end + log->segment_size ? 0 : -EAGAIN;
-            break;
-        }
-        result = preparer->error != 0 ? preparer->error : -EAGAIN;
-        if (result != -EAGAIN || !wait) break;
-        pthread_cond_wait(&preparer->changed, &preparer->mutex);
-    } while (!preparer->stop);
+    want(preparer);
+    bool is_ready = preparer->state == PREPARER_READY;
+    int error = preparer->error != 0 ? preparer->error : -EINPROGRESS;
     pthread_mutex_unlock(&preparer->mutex);
-    return result;
+    if (!is_ready) return error;
+    return is_enough ? 0 : -EAGAIN;
 }
 
 int preparer_take(struct log *log) {
@@ -132,6 +126,6 @@ void preparer_give_back(struct log *log) {
     if (!preparer->running) return;
     pthread_mutex_lock(&preparer->mutex);
     preparer->state = PREPARER_IDLE;
-    pthread_cond_broadcast(&preparer->changed);
+    want(preparer);
     pthread_mutex_unlock(&preparer->mutex);
 }

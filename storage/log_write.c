@@ -152,6 +152,7 @@ int log_sync(struct log *log) {
     if (result == 0 && log->erased_end > log->mark) result = mark_write(log, log->end);
     if (result < 0) return log_poison(log, result);
     atomic_store_explicit(&log->durable, log->end, memory_order_release); /* LOG-1 rests on this line */
+    /* A log's first segment may stay its only one; whoever fills it has a second one by then (segment_roll). */
     if (log->end - log->current->base >= log->current->capacity / 2) preparer_want(log);
     return 0;
 }

@@ -227,7 +227,7 @@ void lanes_send(struct lanes *lanes, const struct core_delivery *delivery, nng_m
         nng_aio_wait(lane->aio);
         pthread_mutex_lock(&lane->mutex);
     }
-    bool is_holder = lane->turn == delivery->turn; /* TRUE-1 */
+    bool is_holder = lane->turn == delivery->turn;                                /* TRUE-1 */
     assert(!is_holder || (lane->session == delivery->session && !lane->sending)); /* one at a time is decided */
     if (message != NULL && is_holder && lane->up) {
         lane->sending = true;

@@ -24,7 +24,6 @@
 #define OP_RECORD_SIZE_MAX 256
 
 static const char handing_over[] = "this broker hands over to the other one of the pair: try again in a moment";
-static const char disk_full[] = "the broker's disk is nearly full: new tasks are refused until there is room";
 
 static bool may_exist(const void *filter, uint64_t key_hash) {
     return index_filter_may_contain(filter, key_hash);
@@ -214,18 +213,19 @@ static void unhold(struct loop *loop, struct errand *errand) {
     errand->hold = -1;
 }
 
-/* F-4: new tasks are what is refused first. */
-static bool has_room(struct loop *loop, const struct errand *errand) {
-    if (!errand->schedules) return true;
+/* F-4: new tasks are what is refused first: NULL, or why. */
+static const char *room_lacks(struct loop *loop, const struct errand *errand) {
+    if (!errand->schedules) return NULL;
     uint64_t log_size = errand->size + errand->event.request->commit->n_ops * (uint64_t)OP_RECORD_SIZE_MAX;
-    return !room_is_low(&loop->shell->room, loop->shell->log, core_position(loop->shell->core), log_size);
+    return room_refusal(&loop->shell->room, loop->shell->log, core_position(loop->shell->core), log_size);
 }
 
 static void take_call(struct loop *loop, struct call *call) {
     struct errand *errand = &call->errand;
-    if (!has_room(loop, errand)) {
+    const char *refusal = room_lacks(loop, errand);
+    if (refusal != NULL) {
         unhold(loop, errand);
-        call->answer(call, reply_pack_refusal(TARRY__CODE__BUSY, disk_full));
+        call->answer(call, reply_pack_refusal(TARRY__CODE__BUSY, refusal));
         return;
     }
     if (!has_facts(loop, errand)) return;

@@ -15,6 +15,10 @@
 #define RESERVE_SHARE 8
 #define LOOK_NS (50ull * 1000000u)
 
+static const char disk_full[] = "the broker's disk is nearly full: new tasks are refused until there is room";
+static const char segment_awaited[] =
+    "the broker's disk is slow: room in the log for new tasks is being made, try again in a moment";
+
 static const struct room *the_room; /* for room_allocate, which the log's threads call */
 
 static bool free_bytes(const char *path, uint64_t *out_free, uint64_t *out_total) {
@@ -60,11 +64,10 @@ static uint64_t look(struct room *room) {
 
 /* A frame may leave as much unused as it is long when it goes over to the next segment, hence twice its size. What is
  * left behind it is for acks, cancels and leases: half a segment if the next one cannot be made; while that is not
- * known, the last eighth is not given away before it is. */
+ * known, the last eighth is not given away (-EINPROGRESS). */
 static int log_has_room(struct room *room, struct log *log, uint64_t position, uint64_t size) {
-    int error = log_fits(log, position, 2 * size + room->segment_size / 2, false);
-    if (error != -EAGAIN) return error;
-    error = log_fits(log, position, 2 * size + room->segment_size / 8, true);
+    int error = log_fits(log, position, 2 * size + room->segment_size / 2);
+    if (error == -EINPROGRESS) error = log_fits(log, position, 2 * size + room->segment_size / 8);
     if (error != -EAGAIN) return error;
     /* More than a segment at once, this frame or what is under way before it: the writer will ask the disk itself. */
     room->looked_ns = 0;
@@ -85,10 +88,11 @@ static void note(struct room *room, const struct log *log, int error) {
            low ? "new tasks are refused" : "new tasks are taken");
 }
 
-bool room_is_low(struct room *room, struct log *log, uint64_t position, uint64_t size) {
+const char *room_refusal(struct room *room, struct log *log, uint64_t position, uint64_t size) {
     int error = look(room) < room->reserve / 2 ? -ENOSPC : log_has_room(room, log, position, size);
+    if (error == -EINPROGRESS) return segment_awaited;
     if ((error != 0) != room->low) note(room, log, error);
-    return error != 0;
+    return error != 0 ? disk_full : NULL;
 }
 
 bool room_has(const struct room *room, uint64_t size) {

@@ -22,10 +22,10 @@ struct room {
 
 /* `*out_disk` is what the log is opened with. There is one room in a process, and it stays where it is. */
 void room_init(struct room *room, const char *path, uint64_t segment_size, struct disk *out_disk);
-/* True: new tasks that would take up to `size` bytes of log at `position` (where the core puts its next frame, which
- * may be ahead of the log's end) are to be refused. Waits while the log's next segment is being made if only that can
- * tell. Core thread. */
-bool room_is_low(struct room *room, struct log *log, uint64_t position, uint64_t size);
+/* NULL: there is room for new tasks that would take up to `size` bytes of log at `position` (where the core puts its
+ * next frame, which may be ahead of the log's end). Otherwise why they are to be refused, a sentence: the disk is
+ * nearly full; or the log's next segment is still being made, which no thread of the core's waits for. Core thread. */
+const char *room_refusal(struct room *room, struct log *log, uint64_t position, uint64_t size);
 /* Writing so much to the disk would leave half of the reserve: for what gives room back in the end. Any thread. */
 bool room_has(const struct room *room, uint64_t size);
 

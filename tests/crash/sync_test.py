@@ -122,6 +122,43 @@ class Late(Held):
         self.assertEqual(heart.hear()[1], wire.OK)
 
 
+class Room(Held):
+    """F-4, CAP-1: the disk takes its time to make the log's next segment. New tasks are refused meanwhile, for a moment;
+    nobody waits for it."""
+
+    what = "log.posix_fallocate"
+    arguments = ("--segment-size", "1MiB")
+
+    # F-4
+    def test_f4_nobody_waits_for_the_next_segment(self):
+        rpc = self.rpc()
+        producer = rpc.hello()
+        session = Session(rpc, ["q"])
+        lane = session.dial()
+        self.sockets.append(lane)
+        self.schedule(rpc, producer, 1, "q", "k")
+        self.assertEqual(rpc.hear()[1], wire.OK)
+        task, = wire.tasks(lane.receive())
+        self.fault.arm(self.fault.matched + 1, FOR_EVER)
+        code, sequence = wire.OK, 1
+        while code == wire.OK:
+            self.assertLess(sequence, 12)
+            sequence += 1
+            self.schedule(rpc, producer, sequence, "far", "", 3_600_000, bytes(100_000))
+            code = rpc.hear()[1]
+        self.assertEqual((code, "try again in a moment" in rpc.sentence), (wire.BUSY, True), rpc.sentence)
+        self.assertEqual(self.fault.fired, 1)
+        ack = [(4, [(1, wire.number(task, 1)), (2, task[7][-1])])]
+        self.assertEqual(rpc.ask(wire.COMMIT, wire.commit(producer, sequence + 1, [ack], 1))[0], wire.OK)
+        self.assertEqual(session.heartbeat(), wire.OK)
+        self.fault.disarm()
+
+        def is_taken():
+            self.schedule(rpc, producer, sequence, "far", "", 3_600_000, bytes(100_000))
+            return rpc.hear()[1] == wire.OK
+        harness.wait_until("there is room again", is_taken, 30)
+
+
 class Beside(Held):
     """F-5: what appends nothing shares a group commit with what does, and waits for its sync: it may rest on it."""
 

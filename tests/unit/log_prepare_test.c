@@ -17,6 +17,7 @@
 #define SEGMENT_SIZE (64u << 10)
 #define FRAME_SIZE 40000u /* two do not fit into a segment */
 #define RENAME_LASTS_MS 50
+#define ROLL_WAIT_MS 10000
 
 struct fixture {
     struct log_directory directory;
@@ -49,12 +50,16 @@ static void open_log(struct fixture *f, const struct disk *disk) {
     if (log_open(&f->log, &options, 0, &recovery, message, sizeof(message)) != 0) fail_msg("%s", message);
 }
 
-static void append(struct fixture *f) {
+static void append_sized(struct fixture *f, uint32_t size) {
     static uint8_t body[FRAME_SIZE];
     struct log_frame frame = {
-        .type = FRAME_COMMIT, .epoch = 1, .position = log_end(f->log), .body = body, .body_size = sizeof(body)};
+        .type = FRAME_COMMIT, .epoch = 1, .position = log_end(f->log), .body = body, .body_size = size};
     assert_int_equal(log_append(f->log, &frame), 0);
     assert_int_equal(log_sync(f->log), 0);
+}
+
+static void append(struct fixture *f) {
+    append_sized(f, FRAME_SIZE);
 }
 
 static void read_frames(struct fixture *f, int count) {
@@ -78,7 +83,7 @@ static int open_and_note(void *context, const char *path, int flags, int mode) {
 static int rename_and_ask(void *context, const char *from, const char *to) {
     if (log_renaming && strstr(from, "next.tmp")) {
         atomic_store(&opened_next, false);
-        assert_int_equal(log_fits(log_renaming, log_end(log_renaming), 1 << 20, false), -EAGAIN);
+        assert_int_equal(log_fits(log_renaming, log_end(log_renaming), 1 << 20), -EINPROGRESS);
         for (int i = 0; i < RENAME_LASTS_MS && !atomic_load(&opened_next); i++) usleep(1000);
         assert_false(atomic_load(&opened_next)); /* it would be emptied under the writer's hands */
     }
@@ -97,9 +102,26 @@ static void nobody_touches_a_segment_that_gets_its_name(void **state) {
     read_frames(f, 4);
     /* The one asked for meanwhile is made afterwards. */
     int error;
-    while ((error = log_fits(f->log, log_end(f->log), SEGMENT_SIZE, true)) != 0) assert_int_equal(error, -EAGAIN);
+    while ((error = log_fits(f->log, log_end(f->log), SEGMENT_SIZE)) != 0) assert_int_equal(error, -EINPROGRESS);
     log_close(f->log);
     f->log = NULL;
+}
+
+/* A disk has as long as a whole segment lasts to make the next one ready. */
+static void the_next_segment_is_made_right_after_the_roll(void **state) {
+    struct fixture *f = *state;
+    struct log_stats stats;
+    open_log(f, &disk_posix);
+    append(f);
+    append_sized(f, SEGMENT_SIZE - FRAME_SIZE); /* not half of the second one */
+    uint64_t left = SEGMENT_SIZE - (log_end(f->log) - LOG_POSITION_FIRST - SEGMENT_SIZE);
+    int waited_ms = 0;
+    do {
+        assert_true(waited_ms++ < ROLL_WAIT_MS);
+        usleep(1000);
+        log_stats(f->log, &stats);
+    } while (stats.reserved <= left);
+    assert_true(stats.reserved >= SEGMENT_SIZE);
 }
 
 static void what_is_pinned_is_not_retired(void **state) {
@@ -125,6 +147,7 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(nobody_touches_a_segment_that_gets_its_name),
+        TEST(the_next_segment_is_made_right_after_the_roll),
         TEST(what_is_pinned_is_not_retired),
     };
     return cmocka_run_group_tests_name("log_prepare", tests, NULL, NULL);

@@ -522,20 +522,20 @@ static void what_fits_is_known_before_it_is_needed(void **state) {
     open_log(f, 0);
     uint64_t base = log_end(f->log);
     append(f, 1000, 0);
-    assert_int_equal(log_fits(f->log, log_end(f->log), base + SEGMENT - log_end(f->log), false), 0);
-    /* One byte more needs the next segment, which is made on being asked for. */
+    assert_int_equal(log_fits(f->log, log_end(f->log), base + SEGMENT - log_end(f->log)), 0);
+    /* One byte more needs the next segment, which is made on being asked for; nobody is kept waiting. */
     atomic_store(&allocation_waits, true);
     atomic_store(&allocations_to_fail, 1);
-    assert_int_equal(log_fits(f->log, log_end(f->log), base + SEGMENT - log_end(f->log) + 1, false), -EAGAIN);
+    assert_int_equal(log_fits(f->log, log_end(f->log), base + SEGMENT - log_end(f->log) + 1), -EINPROGRESS);
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, end_wait, NULL), 0);
-    assert_int_equal(log_fits(f->log, base + SEGMENT, 1, true), -ENOSPC);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(log_fits(f->log, base + SEGMENT, 1, true), -ENOSPC); /* the next try is up to a second away */
     int error;
-    while ((error = log_fits(f->log, base + SEGMENT, 1, false)) != 0) assert_int_equal(error, -ENOSPC);
-    assert_int_equal(log_fits(f->log, base + SEGMENT, SEGMENT, true), 0);
-    assert_int_equal(log_fits(f->log, base + SEGMENT, SEGMENT + 1, true), -EAGAIN); /* more than the next one holds */
+    while ((error = log_fits(f->log, base + SEGMENT, 1)) != -ENOSPC) assert_int_equal(error, -EINPROGRESS);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    while ((error = log_fits(f->log, base + SEGMENT, 1)) != 0)
+        assert_int_equal(error, -ENOSPC); /* tried every second */
+    assert_int_equal(log_fits(f->log, base + SEGMENT, SEGMENT), 0);
+    assert_int_equal(log_fits(f->log, base + SEGMENT, SEGMENT + 1), -EAGAIN); /* more than the next one holds */
     close_log(f);
     f->options.disk = &disk_posix;
 }
