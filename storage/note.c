@@ -17,7 +17,7 @@ enum {
     AT_FLOOR = 16,
     AT_LED = 20,
     AT_FLAGS = 24,
-    AT_RESERVED = 28,
+    AT_RECORDED = 28,
     AT_RUNS = 32,
     AT_PEER = 40,
     AT_SUM = 56,
@@ -40,7 +40,7 @@ void note_encode(const struct note *note, uint8_t out[NOTE_SIZE]) {
     put_u32(out + AT_FLOOR, note->floor);
     put_u32(out + AT_LED, note->led);
     put_u32(out + AT_FLAGS, (note->in_sync ? FLAG_IN_SYNC : 0u) | (note->alone ? FLAG_ALONE : 0u));
-    put_u32(out + AT_RESERVED, 0);
+    put_u32(out + AT_RECORDED, note->recorded);
     put_u64(out + AT_RUNS, note->runs);
     memcpy(out + AT_PEER, note->peer, MEMBER_ID_SIZE);
     put_u64(out + AT_SUM, frame_sum(out, AT_SUM));
@@ -55,8 +55,7 @@ int note_decode(const uint8_t *bytes, size_t size, const char *path, struct note
         return 1;
     }
     bool is_whole = is_ours && size == NOTE_SIZE && get_u64(bytes + AT_SUM) == frame_sum(bytes, AT_SUM);
-    if (!is_whole || get_u32(bytes + AT_NODE) > 1 || get_u32(bytes + AT_FLAGS) > (FLAG_IN_SYNC | FLAG_ALONE) ||
-        get_u32(bytes + AT_RESERVED) != 0) {
+    if (!is_whole || get_u32(bytes + AT_NODE) > 1 || get_u32(bytes + AT_FLAGS) > (FLAG_IN_SYNC | FLAG_ALONE)) {
         snprintf(message, IDENTITY_MESSAGE_SIZE,
                  "%s is damaged; it holds what this node has promised to the other one, so it cannot be made up. Let "
                  "the node join again with an empty data directory, or restore this one",
@@ -66,6 +65,7 @@ int note_decode(const uint8_t *bytes, size_t size, const char *path, struct note
     *out = (struct note){
         .node = (uint8_t)get_u32(bytes + AT_NODE),
         .floor = get_u32(bytes + AT_FLOOR),
+        .recorded = get_u32(bytes + AT_RECORDED),
         .led = get_u32(bytes + AT_LED),
         .in_sync = (get_u32(bytes + AT_FLAGS) & FLAG_IN_SYNC) != 0,
         .alone = (get_u32(bytes + AT_FLAGS) & FLAG_ALONE) != 0,

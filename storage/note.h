@@ -21,6 +21,8 @@
 struct note {
     uint8_t node;                 /* 0: founded the cluster, 1: joined it */
     uint32_t floor;               /* it takes part in no epoch below (R2, R6, R7) */
+    uint32_t recorded;            /* the newest epoch that it has seen in the coordinator's record, or promised, or led;
+                                     0: none, or it is unknown (F-31b) */
     uint32_t led;                 /* the last epoch that it claimed by an operator's word; 0: none */
     bool in_sync;                 /* when it last heard of it, it had whatever is acknowledged */
     bool alone;                   /* it may have acknowledged what the other lacks */

@@ -19,7 +19,7 @@ static void fence(struct pair *pair, struct pair_effects *out) {
         return;
     }
     pair->note.floor = pair->epoch;
-    pair_make_note(pair, out);
+    if (!pair->noting) pair_make_note(pair, out); /* else it goes with the record's epoch, in this very step */
 }
 
 void claim_begin(struct pair *pair, struct pair_effects *out) {
@@ -58,7 +58,7 @@ void claim_fenced(struct pair *pair, struct pair_effects *out) {
 
 void claim_record(struct pair *pair, bool is_newer, struct pair_effects *out) {
     if (pair_is_mine(pair)) {
-        leading_begin(pair, out);
+        pair_claimed(pair, out);
     } else if (is_newer) { /* somebody else was faster, and the claim can never be done any more */
         pair->change = PAIR_NO_CHANGE;
         pair_consider(pair, out);

@@ -75,6 +75,37 @@ void pair_start(struct pair *pair, const struct pair_note *note, uint64_t end, s
         following_begin(pair, out);
 }
 
+bool pair_is_lost(const struct pair *pair, const struct pair_event *event) {
+    if (event->kind != PAIR_RECORD_READ || event->outcome != PAIR_DONE || WEAK(record_forgotten)) return false;
+    return event->version == 0 ? pair->note.recorded > 0 : event->record.epoch < pair->note.recorded;
+}
+
+static const char no_record[] =
+    "the coordinator keeps no record of this pair, though this node has seen one: it was deleted, or the path is "
+    "another one; put it back; or have it written again by the node that has led last: 'tarry pair record --write'";
+static const char older_record[] =
+    "the coordinator's record is older than the one that this node has seen: it was put back to an earlier state, or "
+    "is another pair's; have it written again by the node that has led last: 'tarry pair record --write'";
+
+/* Nothing is fenced or claimed because of it. The other node may lead all the same, and can be followed. */
+static void record_lost(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
+    pair->impatient = pair->forcing = false;
+    if (pair->role == PAIR_LOOKING) {
+        following_begin(pair, out);
+    } else if (pair->role != PAIR_FOLLOWING) {
+        pair_read(pair, out);
+        return;
+    }
+    pair_say(event->version == 0 ? no_record : older_record, out);
+}
+
+/* Durable with the next note, or in one of its own: a later run must not go by an older record. */
+static bool remember(struct pair *pair, uint32_t epoch) {
+    if (epoch <= pair->note.recorded) return false;
+    pair->note.recorded = epoch;
+    return true;
+}
+
 static void record_read(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
     pair->reading = false;
     if (pair->role == PAIR_ENDED) return;
@@ -83,9 +114,14 @@ static void record_read(struct pair *pair, const struct pair_event *event, struc
         pair_read(pair, out);
         return;
     }
+    if (pair_is_lost(pair, event)) {
+        record_lost(pair, event, out);
+        return;
+    }
     bool is_newer = event->version > pair->version;
     pair->version = event->version;
     pair->record = event->record;
+    if (!pair_is_mine(pair) && remember(pair, event->record.epoch) && !pair->noting) pair_make_note(pair, out);
     switch (pair->role) {
     case PAIR_LOOKING:
         pair_consider(pair, out);
@@ -106,6 +142,15 @@ static void record_read(struct pair *pair, const struct pair_event *event, struc
     }
 }
 
+/* The claim is done. That this epoch was led must be known to a later run before anything is written in it. */
+void pair_claimed(struct pair *pair, struct pair_effects *out) {
+    if (pair->noting) return; /* afterwards */
+    if (remember(pair, pair->epoch))
+        pair_make_note(pair, out);
+    else
+        leading_begin(pair, out);
+}
+
 static void record_swapped(struct pair *pair, const struct pair_event *event, struct pair_effects *out) {
     pair->swapping = false;
     if (pair->role == PAIR_ENDED) return;
@@ -116,7 +161,7 @@ static void record_swapped(struct pair *pair, const struct pair_event *event, st
     pair->version = event->version;
     pair->record = event->record;
     if (pair->role == PAIR_CLAIMING)
-        leading_begin(pair, out);
+        pair_claimed(pair, out);
     else if (pair->role == PAIR_LEADING)
         leading_changed(pair, out);
 }
@@ -129,6 +174,8 @@ static void noted(struct pair *pair, const struct pair_event *event, struct pair
         following_ask(pair, out);
     else if (pair->role == PAIR_FENCING)
         claim_fenced(pair, out);
+    else if (pair->role == PAIR_CLAIMING && !pair->by_operator && pair_is_mine(pair))
+        pair_claimed(pair, out);
     else if (pair->role == PAIR_LEADING && pair->by_operator)
         leading_changed(pair, out);
 }

@@ -36,6 +36,8 @@ enum pair_role {
 struct pair_note {
     uint32_t floor; /* it takes part in no epoch below: a promise of e is a floor of e, a fence of e one of e + 1 (R2,
                        R6, R7) */
+    uint32_t recorded; /* the newest epoch that it has seen in the coordinator's record, or promised, or led; 0: there
+                          was none (F-31b) */
     /* by_operator: */
     uint32_t led; /* the last epoch that it claimed */
     bool in_sync; /* when it last heard of it: whatever is acknowledged, it has */
@@ -216,6 +218,9 @@ void pair_step(struct pair *pair, const struct pair_event *event, struct pair_ef
 
 /* May the frames that came with this answer be written to the log (R2)? Ask before PAIR_ANSWERED. */
 bool pair_takes(const struct pair *pair, const struct pair_message *answer);
+/* Is this a read of a record that is older than what this node has seen, or of none though there was one (F-31b)? It
+ * proves nothing, and is not to be asked for again at once. */
+bool pair_is_lost(const struct pair *pair, const struct pair_event *event);
 /* LEADING: answers that rest on positions up to here may leave (R3). */
 uint64_t pair_committed(const struct pair *pair);
 /* LEADING: a question that appends nothing has arrived: what pair_may_answer wants to be asked with. */

@@ -16,6 +16,7 @@ void pair_swap(struct pair *pair, enum pair_change change, const struct pair_rec
 /* The record makes this run the leader of pair->epoch. */
 bool pair_is_mine(const struct pair *pair);
 void pair_consider(struct pair *pair, struct pair_effects *out);
+void pair_claimed(struct pair *pair, struct pair_effects *out);
 
 /* ---- claim.c */
 void claim_begin(struct pair *pair, struct pair_effects *out);

@@ -19,6 +19,7 @@
     WEAKNESS(unfenced, "R6", "the claim does not wait for the fence to be durable") \
     WEAKNESS(not_in_sync, "R6", "a follower that is not in sync claims") \
     WEAKNESS(any_run, "R6", "a record that names this node is believed to be of this run") \
+    WEAKNESS(record_forgotten, "R6", "a record that was lost is made anew by whoever founded it") \
     WEAKNESS(fence_forgotten, "R7", "a promise may be below the fence, on either side") \
     WEAKNESS(fence_unheard, "R7", "a leader does not mind that its epoch is fenced") \
     WEAKNESS(stale_greeting, "R8", "the answer to any question is acted on") \

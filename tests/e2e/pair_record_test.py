@@ -50,5 +50,52 @@ class Twice(pair.Case):
         self.assert_b_refuses()
 
 
+class Lost(pair.Case):
+    """F-31b: the coordinator knows less than the nodes do."""
+
+    arguments = ("--failover-after", "500ms", "--solo-after", "1s")
+
+    def record_text(self):
+        with open(self.path("coordinator"), encoding="ascii") as file:
+            return file.read()
+
+    def says(self, broker, words):
+        self.wait_for(words, lambda: words in (broker.tarry("status").one["problem"] or ""))
+        self.assertEqual(broker.tarry("status").one["role"], "looking")
+
+    def stop_pair(self):
+        """Node a leads epoch 2, alone."""
+        self.start_pair()
+        shutil.copy(self.path("coordinator"), self.path("record-before"))
+        self.assertEqual((self.b.stop(), self.a.stop()), (0, 0))
+        self.a.start()
+        self.wait_for("a leads again", lambda: self.record()["epoch"] == "2")
+        self.a.one("schedule", "orders", "--in", "1h")
+        self.a.kill()
+
+    def test_a_record_that_was_lost_is_not_made_anew_and_may_be_put_back(self):
+        self.stop_pair()
+        os.rename(self.path("coordinator"), self.path("aside"))
+        self.a.start()
+        self.b.start()
+        self.says(self.a, "keeps no record of this pair")
+        self.says(self.b, "keeps no record of this pair")
+        self.assertFalse(os.path.exists(self.path("coordinator")))
+        os.rename(self.path("aside"), self.path("coordinator"))
+        self.wait_in_sync()
+        self.wait_pending(self.b, 1)
+
+    def test_nobody_claims_by_a_record_older_than_one_that_it_has_seen(self):
+        """The first start was refused after it had claimed, and the second led."""
+        self.stop_pair()
+        os.replace(self.path("record-before"), self.path("coordinator"))
+        before = self.record_text()
+        for _ in range(2):
+            self.a.start()
+            self.says(self.a, "older than the one that this node has seen")
+            self.assertEqual(self.a.stop(), 0)
+        self.assertEqual(self.record_text(), before)
+
+
 if __name__ == "__main__":
     harness.main()

@@ -130,7 +130,7 @@ static void canonical(struct pair_world *world) {
     for (int i = 0; i < NODES; i++) runs[i] = world->nodes[i].up ? world->nodes[i].runs : UINT64_MAX;
     drop_stale_mail(world);
     for (int i = 0; i < NODES && !limits->by_operator; i++) drop_dead_question(world, i);
-    world->led = 0; /* only watched */
+    if (!limits->lose) world->led = 0; /* only watched */
     if (limits->silent_clients) world->served = 0;
     rank_versions(world);
     compare_stamps(world);
@@ -148,6 +148,7 @@ static void canonical(struct pair_world *world) {
         answer->word = 0;
         if (!limits->strict && !limits->by_operator) answer->committed = 0;
         node->runs = 0;
+        if (!limits->lose && !limits->lag) node->note.recorded = node->pair.note.recorded = 0; /* never behind */
         if (node->pair.role != PAIR_FOLLOWING || !node->pair.noting) node->leader = 0;
         canonical_pair(limits, &node->pair);
     }

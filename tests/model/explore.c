@@ -207,11 +207,17 @@ static bool take_flag(struct explorer *explorer, const char *name) {
         const char *name;
         bool *flag;
     } flags[] = {
-        {"--strict", &limits->strict},        {"--async", &limits->async},
-        {"--operator", &limits->by_operator}, {"--hand", &limits->hand},
-        {"--force", &limits->force},          {"--lag", &limits->lag},
-        {"--safety", &explorer->is_safety},   {"--silent-clients", &limits->silent_clients},
-        {"--tap", &explorer->is_tap},         {"--exchange", &limits->exchange},
+        {"--strict", &limits->strict},
+        {"--async", &limits->async},
+        {"--operator", &limits->by_operator},
+        {"--hand", &limits->hand},
+        {"--force", &limits->force},
+        {"--lag", &limits->lag},
+        {"--safety", &explorer->is_safety},
+        {"--silent-clients", &limits->silent_clients},
+        {"--tap", &explorer->is_tap},
+        {"--exchange", &limits->exchange},
+        {"--lose", &limits->lose},
     };
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
         if (strcmp(flags[i].name, name) != 0) continue;
@@ -245,7 +251,7 @@ int main(int argc, char **argv) {
         fprintf(
             stderr,
             "usage: explore [--epochs N] [--frames 1-%d] [--strict] [--async] [--operator] [--hand] [--force] [--lag]\n"
-            "               [--exchange] [--silent-clients] [--safety] [--states MAX] [--weak NAME] [--tap]\n",
+            "               [--exchange] [--lose] [--silent-clients] [--safety] [--states MAX] [--weak NAME] [--tap]\n",
             LOG_MAX);
         return 2;
     }

@@ -31,7 +31,8 @@ const char *const action_names[ACTIONS] = {"starts",
                                            "is told to hand over",
                                            "is told to take over",
                                            "is told to give up what it served alone",
-                                           "gets a new, empty disk"};
+                                           "gets a new, empty disk",
+                                           "lives on while the coordinator loses the record"};
 
 const char *pair_world_broken;
 
@@ -115,10 +116,10 @@ static void send(struct pair_world *world, int to, const struct pair_message *me
 static void crash(struct pair_world *world, int number, bool is_kept) {
     struct model_node *node = &world->nodes[number];
     node->up = false;
-    node->asked = false;
+    node->asked = node->remembers = false;
     if (!is_kept) node->log.end = node->log.durable;
     memset(node->log.epochs + node->log.end, 0, (size_t)(LOG_MAX - node->log.end));
-    if (node->operation == OPERATION_SENT && node->is_swap) {
+    if (node->operation == OPERATION_SENT && node->is_swap && !world->is_record_lost) {
         node->ghost = node->swap;
         node->ghost.is_there = true;
     }
@@ -336,7 +337,7 @@ static bool lag(struct pair_world *world, struct model_node *node) {
 }
 
 static bool coordinator(struct pair_world *world, struct model_node *node) {
-    if (node->operation != OPERATION_SENT) return false;
+    if (node->operation != OPERATION_SENT || node->remembers) return false; /* coordinator.c: the same as no answer */
     node->operation = OPERATION_ANSWERED;
     node->answer = (struct pair_event){.outcome = PAIR_DONE};
     if (node->is_swap) {
@@ -367,7 +368,7 @@ static bool lose_answer(struct pair_world *world, int number) {
     struct model_node *node = &world->nodes[number];
     if (node->operation == OPERATION_NONE || !node->is_swap)
         return false; /* a read is sent again: as if it were late */
-    if (node->operation == OPERATION_SENT) {
+    if (node->operation == OPERATION_SENT && !world->is_record_lost) {
         node->ghost = node->swap;
         node->ghost.is_there = true;
     }
@@ -384,6 +385,20 @@ static bool ghost(struct pair_world *world, struct model_node *node) {
     bool is_done = swap(world, &node->ghost);
     memset(&node->ghost, 0, sizeof node->ghost);
     return is_done; /* one that changes nothing is as good as none */
+}
+
+/* F-31b. Who runs on goes by what it has seen (coordinator.c, find_doubt); who starts anew by its note. */
+static bool lose(struct pair_world *world) {
+    if (!world->limits.lose || world->is_record_lost || world->version == 0) return false;
+    world->is_record_lost = true;
+    world->version = 0;
+    world->record = (struct pair_record){0};
+    for (int i = 0; i < NODES; i++) {
+        struct model_node *node = &world->nodes[i];
+        memset(&node->ghost, 0, sizeof node->ghost);
+        node->remembers = node->up && node->pair.version != 0;
+    }
+    return true;
 }
 
 /* If the other has all that was acknowledged, as far as their notes tell: nobody would do it otherwise. */
@@ -426,7 +441,7 @@ static bool reply(struct pair_world *world, struct model_node *node) {
 
 static bool watch(struct pair_world *world, int number) {
     struct model_node *node = &world->nodes[number];
-    if (node->pair.by_operator || node->pair.version == world->version) return false;
+    if (node->pair.by_operator || node->pair.version == world->version || node->remembers) return false;
     step(world, number, &(struct pair_event){.kind = PAIR_CHANGED});
     return true;
 }
@@ -470,6 +485,8 @@ static bool act(struct pair_world *world, int number, enum action action) {
         return ghost(world, node);
     case ACT_EXCHANGE:
         return exchange(world, number);
+    case ACT_LOSE:
+        return number == 0 && lose(world);
     default:
         break;
     }

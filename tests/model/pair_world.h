@@ -29,6 +29,7 @@ struct pair_limits {
     bool lag;            /* reads of the record need not be linearizable */
     bool silent_clients; /* nobody asks what appends nothing (R3) */
     bool force;          /* one promotion by force */
+    bool lose;           /* the coordinator loses the record once (F-31b) */
     bool exchange;       /* by_operator: one node comes back with an empty disk (F-29) */
 };
 
@@ -63,6 +64,7 @@ struct model_node {
     uint8_t leader;        /* whose answers it has last heard */
     struct model_log log;
     uint64_t runs;
+    bool remembers; /* this run has seen a record that was lost since: its coordinator's client believes no other */
     /* at the coordinator */
     enum operation_state operation;
     bool is_swap;
@@ -90,6 +92,7 @@ struct pair_world {
     uint8_t forced;         /* 1 + the node that an operator forces to lead: once in a history */
     bool is_lost;           /* … and it has led: what it lacked is lost */
     bool is_exchanged;
+    bool is_record_lost;
 };
 
 enum action {
@@ -120,6 +123,7 @@ enum action {
     ACT_PROMOTE,
     ACT_YIELD,
     ACT_EXCHANGE, /* an operator puts an empty disk in */
+    ACT_LOSE,     /* the coordinator loses the record, and what was under way to it */
     ACTIONS
 };
 extern const char *const action_names[ACTIONS];

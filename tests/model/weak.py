@@ -19,6 +19,7 @@ LIMITS = {
     "alone_unnoted": OPERATOR, "hand_early": "--operator --epochs 2 --frames 1 --hand --safety", "leads_on": OPERATOR + " --hand",
     "any_disk": "--operator --exchange --epochs 3 --frames 1 --safety --silent-clients",
     "unfit": PAIR, "unfenced": PAIR + " --lag --safety --silent-clients",
+    "record_forgotten": PAIR + " --lose --safety --silent-clients",
     "fence_forgotten": PAIR + " --lag --safety --silent-clients"}
 
 

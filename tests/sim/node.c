@@ -187,6 +187,7 @@ static void write_note(struct world *world) {
     if (node->leading.asker && node->pair.role == PAIR_LEADING)
         memcpy(node->note.peer, node->leading.asker, MEMBER_ID_SIZE);
     node->note.floor = node->pair.note.floor;
+    node->note.recorded = node->pair.note.recorded;
     node->note.led = node->pair.note.led;
     node->note.in_sync = node->pair.note.in_sync;
     node->note.alone = node->pair.note.alone;
@@ -380,7 +381,8 @@ static void take_kept(struct world *world, void *argument) {
         node_refuse(world, "a copy of this data directory leads");
         return;
     }
-    node->read_failed = event.kind == PAIR_RECORD_READ && event.outcome == PAIR_UNKNOWN;
+    bool is_failed = event.kind == PAIR_RECORD_READ && event.outcome == PAIR_UNKNOWN;
+    node->read_failed = is_failed || pair_is_lost(&node->pair, &event);
     node_step(world, &event, NULL);
 }
 
@@ -409,6 +411,8 @@ static void begin_note(struct world *world) {
         node->note.floor = node->joins ? last.epoch : last.epoch + 1;
         node->note.alone = !node->joins;
     }
+    bool took_part = !node->is_new && !world->options.pair.by_operator && last.epoch >= node->note.floor;
+    if (took_part && last.epoch > node->note.recorded) node->note.recorded = last.epoch;
     if (!world->options.pair.by_operator) node->note.alone = true;
     node->note.runs++;
     node_note_write(world);
@@ -492,6 +496,7 @@ bool node_start(struct world *world) {
     if (!node->pair.by_operator) open_keeper(world);
     node_heard(world);
     struct pair_note note = {.floor = node->note.floor,
+                             .recorded = node->note.recorded,
                              .led = node->note.led,
                              .in_sync = node->note.in_sync,
                              .alone = node->note.alone};

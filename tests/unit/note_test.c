@@ -11,6 +11,7 @@
 
 static const struct note full = {.node = 1,
                                  .floor = 0xfffffff0,
+                                 .recorded = 0xffffffe0,
                                  .led = 77,
                                  .in_sync = true,
                                  .alone = true,
@@ -18,8 +19,9 @@ static const struct note full = {.node = 1,
                                  .peer = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}};
 
 static bool is_same(const struct note *a, const struct note *b) {
-    return a->node == b->node && a->floor == b->floor && a->led == b->led && a->in_sync == b->in_sync &&
-           a->alone == b->alone && a->runs == b->runs && memcmp(a->peer, b->peer, MEMBER_ID_SIZE) == 0;
+    return a->node == b->node && a->floor == b->floor && a->recorded == b->recorded && a->led == b->led &&
+           a->in_sync == b->in_sync && a->alone == b->alone && a->runs == b->runs &&
+           memcmp(a->peer, b->peer, MEMBER_ID_SIZE) == 0;
 }
 
 static void a_note_comes_back_as_it_was(void **state) {

@@ -35,9 +35,7 @@ void leader_begin(struct node *node) {
     struct log_point last;
     int error = log_point(shell->log, end, &last);
     if (error != 0) shell_fail("log_unreadable", error);
-    if (node->pair.epoch <= last.epoch)
-        node_refuse("the pair's record begins its epochs anew, below those of this log: it was deleted, or is another "
-                    "pair's; put it back");
+    assert(node->pair.epoch > last.epoch); /* what is older than the log is never claimed (F-31b) */
     struct log_recovery found = {.end = end};
     error = lookback(shell->log, &found, &shell->before);
     if (error != 0) shell_fail("log_unreadable", error);

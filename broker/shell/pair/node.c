@@ -62,6 +62,7 @@ static void write_note(struct node *node) {
     if (node->leading.asker != NULL && node_is_leading(node))
         memcpy(node->note.peer, node->leading.asker, MEMBER_ID_SIZE);
     node->note.floor = note->floor;
+    node->note.recorded = note->recorded;
     node->note.led = note->led;
     node->note.in_sync = note->in_sync;
     node->note.alone = note->alone;
@@ -263,32 +264,16 @@ static bool is_copied(const struct node *node, const struct pair_event *event) {
            event->record.epoch > node->pair.epoch;
 }
 
-/* There is no record, and the first claim's epoch would not lie above those of the log. Said before anything is
- * claimed: the next start would find that record. */
-static bool is_record_lost(const struct node *node, const struct pair_event *event) {
-    struct log_point last;
-    uint32_t first = node->pair.note.floor > 1 ? node->pair.note.floor : 1;
-    bool is_none = event->kind == PAIR_RECORD_READ && event->outcome == PAIR_DONE && event->version == 0;
-    if (!is_none || node->pair.role != PAIR_LOOKING || !node->pair.founds) return false;
-    int error = log_point(node->shell->log, log_durable(node->shell->log), &last);
-    if (error != 0) shell_fail("log_unreadable", error);
-    return last.epoch >= first;
-}
-
 static void take_kept(struct node *node) {
     struct pair_event event = {0};
     char message[COORDINATOR_MESSAGE_SIZE];
     if (keeper_take(&node->keeper, &event, message) != 0) node_refuse(message);
-    if (is_record_lost(node, &event))
-        node_refuse(
-            "the coordinator keeps no record of this pair: it was deleted, or the path is another one; put it "
-            "back; or, if the other node is stopped and has no more than this one, 'tarry restore' this directory "
-            "to another one, and start with that");
     if (is_copied(node, &event))
         node_refuse("a copy of this data directory leads, and gives out the same lease tokens: stop both, delete the "
                     "copy, and start that node with an empty directory and --follow");
     take_address(node);
-    node->read_failed = event.kind == PAIR_RECORD_READ && event.outcome == PAIR_UNKNOWN;
+    bool is_failed = event.kind == PAIR_RECORD_READ && event.outcome == PAIR_UNKNOWN;
+    node->read_failed = is_failed || pair_is_lost(&node->pair, &event);
     node_step(node, &event, NULL);
 }
 
@@ -352,6 +337,7 @@ static void *node_run(void *argument) {
     struct pair_effects effects = {0};
     node_heard(node);
     struct pair_note note = {.floor = node->note.floor,
+                             .recorded = node->note.recorded,
                              .led = node->note.led,
                              .in_sync = node->note.in_sync,
                              .alone = node->note.alone};
@@ -488,6 +474,9 @@ static void begin_note(struct node *node) {
         note->floor = is_follower ? last.epoch : last.epoch + 1;
         note->alone = !is_follower;
     }
+    /* A frame of an epoch in which it has taken part proves that there was a record, should the note not say so. */
+    bool took_part = !node->is_new && shell->config.coordinator[0] != '\0' && last.epoch >= note->floor;
+    if (took_part && last.epoch > note->recorded) note->recorded = last.epoch;
     if (!is_follower && note->floor < shell->dir.member.epoch_min) note->floor = shell->dir.member.epoch_min;
     /* The record knows who has served alone. Should there be none one day, nobody does. */
     if (shell->config.coordinator[0] != '\0') note->alone = true;
