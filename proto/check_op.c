@@ -144,9 +144,10 @@ static const char *check_redact(const Tarry__Redact *redact) {
 }
 
 const char *check_pair(const Tarry__Pair *pair) {
-    if (pair->what > TARRY__PAIR__WHAT__DEMOTE) return "what is none of status, promote, demote";
-    bool says_more = pair->peer_is_stopped || pair->force;
-    if (says_more && pair->what != TARRY__PAIR__WHAT__PROMOTE) return "peer_is_stopped and force go with promote only";
+    bool promotes = pair->what == TARRY__PAIR__WHAT__PROMOTE, writes = pair->what == TARRY__PAIR__WHAT__WRITE_RECORD;
+    if (pair->what > TARRY__PAIR__WHAT__WRITE_RECORD) return "what is none of status, promote, demote, record";
+    if ((pair->force && !promotes) || (pair->peer_is_stopped && !promotes && !writes))
+        return "peer_is_stopped and force go with promote only, peer_is_stopped with write_record too";
     return pair->peer_is_stopped && pair->force ? "peer_is_stopped and force exclude one another" : NULL;
 }
 

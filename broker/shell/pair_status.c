@@ -3,8 +3,8 @@
 
 #include "shell.h"
 
-static const char no_peer[] =
-    "this broker has no peer, so there is nobody to hand over to; a pair is set up with --peer (tarryd(8))";
+static const char no_peer[] = "this broker has no peer, so there is nobody to hand over to, and no record; a pair is "
+                              "set up with --peer (tarryd(8))";
 
 void pair_answer(struct shell *shell, struct call *call) {
     const Tarry__Pair *request = call->errand.event.request->pair;
@@ -16,7 +16,8 @@ void pair_answer(struct shell *shell, struct call *call) {
         node_word(&shell->node, call);
         return;
     }
-    if (request->what == TARRY__PAIR__WHAT__DEMOTE) {
+    bool is_status = request->what == TARRY__PAIR__WHAT__STATUS || request->what == TARRY__PAIR__WHAT__PROMOTE;
+    if (!is_status) {
         call->answer(call, reply_pack_refusal(TARRY__CODE__NOT_DONE, no_peer));
         return;
     }

@@ -73,6 +73,8 @@ struct tarry_pair_view {
     uint64_t peer_digest; /* the same, or one of the two is wrong */
     uint64_t compared_ms;
     uint64_t compared_count; /* how often since the broker started */
+    const char *record;      /* of tarry_pair_record: the coordinator's, as text; "": there is none, or it was not asked
+                                for */
 };
 
 /* The same in numbers, as tarry_stats tells them; see tarry_pair_view. */
@@ -110,6 +112,11 @@ TARRY_API TARRY_MUST_USE int tarry_promote(tarry_client *client, enum tarry_asse
 /* Begins to hand over to the follower, which becomes the primary once it has everything. Answered at once, as above. */
 TARRY_API TARRY_MUST_USE int tarry_demote(tarry_client *client, struct tarry_pair_view **out_view,
                                           char out_message[TARRY_MESSAGE_SIZE]);
+/* What the coordinator keeps of the pair. `writes`: it was lost, or put back to an earlier state, and the broker writes
+ * it again, then starts again; for a broker that is not the primary the assertion must be TARRY_PEER_IS_STOPPED.
+ * TARRY_NOT_DONE: the message says what stands in the way. */
+TARRY_API TARRY_MUST_USE int tarry_pair_record(tarry_client *client, bool writes, enum tarry_assertion assertion,
+                                               struct tarry_pair_view **out_view, char out_message[TARRY_MESSAGE_SIZE]);
 
 #ifdef __cplusplus
 }

@@ -64,6 +64,7 @@ static void fill(const Tarry__PairReply *from, struct pair_box *box) {
         .copy_size = from->copy_bytes,
         .peer_url = "",
         .peer_member = "",
+        .record = from->record,
     };
 }
 
@@ -140,6 +141,15 @@ int tarry_promote(tarry_client *client, enum tarry_assertion assertion, struct t
 int tarry_demote(tarry_client *client, struct tarry_pair_view **out_view, char out_message[TARRY_MESSAGE_SIZE]) {
     Tarry__Pair body = TARRY__PAIR__INIT;
     body.what = TARRY__PAIR__WHAT__DEMOTE;
+    return ask(client, &body, 0, out_view, out_message);
+}
+
+int tarry_pair_record(tarry_client *client, bool writes, enum tarry_assertion assertion,
+                      struct tarry_pair_view **out_view, char out_message[TARRY_MESSAGE_SIZE]) {
+    Tarry__Pair body = TARRY__PAIR__INIT;
+    if ((unsigned)assertion > TARRY_PEER_IS_STOPPED) return message_say(out_message, TARRY_E_ARGUMENT);
+    body.what = writes ? TARRY__PAIR__WHAT__WRITE_RECORD : TARRY__PAIR__WHAT__RECORD;
+    body.peer_is_stopped = assertion == TARRY_PEER_IS_STOPPED;
     return ask(client, &body, 0, out_view, out_message);
 }
 

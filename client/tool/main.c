@@ -46,6 +46,7 @@ const struct command *const tool_commands[] = {
     &command_status,
     &command_promote,
     &command_demote,
+    &command_pair_record,
     NULL,
 };
 // clang-format on

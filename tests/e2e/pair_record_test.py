@@ -97,5 +97,44 @@ class Lost(pair.Case):
         self.assertEqual(self.record_text(), before)
 
 
+    def test_the_node_that_leads_writes_a_lost_record_again(self):
+        self.start_pair()
+        self.a.one("schedule", "orders", "--in", "1h")
+        shown = self.a.one("pair", "record")
+        self.assertEqual((shown["result"], shown["record"]), ("record", self.record_only()))
+        self.assertIn("nothing to write", self.a.refused("pair", "record", "--write").err)
+        os.remove(self.path("coordinator"))
+        self.assertEqual(self.a.one("pair", "record")["result"], "no_record")
+        self.assertIn("does not lead", self.b.refused("pair", "record", "--write").err)
+        written = self.a.one("pair", "record", "--write")
+        self.assertEqual(written["result"], "written")
+        self.assertIn("epoch 1\nleader 0\nin-sync 0 1\n", written["record"])
+        self.wait_log(self.a, "event=ready", 2)
+        self.wait_for("a leads again", lambda: self.record().get("epoch") == "2")
+        self.wait_for("b says that it does not believe it", lambda: "since this node first saw it" in (self.b.tarry("status").one["problem"] or ""))
+        self.b.restart()
+        self.wait_in_sync()
+        self.a.kill()
+        self.wait_role(self.b, "leading")
+        self.assertEqual(self.pending(self.b), 1)
+
+    def test_whoever_led_last_writes_it_again_by_an_operators_word(self):
+        self.stop_pair()
+        os.replace(self.path("record-before"), self.path("coordinator"))
+        self.a.start()
+        self.says(self.a, "older than the one that this node has seen")
+        self.assertIn("--peer-is-stopped", self.a.refused("pair", "record", "--write").err)
+        self.a.one("pair", "record", "--write", "--peer-is-stopped")
+        self.wait_for("a leads, above all that it has led", lambda: self.record().get("epoch") == "3")
+        self.b.start()
+        self.wait_in_sync()
+        self.wait_pending(self.b, 1)
+
+    def record_only(self):
+        text = self.record_text()
+        at = text.index("tarry-pair 1")
+        return text[at:text.index("\nsum ", at)]
+
+
 if __name__ == "__main__":
     harness.main()

@@ -152,7 +152,7 @@ static void what_is_wrong_is_refused_with_code_and_sentence(void **state) {
 
 static void what_is_asked_of_the_pair_makes_sense(void **state) {
     struct fx *f = *state;
-    for (int what = TARRY__PAIR__WHAT__STATUS; what <= TARRY__PAIR__WHAT__DEMOTE + 1; what++) {
+    for (int what = TARRY__PAIR__WHAT__STATUS; what <= TARRY__PAIR__WHAT__WRITE_RECORD + 1; what++) {
         for (int words = 0; words < 4; words++) {
             Tarry__Request request = TARRY__REQUEST__INIT;
             Tarry__Pair pair = TARRY__PAIR__INIT;
@@ -164,8 +164,9 @@ static void what_is_asked_of_the_pair_makes_sense(void **state) {
             pair.force = (words & 2) != 0;
             const char *named = NULL;
             if (words == 3) named = "exclude one another";
-            if (words != 0 && what != TARRY__PAIR__WHAT__PROMOTE) named = "go with promote only";
-            if (what > TARRY__PAIR__WHAT__DEMOTE) named = "none of status, promote, demote";
+            bool writes = what == TARRY__PAIR__WHAT__WRITE_RECORD && !pair.force;
+            if (words != 0 && what != TARRY__PAIR__WHAT__PROMOTE && !writes) named = "go with promote only";
+            if (what > TARRY__PAIR__WHAT__WRITE_RECORD) named = "none of status, promote, demote, record";
             assert_int_equal(prepare_request(f, &request), named == NULL);
             if (named == NULL) {
                 assert_int_equal(f->event.kind, 0);

@@ -12,6 +12,7 @@
 #include "follower.h"
 #include "leader.h"
 #include "logfmt.h"
+#include "record_word.h"
 #include "shell.h"
 
 /* How often the rules are reminded that the other is silent, once it is. */
@@ -20,6 +21,8 @@
 #define QUIET_MS 200
 /* A record that could not be read is read again after this. */
 #define READ_AGAIN_NS (200 * NS_PER_MS)
+/* Before a node starts again by an operator's word, the answer to it leaves. */
+#define AGAIN_NS (200 * NS_PER_MS)
 /* An answer's frames, and what is said beside them. */
 #define FOLLOW_ANSWER_SIZE_MAX (FRAME_SIZE_MAX + (64u << 10))
 
@@ -79,9 +82,8 @@ void node_cut(struct node *node, uint64_t end) {
 }
 
 /* The record names the disks of both; of a node that is not known now it says what it said. */
-static void swap(struct node *node, const struct pair_effect *effect) {
-    struct record_member members[RECORD_NODES];
-    memcpy(members, node->keeper.record.members, sizeof(members));
+void node_members(struct node *node, struct record_member members[RECORD_NODES]) {
+    memcpy(members, node->keeper.record.members, RECORD_NODES * sizeof(*members));
     struct record_member *self = &members[node->pair.self], *other = &members[node->pair.other];
     self->is_known = true;
     memcpy(self->id, node->shell->dir.member.id, MEMBER_ID_SIZE);
@@ -94,6 +96,11 @@ static void swap(struct node *node, const struct pair_effect *effect) {
         snprintf(other->url, sizeof(other->url), "%s", node->peer.url);
         pthread_mutex_unlock(&node->mutex);
     }
+}
+
+static void swap(struct node *node, const struct pair_effect *effect) {
+    struct record_member members[RECORD_NODES];
+    node_members(node, members);
     keeper_swap(&node->keeper, effect->version, &effect->record, members);
 }
 
@@ -225,8 +232,8 @@ static void show(struct node *node) {
 
 static bool has_news(const struct node_news *news) {
     return news->questions != NULL || news->batches != NULL || news->answered || news->kept || news->began ||
-           news->leave || news->stop || news->moved || news->changed || news->paused || news->words != NULL ||
-           news->audits != NULL;
+           news->leave || news->stop || news->again || news->moved || news->changed || news->paused ||
+           news->words != NULL || news->audits != NULL;
 }
 
 static void take_news(struct node *node, uint64_t until_ns, struct node_news *out) {
@@ -264,6 +271,13 @@ static bool is_copied(const struct node *node, const struct pair_event *event) {
            event->record.epoch > node->pair.epoch;
 }
 
+static void note_doubt(struct node *node, bool is_failed) {
+    pthread_mutex_lock(&node->mutex);
+    if (is_failed && node->doubt[0] == '\0') node->doubt_ns = monotonic_ns();
+    snprintf(node->doubt, sizeof(node->doubt), "%s", is_failed ? node->keeper.call.reason : "");
+    pthread_mutex_unlock(&node->mutex);
+}
+
 static void take_kept(struct node *node) {
     struct pair_event event = {0};
     char message[COORDINATOR_MESSAGE_SIZE];
@@ -273,6 +287,7 @@ static void take_kept(struct node *node) {
                     "copy, and start that node with an empty directory and --follow");
     take_address(node);
     bool is_failed = event.kind == PAIR_RECORD_READ && event.outcome == PAIR_UNKNOWN;
+    if (event.kind == PAIR_RECORD_READ) note_doubt(node, is_failed);
     node->read_failed = is_failed || pair_is_lost(&node->pair, &event);
     node_step(node, &event, NULL);
 }
@@ -290,6 +305,7 @@ static void take_paused(struct node *node, uint64_t position) {
 
 static void check_timers(struct node *node) {
     uint64_t now_ns = monotonic_ns();
+    if (node->again_ns <= now_ns) shell_again(node->shell);
     if (node->read_ns <= now_ns) {
         node->read_ns = UINT64_MAX;
         keeper_read(&node->keeper);
@@ -301,6 +317,7 @@ static void check_timers(struct node *node) {
 static uint64_t next_timer(const struct node *node) {
     uint64_t until_ns = silence_ns(node);
     if (node->read_ns < until_ns) until_ns = node->read_ns;
+    if (node->again_ns < until_ns) until_ns = node->again_ns;
     uint64_t other_ns = UINT64_MAX;
     if (node_is_leading(node)) other_ns = leader_timer(node);
     /* In any other role nobody asks: a moment that has gone by would not be waited for, but spun on. */
@@ -311,6 +328,7 @@ static uint64_t next_timer(const struct node *node) {
 static void turn(struct node *node, struct node_news *news) {
     if (news->kept) take_kept(node);
     if (news->changed) take_changed(node);
+    if (news->again) node->again_ns = monotonic_ns() + AGAIN_NS;
     if (news->began) leader_began(node);
     if (node_is_leading(node)) leader_take(node, news);
     while (news->questions != NULL) {
@@ -416,6 +434,13 @@ void node_confirm(struct node *node, struct call *call) {
 
 void node_word(struct node *node, struct call *call) {
     post(node, &node->news.words_last, call);
+}
+
+void node_start_again(struct node *node) {
+    pthread_mutex_lock(&node->mutex);
+    node->news.again = true;
+    pthread_cond_signal(&node->changed);
+    pthread_mutex_unlock(&node->mutex);
 }
 
 static void on_changed(void *argument) {
@@ -537,7 +562,7 @@ void node_start(struct node *node) {
     make_rules(node);
     snprintf(node->url, sizeof(node->url), "%s",
              shell->config.advertise[0] != '\0' ? shell->config.advertise : shell->url);
-    node->read_ns = UINT64_MAX;
+    node->read_ns = node->again_ns = UINT64_MAX;
     atomic_store(&node->role, PAIR_LOOKING);
     node->news.written = node->news.durable = log_durable(shell->log);
     leader_init(node);
@@ -563,5 +588,6 @@ void node_stop(struct node *node) {
     pthread_cond_signal(&node->changed);
     pthread_mutex_unlock(&node->mutex);
     pthread_join(node->thread, NULL);
+    record_word_join(node);
     if (!node->pair.by_operator) keeper_close(&node->keeper);
 }

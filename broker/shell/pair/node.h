@@ -85,6 +85,7 @@ struct node_news {
     struct item **audits_last;
     struct item *words; /* calls: an operator's */
     struct item **words_last;
+    bool again; /* an operator's word wants a new run */
     bool leave; /* SIGTERM came: hand over, or say goodbye */
     bool stop;
 };
@@ -176,13 +177,15 @@ struct node {
     struct digest_point expected; /* of a follower: what the leader has; position 0: none */
     struct digest_compared compared;
     struct node_peer peer;
-    const char *problem;                /* a sentence; NULL: none */
-    struct coordinator_session session; /* with the coordinator; all zeros: nothing is known yet */
-    uint64_t role_since_ms;             /* logical */
-    char primary[CONFIG_TEXT_SIZE];     /* URL; empty: not known */
-    struct pair shown;                  /* the rules' state, for whoever wants to know */
-    bool settled;                       /* it leads, or follows somebody who has answered */
-    bool left;                          /* it was to take leave before it stops, and has nothing more to say */
+    const char *problem;                  /* a sentence; NULL: none */
+    struct coordinator_session session;   /* with the coordinator; all zeros: nothing is known yet */
+    char doubt[COORDINATOR_MESSAGE_SIZE]; /* why the record could not be read, or is not believed; "": it was read */
+    uint64_t doubt_ns;                    /* MONOTONIC, since when */
+    uint64_t role_since_ms;               /* logical */
+    char primary[CONFIG_TEXT_SIZE];       /* URL; empty: not known */
+    struct pair shown;                    /* the rules' state, for whoever wants to know */
+    bool settled;                         /* it leads, or follows somebody who has answered */
+    bool left;                            /* it was to take leave before it stops, and has nothing more to say */
 
     /* the pair thread's own */
     pthread_t thread;
@@ -196,8 +199,10 @@ struct node {
     const char *said_before; /* … and what was logged last */
     struct node_leading leading;
     struct node_following following;
-    struct silence silence; /* of the other node */
-    uint64_t read_ns;       /* MONOTONIC: when the record is read again after a failure; UINT64_MAX: not */
+    struct silence silence;          /* of the other node */
+    uint64_t read_ns;                /* MONOTONIC: when the record is read again after a failure; UINT64_MAX: not */
+    uint64_t again_ns;               /* MONOTONIC: when this run ends, and the next begins; UINT64_MAX: not */
+    struct record_word *record_word; /* the last one; NULL: none was asked for */
 };
 
 /* Whether the options ask for a pair that there can be, of a node that listens at `own`; before anything is touched. 0,
@@ -239,6 +244,10 @@ bool node_confirms(const struct node *node);
 void node_word(struct node *node, struct call *call);
 /* A call whose request is a Pair that asks how it is: any thread. */
 void node_status(struct node *node, struct call *call);
+/* … with the coordinator's record as text. Any thread. */
+void node_status_with(struct node *node, struct call *call, const char *record);
+/* This run ends soon, and the next begins. Any thread. */
+void node_start_again(struct node *node);
 
 /* ---- sync thread, while node_writes */
 /* Appended and readable up to here. */
@@ -286,6 +295,8 @@ bool node_is_leading(const struct node *node);
 /* An operator's word, on the pair thread. Takes the call over. */
 void node_take_word(struct node *node, struct call *call);
 void node_tell(struct node *node, enum pair_word word);
+/* Whom the record names, as this node knows them. */
+void node_members(struct node *node, struct record_member members[RECORD_NODES]);
 /* The process is to stop: hands over if this node leads, else says goodbye. Pair thread, as all of these. */
 void node_take_leave(struct node *node);
 /* Nothing more is to be said before it stops: node_leave returns. */

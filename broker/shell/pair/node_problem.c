@@ -36,8 +36,11 @@ static bool is_silent(const struct node_peer *peer, uint64_t wait_ms) {
 static const char *problem_of_coordinator(struct node *node, char buffer[COORDINATOR_MESSAGE_SIZE]) {
     pthread_mutex_lock(&node->mutex);
     struct coordinator_session session = node->session;
+    bool doubts = node->doubt[0] != '\0' && monotonic_ns() - node->doubt_ns > PATIENCE_MS * NS_PER_MS;
+    if (doubts) snprintf(buffer, COORDINATOR_MESSAGE_SIZE, "%s", node->doubt);
     pthread_mutex_unlock(&node->mutex);
-    if (session.state == 0 || session.state == COORDINATOR_CONNECTED) return NULL;
+    if (session.state == 0) return NULL;
+    if (session.state == COORDINATOR_CONNECTED) return doubts ? buffer : NULL;
     snprintf(buffer, COORDINATOR_MESSAGE_SIZE, "%.900s; until it answers nothing takes over by itself",
              session.message[0] != '\0' ? session.message : "the coordinator does not answer");
     return buffer;

@@ -3,6 +3,7 @@
 
 #include "clock.h"
 #include "leader.h"
+#include "record_word.h"
 #include "shell.h"
 
 /* ---- words */
@@ -30,6 +31,10 @@ void node_tell(struct node *node, enum pair_word word) {
 
 void node_take_word(struct node *node, struct call *call) {
     const Tarry__Pair *request = call->errand.event.request->pair;
+    if (request->what == TARRY__PAIR__WHAT__RECORD || request->what == TARRY__PAIR__WHAT__WRITE_RECORD) {
+        record_word_take(node, call);
+        return;
+    }
     node->said = NULL;
     if (!is_so(node, request)) node_tell(node, word_of(node, request));
     if (node->said != NULL)
@@ -90,6 +95,10 @@ static bool fill_digest(const struct digest_compared *compared, uint64_t now_ms,
 }
 
 void node_status(struct node *node, struct call *call) {
+    node_status_with(node, call, "");
+}
+
+void node_status_with(struct node *node, struct call *call, const char *record) {
     struct shell *shell = node->shell;
     Tarry__Reply reply = TARRY__REPLY__INIT;
     Tarry__PairReply status = TARRY__PAIR_REPLY__INIT;
@@ -108,6 +117,7 @@ void node_status(struct node *node, struct call *call) {
     pthread_mutex_unlock(&node->mutex);
     bool leads = pair.role == PAIR_LEADING;
     if (problem == NULL) problem = node_problem(node, &pair, &known, sentence);
+    status.record = (char *)record;
     status.problem = (char *)(problem != NULL ? problem : "");
     member_format(shell->dir.member.id, member);
     member_format(known.member, other);

@@ -1,0 +1,169 @@
+/* record_word.c: see record_word.h. */
+#include "record_word.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "keeper.h"
+#include "logfmt.h"
+#include "shell.h"
+
+struct record_word {
+    struct node *node;
+    struct call *call;
+    pthread_t thread;
+    struct pair pair; /* as the word came; what is written rests on it, and on the version that is read now */
+    struct record_member members[RECORD_NODES];
+    struct keeper keeper;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool is_heard; /* the coordinator's answer */
+    _Atomic bool is_over;
+};
+
+static const char no_coordinator[] = "this pair has no coordinator, and so no record: its nodes know who leads";
+static const char busy[] = "the record is being asked for already: try again in a moment";
+static const char no_memory[] = "there is not enough memory";
+static const char nothing_lost[] =
+    "the coordinator's record is no older than what this node knows of it: there is nothing to write";
+static const char not_leading[] =
+    "this node does not lead: have the one write it that does; or, if the other node is stopped and has acknowledged "
+    "nothing that this one lacks, say so with --peer-is-stopped";
+static const char overtaken[] = "somebody has changed the record just now: look at it, and try again";
+
+static void on_heard(void *argument) {
+    struct record_word *word = argument;
+    pthread_mutex_lock(&word->mutex);
+    word->is_heard = true;
+    pthread_cond_signal(&word->changed);
+    pthread_mutex_unlock(&word->mutex);
+}
+
+static void on_changed(void *argument) {}
+
+static void wait_for_answer(struct record_word *word) {
+    pthread_mutex_lock(&word->mutex);
+    while (!word->is_heard) pthread_cond_wait(&word->changed, &word->mutex);
+    word->is_heard = false;
+    pthread_mutex_unlock(&word->mutex);
+}
+
+static void refuse(struct record_word *word, const char *sentence) {
+    word->call->answer(word->call, reply_pack_refusal(TARRY__CODE__NOT_DONE, sentence));
+}
+
+/* Is what was read behind what this node knows? A leader knows all of its own epoch, whoever else only which it was. */
+static bool is_behind(const struct pair *pair, const struct pair_event *read) {
+    if (pair_is_lost(pair, read)) return true;
+    const struct pair_record *known = &pair->record, *found = &read->record;
+    bool is_own = pair->role == PAIR_LEADING && found->epoch == pair->epoch && found->leader == pair->self;
+    return is_own &&
+           (found->run != known->run || found->in_sync != known->in_sync || found->high_water < known->high_water);
+}
+
+static struct pair_record record_of(const struct pair *pair) {
+    struct pair_record record = {
+        .epoch = pair->note.recorded,
+        .leader = pair->self,
+        .in_sync = (uint8_t)(1u << pair->self),
+        .start = pair->durable,
+        .high_water = pair->durable,
+    };
+    if (pair->role != PAIR_LEADING) return record;
+    record = pair->record; /* who is written down as in sync has been waited for */
+    if (pair->committed > record.high_water) record.high_water = pair->committed;
+    return record;
+}
+
+/* NULL, or why it was not written. */
+static const char *write_again(struct record_word *word, const struct pair_event *read) {
+    char message[COORDINATOR_MESSAGE_SIZE];
+    const struct pair *pair = &word->pair;
+    if (!is_behind(pair, read)) return nothing_lost;
+    if (pair->role != PAIR_LEADING && !word->call->errand.event.request->pair->peer_is_stopped) return not_leading;
+    struct pair_record record = record_of(pair);
+    struct pair_event event;
+    keeper_swap(&word->keeper, read->version, &record, word->members);
+    wait_for_answer(word);
+    (void)keeper_take(&word->keeper, &event, message); /* of a swap it is always 0 */
+    if (event.outcome == PAIR_REFUSED) return overtaken;
+    if (event.outcome != PAIR_DONE) return word->keeper.call.reason;
+    logfmt("record_written", "epoch=%u version=%" PRIu64 " was_version=%" PRIu64 " action=restart", record.epoch,
+           event.version, read->version);
+    return NULL;
+}
+
+/* NULL, or why there is nothing to be said; with the text otherwise. True in `out_again`: it was written. */
+static const char *look(struct record_word *word, char text[COORDINATOR_VALUE_SIZE_MAX + 1],
+                        char message[COORDINATOR_MESSAGE_SIZE], bool *out_again) {
+    bool writes = word->call->errand.event.request->pair->what == TARRY__PAIR__WHAT__WRITE_RECORD;
+    struct pair_event event;
+    keeper_read(&word->keeper);
+    wait_for_answer(word);
+    bool is_strange = keeper_take(&word->keeper, &event, message) != 0;
+    if (event.outcome != PAIR_DONE) return word->keeper.call.reason;
+    memcpy(text, word->keeper.call.value, word->keeper.call.size + 1);
+    if (!writes) return NULL;
+    const char *problem = is_strange ? message : write_again(word, &event);
+    if (problem != NULL) return problem;
+    memcpy(text, word->keeper.value, COORDINATOR_VALUE_SIZE_MAX + 1);
+    *out_again = true;
+    return NULL;
+}
+
+static void *record_word_run(void *argument) {
+    struct record_word *word = argument;
+    const struct config *config = &word->node->shell->config;
+    char message[COORDINATOR_MESSAGE_SIZE], text[COORDINATOR_VALUE_SIZE_MAX + 1] = "";
+    bool again = false;
+    if (keeper_open(&word->keeper, config->coordinator, config->coordinator_credentials, message) != 0) {
+        refuse(word, message);
+    } else {
+        const char *problem = look(word, text, message, &again);
+        if (problem != NULL)
+            refuse(word, problem);
+        else
+            node_status_with(word->node, word->call, text);
+        keeper_close(&word->keeper);
+    }
+    if (again) node_start_again(word->node);
+    atomic_store(&word->is_over, true);
+    return NULL;
+}
+
+void record_word_join(struct node *node) {
+    struct record_word *word = node->record_word;
+    if (word == NULL) return;
+    pthread_join(word->thread, NULL);
+    pthread_cond_destroy(&word->changed);
+    pthread_mutex_destroy(&word->mutex);
+    free(word);
+    node->record_word = NULL;
+}
+
+void record_word_take(struct node *node, struct call *call) {
+    bool is_busy = node->record_word != NULL && !atomic_load(&node->record_word->is_over);
+    if (!is_busy) record_word_join(node);
+    struct record_word *word = is_busy || node->pair.by_operator ? NULL : calloc(1, sizeof(*word));
+    if (word == NULL) {
+        const char *why = node->pair.by_operator ? no_coordinator : is_busy ? busy : no_memory;
+        call->answer(call, reply_pack_refusal(TARRY__CODE__NOT_DONE, why));
+        return;
+    }
+    word->node = node;
+    word->call = call;
+    word->pair = node->pair;
+    node_members(node, word->members);
+    word->keeper.done = on_heard;
+    word->keeper.changed = on_changed;
+    word->keeper.argument = word;
+    word->keeper.self = node->pair.self;
+    memcpy(word->keeper.cluster, node->shell->dir.cluster, CLUSTER_ID_SIZE);
+    memcpy(word->keeper.member, node->shell->dir.member.id, MEMBER_ID_SIZE);
+    pthread_mutex_init(&word->mutex, NULL);
+    pthread_cond_init(&word->changed, NULL);
+    node->record_word = word;
+    thread_start(&word->thread, "tarry-record", record_word_run, word);
+}

@@ -1,0 +1,76 @@
+/* cmd_pair.c: tarry pair record: what the coordinator keeps of a pair, and writing it again after it was lost. One
+ * broker is asked. */
+#include <stdio.h>
+
+#include "ndjson.h"
+#include "nodes.h"
+#include "output.h"
+
+static int run(struct tool *tool, const struct args *args);
+
+static const struct arg_spec options[] = {
+    {"show", ARG_FLAG, NULL, "what the coordinator keeps (the default)"},
+    {"write", ARG_FLAG, NULL, "write it again, as this broker knows it"},
+    {"peer-is-stopped", ARG_FLAG, NULL,
+     "your word, for a broker that is not the primary: the\nother is stopped, and has nothing that this one lacks"},
+    {0},
+};
+
+const struct command command_pair_record = {
+    .name = "pair record",
+    .usage = "[--show | --write [--peer-is-stopped]]",
+    .summary = "what the coordinator keeps of a pair; write it again",
+    .text =
+        "Asks one broker what its coordinator keeps of the pair: who leads which epoch, and who is in sync.\n\n"
+        "If that record was deleted, or put back to an earlier state, nobody claims by it, and 'tarry status' says\n"
+        "so. If you cannot put it back, --write has the broker write what it knows: say it to the one that leads,\n"
+        "or, if nobody does, to the one that led last. It starts again then, and leads; start the other one again\n"
+        "yourself, for until then that believes no record older than what it has seen. Refused if the record is no\n"
+        "older than what the broker knows.",
+    .options = options,
+    .positional_min = 0,
+    .positional_max = 0,
+    .positional_names = "nothing",
+    .examples = "tarry pair record --broker ws://a:7272\n"
+                "tarry pair record --write --broker ws://a:7272\n"
+                "tarry pair record --write --peer-is-stopped --broker ws://a:7272",
+    .run = run,
+};
+
+static int tell(const struct tool *tool, const struct node *node, bool writes) {
+    struct text out = {0};
+    const char *record = node->view->record;
+    if (tool->json) {
+        ndjson_begin(&out);
+        ndjson_text(&out, "broker", node->url);
+        ndjson_text(&out, "result", writes ? "written" : record[0] != 0 ? "record" : "no_record");
+        ndjson_text(&out, "record", record[0] != 0 ? record : NULL);
+        ndjson_end(&out);
+    } else {
+        text_printf(&out, "%s", record[0] != 0 ? record : "the coordinator keeps no record of this pair\n");
+    }
+    int status = output_flush(&out, EXIT_FINE);
+    text_deinit(&out);
+    return status;
+}
+
+static int run(struct tool *tool, const struct args *args) {
+    bool writes = args_has(args, "write"), is_stopped = args_has(args, "peer-is-stopped");
+    struct nodes nodes;
+    if (writes && args_has(args, "show")) return tool_usage(args, "--show and --write: one of the two");
+    if (is_stopped && !writes) return tool_usage(args, "--peer-is-stopped is for --write");
+    int status = nodes_open(&nodes, tool, tool->timeout_ms);
+    if (status == EXIT_FINE && nodes.count > 1)
+        status = tool_usage(args, "--broker: name one of the two, whose word it is to be");
+    if (status == EXIT_FINE) {
+        struct node *node = &nodes.items[0];
+        struct tarry_pair_view *view = NULL;
+        char message[TARRY_MESSAGE_SIZE];
+        enum tarry_assertion word = is_stopped ? TARRY_PEER_IS_STOPPED : TARRY_ASSERT_NOTHING;
+        int code = tarry_pair_record(node->client, writes, word, &view, message);
+        node_take(node, code, view, message);
+        status = code == TARRY_OK ? tell(tool, node, writes) : tool_failed(tool, code, node->message);
+    }
+    nodes_close(&nodes);
+    return status;
+}
