@@ -14,7 +14,7 @@
 
 #include "backend.h"
 
-static const struct backend *const backends[] = {&zookeeper_backend, &file_backend};
+static const struct backend *const backends[] = {&etcd_backend, &etcds_backend, &zookeeper_backend, &file_backend};
 #define WORDS_MS 10000
 #define BACKENDS (sizeof backends / sizeof *backends)
 
@@ -54,6 +54,11 @@ uint64_t coordinator_now_ms(void) {
 void coordinator_wake(struct coordinator *coordinator) {
     uint64_t one = 1;
     (void)!write(coordinator->wake, &one, sizeof one); /* fails only if it is readable already */
+}
+
+void coordinator_poll(int wake, int descriptor, int wait_ms) {
+    struct pollfd ready[] = {{.fd = wake, .events = POLLIN}, {.fd = descriptor, .events = POLLIN}};
+    (void)poll(ready, 2, wait_ms);
 }
 
 static int refuse(char message[COORDINATOR_MESSAGE_SIZE], const char *format, ...)
@@ -115,6 +120,11 @@ static bool is_believed(struct coordinator *coordinator, const char *name, uint6
     seen->version = version;
     seen->trait = *trait;
     return true;
+}
+
+bool coordinator_believes(struct coordinator *coordinator, const char *name, uint64_t version,
+                          const struct coordinator_trait *trait) {
+    return find_doubt(seen_of(coordinator, name), version, trait) == NULL;
 }
 
 static bool are_believed(struct coordinator *coordinator, struct coordinator_call *call) {
@@ -335,9 +345,7 @@ static void *coordinator_run(void *argument) {
     struct coordinator *coordinator = argument;
     struct news news;
     do {
-        struct pollfd ready[] = {{.fd = coordinator->wake, .events = POLLIN},
-                                 {.fd = coordinator->backend->descriptor(coordinator->state), .events = POLLIN}};
-        (void)poll(ready, 2, wait_ms(coordinator));
+        coordinator->backend->wait(coordinator->state, coordinator->wake, wait_ms(coordinator));
         news = take_news(coordinator);
         if (news.is_watch_new) watch_all(coordinator);
         start_all(coordinator, news.calls);
@@ -362,7 +370,10 @@ static const struct backend *backend_of(const char *url, const char **out_place,
         *out_place = url + size;
         return backends[i]->check(*out_place, message) == 0 ? backends[i] : NULL;
     }
-    refuse(message, "coordinator '%s': must be zk://host:port,host:port/path or file:///path", url);
+    refuse(message,
+           "coordinator '%s': must be etcd://host:port,host:port/path (etcds:// with TLS), "
+           "zk://host:port,host:port/path or file:///path",
+           url);
     return NULL;
 }
 
@@ -371,7 +382,8 @@ int coordinator_check_url(const char *url, char message[COORDINATOR_MESSAGE_SIZE
     return backend_of(url, &place, message) == NULL;
 }
 
-static int check_options(const struct coordinator_options *options, char message[COORDINATOR_MESSAGE_SIZE]) {
+static int check_options(const struct backend *backend, const struct coordinator_options *options,
+                         char message[COORDINATOR_MESSAGE_SIZE]) {
     if (options->call_ms < 100 || options->call_ms > 600000)
         return refuse(message, "coordinator: a call's time must be 100 ms to 10 minutes, not %u ms", options->call_ms);
     if (options->session_ms < 1000 || options->session_ms > 600000)
@@ -379,6 +391,12 @@ static int check_options(const struct coordinator_options *options, char message
                       options->session_ms);
     if (options->credentials != NULL && strchr(options->credentials, ':') == NULL)
         return refuse(message, "coordinator: credentials must be user:password");
+    bool is_certified = options->ca != NULL || options->certificate != NULL || options->key != NULL;
+    if (is_certified && !backend->has_certificates)
+        return refuse(message, "coordinator: a CA, a certificate and a key are for etcds://, not for %s",
+                      backend->scheme);
+    if ((options->certificate == NULL) != (options->key == NULL))
+        return refuse(message, "coordinator: a certificate needs its key, and a key its certificate: give both");
     return 0;
 }
 
@@ -393,12 +411,13 @@ int coordinator_open(const char *url, const struct coordinator_options *options,
                      char message[COORDINATOR_MESSAGE_SIZE]) {
     const char *place;
     const struct backend *backend = backend_of(url, &place, message);
-    if (backend == NULL || check_options(options, message) != 0) return 1;
+    if (backend == NULL || check_options(backend, options, message) != 0) return 1;
     struct coordinator *coordinator = calloc(1, sizeof *coordinator);
     if (coordinator == NULL) return refuse(message, "coordinator: no memory");
     coordinator->backend = backend;
     coordinator->options = *options;
-    coordinator->options.credentials = NULL; /* the backend has a copy, if it wants one */
+    coordinator->options.credentials = NULL; /* the backend has copies of what it wants */
+    coordinator->options.ca = coordinator->options.certificate = coordinator->options.key = NULL;
     coordinator->last = &coordinator->first;
     coordinator->session = (struct coordinator_session){.state = COORDINATOR_CONNECTING,
                                                         .since_ms = coordinator_now_ms(),

@@ -1,7 +1,8 @@
 /* coordinator.h: the third party that a pair asks who leads: a few small values that are changed by compare-and-set
  * only. Five calls: read, compare-and-set, multi, watch, session state.
  *
- *   any thread ── call ──► coordinator's own thread ──► zookeeper.c   zk://host:port,host:port/path
+ *   any thread ── call ──► coordinator's own thread ──► etcd.c        etcd://host:port,host:port/path, etcds://…
+ *                                │                 ├──► zookeeper.c   zk://host:port,host:port/path
  *                                │                 └──► file.c        file:///path
  *                                └──► call->done
  *
@@ -99,8 +100,11 @@ struct coordinator_session {
 struct coordinator_options {
     uint32_t call_ms;    /* a call ends after this time; 100 … 600,000 */
     uint32_t session_ms; /* of silence, after which the coordinator forgets a session; 1,000 … 600,000 */
-    const char
-        *credentials; /* "user:password" (ZooKeeper's digest scheme); NULL: none, entries are open to all. Copied */
+    /* "user:password": of an etcd user, or of ZooKeeper's digest scheme; NULL: none. All of these are copied. */
+    const char *credentials;
+    const char *ca; /* etcds:// only: PEM file of who has signed the servers' certificates; NULL: the host's own */
+    const char *certificate; /* etcds:// only: PEM file, for servers that ask for one; NULL: none */
+    const char *key;         /* its private key, a PEM file */
     /* The session's state is another. May be NULL. */
     void (*session_changed)(void *argument, const struct coordinator_session *session);
     void *argument;

@@ -191,8 +191,8 @@ static void file_abandon(void *state, struct coordinator_call *call) {
 
 /* ---- Watching ---------------------------------------------------------------------------------------------------- */
 
-static int file_descriptor(void *state) {
-    return ((struct file *)state)->notify;
+static void file_wait(void *state, int wake, int wait_ms) {
+    coordinator_poll(wake, ((struct file *)state)->notify, wait_ms);
 }
 
 static void file_watch(void *state, const char *name) {
@@ -263,11 +263,11 @@ static int file_open(struct coordinator *coordinator, const char *place, const s
 const struct backend file_backend = {
     .scheme = "file://",
     .warning = "the coordinator is a file: it protects only processes of one host, and is meant for tests and "
-               "demonstrations; a pair on two hosts needs ZooKeeper (zk://…)",
+               "demonstrations; a pair on two hosts needs etcd (etcd://…) or ZooKeeper (zk://…)",
     .check = file_check,
     .open = file_open,
     .close = file_close,
-    .descriptor = file_descriptor,
+    .wait = file_wait,
     .start = file_start,
     .abandon = file_abandon,
     .turn = file_turn,

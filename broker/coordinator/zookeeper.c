@@ -22,7 +22,13 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#include "zookeeper_place.h"
+#include "place.h"
+
+static const struct place_kind place_kind = {.scheme = "zk://",
+                                             .server = "ZooKeeper",
+                                             .reserved = "/zookeeper",
+                                             .port = 2181,
+                                             .drops_brackets = true}; /* as its client wants them */
 
 #define LAST_WORDS_SIZE 256
 #define ADDRESSES_SIZE 4096
@@ -359,7 +365,7 @@ static void zookeeper_close_all(void *state) {
 static int zookeeper_check(const char *place, char message[COORDINATOR_MESSAGE_SIZE]) {
     char hosts[COORDINATOR_URL_SIZE_MAX + 1];
     const char *path;
-    return zookeeper_take_place(place, hosts, &path, message);
+    return place_take(&place_kind, place, hosts, &path, message);
 }
 
 static int no_memory(char message[COORDINATOR_MESSAGE_SIZE]) {
@@ -372,7 +378,7 @@ static int zookeeper_open(struct coordinator *coordinator, const char *place, co
     const char *path;
     struct zookeeper *zookeeper = calloc(1, sizeof *zookeeper);
     if (zookeeper == NULL) return no_memory(message);
-    int failed = zookeeper_take_place(place, zookeeper->hosts, &path, message);
+    int failed = place_take(&place_kind, place, zookeeper->hosts, &path, message);
     if (failed == 0 && options->credentials != NULL) {
         zookeeper->credentials = strdup(options->credentials);
         if (zookeeper->credentials == NULL) failed = no_memory(message);
@@ -391,9 +397,9 @@ static int zookeeper_open(struct coordinator *coordinator, const char *place, co
     return 0;
 }
 
-static int zookeeper_descriptor(void *state) {
-    (void)state;
-    return -1;
+static void zookeeper_wait(void *state, int wake, int wait_ms) {
+    (void)state; /* its threads wake us */
+    coordinator_poll(wake, -1, wait_ms);
 }
 
 const struct backend zookeeper_backend = {
@@ -402,7 +408,7 @@ const struct backend zookeeper_backend = {
     .check = zookeeper_check,
     .open = zookeeper_open,
     .close = zookeeper_close_all,
-    .descriptor = zookeeper_descriptor,
+    .wait = zookeeper_wait,
     .start = zookeeper_start,
     .abandon = zookeeper_abandon,
     .turn = zookeeper_turn,

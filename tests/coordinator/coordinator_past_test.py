@@ -1,22 +1,25 @@
-"""coordinator_past_test.py: servers of ZooKeeper that die, and servers that are put back to an older past (F-9, F-30)."""
+"""coordinator_past_test.py: members of an ensemble that die, and servers that are put back to an older past (F-9, F-30): of
+ZooKeeper and of etcd."""
 import os
 import shutil
 import subprocess
 import time
 import unittest
 
-from probe import CALL_MS, WAIT_S, Case, harness, needs_server
-from zookeeper import Ensemble, ZooKeeper
+import etcd
+import zookeeper
+from probe import CALL_MS, WAIT_S, Case, harness, needs
+from zookeeper import ZooKeeper
 
 DEATHS = 5 if os.environ.get("TARRY_SLOW") else 1
 
 
-@needs_server
-class Rollback(Case):
+class Rollback:
     def test_a_server_with_an_older_past_is_not_believed(self):
         """F-9 for the coordinator: its directory is put back to an earlier copy while a node runs."""
-        server = ZooKeeper().start().wait_ready()
+        server = self.make_server()
         self.addCleanup(server.close)
+        server.start().wait_ready()
         self.probe(server.url()).done("set", "record", 0, "one")
         probe = self.probe(server.url(), CALL_MS)
         self.until_done(probe, "read", "record")
@@ -45,17 +48,26 @@ class Rollback(Case):
             self.assertNotEqual(probe.call("set", "record", 3, "three")["outcome"], "done")
 
 
+@needs("ZooKeeper", zookeeper.missing())
+class RollbackOfZooKeeper(Rollback, Case):
+    make_server = ZooKeeper
+
+
+@needs("etcd", etcd.missing())
+class RollbackOfEtcd(Rollback, Case):
+    make_server = etcd.Etcd
+
+
 def can_have_hosts():
     """Whether a process here may be given an /etc/hosts of its own."""
     return os.geteuid() == 0 and subprocess.run(["unshare", "--mount", "true"], check=False).returncode == 0
 
 
-@needs_server
-class Names(Case):
+class Names:
     @unittest.skipUnless(can_have_hosts(), "an /etc/hosts of one's own needs root")
     def test_a_server_that_moves_to_another_address_is_found_there(self):
         """A name is looked up again once there is no connection; while there is one, never (3.8's client would at every turn)."""
-        server = ZooKeeper().start().wait_ready()
+        server = self.make_server().start().wait_ready()
         self.addCleanup(server.close)
         hosts = server.directory + "/hosts"
 
@@ -65,25 +77,36 @@ class Names(Case):
 
         point("127.0.0.1")
         prefix = ["unshare", "--mount", "sh", "-c", f'mount --bind {hosts} /etc/hosts && exec "$@"', "sh"]
-        probe = self.probe(f"zk://keeper.tarry-test:{server.port}/tarry/pair", CALL_MS, prefix=prefix)
+        probe = self.probe(server.url().replace("127.0.0.1", "keeper.tarry-test"), CALL_MS, prefix=prefix)
         self.until_done(probe, "read", "record")
         self.probe(server.url()).done("set", "record", 0, "one")
         point("127.0.0.77")  # nobody is there
         for _ in range(20):
             self.until_done(probe, "read", "record")
-        late = self.probe(f"zk://keeper.tarry-test:{server.port}/tarry/pair", CALL_MS, prefix=prefix)
+        late = self.probe(server.url().replace("127.0.0.1", "keeper.tarry-test"), CALL_MS, prefix=prefix)
         self.unknown(late.call("read", "record"))
-        late.message("no connection to ZooKeeper at keeper.tarry-test:.*Connection refused")
+        late.message(f"no connection to {self.named} at keeper.tarry-test:.*Connection refused")
         point("127.0.0.1")
         self.assertEqual(self.until_done(late, "read", "record")["version"], 1)
         self.assertEqual(late.call("session")["sessions"], 2)
         self.assertEqual(probe.call("session")["sessions"], 1)
 
 
-@needs_server
-class Three(Case):
+@needs("ZooKeeper", zookeeper.missing())
+class NamesOfZooKeeper(Names, Case):
+    named = "ZooKeeper"
+    make_server = ZooKeeper
+
+
+@needs("etcd", etcd.missing())
+class NamesOfEtcd(Names, Case):
+    named = "etcd"
+    make_server = etcd.Etcd
+
+
+class Three:
     def test_when_the_leader_dies_another_server_answers_and_nothing_is_older(self):
-        ensemble = Ensemble()
+        ensemble = self.make_ensemble()
         self.addCleanup(ensemble.close)
         probe = self.probe(ensemble.url(), 5000, 4000)
         self.probe(ensemble.url()).done("set", "record", 0, "one")
@@ -100,6 +123,16 @@ class Three(Case):
 
     def read_version(self, probe):
         return self.until_done(probe, "read", "record")["version"]
+
+
+@needs("ZooKeeper", zookeeper.missing())
+class ThreeOfZooKeeper(Three, Case):
+    make_ensemble = zookeeper.Ensemble
+
+
+@needs("etcd", etcd.missing())
+class ThreeOfEtcd(Three, Case):
+    make_ensemble = etcd.Ensemble
 
 
 if __name__ == "__main__":

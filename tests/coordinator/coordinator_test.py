@@ -2,107 +2,18 @@
 off, slow, forgetful or closed to us (F-30, and R4 to R6 of FAULTS.md: done, refused and unknown say what is known).
 
 Every call goes through tests/coordinator/probe.c, which is coordinator.h and nothing else. A machine without Java says so
-and skips what needs a server."""
-import itertools
-import os
+and skips what needs a server. Over etcd: coordinator_etcd_test.py."""
 import random
 import shutil
 import tempfile
-import threading
 import time
 
-from probe import CALL_MS, PATIENT_MS, SESSION_MS, WAIT_S, Case, harness, needs_server
+from contract import Contract, OverServer
+from probe import CALL_MS, PATIENT_MS, SESSION_MS, Case, harness, needs
 from ports import free_port
-from proxy import DOWN, UP, Proxy
-from zookeeper import ZooKeeper
+from zookeeper import ZooKeeper, missing
 
 SESSIONS_AMONG_DEAD = 60  # one of ten went wrong
-NEEDED = {"done", "refused"}  # of whoever competes; "unknown" is up to chance
-
-
-class Contract:
-    """What every kind of coordinator does. `self.url()` is a place of its own."""
-
-    def test_an_entry_changes_at_its_version_only(self):
-        probe = self.probe(self.url())
-        self.assertEqual(probe.done("read", "record")["version"], 0)
-        self.assertEqual(probe.call("set", "record", 3, "early")["outcome"], "refused")
-        self.assertEqual(probe.done("set", "record", 0, "one")["version"], 1)
-        for version in (0, 2, 99999999999):
-            self.assertEqual(probe.call("set", "record", version, "wrong")["outcome"], "refused")
-        self.assertEqual(probe.done("set", "record", 1, "two")["version"], 2)
-        answer = self.probe(self.url()).done("read", "record")
-        self.assertEqual((answer["version"], answer["value"]), (2, "two"))
-        self.assertLess(probe.close(), 20000)
-
-    def test_a_multi_happens_whole_or_not_at_all(self):
-        probe = self.probe(self.url())
-        self.assertEqual(probe.done("multi", "record", 0, "r1", "other", 0, "o1")["versions"], [1, 1])
-        self.assertEqual(probe.call("multi", "record", 1, "r2", "other", 7, "o2")["outcome"], "refused")
-        self.assertEqual(probe.call("multi", "record", 1, "r2", "other", 2, "=")["outcome"], "refused")
-        self.assertEqual(probe.call("multi", "record", 1, "r2", "other", 0, "o2")["outcome"], "refused")
-        self.assertEqual(probe.call("multi", "record", 1, "r2", "third", 1, "=")["outcome"], "refused")
-        self.assertEqual(probe.done("read", "record")["value"], "r1")
-        self.assertEqual(probe.done("multi", "record", 1, "r2", "other", 1, "=")["versions"], [2, 1])
-        self.assertEqual(probe.done("read", "record")["value"], "r2")
-        self.assertEqual(probe.done("read", "other")["version"], 1)
-
-    def test_who_watches_hears_of_every_change(self):
-        watching, changing = self.probe(self.url()), self.probe(self.url())
-        watching.ask("watch", "record")
-        self.assertEqual(watching.done("read", "record")["version"], 0)
-        for version in range(5):
-            start = len(watching.news)
-            changing.done("set", "record", version, f"v{version}")
-            watching.wait_news(lambda item: item.get("changed") == "record", start)
-            self.assertEqual(watching.done("read", "record")["version"], version + 1)
-
-    def test_of_many_who_compete_one_succeeds(self):
-        """Each appends its mark to the value: what was done is there once, what was refused is not."""
-        outcomes = self.compete(self.url(), [self.url()] * 3, rounds=15)
-        self.assertIn("done", {outcome for outcome, _ in outcomes.values()})
-
-    def compete(self, url, urls, rounds, chaos=None):
-        """Through `urls`, of which each may be cut at any time; the truth is read at `url`. With chaos there are more rounds, if
-        not every outcome that it needs was seen by then."""
-        outcomes, threads = {}, []
-
-        def is_over(done):
-            seen = {outcome for outcome, _ in list(outcomes.values())}
-            return done >= rounds and (not chaos or NEEDED <= seen or done >= 10 * rounds)
-
-        def work(number, probe):
-            for round_number in itertools.takewhile(lambda done: not is_over(done), itertools.count()):
-                now = probe.call("read", "record")
-                if now["outcome"] != "done":
-                    continue
-                mark = f"{number}.{round_number};"
-                answer = probe.call("set", "record", now["version"], now["value"] + mark)
-                outcomes[mark] = answer["outcome"], answer.get("version")
-                if chaos:
-                    time.sleep(random.uniform(0, 0.03))  # or all is over before the network has broken twice
-
-        for number, way in enumerate(urls):
-            probe = self.probe(way, *((300, 1000) if chaos else ()))
-            threads.append(threading.Thread(target=work, args=(number, probe)))
-            threads[-1].start()
-        if chaos:
-            chaos(threads)
-        for thread in threads:
-            thread.join()
-        self.judge(self.probe(url).done("read", "record"), outcomes)
-        return outcomes
-
-    def judge(self, end, outcomes):
-        marks = [mark + ";" for mark in end["value"].split(";")[:-1]]
-        self.assertEqual(len(marks), len(set(marks)), "nothing happened twice")
-        self.assertEqual(len(marks), end["version"], "each version is one change")
-        for mark, (outcome, version) in outcomes.items():
-            if outcome == "done":
-                self.assertEqual(marks[version - 1], mark, "what was done is there, as the version that was told")
-            if outcome == "refused":
-                self.assertNotIn(mark, marks, "what was refused never happens")
-        self.assertLessEqual(set(marks), set(outcomes))
 
 
 class File(Contract, Case):
@@ -131,188 +42,13 @@ class File(Contract, Case):
         self.assertGreater(done, 0, "it was always killed too soon")
 
 
-@needs_server
-class Server(Contract, Case):
-    """A real server; each test has a path of its own."""
+@needs("ZooKeeper", missing())
+class AtZooKeeper(OverServer, Case):
+    named = "ZooKeeper"
+    make_server = ZooKeeper
 
-    @classmethod
-    def setUpClass(cls):
-        cls.server = ZooKeeper().start().wait_ready()
-        cls.paths = 0
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.server.close()
-
-    def setUp(self):
-        super().setUp()
-        type(self).paths += 1
-        self.path = f"/tarry/pair-{self.paths}"
-
-    def url(self):
-        return self.server.url(self.path)
-
-    def by_proxy(self):
-        proxy = Proxy(self.server.port)
-        self.addCleanup(proxy.close)
-        return proxy, self.server.url(self.path, proxy.port)
-
-    def impatient(self, url, call_ms=CALL_MS, session_ms=SESSION_MS):
-        """A probe whose calls may fail, connected; the record is there, at version 1."""
-        self.probe(self.url()).done("set", "record", 0, "one")
-        probe = self.probe(url, call_ms, session_ms)
-        self.until_done(probe, "read", "record")
-        return probe
-
-    # ---- what a network may do to a call
-
-    def test_a_lost_reply_is_unknown_though_it_happened(self):
-        """F-30"""
-        proxy, url = self.by_proxy()
-        probe, other = self.impatient(url), self.probe(self.url())
-        proxy.hold(DOWN)
-        self.unknown(probe.call("set", "record", 1, "two"), "its time is over|connection was lost")
-        harness.wait_until("it has happened", lambda: other.done("read", "record")["version"] == 2, WAIT_S)
-        proxy.cut()
-        proxy.heal()
-        answer = self.until_done(probe, "read", "record")
-        self.assertEqual((answer["version"], answer["value"]), (2, "two"))
-
-    def test_a_connection_that_breaks_before_the_reply_leaves_it_unknown(self):
-        """F-30: the change has happened, and the client hears of nothing but the reset."""
-        proxy, url = self.by_proxy()
-        probe, other = self.impatient(url, PATIENT_MS, 30000), self.probe(self.url())
-        proxy.hold(DOWN)
-        number = probe.ask("set", "record", 1, "two")
-        end = time.monotonic() + 60
-        while other.done("read", "record")["version"] == 1 and time.monotonic() < end:
-            pass
-        proxy.cut()
-        self.unknown(probe.answer(number), "connection was lost before the answer came")
-        proxy.heal()
-        self.assertEqual(self.until_done(probe, "read", "record")["version"], 2)
-
-    def test_a_lost_request_is_unknown_though_it_never_happened(self):
-        """F-30"""
-        proxy, url = self.by_proxy()
-        probe = self.impatient(url)
-        proxy.hold(UP)
-        self.unknown(probe.call("set", "record", 1, "two"))
-        proxy.cut()
-        proxy.heal()
-        self.assertEqual(self.until_done(probe, "read", "record")["version"], 1)
-
-    def test_unknown_may_mean_not_yet(self):
-        """F-30, R5: a request that is on its way is seen to happen after an unchanged record was read."""
-        proxy, url = self.by_proxy()
-        probe, other = self.impatient(url, 300, 30000), self.probe(self.url())
-        start = len(other.news)
-        other.ask("watch", "record")
-        other.wait_news(lambda item: "changed" in item, start)
-        proxy.hold(UP)
-        self.unknown(probe.call("set", "record", 1, "two"))
-        self.assertEqual(other.done("read", "record")["version"], 1)
-        start = len(other.news)
-        proxy.heal()
-        while other.done("read", "record")["version"] == 1:
-            start = other.wait_news(lambda item: "changed" in item, start)
-        self.assertEqual(other.done("read", "record")["value"], "two")
-
-    def test_competing_over_a_network_that_breaks_all_the_time(self):
-        """F-30: replies and requests are lost, late, cut off; what was done is there, what was refused is not."""
-        proxies = [self.by_proxy() for _ in range(3)]
-        generator = random.Random(os.environ.get("TARRY_SEED", "7"))
-
-        def chaos(threads):
-            while any(thread.is_alive() for thread in threads):
-                proxy, _ = generator.choice(proxies)
-                proxy.hold(*generator.choice([(UP,), (DOWN,), (UP, DOWN)]))
-                time.sleep(generator.uniform(0.02, 0.12))
-                if generator.random() < 0.7:
-                    proxy.cut()
-                proxy.heal()
-                time.sleep(generator.uniform(0, 0.02))
-
-        self.probe(self.url()).done("read", "record")
-        outcomes = self.compete(self.url(), [url for _, url in proxies], 40, chaos)
-        self.assertLessEqual(NEEDED, {outcome for outcome, _ in outcomes.values()})
-
-    # ---- what a server may do
-
-    def test_a_stopped_server_ends_no_call_late_and_is_found_again(self):
-        """F-30: SIGSTOP"""
-        probe = self.impatient(self.url(), session_ms=3000)
-        self.server.pause()
-        try:
-            started = time.monotonic()
-            self.unknown(probe.call("read", "record"))
-            self.unknown(probe.call("set", "record", 1, "two"))
-            self.assertLess(time.monotonic() - started, 2 * CALL_MS / 1000 + 20)
-            probe.message("no connection to ZooKeeper at 127.0.0.1:")
-            self.assertEqual(probe.call("session")["session"], "connecting")
-        finally:
-            self.server.resume()
-        self.assertIn(self.until_done(probe, "read", "record")["version"], (1, 2))
-        self.assertEqual(probe.call("session")["message"], "")
-
-    def test_a_stopped_server_lets_itself_be_closed(self):
-        probe = self.impatient(self.url())
-        self.server.pause()
-        try:
-            self.assertLess(probe.close(), 20000)
-        finally:
-            self.server.resume()
-
-    def test_a_killed_server_comes_back_with_what_was_done(self):
-        """F-30: SIGKILL"""
-        probe = self.impatient(self.url(), session_ms=3000)
-        probe.ask("watch", "record")
-        self.server.kill()
-        self.unknown(probe.call("set", "record", 1, "two"), "no answer|lost")
-        probe.message("no connection to ZooKeeper at 127.0.0.1:.*Connection refused")
-        self.server.start().wait_ready()
-        answer = self.until_done(probe, "read", "record")
-        self.assertIn(answer["version"], (1, 2))
-        start = len(probe.news)
-        self.probe(self.url()).done("set", "record", answer["version"], "three")
-        probe.wait_news(lambda item: "changed" in item, start)
-
-    def test_an_expired_session_is_opened_again_and_watches_on(self):
-        proxy, url = self.by_proxy()
-        probe, other = self.impatient(url, PATIENT_MS, 1500), self.probe(self.url())
-        probe.ask("watch", "record")
-        probe.wait_news(lambda item: "changed" in item)  # it stands
-        before = probe.call("session")["sessions"]
-        end = time.monotonic() + 60
-        while probe.call("session")["sessions"] == before and time.monotonic() < end:
-            proxy.hold()  # for longer than a session lasts
-            time.sleep(3)
-            proxy.cut()
-            proxy.heal()
-            time.sleep(0.5)
-        self.assertGreater(probe.call("session")["sessions"], before)
-        self.assertEqual(self.until_done(probe, "read", "record")["version"], 1)
-        start = len(probe.news)
-        other.done("set", "record", 1, "two")
-        probe.wait_news(lambda item: "changed" in item, start)
-        self.assertEqual(self.until_done(probe, "read", "record")["version"], 2)
-
-    # ---- what an operator may do
-
-    def test_an_entry_that_is_deleted_or_made_again_is_not_believed(self):
-        """R4: its versions begin anew and must not be taken for those that were seen."""
-        probe, other = self.probe(self.url()), self.probe(self.url())
-        probe.done("set", "record", 0, "one")
-        self.assertEqual(probe.done("read", "record")["version"], 1)
-        other.call("delete", self.path + "/record")
-        self.unknown(probe.call("read", "record"), "is gone .version 0 after 1.: somebody deleted it")
-        other.done("set", "record", 0, "another")
-        self.unknown(probe.call("read", "record"), "deleted and made again")
-        self.unknown(probe.call("set", "record", 1, "two"), "deleted and made again")
-
-    def test_a_host_without_an_address_does_not_keep_us_from_the_others(self):
-        probe = self.probe(f"zk://nobody.invalid:2181,localhost:{self.server.port}{self.path}")
-        self.assertEqual(probe.done("read", "record")["version"], 0)
+    def delete(self, name):
+        self.probe(self.url()).call("delete", f"{self.path}/{name}")
 
     def test_an_acl_that_lets_nobody_in_is_named(self):
         owner = self.probe(self.url(), PATIENT_MS, SESSION_MS, "tarry:secret")

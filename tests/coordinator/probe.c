@@ -1,7 +1,7 @@
 /* probe.c: the coordinator's five calls, asked from outside: lines in, JSON lines out. The tests drive it as they drive
  * the tool, and may kill it, stop it, or run several.
  *
- *   probe URL [call_ms [session_ms [credentials]]]
+ *   probe URL [call_ms [session_ms [credentials [CA [certificate key]]]]]       "": none
  *     read NAME                              {"id": 1, "outcome": "done", "version": 3, "value": "…"}
  *     set NAME VERSION VALUE                 {"id": 2, "outcome": "refused", "reason": "…"}
  *     multi NAME VERSION VALUE [NAME …]      {"id": 3, "outcome": "unknown", "reason": "…"}; VALUE "=": compare only
@@ -154,11 +154,16 @@ static void obey(struct coordinator *coordinator, const char *url, unsigned id, 
 }
 
 int main(int argc, char **argv) {
-    MUST(argc >= 2 && argc <= 5);
+    MUST(argc >= 2 && argc <= 8);
+    const char *words[8] = {0};
+    for (int i = 0; i < argc; i++) words[i] = argv[i][0] == '\0' ? NULL : argv[i];
     const struct coordinator_options options = {
         .call_ms = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : COORDINATOR_CALL_MS,
         .session_ms = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : COORDINATOR_SESSION_MS,
-        .credentials = argc > 4 ? argv[4] : NULL,
+        .credentials = words[4],
+        .ca = words[5],
+        .certificate = words[6],
+        .key = words[7],
         .session_changed = say_session,
     };
     struct coordinator *coordinator;

@@ -8,7 +8,6 @@ import unittest
 
 sys.path.insert(0, __file__.rsplit("/", 2)[0] + "/e2e")
 import harness  # noqa: E402  (the path above)
-from zookeeper import missing  # noqa: E402
 
 WAIT_S = 60
 CALL_MS = 1000      # of a call that must fail
@@ -119,9 +118,10 @@ class Case(unittest.TestCase):
         return answer
 
 
-def needs_server(case):
-    """A skipped test must be seen."""
-    lack = missing()
-    if lack:
-        print(f"# {case.__name__} SKIPPED: no ZooKeeper can be started here: {lack}", flush=True)
-    return unittest.skipIf(lack, f"no ZooKeeper: {lack}")(case)
+def needs(server, lack):
+    """Skips a case unless `lack`, the sentence that says what such a server needs here, is None. A skipped test must be seen."""
+    def decorate(case):
+        if lack:
+            print(f"# {case.__name__} SKIPPED: no {server} can be started here: {lack}", flush=True)
+        return unittest.skipIf(lack, f"no {server}: {lack}")(case)
+    return decorate

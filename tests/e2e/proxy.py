@@ -55,7 +55,7 @@ class Link:
                     return  # cut, or abandoned
         except OSError:
             pass
-        if self.alive:
+        if self.alive and not self.proxy.lingers:
             self.end(close)
 
     def end(self, how):
@@ -74,6 +74,7 @@ class Proxy:
         self.held = set()       # directions
         self.delay_s = 0.0      # before each piece
         self.piece_max = None   # bytes at once; None: as they come
+        self.lingers = False    # the end of one side is not told to the other: its last packet was lost
         self.carried = {UP: 0, DOWN: 0}
         self.links = []
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=256)

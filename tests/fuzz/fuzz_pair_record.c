@@ -8,8 +8,8 @@
 #include "entries.h"
 #include "frame.h"
 #include "fuzz.h"
+#include "place.h"
 #include "record.h"
-#include "zookeeper_place.h"
 
 static void try_record(const char *text, size_t size) {
     struct coordinator_record record;
@@ -40,27 +40,33 @@ static void try_summed(const char *text, size_t size) {
     try_entries(summed, size + (size_t)line);
 }
 
-static void try_place(const char *text, size_t size) {
+static void try_place(const struct place_kind *kind, const char *text, size_t size) {
     char place[COORDINATOR_URL_SIZE_MAX + 1], hosts[COORDINATOR_URL_SIZE_MAX + 1];
     char message[COORDINATOR_MESSAGE_SIZE] = "";
     const char *path;
     if (size > COORDINATOR_URL_SIZE_MAX || memchr(text, 0, size) != NULL) return;
     memcpy(place, text, size);
     place[size] = 0;
-    if (zookeeper_take_place(place, hosts, &path, message) != 0) {
+    if (place_take(kind, place, hosts, &path, message) != 0) {
         assert(message[0] != 0);
         return;
     }
     assert(path > place && path[0] == '/' && path[1] != 0 && path[strlen(path) - 1] != '/' &&
            strstr(path, "//") == NULL);
-    assert(strlen(hosts) <= (size_t)(path - place) && strchr(hosts, '[') == NULL && strchr(hosts, '/') == NULL);
+    assert(strlen(hosts) <= (size_t)(path - place) && strchr(hosts, '/') == NULL);
+    assert(!kind->drops_brackets || strchr(hosts, '[') == NULL);
 }
+
+static const struct place_kind kinds[] = {
+    {.scheme = "zk://", .server = "ZooKeeper", .reserved = "/zookeeper", .port = 2181, .drops_brackets = true},
+    {.scheme = "etcd://", .server = "etcd", .port = 2379, .hosts_max = 3},
+};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size == 0) return 0;
     try_record((const char *)data, size);
     try_entries((const char *)data, size);
     try_summed((const char *)data, size);
-    try_place((const char *)data, size);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) try_place(&kinds[i], (const char *)data, size);
     return 0;
 }

@@ -1,0 +1,178 @@
+"""etcd.py: a real etcd of Debian's, for tests: on free loopback ports, in a directory of its own; it may be stopped, killed,
+started again on what it left, given users, certificates, a small quota and another past.
+
+Needs etcd-server and etcd-client (./dev test installs them); `missing()` says what there is not."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from frozen import freeze, thaw  # noqa: E402  (the path above)
+from ports import free_port  # noqa: E402
+
+READY_WAIT_S = 60
+
+
+def missing():
+    """What must be installed, as a sentence; None: nothing."""
+    for program, package in (("etcd", "etcd-server"), ("etcdctl", "etcd-client")):
+        if not shutil.which(program):
+            return f"no {program}: apt-get install --no-install-recommends {package}"
+    return None
+
+
+class Certificates:
+    """A CA, and what it signs, in `directory`."""
+
+    def __init__(self, directory, name="ca"):
+        self.directory, self.name = directory, name
+        self.ca = self.path(name + ".pem")
+        self.openssl("req", "-x509", *self.new_key(name), "-out", self.ca, "-days", "10", "-subj", f"/CN=tarry test {name}")
+
+    def path(self, name):
+        return os.path.join(self.directory, name)
+
+    def new_key(self, name):
+        return ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", self.path(name + ".key"))
+
+    def openssl(self, *arguments):
+        subprocess.run(["openssl", *arguments], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL)
+
+    def make(self, name, days=10, host="IP:127.0.0.1"):
+        """(certificate, key); days < 0: it has expired."""
+        request, extensions = self.path(name + ".csr"), self.path(name + ".ext")
+        with open(extensions, "w", encoding="ascii") as file:  # etcd's gateway is a client of its own server
+            file.write(f"subjectAltName={host}\nextendedKeyUsage=serverAuth,clientAuth\n")
+        self.openssl("req", *self.new_key(name), "-out", request, "-subj", f"/CN={name}")
+        self.openssl("x509", "-req", "-in", request, "-CA", self.ca, "-CAkey", self.path(self.name + ".key"), "-CAcreateserial",
+                     "-days", str(days), "-out", self.path(name + ".pem"), "-extfile", extensions)
+        os.chmod(self.path(name + ".key"), 0o600)
+        return self.path(name + ".pem"), self.path(name + ".key")
+
+
+class Etcd:
+    """One server alone, or one member of a cluster (`cluster`: its --initial-cluster). `certificates`: (CA, certificate, key) of
+    clients' connections, who must have certificates too if `asks`."""
+
+    def __init__(self, name="m1", cluster=None, address="127.0.0.1", prefix=(), port=None, peer=None, certificates=None, asks=False,
+                 options=()):
+        self.directory = tempfile.mkdtemp(prefix="tarry-etcd-")
+        self.data = os.path.join(self.directory, "data")
+        self.name, self.address, self.prefix, self.options = name, address, list(prefix), list(options)
+        self.port, self.peer = port or free_port(), peer or free_port()
+        self.cluster = cluster or f"{name}={self.peer_url()}"
+        self.certificates, self.asks, self.process = certificates, asks, None
+        self.user = None  # name:password, for etcdctl
+
+    def peer_url(self):
+        return f"http://{self.address}:{self.peer}"
+
+    def client_url(self):
+        return f"{'https' if self.certificates else 'http'}://{self.address}:{self.port}"
+
+    def start(self):
+        """Runs it. Its log goes to the directory's `log`."""
+        leash = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []  # it dies with the thread that starts it
+        command = [*leash, *self.prefix, "etcd", "--name", self.name, "--data-dir", self.data, "--logger", "zap", "--log-level", "warn",
+                   "--listen-client-urls", self.client_url(), "--advertise-client-urls", self.client_url(),
+                   "--listen-peer-urls", self.peer_url(), "--initial-advertise-peer-urls", self.peer_url(),
+                   "--initial-cluster", self.cluster, *self.options]
+        if self.certificates:
+            ca, certificate, key = self.certificates
+            command += ["--cert-file", certificate, "--key-file", key, *(["--client-cert-auth", "--trusted-ca-file", ca] if self.asks else [])]
+        with open(self.log_path(), "ab") as log:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        return self
+
+    def log_path(self):
+        return os.path.join(self.directory, "log")
+
+    def control(self, *words, check=True):
+        """etcdctl, with this server: what it printed."""
+        command = [*self.prefix, "etcdctl", "--endpoints", self.client_url(), "--command-timeout", "5s", *words]
+        if self.certificates:
+            ca, certificate, key = self.certificates
+            command += ["--cacert", ca, "--cert", certificate, "--key", key]
+        if self.user:
+            command += ["--user", self.user]
+        done = subprocess.run(command, env={**os.environ, "ETCDCTL_API": "3"}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
+        assert done.returncode == 0 or not check, f"{command}: {done.stdout}"
+        return done.stdout
+
+    def serves(self):
+        return "successfully" in self.control("endpoint", "health", check=False)
+
+    def wait_ready(self):
+        end = time.monotonic() + READY_WAIT_S
+        while not self.serves():
+            if self.process.poll() is not None or time.monotonic() > end:
+                with open(self.log_path(), encoding="utf-8", errors="replace") as log:
+                    raise AssertionError(f"etcd does not serve: status {self.process.poll()}; its log:\n" + log.read()[-6000:])
+            time.sleep(0.1)
+        return self
+
+    def ask(self, path, body):
+        """Its JSON gateway's answer."""
+        request = urllib.request.Request(f"{self.client_url()}/v3/{path}", json.dumps(body).encode())
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return json.load(answer)
+
+    def status(self):
+        return json.loads(self.control("endpoint", "status", "-w", "json"))[0]["Status"]
+
+    def is_leader(self):
+        status = self.status()
+        return status["leader"] == status["header"]["member_id"]
+
+    def add_users(self, password="secret", prefix="/tarry/"):
+        """root, and `pair`, who may do everything below `prefix`."""
+        for words in ("user add root:root", "user grant-role root root", f"user add pair:{password}", "role add pair",
+                      f"role grant-permission pair --prefix=true readwrite {prefix}", "user grant-role pair pair", "auth enable"):
+            self.control(*words.split())
+        self.user = "root:root"
+
+    def pause(self):
+        freeze(self.process)
+
+    def resume(self):
+        thaw(self.process)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def url(self, path="/tarry/pair", port=None):
+        return f"{'etcds' if self.certificates else 'etcd'}://{self.address}:{port or self.port}{path}"
+
+    def close(self):
+        if self.process is not None and self.process.poll() is None:
+            self.kill()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class Ensemble:
+    """Three of them."""
+
+    def __init__(self, **options):
+        ports = [(free_port(), free_port()) for _ in range(3)]
+        cluster = ",".join(f"m{i}=http://127.0.0.1:{peer}" for i, (_, peer) in enumerate(ports, 1))
+        self.servers = [Etcd(f"m{i}", cluster, port=port, peer=peer, **options).start() for i, (port, peer) in enumerate(ports, 1)]
+        for server in self.servers:
+            server.wait_ready()
+
+    def url(self, path="/tarry/pair"):
+        return "etcd://" + ",".join(f"127.0.0.1:{server.port}" for server in self.servers) + path
+
+    def leader(self):
+        return next(server for server in self.servers if server.process.poll() is None and server.is_leader())
+
+    def close(self):
+        for server in self.servers:
+            server.close()
