@@ -258,7 +258,8 @@ void coordinator_is(struct coordinator *coordinator, enum coordinator_state stat
     va_end(arguments);
     pthread_mutex_lock(&coordinator->mutex);
     struct coordinator_session *session = &coordinator->session;
-    bool is_same = session->state == state && session->sessions == sessions;
+    bool is_same = session->state == state && session->sessions == sessions &&
+                   (session->message[0] == '\0') == (fresh.message[0] == '\0');
     if (is_same) fresh.since_ms = session->since_ms;
     bool is_news = !is_same || (strcmp(session->message, fresh.message) != 0 && now_ms >= coordinator->told_ms);
     *session = fresh;

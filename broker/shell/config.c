@@ -80,9 +80,14 @@ static const struct option options[] = {
     {"peer-key", OPTION_TEXT, FIELD(peer_key), 1, 0, "FILE",
      "a secret that both nodes of a pair have and nobody else (tarry keygen --peer); a pair needs it"},
     {"coordinator", OPTION_TEXT, FIELD(coordinator), 1, 0, "URL",
-     "who keeps the pair's record: zk://HOST:PORT,…/PATH or, on one host, file:///PATH [an operator decides]"},
+     "who keeps the pair's record: etcd://HOST:PORT,…/PATH (etcds:// with TLS), zk://… or file:///PATH [an operator]"},
     {"coordinator-credentials", OPTION_TEXT, FIELD(coordinator_credentials), 1, 0, "FILE",
-     "user:password for ZooKeeper: what this pair makes there is its own alone [none: open to all]"},
+     "user:password for etcd or ZooKeeper: the record is this pair's alone [none: open to all]"},
+    {"coordinator-ca", OPTION_TEXT, FIELD(coordinator_ca), 1, 0, "FILE",
+     "etcds://: who has signed the servers' certificates, PEM [whom this host trusts]"},
+    {"coordinator-certificate", OPTION_TEXT, FIELD(coordinator_certificate), 1, 0, "FILE",
+     "etcds://: what this node shows to servers that ask for a certificate, PEM [none]"},
+    {"coordinator-key", OPTION_TEXT, FIELD(coordinator_key), 1, 0, "FILE", "its private key, PEM"},
     {"replication", OPTION_MODE, FIELD(replication), REPLICATION_NONE, REPLICATION_SYNC, "MODE",
      "none, async, or sync: what is acknowledged is durable on the follower too [sync with a peer]"},
     {"solo-after", OPTION_SOLO, FIELD(solo_after_ms), 100, DUE_AHEAD_MAX_MS, "DURATION",
@@ -409,6 +414,15 @@ static const char *said_of_pair(const struct config *config) {
     return config->failover_after_ms != 0 ? "failover-after" : NULL;
 }
 
+/* NULL also if there is a coordinator. */
+static const char *said_of_coordinator(const struct config *config) {
+    if (config->coordinator[0] != '\0') return NULL;
+    if (config->coordinator_credentials[0] != '\0') return "coordinator-credentials";
+    if (config->coordinator_ca[0] != '\0') return "coordinator-ca";
+    if (config->coordinator_certificate[0] != '\0') return "coordinator-certificate";
+    return config->coordinator_key[0] != '\0' ? "coordinator-key" : NULL;
+}
+
 static int pair_resolve(struct config *config, char message[CONFIG_MESSAGE_SIZE]) {
     config->joins = config->follow[0] != '\0';
     if (config->joins && config->peer[0] != '\0' && strcmp(config->follow, config->peer) != 0) {
@@ -424,9 +438,9 @@ static int pair_resolve(struct config *config, char message[CONFIG_MESSAGE_SIZE]
                  said_of_pair(config));
         return 1;
     }
-    if (config->coordinator[0] == '\0' && config->coordinator_credentials[0] != '\0') {
-        snprintf(message, CONFIG_MESSAGE_SIZE,
-                 "option coordinator-credentials is for a coordinator: say with --coordinator which");
+    if (said_of_coordinator(config) != NULL) {
+        snprintf(message, CONFIG_MESSAGE_SIZE, "option %s is for a coordinator: say with --coordinator which",
+                 said_of_coordinator(config));
         return 1;
     }
     if (is_pair && config->inspect) {
@@ -454,15 +468,19 @@ static int pair_resolve(struct config *config, char message[CONFIG_MESSAGE_SIZE]
     return 0;
 }
 
-/* What a systemd unit hands over under the name of an option that names a file with a secret, unless that is given. */
+/* What a systemd unit hands over under the name of an option that names such a file, unless that is given. */
 static void credentials_take(struct config *config) {
+    bool is_coordinated = config->coordinator[0] != '\0';
     const struct {
         const char *name;
         char *path; /* CONFIG_TEXT_SIZE */
         bool is_wanted;
     } files[] = {{"sign-key", config->sign_key, true},
                  {"peer-key", config->peer_key, config->peer[0] != '\0' || config->follow[0] != '\0'},
-                 {"coordinator-credentials", config->coordinator_credentials, config->coordinator[0] != '\0'}};
+                 {"coordinator-credentials", config->coordinator_credentials, is_coordinated},
+                 {"coordinator-ca", config->coordinator_ca, is_coordinated},
+                 {"coordinator-certificate", config->coordinator_certificate, is_coordinated},
+                 {"coordinator-key", config->coordinator_key, is_coordinated}};
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
         if (files[i].is_wanted && files[i].path[0] == '\0')
             (void)credential_find(files[i].name, files[i].path, CONFIG_TEXT_SIZE);

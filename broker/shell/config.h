@@ -48,11 +48,14 @@ struct config {
     char peer_key[CONFIG_TEXT_SIZE];    /* file with the secret that both nodes have */
     char coordinator[CONFIG_TEXT_SIZE]; /* URL; empty: an operator decides */
     char coordinator_credentials[CONFIG_TEXT_SIZE]; /* file with user:password; empty: none */
-    uint64_t replication;                           /* enum replication */
-    uint64_t solo_after_ms;                         /* SOLO_NEVER: never; SOLO_UNSAID: as fits */
-    uint64_t failover_after_ms;                     /* 0: unsaid */
-    uint64_t index_lag_max;                         /* records; 0: from `memory` */
-    uint64_t index_lag_hard;                        /* records; 0: from index_lag_max */
+    char coordinator_ca[CONFIG_TEXT_SIZE];          /* PEM files, of etcds://; empty: the host's own CAs, none */
+    char coordinator_certificate[CONFIG_TEXT_SIZE];
+    char coordinator_key[CONFIG_TEXT_SIZE];
+    uint64_t replication;       /* enum replication */
+    uint64_t solo_after_ms;     /* SOLO_NEVER: never; SOLO_UNSAID: as fits */
+    uint64_t failover_after_ms; /* 0: unsaid */
+    uint64_t index_lag_max;     /* records; 0: from `memory` */
+    uint64_t index_lag_hard;    /* records; 0: from index_lag_max */
     /* policy of new queues */
     uint64_t lease_ms;
     uint64_t max_attempts;

@@ -357,6 +357,7 @@ class Hostile(Case):
     def lie(self, **answers):
         handler = type("Handler", (Liar,), {"answers": {"/v3/kv/range": COUNTED, **{"/v3/kv/" + name: answer for name, answer in answers.items()}}})
         server = http.server.ThreadingHTTPServer(("127.0.0.1", free_port()), handler)
+        server.handle_error = lambda *_: None  # who is lied to may hang up
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()

@@ -1,6 +1,7 @@
-"""A pair whose record lies in a real ZooKeeper: with credentials nobody else touches it, and what becomes of the session is told.
+"""A pair whose record lies in a real ZooKeeper, or a real etcd: with credentials nobody else touches it, and what becomes of the
+session is told.
 
-Without Java this says so and is skipped; tests/netns has the same ZooKeeper in trouble."""
+Without Java, or without etcd, this says so and is skipped; tests/netns has the same ZooKeeper in trouble."""
 import contextlib
 import os
 import re
@@ -14,20 +15,22 @@ import pair
 import wire
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "coordinator"))
-import zookeeper  # noqa: E402  (the path above)
+import etcd  # noqa: E402  (the path above)
+import zookeeper  # noqa: E402
 
-LACK = zookeeper.missing()
-if LACK:
-    print(f"# SKIPPED: no ZooKeeper here: {LACK}", flush=True)
+LACKS = {"ZooKeeper": zookeeper.missing(), "etcd": etcd.missing()}
+for name, lack in LACKS.items():
+    if lack:
+        print(f"# SKIPPED: no {name} here: {lack}", flush=True)
 
 
-@unittest.skipIf(LACK, f"no ZooKeeper: {LACK}")
-class AtZooKeeper(pair.Case):
+class AtServer:
+    """The stories; `make_server()` starts one where the pair's credentials are good."""
     coordinated = False  # by a file
 
     @classmethod
     def setUpClass(cls):
-        cls.server = zookeeper.ZooKeeper().start().wait_ready()
+        cls.server = cls.make_server()
         cls.addClassCleanup(cls.server.close)
 
     def setUp(self):
@@ -124,12 +127,6 @@ class AtZooKeeper(pair.Case):
         self.a.ok("schedule", "orders", "--in", "1h")
         self.wait_pending(self.b, 1)
 
-    def test_a_dead_server_is_noticed_soon(self):
-        """The server that the follower is connected to may die with the primary's host: two thirds of this later it asks another."""
-        self.start_pair()
-        sessions = [int(ms) for ms in re.findall(r"\bto=(\d+)", self.server.ask(b"cons"))]
-        self.assertEqual(sessions, [4000, 4000])
-
     def test_credentials_that_are_none_are_refused(self):
         place = ("--coordinator", self.place, "--coordinator-credentials")
         for text, mode, reason in (("pair:secret", 0o644, "may be used by others"), ("pair", 0o600, "one line user:password"),
@@ -141,6 +138,63 @@ class AtZooKeeper(pair.Case):
                               capture_output=True, timeout=30, check=False)
         self.assertEqual(done.returncode, 2)
         self.assertIn(b"coordinator-credentials is for a coordinator", done.stderr)
+
+
+@unittest.skipIf(LACKS["ZooKeeper"], f"no ZooKeeper: {LACKS['ZooKeeper']}")
+class AtZooKeeper(AtServer, pair.Case):
+    @classmethod
+    def make_server(cls):
+        return zookeeper.ZooKeeper().start().wait_ready()
+
+    def test_a_dead_server_is_noticed_soon(self):
+        """The server that the follower is connected to may die with the primary's host: two thirds of this later it asks another."""
+        self.start_pair()
+        sessions = [int(ms) for ms in re.findall(r"\bto=(\d+)", self.server.ask(b"cons"))]
+        self.assertEqual(sessions, [4000, 4000])
+
+
+@unittest.skipIf(LACKS["etcd"], f"no etcd: {LACKS['etcd']}")
+class AtEtcd(AtServer, pair.Case):
+    @classmethod
+    def make_server(cls):
+        server = etcd.Etcd().start().wait_ready()
+        server.add_users()
+        return server
+
+    def test_without_room_the_pair_goes_on_and_says_why_it_cannot_change(self):
+        self.start_pair()
+        self.server.kill()
+        self.server.options = ["--quota-backend-bytes", "100000"]
+        self.server.start().wait_ready()
+        self.addCleanup(self.make_room)
+        for _ in range(20):
+            if "exceeded" in self.server.control("put", "/fill", "x" * 50000, check=False):
+                break
+        self.b.kill()  # a goes without it, once the record says so
+        self.wait_log(self.a, "used up its quota and takes no change")
+        status = self.a.tarry("status")
+        self.assertIn("used up its quota", str(status))
+
+    def make_room(self):
+        self.server.kill()
+        self.server.options = []
+        self.server.start().wait_ready()
+        self.server.control("del", "/fill", check=False)
+        self.server.control("alarm", "disarm", check=False)
+
+    def test_files_for_tls_are_looked_at_before_anything_else(self):
+        place = ("--coordinator", self.place.replace("etcd:", "etcds:"))
+        key = self.credentials("key", 0o644)
+        for option, path, reason in (("ca", self.path("nothing"), "coordinator-ca .*nothing cannot be read: No such file"),
+                                     ("certificate", self.path("no"), "coordinator-certificate .*no cannot be read"),
+                                     ("key", key, "coordinator key .*may be used by others; chmod 600"),
+                                     ("key", self.credentials("key"), "a certificate needs its key")):
+            self.assertRegex(self.refused(*place, f"--coordinator-{option}", path), reason)
+        self.assertIn("are for etcds://, not for etcd://", self.refused("--coordinator", self.place, "--coordinator-ca", key))
+        done = subprocess.run([harness.find_program("tarryd"), "--data", self.path("other"), "--coordinator-key", key],
+                              capture_output=True, timeout=30, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"coordinator-key is for a coordinator", done.stderr)
 
 
 if __name__ == "__main__":

@@ -444,7 +444,8 @@ static void open_keeper(struct world *world) {
     memcpy(node->keeper.cluster, node->cluster, CLUSTER_ID_SIZE);
     memcpy(node->keeper.member, node->member, MEMBER_ID_SIZE);
     snprintf(url, sizeof url, "%u", world->host->number);
-    MUST(keeper_open(&node->keeper, url, "", message) == 0);
+    const struct keeper_access where = {.url = url};
+    MUST(keeper_open(&node->keeper, &where, message) == 0);
 }
 
 /* Nothing of an earlier life. */

@@ -1,13 +1,16 @@
 /* keeper.c: see keeper.h. */
 #include "keeper.h"
 
+#include <errno.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "private_file.h"
 
 #define CREDENTIALS_SIZE_MAX 255 /* bytes */
+#define PEM_SIZE_MAX 16384       /* bytes */
 
 static void call_done(struct coordinator_call *call) {
     struct keeper *keeper = (struct keeper *)((char *)call - offsetof(struct keeper, call));
@@ -43,19 +46,48 @@ static int read_credentials(const char *path, char out[CREDENTIALS_SIZE_MAX + 1]
     return 0;
 }
 
-int keeper_open(struct keeper *keeper, const char *url, const char *credentials,
-                char message[COORDINATOR_MESSAGE_SIZE]) {
+/* A PEM file that libcurl will read at each connection. */
+static int check_file(const char *path, const char *option, char message[COORDINATOR_MESSAGE_SIZE]) {
+    if (path == NULL || access(path, R_OK) == 0) return 0;
+    snprintf(message, COORDINATOR_MESSAGE_SIZE, "%s %.800s cannot be read: %s", option, path, strerror(errno));
+    return 1;
+}
+
+/* The private one: nobody else may use it. */
+static int check_key(const char *path, char message[COORDINATOR_MESSAGE_SIZE]) {
+    const struct private_file file = {.what = "coordinator key",
+                                      .path = path,
+                                      .option = "coordinator-key",
+                                      .remedy = ""};
+    char text[PEM_SIZE_MAX];
+    size_t size;
+    int result =
+        path == NULL ? 0 : private_file_read(&file, text, sizeof text, &size, message, COORDINATOR_MESSAGE_SIZE);
+    sodium_memzero(text, sizeof text);
+    return result;
+}
+
+static const char *said(const char *text) {
+    return text == NULL || text[0] == '\0' ? NULL : text;
+}
+
+int keeper_open(struct keeper *keeper, const struct keeper_access *where, char message[COORDINATOR_MESSAGE_SIZE]) {
     char text[CREDENTIALS_SIZE_MAX + 1];
     struct coordinator_options options = {.call_ms = COORDINATOR_CALL_MS,
                                           .session_ms = COORDINATOR_SESSION_MS,
+                                          .ca = said(where->ca),
+                                          .certificate = said(where->certificate),
+                                          .key = said(where->key),
                                           .session_changed = keeper->session_changed,
                                           .argument = keeper->argument};
-    int result = 0;
-    if (credentials[0] != '\0') {
-        result = read_credentials(credentials, text, message);
+    int result = check_file(options.ca, "coordinator-ca", message);
+    if (result == 0) result = check_file(options.certificate, "coordinator-certificate", message);
+    if (result == 0) result = check_key(options.key, message);
+    if (result == 0 && said(where->credentials) != NULL) {
+        result = read_credentials(where->credentials, text, message);
         options.credentials = text;
     }
-    if (result == 0) result = coordinator_open(url, &options, &keeper->coordinator, message);
+    if (result == 0) result = coordinator_open(where->url, &options, &keeper->coordinator, message);
     sodium_memzero(text, sizeof(text));
     if (result != 0) return 1;
     keeper->watch = (struct coordinator_watch){.name = RECORD_ENTRY, .changed = watch_changed};

@@ -12,6 +12,15 @@
 
 #include "record.h"
 
+/* Where the record lies, and as whom this node goes there: paths of files; NULL or empty: none. */
+struct keeper_access {
+    const char *url;
+    const char *credentials; /* user:password; its owner's alone */
+    const char *ca;          /* these are PEM files for etcds:// */
+    const char *certificate;
+    const char *key; /* its owner's alone */
+};
+
 struct keeper {
     void (*done)(void *argument);
     void (*changed)(void *argument);
@@ -30,9 +39,8 @@ struct keeper {
 };
 
 /* 0, or 1 with a sentence. `done`, `changed`, `session_changed` and `argument` are set; so are cluster, self and
- * member. `credentials`: a file with user:password, its owner's alone; empty: none. */
-int keeper_open(struct keeper *keeper, const char *url, const char *credentials,
-                char message[COORDINATOR_MESSAGE_SIZE]);
+ * member. */
+int keeper_open(struct keeper *keeper, const struct keeper_access *where, char message[COORDINATOR_MESSAGE_SIZE]);
 void keeper_close(struct keeper *keeper);
 /* After `done`, keeper_take has the outcome. */
 void keeper_read(struct keeper *keeper);

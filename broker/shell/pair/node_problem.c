@@ -32,7 +32,7 @@ static bool is_silent(const struct node_peer *peer, uint64_t wait_ms) {
     return monotonic_ns() - peer->heard_ns > wait_ms * NS_PER_MS;
 }
 
-/* NULL: it answers, or there is none. */
+/* NULL: it answers as it should, or there is none. */
 static const char *problem_of_coordinator(struct node *node, char buffer[COORDINATOR_MESSAGE_SIZE]) {
     pthread_mutex_lock(&node->mutex);
     struct coordinator_session session = node->session;
@@ -40,7 +40,10 @@ static const char *problem_of_coordinator(struct node *node, char buffer[COORDIN
     if (doubts) snprintf(buffer, COORDINATOR_MESSAGE_SIZE, "%s", node->doubt);
     pthread_mutex_unlock(&node->mutex);
     if (session.state == 0) return NULL;
-    if (session.state == COORDINATOR_CONNECTED) return doubts ? buffer : NULL;
+    if (session.state == COORDINATOR_CONNECTED) {
+        if (!doubts) snprintf(buffer, COORDINATOR_MESSAGE_SIZE, "%.900s", session.message);
+        return buffer[0] != '\0' ? buffer : NULL;
+    }
     snprintf(buffer, COORDINATOR_MESSAGE_SIZE, "%.900s; until it answers nothing takes over by itself",
              session.message[0] != '\0' ? session.message : "the coordinator does not answer");
     return buffer;
