@@ -322,6 +322,7 @@ class Snapshot(Case):
         self.assertEqual(other.done("set", "record", 1, "TWO")["version"], 2)  # at the very revision of the lost one, it may be
         self.assertNotEqual(running.call("set", "record", 2, "three")["outcome"], "done")
         self.unknown(running.call("read", "record"), "put back to an older state|its time is over")
+        self.assertNotEqual(running.call("set", "record", 2, "three")["outcome"], "done")  # nothing is built on what is doubted
         self.assertEqual(other.done("read", "record")["value"], "TWO")
         return running
 

@@ -5,15 +5,19 @@
    45 %   a comes back, as b's follower                 end   both in sync, their states and their logs the same
 
 Clients are given both addresses and told nothing. Each step waits until the one before is done, however long that takes;
-a day that is over too soon for all of them is a failed demonstration. The coordinator is a file, which is enough on one
-host, or what --coordinator names (zk://HOST:PORT/PATH).
+a day that is over too soon for all of them is a failed demonstration. The coordinator is what --coordinator names
+(etcd://HOST:PORT/PATH, zk://HOST:PORT/PATH), an etcd that is started for it, or, where none is installed, a file.
 """
 import os
 import subprocess
+import sys
 
 import demo_play
 import harness
 from ports import free_port
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "coordinator"))
+import etcd  # noqa: E402  (the path above)
 
 KILL_PRIMARY_AT, RETURN_AT, KILL_CONSUMER_AT, SWITCH_AT = 0.25, 0.45, 0.60, 0.75
 WAIT_S = 60
@@ -22,12 +26,15 @@ WAIT_S = 60
 class TwoBrokers(demo_play.Demo):
     def __init__(self, arguments, coordinator=None):
         super().__init__(arguments)
-        self.coordinator = coordinator or f"file://{self.directory}/coordinator"
+        self.keeper = None if coordinator or etcd.missing() else etcd.Etcd()
+        self.coordinator = coordinator or (self.keeper.url() if self.keeper else f"file://{self.directory}/coordinator")
         self.figures = {}
 
     # ---- the brokers
 
     def start(self):
+        if self.keeper:
+            self.keeper.start().wait_ready()
         urls = [f"ws://127.0.0.1:{free_port()}" for _ in range(2)]
         for name, url, *options in (("a", urls[0], "--peer", urls[1]), ("b", urls[1], "--follow", urls[0])):
             self.brokers.append(harness.Broker(os.path.join(self.directory, name), *options, "--coordinator",
@@ -53,6 +60,13 @@ class TwoBrokers(demo_play.Demo):
 
     def lines(self, broker, event):
         return [line for line in broker.log if f"event={event}" in line.split()]
+
+    def end(self):
+        try:
+            super().end()
+        finally:
+            if self.keeper:
+                self.keeper.close()
 
     # ---- the day: each step says whether it could be shown
 

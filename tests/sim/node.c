@@ -444,8 +444,7 @@ static void open_keeper(struct world *world) {
     memcpy(node->keeper.cluster, node->cluster, CLUSTER_ID_SIZE);
     memcpy(node->keeper.member, node->member, MEMBER_ID_SIZE);
     snprintf(url, sizeof url, "%u", world->host->number);
-    const struct keeper_access where = {.url = url};
-    MUST(keeper_open(&node->keeper, &where, message) == 0);
+    MUST(keeper_open(&node->keeper, &(struct keeper_access){.url = url}, message) == 0);
 }
 
 /* Nothing of an earlier life. */
