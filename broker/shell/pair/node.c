@@ -543,12 +543,7 @@ static void open_keeper(struct node *node) {
     keeper->self = node->pair.self;
     memcpy(keeper->cluster, shell->dir.cluster, CLUSTER_ID_SIZE);
     memcpy(keeper->member, shell->dir.member.id, MEMBER_ID_SIZE);
-    const struct config *config = &shell->config;
-    const struct keeper_access where = {.url = config->coordinator,
-                                        .credentials = config->coordinator_credentials,
-                                        .ca = config->coordinator_ca,
-                                        .certificate = config->coordinator_certificate,
-                                        .key = config->coordinator_key};
+    const struct keeper_access where = node_access(&shell->config);
     if (keeper_open(keeper, &where, message) != 0) node_refuse(message);
     const char *warning = coordinator_warning(keeper->coordinator);
     if (warning[0] != '\0') logfmt("coordinator", "warning=%s", logfmt_quote(warning, quoted));

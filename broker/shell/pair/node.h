@@ -287,6 +287,15 @@ struct node_lag node_lag(const struct node *node);
 /* "leading", "following", "looking", … */
 const char *node_role(const struct node *node);
 
+/* Where the record lies, as the configuration has it, which must outlive what comes back. */
+static inline struct keeper_access node_access(const struct config *config) {
+    return (struct keeper_access){.url = config->coordinator,
+                                  .credentials = config->coordinator_credentials,
+                                  .ca = config->coordinator_ca,
+                                  .certificate = config->coordinator_certificate,
+                                  .key = config->coordinator_key};
+}
+
 /* ---- between node*.c */
 void node_step(struct node *node, const struct pair_event *event, struct pair_message *out_answer);
 /* Puts the log behind `end` aside and cuts it off, now or later, and tells the rules. */

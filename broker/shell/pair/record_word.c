@@ -115,10 +115,10 @@ static const char *look(struct record_word *word, char text[COORDINATOR_VALUE_SI
 
 static void *record_word_run(void *argument) {
     struct record_word *word = argument;
-    const struct config *config = &word->node->shell->config;
+    const struct keeper_access where = node_access(&word->node->shell->config);
     char message[COORDINATOR_MESSAGE_SIZE], text[COORDINATOR_VALUE_SIZE_MAX + 1] = "";
     bool again = false;
-    if (keeper_open(&word->keeper, config->coordinator, config->coordinator_credentials, message) != 0) {
+    if (keeper_open(&word->keeper, &where, message) != 0) {
         refuse(word, message);
     } else {
         const char *problem = look(word, text, message, &again);
