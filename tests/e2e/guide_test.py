@@ -1,4 +1,4 @@
-"""guide_test.py: the command blocks of README.md and broker/README.md, pasted as they are, and the installed units, run as they are
+"""guide_test.py: the command blocks of README.md, broker/README.md and docs/OPERATING.md, pasted as they are, and the installed units, run as they are
 (units.py). Paths of the real world lie below a temporary directory; the ports and addresses are the real ones, in a network namespace
 of this process."""
 import ctypes
@@ -16,7 +16,7 @@ import units
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "..", "..")
 sys.path.insert(0, os.path.join(HERE, "..", "coordinator"))
-import zookeeper  # noqa: E402  (the path above)
+import etcd  # noqa: E402  (the path above)
 
 CLONE_NEWNET, CLONE_NEWUSER = 0x40000000, 0x10000000
 ADDRESSES = ("10.0.0.1", "10.0.0.2", "10.0.0.3")
@@ -30,6 +30,9 @@ NAMES = {
     "install -d -m 0755 /etc/tarry\ninstall -m 0600 /dev/stdin": "credentials",
     "# on a: a secret by which the two": "peer key",
     "# on a; on b with pair-b.conf": "pair",
+    "# on a, on b and on c, with its own name": "etcd",
+    "# on a, once etcd runs": "users of etcd",
+    "# on a\nexport ETCDCTL_API=3": "record",
     "export TARRY_BROKER=ws://10.0.0.1:7272": "clients",
     "systemctl disable --now tarry\n": "becomes a",
     "tarry demote   ": "switch",
@@ -62,9 +65,9 @@ def network():
 
 
 def blocks():
-    """Every shell block of the two pages: name → commands. A block without a name is an error."""
+    """Every shell block of the three pages: name → commands. A block without a name is an error."""
     found = {}
-    for page in ("README.md", "broker/README.md"):
+    for page in ("README.md", "broker/README.md", "docs/OPERATING.md"):
         with open(os.path.join(ROOT, page), encoding="utf-8") as file:
             for block in re.findall(r"^```sh\n(.*?)^```$", file.read(), re.M | re.S):
                 names = [name for begin, name in NAMES.items() if block.startswith(begin)]
@@ -303,11 +306,14 @@ class Pair(Case):
         self.wait_in_sync()
         self.a.run("tarry promote --broker ws://10.0.0.1:7272")
         self.wait_in_sync()
-        self.play(self.a, "follower lost")
+        self.lose_the_follower()
         self.schedule("order-4")
         self.b.run("systemctl start tarry-pair")
         self.wait_in_sync()
         self.assertEqual(self.keys(), {f"order-{i}" for i in range(1, 5)})
+
+    def lose_the_follower(self):
+        self.play(self.a, "follower lost")
 
     def lose_the_primary(self):
         self.a.services["tarry-pair.service"].kill()
@@ -354,15 +360,30 @@ class Pair(Case):
         self.assertEqual(self.keys(self.b), {"order-1"})
 
 
-@unittest.skipIf(zookeeper.missing(), zookeeper.missing())
+@unittest.skipIf(etcd.missing(), etcd.missing())
 class Coordinated(Pair):
+    """By etcd on a, b and a third host, with a user of the pair's."""
     coordinated = True
 
     def setUp(self):
         super().setUp()
-        self.keeper = zookeeper.ZooKeeper(address="10.0.0.3", port=2181)
-        self.addCleanup(self.keeper.close)
-        self.keeper.start().wait_ready()
+        self.c = self.host()
+        first = "NAME=a ADDRESS=10.0.0.1\n"
+        self.assertIn(first, BLOCKS["etcd"])
+        for name, host, address in zip("abc", (self.a, self.b, self.c), ADDRESSES):
+            host.run(BLOCKS["etcd"].replace(first, f"NAME={name} ADDRESS={address}\n"))
+        for host in (self.a, self.b, self.c):
+            host.wait_ready("etcd.service")
+        self.play(self.a, "users of etcd")
+        for host in (self.a, self.b):
+            self.play(host, "credentials")
+
+    def set_up(self):
+        super().set_up()
+        self.assertRegex(self.play(self.a, "record"), r"tarry-pair 1\n(?s:.*)\nleader 0\n")
+
+    def lose_the_follower(self):
+        self.a.run("ssh b 'systemctl stop tarry-pair'")  # nothing to do: a goes on alone
 
     def lose_the_primary(self):
         self.a.services["tarry-pair.service"].kill()  # nothing to do

@@ -1,4 +1,4 @@
-"""units.py: hosts on which the shipped systemd units run, for tests that play the documentation: of systemd exactly what these units
+"""units.py: hosts on which the shipped systemd units run (and Debian's of etcd), for tests that play the documentation: of systemd exactly what these units
 use, and as strict as it is. A unit is read from the installed files and their drop-ins; it runs as a user of its own (if the test is
 root's), who owns the state directory and can read nothing of root's but the credentials that are handed over.
 
@@ -23,7 +23,7 @@ import harness
 READY_WAIT_S = 60
 STOP_WAIT_S = 60
 UID_FIRST = 61184  # of systemd's dynamic users
-REAL = re.compile(r"(?<![\w.])(/usr/local|/etc/tarry|/etc/systemd|/var/lib|/mnt|/tmp)(?=[/\s'\";)]|$)")
+REAL = re.compile(r"(?<![\w.])(/usr/local|/etc/tarry|/etc/default|/etc/systemd|/var/lib|/mnt|/tmp)(?=[/\s'\";)]|$)")
 STUB = """#!{python}
 import os, socket, sys
 with socket.socket(socket.AF_UNIX) as host:
@@ -70,12 +70,16 @@ class Service:
         self.process, self.wanted, self.thread = None, False, None
         self.ready = threading.Event()
 
-    def start(self):
+    def start(self, waits=True):
         self.wanted = True
         self.ready.clear()
         environment = self.host.prepare(self.unit)
         self.thread = threading.Thread(target=self._run, args=(environment,), daemon=True)
         self.thread.start()
+        if waits:
+            self.wait_ready()
+
+    def wait_ready(self):
         assert self.ready.wait(READY_WAIT_S) and self.process, f"{self.unit.name} is not ready\n{self.text()}"
 
     def _run(self, environment):
@@ -126,13 +130,13 @@ class Host:
     def __init__(self, directory, installed, others=None):
         self.directory, self.installed, self.others = directory, installed, others or {}
         self.services, self.environment = {}, {}
-        for name in ("etc", "var/lib", "mnt", "tmp", "run", "stubs"):
+        for name in ("etc/default", "var/lib", "mnt", "tmp", "run", "stubs"):
             os.makedirs(self.at(name))
         os.makedirs(self.at("usr"))
         os.symlink(os.path.join(installed, "usr", "local"), self.at("usr/local"))
         os.chmod(directory, 0o755)
         path = self.at("host")
-        for stub in ("systemctl", "journalctl", "ssh", "scp", "meson"):
+        for stub in ("systemctl", "journalctl", "ssh", "scp", "meson", "apt-get"):
             with open(self.at("stubs/" + stub), "w", encoding="ascii") as file:
                 file.write(STUB.format(python=sys.executable, socket=path))
             os.chmod(self.at("stubs/" + stub), 0o755)
@@ -191,7 +195,7 @@ class Host:
         return Handler
 
     def obey(self, program, words):
-        if program == "meson":
+        if program in ("meson", "apt-get"):
             return ""  # installed already
         if program == "ssh":
             return self.others[words[0]].run(" ".join(words[1:]).replace(self.directory, ""))
@@ -211,7 +215,9 @@ class Host:
         for name in names:
             if verb in ("stop", "restart") or (verb == "disable" and "--now" in words):
                 self.stop(name)
-            if verb in ("start", "restart") or (verb == "enable" and "--now" in words):
+            if "--no-block" in words:
+                self.start(name, waits=False)
+            elif verb in ("start", "restart") or (verb == "enable" and "--now" in words):
                 self.start(name)
         return ""
 
@@ -220,9 +226,13 @@ class Host:
     def load(self, name):
         drop_ins = self.there(f"/etc/systemd/system/{name}.d")
         files = sorted(os.listdir(drop_ins)) if os.path.isdir(drop_ins) else []
-        return Unit(name, [self.there(f"/usr/local/lib/systemd/system/{name}"), *[os.path.join(drop_ins, file) for file in files]])
+        path = self.there(f"/usr/local/lib/systemd/system/{name}")
+        return Unit(name, [path if os.path.exists(path) else f"/lib/systemd/system/{name}", *[os.path.join(drop_ins, file) for file in files]])
 
-    def start(self, name):
+    def wait_ready(self, name):
+        self.services[name].wait_ready()
+
+    def start(self, name, waits=True):
         unit = self.load(name)
         for other in list(self.services):
             if other in unit.words("Unit", "Conflicts"):
@@ -232,14 +242,16 @@ class Host:
         old = self.services.get(name)
         self.services[name] = Service(self, unit)
         self.services[name].log = old.log if old else []
-        self.services[name].start()
+        self.services[name].start(waits)
 
     def stop(self, name):
         if name in self.services:
             self.services[name].stop()
 
     def uid(self, unit):
-        """Of the unit's dynamic user; None: we are not root, and cannot be anybody else."""
+        """Of the unit's dynamic user; None: we are not root, and cannot be anybody else, or the unit is not ours."""
+        if unit.name == "etcd.service":
+            return None
         assert unit.one("Service", "DynamicUser") == "yes"
         user = unit.one("Service", "User")
         assert user not in (entry.pw_name for entry in pwd.getpwall()), f"there is a user {user} here"
@@ -247,6 +259,8 @@ class Host:
 
     def prepare(self, unit):
         """The state directory and the credentials, by the rules of systemd.exec(5); the environment."""
+        if unit.name == "etcd.service":
+            return self.prepare_etcd(unit)
         uid = self.uid(unit)
         state = self.there("/var/lib/" + unit.one("Service", "StateDirectory"))
         os.makedirs(state, exist_ok=True)
@@ -270,9 +284,22 @@ class Host:
             environment["CREDENTIALS_DIRECTORY"] = credentials
         return environment
 
+    def prepare_etcd(self, unit):
+        """The package has made its directory."""
+        os.makedirs(self.there("/var/lib/etcd"), exist_ok=True)
+        environment = {"PATH": "/usr/bin:/bin"}
+        lines = unit.words("Service", "Environment")
+        with open(self.there("/etc/default/etcd"), encoding="utf-8") as file:
+            lines += file.read().split()
+        for line in lines:
+            name, _, value = line.partition("=")
+            environment[name] = self.there(value)
+        return environment
+
     def spawn(self, unit, environment):
         uid = self.uid(unit)
         who = {} if uid is None else {"user": uid, "group": uid, "extra_groups": []}
         kept = {name: os.environ[name] for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS") if name in os.environ}
-        return subprocess.Popen(self.there(unit.one("Service", "ExecStart")).split(), env={**kept, **environment}, cwd="/",
+        command = self.there(unit.one("Service", "ExecStart")).replace("$DAEMON_ARGS", environment.get("DAEMON_ARGS", ""))
+        return subprocess.Popen(command.split(), env={**kept, **environment}, cwd="/",
                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **who)
