@@ -67,6 +67,7 @@
     BUG(stale_window_taken, "KEEP-1", "a window is taken although the horizon fell while it was read") \
     BUG(horizon_too_far, "KEEP-1", "a window moves the horizon beyond what it loaded") \
     BUG(far_left_behind, "KEEP-1", "the horizon moves and what lies before it stays far") \
+    BUG(change_unseen_by_list, "TRUE-1", "what changes while a List is looked into is not offered to it") \
     BUG(promotion_overtaken, "KEEP-1", "what was loaded is delivered before what is due earlier and not placed yet") \
     BUG(evicted_dirty, "KEEP-1", "eviction frees what the index does not have yet") \
     /* proto */ \

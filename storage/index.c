@@ -173,6 +173,7 @@ void index_close(struct index *index) {
     batch_deinit(&index->batch);
     slot_writer_deinit(&index->writer);
     free(index->lows.items);
+    free(index->low_places);
     free(index->scratch.items);
     free(index->retire.copies.items);
     free(index->retire.bytes.items);

@@ -329,6 +329,8 @@ struct batch {
 struct low {
     struct line line;
     struct due low;
+    uint32_t next;       /* in index->lows_wanted: index + 1; 0: it is the last one */
+    bool is_listed;      /* it is in there */
     bool is_wanted;      /* a pass is wanted … */
     uint64_t not_before; /* … once the index has come so far */
     uint64_t pause;      /* bytes of log between passes that left something */
@@ -372,6 +374,10 @@ struct index {
     struct runs runs;
     struct slot_writer writer;
     VECTOR(struct low) lows;
+    uint32_t *low_places; /* of a line, by low_place(): index + 1 in `lows`; 0: it was never advised. NULL: none was */
+    struct {
+        uint32_t first, last; /* index + 1; 0: none */
+    } lows_wanted;            /* those that want a pass or have one under way, in turn */
     struct pairs scratch;
     struct retire_batch retire;
     struct keyring *keyring; /* of the contents that were moved here */

@@ -7,26 +7,58 @@
 #include "index_parts.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 #include "seeded_bug.h"
 
-void index_advise_low(struct index *index, const struct line *line, struct due low) {
-    struct low *found = NULL;
-    for (size_t i = 0; i < index->lows.count; i++) {
-        const struct line *other = &index->lows.items[i].line;
-        if (other->queue == line->queue && other->base == line->base && other->priority == line->priority) {
-            found = &index->lows.items[i];
-        }
-    }
-    if (found == NULL) {
+#define LINES_MAX ((size_t)(QUEUES_MAX + 1) * ROW_BASES * PRIORITY_COUNT)
+#define LOWS_PER_LOOK 64u /* of those that wait for the index to come so far */
+
+static size_t low_place(const struct line *line) {
+    return ((size_t)line->queue * ROW_BASES + line->base) * PRIORITY_COUNT + line->priority;
+}
+
+/* NULL: out of memory. */
+static struct low *low_of(struct index *index, const struct line *line) {
+    if (index->low_places == NULL) index->low_places = calloc(LINES_MAX, sizeof *index->low_places);
+    if (index->low_places == NULL) return NULL;
+    uint32_t *place = &index->low_places[low_place(line)];
+    if (*place == 0) {
         struct low new_low = {.line = *line};
-        if (VECTOR_PUSH(&index->lows, new_low) != 0) return; /* advice only: it comes again */
-        found = &index->lows.items[index->lows.count - 1];
+        if (VECTOR_PUSH(&index->lows, new_low) != 0) return NULL;
+        *place = (uint32_t)index->lows.count;
     }
+    return &index->lows.items[*place - 1];
+}
+
+static void list_low(struct index *index, struct low *low) {
+    if (low->is_listed) return;
+    uint32_t number = (uint32_t)(low - index->lows.items) + 1;
+    if (index->lows_wanted.first == 0)
+        index->lows_wanted.first = number;
+    else
+        index->lows.items[index->lows_wanted.last - 1].next = number;
+    index->lows_wanted.last = number;
+    low->next = 0;
+    low->is_listed = true;
+}
+
+/* The first one leaves the list, or goes to its end if it still wants a pass. */
+static void pass_turn(struct index *index) {
+    struct low *first = &index->lows.items[index->lows_wanted.first - 1];
+    index->lows_wanted.first = first->next;
+    first->is_listed = false;
+    if (first->is_wanted) list_low(index, first);
+}
+
+void index_advise_low(struct index *index, const struct line *line, struct due low) {
+    struct low *found = low_of(index, line);
+    if (found == NULL) return; /* advice only: it comes again */
     if (!due_before(found->low, low)) return;
     found->low = low;
     found->is_wanted = true;
     found->pause = 0;
+    list_low(index, found);
 }
 
 struct slot_sweep {
@@ -144,10 +176,10 @@ static int slot_sweep_body(void *argument, MDB_txn *txn) {
 /* A pass over a line is wanted when its advice grew, or when the last pass left something and commits came since: the
  * index trails the core, so a lease or an ending that the advice rests on may come later. */
 static struct low *low_wanted(struct index *index) {
-    for (size_t i = 0; i < index->lows.count; i++) {
-        struct low *low = &index->lows.items[i];
-        if (low->is_open) return low;
-        if (low->is_wanted && index->meta.position >= low->not_before) return low;
+    for (unsigned i = 0; i < LOWS_PER_LOOK && index->lows_wanted.first != 0; i++) {
+        struct low *low = &index->lows.items[index->lows_wanted.first - 1];
+        if (low->is_open || (low->is_wanted && index->meta.position >= low->not_before)) return low;
+        pass_turn(index);
     }
     return NULL;
 }
@@ -205,6 +237,7 @@ int slots_sweep(struct index *index, bool *out_did) {
         /* What it left will be looked at again, but ever more seldom while the advice stands still. */
         low->pause = low->pause == 0 ? LOW_PAUSE_BYTES : low->pause * 2;
         low->not_before = sweep.kept ? index->meta.position + low->pause : 0;
+        pass_turn(index);
     }
     return 0;
 }

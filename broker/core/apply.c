@@ -80,8 +80,8 @@ static int apply_end(struct core *core, const Tarry__TaskEnd *end) {
         task = task_new(core, &row, true); /* found by its id alone */
         if (!task) return CORE_NO_MEMORY;
     }
-    near_touch(core, task, core->position);
     task->place = PLACE_ENDED;
+    near_touch(core, task, core->position);
     return 0;
 }
 

@@ -42,8 +42,14 @@ static bool allocate(struct core *core) {
     core->subscriptions = calloc(SESSIONS_TABLE, sizeof *core->subscriptions);
     core->producers = calloc(PRODUCERS_MAX, sizeof *core->producers);
     core->producer_ids = calloc(PRODUCER_TABLE_SIZE, sizeof *core->producer_ids);
+    core->queue_looks = calloc(QUEUES_MAX + 1, sizeof *core->queue_looks);
+    for (size_t i = 0; i < LIST_SCANS_MAX; i++) {
+        core->scans[i].heap = calloc(LIST_LIMIT_MAX, sizeof *core->scans[i].heap);
+        if (!core->scans[i].heap) return false;
+    }
     return core->slab && core->by_id && core->by_key && core->outcomes && core->queues && core->queue_names &&
-           core->tally.queues && core->sessions && core->subscriptions && core->producers && core->producer_ids;
+           core->tally.queues && core->sessions && core->subscriptions && core->producers && core->producer_ids &&
+           core->queue_looks;
 }
 
 struct core *core_new(const struct core_options *options) {
@@ -90,6 +96,8 @@ void core_free(struct core *core) {
     free(core->subscriptions);
     free(core->producers);
     free(core->producer_ids);
+    free(core->queue_looks);
+    for (size_t i = 0; i < LIST_SCANS_MAX; i++) free(core->scans[i].heap);
     free(core);
 }
 
@@ -270,6 +278,18 @@ static void answer_question(struct core *core, const struct core_event *event, s
     default:
         assert(!"no question");
     }
+}
+
+bool core_look(struct core *core, struct core_event *event) {
+    if (event->kind == CORE_STATS) return stats_look(core, event);
+    return event->kind != CORE_LIST || list_look(core, event);
+}
+
+void core_look_end(struct core *core, struct core_event *event) {
+    if (!event->look) return;
+    if (event->kind == CORE_LIST) list_look_end(core, event);
+    if (event->kind == CORE_STATS) stats_look_end(core);
+    event->look = 0;
 }
 
 static void note_durable(struct core *core, const struct core_event *event) {

@@ -155,6 +155,7 @@ struct core_event {
     const struct core_content *contents; /* CORE_COMMIT: one per op, in order; size 0 for ops that are not schedules */
     struct core_facts facts;
     const struct core_past *past; /* COMMIT with redact operations: one per op, in order; otherwise NULL */
+    uint32_t look;                /* LIST, STATS: core_look's; 0: it has not begun */
     uint64_t session;  /* LANE_UP, LANE_GONE, LANE_SENT; SUBSCRIBE: a resumed one (its secret was checked), 0: none */
     bool ok;           /* LANE_SENT */
     uint64_t position; /* DURABLE, INDEXED */
@@ -278,6 +279,13 @@ size_t core_wants(struct core *core, const struct core_event *event, struct aren
  * with the same handle. -1: too many under way (answer BUSY). core_deadline may be another one afterwards. */
 int core_hold(struct core *core);
 void core_unhold(struct core *core, int hold);
+
+/* What takes long to answer is looked into in pieces before its step, so that none is long: LIST, once it has its page
+ * and a hold, and STATS. True: now it is to be stepped. False: call it again, other events may come in between. Once it
+ * has begun (event->look) it is ended by core_look_end, after the step or instead of it. Who steps without looking gets
+ * the same answer in one long step. */
+bool core_look(struct core *core, struct core_event *event);
+void core_look_end(struct core *core, struct core_event *event);
 
 /* One event in, effects out (added to what is there). Never waits, never fails. */
 void core_step(struct core *core, const struct core_event *event, struct core_effects *effects);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "query.h"
 #include "seeded_bug.h"
 #include "tasks.h"
 
@@ -146,6 +147,7 @@ void near_due(struct core *core, struct task *task) {
 
 void near_touch(struct core *core, struct task *task, uint64_t position) {
     if (task->dirty) {
+        if (core->scan_count) list_passes(core, task);
         TAILQ_REMOVE(&core->overlay, task, overlay);
     } else {
         core->overlay_count++;
@@ -154,6 +156,7 @@ void near_touch(struct core *core, struct task *task, uint64_t position) {
     task->dirty = true;
     task->changed = position;
     TAILQ_INSERT_TAIL(&core->overlay, task, overlay);
+    if (core->scan_count) list_saw(core, task);
 }
 
 static struct task *task_of_ready(struct ready_node *node) {
@@ -200,6 +203,7 @@ static void settle_far(struct core *core, struct task *task) {
 
 /* Clean: in the index as it is in memory. */
 static void settle_clean(struct core *core, struct task *task) {
+    if (core->scan_count) list_passes(core, task);
     TAILQ_REMOVE(&core->overlay, task, overlay);
     core->overlay_count--;
     task->dirty = false;

@@ -41,39 +41,77 @@ void query_queues(struct core *core, const struct core_event *event, struct core
 }
 
 /* Ready within the windows is exact; behind a horizon that has passed there may be more: a lower bound, and said so. */
-static void count_ready(struct core *core, struct queue *queue, Tarry__QueueStats *stats) {
-    uint64_t oldest_ms = 0;
+static void count_ready(struct core *core, struct queue *queue, struct queue_look *look) {
+    const struct queue_tally *tally = &core->tally.queues[queue->number];
+    look->is_lower_bound = core->following; /* the leader's timers say what is ready */
     for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++) {
+        if (!tally->waiting[i / PRIORITY_COUNT][i % PRIORITY_COUNT]) continue;
         struct line_state *line = &queue->lines[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
         uint64_t now_ms = base_ms(core, line->line.base);
-        stats->ready += line->ready.count;
-        if (line->horizon.due_ms <= now_ms && line_index_only(core, line)) stats->ready_is_lower_bound = true;
-        if (line->settling) stats->ready_is_lower_bound = true;
-        if (core->following) stats->ready_is_lower_bound = true; /* the leader's timers say what is ready */
+        look->ready += line->ready.count;
+        if (line->horizon.due_ms <= now_ms && line_index_only(core, line)) look->is_lower_bound = true;
+        if (line->settling) look->is_lower_bound = true;
         const struct ready_node *first = ready_min(&line->ready);
-        if (first && now_ms - first->due_ms > oldest_ms) oldest_ms = now_ms - first->due_ms;
+        if (first && now_ms - first->due_ms > look->oldest_ms) look->oldest_ms = now_ms - first->due_ms;
     }
-    stats->oldest_overdue_ms = oldest_ms;
 }
 
-static Tarry__Quantiles *quantiles_of(const struct histogram *histogram, double unit, struct arena *arena) {
+/* What takes long: many lines, and buckets. All as of one moment. */
+static void look_at(struct core *core, struct queue *queue, struct queue_look *out) {
+    const struct histogram *lateness = &queue->lateness_us;
+    *out = (struct queue_look){.waiting = waiting_of(core, queue), .count = lateness->count};
+    count_ready(core, queue, out);
+    if (!lateness->count) return;
+    out->p50 = histogram_quantile(lateness, 0.5);
+    out->p99 = histogram_quantile(lateness, 0.99);
+    out->p999 = histogram_quantile(lateness, 0.999);
+    out->max = histogram_quantile(lateness, 1);
+}
+
+static bool is_of_all(const struct core_event *event) {
+    const char *name = event->request->stats->queue;
+    return !name || !*name;
+}
+
+/* In pieces: each queue's numbers are of one moment; those of queues in different pieces may be of different ones. */
+bool stats_look(struct core *core, struct core_event *event) {
+    if (!is_of_all(event)) return true;
+    if (!event->look && core->is_looked) return false;
+    core->is_looked = true;
+    if (!event->look) event->look = 1;
+    uint32_t end = event->look + STATS_PER_PIECE_MAX;
+    for (; event->look < end && event->look < core->tally.next_queue; event->look++)
+        look_at(core, &core->queues[event->look], &core->queue_looks[event->look]);
+    return event->look == core->tally.next_queue;
+}
+
+void stats_look_end(struct core *core) {
+    assert(core->is_looked);
+    core->is_looked = false;
+}
+
+static Tarry__Quantiles *lateness_of(const struct queue_look *look, struct arena *arena) {
+    const double unit = 1000;
     Tarry__Quantiles *out = must_alloc(arena, sizeof *out);
     tarry__quantiles__init(out);
-    out->count = histogram->count;
-    out->p50 = (double)histogram_quantile(histogram, 0.5) / unit;
-    out->p99 = (double)histogram_quantile(histogram, 0.99) / unit;
-    out->p999 = (double)histogram_quantile(histogram, 0.999) / unit;
-    out->max = (double)histogram_quantile(histogram, 1) / unit;
+    out->count = look->count;
+    out->p50 = (double)look->p50 / unit;
+    out->p99 = (double)look->p99 / unit;
+    out->p999 = (double)look->p999 / unit;
+    out->max = (double)look->max / unit;
     return out;
 }
 
-static Tarry__QueueStats *stats_of(struct core *core, struct queue *queue, struct arena *arena) {
+static Tarry__QueueStats *stats_of(const struct core *core, struct queue *queue, const struct queue_look *look,
+                                   struct arena *arena) {
     const struct queue_tally *tally = &core->tally.queues[queue->number];
     Tarry__QueueStats *stats = must_alloc(arena, sizeof *stats);
     tarry__queue_stats__init(stats);
     stats->name = queue->name;
-    count_ready(core, queue, stats);
-    stats->pending = waiting_of(core, queue) - stats->ready;
+    stats->ready = look->ready;
+    stats->ready_is_lower_bound = look->is_lower_bound;
+    stats->oldest_overdue_ms = look->oldest_ms;
+    stats->pending = look->waiting - look->ready;
     stats->in_flight = tally->in_flight;
     stats->dead = tally->dead;
     stats->paused = queue->paused;
@@ -85,7 +123,7 @@ static Tarry__QueueStats *stats_of(struct core *core, struct queue *queue, struc
     stats->retried = tally->retried;
     stats->expired = tally->expired;
     stats->dropped = tally->dropped;
-    stats->lateness_ms = quantiles_of(&queue->lateness_us, 1000, arena);
+    stats->lateness_ms = lateness_of(look, arena);
     stats->jobs = queue->job_count;
     return stats;
 }
@@ -124,7 +162,7 @@ static Tarry__JobView *job_of(struct core *core, uint64_t id, struct arena *aren
 
 void query_stats(struct core *core, const struct core_event *event, struct core_effects *effects) {
     const char *name = event->request->stats->queue;
-    bool is_one = name && *name;
+    bool is_one = !is_of_all(event);
     if (is_one && !queue_find(core, name)) {
         reply_refuse(core, effects, event->ticket, TARRY__CODE__NO_SUCH_QUEUE, "there is no such queue");
         return;
@@ -137,7 +175,11 @@ void query_stats(struct core *core, const struct core_event *event, struct core_
     for (uint32_t number = 1; number < core->tally.next_queue; number++) {
         struct queue *queue = &core->queues[number];
         if (is_one && strcmp(queue->name, name) != 0) continue;
-        reply->stats->queues[reply->stats->n_queues++] = stats_of(core, queue, effects->arena);
+        struct queue_look look;
+        bool is_looked = number < event->look;
+        if (!is_looked) look_at(core, queue, &look);
+        reply->stats->queues[reply->stats->n_queues++] =
+            stats_of(core, queue, is_looked ? &core->queue_looks[number] : &look, effects->arena);
     }
     if (event->request->stats->job) reply->stats->job = job_of(core, event->request->stats->job, effects->arena);
     if (event->broker) {

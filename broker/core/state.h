@@ -45,6 +45,9 @@
 #define SETTLED_PER_STEP_MAX 4096u     /* subscriptions looked at because a session's credit changed */
 #define STEP_EFFECTS_MAX (96ull << 20) /* bytes in the arena that one step may add (need.h) */
 #define JOB_PAGE_TASKS_MAX 2048u
+#define LIST_SCANS_MAX 8u        /* Lists that are looked into at the same time; the others wait */
+#define LIST_PER_PIECE_MAX 4096u /* tasks of the overlay */
+#define STATS_PER_PIECE_MAX 256u /* queues */
 #define HOLDS_MAX 1024u
 #define SESSIONS_TABLE (2 * SESSIONS_MAX) /* live ones, and those of before a restart */
 #define RESERVE_PAGES 32u /* of the region, kept for what settles: a commit full of nacks fits (need.h) */
@@ -223,6 +226,30 @@ struct ended_job {
     uint64_t left;
 };
 
+/* A List that is being looked into (query_list.c). */
+struct list_candidate {
+    struct due due;
+    const struct row *read; /* from the index; NULL: it is in memory */
+};
+struct list_scan {
+    struct core_list_plan plan;  /* its prefix is the request's */
+    struct due through;          /* the page that was read reaches so far */
+    struct task *next;           /* of the overlay */
+    uint64_t end;                /* what changed from this position on was offered when it changed */
+    struct list_candidate *heap; /* LIST_LIMIT_MAX of them */
+    size_t count;
+    uint32_t wanted; /* states */
+    bool is_used;
+    bool is_cut; /* there was one more than the page may have */
+};
+
+/* Of one queue, when it was looked at (query_stats.c). */
+struct queue_look {
+    uint64_t waiting, ready, oldest_ms;
+    uint64_t count, p50, p99, p999, max; /* lateness */
+    bool is_lower_bound;
+};
+
 struct core {
     struct core_options options;
     struct instant now;
@@ -292,6 +319,11 @@ struct core {
     struct producer_list producers_free; /* used before, free again */
     uint32_t producer_count;
     uint32_t producers_used; /* entries from here on have never been used */
+
+    struct list_scan scans[LIST_SCANS_MAX];
+    size_t scan_count;
+    struct queue_look *queue_looks; /* of one Stats at a time: [number] */
+    bool is_looked;                 /* they are in use */
 
     struct job jobs[JOBS_MAX];
     uint32_t job_count;

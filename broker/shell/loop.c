@@ -179,6 +179,13 @@ static void post_to_locator(struct loop *loop, struct errand *errand) {
     locator_post(&loop->shell->locator, errand);
 }
 
+/* A long question is looked into in pieces, with what else waits in between. */
+static bool has_looked(struct loop *loop, struct errand *errand) {
+    if (core_look(loop->shell->core, &errand->event)) return true;
+    inbox_post(&loop->shell->inbox, &errand->item);
+    return false;
+}
+
 /* True: the event lacks nothing and may be stepped. False: the errand is under way to the reader, or was refused. */
 static bool has_facts(struct loop *loop, struct errand *errand) {
     struct core *core = loop->shell->core;
@@ -193,7 +200,7 @@ static bool has_facts(struct loop *loop, struct errand *errand) {
     } else {
         errand->want_count =
             is_list ? 0 : core_wants(core, &errand->event, errand->arena, may_exist, loop->filter, &errand->wants);
-        if (errand->want_count == 0) return true;
+        if (errand->want_count == 0) return has_looked(loop, errand);
     }
     if (errand->hold < 0) errand->hold = core_hold(core);
     if (errand->hold >= 0) {
@@ -209,6 +216,7 @@ static bool has_facts(struct loop *loop, struct errand *errand) {
 }
 
 static void unhold(struct loop *loop, struct errand *errand) {
+    core_look_end(loop->shell->core, &errand->event);
     if (errand->hold >= 0) core_unhold(loop->shell->core, errand->hold);
     errand->hold = -1;
 }

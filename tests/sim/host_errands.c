@@ -17,6 +17,7 @@
 
 static void unhold(struct world *world, struct errand *errand) {
     struct host *host = world->host;
+    core_look_end(host->core, &errand->event);
     if (errand->hold >= 0) core_unhold(host->core, errand->hold);
     errand->hold = -1;
     if (host->node) host_wake(world); /* who follows may be waiting for that */
@@ -118,7 +119,11 @@ static bool has_facts(struct world *world, struct errand *errand) {
         if (!errand->plan.queue) return true;
     } else {
         errand->want_count = is_list ? 0 : core_wants(core, &errand->event, &world->memory, NULL, NULL, &errand->wants);
-        if (!errand->want_count) return true;
+        if (!errand->want_count) {
+            if (core_look(core, &errand->event)) return true;
+            world_after(world, &world->options.wake, handed_in, errand, 0); /* a piece at a time */
+            return false;
+        }
     }
     if (errand->hold < 0) errand->hold = core_hold(core);
     if (errand->hold >= 0) {

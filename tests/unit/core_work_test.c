@@ -155,6 +155,76 @@ static void lines_are_not_searched_when_memory_is_scarce(void **state) { /* F-39
     assert_int_equal(f->core->unchecked, 0);
 }
 
+/* How often it was looked before it could be stepped; `between` comes after each look. */
+static unsigned looks(struct fx *f, struct core_event *event, void (*between)(struct fx *f, unsigned look)) {
+    unsigned count = 1;
+    event->now = (struct instant){f->now_ms * 1000000, f->now_ms * 1000000};
+    for (; !core_look(f->core, event); count++) between(f, count);
+    step(f, event);
+    assert_true(event->look > 0);
+    core_look_end(f->core, event);
+    assert_int_equal(event->look, 0);
+    return count;
+}
+
+/* New ones that come first, and the first one goes. */
+static void change(struct fx *f, unsigned look) {
+    assert_true(schedule_all(f, look, 1, 1000));
+    Tarry__Op op = TARRY__OP__INIT, *pointer = &op;
+    Tarry__Cancel cancel = TARRY__CANCEL__INIT;
+    Tarry__Ref ref = TARRY__REF__INIT;
+    op.op_case = TARRY__OP__OP_CANCEL;
+    op.cancel = &cancel;
+    cancel.task = &ref;
+    ref.id = look;
+    f->sequence++;
+    assert_int_equal(commit_as(f, f->sequence, f->sequence, &pointer, 1), TARRY__CODE__OK);
+}
+
+/* A long overlay is looked through in pieces; the page is as of the step all the same. */
+static void a_list_is_looked_into_in_pieces(void **state) { /* F-39 */
+    struct fx *f = *state;
+    with_memory(f, 64u << 20);
+    for (unsigned i = 0; i < 12; i++) assert_true(schedule_all(f, COMMIT_OPS, 1, 86400000));
+    Tarry__List list = TARRY__LIST__INIT;
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    list.queue = "q0";
+    list.limit = 5;
+    request.body_case = TARRY__REQUEST__BODY_LIST;
+    request.list = &list;
+    struct core_event event = {.kind = CORE_LIST, .ticket = 1, .request = &request, .through = DUE_END};
+    assert_int_equal(looks(f, &event, change), 12 * COMMIT_OPS / LIST_PER_PIECE_MAX);
+    const Tarry__ListReply *reply = f->effects.replies.items[0].reply->list;
+    assert_int_equal(reply->n_tasks, 3); /* 1 and 2 were cancelled after they had kept 3 and 4 out: */
+    uint64_t after;                      /* the page is complete up to 2, and says so */
+    assert_int_equal(reply->next.len, 16);
+    memcpy(&after, reply->next.data + 8, 8);
+    assert_int_equal(after, 2);
+    uint64_t last = 12 * COMMIT_OPS;
+    for (uint64_t i = 0; i < 3; i++) assert_int_equal(reply->tasks[i]->id, last + 1 + i); /* 1 + 2 came between */
+    assert_int_equal(f->core->scan_count, 0);
+}
+
+static void nothing_between(struct fx *f, unsigned look) {}
+
+static void statistics_of_many_queues_are_made_in_pieces(void **state) { /* F-39 */
+    struct fx *f = *state;
+    with_memory(f, 64u << 20);
+    for (unsigned i = 0; i < 4; i++) assert_true(schedule_all(f, COMMIT_OPS, 3 * STATS_PER_PIECE_MAX, 1000));
+    Tarry__Stats stats = TARRY__STATS__INIT;
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    request.body_case = TARRY__REQUEST__BODY_STATS;
+    request.stats = &stats;
+    struct core_event event = {.kind = CORE_STATS, .ticket = 1, .request = &request};
+    assert_int_equal(looks(f, &event, nothing_between), 3);
+    const Tarry__StatsReply *reply = f->effects.replies.items[0].reply->stats;
+    assert_int_equal(reply->n_queues, 3 * STATS_PER_PIECE_MAX);
+    uint64_t pending = 0;
+    for (size_t i = 0; i < reply->n_queues; i++) pending += reply->queues[i]->pending;
+    assert_int_equal(pending, 4 * COMMIT_OPS);
+    assert_false(f->core->is_looked);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
@@ -162,6 +232,8 @@ int main(void) {
         TEST(queues_whose_consumers_have_enough_are_not_looked_at),
         TEST(consumers_that_come_free_together_are_looked_at_by_and_by),
         TEST(lines_are_not_searched_when_memory_is_scarce),
+        TEST(a_list_is_looked_into_in_pieces),
+        TEST(statistics_of_many_queues_are_made_in_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,224 @@
+/* query_list.c: a page of tasks, in the order of (due, id): what was read from the index, less what memory knows
+ * better, plus what the index does not have yet.
+ *
+ * That is the overlay, which may be long. So it is looked through in pieces, before the step (core_look), and the
+ * soonest that match are kept, as many as the page has room for. What changes while it is looked through is offered as
+ * it changes (list_saw), for it is at the overlay's end then, behind what is looked at. At the step each one is asked
+ * again whether it is as it was when it was taken: the page is as of the step. What no longer is so may have kept
+ * something else out: the page is shorter then, and says how far it is complete, as any page does. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "push.h"
+#include "query.h"
+#include "queues.h"
+#include "reply.h"
+#include "seeded_bug.h"
+#include "tasks.h"
+
+#define CURSOR_SIZE 16u
+
+static struct due cursor_decode(const ProtobufCBinaryData *cursor) {
+    struct due due = {0};
+    if (cursor->len == CURSOR_SIZE) {
+        memcpy(&due.due_ms, cursor->data, 8);
+        memcpy(&due.id, cursor->data + 8, 8);
+    }
+    return due;
+}
+
+static uint32_t wanted_states(const Tarry__List *list) {
+    return list->states ? list->states : STATE_PENDING | STATE_READY | STATE_IN_FLIGHT;
+}
+
+void core_plan_list(const struct core *core, const Tarry__List *list, struct core_list_plan *out) {
+    const struct queue *queue = queue_find(core, list->queue);
+    uint32_t wanted = wanted_states(list);
+    uint32_t limit = list->limit && list->limit < LIST_LIMIT_MAX ? list->limit : LIST_LIMIT_MAX;
+    *out = (struct core_list_plan){
+        .queue = queue ? queue->number : 0,
+        .due_from_ms = list->due_from_ms,
+        .due_to_ms = list->due_to_ms ? list->due_to_ms : UINT64_MAX,
+        .prefix = (const char *)list->prefix.data,
+        .prefix_size = list->prefix.len,
+        .after = cursor_decode(&list->cursor),
+        .count_max = limit,
+    };
+    if (wanted & (STATE_PENDING | STATE_READY)) out->states |= 1u << ROW_WAITING;
+    if (wanted & STATE_IN_FLIGHT) out->states |= 1u << ROW_LEASED;
+    if (wanted & STATE_DEAD) out->states |= 1u << ROW_BURIED;
+}
+
+static bool matches(const struct core *core, const struct list_scan *scan, const struct row *row) {
+    const struct core_list_plan *plan = &scan->plan;
+    struct due due = row_due(row);
+    if (row->queue != plan->queue || !(scan->wanted & query_state_bit(core, row))) return false;
+    if (row->state == ROW_WAITING && is_expired(core, row)) return false;
+    if (!due_before(plan->after, due) || due_before(scan->through, due)) return false;
+    if (row->due_ms < plan->due_from_ms || row->due_ms >= plan->due_to_ms) return false;
+    return row->key_size >= plan->prefix_size &&
+           (!plan->prefix_size || memcmp(row->key, plan->prefix, plan->prefix_size) == 0);
+}
+
+/* ---- the soonest so far: a heap, the last one on top */
+
+static void sift_up(struct list_candidate *heap, size_t at) {
+    while (at > 0 && due_before(heap[(at - 1) / 2].due, heap[at].due)) {
+        struct list_candidate parent = heap[(at - 1) / 2];
+        heap[(at - 1) / 2] = heap[at];
+        heap[at] = parent;
+        at = (at - 1) / 2;
+    }
+}
+
+static void sift_down(struct list_candidate *heap, size_t count) {
+    for (size_t at = 0, child; (child = 2 * at + 1) < count; at = child) {
+        if (child + 1 < count && due_before(heap[child].due, heap[child + 1].due)) child++;
+        if (!due_before(heap[at].due, heap[child].due)) return;
+        struct list_candidate last = heap[at];
+        heap[at] = heap[child];
+        heap[child] = last;
+    }
+}
+
+/* `read`: from the index; NULL: the task is in memory. */
+static void offer(const struct core *core, struct list_scan *scan, const struct row *row, const struct row *read) {
+    if (!matches(core, scan, row)) return;
+    struct list_candidate candidate = {.due = row_due(row), .read = read};
+    if (scan->count < scan->plan.count_max) {
+        scan->heap[scan->count] = candidate;
+        sift_up(scan->heap, scan->count++);
+        return;
+    }
+    scan->is_cut = true;
+    if (!due_before(candidate.due, scan->heap[0].due)) return;
+    scan->heap[0] = candidate;
+    sift_down(scan->heap, scan->count);
+}
+
+/* ---- looking through the overlay */
+
+/* NULL: as many as there may be are under way. */
+static struct list_scan *scan_begin(struct core *core, const struct core_event *event) {
+    struct list_scan *scan = core->scans;
+    while (scan < core->scans + LIST_SCANS_MAX && scan->is_used) scan++;
+    if (scan == core->scans + LIST_SCANS_MAX) return NULL;
+    struct list_candidate *heap = scan->heap;
+    *scan = (struct list_scan){.is_used = true, .heap = heap, .through = event->through, .end = core->position};
+    scan->wanted = wanted_states(event->request->list);
+    core_plan_list(core, event->request->list, &scan->plan);
+    scan->next = TAILQ_FIRST(&core->overlay);
+    core->scan_count++;
+    for (size_t i = 0; i < event->row_count; i++) {
+        const struct task *task = task_find(core, event->rows[i].id);
+        if (!task || !task->dirty) offer(core, scan, &event->rows[i], &event->rows[i]);
+    }
+    return scan;
+}
+
+static void scan_end(struct core *core, struct list_scan *scan) {
+    assert(scan->is_used);
+    scan->is_used = false;
+    core->scan_count--;
+}
+
+/* True: there is no more. */
+static bool scan_piece(const struct core *core, struct list_scan *scan, uint64_t count_max) {
+    for (uint64_t i = 0; scan->next && scan->next->changed < scan->end; i++) {
+        if (i == count_max) return false;
+        const struct task *task = scan->next;
+        scan->next = TAILQ_NEXT(task, overlay);
+        if (task->place != PLACE_ENDED) offer(core, scan, &task->row, NULL);
+    }
+    scan->next = NULL;
+    return true;
+}
+
+void list_saw(struct core *core, const struct task *task) {
+    if (task->place == PLACE_ENDED || SEEDED_BUG(change_unseen_by_list)) return;
+    for (size_t i = 0; i < LIST_SCANS_MAX; i++)
+        if (core->scans[i].is_used) offer(core, &core->scans[i], &task->row, NULL);
+}
+
+void list_passes(struct core *core, const struct task *task) {
+    for (size_t i = 0; i < LIST_SCANS_MAX; i++) {
+        struct list_scan *scan = &core->scans[i];
+        if (scan->is_used && scan->next == task) scan->next = TAILQ_NEXT(task, overlay);
+    }
+}
+
+bool list_look(struct core *core, struct core_event *event) {
+    if (!event->look) {
+        const struct list_scan *begun = scan_begin(core, event);
+        if (!begun) return false;
+        event->look = 1 + (uint32_t)(begun - core->scans);
+    }
+    return scan_piece(core, &core->scans[event->look - 1], per_step(core, LIST_PER_PIECE_MAX));
+}
+
+void list_look_end(struct core *core, const struct core_event *event) {
+    scan_end(core, &core->scans[event->look - 1]);
+}
+
+/* ---- the page */
+
+static int compare_candidates(const void *a, const void *b) {
+    const struct list_candidate *x = a, *y = b;
+    if (due_before(x->due, y->due)) return -1;
+    return due_before(y->due, x->due);
+}
+
+/* The task as it is now, if it is still what was taken. */
+static const struct row *still(const struct core *core, const struct list_scan *scan,
+                               const struct list_candidate *candidate) {
+    const struct task *task = task_find(core, candidate->due.id);
+    bool is_known = task && task->dirty;
+    if (is_known && task->place == PLACE_ENDED) return NULL;
+    const struct row *row = is_known ? &task->row : candidate->read;
+    assert(row); /* what was dirty stays so: the question holds the overlay (core_hold) */
+    struct due due = row_due(row);
+    bool is_same = !due_before(due, candidate->due) && !due_before(candidate->due, due);
+    return is_same && matches(core, scan, row) ? row : NULL;
+}
+
+static void set_cursor(Tarry__ListReply *reply, struct due due, struct arena *arena) {
+    reply->next.data = must_alloc(arena, CURSOR_SIZE);
+    reply->next.len = CURSOR_SIZE;
+    memcpy(reply->next.data, &due.due_ms, 8);
+    memcpy(reply->next.data + 8, &due.id, 8);
+}
+
+static Tarry__ListReply *make_page(struct core *core, struct list_scan *scan, struct arena *arena) {
+    Tarry__ListReply *list = must_alloc(arena, sizeof *list);
+    tarry__list_reply__init(list);
+    if (scan->count) qsort(scan->heap, scan->count, sizeof *scan->heap, compare_candidates);
+    list->tasks = must_alloc(arena, scan->count * sizeof(Tarry__TaskView *));
+    for (size_t i = 0; i < scan->count; i++) {
+        const struct list_candidate *candidate = &scan->heap[i];
+        bool is_twice = i > 0 && compare_candidates(candidate - 1, candidate) == 0; /* it changed, but for its place */
+        const struct row *row = is_twice ? NULL : still(core, scan, candidate);
+        if (row) list->tasks[list->n_tasks++] = query_view(core, row, arena);
+    }
+    if (scan->is_cut) {
+        set_cursor(list, scan->heap[scan->count - 1].due, arena);
+    } else if (scan->through.due_ms != UINT64_MAX) {
+        set_cursor(list, scan->through, arena);
+    }
+    return list;
+}
+
+void query_list(struct core *core, const struct core_event *event, struct core_effects *effects) {
+    if (!queue_find(core, event->request->list->queue)) {
+        reply_refuse(core, effects, event->ticket, TARRY__CODE__NO_SUCH_QUEUE, "there is no such queue");
+        return;
+    }
+    struct list_scan *scan = event->look ? &core->scans[event->look - 1] : scan_begin(core, event);
+    assert(scan); /* who does not look first asks one thing at a time */
+    bool is_all = scan_piece(core, scan, UINT64_MAX);
+    assert(is_all);
+    Tarry__Reply *reply = reply_new(effects, TARRY__CODE__OK);
+    reply->body_case = TARRY__REPLY__BODY_LIST;
+    reply->list = make_page(core, scan, effects->arena);
+    if (!event->look) scan_end(core, scan);
+    reply_send(core, effects, event->ticket, reply);
+}
