@@ -212,9 +212,15 @@ uint64_t index_position(const struct index *index) {
     return atomic_load(&index->position);
 }
 
+size_t index_pages_max(const struct index *index) {
+    size_t memory = index->options.memory, least = memory / PAGES_MEMORY_SHARE;
+    uint64_t taken = atomic_load(&index->bytes_memory);
+    return taken < memory - least ? memory - (size_t)taken : least;
+}
+
 void index_touched(struct index *index, uint64_t count) {
     uint64_t before = atomic_fetch_add(&index->reads, count);
-    if (before / READS_PER_TRIM != (before + count) / READS_PER_TRIM) db_trim(&index->db, index->options.memory);
+    if (before / READS_PER_TRIM != (before + count) / READS_PER_TRIM) db_trim(&index->db, index_pages_max(index));
 }
 
 /* For index_stats, which other threads call: figures that only the index thread can count. */
@@ -225,7 +231,10 @@ void index_account(struct index *index) {
     for (size_t i = 0; i < runs->list.count; i++) {
         bytes += runs->list.items[i]->blocks * 64 + runs->list.items[i]->chunks * 8ull;
     }
-    if (runs->merge.output != NULL) bytes += runs->merge.output->blocks * 64;
+    if (runs->merge.inputs > 0) {
+        bytes += runs->merge.output->blocks * 64;
+        for (size_t i = 0; i < runs->merge.inputs; i++) bytes += runs->merge.input[i]->chunks * 8ull; /* its fences */
+    }
     bytes += runs->tail_filter->blocks * 64 + runs->tail.capacity * sizeof(struct pair);
     bytes += index->ranges.capacity * sizeof(struct range) + index->ranges.bitmaps * RANGE_BYTES;
     bytes += batch->changes.capacity * sizeof(struct change) + batch->bytes.capacity + batch->outcomes.capacity;

@@ -34,8 +34,8 @@ enum index_error {
 struct index_options {
     const char *directory;
     uint8_t cluster[16];
-    size_t memory;   /* resident bytes aimed at, mapped pages included: pages are dropped (madvise) after commits beyond
-                        it */
+    size_t memory;   /* resident bytes aimed at. The filters of keys come first, 1.5 bytes a key; mapped pages get what
+                        is left, an eighth at least: they are dropped (madvise) after commits beyond it */
     size_t map_size; /* address space at first; grown when full */
     uint32_t outcomes_max;
     uint64_t outcome_retention_ms;

@@ -227,6 +227,6 @@ int index_commit(struct index *index) {
         error = runs_merge(index, 3 * keys + RUN_KEYS_MIN, &did);
         if (error == -ENOSPC) error = 0; /* the commit itself is done */
     }
-    db_trim(&index->db, index->options.memory);
+    db_trim(&index->db, index_pages_max(index));
     return error;
 }

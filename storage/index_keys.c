@@ -31,6 +31,10 @@ uint32_t run_level_of(uint64_t count) {
     return level;
 }
 
+uint64_t run_keys_of(uint64_t bytes) {
+    return bytes * 8 / BLOOM_BITS_PER_KEY;
+}
+
 struct run *run_new(uint32_t level, uint64_t number, uint64_t count_max) {
     struct run *run = calloc(1, sizeof *run);
     if (run == NULL) return NULL;

@@ -18,7 +18,7 @@ int index_maintain(struct index *index, bool *out_more) {
                 slots_sweep_wanted(index);
     if (did) {
         index_account(index);
-        db_trim(&index->db, index->options.memory);
+        db_trim(&index->db, index_pages_max(index));
     }
     return 0;
 }

@@ -202,14 +202,27 @@ void keys_clean(struct index *index) {
 
 /* ---- merging */
 
-/* The lowest level with enough runs, or RUN_LEVELS. */
-static uint32_t merge_level(const struct runs *runs) {
-    size_t counts[RUN_LEVELS] = {0};
-    for (size_t i = 0; i < runs->list.count; i++) counts[runs->list.items[i]->level]++;
-    for (uint32_t level = 0; level + 1 < RUN_LEVELS; level++) {
-        if (counts[level] >= RUN_FAN_IN) return level;
+/* While runs are merged, what they become needs a filter beside theirs. It may take a part of the index's memory, no
+ * more: so a run that cannot be merged with another one of its level is full-grown, and there are as many of those as
+ * it takes. */
+static uint64_t merge_keys_max(const struct index *index) {
+    return run_keys_of(index->options.memory / MERGE_MEMORY_SHARE);
+}
+
+/* The oldest of a level, as many as may be merged at once. Returns how many; fewer than two: none. */
+static size_t merge_of_level(const struct index *index, uint32_t level, struct run *out[RUN_FAN_IN]) {
+    const struct runs *runs = &index->runs;
+    uint64_t keys = 0, keys_max = merge_keys_max(index);
+    size_t count = 0, all = 0;
+    for (size_t i = 0; i < runs->list.count; i++) {
+        struct run *run = runs->list.items[i];
+        if (run->level != level) continue;
+        all++;
+        if (count == RUN_FAN_IN || run->count > keys_max - keys) continue;
+        keys += run->count;
+        out[count++] = run;
     }
-    return RUN_LEVELS;
+    return all >= RUN_FAN_IN ? count : 0;
 }
 
 /* Most keys are those of ended tasks, and enough has ended since this run was made to pay for making it anew. */
@@ -218,19 +231,25 @@ static bool run_is_stale(const struct index *index, const struct run *run) {
     return index->runs.keys > 2 * here + KEY_SLACK && (index->endings - run->endings_before) * 2 >= run->count;
 }
 
-/* Runs to merge: eight of a level, or else stale ones. Returns how many. */
+/* Runs to merge: some of the lowest level that has eight, or else stale ones, of which the first is made anew alone if
+ * need be. Returns how many. */
 static size_t merge_choose(const struct index *index, struct run *out[RUN_FAN_IN], uint32_t *out_level) {
     const struct runs *runs = &index->runs;
-    uint32_t level = merge_level(runs);
+    for (uint32_t level = 0; level + 1 < RUN_LEVELS; level++) {
+        size_t count = merge_of_level(index, level, out);
+        *out_level = level + 1;
+        if (count >= 2) return count;
+    }
+    uint64_t keys = 0, keys_max = merge_keys_max(index);
     size_t count = 0;
     *out_level = 0;
     for (size_t i = 0; i < runs->list.count && count < RUN_FAN_IN; i++) {
         struct run *run = runs->list.items[i];
-        if (level < RUN_LEVELS ? run->level != level : !run_is_stale(index, run)) continue;
+        if (!run_is_stale(index, run) || (count > 0 && keys + run->count > keys_max)) continue;
+        keys += run->count;
         out[count++] = run;
         if (run->level > *out_level) *out_level = run->level;
     }
-    if (level < RUN_LEVELS) *out_level = level + 1;
     return count;
 }
 

@@ -73,6 +73,8 @@
 #define RUN_KEY_SIZE 13
 #define READS_PER_TRIM 256u /* rows or chunks touched between looks at what is resident */
 #define LOW_PAUSE_BYTES 4096u
+#define MERGE_MEMORY_SHARE 4 /* 1 / of options.memory is what the filter of a merge's output may take */
+#define PAGES_MEMORY_SHARE 8 /* 1 / of it is for mapped pages, whatever else takes */
 
 static inline unsigned slot_shift(unsigned level) {
     return 10 + 6 * level;
@@ -397,6 +399,8 @@ int meta_read(struct index *index, MDB_txn *txn, struct meta_record *out);
 void index_account(struct index *index);
 /* `count` rows or chunks were touched; any thread. */
 void index_touched(struct index *index, uint64_t count);
+/* What mapped pages may take: options.memory less what index_account has counted. Any thread. */
+size_t index_pages_max(const struct index *index);
 
 /* ---- index_rows.c: rows, packed and unpacked */
 #define PACKED_ROW_MAX 640
@@ -506,6 +510,8 @@ void runs_deinit(struct index *index);
 struct run *run_new(uint32_t level, uint64_t number, uint64_t count_max);
 void run_drop(struct run *run);
 uint32_t run_level_of(uint64_t count);
+/* Keys whose filter takes so many bytes. */
+uint64_t run_keys_of(uint64_t bytes);
 void run_key(uint8_t out[RUN_KEY_SIZE], uint64_t number, uint8_t kind, uint32_t chunk);
 enum run_kind { RUN_PAIRS = 0, RUN_BLOOM = 1, RUN_FENCES = 2 };
 int run_write_descriptor(struct index *index, MDB_txn *txn, const struct run *run);

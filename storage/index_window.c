@@ -99,6 +99,6 @@ int index_window(struct index *index, const struct line *line, struct due after,
     free(plan);
     if (error != 0) return error;
     *out_again = again;
-    db_trim(&index->db, index->options.memory);
+    db_trim(&index->db, index_pages_max(index));
     return 0;
 }

@@ -1,0 +1,156 @@
+/* index_bounds_test.c: what must not grow with the number of lines or of keys (CALM-1). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "index_parts.h"
+
+struct fx {
+    char directory[64];
+    struct index *index;
+    uint64_t position;
+    uint64_t next_id;
+};
+
+static void set_up(struct fx *f, size_t memory) {
+    char message[256];
+    *f = (struct fx){.directory = "/tmp/tarry-index-bounds-XXXXXX", .position = LOG_POSITION_FIRST, .next_id = 1};
+    assert_non_null(mkdtemp(f->directory));
+    struct index_options options = {.directory = f->directory,
+                                    .memory = memory,
+                                    .outcomes_max = 1000,
+                                    .outcome_retention_ms = 3600000,
+                                    .no_sync = true};
+    assert_int_equal(index_open(&f->index, &options, message, sizeof message), 0);
+}
+
+static void tear_down(struct fx *f) {
+    char command[128];
+    index_close(f->index);
+    snprintf(command, sizeof command, "rm -r %s", f->directory);
+    assert_int_equal(system(command), 0);
+}
+
+/* ---- advice */
+
+#define ROUNDS 3
+/* 246,000 pieces of advice take some 20 ms; 82,000 looks for each would take 15 s. */
+#define CPU_S_MAX 3
+
+static double cpu_s(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static void advise_all(struct index *index, uint64_t due_ms) {
+    for (uint32_t queue = 1; queue <= QUEUES_MAX; queue++)
+        for (uint8_t base = 0; base < ROW_BASES; base++)
+            for (uint8_t priority = 0; priority < PRIORITY_COUNT; priority++) {
+                struct line line = {.queue = queue, .base = base, .priority = priority};
+                index_advise_low(index, &line, (struct due){due_ms, 0});
+            }
+}
+
+/* The core advises the index of every line that it has, again and again. */
+static void advice_costs_the_same_however_many_lines_there_are(void **state) {
+    struct fx f;
+    set_up(&f, 16u << 20);
+    struct index *index = f.index;
+    double from_s = cpu_s();
+    for (uint64_t round = 1; round <= ROUNDS; round++) advise_all(index, round * 1000);
+    assert_true(cpu_s() - from_s < CPU_S_MAX);
+    assert_int_equal(index->lows.count, QUEUES_MAX * ROW_BASES * PRIORITY_COUNT);
+    /* Each of them gets its pass. */
+    size_t passes = 0;
+    for (bool did = true; did; passes += did) assert_int_equal(slots_sweep(index, &did), 0);
+    assert_int_equal(passes, index->lows.count);
+    assert_false(slots_sweep_wanted(index));
+    tear_down(&f);
+}
+
+/* ---- filters */
+
+#define MERGED_MEMORY ((size_t)128 << 10)
+#define KEYS_A_COMMIT 5000u
+#define COMMITS 60u
+
+static void key_of(uint64_t id, char key[32], uint8_t *out_size) {
+    *out_size = (uint8_t)snprintf(key, 32, "order-%llu", (unsigned long long)id);
+}
+
+static void schedule(struct fx *f) {
+    char key[32];
+    uint64_t now_ms = 1700000000000;
+    struct row row = {
+        .id = f->next_id++, .due_ms = now_ms + 86400000, .scheduled_ms = now_ms, .queue = 1, .blob_at = 1, .key = key};
+    key_of(row.id, key, &row.key_size);
+    Tarry__FrameBody body = TARRY__FRAME_BODY__INIT;
+    Tarry__Record record = TARRY__RECORD__INIT, *pointer = &record;
+    Tarry__TaskPut put = TARRY__TASK_PUT__INIT;
+    Tarry__Task task = TARRY__TASK__INIT;
+    row_to_task(&row, &task);
+    put.task = &task;
+    put.cause = TARRY__CAUSE__CAUSE_SCHEDULED;
+    put.fresh = true;
+    record.fact_case = TARRY__RECORD__FACT_PUT;
+    record.put = &put;
+    body.records = &pointer;
+    body.n_records = 1;
+    struct frame_header header = {.type = FRAME_COMMIT,
+                                  .position = f->position,
+                                  .body_size = 100,
+                                  .steady_ns = now_ms * 1000000,
+                                  .wall_ns = now_ms * 1000000};
+    assert_int_equal(index_absorb(f->index, &header, &body), 0);
+    f->position += frame_size(100, 0);
+}
+
+static void find_all(struct fx *f) {
+    struct index_filter *filter = index_filter_hold(f->index);
+    for (uint64_t id = 1; id < f->next_id; id++) {
+        char key[32];
+        uint8_t size;
+        key_of(id, key, &size);
+        assert_true(index_filter_may_contain(filter, row_key_hash(1, key, size)));
+    }
+    index_filter_drop(filter);
+}
+
+/* A merge holds the filters of what it merges and of what comes of it; the latter takes a part of the budget, no more.
+ */
+static void a_merge_takes_a_part_of_the_memory(void **state) {
+    struct fx f;
+    set_up(&f, MERGED_MEMORY);
+    const struct runs *runs = &f.index->runs;
+    size_t largest = 0;
+    for (unsigned i = 0; i < COMMITS; i++) {
+        for (unsigned k = 0; k < KEYS_A_COMMIT; k++) schedule(&f);
+        assert_int_equal(index_commit(f.index), 0);
+        for (bool more = true; more;) assert_int_equal(index_maintain(f.index, &more), 0);
+        for (size_t k = 0; k < runs->list.count; k++)
+            if (runs->list.items[k]->blocks * 64 > largest) largest = runs->list.items[k]->blocks * 64;
+    }
+    assert_true(largest <= MERGED_MEMORY / MERGE_MEMORY_SHARE + 64);
+    assert_true(runs->list.count < COMMITS); /* they are merged as far as that goes */
+    struct index_stats stats;
+    index_stats(f.index, &stats);
+    assert_true(stats.bytes_memory > (uint64_t)COMMITS * KEYS_A_COMMIT * 3 / 2);    /* 12 bits a key, and more */
+    assert_int_equal(index_pages_max(f.index), MERGED_MEMORY / PAGES_MEMORY_SHARE); /* the filters came first */
+    find_all(&f);
+    tear_down(&f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(advice_costs_the_same_however_many_lines_there_are),
+        cmocka_unit_test(a_merge_takes_a_part_of_the_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
