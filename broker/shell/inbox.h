@@ -19,7 +19,8 @@ enum item_kind {
 struct item {
     struct item *next;
     enum item_kind kind;
-    uint64_t received_ns; /* CLOCK_BOOTTIME when it was posted first; whoever posts anew sets 0 */
+    uint64_t received_ns; /* CLOCK_BOOTTIME when it was posted first, or the process was stopped before that; whoever
+                             posts anew sets 0 */
 };
 
 struct inbox {
@@ -29,12 +30,22 @@ struct inbox {
     struct item **last;
     uint64_t durable;
     uint64_t indexed;
-    uint64_t follow_to; /* another node's frames are to be applied up to here */
-    bool lead;          /* … and then this one leads */
-    bool pause;         /* nothing more is to be decided, until it is taken back */
-    bool stop;          /* an orderly stop was asked for */
-    bool nudged;        /* something else changed that the core thread waits for */
+    uint64_t follow_to;       /* another node's frames are to be applied up to here */
+    bool lead;                /* … and then this one leads */
+    bool pause;               /* nothing more is to be decided, until it is taken back */
+    bool stop;                /* an orderly stop was asked for */
+    bool nudged;              /* something else changed that the core thread waits for */
+    uint64_t asleep_until_ns; /* BOOTTIME that the core thread asked to be woken at; 0: it is awake */
+    uint64_t stopped_ns; /* BOOTTIME at which the process stopped at the earliest (SIGSTOP, a suspended machine) … */
+    uint64_t settled_ns; /* … and by which what came to its sockets meanwhile has been read; 0: it was not stopped */
 };
+
+/* Who wakes up so much later than it asked to was stopped, with the whole process. What the sockets hold by then came
+ * in time for all that the inbox knows: it is given SETTLE_NS to be read, and taken as received when the stop began;
+ * until then nothing is due that was not due before. (A thread that merely waited for a core is no later than that, and
+ * loses nothing by it.) */
+#define STOPPED_NS 500000000ull
+#define SETTLE_NS 250000000ull
 
 /* The core does nothing urgent with the news that more is durable, so they wake nobody: whoever waits for them takes a
  * look after this time. It spares two context switches a commit. */
@@ -43,6 +54,7 @@ struct inbox {
 struct inbox_load {
     struct item *first; /* in the order of posting */
     uint64_t taken_ns;  /* CLOCK_BOOTTIME: whatever was received before is here, or was taken earlier */
+    uint64_t settle_ns; /* the process was stopped: until taken_ns goes on, unless something comes; 0: it was not */
     uint64_t durable;
     uint64_t indexed;
     uint64_t follow_to;

@@ -499,12 +499,13 @@ static void *loop_run(void *argument) {
     struct shell *shell = loop->shell;
     prctl(PR_SET_TIMERSLACK, 1); /* a late wake-up is lateness of every task */
     begin(loop, shell->config.inspect ? CORE_INSPECT : shell->node.on ? CORE_FOLLOW : CORE_START);
+    struct inbox_load load = {0};
     bool more = false;
     uint64_t stop_ms = 0;
     for (;;) {
         uint64_t wait_ns;
-        struct inbox_load load;
         if (is_due(loop, &wait_ns) || more) wait_ns = 0;
+        if (load.settle_ns > 0 && load.settle_ns <= SETTLE_NS) wait_ns = load.settle_ns; /* nothing is due before */
         bool behind = loop->durable < core_position(shell->core);
         if (behind && wait_ns > INBOX_DURABLE_NS) wait_ns = INBOX_DURABLE_NS;
         inbox_take(&shell->inbox, wait_ns, &load);

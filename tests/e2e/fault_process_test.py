@@ -3,6 +3,7 @@ import json
 import time
 
 import harness
+import wire
 from frozen import freeze, thaw
 from harness import Case
 
@@ -48,6 +49,36 @@ class Stopped(Case):
         for delivery in again:
             self.assertEqual(self.broker.one("ack", delivery["id"], delivery["token"])["result"], "acked")
         self.broker.wait_stats("due", acked=16, in_flight=0)
+
+    # TIME-2
+    def test_f13_what_lay_in_the_sockets_came_before_the_timers(self):
+        """F-13: an ack, an extension and a heartbeat arrive while the broker stands still for longer than lease and silence
+        last. They count: when it goes on, it reads its sockets before it looks at its timers."""
+        rpc, others = wire.Rpc(self.broker.port), [wire.Rpc(self.broker.port) for _ in range(3)]
+        producer = rpc.hello()
+        session = wire.Session(rpc, ["q"], lease_ms=1000)
+        lane = session.dial()
+        ops = [wire.schedule("q"), wire.schedule("q")]
+        self.assertEqual(rpc.ask(wire.COMMIT, wire.commit(producer, 1, ops))[0], wire.OK)
+        tasks = []
+        while len(tasks) < 2:
+            tasks += wire.tasks(lane.receive())
+        self.assertEqual(session.heartbeat(), wire.OK)
+        freeze(self.broker.process)
+        ref = [[(1, wire.number(task, 1)), (2, task[7][-1])] for task in tasks]
+        others[0].tell(wire.COMMIT, wire.commit(producer, 2, [[(4, ref[0])]]))
+        others[1].tell(wire.COMMIT, wire.commit(producer, 3, [[(6, [*ref[1], (3, 20_000)])]]))
+        others[2].tell(wire.HEARTBEAT, [(1, session.id)])
+        time.sleep(3)  # SESSION_SILENCE_MIN_MS is below that
+        thaw(self.broker.process)
+        for number, other in enumerate(others):
+            code, reply = other.hear()[1:]
+            self.assertEqual(code, wire.OK, number)
+            if number < 2:
+                self.assertEqual(wire.results(reply)[0].get(1, [wire.OK])[-1], wire.OK, number)
+        self.assertEqual(session.heartbeat(), wire.OK)
+        for peer in (rpc, lane, *others):
+            peer.close()
 
     def test_a_broker_stopped_again_and_again(self):
         """F-13: ten short stops under load; everything once, nothing early, nothing left."""
