@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 
-import run as runner
+import verdict
 
 PARTS = [  # the first that matches
     ("log", r"storage/(log\w*|disk)\.[ch]"),
@@ -48,7 +48,7 @@ def run_tests(build, profiles, suites):
         os.unlink(log)
     subprocess.run(["meson", "test", "-C", build, "--no-rebuild", "--num-processes", "2", "--timeout-multiplier", "5",
                     "--logbase", "coverage", *arguments], env=env, stdout=sys.stderr, check=False)
-    tally = runner.Tally()
+    tally = verdict.Tally()
     with open(log, encoding="utf-8") as file:
         for line in filter(str.strip, file):
             tally.count_program("coverage", json.loads(line))

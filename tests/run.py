@@ -1,15 +1,17 @@
 """run.py: runs the suites in both builds, shows the output of what failed, and counts every sub-test.
 
-Meson runs the tests; this reads what they said (TAP) from meson's log, because meson counts programs and we count tests.
-A program that ends badly without saying which test failed counts as one failure. The last line is `N passed, N failed`.
+`meson test` runs the programs: once for each plan below, several plans side by side, while the sanitized build is made. What the
+programs said is read from meson's logs, because meson counts programs and we count tests (verdict.py). Meanwhile a live line tells how far
+everything is (progress.py). The last line is `N passed, N failed`.
 
-The lints look at text and want nothing but processor time: they run beside all the others at the lowest priority, in the
-time that tests spend waiting, and are waited for last. Which failures are tried again, and why: again.py.
+What failed and may be tried again (again.py says what, and why) is run once more when nothing else runs.
 """
 import argparse
 import json
 import os
 import re
+import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,94 +19,220 @@ import time
 from typing import NamedTuple
 
 import again
-import leaks
+from progress import Progress, clock
+from verdict import Tally, show
 
-# (suite, build, meson's arguments). What waits more than it works runs several at a time.
-BESIDE = ("lint", "plain", ["--num-processes", "1"])
-STAGES = [
-    ("unit", "plain", ["--num-processes", "2"]),
-    ("unit", "sanitized", ["--num-processes", "2"]),
-    ("property", "plain", ["--num-processes", "2"]),
-    ("property", "sanitized", ["--num-processes", "2"]),
-    ("sim", "plain", ["--num-processes", "2"]),
-    ("sim", "sanitized", ["--num-processes", "2"]),
-    ("fuzz", "plain", ["--num-processes", "2"]),
-    ("fuzz", "sanitized", ["--num-processes", "2"]),
-    ("e2e", "plain", ["--num-processes", "4"]),
-    ("e2e", "sanitized", ["--num-processes", "3", "--no-suite", "long"]),
-    ("crash", "plain", ["--num-processes", "2"]),
-]
-LOWEST_PRIORITY = 19
+PLAIN, SANITIZED = "plain", "sanitized"
+CORES = len(os.sched_getaffinity(0))
+TESTS = os.path.dirname(os.path.abspath(__file__))
+LOW_PRIORITY = os.path.join(TESTS, "low_priority")
 SLOW = ("slow_sync", "slow_threads")  # what is preloaded for --slow-sync, --slow-threads
-OUTPUT_LINES_MAX = 150
-TAP_LINE = re.compile(r"^(not ok|ok)\b(?:\s+\d+)?(.*)$")
-RAISED = re.compile(r"# [\w.]+(Error|Exception|Exit|Interrupt|Expired|Empty)\b")
+STEP = re.compile(r"^\s*\[?(\d+)/(\d+)\]?\s", re.MULTILINE)  # as ninja and meson count
+BAD = re.compile(r"^ *\d+/\d+ (?:\S+ / )?(\S+)\s+(FAIL|ERROR|TIMEOUT)\b", re.MULTILINE)
+NO_TESTS = re.compile(r"^No (suitable )?tests defined", re.MULTILINE)
+TICK_S = 0.3
 SANITIZER_ENV = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0:strict_string_checks=1:verify_asan_link_order=0",  # for SLOW
-                 "LSAN_OPTIONS": "suppressions=" + os.path.join(os.path.dirname(os.path.abspath(__file__)), "lsan.supp")
-                                 + ":print_suppressions=0",
+                 "LSAN_OPTIONS": "suppressions=" + os.path.join(TESTS, "lsan.supp") + ":print_suppressions=0",
                  "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
 
 
-class Verdict(NamedTuple):
-    """What one program of meson's log said, in sub-tests."""
+class Plan(NamedTuple):
+    """Suites of a build that one `meson test` runs; in it, what takes longest comes first (`priority` in meson.build, in seconds)."""
 
-    passed: int
-    failed: int
-    skipped: int
-    is_nngs_leak: bool
-
-
-def judge(entry):
-    output = entry.get("stdout") or ""
-    verdict = entry.get("result", "ERROR")
-    good = bad = skipped = 0
-    for line in output.splitlines():
-        match = TAP_LINE.match(line)
-        if not match:
-            continue
-        if re.search(r"#\s*skip", match.group(2), re.IGNORECASE):
-            skipped += 1
-        elif match.group(1) == "ok":
-            good += 1
-        else:
-            bad += 1
-    if skipped and bad == 0 and entry.get("returncode") == 0:
-        verdict = "OK"  # cmocka 1.1.5 says "not ok # SKIP", which meson takes for a failure
-    is_nngs = verdict == "ERROR" and bad == 0 and leaks.are_nngs(output + "\n" + (entry.get("stderr") or ""))
-    if is_nngs or verdict in ("OK", "EXPECTEDFAIL"):
-        if good + bad == 0 and "skip" not in output.lower():
-            good = 1
-    elif verdict == "SKIP":
-        skipped += 1
-    elif bad == 0:
-        bad = 1
-    return Verdict(good, bad, skipped, is_nngs)
+    suites: tuple
+    kind: str
+    processes: int
+    arguments: tuple = ()
+    is_low: bool = False  # of low priority: wants nothing but a core, and takes those that the others leave
 
 
-class Tally:
-    def __init__(self):
-        self.passed = self.failed = self.skipped = self.nngs_leaks = self.tries = 0
-        self.failures = []  # title, standard output, standard error
-        self.unsteady = []  # likewise: they passed when they were run again, alone
+# Lines run side by side, the plans of a line one after another. What waits more than it works (for processes, disks, deadlines) runs many at
+# a time; a sanitized broker works more.
+WAITING, COMPUTING, READING = ("unit", "e2e", "crash"), ("property", "sim", "fuzz"), ("lint",)
+LINES = (
+    (Plan(WAITING, PLAIN, min(3 * CORES, 12)), Plan(("unit", "e2e"), SANITIZED, min(2 * CORES, 8), ("--no-suite", "long"))),
+    (Plan(COMPUTING, PLAIN, CORES, is_low=True), Plan(COMPUTING, SANITIZED, CORES, is_low=True)),
+    (Plan(READING, PLAIN, 1, is_low=True),),
+)
 
-    def count_program(self, label, entry, run_again=lambda entry: None):
-        """Adds the sub-tests of one program of meson's log. `run_again`: gives a second entry, or None: not for this one."""
-        verdict = judge(entry)
-        if verdict.failed:
-            told = (f"{label}: {entry.get('name')} ({entry.get('result')}, {entry.get('duration', 0):.1f} s)",
-                    entry.get("stdout") or "", entry.get("stderr") or "")
-            second = run_again(entry) if self.tries < again.TRIES_MAX else None
-            self.tries += second is not None
-            second_verdict = judge(second) if second is not None else verdict
-            if second_verdict.failed == 0:
-                verdict = second_verdict
-                self.unsteady.append(told)
+
+class Work:
+    """A process of the run, in a session of its own. What it says goes to a file."""
+
+    def __init__(self, title, command, env):
+        self.title, self.command, self.env = title, command, env
+        self.process = None
+        self.said = tempfile.TemporaryFile(mode="w+", encoding="utf-8", errors="replace")
+
+    def start(self):
+        self.process = subprocess.Popen(self.command, env=self.env, stdin=subprocess.DEVNULL, stdout=self.said, stderr=subprocess.STDOUT,
+                                        start_new_session=True)
+
+    def is_running(self):
+        return self.process is not None and self.process.poll() is None
+
+    def has_ended(self):
+        return self.process is not None and self.process.poll() is not None
+
+    def output(self):
+        return os.pread(self.said.fileno(), os.fstat(self.said.fileno()).st_size, 0).decode(errors="replace")
+
+    def steps(self):
+        """How many are done, of how many; (0, 0) before the first."""
+        found = STEP.findall(self.output())
+        return tuple(map(int, found[-1])) if found else (0, 0)
+
+    def stop(self):
+        """For one that nobody will wait for."""
+        if self.is_running():
+            os.killpg(self.process.pid, signal.SIGTERM)
+            self.process.wait()
+
+
+class Stage(Work):
+    """A plan that is carried out."""
+
+    def __init__(self, plan, suites, directory, environment):
+        self.plan, self.suites, self.directory = plan, suites, directory
+        name = "-".join(("dev", *suites))
+        ending = f"-{os.path.basename(LOW_PRIORITY)}" if plan.is_low else ""  # meson names the wrapper too
+        self.log = os.path.join(directory, "meson-logs", f"{name}{ending}.json")
+        chosen = [word for suite in suites for word in ("--suite", suite)]
+        wrapped = ["--wrapper", LOW_PRIORITY] if plan.is_low else []
+        super().__init__(self.label("+".join(suites)), ["meson", "test", "-C", directory, "--no-rebuild", "--logbase", name,
+                                                       "--num-processes", str(plan.processes), *wrapped, *chosen, *plan.arguments],
+                         {**os.environ, **(SANITIZER_ENV if plan.kind == SANITIZED else {}), **environment, "PYTHONDONTWRITEBYTECODE": "1"})
+        self.told = 0  # failures, as they came
+
+    def label(self, suite):
+        return suite if self.plan.kind == PLAIN else f"{suite} (ASan+UBSan)"
+
+    def start(self):
+        if os.path.exists(self.log):
+            os.unlink(self.log)
+        super().start()
+
+    def new_failures(self):
+        """What programs that have failed since the last call are called; by meson's opinion, verdict.py judges them in the end."""
+        found = BAD.findall(self.output())[self.told:]
+        self.told += len(found)
+        return [f"{self.label(name)} ({result})" for name, result in found]
+
+    def entries(self):
+        """What its programs said: (suite, entry) each; ValueError if some of them never ran."""
+        entries = []
+        if os.path.exists(self.log):
+            with open(self.log, encoding="utf-8") as file:
+                entries = [json.loads(line) for line in file if line.strip()]
+        if len(entries) != self.steps()[1] or (not entries and not NO_TESTS.search(self.output())):
+            raise ValueError(f"meson ended with {self.process.returncode} when {len(entries)} of {self.steps()[1]} programs had run")
+        return [(entry["name"].split(" / ")[0].split(":")[-1].split("+")[0], entry) for entry in entries]
+
+
+class Sums(NamedTuple):
+    """What came of a suite in a build."""
+
+    programs: int = 0
+    passed: int = 0
+    failed: int = 0
+    seconds: float = 0.0  # of its programs, one after another
+
+    def plus(self, verdict, seconds):
+        return Sums(self.programs + 1, self.passed + verdict.passed, self.failed + verdict.failed, self.seconds + seconds)
+
+
+class Run:
+    """One ./dev test."""
+
+    def __init__(self, options, progress):
+        self.progress, self.tally = progress, Tally()
+        self.sums = {}  # label → Sums
+        self.again = []  # (Stage, suite, entry): may be tried again
+        wanted = set(options.suites) or {suite for line in LINES for plan in line for suite in plan.suites}
+        directories, slow = {PLAIN: options.build, SANITIZED: options.sanitized}, slow_environment(options)
+        self.lines = [[Stage(plan, [suite for suite in plan.suites if suite in wanted], directories[plan.kind],
+                             {} if plan.suites == READING else slow)
+                       for plan in line if wanted.intersection(plan.suites)] for line in LINES]
+        self.build = Work("sanitized build", [LOW_PRIORITY, options.dev, "build", "--asan"], os.environ)
+        self.is_building = any(stage.plan.kind == SANITIZED for line in self.lines for stage in line)
+        if self.is_building:
+            self.lines.insert(0, [self.build])
+        self.failed = 0  # programs, until now, by meson's opinion
+
+    def play(self):
+        """Until every line has come to its end; then what may be tried again."""
+        try:
+            while any(self.lines):
+                for line in self.lines:
+                    self.go_on(line)
+                self.tell()
+                time.sleep(TICK_S)
+            for stage, suite, entry in self.again:
+                self.progress.say(f"{entry['name']} is run once more, alone")
+                self.count(stage, suite, entry, lambda entry, stage=stage: again.run(entry, stage.directory))
+        finally:
+            for line in self.lines:
+                for work in line:
+                    work.stop()
+            self.progress.clear()
+
+    def go_on(self, line):
+        """Starts the first of the line, or ends it."""
+        if not line:
+            return
+        work = line[0]
+        if work.has_ended():
+            line.pop(0)
+            self.finish(work)
+        elif not work.is_running() and not (self.is_building and self.waits_for_the_build(work)):
+            work.start()
+
+    def waits_for_the_build(self, work):
+        """Besides what is in it: what wants nothing but a core, for the others cannot begin soon enough."""
+        return work is not self.build and (work.plan.kind == SANITIZED or work.plan.is_low)
+
+    def finish(self, work):
+        self.progress.say(f"{work.title}: ended after {clock(time.monotonic() - self.progress.started)}")
+        if work is self.build:
+            self.is_building = False
+            if work.process.returncode != 0:
+                self.tally.fail("the sanitized build: what needs it does not run", work.output())
+                for line in self.lines:
+                    line[:] = [stage for stage in line if stage.plan.kind == PLAIN]
+            return
+        self.tell_failures(work)
+        try:
+            entries = work.entries()
+        except ValueError as error:
+            self.tally.fail(f"{work.title}: {error}", work.output())
+            return
+        for suite, entry in entries:
+            if again.may_help(suite, entry) and len(self.again) < again.TRIES_MAX:
+                self.again.append((work, suite, entry))
             else:
-                self.failures.append(told)
-        self.passed += verdict.passed
-        self.failed += verdict.failed
-        self.skipped += verdict.skipped
-        self.nngs_leaks += verdict.is_nngs_leak
+                self.count(work, suite, entry)
+
+    def count(self, stage, suite, entry, *run_again):
+        label = stage.label(suite)
+        verdict = self.tally.count_program(label, entry, *run_again)
+        self.sums[label] = self.sums.get(label, Sums()).plus(verdict, entry["duration"])
+
+    def tell_failures(self, work):
+        for failure in work.new_failures():
+            self.failed += 1
+            self.progress.say(f"FAILED, says meson: {failure}")
+
+    def tell(self):
+        running = [line[0] for line in self.lines if line and line[0].is_running()]
+        for work in running:
+            if work is not self.build:
+                self.tell_failures(work)
+        failed = f" | {self.failed} failed" if self.failed else ""
+        self.progress.show(", ".join("{} {}/{}".format(work.title, *work.steps()) for work in running) + failed)
+
+    def table(self):
+        for label, sums in self.sums.items():
+            print(f"{label:24} {sums.programs:4} programs {sums.passed:6} passed {sums.failed:4} failed {sums.seconds:7.1f} s one after another")
 
 
 def slow_environment(options):
@@ -117,114 +245,36 @@ def slow_environment(options):
     return {**environment, "LD_PRELOAD": ":".join(preload)} if preload else {}
 
 
-class Stage:
-    """A suite in a build, from its start to the line that says what came of it."""
-
-    def __init__(self, builds, suite, kind, arguments, priority=0, environment=None):
-        build = builds[kind]
-        self.suite, self.build = suite, build
-        self.label = suite if kind == "plain" else f"{suite} (ASan+UBSan)"
-        self.log = os.path.join(build, "meson-logs", f"dev-{suite}.json")
-        if os.path.exists(self.log):
-            os.unlink(self.log)
-        env = {**os.environ, **(SANITIZER_ENV if kind == "sanitized" else {}), **(environment or {}), "PYTHONDONTWRITEBYTECODE": "1"}
-        self.started = time.monotonic()
-        self.said = tempfile.TemporaryFile(mode="w+", encoding="utf-8", errors="replace")
-        self.process = subprocess.Popen(["nice", "-n", str(priority), "meson", "test", "-C", build, "--no-rebuild", "--suite", suite,
-                                         "--logbase", f"dev-{suite}", *arguments], env=env, stdout=self.said, stderr=subprocess.STDOUT)
-
-    def finish(self, tally):
-        """Waits, counts, and prints its line."""
-        status = self.process.wait()
-        before = (tally.passed, tally.failed)
-        entries = []
-        if os.path.exists(self.log):
-            with open(self.log, encoding="utf-8") as file:
-                entries = [json.loads(line) for line in file if line.strip()]
-        for entry in entries:
-            tally.count_program(self.label, entry, self.run_again)
-        self.said.seek(0)
-        said = self.said.read()
-        if not entries and "No suitable tests defined" not in said:
-            tally.failed += 1
-            tally.failures.append((f"{self.label}: meson ended with {status}", said, ""))
-        print(f"{self.label:24} {tally.passed - before[0]:6} passed {tally.failed - before[1]:4} failed "
-              f"{time.monotonic() - self.started:7.1f} s", flush=True)
-
-    def run_again(self, entry):
-        if not again.may_help(self.suite, entry):
-            return None
-        print(f"{self.label}: {entry['name']} failed, and is run once more, alone", flush=True)
-        return again.run(entry, self.build)
-
-    def stop(self):
-        """For one that nobody will wait for."""
-        if self.process.poll() is None:
-            self.process.terminate()
-            self.process.wait()
-
-
-def reasons(stdout):
-    """Of each test that failed: its name and the first line of what it raised."""
-    found, is_bad = [], False
-    for line in stdout.splitlines():
-        if line.startswith(("ok", "not ok")):
-            is_bad = line.startswith("not ok")
-            if is_bad:
-                found.append([line[len("not ok"):].lstrip(" 0123456789-"), ""])
-        elif is_bad and not found[-1][1] and RAISED.match(line):
-            found[-1][1] = ": " + line.lstrip("# ")
-    return ["".join(parts) for parts in found]
-
-
-def show(told, heading=None):
-    """The programs and what failed of each, then what each said."""
-    if told and heading:
-        print(f"\n{heading}")
-    for title, stdout, _ in told:
-        print(f"\n{title}", *reasons(stdout), sep="\n  ")
-    for title, stdout, stderr in told:
-        print(f"\n---- {title} " + "-" * max(1, 90 - len(title)))
-        bad = [line for line in stdout.splitlines() if line.startswith("not ok")]
-        tail = stdout.splitlines()[-OUTPUT_LINES_MAX:]
-        for line in [b for b in bad if b not in tail] + tail + stderr.splitlines()[-OUTPUT_LINES_MAX:]:
-            print(line)
-
-
-def main():
+def parse_options():
     parser = argparse.ArgumentParser(description="Runs the suites; see ./dev test --help.")
+    parser.add_argument("--dev", required=True, help="what makes the sanitized build: DEV build --asan")
     parser.add_argument("--build", required=True)
     parser.add_argument("--sanitized", required=True)
     for name in SLOW:
         parser.add_argument("--" + name.replace("_", "-"), metavar="MS", type=int, help="see ./dev test --help")
     parser.add_argument("suites", nargs="*", metavar="SUITE")
     options = parser.parse_args()
-    known = {stage[0] for stage in [BESIDE, *STAGES]}
+    known = (*WAITING, *COMPUTING, *READING)
     for suite in options.suites:
         if suite not in known:
-            sys.exit(f"dev: no suite called '{suite}'; there are: {' '.join(sorted(known))}")
-    tally = Tally()
-    started = time.monotonic()
-    builds = {"plain": options.build, "sanitized": options.sanitized}
-    beside = None
-    if not options.suites or BESIDE[0] in options.suites:
-        beside = Stage(builds, *BESIDE, priority=LOWEST_PRIORITY)
-    slow = slow_environment(options)
-    try:
-        for stage in STAGES:
-            if not options.suites or stage[0] in options.suites:
-                Stage(builds, *stage, environment=slow).finish(tally)
-        if beside is not None:
-            beside.finish(tally)
-    finally:
-        if beside is not None:
-            beside.stop()
+            sys.exit(f"dev: no suite called '{suite}'; there are: {' '.join(known)}")
+    return options
+
+
+def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by way of `finally`
+    run = Run(parse_options(), Progress())
+    run.play()
+    tally = run.tally
     show(tally.unsteady, "UNSTEADY: these failed and passed when they were run again, alone. Look into it: some were defects.")
     show(tally.failures)
+    print()
+    run.table()
     skipped = f", {tally.skipped} skipped" if tally.skipped else ""
     lost = f", nng lost a message in {tally.nngs_leaks} (leaks.py)" if tally.nngs_leaks else ""
     unsteady = f", {len(tally.unsteady)} unsteady" if tally.unsteady else ""
-    print(f"\nall suites: {time.monotonic() - started:.0f} s{skipped}{lost}{unsteady}")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"all suites: {time.monotonic() - run.progress.started:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of a processor{skipped}{lost}{unsteady}")
     if tally.passed + tally.failed == 0:
         tally.failed = 1
         print("no test ran")

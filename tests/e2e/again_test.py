@@ -1,10 +1,10 @@
-"""again_test.py: what tests/again.py tries again, and what never; and that tests/run.py fails where the second try does."""
+"""again_test.py: what tests/again.py tries again, and what never; and that tests/verdict.py fails where the second try does."""
 import sys
 import unittest
 
 import harness
 import again
-import run
+import verdict
 
 LATE = """ok 1 - Some.test a panic: that was survived
 not ok 2 - Other.test it waits
@@ -25,7 +25,7 @@ def entry(suites="e2e", said=LATE, result="ERROR", returncode=1, command=("true"
 
 def count(first, script):
     """What a tally makes of a program that failed and says so much the second time."""
-    tally = run.Tally()
+    tally = verdict.Tally()
     tally.count_program("e2e", first, lambda one: again.run({**one, "command": [sys.executable, "-c", script]}, "/"))
     return tally.passed, tally.failed, len(tally.unsteady), len(tally.failures)
 
@@ -52,9 +52,9 @@ class Again(unittest.TestCase):
         self.assertEqual(count(entry(), "print('ok 1 - a'); raise SystemExit(3)"), (1, 1, 0, 1))
 
     def test_many_are_no_chance(self):
-        tally = run.Tally()
+        tally = verdict.Tally()
         for _ in range(again.TRIES_MAX + 1):
-            tally.count_program("e2e", entry(), lambda one: {**one, "result": "OK", "returncode": 0, "stdout": "ok 1 - a\n"})
+            tally.count_program("e2e", entry(), lambda one: {**one, "result": "OK", "returncode": 0, "stdout": "ok 1 - a\n1..1\n"})
         self.assertEqual((len(tally.unsteady), len(tally.failures)), (again.TRIES_MAX, 1))
 
 

@@ -53,7 +53,7 @@ static void accepted_is_right(const struct core_event *event) {
     if (event->kind != CORE_COMMIT) return;
     const Tarry__Commit *commit = event->request->commit;
     uint64_t total = 0;
-    assert(commit->n_ops > 0 && commit->n_ops <= OPS_PER_COMMIT_MAX);
+    assert((commit->n_ops == 0) == (bool)commit->ask && commit->n_ops <= OPS_PER_COMMIT_MAX);
     for (size_t i = 0; i < commit->n_ops; i++) {
         const struct core_content *content = &event->contents[i];
         assert(content->problem == NULL || content->code != TARRY__CODE__OK);

@@ -6,7 +6,11 @@
 #include "model_disk.h"
 #include "ops.h"
 
-#define CALM_ROUNDS_MAX 600           /* of two seconds at least, and fewer tasks are live afterwards */
+#ifdef TARRY_SEEDED_BUGS
+#define CALM_ROUNDS_MAX 100 /* a bug that keeps things stuck is played to the end of these */
+#else
+#define CALM_ROUNDS_MAX 600 /* of two seconds at least, and fewer tasks are live afterwards */
+#endif
 #define SEAL_ROUNDS_MAX 40            /* of a quarter of a second */
 #define ERASE_ROUNDS_MAX 400          /* likewise */
 #define LONG_SEGMENT_SIZE (16u << 10) /* of a long life: the virtual disk has room for some hundred files */
