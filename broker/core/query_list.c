@@ -49,10 +49,10 @@ void core_plan_list(const struct core *core, const Tarry__List *list, struct cor
     if (wanted & STATE_DEAD) out->states |= 1u << ROW_BURIED;
 }
 
-static bool matches(const struct core *core, const struct list_scan *scan, const struct row *row) {
+static bool matches(const struct core *core, const struct list_scan *scan, uint32_t wanted, const struct row *row) {
     const struct core_list_plan *plan = &scan->plan;
     struct due due = row_due(row);
-    if (row->queue != plan->queue || !(scan->wanted & query_state_bit(core, row))) return false;
+    if (row->queue != plan->queue || !(wanted & query_state_bit(core, row))) return false;
     if (row->state == ROW_WAITING && is_expired(core, row)) return false;
     if (!due_before(plan->after, due) || due_before(scan->through, due)) return false;
     if (row->due_ms < plan->due_from_ms || row->due_ms >= plan->due_to_ms) return false;
@@ -83,7 +83,9 @@ static void sift_down(struct list_candidate *heap, size_t count) {
 
 /* `read`: from the index; NULL: the task is in memory. */
 static void offer(const struct core *core, struct list_scan *scan, const struct row *row, const struct row *read) {
-    if (!matches(core, scan, row)) return;
+    /* What is pending may be ready by the step, without a change. */
+    uint32_t wanted = scan->wanted | (scan->wanted & STATE_READY ? STATE_PENDING : 0);
+    if (!matches(core, scan, wanted, row)) return;
     struct list_candidate candidate = {.due = row_due(row), .read = read};
     if (scan->count < scan->plan.count_max) {
         scan->heap[scan->count] = candidate;
@@ -178,7 +180,7 @@ static const struct row *still(const struct core *core, const struct list_scan *
     assert(row); /* what was dirty stays so: the question holds the overlay (core_hold) */
     struct due due = row_due(row);
     bool is_same = !due_before(due, candidate->due) && !due_before(candidate->due, due);
-    return is_same && matches(core, scan, row) ? row : NULL;
+    return is_same && matches(core, scan, scan->wanted, row) ? row : NULL;
 }
 
 static void set_cursor(Tarry__ListReply *reply, struct due due, struct arena *arena) {

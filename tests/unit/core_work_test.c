@@ -205,6 +205,30 @@ static void a_list_is_looked_into_in_pieces(void **state) { /* F-39 */
     assert_int_equal(f->core->scan_count, 0);
 }
 
+static void time_passes(struct fx *f, unsigned look) {
+    f->now_ms += 5000;
+    assert_true(schedule_all(f, 1, 1, 86400000));
+}
+
+/* What was not ready when it was looked at, and is by the step, has not changed meanwhile. */
+static void a_list_of_ready_tasks_misses_none_that_came_due(void **state) { /* TRUE-1 */
+    struct fx *f = *state;
+    with_memory(f, 64u << 20);
+    assert_true(schedule_all(f, 1, 1, 3000));
+    for (unsigned i = 0; i < 12; i++) assert_true(schedule_all(f, COMMIT_OPS, 1, 86400000));
+    Tarry__List list = TARRY__LIST__INIT;
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    list.queue = "q0";
+    list.states = STATE_READY;
+    request.body_case = TARRY__REQUEST__BODY_LIST;
+    request.list = &list;
+    struct core_event event = {.kind = CORE_LIST, .ticket = 1, .request = &request, .through = DUE_END};
+    assert_true(looks(f, &event, time_passes) > 1);
+    const Tarry__ListReply *reply = f->effects.replies.items[0].reply->list;
+    assert_int_equal(reply->n_tasks, 1);
+    assert_int_equal(reply->tasks[0]->id, 1);
+}
+
 static void nothing_between(struct fx *f, unsigned look) {}
 
 static void statistics_of_many_queues_are_made_in_pieces(void **state) { /* F-39 */
@@ -233,6 +257,7 @@ int main(void) {
         TEST(consumers_that_come_free_together_are_looked_at_by_and_by),
         TEST(lines_are_not_searched_when_memory_is_scarce),
         TEST(a_list_is_looked_into_in_pieces),
+        TEST(a_list_of_ready_tasks_misses_none_that_came_due),
         TEST(statistics_of_many_queues_are_made_in_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
