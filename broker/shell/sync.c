@@ -4,10 +4,12 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "logfmt.h"
 #include "shell.h"
 
@@ -95,6 +97,7 @@ static void sync_group(struct sync *sync, struct batch *batches) {
     struct shell *shell = sync->shell;
     bool is_pair = node_writes(&shell->node);
     size_t count = 0;
+    atomic_store(&sync->since_ns, monotonic_ns());
     int error = append_all(sync, batches, &count);
     if (error != 0) sync_fail(sync, batches, error);
     if (is_pair && count > 0) node_written(&shell->node, log_end(shell->log), count);
@@ -105,6 +108,7 @@ static void sync_group(struct sync *sync, struct batch *batches) {
         if (error != 0) sync_fail(sync, batches, error);
         latency_add(&shell->fsync_us, monotonic_us() - started_us);
     }
+    atomic_store(&sync->since_ns, 0);
     uint64_t durable = log_durable(shell->log);
     assert(count == 0 || durable == log_end(shell->log));     /* LOG-1 */
     if (count > 0) locator_durable(&shell->locator, durable); /* what it finds is in the log before its redaction */
@@ -157,6 +161,21 @@ void sync_post(struct sync *sync, struct batch *batch) {
     *sync->last = batch;
     sync->last = &batch->next;
     pthread_mutex_unlock(&sync->mutex);
+}
+
+uint64_t sync_waits_ms(const struct sync *sync) {
+    uint64_t since_ns = atomic_load(&sync->since_ns), now_ns = monotonic_ns();
+    return since_ns == 0 || now_ns < since_ns ? 0 : (now_ns - since_ns) / NS_PER_MS;
+}
+
+const char *sync_problem(const struct sync *sync, char buffer[SYNC_PROBLEM_SIZE]) {
+    uint64_t waits_ms = sync_waits_ms(sync);
+    if (waits_ms < SYNC_SLOW_MS) return NULL;
+    snprintf(buffer, SYNC_PROBLEM_SIZE,
+             "the disk under the data directory hangs: a write has waited for %" PRIu64
+             " ms to be synced, and nothing is acknowledged meanwhile; look at the disk and at the kernel's log",
+             waits_ms);
+    return buffer;
 }
 
 void sync_stop(struct sync *sync) {

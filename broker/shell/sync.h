@@ -7,6 +7,7 @@
 #define TARRY_SHELL_SYNC_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -21,11 +22,22 @@ struct sync {
     struct batch *first;
     struct batch **last;
     bool stop;
+    _Atomic uint64_t since_ns; /* MONOTONIC: when the oldest write that is not synced yet began; 0: there is none */
 };
+
+/* A disk whose sync takes so long wants an operator; and a leader that waits so long lets its follower lead (F-31a). A
+ * disk that collects garbage, or a full cache of a controller, takes up to a second or two. */
+#define SYNC_SLOW_MS 2000u
+#define SYNC_HUNG_MS 5000u
 
 void sync_start(struct sync *sync, struct shell *shell);
 /* Takes the batch over. Core thread only: the order of posting is the order of the log. */
 void sync_post(struct sync *sync, struct batch *batch);
+/* How long the oldest write has waited for the disk; 0: none waits. Any thread. */
+uint64_t sync_waits_ms(const struct sync *sync);
+/* … what wants an operator because of that, as a sentence in `buffer`; NULL: nothing. Any thread. */
+#define SYNC_PROBLEM_SIZE 256
+const char *sync_problem(const struct sync *sync, char buffer[SYNC_PROBLEM_SIZE]);
 /* Ends the thread once all that was posted is durable. */
 void sync_stop(struct sync *sync);
 

@@ -413,11 +413,19 @@ static bool wants_confirmation(const struct node *node) {
     return batch != NULL && batch->end <= node->pair.committed && !may_leave(node, batch);
 }
 
+/* F-31a: the follower has whatever was acknowledged, and the frames that wait for this node's disk besides. It is told
+ * to lead, as it may at any time if it hears nothing; who is deposed by that starts again, when its disk lets it. */
+static bool is_hung(const struct node *node) {
+    const struct pair *pair = &node->pair;
+    bool may_lead = pair->counted && pair_is_in_sync(pair) && !pair->by_operator && !pair->is_async;
+    return may_lead && sync_waits_ms(&node->shell->sync) >= SYNC_HUNG_MS;
+}
+
 static bool has_something_to_say(struct node *node, uint64_t now_ns) {
     struct node_leading *leading = &node->leading;
     const Tarry__Follow *follow = follow_of(leading->held);
     leading->wake_ns = leading->until_ns;
-    if (pair_hands_over(&node->pair)) return true;
+    if (pair_hands_over(&node->pair) || is_hung(node)) return true;
     if (leading->written > follow->end || now_ns >= leading->until_ns) return true;
     if (follow->stamp == 0) return true; /* it does not know yet that it is a follower */
     if (node->pair.counted && wants_confirmation(node)) return true;
@@ -477,6 +485,13 @@ static void answer_held(struct node *node) {
     struct pair_event event = event_of(node, follow_of(call));
     struct pair_message answer = {0};
     node_step(node, &event, &answer);
+    if (answer.kind == PAIR_FRAMES && is_hung(node)) {
+        static struct logfmt_limit limit;
+        if (logfmt_allowed(&limit))
+            logfmt("disk_hangs", "waits_ms=%" PRIu64 " action=\"the follower is told to lead\"",
+                   sync_waits_ms(&node->shell->sync));
+        answer.kind = PAIR_TAKE_OVER;
+    }
     if (answer.kind == PAIR_FRAMES)
         answer_frames(node, call, &answer);
     else

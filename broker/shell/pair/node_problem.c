@@ -32,6 +32,8 @@ static bool is_silent(const struct node_peer *peer, uint64_t wait_ms) {
     return monotonic_ns() - peer->heard_ns > wait_ms * NS_PER_MS;
 }
 
+_Static_assert(SYNC_PROBLEM_SIZE <= COORDINATOR_MESSAGE_SIZE, "one buffer for both");
+
 /* NULL: it answers as it should, or there is none. */
 static const char *problem_of_coordinator(struct node *node, char buffer[COORDINATOR_MESSAGE_SIZE]) {
     pthread_mutex_lock(&node->mutex);
@@ -68,7 +70,8 @@ static const char *problem_of_follower(const struct node *node, const struct pai
 
 const char *node_problem(struct node *node, const struct pair *pair, const struct node_peer *peer,
                          char buffer[COORDINATOR_MESSAGE_SIZE]) {
-    const char *problem = problem_of_coordinator(node, buffer);
+    const char *problem = sync_problem(&node->shell->sync, buffer);
+    if (problem == NULL) problem = problem_of_coordinator(node, buffer);
     if (problem != NULL) return problem;
     if (pair->role == PAIR_LEADING) return problem_of_leader(node, pair, peer);
     bool follows = pair->role == PAIR_FOLLOWING || (pair->by_operator && pair->role == PAIR_CLAIMING);

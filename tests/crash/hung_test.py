@@ -1,0 +1,63 @@
+"""hung_test.py: the disk under a pair's leader hangs, and does not fail (F-31a): its status says so, and its follower, which has
+everything, leads."""
+import sys
+
+sys.path.insert(0, __file__.rsplit("/", 2)[0] + "/e2e")
+import harness  # noqa: E402  (the path above)
+import pair  # noqa: E402
+from fault import FOR_EVER, Fault  # noqa: E402
+
+HANGS = "the disk under the data directory hangs"
+
+
+class Hung(pair.Case):
+    """F-31a"""
+
+    # Whoever leads sooner was told to; and who comes back as a follower, and still hangs, is waited for that long.
+    arguments = ("--failover-after", "60s", "--solo-after", "2s")
+
+    def setUp(self):
+        super().setUp()
+        self.fault = Fault(self.directory, self.a.data, "log.fdatasync", "hold")
+        self.addCleanup(self.fault.close)
+        self.addCleanup(self.fault.disarm)  # before it is closed; whoever is held goes on
+        self.a.env = {**self.a.env, **self.fault.env()}
+
+    def hang(self, urls):
+        """The next sync of node a's log hangs, and all after it; a write waits for it."""
+        self.fault.arm(self.fault.matched + 1, FOR_EVER)
+        stream = harness.Stream([harness.find_program("tarry"), "schedule", "--from", "-", "--timeout", "120s", "--json", "--broker", urls],
+                                dict(self.b.env), stdin=True)
+        self.addCleanup(stream.kill)
+        stream.send({"queue": "orders", "key": "order-2", "delay_ms": 3_600_000})
+        self.fault.wait_fired()
+        return stream
+
+    def says(self, broker):
+        return HANGS in (broker.tarry("status").one["problem"] or "")
+
+    def test_the_follower_leads_when_its_leaders_disk_hangs(self):
+        self.start_pair()
+        self.a.one("schedule", "orders", "--key", "order-1", "--in", "1h")
+        stream = self.hang(f"{self.a.url},{self.b.url}")
+        self.wait_for("node a says so", lambda: self.says(self.a))
+        self.wait_role(self.b, "leading")
+        self.assertEqual(stream.next()["result"], "scheduled")
+        self.assertEqual(self.b.one("cancel", "orders", "order-1")["result"], "cancelled")
+        self.wait_log(self.a, "event=deposed")
+        self.fault.disarm()
+        self.wait_in_sync()
+
+    def test_a_leader_without_a_follower_in_sync_waits_for_its_disk(self):
+        self.a.start()
+        self.wait_role(self.a, "leading")
+        stream = self.hang(self.a.url)
+        self.wait_for("it says so", lambda: self.says(self.a))
+        self.fault.disarm()
+        self.assertEqual(stream.next()["result"], "scheduled")
+        self.wait_for("it says so no more", lambda: not self.says(self.a))
+        self.assertFalse(any("event=deposed" in line for line in self.a.log), self.a.log_text())
+
+
+if __name__ == "__main__":
+    harness.main()
