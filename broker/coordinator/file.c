@@ -23,6 +23,7 @@
 #include <sys/file.h>
 #include <sys/inotify.h>
 #include <sys/random.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "backend.h"
@@ -46,6 +47,31 @@ struct file {
 static int refuse(char message[COORDINATOR_MESSAGE_SIZE], const char *format, const char *path, const char *why) {
     snprintf(message, COORDINATOR_MESSAGE_SIZE, format, path, why); // NOLINT(clang-diagnostic-format-nonliteral)
     return 1;
+}
+
+/* ---- Where it lies: a lock and a rename of another host's may be seen late there, or not at all -------------------
+ */
+
+static const struct {
+    uint32_t type; /* statfs(2) */
+    const char *name;
+} network_systems[] = {
+    {0x6969, "NFS"},      {0x517b, "SMB"},       {0xff534d42, "CIFS"}, {0xfe534d42, "SMB"},    {0x00c36400, "Ceph"},
+    {0x01021997, "9P"},   {0x5346414f, "AFS"},   {0x6b414653, "AFS"},  {0x73757245, "Coda"},   {0x0bd00bd0, "Lustre"},
+    {0x01161970, "GFS2"}, {0x7461636f, "OCFS2"}, {0x47504653, "GPFS"}, {0x19830326, "BeeGFS"},
+};
+
+static int check_system(const char *directory, char message[COORDINATOR_MESSAGE_SIZE]) {
+    struct statfs system;
+    if (statfs(directory, &system) != 0) return 0; /* whoever opens it has a better sentence */
+    for (size_t i = 0; i < sizeof network_systems / sizeof *network_systems; i++) {
+        if ((uint32_t)system.f_type != network_systems[i].type) continue;
+        return refuse(message,
+                      "coordinator directory %s lies on a network file system (%s): a file is a coordinator for the "
+                      "processes of one host; name a directory of a local disk, or ZooKeeper (zk://…)",
+                      directory, network_systems[i].name);
+    }
+    return 0;
 }
 
 /* ---- The file ---------------------------------------------------------------------------------------------------- */
@@ -245,6 +271,10 @@ static int file_open(struct coordinator *coordinator, const char *place, const s
     snprintf(file->path_lock, sizeof file->path_lock, "%s.lock", place);
     int size = (int)(strrchr(place, '/') - place);
     snprintf(file->directory, sizeof file->directory, "%.*s", size > 0 ? size : 1, place);
+    if (check_system(file->directory, message) != 0) {
+        free(file);
+        return 1;
+    }
     file->lock = open(file->path_lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     file->notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     int failed = 0;

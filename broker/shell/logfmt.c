@@ -4,24 +4,36 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #define LINE_SIZE 2048
 
-void logfmt(const char *event, const char *format, ...) {
+static void put_line(const char *mark, const char *event, const char *level, const char *format, va_list arguments) {
     char line[LINE_SIZE];
-    int used = snprintf(line, sizeof(line), "event=%s%s", event, format[0] == '\0' ? "" : " ");
-    va_list arguments;
-    va_start(arguments, format);
+    int used = snprintf(line, sizeof(line), "%sevent=%s%s%s", mark, event, level, format[0] == '\0' ? "" : " ");
     used += vsnprintf(line + used, sizeof(line) - (size_t)used, format, arguments);
-    va_end(arguments);
     size_t size = (size_t)used < sizeof(line) - 1 ? (size_t)used : sizeof(line) - 2;
     line[size++] = '\n';
     /* Where standard error is gone there is nobody to tell. */
     while (write(STDERR_FILENO, line, size) < 0 && errno == EINTR) {
     }
+}
+
+void logfmt(const char *event, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    put_line("", event, "", format, arguments);
+    va_end(arguments);
+}
+
+void logfmt_warning(const char *event, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    put_line(getenv("JOURNAL_STREAM") != NULL ? "<4>" : "", event, " level=warning", format, arguments);
+    va_end(arguments);
 }
 
 static bool is_plain(const char *text) {

@@ -14,6 +14,10 @@
 /* event=<event> and what `format` makes. Values that may hold blanks or quotes go through logfmt_quote first. */
 void logfmt(const char *event, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* … that an operator must see: with level=warning, and with the journal's own mark of it where that reads the lines
+ * (sd-daemon(3)). */
+void logfmt_warning(const char *event, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 #define LOGFMT_VALUE_SIZE 512
 /* `text` as a value: quoted if it must be, control characters escaped, cut to fit. Returns `out`. */
 const char *logfmt_quote(const char *text, char out[LOGFMT_VALUE_SIZE]);

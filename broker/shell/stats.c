@@ -137,6 +137,7 @@ static void put_quantiles(FILE *out, const char *name, const char *queue, const 
     X(role, "gauge")                                                                                                   \
     X(epoch, "gauge")                                                                                                  \
     X(alone, "gauge")                                                                                                  \
+    X(alone_ms, "gauge")                                                                                               \
     X(digest_position, "counter")                                                                                      \
     X(digests_compared, "counter")
 

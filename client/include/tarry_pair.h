@@ -73,6 +73,7 @@ struct tarry_pair_view {
     uint64_t peer_digest; /* the same, or one of the two is wrong */
     uint64_t compared_ms;
     uint64_t compared_count; /* how often since the broker started */
+    uint64_t alone_since_ms; /* a primary: since when what it acknowledges is on its disk only; 0: it is not */
     const char *record;      /* of tarry_pair_record: the coordinator's, as text; "": there is none, or it was not asked
                                 for */
 };

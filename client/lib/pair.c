@@ -64,6 +64,7 @@ static void fill(const Tarry__PairReply *from, struct pair_box *box) {
         .copy_size = from->copy_bytes,
         .peer_url = "",
         .peer_member = "",
+        .alone_since_ms = from->alone_since_ms,
         .record = from->record,
     };
 }

@@ -85,6 +85,7 @@ static void json_node(struct text *out, const struct node *node) {
     ndjson_text(out, "coordinator", view->coordinator[0] != 0 ? view->coordinator : NULL);
     ndjson_bool(out, "in_sync", view->in_sync);
     ndjson_bool(out, "alone", view->alone);
+    if (view->alone_since_ms != 0) ndjson_number(out, "alone_since_ms", view->alone_since_ms);
     ndjson_number(out, "since_ms", view->since_ms);
     ndjson_number(out, "now_ms", view->now_ms);
     ndjson_number(out, "appended", view->appended);
@@ -116,12 +117,13 @@ static void words_role(struct text *out, const struct tarry_pair_view *view) {
 }
 
 static void words_replication(struct text *out, const struct tarry_pair_view *view) {
-    char duration[UNITS_TEXT_SIZE];
+    char duration[UNITS_TEXT_SIZE], time[RFC3339_TEXT_SIZE];
     text_printf(out, "  %-12s %s", "replication", tarry_replication_name(view->replication));
     if (view->replication == TARRY_REPLICATION_SYNC && view->solo_after_ms == 0) text_add_str(out, ", strict");
     if (view->solo_after_ms != 0) text_printf(out, ", alone after %s", duration_format(view->solo_after_ms, duration));
     if (view->replication != TARRY_REPLICATION_NONE) text_add_str(out, view->in_sync ? ", in sync" : ", not in sync");
     if (view->alone) text_add_str(out, ", serves alone");
+    if (view->alone_since_ms != 0) text_printf(out, " since %s", rfc3339_format(view->alone_since_ms, time));
     text_printf(out, ", %s\n", view->coordinator[0] != 0 ? view->coordinator : "an operator decides");
 }
 

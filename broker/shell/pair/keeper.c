@@ -107,7 +107,7 @@ void keeper_read(struct keeper *keeper) {
 
 void keeper_swap(struct keeper *keeper, uint64_t version, const struct pair_record *record,
                  const struct record_member members[RECORD_NODES]) {
-    struct coordinator_record *next = &keeper->record;
+    struct coordinator_record *next = &keeper->next;
     keeper->swaps = true;
     keeper->wanted = *record;
     keeper->call.done = call_done;
@@ -147,6 +147,7 @@ int keeper_take(struct keeper *keeper, struct pair_event *out, char message[COOR
                                .outcome = call->outcome,
                                .version = call->version,
                                .record = keeper->wanted};
+    if (keeper->swaps && call->outcome == PAIR_DONE) keeper->record = keeper->next;
     if (keeper->swaps || call->outcome != PAIR_DONE) return 0;
     out->record = (struct pair_record){0};
     if (call->version == 0) return 0;

@@ -35,7 +35,8 @@ struct keeper {
     uint8_t member[MEMBER_ID_SIZE];
     bool swaps; /* the call under way */
     struct pair_record wanted;
-    struct coordinator_record record; /* as it was read or written last */
+    struct coordinator_record record; /* as it was read or written last: what was only asked for is not it */
+    struct coordinator_record next;   /* … which is here */
 };
 
 /* 0, or 1 with a sentence. `done`, `changed`, `session_changed` and `argument` are set; so are cluster, self and

@@ -523,8 +523,10 @@ void leader_go_on(struct node *node) {
     answer_held(node);
     bool is_stalled = leading->waits_since_ns != UINT64_MAX && monotonic_ns() - leading->waits_since_ns > STALLED_NS;
     if (is_stalled != atomic_load(&node->stalled))
-        logfmt(is_stalled ? "follower_awaited" : "follower_confirms", "committed=%" PRIu64 " durable=%" PRIu64,
-               node->pair.committed, node->pair.durable);
+        logfmt(is_stalled           ? "follower_awaited"
+               : node->pair.counted ? "follower_confirms"
+                                    : "follower_not_awaited",
+               "committed=%" PRIu64 " durable=%" PRIu64, node->pair.committed, node->pair.durable);
     atomic_store(&node->stalled, is_stalled);
     /* The core's thread may wait for a batch that nobody will confirm any more. */
     if (is_stalled && atomic_load(&node->shell->stopping)) fail_all(node);

@@ -221,6 +221,7 @@ static void show(struct node *node) {
     atomic_store(&node->follows, follows);
     bool settled = atomic_load(&node->leads) || follows;
     if (settled) node->said_before = NULL;
+    node_show_alone(node);
     pthread_mutex_lock(&node->mutex);
     if (is_new) node->role_since_ms = instant_ms(clock_now(&node->shell->clock, NULL));
     node->shown = node->pair;

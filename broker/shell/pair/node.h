@@ -183,6 +183,7 @@ struct node {
     uint64_t doubt_ns;                    /* MONOTONIC, since when */
     uint64_t role_since_ms;               /* logical */
     char primary[CONFIG_TEXT_SIZE];       /* URL; empty: not known */
+    uint64_t alone_ns;                    /* MONOTONIC: since when this leader serves alone; 0: it does not */
     struct pair shown;                    /* the rules' state, for whoever wants to know */
     bool settled;                         /* it leads, or follows somebody who has answered */
     bool left;                            /* it was to take leave before it stops, and has nothing more to say */
@@ -304,6 +305,8 @@ bool node_is_leading(const struct node *node);
 /* An operator's word, on the pair thread. Takes the call over. */
 void node_take_word(struct node *node, struct call *call);
 void node_tell(struct node *node, enum pair_word word);
+/* Says loudly since when this node serves alone, or that it does no more; after each turn. */
+void node_show_alone(struct node *node);
 /* Whom the record names, as this node knows them. */
 void node_members(struct node *node, struct record_member members[RECORD_NODES]);
 /* The process is to stop: hands over if this node leads, else says goodbye. Pair thread, as all of these. */

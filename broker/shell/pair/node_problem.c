@@ -15,6 +15,9 @@ static const char strict[] =
     "'tarry promote --peer-is-stopped' lets this node serve alone";
 static const char awaited[] = "the follower does not confirm, and nothing is acknowledged before it does or the "
                               "coordinator agrees to go on alone";
+static const char alone[] =
+    "the follower is gone, and this node serves alone: what it acknowledges is on its disk only, and is lost with it; "
+    "start the follower";
 static const char may_lead[] =
     "the primary is silent: start it; or, if it is surely stopped and has not served alone, 'tarry promote "
     "--peer-is-stopped' makes this node the primary";
@@ -53,6 +56,8 @@ static const char *problem_of_coordinator(struct node *node, char buffer[COORDIN
 
 static const char *problem_of_leader(const struct node *node, const struct pair *pair, const struct node_peer *peer) {
     const struct config *config = &node->shell->config;
+    bool is_alone = !pair->counted && !pair->is_async && peer->heard_ns != 0; /* else it may still have to join */
+    if (is_alone) return is_silent(peer, config->failover_after_ms + PATIENCE_MS) ? alone : NULL;
     if (!pair->counted || !is_silent(peer, config->failover_after_ms)) return NULL;
     if (config->solo_after_ms == SOLO_NEVER) return strict;
     return is_silent(peer, config->solo_after_ms + PATIENCE_MS) ? awaited : NULL;

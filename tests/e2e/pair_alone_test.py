@@ -1,0 +1,38 @@
+"""pair_alone_test.py: a primary that goes on without its follower says so, loudly, wherever somebody may look."""
+import harness
+import pair
+from pair_stats_test import metrics
+
+
+class Alone(pair.Case):
+    """F-27"""
+
+    arguments = ("--failover-after", "500ms", "--solo-after", "2s")
+
+    def said(self, event):
+        return [line for line in self.a.log if f"event={event} " in line]
+
+    def test_a_primary_that_serves_alone_says_since_when_and_what_that_means(self):
+        self.start_pair()
+        self.wait_for("not alone", lambda: metrics(self.a)["alone_ms"] == 0)
+        before = len(self.said("serves_alone"))
+        self.b.kill()
+        self.a.one("schedule", "orders", "--in", "1h")
+        self.wait_for("the log says so", lambda: len(self.said("serves_alone")) > before)
+        line = self.said("serves_alone")[-1]
+        self.assertIn("level=warning", line)
+        self.assertIn("is on its disk only", line)
+        self.assertEqual(self.said("follower_confirms"), [])  # it said so of a follower that was given up
+        status = self.wait_for("a problem", lambda: (item := self.a.tarry("status").one)["problem"] and item)
+        self.assertIn("serves alone", status["problem"])
+        self.assertLessEqual(status["since_ms"], status["alone_since_ms"])
+        self.assertGreater(metrics(self.a)["alone_ms"], 0)
+        self.b.start()
+        self.wait_in_sync()
+        self.wait_for("alone no more", lambda: "alone_since_ms" not in self.a.one("status"))
+        self.wait_log(self.a, "event=serves_alone_no_more")
+        self.assertEqual(metrics(self.a)["alone_ms"], 0)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,122 @@
+/* keeper_test.c: what a node takes for the pair's record is what was read or done, never what it only asked for. */
+#include "keeper.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static bool is_done;
+static uint32_t file_system; /* what statfs says that it is; 0: the truth */
+
+int __real_statfs64(const char *path, struct statfs64 *out);
+int __wrap_statfs64(const char *path, struct statfs64 *out);
+int __wrap_statfs64(const char *path, struct statfs64 *out) {
+    int result = __real_statfs64(path, out);
+    if (file_system != 0) out->f_type = file_system;
+    return result;
+}
+
+static void on_done(void *argument) {
+    pthread_mutex_lock(&mutex);
+    is_done = true;
+    pthread_cond_signal(&changed);
+    pthread_mutex_unlock(&mutex);
+}
+
+static void on_changed(void *argument) {}
+
+static struct pair_event answer_of(struct keeper *keeper) {
+    struct pair_event event;
+    char message[COORDINATOR_MESSAGE_SIZE];
+    pthread_mutex_lock(&mutex);
+    while (!is_done) pthread_cond_wait(&changed, &mutex);
+    is_done = false;
+    pthread_mutex_unlock(&mutex);
+    assert_int_equal(keeper_take(keeper, &event, message), 0);
+    return event;
+}
+
+static int open_keeper(struct keeper *keeper, uint8_t self, const char *url, char message[COORDINATOR_MESSAGE_SIZE]) {
+    *keeper = (struct keeper){.done = on_done, .changed = on_changed, .self = self, .member = {self}};
+    return keeper_open(keeper, url, "", message);
+}
+
+static struct pair_event claim(struct keeper *keeper, uint32_t epoch) {
+    struct record_member members[RECORD_NODES] = {0};
+    struct pair_record record = {.epoch = epoch, .leader = keeper->self, .in_sync = (uint8_t)(1u << keeper->self)};
+    members[keeper->self] = (struct record_member){.is_known = true, .id = {keeper->self}, .url = "ws://h:1"};
+    members[0].is_known = true; /* who founded the pair is always known */
+    strcpy(members[0].url, "ws://h:1");
+    keeper_swap(keeper, 0, &record, members);
+    return answer_of(keeper);
+}
+
+static void make_place(char directory[64], char url[128]) {
+    strcpy(directory, "/tmp/tarry-keeper-XXXXXX");
+    assert_non_null(mkdtemp(directory));
+    snprintf(url, 128, "file://%s/record", directory);
+}
+
+static void remove_place(const char *directory) {
+    char path[128];
+    static const char *const names[] = {"/record", "/record.lock", ""};
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s%s", directory, names[i]);
+        (void)remove(path);
+    }
+}
+
+/* It named itself the primary to its clients, until it had read who was. */
+static void who_was_slower_does_not_take_its_own_claim_for_the_record(void **state) {
+    char directory[64], url[128], message[COORDINATOR_MESSAGE_SIZE];
+    struct keeper first, second;
+    make_place(directory, url);
+    assert_int_equal(open_keeper(&first, 0, url, message), 0);
+    assert_int_equal(open_keeper(&second, 1, url, message), 0);
+    assert_int_equal(claim(&first, 1).outcome, PAIR_DONE);
+    assert_int_equal(first.record.pair.epoch, 1);
+    assert_int_equal(claim(&second, 1).outcome, PAIR_REFUSED);
+    assert_int_equal(second.record.pair.epoch, 0); /* nothing was read yet */
+    keeper_read(&second);
+    assert_int_equal(answer_of(&second).outcome, PAIR_DONE);
+    assert_int_equal(second.record.pair.leader, 0);
+    keeper_close(&first);
+    keeper_close(&second);
+    remove_place(directory);
+}
+
+static void a_file_of_a_network_is_no_coordinator(void **state) {
+    static const uint32_t network[] = {0x6969, 0xff534d42, 0xfe534d42, 0x00c36400, 0x01021997};
+    char directory[64], url[128], message[COORDINATOR_MESSAGE_SIZE];
+    struct keeper keeper;
+    make_place(directory, url);
+    for (size_t i = 0; i < sizeof network / sizeof *network; i++) {
+        file_system = network[i];
+        assert_int_equal(open_keeper(&keeper, 0, url, message), 1);
+        assert_non_null(strstr(message, "network file system"));
+        assert_non_null(strstr(message, directory));
+    }
+    file_system = 0xef53; /* ext4 */
+    assert_int_equal(open_keeper(&keeper, 0, url, message), 0);
+    keeper_close(&keeper);
+    file_system = 0;
+    remove_place(directory);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_was_slower_does_not_take_its_own_claim_for_the_record),
+        cmocka_unit_test(a_file_of_a_network_is_no_coordinator),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
