@@ -48,7 +48,7 @@ static struct pair_event answer_of(struct keeper *keeper) {
 
 static int open_keeper(struct keeper *keeper, uint8_t self, const char *url, char message[COORDINATOR_MESSAGE_SIZE]) {
     *keeper = (struct keeper){.done = on_done, .changed = on_changed, .self = self, .member = {self}};
-    return keeper_open(keeper, url, "", message);
+    return keeper_open(keeper, &(struct keeper_access){.url = url}, message);
 }
 
 static struct pair_event claim(struct keeper *keeper, uint32_t epoch) {
