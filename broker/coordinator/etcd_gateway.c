@@ -3,7 +3,6 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <pthread.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,29 +15,22 @@
 #define URL_SIZE (COORDINATOR_URL_SIZE_MAX + 64)
 #define HEADER_SIZE (ETCD_TOKEN_SIZE_MAX + 32)
 
-static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
-static CURLcode curl_started;
-
-static void start_curl(void) {
-    curl_started = curl_global_init(CURL_GLOBAL_DEFAULT);
-}
-
 int gateway_open(struct gateway *gateway, char message[COORDINATOR_MESSAGE_SIZE]) {
-    pthread_once(&curl_once, start_curl);
-    gateway->multi = curl_started == CURLE_OK ? curl_multi_init() : NULL;
+    if (etcd_curl_load(message) != 0) return 1;
+    gateway->multi = curl.multi_init();
     if (gateway->multi != NULL) return 0;
-    snprintf(message, COORDINATOR_MESSAGE_SIZE, "coordinator: libcurl does not start");
+    snprintf(message, COORDINATOR_MESSAGE_SIZE, "coordinator: no memory for libcurl");
     return 1;
 }
 
 void gateway_close(struct gateway *gateway) {
-    if (gateway->multi != NULL) curl_multi_cleanup(gateway->multi);
+    if (gateway->multi != NULL) curl.multi_cleanup(gateway->multi);
     gateway->multi = NULL;
 }
 
 void gateway_wait(struct gateway *gateway, int wake, int wait_ms) {
     struct curl_waitfd extra = {.fd = wake, .events = CURL_WAIT_POLLIN};
-    (void)curl_multi_poll(gateway->multi, &extra, 1, wait_ms, NULL);
+    (void)curl.multi_poll(gateway->multi, &extra, 1, wait_ms, NULL);
 }
 
 /* ---- One exchange ------------------------------------------------------------------------------------------------ */
@@ -82,34 +74,34 @@ static int prepare_socket(void *argument, curl_socket_t socket, curlsocktype pur
 
 /* Nothing of this comes from the environment: no proxy, no password file, no redirection to somewhere else. */
 static void set_connection(CURL *easy, const struct gateway *gateway, bool is_change) {
-    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, gateway->is_tls ? "https" : "http");
-    curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    curl_easy_setopt(easy, CURLOPT_PROXY, "");
-    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L); /* a resolver that hangs is left behind */
-    curl_easy_setopt(easy, CURLOPT_DNS_CACHE_TIMEOUT, 0L);
-    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)gateway->connect_ms);
-    curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
-    curl_easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, (long)KEEPALIVE_S);
-    curl_easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, (long)KEEPALIVE_S);
-    curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, prepare_socket);
-    curl_easy_setopt(easy, CURLOPT_SOCKOPTDATA, (void *)gateway);
-    curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, is_change ? 1L : 0L);
-    curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, is_change ? 1L : 0L);
+    curl.easy_setopt(easy, CURLOPT_PROTOCOLS_STR, gateway->is_tls ? "https" : "http");
+    curl.easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    curl.easy_setopt(easy, CURLOPT_PROXY, "");
+    curl.easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl.easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L); /* a resolver that hangs is left behind */
+    curl.easy_setopt(easy, CURLOPT_DNS_CACHE_TIMEOUT, 0L);
+    curl.easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)gateway->connect_ms);
+    curl.easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+    curl.easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, (long)KEEPALIVE_S);
+    curl.easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, (long)KEEPALIVE_S);
+    curl.easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, prepare_socket);
+    curl.easy_setopt(easy, CURLOPT_SOCKOPTDATA, (void *)gateway);
+    curl.easy_setopt(easy, CURLOPT_FRESH_CONNECT, is_change ? 1L : 0L);
+    curl.easy_setopt(easy, CURLOPT_FORBID_REUSE, is_change ? 1L : 0L);
     if (!gateway->is_tls) return;
-    curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-    if (gateway->ca != NULL) curl_easy_setopt(easy, CURLOPT_CAINFO, gateway->ca);
-    if (gateway->certificate != NULL) curl_easy_setopt(easy, CURLOPT_SSLCERT, gateway->certificate);
-    if (gateway->key != NULL) curl_easy_setopt(easy, CURLOPT_SSLKEY, gateway->key);
+    curl.easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    if (gateway->ca != NULL) curl.easy_setopt(easy, CURLOPT_CAINFO, gateway->ca);
+    if (gateway->certificate != NULL) curl.easy_setopt(easy, CURLOPT_SSLCERT, gateway->certificate);
+    if (gateway->key != NULL) curl.easy_setopt(easy, CURLOPT_SSLKEY, gateway->key);
 }
 
 static bool set_headers(struct exchange *exchange, const char *token) {
     char line[HEADER_SIZE];
-    struct curl_slist *all = curl_slist_append(NULL, "Content-Type: application/json");
+    struct curl_slist *all = curl.slist_append(NULL, "Content-Type: application/json");
     if (all != NULL && token != NULL) {
         snprintf(line, sizeof line, "Authorization: %s", token);
-        struct curl_slist *more = curl_slist_append(all, line);
-        if (more == NULL) curl_slist_free_all(all);
+        struct curl_slist *more = curl.slist_append(all, line);
+        if (more == NULL) curl.slist_free_all(all);
         all = more;
     }
     exchange->headers = all;
@@ -123,32 +115,32 @@ int exchange_begin(struct gateway *gateway, struct exchange *exchange, const str
     exchange->is_too_large = false;
     exchange->words[0] = exchange->error[0] = '\0';
     exchange->body = request->body;
-    exchange->easy = curl_easy_init();
+    exchange->easy = curl.easy_init();
     if (exchange->easy == NULL || exchange->body == NULL || !set_headers(exchange, request->token)) {
         exchange_drop(gateway, exchange);
         return 1;
     }
     CURL *easy = exchange->easy;
     set_connection(easy, gateway, request->is_change);
-    curl_easy_setopt(easy, CURLOPT_URL, url);
-    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, exchange->headers);
-    curl_easy_setopt(easy, CURLOPT_POSTFIELDS, exchange->body);
-    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)request->timeout_ms);
-    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take);
-    curl_easy_setopt(easy, CURLOPT_WRITEDATA, exchange);
-    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, exchange->words);
-    curl_easy_setopt(easy, CURLOPT_PRIVATE, exchange);
-    if (curl_multi_add_handle(gateway->multi, easy) == CURLM_OK) return 0;
+    curl.easy_setopt(easy, CURLOPT_URL, url);
+    curl.easy_setopt(easy, CURLOPT_HTTPHEADER, exchange->headers);
+    curl.easy_setopt(easy, CURLOPT_POSTFIELDS, exchange->body);
+    curl.easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)request->timeout_ms);
+    curl.easy_setopt(easy, CURLOPT_WRITEFUNCTION, take);
+    curl.easy_setopt(easy, CURLOPT_WRITEDATA, exchange);
+    curl.easy_setopt(easy, CURLOPT_ERRORBUFFER, exchange->words);
+    curl.easy_setopt(easy, CURLOPT_PRIVATE, exchange);
+    if (curl.multi_add_handle(gateway->multi, easy) == CURLM_OK) return 0;
     exchange_drop(gateway, exchange);
     return 1;
 }
 
 void exchange_drop(struct gateway *gateway, struct exchange *exchange) {
     if (exchange->easy != NULL) {
-        (void)curl_multi_remove_handle(gateway->multi, exchange->easy);
-        curl_easy_cleanup(exchange->easy);
+        (void)curl.multi_remove_handle(gateway->multi, exchange->easy);
+        curl.easy_cleanup(exchange->easy);
     }
-    curl_slist_free_all(exchange->headers);
+    curl.slist_free_all(exchange->headers);
     if (exchange->body != NULL) sodium_memzero(exchange->body, strlen(exchange->body)); /* a password, it may be */
     free(exchange->body);
     exchange->easy = NULL;
@@ -159,14 +151,14 @@ void exchange_drop(struct gateway *gateway, struct exchange *exchange) {
 bool exchange_is_unsent(const struct gateway *gateway, const struct exchange *exchange) {
     curl_off_t stood = 0;
     CURLINFO what = gateway->is_tls ? CURLINFO_APPCONNECT_TIME_T : CURLINFO_CONNECT_TIME_T;
-    return curl_easy_getinfo(exchange->easy, what, &stood) == CURLE_OK && stood == 0;
+    return curl.easy_getinfo(exchange->easy, what, &stood) == CURLE_OK && stood == 0;
 }
 
 /* ---- Its end ----------------------------------------------------------------------------------------------------- */
 
 static void explain(struct exchange *exchange, CURLcode code) {
     long error = 0;
-    curl_easy_getinfo(exchange->easy, CURLINFO_OS_ERRNO, &error);
+    curl.easy_getinfo(exchange->easy, CURLINFO_OS_ERRNO, &error);
     if (exchange->is_too_large)
         snprintf(exchange->error, sizeof exchange->error, "an answer of more than %d bytes", ETCD_ANSWER_SIZE_MAX);
     else if (code == CURLE_OPERATION_TIMEDOUT)
@@ -178,7 +170,7 @@ static void explain(struct exchange *exchange, CURLcode code) {
         snprintf(exchange->error, sizeof exchange->error, "the connection was lost before the answer came");
     else
         snprintf(exchange->error, sizeof exchange->error, "%s",
-                 exchange->words[0] != '\0' ? exchange->words : curl_easy_strerror(code));
+                 exchange->words[0] != '\0' ? exchange->words : curl.easy_strerror(code));
 }
 
 static void end_exchange(struct gateway *gateway, struct exchange *exchange, CURLcode code) {
@@ -187,7 +179,7 @@ static void end_exchange(struct gateway *gateway, struct exchange *exchange, CUR
         end = exchange_is_unsent(gateway, exchange) ? EXCHANGE_NOT_SENT : EXCHANGE_LOST;
         explain(exchange, code);
     }
-    (void)curl_easy_getinfo(exchange->easy, CURLINFO_RESPONSE_CODE, &exchange->status);
+    (void)curl.easy_getinfo(exchange->easy, CURLINFO_RESPONSE_CODE, &exchange->status);
     exchange->answer[exchange->size] = '\0';
     exchange_drop(gateway, exchange);
     exchange->over(exchange, end);
@@ -195,12 +187,12 @@ static void end_exchange(struct gateway *gateway, struct exchange *exchange, CUR
 
 void gateway_turn(struct gateway *gateway) {
     int running, left;
-    (void)curl_multi_perform(gateway->multi, &running);
-    for (CURLMsg *message; (message = curl_multi_info_read(gateway->multi, &left)) != NULL;) {
+    (void)curl.multi_perform(gateway->multi, &running);
+    for (CURLMsg *message; (message = curl.multi_info_read(gateway->multi, &left)) != NULL;) {
         if (message->msg != CURLMSG_DONE) continue;
         void *exchange = NULL;
         CURLcode code = message->data.result;
-        (void)curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&exchange);
+        (void)curl.easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&exchange);
         end_exchange(gateway, exchange, code);
     }
 }

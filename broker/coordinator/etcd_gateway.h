@@ -7,8 +7,7 @@
 #ifndef TARRY_COORDINATOR_ETCD_GATEWAY_H
 #define TARRY_COORDINATOR_ETCD_GATEWAY_H
 
-#include <curl/curl.h>
-
+#include "etcd_curl.h"
 #include "etcd_words.h"
 
 enum exchange_end {

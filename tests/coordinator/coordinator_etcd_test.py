@@ -3,6 +3,7 @@ a quota, a compaction, members of which one lags or hangs, an older snapshot (F-
 import http.server
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -16,6 +17,7 @@ from ports import free_port
 from probe import CALL_MS, PATIENT_MS, SESSION_MS, WAIT_S, Case, harness, needs
 from proxy import DOWN
 
+CAN_MOUNT = os.geteuid() == 0 and subprocess.run(["unshare", "--mount", "true"], check=False).returncode == 0
 NO_OPENSSL = None if shutil.which("openssl") else "no openssl"
 
 
@@ -419,8 +421,18 @@ class Nowhere(Case):
             self.assertIn(why, probe.news[end - 1]["refused"], place)
             self.assertEqual(probe.stream.wait(), 1)
 
-    @unittest.skipUnless(os.geteuid() == 0 and subprocess.run(["unshare", "--mount", "true"], check=False).returncode == 0,
-                         "an /etc/resolv.conf of one's own needs root")
+    @unittest.skipUnless(CAN_MOUNT, "mounts of one's own need root")
+    def test_a_host_without_libcurl_says_what_to_install(self):
+        """It is loaded where etcd is used, and only there."""
+        known = subprocess.run(["/sbin/ldconfig", "-p"], stdout=subprocess.PIPE, text=True, check=True).stdout
+        library = os.path.realpath(re.search(r"libcurl\.so\.4 .* => (\S+)", known).group(1))
+        prefix = ["unshare", "--mount", "sh", "-c", f'mount --bind /dev/null {library} && exec "$@"', "sh"]
+        probe = self.probe("etcd://127.0.0.1:1/tarry", prefix=prefix)
+        end = probe.wait_news(lambda item: "refused" in item)
+        self.assertRegex(probe.news[end - 1]["refused"], "etcd needs libcurl: .*libcurl.so.4.*; apt-get install libcurl4")
+        self.assertEqual(self.probe("zk://127.0.0.1:1/tarry", prefix=prefix).call("session")["session"], "connecting")
+
+    @unittest.skipUnless(CAN_MOUNT, "an /etc/resolv.conf of one's own needs root")
     def test_a_resolver_that_hangs_holds_up_nobody(self):
         """Neither a call nor the end: libcurl's thread is left behind."""
         with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
