@@ -140,7 +140,7 @@ void exchange_drop(struct gateway *gateway, struct exchange *exchange) {
         (void)curl.multi_remove_handle(gateway->multi, exchange->easy);
         curl.easy_cleanup(exchange->easy);
     }
-    if (exchange->headers != NULL) curl.slist_free_all(exchange->headers); /* libcurl may not be there */
+    if (exchange->headers != NULL) curl.slist_free_all(exchange->headers);              /* libcurl may not be there */
     if (exchange->body != NULL) sodium_memzero(exchange->body, strlen(exchange->body)); /* a password, it may be */
     free(exchange->body);
     exchange->easy = NULL;
