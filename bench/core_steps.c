@@ -108,7 +108,9 @@ static void schedule(const char *only_queue, uint64_t delay_ms, uint64_t spread_
     static Tarry__Op ops[OPS], *pointers[OPS];
     static Tarry__When whens[OPS];
     static char keys[OPS][32], queues[OPS][16];
-    static struct core_content contents[OPS];
+    static struct core_content *contents; /* for good */
+    if (!contents) contents = calloc(OPS, sizeof(*contents));
+    if (!contents) exit(2);
     static uint64_t number;
     for (int i = 0; i < OPS; i++, number++) {
         tarry__schedule__init(&schedules[i]);

@@ -261,6 +261,7 @@ struct core {
     bool closed;              /* the log ends with a StopPut and a seal */
     bool hurry;               /* the last step left something to do at once */
     bool sealed;              /* the last frame of the log is a seal */
+    bool is_looked;           /* queue_looks are in use */
     bool producers_unordered; /* restored: producers_idle is not in the order of last use yet */
 
     /* log */
@@ -323,7 +324,6 @@ struct core {
     struct list_scan scans[LIST_SCANS_MAX];
     size_t scan_count;
     struct queue_look *queue_looks; /* of one Stats at a time: [number] */
-    bool is_looked;                 /* they are in use */
 
     struct job jobs[JOBS_MAX];
     uint32_t job_count;
