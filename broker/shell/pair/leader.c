@@ -310,6 +310,23 @@ static void note_unfit(struct node_leading *leading, const Tarry__Follow *follow
     leading->unfit_end = follow->end;
     memcpy(leading->unfit_chain, follow->chain.data, FRAME_CHAIN_SIZE);
     leading->common = common;
+    leading->has_common_chain = false;
+}
+
+static void tell_chain(struct node *node, const Tarry__Follow *follow, uint8_t chain[FRAME_CHAIN_SIZE],
+                       Tarry__FollowReply *body) {
+    struct node_leading *leading = &node->leading;
+    bool is_known = body->verdict == TARRY__FOLLOW_REPLY__VERDICT__CUT_TO && is_known_unfit(leading, follow);
+    if (is_known && leading->has_common_chain) {
+        body->chain = (ProtobufCBinaryData){leading->common_chain_size, leading->common_chain};
+        return;
+    }
+    int error = follow_wire_tell_chain(node->shell->log, follow, chain, body);
+    if (error != 0) shell_fail("log_unreadable", error);
+    if (!is_known) return;
+    leading->has_common_chain = true;
+    leading->common_chain_size = (uint8_t)body->chain.len;
+    if (body->chain.len > 0) memcpy(leading->common_chain, body->chain.data, body->chain.len);
 }
 
 static void compare(struct node *node, const Tarry__Follow *follow, struct pair_event *event) {
@@ -341,8 +358,7 @@ static void answer_verdict(struct node *node, struct call *call, const struct pa
     if (answer->kind == PAIR_RETIRED) keep_log(node, shell_committed(node->shell));
     follow_wire_answer(answer, &body);
     uint8_t chain[FRAME_CHAIN_SIZE];
-    int error = follow_wire_tell_chain(node->shell->log, follow_of(call), chain, &body);
-    if (error != 0) shell_fail("log_unreadable", error);
+    tell_chain(node, follow_of(call), chain, &body);
     if (!node_is_leading(node)) body.url = node->primary;
     body.log_end = node->leading.written;
     answer_with(node, call, &body);

@@ -126,12 +126,15 @@ struct node_leading {
     uint64_t kept_ns;        /* MONOTONIC, when the other node was last known to need the log from `kept_from` on */
     struct log_bytes frames; /* to be sent */
     const uint8_t *asker;    /* the disk whose question is just being looked at; NULL: none */
-    /* The last end that did not fit (R8), and up to where it may be the same. To find that takes reading much, and the
-     * answer may come too late for that question; what lies below the own end stays as it is, so the next one's does
-     * not. */
+    /* The last end that did not fit (R8), up to where it may be the same, and what the own chain is there. To find that
+     * takes reading much, and the answer may come too late for that question; what lies below the own end stays as it
+     * is, so the next one's does not. */
     uint64_t unfit_end; /* 0: none yet */
     uint8_t unfit_chain[FRAME_CHAIN_SIZE];
     uint64_t common;
+    uint8_t common_chain[FRAME_CHAIN_SIZE];
+    uint8_t common_chain_size; /* 0: there is none to tell */
+    bool has_common_chain;     /* it has been looked for */
 };
 
 /* … and as a follower. */
