@@ -479,8 +479,8 @@ static void preparing_is_tried_again(void **state) {
         log_stats(f->log, &stats);
     }
     assert_int_equal(stats.prepare_error, 0);
-    append(f, 40000, 0); /* takes what was made ready */
     atomic_store(&allocations_to_fail, 1000);
+    append(f, 40000, 0); /* takes what was made ready, and the next is asked for */
     assert_int_equal(log_sync(f->log), 0);
     do log_stats(f->log, &stats);
     while (stats.prepare_error == 0);
