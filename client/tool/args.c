@@ -12,8 +12,13 @@
 #define USAGE 2
 
 static const struct arg_spec globals[] = {
-    {"broker", ARG_VALUE, "URL", ""}, {"timeout", ARG_VALUE, "DUR", ""}, {"json", ARG_FLAG, NULL, ""},
-    {"help", ARG_FLAG, NULL, ""},     {"version", ARG_FLAG, NULL, ""},   {0},
+    {"broker", ARG_VALUE, "URL", ""},
+    {"timeout", ARG_VALUE, "DUR", ""},
+    {"json", ARG_FLAG, NULL, ""},
+    {"as", ARG_VALUE, "TEXT", ""},
+    {"help", ARG_FLAG, NULL, ""},
+    {"version", ARG_FLAG, NULL, ""},
+    {0},
 };
 
 struct parse {
@@ -164,6 +169,9 @@ static void take_global(struct args *args, const struct arg_spec *spec, const ch
         break; /* the last one counts, so that a wrapper's can be overridden */
     case 't':
         args->timeout = value;
+        break;
+    case 'a':
+        args->as = value;
         break;
     case 'j':
         args->json = true;

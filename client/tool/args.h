@@ -1,7 +1,7 @@
 /* args.h: the command line, driven by a table per command, so that parsing, checking and help never disagree.
  *
- * --broker, --timeout, --json and --help may stand anywhere. `--name value` and `--name=value` are the same; `--` ends
- * the options. What follows a valued option is its value, whatever it looks like. */
+ * --broker, --timeout, --as, --json and --help may stand anywhere. `--name value` and `--name=value` are the same; `--`
+ * ends the options. What follows a valued option is its value, whatever it looks like. */
 #ifndef TARRY_TOOL_ARGS_H
 #define TARRY_TOOL_ARGS_H
 
@@ -52,6 +52,7 @@ struct args {
     size_t many_count;
     const char *broker; /* the globals; NULL: absent */
     const char *timeout;
+    const char *as;
     bool json;
     bool help;
     bool version;

@@ -5,6 +5,7 @@
  * fetched and not printed is released. Completions run on the library's thread and only count. */
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -53,7 +54,8 @@ static const struct arg_spec options[] = {
     {"ack", ARG_VALUE, "MODE",
      "auto (default): ack after printing; none: leave it to 'tarry ack'\nor the lease; nack: nack after printing"},
     {"exec", ARG_VALUE, "CMD",
-     "run sh -c CMD for each task with the body on standard input;\nexit status 0 acks, another nacks"},
+     "run sh -c CMD for each task with the body on standard input;\nexit status 0 acks, another nacks, with the status "
+     "as the reason"},
     {0},
 };
 
@@ -104,12 +106,13 @@ static void settle_done(void *arg, const struct tarry_result *result) {
                  tarry_outcome_name(result->outcome));
 }
 
-static int submit(struct consume *c, const struct tarry_task *task, bool nack) {
-    if (nack) return tarry_nack_async(c->tool->client, task->id, task->token, NULL, settle_done, c);
+/* `nack` NULL: an ack. */
+static int submit(struct consume *c, const struct tarry_task *task, const struct tarry_nack_options *nack) {
+    if (nack != NULL) return tarry_nack_async(c->tool->client, task->id, task->token, nack, settle_done, c);
     return tarry_ack_async(c->tool->client, task->id, task->token, settle_done, c);
 }
 
-static void settle(struct consume *c, const struct tarry_task *task, bool nack) {
+static void settle(struct consume *c, const struct tarry_task *task, const struct tarry_nack_options *nack) {
     pthread_mutex_lock(&c->lock);
     if (c->mode == ACK_NONE)
         c->settled++; /* printed is all that --ack none does to a task */
@@ -179,10 +182,11 @@ static void print_and_settle(struct consume *c, const struct tarry_task **tasks,
             print_words(&c->out, tasks[i], c->mode == ACK_NONE);
         ends[i] = c->out.size;
     }
+    static const struct tarry_nack_options again = {.reason = ""};
     size_t written = output_write(&c->out, true);
     for (size_t i = 0; i < count; i++) {
         if (ends[i] <= written)
-            settle(c, tasks[i], c->mode == ACK_NACK);
+            settle(c, tasks[i], c->mode == ACK_NACK ? &again : NULL);
         else
             release(c, tasks[i]);
     }
@@ -203,7 +207,7 @@ static bool still_ours(struct consume *c, const struct tarry_task *task) {
 }
 
 static void execute(struct consume *c, const struct tarry_task *task) {
-    bool ok = false;
+    char reason[EXEC_REASON_SIZE] = "";
     if (signals_ended()) {
         release(c, task);
         return;
@@ -218,9 +222,13 @@ static void execute(struct consume *c, const struct tarry_task *task) {
         release(c, task);
         return;
     }
-    int error = exec_run(c->tool, c->command, task, &ok);
-    if (error != 0) tool_say("cannot run a command: %s", strerror(-error));
-    settle(c, task, !ok);
+    int error = exec_run(c->tool, c->command, task, reason);
+    if (error != 0) {
+        snprintf(reason, sizeof reason, "the command cannot be run: %s", strerror(-error));
+        tool_say("task %llu: %s", (unsigned long long)task->id, reason);
+    }
+    const struct tarry_nack_options nack = {.reason = reason};
+    settle(c, task, reason[0] != 0 ? &nack : NULL);
 }
 
 /* How many more may be fetched now: waits while all that --count wants is under way. 0: the end. */

@@ -14,23 +14,26 @@
 
 #define WATCH_MS 1000u
 #define BAR_WIDTH 16u
+#define ROUNDED_FROM 10000000u
 
 static int run(struct tool *tool, const struct args *args);
 
 static const struct arg_spec options[] = {
     {"watch", ARG_FLAG, NULL, "again every second, with rates, until interrupted"},
+    {"wide", ARG_FLAG, NULL, "all columns, however wide (by default: what fits the terminal, or 80 columns)"},
     OPTION_FROM_FOLLOWER,
     {0},
 };
 
 const struct command command_stats = {
     .name = "stats",
-    .usage = "[QUEUE] [--watch]",
+    .usage = "[QUEUE] [--watch] [--wide]",
     .summary = "what the broker and its queues hold and do",
     .text =
         "Shows, per queue, how many tasks are pending, ready, in flight and dead, what has happened since the queue\n"
         "came into being, how late deliveries were, and the state of the broker. A count of ready tasks with a +\n"
-        "is a lower bound: more may lie beyond what the broker holds in memory.\n\n"
+        "is a lower bound: more may lie beyond what the broker holds in memory. Numbers from ten millions on are\n"
+        "rounded, and long names are cut, but for --wide and --json.\n\n"
         "--watch waits for a broker that goes away, without an end unless --timeout says one, and says how old the\n"
         "numbers are meanwhile.\n\n"
         "--json prints an object per queue and one for the broker, with \"queue\":null.",
@@ -157,28 +160,36 @@ static void cell_bar(struct table *table, uint64_t value, uint64_t max) {
     text_deinit(&text);
 }
 
-static void cell_ready(struct table *table, const struct tarry_queue_stats *queue) {
+/* The first few stand by default. */
+enum { NARROW_COLUMNS = 8, WIDE_COLUMNS = 15 };
+static const char *const heads[] = {"QUEUE",      ">PENDING",   ">READY", ">IN FLIGHT", ">DEAD",
+                                    ">OVERDUE",   ">LATE P50",  ">P99",   "",           ">SCHEDULED",
+                                    ">CANCELLED", ">DELIVERED", ">ACKED", ">RETRIED",   ">MAX"};
+
+/* Rounded, if there is no room for more. */
+static void cell_count(struct table *table, uint64_t count, const char *mark, bool is_wide) {
+    static const char *const units[] = {"M", "G", "T", "P"};
     struct text text = {0};
-    text_printf(&text, "%llu%s", (unsigned long long)queue->ready, queue->ready_is_lower_bound ? "+" : "");
+    double rounded = (double)count / 1e6;
+    size_t unit = 0;
+    for (; rounded >= 1000 && unit < 3; unit++) rounded /= 1000;
+    if (is_wide || count < ROUNDED_FROM)
+        text_printf(&text, "%llu%s", (unsigned long long)count, mark);
+    else
+        text_printf(&text, "%.*f%s%s", rounded < 100 ? 1 : 0, rounded, units[unit], mark);
     table_cell(table, text_str(&text));
     text_deinit(&text);
 }
 
-static void row(struct table *table, const struct tarry_queue_stats *queue, uint64_t waiting_max) {
+static void row(struct table *table, const struct tarry_queue_stats *queue, uint64_t waiting_max, bool is_wide) {
     struct text name = {0};
-    text_printf(&name, "%s%s", queue->name, queue->paused ? " (paused)" : "");
+    text_printf(&name, "%s%s", queue->paused ? "(paused) " : "", queue->name);
     table_cell(table, text_str(&name));
     text_deinit(&name);
-    table_cell_number(table, queue->pending);
-    cell_bar(table, queue->pending + queue->ready, waiting_max);
-    cell_ready(table, queue);
-    table_cell_number(table, queue->in_flight);
-    table_cell_number(table, queue->dead);
-    table_cell_number(table, queue->scheduled);
-    table_cell_number(table, queue->cancelled);
-    table_cell_number(table, queue->delivered);
-    table_cell_number(table, queue->acked);
-    table_cell_number(table, queue->retried);
+    cell_count(table, queue->pending, "", is_wide);
+    cell_count(table, queue->ready, queue->ready_is_lower_bound ? "+" : "", is_wide);
+    cell_count(table, queue->in_flight, "", is_wide);
+    cell_count(table, queue->dead, "", is_wide);
     if (queue->oldest_overdue_ms == 0)
         table_cell(table, "-");
     else
@@ -186,6 +197,13 @@ static void row(struct table *table, const struct tarry_queue_stats *queue, uint
                                                                    : queue->oldest_overdue_ms / 1000 * 1000);
     cell_milliseconds(table, &queue->lateness_ms, queue->lateness_ms.p50);
     cell_milliseconds(table, &queue->lateness_ms, queue->lateness_ms.p99);
+    if (!is_wide) return;
+    cell_bar(table, queue->pending + queue->ready, waiting_max);
+    table_cell_number(table, queue->scheduled);
+    table_cell_number(table, queue->cancelled);
+    table_cell_number(table, queue->delivered);
+    table_cell_number(table, queue->acked);
+    table_cell_number(table, queue->retried);
     cell_milliseconds(table, &queue->lateness_ms, queue->lateness_ms.max);
 }
 
@@ -212,9 +230,9 @@ static void words_archive(struct text *out, const struct tarry_broker_stats *bro
 
 static void words_broker(struct text *out, const struct tarry_broker_stats *broker) {
     char uptime[UNITS_TEXT_SIZE];
-    text_printf(out, "tarryd %s, epoch %u, member %.8s, up %s, %llu live tasks (%llu in memory), %llu sessions\n",
-                broker->version, broker->epoch, broker->member,
-                duration_format(broker->uptime_ms / 1000 * 1000, uptime), (unsigned long long)broker->live,
+    text_printf(out, "tarryd  %s, epoch %u, member %.8s, up %s\n", broker->version, broker->epoch, broker->member,
+                duration_format(broker->uptime_ms / 1000 * 1000, uptime));
+    text_printf(out, "tasks   %llu live (%llu in memory), %llu sessions\n", (unsigned long long)broker->live,
                 (unsigned long long)broker->near_tasks, (unsigned long long)broker->sessions);
     text_add_str(out, "memory  ▕");
     bar_add(out, (double)broker->core_bytes, (double)broker->core_bytes_max, BAR_WIDTH);
@@ -224,7 +242,7 @@ static void words_broker(struct text *out, const struct tarry_broker_stats *brok
     words_size(out, broker->core_bytes_max);
     text_add_str(out, ", resident ");
     words_size(out, broker->resident_bytes);
-    text_printf(out, "\nlog     position %llu, durable −%llu, indexed −%llu, %llu segments, ",
+    text_printf(out, "\nlog     position %llu, durable −%llu, indexed −%llu\n        %llu segments, ",
                 (unsigned long long)broker->appended, (unsigned long long)(broker->appended - broker->durable),
                 (unsigned long long)(broker->appended - broker->indexed), (unsigned long long)broker->segments);
     words_size(out, broker->log_bytes);
@@ -241,29 +259,27 @@ static void words_broker(struct text *out, const struct tarry_broker_stats *brok
 
 static void words_pair(struct text *out, const struct tarry_pair_stats *pair) {
     char age[UNITS_TEXT_SIZE];
-    text_printf(out, "pair    %s, epoch %u, %s%s, lag %llu frames, ", tarry_role_name(pair->role), pair->epoch,
+    text_printf(out, "pair    %s, epoch %u, %s%s\n        lag %llu frames, ", tarry_role_name(pair->role), pair->epoch,
                 pair->in_sync ? "in sync" : "not in sync", pair->alone ? ", has served alone" : "",
                 (unsigned long long)pair->lag_frames);
     words_size(out, pair->lag_size);
     text_printf(out, ", %s\n", duration_format(pair->lag_ms, age));
 }
 
-static void words(struct text *out, const struct tarry_stats_view *view) {
-    static const char *const heads[] = {"QUEUE",    ">PENDING",   "",           ">READY",     ">IN FLIGHT",
-                                        ">DEAD",    ">SCHEDULED", ">CANCELLED", ">DELIVERED", ">ACKED",
-                                        ">RETRIED", ">OVERDUE",   ">LATE P50",  ">P99",       ">MAX"};
+static void words(struct text *out, const struct tarry_stats_view *view, bool is_wide) {
     struct table table;
     uint64_t max = 0;
     words_broker(out, view->broker);
     if (view->pair != NULL) words_pair(out, view->pair);
     if (view->count == 0) return;
-    table_init(&table, heads, 15);
+    table_init(&table, heads, is_wide ? WIDE_COLUMNS : NARROW_COLUMNS);
     for (size_t i = 0; i < view->count; i++) {
         uint64_t waiting = view->queues[i]->pending + view->queues[i]->ready;
         if (waiting > max) max = waiting;
     }
-    for (size_t i = 0; i < view->count; i++) row(&table, view->queues[i], max);
+    for (size_t i = 0; i < view->count; i++) row(&table, view->queues[i], max, is_wide);
     text_add_char(out, '\n');
+    if (!is_wide) table_fit(&table, 0, columns_of(STDOUT_FILENO));
     table_print(&table, out);
     table_deinit(&table);
 }
@@ -300,9 +316,9 @@ static void words_rates(struct text *out, const struct totals *now, const struct
                 rate(now->delivered, before->delivered, took_ms), rate(now->acked, before->acked, took_ms));
 }
 
-static void print(struct tool *tool, struct text *out, const struct tarry_stats_view *view) {
+static void print(struct tool *tool, struct text *out, const struct tarry_stats_view *view, bool is_wide) {
     if (!tool->json) {
-        words(out, view);
+        words(out, view, is_wide);
         tool_say_source(tool, &view->source);
         return;
     }
@@ -314,6 +330,7 @@ struct watching {
     struct tool *tool;
     const char *queue;
     bool is_screen;
+    bool is_wide;
     bool is_stale;                 /* nobody has answered since */
     struct tarry_stats_view *view; /* the last that there was */
     struct totals totals;          /* of it */
@@ -324,7 +341,7 @@ struct watching {
 /* The last numbers there were, and how old they are if there are no newer ones. */
 static int show(struct watching *w) {
     if (w->is_screen) text_add_str(&w->out, "\033[H\033[2J");
-    print(w->tool, &w->out, w->view);
+    print(w->tool, &w->out, w->view, w->is_wide);
     if (!w->tool->json && w->before.at_ms != 0 && !w->is_stale) words_rates(&w->out, &w->totals, &w->before);
     if (w->is_stale) {
         char age[UNITS_TEXT_SIZE], said[TARRY_MESSAGE_SIZE];
@@ -383,6 +400,7 @@ static int run(struct tool *tool, const struct args *args) {
     const bool watches = args_has(args, "watch");
     struct watching w = {.tool = tool,
                          .queue = args->positional_count > 0 ? args->positional[0] : NULL,
+                         .is_wide = args_has(args, "wide"),
                          .is_screen = watches && !tool->json && isatty(STDOUT_FILENO) == 1};
     tool->follower_reads = args_has(args, "from-follower");
     int status = tool_connect(tool);

@@ -147,7 +147,7 @@ static int await(struct tool *tool, const struct tarry_task *task, pid_t pid) {
     return status;
 }
 
-int exec_run(struct tool *tool, const char *command, const struct tarry_task *task, bool *out_ok) {
+int exec_run(struct tool *tool, const char *command, const struct tarry_task *task, char out_reason[EXEC_REASON_SIZE]) {
     pid_t pid = 0;
     int body = body_fd(task);
     if (body < 0) return body;
@@ -159,10 +159,12 @@ int exec_run(struct tool *tool, const char *command, const struct tarry_task *ta
     signals_child(pid);
     int status = await(tool, task, pid);
     signals_child(0);
-    *out_ok = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    if (!*out_ok && WIFSIGNALED(status))
-        tool_say("task %llu: the command was ended by signal %d", (unsigned long long)task->id, WTERMSIG(status));
-    else if (!*out_ok)
-        tool_say("task %llu: the command exited with status %d", (unsigned long long)task->id, WEXITSTATUS(status));
+    if (WIFSIGNALED(status))
+        snprintf(out_reason, EXEC_REASON_SIZE, "the command was ended by signal %d", WTERMSIG(status));
+    else if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        snprintf(out_reason, EXEC_REASON_SIZE, "the command exited with status %d", WEXITSTATUS(status));
+    else
+        out_reason[0] = 0;
+    if (out_reason[0] != 0) tool_say("task %llu: %s", (unsigned long long)task->id, out_reason);
     return 0;
 }

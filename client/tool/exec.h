@@ -10,8 +10,10 @@
 
 #include "tool.h"
 
-/* Runs it to its end and extends the task's lease on the way. *out_ok: it exited with status 0. 0, or a negative
- * errno if it could not be started. */
-int exec_run(struct tool *tool, const char *command, const struct tarry_task *task, bool *out_ok);
+#define EXEC_REASON_SIZE 128
+
+/* Runs it to its end and extends the task's lease on the way. `out_reason`: how it failed, for the record and the dead
+ * letter; "": it exited with status 0. 0, or a negative errno if it could not be started. */
+int exec_run(struct tool *tool, const char *command, const struct tarry_task *task, char out_reason[EXEC_REASON_SIZE]);
 
 #endif

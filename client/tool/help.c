@@ -55,6 +55,7 @@ static const char *const globals_help =
     "  --timeout DUR          how long each call may take (default 10s); what goes on until it is ended\n"
     "                         (consume, --from, --watch, --follow) waits for a broker that goes away\n"
     "                         without an end, unless this is given\n"
+    "  --as TEXT              who asks, for the record: stands before user@host, which it says by default\n"
     "  --json                 one JSON object a line on standard output, nothing else\n"
     "  --help                 this text\n";
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "name.h"
 #include "signals.h"
 #include "tool.h"
 #include "units.h"
@@ -57,6 +58,8 @@ static int globals(struct tool *tool, const struct args *args) {
     tool->has_timeout = args->timeout != NULL;
     if (args->timeout != NULL && (!duration_parse(args->timeout, &tool->timeout_ms) || tool->timeout_ms == 0))
         return tool_usage(args, "--timeout: '%s' is not a duration above zero such as 500ms or 10s", args->timeout);
+    int status = name_say(args->as, tool->name);
+    if (status != 0) return status;
     const char *broker = args->broker != NULL ? args->broker : getenv("TARRY_BROKER");
     tool->broker = broker != NULL && broker[0] != 0 ? broker : NULL;
     return 0;

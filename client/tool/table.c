@@ -5,13 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include "rfc3339.h"
 #include "units.h"
 
 #define GAP 2u
 
-static size_t width_of(const char *text) {
+size_t width_of(const char *text) {
     size_t width = 0;
     for (; *text != 0; text++) width += ((unsigned char)*text & 0xC0) != 0x80; /* not a continuation byte */
     return width;
@@ -73,6 +74,34 @@ void table_cell_time(struct table *table, uint64_t ms) {
 void table_cell_duration(struct table *table, uint64_t ms) {
     char text[UNITS_TEXT_SIZE];
     table_cell(table, duration_format(ms, text));
+}
+
+/* The same cell, or its beginning and …; takes the cell. */
+static char *cut(char *cell, size_t width) {
+    size_t at = 0;
+    if (width_of(cell) <= width) return cell;
+    for (size_t columns = 0;; at++)
+        if (((unsigned char)cell[at] & 0xC0) != 0x80 && columns++ == width - 1) break;
+    char *shorter = tool_alloc(at + sizeof "…");
+    memcpy(shorter, cell, at);
+    memcpy(shorter + at, "…", sizeof "…");
+    free(cell);
+    return shorter;
+}
+
+void table_fit(struct table *table, size_t column, size_t width) {
+    size_t total = GAP * (table->column_count - 1);
+    for (size_t i = 0; i < table->column_count; i++) total += table->widths[i];
+    if (total <= width) return;
+    size_t others = total - table->widths[column];
+    table->widths[column] = others + CUT_MIN < width ? width - others : CUT_MIN;
+    for (size_t i = column; i < table->cell_count; i += table->column_count)
+        table->cells[i] = cut(table->cells[i], table->widths[column]);
+}
+
+size_t columns_of(int fd) {
+    struct winsize size;
+    return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : COLUMNS_DEFAULT;
 }
 
 static void add_cell(const struct table *table, struct text *out, size_t column, const char *text) {

@@ -34,6 +34,16 @@ void table_cell_duration(struct table *table, uint64_t ms);
 /* Appends what was collected to `out` and forgets it; the widths stay. */
 void table_print(struct table *table, struct text *out);
 
+/* How many columns text takes. */
+size_t width_of(const char *text);
+/* Cuts the cells of a column, with … at the end, so that lines are at most `width` columns wide, if that leaves
+ * CUT_MIN to it. Before table_print. */
+#define CUT_MIN 8u
+void table_fit(struct table *table, size_t column, size_t width);
+/* Of the terminal at `fd`; 80: it is none, or does not say. */
+#define COLUMNS_DEFAULT 80u
+size_t columns_of(int fd);
+
 /* `value` of `max` as a bar of `width` characters. */
 void bar_add(struct text *out, double value, double max, size_t width);
 

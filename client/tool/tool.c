@@ -58,6 +58,7 @@ int tool_failed(const struct tool *tool, int code, const char *message) {
 static int connect_to(const struct tool *tool, const char *url, uint64_t timeout_ms, tarry_event_fn on_event,
                       tarry_client **out_client) {
     struct tarry_options options = {.urls = url,
+                                    .name = tool->name,
                                     .timeout_ms = timeout_ms,
                                     .follower_reads = tool->follower_reads,
                                     .on_event = on_event};

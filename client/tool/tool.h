@@ -20,11 +20,13 @@ enum exit_status {
 };
 
 #define TIMEOUT_DEFAULT_MS 10000u
+#define TOOL_NAME_SIZE 129 /* the broker takes 128 bytes, CLIENT_NAME_SIZE_MAX */
 
 struct tool {
     const char *broker; /* one url or several; NULL: the default */
     uint64_t timeout_ms;
-    bool has_timeout; /* --timeout was given */
+    bool has_timeout;          /* --timeout was given */
+    char name[TOOL_NAME_SIZE]; /* who asks: see name.h */
     bool json;
     bool follower_reads;  /* set before tool_connect by what --from-follower allows */
     tarry_client *client; /* NULL until tool_connect */

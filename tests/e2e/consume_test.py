@@ -61,6 +61,14 @@ class Consume(Case):
         self.assertEqual([d["attempt"] for d in got], [1, 2, 3])
         self.assertEqual(len({d["token"] for d in got}), 3)
 
+    def test_the_dead_letter_says_how_the_command_failed(self):
+        self.broker.ok("queue", "set", "orders", "max_attempts=1")
+        self.broker.one("schedule", "orders", "--key", "exits", "--in", "0s", "--body", "exit 3")
+        self.broker.one("schedule", "orders", "--key", "killed", "--in", "0s", "--body", "kill -9 $$")
+        self.broker.ok("consume", "orders", "--count", 2, "--exec", "sh")
+        reasons = {task["key"]: task["reason"] for task in self.broker.ok("dead", "list", "orders")}
+        self.assertEqual(reasons, {"exits": "the command exited with status 3", "killed": "the command exited with status 137"})
+
     def test_none_leaves_the_lease_to_others(self):
         self.fill(1)
         delivery = self.broker.one("consume", "orders", "--ack", "none", "--count", 1)

@@ -22,7 +22,7 @@ class Facts(harness.Case):
         return facts[0]
 
     def assert_names(self, fact, who="client", where="peer"):
-        self.assertRegex(fact[who], r"^tarry/\d+$")
+        self.assertRegex(fact[who], r"^[^ ]+@[^ ]+ tarry/\d+$")
         self.assertRegex(fact[where], ADDRESS)
 
     def in_words(self, *arguments):

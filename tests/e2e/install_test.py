@@ -195,6 +195,15 @@ class Install(unittest.TestCase):
         finally:
             broker.stop()
 
+    def test_who_installs_builds_no_tests(self):
+        """README's two words, meson setup and meson install, build what is installed."""
+        directory = os.path.join(self.directory, "build")
+        done = subprocess.run(["meson", "setup", directory, ROOT], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        done = subprocess.run(["ninja", "-C", directory, "-n"], stdout=subprocess.PIPE, text=True, check=True)
+        self.assertNotRegex(done.stdout, r" (tests|bench)/")
+        self.assertRegex(done.stdout, r"Linking target client/tool/tarry\b")
+
     def test_the_readme_quotes_the_quickstart(self):
         with open(os.path.join(ROOT, "client", "examples", "quickstart.c"), encoding="utf-8") as file:
             source = file.read()

@@ -1,0 +1,93 @@
+"""terminal_test.py: what is shown to people fits their terminals, 80 columns if they say nothing; and who asked is told by name."""
+import fcntl
+import json
+import os
+import pty
+import pwd
+import re
+import socket
+import struct
+import subprocess
+import termios
+
+import harness
+from harness import Case
+
+
+class Width(Case):
+    def lines(self, *arguments, columns=None):
+        command = [harness.find_program("tarry"), *arguments, "--broker", self.broker.url]
+        if columns is None:
+            return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=harness.ANSWER_WAIT_S).stdout.splitlines()
+        return self.on_a_terminal(command, columns).replace("\r\n", "\n").splitlines()
+
+    def on_a_terminal(self, command, columns, stdin=None):
+        """All that it writes to a terminal that is so wide."""
+        master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        process = subprocess.Popen(command, stdin=stdin or subprocess.DEVNULL, stdout=slave, stderr=slave)
+        os.close(slave)
+        seen = b""
+        try:
+            while data := os.read(master, 65536):
+                seen += data
+        except OSError:  # EIO: nobody has the other end any more
+            pass
+        os.close(master)
+        self.assertEqual(process.wait(harness.ANSWER_WAIT_S), 0, seen)
+        return seen.decode()
+
+    def test_statistics_fit_80_columns(self):
+        name = "a-queue-whose-name-goes-on-and-on-" + "x" * 80
+        for queue in (name, "brief"):
+            self.broker.one("schedule", queue, "--in", "1h")
+        self.broker.ok("queue", "pause", name)
+        lines = self.lines("stats")
+        self.assertLessEqual(max(map(len, lines)), 80, "\n".join(lines))
+        self.assertRegex("\n".join(lines), r"\(paused\) a-queue-who[^ ]*… +1 ")
+        self.assertRegex("\n".join(lines), r"QUEUE +PENDING +READY +IN FLIGHT +DEAD +OVERDUE +LATE P50 +P99\n")
+        wide = "\n".join(self.lines("stats", "--wide"))
+        self.assertIn(name, wide)
+        for column in ("SCHEDULED", "CANCELLED", "DELIVERED", "ACKED", "RETRIED", "MAX"):
+            self.assertIn(column, wide)
+        self.assertIn(name, "\n".join(self.lines("stats", columns=250)))  # a wide terminal has room
+
+    def test_a_progress_bar_scrolls_nowhere(self):
+        path = self.path("tasks.ndjson")
+        with open(path, "w", encoding="utf-8") as file:
+            for number in range(60_000):
+                file.write(json.dumps({"queue": "q", "key": f"k{number}", "delay_ms": 3_600_000}) + "\n")
+        command = [harness.find_program("tarry"), "schedule", "--from", path, "--broker", self.broker.url]
+        for columns in (20, 40, 59, 100):
+            seen = self.on_a_terminal(command, columns)
+            drawn = [text for line in seen.split("\n")[:-1] for text in line.replace("\033[K", "").split("\r") if "%" in text]
+            self.assertTrue(drawn, seen)
+            self.assertLess(max(map(len, drawn)), columns, drawn)
+            self.assertEqual(any("▕" in text for text in drawn), columns >= 40, drawn)
+            self.broker.ok("queue", "purge", "q")
+
+
+class Who(Case):
+    def who(self, *arguments):
+        answer = self.broker.one("schedule", "q", "--in", "1h", *arguments)
+        facts = self.broker.ok("history", "--id", answer["id"])
+        return facts[0]["client"]
+
+    def test_user_and_host_by_default(self):
+        user = pwd.getpwuid(os.geteuid()).pw_name[:24]
+        self.assertRegex(self.who(), rf"^{re.escape(user)}@{re.escape(socket.gethostname()[:24])} tarry/\d+$")
+
+    def test_and_more_by_as(self):
+        self.assertRegex(self.who("--as", "ticket 4711, für Ärger"), r"^ticket 4711, für Ärger: [^ ]+@[^ ]+ tarry/\d+$")
+        self.assertRegex(self.who("--as", "x" * 64), r"^x{64}: [^ ]+@[^ ]+ tarry/\d+$")  # nothing is cut
+
+    def test_what_is_no_name_is_refused(self):
+        for name in ("", "x" * 65, "a\nb", b"\xff"):
+            done = subprocess.run([harness.find_program("tarry"), "stats", "--broker", self.broker.url, "--as", name],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False, timeout=harness.ANSWER_WAIT_S)
+            self.assertEqual(done.returncode, 2, name)
+            self.assertIn(b"is not 1 to 64 bytes of UTF-8 without control characters", done.stderr)
+
+
+if __name__ == "__main__":
+    harness.main()
