@@ -179,6 +179,8 @@ static const char *check_any(const Tarry__Op *op, uint32_t payload_max, bool *ou
         return check_queue_pause(op->queue_pause);
     case TARRY__OP__OP_QUEUE_PURGE:
         return check_queue_purge(op->queue_purge);
+    case TARRY__OP__OP_QUEUE_DELETE:
+        return check_queue_name(op->queue_delete->queue);
     case TARRY__OP__OP_REDACT:
         return check_redact(op->redact);
     default:

@@ -98,10 +98,18 @@ static bool tally_end(struct tally *tally, const Tarry__TaskEnd *end) {
     return true;
 }
 
+static bool is_empty(const struct queue_tally *tally) {
+    for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++)
+        if (tally->waiting[i / PRIORITY_COUNT][i % PRIORITY_COUNT] != 0) return false;
+    return tally->in_flight == 0 && tally->dead == 0;
+}
+
 static bool tally_queue(struct tally *tally, const Tarry__QueuePut *queue) {
     if (queue->number == 0 || queue->number > QUEUES_MAX) return false;
     bool is_new = queue->number >= tally->next_queue;
     if (is_new != (queue->before_hash == 0)) return false;
+    if (queue->deleted && (is_new || !is_empty(&tally->queues[queue->number]))) return false;
+    if (queue->deleted) tally->queues[queue->number] = (struct queue_tally){0};
     tally->digest += queue_hash(queue) - queue->before_hash;
     if (is_new) tally->next_queue = queue->number + 1;
     return true;

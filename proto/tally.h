@@ -13,7 +13,7 @@ struct queue_tally {
     uint64_t waiting[ROW_BASES][PRIORITY_COUNT]; /* pending or ready, per line */
     uint64_t in_flight;
     uint64_t dead;
-    /* since the queue came into being */
+    /* since the queue came into being, for the first time or again */
     uint64_t scheduled;
     uint64_t cancelled;
     uint64_t delivered;
@@ -40,7 +40,8 @@ void tally_init(struct tally *tally, struct queue_tally *queues);
  * What makes sense: a put is `fresh` exactly if its cause is SCHEDULED; it is waiting then, with an id at or above
  * next_id, which grows; any other put has a cause up to REQUEUED, an id below next_id and a before_hash other than 0;
  * queue and priority of a task never change. An end has a cause from ACKED on. A queue is new exactly if its
- * before_hash is 0 and its number at or above next_queue. Epochs never fall. */
+ * before_hash is 0 and its number at or above next_queue; one is deleted only while nothing is in it, and then counts
+ * from 0. Epochs never fall. */
 bool tally_record(struct tally *tally, const Tarry__Record *record);
 
 /* A producer's contribution to the digest. */

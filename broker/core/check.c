@@ -53,6 +53,7 @@ static void check_serving(struct core *core) {
     for (uint32_t number = 1; number < core->tally.next_queue; number++) {
         const struct queue *queue = &core->queues[number];
         assert(queue->willing_count == willing[number]);
+        assert(!queue->deleted || (!queue->willing_count && !queue->job_count && !queue->paused));
         bool serves = queue->ready_mask && queue->willing_count && (!queue->paused || SEEDED_BUG(paused_served));
         assert(ready_has(&queue->serving) == serves);
         served += serves;

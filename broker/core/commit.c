@@ -128,6 +128,9 @@ static void decide_op(struct decision *d, const Tarry__Op *op) {
     case TARRY__OP__OP_QUEUE_PURGE:
         decide_queue_purge(d, op->queue_purge);
         break;
+    case TARRY__OP__OP_QUEUE_DELETE:
+        decide_queue_delete(d, op->queue_delete);
+        break;
     case TARRY__OP__OP_REDACT:
         decide_redact(d, op->redact);
         break;
@@ -168,6 +171,9 @@ static void decide_one(struct core *core, struct draft *draft, const struct core
                          .result = result};
     if (content && content->problem) { /* the shell's check.h found it malformed */
         refuse(&d, content->code, TARRY__OUTCOME__NONE, content->problem);
+    } else if (event->request->commit->ops[i]->op_case == TARRY__OP__OP_QUEUE_DELETE &&
+               event->request->commit->n_ops != 1) { /* it asks what the queue holds, not what the commit puts there */
+        refuse(&d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "deleting a queue goes alone in its commit");
     } else {
         decide_op(&d, event->request->commit->ops[i]);
     }

@@ -25,6 +25,7 @@ void decide_dead(struct decision *d, const Tarry__DeadOp *dead);
 void decide_redact(struct decision *d, const Tarry__Redact *redact);
 void decide_queue_set(struct decision *d, const Tarry__QueueSet *set);
 void decide_queue_pause(struct decision *d, const Tarry__QueuePause *pause);
+void decide_queue_delete(struct decision *d, const Tarry__QueueDelete *delete);
 void decide_queue_purge(struct decision *d, const Tarry__QueuePurge *purge);
 
 /* Starts a job over the whole queue (jobs.c); `states`: mask of enum state_bit. */

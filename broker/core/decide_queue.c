@@ -1,4 +1,5 @@
 /* decide_queue.c: queues on first use, their policies and pauses, and jobs over a whole queue. */
+#include <stdio.h>
 #include <string.h>
 
 #include "decide.h"
@@ -58,7 +59,7 @@ static uint64_t count_states(const struct core *core, const struct queue *queue,
 }
 
 void decide_job(struct decision *d, const char *queue_name, Tarry__JobPut__What what, uint32_t states) {
-    const struct queue *queue = queue_find(d->core, queue_name);
+    const struct queue *queue = queue_find_live(d->core, queue_name);
     if (!queue) {
         refuse(d, TARRY__CODE__NO_SUCH_QUEUE, TARRY__OUTCOME__NONE, "there is no such queue");
         return;
@@ -95,33 +96,95 @@ void decide_queue_purge(struct decision *d, const Tarry__QueuePurge *purge) {
                purge->states ? purge->states : STATE_PENDING | STATE_READY);
 }
 
+static uint32_t count_consumers(const struct core *core, const struct queue *queue) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < core->sessions_end; i++) {
+        const struct session *session = &core->sessions[i];
+        if (session->state != SESSION_WAITING_LANE && session->state != SESSION_UP) continue;
+        for (uint32_t k = 0; k < session->subscription_count; k++) count += session->subscriptions[k].queue == queue;
+    }
+    return count;
+}
+
+/* What stands in the way; NULL: nothing does. */
+static char *not_deletable(struct decision *d, const struct queue *queue) {
+    enum { SENTENCE_SIZE = 200 };
+    const struct queue_tally *tally = &d->core->tally.queues[queue->number];
+    const uint64_t waiting = count_states(d->core, queue, STATE_PENDING | STATE_READY);
+    const uint32_t consumers = count_consumers(d->core, queue);
+    char *sentence = must_alloc(d->draft->arena, SENTENCE_SIZE);
+    if (waiting || tally->in_flight || tally->dead) {
+        snprintf(sentence, SENTENCE_SIZE,
+                 "the queue is not empty: %llu waiting, %llu in flight, %llu dead; purge it, drop its dead letters, or "
+                 "wait, and delete it then",
+                 (unsigned long long)waiting, (unsigned long long)tally->in_flight, (unsigned long long)tally->dead);
+    } else if (queue->job_count) {
+        snprintf(sentence, SENTENCE_SIZE, "%u purges, requeues or drops of the queue are still under way",
+                 queue->job_count);
+    } else if (consumers) {
+        snprintf(sentence, SENTENCE_SIZE, "%u consumers are subscribed to the queue: end them first", consumers);
+    } else {
+        return NULL;
+    }
+    return sentence;
+}
+
+/* An operator's deed and no habit of the broker's: a queue that runs empty keeps its policy, its pause and its counts,
+ * which somebody reads; one that was mistyped is known by nobody else to be one. */
+void decide_queue_delete(struct decision *d, const Tarry__QueueDelete *delete) {
+    const struct queue *queue = queue_find_live(d->core, delete->queue);
+    if (!queue) {
+        refuse(d, TARRY__CODE__NO_SUCH_QUEUE, TARRY__OUTCOME__NONE, "there is no such queue");
+        return;
+    }
+    char *obstacle = not_deletable(d, queue);
+    if (obstacle) {
+        refuse(d, TARRY__CODE__NOT_DONE, TARRY__OUTCOME__NONE, obstacle);
+        return;
+    }
+    Tarry__QueuePut *put = draft_queue(d->draft, queue);
+    put->deleted = true;
+    put->paused = false;
+    put->paused_until_ms = 0;
+    done(d);
+}
+
 struct queue *queue_need(struct core *core, const struct core_event *event, const char *name,
                          struct core_effects *effects, Tarry__Code *out_code, const char **out_message) {
     struct queue *queue = queue_find(core, name);
-    if (queue) return queue;
+    if (queue && !queue->deleted) return queue;
     if (!core->options.create_queues) {
         *out_code = TARRY__CODE__NO_SUCH_QUEUE;
         *out_message = "there is no such queue, and this broker is configured not to create queues on first use";
         return NULL;
     }
-    if (core->tally.next_queue > QUEUES_MAX) {
+    if (!queue && core->tally.next_queue > QUEUES_MAX) {
         *out_code = TARRY__CODE__TOO_LARGE;
-        *out_message = "the broker has as many queues as it can hold (QUEUES_MAX)";
+        *out_message =
+            "the broker has as many queues as it can hold (QUEUES_MAX, 4096; deleted ones keep their numbers)";
         return NULL;
     }
     struct draft draft;
     draft_init(&draft, core, effects->arena, NULL, 1);
     draft_by_request(&draft, event);
-    Tarry__QueuePut *put = must_alloc(effects->arena, sizeof *put);
-    tarry__queue_put__init(put);
-    put->number = core->tally.next_queue;
-    put->name = (char *)name;
-    put->policy = &core->options.policy;
-    Tarry__Record *record = draft_record(&draft);
-    record->fact_case = TARRY__RECORD__FACT_QUEUE;
-    record->queue = put;
+    Tarry__QueuePut *put;
+    if (queue) { /* it was deleted, and comes into being again */
+        put = draft_queue(&draft, queue);
+        put->deleted = false;
+        *put->policy = core->options.policy;
+    } else {
+        put = must_alloc(effects->arena, sizeof *put);
+        tarry__queue_put__init(put);
+        put->number = core->tally.next_queue;
+        put->name = (char *)name;
+        put->policy = &core->options.policy;
+        Tarry__Record *record = draft_record(&draft);
+        record->fact_case = TARRY__RECORD__FACT_QUEUE;
+        record->queue = put;
+    }
+    uint32_t number = put->number;
     draft_commit(&draft, NULL, effects);
-    return &core->queues[put->number];
+    return &core->queues[number];
 }
 
 void queue_pause_over(struct core *core, struct queue *queue, struct core_effects *effects) {

@@ -258,6 +258,7 @@ Tarry__QueuePut *draft_queue(struct draft *draft, const struct queue *queue) {
     *put->before_policy = queue->policy;
     put->before_paused = queue->paused;
     put->before_paused_until_ms = queue->paused_until_ms;
+    put->deleted = put->before_deleted = queue->deleted;
     Tarry__Record *record = draft_record(draft);
     record->fact_case = TARRY__RECORD__FACT_QUEUE;
     record->queue = put;

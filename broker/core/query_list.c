@@ -32,7 +32,7 @@ static uint32_t wanted_states(const Tarry__List *list) {
 }
 
 void core_plan_list(const struct core *core, const Tarry__List *list, struct core_list_plan *out) {
-    const struct queue *queue = queue_find(core, list->queue);
+    const struct queue *queue = queue_find_live(core, list->queue);
     uint32_t wanted = wanted_states(list);
     uint32_t limit = list->limit && list->limit < LIST_LIMIT_MAX ? list->limit : LIST_LIMIT_MAX;
     *out = (struct core_list_plan){

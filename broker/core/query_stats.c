@@ -25,6 +25,7 @@ void query_queues(struct core *core, const struct core_event *event, struct core
     reply->queues->queues = must_alloc(effects->arena, core->tally.next_queue * sizeof(Tarry__QueueView *));
     for (uint32_t number = 1; number < core->tally.next_queue; number++) {
         struct queue *queue = &core->queues[number];
+        if (queue->deleted) continue;
         Tarry__QueueView *view = must_alloc(effects->arena, sizeof *view);
         tarry__queue_view__init(view);
         view->name = queue->name;
@@ -163,7 +164,7 @@ static Tarry__JobView *job_of(struct core *core, uint64_t id, struct arena *aren
 void query_stats(struct core *core, const struct core_event *event, struct core_effects *effects) {
     const char *name = event->request->stats->queue;
     bool is_one = !is_of_all(event);
-    if (is_one && !queue_find(core, name)) {
+    if (is_one && !queue_find_live(core, name)) {
         reply_refuse(core, effects, event->ticket, TARRY__CODE__NO_SUCH_QUEUE, "there is no such queue");
         return;
     }
@@ -174,6 +175,7 @@ void query_stats(struct core *core, const struct core_event *event, struct core_
     reply->stats->queues = must_alloc(effects->arena, core->tally.next_queue * sizeof(Tarry__QueueStats *));
     for (uint32_t number = 1; number < core->tally.next_queue; number++) {
         struct queue *queue = &core->queues[number];
+        if (queue->deleted) continue;
         if (is_one && strcmp(queue->name, name) != 0) continue;
         struct queue_look look;
         bool is_looked = number < event->look;

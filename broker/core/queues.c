@@ -16,6 +16,11 @@ struct queue *queue_find(const struct core *core, const char *name) {
     return number ? &core->queues[number] : NULL;
 }
 
+struct queue *queue_find_live(const struct core *core, const char *name) {
+    struct queue *queue = queue_find(core, name);
+    return queue && !queue->deleted ? queue : NULL;
+}
+
 static void queue_init(struct core *core, struct queue *queue, const Tarry__QueuePut *put) {
     queue->number = put->number;
     memcpy(queue->name, put->name, strlen(put->name) + 1);
@@ -43,6 +48,9 @@ int queue_apply(struct core *core, const Tarry__QueuePut *put) {
     } else if (strcmp(queue->name, put->name) != 0) {
         return CORE_NONSENSE;
     }
+    if (put->deleted && (queue->job_count || queue->willing_count)) return CORE_NONSENSE;
+    if (put->deleted) queue->lateness_us = (struct histogram){0}; /* as its other counts: tally.c */
+    queue->deleted = put->deleted;
     queue->policy = *put->policy;
     queue->paused = put->paused;
     queue->paused_until_ms = put->paused ? put->paused_until_ms : 0;

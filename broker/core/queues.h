@@ -4,6 +4,9 @@
 
 #include "state.h"
 
-struct queue *queue_find(const struct core *core, const char *name); /* NULL: there is none */
+/* NULL: there is none, and never was. One that was deleted is found: what has ended in it is still told of. */
+struct queue *queue_find(const struct core *core, const char *name);
+/* NULL: there is none. */
+struct queue *queue_find_live(const struct core *core, const char *name);
 int queue_apply(struct core *core, const Tarry__QueuePut *put);
 #endif

@@ -136,6 +136,7 @@ struct queue {
     char name[QUEUE_NAME_SIZE_MAX + 1];
     Tarry__Policy policy;
     bool paused;
+    bool deleted; /* there is no such queue, until it is used again; what ended in it is still found by its name */
     uint64_t paused_until_ms;
     uint64_t hash; /* queue_hash, for the digest */
     struct timer pause_timer;

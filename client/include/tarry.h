@@ -391,6 +391,10 @@ static inline int tarry_queue_set(tarry_client *client, const char *queue, const
                                   uint32_t fields, struct tarry_result *out_result) {
     return tarry_queue_set_sized(client, queue, policy, sizeof(*policy), fields, out_result);
 }
+/* Of a queue that holds no task and no dead letter, has no consumer and no job: otherwise TARRY_NOT_DONE, and the
+ * message says what stands in the way. TARRY_NO_SUCH_QUEUE. Its policy, pause and counts go with it; what has ended in
+ * it is told of as before. Who uses it again, a consumer too, creates it anew, if creation is on. */
+TARRY_API int tarry_queue_delete(tarry_client *client, const char *queue, struct tarry_result *out_result);
 /* for_ms 0: until resumed. */
 TARRY_API int tarry_queue_pause(tarry_client *client, const char *queue, bool paused, uint64_t for_ms,
                                 struct tarry_result *out_result);

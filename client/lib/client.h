@@ -255,6 +255,7 @@ int pack_dead(struct buffer *body, enum tarry_dead_what what, const struct tarry
 int pack_queue_set(struct buffer *body, const char *queue, const struct tarry_policy *policy, uint32_t fields);
 int pack_queue_pause(struct buffer *body, const char *queue, bool paused, uint64_t for_ms);
 int pack_redact(struct buffer *body, const struct tarry_redact_options *options);
+int pack_queue_delete(struct buffer *body, const char *queue);
 int pack_queue_purge(struct buffer *body, const char *queue, uint32_t states);
 /* 0 or TARRY_E_ARGUMENT. `out` borrows from `ref`. */
 int ref_to_proto(const struct tarry_ref *ref, bool needs_key, Tarry__Ref *out);

@@ -132,6 +132,9 @@ static int submit_queue_pause(tarry_client *client, bool wait, const char *queue
                               struct told told) {
     GATHER(client, wait, told_to(note_other(false), told), pack_queue_pause(body, queue, paused, for_ms));
 }
+static int submit_queue_delete(tarry_client *client, bool wait, const char *queue, struct told told) {
+    GATHER(client, wait, told_to(note_other(true), told), pack_queue_delete(body, queue));
+}
 static int submit_queue_purge(tarry_client *client, bool wait, const char *queue, uint32_t states, struct told told) {
     GATHER(client, wait, told_to(note_other(true), told), pack_queue_purge(body, queue, states));
 }
@@ -329,4 +332,7 @@ int tarry_queue_pause(tarry_client *client, const char *queue, bool paused, uint
 }
 int tarry_queue_purge(tarry_client *client, const char *queue, uint32_t states, struct tarry_result *out_result) {
     WAIT(client, 0, out_result, submit_queue_purge(client, true, queue, states, told));
+}
+int tarry_queue_delete(tarry_client *client, const char *queue, struct tarry_result *out_result) {
+    WAIT(client, 0, out_result, submit_queue_delete(client, true, queue, told));
 }

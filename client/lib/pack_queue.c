@@ -40,6 +40,16 @@ int pack_queue_pause(struct buffer *body, const char *queue, bool paused, uint64
     return pack_op(body, &op);
 }
 
+int pack_queue_delete(struct buffer *body, const char *queue) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__QueueDelete delete = TARRY__QUEUE_DELETE__INIT;
+    if (queue == NULL) return TARRY_E_ARGUMENT;
+    delete.queue = (char *)queue;
+    op.op_case = TARRY__OP__OP_QUEUE_DELETE;
+    op.queue_delete = &delete;
+    return pack_op(body, &op);
+}
+
 int pack_queue_purge(struct buffer *body, const char *queue, uint32_t states) {
     Tarry__Op op = TARRY__OP__INIT;
     Tarry__QueuePurge purge = TARRY__QUEUE_PURGE__INIT;

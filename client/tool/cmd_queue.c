@@ -16,6 +16,7 @@
 static int run_queues(struct tool *tool, const struct args *args);
 static int run_set(struct tool *tool, const struct args *args);
 static int run_pause(struct tool *tool, const struct args *args);
+static int run_delete(struct tool *tool, const struct args *args);
 static int run_purge(struct tool *tool, const struct args *args);
 
 static const struct arg_spec no_options[] = {{0}};
@@ -94,6 +95,22 @@ const struct command command_queue_resume = {
 static const struct arg_spec purge_options[] = {
     {"state", ARG_VALUE, "STATES", "any of pending,ready,in_flight,dead (default pending,ready)"},
     {0},
+};
+
+const struct command command_queue_delete = {
+    .name = "queue delete",
+    .usage = "QUEUE",
+    .summary = "delete a queue that is empty and has no consumers",
+    .text = "Deletes a queue that was mistyped, or is not used any more: it is in no list and no statistics, and its\n"
+            "policy, pause and counts are gone. It must hold no task and no dead letter and have no consumer;\n"
+            "otherwise the answer says what stands in the way, with exit status 1.\n\n"
+            "History and audit tell what happened in it, and who deleted it; what has ended in it is still answered\n"
+            "for. Who uses its name again creates it anew. It keeps its number of the 4,096 that there are.",
+    .positional_min = 1,
+    .positional_max = 1,
+    .positional_names = "QUEUE",
+    .examples = "tarry queue purge close-odrer && tarry queue delete close-odrer",
+    .run = run_delete,
 };
 
 const struct command command_queue_purge = {
@@ -239,6 +256,14 @@ static int run_pause(struct tool *tool, const struct args *args) {
     if (status != 0) return status;
     tarry_queue_pause(tool->client, args->positional[0], pause, for_ms, &result);
     return conclude(tool, args->positional[0], pause ? "paused" : "resumed", &result, NULL);
+}
+
+static int run_delete(struct tool *tool, const struct args *args) {
+    struct tarry_result result = {.message = ""};
+    int status = tool_connect(tool);
+    if (status != 0) return status;
+    tarry_queue_delete(tool->client, args->positional[0], &result);
+    return conclude(tool, args->positional[0], "deleted", &result, NULL);
 }
 
 static int run_purge(struct tool *tool, const struct args *args) {

@@ -27,6 +27,7 @@ const struct command *const tool_commands[] = {
     &command_queue_pause,
     &command_queue_resume,
     &command_queue_purge,
+    &command_queue_delete,
     &command_dead_list,
     &command_dead_requeue,
     &command_dead_drop,

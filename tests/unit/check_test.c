@@ -449,6 +449,10 @@ static void dead_letters_and_queues(void **state) {
     FINE(QUEUE_PURGE, &good.queue_purge);
     good.queue_purge.states = 16;
     REFUSED(QUEUE_PURGE, &good.queue_purge, INVALID, "states has a bit that this broker does not know");
+    Tarry__QueueDelete delete = TARRY__QUEUE_DELETE__INIT;
+    REFUSED(QUEUE_DELETE, &delete, INVALID, "queue name is empty");
+    delete.queue = "orders";
+    FINE(QUEUE_DELETE, &delete);
 }
 
 static void redactions(void **state) {

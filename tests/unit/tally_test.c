@@ -81,6 +81,16 @@ static bool put_queue(uint32_t number, uint64_t before_hash, bool paused, uint64
     return submit(TARRY__RECORD__FACT_QUEUE, &message);
 }
 
+static bool delete_queue(uint32_t number, uint64_t before_hash, uint64_t *out_hash) {
+    Tarry__QueuePut message = TARRY__QUEUE_PUT__INIT;
+    message.number = number;
+    message.name = "q";
+    message.deleted = true;
+    message.before_hash = before_hash;
+    *out_hash = queue_hash(&message);
+    return submit(TARRY__RECORD__FACT_QUEUE, &message);
+}
+
 static bool put_producer(uint64_t producer, bool is_end) {
     Tarry__ProducerPut message = TARRY__PRODUCER_PUT__INIT;
     Tarry__ProducerEnd message_end = TARRY__PRODUCER_END__INIT;
@@ -281,6 +291,27 @@ static void an_end_that_makes_no_sense_is_refused(void **state) {
     REFUSED(end(TARRY__CAUSE__CAUSE_CANCELLED, &row)); /* KEEP-1: exactly once */
 }
 
+static void a_queue_is_deleted_while_nothing_is_in_it(void **state) {
+    (void)state;
+    setup(1);
+    uint64_t hash, gone, again;
+    REFUSED(delete_queue(1, 0, &gone)); /* it has to be there */
+    assert_true(put_queue(1, 0, false, &hash));
+    uint64_t *const counts[] = {&fx.queues[1].waiting[1][9], &fx.queues[1].in_flight, &fx.queues[1].dead};
+    for (size_t i = 0; i < 3; i++) {
+        *counts[i] = 1;
+        REFUSED(delete_queue(1, hash, &gone));
+        *counts[i] = 0;
+    }
+    fx.queues[1].scheduled = fx.queues[1].acked = 7;
+    assert_true(delete_queue(1, hash, &gone));
+    assert_true(gone != hash && fx.tally.digest == gone);
+    assert_true(fx.queues[1].scheduled == 0 && fx.queues[1].acked == 0);
+    assert_true(put_queue(1, gone, false, &again));
+    assert_int_equal(again, hash); /* the hash of before there were deletions */
+    assert_int_equal(fx.tally.digest, hash);
+}
+
 static void other_records_that_make_no_sense_are_refused(void **state) {
     (void)state;
     setup(1);
@@ -327,6 +358,7 @@ int main(void) {
         cmocka_unit_test(a_put_that_makes_no_sense_is_refused),
         cmocka_unit_test(an_end_that_makes_no_sense_is_refused),
         cmocka_unit_test(other_records_that_make_no_sense_are_refused),
+        cmocka_unit_test(a_queue_is_deleted_while_nothing_is_in_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

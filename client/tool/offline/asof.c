@@ -72,6 +72,7 @@ static void show(void *argument, uint64_t done, uint64_t total, uint64_t records
 static int learn_queue(void *argument, const Tarry__QueuePut *queue) {
     struct asof *asof = argument;
     if (queue->number == 0 || queue->number > QUEUES_MAX) return INDEX_DAMAGED;
+    if (queue->deleted) return 0; /* there was none then */
     asof->queues[queue->number] = (struct asof_queue){
         .name = tool_strdup(queue->name),
         .paused = queue->paused,

@@ -79,10 +79,11 @@ static void json_object(struct text *out, const char *name) {
 }
 
 static void json_queue(struct text *out, const Tarry__QueuePut *queue) {
+    if (queue->deleted) ndjson_bool(out, "deleted", true);
     if (queue->policy != NULL) json_policy(out, queue->policy);
     ndjson_bool(out, "paused", queue->paused);
     json_number_if(out, "paused_until_ms", queue->paused_until_ms);
-    if (queue->before_policy == NULL) return;
+    if (queue->before_policy == NULL || queue->before_deleted) return; /* it is new */
     json_object(out, "before");
     json_policy(out, queue->before_policy);
     ndjson_bool(out, "paused", queue->before_paused);

@@ -138,7 +138,11 @@ static void words_policy(struct text *out, const Tarry__Policy *policy) {
 }
 
 static void words_queue(struct text *out, const Tarry__QueuePut *queue) {
-    if (queue->before_hash == 0) text_add_str(out, ", new");
+    if (queue->deleted) {
+        text_add_str(out, ", deleted");
+        return;
+    }
+    if (queue->before_hash == 0 || queue->before_deleted) text_add_str(out, ", new");
     if (queue->policy != NULL) words_policy(out, queue->policy);
     words_paused(out, queue->paused, queue->paused_until_ms);
     if (queue->before_policy == NULL || queue->policy == NULL) return;

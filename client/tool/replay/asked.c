@@ -76,6 +76,7 @@ static void take_end(struct asked *asked, const struct entry *entry, struct plan
 
 static void take_queue(struct asked *asked, const struct entry *entry, struct plan *plan) {
     const Tarry__QueuePut *put = entry->record->queue;
+    if (put->deleted) return; /* nothing was in it: it makes no difference to any task */
     struct ask *ask = asked_add(asked, ASK_QUEUE, plan, NULL);
     ask->policy = *put->policy;
     ask->pauses = put->paused || plan->paused;
@@ -88,7 +89,8 @@ static void take_queue(struct asked *asked, const struct entry *entry, struct pl
 
 void asked_take(struct asked *asked, const struct entry *entry, struct plan *plan, struct life *life) {
     bool by_client = entry->body->producer != 0;
-    bool is_new = entry->record->fact_case == TARRY__RECORD__FACT_QUEUE && entry->record->queue->before_hash == 0;
+    bool is_new = entry->record->fact_case == TARRY__RECORD__FACT_QUEUE &&
+                  (entry->record->queue->before_hash == 0 || entry->record->queue->before_deleted);
     if (!by_client && !is_new) return;
     const Tarry__JobPut *job;
     switch (entry->record->fact_case) {

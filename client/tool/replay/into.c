@@ -364,6 +364,7 @@ static struct tarry_policy policy_of(const Tarry__Policy *from) {
 
 static void set_queue(struct into *in, const struct entry *entry, struct route *route) {
     const Tarry__QueuePut *put = entry->record->queue;
+    if (put->deleted) return; /* the target's may hold others' tasks, and is nobody else's to delete */
     struct tarry_policy policy = policy_of(put->policy);
     struct op op = {.kind = OP_QUEUE};
     uint32_t all = TARRY_POLICY_LEASE | TARRY_POLICY_MAX_ATTEMPTS | TARRY_POLICY_BACKOFF | TARRY_POLICY_BACKOFF_MIN |
