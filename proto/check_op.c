@@ -189,7 +189,7 @@ static const char *check_any(const Tarry__Op *op, uint32_t payload_max, bool *ou
 }
 
 static bool op_is_known(const Tarry__Op *op) {
-    return op->op_case >= TARRY__OP__OP_SCHEDULE && op->op_case <= TARRY__OP__OP_REDACT;
+    return op->op_case >= TARRY__OP__OP_SCHEDULE && op->op_case <= TARRY__OP__OP_QUEUE_DELETE;
 }
 
 const char *check_op(const Tarry__Op *op, uint32_t payload_max, Tarry__Code *out_code) {
