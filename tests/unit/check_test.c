@@ -22,7 +22,6 @@
 /* ---- text */
 
 static void utf8_is_what_the_standard_says(void **state) {
-    (void)state;
     static const char *const good[] = {"",
                                        "a",
                                        "\xc2\x80",
@@ -61,7 +60,6 @@ static void utf8_is_what_the_standard_says(void **state) {
 
 /* Every code point encoded and taken back; every other 3-byte string of the two-byte leads refused. */
 static void every_code_point_is_judged(void **state) {
-    (void)state;
     for (uint32_t point = 0x80; point < 0x120000; point++) {
         uint8_t bytes[4];
         size_t size = point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
@@ -75,7 +73,6 @@ static void every_code_point_is_judged(void **state) {
 }
 
 static void queue_names(void **state) {
-    (void)state;
     char name[QUEUE_NAME_SIZE_MAX + 2];
     memset(name, 'q', sizeof(name));
     name[QUEUE_NAME_SIZE_MAX + 1] = '\0';
@@ -96,7 +93,6 @@ static void queue_names(void **state) {
 }
 
 static void keys(void **state) {
-    (void)state;
     char key[KEY_SIZE_MAX + 1];
     memset(key, 'k', sizeof(key));
     assert_null(check_key(key, KEY_SIZE_MAX));
@@ -167,7 +163,6 @@ static void expect_content(const char *problem, bool too_large) {
 static char long_text[CONTENT_OVERHEAD_MAX + PAYLOAD_MAX + 100];
 
 static void content_limits(void **state) { /* F-20, CAP-1 */
-    (void)state;
     memset(long_text, 'x', sizeof(long_text));
     expect_content(NULL, false); /* empty */
     append_field(2, long_text, PAYLOAD_MAX);
@@ -196,7 +191,6 @@ static void content_limits(void **state) { /* F-20, CAP-1 */
 }
 
 static void content_that_is_not_well_formed(void **state) { /* F-20 */
-    (void)state;
     append_attribute("a", 1, "1", 1);
     append_attribute("b", 1, "2", 1);
     append_attribute("a", 1, "3", 1);
@@ -242,7 +236,6 @@ static void content_that_is_not_well_formed(void **state) { /* F-20 */
 /* Whatever the walk accepts, protobuf-c unpacks, and to the same sizes. Random bytes, and good ones with a few flipped.
  */
 static void what_is_accepted_can_be_unpacked(void **state) {
-    (void)state;
     struct random random = {random_seed(1)};
     int accepted = 0;
     for (int n = 0; n < 200000; n++) {
@@ -294,7 +287,6 @@ struct ops {
 static struct ops good; /* each operation in a state that is fine */
 
 static int setup(void **state) {
-    (void)state;
     packed.size = 0;
     good =
         (struct ops){TARRY__WHEN__INIT,        TARRY__REF__INIT,         TARRY__TOKEN__INIT,   TARRY__SCHEDULE__INIT,
@@ -329,7 +321,6 @@ static void expect_op(Tarry__Op__OpCase op_case, void *message, Tarry__Code code
 #define REFUSED(op, message, code, problem) expect_op(TARRY__OP__OP_##op, message, TARRY__CODE__##code, problem)
 
 static void schedules(void **state) {
-    (void)state;
     FINE(SCHEDULE, &good.schedule);
     good.when.ms = DUE_AHEAD_MAX_MS;
     FINE(SCHEDULE, &good.schedule);
@@ -373,7 +364,6 @@ static void schedules(void **state) {
 }
 
 static void references(void **state) {
-    (void)state;
     FINE(CANCEL, &good.cancel);
     FINE(MOVE, &good.move);
     good.move.when = NULL;
@@ -391,7 +381,6 @@ static void references(void **state) {
 }
 
 static void settlements(void **state) {
-    (void)state;
     FINE(ACK, &good.ack);
     FINE(NACK, &good.nack);
     FINE(EXTEND, &good.extend);
@@ -428,7 +417,6 @@ static void settlements(void **state) {
 }
 
 static void dead_letters_and_queues(void **state) {
-    (void)state;
     FINE(DEAD, &good.dead);
     good.dead.all = true;
     REFUSED(DEAD, &good.dead, INVALID, "queue name is empty");
@@ -456,7 +444,6 @@ static void dead_letters_and_queues(void **state) {
 }
 
 static void redactions(void **state) {
-    (void)state;
     Tarry__Redact redact = TARRY__REDACT__INIT;
     redact.task = &good.ref;
     redact.reason = "asked for";
@@ -466,7 +453,6 @@ static void redactions(void **state) {
 }
 
 static void policies(void **state) {
-    (void)state;
     static char *fields[] = {"lease_ms",       "max_attempts",   "backoff", "backoff_min_ms",
                              "backoff_max_ms", "backoff_jitter", "backoff"};
     FINE(QUEUE_SET, &good.queue_set); /* creates the queue */
@@ -498,7 +484,6 @@ static void policies(void **state) {
 }
 
 static void operations_from_a_newer_client(void **state) {
-    (void)state;
     expect_op(TARRY__OP__OP__NOT_SET, NULL, TARRY__CODE__UNSUPPORTED,
               "operation unknown to this broker (newer client?)");
     /* As it comes over the wire: field 99. */
@@ -520,7 +505,6 @@ static void expect_name(const char *name, const char *enumerator, size_t prefix_
 }
 
 static void every_name_is_the_enums_own(void **state) {
-    (void)state;
     for (unsigned i = 0; i < tarry__code__descriptor.n_values; i++) {
         const ProtobufCEnumValue *value = &tarry__code__descriptor.values[i];
         expect_name(code_name((Tarry__Code)value->value), value->name, 0);
@@ -540,7 +524,6 @@ static void every_name_is_the_enums_own(void **state) {
 }
 
 static void names_are_as_printed(void **state) {
-    (void)state;
     assert_string_equal(code_name(TARRY__CODE__BUSY), "busy");
     assert_string_equal(code_name((Tarry__Code)99), "unknown");
     assert_string_equal(outcome_name(TARRY__OUTCOME__LIVE), "exists");
@@ -556,7 +539,6 @@ static void names_are_as_printed(void **state) {
 }
 
 static void a_wrapped_reply_is_what_protobuf_packs(void **state) {
-    (void)state;
     static Tarry__OpResult results[3000], *pointers[3000];
     static uint8_t inner[200000], outer[200000], expected[200000];
     for (size_t i = 0; i < 3000; i++) {
