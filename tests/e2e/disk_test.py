@@ -56,6 +56,20 @@ class FullDisk(Case):
         self.assertIn(pending, range(len(scheduled) - 1, len(scheduled) + unknown))  # one that was only slow took effect
         self.assertEqual(self.broker.ok("consume", "q", "--for", "2500ms"), [])
 
+    def test_a_client_that_schedules_and_acks_loses_no_lease(self):  # CAP-1
+        """One client for both: its acks pass the schedules that wait for room."""
+        self.broker.start()
+        self.broker.ok("queue", "set", "work", "lease=8s")
+        for number in range(40):
+            self.broker.one("schedule", "work", "--key", f"k{number}", "--in", "0s")
+        done = subprocess.run([harness.find_program("full_disk"), self.broker.url, "40"], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, check=False, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"^acked=40 busy_ms=[1-9]\d* slowest_ack_ms=\d+ waiting=[1-9]\d*$")
+        stats = self.broker.queue_stats("work")
+        self.assertEqual((stats["acked"], stats["retried"], stats["in_flight"], stats["dead"]), (40, 0, 0, 0))
+        self.assertEqual(self.broker.ok("audit", "--kind", "lease_lost"), [])
+
     def assert_told_why_it_waits(self, *arguments):
         stream = self.broker.stream(*arguments)
         harness.wait_until("the tool to say why it waits", lambda: "disk is nearly full" in "".join(stream.errors), 30)

@@ -239,8 +239,8 @@ class Unit(Case):
         self.assertNotIn("keygen", refusal)
 
 
-class Pair(Case):
-    """Nodes a and b, each on a host of its own. Without a coordinator, as the guide says how."""
+class PairStories:
+    """Beside a Case, before it: nodes a and b, each on a host of its own."""
 
     coordinated = False
 
@@ -345,6 +345,10 @@ class Pair(Case):
         self.assertIn(word, BLOCKS["word"])
         self.b.run(BLOCKS["word"].replace(word, f"--broker {leader}"), status={"tarry status": 1})
 
+
+class Uncoordinated(PairStories, Case):
+    """An operator decides, as the guide says how."""
+
     def test_force_and_quarantine(self):
         """What a alone has acknowledged is put aside, and can be read."""
         self.set_up()
@@ -359,9 +363,35 @@ class Pair(Case):
         self.play(self.b, "force")
         self.assertEqual(self.keys(self.b), {"order-1"})
 
+    def test_what_was_cut_can_be_read(self):
+        """Appended at a alone, and told to nobody: put aside when a comes back as the follower."""
+        self.set_up()
+        self.schedule("order-1")
+        self.wait_in_sync()
+        self.b.services["tarry-pair.service"].kill()
+        self.a.run("tarry schedule close-order --key order-2 --in 1h --timeout 3s || true")  # comes no further than its producer
+        self.a.services["tarry-pair.service"].kill()
+        self.b.run("systemctl start tarry-pair")
+        self.b.run("tarry promote --peer-is-stopped")
+        self.assertEqual(self.keys(self.b), {"order-1"})
+        self.a.run("systemctl start tarry-pair")  # it returns: nothing to do
+        self.b.run("tarry status --wait 60s")
+        said = self.quarantined(self.a)
+        self.assertRegex(said, r"producer +\d+  by ")
+
+    def quarantined(self, host):
+        """What the block's `tarry audit --quarantined` says of the name that its `tarry verify` lists."""
+        names = sorted({name.partition(".")[0] for name in os.listdir(host.there("/var/lib/tarry/main/quarantine"))})
+        self.assertEqual(len(names), 1, names)
+        block = BLOCKS["quarantine"]
+        self.assertIn("--quarantined NAME ", block)
+        said = host.run(block.replace("--quarantined NAME ", f"--quarantined {names[0]} "))
+        self.assertIn(names[0], said)
+        return said[said.rindex(names[0]):]
+
 
 @unittest.skipIf(etcd.missing(), etcd.missing())
-class Coordinated(Pair):
+class Coordinated(PairStories, Case):
     """By etcd on a, b and a third host, with a user of the pair's."""
     coordinated = True
 
@@ -391,9 +421,6 @@ class Coordinated(Pair):
 
     def let_in(self, leader):
         pass  # by itself
-
-    def test_force_and_quarantine(self):
-        pass
 
     def test_credentials(self):
         for host, name in ((self.a, "a"), (self.b, "b")):
