@@ -210,7 +210,7 @@ static Tarry__ListReply *make_page(struct core *core, struct list_scan *scan, st
 }
 
 void query_list(struct core *core, const struct core_event *event, struct core_effects *effects) {
-    if (!queue_find(core, event->request->list->queue)) {
+    if (!queue_find_live(core, event->request->list->queue)) {
         reply_refuse(core, effects, event->ticket, TARRY__CODE__NO_SUCH_QUEUE, "there is no such queue");
         return;
     }

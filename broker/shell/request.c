@@ -2,6 +2,7 @@
 #include "request.h"
 
 #include <sodium.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "check.h"
@@ -32,12 +33,28 @@ static bool refuse_memory(const struct arena *arena, struct request_refusal *out
     return refuse(out, TARRY__CODE__TOO_LARGE, out_of_memory);
 }
 
+/* What is too large is told with its size and what is allowed. Without the memory for that: the sentence alone. */
+static const char *with_sizes(struct arena *arena, const char *problem, Tarry__Code code, const Tarry__Op *op,
+                              uint32_t payload_max) {
+    enum { SENTENCE_SIZE = 200 };
+    bool is_long = op->op_case == TARRY__OP__OP_SCHEDULE && op->schedule->content.len > payload_max;
+    if (problem == NULL || code != TARRY__CODE__TOO_LARGE || !is_long) return problem;
+    char *sentence = arena_alloc(arena, SENTENCE_SIZE);
+    if (sentence == NULL) return problem;
+    snprintf(sentence, SENTENCE_SIZE,
+             "%s: payload and attributes have %zu bytes, and a payload may have %u (tarryd --payload-max)", problem,
+             op->schedule->content.len, payload_max);
+    return sentence;
+}
+
 /* Checks every operation, and sums up what the accepted contents take, salt included. */
-static uint64_t check_ops(const Tarry__Commit *commit, uint32_t payload_max, struct core_content *contents) {
+static uint64_t check_ops(struct arena *arena, const Tarry__Commit *commit, uint32_t payload_max,
+                          struct core_content *contents) {
     uint64_t total = 0;
     for (size_t i = 0; i < commit->n_ops; i++) {
         contents[i] = (struct core_content){0};
-        contents[i].problem = check_op(commit->ops[i], payload_max, &contents[i].code);
+        const char *problem = check_op(commit->ops[i], payload_max, &contents[i].code);
+        contents[i].problem = with_sizes(arena, problem, contents[i].code, commit->ops[i], payload_max);
         if (contents[i].problem == NULL && commit->ops[i]->op_case == TARRY__OP__OP_SCHEDULE)
             total += BLOB_SALT_SIZE + commit->ops[i]->schedule->content.len;
     }
@@ -98,7 +115,7 @@ static bool prepare_commit(struct arena *arena, const Tarry__Commit *commit, uin
     if (contents == NULL) return refuse_memory(arena, out_refusal);
     if (count_redactions(commit) > REDACT_OPS_MAX)
         return refuse(out_refusal, TARRY__CODE__TOO_LARGE, too_many_redactions);
-    uint64_t total = check_ops(commit, payload_max, contents);
+    uint64_t total = check_ops(arena, commit, payload_max, contents);
     if (total > FRAME_BLOB_SIZE_MAX) return refuse(out_refusal, TARRY__CODE__TOO_LARGE, frame_too_large);
     if (total > 0 && !salt_contents(arena, commit, total, contents)) return refuse_memory(arena, out_refusal);
     out->contents = contents;

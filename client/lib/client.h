@@ -337,6 +337,8 @@ void link_tell(tarry_client *client, char *out, size_t size);
 int dial_begin(tarry_client *client, struct dial *dial, nng_socket socket, const char *url, const char *headers);
 /* Stops the knock; closes the dialer, if there is one. It must rest. */
 void dial_end(tarry_client *client, struct dial *dial);
+/* Why the last try failed, in words. Static. Keeps the lock. */
+const char *dial_sentence(const struct dial *dial);
 /* From when on it rests for certain, if no news comes earlier; 0: it does. Keeps the lock. */
 uint64_t dial_rests_at(const struct dial *dial);
 /* When the present try has had `patience_ms`: to answer the knock, and then again to connect. Keeps the lock. */

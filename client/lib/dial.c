@@ -174,3 +174,32 @@ bool dial_ended(tarry_client *client, struct dial *dial) {
     }
     return dial->threads == 0;
 }
+
+/* nng tells the answer of an HTTP server that knows no /rpc as a refused connection (its http_client.c: 404 and 405),
+ * and what getaddrinfo says as if it were errno: the knock tells the ones from the others. */
+const char *dial_sentence(const struct dial *dial) {
+    const bool was_answered = dial->tried_ms != 0;
+    switch (dial->error) {
+    case NNG_ECONNREFUSED:
+        if (!was_answered) return "Connection refused: no broker listens there";
+        /* fall through */
+    case NNG_EPROTO:
+        return "what listens there is no broker: it does not speak Tarry's protocol (WebSocket at /rpc)";
+    case NNG_EPERM:
+        return "what listens there lets nobody in (HTTP 401 or 403): is a proxy in front of the broker?";
+    case NNG_EADDRINVAL:
+        return "no such host: the name is not known, or is no address; is it written right?";
+    case NNG_EAGAIN:
+        return "the host's name cannot be looked up: no name server answers";
+    case NNG_ECLOSED:
+    case NNG_ECONNRESET:
+    case NNG_ECONNSHUT:
+        return "the connection was closed without a word: is that a broker?";
+    case NNG_ETIMEDOUT:
+        return "does not answer";
+    case NNG_EUNREACHABLE:
+        return "cannot be reached: there is no route to it, or a firewall forbids it";
+    default:
+        return nng_strerror(dial->error);
+    }
+}

@@ -138,7 +138,7 @@ static void note_present(tarry_client *client) {
     bool is_young = present(link)->said[0] != 0 && now_ms() < link->dial.since_ms + DIAL_PATIENCE_MS;
     if (link->again) return;
     if (link->dial.error != 0)
-        address_say(present(link), "%s", nng_strerror(link->dial.error));
+        address_say(present(link), "%s", dial_sentence(&link->dial));
     else if (is_young)
         return;
     else if (link->dial.trying)

@@ -74,7 +74,7 @@ KEEPS_SIZE(struct tarry_quantiles, 40);
 #define CLIENT_CODES(X)                                                                                                \
     X(TARRY_E_TIMEOUT, "timeout",                                                                                      \
       "no broker answered in time; the request was sent, so whether it took effect is unknown")                        \
-    X(TARRY_E_NO_BROKER, "no_broker", "no broker answered in time; the request was never sent")                        \
+    X(TARRY_E_NO_BROKER, "no_broker", "no broker answered in time, so nothing was sent and nothing was done")          \
     X(TARRY_E_CLOSED, "closed", "the client was closed before an answer came")                                         \
     X(TARRY_E_NOMEM, "no_memory", "out of memory; nothing was done")                                                   \
     X(TARRY_E_PROTOCOL, "protocol", "the answer makes no sense; is this a Tarry broker of this version?")              \

@@ -199,6 +199,10 @@ int fields_parse(struct fields *fields, enum verb verb, const char *line, size_t
     fields->schedule = (struct tarry_schedule_options){0};
     fields->ref = (struct tarry_ref){0};
     fields->withdraw = false;
+    if (size >= 3 && memcmp(line, "\xEF\xBB\xBF", 3) == 0)
+        return refuse(fields, "%s", "begins with a byte order mark (BOM): save the file as UTF-8 without one");
+    if (size >= 2 && (memcmp(line, "\xFF\xFE", 2) == 0 || memcmp(line, "\xFE\xFF", 2) == 0))
+        return refuse(fields, "%s", "is UTF-16: save the file as UTF-8");
     if (size > 0 && line[size - 1] == '\r') size--;
     if (size == 0) return refuse(fields, "%s", "the line is empty");
     fields->root = json_loadb(line, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);

@@ -32,6 +32,7 @@ static int refused_by_silence(const struct tool *tool, int code) {
     const char *what = code == TARRY_NOT_PRIMARY ? "primary" : "broker";
     tool_say("no %s answered at %s for %s%s", what, broker, duration_format(tool->timeout_ms, duration), sent);
     if (tool->client != NULL) tool_say("%s", tarry_addresses_say(tool->client, said));
+    if (code == TARRY_E_NO_BROKER) tool_say("is tarryd running there? --broker or TARRY_BROKER names another address");
     return EXIT_SILENCE;
 }
 

@@ -96,16 +96,25 @@ int scan(struct store *store, const struct scan_filter *filter, int (*each)(void
     return status;
 }
 
+static int no_kind(const struct args *args, const char *given, size_t size) {
+    struct text kinds = {0};
+    for (int kind = 1; kind < ENTRY_KINDS; kind++)
+        text_printf(&kinds, "%s%s", kind > 1 ? ", " : "", entry_kind_name((enum entry_kind)kind));
+    int status = tool_usage(args, "--kind: '%.*s' is none of %s", (int)size, given, text_str(&kinds));
+    text_deinit(&kinds);
+    return status;
+}
+
 static int option_kinds(const struct args *args, uint64_t *out_kinds) {
     const char *list = args_get(args, "kind");
     while (list != NULL && *list != 0) {
         char name[32];
         size_t size = strcspn(list, ",");
-        if (size >= sizeof name) return tool_usage(args, "--kind: '%.*s' is no kind", (int)size, list);
+        if (size >= sizeof name) return no_kind(args, list, size);
         memcpy(name, list, size);
         name[size] = 0;
         enum entry_kind kind = entry_kind_find(name);
-        if (kind == 0) return tool_usage(args, "--kind: '%s' is no kind", name);
+        if (kind == 0) return no_kind(args, list, size);
         *out_kinds |= 1ull << kind;
         list += size + (list[size] == ',');
     }
