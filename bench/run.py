@@ -19,6 +19,7 @@ BENCHES = {
     "latency-shared": ("bench_latency", ["--calls", "2000", "--threads", "16"]),
     "lateness": ("bench_lateness", ["--rate", "10000", "--seconds", "20"]),
     "drain": ("bench_drain", ["--tasks", "1000000", "--consumers", "4"]),
+    "pending": ("bench_pending", ["--commits", "25000"]),
 }
 ACCEPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "accept")
 

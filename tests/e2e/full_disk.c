@@ -34,17 +34,22 @@ static _Noreturn void die(const char *what, int code) {
     exit(1);
 }
 
-/* Large tasks, one after another, until the broker has no room: how many. They wait without an end. */
-static unsigned long long fill(tarry_client *client, const char *fat) {
+/* Another large task, which waits without an end. */
+static void schedule(tarry_client *client, const char *fat, unsigned long long number) {
     char key[32];
+    snprintf(key, sizeof key, "fat%llu", number);
     struct tarry_schedule_options task = {.queue = "far", .key = key, .when_ms = 3600000, .payload = fat};
     task.payload_size = FAT_SIZE;
     task.timeout_ms = TARRY_FOREVER;
+    int code = tarry_schedule_async(client, &task, fat_done, NULL);
+    if (code != TARRY_OK) die("schedule", code);
+}
+
+/* Large tasks, one after another, until the broker has no room: how many. */
+static unsigned long long fill(tarry_client *client, const char *fat) {
     unsigned long long count = 0;
     for (; count < FATS_MAX && tarry_busy_ms(client, NULL) < 500; count++) {
-        snprintf(key, sizeof key, "fat%llu", count);
-        int code = tarry_schedule_async(client, &task, fat_done, NULL);
-        if (code != TARRY_OK) die("schedule", code);
+        schedule(client, fat, count);
         if (count - atomic_load(&answered) > 8) nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
     }
     if (count == FATS_MAX) die("the disk never filled up", TARRY_OK);
@@ -71,6 +76,7 @@ int main(int argc, char **argv) {
         if (code != TARRY_OK) die("next", code);
         unsigned long long before = now_ms(), busy_now_ms = tarry_busy_ms(client, NULL);
         struct tarry_result result;
+        schedule(client, fat, fats++); /* it gathers with this, if with anything */
         code = tarry_ack_within(client, task->id, task->token, ACK_MS, &result);
         if (code != TARRY_OK) die("ack", code);
         if (now_ms() - before > slowest_ms) slowest_ms = now_ms() - before;
