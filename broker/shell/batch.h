@@ -20,7 +20,7 @@
 
 struct answer {
     struct call *call;
-    nng_msg *reply;
+    struct message *reply;
 };
 
 struct batch {

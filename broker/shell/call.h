@@ -6,10 +6,9 @@
 #ifndef TARRY_SHELL_CALL_H
 #define TARRY_SHELL_CALL_H
 
-#include <nng/nng.h>
-
 #include "core.h"
 #include "inbox.h"
+#include "message.h"
 
 struct errand {
     struct item item;        /* ITEM_CALL or ITEM_PAGE */
@@ -31,7 +30,7 @@ struct errand {
 struct call {
     struct errand errand; /* first */
     /* Takes `reply` over (a packed Tarry__Reply; NULL: out of memory) and ends the call. Once per call, any thread. */
-    void (*answer)(struct call *call, nng_msg *reply);
+    void (*answer)(struct call *call, struct message *reply);
 };
 
 /* A call is its own ticket. */
@@ -43,9 +42,9 @@ static inline struct call *call_of(uint64_t ticket) {
 }
 
 /* A packed Reply; NULL: out of memory. */
-nng_msg *reply_pack(const Tarry__Reply *reply);
-nng_msg *reply_pack_commit(const void *commit, size_t commit_size);
+struct message *reply_pack(const Tarry__Reply *reply);
+struct message *reply_pack_commit(const void *commit, size_t commit_size);
 /* A refusal; `sentence` NULL: that of the code. */
-nng_msg *reply_pack_refusal(Tarry__Code code, const char *sentence);
+struct message *reply_pack_refusal(Tarry__Code code, const char *sentence);
 
 #endif

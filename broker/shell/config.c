@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 
 #include "credential.h"
-#include "http_head.h"
+#include "origin.h"
 #include "tarry.pb-c.h"
 #include "units.h"
 
@@ -240,7 +240,7 @@ static int text_set(const struct option *option, char *field, const char *value,
 
 static int origin_add(const struct option *option, char *field, const char *value, char message[CONFIG_MESSAGE_SIZE]) {
     size_t used = strlen(field), size = strlen(value);
-    if (!http_is_origin(value)) {
+    if (!origin_is_valid(value)) {
         snprintf(message, CONFIG_MESSAGE_SIZE, "option %s takes %s, not \"%.100s\"", option->name, wants[option->kind],
                  value);
         return 1;

@@ -1,13 +1,11 @@
-/* http.c: see http.h. A page that needs the core asks as a call like any other, and completes nng's aio when answered.
- */
+/* http.c: see http.h. A page that needs the core asks as a call like any other. */
 #include "http.h"
 
-#include <nng/nng.h>
-#include <nng/supplemental/http/http.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "logfmt.h"
 #include "shell.h"
 #include "stats.h"
 
@@ -17,66 +15,63 @@
 
 struct metrics_call {
     struct call call; /* first */
-    nng_aio *aio;
+    struct shell *shell;
+    uint64_t to; /* connection */
     struct arena arena;
     Tarry__Request request;
     Tarry__Stats stats;
 };
 
-static struct shell *http_shell; /* handlers outlive no one: the process ends with them */
 static _Atomic unsigned metrics_busy;
 
-static void respond(nng_aio *aio, uint16_t status, const char *type, const void *body, size_t size) {
-    nng_http_res *response = NULL;
-    int error = nng_http_res_alloc(&response);
-    if (error == 0) error = nng_http_res_set_status(response, status);
-    if (error == 0) error = nng_http_res_set_header(response, "Content-Type", type);
-    if (error == 0) error = nng_http_res_copy_data(response, body, size);
-    if (error == 0) {
-        nng_aio_set_output(aio, 0, response);
-    } else if (response != NULL) {
-        nng_http_res_free(response);
+static void respond(struct shell *shell, uint64_t to, uint16_t status, const char *type, const void *body, size_t size) {
+    struct message *page = message_new(size);
+    if (page != NULL) {
+        page->status = status;
+        page->type = type;
+        memcpy(page->bytes, body, size);
     }
-    nng_aio_finish(aio, error);
+    door_page(shell->door, to, page);
 }
 
-static void healthz(nng_aio *aio) {
-    bool stopping = atomic_load(&http_shell->stopping);
-    respond(aio, stopping ? 503 : 200, "text/plain", stopping ? "stopping\n" : "ok\n", stopping ? 9 : 3);
+static void healthz(struct shell *shell, uint64_t to) {
+    bool stopping = atomic_load(&shell->stopping);
+    respond(shell, to, stopping ? 503 : 200, "text/plain", stopping ? "stopping\n" : "ok\n", stopping ? 9 : 3);
 }
 
 /* The answer to a Stats request, turned into text. */
-static void metrics_answer(struct call *call, nng_msg *message) {
+static void metrics_answer(struct call *call, struct message *message) {
     struct metrics_call *metrics = (struct metrics_call *)call;
     size_t size = 0;
     char *text = NULL;
     if (message != NULL) {
-        Tarry__Reply *reply = tarry__reply__unpack(NULL, nng_msg_len(message), nng_msg_body(message));
+        Tarry__Reply *reply = tarry__reply__unpack(NULL, message->size, message->bytes);
         if (reply != NULL && reply->body_case == TARRY__REPLY__BODY_STATS) text = stats_text(reply->stats, &size);
         if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
-        nng_msg_free(message);
+        message_free(message);
     }
     if (text != NULL)
-        respond(metrics->aio, 200, "text/plain; version=0.0.4", text, size);
+        respond(metrics->shell, metrics->to, 200, "text/plain; version=0.0.4", text, size);
     else
-        respond(metrics->aio, 503, "text/plain", "unavailable\n", 12);
+        respond(metrics->shell, metrics->to, 503, "text/plain", "unavailable\n", 12);
     free(text);
     arena_deinit(&metrics->arena);
     free(metrics);
     atomic_fetch_sub(&metrics_busy, 1);
 }
 
-static void metrics(nng_aio *aio) {
+static void metrics(struct shell *shell, uint64_t to) {
     struct metrics_call *metrics = NULL;
-    if (atomic_fetch_add(&metrics_busy, 1) < METRICS_MAX && !atomic_load(&http_shell->stopping))
+    if (atomic_fetch_add(&metrics_busy, 1) < METRICS_MAX && !atomic_load(&shell->stopping))
         metrics = calloc(1, sizeof(*metrics));
     if (metrics == NULL) {
         atomic_fetch_sub(&metrics_busy, 1);
-        respond(aio, 503, "text/plain", "busy\n", 5);
+        respond(shell, to, 503, "text/plain", "busy\n", 5);
         return;
     }
     struct errand *errand = &metrics->call.errand;
-    metrics->aio = aio;
+    metrics->shell = shell;
+    metrics->to = to;
     tarry__request__init(&metrics->request);
     tarry__stats__init(&metrics->stats);
     metrics->request.version = WIRE_VERSION;
@@ -89,31 +84,74 @@ static void metrics(nng_aio *aio) {
     errand->arena = &metrics->arena;
     errand->event =
         (struct core_event){.kind = CORE_STATS, .request = &metrics->request, .ticket = call_ticket(&metrics->call)};
-    inbox_post(&http_shell->inbox, &errand->item);
+    inbox_post(&shell->inbox, &errand->item);
 }
 
-static int add_page(nng_http_server *server, const char *path, void (*page)(nng_aio *)) {
-    nng_http_handler *handler = NULL;
-    int error = nng_http_handler_alloc(&handler, path, page);
-    if (error == 0) error = nng_http_handler_collect_body(handler, true, 0);
-    if (error == 0) error = nng_http_server_add_handler(server, handler);
-    if (error != 0 && handler != NULL) nng_http_handler_free(handler);
-    return error;
+/* ---- what the door calls */
+
+static bool on_page(void *argument, uint64_t id, const char *path) {
+    if (strcmp(path, "/healthz") == 0)
+        healthz(argument, id);
+    else if (strcmp(path, "/metrics") == 0)
+        metrics(argument, id);
+    else
+        return false;
+    return true;
 }
 
-int http_open(struct shell *shell) {
-    http_shell = shell;
-    nng_url *url = NULL;
-    nng_http_server *server = NULL;
-    int error = nng_url_parse(&url, shell->url);
-    if (error == 0) error = nng_http_server_hold(&server, url);
-    if (error == 0) error = add_page(server, "/healthz", healthz);
-    if (error == 0) error = add_page(server, "/metrics", metrics);
-    if (error == 0) error = nng_http_server_start(server);
-    nng_url_free(url);
-    return error;
+static bool on_request(void *argument, uint64_t from, const char *peer, struct message *request) {
+    return rpc_request(&((struct shell *)argument)->rpc, from, peer, request);
 }
 
-int http_keepalive(nng_socket socket) {
-    return nng_socket_set_bool(socket, NNG_OPT_TCP_KEEPALIVE, true);
+static struct message *on_refusal(void *argument) {
+    return rpc_refusal();
+}
+
+static uint64_t on_lane_asks(void *argument, uint32_t lane, const char *authorization) {
+    return lanes_ask(&((struct shell *)argument)->lanes, lane, authorization);
+}
+
+static bool on_lane_up(void *argument, uint32_t lane, uint64_t holder, uint64_t id) {
+    return lanes_up(&((struct shell *)argument)->lanes, lane, holder, id);
+}
+
+static void on_lane_gone(void *argument, uint32_t lane, uint64_t id) {
+    lanes_gone(&((struct shell *)argument)->lanes, lane, id);
+}
+
+static bool on_lane_leaves(void *argument, uint32_t lane, uint64_t turn) {
+    return lanes_leave(&((struct shell *)argument)->lanes, lane, turn);
+}
+
+static void on_lane_sent(void *argument, uint32_t lane, uint64_t turn, bool left, uint64_t stamp) {
+    lanes_sent(&((struct shell *)argument)->lanes, lane, turn, left, stamp);
+}
+
+static void on_refused(void *argument, const char *peer, unsigned status, const char *sentence) {
+    static struct logfmt_limit limit;
+    char quoted[LOGFMT_VALUE_SIZE];
+    if (logfmt_allowed(&limit))
+        logfmt("http_refused", "from=%s status=%u reason=%s", peer, status, logfmt_quote(sentence, quoted));
+}
+
+static void on_trouble(void *argument, const char *text) {
+    static struct logfmt_limit limit;
+    char quoted[LOGFMT_VALUE_SIZE];
+    if (logfmt_allowed(&limit)) logfmt("door_trouble", "reason=%s", logfmt_quote(text, quoted));
+}
+
+struct door_calls http_calls(struct shell *shell) {
+    return (struct door_calls){
+        .argument = shell,
+        .request = on_request,
+        .refusal = on_refusal,
+        .lane_asks = on_lane_asks,
+        .lane_up = on_lane_up,
+        .lane_gone = on_lane_gone,
+        .lane_leaves = on_lane_leaves,
+        .lane_sent = on_lane_sent,
+        .page = on_page,
+        .refused = on_refused,
+        .trouble = on_trouble,
+    };
 }

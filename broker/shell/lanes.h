@@ -1,18 +1,19 @@
 /* lanes.h: the PUSH endpoints /lane/N that consumers pull from.
  *
- * A lane is opened when it is first needed and kept for good: pipes come and go safely, closing listeners is where
- * nng's bugs are. It has one pipe, that of the session which holds it, proved by the session's secret in the upgrade
- * request; a valid newcomer closes the old one. At most one send is outstanding, and it is cancelled before its pipe is
- * replaced, or what was meant for one consumer would reach the next. */
+ * A lane has one connection, that of the session which holds it, proved by the session's secret in the upgrade request; a valid newcomer
+ * takes the former one's place. At most one delivery is outstanding on it. Its `turn` grows whenever the lane changes hands, and a
+ * delivery of a former turn never begins to leave.
+ *
+ * Thread-safety: lanes_open, lanes_close and lanes_turn are the core thread's, lanes_send anybody's, the others the door's. */
 #ifndef TARRY_SHELL_LANES_H
 #define TARRY_SHELL_LANES_H
 
-#include <nng/nng.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "core.h"
+#include "door.h"
 #include "inbox.h"
 #include "tarry_limits.h"
 
@@ -30,27 +31,13 @@ struct lane_news {
     uint64_t delivered_ns; /* SENT: logical steady time of sending */
 };
 
-/* Pipes of a lane that nng may still count among the ready ones: the holder's, and former ones on their way out. */
-#define LANE_PIPES_MAX 4u
-/* Each of those may take a filler that is meant for another, and one that lives may come back for one more. */
-#define LANE_FILLERS (LANE_PIPES_MAX + 2u)
-
 struct lane {
     struct lanes *lanes;
-    uint32_t number;
     pthread_mutex_t mutex;
-    bool listening;
-    nng_socket socket;
-    nng_aio *aio;
-    nng_aio *fillers[LANE_FILLERS]; /* see lanes.c */
-    uint64_t session;               /* who holds it; 0: nobody */
-    uint64_t turn;                  /* grows whenever the lane changes hands */
-    nng_pipe pipe;                  /* the holder's; id 0: none */
-    nng_pipe pipes[LANE_PIPES_MAX]; /* it, and those before it that nng has not let go; id 0: free */
-    bool up;                        /* the pipe may be sent to */
-    bool sending;
-    uint64_t sending_turn;
-    uint64_t sending_ns;
+    uint64_t session;    /* who holds it; 0: nobody */
+    uint64_t turn;
+    uint64_t connection; /* the holder's; 0: none */
+    bool sending;        /* a delivery of this turn */
 };
 
 struct lanes {
@@ -59,16 +46,23 @@ struct lanes {
 };
 
 void lanes_init(struct lanes *lanes, struct shell *shell);
-/* Expect the session's pipe on the lane; drops a former holder's. 0, or an nng error (the endpoint cannot be opened).
- */
-int lanes_open(struct lanes *lanes, uint32_t number, uint64_t session);
-/* The session is gone: cancels what is queued and sends no more. Its pipe is the consumer's to close. */
+/* Expect the session's connection on the lane; drops a former holder's. */
+void lanes_open(struct lanes *lanes, uint32_t number, uint64_t session);
+/* The session is gone: once this has returned nothing that waits for the lane begins to leave. The connection is the consumer's to close;
+ * it has some seconds for that (DOOR_LINGER_S). */
 void lanes_close(struct lanes *lanes, uint32_t number, uint64_t session);
-/* Whose turn it is: grows whenever the lane changes hands. What was decided in another turn never leaves, also if its
- * session has come back to the lane: the core expects no news of it (TRUE-1). Core thread only. */
+/* Whose turn it is. What was decided in another turn never leaves, also if its session has come back to the lane: the core expects no
+ * news of it (TRUE-1). Core thread only. */
 uint64_t lanes_turn(const struct lanes *lanes, uint32_t number);
 /* Takes `message` over (NULL: it could not be made). LANE_SENT says what became of it: not ok means that it provably
- * never left. Silent about a delivery of another turn. Any thread. */
-void lanes_send(struct lanes *lanes, const struct core_delivery *delivery, nng_msg *message, uint64_t delivered_ns);
+ * never left. Silent about a delivery of another turn. */
+void lanes_send(struct lanes *lanes, const struct core_delivery *delivery, struct message *message, uint64_t delivered_ns);
+
+/* The door's calls (door.h). */
+uint64_t lanes_ask(struct lanes *lanes, uint32_t number, const char *authorization);
+bool lanes_up(struct lanes *lanes, uint32_t number, uint64_t session, uint64_t connection);
+void lanes_gone(struct lanes *lanes, uint32_t number, uint64_t connection);
+bool lanes_leave(struct lanes *lanes, uint32_t number, uint64_t turn);
+void lanes_sent(struct lanes *lanes, uint32_t number, uint64_t turn, bool left, uint64_t delivered_ns);
 
 #endif

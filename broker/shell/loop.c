@@ -46,13 +46,10 @@ static void run_errands(struct loop *loop) {
     struct core_effects *effects = &loop->batch->effects;
     for (size_t i = 0; i < effects->lanes.count; i++) {
         const struct core_lane *lane = &effects->lanes.items[i];
-        if (!lane->open) {
+        if (lane->open)
+            lanes_open(&shell->lanes, lane->lane, lane->session);
+        else
             lanes_close(&shell->lanes, lane->lane, lane->session);
-            continue;
-        }
-        int error = lanes_open(&shell->lanes, lane->lane, lane->session);
-        /* The session falls silent for its consumer, who subscribes again. */
-        if (error != 0) logfmt("lane_failed", "lane=%u reason=\"%s\"", lane->lane, nng_strerror(error));
     }
     for (; loop->stamped < effects->deliveries.count; loop->stamped++) { /* after the lanes of the same step */
         struct core_delivery *delivery = &effects->deliveries.items[loop->stamped];
@@ -100,7 +97,7 @@ static void step(struct loop *loop, struct core_event *event) {
 }
 
 /* What the shell knows and the core does not: whose data these are, and how large a payload may be. */
-static nng_msg *pack_greeted(const struct shell *shell, const Tarry__Reply *reply) {
+static struct message *pack_greeted(const struct shell *shell, const Tarry__Reply *reply) {
     Tarry__Reply copy = *reply;
     Tarry__HelloReply hello = *reply->hello;
     hello.cluster = (ProtobufCBinaryData){CLUSTER_ID_SIZE, (uint8_t *)shell->dir.cluster};
@@ -110,7 +107,7 @@ static nng_msg *pack_greeted(const struct shell *shell, const Tarry__Reply *repl
 }
 
 /* The session's secret is the shell's to make. */
-static nng_msg *pack_subscribed(struct loop *loop, const Tarry__Reply *reply) {
+static struct message *pack_subscribed(struct loop *loop, const Tarry__Reply *reply) {
     uint8_t secret[SESSION_SECRET_SIZE];
     Tarry__Reply copy = *reply;
     Tarry__SubscribeReply subscribe = *reply->subscribe;
@@ -131,7 +128,7 @@ static void pack_answers(struct loop *loop) {
         const struct core_reply *reply = &effects->replies.items[i];
         if (reply->ticket == 0) continue;
         assert(reply->after <= core_position(loop->shell->core)); /* LOG-1: covered by this batch's sync */
-        nng_msg *message;
+        struct message *message;
         if (reply->repeat_position != 0 || reply->content != NULL) {
             batch->courier = true;
             continue;

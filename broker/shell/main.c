@@ -2,8 +2,7 @@
  *
  * Order of starting: signals are blocked (every thread inherits that) → data directory → index, log, core → endpoints
  * (bound, not served) → threads → requests are received → ready. Stopping: new work is refused → the core stops and
- * drains → log synced → deliveries out → index caught up → exit. nng is left to the end of the process: closing
- * listeners is where its bugs are. */
+ * drains → log synced → deliveries out → index caught up → answers sent, exit. */
 #include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>
@@ -20,7 +19,6 @@
 #endif
 
 #include "http.h"
-#include "http_guard.h"
 #include "listen.h"
 #include "logfmt.h"
 #include "notify.h"
@@ -29,12 +27,15 @@
 #include "shell.h"
 
 #define EXIT_USAGE 2
-/* Ports to try for port 0, for another process may take one between choosing and binding; and how often and at what
- * distance a given port is tried, for a broker that was just killed holds it until the system has cleared it away. */
+/* How often and at what distance a port is tried: a broker that was just killed holds it until the system has cleared it away. */
 #define PORT_TRIES 20
 #define PORT_TRY_US 50000
 /* The ready line of a pair's node says which of the two it is, if that is known in this time. */
 #define SETTLE_MAX_MS 2000
+/* For files, and whatever else is no connection. */
+#define DESCRIPTORS_RESERVED 256
+/* What is answered already gets so long to leave. */
+#define FLUSH_MAX_MS 1000
 /* A few allocator arenas are enough for a few threads; each may keep as much as it once had. */
 #define MALLOC_ARENAS 4
 #define MALLOC_MMAP_BYTES (1 << 20)
@@ -75,13 +76,21 @@ static void block_signals(sigset_t *out) {
     signal(SIGBUS, page_lost);
 }
 
-/* A connection is a descriptor; take as many as the system grants. */
+/* A connection is a descriptor. No more than are needed, for the library's tables are as long as there may be. */
 static void raise_descriptors(void) {
     struct rlimit limit;
+    const rlim_t wanted = DOOR_CONNECTIONS_MAX + DESCRIPTORS_RESERVED;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-    limit.rlim_cur = limit.rlim_max;
+    limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
         logfmt("limit_unchanged", "what=descriptors reason=\"%s\"", strerror(errno));
+}
+
+static unsigned connections_max(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur <= 2 * DESCRIPTORS_RESERVED) return DESCRIPTORS_RESERVED / 4;
+    rlim_t rest = limit.rlim_cur - DESCRIPTORS_RESERVED;
+    return rest < DOOR_CONNECTIONS_MAX ? (unsigned)rest : DOOR_CONNECTIONS_MAX;
 }
 
 static void tune_allocator(void) {
@@ -113,28 +122,28 @@ static struct listen_address parse_address(void) {
 }
 
 static void bind_endpoint(struct listen_address address) {
-    char url[CONFIG_TEXT_SIZE + 8], sentence[CONFIG_TEXT_SIZE + 128];
-    bool any = address.port == 0;
-    int error = NNG_EADDRINUSE;
-    for (int i = 0; i < PORT_TRIES && error == NNG_EADDRINUSE; i++) {
-        if (any && listen_free_port(&address, &address.port) != 0) break;
-        if (!any && i > 0) usleep(PORT_TRY_US);
-        listen_format(&address, shell.url, sizeof(shell.url));
-        snprintf(url, sizeof(url), "%s/rpc", shell.url);
-        error = rpc_open(&shell.rpc, &shell, url);
+    char sentence[CONFIG_TEXT_SIZE + 128];
+    int fd = -1, error = EADDRINUSE;
+    for (int i = 0; i < PORT_TRIES && error == EADDRINUSE; i++) {
+        if (i > 0) usleep(PORT_TRY_US);
+        error = listen_open(&address, &fd, &address.port);
     }
     if (error != 0) {
-        snprintf(sentence, sizeof(sentence), "cannot listen on %s: %s%s", shell.config.listen, nng_strerror(error),
-                 error == NNG_EADDRINUSE
+        snprintf(sentence, sizeof(sentence), "cannot listen on %s: %s%s", shell.config.listen, strerror(error),
+                 error == EADDRINUSE
                      ? "; is another broker running there? Stop it, or choose another port with --listen"
                      : "");
         refuse("listen_failed", sentence);
     }
-    if (!listen_tune(address.port)) logfmt("limit_unchanged", "what=connections");
-    error = http_open(&shell);
-    if (error != 0) refuse("listen_failed", nng_strerror(error));
-    const char *unguarded = http_guard_verify(address.port);
-    if (unguarded != NULL) refuse("listen_failed", unguarded);
+    listen_format(&address, shell.url, sizeof(shell.url));
+    const struct door_calls calls = http_calls(&shell);
+    const struct door_limits limits = {.request_max = REQUEST_SIZE_MAX,
+                                       .held_max = MEMORY_SHARE_REQUESTS(shell.config.memory),
+                                       .connections_max = connections_max(),
+                                       .origins = shell.config.allow_origin};
+    shell.door = door_new(&calls, &limits);
+    if (shell.door == NULL) refuse("listen_failed", "there is not enough memory");
+    door_add(shell.door, fd);
 }
 
 static void start_threads(void) {
@@ -170,6 +179,7 @@ static void stop(void) {
     locator_stop(&shell.locator);
     indexer_stop(&shell.indexer);
     signer_stop(&shell.signer);
+    door_stop(shell.door, FLUSH_MAX_MS);
     uint64_t position = index_position(shell.index);
     index_close(shell.index);
     log_close(shell.log);
@@ -216,8 +226,6 @@ int main(int argc, char **argv) {
     block_signals(&signals);
     raise_descriptors();
     tune_allocator();
-    error = http_guard_begin(shell.config.allow_origin);
-    if (error != 0) refuse("start_failed", strerror(error));
     if (sodium_init() < 0) refuse("start_failed", "the system gives no random numbers");
     struct listen_address address = parse_address();
     who_is(getuid(), shell.started_by);
@@ -238,12 +246,14 @@ int main(int argc, char **argv) {
     inbox_init(&shell.inbox);
     batches_init(&shell.batches);
     lanes_init(&shell.lanes, &shell);
+    rpc_init(&shell.rpc, &shell);
     if (recovery_run(&shell, message, sizeof(message)) != 0) refuse("refused", message);
     shell.started_ms = instant_ms(clock_now(&shell.clock, NULL));
     bind_endpoint(address);
     uint64_t live = core_live(shell.core); /* before the core is its thread's */
     start_threads();
-    rpc_start(&shell.rpc);
+    error = door_start(shell.door);
+    if (error != 0) refuse("listen_failed", strerror(error));
     if (shell.node.on) node_settle(&shell.node, SETTLE_MAX_MS);
     say_ready(live, monotonic_ms() - from_ms);
     notify("READY=1");
@@ -257,7 +267,6 @@ int main(int argc, char **argv) {
     logfmt("stopping", "url=%s", shell.url);
     if (shell.node.on) node_leave(&shell.node);
     stop();
-    /* Threads of nng still run; nothing is freed under them. */
 #ifdef __SANITIZE_ADDRESS__
     __lsan_do_leak_check(); /* _exit would skip it; what is still in use is reachable, and no leak */
 #endif

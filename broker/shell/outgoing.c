@@ -86,7 +86,7 @@ static int reply_repeat(struct outgoing *outgoing, const struct core_reply *repl
     size_t size;
     int error = repeat_read(outgoing, reply, &packed, &size);
     if (!was_read(outgoing, "repeat_unreadable", error)) return OUTGOING_COLD;
-    nng_msg *message = error > 0 ? reply_pack_refusal(TARRY__CODE__FORGOTTEN, NULL) : reply_pack_commit(packed, size);
+    struct message *message = error > 0 ? reply_pack_refusal(TARRY__CODE__FORGOTTEN, NULL) : reply_pack_commit(packed, size);
     wait_durable(outgoing, reply->after);
     struct call *call = call_of(reply->ticket);
     call->answer(call, message);
@@ -110,7 +110,7 @@ static int reply_with_content(struct outgoing *outgoing, const struct core_reply
     }
     get.task = &view; /* 1: it ended and its content is gone meanwhile; the view is still true */
     copy.get = &get;
-    nng_msg *message = copy.follower ? node_pack(&outgoing->shell->node, &copy) : reply_pack(&copy);
+    struct message *message = copy.follower ? node_pack(&outgoing->shell->node, &copy) : reply_pack(&copy);
     struct call *call = call_of(reply->ticket);
     call->answer(call, message);
     return 0;
@@ -186,7 +186,7 @@ static void drop_overdue(struct contents *contents, const struct core_delivery *
 }
 
 /* NULL: out of memory. */
-static nng_msg *delivery_pack(struct outgoing *outgoing, const struct core_delivery *delivery,
+static struct message *delivery_pack(struct outgoing *outgoing, const struct core_delivery *delivery,
                               const struct contents *contents, struct instant now) {
     struct arena *arena = &outgoing->arena;
     Tarry__Delivery message = TARRY__DELIVERY__INIT;
@@ -203,9 +203,8 @@ static nng_msg *delivery_pack(struct outgoing *outgoing, const struct core_deliv
     }
     message.session = delivery->session;
     message.delivered_ms = instant_ms(now);
-    nng_msg *packed = NULL;
-    if (nng_msg_alloc(&packed, tarry__delivery__get_packed_size(&message)) != 0) return NULL;
-    tarry__delivery__pack(&message, nng_msg_body(packed));
+    struct message *packed = message_new(tarry__delivery__get_packed_size(&message));
+    if (packed != NULL) tarry__delivery__pack(&message, packed->bytes);
     return packed;
 }
 
@@ -217,7 +216,7 @@ int outgoing_deliver(struct outgoing *outgoing, const struct core_delivery *deli
     size_t read_count = contents.count;
     drop_overdue(&contents, delivery, now.steady_ns / NS_PER_MS);
     bool is_over = contents.count == 0 && read_count > 0; /* nothing left that could be sent: it never will be */
-    nng_msg *message = is_over ? NULL : delivery_pack(outgoing, delivery, &contents, now);
+    struct message *message = is_over ? NULL : delivery_pack(outgoing, delivery, &contents, now);
     lanes_send(&shell->lanes, delivery, message, now.steady_ns);
     courier_left(&shell->courier, delivery);
     return 0;

@@ -1,23 +1,15 @@
-/* rpc.c: see rpc.h.
- *
- * A context goes round RECEIVING → WAITING → SENDING. Its aio is idle while it waits, so the thread that answers may
- * use it; whoever changes the state does so before it starts the next operation, and does not touch the context after.
- */
+/* rpc.c: see rpc.h. */
 #include "rpc.h"
 
 #include <assert.h>
-#include <nng/protocol/reqrep0/rep.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "http.h"
 #include "logfmt.h"
 #include "pair_status.h"
 #include "request.h"
 #include "shell.h"
 
-/* A client that does not read its replies loses them, and its connection. */
-#define SEND_TIMEOUT_MS 10000
 /* Unpacking, contents and salts usually take at most about this much more than the message itself. */
 #define CHARGE_FACTOR 4
 /* A commit full of acks stays below, packed and unpacked; what is larger is nothing that must go first. Nor is any
@@ -28,8 +20,6 @@
 #define ARENA_MAX (8ull * REQUEST_SIZE_MAX)
 #define ARENA_KEEP (2u << 20)
 #define ARENAS_IDLE_MAX 8
-
-static struct logfmt_limit receive_limit, stalled_limit;
 
 static struct rpc_arena *memory_take(struct rpc *rpc) {
     pthread_mutex_lock(&rpc->mutex);
@@ -67,52 +57,64 @@ static void forget_request(struct rpc_context *context) {
     context->memory = NULL;
 }
 
-static void receive(struct rpc_context *context) {
+/* NULL: none is free; the door will be told when one is. */
+static struct rpc_context *context_take(struct rpc *rpc) {
+    pthread_mutex_lock(&rpc->mutex);
+    struct rpc_context *context = rpc->free;
+    if (context != NULL)
+        rpc->free = context->next;
+    else
+        rpc->is_awaited = true;
+    pthread_mutex_unlock(&rpc->mutex);
+    return context;
+}
+
+static void context_give(struct rpc_context *context) {
     struct rpc *rpc = context->rpc;
     forget_request(context);
-    if (context->charge > 0) {
-        atomic_fetch_sub(&rpc->charged, context->charge);
-        context->charge = 0;
-        atomic_fetch_sub(&rpc->busy, 1);
-        if (context->follows) atomic_fetch_sub(&rpc->followed, 1);
-        context->follows = false;
-    }
+    atomic_fetch_sub(&rpc->charged, context->charge);
+    context->charge = 0;
+    atomic_fetch_sub(&rpc->busy, 1);
+    if (context->follows) atomic_fetch_sub(&rpc->followed, 1);
+    context->follows = false;
     context->proof = PEER_NONE;
-    context->state = RPC_RECEIVING;
-    nng_aio_set_timeout(context->aio, NNG_DURATION_INFINITE);
-    nng_ctx_recv(context->ctx, context->aio);
+    pthread_mutex_lock(&rpc->mutex);
+    context->next = rpc->free;
+    rpc->free = context;
+    bool is_awaited = rpc->is_awaited;
+    rpc->is_awaited = false;
+    pthread_mutex_unlock(&rpc->mutex);
+    if (is_awaited) door_resume(rpc->shell->door);
 }
 
 /* False: no memory. */
-static bool prove(const struct rpc_context *context, nng_msg *reply) {
-    static const uint8_t room[PEER_REPLY_TRAILER_SIZE];
-    if (nng_msg_append(reply, room, sizeof(room)) != 0) return false;
-    peer_prove_reply(&context->rpc->shell->peer_key, context->nonce, nng_msg_body(reply), nng_msg_len(reply));
+static bool prove(const struct rpc_context *context, struct message **reply) {
+    size_t size = (*reply)->size + PEER_REPLY_TRAILER_SIZE;
+    if (!message_grow(reply, size)) return false;
+    memset((*reply)->bytes + (*reply)->size, 0, PEER_REPLY_TRAILER_SIZE);
+    (*reply)->size = size;
+    peer_prove_reply(&context->rpc->shell->peer_key, context->nonce, (*reply)->bytes, size);
     return true;
 }
 
-static void send_reply(struct call *call, nng_msg *reply) {
+/* NULL, or no memory for the proof: the connection is dropped, so that the client asks again rather than waits. */
+static void send_reply(struct call *call, struct message *reply) {
     struct rpc_context *context = (struct rpc_context *)call;
-    assert(context->state == RPC_WAITING);
-    if (reply != NULL && context->proof == PEER_RIGHT && !prove(context, reply)) {
-        nng_msg_free(reply);
+    struct door *door = context->rpc->shell->door;
+    uint64_t from = context->from;
+    if (reply != NULL && context->proof == PEER_RIGHT && !prove(context, &reply)) {
+        message_free(reply);
         reply = NULL;
     }
-    if (reply == NULL) {
-        /* No memory for an answer: drop the connection, so that the client asks again rather than waits. */
-        nng_pipe_close(context->pipe);
-        receive(context);
-        return;
-    }
-    context->state = RPC_SENDING;
-    nng_aio_set_timeout(context->aio, SEND_TIMEOUT_MS);
-    nng_aio_set_msg(context->aio, reply);
-    nng_ctx_send(context->ctx, context->aio);
+    if (reply != NULL) message_put_head(reply, context->head, context->head_size);
+    /* First: who reads the answer finds this context free, and `busy` without it. */
+    context_give(context);
+    door_answer(door, from, reply);
 }
 
 /* Is there room for another commit that schedules, or is large? One may always be under way, however large. */
 static bool has_room(const struct rpc *rpc, size_t charge) {
-    size_t charged = atomic_load(&rpc->charged);
+    size_t charged = atomic_load(&rpc->charged) + door_held(rpc->shell->door);
     if (charged != charge && charged > rpc->budget) return false;
     return atomic_load(&rpc->busy) <= RPC_CONTEXTS - RPC_CONTEXTS_RESERVED;
 }
@@ -158,7 +160,6 @@ static void note_peer(struct rpc_context *context, struct core_event *event) {
     case CORE_COMMIT:
     case CORE_SUBSCRIBE:
     case CORE_UNSUBSCRIBE:
-        peers_text(&context->rpc->peers, context->pipe, context->peer);
         event->peer = context->peer;
         break;
     default:
@@ -210,17 +211,16 @@ static const char another_key[] =
 /* NULL: the request needs no proof, or has a right one. */
 static const char *refuse_proof(const struct rpc_context *context, const Tarry__Request *request) {
     static struct logfmt_limit limit;
-    char quoted[LOGFMT_VALUE_SIZE], from[PEER_SIZE_MAX + 1];
+    char quoted[LOGFMT_VALUE_SIZE];
     if (!context->rpc->shell->node.on || context->proof == PEER_RIGHT) return NULL;
     if (request->proof.len == 0 && request->body_case != TARRY__REQUEST__BODY_FOLLOW) return NULL;
     if (request->proof.len != 0 && context->proof == PEER_STALE) return stale;
     const char *sentence = request->proof.len == 0 ? unproved : another_key;
-    peers_text(&context->rpc->peers, context->pipe, from);
-    if (logfmt_allowed(&limit)) logfmt("peer_refused", "from=%s reason=%s", from, logfmt_quote(sentence, quoted));
+    if (logfmt_allowed(&limit)) logfmt("peer_refused", "from=%s reason=%s", context->peer, logfmt_quote(sentence, quoted));
     return sentence;
 }
 
-static nng_msg *pack_challenge(struct shell *shell, const char *sentence) {
+static struct message *pack_challenge(struct shell *shell, const char *sentence) {
     Tarry__Reply reply = TARRY__REPLY__INIT;
     reply.code = TARRY__CODE__NOT_DONE;
     reply.message = (char *)sentence;
@@ -264,20 +264,18 @@ static void pass_on(struct shell *shell, struct call *call) {
     }
 }
 
-static nng_msg *pack_refusal(struct shell *shell, struct request_refusal refusal) {
+static struct message *pack_refusal(struct shell *shell, struct request_refusal refusal) {
     bool is_elsewhere = refusal.code == TARRY__CODE__NOT_PRIMARY && shell->node.on;
     if (is_elsewhere) return node_pack_refusal(&shell->node, refusal.sentence);
     return reply_pack_refusal(refusal.code, refusal.sentence);
 }
 
-static void handle(struct rpc_context *context, nng_msg *message) {
+static void handle(struct rpc_context *context, struct message *message) {
     struct rpc *rpc = context->rpc;
     struct shell *shell = rpc->shell;
     struct errand *errand = &context->call.errand;
-    const uint8_t *data = nng_msg_body(message);
-    size_t size = nng_msg_len(message);
-    context->state = RPC_WAITING;
-    context->pipe = nng_msg_get_pipe(message);
+    const uint8_t *data = message_data(message);
+    size_t size = message_size(message);
     context->charge = (size + 1) * CHARGE_FACTOR;
     atomic_fetch_add(&rpc->charged, context->charge);
     atomic_fetch_add(&rpc->busy, 1);
@@ -295,7 +293,7 @@ static void handle(struct rpc_context *context, nng_msg *message) {
         refusal.code = refuse_load(context, &errand->event);
         if (refusal.code == TARRY__CODE__OK) refusal = refuse_unpacked(shell, &errand->event);
     }
-    nng_msg_free(message); /* unpacking copied what is needed */
+    message_free(message); /* unpacking copied what is needed */
     if (refusal.code != TARRY__CODE__OK || unproved_why != NULL) {
         forget_request(context); /* now, and not when the answer has left: a flood of nonsense must cost no memory */
         bool is_challenged = unproved_why != NULL;
@@ -318,69 +316,33 @@ static void handle(struct rpc_context *context, nng_msg *message) {
     pass_on(shell, &context->call);
 }
 
-static void received(struct rpc_context *context, int error) {
-    if (error == 0) {
-        nng_msg *message = nng_aio_get_msg(context->aio);
-        nng_aio_set_msg(context->aio, NULL);
-        handle(context, message);
-        return;
-    }
-    if (error == NNG_ECLOSED) return;
-    if (logfmt_allowed(&receive_limit)) logfmt("receive_failed", "reason=\"%s\"", nng_strerror(error));
-    receive(context);
+bool rpc_request(struct rpc *rpc, uint64_t from, const char *peer, struct message *request) {
+    struct rpc_context *context = context_take(rpc);
+    if (context == NULL) return false;
+    context->from = from;
+    memcpy(context->peer, peer, strlen(peer) + 1);
+    context->head_size = request->head_size;
+    memcpy(context->head, message_head(request), request->head_size);
+    handle(context, request);
+    return true;
 }
 
-static void sent(struct rpc_context *context, int error) {
-    if (error != 0) {
-        nng_msg_free(nng_aio_get_msg(context->aio));
-        nng_aio_set_msg(context->aio, NULL);
-        if (error == NNG_ECLOSED) return;
-        if (error == NNG_ETIMEDOUT) nng_pipe_close(context->pipe);
-        if (logfmt_allowed(&stalled_limit)) logfmt("reply_unsent", "reason=\"%s\"", nng_strerror(error));
-    }
-    receive(context);
+struct message *rpc_refusal(void) {
+    return reply_pack_refusal(TARRY__CODE__BUSY, NULL);
 }
 
-static void context_event(void *argument) {
-    struct rpc_context *context = argument;
-    int error = nng_aio_result(context->aio);
-    if (context->state == RPC_SENDING)
-        sent(context, error);
-    else
-        received(context, error);
-}
-
-int rpc_open(struct rpc *rpc, struct shell *shell, const char *url) {
+void rpc_init(struct rpc *rpc, struct shell *shell) {
     rpc->shell = shell;
     pthread_mutex_init(&rpc->mutex, NULL);
-    peers_init(&rpc->peers);
     rpc->budget = MEMORY_SHARE_REQUESTS(shell->config.memory);
-    nng_listener listener;
-    int error = nng_rep0_open(&rpc->socket);
-    if (error != 0) return error;
-    error = http_keepalive(rpc->socket);
-    if (error == 0) error = nng_listener_create(&listener, rpc->socket, url);
-    /* Before listening: unlimited by default. */
-    if (error == 0) error = nng_listener_set_size(listener, NNG_OPT_RECVMAXSZ, REQUEST_SIZE_MAX);
-    if (error == 0) error = nng_listener_start(listener, 0);
-    if (error != 0) nng_close(rpc->socket);
-    return error;
-}
-
-void rpc_start(struct rpc *rpc) {
-    for (size_t i = 0; i < RPC_CONTEXTS; i++) {
+    for (size_t i = RPC_CONTEXTS; i-- > 0;) {
         struct rpc_context *context = &rpc->contexts[i];
         context->rpc = rpc;
         context->call.answer = send_reply;
         context->call.errand.item.kind = ITEM_CALL;
-        int error = nng_ctx_open(&context->ctx, rpc->socket);
-        if (error == 0) error = nng_aio_alloc(&context->aio, context_event, context);
-        if (error != 0) {
-            logfmt("start_failed", "what=rpc_context reason=\"%s\"", nng_strerror(error));
-            exit(1);
-        }
+        context->next = rpc->free;
+        rpc->free = context;
     }
-    for (size_t i = 0; i < RPC_CONTEXTS; i++) receive(&rpc->contexts[i]);
 }
 
 unsigned rpc_busy(const struct rpc *rpc) {

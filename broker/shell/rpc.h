@@ -1,5 +1,5 @@
-/* rpc.h: the REP endpoint /rpc: a bounded pool of contexts, each of which receives, has the request prepared in nng's
- * own thread, waits for the core's answer, and sends it.
+/* rpc.h: requests from /rpc: a bounded pool of contexts. One is taken for each request, which is prepared on the door's thread, and
+ * given back when the answer is handed over to the door. Without a free one the door keeps the request, and its connection waits.
  *
  * What requests in flight may hold is bounded: beyond the budget, or when few contexts are left, a commit that
  * schedules, a question about the log, or any request above half a MiB, is refused as busy without being unpacked, and
@@ -8,14 +8,14 @@
 #ifndef TARRY_SHELL_RPC_H
 #define TARRY_SHELL_RPC_H
 
-#include <nng/nng.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
 #include "call.h"
+#include "door.h"
 #include "peer_proof.h"
-#include "peers.h"
+#include "tarry_limits.h"
 
 struct shell;
 struct rpc;
@@ -31,16 +31,14 @@ struct rpc_arena {
     struct arena arena;
 };
 
-enum rpc_state { RPC_RECEIVING, RPC_WAITING, RPC_SENDING };
-
 struct rpc_context {
     struct call call; /* first */
     struct rpc *rpc;
-    nng_ctx ctx;
-    nng_aio *aio;
-    nng_pipe pipe; /* where the request came from */
+    struct rpc_context *next; /* while it is free */
+    uint64_t from;            /* connection */
     char peer[PEER_SIZE_MAX + 1];
-    enum rpc_state state;
+    uint8_t head[MESSAGE_HEAD_MAX]; /* the request's backtrace, for its answer */
+    uint8_t head_size;
     size_t charge;         /* bytes of the budget */
     bool follows;          /* it is the other node's question */
     enum peer_proof proof; /* PEER_RIGHT: the other node of the pair asks, and the reply is to be proved, too ... */
@@ -50,22 +48,23 @@ struct rpc_context {
 
 struct rpc {
     struct shell *shell;
-    nng_socket socket;
-    struct peers peers;
     size_t budget;
     _Atomic size_t charged;
     _Atomic unsigned busy;     /* contexts between a request and its answer ... */
     _Atomic unsigned followed; /* ... and those of them that the other node of the pair waits for */
     /* Idle arenas, the last used first: what is in use follows the load, not the number of contexts. */
-    pthread_mutex_t mutex;
+    pthread_mutex_t mutex; /* of both lists */
     struct rpc_arena *idle;
     size_t idle_count;
+    struct rpc_context *free;
+    bool is_awaited; /* the door keeps requests, for none was free */
     struct rpc_context contexts[RPC_CONTEXTS];
 };
 
-/* Opens the endpoint at `url`, which becomes bound here. 0 or an nng error. Nothing is received before rpc_start. */
-int rpc_open(struct rpc *rpc, struct shell *shell, const char *url);
-void rpc_start(struct rpc *rpc);
+void rpc_init(struct rpc *rpc, struct shell *shell);
+/* The door's calls, on its thread (door.h). */
+bool rpc_request(struct rpc *rpc, uint64_t from, const char *peer, struct message *request);
+struct message *rpc_refusal(void);
 /* Requests of clients that have no answer yet. The other node of a pair always waits for something, and would keep this
  * one from ever being at rest. */
 unsigned rpc_busy(const struct rpc *rpc);

@@ -22,23 +22,13 @@ uint64_t secret_check(const uint8_t key[IDENTITY_SECRET_SIZE], const void *secre
     return sodium_memcmp(right, secret, size) == 0 ? session : 0;
 }
 
-uint64_t secret_check_headers(const uint8_t key[IDENTITY_SECRET_SIZE], const char *headers) {
-    static const char name[] = "Authorization:", scheme[] = "Bearer ";
-    const char *line = headers;
-    while (line != NULL && strncasecmp(line, name, sizeof(name) - 1) != 0) {
-        line = strchr(line, '\n');
-        if (line != NULL) line++;
-    }
-    if (line == NULL) return 0;
-    line += sizeof(name) - 1;
-    while (*line == ' ') line++;
-    if (strncasecmp(line, scheme, sizeof(scheme) - 1) != 0) return 0;
-    line += sizeof(scheme) - 1;
-    size_t length = strcspn(line, "\r\n ");
+uint64_t secret_check_authorization(const uint8_t key[IDENTITY_SECRET_SIZE], const char *authorization) {
+    static const char scheme[] = "Bearer ";
     uint8_t secret[SESSION_SECRET_SIZE];
     size_t size = 0;
-    const char *end = NULL;
-    if (length != 2 * sizeof(secret)) return 0;
-    if (sodium_hex2bin(secret, sizeof(secret), line, length, NULL, &size, &end) != 0) return 0;
+    if (strncasecmp(authorization, scheme, sizeof(scheme) - 1) != 0) return 0;
+    const char *hex = authorization + sizeof(scheme) - 1, *end = NULL;
+    if (strlen(hex) != 2 * sizeof(secret)) return 0;
+    if (sodium_hex2bin(secret, sizeof(secret), hex, strlen(hex), NULL, &size, &end) != 0) return 0;
     return secret_check(key, secret, size);
 }

@@ -13,7 +13,7 @@
 void secret_make(const uint8_t key[IDENTITY_SECRET_SIZE], uint64_t session, uint8_t out[SESSION_SECRET_SIZE]);
 /* The session that `secret` was made for; 0: it is not one of ours. */
 uint64_t secret_check(const uint8_t key[IDENTITY_SECRET_SIZE], const void *secret, size_t size);
-/* The same, from `Authorization: Bearer <hex>` among the lines of an HTTP request's headers. */
-uint64_t secret_check_headers(const uint8_t key[IDENTITY_SECRET_SIZE], const char *headers);
+/* The same, from the value of an Authorization header: `Bearer <hex>`. */
+uint64_t secret_check_authorization(const uint8_t key[IDENTITY_SECRET_SIZE], const char *authorization);
 
 #endif

@@ -1,7 +1,8 @@
 /* shell.h: the one object that ties the broker's threads together, and how it dies.
  *
  * README.md draws the threads and their queues. Order of locks: a lane's mutex, then a queue's (inbox, reader, auditor,
- * courier, sync, indexer, archivist, batches); no two queues' at once; nng may be called under a lane's mutex only. */
+ * courier, sync, indexer, archivist, batches); no two queues' at once. The door's own lock
+ * comes last, and it holds none when it calls. */
 #ifndef TARRY_SHELL_SHELL_H
 #define TARRY_SHELL_SHELL_H
 
@@ -33,7 +34,7 @@
 #include "sync.h"
 #include "who.h"
 
-/* How `memory` is shared out; the rest is for stacks, nng, batches and the C library (CALM-1). */
+/* How `memory` is shared out; the rest is for stacks, the door, batches and the C library (CALM-1). */
 #define MEMORY_SHARE_CORE(memory) ((memory) / 2)
 #define MEMORY_SHARE_INDEX(memory) ((memory) / 4)
 #define MEMORY_SHARE_REQUESTS(memory) ((memory) / 8)
@@ -72,6 +73,7 @@ struct shell {
     struct auditor auditor;
     struct backup backup;
     struct locator locator;
+    struct door *door;
     struct rpc rpc;
     struct lanes lanes;
     struct node node;

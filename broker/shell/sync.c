@@ -13,7 +13,7 @@
 #include "logfmt.h"
 #include "shell.h"
 
-#define FAILED_FLUSH_US 200000
+#define FAILED_FLUSH_MS 200
 
 /* The disk failed: tell who waits that the outcome is unknown, and end (LOG-4). */
 static _Noreturn void sync_fail(struct sync *sync, struct batch *batches, int error) {
@@ -24,7 +24,7 @@ static _Noreturn void sync_fail(struct sync *sync, struct batch *batches, int er
             call->answer(call, reply_pack_refusal(TARRY__CODE__FAILED, NULL));
         }
     }
-    usleep(FAILED_FLUSH_US); /* nng's threads write them out; nothing else may happen meanwhile */
+    door_stop(sync->shell->door, FAILED_FLUSH_MS); /* nothing else may happen meanwhile */
     _exit(EXIT_STORAGE);
 }
 

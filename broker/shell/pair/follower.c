@@ -67,7 +67,7 @@ static void tell_epochs(struct node *node, Tarry__Follow *follow, uint32_t *numb
     follow->epoch_starts = starts;
 }
 
-static nng_msg *follow_message(struct node *node, const struct pair_message *question) {
+static struct message *follow_message(struct node *node, const struct pair_message *question) {
     struct shell *shell = node->shell;
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Follow follow = TARRY__FOLLOW__INIT;
@@ -100,11 +100,11 @@ static nng_msg *follow_message(struct node *node, const struct pair_message *que
     request.client = "tarryd";
     request.body_case = TARRY__REQUEST__BODY_FOLLOW;
     request.follow = &follow;
-    nng_msg *message = NULL;
     size_t size = tarry__request__get_packed_size(&request) + PEER_REQUEST_TRAILER_SIZE;
-    if (nng_msg_alloc(&message, size) != 0) return NULL;
-    tarry__request__pack(&request, nng_msg_body(message));
-    peer_prove_request(&shell->peer_key, &node->following.asker, nng_msg_body(message), size);
+    struct message *message = message_new(size);
+    if (message == NULL) return NULL;
+    tarry__request__pack(&request, message->bytes);
+    peer_prove_request(&shell->peer_key, &node->following.asker, message->bytes, size);
     return message;
 }
 
@@ -112,10 +112,10 @@ static nng_msg *follow_message(struct node *node, const struct pair_message *que
 static void ask(struct node *node) {
     struct node_following *following = &node->following;
     if (following->has_left) return;
-    nng_msg *message = follow_message(node, &following->question);
+    struct message *message = follow_message(node, &following->question);
     following->asking = message != NULL;
     following->again_ns = message != NULL ? UINT64_MAX : monotonic_ns() + AGAIN_NS;
-    if (message != NULL) asker_ask(&node->asker, message, (int)wait_ms(node) + ANSWER_EXTRA_MS);
+    if (message != NULL) asker_ask(node->asker, message, (unsigned)wait_ms(node) + ANSWER_EXTRA_MS);
 }
 
 void follower_ask(struct node *node, const struct pair_message *question) {
@@ -128,9 +128,9 @@ bool follower_leave(struct node *node) {
     if (node->pair.epoch == 0 || node->pair.cutting || following->has_left) return false;
     following->has_left = true;
     following->again_ns = UINT64_MAX;
-    nng_msg *message = follow_message(node, &following->question);
+    struct message *message = follow_message(node, &following->question);
     following->asking = message != NULL;
-    if (message != NULL) asker_ask(&node->asker, message, GOODBYE_MS);
+    if (message != NULL) asker_ask(node->asker, message, GOODBYE_MS);
     return following->asking;
 }
 
@@ -296,10 +296,10 @@ static void take_unproved(struct node *node, const void *data, size_t size) {
 }
 
 /* False: it is to a question that a newer one has replaced. */
-static bool take_answer(struct node *node, nng_msg *answer) {
+static bool take_answer(struct node *node, struct message *answer) {
     struct node_following *following = &node->following;
-    const uint8_t *data = nng_msg_body(answer);
-    size_t size = nng_msg_len(answer);
+    const uint8_t *data = message_data(answer);
+    size_t size = message_size(answer);
     enum peer_proof proof = peer_check_reply(&node->shell->peer_key, &following->asker, data, size);
     if (proof == PEER_STALE) return false;
     if (following->has_left) return true; /* whatever it says: the goodbye has arrived */
@@ -315,11 +315,11 @@ static bool take_answer(struct node *node, nng_msg *answer) {
     return true;
 }
 
-void follower_answered(struct node *node, nng_msg *answer) {
+void follower_answered(struct node *node, struct message *answer) {
     struct node_following *following = &node->following;
     following->asking = false;
     bool is_newest = node_is_leading(node) || answer == NULL || take_answer(node, answer);
-    nng_msg_free(answer);
+    message_free(answer);
     if (following->has_left) {
         if (is_newest) node_has_left(node);
         return;

@@ -14,7 +14,7 @@ void follower_ask(struct node *node, const struct pair_message *question);
 /* The process is to stop: asks for the last time, and says so. False: nobody is followed, nothing is said. */
 bool follower_leave(struct node *node);
 /* NULL: no answer came. Takes it over. */
-void follower_answered(struct node *node, nng_msg *answer);
+void follower_answered(struct node *node, struct message *answer);
 /* Puts aside what lies behind `end`, and cuts it off (R8). False: not now, follower_check tries again. */
 bool follower_cut(struct node *node, uint64_t end);
 /* What is here is of no use any more: puts aside what lies behind `end`; the next run begins with what the leader has.

@@ -520,7 +520,7 @@ static void fail_all(struct node *node) {
     for (struct batch *batch = leading->batches, *next; batch != NULL; batch = next) {
         next = batch->next;
         for (size_t i = 0; i < batch->answer_count; i++) {
-            nng_msg_free(batch->answers[i].reply);
+            message_free(batch->answers[i].reply);
             batch->answers[i].call->answer(batch->answers[i].call, reply_pack_refusal(TARRY__CODE__FAILED, NULL));
         }
         batch_drop(&node->shell->batches, batch);

@@ -369,7 +369,7 @@ static void *node_run(void *argument) {
         turn(node, &news);
         if (news.stop) break;
     }
-    asker_close(&node->asker);
+    asker_close(node->asker);
     leader_stop(node);
     /* A follower writes no seal of its own. */
     int error = atomic_load(&node->writes) ? 0 : log_mark(node->shell->log);
@@ -452,10 +452,10 @@ static void on_changed(void *argument) {
     pthread_mutex_unlock(&node->mutex);
 }
 
-static void on_answer(void *argument, nng_msg *answer) {
+static void on_answer(void *argument, struct message *answer) {
     struct node *node = argument;
     pthread_mutex_lock(&node->mutex);
-    nng_msg_free(node->news.answer); /* a newer one counts */
+    message_free(node->news.answer); /* a newer one counts */
     node->news.answer = answer;
     node->news.answered = true;
     pthread_cond_signal(&node->changed);
@@ -569,8 +569,12 @@ void node_start(struct node *node) {
     leader_init(node);
     follower_init(node);
     if (!node->pair.by_operator) open_keeper(node);
-    int error = asker_open(&node->asker, shell->config.peer, FOLLOW_ANSWER_SIZE_MAX, on_answer, node);
-    if (error != 0) node_refuse(nng_strerror(error));
+    struct listen_address peer;
+    const char *problem;
+    bool is_right = listen_parse(shell->config.peer, &peer, &problem);
+    assert(is_right); /* node_check */
+    int error = asker_open(&node->asker, &peer, FOLLOW_ANSWER_SIZE_MAX, on_answer, node);
+    if (error != 0) node_refuse(strerror(error));
     thread_start(&node->thread, "tarry-pair", node_run, node);
 }
 

@@ -74,7 +74,7 @@ struct node_news {
     uint64_t frames;  /* … since this node leads */
     bool moved;       /* `written` has grown */
     uint64_t durable;
-    nng_msg *answer;     /* to the own question */
+    struct message *answer;     /* to the own question */
     bool answered;       /* … or none came */
     bool kept;           /* the keeper is done */
     bool began;          /* the core leads */
@@ -194,7 +194,7 @@ struct node {
     /* the pair thread's own */
     pthread_t thread;
     struct pair pair;
-    struct asker asker;
+    struct asker *asker;
     struct keeper keeper;
     bool read_failed;
     bool leaves;             /* the process is to stop: a run that ends is not followed by another */
@@ -236,9 +236,9 @@ void node_question(struct node *node, struct call *call);
 /* OK: the request may go on to the core. Otherwise `*out_sentence` says why not. */
 Tarry__Code node_admits(const struct node *node, const struct core_event *event, const char **out_sentence);
 /* A NOT_PRIMARY that says where the primary is; NULL: no memory. */
-nng_msg *node_pack_refusal(struct node *node, const char *sentence);
+struct message *node_pack_refusal(struct node *node, const char *sentence);
 /* What a follower answers (core or courier thread), with where the primary is; NULL: no memory. */
-nng_msg *node_pack(struct node *node, const Tarry__Reply *reply);
+struct message *node_pack(struct node *node, const Tarry__Reply *reply);
 
 /* A question that the core does not answer is confirmed first (R3): it goes to the auditor then. While node_confirms.
  */

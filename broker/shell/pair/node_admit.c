@@ -47,7 +47,7 @@ Tarry__Code node_admits(const struct node *node, const struct core_event *event,
     return TARRY__CODE__NOT_PRIMARY;
 }
 
-nng_msg *node_pack_refusal(struct node *node, const char *sentence) {
+struct message *node_pack_refusal(struct node *node, const char *sentence) {
     char primary[CONFIG_TEXT_SIZE];
     Tarry__Reply reply = TARRY__REPLY__INIT;
     node_primary(node, primary);
@@ -57,7 +57,7 @@ nng_msg *node_pack_refusal(struct node *node, const char *sentence) {
     return reply_pack(&reply);
 }
 
-nng_msg *node_pack(struct node *node, const Tarry__Reply *reply) {
+struct message *node_pack(struct node *node, const Tarry__Reply *reply) {
     char primary[CONFIG_TEXT_SIZE];
     Tarry__Reply copy = *reply;
     node_primary(node, primary);

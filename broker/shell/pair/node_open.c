@@ -1,7 +1,6 @@
 /* node_open.c: becoming a node of a pair; see node.h. */
 #include <errno.h>
 #include <inttypes.h>
-#include <nng/nng.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -108,7 +107,7 @@ int node_join(const struct config *config, const struct peer_key *key, char mess
     if (config->replication == REPLICATION_NONE || !is_new(config->data)) return 0;
     int error = talk_open(&talk, config->peer, key);
     if (error != 0) {
-        snprintf(message, DATADIR_MESSAGE_SIZE, "the peer %s cannot be asked: %s", config->peer, nng_strerror(error));
+        snprintf(message, DATADIR_MESSAGE_SIZE, "the peer %s cannot be asked: %s", config->peer, strerror(error));
         return 1;
     }
     logfmt("joining", "peer=%s", config->peer);
@@ -119,6 +118,7 @@ int node_join(const struct config *config, const struct peer_key *key, char mess
         logfmt("stopped", "reason=\"nobody who leads has answered at %s\"", config->peer);
         _exit(0);
     }
+    talk_close(&talk);
     return result;
 }
 

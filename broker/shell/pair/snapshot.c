@@ -366,18 +366,26 @@ static int fetch_once(struct snapshot *snapshot) {
     return error;
 }
 
+/* 0, or 1 with a sentence. */
+static int fetch_all(struct snapshot *snapshot, const struct peer_key *key) {
+    if (is_whole(snapshot)) return 0;
+    int error = talk_open(&snapshot->talk, snapshot->url, key);
+    if (error != 0) return fail(snapshot, "the peer %s cannot be asked: %s", snapshot->url, strerror(error));
+    do {
+        error = fetch_once(snapshot);
+        if (error < 0) pause_talk(snapshot);
+    } while (error < 0 || (error == 0 && !is_whole(snapshot)));
+    talk_close(&snapshot->talk);
+    return error;
+}
+
 int snapshot_fetch(const struct datadir *dir, const char *url, const struct peer_key *key,
                    char message[DATADIR_MESSAGE_SIZE]) {
     const char *directory = dir->path;
     struct snapshot snapshot = {.directory = directory, .url = url, .cluster = dir->cluster, .message = message};
     message[0] = '\0';
-    int error = is_whole(&snapshot) ? 0 : talk_open(&snapshot.talk, url, key);
-    if (error != 0) return fail(&snapshot, "the peer %s cannot be asked: %s", url, nng_strerror(error));
-    while (!is_whole(&snapshot) && (error = fetch_once(&snapshot)) != 0) {
-        if (error > 0) return 1;
-        pause_talk(&snapshot);
-    }
-    error = put_in_place(&snapshot);
+    if (fetch_all(&snapshot, key) != 0) return 1;
+    int error = put_in_place(&snapshot);
     if (error != 0) return fail(&snapshot, "%s: a snapshot cannot be put in place: %s", directory, strerror(-error));
     logfmt("snapshot_taken", "position=%" PRIu64 " bytes=%" PRIu64, snapshot.position, snapshot.bytes);
     return 0;

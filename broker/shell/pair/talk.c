@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <netdb.h>
-#include <nng/protocol/reqrep0/req.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -23,19 +22,31 @@
 #define CHALLENGES_MAX 3
 #define ANSWER_SIZE_MAX (BACKUP_READ_MAX + (1u << 20))
 
+/* On the asker's thread. */
+static void on_answer(void *argument, struct message *answer) {
+    struct talk *talk = argument;
+    pthread_mutex_lock(&talk->mutex);
+    talk->answer = answer;
+    talk->answered = true;
+    pthread_cond_signal(&talk->changed);
+    pthread_mutex_unlock(&talk->mutex);
+}
+
 int talk_open(struct talk *talk, const char *url, const struct peer_key *key) {
-    char address[URL_SIZE_MAX + 8];
-    talk->url = url;
-    talk->key = key;
-    talk->asker = (struct peer_asker){0};
-    talk->unproved[0] = '\0';
-    snprintf(address, sizeof(address), "%s/rpc", url);
-    int error = nng_req0_open(&talk->socket);
-    if (error == 0) error = nng_socket_set_ms(talk->socket, NNG_OPT_SENDTIMEO, ASK_MS);
-    if (error == 0) error = nng_socket_set_ms(talk->socket, NNG_OPT_RECVTIMEO, ASK_MS);
-    if (error == 0) error = nng_socket_set_size(talk->socket, NNG_OPT_RECVMAXSZ, ANSWER_SIZE_MAX);
-    if (error == 0) error = nng_dial(talk->socket, address, NULL, NNG_FLAG_NONBLOCK);
-    return error;
+    struct listen_address address;
+    const char *problem;
+    *talk = (struct talk){.url = url, .key = key};
+    if (!listen_parse(url, &address, &problem)) return EINVAL;
+    pthread_mutex_init(&talk->mutex, NULL);
+    pthread_cond_init(&talk->changed, NULL);
+    return asker_open(&talk->line, &address, ANSWER_SIZE_MAX, on_answer, talk);
+}
+
+void talk_close(struct talk *talk) {
+    asker_close(talk->line);
+    message_free(talk->answer);
+    talk->line = NULL;
+    talk->answer = NULL;
 }
 
 Tarry__Request talk_request(Tarry__Request__BodyCase body) {
@@ -47,17 +58,20 @@ Tarry__Request talk_request(Tarry__Request__BodyCase body) {
 }
 
 /* One request and what comes back, whoever sent it; NULL: nothing did. */
-static nng_msg *exchange(struct talk *talk, const Tarry__Request *request) {
-    nng_msg *message = NULL, *answer = NULL;
+static struct message *exchange(struct talk *talk, const Tarry__Request *request) {
     size_t size = tarry__request__get_packed_size(request) + PEER_REQUEST_TRAILER_SIZE;
-    if (nng_msg_alloc(&message, size) != 0) return NULL;
-    tarry__request__pack(request, nng_msg_body(message));
-    peer_prove_request(talk->key, &talk->asker, nng_msg_body(message), size);
-    if (nng_sendmsg(talk->socket, message, 0) != 0) {
-        nng_msg_free(message);
-        return NULL;
-    }
-    return nng_recvmsg(talk->socket, &answer, 0) == 0 ? answer : NULL;
+    struct message *message = message_new(size);
+    if (message == NULL) return NULL;
+    tarry__request__pack(request, message->bytes);
+    peer_prove_request(talk->key, &talk->asker, message->bytes, size);
+    talk->answered = false;
+    asker_ask(talk->line, message, ASK_MS);
+    pthread_mutex_lock(&talk->mutex);
+    while (!talk->answered) pthread_cond_wait(&talk->changed, &talk->mutex);
+    struct message *answer = talk->answer;
+    talk->answer = NULL;
+    pthread_mutex_unlock(&talk->mutex);
+    return answer;
 }
 
 /* True: there is a challenge to be met. */
@@ -77,16 +91,16 @@ Tarry__Reply *talk_ask(struct talk *talk, const Tarry__Request *request) {
     bool again = false;
     talk->unproved[0] = '\0';
     for (int i = 0; i == 0 || (again && i < CHALLENGES_MAX); i++) {
-        nng_msg *answer = exchange(talk, request);
+        struct message *answer = exchange(talk, request);
         again = false;
         if (answer == NULL) break;
-        const uint8_t *data = nng_msg_body(answer);
-        size_t size = nng_msg_len(answer);
+        const uint8_t *data = message_data(answer);
+        size_t size = message_size(answer);
         if (peer_check_reply(talk->key, &talk->asker, data, size) == PEER_RIGHT)
             reply = tarry__reply__unpack(NULL, size, data);
         else
             again = hear_unproved(talk, data, size);
-        nng_msg_free(answer);
+        message_free(answer);
     }
     if (reply != NULL) talk->unproved[0] = '\0';
     return reply;

@@ -4,25 +4,30 @@
 #ifndef TARRY_SHELL_PAIR_TALK_H
 #define TARRY_SHELL_PAIR_TALK_H
 
-#include <nng/nng.h>
+#include <pthread.h>
 #include <stdbool.h>
 
+#include "asker.h"
 #include "peer_proof.h"
 #include "tarry.pb-c.h"
 
 #define TALK_UNPROVED_SIZE 512
 
 struct talk {
-    nng_socket socket;
+    struct asker *line;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    struct message *answer; /* to the question under way; NULL: none came */
+    bool answered;
     const char *url;
     const struct peer_key *key;
     struct peer_asker asker;
     char unproved[TALK_UNPROVED_SIZE]; /* what the last answer lacked, if it came from who knows who; else empty */
 };
 
-/* `url` is the other broker's; it and the key must live as long as this. 0 or an nng error. The socket stays to the end
- * of the process, for closing is where nng's bugs are. */
+/* `url` is the other broker's; it and the key must live as long as this, and this must stay where it is. 0 or a positive errno. */
 int talk_open(struct talk *talk, const char *url, const struct peer_key *key);
+void talk_close(struct talk *talk);
 /* A request of this broker's; its body is the caller's to put in. */
 Tarry__Request talk_request(Tarry__Request__BodyCase body);
 /* The other node's answer, tarry__reply__free_unpacked's; NULL: none came in time, or one that makes no sense, or it is

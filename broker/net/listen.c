@@ -14,8 +14,9 @@
 
 #include "tarry_limits.h"
 
-#define BACKLOG 4096 /* the system cuts it to net.core.somaxconn */
-#define DESCRIPTORS_AT_START 256
+/* Connections that wait to be accepted; the system cuts it to net.core.somaxconn. In a flood an overflowing queue costs an honest
+ * client a second, which is how long TCP takes to knock again. */
+#define BACKLOG 4096
 /* An idle connection is probed after a minute; one that answers nothing, or takes nothing of what it was sent, for
  * another minute is ended. A client that lives reads always, whatever its user does. */
 #define KEEPALIVE_IDLE_S 60
@@ -74,57 +75,45 @@ void listen_format(const struct listen_address *address, char *out, size_t size)
     snprintf(out, size, "ws://%s%s%s:%u", six ? "[" : "", address->host, six ? "]" : "", address->port);
 }
 
-int listen_free_port(const struct listen_address *address, uint16_t *out_port) {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found = NULL;
-    const char *host = strcmp(address->host, "*") == 0 ? NULL : address->host;
-    if (getaddrinfo(host, "0", &hints, &found) != 0) return EADDRNOTAVAIL;
-    int error = 0, on = 1;
+static bool bound_port(int fd, uint16_t *out) {
     struct sockaddr_storage bound = {0};
     socklen_t size = sizeof(bound);
-    char port[NI_MAXSERV] = "";
-    int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    /* Bound but never listening or connected: the port is free again as soon as the socket is closed. */
+    char text[NI_MAXSERV] = "";
+    if (getsockname(fd, (struct sockaddr *)&bound, &size) != 0) return false;
+    if (getnameinfo((struct sockaddr *)&bound, size, NULL, 0, text, sizeof(text), NI_NUMERICSERV) != 0) return false;
+    return port_parse(text, strlen(text), out);
+}
+
+int listen_open(const struct listen_address *address, int *out_fd, uint16_t *out_port) {
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found = NULL;
+    const char *host = strcmp(address->host, "*") == 0 ? NULL : address->host;
+    char port[8];
+    int error = 0, on = 1;
+    snprintf(port, sizeof(port), "%u", address->port);
+    if (getaddrinfo(host, port, &hints, &found) != 0) return EADDRNOTAVAIL;
+    int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
-        bind(fd, found->ai_addr, found->ai_addrlen) != 0 || getsockname(fd, (struct sockaddr *)&bound, &size) != 0)
+        bind(fd, found->ai_addr, found->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0)
         error = errno;
-    else if (getnameinfo((struct sockaddr *)&bound, size, NULL, 0, port, sizeof(port), NI_NUMERICSERV) != 0 ||
-             !port_parse(port, strlen(port), out_port))
+    else if (!bound_port(fd, out_port))
         error = EADDRNOTAVAIL;
-    if (fd >= 0) close(fd);
     freeaddrinfo(found);
+    if (error == 0)
+        *out_fd = fd;
+    else if (fd >= 0)
+        close(fd);
     return error;
 }
 
-/* The port of a listening socket; 0: it is none. */
-static uint16_t listening_port(int fd) {
-    int listens = 0;
-    socklen_t size = sizeof(listens);
-    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || !listens) return 0;
-    struct sockaddr_storage bound = {0};
-    char text[NI_MAXSERV] = "";
-    uint16_t port = 0;
-    size = sizeof(bound);
-    if (getsockname(fd, (struct sockaddr *)&bound, &size) != 0) return 0;
-    if (getnameinfo((struct sockaddr *)&bound, size, NULL, 0, text, sizeof(text), NI_NUMERICSERV) != 0) return 0;
-    return port_parse(text, strlen(text), &port) ? port : 0;
+static void set_option(int fd, int level, int option, int value) {
+    /* One that is refused costs an honest client nothing. */
+    (void)setsockopt(fd, level, option, &value, sizeof(value));
 }
 
-static bool set_tcp(int fd, int option, int value) {
-    return setsockopt(fd, IPPROTO_TCP, option, &value, sizeof(value)) == 0;
-}
-
-bool listen_tune(uint16_t port) {
-    bool tuned = false;
-    for (int fd = 0; fd < DESCRIPTORS_AT_START; fd++)
-        if (listening_port(fd) == port && listen(fd, BACKLOG) == 0 && set_tcp(fd, TCP_KEEPIDLE, KEEPALIVE_IDLE_S) &&
-            set_tcp(fd, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S) && set_tcp(fd, TCP_USER_TIMEOUT, UNANSWERED_MAX_MS))
-            tuned = true;
-    return tuned;
-}
-
-bool listen_address_of(uint16_t port, struct sockaddr_storage *out) {
-    int fd = 0;
-    while (fd < DESCRIPTORS_AT_START && listening_port(fd) != port) fd++;
-    socklen_t size = sizeof(*out);
-    return fd < DESCRIPTORS_AT_START && getsockname(fd, (struct sockaddr *)out, &size) == 0;
+void listen_tune_connection(int fd) {
+    set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
+    set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, UNANSWERED_MAX_MS);
 }

@@ -1,0 +1,279 @@
+/* asker.c: see asker.h. libwebsockets is the client; it calls back on the asker's thread alone. */
+#include "asker.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <libwebsockets.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How long after a dial that failed the next one follows. */
+#define DIAL_AGAIN_MIN_MS 20u
+#define DIAL_AGAIN_MAX_MS 200u
+#define CONNECT_S 5
+#define FRAME_OUT (64u << 10)
+#define ID_SIZE 4u
+#define FIRST_CAPACITY (64u << 10)
+#define US_PER_MS 1000
+
+struct asker {
+    struct listen_address where;
+    size_t answer_size_max;
+    asker_answered answered;
+    void *argument;
+    struct lws_context *context;
+    pthread_t thread;
+    _Atomic bool closed;
+
+    pthread_mutex_t mutex;
+    struct message *next; /* asked, and not begun yet */
+    unsigned next_ms;
+
+    /* the thread's own */
+    struct lws *wsi;        /* dialled, or open */
+    bool open;              /* it may be written to */
+    struct message *asked;  /* without an answer yet */
+    size_t sent;            /* bytes of it, on this connection */
+    uint32_t id;            /* its */
+    struct message *coming; /* of an answer */
+    unsigned again_ms;
+    lws_sorted_usec_list_t too_late; /* `asked` ends without an answer */
+    lws_sorted_usec_list_t again;    /* the next dial */
+};
+
+static void dial(struct asker *asker) {
+    char host[LISTEN_HOST_SIZE + 16];
+    bool is_six = strchr(asker->where.host, ':') != NULL;
+    snprintf(host, sizeof(host), "%s%s%s:%u", is_six ? "[" : "", asker->where.host, is_six ? "]" : "", asker->where.port);
+    const struct lws_client_connect_info info = {
+        .context = asker->context,
+        .address = asker->where.host,
+        .port = asker->where.port,
+        .path = "/rpc",
+        .host = host,
+        .protocol = "rep.sp.nanomsg.org",
+        .local_protocol_name = "asker",
+        .ietf_version_or_minus_one = -1,
+        .opaque_user_data = asker,
+        .pwsi = &asker->wsi,
+    };
+    lws_client_connect_via_info(&info); /* whatever comes of it is called back */
+}
+
+static void on_again(lws_sorted_usec_list_t *sul) {
+    struct asker *asker = lws_container_of(sul, struct asker, again);
+    if (asker->wsi == NULL && asker->asked != NULL) dial(asker);
+}
+
+static void dial_later(struct asker *asker) {
+    lws_sul_schedule(asker->context, 0, &asker->again, on_again, (lws_usec_t)asker->again_ms * US_PER_MS);
+    asker->again_ms = 2 * asker->again_ms < DIAL_AGAIN_MAX_MS ? 2 * asker->again_ms : DIAL_AGAIN_MAX_MS;
+}
+
+static void hang_up(struct asker *asker) {
+    if (asker->wsi == NULL) return;
+    lws_set_timeout(asker->wsi, PENDING_TIMEOUT_USER_REASON_BASE, LWS_TO_KILL_ASYNC);
+}
+
+/* `answer` NULL: none came. */
+static void end_question(struct asker *asker, struct message *answer) {
+    message_free(asker->asked);
+    asker->asked = NULL;
+    lws_sul_cancel(&asker->too_late);
+    if (atomic_load(&asker->closed))
+        message_free(answer);
+    else
+        asker->answered(asker->argument, answer);
+}
+
+static void on_too_late(lws_sorted_usec_list_t *sul) {
+    struct asker *asker = lws_container_of(sul, struct asker, too_late);
+    hang_up(asker);
+    end_question(asker, NULL);
+}
+
+/* A request's id: with it the answers to former questions are told from this one's. */
+static void give_id(struct asker *asker) {
+    asker->id = (asker->id + 1) | 0x80000000u;
+    const uint8_t id[ID_SIZE] = {(uint8_t)(asker->id >> 24), (uint8_t)(asker->id >> 16), (uint8_t)(asker->id >> 8),
+                                 (uint8_t)asker->id};
+    message_put_head(asker->asked, id, sizeof(id));
+}
+
+static void look_for_question(struct asker *asker) {
+    pthread_mutex_lock(&asker->mutex);
+    struct message *next = asker->next;
+    unsigned time_ms = asker->next_ms;
+    asker->next = NULL;
+    pthread_mutex_unlock(&asker->mutex);
+    if (next == NULL) return;
+    /* What was begun must be ended, or the other side takes this for its rest. */
+    bool is_half_sent = asker->asked != NULL && asker->sent > 0 && asker->sent < ID_SIZE + asker->asked->size;
+    message_free(asker->asked);
+    asker->asked = next;
+    asker->sent = 0;
+    give_id(asker);
+    lws_sul_schedule(asker->context, 0, &asker->too_late, on_too_late, (lws_usec_t)time_ms * US_PER_MS);
+    if (is_half_sent) hang_up(asker);
+    if (asker->wsi == NULL && lws_dll2_is_detached(&asker->again.list)) dial(asker);
+    if (asker->wsi != NULL && asker->open) lws_callback_on_writable(asker->wsi);
+}
+
+/* ---- a connection */
+
+static int write_some(struct asker *asker, struct lws *wsi) {
+    if (asker->asked == NULL || lws_partial_buffered(wsi)) return 0;
+    size_t size = ID_SIZE + asker->asked->size, rest = size - asker->sent;
+    if (rest == 0) return 0;
+    size_t part = rest < FRAME_OUT ? rest : FRAME_OUT;
+    int kind = asker->sent == 0 ? LWS_WRITE_BINARY : LWS_WRITE_CONTINUATION;
+    uint8_t frame[LWS_PRE + FRAME_OUT]; /* masking changes what is sent; it may be sent again */
+    memcpy(frame + LWS_PRE, asker->asked->bytes - ID_SIZE + asker->sent, part);
+    if (part < rest) kind |= LWS_WRITE_NO_FIN;
+    if (lws_write(wsi, frame + LWS_PRE, part, (enum lws_write_protocol)kind) < 0) return -1;
+    asker->sent += part;
+    if (part < rest) lws_callback_on_writable(wsi);
+    return 0;
+}
+
+static bool is_of_question(const struct asker *asker, struct message *answer) {
+    if (!message_take_head(answer) || answer->head_size != ID_SIZE || asker->asked == NULL) return false;
+    return memcmp(message_head(answer), message_head(asker->asked), ID_SIZE) == 0;
+}
+
+static bool has_room(struct asker *asker, size_t size) {
+    if (asker->coming == NULL) {
+        asker->coming = message_new(size > FIRST_CAPACITY ? size : FIRST_CAPACITY);
+        if (asker->coming == NULL) return false;
+        asker->coming->size = 0;
+    }
+    size_t needed = asker->coming->size + size, capacity = 2 * asker->coming->capacity;
+    if (needed > asker->answer_size_max) return false;
+    return needed <= asker->coming->capacity || message_grow(&asker->coming, capacity > needed ? capacity : needed);
+}
+
+static int received(struct asker *asker, struct lws *wsi, const void *bytes, size_t size) {
+    if (!lws_frame_is_binary(wsi) || !has_room(asker, size)) return -1;
+    memcpy(asker->coming->bytes + asker->coming->size, bytes, size);
+    asker->coming->size += size;
+    if (lws_remaining_packet_payload(wsi) > 0 || !lws_is_final_fragment(wsi)) return 0;
+    struct message *answer = asker->coming;
+    asker->coming = NULL;
+    if (is_of_question(asker, answer))
+        end_question(asker, answer);
+    else
+        message_free(answer);
+    return 0;
+}
+
+static void lost(struct asker *asker) {
+    asker->open = false;
+    asker->wsi = NULL;
+    asker->sent = 0;
+    message_free(asker->coming);
+    asker->coming = NULL;
+    if (asker->asked != NULL && !atomic_load(&asker->closed)) dial_later(asker);
+}
+
+static int event(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t size) {
+    if (reason == LWS_CALLBACK_EVENT_WAIT_CANCELLED) {
+        look_for_question(lws_context_user(lws_get_context(wsi)));
+        return 0;
+    }
+    struct asker *asker = lws_get_opaque_user_data(wsi);
+    if (asker == NULL) return 0;
+    switch (reason) {
+    case LWS_CALLBACK_CLIENT_ESTABLISHED:
+        asker->open = true;
+        asker->again_ms = DIAL_AGAIN_MIN_MS;
+        lws_callback_on_writable(wsi);
+        return 0;
+    case LWS_CALLBACK_CLIENT_RECEIVE:
+        return received(asker, wsi, in, size);
+    case LWS_CALLBACK_CLIENT_WRITEABLE:
+        return write_some(asker, wsi);
+    case LWS_CALLBACK_CLIENT_CONNECTION_ERROR:
+    case LWS_CALLBACK_CLIENT_CLOSED:
+        lws_set_opaque_user_data(wsi, NULL);
+        lost(asker);
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+static const struct lws_protocols protocols[] = {
+    {.name = "asker", .callback = event, .rx_buffer_size = FRAME_OUT},
+    {0},
+};
+static const lws_retry_bo_t no_pings;
+
+static void *run(void *argument) {
+    struct asker *asker = argument;
+    while (!atomic_load(&asker->closed) && lws_service(asker->context, 0) >= 0) {}
+    return NULL;
+}
+
+/* ---- from beginning to end */
+
+static void deinit(struct asker *asker) {
+    lws_context_destroy(asker->context); /* calls back for what is open */
+    message_free(asker->next);
+    message_free(asker->asked);
+    message_free(asker->coming);
+    pthread_mutex_destroy(&asker->mutex);
+    free(asker);
+}
+
+int asker_open(struct asker **out, const struct listen_address *where, size_t answer_size_max, asker_answered answered,
+               void *argument) {
+    struct asker *asker = calloc(1, sizeof(*asker));
+    if (asker == NULL) return ENOMEM;
+    asker->where = *where;
+    asker->answer_size_max = answer_size_max;
+    asker->answered = answered;
+    asker->argument = argument;
+    asker->again_ms = DIAL_AGAIN_MIN_MS;
+    pthread_mutex_init(&asker->mutex, NULL);
+    lws_set_log_level(0, NULL); /* the door says what its own library has to say */
+    const struct lws_context_creation_info info = {
+        .port = CONTEXT_PORT_NO_LISTEN,
+        .protocols = protocols,
+        .pt_serv_buf_size = FRAME_OUT,
+        .timeout_secs = CONNECT_S,
+        .connect_timeout_secs = CONNECT_S,
+        .fd_limit_per_thread = 16,
+        .retry_and_idle_policy = &no_pings,
+        .user = asker,
+    };
+    asker->context = lws_create_context(&info);
+    int error = asker->context == NULL ? ENOMEM : pthread_create(&asker->thread, NULL, run, asker);
+    if (error != 0) {
+        if (asker->context != NULL) deinit(asker);
+        else free(asker);
+        return error;
+    }
+    pthread_setname_np(asker->thread, "tarry-asker");
+    *out = asker;
+    return 0;
+}
+
+void asker_ask(struct asker *asker, struct message *question, unsigned time_ms) {
+    pthread_mutex_lock(&asker->mutex);
+    message_free(asker->next);
+    asker->next = question;
+    asker->next_ms = time_ms;
+    pthread_mutex_unlock(&asker->mutex);
+    lws_cancel_service(asker->context);
+}
+
+void asker_close(struct asker *asker) {
+    if (asker == NULL) return;
+    atomic_store(&asker->closed, true);
+    lws_cancel_service(asker->context);
+    pthread_join(asker->thread, NULL);
+    deinit(asker);
+}

@@ -1,0 +1,263 @@
+/* door.c: the door's thread, and what others hand over to it; see door.h. */
+#include "door.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "door_parts.h"
+
+/* What the library calls with no door at hand: its log. One door a process. */
+static struct door *the_door;
+
+static void library_says(int level, const char *line) {
+    char text[256];
+    size_t size = strcspn(line, "\n");
+    if (the_door == NULL) return;
+    if (size >= sizeof(text)) size = sizeof(text) - 1;
+    memcpy(text, line, size);
+    text[size] = '\0';
+    the_door->calls.trouble(the_door->calls.argument, text);
+}
+
+/* ---- what is handed over */
+
+static void hand_over(struct door *door, struct message *message) {
+    message->next = NULL;
+    door_hold(door, message->capacity);
+    atomic_fetch_add(&door->queued, 1);
+    pthread_mutex_lock(&door->mutex);
+    bool was_empty = door->first == NULL;
+    *door->last = message;
+    door->last = &message->next;
+    pthread_mutex_unlock(&door->mutex);
+    if (was_empty) lws_cancel_service(door->context);
+}
+
+void door_answer(struct door *door, uint64_t to, struct message *answer) {
+    if (answer == NULL) {
+        door_close(door, to);
+        return;
+    }
+    answer->to = to;
+    answer->kind = ORDER_ANSWER;
+    hand_over(door, answer);
+}
+
+void door_deliver(struct door *door, uint64_t to, struct message *message) {
+    message->to = to;
+    message->kind = ORDER_DELIVERY;
+    hand_over(door, message);
+}
+
+void door_page(struct door *door, uint64_t to, struct message *page) {
+    if (page == NULL) {
+        door_close(door, to);
+        return;
+    }
+    page->to = to;
+    page->kind = ORDER_PAGE;
+    hand_over(door, page);
+}
+
+static struct slot *slot_of(struct door *door, uint64_t id) {
+    uint64_t place = id & UINT16_MAX;
+    assert(place < door->limits.connections_max);
+    return &door->slots[place];
+}
+
+void door_close(struct door *door, uint64_t id) {
+    atomic_store(&slot_of(door, id)->closing, id);
+    if (!atomic_exchange(&door->ends, true)) lws_cancel_service(door->context);
+}
+
+void door_linger(struct door *door, uint64_t id) {
+    atomic_store(&slot_of(door, id)->lingering, id);
+    if (!atomic_exchange(&door->ends, true)) lws_cancel_service(door->context);
+}
+
+void door_resume(struct door *door) {
+    if (!atomic_exchange(&door->resumes, true)) lws_cancel_service(door->context);
+}
+
+size_t door_held(const struct door *door) {
+    return atomic_load(&door->held);
+}
+
+/* ---- the thread */
+
+static void carry_out(struct door *door, struct message *message) {
+    struct connection *connection = connection_find(door, message->to);
+    bool is_there = connection != NULL && !connection->is_gone;
+    if (is_there && message->kind == ORDER_PAGE) {
+        http_answer(connection, message);
+    } else if (is_there) {
+        ws_send(connection, message);
+    } else {
+        if (message->kind == ORDER_DELIVERY)
+            door->calls.lane_sent(door->calls.argument, message->lane, message->turn, false, message->stamp);
+        door_done(door, message);
+    }
+}
+
+static void carry_out_all(struct door *door) {
+    pthread_mutex_lock(&door->mutex);
+    struct message *message = door->first;
+    door->first = NULL;
+    door->last = &door->first;
+    pthread_mutex_unlock(&door->mutex);
+    for (struct message *next; message != NULL; message = next) {
+        next = message->next;
+        carry_out(door, message);
+    }
+}
+
+static void end_some(struct door *door) {
+    if (!atomic_exchange(&door->ends, false)) return;
+    for (unsigned i = 0; i < door->limits.connections_max; i++) {
+        struct slot *slot = &door->slots[i];
+        /* Reading is cheap; writing all of them is not. */
+        if (atomic_load(&slot->closing) == 0 && atomic_load(&slot->lingering) == 0) continue;
+        struct connection *connection = connection_find(door, atomic_exchange(&slot->closing, 0));
+        if (connection != NULL) connection_kill(connection);
+        connection = connection_find(door, atomic_exchange(&slot->lingering, 0));
+        if (connection != NULL) lws_set_timeout(connection->wsi, PENDING_TIMEOUT_USER_REASON_BASE, DOOR_LINGER_S);
+    }
+}
+
+static void look_around(struct door *door) {
+    carry_out_all(door);
+    end_some(door);
+    if (atomic_exchange(&door->resumes, false)) ws_offer_waiting(door);
+    if (!atomic_load(&door->stopping)) return;
+    for (unsigned i = 0; i < door->limits.connections_max; i++)
+        if (door->slots[i].connection != NULL && door->slots[i].connection->kind == CONNECTION_RPC)
+            ws_regulate(door->slots[i].connection);
+}
+
+static int event(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t size) {
+    struct connection *connection = lws_get_opaque_user_data(wsi);
+    if (connection == NULL) return 0;
+    connection->door->adopting = NULL;
+    connection->wsi = wsi;
+    switch (reason) {
+    case LWS_CALLBACK_WSI_DESTROY:
+        lws_set_opaque_user_data(wsi, NULL);
+        connection->wsi = NULL;
+        connection_free(connection);
+        return 0;
+    case LWS_CALLBACK_ESTABLISHED:
+    case LWS_CALLBACK_RECEIVE:
+    case LWS_CALLBACK_SERVER_WRITEABLE:
+    case LWS_CALLBACK_CLOSED:
+        return ws_event(connection, reason, in, size);
+    default:
+        return http_event(connection, reason, in, size);
+    }
+}
+
+static int first_event(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t size) {
+    if (reason == LWS_CALLBACK_EVENT_WAIT_CANCELLED) {
+        look_around(lws_context_user(lws_get_context(wsi)));
+        return 0;
+    }
+    return event(wsi, reason, user, in, size);
+}
+
+static const struct lws_protocols protocols[] = {
+    {.name = "http", .callback = first_event, .rx_buffer_size = DOOR_FRAME_OUT},
+    {.name = "rep.sp.nanomsg.org", .callback = event, .rx_buffer_size = DOOR_FRAME_OUT},
+    {.name = "push.sp.nanomsg.org", .callback = event, .rx_buffer_size = DOOR_FRAME_OUT},
+    {.name = "listener", .callback = accept_event},
+    {0},
+};
+
+/* The kernel asks whether anybody is there (listen.c), so no pings are sent. */
+static const lws_retry_bo_t no_pings;
+
+static void *run(void *argument) {
+    struct door *door = argument;
+    while (!atomic_load(&door->quits) && lws_service(door->context, 0) >= 0) {}
+    return NULL;
+}
+
+/* ---- from beginning to end */
+
+struct door *door_new(const struct door_calls *calls, const struct door_limits *limits) {
+    struct door *door = calloc(1, sizeof(*door));
+    if (door == NULL) return NULL;
+    door->calls = *calls;
+    door->limits = *limits;
+    door->last = &door->first;
+    pthread_mutex_init(&door->mutex, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&door->drained, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    lws_set_log_level(LLL_ERR, library_says);
+    the_door = door;
+    const struct lws_context_creation_info context = {
+        .options = LWS_SERVER_OPTION_EXPLICIT_VHOSTS,
+        .port = CONTEXT_PORT_NO_LISTEN,
+        .pt_serv_buf_size = DOOR_FRAME_OUT,
+        .timeout_secs = DOOR_HEAD_S,
+        .max_http_header_data = DOOR_HEAD_SIZE_MAX,
+        .max_http_header_pool = DOOR_HTTP_MAX + 1,
+        .retry_and_idle_policy = &no_pings,
+        .user = door,
+    };
+    const struct lws_context_creation_info vhost = {
+        .port = CONTEXT_PORT_NO_LISTEN_SERVER,
+        .vhost_name = "tarryd",
+        .protocols = protocols,
+        .timeout_secs = DOOR_HEAD_S,
+        .keepalive_timeout = DOOR_IDLE_S,
+        .retry_and_idle_policy = &no_pings,
+    };
+    if (connections_init(door)) door->context = lws_create_context(&context);
+    if (door->context != NULL) door->vhost = lws_create_vhost(door->context, &vhost);
+    if (door->vhost != NULL) return door;
+    if (door->context != NULL) lws_context_destroy(door->context);
+    free(door->slots);
+    free(door->free_slots);
+    free(door);
+    the_door = NULL;
+    return NULL;
+}
+
+void door_add(struct door *door, int fd) {
+    assert(door->listener_count < DOOR_LISTENERS_MAX);
+    door->listener_fds[door->listener_count++] = fd;
+}
+
+int door_start(struct door *door) {
+    if (!accept_begin(door)) return ENOMEM;
+    int error = pthread_create(&door->thread, NULL, run, door);
+    if (error == 0) pthread_setname_np(door->thread, "tarry-net");
+    return error;
+}
+
+void door_stop(struct door *door, unsigned wait_ms) {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += wait_ms / 1000;
+    until.tv_nsec += (long)(wait_ms % 1000) * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    atomic_store(&door->stopping, true);
+    lws_cancel_service(door->context);
+    pthread_mutex_lock(&door->mutex);
+    int error = 0;
+    while (atomic_load(&door->queued) > 0 && error == 0)
+        error = pthread_cond_timedwait(&door->drained, &door->mutex, &until);
+    pthread_mutex_unlock(&door->mutex);
+    atomic_store(&door->quits, true);
+    lws_cancel_service(door->context);
+    pthread_join(door->thread, NULL);
+}

@@ -1,0 +1,105 @@
+/* door.h: what owns tarryd's port: HTTP pages, the upgrade to WebSocket, and SP's messages over it. libwebsockets speaks HTTP and
+ * WebSocket; what it is given is accepted, limited and judged here.
+ *
+ *                      door's thread                                             any thread
+ *   accept ── HTTP ──► judged ──┬─ /rpc ────► request() … waits …           ◄── door_answer
+ *                               ├─ /lane/N ─► lane_asks(), lane_up()        ◄── door_deliver ── lane_leaves()? ─► lane_sent()
+ *                               └─ a page ──► page() … waits …              ◄── door_page
+ *
+ * A connection has an id, which is never used twice; what is meant for one that is gone is dropped, and a delivery is told to be
+ * unsent. One thread reads, writes and calls back. What other threads hand over waits in a queue, and a descriptor wakes the thread.
+ *
+ * Bytes: what is half received, what waits for the callee, and what is not yet in the kernel is counted (door_held). Beyond
+ * `held_max` requests that would make it worse are refused while they come: they are read to their end, kept nowhere, and
+ * refused() makes their answer. A connection that has DOOR_REQUESTS_MAX requests or DOOR_UNSENT_MAX bytes of answers
+ * under way is not read from. */
+#ifndef TARRY_NET_DOOR_H
+#define TARRY_NET_DOOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "listen.h"
+#include "message.h"
+
+/* Connections at once; fewer, if the system grants fewer descriptors. */
+#define DOOR_CONNECTIONS_MAX 16384u
+/* … of one address: the others stay reachable. */
+#define DOOR_CONNECTIONS_OF_ADDRESS_MAX 12288u
+/* … that have not been upgraded: beyond it the one that has been there longest goes. */
+#define DOOR_HTTP_MAX 4096u
+/* Requests of one connection that have no answer yet. */
+#define DOOR_REQUESTS_MAX 128u
+/* Bytes of answers for one connection that are not in the kernel yet. */
+#define DOOR_UNSENT_MAX (4u << 20)
+/* A frame as it may come; a larger message comes in several. */
+#define DOOR_FRAME_MAX (1u << 20)
+/* What is half received may always grow to this size, whatever else is held (CAP-1): an ack, a heartbeat, a question. */
+#define DOOR_SMALL_MAX (16u << 10)
+/* How long a head may take, and a connection over HTTP be idle. */
+#define DOOR_HEAD_S 10
+#define DOOR_IDLE_S 30
+/* How long a client may leave an answer unread, and a lane's connection stand after its session. */
+#define DOOR_UNREAD_S 10
+#define DOOR_LINGER_S 10
+
+struct door;
+
+struct door_calls {
+    void *argument;
+    /* A request from connection `from` at the address `peer` ("127.0.0.1:40312"). True: it is taken over, and will be answered.
+     * False: there is no room; the door keeps it, and does not read on from there until door_resume. */
+    bool (*request)(void *argument, uint64_t from, const char *peer, struct message *request);
+    /* The answer to a request that the door had no room for; NULL: no memory. */
+    struct message *(*refusal)(void *argument);
+    /* May who brings this Authorization (NULL: none) pull from the lane? 0: no; else what lane_up is told as `holder`. */
+    uint64_t (*lane_asks)(void *argument, uint32_t lane, const char *authorization);
+    /* Its connection stands. False: it does not fit any more, and is closed. */
+    bool (*lane_up)(void *argument, uint32_t lane, uint64_t holder, uint64_t id);
+    void (*lane_gone)(void *argument, uint32_t lane, uint64_t id);
+    /* Is a delivery with this `turn` still to be sent? Asked right before the first of its bytes leaves. */
+    bool (*lane_leaves)(void *argument, uint32_t lane, uint64_t turn);
+    /* What became of a delivery. `left`: all of it is in the kernel; or the connection broke, and some of it may have been.
+     * Not left: not a byte of it has gone out. */
+    void (*lane_sent)(void *argument, uint32_t lane, uint64_t turn, bool left, uint64_t stamp);
+    /* A page is asked for, which door_page will answer. False: there is none. */
+    bool (*page)(void *argument, uint64_t id, const char *path);
+    /* For the log: a stranger was refused. */
+    void (*refused)(void *argument, const char *peer, unsigned status, const char *sentence);
+    /* For the log: `text` is the library's. */
+    void (*trouble)(void *argument, const char *text);
+};
+
+struct door_limits {
+    size_t request_max; /* bytes of one message */
+    size_t held_max;
+    unsigned connections_max;
+    const char *origins; /* as in origin.h; must stay */
+};
+
+/* NULL: no memory. */
+struct door *door_new(const struct door_calls *calls, const struct door_limits *limits);
+/* Takes a listening socket over. Before door_start. */
+void door_add(struct door *door, int fd);
+/* Serves. 0 or a positive errno. */
+int door_start(struct door *door);
+/* Accepts and reads nothing more, sends what is queued, for `wait_ms` at most, and ends the thread. */
+void door_stop(struct door *door, unsigned wait_ms);
+
+/* ---- any thread */
+/* Takes `answer` over, which has its request's backtrace. NULL: no memory; the connection is closed, so that the client asks again. */
+void door_answer(struct door *door, uint64_t to, struct message *answer);
+/* Takes `message` over (lane, turn, stamp are set). */
+void door_deliver(struct door *door, uint64_t to, struct message *message);
+/* Takes `page` over (status, type are set). NULL: no memory; the connection is closed. */
+void door_page(struct door *door, uint64_t to, struct message *page);
+void door_close(struct door *door, uint64_t id);
+/* The same, once the other side has had DOOR_LINGER_S to do it itself. */
+void door_linger(struct door *door, uint64_t id);
+/* There is room for a request again. */
+void door_resume(struct door *door);
+/* Bytes that are held for connections. */
+size_t door_held(const struct door *door);
+
+#endif

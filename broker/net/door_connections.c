@@ -1,0 +1,158 @@
+/* door_connections.c: the door's table of connections, how many there are of each address, and what they hold. */
+#include <arpa/inet.h>
+#include <assert.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "door_parts.h"
+
+#define SLOT_BITS 16
+#define SLOT_MASK ((1u << SLOT_BITS) - 1)
+static_assert(DOOR_CONNECTIONS_MAX <= SLOT_MASK, "a slot's number fits into an id");
+static_assert(PEER_SIZE_MAX >= INET6_ADDRSTRLEN + IF_NAMESIZE, "an address with its port fits");
+
+bool connections_init(struct door *door) {
+    unsigned max = door->limits.connections_max;
+    assert(max > 0 && max <= DOOR_CONNECTIONS_MAX);
+    door->slots = calloc(max, sizeof(*door->slots));
+    door->free_slots = calloc(max, sizeof(*door->free_slots));
+    if (door->slots == NULL || door->free_slots == NULL) return false;
+    for (unsigned i = 0; i < max; i++) door->free_slots[i] = max - 1 - i;
+    door->free_count = max;
+    TAILQ_INIT(&door->http);
+    TAILQ_INIT(&door->waiting);
+    return true;
+}
+
+void door_hold(struct door *door, size_t bytes) {
+    atomic_fetch_add(&door->held, bytes);
+}
+
+void door_release(struct door *door, size_t bytes) {
+    assert(atomic_load(&door->held) >= bytes);
+    atomic_fetch_sub(&door->held, bytes);
+}
+
+void door_done(struct door *door, struct message *message) {
+    door_release(door, message->capacity);
+    message_free(message);
+    if (atomic_fetch_sub(&door->queued, 1) > 1 || !atomic_load(&door->stopping)) return;
+    pthread_mutex_lock(&door->mutex);
+    pthread_cond_signal(&door->drained);
+    pthread_mutex_unlock(&door->mutex);
+}
+
+/* ---- addresses */
+
+static void look_at_peer(int fd, char text[PEER_SIZE_MAX + 1], uint8_t bytes[DOOR_ADDRESS_SIZE]) {
+    struct sockaddr_storage address = {0};
+    const struct sockaddr_in *four = (const struct sockaddr_in *)&address;
+    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)&address;
+    socklen_t size = sizeof(address);
+    char host[INET6_ADDRSTRLEN];
+    memset(bytes, 0, DOOR_ADDRESS_SIZE);
+    text[0] = '\0';
+    if (getpeername(fd, (struct sockaddr *)&address, &size) != 0) return;
+    if (address.ss_family == AF_INET && inet_ntop(AF_INET, &four->sin_addr, host, sizeof(host)) != NULL) {
+        memset(bytes + 10, 0xff, 2);
+        memcpy(bytes + 12, &four->sin_addr, 4);
+        snprintf(text, PEER_SIZE_MAX + 1, "%s:%u", host, ntohs(four->sin_port));
+    } else if (address.ss_family == AF_INET6 && inet_ntop(AF_INET6, &six->sin6_addr, host, sizeof(host)) != NULL) {
+        memcpy(bytes, &six->sin6_addr, DOOR_ADDRESS_SIZE);
+        snprintf(text, PEER_SIZE_MAX + 1, "[%s]:%u", host, ntohs(six->sin6_port));
+    }
+}
+
+static struct address **address_place(struct door *door, const uint8_t bytes[DOOR_ADDRESS_SIZE]) {
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < DOOR_ADDRESS_SIZE; i++) hash = (hash ^ bytes[i]) * 16777619u;
+    struct address **place = &door->addresses[hash % DOOR_ADDRESS_BUCKETS];
+    while (*place != NULL && memcmp((*place)->bytes, bytes, DOOR_ADDRESS_SIZE) != 0) place = &(*place)->next;
+    return place;
+}
+
+/* NULL: there are as many of it as there may be, or no memory. */
+static struct address *address_take(struct door *door, const uint8_t bytes[DOOR_ADDRESS_SIZE]) {
+    struct address **place = address_place(door, bytes);
+    if (*place == NULL) {
+        *place = calloc(1, sizeof(**place));
+        if (*place == NULL) return NULL;
+        memcpy((*place)->bytes, bytes, DOOR_ADDRESS_SIZE);
+    }
+    if ((*place)->count >= DOOR_CONNECTIONS_OF_ADDRESS_MAX) return NULL;
+    (*place)->count++;
+    return *place;
+}
+
+static void address_give(struct door *door, struct address *address) {
+    if (--address->count > 0) return;
+    struct address **place = address_place(door, address->bytes);
+    assert(*place == address);
+    *place = address->next;
+    free(address);
+}
+
+/* ---- connections */
+
+struct connection *connection_new(struct door *door, int fd, const char **out_sentence) {
+    uint8_t bytes[DOOR_ADDRESS_SIZE];
+    *out_sentence = "there are as many connections as there may be";
+    if (door->free_count == 0) return NULL;
+    struct connection *connection = calloc(1, sizeof(*connection));
+    if (connection == NULL) return NULL;
+    look_at_peer(fd, connection->peer, bytes);
+    connection->address = address_take(door, bytes);
+    if (connection->address == NULL) {
+        *out_sentence = "there are as many connections of this address as there may be";
+        free(connection);
+        return NULL;
+    }
+    uint32_t slot = door->free_slots[--door->free_count];
+    connection->door = door;
+    connection->id = (++door->serial << SLOT_BITS) | slot;
+    connection->out_last = &connection->out_first;
+    door->slots[slot].connection = connection;
+    door->count++;
+    TAILQ_INSERT_TAIL(&door->http, connection, in_http);
+    if (++door->http_count > DOOR_HTTP_MAX) connection_kill(TAILQ_FIRST(&door->http));
+    return connection;
+}
+
+void connection_leave_http(struct connection *connection) {
+    TAILQ_REMOVE(&connection->door->http, connection, in_http);
+    connection->door->http_count--;
+}
+
+void connection_free(struct connection *connection) {
+    struct door *door = connection->door;
+    struct slot *slot = &door->slots[connection->id & SLOT_MASK];
+    assert(slot->connection == connection);
+    slot->connection = NULL;
+    door->free_slots[door->free_count++] = (uint32_t)(connection->id & SLOT_MASK);
+    door->count--;
+    if (connection->kind == CONNECTION_HTTP) connection_leave_http(connection);
+    if (connection->is_waiting) TAILQ_REMOVE(&door->waiting, connection, in_waiting);
+    if (connection->incoming != NULL) door_release(door, connection->incoming->capacity);
+    if (connection->request != NULL) door_release(door, connection->request->capacity);
+    message_free(connection->incoming);
+    message_free(connection->request);
+    ws_drop_out(connection);
+    if (connection->is_up) door->calls.lane_gone(door->calls.argument, connection->lane, connection->id);
+    address_give(door, connection->address);
+    free(connection);
+}
+
+struct connection *connection_find(struct door *door, uint64_t id) {
+    uint64_t slot = id & SLOT_MASK;
+    if (slot >= door->limits.connections_max) return NULL;
+    struct connection *connection = door->slots[slot].connection;
+    return connection != NULL && connection->id == id ? connection : NULL;
+}
+
+void connection_kill(struct connection *connection) {
+    if (connection->wsi != NULL) lws_set_timeout(connection->wsi, PENDING_TIMEOUT_USER_REASON_BASE, LWS_TO_KILL_ASYNC);
+}

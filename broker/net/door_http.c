@@ -1,0 +1,188 @@
+/* door_http.c: HTTP at the door: who may go on to WebSocket, and pages.
+ *
+ * The library reads heads; what they ask for is judged here, upgrades before anything is answered to them. GET and HEAD, no body, and an
+ * Origin (of a web page in a browser) only if an operator allows it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "door_parts.h"
+#include "origin.h"
+
+#define RPC_PROTOCOL "rep.sp.nanomsg.org"
+#define LANE_PROTOCOL "push.sp.nanomsg.org"
+#define LANE_PATH "/lane/"
+#define TEXT_SIZE 512 /* of a header that is looked at; a longer one is none that we know */
+#define PAGE_HEAD_SIZE 512
+
+struct refusal {
+    unsigned status; /* 0: none */
+    const char *sentence;
+};
+#define REFUSED(number, text) ((struct refusal){.status = (number), .sentence = (text)})
+static const struct refusal taken;
+
+/* False: it is absent, empty or too long. */
+static bool header(struct lws *wsi, enum lws_token_indexes token, char out[TEXT_SIZE]) {
+    out[0] = '\0';
+    return lws_hdr_copy(wsi, out, TEXT_SIZE, token) > 0;
+}
+
+/* An empty one, too. */
+static bool is_present(struct lws *wsi, enum lws_token_indexes token) {
+    char nothing[1];
+    return lws_hdr_total_length(wsi, token) > 0 || lws_hdr_copy_fragment(wsi, nothing, sizeof(nothing), token, 0) >= 0;
+}
+
+/* Status 403 comes before all others: what a page asks for is nobody's business. */
+static struct refusal judge_origin(const struct connection *connection) {
+    char text[TEXT_SIZE];
+    struct lws *wsi = connection->wsi;
+    if (!is_present(wsi, WSI_TOKEN_ORIGIN)) return taken;
+    if (header(wsi, WSI_TOKEN_ORIGIN, text) && origin_is_allowed(text, connection->door->limits.origins)) return taken;
+    return REFUSED(403, "web pages of this origin may not use the broker (tarryd --allow-origin)");
+}
+
+static struct refusal judge_method(struct lws *wsi) {
+    bool is_get = lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) > 0;
+    if (!is_get && lws_hdr_total_length(wsi, WSI_TOKEN_HEAD_URI) == 0)
+        return REFUSED(405, "this port takes GET and HEAD; requests to the broker travel by WebSocket");
+    char length[TEXT_SIZE];
+    bool has_length = header(wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH, length) && strcmp(length, "0") != 0;
+    if (has_length || is_present(wsi, WSI_TOKEN_HTTP_TRANSFER_ENCODING))
+        return REFUSED(413, "a request over HTTP has no body here; requests to the broker travel by WebSocket");
+    return taken;
+}
+
+static struct refusal judge_request(const struct connection *connection) {
+    struct refusal refusal = judge_origin(connection);
+    return refusal.status != 0 ? refusal : judge_method(connection->wsi);
+}
+
+/* ---- upgrades */
+
+static bool lane_parse(const char *path, uint32_t *out) {
+    uint32_t lane = 0;
+    if (strncmp(path, LANE_PATH, sizeof(LANE_PATH) - 1) != 0) return false;
+    const char *digit = path + sizeof(LANE_PATH) - 1;
+    if (*digit == '\0' || strlen(digit) > 5) return false;
+    for (; *digit != '\0'; digit++) {
+        if (*digit < '0' || *digit > '9') return false;
+        lane = lane * 10 + (uint32_t)(*digit - '0');
+    }
+    *out = lane;
+    return lane < LANES_MAX;
+}
+
+static struct refusal judge_handshake(struct lws *wsi, const char *upgrade, const char *protocol) {
+    char text[TEXT_SIZE];
+    if (strcasecmp(upgrade, "websocket") != 0) return REFUSED(400, "the one upgrade that there is here is websocket");
+    if (!header(wsi, WSI_TOKEN_VERSION, text) || strcmp(text, "13") != 0)
+        return REFUSED(426, "this port speaks version 13 of WebSocket");
+    if (!header(wsi, WSI_TOKEN_KEY, text) || strlen(text) != 24 || !header(wsi, WSI_TOKEN_HOST, text))
+        return REFUSED(400, "an upgrade needs a Host and a Sec-WebSocket-Key of 16 bytes");
+    if (!header(wsi, WSI_TOKEN_PROTOCOL, text) || strcmp(text, protocol) != 0)
+        return REFUSED(400, "Sec-WebSocket-Protocol is not that of this path (proto/WIRE.md)");
+    return taken;
+}
+
+static struct refusal judge_upgrade(struct connection *connection, const char *upgrade) {
+    const struct door_calls *calls = &connection->door->calls;
+    struct lws *wsi = connection->wsi;
+    char path[TEXT_SIZE], authorization[TEXT_SIZE];
+    struct refusal refusal = judge_request(connection);
+    if (refusal.status != 0) return refusal;
+    bool is_rpc = header(wsi, WSI_TOKEN_GET_URI, path) && strcmp(path, "/rpc") == 0;
+    if (!is_rpc && !lane_parse(path, &connection->lane)) return REFUSED(404, "there is no such path to upgrade at");
+    refusal = judge_handshake(wsi, upgrade, is_rpc ? RPC_PROTOCOL : LANE_PROTOCOL);
+    if (refusal.status != 0 || is_rpc) return refusal;
+    bool is_told = header(wsi, WSI_TOKEN_HTTP_AUTHORIZATION, authorization);
+    connection->holder = calls->lane_asks(calls->argument, connection->lane, is_told ? authorization : NULL);
+    if (connection->holder == 0) return REFUSED(401, "this lane needs the secret of the session that holds it");
+    return taken;
+}
+
+/* An answer of its own, and the connection's end. */
+static int refuse(struct connection *connection, struct refusal refusal) {
+    const struct door_calls *calls = &connection->door->calls;
+    calls->refused(calls->argument, connection->peer, refusal.status, refusal.sentence);
+    (void)lws_return_http_status(connection->wsi, refusal.status, refusal.sentence);
+    return -1;
+}
+
+/* The library writes `WebSocket` where nng 1.5.2's dialer wants `websocket`, byte by byte. `end` is where the answer's headers end:
+ * what lies between is always the same. */
+static int spell_upgrade(const struct connection *connection, char *end, const char *protocol) {
+    static const char before[] = "Upgrade: ", word[] = "WebSocket", right[] = "websocket";
+    const size_t accept_size = 28;
+    size_t behind = strlen("\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ") + accept_size +
+                    strlen("\r\nSec-WebSocket-Protocol: ") + strlen(protocol) + strlen("\r\n");
+    char *at = end - behind - strlen(word);
+    if (memcmp(at, word, strlen(word)) != 0 || memcmp(at - strlen(before), before, strlen(before)) != 0) {
+        connection->door->calls.trouble(connection->door->calls.argument,
+                                        "libwebsockets answers upgrades otherwise than it is known to: nobody is served");
+        return -1;
+    }
+    memcpy(at, right, strlen(right));
+    return 0;
+}
+
+/* ---- pages */
+
+static int ask_for_page(struct connection *connection, const char *path) {
+    const struct door_calls *calls = &connection->door->calls;
+    struct refusal refusal = judge_request(connection);
+    if (refusal.status != 0) return refuse(connection, refusal);
+    connection->wants_head_only = lws_hdr_total_length(connection->wsi, WSI_TOKEN_HEAD_URI) > 0;
+    /* The next head is read when this one is answered. */
+    lws_rx_flow_control(connection->wsi, 0);
+    connection->awaits_page = true;
+    if (calls->page(calls->argument, connection->id, path)) return 0;
+    connection->awaits_page = false;
+    lws_rx_flow_control(connection->wsi, 1);
+    if (lws_return_http_status(connection->wsi, 404, NULL) != 0) return -1;
+    return lws_http_transaction_completed(connection->wsi) != 0 ? -1 : 0;
+}
+
+static bool write_page(struct connection *connection, struct message *page) {
+    struct lws *wsi = connection->wsi;
+    uint8_t head[LWS_PRE + PAGE_HEAD_SIZE], *start = head + LWS_PRE, *at = start, *end = head + sizeof(head) - 1;
+    if (lws_add_http_common_headers(wsi, page->status, page->type, page->size, &at, end) != 0) return false;
+    if (lws_finalize_write_http_header(wsi, start, &at, end) != 0) return false;
+    if (connection->wants_head_only || page->size == 0) return true;
+    return lws_write(wsi, page->bytes, page->size, LWS_WRITE_HTTP_FINAL) >= 0;
+}
+
+/* At once: the library reports no room to write of a connection that is not read from. What the kernel does not take it keeps. */
+void http_answer(struct connection *connection, struct message *page) {
+    bool ok = connection->awaits_page && write_page(connection, page);
+    connection->awaits_page = false;
+    door_done(connection->door, page);
+    lws_rx_flow_control(connection->wsi, 1);
+    if (!ok || lws_http_transaction_completed(connection->wsi) != 0) connection_kill(connection);
+}
+
+int http_event(struct connection *connection, enum lws_callback_reasons reason, void *in, size_t size) {
+    struct refusal refusal;
+    switch (reason) {
+    case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
+        refusal = judge_upgrade(connection, in);
+        if (refusal.status != 0) return refuse(connection, refusal);
+        connection_leave_http(connection);
+        connection->kind = connection->holder != 0 ? CONNECTION_LANE : CONNECTION_RPC;
+        return 0;
+    case LWS_CALLBACK_ADD_HEADERS:
+        if (connection->kind == CONNECTION_HTTP) return 0;
+        return spell_upgrade(connection, (char *)((struct lws_process_html_args *)in)->p,
+                             connection->kind == CONNECTION_RPC ? RPC_PROTOCOL : LANE_PROTOCOL);
+    case LWS_CALLBACK_HTTP:
+        return ask_for_page(connection, in);
+    /* A body, or a method that would make it another protocol: there is nobody for them. */
+    case LWS_CALLBACK_HTTP_BODY:
+    case LWS_CALLBACK_RAW_ADOPT:
+    case LWS_CALLBACK_RAW_RX:
+        return -1;
+    default:
+        return 0;
+    }
+}

@@ -1,0 +1,141 @@
+/* door_parts.h: what the files of the door share; nobody else includes it. Everything is the door's thread's own but what is
+ * atomic, the queue, and what is fixed before the thread starts. */
+#ifndef TARRY_NET_DOOR_PARTS_H
+#define TARRY_NET_DOOR_PARTS_H
+
+#include <libwebsockets.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/queue.h>
+
+#include "door.h"
+#include "tarry_limits.h"
+
+#define DOOR_ADDRESS_SIZE 16
+#define DOOR_ADDRESS_BUCKETS 1024u
+#define DOOR_LISTENERS_MAX 8u
+#define DOOR_FRAME_OUT (64u << 10) /* bytes of a frame that goes out, at most */
+#define DOOR_HEAD_SIZE_MAX 8000    /* bytes of an HTTP head */
+
+enum door_order { ORDER_ANSWER, ORDER_DELIVERY, ORDER_PAGE };
+
+enum connection_kind { CONNECTION_HTTP, CONNECTION_RPC, CONNECTION_LANE };
+
+/* Connections of one address. */
+struct address {
+    struct address *next;
+    unsigned count;
+    uint8_t bytes[DOOR_ADDRESS_SIZE]; /* IPv4 as IPv6 has it; zeros: of a Unix socket */
+};
+
+struct connection {
+    struct door *door;
+    struct lws *wsi;
+    uint64_t id;
+    enum connection_kind kind;
+    bool paused;          /* not read from */
+    bool is_gone;         /* told of; what comes for it is dropped */
+    bool discards;        /* what comes is read to its end and not kept */
+    bool is_waiting;      /* in the door's `waiting` */
+    bool awaits_page;     /* asked for, not answered */
+    bool wants_head_only; /* HEAD */
+    bool is_up;           /* lane_up said yes */
+    unsigned under_way;   /* requests without an answer in the kernel */
+    struct address *address;
+    struct message *incoming; /* as far as it has come */
+    size_t incoming_size;     /* … kept or not */
+    struct message *request;  /* whole, and there was no room for it */
+    struct message *out_first;
+    struct message **out_last;
+    size_t out_at;    /* bytes of the first that the library has taken */
+    size_t out_bytes; /* of them all */
+    uint32_t lane;
+    uint64_t holder;
+    TAILQ_ENTRY(connection) in_http;    /* CONNECTION_HTTP: in the order of coming */
+    TAILQ_ENTRY(connection) in_waiting; /* is_waiting: in the order of asking */
+    char peer[PEER_SIZE_MAX + 1];
+};
+
+TAILQ_HEAD(connection_list, connection);
+
+/* By an id's low bits. */
+struct slot {
+    struct connection *connection;
+    _Atomic uint64_t closing; /* ids whose end was asked for; 0: none */
+    _Atomic uint64_t lingering;
+};
+
+struct door {
+    struct door_calls calls;
+    struct door_limits limits;
+    struct lws_context *context;
+    struct lws_vhost *vhost;
+    struct lws *listeners[DOOR_LISTENERS_MAX];
+    int listener_fds[DOOR_LISTENERS_MAX];
+    unsigned listener_count;
+    int spare_fd; /* given up to accept one more, and refuse it, when there are no descriptors */
+    pthread_t thread;
+
+    _Atomic size_t held;
+    _Atomic bool resumes;
+    _Atomic bool ends; /* some slot has a closing or a lingering id */
+    _Atomic bool stopping;
+    _Atomic bool quits;
+    _Atomic size_t queued; /* messages that were handed over and have not left or been dropped */
+
+    pthread_mutex_t mutex;
+    pthread_cond_t drained;
+    struct message *first; /* handed over */
+    struct message **last;
+
+    struct slot *slots;
+    uint32_t *free_slots;
+    unsigned free_count;
+    unsigned count; /* connections */
+    unsigned http_count;
+    uint64_t serial;
+    struct connection_list http;
+    struct connection_list waiting;
+    struct address *addresses[DOOR_ADDRESS_BUCKETS];
+    struct connection *adopting; /* it was made, and the library has not heard of it */
+};
+
+/* ---- door_connections.c */
+bool connections_init(struct door *door);
+/* NULL: there are too many; `*out_sentence` says of what. */
+struct connection *connection_new(struct door *door, int fd, const char **out_sentence);
+/* Its last moment: all that it held is given back, and the callees are told. */
+void connection_free(struct connection *connection);
+/* NULL: it is gone. */
+struct connection *connection_find(struct door *door, uint64_t id);
+/* The library closes it as soon as nothing of it is being worked at. */
+void connection_kill(struct connection *connection);
+void connection_leave_http(struct connection *connection);
+void door_hold(struct door *door, size_t bytes);
+void door_release(struct door *door, size_t bytes);
+/* A message that was handed over is done with. */
+void door_done(struct door *door, struct message *message);
+
+/* ---- door_http.c */
+/* What the library reports of a connection that speaks HTTP. Its value is the library's: 0, or not 0 to close. */
+int http_event(struct connection *connection, enum lws_callback_reasons reason, void *in, size_t size);
+/* Its page has come. */
+void http_answer(struct connection *connection, struct message *page);
+
+/* ---- door_ws.c */
+int ws_event(struct connection *connection, enum lws_callback_reasons reason, void *in, size_t size);
+/* Takes an answer or a delivery over, and sends what the kernel takes. */
+void ws_send(struct connection *connection, struct message *message);
+/* Drops what is not sent, and tells of deliveries. */
+void ws_drop_out(struct connection *connection);
+/* Offers requests that wait, in the order in which they came, for as long as they are taken. */
+void ws_offer_waiting(struct door *door);
+/* Reads on or not, as the limits say. */
+void ws_regulate(struct connection *connection);
+
+/* ---- door_accept.c */
+/* Whatever the library calls for a listening socket. */
+int accept_event(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t size);
+bool accept_begin(struct door *door);
+
+#endif

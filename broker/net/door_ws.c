@@ -1,0 +1,252 @@
+/* door_ws.c: SP's messages over WebSocket: frames become requests, answers and deliveries become frames.
+ *
+ * What leaves is given to the library a frame at a time, and the next only when the kernel has taken all of the one before: so a message
+ * counts as sent once its last byte is in the kernel, and as not sent if the library never had its first. */
+#include <assert.h>
+#include <string.h>
+
+#include "door_parts.h"
+
+static_assert(LWS_PRE + MESSAGE_HEAD_MAX <= MESSAGE_ROOM, "a frame's header and a backtrace fit into the room");
+
+#define FIRST_CAPACITY (16u << 10)
+#define KEPT_OF_REFUSED 64u /* enough for a backtrace */
+#define FRAMES_IN_A_ROW 16  /* for one connection, before the others have their turn */
+
+/* ---- in */
+
+void ws_regulate(struct connection *connection) {
+    bool pauses = connection->request != NULL || connection->under_way >= DOOR_REQUESTS_MAX ||
+                  connection->out_bytes >= DOOR_UNSENT_MAX || atomic_load(&connection->door->stopping);
+    if (pauses == connection->paused || connection->is_gone) return;
+    connection->paused = pauses;
+    lws_rx_flow_control(connection->wsi, !pauses);
+}
+
+static bool resize(struct connection *connection, size_t capacity) {
+    struct message **incoming = &connection->incoming;
+    size_t before = (*incoming)->capacity;
+    if (!message_grow(incoming, capacity)) return false;
+    door_hold(connection->door, capacity);
+    door_release(connection->door, before);
+    return true;
+}
+
+/* Reads on, and keeps nothing but what the refusal needs. */
+static bool begin_to_discard(struct connection *connection) {
+    struct message *incoming = connection->incoming;
+    connection->discards = true;
+    if (incoming->size > KEPT_OF_REFUSED) incoming->size = KEPT_OF_REFUSED;
+    return resize(connection, KEPT_OF_REFUSED);
+}
+
+/* So many bytes have come, and `expected` more will. False: no memory. */
+static bool keep(struct connection *connection, const void *bytes, size_t size, size_t expected) {
+    struct door *door = connection->door;
+    if (connection->incoming == NULL) {
+        size_t all = size + expected;
+        size_t capacity = all < FIRST_CAPACITY ? all : FIRST_CAPACITY;
+        if (capacity < KEPT_OF_REFUSED) capacity = KEPT_OF_REFUSED;
+        connection->incoming = message_new(capacity);
+        if (connection->incoming == NULL) return false;
+        connection->incoming->size = 0;
+        door_hold(door, capacity);
+    }
+    size_t needed = connection->incoming->size + size;
+    if (!connection->discards && needed > connection->incoming->capacity) {
+        size_t capacity = 2 * connection->incoming->capacity;
+        if (capacity < needed) capacity = needed;
+        bool is_too_much = needed > DOOR_SMALL_MAX && atomic_load(&door->held) + capacity > door->limits.held_max;
+        if (is_too_much || !resize(connection, capacity)) {
+            size_t part = KEPT_OF_REFUSED > connection->incoming->size ? KEPT_OF_REFUSED - connection->incoming->size : 0;
+            if (part > size) part = size;
+            memcpy(connection->incoming->bytes + connection->incoming->size, bytes, part);
+            connection->incoming->size += part;
+            return begin_to_discard(connection);
+        }
+    }
+    if (connection->discards) return true;
+    memcpy(connection->incoming->bytes + connection->incoming->size, bytes, size);
+    connection->incoming->size = needed;
+    return true;
+}
+
+static void answer_refused(struct connection *connection, const struct message *request) {
+    struct door *door = connection->door;
+    struct message *answer = door->calls.refusal(door->calls.argument);
+    if (answer == NULL) {
+        connection_kill(connection);
+        return;
+    }
+    message_put_head(answer, message_head(request), request->head_size);
+    door_hold(door, answer->capacity);
+    atomic_fetch_add(&door->queued, 1);
+    ws_send(connection, answer);
+}
+
+/* False: there was no room. */
+static bool offer(struct connection *connection, struct message *request) {
+    struct door *door = connection->door;
+    size_t capacity = request->capacity;
+    if (!door->calls.request(door->calls.argument, connection->id, connection->peer, request)) return false;
+    door_release(door, capacity);
+    return true;
+}
+
+/* False: it is none. */
+static bool whole(struct connection *connection) {
+    struct message *request = connection->incoming;
+    bool was_refused = connection->discards;
+    connection->incoming = NULL;
+    connection->incoming_size = 0;
+    connection->discards = false;
+    if (!message_take_head(request)) {
+        door_release(connection->door, request->capacity);
+        message_free(request);
+        return false;
+    }
+    connection->under_way++;
+    if (was_refused) {
+        answer_refused(connection, request);
+        door_release(connection->door, request->capacity);
+        message_free(request);
+    } else if (!TAILQ_EMPTY(&connection->door->waiting) || !offer(connection, request)) {
+        connection->request = request;
+        connection->is_waiting = true;
+        TAILQ_INSERT_TAIL(&connection->door->waiting, connection, in_waiting);
+    }
+    ws_regulate(connection);
+    return true;
+}
+
+void ws_offer_waiting(struct door *door) {
+    struct connection *connection;
+    while ((connection = TAILQ_FIRST(&door->waiting)) != NULL && offer(connection, connection->request)) {
+        TAILQ_REMOVE(&door->waiting, connection, in_waiting);
+        connection->is_waiting = false;
+        connection->request = NULL;
+        ws_regulate(connection);
+    }
+}
+
+static int received(struct connection *connection, const void *bytes, size_t size) {
+    struct lws *wsi = connection->wsi;
+    size_t expected = lws_remaining_packet_payload(wsi);
+    /* A consumer has nothing to say on a lane. */
+    if (connection->kind != CONNECTION_RPC || !lws_frame_is_binary(wsi)) return -1;
+    if (connection->is_gone) return 0;
+    if (expected > DOOR_FRAME_MAX || size + expected > DOOR_FRAME_MAX) return -1;
+    connection->incoming_size += size;
+    if (connection->incoming_size + expected > connection->door->limits.request_max) return -1;
+    if (!keep(connection, bytes, size, expected)) return -1;
+    if (expected > 0 || !lws_is_final_fragment(wsi)) return 0;
+    return whole(connection) ? 0 : -1;
+}
+
+/* ---- out */
+
+/* The first message is done with: all in the kernel, or not to be sent. */
+static void drop_first(struct connection *connection, bool left) {
+    struct door *door = connection->door;
+    struct message *message = connection->out_first;
+    connection->out_first = message->next;
+    if (connection->out_first == NULL) connection->out_last = &connection->out_first;
+    connection->out_at = 0;
+    connection->out_bytes -= message->size;
+    if (message->kind == ORDER_DELIVERY)
+        door->calls.lane_sent(door->calls.argument, message->lane, message->turn, left, message->stamp);
+    else if (message->kind == ORDER_ANSWER)
+        connection->under_way--;
+    door_done(door, message);
+}
+
+void ws_drop_out(struct connection *connection) {
+    while (connection->out_first != NULL) drop_first(connection, connection->out_at > 0);
+}
+
+/* Gives the library the next frame. False: the connection is broken. */
+static bool write_frame(struct connection *connection, struct message *message) {
+    size_t size = message->head_size + message->size, rest = size - connection->out_at;
+    size_t part = rest < DOOR_FRAME_OUT ? rest : DOOR_FRAME_OUT;
+    int kind = connection->out_at == 0 ? LWS_WRITE_BINARY : LWS_WRITE_CONTINUATION;
+    if (part < rest) kind |= LWS_WRITE_NO_FIN;
+    uint8_t *bytes = message->bytes - message->head_size + connection->out_at;
+    /* Before it: should it go wrong, some of it may have left. */
+    connection->out_at += part;
+    return lws_write(connection->wsi, bytes, part, (enum lws_write_protocol)kind) >= 0;
+}
+
+/* Sends what the kernel takes. False: the connection is broken. */
+static bool write_some(struct connection *connection) {
+    struct door *door = connection->door;
+    for (int frames = 0; connection->out_first != NULL; frames++) {
+        struct message *message = connection->out_first;
+        if (lws_partial_buffered(connection->wsi) || frames == FRAMES_IN_A_ROW) {
+            lws_callback_on_writable(connection->wsi);
+            break;
+        }
+        bool is_sent = connection->out_at > 0 && connection->out_at == message->head_size + message->size;
+        bool is_void = connection->out_at == 0 && message->kind == ORDER_DELIVERY &&
+                       !door->calls.lane_leaves(door->calls.argument, message->lane, message->turn);
+        if (is_sent || is_void)
+            drop_first(connection, is_sent);
+        else if (!write_frame(connection, message))
+            return false;
+    }
+    /* A lane's consumer may be slow; its leases and its silence are judged elsewhere. */
+    if (connection->kind == CONNECTION_RPC) {
+        bool waits = connection->out_first != NULL;
+        lws_set_timeout(connection->wsi, waits ? PENDING_TIMEOUT_USER_REASON_BASE : NO_PENDING_TIMEOUT,
+                        waits ? DOOR_UNREAD_S : 0);
+    }
+    ws_regulate(connection);
+    return true;
+}
+
+void ws_send(struct connection *connection, struct message *message) {
+    bool is_idle = connection->out_first == NULL;
+    message->next = NULL;
+    *connection->out_last = message;
+    connection->out_last = &message->next;
+    connection->out_bytes += message->size;
+    if (!is_idle) return; /* the library calls when there is room */
+    if (lws_send_pipe_choked(connection->wsi))
+        lws_callback_on_writable(connection->wsi);
+    else if (!write_some(connection))
+        connection_kill(connection);
+}
+
+/* ---- events */
+
+static int established(struct connection *connection) {
+    struct door *door = connection->door;
+    lws_set_timeout(connection->wsi, NO_PENDING_TIMEOUT, 0);
+    if (connection->kind != CONNECTION_LANE) return 0;
+    connection->is_up = door->calls.lane_up(door->calls.argument, connection->lane, connection->holder, connection->id);
+    return connection->is_up ? 0 : -1;
+}
+
+/* As soon as it is known: what is not sent will not be. */
+static void gone(struct connection *connection) {
+    struct door *door = connection->door;
+    connection->is_gone = true;
+    ws_drop_out(connection);
+    if (connection->is_up) door->calls.lane_gone(door->calls.argument, connection->lane, connection->id);
+    connection->is_up = false;
+}
+
+int ws_event(struct connection *connection, enum lws_callback_reasons reason, void *in, size_t size) {
+    switch (reason) {
+    case LWS_CALLBACK_ESTABLISHED:
+        return established(connection);
+    case LWS_CALLBACK_RECEIVE:
+        return received(connection, in, size);
+    case LWS_CALLBACK_SERVER_WRITEABLE:
+        return write_some(connection) ? 0 : -1;
+    case LWS_CALLBACK_CLOSED:
+        gone(connection);
+        return 0;
+    default:
+        return 0;
+    }
+}
