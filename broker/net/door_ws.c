@@ -40,6 +40,13 @@ static bool begin_to_discard(struct connection *connection) {
     return resize(connection, KEPT_OF_REFUSED);
 }
 
+/* One large request may always be under way, whatever else is held. */
+static bool is_too_much(const struct connection *connection, size_t needed, size_t capacity) {
+    const struct door *door = connection->door;
+    size_t others = atomic_load(&door->held) - connection->incoming->capacity;
+    return needed > DOOR_SMALL_MAX && others > door->limits.held_max / 2 && others + capacity > door->limits.held_max;
+}
+
 /* So many bytes have come, and `expected` more will. False: no memory. */
 static bool keep(struct connection *connection, const void *bytes, size_t size, size_t expected) {
     struct door *door = connection->door;
@@ -55,9 +62,9 @@ static bool keep(struct connection *connection, const void *bytes, size_t size, 
     size_t needed = connection->incoming->size + size;
     if (!connection->discards && needed > connection->incoming->capacity) {
         size_t capacity = 2 * connection->incoming->capacity;
+        if (capacity > door->limits.request_max) capacity = door->limits.request_max;
         if (capacity < needed) capacity = needed;
-        bool is_too_much = needed > DOOR_SMALL_MAX && atomic_load(&door->held) + capacity > door->limits.held_max;
-        if (is_too_much || !resize(connection, capacity)) {
+        if (is_too_much(connection, needed, capacity) || !resize(connection, capacity)) {
             size_t part = KEPT_OF_REFUSED > connection->incoming->size ? KEPT_OF_REFUSED - connection->incoming->size : 0;
             if (part > size) part = size;
             memcpy(connection->incoming->bytes + connection->incoming->size, bytes, part);
@@ -88,9 +95,10 @@ static void answer_refused(struct connection *connection, const struct message *
 static bool offer(struct connection *connection, struct message *request) {
     struct door *door = connection->door;
     size_t capacity = request->capacity;
-    if (!door->calls.request(door->calls.argument, connection->id, connection->peer, request)) return false;
-    door_release(door, capacity);
-    return true;
+    door_release(door, capacity); /* it is the callee's to count */
+    bool is_taken = door->calls.request(door->calls.argument, connection->id, connection->peer, request);
+    if (!is_taken) door_hold(door, capacity);
+    return is_taken;
 }
 
 /* False: it is none. */

@@ -114,8 +114,8 @@ static void send_reply(struct call *call, struct message *reply) {
 
 /* Is there room for another commit that schedules, or is large? One may always be under way, however large. */
 static bool has_room(const struct rpc *rpc, size_t charge) {
-    size_t charged = atomic_load(&rpc->charged) + door_held(rpc->shell->door);
-    if (charged != charge && charged > rpc->budget) return false;
+    size_t charged = atomic_load(&rpc->charged);
+    if (charged != charge && charged + door_held(rpc->shell->door) > rpc->budget) return false;
     return atomic_load(&rpc->busy) <= RPC_CONTEXTS - RPC_CONTEXTS_RESERVED;
 }
 
