@@ -34,6 +34,7 @@ struct asker {
 
     /* the thread's own */
     struct lws *wsi;        /* dialled, or open */
+    bool dials;             /* … being dialled just now, and has not failed yet */
     bool open;              /* it may be written to */
     struct message *asked;  /* without an answer yet */
     size_t sent;            /* bytes of it, on this connection */
@@ -43,6 +44,8 @@ struct asker {
     lws_sorted_usec_list_t too_late; /* `asked` ends without an answer */
     lws_sorted_usec_list_t again;    /* the next dial */
 };
+
+static void lost(struct asker *asker);
 
 static void dial(struct asker *asker) {
     char host[LISTEN_HOST_SIZE + 16];
@@ -58,9 +61,13 @@ static void dial(struct asker *asker) {
         .local_protocol_name = "asker",
         .ietf_version_or_minus_one = -1,
         .opaque_user_data = asker,
-        .pwsi = &asker->wsi,
     };
-    lws_client_connect_via_info(&info); /* whatever comes of it is called back */
+    /* It may fail before this has returned, and be called back or not. */
+    asker->dials = true;
+    struct lws *wsi = lws_client_connect_via_info(&info);
+    if (wsi != NULL && asker->dials) asker->wsi = wsi;
+    if (wsi == NULL && asker->dials) lost(asker);
+    asker->dials = false;
 }
 
 static void on_again(lws_sorted_usec_list_t *sul) {
@@ -170,7 +177,7 @@ static int received(struct asker *asker, struct lws *wsi, const void *bytes, siz
 }
 
 static void lost(struct asker *asker) {
-    asker->open = false;
+    asker->dials = asker->open = false;
     asker->wsi = NULL;
     asker->sent = 0;
     message_free(asker->coming);
@@ -197,6 +204,7 @@ static int event(struct lws *wsi, enum lws_callback_reasons reason, void *user, 
         return write_some(asker, wsi);
     case LWS_CALLBACK_CLIENT_CONNECTION_ERROR:
     case LWS_CALLBACK_CLIENT_CLOSED:
+    case LWS_CALLBACK_WSI_DESTROY:
         lws_set_opaque_user_data(wsi, NULL);
         lost(asker);
         return 0;

@@ -2,6 +2,7 @@
  *
  * The library reads heads; what they ask for is judged here, upgrades before anything is answered to them. GET and HEAD, no body, and an
  * Origin (of a web page in a browser) only if an operator allows it. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #define LANE_PATH "/lane/"
 #define TEXT_SIZE 512 /* of a header that is looked at; a longer one is none that we know */
 #define PAGE_HEAD_SIZE 512
+#define REFUSAL_SIZE 512
 
 struct refusal {
     unsigned status; /* 0: none */
@@ -102,11 +104,35 @@ static struct refusal judge_upgrade(struct connection *connection, const char *u
     return taken;
 }
 
-/* An answer of its own, and the connection's end. */
+static const char *status_text(unsigned status) {
+    switch (status) {
+    case 401:
+        return "Unauthorized";
+    case 403:
+        return "Forbidden";
+    case 404:
+        return "Not Found";
+    case 405:
+        return "Method Not Allowed\r\nAllow: GET, HEAD";
+    case 413:
+        return "Content Too Large";
+    case 426:
+        return "Upgrade Required\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13";
+    default:
+        return "Bad Request";
+    }
+}
+
+/* An answer, and the connection's end. The library's own answer to what asks for an upgrade would be one of HTTP/1.0. */
 static int refuse(struct connection *connection, struct refusal refusal) {
     const struct door_calls *calls = &connection->door->calls;
+    char answer[LWS_PRE + REFUSAL_SIZE];
     calls->refused(calls->argument, connection->peer, refusal.status, refusal.sentence);
-    (void)lws_return_http_status(connection->wsi, refusal.status, refusal.sentence);
+    int size = snprintf(answer + LWS_PRE, REFUSAL_SIZE,
+                        "HTTP/1.1 %u %s\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n%s\n",
+                        refusal.status, status_text(refusal.status), strlen(refusal.sentence) + 1, refusal.sentence);
+    assert(size > 0 && (size_t)size < REFUSAL_SIZE);
+    (void)lws_write(connection->wsi, (uint8_t *)answer + LWS_PRE, (size_t)size, LWS_WRITE_HTTP_HEADERS);
     return -1;
 }
 
