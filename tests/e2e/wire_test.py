@@ -9,7 +9,6 @@ import threading
 import time
 
 import harness
-import ports
 import wire
 from harness import Case
 from wire import WebSocket, frame
@@ -221,7 +220,7 @@ class Door(Beside):
             self.assertFalse(WebSocket(self.broker.port, target.decode(), wire.LANE).accepted, target)
 
     def test_an_escape_behind_something_else(self):
-        """In the same packet as what is fine, or in many; behind a page, and behind an upgrade that failed."""
+        """F-20: in the same packet as what is fine, or in many; behind a page, and behind an upgrade that failed."""
         escape = self.last(self.escape)
         self.assertEqual(self.answers(self.page + escape), [200, 404])
         self.assertEqual(self.answers(self.page * 3 + escape + self.page), [200, 200, 200, 404])
@@ -236,7 +235,7 @@ class Door(Beside):
         self.assertEqual(self.answers(b"GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + self.escape), [413])
 
     def test_an_upgrade_must_be_one_of_ours(self):
-        """Each of these differs from what is accepted in one thing."""
+        """F-20: each of these differs from what is accepted in one thing."""
         lines = {"": "GET /rpc HTTP/1.1", "Host": "127.0.0.1", "Upgrade": "websocket", "Connection": "Upgrade",
                  "Sec-WebSocket-Key": "x3JJHMbDL1EzLkh9GBhXDw==", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Protocol": wire.RPC}
 
