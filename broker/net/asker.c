@@ -50,7 +50,8 @@ static void lost(struct asker *asker);
 static void dial(struct asker *asker) {
     char host[LISTEN_HOST_SIZE + 16];
     bool is_six = strchr(asker->where.host, ':') != NULL;
-    snprintf(host, sizeof(host), "%s%s%s:%u", is_six ? "[" : "", asker->where.host, is_six ? "]" : "", asker->where.port);
+    snprintf(host, sizeof(host), "%s%s%s:%u", is_six ? "[" : "", asker->where.host, is_six ? "]" : "",
+             asker->where.port);
     const struct lws_client_connect_info info = {
         .context = asker->context,
         .address = asker->where.host,
@@ -221,7 +222,8 @@ static const lws_retry_bo_t no_pings;
 
 static void *run(void *argument) {
     struct asker *asker = argument;
-    while (!atomic_load(&asker->closed) && lws_service(asker->context, 0) >= 0) {}
+    while (!atomic_load(&asker->closed) && lws_service(asker->context, 0) >= 0) {
+    }
     return NULL;
 }
 
@@ -260,8 +262,10 @@ int asker_open(struct asker **out, const struct listen_address *where, size_t an
     asker->context = lws_create_context(&info);
     int error = asker->context == NULL ? ENOMEM : pthread_create(&asker->thread, NULL, run, asker);
     if (error != 0) {
-        if (asker->context != NULL) deinit(asker);
-        else free(asker);
+        if (asker->context != NULL)
+            deinit(asker);
+        else
+            free(asker);
         return error;
     }
     pthread_setname_np(asker->thread, "tarry-asker");

@@ -1,8 +1,8 @@
 /* asker.h: one question at a time to another broker's /rpc, and its answer, or that none came.
  *
- * A newer question replaces the one under way. A thread of its own dials, again and again for as long as somebody waits for an answer,
- * and a question whose connection is lost is sent once more by the next. One that has no answer after its time ends without, and its
- * connection with it: it may be dead.
+ * A newer question replaces the one under way. A thread of its own dials, again and again for as long as somebody waits
+ * for an answer, and a question whose connection is lost is sent once more by the next. One that has no answer after
+ * its time ends without, and its connection with it: it may be dead.
  *
  * Thread-safety: ask and close by one thread; `answered` is called by the asker's own. */
 #ifndef TARRY_NET_ASKER_H
@@ -24,7 +24,8 @@ int asker_open(struct asker **out, const struct listen_address *where, size_t an
                void *argument);
 /* Takes `question` over. An answer is waited for `time_ms`. */
 void asker_ask(struct asker *asker, struct message *question, unsigned time_ms);
-/* Nothing is asked any more; what is under way is forgotten. `answered` is not called again once this has returned. NULL is fine. */
+/* Nothing is asked any more; what is under way is forgotten. `answered` is not called again once this has returned.
+ * NULL is fine. */
 void asker_close(struct asker *asker);
 
 #endif

@@ -180,7 +180,8 @@ static const lws_retry_bo_t no_pings;
 
 static void *run(void *argument) {
     struct door *door = argument;
-    while (!atomic_load(&door->quits) && lws_service(door->context, 0) >= 0) {}
+    while (!atomic_load(&door->quits) && lws_service(door->context, 0) >= 0) {
+    }
     return NULL;
 }
 

@@ -1,18 +1,19 @@
-/* door.h: what owns tarryd's port: HTTP pages, the upgrade to WebSocket, and SP's messages over it. libwebsockets speaks HTTP and
- * WebSocket; what it is given is accepted, limited and judged here.
+/* door.h: what owns tarryd's port: HTTP pages, the upgrade to WebSocket, and SP's messages over it. libwebsockets
+ * speaks HTTP and WebSocket; what it is given is accepted, limited and judged here.
  *
  *                      door's thread                                             any thread
  *   accept ── HTTP ──► judged ──┬─ /rpc ────► request() … waits …           ◄── door_answer
- *                               ├─ /lane/N ─► lane_asks(), lane_up()        ◄── door_deliver ── lane_leaves()? ─► lane_sent()
- *                               └─ a page ──► page() … waits …              ◄── door_page
+ *                               ├─ /lane/N ─► lane_asks(), lane_up()        ◄── door_deliver ── lane_leaves()? ─►
+ * lane_sent() └─ a page ──► page() … waits …              ◄── door_page
  *
- * A connection has an id, which is never used twice; what is meant for one that is gone is dropped, and a delivery is told to be
- * unsent. One thread reads, writes and calls back. What other threads hand over waits in a queue, and a descriptor wakes the thread.
+ * A connection has an id, which is never used twice; what is meant for one that is gone is dropped, and a delivery is
+ * told to be unsent. One thread reads, writes and calls back. What other threads hand over waits in a queue, and a
+ * descriptor wakes the thread.
  *
- * Bytes: what is half received, what waits for the callee, and what is not yet in the kernel is counted (door_held). Beyond
- * `held_max` requests that would make it worse are refused while they come: they are read to their end, kept nowhere, and
- * refused() makes their answer. A connection that has DOOR_REQUESTS_MAX requests or DOOR_UNSENT_MAX bytes of answers
- * under way is not read from. */
+ * Bytes: what is half received, what waits for the callee, and what is not yet in the kernel is counted (door_held).
+ * Beyond `held_max` requests that would make it worse are refused while they come: they are read to their end, kept
+ * nowhere, and refused() makes their answer. A connection that has DOOR_REQUESTS_MAX requests or DOOR_UNSENT_MAX bytes
+ * of answers under way is not read from. */
 #ifndef TARRY_NET_DOOR_H
 #define TARRY_NET_DOOR_H
 
@@ -35,7 +36,8 @@
 #define DOOR_UNSENT_MAX (4u << 20)
 /* A frame as it may come; a larger message comes in several. */
 #define DOOR_FRAME_MAX (1u << 20)
-/* What is half received may always grow to this size, whatever else is held (CAP-1): an ack, a heartbeat, a question. */
+/* What is half received may always grow to this size, whatever else is held (CAP-1): an ack, a heartbeat, a question.
+ */
 #define DOOR_SMALL_MAX (16u << 10)
 /* How long a head may take, and a connection over HTTP be idle. */
 #define DOOR_HEAD_S 10
@@ -48,20 +50,21 @@ struct door;
 
 struct door_calls {
     void *argument;
-    /* A request from connection `from` at the address `peer` ("127.0.0.1:40312"). True: it is taken over, and will be answered.
-     * False: there is no room; the door keeps it, and does not read on from there until door_resume. */
+    /* A request from connection `from` at the address `peer` ("127.0.0.1:40312"). True: it is taken over, and will be
+     * answered. False: there is no room; the door keeps it, and does not read on from there until door_resume. */
     bool (*request)(void *argument, uint64_t from, const char *peer, struct message *request);
     /* The answer to a request that the door had no room for; NULL: no memory. */
     struct message *(*refusal)(void *argument);
-    /* May who brings this Authorization (NULL: none) pull from the lane? 0: no; else what lane_up is told as `holder`. */
+    /* May who brings this Authorization (NULL: none) pull from the lane? 0: no; else what lane_up is told as `holder`.
+     */
     uint64_t (*lane_asks)(void *argument, uint32_t lane, const char *authorization);
     /* Its connection stands. False: it does not fit any more, and is closed. */
     bool (*lane_up)(void *argument, uint32_t lane, uint64_t holder, uint64_t id);
     void (*lane_gone)(void *argument, uint32_t lane, uint64_t id);
     /* Is a delivery with this `turn` still to be sent? Asked right before the first of its bytes leaves. */
     bool (*lane_leaves)(void *argument, uint32_t lane, uint64_t turn);
-    /* What became of a delivery. `left`: all of it is in the kernel; or the connection broke, and some of it may have been.
-     * Not left: not a byte of it has gone out. */
+    /* What became of a delivery. `left`: all of it is in the kernel; or the connection broke, and some of it may have
+     * been. Not left: not a byte of it has gone out. */
     void (*lane_sent)(void *argument, uint32_t lane, uint64_t turn, bool left, uint64_t stamp);
     /* A page is asked for, which door_page will answer. False: there is none. */
     bool (*page)(void *argument, uint64_t id, const char *path);
@@ -88,7 +91,8 @@ int door_start(struct door *door);
 void door_stop(struct door *door, unsigned wait_ms);
 
 /* ---- any thread */
-/* Takes `answer` over, which has its request's backtrace. NULL: no memory; the connection is closed, so that the client asks again. */
+/* Takes `answer` over, which has its request's backtrace. NULL: no memory; the connection is closed, so that the client
+ * asks again. */
 void door_answer(struct door *door, uint64_t to, struct message *answer);
 /* Takes `message` over (lane, turn, stamp are set). */
 void door_deliver(struct door *door, uint64_t to, struct message *message);

@@ -1,7 +1,7 @@
 /* door_http.c: HTTP at the door: who may go on to WebSocket, and pages.
  *
- * The library reads heads; what they ask for is judged here, upgrades before anything is answered to them. GET and HEAD, no body, and an
- * Origin (of a web page in a browser) only if an operator allows it. */
+ * The library reads heads; what they ask for is judged here, upgrades before anything is answered to them. GET and
+ * HEAD, no body, and an Origin (of a web page in a browser) only if an operator allows it. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,21 +123,23 @@ static const char *status_text(unsigned status) {
     }
 }
 
-/* An answer, and the connection's end. The library's own answer to what asks for an upgrade would be one of HTTP/1.0. */
+/* An answer, and the connection's end. The library's own answer to what asks for an upgrade would be one of HTTP/1.0.
+ */
 static int refuse(struct connection *connection, struct refusal refusal) {
     const struct door_calls *calls = &connection->door->calls;
     char answer[LWS_PRE + REFUSAL_SIZE];
     calls->refused(calls->argument, connection->peer, refusal.status, refusal.sentence);
-    int size = snprintf(answer + LWS_PRE, REFUSAL_SIZE,
-                        "HTTP/1.1 %u %s\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n%s\n",
-                        refusal.status, status_text(refusal.status), strlen(refusal.sentence) + 1, refusal.sentence);
+    int size =
+        snprintf(answer + LWS_PRE, REFUSAL_SIZE,
+                 "HTTP/1.1 %u %s\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n%s\n",
+                 refusal.status, status_text(refusal.status), strlen(refusal.sentence) + 1, refusal.sentence);
     assert(size > 0 && (size_t)size < REFUSAL_SIZE);
     (void)lws_write(connection->wsi, (uint8_t *)answer + LWS_PRE, (size_t)size, LWS_WRITE_HTTP_HEADERS);
     return -1;
 }
 
-/* The library writes `WebSocket` where nng 1.5.2's dialer wants `websocket`, byte by byte. `end` is where the answer's headers end:
- * what lies between is always the same. */
+/* The library writes `WebSocket` where nng 1.5.2's dialer wants `websocket`, byte by byte. `end` is where the answer's
+ * headers end: what lies between is always the same. */
 static int spell_upgrade(const struct connection *connection, char *end, const char *protocol) {
     static const char before[] = "Upgrade: ", word[] = "WebSocket", right[] = "websocket";
     const size_t accept_size = 28;
@@ -145,8 +147,9 @@ static int spell_upgrade(const struct connection *connection, char *end, const c
                     strlen("\r\nSec-WebSocket-Protocol: ") + strlen(protocol) + strlen("\r\n");
     char *at = end - behind - strlen(word);
     if (memcmp(at, word, strlen(word)) != 0 || memcmp(at - strlen(before), before, strlen(before)) != 0) {
-        connection->door->calls.trouble(connection->door->calls.argument,
-                                        "libwebsockets answers upgrades otherwise than it is known to: nobody is served");
+        connection->door->calls.trouble(
+            connection->door->calls.argument,
+            "libwebsockets answers upgrades otherwise than it is known to: nobody is served");
         return -1;
     }
     memcpy(at, right, strlen(right));
@@ -179,7 +182,8 @@ static bool write_page(struct connection *connection, struct message *page) {
     return lws_write(wsi, page->bytes, page->size, LWS_WRITE_HTTP_FINAL) >= 0;
 }
 
-/* At once: the library reports no room to write of a connection that is not read from. What the kernel does not take it keeps. */
+/* At once: the library reports no room to write of a connection that is not read from. What the kernel does not take it
+ * keeps. */
 void http_answer(struct connection *connection, struct message *page) {
     bool ok = connection->awaits_page && write_page(connection, page);
     connection->awaits_page = false;

@@ -1,5 +1,5 @@
-/* door_parts.h: what the files of the door share; nobody else includes it. Everything is the door's thread's own but what is
- * atomic, the queue, and what is fixed before the thread starts. */
+/* door_parts.h: what the files of the door share; nobody else includes it. Everything is the door's thread's own but
+ * what is atomic, the queue, and what is fixed before the thread starts. */
 #ifndef TARRY_NET_DOOR_PARTS_H
 #define TARRY_NET_DOOR_PARTS_H
 

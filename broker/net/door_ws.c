@@ -1,7 +1,8 @@
 /* door_ws.c: SP's messages over WebSocket: frames become requests, answers and deliveries become frames.
  *
- * What leaves is given to the library a frame at a time, and the next only when the kernel has taken all of the one before: so a message
- * counts as sent once its last byte is in the kernel, and as not sent if the library never had its first. */
+ * What leaves is given to the library a frame at a time, and the next only when the kernel has taken all of the one
+ * before: so a message counts as sent once its last byte is in the kernel, and as not sent if the library never had its
+ * first. */
 #include <assert.h>
 #include <string.h>
 
@@ -65,7 +66,8 @@ static bool keep(struct connection *connection, const void *bytes, size_t size, 
         if (capacity > door->limits.request_max) capacity = door->limits.request_max;
         if (capacity < needed) capacity = needed;
         if (is_too_much(connection, needed, capacity) || !resize(connection, capacity)) {
-            size_t part = KEPT_OF_REFUSED > connection->incoming->size ? KEPT_OF_REFUSED - connection->incoming->size : 0;
+            size_t part =
+                KEPT_OF_REFUSED > connection->incoming->size ? KEPT_OF_REFUSED - connection->incoming->size : 0;
             if (part > size) part = size;
             memcpy(connection->incoming->bytes + connection->incoming->size, bytes, part);
             connection->incoming->size += part;

@@ -14,8 +14,8 @@
 
 #include "tarry_limits.h"
 
-/* Connections that wait to be accepted; the system cuts it to net.core.somaxconn. In a flood an overflowing queue costs an honest
- * client a second, which is how long TCP takes to knock again. */
+/* Connections that wait to be accepted; the system cuts it to net.core.somaxconn. In a flood an overflowing queue costs
+ * an honest client a second, which is how long TCP takes to knock again. */
 #define BACKLOG 4096
 /* An idle connection is probed after a minute; one that answers nothing, or takes nothing of what it was sent, for
  * another minute is ended. A client that lives reads always, whatever its user does. */

@@ -18,11 +18,11 @@ struct listen_address {
 bool listen_parse(const char *url, struct listen_address *out, const char **out_problem);
 /* "ws://HOST:PORT", IPv6 in brackets. */
 void listen_format(const struct listen_address *address, char *out, size_t size);
-/* A socket that listens there, for `out_fd`'s owner to close; `*out_port` is what port 0 became. 0 or a positive errno. It accepts
- * nothing by itself: what knocks waits in the kernel's queue. */
+/* A socket that listens there, for `out_fd`'s owner to close; `*out_port` is what port 0 became. 0 or a positive errno.
+ * It accepts nothing by itself: what knocks waits in the kernel's queue. */
 int listen_open(const struct listen_address *address, int *out_fd, uint16_t *out_port);
-/* Of a connection that was accepted: no waiting for more to send, and an end for one whose other side is gone without a farewell
- * (F-17). */
+/* Of a connection that was accepted: no waiting for more to send, and an end for one whose other side is gone without a
+ * farewell (F-17). */
 void listen_tune_connection(int fd);
 
 #endif

@@ -2,8 +2,8 @@
  *
  *     room: ◄── WebSocket's frame header ── SP's backtrace ──►│ bytes: a packed protobuf message
  *
- * The backtrace is what SP's request protocol puts before a request, and wants back before its reply: words of 4 bytes, the last of
- * which, the request's id, has its highest bit set. Thread-safety: one owner at a time. */
+ * The backtrace is what SP's request protocol puts before a request, and wants back before its reply: words of 4 bytes,
+ * the last of which, the request's id, has its highest bit set. Thread-safety: one owner at a time. */
 #ifndef TARRY_NET_MESSAGE_H
 #define TARRY_NET_MESSAGE_H
 
@@ -26,7 +26,7 @@ struct message {
     uint16_t status; /* of a page */
     uint8_t kind;    /* the door's */
     uint8_t head_size;
-    uint8_t start; /* of a request: so many bytes lie before its message */
+    uint8_t start;    /* of a request: so many bytes lie before its message */
     const char *type; /* of a page; static */
     uint8_t room[MESSAGE_ROOM];
     uint8_t bytes[]; /* right behind the room */
@@ -47,7 +47,8 @@ static inline size_t message_size(const struct message *message) {
     return message->size - message->start;
 }
 
-/* Copies the backtrace at the beginning of what was received into the room; the message begins behind it. False: there is none. */
+/* Copies the backtrace at the beginning of what was received into the room; the message begins behind it. False: there
+ * is none. */
 bool message_take_head(struct message *message);
 /* Gives `reply` the backtrace that `head` holds. */
 void message_put_head(struct message *reply, const uint8_t *head, uint8_t head_size);

@@ -1,5 +1,5 @@
-/* origin.h: which web pages may use the broker. A browser on this machine reaches loopback too; the Origin that it sends says for
- * which page. Other clients send none. Pure. */
+/* origin.h: which web pages may use the broker. A browser on this machine reaches loopback too; the Origin that it
+ * sends says for which page. Other clients send none. Pure. */
 #ifndef TARRY_NET_ORIGIN_H
 #define TARRY_NET_ORIGIN_H
 

@@ -24,7 +24,8 @@ struct metrics_call {
 
 static _Atomic unsigned metrics_busy;
 
-static void respond(struct shell *shell, uint64_t to, uint16_t status, const char *type, const void *body, size_t size) {
+static void respond(struct shell *shell, uint64_t to, uint16_t status, const char *type, const void *body,
+                    size_t size) {
     struct message *page = message_new(size);
     if (page != NULL) {
         page->status = status;

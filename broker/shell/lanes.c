@@ -1,4 +1,5 @@
-/* lanes.c: see lanes.h. The door may be told things under a lane's mutex: it takes no lock of ours while it holds its own. */
+/* lanes.c: see lanes.h. The door may be told things under a lane's mutex: it takes no lock of ours while it holds its
+ * own. */
 #include "lanes.h"
 
 #include <assert.h>
@@ -56,7 +57,8 @@ void lanes_close(struct lanes *lanes, uint32_t number, uint64_t session) {
     struct lane *lane = lane_at(lanes, number);
     pthread_mutex_lock(&lane->mutex);
     if (lane->session == session) {
-        /* nng's dialer would redial at once a connection that is closed on it, and its own close hangs if it meets that. */
+        /* nng's dialer would redial at once a connection that is closed on it, and its own close hangs if it meets
+         * that. */
         if (lane->connection != 0) door_linger(lanes->shell->door, lane->connection);
         change_hands(lane, 0);
     }
@@ -70,7 +72,8 @@ uint64_t lanes_turn(const struct lanes *lanes, uint32_t number) {
 
 /* ---- any thread */
 
-void lanes_send(struct lanes *lanes, const struct core_delivery *delivery, struct message *message, uint64_t delivered_ns) {
+void lanes_send(struct lanes *lanes, const struct core_delivery *delivery, struct message *message,
+                uint64_t delivered_ns) {
     struct lane *lane = lane_at(lanes, delivery->lane);
     pthread_mutex_lock(&lane->mutex);
     bool is_holder = lane->turn == delivery->turn;                                /* TRUE-1 */

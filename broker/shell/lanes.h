@@ -1,10 +1,11 @@
 /* lanes.h: the PUSH endpoints /lane/N that consumers pull from.
  *
- * A lane has one connection, that of the session which holds it, proved by the session's secret in the upgrade request; a valid newcomer
- * takes the former one's place. At most one delivery is outstanding on it. Its `turn` grows whenever the lane changes hands, and a
- * delivery of a former turn never begins to leave.
+ * A lane has one connection, that of the session which holds it, proved by the session's secret in the upgrade request;
+ * a valid newcomer takes the former one's place. At most one delivery is outstanding on it. Its `turn` grows whenever
+ * the lane changes hands, and a delivery of a former turn never begins to leave.
  *
- * Thread-safety: lanes_open, lanes_close and lanes_turn are the core thread's, lanes_send anybody's, the others the door's. */
+ * Thread-safety: lanes_open, lanes_close and lanes_turn are the core thread's, lanes_send anybody's, the others the
+ * door's. */
 #ifndef TARRY_SHELL_LANES_H
 #define TARRY_SHELL_LANES_H
 
@@ -34,7 +35,7 @@ struct lane_news {
 struct lane {
     struct lanes *lanes;
     pthread_mutex_t mutex;
-    uint64_t session;    /* who holds it; 0: nobody */
+    uint64_t session; /* who holds it; 0: nobody */
     uint64_t turn;
     uint64_t connection; /* the holder's; 0: none */
     bool sending;        /* a delivery of this turn */
@@ -48,15 +49,16 @@ struct lanes {
 void lanes_init(struct lanes *lanes, struct shell *shell);
 /* Expect the session's connection on the lane; drops a former holder's. */
 void lanes_open(struct lanes *lanes, uint32_t number, uint64_t session);
-/* The session is gone: once this has returned nothing that waits for the lane begins to leave. The connection is the consumer's to close;
- * it has some seconds for that (DOOR_LINGER_S). */
+/* The session is gone: once this has returned nothing that waits for the lane begins to leave. The connection is the
+ * consumer's to close; it has some seconds for that (DOOR_LINGER_S). */
 void lanes_close(struct lanes *lanes, uint32_t number, uint64_t session);
-/* Whose turn it is. What was decided in another turn never leaves, also if its session has come back to the lane: the core expects no
- * news of it (TRUE-1). Core thread only. */
+/* Whose turn it is. What was decided in another turn never leaves, also if its session has come back to the lane: the
+ * core expects no news of it (TRUE-1). Core thread only. */
 uint64_t lanes_turn(const struct lanes *lanes, uint32_t number);
 /* Takes `message` over (NULL: it could not be made). LANE_SENT says what became of it: not ok means that it provably
  * never left. Silent about a delivery of another turn. */
-void lanes_send(struct lanes *lanes, const struct core_delivery *delivery, struct message *message, uint64_t delivered_ns);
+void lanes_send(struct lanes *lanes, const struct core_delivery *delivery, struct message *message,
+                uint64_t delivered_ns);
 
 /* The door's calls (door.h). */
 uint64_t lanes_ask(struct lanes *lanes, uint32_t number, const char *authorization);

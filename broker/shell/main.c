@@ -27,7 +27,8 @@
 #include "shell.h"
 
 #define EXIT_USAGE 2
-/* How often and at what distance a port is tried: a broker that was just killed holds it until the system has cleared it away. */
+/* How often and at what distance a port is tried: a broker that was just killed holds it until the system has cleared
+ * it away. */
 #define PORT_TRIES 20
 #define PORT_TRY_US 50000
 /* The ready line of a pair's node says which of the two it is, if that is known in this time. */
@@ -88,7 +89,8 @@ static void raise_descriptors(void) {
 
 static unsigned connections_max(void) {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur <= 2 * DESCRIPTORS_RESERVED) return DESCRIPTORS_RESERVED / 4;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur <= 2 * DESCRIPTORS_RESERVED)
+        return DESCRIPTORS_RESERVED / 4;
     rlim_t rest = limit.rlim_cur - DESCRIPTORS_RESERVED;
     return rest < DOOR_CONNECTIONS_MAX ? (unsigned)rest : DOOR_CONNECTIONS_MAX;
 }

@@ -86,7 +86,8 @@ static int reply_repeat(struct outgoing *outgoing, const struct core_reply *repl
     size_t size;
     int error = repeat_read(outgoing, reply, &packed, &size);
     if (!was_read(outgoing, "repeat_unreadable", error)) return OUTGOING_COLD;
-    struct message *message = error > 0 ? reply_pack_refusal(TARRY__CODE__FORGOTTEN, NULL) : reply_pack_commit(packed, size);
+    struct message *message =
+        error > 0 ? reply_pack_refusal(TARRY__CODE__FORGOTTEN, NULL) : reply_pack_commit(packed, size);
     wait_durable(outgoing, reply->after);
     struct call *call = call_of(reply->ticket);
     call->answer(call, message);
@@ -187,7 +188,7 @@ static void drop_overdue(struct contents *contents, const struct core_delivery *
 
 /* NULL: out of memory. */
 static struct message *delivery_pack(struct outgoing *outgoing, const struct core_delivery *delivery,
-                              const struct contents *contents, struct instant now) {
+                                     const struct contents *contents, struct instant now) {
     struct arena *arena = &outgoing->arena;
     Tarry__Delivery message = TARRY__DELIVERY__INIT;
     Tarry__DeliveredTask *tasks = arena_alloc(arena, contents->count * sizeof(*tasks));

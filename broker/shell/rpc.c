@@ -216,7 +216,8 @@ static const char *refuse_proof(const struct rpc_context *context, const Tarry__
     if (request->proof.len == 0 && request->body_case != TARRY__REQUEST__BODY_FOLLOW) return NULL;
     if (request->proof.len != 0 && context->proof == PEER_STALE) return stale;
     const char *sentence = request->proof.len == 0 ? unproved : another_key;
-    if (logfmt_allowed(&limit)) logfmt("peer_refused", "from=%s reason=%s", context->peer, logfmt_quote(sentence, quoted));
+    if (logfmt_allowed(&limit))
+        logfmt("peer_refused", "from=%s reason=%s", context->peer, logfmt_quote(sentence, quoted));
     return sentence;
 }
 

@@ -1,5 +1,6 @@
-/* rpc.h: requests from /rpc: a bounded pool of contexts. One is taken for each request, which is prepared on the door's thread, and
- * given back when the answer is handed over to the door. Without a free one the door keeps the request, and its connection waits.
+/* rpc.h: requests from /rpc: a bounded pool of contexts. One is taken for each request, which is prepared on the door's
+ * thread, and given back when the answer is handed over to the door. Without a free one the door keeps the request, and
+ * its connection waits.
  *
  * What requests in flight may hold is bounded: beyond the budget, or when few contexts are left, a commit that
  * schedules, a question about the log, or any request above half a MiB, is refused as busy without being unpacked, and

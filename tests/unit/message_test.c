@@ -73,9 +73,16 @@ static void an_origin_is_allowed_by_name_only(void **state) { /* F-23 */
     assert_true(origin_is_allowed("http://localhost:3000", allowed));
     assert_true(origin_is_allowed("HTTP://LOCALHOST:3000", allowed));
     assert_true(origin_is_allowed("null", allowed));
-    const char *const strange[] = {"", "http://localhost:300", "http://localhost:30000", "localhost:3000", "nul",
-                                   "http://localhost:3000 null", " null", "http://localhost:3000.evil.example"};
-    for (size_t i = 0; i < sizeof(strange) / sizeof(strange[0]); i++) assert_false(origin_is_allowed(strange[i], allowed));
+    const char *const strange[] = {"",
+                                   "http://localhost:300",
+                                   "http://localhost:30000",
+                                   "localhost:3000",
+                                   "nul",
+                                   "http://localhost:3000 null",
+                                   " null",
+                                   "http://localhost:3000.evil.example"};
+    for (size_t i = 0; i < sizeof(strange) / sizeof(strange[0]); i++)
+        assert_false(origin_is_allowed(strange[i], allowed));
     assert_false(origin_is_allowed("null", ""));
     assert_false(origin_is_allowed("", ""));
 }
@@ -91,10 +98,8 @@ static void origins_of_the_configuration(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_backtrace_ends_with_the_requests_id),
-        cmocka_unit_test(what_has_no_id_is_no_request),
-        cmocka_unit_test(a_message_grows_and_keeps_what_it_has),
-        cmocka_unit_test(an_origin_is_allowed_by_name_only),
+        cmocka_unit_test(a_backtrace_ends_with_the_requests_id), cmocka_unit_test(what_has_no_id_is_no_request),
+        cmocka_unit_test(a_message_grows_and_keeps_what_it_has), cmocka_unit_test(an_origin_is_allowed_by_name_only),
         cmocka_unit_test(origins_of_the_configuration),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

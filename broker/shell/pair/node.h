@@ -74,14 +74,14 @@ struct node_news {
     uint64_t frames;  /* … since this node leads */
     bool moved;       /* `written` has grown */
     uint64_t durable;
-    struct message *answer;     /* to the own question */
-    bool answered;       /* … or none came */
-    bool kept;           /* the keeper is done */
-    bool began;          /* the core leads */
-    bool changed;        /* the record may be another */
-    bool paused;         /* the core decides nothing any more ... */
-    uint64_t paused_at;  /* ... and the log ends there */
-    struct item *audits; /* calls: questions about the log */
+    struct message *answer; /* to the own question */
+    bool answered;          /* … or none came */
+    bool kept;              /* the keeper is done */
+    bool began;             /* the core leads */
+    bool changed;           /* the record may be another */
+    bool paused;            /* the core decides nothing any more ... */
+    uint64_t paused_at;     /* ... and the log ends there */
+    struct item *audits;    /* calls: questions about the log */
     struct item **audits_last;
     struct item *words; /* calls: an operator's */
     struct item **words_last;

@@ -25,7 +25,8 @@ struct talk {
     char unproved[TALK_UNPROVED_SIZE]; /* what the last answer lacked, if it came from who knows who; else empty */
 };
 
-/* `url` is the other broker's; it and the key must live as long as this, and this must stay where it is. 0 or a positive errno. */
+/* `url` is the other broker's; it and the key must live as long as this, and this must stay where it is. 0 or a
+ * positive errno. */
 int talk_open(struct talk *talk, const char *url, const struct peer_key *key);
 void talk_close(struct talk *talk);
 /* A request of this broker's; its body is the caller's to put in. */
