@@ -1,8 +1,5 @@
 """memory_test.py: an allocation fails, once or for ever (F-11). tarryd refuses, or ends with a sentence; it never crashes
-and never forgets what it has answered.
-
-What nng allocates itself is spared, and the threads that it makes: nng 1.5.2 panics or crashes without memory
-(README.md shows where), and no caller could prevent that.
+and never forgets what it has answered. What its libraries allocate fails as well.
 """
 import sys
 
@@ -11,22 +8,21 @@ import harness  # noqa: E402  (the path above)
 from campaign import Campaign  # noqa: E402
 
 HEAP = "heap.any+other.mmap"
-SPARE = "libnng"
 
 
 class NoMemory(Campaign):
     def test_f11_one_allocation(self):
-        self.every_call(HEAP, "ENOMEM", 16, spare=SPARE, deadline_s=10)
+        self.every_call(HEAP, "ENOMEM", 16, deadline_s=10)
 
     def test_f11_one_aligned_allocation(self):
         """Filters of runs and of summaries: so few that a sample of all does not meet them."""
-        self.every_call("heap.aligned_alloc", "ENOMEM", 4, spare=SPARE, deadline_s=10)
+        self.every_call("heap.aligned_alloc", "ENOMEM", 4, deadline_s=10)
 
     def test_f11_all_from_one_on(self):
-        self.every_call(HEAP, "ENOMEM", 10, for_ever=True, spare=SPARE, deadline_s=4)
+        self.every_call(HEAP, "ENOMEM", 10, for_ever=True, deadline_s=4)
 
     def test_f11_threads(self):
-        self.every_call("process.pthread_create", "EAGAIN", 3, spare=SPARE)
+        self.every_call("process.pthread_create", "EAGAIN", 3)
 
 
 if __name__ == "__main__":

@@ -175,7 +175,7 @@ class FailingDisk(Follower):
 class NoMemory(Follower):
     def test_f11_allocations_fail_now_and_then(self):
         """It may end, if with a sentence; nothing that was acknowledged is forgotten."""
-        self.begin("heap.any+other.mmap", "ENOMEM", spare="libnng")
+        self.begin("heap.any+other.mmap", "ENOMEM")
         for skip in range(0, 40, 4):
             self.fault.arm(self.fault.matched + 1 + skip, self.fault.matched + 3 + skip)
             self.fat()
