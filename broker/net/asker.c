@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "library.h"
+
 /* How long after a dial that failed the next one follows. */
 #define DIAL_AGAIN_MIN_MS 20u
 #define DIAL_AGAIN_MAX_MS 200u
@@ -248,7 +250,7 @@ int asker_open(struct asker **out, const struct listen_address *where, size_t an
     asker->argument = argument;
     asker->again_ms = DIAL_AGAIN_MIN_MS;
     pthread_mutex_init(&asker->mutex, NULL);
-    lws_set_log_level(0, NULL); /* the door says what its own library has to say */
+    library_begin();
     const struct lws_context_creation_info info = {
         .port = CONTEXT_PORT_NO_LISTEN,
         .protocols = protocols,

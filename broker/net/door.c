@@ -9,19 +9,7 @@
 #include <unistd.h>
 
 #include "door_parts.h"
-
-/* What the library calls with no door at hand: its log. One door a process. */
-static struct door *the_door;
-
-static void library_says(int level, const char *line) {
-    char text[256];
-    size_t size = strcspn(line, "\n");
-    if (the_door == NULL) return;
-    if (size >= sizeof(text)) size = sizeof(text) - 1;
-    memcpy(text, line, size);
-    text[size] = '\0';
-    the_door->calls.trouble(the_door->calls.argument, text);
-}
+#include "library.h"
 
 /* ---- what is handed over */
 
@@ -180,7 +168,10 @@ static const lws_retry_bo_t no_pings;
 
 static void *run(void *argument) {
     struct door *door = argument;
-    while (!atomic_load(&door->quits) && lws_service(door->context, 0) >= 0) {
+    while (!atomic_load(&door->quits)) {
+        if (lws_service(door->context, 0) >= 0) continue;
+        door->calls.trouble(door->calls.argument, "libwebsockets has given up: nobody could reach the broker any more");
+        abort();
     }
     return NULL;
 }
@@ -199,8 +190,7 @@ struct door *door_new(const struct door_calls *calls, const struct door_limits *
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&door->drained, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    lws_set_log_level(LLL_ERR, library_says);
-    the_door = door;
+    library_tell(calls->trouble, calls->argument);
     const struct lws_context_creation_info context = {
         .options = LWS_SERVER_OPTION_EXPLICIT_VHOSTS,
         .port = CONTEXT_PORT_NO_LISTEN,
@@ -226,7 +216,6 @@ struct door *door_new(const struct door_calls *calls, const struct door_limits *
     free(door->slots);
     free(door->free_slots);
     free(door);
-    the_door = NULL;
     return NULL;
 }
 

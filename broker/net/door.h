@@ -42,6 +42,8 @@
 /* How long a head may take, and a connection over HTTP be idle. */
 #define DOOR_HEAD_S 10
 #define DOOR_IDLE_S 30
+/* How long a request may take to come, and each further DOOR_FRAME_OUT of it. */
+#define DOOR_REQUEST_S 30
 /* How long a client may leave an answer unread, and a lane's connection stand after its session. */
 #define DOOR_UNREAD_S 10
 #define DOOR_LINGER_S 10

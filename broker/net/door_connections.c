@@ -135,6 +135,7 @@ void connection_free(struct connection *connection) {
     door->free_slots[door->free_count++] = (uint32_t)(connection->id & SLOT_MASK);
     door->count--;
     if (connection->kind == CONNECTION_HTTP) connection_leave_http(connection);
+    lws_sul_cancel(&connection->too_late);
     if (connection->is_waiting) TAILQ_REMOVE(&door->waiting, connection, in_waiting);
     if (connection->incoming != NULL) door_release(door, connection->incoming->capacity);
     if (connection->request != NULL) door_release(door, connection->request->capacity);

@@ -42,9 +42,10 @@ struct connection {
     bool is_up;           /* lane_up said yes */
     unsigned under_way;   /* requests without an answer in the kernel */
     struct address *address;
-    struct message *incoming; /* as far as it has come */
-    size_t incoming_size;     /* … kept or not */
-    struct message *request;  /* whole, and there was no room for it */
+    struct message *incoming;        /* as far as it has come */
+    size_t incoming_size;            /* … kept or not */
+    lws_sorted_usec_list_t too_late; /* the rest of it */
+    struct message *request;         /* whole, and there was no room for it */
     struct message *out_first;
     struct message **out_last;
     size_t out_at;    /* bytes of the first that the library has taken */

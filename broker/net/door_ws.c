@@ -107,6 +107,7 @@ static bool offer(struct connection *connection, struct message *request) {
 static bool whole(struct connection *connection) {
     struct message *request = connection->incoming;
     bool was_refused = connection->discards;
+    lws_sul_cancel(&connection->too_late);
     connection->incoming = NULL;
     connection->incoming_size = 0;
     connection->discards = false;
@@ -139,6 +140,11 @@ void ws_offer_waiting(struct door *door) {
     }
 }
 
+/* The rest of its request has not come. (The library's own timer of a connection cannot be cancelled in 4.1.6.) */
+static void on_too_late(lws_sorted_usec_list_t *timer) {
+    connection_kill(lws_container_of(timer, struct connection, too_late));
+}
+
 static int received(struct connection *connection, const void *bytes, size_t size) {
     struct lws *wsi = connection->wsi;
     size_t expected = lws_remaining_packet_payload(wsi);
@@ -149,7 +155,15 @@ static int received(struct connection *connection, const void *bytes, size_t siz
     connection->incoming_size += size;
     if (connection->incoming_size + expected > connection->door->limits.request_max) return -1;
     if (!keep(connection, bytes, size, expected)) return -1;
-    if (expected > 0 || !lws_is_final_fragment(wsi)) return 0;
+    if (expected > 0 || !lws_is_final_fragment(wsi)) {
+        /* Nobody holds memory with half a request for ever (F-18). */
+        bool is_more = connection->incoming_size == size ||
+                       connection->incoming_size / DOOR_FRAME_OUT > (connection->incoming_size - size) / DOOR_FRAME_OUT;
+        if (is_more)
+            lws_sul_schedule(connection->door->context, 0, &connection->too_late, on_too_late,
+                             (lws_usec_t)DOOR_REQUEST_S * LWS_USEC_PER_SEC);
+        return 0;
+    }
     return whole(connection) ? 0 : -1;
 }
 

@@ -22,6 +22,7 @@
 #include <execinfo.h>
 #include <fcntl.h>
 #include <link.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -56,8 +57,8 @@
 /* clang-format off */
 #define CALLS(X)                                                                                                       \
     X(open) X(opendir) X(mkdir) X(read) X(pread) X(write) X(pwrite) X(writev) X(fdatasync) X(fsync) X(ftruncate)       \
-    X(posix_fallocate) X(rename) X(unlink) X(statvfs) X(fcntl) X(mmap) X(socket) X(bind) X(listen) X(accept)           \
-    X(epoll_create1) X(epoll_ctl) X(epoll_wait) X(eventfd) X(pipe) X(sendmsg) X(readv) X(recvmsg) X(pthread_create)    \
+    X(posix_fallocate) X(rename) X(unlink) X(statvfs) X(fcntl) X(mmap) X(socket) X(bind) X(listen) X(accept4)          \
+    X(epoll_create1) X(epoll_ctl) X(epoll_wait) X(eventfd) X(pipe) X(send) X(recv) X(poll) X(pthread_create)             \
     X(malloc) X(calloc) X(realloc) X(posix_memalign) X(aligned_alloc) X(strdup)
 /* clang-format on */
 
@@ -471,9 +472,9 @@ EXPORT int listen(int descriptor, int backlog) {
     return real(descriptor, backlog);
 }
 
-EXPORT int accept(int descriptor, struct sockaddr *out, socklen_t *out_size) {
-    MEET(SCOPE_net, accept, -1);
-    return note(real(descriptor, out, out_size), SCOPE_net);
+EXPORT int accept4(int descriptor, struct sockaddr *out, socklen_t *out_size, int flags) {
+    MEET(SCOPE_net, accept4, -1);
+    return note(real(descriptor, out, out_size, flags), SCOPE_net);
 }
 
 EXPORT int epoll_create1(int flags) {
@@ -503,24 +504,20 @@ EXPORT int pipe(int ends[2]) {
     return result;
 }
 
-EXPORT ssize_t sendmsg(int descriptor, const struct msghdr *message, int flags) {
-    MEET(SCOPE_net, sendmsg, -1);
-    struct msghdr some = *message;
-    some.msg_iovlen = part(how, some.msg_iovlen);
-    ssize_t sent = real(descriptor, &some, flags);
+EXPORT ssize_t send(int descriptor, const void *data, size_t size, int flags) {
+    MEET(SCOPE_net, send, -1);
+    ssize_t sent = real(descriptor, data, part(how, size), flags);
     DONE(sent);
 }
 
-EXPORT ssize_t readv(int descriptor, const struct iovec *parts, int count) {
-    MEET(scope_of_descriptor(descriptor), readv, -1);
-    if (how != HOW_SHORT) return real(descriptor, parts, count);
-    struct iovec some = {parts[0].iov_base, part(how, parts[0].iov_len)};
-    return real(descriptor, &some, 1);
+EXPORT ssize_t recv(int descriptor, void *data, size_t size, int flags) {
+    MEET(SCOPE_net, recv, -1);
+    return real(descriptor, data, part(how, size), flags);
 }
 
-EXPORT ssize_t recvmsg(int descriptor, struct msghdr *message, int flags) {
-    MEET(SCOPE_net, recvmsg, -1);
-    return real(descriptor, message, flags);
+EXPORT int poll(struct pollfd *descriptors, nfds_t count, int wait_ms) {
+    MEET(SCOPE_net, poll, -1);
+    return real(descriptors, count, wait_ms);
 }
 
 EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument) {

@@ -15,7 +15,7 @@ FILE_CALLS = "log.pwrite+log.pread+log.open+log.posix_fallocate+index.pwrite+ind
              "+data.pwrite"
 INDEX_WRITES = "index.pwrite+index.writev"
 DESCRIPTORS = "any.open+any.opendir"
-SOCKETS = "net.socket+net.accept+net.epoll_create1+net.eventfd+net.pipe"
+SOCKETS = "net.socket+net.accept4+net.eventfd"
 
 
 def never_syncs_again(life):
@@ -87,7 +87,7 @@ class Interrupted(Campaign):
         self.every_call(FILE_CALLS, "EINTR", 6, check=must_go_on)
 
     def test_f3_eintr_of_sockets(self):
-        self.every_call("net.readv+net.sendmsg+net.accept", "EINTR", 5, check=must_go_on)
+        self.every_call("net.recv+net.send+net.accept4+net.poll", "EINTR", 5, check=must_go_on)
 
     def test_f3_short_transfers_of_the_log(self):
         self.every_call("log.pwrite+log.pread+data.pwrite+data.pread", "short", 6, check=must_go_on)
@@ -96,7 +96,7 @@ class Interrupted(Campaign):
         self.every_call(INDEX_WRITES, "short", 3, check=must_exit)
 
     def test_f3_short_transfers_of_sockets(self):
-        self.every_call("net.readv+net.sendmsg", "short", 4, check=must_go_on)
+        self.every_call("net.recv+net.send", "short", 4, check=must_go_on)
 
 
 class FullDisk(Campaign):
@@ -119,7 +119,7 @@ class NoDescriptors(Campaign):
         self.every_call(DESCRIPTORS, "EMFILE", 6)
 
     def test_f12_sockets_once_it_is_up(self):
-        self.every_call("net.accept", "EMFILE", 5, check=must_go_on)
+        self.every_call("net.accept4", "EMFILE", 5, check=must_go_on)
 
     def test_f12_sockets(self):
         self.every_call(SOCKETS, "ENFILE", 5)

@@ -155,13 +155,13 @@ class NoDescriptors(Pressure):
         self.assertEqual(self.broker.queue_stats("far")["pending"], 3)
 
     def test_f12_emfile_at_every_accept(self):
-        self.judge("net.accept", "EMFILE")
+        self.judge("net.accept4", "EMFILE")
 
     def test_f12_enfile_at_every_accept(self):
-        self.judge("net.accept", "ENFILE")
+        self.judge("net.accept4", "ENFILE")
 
     def test_f12_enobufs_at_every_accept(self):
-        self.judge("net.accept", "ENOBUFS")
+        self.judge("net.accept4", "ENOBUFS")
 
 
 if __name__ == "__main__":

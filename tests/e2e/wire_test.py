@@ -292,11 +292,12 @@ class Door(Beside):
         self.assertEqual(self.answers(self.page[:-2] + b"Accept: y\r\n" * 2000 + b"\r\n"), [])
         self.assertEqual(self.answers(b"GET /" + b"y" * 9000 + b" HTTP/1.1\r\nHost: x\r\n\r\n"), [])
 
-    def test_half_a_head_has_its_time(self):
-        """F-18: it is gone after DOOR_HEAD_S, whether it says nothing, or a byte now and then."""
-        silent, slow = self.connect(), self.connect()
-        end = time.monotonic() + 25
-        alive = {silent: b"", slow: b"GET / HTTP/1.1\r\n"}
+    def test_half_a_head_has_its_time_and_half_a_request(self):
+        """F-18: it is gone after DOOR_HEAD_S, whether it says nothing, or a byte now and then; half a request after DOOR_REQUEST_S."""
+        silent, slow, half = self.connect(), self.connect(), WebSocket(self.broker.port)
+        half.peer.sendall(frame(b"\x80\0\0\1" + bytes(20), claimed=1000))
+        end = time.monotonic() + 60
+        alive = {silent: b"", slow: b"GET / HTTP/1.1\r\n", half.peer: b"\0"}
         while alive and time.monotonic() < end:
             for peer in list(alive):
                 try:
@@ -309,8 +310,8 @@ class Door(Beside):
                     pass
                 except OSError:
                     del alive[peer]
-        silent.close()
-        slow.close()
+        for peer in (silent, slow, half):
+            peer.close()
         self.assertEqual(alive, {})
 
 
