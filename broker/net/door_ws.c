@@ -107,6 +107,7 @@ static bool offer(struct connection *connection, struct message *request) {
 static bool whole(struct connection *connection) {
     struct message *request = connection->incoming;
     bool was_refused = connection->discards;
+    assert(request != NULL); /* its first bytes made it */
     lws_sul_cancel(&connection->too_late);
     connection->incoming = NULL;
     connection->incoming_size = 0;
