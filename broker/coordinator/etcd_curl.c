@@ -14,7 +14,8 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char why[WHY_SIZE]; /* empty: it is loaded */
 
 static void load(void) {
-    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL); /* for as long as the process lives */
+    static void *library; /* for as long as the process lives */
+    library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL) {
         snprintf(why, sizeof why, "%s", dlerror());
         return;

@@ -53,7 +53,8 @@ static void count_ready(struct core *core, struct queue *queue, struct queue_loo
         if (line->horizon.due_ms <= now_ms && line_index_only(core, line)) look->is_lower_bound = true;
         if (line->settling) look->is_lower_bound = true;
         const struct ready_node *first = ready_min(&line->ready);
-        if (first && now_ms - first->due_ms > look->oldest_ms) look->oldest_ms = now_ms - first->due_ms;
+        uint64_t *oldest = &look->oldest_due_ms[line->line.base];
+        if (first && first->due_ms < *oldest) *oldest = first->due_ms;
     }
 }
 
@@ -61,6 +62,7 @@ static void count_ready(struct core *core, struct queue *queue, struct queue_loo
 static void look_at(struct core *core, struct queue *queue, struct queue_look *out) {
     const struct histogram *lateness = &queue->lateness_us;
     *out = (struct queue_look){.waiting = waiting_of(core, queue), .count = lateness->count};
+    for (size_t i = 0; i < ROW_BASES; i++) out->oldest_due_ms[i] = UINT64_MAX;
     count_ready(core, queue, out);
     if (!lateness->count) return;
     out->p50 = histogram_quantile(lateness, 0.5);
@@ -91,6 +93,16 @@ void stats_look_end(struct core *core) {
     core->is_looked = false;
 }
 
+/* As of the step: a broker that has nothing to do looked at its queues by a clock that stood still. */
+static uint64_t overdue_ms(const struct core *core, const struct queue_look *look) {
+    uint64_t most = 0;
+    for (uint8_t base = 0; base < ROW_BASES; base++) {
+        uint64_t now_ms = base_ms(core, base), due_ms = look->oldest_due_ms[base];
+        if (due_ms < now_ms && now_ms - due_ms > most) most = now_ms - due_ms;
+    }
+    return most;
+}
+
 static Tarry__Quantiles *lateness_of(const struct queue_look *look, struct arena *arena) {
     const double unit = 1000;
     Tarry__Quantiles *out = must_alloc(arena, sizeof *out);
@@ -111,7 +123,7 @@ static Tarry__QueueStats *stats_of(const struct core *core, struct queue *queue,
     stats->name = queue->name;
     stats->ready = look->ready;
     stats->ready_is_lower_bound = look->is_lower_bound;
-    stats->oldest_overdue_ms = look->oldest_ms;
+    stats->oldest_overdue_ms = overdue_ms(core, look);
     stats->pending = look->waiting - look->ready;
     stats->in_flight = tally->in_flight;
     stats->dead = tally->dead;

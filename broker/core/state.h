@@ -246,7 +246,8 @@ struct list_scan {
 
 /* Of one queue, when it was looked at (query_stats.c). */
 struct queue_look {
-    uint64_t waiting, ready, oldest_ms;
+    uint64_t waiting, ready;
+    uint64_t oldest_due_ms[ROW_BASES];   /* of what is ready; UINT64_MAX: nothing is */
     uint64_t count, p50, p99, p999, max; /* lateness */
     bool is_lower_bound;
 };

@@ -141,7 +141,7 @@ static int write_some(struct asker *asker, struct lws *wsi) {
     size_t part = rest < FRAME_OUT ? rest : FRAME_OUT;
     int kind = asker->sent == 0 ? LWS_WRITE_BINARY : LWS_WRITE_CONTINUATION;
     uint8_t frame[LWS_PRE + FRAME_OUT]; /* masking changes what is sent; it may be sent again */
-    memcpy(frame + LWS_PRE, asker->asked->bytes - ID_SIZE + asker->sent, part);
+    memcpy(frame + LWS_PRE, message_head(asker->asked) + asker->sent, part);
     if (part < rest) kind |= LWS_WRITE_NO_FIN;
     if (lws_write(wsi, frame + LWS_PRE, part, (enum lws_write_protocol)kind) < 0) return -1;
     asker->sent += part;

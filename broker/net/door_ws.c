@@ -96,6 +96,7 @@ static void answer_refused(struct connection *connection, const struct message *
 /* False: there was no room. */
 static bool offer(struct connection *connection, struct message *request) {
     struct door *door = connection->door;
+    assert(request != NULL);
     size_t capacity = request->capacity;
     door_release(door, capacity); /* it is the callee's to count */
     bool is_taken = door->calls.request(door->calls.argument, connection->id, connection->peer, request);

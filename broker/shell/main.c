@@ -261,9 +261,7 @@ int main(int argc, char **argv) {
     notify("READY=1");
 
     siginfo_t caught = {0};
-    do {
-        sigwaitinfo(&signals, &caught);
-    } while (caught.si_signo != SIGTERM && caught.si_signo != SIGINT); /* a terminal gone is no reason to stop */
+    shell_wait_for_stop(&signals, &caught);
     who_sent(&caught, shell.stopped_by);
     notify("STOPPING=1");
     logfmt("stopping", "url=%s", shell.url);

@@ -4,9 +4,15 @@
 #include <assert.h>
 #include <errno.h>
 #include <linux/close_range.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "logfmt.h"
@@ -45,7 +51,34 @@ uint64_t shell_committed(const struct shell *shell) {
     return shell->node.on ? node_committed(&shell->node) : log_durable(shell->log);
 }
 
+/* A signal is either taken and known to shell_again, or still there for the next run. */
+static pthread_mutex_t stop_mutex = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic bool told_to_stop;
+
+bool shell_is_told_to_stop(void) {
+    return atomic_load(&told_to_stop);
+}
+
+void shell_wait_for_stop(const sigset_t *signals, siginfo_t *out) {
+    const struct timespec now = {0};
+    struct pollfd come = {.fd = signalfd(-1, signals, SFD_CLOEXEC), .events = POLLIN};
+    if (come.fd < 0) shell_fail("signals_failed", -errno);
+    while (!shell_is_told_to_stop()) {
+        (void)poll(&come, 1, -1);
+        pthread_mutex_lock(&stop_mutex);
+        int number = sigtimedwait(signals, out, &now);
+        if (number == SIGTERM || number == SIGINT) atomic_store(&told_to_stop, true);
+        pthread_mutex_unlock(&stop_mutex); /* any other, a terminal gone, is no reason to stop */
+    }
+    close(come.fd);
+}
+
 _Noreturn void shell_again(const struct shell *shell) {
+    pthread_mutex_lock(&stop_mutex); /* for good */
+    if (shell_is_told_to_stop()) {
+        logfmt("stopped", "reason=\"it was to start again, and was told to stop meanwhile\"");
+        _exit(0);
+    }
     /* With port 0 the next run would get another port, and nobody would find it. */
     if (setenv(SHELL_AGAIN_URL, shell->url, 1) == 0 && close_range(STDERR_FILENO + 1, ~0u, CLOSE_RANGE_CLOEXEC) == 0)
         execv("/proc/self/exe", shell->arguments);

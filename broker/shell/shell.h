@@ -85,9 +85,14 @@ struct shell {
 
 /* What may be told: durable, and in a pair on the follower too, if that counts (R3). Any thread. */
 uint64_t shell_committed(const struct shell *shell);
-/* Ends this run without a farewell, as a crash would, and starts again: the same process, the same arguments. Any
- * thread. */
+/* Ends this run without a farewell, as a crash would, and starts again: the same process, the same arguments. One that
+ * was told to stop ends, and does not start again. Any thread. */
 _Noreturn void shell_again(const struct shell *shell);
+/* Waits for SIGTERM or SIGINT, of `signals`, which all threads block. From then on shell_again ends the process: the
+ * next run would know nothing of a signal that this one has taken. Main thread. */
+void shell_wait_for_stop(const sigset_t *signals, siginfo_t *out);
+/* It has come. Any thread. */
+bool shell_is_told_to_stop(void);
 
 /* What a negative result of storage means, for a log line. */
 const char *storage_error(int error);

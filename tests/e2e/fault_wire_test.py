@@ -353,7 +353,8 @@ class Pair(Wire):
         self.assertEqual(self.rpc.ask(wire.PAIR, [(1, 1)])[0], wire.OK)  # it is so already
         self.assertEqual(self.rpc.ask(wire.PAIR, [(1, 2)])[0], wire.NOT_DONE)
         self.assertIn("no peer", self.rpc.sentence)
-        for nonsense in ([(1, 3)], [(2, 1)], [(1, 2), (3, 1)], [(1, 1), (2, 1), (3, 1)]):
+        self.assertEqual(self.rpc.ask(wire.PAIR, [(1, 3)])[0], wire.NOT_DONE)  # there is no record
+        for nonsense in ([(1, 5)], [(2, 1)], [(1, 2), (3, 1)], [(1, 1), (2, 1), (3, 1)]):
             self.assertEqual(self.rpc.ask(wire.PAIR, nonsense)[0], wire.INVALID)
 
 

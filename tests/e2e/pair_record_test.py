@@ -130,6 +130,13 @@ class Lost(pair.Case):
         self.wait_in_sync()
         self.wait_pending(self.b, 1)
 
+    def test_who_is_stopped_before_it_starts_again_stops(self):
+        """Node a is to start again as soon as its answer has left. The signal that comes meanwhile is not forgotten with this run."""
+        self.start_pair()
+        os.remove(self.path("coordinator"))
+        self.a.one("pair", "record", "--write")
+        self.assertEqual(self.a.stop(20), 0)
+
     def record_only(self):
         text = self.record_text()
         at = text.index("tarry-pair 1")

@@ -16,7 +16,7 @@
 
 #define QUEUE_GAUGES 12u /* samples of a queue, quantiles left out */
 #define BROKER_GAUGES 20u
-#define PAIR_GAUGES 12u
+#define PAIR_GAUGES 13u
 
 static const char *past_name(const char *at) {
     assert(strncmp(at, "tarry_", 6) == 0);

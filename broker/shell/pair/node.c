@@ -48,7 +48,7 @@ static _Noreturn void end_run(struct node *node, enum pair_role before, const ch
     char quoted[LOGFMT_VALUE_SIZE];
     atomic_store(&node->leads, false);
     bool led = before == PAIR_LEADING || before == PAIR_YIELDING;
-    if (led && (node->leaves || atomic_load(&node->shell->stopping))) {
+    if (led && shell_is_told_to_stop()) {
         logfmt("stopped", "reason=%s", logfmt_quote(reason, quoted));
         _exit(0); /* what was not confirmed is no longer this node's to tell */
     }
@@ -306,7 +306,7 @@ static void take_paused(struct node *node, uint64_t position) {
 
 static void check_timers(struct node *node) {
     uint64_t now_ns = monotonic_ns();
-    if (node->again_ns <= now_ns) shell_again(node->shell);
+    if (node->again_ns <= now_ns && !shell_is_told_to_stop()) shell_again(node->shell);
     if (node->read_ns <= now_ns) {
         node->read_ns = UINT64_MAX;
         keeper_read(&node->keeper);
@@ -318,7 +318,7 @@ static void check_timers(struct node *node) {
 static uint64_t next_timer(const struct node *node) {
     uint64_t until_ns = silence_ns(node);
     if (node->read_ns < until_ns) until_ns = node->read_ns;
-    if (node->again_ns < until_ns) until_ns = node->again_ns;
+    if (node->again_ns < until_ns && !shell_is_told_to_stop()) until_ns = node->again_ns;
     uint64_t other_ns = UINT64_MAX;
     if (node_is_leading(node)) other_ns = leader_timer(node);
     /* In any other role nobody asks: a moment that has gone by would not be waited for, but spun on. */

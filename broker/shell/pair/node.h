@@ -197,7 +197,6 @@ struct node {
     struct asker *asker;
     struct keeper keeper;
     bool read_failed;
-    bool leaves;             /* the process is to stop: a run that ends is not followed by another */
     bool is_told;            /* this step is an operator's word */
     const char *said;        /* by the rules, in this step; NULL: nothing */
     const char *said_before; /* … and what was logged last */

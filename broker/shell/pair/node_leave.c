@@ -27,7 +27,6 @@ void node_has_left(struct node *node) {
 }
 
 void node_take_leave(struct node *node) {
-    node->leaves = true;
     if (node_is_leading(node) && node->pair.handing == PAIR_KEEPING) node_tell(node, PAIR_HAND_OVER);
     bool hands_over = node_is_leading(node) && node->pair.handing != PAIR_KEEPING;
     bool says_goodbye = node->pair.role == PAIR_FOLLOWING && follower_leave(node);
