@@ -176,7 +176,7 @@ class Rig(unittest.TestCase):
         try:
             with open(f"/proc/{pid}/stat", encoding="ascii") as file:
                 return file.read().rsplit(")", 1)[1].split()[0] not in ("Z", "X")
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):  # it has gone before it was opened, or while it was read
             return False
 
 
