@@ -67,6 +67,10 @@ void door_linger(struct door *door, uint64_t id) {
     if (!atomic_exchange(&door->ends, true)) lws_cancel_service(door->context);
 }
 
+void door_review(struct door *door) {
+    if (!atomic_exchange(&door->reviews, true)) lws_cancel_service(door->context);
+}
+
 void door_resume(struct door *door) {
     if (!atomic_exchange(&door->resumes, true)) lws_cancel_service(door->context);
 }
@@ -116,9 +120,19 @@ static void end_some(struct door *door) {
     }
 }
 
+static void review(struct door *door) {
+    if (!atomic_exchange(&door->reviews, false)) return;
+    for (unsigned i = 0; i < door->limits.connections_max; i++) {
+        struct connection *connection = door->slots[i].connection;
+        if (connection == NULL || !connection->is_admitted) continue;
+        if (!door->calls.stays(door->calls.argument, connection->principal)) connection_kill(connection);
+    }
+}
+
 static void look_around(struct door *door) {
     carry_out_all(door);
     end_some(door);
+    review(door);
     if (atomic_exchange(&door->resumes, false)) ws_offer_waiting(door);
     if (!atomic_load(&door->stopping)) return;
     for (unsigned i = 0; i < door->limits.connections_max; i++)

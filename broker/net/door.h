@@ -2,7 +2,7 @@
  * speaks HTTP and WebSocket; what it is given is accepted, limited and judged here.
  *
  *                      door's thread                                             any thread
- *   accept ── HTTP ──► judged ──┬─ /rpc ────► request() … waits …           ◄── door_answer
+ *   accept ── HTTP ──► admit() ─┬─ /rpc ────► request() … waits …           ◄── door_answer
  *                               ├─ /lane/N ─► lane_asks(), lane_up()        ◄── door_deliver ── lane_leaves()? ─►
  * lane_sent() └─ a page ──► page() … waits …              ◄── door_page
  *
@@ -21,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "caller.h"
 #include "listen.h"
 #include "message.h"
 
@@ -52,9 +53,16 @@ struct door;
 
 struct door_calls {
     void *argument;
-    /* A request from connection `from` at the address `peer` ("127.0.0.1:40312"). True: it is taken over, and will be
-     * answered. False: there is no room; the door keeps it, and does not read on from there until door_resume. */
-    bool (*request)(void *argument, uint64_t from, const char *peer, struct message *request);
+    /* May this caller come in? Asked before an upgrade is accepted, and before a page is (caller.h). */
+    struct caller_verdict (*admit)(void *argument, const struct net_caller *caller);
+    /* Once for each verdict that let somebody in: his connection has gone, or its next page is about to be judged. */
+    void (*dismiss)(void *argument, uint64_t principal);
+    /* Asked of each connection after door_review. False: its principal may not stay, and it is ended. */
+    bool (*stays)(void *argument, uint64_t principal);
+    /* A request of `principal` from connection `from` at the address `peer` ("127.0.0.1:40312"). True: it is taken
+     * over, and will be answered. False: there is no room; the door keeps it, and does not read on from there until
+     * door_resume. */
+    bool (*request)(void *argument, uint64_t from, uint64_t principal, const char *peer, struct message *request);
     /* The answer to a request that the door had no room for; NULL: no memory. */
     struct message *(*refusal)(void *argument);
     /* May who brings this Authorization (NULL: none) pull from the lane? 0: no; else what lane_up is told as `holder`.
@@ -103,6 +111,9 @@ void door_page(struct door *door, uint64_t to, struct message *page);
 void door_close(struct door *door, uint64_t id);
 /* The same, once the other side has had DOOR_LINGER_S to do it itself. */
 void door_linger(struct door *door, uint64_t id);
+/* Principals have changed (revoked, expired): `stays` is asked of every connection, soon and on the door's thread. A
+ * verdict that is being made meanwhile is asked about too. */
+void door_review(struct door *door);
 /* There is room for a request again. */
 void door_resume(struct door *door);
 /* Bytes that are held for connections. */

@@ -48,14 +48,21 @@ void door_done(struct door *door, struct message *message) {
 
 /* ---- addresses */
 
-static void look_at_peer(int fd, char text[PEER_SIZE_MAX + 1], uint8_t bytes[DOOR_ADDRESS_SIZE]) {
+/* 127.0.0.0/8, also as IPv6 has it, and ::1. */
+static bool is_loopback(const uint8_t bytes[DOOR_ADDRESS_SIZE]) {
+    static const uint8_t six[DOOR_ADDRESS_SIZE] = {[15] = 1}, four[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127};
+    return memcmp(bytes, six, sizeof(six)) == 0 || memcmp(bytes, four, sizeof(four)) == 0;
+}
+
+static void look_at_peer(int fd, struct connection *connection, uint8_t bytes[DOOR_ADDRESS_SIZE]) {
+    char *text = connection->peer;
     struct sockaddr_storage address = {0};
     const struct sockaddr_in *four = (const struct sockaddr_in *)&address;
     const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)&address;
     socklen_t size = sizeof(address);
     char host[INET6_ADDRSTRLEN];
     memset(bytes, 0, DOOR_ADDRESS_SIZE);
-    text[0] = '\0';
+    connection->way = CALLER_NETWORK;
     if (getpeername(fd, (struct sockaddr *)&address, &size) != 0) return;
     if (address.ss_family == AF_INET && inet_ntop(AF_INET, &four->sin_addr, host, sizeof(host)) != NULL) {
         memset(bytes + 10, 0xff, 2);
@@ -65,6 +72,7 @@ static void look_at_peer(int fd, char text[PEER_SIZE_MAX + 1], uint8_t bytes[DOO
         memcpy(bytes, &six->sin6_addr, DOOR_ADDRESS_SIZE);
         snprintf(text, PEER_SIZE_MAX + 1, "[%s]:%u", host, ntohs(six->sin6_port));
     }
+    if (is_loopback(bytes)) connection->way = CALLER_LOOPBACK;
 }
 
 static struct address **address_place(struct door *door, const uint8_t bytes[DOOR_ADDRESS_SIZE]) {
@@ -104,7 +112,7 @@ struct connection *connection_new(struct door *door, int fd, const char **out_se
     if (door->free_count == 0) return NULL;
     struct connection *connection = calloc(1, sizeof(*connection));
     if (connection == NULL) return NULL;
-    look_at_peer(fd, connection->peer, bytes);
+    look_at_peer(fd, connection, bytes);
     connection->address = address_take(door, bytes);
     if (connection->address == NULL) {
         *out_sentence = "there are as many connections of this address as there may be";
@@ -127,6 +135,12 @@ void connection_leave_http(struct connection *connection) {
     connection->door->http_count--;
 }
 
+void connection_dismiss(struct connection *connection) {
+    if (!connection->is_admitted) return;
+    connection->is_admitted = false;
+    connection->door->calls.dismiss(connection->door->calls.argument, connection->principal);
+}
+
 void connection_free(struct connection *connection) {
     struct door *door = connection->door;
     struct slot *slot = &door->slots[connection->id & SLOT_MASK];
@@ -143,6 +157,7 @@ void connection_free(struct connection *connection) {
     message_free(connection->request);
     ws_drop_out(connection);
     if (connection->is_up) door->calls.lane_gone(door->calls.argument, connection->lane, connection->id);
+    connection_dismiss(connection);
     address_give(door, connection->address);
     free(connection);
 }

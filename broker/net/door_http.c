@@ -61,6 +61,42 @@ static struct refusal judge_request(const struct connection *connection) {
     return refusal.status != 0 ? refusal : judge_method(connection->wsi);
 }
 
+/* ---- callers */
+
+/* What stands behind "Bearer " (RFC 6750). False: Authorization is there, and no such thing. */
+static bool find_token(const char *authorization, struct net_caller *caller) {
+    static const char scheme[] = "Bearer ";
+    const size_t scheme_size = sizeof(scheme) - 1;
+    if (strncasecmp(authorization, scheme, scheme_size) != 0) return false;
+    caller->token = authorization + scheme_size + strspn(authorization + scheme_size, " ");
+    caller->token_size = strcspn(caller->token, " ");
+    return caller->token_size > 0 && caller->token[caller->token_size] == '\0';
+}
+
+/* What is said and is not understood is no better than a wrong token: nobody is let in as if he had said nothing. */
+static struct refusal judge_caller(struct connection *connection, enum caller_place place, const char *path) {
+    const struct door_calls *calls = &connection->door->calls;
+    struct net_caller caller = {.peer = connection->peer,
+                                .way = connection->way,
+                                .place = place,
+                                .path = path,
+                                .session = connection->holder,
+                                .certificate = "",
+                                .token = ""};
+    char authorization[TEXT_SIZE];
+    bool is_told = is_present(connection->wsi, WSI_TOKEN_HTTP_AUTHORIZATION);
+    if (is_told &&
+        !(header(connection->wsi, WSI_TOKEN_HTTP_AUTHORIZATION, authorization) && find_token(authorization, &caller)))
+        return REFUSED(401, "Authorization is to be `Bearer TOKEN`, with a token of this broker");
+    connection_dismiss(connection); /* the page before this one on the same connection */
+    struct caller_verdict verdict = calls->admit(calls->argument, &caller);
+    explicit_bzero(authorization, sizeof(authorization));
+    if (verdict.status != 0) return REFUSED(verdict.status, verdict.sentence);
+    connection->principal = verdict.principal;
+    connection->is_admitted = true;
+    return taken;
+}
+
 /* ---- upgrades */
 
 static bool lane_parse(const char *path, uint32_t *out) {
@@ -97,17 +133,18 @@ static struct refusal judge_upgrade(struct connection *connection, const char *u
     bool is_rpc = header(wsi, WSI_TOKEN_GET_URI, path) && strcmp(path, "/rpc") == 0;
     if (!is_rpc && !lane_parse(path, &connection->lane)) return REFUSED(404, "there is no such path to upgrade at");
     refusal = judge_handshake(wsi, upgrade, is_rpc ? RPC_PROTOCOL : LANE_PROTOCOL);
-    if (refusal.status != 0 || is_rpc) return refusal;
+    if (refusal.status != 0) return refusal;
+    if (is_rpc) return judge_caller(connection, CALLER_RPC, path);
     bool is_told = header(wsi, WSI_TOKEN_HTTP_AUTHORIZATION, authorization);
     connection->holder = calls->lane_asks(calls->argument, connection->lane, is_told ? authorization : NULL);
     if (connection->holder == 0) return REFUSED(401, "this lane needs the secret of the session that holds it");
-    return taken;
+    return judge_caller(connection, CALLER_LANE, path);
 }
 
 static const char *status_text(unsigned status) {
     switch (status) {
     case 401:
-        return "Unauthorized";
+        return "Unauthorized\r\nWWW-Authenticate: Bearer realm=\"tarry\"";
     case 403:
         return "Forbidden";
     case 404:
@@ -118,6 +155,8 @@ static const char *status_text(unsigned status) {
         return "Content Too Large";
     case 426:
         return "Upgrade Required\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13";
+    case 429:
+        return "Too Many Requests\r\nRetry-After: 1";
     default:
         return "Bad Request";
     }
@@ -133,7 +172,7 @@ static int refuse(struct connection *connection, struct refusal refusal) {
         snprintf(answer + LWS_PRE, REFUSAL_SIZE,
                  "HTTP/1.1 %u %s\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n%s\n",
                  refusal.status, status_text(refusal.status), strlen(refusal.sentence) + 1, refusal.sentence);
-    assert(size > 0 && (size_t)size < REFUSAL_SIZE);
+    assert(size > 0 && (size_t)size < REFUSAL_SIZE); /* CALLER_SENTENCE_MAX */
     (void)lws_write(connection->wsi, (uint8_t *)answer + LWS_PRE, (size_t)size, LWS_WRITE_HTTP_HEADERS);
     return -1;
 }
@@ -161,6 +200,7 @@ static int spell_upgrade(const struct connection *connection, char *end, const c
 static int ask_for_page(struct connection *connection, const char *path) {
     const struct door_calls *calls = &connection->door->calls;
     struct refusal refusal = judge_request(connection);
+    if (refusal.status == 0) refusal = judge_caller(connection, CALLER_PAGE, path);
     if (refusal.status != 0) return refuse(connection, refusal);
     connection->wants_head_only = lws_hdr_total_length(connection->wsi, WSI_TOKEN_HEAD_URI) > 0;
     /* The next head is read when this one is answered. */

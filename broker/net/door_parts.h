@@ -40,6 +40,7 @@ struct connection {
     bool awaits_page;     /* asked for, not answered */
     bool wants_head_only; /* HEAD */
     bool is_up;           /* lane_up said yes */
+    bool is_admitted;     /* `principal` is to be dismissed */
     unsigned under_way;   /* requests without an answer in the kernel */
     struct address *address;
     struct message *incoming;        /* as far as it has come */
@@ -52,6 +53,8 @@ struct connection {
     size_t out_bytes; /* of them all */
     uint32_t lane;
     uint64_t holder;
+    uint64_t principal;
+    enum caller_way way;
     TAILQ_ENTRY(connection) in_http;    /* CONNECTION_HTTP: in the order of coming */
     TAILQ_ENTRY(connection) in_waiting; /* is_waiting: in the order of asking */
     char peer[PEER_SIZE_MAX + 1];
@@ -79,6 +82,7 @@ struct door {
 
     _Atomic size_t held;
     _Atomic bool resumes;
+    _Atomic bool reviews;
     _Atomic bool ends; /* some slot has a closing or a lingering id */
     _Atomic bool stopping;
     _Atomic bool quits;
@@ -111,6 +115,8 @@ void connection_free(struct connection *connection);
 struct connection *connection_find(struct door *door, uint64_t id);
 /* The library closes it as soon as nothing of it is being worked at. */
 void connection_kill(struct connection *connection);
+/* The verdict that let it in is over, if there was one. */
+void connection_dismiss(struct connection *connection);
 void connection_leave_http(struct connection *connection);
 void door_hold(struct door *door, size_t bytes);
 void door_release(struct door *door, size_t bytes);

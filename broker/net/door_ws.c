@@ -99,7 +99,8 @@ static bool offer(struct connection *connection, struct message *request) {
     assert(request != NULL);
     size_t capacity = request->capacity;
     door_release(door, capacity); /* it is the callee's to count */
-    bool is_taken = door->calls.request(door->calls.argument, connection->id, connection->peer, request);
+    bool is_taken =
+        door->calls.request(door->calls.argument, connection->id, connection->principal, connection->peer, request);
     if (!is_taken) door_hold(door, capacity);
     return is_taken;
 }

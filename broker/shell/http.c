@@ -100,8 +100,19 @@ static bool on_page(void *argument, uint64_t id, const char *path) {
     return true;
 }
 
-static bool on_request(void *argument, uint64_t from, const char *peer, struct message *request) {
-    return rpc_request(&((struct shell *)argument)->rpc, from, peer, request);
+/* Whoever reaches the broker may use it: it listens on loopback, or was told to be unsafe. */
+static struct caller_verdict on_admit(void *argument, const struct net_caller *caller) {
+    return (struct caller_verdict){0};
+}
+
+static void on_dismiss(void *argument, uint64_t principal) {}
+
+static bool on_stays(void *argument, uint64_t principal) {
+    return true;
+}
+
+static bool on_request(void *argument, uint64_t from, uint64_t principal, const char *peer, struct message *request) {
+    return rpc_request(&((struct shell *)argument)->rpc, from, principal, peer, request);
 }
 
 static struct message *on_refusal(void *argument) {
@@ -144,6 +155,9 @@ static void on_trouble(void *argument, const char *text) {
 struct door_calls http_calls(struct shell *shell) {
     return (struct door_calls){
         .argument = shell,
+        .admit = on_admit,
+        .dismiss = on_dismiss,
+        .stays = on_stays,
         .request = on_request,
         .refusal = on_refusal,
         .lane_asks = on_lane_asks,

@@ -317,10 +317,11 @@ static void handle(struct rpc_context *context, struct message *message) {
     pass_on(shell, &context->call);
 }
 
-bool rpc_request(struct rpc *rpc, uint64_t from, const char *peer, struct message *request) {
+bool rpc_request(struct rpc *rpc, uint64_t from, uint64_t principal, const char *peer, struct message *request) {
     struct rpc_context *context = context_take(rpc);
     if (context == NULL) return false;
     context->from = from;
+    context->principal = principal;
     memcpy(context->peer, peer, strlen(peer) + 1);
     context->head_size = request->head_size;
     memcpy(context->head, message_head(request), request->head_size);

@@ -37,6 +37,7 @@ struct rpc_context {
     struct rpc *rpc;
     struct rpc_context *next; /* while it is free */
     uint64_t from;            /* connection */
+    uint64_t principal;       /* its (net/caller.h) */
     char peer[PEER_SIZE_MAX + 1];
     uint8_t head[MESSAGE_HEAD_MAX]; /* the request's backtrace, for its answer */
     uint8_t head_size;
@@ -64,7 +65,7 @@ struct rpc {
 
 void rpc_init(struct rpc *rpc, struct shell *shell);
 /* The door's calls, on its thread (door.h). */
-bool rpc_request(struct rpc *rpc, uint64_t from, const char *peer, struct message *request);
+bool rpc_request(struct rpc *rpc, uint64_t from, uint64_t principal, const char *peer, struct message *request);
 struct message *rpc_refusal(void);
 /* Requests of clients that have no answer yet. The other node of a pair always waits for something, and would keep this
  * one from ever being at rest. */

@@ -1,0 +1,316 @@
+/* door_caller_test.c: the door asks who is there before it accepts an upgrade or answers a page, and keeps to the
+ * verdict (broker/net/caller.h). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "../must.h"
+#include "door.h"
+
+#define WAIT_MS 20000
+#define PRINCIPALS 8
+
+/* What the door's thread has called; a test looks at it when the wire has shown that it did. */
+static struct {
+    struct door *door;
+    uint16_t port;
+    struct caller_verdict verdict; /* the next ones */
+    atomic_uint asked;
+    struct net_caller caller; /* the last, its texts below */
+    char path[64], token[64];
+    atomic_uint dismissed[PRINCIPALS];
+    atomic_bool revoked[PRINCIPALS];
+    atomic_ulong request_of; /* principal of the last request */
+} world;
+
+static struct caller_verdict admit(void *argument, const struct net_caller *caller) {
+    world.caller = *caller;
+    snprintf(world.path, sizeof(world.path), "%s", caller->path);
+    snprintf(world.token, sizeof(world.token), "%.*s", (int)caller->token_size, caller->token);
+    atomic_fetch_add(&world.asked, 1);
+    return world.verdict;
+}
+
+static void dismiss(void *argument, uint64_t principal) {
+    atomic_fetch_add(&world.dismissed[principal], 1);
+}
+
+static bool stays(void *argument, uint64_t principal) {
+    return !atomic_load(&world.revoked[principal]);
+}
+
+/* Sent back as it came. */
+static bool request(void *argument, uint64_t from, uint64_t principal, const char *peer, struct message *request) {
+    atomic_store(&world.request_of, principal);
+    struct message *answer = message_new(message_size(request));
+    MUST(answer != NULL);
+    memcpy(answer->bytes, message_data(request), message_size(request));
+    message_put_head(answer, message_head(request), request->head_size);
+    message_free(request);
+    door_answer(world.door, from, answer);
+    return true;
+}
+
+static bool page(void *argument, uint64_t id, const char *path) {
+    struct message *page = message_new(2);
+    MUST(page != NULL);
+    memcpy(page->bytes, "ok", 2);
+    page->status = 200;
+    page->type = "text/plain";
+    door_page(world.door, id, page);
+    return true;
+}
+
+static uint64_t lane_asks(void *argument, uint32_t lane, const char *authorization) {
+    return authorization != NULL && strcmp(authorization, "Bearer secret") == 0 ? 77 : 0;
+}
+
+static bool lane_up(void *argument, uint32_t lane, uint64_t holder, uint64_t id) {
+    return true;
+}
+
+static void lane_gone(void *argument, uint32_t lane, uint64_t id) {}
+
+static void refused(void *argument, const char *peer, unsigned status, const char *sentence) {}
+
+static void trouble(void *argument, const char *text) {}
+
+static int open_door(void **state) {
+    const struct door_calls calls = {.admit = admit,
+                                     .dismiss = dismiss,
+                                     .stays = stays,
+                                     .request = request,
+                                     .lane_asks = lane_asks,
+                                     .lane_up = lane_up,
+                                     .lane_gone = lane_gone,
+                                     .page = page,
+                                     .refused = refused,
+                                     .trouble = trouble};
+    const struct door_limits limits = {.request_max = 1 << 20,
+                                       .held_max = 1 << 20,
+                                       .connections_max = 64,
+                                       .origins = ""};
+    const struct listen_address where = {.host = "127.0.0.1"};
+    int fd;
+    world.door = door_new(&calls, &limits);
+    if (world.door == NULL || listen_open(&where, &fd, &world.port) != 0) return 1;
+    door_add(world.door, fd);
+    return door_start(world.door);
+}
+
+static int close_door(void **state) {
+    door_stop(world.door, 1000);
+    return 0;
+}
+
+static int begin(void **state) {
+    world.verdict = (struct caller_verdict){0};
+    atomic_store(&world.asked, 0);
+    for (int i = 0; i < PRINCIPALS; i++) {
+        atomic_store(&world.dismissed[i], 0);
+        atomic_store(&world.revoked[i], false);
+    }
+    return 0;
+}
+
+/* ---- a stranger */
+
+static int dial(void) {
+    const struct sockaddr_in to = {.sin_family = AF_INET,
+                                   .sin_port = htons(world.port),
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    MUST(fd >= 0 && connect(fd, (const struct sockaddr *)&to, sizeof(to)) == 0);
+    return fd;
+}
+
+/* Until `end` is in it, or the other side closes; NULL: reads until it closes. */
+static const char *hear(int fd, const char *end) {
+    static char heard[2048];
+    size_t size = 0;
+    for (heard[0] = '\0'; end == NULL || strstr(heard, end) == NULL;) {
+        struct pollfd waits = {.fd = fd, .events = POLLIN};
+        MUST(poll(&waits, 1, WAIT_MS) == 1 && size < sizeof(heard) - 1);
+        ssize_t part = read(fd, heard + size, sizeof(heard) - 1 - size);
+        if (part <= 0) break;
+        size += (size_t)part;
+        heard[size] = '\0';
+    }
+    return heard;
+}
+
+static const char *ask(int fd, const char *path, const char *more, const char *end) {
+    char text[1024];
+    int size = snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: door\r\n%s\r\n", path, more);
+    MUST(write(fd, text, (size_t)size) == size);
+    return hear(fd, end);
+}
+
+#define UPGRADE(protocol)                                                                                              \
+    "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: MDEyMzQ1Njc4OTAxMjM0NQ==\r\n"                     \
+    "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: " protocol "\r\n"
+#define RPC UPGRADE("rep.sp.nanomsg.org")
+#define LANE UPGRADE("push.sp.nanomsg.org")
+
+static int dial_as(uint64_t principal) {
+    world.verdict = (struct caller_verdict){.principal = principal};
+    int fd = dial();
+    assert_non_null(strstr(ask(fd, "/rpc", RPC, "\r\n\r\n"), " 101 "));
+    return fd;
+}
+
+/* One request and its answer. */
+static void exchange(int fd) {
+    static const uint8_t frame[] = {0x82, 0x80 | 5, 0, 0, 0, 0, 0x80, 0, 0, 1, 'x'};
+    uint8_t answer[7];
+    MUST(write(fd, frame, sizeof(frame)) == sizeof(frame));
+    MUST(recv(fd, answer, sizeof(answer), MSG_WAITALL) == sizeof(answer));
+    assert_memory_equal(answer, "\x82\5\x80\0\0\1x", sizeof(answer));
+}
+
+static void await_dismissed(unsigned principal, unsigned times) {
+    for (int ms = 0; atomic_load(&world.dismissed[principal]) < times; ms++) {
+        MUST(ms < WAIT_MS);
+        usleep(1000);
+    }
+}
+
+/* ---- stories */
+
+static void who_is_not_let_in_hears_why(void **state) {
+    static const struct {
+        unsigned status;
+        const char *head;
+    } kinds[] = {{401, "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer"},
+                 {403, "HTTP/1.1 403 Forbidden\r\n"},
+                 {429, "HTTP/1.1 429 Too Many Requests\r\nRetry-After: "}};
+    char longest[CALLER_SENTENCE_MAX + 1] = "";
+    memset(longest, 'x', CALLER_SENTENCE_MAX);
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        for (int upgrades = 0; upgrades < 2; upgrades++) {
+            world.verdict = (struct caller_verdict){.status = kinds[i].status, .sentence = longest, .principal = 1};
+            int fd = dial();
+            const char *heard = ask(fd, upgrades ? "/rpc" : "/metrics", upgrades ? RPC : "", NULL);
+            assert_ptr_equal(strstr(heard, kinds[i].head), heard);
+            assert_non_null(strstr(heard, longest));
+            close(fd);
+        }
+    }
+    assert_int_equal(atomic_load(&world.asked), 6);
+    assert_int_equal(atomic_load(&world.dismissed[1]), 0); /* was never in */
+}
+
+static void the_callee_is_told_who_and_where(void **state) {
+    int fd = dial();
+    assert_non_null(strstr(ask(fd, "/metrics", "Authorization: bearer  tarry_abc\r\n", "\r\n\r\nok"), " 200 "));
+    assert_string_equal(world.path, "/metrics");
+    assert_string_equal(world.token, "tarry_abc");
+    assert_int_equal(world.caller.place, CALLER_PAGE);
+    assert_int_equal(world.caller.way, CALLER_LOOPBACK);
+    assert_false(world.caller.over_tls);
+    assert_non_null(strstr(ask(fd, "/healthz", "", "\r\n\r\nok"), " 200 ")); /* on the same connection */
+    assert_string_equal(world.token, "");
+    assert_int_equal(world.caller.token_size, 0);
+    close(fd);
+    fd = dial();
+    assert_non_null(strstr(ask(fd, "/lane/7", LANE "Authorization: Bearer secret\r\n", "\r\n\r\n"), " 101 "));
+    assert_int_equal(world.caller.place, CALLER_LANE);
+    assert_int_equal(world.caller.session, 77);
+    assert_string_equal(world.path, "/lane/7");
+    close(fd);
+}
+
+static void what_is_no_bearer_is_not_taken_for_nothing(void **state) {
+    static const char *const odd[] = {"Authorization: Basic dGFycnk6\r\n", "Authorization: Bearer\r\n",
+                                      "Authorization: Bearer \r\n",        "Authorization: Bearer two words\r\n",
+                                      "Authorization: tarry_abc\r\n",      "Authorization:\r\n"};
+    char longer[700] = "Authorization: Bearer ";
+    memset(longer + strlen(longer), 'x', 600);
+    strcat(longer, "\r\n");
+    for (size_t i = 0; i <= sizeof(odd) / sizeof(odd[0]); i++) {
+        const char *line = i < sizeof(odd) / sizeof(odd[0]) ? odd[i] : longer;
+        char upgrade[1024];
+        snprintf(upgrade, sizeof(upgrade), "%s%s", RPC, line);
+        for (int upgrades = 0; upgrades < 2; upgrades++) {
+            int fd = dial();
+            const char *heard = ask(fd, upgrades ? "/rpc" : "/metrics", upgrades ? upgrade : line, NULL);
+            if (strstr(heard, " 401 ") == NULL) fail_msg("%s: %s", line, heard);
+            close(fd);
+        }
+    }
+    assert_int_equal(atomic_load(&world.asked), 0);
+}
+
+static void a_request_comes_with_its_connections_principal(void **state) {
+    int three = dial_as(3), four = dial_as(4);
+    exchange(four);
+    assert_int_equal(atomic_load(&world.request_of), 4);
+    exchange(three);
+    assert_int_equal(atomic_load(&world.request_of), 3);
+    close(three);
+    await_dismissed(3, 1);
+    exchange(four);
+    close(four);
+    await_dismissed(4, 1);
+    assert_int_equal(atomic_load(&world.dismissed[3]), 1);
+    assert_int_equal(atomic_load(&world.dismissed[4]), 1);
+}
+
+static void each_page_is_dismissed(void **state) {
+    world.verdict.principal = 5;
+    int fd = dial();
+    for (int i = 0; i < 3; i++) (void)ask(fd, "/metrics", "", "\r\n\r\nok");
+    close(fd);
+    await_dismissed(5, 3);
+    fd = dial();
+    (void)ask(fd, "/metrics", "", "\r\n\r\nok");
+    assert_int_equal(atomic_load(&world.dismissed[5]), 3);
+    world.verdict = (struct caller_verdict){.status = 403, .sentence = "no"};
+    assert_non_null(strstr(ask(fd, "/metrics", "", NULL), " 403 "));
+    close(fd);
+    (void)ask(fd = dial(), "/metrics", "", NULL); /* when this is answered, that has gone */
+    close(fd);
+    assert_int_equal(atomic_load(&world.dismissed[5]), 4);
+}
+
+static void a_review_ends_who_may_not_stay_and_nobody_else(void **state) {
+    int one = dial_as(1), two = dial_as(2), again = dial_as(1);
+    exchange(one);
+    atomic_store(&world.revoked[1], true);
+    door_review(world.door);
+    assert_string_equal(hear(one, NULL), "");
+    assert_string_equal(hear(again, NULL), "");
+    await_dismissed(1, 2);
+    exchange(two);
+    door_review(world.door);
+    exchange(two);
+    assert_int_equal(atomic_load(&world.dismissed[2]), 0);
+    close(one);
+    close(again);
+    close(two);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(who_is_not_let_in_hears_why, begin),
+        cmocka_unit_test_setup(the_callee_is_told_who_and_where, begin),
+        cmocka_unit_test_setup(what_is_no_bearer_is_not_taken_for_nothing, begin),
+        cmocka_unit_test_setup(a_request_comes_with_its_connections_principal, begin),
+        cmocka_unit_test_setup(each_page_is_dismissed, begin),
+        cmocka_unit_test_setup(a_review_ends_who_may_not_stay_and_nobody_else, begin),
+    };
+    return cmocka_run_group_tests(tests, open_door, close_door);
+}
