@@ -119,6 +119,8 @@ static bool is_ours(const char *name) {
                                        "member.new",
                                        "archive",
                                        "lost+found",
+                                       "tokens",
+                                       "tokens.new",
                                        MEMBER_NAME,
                                        NOTE_NAME,
                                        (NOTE_NAME ".new"),

@@ -49,6 +49,9 @@ const struct command *const tool_commands[] = {
     &command_promote,
     &command_demote,
     &command_pair_record,
+    &command_token_add,
+    &command_token_list,
+    &command_token_revoke,
     NULL,
 };
 // clang-format on

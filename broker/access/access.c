@@ -1,0 +1,283 @@
+/* access.c: see access.h. */
+#include "access.h"
+
+#include <assert.h>
+#include <sodium.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "tarry_limits.h"
+
+#define TOKEN_PREFIX "tarry_"
+#define TOKEN_BYTES 32
+
+/* ---- tokens */
+
+void access_token_make(char out[ACCESS_TOKEN_TEXT_SIZE], uint8_t out_hash[ACCESS_HASH_SIZE]) {
+    uint8_t bytes[TOKEN_BYTES];
+    randombytes_buf(bytes, sizeof(bytes));
+    memcpy(out, TOKEN_PREFIX, sizeof(TOKEN_PREFIX) - 1);
+    sodium_bin2base64(out + sizeof(TOKEN_PREFIX) - 1, ACCESS_TOKEN_TEXT_SIZE - (sizeof(TOKEN_PREFIX) - 1), bytes,
+                      sizeof(bytes), sodium_base64_VARIANT_URLSAFE_NO_PADDING);
+    sodium_memzero(bytes, sizeof(bytes));
+    (void)access_token_hash(out, strlen(out), out_hash);
+}
+
+bool access_token_hash(const char *token, size_t size, uint8_t out[ACCESS_HASH_SIZE]) {
+    if (size == 0 || size > ACCESS_TOKEN_SIZE_MAX) return false;
+    crypto_generichash(out, ACCESS_HASH_SIZE, (const uint8_t *)token, size, NULL, 0);
+    return true;
+}
+
+/* ---- names */
+
+static bool is_name_character(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           (c != '\0' && strchr("._-@", c) != NULL);
+}
+
+const char *access_name_problem(const char *name, size_t size) {
+    if (size == 0 || size > ACCESS_NAME_SIZE_MAX) return "a name has from 1 to 64 characters";
+    for (size_t i = 0; i < size; i++)
+        if (!is_name_character(name[i])) return "a name is made of letters, digits and . _ - @";
+    return NULL;
+}
+
+const char *access_prefix_problem(const char *prefix, size_t size) {
+    char name[QUEUE_NAME_SIZE_MAX + 1];
+    if (size == 0) return "a queue prefix is not empty; without one, all queues are meant";
+    if (size > QUEUE_NAME_SIZE_MAX) return "a queue prefix is not longer than a queue's name, 128 bytes";
+    if (memchr(prefix, '\0', size) != NULL) return "a queue prefix has no NUL";
+    memcpy(name, prefix, size);
+    if (name[size - 1] == ' ') name[size - 1] = '.'; /* a name may go on after a blank */
+    name[size] = '\0';
+    return check_queue_name(name);
+}
+
+struct limit {
+    const char *name;
+    uint64_t least, most;
+};
+#define X(name, least, most, text) {#name, least, most},
+static const struct limit limits[LIMITS] = {ACCESS_LIMITS(X)};
+#undef X
+
+const char *access_limit_name(enum access_limit limit) {
+    return limits[limit].name;
+}
+
+enum access_limit access_limit_of(const char *name, size_t size) {
+    size_t i = 0;
+    while (i < LIMITS && (strlen(limits[i].name) != size || memcmp(limits[i].name, name, size) != 0)) i++;
+    return (enum access_limit)i;
+}
+
+void access_limit_range(enum access_limit limit, uint64_t *out_least, uint64_t *out_most) {
+    *out_least = limits[limit].least;
+    *out_most = limits[limit].most;
+}
+
+/* ---- principals and sets */
+
+static int compare_names(const void *a, const void *b) {
+    const struct access_principal *const *x = a, *const *y = b;
+    return strcmp((*x)->entry.name, (*y)->entry.name);
+}
+
+struct access_set *access_set_new(struct access_entry *entries, size_t count) {
+    struct access_set *set = calloc(1, sizeof(*set));
+    if (set == NULL) return NULL;
+    set->principals = calloc(count + 1, sizeof(*set->principals));
+    bool is_whole = set->principals != NULL;
+    for (size_t i = 0; is_whole && i < count; i++) {
+        set->principals[i] = calloc(1, sizeof(*set->principals[i]));
+        is_whole = set->principals[i] != NULL;
+    }
+    for (size_t i = 0; is_whole && i < count; i++) {
+        atomic_store(&set->principals[i]->references, 1);
+        set->principals[i]->entry = entries[i];
+        entries[i].prefixes = NULL;
+        set->count++;
+    }
+    if (is_whole) {
+        qsort(set->principals, count, sizeof(struct access_principal *), compare_names);
+        return set;
+    }
+    for (size_t i = 0; set->principals != NULL && i < count; i++) free(set->principals[i]);
+    free(set->principals);
+    free(set);
+    return NULL;
+}
+
+void access_set_free(struct access_set *set) {
+    if (set == NULL) return;
+    for (size_t i = 0; i < set->count; i++) access_release(set->principals[i]);
+    free(set->principals);
+    free(set);
+}
+
+const struct access_principal *access_find(const struct access_set *set, const char *name) {
+    size_t low = 0, high = set->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = strcmp(set->principals[middle]->entry.name, name);
+        if (order == 0) return set->principals[middle];
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+struct access_principal *access_hold(struct access_principal *principal) {
+    atomic_fetch_add(&principal->references, 1);
+    return principal;
+}
+
+void access_release(struct access_principal *principal) {
+    if (principal == NULL || atomic_fetch_sub(&principal->references, 1) != 1) return;
+    free(principal->entry.prefixes);
+    free(principal);
+}
+
+static size_t prefixes_size(const struct access_entry *entry) {
+    const char *at = entry->prefixes;
+    for (size_t i = 0; i < entry->prefix_count; i++) at += strlen(at) + 1;
+    return (size_t)(at - entry->prefixes);
+}
+
+bool access_is_same(const struct access_entry *a, const struct access_entry *b) {
+    if (strcmp(a->name, b->name) != 0 || a->kind != b->kind || a->roles != b->roles) return false;
+    if (a->expires_s != b->expires_s || a->prefix_count != b->prefix_count) return false;
+    if (memcmp(a->hash, b->hash, sizeof(a->hash)) != 0 || memcmp(a->limits, b->limits, sizeof(a->limits)) != 0)
+        return false;
+    if (a->prefix_count == 0) return true;
+    size_t size = prefixes_size(a);
+    return size == prefixes_size(b) && memcmp(a->prefixes, b->prefixes, size) == 0;
+}
+
+/* ---- who is it? */
+
+static struct access_principal *find_token(const struct access_set *set, const struct access_shown *shown) {
+    struct access_principal *found = NULL;
+    uint8_t hash[ACCESS_HASH_SIZE];
+    if (!access_token_hash(shown->token, shown->token_size, hash)) return NULL;
+    for (size_t i = 0; i < set->count; i++) {
+        struct access_principal *principal = set->principals[i];
+        bool is_equal = sodium_memcmp(hash, principal->entry.hash, sizeof(hash)) == 0;
+        if (principal->entry.kind == KIND_TOKEN && is_equal) found = principal;
+    }
+    return found;
+}
+
+static struct access_principal *find_kind(const struct access_set *set, enum access_kind kind, const char *name) {
+    for (size_t i = 0; i < set->count; i++) {
+        const struct access_entry *entry = &set->principals[i]->entry;
+        if (entry->kind == kind && (name == NULL || strcmp(entry->name, name) == 0)) return set->principals[i];
+    }
+    return NULL;
+}
+
+/* Whom the file does not have. */
+static struct access_principal *make(const char *name, enum access_kind kind, unsigned roles) {
+    struct access_principal *principal = calloc(1, sizeof(*principal));
+    if (principal == NULL) return NULL;
+    atomic_store(&principal->references, 1);
+    memcpy(principal->entry.name, name, strlen(name) + 1);
+    principal->entry.kind = kind;
+    principal->entry.roles = roles;
+    return principal;
+}
+
+bool access_has_expired(const struct access_principal *principal, uint64_t now_s) {
+    return principal->entry.expires_s != 0 && principal->entry.expires_s <= now_s;
+}
+
+static enum access_verdict let_in(struct access_principal *principal, uint64_t now_s, struct access_principal **out) {
+    if (access_has_expired(principal, now_s)) return ACCESS_EXPIRED;
+    *out = access_hold(principal);
+    return ACCESS_IN;
+}
+
+enum access_verdict access_judge(const struct access_set *set, const struct access_shown *shown, uint64_t now_s,
+                                 struct access_principal **out) {
+    struct access_principal *found = NULL;
+    if (shown->token != NULL) {
+        found = find_token(set, shown);
+        return found != NULL ? let_in(found, now_s, out) : ACCESS_UNKNOWN;
+    }
+    if (shown->certificate[0] != '\0') found = find_kind(set, KIND_CERTIFICATE, shown->certificate);
+    if (found != NULL) return let_in(found, now_s, out);
+    if (!shown->is_local && !shown->is_owner) return ACCESS_NOTHING_SHOWN;
+    if (!shown->is_owner && (found = find_kind(set, KIND_LOOPBACK, NULL)) != NULL) return let_in(found, now_s, out);
+    *out = shown->is_owner ? make("owner", KIND_OWNER, ROLES_ALL) : make("loopback", KIND_LOOPBACK, ROLES_LOCAL);
+    return *out != NULL ? ACCESS_IN : ACCESS_NO_MEMORY;
+}
+
+uint64_t access_next_expiry(const struct access_set *set, uint64_t now_s) {
+    uint64_t next_s = UINT64_MAX;
+    for (size_t i = 0; i < set->count; i++) {
+        uint64_t expires_s = set->principals[i]->entry.expires_s;
+        if (expires_s > now_s && expires_s < next_s) next_s = expires_s;
+    }
+    return next_s;
+}
+
+/* ---- may it? */
+
+bool access_is_confined(const struct access_principal *principal) {
+    return principal->entry.prefix_count != 0;
+}
+
+bool access_covers(const struct access_principal *principal, const char *queue) {
+    const struct access_entry *entry = &principal->entry;
+    const char *prefix = entry->prefixes;
+    if (entry->prefix_count == 0) return true;
+    for (size_t i = 0; i < entry->prefix_count; i++, prefix += strlen(prefix) + 1)
+        if (strncmp(queue, prefix, strlen(prefix)) == 0) return true;
+    return false;
+}
+
+/* What whoever is denied would have to show. */
+static const char *remedy(const struct access_principal *principal) {
+    return principal->entry.kind == KIND_LOOPBACK
+               ? "; show a token that has it, or come over the broker's Unix socket (docs/ACCESS.md)"
+               : "";
+}
+
+bool access_may(const struct access_principal *principal, const struct access_rule *rule, const char *queue,
+                char sentence[ACCESS_SENTENCE_SIZE]) {
+    const char *name = principal->entry.name;
+    char roles[ROLES_TEXT_SIZE];
+    if (rule->roles != ROLES_NONE && (principal->entry.roles & rule->roles) == 0) {
+        snprintf(sentence, ACCESS_SENTENCE_SIZE, "%s: %s lacks the role %s%s%.*s%s%s", rule->name, name,
+                 roles_format(rule->roles, " or ", roles), queue != NULL ? " (queue " : "",
+                 queue != NULL ? QUEUE_NAME_SIZE_MAX : 0, queue != NULL ? queue : "", queue != NULL ? ")" : "",
+                 remedy(principal));
+        return false;
+    }
+    if (rule->reach == REACH_ALL && access_is_confined(principal)) {
+        snprintf(sentence, ACCESS_SENTENCE_SIZE,
+                 "%s: it concerns all queues, and %s may only use those of its prefixes", rule->name, name);
+        return false;
+    }
+    if (queue == NULL || access_covers(principal, queue)) return true;
+    snprintf(sentence, ACCESS_SENTENCE_SIZE, "%s: queue %.*s is not among those that %s may use", rule->name,
+             QUEUE_NAME_SIZE_MAX, queue, name);
+    return false;
+}
+
+bool access_is_claimed(const struct access_set *set, const struct access_principal *principal, const char *client) {
+    char name[ACCESS_NAME_SIZE_MAX + 1];
+    const char *end = strstr(client, " (");
+    size_t size = end != NULL ? (size_t)(end - client) : strlen(client);
+    if (size > ACCESS_NAME_SIZE_MAX) return false;
+    memcpy(name, client, size);
+    name[size] = '\0';
+    if (strcmp(name, principal->entry.name) == 0) return false;
+    return access_find(set, name) != NULL;
+}

@@ -1,0 +1,134 @@
+/* access.h: who may do what. A set of principals, as a file of tokens gives them (token_file.h), and what is decided of
+ * each. A set does not change: a file that was read anew makes another one. Pure: no sockets, no threads, no files.
+ *
+ *   caller, token ──► access_judge ──► principal ──► access_may(principal, rule, queue)
+ *
+ * A principal is a name with roles. It has come by a token, by a client certificate whose name the file has, from this
+ * host with neither (`loopback`), or over the Unix socket as the user of the broker or root (`owner`). Principals are
+ * counted by reference and outlive their set while somebody acts for them; they are the same if their names are. */
+#ifndef TARRY_ACCESS_H
+#define TARRY_ACCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "roles.h"
+
+#define ACCESS_NAME_SIZE_MAX 64
+#define ACCESS_PREFIXES_MAX 16 /* queue prefixes of one principal */
+#define ACCESS_PRINCIPALS_MAX 1024
+#define ACCESS_SENTENCE_SIZE 400
+
+/* X(name, least, most, what it limits). 0: no limit of its own. */
+#define ACCESS_LIMITS(X)                                                                                               \
+    X(connections, 1, 16384, "connections at once")                                                                    \
+    X(sessions, 1, 1024, "consumers at once")                                                                          \
+    X(producers, 1, 16384, "producers whose answers are remembered (ONCE-1)")                                          \
+    X(rate, 1, 1000000, "operations a second")                                                                         \
+    X(bytes, 65536, 1ull << 40, "bytes of requests under way")                                                         \
+    X(pending, 1, 1ull << 40, "tasks in its queues")
+
+enum access_limit {
+#define X(name, least, most, text) LIMIT_##name,
+    ACCESS_LIMITS(X)
+#undef X
+        LIMITS
+};
+
+enum access_kind {
+    KIND_TOKEN,
+    KIND_CERTIFICATE, /* whoever shows a certificate of this name, which the listener's CA has signed */
+    KIND_LOOPBACK,    /* whoever comes from this host and shows nothing */
+    KIND_OWNER        /* the Unix socket's: the broker's own user, or root; in no file */
+};
+
+#define ACCESS_HASH_SIZE 32
+/* A token as text: `tarry_` and 32 random bytes in base64url. */
+#define ACCESS_TOKEN_TEXT_SIZE 50 /* terminator included */
+#define ACCESS_TOKEN_SIZE_MAX 256 /* of what is shown; more is no token */
+
+struct access_entry { /* a row of the file */
+    char name[ACCESS_NAME_SIZE_MAX + 1];
+    enum access_kind kind;
+    unsigned roles;
+    uint8_t hash[ACCESS_HASH_SIZE]; /* KIND_TOKEN */
+    uint64_t expires_s;             /* Unix seconds; 0: never */
+    uint64_t limits[LIMITS];
+    size_t prefix_count; /* 0: all queues */
+    char *prefixes;      /* owned; one after the other, each terminated */
+};
+
+struct access_principal {
+    _Atomic unsigned references;
+    struct access_entry entry;
+};
+
+struct access_set {
+    struct access_principal **principals; /* in order of name */
+    size_t count;
+};
+
+/* ---- tokens */
+/* A new one. The text is to be shown once, and wiped. */
+void access_token_make(char out[ACCESS_TOKEN_TEXT_SIZE], uint8_t out_hash[ACCESS_HASH_SIZE]);
+/* BLAKE2b-256. No password hash: there is nothing to guess in 256 random bits, and a slow hash for each upgrade would
+ * be a way to keep the broker busy. False: it is too long for a token. */
+bool access_token_hash(const char *token, size_t size, uint8_t out[ACCESS_HASH_SIZE]);
+
+/* ---- names */
+/* NULL, or why it is none: 1 to 64 of letters, digits and . _ - @. */
+const char *access_name_problem(const char *name, size_t size);
+/* A prefix of queue names. */
+const char *access_prefix_problem(const char *prefix, size_t size);
+const char *access_limit_name(enum access_limit limit);
+/* LIMITS: there is no such. */
+enum access_limit access_limit_of(const char *name, size_t size);
+void access_limit_range(enum access_limit limit, uint64_t *out_least, uint64_t *out_most);
+
+/* ---- sets */
+/* Takes the entries' contents over. NULL: no memory; they stay the caller's. */
+struct access_set *access_set_new(struct access_entry *entries, size_t count);
+void access_set_free(struct access_set *set);
+/* NULL: nobody of that name. */
+const struct access_principal *access_find(const struct access_set *set, const char *name);
+struct access_principal *access_hold(struct access_principal *principal);
+void access_release(struct access_principal *principal); /* NULL is fine */
+bool access_is_same(const struct access_entry *a, const struct access_entry *b);
+
+/* ---- who is it? */
+struct access_shown {
+    bool is_owner;           /* by a Unix socket, of the broker's own user or root */
+    bool is_local;           /* by a Unix socket or the loopback interface */
+    const char *certificate; /* a verified client certificate's name; "": none */
+    const char *token;       /* not terminated; NULL: none was shown */
+    size_t token_size;
+};
+enum access_verdict {
+    ACCESS_IN,
+    ACCESS_NOTHING_SHOWN, /* and that is not enough */
+    ACCESS_UNKNOWN,       /* the token is nobody's */
+    ACCESS_EXPIRED,
+    ACCESS_NO_MEMORY
+};
+/* What is shown counts alone: whoever shows a token that is none is not let in for being local. All tokens are
+ * compared, and each in constant time: how long it takes does not tell how near one came. `*out` is held for the
+ * caller. */
+enum access_verdict access_judge(const struct access_set *set, const struct access_shown *shown, uint64_t now_s,
+                                 struct access_principal **out);
+bool access_has_expired(const struct access_principal *principal, uint64_t now_s);
+/* When the next of them expires; UINT64_MAX: none will. */
+uint64_t access_next_expiry(const struct access_set *set, uint64_t now_s);
+
+/* ---- may it? */
+/* A queue of this name is one of the principal's. */
+bool access_covers(const struct access_principal *principal, const char *queue);
+bool access_is_confined(const struct access_principal *principal);
+/* `queue`: that the operation names; NULL: none, and the core looks at the task's (REACH_QUEUE), or the owner
+ * (REACH_OWN). False: a sentence, which says what is missing, on which queue, and for whom. */
+bool access_may(const struct access_principal *principal, const struct access_rule *rule, const char *queue,
+                char sentence[ACCESS_SENTENCE_SIZE]);
+/* Somebody else's name: a client that calls itself so, or `NAME (…)`, would be taken for that principal in the log. */
+bool access_is_claimed(const struct access_set *set, const struct access_principal *principal, const char *client);
+
+#endif

@@ -1,0 +1,267 @@
+/* access_test.c: tokens, the file that keeps them, who is let in, and what each may. */
+#include "access.h"
+
+#include <setjmp.h>
+#include <sodium.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "failures.h"
+#include "token_file.h"
+
+#define NOW_S 1000000u
+
+static int setup(void **state) {
+    (void)state;
+    return sodium_init() < 0;
+}
+
+static char token_text[ACCESS_TOKEN_TEXT_SIZE];
+
+/* A set of the rows, `%s` the hash of token_text. */
+static struct access_set *set_of(const char *rows) {
+    uint8_t hash[ACCESS_HASH_SIZE];
+    char hex[2 * ACCESS_HASH_SIZE + 1], text[4096], message[TOKEN_FILE_MESSAGE_SIZE] = "";
+    struct token_file file;
+    access_token_make(token_text, hash);
+    sodium_bin2hex(hex, sizeof(hex), hash, sizeof(hash));
+    int used = snprintf(text, sizeof(text), "tarry-tokens 1\n");
+    const char *mark = strstr(rows, "HASH");
+    size_t before = mark != NULL ? (size_t)(mark - rows) : strlen(rows);
+    snprintf(text + used, sizeof(text) - (size_t)used, "%.*s%s%s", (int)before, rows, mark != NULL ? hex : "",
+             mark != NULL ? mark + 4 : "");
+    if (token_file_parse(text, strlen(text), &file, message) != 0) fail_msg("%s", message);
+    struct access_set *set = access_set_new(file.entries, file.count);
+    assert_non_null(set);
+    token_file_deinit(&file);
+    return set;
+}
+
+static enum access_verdict judge(const struct access_set *set, const char *token, const char *certificate,
+                                 bool is_local, struct access_principal **out) {
+    struct access_shown shown = {.is_local = is_local,
+                                 .certificate = certificate,
+                                 .token = token,
+                                 .token_size = token != NULL ? strlen(token) : 0};
+    return access_judge(set, &shown, NOW_S, out);
+}
+
+static void a_token_lets_in_and_a_wrong_one_does_not(void **state) {
+    (void)state;
+    struct access_set *set = set_of("token shop roles=produce hash=HASH\n");
+    struct access_principal *who = NULL;
+    assert_int_equal(judge(set, token_text, "", false, &who), ACCESS_IN);
+    assert_string_equal(who->entry.name, "shop");
+    access_release(who);
+    char wrong[ACCESS_TOKEN_TEXT_SIZE];
+    for (size_t i = 0; i < strlen(token_text); i++) { /* one character is another, wherever */
+        memcpy(wrong, token_text, sizeof(wrong));
+        wrong[i] = wrong[i] == 'A' ? 'B' : 'A';
+        assert_int_equal(judge(set, wrong, "", false, &who), ACCESS_UNKNOWN);
+    }
+    assert_int_equal(judge(set, "", "", false, &who), ACCESS_UNKNOWN);
+    assert_int_equal(judge(set, wrong, "", true, &who),
+                     ACCESS_UNKNOWN); /* who shows a wrong one is not local instead */
+    assert_int_equal(judge(set, NULL, "", false, &who), ACCESS_NOTHING_SHOWN);
+    access_set_free(set);
+}
+
+static void a_token_expires(void **state) {
+    (void)state;
+    struct access_set *set = set_of("token shop roles=produce hash=HASH expires=1000001\n");
+    struct access_shown shown = {.certificate = "", .token = token_text, .token_size = strlen(token_text)};
+    struct access_principal *who = NULL;
+    assert_int_equal(access_judge(set, &shown, 1000000, &who), ACCESS_IN);
+    assert_false(access_has_expired(who, 1000000));
+    assert_true(access_has_expired(who, 1000001));
+    assert_int_equal(access_judge(set, &shown, 1000001, &who), ACCESS_EXPIRED);
+    assert_int_equal(access_next_expiry(set, 1000000), 1000001);
+    assert_true(access_next_expiry(set, 1000001) == UINT64_MAX);
+    access_release(who);
+    access_set_free(set);
+}
+
+static void a_certificate_stands_for_a_token(void **state) {
+    (void)state;
+    struct access_set *set = set_of("certificate worker.example roles=consume\ntoken shop roles=read hash=HASH\n");
+    struct access_principal *who = NULL;
+    assert_int_equal(judge(set, NULL, "worker.example", false, &who), ACCESS_IN);
+    assert_int_equal(who->entry.roles, ROLE_consume);
+    access_release(who);
+    assert_int_equal(judge(set, NULL, "shop", false, &who),
+                     ACCESS_NOTHING_SHOWN); /* a token's name is no certificate's */
+    assert_int_equal(judge(set, token_text, "worker.example", false, &who), ACCESS_IN); /* the token counts */
+    assert_string_equal(who->entry.name, "shop");
+    access_release(who);
+    access_set_free(set);
+}
+
+static void who_is_local_may_what_is_harmless(void **state) {
+    (void)state;
+    struct access_set *set = set_of("");
+    struct access_principal *who = NULL;
+    assert_int_equal(judge(set, NULL, "", true, &who), ACCESS_IN);
+    assert_int_equal(who->entry.roles, ROLE_produce | ROLE_consume | ROLE_read | ROLE_operate);
+    access_release(who);
+    struct access_shown owner = {.is_owner = true, .is_local = true, .certificate = ""};
+    assert_int_equal(access_judge(set, &owner, NOW_S, &who), ACCESS_IN);
+    assert_int_equal(who->entry.roles, ROLES_ALL);
+    access_release(who);
+    access_set_free(set);
+    set = set_of("loopback loopback roles=read queue=a.\n");
+    assert_int_equal(judge(set, NULL, "", true, &who), ACCESS_IN);
+    assert_int_equal(who->entry.roles, ROLE_read);
+    assert_true(access_covers(who, "a.b"));
+    assert_false(access_covers(who, "b.a."));
+    access_release(who);
+    assert_int_equal(access_judge(set, &owner, NOW_S, &who), ACCESS_IN); /* the row is not the owner's */
+    assert_int_equal(who->entry.roles, ROLES_ALL);
+    access_release(who);
+    access_set_free(set);
+}
+
+static void what_is_denied_is_told(void **state) {
+    (void)state;
+    struct access_set *set = set_of("token shop roles=produce,read hash=HASH queue=orders. queue=mail\n");
+    const struct access_principal *shop = access_find(set, "shop");
+    char sentence[ACCESS_SENTENCE_SIZE] = "";
+    assert_true(access_may(shop, access_rule_of_op(TARRY__OP__OP_SCHEDULE), "orders.new", sentence));
+    assert_true(access_may(shop, access_rule_of_op(TARRY__OP__OP_SCHEDULE), "mail", sentence));
+    assert_true(access_may(shop, access_rule_of_op(TARRY__OP__OP_CANCEL), NULL, sentence));
+    assert_false(access_may(shop, access_rule_of_op(TARRY__OP__OP_SCHEDULE), "orders", sentence));
+    assert_string_equal(sentence, "commit: schedule: queue orders is not among those that shop may use");
+    assert_false(access_may(shop, access_rule_of_op(TARRY__OP__OP_QUEUE_PURGE), "orders.new", sentence));
+    assert_string_equal(sentence, "commit: purge a queue: shop lacks the role operate (queue orders.new)");
+    Tarry__Request audit = TARRY__REQUEST__INIT;
+    audit.body_case = TARRY__REQUEST__BODY_AUDIT;
+    assert_false(access_may(shop, access_rule_of_request(&audit), NULL, sentence));
+    assert_string_equal(sentence,
+                        "audit, history: it concerns all queues, and shop may only use those of its prefixes");
+    access_set_free(set);
+}
+
+static void nobody_takes_anothers_name(void **state) {
+    (void)state;
+    struct access_set *set = set_of("token shop roles=read hash=HASH\ncertificate worker roles=read\n");
+    const struct access_principal *shop = access_find(set, "shop");
+    assert_true(access_is_claimed(set, shop, "worker"));
+    assert_true(access_is_claimed(set, shop, "worker (host:12)"));
+    assert_false(access_is_claimed(set, shop, "shop"));
+    assert_false(access_is_claimed(set, shop, "workers"));
+    assert_false(access_is_claimed(set, shop, "host:12 (worker)"));
+    assert_false(access_is_claimed(set, shop, ""));
+    access_set_free(set);
+}
+
+/* ---- the file */
+
+static void what_is_written_is_read(void **state) {
+    (void)state;
+    static const char rows[] = "tarry-tokens 1\n# Made by 'tarry token', which writes it anew; comments are not kept.\n"
+                               "certificate w roles=none queue=a%20b%25%20 queue=\xc3\xa4 connections=1 pending=7\n"
+                               "loopback loopback roles=produce,operate expires=5\n";
+    struct token_file file;
+    char message[TOKEN_FILE_MESSAGE_SIZE] = "";
+    size_t size = 0;
+    if (token_file_parse(rows, strlen(rows), &file, message) != 0) fail_msg("%s", message);
+    assert_int_equal(file.count, 2);
+    assert_string_equal(file.entries[0].prefixes, "a b% ");
+    char *text = token_file_format(&file, &size);
+    assert_int_equal(size, strlen(rows));
+    assert_memory_equal(text, rows, size);
+    free(text);
+    assert_true(token_file_remove(&file, "w"));
+    assert_false(token_file_remove(&file, "w"));
+    assert_int_equal(file.count, 1);
+    assert_string_equal(file.entries[0].name, "loopback");
+    token_file_deinit(&file);
+}
+
+#define HASH "hash=0000000000000000000000000000000000000000000000000000000000000000"
+static const struct {
+    const char *text, *sentence;
+} wrong_files[] = {
+    {"", "line 1: the file does not begin with \"tarry-tokens 1\": it is no file of tokens"},
+    {"tarry-tokens 2\n",
+     "line 1: the file's format is \"tarry-tokens 2\", and this version of Tarry knows \"tarry-tokens 1\""},
+    {"tarry-tokens 1", "line 1: it has no end: the file was cut off"},
+    {"tarry-tokens 1\ntoken a roles=read " HASH "\ntoken b roles=re", "line 3: it has no end: the file was cut off"},
+    {"tarry-tokens 1\nperson a roles=read\n", "line 2: there is no kind of row \"person\""},
+    {"tarry-tokens 1\ntoken a roles=read\n", "line 2: hash is missing"},
+    {"tarry-tokens 1\ncertificate a roles=read " HASH "\n", "line 2: hash is for tokens"},
+    {"tarry-tokens 1\ntoken a " HASH "\n", "line 2: roles is missing"},
+    {"tarry-tokens 1\ntoken a roles= " HASH "\n", "line 2: roles= names none; say roles=none if that is meant"},
+    {"tarry-tokens 1\ntoken a roles=root " HASH "\n", "line 2: there is no role \"root\""},
+    {"tarry-tokens 1\ntoken a roles=read,read " HASH "\n", "line 2: the role read is named twice"},
+    {"tarry-tokens 1\ntoken a roles=read roles=admin " HASH "\n", "line 2: roles is given twice"},
+    {"tarry-tokens 1\ntoken a roles=read hash=00\n", "line 2: hash is not 64 hexadecimal digits"},
+    {"tarry-tokens 1\ntoken a/b roles=read " HASH "\n", "line 2: a name is made of letters, digits and . _ - @"},
+    {"tarry-tokens 1\ntoken owner roles=read " HASH "\n", "line 2: the name owner is the broker's own"},
+    {"tarry-tokens 1\nloopback other roles=read\n", "line 2: the row of kind loopback has that name, too"},
+    {"tarry-tokens 1\nloopback loopback roles=admin\n",
+     "line 2: loopback cannot have the roles admin and peer: they always need a token"},
+    {"tarry-tokens 1\ncertificate a roles=read\n\ncertificate a roles=read\n", "line 4: the name a is there already"},
+    {"tarry-tokens 1\ncertificate a roles=read expires=0\n", "line 2: expires is not a time in Unix seconds: \"0\""},
+    {"tarry-tokens 1\ncertificate a roles=read expires=-1\n", "line 2: expires is not a time in Unix seconds: \"-1\""},
+    {"tarry-tokens 1\ncertificate a roles=read rate=0\n", "line 2: rate is not a number from 1 to 1000000: \"0\""},
+    {"tarry-tokens 1\ncertificate a roles=read rat=1\n", "line 2: there is no field \"rat\""},
+    {"tarry-tokens 1\ncertificate a roles=read queue=\n",
+     "line 2: a queue prefix is not empty; without one, all queues are meant"},
+    {"tarry-tokens 1\ncertificate a roles=read queue=%4\n", "line 2: queue has a % that begins no %XX which is needed"},
+    {"tarry-tokens 1\ncertificate a roles=read queue=%41\n",
+     "line 2: queue has a % that begins no %XX which is needed"},
+    {"tarry-tokens 1\ncertificate a roles=read queue=%00\n", "line 2: a queue prefix has no NUL"},
+};
+
+static void a_wrong_file_is_refused_with_its_line(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof(wrong_files) / sizeof(*wrong_files); i++) {
+        struct token_file file = {0};
+        char message[TOKEN_FILE_MESSAGE_SIZE] = "";
+        assert_int_equal(token_file_parse(wrong_files[i].text, strlen(wrong_files[i].text), &file, message), 1);
+        assert_string_equal(message, wrong_files[i].sentence);
+        assert_null(file.entries);
+    }
+}
+
+/* ---- failures */
+
+static void who_fails_often_is_told_to_stop(void **state) {
+    (void)state;
+    struct failures *failures = calloc(1, sizeof(*failures));
+    assert_non_null(failures);
+    for (unsigned i = 0; i < FAILURES_MAX; i++) assert_false(failures_add(failures, "192.0.2.7:1000", 100 + i));
+    assert_true(failures_add(failures, "192.0.2.7:1001", 159)); /* another port is the same address */
+    assert_false(failures_add(failures, "192.0.2.8:1000", 159));
+    assert_false(failures_add(failures, "192.0.2.7:1000", 160)); /* the next window */
+    assert_int_equal(failures->total, FAILURES_MAX + 3);
+    assert_int_equal(failures->limited, 1);
+    /* The table is full: the quietest one goes, and nobody else. */
+    for (unsigned i = 0; i < FAILURES_ADDRESSES; i++) {
+        char peer[32];
+        snprintf(peer, sizeof(peer), "10.0.%u.%u:1", i / 256, i % 256);
+        assert_false(failures_add(failures, peer, 200 + i));
+    }
+    assert_false(failures_add(failures, "10.0.3.255:1", 1300));
+    free(failures);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_token_lets_in_and_a_wrong_one_does_not),
+        cmocka_unit_test(a_token_expires),
+        cmocka_unit_test(a_certificate_stands_for_a_token),
+        cmocka_unit_test(who_is_local_may_what_is_harmless),
+        cmocka_unit_test(what_is_denied_is_told),
+        cmocka_unit_test(nobody_takes_anothers_name),
+        cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(a_wrong_file_is_refused_with_its_line),
+        cmocka_unit_test(who_fails_often_is_told_to_stop),
+    };
+    return cmocka_run_group_tests(tests, setup, NULL);
+}
