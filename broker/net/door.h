@@ -25,6 +25,8 @@
 #include "listen.h"
 #include "message.h"
 
+/* Sockets that listen. */
+#define DOOR_LISTENERS_MAX 8u
 /* Connections at once; fewer, if the system grants fewer descriptors. */
 #define DOOR_CONNECTIONS_MAX 16384u
 /* … of one address: the others stay reachable. */

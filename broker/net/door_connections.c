@@ -54,6 +54,19 @@ static bool is_loopback(const uint8_t bytes[DOOR_ADDRESS_SIZE]) {
     return memcmp(bytes, six, sizeof(six)) == 0 || memcmp(bytes, four, sizeof(four)) == 0;
 }
 
+/* Connections of one user are counted together: the address is none that IPv6 has for a host. */
+static void look_at_process(int fd, struct connection *connection, uint8_t bytes[DOOR_ADDRESS_SIZE]) {
+    struct ucred process;
+    socklen_t size = sizeof(process);
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &process, &size) != 0) return; /* CALLER_NETWORK: nobody we know */
+    connection->way = CALLER_UNIX;
+    connection->uid = process.uid;
+    connection->pid = (uint32_t)process.pid;
+    bytes[0] = 0xff;
+    memcpy(bytes + DOOR_ADDRESS_SIZE - sizeof(process.uid), &process.uid, sizeof(process.uid));
+    snprintf(connection->peer, PEER_SIZE_MAX + 1, "unix:uid=%u,pid=%u", connection->uid, connection->pid);
+}
+
 static void look_at_peer(int fd, struct connection *connection, uint8_t bytes[DOOR_ADDRESS_SIZE]) {
     char *text = connection->peer;
     struct sockaddr_storage address = {0};
@@ -64,6 +77,7 @@ static void look_at_peer(int fd, struct connection *connection, uint8_t bytes[DO
     memset(bytes, 0, DOOR_ADDRESS_SIZE);
     connection->way = CALLER_NETWORK;
     if (getpeername(fd, (struct sockaddr *)&address, &size) != 0) return;
+    if (address.ss_family == AF_UNIX) look_at_process(fd, connection, bytes);
     if (address.ss_family == AF_INET && inet_ntop(AF_INET, &four->sin_addr, host, sizeof(host)) != NULL) {
         memset(bytes + 10, 0xff, 2);
         memcpy(bytes + 12, &four->sin_addr, 4);

@@ -81,6 +81,8 @@ static struct refusal judge_caller(struct connection *connection, enum caller_pl
                                 .place = place,
                                 .path = path,
                                 .session = connection->holder,
+                                .uid = connection->uid,
+                                .pid = connection->pid,
                                 .certificate = "",
                                 .token = ""};
     char authorization[TEXT_SIZE];

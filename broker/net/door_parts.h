@@ -13,7 +13,6 @@
 
 #define DOOR_ADDRESS_SIZE 16
 #define DOOR_ADDRESS_BUCKETS 1024u
-#define DOOR_LISTENERS_MAX 8u
 #define DOOR_FRAME_OUT (64u << 10) /* bytes of a frame that goes out, at most */
 #define DOOR_HEAD_SIZE_MAX 8000    /* bytes of an HTTP head */
 
@@ -25,7 +24,7 @@ enum connection_kind { CONNECTION_HTTP, CONNECTION_RPC, CONNECTION_LANE };
 struct address {
     struct address *next;
     unsigned count;
-    uint8_t bytes[DOOR_ADDRESS_SIZE]; /* IPv4 as IPv6 has it; zeros: of a Unix socket */
+    uint8_t bytes[DOOR_ADDRESS_SIZE]; /* IPv4 as IPv6 has it; of a Unix socket 0xff and the uid */
 };
 
 struct connection {
@@ -55,6 +54,8 @@ struct connection {
     uint64_t holder;
     uint64_t principal;
     enum caller_way way;
+    uint32_t uid; /* CALLER_UNIX */
+    uint32_t pid;
     TAILQ_ENTRY(connection) in_http;    /* CONNECTION_HTTP: in the order of coming */
     TAILQ_ENTRY(connection) in_waiting; /* is_waiting: in the order of asking */
     char peer[PEER_SIZE_MAX + 1];

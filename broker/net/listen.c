@@ -2,14 +2,19 @@
 #include "listen.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "tarry_limits.h"
@@ -22,6 +27,14 @@
 #define KEEPALIVE_IDLE_S 60
 #define KEEPALIVE_INTERVAL_S 15
 #define UNANSWERED_MAX_MS 60000
+
+/* How long another start may hold the directory of a Unix socket. */
+#define DIRECTORY_TRIES 100
+#define DIRECTORY_TRY_US 10000
+#define UNIX_MODE 0660
+
+static_assert(LISTEN_PATH_MAX + 1 == sizeof(((struct sockaddr_un *)0)->sun_path), "a path is what the system takes");
+static_assert(LISTEN_PATH_MAX < LISTEN_HOST_SIZE, "a path fits");
 
 static bool is_loopback(const char *host) {
     struct in_addr four;
@@ -42,12 +55,29 @@ static bool port_parse(const char *text, size_t size, uint16_t *out) {
     return value <= UINT16_MAX;
 }
 
+static const char *const schemes[] = {[LISTEN_WS] = "ws://", [LISTEN_UNIX] = "unix://"};
+
+static bool path_parse(const char *path, struct listen_address *out, const char **out_problem) {
+    size_t size = strlen(path);
+    *out_problem = "the path of a Unix socket is absolute: unix:///run/tarry/tarryd.sock";
+    if (path[0] != '/' || path[size - 1] == '/') return false;
+    *out_problem = "the path of a Unix socket has at most 107 bytes; choose a shorter one";
+    if (size > LISTEN_PATH_MAX) return false;
+    *out_problem = "the path of a Unix socket holds no blanks and no control characters";
+    for (size_t i = 0; i < size; i++)
+        if ((unsigned char)path[i] <= ' ' || path[i] == 0x7f) return false;
+    memcpy(out->host, path, size + 1);
+    out->loopback = true;
+    return true;
+}
+
 bool listen_parse(const char *url, struct listen_address *out, const char **out_problem) {
-    static const char scheme[] = "ws://";
     *out = (struct listen_address){.port = DEFAULT_PORT};
-    *out_problem = "it must look like ws://127.0.0.1:7272, without a path";
-    if (strncmp(url, scheme, sizeof(scheme) - 1) != 0) return false;
-    const char *host = url + sizeof(scheme) - 1;
+    *out_problem = "it must look like ws://127.0.0.1:7272, without a path, or unix:///run/tarry/tarryd.sock";
+    while (strncmp(url, schemes[out->scheme], strlen(schemes[out->scheme])) != 0)
+        if (out->scheme++ == LISTEN_UNIX) return false;
+    const char *host = url + strlen(schemes[out->scheme]);
+    if (out->scheme == LISTEN_UNIX) return path_parse(host, out, out_problem);
     bool bracket = *host == '[';
     if (bracket) host++;
     size_t size = strcspn(host, bracket ? "]" : ":/?#");
@@ -72,7 +102,17 @@ bool listen_parse(const char *url, struct listen_address *out, const char **out_
 
 void listen_format(const struct listen_address *address, char *out, size_t size) {
     bool six = strchr(address->host, ':') != NULL;
-    snprintf(out, size, "ws://%s%s%s:%u", six ? "[" : "", address->host, six ? "]" : "", address->port);
+    if (address->scheme == LISTEN_UNIX)
+        snprintf(out, size, "%s%s", schemes[LISTEN_UNIX], address->host);
+    else
+        snprintf(out, size, "%s%s%s%s:%u", schemes[address->scheme], six ? "[" : "", address->host, six ? "]" : "",
+                 address->port);
+}
+
+bool listen_parse_peer(const char *url, struct listen_address *out, const char **out_problem) {
+    if (!listen_parse(url, out, out_problem)) return false;
+    *out_problem = "the nodes of a pair reach each other by ws://";
+    return out->scheme != LISTEN_UNIX;
 }
 
 static bool bound_port(int fd, uint16_t *out) {
@@ -84,7 +124,79 @@ static bool bound_port(int fd, uint16_t *out) {
     return port_parse(text, strlen(text), out);
 }
 
-int listen_open(const struct listen_address *address, int *out_fd, uint16_t *out_port) {
+/* ---- Unix sockets */
+
+/* An open descriptor of the socket's directory, which nobody else holds locked; or a negative errno. */
+static int lock_directory(const char *path) {
+    char directory[LISTEN_PATH_MAX + 1];
+    size_t size = (size_t)(strrchr(path, '/') - path);
+    memcpy(directory, path, size);
+    directory[size] = '\0';
+    int fd = open(size > 0 ? directory : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return -errno;
+    for (int i = 0; i < DIRECTORY_TRIES; i++) {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
+        usleep(DIRECTORY_TRY_US);
+    }
+    close(fd);
+    return -EBUSY;
+}
+
+/* 0: nothing is there any more; EADDRINUSE: somebody listens; EEXIST: it is no socket. */
+static int clear_place(const struct sockaddr_un *place) {
+    struct stat status;
+    if (lstat(place->sun_path, &status) != 0) return errno == ENOENT ? 0 : errno;
+    if (!S_ISSOCK(status.st_mode)) return EEXIST;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) return errno;
+    int error = connect(fd, (const struct sockaddr *)place, sizeof(*place)) == 0 ? 0 : errno;
+    close(fd);
+    if (error == 0 || error == EAGAIN) return EADDRINUSE; /* EAGAIN: so many knock that its queue is full */
+    if (error != ECONNREFUSED) return error;
+    return unlink(place->sun_path) == 0 ? 0 : errno;
+}
+
+static int bind_unix(const struct sockaddr_un *place, struct listen_socket *out) {
+    struct stat status;
+    int error = clear_place(place);
+    if (error != 0) return error;
+    out->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (out->fd < 0) return errno;
+    if (bind(out->fd, (const struct sockaddr *)place, sizeof(*place)) != 0 || chmod(place->sun_path, UNIX_MODE) != 0 ||
+        lstat(place->sun_path, &status) != 0 || listen(out->fd, BACKLOG) != 0) {
+        error = errno;
+        close(out->fd);
+        return error;
+    }
+    out->device = status.st_dev;
+    out->inode = status.st_ino;
+    return 0;
+}
+
+static int open_unix(const char *path, struct listen_socket *out) {
+    struct sockaddr_un place = {.sun_family = AF_UNIX};
+    memcpy(place.sun_path, path, strlen(path) + 1);
+    int directory = lock_directory(path);
+    if (directory < 0) return -directory;
+    int error = bind_unix(&place, out);
+    close(directory);
+    return error;
+}
+
+void listen_remove(const struct listen_address *address, const struct listen_socket *socket) {
+    struct stat status;
+    if (address->scheme != LISTEN_UNIX) return;
+    int directory = lock_directory(address->host);
+    bool is_ours =
+        lstat(address->host, &status) == 0 && status.st_dev == socket->device && status.st_ino == socket->inode;
+    if (is_ours) (void)unlink(address->host); /* one that stays is replaced by the next start */
+    if (directory >= 0) close(directory);
+}
+
+/* ---- */
+
+int listen_open(struct listen_address *address, struct listen_socket *out) {
+    if (address->scheme == LISTEN_UNIX) return open_unix(address->host, out);
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found = NULL;
     const char *host = strcmp(address->host, "*") == 0 ? NULL : address->host;
     char port[8];
@@ -95,11 +207,11 @@ int listen_open(const struct listen_address *address, int *out_fd, uint16_t *out
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
         bind(fd, found->ai_addr, found->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0)
         error = errno;
-    else if (!bound_port(fd, out_port))
+    else if (!bound_port(fd, &address->port))
         error = EADDRNOTAVAIL;
     freeaddrinfo(found);
     if (error == 0)
-        *out_fd = fd;
+        out->fd = fd;
     else if (fd >= 0)
         close(fd);
     return error;

@@ -23,6 +23,7 @@ enum option_kind {
     OPTION_BACKOFF,
     OPTION_MODE,
     OPTION_SOLO,
+    OPTION_LISTEN, /* may be repeated: they add up; those of the command line replace the file's */
     OPTION_ORIGINS /* may be repeated: they add up */
 };
 
@@ -42,7 +43,8 @@ struct option {
 
 static const struct option options[] = {
     {"data", OPTION_TEXT, FIELD(data), 1, 0, "DIR", "the data directory; made if it is missing (required)"},
-    {"listen", OPTION_TEXT, FIELD(listen), 1, 0, "URL", "where to listen; port 0 takes any free one [" DEFAULT_URL "]"},
+    {"listen", OPTION_LISTEN, FIELD(listen), 1, 0, "URL",
+     "where to listen: ws://HOST:PORT, unix:///PATH; port 0 takes any free one; may be repeated [" DEFAULT_URL "]"},
     {"config", OPTION_TEXT, FIELD(file), 1, 0, "FILE", "read options from an INI file; the command line wins"},
     {"memory", OPTION_SIZE, FIELD(memory), MEMORY_MIN, SIZE_LIMIT, "SIZE", "memory budget [256MiB]"},
     {"unsafe-listen-anywhere", OPTION_BOOL, FIELD(unsafe_listen_anywhere), 0, 1, "BOOL",
@@ -213,6 +215,7 @@ static const char *const wants[] = {
     [OPTION_BACKOFF] = "fixed or exponential",
     [OPTION_MODE] = "none, async or sync",
     [OPTION_SOLO] = "a duration such as 5s, or never",
+    [OPTION_LISTEN] = "an address such as ws://127.0.0.1:7272",
     [OPTION_ORIGINS] = "an origin such as https://example.org, without a path",
 };
 
@@ -238,15 +241,17 @@ static int text_set(const struct option *option, char *field, const char *value,
     return 0;
 }
 
-static int origin_add(const struct option *option, char *field, const char *value, char message[CONFIG_MESSAGE_SIZE]) {
+/* One more, behind those that are there. */
+static int list_add(const struct option *option, char *field, const char *value, char message[CONFIG_MESSAGE_SIZE]) {
     size_t used = strlen(field), size = strlen(value);
-    if (!origin_is_valid(value)) {
+    bool is_valid = option->kind == OPTION_ORIGINS ? origin_is_valid(value) : value[0] != '\0';
+    if (!is_valid) {
         snprintf(message, CONFIG_MESSAGE_SIZE, "option %s takes %s, not \"%.100s\"", option->name, wants[option->kind],
                  value);
         return 1;
     }
     if (used + 1 + size >= CONFIG_TEXT_SIZE) {
-        snprintf(message, CONFIG_MESSAGE_SIZE, "option %s: its origins are together longer than %d bytes", option->name,
+        snprintf(message, CONFIG_MESSAGE_SIZE, "option %s: what it says is together longer than %d bytes", option->name,
                  CONFIG_TEXT_SIZE - 1);
         return 1;
     }
@@ -259,7 +264,9 @@ static int option_set(struct config *config, const struct option *option, const 
                       char message[CONFIG_MESSAGE_SIZE]) {
     void *field = (char *)config + option->offset;
     if (option->kind == OPTION_TEXT) return text_set(option, field, value, message);
-    if (option->kind == OPTION_ORIGINS) return origin_add(option, field, value, message);
+    if (option->kind == OPTION_LISTEN && !config->listens) config->listen[0] = '\0'; /* the default */
+    if (option->kind == OPTION_LISTEN) config->listens = true;
+    if (option->kind == OPTION_LISTEN || option->kind == OPTION_ORIGINS) return list_add(option, field, value, message);
     if (option->kind == OPTION_SOLO && strcmp(value, "never") == 0) {
         config->solo_after_ms = SOLO_NEVER;
         return 0;
@@ -495,8 +502,10 @@ int config_load(struct config *config, int argc, char **argv, char message[CONFI
     if (config->file[0] != '\0') {
         char file[CONFIG_TEXT_SIZE];
         memcpy(file, config->file, sizeof(file));
+        bool listens = config->listens;
         config_defaults(config);
         if (config_read(config, file, message) != 0) return 1;
+        config->listens = config->listens && !listens; /* what the command line says replaces the file's */
         if (arguments_take(config, argc, argv, message) != 0) return 1;
     }
     if (config->data[0] == '\0' && !is_printed) {
@@ -533,6 +542,10 @@ void config_help(FILE *out) {
                  "2 wrong usage; 4 the disk failed.\n");
 }
 
+static bool is_text(const struct option *option) {
+    return option->kind == OPTION_TEXT || option->kind == OPTION_LISTEN || option->kind == OPTION_ORIGINS;
+}
+
 void config_print(const struct config *config, FILE *out) {
     for (size_t i = 0; i < OPTIONS; i++) {
         const struct option *option = &options[i];
@@ -541,9 +554,9 @@ void config_print(const struct config *config, FILE *out) {
         if (is_named(option, no_behaviour)) continue;
         if (option->kind == OPTION_BOOL)
             number = *(const bool *)field;
-        else if (option->kind != OPTION_TEXT && option->kind != OPTION_ORIGINS)
+        else if (!is_text(option))
             memcpy(&number, field, sizeof(number));
-        if (option->kind == OPTION_TEXT || option->kind == OPTION_ORIGINS)
+        if (is_text(option))
             fprintf(out, "%s=%s\n", option->name, (const char *)field);
         else
             fprintf(out, "%s=%" PRIu64 "\n", option->name, number);

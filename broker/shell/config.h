@@ -19,8 +19,9 @@ enum replication { REPLICATION_NONE, REPLICATION_ASYNC, REPLICATION_SYNC, REPLIC
 #define SOLO_UNSAID (UINT64_MAX - 1)
 
 struct config {
-    char data[CONFIG_TEXT_SIZE]; /* the data directory */
-    char listen[CONFIG_TEXT_SIZE];
+    char data[CONFIG_TEXT_SIZE];     /* the data directory */
+    char listen[CONFIG_TEXT_SIZE];   /* URLs, separated by blanks */
+    bool listens;                    /* … and they were said */
     char file[CONFIG_TEXT_SIZE];     /* the INI file; empty: none */
     char sign_key[CONFIG_TEXT_SIZE]; /* file of the key that signs heads of the log; empty: none does */
     uint64_t memory;                 /* bytes */

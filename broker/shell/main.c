@@ -18,6 +18,7 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 
+#include "endpoints.h"
 #include "http.h"
 #include "listen.h"
 #include "logfmt.h"
@@ -27,10 +28,6 @@
 #include "shell.h"
 
 #define EXIT_USAGE 2
-/* How often and at what distance a port is tried: a broker that was just killed holds it until the system has cleared
- * it away. */
-#define PORT_TRIES 20
-#define PORT_TRY_US 50000
 /* The ready line of a pair's node says which of the two it is, if that is known in this time. */
 #define SETTLE_MAX_MS 2000
 /* For files, and whatever else is no connection. */
@@ -101,43 +98,32 @@ static void tune_allocator(void) {
     mallopt(M_TRIM_THRESHOLD, MALLOC_TRIM_BYTES);
 }
 
-/* Checks the address before anything is touched. */
-static struct listen_address parse_address(void) {
-    struct listen_address address;
-    const char *problem, *again = getenv(SHELL_AGAIN_URL);
-    if (again != NULL && shell.config.peer[0] != '\0' && strlen(again) < sizeof(shell.config.listen))
-        snprintf(shell.config.listen, sizeof(shell.config.listen), "%s", again);
-    if (!listen_parse(shell.config.listen, &address, &problem)) {
-        fprintf(stderr, "tarryd: --listen %s: %s\n", shell.config.listen, problem);
+/* Checks the addresses before anything is touched. */
+static void parse_endpoints(void) {
+    struct endpoints *endpoints = &shell.endpoints;
+    char message[ENDPOINTS_MESSAGE_SIZE], url[LISTEN_URL_SIZE];
+    const char *again = getenv(SHELL_AGAIN_URLS);
+    bool starts_again = again != NULL && shell.config.peer[0] != '\0';
+    if (endpoints_parse(endpoints, starts_again ? again : shell.config.listen, message) != 0) {
+        fprintf(stderr, "tarryd: %s\n", message);
         exit(EXIT_USAGE);
     }
-    if (!address.loopback && !shell.config.unsafe_listen_anywhere) {
-        char sentence[CONFIG_TEXT_SIZE + 256];
+    for (unsigned i = 0; i < endpoints->count; i++) {
+        if (endpoints->addresses[i].loopback || shell.config.unsafe_listen_anywhere) continue;
+        listen_format(&endpoints->addresses[i], url, sizeof(url));
         snprintf(
-            sentence, sizeof(sentence),
+            message, sizeof(message),
             "%s is not a loopback address, and there is no authentication yet: anybody could use the broker; listen "
             "on 127.0.0.1, or say --unsafe-listen-anywhere",
-            shell.config.listen);
-        refuse("refused", sentence);
+            url);
+        refuse("refused", message);
     }
-    return address;
 }
 
-static void bind_endpoint(struct listen_address address) {
-    char sentence[CONFIG_TEXT_SIZE + 128];
-    int fd = -1, error = EADDRINUSE;
-    for (int i = 0; i < PORT_TRIES && error == EADDRINUSE; i++) {
-        if (i > 0) usleep(PORT_TRY_US);
-        error = listen_open(&address, &fd, &address.port);
-    }
-    if (error != 0) {
-        snprintf(sentence, sizeof(sentence), "cannot listen on %s: %s%s", shell.config.listen, strerror(error),
-                 error == EADDRINUSE
-                     ? "; is another broker running there? Stop it, or choose another port with --listen"
-                     : "");
-        refuse("listen_failed", sentence);
-    }
-    listen_format(&address, shell.url, sizeof(shell.url));
+static void bind_endpoints(void) {
+    char message[ENDPOINTS_MESSAGE_SIZE];
+    if (endpoints_open(&shell.endpoints, message) != 0) refuse("listen_failed", message);
+    listen_format(endpoints_main(&shell.endpoints), shell.url, sizeof(shell.url));
     const struct door_calls calls = http_calls(&shell);
     const struct door_limits limits = {.request_max = REQUEST_SIZE_MAX,
                                        .held_max = MEMORY_SHARE_REQUESTS(shell.config.memory),
@@ -145,7 +131,7 @@ static void bind_endpoint(struct listen_address address) {
                                        .origins = shell.config.allow_origin};
     shell.door = door_new(&calls, &limits);
     if (shell.door == NULL) refuse("listen_failed", "there is not enough memory");
-    door_add(shell.door, fd);
+    for (unsigned i = 0; i < shell.endpoints.count; i++) door_add(shell.door, shell.endpoints.sockets[i].fd);
 }
 
 static void start_threads(void) {
@@ -182,6 +168,7 @@ static void stop(void) {
     indexer_stop(&shell.indexer);
     signer_stop(&shell.signer);
     door_stop(shell.door, FLUSH_MAX_MS);
+    endpoints_remove(&shell.endpoints);
     uint64_t position = index_position(shell.index);
     index_close(shell.index);
     log_close(shell.log);
@@ -209,13 +196,19 @@ static void configure(int argc, char **argv) {
 }
 
 static void say_ready(uint64_t live, uint64_t took_ms) {
-    char inspects[64] = "", member[MEMBER_TEXT_SIZE];
+    char inspects[64] = "", urls[ENDPOINTS_TEXT_SIZE + 16] = "", member[MEMBER_TEXT_SIZE];
+    size_t at = 0;
+    if (shell.endpoints.count > 1) {
+        at = (size_t)snprintf(urls, sizeof(urls), " urls=\"");
+        endpoints_format(&shell.endpoints, urls + at);
+        strcat(urls, "\"");
+    }
     if (shell.node.on)
         snprintf(inspects, sizeof(inspects), " node=%u role=%s", shell.node.pair.self, node_role(&shell.node));
     if (shell.config.inspect) snprintf(inspects, sizeof(inspects), " mode=inspect as_of_ms=%" PRIu64, shell.started_ms);
     member_format(shell.dir.member.id, member);
-    logfmt("ready", "url=%s version=%s epoch=%u member=%s recovered_tasks=%" PRIu64 " took_ms=%" PRIu64 "%s", shell.url,
-           TARRY_VERSION, atomic_load(&shell.epoch), member, live, took_ms, inspects);
+    logfmt("ready", "url=%s%s version=%s epoch=%u member=%s recovered_tasks=%" PRIu64 " took_ms=%" PRIu64 "%s",
+           shell.url, urls, TARRY_VERSION, atomic_load(&shell.epoch), member, live, took_ms, inspects);
 }
 
 int main(int argc, char **argv) {
@@ -229,10 +222,10 @@ int main(int argc, char **argv) {
     raise_descriptors();
     tune_allocator();
     if (sodium_init() < 0) refuse("start_failed", "the system gives no random numbers");
-    struct listen_address address = parse_address();
+    parse_endpoints();
     who_is(getuid(), shell.started_by);
     if (!config_digest(&shell.config, shell.config_digest)) refuse("start_failed", "there is not enough memory");
-    if (node_check(&shell.config, &address, message) != 0) {
+    if (node_check(&shell.config, &shell.endpoints, message) != 0) {
         fprintf(stderr, "tarryd: %s\n", message);
         exit(EXIT_USAGE);
     }
@@ -251,7 +244,7 @@ int main(int argc, char **argv) {
     rpc_init(&shell.rpc, &shell);
     if (recovery_run(&shell, message, sizeof(message)) != 0) refuse("refused", message);
     shell.started_ms = instant_ms(clock_now(&shell.clock, NULL));
-    bind_endpoint(address);
+    bind_endpoints();
     uint64_t live = core_live(shell.core); /* before the core is its thread's */
     start_threads();
     error = door_start(shell.door);

@@ -182,7 +182,7 @@ static const char *check_follow(const Tarry__Follow *follow) {
     if (follow->cluster.len == 0) return NULL; /* to join */
     struct listen_address address;
     const char *problem;
-    if (!listen_parse(follow->url, &address, &problem)) return "url is not one by which a broker is reached";
+    if (!listen_parse_peer(follow->url, &address, &problem)) return "url is not one by which a broker is reached";
     if (follow->end < LOG_POSITION_FIRST || follow->end % FRAME_ALIGN != 0) return "end is not that of a frame";
     return NULL;
 }

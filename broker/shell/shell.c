@@ -80,7 +80,9 @@ _Noreturn void shell_again(const struct shell *shell) {
         _exit(0);
     }
     /* With port 0 the next run would get another port, and nobody would find it. */
-    if (setenv(SHELL_AGAIN_URL, shell->url, 1) == 0 && close_range(STDERR_FILENO + 1, ~0u, CLOSE_RANGE_CLOEXEC) == 0)
+    char urls[ENDPOINTS_TEXT_SIZE];
+    endpoints_format(&shell->endpoints, urls);
+    if (setenv(SHELL_AGAIN_URLS, urls, 1) == 0 && close_range(STDERR_FILENO + 1, ~0u, CLOSE_RANGE_CLOEXEC) == 0)
         execv("/proc/self/exe", shell->arguments);
     shell_fail("restart_failed", -errno);
 }

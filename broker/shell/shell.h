@@ -17,6 +17,7 @@
 #include "core.h"
 #include "courier.h"
 #include "datadir.h"
+#include "endpoints.h"
 #include "inbox.h"
 #include "index.h"
 #include "indexer.h"
@@ -40,7 +41,7 @@
 #define MEMORY_SHARE_REQUESTS(memory) ((memory) / 8)
 
 /* In the environment of a run that follows another one in the same process: where that listened. */
-#define SHELL_AGAIN_URL "TARRYD_URL"
+#define SHELL_AGAIN_URLS "TARRYD_URLS"
 #define EXIT_REFUSED 1
 #define EXIT_STORAGE 4 /* the disk failed (LOG-4) */
 
@@ -52,8 +53,9 @@ struct shell {
     struct disk disk; /* the log's, mindful of the room */
     struct log *log;
     struct index *index;
-    struct core *core; /* the core thread's, once it runs */
-    char url[CONFIG_TEXT_SIZE];
+    struct core *core;          /* the core thread's, once it runs */
+    char url[CONFIG_TEXT_SIZE]; /* the first that a network reaches */
+    struct endpoints endpoints;
     uint64_t started_ms;            /* logical */
     _Atomic uint32_t epoch;         /* of a pair: the pair thread's, and it grows when this node comes to lead */
     Tarry__EpochPut__Before before; /* how the log ended before this start */

@@ -92,16 +92,25 @@ def frame(payload, opcode=2, claimed=None, more=False):
     return head + b"\0\0\0\0" + payload  # a mask of zeros changes nothing
 
 
+def connected(where, receive_buffer=None):
+    """A socket to a port of loopback, or to the path of a Unix socket; one that is connected already is it."""
+    if isinstance(where, socket.socket):
+        return where
+    peer = socket.socket(socket.AF_UNIX if isinstance(where, str) else socket.AF_INET)
+    if isinstance(where, int):
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if receive_buffer:
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+    peer.settimeout(30)
+    peer.connect(where if isinstance(where, str) else ("127.0.0.1", where))
+    return peer
+
+
 class WebSocket:
     """A connection on which an upgrade was asked for; `answer` is the head of what came back, `accepted` the verdict."""
 
-    def __init__(self, port, path="/rpc", protocol=RPC, headers=(), receive_buffer=None):
-        self.peer = socket.socket()
-        self.peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if receive_buffer:
-            self.peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        self.peer.settimeout(30)
-        self.peer.connect(("127.0.0.1", port))
+    def __init__(self, where, path="/rpc", protocol=RPC, headers=(), receive_buffer=None):
+        self.peer = connected(where, receive_buffer)
         key = base64.b64encode(os.urandom(16)).decode()
         self.buffer = b""
         try:

@@ -132,6 +132,25 @@ static void the_file_is_read_and_the_command_line_wins(void **state) {
     assert_true(config.unsafe_listen_anywhere);
 }
 
+static void addresses_to_listen_at_add_up(void **state) {
+    (void)state;
+    struct config config;
+    assert_int_equal(load(&config, "--data", "/d", "--listen", "ws://127.0.0.1:1", "--listen=unix:///s", END), 0);
+    assert_string_equal(config.listen, "ws://127.0.0.1:1 unix:///s");
+    assert_int_equal(load_file(&config, "data = /d\nlisten = ws://127.0.0.1:2\nlisten = unix:///t\n"), 0);
+    assert_string_equal(config.listen, "ws://127.0.0.1:2 unix:///t");
+    char path[] = "/tmp/tarry-config-XXXXXX";
+    int fd = mkstemp(path);
+    assert_int_equal(dprintf(fd, "data = /d\nlisten = ws://127.0.0.1:3\n"), 36);
+    close(fd);
+    /* What the command line says replaces what the file says, wherever it stands. */
+    assert_int_equal(load(&config, "--listen", "ws://[::1]:4", "--config", path, "--listen", "unix:///u", END), 0);
+    assert_string_equal(config.listen, "ws://[::1]:4 unix:///u");
+    unlink(path);
+    assert_int_equal(load(&config, "--data", "/d", "--listen", "", END), 1);
+    assert_non_null(strstr(message, "option listen takes an address"));
+}
+
 static void a_wrong_file_is_refused_with_a_sentence(void **state) {
     (void)state;
     static const struct {
@@ -178,10 +197,29 @@ static void addresses_are_read_and_loopback_is_known(void **state) {
         assert_int_equal(address.port, good[i].port);
         assert_int_equal(address.loopback, good[i].loopback);
     }
-    static const char *const bad[] = {
-        "",          "tcp://127.0.0.1:1", "ws://",        "ws://:7272",   "ws://h:65536",
-        "ws://h:",   "ws://h:7x",         "ws://h:1/rpc", "ws://[::1",    "127.0.0.1:7272",
-        "ws://h:-1", "wss://127.0.0.1:1", "ws://h:1?q",   "ws://h:000001"};
+    struct listen_address local;
+    const char *why;
+    char longest[LISTEN_PATH_MAX + 32] = "unix:///", longer[LISTEN_PATH_MAX + 32] = "unix:///";
+    memset(longest + strlen(longest), 'x', LISTEN_PATH_MAX - 1);
+    memset(longer + strlen(longer), 'x', LISTEN_PATH_MAX);
+    assert_true(listen_parse(longest, &local, &why));
+    assert_int_equal(local.scheme, LISTEN_UNIX);
+    assert_int_equal(strlen(local.host), LISTEN_PATH_MAX);
+    assert_true(local.loopback);
+    assert_false(listen_parse_peer(longest, &local, &why)); /* the other node of a pair is on another machine */
+    assert_false(listen_parse(longer, &local, &why));
+    assert_non_null(strstr(why, "107 bytes"));
+    static const char *const bad[] = {"unix://",           "unix://relative/s",
+                                      "unix:///run/",      "unix:///a b",
+                                      "unix:///a\x7f",     "unix:/run/s",
+                                      "UNIX:///s",         "",
+                                      "tcp://127.0.0.1:1", "ws://",
+                                      "ws://:7272",        "ws://h:65536",
+                                      "ws://h:",           "ws://h:7x",
+                                      "ws://h:1/rpc",      "ws://[::1",
+                                      "127.0.0.1:7272",    "ws://h:-1",
+                                      "wss://127.0.0.1:1", "ws://h:1?q",
+                                      "ws://h:000001"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct listen_address address;
         const char *problem = NULL;
@@ -191,6 +229,8 @@ static void addresses_are_read_and_loopback_is_known(void **state) {
     char url[64];
     listen_format(&(struct listen_address){.host = "::1", .port = 7272}, url, sizeof(url));
     assert_string_equal(url, "ws://[::1]:7272");
+    listen_format(&(struct listen_address){.scheme = LISTEN_UNIX, .host = "/run/s"}, url, sizeof(url));
+    assert_string_equal(url, "unix:///run/s");
 }
 
 int main(void) {
@@ -200,6 +240,7 @@ int main(void) {
         cmocka_unit_test(wrong_options_are_refused_with_a_sentence),
         cmocka_unit_test(help_and_version_ask_for_nothing_else),
         cmocka_unit_test(the_file_is_read_and_the_command_line_wins),
+        cmocka_unit_test(addresses_to_listen_at_add_up),
         cmocka_unit_test(a_wrong_file_is_refused_with_a_sentence),
         cmocka_unit_test(addresses_are_read_and_loopback_is_known),
     };

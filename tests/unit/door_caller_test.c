@@ -13,8 +13,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "../must.h"
@@ -27,6 +29,9 @@
 static struct {
     struct door *door;
     uint16_t port;
+    char directory[64];
+    struct listen_address local;
+    struct listen_socket local_socket;
     struct caller_verdict verdict; /* the next ones */
     atomic_uint asked;
     struct net_caller caller; /* the last, its texts below */
@@ -34,10 +39,12 @@ static struct {
     atomic_uint dismissed[PRINCIPALS];
     atomic_bool revoked[PRINCIPALS];
     atomic_ulong request_of; /* principal of the last request */
+    char peer[64];           /* whose it was */
 } world;
 
 static struct caller_verdict admit(void *argument, const struct net_caller *caller) {
     world.caller = *caller;
+    snprintf(world.peer, sizeof(world.peer), "%s", caller->peer);
     snprintf(world.path, sizeof(world.path), "%s", caller->path);
     snprintf(world.token, sizeof(world.token), "%.*s", (int)caller->token_size, caller->token);
     atomic_fetch_add(&world.asked, 1);
@@ -103,17 +110,25 @@ static int open_door(void **state) {
                                        .held_max = 1 << 20,
                                        .connections_max = 64,
                                        .origins = ""};
-    const struct listen_address where = {.host = "127.0.0.1"};
-    int fd;
+    struct listen_address where = {.host = "127.0.0.1"}, local = {.scheme = LISTEN_UNIX};
+    struct listen_socket tcp, unix_socket;
+    snprintf(world.directory, sizeof(world.directory), "/tmp/tarry-door-XXXXXX");
+    if (mkdtemp(world.directory) == NULL) return 1;
+    snprintf(local.host, sizeof(local.host), "%s/socket", world.directory);
     world.door = door_new(&calls, &limits);
-    if (world.door == NULL || listen_open(&where, &fd, &world.port) != 0) return 1;
-    door_add(world.door, fd);
+    if (world.door == NULL || listen_open(&where, &tcp) != 0 || listen_open(&local, &unix_socket) != 0) return 1;
+    world.port = where.port;
+    world.local = local;
+    world.local_socket = unix_socket;
+    door_add(world.door, tcp.fd);
+    door_add(world.door, unix_socket.fd);
     return door_start(world.door);
 }
 
 static int close_door(void **state) {
     door_stop(world.door, 1000);
-    return 0;
+    listen_remove(&world.local, &world.local_socket);
+    return rmdir(world.directory); /* which is empty again */
 }
 
 static int begin(void **state) {
@@ -233,6 +248,22 @@ static void the_callee_is_told_who_and_where(void **state) {
     close(fd);
 }
 
+static void who_comes_by_a_unix_socket_is_known(void **state) {
+    char peer[64];
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    memcpy(to.sun_path, world.local.host, strlen(world.local.host) + 1);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof(to)), 0);
+    assert_non_null(strstr(ask(fd, "/rpc", RPC, "\r\n\r\n"), " 101 "));
+    exchange(fd);
+    assert_int_equal(world.caller.way, CALLER_UNIX);
+    assert_int_equal(world.caller.uid, geteuid());
+    assert_int_equal(world.caller.pid, getpid());
+    snprintf(peer, sizeof(peer), "unix:uid=%u,pid=%d", geteuid(), getpid());
+    assert_string_equal(world.peer, peer);
+    close(fd);
+}
+
 static void what_is_no_bearer_is_not_taken_for_nothing(void **state) {
     static const char *const odd[] = {"Authorization: Basic dGFycnk6\r\n", "Authorization: Bearer\r\n",
                                       "Authorization: Bearer \r\n",        "Authorization: Bearer two words\r\n",
@@ -307,6 +338,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(who_is_not_let_in_hears_why, begin),
         cmocka_unit_test_setup(the_callee_is_told_who_and_where, begin),
+        cmocka_unit_test_setup(who_comes_by_a_unix_socket_is_known, begin),
         cmocka_unit_test_setup(what_is_no_bearer_is_not_taken_for_nothing, begin),
         cmocka_unit_test_setup(a_request_comes_with_its_connections_principal, begin),
         cmocka_unit_test_setup(each_page_is_dismissed, begin),

@@ -571,7 +571,7 @@ void node_start(struct node *node) {
     if (!node->pair.by_operator) open_keeper(node);
     struct listen_address peer;
     const char *problem;
-    bool is_right = listen_parse(shell->config.peer, &peer, &problem);
+    bool is_right = listen_parse_peer(shell->config.peer, &peer, &problem);
     assert(is_right); /* node_check */
     int error = asker_open(&node->asker, &peer, FOLLOW_ANSWER_SIZE_MAX, on_answer, node);
     if (error != 0) node_refuse(strerror(error));

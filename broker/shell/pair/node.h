@@ -32,6 +32,7 @@
 #include "peer_proof.h"
 #include "silence.h"
 
+struct endpoints;
 struct shell;
 struct batch;
 
@@ -210,7 +211,7 @@ struct node {
 
 /* Whether the options ask for a pair that there can be, of a node that listens at `own`; before anything is touched. 0,
  * or 1 with a sentence. */
-int node_check(const struct config *config, const struct listen_address *own, char message[DATADIR_MESSAGE_SIZE]);
+int node_check(const struct config *config, const struct endpoints *endpoints, char message[DATADIR_MESSAGE_SIZE]);
 /* With --follow: a new directory asks the peer until it answers, and gets the cluster's identity. 0, or 1 with a
  * sentence. Before datadir_open; SIGTERM and SIGINT are blocked, and end the process here. */
 int node_join(const struct config *config, const struct peer_key *key, char message[DATADIR_MESSAGE_SIZE]);

@@ -16,6 +16,7 @@
 
 /* The other node cannot be where this one is. (Of `*` and other names for a host nobody can tell.) */
 static bool is_same_place(const struct listen_address *a, const struct listen_address *b) {
+    if (b->scheme == LISTEN_UNIX) return false;
     bool is_same_host = strcasecmp(a->host, b->host) == 0 || (a->loopback && b->loopback);
     return is_same_host && a->port == b->port && a->port != 0;
 }
@@ -23,20 +24,28 @@ static bool is_same_place(const struct listen_address *a, const struct listen_ad
 static int check_url(const char *option, const char *url, struct listen_address *out,
                      char message[DATADIR_MESSAGE_SIZE]) {
     const char *problem = "it is too long";
-    if (strlen(url) <= URL_SIZE_MAX && listen_parse(url, out, &problem)) return 0;
+    if (strlen(url) <= URL_SIZE_MAX && listen_parse_peer(url, out, &problem)) return 0;
     snprintf(message, DATADIR_MESSAGE_SIZE, "%s %s: %s", option, url, problem);
     return 1;
 }
 
-int node_check(const struct config *config, const struct listen_address *own, char message[DATADIR_MESSAGE_SIZE]) {
+int node_check(const struct config *config, const struct endpoints *endpoints, char message[DATADIR_MESSAGE_SIZE]) {
     char problem[COORDINATOR_MESSAGE_SIZE];
-    struct listen_address peer, advertised = *own;
+    struct listen_address peer, advertised = *endpoints_main(endpoints);
     const char *option = config->joins ? "--follow" : "--peer";
     if (config->replication == REPLICATION_NONE) return 0;
     if (check_url(option, config->peer, &peer, message) != 0) return 1;
     if (config->advertise[0] != '\0' && check_url("--advertise", config->advertise, &advertised, message) != 0)
         return 1;
-    if (is_same_place(&peer, own) || is_same_place(&peer, &advertised)) {
+    if (advertised.scheme == LISTEN_UNIX) {
+        snprintf(message, DATADIR_MESSAGE_SIZE,
+                 "--listen: the other node of a pair reaches this one by ws://, and it listens at a Unix "
+                 "socket only");
+        return 1;
+    }
+    bool is_own = is_same_place(&peer, &advertised);
+    for (unsigned i = 0; i < endpoints->count; i++) is_own = is_own || is_same_place(&peer, &endpoints->addresses[i]);
+    if (is_own) {
         snprintf(message, DATADIR_MESSAGE_SIZE, "%s %s: that is this node itself; name the other one", option,
                  config->peer);
         return 1;

@@ -36,7 +36,7 @@ int talk_open(struct talk *talk, const char *url, const struct peer_key *key) {
     struct listen_address address;
     const char *problem;
     *talk = (struct talk){.url = url, .key = key};
-    if (!listen_parse(url, &address, &problem)) return EINVAL;
+    if (!listen_parse_peer(url, &address, &problem)) return EINVAL;
     pthread_mutex_init(&talk->mutex, NULL);
     pthread_cond_init(&talk->changed, NULL);
     return asker_open(&talk->line, &address, ANSWER_SIZE_MAX, on_answer, talk);
@@ -132,7 +132,7 @@ void talk_why(const struct talk *talk, char *out, size_t size) {
         snprintf(out, size, "%s", talk->unproved);
         return;
     }
-    if (!listen_parse(talk->url, &address, &problem)) {
+    if (!listen_parse_peer(talk->url, &address, &problem)) {
         snprintf(out, size, "%s", problem);
         return;
     }

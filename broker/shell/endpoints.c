@@ -1,0 +1,103 @@
+/* endpoints.c: see endpoints.h. */
+#include "endpoints.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* How often and at what distance a port is tried: a broker that was just killed holds it until the system has cleared
+ * it away. */
+#define PORT_TRIES 20
+#define PORT_TRY_US 50000
+
+static bool is_same(const struct listen_address *a, const struct listen_address *b) {
+    bool is_same_kind = (a->scheme == LISTEN_UNIX) == (b->scheme == LISTEN_UNIX);
+    bool is_any_port = a->scheme != LISTEN_UNIX && a->port == 0;
+    return is_same_kind && !is_any_port && a->port == b->port && strcmp(a->host, b->host) == 0;
+}
+
+static int add(struct endpoints *endpoints, const char *url, size_t size, char message[ENDPOINTS_MESSAGE_SIZE]) {
+    struct listen_address *address = &endpoints->addresses[endpoints->count];
+    const char *problem;
+    char text[CONFIG_TEXT_SIZE];
+    snprintf(text, sizeof(text), "%.*s", (int)size, url);
+    if (endpoints->count == DOOR_LISTENERS_MAX) {
+        snprintf(message, ENDPOINTS_MESSAGE_SIZE, "--listen %s: a broker listens at most at %u addresses", text,
+                 DOOR_LISTENERS_MAX);
+        return 1;
+    }
+    if (!listen_parse(text, address, &problem)) {
+        snprintf(message, ENDPOINTS_MESSAGE_SIZE, "--listen %s: %s", text, problem);
+        return 1;
+    }
+    for (unsigned i = 0; i < endpoints->count; i++) {
+        if (!is_same(&endpoints->addresses[i], address)) continue;
+        snprintf(message, ENDPOINTS_MESSAGE_SIZE, "--listen %s: it is said twice", text);
+        return 1;
+    }
+    endpoints->count++;
+    return 0;
+}
+
+int endpoints_parse(struct endpoints *endpoints, const char *urls, char message[ENDPOINTS_MESSAGE_SIZE]) {
+    endpoints->count = 0;
+    for (const char *url = urls; *url != '\0';) {
+        size_t size = strcspn(url, " \t");
+        if (size > 0 && add(endpoints, url, size, message) != 0) return 1;
+        url += size + strspn(url + size, " \t");
+    }
+    if (endpoints->count > 0) return 0;
+    snprintf(message, ENDPOINTS_MESSAGE_SIZE, "--listen says no address");
+    return 1;
+}
+
+static const char *what_to_do(const struct listen_address *address, int error) {
+    bool is_unix = address->scheme == LISTEN_UNIX;
+    if (error == EADDRINUSE && is_unix)
+        return "; another broker listens there: stop it, or choose another path with --listen";
+    if (error == EADDRINUSE) return "; is another broker running there? Stop it, or choose another port with --listen";
+    if (error == EEXIST) return "; what is there is no socket: move it away, or choose another path with --listen";
+    if (error == EBUSY) return "; something holds its directory locked (flock): another broker that starts?";
+    return error == ENOENT && is_unix ? "; make the directory first" : "";
+}
+
+int endpoints_open(struct endpoints *endpoints, char message[ENDPOINTS_MESSAGE_SIZE]) {
+    for (unsigned i = 0; i < endpoints->count; i++) {
+        struct listen_address *address = &endpoints->addresses[i];
+        char url[LISTEN_URL_SIZE];
+        int error = listen_open(address, &endpoints->sockets[i]);
+        for (int tries = 1; tries < PORT_TRIES && error == EADDRINUSE && address->scheme != LISTEN_UNIX; tries++) {
+            usleep(PORT_TRY_US);
+            error = listen_open(address, &endpoints->sockets[i]);
+        }
+        if (error == 0) continue;
+        listen_format(address, url, sizeof(url));
+        snprintf(message, ENDPOINTS_MESSAGE_SIZE, "cannot listen on %s: %s%s", url, strerror(error),
+                 what_to_do(address, error));
+        endpoints->count = i;
+        endpoints_remove(endpoints);
+        return 1;
+    }
+    return 0;
+}
+
+const struct listen_address *endpoints_main(const struct endpoints *endpoints) {
+    for (unsigned i = 0; i < endpoints->count; i++)
+        if (endpoints->addresses[i].scheme != LISTEN_UNIX) return &endpoints->addresses[i];
+    return &endpoints->addresses[0];
+}
+
+void endpoints_format(const struct endpoints *endpoints, char out[ENDPOINTS_TEXT_SIZE]) {
+    size_t at = 0;
+    for (unsigned i = 0; i < endpoints->count; i++) {
+        if (i > 0) out[at++] = ' ';
+        listen_format(&endpoints->addresses[i], out + at, LISTEN_URL_SIZE);
+        at += strlen(out + at);
+    }
+}
+
+void endpoints_remove(const struct endpoints *endpoints) {
+    for (unsigned i = 0; i < endpoints->count; i++) listen_remove(&endpoints->addresses[i], &endpoints->sockets[i]);
+}
