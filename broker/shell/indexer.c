@@ -41,10 +41,10 @@ static void commit(struct indexer *indexer) {
     inbox_indexed(&shell->inbox, index_position(shell->index));
 }
 
-/* Takes in up to ABSORB_FRAMES frames that end at or below `durable`. True: there are more. */
+/* Takes in up to ABSORB_FRAMES frames that end at or below `durable`. True: there are more, or the disk is full. */
 static bool absorb(struct indexer *indexer, uint64_t durable) {
     struct shell *shell = indexer->shell;
-    for (int i = 0; i < ABSORB_FRAMES; i++) {
+    for (int i = 0; i < ABSORB_FRAMES && !indexer->full; i++) {
         struct log_view view;
         int error = log_cursor_next(indexer->cursor, durable, &view);
         if (error == LOG_END) return false;
@@ -58,7 +58,6 @@ static bool absorb(struct indexer *indexer, uint64_t durable) {
         arena_reset(&indexer->arena);
         if (indexer->oldest_ns == 0) indexer->oldest_ns = monotonic_ns();
         if (index_pending(shell->index) >= INDEX_BATCH_RECORDS) commit(indexer);
-        if (indexer->full) return false;
     }
     return true;
 }
@@ -171,7 +170,8 @@ static bool turn(struct indexer *indexer) {
     if (absorbed < orders.durable && absorb(indexer, orders.durable)) return true;
     bool pending = indexer->oldest_ns != 0;
     if (pending && (orders.stop || monotonic_ns() - indexer->oldest_ns >= INDEX_DELAY_NS)) commit(indexer);
-    if (orders.stop) return indexer->full || log_cursor_position(indexer->cursor) < orders.durable;
+    if (indexer->full) return true;
+    if (orders.stop) return log_cursor_position(indexer->cursor) < orders.durable;
     int erased = retire_active(&indexer->retire) ? 0 : eraser_step(&indexer->eraser);
     if (erased < 0) is_full(indexer, "erase_failed", erased);
     if (erased != 0) return true;

@@ -3,6 +3,7 @@ judged by what is so by then: the lane's turn, the lease, a redaction (TRUE-1, C
 
 The shim holds reads of the log, and says meanwhile that nothing of it is in memory (fault_shim.c, "hold").
 """
+import signal
 import sys
 import time
 
@@ -228,6 +229,48 @@ class Late(Cold):
         message = lane.receive()
         self.assertNotIn(b"secret", message)
         self.assertEqual([wire.number(task, 1) for task in wire.tasks(message)], ids[1:])
+
+
+class Stopping(Cold):
+    DRAIN_S = 3  # broker/shell/loop.c: DRAIN_MAX_MS
+
+    def redact_while_it_stops(self):
+        """What a redaction hears whose contents are being looked for when the stop comes (None: nothing), and how long
+        after that."""
+        self.hold()
+        before = self.fault.fired
+        redaction = [(12, [(1, [(1, self.task)]), (2, "law")])]
+        self.rpc.tell(wire.COMMIT, wire.commit(self.producer, self.sequence + 1, [redaction]))
+        self.fault.wait_fired(before + 1)
+        self.assertIn("tarry-locator", self.fault.hit)
+        since = time.monotonic()
+        self.broker.process.send_signal(signal.SIGTERM)
+        other = self.dial()
+        while other.ask(wire.STATS, [])[0] != wire.STOPPING:
+            pass
+        with self.assertRaises(TimeoutError):
+            self.rpc.receive(0.3)
+        self.fault.disarm()
+        try:
+            heard = self.rpc.hear()[1]
+        except ConnectionError:
+            heard = None
+        took_s = time.monotonic() - since
+        self.assertEqual(self.broker.process.wait(60), 0)
+        return heard, took_s
+
+    def test_a_stop_waits_for_what_is_under_way(self):
+        """Who was received gets a word before the end, though what it lacks is still being read when the stop comes; for
+        DRAIN_MAX_MS at most."""
+        took_s = self.DRAIN_S
+        while took_s >= self.DRAIN_S:  # this machine stood still: that says nothing
+            if not self.broker.is_running():
+                self.broker.start()
+                self.rpc = self.dial()
+            self.task = self.schedule("q", "", 3_600_000, b"secret")
+            self.wait_indexed()
+            heard, took_s = self.redact_while_it_stops()
+        self.assertEqual(heard, wire.STOPPING)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,280 @@
+/* indexer_test.c: a full disk stops everything that the index thread does but the commit, loses nothing of what was
+ * asked for meanwhile, and everything goes on once there is room (F-4).
+ *
+ * The thread is the real one. Index, log and what else it drives are fakes that write down when they are called, and
+ * the index's disk is full for as many commits as a test says. */
+#include "indexer.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "logfmt.h"
+#include "shell.h"
+
+#define FRAME_BYTES 100u
+#define CALLS_MAX 512u
+#define WAIT_MAX_NS 1000000u /* no wait of the thread takes longer here */
+#define TEST_MAX_S 60        /* what was forgotten would be waited for without end */
+
+static struct shell shell;
+static struct log_cursor { uint64_t at; } cursor;
+
+/* The world, under the mutex; the thread is at work from indexer_start to indexer_stop. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct world {
+    char calls[CALLS_MAX + 1]; /* a absorb, c commit, C commit that failed, w window, W window that failed, r retire,
+                                  e erase, m maintain */
+    size_t count;
+    bool records;             /* calls are written down from the first failure to the first commit behind it */
+    unsigned full_commits;    /* so many commits find no room */
+    bool window_needs_commit; /* a window finds no room until a commit did */
+    unsigned window_pieces;   /* calls until a window is there */
+    size_t pending;
+    size_t records_a_frame;
+    uint64_t committed;
+} world;
+
+static void note(char call, bool failed) {
+    if (failed) world.records = true;
+    if (world.records && world.count < CALLS_MAX) world.calls[world.count++] = call;
+}
+
+/* ---- fakes */
+
+int index_commit(struct index *index) {
+    pthread_mutex_lock(&mutex);
+    bool failed = world.full_commits > 0;
+    note(failed ? 'C' : 'c', failed);
+    if (failed) {
+        world.full_commits--;
+    } else {
+        world.records = false;
+        world.window_needs_commit = false;
+        world.pending = 0;
+        world.committed = cursor.at;
+    }
+    pthread_mutex_unlock(&mutex);
+    return failed ? -ENOSPC : 0;
+}
+
+int index_absorb(struct index *index, const struct frame_header *header, const Tarry__FrameBody *body) {
+    pthread_mutex_lock(&mutex);
+    note('a', false);
+    world.pending += world.records_a_frame;
+    pthread_mutex_unlock(&mutex);
+    return 0;
+}
+
+int index_window(struct index *index, const struct line *line, struct due after, uint64_t until_ms, size_t count_max,
+                 struct arena *arena, struct index_rows *out, struct due *out_through, bool *out_again) {
+    pthread_mutex_lock(&mutex);
+    bool is_last = world.window_pieces == 0;
+    bool failed = is_last && world.window_needs_commit;
+    note(failed ? 'W' : 'w', failed);
+    if (!is_last) world.window_pieces--;
+    *out_again = !is_last;
+    if (failed && world.count > 8) world.window_needs_commit = false; /* or it would be asked without end */
+    pthread_mutex_unlock(&mutex);
+    if (failed) return -ENOSPC;
+    out->count++;
+    return 0;
+}
+
+int index_maintain(struct index *index, bool *out_more) {
+    pthread_mutex_lock(&mutex);
+    note('m', false);
+    pthread_mutex_unlock(&mutex);
+    *out_more = false;
+    return 0;
+}
+
+int retire_step(struct retirement *retire) {
+    pthread_mutex_lock(&mutex);
+    note('r', false);
+    pthread_mutex_unlock(&mutex);
+    return 0;
+}
+
+int eraser_step(struct eraser *eraser) {
+    pthread_mutex_lock(&mutex);
+    note('e', false);
+    pthread_mutex_unlock(&mutex);
+    return 0;
+}
+
+size_t index_pending(const struct index *index) {
+    return world.pending;
+}
+
+uint64_t index_position(const struct index *index) {
+    return world.committed;
+}
+
+int log_cursor_open(struct log_cursor **out, struct log *log, uint64_t position, bool with_blobs) {
+    cursor.at = position;
+    *out = &cursor;
+    return 0;
+}
+
+int log_cursor_next(struct log_cursor *at, uint64_t limit, struct log_view *out) {
+    if (at->at >= limit) return LOG_END;
+    *out = (struct log_view){.header = {.position = at->at}};
+    at->at += FRAME_BYTES;
+    return 0;
+}
+
+uint64_t log_cursor_position(const struct log_cursor *at) {
+    return at->at;
+}
+
+uint64_t log_cursor_segment(const struct log_cursor *at) {
+    return 0;
+}
+
+void shell_arena_init(struct arena *arena) {
+    arena_init(arena, SIZE_MAX);
+}
+
+void shell_fail(const char *what, int error) {
+    fail_msg("%s: %d", what, error);
+    abort();
+}
+
+void thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *argument) {
+    assert_int_equal(pthread_create(thread, NULL, run, argument), 0);
+}
+
+void index_advise_low(struct index *index, const struct line *line, struct due low) {}
+void logfmt(const char *event, const char *format, ...) {}
+void retire_init(struct retirement *retire, struct shell *of) {}
+void eraser_init(struct eraser *eraser, struct shell *of) {}
+void eraser_deinit(struct eraser *eraser) {}
+void summarizer_init(struct summarizer *summarizer, struct shell *of) {}
+void summarizer_deinit(struct summarizer *summarizer) {}
+void summarizer_take(struct summarizer *summarizer, uint64_t base, const struct frame_header *header,
+                     const Tarry__FrameBody *body) {}
+void signer_take(struct signer *signer, uint64_t segment, const struct frame_header *header) {}
+void signer_step(struct signer *signer) {}
+
+bool retire_active(const struct retirement *retire) {
+    return false;
+}
+
+uint64_t retire_wait_ns(struct retirement *retire) {
+    return UINT64_MAX;
+}
+
+uint64_t eraser_wait_ns(const struct eraser *eraser) {
+    return UINT64_MAX;
+}
+
+uint64_t signer_wait_ns(const struct signer *signer) {
+    return UINT64_MAX;
+}
+
+/* Who waits for room asks again soon. */
+struct timespec __real_monotonic_after(uint64_t wait_ns);
+struct timespec __wrap_monotonic_after(uint64_t wait_ns);
+struct timespec __wrap_monotonic_after(uint64_t wait_ns) {
+    return __real_monotonic_after(wait_ns < WAIT_MAX_NS ? wait_ns : WAIT_MAX_NS);
+}
+
+/* ---- what the tests share */
+
+static int begin(void **state) {
+    memset(&world, 0, sizeof world);
+    memset(&shell, 0, sizeof shell);
+    inbox_init(&shell.inbox);
+    alarm(TEST_MAX_S);
+    return 0;
+}
+
+static void start(void) {
+    indexer_start(&shell.indexer, &shell, 0);
+}
+
+/* Until the thread has told the core that everything up to there is in the index. */
+static void wait_indexed(uint64_t position) {
+    struct inbox_load load = {0};
+    while (load.indexed < position) inbox_take(&shell.inbox, WAIT_MAX_NS, &load);
+}
+
+static struct window_load *wait_window(void) {
+    struct inbox_load load = {0};
+    while (load.first == NULL) inbox_take(&shell.inbox, WAIT_MAX_NS, &load);
+    assert_null(load.first->next);
+    return (struct window_load *)load.first;
+}
+
+static void free_window(struct window_load *load) {
+    arena_deinit(&load->arena);
+    free(load);
+}
+
+/* ---- tests */
+
+static void a_full_batch_that_finds_no_room_stops_absorbing(void **state) { /* F-4, LOG-3 */
+    world.records_a_frame = INDEX_BATCH_RECORDS / 4;
+    world.full_commits = 3;
+    start();
+    indexer_durable(&shell.indexer, 40 * FRAME_BYTES);
+    wait_indexed(40 * FRAME_BYTES);
+    indexer_stop(&shell.indexer);
+    assert_string_equal(world.calls, "CCCc"); /* and all 40 frames were taken in behind it */
+    assert_int_equal(cursor.at, 40 * FRAME_BYTES);
+}
+
+static void an_old_record_that_finds_no_room_stops_all_else(void **state) { /* F-4 */
+    world.records_a_frame = 1;
+    world.full_commits = 2;
+    start();
+    indexer_durable(&shell.indexer, FRAME_BYTES);
+    wait_indexed(FRAME_BYTES); /* INDEX_DELAY_MS later */
+    indexer_stop(&shell.indexer);
+    assert_string_equal(world.calls, "CCc");
+}
+
+static void a_window_that_finds_no_room_is_loaded_once_there_is_some(void **state) { /* F-4, KEEP-1 */
+    world.window_pieces = 1;                                                         /* it is in the middle of it */
+    world.window_needs_commit = true;
+    world.full_commits = 2;
+    start();
+    struct core_window window = {.count_max = 7};
+    indexer_window(&shell.indexer, &window);
+    struct window_load *load = wait_window();
+    indexer_stop(&shell.indexer);
+    assert_string_equal(world.calls, "WCCc");
+    assert_int_equal(load->window.count_max, 7);
+    assert_int_equal(load->row_count, 1); /* nothing of the first try is in it twice */
+    free_window(load);
+}
+
+static void a_stop_does_not_wait_for_room(void **state) { /* F-4 */
+    world.records_a_frame = 1;
+    world.full_commits = UINT32_MAX;
+    start();
+    indexer_durable(&shell.indexer, FRAME_BYTES);
+    indexer_stop(&shell.indexer);
+    assert_int_equal(strspn(world.calls, "C"), world.count);
+    assert_int_equal(world.committed, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, begin)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(a_full_batch_that_finds_no_room_stops_absorbing),
+        TEST(an_old_record_that_finds_no_room_stops_all_else),
+        TEST(a_window_that_finds_no_room_is_loaded_once_there_is_some),
+        TEST(a_stop_does_not_wait_for_room),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
