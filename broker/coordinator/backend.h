@@ -36,6 +36,10 @@ extern const struct backend zookeeper_backend;
 extern const struct backend etcd_backend;
 extern const struct backend etcds_backend;
 
+/* Writes the sentence; 1. Pure. */
+int coordinator_refuse(char message[COORDINATOR_MESSAGE_SIZE], const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* `call` is over; call->version, value, traits, the changes' versions and reason are set as the outcome asks. */
 void coordinator_finish(struct coordinator *coordinator, struct coordinator_call *call, enum pair_outcome outcome);
 /* The same as PAIR_UNKNOWN, or PAIR_REFUSED, with a sentence. */

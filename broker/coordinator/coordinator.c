@@ -61,17 +61,6 @@ void coordinator_poll(int wake, int descriptor, int wait_ms) {
     (void)poll(ready, 2, wait_ms);
 }
 
-static int refuse(char message[COORDINATOR_MESSAGE_SIZE], const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static int refuse(char message[COORDINATOR_MESSAGE_SIZE], const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(message, COORDINATOR_MESSAGE_SIZE, format, arguments);
-    va_end(arguments);
-    return 1;
-}
-
 /* ---- What was seen (R4) ------------------------------------------------------------------------------------------ */
 
 static struct seen *seen_of(struct coordinator *coordinator, const char *name) {
@@ -114,7 +103,7 @@ static bool is_believed(struct coordinator *coordinator, const char *name, uint6
     struct seen *seen = seen_of(coordinator, name);
     const char *doubt = find_doubt(seen, version, trait);
     if (doubt != NULL) {
-        refuse(reason, doubt, name, version, seen->version); // NOLINT(clang-diagnostic-format-nonliteral)
+        coordinator_refuse(reason, doubt, name, version, seen->version); // NOLINT(clang-diagnostic-format-nonliteral)
         return false;
     }
     seen->version = version;
@@ -362,7 +351,7 @@ static void *coordinator_run(void *argument) {
 static const struct backend *backend_of(const char *url, const char **out_place,
                                         char message[COORDINATOR_MESSAGE_SIZE]) {
     if (strlen(url) > COORDINATOR_URL_SIZE_MAX) {
-        refuse(message, "coordinator: the URL is longer than %d bytes", COORDINATOR_URL_SIZE_MAX);
+        coordinator_refuse(message, "coordinator: the URL is longer than %d bytes", COORDINATOR_URL_SIZE_MAX);
         return NULL;
     }
     for (size_t i = 0; i < BACKENDS; i++) {
@@ -371,10 +360,10 @@ static const struct backend *backend_of(const char *url, const char **out_place,
         *out_place = url + size;
         return backends[i]->check(*out_place, message) == 0 ? backends[i] : NULL;
     }
-    refuse(message,
-           "coordinator '%s': must be etcd://host:port,host:port/path (etcds:// with TLS), "
-           "zk://host:port,host:port/path or file:///path",
-           url);
+    coordinator_refuse(message,
+                       "coordinator '%s': must be etcd://host:port,host:port/path (etcds:// with TLS), "
+                       "zk://host:port,host:port/path or file:///path",
+                       url);
     return NULL;
 }
 
@@ -386,24 +375,26 @@ int coordinator_check_url(const char *url, char message[COORDINATOR_MESSAGE_SIZE
 static int check_options(const struct backend *backend, const struct coordinator_options *options,
                          char message[COORDINATOR_MESSAGE_SIZE]) {
     if (options->call_ms < 100 || options->call_ms > 600000)
-        return refuse(message, "coordinator: a call's time must be 100 ms to 10 minutes, not %u ms", options->call_ms);
+        return coordinator_refuse(message, "coordinator: a call's time must be 100 ms to 10 minutes, not %u ms",
+                                  options->call_ms);
     if (options->session_ms < 1000 || options->session_ms > 600000)
-        return refuse(message, "coordinator: a session's time must be 1 s to 10 minutes, not %u ms",
-                      options->session_ms);
+        return coordinator_refuse(message, "coordinator: a session's time must be 1 s to 10 minutes, not %u ms",
+                                  options->session_ms);
     if (options->credentials != NULL && strchr(options->credentials, ':') == NULL)
-        return refuse(message, "coordinator: credentials must be user:password");
+        return coordinator_refuse(message, "coordinator: credentials must be user:password");
     bool is_certified = options->ca != NULL || options->certificate != NULL || options->key != NULL;
     if (is_certified && !backend->has_certificates)
-        return refuse(message, "coordinator: a CA, a certificate and a key are for etcds://, not for %s",
-                      backend->scheme);
+        return coordinator_refuse(message, "coordinator: a CA, a certificate and a key are for etcds://, not for %s",
+                                  backend->scheme);
     if ((options->certificate == NULL) != (options->key == NULL))
-        return refuse(message, "coordinator: a certificate needs its key, and a key its certificate: give both");
+        return coordinator_refuse(message,
+                                  "coordinator: a certificate needs its key, and a key its certificate: give both");
     return 0;
 }
 
 static int start_thread(struct coordinator *coordinator, char message[COORDINATOR_MESSAGE_SIZE]) {
     int error = pthread_create(&coordinator->thread, NULL, coordinator_run, coordinator);
-    if (error != 0) return refuse(message, "coordinator: no thread: %s", strerror(error));
+    if (error != 0) return coordinator_refuse(message, "coordinator: no thread: %s", strerror(error));
     pthread_setname_np(coordinator->thread, "tarry-coord");
     return 0;
 }
@@ -414,7 +405,7 @@ int coordinator_open(const char *url, const struct coordinator_options *options,
     const struct backend *backend = backend_of(url, &place, message);
     if (backend == NULL || check_options(backend, options, message) != 0) return 1;
     struct coordinator *coordinator = calloc(1, sizeof *coordinator);
-    if (coordinator == NULL) return refuse(message, "coordinator: no memory");
+    if (coordinator == NULL) return coordinator_refuse(message, "coordinator: no memory");
     coordinator->backend = backend;
     coordinator->options = *options;
     coordinator->options.credentials = NULL; /* the backend has copies of what it wants */
@@ -425,7 +416,7 @@ int coordinator_open(const char *url, const struct coordinator_options *options,
                                                         .message = "not asked yet"};
     pthread_mutex_init(&coordinator->mutex, NULL);
     coordinator->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int failed = coordinator->wake < 0 ? refuse(message, "coordinator: no descriptor: %s", strerror(errno))
+    int failed = coordinator->wake < 0 ? coordinator_refuse(message, "coordinator: no descriptor: %s", strerror(errno))
                                        : backend->open(coordinator, place, options, &coordinator->state, message);
     if (failed == 0 && start_thread(coordinator, message) != 0) {
         backend->close(coordinator->state);

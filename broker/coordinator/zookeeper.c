@@ -14,6 +14,7 @@
 #include "zookeeper.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -58,45 +59,16 @@ static void read_last_words(char out[LAST_WORDS_SIZE]) {
     pthread_mutex_unlock(&last_words.mutex);
 }
 
-void zookeeper_explain(const struct zookeeper *zookeeper, int rc, const char *path,
-                       char out[COORDINATOR_MESSAGE_SIZE]) {
-    const char *why = zerror(rc);
-    switch (rc) {
-    case ZNOAUTH:
-        snprintf(
-            out, COORDINATOR_MESSAGE_SIZE,
-            "coordinator: ZooKeeper's ACL of %s, or of what is above it, does not let this node in %s; give it the "
-            "credentials that the ACL names, or set the ACL anew (setAcl in zkCli.sh)",
-            path, zookeeper->credentials != NULL ? "with its credentials" : "without credentials");
-        return;
-    case ZCONNECTIONLOSS:
-    case ZOPERATIONTIMEOUT:
-        why = "the connection was lost before the answer came";
-        break;
-    case ZSESSIONEXPIRED:
-    case ZINVALIDSTATE:
-    case ZCLOSING:
-        why = "the session ended before the answer came";
-        break;
-    case ZNOCHILDRENFOREPHEMERALS:
-        why = "what is above it is ephemeral and can have no entries: name another path";
-        break;
-    default:
-        break;
-    }
-    snprintf(out, COORDINATOR_MESSAGE_SIZE, "coordinator: ZooKeeper, %s: %s", path, why);
-}
-
 static void say_connecting(struct zookeeper *zookeeper) {
-    char words[LAST_WORDS_SIZE];
+    char words[LAST_WORDS_SIZE], why[ZOOKEEPER_WHY_SIZE];
     read_last_words(words);
+    zookeeper_why(words, why);
     if (words[0] == '\0')
         coordinator_is(zookeeper->coordinator, COORDINATOR_CONNECTING, zookeeper->sessions,
                        "connecting to ZooKeeper at %s", zookeeper->hosts);
     else
         coordinator_is(zookeeper->coordinator, COORDINATOR_CONNECTING, zookeeper->sessions,
-                       "no connection to ZooKeeper at %s: %s; is it running there, and can this host reach it?",
-                       zookeeper->hosts, words);
+                       "no connection to ZooKeeper at %s: %s", zookeeper->hosts, why);
 }
 
 void zookeeper_forbidden(struct zookeeper *zookeeper, const char *reason) {
@@ -124,15 +96,20 @@ static void state_changed(zhandle_t *handle, int type, int state, const char *pa
     coordinator_wake(zookeeper->coordinator);
 }
 
-/* All addresses of one host, given as name:port, go behind `out`. NULL, or why there are none. */
-static const char *add_addresses(const char *host, char out[ADDRESSES_SIZE]) {
+/* All addresses of one host, given as name:port, go behind `out`. If there are none, `why` says so. */
+static void add_addresses(const char *host, char out[ADDRESSES_SIZE], char why[ZOOKEEPER_WHY_SIZE]) {
     char name[COORDINATOR_URL_SIZE_MAX + 1], port[8];
     const char *colon = strrchr(host, ':');
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
     struct addrinfo *found;
     snprintf(name, sizeof name, "%.*s", (int)(colon - host), host);
     int error = getaddrinfo(name, colon + 1, &hints, &found);
-    if (error != 0) return gai_strerror(error);
+    if (error != 0) {
+        snprintf(why, ZOOKEEPER_WHY_SIZE,
+                 "%s; '%.256s' is not found: check the hosts' names in --coordinator, and this host's resolver",
+                 gai_strerror(error), name);
+        return;
+    }
     for (const struct addrinfo *one = found; one != NULL; one = one->ai_next) {
         size_t size = strlen(out);
         int wrong = getnameinfo(one->ai_addr, one->ai_addrlen, name, sizeof name, port, sizeof port,
@@ -141,58 +118,58 @@ static const char *add_addresses(const char *host, char out[ADDRESSES_SIZE]) {
         sprintf(out + size, "%s%s:%s", size > 0 ? "," : "", name, port);
     }
     freeaddrinfo(found);
-    return NULL;
 }
 
-/* Those of the hosts that have any. NULL, or why none has. */
-static const char *look_up(const char *hosts, char out[ADDRESSES_SIZE]) {
+/* Those of the hosts that have any. False: none has, and `why` says so. */
+static bool look_up(const char *hosts, char out[ADDRESSES_SIZE], char why[ZOOKEEPER_WHY_SIZE]) {
     char list[COORDINATOR_URL_SIZE_MAX + 1], *rest = list;
-    const char *why = "no address";
     out[0] = '\0';
+    snprintf(why, ZOOKEEPER_WHY_SIZE, "no host has an address that can be connected to; check the hosts' names");
     snprintf(list, sizeof list, "%s", hosts);
-    for (const char *host; (host = strtok_r(rest, ",", &rest)) != NULL;) {
-        const char *wrong = add_addresses(host, out);
-        if (wrong != NULL) why = wrong;
-    }
-    return out[0] == '\0' ? why : NULL;
+    for (const char *host; (host = strtok_r(rest, ",", &rest)) != NULL;) add_addresses(host, out, why);
+    return out[0] != '\0';
 }
 
 /* The client's thread tries to connect already, and between two servers, of which the first was dead, there is a moment
- * at which it takes no credentials. A session without them would find everything forbidden. NULL, or what is wrong. */
-static const char *enter(zhandle_t *handle, const char *credentials) {
+ * at which it takes no credentials. A session without them would find everything forbidden. ZOK, or another result. */
+static int enter(zhandle_t *handle, const char *credentials) {
     const struct timespec pause = {.tv_nsec = 1000000};
     int rc = ZINVALIDSTATE;
     for (int tries = 0; tries < ENTER_TRIES && rc == ZINVALIDSTATE; tries++) {
         if (tries > 0) nanosleep(&pause, NULL);
         rc = zoo_add_auth(handle, "digest", credentials, (int)strlen(credentials), NULL, NULL);
     }
-    return rc == ZOK ? NULL : zerror(rc);
+    return rc;
+}
+
+/* NULL with a sentence, or a session that has entered. */
+static zhandle_t *open_session(struct zookeeper *zookeeper, char why[ZOOKEEPER_WHY_SIZE]) {
+    char addresses[ADDRESSES_SIZE];
+    if (!look_up(zookeeper->hosts, addresses, why)) return NULL;
+    zhandle_t *handle = zookeeper_init2(addresses, state_changed, zookeeper->session_ms, NULL, zookeeper,
+                                        ZOO_NO_LOG_CLIENTENV, keep_last_words);
+    if (handle == NULL) {
+        snprintf(why, ZOOKEEPER_WHY_SIZE, "this host has no memory, descriptor or thread for it (%s)", strerror(errno));
+        return NULL;
+    }
+    (void)zoo_set_servers_resolution_delay(handle, -1); /* while it is connected */
+    int rc = zookeeper->credentials == NULL ? ZOK : enter(handle, zookeeper->credentials);
+    if (rc == ZOK) return handle;
+    zookeeper_why_not_entered(rc, why);
+    zookeeper_close(handle);
+    return NULL;
 }
 
 /* A thread: closes the handle that there was (which ends its threads) and opens another, which looks up names. */
 static void *renewal_run(void *argument) {
     struct zookeeper *zookeeper = argument;
-    char addresses[ADDRESSES_SIZE];
-    zhandle_t *handle = NULL;
+    char why[ZOOKEEPER_WHY_SIZE] = "";
     if (zookeeper->renewed != NULL) zookeeper_close(zookeeper->renewed);
     atomic_store(&zookeeper->is_up, false);
-    const char *error = look_up(zookeeper->hosts, addresses);
-    if (error == NULL) {
-        handle = zookeeper_init2(addresses, state_changed, zookeeper->session_ms, NULL, zookeeper, ZOO_NO_LOG_CLIENTENV,
-                                 keep_last_words);
-        if (handle == NULL) error = "no memory, descriptor or thread";
-    }
-    if (handle != NULL) {
-        (void)zoo_set_servers_resolution_delay(handle, -1); /* while it is connected */
-        if (zookeeper->credentials != NULL) error = enter(handle, zookeeper->credentials);
-    }
-    if (handle != NULL && error != NULL) {
-        zookeeper_close(handle);
-        handle = NULL;
-    }
+    zhandle_t *handle = open_session(zookeeper, why);
     pthread_mutex_lock(&zookeeper->mutex);
     zookeeper->renewed = handle;
-    zookeeper->renewed_error = error;
+    memcpy(zookeeper->renewed_error, why, sizeof why);
     zookeeper->is_renewed = true;
     pthread_mutex_unlock(&zookeeper->mutex);
     coordinator_wake(zookeeper->coordinator);
@@ -254,8 +231,7 @@ static void take_renewed(struct zookeeper *zookeeper) {
     land_all(zookeeper); /* of the old session: nothing can come back any more */
     if (zookeeper->renewed == NULL) {
         coordinator_is(zookeeper->coordinator, COORDINATOR_CONNECTING, zookeeper->sessions,
-                       "no session with ZooKeeper at %s: %s; check the hosts' names, and this host's resolver",
-                       zookeeper->hosts, zookeeper->renewed_error);
+                       "no session with ZooKeeper at %s: %s", zookeeper->hosts, zookeeper->renewed_error);
         return;
     }
     zookeeper->handle = zookeeper->renewed;
@@ -282,7 +258,8 @@ static void look_at_state(struct zookeeper *zookeeper) {
     bool is_lost = state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE ||
                    (!zookeeper->is_connected && now_ms >= zookeeper->lost_ms + LOST_MS);
     if (state == ZOO_AUTH_FAILED_STATE)
-        zookeeper_forbidden(zookeeper, "coordinator: ZooKeeper refuses this node's credentials; correct them");
+        zookeeper_forbidden(
+            zookeeper, "coordinator: ZooKeeper refuses this node's credentials; correct --coordinator-credentials");
     if (was_connected && !zookeeper->is_connected && state != ZOO_AUTH_FAILED_STATE) zookeeper->is_forbidden = false;
     if (zookeeper->is_connected && !was_connected && !zookeeper->is_forbidden) zookeeper_permitted(zookeeper);
     if (!zookeeper->is_connected && !zookeeper->is_forbidden && zookeeper->handle != NULL) say_connecting(zookeeper);
@@ -368,20 +345,15 @@ static int zookeeper_check(const char *place, char message[COORDINATOR_MESSAGE_S
     return place_take(&place_kind, place, hosts, &path, message);
 }
 
-static int no_memory(char message[COORDINATOR_MESSAGE_SIZE]) {
-    snprintf(message, COORDINATOR_MESSAGE_SIZE, "coordinator: no memory");
-    return 1;
-}
-
 static int zookeeper_open(struct coordinator *coordinator, const char *place, const struct coordinator_options *options,
                           void **out, char message[COORDINATOR_MESSAGE_SIZE]) {
     const char *path;
     struct zookeeper *zookeeper = calloc(1, sizeof *zookeeper);
-    if (zookeeper == NULL) return no_memory(message);
+    if (zookeeper == NULL) return coordinator_refuse(message, "coordinator: no memory");
     int failed = place_take(&place_kind, place, zookeeper->hosts, &path, message);
     if (failed == 0 && options->credentials != NULL) {
         zookeeper->credentials = strdup(options->credentials);
-        if (zookeeper->credentials == NULL) failed = no_memory(message);
+        if (zookeeper->credentials == NULL) failed = coordinator_refuse(message, "coordinator: no memory");
     }
     if (failed != 0) {
         free(zookeeper);

@@ -16,6 +16,7 @@
 #include <zookeeper/zookeeper.h>
 
 #include "backend.h"
+#include "zookeeper_words.h"
 
 #define ZOOKEEPER_PATH_SIZE (COORDINATOR_URL_SIZE_MAX + COORDINATOR_NAME_SIZE_MAX + 2)
 
@@ -81,7 +82,7 @@ struct zookeeper {
     struct flight *back;   /* newest first */
     bool is_renewed;
     zhandle_t *renewed; /* NULL with `renewed_error`: it could not be opened */
-    const char *renewed_error;
+    char renewed_error[ZOOKEEPER_WHY_SIZE];
 };
 
 /* A flight for `call`, or for a watch. NULL: no memory. */
@@ -90,8 +91,6 @@ struct flight *flight_make(struct zookeeper *zookeeper, struct coordinator_call 
 void flight_begin(struct flight *flight);
 /* It came back. */
 void flight_land(struct flight *flight);
-/* `rc` in words; `path` is what it was about. */
-void zookeeper_explain(const struct zookeeper *zookeeper, int rc, const char *path, char out[COORDINATOR_MESSAGE_SIZE]);
 /* An operator must help: the ACLs do not let this node in; or it is let in. */
 void zookeeper_forbidden(struct zookeeper *zookeeper, const char *reason);
 void zookeeper_permitted(struct zookeeper *zookeeper);

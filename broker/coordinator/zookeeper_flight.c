@@ -211,7 +211,7 @@ static void finish_failed(struct flight *flight, int rc, const char *name) {
     else
         snprintf(path, sizeof path, "%.*s", (int)(flight->path_made > 0 ? flight->path_made : sizeof path - 1),
                  zookeeper->base);
-    zookeeper_explain(zookeeper, rc, path, flight->call->reason);
+    zookeeper_explain(rc, path, zookeeper->credentials != NULL, flight->call->reason);
     if (rc == ZNOAUTH || rc == ZINVALIDACL) zookeeper_forbidden(zookeeper, flight->call->reason);
     finish(flight, PAIR_UNKNOWN);
 }

@@ -36,7 +36,7 @@ void decide_queue_pause(struct decision *d, const Tarry__QueuePause *pause) {
     assert(queue); /* commit.c saw to it */
     Tarry__QueuePut *put = draft_queue(d->draft, queue);
     put->paused = pause->paused;
-    put->paused_until_ms = pause->paused && pause->for_ms ? round_up_ms(d->core->now.steady_ns) + pause->for_ms : 0;
+    put->paused_until_ms = pause->paused && pause->for_ms ? from_ms(d->core) + pause->for_ms : 0;
     d->result->at_ms = put->paused_until_ms;
     done(d);
 }

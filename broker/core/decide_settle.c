@@ -71,7 +71,7 @@ void decide_nack(struct decision *d, const Tarry__Nack *nack) {
         return;
     }
     row.state = ROW_WAITING;
-    row.due_ms = round_up_ms(d->core->now.steady_ns) + delay_ms; /* TIME-1 */
+    row.due_ms = from_ms(d->core) + delay_ms; /* TIME-1 */
     row.base = ROW_STEADY;
     Tarry__TaskPut *put = draft_put(d->draft, TARRY__CAUSE__CAUSE_RETRIED, &known, &row);
     size_t reason_size = SEEDED_BUG(nack_reason_dropped) ? 0 : strlen(nack->reason);
@@ -87,7 +87,7 @@ void decide_extend(struct decision *d, const Tarry__Extend *extend) {
     if (!lease_ms && session) lease_ms = session->lease_ms;
     if (!lease_ms) lease_ms = d->core->queues[known.row.queue].policy.lease_ms;
     struct row row = known.row;
-    row.lease_deadline_ms = round_up_ms(d->core->now.steady_ns) + lease_ms;
+    row.lease_deadline_ms = from_ms(d->core) + lease_ms;
     draft_put(d->draft, TARRY__CAUSE__CAUSE_EXTENDED, &known, &row);
     settled(d, TARRY__OUTCOME__EXTENDED, &row);
 }

@@ -55,7 +55,7 @@ static struct row row_leased(const struct core *core, const struct queue *queue,
     leased.deliveries++;
     leased.lease_epoch = core->epoch;
     leased.lease_position = core->position; /* FENCE-1: where this frame will lie */
-    leased.lease_deadline_ms = round_up_ms(core->now.steady_ns) + lease_ms;
+    leased.lease_deadline_ms = from_ms(core) + lease_ms;
     leased.session = session->id;
     leased.delivered_ms = steady_ms(core);
     return leased;

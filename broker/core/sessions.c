@@ -35,7 +35,7 @@ static void hear(struct core *core, struct session *session) {
     if (session->mute) session_changed(core, session);
     session->mute = false;
     wheel_cancel(wheel, &session->silence.wheel);
-    wheel_arm(wheel, &session->silence.wheel, steady_ms(core) + session->silence_ms, session->id);
+    wheel_arm(wheel, &session->silence.wheel, core->from_ns / 1000000 + session->silence_ms, session->id);
 }
 
 void session_heard(struct core *core, uint64_t id) {

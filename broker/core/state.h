@@ -255,6 +255,7 @@ struct queue_look {
 struct core {
     struct core_options options;
     struct instant now;
+    uint64_t from_ns; /* see from_ms */
     uint32_t epoch;
     bool started;   /* CORE_START was seen: decisions are made */
     bool inspected; /* CORE_INSPECT was: nothing is decided, nothing recorded */
@@ -353,6 +354,10 @@ static inline uint64_t base_ms(const struct core *core, uint8_t base) {
 static inline uint64_t round_up_ms(uint64_t ns) {
     return ns / 1000000 + (ns % 1000000 != 0 && !SEEDED_BUG(deadline_rounded_down));
 } /* TIME-1 */
+/* What is to last, or to wait, for so long counts from here: the latest that the event may have come (TIME-1). */
+static inline uint64_t from_ms(const struct core *core) {
+    return round_up_ms(core->from_ns);
+}
 static inline struct due row_due(const struct row *row) {
     return (struct due){row->due_ms, row->id};
 }

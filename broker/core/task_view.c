@@ -128,7 +128,7 @@ bool due_of(struct decision *d, const Tarry__When *when, uint64_t *out_due_ms, u
         refuse(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "delay_ms is more than ten years");
         return false;
     }
-    *out_due_ms = round_up_ms(d->core->now.steady_ns) + delay_ms; /* TIME-1: receipt, rounded up, plus the delay */
+    *out_due_ms = from_ms(d->core) + delay_ms; /* TIME-1: receipt, rounded up, plus the delay */
     *out_base = SEEDED_BUG(delay_on_wall_clock) ? ROW_WALL : ROW_STEADY;
     return true;
 }

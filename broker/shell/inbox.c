@@ -41,23 +41,15 @@ void inbox_init(struct inbox *inbox) {
     monotonic_cond_init(&inbox->changed);
 }
 
-/* What is received now counts as received then. Under the mutex, so in the order of posting. */
-static uint64_t receive_time(struct inbox *inbox) {
-    uint64_t now_ns = boottime_ns();
-    if (inbox->asleep_until_ns != 0 && now_ns > inbox->asleep_until_ns + STOPPED_NS) {
-        if (inbox->settled_ns == 0) inbox->stopped_ns = inbox->asleep_until_ns;
-        inbox->settled_ns = now_ns + SETTLE_NS;
-        inbox->asleep_until_ns = now_ns;
-    }
-    if (now_ns >= inbox->settled_ns) inbox->settled_ns = 0;
-    return inbox->settled_ns != 0 ? inbox->stopped_ns : now_ns;
-}
-
 void inbox_post(struct inbox *inbox, struct item *item) {
     item->next = NULL;
     pthread_mutex_lock(&inbox->mutex);
-    uint64_t now_ns = receive_time(inbox);
-    if (item->received_ns == 0) item->received_ns = now_ns;
+    uint64_t now_ns = boottime_ns(); /* under the mutex, so in the order of posting */
+    uint64_t received_ns = stall_received(&inbox->stall, now_ns);
+    if (item->received_ns == 0) {
+        item->received_ns = received_ns;
+        item->late_ns = now_ns - received_ns;
+    }
     bool was_empty = inbox->first == NULL;
     *inbox->last = item;
     inbox->last = &item->next;
@@ -133,15 +125,17 @@ void inbox_take(struct inbox *inbox, uint64_t wait_ns, struct inbox_load *out) {
     if (wait_ns > 0) {
         struct timespec until = monotonic_after(wait_ns);
         int error = 0;
-        inbox->asleep_until_ns = boottime_ns() + wait_ns;
+        stall_sleep(&inbox->stall, boottime_ns(), wait_ns);
         while (inbox->first == NULL && !inbox->nudged && error == 0)
             error = pthread_cond_timedwait(&inbox->changed, &inbox->mutex, &until);
     }
-    uint64_t taken_ns = receive_time(inbox);
-    inbox->asleep_until_ns = 0;
+    uint64_t now_ns = boottime_ns();
+    uint64_t taken_ns = stall_received(&inbox->stall, now_ns);
+    stall_wake(&inbox->stall);
     *out = (struct inbox_load){.first = inbox->first,
                                .taken_ns = taken_ns,
-                               .settle_ns = inbox->settled_ns != 0 ? inbox->settled_ns - boottime_ns() : 0,
+                               .late_ns = now_ns - taken_ns,
+                               .settle_ns = stall_settle_ns(&inbox->stall, now_ns),
                                .durable = inbox->durable,
                                .indexed = inbox->indexed,
                                .follow_to = inbox->follow_to,

@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "stall.h"
+
 enum item_kind {
     ITEM_CALL = 1, /* struct call, its request read, or the facts that it lacked */
     ITEM_LANE,     /* struct lane_news */
@@ -21,6 +23,7 @@ struct item {
     enum item_kind kind;
     uint64_t received_ns; /* CLOCK_BOOTTIME when it was posted first, or the process was stopped before that; whoever
                              posts anew sets 0 */
+    uint64_t late_ns;     /* so much later it may have come: when it was posted (stall.h) */
 };
 
 struct inbox {
@@ -30,22 +33,13 @@ struct inbox {
     struct item **last;
     uint64_t durable;
     uint64_t indexed;
-    uint64_t follow_to;       /* another node's frames are to be applied up to here */
-    bool lead;                /* … and then this one leads */
-    bool pause;               /* nothing more is to be decided, until it is taken back */
-    bool stop;                /* an orderly stop was asked for */
-    bool nudged;              /* something else changed that the core thread waits for */
-    uint64_t asleep_until_ns; /* BOOTTIME that the core thread asked to be woken at; 0: it is awake */
-    uint64_t stopped_ns; /* BOOTTIME at which the process stopped at the earliest (SIGSTOP, a suspended machine) … */
-    uint64_t settled_ns; /* … and by which what came to its sockets meanwhile has been read; 0: it was not stopped */
+    uint64_t follow_to; /* another node's frames are to be applied up to here */
+    bool lead;          /* … and then this one leads */
+    bool pause;         /* nothing more is to be decided, until it is taken back */
+    bool stop;          /* an orderly stop was asked for */
+    bool nudged;        /* something else changed that the core thread waits for */
+    struct stall stall; /* of the process, as the core thread's sleep shows it */
 };
-
-/* Who wakes up so much later than it asked to was stopped, with the whole process. What the sockets hold by then came
- * in time for all that the inbox knows: it is given SETTLE_NS to be read, and taken as received when the stop began;
- * until then nothing is due that was not due before. (A thread that merely waited for a core is no later than that, and
- * loses nothing by it.) */
-#define STOPPED_NS 500000000ull
-#define SETTLE_NS 250000000ull
 
 /* The core does nothing urgent with the news that more is durable, so they wake nobody: whoever waits for them takes a
  * look after this time. It spares two context switches a commit. */
@@ -54,6 +48,7 @@ struct inbox {
 struct inbox_load {
     struct item *first; /* in the order of posting */
     uint64_t taken_ns;  /* CLOCK_BOOTTIME: whatever was received before is here, or was taken earlier */
+    uint64_t late_ns;   /* … and so much later this was */
     uint64_t settle_ns; /* the process was stopped: until taken_ns goes on, unless something comes; 0: it was not */
     uint64_t durable;
     uint64_t indexed;

@@ -79,14 +79,18 @@ static struct instant event_time(struct loop *loop, uint64_t *out_age_ns) {
     uint64_t real_ns = boottime_ns();
     uint64_t age_ns = real_ns > loop->at_ns ? real_ns - loop->at_ns : 0;
     *out_age_ns = age_ns;
-    now.steady_ns -= age_ns < now.steady_ns ? age_ns : now.steady_ns;
-    now.wall_ns -= age_ns < now.wall_ns ? age_ns : now.wall_ns;
-    return now;
+    return stall_judge(now, age_ns);
+}
+
+static void judge_at(struct loop *loop, uint64_t at_ns, uint64_t late_ns) {
+    loop->at_ns = at_ns;
+    loop->late_ns = late_ns;
 }
 
 static void step(struct loop *loop, struct core_event *event) {
     uint64_t age_ns;
     event->now = event_time(loop, &age_ns);
+    event->late_ns = loop->late_ns;
     bool is_tick = event->kind == CORE_TICK;
     event->behind = age_ns > BEHIND_NS && !(is_tick && loop->was_behind); /* every other tick delivers, however late */
     if (is_tick) loop->was_behind = event->behind;
@@ -395,7 +399,7 @@ static void tick_if_due(struct loop *loop) {
 static void take_items(struct loop *loop, struct item *item) {
     while (item != NULL) {
         struct item *next = item->next;
-        loop->at_ns = item->received_ns;
+        judge_at(loop, item->received_ns, item->late_ns);
         take_item(loop, item);
         if (loop->batch->event_count >= BATCH_EVENTS_MAX || loop->batch->arena.used >= BATCH_BYTES_MAX) flush(loop);
         item = next;
@@ -440,7 +444,7 @@ static void stop(struct loop *loop) {
 /* Nothing is under way any more, or it takes too long: the last record. */
 static void close_log(struct loop *loop) {
     loop->closed = true;
-    loop->at_ns = boottime_ns();
+    judge_at(loop, boottime_ns(), 0);
     struct core_event event = {.kind = CORE_CLOSE, .who = loop->shell->stopped_by};
     step(loop, &event);
     flush(loop);
@@ -464,7 +468,7 @@ static void begin(struct loop *loop, enum core_event_kind kind) {
                                .before = shell->before,
                                .who = shell->started_by,
                                .clock_accepted = shell->clock.state.accepted};
-    loop->at_ns = boottime_ns();
+    judge_at(loop, boottime_ns(), 0);
     step(loop, &start);
     flush(loop);
 }
@@ -506,15 +510,15 @@ static void *loop_run(void *argument) {
         bool behind = loop->durable < core_position(shell->core);
         if (behind && wait_ns > INBOX_DURABLE_NS) wait_ns = INBOX_DURABLE_NS;
         inbox_take(&shell->inbox, wait_ns, &load);
-        loop->at_ns = load.first != NULL ? load.first->received_ns : load.taken_ns;
+        judge_at(loop, load.first != NULL ? load.first->received_ns : load.taken_ns, 0);
         take_positions(loop, &load);
         more = follow(loop, &load);
         take_items(loop, load.first);
-        loop->at_ns = load.taken_ns;
+        judge_at(loop, load.taken_ns, load.late_ns);
         take_starved(loop);
-        loop->at_ns = load.taken_ns;
+        judge_at(loop, load.taken_ns, load.late_ns);
         pause_or_resume(loop, load.pause);
-        loop->at_ns = load.taken_ns;
+        judge_at(loop, load.taken_ns, load.late_ns);
         if (load.stop) stop(loop);
         tick_if_due(loop);
         flush(loop);

@@ -20,10 +20,11 @@ struct loop {
     struct batch *batch;               /* being filled */
     const struct index_filter *filter; /* of an index position at or above the last CORE_INDEXED */
     struct item *starved;              /* pages that found no hold free */
-    uint64_t at_ns;  /* CLOCK_BOOTTIME that the core is stepped at: all that was received before has been handled */
-    size_t stamped;  /* deliveries of the batch that are counted, and know their lane's turn */
-    bool was_full;   /* the last step was told that too much is on its way out */
-    bool was_behind; /* the last tick delivered nothing */
+    uint64_t at_ns;   /* CLOCK_BOOTTIME that the core is stepped at: all that was received before has been handled */
+    uint64_t late_ns; /* what is stepped then may have come so much later (stall.h) */
+    size_t stamped;   /* deliveries of the batch that are counted, and know their lane's turn */
+    bool was_full;    /* the last step was told that too much is on its way out */
+    bool was_behind;  /* the last tick delivered nothing */
     uint64_t durable;
     uint64_t indexed;
     struct applier applier; /* while another node leads */

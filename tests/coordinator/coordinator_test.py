@@ -3,17 +3,47 @@ off, slow, forgetful or closed to us (F-30, and R4 to R6 of FAULTS.md: done, ref
 
 Every call goes through tests/coordinator/probe.c, which is coordinator.h and nothing else. A machine without Java says so
 and skips what needs a server. Over etcd: coordinator_etcd_test.py."""
+import contextlib
 import random
+import re
 import shutil
+import socket
 import tempfile
+import threading
 import time
 
 from contract import Contract, OverServer
-from probe import CALL_MS, PATIENT_MS, SESSION_MS, Case, harness, needs
+from probe import CALL_MS, PATIENT_MS, SESSION_MS, WAIT_S, Case, harness, needs
 from ports import free_port
 from zookeeper import ZooKeeper, missing
 
 SESSIONS_AMONG_DEAD = 60  # one of ten went wrong
+
+
+@contextlib.contextmanager
+def strangers(ends):
+    """Who listens and is no ZooKeeper: the port. It hangs up at once, or never."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    held = []
+
+    def serve():
+        with contextlib.suppress(OSError):
+            while True:
+                peer, _ = listener.accept()
+                if ends:
+                    peer.close()
+                else:
+                    held.append(peer)
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join()
+        for peer in held:
+            peer.close()
 
 
 class File(Contract, Case):
@@ -86,13 +116,36 @@ class Nowhere(Case):
     def test_a_port_where_nobody_listens_is_named(self):
         probe = self.probe("zk://127.0.0.1:1,127.0.0.1:2/tarry", CALL_MS)
         self.unknown(probe.call("read", "record"), "its time is over")
-        probe.message("no connection to ZooKeeper at 127.0.0.1:1,127.0.0.1:2: .*Connection refused")
+        probe.message("no connection to ZooKeeper at 127.0.0.1:1,127.0.0.1:2: nobody listens at 127.0.0.1:[12] "
+                      r"\(Connection refused\); is ZooKeeper running there")
         self.assertLess(probe.close(), 20000)
+
+    def test_somebody_else_who_listens_is_named(self):
+        """What its client library writes of them is not shown as it is."""
+        for ends, words in ((True, "ended the connection; .*is it ZooKeeper that listens there"),
+                            (False, "does not answer; .*does another program listen there")):
+            with self.subTest(ends=ends), strangers(ends) as port:
+                probe = self.probe(f"zk://127.0.0.1:{port}/tarry", CALL_MS, 1000)
+                text = self.words(probe, words)
+                self.assertIn(f"no connection to ZooKeeper at 127.0.0.1:{port}: 127.0.0.1:{port} ", text)
+                self.assertNotRegex(text, "retcode|errno|Socket|Host is down")
+                probe.close()
+
+    def words(self, probe, wanted):
+        """Of the session, once they are these: other words for the same state are told after a while only."""
+        text = [""]
+
+        def are_there():
+            text[0] = probe.call("session")["message"]
+            return re.search(wanted, text[0])
+        harness.wait_until(f"it says '{wanted}'", are_there, WAIT_S)
+        return text[0]
 
     def test_a_host_without_an_address_is_named(self):
         probe = self.probe("zk://nobody.invalid:2181/tarry", CALL_MS)
         self.unknown(probe.call("set", "record", 0, "one"), "its time is over")
-        probe.message("ZooKeeper at nobody.invalid:2181: (Name or service not known|Temporary failure|No address)")
+        probe.message("ZooKeeper at nobody.invalid:2181: (Name or service not known|Temporary failure|No address).*; "
+                      "'nobody.invalid' is not found: check the hosts' names")
 
     def test_wrong_addresses_are_refused_in_words(self):
         for place, why in (("", "no path"), ("h:2181", "no path"), ("h:2181/", "no path"), ("h/p", "without a port"),

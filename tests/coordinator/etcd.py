@@ -7,15 +7,11 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
-import time
 import urllib.request
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from frozen import freeze, thaw  # noqa: E402  (the path above)
-from ports import free_port  # noqa: E402
-
-READY_WAIT_S = 60
+from ports import free_port  # noqa: E402  (the path above)
+from server import Server  # noqa: E402
 
 
 def missing():
@@ -56,18 +52,20 @@ class Certificates:
         return self.path(name + ".pem"), self.path(name + ".key")
 
 
-class Etcd:
+class Etcd(Server):
     """One server alone, or one member of a cluster (`cluster`: its --initial-cluster). `certificates`: (CA, certificate, key) of
     clients' connections, who must have certificates too if `asks`."""
 
+    named = "etcd"
+    ready_wait_s = 60
+
     def __init__(self, name="m1", cluster=None, address="127.0.0.1", prefix=(), port=None, peer=None, certificates=None, asks=False,
                  options=()):
-        self.directory = tempfile.mkdtemp(prefix="tarry-etcd-")
-        self.data = os.path.join(self.directory, "data")
+        super().__init__()
         self.name, self.address, self.prefix, self.options = name, address, list(prefix), list(options)
         self.port, self.peer = port or free_port(), peer or free_port()
         self.cluster = cluster or f"{name}={self.peer_url()}"
-        self.certificates, self.asks, self.process = certificates, asks, None
+        self.certificates, self.asks = certificates, asks
         self.user = None  # name:password, for etcdctl
 
     def peer_url(self):
@@ -76,22 +74,15 @@ class Etcd:
     def client_url(self):
         return f"{'https' if self.certificates else 'http'}://{self.address}:{self.port}"
 
-    def start(self):
-        """Runs it. Its log goes to the directory's `log`."""
-        leash = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []  # it dies with the thread that starts it
-        command = [*leash, *self.prefix, "etcd", "--name", self.name, "--data-dir", self.data, "--logger", "zap", "--log-level", "warn",
+    def command(self):
+        command = [*self.prefix, "etcd", "--name", self.name, "--data-dir", self.data, "--logger", "zap", "--log-level", "warn",
                    "--listen-client-urls", self.client_url(), "--advertise-client-urls", self.client_url(),
                    "--listen-peer-urls", self.peer_url(), "--initial-advertise-peer-urls", self.peer_url(),
                    "--initial-cluster", self.cluster, *self.options]
         if self.certificates:
             ca, certificate, key = self.certificates
             command += ["--cert-file", certificate, "--key-file", key, *(["--client-cert-auth", "--trusted-ca-file", ca] if self.asks else [])]
-        with open(self.log_path(), "ab") as log:
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        return self
-
-    def log_path(self):
-        return os.path.join(self.directory, "log")
+        return command
 
     def control(self, *words, check=True):
         """etcdctl, with this server: what it printed."""
@@ -108,15 +99,6 @@ class Etcd:
 
     def serves(self):
         return "successfully" in self.control("endpoint", "health", check=False)
-
-    def wait_ready(self):
-        end = time.monotonic() + READY_WAIT_S
-        while not self.serves():
-            if self.process.poll() is not None or time.monotonic() > end:
-                with open(self.log_path(), encoding="utf-8", errors="replace") as log:
-                    raise AssertionError(f"etcd does not serve: status {self.process.poll()}; its log:\n" + log.read()[-6000:])
-            time.sleep(0.1)
-        return self
 
     def ask(self, path, body):
         """Its JSON gateway's answer."""
@@ -138,23 +120,8 @@ class Etcd:
             self.control(*words.split())
         self.user = "root:root"
 
-    def pause(self):
-        freeze(self.process)
-
-    def resume(self):
-        thaw(self.process)
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-
     def url(self, path="/tarry/pair", port=None):
         return f"{'etcds' if self.certificates else 'etcd'}://{self.address}:{port or self.port}{path}"
-
-    def close(self):
-        if self.process is not None and self.process.poll() is None:
-            self.kill()
-        shutil.rmtree(self.directory, ignore_errors=True)
 
 
 class Ensemble:

@@ -5,18 +5,14 @@ Needs a Java runtime and libzookeeper-java (./dev test installs them); `missing(
 import os
 import shutil
 import socket
-import subprocess
 import sys
-import tempfile
-import time
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from frozen import freeze, thaw  # noqa: E402  (the path above)
-from ports import free_port  # noqa: E402
+from ports import free_port  # noqa: E402  (the path above)
+from server import Server  # noqa: E402
 
 JAR = "/usr/share/java/zookeeper.jar"
 LOGGING = "/usr/share/java/slf4j-simple.jar"
-READY_WAIT_S = 180
 TICK_MS = 250
 
 
@@ -29,17 +25,18 @@ def missing():
     return None
 
 
-class ZooKeeper:
+class ZooKeeper(Server):
     """One standalone server, or one member of an ensemble (`members`: server lines of its configuration). `prefix` runs it
     elsewhere: in a network namespace, say, where it has `address`."""
 
+    named = "ZooKeeper"
+    ready_wait_s = 180
+
     def __init__(self, number=0, members=(), address="127.0.0.1", prefix=(), port=None):
-        self.directory = tempfile.mkdtemp(prefix="tarry-zookeeper-")
-        self.data = os.path.join(self.directory, "data")
+        super().__init__()
         self.address = address
         self.prefix = list(prefix)
         self.port = port or free_port()
-        self.process = None
         os.mkdir(self.data)
         with open(os.path.join(self.data, "myid"), "w", encoding="ascii") as file:
             file.write(f"{number}\n")
@@ -49,22 +46,14 @@ class ZooKeeper:
                                   "minSessionTimeout=500",
                                   "maxSessionTimeout=60000", "4lw.commands.whitelist=srvr,cons", *members, ""]))
 
-    def start(self):
-        """Runs it. Its log goes to the directory's `log`."""
+    def command(self):
         entry = "quorum.QuorumPeerMain" if self.is_member() else "ZooKeeperServerMain"
-        leash = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []  # it dies with the thread that starts it
-        command = [*leash, *self.prefix, "java", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{JAR}:{LOGGING}",
-                   f"org.apache.zookeeper.server.{entry}", os.path.join(self.directory, "zoo.cfg")]
-        with open(self.log_path(), "ab") as log:
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        return self
+        return [*self.prefix, "java", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{JAR}:{LOGGING}",
+                f"org.apache.zookeeper.server.{entry}", os.path.join(self.directory, "zoo.cfg")]
 
     def is_member(self):
         with open(os.path.join(self.directory, "zoo.cfg"), encoding="ascii") as file:
             return "server.1=" in file.read()
-
-    def log_path(self):
-        return os.path.join(self.directory, "log")
 
     def ask(self, word=b"srvr"):
         """What it says about itself (cons: about its connections); empty: it does not answer."""
@@ -86,34 +75,11 @@ class ZooKeeper:
                 return line.split()[1]
         return None
 
-    def wait_ready(self):
-        end = time.monotonic() + READY_WAIT_S
-        while self.mode() is None:
-            if self.process.poll() is not None or time.monotonic() > end:
-                with open(self.log_path(), encoding="utf-8", errors="replace") as log:
-                    text = [line for line in log if "Processing srvr" not in line]
-                raise AssertionError(f"ZooKeeper does not serve: status {self.process.poll()}, it says {self.ask()!r}; its log:\n"
-                                     + "".join(text[-60:]))
-            time.sleep(0.1)
-        return self
-
-    def pause(self):
-        freeze(self.process)
-
-    def resume(self):
-        thaw(self.process)
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
+    def serves(self):
+        return self.mode() is not None
 
     def url(self, path="/tarry/pair", port=None):
         return f"zk://{self.address}:{port or self.port}{path}"
-
-    def close(self):
-        if self.process is not None and self.process.poll() is None:
-            self.kill()
-        shutil.rmtree(self.directory)
 
 
 class Ensemble:

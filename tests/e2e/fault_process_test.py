@@ -80,6 +80,58 @@ class Stopped(Case):
         for peer in (rpc, lane, *others):
             peer.close()
 
+    def stop_for(self, seconds, *asked):
+        """The broker stands still for so long; meanwhile each of these is said, after so many seconds: (seconds, say)."""
+        freeze(self.broker.process)
+        began = time.monotonic()
+        for at, say in asked:
+            time.sleep(max(0, began + at - time.monotonic()))
+            say()
+        time.sleep(max(0, began + seconds - time.monotonic()))
+        thaw(self.broker.process)
+
+    # TIME-1
+    def test_f13_what_was_asked_of_a_stopped_broker_is_not_early(self):
+        """F-13: when a request came while the broker stood still it does not know; a delay counts from when it was read, or
+        the task would be there before its time."""
+        rpc, other = wire.Rpc(self.broker.port), wire.Rpc(self.broker.port)
+        producer = rpc.hello()
+        session = wire.Session(rpc, ["q", "back"], lease_ms=30_000)
+        lane = session.dial()
+        self.assertEqual(rpc.ask(wire.COMMIT, wire.commit(producer, 1, [wire.schedule("back", "nacked")]))[0], wire.OK)
+        task, = wire.tasks(lane.receive())
+        delay_ms, asked_ms = 2000, []
+
+        def ask():
+            asked_ms.append(harness.now_ms())
+            nack = [(5, [(1, wire.number(task, 1)), (2, task[7][-1]), (3, 1), (4, delay_ms)])]
+            other.tell(wire.COMMIT, wire.commit(producer, 2, [wire.schedule("q", "late", delay_ms), nack]))
+        self.stop_for(3, (2.9, ask))
+        self.assertEqual(other.hear()[1], wire.OK)
+        got = []
+        while len(got) < 2:
+            got += wire.tasks(lane.receive())
+            self.assertGreaterEqual(harness.now_ms() - asked_ms[0], delay_ms, got)
+        for peer in (rpc, other, lane):
+            peer.close()
+
+    # TIME-2
+    def test_f13_a_sign_of_life_that_lay_in_the_socket_counts_from_when_it_was_read(self):
+        """F-13: a heartbeat comes half a second before the session's time is over, and the broker stands still from before that
+        until long after: the very deadline that it slept towards does not end the session, nor does what came then count from
+        when the stop began. (Who is heard within the quarter of a second that the sockets have says nothing.)"""
+        rpc, other = wire.Rpc(self.broker.port), wire.Rpc(self.broker.port)
+        session = wire.Session(rpc, ["q"], lease_ms=2000)  # as long as it may be silent
+        lane = session.dial()
+        self.assertEqual(session.heartbeat(), wire.OK)
+        time.sleep(1.4)
+        self.stop_for(3, (0.1, lambda: other.tell(wire.HEARTBEAT, [(1, session.id)])))
+        self.assertEqual(other.hear()[1], wire.OK)
+        time.sleep(1)
+        self.assertEqual(session.heartbeat(), wire.OK)
+        for peer in (rpc, other, lane):
+            peer.close()
+
     def test_a_broker_stopped_again_and_again(self):
         """F-13: ten short stops under load; everything once, nothing early, nothing left."""
         consumer = self.broker.consume("q", "--timeout", "60s")

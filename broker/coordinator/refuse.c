@@ -1,0 +1,13 @@
+/* refuse.c: a sentence, and the result that goes with it. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "backend.h"
+
+int coordinator_refuse(char message[COORDINATOR_MESSAGE_SIZE], const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, COORDINATOR_MESSAGE_SIZE, format, arguments);
+    va_end(arguments);
+    return 1;
+}

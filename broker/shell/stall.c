@@ -1,0 +1,31 @@
+/* stall.c: see stall.h. */
+#include "stall.h"
+
+void stall_sleep(struct stall *stall, uint64_t now_ns, uint64_t wait_ns) {
+    stall->asleep_since_ns = now_ns;
+    stall->asleep_until_ns = now_ns + wait_ns;
+}
+
+void stall_wake(struct stall *stall) {
+    stall->asleep_until_ns = 0;
+}
+
+uint64_t stall_received(struct stall *stall, uint64_t now_ns) {
+    if (stall->asleep_until_ns != 0 && now_ns > stall->asleep_until_ns + STOPPED_NS) {
+        if (stall->settled_ns == 0) stall->stopped_ns = stall->asleep_since_ns;
+        stall->settled_ns = now_ns + SETTLE_NS;
+        stall->asleep_until_ns = now_ns;
+    }
+    if (now_ns >= stall->settled_ns) stall->settled_ns = 0;
+    return stall->settled_ns != 0 ? stall->stopped_ns : now_ns;
+}
+
+uint64_t stall_settle_ns(const struct stall *stall, uint64_t now_ns) {
+    return stall->settled_ns > now_ns ? stall->settled_ns - now_ns : 0;
+}
+
+struct instant stall_judge(struct instant now, uint64_t age_ns) {
+    now.steady_ns -= age_ns < now.steady_ns ? age_ns : now.steady_ns;
+    now.wall_ns -= age_ns < now.wall_ns ? age_ns : now.wall_ns;
+    return now;
+}

@@ -1,0 +1,120 @@
+/* coordinator_words_test.c: what ZooKeeper and its client library say becomes a sentence that says what is wrong, with
+ * the value, and what to do; nothing of their own words is left. A table of each that is known to come. */
+#include "zookeeper_words.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <zookeeper/zookeeper.h>
+
+#define SOCKET "Socket 10.0.0.1:2181 zk retcode="
+
+static void assert_said(const char *said, const char *const words[3]) {
+    for (size_t i = 0; i < 3 && words[i] != NULL; i++)
+        if (strstr(said, words[i]) == NULL) fail_msg("'%s' is not in '%s'", words[i], said);
+}
+
+static void why_there_is_no_connection(void **state) {
+    const struct {
+        const char *line;
+        const char *words[3];
+    } table[] = {
+        {SOCKET "-4, errno=111(Connection refused): server refused to accept the client",
+         {"nobody listens at 10.0.0.1:2181 (Connection refused)", "is ZooKeeper running there"}},
+        {SOCKET "-4, errno=113(No route to host): server refused to accept the client",
+         {"10.0.0.1:2181 is not reached (No route to host)", "is the address right"}},
+        {SOCKET "-4, errno=101(Network is unreachable): connect() call failed",
+         {"10.0.0.1:2181 is not reached (Network is unreachable)", "is the address right"}},
+        {SOCKET "-7, errno=110(Connection timed out): connection to 10.0.0.1:2181 timed out (exceeded timeout by 1ms)",
+         {"10.0.0.1:2181 does not answer", "stopped or cut off", "another program"}},
+        {SOCKET "-4, errno=112(Host is down): failed while receiving a server response",
+         {"10.0.0.1:2181 ended the connection", "majority", "maxClientCnxns"}},
+        {SOCKET "-4, errno=32(Broken pipe): failed while flushing send queue",
+         {"10.0.0.1:2181 ended the connection", "is it ZooKeeper that listens there"}},
+        {SOCKET "-2, errno=4(Interrupted system call): unexpected server response: expected 0x5, but received 0x9",
+         {"10.0.0.1:2181 answers as ZooKeeper does not", "another server's"}},
+        {SOCKET
+         "-115, errno=11(Resource temporarily unavailable): Authentication scheme digest failed. Connection closed.",
+         {"10.0.0.1:2181 refuses the credentials", "--coordinator-credentials"}},
+        {SOCKET "-112, errno=116(Stale file handle): sessionId=0x1000 has expired.",
+         {"10.0.0.1:2181 let the session expire"}},
+        {"something that no version says yet",
+         {"its client says 'something that no version says yet'", "is it running"}},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        char out[ZOOKEEPER_WHY_SIZE];
+        zookeeper_why(table[i].line, out);
+        assert_said(out, table[i].words);
+        assert_null(strstr(out, "retcode"));
+        assert_null(strstr(out, "errno"));
+        assert_null(strstr(out, "Host is down"));
+    }
+}
+
+static void what_a_result_means(void **state) {
+    const struct {
+        int rc;
+        const char *words[3];
+    } table[] = {
+        {ZCONNECTIONLOSS, {"the connection was lost before the answer came"}},
+        {ZOPERATIONTIMEOUT, {"the connection was lost before the answer came"}},
+        {ZSESSIONEXPIRED, {"the session ended before the answer came"}},
+        {ZCLOSING, {"the session ended before the answer came"}},
+        {ZSESSIONMOVED, {"moved to another server"}},
+        {ZNOCHILDRENFOREPHEMERALS, {"is ephemeral", "name another path"}},
+        {ZINVALIDACL, {"no user of these credentials' scheme", "enable digest", "--coordinator-credentials"}},
+        {ZAUTHFAILED, {"refuses the credentials", "correct --coordinator-credentials"}},
+        {ZSESSIONCLOSEDREQUIRESASLAUTH, {"demands SASL", "sessionRequireClientSASLAuth=false"}},
+        {ZNOTREADONLY, {"no majority", "goes on once"}},
+        {ZTHROTTLEDOP, {"too much to do"}},
+        {-125, {"quota of that path is used up", "setquota"}},
+        {ZMARSHALLINGERROR, {"no memory", "another server's"}},
+        {ZDATAINCONSISTENCY, {"(-3), which Tarry does not expect", "own log"}},
+    };
+    char out[COORDINATOR_MESSAGE_SIZE];
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        zookeeper_explain(table[i].rc, "/tarry/pair/record", false, out);
+        assert_said(out, table[i].words);
+        assert_non_null(strstr(out, "coordinator: ZooKeeper, /tarry/pair/record: "));
+        bool is_expected = table[i].rc != ZDATAINCONSISTENCY;
+        if (is_expected) assert_null(strstr(out, zerror(table[i].rc)));
+    }
+    zookeeper_explain(ZNOAUTH, "/tarry/pair/record", true, out);
+    assert_said(out, (const char *const[3]){"ACL of /tarry/pair/record", "with its credentials", "setAcl"});
+    zookeeper_explain(ZNOAUTH, "/tarry/pair/record", false, out);
+    assert_said(out, (const char *const[3]){"without credentials", "give it the credentials"});
+}
+
+static void why_credentials_were_not_taken(void **state) {
+    char out[ZOOKEEPER_WHY_SIZE];
+    zookeeper_why_not_entered(ZINVALIDSTATE, out);
+    assert_said(out, (const char *const[3]){"the session ended before it took the credentials"});
+    zookeeper_why_not_entered(ZBADARGUMENTS, out);
+    assert_said(out, (const char *const[3]){"-8)", "correct --coordinator-credentials"});
+}
+
+/* A server's words are a stranger's. */
+static void no_line_is_too_long(void **state) {
+    char line[1024], out[ZOOKEEPER_WHY_SIZE];
+    memset(line, 'x', sizeof line - 1);
+    line[sizeof line - 1] = '\0';
+    zookeeper_why(line, out);
+    assert_true(strlen(out) < ZOOKEEPER_WHY_SIZE);
+    memcpy(line, "Socket ", 7);
+    zookeeper_why(line, out);
+    assert_non_null(strstr(out, "its client says"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(why_there_is_no_connection),
+        cmocka_unit_test(what_a_result_means),
+        cmocka_unit_test(why_credentials_were_not_taken),
+        cmocka_unit_test(no_line_is_too_long),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
