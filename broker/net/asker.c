@@ -25,6 +25,7 @@ struct asker {
     struct listen_address where;
     size_t answer_size_max;
     asker_answered answered;
+    void (*told)(void *argument); /* of a lost connection; NULL: nobody is */
     void *argument;
     struct lws_context *context;
     pthread_t thread;
@@ -185,7 +186,9 @@ static void lost(struct asker *asker) {
     asker->sent = 0;
     message_free(asker->coming);
     asker->coming = NULL;
-    if (asker->asked != NULL && !atomic_load(&asker->closed)) dial_later(asker);
+    if (atomic_load(&asker->closed)) return;
+    if (asker->asked != NULL) dial_later(asker);
+    if (asker->told != NULL) asker->told(asker->argument);
 }
 
 static int event(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t size) {
@@ -273,6 +276,10 @@ int asker_open(struct asker **out, const struct listen_address *where, size_t an
     pthread_setname_np(asker->thread, "tarry-asker");
     *out = asker;
     return 0;
+}
+
+void asker_tell_lost(struct asker *asker, void (*told)(void *argument)) {
+    asker->told = told;
 }
 
 void asker_ask(struct asker *asker, struct message *question, unsigned time_ms) {

@@ -22,6 +22,9 @@ typedef void (*asker_answered)(void *argument, struct message *answer);
 /* `where` is copied. 0 or a positive errno. */
 int asker_open(struct asker **out, const struct listen_address *where, size_t answer_size_max, asker_answered answered,
                void *argument);
+/* Before the first question: `told` is called by the asker's thread whenever a connection is lost, or a dial fails; it
+ * must not wait. */
+void asker_tell_lost(struct asker *asker, void (*told)(void *argument));
 /* Takes `question` over. An answer is waited for `time_ms`. */
 void asker_ask(struct asker *asker, struct message *question, unsigned time_ms);
 /* Nothing is asked any more; what is under way is forgotten. `answered` is not called again once this has returned.

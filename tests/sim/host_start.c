@@ -153,6 +153,7 @@ void host_kill(struct world *world, enum host_end how) {
         tell_clients(world);
     }
     if (host->node) {
+        if (how == HOST_KILLED) node_is_gone(world);
         node_stop_fetching(host->node);
         kill_papers(host->node, how);
     }

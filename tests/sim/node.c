@@ -11,8 +11,6 @@
 #include "world.h"
 
 /* As in shell/pair/node.c. */
-#define REMIND_NS (300 * NS_PER_MS)
-#define QUIET_MS 200
 #define READ_AGAIN_NS (200 * NS_PER_MS)
 #define AGAIN_AFTER_NS (5 * NS_PER_MS) /* exec: the next run begins */
 
@@ -79,18 +77,6 @@ static void go_on(struct world *world) {
     node_wake(world);
 }
 
-static bool asks_only(const struct pair *pair) {
-    return pair->by_operator && pair->role != PAIR_LEADING && (pair->role != PAIR_FOLLOWING || pair->epoch == 0);
-}
-
-/* As the pair's thread does whenever it wakes up. */
-static void check_sleep(struct world *world) {
-    struct node *node = world->host->node;
-    if (asks_only(&node->pair) || !silence_overslept(&node->silence, world->now_ns)) return;
-    if (node->pair.role == PAIR_LEADING) node->leading.grown_ns = world->now_ns;
-    TRACE(world, "broker", "has overslept, and gives the other node its time again");
-}
-
 static void item_arrives(struct world *world, void *argument, uint64_t number) {
     struct node_item *item = argument;
     struct node *node = world->host->node;
@@ -101,7 +87,7 @@ static void item_arrives(struct world *world, void *argument, uint64_t number) {
         node->items_last = &item->next;
         return;
     }
-    check_sleep(world);
+    node_check_sleep(world);
     item->run(world, item->argument);
     if (item->life == world->host->life && world->host->state == HOST_UP) go_on(world);
 }
@@ -116,7 +102,7 @@ void node_unblock(struct world *world) {
     struct node *node = world->host->node;
     node->blocked = false;
     uint64_t life = world->host->life;
-    check_sleep(world);
+    node_check_sleep(world);
     while (!node->blocked && node->items) {
         struct node_item *item = node->items;
         node->items = item->next;
@@ -300,24 +286,7 @@ bool node_is_leading(const struct host *host) {
     return host->state == HOST_UP && host->node->leads && host->node->pair.role == PAIR_LEADING;
 }
 
-/* ---- silence, and other timers */
-
-void node_heard(struct world *world) {
-    struct node *node = world->host->node;
-    const struct pair_options *options = &world->options.pair;
-    bool may_go_solo = node->pair.role == PAIR_LEADING && options->solo_after_ms != UINT64_MAX;
-    uint64_t wait_ms = may_go_solo ? options->solo_after_ms : options->failover_after_ms;
-    if (asks_only(&node->pair)) wait_ms = QUIET_MS;
-    silence_begin(&node->silence, world->now_ns, wait_ms * NS_PER_MS);
-}
-
-static uint64_t silence_ns(const struct world *world) {
-    const struct node *node = world->host->node;
-    uint64_t until_ns = node->silence.until_ns;
-    uint64_t stuck_ns = node->pair.role == PAIR_LEADING ? lead_stuck_ns(world) : UINT64_MAX;
-    if (stuck_ns < until_ns) until_ns = stuck_ns;
-    return until_ns > node->silence.remind_ns ? until_ns : node->silence.remind_ns;
-}
+/* ---- timers */
 
 static void check_timers(struct world *world) {
     struct node *node = world->host->node;
@@ -326,15 +295,8 @@ static void check_timers(struct world *world) {
         node->read_ns = UINT64_MAX;
         keeper_read(&node->keeper);
     }
-    if (silence_ns(world) <= world->now_ns) {
-        bool is_leading = node->pair.role == PAIR_LEADING;
-        if (is_leading && world->now_ns < node->silence.until_ns) lead_give_up(world);
-        if (is_leading) lead_forget_question(world);
-        struct pair_event event = {.kind = PAIR_SILENT};
-        node->silence.remind_ns = world->now_ns + REMIND_NS;
-        node_step(world, &event, NULL);
-        if (world->host->life != life || node->ended) return;
-    }
+    node_check_silence(world);
+    if (world->host->life != life || node->ended) return;
     if (node->pair.role == PAIR_FOLLOWING) follow_check(world);
 }
 
@@ -345,14 +307,14 @@ static void alarm_comes(struct world *world, void *argument, uint64_t life) {
     if (node->alarm_ns > world->now_ns) return;
     node->alarm_ns = UINT64_MAX;
     if (node->ended || node->blocked) return; /* node_unblock looks */
-    check_sleep(world);
+    node_check_sleep(world);
     check_timers(world);
     if (host->life == life && host->state == HOST_UP) go_on(world);
 }
 
 void node_wake(struct world *world) {
     struct node *node = world->host->node;
-    uint64_t next_ns = silence_ns(world);
+    uint64_t next_ns = node_silence_timer(world);
     if (node->read_ns < next_ns) next_ns = node->read_ns;
     uint64_t other_ns = UINT64_MAX;
     if (node->pair.role == PAIR_LEADING) other_ns = lead_timer(world);

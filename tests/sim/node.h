@@ -67,7 +67,8 @@ struct node_following {
     struct pair_message question;
     uint64_t number; /* of the newest question */
     bool asking;
-    bool has_left; /* it asks no more */
+    bool has_left;  /* it asks no more */
+    uint64_t probe; /* the number of the newest */
     uint64_t again_ns;
     struct leader_clock clock;
     uint8_t leader[MEMBER_ID_SIZE];
@@ -157,7 +158,14 @@ bool node_is_leading(const struct host *host);
 /* ---- between node*.c */
 void node_post(struct world *world, void (*run)(struct world *world, void *argument), void *argument);
 void node_step(struct world *world, const struct pair_event *event, struct pair_message *out_answer);
+/* node_silence.c */
 void node_heard(struct world *world);
+void node_check_silence(struct world *world);
+void node_check_sleep(struct world *world);
+uint64_t node_silence_timer(const struct world *world);
+void follow_probed(struct world *world, void *message);
+/* This node's process was killed, and its host runs on: the other one hears of it, if it can. */
+void node_is_gone(struct world *world);
 void node_refuse(struct world *world, const char *sentence);
 void node_wake(struct world *world); /* arms the next alarm */
 void node_unblock(struct world *world);
@@ -179,6 +187,7 @@ void lead_pause_core(struct world *world); /* … or let it go on: node->paused 
 /* node_follow.c */
 void follow_ask(struct world *world, const struct pair_message *question);
 void follow_check(struct world *world);
+void follow_probe(struct world *world);
 /* It stops in order, and says goodbye; nobody waits for it here: what it says may be lost, or come late. */
 void follow_leave(struct world *world);
 void follow_answered(struct world *world, void *message);

@@ -110,6 +110,14 @@ void follow_ask(struct world *world, const struct pair_message *question) {
     ask(world);
 }
 
+void follow_probe(struct world *world) {
+    struct node_following *following = &world->host->node->following;
+    struct node_message *message = pack(world, &following->question);
+    message->question.probes = true;
+    message->number = ++following->probe;
+    network_between(world, 1 - world->host->number, lead_question, message, NETWORK_ANY_LIFE);
+}
+
 static void ask_again_in(struct world *world, uint64_t wait_ns) {
     world->host->node->following.again_ns = world->now_ns + wait_ns;
 }

@@ -219,6 +219,11 @@ void lead_question(struct world *world, void *argument) {
         refuse(world, message, true, "this disk is new, and the pair still waits for the one before it");
         return;
     }
+    if (follow->probes) {
+        message->answer.epoch = is_leading ? node->pair.epoch : 0;
+        network_between(world, message->from, follow_probed, message, message->life);
+        return;
+    }
     node->leading.heard_ns = world->now_ns;
     if (follow->end > node->leading.peer_durable) node->leading.grown_ns = world->now_ns;
     node->leading.peer_durable = follow->end;

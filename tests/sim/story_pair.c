@@ -163,6 +163,55 @@ static void no_pause_of_a_follower_deposes_a_healthy_leader(void **state) { /* F
     }
 }
 
+/* What it said was lost for two thirds of the time that it is given; then a probe is answered, and at once. */
+static void a_leader_that_answers_a_probe_is_not_deposed(void **state) { /* F-31a */
+    struct fx *f = *state;
+    f->world->network.cut_from[0] = true;
+    SIM_ELAPSE(f, 160);
+    f->world->network.cut_from[0] = false;
+    SIM_ELAPSE(f, 3000);
+    SIM_QUIET(f);
+    assert_int_equal(f->world->leader, 0);
+}
+
+/* Its connections break, and nobody listens there any more: the follower does not wait for 300 ms of silence. */
+static void a_leader_whose_process_has_died_is_followed_at_once(void **state) { /* F-10 */
+    struct fx *f = *state;
+    kill_node(f, 0, HOST_KILLED);
+    SIM_ELAPSE(f, 100);
+    SIM_TRACE(f, "[1000] node 0 is killed\n"
+                 "[1001] node 1 finds nobody where its leader was\n"
+                 "[1003] node 1 fences, epoch 2\n"
+                 "[1003] node 1 claims, epoch 2\n"
+                 "[1004] record epoch 2, node 1 leads, in sync 1\n"
+                 "[1005] node 1 leads, epoch 2\n"
+                 "[1005] node 1 starts, epoch 2\n"
+                 "[1005] node 1 append #6 epoch 2\n"
+                 "[1005] node 1 is primary\n"
+                 "[1015] node 1 durable #6\n"
+                 "[1015] node 1 committed #6\n");
+    assert_int_equal(f->world->leader, 1);
+}
+
+/* A host that has lost its power refuses nothing. */
+static void a_leader_whose_host_has_died_is_silent_first(void **state) { /* F-10 */
+    struct fx *f = *state;
+    kill_node(f, 0, HOST_POWER_LOST);
+    SIM_ELAPSE(f, 200);
+    SIM_TRACE(f, "[1000] node 0 loses power\n");
+    SIM_ELAPSE(f, 200);
+    SIM_TRACE(f, "[1259] node 1 fences, epoch 2\n"
+                 "[1259] node 1 claims, epoch 2\n"
+                 "[1260] record epoch 2, node 1 leads, in sync 1\n"
+                 "[1261] node 1 leads, epoch 2\n"
+                 "[1261] node 1 starts, epoch 2\n"
+                 "[1261] node 1 append #6 epoch 2\n"
+                 "[1261] node 1 is primary\n"
+                 "[1271] node 1 durable #6\n"
+                 "[1271] node 1 committed #6\n");
+    assert_int_equal(f->world->leader, 1);
+}
+
 static void a_pair_whose_hosts_stood_still_goes_on_as_it_was(void **state) { /* F-13 */
     struct fx *f = *state;
     world_pause(f->world, 1, 2000);
@@ -235,6 +284,8 @@ static void a_new_disk_is_nobody_until_the_record_lets_it_in(void **state) { /* 
                  "[1000] node 1 starts\n"
                  "[1002] node 1 follows, epoch 0\n"
                  "[1003] node 0 refuses node 1: this disk is new, and the pair still waits for the one before it\n"
+                 "[1151] node 0 refuses node 1: this disk is new, and the pair still waits for the one before it\n"
+                 "[1226] node 0 refuses node 1: this disk is new, and the pair still waits for the one before it\n"
                  "[1301] node 0 refuses node 1: this disk is new, and the pair still waits for the one before it\n"
                  "[1303] node 0 refuses node 1: this disk is new, and the pair still waits for the one before it\n");
     SIM_ELAPSE(f, 2500);
@@ -473,6 +524,9 @@ int main(void) {
         PAIR_STORY(a_follower_that_stops_in_order_is_not_waited_for),
         STRICT_STORY(a_follower_that_stood_still_does_not_depose_a_healthy_leader),
         STRICT_STORY(no_pause_of_a_follower_deposes_a_healthy_leader),
+        STRICT_STORY(a_leader_that_answers_a_probe_is_not_deposed),
+        PAIR_STORY(a_leader_whose_process_has_died_is_followed_at_once),
+        PAIR_STORY(a_leader_whose_host_has_died_is_silent_first),
         PAIR_STORY(a_pair_whose_hosts_stood_still_goes_on_as_it_was),
         PAIR_STORY(a_follower_whose_disk_is_full_costs_time_and_nothing_else),
         PAIR_STORY(a_new_disk_is_nobody_until_the_record_lets_it_in),

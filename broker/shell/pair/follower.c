@@ -67,7 +67,8 @@ static void tell_epochs(struct node *node, Tarry__Follow *follow, uint32_t *numb
     follow->epoch_starts = starts;
 }
 
-static struct message *follow_message(struct node *node, const struct pair_message *question) {
+static struct message *follow_message(struct node *node, const struct pair_message *question,
+                                      struct peer_asker *asker) {
     struct shell *shell = node->shell;
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Follow follow = TARRY__FOLLOW__INIT;
@@ -91,7 +92,8 @@ static struct message *follow_message(struct node *node, const struct pair_messa
     follow.url = node->url;
     follow.wait_ms = wait_ms(node);
     follow.leaves = node->following.has_left;
-    if (question->stamp == 0) tell_epochs(node, &follow, numbers, starts);
+    follow.probes = asker == &node->following.prober;
+    if (question->stamp == 0 && !follow.probes) tell_epochs(node, &follow, numbers, starts);
     pthread_mutex_lock(&node->mutex);
     follow.digest_position = node->compared.point.position;
     follow.digest = node->compared.point.digest;
@@ -104,7 +106,7 @@ static struct message *follow_message(struct node *node, const struct pair_messa
     struct message *message = message_new(size);
     if (message == NULL) return NULL;
     tarry__request__pack(&request, message->bytes);
-    peer_prove_request(&shell->peer_key, &node->following.asker, message->bytes, size);
+    peer_prove_request(&shell->peer_key, asker, message->bytes, size);
     return message;
 }
 
@@ -112,7 +114,7 @@ static struct message *follow_message(struct node *node, const struct pair_messa
 static void ask(struct node *node) {
     struct node_following *following = &node->following;
     if (following->has_left) return;
-    struct message *message = follow_message(node, &following->question);
+    struct message *message = follow_message(node, &following->question, &following->asker);
     following->asking = message != NULL;
     following->again_ns = message != NULL ? UINT64_MAX : monotonic_ns() + AGAIN_NS;
     if (message != NULL) asker_ask(node->asker, message, (unsigned)wait_ms(node) + ANSWER_EXTRA_MS);
@@ -128,10 +130,30 @@ bool follower_leave(struct node *node) {
     if (node->pair.epoch == 0 || node->pair.cutting || following->has_left) return false;
     following->has_left = true;
     following->again_ns = UINT64_MAX;
-    struct message *message = follow_message(node, &following->question);
+    struct message *message = follow_message(node, &following->question, &following->asker);
     following->asking = message != NULL;
     if (message != NULL) asker_ask(node->asker, message, GOODBYE_MS);
     return following->asking;
+}
+
+/* The leader's run is the one that the question is asked of: of another it would not be a sign of life. */
+void follower_probe(struct node *node) {
+    struct node_following *following = &node->following;
+    memcpy(following->prober.challenge, following->asker.challenge, PEER_CHALLENGE_SIZE);
+    struct message *message = follow_message(node, &following->question, &following->prober);
+    unsigned wait_ms = (unsigned)(silence_probe_wait_ns(&node->silence) / NS_PER_MS);
+    if (message != NULL) asker_ask(node->prober, message, wait_ms);
+}
+
+bool follower_is_led(struct node *node, struct message *answer) {
+    const uint8_t *data = message_data(answer);
+    size_t size = message_size(answer);
+    if (peer_check_reply(&node->shell->peer_key, &node->following.prober, data, size) != PEER_RIGHT) return false;
+    Tarry__Reply *reply = tarry__reply__unpack(NULL, size, data);
+    bool is_led = reply != NULL && reply->body_case == TARRY__REPLY__BODY_FOLLOW && reply->follow->epoch != 0 &&
+                  reply->follow->epoch >= node->pair.note.floor;
+    if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
+    return is_led;
 }
 
 static void ask_again_in(struct node *node, uint64_t wait_ns) {

@@ -13,6 +13,10 @@ void follower_init(struct node *node);
 void follower_ask(struct node *node, const struct pair_message *question);
 /* The process is to stop: asks for the last time, and says so. False: nobody is followed, nothing is said. */
 bool follower_leave(struct node *node);
+/* Asks whether the leader is there, beside the question that is under way. */
+void follower_probe(struct node *node);
+/* Does what came to the probe prove that it is, and leads an epoch that this node may follow? */
+bool follower_is_led(struct node *node, struct message *answer);
 /* NULL: no answer came. Takes it over. */
 void follower_answered(struct node *node, struct message *answer);
 /* Puts aside what lies behind `end`, and cuts it off (R8). False: not now, follower_check tries again. */

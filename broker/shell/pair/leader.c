@@ -199,15 +199,25 @@ static void refuse(struct node *node, struct call *call, Tarry__Code code, const
     answer_coded(node, call, code, &body);
 }
 
+/* It leads in `epoch`, or 0: it does not; and has nothing else to say to that question. */
+static void answer_empty(struct node *node, struct call *call, uint32_t epoch) {
+    Tarry__FollowReply body = TARRY__FOLLOW_REPLY__INIT;
+    body.verdict = TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING;
+    body.serial = follow_of(call)->serial;
+    body.epoch = epoch;
+    answer_with(node, call, &body);
+}
+
+/* It acknowledges nothing, and does not touch the question that waits. */
+static void answer_probe(struct node *node, struct call *call) {
+    answer_empty(node, call, node_is_leading(node) ? node->pair.epoch : 0);
+}
+
 void leader_forget_question(struct node *node) {
     struct call *call = node->leading.held;
     if (call == NULL) return;
     node->leading.held = NULL;
-    Tarry__FollowReply body = TARRY__FOLLOW_REPLY__INIT;
-    body.verdict = TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING;
-    body.serial = follow_of(call)->serial;
-    body.epoch = node->pair.epoch;
-    answer_with(node, call, &body);
+    answer_empty(node, call, node->pair.epoch);
 }
 
 /* A directory that is nobody's yet becomes the other node. */
@@ -398,6 +408,10 @@ void leader_question(struct node *node, struct call *call) {
     }
     if (node_is_leading(node) && is_another_disk(node, follow)) {
         refuse(node, call, TARRY__CODE__BUSY, "this disk is new, and the pair still waits for the one before it");
+        return;
+    }
+    if (follow->probes) {
+        answer_probe(node, call);
         return;
     }
     note_peer(node, follow);

@@ -15,10 +15,6 @@
 #include "record_word.h"
 #include "shell.h"
 
-/* How often the rules are reminded that the other is silent, once it is. */
-#define REMIND_NS (300 * NS_PER_MS)
-/* Without a coordinator, who does not lead asks so often. */
-#define QUIET_MS 200
 /* A record that could not be read is read again after this. */
 #define READ_AGAIN_NS (200 * NS_PER_MS)
 /* Before a node starts again by an operator's word, the answer to it leaves. */
@@ -165,50 +161,6 @@ void node_step(struct node *node, const struct pair_event *event, struct pair_me
     for (size_t i = 0; i < effects.count; i++) perform(node, before, &effects.items[i], out_answer);
 }
 
-/* ---- silence */
-
-/* Without a coordinator nobody who does not follow a leader takes the other's place: it only asks again. */
-static bool asks_only(const struct node *node) {
-    bool is_quiet = !node_is_leading(node) && (node->pair.role != PAIR_FOLLOWING || node->pair.epoch == 0);
-    return is_quiet && node->pair.by_operator;
-}
-
-void node_heard(struct node *node) {
-    const struct config *config = &node->shell->config;
-    uint64_t wait_ms = config->failover_after_ms;
-    if (node_is_leading(node) && config->solo_after_ms != SOLO_NEVER) wait_ms = config->solo_after_ms;
-    if (asks_only(node)) wait_ms = QUIET_MS;
-    silence_begin(&node->silence, monotonic_ns(), wait_ms * NS_PER_MS);
-}
-
-/* When the other is given up, as things are. */
-static uint64_t silence_ns(const struct node *node) {
-    uint64_t until_ns = node->silence.until_ns;
-    if (node->following.has_left) return UINT64_MAX; /* it does not listen any more */
-    uint64_t stuck_ns = node_is_leading(node) ? leader_stuck_ns(node) : UINT64_MAX;
-    if (stuck_ns < until_ns) until_ns = stuck_ns;
-    return until_ns > node->silence.remind_ns ? until_ns : node->silence.remind_ns;
-}
-
-static void check_silence(struct node *node, uint64_t now_ns) {
-    if (now_ns < silence_ns(node)) return;
-    if (node_is_leading(node) && now_ns < node->silence.until_ns) leader_give_up(node);
-    if (node_is_leading(node)) leader_forget_question(node); /* what it said is old */
-    struct pair_event event = {.kind = PAIR_SILENT};
-    node->silence.remind_ns = now_ns + REMIND_NS;
-    node_step(node, &event, NULL);
-}
-
-/* This node stood still, and has not heard what the other said meanwhile. */
-static void check_sleep(struct node *node) {
-    uint64_t now_ns = monotonic_ns(), planned_ns = node->silence.look_ns;
-    if (asks_only(node) || !silence_overslept(&node->silence, now_ns)) return;
-    if (node_is_leading(node)) leader_overslept(node);
-    logfmt("overslept",
-           "late_ms=%" PRIu64 " reason=\"this node stood still\" action=\"the other node's time begins anew\"",
-           (now_ns - planned_ns) / NS_PER_MS);
-}
-
 /* ---- the thread */
 
 /* Whatever others may know, after each turn. */
@@ -234,7 +186,7 @@ static void show(struct node *node) {
 static bool has_news(const struct node_news *news) {
     return news->questions != NULL || news->batches != NULL || news->answered || news->kept || news->began ||
            news->leave || news->stop || news->again || news->moved || news->changed || news->paused ||
-           news->words != NULL || news->audits != NULL;
+           news->words != NULL || news->audits != NULL || news->probed != NULL || news->refused;
 }
 
 static void take_news(struct node *node, uint64_t until_ns, struct node_news *out) {
@@ -311,12 +263,12 @@ static void check_timers(struct node *node) {
         node->read_ns = UINT64_MAX;
         keeper_read(&node->keeper);
     }
-    check_silence(node, now_ns);
+    node_check_silence(node, now_ns);
     if (node->pair.role == PAIR_FOLLOWING) follower_check(node, now_ns);
 }
 
 static uint64_t next_timer(const struct node *node) {
-    uint64_t until_ns = silence_ns(node);
+    uint64_t until_ns = node_silence_timer(node);
     if (node->read_ns < until_ns) until_ns = node->read_ns;
     if (node->again_ns < until_ns && !shell_is_told_to_stop()) until_ns = node->again_ns;
     uint64_t other_ns = UINT64_MAX;
@@ -345,6 +297,8 @@ static void turn(struct node *node, struct node_news *news) {
         node_take_word(node, call);
     }
     if (news->answered) follower_answered(node, news->answer);
+    if (news->probed != NULL) node_take_probed(node, news->probed);
+    if (news->refused) node_take_refused(node);
     if (news->leave) node_take_leave(node);
     check_timers(node);
     if (node_is_leading(node)) leader_go_on(node);
@@ -365,11 +319,13 @@ static void *node_run(void *argument) {
     for (;;) {
         struct node_news news;
         take_news(node, silence_plan(&node->silence, monotonic_ns(), next_timer(node)), &news);
-        check_sleep(node);
+        node_check_sleep(node);
         turn(node, &news);
         if (news.stop) break;
     }
     asker_close(node->asker);
+    asker_close(node->prober);
+    knocker_close(node->knocker);
     leader_stop(node);
     /* A follower writes no seal of its own. */
     int error = atomic_load(&node->writes) ? 0 : log_mark(node->shell->log);
@@ -458,6 +414,28 @@ static void on_answer(void *argument, struct message *answer) {
     message_free(node->news.answer); /* a newer one counts */
     node->news.answer = answer;
     node->news.answered = true;
+    pthread_cond_signal(&node->changed);
+    pthread_mutex_unlock(&node->mutex);
+}
+
+static void on_probed(void *argument, struct message *answer) {
+    struct node *node = argument;
+    pthread_mutex_lock(&node->mutex);
+    message_free(node->news.probed);
+    node->news.probed = answer;
+    pthread_cond_signal(&node->changed);
+    pthread_mutex_unlock(&node->mutex);
+}
+
+static void on_lost(void *argument) {
+    const struct node *node = argument;
+    knocker_knock(node->knocker);
+}
+
+static void on_refused(void *argument) {
+    struct node *node = argument;
+    pthread_mutex_lock(&node->mutex);
+    node->news.refused = true;
     pthread_cond_signal(&node->changed);
     pthread_mutex_unlock(&node->mutex);
 }
@@ -557,6 +535,18 @@ void node_recovered(struct node *node) {
     atomic_store(&node->applied, position);
 }
 
+static void open_lines(struct node *node) {
+    struct listen_address peer;
+    const char *problem;
+    bool is_right = listen_parse_peer(node->shell->config.peer, &peer, &problem);
+    assert(is_right); /* node_check */
+    int error = knocker_open(&node->knocker, &peer, on_refused, node);
+    if (error == 0) error = asker_open(&node->asker, &peer, FOLLOW_ANSWER_SIZE_MAX, on_answer, node);
+    if (error == 0) error = asker_open(&node->prober, &peer, PEER_REFUSAL_SIZE_MAX, on_probed, node);
+    if (error != 0) node_refuse(strerror(error));
+    asker_tell_lost(node->asker, on_lost);
+}
+
 void node_start(struct node *node) {
     struct shell *shell = node->shell;
     begin_note(node);
@@ -569,12 +559,7 @@ void node_start(struct node *node) {
     leader_init(node);
     follower_init(node);
     if (!node->pair.by_operator) open_keeper(node);
-    struct listen_address peer;
-    const char *problem;
-    bool is_right = listen_parse_peer(shell->config.peer, &peer, &problem);
-    assert(is_right); /* node_check */
-    int error = asker_open(&node->asker, &peer, FOLLOW_ANSWER_SIZE_MAX, on_answer, node);
-    if (error != 0) node_refuse(strerror(error));
+    open_lines(node);
     thread_start(&node->thread, "tarry-pair", node_run, node);
 }
 

@@ -24,6 +24,7 @@
 #include "config.h"
 #include "datadir.h"
 #include "keeper.h"
+#include "knock.h"
 #include "leader_clock.h"
 #include "listen.h"
 #include "log_serve.h"
@@ -77,6 +78,8 @@ struct node_news {
     uint64_t durable;
     struct message *answer; /* to the own question */
     bool answered;          /* … or none came */
+    struct message *probed; /* an answer to the newest probe; NULL: none */
+    bool refused;           /* a connection to the other node was refused */
     bool kept;              /* the keeper is done */
     bool began;             /* the core leads */
     bool changed;           /* the record may be another */
@@ -141,6 +144,7 @@ struct node_leading {
 /* … and as a follower. */
 struct node_following {
     struct peer_asker asker;      /* what the other node must be shown, and must show */
+    struct peer_asker prober;     /* … by a probe */
     unsigned challenges;          /* that have come since the last answer that was proved */
     struct pair_message question; /* the newest */
     bool asking;                  /* it has no answer yet */
@@ -196,6 +200,8 @@ struct node {
     pthread_t thread;
     struct pair pair;
     struct asker *asker;
+    struct asker *prober; /* so that a probe waits for no answer that is under way */
+    struct knocker *knocker;
     struct keeper keeper;
     bool read_failed;
     bool is_told;            /* this step is an operator's word */
@@ -318,8 +324,17 @@ void node_take_leave(struct node *node);
 void node_has_left(struct node *node);
 /* The follower has said goodbye: it is silent from now on. */
 void node_is_left(struct node *node);
-/* A sign of life: the other node is not silent. */
+/* node_silence.c. A sign of life: the other node is not silent. */
 void node_heard(struct node *node);
+/* Probes who says nothing, and tells the rules who is silent. */
+void node_check_silence(struct node *node, uint64_t now_ns);
+uint64_t node_silence_timer(const struct node *node); /* MONOTONIC */
+/* This node may have stood still, and not heard what the other said meanwhile. */
+void node_check_sleep(struct node *node);
+/* What came to a probe; takes it over. */
+void node_take_probed(struct node *node, struct message *answer);
+/* The other node's process is gone. */
+void node_take_refused(struct node *node);
 /* Tells an operator, in the log once and in the status until this node leads or follows. `sentence` is for ever. */
 void node_say(struct node *node, const char *sentence);
 /* An operator must look: says so, and ends the process. */

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "knock.h"
 #include "listen.h"
 #include "tarry_limits.h"
 
@@ -106,23 +107,6 @@ Tarry__Reply *talk_ask(struct talk *talk, const Tarry__Request *request) {
     return reply;
 }
 
-/* 0 or an errno. */
-static int try_connection(const struct addrinfo *to) {
-    int error = 0;
-    socklen_t size = sizeof(error);
-    int fd = socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0) return errno;
-    struct pollfd ready = {.fd = fd, .events = POLLOUT};
-    if (connect(fd, to->ai_addr, to->ai_addrlen) != 0 && errno != EINPROGRESS)
-        error = errno;
-    else if (poll(&ready, 1, WHY_MS) <= 0)
-        error = ETIMEDOUT;
-    else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
-        error = errno;
-    close(fd);
-    return error;
-}
-
 void talk_why(const struct talk *talk, char *out, size_t size) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
     struct listen_address address;
@@ -138,7 +122,7 @@ void talk_why(const struct talk *talk, char *out, size_t size) {
     }
     snprintf(port, sizeof(port), "%u", address.port);
     int unknown = getaddrinfo(address.host, port, &hints, &found);
-    int error = unknown == 0 ? try_connection(found) : 0;
+    int error = unknown == 0 ? knock_once(found, WHY_MS) : 0;
     if (unknown == 0) freeaddrinfo(found);
     snprintf(out, size, "%s",
              unknown != 0 ? gai_strerror(unknown)
