@@ -23,6 +23,8 @@
 
 struct asker {
     struct listen_address where;
+    struct asker_papers papers;
+    SSL_CTX *tls; /* NULL: without */
     size_t answer_size_max;
     asker_answered answered;
     void (*told)(void *argument); /* of a lost connection; NULL: nobody is */
@@ -55,7 +57,12 @@ static void dial(struct asker *asker) {
     bool is_six = strchr(asker->where.host, ':') != NULL;
     snprintf(host, sizeof(host), "%s%s%s:%u", is_six ? "[" : "", asker->where.host, is_six ? "]" : "",
              asker->where.port);
+    /* The names in its certificate are checked by the context (tls_dial), also when they are IPv6 addresses. */
+    const int over_tls = LCCSCF_USE_SSL | LCCSCF_SKIP_SERVER_CERT_HOSTNAME_CHECK;
+    if (asker->tls != NULL) tls_refresh(asker->papers.tls, asker->tls);
     const struct lws_client_connect_info info = {
+        .ssl_connection = asker->tls != NULL ? over_tls : 0,
+        .alpn = "http/1.1",
         .context = asker->context,
         .address = asker->where.host,
         .port = asker->where.port,
@@ -135,6 +142,18 @@ static void look_for_question(struct asker *asker) {
 
 /* ---- a connection */
 
+/* `at` is where the next header of the upgrade goes. */
+static int show_token(const struct asker *asker, char **at, size_t room) {
+    char token[ASKER_TOKEN_SIZE];
+    if (asker->papers.token == NULL) return 0;
+    if (!asker->papers.token(asker->papers.argument, token)) return -1;
+    int size = snprintf(*at, room, "Authorization: Bearer %s\r\n", token);
+    explicit_bzero(token, sizeof(token));
+    if (size < 0 || (size_t)size >= room) return -1;
+    *at += size;
+    return 0;
+}
+
 static int write_some(struct asker *asker, struct lws *wsi) {
     if (asker->asked == NULL || lws_partial_buffered(wsi)) return 0;
     size_t size = ID_SIZE + asker->asked->size, rest = size - asker->sent;
@@ -199,6 +218,8 @@ static int event(struct lws *wsi, enum lws_callback_reasons reason, void *user, 
     struct asker *asker = lws_get_opaque_user_data(wsi);
     if (asker == NULL) return 0;
     switch (reason) {
+    case LWS_CALLBACK_CLIENT_APPEND_HANDSHAKE_HEADER:
+        return show_token(asker, in, size);
     case LWS_CALLBACK_CLIENT_ESTABLISHED:
         asker->open = true;
         asker->again_ms = DIAL_AGAIN_MIN_MS;
@@ -235,7 +256,8 @@ static void *run(void *argument) {
 /* ---- from beginning to end */
 
 static void deinit(struct asker *asker) {
-    lws_context_destroy(asker->context); /* calls back for what is open */
+    if (asker->context != NULL) lws_context_destroy(asker->context); /* calls back for what is open */
+    SSL_CTX_free(asker->tls);
     message_free(asker->next);
     message_free(asker->asked);
     message_free(asker->coming);
@@ -243,11 +265,15 @@ static void deinit(struct asker *asker) {
     free(asker);
 }
 
-int asker_open(struct asker **out, const struct listen_address *where, size_t answer_size_max, asker_answered answered,
-               void *argument) {
+int asker_open(struct asker **out, const struct listen_address *where, const struct asker_papers *papers,
+               size_t answer_size_max, asker_answered answered, void *argument) {
+    const bool over_tls = where->scheme == LISTEN_WSS;
+    assert(!over_tls || papers->tls != NULL);
     struct asker *asker = calloc(1, sizeof(*asker));
     if (asker == NULL) return ENOMEM;
     asker->where = *where;
+    asker->papers = *papers;
+    if (over_tls) asker->tls = tls_dial(papers->tls, where->host);
     asker->answer_size_max = answer_size_max;
     asker->answered = answered;
     asker->argument = argument;
@@ -256,6 +282,8 @@ int asker_open(struct asker **out, const struct listen_address *where, size_t an
     library_begin();
     const struct lws_context_creation_info info = {
         .port = CONTEXT_PORT_NO_LISTEN,
+        .options = over_tls ? LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT : 0,
+        .provided_client_ssl_ctx = asker->tls,
         .protocols = protocols,
         .pt_serv_buf_size = FRAME_OUT,
         .timeout_secs = CONNECT_S,

@@ -4,6 +4,9 @@
  * for an answer, and a question whose connection is lost is sent once more by the next. One that has no answer after
  * its time ends without, and its connection with it: it may be dead.
  *
+ * With papers it shows a token, and over TLS its certificate; the other's must be of the peers' CA, and for the name or
+ * address by which it is reached. A dial that fails is tried again in the same way: what was refused may be mended.
+ *
  * Thread-safety: ask and close by one thread; `answered` is called by the asker's own. */
 #ifndef TARRY_NET_ASKER_H
 #define TARRY_NET_ASKER_H
@@ -13,15 +16,26 @@
 
 #include "listen.h"
 #include "message.h"
+#include "tls.h"
 
 struct asker;
 
 /* Takes the answer over; NULL: none came. The asker's thread; must not wait. */
 typedef void (*asker_answered)(void *argument, struct message *answer);
 
-/* `where` is copied. 0 or a positive errno. */
-int asker_open(struct asker **out, const struct listen_address *where, size_t answer_size_max, asker_answered answered,
-               void *argument);
+#define ASKER_TOKEN_SIZE 256u
+
+struct asker_papers {
+    struct tls *tls; /* for wss://; else NULL */
+    /* The token as it is now, for `Authorization: Bearer`; the asker's thread. False: there is none to be had. NULL:
+     * nothing is shown. */
+    bool (*token)(const void *argument, char out[ASKER_TOKEN_SIZE]);
+    const void *argument;
+};
+
+/* `where` and `papers` are copied; for wss:// there must be a `tls`, which must stay. 0 or a positive errno. */
+int asker_open(struct asker **out, const struct listen_address *where, const struct asker_papers *papers,
+               size_t answer_size_max, asker_answered answered, void *argument);
 /* Before the first question: `told` is called by the asker's thread whenever a connection is lost, or a dial fails; it
  * must not wait. */
 void asker_tell_lost(struct asker *asker, void (*told)(void *argument));

@@ -161,10 +161,21 @@ static int event(struct lws *wsi, enum lws_callback_reasons reason, void *user, 
     }
 }
 
+/* Whether the certificates have changed, now and then. */
+static void look_at_tls(lws_sorted_usec_list_t *timer) {
+    struct door *door = lws_container_of(timer, struct door, tls_look);
+    tls_look(door->limits.tls);
+    lws_sul_schedule(door->context, 0, timer, look_at_tls, (lws_usec_t)TLS_LOOK_S * LWS_USEC_PER_SEC);
+}
+
 static int first_event(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t size) {
     if (reason == LWS_CALLBACK_EVENT_WAIT_CANCELLED) {
         look_around(lws_context_user(lws_get_context(wsi)));
         return 0;
+    }
+    if (reason == LWS_CALLBACK_OPENSSL_LOAD_EXTRA_SERVER_VERIFY_CERTS) { /* `user` is the vhost's SSL_CTX */
+        const struct door *door = lws_context_user(lws_get_context(wsi));
+        return tls_serve(door->limits.tls, user) ? 0 : -1;
     }
     return event(wsi, reason, user, in, size);
 }
@@ -192,6 +203,26 @@ static void *run(void *argument) {
 
 /* ---- from beginning to end */
 
+static bool make_vhosts(struct door *door) {
+    const bool has_tls = door->limits.tls != NULL && tls_has_certificate(door->limits.tls);
+    struct lws_context_creation_info vhost = {
+        .port = CONTEXT_PORT_NO_LISTEN_SERVER,
+        .vhost_name = "tarryd",
+        .protocols = protocols,
+        .timeout_secs = DOOR_HEAD_S,
+        .timeout_secs_ah_idle = DOOR_HEAD_S,
+        .keepalive_timeout = DOOR_IDLE_S,
+        .retry_and_idle_policy = &no_pings,
+    };
+    door->vhost = lws_create_vhost(door->context, &vhost);
+    if (door->vhost == NULL || !has_tls) return door->vhost != NULL;
+    vhost.vhost_name = "tarryd-tls";
+    vhost.options = LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT | LWS_SERVER_OPTION_CREATE_VHOST_SSL_CTX;
+    vhost.alpn = "http/1.1";
+    door->vhost_tls = lws_create_vhost(door->context, &vhost);
+    return door->vhost_tls != NULL;
+}
+
 struct door *door_new(const struct door_calls *calls, const struct door_limits *limits) {
     struct door *door = calloc(1, sizeof(*door));
     if (door == NULL) return NULL;
@@ -206,7 +237,7 @@ struct door *door_new(const struct door_calls *calls, const struct door_limits *
     pthread_condattr_destroy(&monotonic);
     library_tell(calls->trouble, calls->argument);
     const struct lws_context_creation_info context = {
-        .options = LWS_SERVER_OPTION_EXPLICIT_VHOSTS,
+        .options = LWS_SERVER_OPTION_EXPLICIT_VHOSTS | (limits->tls != NULL ? LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT : 0),
         .port = CONTEXT_PORT_NO_LISTEN,
         .pt_serv_buf_size = DOOR_FRAME_OUT,
         .timeout_secs = DOOR_HEAD_S,
@@ -215,17 +246,8 @@ struct door *door_new(const struct door_calls *calls, const struct door_limits *
         .retry_and_idle_policy = &no_pings,
         .user = door,
     };
-    const struct lws_context_creation_info vhost = {
-        .port = CONTEXT_PORT_NO_LISTEN_SERVER,
-        .vhost_name = "tarryd",
-        .protocols = protocols,
-        .timeout_secs = DOOR_HEAD_S,
-        .keepalive_timeout = DOOR_IDLE_S,
-        .retry_and_idle_policy = &no_pings,
-    };
     if (connections_init(door)) door->context = lws_create_context(&context);
-    if (door->context != NULL) door->vhost = lws_create_vhost(door->context, &vhost);
-    if (door->vhost != NULL) return door;
+    if (door->context != NULL && make_vhosts(door)) return door;
     if (door->context != NULL) lws_context_destroy(door->context);
     free(door->slots);
     free(door->free_slots);
@@ -233,13 +255,15 @@ struct door *door_new(const struct door_calls *calls, const struct door_limits *
     return NULL;
 }
 
-void door_add(struct door *door, int fd) {
+void door_add(struct door *door, int fd, bool over_tls) {
     assert(door->listener_count < DOOR_LISTENERS_MAX);
-    door->listener_fds[door->listener_count++] = fd;
+    assert(!over_tls || door->vhost_tls != NULL);
+    door->listeners[door->listener_count++] = (struct listener){.door = door, .fd = fd, .over_tls = over_tls};
 }
 
 int door_start(struct door *door) {
     if (!accept_begin(door)) return ENOMEM;
+    if (door->limits.tls != NULL) look_at_tls(&door->tls_look);
     int error = pthread_create(&door->thread, NULL, run, door);
     if (error == 0) pthread_setname_np(door->thread, "tarry-net");
     return error;

@@ -24,6 +24,7 @@
 #include "caller.h"
 #include "listen.h"
 #include "message.h"
+#include "tls.h"
 
 /* Sockets that listen. */
 #define DOOR_LISTENERS_MAX 8u
@@ -42,7 +43,7 @@
 /* What is half received may always grow to this size, whatever else is held (CAP-1): an ack, a heartbeat, a question.
  */
 #define DOOR_SMALL_MAX (16u << 10)
-/* How long a head may take, and a connection over HTTP be idle. */
+/* How long TLS's handshake may take, and then a head, and how long a connection over HTTP may be idle. */
 #define DOOR_HEAD_S 10
 #define DOOR_IDLE_S 30
 /* How long a request may take to come, and each further DOOR_FRAME_OUT of it. */
@@ -91,12 +92,13 @@ struct door_limits {
     size_t held_max;
     unsigned connections_max;
     const char *origins; /* as in origin.h; must stay */
+    struct tls *tls;     /* NULL: none; must stay until the door has stopped */
 };
 
 /* NULL: no memory. */
 struct door *door_new(const struct door_calls *calls, const struct door_limits *limits);
 /* Takes a listening socket over. Before door_start. */
-void door_add(struct door *door, int fd);
+void door_add(struct door *door, int fd, bool over_tls);
 /* Serves. 0 or a positive errno. */
 int door_start(struct door *door);
 /* Accepts and reads nothing more, sends what is queued, for `wait_ms` at most, and ends the thread. */

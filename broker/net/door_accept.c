@@ -23,17 +23,18 @@ static void refuse_for_want_of_descriptors(struct door *door, int listener) {
     door->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-static void take(struct door *door, int fd) {
+static void take(struct door *door, int fd, bool over_tls) {
     const char *sentence;
-    struct connection *connection = connection_new(door, fd, &sentence);
+    struct connection *connection = connection_new(door, fd, over_tls, &sentence);
     if (connection == NULL) {
         refuse(door, fd, sentence);
         return;
     }
     listen_tune_connection(fd);
     door->adopting = connection;
-    const lws_adopt_desc_t how = {.vh = door->vhost,
-                                  .type = LWS_ADOPT_SOCKET | LWS_ADOPT_HTTP,
+    unsigned kind = LWS_ADOPT_SOCKET | LWS_ADOPT_HTTP | (over_tls ? LWS_ADOPT_ALLOW_SSL : 0);
+    const lws_adopt_desc_t how = {.vh = over_tls ? door->vhost_tls : door->vhost,
+                                  .type = (lws_adoption_type)kind,
                                   .fd.sockfd = fd,
                                   .vh_prot_name = NULL,
                                   .opaque = connection};
@@ -43,13 +44,14 @@ static void take(struct door *door, int fd) {
     door->adopting = NULL;
 }
 
-static void accept_some(struct door *door, int listener) {
+static void accept_some(const struct listener *listener) {
+    struct door *door = listener->door;
     for (int i = 0; i < ACCEPTED_IN_A_ROW; i++) {
-        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
-            take(door, fd);
+            take(door, fd, listener->over_tls);
         } else if (errno == EMFILE || errno == ENFILE) {
-            refuse_for_want_of_descriptors(door, listener);
+            refuse_for_want_of_descriptors(door, listener->fd);
         } else if (errno != ECONNABORTED && errno != EINTR) {
             return; /* nobody knocks */
         }
@@ -58,8 +60,8 @@ static void accept_some(struct door *door, int listener) {
 
 int accept_event(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t size) {
     if (reason != LWS_CALLBACK_RAW_RX_FILE) return 0;
-    struct door *door = lws_get_opaque_user_data(wsi);
-    if (!atomic_load(&door->stopping)) accept_some(door, lws_get_socket_fd(wsi));
+    const struct listener *listener = lws_get_opaque_user_data(wsi);
+    if (!atomic_load(&listener->door->stopping)) accept_some(listener);
     return 0;
 }
 
@@ -68,11 +70,10 @@ bool accept_begin(struct door *door) {
     for (unsigned i = 0; i < door->listener_count; i++) {
         const lws_adopt_desc_t how = {.vh = door->vhost,
                                       .type = LWS_ADOPT_RAW_FILE_DESC,
-                                      .fd.filefd = door->listener_fds[i],
+                                      .fd.filefd = door->listeners[i].fd,
                                       .vh_prot_name = "listener",
-                                      .opaque = door};
-        door->listeners[i] = lws_adopt_descriptor_vhost_via_info(&how);
-        if (door->listeners[i] == NULL) return false;
+                                      .opaque = &door->listeners[i]};
+        if (lws_adopt_descriptor_vhost_via_info(&how) == NULL) return false;
     }
     return true;
 }

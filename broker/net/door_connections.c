@@ -120,7 +120,7 @@ static void address_give(struct door *door, struct address *address) {
 
 /* ---- connections */
 
-struct connection *connection_new(struct door *door, int fd, const char **out_sentence) {
+struct connection *connection_new(struct door *door, int fd, bool over_tls, const char **out_sentence) {
     uint8_t bytes[DOOR_ADDRESS_SIZE];
     *out_sentence = "there are as many connections as there may be";
     if (door->free_count == 0) return NULL;
@@ -135,6 +135,7 @@ struct connection *connection_new(struct door *door, int fd, const char **out_se
     }
     uint32_t slot = door->free_slots[--door->free_count];
     connection->door = door;
+    connection->over_tls = over_tls;
     connection->id = (++door->serial << SLOT_BITS) | slot;
     connection->out_last = &connection->out_first;
     door->slots[slot].connection = connection;

@@ -75,6 +75,8 @@ static bool find_token(const char *authorization, struct net_caller *caller) {
 
 /* What is said and is not understood is no better than a wrong token: nobody is let in as if he had said nothing. */
 static struct refusal judge_caller(struct connection *connection, enum caller_place place, const char *path) {
+    char authorization[TEXT_SIZE], certificate[TLS_NAME_SIZE] = "";
+    if (connection->over_tls) tls_name(lws_get_ssl(connection->wsi), certificate);
     const struct door_calls *calls = &connection->door->calls;
     struct net_caller caller = {.peer = connection->peer,
                                 .way = connection->way,
@@ -83,9 +85,9 @@ static struct refusal judge_caller(struct connection *connection, enum caller_pl
                                 .session = connection->holder,
                                 .uid = connection->uid,
                                 .pid = connection->pid,
-                                .certificate = "",
+                                .over_tls = connection->over_tls,
+                                .certificate = certificate,
                                 .token = ""};
-    char authorization[TEXT_SIZE];
     bool is_told = is_present(connection->wsi, WSI_TOKEN_HTTP_AUTHORIZATION);
     if (is_told &&
         !(header(connection->wsi, WSI_TOKEN_HTTP_AUTHORIZATION, authorization) && find_token(authorization, &caller)))

@@ -39,8 +39,9 @@ struct connection {
     bool awaits_page;     /* asked for, not answered */
     bool wants_head_only; /* HEAD */
     bool is_up;           /* lane_up said yes */
-    bool is_admitted;     /* `principal` is to be dismissed */
-    unsigned under_way;   /* requests without an answer in the kernel */
+    bool over_tls;
+    bool is_admitted;   /* `principal` is to be dismissed */
+    unsigned under_way; /* requests without an answer in the kernel */
     struct address *address;
     struct message *incoming;        /* as far as it has come */
     size_t incoming_size;            /* … kept or not */
@@ -70,13 +71,20 @@ struct slot {
     _Atomic uint64_t lingering;
 };
 
+struct listener {
+    struct door *door;
+    int fd;
+    bool over_tls;
+};
+
 struct door {
     struct door_calls calls;
     struct door_limits limits;
     struct lws_context *context;
     struct lws_vhost *vhost;
-    struct lws *listeners[DOOR_LISTENERS_MAX];
-    int listener_fds[DOOR_LISTENERS_MAX];
+    struct lws_vhost *vhost_tls; /* NULL: nobody listens over TLS */
+    lws_sorted_usec_list_t tls_look;
+    struct listener listeners[DOOR_LISTENERS_MAX];
     unsigned listener_count;
     int spare_fd; /* given up to accept one more, and refuse it, when there are no descriptors */
     pthread_t thread;
@@ -109,7 +117,7 @@ struct door {
 /* ---- door_connections.c */
 bool connections_init(struct door *door);
 /* NULL: there are too many; `*out_sentence` says of what. */
-struct connection *connection_new(struct door *door, int fd, const char **out_sentence);
+struct connection *connection_new(struct door *door, int fd, bool over_tls, const char **out_sentence);
 /* Its last moment: all that it held is given back, and the callees are told. */
 void connection_free(struct connection *connection);
 /* NULL: it is gone. */

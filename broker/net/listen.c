@@ -55,7 +55,7 @@ static bool port_parse(const char *text, size_t size, uint16_t *out) {
     return value <= UINT16_MAX;
 }
 
-static const char *const schemes[] = {[LISTEN_WS] = "ws://", [LISTEN_UNIX] = "unix://"};
+static const char *const schemes[] = {[LISTEN_WS] = "ws://", [LISTEN_WSS] = "wss://", [LISTEN_UNIX] = "unix://"};
 
 static bool path_parse(const char *path, struct listen_address *out, const char **out_problem) {
     size_t size = strlen(path);
@@ -73,7 +73,8 @@ static bool path_parse(const char *path, struct listen_address *out, const char 
 
 bool listen_parse(const char *url, struct listen_address *out, const char **out_problem) {
     *out = (struct listen_address){.port = DEFAULT_PORT};
-    *out_problem = "it must look like ws://127.0.0.1:7272, without a path, or unix:///run/tarry/tarryd.sock";
+    *out_problem =
+        "it must look like ws://127.0.0.1:7272 or wss://HOST:PORT, without a path, or unix:///run/tarry/tarryd.sock";
     while (strncmp(url, schemes[out->scheme], strlen(schemes[out->scheme])) != 0)
         if (out->scheme++ == LISTEN_UNIX) return false;
     const char *host = url + strlen(schemes[out->scheme]);
@@ -111,7 +112,7 @@ void listen_format(const struct listen_address *address, char *out, size_t size)
 
 bool listen_parse_peer(const char *url, struct listen_address *out, const char **out_problem) {
     if (!listen_parse(url, out, out_problem)) return false;
-    *out_problem = "the nodes of a pair reach each other by ws://";
+    *out_problem = "the nodes of a pair reach each other by ws:// or wss://";
     return out->scheme != LISTEN_UNIX;
 }
 

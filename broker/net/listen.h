@@ -15,7 +15,7 @@
 #define LISTEN_URL_SIZE (LISTEN_HOST_SIZE + 16)
 #define LISTEN_PATH_MAX 107 /* bytes of a Unix socket's path: sun_path and its end */
 
-enum listen_scheme { LISTEN_WS, LISTEN_UNIX };
+enum listen_scheme { LISTEN_WS, LISTEN_WSS, LISTEN_UNIX };
 
 struct listen_address {
     enum listen_scheme scheme;
@@ -31,7 +31,7 @@ struct listen_socket {
     ino_t inode;
 };
 
-/* "ws://HOST[:PORT]", nothing after it, or "unix:///PATH". False: `*out_problem` is a sentence. Pure. */
+/* "ws://HOST[:PORT]" or "wss://…", nothing after it, or "unix:///PATH". False: `*out_problem` is a sentence. Pure. */
 bool listen_parse(const char *url, struct listen_address *out, const char **out_problem);
 /* The same, of where another broker is reached: no unix://. */
 bool listen_parse_peer(const char *url, struct listen_address *out, const char **out_problem);

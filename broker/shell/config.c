@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "config_pair.h"
+#include "config_tls.h"
 #include "credential.h"
 #include "origin.h"
 #include "tarry.pb-c.h"
@@ -44,7 +46,13 @@ struct option {
 static const struct option options[] = {
     {"data", OPTION_TEXT, FIELD(data), 1, 0, "DIR", "the data directory; made if it is missing (required)"},
     {"listen", OPTION_LISTEN, FIELD(listen), 1, 0, "URL",
-     "where to listen: ws://HOST:PORT, unix:///PATH; port 0 takes any free one; may be repeated [" DEFAULT_URL "]"},
+     "ws://HOST:PORT, wss://HOST:PORT, unix:///PATH; port 0: any free one; may be repeated [" DEFAULT_URL "]"},
+    {"tls-cert", OPTION_TEXT, FIELD(tls_cert), 1, 0, "FILE", "of wss://: this broker's certificate and chain, PEM"},
+    {"tls-key", OPTION_TEXT, FIELD(tls_key), 1, 0, "FILE", "its private key, PEM"},
+    {"tls-client-ca", OPTION_TEXT, FIELD(tls_client_ca), 1, 0, "FILE",
+     "who comes by wss:// must show a certificate of these CAs, PEM [nobody must]"},
+    {"tls-peer-ca", OPTION_TEXT, FIELD(tls_peer_ca), 1, 0, "FILE",
+     "a peer at wss:// must have a certificate of these CAs, PEM [--tls-client-ca]"},
     {"config", OPTION_TEXT, FIELD(file), 1, 0, "FILE", "read options from an INI file; the command line wins"},
     {"memory", OPTION_SIZE, FIELD(memory), MEMORY_MIN, SIZE_LIMIT, "SIZE", "memory budget [256MiB]"},
     {"unsafe-listen-anywhere", OPTION_BOOL, FIELD(unsafe_listen_anywhere), 0, 1, "BOOL",
@@ -79,6 +87,8 @@ static const struct option options[] = {
     {"peer", OPTION_TEXT, FIELD(peer), 1, 0, "URL", "the other node of a pair, such as ws://10.0.0.2:7272 [none]"},
     {"follow", OPTION_TEXT, FIELD(follow), 1, 0, "URL", "the same; a new data directory joins that node's cluster"},
     {"advertise", OPTION_TEXT, FIELD(advertise), 1, 0, "URL", "where the peer and clients reach this node [--listen]"},
+    {"peer-token-file", OPTION_TEXT, FIELD(peer_token_file), 1, 0, "FILE",
+     "a token of role peer for the other node: shown to it in each connection"},
     {"peer-key", OPTION_TEXT, FIELD(peer_key), 1, 0, "FILE",
      "a secret that both nodes of a pair have and nobody else (tarry keygen --peer); a pair needs it"},
     {"coordinator", OPTION_TEXT, FIELD(coordinator), 1, 0, "URL",
@@ -155,10 +165,25 @@ static const struct option *option_find(const char *name, size_t size) {
 }
 
 static const char *const command_line_only[] = {"config", "help", "version", "print-config", NULL};
-static const char *const no_behaviour[] = {"data",         "listen",      "config", "accept-clock-jump",
-                                           "inspect",      "peer",        "follow", "advertise",
-                                           "peer-key",     "coordinator", "help",   "version",
-                                           "print-config", NULL};
+static const char *const no_behaviour[] = {"data",
+                                           "listen",
+                                           "tls-cert",
+                                           "tls-key",
+                                           "tls-client-ca",
+                                           "tls-peer-ca",
+                                           "config",
+                                           "accept-clock-jump",
+                                           "inspect",
+                                           "peer",
+                                           "follow",
+                                           "advertise",
+                                           "peer-key",
+                                           "peer-token-file",
+                                           "coordinator",
+                                           "help",
+                                           "version",
+                                           "print-config",
+                                           NULL};
 
 static bool is_named(const struct option *option, const char *const *names) {
     while (*names != NULL && strcmp(option->name, *names) != 0) names++;
@@ -410,80 +435,21 @@ static int arguments_take(struct config *config, int argc, char **argv, char mes
     return 0;
 }
 
-/* What is said of a pair that there is not would be believed, and be in vain. */
-static const char *said_of_pair(const struct config *config) {
-    bool has_mode = config->replication == REPLICATION_ASYNC || config->replication == REPLICATION_SYNC;
-    if (config->coordinator[0] != '\0') return "coordinator";
-    if (config->peer_key[0] != '\0') return "peer-key";
-    if (config->advertise[0] != '\0') return "advertise";
-    if (has_mode) return "replication";
-    if (config->solo_after_ms != SOLO_UNSAID) return "solo-after";
-    return config->failover_after_ms != 0 ? "failover-after" : NULL;
-}
-
-/* NULL also if there is a coordinator. */
-static const char *said_of_coordinator(const struct config *config) {
-    if (config->coordinator[0] != '\0') return NULL;
-    if (config->coordinator_credentials[0] != '\0') return "coordinator-credentials";
-    if (config->coordinator_ca[0] != '\0') return "coordinator-ca";
-    if (config->coordinator_certificate[0] != '\0') return "coordinator-certificate";
-    return config->coordinator_key[0] != '\0' ? "coordinator-key" : NULL;
-}
-
-static int pair_resolve(struct config *config, char message[CONFIG_MESSAGE_SIZE]) {
-    config->joins = config->follow[0] != '\0';
-    if (config->joins && config->peer[0] != '\0' && strcmp(config->follow, config->peer) != 0) {
-        snprintf(message, CONFIG_MESSAGE_SIZE,
-                 "options peer and follow both say where the other node is, and differ: %.100s, %.100s", config->peer,
-                 config->follow);
-        return 1;
-    }
-    if (config->joins) memcpy(config->peer, config->follow, sizeof(config->peer));
-    bool is_pair = config->peer[0] != '\0';
-    if (!is_pair && said_of_pair(config) != NULL) {
-        snprintf(message, CONFIG_MESSAGE_SIZE, "option %s is for a pair: say with --peer where the other node is",
-                 said_of_pair(config));
-        return 1;
-    }
-    if (said_of_coordinator(config) != NULL) {
-        snprintf(message, CONFIG_MESSAGE_SIZE, "option %s is for a coordinator: say with --coordinator which",
-                 said_of_coordinator(config));
-        return 1;
-    }
-    if (is_pair && config->inspect) {
-        snprintf(message, CONFIG_MESSAGE_SIZE, "options inspect and peer exclude one another");
-        return 1;
-    }
-    bool is_said = config->solo_after_ms != SOLO_UNSAID && config->solo_after_ms != SOLO_NEVER;
-    if (is_pair && is_said && config->coordinator[0] == '\0') {
-        snprintf(message, CONFIG_MESSAGE_SIZE,
-                 "option solo-after needs a coordinator, or must be never: without one a silent follower is waited for "
-                 "until an operator says otherwise ('tarry promote --peer-is-stopped')");
-        return 1;
-    }
-    if (config->replication == REPLICATION_UNSAID) config->replication = REPLICATION_SYNC;
-    if (!is_pair) config->replication = REPLICATION_NONE;
-    if (config->replication != REPLICATION_NONE && config->peer_key[0] == '\0' && !config->print_config) {
-        snprintf(message, CONFIG_MESSAGE_SIZE,
-                 "a pair needs option peer-key, a file with a secret by which its two nodes know each other: make one "
-                 "with 'tarry keygen --peer FILE', and give both nodes the same");
-        return 1;
-    }
-    if (config->failover_after_ms == 0) config->failover_after_ms = FAILOVER_AFTER_DEFAULT_MS;
-    if (config->solo_after_ms == SOLO_UNSAID)
-        config->solo_after_ms = config->coordinator[0] != '\0' ? SOLO_AFTER_DEFAULT_MS : SOLO_NEVER;
-    return 0;
-}
-
 /* What a systemd unit hands over under the name of an option that names such a file, unless that is given. */
 static void credentials_take(struct config *config) {
     bool is_coordinated = config->coordinator[0] != '\0';
+    bool is_over_tls = config_uses_tls(config), is_pair = config->peer[0] != '\0' || config->follow[0] != '\0';
     const struct {
         const char *name;
         char *path; /* CONFIG_TEXT_SIZE */
         bool is_wanted;
     } files[] = {{"sign-key", config->sign_key, true},
-                 {"peer-key", config->peer_key, config->peer[0] != '\0' || config->follow[0] != '\0'},
+                 {"tls-cert", config->tls_cert, is_over_tls},
+                 {"tls-key", config->tls_key, is_over_tls},
+                 {"tls-client-ca", config->tls_client_ca, is_over_tls},
+                 {"tls-peer-ca", config->tls_peer_ca, is_over_tls && is_pair},
+                 {"peer-key", config->peer_key, is_pair},
+                 {"peer-token-file", config->peer_token_file, is_pair},
                  {"coordinator-credentials", config->coordinator_credentials, is_coordinated},
                  {"coordinator-ca", config->coordinator_ca, is_coordinated},
                  {"coordinator-certificate", config->coordinator_certificate, is_coordinated},
@@ -513,7 +479,7 @@ int config_load(struct config *config, int argc, char **argv, char message[CONFI
         return 1;
     }
     credentials_take(config);
-    if (pair_resolve(config, message) != 0) return 1;
+    if (config_resolve_pair(config, message) != 0 || config_check_tls(config, message) != 0) return 1;
     if (config->backoff_min_ms > config->backoff_max_ms) {
         snprintf(message, CONFIG_MESSAGE_SIZE, "option backoff-min is larger than backoff-max");
         return 1;

@@ -25,6 +25,11 @@ struct config {
     char file[CONFIG_TEXT_SIZE];     /* the INI file; empty: none */
     char sign_key[CONFIG_TEXT_SIZE]; /* file of the key that signs heads of the log; empty: none does */
     uint64_t memory;                 /* bytes */
+    /* PEM files; empty: none */
+    char tls_cert[CONFIG_TEXT_SIZE];
+    char tls_key[CONFIG_TEXT_SIZE];
+    char tls_client_ca[CONFIG_TEXT_SIZE]; /* who comes must show a certificate of it */
+    char tls_peer_ca[CONFIG_TEXT_SIZE];   /* the other node's is of it; empty: tls_client_ca */
     bool unsafe_listen_anywhere;
     char allow_origin[CONFIG_TEXT_SIZE]; /* origins of web pages that may use the broker, separated by blanks */
     bool accept_clock_jump;              /* TIME-2: believe the wall clock at this start, whatever it says */
@@ -42,12 +47,13 @@ struct config {
     uint64_t retain_archive_size;   /* bytes; 0: no limit */
     uint64_t segment_size;
     /* the pair; without `peer` there is none */
-    char peer[CONFIG_TEXT_SIZE];        /* URL of the other node */
-    char follow[CONFIG_TEXT_SIZE];      /* the same, said by --follow */
-    bool joins;                         /* a new directory joins the peer's cluster instead of founding one */
-    char advertise[CONFIG_TEXT_SIZE];   /* URL by which others reach this node; empty: as it listens */
-    char peer_key[CONFIG_TEXT_SIZE];    /* file with the secret that both nodes have */
-    char coordinator[CONFIG_TEXT_SIZE]; /* URL; empty: an operator decides */
+    char peer[CONFIG_TEXT_SIZE];            /* URL of the other node */
+    char follow[CONFIG_TEXT_SIZE];          /* the same, said by --follow */
+    bool joins;                             /* a new directory joins the peer's cluster instead of founding one */
+    char advertise[CONFIG_TEXT_SIZE];       /* URL by which others reach this node; empty: as it listens */
+    char peer_key[CONFIG_TEXT_SIZE];        /* file with the secret that both nodes have */
+    char peer_token_file[CONFIG_TEXT_SIZE]; /* with the token that the other node knows this one by; empty: none */
+    char coordinator[CONFIG_TEXT_SIZE];     /* URL; empty: an operator decides */
     char coordinator_credentials[CONFIG_TEXT_SIZE]; /* file with user:password; empty: none */
     char coordinator_ca[CONFIG_TEXT_SIZE];          /* PEM files, of etcds://; empty: the host's own CAs, none */
     char coordinator_certificate[CONFIG_TEXT_SIZE];

@@ -18,14 +18,17 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 
+#include "config_tls.h"
 #include "endpoints.h"
 #include "http.h"
 #include "listen.h"
 #include "logfmt.h"
 #include "notify.h"
+#include "papers.h"
 #include "peer_key.h"
 #include "recovery.h"
 #include "shell.h"
+#include "tls.h"
 
 #define EXIT_USAGE 2
 /* The ready line of a pair's node says which of the two it is, if that is known in this time. */
@@ -120,6 +123,26 @@ static void parse_endpoints(void) {
     }
 }
 
+static void on_tls(void *argument, bool is_problem, const char *sentence) {
+    char quoted[LOGFMT_VALUE_SIZE];
+    (void)logfmt_quote(sentence, quoted);
+    if (is_problem)
+        logfmt_warning("tls_refused", "reason=%s", quoted);
+    else
+        logfmt("tls_renewed", "reason=%s", quoted);
+}
+
+static void read_certificates(void) {
+    char message[TLS_SENTENCE_SIZE];
+    const struct config *config = &shell.config;
+    const struct tls_files files = {.certificate = config->tls_cert,
+                                    .key = config->tls_key,
+                                    .client_ca = config->tls_client_ca,
+                                    .peer_ca = config->tls_peer_ca};
+    if (!config_uses_tls(config)) return;
+    if (tls_open(&shell.tls, &files, on_tls, NULL, message) != 0) refuse("refused", message);
+}
+
 static void bind_endpoints(void) {
     char message[ENDPOINTS_MESSAGE_SIZE];
     if (endpoints_open(&shell.endpoints, message) != 0) refuse("listen_failed", message);
@@ -128,10 +151,12 @@ static void bind_endpoints(void) {
     const struct door_limits limits = {.request_max = REQUEST_SIZE_MAX,
                                        .held_max = MEMORY_SHARE_REQUESTS(shell.config.memory),
                                        .connections_max = connections_max(),
-                                       .origins = shell.config.allow_origin};
+                                       .origins = shell.config.allow_origin,
+                                       .tls = shell.tls};
     shell.door = door_new(&calls, &limits);
     if (shell.door == NULL) refuse("listen_failed", "there is not enough memory");
-    for (unsigned i = 0; i < shell.endpoints.count; i++) door_add(shell.door, shell.endpoints.sockets[i].fd);
+    for (unsigned i = 0; i < shell.endpoints.count; i++)
+        door_add(shell.door, shell.endpoints.sockets[i].fd, shell.endpoints.addresses[i].scheme == LISTEN_WSS);
 }
 
 static void start_threads(void) {
@@ -223,6 +248,7 @@ int main(int argc, char **argv) {
     tune_allocator();
     if (sodium_init() < 0) refuse("start_failed", "the system gives no random numbers");
     parse_endpoints();
+    read_certificates();
     who_is(getuid(), shell.started_by);
     if (!config_digest(&shell.config, shell.config_digest)) refuse("start_failed", "there is not enough memory");
     if (node_check(&shell.config, &shell.endpoints, message) != 0) {
@@ -232,7 +258,10 @@ int main(int argc, char **argv) {
     bool is_pair = shell.config.replication != REPLICATION_NONE;
     if (is_pair && peer_key_read(&shell.peer_key, shell.config.peer_key, message, sizeof(message)) != 0)
         refuse("refused", message);
-    if (shell.config.joins && node_join(&shell.config, &shell.peer_key, message) != 0) refuse("refused", message);
+    if (is_pair && papers_open(&shell.papers, &shell.config, shell.tls, message, sizeof(message)) != 0)
+        refuse("refused", message);
+    if (shell.config.joins && node_join(&shell.config, &shell.peer_key, &shell.papers, message) != 0)
+        refuse("refused", message);
     error = shell.config.inspect ? datadir_inspect(&shell.dir, shell.config.data, message)
                                  : datadir_open(&shell.dir, shell.config.data, message);
     if (error != 0) refuse("refused", message);

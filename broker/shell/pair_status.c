@@ -24,9 +24,10 @@ void pair_answer(struct shell *shell, struct call *call) {
     Tarry__Reply reply = TARRY__REPLY__INIT;
     Tarry__PairReply status = TARRY__PAIR_REPLY__INIT;
     char member[MEMBER_TEXT_SIZE];
-    char hangs[SYNC_PROBLEM_SIZE];
+    char hangs[SYNC_PROBLEM_SIZE], about_tls[TLS_SENTENCE_SIZE];
     const char *problem = sync_problem(&shell->sync, hangs);
-    if (problem != NULL) status.problem = hangs;
+    if (problem == NULL) problem = tls_problem(shell->tls, about_tls);
+    if (problem != NULL) status.problem = (char *)problem;
     member_format(shell->dir.member.id, member);
     status.role = TARRY__PAIR_REPLY__ROLE__PRIMARY;
     status.epoch = atomic_load(&shell->epoch);

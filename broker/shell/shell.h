@@ -76,10 +76,12 @@ struct shell {
     struct backup backup;
     struct locator locator;
     struct door *door;
+    struct tls *tls; /* NULL: none */
     struct rpc rpc;
     struct lanes lanes;
     struct node node;
-    struct peer_key peer_key; /* of a pair; fixed from the start on */
+    struct peer_key peer_key;   /* of a pair; fixed from the start on */
+    struct asker_papers papers; /* shown to the other node */
     struct latency fsync_us;
     _Atomic bool stopping;
     char **arguments; /* the process's own */

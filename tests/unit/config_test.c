@@ -187,6 +187,7 @@ static void addresses_are_read_and_loopback_is_known(void **state) {
         {"ws://*:7272", "*", 7272, false},
         {"ws://[::]:7272", "::", 7272, false},
         {"ws://10.0.0.1:7272", "10.0.0.1", 7272, false},
+        {"wss://[::1]:80", "::1", 80, true},
         {"ws://127.0.0.1.evil.org:1", "127.0.0.1.evil.org", 1, false},
     };
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
@@ -209,16 +210,26 @@ static void addresses_are_read_and_loopback_is_known(void **state) {
     assert_false(listen_parse_peer(longest, &local, &why)); /* the other node of a pair is on another machine */
     assert_false(listen_parse(longer, &local, &why));
     assert_non_null(strstr(why, "107 bytes"));
-    static const char *const bad[] = {"unix://",           "unix://relative/s",
-                                      "unix:///run/",      "unix:///a b",
-                                      "unix:///a\x7f",     "unix:/run/s",
-                                      "UNIX:///s",         "",
-                                      "tcp://127.0.0.1:1", "ws://",
-                                      "ws://:7272",        "ws://h:65536",
-                                      "ws://h:",           "ws://h:7x",
-                                      "ws://h:1/rpc",      "ws://[::1",
-                                      "127.0.0.1:7272",    "ws://h:-1",
-                                      "wss://127.0.0.1:1", "ws://h:1?q",
+    static const char *const bad[] = {"unix://",
+                                      "unix://relative/s",
+                                      "unix:///run/",
+                                      "unix:///a b",
+                                      "unix:///a\x7f",
+                                      "unix:/run/s",
+                                      "UNIX:///s",
+                                      "",
+                                      "tcp://127.0.0.1:1",
+                                      "ws://",
+                                      "ws://:7272",
+                                      "ws://h:65536",
+                                      "ws://h:",
+                                      "ws://h:7x",
+                                      "ws://h:1/rpc",
+                                      "ws://[::1",
+                                      "127.0.0.1:7272",
+                                      "ws://h:-1",
+                                      "wsss://127.0.0.1:1",
+                                      "ws://h:1?q",
                                       "ws://h:000001"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct listen_address address;

@@ -541,8 +541,10 @@ static void open_lines(struct node *node) {
     bool is_right = listen_parse_peer(node->shell->config.peer, &peer, &problem);
     assert(is_right); /* node_check */
     int error = knocker_open(&node->knocker, &peer, on_refused, node);
-    if (error == 0) error = asker_open(&node->asker, &peer, FOLLOW_ANSWER_SIZE_MAX, on_answer, node);
-    if (error == 0) error = asker_open(&node->prober, &peer, PEER_REFUSAL_SIZE_MAX, on_probed, node);
+    if (error == 0)
+        error = asker_open(&node->asker, &peer, &node->shell->papers, FOLLOW_ANSWER_SIZE_MAX, on_answer, node);
+    if (error == 0)
+        error = asker_open(&node->prober, &peer, &node->shell->papers, PEER_REFUSAL_SIZE_MAX, on_probed, node);
     if (error != 0) node_refuse(strerror(error));
     asker_tell_lost(node->asker, on_lost);
 }

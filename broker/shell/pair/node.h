@@ -220,7 +220,8 @@ struct node {
 int node_check(const struct config *config, const struct endpoints *endpoints, char message[DATADIR_MESSAGE_SIZE]);
 /* With --follow: a new directory asks the peer until it answers, and gets the cluster's identity. 0, or 1 with a
  * sentence. Before datadir_open; SIGTERM and SIGINT are blocked, and end the process here. */
-int node_join(const struct config *config, const struct peer_key *key, char message[DATADIR_MESSAGE_SIZE]);
+int node_join(const struct config *config, const struct peer_key *key, const struct asker_papers *papers,
+              char message[DATADIR_MESSAGE_SIZE]);
 /* Before recovery: is this one of a pair, and which? 0, or 1 with a sentence. */
 int node_open(struct node *node, struct shell *shell, char message[DATADIR_MESSAGE_SIZE]);
 /* Index and core are there; before anybody asks how far the pair is. */

@@ -39,7 +39,7 @@ int node_check(const struct config *config, const struct endpoints *endpoints, c
         return 1;
     if (advertised.scheme == LISTEN_UNIX) {
         snprintf(message, DATADIR_MESSAGE_SIZE,
-                 "--listen: the other node of a pair reaches this one by ws://, and it listens at a Unix "
+                 "--listen: the other node of a pair reaches this one by ws:// or wss://, and it listens at a Unix "
                  "socket only");
         return 1;
     }
@@ -110,11 +110,12 @@ static void say_waiting(const struct config *config, const char *reason, char sa
     logfmt("joining_waits", "peer=%s reason=%s", config->peer, quoted);
 }
 
-int node_join(const struct config *config, const struct peer_key *key, char message[DATADIR_MESSAGE_SIZE]) {
+int node_join(const struct config *config, const struct peer_key *key, const struct asker_papers *papers,
+              char message[DATADIR_MESSAGE_SIZE]) {
     struct talk talk;
     char said[LOGFMT_VALUE_SIZE] = "";
     if (config->replication == REPLICATION_NONE || !is_new(config->data)) return 0;
-    int error = talk_open(&talk, config->peer, key);
+    int error = talk_open(&talk, config->peer, key, papers);
     if (error != 0) {
         snprintf(message, DATADIR_MESSAGE_SIZE, "the peer %s cannot be asked: %s", config->peer, strerror(error));
         return 1;
@@ -172,7 +173,7 @@ int node_open(struct node *node, struct shell *shell, char message[DATADIR_MESSA
     node->news.audits_last = &node->news.audits;
     if (read_note(node, message) != 0) return 1;
     if (!snapshot_is_wanted(shell->dir.path)) return 0;
-    return snapshot_fetch(&shell->dir, shell->config.peer, &shell->peer_key, message);
+    return snapshot_fetch(&shell->dir, shell->config.peer, &shell->peer_key, &shell->papers, message);
 }
 
 _Noreturn void node_refuse(const char *sentence) {

@@ -35,7 +35,8 @@ static bool is_silent(const struct node_peer *peer, uint64_t wait_ms) {
     return monotonic_ns() - peer->heard_ns > wait_ms * NS_PER_MS;
 }
 
-_Static_assert(SYNC_PROBLEM_SIZE <= COORDINATOR_MESSAGE_SIZE, "one buffer for both");
+_Static_assert(SYNC_PROBLEM_SIZE <= COORDINATOR_MESSAGE_SIZE && TLS_SENTENCE_SIZE <= COORDINATOR_MESSAGE_SIZE,
+               "one buffer for all");
 
 /* NULL: it answers as it should, or there is none. */
 static const char *problem_of_coordinator(struct node *node, char buffer[COORDINATOR_MESSAGE_SIZE]) {
@@ -78,7 +79,10 @@ const char *node_problem(struct node *node, const struct pair *pair, const struc
     const char *problem = sync_problem(&node->shell->sync, buffer);
     if (problem == NULL) problem = problem_of_coordinator(node, buffer);
     if (problem != NULL) return problem;
-    if (pair->role == PAIR_LEADING) return problem_of_leader(node, pair, peer);
     bool follows = pair->role == PAIR_FOLLOWING || (pair->by_operator && pair->role == PAIR_CLAIMING);
-    return follows ? problem_of_follower(node, pair, peer) : NULL;
+    if (pair->role == PAIR_LEADING)
+        problem = problem_of_leader(node, pair, peer);
+    else if (follows)
+        problem = problem_of_follower(node, pair, peer);
+    return problem != NULL ? problem : tls_problem(node->shell->tls, buffer);
 }

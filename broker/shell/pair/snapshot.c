@@ -367,9 +367,9 @@ static int fetch_once(struct snapshot *snapshot) {
 }
 
 /* 0, or 1 with a sentence. */
-static int fetch_all(struct snapshot *snapshot, const struct peer_key *key) {
+static int fetch_all(struct snapshot *snapshot, const struct peer_key *key, const struct asker_papers *papers) {
     if (is_whole(snapshot)) return 0;
-    int error = talk_open(&snapshot->talk, snapshot->url, key);
+    int error = talk_open(&snapshot->talk, snapshot->url, key, papers);
     if (error != 0) return fail(snapshot, "the peer %s cannot be asked: %s", snapshot->url, strerror(error));
     do {
         error = fetch_once(snapshot);
@@ -380,11 +380,11 @@ static int fetch_all(struct snapshot *snapshot, const struct peer_key *key) {
 }
 
 int snapshot_fetch(const struct datadir *dir, const char *url, const struct peer_key *key,
-                   char message[DATADIR_MESSAGE_SIZE]) {
+                   const struct asker_papers *papers, char message[DATADIR_MESSAGE_SIZE]) {
     const char *directory = dir->path;
     struct snapshot snapshot = {.directory = directory, .url = url, .cluster = dir->cluster, .message = message};
     message[0] = '\0';
-    if (fetch_all(&snapshot, key) != 0) return 1;
+    if (fetch_all(&snapshot, key, papers) != 0) return 1;
     int error = put_in_place(&snapshot);
     if (error != 0) return fail(&snapshot, "%s: a snapshot cannot be put in place: %s", directory, strerror(-error));
     logfmt("snapshot_taken", "position=%" PRIu64 " bytes=%" PRIu64, snapshot.position, snapshot.bytes);

@@ -30,6 +30,6 @@ bool snapshot_is_wanted(const char *directory);
  * sentence; a leader that does not answer is waited for, and what is waited for is logged. Ends the process at SIGTERM
  * and SIGINT, which are blocked. */
 int snapshot_fetch(const struct datadir *dir, const char *url, const struct peer_key *key,
-                   char message[DATADIR_MESSAGE_SIZE]);
+                   const struct asker_papers *papers, char message[DATADIR_MESSAGE_SIZE]);
 
 #endif

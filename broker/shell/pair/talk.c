@@ -33,14 +33,14 @@ static void on_answer(void *argument, struct message *answer) {
     pthread_mutex_unlock(&talk->mutex);
 }
 
-int talk_open(struct talk *talk, const char *url, const struct peer_key *key) {
+int talk_open(struct talk *talk, const char *url, const struct peer_key *key, const struct asker_papers *papers) {
     struct listen_address address;
     const char *problem;
     *talk = (struct talk){.url = url, .key = key};
     if (!listen_parse_peer(url, &address, &problem)) return EINVAL;
     pthread_mutex_init(&talk->mutex, NULL);
     pthread_cond_init(&talk->changed, NULL);
-    return asker_open(&talk->line, &address, ANSWER_SIZE_MAX, on_answer, talk);
+    return asker_open(&talk->line, &address, papers, ANSWER_SIZE_MAX, on_answer, talk);
 }
 
 void talk_close(struct talk *talk) {

@@ -27,7 +27,7 @@ struct talk {
 
 /* `url` is the other broker's; it and the key must live as long as this, and this must stay where it is. 0 or a
  * positive errno. */
-int talk_open(struct talk *talk, const char *url, const struct peer_key *key);
+int talk_open(struct talk *talk, const char *url, const struct peer_key *key, const struct asker_papers *papers);
 void talk_close(struct talk *talk);
 /* A request of this broker's; its body is the caller's to put in. */
 Tarry__Request talk_request(Tarry__Request__BodyCase body);

@@ -1,0 +1,71 @@
+/* config_pair.c: what the options of a pair say together, and what they leave unsaid. */
+#include "config_pair.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* What is said of a pair that there is not would be believed, and be in vain. */
+static const char *said_of_pair(const struct config *config) {
+    bool has_mode = config->replication == REPLICATION_ASYNC || config->replication == REPLICATION_SYNC;
+    if (config->coordinator[0] != '\0') return "coordinator";
+    if (config->peer_key[0] != '\0') return "peer-key";
+    if (config->peer_token_file[0] != '\0') return "peer-token-file";
+    if (config->advertise[0] != '\0') return "advertise";
+    if (has_mode) return "replication";
+    if (config->solo_after_ms != SOLO_UNSAID) return "solo-after";
+    return config->failover_after_ms != 0 ? "failover-after" : NULL;
+}
+
+/* NULL also if there is a coordinator. */
+static const char *said_of_coordinator(const struct config *config) {
+    if (config->coordinator[0] != '\0') return NULL;
+    if (config->coordinator_credentials[0] != '\0') return "coordinator-credentials";
+    if (config->coordinator_ca[0] != '\0') return "coordinator-ca";
+    if (config->coordinator_certificate[0] != '\0') return "coordinator-certificate";
+    return config->coordinator_key[0] != '\0' ? "coordinator-key" : NULL;
+}
+
+int config_resolve_pair(struct config *config, char message[CONFIG_MESSAGE_SIZE]) {
+    config->joins = config->follow[0] != '\0';
+    if (config->joins && config->peer[0] != '\0' && strcmp(config->follow, config->peer) != 0) {
+        snprintf(message, CONFIG_MESSAGE_SIZE,
+                 "options peer and follow both say where the other node is, and differ: %.100s, %.100s", config->peer,
+                 config->follow);
+        return 1;
+    }
+    if (config->joins) memcpy(config->peer, config->follow, sizeof(config->peer));
+    bool is_pair = config->peer[0] != '\0';
+    if (!is_pair && said_of_pair(config) != NULL) {
+        snprintf(message, CONFIG_MESSAGE_SIZE, "option %s is for a pair: say with --peer where the other node is",
+                 said_of_pair(config));
+        return 1;
+    }
+    if (said_of_coordinator(config) != NULL) {
+        snprintf(message, CONFIG_MESSAGE_SIZE, "option %s is for a coordinator: say with --coordinator which",
+                 said_of_coordinator(config));
+        return 1;
+    }
+    if (is_pair && config->inspect) {
+        snprintf(message, CONFIG_MESSAGE_SIZE, "options inspect and peer exclude one another");
+        return 1;
+    }
+    bool is_said = config->solo_after_ms != SOLO_UNSAID && config->solo_after_ms != SOLO_NEVER;
+    if (is_pair && is_said && config->coordinator[0] == '\0') {
+        snprintf(message, CONFIG_MESSAGE_SIZE,
+                 "option solo-after needs a coordinator, or must be never: without one a silent follower is waited for "
+                 "until an operator says otherwise ('tarry promote --peer-is-stopped')");
+        return 1;
+    }
+    if (config->replication == REPLICATION_UNSAID) config->replication = REPLICATION_SYNC;
+    if (!is_pair) config->replication = REPLICATION_NONE;
+    if (config->replication != REPLICATION_NONE && config->peer_key[0] == '\0' && !config->print_config) {
+        snprintf(message, CONFIG_MESSAGE_SIZE,
+                 "a pair needs option peer-key, a file with a secret by which its two nodes know each other: make one "
+                 "with 'tarry keygen --peer FILE', and give both nodes the same");
+        return 1;
+    }
+    if (config->failover_after_ms == 0) config->failover_after_ms = FAILOVER_AFTER_DEFAULT_MS;
+    if (config->solo_after_ms == SOLO_UNSAID)
+        config->solo_after_ms = config->coordinator[0] != '\0' ? SOLO_AFTER_DEFAULT_MS : SOLO_NEVER;
+    return 0;
+}

@@ -1,0 +1,57 @@
+/* papers.c: see papers.h. */
+#include "papers.h"
+
+#include <sodium.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "logfmt.h"
+#include "private_file.h"
+
+/* NULL, or what is wrong with it. What a header cannot carry is no token. */
+static const char *take(const uint8_t *text, size_t size, char out[ASKER_TOKEN_SIZE]) {
+    while (size > 0 && (text[size - 1] == '\n' || text[size - 1] == '\r')) size--;
+    if (size == 0) return "is empty; 'tarry token add' makes one";
+    if (size >= ASKER_TOKEN_SIZE) return "is longer than a token is";
+    for (size_t i = 0; i < size; i++)
+        if (text[i] <= ' ' || text[i] > '~') return "holds something else than one token";
+    memcpy(out, text, size);
+    out[size] = '\0';
+    return NULL;
+}
+
+static int read_token(const struct config *config, char out[ASKER_TOKEN_SIZE], char *message, size_t message_size) {
+    const struct private_file file = {.what = "peer token",
+                                      .path = config->peer_token_file,
+                                      .option = "peer-token-file",
+                                      .remedy = "; 'tarry token add NAME --role peer' on the other node makes one"};
+    uint8_t text[ASKER_TOKEN_SIZE + 2];
+    size_t size;
+    int result = private_file_read(&file, text, sizeof(text), &size, message, message_size);
+    const char *problem = result == 0 ? take(text, size, out) : NULL;
+    sodium_memzero(text, sizeof(text));
+    if (problem == NULL) return result;
+    snprintf(message, message_size, "peer token %s %s", config->peer_token_file, problem);
+    return 1;
+}
+
+/* The asker's thread. */
+static bool token(const void *argument, char out[ASKER_TOKEN_SIZE]) {
+    static struct logfmt_limit limit;
+    char message[CONFIG_TEXT_SIZE + 256], quoted[LOGFMT_VALUE_SIZE];
+    if (read_token(argument, out, message, sizeof(message)) == 0) return true;
+    if (logfmt_allowed(&limit)) logfmt_warning("peer_token_unread", "reason=%s", logfmt_quote(message, quoted));
+    return false;
+}
+
+int papers_open(struct asker_papers *out, const struct config *config, struct tls *tls, char *message,
+                size_t message_size) {
+    char first[ASKER_TOKEN_SIZE];
+    *out = (struct asker_papers){.tls = tls, .argument = config};
+    if (config->peer_token_file[0] == '\0') return 0;
+    out->token = token;
+    int result = read_token(config, first, message, message_size);
+    sodium_memzero(first, sizeof(first));
+    return result;
+}

@@ -1,0 +1,15 @@
+/* papers.h: what this node shows to the other one of the pair, and by what it knows it: certificates and a token. */
+#ifndef TARRY_SHELL_PAPERS_H
+#define TARRY_SHELL_PAPERS_H
+
+#include <stddef.h>
+
+#include "asker.h"
+#include "config.h"
+
+/* The token is read from its file at each dial, so a new one counts from the next connection on. `config` must stay,
+ * and so must `tls` (NULL: none). 0, or 1 with a sentence: the file that should hold it does not. */
+int papers_open(struct asker_papers *out, const struct config *config, struct tls *tls, char *message,
+                size_t message_size);
+
+#endif
