@@ -19,6 +19,9 @@
     BUG(cascade_drops_timer, "KEEP-1", "a timer is lost on its way to a lower level of the wheel") \
     BUG(delay_on_wall_clock, "TIME-2", "a delay follows the wall clock, and its jumps") \
     BUG(replay_stops_clock, "TIME-2", "time does not move while the log is replayed") \
+    BUG(stall_unseen, "TIME-2", "what came while the process was stopped is judged by when it was read") \
+    BUG(stall_slept_through, "TIME-2", "the deadline that the core slept towards comes before what lay in the sockets") \
+    BUG(lateness_ignored, "TIME-1", "a delay that was asked of a stopped process counts from when the stop began") \
     /* broker/core: commits and answers */ \
     BUG(reply_before_sync, "LOG-1", "a reply waits for no position") \
     BUG(delivery_before_sync, "LOG-1", "a delivery leaves before its lease is durable") \

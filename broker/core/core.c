@@ -455,7 +455,7 @@ void core_step(struct core *core, const struct core_event *event, struct core_ef
         return;
     }
     set_now(core, &event->now);
-    uint64_t latest_ns = event->now.steady_ns + event->late_ns;
+    uint64_t latest_ns = event->now.steady_ns + (SEEDED_BUG(lateness_ignored) ? 0 : event->late_ns);
     core->from_ns = latest_ns > core->now.steady_ns ? latest_ns : core->now.steady_ns;
     size_t used = effects->arena->used;
     uint64_t taken = slab_allocated(core->slab);

@@ -5,7 +5,8 @@
  * soonest that match are kept, as many as the page has room for. What changes while it is looked through is offered as
  * it changes (list_saw), for it is at the overlay's end then, behind what is looked at. At the step each one is asked
  * again whether it is as it was when it was taken: the page is as of the step. What no longer is so may have kept
- * something else out: the page is shorter then, and says how far it is complete, as any page does. */
+ * something else out, and what was trimmed since only the index has: the page is shorter then, and says how far it is
+ * complete, as any page does. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -174,13 +175,18 @@ static int compare_candidates(const void *a, const void *b) {
 static const struct row *still(const struct core *core, const struct list_scan *scan,
                                const struct list_candidate *candidate) {
     const struct task *task = task_find(core, candidate->due.id);
-    bool is_known = task && task->dirty;
-    if (is_known && task->place == PLACE_ENDED) return NULL;
-    const struct row *row = is_known ? &task->row : candidate->read;
-    assert(row); /* what was dirty stays so: the question holds the overlay (core_hold) */
+    if (task && task->place == PLACE_ENDED) return NULL;
+    const struct row *row = task ? &task->row : candidate->read;
+    assert(row); /* is_in_reach */
     struct due due = row_due(row);
     bool is_same = !due_before(due, candidate->due) && !due_before(candidate->due, due);
     return is_same && matches(core, scan, scan->wanted, row) ? row : NULL;
+}
+
+/* False: it was taken from the overlay, and trimmed since. The index had it when the question began, so the question's
+ * hold does not keep it (core_hold), and it was not read, for memory knew it. */
+static bool is_in_reach(const struct core *core, const struct list_candidate *candidate) {
+    return candidate->read || task_find(core, candidate->due.id);
 }
 
 static void set_cursor(Tarry__ListReply *reply, struct due due, struct arena *arena) {
@@ -197,6 +203,10 @@ static Tarry__ListReply *make_page(struct core *core, struct list_scan *scan, st
     list->tasks = must_alloc(arena, scan->count * sizeof(Tarry__TaskView *));
     for (size_t i = 0; i < scan->count; i++) {
         const struct list_candidate *candidate = &scan->heap[i];
+        if (!is_in_reach(core, candidate)) { /* the next page reads it */
+            set_cursor(list, (struct due){candidate->due.due_ms, candidate->due.id - 1}, arena);
+            return list;
+        }
         bool is_twice = i > 0 && compare_candidates(candidate - 1, candidate) == 0; /* it changed, but for its place */
         const struct row *row = is_twice ? NULL : still(core, scan, candidate);
         if (row) list->tasks[list->n_tasks++] = query_view(core, row, arena);

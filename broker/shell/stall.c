@@ -1,6 +1,10 @@
 /* stall.c: see stall.h. */
 #include "stall.h"
 
+#include <stdbool.h>
+
+#include "seeded_bug.h"
+
 void stall_sleep(struct stall *stall, uint64_t now_ns, uint64_t wait_ns) {
     stall->asleep_since_ns = now_ns;
     stall->asleep_until_ns = now_ns + wait_ns;
@@ -11,8 +15,11 @@ void stall_wake(struct stall *stall) {
 }
 
 uint64_t stall_received(struct stall *stall, uint64_t now_ns) {
-    if (stall->asleep_until_ns != 0 && now_ns > stall->asleep_until_ns + STOPPED_NS) {
-        if (stall->settled_ns == 0) stall->stopped_ns = stall->asleep_since_ns;
+    bool is_late = stall->asleep_until_ns != 0 && now_ns > stall->asleep_until_ns + STOPPED_NS;
+    if (is_late && !SEEDED_BUG(stall_unseen)) {
+        bool is_new = stall->settled_ns == 0;
+        if (is_new)
+            stall->stopped_ns = SEEDED_BUG(stall_slept_through) ? stall->asleep_until_ns : stall->asleep_since_ns;
         stall->settled_ns = now_ns + SETTLE_NS;
         stall->asleep_until_ns = now_ns;
     }

@@ -26,8 +26,8 @@ ALLOWED = {
     # A dry run asks the real core what would have been: it is a pure function of its events, and nothing else would be proof.
     "client/tool/replay/": ("client/tool/", "client/include/", "broker/core/core.h", "storage/", "proto/"),
     "client/examples/": ("client/examples/", "client/include/"),
-    # the clock's pure half and the leader's; the rules, their words on the wire, and the keeper of the record
-    "tests/sim/": ("tests/", "broker/core/", "broker/pair/", "broker/coordinator/", "broker/shell/clock.",
+    # the clock's pure half and the leader's, what comes after a stop; the rules, their words on the wire, and the keeper of the record
+    "tests/sim/": ("tests/", "broker/core/", "broker/pair/", "broker/coordinator/", "broker/shell/clock.", "broker/shell/stall.",
                    "broker/shell/pair/follow_wire.", "broker/shell/pair/keeper.", "broker/shell/pair/leader_clock.", "broker/shell/pair/silence.", "storage/", "proto/"),
     "tests/e2e/": ("tests/e2e/", "client/include/"),
     "tests/e2e/diverge.": ("storage/", "proto/"),  # it forges what no stranger can: an index that is wrong and looks right

@@ -378,6 +378,9 @@ static void happens_now(struct world *world, struct faults *faults, enum fault f
     case FAULT_SUSPEND:
         world_suspend(world, random_magnitude(&world->random, 24));
         break;
+    case FAULT_PAUSE:
+        if (up) world_pause(world, world->host->number, 1 + random_magnitude(&world->random, 13));
+        break;
     case FAULTS:
         break;
     }
@@ -409,6 +412,7 @@ void faults_end(struct world *world, struct faults *faults) {
     struct host *host = world->host;
     bool read_wrong = faults->flip.active; /* and a reader may still hold it in its buffer */
     faults->over = true;
+    world_resume(world, host->number);
     world->network = (struct network){.dropped = world->network.dropped, .doubled = world->network.doubled};
     for (size_t i = 0; i < world->client_count; i++) world->clients[i]->link = (struct link){0};
     repair(world, faults);

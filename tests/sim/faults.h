@@ -5,6 +5,7 @@
  *   F-2              a bit flips: in a closed segment while it runs, anywhere before a start
  *   F-4, F-5         the disk is full for a while; a write, a sync or a read fails
  *   F-7              the index is put back from an older copy
+ *   F-13             the process stands still
  *   F-15 … F-19      drops, doubles, delays, cut links, consumers that are half dead (network.h, habits.h)
  *   F-32, F-34       the wall clock jumps, the machine sleeps */
 #ifndef TARRY_TESTS_SIM_FAULTS_H
@@ -28,6 +29,7 @@ enum fault {
     FAULT_JUMP,     /* of seconds */
     FAULT_FAR_JUMP, /* of hours to years, and taken back */
     FAULT_SUSPEND,
+    FAULT_PAUSE, /* SIGSTOP */
     FAULTS
 };
 

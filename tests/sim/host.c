@@ -10,20 +10,58 @@
 #include "ops.h"
 #include "world.h"
 
-#define HURRY_NS 20000  /* work that the core left for later comes this much later, or time would stand still */
-#define CHECK_EVERY 128 /* steps: core_check walks everything in memory */
+#define HURRY_NS 20000 /* work that the core left for later comes this much later, or time would stand still */
+#define CLOCK_LOOK_NS 1000000000u /* the clocks are looked at this often (shell/loop.c) */
+#define CHECK_EVERY 128           /* steps: core_check walks everything in memory */
 
 struct instant host_now(struct world *world) {
     struct sample sample = {.real_ns = world_real_ns(world), .boot_ns = world_boot_ns(world)};
     return clock_advance(&world->host->clock, sample);
 }
 
-struct instant host_answers_at(const struct world *world) {
-    struct instant now = world->host->clock.now;
+static struct instant later_of(struct instant a, struct instant b) {
+    if (b.steady_ns > a.steady_ns) a.steady_ns = b.steady_ns;
+    if (b.wall_ns > a.wall_ns) a.wall_ns = b.wall_ns;
+    return a;
+}
+
+struct instant host_event_time(struct world *world, uint64_t *out_late_ns) {
+    struct host *host = world->host;
+    uint64_t boot_ns = world_boot_ns(world);
+    uint64_t received_ns = host->taken ? host->taken->received_ns : stall_received(&host->stall, boot_ns);
+    *out_late_ns = host->taken ? host->taken->late_ns : boot_ns - received_ns;
+    return stall_judge(host_now(world), boot_ns - received_ns);
+}
+
+uint64_t host_from_ns(struct world *world) {
+    uint64_t late_ns;
+    uint64_t latest_ns = host_event_time(world, &late_ns).steady_ns + late_ns;
+    return latest_ns > world->host->stepped.steady_ns ? latest_ns : world->host->stepped.steady_ns;
+}
+
+struct instant host_answers_at(struct world *world) {
+    uint64_t late_ns;
     const struct flat *head = &world->host->head;
-    if (head->steady_ns > now.steady_ns) now.steady_ns = head->steady_ns;
-    if (head->wall_ns > now.wall_ns) now.wall_ns = head->wall_ns;
-    return now;
+    struct instant now = later_of(host_event_time(world, &late_ns), world->host->stepped);
+    return later_of(now, (struct instant){.steady_ns = head->steady_ns, .wall_ns = head->wall_ns});
+}
+
+/* The core thread sleeps, until the next deadline or until the clocks are looked at again (shell/loop.c). */
+void host_stands_still(struct world *world) {
+    struct host *host = world->host;
+    uint64_t tick_ns = host->tick_ns > world->now_ns ? host->tick_ns - world->now_ns : 0;
+    if (host->state != HOST_UP) return;
+    host->paused_from_ns = world->now_ns;
+    stall_sleep(&host->stall, world_boot_ns(world), tick_ns < CLOCK_LOOK_NS ? tick_ns : CLOCK_LOOK_NS);
+}
+
+void host_goes_on(struct world *world) {
+    struct host *host = world->host;
+    if (host->state != HOST_UP || !host->stall.asleep_until_ns) return; /* it was started meanwhile */
+    host->went_on_ns = world->now_ns;
+    (void)stall_received(&host->stall, world_boot_ns(world));
+    stall_wake(&host->stall);
+    host_wake(world);
 }
 
 /* The line that the clock believes: the wall where it last advanced, plus BOOTTIME since; as an error. */
@@ -136,7 +174,9 @@ static void check_effects(struct host *host, const struct core_effects *effects,
 void host_step(struct world *world, struct core_event *event) {
     struct host *host = world->host;
     struct core_effects *effects = &host->batches[host->filling]->effects;
-    event->now = host_now(world);
+    event->now = host_event_time(world, &event->late_ns);
+    bool follows = host->node && (!host->node->writes || host->node->applier);
+    if (!follows) host->stepped = later_of(host->stepped, event->now); /* who follows answers, and goes by its leader */
     uint64_t before = core_position(host->core);
     size_t appends = effects->appends.count;
     size_t replies = effects->replies.count;
@@ -158,23 +198,35 @@ void host_step(struct world *world, struct core_event *event) {
     host_wake(world);
 }
 
+void host_stamp(struct world *world, struct errand *errand) {
+    if (errand->received_ns) return;
+    uint64_t boot_ns = world_boot_ns(world);
+    errand->received_ns = stall_received(&world->host->stall, boot_ns);
+    errand->late_ns = boot_ns - errand->received_ns;
+}
+
 struct posted {
-    uint64_t life;
+    struct errand errand; /* as far as it says when it was received */
     struct core_event event;
 };
 
 static void posted_arrives(struct world *world, void *argument, uint64_t number) {
     struct posted *posted = argument;
     bool is_position = posted->event.kind == CORE_DURABLE || posted->event.kind == CORE_INDEXED;
-    bool is_now = posted->life == world->host->life && world->host->state == HOST_UP;
+    struct host *host = world->host;
+    bool is_now = posted->errand.life == host->life && host->state == HOST_UP;
     if (is_now && !is_position && node_puts_off(world, posted_arrives, argument, number)) return;
-    bool is_late = world->host->closed && posted->event.kind != CORE_DURABLE && posted->event.kind != CORE_INDEXED;
-    if (posted->life == world->host->life && !is_late) host_step(world, &posted->event);
+    bool is_late = host->closed && posted->event.kind != CORE_DURABLE && posted->event.kind != CORE_INDEXED;
+    if (posted->errand.life != host->life || is_late) return;
+    if (!is_position) host->taken = &posted->errand;
+    host_step(world, &posted->event);
+    host->taken = NULL;
 }
 
 void host_post(struct world *world, const struct core_event *event) {
     struct posted *posted = world_alloc(world, sizeof *posted);
-    *posted = (struct posted){.life = world->host->life, .event = *event};
+    *posted = (struct posted){.errand.life = world->host->life, .event = *event};
+    host_stamp(world, &posted->errand);
     world_after(world, &world->options.wake, posted_arrives, posted, 0);
 }
 
@@ -185,7 +237,8 @@ static void tick(struct world *world, void *argument, uint64_t life) {
     if (host->life != life || host->tick_ns > world->now_ns) return;
     host->tick_ns = UINT64_MAX;
     struct core_event event = {.kind = CORE_TICK};
-    uint64_t now_ms = host_now(world).steady_ns / NS_PER_MS;
+    uint64_t late_ns;
+    uint64_t now_ms = host_event_time(world, &late_ns).steady_ns / NS_PER_MS;
     if (core_deadline(host->core) <= now_ms) {
         host_step(world, &event);
     } else {
@@ -201,6 +254,8 @@ void host_wake(struct world *world) {
     uint64_t steady_ns = host_now(world).steady_ns;
     uint64_t deadline_ns = deadline_ms * NS_PER_MS;
     uint64_t wait_ns = deadline_ns > steady_ns ? deadline_ns - steady_ns : HURRY_NS;
+    uint64_t settle_ns = stall_settle_ns(&host->stall, world_boot_ns(world)); /* nothing is due before */
+    if (settle_ns > 0) wait_ns = settle_ns;
     wait_ns += world_span_ns(world, &world->options.wake);
     if (host->tick_ns <= world->now_ns + wait_ns) return; /* sooner already */
     host->tick_ns = world->now_ns + wait_ns;

@@ -15,6 +15,7 @@
 #include "clock.h"
 #include "ledger.h"
 #include "log.h"
+#include "stall.h"
 #include "table.h"
 #include "timeline.h"
 #include "watch.h"
@@ -70,8 +71,11 @@ struct errand { /* something that the core lacks facts for, or asked for itself 
     uint64_t past_id_end;    /* … and what is found for certain then */
     struct client *client;
     struct request *request;
-    uint64_t position; /* of the core before the step that answered: LOG-1 */
-    size_t known;      /* how many frames had been acknowledged when it came (truth.h) */
+    uint64_t received_ns; /* BOOTTIME that it is judged by, once it was taken; 0: it was not */
+    uint64_t late_ns;     /* and so much later it may have come */
+    uint64_t arrived_ns;  /* a call: the truth, when it came to the machine */
+    uint64_t position;    /* of the core before the step that answered: LOG-1 */
+    size_t known;         /* how many frames had been acknowledged when it came (truth.h) */
 };
 
 struct batch { /* effects of some steps, on their way to the disk and out (shell/batch.h) */
@@ -88,6 +92,14 @@ struct lane {
     bool up;
     bool sending;
     uint64_t turn; /* grows when the lane changes hands */
+};
+
+struct unread { /* a request that has come to the machine, and was not looked at yet */
+    struct unread *next;
+    struct client *client;
+    struct request *request;
+    uint64_t life;
+    uint64_t arrived_ns; /* the truth */
 };
 
 struct parcel {                    /* a delivery on its way out (shell/courier.c) */
@@ -108,6 +120,9 @@ struct host {
     uint64_t boot;            /* which one of the machine; from 1 */
     uint64_t paused_until_ns; /* SIGSTOP */
     struct timeline stopped;  /* what happens once that is over */
+    uint64_t paused_from_ns;  /* the last time, suspended machines included … */
+    uint64_t went_on_ns;      /* … and until then */
+    struct unread *unread;    /* in its sockets */
 
     struct model_disk *disk;
     struct disk calls; /* the log's, mindful of the room (shell/room.c) */
@@ -118,6 +133,9 @@ struct host {
     struct core *core;
     struct clock_state clock;
     uint64_t tick_ns; /* when it is woken next; UINT64_MAX: not */
+    struct stall stall;
+    const struct errand *taken; /* what is being judged by when it was received; NULL: nothing, it is now */
+    struct instant stepped;     /* the latest that the core was told */
 
     struct batch *batches[2];
     int filling;         /* index of the batch that steps fill; the other one is being synced, or empty */
@@ -174,7 +192,9 @@ void host_stop(struct world *world);
 void host_fail(struct world *world, const char *what, int error);
 
 /* ---- from outside */
-void host_receive(struct world *world, struct client *client, struct request *request);
+/* A request is in the machine's socket; the process looks at it. NULL: nobody is there to do so. */
+struct unread *host_reached(struct world *world, struct client *client, struct request *request);
+void host_read(struct world *world, struct unread *unread);
 void host_lane_up(struct world *world, struct client *client, uint32_t number, uint64_t session);
 void host_lane_gone(struct world *world, struct client *client, uint64_t session);
 
@@ -189,8 +209,15 @@ void host_release_index(struct world *world);
 /* All that is durable is indexed at once. */
 void host_index_now(struct world *world);
 struct instant host_now(struct world *world);
+/* The time that an event is stepped at: when it was received (shell/stall.h); now, if that is not known. */
+struct instant host_event_time(struct world *world, uint64_t *out_late_ns);
+/* Steady time from which what it wants "in so long" counts (TIME-1). */
+uint64_t host_from_ns(struct world *world);
+/* The process stops, or the machine sleeps; it goes on. */
+void host_stands_still(struct world *world);
+void host_goes_on(struct world *world);
 /* The time as of which questions are answered: a follower's clock may be behind what its leader has written. */
-struct instant host_answers_at(const struct world *world);
+struct instant host_answers_at(struct world *world);
 
 /* ---- of a pair (node.h) */
 /* Answers that nothing is in the way of any more leave. Takes the batch over. False: the disk failed. */
@@ -207,6 +234,8 @@ void host_post(struct world *world, const struct core_event *event); /* an event
 void host_wake(struct world *world);                                 /* arms the next tick */
 void host_flush_later(struct world *world);
 void host_take_errand(struct world *world, struct errand *errand);
+/* It is received now, unless it was before (shell/inbox.c). */
+void host_stamp(struct world *world, struct errand *errand);
 void host_ask_window(struct world *world, const struct core_window *window);
 void host_ask_page(struct world *world, const struct core_page *page);
 void host_index_later(struct world *world);

@@ -147,7 +147,8 @@ static bool has_schedules(const Tarry__Request *request) {
 /* What time brings about comes first: then the prediction sees it. */
 static void let_time_pass(struct world *world) {
     struct core *core = world->host->core;
-    if (core_deadline(core) > host_now(world).steady_ns / NS_PER_MS) return;
+    uint64_t late_ns;
+    if (core_deadline(core) > host_event_time(world, &late_ns).steady_ns / NS_PER_MS) return;
     struct core_event event = {.kind = CORE_TICK};
     host_step(world, &event);
 }
@@ -208,7 +209,7 @@ static void take_window(struct world *world, struct errand *errand) {
     if (event.more) world_after_ns(world, PIECE_NS, handed_in, errand, 0);
 }
 
-void host_take_errand(struct world *world, struct errand *errand) {
+static void take_errand(struct world *world, struct errand *errand) {
     if (world->host->closed) { /* too late (shell/loop.c) */
         unhold(world, errand);
         return;
@@ -223,6 +224,14 @@ void host_take_errand(struct world *world, struct errand *errand) {
         host_step(world, &errand->event);
         unhold(world, errand);
     }
+}
+
+void host_take_errand(struct world *world, struct errand *errand) {
+    struct host *host = world->host;
+    host_stamp(world, errand);
+    host->taken = errand;
+    take_errand(world, errand);
+    host->taken = NULL;
 }
 
 static enum core_event_kind kind_of(const Tarry__Request *request) {
@@ -258,8 +267,10 @@ static const char *peer_of(struct world *world, const struct client *client) {
     return peer;
 }
 
-void host_receive(struct world *world, struct client *client, struct request *request) {
+static void receive(struct world *world, const struct unread *unread) {
     struct host *host = world->host;
+    struct client *client = unread->client;
+    struct request *request = unread->request;
     if (host->state != HOST_UP || host->closed) return;
     struct errand *errand = world_alloc(world, sizeof *errand);
     *errand = (struct errand){.kind = ERRAND_CALL,
@@ -267,6 +278,7 @@ void host_receive(struct world *world, struct client *client, struct request *re
                               .hold = -1,
                               .client = client,
                               .request = request,
+                              .arrived_ns = unread->arrived_ns,
                               .known = world->truth.count};
     Tarry__Code code = host->node ? node_admits(host->node, request->body) : TARRY__CODE__OK;
     if (code != TARRY__CODE__OK) {
@@ -282,6 +294,25 @@ void host_receive(struct world *world, struct client *client, struct request *re
     if (errand->event.kind == CORE_SUBSCRIBE && request->body->subscribe->resume.len)
         memcpy(&errand->event.session, request->body->subscribe->resume.data, sizeof errand->event.session);
     host_take_errand(world, errand);
+}
+
+struct unread *host_reached(struct world *world, struct client *client, struct request *request) {
+    struct host *host = world->host;
+    if (host->state != HOST_UP) return NULL;
+    struct unread *unread = world_alloc(world, sizeof *unread);
+    *unread = (struct unread){
+        .next = host->unread, .client = client, .request = request, .life = host->life, .arrived_ns = world->now_ns};
+    host->unread = unread;
+    return unread;
+}
+
+void host_read(struct world *world, struct unread *unread) {
+    struct host *host = world->host;
+    if (unread->life != host->life) return; /* the process that it came to has ended */
+    receive(world, unread);
+    struct unread **at = &host->unread;
+    while (*at && *at != unread) at = &(*at)->next;
+    if (*at) *at = unread->next; /* it may have ended by that */
 }
 
 void host_answer(struct world *world, struct errand *errand, uint32_t node, Tarry__Reply *reply, const uint8_t *commit,

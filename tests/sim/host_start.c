@@ -86,7 +86,11 @@ void host_begin(struct world *world) {
     flat_init(&host->head);
     memset(host->origins, 0, sizeof host->origins);
     host->wall_offset_ns = 0;
-    host->booted_ns = host->paused_until_ns = 0;
+    host->booted_ns = host->paused_until_ns = host->paused_from_ns = host->went_on_ns = 0;
+    host->unread = NULL;
+    host->taken = NULL;
+    host->stall = (struct stall){0};
+    host->stepped = (struct instant){0};
     timeline_clear(&host->stopped);
     host->boot = 1;
     host->node = NULL;
@@ -111,6 +115,11 @@ static void end_life(struct world *world) {
     log_close(host->log);
     host->log = NULL;
     host->life++;
+    host->paused_from_ns = host->went_on_ns = 0;
+    host->unread = NULL;
+    host->taken = NULL;
+    host->stall = (struct stall){0};
+    host->stepped = (struct instant){0};
     host->state = HOST_DOWN;
     host->tick_ns = UINT64_MAX;
     for (size_t i = 0; i < 2; i++) core_effects_reset(&host->batches[i]->effects);
@@ -211,6 +220,7 @@ static void stop_following(struct world *world) {
 void host_stop(struct world *world) {
     struct host *host = world->host;
     if (host->state != HOST_UP) return;
+    world_resume(world, host->number); /* a process that stands still takes no SIGTERM: it comes right after */
     TRACE(world, "broker", "stops");
     uint64_t life = host->life;
     struct core_event stop = {.kind = CORE_STOP};
@@ -423,7 +433,7 @@ static bool start_node(struct world *world, const struct log_recovery *found, bo
     return node_start(world);
 }
 
-bool host_start(struct world *world, bool accept_clock) {
+static bool start(struct world *world, bool accept_clock) {
     struct host *host = world->host;
     MUST(host->state != HOST_UP);
     host->state = HOST_DOWN;
@@ -469,4 +479,12 @@ bool host_start(struct world *world, bool accept_clock) {
     host_erase_later(world);
     if (host->indexed < host->durable) host_index_later(world);
     return true;
+}
+
+bool host_start(struct world *world, bool accept_clock) {
+    uint32_t from = world->place;
+    world_enter(world, world->host->number); /* what it does happens there, and stands still with it */
+    bool is_up = start(world, accept_clock);
+    world_enter(world, from);
+    return is_up;
 }

@@ -18,6 +18,7 @@ struct message {
     struct delivered delivered;
     uint64_t session;
     uint32_t lane;
+    uint32_t node; /* of a request */
 };
 
 static bool happens(struct world *world, uint32_t permille) {
@@ -40,13 +41,20 @@ static void send(struct world *world, uint32_t place, happen *arrives, void *mes
     }
 }
 
+static void request_is_read(struct world *world, void *argument, uint64_t number) {
+    host_read(world, argument);
+}
+
+/* It is in the machine's socket, also while the process stands still. */
 static void request_arrives(struct world *world, void *argument, uint64_t number) {
     const struct message *message = argument;
     if (message->client->link.cut_up) {
         world->network.dropped++;
         return;
     }
-    host_receive(world, message->client, message->request);
+    world_enter(world, message->node);
+    struct unread *unread = host_reached(world, message->client, message->request);
+    if (unread) world_after_ns(world, 0, request_is_read, unread, 0);
 }
 
 struct letter {
@@ -77,8 +85,8 @@ void network_between(struct world *world, uint32_t to, void (*run)(struct world 
 
 void network_request(struct world *world, struct client *client, struct request *request) {
     struct message *message = world_alloc(world, sizeof *message);
-    *message = (struct message){.client = client, .request = request};
-    send(world, client->node, request_arrives, message, &client->link.cut_up);
+    *message = (struct message){.client = client, .request = request, .node = client->node};
+    send(world, WORLD_OUTSIDE, request_arrives, message, &client->link.cut_up);
 }
 
 static void answer_arrives(struct world *world, void *argument, uint64_t number) {

@@ -9,7 +9,7 @@
 #include "ledger.h"
 #include "world.h"
 
-static bool has_expired(const struct world *world, const struct row *row) {
+static bool has_expired(struct world *world, const struct row *row) {
     struct instant now = host_answers_at(world);
     uint64_t now_ms = (row->base == ROW_WALL ? now.wall_ns : now.steady_ns) / NS_PER_MS;
     return row->state == ROW_WAITING && row_expires_at(row) <= now_ms;
@@ -29,7 +29,7 @@ static Tarry__Outcome outcome_of(const struct flat_task *task) {
 }
 
 /* It has ended: that is the answer, unless it has been forgotten since. */
-static void predict_ended(const struct world *world, struct prediction *prediction, const struct flat_task *task) {
+static void predict_ended(struct world *world, struct prediction *prediction, const struct flat_task *task) {
     if (!task->ended) {
         prediction->outcome = TARRY__OUTCOME__EXPIRED; /* it ends by being asked for */
         return;
@@ -41,8 +41,8 @@ static void predict_ended(const struct world *world, struct prediction *predicti
 }
 
 /* More than ten years ahead is refused. */
-static bool is_too_far(const struct world *world, const Tarry__When *when) {
-    uint64_t from_ms = when->kind == TARRY__WHEN__KIND__AT ? world->host->clock.now.wall_ns / NS_PER_MS : 0;
+static bool is_too_far(struct world *world, const Tarry__When *when) {
+    uint64_t from_ms = when->kind == TARRY__WHEN__KIND__AT ? host_answers_at(world).wall_ns / NS_PER_MS : 0;
     return when->ms > from_ms + DUE_AHEAD_MAX_MS;
 }
 
@@ -63,8 +63,7 @@ static void predict_schedule(struct world *world, struct prediction *prediction,
     }
     if (!live || has_expired(world, &live->row)) return;
     uint64_t due_ms = schedule->when->ms;
-    if (schedule->when->kind == TARRY__WHEN__KIND__DELAY)
-        due_ms += (world->host->clock.now.steady_ns + NS_PER_MS - 1) / NS_PER_MS;
+    if (schedule->when->kind == TARRY__WHEN__KIND__DELAY) due_ms += (host_from_ns(world) + NS_PER_MS - 1) / NS_PER_MS;
     bool takes_over = schedule->on_conflict == TARRY__SCHEDULE__ON_CONFLICT__REPLACE;
     if (schedule->on_conflict == TARRY__SCHEDULE__ON_CONFLICT__EARLIER) takes_over = due_ms < live->row.due_ms;
     if (schedule->on_conflict == TARRY__SCHEDULE__ON_CONFLICT__LATER) takes_over = due_ms > live->row.due_ms;
@@ -154,12 +153,12 @@ static void predict_get(struct world *world, struct prediction *prediction, cons
         prediction->outcome = task->row.state == ROW_LEASED ? TARRY__OUTCOME__IN_FLIGHT : TARRY__OUTCOME__PENDING;
 }
 
-static bool is_over(const struct world *world, const struct flat_task *task) {
+static bool is_over(struct world *world, const struct flat_task *task) {
     return task->ended || has_expired(world, &task->row);
 }
 
 /* Of what the search found. */
-static void predict_count(const struct world *world, struct prediction *prediction) {
+static void predict_count(struct world *world, struct prediction *prediction) {
     const struct core_past *past = &prediction->past[0];
     prediction->count = prediction->left = 0;
     for (size_t i = 0; i < past->count; i++) {

@@ -217,11 +217,11 @@ static void a_payment_that_comes_too_late_is_told_who_has_the_task(void **state)
     client_commit_one(f->shop, op_cancel(f->world, order(f, "order-1"), false)); /* its lease is being synced */
     SIM_ELAPSE(f, 100);
     SIM_TRACE(f, "[1501] shop > cancel orders order-1 #5\n"
-                 "[1502] broker append #9 leased 1\n"
                  "[1502] broker append #10 nothing but the answer\n"
-                 "[1512] broker durable #10\n"
-                 "[1513] shop < not done: in flight, task 1, deliveries 1 #5\n"
-                 "[1513] worker gets task 1, delivery 1\n");
+                 "[1511] broker durable #9\n"
+                 "[1512] worker gets task 1, delivery 1\n"
+                 "[1521] broker durable #10\n"
+                 "[1522] shop < not done: in flight, task 1, deliveries 1 #5\n");
 }
 
 static void a_delivery_that_provably_never_left_does_not_count(void **state) { /* TRUE-1, F-17, F-19 */
@@ -237,8 +237,8 @@ static void a_delivery_that_provably_never_left_does_not_count(void **state) { /
     SIM_ELAPSE(f, 50);
     client_commit_one(f->shop, op_cancel(f->world, order(f, "order-1"), false));
     SIM_ELAPSE(f, 50);
-    SIM_TRACE(f, "[1502] broker append #9 leased 1\n"
-                 "[1512] broker durable #9\n"
+    SIM_TRACE(f, "[1501] broker append #9 leased 1\n"
+                 "[1511] broker durable #9\n"
                  "[1601] worker has lost its lane\n"
                  "[1601] broker lane of worker is gone\n"
                  "[1601] broker append #11 unsent 1\n"

@@ -24,9 +24,10 @@ static void a_stopped_worker_that_wakes_up_is_told(void **state) { /* FENCE-1, F
     SIM_SKIP(f);
     SIM_ELAPSE(f, 12000);
     SIM_TRACE(f, "[1231] broker append #13 session\n"
-                 "[1241] broker durable #13\n"
-                 "[1242] second < a lane\n"
-                 "[1243] broker lane of second is up\n"
+                 "[1241] broker durable #12\n"
+                 "[1251] broker durable #13\n"
+                 "[1252] second < a lane\n"
+                 "[1253] broker lane of second is up\n"
                  "[11013] broker append #15 lease lost 1, session over\n"
                  "[11013] broker append #16 leased 1\n"
                  "[11023] broker durable #16\n"
@@ -100,6 +101,64 @@ static void a_worker_that_comes_back_keeps_its_leases(void **state) { /* FENCE-1
                  "[6201] broker append #14 acked 1\n"
                  "[6211] broker durable #14\n"
                  "[6212] worker < acked, task 1, deliveries 1 #8\n");
+}
+
+/* ---- F-13: the broker stands still */
+
+/* Whatever the worker said meanwhile counts, though lease and silence were over long before it was looked at. */
+static void what_lay_in_the_sockets_of_a_stopped_broker_counts(void **state) { /* TIME-2, F-13 */
+    struct fx *f = *state;
+    subscribe(f->worker, "orders");
+    client_schedule(f->shop, .key = "order-1", .delay_ms = 100);
+    SIM_ELAPSE(f, 200);
+    SIM_SKIP(f);
+    world_pause(f->world, 0, 20000); /* its leases last a second, and who is silent for ten is gone */
+    SIM_ELAPSE(f, 900);
+    client_settle(f->worker, &f->worker->held[0], op_ack(f->world, &f->worker->held[0]));
+    SIM_ELAPSE(f, 30000);
+    SIM_TRACE(f, "[1200] operator stops node 0 for 20000 ms\n"
+                 "[2100] worker > ack task 1 #5\n"
+                 "[21200] broker append #11 acked 1\n"
+                 "[21210] broker durable #11\n"
+                 "[21211] worker < acked, task 1, deliveries 1 #5\n");
+    assert_true(f->worker->session != 0);
+}
+
+/* The very deadline that it slept towards is no other. */
+static void a_deadline_that_a_broker_slept_through_waits_for_the_sockets(void **state) { /* TIME-2, F-13 */
+    struct fx *f = *state;
+    subscribe(f->worker, "orders");
+    client_schedule(f->shop, .key = "order-1", .delay_ms = 100);
+    SIM_ELAPSE(f, 900); /* the lease has 400 ms left */
+    SIM_SKIP(f);
+    world_pause(f->world, 0, 3000);
+    SIM_ELAPSE(f, 100);
+    client_settle(f->worker, &f->worker->held[0], op_ack(f->world, &f->worker->held[0]));
+    SIM_ELAPSE(f, 5000);
+    SIM_TRACE(f, "[1900] operator stops node 0 for 3000 ms\n"
+                 "[2000] worker > ack task 1 #5\n"
+                 "[4900] broker append #11 acked 1\n"
+                 "[4910] broker durable #11\n"
+                 "[4911] worker < acked, task 1, deliveries 1 #5\n");
+}
+
+static void a_delay_asked_of_a_stopped_broker_counts_from_when_it_was_read(void **state) { /* TIME-1, F-13 */
+    struct fx *f = *state;
+    subscribe(f->worker, "orders");
+    SIM_ELAPSE(f, 200);
+    SIM_SKIP(f);
+    world_pause(f->world, 0, 5000);
+    SIM_ELAPSE(f, 4900);
+    client_schedule(f->shop, .key = "order-1", .delay_ms = 3000);
+    SIM_ELAPSE(f, 5000);
+    SIM_TRACE(f, "[1200] operator stops node 0 for 5000 ms\n"
+                 "[6100] shop > schedule orders order-1 in 3000 ms #5\n"
+                 "[6200] broker append #8 scheduled 1\n"
+                 "[6210] broker durable #8\n"
+                 "[6211] shop < scheduled, task 1 #5\n"
+                 "[9200] broker append #10 leased 1\n"
+                 "[9210] broker durable #10\n"
+                 "[9211] worker gets task 1, delivery 1\n");
 }
 
 /* ---- F-15: partitions */
@@ -176,6 +235,7 @@ static void a_dead_workers_tasks_go_to_the_next(void **state) { /* F-19, F-17 */
     client_crash(f->worker);
     SIM_ELAPSE(f, 100);
     SIM_TRACE(f, "[1280] worker crashes\n"
+                 "[1281] broker durable #14\n"
                  "[1281] broker lane of worker is gone\n"
                  "[1281] broker append #15 lease lost 1, session over\n"
                  "[1281] broker append #16 leased 1\n"
@@ -223,27 +283,27 @@ static void a_poison_task_ends_among_the_dead_and_stops_nobody(void **state) { /
     SIM_SKIP(f);
     f->worker->on_task = nack_what_comes;
     SIM_ELAPSE(f, 5000);
-    SIM_TRACE(f, "[1152] broker append #11 leased 1\n"
-                 "[1162] broker durable #11\n"
-                 "[1163] worker gets task 1, delivery 1\n"
-                 "[1163] worker > nack task 1 #6\n"
-                 "[1164] broker append #12 retried 1\n"
-                 "[1174] broker durable #12\n"
-                 "[1175] worker < nacked, task 1, deliveries 1 #6\n"
-                 "[1264] broker append #14 leased 1\n"
-                 "[1274] broker durable #14\n"
-                 "[1275] worker gets task 1, delivery 2\n"
-                 "[1275] worker > nack task 1 #7\n"
-                 "[1276] broker append #15 retried 1\n"
-                 "[1286] broker durable #15\n"
-                 "[1287] worker < nacked, task 1, deliveries 2 #7\n"
-                 "[1376] broker append #17 leased 1\n"
-                 "[1386] broker durable #17\n"
-                 "[1387] worker gets task 1, delivery 3\n"
-                 "[1387] worker > nack task 1 #9\n"
-                 "[1388] broker append #18 buried 1\n"
-                 "[1398] broker durable #18\n"
-                 "[1399] worker < buried, task 1, deliveries 3 #9\n");
+    SIM_TRACE(f, "[1151] broker append #11 leased 1\n"
+                 "[1161] broker durable #11\n"
+                 "[1162] worker gets task 1, delivery 1\n"
+                 "[1162] worker > nack task 1 #6\n"
+                 "[1163] broker append #12 retried 1\n"
+                 "[1173] broker durable #12\n"
+                 "[1174] worker < nacked, task 1, deliveries 1 #6\n"
+                 "[1263] broker append #14 leased 1\n"
+                 "[1273] broker durable #14\n"
+                 "[1274] worker gets task 1, delivery 2\n"
+                 "[1274] worker > nack task 1 #7\n"
+                 "[1275] broker append #15 retried 1\n"
+                 "[1285] broker durable #15\n"
+                 "[1286] worker < nacked, task 1, deliveries 2 #7\n"
+                 "[1375] broker append #17 leased 1\n"
+                 "[1385] broker durable #17\n"
+                 "[1386] worker gets task 1, delivery 3\n"
+                 "[1386] worker > nack task 1 #9\n"
+                 "[1387] broker append #18 buried 1\n"
+                 "[1397] broker durable #18\n"
+                 "[1398] worker < buried, task 1, deliveries 3 #9\n");
     f->worker->on_task = NULL;
     client_schedule(f->shop, .key = "order-1", .delay_ms = 100);
     SIM_ELAPSE(f, 200);
@@ -251,9 +311,9 @@ static void a_poison_task_ends_among_the_dead_and_stops_nobody(void **state) { /
                  "[6101] broker append #20 scheduled 2\n"
                  "[6111] broker durable #20\n"
                  "[6112] shop < scheduled, task 2 #24\n"
-                 "[6202] broker append #22 leased 2\n"
-                 "[6212] broker durable #22\n"
-                 "[6213] worker gets task 2, delivery 1\n");
+                 "[6201] broker append #22 leased 2\n"
+                 "[6211] broker durable #22\n"
+                 "[6212] worker gets task 2, delivery 1\n");
 }
 
 int main(void) {
@@ -261,6 +321,9 @@ int main(void) {
         STORY(a_stopped_worker_that_wakes_up_is_told),
         STORY(tokens_grow_across_a_restart),
         STORY(a_worker_that_comes_back_keeps_its_leases),
+        STORY(what_lay_in_the_sockets_of_a_stopped_broker_counts),
+        STORY(a_deadline_that_a_broker_slept_through_waits_for_the_sockets),
+        STORY(a_delay_asked_of_a_stopped_broker_counts_from_when_it_was_read),
         STORY(a_partition_costs_time_and_nothing_else),
         STORY(a_link_that_carries_one_way_only_loses_no_ack),
         STORY(a_slow_worker_gets_no_more_than_it_asked_for),

@@ -124,13 +124,13 @@ static void overdue_tasks_without_a_consumer_harm_no_other_queue(void **state) {
                  "[3601051] broker append #14 scheduled 257\n"
                  "[3601061] broker durable #14\n"
                  "[3601062] shop < scheduled, task 257 #8\n"
-                 "[3601152] broker append #16 leased 257\n"
-                 "[3601162] broker durable #16\n"
-                 "[3601163] worker gets task 257, delivery 1\n"
-                 "[3601163] worker > ack task 257 #9\n"
-                 "[3601164] broker append #17 acked 257\n"
-                 "[3601174] broker durable #17\n"
-                 "[3601175] worker < acked, task 257, deliveries 1 #9\n");
+                 "[3601151] broker append #16 leased 257\n"
+                 "[3601161] broker durable #16\n"
+                 "[3601162] worker gets task 257, delivery 1\n"
+                 "[3601162] worker > ack task 257 #9\n"
+                 "[3601163] broker append #17 acked 257\n"
+                 "[3601173] broker durable #17\n"
+                 "[3601174] worker < acked, task 257, deliveries 1 #9\n");
     seen_count = 0;
     client_unsubscribe(f->worker, false);
     SIM_ELAPSE(f, 50);

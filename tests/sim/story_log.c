@@ -28,7 +28,7 @@ static void a_delivery_leaves_only_after_the_sync_of_its_lease(void **state) { /
     host_hold_sync(f->world);
     SIM_ELAPSE(f, 500);
     /* leased, and the worker has not seen it: if the power failed now, it never had been */
-    SIM_TRACE(f, "[1502] broker append #9 leased 1\n");
+    SIM_TRACE(f, "[1501] broker append #9 leased 1\n");
     host_release_sync(f->world);
     SIM_ELAPSE(f, 20);
     SIM_TRACE(f, "[1600] broker durable #9\n"

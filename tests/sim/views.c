@@ -9,24 +9,24 @@
 
 enum { WAITING, IN_FLIGHT, DEAD };
 
-static uint64_t base_ms(const struct world *world, const struct row *row) {
+static uint64_t base_ms(struct world *world, const struct row *row) {
     struct instant now = host_answers_at(world);
     return (row->base == ROW_WALL ? now.wall_ns : now.steady_ns) / NS_PER_MS;
 }
 
-static uint32_t state_of(const struct world *world, const struct row *row) {
+static uint32_t state_of(struct world *world, const struct row *row) {
     if (row->state == ROW_LEASED) return STATE_IN_FLIGHT;
     if (row->state == ROW_BURIED) return STATE_DEAD;
     return row->due_ms <= base_ms(world, row) ? STATE_READY : STATE_PENDING;
 }
 
-static bool has_expired(const struct world *world, const struct row *row) {
+static bool has_expired(struct world *world, const struct row *row) {
     return row->state == ROW_WAITING && row_expires_at(row) <= base_ms(world, row);
 }
 
 /* ---- what must be there */
 
-static bool fits(const struct world *world, const Tarry__List *list, uint32_t queue, const struct row *row) {
+static bool fits(struct world *world, const Tarry__List *list, uint32_t queue, const struct row *row) {
     uint32_t states = list->states ? list->states : STATE_PENDING | STATE_READY | STATE_IN_FLIGHT;
     if (row->queue != queue || !(states & state_of(world, row)) || has_expired(world, row)) return false;
     if (row->due_ms < list->due_from_ms || (list->due_to_ms && row->due_ms >= list->due_to_ms)) return false;

@@ -10,6 +10,9 @@
 #include "world.h"
 
 #define CLAIMS_EVERY 16 /* steps */
+/* A process that stood still for longer is known to have been stopped, whatever it waited for (shell/loop.c: the clocks
+ * are looked at once a second). */
+#define SURELY_STOPPED_NS (1000000000u + STOPPED_NS)
 
 void watch_begin(struct watch *watch) {
     watch->commit = NULL;
@@ -57,12 +60,74 @@ static bool was_asked_for(const Tarry__Commit *commit, uint64_t due_ms) {
     return false;
 }
 
+/* When the request that is being decided came to the machine, by the broker's steady clock. */
+static uint64_t arrived_steady_ns(const struct host *host, uint64_t now_ns) {
+    return host->clock.now.steady_ns - (now_ns - host->taken->arrived_ns);
+}
+
+/* TIME-1: a delay counts from when its request came, or later; never from before. */
+static bool waits_long_enough(const struct world *world, const Tarry__Commit *commit, uint64_t due_ms) {
+    if (!world->host->taken || !world->host->taken->arrived_ns) return true;
+    uint64_t from_ns = arrived_steady_ns(world->host, world->now_ns);
+    for (size_t i = 0; i < commit->n_ops; i++) {
+        const Tarry__Op *op = commit->ops[i];
+        const Tarry__When *when = NULL;
+        if (op->op_case == TARRY__OP__OP_SCHEDULE) when = op->schedule->when;
+        if (op->op_case == TARRY__OP__OP_MOVE) when = op->move->when;
+        bool is_delay = when && when->kind == TARRY__WHEN__KIND__DELAY;
+        if (is_delay && due_ms * NS_PER_MS >= from_ns + when->ms * NS_PER_MS) return true;
+    }
+    return false;
+}
+
+/* ---- what lay in the sockets of a process that stood still */
+
+static bool settles(const Tarry__Request *request, const Tarry__TaskPut *put, uint64_t lease_position) {
+    const Tarry__Commit *commit = request->body_case == TARRY__REQUEST__BODY_COMMIT ? request->commit : NULL;
+    for (size_t i = 0; commit && i < commit->n_ops; i++) {
+        const Tarry__Op *op = commit->ops[i];
+        uint64_t id = 0;
+        const Tarry__Token *token = NULL;
+        if (op->op_case == TARRY__OP__OP_ACK) id = op->ack->id, token = op->ack->token;
+        if (op->op_case == TARRY__OP__OP_NACK) id = op->nack->id, token = op->nack->token;
+        if (op->op_case == TARRY__OP__OP_EXTEND) id = op->extend->id, token = op->extend->token;
+        if (token && id == put->task->id && token->position == lease_position) return true;
+    }
+    return false;
+}
+
+/* Whether the record ends by time what the request, had it been looked at, would have kept or ended in order. */
+static bool ignores(const struct flat *head, const struct frame_header *header, const Tarry__Record *record,
+                    const Tarry__Request *request) {
+    if (record->fact_case == TARRY__RECORD__FACT_SESSION_END) {
+        const Tarry__SessionEnd *end = record->session_end;
+        return end->cause == TARRY__SESSION_END__CAUSE__SILENT &&
+               request->body_case == TARRY__REQUEST__BODY_HEARTBEAT && request->heartbeat->session == end->session;
+    }
+    if (record->fact_case != TARRY__RECORD__FACT_PUT) return false;
+    const Tarry__TaskPut *put = record->put;
+    bool is_over = header->steady_ns >= put->before_lease_deadline_ms * NS_PER_MS;
+    if (put->cause != TARRY__CAUSE__CAUSE_LEASE_LOST || !is_over) return false;
+    return settles(request, put, head->tasks[put->task->id].row.lease_position);
+}
+
+/* TIME-2: no stall ends a session or a lease for which a word had come. Also while that word is being looked at. */
+static void check_unheard(const struct host *host, const struct frame_header *header, const Tarry__FrameBody *body) {
+    bool was_stopped = host->went_on_ns > host->paused_from_ns + SURELY_STOPPED_NS;
+    for (const struct unread *unread = host->unread; was_stopped && unread; unread = unread->next) {
+        bool lay_there = unread->arrived_ns >= host->paused_from_ns && unread->arrived_ns <= host->went_on_ns;
+        for (size_t i = 0; lay_there && unread->life == host->life && i < body->n_records; i++)
+            MUST(!ignores(&host->head, header, body->records[i], unread->request->body));
+    }
+}
+
 void watch_frame(struct world *world, const struct frame_header *header, const Tarry__FrameBody *body) {
     struct watch *watch = &world->host->watch;
     const struct core_options *options = &world->options.core;
     bool schedules = false;
     bool leases = false;
     who_frame(&watch->who, &world->host->head, body, watch->commit);
+    if (body) check_unheard(world->host, header, body);
     for (size_t i = 0; body && i < body->n_records; i++) {
         const Tarry__Record *record = body->records[i];
         if (record->fact_case == TARRY__RECORD__FACT_EPOCH) {
@@ -76,6 +141,8 @@ void watch_frame(struct world *world, const struct frame_header *header, const T
         bool sets_due = put->cause == TARRY__CAUSE__CAUSE_SCHEDULED || put->cause == TARRY__CAUSE__CAUSE_MOVED;
         if (sets_due && put->task->time_base == TARRY__TASK__BASE__WALL)
             MUST(was_asked_for(watch->commit, put->task->due_ms)); /* TIME-2: a delay never follows the wall clock */
+        if (sets_due && put->task->time_base == TARRY__TASK__BASE__STEADY)
+            MUST(waits_long_enough(world, watch->commit, put->task->due_ms));
     }
     if (schedules && options->index_lag_max) MUST(lag(world) <= options->index_lag_max); /* CAP-1 */
     if (leases && options->index_lag_hard) MUST(lag(world) <= options->index_lag_hard);  /* CAP-1 */

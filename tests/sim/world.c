@@ -138,18 +138,29 @@ static void pause_ends(struct world *world, void *argument, uint64_t place) {
 
 void world_pause(struct world *world, uint32_t place, uint64_t ms) {
     TRACE(world, "operator", "stops node %u for %llu ms", place, (unsigned long long)ms);
+    if (world->hosts[place].paused_until_ns <= world->now_ns) { /* else it stands still already */
+        world_enter(world, place);
+        host_stands_still(world);
+        world_enter(world, WORLD_OUTSIDE);
+    }
     world->hosts[place].paused_until_ns = world->now_ns + ms * NS_PER_MS;
     world_after_at(world, WORLD_OUTSIDE, ms * NS_PER_MS, pause_ends, NULL, place);
 }
 
 void world_resume(struct world *world, uint32_t place) {
     struct host *host = &world->hosts[place];
+    uint32_t from = world->place;
+    bool was_paused = host->paused_until_ns != 0;
     host->paused_until_ns = 0;
     while (timeline_next_ns(&host->stopped) != UINT64_MAX) {
         struct happening next = timeline_pop(&host->stopped);
         next.at_ns = world->now_ns;
         timeline_add(&world->timeline, &next);
     }
+    if (!was_paused) return;
+    world_enter(world, place);
+    host_goes_on(world);
+    world_enter(world, from);
 }
 
 void world_after_at(struct world *world, uint32_t place, uint64_t ns, happen *run, void *argument, uint64_t number) {
@@ -208,5 +219,15 @@ void world_jump_wall(struct world *world, int64_t ms) {
 
 void world_suspend(struct world *world, uint64_t ms) {
     TRACE(world, "clock", "the machine sleeps for %llu ms", (unsigned long long)ms);
+    uint32_t from = world->place;
+    for (uint32_t i = 0; i < world->host_count; i++) {
+        world_enter(world, i);
+        if (world->host->paused_until_ns <= world->now_ns) host_stands_still(world);
+    }
     world->now_ns += ms * NS_PER_MS;
+    for (uint32_t i = 0; i < world->host_count; i++) {
+        world_enter(world, i);
+        if (world->host->paused_until_ns <= world->now_ns) host_goes_on(world);
+    }
+    world_enter(world, from);
 }

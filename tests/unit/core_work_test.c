@@ -229,6 +229,89 @@ static void a_list_of_ready_tasks_misses_none_that_came_due(void **state) { /* T
     assert_int_equal(reply->tasks[0]->id, 1);
 }
 
+static void ticks(struct fx *f, unsigned look) {
+    struct core_event tick = {.kind = CORE_TICK};
+    step(f, &tick);
+}
+
+/* A task of the queue "q0" that a consumer has given up. */
+static uint64_t bury_one(struct fx *f) {
+    Tarry__Op op = TARRY__OP__INIT, *pointer = &op;
+    Tarry__Nack nack = TARRY__NACK__INIT;
+    Tarry__Token token = TARRY__TOKEN__INIT;
+    struct core_event event = {.kind = CORE_LANE_UP, .session = consumer_of(f, 0, 1)};
+    assert_true(schedule_all(f, 1, 1, 0));
+    step(f, &event);
+    const struct row *row = &f->effects.deliveries.items[0].tasks[0].row;
+    op.op_case = TARRY__OP__OP_NACK;
+    op.nack = &nack;
+    nack.id = row->id;
+    nack.token = &token;
+    nack.dead = true;
+    token.epoch = row->lease_epoch;
+    token.position = row->lease_position;
+    f->sequence++;
+    assert_int_equal(commit_as(f, f->sequence, f->sequence, &pointer, 1), TARRY__CODE__OK);
+    assert_int_equal(f->result, TARRY__CODE__OK);
+    return nack.id;
+}
+
+static void schedule_far(struct fx *f, unsigned count) {
+    for (unsigned i = 0; i < count / COMMIT_OPS; i++) assert_true(schedule_all(f, COMMIT_OPS, 1, 86400000));
+}
+
+/* The index has all of it, and of the overlay so much is left that it is trimmed while a list looks through it. */
+static void index_all(struct fx *f, uint64_t left) {
+    struct core_event indexed = {.kind = CORE_INDEXED, .position = f->core->durable};
+    step(f, &indexed);
+    assert_int_equal(f->core->overlay_count, left);
+}
+
+static const Tarry__ListReply *list_while_it_is_trimmed(struct fx *f, uint32_t states) {
+    static Tarry__List list;
+    static Tarry__Request request;
+    tarry__list__init(&list);
+    tarry__request__init(&request);
+    list.queue = "q0";
+    list.limit = 5;
+    list.states = states;
+    request.body_case = TARRY__REQUEST__BODY_LIST;
+    request.list = &list;
+    struct core_event event = {.kind = CORE_LIST, .ticket = 1, .request = &request, .through = DUE_END};
+    int hold = core_hold(f->core);
+    assert_true(looks(f, &event, ticks) > 1);
+    core_unhold(f->core, hold);
+    assert_int_equal(f->core->overlay_count, 0);
+    return f->effects.replies.items[0].reply->list;
+}
+
+/* The index had them when the list was asked for, and the overlay had not been trimmed so far yet: nobody read them. */
+static void a_list_knows_what_was_trimmed_meanwhile(void **state) { /* TRUE-1, F-39 */
+    struct fx *f = *state;
+    with_memory(f, 64u << 20);
+    schedule_far(f, 3 * TRIM_PER_STEP_MAX);
+    index_all(f, TRIM_PER_STEP_MAX);
+    const Tarry__ListReply *reply = list_while_it_is_trimmed(f, 0);
+    assert_int_equal(reply->n_tasks, 5);
+    for (uint64_t i = 0; i < 5; i++) assert_int_equal(reply->tasks[i]->id, 2 * TRIM_PER_STEP_MAX + 1 + i);
+}
+
+/* … and of a dead letter nothing is left in memory: the next page reads it. */
+static void a_list_ends_before_what_only_the_index_has_by_now(void **state) { /* TRUE-1, F-39 */
+    struct fx *f = *state;
+    with_memory(f, 64u << 20);
+    schedule_far(f, 2 * TRIM_PER_STEP_MAX);
+    uint64_t dead = bury_one(f);
+    schedule_far(f, TRIM_PER_STEP_MAX);
+    index_all(f, TRIM_PER_STEP_MAX + 1);
+    const Tarry__ListReply *reply = list_while_it_is_trimmed(f, STATE_DEAD);
+    assert_int_equal(reply->n_tasks, 0);
+    assert_int_equal(reply->next.len, 16);
+    uint64_t after;
+    memcpy(&after, reply->next.data + 8, 8);
+    assert_int_equal(after, dead - 1);
+}
+
 static void nothing_between(struct fx *f, unsigned look) {}
 
 static void statistics_of_many_queues_are_made_in_pieces(void **state) { /* F-39 */
@@ -258,6 +341,8 @@ int main(void) {
         TEST(lines_are_not_searched_when_memory_is_scarce),
         TEST(a_list_is_looked_into_in_pieces),
         TEST(a_list_of_ready_tasks_misses_none_that_came_due),
+        TEST(a_list_knows_what_was_trimmed_meanwhile),
+        TEST(a_list_ends_before_what_only_the_index_has_by_now),
         TEST(statistics_of_many_queues_are_made_in_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
