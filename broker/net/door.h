@@ -30,9 +30,9 @@
 #define DOOR_LISTENERS_MAX 8u
 /* Connections at once; fewer, if the system grants fewer descriptors. */
 #define DOOR_CONNECTIONS_MAX 16384u
-/* … of one address: the others stay reachable. */
+/* … of one address: the others stay reachable. Three quarters of all that there may be, if that is less. */
 #define DOOR_CONNECTIONS_OF_ADDRESS_MAX 12288u
-/* … that have not been upgraded: beyond it the one that has been there longest goes. */
+/* … that have not been upgraded: beyond it the one that has been there longest goes. A quarter of all, if less. */
 #define DOOR_HTTP_MAX 4096u
 /* Requests of one connection that have no answer yet. */
 #define DOOR_REQUESTS_MAX 128u

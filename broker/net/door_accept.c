@@ -9,8 +9,8 @@
 /* So many in a row, before those that are there have their turn. */
 #define ACCEPTED_IN_A_ROW 32
 
-static void refuse(struct door *door, int fd, const char *sentence) {
-    door->calls.refused(door->calls.argument, "", 503, sentence);
+static void refuse(struct door *door, int fd, const char *peer, const char *sentence) {
+    door->calls.refused(door->calls.argument, peer, 503, sentence);
     close(fd);
 }
 
@@ -19,15 +19,15 @@ static void refuse_for_want_of_descriptors(struct door *door, int listener) {
     if (door->spare_fd < 0) return;
     close(door->spare_fd);
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    if (fd >= 0) refuse(door, fd, "the broker has no descriptors left for connections");
+    if (fd >= 0) refuse(door, fd, "", "the broker has no descriptors left for connections");
     door->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
 static void take(struct door *door, int fd, bool over_tls) {
-    const char *sentence;
-    struct connection *connection = connection_new(door, fd, over_tls, &sentence);
+    struct refused_peer refused;
+    struct connection *connection = connection_new(door, fd, over_tls, &refused);
     if (connection == NULL) {
-        refuse(door, fd, sentence);
+        refuse(door, fd, refused.peer, refused.sentence);
         return;
     }
     listen_tune_connection(fd);

@@ -15,6 +15,10 @@
 static_assert(DOOR_CONNECTIONS_MAX <= SLOT_MASK, "a slot's number fits into an id");
 static_assert(PEER_SIZE_MAX >= INET6_ADDRSTRLEN + IF_NAMESIZE, "an address with its port fits");
 
+static unsigned smaller(unsigned a, unsigned b) {
+    return a < b ? a : b;
+}
+
 bool connections_init(struct door *door) {
     unsigned max = door->limits.connections_max;
     assert(max > 0 && max <= DOOR_CONNECTIONS_MAX);
@@ -23,6 +27,9 @@ bool connections_init(struct door *door) {
     if (door->slots == NULL || door->free_slots == NULL) return false;
     for (unsigned i = 0; i < max; i++) door->free_slots[i] = max - 1 - i;
     door->free_count = max;
+    /* However few descriptors there are, neither one address nor who only knocks takes all of them. */
+    door->of_address_max = smaller(DOOR_CONNECTIONS_OF_ADDRESS_MAX, max - max / 4);
+    door->http_max = smaller(DOOR_HTTP_MAX, max / 4);
     TAILQ_INIT(&door->http);
     TAILQ_INIT(&door->waiting);
     return true;
@@ -105,7 +112,7 @@ static struct address *address_take(struct door *door, const uint8_t bytes[DOOR_
         if (*place == NULL) return NULL;
         memcpy((*place)->bytes, bytes, DOOR_ADDRESS_SIZE);
     }
-    if ((*place)->count >= DOOR_CONNECTIONS_OF_ADDRESS_MAX) return NULL;
+    if ((*place)->count >= door->of_address_max) return NULL;
     (*place)->count++;
     return *place;
 }
@@ -120,16 +127,18 @@ static void address_give(struct door *door, struct address *address) {
 
 /* ---- connections */
 
-struct connection *connection_new(struct door *door, int fd, bool over_tls, const char **out_sentence) {
+struct connection *connection_new(struct door *door, int fd, bool over_tls, struct refused_peer *out_refused) {
     uint8_t bytes[DOOR_ADDRESS_SIZE];
-    *out_sentence = "there are as many connections as there may be";
-    if (door->free_count == 0) return NULL;
+    *out_refused = (struct refused_peer){.sentence = "there are as many connections as there may be"};
     struct connection *connection = calloc(1, sizeof(*connection));
     if (connection == NULL) return NULL;
     look_at_peer(fd, connection, bytes);
-    connection->address = address_take(door, bytes);
+    memcpy(out_refused->peer, connection->peer, sizeof(connection->peer));
+    if (door->free_count > 0) {
+        out_refused->sentence = "there are as many connections of this address as there may be";
+        connection->address = address_take(door, bytes);
+    }
     if (connection->address == NULL) {
-        *out_sentence = "there are as many connections of this address as there may be";
         free(connection);
         return NULL;
     }
@@ -141,11 +150,18 @@ struct connection *connection_new(struct door *door, int fd, bool over_tls, cons
     door->slots[slot].connection = connection;
     door->count++;
     TAILQ_INSERT_TAIL(&door->http, connection, in_http);
-    if (++door->http_count > DOOR_HTTP_MAX) connection_kill(TAILQ_FIRST(&door->http));
+    connection->is_in_http = true;
+    if (++door->http_count > door->http_max) {
+        struct connection *oldest = TAILQ_FIRST(&door->http);
+        connection_leave_http(oldest); /* at once: more may knock before the library comes to close it */
+        connection_kill(oldest);
+    }
     return connection;
 }
 
 void connection_leave_http(struct connection *connection) {
+    if (!connection->is_in_http) return;
+    connection->is_in_http = false;
     TAILQ_REMOVE(&connection->door->http, connection, in_http);
     connection->door->http_count--;
 }
@@ -163,8 +179,9 @@ void connection_free(struct connection *connection) {
     slot->connection = NULL;
     door->free_slots[door->free_count++] = (uint32_t)(connection->id & SLOT_MASK);
     door->count--;
-    if (connection->kind == CONNECTION_HTTP) connection_leave_http(connection);
+    connection_leave_http(connection);
     lws_sul_cancel(&connection->too_late);
+    lws_sul_cancel(&connection->unread);
     if (connection->is_waiting) TAILQ_REMOVE(&door->waiting, connection, in_waiting);
     if (connection->incoming != NULL) door_release(door, connection->incoming->capacity);
     if (connection->request != NULL) door_release(door, connection->request->capacity);

@@ -1,7 +1,11 @@
 /* door_http.c: HTTP at the door: who may go on to WebSocket, and pages.
  *
  * The library reads heads; what they ask for is judged here, upgrades before anything is answered to them. GET and
- * HEAD, no body, and an Origin (of a web page in a browser) only if an operator allows it. */
+ * HEAD, no body, and an Origin (of a web page in a browser) only if an operator allows it.
+ *
+ * A connection takes one request over HTTP. The library passes over headers whose names it does not know, such as
+ * "Content-Length " or " Transfer-Encoding"; a proxy may take them for what they look like. What follows a head is
+ * therefore never read as another request: there is no place to smuggle one to. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,8 +54,9 @@ static struct refusal judge_method(struct lws *wsi) {
     if (!is_get && lws_hdr_total_length(wsi, WSI_TOKEN_HEAD_URI) == 0)
         return REFUSED(405, "this port takes GET and HEAD; requests to the broker travel by WebSocket");
     char length[TEXT_SIZE];
-    bool has_length = header(wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH, length) && strcmp(length, "0") != 0;
-    if (has_length || is_present(wsi, WSI_TOKEN_HTTP_TRANSFER_ENCODING))
+    bool is_zero = header(wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH, length) && strcmp(length, "0") == 0;
+    if ((is_present(wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH) && !is_zero) ||
+        is_present(wsi, WSI_TOKEN_HTTP_TRANSFER_ENCODING))
         return REFUSED(413, "a request over HTTP has no body here; requests to the broker travel by WebSocket");
     return taken;
 }
@@ -206,40 +211,48 @@ static int ask_for_page(struct connection *connection, const char *path) {
     struct refusal refusal = judge_request(connection);
     if (refusal.status == 0) refusal = judge_caller(connection, CALLER_PAGE, path);
     if (refusal.status != 0) return refuse(connection, refusal);
+    if (connection->is_answered) return -1;
     connection->wants_head_only = lws_hdr_total_length(connection->wsi, WSI_TOKEN_HEAD_URI) > 0;
-    /* The next head is read when this one is answered. */
     lws_rx_flow_control(connection->wsi, 0);
     connection->awaits_page = true;
     if (calls->page(calls->argument, connection->id, path)) return 0;
     connection->awaits_page = false;
-    lws_rx_flow_control(connection->wsi, 1);
-    if (lws_return_http_status(connection->wsi, 404, NULL) != 0) return -1;
-    return lws_http_transaction_completed(connection->wsi) != 0 ? -1 : 0;
+    return refuse(connection, REFUSED(404, "there is no such page; there are /healthz and /metrics"));
 }
 
 static bool write_page(struct connection *connection, struct message *page) {
     struct lws *wsi = connection->wsi;
     uint8_t head[LWS_PRE + PAGE_HEAD_SIZE], *start = head + LWS_PRE, *at = start, *end = head + sizeof(head) - 1;
     if (lws_add_http_common_headers(wsi, page->status, page->type, page->size, &at, end) != 0) return false;
+    if (lws_add_http_header_by_token(wsi, WSI_TOKEN_CONNECTION, (const uint8_t *)"close", 5, &at, end) != 0)
+        return false;
     if (lws_finalize_write_http_header(wsi, start, &at, end) != 0) return false;
     if (connection->wants_head_only || page->size == 0) return true;
     return lws_write(wsi, page->bytes, page->size, LWS_WRITE_HTTP_FINAL) >= 0;
 }
 
 /* At once: the library reports no room to write of a connection that is not read from. What the kernel does not take it
- * keeps. */
+ * keeps, for as long as the client may leave it unread. The connection ends once there is room to write: all is sent.
+ */
 void http_answer(struct connection *connection, struct message *page) {
     bool ok = connection->awaits_page && write_page(connection, page);
     connection->awaits_page = false;
+    connection->is_answered = true;
     door_done(connection->door, page);
+    if (!ok) {
+        connection_kill(connection);
+        return;
+    }
+    lws_set_timeout(connection->wsi, PENDING_TIMEOUT_USER_REASON_BASE, DOOR_UNREAD_S);
     lws_rx_flow_control(connection->wsi, 1);
-    if (!ok || lws_http_transaction_completed(connection->wsi) != 0) connection_kill(connection);
+    lws_callback_on_writable(connection->wsi);
 }
 
 int http_event(struct connection *connection, enum lws_callback_reasons reason, void *in, size_t size) {
     struct refusal refusal;
     switch (reason) {
     case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
+        if (connection->is_answered) return -1;
         refusal = judge_upgrade(connection, in);
         if (refusal.status != 0) return refuse(connection, refusal);
         connection_leave_http(connection);
@@ -251,6 +264,8 @@ int http_event(struct connection *connection, enum lws_callback_reasons reason, 
                              connection->kind == CONNECTION_RPC ? RPC_PROTOCOL : LANE_PROTOCOL);
     case LWS_CALLBACK_HTTP:
         return ask_for_page(connection, in);
+    case LWS_CALLBACK_HTTP_WRITEABLE:
+        return connection->is_answered ? -1 : 0;
     /* A body, or a method that would make it another protocol: there is nobody for them. */
     case LWS_CALLBACK_HTTP_BODY:
     case LWS_CALLBACK_RAW_ADOPT:

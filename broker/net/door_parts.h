@@ -37,6 +37,8 @@ struct connection {
     bool discards;        /* what comes is read to its end and not kept */
     bool is_waiting;      /* in the door's `waiting` */
     bool awaits_page;     /* asked for, not answered */
+    bool is_in_http;      /* in the door's `http` */
+    bool is_answered;     /* its one page; nothing more is read */
     bool wants_head_only; /* HEAD */
     bool is_up;           /* lane_up said yes */
     bool over_tls;
@@ -46,6 +48,7 @@ struct connection {
     struct message *incoming;        /* as far as it has come */
     size_t incoming_size;            /* … kept or not */
     lws_sorted_usec_list_t too_late; /* the rest of it */
+    lws_sorted_usec_list_t unread;   /* its answers */
     struct message *request;         /* whole, and there was no room for it */
     struct message *out_first;
     struct message **out_last;
@@ -57,7 +60,7 @@ struct connection {
     enum caller_way way;
     uint32_t uid; /* CALLER_UNIX */
     uint32_t pid;
-    TAILQ_ENTRY(connection) in_http;    /* CONNECTION_HTTP: in the order of coming */
+    TAILQ_ENTRY(connection) in_http;    /* is_in_http: in the order of coming */
     TAILQ_ENTRY(connection) in_waiting; /* is_waiting: in the order of asking */
     char peer[PEER_SIZE_MAX + 1];
 };
@@ -107,6 +110,8 @@ struct door {
     unsigned free_count;
     unsigned count; /* connections */
     unsigned http_count;
+    unsigned http_max;
+    unsigned of_address_max;
     uint64_t serial;
     struct connection_list http;
     struct connection_list waiting;
@@ -116,8 +121,13 @@ struct door {
 
 /* ---- door_connections.c */
 bool connections_init(struct door *door);
-/* NULL: there are too many; `*out_sentence` says of what. */
-struct connection *connection_new(struct door *door, int fd, bool over_tls, const char **out_sentence);
+/* Who was refused, for the log. */
+struct refused_peer {
+    const char *sentence;
+    char peer[PEER_SIZE_MAX + 1];
+};
+/* NULL: there are too many; `out_refused` says of what. */
+struct connection *connection_new(struct door *door, int fd, bool over_tls, struct refused_peer *out_refused);
 /* Its last moment: all that it held is given back, and the callees are told. */
 void connection_free(struct connection *connection);
 /* NULL: it is gone. */

@@ -8,6 +8,7 @@
 
 #include "door_parts.h"
 
+static_assert(DOOR_FRAME_MAX == 1u << 20 && REQUEST_SIZE_MAX == 16u << 20, "the sentences below say so");
 static_assert(LWS_PRE + MESSAGE_HEAD_MAX <= MESSAGE_ROOM, "a frame's header and a backtrace fit into the room");
 
 #define FIRST_CAPACITY (16u << 10)
@@ -145,18 +146,43 @@ void ws_offer_waiting(struct door *door) {
 
 /* The rest of its request has not come. (The library's own timer of a connection cannot be cancelled in 4.1.6.) */
 static void on_too_late(lws_sorted_usec_list_t *timer) {
-    connection_kill(lws_container_of(timer, struct connection, too_late));
+    struct connection *connection = lws_container_of(timer, struct connection, too_late);
+    const struct door_calls *calls = &connection->door->calls;
+    calls->refused(calls->argument, connection->peer, 408, "the rest of a request has not come");
+    connection_kill(connection);
+}
+
+/* As soon as it is known: what is not sent will not be. */
+static void gone(struct connection *connection) {
+    struct door *door = connection->door;
+    connection->is_gone = true;
+    ws_drop_out(connection);
+    if (connection->is_up) door->calls.lane_gone(door->calls.argument, connection->lane, connection->id);
+    connection->is_up = false;
+}
+
+/* Ends the connection for what it sent, and says why: in a Close frame, and in the log. -1 */
+static int end(struct connection *connection, enum lws_close_status status, const char *sentence) {
+    const struct door_calls *calls = &connection->door->calls;
+    gone(connection);
+    calls->refused(calls->argument, connection->peer, status, sentence);
+    lws_close_reason(connection->wsi, status, (unsigned char *)sentence, strlen(sentence));
+    return -1;
 }
 
 static int received(struct connection *connection, const void *bytes, size_t size) {
     struct lws *wsi = connection->wsi;
     size_t expected = lws_remaining_packet_payload(wsi);
-    /* A consumer has nothing to say on a lane. */
-    if (connection->kind != CONNECTION_RPC || !lws_frame_is_binary(wsi)) return -1;
     if (connection->is_gone) return 0;
-    if (expected > DOOR_FRAME_MAX || size + expected > DOOR_FRAME_MAX) return -1;
+    if (connection->kind != CONNECTION_RPC)
+        return end(connection, LWS_CLOSE_STATUS_POLICY_VIOLATION, "a consumer has nothing to say on its lane");
+    if (!lws_frame_is_binary(wsi))
+        return end(connection, LWS_CLOSE_STATUS_UNACCEPTABLE_OPCODE, "requests are binary messages (proto/WIRE.md)");
+    if (expected > DOOR_FRAME_MAX || size + expected > DOOR_FRAME_MAX)
+        return end(connection, LWS_CLOSE_STATUS_MESSAGE_TOO_LARGE, "a frame has 1 MiB at most");
     connection->incoming_size += size;
-    if (connection->incoming_size + expected > connection->door->limits.request_max) return -1;
+    if (connection->incoming_size + expected > connection->door->limits.request_max)
+        return end(connection, LWS_CLOSE_STATUS_MESSAGE_TOO_LARGE, "a request has 16 MiB at most");
     if (!keep(connection, bytes, size, expected)) return -1;
     if (expected > 0 || !lws_is_final_fragment(wsi)) {
         /* Nobody holds memory with half a request for ever (F-18). */
@@ -167,7 +193,9 @@ static int received(struct connection *connection, const void *bytes, size_t siz
                              (lws_usec_t)DOOR_REQUEST_S * LWS_USEC_PER_SEC);
         return 0;
     }
-    return whole(connection) ? 0 : -1;
+    return whole(connection) ? 0
+                             : end(connection, LWS_CLOSE_STATUS_PROTOCOL_ERR,
+                                   "what a request begins with, SP's header, is not there");
 }
 
 /* ---- out */
@@ -203,6 +231,24 @@ static bool write_frame(struct connection *connection, struct message *message) 
     return lws_write(connection->wsi, bytes, part, (enum lws_write_protocol)kind) >= 0;
 }
 
+static void on_unread(lws_sorted_usec_list_t *timer) {
+    struct connection *connection = lws_container_of(timer, struct connection, unread);
+    const struct door_calls *calls = &connection->door->calls;
+    calls->refused(calls->argument, connection->peer, 408, "it does not read its answers");
+    connection_kill(connection);
+}
+
+/* For the other side to read what is left, if anything is. A lane's consumer may be slow; its leases and its silence
+ * are judged elsewhere. The library's own timer of a connection is not touched: it ends one that does not answer a
+ * Close. */
+static void begin_to_wait(struct connection *connection) {
+    if (connection->kind == CONNECTION_RPC && connection->out_first != NULL)
+        lws_sul_schedule(connection->door->context, 0, &connection->unread, on_unread,
+                         (lws_usec_t)DOOR_UNREAD_S * LWS_USEC_PER_SEC);
+    else
+        lws_sul_cancel(&connection->unread);
+}
+
 /* Sends what the kernel takes. False: the connection is broken. */
 static bool write_some(struct connection *connection) {
     struct door *door = connection->door;
@@ -220,12 +266,7 @@ static bool write_some(struct connection *connection) {
         else if (!write_frame(connection, message))
             return false;
     }
-    /* A lane's consumer may be slow; its leases and its silence are judged elsewhere. */
-    if (connection->kind == CONNECTION_RPC) {
-        bool waits = connection->out_first != NULL;
-        lws_set_timeout(connection->wsi, waits ? PENDING_TIMEOUT_USER_REASON_BASE : NO_PENDING_TIMEOUT,
-                        waits ? DOOR_UNREAD_S : 0);
-    }
+    begin_to_wait(connection);
     ws_regulate(connection);
     return true;
 }
@@ -236,11 +277,14 @@ void ws_send(struct connection *connection, struct message *message) {
     *connection->out_last = message;
     connection->out_last = &message->next;
     connection->out_bytes += message->size;
+    ws_regulate(connection);
     if (!is_idle) return; /* the library calls when there is room */
-    if (lws_send_pipe_choked(connection->wsi))
+    if (lws_send_pipe_choked(connection->wsi)) {
         lws_callback_on_writable(connection->wsi);
-    else if (!write_some(connection))
+        begin_to_wait(connection);
+    } else if (!write_some(connection)) {
         connection_kill(connection);
+    }
 }
 
 /* ---- events */
@@ -251,15 +295,6 @@ static int established(struct connection *connection) {
     if (connection->kind != CONNECTION_LANE) return 0;
     connection->is_up = door->calls.lane_up(door->calls.argument, connection->lane, connection->holder, connection->id);
     return connection->is_up ? 0 : -1;
-}
-
-/* As soon as it is known: what is not sent will not be. */
-static void gone(struct connection *connection) {
-    struct door *door = connection->door;
-    connection->is_gone = true;
-    ws_drop_out(connection);
-    if (connection->is_up) door->calls.lane_gone(door->calls.argument, connection->lane, connection->id);
-    connection->is_up = false;
 }
 
 int ws_event(struct connection *connection, enum lws_callback_reasons reason, void *in, size_t size) {

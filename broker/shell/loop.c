@@ -509,6 +509,8 @@ static void *loop_run(void *argument) {
         if (load.settle_ns > 0 && load.settle_ns <= SETTLE_NS) wait_ns = load.settle_ns; /* nothing is due before */
         bool behind = loop->durable < core_position(shell->core);
         if (behind && wait_ns > INBOX_DURABLE_NS) wait_ns = INBOX_DURABLE_NS;
+        uint64_t feed_ns = watchdog_feed(&loop->watchdog);
+        if (wait_ns > feed_ns) wait_ns = feed_ns;
         inbox_take(&shell->inbox, wait_ns, &load);
         judge_at(loop, load.first != NULL ? load.first->received_ns : load.taken_ns, 0);
         take_positions(loop, &load);
@@ -538,6 +540,7 @@ void loop_start(struct loop *loop, struct shell *shell) {
     if (shell->node.on) applier_init(&loop->applier, shell);
     loop->filter = index_filter_hold(shell->index);
     loop->batch = batch_take(&shell->batches);
+    watchdog_init(&loop->watchdog);
     thread_start(&loop->thread, "tarry-core", loop_run, loop);
 }
 

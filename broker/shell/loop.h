@@ -10,6 +10,7 @@
 #include "applier.h"
 #include "batch.h"
 #include "index.h"
+#include "notify.h"
 
 struct shell;
 struct errand;
@@ -27,6 +28,7 @@ struct loop {
     bool was_behind;  /* the last tick delivered nothing */
     uint64_t durable;
     uint64_t indexed;
+    struct watchdog watchdog;
     struct applier applier; /* while another node leads */
     struct item *put_off;   /* while it is paused: what would make it decide something */
     struct item **put_off_last;

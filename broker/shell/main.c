@@ -281,6 +281,7 @@ int main(int argc, char **argv) {
     if (shell.node.on) node_settle(&shell.node, SETTLE_MAX_MS);
     say_ready(live, monotonic_ms() - from_ms);
     notify("READY=1");
+    if (getenv(SHELL_AGAIN_URLS) != NULL) watchdog_resume();
 
     siginfo_t caught = {0};
     shell_wait_for_stop(&signals, &caught);

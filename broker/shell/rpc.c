@@ -119,10 +119,18 @@ static bool has_room(const struct rpc *rpc, size_t charge) {
     return atomic_load(&rpc->busy) <= RPC_CONTEXTS - RPC_CONTEXTS_RESERVED;
 }
 
+/* Answers of this kind are long, and wait for who asked to read them: a crowd of small questions must not fill memory
+ * with them (CALM-1). Those of a task without its content are short. */
+static size_t answer_size(const struct rpc *rpc, const struct core_event *event) {
+    bool is_long = event->kind == CORE_LIST || event->kind == CORE_QUEUES || event->kind == CORE_STATS ||
+                   (event->kind == CORE_GET && event->request->get->with_content);
+    return is_long ? rpc->shell->config.payload_max : 0;
+}
+
 /* A message of very many small fields is much larger unpacked than was thought. False: too large to stay now. */
 static bool may_stay(struct rpc_context *context, const struct core_event *event) {
     struct rpc *rpc = context->rpc;
-    size_t used = context->memory->arena.used;
+    size_t used = context->memory->arena.used + answer_size(rpc, event);
     if (used > context->charge) {
         atomic_fetch_add(&rpc->charged, used - context->charge);
         context->charge = used;

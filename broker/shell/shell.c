@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "logfmt.h"
+#include "notify.h"
 
 const char *storage_error(int error) {
     switch (error) {
@@ -79,6 +80,7 @@ _Noreturn void shell_again(const struct shell *shell) {
         logfmt("stopped", "reason=\"it was to start again, and was told to stop meanwhile\"");
         _exit(0);
     }
+    watchdog_suspend();
     /* With port 0 the next run would get another port, and nobody would find it. */
     char urls[ENDPOINTS_TEXT_SIZE];
     endpoints_format(&shell->endpoints, urls);

@@ -69,7 +69,7 @@ class Install(unittest.TestCase):
         for pattern in (r"bin/tarryd$", r"bin/tarry$", r"include/tarry\.h$", r"libtarry\.so\.0", r"pkgconfig/tarry\.pc$",
                         r"man/man1/tarry\.1", r"man/man8/tarryd\.8", r"systemd/system/tarry\.service$",
                         r"share/tarry/tarry\.proto$", r"systemd/system/tarry-pair\.service$", r"doc/tarry/examples/pair-a\.conf$", r"examples/pair-b\.conf$",
-                        r"examples/sign-key\.conf$", r"examples/coordinator-credentials\.conf$", r"examples/coordinator-tls\.conf$"):
+                        r"examples/sign-key\.conf$", r"examples/network\.conf$", r"examples/memory\.conf$", r"examples/coordinator-credentials\.conf$", r"examples/coordinator-tls\.conf$"):
             self.find(pattern)
 
     def test_the_units_name_the_installed_program(self):

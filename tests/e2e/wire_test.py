@@ -141,9 +141,11 @@ class Port(Beside):
         """F-20: 64 MiB where 16 MiB are the limit (CALM-1), and one frame of more than there may be."""
         with WebSocket(self.broker.port) as web, self.assertRaises(ConnectionError):
             web.peer.sendall(frame(b"", claimed=64 << 20) + bytes(64 << 20))
+            web.receive()
         before_kib = self.peak_kib()
         with WebSocket(self.broker.port) as web, self.assertRaises(ConnectionError):
             web.send(bytes(64 << 20))
+            web.receive()
         if not harness.SANITIZED:
             self.assertLess(self.peak_kib() - before_kib, 32 << 10)
 
@@ -222,9 +224,9 @@ class Door(Beside):
     def test_an_escape_behind_something_else(self):
         """F-20: in the same packet as what is fine, or in many; behind a page, and behind an upgrade that failed."""
         escape = self.last(self.escape)
-        self.assertEqual(self.answers(self.page + escape), [200, 404])
-        self.assertEqual(self.answers(self.page * 3 + escape + self.page), [200, 200, 200, 404])
-        self.assertEqual(self.answers(*(bytes([byte]) for byte in self.page + escape)), [200, 404])
+        self.assertEqual(self.answers(self.page + escape), [200])
+        self.assertEqual(self.answers(self.page * 3 + escape + self.page), [200])
+        self.assertEqual(self.answers(*(bytes([byte]) for byte in escape)), [404])
         for end in range(1, len(escape)):
             self.assertEqual(self.answers(escape[:end], escape[end:]), [404])
         failed = b"GET /rpc HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
@@ -261,11 +263,12 @@ class Door(Beside):
         self.assertEqual(status(**{"": "POST /rpc HTTP/1.1"}), 405)
         self.assertEqual(status(**{"": "GET /rpcs HTTP/1.1"}), 404)
 
-    def test_a_connection_serves_many_pages(self):
-        pages = [self.page, self.page.replace(b"healthz", b"metrics")] * 5
-        pages[-1] = self.last(pages[-1])
-        self.assertEqual(self.answers(*pages), [200] * 10)
-        self.assertEqual(self.answers(b"".join(pages)), [200] * 10)
+    def test_a_connection_serves_one_page(self):
+        """What follows is not read: there is nowhere to smuggle a request to."""
+        pages = [self.page, self.page.replace(b"healthz", b"metrics")]
+        for first in pages:
+            self.assertEqual(self.answers(first), [200])
+            self.assertEqual(self.answers(first + b"".join(pages)), [200])
 
     def test_frames_are_nobodys_business(self):
         """Behind the upgrade no byte is looked at, also if it came in the same packet."""

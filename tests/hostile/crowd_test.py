@@ -1,0 +1,101 @@
+"""crowd_test.py: many at once (F-20, F-21): connections that come and go, half of everything, resets in the middle. An honest client works
+beside each (stranger.Hostile); afterwards all that they took is given back."""
+import random
+import socket
+import struct
+import threading
+
+from stranger import BINARY, PING, SENTINEL, Hostile, Stranger, frame, hello, upgrade_head
+import wire  # found by way of stranger
+from harness import main
+
+NOW = struct.pack("ii", 1, 0)  # SO_LINGER: the end is a reset
+
+
+class Crowd(Hostile):
+    log_lines_max = 200
+
+    def each(self, count, act, threads=4):
+        """`act(number, peer)` on so many connections, some of them at once."""
+        def some(first):
+            for number in range(first, count, threads):
+                try:
+                    with Stranger(self.broker.port) as peer:
+                        act(number, peer)
+                except OSError:
+                    pass
+        workers = [threading.Thread(target=some, args=(first,)) for first in range(threads)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+
+    def reset(self, peer):
+        peer.peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NOW)
+
+    def test_connections_that_come_and_go(self):
+        self.each(2000, lambda number, peer: None)
+
+    def test_resets(self):
+        """F-21: behind nothing, half a head, a head, an upgrade, half a frame, a request."""
+        begun = (b"", b"GET /heal", b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", upgrade_head(), upgrade_head() + frame(BINARY, hello(1))[:9],
+                 upgrade_head() + frame(BINARY, hello(1)), upgrade_head() + frame(BINARY, hello(1)) * 100 + frame(PING, b"hi") * 100)
+
+        def act(number, peer):
+            self.reset(peer)
+            peer.send(begun[number % len(begun)])
+        self.each(2000, act)
+
+    def test_upgrades_that_are_none(self):
+        """F-21: each differs from an honest one in a few bytes."""
+        random.seed(13)
+        head = upgrade_head()
+
+        def act(number, peer):
+            data = bytearray(head)
+            for _ in range(random.randrange(1, 4)):
+                data[random.randrange(len(data))] = random.randrange(256)
+            peer.send(bytes(data)[:random.randrange(len(data)) if number % 2 else None])
+            if number % 3:
+                self.reset(peer)
+        self.each(2000, act)
+
+    def test_frames_cut_and_flipped(self):
+        """Upgraded, then noise that begins as a frame does."""
+        random.seed(14)
+
+        def act(number, peer):
+            peer.upgrade()
+            data = bytearray(frame(BINARY, hello(number + 1)) * 3)
+            for _ in range(random.randrange(1, 6)):
+                data[random.randrange(len(data))] = random.randrange(256)
+            peer.send(bytes(data)[:random.randrange(1, len(data))])
+        self.each(1500, act)
+
+    def test_sessions_that_are_left_alone(self):
+        """300 sessions whose consumers never come for their lane, and 300 lanes whose consumers are reset."""
+        def act(number, peer):
+            peer.upgrade()
+            peer.send(frame(BINARY, struct.pack(">I", 0x80000001) + wire.request(wire.SUBSCRIBE, [(1, f"q{number % 7}")])))
+            peer.receive_until(lambda got: len(got) > 6)
+            fields = wire.decode(wire.decode(peer.got[6:]).get(wire.SUBSCRIBE, [b""])[-1])
+            if number % 2 and 3 in fields:
+                with Stranger(self.broker.port) as lane:
+                    lane.upgrade(f"/lane/{wire.number(fields, 2)}", wire.LANE, [f"Authorization: Bearer {fields[3][-1].hex()}"])
+                    self.reset(lane)
+            self.reset(peer)
+        self.each(600, act)
+
+    def test_idle_ones_cost_nothing(self):
+        """1,000 that are upgraded and silent: each is there afterwards."""
+        peers = [self.stranger() for _ in range(1000)]
+        for peer in peers:
+            self.assertIn(" 101 ", peer.upgrade())
+        for peer in peers:
+            with peer:
+                peer.send(frame(BINARY, hello(SENTINEL)))
+                self.assertEqual(peer.words(), [f"answer:{SENTINEL}"])
+
+
+if __name__ == "__main__":
+    main()

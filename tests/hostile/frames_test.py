@@ -1,0 +1,174 @@
+"""frames_test.py: WebSocket, case by case, in the order of Autobahn's list (github.com/crossbario/autobahn-testsuite): what is sent, and
+what must come of it. Behind each stands an honest request, SENTINEL, in the same packet: if it is answered, all before it was harmless."""
+import struct
+
+import stranger
+import wire
+from harness import main
+from stranger import BINARY, CLOSE, CONTINUATION, PING, PONG, SENTINEL, TEXT, Hostile, frame, hello
+
+ONE = hello(1)
+ANSWERED, LIVES = ["answer:1", f"answer:{SENTINEL}"], [f"answer:{SENTINEL}"]
+CUT = ["eof"]
+
+
+def closed(code):
+    return [f"close:{code}"]
+
+
+def reason(code, text=b""):
+    return struct.pack(">H", code) + text
+
+
+# 1: framing. Requests are binary messages; text is nobody's.
+FRAMING = {
+    "a request": (frame(BINARY, ONE), ANSWERED),
+    "its length in 16 bits": (frame(BINARY, ONE, length=16), ANSWERED),
+    "its length in 64 bits": (frame(BINARY, ONE, length=64), ANSWERED),
+    # A client must mask, to protect proxies from scripts in browsers; libwebsockets reads those of others who do not.
+    "not masked": (frame(BINARY, ONE, masked=False), ANSWERED),
+    "text": (frame(TEXT, b"hello"), closed(1003)),
+    "text that is a request": (frame(TEXT, ONE), closed(1003)),
+    "no text": (frame(TEXT), closed(1003)),
+    "text that is not UTF-8": (frame(TEXT, b"\xce\xba\xe1\xbd\xb9\xcf\x83\xed\xa0\x80"), closed(1003)),
+    "text in fragments that cut a character": (frame(TEXT, b"\xce", fin=False) + frame(CONTINUATION, b"\xba"), closed(1003)),
+    "a length of 2^64 - 1": (b"\x82\xff" + b"\xff" * 8 + stranger.MASK, CUT),
+    "a frame of 1 MiB and a byte": (b"\x82\xff" + struct.pack(">Q", (1 << 20) + 1) + stranger.MASK + ONE, closed(1009)),
+}
+# 2: pings and pongs.
+PINGS = {
+    "a ping": (frame(PING), ["pong:", *LIVES]),
+    "a ping with words": (frame(PING, b"hi"), ["pong:hi", *LIVES]),
+    "a ping of 125 bytes": (frame(PING, b"x" * 125), ["pong:" + "x" * 125, *LIVES]),
+    "a ping of 126 bytes": (frame(PING, b"x" * 126), CUT),
+    "a ping of 64 KiB": (frame(PING, bytes(1 << 16)), CUT),
+    "a pong that nobody asked for": (frame(PONG, b"hi"), LIVES),
+    "a pong of 126 bytes": (frame(PONG, b"x" * 126), CUT),
+}
+# 3 and 4: reserved bits and opcodes.
+RESERVED = {
+    **{f"reserved bits {bits:03b}": (frame(BINARY, ONE, reserved=bits), closed(1002)) for bits in range(1, 8)},
+    **{f"reserved bits {bits:03b} of a ping": (frame(PING, b"", reserved=bits), closed(1002)) for bits in range(1, 8)},
+    "a reserved bit of a close": (frame(CLOSE, reason(1000), reserved=4), closed(1002)),
+    # What would be compressed, had it been agreed upon.
+    "a deflated request": (frame(BINARY, bytes.fromhex("f248cdc9c90700"), reserved=4), closed(1002)),
+    **{f"opcode {opcode}": (frame(opcode, ONE), closed(1002)) for opcode in (3, 4, 5, 6, 7, 11, 12, 13, 14, 15)},
+    **{f"opcode {opcode} and no payload": (frame(opcode), closed(1002)) for opcode in (3, 7, 11, 15)},
+}
+# 5: fragments.
+FRAGMENTS = {
+    "a byte a frame": (b"".join(frame(CONTINUATION if at else BINARY, ONE[at:at + 1], fin=at == len(ONE) - 1) for at in range(len(ONE))), ANSWERED),
+    "empty ones before, between and behind": (frame(BINARY, fin=False) + frame(CONTINUATION, ONE[:7], fin=False) + frame(CONTINUATION, fin=False)
+                                               + frame(CONTINUATION, ONE[7:], fin=False) + frame(CONTINUATION), ANSWERED),
+    "a ping in between": (frame(BINARY, ONE[:5], fin=False) + frame(PING, b"hi") + frame(CONTINUATION, ONE[5:]), ["pong:hi", *ANSWERED]),
+    "a pong in between": (frame(BINARY, ONE[:5], fin=False) + frame(PONG, b"hi") + frame(CONTINUATION, ONE[5:]), ANSWERED),
+    "a close in between": (frame(BINARY, ONE[:5], fin=False) + frame(CLOSE, reason(1000)) + frame(CONTINUATION, ONE[5:]), closed(1000)),
+    "a ping in two": (frame(PING, b"hi", fin=False) + frame(CONTINUATION, b"ho"), closed(1002)),
+    "a close in two": (frame(CLOSE, reason(1000), fin=False) + frame(CONTINUATION, b"bye"), closed(1002)),
+    "a continuation of nothing": (frame(CONTINUATION, ONE), closed(1002)),
+    "a continuation of nothing, and more": (frame(CONTINUATION, ONE, fin=False) + frame(CONTINUATION), closed(1002)),
+    "a message in a message": (frame(BINARY, ONE[:5], fin=False) + frame(BINARY, ONE), closed(1002)),
+    "a first fragment in a message": (frame(BINARY, ONE[:5], fin=False) + frame(BINARY, ONE[:5], fin=False), closed(1002)),
+    "a continuation of what has ended": (frame(BINARY, ONE) + frame(CONTINUATION, ONE), closed(1002)),
+}
+# 7: closing. After a close nothing is answered.
+CLOSES = {
+    "a close without a code": (frame(CLOSE), ["close"]),
+    "a close of one byte": (frame(CLOSE, b"\x03"), ["close:3"]),
+    "a close with words": (frame(CLOSE, reason(1000, b"bye")), closed(1000)),
+    "a close of 125 bytes": (frame(CLOSE, reason(1000, b"x" * 123)), closed(1000)),
+    "a close of 126 bytes": (frame(CLOSE, reason(1000, b"x" * 124)), CUT),
+    "two": (frame(CLOSE, reason(1000)) * 2, closed(1000)),
+    "a close and a ping": (frame(CLOSE, reason(1000)) + frame(PING, b"hi"), closed(1000)),
+    "a close and a request": (frame(CLOSE, reason(1000)) + frame(BINARY, ONE), closed(1000)),
+    **{f"code {code}": (frame(CLOSE, reason(code)), closed(code)) for code in (1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 3000, 3999, 4000, 4999)},
+    **{f"code {code}, which is none": (frame(CLOSE, reason(code)), closed(1002)) for code in (0, 999, 1004, 1005, 1006, 1012, 1015, 1016, 1100, 2000, 2999)},
+    # libwebsockets gives these back as they came: whoever sent them is gone in any case.
+    "code 5000": (frame(CLOSE, reason(5000)), closed(5000)),
+    "a reason that is not UTF-8": (frame(CLOSE, reason(1000, b"\xff\xfe")), closed(1000)),
+}
+# What SP puts before a request, and what is behind it.
+SP = {
+    "an empty message": (frame(BINARY), closed(1002)),
+    "three bytes": (frame(BINARY, b"\x80\0\0"), closed(1002)),
+    "a header without an id": (frame(BINARY, b"\0\0\0\1" * 3), closed(1002)),
+    "a header without an end": (frame(BINARY, b"\0\0\0\1" * 1000), closed(1002)),
+    "a header and nothing": (frame(BINARY, b"\x80\0\0\1"), ANSWERED),
+    "a header and noise": (frame(BINARY, b"\x80\0\0\1" + b"\xff" * 50), ANSWERED),
+    "a header across fragments": (frame(BINARY, ONE[:2], fin=False) + frame(CONTINUATION, ONE[2:]), ANSWERED),
+}
+
+
+TABLES = {"framing": FRAMING, "pings": PINGS, "reserved": RESERVED, "fragments": FRAGMENTS, "closes": CLOSES, "SP": SP}
+
+
+class Frames(Hostile):
+    def judge(self, piece=None, size_max=1 << 20):
+        """All tables; the connections that were sent a Close, and are not gone yet."""
+        closing = []
+        for table, cases in TABLES.items():
+            for name, (sent, expected) in cases.items():
+                if len(sent) > size_max:
+                    continue
+                with self.subTest(table=table, case=name):
+                    closing.append(self.stranger())
+                    self.assertIn(" 101 ", closing[-1].upgrade())
+                    closing[-1].send(sent + frame(BINARY, hello(SENTINEL)), piece)
+                    words = closing[-1].words()
+                    # What comes after the fault may have ended the connection before its Close could leave.
+                    self.assertIn(words, (expected, CUT) if piece and expected[-1].startswith("close") else (expected,))
+                    if words[-1] == f"answer:{SENTINEL}":
+                        closing.pop().peer.close()
+        return closing
+
+    def test_case_by_case(self):
+        """F-20: as the tables say. F-18: the same comes of the same bytes, each in a packet of its own."""
+        closing = self.judge()
+        self.assert_logged("status=1003")
+        closing += self.judge(piece=1, size_max=200)
+        for peer in closing:  # whom a Close was sent has 5 s
+            with peer:
+                self.assertTrue(peer.receive_until(lambda got: False))
+
+    def test_compression_is_declined(self):
+        """Autobahn 12 and 13: whatever is offered, nothing is agreed upon, and frames are as without the offer."""
+        for offer in ("permessage-deflate", "permessage-deflate; client_max_window_bits; server_max_window_bits=8", "x-webkit-deflate-frame",
+                      "permessage-deflate, permessage-bzip2", ";;;,,,", "permessage-deflate; " * 5, ""):
+            with self.subTest(offer), self.stranger() as peer:
+                answer = peer.upgrade(headers=[f"Sec-WebSocket-Extensions: {offer}"])
+                self.assertIn(" 101 ", answer)
+                self.assertNotIn("extensions", answer.lower())
+                peer.send(frame(BINARY, hello(SENTINEL)))
+                self.assertEqual(peer.words(), LIVES)
+
+    def test_who_is_ended_stays_ended(self):
+        """Once a Close is sent, requests, pings and text behind it keep nobody there; the answer that was under way is no reason to stay."""
+        producer = wire.number(wire.decode(self.ask_beside(wire.HELLO, [])), 1)
+        commit = struct.pack(">I", 0x80000001) + wire.request(wire.COMMIT, wire.commit(producer, 1, [wire.schedule("q", "", 3_600_000)]))
+        peers = []
+        for bad in (frame(TEXT, b"x"), frame(BINARY, ONE, reserved=4)):
+            for before, behind in ((b"", b""), (frame(BINARY, commit), b""), (b"", frame(PING, b"hi") * 3), (b"", frame(BINARY, ONE) * 3)):
+                peers.append(self.stranger())
+                peers[-1].upgrade()
+                peers[-1].send(before + bad)
+                peers[-1].send(behind)
+        for peer in peers:
+            with peer:
+                self.assertTrue(peer.receive_until(lambda got: False))
+                self.assertTrue(any(word.startswith("close:100") for word in stranger.words_of(peer.got)), peer.got)
+
+    def ask_beside(self, body, fields):
+        with wire.Rpc(self.broker.port) as rpc:
+            return rpc.ask(body, fields)[1]
+
+    def test_a_consumer_says_nothing_on_its_lane(self):
+        for data in (frame(BINARY, ONE), frame(TEXT, b"x"), frame(BINARY), frame(BINARY, ONE, fin=False)):
+            with wire.Rpc(self.broker.port) as rpc, self.stranger() as peer:
+                session = wire.Session(rpc, ["q"])
+                self.assertIn(" 101 ", peer.upgrade(f"/lane/{session.lane}", wire.LANE, [f"Authorization: Bearer {session.secret.hex()}"]))
+                peer.send(frame(PING, b"hi") + data)
+                self.assertEqual([word for word in peer.words() if not word.startswith("pong")], closed(1008))
+
+
+if __name__ == "__main__":
+    main()

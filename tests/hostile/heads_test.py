@@ -1,0 +1,206 @@
+"""heads_test.py: HTTP as a stranger writes it. Behind each head stands another request in the same packet: who takes the first one's body
+for a request can be made to answer for somebody else (smuggling). Here a connection takes one request, and whatever is doubtful none."""
+import time
+
+from stranger import BINARY, SENTINEL, Hostile, frame, hello, statuses, upgrade_head
+import wire  # found by way of stranger
+from harness import main
+
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
+END = b"\r\n"
+DOOR_HEAD_S = 10  # broker/net/door.h
+BEHIND = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
+A1 = b"GET /aaaaaaaaaaaaaaaaaaa%41 HTTP/1.1\r\nHost: x\r\n\r\n"
+
+# What is sent, and the statuses that come of it before the end of the connection.
+SMUGGLED = {
+    "a body of five bytes": (HEALTH + b"Content-Length: 5\r\n\r\nabcde", [413]),
+    "a body of none": (HEALTH + b"Content-Length: 0\r\n\r\n", [200]),
+    "none twice": (HEALTH + b"Content-Length: 0\r\nContent-Length: 0\r\n\r\n", [413]),
+    "two lengths": (HEALTH + b"Content-Length: 0\r\nContent-Length: 36\r\n\r\n", [413]),
+    "two lengths, the other way": (HEALTH + b"Content-Length: 36\r\nContent-Length: 0\r\n\r\n", [413]),
+    "two lengths in a line": (HEALTH + b"Content-Length: 0, 36\r\n\r\n", [413]),
+    "a length with a sign": (HEALTH + b"Content-Length: +0\r\n\r\n", [413]),
+    "a negative length": (HEALTH + b"Content-Length: -1\r\n\r\n", [413]),
+    "a length in hex": (HEALTH + b"Content-Length: 0x0\r\n\r\n", [413]),
+    "no length in its header": (HEALTH + b"Content-Length:\r\n\r\n", [413]),
+    "a length of many zeros": (HEALTH + b"Content-Length: " + b"0" * 600 + b"36\r\n\r\n", [413]),
+    "a length beyond 2^64": (HEALTH + b"Content-Length: 99999999999999999999\r\n\r\n", [413]),
+    "a length behind a tab": (HEALTH + b"Content-Length:\t36\r\n\r\n", [413]),
+    "a folded length": (HEALTH + b"Content-Length:\r\n 36\r\n\r\n", [413]),
+    "a length in other letters": (HEALTH + b"cOnTeNt-lEnGtH: 36\r\n\r\n", [413]),
+    "a blank before the colon": (HEALTH + b"Content-Length : 36\r\n\r\n", [200]),
+    "chunks": (HEALTH + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", [413]),
+    "chunks and a length": (HEALTH + b"Content-Length: 36\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", [413]),
+    "a length and chunks": (HEALTH + b"Transfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n0\r\n\r\n", [413]),
+    "chunks that are none": (HEALTH + b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", [413]),
+    "identity": (HEALTH + b"Transfer-Encoding: identity\r\n\r\n", [413]),
+    "no encoding in its header": (HEALTH + b"Transfer-Encoding:\r\n\r\n", [413]),
+    "chunks behind a vertical tab": (HEALTH + b"Transfer-Encoding:\x0bchunked\r\n\r\n0\r\n\r\n", [413]),
+    "chunks before a blank": (HEALTH + b"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n", [200]),
+    "chunks in a fold": (HEALTH + b"X-A: a\r\n Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", [200]),
+    "chunks behind a bare CR": (HEALTH + b"X-A: a\rTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", [200]),
+    "a fold before all headers": (b"GET /healthz HTTP/1.1\r\n Content-Length: 36\r\n\r\n", [200]),
+    "bare LF": (b"GET /healthz HTTP/1.1\nHost: x\n\n", [200]),
+    "NUL in a name": (HEALTH + b"Content-Length\0: 36\r\n\r\n", [200]),
+    "bytes above 127": (HEALTH + b"\xff\xfe: \xff\xfe\r\n\r\n", [200]),
+    "two hosts": (HEALTH + b"Host: y\r\n\r\n", [200]),
+    "three in a row": (HEALTH + END + HEALTH + END, [200]),
+    "a body of POST": (b"POST /rpc HTTP/1.1\r\nHost: x\r\nContent-Length: 36\r\n\r\n", [405]),
+    "a page, and an upgrade behind it": (HEALTH + END + upgrade_head(), [200]),
+    "a page that is none": (b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n", [404]),
+}
+# The target of a GET. libwebsockets answers 403 to what is no path.
+TARGETS = {
+    b"/healthz": [200], b"/healthz?a=b": [200], b"//healthz": [200], b"/x/../healthz": [200], b"/%68ealthz": [200], b"/healthz/": [404],
+    b"/healthz%2f": [404], b"/healthz#x": [404], b"/../../etc/passwd": [404], b"/%2e%2e/%2e%2e/etc/passwd": [404], b"/health z": [404], b"/\xff\xfe": [404],
+    b"/%": [403], b"/%4": [403], b"/%zz": [403], b"healthz": [403], b"": [403], b"*": [403], b"/healthz%00": [], b"/healthz\0": [],
+    b"http://127.0.0.1/healthz": [403], b"http://evil.example/": [403], b"/" + b"a/" * 3000: [404], b"/" + b"a" * 9000: [],
+    b"/rpc": [404], b"/rpc%00": [], b"/lane/0": [404], b"/lane/%30": [404],
+}
+METHODS = {b"HEAD": [200], b"POST": [405], b"PUT": [405], b"DELETE": [405], b"PATCH": [405], b"OPTIONS": [405], b"CONNECT": [], b"TRACE": [403],
+           b"GETX": [403], b"FOO": [403], b"G" * 5000: [403], b"": [403]}
+# Other protocols, and none.
+ELSE = {
+    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500), "SSH": b"SSH-2.0-x\r\n", "memcached": b"stats\r\n", "Redis": b"*1\r\n$4\r\nPING\r\n",
+    "SP over TCP": b"\0SP\0\0\x30\0\0", "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9), "empty lines": b"\r\n" * 100,
+    "25,000 headers": HEALTH + b"a: b\r\n" * 25000 + END, "500 headers that are known": HEALTH + b"Accept: b\r\n" * 500 + END,
+    "a header of 9,000 bytes": HEALTH + b"X-A: " + b"y" * 9000 + b"\r\n\r\n", "HTTP/2 by upgrade": HEALTH + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n"
+    b"HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\n",
+}
+# These wait for more of the head, by the library's reading: they end with its time.
+UNFINISHED = {
+    "nothing": b"", "half a line": b"GET /heal", "no empty line": HEALTH, "a name without a colon": HEALTH + b"nocolon\r\n\r\n", "no name": HEALTH + b": x\r\n\r\n",
+    "a folded value": HEALTH + b"X-A: a\r\n b\r\n\r\n", "NUL in a value": HEALTH + b"X-A: a\0b\r\n\r\n", "CR alone": HEALTH.replace(b"\r\n", b"\r") + b"\r",
+}
+# In the place of one line of an honest upgrade, or beside it: the status.
+UPGRADES = {
+    "as it should be": ({}, [], 101),
+    "with a length": ({}, ["Content-Length: 5"], 413),
+    "with a length of many zeros": ({}, ["Content-Length: " + "0" * 600], 413),
+    "with chunks": ({}, ["Transfer-Encoding: chunked"], 413),
+    "with two keys": ({}, ["Sec-WebSocket-Key: x3JJHMbDL1EzLkh9GBhXDw=="], 400),
+    "with two versions": ({}, ["Sec-WebSocket-Version: 8"], 426),
+    "with two protocols": ({}, ["Sec-WebSocket-Protocol: chat"], 400),
+    "of an absolute target": ({b"GET /rpc": b"GET http://127.0.0.1/rpc"}, [], 404),
+    "by POST": ({b"GET /rpc": b"POST /rpc"}, [], 405),
+    "by HEAD": ({b"GET /rpc": b"HEAD /rpc"}, [], 404),
+    "without Connection": ({b"Connection: Upgrade\r\n": b""}, [], None),
+    "that is to close": ({b"Connection: Upgrade": b"Connection: close"}, [], None),
+    "without a key": ({b"Sec-WebSocket-Key: x3JJHMbDL1EzLkh9GBhXDw==\r\n": b""}, [], 400),
+}
+
+
+class Heads(Hostile):
+    def came_of(self, data, piece=None):
+        """The statuses of what came back, which ended by itself."""
+        with self.stranger() as peer:
+            peer.send(data, piece)
+            self.assertTrue(peer.receive_until(lambda got: False))
+            return statuses(peer.got)
+
+    def test_nothing_is_smuggled(self):
+        """F-20: what one reader takes for a body another may take for a request."""
+        for name, (head, expected) in SMUGGLED.items():
+            with self.subTest(name):
+                self.assertEqual(self.came_of(head + BEHIND), expected)
+        self.assert_logged("status=413")
+
+    def test_the_same_a_byte_at_a_time(self):
+        """F-18."""
+        for name in ("two lengths", "chunks and a length", "a blank before the colon", "bare LF", "a body of none"):
+            head, expected = SMUGGLED[name]
+            with self.subTest(name):
+                self.assertEqual(self.came_of(head, piece=1), expected)
+
+    def test_targets_and_methods(self):
+        for target, expected in TARGETS.items():
+            with self.subTest(target=target[:40]):
+                self.assertEqual(self.came_of(b"GET " + target + b" HTTP/1.1\r\nHost: x\r\n\r\n"), expected)
+        for method, expected in METHODS.items():
+            with self.subTest(method=method[:10]):
+                self.assertEqual(self.came_of(method + b" /healthz HTTP/1.1\r\nHost: x\r\n\r\n"), expected)
+
+    def test_what_is_not_http(self):
+        """F-20."""
+        for name, data in ELSE.items():
+            with self.subTest(name):
+                self.assertIn(self.came_of(data), ([], [403], [404]))
+
+    def test_upgrades(self):
+        for name, (changes, more, expected) in UPGRADES.items():
+            head = upgrade_head(headers=more)
+            for old, new in changes.items():
+                self.assertIn(old, head)
+                head = head.replace(old, new)
+            with self.subTest(name), self.stranger() as peer:
+                peer.send(head)
+                peer.receive_until(lambda got: b"\r\n\r\n" in got)
+                self.assertEqual(statuses(peer.got), [expected] if expected else [])
+
+
+class Slow(Hostile):
+    log_lines_max = 60
+
+    def test_what_never_ends_has_its_time(self):
+        """F-18: heads that do not end: gone after DOOR_HEAD_S, without an answer. An upgraded connection that says nothing may stay."""
+        silent = self.stranger()
+        self.assertIn(" 101 ", silent.upgrade())
+        peers = {name: self.stranger() for name in UNFINISHED}
+        before = time.monotonic()
+        for name, peer in peers.items():
+            peer.send(UNFINISHED[name])
+        for name, peer in peers.items():
+            with self.subTest(name), peer:
+                self.assertTrue(peer.receive_until(lambda got: False))
+                self.assertEqual(statuses(peer.got), [])
+                self.assertGreater(time.monotonic() - before, DOOR_HEAD_S / 2)
+        with silent:
+            silent.send(frame(BINARY, hello(SENTINEL)))
+            self.assertEqual(silent.words(), [f"answer:{SENTINEL}"])
+
+
+class Findings(Hostile):
+    """Issue 12, A: what a stranger without credentials could do to a broker."""
+
+    def test_a1_a_target_that_ends_in_an_escape(self):
+        """F-20: nng 1.5.2's server wrote beyond the end of it (nng#1594); the requests behind it ended tarryd."""
+        for size in range(64):
+            with self.stranger() as peer:
+                peer.send(A1.replace(b"a" * 19, b"a" * size))
+                self.assertTrue(peer.receive_until(lambda got: False))
+                self.assertEqual(statuses(peer.got), [404])
+
+    def test_a2_an_empty_follow(self):
+        """F-20: to a broker without a peer: it ended. (Of a pair: e2e/pair_wire_test.py, and strangers of tests/fuzz in each role.)"""
+        with wire.Rpc(self.broker.port) as rpc:
+            for fields in ([], [(1, b"")], [(1, b"\xff" * 64)], [(3, 1 << 63)]):
+                code, reply = rpc.ask(wire.FOLLOW, fields)
+                self.assertNotEqual((code, len(reply) >= 32), (wire.OK, True), "a secret was given away")
+
+    def test_a3_two_bodies_in_a_request(self):
+        """F-20: decided is what was unpacked: the last; all pairs of bodies, and the one that ended a broker."""
+        redact = wire.encode([(wire.COMMIT, [(1, 1), (2, 1), (5, [(9, [(1, [(1, 1)])])])]), (wire.STATS, [(1, "q" * 32)])])
+        with wire.Rpc(self.broker.port) as rpc:
+            rpc.ask_packed(wire.encode([(1, 1), (2, "x")]) + redact)
+            for first in wire.BODIES:
+                for second in wire.BODIES:
+                    rpc.tell_packed(wire.encode([(1, 1), (2, "x"), (first, []), (second, [])]))
+                    if second in (wire.AUDIT, wire.FOLLOW):
+                        continue
+                    rpc.hear()
+
+    def test_a4_a_foreign_origin(self):
+        """F-23: a web page in a browser on this machine."""
+        for origin in ("http://evil.example", "null", "", "http://127.0.0.1:1", "file://"):
+            for head in (upgrade_head(headers=[f"Origin: {origin}"]), upgrade_head("/lane/0", wire.LANE, [f"Origin: {origin}"]),
+                         HEALTH + f"Origin: {origin}\r\n\r\n".encode(), f"POST /rpc HTTP/1.1\r\nHost: x\r\nOrigin: {origin}\r\n\r\n".encode()):
+                with self.subTest(origin=origin, head=head[:20]), self.stranger() as peer:
+                    peer.send(head)
+                    self.assertTrue(peer.receive_until(lambda got: False))
+                    self.assertEqual(statuses(peer.got), [403])
+        self.assert_logged("status=403")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+"""limits_test.py: each limit of the door (broker/net/door.h) is reached, and what is said to happen then happens."""
+import os
+import resource
+import struct
+import time
+
+import stranger
+import harness
+import wire
+from harness import main
+from stranger import BINARY, CONTINUATION, WAIT_S, Hostile, frame, hello, statuses
+
+REQUESTS_MAX, DOOR_HEAD_S = 128, 10  # broker/net/door.h
+DESCRIPTORS = 576  # of the broker: 256 are reserved, so there are 320 connections: 240 of an address, 80 not upgraded
+ALL, OF_ADDRESS, HTTP = 320, 240, 80
+PREFETCHED = 72  # of these frames that the library may hold beside what it was allowed to
+
+
+class Connections(Hostile):
+    """So many connections; fewer of an address; fewer yet of those that have not been upgraded."""
+
+    log_lines_max = 40
+
+    def setUp(self):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        self.peers = []
+        super().setUp()
+
+    def make_broker(self, *arguments, **options):
+        broker = super().make_broker(*arguments, **options)
+        broker.prefix = ["prlimit", f"--nofile={DESCRIPTORS}"]
+        return broker
+
+    def tearDown(self):
+        for peer in self.peers:
+            peer.peer.close()
+        super().tearDown()
+
+    def enter(self, source, upgraded=True):
+        """Whether a connection from there is taken."""
+        peer = stranger.Stranger(self.broker.port, source=source)
+        try:
+            is_taken = " 101 " in peer.upgrade() if upgraded else bool(peer.send(b"GET /heal") or True)
+        except OSError:
+            is_taken = False
+        if is_taken:
+            self.peers.append(peer)
+        else:
+            peer.peer.close()
+        return is_taken
+
+    def test_of_one_address_and_in_all(self):
+        """F-21: the honest client is one of 127.0.0.1. No address takes all, and together they take no more than there are; who leaves makes room."""
+        self.assertEqual([self.enter("127.0.0.1") for _ in range(OF_ADDRESS - 1)], [True] * (OF_ADDRESS - 1))
+        self.assertFalse(self.enter("127.0.0.1"))
+        self.assert_logged("there are as many connections of this address as there may be")
+        self.assertTrue(any("from=127.0.0.1:" in line for line in self.broker.log if "of this address" in line), "the log does not say who")
+        rest = ALL - OF_ADDRESS
+        self.assertEqual([self.enter("127.0.0.2") for _ in range(rest)], [True] * rest)
+        self.assertFalse(self.enter("127.0.0.3"))
+        self.assert_logged("there are as many connections as there may be")
+        self.peers.pop().peer.close()
+        harness.wait_until("room for another", lambda: self.enter("127.0.0.3"), WAIT_S)
+
+    def test_who_only_knocks_makes_room_for_others_like_him(self):
+        """F-21: the oldest half request goes first; nobody who is in notices, and a newcomer is served."""
+        before = time.monotonic()
+        for number in range(HTTP + 20):
+            self.assertTrue(self.enter(f"127.0.0.{2 + number % 9}", upgraded=False))
+        gone, there = self.peers[:20], self.peers[20:]
+        for peer in gone:
+            self.assertTrue(peer.receive_until(lambda got: False))
+        self.assertLess(time.monotonic() - before, DOOR_HEAD_S - 1, "s: it was their time that ended them")
+        for peer in there[-HTTP // 2:]:
+            peer.send(b"thz HTTP/1.1\r\nHost: x\r\n\r\n")
+            peer.receive_until(lambda got: b"ok" in got)
+            self.assertEqual(statuses(peer.got), [200])
+        with self.stranger() as newcomer:
+            self.assertIn(" 101 ", newcomer.upgrade())
+
+
+class Memory(Hostile):
+    """`--memory 64MiB`: an eighth of it for requests, half-received ones included."""
+
+    arguments = ("--memory", "64MiB")
+    log_lines_max = 20
+
+    def begin(self, size):
+        """Half of a request: so many bytes of a message that goes on."""
+        peer = self.stranger()
+        peer.upgrade()
+        rest = size
+        first = hello(1)
+        peer.send(frame(BINARY, first, fin=False))
+        while rest > 0:
+            peer.send(frame(CONTINUATION, bytes(min(rest, 1 << 20)), fin=False))
+            rest -= 1 << 20
+        return peer
+
+    def large(self, rpc, number):
+        body = wire.commit(self.producer, number, [wire.schedule("q", "", 3_600_000, b"x" * 900_000)] * 3, oldest=number)
+        return rpc.ask(wire.COMMIT, body)[0]
+
+    def test_half_received_bytes_count(self):
+        """F-20, CALM-1, CAP-1: two halves of 5 MiB fill the 8 MiB; a large request then is BUSY by its own id, and a small one is answered. When
+        they are gone, so is what they held."""
+        with wire.Rpc(self.broker.port) as rpc:
+            self.producer = rpc.hello()
+            self.assertEqual(self.large(rpc, 1), wire.OK)
+            halves = [self.begin(5 << 20) for _ in range(2)]
+            harness.wait_until("BUSY", lambda: self.large(rpc, 2) == wire.BUSY, WAIT_S)
+            self.assertGreater(rpc.hello(), 0)
+            for half in halves:
+                half.peer.close()
+            harness.wait_until("room again", lambda: self.large(rpc, 2) == wire.OK, WAIT_S)
+
+    def test_a_crowd_of_halves_takes_no_more_than_its_share(self):
+        """40 of them would be 320 MiB. What is over the budget is read to its end, kept nowhere, and answered BUSY, if it ever ends."""
+        before = self.memory_now()
+        halves = [self.begin(8 << 20) for _ in range(40)]
+        if not harness.SANITIZED:
+            self.assertLess(self.memory_now() - before, 48 << 10, "KiB")
+        for half in halves[1:4]:
+            half.send(frame(CONTINUATION))
+            half.receive_until(lambda got: stranger.words_of(got) == ["answer:1"])
+            self.assertEqual(wire.number(wire.decode(half.got[6:]), 1), wire.BUSY)
+        for half in halves:
+            half.peer.close()
+
+
+class Requests(Hostile):
+    """Commits on a disk that takes its time: none has its answer, and no more than 128 of a connection are read."""
+
+    def make_broker(self, *arguments, **options):
+        broker = super().make_broker(*arguments, **options)
+        broker.env = {**broker.env, "LD_PRELOAD": harness.find_program("libhold_sync.so"), "HOLD_SYNC_FILE": self.path("held")}
+        return broker
+
+    def test_who_leaves_4_mib_of_answers_unread_is_not_read_from(self):
+        """F-19: DOOR_UNSENT_MAX. Questions come one by one, and each answer has 900 kB: some 3 MiB fit into the kernel, 4 MiB may wait in the
+        broker, and the questions behind them stay where they are. Once the answers are read, all are answered."""
+        with wire.Rpc(self.broker.port) as rpc:
+            body = wire.commit(rpc.hello(), 1, [wire.schedule("q", "large", 3_600_000, b"x" * 900_000)])
+            self.assertEqual(rpc.ask(wire.COMMIT, body)[0], wire.OK)
+        question = wire.request(wire.GET, [(1, [(2, "q"), (3, "large")]), (2, 1)])
+        with self.stranger(receive_buffer=65536) as peer:
+            peer.upgrade()
+            for number in range(1, 31):
+                sent = frame(BINARY, struct.pack(">I", 0x80000000 | number) + question)
+                peer.send(sent)
+                time.sleep(0.03)
+            harness.wait_until("questions that are not read", lambda: self.unread(peer) >= 10 * len(sent), WAIT_S)
+            size = 0
+            while size < 30 * 900_000:
+                part = peer.peer.recv(1 << 20)
+                self.assertNotEqual(part, b"")
+                size += len(part)
+
+    def unread(self, peer):
+        """Bytes of this connection that the broker has not read: at its end, and still at ours (/proc/net/tcp)."""
+        ours, brokers = f":{peer.peer.getsockname()[1]:04X}", f":{self.broker.port:04X}"
+        with open("/proc/net/tcp", encoding="ascii") as file:
+            queues = {(words[1][-5:], words[2][-5:]): words[4].split(":") for words in map(str.split, file)}
+        return int(queues[ours, brokers][0], 16) + int(queues[brokers, ours][1], 16)
+
+    def test_a_connection_with_128_requests_under_way_is_not_read_from(self):
+        """F-19: the rest waits in the kernel; once the disk goes on, each is answered."""
+        count = 400
+        producer = self.producer()
+        peer = self.stranger()
+        peer.upgrade()
+        with open(self.path("held"), "wb"):
+            pass
+        try:
+            sent = [frame(BINARY, struct.pack(">I", 0x80000000 | number) + wire.request(
+                wire.COMMIT, wire.commit(producer, number, [wire.schedule("q", "", 3_600_000, b"x" * 4000)]))) for number in range(1, count + 1)]
+            peer.send(b"".join(sent))
+            time.sleep(1)
+            left = self.unread(peer)
+            read = (sum(map(len, sent)) - left) / len(sent[0])
+            self.assertGreaterEqual(read, REQUESTS_MAX)
+            self.assertLess(read, REQUESTS_MAX + PREFETCHED)
+        finally:
+            os.unlink(self.path("held"))
+        with peer:
+            peer.receive_until(lambda got: len(stranger.words_of(got)) == count)
+            self.assertEqual(sorted(stranger.words_of(peer.got)), sorted(f"answer:{number}" for number in range(1, count + 1)))
+
+    def producer(self):
+        with wire.Rpc(self.broker.port) as rpc:
+            return rpc.hello()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""slow_test.py: who takes his time, or never comes to an end (F-18, F-19, F-20). What has the same deadline waits for it together."""
+import struct
+import time
+
+import stranger
+import wire
+import harness
+from harness import SANITIZED, main
+from stranger import BINARY, CONTINUATION, PING, SENTINEL, WAIT_S, Hostile, frame, hello
+
+DOOR_UNREAD_S = 10  # broker/net/door.h
+ANSWER = 900_000
+
+
+class Unread(Hostile):
+    """Answers of 900 kB each, to somebody who does not read them."""
+
+    def setUp(self):
+        super().setUp()
+        with wire.Rpc(self.broker.port) as rpc:
+            body = wire.commit(rpc.hello(), 1, [wire.schedule("q", "large", 3_600_000, b"x" * ANSWER)])
+            self.assertEqual(rpc.ask(wire.COMMIT, body)[0], wire.OK)
+        harness.wait_until("its own connection is closed", lambda: self.connections() == 1, WAIT_S)
+        self.descriptors = self.descriptors_now()
+
+    def connections(self):
+        with open("/proc/net/tcp", encoding="ascii") as file:
+            return sum(line.split()[1].endswith(f":{self.broker.port:04X}") and line.split()[3] == "01" for line in file)
+
+    def test_answers_that_nobody_reads_end_the_connection(self):
+        """F-19: what they may hold in all is counted (CALM-1): who asks for more is BUSY. After DOOR_UNREAD_S that is the end."""
+        question = wire.request(wire.GET, [(1, [(2, "q"), (3, "large")]), (2, 1)])
+        before, memory_kib = time.monotonic(), self.memory_now()
+        peers = [self.stranger(receive_buffer=4096) for _ in range(4)]
+        for peer in peers:
+            self.assertIn(" 101 ", peer.upgrade())
+            peer.send(b"".join(frame(BINARY, struct.pack(">I", 0x80000000 | number) + question) for number in range(1, 101)))
+        worst_kib, connected = 0, self.descriptors_now()
+        while time.monotonic() - before < DOOR_UNREAD_S - 2:
+            worst_kib = max(worst_kib, self.memory_now() - memory_kib)
+            time.sleep(0.1)
+        self.assert_logged("it does not read its answers")
+        if not SANITIZED:
+            self.assertLess(worst_kib, 64 << 10, "KiB for four times 90 MB of answers")
+        harness.wait_until("the broker has let go of one who is not told BUSY", lambda: self.descriptors_now() < connected, WAIT_S)
+        for peer in peers:
+            peer.peer.close()
+
+    def test_who_reads_slowly_gets_all(self):
+        """F-19: a reader of a few kilobytes at a time is slow, and no stranger: answers come whole, in their order."""
+        question = wire.request(wire.GET, [(1, [(2, "q"), (3, "large")]), (2, 1)])
+        with self.stranger(receive_buffer=65536) as peer:
+            peer.upgrade()
+            peer.send(b"".join(frame(BINARY, struct.pack(">I", 0x80000000 | number) + question) for number in range(1, 13)))
+            total = 0
+            while total < 12 * ANSWER:
+                part = peer.peer.recv(8192)
+                self.assertNotEqual(part, b"")
+                total += len(part)
+
+
+class Endless(Hostile):
+    def test_fragments_without_an_end(self):
+        """F-20: a message that has 16 MiB and goes on: closed with 1009. Nothing is kept of it."""
+        with self.stranger() as peer:
+            peer.upgrade()
+            part = frame(CONTINUATION, bytes(1 << 16), fin=False)
+            peer.send(frame(BINARY, hello(1), fin=False) + part * 256)
+            self.assertEqual(peer.words(), ["close:1009"])
+
+    def test_empty_fragments_without_an_end(self):
+        """200,000 that say nothing, pings in between, and then a request's rest: it is answered."""
+        with self.stranger() as peer:
+            peer.upgrade()
+            peer.send(frame(BINARY, hello(SENTINEL)[:5], fin=False))
+            for _ in range(200):
+                peer.send(frame(CONTINUATION, fin=False) * 1000 + frame(PING, b"hi"))
+            peer.send(frame(CONTINUATION, hello(SENTINEL)[5:]))
+            self.assertEqual([word for word in peer.words() if word != "pong:hi"], [f"answer:{SENTINEL}"])
+
+    def test_a_flood_of_pings_that_are_not_read(self):
+        """500,000 pings from one who reads no pong, while the honest client works. No memory goes there."""
+        with self.stranger(receive_buffer=4096) as peer:
+            peer.upgrade()
+            peer.peer.settimeout(2)
+            for _ in range(500):
+                peer.send(frame(PING, b"x" * 120) * 1000)
+            if not SANITIZED:
+                self.assertLess(self.memory_now() - self.memory_kib, 16 << 10)
+
+    def test_a_request_a_byte_at_a_time(self):
+        """F-18: both ways: each byte in a packet of its own, each read alone."""
+        with self.stranger() as peer:
+            peer.upgrade()
+            peer.send(frame(BINARY, hello(1)) + frame(BINARY, hello(SENTINEL)), piece=1)
+            while f"answer:{SENTINEL}" not in stranger.words_of(peer.got):
+                part = peer.peer.recv(1)
+                self.assertNotEqual(part, b"")
+                peer.got += part
+
+
+if __name__ == "__main__":
+    main()
