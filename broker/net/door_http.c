@@ -97,7 +97,6 @@ static struct refusal judge_caller(struct connection *connection, enum caller_pl
     if (is_told &&
         !(header(connection->wsi, WSI_TOKEN_HTTP_AUTHORIZATION, authorization) && find_token(authorization, &caller)))
         return REFUSED(401, "Authorization is to be `Bearer TOKEN`, with a token of this broker");
-    connection_dismiss(connection); /* the page before this one on the same connection */
     struct caller_verdict verdict = calls->admit(calls->argument, &caller);
     explicit_bzero(authorization, sizeof(authorization));
     if (verdict.status != 0) return REFUSED(verdict.status, verdict.sentence);
