@@ -58,7 +58,7 @@ struct door_calls {
     void *argument;
     /* May this caller come in? Asked before an upgrade is accepted, and before a page is (caller.h). */
     struct caller_verdict (*admit)(void *argument, const struct net_caller *caller);
-    /* Once for each verdict that let somebody in: his connection has gone, or its next page is about to be judged. */
+    /* Once for each verdict that let somebody in: his connection has gone. */
     void (*dismiss)(void *argument, uint64_t principal);
     /* Asked of each connection after door_review. False: its principal may not stay, and it is ended. */
     bool (*stays)(void *argument, uint64_t principal);
