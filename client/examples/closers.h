@@ -25,7 +25,7 @@ struct closers {
 };
 
 /* Starts `count` processes of this program with `--role consumer` and says their pids on standard error. To be called
- * before nng is used: they are forked. 0 or -1. */
+ * before the library is used: they are forked. 0 or -1. */
 int closers_start(struct closers *closers, size_t count, const char *broker, const char *queue);
 /* Waits up to `wait_ms` for lines and enters them in the ledger. Returns how many closers are alive. */
 size_t closers_read(struct closers *closers, struct ledger *ledger, int wait_ms);

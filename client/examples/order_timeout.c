@@ -220,7 +220,7 @@ static int run(struct play *play) {
     if (play->delay_ms == 0) play->delay_ms = 1;
     play->ledger = ledger_new(&play->orders, play->delay_ms * 1000);
     if (play->ledger == NULL || make_events(play) != 0) return 1;
-    /* Before nng starts its threads. */
+    /* Before the library starts its threads. */
     if (closers_start(&play->closers, settings->consumers, settings->broker, settings->queue) != 0) return 1;
     struct tarry_options options = {.urls = settings->broker,
                                     .name = "order_timeout",

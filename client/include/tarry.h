@@ -33,7 +33,7 @@
  * TARRY_BUSY, _STOPPING, _NOT_PRIMARY, _E_NO_BROKER: nothing was done; TARRY_E_TIMEOUT, TARRY_FAILED: nobody knows.
  *
  * Order. With the default of one commit in flight, what is submitted on one client takes effect in the order of
- * submission. One exception: while the broker is busy (disk or memory full, index behind) acks, nacks, extends and
+ * submission; blocking calls of several threads at once in any order. One exception: while the broker is busy (disk or memory full, index behind) acks, nacks, extends and
  * releases pass what it has no room for; cancels and moves too, unless something that waits names the same task by the
  * same id or key. What belongs together (schedule the next step, ack this one) goes in one tarry_commit.
  *
@@ -123,7 +123,7 @@ enum tarry_code {
     TARRY_E_CLOSED = 102,    /* the client or consumer was closed meanwhile; if sent, outcome unknown */
     TARRY_E_NOMEM = 103,     /* out of memory; nothing was done */
     TARRY_E_PROTOCOL = 104,  /* an answer that makes no sense: not a broker of this kind? */
-    TARRY_E_ADDRESS = 105,   /* a url that is not ws://host:port (wss:// and paths are refused too) */
+    TARRY_E_ADDRESS = 105,   /* a url that is not ws://host:port or unix:///path (wss:// is refused too) */
     TARRY_E_ARGUMENT = 106,  /* a call that makes no sense: NULL where a value is needed, an unknown flag … */
     TARRY_E_FULL = 107,      /* more than queued_size_max bytes wait to be sent; nothing was done; see tarry_drain */
     TARRY_E_CALLBACK = 108,  /* a blocking call from a completion callback; nothing was done */
@@ -253,7 +253,7 @@ typedef struct tarry_client tarry_client;
 struct tarry_event; /* see tarry_loop.h */
 typedef void (*tarry_event_fn)(void *arg, const struct tarry_event *event);
 struct tarry_options {
-    const char *urls;           /* "ws://host:port[,…]", at most 16, tried in turn; NULL: TARRY_DEFAULT_URL */
+    const char *urls;           /* "ws://host:port", "unix:///path[,…]", at most 16, in turn; NULL: TARRY_DEFAULT_URL */
     const char *name;           /* for the broker's log; NULL: the program's name and process id; cut at 128 bytes */
     uint64_t timeout_ms;        /* of calls without one of their own; 0: 10,000; TARRY_FOREVER */
     uint32_t commits_in_flight; /* 0 or 1: calls take effect in the order of submission; 2 … 16: they may not */

@@ -183,7 +183,7 @@ static int submit(tarry_audit *audit) {
     if (rv == TARRY_OK) {
         request->done = answered;
         request->arg = audit;
-        request_submit_call(client, request);
+        request_submit_call(client, request, true);
     } else {
         if (request != NULL) request_free(client, request);
         if (audit->is_polling) client->polls--;

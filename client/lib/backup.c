@@ -74,7 +74,7 @@ static int begin(struct backup *backup) {
         }
         call_end(&call);
         if (rv != TARRY_OK || is_ready) return rv;
-        nng_msleep(POLL_MS);
+        sleep_ms(POLL_MS);
         body.what = TARRY__BACKUP__WHAT__STATUS;
     }
 }

@@ -30,7 +30,7 @@ int call_run_within(tarry_client *client, Tarry__Request *wire, uint32_t timeout
         request->timeout_ms = timeout_ms;
         request->done = call_done;
         request->arg = call;
-        request_submit_call(client, request);
+        request_submit_call(client, request, true);
     }
     pthread_mutex_unlock(&client->lock);
     if (rv == TARRY_OK) {

@@ -1,8 +1,9 @@
 /* client.h: the inside of libtarry.
  *
- * One client has one REQ socket and one thread, the engine. Operations are packed by the calling thread straight into
- * the request that is gathering; the engine sends it as soon as a commit slot is free, reads the answer, and runs the
- * callbacks. nng's threads only hand finished sends and receives to the engine.
+ * One client has one connection for requests and one thread, the engine. Operations are packed by the calling thread
+ * straight into the request that is gathering. A blocking call sends that by itself if a commit slot is free, otherwise
+ * the engine does so as soon as one is; the engine reads the answers, and the lanes of consumers, and runs the
+ * callbacks.
  *
  * Invariants
  *   - A request is in exactly one place: gathering, waiting in a queue, a slot, or in the engine's hands.
@@ -10,14 +11,12 @@
  * (ONCE-1). A refusal gives them back: it is certain then that nothing was executed under them.
  *   - A commit without a sequence may be divided (queue.c), one with a sequence may not.
  *   - Nothing walks over all that waits: what the engine does for one answer does not depend on how much waits.
- *   - `lock` is never held while a callback of the user's runs, nor while a dialer or socket is opened or closed.
- *   - Lock order: client.lock, then consumer.lock. */
+ *   - `lock` is never held while a callback of the user's runs, nor while the engine reads.
+ *   - Connections are opened, read and closed by the engine alone, while it runs; sending is for whoever has `lock`.
+ *   - Lock order: client.lock, then consumer.lock or a connection's io. */
 #ifndef TARRY_CLIENT_H
 #define TARRY_CLIENT_H
 
-#include <nng/nng.h>
-#include <nng/protocol/reqrep0/req.h>
-#include <nng/supplemental/util/platform.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -30,6 +29,7 @@
 #include "tarry.pb-c.h"
 #include "tarry_limits.h"
 #include "timers.h"
+#include "transport/connection.h"
 
 #define TIMEOUT_DEFAULT_MS 10000u
 #define QUEUED_SIZE_MAX_DEFAULT (64u << 20)
@@ -48,53 +48,39 @@
 #define DIAL_PATIENCE_MS 1000u /* a try that takes longer is given up, if there is somewhere else to go */
 #define DIAL_PATIENCE_ALONE_MS 5000u
 #define NOT_PRIMARY_GRACE_MS 100u /* for the other answers of a broker that is not the primary */
-#define DIAL_PATH_MAX 32u         /* of a URL, behind the address */
-#define GOODBYE_TIMEOUT_MS 200
-#define CLOSE_PATIENCE_MS 1000u
+#define GOODBYE_TIMEOUT_MS 200u
 #define DRAIN_GRACE_MS 200u
-#define ABORT_AGAIN_MS 20u
+#define LOOK_AGAIN_MS 1000u /* the engine looks again after something came: whoever sends soon need not wake it */
+#define GATES 64u
+#define REQUEST_ID_SIZE 4u /* SP's, before each message */
 #define REQUEST_POOL_MAX 8u
 #define MESSAGE_SIZE_MAX TARRY_MESSAGE_SIZE
 #define ADDRESSES_MAX 16u
 #define ADDRESS_SIZE_MAX (URL_SIZE_MAX + 1u)
 #define SAID_SIZE_MAX 400u
 
-/* One context of the REQ socket: one request under way. */
+/* One request under way. */
 struct slot {
-    tarry_client *client;
-    nng_ctx ctx;
-    nng_aio *aio;
     struct request *request; /* NULL: free */
-    bool receiving;
-    bool finished; /* the engine's turn; error and message are set */
-    int error;
-    nng_msg *message;
+    uint32_t tag;            /* SP's number of the request: its answer has the same */
+    struct packet packet;    /* memory that it is sent from, used again */
 };
 
-/* See knock.c. */
-struct knock {
-    pthread_mutex_t lock; /* innermost */
-    nng_aio *aio;
-    bool stopped;
-    nng_stream_dialer *dialer; /* of knock_run alone, and so is the next */
-    nng_stream *stream;
+/* Where callers wait whose operations travel together: one system call wakes them all. */
+struct gate {
+    atomic_uint turn;    /* a futex */
+    atomic_uint waiters; /* that may sleep there */
 };
 
-/* A dialer: see dial.c. */
-struct dial {
-    nng_dialer dialer;
-    bool open;   /* there is one: it tries, or its pipe is up */
-    bool trying; /* how the try ends is not known yet */
-    int error;   /* how the last one failed; 0: it did not */
-    uint64_t since_ms;
-    uint64_t tried_ms;   /* when nng began; 0: nobody has answered the knock yet */
-    struct knock *knock; /* while it may be stopped; else NULL */
-    unsigned threads;    /* tries whose threads have not ended, earlier dialers' included */
-    unsigned closing;    /* of these: that are closing their dialers */
+/* What the engine waits for: see loop.c. */
+struct loop {
+    int epoll;
+    int kick; /* an eventfd */
+    uint64_t last_id;
 };
 
 struct address {
-    char url[ADDRESS_SIZE_MAX]; /* with a port, without a path */
+    struct place place;
     char said[SAID_SIZE_MAX];   /* what came of it last, in words; "": it has not been tried */
     char logged[SAID_SIZE_MAX]; /* what the user was told of it last … */
     uint64_t logged_ms;         /* … and when; 0: nothing */
@@ -105,19 +91,19 @@ struct addresses {
     size_t count;
 };
 
-/* The way to the primary: one dialer at a time, addresses in turn. */
+/* The way to the primary: one connection at a time, addresses in turn. */
 struct link {
-    nng_socket socket;
-    bool socket_open;
-    struct dial dial;
+    struct connection connection;
+    bool trying; /* how the try ends is not known yet */
     bool up;
     bool again;              /* give this connection up and try the next address … */
     uint64_t grace_until_ms; /* … but until then only once nothing is under way over it */
-    nng_pipe pipe;
-    uint32_t tries;       /* since the last connection that brought an answer */
-    uint32_t serial;      /* of the present try: an answer of an earlier one says nothing of this one */
-    uint32_t tried;       /* bits 1 << address: of this round */
-    uint64_t retry_at_ms; /* down, and no try under way: not before */
+    uint64_t since_ms;       /* when the present try began */
+    uint64_t progress_ms;    /* when it last went on: connected, secured */
+    uint32_t tries;          /* since the last connection that brought an answer */
+    uint32_t serial;         /* of the present try: an answer of an earlier one says nothing of this one */
+    uint32_t tried;          /* bits 1 << address: of this round */
+    uint64_t retry_at_ms;    /* down, and no try under way: not before */
     struct addresses addresses;
     size_t address; /* the present one */
     size_t hint;    /* the one that a broker named as the primary; not below the count: none */
@@ -153,16 +139,18 @@ struct dispatch {
 
 struct tarry_client {
     pthread_mutex_t lock;
-    pthread_cond_t wake;    /* the engine */
     pthread_cond_t drained; /* `pending` or `queued_size` fell */
     pthread_t engine;
     unsigned process; /* see process_enter */
     bool engine_waits;
+    uint64_t engine_until_ms; /* it waits until then at most */
     bool kicked;
+    bool heard; /* something came since it last waited */
     bool closing;
-    bool left_behind; /* nng did not give up a consumer's socket: the client must outlive its callbacks */
+    struct loop loop;
     struct link link;
     struct slot slots[SLOTS_MAX]; /* commits first, calls behind COMMITS_IN_FLIGHT_MAX */
+    uint32_t last_tag;
     uint32_t commits_in_flight;
     char name[CLIENT_NAME_SIZE_MAX + 1];
     uint64_t timeout_ms;
@@ -177,6 +165,9 @@ struct tarry_client {
     struct request_list calls;    /* that may go, in order */
     struct timers retries;        /* calls that were refused */
     struct timers deadlines;
+    struct request_list finished; /* complete; the engine calls back */
+    struct gate gates[GATES];
+    unsigned next_gate;
     struct request *pool;
     size_t pool_count;
     size_t request_count; /* all there are, the pool's included */
@@ -221,6 +212,7 @@ struct tarry_client {
 uint64_t now_ms(void);
 uint64_t wall_ms(void);
 void deadline_after(uint64_t wait_ms, struct timespec *out_deadline);
+void sleep_ms(uint64_t wait_ms);
 /* Waits until something is completed, or closed. False: it is past until_ms (UINT64_MAX: never). Lock held. */
 bool wait_drained(tarry_client *client, uint64_t until_ms);
 int cond_init_monotonic(pthread_cond_t *cond);
@@ -296,18 +288,50 @@ void commit_set_name(tarry_commit *commit, const struct tarry_commit_id *id);
 /* Takes the memory. */
 void commit_take_results(tarry_commit *commit, struct tarry_result *results, size_t count);
 
-/* ---- engine.c */
-void *engine_run(void *arg);            /* the client */
-void engine_kick(tarry_client *client); /* lock held */
-bool engine_is_me(const tarry_client *client);
-void slot_finished(void *arg); /* nng's callback */
-/* Whose producers HelloReply gives out. Lock held. */
+/* ---- engine.c: lock held, unless it says otherwise */
+void *engine_run(void *arg);                   /* the client; no lock */
+void engine_kick(tarry_client *client);        /* it is to look at everything again */
+bool engine_is_me(const tarry_client *client); /* no lock */
+/* Something has been submitted. `sends`: the caller, who waits for the answer, sends it by himself if it can go now. */
+void engine_submitted(tarry_client *client, bool sends);
+/* Whose producers HelloReply gives out. */
 void note_greeting(tarry_client *client, ProtobufCBinaryData cluster);
-/* Asks nng to give the request in the slot up; it comes back through slot_finished. */
-void slot_abort(struct slot *slot);
 int request_fail(struct request *request, int code, const char *message);
-/* Is the answer to anything that was sent over the present connection still to come? */
-bool engine_awaits(const tarry_client *client);
+
+/* ---- slots.c: requests under way. Lock held */
+/* A free one of [from, to); NULL: none. */
+struct slot *slot_free(tarry_client *client, uint32_t from, uint32_t to);
+/* One for the next commit, if that may go now; NULL: it may not. */
+struct slot *slot_for_commit(tarry_client *client);
+/* The request leaves its queue until it comes back with an answer or none. False: out of memory; it is where it was. */
+bool slot_send(tarry_client *client, struct slot *slot, struct request *request, uint64_t now);
+/* Its request is under way no more: an answer that still comes is nobody's, and what has not left stays here. */
+struct request *slot_release(tarry_client *client, struct slot *slot);
+/* Whose answer this is; NULL: nobody's who still waits. */
+struct slot *slot_of(tarry_client *client, uint32_t tag);
+/* Is anything under way? */
+bool slots_busy(const tarry_client *client);
+
+/* ---- answers.c: lock held */
+/* A message of the broker's. Gives the lock up. False: it is no answer at all. */
+bool answer_take(tarry_client *client, const uint8_t *data, size_t size);
+/* The connection is lost: the fate of what was under way is unknown. */
+void answers_lost(tarry_client *client);
+/* The fate of this send is unknown: again, not before at_ms. */
+void answer_lost(tarry_client *client, struct request *request, uint64_t at_ms, uint64_t now);
+
+/* ---- loop.c */
+int loop_open(struct loop *loop);
+void loop_close(struct loop *loop);
+/* Any thread. */
+void loop_kick(struct loop *loop);
+/* Waits until something comes or until_ms (UINT64_MAX: for ever), and has what came taken. Lock held, and given up. */
+void loop_wait(tarry_client *client, uint64_t until_ms);
+
+/* ---- gate.c: no lock */
+/* Waits until the gate has been opened since `turn` was read. May return earlier. */
+void gate_wait(struct gate *gate, unsigned turn);
+void gate_open(struct gate *gate);
 
 /* ---- address.c. Pure. */
 /* Adds the addresses of "ws://host:port,…"; NULL: the default. TARRY_E_ADDRESS. */
@@ -319,9 +343,13 @@ void address_say(struct address *address, const char *format, ...) __attribute__
 void addresses_tell(const struct addresses *addresses, char *out, size_t size);
 
 /* ---- link.c: lock held, save where they give it up as said */
-int link_open(tarry_client *client);                /* no lock */
-bool link_close(tarry_client *client);              /* no lock */
-void link_step(tarry_client *client, uint64_t now); /* gives the lock up while it dials */
+void link_begin(tarry_client *client);
+void link_end(tarry_client *client);
+/* Sends what no slot waits for, and waits for the answer. The engine does not run; the link is up. No lock. */
+void link_ask_last(tarry_client *client, struct packet *packet, uint64_t patience_ms);
+void link_step(tarry_client *client, uint64_t now);
+/* epoll named its connection. Gives the lock up. */
+void link_turn(tarry_client *client, uint32_t events);
 uint64_t link_deadline(const tarry_client *client);
 bool link_is_ready(const struct link *link); /* requests may go */
 /* The present broker is not the primary. `primary`: whom it names; "": nobody. */
@@ -330,37 +358,6 @@ void link_not_primary(struct link *link, const char *primary, const char *messag
 void link_stalled(tarry_client *client);
 /* What each address said last. */
 void link_tell(tarry_client *client, char *out, size_t size);
-
-/* ---- dial.c: lock held, and given up while nng is called, unless said otherwise */
-/* One try to connect, told by the socket's pipe callbacks, or by `trying` alone when it fails. `headers` may be NULL.
- */
-int dial_begin(tarry_client *client, struct dial *dial, nng_socket socket, const char *url, const char *headers);
-/* Stops the knock; closes the dialer, if there is one. It must rest. */
-void dial_end(tarry_client *client, struct dial *dial);
-/* Why the last try failed, in words. Static. Keeps the lock. */
-const char *dial_sentence(const struct dial *dial);
-/* From when on it rests for certain, if no news comes earlier; 0: it does. Keeps the lock. */
-uint64_t dial_rests_at(const struct dial *dial);
-/* When the present try has had `patience_ms`: to answer the knock, and then again to connect. Keeps the lock. */
-uint64_t dial_given_up_at(const struct dial *dial, uint64_t patience_ms);
-/* Before the socket is closed: stops the knock, or waits until the dialer rests, and nobody closes one. Not on the
- * engine. */
-void dial_settle(tarry_client *client, struct dial *dial);
-/* Waits for the tries' threads to end, once the socket is closed. False: nng does not let go of one of them. */
-bool dial_ended(tarry_client *client, struct dial *dial);
-/* For the callback that is told of a lost pipe: without the lock; then the lock and dial_lost with what it returned. */
-nng_dialer dial_pipe_lost(nng_pipe pipe);
-void dial_lost(struct dial *dial, nng_dialer dialer);
-
-/* ---- knock.c: any thread, without the client's lock unless said otherwise */
-int knock_init(struct knock *knock); /* TARRY_E_NOMEM */
-/* 0: somebody answers at `url`; or an error of nng. Blocks, until knock_stop at the latest. Once. */
-int knock_run(struct knock *knock, const char *url);
-void knock_stop(struct knock *knock); /* does not wait for it; the client's lock may be held */
-void knock_deinit(struct knock *knock);
-
-/* ---- socket.c: nng_close, but false when it does not come back: then nothing that the socket knows may be freed */
-bool socket_close(nng_socket socket);
 
 /* ---- words.c: digits only, no sign, no leading zero before another digit. NULL if there is no such number up to
  * `max`; otherwise where it ends. */
@@ -408,7 +405,9 @@ void call_end(struct call *call);
 void call_keep(struct call *call, struct arena *arena);
 
 /* ---- session.c: the engine's side of consumers. Lock held. */
-void sessions_step(tarry_client *client, uint64_t now); /* gives the lock up while it dials */
+void sessions_step(tarry_client *client, uint64_t now);
+/* epoll named a connection that may be a lane. Gives the lock up. */
+void sessions_turn(tarry_client *client, uint64_t id, uint32_t events);
 uint64_t sessions_deadline(const tarry_client *client);
 void sessions_silent(tarry_client *client);
 /* TARRY_E_CALLBACK: this is the thread of a consumer's handler; TARRY_E_ARGUMENT: a consumer is open. */

@@ -4,48 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* nng's callback. */
-static void lane_changed(nng_pipe pipe, nng_pipe_ev event, void *arg) {
-    tarry_consumer *consumer = arg;
-    tarry_client *client = consumer->client;
-    const bool lost = event == NNG_PIPE_EV_REM_POST;
-    nng_dialer dialer = NNG_DIALER_INITIALIZER;
-    if (lost) dialer = dial_pipe_lost(pipe);
-    pthread_mutex_lock(&client->lock);
-    if (lost) dial_lost(&consumer->dial, dialer);
-    if (!lost) {
-        consumer->pipe = pipe;
-        consumer->lane_up = true;
-        engine_kick(client);
-    } else if (consumer->lane_up && nng_pipe_id(pipe) == nng_pipe_id(consumer->pipe)) {
-        consumer->lane_up = false;
-        engine_kick(client);
-    }
-    pthread_mutex_unlock(&client->lock);
-}
-
-/* False: nng still has it. */
-static bool lane_close(tarry_consumer *consumer) {
-    tarry_client *client = consumer->client;
-    if (nng_socket_id(consumer->socket) <= 0) return true;
-    pthread_mutex_lock(&client->lock);
-    dial_settle(client, &consumer->dial);
-    pthread_mutex_unlock(&client->lock);
-    bool closed = socket_close(consumer->socket);
-    pthread_mutex_lock(&client->lock);
-    closed = closed && dial_ended(client, &consumer->dial);
-    if (!closed) client->left_behind = true;
-    pthread_mutex_unlock(&client->lock);
-    return closed;
-}
-
 static void consumer_free(tarry_consumer *consumer) {
-    /* Better left behind than freed, and the client, whose lock the callbacks take, with it. */
-    if (!lane_close(consumer)) return;
-    if (consumer->aio != NULL) {
-        nng_aio_stop(consumer->aio);
-        nng_aio_free(consumer->aio);
-    }
+    connection_deinit(&consumer->connection);
     pthread_mutex_lock(&consumer->lock);
     deliveries_forget(consumer);
     pthread_mutex_unlock(&consumer->lock);
@@ -81,19 +41,6 @@ static int consumer_take(tarry_consumer *consumer, const struct tarry_consumer_o
     return TARRY_OK;
 }
 
-static int lane_open(tarry_consumer *consumer) {
-    if (nng_pull0_open(&consumer->socket) != 0) return TARRY_E_SYSTEM;
-    if (nng_aio_alloc(&consumer->aio, lane_received, consumer) != 0) return TARRY_E_NOMEM;
-    if (nng_socket_set_size(consumer->socket, NNG_OPT_RECVMAXSZ, ANSWER_SIZE_MAX) != 0 ||
-        nng_socket_set_ms(consumer->socket, NNG_OPT_RECVTIMEO, NNG_DURATION_INFINITE) != 0 ||
-        nng_pipe_notify(consumer->socket, NNG_PIPE_EV_ADD_POST, lane_changed, consumer) != 0 ||
-        nng_pipe_notify(consumer->socket, NNG_PIPE_EV_REM_POST, lane_changed, consumer) != 0)
-        return TARRY_E_SYSTEM;
-    nng_aio_set_timeout(consumer->aio, NNG_DURATION_INFINITE);
-    nng_recv_aio(consumer->socket, consumer->aio);
-    return TARRY_OK;
-}
-
 /* Hands the consumer to the engine and waits for the broker's word. */
 static int join_engine(tarry_consumer *consumer, uint32_t timeout_ms) {
     tarry_client *client = consumer->client;
@@ -123,6 +70,7 @@ static void leave_engine(tarry_consumer *consumer) {
     tarry_consumer **at = &client->consumers;
     while (*at != NULL && *at != consumer) at = &(*at)->next;
     if (*at == consumer) *at = consumer->next;
+    connection_close(&consumer->connection);
     if (consumer->subscribing != NULL) consumer->subscribing->consumer = NULL;
     if (consumer->beating != NULL) consumer->beating->consumer = NULL;
     pthread_mutex_unlock(&client->lock);
@@ -141,8 +89,8 @@ static int consumer_open(tarry_client *client, const struct tarry_consumer_optio
     consumer->close_until_ms = UINT64_MAX;
     pthread_mutex_init(&consumer->lock, NULL);
     cond_init_monotonic(&consumer->arrived);
+    connection_init(&consumer->connection);
     rv = consumer_take(consumer, options);
-    if (rv == TARRY_OK) rv = lane_open(consumer);
     if (rv != TARRY_OK) {
         consumer_free(consumer);
         return rv;
@@ -480,7 +428,6 @@ int tarry_consumer_close_within(tarry_consumer *consumer, uint32_t flags, uint64
     await_settled(consumer);
     pthread_mutex_lock(&client->lock);
     consumer->closing = true;
-    while (consumer->busy) pthread_cond_wait(&client->drained, &client->lock);
     uint64_t session = consumer->state >= SESSION_ACCEPTED ? consumer->session : 0;
     pthread_mutex_unlock(&client->lock);
     if (session != 0) rv = unsubscribe(consumer, session, (flags & TARRY_KEEP_LEASES) != 0, until_ms);

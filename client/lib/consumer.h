@@ -3,8 +3,6 @@
 #ifndef TARRY_CONSUMER_H
 #define TARRY_CONSUMER_H
 
-#include <nng/nng.h>
-#include <nng/protocol/pipeline0/pull.h>
 #include <stdatomic.h>
 
 #include "client.h"
@@ -58,7 +56,7 @@ struct tarry_consumer {
     enum session_state state;
     bool opening;            /* the first subscription: a refusal is the caller's */
     bool closing;            /* the engine leaves it alone */
-    bool busy;               /* the engine is dialling for it, without the lock */
+    bool busy;               /* the engine reads its lane, without the lock */
     int opened;              /* -1: not yet answered; otherwise a code */
     uint64_t open_until_ms;  /* while it opens */
     uint64_t close_until_ms; /* how long its handler's thread may wait for room; UINT64_MAX: it does not close */
@@ -74,14 +72,12 @@ struct tarry_consumer {
     uint32_t lane;
     uint8_t secret[SECRET_SIZE_MAX];
     size_t secret_size;
-    size_t address; /* whose session it is: of the link's */
-    nng_socket socket;
-    struct dial dial;
-    bool lane_tried; /* since the session was accepted */
+    size_t address;               /* whose session it is: of the link's */
+    struct connection connection; /* of the lane */
+    uint64_t lane_since_ms;       /* when it was tried, and when that last went on */
+    bool lane_tried;              /* since the session was accepted */
     bool lane_up;
     uint64_t lane_missing_ms; /* since when no lane of an accepted session has come up; 0: one is up */
-    nng_pipe pipe;
-    nng_aio *aio; /* the receive that is always posted */
     /* lock */
     pthread_mutex_t lock;
     pthread_cond_t arrived;
@@ -101,7 +97,7 @@ struct tarry_consumer {
 bool session_handler_is_me(const tarry_consumer *consumer);
 
 /* ---- delivery.c */
-void lane_received(void *arg);                    /* nng's callback */
+void delivery_take(tarry_consumer *consumer, const uint8_t *data, size_t size); /* a message of the lane */
 void deliveries_forget(tarry_consumer *consumer); /* lock held: what was not handed out, and all leases */
 
 #endif

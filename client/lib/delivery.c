@@ -101,11 +101,11 @@ static bool hold(tarry_consumer *consumer, const struct tarry_task *task, uint64
     return held_take(&consumer->held, entry);
 }
 
-static void take_message(tarry_consumer *consumer, nng_msg *message) {
+void delivery_take(tarry_consumer *consumer, const uint8_t *data, size_t size) {
     uint64_t session, now = now_ms();
     struct held_task *tasks;
     size_t count;
-    struct delivery_box *box = unpack(nng_msg_body(message), nng_msg_len(message), wall_ms(), &session, &tasks, &count);
+    struct delivery_box *box = unpack(data, size, wall_ms(), &session, &tasks, &count);
     if (box == NULL) return;
     pthread_mutex_lock(&consumer->lock);
     for (size_t i = 0; i < count && session != 0 && session == consumer->current; i++) {
@@ -122,19 +122,6 @@ static void take_message(tarry_consumer *consumer, nng_msg *message) {
         dispatch_signal(consumer->client);
     pthread_mutex_unlock(&consumer->lock);
     box_drop(box);
-}
-
-void lane_received(void *arg) {
-    tarry_consumer *consumer = arg;
-    int error = nng_aio_result(consumer->aio);
-    if (error == NNG_ECLOSED || error == NNG_ECANCELED) return; /* the consumer is closing */
-    if (error == 0) {
-        nng_msg *message = nng_aio_get_msg(consumer->aio);
-        nng_aio_set_msg(consumer->aio, NULL);
-        take_message(consumer, message);
-        nng_msg_free(message);
-    }
-    nng_recv_aio(consumer->socket, consumer->aio);
 }
 
 void deliveries_forget(tarry_consumer *consumer) {

@@ -82,7 +82,7 @@ void event_note_address(tarry_client *client, struct address *address) {
     if (is_same && now < address->logged_ms + SAME_AGAIN_MS) return;
     address->logged_ms = now;
     memcpy(address->logged, address->said, sizeof(address->logged));
-    event_note(client, TARRY_LOG, address->url, "%s", address->said);
+    event_note(client, TARRY_LOG, address->place.url, "%s", address->said);
 }
 
 void events_tell(tarry_client *client) {

@@ -106,23 +106,14 @@ void expire(tarry_client *client, struct request *request) {
 
 /* ---- what is due */
 
-static void finish(tarry_client *client, struct request *request, struct request_list *finished) {
+static void finish(tarry_client *client, struct request *request) {
+    if (request->slot != NULL) slot_release(client, request->slot);
     list_remove(IN_QUEUE, request);
     queue_ungather(client, request);
     timer_clear(&client->retries, &request->retry);
     timer_clear(&client->deadlines, &request->deadline);
     expire(client, request);
-    list_append(finished, IN_QUEUE, request);
-}
-
-static void end(tarry_client *client, struct request *request, struct request_list *finished) {
-    if (request->slot == NULL) {
-        finish(client, request, finished);
-        return;
-    }
-    timer_clear(&client->deadlines, &request->deadline);
-    request->expired = true;
-    slot_abort(request->slot);
+    list_append(&client->finished, IN_QUEUE, request);
 }
 
 static bool is_due(const struct op_note *note, uint64_t now) {
@@ -136,8 +127,13 @@ static struct request *tell(tarry_client *client, struct request *request, uint6
     for (size_t i = 0; i < request->count; i++) {
         struct op_note *note = &request->notes[i];
         /* It settles nothing, and stands in nobody's way: that the request does. */
-        struct op_note only = {
-            .done = note->done, .arg = note->arg, .rank = NEEDS_ROOM, .made_ms = note->made_ms, .index = (uint32_t)i};
+        struct op_note only = {.done = note->done,
+                               .arg = note->arg,
+                               .rank = NEEDS_ROOM,
+                               .made_ms = note->made_ms,
+                               .index = (uint32_t)i,
+                               .waits = note->waits,
+                               .gate = note->gate};
         if (!is_due(note, now) || request_add_note(told, &only) != TARRY_OK) continue;
         note->done = NULL;
         note->told = true;
@@ -153,14 +149,14 @@ static struct request *tell(tarry_client *client, struct request *request, uint6
 }
 
 /* Of single operations, each of which has its own deadline. */
-static void end_due(tarry_client *client, struct request *request, uint64_t now, struct request_list *finished) {
+static void end_due(tarry_client *client, struct request *request, uint64_t now) {
     bool may_be_executed = request->slot != NULL || request->sequence != 0;
     size_t count;
     struct request *part =
         may_be_executed ? tell(client, request, now) : request_divide(client, request, is_due, now, &count);
     if (part != NULL) {
         queue_admit_part(client, part, request);
-        finish(client, part, finished);
+        finish(client, part);
     }
     uint64_t next_ms = earliest_deadline(request), not_before_ms = now + EXPIRY_STEP_MS;
     if (next_ms != UINT64_MAX)
@@ -176,31 +172,31 @@ static bool is_all_due(const struct request *request, uint64_t now) {
     return true;
 }
 
-void expiry_step(tarry_client *client, uint64_t now, struct request_list *finished) {
+void expiry_step(tarry_client *client, uint64_t now) {
     for (;;) {
         struct timer *timer = timers_first(&client->deadlines);
         if (timer == NULL || timer->at_ms > now) return;
         struct request *request = (struct request *)((char *)timer - offsetof(struct request, deadline));
         if (is_all_due(request, now))
-            end(client, request, finished);
+            finish(client, request);
         else
-            end_due(client, request, now, finished);
+            end_due(client, request, now);
     }
 }
 
-static void end_list(tarry_client *client, struct request_list *list, struct request_list *finished) {
-    while (list->first != NULL) finish(client, list->first, finished);
+static void end_list(tarry_client *client, struct request_list *list) {
+    while (list->first != NULL) finish(client, list->first);
 }
 
-void expiry_all(tarry_client *client, struct request_list *finished) {
+void expiry_all(tarry_client *client) {
     for (uint32_t i = 0; i < SLOTS_MAX; i++)
-        if (client->slots[i].request != NULL) end(client, client->slots[i].request, finished);
-    end_list(client, &client->resend, finished);
+        if (client->slots[i].request != NULL) finish(client, client->slots[i].request);
+    end_list(client, &client->resend);
     for (int rank = 0; rank < COMMIT_RANKS; rank++) {
         queue_close_gathering(client, (enum commit_rank)rank);
-        end_list(client, &client->commits[rank].waiting, finished);
+        end_list(client, &client->commits[rank].waiting);
     }
-    end_list(client, &client->calls, finished);
+    end_list(client, &client->calls);
     for (struct timer *timer; (timer = timers_first(&client->retries)) != NULL;)
-        finish(client, (struct request *)((char *)timer - offsetof(struct request, retry)), finished);
+        finish(client, (struct request *)((char *)timer - offsetof(struct request, retry)));
 }

@@ -1,17 +1,17 @@
-/* link.c: the way to the primary. One REQ socket, one dialer at a time (dial.c).
+/* link.c: the way to the primary: one connection at a time (transport/), and which address is tried next.
  *
  * A connection that is lost after it has brought an answer is tried anew at once, at the same address. A try that fails
  * sends the engine to the next address, at once too; when all of them have failed it waits, a little longer from round
  * to round. When the broker is not the primary, or has gone silent, the engine moves on in the same way (or dials the
  * only address anew, which ends a connection that is half open). In every round each address is tried once: whom a
  * broker names as the primary comes next, if it is among the addresses and its turn has not been yet, so that brokers
- * that name each other, or themselves, lead nobody in circles. While nobody waits for an answer nothing is dialled.
- *
- * nng calls pipe_changed with no lock of its own that a dialer's opening or closing waits for; even so the client's
- * lock is given up around those calls. */
+ * that name each other, or themselves, lead nobody in circles. While nobody waits for an answer nothing is dialled. */
 #include "client.h"
 
-#include <stdio.h>
+#include <errno.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
 
 static struct address *present(struct link *link) {
     return &link->addresses.items[link->address];
@@ -24,34 +24,77 @@ static void start_anew(struct link *link) {
     link->retry_at_ms = 0;
 }
 
-/* nng's callback. A pipe may be announced lost after its successor was announced. */
-static void pipe_changed(nng_pipe pipe, nng_pipe_ev event, void *arg) {
-    tarry_client *client = arg;
+/* ---- what its connection says */
+
+static void opened(tarry_client *client) {
     struct link *link = &client->link;
-    const bool lost = event == NNG_PIPE_EV_REM_POST;
-    nng_dialer dialer = NNG_DIALER_INITIALIZER;
-    if (lost) dialer = dial_pipe_lost(pipe);
-    pthread_mutex_lock(&client->lock);
-    if (lost) dial_lost(&link->dial, dialer);
-    if (!lost) {
-        link->pipe = pipe;
-        link->up = true;
-        event_note(client, TARRY_CONNECTED, present(link)->url, "connected");
-        engine_kick(client);
-    } else if (link->up && nng_pipe_id(pipe) == nng_pipe_id(link->pipe)) {
-        link->up = false;
-        bool was_useful = client->answered_ms >= link->dial.since_ms;
-        if (!link->again)
-            address_say(present(link), was_useful ? "the connection was lost" : "dropped the connection unanswered");
-        event_note(client, TARRY_DISCONNECTED, present(link)->url, "%s", present(link)->said);
-        if (was_useful) start_anew(link);
-        engine_kick(client);
-    }
-    pthread_mutex_unlock(&client->lock);
+    link->trying = false;
+    link->up = true;
+    event_note(client, TARRY_CONNECTED, present(link)->place.url, "connected");
 }
 
-/* Tries the present address. Gives the lock up. */
-static int try_address(tarry_client *client) {
+/* It has ended, or never came about. */
+static void lost(tarry_client *client) {
+    struct link *link = &client->link;
+    const bool was_up = link->up, was_useful = client->answered_ms >= link->since_ms;
+    const char *why = link->connection.said;
+    if (why[0] == 0) why = was_useful ? "the connection was lost" : "dropped the connection unanswered";
+    if (!link->again) address_say(present(link), "%s", why);
+    link->trying = link->up = false;
+    connection_close(&link->connection);
+    if (was_up) {
+        event_note(client, TARRY_DISCONNECTED, present(link)->place.url, "%s", present(link)->said);
+        if (was_useful) start_anew(link);
+    }
+    answers_lost(client);
+}
+
+/* What the connection has to say now. True: it goes on. */
+static bool take_news(tarry_client *client, enum connection_news news, const uint8_t *data, size_t size) {
+    struct link *link = &client->link;
+    switch (news) {
+    case CONNECTION_NOTHING:
+        return false;
+    case CONNECTION_OPENED:
+        opened(client);
+        return true;
+    case CONNECTION_MESSAGE:
+        if (answer_take(client, data, size)) return true;
+        connection_say(&link->connection, "broke the protocol: a message without a request's number");
+        /* fall through */
+    case CONNECTION_LOST:
+        lost(client);
+        return false;
+    }
+    return false;
+}
+
+void link_turn(tarry_client *client, uint32_t events) {
+    struct link *link = &client->link;
+    const enum connection_state state = link->connection.state;
+    connection_ready(&link->connection, events);
+    for (bool goes_on = true; goes_on;) {
+        const uint8_t *data = NULL;
+        size_t size = 0;
+        pthread_mutex_unlock(&client->lock);
+        const enum connection_news news = connection_next(&link->connection, &data, &size);
+        pthread_mutex_lock(&client->lock);
+        goes_on = take_news(client, news, data, size);
+    }
+    if (link->connection.state != state) link->progress_ms = now_ms();
+}
+
+/* ---- tries */
+
+/* Half of it to all of it: not all clients at once. */
+static uint64_t some_of(uint64_t wait_ms) {
+    uint32_t random = 0;
+    (void)!getrandom(&random, sizeof(random), GRND_NONBLOCK);
+    return wait_ms / 2 + random % (wait_ms / 2);
+}
+
+/* Tries the present address. */
+static void try_address(tarry_client *client) {
     struct link *link = &client->link;
     size_t count = link->addresses.count;
     uint64_t now = now_ms();
@@ -62,44 +105,44 @@ static int try_address(tarry_client *client) {
     if (link->tries % count == 0) { /* they all have had their turn */
         size_t rounds = link->tries / count;
         uint64_t wait_ms = rounds <= 3 ? DIAL_AGAIN_MIN_MS << (rounds - 1) : DIAL_AGAIN_MAX_MS;
-        link->retry_at_ms = now + wait_ms / 2 + nng_random() % (wait_ms / 2); /* not all clients at once */
+        link->retry_at_ms = now + some_of(wait_ms);
         link->tried = 0;
     }
-    char url[ADDRESS_SIZE_MAX + DIAL_PATH_MAX];
-    snprintf(url, sizeof(url), "%s/rpc", present(link)->url);
-    return dial_begin(client, &link->dial, link->socket, url, NULL);
+    link->since_ms = link->progress_ms = now;
+    link->trying = true;
+    const struct connection_options options = {.place = &present(link)->place,
+                                               .path = "/rpc",
+                                               .protocol = "rep.sp.nanomsg.org",
+                                               .bearer = "",
+                                               .message_max = ANSWER_SIZE_MAX};
+    connection_open(&link->connection, client->loop.epoll, ++client->loop.last_id, &options);
+    if (link->connection.state == CONNECTION_CLOSED) lost(client);
 }
 
-int link_open(tarry_client *client) {
-    struct link *link = &client->link;
-    if (nng_req0_open(&link->socket) != 0) return TARRY_E_SYSTEM;
-    link->socket_open = true;
-    /* The library repeats requests itself, under their sequence; nng must neither repeat nor give up on its own. */
-    if (nng_socket_set_ms(link->socket, NNG_OPT_REQ_RESENDTIME, NNG_DURATION_INFINITE) != 0 ||
-        nng_socket_set_ms(link->socket, NNG_OPT_SENDTIMEO, NNG_DURATION_INFINITE) != 0 ||
-        nng_socket_set_ms(link->socket, NNG_OPT_RECVTIMEO, NNG_DURATION_INFINITE) != 0 ||
-        nng_socket_set_size(link->socket, NNG_OPT_RECVMAXSZ, ANSWER_SIZE_MAX) != 0 ||
-        nng_pipe_notify(link->socket, NNG_PIPE_EV_ADD_POST, pipe_changed, client) != 0 ||
-        nng_pipe_notify(link->socket, NNG_PIPE_EV_REM_POST, pipe_changed, client) != 0)
-        return TARRY_E_SYSTEM;
-    pthread_mutex_lock(&client->lock);
-    int rv = try_address(client);
-    pthread_mutex_unlock(&client->lock);
-    return rv;
+void link_begin(tarry_client *client) {
+    try_address(client);
 }
 
-bool link_close(tarry_client *client) {
+void link_end(tarry_client *client) {
     struct link *link = &client->link;
-    if (!link->socket_open) return true;
-    pthread_mutex_lock(&client->lock);
-    dial_settle(client, &link->dial);
-    pthread_mutex_unlock(&client->lock);
-    link->socket_open = false;
-    if (!socket_close(link->socket)) return false;
-    pthread_mutex_lock(&client->lock);
-    bool ended = dial_ended(client, &link->dial);
-    pthread_mutex_unlock(&client->lock);
-    return ended;
+    if (link->up) event_note(client, TARRY_DISCONNECTED, present(link)->place.url, "the client was closed");
+    link->up = link->trying = false;
+    connection_close(&link->connection);
+}
+
+void link_ask_last(tarry_client *client, struct packet *packet, uint64_t patience_ms) {
+    struct connection *connection = &client->link.connection;
+    const uint64_t until_ms = now_ms() + patience_ms;
+    connection_send(connection, packet, 0);
+    for (enum connection_news news = CONNECTION_NOTHING; news == CONNECTION_NOTHING;) {
+        const uint8_t *data;
+        size_t size;
+        const uint64_t now = now_ms();
+        struct pollfd waiting = {.fd = connection->fd, .events = POLLIN};
+        if (now >= until_ms || (poll(&waiting, 1, (int)(until_ms - now)) < 0 && errno != EINTR)) return;
+        connection_ready(connection, EPOLLIN | EPOLLOUT);
+        news = connection_next(connection, &data, &size);
+    }
 }
 
 bool link_is_ready(const struct link *link) {
@@ -108,15 +151,12 @@ bool link_is_ready(const struct link *link) {
 
 uint64_t link_deadline(const tarry_client *client) {
     const struct link *link = &client->link;
-    if (link->again) {
-        uint64_t deadline = dial_rests_at(&link->dial);
-        if (link->retry_at_ms > deadline) deadline = link->retry_at_ms;
-        if (link->grace_until_ms > deadline && engine_awaits(client)) deadline = link->grace_until_ms;
-        return deadline;
-    }
+    if (link->again)
+        return link->grace_until_ms > link->retry_at_ms && slots_busy(client) ? link->grace_until_ms
+                                                                              : link->retry_at_ms;
     if (link->up) return UINT64_MAX;
-    if (!link->dial.trying) return link->retry_at_ms;
-    return dial_given_up_at(&link->dial, link->addresses.count > 1 ? DIAL_PATIENCE_MS : DIAL_PATIENCE_ALONE_MS);
+    if (!link->trying) return link->retry_at_ms;
+    return link->progress_ms + (link->addresses.count > 1 ? DIAL_PATIENCE_MS : DIAL_PATIENCE_ALONE_MS);
 }
 
 /* The next address of this round. */
@@ -135,15 +175,11 @@ static size_t next_address(struct link *link) {
  * of the one before. */
 static void note_present(tarry_client *client) {
     struct link *link = &client->link;
-    bool is_young = present(link)->said[0] != 0 && now_ms() < link->dial.since_ms + DIAL_PATIENCE_MS;
-    if (link->again) return;
-    if (link->dial.error != 0)
-        address_say(present(link), "%s", dial_sentence(&link->dial));
-    else if (is_young)
-        return;
-    else if (link->dial.trying)
+    bool is_young = present(link)->said[0] != 0 && now_ms() < link->since_ms + DIAL_PATIENCE_MS;
+    if (link->again || is_young) return;
+    if (link->trying)
         address_say(present(link), "does not answer");
-    else if (link->up && client->answered_ms < link->dial.since_ms)
+    else if (link->up && client->answered_ms < link->since_ms)
         address_say(present(link), "takes requests and does not answer them");
 }
 
@@ -152,19 +188,19 @@ void link_step(tarry_client *client, uint64_t now) {
     if (now < link_deadline(client)) return;
     note_present(client);
     if (link->up)
-        event_note(client, TARRY_DISCONNECTED, present(link)->url, "given up: %s", present(link)->said);
+        event_note(client, TARRY_DISCONNECTED, present(link)->place.url, "given up: %s", present(link)->said);
     else
         event_note_address(client, present(link));
-    if (link->again && client->answered_ms >= link->dial.since_ms) {
+    if (link->again && client->answered_ms >= link->since_ms) {
         start_anew(link);
         link->tried = 1u << link->address;
     }
     if (link->again || link->tries > 0) link->address = next_address(link);
-    link->again = link->up = false;
+    link->again = link->up = link->trying = false;
     link->grace_until_ms = 0;
-    dial_end(client, &link->dial);
-    /* A failure to begin is a failed try. */
-    (void)try_address(client);
+    connection_close(&link->connection);
+    answers_lost(client);
+    try_address(client);
 }
 
 void link_not_primary(struct link *link, const char *primary, const char *message) {
@@ -178,7 +214,7 @@ void link_not_primary(struct link *link, const char *primary, const char *messag
     else if (link->hint == link->address)
         address_say(address, "not the primary, and names itself");
     else if (link->hint < link->addresses.count)
-        address_say(address, "not the primary, and names %s", link->addresses.items[link->hint].url);
+        address_say(address, "not the primary, and names %s", link->addresses.items[link->hint].place.url);
     else
         address_say(address, "not the primary, and names %s, which is not among the addresses", primary);
 }

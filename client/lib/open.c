@@ -25,28 +25,14 @@ static int client_take(tarry_client *client, const struct tarry_options *options
     return addresses_parse(&client->link.addresses, options->urls);
 }
 
-static int slots_open(tarry_client *client) {
-    for (uint32_t i = 0; i < SLOTS_MAX; i++) {
-        struct slot *slot = &client->slots[i];
-        slot->client = client;
-        if (nng_aio_alloc(&slot->aio, slot_finished, slot) != 0) return TARRY_E_NOMEM;
-        nng_aio_set_timeout(slot->aio, NNG_DURATION_INFINITE);
-        if (nng_ctx_open(&slot->ctx, client->link.socket) != 0) return TARRY_E_NOMEM;
-    }
-    return TARRY_OK;
-}
-
-/* What tarry_open has built, in any state of completion; the engine does not run. Slots rest before the socket closes:
- * a callback that is inside nng_ctx_recv meanwhile releases its context into a socket that is gone (nng 1.5.2: panic,
- * "pthread_mutex_lock: Invalid argument"). */
+/* What tarry_open has built, in any state of completion; the engine does not run. */
 static void client_free(tarry_client *client) {
-    for (uint32_t i = 0; i < SLOTS_MAX; i++) {
-        if (client->slots[i].aio != NULL) nng_aio_stop(client->slots[i].aio);
-        nng_msg_free(client->slots[i].message); /* it came when nobody waited for it any more */
-    }
-    if (!link_close(client) || client->left_behind) return; /* nng still has it */
-    for (uint32_t i = 0; i < SLOTS_MAX; i++)
-        if (client->slots[i].aio != NULL) nng_aio_free(client->slots[i].aio);
+    pthread_mutex_lock(&client->lock);
+    link_end(client);
+    pthread_mutex_unlock(&client->lock);
+    connection_deinit(&client->link.connection);
+    loop_close(&client->loop);
+    for (uint32_t i = 0; i < SLOTS_MAX; i++) packet_deinit(&client->slots[i].packet);
     while (client->pool != NULL) {
         struct request *next = client->pool->links[IN_QUEUE].next;
         request_destroy(client->pool);
@@ -59,7 +45,6 @@ static void client_free(tarry_client *client) {
     timers_deinit(&client->deadlines);
     timers_deinit(&client->retries);
     names_deinit(&client->names);
-    pthread_cond_destroy(&client->wake);
     pthread_cond_destroy(&client->drained);
     pthread_mutex_destroy(&client->lock);
     free(client);
@@ -69,6 +54,18 @@ static void client_free(tarry_client *client) {
 static bool is_newer(uint32_t header_version) {
     const uint32_t patches = 1000;
     return header_version / patches > TARRY_VERSION_NUMBER / patches;
+}
+
+/* With the first try to connect, whose thread that looks up a name inherits the mask. */
+static int engine_start(tarry_client *client) {
+    sigset_t before;
+    pthread_mutex_lock(&client->lock);
+    signals_block(&before);
+    link_begin(client);
+    signals_restore(&before);
+    int rv = thread_start(&client->engine, engine_run, client, "tarry-engine");
+    pthread_mutex_unlock(&client->lock);
+    return rv;
 }
 
 int tarry_open_sized(const struct tarry_options *given, size_t size, uint32_t header_version,
@@ -84,17 +81,14 @@ int tarry_open_sized(const struct tarry_options *given, size_t size, uint32_t he
     client->process = process;
     client->request_max = REQUEST_SIZE_MAX;
     pthread_mutex_init(&client->lock, NULL);
-    cond_init_monotonic(&client->wake);
+    connection_init(&client->link.connection);
     cond_init_monotonic(&client->drained);
     rv = client_take(client, &options);
     int opened = dispatch_open(client, options.dispatch);
     if (rv == TARRY_OK) rv = opened;
-    sigset_t before; /* the first client starts nng's threads */
-    signals_block(&before);
-    if (rv == TARRY_OK) rv = link_open(client);
-    if (rv == TARRY_OK) rv = slots_open(client);
-    signals_restore(&before);
-    if (rv == TARRY_OK) rv = thread_start(&client->engine, engine_run, client, "tarry-engine");
+    opened = loop_open(&client->loop);
+    if (rv == TARRY_OK) rv = opened;
+    if (rv == TARRY_OK) rv = engine_start(client);
     if (rv != TARRY_OK) {
         client_free(client);
         return rv;
@@ -102,6 +96,8 @@ int tarry_open_sized(const struct tarry_options *given, size_t size, uint32_t he
     *out_client = client;
     return TARRY_OK;
 }
+
+#define GOODBYE_TAG "\x80\0\0\x1f" /* no slot's */
 
 /* Tells the broker that this producer will not come back (ONCE-1), if it can be told at once. */
 static void say_goodbye(tarry_client *client) {
@@ -113,16 +109,13 @@ static void say_goodbye(tarry_client *client) {
     wire.client = client->name;
     wire.body_case = TARRY__REQUEST__BODY_GOODBYE;
     wire.goodbye = &goodbye;
-    nng_msg *message;
-    if (nng_msg_alloc(&message, tarry__request__get_packed_size(&wire)) != 0) return;
-    tarry__request__pack(&wire, nng_msg_body(message));
-    nng_socket_set_ms(client->link.socket, NNG_OPT_SENDTIMEO, GOODBYE_TIMEOUT_MS);
-    nng_socket_set_ms(client->link.socket, NNG_OPT_RECVTIMEO, GOODBYE_TIMEOUT_MS);
-    if (nng_sendmsg(client->link.socket, message, 0) != 0) {
-        nng_msg_free(message);
-        return;
-    }
-    if (nng_recvmsg(client->link.socket, &message, 0) == 0) nng_msg_free(message);
+    struct packet packet = {.data = NULL};
+    uint8_t *room = packet_reserve(&packet, REQUEST_ID_SIZE + tarry__request__get_packed_size(&wire));
+    if (room == NULL) return;
+    memcpy(room, GOODBYE_TAG, REQUEST_ID_SIZE);
+    tarry__request__pack(&wire, room + REQUEST_ID_SIZE);
+    link_ask_last(client, &packet, GOODBYE_TIMEOUT_MS);
+    packet_deinit(&packet);
 }
 
 /* A consumer's handler, or whoever else uses it, would go on with a client that is gone. */

@@ -1,8 +1,14 @@
 /* ops.c: single operations, asynchronous and blocking. They gather in one request until the engine takes it. */
 #include "client.h"
 
-#include <semaphore.h>
 #include <string.h>
+
+/* A blocking call. */
+struct waiter {
+    struct gate *gate; /* where it waits */
+    atomic_bool is_done;
+    struct tarry_result result;
+};
 
 /* A request for one more operation, by its note, which is filled in. Lock held. */
 static int gather_begin(tarry_client *client, bool wait_for_room, struct op_note *note, struct request **out_into) {
@@ -37,6 +43,7 @@ static int gather_split(tarry_client *client, size_t before, struct request **in
 /* Lock held; `rv` is what packing said. */
 static int gather_end(tarry_client *client, int rv, struct request *into, size_t before, struct op_note *note) {
     struct request *packed = into;
+    note->gate = into->gate;
     note->size = (uint32_t)(into->body.size - before);
     if (rv == TARRY_OK) rv = gather_split(client, before, &into);
     if (rv == TARRY_OK) rv = request_add_note(into, note);
@@ -52,7 +59,8 @@ static int gather_end(tarry_client *client, int rv, struct request *into, size_t
     queue_admit(client, into, note);
     if (note->alone) queue_close_gathering(client, into->rank);
     expiry_watch(client, into, deadline_of(client, note->made_ms, note->timeout_ms));
-    engine_kick(client);
+    if (note->waits) ((struct waiter *)note->arg)->gate = &client->gates[note->gate];
+    engine_submitted(client, note->waits);
     return TARRY_OK;
 }
 
@@ -60,6 +68,7 @@ static int gather_end(tarry_client *client, int rv, struct request *into, size_t
 #define GATHER(client, wait_for_room, given_note, pack)                                                                \
     do {                                                                                                               \
         struct op_note gathered_note = (given_note);                                                                   \
+        gathered_note.waits = (wait_for_room);                                                                         \
         struct request *into = NULL;                                                                                   \
         int rv = may_call(client);                                                                                     \
         if (rv == TARRY_OK && !(wait_for_room)) rv = dispatch_defer((client), &gathered_note);                         \
@@ -211,31 +220,26 @@ int tarry_dead_async(tarry_client *client, enum tarry_dead_what what, const stru
 
 /* ---- blocking: a submission whose callback wakes the caller */
 
-struct waiter {
-    sem_t ready;
-    struct tarry_result result;
-};
-
 static void waiter_done(void *arg, const struct tarry_result *result) {
     struct waiter *waiter = arg;
     result_copy(result, &waiter->result);
-    sem_post(&waiter->ready);
+    atomic_store(&waiter->is_done, true); /* it may return now; its gate is opened behind this (request_complete) */
 }
 
 static int waiter_begin(tarry_client *client, struct waiter *waiter) {
-    int rv = may_block(client);
-    if (rv != TARRY_OK) return rv;
-    return sem_init(&waiter->ready, 0, 0) == 0 ? TARRY_OK : TARRY_E_SYSTEM;
+    atomic_init(&waiter->is_done, false);
+    return may_block(client);
 }
 
 /* `rv` is what the submission said. */
 static int waiter_end(struct waiter *waiter, int rv, struct tarry_result *out_result) {
     if (rv == TARRY_OK) {
-        while (sem_wait(&waiter->ready) != 0) {
-        } /* EINTR */
-        sem_destroy(&waiter->ready);
+        for (;;) {
+            const unsigned turn = atomic_load(&waiter->gate->turn);
+            if (atomic_load(&waiter->is_done)) break;
+            gate_wait(waiter->gate, turn);
+        }
     } else {
-        sem_destroy(&waiter->ready);
         result_failed(rv, NULL, &waiter->result);
     }
     if (out_result != NULL) result_copy(&waiter->result, out_result);

@@ -105,6 +105,7 @@ struct request *queue_gather(tarry_client *client, enum commit_rank rank) {
     request->rank = rank;
     request->order = client->next_order + 1;
     request->apart = is_apart(client);
+    request->gate = (uint8_t)(client->next_gate++ % GATES);
     client->commits[rank].gathering = request;
     return request;
 }
@@ -215,7 +216,7 @@ uint64_t oldest_unanswered(tarry_client *client, uint64_t producer, uint64_t seq
         client->looks++;
         if (at->producer == producer && at->sequence < oldest) oldest = at->sequence;
     }
-    for (uint32_t i = 0; i < client->commits_in_flight; i++) {
+    for (uint32_t i = 0; i < COMMITS_IN_FLIGHT_MAX; i++) {
         const struct request *sent = client->slots[i].request;
         if (sent != NULL && sent->producer == producer && sent->sequence < oldest) oldest = sent->sequence;
     }
@@ -282,6 +283,15 @@ struct request *queue_next(tarry_client *client, uint64_t now, bool with_new) {
         }
     }
     return NULL;
+}
+
+const struct request *queue_plain_next(const tarry_client *client) {
+    const struct commit_queue *queue = &client->commits[NEEDS_ROOM];
+    if (client->resend.first != NULL || has_one(&client->commits[SETTLES]) || has_one(&client->commits[CHANGES]))
+        return NULL;
+    for (int rank = 0; rank < COMMIT_RANKS; rank++)
+        if (client->commits[rank].backoff_ms != 0) return NULL;
+    return queue->waiting.first != NULL ? queue->waiting.first : queue->gathering;
 }
 
 bool queue_is_empty(const tarry_client *client) {

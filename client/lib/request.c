@@ -78,6 +78,7 @@ int request_add_note(struct request *request, const struct op_note *note) {
     if (rv != TARRY_OK) return rv;
     request->notes[request->count++] = *note;
     request->of_rank[note->rank]++;
+    request->ordered = request->ordered || !note->waits;
     return TARRY_OK;
 }
 
@@ -117,6 +118,7 @@ struct request *request_divide(tarry_client *client, struct request *request,
     assert(from == request->body.size);
     request->count = kept;
     request->body.size = to;
+    part->ordered = request->ordered;
     return part;
 }
 
@@ -167,7 +169,8 @@ static uint8_t *put_number(uint8_t *out, uint8_t number, uint64_t value) {
 
 /* Request{version, client, cluster, commit{producer, sequence, oldest_unanswered, atomic, ops}}: the operations are
  * packed already, so the few fields around them are written by hand. */
-static nng_msg *commit_message(const tarry_client *client, const struct request *request, uint64_t oldest) {
+static bool commit_message(const tarry_client *client, const struct request *request, uint64_t oldest,
+                           size_t prefix_size, struct packet *packet) {
     uint8_t head[64], *at = head;
     at = put_number(at, 1, request->producer);
     at = put_number(at, 2, request->sequence);
@@ -185,9 +188,9 @@ static nng_msg *commit_message(const tarry_client *client, const struct request 
         1 + varint_size(WIRE_VERSION) + 1 + varint_size(name_size) + name_size + 1 + varint_size(commit_size);
     if (cluster_size > 0) outer += 1 + varint_size(cluster_size) + cluster_size;
     assert(outer + head_size <= REQUEST_OVERHEAD_MAX);
-    nng_msg *message;
-    if (nng_msg_alloc(&message, outer + commit_size) != 0) return NULL;
-    uint8_t *out = put_number(nng_msg_body(message), 1, WIRE_VERSION);
+    uint8_t *room = packet_reserve(packet, prefix_size + outer + commit_size);
+    if (room == NULL) return false;
+    uint8_t *out = put_number(room + prefix_size, 1, WIRE_VERSION);
     *out++ = 2 << 3 | 2;
     out = put_varint(out, name_size);
     memcpy(out, client->name, name_size);
@@ -202,15 +205,16 @@ static nng_msg *commit_message(const tarry_client *client, const struct request 
     out = put_varint(out, commit_size);
     memcpy(out, head, head_size);
     if (request->body.size > 0) memcpy(out + head_size, request->body.data, request->body.size);
-    return message;
+    return true;
 }
 
-nng_msg *request_message(const tarry_client *client, const struct request *request, uint64_t oldest) {
-    if (request->kind == REQUEST_COMMIT) return commit_message(client, request, oldest);
-    nng_msg *message;
-    if (nng_msg_alloc(&message, request->body.size) != 0) return NULL;
-    memcpy(nng_msg_body(message), request->body.data, request->body.size);
-    return message;
+bool request_message(const tarry_client *client, const struct request *request, uint64_t oldest, size_t prefix_size,
+                     struct packet *out) {
+    if (request->kind == REQUEST_COMMIT) return commit_message(client, request, oldest, prefix_size, out);
+    uint8_t *room = packet_reserve(out, prefix_size + request->body.size);
+    if (room == NULL) return false;
+    memcpy(room + prefix_size, request->body.data, request->body.size);
+    return true;
 }
 
 /* What a follower may answer. */
@@ -242,7 +246,7 @@ int request_fill_call(const tarry_client *client, struct request *request, Tarry
 
 /* ---- in and out of the engine */
 
-void request_submit_call(tarry_client *client, struct request *request) {
+void request_submit_call(tarry_client *client, struct request *request, bool sends) {
     if (client->waiting++ == 0) client->waiting_since_ms = now_ms();
     client->queued_size += request->body.size;
     client->primary_calls += !request->asks;
@@ -251,7 +255,7 @@ void request_submit_call(tarry_client *client, struct request *request) {
         expiry_watch(client, request, deadline_of(client, request->made_ms, request->timeout_ms));
     }
     list_append(&client->calls, IN_QUEUE, request);
-    engine_kick(client);
+    engine_submitted(client, sends);
 }
 
 int request_submit_commit(tarry_client *client, struct request *request, bool wait_for_room) {
@@ -260,9 +264,10 @@ int request_submit_commit(tarry_client *client, struct request *request, bool wa
     int rv = queue_wait_for_room(client, request->body.size, wait_for_room, until_ms);
     if (rv != TARRY_OK) return rv;
     request->whole = true;
+    request->ordered = !wait_for_room;
     queue_admit_whole(client, request);
     expiry_watch(client, request, until_ms);
-    engine_kick(client);
+    engine_submitted(client, wait_for_room);
     return TARRY_OK;
 }
 
@@ -292,16 +297,36 @@ void request_result(const struct request *request, size_t index, struct tarry_re
     out->index = request->tells ? request->notes[index].index : index;
 }
 
+/* Of the blocking calls among them, or of the others. */
+static void complete_notes(const struct request *request, bool waits) {
+    for (size_t i = 0; i < request->count; i++) {
+        const struct op_note *note = &request->notes[i];
+        if (note->done == NULL || note->waits != waits) continue;
+        struct tarry_result result;
+        request_result(request, i, &result);
+        note->done(note->arg, &result);
+    }
+}
+
+/* Wakes the threads of its blocking calls. They gathered together as a rule, so one gate is all there is. */
+static void open_gates(tarry_client *client, const struct request *request) {
+    uint64_t open = 0;
+    static_assert(GATES <= 64, "a bit for each gate");
+    for (size_t i = 0; i < request->count; i++) {
+        const struct op_note *note = &request->notes[i];
+        if (note->done != NULL && note->waits) open |= 1ull << note->gate;
+    }
+    for (unsigned gate = 0; open != 0; gate++, open >>= 1)
+        if ((open & 1) != 0) gate_open(&client->gates[gate]);
+}
+
 void request_complete(tarry_client *client, struct request *request) {
     if (request->kind == REQUEST_COMMIT && request->code == TARRY_OK) sessions_settled(client, request);
     if (request->done != NULL) {
         request->done(request->arg, request);
         return;
     }
-    for (size_t i = 0; i < request->count; i++) {
-        if (request->notes[i].done == NULL) continue;
-        struct tarry_result result;
-        request_result(request, i, &result);
-        request->notes[i].done(request->notes[i].arg, &result);
-    }
+    complete_notes(request, true);
+    open_gates(client, request);
+    if (request->ordered) complete_notes(request, false);
 }

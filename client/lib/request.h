@@ -2,7 +2,6 @@
 #ifndef TARRY_REQUEST_H
 #define TARRY_REQUEST_H
 
-#include <nng/nng.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,6 +11,7 @@
 #include "tarry.h"
 #include "tarry.pb-c.h"
 #include "timers.h"
+#include "transport/connection.h"
 
 #define TIMEOUT_NEVER UINT32_MAX
 #define EXPIRY_STEP_MS 10u /* operations of one commit expire together, if they were made together */
@@ -45,6 +45,8 @@ struct op_note {
     uint8_t rank;             /* enum commit_rank */
     bool alone;               /* the broker takes few of this kind in one commit */
     bool told;                /* its caller has been told that its time is over */
+    bool waits;               /* a blocking call: nothing of its thread's comes behind it before it is answered … */
+    uint8_t gate;             /* … and there the thread waits */
     uint32_t index;           /* in the commit that was sent; of who is told apart from it */
 };
 
@@ -74,7 +76,7 @@ struct request {
     bool apart;    /* it began to gather while the ranks gather apart */
     bool asks;     /* a question, which a follower may answer */
     bool internal; /* the library's own: never times out */
-    bool expired;  /* to be failed when its slot comes back */
+    bool ordered;  /* some of its operations do not wait: what is submitted later must take effect later */
     bool tells;    /* of operations of another one, which goes on (expiry.c) */
     bool named;    /* its producer and sequence are `name`, and no others will do (once.c) */
     bool inquires; /* asks what became of the commit of its name */
@@ -84,6 +86,7 @@ struct request {
     size_t count; /* operations */
     size_t note_capacity;
     size_t of_rank[COMMIT_RANKS]; /* of the operations */
+    uint8_t gate;                 /* of the operations that wait */
     size_t told;                  /* of them: that were completed before their answer */
     enum commit_rank rank;        /* whose queue it waits in */
     uint64_t order;               /* when its first operation was submitted; what is divided keeps it … */
@@ -141,12 +144,14 @@ void list_remove(enum request_link link, struct request *request);
 struct request *request_divide(tarry_client *client, struct request *request,
                                bool is_meant(const struct op_note *note, uint64_t argument), uint64_t argument,
                                size_t *out_count);
-/* NULL: out of memory. `oldest` is the oldest unanswered sequence of the producer. */
-nng_msg *request_message(const tarry_client *client, const struct request *request, uint64_t oldest);
+/* Writes it behind `prefix_size` bytes that are left free. False: out of memory. `oldest` is the oldest unanswered
+ * sequence of the producer. */
+bool request_message(const tarry_client *client, const struct request *request, uint64_t oldest, size_t prefix_size,
+                     struct packet *out);
 /* Fills the call's body from `wire` (version and client are set here). */
 int request_fill_call(const tarry_client *client, struct request *request, Tarry__Request *wire);
-/* Hands a call to the engine, which frees it after `done`. */
-void request_submit_call(tarry_client *client, struct request *request);
+/* Hands a call to the engine, which frees it after `done`. `sends`: see engine_submitted. */
+void request_submit_call(tarry_client *client, struct request *request, bool sends);
 /* Hands a whole commit to the engine, behind what gathers. TARRY_E_FULL, TARRY_E_CLOSED: it stays the caller's. */
 int request_submit_commit(tarry_client *client, struct request *request, bool wait_for_room);
 /* It has been completed: it counts no more. It must be in no queue and no slot. */
@@ -193,6 +198,8 @@ void queue_wake(struct commit_queue *queue);
 /* The next commit that may go now, taken out of its queue; NULL: none. `with_new`: also such as have no sequence. */
 struct request *queue_next(tarry_client *client, uint64_t now, bool with_new);
 bool queue_is_empty(const tarry_client *client);
+/* The next commit, if nothing has been refused, rests or must be sent again; NULL: none, or something has. */
+const struct request *queue_plain_next(const tarry_client *client);
 /* When one that waits may go that may not go now. */
 uint64_t queue_deadline(tarry_client *client, uint64_t now);
 /* The oldest sequence of the producer that has no answer; `sequence` if there is none below. */
@@ -207,10 +214,10 @@ uint32_t timeout_of(uint64_t timeout_ms);
 void expiry_watch(tarry_client *client, struct request *request, uint64_t deadline_ms);
 /* Likewise, of single operations, after a division. */
 void expiry_watch_notes(tarry_client *client, struct request *request);
-/* Completes what is due; what is under way comes back through its slot. */
-void expiry_step(tarry_client *client, uint64_t now, struct request_list *finished);
+/* Completes what is due, also what is under way. */
+void expiry_step(tarry_client *client, uint64_t now);
 /* Completes everything, for the client closes. */
-void expiry_all(tarry_client *client, struct request_list *finished);
+void expiry_all(tarry_client *client);
 /* Gives it the code and the sentence of a call that has not ended in time. */
 void expire(tarry_client *client, struct request *request);
 

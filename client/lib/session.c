@@ -1,6 +1,6 @@
 /* session.c: the engine's side of consumers: subscribe, dial the lane, heartbeat, notice loss, resume.
  *
- * Everything here runs on the engine's thread with the client's lock, which it gives up while it dials; `busy` keeps
+ * Everything here runs on the engine's thread with the client's lock, which it gives up while it reads; `busy` keeps
  * the consumer from being freed meanwhile. */
 #include "consumer.h"
 
@@ -17,7 +17,7 @@ static void state_set(tarry_consumer *consumer, enum session_state state, uint64
 
 static void session_lost(tarry_consumer *consumer, uint64_t now, uint64_t retry_at_ms) {
     if (consumer->state == SESSION_UP)
-        event_note(consumer->client, TARRY_LOG, consumer->client->link.addresses.items[consumer->address].url,
+        event_note(consumer->client, TARRY_LOG, consumer->client->link.addresses.items[consumer->address].place.url,
                    "session %" PRIu64 " of %s is interrupted: it is subscribed again", consumer->session,
                    consumer->queues[0]);
     state_set(consumer, SESSION_LOST, now);
@@ -42,7 +42,7 @@ static struct session_call *session_send(tarry_consumer *consumer, Tarry__Reques
     request->timeout_ms = timeout_ms;
     request->done = done;
     request->arg = call;
-    request_submit_call(client, request);
+    request_submit_call(client, request, false);
     return call;
 }
 
@@ -75,7 +75,7 @@ static void accepted(tarry_consumer *consumer, const struct request *request, ui
     consumer->current = reply->session;
     consumer->refused = TARRY_OK;
     pthread_mutex_unlock(&consumer->lock);
-    event_note(consumer->client, TARRY_LOG, consumer->client->link.addresses.items[consumer->address].url,
+    event_note(consumer->client, TARRY_LOG, consumer->client->link.addresses.items[consumer->address].place.url,
                "session %" PRIu64 " of %s %s", reply->session, consumer->queues[0],
                reply->resumed ? "goes on, with its leases" : "begins");
     consumer->lane_tried = false;
@@ -176,21 +176,62 @@ static void heartbeat(tarry_consumer *consumer, uint64_t now) {
 
 /* ---- the lane */
 
-/* Closes the present lane, if any, and opens the one that the broker named, if `open`. Gives the lock up. */
-static int lane_change(tarry_consumer *consumer, bool open) {
-    tarry_client *client = consumer->client;
-    char url[ADDRESS_SIZE_MAX + DIAL_PATH_MAX], header[64 + 2 * SECRET_SIZE_MAX];
-    snprintf(url, sizeof(url), "%s/lane/%u", client->link.addresses.items[consumer->address].url, consumer->lane);
-    int at = snprintf(header, sizeof(header), "Authorization: Bearer ");
-    for (size_t i = 0; i < consumer->secret_size; i++)
-        at += snprintf(header + at, sizeof(header) - (size_t)at, "%02x", consumer->secret[i]);
+static void lane_close(tarry_consumer *consumer) {
     consumer->lane_up = false;
+    connection_close(&consumer->connection);
+}
+
+/* Opens the one that the broker named. */
+static void lane_open(tarry_consumer *consumer, uint64_t now) {
+    tarry_client *client = consumer->client;
+    char path[CONNECTION_PATH_MAX], secret[2 * SECRET_SIZE_MAX + 1] = "";
+    snprintf(path, sizeof(path), "/lane/%u", consumer->lane);
+    for (size_t i = 0; i < consumer->secret_size; i++) snprintf(secret + 2 * i, 3, "%02x", consumer->secret[i]);
+    const struct connection_options options = {.place = &client->link.addresses.items[consumer->address].place,
+                                               .path = path,
+                                               .protocol = "push.sp.nanomsg.org",
+                                               .bearer = secret,
+                                               .message_max = ANSWER_SIZE_MAX};
+    lane_close(consumer);
+    consumer->lane_tried = true;
+    consumer->lane_since_ms = now;
+    connection_open(&consumer->connection, client->loop.epoll, ++client->loop.last_id, &options);
+    explicit_bzero(secret, sizeof(secret));
+}
+
+static bool lane_tries(const tarry_consumer *consumer) {
+    return consumer->connection.state != CONNECTION_CLOSED && !consumer->lane_up;
+}
+
+/* Reads what has come, without the client's lock. */
+static void lane_turn(tarry_consumer *consumer, uint32_t events) {
+    tarry_client *client = consumer->client;
+    struct connection *connection = &consumer->connection;
+    const enum connection_state state = connection->state;
+    enum connection_news news;
     consumer->busy = true;
-    dial_end(client, &consumer->dial);
-    int rv = open ? dial_begin(client, &consumer->dial, consumer->socket, url, header) : TARRY_OK;
+    connection_ready(connection, events);
+    do {
+        const uint8_t *data;
+        size_t size;
+        pthread_mutex_unlock(&client->lock);
+        while ((news = connection_next(connection, &data, &size)) == CONNECTION_MESSAGE)
+            delivery_take(consumer, data, size);
+        pthread_mutex_lock(&client->lock);
+        if (news == CONNECTION_OPENED) consumer->lane_up = true;
+    } while (news == CONNECTION_OPENED);
+    if (news == CONNECTION_LOST) lane_close(consumer);
+    if (connection->state != state) consumer->lane_since_ms = now_ms();
     consumer->busy = false;
     pthread_cond_broadcast(&client->drained);
-    return rv;
+}
+
+void sessions_turn(tarry_client *client, uint64_t id, uint32_t events) {
+    for (tarry_consumer *consumer = client->consumers; consumer != NULL; consumer = consumer->next) {
+        if (consumer->connection.id != id || consumer->connection.state == CONNECTION_CLOSED) continue;
+        lane_turn(consumer, events);
+        return; /* the list may have changed */
+    }
 }
 
 static const char no_lane[] = "the broker accepts the subscription, but its lane does not answer";
@@ -214,86 +255,61 @@ static void check_opening(tarry_consumer *consumer, uint64_t now) {
 
 /* ---- the engine's calls */
 
-/* The lane of an accepted session. True: the lock was given up, or the state has changed. */
-static bool lane_step(tarry_consumer *consumer, uint64_t now) {
-    if (!consumer->lane_tried) {
-        consumer->lane_tried = true;
-        int rv = lane_change(consumer, true);
-        if (rv != TARRY_OK) { /* no memory for a dialer: not at once again, or nothing else would be done */
-            session_lost(consumer, now, now + RETRY_BACKOFF_MAX_MS);
-            opened(consumer, rv, tarry_code_sentence(rv));
-        }
-        return true;
-    }
+/* The lane of an accepted session. */
+static void lane_step(tarry_consumer *consumer, uint64_t now) {
+    if (!consumer->lane_tried) lane_open(consumer, now);
     if (consumer->lane_up) {
         consumer->lane_missing_ms = 0;
         state_set(consumer, SESSION_UP, now);
         opened(consumer, TARRY_OK, "");
-        return false;
+    } else if (!lane_tries(consumer) || now >= consumer->lane_since_ms + LANE_PATIENCE_MS) {
+        lane_failed(consumer, now);
     }
-    if (consumer->dial.trying && now < dial_given_up_at(&consumer->dial, LANE_PATIENCE_MS)) return false;
-    lane_failed(consumer, now);
-    return true;
 }
 
 /* The client has found the primary elsewhere: whoever holds the lane still is not any more. */
 static bool is_left_behind(const tarry_consumer *consumer) {
     const tarry_client *client = consumer->client;
     return consumer->address != client->link.address && link_is_ready(&client->link) &&
-           client->primary_ms >= client->link.dial.since_ms;
+           client->primary_ms >= client->link.since_ms;
 }
 
-/* True: the lock was given up, so that the list may have changed. */
-static bool session_step(tarry_consumer *consumer, uint64_t now) {
-    if (consumer->closing) return false;
+static void session_step(tarry_consumer *consumer, uint64_t now) {
+    if (consumer->closing) return;
     check_opening(consumer, now);
     switch (consumer->state) {
     case SESSION_LOST:
-        if (consumer->dial.open) {
-            if (now < dial_rests_at(&consumer->dial)) return false;
-            (void)lane_change(consumer, false);
-            return true;
-        }
-        if (consumer->opened > TARRY_OK || consumer->subscribing != NULL || now < consumer->retry_at_ms) return false;
+        lane_close(consumer);
+        if (consumer->opened > TARRY_OK || consumer->subscribing != NULL || now < consumer->retry_at_ms) return;
         subscribe(consumer, now);
-        return false;
+        return;
     case SESSION_SUBSCRIBING:
-        return false;
+        return;
     case SESSION_ACCEPTED:
-        return lane_step(consumer, now);
+        lane_step(consumer, now);
+        return;
     case SESSION_UP:
-        if (!consumer->lane_up || is_left_behind(consumer)) {
+        if (!consumer->lane_up || is_left_behind(consumer))
             session_lost(consumer, now, now);
-            return true;
-        }
-        if (now >= consumer->heartbeat_at_ms) heartbeat(consumer, now);
-        return false;
+        else if (now >= consumer->heartbeat_at_ms)
+            heartbeat(consumer, now);
+        return;
     }
-    return false;
 }
 
 void sessions_step(tarry_client *client, uint64_t now) {
-    tarry_consumer *consumer = client->consumers;
-    while (consumer != NULL) {
-        if (session_step(consumer, now)) {
-            consumer = client->consumers;
-            now = now_ms();
-        } else {
-            consumer = consumer->next;
-        }
-    }
+    for (tarry_consumer *consumer = client->consumers; consumer != NULL; consumer = consumer->next)
+        session_step(consumer, now);
 }
 
 uint64_t sessions_deadline(const tarry_client *client) {
     uint64_t deadline = UINT64_MAX;
     for (const tarry_consumer *consumer = client->consumers; consumer != NULL; consumer = consumer->next) {
-        uint64_t next = UINT64_MAX, rests_at_ms = dial_rests_at(&consumer->dial);
+        uint64_t next = UINT64_MAX;
         if (consumer->closing || consumer->opened > TARRY_OK) continue;
-        if (consumer->state == SESSION_LOST)
-            next = consumer->retry_at_ms > rests_at_ms ? consumer->retry_at_ms : rests_at_ms;
+        if (consumer->state == SESSION_LOST && consumer->subscribing == NULL) next = consumer->retry_at_ms;
         if (consumer->state == SESSION_ACCEPTED)
-            next = consumer->dial.trying ? dial_given_up_at(&consumer->dial, LANE_PATIENCE_MS)
-                                         : consumer->since_ms + LANE_PATIENCE_MS;
+            next = lane_tries(consumer) ? consumer->lane_since_ms + LANE_PATIENCE_MS : 0;
         if (consumer->state == SESSION_UP) next = consumer->heartbeat_at_ms;
         if (consumer->opening && consumer->subscribing == NULL && consumer->open_until_ms < next)
             next = consumer->open_until_ms;

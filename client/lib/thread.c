@@ -2,9 +2,9 @@
  *
  * Signals are the program's business: a handler that ran on one of the library's threads would hold up answers, and a
  * sigwait of the program's would never see what such a thread took. So all the library's threads block all signals but
- * those that a fault in their own code raises, and nng's inherit that mask.
+ * those that a fault in their own code raises, and so do those that they start.
  *
- * A child process has the client's memory and none of its threads, nor nng's, and its locks as they happened to be. So
+ * A child process has the client's memory and none of its threads, and its locks as they happened to be. So
  * a child is told so at every call, before any lock is touched. */
 #include "client.h"
 
@@ -53,7 +53,7 @@ int process_enter(unsigned *out_process) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks);
     *out_process = atomic_load_explicit(&forks, memory_order_relaxed);
-    /* nng is of the process that began with it, so that a child cannot open another client either. */
+    /* A child cannot open another client either: that is what it has always been told, and programs rely on it. */
     return *out_process == 0 ? TARRY_OK : TARRY_E_FORKED;
 }
 

@@ -2,6 +2,7 @@
  */
 #include "client.h"
 
+#include <errno.h>
 #include <time.h>
 
 static uint64_t clock_ms(clockid_t clock) {
@@ -27,6 +28,13 @@ void deadline_after(uint64_t wait_ms, struct timespec *out_deadline) {
     uint64_t ns = (uint64_t)now.tv_nsec + wait_ms % 1000 * 1000000;
     out_deadline->tv_sec = now.tv_sec + (time_t)(wait_ms / 1000) + (time_t)(ns / 1000000000);
     out_deadline->tv_nsec = (long)(ns % 1000000000);
+}
+
+void sleep_ms(uint64_t wait_ms) {
+    struct timespec until;
+    deadline_after(wait_ms, &until);
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR) {
+    }
 }
 
 int cond_init_monotonic(pthread_cond_t *cond) {

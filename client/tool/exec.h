@@ -4,7 +4,7 @@
  * anybody), TARRY_ID, TARRY_TOKEN, TARRY_QUEUE, TARRY_KEY, TARRY_ATTEMPT, TARRY_DELIVERIES, TARRY_DUE_MS,
  * TARRY_BROKER and an attribute NAME as TARRY_ATTR_NAME (letters made capital, others than letters and digits an
  * underscore) in the environment. It runs in a process group of its own: Ctrl-C asks the tool to end, and the command
- * may finish. posix_spawn, never fork: nng's threads do not survive one. */
+ * may finish. posix_spawn, never fork: the library's threads do not survive one. */
 #ifndef TARRY_TOOL_EXEC_H
 #define TARRY_TOOL_EXEC_H
 

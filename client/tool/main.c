@@ -107,21 +107,11 @@ static bool standard_streams_hold(void) {
     return true;
 }
 
-/* nng 1.5.2 takes its locks away at exit while a thread of its own may still want one, and then panics: its exit
- * handler is left out. A sanitizer's is needed. */
-static _Noreturn void end(int status) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    exit(status);
-#else
-    _exit(status);
-#endif
-}
-
 int main(int argc, char **argv) {
     struct args args = {0};
     if (!standard_streams_hold()) return EXIT_USAGE;
     int status = run(&args, argc, argv);
     args_deinit(&args);
     if (fflush(stdout) != 0 && status == EXIT_FINE) status = EXIT_REFUSED;
-    end(status);
+    return status;
 }

@@ -77,7 +77,7 @@ class Addresses(Case):
 
     def test_somebody_who_lets_nobody_in(self):
         with somebody(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n") as url:
-            self.assertIn("lets nobody in (HTTP 401 or 403)", self.said_of(url))
+            self.assertIn("lets nobody in (HTTP 403): does it want a token", self.said_of(url))
 
 
 class Inputs(Case):

@@ -28,17 +28,6 @@ struct user {
 
 static struct user user;
 
-static void receive(tarry_consumer *consumer, const uint8_t *data, size_t size) {
-    nng_msg *message;
-    if (nng_aio_alloc(&consumer->aio, NULL, NULL) != 0 || nng_msg_alloc(&message, size) != 0) abort();
-    if (size > 0) memcpy(nng_msg_body(message), data, size);
-    nng_aio_set_msg(consumer->aio, message);
-    lane_received(consumer); /* the socket is none: the receive that it posts fails */
-    nng_aio_wait(consumer->aio);
-    nng_aio_free(consumer->aio);
-    consumer->aio = NULL;
-}
-
 static bool before(struct tarry_token a, struct tarry_token b) {
     return a.epoch != b.epoch ? a.epoch < b.epoch : a.position < b.position;
 }
@@ -103,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         size_t count = input_number(&input, 2), taken;
         if (count > 0) {
             const uint8_t *message = input_bytes(&input, count, &taken);
-            receive(&consumer, message, taken);
+            delivery_take(&consumer, message, taken);
             continue;
         }
         take_all(&consumer);

@@ -3,9 +3,9 @@
  * the same commit (ONCE-1).
  *
  * The real engine runs here on this thread, whenever a call would wait, and on virtual time: the linker puts the
- * functions below in the place of the clock, of waiting, and of the few calls of nng that meet the world
- * (-Wl,--wrap). The link is up, until a broker says that it is not the primary, or names another, or is silent: then
- * the next address is tried, which may refuse, or be silent, or be the same one. One consumer tries to subscribe.
+ * functions below in the place of the clock, of waiting, and of the connection (-Wl,--wrap). The link is up, until a
+ * broker says that it is not the primary, or names another, or is silent: then the next address is tried, which may
+ * refuse, or be silent, or be the same one. One consumer tries to subscribe.
  *
  * The input is a program of user and broker: an opcode of the user, with operands, and for every request that leaves,
  * what the broker makes of it. At its end the broker falls silent. */
@@ -37,9 +37,18 @@ static struct {
     uint64_t now_ms;
     uint64_t end_ms; /* give up */
     unsigned loops;
-    sem_t *awaited; /* the user's call that waits; NULL: none */
-    bool auditing;  /* he waits for the answer to an audit */
-    bool closing;   /* the history is over */
+    sem_t *awaited;    /* the user's call that waits; NULL: none */
+    struct gate *gate; /* where it does; NULL: nowhere */
+    unsigned turn;
+    struct {
+        uint8_t *data;
+        size_t size;
+    } answers[SLOTS_MAX]; /* on their way */
+    size_t answer_count;
+    bool is_cut;   /* the connection is lost, which nobody knows yet … */
+    bool is_lost;  /* … and is being told */
+    bool auditing; /* he waits for the answer to an audit */
+    bool closing;  /* the history is over */
     struct sent sent[SENT_MAX];
     size_t sent_count;
     uint64_t issued[SENT_MAX]; /* producers */
@@ -57,12 +66,6 @@ uint64_t __wrap_now_ms(void) {
     return world.now_ms;
 }
 
-void __wrap_deadline_after(uint64_t wait_ms, struct timespec *out_deadline);
-void __wrap_deadline_after(uint64_t wait_ms, struct timespec *out_deadline) {
-    if (wait_ms > TIME_MAX_MS) wait_ms = TIME_MAX_MS;
-    *out_deadline = (struct timespec){.tv_sec = (time_t)(world.now_ms + wait_ms)};
-}
-
 /* A question of the user's, which an audit leaves to itself, is on its way. */
 static bool is_asking(void) {
     for (const struct request *at = world.client.calls.first; at != NULL; at = at->links[IN_QUEUE].next)
@@ -78,26 +81,34 @@ static bool is_asking(void) {
 static bool user_has_what_he_waits_for(void) {
     int value = 0;
     if (world.auditing) return !is_asking();
+    if (world.gate != NULL) return atomic_load(&world.gate->turn) != world.turn;
     if (world.awaited == NULL) return world.client.pending == 0;
     sem_getvalue(world.awaited, &value);
     return value > 0;
 }
 
-/* The engine has nothing to do before `until`. */
-int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *lock, const struct timespec *until);
-int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *lock, const struct timespec *until) {
-    (void)lock;
-    assert(cond == &world.client.wake);
+static void answer_one(void);
+
+/* The engine has nothing to do before `until_ms`: a request is answered, or lost, or the time passes. */
+void __wrap_loop_wait(tarry_client *client, uint64_t until_ms);
+void __wrap_loop_wait(tarry_client *client, uint64_t until_ms) {
+    assert(client == &world.client);
     world.loops = 0;
     if (world.input.size > 0) world.end_ms = world.now_ms + TIME_MAX_MS;
+    if (world.answer_count > 0 || world.is_cut) {
+        answer_one();
+        return;
+    }
     if (user_has_what_he_waits_for() || world.now_ms >= world.end_ms) {
         world.client.closing = true; /* the only way out of engine_run */
-        return 0;
+        return;
     }
-    if ((uint64_t)until->tv_sec > world.now_ms) world.now_ms = (uint64_t)until->tv_sec;
-    if (world.consumer.lane_up && world.input.size > 0 && input_byte(&world.input) % 8 == 0)
-        world.consumer.lane_up = world.consumer.dial.open = false;
-    return 0;
+    const uint64_t latest_ms = world.now_ms + TIME_MAX_MS;
+    if (until_ms > world.now_ms) world.now_ms = until_ms < latest_ms ? until_ms : latest_ms;
+    if (world.consumer.lane_up && world.input.size > 0 && input_byte(&world.input) % 8 == 0) {
+        world.consumer.lane_up = false;
+        world.consumer.connection.state = CONNECTION_CLOSED;
+    }
 }
 
 static void run_engine(sem_t *awaited) {
@@ -107,6 +118,16 @@ static void run_engine(sem_t *awaited) {
     engine_run(&world.client);
     world.client.closing = false;
     world.awaited = NULL;
+}
+
+/* A blocking call's thread: it comes back as soon as the gate has been opened. */
+void __wrap_gate_wait(struct gate *gate, unsigned turn);
+void __wrap_gate_wait(struct gate *gate, unsigned turn) {
+    world.gate = gate;
+    world.turn = turn;
+    run_engine(NULL);
+    world.gate = NULL;
+    assert(atomic_load(&gate->turn) != turn); /* the call came back */
 }
 
 int __wrap_sem_wait(sem_t *sem);
@@ -161,17 +182,31 @@ static uint8_t field_of(const Tarry__Request *request) {
     }
 }
 
-/* `bytes` as the body that fits the request; NULL: out of memory. */
-static nng_msg *fitting(const Tarry__Request *request, const uint8_t *bytes, size_t size) {
-    nng_msg *message;
+/* An answer: the request's number stands before it. */
+struct message {
+    uint8_t *data;
+    size_t size;
+};
+
+static struct message message_of(const uint8_t *bytes, size_t size) {
+    struct message message = {malloc(REQUEST_ID_SIZE + size), REQUEST_ID_SIZE + size};
+    if (message.data == NULL) abort();
+    if (size > 0) memcpy(message.data + REQUEST_ID_SIZE, bytes, size);
+    return message;
+}
+
+/* `bytes` as the body that fits the request. */
+static struct message fitting(const Tarry__Request *request, const uint8_t *bytes, size_t size) {
+    uint8_t fitted[4 + UINT8_MAX], *at = fitted;
     const uint8_t head[4] = {(uint8_t)((field_of(request) << 3 | 2) | 0x80u * (field_of(request) >= 16)),
                              (uint8_t)(field_of(request) >= 16), (uint8_t)(size & 127u) | 0x80u, (uint8_t)(size >> 7)};
-    if (nng_msg_alloc(&message, 0) != 0) return NULL;
-    bool failed = nng_msg_append(message, head, field_of(request) >= 16 ? 2 : 1) != 0;
-    failed = nng_msg_append(message, head + 2, 2) != 0 || failed;
-    failed = (size > 0 && nng_msg_append(message, bytes, size) != 0) || failed;
-    assert(!failed);
-    return message;
+    assert(size <= UINT8_MAX);
+    *at++ = head[0];
+    if (field_of(request) >= 16) *at++ = head[1];
+    *at++ = head[2];
+    *at++ = head[3];
+    if (size > 0) memcpy(at, bytes, size);
+    return message_of(fitted, (size_t)(at - fitted) + size);
 }
 
 /* Mostly one that there is; sometimes a negative one, or one of the library's own. */
@@ -181,7 +216,7 @@ static Tarry__Code any_code(void) {
 }
 
 /* A well-formed answer, with what is free in it from the input. */
-static nng_msg *proper(const Tarry__Request *request) {
+static struct message proper(const Tarry__Request *request) {
     static struct page page;
     static Tarry__OpResult results[OPS_MAX];
     static Tarry__OpResult *pointers[OPS_MAX];
@@ -237,17 +272,14 @@ static nng_msg *proper(const Tarry__Request *request) {
         if (reply.code != TARRY__CODE__BUSY && reply.code != TARRY__CODE__INVALID) reply.code = TARRY__CODE__OK;
     }
     size_t size = tarry__reply__get_packed_size(&reply);
-    nng_msg *message;
     assert(size <= sizeof(packed));
     tarry__reply__pack(&reply, packed);
-    if (nng_msg_alloc(&message, size) != 0) return NULL;
-    memcpy(nng_msg_body(message), packed, size);
-    return message;
+    return message_of(packed, size);
 }
 
 /* What the library will understand of an answer to Hello. */
-static void note_issued(const nng_msg *message) {
-    Tarry__Reply *reply = tarry__reply__unpack(NULL, nng_msg_len(message), nng_msg_body((nng_msg *)message));
+static void note_issued(struct message message) {
+    Tarry__Reply *reply = tarry__reply__unpack(NULL, message.size - REQUEST_ID_SIZE, message.data + REQUEST_ID_SIZE);
     if (reply != NULL && reply->body_case == TARRY__REPLY__BODY_HELLO) {
         uint64_t producer = reply->hello->producer;
         for (size_t i = 0; i < world.issued_count; i++) world.issued_twice |= world.issued[i] == producer;
@@ -259,107 +291,109 @@ static void note_issued(const nng_msg *message) {
     if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
 }
 
-static void finish(struct slot *slot, int error, nng_msg *message) {
-    slot->error = error;
-    slot->message = message;
-    slot->finished = true;
-    world.client.kicked = true;
-}
-
-static void answer(struct slot *slot, const Tarry__Request *request) {
+/* What becomes of a request whose number is `tag`. */
+static void answer(const uint8_t *tag, const Tarry__Request *request) {
     unsigned kind = input_byte(&world.input) % 8;
     size_t size;
-    nng_msg *message = NULL;
+    struct message message = {NULL, 0};
     if (world.input.size == 0 || kind == 0) return; /* silence */
     if (kind == 1) {
-        finish(slot, NNG_ECLOSED, NULL);
+        world.is_cut = true;
         return;
     }
     if (kind >= 5) {
         message = proper(request);
     } else {
         const uint8_t *bytes = input_bytes(&world.input, input_byte(&world.input), &size);
-        if (kind == 2 && nng_msg_alloc(&message, size) == 0 && size > 0) memcpy(nng_msg_body(message), bytes, size);
-        if (kind > 2) message = fitting(request, bytes, size);
+        message = kind == 2 ? message_of(bytes, size) : fitting(request, bytes, size);
     }
-    if (message == NULL) abort();
     if (request->body_case == TARRY__REQUEST__BODY_HELLO) note_issued(message);
-    finish(slot, 0, message);
+    memcpy(message.data, tag, REQUEST_ID_SIZE);
+    if (world.answer_count == SLOTS_MAX) abort();
+    world.answers[world.answer_count].data = message.data;
+    world.answers[world.answer_count++].size = message.size;
 }
 
-/* The engine holds its lock, and has made `ctx` a request. */
-void __wrap_nng_ctx_send(nng_ctx ctx, nng_aio *aio);
-void __wrap_nng_ctx_send(nng_ctx ctx, nng_aio *aio) {
-    struct slot *slot = &world.client.slots[ctx.id];
-    nng_msg *message = nng_aio_get_msg(aio);
-    nng_aio_set_msg(aio, NULL);
-    Tarry__Request *request = tarry__request__unpack(NULL, nng_msg_len(message), nng_msg_body(message));
-    assert(request != NULL && slot->aio == aio && slot->request != NULL && !slot->finished);
-    if (request->body_case == TARRY__REQUEST__BODY_COMMIT) remember(request->commit);
-    answer(slot, request);
-    tarry__request__free_unpacked(request, NULL);
-    nng_msg_free(message);
+static void drop_answers(void) {
+    while (world.answer_count > 0) free(world.answers[--world.answer_count].data);
+    world.is_cut = false;
 }
 
-void __wrap_nng_aio_abort(nng_aio *aio, int error);
-void __wrap_nng_aio_abort(nng_aio *aio, int error) {
-    for (size_t i = 0; i < SLOTS_MAX; i++) {
-        struct slot *slot = &world.client.slots[i];
-        if (slot->aio == aio && slot->request != NULL && !slot->finished) finish(slot, error, NULL);
+/* The first of what is on its way arrives; or the end of the connection, behind all. */
+static void answer_one(void) {
+    struct link *link = &world.client.link;
+    if (world.answer_count == 0) {
+        world.is_cut = false;
+        if (link->connection.state == CONNECTION_OPEN) world.is_lost = true;
+        link_turn(&world.client, 0);
+        world.is_lost = false;
+        return;
     }
+    struct message message = {world.answers[0].data, world.answers[0].size};
+    memmove(world.answers, world.answers + 1, --world.answer_count * sizeof(world.answers[0]));
+    const bool is_answer = answer_take(&world.client, message.data, message.size);
+    assert(is_answer);
+    free(message.data);
+}
+
+/* The engine holds its lock, and has put the request into a slot. */
+void __wrap_connection_send(struct connection *connection, struct packet *packet, uint32_t tag);
+void __wrap_connection_send(struct connection *connection, struct packet *packet, uint32_t tag) {
+    const uint8_t *data = packet->data + FRAME_HEAD_MAX;
+    assert(connection == &world.client.link.connection && connection->state == CONNECTION_OPEN);
+    assert((tag & 1u << 31) != 0 && packet->size >= REQUEST_ID_SIZE);
+    Tarry__Request *request = tarry__request__unpack(NULL, packet->size - REQUEST_ID_SIZE, data + REQUEST_ID_SIZE);
+    assert(request != NULL);
+    if (request->body_case == TARRY__REQUEST__BODY_COMMIT) remember(request->commit);
+    answer(data, request);
+    tarry__request__free_unpacked(request, NULL);
+}
+
+void __wrap_connection_unsend(struct connection *connection, uint32_t tag);
+void __wrap_connection_unsend(struct connection *connection, uint32_t tag) {}
+
+enum connection_news __wrap_connection_next(struct connection *connection, const uint8_t **out_data, size_t *out_size);
+enum connection_news __wrap_connection_next(struct connection *connection, const uint8_t **out_data, size_t *out_size) {
+    return world.is_lost ? CONNECTION_LOST : CONNECTION_NOTHING;
 }
 
 /* ---- the link, and the lane */
 
-uint32_t __wrap_nng_random(void);
-uint32_t __wrap_nng_random(void) {
-    return 12345;
+ssize_t __wrap_getrandom(void *out, size_t size, unsigned flags);
+ssize_t __wrap_getrandom(void *out, size_t size, unsigned flags) {
+    memset(out, 57, size);
+    return (ssize_t)size;
 }
 
-enum { TRIES = 1, KNOCKS = 3 }; /* of a dialer's fates: without an end */
-
-static struct dial begun(unsigned fate) {
-    return (struct dial){
-        .open = true,
-        .trying = fate == TRIES || fate == KNOCKS,
-        .since_ms = world.now_ms,
-        .tried_ms = fate == KNOCKS ? 0 : world.now_ms,
-    };
-}
-
-static int link_begin(struct link *link, const char *url) {
-    assert(strstr(url, "/rpc") != NULL && link->address < link->addresses.count);
+static void open_link(struct link *link, const char *path) {
+    assert(strcmp(path, "/rpc") == 0 && link->address < link->addresses.count);
     unsigned fate = world.input.size == 0 ? 7 : input_byte(&world.input) % 8;
-    link->dial = begun(fate);
-    link->dial.open = fate != 0;
-    link->dial.error = fate == 0 ? NNG_ECONNREFUSED : 0;
-    link->up = fate > 1 && fate != KNOCKS;
-    return fate == 2 ? TARRY_E_SYSTEM : TARRY_OK;
+    link->connection.state = fate == 0 ? CONNECTION_CLOSED : fate < 3 ? CONNECTION_CONNECTING : CONNECTION_OPEN;
+    link->up = fate >= 3;
+    link->trying = fate < 3;
 }
 
-int __wrap_dial_begin(tarry_client *client, struct dial *dial, nng_socket socket, const char *url, const char *headers);
-int __wrap_dial_begin(tarry_client *client, struct dial *dial, nng_socket socket, const char *url,
-                      const char *headers) {
-    assert(!dial->open && socket.id == 0);
-    if (dial == &client->link.dial) return link_begin(&client->link, url);
-    assert(dial == &world.consumer.dial);
-    assert(strlen(url) > 10 && strstr(url, "/lane/") != NULL);
-    assert(strlen(headers) == strlen("Authorization: Bearer ") + 2 * world.consumer.secret_size);
-    unsigned fate = world.input.size == 0 ? 0 : input_byte(&world.input) % 8;
-    if (fate == 0) return TARRY_E_SYSTEM;
-    *dial = begun(fate);
-    world.consumer.lane_up = fate > 2 && fate != KNOCKS;
-    return TARRY_OK;
-}
-
-void __wrap_dial_end(tarry_client *client, struct dial *dial);
-void __wrap_dial_end(tarry_client *client, struct dial *dial) {
-    assert(dial_rests_at(dial) <= world.now_ms); /* only one that rests is closed */
-    dial->open = dial->trying = false;
-    for (size_t i = 0; dial == &client->link.dial && i < SLOTS_MAX; i++) {
-        struct slot *slot = &client->slots[i];
-        if (slot->request != NULL && !slot->finished) finish(slot, NNG_ECONNRESET, NULL);
+void __wrap_connection_open(struct connection *connection, int epoll, uint64_t id,
+                            const struct connection_options *options);
+void __wrap_connection_open(struct connection *connection, int epoll, uint64_t id,
+                            const struct connection_options *options) {
+    assert(connection->state == CONNECTION_CLOSED && id != 0);
+    if (connection == &world.client.link.connection) {
+        open_link(&world.client.link, options->path);
+        return;
     }
+    assert(connection == &world.consumer.connection);
+    assert(strncmp(options->path, "/lane/", 6) == 0);
+    assert(strlen(options->bearer) == 2 * world.consumer.secret_size);
+    unsigned fate = world.input.size == 0 ? 0 : input_byte(&world.input) % 8;
+    connection->state = fate == 0 ? CONNECTION_CLOSED : fate < 3 ? CONNECTION_CONNECTING : CONNECTION_OPEN;
+    world.consumer.lane_up = fate >= 3;
+}
+
+void __wrap_connection_close(struct connection *connection);
+void __wrap_connection_close(struct connection *connection) {
+    if (connection == &world.client.link.connection) drop_answers();
+    connection->state = CONNECTION_CLOSED;
 }
 
 /* ---- the user */
@@ -536,7 +570,6 @@ static void user_turn(tarry_client *client) {
 }
 
 static void begin(const uint8_t *data, size_t size) {
-    static nng_aio *aios[SLOTS_MAX]; /* kept */
     static char *queue = "orders";
     memset(&world, 0, sizeof(world));
     world.input = (struct input){data, size};
@@ -547,7 +580,8 @@ static void begin(const uint8_t *data, size_t size) {
     client->timeout_ms = TIMEOUT_DEFAULT_MS;
     client->request_max = REQUEST_SIZE_MAX;
     client->queued_size_max = QUEUED_SIZE_MAX_DEFAULT;
-    client->link.up = client->link.dial.open = true;
+    client->link.up = true;
+    client->link.connection.state = CONNECTION_OPEN;
     static const char *const urls[] = {"ws://127.0.0.1:7272", "ws://127.0.0.1:7272,ws://b:1,ws://c:1",
                                        "ws://127.0.0.1:7272,ws://b:1"};
     unsigned how = input_byte(&world.input);
@@ -555,10 +589,6 @@ static void begin(const uint8_t *data, size_t size) {
     assert(rv == TARRY_OK);
     client->follower_reads = how >= 128;
     client->link.hint = ADDRESSES_MAX;
-    for (uint32_t i = 0; i < SLOTS_MAX; i++) {
-        if (aios[i] == NULL && nng_aio_alloc(&aios[i], NULL, NULL) != 0) abort();
-        client->slots[i] = (struct slot){.client = client, .aio = aios[i], .ctx = {.id = i}};
-    }
     tarry_consumer *consumer = &world.consumer;
     *consumer = (tarry_consumer){.client = client, .opening = true, .opened = -1, .queues = &queue, .queue_count = 1};
     consumer->prefetch = 8;
@@ -584,6 +614,8 @@ static void end(void) {
         request_destroy(client->pool);
         client->pool = next;
     }
+    for (size_t i = 0; i < SLOTS_MAX; i++) packet_deinit(&client->slots[i].packet);
+    drop_answers();
     timers_deinit(&client->deadlines);
     timers_deinit(&client->retries);
     names_deinit(&client->names);

@@ -78,7 +78,7 @@ static tarry_consumer *consumer_of(tarry_client *client, tarry_handler_fn handle
 static int judge_threads(void) {
     struct thread_seen threads[64];
     size_t count = read_threads(threads, 64);
-    if (count < 3 || !has_thread(threads, count, "tarry-engine")) return 3;
+    if (count < 2 || !has_thread(threads, count, "tarry-engine")) return 3;
     for (size_t i = 0; i < count; i++) {
         bool blocks_all = threads[i].blocked >> (SIGTERM - 1) & threads[i].blocked >> (SIGUSR1 - 1) &
                           threads[i].blocked >> (SIGALRM - 1) & threads[i].blocked >> (SIGPROF - 1) & 1;
@@ -89,14 +89,14 @@ static int judge_threads(void) {
     return 0;
 }
 
-/* In a child that has never used nng: nng's threads, too, must come from the library. Nobody listens there. A thread
- * that is just beginning still has its parent's name, and blocks everything: it is looked at again. */
+/* In a child that has never used nng, whose threads are not the library's. Nobody listens there. A thread that is just
+ * beginning still has its parent's name, and blocks everything: it is looked at again. */
 static int look_at_own_threads(void) {
     tarry_client *client;
     struct tarry_options options = {.urls = "ws://127.0.0.1:9"};
     if (tarry_open(&options, &client) != TARRY_OK) return 2;
     int status = judge_threads();
-    for (int i = 0; i < 10000 && status != 0; i++, status = judge_threads()) nng_msleep(1);
+    for (int i = 0; i < 10000 && status != 0; i++, status = judge_threads()) sleep_ms(1);
     if (status != 0) return status;
     return tarry_close(client) == TARRY_OK ? 0 : 6;
 }
@@ -107,7 +107,7 @@ static int status_of(pid_t child) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
 
-/* The first test: what comes after has used nng in this process. */
+/* The first test: what comes after has used nng in this process, whose threads take signals. */
 static void threads_of_the_library_block_signals(void **state) {
     pid_t child = fork();
     if (child == 0) {

@@ -429,6 +429,61 @@ static void a_refusal_costs_the_same_however_much_waits(void **state) {
     assert_true(looks_of(20000, true) <= (uint64_t)10 * 20000);
 }
 
+/* ---- blocking calls of several threads */
+
+#define BRIEF_MS 700u
+
+static struct tarry_schedule_options brief(const char *key) {
+    return (struct tarry_schedule_options){.queue = "orders", .key = key, .when_ms = 500, .timeout_ms = BRIEF_MS};
+}
+
+static void *schedule_blocking(void *arg) {
+    const struct tarry_schedule_options options = brief("blocking");
+    assert_int_equal(tarry_schedule(arg, &options, NULL), TARRY_E_TIMEOUT);
+    return NULL;
+}
+
+/* Threads that wait for their answers do not know of each other: two commits of such calls may be under way. */
+static void two_commits_of_blocking_calls_are_under_way(void **state) {
+    const enum deed script[] = {KEEP_ANSWER};
+    struct fake *fake = fake_start(script, 1);
+    tarry_client *client = client_to(fake->url, 1);
+    const struct tarry_schedule_options other = brief("other");
+    pthread_t first;
+    assert_int_equal(pthread_create(&first, NULL, schedule_blocking, client), 0);
+    await_trace(fake, "[schedule blocking]");
+    assert_int_equal(tarry_schedule(client, &other, NULL), TARRY_OK);
+    pthread_join(first, NULL);
+    assert_true(traced(fake, "[schedule blocking] [schedule other]"));
+    end(fake, client);
+}
+
+/* What does not wait keeps its place: nothing is under way beside it, whichever came first. */
+static void what_does_not_wait_keeps_its_place(void **state) {
+    for (int is_first = 0; is_first < 2; is_first++) {
+        const enum deed script[] = {KEEP_ANSWER};
+        struct fake *fake = fake_start(script, 1);
+        tarry_client *client = client_to(fake->url, 1);
+        struct tarry_schedule_options behind = brief("behind"), first = brief("blocking");
+        struct answers answers = {0};
+        pthread_t thread;
+        behind.timeout_ms = BRIEF_MS / 2;
+        if (is_first == 1)
+            assert_int_equal(tarry_schedule_async(client, &first, count_answer, &answers), TARRY_OK);
+        else
+            assert_int_equal(pthread_create(&thread, NULL, schedule_blocking, client), 0);
+        await_trace(fake, "[schedule blocking]");
+        if (is_first == 1)
+            assert_int_not_equal(tarry_schedule(client, &behind, NULL), TARRY_OK);
+        else
+            assert_int_equal(tarry_schedule_async(client, &behind, count_answer, &answers), TARRY_OK);
+        while (answers.failed + answers.ok < 1) nng_msleep(1);
+        assert_false(traced(fake, "behind"));
+        if (is_first == 0) pthread_join(thread, NULL);
+        end(fake, client);
+    }
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
@@ -442,6 +497,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_schedule_does_not_pass_a_cancel_that_is_refused),
         cmocka_unit_test(in_a_storm_each_takes_effect_once_and_in_its_order),
         cmocka_unit_test(redactions_and_purges_travel_alone),
+        cmocka_unit_test(two_commits_of_blocking_calls_are_under_way),
+        cmocka_unit_test(what_does_not_wait_keeps_its_place),
         cmocka_unit_test(an_answer_costs_the_same_however_much_waits),
         cmocka_unit_test(a_refusal_costs_the_same_however_much_waits),
     };

@@ -70,9 +70,9 @@ static void addresses_are_checked(void **state) {
     assert_int_equal(addresses_parse(&addresses, "ws://a , ws://[::1]:9/,ws://a:7272/,ws://b:65535,ws://b:65535"),
                      TARRY_OK);
     assert_int_equal(addresses.count, 3);
-    assert_string_equal(addresses.items[0].url, "ws://a:7272");
-    assert_string_equal(addresses.items[1].url, "ws://[::1]:9");
-    assert_string_equal(addresses.items[2].url, "ws://b:65535");
+    assert_string_equal(addresses.items[0].place.url, "ws://a:7272");
+    assert_string_equal(addresses.items[1].place.url, "ws://[::1]:9");
+    assert_string_equal(addresses.items[2].place.url, "ws://b:65535");
 }
 
 /* What a broker advertises is found among what the user wrote, however either is written; nothing else is. */

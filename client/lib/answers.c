@@ -1,0 +1,172 @@
+/* answers.c: what comes back: what it means, and what is sent again.
+ *
+ * What an answer means for a commit:
+ *
+ *   OK, final refusals ──────────► complete
+ *   BUSY, STOPPING ──────────────► nothing was decided: again, later. If every send was refused the sequence is unused,
+ *                                  and given back; otherwise it stays the same
+ *   NOT_PRIMARY ─────────────────► likewise, at the next address (link.c); and it does not count as an answer
+ *   FAILED ──────────────────────► unknown: again, under the same one, but it does not count as an answer
+ *   FORGOTTEN ───────────────────► never executed if every earlier send was refused: a new producer and again;
+ *                                  otherwise complete as TARRY_FORGOTTEN
+ *   abandoned ───────────────────► complete as TARRY_E_ABANDONED: somebody asked what became of it, too early
+ *   connection lost, silence ────► again, under the same sequence */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client.h"
+
+static uint64_t back_off(struct request *request, uint64_t now) {
+    request->backoff_ms = request->backoff_ms == 0 ? RETRY_BACKOFF_MIN_MS : request->backoff_ms * 2;
+    if (request->backoff_ms > RETRY_BACKOFF_MAX_MS) request->backoff_ms = RETRY_BACKOFF_MAX_MS;
+    return now + request->backoff_ms;
+}
+
+/* Again, not before `at_ms`. */
+static void put_back(tarry_client *client, struct request *request, uint64_t at_ms, uint64_t now) {
+    if (request->kind == REQUEST_COMMIT) {
+        request->retry_at_ms = at_ms;
+        queue_put_back(client, request);
+    } else if (at_ms > now) {
+        timer_set(&client->retries, &request->retry, at_ms);
+    } else {
+        list_append(&client->calls, IN_QUEUE, request);
+    }
+}
+
+/* After an answer that allows it, `code`. */
+static void again(tarry_client *client, struct request *request, Tarry__Code code, uint64_t now) {
+    bool rests = code != TARRY__CODE__NOT_PRIMARY; /* there it is the link that waits */
+    request->refused = code == TARRY__CODE__FORGOTTEN ? TARRY__CODE__OK : code;
+    if (request->unanswered == 0) request->producer = request->sequence = 0;
+    bool keeps_sequence = request->sequence != 0;
+    put_back(client, request, rests && (keeps_sequence || request->kind == REQUEST_CALL) ? back_off(request, now) : now,
+             now);
+    if (rests && request->kind == REQUEST_COMMIT) queue_rest(client, request, code == TARRY__CODE__BUSY, now);
+}
+
+/* Is the answer what was asked for? */
+static bool answer_fits(const struct request *request, const Tarry__Reply *reply) {
+    if (reply->code != TARRY__CODE__OK || request->kind != REQUEST_COMMIT) return true;
+    if (reply->body_case != TARRY__REPLY__BODY_COMMIT) return false;
+    if (reply->commit->abandoned) return reply->commit->n_results == 0;
+    /* Who asks does not know how many there were. */
+    return request->inquires ? reply->commit->n_results > 0 : reply->commit->n_results == request->count;
+}
+
+/* Somebody who is not the primary, or a follower's answer to who wants the primary's. */
+static bool is_from_elsewhere(const tarry_client *client, const struct request *request) {
+    const Tarry__Reply *reply = request->reply;
+    if (reply->code == TARRY__CODE__NOT_PRIMARY) return true;
+    return reply->follower && request->asks && !client->follower_reads;
+}
+
+static void take_not_primary(tarry_client *client, const struct request *request) {
+    const Tarry__Reply *reply = request->reply;
+    client->not_primary_ms = now_ms();
+    if (request->sent_over != client->link.serial || client->link.again) return; /* we have moved on already */
+    link_not_primary(&client->link, reply->primary, reply->code == TARRY__CODE__OK ? "" : reply->message);
+}
+
+static void note_busy(tarry_client *client, struct request *request, uint64_t now) {
+    const char *reason = request->reply->message;
+    if (request->kind == REQUEST_CALL && request->busy_since_ms == 0) request->busy_since_ms = now;
+    snprintf(client->busy_reason, sizeof(client->busy_reason), "%s",
+             reason[0] != 0 ? reason : tarry_code_sentence(TARRY_BUSY));
+}
+
+/* Somebody is there who does what is asked. */
+static void note_answer(tarry_client *client, const Tarry__Reply *reply, uint64_t now) {
+    if (!reply->follower) client->primary_ms = now;
+    /* A follower's answers must keep nobody who needs a primary waiting for ever. */
+    if (reply->follower && (client->pending > 0 || client->primary_calls > 0)) return;
+    client->answered_ms = now;
+    client->not_primary_ms = 0;
+}
+
+/* Decides what the answer means. True: complete; false: it is back in its queue. */
+static bool understand(tarry_client *client, struct request *request, uint64_t now) {
+    Tarry__Reply *reply = request->reply;
+    if (reply == NULL || !answer_fits(request, reply)) {
+        request_fail(request, TARRY_E_PROTOCOL, NULL);
+        return true;
+    }
+    Tarry__Code code = is_from_elsewhere(client, request) ? TARRY__CODE__NOT_PRIMARY : reply->code;
+    if (code == TARRY__CODE__BUSY)
+        note_busy(client, request, now);
+    else
+        request->busy_since_ms = 0;
+    if (code != TARRY__CODE__FAILED && code != TARRY__CODE__NOT_PRIMARY) note_answer(client, reply, now);
+    switch (code) {
+    case TARRY__CODE__OK:
+        if (request->kind == REQUEST_COMMIT) queue_wake(&client->commits[request->rank]);
+        if (request->kind == REQUEST_COMMIT && reply->commit->abandoned) {
+            request_fail(request, TARRY_E_ABANDONED, NULL);
+            return true;
+        }
+        request->code = TARRY_OK;
+        return true;
+    case TARRY__CODE__NOT_PRIMARY:
+        take_not_primary(client, request);
+        /* fall through */
+    case TARRY__CODE__BUSY:
+    case TARRY__CODE__STOPPING:
+        request->unanswered--;
+        break;
+    case TARRY__CODE__FAILED: /* whether it took effect is unknown */
+        break;
+    case TARRY__CODE__FORGOTTEN:
+        if (request->kind == REQUEST_COMMIT && request->unanswered == 1 && !request->named) {
+            if (client->producer == request->producer) client->producer = 0;
+            request->unanswered = 0;
+            break;
+        }
+        /* fall through */
+    default:
+        if (request->kind == REQUEST_COMMIT) queue_wake(&client->commits[request->rank]);
+        request_fail(request, code_from_proto(reply->code), reply->message);
+        return true;
+    }
+    request->reply = NULL;
+    again(client, request, code, now);
+    return false;
+}
+
+void answer_lost(tarry_client *client, struct request *request, uint64_t at_ms, uint64_t now) {
+    request->busy_since_ms = 0; /* whoever was busy is not there any more, perhaps */
+    if (request->kind == REQUEST_COMMIT) queue_wake(&client->commits[request->rank]);
+    put_back(client, request, at_ms, now);
+}
+
+void answers_lost(tarry_client *client) {
+    const uint64_t now = now_ms();
+    for (uint32_t i = 0; i < SLOTS_MAX; i++)
+        if (client->slots[i].request != NULL) answer_lost(client, slot_release(client, &client->slots[i]), now, now);
+}
+
+/* The request stays in its slot while its answer is unpacked: until that has been understood, the broker must not be
+ * told that it has arrived (oldest_unanswered). */
+bool answer_take(tarry_client *client, const uint8_t *data, size_t size) {
+    uint32_t tag = 0;
+    if (size < REQUEST_ID_SIZE) return false;
+    for (size_t i = 0; i < REQUEST_ID_SIZE; i++) tag = tag << 8 | data[i];
+    struct slot *slot = slot_of(client, tag);
+    if (slot == NULL) return true; /* it was asked again meanwhile, or its time was over */
+    struct request *request = slot->request;
+    pthread_mutex_unlock(&client->lock);
+    arena_reset(&request->arena);
+    request->reply = tarry__reply__unpack(&request->arena.pb, size - REQUEST_ID_SIZE, data + REQUEST_ID_SIZE);
+    pthread_mutex_lock(&client->lock);
+    slot_release(client, slot);
+    const uint64_t now = now_ms();
+    client->heard = true;
+    if (request->reply == NULL && request->arena.starved) {
+        /* Out of memory says nothing about the answer: asked again, the broker gives the same one (ONCE-1). */
+        answer_lost(client, request, now + RETRY_BACKOFF_MAX_MS, now);
+    } else if (understand(client, request, now)) {
+        timer_clear(&client->deadlines, &request->deadline);
+        list_append(&client->finished, IN_QUEUE, request);
+    }
+    return true;
+}

@@ -1,0 +1,75 @@
+/* slots.c: requests under way: one context of SP's REQ protocol each (proto/WIRE.md), with the number that its answer
+ * brings back. How many commits may be under way, and which, is decided here. */
+#include <string.h>
+
+#include "client.h"
+
+#define TAG_MARK 0x80000000u /* SP: the last part of a backtrace */
+#define TAG_SLOT 0x1fu       /* the slot, in each number; the rest counts */
+
+static_assert(SLOTS_MAX <= TAG_SLOT + 1, "a slot's number fits");
+
+struct slot *slot_free(tarry_client *client, uint32_t from, uint32_t to) {
+    for (uint32_t i = from; i < to; i++)
+        if (client->slots[i].request == NULL) return &client->slots[i];
+    return NULL;
+}
+
+/* With one commit in flight two may be, if both consist of blocking calls alone: those are of different threads, which
+ * do not know of each other, so nobody can tell in which order they were submitted. */
+struct slot *slot_for_commit(tarry_client *client) {
+    if (client->commits_in_flight > 1) return slot_free(client, 0, client->commits_in_flight);
+    struct slot *free = slot_free(client, 0, 2);
+    if (free == NULL) return NULL;
+    const struct slot *other = &client->slots[free == client->slots];
+    if (other->request == NULL) return free;
+    const struct request *next = queue_plain_next(client);
+    return next != NULL && !next->ordered && !other->request->ordered ? free : NULL;
+}
+
+/* Of a producer that was left: there are outcomes that somebody may still ask for (once.c). */
+static uint64_t oldest_of(tarry_client *client, const struct request *request) {
+    if (request->kind != REQUEST_COMMIT) return 0;
+    if (request->named) return ledger_oldest(&client->ledger, &request->name);
+    if (request->producer != client->producer) return 1;
+    return oldest_unanswered(client, request->producer, request->sequence);
+}
+
+bool slot_send(tarry_client *client, struct slot *slot, struct request *request, uint64_t now) {
+    struct packet *packet = &slot->packet;
+    if (!request_message(client, request, oldest_of(client, request), REQUEST_ID_SIZE, packet)) return false;
+    client->last_tag += TAG_SLOT + 1;
+    slot->tag = TAG_MARK | (client->last_tag & ~TAG_SLOT) | (uint32_t)(slot - client->slots);
+    for (size_t i = 0; i < REQUEST_ID_SIZE; i++)
+        packet->data[FRAME_HEAD_MAX + i] = (uint8_t)(slot->tag >> 8 * (REQUEST_ID_SIZE - 1 - i));
+    slot->request = request;
+    request->slot = slot;
+    request->sent_ms = now;
+    request->sent_over = client->link.serial;
+    request->sent_to = client->link.address;
+    request->unanswered++;
+    connection_send(&client->link.connection, packet, slot->tag);
+    if (packet->capacity > 4 * BATCH_SIZE_MAX) packet_deinit(packet); /* what one large payload needed is not kept */
+    return true;
+}
+
+struct request *slot_release(tarry_client *client, struct slot *slot) {
+    struct request *request = slot->request;
+    connection_unsend(&client->link.connection, slot->tag);
+    slot->request = NULL;
+    request->slot = NULL;
+    return request;
+}
+
+struct slot *slot_of(tarry_client *client, uint32_t tag) {
+    const uint32_t number = tag & TAG_SLOT;
+    if (number >= SLOTS_MAX) return NULL;
+    struct slot *slot = &client->slots[number];
+    return slot->request != NULL && slot->tag == tag ? slot : NULL;
+}
+
+bool slots_busy(const tarry_client *client) {
+    for (uint32_t i = 0; i < SLOTS_MAX; i++)
+        if (client->slots[i].request != NULL) return true;
+    return false;
+}

@@ -1,0 +1,300 @@
+/* connection.c: see connection.h. How a connection comes about, and what it reads. */
+#include "connection.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "connection_io.h"
+
+#define READS_A_TURN 8u
+
+static_assert(sizeof(((struct sockaddr_un *)NULL)->sun_path) > PLACE_SOCKET_MAX,
+              "any path that place.c lets pass fits");
+
+void connection_init(struct connection *connection) {
+    *connection = (struct connection){.fd = -1, .epoll = -1};
+    pthread_mutex_init(&connection->io, NULL);
+}
+
+void connection_deinit(struct connection *connection) {
+    connection_close(connection);
+    pthread_mutex_destroy(&connection->io);
+}
+
+/* ---- the descriptor */
+
+static void unwatch(struct connection *connection) {
+    if (connection->watched == 0) return;
+    /* Closing it would not do: a forked child may have it too. */
+    epoll_ctl(connection->epoll, EPOLL_CTL_DEL, connection->fd, NULL);
+    connection->watched = 0;
+}
+
+static bool watch(struct connection *connection, int fd, uint32_t events) {
+    struct epoll_event event = {.events = events, .data.u64 = connection->id};
+    connection->fd = fd;
+    if (epoll_ctl(connection->epoll, EPOLL_CTL_ADD, fd, &event) != 0) return false;
+    connection->watched = events;
+    return true;
+}
+
+static void close_fd(struct connection *connection) {
+    unwatch(connection);
+    /* The lookup's descriptor is its own. */
+    if (connection->fd >= 0 && connection->state > CONNECTION_RESOLVING) close(connection->fd);
+    connection->fd = -1;
+}
+
+void connection_close(struct connection *connection) {
+    if (connection->state == CONNECTION_OPEN) io_say_close(connection);
+    close_fd(connection);
+    resolve_end(connection->resolving);
+    connection->resolving = NULL;
+    connection->next_address = NULL;
+    connection->state = CONNECTION_CLOSED;
+    connection->ready = 0;
+    frame_reader_deinit(&connection->reader);
+    io_drop_all(connection);
+    explicit_bzero(connection->bearer, sizeof(connection->bearer));
+}
+
+/* ---- coming about */
+
+static const char *sentence_of(int error) {
+    switch (error) {
+    case ECONNREFUSED:
+        return "Connection refused: no broker listens there";
+    case ENOENT:
+        return "no broker listens there: there is no such socket";
+    case EACCES:
+    case EPERM:
+        return "may not be connected to: permission denied";
+    case ETIMEDOUT:
+        return "does not answer";
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+        return "cannot be reached: there is no route to it, or a firewall forbids it";
+    case ECONNRESET:
+    case EPIPE:
+        return "the connection was closed without a word: is that a broker?";
+    default:
+        return NULL;
+    }
+}
+
+static enum connection_news lost(struct connection *connection, int error) {
+    const char *sentence = sentence_of(error), *said = sentence != NULL ? sentence : strerrordesc_np(error);
+    connection_say(connection, said != NULL ? said : "an error of the system that has no name");
+    return CONNECTION_LOST;
+}
+
+static enum connection_news lost_because(struct connection *connection, const char *why) {
+    connection_say(connection, why);
+    return CONNECTION_LOST;
+}
+
+static enum connection_news begin_upgrade(struct connection *connection) {
+    char text[UPGRADE_ANSWER_MAX / 2], key[UPGRADE_KEY_SIZE + 1];
+    uint8_t nonce[UPGRADE_NONCE_SIZE];
+    const struct upgrade_ask ask = {.host = place_authority(&connection->place),
+                                    .path = connection->path,
+                                    .protocol = connection->protocol,
+                                    .bearer = connection->bearer};
+    connection->state = CONNECTION_UPGRADING;
+    if (getrandom(nonce, sizeof(nonce), 0) != (ssize_t)sizeof(nonce)) return lost(connection, errno);
+    const size_t size = upgrade_request(&ask, nonce, key, text, sizeof(text));
+    upgrade_accept(key, connection->accept);
+    if (size == 0) return lost_because(connection, "its address or the token is too long for a request");
+    const int error = io_send_raw(connection, text, size);
+    explicit_bzero(text, sizeof(text));
+    return error != 0 ? lost(connection, error) : CONNECTION_NOTHING;
+}
+
+static enum connection_news connected(struct connection *connection) {
+    const int on = 1;
+    if (connection->place.kind != PLACE_UNIX) setsockopt(connection->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    resolve_end(connection->resolving);
+    connection->resolving = NULL;
+    connection->next_address = NULL;
+    io_watch(connection, EPOLLIN);
+    return begin_upgrade(connection);
+}
+
+/* Tries to connect to one address. 0: it goes on; or errno. */
+static int try_address(struct connection *connection, const struct sockaddr *address, socklen_t size) {
+    close_fd(connection);
+    connection->state = CONNECTION_CONNECTING;
+    const int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) return errno;
+    if (!watch(connection, fd, EPOLLOUT)) return errno;
+    if (connect(fd, address, size) == 0) {
+        connection->ready |= EPOLLOUT;
+        return 0;
+    }
+    return errno == EINPROGRESS ? 0 : errno;
+}
+
+/* The next of the addresses that the name has, behind one that failed with `error`. */
+static enum connection_news try_next(struct connection *connection, int error) {
+    while (connection->next_address != NULL) {
+        const struct addrinfo *address = connection->next_address;
+        connection->next_address = address->ai_next;
+        error = try_address(connection, address->ai_addr, address->ai_addrlen);
+        if (error == 0) return CONNECTION_NOTHING;
+    }
+    return lost(connection, error);
+}
+
+static enum connection_news open_socket(struct connection *connection) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    memcpy(address.sun_path, connection->place.host, strnlen(connection->place.host, PLACE_SOCKET_MAX));
+    const int error = try_address(connection, (const struct sockaddr *)&address, sizeof(address));
+    /* A Unix socket's queue that is full is no wait for it to come about. */
+    return error != 0 ? lost(connection, error == EAGAIN ? ETIMEDOUT : error) : CONNECTION_NOTHING;
+}
+
+static enum connection_news resolved(struct connection *connection) {
+    int error;
+    const struct addrinfo *list;
+    if (connection->place.kind == PLACE_UNIX) return open_socket(connection);
+    if (connection->resolving == NULL) {
+        connection->resolving = resolve_begin(connection->place.host, connection->place.port);
+        if (connection->resolving == NULL) return lost(connection, ENOMEM);
+    }
+    if (!resolve_done(connection->resolving, &error, &list)) {
+        const bool is_watched =
+            connection->watched != 0 || watch(connection, resolve_fd(connection->resolving), EPOLLIN);
+        return is_watched ? CONNECTION_NOTHING : lost(connection, errno);
+    }
+    if (error == EAI_AGAIN)
+        return lost_because(connection, "the host's name cannot be looked up: no name server answers");
+    if (error != 0)
+        return lost_because(connection, "no such host: the name is not known, or is no address; is it written right?");
+    connection->next_address = list;
+    return try_next(connection, ECONNREFUSED);
+}
+
+void connection_open(struct connection *connection, int epoll, uint64_t id, const struct connection_options *options) {
+    assert(connection->state == CONNECTION_CLOSED && connection->fd < 0);
+    connection->epoll = epoll;
+    connection->id = id;
+    connection->place = *options->place;
+    connection->protocol = options->protocol;
+    connection->said[0] = 0;
+    snprintf(connection->path, sizeof(connection->path), "%s", options->path);
+    snprintf(connection->bearer, sizeof(connection->bearer), "%s", options->bearer);
+    frame_reader_init(&connection->reader, options->message_max);
+    connection->state = CONNECTION_RESOLVING;
+    connection->ready = 0;
+    if (resolved(connection) == CONNECTION_LOST) connection_close(connection);
+}
+
+void connection_say(struct connection *connection, const char *why) {
+    snprintf(connection->said, sizeof(connection->said), "%s", why);
+}
+
+static enum connection_news connects(struct connection *connection) {
+    int error = 0;
+    socklen_t size = sizeof(error);
+    if ((connection->ready & (EPOLLOUT | EPOLLERR | EPOLLHUP)) == 0) return CONNECTION_NOTHING;
+    connection->ready = 0;
+    if (getsockopt(connection->fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
+    return error != 0 ? try_next(connection, error) : connected(connection);
+}
+
+/* ---- reading */
+
+/* Receives once. MESSAGE: something came. */
+static enum connection_news receive(struct connection *connection) {
+    size_t size;
+    if ((connection->ready & (EPOLLIN | EPOLLERR | EPOLLHUP)) == 0 || connection->reads_left == 0)
+        return CONNECTION_NOTHING;
+    uint8_t *room = frame_reader_room(&connection->reader, &size);
+    if (room == NULL) return lost(connection, ENOMEM);
+    connection->reads_left--;
+    const ssize_t took = io_read(connection, room, size);
+    if (took == 0)
+        return connection->state == CONNECTION_OPEN ? lost_because(connection, "") : lost(connection, ECONNRESET);
+    if (took == -EAGAIN) {
+        connection->ready = 0;
+        return CONNECTION_NOTHING;
+    }
+    if (took < 0)
+        return connection->state == CONNECTION_OPEN ? lost_because(connection, "") : lost(connection, (int)-took);
+    frame_reader_took(&connection->reader, (size_t)took);
+    if ((size_t)took < size) connection->ready = 0; /* that was all: epoll says when there is more */
+    return CONNECTION_MESSAGE;
+}
+
+static enum connection_news upgrades(struct connection *connection) {
+    struct frame_reader *reader = &connection->reader;
+    enum upgrade_verdict verdict = UPGRADE_NEEDS_MORE;
+    while (verdict == UPGRADE_NEEDS_MORE) {
+        size_t used = 0;
+        const enum connection_news news = receive(connection);
+        if (news != CONNECTION_MESSAGE) return news;
+        verdict = upgrade_judge((const char *)reader->data + reader->at, reader->end - reader->at, connection->accept,
+                                connection->protocol, &used, connection->said);
+        reader->at += used;
+    }
+    if (verdict == UPGRADE_REFUSED) return CONNECTION_LOST;
+    connection->state = CONNECTION_OPEN;
+    explicit_bzero(connection->bearer, sizeof(connection->bearer));
+    return CONNECTION_OPENED;
+}
+
+static enum connection_news wrong(struct connection *connection, const char *what) {
+    snprintf(connection->said, sizeof(connection->said), "broke the protocol: it sent %s", what);
+    return CONNECTION_LOST;
+}
+
+static enum connection_news reads(struct connection *connection, const uint8_t **out_data, size_t *out_size) {
+    for (;;) {
+        struct frame_read read;
+        switch (frame_reader_next(&connection->reader, &read)) {
+        case FRAME_IS_MESSAGE:
+            *out_data = read.data;
+            *out_size = read.size;
+            return CONNECTION_MESSAGE;
+        case FRAME_IS_WRONG:
+            return wrong(connection, read.wrong);
+        case FRAME_IS_CLOSE:
+            return lost_because(connection, "");
+        case FRAME_IS_PING:
+            io_pong(connection, read.data, read.size);
+            break;
+        case FRAME_IS_PONG:
+            break;
+        case FRAME_NEEDS_MORE: {
+            const enum connection_news news = receive(connection);
+            if (news != CONNECTION_MESSAGE) return news;
+        }
+        }
+    }
+}
+
+void connection_ready(struct connection *connection, uint32_t events) {
+    connection->ready |= events;
+    connection->reads_left = READS_A_TURN;
+    if ((events & EPOLLOUT) != 0 && connection->state >= CONNECTION_UPGRADING) io_flush(connection);
+}
+
+enum connection_news connection_next(struct connection *connection, const uint8_t **out_data, size_t *out_size) {
+    enum connection_news news = CONNECTION_NOTHING;
+    if (connection->state == CONNECTION_RESOLVING) news = resolved(connection);
+    if (news == CONNECTION_NOTHING && connection->state == CONNECTION_CONNECTING) news = connects(connection);
+    if (news == CONNECTION_NOTHING && connection->state == CONNECTION_UPGRADING) return upgrades(connection);
+    if (news == CONNECTION_NOTHING && connection->state == CONNECTION_OPEN)
+        return reads(connection, out_data, out_size);
+    return news;
+}

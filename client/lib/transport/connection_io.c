@@ -1,0 +1,254 @@
+/* connection_io.c: see connection_io.h.
+ *
+ * Whoever sends writes by himself, if nothing waits before him. What the kernel does not take waits in a queue, in
+ * order, and the owner of the connection writes it when epoll says so. A large message goes in fragments: the head of
+ * the next one is written over the end of the one before, as soon as that has left, so that nothing is copied. */
+#include "connection_io.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#define PONG_TAG 1u /* a request's number has its highest bit set */
+#define CLOSE_NORMAL 1000u
+
+struct outgoing {
+    struct outgoing *next;
+    uint8_t *memory; /* its own, in the queue */
+    size_t at;       /* what has not left of … */
+    size_t end;      /* … the present frame */
+    size_t rest;     /* from `end`: of the message, in further frames */
+    bool begun;      /* some of it has left, or a frame of it is sealed */
+    enum frame_opcode opcode;
+    uint32_t tag;
+};
+
+/* ---- packets */
+
+uint8_t *packet_reserve(struct packet *packet, size_t size) {
+    const size_t needed = FRAME_HEAD_MAX + size;
+    if (needed > packet->capacity) {
+        const size_t capacity = needed < 512 ? 512 : needed + needed / 4;
+        uint8_t *data = realloc(packet->data, capacity);
+        if (data == NULL) return NULL;
+        packet->data = data;
+        packet->capacity = capacity;
+    }
+    packet->size = size;
+    return packet->data + FRAME_HEAD_MAX;
+}
+
+void packet_deinit(struct packet *packet) {
+    free(packet->data);
+    *packet = (struct packet){.data = NULL};
+}
+
+/* ---- system calls */
+
+ssize_t io_read(struct connection *connection, void *bytes, size_t size) {
+    ssize_t took;
+    do took = recv(connection->fd, bytes, size, MSG_DONTWAIT);
+    while (took < 0 && errno == EINTR);
+    return took >= 0 ? took : -errno;
+}
+
+static ssize_t io_write(struct connection *connection, const uint8_t *bytes, size_t size) {
+    ssize_t gave;
+    do gave = send(connection->fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    while (gave < 0 && errno == EINTR);
+    return gave >= 0 ? gave : -errno;
+}
+
+void io_watch(struct connection *connection, uint32_t events) {
+    struct epoll_event event = {.events = events, .data.u64 = connection->id};
+    if (connection->watched == 0 || connection->watched == events) return;
+    if (epoll_ctl(connection->epoll, EPOLL_CTL_MOD, connection->fd, &event) == 0) connection->watched = events;
+}
+
+/* ---- the queue. The lock `io` is held */
+
+/* What cannot be sent is found by who reads: the connection is at its end. */
+static void give_up(struct connection *connection) {
+    shutdown(connection->fd, SHUT_RDWR);
+}
+
+static void drop_first(struct connection *connection) {
+    struct outgoing *first = connection->first;
+    connection->first = first->next;
+    if (connection->first == NULL) connection->last = NULL;
+    free(first->memory);
+    free(first);
+}
+
+static bool enqueue(struct connection *connection, struct outgoing given) {
+    struct outgoing *outgoing = malloc(sizeof(*outgoing));
+    if (outgoing == NULL) return false;
+    *outgoing = given;
+    if (connection->last != NULL)
+        connection->last->next = outgoing;
+    else
+        connection->first = outgoing;
+    connection->last = outgoing;
+    io_watch(connection, EPOLLIN | EPOLLOUT);
+    return true;
+}
+
+static bool next_mask(struct connection *connection, uint32_t *out_mask) {
+    if (connection->masks_left == 0) {
+        if (getrandom(connection->masks, sizeof(connection->masks), 0) != (ssize_t)sizeof(connection->masks))
+            return false;
+        connection->masks_left = MASKS_AT_ONCE;
+    }
+    *out_mask = connection->masks[--connection->masks_left];
+    return true;
+}
+
+/* Makes a frame of what comes next of the message. False: there is no randomness. */
+static bool seal_next(struct connection *connection, struct outgoing *outgoing) {
+    uint32_t mask;
+    if (!next_mask(connection, &mask)) return false;
+    const size_t size = outgoing->rest < FRAME_SENT_MAX ? outgoing->rest : FRAME_SENT_MAX;
+    const bool is_last = size == outgoing->rest;
+    const enum frame_opcode opcode = outgoing->begun ? FRAME_CONTINUATION : outgoing->opcode;
+    outgoing->at = outgoing->end - frame_seal(opcode, is_last, outgoing->memory + outgoing->end, size, mask);
+    outgoing->end += size;
+    outgoing->rest -= size;
+    outgoing->begun = true;
+    return true;
+}
+
+enum leaving { HAS_LEFT, IS_FULL, IS_BROKEN };
+
+/* Writes as much as the kernel takes. */
+static enum leaving write_some(struct connection *connection, struct outgoing *outgoing) {
+    for (;;) {
+        if (outgoing->at == outgoing->end) {
+            if (outgoing->begun && outgoing->rest == 0) return HAS_LEFT;
+            if (!seal_next(connection, outgoing)) return IS_BROKEN;
+        }
+        const ssize_t gave = io_write(connection, outgoing->memory + outgoing->at, outgoing->end - outgoing->at);
+        if (gave == -EAGAIN) return IS_FULL;
+        if (gave < 0) return IS_BROKEN;
+        outgoing->at += (size_t)gave;
+    }
+}
+
+/* True: all has left, or never will; false: its memory is the queue's now. */
+static bool write_or_queue(struct connection *connection, struct outgoing outgoing) {
+    if (connection->first == NULL) {
+        switch (write_some(connection, &outgoing)) {
+        case HAS_LEFT:
+            return true;
+        case IS_BROKEN:
+            give_up(connection);
+            return true;
+        case IS_FULL:
+            break;
+        }
+    }
+    if (enqueue(connection, outgoing)) return false;
+    give_up(connection);
+    return true;
+}
+
+/* True: the packet's memory is still its own. */
+static bool send_packet(struct connection *connection, struct packet *packet, enum frame_opcode opcode, uint32_t tag) {
+    return write_or_queue(connection, (struct outgoing){.memory = packet->data,
+                                                        .at = FRAME_HEAD_MAX,
+                                                        .end = FRAME_HEAD_MAX,
+                                                        .rest = packet->size,
+                                                        .opcode = opcode,
+                                                        .tag = tag});
+}
+
+static bool is_queued(const struct connection *connection, uint32_t tag) {
+    for (const struct outgoing *at = connection->first; at != NULL; at = at->next)
+        if (at->tag == tag) return true;
+    return false;
+}
+
+/* ---- */
+
+void connection_send(struct connection *connection, struct packet *packet, uint32_t tag) {
+    assert(connection->state == CONNECTION_OPEN);
+    pthread_mutex_lock(&connection->io);
+    if (!send_packet(connection, packet, FRAME_BINARY, tag)) *packet = (struct packet){.data = NULL};
+    pthread_mutex_unlock(&connection->io);
+}
+
+void connection_unsend(struct connection *connection, uint32_t tag) {
+    pthread_mutex_lock(&connection->io);
+    struct outgoing *previous = NULL;
+    for (struct outgoing *at = connection->first, *next; at != NULL; at = next) {
+        next = at->next;
+        if (at->tag != tag || at->begun) {
+            previous = at;
+            continue;
+        }
+        if (previous != NULL)
+            previous->next = next;
+        else
+            connection->first = next;
+        if (connection->last == at) connection->last = previous;
+        free(at->memory);
+        free(at);
+    }
+    pthread_mutex_unlock(&connection->io);
+}
+
+int io_send_raw(struct connection *connection, const void *bytes, size_t size) {
+    uint8_t *memory = malloc(size);
+    if (memory == NULL) return ENOMEM;
+    memcpy(memory, bytes, size);
+    pthread_mutex_lock(&connection->io);
+    const bool is_mine = write_or_queue(connection, (struct outgoing){.memory = memory, .end = size, .begun = true});
+    pthread_mutex_unlock(&connection->io);
+    if (is_mine) {
+        explicit_bzero(memory, size); /* there may be a token in it */
+        free(memory);
+    }
+    return 0;
+}
+
+static void send_control(struct connection *connection, enum frame_opcode opcode, const uint8_t *payload, size_t size) {
+    struct packet packet = {.data = NULL};
+    uint8_t *room = packet_reserve(&packet, size);
+    if (room == NULL) return;
+    if (size > 0) memcpy(room, payload, size);
+    if (send_packet(connection, &packet, opcode, PONG_TAG)) packet_deinit(&packet);
+}
+
+void io_pong(struct connection *connection, const uint8_t *payload, size_t size) {
+    pthread_mutex_lock(&connection->io);
+    if (!is_queued(connection, PONG_TAG)) send_control(connection, FRAME_PONG, payload, size);
+    pthread_mutex_unlock(&connection->io);
+}
+
+void io_say_close(struct connection *connection) {
+    static const uint8_t normal[2] = {CLOSE_NORMAL >> 8, CLOSE_NORMAL & 0xff};
+    pthread_mutex_lock(&connection->io);
+    if (connection->first == NULL) send_control(connection, FRAME_CLOSE, normal, sizeof(normal));
+    pthread_mutex_unlock(&connection->io);
+}
+
+void io_flush(struct connection *connection) {
+    pthread_mutex_lock(&connection->io);
+    enum leaving leaving = HAS_LEFT;
+    while (connection->first != NULL && leaving == HAS_LEFT) {
+        leaving = write_some(connection, connection->first);
+        if (leaving == HAS_LEFT) drop_first(connection);
+    }
+    if (leaving == IS_BROKEN) give_up(connection);
+    if (connection->first == NULL) io_watch(connection, EPOLLIN);
+    pthread_mutex_unlock(&connection->io);
+}
+
+void io_drop_all(struct connection *connection) {
+    pthread_mutex_lock(&connection->io);
+    while (connection->first != NULL) drop_first(connection);
+    pthread_mutex_unlock(&connection->io);
+}

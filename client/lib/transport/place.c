@@ -1,0 +1,82 @@
+/* place.c: see place.h. Nothing is guessed: a path behind a port, a user's name, spaces are refused. */
+#include "place.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *text;
+    enum place_kind kind;
+} schemes[] = {{"ws://", PLACE_WS}, {"unix://", PLACE_UNIX}};
+
+static const char *scheme_of(enum place_kind kind) {
+    size_t at = 0;
+    while (schemes[at].kind != kind) at++;
+    return schemes[at].text;
+}
+
+struct part {
+    const char *at;
+    size_t size;
+};
+
+static bool is_plain(struct part part, const char *forbidden) {
+    for (size_t i = 0; i < part.size; i++)
+        if (part.at[i] <= ' ' || part.at[i] == 127 || strchr(forbidden, part.at[i]) != NULL) return false;
+    return true;
+}
+
+static bool parse_port(struct part text, char out[6]) {
+    if (text.size == 0 || text.size > 5) return false;
+    memcpy(out, text.at, text.size);
+    out[text.size] = 0;
+    const int number = atoi(out);
+    return strspn(out, "0123456789") == text.size && number >= 1 && number <= 65535;
+}
+
+/* "host", "host:port", "[address]:port". */
+static bool parse_host(struct part text, struct place *out) {
+    struct part host = text;
+    if (!is_plain(text, "/?#@")) return false;
+    const bool has_brackets = text.size > 0 && text.at[0] == '[';
+    const char *end = memchr(text.at, has_brackets ? ']' : ':', text.size);
+    if (has_brackets && end == NULL) return false;
+    if (end != NULL) host.size = (size_t)(end - text.at) + has_brackets;
+    if (host.size == (has_brackets ? 2 : 0)) return false;
+    struct part rest = {text.at + host.size, text.size - host.size};
+    if (rest.size > 0 && (rest.at[0] != ':' || !parse_port((struct part){rest.at + 1, rest.size - 1}, out->port)))
+        return false;
+    if (rest.size == 0) snprintf(out->port, sizeof(out->port), "%d", DEFAULT_PORT);
+    const size_t brackets = has_brackets ? 1 : 0;
+    snprintf(out->host, sizeof(out->host), "%.*s", (int)(host.size - 2 * brackets), host.at + brackets);
+    snprintf(out->url, sizeof(out->url), "%s%.*s:%s", scheme_of(out->kind), (int)host.size, host.at, out->port);
+    return true;
+}
+
+static bool parse_socket(struct part path, struct place *out) {
+    if (path.size < 2 || path.size > PLACE_SOCKET_MAX || path.at[0] != '/' || !is_plain(path, "")) return false;
+    snprintf(out->host, sizeof(out->host), "%.*s", (int)path.size, path.at);
+    snprintf(out->url, sizeof(out->url), "%s%.*s", scheme_of(PLACE_UNIX), (int)path.size, path.at);
+    return true;
+}
+
+int place_parse(const char *text, size_t size, struct place *out) {
+    if (size >= PLACE_URL_MAX - 8) return -1;
+    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
+        const size_t scheme_size = strlen(schemes[i].text);
+        if (size <= scheme_size || strncmp(text, schemes[i].text, scheme_size) != 0) continue;
+        struct place place = {.kind = schemes[i].kind};
+        struct part rest = {text + scheme_size, size - scheme_size};
+        if (place.kind != PLACE_UNIX && rest.at[rest.size - 1] == '/') rest.size--;
+        if (!(place.kind == PLACE_UNIX ? parse_socket(rest, &place) : parse_host(rest, &place))) return -1;
+        *out = place;
+        return 0;
+    }
+    return -1;
+}
+
+const char *place_authority(const struct place *place) {
+    return place->kind == PLACE_UNIX ? "localhost" : place->url + strlen(scheme_of(place->kind));
+}

@@ -1,0 +1,196 @@
+/* upgrade.c: see upgrade.h. The answer is another's bytes: a header that is folded, repeated where one is meant, or
+ * holds a control character is refused, and so is any protocol or extension that was not asked for. */
+#include "upgrade.h"
+
+#include <openssl/evp.h>
+#include <openssl/sha.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define GUID "258EAFA5-E914-47DA-95CA-C5AB0DC85B11" /* RFC 6455, 1.3 */
+
+static const char no_broker[] =
+    "what listens there is no broker: it does not speak Tarry's protocol (WebSocket at /rpc)";
+
+size_t upgrade_request(const struct upgrade_ask *ask, const uint8_t nonce[UPGRADE_NONCE_SIZE],
+                       char key[UPGRADE_KEY_SIZE + 1], char *out, size_t size) {
+    EVP_EncodeBlock((unsigned char *)key, nonce, UPGRADE_NONCE_SIZE);
+    const bool has_bearer = ask->bearer[0] != 0;
+    const int made = snprintf(out, size,
+                              "GET %s HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                              "Sec-WebSocket-Key: %s\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: %s\r\n"
+                              "%s%s%s\r\n",
+                              ask->path, ask->host, key, ask->protocol, has_bearer ? "Authorization: Bearer " : "",
+                              ask->bearer, has_bearer ? "\r\n" : "");
+    return made > 0 && (size_t)made < size ? (size_t)made : 0;
+}
+
+void upgrade_accept(const char *key, char accept[UPGRADE_ACCEPT_SIZE + 1]) {
+    unsigned char text[UPGRADE_KEY_SIZE + sizeof(GUID)], digest[SHA_DIGEST_LENGTH];
+    const int size = snprintf((char *)text, sizeof(text), "%.24s%s", key, GUID);
+    SHA1(text, (size_t)size, digest);
+    EVP_EncodeBlock((unsigned char *)accept, digest, sizeof(digest));
+}
+
+/* ---- the answer */
+
+struct text {
+    const char *at;
+    size_t size;
+};
+
+/* What has been seen of what must be there once. */
+struct seen {
+    bool upgrade;
+    bool connection;
+    unsigned accept;
+    unsigned protocol;
+    bool accept_fits;
+    bool protocol_fits;
+    bool extensions;
+};
+
+static bool is(struct text text, const char *word) {
+    return text.size == strlen(word) && strncasecmp(text.at, word, text.size) == 0;
+}
+
+static bool is_exactly(struct text text, const char *word) {
+    return text.size == strlen(word) && memcmp(text.at, word, text.size) == 0;
+}
+
+static struct text trim(struct text text) {
+    while (text.size > 0 && (*text.at == ' ' || *text.at == '\t')) text.at++, text.size--;
+    while (text.size > 0 && (text.at[text.size - 1] == ' ' || text.at[text.size - 1] == '\t')) text.size--;
+    return text;
+}
+
+/* Is `word` one of a list with commas? */
+static bool lists(struct text list, const char *word) {
+    for (;;) {
+        const char *comma = memchr(list.at, ',', list.size);
+        const size_t size = comma != NULL ? (size_t)(comma - list.at) : list.size;
+        if (is(trim((struct text){list.at, size}), word)) return true;
+        if (comma == NULL) return false;
+        list = (struct text){comma + 1, list.size - size - 1};
+    }
+}
+
+static bool is_token(char character) {
+    return character > ' ' && character < 127 && strchr("()<>@,;:\\\"/[]?={}", character) == NULL;
+}
+
+/* "Name: value". False: it is none. */
+static bool split(struct text line, struct text *out_name, struct text *out_value) {
+    const char *colon = memchr(line.at, ':', line.size);
+    if (colon == NULL || colon == line.at) return false;
+    *out_name = (struct text){line.at, (size_t)(colon - line.at)};
+    *out_value = trim((struct text){colon + 1, line.size - out_name->size - 1});
+    for (size_t i = 0; i < out_name->size; i++)
+        if (!is_token(out_name->at[i])) return false;
+    for (size_t i = 0; i < out_value->size; i++) {
+        const unsigned char byte = (unsigned char)out_value->at[i];
+        if ((byte < ' ' && byte != '\t') || byte == 127) return false;
+    }
+    return true;
+}
+
+static bool take_header(struct text line, const char *accept, const char *protocol, struct seen *seen) {
+    struct text name, value;
+    if (!split(line, &name, &value)) return false;
+    if (is(name, "Upgrade")) seen->upgrade = is(value, "websocket");
+    if (is(name, "Connection")) seen->connection = seen->connection || lists(value, "upgrade");
+    if (is(name, "Sec-WebSocket-Extensions")) seen->extensions = true;
+    if (is(name, "Sec-WebSocket-Accept")) {
+        seen->accept++;
+        seen->accept_fits = is_exactly(value, accept);
+    }
+    if (is(name, "Sec-WebSocket-Protocol")) {
+        seen->protocol++;
+        seen->protocol_fits = is_exactly(value, protocol);
+    }
+    return true;
+}
+
+/* "HTTP/1.1 101 …". 0: it is none. */
+static unsigned status_of(struct text line) {
+    const char *at = line.at;
+    if (line.size < 12 || memcmp(at, "HTTP/1.", 7) != 0 || (at[7] != '0' && at[7] != '1') || at[8] != ' ') return 0;
+    unsigned status = 0;
+    for (int i = 9; i < 12; i++) {
+        if (at[i] < '0' || at[i] > '9') return 0;
+        status = status * 10 + (unsigned)(at[i] - '0');
+    }
+    return line.size == 12 || at[12] == ' ' ? status : 0;
+}
+
+static enum upgrade_verdict refuse(char said[UPGRADE_SAID_MAX], const char *why) {
+    snprintf(said, UPGRADE_SAID_MAX, "%s", why);
+    return UPGRADE_REFUSED;
+}
+
+/* The first line of what follows the head, if it is plain text: a broker says there why it lets nobody in. */
+static size_t reason_size(const char *body, size_t size) {
+    size_t count = 0;
+    while (count < size && body[count] >= ' ' && body[count] < 127) count++;
+    return body[0] == '<' || body[0] == '{' ? 0 : count;
+}
+
+static const char no_reason[] = "does it want a token, or is a proxy in front of the broker?";
+
+static enum upgrade_verdict refuse_status(char said[UPGRADE_SAID_MAX], unsigned status, const char *body, size_t size) {
+    const int reason = size > 0 ? (int)reason_size(body, size < 160 ? size : 160) : 0;
+    if (status == 401 || status == 403)
+        snprintf(said, UPGRADE_SAID_MAX, "what listens there lets nobody in (HTTP %u): %.*s", status,
+                 reason > 0 ? reason : (int)sizeof(no_reason), reason > 0 ? body : no_reason);
+    else if (status == 429 || status >= 500)
+        snprintf(said, UPGRADE_SAID_MAX, "takes no connection just now (HTTP %u%s%.*s)", status, reason > 0 ? ": " : "",
+                 reason, body);
+    else
+        snprintf(said, UPGRADE_SAID_MAX, "%s; it answers HTTP %u", no_broker, status);
+    return UPGRADE_REFUSED;
+}
+
+static enum upgrade_verdict judge_head(struct text head, const char *accept, const char *protocol, unsigned *out_status,
+                                       char said[UPGRADE_SAID_MAX]) {
+    struct seen seen = {0};
+    for (unsigned number = 0; head.size > 0; number++) {
+        const char *end = memmem(head.at, head.size, "\r\n", 2);
+        const struct text line = {head.at, end != NULL ? (size_t)(end - head.at) : head.size};
+        if (number > UPGRADE_HEADERS_MAX) return refuse(said, "its answer has more headers than any broker's");
+        if (number == 0)
+            *out_status = status_of(line);
+        else if (!take_header(line, accept, protocol, &seen))
+            return refuse(said, "its answer is no HTTP: a header that is malformed");
+        if (number == 0 && *out_status == 0) return refuse(said, no_broker);
+        const size_t used = line.size + (end != NULL ? 2 : 0);
+        head = (struct text){head.at + used, head.size - used};
+    }
+    if (*out_status != 101) return UPGRADE_NEEDS_MORE; /* the status says why */
+    if (!seen.upgrade || !seen.connection) return refuse(said, no_broker);
+    if (seen.accept != 1 || !seen.accept_fits)
+        return refuse(said, "its Sec-WebSocket-Accept is not the answer to our key: does a proxy answer for it?");
+    if (seen.protocol != 1 || !seen.protocol_fits) return refuse(said, no_broker);
+    if (seen.extensions) return refuse(said, "it insists on a WebSocket extension that nobody asked for");
+    return UPGRADE_ACCEPTED;
+}
+
+enum upgrade_verdict upgrade_judge(const char *bytes, size_t size, const char *accept, const char *protocol,
+                                   size_t *out_used, char said[UPGRADE_SAID_MAX]) {
+    static const char begins[] = "HTTP/1.";
+    const size_t known = size < strlen(begins) ? size : strlen(begins);
+    if (memcmp(bytes, begins, known) != 0) return refuse(said, no_broker);
+    const size_t looked_at = size < UPGRADE_ANSWER_MAX ? size : UPGRADE_ANSWER_MAX;
+    const char *end = memmem(bytes, looked_at, "\r\n\r\n", 4);
+    if (end == NULL) {
+        if (size < UPGRADE_ANSWER_MAX) return UPGRADE_NEEDS_MORE;
+        return refuse(said, "its answer's head is longer than any broker's");
+    }
+    unsigned status = 0;
+    const size_t head_size = (size_t)(end - bytes);
+    enum upgrade_verdict verdict = judge_head((struct text){bytes, head_size}, accept, protocol, &status, said);
+    if (verdict == UPGRADE_NEEDS_MORE) return refuse_status(said, status, end + 4, size - head_size - 4);
+    *out_used = head_size + 4;
+    return verdict;
+}

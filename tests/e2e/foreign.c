@@ -1,0 +1,174 @@
+/* foreign.c: a client that has nothing of libtarry: nng's own REQ and PULL sockets and the messages of tarry.proto, as
+ * proto/WIRE.md describes them. Run by foreign_test.py.
+ *
+ *     foreign URL QUEUE KEY PAYLOAD_SIZE [TOKEN]     schedules a task, has it delivered on a lane, acks it
+ *
+ * Prints a line for each thing that went as it should; ends with 1 at the first that did not. */
+#include <nng/nng.h>
+#include <nng/protocol/pipeline0/pull.h>
+#include <nng/protocol/reqrep0/req.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tarry.pb-c.h"
+#include "tarry_limits.h"
+
+#define PATIENCE_MS 20000
+#define HEADER_MAX 1024
+
+__attribute__((format(printf, 1, 2))) static _Noreturn void fail(const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    vfprintf(stderr, format, list);
+    va_end(list);
+    fprintf(stderr, "\n");
+    exit(1);
+}
+
+static void must(int rv, const char *what) {
+    if (rv != 0) fail("%s: %s", what, nng_strerror(rv));
+}
+
+static void dial(nng_socket socket, const char *url, const char *bearer) {
+    nng_dialer dialer;
+    char header[HEADER_MAX];
+    must(nng_socket_set_ms(socket, NNG_OPT_RECVTIMEO, PATIENCE_MS), "RECVTIMEO");
+    must(nng_socket_set_size(socket, NNG_OPT_RECVMAXSZ, 64u << 20), "RECVMAXSZ");
+    must(nng_dialer_create(&dialer, socket, url), url);
+    snprintf(header, sizeof(header), "Authorization: Bearer %s", bearer);
+    if (bearer[0] != 0) must(nng_dialer_set_string(dialer, NNG_OPT_WS_REQUEST_HEADERS, header), "headers");
+    must(nng_dialer_start(dialer, 0), url);
+}
+
+static Tarry__Reply *ask(nng_socket socket, Tarry__Request *request) {
+    nng_msg *message;
+    request->version = WIRE_VERSION;
+    request->client = (char *)"foreign";
+    must(nng_msg_alloc(&message, tarry__request__get_packed_size(request)), "memory");
+    tarry__request__pack(request, nng_msg_body(message));
+    must(nng_sendmsg(socket, message, 0), "send");
+    must(nng_recvmsg(socket, &message, 0), "receive");
+    Tarry__Reply *reply = tarry__reply__unpack(NULL, nng_msg_len(message), nng_msg_body(message));
+    nng_msg_free(message);
+    if (reply == NULL) fail("an answer that is no Reply");
+    if (reply->code != TARRY__CODE__OK) fail("refused: %d %s", (int)reply->code, reply->message);
+    return reply;
+}
+
+static uint64_t greet(nng_socket rpc) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Hello hello = TARRY__HELLO__INIT;
+    request.body_case = TARRY__REQUEST__BODY_HELLO;
+    request.hello = &hello;
+    Tarry__Reply *reply = ask(rpc, &request);
+    const uint64_t producer = reply->hello->producer;
+    tarry__reply__free_unpacked(reply, NULL);
+    return producer;
+}
+
+static void commit(nng_socket rpc, uint64_t producer, uint64_t sequence, Tarry__Op *op) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Commit body = TARRY__COMMIT__INIT;
+    body.producer = producer;
+    body.sequence = body.oldest_unanswered = sequence;
+    body.n_ops = 1;
+    body.ops = &op;
+    request.body_case = TARRY__REQUEST__BODY_COMMIT;
+    request.commit = &body;
+    Tarry__Reply *reply = ask(rpc, &request);
+    if (reply->commit->n_results != 1 || reply->commit->results[0]->code != TARRY__CODE__OK)
+        fail("commit %d", (int)sequence);
+    tarry__reply__free_unpacked(reply, NULL);
+}
+
+static void schedule(nng_socket rpc, uint64_t producer, char **arguments) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__Schedule schedule = TARRY__SCHEDULE__INIT;
+    Tarry__Content content = TARRY__CONTENT__INIT;
+    content.payload.len = strtoul(arguments[2], NULL, 10);
+    content.payload.data = malloc(content.payload.len + 1);
+    if (content.payload.data == NULL) fail("memory");
+    memset(content.payload.data, 'x', content.payload.len);
+    const size_t size = tarry__content__get_packed_size(&content);
+    uint8_t *packed = malloc(size + 1);
+    if (packed == NULL) fail("memory");
+    tarry__content__pack(&content, packed);
+    schedule.queue = arguments[0];
+    schedule.key = (ProtobufCBinaryData){strlen(arguments[1]), (uint8_t *)arguments[1]};
+    schedule.content = (ProtobufCBinaryData){size, packed};
+    Tarry__When when = TARRY__WHEN__INIT;
+    when.kind = TARRY__WHEN__KIND__DELAY;
+    when.ms = 50;
+    schedule.when = &when;
+    op.op_case = TARRY__OP__OP_SCHEDULE;
+    op.schedule = &schedule;
+    commit(rpc, producer, 1, &op);
+    free(content.payload.data);
+    free(packed);
+}
+
+/* Returns the session; its lane is dialled. */
+static uint64_t subscribe(nng_socket rpc, nng_socket lane, const char *url, char *queue) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Subscribe body = TARRY__SUBSCRIBE__INIT;
+    char lane_url[URL_SIZE_MAX + 32], secret[HEADER_MAX / 2] = "";
+    body.n_queues = 1;
+    body.queues = &queue;
+    request.body_case = TARRY__REQUEST__BODY_SUBSCRIBE;
+    request.subscribe = &body;
+    Tarry__Reply *reply = ask(rpc, &request);
+    const ProtobufCBinaryData bytes = reply->subscribe->secret;
+    const uint64_t session = reply->subscribe->session;
+    snprintf(lane_url, sizeof(lane_url), "%s/lane/%u", url, reply->subscribe->lane);
+    for (size_t i = 0; i < bytes.len && i < sizeof(secret) / 2 - 1; i++)
+        snprintf(secret + 2 * i, 3, "%02x", bytes.data[i]);
+    dial(lane, lane_url, secret);
+    tarry__reply__free_unpacked(reply, NULL);
+    return session;
+}
+
+static Tarry__Delivery *receive(nng_socket lane) {
+    nng_msg *message;
+    must(nng_recvmsg(lane, &message, 0), "receive on the lane");
+    Tarry__Delivery *delivery = tarry__delivery__unpack(NULL, nng_msg_len(message), nng_msg_body(message));
+    nng_msg_free(message);
+    if (delivery == NULL || delivery->n_tasks != 1) fail("a delivery that is none, or of another number of tasks");
+    return delivery;
+}
+
+static void ack(nng_socket rpc, uint64_t producer, const Tarry__DeliveredTask *task) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__Ack body = TARRY__ACK__INIT;
+    body.id = task->id;
+    body.token = task->token;
+    op.op_case = TARRY__OP__OP_ACK;
+    op.ack = &body;
+    commit(rpc, producer, 2, &op);
+}
+
+int main(int argc, char **argv) {
+    nng_socket rpc, lane;
+    char url[URL_SIZE_MAX + 32];
+    if (argc < 5) fail("usage: foreign URL QUEUE KEY PAYLOAD_SIZE [TOKEN]");
+    must(nng_req0_open(&rpc), "REQ");
+    must(nng_pull0_open(&lane), "PULL");
+    snprintf(url, sizeof(url), "%s/rpc", argv[1]);
+    dial(rpc, url, argc > 5 ? argv[5] : "");
+    const uint64_t producer = greet(rpc);
+    printf("greeted\n");
+    const uint64_t session = subscribe(rpc, lane, argv[1], argv[2]);
+    schedule(rpc, producer, argv + 2);
+    printf("scheduled\n");
+    Tarry__Delivery *delivery = receive(lane);
+    const Tarry__DeliveredTask *task = delivery->tasks[0];
+    if (delivery->session != session) fail("a delivery of another session");
+    printf("delivered %s %.*s %zu\n", task->queue, (int)task->key.len, (const char *)task->key.data, task->content.len);
+    ack(rpc, producer, task);
+    printf("acked\n");
+    tarry__delivery__free_unpacked(delivery, NULL);
+    nng_close(lane);
+    nng_close(rpc);
+    return 0;
+}

@@ -1,0 +1,546 @@
+/* client_transport_test.c: what a server may send to libtarry's WebSocket, frame by frame and byte by byte; and that a
+ * connection comes about only with who answers as a broker does. Every byte from there is hostile. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "transport/connection.h"
+
+#define MESSAGE_MAX 4096u
+
+/* ---- frames */
+
+struct bytes {
+    const char *bytes;
+    size_t size;
+};
+#define BYTES(literal) ((struct bytes){literal, sizeof(literal) - 1})
+
+/* Feeds `size` bytes in parts of `part`, and returns the first news that is not "more", with what was read. */
+static enum frame_news feed(struct frame_reader *reader, struct bytes given, size_t part, struct frame_read *out) {
+    enum frame_news news = frame_reader_next(reader, out);
+    for (size_t at = 0; at < given.size && news == FRAME_NEEDS_MORE;) {
+        size_t room, take = given.size - at < part ? given.size - at : part;
+        uint8_t *to = frame_reader_room(reader, &room);
+        assert_non_null(to);
+        if (take > room) take = room;
+        memcpy(to, given.bytes + at, take);
+        frame_reader_took(reader, take);
+        at += take;
+        news = frame_reader_next(reader, out);
+    }
+    return news;
+}
+
+static void what_no_broker_sends_is_told_by_name(void **state) {
+    static const struct {
+        struct bytes bytes;
+        const char *wrong;
+    } cases[] = {
+        {BYTES("\xc2\x01x"), "reserved bits"},
+        {BYTES("\x92\x01x"), "reserved bits"},
+        {BYTES("\x82\x81\1\2\3\4x"), "masked"},
+        {BYTES("\x81\x01x"), "text"},
+        {BYTES("\x83\x01x"), "unknown kind"},
+        {BYTES("\x8b\x00"), "unknown kind"},
+        {BYTES("\x09\x01x"), "control frame in fragments"},
+        {BYTES("\x89\x7e\x00\x80"), "too long"},
+        {BYTES("\x82\x7e\x00\x7d"), "too many bytes"},
+        {BYTES("\x82\x7f\0\0\0\0\0\0\xff\xff"), "too many bytes"},
+        {BYTES("\x82\x7e\x10\x01"), "larger than any answer"},
+        {BYTES("\x82\x7f\xff\xff\xff\xff\xff\xff\xff\xff"), "larger than any answer"},
+        {BYTES("\x80\x01x"), "fragment of no message"},
+        {BYTES("\x02\x01x\x82\x01y"), "within another"},
+        {BYTES("\x02\x01x\x81\x01y"), "text"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        for (size_t part = 1; part < 20; part += 6) {
+            struct frame_reader reader;
+            struct frame_read read;
+            frame_reader_init(&reader, MESSAGE_MAX);
+            assert_int_equal(feed(&reader, cases[i].bytes, part, &read), FRAME_IS_WRONG);
+            assert_non_null(strstr(read.wrong, cases[i].wrong));
+            frame_reader_deinit(&reader);
+        }
+    }
+}
+
+/* A message in three fragments, with a ping and a pong between them, and another message behind it, however it is cut.
+ */
+static void fragments_and_control_frames_are_told_apart(void **state) {
+    static const struct bytes stream = BYTES("\x02\x03"
+                                             "abc\x89\x02hi\x00\x00\x8a\x00\x80\x02"
+                                             "de\x82\x01z\x88\x02\x03\xe8");
+    for (size_t part = 1; part <= stream.size; part++) {
+        struct frame_reader reader;
+        struct frame_read read;
+        size_t at = 0;
+        frame_reader_init(&reader, MESSAGE_MAX);
+        static const struct {
+            enum frame_news news;
+            const char *data;
+        } told[] = {{FRAME_IS_PING, "hi"},
+                    {FRAME_IS_PONG, ""},
+                    {FRAME_IS_MESSAGE, "abcde"},
+                    {FRAME_IS_MESSAGE, "z"},
+                    {FRAME_IS_CLOSE, "\x03\xe8"}};
+        for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
+            enum frame_news news;
+            while ((news = frame_reader_next(&reader, &read)) == FRAME_NEEDS_MORE && at < stream.size) {
+                size_t room, take = stream.size - at < part ? stream.size - at : part;
+                uint8_t *to = frame_reader_room(&reader, &room);
+                if (take > room) take = room;
+                memcpy(to, stream.bytes + at, take);
+                frame_reader_took(&reader, take);
+                at += take;
+            }
+            assert_int_equal(news, told[i].news);
+            assert_int_equal(read.size, strlen(told[i].data));
+            assert_memory_equal(read.data, told[i].data, read.size);
+        }
+        frame_reader_deinit(&reader);
+    }
+}
+
+/* All fragments of a message count, and so do those without a byte: memory does not grow with their number. */
+static void fragments_without_end_are_bounded(void **state) {
+    struct frame_reader reader;
+    struct frame_read read;
+    char fragment[2 + 100] = {0x02, 100};
+    frame_reader_init(&reader, MESSAGE_MAX);
+    enum frame_news news = feed(&reader, (struct bytes){fragment, sizeof(fragment)}, 1000, &read);
+    fragment[0] = 0;
+    for (int i = 0; i < 100 && news == FRAME_NEEDS_MORE; i++)
+        news = feed(&reader, (struct bytes){fragment, sizeof(fragment)}, 1000, &read);
+    assert_int_equal(news, FRAME_IS_WRONG);
+    assert_non_null(strstr(read.wrong, "larger"));
+    frame_reader_deinit(&reader);
+    frame_reader_init(&reader, MESSAGE_MAX);
+    assert_int_equal(feed(&reader, BYTES("\x02\x00"), 2, &read), FRAME_NEEDS_MORE);
+    for (int i = 0; i < 100000; i++) assert_int_equal(feed(&reader, BYTES("\x00\x00"), 2, &read), FRAME_NEEDS_MORE);
+    assert_in_range(reader.capacity, 1, 64 << 10);
+    frame_reader_deinit(&reader);
+}
+
+/* What a head announces costs nothing before it comes. */
+static void memory_grows_with_what_comes(void **state) {
+    struct frame_reader reader;
+    struct frame_read read;
+    frame_reader_init(&reader, 64u << 20);
+    assert_int_equal(feed(&reader, BYTES("\x82\x7f\0\0\0\0\x03\xff\xff\xff"), 10, &read), FRAME_NEEDS_MORE);
+    size_t room;
+    assert_non_null(frame_reader_room(&reader, &room));
+    assert_in_range(reader.capacity, 1, 64 << 10);
+    frame_reader_deinit(&reader);
+}
+
+static void what_is_sent_is_masked_and_whole(void **state) {
+    static const size_t sizes[] = {0, 1, 7, 8, 9, 125, 126, 65535, 65536, 200000};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        const size_t size = sizes[i];
+        struct packet packet = {.data = NULL};
+        uint8_t *payload = packet_reserve(&packet, size), key[4];
+        const uint32_t mask = 0xa1b2c3d4;
+        assert_non_null(payload);
+        for (size_t at = 0; at < size; at++) payload[at] = (uint8_t)(at * 7);
+        const size_t head_size = frame_seal(FRAME_BINARY, true, payload, size, mask);
+        const uint8_t *head = payload - head_size;
+        assert_int_equal(head[0], 0x82);
+        assert_int_equal(head[1], 0x80 | (size < 126 ? size : size <= 65535 ? 126 : 127));
+        assert_int_equal(head_size, 6 + (size < 126 ? 0 : size <= 65535 ? 2 : 8));
+        if (size > 65535) assert_int_equal(head[9] | head[8] << 8 | head[7] << 16, size);
+        memcpy(key, payload - 4, 4);
+        assert_memory_equal(key, &mask, 4);
+        for (size_t at = 0; at < size; at++) assert_int_equal(payload[at] ^ key[at % 4], (uint8_t)(at * 7));
+        packet_deinit(&packet);
+    }
+}
+
+/* ---- the upgrade */
+
+#define OK_HEAD "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+#define OK_ACCEPT "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n" /* RFC 6455, 1.3 */
+#define OK_PROTOCOL "Sec-WebSocket-Protocol: rep.sp.nanomsg.org\r\n"
+
+static void only_a_brokers_answer_is_accepted(void **state) {
+    static const struct {
+        const char *answer;
+        const char *said; /* NULL: accepted */
+    } cases[] = {
+        {OK_HEAD OK_ACCEPT OK_PROTOCOL "\r\n", NULL},
+        {"HTTP/1.1 101 x\r\nupgrade:  WebSocket \r\nCONNECTION: keep-alive, upgrade\r\n" OK_ACCEPT OK_PROTOCOL "\r\n",
+         NULL},
+        {OK_HEAD OK_PROTOCOL "\r\n", "Sec-WebSocket-Accept"},
+        {OK_HEAD OK_ACCEPT OK_ACCEPT OK_PROTOCOL "\r\n", "Sec-WebSocket-Accept"},
+        {OK_HEAD "Sec-WebSocket-Accept: s3pplmbitxaq9kygzzhzrbk+xoo=\r\n" OK_PROTOCOL "\r\n", "Sec-WebSocket-Accept"},
+        {OK_HEAD OK_ACCEPT "\r\n", "no broker"},
+        {OK_HEAD OK_ACCEPT "Sec-WebSocket-Protocol: push.sp.nanomsg.org\r\n\r\n", "no broker"},
+        {OK_HEAD OK_ACCEPT OK_PROTOCOL OK_PROTOCOL "\r\n", "no broker"},
+        {OK_HEAD OK_ACCEPT OK_PROTOCOL "Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n", "extension"},
+        {"HTTP/1.1 101 x\r\nConnection: Upgrade\r\n" OK_ACCEPT OK_PROTOCOL "\r\n", "no broker"},
+        {"HTTP/1.1 101 x\r\nUpgrade: websocket\r\n" OK_ACCEPT OK_PROTOCOL "\r\n", "no broker"},
+        {OK_HEAD OK_ACCEPT " folded\r\n" OK_PROTOCOL "\r\n", "malformed"},
+        {OK_HEAD OK_ACCEPT "X: a\nY: b\r\n" OK_PROTOCOL "\r\n", "malformed"},
+        {OK_HEAD OK_ACCEPT "X : a\r\n" OK_PROTOCOL "\r\n", "malformed"},
+        {OK_HEAD OK_ACCEPT "nothing\r\n" OK_PROTOCOL "\r\n", "malformed"},
+        {"HTTP/1.1 200 OK\r\n\r\n", "HTTP 200"},
+        {"HTTP/1.1 404 Not Found\r\n\r\n", "no broker"},
+        {"HTTP/1.1 401 Unauthorized\r\n\r\nthe token has expired\r\nmore", "the token has expired"},
+        {"HTTP/1.1 401 Unauthorized\r\n\r\n<html>secret</html>", "lets nobody in (HTTP 401): does it want a token"},
+        {"HTTP/1.1 503 x\r\n\r\ntoo many connections\x1b[2J", "HTTP 503: too many connections"},
+        {"HTTP/2.0 101 x\r\n\r\n", "no broker"},
+        {"HTTP/1.1 1011 x\r\n\r\n", "no broker"},
+        {"HTTP/1.1  101 x\r\n\r\n", "no broker"},
+        {"SSH-2.0-OpenSSH", "no broker"},
+        {"HTTX", "no broker"},
+    };
+    char accept[UPGRADE_ACCEPT_SIZE + 1];
+    upgrade_accept("dGhlIHNhbXBsZSBub25jZQ==", accept);
+    assert_string_equal(accept, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char said[UPGRADE_SAID_MAX] = "";
+        size_t used = 0;
+        const size_t size = strlen(cases[i].answer);
+        const enum upgrade_verdict verdict =
+            upgrade_judge(cases[i].answer, size, accept, "rep.sp.nanomsg.org", &used, said);
+        assert_int_equal(verdict, cases[i].said == NULL ? UPGRADE_ACCEPTED : UPGRADE_REFUSED);
+        if (cases[i].said == NULL) assert_int_equal(used, size);
+        if (cases[i].said != NULL && strstr(said, cases[i].said) == NULL) fail_msg("case %zu: %s", i, said);
+        for (const char *at = said; *at != 0; at++) assert_in_range(*at, ' ', 126);
+        /* Not a byte too early. */
+        for (size_t part = 1; part < size && cases[i].said == NULL; part++)
+            assert_int_equal(upgrade_judge(cases[i].answer, part, accept, "rep.sp.nanomsg.org", &used, said),
+                             UPGRADE_NEEDS_MORE);
+    }
+}
+
+static void heads_without_end_are_bounded(void **state) {
+    static char answer[4 * UPGRADE_ANSWER_MAX];
+    char said[UPGRADE_SAID_MAX];
+    size_t used, size = (size_t)snprintf(answer, sizeof(answer), "%s", "HTTP/1.1 101 x\r\nX: ");
+    memset(answer + size, 'x', sizeof(answer) - size);
+    assert_int_equal(upgrade_judge(answer, UPGRADE_ANSWER_MAX - 1, "", "", &used, said), UPGRADE_NEEDS_MORE);
+    assert_int_equal(upgrade_judge(answer, UPGRADE_ANSWER_MAX, "", "", &used, said), UPGRADE_REFUSED);
+    assert_non_null(strstr(said, "longer than any broker's"));
+    for (unsigned i = 0; i <= UPGRADE_HEADERS_MAX; i++) size += (size_t)snprintf(answer + size, 8, "A: b\r\n");
+    size += (size_t)snprintf(answer + size, 8, "\r\n");
+    assert_int_equal(upgrade_judge(answer, size, "", "", &used, said), UPGRADE_REFUSED);
+    assert_non_null(strstr(said, "more headers"));
+}
+
+/* ---- places */
+
+static void an_address_is_what_it_says(void **state) {
+    static const char *const bad[] = {"unix://",      "unix:///",  "unix://relative", "unix:///a b",
+                                      "unix:/a",      "ws://[]:1", "ws://[::1]x",     "ws://a:",
+                                      "ws://a:99999", "ws://u@h",  "ws:///a",         "http://a"};
+    struct place place = {.kind = PLACE_WS, .url = "as it was"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_int_equal(place_parse(bad[i], strlen(bad[i]), &place), -1);
+    assert_string_equal(place.url, "as it was");
+    char path[200] = "unix:///";
+    memset(path + 8, 'p', 120);
+    assert_int_equal(place_parse(path, strlen("unix://") + PLACE_SOCKET_MAX + 1, &place), -1);
+    assert_int_equal(place_parse(path, strlen("unix://") + PLACE_SOCKET_MAX, &place), 0);
+    assert_int_equal(place.kind, PLACE_UNIX);
+    assert_int_equal(strlen(place.host), PLACE_SOCKET_MAX);
+    assert_int_equal(place_parse("ws://[::1]", 10, &place), 0);
+    assert_string_equal(place.host, "::1");
+    assert_string_equal(place.url, "ws://[::1]:7272");
+    assert_string_equal(place_authority(&place), "[::1]:7272");
+}
+
+/* ---- connections, to a server in this process that does what a test says */
+
+struct server {
+    int handle;
+    int taken;
+    struct place place;
+    int epoll;
+    struct connection connection;
+    char key[64];
+};
+
+static void server_start(struct server *server, bool is_unix) {
+    static unsigned number;
+    *server = (struct server){.taken = -1};
+    char url[PLACE_URL_MAX];
+    server->handle = socket(is_unix ? AF_UNIX : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (is_unix) {
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        snprintf(address.sun_path, sizeof(address.sun_path), "/tmp/tarry-transport-%d-%u", getpid(), number++);
+        assert_int_equal(bind(server->handle, (struct sockaddr *)&address, sizeof(address)), 0);
+        snprintf(url, sizeof(url), "unix://%s", address.sun_path);
+    } else {
+        struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        socklen_t size = sizeof(address);
+        assert_int_equal(bind(server->handle, (struct sockaddr *)&address, sizeof(address)), 0);
+        assert_int_equal(getsockname(server->handle, (struct sockaddr *)&address, &size), 0);
+        snprintf(url, sizeof(url), "ws://127.0.0.1:%d", ntohs(address.sin_port));
+    }
+    assert_int_equal(listen(server->handle, 8), 0);
+    assert_int_equal(place_parse(url, strlen(url), &server->place), 0);
+    server->epoll = epoll_create1(EPOLL_CLOEXEC);
+    connection_init(&server->connection);
+}
+
+static void server_stop(struct server *server) {
+    connection_deinit(&server->connection);
+    if (server->place.kind == PLACE_UNIX) unlink(server->place.host);
+    if (server->taken >= 0) close(server->taken);
+    close(server->handle);
+    close(server->epoll);
+}
+
+/* What the connection says next; NOTHING after `patience_ms` without any news. */
+static enum connection_news await(struct server *server, int patience_ms, const uint8_t **out_data, size_t *out_size) {
+    for (;;) {
+        struct epoll_event event;
+        enum connection_news news = connection_next(&server->connection, out_data, out_size);
+        if (news != CONNECTION_NOTHING) return news;
+        if (epoll_wait(server->epoll, &event, 1, patience_ms) <= 0) return CONNECTION_NOTHING;
+        assert_int_equal(event.data.u64, server->connection.id);
+        connection_ready(&server->connection, event.events);
+    }
+}
+
+static void begin(struct server *server, const char *bearer) {
+    const struct connection_options options = {.place = &server->place,
+                                               .path = "/rpc",
+                                               .protocol = "rep.sp.nanomsg.org",
+                                               .bearer = bearer,
+                                               .message_max = MESSAGE_MAX};
+    static uint64_t id;
+    connection_open(&server->connection, server->epoll, ++id, &options);
+    assert_int_not_equal(server->connection.state, CONNECTION_CLOSED);
+}
+
+/* Reads the request, and keeps its key. Returns its text. */
+static const char *take_request(struct server *server) {
+    static char text[4096];
+    size_t size = 0;
+    const uint8_t *data;
+    size_t data_size;
+    server->taken = accept4(server->handle, NULL, NULL, SOCK_CLOEXEC);
+    while (size < 4 || memcmp(text + size - 4, "\r\n\r\n", 4) != 0) {
+        (void)await(server, 1, &data, &data_size);
+        const ssize_t took = recv(server->taken, text + size, sizeof(text) - 1 - size, MSG_DONTWAIT);
+        if (took > 0) size += (size_t)took;
+    }
+    text[size] = 0;
+    const char *key = strstr(text, "Sec-WebSocket-Key: ");
+    assert_non_null(key);
+    snprintf(server->key, sizeof(server->key), "%.24s", key + strlen("Sec-WebSocket-Key: "));
+    return text;
+}
+
+static void say(struct server *server, const void *bytes, size_t size) {
+    assert_int_equal(send(server->taken, bytes, size, MSG_NOSIGNAL), (ssize_t)size);
+}
+
+static size_t answer_of(struct server *server, char *out, size_t size) {
+    char accept[UPGRADE_ACCEPT_SIZE + 1];
+    upgrade_accept(server->key, accept);
+    return (size_t)snprintf(out, size, OK_HEAD "Sec-WebSocket-Accept: %s\r\n" OK_PROTOCOL "\r\n", accept);
+}
+
+static void open_it(struct server *server, bool is_unix) {
+    char answer[512];
+    const uint8_t *data;
+    size_t size;
+    server_start(server, is_unix);
+    begin(server, "");
+    take_request(server);
+    say(server, answer, answer_of(server, answer, sizeof(answer)));
+    assert_int_equal(await(server, 5000, &data, &size), CONNECTION_OPENED);
+}
+
+static void a_connection_comes_about_a_byte_at_a_time(void **state) {
+    for (int is_unix = 0; is_unix < 2; is_unix++) {
+        struct server server;
+        char answer[512];
+        const uint8_t *data;
+        size_t size;
+        server_start(&server, is_unix == 1);
+        begin(&server, "tarry_abc");
+        const char *text = take_request(&server);
+        assert_int_equal(strncmp(text, "GET /rpc HTTP/1.1\r\n", 19), 0);
+        assert_non_null(strstr(text, "\r\nAuthorization: Bearer tarry_abc\r\n"));
+        assert_null(memmem(server.connection.bearer, sizeof(server.connection.bearer), "x", 1));
+        const size_t answer_size = answer_of(&server, answer, sizeof(answer) - 3);
+        memcpy(answer + answer_size, "\x82\x01q", 3); /* the first frame in the same breath */
+        for (size_t i = 0; i + 1 < answer_size; i++) {
+            say(&server, answer + i, 1);
+            assert_int_equal(await(&server, i % 16 == 0 ? 1 : 0, &data, &size), CONNECTION_NOTHING);
+        }
+        say(&server, answer + answer_size - 1, 4);
+        assert_int_equal(await(&server, 5000, &data, &size), CONNECTION_OPENED);
+        assert_int_equal(server.connection.bearer[0], 0); /* the token is kept no longer than it is needed */
+        assert_int_equal(await(&server, 5000, &data, &size), CONNECTION_MESSAGE);
+        assert_int_equal(size, 1);
+        assert_int_equal(data[0], 'q');
+        server_stop(&server);
+    }
+}
+
+static void who_breaks_the_protocol_is_left(void **state) {
+    static const struct {
+        struct bytes bytes;
+        const char *said;
+    } cases[] = {{BYTES("\x81\x01x"), "broke the protocol: it sent a text frame"},
+                 {BYTES("\x82\x81\0\0\0\0x"), "broke the protocol: it sent a masked frame"},
+                 {BYTES("\x82\x7f\0\0\0\0\x7f\xff\xff\xff"), "larger than any answer"},
+                 {BYTES("\x88\x00"), ""}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct server server;
+        const uint8_t *data;
+        size_t size;
+        open_it(&server, false);
+        say(&server, cases[i].bytes.bytes, cases[i].bytes.size);
+        assert_int_equal(await(&server, 5000, &data, &size), CONNECTION_LOST);
+        if (strncmp(server.connection.said, cases[i].said, strlen(cases[i].said)) != 0)
+            assert_non_null(strstr(server.connection.said, cases[i].said));
+        server_stop(&server);
+    }
+}
+
+/* Pings are answered; a flood of them by who does not read the answers costs one answer's memory. */
+static void a_flood_of_pings_costs_nothing(void **state) {
+    struct server server;
+    const uint8_t *data;
+    size_t size;
+    uint8_t pong[2 + 4 + 2];
+    open_it(&server, true);
+    say(&server, "\x89\x02hi", 4);
+    assert_int_equal(await(&server, 100, &data, &size), CONNECTION_NOTHING);
+    assert_int_equal(recv(server.taken, pong, sizeof(pong), MSG_WAITALL), sizeof(pong));
+    assert_int_equal(pong[0], 0x8a);
+    assert_int_equal(pong[1], 0x82);
+    assert_int_equal(pong[6] ^ pong[2], 'h');
+    char ping[2 + FRAME_CONTROL_MAX] = {(char)0x89, FRAME_CONTROL_MAX};
+    for (int i = 0; i < 20000; i++) {
+        say(&server, ping, sizeof(ping));
+        if (i % 64 == 0) assert_int_equal(await(&server, 0, &data, &size), CONNECTION_NOTHING);
+    }
+    assert_int_equal(await(&server, 1, &data, &size), CONNECTION_NOTHING);
+    assert_int_equal(server.connection.reader.capacity, 16 << 10);
+    assert_ptr_equal(server.connection.first, server.connection.last);
+    server_stop(&server);
+}
+
+/* What the kernel does not take waits, in order, and what has not begun to leave can be taken back. */
+static void what_is_not_read_waits_in_order(void **state) {
+    struct server server;
+    const uint8_t *data;
+    size_t size, got = 0;
+    open_it(&server, true);
+    const size_t payload = 100000;
+    for (uint32_t i = 0; i < 40; i++) {
+        struct packet packet = {.data = NULL};
+        memset(packet_reserve(&packet, payload), (int)i, payload);
+        connection_send(&server.connection, &packet, 100 + i);
+        packet_deinit(&packet);
+    }
+    connection_unsend(&server.connection, 100 + 39);
+    connection_unsend(&server.connection, 100 + 37);
+    connection_unsend(&server.connection, 100); /* it has left: nothing happens */
+    static uint8_t read[39 * (100000 + 14)];
+    while (got < 38 * (payload + 14)) {
+        const ssize_t took = recv(server.taken, read + got, sizeof(read) - got, MSG_DONTWAIT);
+        if (took > 0) got += (size_t)took;
+        if (took < 0) assert_int_equal(await(&server, 0, &data, &size), CONNECTION_NOTHING);
+    }
+    for (uint32_t i = 0; i < 38; i++) {
+        const uint8_t *frame = read + i * (payload + 14);
+        assert_int_equal(frame[14] ^ frame[10], i < 37 ? i : 38);
+    }
+    assert_null(server.connection.first);
+    server_stop(&server);
+}
+
+/* Brokers refuse frames above 1 MiB. */
+static void large_messages_go_in_fragments(void **state) {
+    struct server server;
+    const uint8_t *data;
+    size_t size, got = 0;
+    const size_t all = 2 * FRAME_SENT_MAX + 1000;
+    open_it(&server, true);
+    struct packet packet = {.data = NULL};
+    uint8_t *payload = packet_reserve(&packet, all), *read = malloc(all + 2 * 14 + 8);
+    for (size_t i = 0; i < all; i++) payload[i] = (uint8_t)(i * 31 + i / 256);
+    connection_send(&server.connection, &packet, 7);
+    connection_unsend(&server.connection, 7); /* it has begun to leave */
+    while (got < all + 2 * 14 + 8) {
+        const ssize_t took = recv(server.taken, read + got, all + 2 * 14 + 8 - got, MSG_DONTWAIT);
+        if (took > 0) got += (size_t)took;
+        if (took < 0) assert_int_equal(await(&server, 0, &data, &size), CONNECTION_NOTHING);
+    }
+    static const uint8_t first_bytes[3] = {0x02, 0x00, 0x80};
+    const uint8_t *at = read;
+    for (size_t part = 0, i = 0; part < 3; part++) {
+        const size_t head = part < 2 ? 14 : 8, part_size = part < 2 ? FRAME_SENT_MAX : 1000;
+        assert_int_equal(at[0], first_bytes[part]);
+        for (size_t byte = 0; byte < part_size; byte++, i++)
+            if ((at[head + byte] ^ at[head - 4 + byte % 4]) != (uint8_t)(i * 31 + i / 256)) fail_msg("byte %zu", i);
+        at += head + part_size;
+    }
+    assert_int_equal(at - read, got);
+    free(read);
+    packet_deinit(&packet);
+    server_stop(&server);
+}
+
+static void who_is_not_there_is_told_in_words(void **state) {
+    struct server server;
+    const struct connection_options options = {
+        .place = &server.place, .path = "/rpc", .protocol = "x", .bearer = "", .message_max = MESSAGE_MAX};
+    const uint8_t *data;
+    size_t size;
+    server_start(&server, true);
+    unlink(server.place.host);
+    connection_open(&server.connection, server.epoll, 1, &options);
+    assert_int_equal(server.connection.state, CONNECTION_CLOSED);
+    assert_non_null(strstr(server.connection.said, "there is no such socket"));
+    server_stop(&server);
+    server_start(&server, false);
+    close(server.handle);
+    server.handle = open("/dev/null", 0);
+    connection_open(&server.connection, server.epoll, 2, &options);
+    if (server.connection.state != CONNECTION_CLOSED)
+        assert_int_equal(await(&server, 5000, &data, &size), CONNECTION_LOST);
+    assert_non_null(strstr(server.connection.said, "Connection refused"));
+    server_stop(&server);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_no_broker_sends_is_told_by_name),
+        cmocka_unit_test(fragments_and_control_frames_are_told_apart),
+        cmocka_unit_test(fragments_without_end_are_bounded),
+        cmocka_unit_test(memory_grows_with_what_comes),
+        cmocka_unit_test(what_is_sent_is_masked_and_whole),
+        cmocka_unit_test(only_a_brokers_answer_is_accepted),
+        cmocka_unit_test(heads_without_end_are_bounded),
+        cmocka_unit_test(an_address_is_what_it_says),
+        cmocka_unit_test(a_connection_comes_about_a_byte_at_a_time),
+        cmocka_unit_test(who_breaks_the_protocol_is_left),
+        cmocka_unit_test(a_flood_of_pings_costs_nothing),
+        cmocka_unit_test(what_is_not_read_waits_in_order),
+        cmocka_unit_test(large_messages_go_in_fragments),
+        cmocka_unit_test(who_is_not_there_is_told_in_words),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
