@@ -33,9 +33,10 @@
  * TARRY_BUSY, _STOPPING, _NOT_PRIMARY, _E_NO_BROKER: nothing was done; TARRY_E_TIMEOUT, TARRY_FAILED: nobody knows.
  *
  * Order. With the default of one commit in flight, what is submitted on one client takes effect in the order of
- * submission; blocking calls of several threads at once in any order. One exception: while the broker is busy (disk or memory full, index behind) acks, nacks, extends and
- * releases pass what it has no room for; cancels and moves too, unless something that waits names the same task by the
- * same id or key. What belongs together (schedule the next step, ack this one) goes in one tarry_commit.
+ * submission; blocking calls of several threads at once in any order. One exception: while the broker is busy (disk or
+ * memory full, index behind) acks, nacks, extends and releases pass what it has no room for; cancels and moves too,
+ * unless something that waits names the same task by the same id or key. What belongs together (schedule the next step,
+ * ack this one) goes in one tarry_commit.
  *
  * Retries. When a broker is lost the library connects again (first try within 100 ms, then at most a second apart;
  * several addresses in turn) and repeats what is unanswered under the same sequence number, so that it takes effect
@@ -253,9 +254,9 @@ typedef struct tarry_client tarry_client;
 struct tarry_event; /* see tarry_loop.h */
 typedef void (*tarry_event_fn)(void *arg, const struct tarry_event *event);
 struct tarry_options {
-    const char *urls;           /* "ws://host:port", "unix:///path[,…]", at most 16, in turn; NULL: TARRY_DEFAULT_URL */
-    const char *name;           /* for the broker's log; NULL: the program's name and process id; cut at 128 bytes */
-    uint64_t timeout_ms;        /* of calls without one of their own; 0: 10,000; TARRY_FOREVER */
+    const char *urls;    /* "ws://host:port", "unix:///path[,…]", at most 16, in turn; NULL: TARRY_DEFAULT_URL */
+    const char *name;    /* for the broker's log; NULL: the program's name and process id; cut at 128 bytes */
+    uint64_t timeout_ms; /* of calls without one of their own; 0: 10,000; TARRY_FOREVER */
     uint32_t commits_in_flight; /* 0 or 1: calls take effect in the order of submission; 2 … 16: they may not */
     size_t queued_size_max;     /* bytes of operations not yet answered; 0: 64 MiB */
     bool follower_reads;        /* a follower may answer what is asked (get, list, …): see struct tarry_source */

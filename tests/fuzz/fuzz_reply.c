@@ -19,6 +19,7 @@
 #include "fuzz.h"
 #include "input.h"
 #include "page.h"
+#include "reply_bytes.h"
 
 #define OPS_MAX 256u       /* submitted in one history */
 #define SENT_MAX 512u      /* commits that are remembered */
@@ -156,57 +157,6 @@ static void remember(const Tarry__Commit *commit) {
         return;
     }
     if (world.sent_count < SENT_MAX) world.sent[world.sent_count++] = sent;
-}
-
-/* The field of Reply that answers a request. */
-static uint8_t field_of(const Tarry__Request *request) {
-    switch (request->body_case) {
-    case TARRY__REQUEST__BODY_HELLO:
-        return 10;
-    case TARRY__REQUEST__BODY_COMMIT:
-        return 11;
-    case TARRY__REQUEST__BODY_SUBSCRIBE:
-        return 13;
-    case TARRY__REQUEST__BODY_GET:
-        return 16;
-    case TARRY__REQUEST__BODY_LIST:
-        return 17;
-    case TARRY__REQUEST__BODY_QUEUES:
-        return 18;
-    case TARRY__REQUEST__BODY_AUDIT:
-        return 20;
-    case TARRY__REQUEST__BODY_PAIR:
-        return 23;
-    default:
-        return 19;
-    }
-}
-
-/* An answer: the request's number stands before it. */
-struct message {
-    uint8_t *data;
-    size_t size;
-};
-
-static struct message message_of(const uint8_t *bytes, size_t size) {
-    struct message message = {malloc(REQUEST_ID_SIZE + size), REQUEST_ID_SIZE + size};
-    if (message.data == NULL) abort();
-    if (size > 0) memcpy(message.data + REQUEST_ID_SIZE, bytes, size);
-    return message;
-}
-
-/* `bytes` as the body that fits the request. */
-static struct message fitting(const Tarry__Request *request, const uint8_t *bytes, size_t size) {
-    uint8_t fitted[4 + UINT8_MAX], *at = fitted;
-    const uint8_t head[4] = {(uint8_t)((field_of(request) << 3 | 2) | 0x80u * (field_of(request) >= 16)),
-                             (uint8_t)(field_of(request) >= 16), (uint8_t)(size & 127u) | 0x80u, (uint8_t)(size >> 7)};
-    assert(size <= UINT8_MAX);
-    *at++ = head[0];
-    if (field_of(request) >= 16) *at++ = head[1];
-    *at++ = head[2];
-    *at++ = head[3];
-    if (size > 0) memcpy(at, bytes, size);
-    return message_of(fitted, (size_t)(at - fitted) + size);
 }
 
 /* Mostly one that there is; sometimes a negative one, or one of the library's own. */
