@@ -19,7 +19,8 @@
     X(STOPPING, "stopping", "the broker is stopping; nothing was decided, try again")                                  \
     X(NO_SUCH_SESSION, "no_such_session", "the session is gone; subscribe again")                                      \
     X(NOT_PRIMARY, "not_primary", "this broker is not the primary; nothing was decided")                               \
-    X(FAILED, "failed", "the broker's disk failed; whether the request took effect is unknown")
+    X(FAILED, "failed", "the broker's disk failed; whether the request took effect is unknown")                        \
+    X(DENIED, "denied", "who asks may not do this")
 
 #define OUTCOMES(X)                                                                                                    \
     X(NONE, "none")                                                                                                    \

@@ -120,6 +120,12 @@ uint64_t frame_sum(const void *data, size_t size) {
     return XXH3_64bits(data, size);
 }
 
+uint64_t principal_owner(const char *name) {
+    if (*name == '\0') return 0;
+    uint64_t owner = frame_sum(name, strlen(name));
+    return owner != 0 ? owner : 1;
+}
+
 bool content_is_erased(const void *blob, size_t size) {
     return size > 0 && sodium_is_zero(blob, size) == 1;
 }

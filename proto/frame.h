@@ -90,6 +90,9 @@ void frame_chain(const uint8_t previous[FRAME_CHAIN_SIZE], const struct frame_he
 /* XXH3-64. */
 uint64_t frame_sum(const void *data, size_t size);
 
+/* A principal's name as a number, for tables and the index; 0: whoever is local, whose name is empty. */
+uint64_t principal_owner(const char *name);
+
 /* Whether nothing but zeros is left of a blob: what a redaction leaves. (A salt is never zero.) */
 bool content_is_erased(const void *blob, size_t size);
 

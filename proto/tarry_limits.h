@@ -15,7 +15,8 @@
 #define KEY_SIZE_MAX 255
 #define REASON_SIZE_MAX 255
 #define CLIENT_NAME_SIZE_MAX 128
-#define PEER_SIZE_MAX 63 /* an address as text: "[IPv6%interface]:port" */
+#define PRINCIPAL_SIZE_MAX 64 /* its name */
+#define PEER_SIZE_MAX 63      /* an address as text: "[IPv6%interface]:port" */
 #define CLUSTER_ID_SIZE 16
 #define URL_SIZE_MAX 299 /* of a broker: "ws://host:port" */
 #define ATTRIBUTES_MAX 64

@@ -67,6 +67,7 @@ struct index_producer {
     uint64_t producer;
     uint64_t used_ms; /* last commit, logical steady time */
     uint64_t floor;   /* sequences below are forgotten */
+    uint64_t owner;   /* principal_owner of whose it is */
 };
 int index_each_producer(struct index *index, int (*each)(void *argument, const struct index_producer *producer),
                         void *argument);

@@ -169,9 +169,13 @@ static int absorb_record(struct index *index, const struct frame_header *header,
         index->batch.queue_dirty[record->queue->number] = 1;
         return absorb_side(index, DB_QUEUES, record->queue->number, &record->queue->base);
     case TARRY__RECORD__FACT_PRODUCER:
-        return producer_absorb(index, record->producer->producer, steady_ms, 0, false);
+        return producer_absorb(index, &(struct producer_change){.producer = record->producer->producer,
+                                                                .used_ms = steady_ms,
+                                                                .owner = principal_owner(record->producer->principal)});
     case TARRY__RECORD__FACT_PRODUCER_END:
-        return producer_absorb(index, record->producer_end->producer, steady_ms, 0, true);
+        return producer_absorb(index, &(struct producer_change){.producer = record->producer_end->producer,
+                                                                .used_ms = steady_ms,
+                                                                .ended = true});
     case TARRY__RECORD__FACT_JOB:
         return absorb_side(index, DB_JOBS, record->job->job, &record->job->base);
     case TARRY__RECORD__FACT_JOB_END:
@@ -187,7 +191,9 @@ static int absorb_record(struct index *index, const struct frame_header *header,
 /* A client's commit: its answer lies in this frame (ONCE-1). */
 static int absorb_result(struct index *index, const struct frame_header *header, const Tarry__FrameBody *body) {
     struct result_change result = {body->producer, body->sequence, header->position};
-    int error = producer_absorb(index, body->producer, header->steady_ns / 1000000, body->oldest_unanswered, false);
+    int error = producer_absorb(index, &(struct producer_change){.producer = body->producer,
+                                                                 .used_ms = header->steady_ns / 1000000,
+                                                                 .floor = body->oldest_unanswered});
     return error != 0 ? error : VECTOR_PUSH(&index->batch.results, result);
 }
 

@@ -283,6 +283,7 @@ struct producer_change {
     uint64_t producer;
     uint64_t used_ms;
     uint64_t floor;
+    uint64_t owner; /* 0: as it was */
     bool ended;
 };
 struct result_change {
@@ -539,7 +540,7 @@ int runs_collect_garbage(struct index *index, bool *out_did);
 /* ---- index_outcomes.c, index_producers.c */
 int outcome_absorb(struct index *index, const struct row *row, uint16_t cause, uint64_t ended_ms);
 int outcomes_write(struct index *index, MDB_txn *txn, struct meta_record *meta);
-int producer_absorb(struct index *index, uint64_t producer, uint64_t used_ms, uint64_t floor, bool ended);
+int producer_absorb(struct index *index, const struct producer_change *absorbed);
 int producers_write(struct index *index, MDB_txn *txn);
 
 /* ---- index_redact.c */

@@ -7,32 +7,43 @@
 
 #include "seeded_bug.h"
 
+/* Without `owner` if that is 0, as it was before principals were. */
 struct producer_record {
     uint64_t used_ms;
     uint64_t floor;
+    uint64_t owner;
 };
+#define RECORD_SIZE_LOCAL offsetof(struct producer_record, owner)
+
+static bool record_read(const MDB_val *from, struct producer_record *out) {
+    if (from->mv_size != sizeof *out && from->mv_size != RECORD_SIZE_LOCAL) return false;
+    *out = (struct producer_record){0};
+    memcpy(out, from->mv_data, from->mv_size);
+    return from->mv_size == RECORD_SIZE_LOCAL || out->owner != 0;
+}
 
 static void result_key(uint8_t out[16], uint64_t producer, uint64_t sequence) {
     put_be64(out, producer);
     put_be64(out + 8, sequence);
 }
 
-int producer_absorb(struct index *index, uint64_t producer, uint64_t used_ms, uint64_t floor, bool ended) {
+int producer_absorb(struct index *index, const struct producer_change *absorbed) {
     struct batch *batch = &index->batch;
     struct producer_change *found = NULL;
     /* Commits of one producer come in bursts, so the search goes backwards; producers in a batch are few. */
     for (size_t i = batch->producers.count; i-- > 0 && found == NULL;) {
-        if (batch->producers.items[i].producer == producer) found = &batch->producers.items[i];
+        if (batch->producers.items[i].producer == absorbed->producer) found = &batch->producers.items[i];
     }
     if (found == NULL) {
-        struct producer_change change = {.producer = producer};
+        struct producer_change change = {.producer = absorbed->producer};
         int error = VECTOR_PUSH(&batch->producers, change);
         if (error != 0) return error;
         found = &batch->producers.items[batch->producers.count - 1];
     }
-    found->used_ms = used_ms;
-    found->ended = ended;
-    if (floor > found->floor) found->floor = floor;
+    found->used_ms = absorbed->used_ms;
+    found->ended = absorbed->ended;
+    if (absorbed->floor > found->floor) found->floor = absorbed->floor;
+    if (absorbed->owner != 0) found->owner = absorbed->owner;
     return 0;
 }
 
@@ -61,21 +72,22 @@ static int forget(struct index *index, MDB_txn *txn, enum db_table table, const 
 }
 
 static int write_producer(struct index *index, MDB_txn *txn, const struct producer_change *change) {
-    struct producer_record record = {change->used_ms, change->floor};
+    struct producer_record record = {change->used_ms, change->floor, change->owner};
     MDB_val old;
     int error = db_get(&index->db, txn, DB_PRODUCERS, &change->producer, 8, &old);
     if (error < 0) return error;
     if (error == 0) {
         struct producer_record before;
-        if (old.mv_size != sizeof before) return INDEX_DAMAGED;
-        memcpy(&before, old.mv_data, sizeof before);
+        if (!record_read(&old, &before)) return INDEX_DAMAGED;
         if (before.floor > record.floor) record.floor = before.floor;
+        if (record.owner == 0) record.owner = before.owner;
     }
     if (change->ended) {
         error = db_del(&index->db, txn, DB_PRODUCERS, &change->producer, 8);
         if (error < 0) return error; /* 1: it came and went within the batch */
     } else {
-        error = db_put(&index->db, txn, DB_PRODUCERS, &change->producer, 8, &record, sizeof record, 0);
+        error = db_put(&index->db, txn, DB_PRODUCERS, &change->producer, 8, &record,
+                       record.owner != 0 ? sizeof record : RECORD_SIZE_LOCAL, 0);
         if (error != 0) return error;
     }
     error = forget(index, txn, DB_RESULTS, change, record.floor);
@@ -112,12 +124,12 @@ int index_each_producer(struct index *index, int (*each)(void *argument, const s
             struct producer_record record;
             struct index_producer producer;
             error = db_unseal(&key, &sealed, &data);
-            if (error == 0 && (key.mv_size != 8 || data.mv_size != sizeof record)) error = INDEX_DAMAGED;
+            if (error == 0 && (key.mv_size != 8 || !record_read(&data, &record))) error = INDEX_DAMAGED;
             if (error != 0) break;
-            memcpy(&record, data.mv_data, sizeof record);
             memcpy(&producer.producer, key.mv_data, 8);
             producer.used_ms = record.used_ms;
             producer.floor = record.floor;
+            producer.owner = record.owner;
             error = each(argument, &producer);
         }
         if (error == 0 && found != MDB_NOTFOUND) error = found;

@@ -87,50 +87,94 @@ static int compare_names(const void *a, const void *b) {
     return strcmp((*x)->entry.name, (*y)->entry.name);
 }
 
+/* Whom the file does not have. */
+static struct access_principal *make(const char *name, enum access_kind kind, unsigned roles) {
+    struct access_principal *principal = calloc(1, sizeof(*principal));
+    if (principal == NULL) return NULL;
+    atomic_store(&principal->references, 1);
+    memcpy(principal->entry.name, name, strlen(name) + 1);
+    principal->entry.kind = kind;
+    principal->entry.roles = roles;
+    return principal;
+}
+
+/* False: no memory; what was made is the set's. */
+static bool fill(struct access_set *set, size_t count) {
+    set->principals = calloc(count + 1, sizeof(*set->principals));
+    set->owner = make("owner", KIND_OWNER, ROLES_ALL);
+    if (set->principals == NULL || set->owner == NULL) return false;
+    for (; set->count < count; set->count++) {
+        set->principals[set->count] = make("", KIND_TOKEN, ROLES_NONE);
+        if (set->principals[set->count] == NULL) return false;
+    }
+    return true;
+}
+
 struct access_set *access_set_new(struct access_entry *entries, size_t count) {
     struct access_set *set = calloc(1, sizeof(*set));
     if (set == NULL) return NULL;
-    set->principals = calloc(count + 1, sizeof(*set->principals));
-    bool is_whole = set->principals != NULL;
+    bool is_whole = fill(set, count);
     for (size_t i = 0; is_whole && i < count; i++) {
-        set->principals[i] = calloc(1, sizeof(*set->principals[i]));
-        is_whole = set->principals[i] != NULL;
-    }
-    for (size_t i = 0; is_whole && i < count; i++) {
-        atomic_store(&set->principals[i]->references, 1);
         set->principals[i]->entry = entries[i];
-        entries[i].prefixes = NULL;
-        set->count++;
+        if (entries[i].kind == KIND_LOOPBACK) set->loopback = access_hold(set->principals[i]);
     }
-    if (is_whole) {
-        qsort(set->principals, count, sizeof(struct access_principal *), compare_names);
-        return set;
+    if (is_whole && set->loopback == NULL) set->loopback = make("loopback", KIND_LOOPBACK, ROLES_LOCAL);
+    if (!is_whole || set->loopback == NULL) {
+        for (size_t i = 0; i < set->count; i++) set->principals[i]->entry.prefixes = NULL; /* the caller's */
+        access_set_free(set);
+        return NULL;
     }
-    for (size_t i = 0; set->principals != NULL && i < count; i++) free(set->principals[i]);
-    free(set->principals);
-    free(set);
-    return NULL;
+    for (size_t i = 0; i < count; i++) entries[i].prefixes = NULL;
+    qsort(set->principals, count, sizeof(struct access_principal *), compare_names);
+    return set;
 }
 
 void access_set_free(struct access_set *set) {
     if (set == NULL) return;
     for (size_t i = 0; i < set->count; i++) access_release(set->principals[i]);
+    access_release(set->owner);
+    access_release(set->loopback);
     free(set->principals);
     free(set);
 }
 
-const struct access_principal *access_find(const struct access_set *set, const char *name) {
+static size_t place_of(const struct access_set *set, const char *name) {
     size_t low = 0, high = set->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         int order = strcmp(set->principals[middle]->entry.name, name);
-        if (order == 0) return set->principals[middle];
+        if (order == 0) return middle;
         if (order < 0)
             low = middle + 1;
         else
             high = middle;
     }
-    return NULL;
+    return set->count;
+}
+
+static void follow(struct access_principal **own, struct access_principal *former) {
+    if (!access_is_same(&(*own)->entry, &former->entry)) return;
+    access_release(*own);
+    *own = access_hold(former);
+}
+
+void access_set_follow(struct access_set *set, const struct access_set *former) {
+    for (size_t i = 0; i < set->count; i++) {
+        size_t at = place_of(former, set->principals[i]->entry.name);
+        if (at < former->count) follow(&set->principals[i], former->principals[at]);
+    }
+    follow(&set->owner, former->owner);
+    follow(&set->loopback, former->loopback);
+}
+
+bool access_set_has(const struct access_set *set, const struct access_principal *principal) {
+    if (principal == set->owner || principal == set->loopback) return true;
+    return access_find(set, principal->entry.name) == principal;
+}
+
+const struct access_principal *access_find(const struct access_set *set, const char *name) {
+    size_t at = place_of(set, name);
+    return at < set->count ? set->principals[at] : NULL;
 }
 
 struct access_principal *access_hold(struct access_principal *principal) {
@@ -174,23 +218,10 @@ static struct access_principal *find_token(const struct access_set *set, const s
     return found;
 }
 
-static struct access_principal *find_kind(const struct access_set *set, enum access_kind kind, const char *name) {
-    for (size_t i = 0; i < set->count; i++) {
-        const struct access_entry *entry = &set->principals[i]->entry;
-        if (entry->kind == kind && (name == NULL || strcmp(entry->name, name) == 0)) return set->principals[i];
-    }
-    return NULL;
-}
-
-/* Whom the file does not have. */
-static struct access_principal *make(const char *name, enum access_kind kind, unsigned roles) {
-    struct access_principal *principal = calloc(1, sizeof(*principal));
-    if (principal == NULL) return NULL;
-    atomic_store(&principal->references, 1);
-    memcpy(principal->entry.name, name, strlen(name) + 1);
-    principal->entry.kind = kind;
-    principal->entry.roles = roles;
-    return principal;
+static struct access_principal *find_certificate(const struct access_set *set, const char *name) {
+    size_t at = place_of(set, name);
+    if (at == set->count || set->principals[at]->entry.kind != KIND_CERTIFICATE) return NULL;
+    return set->principals[at];
 }
 
 bool access_has_expired(const struct access_principal *principal, uint64_t now_s) {
@@ -210,12 +241,10 @@ enum access_verdict access_judge(const struct access_set *set, const struct acce
         found = find_token(set, shown);
         return found != NULL ? let_in(found, now_s, out) : ACCESS_UNKNOWN;
     }
-    if (shown->certificate[0] != '\0') found = find_kind(set, KIND_CERTIFICATE, shown->certificate);
+    if (shown->certificate[0] != '\0') found = find_certificate(set, shown->certificate);
     if (found != NULL) return let_in(found, now_s, out);
     if (!shown->is_local && !shown->is_owner) return ACCESS_NOTHING_SHOWN;
-    if (!shown->is_owner && (found = find_kind(set, KIND_LOOPBACK, NULL)) != NULL) return let_in(found, now_s, out);
-    *out = shown->is_owner ? make("owner", KIND_OWNER, ROLES_ALL) : make("loopback", KIND_LOOPBACK, ROLES_LOCAL);
-    return *out != NULL ? ACCESS_IN : ACCESS_NO_MEMORY;
+    return let_in(shown->is_owner ? set->owner : set->loopback, now_s, out);
 }
 
 uint64_t access_next_expiry(const struct access_set *set, uint64_t now_s) {
@@ -271,6 +300,22 @@ bool access_may(const struct access_principal *principal, const struct access_ru
     return false;
 }
 
+const char *access_record_name(const struct access_principal *principal) {
+    return principal->entry.kind == KIND_LOOPBACK ? "" : principal->entry.name;
+}
+
+/* A second's worth may come at once. */
+bool access_take_rate(struct access_principal *principal, uint64_t count, uint64_t now_ns) {
+    const uint64_t second_ns = 1000000000;
+    uint64_t rate = principal->entry.limits[LIMIT_rate];
+    if (rate == 0) return true;
+    uint64_t from_ns = principal->usage.rate_ns > now_ns ? principal->usage.rate_ns : now_ns;
+    /* More at once than a second allows is let through by whoever has done nothing for long, and then waited for. */
+    if (from_ns > now_ns && from_ns - now_ns + count * second_ns / rate > second_ns) return false;
+    principal->usage.rate_ns = from_ns + count * second_ns / rate;
+    return true;
+}
+
 bool access_is_claimed(const struct access_set *set, const struct access_principal *principal, const char *client) {
     char name[ACCESS_NAME_SIZE_MAX + 1];
     const char *end = strstr(client, " (");
@@ -279,5 +324,5 @@ bool access_is_claimed(const struct access_set *set, const struct access_princip
     memcpy(name, client, size);
     name[size] = '\0';
     if (strcmp(name, principal->entry.name) == 0) return false;
-    return access_find(set, name) != NULL;
+    return access_find(set, name) != NULL || strcmp(name, set->owner->entry.name) == 0;
 }

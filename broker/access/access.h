@@ -14,8 +14,9 @@
 #include <stdint.h>
 
 #include "roles.h"
+#include "tarry_limits.h"
 
-#define ACCESS_NAME_SIZE_MAX 64
+#define ACCESS_NAME_SIZE_MAX PRINCIPAL_SIZE_MAX
 #define ACCESS_PREFIXES_MAX 16 /* queue prefixes of one principal */
 #define ACCESS_PRINCIPALS_MAX 1024
 #define ACCESS_SENTENCE_SIZE 400
@@ -59,14 +60,24 @@ struct access_entry { /* a row of the file */
     char *prefixes;      /* owned; one after the other, each terminated */
 };
 
+/* What he has under way, and may not have too much of. */
+struct access_usage {
+    _Atomic uint64_t connections;
+    _Atomic uint64_t bytes;
+    uint64_t rate_ns; /* whoever judges him: his operations until then have been counted (a leaky bucket) */
+};
+
 struct access_principal {
-    _Atomic unsigned references;
     struct access_entry entry;
+    struct access_usage usage;
+    _Atomic unsigned references;
 };
 
 struct access_set {
     struct access_principal **principals; /* in order of name */
     size_t count;
+    struct access_principal *owner;
+    struct access_principal *loopback; /* a row of the file, or who is made if there is none */
 };
 
 /* ---- tokens */
@@ -90,7 +101,12 @@ void access_limit_range(enum access_limit limit, uint64_t *out_least, uint64_t *
 /* Takes the entries' contents over. NULL: no memory; they stay the caller's. */
 struct access_set *access_set_new(struct access_entry *entries, size_t count);
 void access_set_free(struct access_set *set);
-/* NULL: nobody of that name. */
+/* Principals of `set` that are in `former` with the same row become those of `former`: they, their connections and what
+ * they have under way stay. */
+void access_set_follow(struct access_set *set, const struct access_set *former);
+/* He is in the set, and this is his row. */
+bool access_set_has(const struct access_set *set, const struct access_principal *principal);
+/* NULL: no row has that name. */
 const struct access_principal *access_find(const struct access_set *set, const char *name);
 struct access_principal *access_hold(struct access_principal *principal);
 void access_release(struct access_principal *principal); /* NULL is fine */
@@ -108,8 +124,7 @@ enum access_verdict {
     ACCESS_IN,
     ACCESS_NOTHING_SHOWN, /* and that is not enough */
     ACCESS_UNKNOWN,       /* the token is nobody's */
-    ACCESS_EXPIRED,
-    ACCESS_NO_MEMORY
+    ACCESS_EXPIRED
 };
 /* What is shown counts alone: whoever shows a token that is none is not let in for being local. All tokens are
  * compared, and each in constant time: how long it takes does not tell how near one came. `*out` is held for the
@@ -128,6 +143,11 @@ bool access_is_confined(const struct access_principal *principal);
  * (REACH_OWN). False: a sentence, which says what is missing, on which queue, and for whom. */
 bool access_may(const struct access_principal *principal, const struct access_rule *rule, const char *queue,
                 char sentence[ACCESS_SENTENCE_SIZE]);
+/* Takes `count` operations out of his rate. False: that is too many just now. `now_ns`: a clock that does not go back.
+ */
+bool access_take_rate(struct access_principal *principal, uint64_t count, uint64_t now_ns);
+/* For records: empty for whoever is local. */
+const char *access_record_name(const struct access_principal *principal);
 /* Somebody else's name: a client that calls itself so, or `NAME (…)`, would be taken for that principal in the log. */
 bool access_is_claimed(const struct access_set *set, const struct access_principal *principal, const char *client);
 

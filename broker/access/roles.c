@@ -161,7 +161,7 @@ static const char *const names[] = {ACCESS_ROLES(X)};
 #define ROLES (sizeof(names) / sizeof(names[0]))
 _Static_assert((1u << ROLES) - 1 == ROLES_ALL, "a bit for each role");
 
-unsigned role_of(const char *name, size_t size) {
+unsigned access_role_of(const char *name, size_t size) {
     for (size_t i = 0; i < ROLES; i++)
         if (strlen(names[i]) == size && memcmp(names[i], name, size) == 0) return 1u << i;
     return 0;

@@ -25,13 +25,13 @@ enum access_role {
 };
 #define ROLES_NONE 0u
 #define ROLES_ALL 63u
-/* Who comes from this host and shows nothing. */
-#define ROLES_LOCAL ((unsigned)ROLE_produce | ROLE_consume | ROLE_read | ROLE_operate)
+/* Who comes from this host and shows nothing. `admin` goes from it as soon as libtarry can show a token. */
+#define ROLES_LOCAL ((unsigned)ROLE_produce | ROLE_consume | ROLE_read | ROLE_operate | ROLE_admin)
 
 #define ROLES_TEXT_SIZE 64 /* "produce,consume,read,operate,admin,peer" */
 
 /* "produce"; 0: there is no such role. */
-unsigned role_of(const char *name, size_t size);
+unsigned access_role_of(const char *name, size_t size);
 /* "produce, read" with `between` ", ". Returns `out`. */
 char *roles_format(unsigned roles, const char *between, char out[ROLES_TEXT_SIZE]);
 

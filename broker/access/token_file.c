@@ -72,7 +72,7 @@ static int take_roles(const struct parse *parse, struct access_entry *entry, str
     if (is_word(value, "none")) return 0;
     while (value.size > 0) {
         struct span name = take_until(&value, ',');
-        unsigned role = role_of(name.at, name.size);
+        unsigned role = access_role_of(name.at, name.size);
         if (role == 0) return wrong(parse, "there is no role \"%.*s\"", SHOWN(name));
         if ((entry->roles & role) != 0) return wrong(parse, "the role %.*s is named twice", SHOWN(name));
         entry->roles |= role;

@@ -95,7 +95,7 @@ static int apply_record(struct core *core, const Tarry__Record *record) {
     case TARRY__RECORD__FACT_QUEUE:
         return queue_apply(core, record->queue);
     case TARRY__RECORD__FACT_PRODUCER:
-        return producer_apply_put(core, record->producer->producer);
+        return producer_apply_put(core, record->producer->producer, principal_owner(record->producer->principal));
     case TARRY__RECORD__FACT_PRODUCER_END:
         return producer_apply_end(core, record->producer_end->producer);
     case TARRY__RECORD__FACT_JOB:

@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+#include "callers.h"
 #include "decide.h"
 #include "need.h"
 #include "producers.h"
@@ -140,6 +141,37 @@ static void decide_op(struct decision *d, const Tarry__Op *op) {
     }
 }
 
+/* The task that the operation means by its id; 0: by queue and key, or none. */
+static uint64_t id_of_op(const Tarry__Op *op) {
+    switch (op->op_case) {
+    case TARRY__OP__OP_CANCEL:
+        return op->cancel->task->id;
+    case TARRY__OP__OP_MOVE:
+        return op->move->task->id;
+    case TARRY__OP__OP_ACK:
+        return op->ack->id;
+    case TARRY__OP__OP_NACK:
+        return op->nack->id;
+    case TARRY__OP__OP_EXTEND:
+        return op->extend->id;
+    case TARRY__OP__OP_RELEASE:
+        return op->release->id;
+    case TARRY__OP__OP_DEAD:
+        return op->dead->task->id;
+    case TARRY__OP__OP_REDACT:
+        return op->redact->task->id;
+    case TARRY__OP__OP_SCHEDULE:
+    case TARRY__OP__OP_QUEUE_SET:
+    case TARRY__OP__OP_QUEUE_PAUSE:
+    case TARRY__OP__OP_QUEUE_PURGE:
+    case TARRY__OP__OP_QUEUE_DELETE:
+    case TARRY__OP__OP__NOT_SET:
+    case _TARRY__OP__OP__CASE_IS_INT_SIZE:
+        break;
+    }
+    return 0;
+}
+
 static Tarry__CommitReply *results_new(struct core_effects *effects, size_t count) {
     Tarry__CommitReply *reply = must_alloc(effects->arena, sizeof *reply);
     tarry__commit_reply__init(reply);
@@ -168,13 +200,14 @@ static void decide_one(struct core *core, struct draft *draft, const struct core
                          .effects = effects,
                          .content = content,
                          .past = event->past ? &event->past[i] : NULL,
+                         .caller = event->caller,
                          .result = result};
     if (content && content->problem) { /* the shell's check.h found it malformed */
         refuse(&d, content->code, TARRY__OUTCOME__NONE, content->problem);
     } else if (event->request->commit->ops[i]->op_case == TARRY__OP__OP_QUEUE_DELETE &&
                event->request->commit->n_ops != 1) { /* it asks what the queue holds, not what the commit puts there */
         refuse(&d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "deleting a queue goes alone in its commit");
-    } else {
+    } else if (may_touch(&d, id_of_op(event->request->commit->ops[i]))) {
         decide_op(&d, event->request->commit->ops[i]);
     }
 }
@@ -270,7 +303,7 @@ void commit_step(struct core *core, const struct core_event *event, struct core_
                      "a commit has from 1 to 8192 operations (OPS_PER_COMMIT_MAX)");
         return;
     }
-    const struct producer *producer = producer_find(core, commit->producer);
+    const struct producer *producer = producer_of_caller(core, commit->producer, event->caller);
     if (!producer || (commit->sequence < producer->floor && !SEEDED_BUG(floor_ignored))) {
         reply_refuse(core, effects, event->ticket, TARRY__CODE__FORGOTTEN,
                      "this producer or sequence is no longer remembered: the outcome is unknown");

@@ -136,8 +136,8 @@ int core_restore_lease(struct core *core, const struct row *row) {
     return 0;
 }
 
-int core_restore_producer(struct core *core, uint64_t id, uint64_t used_ms, uint64_t floor) {
-    int error = producer_apply_put(core, id);
+int core_restore_producer(struct core *core, uint64_t id, uint64_t used_ms, uint64_t floor, uint64_t owner) {
+    int error = producer_apply_put(core, id, owner);
     if (error) return error;
     struct producer *producer = producer_find(core, id);
     producer->used_ms = used_ms;

@@ -57,7 +57,8 @@ struct core_base { /* as of the index's position */
 void core_restore(struct core *core, const struct core_base *base);
 int core_restore_queue(struct core *core, const Tarry__QueuePut *queue);
 int core_restore_lease(struct core *core, const struct row *row);
-int core_restore_producer(struct core *core, uint64_t producer, uint64_t used_ms, uint64_t floor); /* in any order */
+/* In any order; `owner` as of principal_owner. */
+int core_restore_producer(struct core *core, uint64_t producer, uint64_t used_ms, uint64_t floor, uint64_t owner);
 int core_restore_result(struct core *core, uint64_t producer, uint64_t sequence, uint64_t position);
 int core_restore_job(struct core *core, const Tarry__JobPut *job);
 int core_restore_outcome(struct core *core, const struct outcome *outcome); /* oldest first */
@@ -102,6 +103,16 @@ enum core_event_kind {
                      core_replay; the state is as of its last frame. Only questions (as of event.now), DURABLE, INDEXED,
                      TICK, START, STOP and RESUME may follow */
     CORE_CLOSE,   /* after CORE_STOP: the log says so, and takes no further record; DURABLE, INDEXED, TICK may follow */
+};
+
+/* Who asks, as far as a decision rests on it; what his roles allow, and the queues that are named, was judged before
+ * the event was made (broker/access). The core looks at what only it knows: the queue of a task that is meant by its
+ * id, and whose a session, a lease and a producer are. NULL: anybody, who may everything. */
+struct core_caller {
+    const char *name;     /* the principal's, PRINCIPAL_SIZE_MAX bytes at most: for records; "": whoever is local */
+    const char *prefixes; /* of the queues that he is confined to, one after the other, each terminated */
+    size_t prefix_count;  /* 0: none, he may use all */
+    bool acts_for_all;    /* others' sessions, leases and producers are his, too */
 };
 
 /* A content of a schedule operation, prepared by the shell: salt ‖ packed Content. */
@@ -150,8 +161,9 @@ struct core_event {
     struct instant now; /* when it was received: what was due before that comes first, and nothing else (TIME-2) */
     uint64_t late_ns;   /* it may have come so much after `now`: what it wants "in so long" counts from then (TIME-1) */
     uint64_t ticket;    /* comes back in the reply; 0: no reply wanted */
-    const Tarry__Request *request; /* requests; checked by check.h */
-    const char *who;               /* START, CLOSE: the system's user who did it; NULL: not known */
+    const Tarry__Request *request;    /* requests; checked by check.h */
+    const char *who;                  /* START, CLOSE: the system's user who did it; NULL: not known */
+    const struct core_caller *caller; /* requests; NULL: anybody */
     const char *peer; /* requests: the client's network address, at most PEER_SIZE_MAX bytes; NULL: not known */
     const struct core_content *contents; /* CORE_COMMIT: one per op, in order; size 0 for ops that are not schedules */
     struct core_facts facts;
@@ -232,6 +244,7 @@ struct core_lane { /* open (expect the session's pipe) or close (drop its pipe, 
     uint64_t session;
     uint32_t lane;
     bool open;
+    const char *principal; /* open: whose the session is; valid until the next step */
 };
 
 struct core_low { /* everything of the line below `low` is gone from it: advice to the index */

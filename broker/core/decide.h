@@ -11,6 +11,7 @@ struct decision {
     struct core_effects *effects;
     const struct core_content *content; /* schedule */
     const struct core_past *past;       /* redact */
+    const struct core_caller *caller;   /* NULL: anybody */
     Tarry__OpResult *result;            /* initialised; code OK */
 };
 
@@ -41,6 +42,10 @@ void queue_pause_over(struct core *core, struct queue *queue, struct core_effect
 void refuse(struct decision *d, Tarry__Code code, Tarry__Outcome outcome, const char *message);
 
 /* ---- shared by several decisions (task_view.c) */
+
+/* The task with this id (0: none is meant) lies in a queue that the caller may use. False: refused, in the same words
+ * whether there is such a task or not. */
+bool may_touch(struct decision *d, uint64_t id);
 
 enum resolved { RESOLVED_LIVE, RESOLVED_DEAD, RESOLVED_ENDED };
 /* The task that the reference means, as this draft leaves it. Expiry is recorded here, before any answer about the

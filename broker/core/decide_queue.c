@@ -86,6 +86,7 @@ void decide_job(struct decision *d, const char *queue_name, Tarry__JobPut__What 
     record->job->wall_ms = base_ms(d->core, ROW_WALL);
     if (d->draft->client) record->job->client = (char *)d->draft->client;
     if (d->draft->peer) record->job->peer = (char *)d->draft->peer;
+    if (d->draft->principal) record->job->principal = (char *)d->draft->principal;
     d->result->count = count_states(d->core, queue, states);
     d->result->job = d->core->position;
     done(d);

@@ -1,6 +1,7 @@
 /* decide_settle.c: ack, nack, extend, release: what the holder of a lease says (FENCE-1), and dead letters. */
 #include <string.h>
 
+#include "callers.h"
 #include "decide.h"
 #include "leases.h"
 #include "seeded_bug.h"
@@ -11,6 +12,11 @@ static bool holds_lease(struct decision *d, uint64_t id, const Tarry__Token *tok
     enum resolved resolved = resolve_id(d, id, out);
     if (resolved == RESOLVED_LIVE && out->row.state == ROW_LEASED && token && token->epoch == out->row.lease_epoch &&
         (token->position == out->row.lease_position || SEEDED_BUG(stale_token_accepted))) {
+        const struct session *holder = session_find(d->core, out->row.session);
+        if (holder && !caller_is_owner(d->caller, holder)) {
+            refuse(d, TARRY__CODE__DENIED, TARRY__OUTCOME__NONE, "the lease is another principal's");
+            return false;
+        }
         session_heard(d->core, out->row.session);
         return true;
     }

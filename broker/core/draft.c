@@ -162,6 +162,7 @@ Tarry__Record *draft_record(struct draft *draft) {
 void draft_by_request(struct draft *draft, const struct core_event *event) {
     draft->client = event->request->client;
     draft->peer = event->peer;
+    draft->principal = event->caller ? event->caller->name : NULL;
 }
 
 static Tarry__Task *draft_task(struct draft *draft, const struct row *row) {
@@ -274,6 +275,7 @@ void draft_commit(struct draft *draft, const struct draft_commit *commit, struct
     body.records = draft->records;
     if (draft->client) body.client = (char *)draft->client;
     if (draft->peer) body.peer = (char *)draft->peer;
+    if (draft->principal) body.token = (char *)draft->principal;
     if (commit) {
         body.producer = commit->producer;
         body.sequence = commit->sequence;

@@ -33,6 +33,7 @@ struct draft {
     uint64_t next_id;
     const char *client; /* who: for the frame (tarry.proto, FrameBody); NULL: the broker by itself */
     const char *peer;
+    const char *principal;
 };
 
 /* `op_count`: about how many tasks will be touched. */

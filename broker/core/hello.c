@@ -1,5 +1,6 @@
 /* hello.c: producers come and go (producers.h). When the table is full, the one that has been idle longest goes, by a
  * record, and a commit of its that comes later is refused as forgotten, never executed (ONCE-1). */
+#include "callers.h"
 #include "draft.h"
 #include "producers.h"
 #include "push.h"
@@ -40,6 +41,7 @@ void producer_hello(struct core *core, const struct core_event *event, struct co
     tarry__producer_put__init(record->producer);
     record->producer->producer = id;
     record->producer->client = event->request->client;
+    if (event->caller) record->producer->principal = (char *)event->caller->name;
     draft_commit(&draft, NULL, effects);
 
     Tarry__Reply *reply = reply_new(effects, TARRY__CODE__OK);
@@ -54,7 +56,7 @@ void producer_hello(struct core *core, const struct core_event *event, struct co
 
 void producer_goodbye(struct core *core, const struct core_event *event, struct core_effects *effects) {
     uint64_t id = event->request->goodbye->producer;
-    if (producer_find(core, id) && !core->stopping) {
+    if (producer_of_caller(core, id, event->caller) && !core->stopping) {
         struct draft draft;
         draft_init(&draft, core, effects->arena, NULL, 1);
         draft_by_request(&draft, event);

@@ -97,6 +97,7 @@ static void job_progress(struct draft *draft, const struct job *job, const struc
     record->job->left = counts->left;
     record->job->client = (char *)job->client;
     record->job->peer = (char *)job->peer;
+    record->job->principal = (char *)job->principal;
 }
 
 void job_page(struct core *core, const struct core_event *event, struct core_effects *effects) {
@@ -112,6 +113,7 @@ void job_page(struct core *core, const struct core_event *event, struct core_eff
     draft_init(&draft, core, effects->arena, &event->facts, event->row_count + 1);
     draft.client = job->client;
     draft.peer = job->peer;
+    draft.principal = job->principal;
     struct job_counts counts = {job->done, job->left};
     for (size_t i = 0; i < event->row_count; i++) {
         struct known known;

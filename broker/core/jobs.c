@@ -13,6 +13,7 @@ struct job *job_find(struct core *core, uint64_t id) {
 int job_apply_put(struct core *core, const Tarry__JobPut *put) {
     if (!put->job || !put->queue || put->queue > QUEUES_MAX || !core->queues[put->queue].number) return CORE_NONSENSE;
     if (strlen(put->client) > CLIENT_NAME_SIZE_MAX || strlen(put->peer) > PEER_SIZE_MAX) return CORE_NONSENSE;
+    if (strlen(put->principal) > PRINCIPAL_SIZE_MAX) return CORE_NONSENSE;
     struct job *job = job_find(core, put->job);
     if (!job) {
         for (size_t i = 0; i < JOBS_MAX && !job; i++) job = core->jobs[i].id ? NULL : &core->jobs[i];
@@ -20,6 +21,7 @@ int job_apply_put(struct core *core, const Tarry__JobPut *put) {
         *job = (struct job){.id = put->job, .queue = put->queue};
         memcpy(job->client, put->client, strlen(put->client));
         memcpy(job->peer, put->peer, strlen(put->peer));
+        memcpy(job->principal, put->principal, strlen(put->principal));
         core->job_count++;
         core->queues[put->queue].job_count++;
     }

@@ -14,7 +14,7 @@ struct producer *producer_find(const struct core *core, uint64_t id) {
     return at ? &core->producers[at - 1] : NULL;
 }
 
-int producer_apply_put(struct core *core, uint64_t id) {
+int producer_apply_put(struct core *core, uint64_t id, uint64_t owner) {
     if (!id || producer_find(core, id)) return CORE_NONSENSE;
     struct producer *producer = TAILQ_FIRST(&core->producers_free);
     if (producer) {
@@ -25,6 +25,7 @@ int producer_apply_put(struct core *core, uint64_t id) {
     }
     TAILQ_INSERT_TAIL(&core->producers_idle, producer, idle);
     producer->id = id;
+    producer->owner = owner;
     producer->used_ms = steady_ms(core);
     producer->floor = 1;
     producer->result_count = 0;

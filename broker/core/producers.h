@@ -7,7 +7,7 @@
 /* The idle list in the order of last use, which the index does not keep. Nothing to do but after a restore. */
 void producers_order(struct core *core);
 struct producer *producer_find(const struct core *core, uint64_t id);
-int producer_apply_put(struct core *core, uint64_t id);
+int producer_apply_put(struct core *core, uint64_t id, uint64_t owner);
 int producer_apply_end(struct core *core, uint64_t id);
 int producer_apply_commit(struct core *core, uint64_t id, uint64_t sequence, uint64_t oldest_unanswered,
                           uint64_t position);

@@ -99,8 +99,12 @@ void query_get(struct core *core, const struct core_event *event, struct core_ef
     struct draft draft;
     draft_init(&draft, core, effects->arena, &event->facts, 1);
     Tarry__OpResult result = TARRY__OP_RESULT__INIT;
-    struct decision d = {.core = core, .draft = &draft, .effects = effects, .result = &result};
+    struct decision d = {.core = core, .draft = &draft, .effects = effects, .caller = event->caller, .result = &result};
     struct known known;
+    if (!may_touch(&d, get->task->id)) {
+        reply_refuse(core, effects, event->ticket, result.code, result.message);
+        return;
+    }
     enum resolved resolved = resolve(&d, get->task, &known);
     struct need need = {0};
     if (draft.record_count) need_rows(&need, event->facts.rows, event->facts.count);

@@ -1,6 +1,7 @@
 /* query_stats.c: queues, counts and quantiles. */
 #include <string.h>
 
+#include "callers.h"
 #include "jobs.h"
 #include "near.h"
 #include "push.h"
@@ -25,7 +26,7 @@ void query_queues(struct core *core, const struct core_event *event, struct core
     reply->queues->queues = must_alloc(effects->arena, core->tally.next_queue * sizeof(Tarry__QueueView *));
     for (uint32_t number = 1; number < core->tally.next_queue; number++) {
         struct queue *queue = &core->queues[number];
-        if (queue->deleted) continue;
+        if (queue->deleted || !caller_covers(event->caller, queue->name)) continue;
         Tarry__QueueView *view = must_alloc(effects->arena, sizeof *view);
         tarry__queue_view__init(view);
         view->name = queue->name;
@@ -187,7 +188,7 @@ void query_stats(struct core *core, const struct core_event *event, struct core_
     reply->stats->queues = must_alloc(effects->arena, core->tally.next_queue * sizeof(Tarry__QueueStats *));
     for (uint32_t number = 1; number < core->tally.next_queue; number++) {
         struct queue *queue = &core->queues[number];
-        if (queue->deleted) continue;
+        if (queue->deleted || !caller_covers(event->caller, queue->name)) continue;
         if (is_one && strcmp(queue->name, name) != 0) continue;
         struct queue_look look;
         bool is_looked = number < event->look;

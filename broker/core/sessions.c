@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "callers.h"
 #include "decide.h"
 #include "leases.h"
 #include "near.h"
@@ -79,7 +80,10 @@ static void open_lane(struct core *core, struct session *session, struct core_ef
     session->state = SESSION_WAITING_LANE;
     core->session_count++;
     hear(core, session);
-    *PUSH(effects, lanes) = (struct core_lane){.session = session->id, .lane = session->lane, .open = true};
+    *PUSH(effects, lanes) = (struct core_lane){.session = session->id,
+                                               .lane = session->lane,
+                                               .open = true,
+                                               .principal = session->principal};
 }
 
 static void close_lane(struct core *core, struct session *session, struct core_effects *effects) {
@@ -99,6 +103,8 @@ static void close_lane(struct core *core, struct session *session, struct core_e
 static void name_session(struct session *session, const struct core_event *event) {
     snprintf(session->client, sizeof session->client, "%s", event->request->client);
     snprintf(session->peer, sizeof session->peer, "%s", event->peer ? event->peer : "");
+    snprintf(session->principal, sizeof session->principal, "%s", event->caller ? event->caller->name : "");
+    session->is_owned = true;
 }
 
 static void record_session(struct core *core, const struct session *session, bool resumed,
@@ -107,6 +113,7 @@ static void record_session(struct core *core, const struct session *session, boo
     draft_init(&draft, core, effects->arena, NULL, 1);
     draft.client = session->client;
     draft.peer = session->peer;
+    draft.principal = session->principal;
     Tarry__SessionPut *put = must_alloc(effects->arena, sizeof *put);
     tarry__session_put__init(put);
     put->session = session->id;
@@ -250,6 +257,7 @@ static uint32_t give_back(struct core *core, struct session *session, const stru
         draft_init(&draft, core, effects->arena, NULL, RECORDS_PER_FRAME_MAX);
         draft.client = session->client;
         draft.peer = session->peer;
+        draft.principal = session->principal;
         if (giving->asked) draft_by_request(&draft, giving->asked);
         for (; task && draft.record_count < RECORDS_PER_FRAME_MAX; task = TAILQ_NEXT(task, member)) {
             if (giving->position && task->row.lease_position != giving->position) continue;
@@ -309,13 +317,14 @@ static void leave(struct core *core, struct session *session, const struct core_
 void session_unsubscribe(struct core *core, const struct core_event *event, struct core_effects *effects) {
     const Tarry__Unsubscribe *unsubscribe = event->request->unsubscribe;
     struct session *session = session_find(core, unsubscribe->session);
-    if (session && session_is_present(session)) leave(core, session, event, effects);
+    if (session && session_is_present(session) && caller_is_owner(event->caller, session))
+        leave(core, session, event, effects);
     reply_send(core, effects, event->ticket, reply_new(effects, TARRY__CODE__OK));
 }
 
 void session_heartbeat(struct core *core, const struct core_event *event, struct core_effects *effects) {
     struct session *session = session_find(core, event->request->heartbeat->session);
-    if (!session || !session_is_present(session)) {
+    if (!session || !session_is_present(session) || !caller_is_owner(event->caller, session)) {
         reply_refuse(core, effects, event->ticket, TARRY__CODE__NO_SUCH_SESSION,
                      "the session is gone: subscribe again");
         return;

@@ -167,6 +167,8 @@ struct session {
     uint64_t lease_ms;                     /* 0: the queue's */
     char client[CLIENT_NAME_SIZE_MAX + 1]; /* for the log; empty: not known, of before a restart */
     char peer[PEER_SIZE_MAX + 1];
+    char principal[PRINCIPAL_SIZE_MAX + 1]; /* whose it is; void unless is_owned */
+    bool is_owned; /* otherwise it is of before a restart, and has not come back: nobody knows whose it was */
     struct task_list leases;
     uint32_t lease_count;
     bool sending;
@@ -197,6 +199,7 @@ struct producer {
     uint64_t id; /* 0: unused */
     uint64_t used_ms;
     uint64_t floor; /* sequences below are forgotten */
+    uint64_t owner; /* principal_owner of its principal's name */
     uint32_t result_count;
     uint32_t by_id_next;        /* index + 1 */
     TAILQ_ENTRY(producer) idle; /* least recently used first */
@@ -216,6 +219,7 @@ struct job {
     uint64_t left;                         /* dead letters whose keys live again */
     char client[CLIENT_NAME_SIZE_MAX + 1]; /* who asked for it */
     char peer[PEER_SIZE_MAX + 1];
+    char principal[PRINCIPAL_SIZE_MAX + 1];
     bool loading;
     int hold;        /* valid while loading */
     uint64_t lacked; /* tasks in memory when a page found no room: asked for again when there are fewer; 0: none did */

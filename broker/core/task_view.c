@@ -1,6 +1,7 @@
 /* task_view.c: what decisions share: which task is meant, what is true about it, and how rows change (decide.h). */
 #include <string.h>
 
+#include "callers.h"
 #include "decide.h"
 #include "push.h"
 #include "seeded_bug.h"
@@ -95,6 +96,23 @@ static enum resolved not_found(struct decision *d, const struct outcome *outcome
 enum resolved resolve_id(struct decision *d, uint64_t id, struct known *out) {
     if (draft_find(d->draft, id, out)) return classify(d, out);
     return not_found(d, outcomes_by_id(d->core->outcomes, id));
+}
+
+static const char anothers_task[] = "no task of this id is known in the queues that you may use";
+
+bool may_touch(struct decision *d, uint64_t id) {
+    struct known known;
+    uint32_t queue = 0;
+    if (!id || !caller_is_confined(d->caller)) return true;
+    if (draft_find(d->draft, id, &known)) {
+        queue = known.row.queue;
+    } else {
+        const struct outcome *outcome = outcomes_by_id(d->core->outcomes, id);
+        if (outcome) queue = outcome->queue;
+    }
+    if (queue && caller_covers(d->caller, d->core->queues[queue].name)) return true;
+    refuse(d, TARRY__CODE__DENIED, TARRY__OUTCOME__NONE, anothers_task);
+    return false;
 }
 
 enum resolved resolve(struct decision *d, const Tarry__Ref *ref, struct known *out) {

@@ -57,6 +57,10 @@ static const struct option options[] = {
     {"memory", OPTION_SIZE, FIELD(memory), MEMORY_MIN, SIZE_LIMIT, "SIZE", "memory budget [256MiB]"},
     {"unsafe-listen-anywhere", OPTION_BOOL, FIELD(unsafe_listen_anywhere), 0, 1, "BOOL",
      "allow an address that is not loopback: there is no authentication yet [no]"},
+    {"tokens", OPTION_TEXT, FIELD(tokens), 1, 0, "FILE",
+     "who may use the broker, and for what (tarry token) [tokens in the data directory]"},
+    {"unsafe-no-tokens", OPTION_BOOL, FIELD(unsafe_no_tokens), 0, 1, "BOOL",
+     "over the network, too, whoever shows no token may produce, consume, read and operate [no]"},
     {"allow-origin", OPTION_ORIGINS, FIELD(allow_origin), 1, 0, "ORIGIN",
      "web pages of this origin (https://example.org) may use the broker; may be repeated [none may]"},
     {"accept-clock-jump", OPTION_BOOL, FIELD(accept_clock_jump), 0, 1, "BOOL",
@@ -165,25 +169,11 @@ static const struct option *option_find(const char *name, size_t size) {
 }
 
 static const char *const command_line_only[] = {"config", "help", "version", "print-config", NULL};
-static const char *const no_behaviour[] = {"data",
-                                           "listen",
-                                           "tls-cert",
-                                           "tls-key",
-                                           "tls-client-ca",
-                                           "tls-peer-ca",
-                                           "config",
-                                           "accept-clock-jump",
-                                           "inspect",
-                                           "peer",
-                                           "follow",
-                                           "advertise",
-                                           "peer-key",
-                                           "peer-token-file",
-                                           "coordinator",
-                                           "help",
-                                           "version",
-                                           "print-config",
-                                           NULL};
+static const char *const no_behaviour[] = {
+    "data",        "listen",    "tls-cert",          "tls-key",         "tls-client-ca",
+    "tls-peer-ca", "config",    "accept-clock-jump", "inspect",         "peer",
+    "follow",      "advertise", "peer-key",          "peer-token-file", "tokens",
+    "coordinator", "help",      "version",           "print-config",    NULL};
 
 static bool is_named(const struct option *option, const char *const *names) {
     while (*names != NULL && strcmp(option->name, *names) != 0) names++;
@@ -444,6 +434,7 @@ static void credentials_take(struct config *config) {
         char *path; /* CONFIG_TEXT_SIZE */
         bool is_wanted;
     } files[] = {{"sign-key", config->sign_key, true},
+                 {"tokens", config->tokens, true},
                  {"tls-cert", config->tls_cert, is_over_tls},
                  {"tls-key", config->tls_key, is_over_tls},
                  {"tls-client-ca", config->tls_client_ca, is_over_tls},

@@ -100,15 +100,16 @@ static bool on_page(void *argument, uint64_t id, const char *path) {
     return true;
 }
 
-/* Whoever reaches the broker may use it: it listens on loopback, or was told to be unsafe. */
 static struct caller_verdict on_admit(void *argument, const struct net_caller *caller) {
-    return (struct caller_verdict){0};
+    return authorizer_admit(&((struct shell *)argument)->authorizer, caller);
 }
 
-static void on_dismiss(void *argument, uint64_t principal) {}
+static void on_dismiss(void *argument, uint64_t principal) {
+    authorizer_dismiss(principal);
+}
 
 static bool on_stays(void *argument, uint64_t principal) {
-    return true;
+    return authorizer_stays(&((struct shell *)argument)->authorizer, principal);
 }
 
 static bool on_request(void *argument, uint64_t from, uint64_t principal, const char *peer, struct message *request) {

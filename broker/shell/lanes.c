@@ -4,7 +4,9 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "logfmt.h"
 #include "secret.h"
@@ -43,13 +45,14 @@ static void change_hands(struct lane *lane, uint64_t session) {
     lane->sending = false;
 }
 
-void lanes_open(struct lanes *lanes, uint32_t number, uint64_t session) {
-    struct lane *lane = lane_at(lanes, number);
+void lanes_open(struct lanes *lanes, const struct core_lane *open) {
+    struct lane *lane = lane_at(lanes, open->lane);
     pthread_mutex_lock(&lane->mutex);
-    if (lane->session != session) {
+    if (lane->session != open->session) {
         if (lane->connection != 0) door_close(lanes->shell->door, lane->connection);
-        change_hands(lane, session);
+        change_hands(lane, open->session);
     }
+    snprintf(lane->principal, sizeof(lane->principal), "%s", open->principal);
     pthread_mutex_unlock(&lane->mutex);
 }
 
@@ -71,6 +74,15 @@ uint64_t lanes_turn(const struct lanes *lanes, uint32_t number) {
 }
 
 /* ---- any thread */
+
+bool lanes_principal(struct lanes *lanes, uint32_t number, uint64_t session, char out[PRINCIPAL_SIZE_MAX + 1]) {
+    struct lane *lane = lane_at(lanes, number);
+    pthread_mutex_lock(&lane->mutex);
+    bool is_holder = lane->session == session;
+    if (is_holder) memcpy(out, lane->principal, sizeof(lane->principal));
+    pthread_mutex_unlock(&lane->mutex);
+    return is_holder;
+}
 
 void lanes_send(struct lanes *lanes, const struct core_delivery *delivery, struct message *message,
                 uint64_t delivered_ns) {
@@ -95,14 +107,16 @@ void lanes_send(struct lanes *lanes, const struct core_delivery *delivery, struc
 
 uint64_t lanes_ask(struct lanes *lanes, uint32_t number, const char *authorization) {
     struct lane *lane = lane_at(lanes, number);
-    uint64_t session = authorization != NULL ? secret_check_authorization(lanes->shell->dir.secret, authorization) : 0;
+    uint64_t session = 0;
     pthread_mutex_lock(&lane->mutex);
+    if (authorization != NULL)
+        session = secret_check_authorization(lanes->shell->dir.secret, lane->principal, authorization);
     bool is_holder = session != 0 && session == lane->session;
     pthread_mutex_unlock(&lane->mutex);
     if (is_holder) return session;
     if (logfmt_allowed(&refused_limit))
         logfmt("lane_refused", "lane=%u reason=\"%s\"", number,
-               session == 0 ? "no valid session secret" : "another session's lane");
+               session == 0 ? "no secret of the session that holds it" : "another session's lane");
     return 0;
 }
 

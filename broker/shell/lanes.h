@@ -35,7 +35,8 @@ struct lane_news {
 struct lane {
     struct lanes *lanes;
     pthread_mutex_t mutex;
-    uint64_t session; /* who holds it; 0: nobody */
+    uint64_t session;                       /* who holds it; 0: nobody */
+    char principal[PRINCIPAL_SIZE_MAX + 1]; /* whose that is, as in records */
     uint64_t turn;
     uint64_t connection; /* the holder's; 0: none */
     bool sending;        /* a delivery of this turn */
@@ -48,7 +49,7 @@ struct lanes {
 
 void lanes_init(struct lanes *lanes, struct shell *shell);
 /* Expect the session's connection on the lane; drops a former holder's. */
-void lanes_open(struct lanes *lanes, uint32_t number, uint64_t session);
+void lanes_open(struct lanes *lanes, const struct core_lane *open);
 /* The session is gone: once this has returned nothing that waits for the lane begins to leave. The connection is the
  * consumer's to close; it has some seconds for that (DOOR_LINGER_S). */
 void lanes_close(struct lanes *lanes, uint32_t number, uint64_t session);
@@ -59,6 +60,9 @@ uint64_t lanes_turn(const struct lanes *lanes, uint32_t number);
  * never left. Silent about a delivery of another turn. */
 void lanes_send(struct lanes *lanes, const struct core_delivery *delivery, struct message *message,
                 uint64_t delivered_ns);
+
+/* Whose the session on the lane is. False: it holds it no more. Any thread. */
+bool lanes_principal(struct lanes *lanes, uint32_t number, uint64_t session, char out[PRINCIPAL_SIZE_MAX + 1]);
 
 /* The door's calls (door.h). */
 uint64_t lanes_ask(struct lanes *lanes, uint32_t number, const char *authorization);

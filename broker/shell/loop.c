@@ -47,7 +47,7 @@ static void run_errands(struct loop *loop) {
     for (size_t i = 0; i < effects->lanes.count; i++) {
         const struct core_lane *lane = &effects->lanes.items[i];
         if (lane->open)
-            lanes_open(&shell->lanes, lane->lane, lane->session);
+            lanes_open(&shell->lanes, lane);
         else
             lanes_close(&shell->lanes, lane->lane, lane->session);
     }
@@ -113,9 +113,11 @@ static struct message *pack_greeted(const struct shell *shell, const Tarry__Repl
 /* The session's secret is the shell's to make. */
 static struct message *pack_subscribed(struct loop *loop, const Tarry__Reply *reply) {
     uint8_t secret[SESSION_SECRET_SIZE];
+    char principal[PRINCIPAL_SIZE_MAX + 1];
     Tarry__Reply copy = *reply;
     Tarry__SubscribeReply subscribe = *reply->subscribe;
-    secret_make(loop->shell->dir.secret, subscribe.session, secret);
+    if (!lanes_principal(&loop->shell->lanes, subscribe.lane, subscribe.session, principal)) principal[0] = '\0';
+    secret_make(loop->shell->dir.secret, subscribe.session, principal, secret);
     subscribe.secret = (ProtobufCBinaryData){.data = secret, .len = sizeof(secret)};
     copy.subscribe = &subscribe;
     return reply_pack(&copy);

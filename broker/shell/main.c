@@ -143,6 +143,15 @@ static void read_certificates(void) {
     if (tls_open(&shell.tls, &files, on_tls, NULL, message) != 0) refuse("refused", message);
 }
 
+/* Over the network a principal is somebody with a token or a certificate. */
+static void check_network(void) {
+    bool is_network = false;
+    for (unsigned i = 0; i < shell.endpoints.count; i++) is_network |= !shell.endpoints.addresses[i].loopback;
+    if (!is_network || authorizer_is_open(&shell.authorizer) || authorizer_has_rows(&shell.authorizer)) return;
+    refuse("refused", "an address is not loopback, and the file of tokens lets nobody in from there: make a token with "
+                      "'tarry token add', listen on 127.0.0.1 only, or say --unsafe-no-tokens");
+}
+
 static void bind_endpoints(void) {
     char message[ENDPOINTS_MESSAGE_SIZE];
     if (endpoints_open(&shell.endpoints, message) != 0) refuse("listen_failed", message);
@@ -192,6 +201,7 @@ static void stop(void) {
     locator_stop(&shell.locator);
     indexer_stop(&shell.indexer);
     signer_stop(&shell.signer);
+    authorizer_stop(&shell.authorizer);
     door_stop(shell.door, FLUSH_MAX_MS);
     endpoints_remove(&shell.endpoints);
     uint64_t position = index_position(shell.index);
@@ -266,6 +276,8 @@ int main(int argc, char **argv) {
                                  : datadir_open(&shell.dir, shell.config.data, message);
     if (error != 0) refuse("refused", message);
     if (node_open(&shell.node, &shell, message) != 0) refuse("refused", message);
+    if (authorizer_open(&shell.authorizer, &shell, message, sizeof(message)) != 0) refuse("refused", message);
+    check_network();
     if (signer_open(&shell.signer, &shell, message, sizeof(message)) != 0) refuse("refused", message);
     inbox_init(&shell.inbox);
     batches_init(&shell.batches);
@@ -278,6 +290,7 @@ int main(int argc, char **argv) {
     start_threads();
     error = door_start(shell.door);
     if (error != 0) refuse("listen_failed", strerror(error));
+    authorizer_start(&shell.authorizer);
     if (shell.node.on) node_settle(&shell.node, SETTLE_MAX_MS);
     say_ready(live, monotonic_ms() - from_ms);
     notify("READY=1");

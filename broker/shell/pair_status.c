@@ -27,7 +27,9 @@ void pair_answer(struct shell *shell, struct call *call) {
     char hangs[SYNC_PROBLEM_SIZE], about_tls[TLS_SENTENCE_SIZE];
     const char *problem = sync_problem(&shell->sync, hangs);
     if (problem == NULL) problem = tls_problem(shell->tls, about_tls);
-    if (problem != NULL) status.problem = (char *)problem;
+    struct authorizer_numbers access;
+    authorizer_numbers(&shell->authorizer, &access);
+    status.problem = problem != NULL ? (char *)problem : access.problem;
     member_format(shell->dir.member.id, member);
     status.role = TARRY__PAIR_REPLY__ROLE__PRIMARY;
     status.epoch = atomic_load(&shell->epoch);

@@ -129,7 +129,7 @@ static int each_lease(void *argument, const struct row *row) {
     return core_restore_lease(argument, row);
 }
 static int each_producer(void *argument, const struct index_producer *producer) {
-    return core_restore_producer(argument, producer->producer, producer->used_ms, producer->floor);
+    return core_restore_producer(argument, producer->producer, producer->used_ms, producer->floor, producer->owner);
 }
 static int each_result(void *argument, uint64_t producer, uint64_t sequence, uint64_t position) {
     return core_restore_result(argument, producer, sequence, position);

@@ -122,7 +122,7 @@ static bool prepare_commit(struct arena *arena, const Tarry__Commit *commit, uin
     return true;
 }
 
-static bool prepare_subscribe(const Tarry__Subscribe *subscribe, const uint8_t secret[IDENTITY_SECRET_SIZE],
+static bool prepare_subscribe(const Tarry__Subscribe *subscribe, const struct request_setting *setting,
                               struct core_event *out, struct request_refusal *out_refusal) {
     const char *problem = NULL;
     if (subscribe->n_queues == 0) problem = "no queue is named";
@@ -137,7 +137,7 @@ static bool prepare_subscribe(const Tarry__Subscribe *subscribe, const uint8_t s
     if (problem != NULL) return refuse(out_refusal, TARRY__CODE__INVALID, problem);
     out->kind = CORE_SUBSCRIBE;
     if (subscribe->resume.len == 0) return true;
-    out->session = secret_check(secret, subscribe->resume.data, subscribe->resume.len);
+    out->session = secret_check(setting->secret, setting->principal, subscribe->resume.data, subscribe->resume.len);
     if (out->session != 0) return true;
     return refuse(out_refusal, TARRY__CODE__NO_SUCH_SESSION, "the session's secret is not one of this broker's");
 }
@@ -187,9 +187,8 @@ static const char *check_follow(const Tarry__Follow *follow) {
     return NULL;
 }
 
-static bool prepare_body(struct arena *arena, const Tarry__Request *request, uint32_t payload_max,
-                         const uint8_t secret[IDENTITY_SECRET_SIZE], struct core_event *out,
-                         struct request_refusal *out_refusal) {
+static bool prepare_body(struct arena *arena, const Tarry__Request *request, const struct request_setting *setting,
+                         struct core_event *out, struct request_refusal *out_refusal) {
     const char *problem = NULL;
     switch (request->body_case) {
     case TARRY__REQUEST__BODY_HELLO:
@@ -209,9 +208,9 @@ static bool prepare_body(struct arena *arena, const Tarry__Request *request, uin
         out->kind = CORE_QUEUES;
         return true;
     case TARRY__REQUEST__BODY_COMMIT:
-        return prepare_commit(arena, request->commit, payload_max, out, out_refusal);
+        return prepare_commit(arena, request->commit, setting->payload_max, out, out_refusal);
     case TARRY__REQUEST__BODY_SUBSCRIBE:
-        return prepare_subscribe(request->subscribe, secret, out, out_refusal);
+        return prepare_subscribe(request->subscribe, setting, out, out_refusal);
     case TARRY__REQUEST__BODY_LIST:
         return prepare_list(request->list, out, out_refusal);
     case TARRY__REQUEST__BODY_GET:
@@ -251,9 +250,8 @@ static bool check_counts(const struct request_peek *counts, struct request_refus
     return true;
 }
 
-bool request_prepare(struct arena *arena, const uint8_t *data, size_t size, uint32_t payload_max,
-                     const uint8_t secret[IDENTITY_SECRET_SIZE], struct core_event *out,
-                     struct request_refusal *out_refusal) {
+bool request_prepare(struct arena *arena, const uint8_t *data, size_t size, const struct request_setting *setting,
+                     struct core_event *out, struct request_refusal *out_refusal) {
     struct request_peek counts;
     if (!request_peek(data, size, &counts))
         return refuse(out_refusal, TARRY__CODE__INVALID, "the request is no protobuf message");
@@ -272,5 +270,5 @@ bool request_prepare(struct arena *arena, const uint8_t *data, size_t size, uint
     if (!is_utf8(request->client, name_size))
         return refuse(out_refusal, TARRY__CODE__INVALID, "the client's name is not UTF-8");
     *out = (struct core_event){.request = request};
-    return prepare_body(arena, request, payload_max, secret, out, out_refusal);
+    return prepare_body(arena, request, setting, out, out_refusal);
 }

@@ -31,12 +31,18 @@ struct request_refusal {
     const char *sentence;
 };
 
+/* What a request is judged by. */
+struct request_setting {
+    const uint8_t *secret; /* IDENTITY_SECRET_SIZE bytes: of the data directory */
+    const char *principal; /* who asks, as in records: a session that is to be resumed must be his */
+    uint32_t payload_max;
+};
+
 /* Unpacks, checks and prepares: kind, request, contents (one per operation of a commit; their bytes, salt included, in
  * `arena`), session (of a resumed subscription). Kind 0: it is not for the core (audit, backup, follow, pair). False:
  * `*out_refusal` says why not. */
-bool request_prepare(struct arena *arena, const uint8_t *data, size_t size, uint32_t payload_max,
-                     const uint8_t secret[IDENTITY_SECRET_SIZE], struct core_event *out,
-                     struct request_refusal *out_refusal);
+bool request_prepare(struct arena *arena, const uint8_t *data, size_t size, const struct request_setting *setting,
+                     struct core_event *out, struct request_refusal *out_refusal);
 /* Whether the request is a commit that has an operation of this kind. */
 bool request_has_op(const Tarry__Request *request, Tarry__Op__OpCase op_case);
 

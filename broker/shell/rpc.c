@@ -74,6 +74,10 @@ static void context_give(struct rpc_context *context) {
     forget_request(context);
     atomic_fetch_sub(&rpc->charged, context->charge);
     context->charge = 0;
+    if (context->size > 0) authorizer_give_bytes(context->principal, context->size);
+    context->size = 0;
+    access_release(context->principal);
+    context->principal = NULL;
     atomic_fetch_sub(&rpc->busy, 1);
     if (context->follows) atomic_fetch_sub(&rpc->followed, 1);
     context->follows = false;
@@ -279,6 +283,9 @@ static struct message *pack_refusal(struct shell *shell, struct request_refusal 
     return reply_pack_refusal(refusal.code, refusal.sentence);
 }
 
+static const char too_many_bytes[] =
+    "more bytes of requests are under way than this principal may have (bytes=, tarry token)";
+
 static void handle(struct rpc_context *context, struct message *message) {
     struct rpc *rpc = context->rpc;
     struct shell *shell = rpc->shell;
@@ -292,21 +299,30 @@ static void handle(struct rpc_context *context, struct message *message) {
     const struct peer_key *key = &shell->peer_key;
     context->proof = shell->node.on ? peer_check_request(key, data, size, context->nonce) : PEER_NONE;
     const char *unproved_why = NULL;
+    const struct request_setting setting = {.secret = shell->dir.secret,
+                                            .principal = access_record_name(context->principal),
+                                            .payload_max = (uint32_t)shell->config.payload_max};
     struct request_refusal refusal = {refuse_packed(context, data, size), NULL};
+    if (refusal.code == TARRY__CODE__OK && !authorizer_take_bytes(&shell->authorizer, context->principal, size))
+        refusal = (struct request_refusal){TARRY__CODE__BUSY, too_many_bytes};
+    else if (refusal.code == TARRY__CODE__OK)
+        context->size = size;
     if (refusal.code == TARRY__CODE__OK && (context->memory = memory_take(rpc)) == NULL)
         refusal.code = TARRY__CODE__BUSY;
     if (refusal.code == TARRY__CODE__OK &&
-        request_prepare(&context->memory->arena, data, size, (uint32_t)shell->config.payload_max, shell->dir.secret,
-                        &errand->event, &refusal)) {
+        request_prepare(&context->memory->arena, data, size, &setting, &errand->event, &refusal)) {
         unproved_why = refuse_proof(context, errand->event.request);
         refusal.code = refuse_load(context, &errand->event);
         if (refusal.code == TARRY__CODE__OK) refusal = refuse_unpacked(shell, &errand->event);
+        if (refusal.code == TARRY__CODE__OK)
+            refusal = authorizer_judge(&shell->authorizer, context->principal, &context->memory->arena, &errand->event);
     }
     message_free(message); /* unpacking copied what is needed */
     if (refusal.code != TARRY__CODE__OK || unproved_why != NULL) {
+        struct message *answer =
+            unproved_why != NULL ? pack_challenge(shell, unproved_why) : pack_refusal(shell, refusal);
         forget_request(context); /* now, and not when the answer has left: a flood of nonsense must cost no memory */
-        bool is_challenged = unproved_why != NULL;
-        send_reply(&context->call, is_challenged ? pack_challenge(shell, unproved_why) : pack_refusal(shell, refusal));
+        send_reply(&context->call, answer);
         return;
     }
     errand->event.ticket = call_ticket(&context->call);
@@ -329,7 +345,7 @@ bool rpc_request(struct rpc *rpc, uint64_t from, uint64_t principal, const char 
     struct rpc_context *context = context_take(rpc);
     if (context == NULL) return false;
     context->from = from;
-    context->principal = principal;
+    context->principal = access_hold(principal_of(principal));
     memcpy(context->peer, peer, strlen(peer) + 1);
     context->head_size = request->head_size;
     memcpy(context->head, message_head(request), request->head_size);

@@ -18,6 +18,7 @@
 #include "peer_proof.h"
 #include "tarry_limits.h"
 
+struct access_principal;
 struct shell;
 struct rpc;
 
@@ -35,9 +36,10 @@ struct rpc_arena {
 struct rpc_context {
     struct call call; /* first */
     struct rpc *rpc;
-    struct rpc_context *next; /* while it is free */
-    uint64_t from;            /* connection */
-    uint64_t principal;       /* its (net/caller.h) */
+    struct rpc_context *next;           /* while it is free */
+    uint64_t from;                      /* connection */
+    struct access_principal *principal; /* who asks; held until he is answered */
+    size_t size;                        /* of his bytes under way; 0: they are not counted */
     char peer[PEER_SIZE_MAX + 1];
     uint8_t head[MESSAGE_HEAD_MAX]; /* the request's backtrace, for its answer */
     uint8_t head_size;

@@ -1,5 +1,5 @@
-/* secret.h: a session's secret: its id and a keyed hash of it. Nothing needs to be stored, so it can be checked after a
- * restart too (Subscribe.resume). Pure, any thread. */
+/* secret.h: a session's secret: its id and a keyed hash of it and of whose it is, so that it is good for nobody else.
+ * Nothing needs to be stored, so it can be checked after a restart too (Subscribe.resume). Pure, any thread. */
 #ifndef TARRY_SHELL_SECRET_H
 #define TARRY_SHELL_SECRET_H
 
@@ -8,12 +8,16 @@
 
 #include "datadir.h"
 
-#define SESSION_SECRET_SIZE 40 /* session id (u64 LE), BLAKE2b-256 of it under the data directory's secret */
+#define SESSION_SECRET_SIZE                                                                                            \
+    40 /* session id (u64 LE), BLAKE2b-256 of it and the principal's name, keyed by the directory's */
 
-void secret_make(const uint8_t key[IDENTITY_SECRET_SIZE], uint64_t session, uint8_t out[SESSION_SECRET_SIZE]);
-/* The session that `secret` was made for; 0: it is not one of ours. */
-uint64_t secret_check(const uint8_t key[IDENTITY_SECRET_SIZE], const void *secret, size_t size);
+/* `principal`: PRINCIPAL_SIZE_MAX bytes at most; "": whoever is local. */
+void secret_make(const uint8_t key[IDENTITY_SECRET_SIZE], uint64_t session, const char *principal,
+                 uint8_t out[SESSION_SECRET_SIZE]);
+/* The session that `secret` was made for; 0: it is not one of ours, or not the principal's. */
+uint64_t secret_check(const uint8_t key[IDENTITY_SECRET_SIZE], const char *principal, const void *secret, size_t size);
 /* The same, from the value of an Authorization header: `Bearer <hex>`. */
-uint64_t secret_check_authorization(const uint8_t key[IDENTITY_SECRET_SIZE], const char *authorization);
+uint64_t secret_check_authorization(const uint8_t key[IDENTITY_SECRET_SIZE], const char *principal,
+                                    const char *authorization);
 
 #endif

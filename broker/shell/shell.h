@@ -10,6 +10,7 @@
 
 #include "archivist.h"
 #include "auditor.h"
+#include "authorizer.h"
 #include "backup.h"
 #include "batch.h"
 #include "clock.h"
@@ -77,6 +78,7 @@ struct shell {
     struct locator locator;
     struct door *door;
     struct tls *tls; /* NULL: none */
+    struct authorizer authorizer;
     struct rpc rpc;
     struct lanes lanes;
     struct node node;

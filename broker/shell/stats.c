@@ -27,12 +27,23 @@ static void stats_archive(struct shell *shell, Tarry__BrokerStats *out, struct a
     out->archive_error = numbers->failure;
 }
 
+/* Likewise. */
+static void stats_access(struct shell *shell, Tarry__BrokerStats *out, struct authorizer_numbers *numbers) {
+    authorizer_numbers(&shell->authorizer, numbers);
+    out->tokens = numbers->tokens;
+    out->token_failures = numbers->failures;
+    out->denied = numbers->denied;
+    out->limited = numbers->limited;
+    out->token_problem = numbers->problem;
+}
+
 Tarry__BrokerStats *stats_broker(struct shell *shell, struct arena *arena, bool clock_held) {
     Tarry__BrokerStats *out = arena_alloc(arena, sizeof(*out));
     Tarry__Quantiles *fsync_us = arena_alloc(arena, sizeof(*fsync_us));
     char *member = arena_alloc(arena, MEMBER_TEXT_SIZE);
     struct archive_numbers *numbers = arena_alloc(arena, sizeof(*numbers));
-    if (out == NULL || fsync_us == NULL || member == NULL || numbers == NULL) return NULL;
+    struct authorizer_numbers *access = arena_alloc(arena, sizeof(*access));
+    if (out == NULL || fsync_us == NULL || member == NULL || numbers == NULL || access == NULL) return NULL;
     tarry__broker_stats__init(out);
     tarry__quantiles__init(fsync_us);
     latency_quantiles(&shell->fsync_us, fsync_us);
@@ -56,6 +67,7 @@ Tarry__BrokerStats *stats_broker(struct shell *shell, struct arena *arena, bool 
     out->fsync_us = fsync_us;
     out->clock_held = clock_held;
     stats_archive(shell, out, numbers);
+    stats_access(shell, out, access);
     member_format(shell->dir.member.id, member);
     out->member = member;
     return out;
@@ -124,7 +136,11 @@ static void put_quantiles(FILE *out, const char *name, const char *queue, const 
     X(resident_bytes, "gauge")                                                                                         \
     X(sessions, "gauge")                                                                                               \
     X(producers, "gauge")                                                                                              \
-    X(live, "gauge")
+    X(live, "gauge")                                                                                                   \
+    X(tokens, "gauge")                                                                                                 \
+    X(token_failures, "counter")                                                                                       \
+    X(denied, "counter")                                                                                               \
+    X(limited, "counter")
 
 #define PAIR_METRICS(X)                                                                                                \
     X(primary, "gauge")                                                                                                \
@@ -180,6 +196,8 @@ char *stats_text(const Tarry__StatsReply *stats, size_t *out_size) {
         fprintf(out, "tarry_clock_held %d\n", broker->clock_held ? 1 : 0);
         put_metric(out, "archive_failing", "gauge");
         fprintf(out, "tarry_archive_failing %d\n", broker->archive_error[0] != '\0' ? 1 : 0);
+        put_metric(out, "tokens_wrong", "gauge");
+        fprintf(out, "tarry_tokens_wrong %d\n", broker->token_problem[0] != '\0' ? 1 : 0);
         put_metric(out, "fsync_us", "summary");
         put_quantiles(out, "fsync_us", NULL, broker->fsync_us);
     }

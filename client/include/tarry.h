@@ -118,6 +118,7 @@ enum tarry_code {
     TARRY_NO_SUCH_SESSION = 12, /* never surfaces: the consumer subscribes again */
     TARRY_NOT_PRIMARY = 13,     /* no address was the primary's until the deadline; nothing was done */
     TARRY_FAILED = 14,          /* the broker's disk failed; whether it took effect is unknown */
+    TARRY_DENIED = 15,          /* you may not do this: the message says which role is missing, or whose the queue is */
     /* The library's. */
     TARRY_E_TIMEOUT = 100,   /* no answer until the deadline; the request was sent: outcome unknown (tarry_ask) */
     TARRY_E_NO_BROKER = 101, /* no broker was there until the deadline; it was never sent: nothing was done */

@@ -107,7 +107,7 @@ static int take_role(const struct args *args, struct access_entry *entry, const 
         *out_none = true;
         return 0;
     }
-    unsigned role = role_of(value, strlen(value));
+    unsigned role = access_role_of(value, strlen(value));
     if (role == 0) return tool_usage(args, "--role: there is no role '%s'", value);
     entry->roles |= role;
     return 0;

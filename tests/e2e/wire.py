@@ -16,8 +16,8 @@ LANE = "push.sp.nanomsg.org"
 FRAME_SIZE = 65536
 
 # Codes of tarry.proto.
-OK, INVALID, TOO_LARGE, EXISTS, NOT_DONE, STALE_TOKEN, FORGOTTEN, BUSY, STOPPING, NO_SUCH_SESSION, NOT_PRIMARY, FAILED = \
-    0, 1, 2, 5, 6, 7, 9, 10, 11, 12, 13, 14
+OK, INVALID, TOO_LARGE, EXISTS, NOT_DONE, STALE_TOKEN, FORGOTTEN, BUSY, STOPPING, NO_SUCH_SESSION, NOT_PRIMARY, FAILED, DENIED = \
+    0, 1, 2, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15
 # Bodies of Request and Reply.
 HELLO, COMMIT, GOODBYE, SUBSCRIBE, HEARTBEAT, UNSUBSCRIBE, GET, LIST, QUEUES, STATS, AUDIT, BACKUP, FOLLOW, PAIR = BODIES = \
     range(10, 24)
@@ -183,11 +183,16 @@ class WebSocket:
 # ---- requests
 
 
+def bearer(token):
+    """The header that shows a token; None: none."""
+    return [] if token is None else [f"Authorization: Bearer {token}"]
+
+
 class Rpc(WebSocket):
     """A REQ client with every knob: ids, repeats and order are the test's."""
 
-    def __init__(self, port):
-        super().__init__(port)
+    def __init__(self, port, token=None):
+        super().__init__(port, headers=bearer(token))
         assert self.accepted, self.answer
         self.last_id = 0
         self.sentence = ""  # of the last reply
@@ -270,8 +275,8 @@ class Connects:
             peer.close()
         super().tearDown()
 
-    def rpc(self):
-        self.sockets.append(Rpc(self.broker.port))
+    def rpc(self, token=None):
+        self.sockets.append(Rpc(self.broker.port, token))
         return self.sockets[-1]
 
 

@@ -78,7 +78,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct core_event event = {0};
     struct request_refusal refusal = {TARRY__CODE__OK, NULL};
     if (arena.size_max == 0) arena_init(&arena, ARENA_SIZE_MAX);
-    if (request_prepare(&arena, data, size, PAYLOAD_SIZE_MAX_DEFAULT, secret, &event, &refusal)) {
+    const struct request_setting setting = {.secret = secret, .principal = "", .payload_max = PAYLOAD_SIZE_MAX_DEFAULT};
+    if (request_prepare(&arena, data, size, &setting, &event, &refusal)) {
         accepted_is_right(&event);
     } else {
         assert(refusal.code != TARRY__CODE__OK && refusal.sentence != NULL && refusal.sentence[0] != '\0');

@@ -16,12 +16,16 @@ ALLOWED = {
     "storage/": ("storage/", "proto/"),
     "broker/core/": ("broker/core/", "proto/"),
     "broker/pair/": ("broker/pair/",),
+    "broker/access/": ("broker/access/", "proto/"),
     "broker/coordinator/": ("broker/coordinator/", "broker/pair/", "storage/", "proto/"),
     "broker/net/": ("broker/net/", "proto/tarry_limits."),
-    "broker/shell/": ("broker/shell/", "broker/core/", "broker/net/", "broker/pair/", "broker/coordinator/", "storage/", "proto/"),
+    "broker/shell/": ("broker/shell/", "broker/access/", "broker/core/", "broker/net/", "broker/pair/", "broker/coordinator/", "storage/", "proto/"),
     "client/include/": ("client/include/",),
     "client/lib/": ("client/lib/", "client/include/", "proto/"),
     "client/tool/": ("client/tool/", "client/include/", "proto/"),
+    # The file of tokens is written here and read by the broker: one parser for both.
+    "client/tool/cmd_token.": ("client/tool/", "broker/access/token_file.", "client/include/", "proto/"),
+    "client/tool/token_store.": ("client/tool/", "broker/access/token_file.", "client/include/", "proto/"),
     "client/tool/offline/": ("client/tool/", "client/include/", "storage/", "proto/"),
     # A dry run asks the real core what would have been: it is a pure function of its events, and nothing else would be proof.
     "client/tool/replay/": ("client/tool/", "client/include/", "broker/core/core.h", "storage/", "proto/"),
@@ -44,6 +48,7 @@ ALLOWED = {
 
 # System headers that a folder must not use: the core has no I/O, no clock, no threads; proto has no I/O, no threads.
 FORBIDDEN_SYSTEM = {
+    "broker/access/": ("pthread.h", "threads.h", "time.h", "sys/", "unistd.h", "fcntl.h", "poll.h", "signal.h", "nng/", "lmdb.h"),
     "broker/pair/": ("pthread.h", "threads.h", "time.h", "sys/", "unistd.h", "fcntl.h", "poll.h", "signal.h", "nng/", "lmdb.h",
                      "stdlib.h", "stdio.h"),
     "broker/core/": ("pthread.h", "threads.h", "time.h", "sys/", "unistd.h", "fcntl.h", "poll.h", "signal.h", "nng/", "lmdb.h",

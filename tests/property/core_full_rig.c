@@ -324,7 +324,7 @@ void rig_restart(struct rig *rig) {
     for (size_t i = 0; i < JOBS_MAX && error == 0; i++) {
         if (rig->jobs[i] != NULL) error = core_restore_job(rig->core, rig->jobs[i]);
     }
-    if (error == 0 && rig->absorbed > 1) error = core_restore_producer(rig->core, rig->producer, 0, 1);
+    if (error == 0 && rig->absorbed > 1) error = core_restore_producer(rig->core, rig->producer, 0, 1, 0);
     for (size_t i = rig->absorbed; i < rig->frame_count && error == 0; i++) {
         error = core_replay(rig->core, &rig->frames[i].header, rig->frames[i].body);
     }

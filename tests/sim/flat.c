@@ -320,7 +320,7 @@ void flat_restore(const struct flat *flat, struct core *core) {
     }
     for (size_t i = 0; i < flat->producer_count; i++) {
         const struct flat_producer *p = &flat->producers[i];
-        MUST(core_restore_producer(core, p->id, p->used_ms, p->floor) == 0);
+        MUST(core_restore_producer(core, p->id, p->used_ms, p->floor, 0) == 0);
     }
     for (size_t i = 0; i < flat->result_count; i++) {
         const struct flat_result *r = &flat->results[i];

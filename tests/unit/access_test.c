@@ -106,7 +106,7 @@ static void who_is_local_may_what_is_harmless(void **state) {
     struct access_set *set = set_of("");
     struct access_principal *who = NULL;
     assert_int_equal(judge(set, NULL, "", true, &who), ACCESS_IN);
-    assert_int_equal(who->entry.roles, ROLE_produce | ROLE_consume | ROLE_read | ROLE_operate);
+    assert_int_equal(who->entry.roles, ROLES_LOCAL);
     access_release(who);
     struct access_shown owner = {.is_owner = true, .is_local = true, .certificate = ""};
     assert_int_equal(access_judge(set, &owner, NOW_S, &who), ACCESS_IN);
@@ -122,6 +122,48 @@ static void who_is_local_may_what_is_harmless(void **state) {
     assert_int_equal(access_judge(set, &owner, NOW_S, &who), ACCESS_IN); /* the row is not the owner's */
     assert_int_equal(who->entry.roles, ROLES_ALL);
     access_release(who);
+    access_set_free(set);
+}
+
+static void a_set_that_is_read_anew_keeps_who_has_not_changed(void **state) {
+    (void)state;
+    struct access_set *before =
+        set_of("certificate a roles=read\ncertificate b roles=read queue=x\ncertificate c roles=read\n");
+    struct access_set *after =
+        set_of("certificate a roles=read\ncertificate b roles=read queue=y\ncertificate d roles=read\n");
+    struct access_principal *a = access_hold(before->principals[0]), *b = access_hold(before->principals[1]),
+                            *c = access_hold(before->principals[2]), *loopback = access_hold(before->loopback);
+    access_set_follow(after, before);
+    access_set_free(before);
+    assert_ptr_equal(access_find(after, "a"), a);
+    assert_true(access_set_has(after, a));
+    assert_false(access_set_has(after, b)); /* another prefix */
+    assert_false(access_set_has(after, c)); /* gone */
+    assert_true(access_set_has(after, loopback));
+    access_release(a);
+    access_release(b);
+    access_release(c);
+    struct access_set *other = set_of("loopback loopback roles=none\n");
+    access_set_follow(other, after);
+    access_set_free(after);
+    assert_false(access_set_has(other, loopback)); /* there is a row of it now */
+    access_release(loopback);
+    access_set_free(other);
+}
+
+static void a_rate_is_kept(void **state) {
+    (void)state;
+    struct access_set *set = set_of("certificate a roles=produce rate=10\n");
+    struct access_principal *a = set->principals[0];
+    uint64_t now_ns = 5000000000;
+    for (int i = 0; i < 10; i++) assert_true(access_take_rate(a, 1, now_ns));
+    assert_false(access_take_rate(a, 1, now_ns));
+    assert_false(access_take_rate(a, 1, now_ns + 99000000));
+    assert_true(access_take_rate(a, 1, now_ns + 100000000));
+    assert_false(access_take_rate(a, 1, now_ns + 100000000));
+    assert_true(access_take_rate(a, 100, now_ns + 2000000000)); /* a large commit, of who has been quiet … */
+    assert_false(access_take_rate(a, 1, now_ns + 10000000000)); /* … is waited for */
+    assert_true(access_take_rate(a, 1, now_ns + 11200000000));
     access_set_free(set);
 }
 
@@ -257,6 +299,8 @@ int main(void) {
         cmocka_unit_test(a_token_expires),
         cmocka_unit_test(a_certificate_stands_for_a_token),
         cmocka_unit_test(who_is_local_may_what_is_harmless),
+        cmocka_unit_test(a_set_that_is_read_anew_keeps_who_has_not_changed),
+        cmocka_unit_test(a_rate_is_kept),
         cmocka_unit_test(what_is_denied_is_told),
         cmocka_unit_test(nobody_takes_anothers_name),
         cmocka_unit_test(what_is_written_is_read),

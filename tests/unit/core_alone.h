@@ -32,8 +32,10 @@ struct fx {
     char message[256];
     uint64_t session;
     uint64_t now_ms;
-    uint64_t content_size; /* of what is scheduled */
-    uint64_t resumes;      /* the session that a subscription takes up again; 0: none */
+    uint64_t content_size;            /* of what is scheduled */
+    uint64_t resumes;                 /* the session that a subscription takes up again; 0: none */
+    uint64_t id;                      /* of the first result */
+    const struct core_caller *caller; /* who asks; NULL: anybody */
 };
 
 static const struct core_options defaults = {
@@ -50,6 +52,7 @@ static inline void take_reply(struct fx *f) {
         Tarry__CommitReply *commit = tarry__commit_reply__unpack(NULL, reply->commit_size, reply->commit);
         assert_non_null(commit);
         if (commit->n_results > 0) f->result = commit->results[0]->code;
+        if (commit->n_results > 0) f->id = commit->results[0]->id;
         if (commit->n_results > 0) snprintf(f->message, sizeof(f->message), "%s", commit->results[0]->message);
         f->abandoned = commit->abandoned;
         tarry__commit_reply__free_unpacked(commit, NULL);
@@ -75,8 +78,12 @@ static inline void step(struct fx *f, struct core_event *event) {
 static inline Tarry__Code ask(struct fx *f, enum core_event_kind kind, Tarry__Request *request) {
     static struct core_content contents[OPS_PER_COMMIT_MAX + 1];
     contents[0].size = (uint32_t)f->content_size; /* only the shell looks inside */
-    struct core_event event = {
-        .kind = kind, .ticket = 1, .request = request, .contents = contents, .session = f->resumes};
+    struct core_event event = {.kind = kind,
+                               .ticket = 1,
+                               .request = request,
+                               .contents = contents,
+                               .session = f->resumes,
+                               .caller = f->caller};
     request->client = "test";
     step(f, &event);
     return f->code;

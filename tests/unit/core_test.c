@@ -389,14 +389,14 @@ static void an_index_that_makes_no_sense_is_not_believed(void **state) {
     for (job.job = 8; job.job < 8 + JOBS_MAX; job.job++) assert_int_equal(core_restore_job(core, &job), 0);
     assert_int_equal(core_restore_job(core, &job), CORE_NONSENSE);
 
-    assert_int_equal(core_restore_producer(core, 0, 1, 1), CORE_NONSENSE);
-    assert_int_equal(core_restore_producer(core, 7, 1, 0), 0);
-    assert_int_equal(core_restore_producer(core, 7, 1, 1), CORE_NONSENSE);
+    assert_int_equal(core_restore_producer(core, 0, 1, 1, 0), CORE_NONSENSE);
+    assert_int_equal(core_restore_producer(core, 7, 1, 0, 0), 0);
+    assert_int_equal(core_restore_producer(core, 7, 1, 1, 0), CORE_NONSENSE);
     assert_int_equal(core_restore_result(core, 8, 1, 1), CORE_NONSENSE);
     for (uint64_t i = 1; i <= COMMITS_PER_PRODUCER_MAX; i++) assert_int_equal(core_restore_result(core, 7, i, i), 0);
     assert_int_equal(core_restore_result(core, 7, 65, 65), CORE_NONSENSE);
-    for (uint64_t i = 8; i < 7 + PRODUCERS_MAX; i++) assert_int_equal(core_restore_producer(core, i, 1, 1), 0);
-    assert_int_equal(core_restore_producer(core, 7 + PRODUCERS_MAX, 1, 1), CORE_NONSENSE);
+    for (uint64_t i = 8; i < 7 + PRODUCERS_MAX; i++) assert_int_equal(core_restore_producer(core, i, 1, 1, 0), 0);
+    assert_int_equal(core_restore_producer(core, 7 + PRODUCERS_MAX, 1, 1, 0), CORE_NONSENSE);
     core_free(core);
 }
 
@@ -430,7 +430,7 @@ static void after_a_restart_the_longest_idle_producer_goes_first(void **state) {
     f->core = core_new(&f->options);
     assert_non_null(f->core);
     for (uint64_t i = 1; i <= PRODUCERS_MAX; i++) { /* the lower, the busier; two always in the same millisecond */
-        assert_int_equal(core_restore_producer(f->core, FIRST + i, NOW_MS - i / 2, 1), 0);
+        assert_int_equal(core_restore_producer(f->core, FIRST + i, NOW_MS - i / 2, 1, 0), 0);
     }
     struct core_event start = {.kind = CORE_START, .epoch = 2};
     step(f, &start);

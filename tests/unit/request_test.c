@@ -46,7 +46,8 @@ static int teardown(void **state) {
 static bool prepare(struct fx *f) {
     arena_reset(&f->arena);
     f->refusal = (struct request_refusal){TARRY__CODE__OK, NULL};
-    return request_prepare(&f->arena, f->bytes, f->size, 1000, key, &f->event, &f->refusal);
+    const struct request_setting setting = {.secret = key, .principal = "", .payload_max = 1000};
+    return request_prepare(&f->arena, f->bytes, f->size, &setting, &f->event, &f->refusal);
 }
 
 static bool prepare_request(struct fx *f, const Tarry__Request *request) {
@@ -337,25 +338,27 @@ static void a_secret_is_known_again_and_a_wrong_one_is_not(void **state) { /* F-
     (void)state;
     uint8_t secret[SESSION_SECRET_SIZE], other[IDENTITY_SECRET_SIZE] = {9};
     char hex[2 * SESSION_SECRET_SIZE + 1], text[256];
-    secret_make(key, 77, secret);
-    assert_int_equal(secret_check(key, secret, sizeof(secret)), 77);
-    assert_int_equal(secret_check(other, secret, sizeof(secret)), 0);
-    assert_int_equal(secret_check(key, secret, sizeof(secret) - 1), 0);
+    secret_make(key, 77, "shop", secret);
+    assert_int_equal(secret_check(key, "shop", secret, sizeof(secret)), 77);
+    assert_int_equal(secret_check(other, "shop", secret, sizeof(secret)), 0);
+    assert_int_equal(secret_check(key, "sho", secret, sizeof(secret)), 0); /* nobody else's */
+    assert_int_equal(secret_check(key, "", secret, sizeof(secret)), 0);
+    assert_int_equal(secret_check(key, "shop", secret, sizeof(secret) - 1), 0);
     sodium_bin2hex(hex, sizeof(hex), secret, sizeof(secret));
     snprintf(text, sizeof(text), "Bearer %s", hex);
-    assert_int_equal(secret_check_authorization(key, text), 77);
+    assert_int_equal(secret_check_authorization(key, "shop", text), 77);
     snprintf(text, sizeof(text), "bearer %s", hex);
-    assert_int_equal(secret_check_authorization(key, text), 77);
+    assert_int_equal(secret_check_authorization(key, "shop", text), 77);
     snprintf(text, sizeof(text), "Basic %s", hex);
-    assert_int_equal(secret_check_authorization(key, text), 0);
+    assert_int_equal(secret_check_authorization(key, "shop", text), 0);
     snprintf(text, sizeof(text), "Bearer %sff", hex);
-    assert_int_equal(secret_check_authorization(key, text), 0);
+    assert_int_equal(secret_check_authorization(key, "shop", text), 0);
     snprintf(text, sizeof(text), "Bearer %s\r\nA: b", hex);
-    assert_int_equal(secret_check_authorization(key, text), 0);
-    assert_int_equal(secret_check_authorization(key, ""), 0);
+    assert_int_equal(secret_check_authorization(key, "shop", text), 0);
+    assert_int_equal(secret_check_authorization(key, "shop", ""), 0);
     for (size_t i = 0; i < sizeof(secret) * 8; i++) {
         secret[i / 8] ^= (uint8_t)(1 << i % 8);
-        assert_int_equal(secret_check(key, secret, sizeof(secret)), 0);
+        assert_int_equal(secret_check(key, "shop", secret, sizeof(secret)), 0);
         secret[i / 8] ^= (uint8_t)(1 << i % 8);
     }
 }

@@ -142,7 +142,9 @@ void node_status_with(struct node *node, struct call *call, const char *record) 
     bool leads = pair.role == PAIR_LEADING;
     if (problem == NULL) problem = node_problem(node, &pair, &known, sentence);
     status.record = (char *)record;
-    status.problem = (char *)(problem != NULL ? problem : "");
+    struct authorizer_numbers access;
+    authorizer_numbers(&shell->authorizer, &access);
+    status.problem = problem != NULL ? (char *)problem : access.problem;
     member_format(shell->dir.member.id, member);
     member_format(known.member, other);
     status.role = role_of(node, &pair);

@@ -1,0 +1,305 @@
+/* authorizer.c: who comes in, and the file that says so; see authorizer.h. What each may do is in authorizer_judge.c.
+ */
+#include "authorizer.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "logfmt.h"
+#include "private_file.h"
+#include "shell.h"
+#include "token_file.h"
+
+/* The file is looked at this often, too, for file systems that tell of no changes. */
+#define LOOK_MS 10000
+#define EVENTS_SIZE 4096
+#define PARENT_SIZE CONFIG_TEXT_SIZE
+
+static uint64_t wall_s(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return now.tv_sec > 0 ? (uint64_t)now.tv_sec : 0;
+}
+
+static uint64_t steady_s(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (uint64_t)now.tv_sec + 1;
+}
+
+/* ---- the file */
+
+static struct authorizer_mark mark_of(const char *path) {
+    struct stat status;
+    if (stat(path, &status) != 0) return (struct authorizer_mark){0};
+    return (struct authorizer_mark){.exists = true,
+                                    .device = status.st_dev,
+                                    .inode = status.st_ino,
+                                    .size = (uint64_t)status.st_size,
+                                    .changed_ns = (uint64_t)status.st_ctim.tv_sec * 1000000000u +
+                                                  (uint64_t)status.st_ctim.tv_nsec};
+}
+
+static bool is_same_mark(const struct authorizer_mark *a, const struct authorizer_mark *b) {
+    return a->exists == b->exists && a->device == b->device && a->inode == b->inode && a->size == b->size &&
+           a->changed_ns == b->changed_ns;
+}
+
+/* NULL, with a sentence: it cannot be read, or is wrong. */
+static struct access_set *read_set(const char *path, char *message, size_t size) {
+    const struct private_file file = {.what = "file of tokens",
+                                      .path = path,
+                                      .option = "tokens",
+                                      .remedy = "; tarry token add makes one"};
+    struct token_file tokens = {0};
+    char problem[TOKEN_FILE_MESSAGE_SIZE];
+    size_t text_size = 0;
+    struct access_set *set = NULL;
+    char *text = malloc(TOKEN_FILE_SIZE_MAX + 1);
+    if (text == NULL) {
+        snprintf(message, size, "file of tokens %s cannot be read: there is not enough memory", path);
+        return NULL;
+    }
+    int error = private_file_read(&file, text, TOKEN_FILE_SIZE_MAX + 1, &text_size, message, size);
+    if (error == 0 && (error = token_file_parse(text, text_size, &tokens, problem)) != 0)
+        snprintf(message, size, "file of tokens %s, %s", path, problem);
+    free(text);
+    if (error != 0) return NULL;
+    set = access_set_new(tokens.entries, tokens.count);
+    token_file_deinit(&tokens);
+    if (set == NULL) snprintf(message, size, "file of tokens %s: there is not enough memory for it", path);
+    return set;
+}
+
+int authorizer_open(struct authorizer *authorizer, struct shell *shell, char *message, size_t size) {
+    char *path = authorizer->path;
+    bool is_said = shell->config.tokens[0] != '\0';
+    snprintf(path, sizeof(authorizer->path), "%s%s", is_said ? shell->config.tokens : shell->config.data,
+             is_said ? "" : "/tokens");
+    authorizer->shell = shell;
+    pthread_mutex_init(&authorizer->mutex, NULL);
+    authorizer->mark = mark_of(path);
+    if (!authorizer->mark.exists && !is_said) {
+        authorizer->set = access_set_new(NULL, 0);
+        if (authorizer->set == NULL) snprintf(message, size, "there is not enough memory");
+    } else {
+        authorizer->set = read_set(path, message, size);
+    }
+    return authorizer->set == NULL;
+}
+
+/* Takes the new rows over, or says why not. */
+static void read_again(struct authorizer *authorizer, const struct authorizer_mark *mark) {
+    char message[AUTHORIZER_PROBLEM_SIZE - 100], quoted[LOGFMT_VALUE_SIZE];
+    struct access_set *set = read_set(authorizer->path, message, sizeof(message));
+    pthread_mutex_lock(&authorizer->mutex);
+    struct access_set *former = NULL;
+    authorizer->mark = *mark;
+    if (set != NULL) {
+        former = authorizer->set;
+        access_set_follow(set, former);
+        authorizer->set = set;
+        authorizer->problem[0] = '\0';
+    } else {
+        snprintf(authorizer->problem, sizeof(authorizer->problem), "%s; what it said before stays in force", message);
+    }
+    pthread_mutex_unlock(&authorizer->mutex);
+    if (set != NULL)
+        logfmt("tokens_read", "path=%s count=%zu", logfmt_quote(authorizer->path, quoted), set->count);
+    else
+        logfmt("tokens_wrong", "reason=%s action=\"the former ones stay in force\"", logfmt_quote(message, quoted));
+    access_set_free(former);
+}
+
+/* ---- the thread that looks */
+
+static int watch(const char *path) {
+    char parent[PARENT_SIZE + sizeof("/tokens")];
+    const char *slash = strrchr(path, '/');
+    size_t size = slash == NULL ? 0 : slash == path ? 1 : (size_t)(slash - path);
+    snprintf(parent, sizeof(parent), "%.*s", slash == NULL ? 1 : (int)size, slash == NULL ? "." : path);
+    int events = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (events >= 0 && inotify_add_watch(events, parent, IN_CLOSE_WRITE | IN_MOVED_TO | IN_DELETE | IN_ATTRIB) < 0) {
+        close(events);
+        events = -1;
+    }
+    return events;
+}
+
+/* Until the next of them expires, and no longer than LOOK_MS. */
+static int wait_ms(struct authorizer *authorizer) {
+    pthread_mutex_lock(&authorizer->mutex);
+    uint64_t now_s = wall_s(), next_s = access_next_expiry(authorizer->set, now_s);
+    pthread_mutex_unlock(&authorizer->mutex);
+    return next_s - now_s < LOOK_MS / 1000 ? (int)(next_s - now_s) * 1000 : LOOK_MS;
+}
+
+static bool any_expired(struct authorizer *authorizer, uint64_t since_s, uint64_t now_s) {
+    pthread_mutex_lock(&authorizer->mutex);
+    bool found = access_next_expiry(authorizer->set, since_s) <= now_s;
+    pthread_mutex_unlock(&authorizer->mutex);
+    return found;
+}
+
+static void *run(void *argument) {
+    struct authorizer *authorizer = argument;
+    char events[EVENTS_SIZE];
+    struct pollfd fds[] = {{.fd = authorizer->wake, .events = POLLIN},
+                           {.fd = watch(authorizer->path), .events = POLLIN}};
+    uint64_t since_s = wall_s();
+    for (;;) {
+        /* First: what changed before the watch began is seen, too. */
+        struct authorizer_mark mark = mark_of(authorizer->path);
+        uint64_t now_s = wall_s();
+        bool is_changed = !is_same_mark(&mark, &authorizer->mark);
+        if (is_changed) read_again(authorizer, &mark);
+        if (is_changed || any_expired(authorizer, since_s, now_s)) door_review(authorizer->shell->door);
+        since_s = now_s;
+        int count = poll(fds, 2, wait_ms(authorizer));
+        if (count > 0 && fds[0].revents != 0) break;
+        while (count > 0 && fds[1].revents != 0 && read(fds[1].fd, events, sizeof(events)) > 0) continue;
+    }
+    if (fds[1].fd >= 0) close(fds[1].fd);
+    return NULL;
+}
+
+void authorizer_start(struct authorizer *authorizer) {
+    authorizer->wake = eventfd(0, EFD_CLOEXEC);
+    if (authorizer->wake < 0) shell_fail("authorizer_failed", -errno);
+    thread_start(&authorizer->thread, "authorizer", run, authorizer);
+    authorizer->runs = true;
+}
+
+void authorizer_stop(struct authorizer *authorizer) {
+    if (!authorizer->runs) return;
+    (void)eventfd_write(authorizer->wake, 1);
+    pthread_join(authorizer->thread, NULL);
+    authorizer->runs = false;
+}
+
+bool authorizer_is_open(const struct authorizer *authorizer) {
+    const struct config *config = &authorizer->shell->config;
+    return config->unsafe_no_tokens || config->unsafe_listen_anywhere;
+}
+
+bool authorizer_has_rows(struct authorizer *authorizer) {
+    bool found = false;
+    for (size_t i = 0; !found && i < authorizer->set->count; i++)
+        found = authorizer->set->principals[i]->entry.kind != KIND_LOOPBACK;
+    return found;
+}
+
+/* ---- who comes in */
+
+static const char nothing_shown[] = "this broker wants a token from here (TARRY_TOKEN_FILE, --token-file)";
+static const char unknown[] = "the token is none of this broker's";
+static const char expired[] = "the token has expired; ask for a new one (tarry token add)";
+static const char gone[] = "whose session this is may not use the broker any more";
+static const char too_many[] = "too many wrong tokens have come from this address; wait a minute";
+
+/* Under the mutex, like what follows. */
+static struct caller_verdict fail(struct authorizer *authorizer, const struct net_caller *caller,
+                                  const char *sentence) {
+    static struct logfmt_limit limit;
+    bool is_limited = failures_add(&authorizer->failures, caller->peer, steady_s());
+    if (!is_limited && logfmt_allowed(&limit))
+        logfmt("access_refused", "from=%s path=%s reason=\"%s\" failures=%" PRIu64, caller->peer, caller->path,
+               sentence, authorizer->failures.total);
+    return (struct caller_verdict){.status = is_limited ? 429 : 401, .sentence = is_limited ? too_many : sentence};
+}
+
+/* A connection more of his. */
+static struct caller_verdict let_in(struct authorizer *authorizer, struct access_principal *principal) {
+    uint64_t most = principal->entry.limits[LIMIT_connections];
+    uint64_t count = atomic_fetch_add(&principal->usage.connections, 1);
+    if (most == 0 || count < most) return (struct caller_verdict){.principal = (uint64_t)(uintptr_t)principal};
+    atomic_fetch_sub(&principal->usage.connections, 1);
+    atomic_fetch_add(&authorizer->limited, 1);
+    snprintf(authorizer->sentence, sizeof(authorizer->sentence), "%s has as many connections as it may, %" PRIu64,
+             principal->entry.name, most);
+    access_release(principal);
+    return (struct caller_verdict){.status = 429, .sentence = authorizer->sentence};
+}
+
+static bool is_local(const struct authorizer *authorizer, const struct net_caller *caller) {
+    return caller->way != CALLER_NETWORK || authorizer_is_open(authorizer);
+}
+
+/* The session's secret was checked, and stands for whoever has subscribed. */
+static struct caller_verdict admit_lane(struct authorizer *authorizer, const struct net_caller *caller) {
+    const struct access_set *set = authorizer->set;
+    char name[PRINCIPAL_SIZE_MAX + 1];
+    struct access_principal *principal = NULL;
+    uint32_t lane = (uint32_t)strtoul(caller->path + strlen("/lane/"), NULL, 10);
+    if (lanes_principal(&authorizer->shell->lanes, lane, caller->session, name)) {
+        if (name[0] == '\0' && is_local(authorizer, caller)) principal = set->loopback;
+        if (strcmp(name, set->owner->entry.name) == 0) principal = set->owner;
+        if (principal == NULL && name[0] != '\0') principal = (struct access_principal *)access_find(set, name);
+    }
+    if (principal == NULL) return fail(authorizer, caller, gone);
+    if (access_has_expired(principal, wall_s())) return fail(authorizer, caller, expired);
+    return let_in(authorizer, access_hold(principal));
+}
+
+static struct caller_verdict admit_shown(struct authorizer *authorizer, const struct net_caller *caller) {
+    struct access_principal *principal = NULL;
+    bool is_owner = caller->way == CALLER_UNIX && (caller->uid == 0 || caller->uid == geteuid());
+    struct access_shown shown = {.is_owner = is_owner,
+                                 .is_local = is_local(authorizer, caller),
+                                 .certificate = caller->certificate,
+                                 .token = caller->token_size > 0 ? caller->token : NULL,
+                                 .token_size = caller->token_size};
+    switch (access_judge(authorizer->set, &shown, wall_s(), &principal)) {
+    case ACCESS_NOTHING_SHOWN:
+        return fail(authorizer, caller, nothing_shown);
+    case ACCESS_UNKNOWN:
+        return fail(authorizer, caller, unknown);
+    case ACCESS_EXPIRED:
+        return fail(authorizer, caller, expired);
+    case ACCESS_IN:
+        break;
+    }
+    const struct access_rule *rule = caller->place == CALLER_PAGE ? access_rule_of_page(caller->path) : NULL;
+    if (rule != NULL && !access_may(principal, rule, NULL, authorizer->sentence)) {
+        atomic_fetch_add(&authorizer->denied, 1);
+        access_release(principal);
+        return (struct caller_verdict){.status = 403, .sentence = authorizer->sentence};
+    }
+    return let_in(authorizer, principal);
+}
+
+struct caller_verdict authorizer_admit(struct authorizer *authorizer, const struct net_caller *caller) {
+    const struct access_rule *rule = caller->place == CALLER_PAGE ? access_rule_of_page(caller->path) : NULL;
+    /* A page for everybody, for whoever shows nothing. */
+    bool is_open = rule != NULL && rule->roles == ROLES_NONE && caller->token_size == 0;
+    if (is_open) return (struct caller_verdict){0};
+    pthread_mutex_lock(&authorizer->mutex);
+    struct caller_verdict verdict =
+        caller->place == CALLER_LANE ? admit_lane(authorizer, caller) : admit_shown(authorizer, caller);
+    pthread_mutex_unlock(&authorizer->mutex);
+    return verdict;
+}
+
+void authorizer_dismiss(uint64_t principal) {
+    if (principal == 0) return;
+    atomic_fetch_sub(&principal_of(principal)->usage.connections, 1);
+    access_release(principal_of(principal));
+}
+
+bool authorizer_stays(struct authorizer *authorizer, uint64_t principal) {
+    if (principal == 0) return true;
+    pthread_mutex_lock(&authorizer->mutex);
+    bool stays = access_set_has(authorizer->set, principal_of(principal)) &&
+                 !access_has_expired(principal_of(principal), wall_s());
+    pthread_mutex_unlock(&authorizer->mutex);
+    return stays;
+}

@@ -1,0 +1,88 @@
+/* authorizer.h: carries out what broker/access decides: reads the file of tokens, and again when it changes; says who
+ * comes in; refuses what somebody may not do, and whatever is beyond his limits.
+ *
+ *   the door: admit ──► a principal, held ──► each request: judge ──► the core: caller (queues by id, owners)
+ *   the file changes, a token expires ──► door_review ──► stays? ──► no: the connection ends, and its session
+ *
+ * A file that is wrong, or gone, changes nothing: the rows of before stay in force, and `problem` says so (log, `tarry
+ * status`, metrics) until it is mended. At the start a wrong one is refused, and none at the default place is no
+ * mistake: then there are no tokens. */
+#ifndef TARRY_SHELL_AUTHORIZER_H
+#define TARRY_SHELL_AUTHORIZER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "access.h"
+#include "caller.h"
+#include "core.h"
+#include "failures.h"
+#include "request.h"
+
+struct shell;
+
+#define AUTHORIZER_PATH_SIZE 1100
+#define AUTHORIZER_PROBLEM_SIZE 700
+
+struct authorizer {
+    struct shell *shell;
+    char path[AUTHORIZER_PATH_SIZE];
+    pthread_mutex_t mutex; /* of all that follows, down to `counts` */
+    struct access_set *set;
+    struct failures failures;
+    char problem[AUTHORIZER_PROBLEM_SIZE]; /* "": none */
+    char sentence[ACCESS_SENTENCE_SIZE];   /* of the last verdict; the door copies it */
+    /* The file as it was read last: it is read again when one of them is another. */
+    struct authorizer_mark {
+        uint64_t device, inode, size, changed_ns;
+        bool exists;
+    } mark;
+    _Atomic uint64_t denied;  /* requests and operations */
+    _Atomic uint64_t limited; /* … refused for a limit of the principal's */
+    pthread_t thread;
+    int wake; /* an eventfd; ends the thread */
+    bool runs;
+};
+
+/* What is counted, for statistics. */
+struct authorizer_numbers {
+    uint64_t tokens; /* rows of the file */
+    uint64_t failures;
+    uint64_t denied;
+    uint64_t limited;
+    char problem[AUTHORIZER_PROBLEM_SIZE];
+};
+
+/* Reads the file. 0, or 1 with a sentence. */
+int authorizer_open(struct authorizer *authorizer, struct shell *shell, char *message, size_t size);
+void authorizer_start(struct authorizer *authorizer); /* once the door is there */
+void authorizer_stop(struct authorizer *authorizer);
+/* Whether there is anybody whom a token or a certificate lets in. */
+bool authorizer_has_rows(struct authorizer *authorizer);
+/* Who comes over the network is as good as local: --unsafe-no-tokens, or --unsafe-listen-anywhere, which says that,
+ * too.
+ */
+bool authorizer_is_open(const struct authorizer *authorizer);
+void authorizer_numbers(struct authorizer *authorizer, struct authorizer_numbers *out);
+
+/* The door's calls (door.h). A principal is an access_principal's address. */
+struct caller_verdict authorizer_admit(struct authorizer *authorizer, const struct net_caller *caller);
+void authorizer_dismiss(uint64_t principal);
+bool authorizer_stays(struct authorizer *authorizer, uint64_t principal);
+
+/* May the principal ask for this? Puts who asks into the event, and into `arena` what that takes; operations that are
+ * not allowed get a problem each (core_content), for the others may be. The door's thread. */
+struct request_refusal authorizer_judge(struct authorizer *authorizer, struct access_principal *principal,
+                                        struct arena *arena, struct core_event *event);
+/* Room for a request of so many bytes, to be given back. False: he has as many under way as he may. */
+bool authorizer_take_bytes(struct authorizer *authorizer, struct access_principal *principal, uint64_t bytes);
+void authorizer_give_bytes(struct access_principal *principal, uint64_t bytes);
+
+static inline struct access_principal *principal_of(uint64_t principal) {
+    return (struct access_principal *)(uintptr_t)principal;
+}
+
+#endif

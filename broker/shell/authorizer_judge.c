@@ -1,0 +1,197 @@
+/* authorizer_judge.c: may somebody ask for this? See authorizer.h. What a request names is looked at here; what it
+ * means by a number alone (a task, a session, a producer) the core looks at, with the caller that it is given. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "authorizer.h"
+#include "logfmt.h"
+
+static const char denied_unsaid[] = "you may not do this, and there is no memory to say why";
+
+/* The sentence in the arena; every refusal of the same commit that says the same has the same one. */
+static const char *keep(struct arena *arena, const char *sentence) {
+    size_t size = strlen(sentence) + 1;
+    char *kept = arena_alloc(arena, size);
+    if (kept == NULL) return denied_unsaid;
+    memcpy(kept, sentence, size);
+    return kept;
+}
+
+static struct request_refusal deny(struct authorizer *authorizer, struct arena *arena, const char *sentence) {
+    atomic_fetch_add(&authorizer->denied, 1);
+    return (struct request_refusal){TARRY__CODE__DENIED, keep(arena, sentence)};
+}
+
+/* ---- operations */
+
+static const char *queue_of_ref(const Tarry__Ref *ref) {
+    return ref != NULL && ref->id == 0 ? ref->queue : NULL;
+}
+
+/* NULL: it names none. */
+static const char *queue_of_op(const Tarry__Op *op) {
+    switch (op->op_case) {
+    case TARRY__OP__OP_SCHEDULE:
+        return op->schedule->queue;
+    case TARRY__OP__OP_CANCEL:
+        return queue_of_ref(op->cancel->task);
+    case TARRY__OP__OP_MOVE:
+        return queue_of_ref(op->move->task);
+    case TARRY__OP__OP_DEAD:
+        return queue_of_ref(op->dead->task);
+    case TARRY__OP__OP_QUEUE_SET:
+        return op->queue_set->queue;
+    case TARRY__OP__OP_QUEUE_PAUSE:
+        return op->queue_pause->queue;
+    case TARRY__OP__OP_QUEUE_PURGE:
+        return op->queue_purge->queue;
+    case TARRY__OP__OP_QUEUE_DELETE:
+        return op->queue_delete->queue;
+    case TARRY__OP__OP_REDACT:
+        return queue_of_ref(op->redact->task);
+    case TARRY__OP__OP_ACK:
+    case TARRY__OP__OP_NACK:
+    case TARRY__OP__OP_EXTEND:
+    case TARRY__OP__OP_RELEASE:
+    case TARRY__OP__OP__NOT_SET:
+    case _TARRY__OP__OP__CASE_IS_INT_SIZE:
+        break;
+    }
+    return NULL;
+}
+
+/* What is malformed has its sentence already, and names nothing that could be judged. */
+static void judge_ops(struct authorizer *authorizer, const struct access_principal *principal, struct arena *arena,
+                      const Tarry__Commit *commit, struct core_content *contents) {
+    char sentence[ACCESS_SENTENCE_SIZE];
+    const char *last = NULL;
+    for (size_t i = 0; i < commit->n_ops; i++) {
+        const struct access_rule *rule = access_rule_of_op(commit->ops[i]->op_case);
+        if (contents[i].problem != NULL || rule == NULL) continue;
+        if (access_may(principal, rule, queue_of_op(commit->ops[i]), sentence)) continue;
+        if (last == NULL || strcmp(last, sentence) != 0) last = keep(arena, sentence);
+        contents[i].problem = last;
+        contents[i].code = TARRY__CODE__DENIED;
+        atomic_fetch_add(&authorizer->denied, 1);
+    }
+}
+
+/* ---- requests */
+
+static const char *queue_of_request(const Tarry__Request *request) {
+    switch (request->body_case) {
+    case TARRY__REQUEST__BODY_GET:
+        return queue_of_ref(request->get->task);
+    case TARRY__REQUEST__BODY_LIST:
+        return request->list->queue;
+    case TARRY__REQUEST__BODY_STATS:
+        return request->stats->queue[0] != '\0' ? request->stats->queue : NULL;
+    case TARRY__REQUEST__BODY_SUBSCRIBE: /* the first; the others follow */
+        return request->subscribe->queues[0];
+    case TARRY__REQUEST__BODY_HELLO:
+    case TARRY__REQUEST__BODY_COMMIT:
+    case TARRY__REQUEST__BODY_GOODBYE:
+    case TARRY__REQUEST__BODY_HEARTBEAT:
+    case TARRY__REQUEST__BODY_UNSUBSCRIBE:
+    case TARRY__REQUEST__BODY_QUEUES:
+    case TARRY__REQUEST__BODY_AUDIT:
+    case TARRY__REQUEST__BODY_BACKUP:
+    case TARRY__REQUEST__BODY_FOLLOW:
+    case TARRY__REQUEST__BODY_PAIR:
+    case TARRY__REQUEST__BODY__NOT_SET:
+    case _TARRY__REQUEST__BODY__CASE_IS_INT_SIZE:
+        break;
+    }
+    return NULL;
+}
+
+static bool may_request(const struct access_principal *principal, const struct access_rule *rule,
+                        const Tarry__Request *request, char sentence[ACCESS_SENTENCE_SIZE]) {
+    if (!access_may(principal, rule, queue_of_request(request), sentence)) return false;
+    if (request->body_case != TARRY__REQUEST__BODY_SUBSCRIBE) return true;
+    for (size_t i = 1; i < request->subscribe->n_queues; i++)
+        if (!access_may(principal, rule, request->subscribe->queues[i], sentence)) return false;
+    return true;
+}
+
+/* The other node of a pair proves by the pair's key who it is (rpc.c has seen to that, and asks it for the proof if it
+ * has not): on this host that is as good as a token with the role `peer`. Over the network it needs both. */
+static bool is_peers(const struct access_principal *principal, const Tarry__Request *request) {
+    bool is_near = principal->entry.kind == KIND_LOOPBACK || principal->entry.kind == KIND_OWNER;
+    return is_near && request->body_case == TARRY__REQUEST__BODY_FOLLOW;
+}
+
+static bool is_anothers_name(struct authorizer *authorizer, const struct access_principal *principal,
+                             const char *client) {
+    pthread_mutex_lock(&authorizer->mutex);
+    bool is_claimed = access_is_claimed(authorizer->set, principal, client);
+    pthread_mutex_unlock(&authorizer->mutex);
+    return is_claimed;
+}
+
+static uint64_t steady_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static struct request_refusal limit(struct authorizer *authorizer, const struct access_principal *principal,
+                                    struct arena *arena, enum access_limit which) {
+    char sentence[ACCESS_SENTENCE_SIZE];
+    atomic_fetch_add(&authorizer->limited, 1);
+    snprintf(sentence, sizeof(sentence), "%s is at its limit: %s=%" PRIu64 " (tarry token)", principal->entry.name,
+             access_limit_name(which), principal->entry.limits[which]);
+    return (struct request_refusal){TARRY__CODE__BUSY, keep(arena, sentence)};
+}
+
+static struct core_caller *caller_of(const struct access_principal *principal, struct arena *arena) {
+    struct core_caller *caller = arena_alloc(arena, sizeof(*caller));
+    if (caller == NULL) return NULL;
+    *caller = (struct core_caller){
+        .name = access_record_name(principal),
+        .prefixes = principal->entry.prefixes,
+        .prefix_count = principal->entry.prefix_count,
+        .acts_for_all = (principal->entry.roles & ROLE_admin) != 0 && !access_is_confined(principal),
+    };
+    return caller;
+}
+
+struct request_refusal authorizer_judge(struct authorizer *authorizer, struct access_principal *principal,
+                                        struct arena *arena, struct core_event *event) {
+    const struct request_refusal fine = {TARRY__CODE__OK, NULL};
+    const Tarry__Request *request = event->request;
+    const struct access_rule *rule = access_rule_of_request(request);
+    char sentence[ACCESS_SENTENCE_SIZE];
+    bool is_commit = request->body_case == TARRY__REQUEST__BODY_COMMIT;
+    if (rule == NULL) return deny(authorizer, arena, "nobody may do what has no rule");
+    if (is_peers(principal, request)) return fine;
+    if (!may_request(principal, rule, request, sentence)) return deny(authorizer, arena, sentence);
+    if (is_anothers_name(authorizer, principal, request->client)) {
+        snprintf(sentence, sizeof(sentence), "the client calls itself \"%.128s\", and that is another principal's name",
+                 request->client);
+        return deny(authorizer, arena, sentence);
+    }
+    if (!access_take_rate(principal, is_commit ? request->commit->n_ops : 1, steady_ns()))
+        return limit(authorizer, principal, arena, LIMIT_rate);
+    event->caller = caller_of(principal, arena);
+    if (event->caller == NULL) return (struct request_refusal){TARRY__CODE__BUSY, NULL};
+    /* request_prepare made them, and gives them up as what the core may only read. */
+    if (is_commit && event->contents != NULL)
+        judge_ops(authorizer, principal, arena, request->commit, (struct core_content *)event->contents);
+    return fine;
+}
+
+bool authorizer_take_bytes(struct authorizer *authorizer, struct access_principal *principal, uint64_t bytes) {
+    uint64_t most = principal->entry.limits[LIMIT_bytes];
+    uint64_t held = atomic_fetch_add(&principal->usage.bytes, bytes);
+    if (most == 0 || held == 0 || held + bytes <= most) return true; /* one is always let through */
+    atomic_fetch_sub(&principal->usage.bytes, bytes);
+    atomic_fetch_add(&authorizer->limited, 1);
+    return false;
+}
+
+void authorizer_give_bytes(struct access_principal *principal, uint64_t bytes) {
+    atomic_fetch_sub(&principal->usage.bytes, bytes);
+}

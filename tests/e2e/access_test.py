@@ -1,0 +1,410 @@
+"""access_test.py: who may do what (docs/ACCESS.md): tokens at the door, roles, queues, limits, and what becomes of somebody
+who may no more."""
+import os
+import subprocess
+import time
+
+import harness
+import tokens
+import wire
+from harness import Case
+from tokens import row
+from wire import (AUDIT, BACKUP, COMMIT, DENIED, FORGOTTEN, GET, GOODBYE, HEARTBEAT, HELLO, LIST, NO_SUCH_SESSION, OK, PAIR, QUEUES,
+                  STATS, SUBSCRIBE, UNSUBSCRIBE, WebSocket, commit, decode, number, results, schedule)
+
+ROLES = ("produce", "consume", "read", "operate", "admin", "peer")
+NOBODY = "loopback loopback roles=none\n"  # who shows nothing may do nothing
+
+
+def page(where, path, token=None):
+    """(status, body) of a plain GET."""
+    lines = [f"GET {path} HTTP/1.1", "Host: x", "Connection: close", *wire.bearer(token), "", ""]
+    with wire.connected(where) as peer:
+        peer.sendall("\r\n".join(lines).encode())
+        answer = b""
+        while part := peer.recv(65536):
+            answer += part
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return int(head.split()[1]), body.decode()
+
+
+class Access(wire.Connects, Case):
+    autostart = False
+    rows = ()
+
+    def setUp(self):
+        super().setUp()
+        self.tokens = os.path.join(self.directory, "tokens")
+        self.broker.arguments = [*self.arguments, "--tokens", self.tokens]
+        if self.rows:
+            self.begin(*self.rows)
+
+    def begin(self, *rows):
+        tokens.write(self.tokens, *rows)
+        self.broker.start()
+
+    def of(self, name):
+        """A connection of whose token this is."""
+        return self.rpc(tokens.text_of(name))
+
+    def log_says(self, text, count=1):
+        harness.wait_until(f"the log says {text}", lambda: sum(text in line for line in self.broker.log) >= count, 20)
+
+
+class Door(Access):
+    rows = (row("shop", "produce"), row("watch", "read"), row("late", "read", "expires=1000"))
+
+    def status(self, token, path="/rpc"):
+        with WebSocket(self.broker.port, path, headers=wire.bearer(token)) as upgrade:
+            return int(upgrade.answer.split()[1]), upgrade.answer
+
+    def test_a_token_is_judged_before_anything_is_taken(self):
+        self.assertEqual(self.status(tokens.text_of("shop"))[0], 101)
+        wrong, answer = self.status("tarry_nobodys")
+        self.assertEqual(wrong, 401)
+        self.assertIn(b"WWW-Authenticate: Bearer", answer)
+        self.assertEqual(self.status(tokens.text_of("late"))[0], 401)
+        self.assertEqual(self.status("a " + tokens.text_of("shop"))[0], 401)  # what is no token is none
+        self.assertEqual(self.status(None)[0], 101)  # loopback
+        self.log_says("event=access_refused")
+        log = "\n".join(self.broker.log)
+        self.assertNotIn("tarry_", log.replace("tarry_nobodys", "tarry_"[:0]), "a token is in the log")
+
+    def test_pages_too(self):
+        self.assertEqual(page(self.broker.port, "/metrics", tokens.text_of("watch"))[0], 200)
+        status, body = page(self.broker.port, "/metrics", tokens.text_of("shop"))
+        self.assertEqual(status, 403)
+        self.assertIn("shop lacks the role read or operate", body)
+        self.assertEqual(page(self.broker.port, "/metrics", "tarry_nobodys")[0], 401)
+        self.assertEqual(page(self.broker.port, "/healthz")[0], 200)
+
+    def test_many_wrong_tokens_are_too_many_and_the_right_one_is_let_in(self):
+        seen = [self.status("tarry_nobodys")[0] for _ in range(14)]
+        self.assertEqual(seen, [401] * 10 + [429] * 4)
+        self.assertEqual(self.status(tokens.text_of("shop"))[0], 101)
+        body = page(self.broker.port, "/metrics")[1]
+        self.assertIn("tarry_token_failures 14\n", body)
+        self.assertIn("tarry_tokens 3\n", body)
+
+
+class Roles(Access):
+    rows = (*(row(role, role) for role in ROLES), row("none", "none"), NOBODY)
+    # Each request as its fields, and the roles of which one is enough.
+    REQUESTS = (
+        (HELLO, [], {"produce", "consume", "operate", "admin"}),
+        (GOODBYE, [(1, 1)], {"produce", "consume", "operate", "admin"}),
+        (COMMIT, commit(1, 1, [schedule("q")]), {"produce", "consume", "operate", "admin"}),
+        (SUBSCRIBE, [(1, "q")], {"consume"}),
+        (HEARTBEAT, [(1, 1)], {"consume"}),
+        (UNSUBSCRIBE, [(1, 1)], {"consume"}),
+        (GET, [(1, [(2, "q"), (3, "k")])], {"produce", "read"}),
+        (LIST, [(1, "q")], {"read", "operate", "admin"}),
+        (QUEUES, [], {"read", "operate", "admin"}),
+        (STATS, [], {"read", "operate", "admin"}),
+        (AUDIT, [], {"read", "admin"}),
+        (BACKUP, [(2, 77)], {"admin"}),
+        (PAIR, [], {*ROLES, "none"} - {"none"}),
+        (PAIR, [(1, 2)], {"operate"}),
+    )
+    # Each operation of a commit.
+    OPERATIONS = (
+        (schedule("q", "k", 60000), {"produce"}),
+        ([(2, [(1, [(2, "q"), (3, "x")])])], {"produce"}),  # cancel
+        ([(3, [(1, [(2, "q"), (3, "x")]), (2, [(2, 5)])])], {"produce"}),  # move
+        ([(4, [(1, 99), (2, [(1, 1), (2, 8)])])], {"consume"}),  # ack
+        ([(5, [(1, 99), (2, [(1, 1), (2, 8)])])], {"consume"}),  # nack
+        ([(6, [(1, 99), (2, [(1, 1), (2, 8)])])], {"consume"}),  # extend
+        ([(7, [(1, 99), (2, [(1, 1), (2, 8)])])], {"consume"}),  # release
+        ([(8, [(2, [(2, "q"), (3, "x")])])], {"operate"}),  # dead letters
+        ([(9, [(1, "q"), (2, [(1, 60000)]), (3, "lease_ms")])], {"operate"}),  # queue set
+        ([(10, [(1, "q")])], {"operate"}),  # resume
+        ([(11, [(1, "q")])], {"operate"}),  # purge
+        ([(12, [(1, [(2, "q"), (3, "x")]), (2, "asked for")])], {"admin"}),  # redact
+    )
+
+    def test_each_request_takes_its_role(self):
+        for role in (*ROLES, "none"):
+            rpc = self.of(role)
+            for body, fields, allowed in self.REQUESTS:
+                code, _ = rpc.ask(body, fields)
+                with self.subTest(role=role, body=body, fields=fields):
+                    self.assertEqual(code != DENIED, role in allowed, rpc.sentence)
+                    if code == DENIED:
+                        self.assertIn(f"{role} lacks the role", rpc.sentence)
+
+    def test_each_operation_takes_its_role(self):
+        for role in ("produce", "consume", "operate", "admin"):
+            rpc = self.of(role)
+            code, reply = rpc.ask(COMMIT, commit(rpc.hello(), 1, [op for op, _ in self.OPERATIONS]))
+            self.assertEqual(code, OK)
+            for (op, allowed), result in zip(self.OPERATIONS, results(reply), strict=True):
+                with self.subTest(role=role, op=op):
+                    self.assertEqual(number(result, 1) != DENIED, role in allowed, result)
+
+    def test_who_shows_nothing_may_do_what_his_row_says(self):
+        rpc = self.rpc()
+        self.assertEqual(rpc.ask(HELLO, [])[0], DENIED)
+        self.assertIn("show a token that has it", rpc.sentence)
+        self.assertEqual(self.rpc().ask(QUEUES, [])[0], DENIED)
+
+
+class Queues(Access):
+    rows = (row("shop", "produce,consume,read,operate", "queue=orders.", "queue=mail"),
+            row("spy", "produce,consume,read,operate,admin", "queue=spies."),
+            row("all", "produce,consume,read,operate,admin"))
+
+    def test_other_queues_are_denied_one_by_one(self):
+        rpc = self.of("shop")
+        _, reply = rpc.ask(COMMIT, commit(rpc.hello(), 1, [schedule("orders.new"), schedule("orders"), schedule("mail")]))
+        codes = [number(result, 1) for result in results(reply)]
+        self.assertEqual(codes, [OK, DENIED, OK])
+        self.assertIn(b"queue orders is not among those that shop may use", results(reply)[1][12][-1])
+        for body, fields in ((SUBSCRIBE, [(1, "mail"), (1, "spies.x")]), (LIST, [(1, "spies.x")]), (STATS, [(1, "spies.x")]),
+                             (GET, [(1, [(2, "spies.x"), (3, "k")])]), (AUDIT, [])):
+            self.assertEqual(rpc.ask(body, fields)[0], DENIED, (body, fields))
+        self.assertEqual(page(self.broker.port, "/metrics", tokens.text_of("shop"))[0], 403)
+
+    def test_a_task_in_anothers_queue_is_denied_whether_there_is_one_or_not(self):
+        shop, spy = self.of("shop"), self.of("spy")
+        _, reply = shop.ask(COMMIT, commit(shop.hello(), 1, [schedule("orders.new", "k", 60000)]))
+        task = number(results(reply)[0], 3)
+        producer = spy.hello()
+        sentences = set()
+        for sequence, there in enumerate((task, task + 1000), 1):
+            ops = [[(2, [(1, [(1, there)])])], [(3, [(1, [(1, there)]), (2, [(2, 5)])])], [(4, [(1, there), (2, [(1, 1), (2, 8)])])],
+                   [(8, [(2, [(1, there)])])], [(12, [(1, [(1, there)]), (2, "curious")])]]
+            _, reply = spy.ask(COMMIT, commit(producer, sequence, ops, sequence))
+            self.assertEqual([number(result, 1) for result in results(reply)], [DENIED] * len(ops))
+            sentences.update(str(sorted(result.items())) for result in results(reply))
+            self.assertEqual(spy.ask(GET, [(1, [(1, there)])])[0], DENIED)
+            sentences.add(spy.sentence)
+        self.assertEqual(len(sentences), 2, sentences)  # of operations, and of get
+
+    def test_anothers_session_producer_and_answers_are_not_to_be_had(self):
+        shop, spy = self.of("shop"), self.of("spy")
+        session = wire.Session(shop, ["orders.new"])
+        producer = shop.hello()
+        self.assertEqual(shop.ask(COMMIT, commit(producer, 1, [schedule("orders.new", "k", 60000)]))[0], OK)
+        self.assertEqual(spy.ask(COMMIT, commit(producer, 1, [schedule("spies.x")]))[0], FORGOTTEN)
+        self.assertEqual(spy.ask(HEARTBEAT, [(1, session.id)])[0], NO_SUCH_SESSION)
+        spy.ask(UNSUBSCRIBE, [(1, session.id)])
+        self.assertEqual(session.heartbeat(), OK)
+        self.assertEqual(spy.ask(SUBSCRIBE, [(1, "spies.x"), (5, session.secret)])[0], NO_SUCH_SESSION)
+        with session.dial() as lane:
+            self.assertTrue(lane.accepted)
+
+    def test_a_producer_stays_its_owners_after_a_restart(self):
+        producer = self.of("shop").hello()
+        local = self.rpc().hello()
+        self.broker.restart()
+        self.assertEqual(self.of("spy").ask(COMMIT, commit(producer, 1, [schedule("spies.x")]))[0], FORGOTTEN)
+        self.assertEqual(self.of("shop").ask(COMMIT, commit(local, 1, [schedule("mail")]))[0], FORGOTTEN)
+        self.assertEqual(self.of("shop").ask(COMMIT, commit(producer, 1, [schedule("mail")]))[0], OK)
+        self.assertEqual(self.rpc().ask(COMMIT, commit(local, 1, [schedule("mail")]))[0], OK)
+        self.broker.stop()  # … and from the index alone
+        self.broker.start()
+        self.assertEqual(self.of("spy").ask(COMMIT, commit(producer, 2, [schedule("spies.x")]))[0], FORGOTTEN)
+        self.assertEqual(self.of("shop").ask(COMMIT, commit(producer, 2, [schedule("mail")]))[0], OK)
+
+    def test_only_ones_own_queues_are_shown(self):
+        rpc = self.of("all")
+        rpc.ask(COMMIT, commit(rpc.hello(), 1, [schedule("orders.new"), schedule("spies.x")]))
+        _, reply = self.of("shop").ask(QUEUES, [])
+        self.assertEqual([decode(queue)[1][-1] for queue in decode(reply)[1]], [b"orders.new"])
+        _, reply = self.of("shop").ask(STATS, [])
+        self.assertEqual([decode(queue)[1][-1] for queue in decode(reply)[1]], [b"orders.new"])
+
+    def test_nobody_takes_anothers_name(self):
+        rpc = self.of("shop")
+        for claimed, code in (("spy", DENIED), ("spy (host:1)", DENIED), ("owner", DENIED), ("shop", OK), ("spying", OK)):
+            packed = wire.encode([(1, 1), (2, claimed), (HELLO, [])])
+            self.assertEqual(rpc.ask_packed(packed)[0], code, claimed)
+
+
+class Changes(Access):
+    def task_of(self, lane):
+        return wire.tasks(lane.receive())[0]
+
+    def leave_with_a_lease(self, name):
+        """A session of whose token this is, with a task on its lane."""
+        rpc = self.of(name)
+        rpc.ask(COMMIT, commit(rpc.hello(), 1, [schedule("q", "k")]))
+        session = wire.Session(rpc, ["q"], lease_ms=3600000)
+        lane = session.dial()
+        self.sockets.append(lane)
+        self.assertEqual(number(self.task_of(lane), 5), 1)
+        return rpc, lane
+
+    def assert_comes_back_to(self, name):
+        session = wire.Session(self.of(name), ["q"])
+        with session.dial() as lane:
+            self.assertEqual(number(self.task_of(lane), 5), 2)  # the attempt counts
+
+    def test_who_is_revoked_loses_connections_and_session(self):
+        self.begin(row("shop", "produce,consume"), row("other", "consume"))
+        rpc, lane = self.leave_with_a_lease("shop")
+        bystander = self.of("other")
+        tokens.write(self.tokens, row("other", "consume"))
+        self.assertTrue(rpc.is_closed_by_peer())
+        self.assertTrue(lane.is_closed_by_peer())
+        self.assert_comes_back_to("other")
+        self.assertNotEqual(bystander.ask(HEARTBEAT, [(1, 1)])[0], DENIED)  # who has not changed stays
+        with WebSocket(self.broker.port, headers=wire.bearer(tokens.text_of("shop"))) as upgrade:
+            self.assertFalse(upgrade.accepted)
+
+    def test_who_expires_loses_them_too(self):
+        self.begin(row("shop", "produce,consume", f"expires={int(time.time()) + 3}"), row("other", "consume"))
+        rpc, lane = self.leave_with_a_lease("shop")
+        self.assertTrue(rpc.is_closed_by_peer(20))
+        self.assertTrue(lane.is_closed_by_peer(20))
+        self.assert_comes_back_to("other")
+
+    def test_other_roles_are_in_force_at_once(self):
+        self.begin(row("shop", "produce"))
+        rpc = self.of("shop")
+        self.assertEqual(rpc.ask(QUEUES, [])[0], DENIED)
+        tokens.write(self.tokens, row("shop", "read"))
+        self.assertTrue(rpc.is_closed_by_peer())
+        self.assertEqual(self.of("shop").ask(QUEUES, [])[0], OK)
+
+    def test_a_wrong_file_changes_nothing_and_is_told_of(self):
+        self.begin(row("shop", "read"))
+        rpc = self.of("shop")
+        harness.make_private(self.tokens, tokens.FIRST_LINE + "token shop roles=read\n")
+        self.log_says("event=tokens_wrong")
+        self.assertIn("line 2: hash is missing", self.broker.refused("status").one["problem"])
+        self.assertIn("tarry_tokens_wrong 1\n", page(self.broker.port, "/metrics")[1])
+        self.assertEqual(rpc.ask(QUEUES, [])[0], OK)
+        self.assertEqual(self.of("shop").ask(QUEUES, [])[0], OK)
+        os.chmod(self.tokens, 0o640)
+        self.log_says("may be used by others")
+        os.unlink(self.tokens)
+        self.log_says("No such file")
+        self.assertEqual(self.of("shop").ask(QUEUES, [])[0], OK)
+        tokens.write(self.tokens, row("other", "read"))
+        self.log_says("event=tokens_read")
+        self.assertTrue(rpc.is_closed_by_peer())
+        self.assertFalse(self.broker.ok("status")[0].get("problem"))
+
+    def test_at_the_start_a_wrong_file_is_refused(self):
+        harness.make_private(self.tokens, "nonsense\n")
+        self.broker.launch()
+        self.assertEqual(self.broker.process.wait(30), 1)
+        self.log_says("it is no file of tokens")
+        os.unlink(self.tokens)
+        self.broker.launch()  # --tokens names one that is not there
+        self.assertEqual(self.broker.process.wait(30), 1)
+        self.log_says("tarry token add makes one")
+        tokens.write(self.tokens)
+        self.broker.start()
+
+
+class Limits(Access):
+    rows = (row("few", "produce,consume,read", "connections=2"), row("slow", "produce,read", "rate=5"),
+            row("small", "produce,read", "bytes=65536"))
+
+    def test_connections(self):
+        first, _ = self.of("few"), self.of("few")
+        with WebSocket(self.broker.port, headers=wire.bearer(tokens.text_of("few"))) as upgrade:
+            self.assertIn(b" 429 ", upgrade.answer)
+        first.close()
+
+        def again():
+            with WebSocket(self.broker.port, headers=wire.bearer(tokens.text_of("few"))) as upgrade:
+                return upgrade.accepted
+        harness.wait_until("the place is free again", again, 10)
+
+    def test_operations_a_second(self):
+        rpc = self.of("slow")
+        codes = [rpc.ask(QUEUES, [])[0] for _ in range(12)]
+        self.assertIn(wire.BUSY, codes)
+        self.assertEqual(codes[:5], [OK] * 5)
+        self.assertEqual(rpc.ask(QUEUES, [])[0], wire.BUSY)
+        self.assertIn("slow is at its limit: rate=5", rpc.sentence)
+        harness.wait_until("the second is over", lambda: rpc.ask(QUEUES, [])[0] == OK, 10)
+        self.assertEqual(self.rpc().ask(QUEUES, [])[0], OK)  # nobody else's
+
+
+class Unix(Access):
+    def test_the_owner_may_everything_by_the_unix_socket(self):
+        socket_path = os.path.join(self.directory, "socket")
+        self.broker.arguments += ["--listen", f"unix://{socket_path}"]
+        self.begin(NOBODY)
+        with wire.Rpc(socket_path) as rpc:
+            self.assertEqual(rpc.ask(QUEUES, [])[0], OK)
+            self.assertNotEqual(rpc.ask(BACKUP, [(2, 77)])[0], DENIED)
+        self.assertEqual(self.rpc().ask(QUEUES, [])[0], DENIED)
+
+
+class Network(Access):
+    def test_no_address_beyond_the_host_without_tokens(self):
+        tokens.write(self.tokens, "loopback loopback roles=read\n")
+        self.broker.listen = "ws://0.0.0.0:0"
+        self.broker.launch()
+        self.assertEqual(self.broker.process.wait(30), 1)
+        log = "\n".join(self.broker.log)
+        self.assertTrue("--unsafe-no-tokens" in log or "not a loopback address" in log, log)
+
+
+class Tool(Case):
+    autostart = False
+
+    def token(self, *arguments, status=0):
+        command = [harness.find_program("tarry"), "token", *arguments]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False)
+        self.assertEqual(done.returncode, status, done.stderr)
+        return done.stdout if status == 0 else done.stderr
+
+    def test_a_token_is_made_shown_once_and_works(self):
+        path = self.path("tokens")
+        text = self.token("add", "shop", "--role", "read", "--file", path).strip()
+        self.assertRegex(text, r"^tarry_[A-Za-z0-9_-]{43}$")
+        self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+        with open(path, encoding="utf-8") as file:
+            self.assertNotIn(text, file.read())
+        self.assertNotIn(text, self.token("list", "--file", path))
+        self.broker.arguments = ["--tokens", path]
+        self.broker.start()
+        with wire.Rpc(self.broker.port, text) as rpc:
+            self.assertEqual(rpc.ask(QUEUES, [])[0], OK)
+            self.token("revoke", "shop", "--file", path)
+            self.assertTrue(rpc.is_closed_by_peer())
+
+    def test_the_default_is_in_the_data_directory(self):
+        self.broker.start()
+        text = self.token("add", "shop", "--role", "read", "--data", self.broker.data).strip()
+
+        def accepted():
+            with WebSocket(self.broker.port, headers=wire.bearer(text)) as upgrade:
+                return upgrade.accepted
+        harness.wait_until("the new token lets in", accepted, 20)
+
+    def test_those_who_add_at_once_lose_nothing(self):
+        path = self.path("tokens")
+        command = [harness.find_program("tarry"), "token", "add", "--role", "read", "--file", path]
+        runs = [subprocess.Popen([*command, f"t{i}"], stdout=subprocess.DEVNULL) for i in range(8)]
+        self.assertEqual([run.wait(30) for run in runs], [0] * 8)
+        self.assertEqual(len(self.token("list", "--json", "--file", path).splitlines()), 8)
+        self.assertEqual(sorted(os.listdir(self.directory)), ["tokens"])
+
+    def test_what_is_wrong_is_refused(self):
+        path = self.path("tokens")
+        for arguments, sentence in ((("shop",), "--role"), (("shop", "--role", "root"), "no role 'root'"),
+                                    (("a b", "--role", "read"), "letters, digits"), (("owner", "--role", "read"), "broker's own"),
+                                    (("loopback", "--role", "admin"), "always need a token"),
+                                    (("shop", "--role", "read", "--expires", "yesterday"), "none of 90d"),
+                                    (("shop", "--role", "read", "--expires", "2020-01-01"), "not in the future"),
+                                    (("shop", "--role", "read", "--limit", "rate=0"), "from 1 to"),
+                                    (("shop", "--role", "read", "--queue", ""), "not empty")):
+            self.assertIn(sentence, self.token("add", *arguments, "--file", path, status=2))
+        self.assertIn("--file FILE or --data DIR", self.token("list", status=2))
+        self.assertFalse(os.path.exists(path))
+        self.token("add", "shop", "--role", "read", "--file", path)
+        self.assertIn("there already", self.token("add", "shop", "--role", "read", "--file", path, status=1))
+        self.assertIn("nobody of the name", self.token("revoke", "other", "--file", path, status=1))
+        os.chmod(path, 0o644)
+        self.assertIn("chmod 600", self.token("list", "--file", path, status=1))
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,22 @@
+"""tokens.py: files of tokens made by hand, for tests in which somebody shows one."""
+import hashlib
+
+import harness
+
+FIRST_LINE = "tarry-tokens 1\n"
+
+
+def text_of(name):
+    """The token of this name, which every test can know."""
+    return f"tarry_the-token-of-{name}-in-a-test"
+
+
+def row(name, roles, *fields):
+    """A row of a token; `fields` are those of the file: "queue=orders.", "rate=5"."""
+    digest = hashlib.blake2b(text_of(name).encode(), digest_size=32).hexdigest()
+    return " ".join(("token", name, f"roles={roles}", f"hash={digest}", *fields)) + "\n"
+
+
+def write(path, *rows):
+    harness.make_private(path, FIRST_LINE + "".join(rows))
+    return path

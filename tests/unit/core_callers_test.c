@@ -1,0 +1,219 @@
+/* core_callers_test.c: what the core alone knows of whose things are: tasks by id in others' queues, others' sessions,
+ * leases and producers. Nobody is told of another's task whether it is there. */
+#include "core_alone.h"
+
+static const struct core_caller shop = {.name = "shop", .prefixes = "orders.\0mail", .prefix_count = 2};
+static const struct core_caller spy = {.name = "spy", .prefixes = "spies.", .prefix_count = 1};
+static const struct core_caller twin = {.name = "twin", .prefixes = "orders.", .prefix_count = 1};
+static const struct core_caller admin = {.name = "admin", .acts_for_all = true};
+static const struct core_caller local = {.name = ""};
+
+/* A producer of each. */
+struct producer_of {
+    const struct core_caller *caller;
+    uint64_t producer, sequence;
+};
+
+static Tarry__Code hello_as(struct fx *f, struct producer_of *of, const struct core_caller *caller) {
+    f->caller = caller;
+    of->caller = caller;
+    of->sequence = 0;
+    Tarry__Code code = hello(f);
+    of->producer = f->producer;
+    return code;
+}
+
+static void be(struct fx *f, const struct producer_of *of) {
+    f->caller = of->caller;
+    f->producer = of->producer;
+}
+
+static uint64_t last_id(const struct fx *f) {
+    return f->id;
+}
+
+static Tarry__Code get(struct fx *f, uint64_t id) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Get body = TARRY__GET__INIT;
+    Tarry__Ref ref = TARRY__REF__INIT;
+    request.body_case = TARRY__REQUEST__BODY_GET;
+    request.get = &body;
+    body.task = &ref;
+    ref.id = id;
+    return ask(f, CORE_GET, &request);
+}
+
+static void anothers_task_is_denied_like_none(void **state) {
+    struct fx *f = *state;
+    struct producer_of of_shop, of_spy, of_admin;
+    assert_int_equal(hello_as(f, &of_shop, &shop), TARRY__CODE__OK);
+    assert_int_equal(hello_as(f, &of_spy, &spy), TARRY__CODE__OK);
+    assert_int_equal(hello_as(f, &of_admin, &admin), TARRY__CODE__OK);
+    be(f, &of_shop);
+    assert_int_equal(schedule(f, "orders.new", 1000), TARRY__CODE__OK);
+    uint64_t id = last_id(f);
+    assert_int_not_equal(id, 0);
+    char there[256];
+    be(f, &of_spy);
+    assert_int_equal(cancel(f, id), TARRY__CODE__DENIED);
+    memcpy(there, f->message, sizeof(there));
+    assert_int_equal(cancel(f, id + 1000), TARRY__CODE__DENIED); /* there is none */
+    assert_string_equal(f->message, there);
+    assert_int_equal(get(f, id), TARRY__CODE__DENIED);
+    memcpy(there, f->message, sizeof(there));
+    assert_int_equal(get(f, id + 1000), TARRY__CODE__DENIED);
+    assert_string_equal(f->message, there);
+    be(f, &of_shop);
+    assert_int_equal(get(f, id), TARRY__CODE__OK);
+    assert_int_equal(cancel(f, id), TARRY__CODE__OK);
+    be(f, &of_spy); /* it has ended, and that is remembered */
+    assert_int_equal(cancel(f, id), TARRY__CODE__DENIED);
+    assert_int_equal(get(f, id), TARRY__CODE__DENIED);
+    be(f, &of_admin);
+    assert_int_equal(get(f, id), TARRY__CODE__OK);
+}
+
+static void anothers_producer_is_forgotten(void **state) {
+    struct fx *f = *state;
+    struct producer_of of_shop, of_twin, of_local;
+    assert_int_equal(hello_as(f, &of_shop, &shop), TARRY__CODE__OK);
+    assert_int_equal(hello_as(f, &of_twin, &twin), TARRY__CODE__OK);
+    assert_int_equal(hello_as(f, &of_local, &local), TARRY__CODE__OK);
+    be(f, &of_shop);
+    assert_int_equal(schedule(f, "orders.new", 1000), TARRY__CODE__OK);
+    f->caller = &twin; /* with the other's producer and sequence: it would be told what that was answered */
+    f->sequence--;
+    assert_int_equal(schedule(f, "orders.new", 1000), TARRY__CODE__FORGOTTEN);
+    f->caller = &local;
+    assert_int_equal(schedule(f, "orders.new", 1000), TARRY__CODE__FORGOTTEN);
+    be(f, &of_local);
+    f->caller = &shop;
+    assert_int_equal(schedule(f, "orders.new", 1000), TARRY__CODE__FORGOTTEN);
+    f->caller = &admin;
+    assert_int_equal(schedule(f, "orders.new", 1000), TARRY__CODE__OK);
+}
+
+static Tarry__Code goodbye(struct fx *f, uint64_t producer) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Goodbye body = TARRY__GOODBYE__INIT;
+    request.body_case = TARRY__REQUEST__BODY_GOODBYE;
+    request.goodbye = &body;
+    body.producer = producer;
+    return ask(f, CORE_GOODBYE, &request);
+}
+
+static void nobody_says_goodbye_for_another(void **state) {
+    struct fx *f = *state;
+    struct producer_of of_shop;
+    assert_int_equal(hello_as(f, &of_shop, &shop), TARRY__CODE__OK);
+    f->caller = &twin;
+    assert_int_equal(goodbye(f, of_shop.producer), TARRY__CODE__OK); /* whatever there is: nothing is told */
+    be(f, &of_shop);
+    assert_int_equal(schedule(f, "orders.new", 1000), TARRY__CODE__OK);
+    assert_int_equal(goodbye(f, of_shop.producer), TARRY__CODE__OK);
+    assert_int_equal(schedule(f, "orders.new", 1000), TARRY__CODE__FORGOTTEN);
+}
+
+/* ---- sessions and leases */
+
+static Tarry__Code of_session(struct fx *f, enum core_event_kind kind) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Heartbeat heartbeat = TARRY__HEARTBEAT__INIT;
+    Tarry__Unsubscribe unsubscribe = TARRY__UNSUBSCRIBE__INIT;
+    bool beats = kind == CORE_HEARTBEAT;
+    request.body_case = beats ? TARRY__REQUEST__BODY_HEARTBEAT : TARRY__REQUEST__BODY_UNSUBSCRIBE;
+    heartbeat.session = unsubscribe.session = f->session;
+    if (beats)
+        request.heartbeat = &heartbeat;
+    else
+        request.unsubscribe = &unsubscribe;
+    return ask(f, kind, &request);
+}
+
+static Tarry__Code ack(struct fx *f, const struct row *row) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__Ack body = TARRY__ACK__INIT;
+    Tarry__Token token = TARRY__TOKEN__INIT;
+    op.op_case = TARRY__OP__OP_ACK;
+    op.ack = &body;
+    body.id = row->id;
+    body.token = &token;
+    token.epoch = row->lease_epoch;
+    token.position = row->lease_position;
+    return commit(f, &op);
+}
+
+static void anothers_session_and_lease_are_not_to_be_used(void **state) {
+    struct fx *f = *state;
+    struct producer_of of_shop, of_twin;
+    assert_int_equal(hello_as(f, &of_shop, &shop), TARRY__CODE__OK);
+    assert_int_equal(hello_as(f, &of_twin, &twin), TARRY__CODE__OK);
+    be(f, &of_shop);
+    assert_int_equal(schedule(f, "orders.new", 0), TARRY__CODE__OK);
+    Tarry__Subscribe body = TARRY__SUBSCRIBE__INIT;
+    char *queue = (char *)"orders.new";
+    body.queues = &queue;
+    body.n_queues = 1;
+    assert_int_equal(subscribe(f, &body), TARRY__CODE__OK);
+    assert_string_equal(f->effects.lanes.items[0].principal, "shop");
+    f->now_ms += 10;
+    struct core_event up = {.kind = CORE_LANE_UP, .session = f->session};
+    step(f, &up);
+    assert_int_equal(f->effects.deliveries.count, 1);
+    struct row row = f->effects.deliveries.items[0].tasks[0].row;
+    be(f, &of_twin); /* the queue is his, too; the lease is not */
+    assert_int_equal(of_session(f, CORE_HEARTBEAT), TARRY__CODE__NO_SUCH_SESSION);
+    assert_int_equal(ack(f, &row), TARRY__CODE__DENIED);
+    says(f, "the lease is another principal's");
+    assert_int_equal(of_session(f, CORE_UNSUBSCRIBE), TARRY__CODE__OK); /* nothing came of it: */
+    be(f, &of_shop);
+    assert_int_equal(of_session(f, CORE_HEARTBEAT), TARRY__CODE__OK);
+    assert_int_equal(ack(f, &row), TARRY__CODE__OK);
+}
+
+static void only_ones_own_queues_are_shown(void **state) {
+    struct fx *f = *state;
+    struct producer_of of_admin;
+    assert_int_equal(hello_as(f, &of_admin, &admin), TARRY__CODE__OK);
+    assert_int_equal(schedule(f, "orders.new", 1000), TARRY__CODE__OK);
+    assert_int_equal(schedule(f, "spies.new", 1000), TARRY__CODE__OK);
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Queues queues = TARRY__QUEUES__INIT;
+    Tarry__Stats stats = TARRY__STATS__INIT;
+    request.body_case = TARRY__REQUEST__BODY_QUEUES;
+    request.queues = &queues;
+    f->caller = &shop;
+    assert_int_equal(ask(f, CORE_QUEUES, &request), TARRY__CODE__OK);
+    const Tarry__Reply *reply = f->effects.replies.items[0].reply;
+    assert_int_equal(reply->queues->n_queues, 1);
+    assert_string_equal(reply->queues->queues[0]->name, "orders.new");
+    request.body_case = TARRY__REQUEST__BODY_STATS;
+    request.stats = &stats;
+    assert_int_equal(ask(f, CORE_STATS, &request), TARRY__CODE__OK);
+    reply = f->effects.replies.items[0].reply;
+    assert_int_equal(reply->stats->n_queues, 1);
+    assert_string_equal(reply->stats->queues[0]->name, "orders.new");
+}
+
+/* The frame says who, beside what the client calls itself. */
+static void records_name_the_principal(void **state) {
+    struct fx *f = *state;
+    struct producer_of of_shop;
+    assert_int_equal(hello_as(f, &of_shop, &shop), TARRY__CODE__OK);
+    const struct core_append *append = &f->effects.appends.items[0];
+    Tarry__FrameBody *body = tarry__frame_body__unpack(NULL, append->body_size, append->body);
+    assert_non_null(body);
+    assert_string_equal(body->token, "shop");
+    assert_string_equal(body->client, "test");
+    assert_string_equal(body->records[0]->producer->principal, "shop");
+    tarry__frame_body__free_unpacked(body, NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        CORE_TEST(anothers_task_is_denied_like_none), CORE_TEST(anothers_producer_is_forgotten),
+        CORE_TEST(nobody_says_goodbye_for_another),   CORE_TEST(anothers_session_and_lease_are_not_to_be_used),
+        CORE_TEST(only_ones_own_queues_are_shown),    CORE_TEST(records_name_the_principal),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
