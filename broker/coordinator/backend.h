@@ -7,6 +7,14 @@
 
 #include "coordinator.h"
 
+/* What this process has declared. */
+struct presence {
+    char name[COORDINATOR_NAME_SIZE_MAX + 1];
+    char text[COORDINATOR_PRESENCE_SIZE_MAX + 1];
+};
+/* It is said again so often within its time. */
+#define PRESENCE_PARTS 4u
+
 struct backend {
     const char *scheme;    /* "zk://" */
     const char *warning;   /* see coordinator_warning */
@@ -26,6 +34,8 @@ struct backend {
     void (*abandon)(void *state, struct coordinator_call *call);
     /* After each wake-up, once a COORDINATOR_TURN_MS at least. */
     void (*turn)(void *state);
+    /* Before each turn. This process is present, as `presence` says; NULL: it is not, or not any more. */
+    void (*declare)(void *state, const struct presence *presence);
     /* Somebody watches the entry from now on. */
     void (*watch)(void *state, const char *name);
 };

@@ -41,6 +41,8 @@ struct coordinator {
     struct coordinator_call **last;
     struct coordinator_watch *watches;
     bool is_watch_new;
+    struct presence presence;
+    uint64_t present_ms; /* … until then; 0: nothing was declared */
     struct coordinator_session session;
     bool stop;
 };
@@ -148,7 +150,8 @@ static void take_away(struct coordinator *coordinator, struct coordinator_call *
 void coordinator_finish(struct coordinator *coordinator, struct coordinator_call *call, enum pair_outcome outcome) {
     take_away(coordinator, call);
     if (outcome == PAIR_DONE && call->name == NULL) call->version = call->changes[0].version;
-    call->outcome = outcome == PAIR_DONE && !are_believed(coordinator, call) ? PAIR_UNKNOWN : outcome;
+    bool is_doubted = outcome == PAIR_DONE && !call->is_presence && !are_believed(coordinator, call);
+    call->outcome = is_doubted ? PAIR_UNKNOWN : outcome;
     if (call->outcome == PAIR_DONE) call->reason[0] = '\0';
     call->done(call); /* it is not ours any more */
 }
@@ -188,6 +191,15 @@ static void post(struct coordinator *coordinator, struct coordinator_call *call)
 void coordinator_read(struct coordinator *coordinator, const char *name, struct coordinator_call *call) {
     assert(is_name(name));
     call->name = name;
+    call->is_presence = false;
+    call->count = 0;
+    post(coordinator, call);
+}
+
+void coordinator_ask_presence(struct coordinator *coordinator, const char *name, struct coordinator_call *call) {
+    assert(is_name(name));
+    call->name = name;
+    call->is_presence = true;
     call->count = 0;
     post(coordinator, call);
 }
@@ -200,6 +212,7 @@ void coordinator_multi(struct coordinator *coordinator, const struct coordinator
         assert(changes[i].value != NULL || changes[i].version > 0);
     }
     call->name = NULL;
+    call->is_presence = false;
     call->count = count;
     memcpy(call->changes, changes, count * sizeof *changes);
     post(coordinator, call);
@@ -210,6 +223,35 @@ void coordinator_compare_and_set(struct coordinator *coordinator, const char *na
     assert(value != NULL);
     struct coordinator_change change = {.name = name, .value = value, .size = size, .version = version};
     coordinator_multi(coordinator, &change, 1, call);
+}
+
+/* ---- Presence: renewed by the coordinator's thread for as long as somebody declares it --------------------------- */
+
+void coordinator_declare(struct coordinator *coordinator, const char *name, const char *text) {
+    assert(is_name(name) && strlen(text) <= COORDINATOR_PRESENCE_SIZE_MAX);
+    uint64_t now_ms = coordinator_now_ms();
+    pthread_mutex_lock(&coordinator->mutex);
+    struct presence *presence = &coordinator->presence;
+    bool is_news = now_ms >= coordinator->present_ms || strcmp(presence->text, text) != 0;
+    snprintf(presence->name, sizeof presence->name, "%s", name);
+    snprintf(presence->text, sizeof presence->text, "%s", text);
+    coordinator->present_ms = now_ms + coordinator->options.presence_ms;
+    pthread_mutex_unlock(&coordinator->mutex);
+    if (is_news) coordinator_wake(coordinator);
+}
+
+static bool is_present(struct coordinator *coordinator, struct presence *out) {
+    pthread_mutex_lock(&coordinator->mutex);
+    bool is_declared = coordinator_now_ms() < coordinator->present_ms;
+    *out = coordinator->presence;
+    pthread_mutex_unlock(&coordinator->mutex);
+    return is_declared;
+}
+
+static void declare(struct coordinator *coordinator) {
+    struct presence presence;
+    bool is_there = is_present(coordinator, &presence);
+    coordinator->backend->declare(coordinator->state, is_there ? &presence : NULL);
 }
 
 /* ---- Watches and the session ------------------------------------------------------------------------------------- */
@@ -324,8 +366,11 @@ static void end_late(struct coordinator *coordinator, uint64_t now_ms, const cha
     }
 }
 
-static int wait_ms(const struct coordinator *coordinator) {
+static int wait_ms(struct coordinator *coordinator) {
+    struct presence presence;
     uint64_t now_ms = coordinator_now_ms(), until_ms = now_ms + COORDINATOR_TURN_MS;
+    uint64_t again_ms = now_ms + coordinator->options.presence_ms / PRESENCE_PARTS;
+    if (is_present(coordinator, &presence) && again_ms < until_ms) until_ms = again_ms;
     for (const struct coordinator_call *call = coordinator->under_way; call != NULL; call = call->next)
         if (call->deadline_ms < until_ms) until_ms = call->deadline_ms;
     return until_ms > now_ms ? (int)(until_ms - now_ms) : 0;
@@ -339,6 +384,7 @@ static void *coordinator_run(void *argument) {
         news = take_news(coordinator);
         if (news.is_watch_new) watch_all(coordinator);
         start_all(coordinator, news.calls);
+        declare(coordinator);
         coordinator->backend->turn(coordinator->state);
         end_late(coordinator, coordinator_now_ms(), "its time is over");
     } while (!news.stop);
@@ -380,6 +426,9 @@ static int check_options(const struct backend *backend, const struct coordinator
     if (options->session_ms < 1000 || options->session_ms > 600000)
         return coordinator_refuse(message, "coordinator: a session's time must be 1 s to 10 minutes, not %u ms",
                                   options->session_ms);
+    if (options->presence_ms != 0 && (options->presence_ms < 100 || options->presence_ms > 600000))
+        return coordinator_refuse(message, "coordinator: a presence must last 100 ms to 10 minutes, not %u ms",
+                                  options->presence_ms);
     if (options->credentials != NULL && strchr(options->credentials, ':') == NULL)
         return coordinator_refuse(message, "coordinator: credentials must be user:password");
     bool is_certified = options->ca != NULL || options->certificate != NULL || options->key != NULL;
@@ -407,7 +456,9 @@ int coordinator_open(const char *url, const struct coordinator_options *options,
     struct coordinator *coordinator = calloc(1, sizeof *coordinator);
     if (coordinator == NULL) return coordinator_refuse(message, "coordinator: no memory");
     coordinator->backend = backend;
-    coordinator->options = *options;
+    struct coordinator_options whole = *options;
+    if (options->presence_ms == 0) whole.presence_ms = COORDINATOR_PRESENCE_MS;
+    coordinator->options = whole;
     coordinator->options.credentials = NULL; /* the backend has copies of what it wants */
     coordinator->options.ca = coordinator->options.certificate = coordinator->options.key = NULL;
     coordinator->last = &coordinator->first;
@@ -417,7 +468,7 @@ int coordinator_open(const char *url, const struct coordinator_options *options,
     pthread_mutex_init(&coordinator->mutex, NULL);
     coordinator->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int failed = coordinator->wake < 0 ? coordinator_refuse(message, "coordinator: no descriptor: %s", strerror(errno))
-                                       : backend->open(coordinator, place, options, &coordinator->state, message);
+                                       : backend->open(coordinator, place, &whole, &coordinator->state, message);
     if (failed == 0 && start_thread(coordinator, message) != 0) {
         backend->close(coordinator->state);
         failed = 1;

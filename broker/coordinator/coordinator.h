@@ -1,5 +1,5 @@
 /* coordinator.h: the third party that a pair asks who leads: a few small values that are changed by compare-and-set
- * only. Five calls: read, compare-and-set, multi, watch, session state.
+ * only. Five calls: read, compare-and-set, multi, watch, session state; and presence, which is an opinion.
  *
  *   any thread ── call ──► coordinator's own thread ──► etcd.c        etcd://host:port,host:port/path, etcds://…
  *                                │                 ├──► zookeeper.c   zk://host:port,host:port/path
@@ -20,8 +20,11 @@
  *
  * *Versions* are those of one entry; 0: there is none. The first is 1; each change of the entry adds 1.
  *
- * Not here: what the values mean (record.h), leases, ephemeral entries. That a session is lost says nothing about who
- * leads.
+ * *Presence is a second opinion, never a proof.* A process declares itself, again and again; who asks is told whether
+ * somebody has done so lately. It may be gone though it is there (the coordinator has not heard of it), and there
+ * though it is gone (its time is not over yet): nothing may be acknowledged, and nobody deposed, because of it alone.
+ *
+ * Not here: what the values mean (record.h). That a session is lost says nothing about who leads.
  *
  * Thread-safety: any thread may call anything here save coordinator_close, callbacks included. Callbacks come on the
  * coordinator's own thread, one at a time, without a lock held; they must not wait. */
@@ -72,6 +75,7 @@ struct coordinator_call {
     /* the coordinator's own */
     struct coordinator_call *next;
     const char *name; /* a read; NULL: a change */
+    bool is_presence; /* … and of who has declared itself there */
     struct coordinator_change changes[COORDINATOR_CHANGES_MAX];
     size_t count;
     struct coordinator_trait traits[COORDINATOR_CHANGES_MAX]; /* of the entry that was read, or of those changed */
@@ -100,6 +104,9 @@ struct coordinator_session {
 struct coordinator_options {
     uint32_t call_ms;    /* a call ends after this time; 100 … 600,000 */
     uint32_t session_ms; /* of silence, after which the coordinator forgets a session; 1,000 … 600,000 */
+    /* Who has not declared itself for so long is not present; 0: COORDINATOR_PRESENCE_MS, else 100 … 600,000. etcd
+     * makes it whole seconds, 2 at least; at ZooKeeper it is the session's time. */
+    uint32_t presence_ms;
     /* "user:password": of an etcd user, or of ZooKeeper's digest scheme; NULL: none. All of these are copied. */
     const char *credentials;
     const char *ca; /* etcds:// only: PEM file of who has signed the servers' certificates; NULL: the host's own */
@@ -110,6 +117,8 @@ struct coordinator_options {
     void *argument;
 };
 #define COORDINATOR_CALL_MS 5000u
+#define COORDINATOR_PRESENCE_MS 2000u
+#define COORDINATOR_PRESENCE_SIZE_MAX 63 /* of what is said with it */
 /* A server that dies without a word, as the one beside a primary does when their host loses its power, is noticed after
  * two thirds of a session's time, and the follower takes over no sooner. Sessions mean nothing here, so one may be as
  * short as ZooKeeper's own configuration allows: twice its tickTime, of 2 s. */
@@ -137,6 +146,13 @@ void coordinator_compare_and_set(struct coordinator *coordinator, const char *na
 /* All of the changes, or none. `changes` is copied, what it points to is not; call->changes has the new versions. */
 void coordinator_multi(struct coordinator *coordinator, const struct coordinator_change *changes, size_t count,
                        struct coordinator_call *call);
+/* This process is there under `name`, and says `text` (a string, at most COORDINATOR_PRESENCE_SIZE_MAX): from soon on,
+ * for about presence_ms after it last said so. One name and text for each coordinator at a time; both are copied.
+ * Cheap: declare whenever there is life. */
+void coordinator_declare(struct coordinator *coordinator, const char *name, const char *text);
+/* Who is there under `name`. PAIR_DONE: version 1 and its text as the value, or version 0: nobody; else PAIR_UNKNOWN.
+ */
+void coordinator_ask_presence(struct coordinator *coordinator, const char *name, struct coordinator_call *call);
 /* From now on `changed` is called soon after the entry may have changed, and after each new session; several changes
  * may be one call, and a call may mean nothing: read. `watch` stays until coordinator_close. It is a hint: who must
  * know asks from time to time. */

@@ -364,6 +364,7 @@ static void etcd_turn(void *state) {
     look_at_state(etcd, now_ms);
     if (now_ms >= etcd->probe_ms) probe_round(etcd, now_ms);
     if (etcd->is_up) watch_again(etcd, now_ms);
+    if (etcd->is_up) etcd_lease_turn(etcd, now_ms);
     if (etcd->is_changed) {
         etcd->is_changed = false;
         coordinator_changed(etcd->coordinator, NULL);
@@ -424,6 +425,7 @@ static void etcd_close(void *state) {
     while (etcd->flights != NULL) etcd_flight_free(etcd->flights);
     for (size_t i = 0; i < etcd->endpoint_count; i++) exchange_drop(&etcd->gateway, &etcd->endpoints[i].probe);
     exchange_drop(&etcd->gateway, &etcd->watch);
+    exchange_drop(&etcd->gateway, &etcd->lease.exchange);
     gateway_close(&etcd->gateway);
     drop_token(etcd);
     if (etcd->credentials != NULL) sodium_memzero(etcd->credentials, strlen(etcd->credentials));
@@ -445,6 +447,7 @@ static int take_options(struct etcd *etcd, const struct coordinator_options *opt
                      copy(options->certificate, &etcd->gateway.certificate) && copy(options->key, &etcd->gateway.key);
     const char *wrong = is_copied ? NULL : "no memory";
     etcd->session_ms = options->session_ms;
+    etcd->presence_ms = options->presence_ms;
     etcd->gateway.connect_ms = options->session_ms / 2;
     if (is_copied && etcd->credentials != NULL) {
         size_t size = (size_t)user_size(etcd);
@@ -508,7 +511,7 @@ static int etcds_open(struct coordinator *coordinator, const char *place, const 
 
 #define ETCD_FUNCTIONS                                                                                                 \
     .warning = "", .close = etcd_close, .wait = etcd_wait, .start = etcd_start, .abandon = etcd_abandon,               \
-    .turn = etcd_turn, .watch = etcd_watch
+    .declare = etcd_declare, .turn = etcd_turn, .watch = etcd_watch
 
 const struct backend etcd_backend = {.scheme = "etcd://", .check = etcd_check, .open = etcd_open, ETCD_FUNCTIONS};
 const struct backend etcds_backend = {

@@ -45,6 +45,19 @@ struct etcd_known {
     struct etcd_entry entry;
 };
 
+enum lease_step { LEASE_GRANT = 0, LEASE_PUT, LEASE_KEEP, LEASE_REVOKE };
+
+/* What this process has declared. */
+struct etcd_lease {
+    struct exchange exchange;
+    enum lease_step step; /* the next one, or the one under way */
+    bool is_wanted;
+    uint64_t again_ms; /* not before */
+    uint64_t id;
+    uint64_t token_number;
+    struct presence presence;
+};
+
 struct etcd {
     struct coordinator *coordinator;
     struct gateway gateway;
@@ -54,6 +67,7 @@ struct etcd {
     char *token;                               /* NULL: none yet */
     uint64_t token_number;                     /* each has another */
     uint32_t session_ms;
+    uint32_t presence_ms;
     size_t endpoint_count;
     struct endpoint endpoints[ETCD_HOSTS_MAX];
     struct endpoint *current; /* the member that is asked; NULL: none */
@@ -65,6 +79,7 @@ struct etcd {
     uint64_t probe_ms;        /* the next round of probes */
     uint64_t watch_ms;        /* not to be asked for before */
     struct exchange watch;
+    struct etcd_lease lease;
     bool is_up;         /* calls may go out */
     bool is_searching;  /* the current one is in doubt: all are asked, and who answers first is the next */
     bool is_told_up;    /* whoever looks at the session thinks so */
@@ -88,6 +103,11 @@ void etcd_explain(const struct etcd *etcd, enum etcd_refusal refusal, const char
                   char out[COORDINATOR_MESSAGE_SIZE]);
 /* Whether there is room for changes. */
 void etcd_has_room(struct etcd *etcd, bool has_room);
+
+/* ---- etcd_lease.c */
+void etcd_declare(void *state, const struct presence *presence);
+/* There is somebody to ask. */
+void etcd_lease_turn(struct etcd *etcd, uint64_t now_ms);
 
 /* ---- etcd_flight.c */
 /* A flight for `call`, which waits. 0, or 1: no memory. */

@@ -161,8 +161,8 @@ static void land_read(struct etcd_flight *flight) {
         finish_unknown(flight, flight->endpoint->host, why);
         return;
     }
-    know(etcd, call->name, entry);
-    call->version = entry->version;
+    if (!call->is_presence) know(etcd, call->name, entry);
+    call->version = call->is_presence ? entry->version > 0 : entry->version;
     if (entry->version > 0) {
         call->traits[0] = trait_of(entry);
         call->size = entry->size;

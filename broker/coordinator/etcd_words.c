@@ -62,6 +62,19 @@ char *etcd_ask_watch(const char *prefix) {
         json_pack("{s:{s:o, s:o}}", "create_request", "key", json_text(prefix), "range_end", json_end_of(prefix)));
 }
 
+char *etcd_ask_lease(uint64_t seconds) {
+    return written(json_pack("{s:o}", "TTL", json_u64(seconds)));
+}
+
+char *etcd_ask_put(const char *key, const char *text, uint64_t lease) {
+    return written(
+        json_pack("{s:o, s:o, s:o}", "key", json_text(key), "value", json_text(text), "lease", json_u64(lease)));
+}
+
+char *etcd_ask_with_lease(uint64_t lease) {
+    return written(json_pack("{s:o}", "ID", json_u64(lease)));
+}
+
 char *etcd_ask_token(const char *user, size_t user_size, const char *password) {
     return written(json_pack("{s:s%, s:s}", "name", user, user_size, "password", password));
 }
@@ -226,6 +239,15 @@ int etcd_take_token(const char *text, size_t size, char out[ETCD_TOKEN_SIZE_MAX 
     if (is_good) memcpy(out, found, found_size + 1);
     json_decref(answer);
     return is_good ? 0 : coordinator_refuse(message, "its answer to a user's name and password has no token");
+}
+
+int etcd_take_lease(const char *text, size_t size, uint64_t *out_lease, uint64_t *out_seconds,
+                    char message[COORDINATOR_MESSAGE_SIZE]) {
+    json_t *answer = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
+    const json_t *result = json_object_get(answer, "result"), *lease = result != NULL ? result : answer;
+    bool is_good = take_u64(lease, "ID", out_lease) && take_u64(lease, "TTL", out_seconds) && *out_lease != 0;
+    json_decref(answer);
+    return is_good ? 0 : coordinator_refuse(message, "its answer about a lease is not etcd's");
 }
 
 bool etcd_is_watch_over(const char *line, size_t size) {

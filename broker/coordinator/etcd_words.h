@@ -42,6 +42,11 @@ char *etcd_ask_change(const struct etcd_change *changes, size_t count);
 char *etcd_ask_watch(const char *prefix);
 char *etcd_ask_token(const char *user, size_t user_size, const char *password);
 
+/* A lease of so many seconds; a put with one; and what is asked of one: to be kept, or revoked. */
+char *etcd_ask_lease(uint64_t seconds);
+char *etcd_ask_put(const char *key, const char *text, uint64_t lease);
+char *etcd_ask_with_lease(uint64_t lease);
+
 /* Of each: 0, or 1 with a sentence (without "coordinator: "). `out_cluster` is the id of the answering cluster. */
 int etcd_take_count(const char *text, size_t size, uint64_t *out_cluster, char message[COORDINATOR_MESSAGE_SIZE]);
 int etcd_take_range(const char *text, size_t size, const char *key, uint64_t *out_cluster, struct etcd_entry *out,
@@ -52,6 +57,9 @@ int etcd_take_change(const char *text, size_t size, const struct etcd_change *ch
                      uint64_t *out_cluster, bool *out_happened, struct etcd_entry out[COORDINATOR_CHANGES_MAX],
                      char message[COORDINATOR_MESSAGE_SIZE]);
 int etcd_take_token(const char *text, size_t size, char out[ETCD_TOKEN_SIZE_MAX + 1],
+                    char message[COORDINATOR_MESSAGE_SIZE]);
+/* Of a grant or a keepalive; no seconds: it has run out. */
+int etcd_take_lease(const char *text, size_t size, uint64_t *out_lease, uint64_t *out_seconds,
                     char message[COORDINATOR_MESSAGE_SIZE]);
 /* Whether the line of a watch says that it has ended. */
 bool etcd_is_watch_over(const char *line, size_t size);

@@ -3,6 +3,7 @@
  *   PATH       the entries (entries.h)
  *   PATH.new   the next one, while it is being written
  *   PATH.lock  locked (flock) by whoever writes
+ *   PATH.NAME  who is present as NAME: the BOOTTIME until which it is, and what it says. One host, one clock
  *
  * *Each change writes the whole file anew*: PATH.new, synced, renamed, directory synced. A kill -9 before the rename
  * leaves the old file, one after it the new one; the caller was told nothing, which is PAIR_UNKNOWN. A multi is one
@@ -37,6 +38,9 @@
 struct file {
     struct coordinator *coordinator;
     char path[FILE_PATH_SIZE], path_new[FILE_PATH_SIZE], path_lock[FILE_PATH_SIZE], directory[FILE_PATH_SIZE];
+    uint32_t presence_ms;
+    uint64_t declare_ms;      /* not again before; 0: nothing is declared */
+    struct presence presence; /* … and what was */
     int lock;
     int notify; /* inotify of the directory */
     struct entries entries;
@@ -134,6 +138,58 @@ static int lock(struct file *file, uint64_t deadline_ms) {
     return 0;
 }
 
+/* ---- Presence ---------------------------------------------------------------------------------------------------- */
+
+#define PRESENCE_TEXT_SIZE (20 + 1 + COORDINATOR_PRESENCE_SIZE_MAX + 1 + 1) /* "until text\n" */
+
+static void set_presence_path(const struct file *file, const char *name, char out[FILE_PATH_SIZE + 32]) {
+    snprintf(out, FILE_PATH_SIZE + 32, "%s.%s", file->path, name);
+}
+
+/* In place, by one write, and not synced: what is damaged or lost is nobody's presence. */
+static void write_presence(const struct file *file, uint64_t until_ms) {
+    char path[FILE_PATH_SIZE + 32], text[PRESENCE_TEXT_SIZE];
+    set_presence_path(file, file->presence.name, path);
+    int size = snprintf(text, sizeof text, "%020" PRIu64 " %s\n", until_ms, file->presence.text);
+    int handle = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (handle < 0) return;
+    if (pwrite(handle, text, (size_t)size, 0) == size) (void)!ftruncate(handle, size);
+    close(handle);
+}
+
+static void file_declare(void *state, const struct presence *presence) {
+    struct file *file = state;
+    uint64_t now_ms = coordinator_now_ms();
+    if (presence == NULL) {
+        if (file->declare_ms != 0) write_presence(file, 0);
+        file->declare_ms = 0;
+        return;
+    }
+    bool is_same = strcmp(file->presence.name, presence->name) == 0 && strcmp(file->presence.text, presence->text) == 0;
+    if (is_same && now_ms < file->declare_ms) return;
+    file->presence = *presence;
+    file->declare_ms = now_ms + file->presence_ms / PRESENCE_PARTS;
+    write_presence(file, now_ms + file->presence_ms);
+}
+
+/* PAIR_DONE, whatever is found: what makes no sense is nobody. */
+static enum pair_outcome read_presence(const struct file *file, struct coordinator_call *call) {
+    char path[FILE_PATH_SIZE + 32], text[PRESENCE_TEXT_SIZE + 1];
+    uint64_t now_ms = coordinator_now_ms(), until_ms;
+    set_presence_path(file, call->name, path);
+    int handle = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = handle < 0 ? -1 : read(handle, text, sizeof text - 1);
+    if (handle >= 0) close(handle);
+    if (size < 22 || text[20] != ' ' || text[size - 1] != '\n') return PAIR_DONE;
+    text[size - 1] = text[20] = '\0';
+    until_ms = strtoull(text, NULL, 10);
+    if (until_ms <= now_ms || until_ms > now_ms + 600000) return PAIR_DONE; /* over, or of before a reboot */
+    call->version = 1;
+    call->size = (size_t)size - 22;
+    memcpy(call->value, text + 21, call->size + 1);
+    return PAIR_DONE;
+}
+
 /* ---- Calls ------------------------------------------------------------------------------------------------------- */
 
 static struct coordinator_trait trait_of(const struct entries *entries, const struct entry *entry) {
@@ -203,7 +259,9 @@ static enum pair_outcome change_all(struct file *file, struct coordinator_call *
 static void file_start(void *state, struct coordinator_call *call) {
     struct file *file = state;
     file->problem[0] = '\0';
-    enum pair_outcome outcome = call->name != NULL ? read_one(file, call) : change_all(file, call);
+    enum pair_outcome outcome = call->is_presence    ? read_presence(file, call)
+                                : call->name != NULL ? read_one(file, call)
+                                                     : change_all(file, call);
     if (outcome == PAIR_UNKNOWN) memcpy(call->reason, file->problem, sizeof call->reason);
     coordinator_is(file->coordinator, file->problem[0] == '\0' ? COORDINATOR_CONNECTED : COORDINATOR_CONNECTING, 1,
                    "%s", file->problem);
@@ -255,6 +313,7 @@ static int file_check(const char *place, char message[COORDINATOR_MESSAGE_SIZE])
 
 static void file_close(void *state) {
     struct file *file = state;
+    if (file->declare_ms != 0) write_presence(file, 0);
     if (file->notify >= 0) close(file->notify);
     if (file->lock >= 0) close(file->lock);
     free(file);
@@ -262,10 +321,10 @@ static void file_close(void *state) {
 
 static int file_open(struct coordinator *coordinator, const char *place, const struct coordinator_options *options,
                      void **out, char message[COORDINATOR_MESSAGE_SIZE]) {
-    (void)options;
     struct file *file = calloc(1, sizeof *file);
     if (file == NULL) return refuse(message, "coordinator file %s: %s", place, "no memory");
     file->coordinator = coordinator;
+    file->presence_ms = options->presence_ms;
     snprintf(file->path, sizeof file->path, "%s", place);
     snprintf(file->path_new, sizeof file->path_new, "%s.new", place);
     snprintf(file->path_lock, sizeof file->path_lock, "%s.lock", place);
@@ -300,6 +359,7 @@ const struct backend file_backend = {
     .wait = file_wait,
     .start = file_start,
     .abandon = file_abandon,
+    .declare = file_declare,
     .turn = file_turn,
     .watch = file_watch,
 };

@@ -290,6 +290,7 @@ static void zookeeper_turn(void *state) {
     look_at_state(zookeeper);
     if (!zookeeper->is_connected) return;
     for (size_t i = 0; i < COORDINATOR_NAMES_MAX; i++) watch_again(zookeeper, &zookeeper->watched[i]);
+    flight_declare(zookeeper);
     for (struct flight *flight; (flight = find_waiting(zookeeper)) != NULL;) flight_begin(flight);
 }
 
@@ -304,6 +305,12 @@ static void zookeeper_abandon(void *state, struct coordinator_call *call) {
     struct flight *flight = call->flight;
     flight->call = NULL;
     if (flight->step == FLIGHT_WAITS) flight_land(flight);
+}
+
+static void zookeeper_declare(void *state, const struct presence *presence) {
+    struct declared *declared = &((struct zookeeper *)state)->declared;
+    declared->is_wanted = presence != NULL; /* the turn that follows makes it so */
+    if (presence != NULL) declared->wanted = *presence;
 }
 
 static void zookeeper_watch(void *state, const char *name) {
@@ -383,6 +390,7 @@ const struct backend zookeeper_backend = {
     .wait = zookeeper_wait,
     .start = zookeeper_start,
     .abandon = zookeeper_abandon,
+    .declare = zookeeper_declare,
     .turn = zookeeper_turn,
     .watch = zookeeper_watch,
 };

@@ -29,6 +29,8 @@ enum flight_step {
     FLIGHT_CHANGES,
     FLIGHT_MAKES_PATH, /* of the entries' parents, one after the other; then the change once more */
     FLIGHT_WATCHES,
+    FLIGHT_CLEARS, /* of this process's presence: the znode of a former session, or of its own, goes */
+    FLIGHT_DECLARES,
 };
 
 /* What ZooKeeper was asked, and what it said. */
@@ -38,6 +40,7 @@ struct flight {
     struct zookeeper *zookeeper;
     struct coordinator_call *call; /* NULL: nobody waits any more, or it is a watch's */
     struct watched *watched;
+    bool is_presence; /* a CLEARS, and a DECLARES after it */
     enum flight_step step;
     uint64_t session;
     size_t path_made; /* MAKES_PATH: so many bytes of the base are there */
@@ -55,6 +58,16 @@ struct watched {
     enum { WATCH_IDLE, WATCH_ASKED, WATCH_STANDS } state;
     uint64_t again_ms;    /* IDLE: not to be asked for before */
     atomic_bool is_fired; /* ZooKeeper's threads set it */
+};
+
+/* What this process has declared: an ephemeral znode. */
+struct declared {
+    bool is_wanted;
+    bool is_asked;
+    struct presence wanted;
+    struct presence made;
+    uint64_t session;  /* in which it was made; 0: it is not */
+    uint64_t again_ms; /* not to be asked for before */
 };
 
 struct zookeeper {
@@ -77,6 +90,7 @@ struct zookeeper {
     pthread_t renewal;
     struct flight *flights;
     struct watched watched[COORDINATOR_NAMES_MAX];
+    struct declared declared;
 
     pthread_mutex_t mutex; /* the rest */
     struct flight *back;   /* newest first */
@@ -87,6 +101,8 @@ struct zookeeper {
 
 /* A flight for `call`, or for a watch. NULL: no memory. */
 struct flight *flight_make(struct zookeeper *zookeeper, struct coordinator_call *call, struct watched *watched);
+/* Makes, or takes away, what was declared; there is a connection. */
+void flight_declare(struct zookeeper *zookeeper);
 /* It waits, and there is a connection. */
 void flight_begin(struct flight *flight);
 /* It came back. */

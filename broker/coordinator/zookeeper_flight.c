@@ -3,6 +3,7 @@
  *   read     sync ──► get                       entry NAME is the znode BASE/NAME, its version the znode's + 1
  *   change   create, set or multi ──► no parents? create BASE, piece by piece ──► the change once more
  *   watch    exists, with a watcher
+ *   presence delete (what an earlier session left) ──► create, ephemeral; it goes with this session
  *
  * *Done* is what ZooKeeper says is done; *refused* what it says is not, because of a version; everything else is
  * *unknown*: ZooKeeper's client fails all that is under way when a connection breaks, and repeats nothing by itself. */
@@ -183,9 +184,64 @@ static void send_path(struct flight *flight) {
     depart(flight, zoo_acreate2(zookeeper->handle, path, "", 0, zookeeper->acl, 0, came_back_made, flight));
 }
 
+/* ---- Presence ---------------------------------------------------------------------------------------------------- */
+
+static void send_clear(struct flight *flight) {
+    char path[ZOOKEEPER_PATH_SIZE];
+    const struct declared *declared = &flight->zookeeper->declared;
+    set_path(flight->zookeeper, declared->session != 0 ? declared->made.name : declared->wanted.name, path);
+    flight->step = FLIGHT_CLEARS;
+    if (!has_session(flight)) return;
+    depart(flight, zoo_adelete(flight->zookeeper->handle, path, -1, came_back_void, flight));
+}
+
+static void send_declare(struct flight *flight) {
+    struct zookeeper *zookeeper = flight->zookeeper;
+    struct declared *declared = &zookeeper->declared;
+    char path[ZOOKEEPER_PATH_SIZE];
+    declared->made = declared->wanted;
+    set_path(zookeeper, declared->made.name, path);
+    flight->step = FLIGHT_DECLARES;
+    if (!has_session(flight)) return;
+    depart(flight, zoo_acreate2(zookeeper->handle, path, declared->made.text, (int)strlen(declared->made.text),
+                                zookeeper->acl, ZOO_EPHEMERAL, came_back_made, flight));
+}
+
+static void land_presence(struct flight *flight) {
+    struct zookeeper *zookeeper = flight->zookeeper;
+    struct declared *declared = &zookeeper->declared;
+    bool is_cleared = flight->step == FLIGHT_CLEARS && (flight->rc == ZOK || flight->rc == ZNONODE);
+    declared->session = 0;
+    if (is_cleared && declared->is_wanted) {
+        send_declare(flight);
+        return;
+    }
+    if (flight->step == FLIGHT_DECLARES && flight->rc == ZOK) declared->session = flight->session;
+    declared->is_asked = false;
+    declared->again_ms = coordinator_now_ms() + COORDINATOR_TURN_MS; /* no base yet, or no connection any more */
+    flight_free(flight);
+}
+
+void flight_declare(struct zookeeper *zookeeper) {
+    struct declared *declared = &zookeeper->declared;
+    bool is_made = declared->session != 0 && declared->session == zookeeper->sessions;
+    bool is_same = strcmp(declared->made.name, declared->wanted.name) == 0 &&
+                   strcmp(declared->made.text, declared->wanted.text) == 0;
+    bool is_right = declared->is_wanted ? is_made && is_same : !is_made;
+    if (is_right || declared->is_asked || coordinator_now_ms() < declared->again_ms) return;
+    struct flight *flight = flight_make(zookeeper, NULL, NULL);
+    if (flight == NULL) return;
+    flight->is_presence = declared->is_asked = true;
+    declared->session = is_made ? declared->session : 0;
+}
+
+/* ------------------------------------------------------------------------------------------------------------------ */
+
 void flight_begin(struct flight *flight) {
     assert(flight->step == FLIGHT_WAITS);
-    if (flight->call == NULL)
+    if (flight->is_presence)
+        send_clear(flight);
+    else if (flight->call == NULL)
         send_watch(flight);
     else if (flight->call->name != NULL)
         send_sync(flight);
@@ -239,7 +295,7 @@ static void land_read(struct flight *flight) {
     } else {
         zookeeper_permitted(flight->zookeeper);
         if (flight->rc == ZOK) {
-            call->version = (uint64_t)flight->stats[0].version + 1;
+            call->version = call->is_presence ? 1 : (uint64_t)flight->stats[0].version + 1;
             call->traits[0] = trait_of(&flight->stats[0]);
             call->size = flight->size;
             memcpy(call->value, flight->value, flight->size);
@@ -303,7 +359,9 @@ static void land_watch(struct flight *flight) {
 }
 
 void flight_land(struct flight *flight) {
-    if (flight->watched != NULL) {
+    if (flight->is_presence) {
+        land_presence(flight);
+    } else if (flight->watched != NULL) {
         land_watch(flight);
     } else if (flight->call == NULL) {
         flight_free(flight); /* its time was over */

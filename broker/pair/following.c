@@ -126,6 +126,7 @@ static void take_over(struct pair *pair, struct pair_effects *out) {
         operator_propose(pair, out);
     } else {
         pair->impatient = true;
+        pair->heeds = false;
         pair_read(pair, out);
     }
 }
@@ -165,8 +166,14 @@ static bool may_force(const struct pair *pair) {
     return pair->forcing && pair->record.epoch == pair->forced_epoch;
 }
 
-void following_record(struct pair *pair, struct pair_effects *out) {
-    bool is_impatient = pair->impatient;
+/* A leader that is present lives, and the link to it is cut or slow: it goes on alone, and this node waits (F-31c).
+ * That is an opinion; that nobody is present proves nothing either, and the compare-and-set decides. */
+void following_record(struct pair *pair, bool is_leader_present, struct pair_effects *out) {
+    if (pair->impatient && pair->heeds && !pair->asks_presence) {
+        pair_read(pair, out); /* that read was another's */
+        return;
+    }
+    bool is_impatient = pair->impatient && !(pair->heeds && is_leader_present);
     bool is_forced = may_force(pair);
     if (pair->forcing && !is_forced) pair_say("the other is not stopped: it has claimed an epoch since", out);
     pair->impatient = pair->forcing = false;
@@ -181,8 +188,9 @@ void following_record(struct pair *pair, struct pair_effects *out) {
         following_ask(pair, out);
 }
 
-void following_silent(struct pair *pair, struct pair_effects *out) {
+void following_silent(struct pair *pair, bool gone, struct pair_effects *out) {
     if (!pair->by_operator) {
+        pair->heeds = !gone && (pair->heeds || !pair->impatient); /* a word, or what is known, is stronger */
         pair->impatient = true;
         pair_read(pair, out);
     }

@@ -192,6 +192,7 @@ static void told_to_lead(struct pair *pair, enum pair_word word, struct pair_eff
         pair->forcing = word == PAIR_FORCE;
         pair->forced_epoch = pair->record.epoch;
         pair->impatient = true; /* the record says who is in sync */
+        pair->heeds = false;
         pair_read(pair, out);
     } else if (word == PAIR_ASSERT && !pair->note.in_sync && !pair->note.alone && !WEAK(unasserted)) {
         pair_say("this node was not in sync when it last heard of it: it may lack what was acknowledged, and only "

@@ -37,7 +37,8 @@ void pair_make_note(struct pair *pair, struct pair_effects *out) {
 void pair_read(struct pair *pair, struct pair_effects *out) {
     if (pair->reading || pair->swapping) return; /* one thing at a time */
     pair->reading = true;
-    pair_push(out, PAIR_READ);
+    pair->asks_presence = pair->impatient && pair->heeds;
+    pair_push(out, PAIR_READ)->presence = pair->asks_presence;
 }
 
 void pair_swap(struct pair *pair, enum pair_change change, const struct pair_record *record, struct pair_effects *out) {
@@ -127,7 +128,7 @@ static void record_read(struct pair *pair, const struct pair_event *event, struc
         pair_consider(pair, out);
         break;
     case PAIR_FOLLOWING:
-        following_record(pair, out);
+        following_record(pair, event->present, out);
         break;
     case PAIR_CLAIMING:
         claim_record(pair, is_newer, out);
@@ -203,10 +204,10 @@ static void answered(struct pair *pair, const struct pair_message *answer, struc
         operator_answered(pair, answer, out);
 }
 
-static void silent(struct pair *pair, struct pair_effects *out) {
+static void silent(struct pair *pair, bool gone, struct pair_effects *out) {
     switch (pair->role) {
     case PAIR_FOLLOWING:
-        following_silent(pair, out);
+        following_silent(pair, gone, out);
         break;
     case PAIR_LEADING:
         leading_silent(pair, out);
@@ -262,7 +263,7 @@ void pair_step(struct pair *pair, const struct pair_event *event, struct pair_ef
         answered(pair, &event->message, out);
         break;
     case PAIR_SILENT:
-        silent(pair, out);
+        silent(pair, event->gone, out);
         break;
     case PAIR_TOLD:
         operator_told(pair, event->word, out);

@@ -127,13 +127,16 @@ struct pair_event {
     bool fits;    /* ASKED: the asker's log up to its end is the beginning of one's own, by chain hash (R2) */
     bool retired; /* ASKED: … does not fit, for what it would have to be compared or go on with is in one's own no more
                    */
+    bool present; /* RECORD_READ, if it was asked for: the leader that the record names is present at the coordinator */
+    bool gone;    /* SILENT: its process has died, whatever the coordinator says of its presence */
     struct pair_message message;
     enum pair_word word;
 };
 
 enum pair_effect_kind {
     PAIR_NOTE = 1, /* make pair->note durable, then PAIR_NOTED */
-    PAIR_READ,     /* read the record, linearizably, then PAIR_RECORD_READ; not too often if the last one failed */
+    PAIR_READ,     /* read the record, linearizably, then PAIR_RECORD_READ; not too often if the last one failed.
+                      `presence`: then ask for the presence of the leader that it names, too */
     PAIR_SWAP,     /* replace the record if it is at `version` (0: if there is none), then PAIR_RECORD_SWAPPED */
     PAIR_ASK, /* send `message`; the answer, if one comes, is a PAIR_ANSWERED. A newer question replaces an older one */
     PAIR_ANSWER,      /* send `message` as the answer to what was asked */
@@ -153,6 +156,7 @@ struct pair_effect {
     struct pair_message message;
     uint64_t end;
     const char *reason;
+    bool presence;
 };
 #define PAIR_EFFECTS_MAX 4
 struct pair_effects {
@@ -188,7 +192,9 @@ struct pair {
     enum pair_change change; /* a compare-and-set that expects `version`, whose outcome is not known; by_operator: a
                                 note that is not known to be durable */
     bool swapping;           /* … and no answer or failure has been heard yet */
-    bool impatient;          /* FOLLOWING: the record is read in order to claim */
+    bool impatient;          /* FOLLOWING: the record is read in order to claim ... */
+    bool heeds;              /* ... unless its leader is present: it is silent, and that is all that is known */
+    bool asks_presence;      /* the read under way */
 
     /* leading */
     bool counted;   /* the other is in the maximal in-sync set (R3) */

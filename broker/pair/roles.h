@@ -58,7 +58,7 @@ void following_begin(struct pair *pair, struct pair_effects *out);
 void following_ask(struct pair *pair, struct pair_effects *out);
 void following_answered(struct pair *pair, const struct pair_message *answer, struct pair_effects *out);
 void following_durable(struct pair *pair, struct pair_effects *out);
-void following_record(struct pair *pair, struct pair_effects *out);
-void following_silent(struct pair *pair, struct pair_effects *out);
+void following_record(struct pair *pair, bool is_leader_present, struct pair_effects *out);
+void following_silent(struct pair *pair, bool gone, struct pair_effects *out);
 
 #endif

@@ -9,6 +9,7 @@ import time
 from probe import CALL_MS, PATIENT_MS, SESSION_MS, WAIT_S, harness
 from proxy import DOWN, UP, Proxy
 
+PRESENT_MS = 1500  # a session, and a presence
 NEEDED = {"done", "refused"}  # of whoever competes; "unknown" is up to chance
 
 
@@ -53,6 +54,38 @@ class Contract:
         """Each appends its mark to the value: what was done is there once, what was refused is not."""
         outcomes = self.compete(self.url(), [self.url()] * 3, rounds=15)
         self.assertIn("done", {outcome for outcome, _ in outcomes.values()})
+
+    def until_present(self, probe, value):
+        """Asks until NAME says `value`, or nobody is there (None)."""
+        def look():
+            answer = probe.done("present", "present-0")
+            return (answer["value"] if answer["version"] else None) == value
+        harness.wait_until(f"present: {value}", look, WAIT_S)
+
+    def test_f31c_who_declares_itself_is_present_for_a_while(self):
+        """An opinion, which no entry's version has anything to do with."""
+        there, asking = self.probe(self.url(), PATIENT_MS, PRESENT_MS), self.probe(self.url())
+        there.done("set", "record", 0, "one")
+        self.until_present(asking, None)
+        for epoch in ("epoch1", "epoch2"):
+            there.call("declare", "present-0", epoch)
+            self.until_present(asking, epoch)
+        self.until_present(asking, None)  # it has said nothing more
+        there.call("declare", "present-0", "epoch3")
+        self.until_present(asking, "epoch3")
+        there.close()
+        self.until_present(asking, None)
+
+    def test_f31c_who_has_died_is_present_no_more(self):
+        """And whoever comes after it, while it is still taken for present, is present as itself."""
+        asking = self.probe(self.url())
+        asking.done("set", "record", 0, "one")
+        for text in ("first", "second"):
+            there = self.probe(self.url(), PATIENT_MS, PRESENT_MS)
+            there.call("declare", "present-0", text)
+            self.until_present(asking, text)
+            there.kill()
+        self.until_present(asking, None)
 
     def compete(self, url, urls, rounds, chaos=None):
         """Through `urls`, of which each may be cut at any time; the truth is read at `url`. With chaos there are more rounds, if

@@ -6,7 +6,9 @@
  *     set NAME VERSION VALUE                 {"id": 2, "outcome": "refused", "reason": "…"}
  *     multi NAME VERSION VALUE [NAME …]      {"id": 3, "outcome": "unknown", "reason": "…"}; VALUE "=": compare only
  *     watch NAME                             {"changed": "NAME"}, again and again
- *     session                                {"id": 5, "session": "connected", "sessions": 1, "message": ""}
+ *     declare NAME TEXT                      {"id": 5}; for as long as a session lasts
+ *     present NAME                           {"id": 6, "outcome": "done", "version": 1, "value": "TEXT"}
+ *     session                                {"id": 7, "session": "connected", "sessions": 1, "message": ""}
  *     delete PATH                            an operator's hand in ZooKeeper (zk:// only): the znode goes
  *
  * Calls are numbered from 1 in the order of the lines, and answered when they end. News of the session come by
@@ -127,6 +129,10 @@ static void obey(struct coordinator *coordinator, const char *url, unsigned id, 
         coordinator_read(coordinator, words[1], &asked->call);
         return;
     }
+    if (strcmp(words[0], "present") == 0) {
+        coordinator_ask_presence(coordinator, words[1], &asked->call);
+        return;
+    }
     if (strcmp(words[0], "set") == 0) {
         coordinator_compare_and_set(coordinator, words[1], strtoull(words[2], NULL, 10), words[3], strlen(words[3]),
                                     &asked->call);
@@ -138,6 +144,9 @@ static void obey(struct coordinator *coordinator, const char *url, unsigned id, 
     }
     if (strcmp(words[0], "watch") == 0) {
         add_watch(coordinator, words[1]);
+    } else if (strcmp(words[0], "declare") == 0) {
+        coordinator_declare(coordinator, words[1], words[2]);
+        say(json_pack("{s:i}", "id", (int)id));
     } else if (strcmp(words[0], "delete") == 0) {
         delete_znode(url, words[1]);
         say(json_pack("{s:i}", "id", (int)id));
@@ -160,6 +169,7 @@ int main(int argc, char **argv) {
     const struct coordinator_options options = {
         .call_ms = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : COORDINATOR_CALL_MS,
         .session_ms = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : COORDINATOR_SESSION_MS,
+        .presence_ms = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : COORDINATOR_PRESENCE_MS,
         .credentials = words[4],
         .ca = words[5],
         .certificate = words[6],

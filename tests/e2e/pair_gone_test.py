@@ -6,6 +6,7 @@ import harness
 import pair
 import peer_proof
 import wire
+from proxy import Proxy
 
 FOLLOW, VERDICT, EPOCH = 22, 1, 2
 NOT_LEADING = 3
@@ -53,6 +54,48 @@ class Gone(pair.Case):
         after = self.a.one("status")
         self.assertEqual({key: after[key] for key in ("epoch", "appended", "durable", "lag_bytes")},
                          {key: leads[key] for key in ("epoch", "appended", "durable", "lag_bytes")})
+
+
+class Cut(pair.Case):
+    """F-31c. Only what lies between the two is cut: both reach the coordinator, at which the leader is present."""
+
+    arguments = ("--failover-after", "500ms", "--solo-after", "1s")
+
+    def setUp(self):
+        super().setUp()
+        self.proxy = Proxy(int(self.a.listen.rpartition(":")[2]))
+        self.addCleanup(self.proxy.close)
+        self.brokers.remove(self.b)
+        self.b = self.make_broker("--follow", f"ws://127.0.0.1:{self.proxy.port}", "--coordinator",
+                                  f"file://{self.directory}/coordinator", data=self.path("b"), listen=self.b.listen)
+        self.start_pair()
+
+    def test_a_healthy_leader_that_is_present_goes_on_alone(self):
+        epoch = self.record()["epoch"]
+        self.proxy.hold()
+        self.assertEqual(self.a.one("schedule", "orders", "--in", "1h")["result"], "scheduled")
+        self.assertEqual((self.record()["in-sync"], self.record()["epoch"]), ("0", epoch))
+        self.proxy.cut()
+        self.proxy.heal()
+        self.wait_in_sync()
+        self.assertEqual(self.record()["epoch"], epoch)
+        self.assertFalse(any("event=promoted" in line for line in self.b.log), self.b.log_text())
+
+
+class StrictCut(Cut):
+    """Nothing is answered without the follower, which does not take over either: an operator must know."""
+
+    arguments = ("--failover-after", "500ms", "--solo-after", "never")
+
+    def test_a_healthy_leader_that_is_present_goes_on_alone(self):
+        self.proxy.hold()
+        self.wait_for("the follower says so", lambda: "the link between the two nodes is cut" in str(
+            self.b.tarry("status", "--broker", self.b.url).one["problem"]))
+        self.proxy.cut()
+        self.proxy.heal()
+        self.wait_for("all is well", lambda: self.b.tarry("status", "--broker", self.b.url).one["problem"] is None)
+        self.assertEqual(self.a.one("schedule", "orders", "--in", "1h")["result"], "scheduled")
+        self.assertFalse(any("event=promoted" in line for line in self.b.log), self.b.log_text())
 
 
 if __name__ == "__main__":

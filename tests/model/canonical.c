@@ -74,6 +74,16 @@ static void drop_stale_mail(struct pair_world *world) {
     }
 }
 
+/* Whether it heeds is asked of who is impatient, whether presence was asked for of who reads. */
+static void forget_presence(struct pair_world *world) {
+    for (int i = 0; i < NODES; i++) {
+        struct pair *pair = &world->nodes[i].pair;
+        if (!pair->impatient) pair->heeds = false;
+        if (!pair->reading || !pair->impatient) pair->asks_presence = false;
+        if (!pair->impatient) world->nodes[i].asks_presence = false;
+    }
+}
+
 /* A stamp is compared with the question that waits at the leader of its epoch, and with nothing else. */
 static bool is_late_enough(const struct pair_world *world, uint32_t epoch, uint64_t stamp) {
     for (int i = 0; i < NODES; i++) {
@@ -109,8 +119,37 @@ static void drop_dead_question(struct pair_world *world, int to) {
 
 /* check_acked says of the high water that it never keeps a member from leading. */
 static void canonical_record(const uint64_t runs[NODES], struct pair_record *record) {
-    record->run = record->run != 0 && record->run == runs[record->leader];
-    record->start = record->high_water = 0;
+    struct pair_record was = *record;
+    memset(record, 0, sizeof *record); /* what lies between its members, too: it is hashed */
+    record->epoch = was.epoch;
+    record->leader = was.leader;
+    record->in_sync = was.in_sync;
+    record->run = was.run != 0 && was.run == runs[was.leader];
+}
+
+/* As canonical_record: nothing that lies between members is hashed. */
+static void canonical_mail(struct model_message *mail) {
+    struct model_message was = *mail;
+    const struct pair_message *message = &was.message;
+    memset(mail, 0, sizeof *mail);
+    mail->is_there = was.is_there;
+    mail->log = was.log;
+    mail->from = was.from;
+    mail->disk = was.disk;
+    mail->message.kind = message->kind;
+    mail->message.epoch = message->epoch;
+    mail->message.floor = message->floor;
+    mail->message.serial = message->serial;
+    mail->message.end = message->end;
+    mail->message.stamp = message->stamp;
+    mail->message.committed = message->committed;
+    mail->message.led = message->led;
+    mail->message.alone = message->alone;
+    mail->message.in_sync = message->in_sync;
+    mail->message.word = message->word;
+    mail->message.stranger = message->stranger;
+    mail->message.another = message->another;
+    mail->message.differs = message->differs;
 }
 
 static void canonical_pair(const struct pair_limits *limits, struct pair *pair) {
@@ -129,6 +168,7 @@ static void canonical(struct pair_world *world) {
     uint64_t runs[NODES];
     for (int i = 0; i < NODES; i++) runs[i] = world->nodes[i].up ? world->nodes[i].runs : UINT64_MAX;
     drop_stale_mail(world);
+    forget_presence(world);
     for (int i = 0; i < NODES && !limits->by_operator; i++) drop_dead_question(world, i);
     if (!limits->lose) world->led = 0; /* only watched */
     if (limits->silent_clients) world->served = 0;
@@ -151,6 +191,8 @@ static void canonical(struct pair_world *world) {
         if (!limits->lose && !limits->lag) node->note.recorded = node->pair.note.recorded = 0; /* never behind */
         if (node->pair.role != PAIR_FOLLOWING || !node->pair.noting) node->leader = 0;
         canonical_pair(limits, &node->pair);
+        canonical_mail(&world->questions[i]);
+        canonical_mail(&world->answers[i]);
     }
 }
 

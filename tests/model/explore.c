@@ -218,6 +218,7 @@ static bool take_flag(struct explorer *explorer, const char *name) {
         {"--tap", &explorer->is_tap},
         {"--exchange", &limits->exchange},
         {"--lose", &limits->lose},
+        {"--presence", &limits->presence},
     };
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
         if (strcmp(flags[i].name, name) != 0) continue;
@@ -251,7 +252,8 @@ int main(int argc, char **argv) {
         fprintf(
             stderr,
             "usage: explore [--epochs N] [--frames 1-%d] [--strict] [--async] [--operator] [--hand] [--force] [--lag]\n"
-            "               [--exchange] [--lose] [--silent-clients] [--safety] [--states MAX] [--weak NAME] [--tap]\n",
+            "               [--exchange] [--lose] [--presence] [--silent-clients] [--safety] [--states MAX] [--weak "
+            "NAME] [--tap]\n",
             LOG_MAX);
         return 2;
     }

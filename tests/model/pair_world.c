@@ -19,9 +19,11 @@ const char *const action_names[ACTIONS] = {"starts",
                                            "has its request done by the coordinator",
                                            "is told what the record was before",
                                            "hears the coordinator's answer",
+                                           "hears the coordinator's answer, and that the leader is present",
                                            "never hears the coordinator's answer",
                                            "has an old request done by the coordinator",
                                            "hears nothing for long",
+                                           "finds nobody where the other was",
                                            "is asked a question",
                                            "answers the question",
                                            "is told that the record has changed",
@@ -124,6 +126,7 @@ static void crash(struct pair_world *world, int number, bool is_kept) {
         node->ghost.is_there = true;
     }
     node->operation = OPERATION_NONE;
+    node->asks_presence = false;
     memset(&node->pair, 0, sizeof node->pair);
     memset(&node->answer, 0, sizeof node->answer);
     memset(&node->swap, 0, sizeof node->swap);
@@ -172,6 +175,7 @@ static void perform(struct pair_world *world, int number, const struct pair_effe
     case PAIR_SWAP:
         node->operation = OPERATION_SENT;
         node->is_swap = effect->kind == PAIR_SWAP;
+        node->asks_presence = effect->presence;
         node->swap = (struct model_swap){.version = effect->version, .record = effect->record};
         break;
     case PAIR_ASK:
@@ -329,17 +333,19 @@ static bool swap(struct pair_world *world, const struct model_swap *swap) {
 static bool lag(struct pair_world *world, struct model_node *node) {
     if (node->operation != OPERATION_SENT || node->is_swap || world->version == 0) return false;
     node->operation = OPERATION_ANSWERED;
-    node->answer = (struct pair_event){.kind = PAIR_RECORD_READ,
-                                       .outcome = PAIR_DONE,
-                                       .version = world->old_version,
-                                       .record = world->old_record};
+    memset(&node->answer, 0, sizeof node->answer);
+    node->answer.kind = PAIR_RECORD_READ;
+    node->answer.outcome = PAIR_DONE;
+    node->answer.version = world->old_version;
+    node->answer.record = world->old_record;
     return true;
 }
 
 static bool coordinator(struct pair_world *world, struct model_node *node) {
     if (node->operation != OPERATION_SENT || node->remembers) return false; /* coordinator.c: the same as no answer */
     node->operation = OPERATION_ANSWERED;
-    node->answer = (struct pair_event){.outcome = PAIR_DONE};
+    memset(&node->answer, 0, sizeof node->answer);
+    node->answer.outcome = PAIR_DONE;
     if (node->is_swap) {
         node->answer.kind = PAIR_RECORD_SWAPPED;
         if (!swap(world, &node->swap)) node->answer.outcome = PAIR_REFUSED;
@@ -354,10 +360,13 @@ static bool coordinator(struct pair_world *world, struct model_node *node) {
     return true;
 }
 
-static bool hear(struct pair_world *world, int number) {
+/* Whether the other is present is anybody's guess: an opinion may be wrong either way. */
+static bool hear(struct pair_world *world, int number, bool is_present) {
     struct model_node *node = &world->nodes[number];
-    if (node->operation != OPERATION_ANSWERED) return false;
+    if (node->operation != OPERATION_ANSWERED || (is_present && !node->asks_presence)) return false;
     struct pair_event answer = node->answer;
+    answer.present = is_present;
+    node->asks_presence = false;
     node->operation = OPERATION_NONE;
     memset(&node->answer, 0, sizeof node->answer);
     step(world, number, &answer);
@@ -516,11 +525,17 @@ static bool act(struct pair_world *world, int number, enum action action) {
     case ACT_LAG:
         return world->limits.lag && lag(world, node);
     case ACT_HEAR:
-        return hear(world, number);
+        return hear(world, number, false);
+    case ACT_HEAR_PRESENT:
+        return hear(world, number, true);
     case ACT_LOSE_ANSWER:
         return lose_answer(world, number);
     case ACT_SILENT:
-        step(world, number, &(struct pair_event){.kind = PAIR_SILENT});
+        step(world, number, &(struct pair_event){.kind = PAIR_SILENT, .gone = !world->limits.presence});
+        return true;
+    case ACT_GONE:
+        if (!world->limits.presence || node->pair.role != PAIR_FOLLOWING) return false;
+        step(world, number, &(struct pair_event){.kind = PAIR_SILENT, .gone = true});
         return true;
     case ACT_QUESTION:
         return !world->limits.silent_clients && question(world, node);

@@ -30,6 +30,7 @@ struct pair_limits {
     bool silent_clients; /* nobody asks what appends nothing (R3) */
     bool force;          /* one promotion by force */
     bool lose;           /* the coordinator loses the record once (F-31b) */
+    bool presence;       /* who hears nothing asks whether the leader is present; else nobody ever is (F-31c) */
     bool exchange;       /* by_operator: one node comes back with an empty disk (F-29) */
 };
 
@@ -64,7 +65,8 @@ struct model_node {
     uint8_t leader;        /* whose answers it has last heard */
     struct model_log log;
     uint64_t runs;
-    bool remembers; /* this run has seen a record that was lost since: its coordinator's client believes no other */
+    bool asks_presence; /* the read under way */
+    bool remembers;     /* this run has seen a record that was lost since: its coordinator's client believes no other */
     /* at the coordinator */
     enum operation_state operation;
     bool is_swap;
@@ -107,12 +109,14 @@ enum action {
     ACT_TAKE_ANSWER,
     ACT_TAKE_ANSWER_TWIN,
     ACT_NOTE,
-    ACT_COORDINATOR, /* does what was asked */
-    ACT_LAG,         /* … but it answers a read with the record before the last change */
-    ACT_HEAR,        /* its answer arrives */
+    ACT_COORDINATOR,  /* does what was asked */
+    ACT_LAG,          /* … but it answers a read with the record before the last change */
+    ACT_HEAR,         /* its answer arrives */
+    ACT_HEAR_PRESENT, /* … and says that the leader is present */
     ACT_LOSE_ANSWER,
     ACT_GHOST,
     ACT_SILENT,
+    ACT_GONE, /* … and the other's process is not there any more */
     ACT_QUESTION,
     ACT_REPLY,
     ACT_WATCH, /* the coordinator says that the record has changed */

@@ -73,7 +73,9 @@ void node_unmake(struct world *world) {
 static void go_on(struct world *world) {
     struct node *node = world->host->node;
     if (node->ended || node->blocked) return;
+    if (node->pair.handing != PAIR_KEEPING) node->handed_ns = world->now_ns;
     if (node->pair.role == PAIR_LEADING) lead_go_on(world);
+    if (node->pair.role == PAIR_LEADING && !node->pair.by_operator) keeper_declare(&node->keeper, node->pair.epoch);
     node_wake(world);
 }
 
@@ -220,10 +222,11 @@ static void perform(struct world *world, enum pair_role before, const struct pai
         write_note(world);
         break;
     case PAIR_READ:
+        node->read_presence = effect->presence;
         if (node->read_failed)
             node->read_ns = world->now_ns + READ_AGAIN_NS;
         else
-            keeper_read(&node->keeper);
+            keeper_read(&node->keeper, effect->presence);
         break;
     case PAIR_SWAP:
         swap(world, effect);
@@ -275,6 +278,7 @@ void node_step(struct world *world, const struct pair_event *event, struct pair_
     enum pair_role before = node->pair.role;
     uint64_t life = host->life;
     pair_step(&node->pair, event, &effects);
+    if (before == PAIR_FOLLOWING && node->pair.role == PAIR_FENCING) node_check_claim(world);
     if (node->pair.role != before) TRACE(world, "broker", "%s, epoch %u", role_name(node->pair.role), node->pair.epoch);
     for (size_t i = 0; i < effects.count; i++) {
         perform(world, before, &effects.items[i], out_answer);
@@ -293,7 +297,7 @@ static void check_timers(struct world *world) {
     uint64_t life = world->host->life;
     if (node->read_ns <= world->now_ns) {
         node->read_ns = UINT64_MAX;
-        keeper_read(&node->keeper);
+        keeper_read(&node->keeper, node->read_presence);
     }
     node_check_silence(world);
     if (world->host->life != life || node->ended) return;
@@ -320,6 +324,9 @@ void node_wake(struct world *world) {
     if (node->pair.role == PAIR_LEADING) other_ns = lead_timer(world);
     if (node->pair.role == PAIR_FOLLOWING) other_ns = node->following.again_ns;
     if (other_ns < next_ns) next_ns = other_ns;
+    uint64_t declare_ns = world->now_ns + node->keeper.presence_ms * NS_PER_MS / 2;
+    bool is_declaring = node->pair.role == PAIR_LEADING && !node->pair.by_operator;
+    if (is_declaring && declare_ns < next_ns) next_ns = declare_ns;
     next_ns = silence_plan(&node->silence, world->now_ns, next_ns);
     if (node->alarm_ns <= next_ns) return;
     node->alarm_ns = next_ns;
@@ -402,7 +409,10 @@ static void make_rules(struct world *world) {
 static void open_keeper(struct world *world) {
     struct node *node = world->host->node;
     char url[16], message[COORDINATOR_MESSAGE_SIZE];
-    node->keeper = (struct keeper){.done = on_kept, .changed = on_changed, .argument = world, .self = node->pair.self};
+    uint64_t failover_ms = world->options.pair.failover_after_ms;
+    uint32_t presence_ms = failover_ms < COORDINATOR_PRESENCE_MS ? (uint32_t)failover_ms : COORDINATOR_PRESENCE_MS;
+    node->keeper = (struct keeper){
+        .done = on_kept, .changed = on_changed, .argument = world, .self = node->pair.self, .presence_ms = presence_ms};
     memcpy(node->keeper.cluster, node->cluster, CLUSTER_ID_SIZE);
     memcpy(node->keeper.member, node->member, MEMBER_ID_SIZE);
     snprintf(url, sizeof url, "%u", world->host->number);

@@ -100,7 +100,10 @@ struct node {
     uint64_t words;   /* of an operator's that it has heard */
     const char *said; /* by the rules, last */
     bool read_failed;
+    bool read_presence;     /* at read_ns */
     struct silence silence; /* of the other node */
+    uint64_t overslept_ns;  /* when it last had */
+    uint64_t handed_ns;     /* when it was last handing over */
     uint64_t read_ns, alarm_ns;
     bool ended;   /* the process is about to start again */
     bool blocked; /* by a sync */
@@ -154,6 +157,8 @@ void node_tell(struct world *world, uint32_t node, enum pair_word word);
 /* ---- laws */
 /* Whoever the pair takes for in sync has all that was acknowledged. */
 void node_check_members(struct world *world);
+/* This node is about to take over from the other. */
+void node_check_claim(const struct world *world);
 bool node_is_leading(const struct host *host);
 /* ---- between node*.c */
 void node_post(struct world *world, void (*run)(struct world *world, void *argument), void *argument);

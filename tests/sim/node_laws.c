@@ -25,3 +25,24 @@ void node_check_members(struct world *world) {
         MUST(host->frames[world->truth.count - 1].end <= host->promised); /* … durably (R2) */
     }
 }
+
+/* Longer than what is under way takes: a read of the record, a hand-over that was given up, a pause that was not
+ * noticed. */
+#define LAW_LONG_NS (4000 * NS_PER_MS)
+
+/* F-31c: nobody takes over from a healthy leader that is present, whatever is cut between the two. What is late or lost
+ * on the way to the coordinator may be older than that. */
+void node_check_claim(const struct world *world) {
+    const struct registrar *registrar = world->registrar;
+    const struct node *self = world->host->node;
+    uint32_t number = 1 - world->host->number;
+    const struct host *leader = &world->hosts[number];
+    uint64_t long_ago_ns = world->now_ns > LAW_LONG_NS ? world->now_ns - LAW_LONG_NS : 0;
+    if (registrar == NULL || registrar->lost_permille != 0 || registrar->late_permille != 0) return;
+    bool leads = leader->state == HOST_UP && !leader->node->ended && leader->node->pair.role == PAIR_LEADING &&
+                 leader->node->pair.epoch == registrar->record.pair.epoch;
+    bool is_healthy = leads && leader->paused_until_ns == 0 && leader->node->handed_ns < long_ago_ns;
+    bool is_present =
+        registrar->present_until_ns[number] > world->now_ns && registrar->present_since_ns[number] < long_ago_ns;
+    MUST(!is_healthy || !is_present || self->overslept_ns >= long_ago_ns);
+}

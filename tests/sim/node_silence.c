@@ -40,8 +40,8 @@ uint64_t node_silence_timer(const struct world *world) {
     return has_leader(node) && node->silence.probe_ns < until_ns ? node->silence.probe_ns : until_ns;
 }
 
-static void say_silent(struct world *world) {
-    struct pair_event event = {.kind = PAIR_SILENT};
+static void say_silent(struct world *world, bool is_gone) {
+    struct pair_event event = {.kind = PAIR_SILENT, .gone = is_gone};
     world->host->node->silence.remind_ns = world->now_ns + REMIND_NS;
     node_step(world, &event, NULL);
 }
@@ -53,13 +53,14 @@ void node_check_silence(struct world *world) {
     bool is_leading = node->pair.role == PAIR_LEADING;
     if (is_leading && world->now_ns < node->silence.until_ns) lead_give_up(world);
     if (is_leading) lead_forget_question(world);
-    say_silent(world);
+    say_silent(world, false);
 }
 
 /* As the pair's thread does whenever it wakes up. */
 void node_check_sleep(struct world *world) {
     struct node *node = world->host->node;
     if (asks_only(&node->pair) || !silence_overslept(&node->silence, world->now_ns)) return;
+    node->overslept_ns = world->now_ns;
     if (node->pair.role == PAIR_LEADING) node->leading.grown_ns = world->now_ns;
     TRACE(world, "broker", "has overslept, and gives the other node its time again");
 }
@@ -78,7 +79,7 @@ static void is_refused(struct world *world, void *nothing) {
     if (other->state == HOST_UP || !has_leader(node) || node->pair.epoch == 0) return;
     if (world->now_ns < node->silence.remind_ns) return;
     TRACE(world, "broker", "finds nobody where its leader was");
-    say_silent(world);
+    say_silent(world, true);
 }
 
 void node_is_gone(struct world *world) {

@@ -13,12 +13,16 @@ struct coordinator { /* one node's, for one life */
     uint64_t seen; /* the newest version that it was told of: no later answer is older */
     struct coordinator_watch *watch;
     uint32_t call_ms;
+    uint32_t presence_ms;
+    uint64_t declare_ns; /* not again before */
+    char declared[COORDINATOR_PRESENCE_SIZE_MAX + 1];
 };
 
 struct flight {
     struct coordinator *coordinator;
     struct coordinator_call *call;
     bool swaps;
+    bool is_presence;
     uint64_t version; /* expected; then the outcome's */
     size_t size;
     char *value;
@@ -62,12 +66,12 @@ static void end(struct flight *flight) {
     if (flight->is_over || !is_there(coordinator)) return;
     flight->is_over = true;
     struct coordinator_call *call = flight->call;
-    bool is_old = flight->outcome == PAIR_DONE && flight->version < coordinator->seen;
+    bool is_old = flight->outcome == PAIR_DONE && !flight->is_presence && flight->version < coordinator->seen;
     call->outcome = is_old ? PAIR_UNKNOWN : flight->outcome;
     call->version = flight->version;
     call->size = flight->swaps ? 0 : flight->size;
     if (!flight->swaps) memcpy(call->value, flight->value, flight->size + 1);
-    if (call->outcome == PAIR_DONE) coordinator->seen = flight->version;
+    if (call->outcome == PAIR_DONE && !flight->is_presence) coordinator->seen = flight->version;
     coordinator->world->registrar->unknown += call->outcome == PAIR_UNKNOWN;
     call->done(call);
 }
@@ -123,12 +127,24 @@ static void swap(struct world *world, struct flight *flight) {
     tell_watchers(world);
 }
 
+/* Of the other node: who asks is a follower. */
+static void find_presence(struct world *world, struct flight *flight) {
+    const struct registrar *registrar = world->registrar;
+    uint32_t other = 1 - flight->coordinator->node;
+    flight->outcome = PAIR_DONE;
+    flight->version = registrar->present_until_ns[other] > world->now_ns;
+    flight->size = strlen(registrar->present[other]);
+    flight->value = world_copy(world, registrar->present[other], sizeof registrar->present[other]);
+}
+
 static void request_arrives(struct world *world, void *argument, uint64_t number) {
     struct flight *flight = argument;
     const struct registrar *registrar = world->registrar;
     if (registrar->cut[flight->coordinator->node]) return;
     if (flight->swaps) {
         swap(world, flight);
+    } else if (flight->is_presence) {
+        find_presence(world, flight);
     } else {
         flight->outcome = PAIR_DONE;
         flight->version = registrar->version;
@@ -154,8 +170,10 @@ int coordinator_open(const char *url, const struct coordinator_options *options,
                      char message[COORDINATOR_MESSAGE_SIZE]) {
     struct world *world = world_of_all;
     struct coordinator *coordinator = world_alloc(world, sizeof *coordinator);
-    *coordinator =
-        (struct coordinator){.world = world, .node = (uint32_t)strtoul(url, NULL, 10), .call_ms = options->call_ms};
+    *coordinator = (struct coordinator){.world = world,
+                                        .node = (uint32_t)strtoul(url, NULL, 10),
+                                        .call_ms = options->call_ms,
+                                        .presence_ms = options->presence_ms};
     MUST(coordinator->node == world->place);
     world->registrar->open[coordinator->node] = coordinator;
     *out = coordinator;
@@ -170,6 +188,44 @@ void coordinator_close(struct coordinator *coordinator) {
 void coordinator_read(struct coordinator *coordinator, const char *name, struct coordinator_call *call) {
     MUST(strcmp(name, RECORD_ENTRY) == 0);
     send(coordinator, call, &(struct flight){0});
+}
+
+void coordinator_ask_presence(struct coordinator *coordinator, const char *name, struct coordinator_call *call) {
+    send(coordinator, call, &(struct flight){.is_presence = true});
+}
+
+struct declaration {
+    uint32_t node;
+    uint64_t until_ns;
+    char text[COORDINATOR_PRESENCE_SIZE_MAX + 1];
+};
+
+static void declaration_arrives(struct world *world, void *argument, uint64_t number) {
+    struct registrar *registrar = world->registrar;
+    const struct declaration *declaration = argument;
+    uint32_t node = declaration->node;
+    if (registrar->cut[node]) return;
+    bool goes_on =
+        registrar->present_until_ns[node] > world->now_ns && strcmp(registrar->present[node], declaration->text) == 0;
+    if (!goes_on) registrar->present_since_ns[node] = world->now_ns;
+    registrar->present_until_ns[node] = declaration->until_ns;
+    memcpy(registrar->present[node], declaration->text, sizeof declaration->text);
+}
+
+/* Its time runs from when it is heard of; to be heard of it is said several times in it. */
+void coordinator_declare(struct coordinator *coordinator, const char *name, const char *text) {
+    struct world *world = coordinator->world;
+    const struct registrar *registrar = world->registrar;
+    if (world->now_ns < coordinator->declare_ns && strcmp(coordinator->declared, text) == 0) return;
+    snprintf(coordinator->declared, sizeof coordinator->declared, "%s", text);
+    coordinator->declare_ns = world->now_ns + coordinator->presence_ms * NS_PER_MS / 4;
+    if (registrar->cut[coordinator->node] || happens(world, registrar->lost_permille)) return;
+    struct declaration *declaration = world_alloc(world, sizeof *declaration);
+    uint64_t ns = world_span_ns(world, &world->options.net);
+    declaration->node = coordinator->node;
+    declaration->until_ns = world->now_ns + ns + coordinator->presence_ms * NS_PER_MS;
+    memcpy(declaration->text, coordinator->declared, sizeof declaration->text);
+    world_after_at(world, WORLD_OUTSIDE, ns, declaration_arrives, declaration, 0);
 }
 
 void coordinator_compare_and_set(struct coordinator *coordinator, const char *name, uint64_t version, const void *value,

@@ -23,8 +23,11 @@ struct registrar {
     uint32_t lost_permille;           /* requests, and replies */
     uint32_t late_permille;           /* take up to late_ms */
     uint32_t late_ms;
-    struct coordinator *open[HOSTS_MAX]; /* of the node's life; NULL: none */
-    uint64_t swaps, unknown;             /* counted */
+    struct coordinator *open[HOSTS_MAX];  /* of the node's life; NULL: none */
+    uint64_t present_until_ns[HOSTS_MAX]; /* by node: its presence */
+    uint64_t present_since_ns[HOSTS_MAX]; /* … without a gap, and as the same */
+    char present[HOSTS_MAX][COORDINATOR_PRESENCE_SIZE_MAX + 1];
+    uint64_t swaps, unknown; /* counted */
 };
 
 /* The world's, whose nodes call it from now on. */

@@ -58,15 +58,15 @@ static void a_leader_that_is_cut_off_answers_nobody(void **state) { /* F-24: spl
                  "[1001] node 0 append #6 queue orders\n"
                  "[1001] node 0 append #7 scheduled 1\n"
                  "[1011] node 0 durable #7\n"
-                 "[1259] node 1 fences, epoch 2\n"
-                 "[1259] node 1 claims, epoch 2\n"
-                 "[1260] record epoch 2, node 1 leads, in sync 1\n"
-                 "[1261] node 1 leads, epoch 2\n"
-                 "[1261] node 1 starts, epoch 2\n"
-                 "[1261] node 1 append #6 epoch 2\n"
-                 "[1261] node 1 is primary\n"
-                 "[1271] node 1 durable #6\n"
-                 "[1271] node 1 committed #6\n"
+                 "[1261] node 1 fences, epoch 2\n"
+                 "[1261] node 1 claims, epoch 2\n"
+                 "[1262] record epoch 2, node 1 leads, in sync 1\n"
+                 "[1263] node 1 leads, epoch 2\n"
+                 "[1263] node 1 starts, epoch 2\n"
+                 "[1263] node 1 append #6 epoch 2\n"
+                 "[1263] node 1 is primary\n"
+                 "[1273] node 1 durable #6\n"
+                 "[1273] node 1 committed #6\n"
                  "[2011] node 0 waits for its follower, and says so\n");
     assert_false(lost->answered); /* it counts its follower, and cannot say so to the coordinator */
     assert_false(question->answered);
@@ -200,15 +200,54 @@ static void a_leader_whose_host_has_died_is_silent_first(void **state) { /* F-10
     SIM_ELAPSE(f, 200);
     SIM_TRACE(f, "[1000] node 0 loses power\n");
     SIM_ELAPSE(f, 200);
-    SIM_TRACE(f, "[1259] node 1 fences, epoch 2\n"
-                 "[1259] node 1 claims, epoch 2\n"
-                 "[1260] record epoch 2, node 1 leads, in sync 1\n"
-                 "[1261] node 1 leads, epoch 2\n"
-                 "[1261] node 1 starts, epoch 2\n"
-                 "[1261] node 1 append #6 epoch 2\n"
-                 "[1261] node 1 is primary\n"
-                 "[1271] node 1 durable #6\n"
-                 "[1271] node 1 committed #6\n");
+    SIM_TRACE(f, "[1261] node 1 fences, epoch 2\n"
+                 "[1261] node 1 claims, epoch 2\n"
+                 "[1262] record epoch 2, node 1 leads, in sync 1\n"
+                 "[1263] node 1 leads, epoch 2\n"
+                 "[1263] node 1 starts, epoch 2\n"
+                 "[1263] node 1 append #6 epoch 2\n"
+                 "[1263] node 1 is primary\n"
+                 "[1273] node 1 durable #6\n"
+                 "[1273] node 1 committed #6\n");
+    assert_int_equal(f->world->leader, 1);
+}
+
+/* Only the link between the two is cut: both reach the coordinator, which says that the leader is there. */
+static void a_leader_that_is_present_goes_on_alone(void **state) { /* F-31c */
+    struct fx *f = *state;
+    f->world->network.cut_from[0] = f->world->network.cut_from[1] = true;
+    struct request *request = client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
+    SIM_ELAPSE(f, 5000);
+    SIM_TRACE(f, "[1000] shop > schedule orders order-1 in 60000 ms #3\n"
+                 "[1001] node 0 append #6 queue orders\n"
+                 "[1001] node 0 append #7 scheduled 1\n"
+                 "[1011] node 0 durable #7\n"
+                 "[1559] record epoch 1, node 0 leads, in sync 0\n"
+                 "[1560] node 0 committed #7\n"
+                 "[1561] shop < scheduled, task 1 #3\n");
+    assert_int_equal(f->world->leader, 0);
+    assert_true(request->answered);
+    f->world->network.cut_from[0] = f->world->network.cut_from[1] = false;
+    SIM_ELAPSE(f, 2000);
+    SIM_TRACE(f, "[6069] node 1 has #8\n"
+                 "[6071] record epoch 1, node 0 leads, in sync 0 1\n");
+}
+
+/* A presence is over some time after its process. */
+static void a_leader_that_is_present_no_more_is_followed(void **state) { /* F-31c */
+    struct fx *f = *state;
+    world_pause(f->world, 0, 60000);
+    SIM_ELAPSE(f, 1000);
+    SIM_TRACE(f, "[1000] operator stops node 0 for 60000 ms\n"
+                 "[1261] node 1 fences, epoch 2\n"
+                 "[1261] node 1 claims, epoch 2\n"
+                 "[1262] record epoch 2, node 1 leads, in sync 1\n"
+                 "[1263] node 1 leads, epoch 2\n"
+                 "[1263] node 1 starts, epoch 2\n"
+                 "[1263] node 1 append #6 epoch 2\n"
+                 "[1263] node 1 is primary\n"
+                 "[1273] node 1 durable #6\n"
+                 "[1273] node 1 committed #6\n");
     assert_int_equal(f->world->leader, 1);
 }
 
@@ -287,7 +326,7 @@ static void a_new_disk_is_nobody_until_the_record_lets_it_in(void **state) { /* 
                  "[1151] node 0 refuses node 1: this disk is new, and the pair still waits for the one before it\n"
                  "[1226] node 0 refuses node 1: this disk is new, and the pair still waits for the one before it\n"
                  "[1301] node 0 refuses node 1: this disk is new, and the pair still waits for the one before it\n"
-                 "[1303] node 0 refuses node 1: this disk is new, and the pair still waits for the one before it\n");
+                 "[1305] node 0 refuses node 1: this disk is new, and the pair still waits for the one before it\n");
     SIM_ELAPSE(f, 2500);
     SIM_TRACE(f, "[1559] record epoch 1, node 0 leads, in sync 0\n"
                  "[1576] node 1 has #5\n"
@@ -313,17 +352,17 @@ static void a_coordinator_whose_reply_is_lost_has_done_it_or_not(void **state) {
     f->world->registrar->lost_permille = 500; /* of both ways */
     kill_node(f, 1, HOST_KILLED);
     struct request *request = client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
-    SIM_ELAPSE(f, 30000);
+    SIM_ELAPSE(f, 60000);
     SIM_TRACE(f, "[1000] node 1 is killed\n"
                  "[1000] shop > schedule orders order-1 in 60000 ms #3\n"
                  "[1001] node 0 append #6 queue orders\n"
                  "[1001] node 0 append #7 scheduled 1\n"
                  "[1011] node 0 durable #7\n"
                  "[2011] node 0 waits for its follower, and says so\n"
-                 "[21765] record epoch 1, node 0 leads, in sync 0\n"
-                 "[21766] node 0 committed #7\n"
-                 "[21766] node 0 is confirmed again\n"
-                 "[21767] shop < scheduled, task 1 #3\n");
+                 "[6561] record epoch 1, node 0 leads, in sync 0\n"
+                 "[58362] node 0 committed #7\n"
+                 "[58362] node 0 is confirmed again\n"
+                 "[58363] shop < scheduled, task 1 #3\n");
     assert_true(request->answered);
 }
 
@@ -527,6 +566,8 @@ int main(void) {
         STRICT_STORY(a_leader_that_answers_a_probe_is_not_deposed),
         PAIR_STORY(a_leader_whose_process_has_died_is_followed_at_once),
         PAIR_STORY(a_leader_whose_host_has_died_is_silent_first),
+        PAIR_STORY(a_leader_that_is_present_goes_on_alone),
+        PAIR_STORY(a_leader_that_is_present_no_more_is_followed),
         PAIR_STORY(a_pair_whose_hosts_stood_still_goes_on_as_it_was),
         PAIR_STORY(a_follower_whose_disk_is_full_costs_time_and_nothing_else),
         PAIR_STORY(a_new_disk_is_nobody_until_the_record_lets_it_in),

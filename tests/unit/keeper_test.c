@@ -47,7 +47,8 @@ static struct pair_event answer_of(struct keeper *keeper) {
 }
 
 static int open_keeper(struct keeper *keeper, uint8_t self, const char *url, char message[COORDINATOR_MESSAGE_SIZE]) {
-    *keeper = (struct keeper){.done = on_done, .changed = on_changed, .self = self, .member = {self}};
+    *keeper =
+        (struct keeper){.done = on_done, .changed = on_changed, .self = self, .member = {self}, .presence_ms = 300};
     return keeper_open(keeper, &(struct keeper_access){.url = url}, message);
 }
 
@@ -69,8 +70,8 @@ static void make_place(char directory[64], char url[128]) {
 
 static void remove_place(const char *directory) {
     char path[128];
-    static const char *const names[] = {"/record", "/record.lock", ""};
-    for (size_t i = 0; i < 3; i++) {
+    static const char *const names[] = {"/record", "/record.lock", "/record.present-0", ""};
+    for (size_t i = 0; i < 4; i++) {
         snprintf(path, sizeof path, "%s%s", directory, names[i]);
         (void)remove(path);
     }
@@ -87,11 +88,43 @@ static void who_was_slower_does_not_take_its_own_claim_for_the_record(void **sta
     assert_int_equal(first.record.pair.epoch, 1);
     assert_int_equal(claim(&second, 1).outcome, PAIR_REFUSED);
     assert_int_equal(second.record.pair.epoch, 0); /* nothing was read yet */
-    keeper_read(&second);
+    keeper_read(&second, false);
     assert_int_equal(answer_of(&second).outcome, PAIR_DONE);
     assert_int_equal(second.record.pair.leader, 0);
     keeper_close(&first);
     keeper_close(&second);
+    remove_place(directory);
+}
+
+static bool is_present(struct keeper *keeper) {
+    keeper_read(keeper, true);
+    struct pair_event event = answer_of(keeper);
+    assert_int_equal(event.outcome, PAIR_DONE);
+    return event.present;
+}
+
+/* Of the epoch that the record names, and for a while only. */
+static void a_leader_is_present_while_it_says_so(void **state) { /* F-31c */
+    char directory[64], url[128], message[COORDINATOR_MESSAGE_SIZE];
+    struct keeper leader, follower;
+    make_place(directory, url);
+    assert_int_equal(open_keeper(&leader, 0, url, message), 0);
+    assert_int_equal(open_keeper(&follower, 1, url, message), 0);
+    assert_int_equal(claim(&leader, 7).outcome, PAIR_DONE);
+    assert_false(is_present(&follower));
+    keeper_declare(&leader, 6);
+    for (int i = 0; i < 20; i++) assert_false(is_present(&follower)); /* an earlier reign's */
+    keeper_declare(&leader, 7);
+    while (!is_present(&follower)) {
+    }
+    while (is_present(&follower)) { /* it says nothing more */
+    }
+    keeper_declare(&leader, 7);
+    while (!is_present(&follower)) {
+    }
+    keeper_close(&leader); /* in order: its presence goes with it */
+    assert_false(is_present(&follower));
+    keeper_close(&follower);
     remove_place(directory);
 }
 
@@ -116,6 +149,7 @@ static void a_file_of_a_network_is_no_coordinator(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_was_slower_does_not_take_its_own_claim_for_the_record),
+        cmocka_unit_test(a_leader_is_present_while_it_says_so),
         cmocka_unit_test(a_file_of_a_network_is_no_coordinator),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 #include "keeper.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,9 +13,25 @@
 #define CREDENTIALS_SIZE_MAX 255 /* bytes */
 #define PEM_SIZE_MAX 16384       /* bytes */
 
+/* By node: who leads is present under its own. */
+static const char *const presence_names[RECORD_NODES] = {"present-0", "present-1"};
+
 static void call_done(struct coordinator_call *call) {
     struct keeper *keeper = (struct keeper *)((char *)call - offsetof(struct keeper, call));
+    bool was_read = !keeper->swaps && call->outcome == PAIR_DONE && call->version != 0;
+    if (keeper->asks_presence && was_read)
+        coordinator_ask_presence(keeper->coordinator, presence_names[1 - keeper->self], &keeper->presence);
+    else
+        keeper->done(keeper->argument);
+}
+
+static void presence_done(struct coordinator_call *call) {
+    struct keeper *keeper = (struct keeper *)((char *)call - offsetof(struct keeper, presence));
     keeper->done(keeper->argument);
+}
+
+static void write_presence(uint32_t epoch, char out[COORDINATOR_PRESENCE_SIZE_MAX + 1]) {
+    snprintf(out, COORDINATOR_PRESENCE_SIZE_MAX + 1, "leads epoch %" PRIu32, epoch);
 }
 
 static void watch_changed(struct coordinator_watch *watch) {
@@ -75,6 +92,7 @@ int keeper_open(struct keeper *keeper, const struct keeper_access *where, char m
     char text[CREDENTIALS_SIZE_MAX + 1];
     struct coordinator_options options = {.call_ms = COORDINATOR_CALL_MS,
                                           .session_ms = COORDINATOR_SESSION_MS,
+                                          .presence_ms = keeper->presence_ms,
                                           .ca = said(where->ca),
                                           .certificate = said(where->certificate),
                                           .key = said(where->key),
@@ -99,8 +117,17 @@ void keeper_close(struct keeper *keeper) {
     coordinator_close(keeper->coordinator);
 }
 
-void keeper_read(struct keeper *keeper) {
+void keeper_declare(struct keeper *keeper, uint32_t epoch) {
+    char text[COORDINATOR_PRESENCE_SIZE_MAX + 1];
+    write_presence(epoch, text);
+    coordinator_declare(keeper->coordinator, presence_names[keeper->self], text);
+}
+
+void keeper_read(struct keeper *keeper, bool asks_presence) {
     keeper->swaps = false;
+    keeper->asks_presence = asks_presence;
+    keeper->presence.done = presence_done;
+    keeper->presence.outcome = 0;
     keeper->call.done = call_done;
     coordinator_read(keeper->coordinator, RECORD_ENTRY, &keeper->call);
 }
@@ -109,6 +136,7 @@ void keeper_swap(struct keeper *keeper, uint64_t version, const struct pair_reco
                  const struct record_member members[RECORD_NODES]) {
     struct coordinator_record *next = &keeper->next;
     keeper->swaps = true;
+    keeper->asks_presence = false;
     keeper->wanted = *record;
     keeper->call.done = call_done;
     memcpy(next->cluster, keeper->cluster, CLUSTER_ID_SIZE);
@@ -141,6 +169,18 @@ static int claim_disk(struct keeper *keeper, struct pair_record *record, char me
     return 0;
 }
 
+/* Of another epoch than the record's it says nothing of that leader. An answer that did not come is no answer. */
+static void take_presence(struct keeper *keeper, struct pair_event *out) {
+    const struct coordinator_call *presence = &keeper->presence;
+    char expected[COORDINATOR_PRESENCE_SIZE_MAX + 1];
+    write_presence(out->record.epoch, expected);
+    bool is_there = presence->outcome == PAIR_DONE && presence->version != 0;
+    out->present = is_there && out->record.leader != keeper->self && strcmp(presence->value, expected) == 0;
+    if (presence->outcome == PAIR_DONE) return;
+    out->outcome = PAIR_UNKNOWN;
+    memcpy(keeper->call.reason, presence->reason, sizeof keeper->call.reason);
+}
+
 int keeper_take(struct keeper *keeper, struct pair_event *out, char message[COORDINATOR_MESSAGE_SIZE]) {
     const struct coordinator_call *call = &keeper->call;
     *out = (struct pair_event){.kind = keeper->swaps ? PAIR_RECORD_SWAPPED : PAIR_RECORD_READ,
@@ -153,5 +193,6 @@ int keeper_take(struct keeper *keeper, struct pair_event *out, char message[COOR
     if (call->version == 0) return 0;
     if (record_read(call->value, call->size, &keeper->record, message) != 0) return 1;
     out->record = keeper->record.pair;
+    if (keeper->asks_presence) take_presence(keeper, out);
     return claim_disk(keeper, &out->record, message);
 }

@@ -3,6 +3,9 @@
  * The record also says which disk each node has: what was in sync was that disk, and a wiped one is another (F-29).
  * What the record says of another disk than this node's is not said of this node.
  *
+ * Beside the record it asks, if the rules want to know, whether the leader that it names is present, and declares this
+ * node while it leads: a second opinion (coordinator.h).
+ *
  * Thread-safety: one owner; `done` and `changed` (the record may be another) come on the coordinator's thread. */
 #ifndef TARRY_SHELL_PAIR_KEEPER_H
 #define TARRY_SHELL_PAIR_KEEPER_H
@@ -33,7 +36,10 @@ struct keeper {
     uint8_t cluster[CLUSTER_ID_SIZE];
     uint8_t self; /* node */
     uint8_t member[MEMBER_ID_SIZE];
-    bool swaps; /* the call under way */
+    uint32_t presence_ms; /* as in coordinator_options */
+    bool swaps;           /* the call under way */
+    bool asks_presence;   /* … and then of the other node */
+    struct coordinator_call presence;
     struct pair_record wanted;
     struct coordinator_record record; /* as it was read or written last: what was only asked for is not it */
     struct coordinator_record next;   /* … which is here */
@@ -44,7 +50,9 @@ struct keeper {
 int keeper_open(struct keeper *keeper, const struct keeper_access *where, char message[COORDINATOR_MESSAGE_SIZE]);
 void keeper_close(struct keeper *keeper);
 /* After `done`, keeper_take has the outcome. */
-void keeper_read(struct keeper *keeper);
+void keeper_read(struct keeper *keeper, bool asks_presence);
+/* This node leads that epoch, and lives. */
+void keeper_declare(struct keeper *keeper, uint32_t epoch);
 /* `members`: as they are known now, by node. */
 void keeper_swap(struct keeper *keeper, uint64_t version, const struct pair_record *record,
                  const struct record_member members[RECORD_NODES]);

@@ -116,10 +116,11 @@ static void perform(struct node *node, enum pair_role before, const struct pair_
         write_note(node);
         break;
     case PAIR_READ:
+        node->read_presence = effect->presence;
         if (node->read_failed)
             node->read_ns = monotonic_ns() + READ_AGAIN_NS;
         else
-            keeper_read(&node->keeper);
+            keeper_read(&node->keeper, effect->presence);
         break;
     case PAIR_SWAP:
         swap(node, effect);
@@ -261,14 +262,22 @@ static void check_timers(struct node *node) {
     if (node->again_ns <= now_ns && !shell_is_told_to_stop()) shell_again(node->shell);
     if (node->read_ns <= now_ns) {
         node->read_ns = UINT64_MAX;
-        keeper_read(&node->keeper);
+        keeper_read(&node->keeper, node->read_presence);
     }
     node_check_silence(node, now_ns);
     if (node->pair.role == PAIR_FOLLOWING) follower_check(node, now_ns);
 }
 
-static uint64_t next_timer(const struct node *node) {
+/* Who leads is present at the coordinator for as long as this thread takes its turns, and its disk answers: what only
+ * lives does not keep the other from taking over. */
+static bool is_declaring(struct node *node) {
+    return node_is_leading(node) && !node->pair.by_operator && sync_waits_ms(&node->shell->sync) < SYNC_HUNG_MS;
+}
+
+static uint64_t next_timer(struct node *node) {
     uint64_t until_ns = node_silence_timer(node);
+    uint64_t declare_ns = monotonic_ns() + node->keeper.presence_ms * NS_PER_MS / 2;
+    if (is_declaring(node) && declare_ns < until_ns) until_ns = declare_ns;
     if (node->read_ns < until_ns) until_ns = node->read_ns;
     if (node->again_ns < until_ns && !shell_is_told_to_stop()) until_ns = node->again_ns;
     uint64_t other_ns = UINT64_MAX;
@@ -302,6 +311,7 @@ static void turn(struct node *node, struct node_news *news) {
     if (news->leave) node_take_leave(node);
     check_timers(node);
     if (node_is_leading(node)) leader_go_on(node);
+    if (is_declaring(node)) keeper_declare(&node->keeper, node->pair.epoch);
     show(node);
 }
 
@@ -520,6 +530,7 @@ static void open_keeper(struct node *node) {
     keeper->session_changed = on_session;
     keeper->argument = node;
     keeper->self = node->pair.self;
+    keeper->presence_ms = node_presence_ms(&shell->config);
     memcpy(keeper->cluster, shell->dir.cluster, CLUSTER_ID_SIZE);
     memcpy(keeper->member, shell->dir.member.id, MEMBER_ID_SIZE);
     const struct keeper_access where = node_access(&shell->config);

@@ -204,6 +204,7 @@ struct node {
     struct knocker *knocker;
     struct keeper keeper;
     bool read_failed;
+    bool read_presence;      /* at read_ns */
     bool is_told;            /* this step is an operator's word */
     const char *said;        /* by the rules, in this step; NULL: nothing */
     const char *said_before; /* … and what was logged last */
@@ -305,6 +306,12 @@ static inline struct keeper_access node_access(const struct config *config) {
                                   .ca = config->coordinator_ca,
                                   .certificate = config->coordinator_certificate,
                                   .key = config->coordinator_key};
+}
+
+/* As long as the other is given, or less: who is not present any more is not waited for. */
+static inline uint32_t node_presence_ms(const struct config *config) {
+    bool is_short = config->failover_after_ms < COORDINATOR_PRESENCE_MS;
+    return is_short ? (uint32_t)config->failover_after_ms : COORDINATOR_PRESENCE_MS;
 }
 
 /* ---- between node*.c */

@@ -24,6 +24,11 @@ static const char may_lead[] =
 static const char may_lack[] =
     "the primary is silent, and this node may lack what it has acknowledged, so it does not take over: start the "
     "primary; or lose that with 'tarry promote --force'";
+static const char present[] =
+    "the primary does not answer, though the coordinator says that it is there: the link between the two nodes is cut, "
+    "and "
+    "the primary goes on without this node; mend the link; or, if the primary is surely stopped, 'tarry promote "
+    "--peer-is-stopped' makes this node the primary";
 static const char nobody[] =
     "the other node does not answer, and nobody leads without it: start it; or, if it is surely stopped and has not "
     "served alone, 'tarry promote --peer-is-stopped' makes this node the primary";
@@ -71,7 +76,7 @@ static const char *problem_of_follower(const struct node *node, const struct pai
     if (!is_silent(peer, config->failover_after_ms + PATIENCE_MS)) return NULL;
     if (is_quiet) return may_assert ? nobody : nobody_new;
     if (!may_assert) return may_lack;
-    return pair->by_operator ? may_lead : NULL;
+    return pair->by_operator ? may_lead : present; /* else it would lead by now */
 }
 
 const char *node_problem(struct node *node, const struct pair *pair, const struct node_peer *peer,

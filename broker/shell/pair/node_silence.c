@@ -53,8 +53,8 @@ uint64_t node_silence_timer(const struct node *node) {
     return has_leader(node) && node->silence.probe_ns < until_ns ? node->silence.probe_ns : until_ns;
 }
 
-static void say_silent(struct node *node, uint64_t now_ns) {
-    struct pair_event event = {.kind = PAIR_SILENT};
+static void say_silent(struct node *node, bool is_gone, uint64_t now_ns) {
+    struct pair_event event = {.kind = PAIR_SILENT, .gone = is_gone};
     node->silence.remind_ns = now_ns + REMIND_NS;
     node_step(node, &event, NULL);
 }
@@ -64,7 +64,7 @@ void node_check_silence(struct node *node, uint64_t now_ns) {
     if (now_ns < silent_ns(node)) return;
     if (node_is_leading(node) && now_ns < node->silence.until_ns) leader_give_up(node);
     if (node_is_leading(node)) leader_forget_question(node); /* what it said is old */
-    say_silent(node, now_ns);
+    say_silent(node, false, now_ns);
 }
 
 void node_check_sleep(struct node *node) {
@@ -86,5 +86,5 @@ void node_take_refused(struct node *node) {
     if (!has_leader(node) || node->pair.epoch == 0 || now_ns < node->silence.remind_ns) return;
     logfmt("leader_gone", "peer=%s reason=\"its connection broke, and nobody listens there any more\"",
            node->shell->config.peer);
-    say_silent(node, now_ns);
+    say_silent(node, true, now_ns);
 }
