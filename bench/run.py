@@ -21,6 +21,9 @@ BENCHES = {
     "drain": ("bench_drain", ["--tasks", "1000000", "--consumers", "4"]),
     "pending": ("bench_pending", ["--commits", "25000"]),
 }
+# name → a program of its own
+OTHERS = {"hostile": "hostile.py", "--peers": "peers.py"}
+HERE = os.path.dirname(os.path.abspath(__file__))
 ACCEPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "accept")
 
 
@@ -45,8 +48,10 @@ def main():
     arguments = sys.argv[1:]
     accept = sorted(name[:-3] for name in os.listdir(ACCEPT) if name.startswith("accept_"))
     if arguments == ["--list"]:
-        print("\n".join([*BENCHES, *accept]))
+        print("\n".join([*BENCHES, *OTHERS, *accept]))
         return 0
+    if arguments and arguments[0] in OTHERS:
+        return subprocess.run([sys.executable, os.path.join(HERE, OTHERS[arguments[0]]), *arguments[1:]], check=False).returncode
     if arguments and arguments[0] in accept:
         return subprocess.run([sys.executable, os.path.join(ACCEPT, arguments[0] + ".py"), *arguments[1:]], check=False).returncode
     names = arguments[:1] or list(BENCHES)

@@ -1,0 +1,115 @@
+"""peers.py: `./dev bench --peers`: one blocking durable schedule, and 64 threads that block, at Tarry and at the systems that people use for delays:
+beanstalkd -f0, Redis with appendfsync always, PostgreSQL. All on loopback, on one disk, in turn, so many rounds; medians and ratios. Absolute
+figures move with the machine: quote ratios of one run. Tarry's 64 threads share one client, the others have a connection each."""
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "e2e"))
+import harness  # noqa: E402  (the path above)
+import ports  # noqa: E402
+
+ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+ALONE, TOGETHER, CALLS_ALONE, CALLS_TOGETHER = 1, 64, 3000, 500
+WAIT_S = 60
+POSTGRESQL = "/usr/lib/postgresql"
+
+
+def listens(port):
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False
+
+
+class Server:
+    """Another system on a port and in a directory of its own."""
+
+    def __init__(self, name, directory, command, user=None):
+        self.name, self.port = name, ports.free_port()
+        words = [word.format(port=self.port, directory=directory) for word in command]
+        prefix = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user and os.getuid() == 0 else []
+        self.log = open(directory + ".log", "wb")  # pylint: disable=consider-using-with  (closed with the server)
+        self.process = subprocess.Popen([*prefix, *words], cwd=directory, stdout=self.log, stderr=self.log)
+        harness.wait_until(f"{name} on its port", lambda: listens(self.port), WAIT_S)
+
+    def measure(self, threads, calls):
+        return [harness.find_program("bench_peer"), "--peer", self.name, "--port", str(self.port), "--threads", str(threads), "--calls", str(calls)]
+
+    def close(self):
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait(WAIT_S)
+        self.log.close()
+
+
+class Tarry:
+    def __init__(self, directory):
+        self.name, self.broker = "tarry", harness.Broker(os.path.join(directory, "data")).start()
+
+    def measure(self, threads, calls):
+        return [harness.find_program("bench_latency"), "--broker", self.broker.url, "--threads", str(threads), "--calls", str(calls)]
+
+    def close(self):
+        self.broker.stop()
+
+
+def postgresql(directory):
+    version = max(os.listdir(POSTGRESQL), key=int)
+    bin_directory = os.path.join(POSTGRESQL, version, "bin")
+    shutil.chown(directory, "postgres", "postgres")
+    initdb = [os.path.join(bin_directory, "initdb"), "-D", directory, "-A", "trust", "-U", "postgres"]
+    as_user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"] if os.getuid() == 0 else []
+    subprocess.run([*as_user, *initdb], cwd=directory, stdout=subprocess.DEVNULL, check=True)
+    return Server("postgresql", directory, [os.path.join(bin_directory, "postgres"), "-D", "{directory}", "-p", "{port}", "-c", "listen_addresses=127.0.0.1", "-c",
+                                            "unix_socket_directories={directory}", "-c", "synchronous_commit=on", "-c", "fsync=on", "-c",
+                                            "shared_buffers=512MB", "-c", "max_wal_size=4GB", "-c", "max_connections=120"], user="postgres")
+
+
+SYSTEMS = {
+    "tarry": Tarry,
+    "beanstalkd": lambda directory: Server("beanstalkd", directory, ["beanstalkd", "-l", "127.0.0.1", "-p", "{port}", "-b", "{directory}", "-f0"]),
+    "redis": lambda directory: Server("redis", directory, ["redis-server", "--bind", "127.0.0.1", "--port", "{port}", "--dir", "{directory}", "--appendonly",
+                                                           "yes", "--appendfsync", "always", "--save", ""]),
+    "postgresql": postgresql,
+}
+
+
+def run(command):
+    return harness.parse_logfmt(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
+
+
+def main():
+    top = tempfile.mkdtemp(prefix="tarry-peers-", dir=os.environ.get("TARRY_BENCH_DIR"))
+    os.chmod(top, 0o755)
+    systems, alone, together = [], {}, {}
+    try:
+        for name, make in SYSTEMS.items():
+            directory = os.path.join(top, name)
+            os.mkdir(directory)
+            systems.append(make(directory))
+        for _ in range(ROUNDS):
+            for system in systems:
+                alone.setdefault(system.name, []).append(float(run(system.measure(ALONE, CALLS_ALONE))["p50_us"]))
+            for system in systems:
+                together.setdefault(system.name, []).append(float(run(system.measure(TOGETHER, CALLS_TOGETHER))["per_s"]))
+    finally:
+        for system in systems:
+            system.close()
+        shutil.rmtree(top, ignore_errors=True)
+    middle_us = {name: statistics.median(samples) for name, samples in alone.items()}
+    middle_per_s = {name: statistics.median(samples) for name, samples in together.items()}
+    for name in SYSTEMS:
+        print(f"bench=peers system={name} call_p50_us={middle_us[name]:.0f} each={[round(us) for us in alone[name]]} "
+              f"threads_64_per_s={middle_per_s[name]:.0f} each={[round(per_s) for per_s in together[name]]}")
+    best = min((us, name) for name, us in middle_us.items() if name != "tarry")
+    print(f"bench=peers call: tarry takes {middle_us['tarry'] / best[0]:.2f} times as long as {best[1]}; 64 threads: tarry does "
+          f"{middle_per_s['tarry'] / middle_per_s['redis']:.2f} times as many as redis")
+
+
+if __name__ == "__main__":
+    main()
