@@ -103,6 +103,13 @@ static void tick(void) {
     sent();
 }
 
+static Tarry__Request request_of(Tarry__Request__BodyCase body_case) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    request.client = "bench";
+    request.body_case = body_case;
+    return request;
+}
+
 static void schedule(const char *only_queue, uint64_t delay_ms, uint64_t spread_ms) {
     static Tarry__Schedule schedules[OPS];
     static Tarry__Op ops[OPS], *pointers[OPS];
@@ -132,9 +139,7 @@ static void schedule(const char *only_queue, uint64_t delay_ms, uint64_t spread_
     commit.sequence = commit.oldest_unanswered = ++sequence;
     commit.ops = pointers;
     commit.n_ops = OPS;
-    Tarry__Request request = TARRY__REQUEST__INIT;
-    request.client = "bench";
-    request.body_case = TARRY__REQUEST__BODY_COMMIT;
+    Tarry__Request request = request_of(TARRY__REQUEST__BODY_COMMIT);
     request.commit = &commit;
     struct core_event event = {
         .kind = CORE_COMMIT, .now = now, .ticket = 1, .request = &request, .contents = contents, .peer = "peer"};
@@ -159,9 +164,7 @@ static uint64_t subscribe(const char *only_queue, unsigned first, uint32_t prefe
     subscribe.queues = queues;
     subscribe.n_queues = queue_count;
     subscribe.prefetch = prefetch;
-    Tarry__Request request = TARRY__REQUEST__INIT;
-    request.client = "bench";
-    request.body_case = TARRY__REQUEST__BODY_SUBSCRIBE;
+    Tarry__Request request = request_of(TARRY__REQUEST__BODY_SUBSCRIBE);
     request.subscribe = &subscribe;
     struct core_event event = {.kind = CORE_SUBSCRIBE, .now = now, .ticket = 1, .request = &request, .peer = "peer"};
     core_step(core, &event, &effects);
@@ -193,10 +196,8 @@ static void begin(void) {
     struct core_event start = {.kind = CORE_START, .epoch = 1, .now = now};
     core_step(core, &start, &effects);
     core_effects_reset(&effects);
-    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Request request = request_of(TARRY__REQUEST__BODY_HELLO);
     Tarry__Hello hello = TARRY__HELLO__INIT;
-    request.client = "bench";
-    request.body_case = TARRY__REQUEST__BODY_HELLO;
     request.hello = &hello;
     struct core_event event = {.kind = CORE_HELLO, .now = now, .request = &request, .ticket = 1};
     core_step(core, &event, &effects);
@@ -219,8 +220,7 @@ static void ask_list(void) {
     Tarry__List list = TARRY__LIST__INIT;
     list.queue = "q7";
     list.limit = LIST_LIMIT_MAX;
-    Tarry__Request request = TARRY__REQUEST__INIT;
-    request.body_case = TARRY__REQUEST__BODY_LIST;
+    Tarry__Request request = request_of(TARRY__REQUEST__BODY_LIST);
     request.list = &list;
     struct core_event event = {.kind = CORE_LIST, .ticket = 1, .request = &request, .through = DUE_END};
     while (!look(CALL_LIST, &event)) schedule(NULL, 3600000, 86400000); /* others come in between */
@@ -233,8 +233,7 @@ static void ask_list(void) {
 
 static void ask_stats(void) {
     Tarry__Stats stats = TARRY__STATS__INIT;
-    Tarry__Request request = TARRY__REQUEST__INIT;
-    request.body_case = TARRY__REQUEST__BODY_STATS;
+    Tarry__Request request = request_of(TARRY__REQUEST__BODY_STATS);
     request.stats = &stats;
     struct core_event event = {.kind = CORE_STATS, .ticket = 1, .request = &request};
     while (!look(CALL_STATS, &event)) tick();

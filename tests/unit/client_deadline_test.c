@@ -219,15 +219,19 @@ static void one_call_is_told_and_the_commit_goes_on(void **state) { /* ONCE-1 */
     story_end(client, fake);
 }
 
+static int open_consumer(tarry_client *client, tarry_handler_fn handler, void *arg, tarry_consumer **out) {
+    const char *queue = "orders";
+    const struct tarry_consumer_options options = {.queues = &queue, .queue_count = 1, .handler = handler, .arg = arg};
+    return tarry_consumer_open(client, &options, out, NULL);
+}
+
 static void a_question_to_who_is_busy_ends(void **state) {
     struct fake *fake;
     tarry_client *client = story_begin(&fake, HAS_LANE, 500);
     SET(fake, refuses_sessions, TARRY__CODE__BUSY);
     tarry_consumer *consumer;
-    const char *queue = "orders";
-    const struct tarry_consumer_options options = {.queues = &queue, .queue_count = 1};
     uint64_t before = now_ms();
-    assert_int_equal(tarry_consumer_open(client, &options, &consumer, NULL), TARRY_BUSY);
+    assert_int_equal(open_consumer(client, NULL, NULL, &consumer), TARRY_BUSY);
     assert_true(now_ms() - before >= 500 && now_ms() - before < LATE_MS);
     story_end(client, fake);
 }
@@ -291,9 +295,7 @@ static void waiting_for_room_in_the_queue_ends(void **state) {
 
 static tarry_consumer *consumer_of(tarry_client *client, tarry_handler_fn handler, void *arg) {
     tarry_consumer *consumer;
-    const char *queue = "orders";
-    const struct tarry_consumer_options options = {.queues = &queue, .queue_count = 1, .handler = handler, .arg = arg};
-    assert_int_equal(tarry_consumer_open(client, &options, &consumer, NULL), TARRY_OK);
+    assert_int_equal(open_consumer(client, handler, arg, &consumer), TARRY_OK);
     return consumer;
 }
 
@@ -303,15 +305,13 @@ static void opening_a_consumer_ends(void **state) {
     tarry_client *client = story_begin(&fake, HAS_LANE, 700);
     SET(fake, refuses_sessions, TARRY__CODE__NO_SUCH_SESSION);
     tarry_consumer *consumer;
-    const char *queue = "orders";
-    const struct tarry_consumer_options options = {.queues = &queue, .queue_count = 1};
     uint64_t before = now_ms();
-    assert_int_equal(tarry_consumer_open(client, &options, &consumer, NULL), TARRY_NO_SUCH_SESSION);
+    assert_int_equal(open_consumer(client, NULL, NULL, &consumer), TARRY_NO_SUCH_SESSION);
     assert_true(now_ms() - before >= 700 && now_ms() - before < LATE_MS);
     SET(fake, refuses_sessions, TARRY__CODE__OK);
     SET(fake, lane_number, 9);
     before = now_ms();
-    assert_int_equal(tarry_consumer_open(client, &options, &consumer, NULL), TARRY_E_NO_BROKER);
+    assert_int_equal(open_consumer(client, NULL, NULL, &consumer), TARRY_E_NO_BROKER);
     assert_true(now_ms() - before >= 700 && now_ms() - before < LATE_MS);
     story_end(client, fake);
 }
