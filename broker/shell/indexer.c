@@ -251,4 +251,5 @@ void indexer_stop(struct indexer *indexer) {
     pthread_join(indexer->thread, NULL);
     summarizer_deinit(&indexer->summarizer);
     eraser_deinit(&indexer->eraser);
+    arena_deinit(&indexer->arena);
 }
