@@ -193,11 +193,16 @@ static const lws_retry_bo_t no_pings;
 
 static void *run(void *argument) {
     struct door *door = argument;
+    door->wait = wait_begin();
     while (!atomic_load(&door->quits)) {
-        if (lws_service(door->context, 0) >= 0) continue;
+        int result = lws_service(door->context, 0);
+        if (wait_fell_back(door->wait))
+            door->calls.trouble(door->calls.argument, "connections are waited for by poll(2): many of them are slow");
+        if (result >= 0) continue;
         door->calls.trouble(door->calls.argument, "libwebsockets has given up: nobody could reach the broker any more");
         abort();
     }
+    wait_end(door->wait);
     return NULL;
 }
 

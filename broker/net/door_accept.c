@@ -31,6 +31,7 @@ static void take(struct door *door, int fd, bool over_tls) {
         return;
     }
     listen_tune_connection(fd);
+    wait_new(door->wait, fd);
     door->adopting = connection;
     unsigned kind = LWS_ADOPT_SOCKET | LWS_ADOPT_HTTP | (over_tls ? LWS_ADOPT_ALLOW_SSL : 0);
     const lws_adopt_desc_t how = {.vh = over_tls ? door->vhost_tls : door->vhost,

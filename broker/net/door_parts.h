@@ -10,6 +10,7 @@
 
 #include "door.h"
 #include "tarry_limits.h"
+#include "wait.h"
 
 #define DOOR_ADDRESS_SIZE 16
 #define DOOR_ADDRESS_BUCKETS 1024u
@@ -91,6 +92,7 @@ struct door {
     unsigned listener_count;
     int spare_fd; /* given up to accept one more, and refuse it, when there are no descriptors */
     pthread_t thread;
+    struct wait *wait; /* the thread's */
 
     _Atomic size_t held;
     _Atomic bool resumes;
