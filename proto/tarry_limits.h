@@ -61,6 +61,7 @@
 #define BATCH_MAX 4096
 #define LEASES_MAX (1u << 18) /* tasks in flight, all sessions together */
 #define PRODUCERS_MAX 16384
+#define PRODUCERS_SHARE 16u /* of each principal, that no other one can push out of the table */
 #define COMMITS_PER_PRODUCER_MAX 64
 #define PRODUCER_IDLE_MS (24ull * 3600 * 1000)
 #define JOBS_MAX 64

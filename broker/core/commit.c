@@ -63,6 +63,21 @@ static struct demand demand_of(const struct core_event *event) {
     return demand;
 }
 
+/* More tasks than the caller may have in all his queues together. */
+static bool is_beyond_pending(const struct core *core, const struct core_caller *caller, uint64_t schedules) {
+    if (!caller || !caller->pending_max) return false;
+    uint64_t count = schedules;
+    for (uint32_t number = 1; number < core->tally.next_queue; number++) {
+        if (!caller_covers(caller, core->queues[number].name)) continue;
+        const struct queue_tally *tally = &core->tally.queues[number];
+        count += tally->in_flight;
+        for (size_t i = 0; i < ROW_BASES * PRIORITY_COUNT; i++) {
+            count += tally->waiting[i / PRIORITY_COUNT][i % PRIORITY_COUNT];
+        }
+    }
+    return count > caller->pending_max;
+}
+
 /* NULL: there is room. Acks, extends and releases of what is leased always pass: it is in memory already. Nacks with a
  * sentence, and what settles a task that was leased once and is in the index alone now, may use the reserve. */
 static const char *lacks_capacity(const struct core *core, const struct core_event *event) {
@@ -76,6 +91,9 @@ static const char *lacks_capacity(const struct core *core, const struct core_eve
     }
     enum need_room room = demand.schedules || demand.changes ? ROOM_BUT_RESERVE : ROOM_ALL;
     if (!need_fits(core, &demand.need, room)) return "memory for tasks is full: try again in a moment";
+    if (demand.schedules && is_beyond_pending(core, event->caller, demand.schedules)) {
+        return "this principal has as many tasks in its queues as it may (pending=, tarry token)";
+    }
     if (demand.jobs && core->job_count == JOBS_MAX) return "as many purges are under way as the broker does at once";
     return NULL;
 }

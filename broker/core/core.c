@@ -79,6 +79,7 @@ struct core *core_new(const struct core_options *options) {
     for (size_t i = 0; i < LINE_SIZES; i++) TAILQ_INIT(&core->by_size[i]);
     TAILQ_INIT(&core->producers_idle);
     TAILQ_INIT(&core->producers_free);
+    for (size_t i = 0; i < OWNER_BUCKETS; i++) TAILQ_INIT(&core->producers_of[i]);
     for (size_t base = 0; base < ROW_BASES; base++) wheel_init(&core->wheels[base], 0);
     return core;
 }

@@ -113,6 +113,10 @@ struct core_caller {
     const char *prefixes; /* of the queues that he is confined to, one after the other, each terminated */
     size_t prefix_count;  /* 0: none, he may use all */
     bool acts_for_all;    /* others' sessions, leases and producers are his, too */
+    /* What he may have at once; 0: no limit of his own. */
+    uint64_t sessions_max;
+    uint64_t producers_max; /* beyond it his own that has been idle longest goes */
+    uint64_t pending_max;   /* tasks in his queues, waiting or in flight */
 };
 
 /* A content of a schedule operation, prepared by the shell: salt ‖ packed Content. */

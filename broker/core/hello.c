@@ -6,6 +6,8 @@
 #include "push.h"
 #include "reply.h"
 
+#define IDLE_PER_STEP_MAX 16u
+
 static void end_producer(struct draft *draft, uint64_t id, bool idle) {
     Tarry__Record *record = draft_record(draft);
     record->fact_case = TARRY__RECORD__FACT_PRODUCER_END;
@@ -13,6 +15,36 @@ static void end_producer(struct draft *draft, uint64_t id, bool idle) {
     tarry__producer_end__init(record->producer_end);
     record->producer_end->producer = id;
     record->producer_end->idle = idle;
+}
+
+/* Whom a newcomer pushes out of what its principal may have, or of the full table; NULL: nobody. What each principal
+ * used last, PRODUCERS_SHARE of them, no other one can push out (ONCE-1). */
+static struct producer *pick(struct core *core, const struct core_caller *caller, bool *out_is_beyond) {
+    uint64_t owner = caller ? principal_owner(caller->name) : 0;
+    bool is_full = core->producer_count >= PRODUCERS_MAX;
+    *out_is_beyond = caller && caller->producers_max && producers_reach(core, owner, caller->producers_max);
+    bool is_own = *out_is_beyond || (is_full && producers_reach(core, owner, PRODUCERS_SHARE));
+    if (!is_own && !is_full) return NULL;
+    struct producer *idle = TAILQ_FIRST(&core->producers_idle);
+    while (idle && (is_own ? idle->owner != owner : !producers_reach(core, idle->owner, PRODUCERS_SHARE + 1))) {
+        idle = TAILQ_NEXT(idle, idle);
+    }
+    return idle ? idle : TAILQ_FIRST(&core->producers_idle); /* as many principals as shares: none has more */
+}
+
+/* Those that have been idle too long, a few at a time; and whoever makes room for the newcomer, if they have not. */
+static void end_some(struct core *core, struct draft *draft, const struct core_caller *caller) {
+    uint64_t idle_limit_ms = steady_ms(core) > PRODUCER_IDLE_MS ? steady_ms(core) - PRODUCER_IDLE_MS : 0;
+    bool is_beyond;
+    const struct producer *picked = pick(core, caller, &is_beyond);
+    const struct producer *idle = TAILQ_FIRST(&core->producers_idle);
+    uint32_t ended = 0;
+    for (; idle && ended < IDLE_PER_STEP_MAX && idle->used_ms < idle_limit_ms; idle = TAILQ_NEXT(idle, idle)) {
+        if (idle == picked) picked = NULL;
+        end_producer(draft, idle->id, true);
+        ended++;
+    }
+    if (picked && (is_beyond || !ended)) end_producer(draft, picked->id, true);
 }
 
 void producer_hello(struct core *core, const struct core_event *event, struct core_effects *effects) {
@@ -24,15 +56,7 @@ void producer_hello(struct core *core, const struct core_event *event, struct co
     draft_init(&draft, core, effects->arena, NULL, 2);
     draft_by_request(&draft, event);
     producers_order(core);
-    uint64_t idle_limit_ms = steady_ms(core) > PRODUCER_IDLE_MS ? steady_ms(core) - PRODUCER_IDLE_MS : 0;
-    uint32_t ended = 0;
-    for (struct producer *idle = TAILQ_FIRST(&core->producers_idle); idle && ended < 16;
-         idle = TAILQ_NEXT(idle, idle)) {
-        bool is_full = core->producer_count - ended >= PRODUCERS_MAX;
-        if (!is_full && idle->used_ms >= idle_limit_ms) break;
-        end_producer(&draft, idle->id, true);
-        ended++;
-    }
+    end_some(core, &draft, event->caller);
     /* The frame's position has never been given to anybody else. */
     uint64_t id = core->position;
     Tarry__Record *record = draft_record(&draft);

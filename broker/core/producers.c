@@ -14,6 +14,20 @@ struct producer *producer_find(const struct core *core, uint64_t id) {
     return at ? &core->producers[at - 1] : NULL;
 }
 
+/* Those of this owner, and of a few others. */
+static struct producer_list *producers_near(struct core *core, uint64_t owner) {
+    return &core->producers_of[owner % OWNER_BUCKETS];
+}
+
+bool producers_reach(struct core *core, uint64_t owner, uint64_t count) {
+    const struct producer *producer;
+    TAILQ_FOREACH(producer, producers_near(core, owner), of_owner) {
+        if (!count) break;
+        count -= producer->owner == owner;
+    }
+    return !count;
+}
+
 int producer_apply_put(struct core *core, uint64_t id, uint64_t owner) {
     if (!id || producer_find(core, id)) return CORE_NONSENSE;
     struct producer *producer = TAILQ_FIRST(&core->producers_free);
@@ -26,6 +40,7 @@ int producer_apply_put(struct core *core, uint64_t id, uint64_t owner) {
     TAILQ_INSERT_TAIL(&core->producers_idle, producer, idle);
     producer->id = id;
     producer->owner = owner;
+    TAILQ_INSERT_TAIL(producers_near(core, owner), producer, of_owner);
     producer->used_ms = steady_ms(core);
     producer->floor = 1;
     producer->result_count = 0;
@@ -43,6 +58,7 @@ int producer_apply_end(struct core *core, uint64_t id) {
     while (*at != index) at = &core->producers[*at - 1].by_id_next;
     *at = producer->by_id_next;
     TAILQ_REMOVE(&core->producers_idle, producer, idle);
+    TAILQ_REMOVE(producers_near(core, producer->owner), producer, of_owner);
     TAILQ_INSERT_TAIL(&core->producers_free, producer, idle);
     producer->id = 0;
     core->producer_count--;

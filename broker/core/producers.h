@@ -6,6 +6,8 @@
 
 /* The idle list in the order of last use, which the index does not keep. Nothing to do but after a restore. */
 void producers_order(struct core *core);
+/* The owner has so many, or more. */
+bool producers_reach(struct core *core, uint64_t owner, uint64_t count);
 struct producer *producer_find(const struct core *core, uint64_t id);
 int producer_apply_put(struct core *core, uint64_t id, uint64_t owner);
 int producer_apply_end(struct core *core, uint64_t id);

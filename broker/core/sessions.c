@@ -171,6 +171,16 @@ static bool need_queues(struct core *core, const struct core_event *event, struc
     return true;
 }
 
+static bool has_too_many(const struct core *core, const struct core_caller *caller) {
+    uint64_t count = 0;
+    if (!caller || !caller->sessions_max) return false;
+    for (size_t i = 0; i < core->sessions_end; i++) {
+        const struct session *session = &core->sessions[i];
+        count += session_is_present(session) && strcmp(session->principal, caller->name) == 0;
+    }
+    return count >= caller->sessions_max;
+}
+
 void session_subscribe(struct core *core, const struct core_event *event, struct core_effects *effects) {
     const Tarry__Subscribe *subscribe = event->request->subscribe;
     const char *wrong = check_subscribe(subscribe);
@@ -184,6 +194,11 @@ void session_subscribe(struct core *core, const struct core_event *event, struct
     if (!resumed && core->session_count >= SESSIONS_MAX) {
         reply_refuse(core, effects, event->ticket, TARRY__CODE__BUSY,
                      "the broker has as many consumers as it can hold (SESSIONS_MAX)");
+        return;
+    }
+    if (!resumed && has_too_many(core, event->caller)) {
+        reply_refuse(core, effects, event->ticket, TARRY__CODE__BUSY,
+                     "this principal has as many consumers as it may (sessions=, tarry token)");
         return;
     }
     if (!need_queues(core, event, effects)) return;

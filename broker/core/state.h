@@ -201,8 +201,9 @@ struct producer {
     uint64_t floor; /* sequences below are forgotten */
     uint64_t owner; /* principal_owner of its principal's name */
     uint32_t result_count;
-    uint32_t by_id_next;        /* index + 1 */
-    TAILQ_ENTRY(producer) idle; /* least recently used first */
+    uint32_t by_id_next;            /* index + 1 */
+    TAILQ_ENTRY(producer) idle;     /* least recently used first */
+    TAILQ_ENTRY(producer) of_owner; /* in core->producers_of, by its owner */
     struct commit_result results[COMMITS_PER_PRODUCER_MAX];
 };
 TAILQ_HEAD(producer_list, producer);
@@ -255,6 +256,9 @@ struct queue_look {
     uint64_t count, p50, p99, p999, max; /* lateness */
     bool is_lower_bound;
 };
+
+/* Lists of producers by their owners. */
+#define OWNER_BUCKETS 1024u
 
 struct core {
     struct core_options options;
@@ -324,6 +328,7 @@ struct core {
     struct producer *producers;
     uint32_t *producer_ids; /* hash table: index + 1 */
     struct producer_list producers_idle;
+    struct producer_list producers_of[OWNER_BUCKETS];
     struct producer_list producers_free; /* used before, free again */
     uint32_t producer_count;
     uint32_t producers_used; /* entries from here on have never been used */

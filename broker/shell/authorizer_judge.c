@@ -153,6 +153,9 @@ static struct core_caller *caller_of(const struct access_principal *principal, s
         .name = access_record_name(principal),
         .prefixes = principal->entry.prefixes,
         .prefix_count = principal->entry.prefix_count,
+        .sessions_max = principal->entry.limits[LIMIT_sessions],
+        .producers_max = principal->entry.limits[LIMIT_producers],
+        .pending_max = principal->entry.limits[LIMIT_pending],
         .acts_for_all = (principal->entry.roles & ROLE_admin) != 0 && !access_is_confined(principal),
     };
     return caller;

@@ -221,6 +221,22 @@ class Queues(Access):
             self.assertEqual(rpc.ask_packed(packed)[0], code, claimed)
 
 
+class Records(Access):
+    rows = (row("shop", "produce"),)
+
+    def test_the_log_says_whose_word_it_was(self):
+        rpc = self.of("shop")
+        rpc.ask(COMMIT, commit(rpc.hello(), 1, [schedule("q", "k", 60000)]))
+        local = self.rpc()
+        local.ask(COMMIT, commit(local.hello(), 1, [[(2, [(1, [(2, "q"), (3, "k")])])]]))
+        scheduled, cancelled = self.broker.ok("history", "q", "k")
+        self.assertEqual((scheduled["credential"], scheduled["client"]), ("shop", "wire.py"))
+        self.assertNotIn("credential", cancelled)
+        first, second = [line for line in self.broker.words("history", "q", "k").splitlines() if "  by " in line]
+        self.assertIn('by shop ("wire.py") at 127.0.0.1:', first)
+        self.assertIn('by "wire.py" at 127.0.0.1:', second)
+
+
 class Changes(Access):
     def task_of(self, lane):
         return wire.tasks(lane.receive())[0]
@@ -301,7 +317,7 @@ class Changes(Access):
 
 class Limits(Access):
     rows = (row("few", "produce,consume,read", "connections=2"), row("slow", "produce,read", "rate=5"),
-            row("small", "produce,read", "bytes=65536"))
+            row("small", "produce,consume", "sessions=1", "pending=2"))
 
     def test_connections(self):
         first, _ = self.of("few"), self.of("few")
@@ -313,6 +329,16 @@ class Limits(Access):
             with WebSocket(self.broker.port, headers=wire.bearer(tokens.text_of("few"))) as upgrade:
                 return upgrade.accepted
         harness.wait_until("the place is free again", again, 10)
+
+    def test_consumers_and_tasks(self):
+        rpc = self.of("small")
+        wire.Session(rpc, ["q"])
+        self.assertEqual(rpc.ask(SUBSCRIBE, [(1, "q")])[0], wire.BUSY)
+        self.assertIn("sessions=", rpc.sentence)
+        producer = rpc.hello()
+        self.assertEqual(rpc.ask(COMMIT, commit(producer, 1, [schedule("q", "", 60000)] * 2))[0], OK)
+        self.assertEqual(rpc.ask(COMMIT, commit(producer, 2, [schedule("q", "", 60000)]))[0], wire.BUSY)
+        self.assertIn("pending=", rpc.sentence)
 
     def test_operations_a_second(self):
         rpc = self.of("slow")

@@ -195,6 +195,78 @@ static void only_ones_own_queues_are_shown(void **state) {
     assert_string_equal(reply->stats->queues[0]->name, "orders.new");
 }
 
+/* ---- limits */
+
+static Tarry__Code hello_of(struct fx *f, const struct core_caller *caller) {
+    f->caller = caller;
+    return hello(f);
+}
+
+/* One tenant cannot push out what others may still repeat (ONCE-1). */
+static void a_crowd_of_producers_pushes_out_its_own(void **state) {
+    struct fx *f = *state;
+    struct producer_of of_shop, of_local;
+    assert_int_equal(hello_as(f, &of_local, &local), TARRY__CODE__OK);
+    assert_int_equal(hello_as(f, &of_shop, &shop), TARRY__CODE__OK);
+    for (unsigned i = 0; i < PRODUCERS_MAX + 10; i++) assert_int_equal(hello_of(f, &spy), TARRY__CODE__OK);
+    be(f, &of_shop);
+    assert_int_equal(schedule(f, "orders.new", 1000), TARRY__CODE__OK);
+    be(f, &of_local);
+    f->sequence = 0;
+    assert_int_equal(schedule(f, "orders.new", 1000), TARRY__CODE__OK);
+    /* Who comes anew finds room, at the cost of who has most. */
+    assert_int_equal(hello_of(f, &twin), TARRY__CODE__OK);
+    be(f, &of_shop);
+    f->sequence = 1;
+    assert_int_equal(schedule(f, "orders.new", 1000), TARRY__CODE__OK);
+}
+
+static void a_principal_has_so_many_producers(void **state) {
+    static const struct core_caller few = {.name = "few", .producers_max = 2};
+    struct fx *f = *state;
+    struct producer_of first, second, third, other;
+    assert_int_equal(hello_as(f, &other, &shop), TARRY__CODE__OK);
+    assert_int_equal(hello_as(f, &first, &few), TARRY__CODE__OK);
+    assert_int_equal(hello_as(f, &second, &few), TARRY__CODE__OK);
+    assert_int_equal(hello_as(f, &third, &few), TARRY__CODE__OK);
+    f->sequence = 0;
+    be(f, &first);
+    assert_int_equal(schedule(f, "q", 1000), TARRY__CODE__FORGOTTEN);
+    be(f, &second);
+    assert_int_equal(schedule(f, "q", 1000), TARRY__CODE__OK);
+    be(f, &other);
+    assert_int_equal(schedule(f, "orders.new", 1000), TARRY__CODE__OK);
+}
+
+static void a_principal_has_so_many_sessions_and_tasks(void **state) {
+    static const struct core_caller small = {
+        .name = "small", .prefixes = "s.", .prefix_count = 1, .sessions_max = 1, .pending_max = 2};
+    struct fx *f = *state;
+    struct producer_of of_small, of_shop;
+    assert_int_equal(hello_as(f, &of_shop, &shop), TARRY__CODE__OK);
+    assert_int_equal(schedule(f, "orders.new", 1000), TARRY__CODE__OK);
+    assert_int_equal(hello_as(f, &of_small, &small), TARRY__CODE__OK);
+    assert_int_equal(schedule(f, "s.a", 1000), TARRY__CODE__OK);
+    assert_int_equal(schedule(f, "s.b", 1000), TARRY__CODE__OK);
+    uint64_t id = f->id;
+    assert_int_equal(schedule(f, "s.b", 1000), TARRY__CODE__BUSY);
+    says(f, "pending=");
+    assert_int_equal(cancel(f, id), TARRY__CODE__OK);
+    assert_int_equal(schedule(f, "s.b", 1000), TARRY__CODE__OK);
+    Tarry__Subscribe body = TARRY__SUBSCRIBE__INIT;
+    char *queue = (char *)"s.a";
+    body.queues = &queue;
+    body.n_queues = 1;
+    assert_int_equal(subscribe(f, &body), TARRY__CODE__OK);
+    assert_int_equal(subscribe(f, &body), TARRY__CODE__BUSY);
+    says(f, "sessions=");
+    assert_int_equal(of_session(f, CORE_UNSUBSCRIBE), TARRY__CODE__OK);
+    assert_int_equal(subscribe(f, &body), TARRY__CODE__OK);
+    queue = (char *)"orders.new";
+    f->caller = &shop;
+    assert_int_equal(subscribe(f, &body), TARRY__CODE__OK);
+}
+
 /* The frame says who, beside what the client calls itself. */
 static void records_name_the_principal(void **state) {
     struct fx *f = *state;
@@ -213,7 +285,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         CORE_TEST(anothers_task_is_denied_like_none), CORE_TEST(anothers_producer_is_forgotten),
         CORE_TEST(nobody_says_goodbye_for_another),   CORE_TEST(anothers_session_and_lease_are_not_to_be_used),
-        CORE_TEST(only_ones_own_queues_are_shown),    CORE_TEST(records_name_the_principal),
+        CORE_TEST(only_ones_own_queues_are_shown),    CORE_TEST(a_crowd_of_producers_pushes_out_its_own),
+        CORE_TEST(a_principal_has_so_many_producers), CORE_TEST(a_principal_has_so_many_sessions_and_tasks),
+        CORE_TEST(records_name_the_principal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -142,7 +142,7 @@ bool entry_is_end(const struct entry *entry) {
 }
 
 bool entry_is_asked(const struct entry *entry) {
-    if (entry->body->client[0] == '\0') return false;
+    if (entry->body->client[0] == '\0' && entry->body->token[0] == '\0') return false;
     switch (entry_kind(entry)) {
     case ENTRY_LEASED: /* for the frame's client, or once its, but not by it */
     case ENTRY_LEASE_LOST:

@@ -42,11 +42,30 @@ static void words_quoted(struct text *out, const char *what, const void *text, s
     ndjson_string(out, text, size);
 }
 
-static void words_who(struct text *out, const char *what, const char *client, const char *peer) {
-    words_quoted(out, what, client, strlen(client));
+static void words_who_at(struct text *out, const char *peer) {
     if (peer[0] == '\0') return;
     text_add_str(out, " at ");
     ndjson_words(out, peer, strlen(peer));
+}
+
+static void words_who(struct text *out, const char *what, const char *client, const char *peer) {
+    words_quoted(out, what, client, strlen(client));
+    words_who_at(out, peer);
+}
+
+/* "  by shop ("orders 1.2") at 127.0.0.1:40312": the principal as the broker knows it, what the client calls itself in
+ * brackets; the latter alone of whoever was local. */
+static void words_by(struct text *out, const Tarry__FrameBody *body) {
+    if (body->token[0] == '\0') {
+        words_who(out, "  by", body->client, body->peer);
+        return;
+    }
+    text_add_str(out, "  by ");
+    ndjson_words(out, body->token, strlen(body->token));
+    text_add_str(out, " (");
+    ndjson_string(out, body->client, strlen(body->client));
+    text_add_char(out, ')');
+    words_who_at(out, body->peer);
 }
 
 /* The session's consumer itself asked for it: named once is enough. */
@@ -265,7 +284,7 @@ void entry_words(struct text *out, const struct entry *entry, bool with_task) {
         words_change(out, entry, task);
     else
         words_other(out, entry);
-    if (entry_is_asked(entry)) words_who(out, "  by", body->client, body->peer);
+    if (entry_is_asked(entry)) words_by(out, body);
     if (body->producer != 0) {
         words_number(out, " (producer ", body->producer);
         words_number(out, ", sequence ", body->sequence);
