@@ -125,7 +125,7 @@ enum tarry_code {
     TARRY_E_CLOSED = 102,    /* the client or consumer was closed meanwhile; if sent, outcome unknown */
     TARRY_E_NOMEM = 103,     /* out of memory; nothing was done */
     TARRY_E_PROTOCOL = 104,  /* an answer that makes no sense: not a broker of this kind? */
-    TARRY_E_ADDRESS = 105,   /* a url that is not ws://host:port or unix:///path (wss:// is refused too) */
+    TARRY_E_ADDRESS = 105,   /* a url that is not ws://host:port, wss://host:port or unix:///path */
     TARRY_E_ARGUMENT = 106,  /* a call that makes no sense: NULL where a value is needed, an unknown flag … */
     TARRY_E_FULL = 107,      /* more than queued_size_max bytes wait to be sent; nothing was done; see tarry_drain */
     TARRY_E_CALLBACK = 108,  /* a blocking call from a completion callback; nothing was done */
@@ -255,15 +255,22 @@ typedef struct tarry_client tarry_client;
 struct tarry_event; /* see tarry_loop.h */
 typedef void (*tarry_event_fn)(void *arg, const struct tarry_event *event);
 struct tarry_options {
-    const char *urls;    /* "ws://host:port", "unix:///path[,…]", at most 16, in turn; NULL: TARRY_DEFAULT_URL */
-    const char *name;    /* for the broker's log; NULL: the program's name and process id; cut at 128 bytes */
-    uint64_t timeout_ms; /* of calls without one of their own; 0: 10,000; TARRY_FOREVER */
+    const char *urls; /* "ws://host:port", wss://, "unix:///path"; with commas, at most 16; NULL: TARRY_DEFAULT_URL */
+    const char *name; /* for the broker's log; NULL: the program's name and process id; cut at 128 bytes */
+    uint64_t timeout_ms;        /* of calls without one of their own; 0: 10,000; TARRY_FOREVER */
     uint32_t commits_in_flight; /* 0 or 1: calls take effect in the order of submission; 2 … 16: they may not */
     size_t queued_size_max;     /* bytes of operations not yet answered; 0: 64 MiB */
     bool follower_reads;        /* a follower may answer what is asked (get, list, …): see struct tarry_source */
     bool dispatch;              /* callbacks wait for tarry_dispatch: see tarry_loop.h */
     tarry_event_fn on_event;    /* NULL: nobody wants to know */
     void *event_arg;
+    /* Files, read at each connect, so that they may be replaced. NULL: the environment's TARRY_TOKEN_FILE,
+     * TARRY_TLS_CA, TARRY_TLS_CERT, TARRY_TLS_KEY; "": none. Those with a token or a key must be closed to others (mode
+     * 0600). What is wrong with one is said like what an address said: tarry_addresses_say. */
+    const char *token_file; /* one word, shown to the broker as "Authorization: Bearer …" */
+    const char *tls_ca;     /* PEM: authorities that a wss:// broker's certificate may be of; none: the system's */
+    const char *tls_cert;   /* PEM: this client's certificate, if the broker wants one … */
+    const char *tls_key;    /* … and its key; none: in tls_cert */
 };
 
 TARRY_API TARRY_MUST_USE int tarry_open_sized(const struct tarry_options *options, size_t size, uint32_t header_version,

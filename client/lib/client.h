@@ -72,6 +72,15 @@ struct gate {
     atomic_uint waiters; /* that may sleep there */
 };
 
+/* What a broker is shown, and what it must show. NULL: none. Copies. */
+struct credentials {
+    char *token_file;
+    char *tls_ca;
+    char *tls_cert;
+    char *tls_key;
+    struct tls_files files; /* the same */
+};
+
 /* What the engine waits for: see loop.c. */
 struct loop {
     int epoll;
@@ -148,6 +157,7 @@ struct tarry_client {
     bool heard; /* something came since it last waited */
     bool closing;
     struct loop loop;
+    struct credentials credentials;
     struct link link;
     struct slot slots[SLOTS_MAX]; /* commits first, calls behind COMMITS_IN_FLIGHT_MAX */
     uint32_t last_tag;
@@ -319,6 +329,11 @@ bool answer_take(tarry_client *client, const uint8_t *data, size_t size);
 void answers_lost(tarry_client *client);
 /* The fate of this send is unknown: again, not before at_ms. */
 void answer_lost(tarry_client *client, struct request *request, uint64_t at_ms, uint64_t now);
+
+/* ---- credentials.c */
+/* From the options, or else from the environment. TARRY_E_NOMEM. */
+int credentials_take(struct credentials *credentials, const struct tarry_options *options);
+void credentials_drop(struct credentials *credentials);
 
 /* ---- loop.c */
 int loop_open(struct loop *loop);

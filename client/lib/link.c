@@ -10,8 +10,11 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
+
+#include "transport/private.h"
 
 static struct address *present(struct link *link) {
     return &link->addresses.items[link->address];
@@ -110,12 +113,20 @@ static void try_address(tarry_client *client) {
     }
     link->since_ms = link->progress_ms = now;
     link->trying = true;
+    char token[TOKEN_SIZE_MAX + 1] = "";
+    const char *file = client->credentials.token_file;
+    if (file != NULL && !private_read_token(file, token, link->connection.said, sizeof(link->connection.said))) {
+        lost(client);
+        return;
+    }
     const struct connection_options options = {.place = &present(link)->place,
                                                .path = "/rpc",
                                                .protocol = "rep.sp.nanomsg.org",
-                                               .bearer = "",
+                                               .bearer = token,
+                                               .files = &client->credentials.files,
                                                .message_max = ANSWER_SIZE_MAX};
     connection_open(&link->connection, client->loop.epoll, ++client->loop.last_id, &options);
+    explicit_bzero(token, sizeof(token));
     if (link->connection.state == CONNECTION_CLOSED) lost(client);
 }
 

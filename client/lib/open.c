@@ -18,6 +18,8 @@ static int client_take(tarry_client *client, const struct tarry_options *options
     } else {
         snprintf(client->name, sizeof(client->name), "%.64s/%ld", program_invocation_short_name, (long)getpid());
     }
+    int rv = credentials_take(&client->credentials, options);
+    if (rv != TARRY_OK) return rv;
     client->follower_reads = options->follower_reads;
     client->on_event = options->on_event;
     client->event_arg = options->event_arg;
@@ -32,6 +34,7 @@ static void client_free(tarry_client *client) {
     pthread_mutex_unlock(&client->lock);
     connection_deinit(&client->link.connection);
     loop_close(&client->loop);
+    credentials_drop(&client->credentials);
     for (uint32_t i = 0; i < SLOTS_MAX; i++) packet_deinit(&client->slots[i].packet);
     while (client->pool != NULL) {
         struct request *next = client->pool->links[IN_QUEUE].next;

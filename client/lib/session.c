@@ -191,6 +191,7 @@ static void lane_open(tarry_consumer *consumer, uint64_t now) {
                                                .path = path,
                                                .protocol = "push.sp.nanomsg.org",
                                                .bearer = secret,
+                                               .files = &client->credentials.files,
                                                .message_max = ANSWER_SIZE_MAX};
     lane_close(consumer);
     consumer->lane_tried = true;

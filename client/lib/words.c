@@ -79,7 +79,7 @@ KEEPS_SIZE(struct tarry_quantiles, 40);
     X(TARRY_E_CLOSED, "closed", "the client was closed before an answer came")                                         \
     X(TARRY_E_NOMEM, "no_memory", "out of memory; nothing was done")                                                   \
     X(TARRY_E_PROTOCOL, "protocol", "the answer makes no sense; is this a Tarry broker of this version?")              \
-    X(TARRY_E_ADDRESS, "address", "not an address of the form ws://host:port or unix:///path")                         \
+    X(TARRY_E_ADDRESS, "address", "not an address like ws://host:port, wss://host:port or unix:///path")               \
     X(TARRY_E_ARGUMENT, "argument", "an argument is missing or makes no sense")                                        \
     X(TARRY_E_FULL, "full", "too much waits to be sent; nothing was done")                                             \
     X(TARRY_E_CALLBACK, "callback", "a blocking call from a completion callback; nothing was done")                    \

@@ -16,6 +16,10 @@ static const struct arg_spec globals[] = {
     {"timeout", ARG_VALUE, "DUR", ""},
     {"json", ARG_FLAG, NULL, ""},
     {"as", ARG_VALUE, "TEXT", ""},
+    {"token-file", ARG_VALUE, "FILE", ""},
+    {"tls-ca", ARG_VALUE, "FILE", ""},
+    {"tls-cert", ARG_VALUE, "FILE", ""},
+    {"tls-key", ARG_VALUE, "FILE", ""},
     {"help", ARG_FLAG, NULL, ""},
     {"version", ARG_FLAG, NULL, ""},
     {0},
@@ -162,27 +166,19 @@ static int unknown_option(const struct parse *p, const char *word) {
     return USAGE;
 }
 
+/* The last one counts, so that a wrapper's can be overridden. */
 static void take_global(struct args *args, const struct arg_spec *spec, const char *value) {
-    switch (spec->name[0]) {
-    case 'b':
-        args->broker = value;
-        break; /* the last one counts, so that a wrapper's can be overridden */
-    case 't':
-        args->timeout = value;
-        break;
-    case 'a':
-        args->as = value;
-        break;
-    case 'j':
-        args->json = true;
-        break;
-    case 'h':
-        args->help = true;
-        break;
-    default:
-        args->version = true;
-        break;
-    }
+    const struct {
+        const char *name;
+        const char **value;
+    } values[] = {{"broker", &args->broker},         {"timeout", &args->timeout}, {"as", &args->as},
+                  {"token-file", &args->token_file}, {"tls-ca", &args->tls_ca},   {"tls-cert", &args->tls_cert},
+                  {"tls-key", &args->tls_key}};
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
+        if (strcmp(spec->name, values[i].name) == 0) *values[i].value = value;
+    args->json = args->json || strcmp(spec->name, "json") == 0;
+    args->help = args->help || strcmp(spec->name, "help") == 0;
+    args->version = args->version || strcmp(spec->name, "version") == 0;
 }
 
 static int take_option(struct parse *p, int *i) {

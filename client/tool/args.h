@@ -53,6 +53,10 @@ struct args {
     const char *broker; /* the globals; NULL: absent */
     const char *timeout;
     const char *as;
+    const char *token_file;
+    const char *tls_ca;
+    const char *tls_cert;
+    const char *tls_key;
     bool json;
     bool help;
     bool version;

@@ -50,6 +50,11 @@ static void add_attribute(struct environment *environment, const struct tarry_at
     text_deinit(&name);
 }
 
+/* What the command needs to speak to the same broker. */
+static bool is_credential(const char *variable) {
+    return strncmp(variable, "TARRY_TLS_", 10) == 0 || strncmp(variable, "TARRY_TOKEN_FILE=", 17) == 0;
+}
+
 static struct environment environment_new(const struct tool *tool, const struct tarry_task *task) {
     struct environment env = {0};
     size_t inherited = 0;
@@ -57,7 +62,7 @@ static struct environment environment_new(const struct tool *tool, const struct 
     while (environ[inherited] != NULL) inherited++;
     env.strings = tool_alloc(sizeof *env.strings * (inherited + OWN_VARIABLES + task->attribute_count + 1));
     for (size_t i = 0; i < inherited; i++) /* a task's variables are its own, not those of a task further out */
-        if (strncmp(environ[i], "TARRY_", 6) != 0) env.strings[env.count++] = environ[i];
+        if (strncmp(environ[i], "TARRY_", 6) != 0 || is_credential(environ[i])) env.strings[env.count++] = environ[i];
     env.total = env.count;
     const char *broker = tool->broker != NULL ? tool->broker : TARRY_DEFAULT_URL;
     add(&env, "TARRY_BROKER", broker, strlen(broker));

@@ -50,11 +50,16 @@ const char *nearest(const char *word, const char *const *candidates, size_t coun
 
 static const char *const globals_help =
     "Anywhere on the line:\n"
-    "  --broker URL[,URL]     the broker, or several to try in turn (ws://host:port);\n"
+    "  --broker URL[,URL]     the broker, or several to try in turn (ws://host:port,\n"
+    "                         wss://host:port, unix:///path);\n"
     "                         else $TARRY_BROKER, else ws://127.0.0.1:7272\n"
     "  --timeout DUR          how long each call may take (default 10s); what goes on until it is ended\n"
     "                         (consume, --from, --watch, --follow) waits for a broker that goes away\n"
     "                         without an end, unless this is given\n"
+    "  --token-file FILE      the token that is shown to the broker; else $TARRY_TOKEN_FILE\n"
+    "  --tls-ca FILE          authorities of wss:// brokers; else $TARRY_TLS_CA, else the system's\n"
+    "  --tls-cert FILE        this client's certificate, if the broker wants one; else $TARRY_TLS_CERT\n"
+    "  --tls-key FILE         its key; else $TARRY_TLS_KEY, else in --tls-cert\n"
     "  --as TEXT              who asks, for the record: stands before user@host, which it says by default\n"
     "  --json                 one JSON object a line on standard output, nothing else\n"
     "  --help                 this text\n";

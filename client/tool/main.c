@@ -56,6 +56,19 @@ const struct command *const tool_commands[] = {
 };
 // clang-format on
 
+/* The library takes them from the environment, for whatever connects, and so does what `--exec` runs. */
+static void credentials(const struct args *args) {
+    const struct {
+        const char *variable;
+        const char *value;
+    } given[] = {{"TARRY_TOKEN_FILE", args->token_file},
+                 {"TARRY_TLS_CA", args->tls_ca},
+                 {"TARRY_TLS_CERT", args->tls_cert},
+                 {"TARRY_TLS_KEY", args->tls_key}};
+    for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++)
+        if (given[i].value != NULL) setenv(given[i].variable, given[i].value, 1);
+}
+
 static int globals(struct tool *tool, const struct args *args) {
     tool->json = args->json;
     tool->timeout_ms = TIMEOUT_DEFAULT_MS;
@@ -64,6 +77,7 @@ static int globals(struct tool *tool, const struct args *args) {
         return tool_usage(args, "--timeout: '%s' is not a duration above zero such as 500ms or 10s", args->timeout);
     int status = name_say(args->as, tool->name);
     if (status != 0) return status;
+    credentials(args);
     const char *broker = args->broker != NULL ? args->broker : getenv("TARRY_BROKER");
     tool->broker = broker != NULL && broker[0] != 0 ? broker : NULL;
     return 0;

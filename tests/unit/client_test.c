@@ -50,7 +50,7 @@ static void addresses_are_checked(void **state) {
     static const char *const bad[] = {"",
                                       "127.0.0.1:7272",
                                       "tcp://127.0.0.1:7272",
-                                      "wss://127.0.0.1:7272",
+                                      "wss://",
                                       "ws://",
                                       "ws://:7272",
                                       "ws://127.0.0.1:7272/rpc",

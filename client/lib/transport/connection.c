@@ -57,6 +57,8 @@ static void close_fd(struct connection *connection) {
 
 void connection_close(struct connection *connection) {
     if (connection->state == CONNECTION_OPEN) io_say_close(connection);
+    tls_free(connection->tls);
+    connection->tls = NULL;
     close_fd(connection);
     resolve_end(connection->resolving);
     connection->resolving = NULL;
@@ -120,6 +122,24 @@ static enum connection_news begin_upgrade(struct connection *connection) {
     return error != 0 ? lost(connection, error) : CONNECTION_NOTHING;
 }
 
+static enum connection_news secures(struct connection *connection) {
+    switch (tls_handshake(connection->tls, connection->said)) {
+    case TLS_DONE:
+        io_watch(connection, EPOLLIN);
+        connection->ready = EPOLLIN; /* some of what follows may have been received with it */
+        return begin_upgrade(connection);
+    case TLS_WANTS_READ:
+        io_watch(connection, EPOLLIN);
+        return CONNECTION_NOTHING;
+    case TLS_WANTS_WRITE:
+        io_watch(connection, EPOLLIN | EPOLLOUT);
+        return CONNECTION_NOTHING;
+    case TLS_FAILED:
+        break;
+    }
+    return CONNECTION_LOST;
+}
+
 static enum connection_news connected(struct connection *connection) {
     const int on = 1;
     if (connection->place.kind != PLACE_UNIX) setsockopt(connection->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
@@ -127,7 +147,10 @@ static enum connection_news connected(struct connection *connection) {
     connection->resolving = NULL;
     connection->next_address = NULL;
     io_watch(connection, EPOLLIN);
-    return begin_upgrade(connection);
+    if (connection->place.kind != PLACE_WSS) return begin_upgrade(connection);
+    connection->state = CONNECTION_SECURING;
+    connection->tls = tls_new(connection->fd, connection->place.host, connection->files, connection->said);
+    return connection->tls != NULL ? secures(connection) : CONNECTION_LOST;
 }
 
 /* Tries to connect to one address. 0: it goes on; or errno. */
@@ -190,6 +213,7 @@ void connection_open(struct connection *connection, int epoll, uint64_t id, cons
     connection->id = id;
     connection->place = *options->place;
     connection->protocol = options->protocol;
+    connection->files = options->files;
     connection->said[0] = 0;
     snprintf(connection->path, sizeof(connection->path), "%s", options->path);
     snprintf(connection->bearer, sizeof(connection->bearer), "%s", options->bearer);
@@ -217,11 +241,13 @@ static enum connection_news connects(struct connection *connection) {
 /* Receives once. MESSAGE: something came. */
 static enum connection_news receive(struct connection *connection) {
     size_t size;
-    if ((connection->ready & (EPOLLIN | EPOLLERR | EPOLLHUP)) == 0 || connection->reads_left == 0)
+    /* What TLS has received already, no news of the socket will tell of. */
+    const bool has_pending = connection->tls != NULL && io_has_pending(connection);
+    if ((connection->ready & (EPOLLIN | EPOLLERR | EPOLLHUP)) == 0 || (connection->reads_left == 0 && !has_pending))
         return CONNECTION_NOTHING;
     uint8_t *room = frame_reader_room(&connection->reader, &size);
     if (room == NULL) return lost(connection, ENOMEM);
-    connection->reads_left--;
+    if (connection->reads_left > 0) connection->reads_left--;
     const ssize_t took = io_read(connection, room, size);
     if (took == 0)
         return connection->state == CONNECTION_OPEN ? lost_because(connection, "") : lost(connection, ECONNRESET);
@@ -232,7 +258,8 @@ static enum connection_news receive(struct connection *connection) {
     if (took < 0)
         return connection->state == CONNECTION_OPEN ? lost_because(connection, "") : lost(connection, (int)-took);
     frame_reader_took(&connection->reader, (size_t)took);
-    if ((size_t)took < size) connection->ready = 0; /* that was all: epoll says when there is more */
+    if ((size_t)took < size && connection->tls == NULL)
+        connection->ready = 0; /* that was all: epoll says when there is more */
     return CONNECTION_MESSAGE;
 }
 
@@ -284,7 +311,7 @@ static enum connection_news reads(struct connection *connection, const uint8_t *
 }
 
 void connection_ready(struct connection *connection, uint32_t events) {
-    connection->ready |= events;
+    connection->ready |= connection->tls != NULL ? events | EPOLLIN : events; /* TLS may write in order to read */
     connection->reads_left = READS_A_TURN;
     if ((events & EPOLLOUT) != 0 && connection->state >= CONNECTION_UPGRADING) io_flush(connection);
 }
@@ -293,6 +320,8 @@ enum connection_news connection_next(struct connection *connection, const uint8_
     enum connection_news news = CONNECTION_NOTHING;
     if (connection->state == CONNECTION_RESOLVING) news = resolved(connection);
     if (news == CONNECTION_NOTHING && connection->state == CONNECTION_CONNECTING) news = connects(connection);
+    if (news == CONNECTION_NOTHING && connection->state == CONNECTION_SECURING && connection->ready != 0)
+        news = secures(connection);
     if (news == CONNECTION_NOTHING && connection->state == CONNECTION_UPGRADING) return upgrades(connection);
     if (news == CONNECTION_NOTHING && connection->state == CONNECTION_OPEN)
         return reads(connection, out_data, out_size);

@@ -18,6 +18,7 @@
 
 #include "place.h"
 #include "resolve.h"
+#include "tls.h"
 #include "upgrade.h"
 #include "ws_frame.h"
 
@@ -57,6 +58,8 @@ struct connection {
     char path[CONNECTION_PATH_MAX];
     const char *protocol;
     char bearer[CONNECTION_BEARER_MAX];
+    const struct tls_files *files; /* the owner's */
+    struct tls *tls;               /* NULL: there is none */
     struct resolving *resolving;
     const struct addrinfo *next_address; /* of the lookup's */
     char accept[UPGRADE_ACCEPT_SIZE + 1];
@@ -64,7 +67,7 @@ struct connection {
     uint32_t ready;              /* what epoll said, and has not been done yet */
     unsigned reads_left;         /* of this turn, before others have theirs */
     char said[UPGRADE_SAID_MAX]; /* why it is lost, in words */
-    /* io: what is to leave */
+    /* io: what is to leave; and all that is asked of `tls` */
     pthread_mutex_t io; /* innermost */
     struct outgoing *first;
     struct outgoing *last;
@@ -74,10 +77,11 @@ struct connection {
 
 struct connection_options {
     const struct place *place;
-    const char *path;     /* "/rpc" */
-    const char *protocol; /* static */
-    const char *bearer;   /* "": none */
-    size_t message_max;   /* larger ones end the connection */
+    const char *path;              /* "/rpc" */
+    const char *protocol;          /* static */
+    const char *bearer;            /* "": none */
+    const struct tls_files *files; /* for wss://; they outlive the connection */
+    size_t message_max;            /* larger ones end the connection */
 };
 
 void connection_init(struct connection *connection);

@@ -49,15 +49,34 @@ void packet_deinit(struct packet *packet) {
 
 /* ---- system calls */
 
+static ssize_t read_secured(struct connection *connection, void *bytes, size_t size) {
+    bool wants_write;
+    pthread_mutex_lock(&connection->io);
+    const ssize_t took = tls_read(connection->tls, bytes, size, &wants_write);
+    if (wants_write) io_watch(connection, EPOLLIN | EPOLLOUT);
+    pthread_mutex_unlock(&connection->io);
+    return took;
+}
+
 ssize_t io_read(struct connection *connection, void *bytes, size_t size) {
     ssize_t took;
+    if (connection->tls != NULL) return read_secured(connection, bytes, size);
     do took = recv(connection->fd, bytes, size, MSG_DONTWAIT);
     while (took < 0 && errno == EINTR);
     return took >= 0 ? took : -errno;
 }
 
+bool io_has_pending(struct connection *connection) {
+    pthread_mutex_lock(&connection->io);
+    const bool has_pending = tls_has_pending(connection->tls);
+    pthread_mutex_unlock(&connection->io);
+    return has_pending;
+}
+
+/* The lock `io` is held. */
 static ssize_t io_write(struct connection *connection, const uint8_t *bytes, size_t size) {
     ssize_t gave;
+    if (connection->tls != NULL) return tls_write(connection->tls, bytes, size);
     do gave = send(connection->fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL);
     while (gave < 0 && errno == EINTR);
     return gave >= 0 ? gave : -errno;
@@ -232,6 +251,7 @@ void io_say_close(struct connection *connection) {
     static const uint8_t normal[2] = {CLOSE_NORMAL >> 8, CLOSE_NORMAL & 0xff};
     pthread_mutex_lock(&connection->io);
     if (connection->first == NULL) send_control(connection, FRAME_CLOSE, normal, sizeof(normal));
+    if (connection->first == NULL && connection->tls != NULL) tls_say_end(connection->tls);
     pthread_mutex_unlock(&connection->io);
 }
 

@@ -8,6 +8,8 @@
 
 /* Bytes received; 0: the end; -EAGAIN: nothing now; or another negative errno. */
 ssize_t io_read(struct connection *connection, void *bytes, size_t size);
+/* TLS has received what has not been read. */
+bool io_has_pending(struct connection *connection);
 /* What the descriptor is watched for from now on: EPOLLIN, EPOLLOUT. */
 void io_watch(struct connection *connection, uint32_t events);
 /* Bytes that are no frame, copied. 0 or errno. */

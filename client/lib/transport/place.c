@@ -9,7 +9,7 @@
 static const struct {
     const char *text;
     enum place_kind kind;
-} schemes[] = {{"ws://", PLACE_WS}, {"unix://", PLACE_UNIX}};
+} schemes[] = {{"ws://", PLACE_WS}, {"wss://", PLACE_WSS}, {"unix://", PLACE_UNIX}};
 
 static const char *scheme_of(enum place_kind kind) {
     size_t at = 0;

@@ -1,4 +1,4 @@
-/* place.h: where a broker is: "ws://host:port" or "unix:///path/of/a/socket". Pure. */
+/* place.h: where a broker is: "ws://host:port", "wss://host:port" or "unix:///path/of/a/socket". Pure. */
 #ifndef TARRY_PLACE_H
 #define TARRY_PLACE_H
 
@@ -9,7 +9,7 @@
 #define PLACE_URL_MAX (URL_SIZE_MAX + 1u)
 #define PLACE_SOCKET_MAX 107u /* of a Unix socket's path: sockaddr_un has no more */
 
-enum place_kind { PLACE_WS, PLACE_UNIX };
+enum place_kind { PLACE_WS, PLACE_WSS, PLACE_UNIX };
 
 struct place {
     enum place_kind kind;

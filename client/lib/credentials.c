@@ -1,0 +1,32 @@
+/* credentials.c: who the client is, and whom it trusts: names of files. What is in them is read at each connect, so
+ * that they may be replaced while the program runs (transport/private.c, transport/tls.c). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "client.h"
+
+/* An option that is not given is the environment's; one that is empty is none, whatever that says. */
+static int take(char **out, const char *given, const char *variable) {
+    const char *value = given != NULL ? given : secure_getenv(variable);
+    if (value == NULL || value[0] == 0) return TARRY_OK;
+    *out = strdup(value);
+    return *out != NULL ? TARRY_OK : TARRY_E_NOMEM;
+}
+
+int credentials_take(struct credentials *credentials, const struct tarry_options *options) {
+    int rv = take(&credentials->token_file, options->token_file, "TARRY_TOKEN_FILE");
+    if (rv == TARRY_OK) rv = take(&credentials->tls_ca, options->tls_ca, "TARRY_TLS_CA");
+    if (rv == TARRY_OK) rv = take(&credentials->tls_cert, options->tls_cert, "TARRY_TLS_CERT");
+    if (rv == TARRY_OK) rv = take(&credentials->tls_key, options->tls_key, "TARRY_TLS_KEY");
+    credentials->files =
+        (struct tls_files){.ca = credentials->tls_ca, .cert = credentials->tls_cert, .key = credentials->tls_key};
+    return rv;
+}
+
+void credentials_drop(struct credentials *credentials) {
+    free(credentials->token_file);
+    free(credentials->tls_ca);
+    free(credentials->tls_cert);
+    free(credentials->tls_key);
+    *credentials = (struct credentials){.token_file = NULL};
+}

@@ -1,0 +1,59 @@
+/* private.c: see private.h. */
+#include "private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define OTHERS 077u
+
+/* An open file, or -1. */
+static int open_private(const char *path, const char *what, char *said, size_t size) {
+    struct stat status;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &status) != 0) {
+        snprintf(said, size, "%s %s cannot be read: %s", what, path, strerror(errno));
+    } else if (!S_ISREG(status.st_mode)) {
+        snprintf(said, size, "%s %s is no file", what, path);
+    } else if ((status.st_mode & OTHERS) != 0) {
+        snprintf(said, size, "%s %s is open to others (mode %04o): chmod 600 it", what, path,
+                 (unsigned)(status.st_mode & 07777));
+    } else if (status.st_size == 0) {
+        snprintf(said, size, "%s %s is empty", what, path);
+    } else {
+        return fd;
+    }
+    if (fd >= 0) close(fd);
+    return -1;
+}
+
+bool private_check(const char *path, const char *what, char *said, size_t size) {
+    const int fd = open_private(path, what, said, size);
+    if (fd >= 0) close(fd);
+    return fd >= 0;
+}
+
+bool private_read_token(const char *path, char out[TOKEN_SIZE_MAX + 1], char *said, size_t size) {
+    static const char what[] = "the token's file";
+    char text[TOKEN_SIZE_MAX + 3];
+    const int fd = open_private(path, what, said, size);
+    if (fd < 0) return false;
+    const ssize_t took = read(fd, text, sizeof(text));
+    close(fd);
+    size_t length = took > 0 ? (size_t)took : 0;
+    while (length > 0 && (text[length - 1] == '\n' || text[length - 1] == '\r')) length--;
+    bool is_word = length > 0 && length <= TOKEN_SIZE_MAX;
+    for (size_t i = 0; i < length && is_word; i++) is_word = text[i] > ' ' && text[i] < 127;
+    if (is_word) {
+        memcpy(out, text, length);
+        out[length] = 0;
+    } else {
+        snprintf(said, size, "%s %s holds no token: one word of at most %u characters is expected", what, path,
+                 TOKEN_SIZE_MAX);
+    }
+    explicit_bzero(text, sizeof(text));
+    return is_word;
+}

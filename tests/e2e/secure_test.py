@@ -1,0 +1,90 @@
+"""secure_test.py: the tool and the library over TLS and over a Unix socket, and what is wrong with a certificate, a key or a token's file."""
+import os
+
+from certificates import Authority
+from harness import Case, main
+
+
+class Secure(Case):
+    autostart = False
+
+    def setUp(self):
+        super().setUp()
+        self.authority = Authority(self.directory)
+        self.certificate, self.key = self.authority.make("node")
+        self.broker.listen = "wss://127.0.0.1:0"
+        self.broker.arguments = ["--tls-cert", self.certificate, "--tls-key", self.key]
+
+    def fails(self, *options):
+        """What the tool says of a broker that it does not reach."""
+        done = self.broker.tarry("stats", *options, "--timeout", "300ms")
+        self.assertEqual(done.status, 3, done)
+        return done.err
+
+    def lives(self, *options):
+        """A task goes through its life, on a lane too."""
+        self.broker.one("schedule", "q", "--key", "k", "--in", "0s", "--body", "x" * 100_000, *options)
+        self.assertEqual(self.broker.one("consume", "q", "--count", "1", *options)["key"], "k")
+        self.assertEqual(self.broker.one("get", "q", "k", *options)["state"], "acked")
+
+    def test_a_life_over_tls(self):
+        self.broker.start()
+        self.lives("--tls-ca", self.authority.ca)
+
+    def test_options_are_also_the_environments(self):
+        self.broker.start()
+        done = self.broker.tarry("stats", env={"TARRY_TLS_CA": self.authority.ca})
+        self.assertEqual(done.status, 0, done)
+
+    def test_a_life_over_a_unix_socket(self):
+        self.broker.listen = "unix://" + os.path.join(self.directory, "socket")
+        self.broker.arguments = []
+        self.broker.start()
+        self.lives()
+
+    def test_who_is_not_vouched_for_is_left(self):
+        self.broker.start()
+        os.mkdir(os.path.join(self.directory, "elsewhere"))
+        other = Authority(os.path.join(self.directory, "elsewhere"), "other")
+        self.assertIn("its certificate is not to be trusted", self.fails())
+        self.assertIn("its certificate is not to be trusted", self.fails("--tls-ca", other.ca))
+
+    def test_a_certificate_of_another_host(self):
+        self.broker.arguments = ["--tls-cert", *self.authority.make("other", hosts="IP:127.0.0.2,DNS:elsewhere")[:1], "--tls-key",
+                                 os.path.join(self.directory, "other.key")]
+        self.broker.start()
+        self.assertIn("IP address mismatch", self.fails("--tls-ca", self.authority.ca))
+
+    def test_a_broker_that_wants_a_certificate(self):
+        self.broker.arguments += ["--tls-client-ca", self.authority.ca]
+        self.broker.start()
+        certificate, key = self.authority.make("client")
+        self.assertIn("no broker answered", self.fails("--tls-ca", self.authority.ca))
+        self.lives("--tls-ca", self.authority.ca, "--tls-cert", certificate, "--tls-key", key)
+
+    def test_files_that_cannot_be_used_are_named(self):
+        self.broker.start()
+        ca = ("--tls-ca", self.authority.ca)
+        certificate, key = self.authority.make("client")
+        empty, token = os.path.join(self.directory, "empty"), os.path.join(self.directory, "token")
+        for path, text in ((empty, ""), (token, "two words\n")):
+            with open(path, "w", encoding="ascii") as file:
+                file.write(text)
+            os.chmod(path, 0o600)
+        self.assertIn("/nowhere cannot be read: No such file", self.fails(*ca, "--token-file", "/nowhere"))
+        self.assertIn("empty is empty", self.fails(*ca, "--token-file", empty))
+        self.assertIn("holds no token", self.fails(*ca, "--token-file", token))
+        os.chmod(token, 0o640)
+        self.assertIn("open to others (mode 0640): chmod 600 it", self.fails(*ca, "--token-file", token))
+        self.assertIn("is no file", self.fails(*ca, "--token-file", self.directory))
+        self.assertIn("/nowhere", self.fails("--tls-ca", "/nowhere"))
+        self.assertIn("empty", self.fails("--tls-ca", empty))
+        self.assertIn("no certificate: name both", self.fails(*ca, "--tls-key", key))
+        os.chmod(key, 0o644)
+        self.assertIn("client.key is open to others", self.fails(*ca, "--tls-cert", certificate, "--tls-key", key))
+        os.chmod(key, 0o600)
+        self.assertIn("key", self.fails(*ca, "--tls-cert", certificate, "--tls-key", self.key))
+
+
+if __name__ == "__main__":
+    main()
