@@ -57,14 +57,27 @@ static struct slot *slot_of(struct door *door, uint64_t id) {
     return &door->slots[place];
 }
 
+/* A place in the table is in the list once, whoever asks for its connection's end, and how often. */
+static void ask_for_end(struct door *door, uint64_t id, bool at_once) {
+    struct slot *slot = slot_of(door, id);
+    pthread_mutex_lock(&door->mutex);
+    bool was_empty = door->ending == NULL;
+    *(at_once ? &slot->closing : &slot->lingering) = id;
+    if (!slot->is_ending) {
+        slot->is_ending = true;
+        slot->next = door->ending;
+        door->ending = slot;
+    }
+    pthread_mutex_unlock(&door->mutex);
+    if (was_empty) lws_cancel_service(door->context);
+}
+
 void door_close(struct door *door, uint64_t id) {
-    atomic_store(&slot_of(door, id)->closing, id);
-    if (!atomic_exchange(&door->ends, true)) lws_cancel_service(door->context);
+    ask_for_end(door, id, true);
 }
 
 void door_linger(struct door *door, uint64_t id) {
-    atomic_store(&slot_of(door, id)->lingering, id);
-    if (!atomic_exchange(&door->ends, true)) lws_cancel_service(door->context);
+    ask_for_end(door, id, false);
 }
 
 void door_review(struct door *door) {
@@ -107,16 +120,28 @@ static void carry_out_all(struct door *door) {
     }
 }
 
+/* False: nobody's end is asked for any more. */
+static bool take_end(struct door *door, uint64_t *out_closing, uint64_t *out_lingering) {
+    pthread_mutex_lock(&door->mutex);
+    struct slot *slot = door->ending;
+    if (slot != NULL) {
+        door->ending = slot->next;
+        *out_closing = slot->closing;
+        *out_lingering = slot->lingering;
+        slot->closing = slot->lingering = 0;
+        slot->is_ending = false;
+    }
+    pthread_mutex_unlock(&door->mutex);
+    return slot != NULL;
+}
+
 static void end_some(struct door *door) {
-    if (!atomic_exchange(&door->ends, false)) return;
-    for (unsigned i = 0; i < door->limits.connections_max; i++) {
-        struct slot *slot = &door->slots[i];
-        /* Reading is cheap; writing all of them is not. */
-        if (atomic_load(&slot->closing) == 0 && atomic_load(&slot->lingering) == 0) continue;
-        struct connection *connection = connection_find(door, atomic_exchange(&slot->closing, 0));
-        if (connection != NULL) connection_kill(connection);
-        connection = connection_find(door, atomic_exchange(&slot->lingering, 0));
+    uint64_t closing, lingering;
+    while (take_end(door, &closing, &lingering)) {
+        struct connection *connection = connection_find(door, lingering);
         if (connection != NULL) lws_set_timeout(connection->wsi, PENDING_TIMEOUT_USER_REASON_BASE, DOOR_LINGER_S);
+        connection = connection_find(door, closing);
+        if (connection != NULL) connection_kill(connection);
     }
 }
 

@@ -68,11 +68,13 @@ struct connection {
 
 TAILQ_HEAD(connection_list, connection);
 
-/* By an id's low bits. */
+/* By an id's low bits. `connection` is the thread's; the rest is under the door's mutex. */
 struct slot {
     struct connection *connection;
-    _Atomic uint64_t closing; /* ids whose end was asked for; 0: none */
-    _Atomic uint64_t lingering;
+    uint64_t closing; /* ids whose end was asked for; 0: none */
+    uint64_t lingering;
+    struct slot *next; /* while is_ending */
+    bool is_ending;    /* in the door's `ending` */
 };
 
 struct listener {
@@ -97,7 +99,6 @@ struct door {
     _Atomic size_t held;
     _Atomic bool resumes;
     _Atomic bool reviews;
-    _Atomic bool ends; /* some slot has a closing or a lingering id */
     _Atomic bool stopping;
     _Atomic bool quits;
     _Atomic size_t queued; /* messages that were handed over and have not left or been dropped */
@@ -106,6 +107,7 @@ struct door {
     pthread_cond_t drained;
     struct message *first; /* handed over */
     struct message **last;
+    struct slot *ending; /* whose connections are to end */
 
     struct slot *slots;
     uint32_t *free_slots;

@@ -22,7 +22,7 @@
 #include "../must.h"
 #include "door.h"
 
-#define WAIT_MS 20000
+#define WAIT_MS 8000
 #define PRINCIPALS 8
 
 /* What the door's thread has called; a test looks at it when the wire has shown that it did. */
@@ -39,7 +39,8 @@ static struct {
     atomic_uint dismissed[PRINCIPALS];
     atomic_bool revoked[PRINCIPALS];
     atomic_ulong request_of; /* principal of the last request */
-    char peer[64];           /* whose it was */
+    atomic_ulong request_from;
+    char peer[64]; /* whose it was */
 } world;
 
 static struct caller_verdict admit(void *argument, const struct net_caller *caller) {
@@ -62,6 +63,7 @@ static bool stays(void *argument, uint64_t principal) {
 /* Sent back as it came. */
 static bool request(void *argument, uint64_t from, uint64_t principal, const char *peer, struct message *request) {
     atomic_store(&world.request_of, principal);
+    atomic_store(&world.request_from, from);
     struct message *answer = message_new(message_size(request));
     MUST(answer != NULL);
     memcpy(answer->bytes, message_data(request), message_size(request));
@@ -319,6 +321,41 @@ static void each_page_is_dismissed(void **state) {
     assert_int_equal(atomic_load(&world.dismissed[5]), 3);
 }
 
+/* A connection and its id. */
+static int dial_known(uint64_t *out_id) {
+    int fd = dial_as(6);
+    exchange(fd);
+    *out_id = atomic_load(&world.request_from);
+    return fd;
+}
+
+static void an_end_that_is_asked_for_comes_and_to_nobody_else(void **state) {
+    uint64_t ids[5];
+    int fds[5];
+    for (int i = 0; i < 5; i++) fds[i] = dial_known(&ids[i]);
+    door_close(world.door, ids[0]);
+    door_close(world.door, ids[0]);
+    assert_string_equal(hear(fds[0], NULL), "");
+    await_dismissed(6, 1);
+    uint64_t id;
+    int fd = dial_known(&id); /* in the first one's place */
+    assert_int_equal(id & UINT16_MAX, ids[0] & UINT16_MAX);
+    door_close(world.door, ids[0]);
+    exchange(fd);
+    exchange(fd);
+    for (int i = 1; i < 4; i++) { /* at once, whatever else was said */
+        if (i == 2) door_linger(world.door, ids[i]);
+        door_close(world.door, ids[i]);
+        if (i == 3) door_linger(world.door, ids[i]);
+    }
+    for (int i = 1; i < 4; i++) assert_string_equal(hear(fds[i], NULL), "");
+    exchange(fds[4]);
+    door_close(world.door, id); /* the same place once more */
+    assert_string_equal(hear(fd, NULL), "");
+    for (int i = 0; i < 5; i++) close(fds[i]);
+    close(fd);
+}
+
 static void a_review_ends_who_may_not_stay_and_nobody_else(void **state) {
     int one = dial_as(1), two = dial_as(2), again = dial_as(1);
     exchange(one);
@@ -344,6 +381,7 @@ int main(void) {
         cmocka_unit_test_setup(what_is_no_bearer_is_not_taken_for_nothing, begin),
         cmocka_unit_test_setup(a_request_comes_with_its_connections_principal, begin),
         cmocka_unit_test_setup(each_page_is_dismissed, begin),
+        cmocka_unit_test_setup(an_end_that_is_asked_for_comes_and_to_nobody_else, begin),
         cmocka_unit_test_setup(a_review_ends_who_may_not_stay_and_nobody_else, begin),
     };
     return cmocka_run_group_tests(tests, open_door, close_door);
