@@ -1,5 +1,6 @@
 """Failover of a pair: from SIGKILL of the primary to the first delivery by the other one, to a consumer that knows both addresses, and
-how long a producer's call takes that the kill has hit. ZooKeeper is the coordinator, all on one host. The median must be under 3 s.
+how long a producer's call takes that the kill has hit. ZooKeeper is the coordinator, all on one host. The median must be
+at most 500 ms, the worst 1 s.
 
     ./dev bench accept_failover [TIMES [FAILOVER_AFTER]]        (50 times, with tarryd's own 1500 ms)"""
 import os
@@ -11,7 +12,7 @@ from pair_at_work import PairAtWork
 
 TIMES = int(sys.argv[1]) if len(sys.argv) > 1 else 50
 OPTIONS = ["--failover-after", sys.argv[2]] if len(sys.argv) > 2 else []
-LIMIT_MS = 3000
+MEDIAN_MS, WORST_MS = 500, 1000
 FED_S = 12
 
 
@@ -43,8 +44,9 @@ def main():
     firsts, calls = ([item[number] for item in times] for number in (0, 1))
     told = " ".join(OPTIONS) or "the defaults"
     median, worst = quantile(firsts, 0.5), max(firsts)
-    verdict.check(median < LIMIT_MS, f"{TIMES} failovers with {told}: first delivery after a median of {median:.0f} ms, worst {worst:.0f} ms, "
-                                     f"best {min(firsts):.0f} ms")
+    verdict.check(median <= MEDIAN_MS and worst <= WORST_MS,
+                  f"{TIMES} failovers with {told}: first delivery after a median of {median:.0f} ms, worst {worst:.0f} ms, "
+                  f"best {min(firsts):.0f} ms")
     print(f"     a producer's call that was hit: median {quantile(calls, 0.5):.0f} ms, worst {max(calls):.0f} ms", flush=True)
     verdict.exit()
 

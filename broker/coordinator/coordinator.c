@@ -23,6 +23,7 @@ struct seen {
     char name[COORDINATOR_NAME_SIZE_MAX + 1];
     uint64_t version;
     struct coordinator_trait trait;
+    bool is_other; /* what came last was not what this was: nothing is changed on top of it */
 };
 
 struct coordinator {
@@ -104,6 +105,9 @@ static bool is_believed(struct coordinator *coordinator, const char *name, uint6
                         const struct coordinator_trait *trait, char reason[COORDINATOR_MESSAGE_SIZE]) {
     struct seen *seen = seen_of(coordinator, name);
     const char *doubt = find_doubt(seen, version, trait);
+    bool is_late =
+        version != 0 && version < seen->version && (trait->birth == seen->trait.birth || seen->trait.birth == 0);
+    seen->is_other = doubt != NULL && !is_late; /* a server that lags is no other past */
     if (doubt != NULL) {
         coordinator_refuse(reason, doubt, name, version, seen->version); // NOLINT(clang-diagnostic-format-nonliteral)
         return false;
@@ -135,6 +139,14 @@ static const struct coordinator_change *find_stale(struct coordinator *coordinat
                                                    const struct coordinator_call *call) {
     for (size_t i = 0; i < call->count; i++)
         if (call->changes[i].version < seen_of(coordinator, call->changes[i].name)->version) return &call->changes[i];
+    return NULL;
+}
+
+/* R4. The version of such an entry may be the expected one, and of another history. */
+static const struct coordinator_change *find_other(struct coordinator *coordinator,
+                                                   const struct coordinator_call *call) {
+    for (size_t i = 0; i < call->count; i++)
+        if (seen_of(coordinator, call->changes[i].name)->is_other) return &call->changes[i];
     return NULL;
 }
 
@@ -340,8 +352,13 @@ static void start_all(struct coordinator *coordinator, struct coordinator_call *
         struct coordinator_call *next = call->next;
         call->next = coordinator->under_way;
         coordinator->under_way = call;
-        const struct coordinator_change *stale = find_stale(coordinator, call);
-        if (stale == NULL)
+        const struct coordinator_change *stale = find_stale(coordinator, call), *other = find_other(coordinator, call);
+        if (other != NULL)
+            coordinator_fail(
+                coordinator, call, PAIR_UNKNOWN,
+                "coordinator: entry '%s' was deleted and made again, or put back: nothing is changed on top of it",
+                other->name);
+        else if (stale == NULL)
             coordinator->backend->start(coordinator->state, call);
         else
             coordinator_fail(coordinator, call, PAIR_REFUSED, "coordinator: entry '%s' has left version %" PRIu64,

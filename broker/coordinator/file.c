@@ -239,7 +239,17 @@ static enum pair_outcome change_loaded(struct file *file, struct coordinator_cal
         const struct coordinator_change *change = &call->changes[i];
         const struct entry *entry = entries_find(&file->entries, change->name);
         uint64_t version = entry == NULL ? 0 : entry->version;
-        if (version == change->version) continue;
+        const struct coordinator_trait trait =
+            entry == NULL ? (struct coordinator_trait){0} : trait_of(&file->entries, entry);
+        bool is_known = entry == NULL || coordinator_believes(file->coordinator, change->name, version, &trait);
+        if (version == change->version && is_known) continue;
+        if (version == change->version) {
+            snprintf(call->reason, sizeof call->reason,
+                     "coordinator: entry '%s' is at version %" PRIu64
+                     ", with another content or history than what was seen",
+                     change->name, version);
+            return PAIR_REFUSED;
+        }
         snprintf(call->reason, sizeof call->reason, "coordinator: entry '%s' is at version %" PRIu64 ", not %" PRIu64,
                  change->name, version, change->version);
         return PAIR_REFUSED;

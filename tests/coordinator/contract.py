@@ -308,6 +308,7 @@ class OverServer(Contract):
         answer = probe.call("set", "record", 1, "two")
         self.assertNotEqual(answer["outcome"], "done")
         self.assertRegex(answer["reason"], "deleted and made again|another content or history")
+        self.assertEqual(other.done("read", "record")["value"], "another", "nothing was changed on top of it")
 
     def test_a_host_without_an_address_does_not_keep_us_from_the_others(self):
         probe = self.probe(self.url().replace("127.0.0.1:", "nobody.invalid:2181,localhost:"))

@@ -4,6 +4,7 @@ off, slow, forgetful or closed to us (F-30, and R4 to R6 of FAULTS.md: done, ref
 Every call goes through tests/coordinator/probe.c, which is coordinator.h and nothing else. A machine without Java says so
 and skips what needs a server. Over etcd: coordinator_etcd_test.py."""
 import contextlib
+import os
 import random
 import re
 import shutil
@@ -54,6 +55,18 @@ class File(Contract, Case):
 
     def url(self):
         return f"file://{self.directory}/pair"
+
+    def test_f31b_another_file_at_the_same_version_is_not_changed(self):
+        """R4: nobody has read since."""
+        probe = self.probe(self.url())
+        probe.done("set", "record", 0, "one")
+        os.unlink(f"{self.directory}/pair")
+        other = self.probe(self.url())
+        other.done("set", "record", 0, "another")
+        answer = probe.call("set", "record", 1, "two")
+        self.assertEqual(answer["outcome"], "refused")
+        self.assertRegex(answer["reason"], "another content or history")
+        self.assertEqual(other.done("read", "record")["value"], "another")
 
     def test_killed_in_the_middle_of_changes_it_is_whole(self):
         """SIGKILL of who writes, again and again: the file is read by the next one, and what was done is there."""

@@ -50,6 +50,24 @@ class Strangers(pair.Case):
         self.a.ok("schedule", "orders", "--in", "1h")
 
 
+class Useless(Strangers):
+    """Strict, and a follower that asks again and again and stores nothing: its disk is full, or it starts every second (F-28)."""
+
+    arguments = ("--failover-after", "3s", "--solo-after", "never")
+    test_a_digest_that_is_not_the_leaders = test_a_url_that_is_none = None
+
+    def test_f28_a_follower_that_asks_and_stores_nothing_is_a_problem(self):
+        waiting = self.a.stream("schedule", "orders", "--in", "1h")
+        def problem():
+            with wire.Rpc(self.a.port) as rpc:
+                rpc.ask_as_peer(self.key, FOLLOW, self.follow((15, 100)))
+            return "stores nothing" in str(self.a.tarry("status").one["problem"])
+        self.wait_for("the leader says so", problem)
+        self.b.start()
+        waiting.wait()
+        self.wait_for("no problem", lambda: self.a.tarry("status").one["problem"] is None)
+
+
 class PeerKeys(pair.Case):
     """Whoever does not prove by the peer key that he is the other node is nobody (F-23, F-29)."""
 

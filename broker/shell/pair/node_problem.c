@@ -13,6 +13,10 @@
 static const char strict[] =
     "the follower does not confirm, and nothing is acknowledged without it: start it; or, if it is surely stopped, "
     "'tarry promote --peer-is-stopped' lets this node serve alone";
+static const char useless[] =
+    "the follower asks and stores nothing, and nothing is acknowledged without it: its disk may be full, or it starts "
+    "again "
+    "and again; look at its log; or stop it, and 'tarry promote --peer-is-stopped' lets this node serve alone";
 static const char awaited[] = "the follower does not confirm, and nothing is acknowledged before it does or the "
                               "coordinator agrees to go on alone";
 static const char alone[] =
@@ -64,8 +68,10 @@ static const char *problem_of_leader(const struct node *node, const struct pair 
     const struct config *config = &node->shell->config;
     bool is_alone = !pair->counted && !pair->is_async && peer->heard_ns != 0; /* else it may still have to join */
     if (is_alone) return is_silent(peer, config->failover_after_ms + PATIENCE_MS) ? alone : NULL;
-    if (!pair->counted || !is_silent(peer, config->failover_after_ms)) return NULL;
-    if (config->solo_after_ms == SOLO_NEVER) return strict;
+    bool is_strict = config->solo_after_ms == SOLO_NEVER;
+    if (!pair->counted) return NULL;
+    if (!is_silent(peer, config->failover_after_ms)) return is_strict && atomic_load(&node->stalled) ? useless : NULL;
+    if (is_strict) return strict;
     return is_silent(peer, config->solo_after_ms + PATIENCE_MS) ? awaited : NULL;
 }
 
