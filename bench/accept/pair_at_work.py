@@ -48,7 +48,7 @@ class Producer(threading.Thread):
 class PairAtWork:
     def __init__(self, *options):
         self.scene = Scene(Untold(), options, lack=lambda: "measured on the loopback device")
-        if self.scene.zookeeper is None:
+        if self.scene.server is None:
             sys.exit(f"no real coordinator: {self.scene.lacks[-1]}")
         for name in self.scene.brokers:
             self.scene.launch(name)

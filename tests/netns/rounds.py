@@ -22,8 +22,8 @@ sys.path[:0] = [os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__f
 from harness import now_ms  # noqa: E402  (the path above)
 from ledger import Ledger  # noqa: E402
 from load import Load  # noqa: E402
-from scene import QUICK, SMALL, Scene, Unsettled  # noqa: E402
-from trouble import Trouble, known  # noqa: E402
+from scene import COORDINATORS, QUICK, SMALL, Scene, Unsettled  # noqa: E402
+from trouble import NO_REASONS, Trouble, known  # noqa: E402
 
 HOLD_S = ((0.1, 0.6), (0.9, 3.0))  # shorter than a failover takes, and longer
 BOTH = 0.35                        # how often there are two troubles
@@ -147,6 +147,7 @@ class Rounds:
         story.begin()
         try:
             leader, follower = self.scene.roles()
+            epoch = self.scene.epoch()
             troubles = self.draw(rng, leader, follower)
             names = " + ".join(trouble.name for trouble in troubles)
             story.tell(f"==== round {number}: {leader} leads: {names}")
@@ -163,6 +164,8 @@ class Rounds:
         except Unsettled as unsettled:
             return [f"round {number}: {unsettled}"]
         story.tell(f"---- {leader} leads, clients are back")
+        if names in NO_REASONS and self.scene.epoch() != epoch:
+            return [f"round {number}: a healthy leader was deposed, for {names}"]
         print(f"# round {number}: {time.monotonic() - started:.1f} s (settled after {settled - started:.1f}), {names}: {leader} leads, "
               f"{len(chapter.ledger.schedules)} scheduled", flush=True)
         return [f"round {number}: {what}" for what in chapter.complaints()]
@@ -241,12 +244,12 @@ class Result:
         self.lacks = lacks      # what this machine does not have
 
 
-def play(count, seed, chapter_rounds=10, only=(), is_loopback=False, path=None, weakness=None, more=()):
+def play(count, seed, chapter_rounds=10, only=(), is_loopback=False, path=None, weakness=None, more=(), coordinator="zookeeper"):
     """`path`: a file for the whole story; None: nobody wants it. `weakness`: see Scene. `more`: options
     of both brokers."""
     story = Story(path)
     options = {"lack": lambda: "asked for the loopback device"} if is_loopback else {}
-    scene = Scene(story, (*QUICK, *more), weakness=weakness, **options)
+    scene = Scene(story, (*QUICK, *more), weakness=weakness, coordinator=coordinator, **options)
     rounds = Rounds(scene, seed, chapter_rounds, only)
     try:
         wrong = rounds.run(count)
@@ -266,13 +269,14 @@ def main():
     parser.add_argument("--also", default="", metavar="OPTIONS", help="more options for both brokers: --also='--solo-after never'")
     parser.add_argument("--weak", metavar="NAME", help="both brokers break this rule (broker/pair/weak.h): the rounds must fail; needs "
                         "ninja -C build tests/netns/tarryd_weak")
+    parser.add_argument("--coordinator", default="zookeeper", choices=COORDINATORS)
     parser.add_argument("--story", metavar="FILE", help="tells every round there, not only one that fails")
     options = parser.parse_args()
     started = time.monotonic()
     print(f"seed {options.seed}", flush=True)
     only = [part for part in options.only.split(",") if part]
     result = play(options.rounds, options.seed, options.chapter, only, options.loopback, options.story, options.weak,
-                  [*(SMALL if options.small else ()), *options.also.split()])
+                  [*(SMALL if options.small else ()), *options.also.split()], options.coordinator)
     for why in result.lacks:
         print(f"LACKING: {why}")
     if result.wrong:

@@ -3,10 +3,10 @@
     a ───────┐
     b ───────┤ hub (netns.py)          each a network namespace; the test itself is one of the clients
     clients ─┤
-    zk ──────┘ a real ZooKeeper
+    zk ──────┘ a real ZooKeeper, or etcd
 
-Where namespaces are not to be had it is all on the loopback device (`can_cut` is false), and where Java is not, a file is the
-coordinator (`zookeeper` is None): then there are fewer faults, and not none.
+Where namespaces are not to be had it is all on the loopback device (`can_cut` is false), and where the coordinator's server is not, a
+file is the coordinator (`server` is None): then there are fewer faults, and not none.
 
 Everything here dies with the thread that made it (netns.py); `close` leaves nothing behind. One thread uses it."""
 import os
@@ -18,14 +18,16 @@ import tempfile
 import time
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), name) for name in ("e2e", "coordinator")]
-import harness  # noqa: E402  (the path above)
+import etcd  # noqa: E402  (the path above)
+import harness  # noqa: E402
 import netns  # noqa: E402
 import zookeeper  # noqa: E402
 from frozen import freeze, thaw  # noqa: E402
 from ports import free_port  # noqa: E402
 
 NAMES = ("a", "b")
-ZOOKEEPER_PORT = 2181
+# kind → (what is missing here, its server, its port)
+COORDINATORS = {"zookeeper": (zookeeper.missing, zookeeper.ZooKeeper, 2181), "etcd": (etcd.missing, etcd.Etcd, 2379)}
 QUICK = ("--failover-after", "700ms", "--solo-after", "1500ms")
 # Segments that are soon full, archived and retired: who comes back late begins with a snapshot.
 SMALL = ("--segment-size", "1MiB", "--retain-log-size", "1MiB")
@@ -76,15 +78,16 @@ def wait_for_signals(process):
 
 
 class Scene:
-    """`weakness`: the pair's rule that both break (weak_broker.c); None: none."""
+    """`weakness`: the pair's rule that both break (weak_broker.c); None: none. `coordinator`: one of COORDINATORS."""
 
-    def __init__(self, story, options=QUICK, lack=netns.missing, weakness=None):
+    def __init__(self, story, options=QUICK, lack=netns.missing, weakness=None, coordinator="zookeeper"):
         self.story, self.weakness = story, weakness
+        self.kind = COORDINATORS[coordinator]
         self.directory = tempfile.mkdtemp(prefix="tarry-rounds-", dir=os.environ.get("TARRY_BENCH_DIR"))
-        self.lacks = [why for why in (lack(), zookeeper.missing()) if why]
+        self.lacks = [why for why in (lack(), self.kind[0]()) if why]
         self.can_cut = not lack()
         self.network = netns.Network(*NAMES, "clients", "zk") if self.can_cut else None
-        self.zookeeper = None
+        self.server = None
         self.slowed = frozenset()
         try:
             if self.can_cut:
@@ -98,11 +101,12 @@ class Scene:
             raise
 
     def _start_coordinator(self):
-        if zookeeper.missing():
+        missing, make, port = self.kind
+        if missing():
             return f"file://{self.directory}/coordinator"
-        where = {"address": self.network.address("zk"), "prefix": self.network.prefix("zk"), "port": ZOOKEEPER_PORT} if self.can_cut else {}
-        self.zookeeper = zookeeper.ZooKeeper(**where).start().wait_ready()
-        return self.zookeeper.url()
+        where = {"address": self.network.address("zk"), "prefix": self.network.prefix("zk"), "port": port} if self.can_cut else {}
+        self.server = make(**where).start().wait_ready()
+        return self.server.url()
 
     def _make(self, name, urls, number, coordinator, options):
         role = ("--peer", urls[1]) if number == 0 else ("--follow", urls[0])
@@ -200,22 +204,22 @@ class Scene:
 
     # ---- its coordinator
 
-    def kill_zookeeper(self):
-        self.story.tell("SIGKILL zookeeper")
-        self.zookeeper.kill()
+    def kill_server(self):
+        self.story.tell(f"SIGKILL {self.server.named}")
+        self.server.kill()
 
-    def start_zookeeper(self):
-        if self.zookeeper.process.poll() is not None:
-            self.story.tell("start zookeeper")
-            self.zookeeper.start()
+    def start_server(self):
+        if self.server.process.poll() is not None:
+            self.story.tell(f"start {self.server.named}")
+            self.server.start()
 
-    def freeze_zookeeper(self):
-        self.story.tell("SIGSTOP zookeeper")
-        self.zookeeper.pause()
+    def freeze_server(self):
+        self.story.tell(f"SIGSTOP {self.server.named}")
+        self.server.pause()
 
-    def thaw_zookeeper(self):
-        self.story.tell("SIGCONT zookeeper")
-        self.zookeeper.resume()
+    def thaw_server(self):
+        self.story.tell(f"SIGCONT {self.server.named}")
+        self.server.resume()
 
     # ---- how they are
 
@@ -243,6 +247,10 @@ class Scene:
         if set(roles) != {"primary", "follower"} or len(epochs) != 1 or not all(item["in_sync"] for item in status.values()):
             return None
         return roles["primary"], roles["follower"]
+
+    def epoch(self):
+        """Of who leads."""
+        return next(item["epoch"] for item in self.status().values() if item and item["role"] == "primary")
 
     def wait_equal(self):
         """Nobody changes anything any more: until both have the same log, have applied it, and have compared what came of it."""
@@ -279,8 +287,8 @@ class Scene:
                 broker.kill()
         for stream in self.clients.streams if hasattr(self, "clients") else ():
             stream.kill()
-        if self.zookeeper is not None:
-            self.zookeeper.close()
+        if self.server is not None:
+            self.server.close()
         if self.network is not None:
             self.network.close()
         shutil.rmtree(self.directory, ignore_errors=True)

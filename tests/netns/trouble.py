@@ -4,6 +4,9 @@ Who leads when it strikes is `leader`; a trouble that another one has overtaken 
 again) mends what there is left to mend. Whatever is drawn comes from the round's own random numbers."""
 import itertools
 
+# Alone, they are no reason to depose a healthy leader: the follower's own pauses (F-13), and a cut between the two only (F-31c).
+NO_REASONS = {"stall follower", "SIGSTOP follower", "cut leader = follower", "cut leader > follower", "cut follower > leader"}
+
 
 def kill(scene, name, _rng):
     scene.kill(name)
@@ -32,6 +35,16 @@ def freeze(scene, name, _rng):
     scene.freeze(name)
     yield
     scene.thaw(name)
+
+
+def stall(scene, name, rng):
+    """Stands still again and again, longer or shorter than the other one is given."""
+    for _ in range(rng.randrange(2, 6)):
+        scene.freeze(name)
+        scene.pause(rng.choice((0.1, 0.3, 0.6, 1.1)))
+        scene.thaw(name)
+        scene.pause(rng.uniform(0, 0.5))
+    yield
 
 
 def stop(scene, name, _rng):
@@ -74,16 +87,16 @@ def slow(scene, name, rng):
     scene.slow(name, None)
 
 
-def kill_zookeeper(scene, _rng):
-    scene.kill_zookeeper()
+def kill_server(scene, _rng):
+    scene.kill_server()
     yield
-    scene.start_zookeeper()
+    scene.start_server()
 
 
-def freeze_zookeeper(scene, _rng):
-    scene.freeze_zookeeper()
+def freeze_server(scene, _rng):
+    scene.freeze_server()
     yield
-    scene.thaw_zookeeper()
+    scene.thaw_server()
 
 
 def known(scene, leader, follower):
@@ -93,10 +106,11 @@ def known(scene, leader, follower):
         "SIGKILL leader and start": (kill_and_start, leader), "SIGKILL follower and start": (kill_and_start, follower),
         "SIGKILL leader, follower": (kill_both, leader, follower), "SIGKILL follower, leader": (kill_both, follower, leader),
         "SIGSTOP leader": (freeze, leader), "SIGSTOP follower": (freeze, follower),
+        "stall leader": (stall, leader), "stall follower": (stall, follower),
         "SIGTERM leader": (stop, leader), "SIGTERM follower": (stop, follower), "hand over": (hand_over,),
     }
-    if scene.zookeeper is not None:
-        troubles |= {"SIGKILL zookeeper": (kill_zookeeper,), "SIGSTOP zookeeper": (freeze_zookeeper,)}
+    if scene.server is not None:
+        troubles |= {"SIGKILL coordinator": (kill_server,), "SIGSTOP coordinator": (freeze_server,)}
     if scene.can_cut:
         hosts = {"leader": leader, "follower": follower, "zk": "zk", "clients": "clients"}
         for one, other in (("leader", "follower"), ("leader", "zk"), ("follower", "zk"), ("clients", "leader")):
