@@ -2,7 +2,8 @@
 
     0 %   a leads, b follows, both in sync              60 %  a consumer is killed
    25 %   a is killed with SIGKILL; b takes over        75 %  planned switch-over: b hands over to a
-   45 %   a comes back, as b's follower                 end   both in sync, their states and their logs the same
+   45 %   a comes back, as b's follower                 85 %  an upgrade: b, then a is stopped and started (SIGTERM)
+                                                        end   both in sync, their states and their logs the same
 
 Clients are given both addresses and told nothing. Each step waits until the one before is done, however long that takes;
 a day that is over too soon for all of them is a failed demonstration. The coordinator is what --coordinator names
@@ -11,6 +12,7 @@ a day that is over too soon for all of them is a failed demonstration. The coord
 import os
 import subprocess
 import sys
+import threading
 
 import demo_play
 import harness
@@ -19,8 +21,33 @@ from ports import free_port
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "coordinator"))
 import etcd  # noqa: E402  (the path above)
 
-KILL_PRIMARY_AT, RETURN_AT, KILL_CONSUMER_AT, SWITCH_AT = 0.25, 0.45, 0.60, 0.75
+KILL_PRIMARY_AT, RETURN_AT, KILL_CONSUMER_AT, SWITCH_AT, UPGRADE_AT = 0.25, 0.45, 0.60, 0.75, 0.85
 WAIT_S = 60
+
+
+class Caller(threading.Thread):
+    """A producer that makes one call after the other: how long does the longest take?"""
+
+    def __init__(self, urls):
+        super().__init__(daemon=True)
+        command = [harness.find_program("tarry"), "schedule", "--from", "-", "--broker", urls, "--json"]
+        self.stream = harness.Stream(command, dict(os.environ), stdin=True)
+        self.count, self.longest_ms, self.failed, self.running = 0, 0, None, True
+        self.start()
+
+    def run(self):
+        while self.running and not self.failed:
+            asked_ms = harness.now_ms()
+            self.stream.send({"queue": "calls", "delay_ms": 24 * 3_600_000})
+            answer = self.stream.next(WAIT_S)
+            self.longest_ms = max(self.longest_ms, answer["_arrived_ms"] - asked_ms)
+            self.count += 1
+            self.failed = None if answer["result"] == "scheduled" else answer
+
+    def end(self):
+        self.running = False
+        self.join(WAIT_S)
+        self.stream.kill()
 
 
 class TwoBrokers(demo_play.Demo):
@@ -72,7 +99,8 @@ class TwoBrokers(demo_play.Demo):
 
     def disturb(self):
         steps = ((KILL_PRIMARY_AT, self.kill_primary), (RETURN_AT, self.bring_back),
-                 (KILL_CONSUMER_AT, self.kill_consumer), (SWITCH_AT, self.switch_over))
+                 (KILL_CONSUMER_AT, self.kill_consumer), (SWITCH_AT, self.switch_over),
+                 (UPGRADE_AT, self.upgrade))
         for part, step in steps:
             if not self.wait_day(part) or not step():
                 self.figures["missed"] = step.__name__
@@ -118,6 +146,20 @@ class TwoBrokers(demo_play.Demo):
         self.say(f"`tarry demote`: b has handed over to a, and follows it after {answer.one['took_ms']} ms")
         return True
 
+    def upgrade(self):
+        """As an operator does it with a new version: each is stopped in order, and started."""
+        self.wait_in_sync()
+        caller = Caller(self.urls)
+        for broker in (self.b, self.a):
+            broker.stop()
+            broker.start()
+            self.wait_in_sync()
+        caller.end()
+        self.figures["upgrade_call_ms"] = caller.longest_ms
+        self.say(f"both were stopped and started, one after the other: of {caller.count} calls meanwhile the longest took "
+                 f"{caller.longest_ms} ms, and {caller.failed or 'none'} failed; b leads")
+        return caller.failed is None
+
     # ---- the end
 
     def judge(self):
@@ -125,12 +167,12 @@ class TwoBrokers(demo_play.Demo):
             self.say(f"{self.figures['missed']} could not be shown: the day was over too soon for it; take a lower --speed")
             return 1
         self.wait_in_sync()
-        for broker in (self.b, self.a):  # the follower first: otherwise it would take over
+        for broker in (self.a, self.b):  # the follower first: otherwise it would take over
             broker.stop()
         same = subprocess.run([harness.find_program("tarry"), "verify", self.a.data, "--against", self.b.data],
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         self.say("both were in sync in the end; their logs are " + ("the same" if same.returncode == 0 else
                                                                     "DIFFERENT:\n" + same.stdout.decode()))
-        figures = ("failover_ms", "switch_over_ms", "quarantined_bytes")
+        figures = ("failover_ms", "switch_over_ms", "upgrade_call_ms", "quarantined_bytes")
         print("pair: " + " ".join(f"{name}={self.figures[name]}" for name in figures), flush=True)
         return same.returncode
