@@ -17,7 +17,7 @@ class Unread(Hostile):
 
     def setUp(self):
         super().setUp()
-        with wire.Rpc(self.broker.port) as rpc:
+        with self.rpc() as rpc:
             body = wire.commit(rpc.hello(), 1, [wire.schedule("q", "large", 3_600_000, b"x" * ANSWER)])
             self.assertEqual(rpc.ask(wire.COMMIT, body)[0], wire.OK)
         harness.wait_until("its own connection is closed", lambda: self.connections() == 1, WAIT_S)

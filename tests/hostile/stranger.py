@@ -64,9 +64,9 @@ def words_of(data):
 
 
 class Stranger:
-    """A connection; `source` is the address that it comes from."""
+    """A connection; `source` is the address that it comes from, `tls` the context of one over TLS."""
 
-    def __init__(self, port, source=None, receive_buffer=None):
+    def __init__(self, port, source=None, receive_buffer=None, tls=None):
         self.peer = socket.socket()
         self.peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if receive_buffer:
@@ -75,6 +75,8 @@ class Stranger:
             self.peer.bind((source, 0))
         self.peer.settimeout(WAIT_S)
         self.peer.connect(("127.0.0.1", port))
+        if tls:
+            self.peer = tls.wrap_socket(self.peer, server_hostname="127.0.0.1")
         self.got = b""
 
     def __enter__(self):
@@ -142,13 +144,16 @@ class Hostile(harness.Case):
         super().setUp()
         self.is_over = threading.Event()
         self.waits_ms, self.complaints = [], []
-        self.honest = wire.Rpc(self.broker.port)
+        self.honest = self.rpc()
         self.honest.hello()
         self.descriptors = self.descriptors_now()
         self.memory_kib = self.memory_now()
         self.worker = threading.Thread(target=self.work)
         self.worker.start()
         harness.wait_until("the honest client's first answer", lambda: self.waits_ms or self.complaints, WAIT_S)
+
+    def rpc(self):
+        return wire.Rpc(self.broker.port)
 
     def work(self):
         """An honest client beside the stranger: one durable task after the other."""

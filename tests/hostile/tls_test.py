@@ -1,0 +1,165 @@
+"""tls_test.py: strangers at a port that speaks TLS: before, in and behind the handshake. (Versions, ciphers, renegotiation, names and certificates:
+e2e/tls_test.py.)"""
+import os
+import random
+import socket
+import ssl
+import struct
+import time
+
+import stranger
+import harness
+import wire
+from certificates import Authority
+from frames_test import CLOSES, FRAGMENTS, FRAMING, PINGS, RESERVED
+from harness import SANITIZED, main
+from stranger import BINARY, SENTINEL, WAIT_S, Hostile, Stranger, frame, hello
+
+DOOR_HEAD_S = DOOR_UNREAD_S = 10  # broker/net/door.h
+ANSWER = 900_000
+DESCRIPTORS, ALL, HTTP = 576, 320, 80  # limits_test.py
+
+
+class Tls(Hostile):
+    """A broker with one listener, over TLS; the honest client speaks it, too."""
+
+    def make_broker(self, *arguments, **options):
+        authority = Authority(self.directory)
+        certificate, key = authority.make("node")
+        self.context = ssl.create_default_context(cafile=authority.ca)
+        broker = super().make_broker("--tls-cert", certificate, "--tls-key", key, *arguments, **options)
+        broker.listen = "wss://127.0.0.1:0"
+        return broker
+
+    def rpc(self):
+        return wire.Rpc(self.stranger().peer)
+
+    def stranger(self, **options):
+        return Stranger(self.broker.port, tls=self.context, **options)
+
+    def raw(self):
+        return Stranger(self.broker.port)
+
+    def client_hello(self):
+        """What a client says first."""
+        said = ssl.MemoryBIO()
+        try:
+            self.context.wrap_bio(ssl.MemoryBIO(), said, server_hostname="127.0.0.1").do_handshake()
+        except ssl.SSLWantReadError:
+            pass
+        return said.read()
+
+
+class Handshakes(Tls):
+    def test_a_byte_at_a_time(self):
+        """F-18: the handshake, the upgrade and a request; each byte in a packet of its own."""
+        heard, said = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = self.context.wrap_bio(heard, said, server_hostname="127.0.0.1")
+        with self.raw() as peer:
+            def until(act):
+                while True:
+                    try:
+                        result = act()
+                        peer.send(said.read(), piece=1)
+                        return result
+                    except ssl.SSLWantReadError:
+                        peer.send(said.read(), piece=1)
+                        heard.write(peer.peer.recv(65536))
+            until(tls.do_handshake)
+            until(lambda: tls.write(stranger.upgrade_head()))
+            got = b""
+            while b"\r\n\r\n" not in got:
+                got += until(lambda: tls.read(65536))
+            self.assertIn(b" 101 ", got)
+            until(lambda: tls.write(frame(BINARY, hello(SENTINEL))))
+            self.assertEqual(stranger.words_of(until(lambda: tls.read(65536))), [f"answer:{SENTINEL}"])
+
+    def test_half_of_one_has_its_time(self):
+        """F-18: nothing, half a hello, a whole one and silence, one and noise, a handshake and silence: gone after DOOR_HEAD_S."""
+        greeting = self.client_hello()
+        begun = {"nothing": b"", "half a hello": greeting[:50], "a hello": greeting, "a record that does not end": b"\x16\x03\x01\x40\x00" + greeting[5:]}
+        peers = {name: self.raw() for name in begun}
+        before = time.monotonic()
+        for name, peer in peers.items():
+            peer.send(begun[name])
+        peers["a handshake"] = self.stranger()
+        for name, peer in peers.items():
+            with self.subTest(name), peer:
+                self.assertTrue(peer.receive_until(lambda got: False))
+                self.assertGreater(time.monotonic() - before, DOOR_HEAD_S / 4)
+
+    def test_noise_and_resets_in_it(self):
+        """F-20, F-21: hellos cut and flipped, other protocols, resets: 600 connections."""
+        random.seed(15)
+        greeting = self.client_hello()
+        for number in range(600):
+            data = bytearray(greeting)
+            for _ in range(random.randrange(0, 5)):
+                data[random.randrange(len(data))] = random.randrange(256)
+            with self.raw() as peer:
+                peer.send((bytes(data), bytes(data)[:random.randrange(len(data))], b"GET / HTTP/1.1\r\n\r\n", random.randbytes(200))[number % 4])
+                if number % 3 == 0:
+                    peer.peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+class Knocks(Tls):
+    def make_broker(self, *arguments, **options):
+        broker = super().make_broker(*arguments, **options)
+        broker.prefix = ["prlimit", f"--nofile={DESCRIPTORS}"]
+        return broker
+
+    def test_who_does_not_shake_hands_makes_room_for_others_like_him(self):
+        """F-21: half handshakes count as half heads do: the oldest goes first, and a newcomer is served."""
+        before, peers = time.monotonic(), []
+        for _ in range(HTTP + 20):
+            peers.append(self.raw())
+            peers[-1].send(self.client_hello()[:50])
+        for peer in peers[:20]:
+            self.assertTrue(peer.receive_until(lambda got: False))
+        self.assertLess(time.monotonic() - before, DOOR_HEAD_S - 1, "s: it was their time that ended them")
+        with self.stranger() as newcomer:
+            self.assertIn(" 101 ", newcomer.upgrade())
+        for peer in peers:
+            peer.peer.close()
+
+
+class Behind(Tls):
+    """What holds without TLS holds with it."""
+
+    def test_frames_case_by_case(self):
+        for cases in (FRAMING, PINGS, RESERVED, FRAGMENTS, CLOSES):
+            for name, (sent, expected) in cases.items():
+                with self.subTest(name), self.stranger() as peer:
+                    self.assertIn(" 101 ", peer.upgrade())
+                    peer.send(sent + frame(BINARY, hello(SENTINEL)))
+                    self.assertEqual(peer.words(), expected)
+
+    def test_answers_that_nobody_reads_end_the_connection(self):
+        """F-19: some are in the kernel, some in the broker; after DOOR_UNREAD_S that is the end. Who reads slowly gets all."""
+        with self.rpc() as rpc:
+            body = wire.commit(rpc.hello(), 1, [wire.schedule("q", "large", 3_600_000, os.urandom(ANSWER))])
+            self.assertEqual(rpc.ask(wire.COMMIT, body)[0], wire.OK)
+        question = wire.request(wire.GET, [(1, [(2, "q"), (3, "large")]), (2, 1)])
+        asked = b"".join(frame(BINARY, struct.pack(">I", 0x80000000 | number) + question) for number in range(1, 11))  # (more would be BUSY)
+        memory_kib = self.memory_now()
+        unread, slow = self.stranger(receive_buffer=4096), self.stranger(receive_buffer=65536)
+        for peer in (unread, slow):
+            peer.upgrade()
+            peer.send(asked)
+        with slow:
+            total = 0
+            while total < 10 * ANSWER:
+                part = slow.peer.recv(8192)
+                self.assertNotEqual(part, b"")
+                total += len(part)
+        connected = self.descriptors_now()
+        self.assert_logged("it does not read its answers")
+        if not SANITIZED:
+            self.assertLess(self.memory_now() - memory_kib, 64 << 10)
+        harness.wait_until("the broker has let go of it", lambda: self.descriptors_now() < connected, WAIT_S)
+        unread.peer.close()
+        self.descriptors = self.descriptors_now()
+
+
+if __name__ == "__main__":
+    main()
