@@ -23,8 +23,8 @@ SEED = int(os.environ.get("TARRY_SEED", "12"))
 REQUESTS_MIN = 200  # on a machine that has other things to do; thousands as a rule
 
 
-class Strangers(unittest.TestCase):
-    """F-20: a life of each role."""
+class Rig(unittest.TestCase):
+    """A role, and a life of it."""
 
     def setUp(self):
         temporary = tempfile.TemporaryDirectory(prefix="tarry-fuzz-")
@@ -48,9 +48,19 @@ class Strangers(unittest.TestCase):
             self.fail(f"seed {SEED}, kept in {where}: " + "\n".join(map(str, life.complaints[:10])))
         self.assertGreater(life.said["requests"], REQUESTS_MIN)
         self.assertGreater(life.said["answers"], REQUESTS_MIN // 2)
+        return life.said
+
+
+class Strangers(Rig):
+    """F-20: a life of each role."""
 
     def test_alone(self):
         self.live("alone", gently=False)
+
+    def test_tokens(self):
+        """Strangers show tokens, and hear that they may not."""
+        said = self.live("tokens", gently=False)
+        self.assertTrue(any(word.endswith("DENIED") for word in (*said["codes"], *said["operations"])), said)
 
     def test_leader(self):
         self.live("leader", gently=True)
@@ -68,7 +78,7 @@ class Strangers(unittest.TestCase):
         self.live("inspecting", gently=True)
 
 
-class Judge(Strangers):
+class Judge(Rig):
     """What must be seen is seen."""
 
     def test_a_broker_that_dies_is_complained_of(self):

@@ -9,6 +9,7 @@ import shutil
 
 import harness
 import ports
+import tokens
 import wire
 
 FILLERS = 60            # tasks of nobody's, so that small ids are nobody's
@@ -94,6 +95,21 @@ class Role:
 
     def ports(self):
         return [broker.port for broker in self.prey]
+
+
+class Tokens(Role):
+    """Strangers show tokens: each role's, of some queues or all, one that is nobody's, or none."""
+
+    name = "tokens"
+    rows = {"maker": ("produce", "queue=q0"), "taker": ("consume", "queue=q"), "watcher": ("read",), "operator": ("operate,read", "queue=q1"),
+            "all": ("produce,consume,read,operate,admin",), "few": ("produce,consume", "rate=50")}
+    stranger = tuple(word for name in rows for word in ("--token", tokens.text_of(name)))
+
+    def make_brokers(self):
+        os.makedirs(self.directory, exist_ok=True)
+        path = tokens.write(os.path.join(self.directory, "tokens"), *(tokens.row(name, *fields) for name, fields in self.rows.items()))
+        self.a = self.make_broker("a", "--tokens", path)
+        self.prey = [self.a]
 
 
 class Pair(Role):
@@ -199,4 +215,4 @@ class Inspecting(Role):
         super().start()
 
 
-ROLES = {role.name: role for role in (Role, Pair, Follower, Solo, Uncoordinated, Inspecting)}
+ROLES = {role.name: role for role in (Role, Tokens, Pair, Follower, Solo, Uncoordinated, Inspecting)}

@@ -63,9 +63,17 @@ static void say_noise(struct talk *talk, struct connection *connection) {
     connection->left = 0;
 }
 
+/* One of those that it was given, a wrong one, or NULL: none. */
+static const char *choose_token(struct talk *talk) {
+    if (talk->token_count == 0) return NULL;
+    size_t choice = random_below(&talk->random, talk->token_count + 2);
+    if (choice < talk->token_count) return talk->tokens[choice];
+    return choice == talk->token_count ? "tarry_a-token-of-nobody" : NULL;
+}
+
 void say_opening(struct talk *talk, struct connection *connection) {
     if (connection->manner == NOISE) return;
-    web_upgrade(&connection->out, "/rpc", WEB_RPC, NULL);
+    web_upgrade(&connection->out, "/rpc", WEB_RPC, choose_token(talk));
     /* Who does not wait for the answer. */
     if (connection->manner == RUDE && random_below(&talk->random, 6) == 0) say_rudely(talk, connection);
 }

@@ -12,19 +12,25 @@
 #include "talk.h"
 #include "tarry.pb-c.h"
 
-enum choice { PORT = 1, SEED, SECONDS, REQUESTS, TRACE, REPLAY, WITHOUT, PLAIN_URI, PROMOTES };
+enum choice { PORT = 1, SEED, SECONDS, REQUESTS, TRACE, REPLAY, WITHOUT, PLAIN_URI, PROMOTES, TOKEN };
 
 static const struct option options[] = {
-    {"port", required_argument, NULL, PORT},         {"seed", required_argument, NULL, SEED},
-    {"seconds", required_argument, NULL, SECONDS},   {"requests", required_argument, NULL, REQUESTS},
-    {"trace", required_argument, NULL, TRACE},       {"replay", required_argument, NULL, REPLAY},
-    {"without", required_argument, NULL, WITHOUT},   {"plain-uri", no_argument, NULL, PLAIN_URI},
-    {"promotes", required_argument, NULL, PROMOTES}, {NULL, 0, NULL, 0},
+    {"port", required_argument, NULL, PORT},
+    {"seed", required_argument, NULL, SEED},
+    {"seconds", required_argument, NULL, SECONDS},
+    {"requests", required_argument, NULL, REQUESTS},
+    {"trace", required_argument, NULL, TRACE},
+    {"replay", required_argument, NULL, REPLAY},
+    {"without", required_argument, NULL, WITHOUT},
+    {"plain-uri", no_argument, NULL, PLAIN_URI},
+    {"promotes", required_argument, NULL, PROMOTES},
+    {"token", required_argument, NULL, TOKEN},
+    {NULL, 0, NULL, 0},
 };
 
 static _Noreturn void usage(void) {
     (void)fprintf(stderr, "usage: stranger --port N [--port N] [--seed N] [--seconds N] [--requests N] [--trace FILE]\n"
-                          "                [--without BODY] [--plain-uri] [--promotes ONCE_IN]\n"
+                          "                [--without BODY] [--plain-uri] [--promotes ONCE_IN] [--token TEXT]...\n"
                           "       stranger --port N [--port N] --replay FILE\n");
     exit(2);
 }
@@ -81,6 +87,8 @@ int main(int argc, char **argv) {
         if (option == REPLAY) replay = optarg;
         if (option == WITHOUT) talk.guard.without = optarg;
         if (option == PLAIN_URI) talk.plain_uri = true;
+        if (option == TOKEN && talk.token_count == TOKENS_MAX) usage();
+        if (option == TOKEN) talk.tokens[talk.token_count++] = optarg;
         if (option == PROMOTES) talk.promotes_once_in = number(optarg);
         if (option == '?') usage();
     }

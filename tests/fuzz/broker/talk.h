@@ -8,6 +8,7 @@
 #include "web.h"
 
 #define PORTS_MAX 2
+#define TOKENS_MAX 8
 #define CONNECTIONS_MAX 24
 #define CODES_MAX 16
 #define BODIES_MAX 40 /* numbers of the fields of Reply */
@@ -43,6 +44,8 @@ struct talk {
     struct trace trace;
     uint16_t ports[PORTS_MAX];
     size_t port_count;
+    const char *tokens[TOKENS_MAX]; /* which a connection may show */
+    size_t token_count;
     bool plain_uri;
     uint64_t promotes_once_in; /* so many requests may one change who leads; 0: never */
     uint64_t requests_max, end_ms;
