@@ -1,4 +1,5 @@
 """Asynchronous, strict, without a coordinator; an operator's words; who may not join."""
+import contextlib
 import json
 import socket
 import subprocess
@@ -82,6 +83,28 @@ class Modes(pair.Case):
                     rpc.hear(0.7)
                 self.thaw(self.b)
                 self.assertEqual(rpc.hear()[1], wire.OK)
+
+    def test_an_answer_beside_a_commit_is_confirmed_too(self):
+        """R3: what is asked in one breath with a commit that comes after it goes to the courier as soon as that is written, with
+        a content to be read; it rests on nothing new, and waits for the commit all the same, or nobody would have confirmed it."""
+        self.a.arguments += ["--solo-after", "60s"]
+        self.start_pair()
+        task = int(self.a.one("schedule", "q", "--key", "k", "--in", "1h", "--body", "x")["id"])
+        with contextlib.ExitStack() as stack:
+            *askers, writer = [stack.enter_context(wire.Rpc(self.a.port)) for _ in range(21)]  # read in this order
+            producer = writer.hello()
+            self.freeze(self.b)
+            self.freeze(self.a)  # whatever is said meanwhile is taken together, the last of the questions with the commit at least
+            for asker in askers:
+                asker.tell(wire.GET, [(1, [(1, task)]), (2, 1)])
+            writer.tell(wire.COMMIT, wire.commit(producer, 1, [wire.schedule("q", "", 3_600_000)]))
+            self.thaw(self.a)
+            for number, asker in enumerate(askers):
+                with self.assertRaises(TimeoutError, msg=f"asker {number} was answered without a confirmation"):
+                    asker.hear(0.7 if number == 0 else 0.01)
+            self.thaw(self.b)
+            for asker in askers:
+                self.assertEqual(asker.hear()[1], wire.OK)
 
     def write_alone(self):
         """`a` wrote what it never acknowledged, and was killed; `b` leads."""
