@@ -144,7 +144,8 @@ class FullDisk(Follower):
         self.fault.arm(1, FOR_EVER)
         self.fat_until_it_waits()
         self.assertEqual(self.record()["in-sync"], "0 1")
-        self.assertLess(self.a.one("status")["committed"], self.a.one("status")["appended"])
+        told = self.a.tarry("status").one  # it may complain already of a follower that stores nothing
+        self.assertLess(told["committed"], told["appended"])
         self.fault.disarm()
         self.fat()
         self.judge()
