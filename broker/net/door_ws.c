@@ -305,6 +305,7 @@ int ws_event(struct connection *connection, enum lws_callback_reasons reason, vo
         return received(connection, in, size);
     case LWS_CALLBACK_SERVER_WRITEABLE:
         return write_some(connection) ? 0 : -1;
+    case LWS_CALLBACK_WS_PEER_INITIATED_CLOSE: /* what is behind it is not read any more */
     case LWS_CALLBACK_CLOSED:
         gone(connection);
         return 0;
