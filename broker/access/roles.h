@@ -25,8 +25,8 @@ enum access_role {
 };
 #define ROLES_NONE 0u
 #define ROLES_ALL 63u
-/* Who comes from this host and shows nothing. `admin` goes from it as soon as libtarry can show a token. */
-#define ROLES_LOCAL ((unsigned)ROLE_produce | ROLE_consume | ROLE_read | ROLE_operate | ROLE_admin)
+/* Who comes from this host and shows nothing. */
+#define ROLES_LOCAL ((unsigned)ROLE_produce | ROLE_consume | ROLE_read | ROLE_operate)
 
 #define ROLES_TEXT_SIZE 64 /* "produce,consume,read,operate,admin,peer" */
 

@@ -74,9 +74,10 @@ void authorizer_dismiss(uint64_t principal);
 bool authorizer_stays(struct authorizer *authorizer, uint64_t principal);
 
 /* May the principal ask for this? Puts who asks into the event, and into `arena` what that takes; operations that are
- * not allowed get a problem each (core_content), for the others may be. The door's thread. */
+ * not allowed get a problem each (core_content), for the others may be. `is_proved`: the
+ * other node of a pair asks, by its key. The door's thread. */
 struct request_refusal authorizer_judge(struct authorizer *authorizer, struct access_principal *principal,
-                                        struct arena *arena, struct core_event *event);
+                                        bool is_proved, struct arena *arena, struct core_event *event);
 /* Room for a request of so many bytes, to be given back. False: he has as many under way as he may. */
 bool authorizer_take_bytes(struct authorizer *authorizer, struct access_principal *principal, uint64_t bytes);
 void authorizer_give_bytes(struct access_principal *principal, uint64_t bytes);

@@ -118,9 +118,11 @@ static bool may_request(const struct access_principal *principal, const struct a
 
 /* The other node of a pair proves by the pair's key who it is (rpc.c has seen to that, and asks it for the proof if it
  * has not): on this host that is as good as a token with the role `peer`. Over the network it needs both. */
-static bool is_peers(const struct access_principal *principal, const Tarry__Request *request) {
+static bool is_peers(const struct access_principal *principal, bool is_proved, const Tarry__Request *request) {
     bool is_near = principal->entry.kind == KIND_LOOPBACK || principal->entry.kind == KIND_OWNER;
-    return is_near && request->body_case == TARRY__REQUEST__BODY_FOLLOW;
+    bool is_role = is_near || (principal->entry.roles & ROLE_peer) != 0;
+    if (request->body_case == TARRY__REQUEST__BODY_BACKUP) return is_role && is_proved; /* its snapshot */
+    return is_role && request->body_case == TARRY__REQUEST__BODY_FOLLOW;
 }
 
 static bool is_anothers_name(struct authorizer *authorizer, const struct access_principal *principal,
@@ -162,14 +164,14 @@ static struct core_caller *caller_of(const struct access_principal *principal, s
 }
 
 struct request_refusal authorizer_judge(struct authorizer *authorizer, struct access_principal *principal,
-                                        struct arena *arena, struct core_event *event) {
+                                        bool is_proved, struct arena *arena, struct core_event *event) {
     const struct request_refusal fine = {TARRY__CODE__OK, NULL};
     const Tarry__Request *request = event->request;
     const struct access_rule *rule = access_rule_of_request(request);
     char sentence[ACCESS_SENTENCE_SIZE];
     bool is_commit = request->body_case == TARRY__REQUEST__BODY_COMMIT;
     if (rule == NULL) return deny(authorizer, arena, "nobody may do what has no rule");
-    if (is_peers(principal, request)) return fine;
+    if (is_peers(principal, is_proved, request)) return fine;
     if (!may_request(principal, rule, request, sentence)) return deny(authorizer, arena, sentence);
     if (is_anothers_name(authorizer, principal, request->client)) {
         snprintf(sentence, sizeof(sentence), "the client calls itself \"%.128s\", and that is another principal's name",

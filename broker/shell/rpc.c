@@ -315,7 +315,8 @@ static void handle(struct rpc_context *context, struct message *message) {
         refusal.code = refuse_load(context, &errand->event);
         if (refusal.code == TARRY__CODE__OK) refusal = refuse_unpacked(shell, &errand->event);
         if (refusal.code == TARRY__CODE__OK)
-            refusal = authorizer_judge(&shell->authorizer, context->principal, &context->memory->arena, &errand->event);
+            refusal = authorizer_judge(&shell->authorizer, context->principal, context->proof == PEER_RIGHT,
+                                       &context->memory->arena, &errand->event);
     }
     message_free(message); /* unpacking copied what is needed */
     if (refusal.code != TARRY__CODE__OK || unproved_why != NULL) {

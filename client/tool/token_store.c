@@ -19,6 +19,14 @@ static int refused(const char *path, const char *what, int error) {
     return EXIT_REFUSED;
 }
 
+/* What root makes in another user's directory is that one's: the broker is to read it. */
+static void take_owner(struct token_store *store) {
+    struct stat status;
+    bool is_root = geteuid() == 0 && fstat(store->directory, &status) == 0;
+    store->owner = is_root ? status.st_uid : geteuid();
+    store->group = is_root ? status.st_gid : getegid();
+}
+
 static int lock_directory(struct token_store *store) {
     char parent[PATH_SIZE];
     const char *slash = strrchr(store->path, '/');
@@ -27,6 +35,7 @@ static int lock_directory(struct token_store *store) {
     snprintf(parent, sizeof parent, "%.*s", slash == NULL ? 1 : (int)size, slash == NULL ? "." : store->path);
     store->directory = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (store->directory < 0) return refused(parent, "opened", errno);
+    take_owner(store);
     while (flock(store->directory, LOCK_EX) != 0)
         if (errno != EINTR) return refused(parent, "locked", errno);
     return 0;
@@ -94,8 +103,7 @@ static int write_new(const struct token_store *store, const char *path, const ch
     int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (file < 0) return errno;
     int error = 0;
-    if (store->exists && (store->owner != geteuid() || store->group != getegid()) &&
-        fchown(file, store->owner, store->group) != 0)
+    if ((store->owner != geteuid() || store->group != getegid()) && fchown(file, store->owner, store->group) != 0)
         error = errno;
     for (size_t at = 0; error == 0 && at < size;) {
         ssize_t count = write(file, text + at, size - at);

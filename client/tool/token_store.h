@@ -12,7 +12,7 @@ struct token_store {
     const char *path;
     struct token_file file;
     bool exists;
-    uid_t owner; /* of the file there is; a new one has the same */
+    uid_t owner; /* of the file there is, or of the directory if root makes it: the new one has the same */
     gid_t group;
     int directory; /* -1: not open */
 };

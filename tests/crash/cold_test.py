@@ -9,6 +9,7 @@ import time
 
 sys.path.insert(0, __file__.rsplit("/", 2)[0] + "/e2e")
 import harness  # noqa: E402  (the path above)
+import tokens  # noqa: E402
 import wire  # noqa: E402
 from fault import FOR_EVER, Fault  # noqa: E402
 from harness import Case  # noqa: E402
@@ -38,7 +39,7 @@ class Cold(Case):
         super().tearDown()
 
     def dial(self):
-        self.sockets.append(Rpc(self.broker.port))
+        self.sockets.append(Rpc(self.broker.port, tokens.ADMIN))
         return self.sockets[-1]
 
     def commit(self, *ops):

@@ -8,6 +8,7 @@ import time
 import unittest
 
 import harness
+import tokens
 import wire
 from harness import Case, Stream
 
@@ -227,7 +228,7 @@ class Pins(BackupCase):
         raise AssertionError("the index is never copied")
 
     def test_segments_stay_until_it_ends(self):  # LOG-3
-        with wire.Rpc(self.broker.port) as rpc:
+        with wire.Rpc(self.broker.port, tokens.ADMIN) as rpc:
             number = wire.number(self.ask(rpc, (1, BEGIN))[1], 1)
             self.wait_ready(rpc, number)
             start = self.log_start()
@@ -243,7 +244,7 @@ class Pins(BackupCase):
         self.assertGreater(self.log_start(), start)
 
     def test_what_is_not_there_or_not_now_is_refused_with_a_sentence(self):
-        with wire.Rpc(self.broker.port) as rpc:
+        with wire.Rpc(self.broker.port, tokens.ADMIN) as rpc:
             first = wire.number(self.ask(rpc, (1, BEGIN))[1], 1)
             second = wire.number(self.ask(rpc, (1, BEGIN))[1], 1)
             self.assertNotEqual(first, second)

@@ -44,7 +44,7 @@ NAMES = {
     "systemctl stop tarry-pair\nmv": "new disk",
     "tarry status                                   # problem: the follower does not": "word",
     "tarry status --wait 10m": "copied",
-    "tarry backup": "backup",
+    "# once: who may back up": "backup",
     "systemctl stop tarry\nmv": "restore",
 }
 

@@ -22,11 +22,13 @@ import unittest
 
 sys.path.insert(0, __file__.rsplit("/", 2)[0])
 import ports  # pylint: disable=wrong-import-position
+import tokens  # pylint: disable=wrong-import-position
 
 READY_WAIT_S = 60
 ANSWER_WAIT_S = 30
 TOOL_TIMEOUT = "25s"  # a busy machine is no absent broker
 ASKS_BOTH = ("status", "promote", "demote")  # and one of the two may be silent
+ADMIN = ("backup", "redact")  # commands that want a token with the role admin (docs/ACCESS.md)
 PEER_KEY = "what both nodes of a pair know, and nobody else"
 CRASHES = (-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL, -signal.SIGFPE)
 SANITIZED = any(kind in os.path.basename(os.environ.get("TARRY_BUILD_ROOT", "")) for kind in ("asan", "tsan"))
@@ -201,6 +203,7 @@ class Broker:
     same port and directory. `prefix` goes before the program: something that runs it."""
 
     program = "tarryd"
+    has_admin = True
 
     def __init__(self, data, *arguments, listen=None, env=None, prefix=()):
         self.data = data
@@ -220,7 +223,7 @@ class Broker:
         if self.process is not None:
             self.ends.append(self.process.poll())
         command = [*self.prefix, find_program(self.program), "--data", self.data, "--listen", self.listen, *self.arguments,
-                   *self._peer_key()]
+                   *self._peer_key(), *self._tokens()]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE, env=self.env)
         self.is_ready = threading.Event()
@@ -237,6 +240,19 @@ class Broker:
         if not os.path.exists(path):
             make_private(path, PEER_KEY + "\n")
         return ["--peer-key", path]
+
+    def _beside(self, name):
+        return os.path.join(os.path.dirname(os.path.abspath(self.data)), name)
+
+    def _tokens(self):
+        """Every broker knows one who has the role admin, unless the test says who may do what."""
+        if "--tokens" in self.arguments or not self.has_admin:
+            return []
+        for name, text in (("admin.tokens", tokens.FIRST_LINE + tokens.row("admin", "produce,consume,read,operate,admin")),
+                           ("admin.token", tokens.ADMIN + "\n")):
+            if not os.path.exists(self._beside(name)):
+                make_private(self._beside(name), text)
+        return ["--tokens", self._beside("admin.tokens")]
 
     def start(self):
         self.launch()
@@ -299,7 +315,8 @@ class Broker:
     def command(self, *arguments):
         is_patient = arguments and "--timeout" not in arguments and arguments[0] not in ASKS_BOTH
         patience = ("--timeout", TOOL_TIMEOUT) if is_patient else ()
-        return [find_program("tarry"), *[str(a) for a in (*arguments, *patience)], "--broker", self.url, "--json"]
+        token = ("--token-file", self._beside("admin.token")) if arguments and arguments[0] in ADMIN else ()
+        return [find_program("tarry"), *[str(a) for a in (*arguments, *patience, *token)], "--broker", self.url, "--json"]
 
     def tarry(self, *arguments, stdin=None, wait_s=ANSWER_WAIT_S, env=None):
         """One run of the tool, with --json."""

@@ -6,6 +6,7 @@ import subprocess
 
 import harness
 import pair
+import tokens
 import wire
 from ports import free_port
 
@@ -138,7 +139,7 @@ class Modes(pair.Case):
         self.write_alone()
         self.freeze(self.b)
         self.a.start()
-        with wire.Rpc(self.a.port) as rpc:
+        with wire.Rpc(self.a.port, tokens.ADMIN) as rpc:
             backup = wire.decode(rpc.ask(BACKUP, [(1, BACKUP_BEGIN)])[1])[1][0]
             self.thaw(self.b)
             self.wait_for("it waits", lambda: "a backup of this node is done" in (self.a.tarry("status").one["problem"] or ""))

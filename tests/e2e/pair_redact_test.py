@@ -9,6 +9,7 @@ import time
 import harness
 import pair
 import wire
+from tokens import ADMIN
 from redact_test import REASON, files_with
 
 FAT_SIZE = 200_000
@@ -172,7 +173,7 @@ class Redact(Pair):
                 if is_answered:
                     self.assertEqual(rpc.hear()[1], wire.OK, rpc.sentence)
 
-        with wire.Rpc(self.a.port) as rpc:
+        with wire.Rpc(self.a.port, ADMIN) as rpc:
             producer = rpc.hello()
             self.freeze(self.b)
             before = self.durable(self.a)  # what comes first the follower may still read
@@ -184,7 +185,7 @@ class Redact(Pair):
             self.a.kill()
         self.thaw(self.b)
         self.wait_log(self.b, "event=leading")
-        with wire.Rpc(self.b.port) as rpc:
+        with wire.Rpc(self.b.port, ADMIN) as rpc:
             self.b.one("schedule", "made-here", "--key", "order-1", "--in", "1h")  # so that numbers of queues differ
             send(rpc, rpc.hello(), True)
         self.a.start()

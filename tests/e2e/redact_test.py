@@ -7,6 +7,7 @@ import time
 
 import harness
 import wire
+from tokens import ADMIN
 
 # A log that retires its segments at once: what lives on moves into the index.
 SMALL = ("--segment-size", "1MiB", "--retain-log-size", "2MiB")
@@ -243,7 +244,7 @@ class Redact(harness.Case):
         broker = self.broker
         task, _ = self.schedule(broker, "order-1")
         broker.one("cancel", "orders", "order-1")
-        with wire.Rpc(broker.port) as rpc:
+        with wire.Rpc(broker.port, ADMIN) as rpc:
             producer = rpc.hello()
             redact = [(12, [(1, [(2, "orders"), (3, "order-1")]), (2, REASON)])]
             first = rpc.ask(wire.COMMIT, wire.commit(producer, 1, [redact]))
@@ -255,7 +256,7 @@ class Redact(harness.Case):
             self.assertEqual(many[0], wire.TOO_LARGE)
         broker.kill()
         broker.start()
-        with wire.Rpc(broker.port) as rpc:
+        with wire.Rpc(broker.port, ADMIN) as rpc:
             self.assertEqual(rpc.ask(wire.COMMIT, wire.commit(producer, 1, [redact])), first)
         self.assertEqual(broker.stop(), 0)
         kinds = [fact["kind"] for fact in broker.ok("history", "--data", broker.data, "--id", task)]

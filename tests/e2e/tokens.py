@@ -1,8 +1,6 @@
 """tokens.py: files of tokens made by hand, for tests in which somebody shows one."""
 import hashlib
 
-import harness
-
 FIRST_LINE = "tarry-tokens 1\n"
 
 
@@ -11,12 +9,10 @@ def text_of(name):
     return f"tarry_the-token-of-{name}-in-a-test"
 
 
+ADMIN = text_of("admin")  # of every broker's (harness.py)
+
+
 def row(name, roles, *fields):
     """A row of a token; `fields` are those of the file: "queue=orders.", "rate=5"."""
     digest = hashlib.blake2b(text_of(name).encode(), digest_size=32).hexdigest()
     return " ".join(("token", name, f"roles={roles}", f"hash={digest}", *fields)) + "\n"
-
-
-def write(path, *rows):
-    harness.make_private(path, FIRST_LINE + "".join(rows))
-    return path
