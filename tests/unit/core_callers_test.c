@@ -207,6 +207,7 @@ static void a_crowd_of_producers_pushes_out_its_own(void **state) {
     struct fx *f = *state;
     struct producer_of of_shop, of_local;
     assert_int_equal(hello_as(f, &of_local, &local), TARRY__CODE__OK);
+    for (unsigned i = 0; i < 2 * PRODUCERS_SHARE; i++) assert_int_equal(hello_of(f, &local), TARRY__CODE__OK);
     assert_int_equal(hello_as(f, &of_shop, &shop), TARRY__CODE__OK);
     for (unsigned i = 0; i < PRODUCERS_MAX + 10; i++) assert_int_equal(hello_of(f, &spy), TARRY__CODE__OK);
     be(f, &of_shop);
