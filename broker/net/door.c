@@ -22,7 +22,7 @@ static void hand_over(struct door *door, struct message *message) {
     *door->last = message;
     door->last = &message->next;
     pthread_mutex_unlock(&door->mutex);
-    if (was_empty) lws_cancel_service(door->context);
+    if (was_empty && !door_is_served_here(door)) lws_cancel_service(door->context);
 }
 
 void door_answer(struct door *door, uint64_t to, struct message *answer) {
@@ -108,7 +108,7 @@ static void carry_out(struct door *door, struct message *message) {
     }
 }
 
-static void carry_out_all(struct door *door) {
+void door_carry_out(struct door *door) {
     pthread_mutex_lock(&door->mutex);
     struct message *message = door->first;
     door->first = NULL;
@@ -155,7 +155,7 @@ static void review(struct door *door) {
 }
 
 static void look_around(struct door *door) {
-    carry_out_all(door);
+    door_carry_out(door);
     end_some(door);
     review(door);
     if (atomic_exchange(&door->resumes, false)) ws_offer_waiting(door);
@@ -217,18 +217,29 @@ static const struct lws_protocols protocols[] = {
 /* The kernel asks whether anybody is there (listen.c), so no pings are sent. */
 static const lws_retry_bo_t no_pings;
 
-static void *run(void *argument) {
-    struct door *door = argument;
-    door->wait = wait_begin();
-    while (!atomic_load(&door->quits)) {
-        int result = lws_service(door->context, 0);
-        if (wait_fell_back(door->wait))
-            door->calls.trouble(door->calls.argument, "connections are waited for by poll(2): many of them are slow");
-        if (result >= 0) continue;
+void door_round(struct door *door) {
+    int result = lws_service(door->context, 0);
+    if (wait_fell_back(door->wait))
+        door->calls.trouble(door->calls.argument, "connections are waited for by poll(2): many of them are slow");
+    if (result < 0) {
         door->calls.trouble(door->calls.argument, "libwebsockets has given up: nobody could reach the broker any more");
         abort();
     }
+    /* What this thread hands over wakes nobody: it looks itself. */
+    door_carry_out(door);
+    door->calls.served(door->calls.argument);
+    door_carry_out(door);
+}
+
+static void *run(void *argument) {
+    struct door *door = argument;
+    pthread_mutex_lock(&door->serving);
+    door->wait = wait_begin();
+    door_serve_here(door, true);
+    while (!atomic_load(&door->quits)) door_round(door);
+    door_serve_here(door, false);
     wait_end(door->wait);
+    pthread_mutex_unlock(&door->serving);
     return NULL;
 }
 
@@ -261,6 +272,7 @@ struct door *door_new(const struct door_calls *calls, const struct door_limits *
     door->limits = *limits;
     door->last = &door->first;
     pthread_mutex_init(&door->mutex, NULL);
+    pthread_mutex_init(&door->serving, NULL);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -295,7 +307,8 @@ void door_add(struct door *door, int fd, bool over_tls) {
 int door_start(struct door *door) {
     if (!accept_begin(door)) return ENOMEM;
     if (door->limits.tls != NULL) look_at_tls(&door->tls_look);
-    int error = pthread_create(&door->thread, NULL, run, door);
+    int error = substitute_start(door);
+    if (error == 0) error = pthread_create(&door->thread, NULL, run, door);
     if (error == 0) pthread_setname_np(door->thread, "tarry-net");
     return error;
 }
@@ -319,4 +332,5 @@ void door_stop(struct door *door, unsigned wait_ms) {
     atomic_store(&door->quits, true);
     lws_cancel_service(door->context);
     pthread_join(door->thread, NULL);
+    substitute_stop(door);
 }

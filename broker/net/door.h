@@ -7,8 +7,8 @@
  * lane_sent() └─ a page ──► page() … waits …              ◄── door_page
  *
  * A connection has an id, which is never used twice; what is meant for one that is gone is dropped, and a delivery is
- * told to be unsent. One thread reads, writes and calls back. What other threads hand over waits in a queue, and a
- * descriptor wakes the thread.
+ * told to be unsent. One thread at a time reads, writes and calls back. What other threads hand over waits in a queue,
+ * and a descriptor wakes the thread.
  *
  * Bytes: what is half received, what waits for the callee, and what is not yet in the kernel is counted (door_held).
  * Beyond `held_max` requests that would make it worse are refused while they come: they are read to their end, kept
@@ -51,6 +51,8 @@
 /* How long a client may leave an answer unread, and a lane's connection stand after its session. */
 #define DOOR_UNREAD_S 10
 #define DOOR_LINGER_S 10
+/* How long nobody serves while the thread waits for a disk. */
+#define DOOR_ASIDE_MS 20
 
 struct door;
 
@@ -81,6 +83,9 @@ struct door_calls {
     void (*lane_sent)(void *argument, uint32_t lane, uint64_t turn, bool left, uint64_t stamp);
     /* A page is asked for, which door_page will answer. False: there is none. */
     bool (*page)(void *argument, uint64_t id, const char *path);
+    /* A round is over, in which something may have been taken over; what is answered now leaves at once. The callee may
+     * take its time for what a CPU does, and steps aside for anything else (door_step_aside). */
+    void (*served)(void *argument);
     /* For the log: a stranger was refused. */
     void (*refused)(void *argument, const char *peer, unsigned status, const char *sentence);
     /* For the log: `text` is the library's. */
@@ -103,6 +108,14 @@ void door_add(struct door *door, int fd, bool over_tls);
 int door_start(struct door *door);
 /* Accepts and reads nothing more, sends what is queued, for `wait_ms` at most, and ends the thread. */
 void door_stop(struct door *door, unsigned wait_ms);
+
+/* ---- in `served` */
+/* What follows may wait for a disk. If it takes longer than DOOR_ASIDE_MS another thread serves until door_come_back.
+ */
+void door_step_aside(struct door *door);
+void door_come_back(struct door *door);
+/* Something has already come from that connection that has not been read. */
+bool door_has_more(struct door *door, uint64_t id);
 
 /* ---- any thread */
 /* Takes `answer` over, which has its request's backtrace. NULL: no memory; the connection is closed, so that the client

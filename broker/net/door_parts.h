@@ -94,7 +94,11 @@ struct door {
     unsigned listener_count;
     int spare_fd; /* given up to accept one more, and refuse it, when there are no descriptors */
     pthread_t thread;
-    struct wait *wait; /* the thread's */
+    pthread_mutex_t serving; /* held by the thread that serves: all that follows is its own, and the library */
+    struct wait *wait;       /* for connections */
+    pthread_t substitute;
+    int aside_fd;          /* a timer: wakes the substitute */
+    _Atomic bool is_aside; /* the thread waits for a disk */
 
     _Atomic size_t held;
     _Atomic bool resumes;
@@ -145,6 +149,22 @@ void door_hold(struct door *door, size_t bytes);
 void door_release(struct door *door, size_t bytes);
 /* A message that was handed over is done with. */
 void door_done(struct door *door, struct message *message);
+
+/* ---- door_substitute.c: who serves while the thread has stepped aside */
+/* 0 or a positive errno. */
+int substitute_start(struct door *door);
+/* The thread has ended. */
+void substitute_stop(struct door *door);
+/* Is the calling thread serving the door? */
+bool door_is_served_here(const struct door *door);
+/* It begins to, or ends. */
+void door_serve_here(const struct door *door, bool serves);
+
+/* ---- door.c */
+/* Sends what was handed over; `serving` is held. */
+void door_carry_out(struct door *door);
+/* Waits for something to happen, and does what is to be done; `serving` is held. */
+void door_round(struct door *door);
 
 /* ---- door_http.c */
 /* What the library reports of a connection that speaks HTTP. Its value is the library's: 0, or not 0 to close. */

@@ -53,6 +53,10 @@ struct wait *wait_begin(void) {
     return wait;
 }
 
+void wait_use(struct wait *wait) {
+    mine = wait;
+}
+
 void wait_end(struct wait *wait) {
     if (wait == NULL) return;
     mine = NULL;

@@ -9,7 +9,7 @@
  * descriptor. One thing that shows nothing: a descriptor that was closed, and whose number came back at once; of these
  * the door tells (wait_new).
  *
- * Thread-safety: one thread. */
+ * Thread-safety: one thread at a time. */
 #ifndef TARRY_NET_WAIT_H
 #define TARRY_NET_WAIT_H
 
@@ -23,7 +23,9 @@ struct wait;
 /* Of the calling thread, whose poll it serves from now on; NULL: there is no memory, or no descriptor, and poll stays
  * as it is. */
 struct wait *wait_begin(void);
-/* The same thread. NULL is fine. */
+/* Another thread's poll from now on, while no other uses it; NULL: the calling thread's is the system's. */
+void wait_use(struct wait *wait);
+/* Nobody uses it. NULL is fine. */
 void wait_end(struct wait *wait);
 /* This number is a new descriptor's, whatever was known of it. NULL is fine. */
 void wait_new(struct wait *wait, int fd);

@@ -90,6 +90,10 @@ static void metrics(struct shell *shell, uint64_t to) {
 
 /* ---- what the door calls */
 
+static void on_served(void *argument) {
+    lone_served(argument);
+}
+
 static bool on_page(void *argument, uint64_t id, const char *path) {
     if (strcmp(path, "/healthz") == 0)
         healthz(argument, id);
@@ -167,6 +171,7 @@ struct door_calls http_calls(struct shell *shell) {
         .lane_leaves = on_lane_leaves,
         .lane_sent = on_lane_sent,
         .page = on_page,
+        .served = on_served,
         .refused = on_refused,
         .trouble = on_trouble,
     };

@@ -41,9 +41,9 @@ void inbox_init(struct inbox *inbox) {
     monotonic_cond_init(&inbox->changed);
 }
 
-void inbox_post(struct inbox *inbox, struct item *item) {
+/* True: it is the first. */
+static bool append(struct inbox *inbox, struct item *item) {
     item->next = NULL;
-    pthread_mutex_lock(&inbox->mutex);
     uint64_t now_ns = boottime_ns(); /* under the mutex, so in the order of posting */
     uint64_t received_ns = stall_received(&inbox->stall, now_ns);
     if (item->received_ns == 0) {
@@ -53,8 +53,33 @@ void inbox_post(struct inbox *inbox, struct item *item) {
     bool was_empty = inbox->first == NULL;
     *inbox->last = item;
     inbox->last = &item->next;
+    return was_empty;
+}
+
+static void wake(struct inbox *inbox) {
+    inbox->owes_wake = false;
+    pthread_cond_signal(&inbox->changed);
+}
+
+void inbox_post(struct inbox *inbox, struct item *item) {
+    pthread_mutex_lock(&inbox->mutex);
     /* The core thread takes all at once, so only the first item can find it asleep. */
-    if (was_empty) pthread_cond_signal(&inbox->changed);
+    if (append(inbox, item) || inbox->owes_wake) wake(inbox);
+    pthread_mutex_unlock(&inbox->mutex);
+}
+
+void inbox_post_alone(struct inbox *inbox, struct item *item) {
+    pthread_mutex_lock(&inbox->mutex);
+    if (append(inbox, item))
+        inbox->owes_wake = true;
+    else if (inbox->owes_wake)
+        wake(inbox);
+    pthread_mutex_unlock(&inbox->mutex);
+}
+
+void inbox_wake(struct inbox *inbox) {
+    pthread_mutex_lock(&inbox->mutex);
+    if (inbox->owes_wake) wake(inbox);
     pthread_mutex_unlock(&inbox->mutex);
 }
 
@@ -120,18 +145,10 @@ void inbox_nudge(struct inbox *inbox) {
     pthread_mutex_unlock(&inbox->mutex);
 }
 
-void inbox_take(struct inbox *inbox, uint64_t wait_ns, struct inbox_load *out) {
-    pthread_mutex_lock(&inbox->mutex);
-    if (wait_ns > 0) {
-        struct timespec until = monotonic_after(wait_ns);
-        int error = 0;
-        stall_sleep(&inbox->stall, boottime_ns(), wait_ns);
-        while (inbox->first == NULL && !inbox->nudged && error == 0)
-            error = pthread_cond_timedwait(&inbox->changed, &inbox->mutex, &until);
-    }
+/* All that there is. */
+static void take_all(struct inbox *inbox, struct inbox_load *out) {
     uint64_t now_ns = boottime_ns();
     uint64_t taken_ns = stall_received(&inbox->stall, now_ns);
-    stall_wake(&inbox->stall);
     *out = (struct inbox_load){.first = inbox->first,
                                .taken_ns = taken_ns,
                                .late_ns = now_ns - taken_ns,
@@ -144,6 +161,49 @@ void inbox_take(struct inbox *inbox, uint64_t wait_ns, struct inbox_load *out) {
                                .stop = inbox->stop};
     inbox->first = NULL;
     inbox->last = &inbox->first;
-    inbox->nudged = false;
+    inbox->nudged = inbox->owes_wake = false;
+}
+
+void inbox_take(struct inbox *inbox, uint64_t wait_ns, bool may_lend, struct inbox_load *out) {
+    pthread_mutex_lock(&inbox->mutex);
+    if (wait_ns > 0) {
+        struct timespec until = monotonic_after(wait_ns);
+        int error = 0;
+        stall_sleep(&inbox->stall, boottime_ns(), wait_ns);
+        inbox->is_lendable = may_lend;
+        while ((inbox->first == NULL || inbox->owes_wake) && !inbox->nudged && error == 0)
+            error = pthread_cond_timedwait(&inbox->changed, &inbox->mutex, &until);
+        inbox->is_lendable = false;
+        while (inbox->is_lent) pthread_cond_wait(&inbox->changed, &inbox->mutex);
+    }
+    take_all(inbox, out);
+    stall_wake(&inbox->stall);
+    pthread_mutex_unlock(&inbox->mutex);
+}
+
+bool inbox_borrow(struct inbox *inbox, struct inbox_load *out) {
+    pthread_mutex_lock(&inbox->mutex);
+    uint64_t now_ns = boottime_ns();
+    bool is_single = inbox->owes_wake && inbox->first->kind == ITEM_CALL && inbox->first->next == NULL;
+    bool is_calm = !inbox->nudged && !inbox->stop && !inbox->pause && stall_settle_ns(&inbox->stall, now_ns) == 0;
+    bool borrows = inbox->is_lendable && is_single && is_calm;
+    if (borrows) {
+        stall_is_awake(&inbox->stall, now_ns);
+        take_all(inbox, out);
+        inbox->is_lent = true;
+    } else if (inbox->owes_wake) {
+        wake(inbox);
+    }
+    pthread_mutex_unlock(&inbox->mutex);
+    return borrows;
+}
+
+void inbox_give_back(struct inbox *inbox, uint64_t wait_ns) {
+    pthread_mutex_lock(&inbox->mutex);
+    assert(inbox->is_lent);
+    inbox->is_lent = false;
+    if (boottime_ns() + wait_ns < inbox->stall.asleep_until_ns) inbox->nudged = true;
+    if (inbox->nudged || !inbox->is_lendable)
+        wake(inbox); /* it has slept long enough, or is awake and waits for this */
     pthread_mutex_unlock(&inbox->mutex);
 }

@@ -38,6 +38,9 @@ struct inbox {
     bool pause;         /* nothing more is to be decided, until it is taken back */
     bool stop;          /* an orderly stop was asked for */
     bool nudged;        /* something else changed that the core thread waits for */
+    bool is_lendable;   /* the core thread sleeps, and another may stand in for it */
+    bool is_lent;       /* one does, until it gives back */
+    bool owes_wake;     /* the first item came by inbox_post_alone: the core thread has not been woken for it */
     struct stall stall; /* of the process, as the core thread's sleep shows it */
 };
 
@@ -69,8 +72,20 @@ void inbox_lead(struct inbox *inbox, uint64_t position);
 void inbox_pause(struct inbox *inbox, bool pause);
 void inbox_stop(struct inbox *inbox);
 void inbox_nudge(struct inbox *inbox);
-/* Waits until there is something new, or for `wait_ns`; 0: does not wait. */
-void inbox_take(struct inbox *inbox, uint64_t wait_ns, struct inbox_load *out);
+/* Waits until there is something new, or for `wait_ns`; 0: does not wait. `may_lend`: meanwhile another thread may
+ * stand in (inbox_borrow). Core thread only. */
+void inbox_take(struct inbox *inbox, uint64_t wait_ns, bool may_lend, struct inbox_load *out);
+
+/* ---- whoever brings a single item may carry it through instead of the core thread (lone.h) */
+/* Posts, and does not wake the core thread yet: inbox_borrow or inbox_wake must follow. A second item wakes it. */
+void inbox_post_alone(struct inbox *inbox, struct item *item);
+/* True: the core thread sleeps, nothing waits but one call, which is in `*out`, and until inbox_give_back the caller is
+ * all that the core thread is. False: the core thread takes what waits. */
+bool inbox_borrow(struct inbox *inbox, struct inbox_load *out);
+/* The core has something to do in `wait_ns`, at the latest. */
+void inbox_give_back(struct inbox *inbox, uint64_t wait_ns);
+/* Wakes the core thread, if inbox_post_alone has not. */
+void inbox_wake(struct inbox *inbox);
 
 uint64_t boottime_ns(void);  /* CLOCK_BOOTTIME */
 uint64_t monotonic_ns(void); /* CLOCK_MONOTONIC */

@@ -162,7 +162,7 @@ static void flush(struct loop *loop) {
         loop->batch->end = core_position(shell->core);
         node_digest(&shell->node, loop->batch->end, core_digest(shell->core));
     }
-    sync_post(&shell->sync, loop->batch);
+    sync_post(&shell->sync, loop->batch, !loop->is_lent);
     loop->batch = batch_take(&shell->batches);
     loop->stamped = 0;
 }
@@ -497,6 +497,45 @@ static bool follow(struct loop *loop, const struct inbox_load *load) {
     return true;
 }
 
+/* How long the core has nothing to do, unless something comes. */
+static uint64_t idle_ns(struct loop *loop, const struct inbox_load *load) {
+    uint64_t wait_ns;
+    if (is_due(loop, &wait_ns)) wait_ns = 0;
+    if (load->settle_ns > 0 && load->settle_ns <= SETTLE_NS) wait_ns = load->settle_ns; /* nothing is due before */
+    bool behind = loop->durable < core_position(loop->shell->core);
+    return behind && wait_ns > INBOX_DURABLE_NS ? INBOX_DURABLE_NS : wait_ns;
+}
+
+/* Everything that was taken. True: there is more to do at once. */
+static bool turn(struct loop *loop, const struct inbox_load *load) {
+    judge_at(loop, load->first != NULL ? load->first->received_ns : load->taken_ns, 0);
+    take_positions(loop, load);
+    bool more = follow(loop, load);
+    take_items(loop, load->first);
+    judge_at(loop, load->taken_ns, load->late_ns);
+    take_starved(loop);
+    judge_at(loop, load->taken_ns, load->late_ns);
+    pause_or_resume(loop, load->pause);
+    judge_at(loop, load->taken_ns, load->late_ns);
+    if (load->stop) stop(loop);
+    tick_if_due(loop);
+    flush(loop);
+    tell_pause(loop);
+    return more;
+}
+
+void loop_stand_in(struct loop *loop, const struct inbox_load *load) {
+    loop->is_lent = true;
+    bool more = turn(loop, load);
+    loop->is_lent = false;
+    inbox_give_back(&loop->shell->inbox, more ? 0 : idle_ns(loop, load));
+}
+
+/* What a thread that stands in is not to be bothered with. */
+static bool may_lend(const struct loop *loop) {
+    return !loop->stopping && !loop->paused && loop->starved == NULL && !loop->shell->node.on;
+}
+
 static void *loop_run(void *argument) {
     struct loop *loop = argument;
     struct shell *shell = loop->shell;
@@ -506,27 +545,11 @@ static void *loop_run(void *argument) {
     bool more = false;
     uint64_t stop_ms = 0;
     for (;;) {
-        uint64_t wait_ns;
-        if (is_due(loop, &wait_ns) || more) wait_ns = 0;
-        if (load.settle_ns > 0 && load.settle_ns <= SETTLE_NS) wait_ns = load.settle_ns; /* nothing is due before */
-        bool behind = loop->durable < core_position(shell->core);
-        if (behind && wait_ns > INBOX_DURABLE_NS) wait_ns = INBOX_DURABLE_NS;
+        uint64_t wait_ns = more ? 0 : idle_ns(loop, &load);
         uint64_t feed_ns = watchdog_feed(&loop->watchdog);
         if (wait_ns > feed_ns) wait_ns = feed_ns;
-        inbox_take(&shell->inbox, wait_ns, &load);
-        judge_at(loop, load.first != NULL ? load.first->received_ns : load.taken_ns, 0);
-        take_positions(loop, &load);
-        more = follow(loop, &load);
-        take_items(loop, load.first);
-        judge_at(loop, load.taken_ns, load.late_ns);
-        take_starved(loop);
-        judge_at(loop, load.taken_ns, load.late_ns);
-        pause_or_resume(loop, load.pause);
-        judge_at(loop, load.taken_ns, load.late_ns);
-        if (load.stop) stop(loop);
-        tick_if_due(loop);
-        flush(loop);
-        tell_pause(loop);
+        inbox_take(&shell->inbox, wait_ns, may_lend(loop), &load);
+        more = turn(loop, &load);
         if (!loop->stopping) continue;
         uint64_t now_ms = look_at_clock(loop).steady_ns / NS_PER_MS;
         if (stop_ms == 0) stop_ms = now_ms;

@@ -35,11 +35,15 @@ struct loop {
     bool paused;
     bool pause_told;
     bool clock_held;
+    bool is_lent; /* another thread stands in for the core thread */
     bool stopping;
     bool closed; /* the core has written its last record but for a seal: it is told no more than positions */
 };
 
 void loop_start(struct loop *loop, struct shell *shell);
+/* After inbox_borrow, on the thread that has borrowed: all that the core thread does with what was taken. Gives back.
+ * What is to be synced was posted without waking the sync thread: sync_stand_in must follow. */
+void loop_stand_in(struct loop *loop, const struct inbox_load *load);
 /* Returns once the core has stopped: what was decided lies with the sync thread. */
 void loop_join(struct loop *loop);
 

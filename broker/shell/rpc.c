@@ -81,6 +81,8 @@ static void context_give(struct rpc_context *context) {
     atomic_fetch_sub(&rpc->busy, 1);
     if (context->follows) atomic_fetch_sub(&rpc->followed, 1);
     context->follows = false;
+    if (context->asks_core) atomic_fetch_sub(&rpc->asking_core, 1);
+    context->asks_core = false;
     context->proof = PEER_NONE;
     pthread_mutex_lock(&rpc->mutex);
     context->next = rpc->free;
@@ -255,6 +257,13 @@ static struct request_refusal refuse_unpacked(const struct shell *shell, const s
     return refusal;
 }
 
+static void post_to_core(struct rpc_context *context) {
+    struct rpc *rpc = context->rpc;
+    context->asks_core = true;
+    bool is_alone = atomic_fetch_add(&rpc->asking_core, 1) == 0;
+    lone_post(rpc->shell, &context->call.errand.item, context->from, is_alone);
+}
+
 static void pass_on(struct shell *shell, struct call *call) {
     switch (call->errand.event.request->body_case) {
     case TARRY__REQUEST__BODY_AUDIT:
@@ -273,7 +282,7 @@ static void pass_on(struct shell *shell, struct call *call) {
         pair_answer(shell, call);
         break;
     default:
-        inbox_post(&shell->inbox, &call->errand.item);
+        post_to_core((struct rpc_context *)call);
     }
 }
 

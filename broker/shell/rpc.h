@@ -45,6 +45,7 @@ struct rpc_context {
     uint8_t head_size;
     size_t charge;         /* bytes of the budget */
     bool follows;          /* it is the other node's question */
+    bool asks_core;        /* it was posted to the core */
     enum peer_proof proof; /* PEER_RIGHT: the other node of the pair asks, and the reply is to be proved, too ... */
     uint8_t nonce[PEER_NONCE_SIZE]; /* ... naming this */
     struct rpc_arena *memory;       /* between a request and its answer */
@@ -54,8 +55,9 @@ struct rpc {
     struct shell *shell;
     size_t budget;
     _Atomic size_t charged;
-    _Atomic unsigned busy;     /* contexts between a request and its answer ... */
-    _Atomic unsigned followed; /* ... and those of them that the other node of the pair waits for */
+    _Atomic unsigned busy;        /* contexts between a request and its answer ... */
+    _Atomic unsigned followed;    /* ... and those of them that the other node of the pair waits for */
+    _Atomic unsigned asking_core; /* … and those that the core answers */
     /* Idle arenas, the last used first: what is in use follows the load, not the number of contexts. */
     pthread_mutex_t mutex; /* of both lists */
     struct rpc_arena *idle;

@@ -2,7 +2,7 @@
  *
  * README.md draws the threads and their queues. Order of locks: a lane's mutex, then a queue's (inbox, reader, auditor,
  * courier, sync, indexer, archivist, batches); no two queues' at once. The door's own lock
- * comes last, and it holds none when it calls. */
+ * comes last; when it calls it holds `serving` alone, which nobody waits for who holds another. */
 #ifndef TARRY_SHELL_SHELL_H
 #define TARRY_SHELL_SHELL_H
 
@@ -26,6 +26,7 @@
 #include "latency.h"
 #include "locator.h"
 #include "log.h"
+#include "lone.h"
 #include "loop.h"
 #include "node.h"
 #include "peer_proof.h"
@@ -80,6 +81,7 @@ struct shell {
     struct tls *tls; /* NULL: none */
     struct authorizer authorizer;
     struct rpc rpc;
+    struct lone lone; /* the door's thread's */
     struct lanes lanes;
     struct node node;
     struct peer_key peer_key;   /* of a pair; fixed from the start on */

@@ -14,6 +14,10 @@ void stall_wake(struct stall *stall) {
     stall->asleep_until_ns = 0;
 }
 
+void stall_is_awake(struct stall *stall, uint64_t now_ns) {
+    if (stall->asleep_until_ns != 0) stall->asleep_since_ns = now_ns;
+}
+
 uint64_t stall_received(struct stall *stall, uint64_t now_ns) {
     bool is_late = stall->asleep_until_ns != 0 && now_ns > stall->asleep_until_ns + STOPPED_NS;
     if (is_late && !SEEDED_BUG(stall_unseen)) {

@@ -29,6 +29,8 @@ struct stall { /* BOOTTIME, nanoseconds */
 /* The core thread falls asleep; it wakes up. */
 void stall_sleep(struct stall *stall, uint64_t now_ns, uint64_t wait_ns);
 void stall_wake(struct stall *stall);
+/* Somebody else shows that the process runs, while the core thread sleeps. */
+void stall_is_awake(struct stall *stall, uint64_t now_ns);
 /* As of when what comes now counts as received; `now_ns` itself, unless the process was stopped. */
 uint64_t stall_received(struct stall *stall, uint64_t now_ns);
 /* For how long stall_received still says so; 0: it does not. */

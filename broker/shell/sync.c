@@ -92,23 +92,29 @@ static uint64_t monotonic_us(void) {
     return (uint64_t)time.tv_sec * 1000000u + (uint64_t)time.tv_nsec / 1000u;
 }
 
-/* One group commit. */
-static void sync_group(struct sync *sync, struct batch *batches) {
+/* Appends and syncs what the batches say; `*out_count` frames. */
+static int make_durable(struct sync *sync, struct batch *batches, bool is_pair, size_t *out_count) {
     struct shell *shell = sync->shell;
-    bool is_pair = node_writes(&shell->node);
-    size_t count = 0;
     atomic_store(&sync->since_ns, monotonic_ns());
-    int error = append_all(sync, batches, &count);
-    if (error != 0) sync_fail(sync, batches, error);
-    if (is_pair && count > 0) node_written(&shell->node, log_end(shell->log), count);
+    int error = append_all(sync, batches, out_count);
+    if (error != 0) return error;
+    if (is_pair && *out_count > 0) node_written(&shell->node, log_end(shell->log), *out_count);
     post_to_courier(sync, batches, is_pair);
-    if (count > 0) {
+    if (*out_count > 0) {
         uint64_t started_us = monotonic_us();
         error = log_sync(shell->log);
-        if (error != 0) sync_fail(sync, batches, error);
-        latency_add(&shell->fsync_us, monotonic_us() - started_us);
+        if (error != 0) return error;
+        uint64_t took_us = monotonic_us() - started_us;
+        latency_add(&shell->fsync_us, took_us);
+        atomic_store(&sync->took_us, took_us);
     }
     atomic_store(&sync->since_ns, 0);
+    return 0;
+}
+
+/* Lets out what is durable. */
+static void release(struct sync *sync, struct batch *batches, bool is_pair, size_t count) {
+    struct shell *shell = sync->shell;
     uint64_t durable = log_durable(shell->log);
     assert(count == 0 || durable == log_end(shell->log));     /* LOG-1 */
     if (count > 0) locator_durable(&shell->locator, durable); /* what it finds is in the log before its redaction */
@@ -129,21 +135,74 @@ static void sync_group(struct sync *sync, struct batch *batches) {
     }
 }
 
+/* The next group; NULL: there is none. The mutex is held. */
+static struct batch *take_group(struct sync *sync) {
+    struct batch *batches = sync->first;
+    sync->first = NULL;
+    sync->last = &sync->first;
+    sync->is_busy = batches != NULL;
+    return batches;
+}
+
 static void *sync_run(void *argument) {
     struct sync *sync = argument;
     pthread_mutex_lock(&sync->mutex);
     for (;;) {
-        while (sync->first == NULL && !sync->stop) pthread_cond_wait(&sync->changed, &sync->mutex);
-        if (sync->first == NULL) break;
-        struct batch *batches = sync->first;
-        sync->first = NULL;
-        sync->last = &sync->first;
+        while (sync->failed == NULL && (sync->is_busy || (sync->first == NULL && !sync->stop)))
+            pthread_cond_wait(&sync->changed, &sync->mutex);
+        struct batch *batches = sync->failed == NULL ? take_group(sync) : NULL;
+        if (batches == NULL) break;
         pthread_mutex_unlock(&sync->mutex);
-        sync_group(sync, batches);
+        const bool is_pair = node_writes(&sync->shell->node);
+        size_t count = 0;
+        int error = make_durable(sync, batches, is_pair, &count);
+        if (error != 0) sync_fail(sync, batches, error);
+        release(sync, batches, is_pair, count);
         pthread_mutex_lock(&sync->mutex);
+        sync->is_busy = false;
     }
     pthread_mutex_unlock(&sync->mutex);
+    if (sync->failed != NULL) sync_fail(sync, sync->failed, sync->error);
     return NULL;
+}
+
+static bool has_appends(const struct batch *batch) {
+    while (batch != NULL && batch->effects.appends.count == 0) batch = batch->next;
+    return batch != NULL;
+}
+
+/* The disk may hang, and the port is served meanwhile. */
+static int make_durable_aside(struct sync *sync, struct batch *batches, size_t *out_count) {
+    struct door *door = sync->shell->door;
+    const bool waits = has_appends(batches);
+    if (waits) door_step_aside(door);
+    int error = make_durable(sync, batches, false, out_count);
+    if (waits) door_come_back(door);
+    return error;
+}
+
+void sync_stand_in(struct sync *sync) {
+    pthread_mutex_lock(&sync->mutex);
+    struct batch *batches = sync->is_busy ? NULL : take_group(sync);
+    pthread_mutex_unlock(&sync->mutex);
+    if (batches == NULL) return;
+    assert(!node_writes(&sync->shell->node)); /* a leader's frames leave while its disk syncs */
+    size_t count = 0;
+    int error = make_durable_aside(sync, batches, &count);
+    if (error == 0) release(sync, batches, false, count);
+    pthread_mutex_lock(&sync->mutex);
+    sync->is_busy = error != 0; /* then for ever: nobody touches the disk again */
+    sync->error = error;
+    if (error != 0) sync->failed = batches;
+    if (sync->first != NULL || sync->stop || error != 0) pthread_cond_signal(&sync->changed);
+    pthread_mutex_unlock(&sync->mutex);
+}
+
+bool sync_is_quick(struct sync *sync) {
+    pthread_mutex_lock(&sync->mutex);
+    bool is_idle = !sync->is_busy && sync->first == NULL;
+    pthread_mutex_unlock(&sync->mutex);
+    return is_idle && atomic_load(&sync->took_us) < SYNC_QUICK_US;
 }
 
 void sync_start(struct sync *sync, struct shell *shell) {
@@ -154,10 +213,10 @@ void sync_start(struct sync *sync, struct shell *shell) {
     thread_start(&sync->thread, "tarry-sync", sync_run, sync);
 }
 
-void sync_post(struct sync *sync, struct batch *batch) {
+void sync_post(struct sync *sync, struct batch *batch, bool wakes) {
     batch->next = NULL;
     pthread_mutex_lock(&sync->mutex);
-    if (sync->first == NULL) pthread_cond_signal(&sync->changed);
+    if (wakes && !sync->is_busy) pthread_cond_signal(&sync->changed); /* else whoever is busy looks again */
     *sync->last = batch;
     sync->last = &batch->next;
     pthread_mutex_unlock(&sync->mutex);

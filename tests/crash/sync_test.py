@@ -4,8 +4,13 @@
 SIGKILL cannot show the first: the page cache survives the process. Here a sync is held, and what comes out of the broker
 meanwhile is what should not have.
 """
+import glob
+import os
+import shutil
 import sys
+import tempfile
 import time
+import urllib.request
 
 sys.path.insert(0, __file__.rsplit("/", 2)[0] + "/e2e")
 import harness  # noqa: E402  (the path above)
@@ -54,6 +59,15 @@ class Held(Synced):
     def wait_held(self, count=1):
         self.fault.wait_fired(count)
 
+    def is_read(self):
+        """All that was sent to the broker has been taken from its sockets."""
+        with open(f"/proc/{self.broker.process.pid}/net/tcp", encoding="ascii") as file:
+            for line in file:
+                fields = line.split()
+                if fields[1].endswith(f":{self.broker.port:04X}") and fields[4].split(":")[1].strip("0"):
+                    return False
+        return True
+
     def assert_silent(self, peer):
         with self.assertRaises(TimeoutError, msg="something left before it was durable (LOG-1)"):
             peer.receive(QUIET_S)
@@ -85,6 +99,64 @@ class Alone(Held):
         self.assert_silent(lane)
         self.fault.disarm()
         self.assertEqual(len(wire.tasks(lane.receive())), 1)
+
+
+class Lone(Held):
+    """A call that comes alone is carried through by the thread that serves the port (broker/shell/lone.h). In memory, so that
+    the disk is quick however busy the machine is."""
+
+    CALLS = 200
+
+    def make_broker(self, *arguments, data=None, listen=None):
+        memory = tempfile.mkdtemp(prefix="tarry-lone-", dir="/dev/shm")
+        self.addCleanup(shutil.rmtree, memory)
+        return super().make_broker(*arguments, data=os.path.join(memory, "data"), listen=listen)
+
+    def sleeps(self, name):
+        """How often the broker's thread of that name has gone to sleep."""
+        for status in glob.glob(f"/proc/{self.broker.process.pid}/task/*/status"):
+            with open(status, encoding="ascii") as file:
+                fields = dict(line.split(":", 1) for line in file)
+            if fields["Name"].strip() == name:
+                return int(fields["voluntary_ctxt_switches"])
+        raise AssertionError(f"no thread {name}")
+
+    def call(self, rpc, producer, sequence):
+        def is_taken():  # a new log's next segment may still be being made
+            commit = wire.commit(producer, sequence, [wire.schedule("q", f"k{sequence}", 3_600_000)], sequence)
+            return rpc.ask(wire.COMMIT, commit)[0] == wire.OK
+        harness.wait_until("there is room", is_taken, 30)
+
+    def test_a_lone_call_wakes_no_other_thread(self):
+        rpc = self.rpc()
+        producer = rpc.hello()
+        before = self.sleeps("tarry-sync"), self.sleeps("tarry-core")
+        for sequence in range(1, self.CALLS + 1):
+            self.call(rpc, producer, sequence)
+        after = self.sleeps("tarry-sync"), self.sleeps("tarry-core")
+        self.assertLess(after[0] - before[0], self.CALLS // 2)
+        self.assertLess(after[1] - before[1], self.CALLS // 2)
+
+    def test_f5_the_port_is_served_while_a_lone_calls_sync_hangs(self):
+        rpc, other = self.rpc(), self.rpc()
+        producer = rpc.hello()
+        self.call(rpc, producer, 1)
+        self.wait_idle()
+        asleep = self.sleeps("tarry-sync")
+        self.hold_next()
+        self.schedule(rpc, producer, 2, "q", "k2", 3_600_000)
+        self.wait_held()
+        self.assertEqual(self.sleeps("tarry-sync"), asleep)  # it is the other thread that waits
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.broker.port}/healthz", timeout=30) as page:
+            self.assertEqual(page.status, 200)
+        other.tell(wire.COMMIT, wire.commit(producer, 3, [wire.schedule("q", "k3", 3_600_000)]))
+        harness.wait_until("it has been read", self.is_read, 30)
+        self.assert_silent(rpc)
+        self.assert_silent(other)
+        self.fault.disarm()
+        self.assertEqual(rpc.hear()[1], wire.OK)
+        self.assertEqual(other.hear()[1], wire.OK)
+        self.call(rpc, producer, 4)
 
 
 class Late(Held):
@@ -179,6 +251,7 @@ class Beside(Held):
         self.schedule(self.writer, self.producer, 2, "q", "x", 3_600_000)
         self.wait_held()  # a group is under way: what is told from now on goes together, in this order
         self.schedule(self.writer, self.producer, 3, "q", "y", 3_600_000)
+        # what the first connection says now comes after it
         harness.wait_until("the commit is appended in memory", self.is_read, 30)
         self.asker.tell(body, fields)
         with self.assertRaises(TimeoutError):
@@ -188,15 +261,6 @@ class Beside(Held):
         self.assert_silent(self.asker)
         self.fault.disarm()
         self.assertEqual(self.asker.hear()[1], wire.OK)
-
-    def is_read(self):
-        """The second commit has been taken from its socket: what the first connection says now comes after it."""
-        with open(f"/proc/{self.broker.process.pid}/net/tcp", encoding="ascii") as file:
-            for line in file:
-                fields = line.split()
-                if fields[1].endswith(f":{self.broker.port:04X}") and fields[4].split(":")[1].strip("0"):
-                    return False
-        return True
 
     def test_f5_the_answer_to_a_repeated_commit(self):
         self.judge(wire.COMMIT, self.first())

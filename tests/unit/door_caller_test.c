@@ -95,6 +95,8 @@ static void lane_gone(void *argument, uint32_t lane, uint64_t id) {}
 
 static void refused(void *argument, const char *peer, unsigned status, const char *sentence) {}
 
+static void served(void *argument) {}
+
 static void trouble(void *argument, const char *text) {}
 
 static int open_door(void **state) {
@@ -106,6 +108,7 @@ static int open_door(void **state) {
                                      .lane_up = lane_up,
                                      .lane_gone = lane_gone,
                                      .page = page,
+                                     .served = served,
                                      .refused = refused,
                                      .trouble = trouble};
     const struct door_limits limits = {.request_max = 1 << 20,

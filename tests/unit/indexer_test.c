@@ -204,12 +204,12 @@ static void start(void) {
 /* Until the thread has told the core that everything up to there is in the index. */
 static void wait_indexed(uint64_t position) {
     struct inbox_load load = {0};
-    while (load.indexed < position) inbox_take(&shell.inbox, WAIT_MAX_NS, &load);
+    while (load.indexed < position) inbox_take(&shell.inbox, WAIT_MAX_NS, false, &load);
 }
 
 static struct window_load *wait_window(void) {
     struct inbox_load load = {0};
-    while (load.first == NULL) inbox_take(&shell.inbox, WAIT_MAX_NS, &load);
+    while (load.first == NULL) inbox_take(&shell.inbox, WAIT_MAX_NS, false, &load);
     assert_null(load.first->next);
     return (struct window_load *)load.first;
 }

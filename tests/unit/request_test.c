@@ -383,7 +383,7 @@ static void no_wake_up_is_lost_and_order_is_kept(void **state) {
     for (int i = 0; i < POSTERS; i++) pthread_create(&threads[i], NULL, post_many, items[i]);
     while (total < POSTERS * POSTS) {
         struct inbox_load load;
-        inbox_take(&inbox, 3600ull * 1000000000ull, &load); /* a lost wake-up hangs here */
+        inbox_take(&inbox, 3600ull * 1000000000ull, false, &load); /* a lost wake-up hangs here */
         for (struct item *item = load.first; item != NULL; item = item->next, total++) {
             int poster = (int)((item - &items[0][0]) / POSTS);
             assert_ptr_equal(item, &items[poster][next[poster]]);
@@ -394,9 +394,9 @@ static void no_wake_up_is_lost_and_order_is_kept(void **state) {
     struct inbox_load load;
     inbox_durable(&inbox, 5);
     inbox_indexed(&inbox, 4);
-    inbox_take(&inbox, 3600ull * 1000000000ull, &load);
+    inbox_take(&inbox, 3600ull * 1000000000ull, false, &load);
     assert_true(load.first == NULL && load.durable == 5 && load.indexed == 4 && !load.stop);
-    inbox_take(&inbox, 1000000, &load); /* nothing: the time runs out */
+    inbox_take(&inbox, 1000000, false, &load); /* nothing: the time runs out */
     assert_null(load.first);
 }
 

@@ -1,0 +1,79 @@
+/* door_substitute.c: a second thread, which serves while the first waits for a disk for too long.
+ *
+ * `serving` says who serves: its holder. The thread arms a timer and lets go of it; the substitute takes it when the
+ * timer fires, and gives it back after the round in which it is wanted back. As a rule the timer is disarmed before,
+ * and the substitute sleeps on. */
+#include <errno.h>
+#include <sys/ioctl.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "door_parts.h"
+
+static _Thread_local const struct door *served;
+
+bool door_is_served_here(const struct door *door) {
+    return served == door;
+}
+
+void door_serve_here(const struct door *door, bool serves) {
+    served = serves ? door : NULL;
+    wait_use(serves ? door->wait : NULL);
+}
+
+static void arm(const struct door *door, long wait_ms) {
+    const struct itimerspec timer = {.it_value.tv_nsec = wait_ms * 1000000};
+    (void)timerfd_settime(door->aside_fd, 0, &timer, NULL); /* it cannot fail: the arguments are right */
+}
+
+void door_step_aside(struct door *door) {
+    door_serve_here(door, false);
+    atomic_store(&door->is_aside, true);
+    pthread_mutex_unlock(&door->serving);
+    arm(door, DOOR_ASIDE_MS);
+}
+
+void door_come_back(struct door *door) {
+    atomic_store(&door->is_aside, false);
+    if (pthread_mutex_trylock(&door->serving) != 0) {
+        lws_cancel_service(door->context); /* the substitute's round ends */
+        pthread_mutex_lock(&door->serving);
+    }
+    arm(door, 0);
+    door_serve_here(door, true);
+}
+
+static void *substitute_run(void *argument) {
+    struct door *door = argument;
+    uint64_t fired;
+    while (!atomic_load(&door->quits)) {
+        if (read(door->aside_fd, &fired, sizeof(fired)) < 0 && errno != EINTR) break;
+        if (atomic_load(&door->quits) || pthread_mutex_trylock(&door->serving) != 0) continue; /* it has come back */
+        door_serve_here(door, true);
+        door_carry_out(door);
+        while (atomic_load(&door->is_aside) && !atomic_load(&door->quits)) door_round(door);
+        door_serve_here(door, false);
+        pthread_mutex_unlock(&door->serving);
+    }
+    return NULL;
+}
+
+int substitute_start(struct door *door) {
+    door->aside_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+    if (door->aside_fd < 0) return errno;
+    int error = pthread_create(&door->substitute, NULL, substitute_run, door);
+    if (error == 0) pthread_setname_np(door->substitute, "tarry-net-2");
+    return error;
+}
+
+void substitute_stop(struct door *door) {
+    arm(door, 1);
+    pthread_join(door->substitute, NULL);
+}
+
+bool door_has_more(struct door *door, uint64_t id) {
+    const struct connection *connection = connection_find(door, id);
+    int bytes = 0;
+    if (connection == NULL || connection->is_gone) return false;
+    return ioctl(lws_get_socket_fd(connection->wsi), FIONREAD, &bytes) == 0 && bytes > 0;
+}

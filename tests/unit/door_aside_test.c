@@ -1,0 +1,157 @@
+/* door_aside_test.c: while the door's thread waits for a disk, another one serves; when it has come back it serves
+ * again (broker/net/door_substitute.c). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "../must.h"
+#include "door.h"
+
+#define WAIT_MS 20000
+
+static struct {
+    struct door *door;
+    uint16_t port;
+    uint64_t slow; /* whose page `served` is to answer before it steps aside; 0: nobody's. Whoever serves, its own */
+    sem_t is_aside, may_come_back, is_back;
+    pthread_t rendered; /* by whom the last page was, which the wire has shown */
+} world;
+
+static struct caller_verdict admit(void *argument, const struct net_caller *caller) {
+    return (struct caller_verdict){0};
+}
+
+static void dismiss(void *argument, uint64_t principal) {}
+
+static void answer(uint64_t id) {
+    struct message *page = message_new(2);
+    MUST(page != NULL);
+    memcpy(page->bytes, "ok", 2);
+    page->status = 200;
+    page->type = "text/plain";
+    door_page(world.door, id, page);
+}
+
+static bool page(void *argument, uint64_t id, const char *path) {
+    world.rendered = pthread_self();
+    if (strcmp(path, "/slow") == 0)
+        world.slow = id;
+    else
+        answer(id);
+    return true;
+}
+
+/* A disk that hangs until the test lets it go on. */
+static void served(void *argument) {
+    if (world.slow == 0) return;
+    answer(world.slow);
+    world.slow = 0;
+    door_step_aside(world.door);
+    sem_post(&world.is_aside);
+    sem_wait(&world.may_come_back);
+    door_come_back(world.door);
+    sem_post(&world.is_back);
+}
+
+static void refused(void *argument, const char *peer, unsigned status, const char *sentence) {}
+
+static void trouble(void *argument, const char *text) {}
+
+static int open_door(void **state) {
+    const struct door_calls calls = {
+        .admit = admit, .dismiss = dismiss, .page = page, .served = served, .refused = refused, .trouble = trouble};
+    const struct door_limits limits = {.request_max = 1 << 20,
+                                       .held_max = 1 << 20,
+                                       .connections_max = 64,
+                                       .origins = ""};
+    struct listen_address where = {.host = "127.0.0.1"};
+    struct listen_socket socket;
+    sem_init(&world.is_aside, 0, 0);
+    sem_init(&world.may_come_back, 0, 0);
+    sem_init(&world.is_back, 0, 0);
+    world.door = door_new(&calls, &limits);
+    if (world.door == NULL || listen_open(&where, &socket) != 0) return 1;
+    world.port = where.port;
+    door_add(world.door, socket.fd, false);
+    return door_start(world.door);
+}
+
+static int close_door(void **state) {
+    door_stop(world.door, 1000);
+    return 0;
+}
+
+static int ask(const char *path) {
+    const struct sockaddr_in to = {.sin_family = AF_INET,
+                                   .sin_port = htons(world.port),
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    MUST(fd >= 0 && connect(fd, (const struct sockaddr *)&to, sizeof(to)) == 0);
+    MUST(dprintf(fd, "GET %s HTTP/1.1\r\nHost: door\r\nConnection: close\r\n\r\n", path) > 0);
+    return fd;
+}
+
+/* The page, and that the other side has closed. */
+static void hear(int fd) {
+    char heard[1024] = "";
+    for (size_t size = 0;;) {
+        struct pollfd waits = {.fd = fd, .events = POLLIN};
+        MUST(poll(&waits, 1, WAIT_MS) == 1 && size < sizeof(heard) - 1);
+        ssize_t part = read(fd, heard + size, sizeof(heard) - 1 - size);
+        if (part <= 0) break;
+        size += (size_t)part;
+    }
+    close(fd);
+    assert_non_null(strstr(heard, " 200 "));
+    assert_non_null(strstr(heard, "\r\n\r\nok"));
+}
+
+static void somebody_serves_while_the_thread_waits_for_a_disk(void **state) {
+    hear(ask("/"));
+    pthread_t first = world.rendered;
+    for (int round = 0; round < 3; round++) {
+        int slow = ask("/slow");
+        sem_wait(&world.is_aside);
+        hear(slow); /* what was to leave when it went leaves */
+        hear(ask("/"));
+        assert_false(pthread_equal(world.rendered, first));
+        sem_post(&world.may_come_back);
+        sem_wait(&world.is_back); /* though nothing else happens */
+        hear(ask("/"));
+        assert_true(pthread_equal(world.rendered, first));
+    }
+}
+
+static void who_comes_back_at_once_goes_on_serving(void **state) {
+    hear(ask("/"));
+    pthread_t first = world.rendered;
+    for (int round = 0; round < 200; round++) {
+        sem_post(&world.may_come_back); /* it goes on at once */
+        hear(ask("/slow"));
+        sem_wait(&world.is_aside);
+        sem_wait(&world.is_back);
+    }
+    hear(ask("/"));
+    assert_true(pthread_equal(world.rendered, first));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(somebody_serves_while_the_thread_waits_for_a_disk),
+        cmocka_unit_test(who_comes_back_at_once_goes_on_serving),
+    };
+    return cmocka_run_group_tests(tests, open_door, close_door);
+}

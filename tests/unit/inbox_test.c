@@ -1,0 +1,218 @@
+/* inbox_test.c: who brings a single call may stand in for the core thread, and nobody else is the core meanwhile
+ * (broker/shell/inbox.h). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "inbox.h"
+
+#define LONG_NS (3600ull * 1000000000ull)
+#define ITEMS 200000
+#define BY_OTHERS 20000
+
+static struct inbox inbox;
+static struct item alone[ITEMS], others[BY_OTHERS];
+static size_t alone_taken, others_taken; /* the core's own, as is the order that they show */
+static unsigned stood_in;
+static atomic_bool is_core; /* somebody is the core */
+
+/* What the core does with what was taken: in the order of posting, and nobody else does meanwhile. */
+static void be_core(const struct inbox_load *load) {
+    assert_false(atomic_exchange(&is_core, true));
+    for (struct item *item = load->first; item != NULL; item = item->next) {
+        if (item->kind == ITEM_CALL)
+            assert_ptr_equal(item, &alone[alone_taken++]);
+        else
+            assert_ptr_equal(item, &others[others_taken++]);
+    }
+    if (load->first != NULL && alone_taken % 8 == 0) sched_yield();
+    atomic_store(&is_core, false);
+}
+
+static void *be_core_thread(void *argument) {
+    while (alone_taken < ITEMS || others_taken < BY_OTHERS) {
+        struct inbox_load load;
+        /* A lost wake-up hangs here; the end of a sleep that is short is met as well. */
+        inbox_take(&inbox, alone_taken % 3 == 0 ? 20000 : LONG_NS, true, &load);
+        be_core(&load);
+    }
+    return NULL;
+}
+
+static void *post_others(void *argument) {
+    for (int i = 0; i < BY_OTHERS; i++) {
+        others[i].kind = ITEM_LANE;
+        inbox_post(&inbox, &others[i]);
+        if (i % 16 == 0) sched_yield();
+    }
+    return NULL;
+}
+
+static void one_at_a_time_is_the_core_and_nothing_is_lost(void **state) {
+    pthread_t core, poster;
+    inbox_init(&inbox);
+    pthread_create(&core, NULL, be_core_thread, NULL);
+    pthread_create(&poster, NULL, post_others, NULL);
+    for (int i = 0; i < ITEMS; i++) {
+        struct inbox_load load;
+        alone[i].kind = ITEM_CALL;
+        inbox_post_alone(&inbox, &alone[i]);
+        if (i % 7 == 0) { /* not alone after all */
+            inbox_wake(&inbox);
+        } else if (inbox_borrow(&inbox, &load)) {
+            stood_in++;
+            be_core(&load);
+            inbox_give_back(&inbox, i % 5 == 0 ? 0 : LONG_NS);
+        }
+    }
+    pthread_join(core, NULL);
+    pthread_join(poster, NULL);
+    assert_true(stood_in > 0);
+}
+
+/* ---- when nobody may stand in */
+
+static atomic_bool has_taken;
+static bool lends;
+
+static void *sleep_as_core(void *argument) {
+    struct inbox_load load;
+    inbox_take(&inbox, LONG_NS, lends, &load);
+    assert_non_null(load.first);
+    atomic_store(&has_taken, true);
+    return NULL;
+}
+
+static bool is_asleep(void) {
+    return inbox.stall.asleep_until_ns != 0;
+}
+
+static bool is_awake(void) {
+    return !inbox.is_lendable;
+}
+
+static void wait_for(bool (*is_so)(void)) {
+    for (bool ends = false; !ends; sched_yield()) {
+        pthread_mutex_lock(&inbox.mutex);
+        ends = is_so();
+        pthread_mutex_unlock(&inbox.mutex);
+    }
+}
+
+/* True: the call could be borrowed; otherwise the core thread has taken it. */
+static bool comes_alone(bool core_lends, enum item_kind kind, void (*before)(struct inbox *)) {
+    struct item item = {.kind = kind};
+    struct inbox_load load;
+    pthread_t core;
+    lends = core_lends;
+    inbox_init(&inbox);
+    pthread_create(&core, NULL, sleep_as_core, NULL);
+    wait_for(is_asleep);
+    inbox_post_alone(&inbox, &item);
+    if (before != NULL) {
+        before(&inbox);
+        while (!atomic_load(&has_taken)) sched_yield(); /* it does not wait for what follows */
+    }
+    bool borrows = inbox_borrow(&inbox, &load);
+    if (borrows) {
+        assert_ptr_equal(load.first, &item);
+        struct item next = {.kind = ITEM_CALL};
+        inbox_post(&inbox, &next);
+        wait_for(is_awake);
+        pthread_mutex_lock(&inbox.mutex);
+        assert_ptr_equal(inbox.first, &next); /* the core thread is awake, and has not taken it: it waits for this */
+        pthread_mutex_unlock(&inbox.mutex);
+        inbox_give_back(&inbox, LONG_NS);
+    }
+    pthread_join(core, NULL);
+    atomic_store(&has_taken, false);
+    return borrows;
+}
+
+static void second(struct inbox *to) {
+    static struct item item;
+    item = (struct item){.kind = ITEM_CALL};
+    inbox_post(to, &item);
+}
+
+static void second_alone(struct inbox *to) {
+    static struct item item;
+    item = (struct item){.kind = ITEM_CALL};
+    inbox_post_alone(to, &item);
+}
+
+static void pause(struct inbox *to) {
+    inbox_pause(to, true);
+}
+
+static void only_a_single_call_is_borrowed_from_a_core_that_lends(void **state) {
+    assert_true(comes_alone(true, ITEM_CALL, NULL));
+    assert_false(comes_alone(false, ITEM_CALL, NULL));
+    assert_false(comes_alone(true, ITEM_LANE, NULL));
+    assert_false(comes_alone(true, ITEM_CALL, second));
+    assert_false(comes_alone(true, ITEM_CALL, second_alone));
+}
+
+/* The core thread has been told, and has not had a core to wake up on yet. */
+static bool lends_before_it_wakes(void (*tell)(struct inbox *)) {
+    struct item item = {.kind = ITEM_CALL};
+    struct inbox_load load;
+    inbox_init(&inbox);
+    inbox.is_lendable = true;
+    if (tell != NULL) tell(&inbox);
+    inbox_post_alone(&inbox, &item);
+    bool borrows = inbox_borrow(&inbox, &load);
+    if (!borrows) assert_ptr_equal(inbox.first, &item);
+    return borrows;
+}
+
+/* The process was stopped (stall.h), and just goes on. */
+static void stop_process(struct inbox *to) {
+    stall_sleep(&to->stall, boottime_ns() - 2 * STOPPED_NS, STOPPED_NS / 4);
+}
+
+static void what_the_core_thread_was_told_is_left_to_it(void **state) {
+    assert_true(lends_before_it_wakes(NULL));
+    assert_false(lends_before_it_wakes(inbox_nudge));
+    assert_false(lends_before_it_wakes(inbox_stop));
+    assert_false(lends_before_it_wakes(pause));
+    assert_false(lends_before_it_wakes(stop_process));
+}
+
+/* What the call made due wakes the core thread, which sleeps towards something later. */
+static void *sleep_towards_later(void *argument) {
+    struct inbox_load load;
+    inbox_take(&inbox, LONG_NS, true, &load); /* for ever, if it is not woken */
+    assert_null(load.first);
+    return NULL;
+}
+
+static void a_deadline_that_came_nearer_wakes_the_core_thread(void **state) {
+    struct item item = {.kind = ITEM_CALL};
+    struct inbox_load load;
+    pthread_t core;
+    inbox_init(&inbox);
+    pthread_create(&core, NULL, sleep_towards_later, NULL);
+    wait_for(is_asleep);
+    inbox_post_alone(&inbox, &item);
+    assert_true(inbox_borrow(&inbox, &load));
+    inbox_give_back(&inbox, LONG_NS / 2);
+    pthread_join(core, NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_at_a_time_is_the_core_and_nothing_is_lost),
+        cmocka_unit_test(only_a_single_call_is_borrowed_from_a_core_that_lends),
+        cmocka_unit_test(what_the_core_thread_was_told_is_left_to_it),
+        cmocka_unit_test(a_deadline_that_came_nearer_wakes_the_core_thread),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
