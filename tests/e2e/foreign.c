@@ -1,12 +1,14 @@
 /* foreign.c: a client that has nothing of libtarry: nng's own REQ and PULL sockets and the messages of tarry.proto, as
  * proto/WIRE.md describes them. Run by foreign_test.py.
  *
- *     foreign URL QUEUE KEY PAYLOAD_SIZE [TOKEN]     schedules a task, has it delivered on a lane, acks it
+ *     foreign URL QUEUE KEY PAYLOAD_SIZE [TOKEN [CA]]     schedules a task, has it delivered on a lane, acks it
  *
+ * CA: a file with the authority of a wss://localhost broker.
  * Prints a line for each thing that went as it should; ends with 1 at the first that did not. */
 #include <nng/nng.h>
 #include <nng/protocol/pipeline0/pull.h>
 #include <nng/protocol/reqrep0/req.h>
+#include <nng/supplemental/tls/tls.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +33,18 @@ static void must(int rv, const char *what) {
     if (rv != 0) fail("%s: %s", what, nng_strerror(rv));
 }
 
+static const char *authority; /* NULL: no TLS */
+
+static void secure(nng_dialer dialer) {
+    nng_tls_config *config;
+    must(nng_tls_config_alloc(&config, NNG_TLS_MODE_CLIENT), "TLS");
+    must(nng_tls_config_auth_mode(config, NNG_TLS_AUTH_MODE_REQUIRED), "TLS");
+    must(nng_tls_config_server_name(config, "localhost"), "TLS");
+    must(nng_tls_config_ca_file(config, authority), authority);
+    must(nng_dialer_set_ptr(dialer, NNG_OPT_TLS_CONFIG, config), "TLS");
+    nng_tls_config_free(config);
+}
+
 static void dial(nng_socket socket, const char *url, const char *bearer) {
     nng_dialer dialer;
     char header[HEADER_MAX];
@@ -39,6 +53,7 @@ static void dial(nng_socket socket, const char *url, const char *bearer) {
     must(nng_dialer_create(&dialer, socket, url), url);
     snprintf(header, sizeof(header), "Authorization: Bearer %s", bearer);
     if (bearer[0] != 0) must(nng_dialer_set_string(dialer, NNG_OPT_WS_REQUEST_HEADERS, header), "headers");
+    if (authority != NULL) secure(dialer);
     must(nng_dialer_start(dialer, 0), url);
 }
 
@@ -151,7 +166,8 @@ static void ack(nng_socket rpc, uint64_t producer, const Tarry__DeliveredTask *t
 int main(int argc, char **argv) {
     nng_socket rpc, lane;
     char url[URL_SIZE_MAX + 32];
-    if (argc < 5) fail("usage: foreign URL QUEUE KEY PAYLOAD_SIZE [TOKEN]");
+    if (argc < 5) fail("usage: foreign URL QUEUE KEY PAYLOAD_SIZE [TOKEN [CA]]");
+    if (argc > 6) authority = argv[6];
     must(nng_req0_open(&rpc), "REQ");
     must(nng_pull0_open(&lane), "PULL");
     snprintf(url, sizeof(url), "%s/rpc", argv[1]);
