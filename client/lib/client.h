@@ -152,10 +152,10 @@ struct tarry_client {
     pthread_t engine;
     unsigned process; /* see process_enter */
     bool engine_waits;
-    uint64_t engine_until_ms; /* it waits until then at most */
     bool kicked;
     bool heard; /* something came since it last waited */
     bool closing;
+    uint64_t engine_until_ms; /* it waits until then at most */
     struct loop loop;
     struct credentials credentials;
     struct link link;

@@ -135,7 +135,7 @@ static void a_useful_connection_is_made_anew_at_once(void **state) {
 /* The broker comes and goes, addresses are given up, clients are closed at any moment. */
 static void brokers_come_and_go(void **state) {
     int port, handle = refusing_port(&port);
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < 30; i++) {
         const enum deed script[] = {LOSE_REQUEST, ANSWER, LOSE_ANSWER};
         struct fake *fake = fake_start(script, (size_t)(i % 4));
         char urls[128];

@@ -191,6 +191,6 @@ enum upgrade_verdict upgrade_judge(const char *bytes, size_t size, const char *a
     const size_t head_size = (size_t)(end - bytes);
     enum upgrade_verdict verdict = judge_head((struct text){bytes, head_size}, accept, protocol, &status, said);
     if (verdict == UPGRADE_NEEDS_MORE) return refuse_status(said, status, end + 4, size - head_size - 4);
-    *out_used = head_size + 4;
+    if (verdict == UPGRADE_ACCEPTED) *out_used = head_size + 4;
     return verdict;
 }

@@ -1,0 +1,88 @@
+/* fuzz_transport.c: what a server may send to libtarry's WebSocket: the answer to the upgrade, and frames behind it.
+ *
+ * Whatever comes, and however it is cut: what is read is the same, lies within the limits, and is not taken for more
+ * than came; a refusal is a sentence that a terminal may show; memory stays within what came. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fuzz.h"
+#include "transport/upgrade.h"
+#include "transport/ws_frame.h"
+
+#define MESSAGE_MAX 2048u
+#define CAPACITY_MAX ((size_t)64 << 10)
+
+/* What was read: news, sizes and bytes, folded. */
+struct told {
+    uint64_t sum;
+    unsigned count;
+    bool is_wrong;
+};
+
+static void fold(struct told *told, const void *bytes, size_t size) {
+    for (size_t i = 0; i < size; i++) told->sum = (told->sum ^ ((const uint8_t *)bytes)[i]) * 0x100000001b3u;
+}
+
+static void take_all(struct frame_reader *reader, struct told *told) {
+    struct frame_read read;
+    enum frame_news news;
+    while (!told->is_wrong && (news = frame_reader_next(reader, &read)) != FRAME_NEEDS_MORE) {
+        told->is_wrong = news == FRAME_IS_WRONG;
+        assert(told->is_wrong == (read.wrong != NULL) && (!told->is_wrong || read.wrong[0] != 0));
+        assert(read.size <= (news == FRAME_IS_MESSAGE ? MESSAGE_MAX : FRAME_CONTROL_MAX));
+        told->count++;
+        fold(told, &news, sizeof(news));
+        fold(told, &read.size, sizeof(read.size));
+        if (read.size > 0) fold(told, read.data, read.size);
+    }
+}
+
+static struct told read_frames(const uint8_t *data, size_t size, size_t part) {
+    struct frame_reader reader;
+    struct told told = {.sum = 0xcbf29ce484222325u};
+    frame_reader_init(&reader, MESSAGE_MAX);
+    for (size_t at = 0; at < size && !told.is_wrong;) {
+        size_t room, take = size - at < part ? size - at : part;
+        uint8_t *to = frame_reader_room(&reader, &room);
+        if (to == NULL) abort();
+        if (take > room) take = room;
+        memcpy(to, data + at, take);
+        frame_reader_took(&reader, take);
+        at += take;
+        take_all(&reader, &told);
+        assert(reader.capacity <= CAPACITY_MAX);
+    }
+    frame_reader_deinit(&reader);
+    return told;
+}
+
+static void judge(const char *bytes, size_t size) {
+    static const char key[] = "dGhlIHNhbXBsZSBub25jZQ==";
+    char accept[UPGRADE_ACCEPT_SIZE + 1];
+    upgrade_accept(key, accept);
+    enum upgrade_verdict before = UPGRADE_NEEDS_MORE;
+    for (size_t part = size / 8; part <= size; part += size / 8 + 1) {
+        char said[UPGRADE_SAID_MAX] = "";
+        size_t used = 0;
+        const enum upgrade_verdict verdict = upgrade_judge(bytes, part, accept, "rep.sp.nanomsg.org", &used, said);
+        assert(before == UPGRADE_NEEDS_MORE || verdict == before); /* more bytes change no verdict */
+        assert(verdict != UPGRADE_NEEDS_MORE || part < UPGRADE_ANSWER_MAX);
+        assert(used <= part && (verdict == UPGRADE_ACCEPTED) == (used > 0));
+        assert((verdict == UPGRADE_REFUSED) == (said[0] != 0));
+        for (const char *at = said; *at != 0; at++) assert(*at >= ' ' && *at < 127);
+        before = verdict;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size < 1 || size > 32768) return 0;
+    if (data[0] == 'H') {
+        judge((const char *)data, size);
+        return 0;
+    }
+    const struct told whole = read_frames(data + 1, size - 1, size),
+                      cut = read_frames(data + 1, size - 1, 1 + data[0] % 64);
+    assert(whole.sum == cut.sum && whole.count == cut.count && whole.is_wrong == cut.is_wrong);
+    return 0;
+}
