@@ -3,7 +3,7 @@ import os
 
 import tokens
 from certificates import Authority
-from harness import Case, main
+from harness import Case, main, make_private
 from tokens import row
 
 
@@ -70,7 +70,7 @@ class Secure(Case):
     def with_tokens(self, *rows):
         """A broker that lets nobody do anything without a token; and the file that holds the one of `worker`."""
         path, shown = os.path.join(self.directory, "tokens"), os.path.join(self.directory, "token")
-        tokens.write(path, *rows)
+        make_private(path, tokens.FIRST_LINE + "".join(rows))
         self.broker.arguments += ["--tokens", path]
         self.broker.start()
         self.show(shown, tokens.text_of("worker"))
