@@ -239,8 +239,8 @@ static enum pair_outcome change_loaded(struct file *file, struct coordinator_cal
         const struct coordinator_change *change = &call->changes[i];
         const struct entry *entry = entries_find(&file->entries, change->name);
         uint64_t version = entry == NULL ? 0 : entry->version;
-        const struct coordinator_trait trait =
-            entry == NULL ? (struct coordinator_trait){0} : trait_of(&file->entries, entry);
+        struct coordinator_trait trait = {0};
+        if (entry != NULL) trait = trait_of(&file->entries, entry);
         bool is_known = entry == NULL || coordinator_believes(file->coordinator, change->name, version, &trait);
         if (version == change->version && is_known) continue;
         if (version == change->version) {

@@ -23,6 +23,7 @@ bool producers_reach(struct core *core, uint64_t owner, uint64_t count) {
     const struct producer *producer;
     TAILQ_FOREACH(producer, producers_near(core, owner), of_owner) {
         if (!count) break;
+        // cppcheck-suppress uninitvar ; TAILQ_FOREACH sets it
         count -= producer->owner == owner;
     }
     return !count;

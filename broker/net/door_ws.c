@@ -8,7 +8,7 @@
 
 #include "door_parts.h"
 
-static_assert(DOOR_FRAME_MAX == 1u << 20 && REQUEST_SIZE_MAX == 16u << 20, "the sentences below say so");
+static_assert(DOOR_FRAME_MAX == 1048576 && REQUEST_SIZE_MAX == 16777216, "the sentences below say so");
 static_assert(LWS_PRE + MESSAGE_HEAD_MAX <= MESSAGE_ROOM, "a frame's header and a backtrace fit into the room");
 
 #define FIRST_CAPACITY (16u << 10)

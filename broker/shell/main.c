@@ -236,7 +236,8 @@ static void say_ready(uint64_t live, uint64_t took_ms) {
     if (shell.endpoints.count > 1) {
         at = (size_t)snprintf(urls, sizeof(urls), " urls=\"");
         endpoints_format(&shell.endpoints, urls + at);
-        strcat(urls, "\"");
+        at += strlen(urls + at);
+        snprintf(urls + at, sizeof(urls) - at, "\"");
     }
     if (shell.node.on)
         snprintf(inspects, sizeof(inspects), " node=%u role=%s", shell.node.pair.self, node_role(&shell.node));

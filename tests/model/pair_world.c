@@ -485,6 +485,25 @@ static bool tell(struct pair_world *world, int number, enum pair_word word) {
     return true;
 }
 
+static bool told(struct pair_world *world, int number, enum action action) {
+    switch (action) {
+    case ACT_SOLO:
+        return tell(world, number, PAIR_SOLO);
+    case ACT_ASSERT:
+        return tell(world, number, PAIR_ASSERT);
+    case ACT_FORCE:
+        return tell(world, number, PAIR_FORCE);
+    case ACT_HAND_OVER:
+        return tell(world, number, PAIR_HAND_OVER);
+    case ACT_PROMOTE:
+        return tell(world, number, PAIR_PROMOTE);
+    case ACT_YIELD:
+        return tell(world, number, PAIR_YIELD);
+    default:
+        return false;
+    }
+}
+
 static bool act(struct pair_world *world, int number, enum action action) {
     struct model_node *node = &world->nodes[number];
     switch (action) {
@@ -543,20 +562,8 @@ static bool act(struct pair_world *world, int number, enum action action) {
         return reply(world, node);
     case ACT_WATCH:
         return watch(world, number);
-    case ACT_SOLO:
-        return tell(world, number, PAIR_SOLO);
-    case ACT_ASSERT:
-        return tell(world, number, PAIR_ASSERT);
-    case ACT_FORCE:
-        return tell(world, number, PAIR_FORCE);
-    case ACT_HAND_OVER:
-        return tell(world, number, PAIR_HAND_OVER);
-    case ACT_PROMOTE:
-        return tell(world, number, PAIR_PROMOTE);
-    case ACT_YIELD:
-        return tell(world, number, PAIR_YIELD);
     default:
-        return false;
+        return told(world, number, action);
     }
 }
 

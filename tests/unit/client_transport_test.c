@@ -449,7 +449,7 @@ static void what_is_not_read_waits_in_order(void **state) {
     open_it(&server, true);
     const size_t payload = 100000;
     for (uint32_t i = 0; i < 40; i++) {
-        struct packet packet = {.data = NULL};
+        struct packet packet = {0};
         memset(packet_reserve(&packet, payload), (int)i, payload);
         connection_send(&server.connection, &packet, 100 + i);
         packet_deinit(&packet);

@@ -198,6 +198,10 @@ static void addresses_are_read_and_loopback_is_known(void **state) {
         assert_int_equal(address.port, good[i].port);
         assert_int_equal(address.loopback, good[i].loopback);
     }
+}
+
+static void addresses_on_this_machine_are_as_long_as_the_kernel_takes(void **state) {
+    (void)state;
     struct listen_address local;
     const char *why;
     char longest[LISTEN_PATH_MAX + 32] = "unix:///", longer[LISTEN_PATH_MAX + 32] = "unix:///";
@@ -210,6 +214,10 @@ static void addresses_are_read_and_loopback_is_known(void **state) {
     assert_false(listen_parse_peer(longest, &local, &why)); /* the other node of a pair is on another machine */
     assert_false(listen_parse(longer, &local, &why));
     assert_non_null(strstr(why, "107 bytes"));
+}
+
+static void addresses_that_are_none_are_refused_with_a_sentence(void **state) {
+    (void)state;
     static const char *const bad[] = {"unix://",
                                       "unix://relative/s",
                                       "unix:///run/",
@@ -237,6 +245,10 @@ static void addresses_are_read_and_loopback_is_known(void **state) {
         assert_false(listen_parse(bad[i], &address, &problem));
         assert_non_null(problem);
     }
+}
+
+static void addresses_are_written_as_they_are_read(void **state) {
+    (void)state;
     char url[64];
     listen_format(&(struct listen_address){.host = "::1", .port = 7272}, url, sizeof(url));
     assert_string_equal(url, "ws://[::1]:7272");
@@ -254,6 +266,9 @@ int main(void) {
         cmocka_unit_test(addresses_to_listen_at_add_up),
         cmocka_unit_test(a_wrong_file_is_refused_with_a_sentence),
         cmocka_unit_test(addresses_are_read_and_loopback_is_known),
+        cmocka_unit_test(addresses_on_this_machine_are_as_long_as_the_kernel_takes),
+        cmocka_unit_test(addresses_that_are_none_are_refused_with_a_sentence),
+        cmocka_unit_test(addresses_are_written_as_they_are_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
