@@ -187,8 +187,7 @@ void authorizer_stop(struct authorizer *authorizer) {
 }
 
 bool authorizer_is_open(const struct authorizer *authorizer) {
-    const struct config *config = &authorizer->shell->config;
-    return config->unsafe_no_tokens || config->unsafe_listen_anywhere;
+    return authorizer->shell->config.unsafe_no_tokens;
 }
 
 bool authorizer_has_rows(struct authorizer *authorizer) {

@@ -62,9 +62,7 @@ void authorizer_start(struct authorizer *authorizer); /* once the door is there 
 void authorizer_stop(struct authorizer *authorizer);
 /* Whether there is anybody whom a token or a certificate lets in. */
 bool authorizer_has_rows(struct authorizer *authorizer);
-/* Who comes over the network is as good as local: --unsafe-no-tokens, or --unsafe-listen-anywhere, which says that,
- * too.
- */
+/* Who comes over the network is as good as local: --unsafe-no-tokens. */
 bool authorizer_is_open(const struct authorizer *authorizer);
 void authorizer_numbers(struct authorizer *authorizer, struct authorizer_numbers *out);
 

@@ -112,13 +112,13 @@ static void parse_endpoints(void) {
         exit(EXIT_USAGE);
     }
     for (unsigned i = 0; i < endpoints->count; i++) {
-        if (endpoints->addresses[i].loopback || shell.config.unsafe_listen_anywhere) continue;
-        listen_format(&endpoints->addresses[i], url, sizeof(url));
-        snprintf(
-            message, sizeof(message),
-            "%s is not a loopback address, and there is no authentication yet: anybody could use the broker; listen "
-            "on 127.0.0.1, or say --unsafe-listen-anywhere",
-            url);
+        const struct listen_address *address = &endpoints->addresses[i];
+        if (address->loopback || address->scheme == LISTEN_WSS || shell.config.unsafe_no_tls) continue;
+        listen_format(address, url, sizeof(url));
+        snprintf(message, sizeof(message),
+                 "%s is not a loopback address, and nothing enciphers what goes over the network: listen on wss:// "
+                 "with --tls-cert and --tls-key, on 127.0.0.1, or say --unsafe-no-tls",
+                 url);
         refuse("refused", message);
     }
 }

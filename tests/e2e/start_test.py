@@ -67,15 +67,16 @@ class Start(Case):
         self.fails()
         self.assertTrue(self.broker.is_running())
 
-    def test_only_loopback(self):
-        self.assertIn("unsafe-listen-anywhere", self.fails(listen="ws://0.0.0.0:0"))
+    def test_the_network_wants_tls(self):
+        self.assertIn("--unsafe-no-tls", self.fails(listen="ws://0.0.0.0:0"))
+        self.assertIn("--unsafe-no-tls", self.fails("--unsafe-no-tokens", listen="ws://0.0.0.0:0"))
         self.fails(listen="tcp://127.0.0.1:0")
         self.fails(listen="ws://127.0.0.1:99999")
         self.fails(listen="nonsense")
 
-    def test_unsafe_listen_anywhere_allows_it(self):
+    def test_unsafe_no_tls_does_without(self):
         self.broker.listen = "ws://0.0.0.0:0"
-        self.broker.arguments = ["--unsafe-listen-anywhere"]
+        self.broker.arguments = ["--unsafe-no-tls", "--unsafe-no-tokens"]
         self.broker.launch()
         self.broker.wait_ready()
 

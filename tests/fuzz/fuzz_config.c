@@ -75,7 +75,7 @@ static bool same(const struct config *a, const struct config *b) {
     NUMBERS(X)
 #undef X
     return strcmp(a->data, b->data) == 0 && strcmp(a->listen, b->listen) == 0 && a->backoff == b->backoff &&
-           a->unsafe_listen_anywhere == b->unsafe_listen_anywhere && a->create_queues == b->create_queues &&
+           a->unsafe_no_tls == b->unsafe_no_tls && a->create_queues == b->create_queues &&
            a->accept_clock_jump == b->accept_clock_jump && a->archiving == b->archiving &&
            strcmp(a->archive, b->archive) == 0;
 }
@@ -96,12 +96,11 @@ static size_t write_options(const struct config *config, char *out, size_t room)
     NUMBERS(X)
 #undef X
     const char *backoff = config->backoff == TARRY__POLICY__BACKOFF__FIXED ? "fixed" : "exponential";
-    used +=
-        (size_t)snprintf(out + used, room - used,
-                         "data=%s\nlisten = %s\nbackoff = %s\nunsafe-listen-anywhere = %d\ncreate_queues = %d\n"
-                         "accept-clock-jump = %s\narchiving = %s\n",
-                         config->data, config->listen, backoff, config->unsafe_listen_anywhere, config->create_queues,
-                         config->accept_clock_jump ? "on" : "off", config->archiving ? "yes" : "no");
+    used += (size_t)snprintf(out + used, room - used,
+                             "data=%s\nlisten = %s\nbackoff = %s\nunsafe-no-tls = %d\ncreate_queues = %d\n"
+                             "accept-clock-jump = %s\narchiving = %s\n",
+                             config->data, config->listen, backoff, config->unsafe_no_tls, config->create_queues,
+                             config->accept_clock_jump ? "on" : "off", config->archiving ? "yes" : "no");
     if (config->archive[0] != 0) used += (size_t)snprintf(out + used, room - used, "archive = %s\n", config->archive);
     assert(used < room);
     return used;
@@ -186,7 +185,7 @@ static void command_line_wins(const struct config *config, int argc, char **argv
 #undef X
     assert(alone.backoff == defaults.backoff || alone.backoff == config->backoff);
     assert(alone.print_config || strcmp(alone.data, config->data) == 0); /* otherwise required, so it was there */
-    assert(!alone.unsafe_listen_anywhere || config->unsafe_listen_anywhere);
+    assert(!alone.unsafe_no_tls || config->unsafe_no_tls);
     assert(alone.create_queues || !config->create_queues);
 }
 

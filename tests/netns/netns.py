@@ -109,7 +109,7 @@ class Network:
         return f"{SUBNET}.{self.names.index(name) + 1}.2"
 
     def listen(self, name, port=PORT):
-        """The URL of a broker there. (tarryd wants --unsafe-listen-anywhere with it.)"""
+        """The URL of a broker there. (tarryd wants --unsafe-no-tls and --unsafe-no-tokens with it.)"""
         return f"ws://{self.address(name)}:{port}"
 
     def prefix(self, name):

@@ -142,7 +142,7 @@ class Rig(unittest.TestCase):
 
     def test_a_broker_is_there_for_others_and_cut_off_when_it_is_cut(self):
         with tempfile.TemporaryDirectory(prefix="tarry-netns-") as directory:
-            broker = harness.Broker(directory + "/data", "--unsafe-listen-anywhere", "yes", listen=self.network.listen("a"),
+            broker = harness.Broker(directory + "/data", "--unsafe-no-tls", "yes", "--unsafe-no-tokens", "yes", listen=self.network.listen("a"),
                                     prefix=self.network.prefix("a")).start()
             try:
                 self.network.enter("clients")

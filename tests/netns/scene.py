@@ -111,7 +111,7 @@ class Scene:
     def _make(self, name, urls, number, coordinator, options):
         role = ("--peer", urls[1]) if number == 0 else ("--follow", urls[0])
         broker = harness.Broker(os.path.join(self.directory, name), *role, "--coordinator", coordinator, *options,
-                                "--unsafe-listen-anywhere", "yes", listen=urls[number],
+                                "--unsafe-no-tls", "yes", "--unsafe-no-tokens", "yes", listen=urls[number],
                                 prefix=self.network.prefix(name) if self.can_cut else ())
         broker.log = Log(self.story, name)
         if self.weakness:

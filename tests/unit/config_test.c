@@ -39,7 +39,7 @@ static void defaults_are_the_named_limits(void **state) {
     assert_string_equal(config.listen, DEFAULT_URL);
     assert_int_equal(config.memory, MEMORY_DEFAULT);
     assert_true(config.create_queues);
-    assert_false(config.unsafe_listen_anywhere);
+    assert_false(config.unsafe_no_tls);
     assert_int_equal(config.payload_max, PAYLOAD_SIZE_MAX_DEFAULT);
     assert_int_equal(config.outcomes_max, OUTCOMES_MAX_DEFAULT);
     assert_int_equal(config.segment_size, SEGMENT_SIZE_DEFAULT);
@@ -50,7 +50,7 @@ static void options_take_their_value_after_a_blank_or_an_equals_sign(void **stat
     (void)state;
     struct config config;
     assert_int_equal(load(&config, "--data=/d=e", "--memory", "1GiB", "--create-queues=no", "--outcome-retention=1h30m",
-                          "--outcomes_max", "7", "--unsafe-listen-anywhere", "--backoff", "fixed", "--listen",
+                          "--outcomes_max", "7", "--unsafe-no-tls", "--backoff", "fixed", "--listen",
                           "ws://127.0.0.1:0", END),
                      0);
     assert_string_equal(config.data, "/d=e");
@@ -58,7 +58,7 @@ static void options_take_their_value_after_a_blank_or_an_equals_sign(void **stat
     assert_false(config.create_queues);
     assert_int_equal(config.outcome_retention_ms, 5400000);
     assert_int_equal(config.outcomes_max, 7);
-    assert_true(config.unsafe_listen_anywhere);
+    assert_true(config.unsafe_no_tls);
     assert_int_equal(config.backoff, TARRY__POLICY__BACKOFF__FIXED);
     assert_int_equal(load(&config, "--create-queues", "no", "--data", "/d", END), 0);
     assert_false(config.create_queues);
@@ -123,13 +123,13 @@ static void the_file_is_read_and_the_command_line_wins(void **state) {
     (void)state;
     struct config config;
     assert_int_equal(load_file(&config, "; a comment\n[tarryd]\ndata = /var/lib/tarry\nmemory = 1GiB\n"
-                                        "retain_log_age = 2d\npayload-max = 64KiB\nunsafe-listen-anywhere = yes\n"),
+                                        "retain_log_age = 2d\npayload-max = 64KiB\nunsafe-no-tls = yes\n"),
                      0);
     assert_string_equal(config.data, "/var/lib/tarry");
     assert_int_equal(config.memory, 128 << 20);
     assert_int_equal(config.retain_log_age_ms, 172800000);
     assert_int_equal(config.payload_max, 65536);
-    assert_true(config.unsafe_listen_anywhere);
+    assert_true(config.unsafe_no_tls);
 }
 
 static void addresses_to_listen_at_add_up(void **state) {
