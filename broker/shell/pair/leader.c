@@ -557,6 +557,7 @@ void leader_go_on(struct node *node) {
                : node->pair.counted ? "follower_confirms"
                                     : "follower_not_awaited",
                "committed=%" PRIu64 " durable=%" PRIu64, node->pair.committed, node->pair.durable);
+    if (is_stalled && !atomic_load(&node->stalled)) atomic_store(&node->stalled_ns, monotonic_ns());
     atomic_store(&node->stalled, is_stalled);
     /* The core's thread may wait for a batch that nobody will confirm any more. */
     if (is_stalled && atomic_load(&node->shell->stopping)) fail_all(node);

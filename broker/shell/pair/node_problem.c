@@ -15,8 +15,7 @@ static const char strict[] =
     "'tarry promote --peer-is-stopped' lets this node serve alone";
 static const char useless[] =
     "the follower asks and stores nothing, and nothing is acknowledged without it: its disk may be full, or it starts "
-    "again "
-    "and again; look at its log; or stop it, and 'tarry promote --peer-is-stopped' lets this node serve alone";
+    "again and again; look at its log; or stop it, and 'tarry promote --peer-is-stopped' lets this node serve alone";
 static const char awaited[] = "the follower does not confirm, and nothing is acknowledged before it does or the "
                               "coordinator agrees to go on alone";
 static const char alone[] =
@@ -64,13 +63,18 @@ static const char *problem_of_coordinator(struct node *node, char buffer[COORDIN
     return buffer;
 }
 
+/* It has asked since the leader found that it confirms nothing: who is merely gone has not. */
+static bool is_useless(const struct node *node, const struct node_peer *peer) {
+    return atomic_load(&node->stalled) && peer->heard_ns > atomic_load(&node->stalled_ns);
+}
+
 static const char *problem_of_leader(const struct node *node, const struct pair *pair, const struct node_peer *peer) {
     const struct config *config = &node->shell->config;
     bool is_alone = !pair->counted && !pair->is_async && peer->heard_ns != 0; /* else it may still have to join */
     if (is_alone) return is_silent(peer, config->failover_after_ms + PATIENCE_MS) ? alone : NULL;
     bool is_strict = config->solo_after_ms == SOLO_NEVER;
     if (!pair->counted) return NULL;
-    if (!is_silent(peer, config->failover_after_ms)) return is_strict && atomic_load(&node->stalled) ? useless : NULL;
+    if (!is_silent(peer, config->failover_after_ms)) return is_strict && is_useless(node, peer) ? useless : NULL;
     if (is_strict) return strict;
     return is_silent(peer, config->solo_after_ms + PATIENCE_MS) ? awaited : NULL;
 }
