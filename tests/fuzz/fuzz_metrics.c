@@ -15,7 +15,7 @@
 #include "stats.h"
 
 #define QUEUE_GAUGES 12u /* samples of a queue, quantiles left out */
-#define BROKER_GAUGES 20u
+#define BROKER_GAUGES 25u
 #define PAIR_GAUGES 13u
 
 static const char *past_name(const char *at) {

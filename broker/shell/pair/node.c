@@ -328,6 +328,7 @@ static void *node_run(void *argument) {
     for (size_t i = 0; i < effects.count; i++) perform(node, PAIR_LOOKING, &effects.items[i], NULL);
     for (;;) {
         struct node_news news;
+        node_check_sleep(node); /* the process may have been stopped in the middle of a turn, too */
         take_news(node, silence_plan(&node->silence, monotonic_ns(), next_timer(node)), &news);
         node_check_sleep(node);
         turn(node, &news);
