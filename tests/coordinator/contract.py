@@ -297,7 +297,7 @@ class OverServer(Contract):
     # ---- what an operator may do
 
     def test_an_entry_that_is_deleted_or_made_again_is_not_believed(self):
-        """R4: its versions begin anew and must not be taken for those that were seen."""
+        """R4, F-31b: its versions begin anew and must not be taken for those that were seen."""
         probe, other = self.probe(self.url()), self.probe(self.url())
         probe.done("set", "record", 0, "one")
         self.assertEqual(probe.done("read", "record")["version"], 1)

@@ -11,7 +11,7 @@ import re
 import lint
 
 CATALOGUE = "tests/FAULTS.md"
-FAULTS = [f"F-{n}" for n in range(1, 42)] + ["F-31a", "F-31b", "F-31d"]
+FAULTS = [f"F-{n}" for n in range(1, 42)] + ["F-31a", "F-31b", "F-31c", "F-31d"]
 PROMISES = ["LOG-1", "LOG-2", "LOG-3", "LOG-4", "LOG-5", "TIME-1", "TIME-2", "KEEP-1", "ONCE-1", "TRUE-1", "FENCE-1", "CAP-1",
             "CALM-1"]
 RULES = [f"R{n}" for n in range(1, 9)]
