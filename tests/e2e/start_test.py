@@ -15,6 +15,12 @@ from harness import Case, find_program
 class Start(Case):
     autostart = False
 
+    def make_broker(self, *arguments, **options):
+        """Without the harness's tokens: the directory has beside it only what the test puts there, and any user can start there."""
+        broker = super().make_broker(*arguments, **options)
+        broker.has_admin = False
+        return broker
+
     def fails(self, *arguments, listen="ws://127.0.0.1:0", data=None):
         """A start that must be refused: its log."""
         command = [find_program("tarryd"), "--data", data or self.broker.data, "--listen", listen, *arguments]
