@@ -31,6 +31,9 @@ struct call {
     struct errand errand; /* first */
     /* Takes `reply` over (a packed Tarry__Reply; NULL: out of memory) and ends the call. Once per call, any thread. */
     void (*answer)(struct call *call, struct message *reply);
+    /* NULL: nobody counts. Otherwise told, once the core has answered and what the reply still lacks must be read: it
+     * will have `size` bytes. Before `answer`; core thread. */
+    void (*sized)(struct call *call, size_t size);
 };
 
 /* A call is its own ticket. */

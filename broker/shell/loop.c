@@ -123,6 +123,13 @@ static struct message *pack_subscribed(struct loop *loop, const Tarry__Reply *re
     return reply_pack(&copy);
 }
 
+/* The courier reads what it lacks, which may take as long as a disk hangs. */
+static void foretell_size(const struct core_reply *reply) {
+    struct call *call = call_of(reply->ticket);
+    if (reply->content == NULL || call->sized == NULL) return;
+    call->sized(call, tarry__reply__get_packed_size(reply->reply) + reply->content->blob_size);
+}
+
 /* Packs the replies that need nothing read; the others are the courier's. */
 static void pack_answers(struct loop *loop) {
     struct batch *batch = loop->batch;
@@ -137,6 +144,7 @@ static void pack_answers(struct loop *loop) {
         struct message *message;
         if (reply->repeat_position != 0 || reply->content != NULL) {
             batch->courier = true;
+            foretell_size(reply);
             continue;
         }
         if (reply->commit != NULL)

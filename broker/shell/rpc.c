@@ -74,6 +74,11 @@ static void context_give(struct rpc_context *context) {
     forget_request(context);
     atomic_fetch_sub(&rpc->charged, context->charge);
     context->charge = 0;
+    if (context->expected > 0) {
+        atomic_fetch_sub(&rpc->expected, context->expected);
+        atomic_fetch_sub(&rpc->asking_long, 1);
+    }
+    context->expected = 0;
     if (context->size > 0) authorizer_give_bytes(context->principal, context->size);
     context->size = 0;
     access_release(context->principal);
@@ -121,7 +126,9 @@ static void send_reply(struct call *call, struct message *reply) {
 /* Is there room for another commit that schedules, or is large? One may always be under way, however large. */
 static bool has_room(const struct rpc *rpc, size_t charge) {
     size_t charged = atomic_load(&rpc->charged);
-    if (charged != charge && charged + door_held(rpc->shell->door) > rpc->budget) return false;
+    size_t expected = atomic_load(&rpc->expected);
+    if (expected > rpc->budget / 2) expected = rpc->budget / 2; /* the other half is never for answers */
+    if (charged != charge && charged + expected + door_held(rpc->shell->door) > rpc->budget) return false;
     return atomic_load(&rpc->busy) <= RPC_CONTEXTS - RPC_CONTEXTS_RESERVED;
 }
 
@@ -136,13 +143,36 @@ static size_t answer_size(const struct rpc *rpc, const struct core_event *event)
 /* A message of very many small fields is much larger unpacked than was thought. False: too large to stay now. */
 static bool may_stay(struct rpc_context *context, const struct core_event *event) {
     struct rpc *rpc = context->rpc;
-    size_t used = context->memory->arena.used + answer_size(rpc, event);
+    size_t used = context->memory->arena.used;
     if (used > context->charge) {
         atomic_fetch_add(&rpc->charged, used - context->charge);
         context->charge = used;
     }
     size_t urgent_max = event->kind == CORE_COMMIT ? URGENT_COMMIT_CHARGE_MAX : URGENT_OTHER_CHARGE_MAX;
     return context->charge <= urgent_max || has_room(rpc, context->charge);
+}
+
+/* Is there room for the long answer that is expected? One may always be under way. */
+static bool may_ask(struct rpc_context *context, const struct core_event *event) {
+    struct rpc *rpc = context->rpc;
+    context->expected = answer_size(rpc, event);
+    if (context->expected == 0) return true;
+    size_t expected = atomic_fetch_add(&rpc->expected, context->expected) + context->expected;
+    unsigned asking = atomic_fetch_add(&rpc->asking_long, 1) + 1;
+    size_t charged = atomic_load(&rpc->charged);
+    if (atomic_load(&rpc->busy) > RPC_CONTEXTS - RPC_CONTEXTS_RESERVED) return false;
+    if (asking == 1 && charged == context->charge) return true;
+    if (charged + expected + door_held(rpc->shell->door) > rpc->budget) return false;
+    return asking <= RPC_CONTEXTS_OF_ANSWERS;
+}
+
+/* The core knows how long the answer will be, and most are far shorter than they may be. */
+static void expect_size(struct call *call, size_t size) {
+    struct rpc_context *context = (struct rpc_context *)call;
+    struct rpc *rpc = context->rpc;
+    if (size >= context->expected) return;
+    atomic_fetch_sub(&rpc->expected, context->expected - size);
+    context->expected = size;
 }
 
 static const char only_inspects[] =
@@ -211,7 +241,7 @@ static Tarry__Code refuse_load(struct rpc_context *context, const struct core_ev
     bool schedules = request_has_op(event->request, TARRY__OP__OP_SCHEDULE);
     Tarry__Code code = refuse_now(rpc, follows);
     if (code != TARRY__CODE__OK) return code;
-    if (!may_stay(context, event)) return TARRY__CODE__BUSY;
+    if (!may_stay(context, event) || !may_ask(context, event)) return TARRY__CODE__BUSY;
     if ((is_last || schedules) && !has_room(rpc, context->charge)) return TARRY__CODE__BUSY;
     return TARRY__CODE__OK;
 }
@@ -375,6 +405,7 @@ void rpc_init(struct rpc *rpc, struct shell *shell) {
         struct rpc_context *context = &rpc->contexts[i];
         context->rpc = rpc;
         context->call.answer = send_reply;
+        context->call.sized = expect_size;
         context->call.errand.item.kind = ITEM_CALL;
         context->next = rpc->free;
         rpc->free = context;

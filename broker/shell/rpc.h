@@ -5,7 +5,12 @@
  * What requests in flight may hold is bounded: beyond the budget, or when few contexts are left, a commit that
  * schedules, a question about the log, or any request above half a MiB, is refused as busy without being unpacked, and
  * one that turns out to be large unpacked is refused then; everything else passes (CAP-1). What a refused request took
- * is given back before the refusal is sent (CALM-1). */
+ * is given back before the refusal is sent (CALM-1).
+ *
+ * A question whose answer may be long is counted with that answer: as long as it can be, until the core knows how long
+ * it will be. Who asks beyond the budget, or beyond half of the contexts, is busy. Such answers never take more than
+ * half of the budget from other requests, nor more contexts: however long a disk keeps who reads waiting, who writes is
+ * not refused because of that. In all, requests in flight thus hold one and a half budgets at most. */
 #ifndef TARRY_SHELL_RPC_H
 #define TARRY_SHELL_RPC_H
 
@@ -25,6 +30,8 @@ struct rpc;
 #define RPC_CONTEXTS 256
 /* With fewer contexts than this left, new tasks are refused, so that acks and heartbeats find one. */
 #define RPC_CONTEXTS_RESERVED 64
+/* No more than so many are for questions whose answers may be long. */
+#define RPC_CONTEXTS_OF_ANSWERS 128
 /* … and in a pair these are for the other node alone. */
 #define RPC_CONTEXTS_OF_PEER 4
 
@@ -43,7 +50,8 @@ struct rpc_context {
     char peer[PEER_SIZE_MAX + 1];
     uint8_t head[MESSAGE_HEAD_MAX]; /* the request's backtrace, for its answer */
     uint8_t head_size;
-    size_t charge;         /* bytes of the budget */
+    size_t charge;         /* bytes of the budget … */
+    size_t expected;       /* … and those of the answer, if it may be long; 0: it is short */
     bool follows;          /* it is the other node's question */
     bool asks_core;        /* it was posted to the core */
     enum peer_proof proof; /* PEER_RIGHT: the other node of the pair asks, and the reply is to be proved, too ... */
@@ -55,6 +63,8 @@ struct rpc {
     struct shell *shell;
     size_t budget;
     _Atomic size_t charged;
+    _Atomic size_t expected;      /* bytes of answers that may be long … */
+    _Atomic unsigned asking_long; /* … and contexts that wait for one */
     _Atomic unsigned busy;        /* contexts between a request and its answer ... */
     _Atomic unsigned followed;    /* ... and those of them that the other node of the pair waits for */
     _Atomic unsigned asking_core; /* … and those that the core answers */

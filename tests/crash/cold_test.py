@@ -87,6 +87,8 @@ class Cold(Case):
 
 class Beside(Cold):
     BATCHES = 16  # broker/shell/batch.h: all of them held by somebody, and the core waits
+    LONG = 900_000
+    ASKED_OF_ONE = 70  # broker/net/door.h: no more than 128 requests of a connection are read
 
     # CALM-1
     def test_nobody_else_waits(self):
@@ -119,6 +121,54 @@ class Beside(Cold):
             code, reply = asker.hear()[1:]
             view = wire.decode(wire.decode(reply)[2][-1])
             self.assertEqual((code, wire.number(view, 1), wire.decode(view[18][-1])), (wire.OK, task_id, {2: [body]}))
+
+    def ask_content(self, task_id, count):
+        """So many questions for a content on the disk that hangs: who asks. Those that are BUSY know it, the others wait."""
+        asking = []
+        for number in range(count):
+            if number % self.ASKED_OF_ONE == 0:
+                asker = self.dial()
+            asker.tell(wire.GET, [(1, [(1, task_id)]), (2, 1)])
+            asking.append(asker)
+            time.sleep(0.005)
+        return asking
+
+    def crowd(self, size, count):
+        """How many of the questions were BUSY. Beside those that hang a long and a short schedule, an ack and a heartbeat are taken."""
+        body = b"x" * size
+        task_id = self.schedule("far", "key", 3_600_000, body)
+        self.schedule("bare", "in flight")
+        session, lane = self.consume("bare")
+        task, = wire.tasks(lane.receive())
+        self.wait_indexed()
+        self.hold()
+        asking = self.ask_content(task_id, count)
+        self.fault.wait_fired(1)
+        self.commit(self.ack(task))
+        self.assertEqual(session.heartbeat(), wire.OK)
+        self.schedule("far", "long", 3_600_000, b"y" * self.LONG)
+        self.schedule("bare", "another")
+        self.assertEqual(len(wire.tasks(lane.receive(ANSWER_S))), 1)
+        self.fault.disarm()
+        busy = 0
+        for asker in asking:
+            code, reply = asker.hear()[1:]
+            self.assertIn(code, (wire.OK, wire.BUSY))
+            busy += code == wire.BUSY
+            if code == wire.OK:
+                view = wire.decode(wire.decode(reply)[2][-1])
+                self.assertEqual(wire.decode(view[18][-1]), {2: [body]})
+        return busy
+
+    # CALM-1, CAP-1
+    def test_who_reads_long_contents_leaves_room_for_who_writes(self):
+        """36 MB of contents are asked for: they may have 32 MiB, and take no more than half of that from others."""
+        self.assertIn(self.crowd(self.LONG, 40), range(1, 20))
+
+    # CALM-1, CAP-1
+    def test_who_reads_short_contents_leaves_room_for_who_writes(self):
+        """Half of the 256 contexts are theirs (broker/shell/rpc.h); the bytes are no matter."""
+        self.assertIn(self.crowd(400, 210), range(210 - 128, 210 - 32))
 
     def report(self, took_s):
         print(f"# a heartbeat, an ack, a schedule and its delivery beside reads that hang: {took_s * 1000:.1f} ms")
