@@ -292,10 +292,13 @@ int asker_open(struct asker **out, const struct listen_address *where, const str
         .retry_and_idle_policy = &no_pings,
         .user = asker,
     };
+    (void)library_lacked();
     asker->context = lws_create_context(&info);
-    int error = asker->context == NULL ? ENOMEM : pthread_create(&asker->thread, NULL, run, asker);
+    bool is_whole = !library_lacked();
+    bool is_made = asker->context != NULL && is_whole;
+    int error = is_made ? pthread_create(&asker->thread, NULL, run, asker) : ENOMEM;
     if (error != 0) {
-        if (asker->context != NULL)
+        if (is_made)
             deinit(asker);
         else
             free(asker);

@@ -289,9 +289,12 @@ struct door *door_new(const struct door_calls *calls, const struct door_limits *
         .retry_and_idle_policy = &no_pings,
         .user = door,
     };
+    (void)library_lacked();
     if (connections_init(door)) door->context = lws_create_context(&context);
-    if (door->context != NULL && make_vhosts(door)) return door;
-    if (door->context != NULL) lws_context_destroy(door->context);
+    bool is_made = door->context != NULL && make_vhosts(door);
+    bool is_whole = !library_lacked();
+    if (is_made && is_whole) return door;
+    if (door->context != NULL && is_whole) lws_context_destroy(door->context);
     free(door->slots);
     free(door->free_slots);
     free(door);

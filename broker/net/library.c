@@ -3,6 +3,7 @@
 
 #include <libwebsockets.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define TEXT_SIZE 256
@@ -23,12 +24,32 @@ static void emit(int level, const char *line) {
     pthread_mutex_unlock(&mutex);
 }
 
+static _Thread_local bool has_lacked;
+
+static void *allocate(void *block, size_t size, const char *reason) {
+    (void)reason;
+    if (size == 0) {
+        free(block);
+        return NULL;
+    }
+    void *made = realloc(block, size);
+    has_lacked |= made == NULL;
+    return made;
+}
+
 static void begin(void) {
     lws_set_log_level(LLL_ERR, emit);
+    lws_set_allocator(allocate);
 }
 
 void library_begin(void) {
     (void)pthread_once(&once, begin);
+}
+
+bool library_lacked(void) {
+    bool lacked = has_lacked;
+    has_lacked = false;
+    return lacked;
 }
 
 void library_tell(void (*says)(void *argument, const char *text), void *argument) {
