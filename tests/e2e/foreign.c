@@ -3,7 +3,7 @@
  *
  *     foreign URL QUEUE KEY PAYLOAD_SIZE [TOKEN [CA]]     schedules a task, has it delivered on a lane, acks it
  *
- * CA: a file with the authority of a wss://localhost broker.
+ * CA: a file with the authority of a wss:// broker, whose certificate must have the name in URL (no address).
  * Prints a line for each thing that went as it should; ends with 1 at the first that did not. */
 #include <nng/nng.h>
 #include <nng/protocol/pipeline0/pull.h>
@@ -19,6 +19,7 @@
 
 #define PATIENCE_MS 20000
 #define HEADER_MAX 1024
+#define HOST_MAX 255
 
 __attribute__((format(printf, 1, 2))) static _Noreturn void fail(const char *format, ...) {
     va_list list;
@@ -35,11 +36,13 @@ static void must(int rv, const char *what) {
 
 static const char *authority; /* NULL: no TLS */
 
-static void secure(nng_dialer dialer) {
+static void secure(nng_dialer dialer, const char *url) {
     nng_tls_config *config;
+    char name[HOST_MAX + 1];
+    if (sscanf(url, "wss://%255[^:/]", name) != 1) fail("%s: a CA is for wss://NAME", url);
     must(nng_tls_config_alloc(&config, NNG_TLS_MODE_CLIENT), "TLS");
     must(nng_tls_config_auth_mode(config, NNG_TLS_AUTH_MODE_REQUIRED), "TLS");
-    must(nng_tls_config_server_name(config, "localhost"), "TLS");
+    must(nng_tls_config_server_name(config, name), "TLS");
     must(nng_tls_config_ca_file(config, authority), authority);
     must(nng_dialer_set_ptr(dialer, NNG_OPT_TLS_CONFIG, config), "TLS");
     nng_tls_config_free(config);
@@ -53,7 +56,7 @@ static void dial(nng_socket socket, const char *url, const char *bearer) {
     must(nng_dialer_create(&dialer, socket, url), url);
     snprintf(header, sizeof(header), "Authorization: Bearer %s", bearer);
     if (bearer[0] != 0) must(nng_dialer_set_string(dialer, NNG_OPT_WS_REQUEST_HEADERS, header), "headers");
-    if (authority != NULL) secure(dialer);
+    if (authority != NULL) secure(dialer, url);
     must(nng_dialer_start(dialer, 0), url);
 }
 

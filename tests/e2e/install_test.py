@@ -69,7 +69,8 @@ class Install(unittest.TestCase):
         for pattern in (r"bin/tarryd$", r"bin/tarry$", r"include/tarry\.h$", r"libtarry\.so\.0", r"pkgconfig/tarry\.pc$",
                         r"man/man1/tarry\.1", r"man/man8/tarryd\.8", r"systemd/system/tarry\.service$",
                         r"share/tarry/tarry\.proto$", r"systemd/system/tarry-pair\.service$", r"doc/tarry/examples/pair-a\.conf$", r"examples/pair-b\.conf$",
-                        r"examples/sign-key\.conf$", r"examples/network\.conf$", r"examples/memory\.conf$", r"examples/coordinator-credentials\.conf$", r"examples/coordinator-tls\.conf$"):
+                        r"examples/sign-key\.conf$", r"examples/network\.conf$", r"examples/memory\.conf$", r"examples/coordinator-credentials\.conf$", r"examples/coordinator-tls\.conf$",
+                        r"examples/tls\.conf$"):
             self.find(pattern)
 
     def test_the_units_name_the_installed_program(self):
@@ -86,19 +87,27 @@ class Install(unittest.TestCase):
             self.assertEqual(complaints, [])
 
     def test_the_samples_of_a_pair_are_right(self):
-        """Every option of theirs is one of tarryd's, with a value that it takes, and the two nodes name each other."""
+        """Every option of theirs is one of tarryd's, with a value that it takes, and the two nodes name each other. What tls.conf hands
+        over is all that they lack."""
         tarryd, said = harness.find_program("tarryd"), {}
         usage = subprocess.run([tarryd, "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
         if "--coordinator" not in usage:
             self.skipTest("this tarryd knows no pairs")
+        credentials = os.path.join(self.directory, "credentials")
+        os.mkdir(credentials)
+        with open(self.find(r"examples/tls\.conf$"), encoding="utf-8") as file:
+            for name in re.findall(r"^LoadCredential=([a-z-]+):", file.read(), re.M):
+                with open(os.path.join(credentials, name), "w", encoding="ascii"):
+                    pass
         for node in ("a", "b"):
             sample = self.find(rf"examples/pair-{node}\.conf$")
-            done = subprocess.run([tarryd, "--print-config", "--config", sample], capture_output=True, text=True, check=False)
+            done = subprocess.run([tarryd, "--print-config", "--config", sample], capture_output=True, text=True, check=False,
+                                  env={**os.environ, "CREDENTIALS_DIRECTORY": credentials})
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             with open(sample, encoding="utf-8") as file:
                 said[node] = dict(re.findall(r"^([a-z-]+) = (.*)$", file.read(), re.MULTILINE))
         self.assertEqual((said["a"]["peer"], said["b"]["follow"]), (said["b"]["listen"], said["a"]["listen"]))
-        for same in ("coordinator", "replication", "solo-after", "memory"):
+        for same in ("tokens", "coordinator", "replication", "solo-after", "memory"):
             self.assertEqual(said["a"][same], said["b"][same])
 
     def test_only_tarry_symbols_are_visible(self):

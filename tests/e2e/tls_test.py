@@ -310,7 +310,7 @@ class Pair(Tls):
             self.assertEqual(silent.recv(4096), b"")
             self.assertGreater(time.monotonic() - before, 5)
         for broker in (of_another_ca, misled):
-            self.assertTrue(any("joining_waits" in line for line in broker.log), broker.log)
+            wait_until("the reason", lambda log=broker.log: any("joining_waits" in line and "--tls-peer-ca" in line for line in log), 30)
             self.assertFalse(broker.is_ready.is_set())
         self.kill(leader, elsewhere, of_another_ca, misled)
 

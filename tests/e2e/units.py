@@ -5,6 +5,7 @@ root's), who owns the state directory and can read nothing of root's but the cre
 Paths of the real world (/usr/local, /etc, /var/lib, /mnt) lie below the host's directory; `there` maps them. Commands run by `Host.run`
 find systemctl, journalctl, ssh and meson on their PATH: stubs, which ask the host that they run on.
 """
+import contextlib
 import os
 import pwd
 import re
@@ -23,7 +24,9 @@ import harness
 READY_WAIT_S = 60
 STOP_WAIT_S = 60
 UID_FIRST = 61184  # of systemd's dynamic users
-REAL = re.compile(r"(?<![\w.])(/usr/local|/etc/tarry|/etc/default|/etc/systemd|/var/lib|/mnt|/tmp)(?=[/\s'\";)]|$)")
+REAL = re.compile(r"(?<![\w.])(/usr/local|/etc/tarry|/etc/default|/etc/systemd|/var/lib|/mnt|/root|/tmp)(?=[/\s'\";)]|$)")
+# What an operator's shell goes on to have, once it is exported.
+KEPT = ("TARRY_BROKER", "TARRY_TLS_CA", "TARRY_TOKEN_FILE")
 STUB = """#!{python}
 import os, socket, sys
 with socket.socket(socket.AF_UNIX) as host:
@@ -125,12 +128,13 @@ class Service:
 
 
 class Host:
-    """`installed` is a DESTDIR of meson install. `others`: by name, the hosts that ssh reaches."""
+    """`installed` is a DESTDIR of meson install. `others`: by name, the hosts that ssh reaches. `inside()` is a context in which the calling
+    thread, and what it starts, is in the host's network (tests/netns); by default hosts have the test's own."""
 
-    def __init__(self, directory, installed, others=None):
-        self.directory, self.installed, self.others = directory, installed, others or {}
+    def __init__(self, directory, installed, others=None, inside=contextlib.nullcontext):
+        self.directory, self.installed, self.others, self.inside = directory, installed, others or {}, inside
         self.services, self.environment = {}, {}
-        for name in ("etc/default", "var/lib", "mnt", "tmp", "run", "stubs"):
+        for name in ("etc/default", "var/lib", "mnt", "root", "tmp", "run", "stubs"):
             os.makedirs(self.at(name))
         os.makedirs(self.at("usr"))
         os.symlink(os.path.join(installed, "usr", "local"), self.at("usr/local"))
@@ -166,9 +170,10 @@ class Host:
         trap = "trap 'echo \"FAILED($?) $BASH_COMMAND\" >&2' ERR"
         programs = {os.path.dirname(harness.find_program(name)) for name in ("tarry", "tarryd")}
         environment = {**os.environ, **self.environment, "PATH": ":".join([self.at("stubs"), *programs, os.environ["PATH"]])}
-        done = subprocess.run(["bash", "-m", "-c", f"{trap}\n{self.there(commands)}\nexport -p > {self.at('exported')}"], cwd=self.at("tmp"),
-                              env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              timeout=wait_s, check=False)
+        with self.inside():
+            done = subprocess.run(["bash", "-m", "-c", f"{trap}\n{self.there(commands)}\nexport -p > {self.at('exported')}"],
+                                  cwd=self.at("tmp"), env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True, timeout=wait_s, check=False)
         failed = re.findall(r"^FAILED\((\d+)\) (.*)$", done.stderr, re.M)
         for code, command in failed:
             allowed = [value for begin, value in expected.items() if command.startswith(begin)]
@@ -176,8 +181,9 @@ class Host:
         for begin in expected:
             assert any(command.startswith(begin) for _, command in failed), f"{begin} has not failed\n{done.stdout}\n{done.stderr}"
         with open(self.at("exported"), encoding="utf-8") as file:
-            for name, value in re.findall(r'^declare -x (TARRY_BROKER)="(.*)"$', file.read(), re.M):
-                self.environment[name] = value
+            for name, value in re.findall(r'^declare -x (\w+)="(.*)"$', file.read(), re.M):
+                if name in KEPT:
+                    self.environment[name] = value
         return done.stdout + done.stderr
 
     def logs(self):
@@ -296,10 +302,22 @@ class Host:
             environment[name] = self.there(value)
         return environment
 
+    def mapped(self, path):
+        """A copy of a configuration, whose paths are this host's."""
+        copy = self.at("run/" + os.path.basename(path))
+        with open(path, encoding="utf-8") as source, open(copy, "w", encoding="utf-8") as target:
+            target.write(self.there(source.read()))
+        return copy
+
     def spawn(self, unit, environment):
         uid = self.uid(unit)
         who = {} if uid is None else {"user": uid, "group": uid, "extra_groups": []}
         kept = {name: os.environ[name] for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS") if name in os.environ}
         command = self.there(unit.one("Service", "ExecStart")).replace("$DAEMON_ARGS", environment.get("DAEMON_ARGS", ""))
-        return subprocess.Popen(command.split(), env={**kept, **environment}, cwd="/",
-                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **who)
+        words = command.split()
+        if "--config" in words:
+            at = words.index("--config") + 1
+            words[at] = self.mapped(words[at])
+        with self.inside():
+            return subprocess.Popen(words, env={**kept, **environment}, cwd="/",
+                                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **who)

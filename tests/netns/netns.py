@@ -127,6 +127,11 @@ class Network:
             if place != self.home:
                 os.close(place)
 
+    def add_address(self, name, address):
+        """One more for a host, of no subnet; others reach it, and `cuts` know nothing of it."""
+        self.holders[name].run("ip", "address", "add", f"{address}/32", "dev", "eth0")
+        self.hub.run("ip", "route", "add", f"{address}/32", "via", self.address(name))
+
     # ---- what the network may do
 
     def _pair(self, source, sink):

@@ -107,6 +107,11 @@ Tarry__Reply *talk_ask(struct talk *talk, const Tarry__Request *request) {
     return reply;
 }
 
+/* TLS 1.3 tells who connects only by a closed connection that his certificate is not taken. */
+static const char unanswered_over_tls[] =
+    "somebody listens there, and no tarryd answers over TLS: each node's certificate must be of the other's "
+    "--tls-peer-ca and name the address by which it is reached";
+
 void talk_why(const struct talk *talk, char *out, size_t size) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
     struct listen_address address;
@@ -125,9 +130,10 @@ void talk_why(const struct talk *talk, char *out, size_t size) {
     int error = unknown == 0 ? knock_once(found, WHY_MS) : 0;
     if (unknown == 0) freeaddrinfo(found);
     snprintf(out, size, "%s",
-             unknown != 0 ? gai_strerror(unknown)
-             : error != 0 ? strerror(error)
-                          : "somebody listens there, and does not answer as a tarryd does");
+             unknown != 0                   ? gai_strerror(unknown)
+             : error != 0                   ? strerror(error)
+             : address.scheme == LISTEN_WSS ? unanswered_over_tls
+                                            : "somebody listens there, and does not answer as a tarryd does");
 }
 
 bool talk_pause(void) {

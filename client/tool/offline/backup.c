@@ -36,7 +36,7 @@ const struct command command_backup = {
     .positional_max = 1,
     .positional_names = "DIR",
     .examples = "tarry backup /mnt/backup/tarry-2026-11-21\n"
-                "tarry backup /mnt/backup/today --broker ws://10.0.0.7:7272 --deadline 1h --json\n"
+                "tarry backup /mnt/backup/today --broker wss://10.0.0.7:7272 --deadline 1h --json\n"
                 "tarry restore /mnt/backup/today --data /var/lib/tarry/main",
     .run = run,
 };
