@@ -2,6 +2,7 @@
 #include "record_word.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,19 +118,21 @@ static void *record_word_run(void *argument) {
     struct record_word *word = argument;
     const struct keeper_access where = node_access(&word->node->shell->config);
     char message[COORDINATOR_MESSAGE_SIZE], text[COORDINATOR_VALUE_SIZE_MAX + 1] = "";
+    char problem[COORDINATOR_MESSAGE_SIZE] = "";
     bool again = false;
     if (keeper_open(&word->keeper, &where, message) != 0) {
-        refuse(word, message);
+        snprintf(problem, sizeof(problem), "%s", message);
     } else {
-        const char *problem = look(word, text, message, &again);
-        if (problem != NULL)
-            refuse(word, problem);
-        else
-            node_status_with(word->node, word->call, text);
+        const char *found = look(word, text, message, &again);
+        if (found != NULL) snprintf(problem, sizeof(problem), "%s", found);
         keeper_close(&word->keeper);
     }
+    atomic_store(&word->is_over, true); /* before the answer: who has it may ask again at once */
+    if (problem[0] != '\0')
+        refuse(word, problem);
+    else
+        node_status_with(word->node, word->call, text);
     if (again) node_start_again(word->node);
-    atomic_store(&word->is_over, true);
     return NULL;
 }
 
