@@ -107,7 +107,8 @@ class Tokens(Role):
 
     def make_brokers(self):
         os.makedirs(self.directory, exist_ok=True)
-        path = tokens.write(os.path.join(self.directory, "tokens"), *(tokens.row(name, *fields) for name, fields in self.rows.items()))
+        path = os.path.join(self.directory, "tokens")
+        harness.make_private(path, tokens.FIRST_LINE + "".join(tokens.row(name, *fields) for name, fields in self.rows.items()))
         self.a = self.make_broker("a", "--tokens", path)
         self.prey = [self.a]
 
