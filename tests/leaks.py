@@ -4,10 +4,14 @@ nng 1.5.2 loses a message that it has received when the connection is closed in 
 (wstran_pipe_recv_cb: nobody asks for it any more, and it is not freed). Who allocated it is the library alone, which has
 no symbols for lsan.supp to name; and a message that we got from it and forgot would look the same. But we would forget
 every one: *so* a report passes only if all of it was allocated inside nng by a thread of nng's, and it is a few messages.
+
+Its server, which our C tests' fake broker is, also forgets a connection that breaks while it stops: blocks that name each
+other, so that none of them is a direct leak. One such connection passes, too.
 """
 import re
 
 MESSAGES_MAX = 3
+CONNECTION_BLOCKS_MAX = 64
 BLOCK = re.compile(r"^(Direct|Indirect) leak of \d+ byte\(s\) in (\d+) object\(s\) allocated from:$")
 FRAME = re.compile(r"^ {4}#\d+ 0x[0-9a-f]+ (.*)$")
 NOT_OURS = re.compile(r"\(.*/libnng\.so[.0-9]*\+0x[0-9a-f]+\)$|^in (__interceptor_(calloc|malloc)|start_thread|clone3?|__clone3?) |^\(.*/libc\.so[.0-9]*\+0x[0-9a-f]+\)$")
@@ -30,6 +34,7 @@ def are_nngs(report, messages_max=MESSAGES_MAX):
         elif not line.strip():
             frames = None
     others = re.search(r"AddressSanitizer: (?!\d+ byte\(s\) leaked)|runtime error:|Assertion", report)
-    return (bool(blocks) and 0 < direct <= messages_max and not others and "ERROR: LeakSanitizer" in report
+    is_few = direct <= messages_max if direct > 0 else len(blocks) <= CONNECTION_BLOCKS_MAX
+    return (bool(blocks) and is_few and not others and "ERROR: LeakSanitizer" in report
             and all(any("libnng" in frame for frame in frames) and all(NOT_OURS.search(frame) for frame in frames)
                     for frames in blocks))

@@ -27,6 +27,12 @@ class Leaks(unittest.TestCase):
         self.assertTrue(leaks.are_nngs("ok 1 - something\n" + NNG))
         self.assertTrue(leaks.are_nngs("\n".join("# " + line for line in NNG.splitlines())))
 
+    def test_a_connection_that_nng_forgot(self):
+        ring = NNG.replace("Direct", "Indirect")
+        self.assertTrue(leaks.are_nngs(ring))
+        self.assertFalse(leaks.are_nngs(ring + "\n".join(ring.splitlines()[2:7] + [""]) * 63), "each of many connections")
+        self.assertFalse(leaks.are_nngs(ring.replace("libnng.so.1", "libtarry.so.0")))
+
     def test_what_is_ours(self):
         lines = NNG.splitlines()
         for at in (4, 11):
