@@ -13,7 +13,7 @@ import re
 MESSAGES_MAX = 3
 CONNECTION_BLOCKS_MAX = 64
 BLOCK = re.compile(r"^(Direct|Indirect) leak of \d+ byte\(s\) in (\d+) object\(s\) allocated from:$")
-FRAME = re.compile(r"^ {4}#\d+ 0x[0-9a-f]+ (.*)$")
+FRAME = re.compile(r"^ {4}#\d+ 0x[0-9a-f]+ +(.*)$")
 NOT_OURS = re.compile(r"\(.*/libnng\.so[.0-9]*\+0x[0-9a-f]+\)$|^in (__interceptor_(calloc|malloc)|start_thread|clone3?|__clone3?) |^\(.*/libc\.so[.0-9]*\+0x[0-9a-f]+\)$")
 
 

@@ -27,6 +27,10 @@ class Leaks(unittest.TestCase):
         self.assertTrue(leaks.are_nngs("ok 1 - something\n" + NNG))
         self.assertTrue(leaks.are_nngs("\n".join("# " + line for line in NNG.splitlines())))
 
+    def test_a_libc_without_symbols(self):
+        bare = NNG.replace("in start_thread nptl/pthread_create.c:442", " (/lib/x86_64-linux-gnu/libc.so.6+0x891f4)")
+        self.assertTrue(leaks.are_nngs(bare))
+
     def test_a_connection_that_nng_forgot(self):
         ring = NNG.replace("Direct", "Indirect")
         self.assertTrue(leaks.are_nngs(ring))
