@@ -278,6 +278,16 @@ class Broker:
     def log_text(self, lines=60):
         return "\n".join(self.log[-lines:])
 
+    def sockets(self):
+        """How many it has open. (Its files come and go with its work; lanes are opened once and kept.)"""
+        directory, count = f"/proc/{self.process.pid}/fd", 0
+        for name in os.listdir(directory):
+            try:
+                count += os.readlink(os.path.join(directory, name)).startswith("socket:")
+            except FileNotFoundError:
+                pass  # closed meanwhile
+        return count
+
     def kill(self):
         """SIGKILL, and wait until it is gone."""
         self.process.kill()

@@ -21,7 +21,7 @@ class Unread(Hostile):
             body = wire.commit(rpc.hello(), 1, [wire.schedule("q", "large", 3_600_000, b"x" * ANSWER)])
             self.assertEqual(rpc.ask(wire.COMMIT, body)[0], wire.OK)
         harness.wait_until("its own connection is closed", lambda: self.connections() == 1, WAIT_S)
-        self.descriptors = self.descriptors_now()
+        self.descriptors = self.broker.sockets()
 
     def connections(self):
         with open("/proc/net/tcp", encoding="ascii") as file:
@@ -35,14 +35,14 @@ class Unread(Hostile):
         for peer in peers:
             self.assertIn(" 101 ", peer.upgrade())
             peer.send(b"".join(frame(BINARY, struct.pack(">I", 0x80000000 | number) + question) for number in range(1, 101)))
-        worst_kib, connected = 0, self.descriptors_now()
+        worst_kib, connected = 0, self.broker.sockets()
         while time.monotonic() - before < DOOR_UNREAD_S - 2:
             worst_kib = max(worst_kib, self.memory_now() - memory_kib)
             time.sleep(0.1)
         self.assert_logged("it does not read its answers")
         if not SANITIZED:
             self.assertLess(worst_kib, 64 << 10, "KiB for four times 90 MB of answers")
-        harness.wait_until("the broker has let go of one who is not told BUSY", lambda: self.descriptors_now() < connected, WAIT_S)
+        harness.wait_until("the broker has let go of one who is not told BUSY", lambda: self.broker.sockets() < connected, WAIT_S)
         for peer in peers:
             peer.peer.close()
 

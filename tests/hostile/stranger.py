@@ -146,7 +146,7 @@ class Hostile(harness.Case):
         self.waits_ms, self.complaints = [], []
         self.honest = self.rpc()
         self.honest.hello()
-        self.descriptors = self.descriptors_now()
+        self.descriptors = self.broker.sockets()
         self.memory_kib = self.memory_now()
         self.worker = threading.Thread(target=self.work)
         self.worker.start()
@@ -176,7 +176,7 @@ class Hostile(harness.Case):
         self.worker.join()
         try:
             self.assertEqual(self.complaints, [])
-            harness.wait_until("the stranger's descriptors are given back", lambda: self.descriptors_now() <= self.descriptors, WAIT_S)
+            harness.wait_until("the stranger's descriptors are given back", lambda: self.broker.sockets() <= self.descriptors, WAIT_S)
             if not harness.SANITIZED:
                 self.assertLess(self.memory_now() - self.memory_kib, self.memory_more_mib << 10, "KiB more than before")
             lines = [line for line in self.broker.log if "event=http_refused" in line or "event=door_trouble" in line]
@@ -184,16 +184,6 @@ class Hostile(harness.Case):
             self.honest.close()
         finally:
             super().tearDown()
-
-    def descriptors_now(self):
-        """The broker's sockets. (Its files come and go with its work.)"""
-        where, count = f"/proc/{self.broker.process.pid}/fd", 0
-        for name in os.listdir(where):
-            try:
-                count += os.readlink(os.path.join(where, name)).startswith("socket:")
-            except FileNotFoundError:
-                pass  # closed meanwhile
-        return count
 
     def memory_now(self):
         with open(f"/proc/{self.broker.process.pid}/status", encoding="ascii") as file:

@@ -152,13 +152,13 @@ class Behind(Tls):
                 part = slow.peer.recv(8192)
                 self.assertNotEqual(part, b"")
                 total += len(part)
-        connected = self.descriptors_now()
+        connected = self.broker.sockets()
         self.assert_logged("it does not read its answers")
         if not SANITIZED:
             self.assertLess(self.memory_now() - memory_kib, 64 << 10)
-        harness.wait_until("the broker has let go of it", lambda: self.descriptors_now() < connected, WAIT_S)
+        harness.wait_until("the broker has let go of it", lambda: self.broker.sockets() < connected, WAIT_S)
         unread.peer.close()
-        self.descriptors = self.descriptors_now()
+        self.descriptors = self.broker.sockets()
 
 
 if __name__ == "__main__":
