@@ -552,13 +552,13 @@ void leader_go_on(struct node *node) {
     leading->wake_ns = UINT64_MAX;
     answer_held(node);
     bool is_stalled = leading->waits_since_ns != UINT64_MAX && monotonic_ns() - leading->waits_since_ns > STALLED_NS;
-    if (is_stalled != atomic_load(&node->stalled))
+    bool was_stalled = atomic_load(&node->stalled_ns) != 0;
+    if (is_stalled != was_stalled)
         logfmt(is_stalled           ? "follower_awaited"
                : node->pair.counted ? "follower_confirms"
                                     : "follower_not_awaited",
                "committed=%" PRIu64 " durable=%" PRIu64, node->pair.committed, node->pair.durable);
-    if (is_stalled && !atomic_load(&node->stalled)) atomic_store(&node->stalled_ns, monotonic_ns());
-    atomic_store(&node->stalled, is_stalled);
+    if (is_stalled != was_stalled) atomic_store(&node->stalled_ns, is_stalled ? monotonic_ns() : 0);
     /* The core's thread may wait for a batch that nobody will confirm any more. */
     if (is_stalled && atomic_load(&node->shell->stopping)) fail_all(node);
 }
@@ -587,7 +587,7 @@ void leader_give_up(struct node *node) {
 
 uint64_t leader_timer(const struct node *node) {
     uint64_t stall_ns = UINT64_MAX;
-    if (node->leading.waits_since_ns != UINT64_MAX && !atomic_load(&node->stalled))
+    if (node->leading.waits_since_ns != UINT64_MAX && atomic_load(&node->stalled_ns) == 0)
         stall_ns = node->leading.waits_since_ns + STALLED_NS + 1;
     return stall_ns < node->leading.wake_ns ? stall_ns : node->leading.wake_ns;
 }

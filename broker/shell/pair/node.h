@@ -167,8 +167,8 @@ struct node {
     _Atomic bool writes;         /* the sync thread writes the log, for this node leads or is about to */
     _Atomic bool leads;          /* the core decides: changes may be asked for */
     _Atomic bool paused;         /* … but hands over: nothing is decided any more */
-    _Atomic bool stalled;        /* … and the follower that counts has not confirmed for too long */
-    _Atomic uint64_t stalled_ns; /* … as was seen then, MONOTONIC */
+    _Atomic uint64_t stalled_ns; /* … and the follower that counts has not confirmed for too long, as was seen then,
+                                    MONOTONIC; 0: it has */
     _Atomic uint64_t committed;  /* what may be told */
     _Atomic uint64_t may_index;  /* the index may have what is below, if the core has it (LOG-3): it is committed, also
                                     while the core is still on its way to lead */

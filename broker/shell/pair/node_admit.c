@@ -38,7 +38,7 @@ Tarry__Code node_admits(const struct node *node, const struct core_event *event,
     if (is_aside(event)) return TARRY__CODE__OK;
     if (atomic_load(&node->leads)) {
         bool is_handing_over = atomic_load(&node->paused) && !is_question(event);
-        if (!atomic_load(&node->stalled) && !is_handing_over) return TARRY__CODE__OK;
+        if (atomic_load(&node->stalled_ns) == 0 && !is_handing_over) return TARRY__CODE__OK;
         *out_sentence = is_handing_over ? handing_over : awaited;
         return TARRY__CODE__BUSY;
     }

@@ -65,7 +65,8 @@ static const char *problem_of_coordinator(struct node *node, char buffer[COORDIN
 
 /* It has asked since the leader found that it confirms nothing: who is merely gone has not. */
 static bool is_useless(const struct node *node, const struct node_peer *peer) {
-    return atomic_load(&node->stalled) && peer->heard_ns > atomic_load(&node->stalled_ns);
+    uint64_t stalled_ns = atomic_load(&node->stalled_ns);
+    return stalled_ns != 0 && peer->heard_ns > stalled_ns;
 }
 
 static const char *problem_of_leader(const struct node *node, const struct pair *pair, const struct node_peer *peer) {
