@@ -115,6 +115,8 @@
     BUG(served_unchecked, "LOG-5", "frames are handed to a follower without a look at their sums") \
     BUG(seal_too_soon, "LOG-5", "the seal does not wait until everything before it is durable") \
     BUG(seal_missing, "LOG-5", "no seal follows the last batch") \
+    /* engine: the reserve of the disk */ \
+    BUG(reserve_given_away, "CAP-1", "new tasks are taken while the disk has nothing left for acks") \
     /* storage: retirement and the index */ \
     BUG(content_dropped, "KEEP-1", "the content of a living task goes with its segment") \
     BUG(answer_dropped, "ONCE-1", "an answer that may be asked for goes with its segment") \

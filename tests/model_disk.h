@@ -64,6 +64,7 @@ struct model_disk {
     bool fail_for_ever;    /* and all that follow */
     int read_error;        /* not 0: reads fail with this */
     uint64_t room;         /* bytes that files may take together; 0: no limit */
+    void *owner;           /* whose it is: for calls that somebody has put in front of these */
     bool directory_exists; /* there is only one */
     struct model_file files[MODEL_FILES_MAX];
     int file_count;

@@ -20,9 +20,6 @@
 /* How long requests may still be answered after the stop was asked for. */
 #define DRAIN_MAX_MS 3000
 
-/* An operation becomes at most this much of a record, contents and what the request says apart. */
-#define OP_RECORD_SIZE_MAX 256
-
 static const char handing_over[] = "this broker hands over to the other one of the pair: try again in a moment";
 
 static bool may_exist(const void *filter, uint64_t key_hash) {
@@ -235,7 +232,7 @@ static void unhold(struct loop *loop, struct errand *errand) {
 /* F-4: new tasks are what is refused first: NULL, or why. */
 static const char *room_lacks(struct loop *loop, const struct errand *errand) {
     if (!errand->schedules) return NULL;
-    uint64_t log_size = errand->size + errand->event.request->commit->n_ops * (uint64_t)OP_RECORD_SIZE_MAX;
+    uint64_t log_size = disk_commit_size(errand->size, errand->event.request->commit->n_ops);
     return room_refusal(&loop->shell->room, loop->shell->log, core_position(loop->shell->core), log_size);
 }
 

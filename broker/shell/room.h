@@ -1,6 +1,5 @@
-/* room.h: keeps room on the disk for what must still be written when it is full (CAP-1, F-4): the index's growth, acks
- * and cancels. The log may not preallocate a segment out of the reserve, and new tasks are refused before it is
- * touched. */
+/* room.h: looks at how much of the disk is free, and has the engine decide who may write how much of it (CAP-1, F-4;
+ * engine/disk_reserve.h). */
 #ifndef TARRY_SHELL_ROOM_H
 #define TARRY_SHELL_ROOM_H
 
@@ -8,16 +7,15 @@
 #include <stdint.h>
 
 #include "disk.h"
+#include "disk_reserve.h"
 
 struct log;
 
 struct room {
-    const char *path;      /* the data directory */
-    uint64_t segment_size; /* of the log */
-    uint64_t reserve;      /* bytes */
-    uint64_t looked_ns;    /* MONOTONIC; core thread only */
-    uint64_t free;         /* bytes, then; core thread only */
-    bool low;              /* as it was last said; core thread only */
+    const char *path;            /* the data directory */
+    struct disk_reserve reserve; /* but for `low`, which is the core thread's, it stays as it was made */
+    uint64_t looked_ns;          /* MONOTONIC; core thread only */
+    uint64_t free;               /* bytes, then; core thread only */
 };
 
 /* `*out_disk` is what the log is opened with. There is one room in a process, and it stays where it is. */

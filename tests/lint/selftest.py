@@ -34,6 +34,8 @@ BAD = [
     ("sizes: a function of 73 lines", sizes.check, "proto/a.c", LONG_FUNCTION, "long_function has 73 lines"),
     ("sizes: a file of 601 lines", sizes.check, "proto/a.c", "int x;\n" * 601, "601 lines"),
     ("includes: the core meets storage", includes.check, "broker/core/a.c", '#include "log.h"\n', "must not include"),
+    ("includes: the engine meets the shell", includes.check, "broker/engine/a.c", '#include "shell.h"\n', "must not include"),
+    ("includes: the engine meets a thread", includes.check, "broker/engine/a.c", "#include <pthread.h>\n", "must not include <pthread.h>"),
     ("includes: the core meets a clock", includes.check, "broker/core/a.c", "#include <time.h>\n", "must not include <time.h>"),
     ("includes: storage meets the core", includes.check, "storage/a.c", '#include "core.h"\n', "must not include"),
     ("includes: an example peeps inside", includes.check, "client/examples/a.c", '#include "frame.h"\n', "must not include"),
@@ -54,7 +56,7 @@ BAD = [
     ("python: a name that nobody defined", python.check, "tests/a.py", "print(socket)\n", "undefined name 'socket'"),
     ("tidy: a file that nobody builds", tidy.check, "proto/orphan.c", GOOD, "built by nobody"),
 ]
-HEADERS = ("storage/log.h", "broker/core/core.h", "proto/frame.h", "client/lib/x.h")
+HEADERS = ("storage/log.h", "broker/core/core.h", "broker/shell/shell.h", "proto/frame.h", "client/lib/x.h")
 
 
 def write(root, path, text):

@@ -13,6 +13,7 @@
 #define TARRY_TESTS_SIM_HOST_H
 
 #include "clock.h"
+#include "disk_reserve.h"
 #include "ledger.h"
 #include "log.h"
 #include "stall.h"
@@ -125,7 +126,7 @@ struct host {
     struct unread *unread;    /* in its sockets */
 
     struct model_disk *disk;
-    struct disk calls; /* the log's, mindful of the room (shell/room.c) */
+    struct disk calls; /* the log's, mindful of the reserve */
     struct log *log;
     struct log_cursor *indexer;
     struct log_cursor *retiring;
@@ -154,8 +155,7 @@ struct host {
     uint64_t durable; /* as the core was told */
     uint64_t indexed;
     uint64_t told_indexed; /* … as the core was told */
-    bool low;              /* on room */
-    uint64_t reserve;
+    struct disk_reserve reserve;
 
     /* What is known from outside. */
     struct table table;                           /* durable: survives every end */
@@ -256,7 +256,8 @@ struct frame_note *host_add_frame(struct host *host);
 const struct frame_note *host_frame(const struct host *host, uint64_t position);
 /* How many of the frames end at or below `position`. */
 size_t host_frames_below(const struct host *host, uint64_t position);
-bool host_is_low(struct world *world);
+/* CAP-1: a commit that schedules may be taken. */
+bool host_has_room(struct world *world, const Tarry__Request *request);
 void host_room_begin(struct world *world);
 
 #endif

@@ -164,7 +164,7 @@ static const Tarry__Reply *reply_of(const struct host *host, const struct errand
 
 static void take_call(struct world *world, struct errand *errand) {
     struct host *host = world->host;
-    if (has_schedules(errand->event.request) && host_is_low(world)) {
+    if (has_schedules(errand->event.request) && !host_has_room(world, errand->event.request)) {
         unhold(world, errand);
         refuse(world, errand, TARRY__CODE__BUSY);
         return;

@@ -178,7 +178,10 @@ void host_check_log(struct world *world) {
     log_cursor_close(cursor);
 }
 
-/* ---- room (shell/room.c) */
+/* ---- room: the figures that the engine decides on (engine/disk_reserve.h) */
+
+#define SEGMENT_FILE_EXTRA 4096u /* its header: FORMAT.md */
+#define DISK_SEGMENTS 4u         /* the disk is as small as that: half a segment is kept free */
 
 static uint64_t free_bytes(const struct model_disk *disk) {
     if (!disk->room) return UINT64_MAX / 2;
@@ -187,28 +190,54 @@ static uint64_t free_bytes(const struct model_disk *disk) {
 }
 
 static int room_allocate(void *context, int handle, uint64_t size) {
-    struct model_disk *disk = context;
-    uint64_t free = free_bytes(disk);
-    if (free < size || free - size < disk->room / 8) return -ENOSPC;
+    const struct model_disk *disk = context;
+    const struct host *host = disk->owner;
+    if (!disk_reserve_admits_segment(&host->reserve, free_bytes(disk), size)) return -ENOSPC;
     return model_allocate(context, handle, size);
 }
 
+static bool can_prepare(const struct host *host) {
+    uint64_t size = host->reserve.segment_size + SEGMENT_FILE_EXTRA;
+    return disk_reserve_admits_segment(&host->reserve, free_bytes(host->disk), size);
+}
+
 /* The log's own thread would have tried to make the next segment ready; here it is only asked whether it could. */
-bool host_is_low(struct world *world) {
+static int log_has_room(struct host *host, uint64_t size) {
+    uint64_t position = core_position(host->core), segment_size = host->reserve.segment_size;
+    int error = log_fits(host->log, position, size);
+    if (error != -EAGAIN) return error;
+    if (!can_prepare(host)) return -ENOSPC;
+    return log_fits(host->log, position, size > segment_size ? size - segment_size : 0);
+}
+
+/* CAP-1, F-4: behind what was admitted there is room for the ack that comes next, or more can be made. */
+static void check_room(struct host *host, uint64_t commit_size) {
+    uint64_t ack_size = FRAME_HEADER_SIZE + 512;
+    if (host->reserve.segment_size < 4 * ack_size || can_prepare(host)) return;
+    MUST(log_fits(host->log, core_position(host->core), commit_size + ack_size) == 0);
+}
+
+bool host_has_room(struct world *world, const Tarry__Request *request) {
     struct host *host = world->host;
-    if (!host->disk->room) return false;
-    uint64_t free = free_bytes(host->disk);
-    uint64_t next = world->options.segment_size + 4096;
-    bool cannot_prepare = free < next || free - next < host->disk->room / 8;
-    struct log_stats stats;
-    log_stats(host->log, &stats);
-    bool low = free < host->disk->room / 16 || (cannot_prepare && stats.reserved < world->options.segment_size / 2);
-    if (low != host->low) TRACE(world, "broker", low ? "has little room: new tasks are refused" : "has room again");
-    host->low = low;
-    return low;
+    struct disk_admission admission;
+    uint64_t size = disk_commit_size(tarry__request__get_packed_size(request), request->commit->n_ops);
+    disk_admission_begin(&admission, &host->reserve, free_bytes(host->disk), size);
+    while (admission.question != DISK_DECIDED) {
+        if (admission.question == DISK_ASKS_LOG)
+            disk_admission_of_log(&admission, &host->reserve, log_has_room(host, admission.size));
+        else
+            disk_admission_of_disk(&admission, &host->reserve, free_bytes(host->disk));
+    }
+    if (!admission.error) check_room(host, size);
+    if (disk_reserve_note(&host->reserve, admission.error, can_prepare(host) ? 0 : -ENOSPC))
+        TRACE(world, "broker", host->reserve.low ? "has little room: new tasks are refused" : "has room again");
+    return !admission.error;
 }
 
 void host_room_begin(struct world *world) {
-    world->host->calls = world->host->disk->disk;
-    world->host->calls.allocate = room_allocate;
+    struct host *host = world->host;
+    host->reserve = disk_reserve_of(DISK_SEGMENTS * world->options.segment_size, world->options.segment_size);
+    host->calls = host->disk->disk;
+    host->disk->owner = host;
+    host->calls.allocate = room_allocate;
 }

@@ -81,7 +81,6 @@ void host_begin(struct world *world) {
     host->filling = 0;
     host->closed = false;
     host->flushing = host->syncing = host->sync_held = host->sync_due = host->indexing = host->index_held = false;
-    host->low = false;
     table_init(&host->table);
     flat_init(&host->head);
     memset(host->origins, 0, sizeof host->origins);

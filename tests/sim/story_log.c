@@ -316,6 +316,7 @@ static void a_full_disk_refuses_new_tasks_and_still_takes_acks(void **state) { /
     client_repeat(f->shop, late);
     SIM_ELAPSE(f, 50);
     SIM_TRACE(f, "[1400] shop repeats #6\n"
+                 "[1401] broker has room again\n"
                  "[1401] broker append #15 scheduled 3\n"
                  "[1411] broker durable #15\n"
                  "[1412] shop < scheduled, task 3 #6\n");

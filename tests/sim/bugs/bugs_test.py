@@ -62,7 +62,7 @@ HISTORIES = {"sim": 10000, "pair": 2000, "log_crash": 10000, "log_pair_crash": 5
 CATCHERS = {name: Catcher(name, HISTORIES.get(name, 0)) for name in
             ("sim", "pair", "wheel", "log_crash", "log_pair_crash", "log_tail", "log_fault", "log_copy", "log_cut", "index", "index_unit", "erase", "keyring")}
 # By the file in which the bug stands: who is there for it, in this order.
-RIGS = [("broker/core/", ["sim"]), ("broker/shell/", ["sim"]), ("broker/pair/", ["pair"]), ("storage/log_erase", ["erase"]), ("storage/keyring", ["keyring"]),
+RIGS = [("broker/core/", ["sim"]), ("broker/engine/", ["sim"]), ("broker/shell/", ["sim"]), ("broker/pair/", ["pair"]), ("storage/log_erase", ["erase"]), ("storage/keyring", ["keyring"]),
         ("storage/log_copy", ["log_pair_crash", "log_copy"]), ("storage/log_serve", ["log_copy"]),
         ("storage/log_mark", ["log_copy"]), ("storage/log_cut", ["log_pair_crash", "log_cut"]),
         ("storage/quarantine", ["log_pair_crash"]),
@@ -112,7 +112,7 @@ def complaint_in(text, status):
 def sites():
     """Name of bug → the files in which it stands, relative to the root."""
     found = {}
-    for folder in ("broker/core", "broker/shell", "storage", "proto"):
+    for folder in ("broker/core", "broker/engine", "broker/shell", "storage", "proto"):
         for path in sorted((ROOT / folder).glob("*.[ch]")):
             if path.name == "seeded_bug.h":
                 continue
@@ -149,7 +149,7 @@ def knows_bugs(path):
 
 def check_absence(tap, catchers, build):
     """What is installed knows of no bug; the libraries of this folder do, so that the look can fail."""
-    installed = ["proto/libtarry_proto.a", "broker/core/libtarry_core.a", "storage/libtarry_storage.a", "broker/shell/tarryd"]
+    installed = ["proto/libtarry_proto.a", "broker/core/libtarry_core.a", "broker/engine/libtarry_engine.a", "storage/libtarry_storage.a", "broker/shell/tarryd"]
     for name in installed:
         tap.say(not knows_bugs(build / name), f"{name} holds no seeded bug")
     tap.say(knows_bugs(catchers / "libseeded_core.a"), "the libraries of the tests do")
