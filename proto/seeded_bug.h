@@ -138,7 +138,13 @@
     BUG(seal_uncompared, "LOG-3", "the checksum of a row is not compared") \
     BUG(settled_lease_stays, "LOG-3", "the leased copy of a row stays when the lease is over") \
     BUG(ending_forgotten_silently, "TRUE-1", "the index drops an ending and known_since does not grow") \
-    BUG(result_forgotten_early, "ONCE-1", "the index forgets the answer at the floor too")
+    BUG(result_forgotten_early, "ONCE-1", "the index forgets the answer at the floor too") \
+    /* replication: the leader's half */ \
+    BUG(left_before_committed, "LOG-1", "an answer leaves before its frame is durable at the follower") \
+    BUG(left_unconfirmed, "TRUE-1", "a question is answered that the follower has not confirmed") \
+    BUG(confirmation_not_asked, "CALM-1", "the follower is not asked for the confirmation that somebody waits for") \
+    BUG(stall_clock_goes_on, "CALM-1", "a follower that confirms all the while is taken for one that stalls") \
+    BUG(stuck_follower_counts, "CALM-1", "a follower that was given up counts again before it has stored anything")
 /* clang-format on */
 
 enum seeded_bug {

@@ -31,10 +31,9 @@ struct sync {
 
 /* Who stands in for the sync thread saves three hand-overs, some 100 µs: nothing beside a sync that takes longer. */
 #define SYNC_QUICK_US 1000u
-/* A disk whose sync takes so long wants an operator; and a leader that waits so long lets its follower lead (F-31a). A
- * disk that collects garbage, or a full cache of a controller, takes up to a second or two. */
+/* A disk whose sync takes so long wants an operator. A disk that collects garbage, or a full cache of a controller,
+ * takes up to a second or two. (One of a pair that waits much longer lets its follower lead: LEADER_DISK_HUNG_MS.) */
 #define SYNC_SLOW_MS 2000u
-#define SYNC_HUNG_MS 5000u
 
 void sync_start(struct sync *sync, struct shell *shell);
 /* Takes the batch over. Core thread only: the order of posting is the order of the log. Not `wakes`: sync_stand_in

@@ -144,8 +144,9 @@ struct host {
     bool closed;         /* the core was told CORE_CLOSE: it hears of positions and time alone */
     bool flushing;
     bool syncing;
-    bool sync_held; /* a story holds the disk */
-    bool sync_due;  /* … and the group waits for it */
+    uint64_t sync_since_ns; /* when the sync under way began; 0: there is none */
+    bool sync_held;         /* a story holds the disk */
+    bool sync_due;          /* … and the group waits for it */
     bool indexing;
     bool index_held;
     size_t erasing;         /* so many of the table's redactions have been carried out, and are not reported yet */
@@ -222,6 +223,8 @@ struct instant host_answers_at(struct world *world);
 /* ---- of a pair (node.h) */
 /* Answers that nothing is in the way of any more leave. Takes the batch over. False: the disk failed. */
 bool host_let_out(struct world *world, struct batch *batch);
+/* For how long the disk has not answered the sync under way (shell/sync.h). */
+uint64_t host_sync_waits_ms(const struct world *world);
 /* What is below that position is, and may go into the index. */
 void host_committed(struct world *world, uint64_t position);
 /* The core decides from now on. */

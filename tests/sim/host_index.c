@@ -104,7 +104,7 @@ void host_release_index(struct world *world) {
 static bool is_due(struct world *world, struct log_segment *out) {
     struct host *host = world->host;
     uint64_t below = host->table.flat.position;
-    if (host->node && host->node->kept_from < below) below = host->node->kept_from;
+    if (host->node && host->node->leading.half.kept_from < below) below = host->node->leading.half.kept_from;
     if (!log_oldest(host->log, below, out)) return false;
     struct log_stats stats;
     log_stats(host->log, &stats);

@@ -81,6 +81,7 @@ void host_begin(struct world *world) {
     host->filling = 0;
     host->closed = false;
     host->flushing = host->syncing = host->sync_held = host->sync_due = host->indexing = host->index_held = false;
+    host->sync_since_ns = 0;
     table_init(&host->table);
     flat_init(&host->head);
     memset(host->origins, 0, sizeof host->origins);
@@ -123,6 +124,7 @@ static void end_life(struct world *world) {
     host->tick_ns = UINT64_MAX;
     for (size_t i = 0; i < 2; i++) core_effects_reset(&host->batches[i]->effects);
     host->closed = host->flushing = host->syncing = host->sync_due = host->indexing = false;
+    host->sync_since_ns = 0;
     host->parcels = NULL;
     host->erasing = 0;
     host->courier_comes = false;

@@ -271,6 +271,7 @@ static void end_group(struct world *world) {
     struct batch *batch = syncing_batch(host);
     bool has_appends = batch->effects.appends.count;
     host->sync_due = false;
+    host->sync_since_ns = 0;
     int error = has_appends ? log_sync(host->log) : 0;
     if (error) {
         host_fail(world, "cannot sync the log", error);
@@ -323,6 +324,7 @@ static void begin_group(struct world *world) {
     for (size_t i = 0; i < batch->effects.deliveries.count && (!is_pair || batch->effects.appends.count); i++)
         post_parcel(world, &batch->effects.deliveries.items[i]);
     if (batch->effects.appends.count) {
+        host->sync_since_ns = world->now_ns;
         world_after(world, &world->options.sync, synced, NULL, host->life);
     } else {
         end_group(world);
@@ -334,6 +336,11 @@ static void flush(struct world *world, void *argument, uint64_t life) {
     if (host->life != life || host->state != HOST_UP) return;
     host->flushing = false;
     if (!host->syncing) begin_group(world);
+}
+
+uint64_t host_sync_waits_ms(const struct world *world) {
+    uint64_t since_ns = world->host->sync_since_ns;
+    return since_ns == 0 ? 0 : (world->now_ns - since_ns) / NS_PER_MS;
 }
 
 void host_flush_later(struct world *world) {

@@ -75,7 +75,7 @@ static void go_on(struct world *world) {
     if (node->ended || node->blocked) return;
     if (node->pair.handing != PAIR_KEEPING) node->handed_ns = world->now_ns;
     if (node->pair.role == PAIR_LEADING) lead_go_on(world);
-    if (node->pair.role == PAIR_LEADING && !node->pair.by_operator) keeper_declare(&node->keeper, node->pair.epoch);
+    if (leader_half_declares(&node->pair, host_sync_waits_ms(world))) keeper_declare(&node->keeper, node->pair.epoch);
     node_wake(world);
 }
 
@@ -321,11 +321,11 @@ void node_wake(struct world *world) {
     uint64_t next_ns = node_silence_timer(world);
     if (node->read_ns < next_ns) next_ns = node->read_ns;
     uint64_t other_ns = UINT64_MAX;
-    if (node->pair.role == PAIR_LEADING) other_ns = lead_timer(world);
+    if (node->pair.role == PAIR_LEADING) other_ns = leader_half_timer(&node->leading.half);
     if (node->pair.role == PAIR_FOLLOWING) other_ns = node->following.again_ns;
     if (other_ns < next_ns) next_ns = other_ns;
     uint64_t declare_ns = world->now_ns + node->keeper.presence_ms * NS_PER_MS / 2;
-    bool is_declaring = node->pair.role == PAIR_LEADING && !node->pair.by_operator;
+    bool is_declaring = leader_half_declares(&node->pair, host_sync_waits_ms(world));
     if (is_declaring && declare_ns < next_ns) next_ns = declare_ns;
     next_ns = silence_plan(&node->silence, world->now_ns, next_ns);
     if (node->alarm_ns <= next_ns) return;
@@ -422,6 +422,10 @@ static void open_keeper(struct world *world) {
 /* Nothing of an earlier life. */
 static void forget_life(struct world *world) {
     struct node *node = world->host->node;
+    const struct pair_options *options = &world->options.pair;
+    const struct pair_times times = {.failover_after_ms = options->failover_after_ms,
+                                     .solo_after_ms = options->solo_after_ms,
+                                     .keep_ms = options->keep_ms};
     node->pair = (struct pair){0};
     node->words = 0;
     node->said = NULL;
@@ -430,12 +434,12 @@ static void forget_life(struct world *world) {
     node->silence = (struct silence){0};
     node->items = NULL;
     node->items_last = &node->items;
-    node->leading = (struct node_leading){.wake_ns = UINT64_MAX, .waits_since_ns = UINT64_MAX};
+    node->leading = (struct node_leading){0};
+    leader_half_init(&node->leading.half, &times);
     node->following = (struct node_following){.again_ns = UINT64_MAX};
-    node->writes = node->leads = node->paused = node->stalled = false;
+    node->writes = node->leads = node->paused = false;
     node->committed = node->may_index = node->follow_to = world->host->table.flat.position;
     node->claimed = UINT64_MAX;
-    node->kept_from = UINT64_MAX;
     node->stopping = node->core_paused = node->pause_told = node->to_lead = node->applying = false;
     node->put_off = NULL;
     node->put_off_last = &node->put_off;
@@ -506,7 +510,7 @@ static bool is_question(const Tarry__Request *request) {
 Tarry__Code node_admits(const struct node *node, const Tarry__Request *request) {
     if (node->leads) {
         bool is_handing_over = node->paused && !is_question(request);
-        return node->stalled || is_handing_over ? TARRY__CODE__BUSY : TARRY__CODE__OK;
+        return node->leading.half.stalled_ns != 0 || is_handing_over ? TARRY__CODE__BUSY : TARRY__CODE__OK;
     }
     return is_question(request) && !node->writes ? TARRY__CODE__OK : TARRY__CODE__NOT_PRIMARY;
 }

@@ -16,6 +16,7 @@
 #include "host.h"
 #include "keeper.h"
 #include "leader_clock.h"
+#include "leader_half.h"
 #include "log_serve.h"
 #include "note.h"
 #include "pair.h"
@@ -48,18 +49,10 @@ struct node_put_off { /* for the core, once it goes on */
 };
 
 struct node_leading {
-    bool began;
-    uint64_t written;
-    struct node_message *held; /* the newest question, unanswered */
-    uint64_t held_ns, until_ns, wake_ns;
-    uint64_t told;
-    struct batch *incoming; /* durable, the pair's thread has not looked yet; oldest first */
-    struct batch *batches;  /* … it has, and they wait */
-    uint64_t waits_since_ns;
-    uint64_t heard_ns;
-    uint64_t grown_ns;     /* when the follower last had more than before */
-    uint64_t peer_durable; /* … what it had */
-    uint64_t stuck_end;    /* where it was given up, for it stored nothing */
+    struct leader_half half; /* `held` is a node_message */
+    struct batch *incoming;  /* durable, the pair's thread has not looked yet; oldest first */
+    struct batch *batches;   /* … it has, and they wait */
+    uint64_t left_ns;        /* when something was let out last */
     const uint8_t *asker;
 };
 
@@ -111,15 +104,13 @@ struct node {
     struct node_leading leading;
     struct node_following following;
 
-    bool writes;  /* the log is this node's to write */
-    bool leads;   /* the core decides */
-    bool paused;  /* … but hands over */
-    bool stalled; /* … and the follower has not confirmed for too long */
+    bool writes; /* the log is this node's to write */
+    bool leads;  /* the core decides */
+    bool paused; /* … but hands over */
     uint64_t committed;
     uint64_t may_index;
     uint64_t claimed; /* log_claim */
-    uint64_t kept_from;
-    bool stopping; /* the core was told CORE_STOP for good */
+    bool stopping;    /* the core was told CORE_STOP for good */
     bool core_paused, pause_told;
     struct node_put_off *put_off, **put_off_last;
     struct log_cursor *applier; /* NULL: the core decides */
@@ -182,9 +173,6 @@ void lead_begin(struct world *world);
 void lead_question(struct world *world, void *message);
 void lead_forget_question(struct world *world);
 void lead_go_on(struct world *world);
-uint64_t lead_timer(const struct world *world);
-/* When a follower that asks, and stores nothing, is given up as a silent one is. */
-uint64_t lead_stuck_ns(const struct world *world);
 void lead_give_up(struct world *world);
 void lead_end(struct world *world);
 void lead_take_batches(struct world *world, void *nothing);

@@ -59,6 +59,7 @@ static struct node_message *pack(struct world *world, const struct pair_message 
     follow->member = (ProtobufCBinaryData){MEMBER_ID_SIZE, world_copy(world, node->member, MEMBER_ID_SIZE)};
     follow->node = node->pair.self;
     follow->coordinated = !node->pair.by_operator;
+    follow->log_version = FORMAT_VERSION;
     follow_wire_ask(question, follow);
     follow->end = end;
     follow->chain = (ProtobufCBinaryData){FRAME_CHAIN_SIZE, world_copy(world, point.chain, FRAME_CHAIN_SIZE)};
@@ -278,7 +279,7 @@ static void begin_leading(struct world *world) {
 
 static void began(struct world *world, void *argument) {
     struct node *node = world->host->node;
-    node->leading.began = true;
+    node->leading.half.began = true;
     node->leads = true;
     TRACE(world, "broker", "is primary");
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "../must.h"
+#include "admission.h"
 #include "client.h"
 #include "follow_wire.h"
 #include "log_serve.h"
@@ -11,9 +12,8 @@
 #include "tarry_limits.h"
 #include "world.h"
 
-/* As in shell/pair/leader.c. */
-#define COMMITTED_DELAY_NS (3 * NS_PER_MS)
-#define STALLED_NS (1000 * NS_PER_MS)
+/* Whoever waits is told that the follower stalls no sooner than this. */
+#define LAW_STALL_NS (1000 * NS_PER_MS)
 
 /* ---- beginning */
 
@@ -27,7 +27,7 @@ void lead_begin(struct world *world) {
     MUST(node->pair.epoch > last.epoch);
     truth_lead(world, node->pair.epoch);
     node->promoted++;
-    node->leading.written = end;
+    leader_half_begin(&node->leading.half, end);
     log_claim(host->log, end);
     node->claimed = end;
     node->writes = true;
@@ -39,24 +39,31 @@ void lead_begin(struct world *world) {
 
 /* ---- what is committed leaves */
 
-/* R3: what appended is confirmed by its position, for that was sent after all of its questions came. */
+static struct leader_outgoing outgoing_of(const struct batch *batch) {
+    return (struct leader_outgoing){.end = batch->end,
+                                    .appends = batch->effects.appends.count > 0,
+                                    .question = batch->question};
+}
+
 static bool may_leave(const struct node *node, const struct batch *batch) {
-    if (batch->end > node->pair.committed) return false;
-    return batch->effects.appends.count > 0 || pair_may_answer(&node->pair, batch->question);
+    const struct leader_outgoing outgoing = outgoing_of(batch);
+    return leader_half_may_leave(&node->pair, &outgoing);
 }
 
 static void let_out(struct world *world) {
     struct host *host = world->host;
     struct node_leading *leading = &host->node->leading;
     uint64_t life = host->life;
+    bool has_left = false;
     while (leading->batches && may_leave(host->node, leading->batches)) {
         struct batch *batch = leading->batches;
         leading->batches = batch->next;
         if (!host_let_out(world, batch)) return;
         if (host->life != life) return;
+        has_left = true;
     }
-    if (!leading->batches) leading->waits_since_ns = UINT64_MAX;
-    if (leading->batches && leading->waits_since_ns == UINT64_MAX) leading->waits_since_ns = world->now_ns;
+    if (has_left) leading->left_ns = world->now_ns;
+    leader_half_released(&leading->half, has_left, leading->batches != NULL, world->now_ns);
 }
 
 static void publish(struct world *world) {
@@ -67,7 +74,7 @@ static void publish(struct world *world) {
         node->may_index = committed;
         host_index_later(world);
     }
-    if (!node->leading.began || committed <= node->committed) return;
+    if (!node->leading.half.began || committed <= node->committed) return;
     node->committed = committed;
     log_claim(host->log, committed);
     node->claimed = committed;
@@ -92,7 +99,7 @@ void lead_take_batches(struct world *world, void *nothing) {
 static void nothing_more(struct world *world, void *argument) {}
 
 void node_written(struct world *world, uint64_t position) {
-    world->host->node->leading.written = position;
+    world->host->node->leading.half.written = position;
     node_post(world, nothing_more, NULL); /* lead_go_on sends it */
 }
 
@@ -114,7 +121,7 @@ static void answer_with(struct world *world, struct node_message *message) {
     message->answer.member =
         (ProtobufCBinaryData){MEMBER_ID_SIZE, world_copy(world, host->node->member, MEMBER_ID_SIZE)};
     message->answer.log_start = log_start(host->log);
-    message->answer.log_end = host->node->leading.written;
+    message->answer.log_end = host->node->leading.half.written;
     network_between(world, message->from, follow_answered, message, message->life);
 }
 
@@ -137,27 +144,12 @@ static struct node_message *fresh(struct world *world, const struct node_message
 }
 
 void lead_forget_question(struct world *world) {
-    struct node_leading *leading = &world->host->node->leading;
-    struct node_message *message = leading->held;
+    struct node_message *message = leader_half_release(&world->host->node->leading.half);
     if (!message) return;
-    leading->held = NULL;
     message->answer.verdict = TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING;
     message->answer.serial = message->question.serial;
     message->answer.epoch = world->host->node->pair.epoch;
     answer_with(world, message);
-}
-
-static const char *stranger(const struct node *node, const Tarry__Follow *follow) {
-    if (memcmp(follow->cluster.data, node->cluster, CLUSTER_ID_SIZE) != 0)
-        return "the data are of another cluster than the leader's";
-    if (follow->node != node->pair.other) return "both brokers are the same node of the pair";
-    if (memcmp(follow->member.data, node->member, MEMBER_ID_SIZE) == 0)
-        return "the data directory is a copy of the leader's";
-    return NULL;
-}
-
-static bool is_another_disk(const struct node *node, const Tarry__Follow *follow) {
-    return node->pair.counted && note_is_another(&node->note, follow->member.data);
 }
 
 static void admit_disk(struct world *world, const Tarry__Follow *follow) {
@@ -172,63 +164,28 @@ static struct pair_event event_of(struct world *world, const Tarry__Follow *foll
     struct node *node = host->node;
     struct pair_event event = {
         .kind = PAIR_ASKED,
-        .near = follow->end + FOLLOW_NEAR_BYTES >= node->leading.written && follow->end > node->leading.stuck_end,
+        .near = leader_half_is_near(&node->leading.half, follow->end),
         .message = follow_wire_asked(follow, &node->note),
     };
-    bool compares = node->pair.role == PAIR_LEADING || node->pair.role == PAIR_CLAIMING;
-    if (compares) MUST(follow_wire_compare(host->log, follow, &event) == 0);
+    if (leader_half_compares(&node->pair)) MUST(follow_wire_compare(host->log, follow, &event) == 0);
     return event;
 }
 
 static void answer_verdict(struct world *world, struct node_message *message, const struct pair_message *answer) {
-    struct node *node = world->host->node;
-    if (answer->kind == PAIR_RETIRED) node->kept_from = node->committed;
     uint8_t *chain = world_alloc(world, FRAME_CHAIN_SIZE);
     follow_wire_answer(answer, &message->answer);
     MUST(follow_wire_tell_chain(world->host->log, &message->question, chain, &message->answer) == 0);
     answer_with(world, message);
 }
 
-static uint64_t hold_ms(const struct world *world, const Tarry__Follow *follow) {
-    uint64_t third_ms = world->options.pair.solo_after_ms / 3;
-    return third_ms < follow->wait_ms ? third_ms : follow->wait_ms;
-}
-
-static void hold(struct world *world, struct node_message *message) {
-    struct node_leading *leading = &world->host->node->leading;
-    node_heard(world);
-    lead_forget_question(world);
-    leading->held = message;
-    leading->held_ns = world->now_ns;
-    leading->until_ns = world->now_ns + hold_ms(world, &message->question) * NS_PER_MS;
-}
-
-void lead_question(struct world *world, void *argument) {
+static void ask_rules(struct world *world, struct node_message *message) {
     struct host *host = world->host;
     struct node *node = host->node;
-    struct node_message *message = fresh(world, argument);
+    struct leader_half *half = &node->leading.half;
     const Tarry__Follow *follow = &message->question;
     bool is_leading = node->pair.role == PAIR_LEADING;
     uint64_t life = host->life;
-    const char *problem = stranger(node, follow);
-    if (problem) {
-        refuse(world, message, false, problem);
-        return;
-    }
-    if (is_leading && is_another_disk(node, follow)) {
-        refuse(world, message, true, "this disk is new, and the pair still waits for the one before it");
-        return;
-    }
-    if (follow->probes) {
-        message->answer.epoch = is_leading ? node->pair.epoch : 0;
-        network_between(world, message->from, follow_probed, message, message->life);
-        return;
-    }
-    node->leading.heard_ns = world->now_ns;
-    if (follow->end > node->leading.peer_durable) node->leading.grown_ns = world->now_ns;
-    node->leading.peer_durable = follow->end;
-    bool never_follows = node->pair.by_operator && follow->alone;
-    if (is_leading && !never_follows) node->kept_from = follow->end;
+    leader_half_hear(half, &node->pair, follow, world->now_ns);
     struct pair_event event = event_of(world, follow);
     if (is_leading && event.message.another) lead_forget_question(world);
     if (is_leading) admit_disk(world, follow);
@@ -240,9 +197,11 @@ void lead_question(struct world *world, void *argument) {
     if (host->life != life || node->ended) return;
     if (!is_leading && node->pair.role == PAIR_LEADING) admit_disk(world, follow);
     if (host->life != life) return;
-    if (answer.kind == PAIR_FRAMES)
-        hold(world, message);
-    else
+    if (answer.kind == PAIR_FRAMES) {
+        node_heard(world);
+        lead_forget_question(world);
+    }
+    if (!leader_half_take(half, follow, message, &answer, node->committed, world->now_ns))
         answer_verdict(world, message, &answer);
     if (!follow->leaves || node->pair.role != PAIR_LEADING) return;
     TRACE(world, "broker", "is left by its follower");
@@ -250,28 +209,31 @@ void lead_question(struct world *world, void *argument) {
     node->silence.remind_ns = 0;
 }
 
-/* ---- answers */
-
-static bool has_something_to_say(struct world *world) {
+void lead_question(struct world *world, void *argument) {
     struct node *node = world->host->node;
-    struct node_leading *leading = &node->leading;
-    const Tarry__Follow *follow = &leading->held->question;
-    const struct batch *batch = leading->batches;
-    bool wants_confirmation = batch && batch->end <= node->pair.committed && !may_leave(node, batch);
-    leading->wake_ns = leading->until_ns;
-    if (pair_hands_over(&node->pair)) return true;
-    if (leading->written > follow->end || world->now_ns >= leading->until_ns) return true;
-    if (follow->stamp == 0) return true; /* it does not know yet that it is a follower */
-    if (node->pair.counted && wants_confirmation) return true;
-    if (node->pair.committed <= leading->told) return false;
-    uint64_t tell_ns = leading->held_ns + COMMITTED_DELAY_NS;
-    if (tell_ns < leading->wake_ns) leading->wake_ns = tell_ns;
-    return world->now_ns >= tell_ns;
+    struct node_message *message = fresh(world, argument);
+    const struct admission_self self = {.cluster = node->cluster, .member = node->member, .note = &node->note};
+    const struct admission admission = admission_of(&node->pair, &self, &message->question);
+    switch (admission.kind) {
+    case ADMISSION_REFUSE:
+        refuse(world, message, admission.is_early, admission.sentence);
+        break;
+    case ADMISSION_PROBE:
+        message->answer.epoch = node->pair.role == PAIR_LEADING ? node->pair.epoch : 0;
+        network_between(world, message->from, follow_probed, message, message->life);
+        break;
+    case ADMISSION_RULES:
+        ask_rules(world, message);
+        break;
+    case ADMISSION_JOIN: /* here a node is of its cluster from the beginning */
+        MUST(false);
+    }
 }
+
+/* ---- answers */
 
 static void answer_frames(struct world *world, struct node_message *message, const struct pair_message *answer) {
     struct host *host = world->host;
-    struct node_leading *leading = &host->node->leading;
     Tarry__FollowReply *body = &message->answer;
     struct log_bytes frames = {0};
     uint64_t from = message->question.end;
@@ -280,7 +242,7 @@ static void answer_frames(struct world *world, struct node_message *message, con
     body->serial = answer->serial;
     body->stamp = answer->stamp;
     body->in_sync = answer->in_sync;
-    body->committed = leading->began ? answer->committed : 0;
+    body->committed = answer->committed;
     size_t room = one_in(world, 2) ? FOLLOW_BYTES_MAX : 1 + random_below(&world->random, 4096);
     int error = log_serve(host->log, from, UINT64_MAX, room, &frames);
     if (error == 0) {
@@ -295,21 +257,28 @@ static void answer_frames(struct world *world, struct node_message *message, con
         host_fail(world, "cannot read the log", error);
         return;
     }
-    leading->told = body->committed;
     answer_with(world, message);
 }
 
 static void answer_held(struct world *world) {
     struct host *host = world->host;
     struct node *node = host->node;
-    struct node_message *message = node->leading.held;
-    if (!message || !has_something_to_say(world)) return;
-    node->leading.held = NULL;
+    struct leader_half *half = &node->leading.half;
+    const struct batch *batch = node->leading.batches;
+    uint64_t disk_waits_ms = host_sync_waits_ms(world);
+    bool wants_word = false;
+    if (batch) {
+        const struct leader_outgoing outgoing = outgoing_of(batch);
+        wants_word = leader_half_wants_word(&node->pair, &outgoing);
+    }
+    if (!leader_half_must_answer(half, &node->pair, wants_word, disk_waits_ms, world->now_ns)) return;
+    struct node_message *message = leader_half_release(half);
     struct pair_event event = event_of(world, &message->question);
     struct pair_message answer = {0};
     uint64_t life = host->life;
     node_step(world, &event, &answer);
     if (host->life != life || node->ended) return;
+    leader_half_answer(half, &node->pair, disk_waits_ms, &answer);
     if (answer.kind == PAIR_FRAMES)
         answer_frames(world, message, &answer);
     else
@@ -319,43 +288,24 @@ static void answer_held(struct world *world) {
 void lead_go_on(struct world *world) {
     struct host *host = world->host;
     struct node *node = host->node;
-    struct node_leading *leading = &node->leading;
+    struct leader_half *half = &node->leading.half;
     uint64_t life = host->life;
-    if ((world->now_ns - leading->heard_ns) / NS_PER_MS > world->options.pair.keep_ms) node->kept_from = UINT64_MAX;
+    leader_half_forget_needs(half, false, world->now_ns);
     publish(world);
     if (host->life != life) return;
     let_out(world);
     if (host->life != life) return;
-    leading->wake_ns = UINT64_MAX;
     answer_held(world);
     if (host->life != life || node->ended) return;
-    bool is_stalled = leading->waits_since_ns != UINT64_MAX && world->now_ns - leading->waits_since_ns > STALLED_NS;
-    if (is_stalled != node->stalled)
-        TRACE(world, "broker", is_stalled ? "waits for its follower, and says so" : "is confirmed again");
-    node->stalled = is_stalled;
-}
-
-uint64_t lead_stuck_ns(const struct world *world) {
-    const struct node *node = world->host->node;
-    uint64_t since_ns = node->leading.waits_since_ns;
-    uint64_t wait_ms = world->options.pair.solo_after_ms;
-    if (!node->pair.counted || since_ns == UINT64_MAX || wait_ms == UINT64_MAX) return UINT64_MAX;
-    if (node->leading.grown_ns > since_ns) since_ns = node->leading.grown_ns;
-    return since_ns + wait_ms * NS_PER_MS;
+    if (leader_half_look(half, world->now_ns))
+        TRACE(world, "broker", half->stalled_ns ? "waits for its follower, and says so" : "is confirmed again");
+    /* What goes on is not taken for a follower that stalls. */
+    MUST(half->stalled_ns == 0 || node->leading.left_ns + LAW_STALL_NS <= world->now_ns);
 }
 
 void lead_give_up(struct world *world) {
-    struct node_leading *leading = &world->host->node->leading;
-    if (leading->stuck_end != leading->peer_durable) TRACE(world, "broker", "gives up a follower that stores nothing");
-    leading->stuck_end = leading->peer_durable;
-}
-
-uint64_t lead_timer(const struct world *world) {
-    const struct node *node = world->host->node;
-    uint64_t stall_ns = UINT64_MAX;
-    if (node->leading.waits_since_ns != UINT64_MAX && !node->stalled)
-        stall_ns = node->leading.waits_since_ns + STALLED_NS + 1;
-    return stall_ns < node->leading.wake_ns ? stall_ns : node->leading.wake_ns;
+    if (leader_half_give_up(&world->host->node->leading.half))
+        TRACE(world, "broker", "gives up a follower that stores nothing");
 }
 
 /* Nobody is told anything more: who waits asks again. */
@@ -370,7 +320,7 @@ void lead_end(struct world *world) {
             host_batch_drop(host, batch);
         }
     }
-    leading->held = NULL;
+    (void)leader_half_release(&leading->half);
 }
 
 /* ---- handing over: the core decides nothing meanwhile (shell/loop.c) */

@@ -29,7 +29,7 @@ static uint64_t silent_ns(const struct world *world) {
     const struct node *node = world->host->node;
     uint64_t until_ns = node->silence.until_ns;
     if (node->following.has_left) return UINT64_MAX;
-    uint64_t stuck_ns = node->pair.role == PAIR_LEADING ? lead_stuck_ns(world) : UINT64_MAX;
+    uint64_t stuck_ns = leader_half_stuck_ns(&node->leading.half, &node->pair);
     if (stuck_ns < until_ns) until_ns = stuck_ns;
     return until_ns > node->silence.remind_ns ? until_ns : node->silence.remind_ns;
 }
@@ -61,7 +61,7 @@ void node_check_sleep(struct world *world) {
     struct node *node = world->host->node;
     if (asks_only(&node->pair) || !silence_overslept(&node->silence, world->now_ns)) return;
     node->overslept_ns = world->now_ns;
-    if (node->pair.role == PAIR_LEADING) node->leading.grown_ns = world->now_ns;
+    if (node->pair.role == PAIR_LEADING) leader_half_overslept(&node->leading.half, world->now_ns);
     TRACE(world, "broker", "has overslept, and gives the other node its time again");
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "admission.h"
 #include "disk.h"
 #include "follow_wire.h"
 #include "follower.h"
@@ -14,14 +15,13 @@
 #include "lookback.h"
 #include "shell.h"
 
-/* What is committed is told with the next frames, or so long after. */
-#define COMMITTED_DELAY_NS (3 * NS_PER_MS)
-/* Somebody has waited so long for a follower that counts: who comes now is told to come again. */
-#define STALLED_NS (1000 * NS_PER_MS)
-
 void leader_init(struct node *node) {
+    const struct config *config = &node->shell->config;
+    const struct pair_times times = {.failover_after_ms = config->failover_after_ms,
+                                     .solo_after_ms = config->solo_after_ms,
+                                     .keep_ms = FOLLOW_KEEP_MS};
     node->leading.batches_last = &node->leading.batches;
-    node->leading.wake_ns = UINT64_MAX;
+    leader_half_init(&node->leading.half, &times);
 }
 
 /* ---- beginning */
@@ -40,7 +40,7 @@ void leader_begin(struct node *node) {
     error = lookback(shell->log, &found, &shell->before);
     if (error != 0) shell_fail("log_unreadable", error);
     atomic_store(&shell->epoch, node->pair.epoch);
-    node->leading.written = end;
+    leader_half_begin(&node->leading.half, end);
     pthread_mutex_lock(&node->mutex);
     node->news.written = end;
     node->peer.lacks_since_ns = end > node->peer.durable ? monotonic_ns() : 0;
@@ -52,12 +52,18 @@ void leader_begin(struct node *node) {
 }
 
 void leader_began(struct node *node) {
-    node->leading.began = true;
+    node->leading.half.began = true;
     atomic_store(&node->leads, true);
     logfmt("leading", "epoch=%u", node->pair.epoch);
 }
 
 /* ---- what is committed leaves */
+
+static struct leader_outgoing outgoing_of(const struct batch *batch) {
+    return (struct leader_outgoing){.end = batch->end,
+                                    .appends = batch->effects.appends.count > 0,
+                                    .question = batch->question};
+}
 
 static void let_out_one(struct shell *shell, struct batch *batch) {
     bool is_silent = batch->effects.appends.count == 0;
@@ -71,25 +77,22 @@ static void let_out_one(struct shell *shell, struct batch *batch) {
     batch_drop(&shell->batches, batch);
 }
 
-/* R3: a batch that appended is confirmed by its position, for that was sent after all of its questions came. */
 static bool may_leave(const struct node *node, const struct batch *batch) {
-    if (batch->end > node->pair.committed) return false;
-    return batch->effects.appends.count > 0 || pair_may_answer(&node->pair, batch->question);
+    const struct leader_outgoing outgoing = outgoing_of(batch);
+    return leader_half_may_leave(&node->pair, &outgoing);
 }
 
 static void let_out(struct node *node) {
     struct node_leading *leading = &node->leading;
-    const struct batch *first = leading->batches;
+    bool has_left = false;
     while (leading->batches != NULL && may_leave(node, leading->batches)) {
         struct batch *batch = leading->batches;
         leading->batches = batch->next;
         if (leading->batches == NULL) leading->batches_last = &leading->batches;
         let_out_one(node->shell, batch);
+        has_left = true;
     }
-    /* What goes on is not awaited, though there is always somebody who waits. */
-    bool waits = leading->batches != NULL;
-    if (!waits || leading->batches != first) leading->waits_since_ns = UINT64_MAX;
-    if (waits && leading->waits_since_ns == UINT64_MAX) leading->waits_since_ns = monotonic_ns();
+    leader_half_released(&leading->half, has_left, leading->batches != NULL, monotonic_ns());
 }
 
 static void pass_audits_on(struct node *node) {
@@ -119,9 +122,9 @@ static void publish(struct node *node) {
     uint64_t committed = pair_committed(&node->pair);
     if (committed > atomic_load(&node->may_index)) {
         atomic_store(&node->may_index, committed);
-        if (!node->leading.began) inbox_nudge(&shell->inbox); /* the core may wait for the index */
+        if (!node->leading.half.began) inbox_nudge(&shell->inbox); /* the core may wait for the index */
     }
-    if (!node->leading.began || committed <= atomic_load(&node->committed)) return;
+    if (!node->leading.half.began || committed <= atomic_load(&node->committed)) return;
     atomic_store(&node->committed, committed);
     log_claim(shell->log, committed);
     courier_durable(&shell->courier, committed);
@@ -132,10 +135,10 @@ static void publish(struct node *node) {
 
 void leader_take(struct node *node, const struct node_news *news) {
     struct node_leading *leading = &node->leading;
-    if (news->written > leading->written)
+    if (news->written > leading->half.written)
         leading->points[leading->point_next++ % SYNC_POINTS] =
             (struct sync_point){news->written, news->frames, monotonic_ns()};
-    leading->written = news->written;
+    leading->half.written = news->written;
     leading->frame_count = news->frames;
     for (struct batch *batch = news->batches; batch != NULL; batch = batch->next)
         batch->question = pair_question(&node->pair);
@@ -146,21 +149,6 @@ void leader_take(struct node *node, const struct node_news *news) {
     if (news->durable <= node->pair.durable) return;
     struct pair_event event = {.kind = PAIR_DURABLE, .end = news->durable};
     node_step(node, &event, NULL);
-}
-
-/* ---- what the other node needs of the log */
-
-static void keep_log(struct node *node, uint64_t from) {
-    node->leading.kept_ns = monotonic_ns();
-    atomic_store(&node->kept_from, from);
-}
-
-/* Segments are not kept for ever for one who does not come. Who copies a snapshot comes when it has it: until then a
- * backup is under way. */
-static void forget_needs(struct node *node) {
-    if (atomic_load(&node->kept_from) == UINT64_MAX) return;
-    if (log_is_pinned(node->shell->log)) node->leading.kept_ns = monotonic_ns();
-    if (monotonic_ns() - node->leading.kept_ns > FOLLOW_KEEP_MS * NS_PER_MS) atomic_store(&node->kept_from, UINT64_MAX);
 }
 
 /* ---- questions */
@@ -214,10 +202,14 @@ static void answer_probe(struct node *node, struct call *call) {
 }
 
 void leader_forget_question(struct node *node) {
-    struct call *call = node->leading.held;
+    struct call *call = leader_half_release(&node->leading.half);
     if (call == NULL) return;
-    node->leading.held = NULL;
     answer_empty(node, call, node->pair.epoch);
+}
+
+/* Before the answer leaves: retirement goes by it. */
+static void publish_needs(struct node *node) {
+    atomic_store(&node->kept_from, node->leading.half.kept_from);
 }
 
 /* A directory that is nobody's yet becomes the other node. */
@@ -233,42 +225,12 @@ static void answer_join(struct node *node, struct call *call) {
         body.secret = (ProtobufCBinaryData){sizeof(sealed), sealed};
         body.node = node->pair.other;
         body.epoch = node->pair.epoch;
-        if (node_is_leading(node)) keep_log(node, shell_committed(node->shell)); /* as in answer_verdict */
+        if (node_is_leading(node)) leader_half_keep(&node->leading.half, shell_committed(node->shell), monotonic_ns());
+        publish_needs(node);
     } else {
         body.url = node->primary;
     }
     answer_with(node, call, &body);
-}
-
-static const char another_cluster[] = "the data are of another cluster than the leader's: name another peer, or join "
-                                      "this one with an empty directory and "
-                                      "--follow";
-
-static bool is_of_another_cluster(const struct node *node, const Tarry__Follow *follow) {
-    return follow->cluster.len != CLUSTER_ID_SIZE ||
-           memcmp(follow->cluster.data, node->shell->dir.cluster, CLUSTER_ID_SIZE) != 0;
-}
-
-/* Is this the other node of this pair, with a disk that the rules know? NULL, or a sentence. */
-static const char *stranger(const struct node *node, const Tarry__Follow *follow) {
-    const struct pair *pair = &node->pair;
-    if (follow->log_version != FORMAT_VERSION)
-        return "the two brokers write different versions of the log: let the same version of tarryd run on both";
-    if (follow->coordinated == pair->by_operator)
-        return "one of the two nodes has a coordinator and the other has none, and each would go by its own rules: "
-               "stop both, and give them the same option coordinator";
-    if (follow->node != pair->other || follow->member.len != MEMBER_ID_SIZE)
-        return "both brokers are the same node of the pair: one of the data directories is a copy; delete that one, "
-               "and "
-               "start its broker with --follow";
-    if (memcmp(follow->member.data, node->shell->dir.member.id, MEMBER_ID_SIZE) == 0)
-        return "the data directory is a copy of the leader's, its identity too: delete it, and start with --follow";
-    return NULL;
-}
-
-/* The rules count a node; a disk that was wiped or exchanged is another one (F-29). */
-static bool is_another_disk(const struct node *node, const Tarry__Follow *follow) {
-    return node->pair.counted && note_is_another(&node->note, follow->member.data);
 }
 
 /* The rules may count it with the next step; a later run must know whom. */
@@ -301,12 +263,11 @@ static void note_peer(struct node *node, const Tarry__Follow *follow) {
     memcpy(peer->member, follow->member.data, MEMBER_ID_SIZE);
     if (strlen(follow->url) < sizeof(peer->url)) snprintf(peer->url, sizeof(peer->url), "%s", follow->url);
     peer->heard_ns = monotonic_ns();
-    if (follow->end > peer->durable) node->leading.grown_ns = peer->heard_ns;
     peer->durable = follow->end;
     peer->applied = follow->applied;
     pthread_mutex_unlock(&node->mutex);
-    bool never_follows = node->pair.by_operator && follow->alone; /* it asks all the same, for as long as it runs */
-    if (node_is_leading(node) && !never_follows) keep_log(node, follow->end);
+    leader_half_hear(&node->leading.half, &node->pair, follow, monotonic_ns());
+    publish_needs(node);
 }
 
 /* An end that did not fit before. */
@@ -353,67 +314,25 @@ static void compare(struct node *node, const Tarry__Follow *follow, struct pair_
 static struct pair_event event_of(struct node *node, const Tarry__Follow *follow) {
     struct pair_event event = {
         .kind = PAIR_ASKED,
-        .near = follow->end + FOLLOW_NEAR_BYTES >= node->leading.written && follow->end > node->leading.stuck_end,
+        .near = leader_half_is_near(&node->leading.half, follow->end),
         .message = follow_wire_asked(follow, &node->note),
     };
-    /* Without a coordinator a claim becomes a reign by the first question of who promised it. */
-    if (node_is_leading(node) || node->pair.role == PAIR_CLAIMING) compare(node, follow, &event);
+    if (leader_half_compares(&node->pair)) compare(node, follow, &event);
     return event;
 }
 
 static void answer_verdict(struct node *node, struct call *call, const struct pair_message *answer) {
     Tarry__FollowReply body = TARRY__FOLLOW_REPLY__INIT;
-    /* The snapshot will end no earlier than what is committed now does, and what comes after it must still be there
-     * when it is taken. */
-    if (answer->kind == PAIR_RETIRED) keep_log(node, shell_committed(node->shell));
     follow_wire_answer(answer, &body);
     uint8_t chain[FRAME_CHAIN_SIZE];
     tell_chain(node, follow_of(call), chain, &body);
     if (!node_is_leading(node)) body.url = node->primary;
-    body.log_end = node->leading.written;
+    body.log_end = node->leading.half.written;
     answer_with(node, call, &body);
 }
 
-/* An idle follower must have time to ask again before it counts as silent: it knows nothing of solo-after. */
-static uint64_t hold_ms(const struct node *node, const Tarry__Follow *follow) {
-    uint64_t third_ms = node->shell->config.solo_after_ms / 3;
-    return third_ms < follow->wait_ms ? third_ms : follow->wait_ms;
-}
-
-static void hold(struct node *node, struct call *call) {
-    struct node_leading *leading = &node->leading;
-    uint64_t now_ns = monotonic_ns();
-    leader_forget_question(node);
-    leading->held = call;
-    leading->held_ns = now_ns;
-    leading->until_ns = now_ns + hold_ms(node, follow_of(call)) * NS_PER_MS;
-}
-
-void leader_question(struct node *node, struct call *call) {
+static void ask_rules(struct node *node, struct call *call) {
     const Tarry__Follow *follow = follow_of(call);
-    if (follow->cluster.len == 0) {
-        answer_join(node, call);
-        return;
-    }
-    if (is_of_another_cluster(node, follow)) {
-        /* Who does not lead cannot know whose disk is the wrong one. */
-        refuse(node, call, node_is_leading(node) ? TARRY__CODE__INVALID : TARRY__CODE__BUSY, another_cluster);
-        return;
-    }
-    const char *problem = stranger(node, follow);
-    if (problem == NULL && node_is_leading(node)) problem = node_compare(node, follow->digest_position, follow->digest);
-    if (problem != NULL) {
-        refuse(node, call, TARRY__CODE__INVALID, problem);
-        return;
-    }
-    if (node_is_leading(node) && is_another_disk(node, follow)) {
-        refuse(node, call, TARRY__CODE__BUSY, "this disk is new, and the pair still waits for the one before it");
-        return;
-    }
-    if (follow->probes) {
-        answer_probe(node, call);
-        return;
-    }
     note_peer(node, follow);
     bool is_leading = node_is_leading(node);
     struct pair_event event = event_of(node, follow);
@@ -427,42 +346,50 @@ void leader_question(struct node *node, struct call *call) {
     bool leaves = follow->leaves && node_is_leading(node);
     if (answer.kind == PAIR_FRAMES) {
         node_heard(node);
-        hold(node, call);
-    } else {
-        answer_verdict(node, call, &answer);
+        leader_forget_question(node);
     }
+    struct leader_half *half = &node->leading.half;
+    bool waits = leader_half_take(half, follow, call, &answer, shell_committed(node->shell), monotonic_ns());
+    publish_needs(node);
+    if (!waits) answer_verdict(node, call, &answer);
     if (leaves) node_is_left(node);
+}
+
+void leader_question(struct node *node, struct call *call) {
+    const Tarry__Follow *follow = follow_of(call);
+    const struct datadir *dir = &node->shell->dir;
+    const struct admission_self self = {.cluster = dir->cluster, .member = dir->member.id, .note = &node->note};
+    struct admission admission = admission_of(&node->pair, &self, follow);
+    if (admission.kind == ADMISSION_RULES || admission.kind == ADMISSION_PROBE) {
+        const char *problem = NULL;
+        if (node_is_leading(node)) problem = node_compare(node, follow->digest_position, follow->digest);
+        if (problem != NULL) admission = (struct admission){.kind = ADMISSION_REFUSE, .sentence = problem};
+    }
+    switch (admission.kind) {
+    case ADMISSION_JOIN:
+        answer_join(node, call);
+        break;
+    case ADMISSION_PROBE:
+        answer_probe(node, call);
+        break;
+    case ADMISSION_REFUSE:
+        refuse(node, call, admission.is_early ? TARRY__CODE__BUSY : TARRY__CODE__INVALID, admission.sentence);
+        break;
+    case ADMISSION_RULES:
+        ask_rules(node, call);
+        break;
+    }
 }
 
 /* ---- answers */
 
 /* Somebody waits for a word of the follower that is younger than his question. */
-static bool wants_confirmation(const struct node *node) {
+static bool wants_word(const struct node *node) {
     const struct batch *batch = node->leading.batches;
     if (node->leading.audits != NULL) return true;
-    return batch != NULL && batch->end <= node->pair.committed && !may_leave(node, batch);
-}
-
-/* F-31a: the follower has whatever was acknowledged, and the frames that wait for this node's disk besides. It is told
- * to lead, as it may at any time if it hears nothing; who is deposed by that starts again, when its disk lets it. */
-static bool is_hung(const struct node *node) {
-    const struct pair *pair = &node->pair;
-    bool may_lead = pair->counted && pair_is_in_sync(pair) && !pair->by_operator && !pair->is_async;
-    return may_lead && sync_waits_ms(&node->shell->sync) >= SYNC_HUNG_MS;
-}
-
-static bool has_something_to_say(struct node *node, uint64_t now_ns) {
-    struct node_leading *leading = &node->leading;
-    const Tarry__Follow *follow = follow_of(leading->held);
-    leading->wake_ns = leading->until_ns;
-    if (pair_hands_over(&node->pair) || is_hung(node)) return true;
-    if (leading->written > follow->end || now_ns >= leading->until_ns) return true;
-    if (follow->stamp == 0) return true; /* it does not know yet that it is a follower */
-    if (node->pair.counted && wants_confirmation(node)) return true;
-    if (node->pair.committed <= leading->told) return false;
-    uint64_t tell_ns = leading->held_ns + COMMITTED_DELAY_NS;
-    if (tell_ns < leading->wake_ns) leading->wake_ns = tell_ns;
-    return now_ns >= tell_ns;
+    if (batch == NULL) return false;
+    const struct leader_outgoing outgoing = outgoing_of(batch);
+    return leader_half_wants_word(&node->pair, &outgoing);
 }
 
 /* The newest point that the follower will pass with these frames. */
@@ -485,8 +412,8 @@ static void answer_frames(struct node *node, struct call *call, const struct pai
     body.serial = answer->serial;
     body.stamp = answer->stamp;
     body.in_sync = answer->in_sync;
-    body.committed = leading->began ? answer->committed : 0;
-    body.log_end = leading->written;
+    body.committed = answer->committed;
+    body.log_end = leading->half.written;
     int error = log_serve(node->shell->log, follow->end, UINT64_MAX, FOLLOW_BYTES_MAX, frames);
     if (error == LOG_RETIRED) {
         body.verdict = TARRY__FOLLOW_REPLY__VERDICT__NEED_SNAPSHOT;
@@ -503,24 +430,22 @@ static void answer_frames(struct node *node, struct call *call, const struct pai
     pthread_mutex_unlock(&node->mutex);
     body.lag_frames = lag.frames;
     body.lag_ms = lag.ms;
-    leading->told = body.committed;
     answer_with(node, call, &body);
 }
 
 static void answer_held(struct node *node) {
-    struct node_leading *leading = &node->leading;
-    struct call *call = leading->held;
-    if (call == NULL || !has_something_to_say(node, monotonic_ns())) return;
-    leading->held = NULL;
+    struct leader_half *half = &node->leading.half;
+    uint64_t disk_waits_ms = sync_waits_ms(&node->shell->sync);
+    if (!leader_half_must_answer(half, &node->pair, wants_word(node), disk_waits_ms, monotonic_ns())) return;
+    struct call *call = leader_half_release(half);
     struct pair_event event = event_of(node, follow_of(call));
     struct pair_message answer = {0};
     node_step(node, &event, &answer);
-    if (answer.kind == PAIR_FRAMES && is_hung(node)) {
+    leader_half_answer(half, &node->pair, disk_waits_ms, &answer);
+    if (answer.kind == PAIR_TAKE_OVER && leader_half_is_hung(&node->pair, disk_waits_ms)) {
         static struct logfmt_limit limit;
         if (logfmt_allowed(&limit))
-            logfmt("disk_hangs", "waits_ms=%" PRIu64 " action=\"the follower is told to lead\"",
-                   sync_waits_ms(&node->shell->sync));
-        answer.kind = PAIR_TAKE_OVER;
+            logfmt("disk_hangs", "waits_ms=%" PRIu64 " action=\"the follower is told to lead\"", disk_waits_ms);
     }
     if (answer.kind == PAIR_FRAMES)
         answer_frames(node, call, &answer);
@@ -543,53 +468,33 @@ static void fail_all(struct node *node) {
     leading->batches_last = &leading->batches;
 }
 
+static void say_stalled(const struct node *node) {
+    bool is_stalled = node->leading.half.stalled_ns != 0;
+    logfmt(is_stalled           ? "follower_awaited"
+           : node->pair.counted ? "follower_confirms"
+                                : "follower_not_awaited",
+           "committed=%" PRIu64 " durable=%" PRIu64, node->pair.committed, node->pair.durable);
+}
+
 void leader_go_on(struct node *node) {
-    struct node_leading *leading = &node->leading;
-    forget_needs(node);
+    struct leader_half *half = &node->leading.half;
+    leader_half_forget_needs(half, log_is_pinned(node->shell->log), monotonic_ns());
+    publish_needs(node);
     publish(node);
     let_out(node);
     pass_audits_on(node);
-    leading->wake_ns = UINT64_MAX;
     answer_held(node);
-    bool is_stalled = leading->waits_since_ns != UINT64_MAX && monotonic_ns() - leading->waits_since_ns > STALLED_NS;
-    bool was_stalled = atomic_load(&node->stalled_ns) != 0;
-    if (is_stalled != was_stalled)
-        logfmt(is_stalled           ? "follower_awaited"
-               : node->pair.counted ? "follower_confirms"
-                                    : "follower_not_awaited",
-               "committed=%" PRIu64 " durable=%" PRIu64, node->pair.committed, node->pair.durable);
-    if (is_stalled != was_stalled) atomic_store(&node->stalled_ns, is_stalled ? monotonic_ns() : 0);
+    if (leader_half_look(half, monotonic_ns())) say_stalled(node);
+    atomic_store(&node->stalled_ns, half->stalled_ns);
     /* The core's thread may wait for a batch that nobody will confirm any more. */
-    if (is_stalled && atomic_load(&node->shell->stopping)) fail_all(node);
-}
-
-uint64_t leader_stuck_ns(const struct node *node) {
-    const struct node_leading *leading = &node->leading;
-    uint64_t since_ns = leading->waits_since_ns;
-    uint64_t wait_ms = node->shell->config.solo_after_ms;
-    if (!node->pair.counted || since_ns == UINT64_MAX || wait_ms == SOLO_NEVER) return UINT64_MAX;
-    if (leading->grown_ns > since_ns) since_ns = leading->grown_ns;
-    return since_ns + wait_ms * NS_PER_MS;
-}
-
-void leader_overslept(struct node *node) {
-    node->leading.grown_ns = monotonic_ns();
+    if (half->stalled_ns != 0 && atomic_load(&node->shell->stopping)) fail_all(node);
 }
 
 void leader_give_up(struct node *node) {
-    struct node_leading *leading = &node->leading;
-    uint64_t end = node->peer.durable; /* written by this thread alone */
-    if (leading->stuck_end == end) return;
-    leading->stuck_end = end;
-    logfmt("follower_stuck", "durable=%" PRIu64 " log_end=%" PRIu64 " reason=\"it asks, and stores nothing\"", end,
-           leading->written);
-}
-
-uint64_t leader_timer(const struct node *node) {
-    uint64_t stall_ns = UINT64_MAX;
-    if (node->leading.waits_since_ns != UINT64_MAX && atomic_load(&node->stalled_ns) == 0)
-        stall_ns = node->leading.waits_since_ns + STALLED_NS + 1;
-    return stall_ns < node->leading.wake_ns ? stall_ns : node->leading.wake_ns;
+    struct leader_half *half = &node->leading.half;
+    if (leader_half_give_up(half))
+        logfmt("follower_stuck", "durable=%" PRIu64 " log_end=%" PRIu64 " reason=\"it asks, and stores nothing\"",
+               half->follower_end, half->written);
 }
 
 void leader_stop(struct node *node) {

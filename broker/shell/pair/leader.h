@@ -1,9 +1,7 @@
 /* leader.h: what the pair thread does while its node leads: answers the follower's questions, and lets out what is
  * committed and confirmed (R3).
- *
- * A question waits until there are frames for it, or another is committed, or somebody waits for a confirmation, or its
- * time is over; it acknowledges at once. The rules are asked again when it is answered, so that the answer's stamp is
- * younger than whatever came meanwhile: to them that is the same question, come twice. */
+ * What is decided is leader_half.h's and admission.h's (broker/replication); this is done here with threads, log and
+ * calls. */
 #ifndef TARRY_SHELL_PAIR_LEADER_H
 #define TARRY_SHELL_PAIR_LEADER_H
 
@@ -24,14 +22,8 @@ void leader_question(struct node *node, struct call *call);
 void leader_forget_question(struct node *node);
 /* Publishes what is committed, answers a question that need not wait any more, lets batches out. */
 void leader_go_on(struct node *node);
-uint64_t leader_timer(const struct node *node); /* MONOTONIC */
-/* Since when (MONOTONIC; UINT64_MAX: never) a follower that counts has stored nothing for as long as a silent one is
- * waited for, while somebody waits for it (F-28): its disk is full, or it starts again and again. It is given up as if
- * it were silent, and does not count before it has stored more. */
-uint64_t leader_stuck_ns(const struct node *node);
+/* A follower that counts, asks, and stores nothing is given up as if it were silent (F-28). */
 void leader_give_up(struct node *node);
-/* This node stood still, and has not heard of what the follower stored meanwhile: its time begins anew. */
-void leader_overslept(struct node *node);
 /* The process stops: who waits is told that the outcome is unknown. */
 void leader_stop(struct node *node);
 

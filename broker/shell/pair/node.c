@@ -268,10 +268,8 @@ static void check_timers(struct node *node) {
     if (node->pair.role == PAIR_FOLLOWING) follower_check(node, now_ns);
 }
 
-/* Who leads is present at the coordinator for as long as this thread takes its turns, and its disk answers: what only
- * lives does not keep the other from taking over. */
 static bool is_declaring(struct node *node) {
-    return node_is_leading(node) && !node->pair.by_operator && sync_waits_ms(&node->shell->sync) < SYNC_HUNG_MS;
+    return leader_half_declares(&node->pair, sync_waits_ms(&node->shell->sync));
 }
 
 static uint64_t next_timer(struct node *node) {
@@ -281,7 +279,7 @@ static uint64_t next_timer(struct node *node) {
     if (node->read_ns < until_ns) until_ns = node->read_ns;
     if (node->again_ns < until_ns && !shell_is_told_to_stop()) until_ns = node->again_ns;
     uint64_t other_ns = UINT64_MAX;
-    if (node_is_leading(node)) other_ns = leader_timer(node);
+    if (node_is_leading(node)) other_ns = leader_half_timer(&node->leading.half);
     /* In any other role nobody asks: a moment that has gone by would not be waited for, but spun on. */
     if (node->pair.role == PAIR_FOLLOWING) other_ns = follower_timer(node);
     return other_ns < until_ns ? other_ns : until_ns;

@@ -26,6 +26,7 @@
 #include "keeper.h"
 #include "knock.h"
 #include "leader_clock.h"
+#include "leader_half.h"
 #include "listen.h"
 #include "log_serve.h"
 #include "note.h"
@@ -110,24 +111,14 @@ struct node_peer {
 
 /* What is done as a leader. */
 struct node_leading {
-    bool began;        /* the core leads */
-    uint64_t written;  /* the log's end, as the sync thread said */
-    struct call *held; /* the newest question of the follower, unanswered */
-    uint64_t held_ns;  /* MONOTONIC, when it came */
-    uint64_t until_ns; /* … and when it must be answered */
-    uint64_t wake_ns;  /* … and when there is something else to do; UINT64_MAX: never */
+    struct leader_half half; /* `held` is a call */
     struct sync_point points[SYNC_POINTS];
     size_t point_next;
     uint64_t frame_count; /* up to `written` */
-    uint64_t told;        /* committed, as the follower was told last */
     struct item *audits;  /* calls that wait for a confirmation (R3) */
     uint64_t audits_question;
     struct batch *batches; /* durable here, not let out yet; oldest first */
     struct batch **batches_last;
-    uint64_t waits_since_ns; /* MONOTONIC, the first of them; UINT64_MAX: none waits */
-    uint64_t grown_ns;       /* MONOTONIC, when the follower had stored more, or its time began anew; 0: not yet */
-    uint64_t stuck_end;      /* up to where it had when it was given up (F-28); 0: it was not */
-    uint64_t kept_ns;        /* MONOTONIC, when the other node was last known to need the log from `kept_from` on */
     struct log_bytes frames; /* to be sent */
     const uint8_t *asker;    /* the disk whose question is just being looked at; NULL: none */
     /* The last end that did not fit (R8), up to where it may be the same, and what the own chain is there. To find that

@@ -43,7 +43,7 @@ static bool has_leader(const struct node *node) {
 static uint64_t silent_ns(const struct node *node) {
     uint64_t until_ns = node->silence.until_ns;
     if (node->following.has_left) return UINT64_MAX; /* it does not listen any more */
-    uint64_t stuck_ns = node_is_leading(node) ? leader_stuck_ns(node) : UINT64_MAX;
+    uint64_t stuck_ns = leader_half_stuck_ns(&node->leading.half, &node->pair);
     if (stuck_ns < until_ns) until_ns = stuck_ns;
     return until_ns > node->silence.remind_ns ? until_ns : node->silence.remind_ns;
 }
@@ -70,7 +70,7 @@ void node_check_silence(struct node *node, uint64_t now_ns) {
 void node_check_sleep(struct node *node) {
     uint64_t now_ns = monotonic_ns(), planned_ns = node->silence.look_ns;
     if (asks_only(node) || !silence_overslept(&node->silence, now_ns)) return;
-    if (node_is_leading(node)) leader_overslept(node);
+    if (node_is_leading(node)) leader_half_overslept(&node->leading.half, now_ns);
     logfmt("overslept",
            "late_ms=%" PRIu64 " reason=\"this node stood still\" action=\"the other node's time begins anew\"",
            (now_ns - planned_ns) / NS_PER_MS);

@@ -60,9 +60,11 @@ class Catcher:
 
 HISTORIES = {"sim": 10000, "pair": 2000, "log_crash": 10000, "log_pair_crash": 5000, "index": 20}
 CATCHERS = {name: Catcher(name, HISTORIES.get(name, 0)) for name in
-            ("sim", "pair", "wheel", "log_crash", "log_pair_crash", "log_tail", "log_fault", "log_copy", "log_cut", "index", "index_unit", "erase", "keyring")}
+            ("sim", "pair", "wheel", "log_crash", "log_pair_crash", "log_tail", "log_fault", "log_copy", "log_cut", "index", "index_unit", "erase",
+             "keyring", "leader_half")}
 # By the file in which the bug stands: who is there for it, in this order.
-RIGS = [("broker/core/", ["sim"]), ("broker/engine/", ["sim"]), ("broker/shell/", ["sim"]), ("broker/pair/", ["pair"]), ("storage/log_erase", ["erase"]), ("storage/keyring", ["keyring"]),
+RIGS = [("broker/core/", ["sim"]), ("broker/engine/", ["sim"]), ("broker/shell/", ["sim"]), ("broker/pair/", ["pair"]),
+        ("broker/replication/leader_half", ["pair", "leader_half"]), ("storage/log_erase", ["erase"]), ("storage/keyring", ["keyring"]),
         ("storage/log_copy", ["log_pair_crash", "log_copy"]), ("storage/log_serve", ["log_copy"]),
         ("storage/log_mark", ["log_copy"]), ("storage/log_cut", ["log_pair_crash", "log_cut"]),
         ("storage/quarantine", ["log_pair_crash"]),
@@ -112,7 +114,7 @@ def complaint_in(text, status):
 def sites():
     """Name of bug → the files in which it stands, relative to the root."""
     found = {}
-    for folder in ("broker/core", "broker/engine", "broker/shell", "storage", "proto"):
+    for folder in ("broker/core", "broker/engine", "broker/replication", "broker/shell", "storage", "proto"):
         for path in sorted((ROOT / folder).glob("*.[ch]")):
             if path.name == "seeded_bug.h":
                 continue

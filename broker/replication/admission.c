@@ -1,0 +1,45 @@
+/* admission.c: see admission.h. */
+#include "admission.h"
+
+#include <string.h>
+
+#include "tarry_limits.h"
+
+static const char another_cluster[] = "the data are of another cluster than the leader's: name another peer, or join "
+                                      "this one with an empty directory and "
+                                      "--follow";
+
+static struct admission refuse(const char *sentence, bool is_early) {
+    return (struct admission){.kind = ADMISSION_REFUSE, .sentence = sentence, .is_early = is_early};
+}
+
+/* Is this the other node of this pair? NULL, or a sentence. */
+static const char *stranger(const struct pair *pair, const struct admission_self *self, const Tarry__Follow *follow) {
+    if (follow->log_version != FORMAT_VERSION)
+        return "the two brokers write different versions of the log: let the same version of tarryd run on both";
+    if (follow->coordinated == pair->by_operator)
+        return "one of the two nodes has a coordinator and the other has none, and each would go by its own rules: "
+               "stop both, and give them the same option coordinator";
+    if (follow->node != pair->other || follow->member.len != MEMBER_ID_SIZE)
+        return "both brokers are the same node of the pair: one of the data directories is a copy; delete that one, "
+               "and "
+               "start its broker with --follow";
+    if (memcmp(follow->member.data, self->member, MEMBER_ID_SIZE) == 0)
+        return "the data directory is a copy of the leader's, its identity too: delete it, and start with --follow";
+    return NULL;
+}
+
+struct admission admission_of(const struct pair *pair, const struct admission_self *self, const Tarry__Follow *follow) {
+    bool is_leading = pair->role == PAIR_LEADING;
+    bool is_of_cluster =
+        follow->cluster.len == CLUSTER_ID_SIZE && memcmp(follow->cluster.data, self->cluster, CLUSTER_ID_SIZE) == 0;
+    if (follow->cluster.len == 0) return (struct admission){.kind = ADMISSION_JOIN};
+    /* A node that does not lead cannot know which of the two disks is the wrong one. */
+    if (!is_of_cluster) return refuse(another_cluster, !is_leading);
+    const char *problem = stranger(pair, self, follow);
+    if (problem != NULL) return refuse(problem, false);
+    /* The rules count a node; a disk that was wiped or exchanged is another one (F-29). */
+    if (is_leading && pair->counted && note_is_another(self->note, follow->member.data))
+        return refuse("this disk is new, and the pair still waits for the one before it", true);
+    return (struct admission){.kind = follow->probes ? ADMISSION_PROBE : ADMISSION_RULES};
+}

@@ -1,0 +1,173 @@
+/* leader_half.c: see leader_half.h. */
+#include "leader_half.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+#include "seeded_bug.h"
+#include "tarry_limits.h"
+
+/* What is committed is told with the next frames, or so long after. */
+#define COMMITTED_DELAY_NS (3 * PAIR_NS_PER_MS)
+/* Somebody has waited so long for a follower that counts: who comes now is told to come again. */
+#define STALLED_NS (1000 * PAIR_NS_PER_MS)
+
+void leader_half_init(struct leader_half *half, const struct pair_times *times) {
+    *half = (struct leader_half){.times = *times,
+                                 .kept_from = UINT64_MAX,
+                                 .wake_ns = UINT64_MAX,
+                                 .waits_since_ns = UINT64_MAX};
+}
+
+void leader_half_begin(struct leader_half *half, uint64_t end) {
+    half->written = end;
+}
+
+/* ---- questions */
+
+void leader_half_hear(struct leader_half *half, const struct pair *pair, const Tarry__Follow *follow, uint64_t now_ns) {
+    if (follow->end > half->follower_end) half->grown_ns = now_ns;
+    half->follower_end = follow->end;
+    bool never_follows = pair->by_operator && follow->alone; /* it asks all the same, for as long as it runs */
+    if (pair->role == PAIR_LEADING && !never_follows) leader_half_keep(half, follow->end, now_ns);
+}
+
+/* Without a coordinator a claim becomes a reign by the first question of the node that promised it. */
+bool leader_half_compares(const struct pair *pair) {
+    return pair->role == PAIR_LEADING || pair->role == PAIR_CLAIMING;
+}
+
+bool leader_half_is_near(const struct leader_half *half, uint64_t follower_end) {
+    bool has_grown = follower_end > half->stuck_end || SEEDED_BUG(stuck_follower_counts);
+    return follower_end + FOLLOW_NEAR_BYTES >= half->written && has_grown;
+}
+
+/* An idle follower must have time to ask again before it counts as silent: it knows nothing of solo-after. */
+static uint64_t hold_ns(const struct leader_half *half, const Tarry__Follow *follow) {
+    uint64_t third_ms = half->times.solo_after_ms / 3;
+    return (third_ms < follow->wait_ms ? third_ms : follow->wait_ms) * PAIR_NS_PER_MS;
+}
+
+bool leader_half_take(struct leader_half *half, const Tarry__Follow *follow, void *held,
+                      const struct pair_message *answer, uint64_t committed, uint64_t now_ns) {
+    /* The snapshot will end no earlier than what is committed now does, and what comes after it must still be there
+     * when it is taken. */
+    if (answer->kind == PAIR_RETIRED) leader_half_keep(half, committed, now_ns);
+    if (answer->kind != PAIR_FRAMES) return false;
+    assert(half->held == NULL);
+    half->held = held;
+    half->held_end = follow->end;
+    half->held_stamp = follow->stamp;
+    half->held_ns = now_ns;
+    half->until_ns = now_ns + hold_ns(half, follow);
+    return true;
+}
+
+void *leader_half_release(struct leader_half *half) {
+    void *held = half->held;
+    half->held = NULL;
+    return held;
+}
+
+/* ---- what is committed leaves */
+
+/* R3. What appended is confirmed by its position, for that was sent after all of its questions came. */
+bool leader_half_may_leave(const struct pair *pair, const struct leader_outgoing *outgoing) {
+    if (outgoing->end > pair->committed && !SEEDED_BUG(left_before_committed)) return false;
+    return outgoing->appends || SEEDED_BUG(left_unconfirmed) || pair_may_answer(pair, outgoing->question);
+}
+
+bool leader_half_wants_word(const struct pair *pair, const struct leader_outgoing *outgoing) {
+    return outgoing->end <= pair->committed && !leader_half_may_leave(pair, outgoing);
+}
+
+/* What goes on is not awaited, though there is always somebody who waits. */
+void leader_half_released(struct leader_half *half, bool has_left, bool waits, uint64_t now_ns) {
+    if (!waits || (has_left && !SEEDED_BUG(stall_clock_goes_on))) half->waits_since_ns = UINT64_MAX;
+    if (waits && half->waits_since_ns == UINT64_MAX) half->waits_since_ns = now_ns;
+}
+
+bool leader_half_look(struct leader_half *half, uint64_t now_ns) {
+    bool is_stalled = half->waits_since_ns != UINT64_MAX && now_ns - half->waits_since_ns > STALLED_NS;
+    if (is_stalled == (half->stalled_ns != 0)) return false;
+    half->stalled_ns = is_stalled ? now_ns : 0;
+    return true;
+}
+
+/* ---- answers */
+
+/* F-31a. It has whatever was acknowledged, and the frames that wait for this node's disk besides. It is told to lead,
+ * as it may at any time if it hears nothing; the deposed node starts again, when its disk lets it. */
+bool leader_half_is_hung(const struct pair *pair, uint64_t disk_waits_ms) {
+    bool may_lead = pair->counted && pair_is_in_sync(pair) && !pair->by_operator && !pair->is_async;
+    return may_lead && disk_waits_ms >= LEADER_DISK_HUNG_MS;
+}
+
+bool leader_half_must_answer(struct leader_half *half, const struct pair *pair, bool wants_word, uint64_t disk_waits_ms,
+                             uint64_t now_ns) {
+    half->wake_ns = UINT64_MAX;
+    if (half->held == NULL) return false;
+    half->wake_ns = half->until_ns;
+    if (pair_hands_over(pair) || leader_half_is_hung(pair, disk_waits_ms)) return true;
+    if (half->written > half->held_end || now_ns >= half->until_ns) return true;
+    if (half->held_stamp == 0) return true; /* it does not know yet that it is a follower */
+    if (pair->counted && wants_word && !SEEDED_BUG(confirmation_not_asked)) return true;
+    if (pair->committed <= half->told) return false;
+    uint64_t tell_ns = half->held_ns + COMMITTED_DELAY_NS;
+    if (tell_ns < half->wake_ns) half->wake_ns = tell_ns;
+    return now_ns >= tell_ns;
+}
+
+void leader_half_answer(struct leader_half *half, const struct pair *pair, uint64_t disk_waits_ms,
+                        struct pair_message *answer) {
+    if (answer->kind != PAIR_FRAMES) return;
+    if (leader_half_is_hung(pair, disk_waits_ms)) {
+        answer->kind = PAIR_TAKE_OVER;
+        return;
+    }
+    if (!half->began) answer->committed = 0;
+    half->told = answer->committed;
+}
+
+bool leader_half_declares(const struct pair *pair, uint64_t disk_waits_ms) {
+    return pair->role == PAIR_LEADING && !pair->by_operator && disk_waits_ms < LEADER_DISK_HUNG_MS;
+}
+
+uint64_t leader_half_timer(const struct leader_half *half) {
+    uint64_t stall_ns = UINT64_MAX;
+    if (half->waits_since_ns != UINT64_MAX && half->stalled_ns == 0) stall_ns = half->waits_since_ns + STALLED_NS + 1;
+    return stall_ns < half->wake_ns ? stall_ns : half->wake_ns;
+}
+
+/* ---- the log that the follower needs */
+
+void leader_half_keep(struct leader_half *half, uint64_t from, uint64_t now_ns) {
+    half->kept_from = from;
+    half->kept_ns = now_ns;
+}
+
+void leader_half_forget_needs(struct leader_half *half, bool is_copied, uint64_t now_ns) {
+    if (half->kept_from == UINT64_MAX) return;
+    if (is_copied) half->kept_ns = now_ns;
+    if ((now_ns - half->kept_ns) / PAIR_NS_PER_MS > half->times.keep_ms) half->kept_from = UINT64_MAX;
+}
+
+/* ---- a follower that stores nothing (F-28) */
+
+uint64_t leader_half_stuck_ns(const struct leader_half *half, const struct pair *pair) {
+    uint64_t since_ns = half->waits_since_ns, wait_ms = half->times.solo_after_ms;
+    if (pair->role != PAIR_LEADING || !pair->counted) return UINT64_MAX;
+    if (since_ns == UINT64_MAX || wait_ms == PAIR_TIME_NEVER) return UINT64_MAX;
+    if (half->grown_ns > since_ns) since_ns = half->grown_ns;
+    return since_ns + wait_ms * PAIR_NS_PER_MS;
+}
+
+bool leader_half_give_up(struct leader_half *half) {
+    bool is_first = half->stuck_end != half->follower_end;
+    half->stuck_end = half->follower_end;
+    return is_first;
+}
+
+void leader_half_overslept(struct leader_half *half, uint64_t now_ns) {
+    half->grown_ns = now_ns;
+}

@@ -1,0 +1,325 @@
+/* leader_half_test.c: what a leader decides beside the rules of the pair: who may follow, what may leave (R3), when a
+ * question is answered, and when a follower is given up (F-28). */
+#include "leader_half.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "admission.h"
+#include "tarry_limits.h"
+
+#define MS PAIR_NS_PER_MS
+#define SOLO_AFTER_MS 600
+#define END 4096u
+
+struct fx {
+    struct leader_half half;
+    struct pair pair;
+    Tarry__Follow follow;
+    uint8_t cluster[CLUSTER_ID_SIZE], other_cluster[CLUSTER_ID_SIZE];
+    uint8_t self[MEMBER_ID_SIZE], other[MEMBER_ID_SIZE], third[MEMBER_ID_SIZE];
+    struct note note;
+};
+
+static ProtobufCBinaryData bytes_of(uint8_t *data) {
+    return (ProtobufCBinaryData){MEMBER_ID_SIZE, data};
+}
+
+/* A leader of epoch 3 whose follower counts and has everything. */
+static int begin(void **state) {
+    static struct fx fx;
+    fx = (struct fx){.pair = {.self = 0, .other = 1, .role = PAIR_LEADING, .epoch = 3, .counted = true, .stamp = 5}};
+    const struct pair_times times = {.failover_after_ms = 300, .solo_after_ms = SOLO_AFTER_MS, .keep_ms = 50};
+    leader_half_init(&fx.half, &times);
+    leader_half_begin(&fx.half, END);
+    fx.half.began = true;
+    fx.pair.durable = fx.pair.committed = fx.pair.acked = END;
+    fx.pair.record.in_sync = 3;
+    memset(fx.cluster, 7, sizeof fx.cluster);
+    memset(fx.other_cluster, 8, sizeof fx.other_cluster);
+    memset(fx.self, 1, sizeof fx.self);
+    memset(fx.other, 2, sizeof fx.other);
+    memset(fx.third, 3, sizeof fx.third);
+    memcpy(fx.note.peer, fx.other, MEMBER_ID_SIZE);
+    tarry__follow__init(&fx.follow);
+    fx.follow.cluster = (ProtobufCBinaryData){CLUSTER_ID_SIZE, fx.cluster};
+    fx.follow.member = bytes_of(fx.other);
+    fx.follow.node = 1;
+    fx.follow.log_version = FORMAT_VERSION;
+    fx.follow.coordinated = true;
+    fx.follow.end = END;
+    fx.follow.stamp = 5;
+    fx.follow.wait_ms = 200;
+    *state = &fx;
+    return 0;
+}
+
+/* The follower asks at `now_ns`, and is to be answered with frames. */
+static bool ask(struct fx *fx, uint64_t now_ns) {
+    const struct pair_message frames = {.kind = PAIR_FRAMES, .epoch = fx->pair.epoch};
+    leader_half_hear(&fx->half, &fx->pair, &fx->follow, now_ns);
+    (void)leader_half_release(&fx->half);
+    return leader_half_take(&fx->half, &fx->follow, fx, &frames, fx->pair.committed, now_ns);
+}
+
+static bool must_answer(struct fx *fx, uint64_t now_ns) {
+    return leader_half_must_answer(&fx->half, &fx->pair, false, 0, now_ns);
+}
+
+/* ---- admission */
+
+static struct admission admit(struct fx *fx) {
+    const struct admission_self self = {.cluster = fx->cluster, .member = fx->self, .note = &fx->note};
+    return admission_of(&fx->pair, &self, &fx->follow);
+}
+
+static void the_other_node_of_the_pair_is_the_rules_to_answer(void **state) {
+    struct fx *fx = *state;
+    assert_int_equal(admit(fx).kind, ADMISSION_RULES);
+    fx->follow.probes = true;
+    assert_int_equal(admit(fx).kind, ADMISSION_PROBE);
+    fx->follow.cluster.len = 0;
+    assert_int_equal(admit(fx).kind, ADMISSION_JOIN);
+}
+
+static void a_stranger_is_refused_for_good(void **state) { /* F-29 */
+    for (int what = 0; what < 6; what++) {
+        (void)begin(state);
+        struct fx *fx = *state;
+        if (what == 0) fx->follow.cluster.data = fx->other_cluster;
+        if (what == 1) fx->follow.log_version++;
+        if (what == 2) fx->follow.coordinated = false;
+        if (what == 3) fx->follow.node = 0;
+        if (what == 4) fx->follow.member.len--;
+        if (what == 5) fx->follow.member = bytes_of(fx->self);
+        fx->follow.probes = true; /* a probe of a stranger is no sign of life either */
+        struct admission admission = admit(fx);
+        assert_int_equal(admission.kind, ADMISSION_REFUSE);
+        assert_non_null(admission.sentence);
+        assert_false(admission.is_early);
+    }
+}
+
+static void another_cluster_is_refused_for_good_by_a_leader_only(void **state) { /* F-29 */
+    struct fx *fx = *state;
+    fx->follow.cluster.data = fx->other_cluster;
+    fx->pair.role = PAIR_FOLLOWING;
+    assert_true(admit(fx).is_early);
+}
+
+static void a_new_disk_is_refused_while_the_former_one_counts(void **state) { /* F-29 */
+    struct fx *fx = *state;
+    fx->follow.member = bytes_of(fx->third);
+    assert_int_equal(admit(fx).kind, ADMISSION_REFUSE);
+    assert_true(admit(fx).is_early);
+    fx->pair.counted = false;
+    assert_int_equal(admit(fx).kind, ADMISSION_RULES);
+}
+
+/* ---- what leaves */
+
+static void nothing_leaves_before_it_is_committed_and_confirmed(void **state) { /* LOG-1, R3, F-24 */
+    struct fx *fx = *state;
+    struct leader_outgoing appended = {.end = END + 100, .appends = true, .question = 6};
+    struct leader_outgoing silent = {.end = END, .question = 6};
+    fx->pair.durable = END + 100; /* here, not there */
+    fx->pair.seen = 5;
+    assert_false(leader_half_may_leave(&fx->pair, &appended));
+    assert_false(leader_half_wants_word(&fx->pair, &appended)); /* a word does not help */
+    assert_false(leader_half_may_leave(&fx->pair, &silent));
+    assert_true(leader_half_wants_word(&fx->pair, &silent));
+    fx->pair.seen = 6;
+    assert_true(leader_half_may_leave(&fx->pair, &silent));
+    fx->pair.committed = END + 100;
+    assert_true(leader_half_may_leave(&fx->pair, &appended));
+    fx->pair.role = PAIR_YIELDING;
+    assert_false(leader_half_may_leave(&fx->pair, &silent)); /* no query is answered by a deposed leader */
+}
+
+static void what_goes_on_does_not_stall(void **state) { /* CALM-1 */
+    struct fx *fx = *state;
+    for (uint64_t ms = 0; ms <= 5000; ms += 500) { /* something leaves, something is always left over */
+        leader_half_released(&fx->half, true, true, ms * MS);
+        assert_false(leader_half_look(&fx->half, ms * MS));
+    }
+    assert_int_equal(leader_half_timer(&fx->half), 6000 * MS + 1);
+    leader_half_released(&fx->half, false, true, 6000 * MS);
+    assert_false(leader_half_look(&fx->half, 6000 * MS));
+    assert_true(leader_half_look(&fx->half, 6000 * MS + 1)); /* nothing has left for a second */
+    assert_true(fx->half.stalled_ns != 0);
+    assert_false(leader_half_look(&fx->half, 7000 * MS));
+    leader_half_released(&fx->half, true, false, 7000 * MS);
+    assert_true(leader_half_look(&fx->half, 7000 * MS));
+    assert_int_equal(fx->half.stalled_ns, 0);
+}
+
+/* ---- when a question is answered */
+
+static void an_idle_follower_is_answered_when_its_time_is_over(void **state) {
+    struct fx *fx = *state;
+    assert_true(ask(fx, 1000 * MS));
+    fx->half.told = fx->pair.committed;
+    assert_false(must_answer(fx, 1000 * MS));
+    assert_int_equal(leader_half_timer(&fx->half), 1200 * MS);
+    assert_false(must_answer(fx, 1199 * MS));
+    assert_true(must_answer(fx, 1200 * MS));
+    fx->follow.wait_ms = 5000; /* … and before it is silent itself */
+    assert_true(ask(fx, 2000 * MS));
+    assert_true(must_answer(fx, 2000 * MS + SOLO_AFTER_MS / 3 * MS));
+}
+
+static void news_are_told_at_once_and_what_is_committed_a_little_later(void **state) {
+    struct fx *fx = *state;
+    assert_true(ask(fx, 1000 * MS));
+    assert_false(must_answer(fx, 1002 * MS)); /* committed, and not told: in a moment, or with the next frames */
+    assert_int_equal(leader_half_timer(&fx->half), 1003 * MS);
+    assert_true(must_answer(fx, 1003 * MS));
+    fx->half.told = fx->pair.committed;
+    assert_false(must_answer(fx, 1003 * MS));
+    assert_true(leader_half_must_answer(&fx->half, &fx->pair, true, 0, 1003 * MS)); /* a confirmation (R3) */
+    fx->half.written = END + 100;
+    assert_true(must_answer(fx, 1003 * MS)); /* frames */
+    fx->half.written = END;
+    fx->half.held_stamp = 0;
+    assert_true(must_answer(fx, 1003 * MS)); /* it does not know yet whom it follows */
+    assert_ptr_equal(leader_half_release(&fx->half), fx);
+    assert_false(must_answer(fx, 9000 * MS));
+    assert_int_equal(leader_half_timer(&fx->half), UINT64_MAX);
+}
+
+static void only_frames_are_waited_for(void **state) {
+    struct fx *fx = *state;
+    const struct pair_message promise = {.kind = PAIR_PROMISE};
+    assert_false(leader_half_take(&fx->half, &fx->follow, fx, &promise, END, MS));
+    assert_null(leader_half_release(&fx->half));
+}
+
+static void what_is_committed_is_told_once_the_core_leads(void **state) {
+    struct fx *fx = *state;
+    struct pair_message answer = {.kind = PAIR_FRAMES, .committed = END};
+    fx->half.began = false;
+    leader_half_answer(&fx->half, &fx->pair, 0, &answer);
+    assert_int_equal(answer.committed, 0);
+    answer.committed = END;
+    fx->half.began = true;
+    leader_half_answer(&fx->half, &fx->pair, 0, &answer);
+    assert_int_equal(answer.committed, END);
+    assert_int_equal(fx->half.told, END);
+}
+
+/* F-31a. */
+static void a_leader_whose_disk_hangs_has_its_follower_lead(void **state) {
+    struct fx *fx = *state;
+    struct pair_message answer = {.kind = PAIR_FRAMES, .committed = END};
+    assert_true(ask(fx, 1000 * MS));
+    fx->half.told = END;
+    uint64_t hung_ms = LEADER_DISK_HUNG_MS;
+    assert_false(leader_half_must_answer(&fx->half, &fx->pair, false, hung_ms - 1, 1000 * MS));
+    assert_true(leader_half_must_answer(&fx->half, &fx->pair, false, hung_ms, 1000 * MS));
+    leader_half_answer(&fx->half, &fx->pair, hung_ms, &answer);
+    assert_int_equal(answer.kind, PAIR_TAKE_OVER);
+    assert_true(leader_half_declares(&fx->pair, hung_ms - 1));
+    assert_false(leader_half_declares(&fx->pair, hung_ms));
+    fx->pair.record.in_sync = 1; /* it is not in sync: it may lack what was acknowledged */
+    assert_false(leader_half_is_hung(&fx->pair, hung_ms));
+    fx->pair.record.in_sync = 3;
+    fx->pair.by_operator = true;
+    assert_false(leader_half_is_hung(&fx->pair, hung_ms));
+}
+
+/* ---- the follower */
+
+/* F-28. */
+static void a_follower_that_asks_and_stores_nothing_is_given_up(void **state) {
+    struct fx *fx = *state;
+    assert_true(ask(fx, 1000 * MS));
+    assert_int_equal(leader_half_stuck_ns(&fx->half, &fx->pair), UINT64_MAX); /* nobody waits */
+    leader_half_released(&fx->half, false, true, 2000 * MS);
+    assert_int_equal(leader_half_stuck_ns(&fx->half, &fx->pair), (2000 + SOLO_AFTER_MS) * MS);
+    fx->follow.end = END + 100;
+    assert_true(ask(fx, 2300 * MS));
+    assert_int_equal(leader_half_stuck_ns(&fx->half, &fx->pair), (2300 + SOLO_AFTER_MS) * MS);
+    assert_true(ask(fx, 2600 * MS)); /* with nothing more */
+    assert_int_equal(leader_half_stuck_ns(&fx->half, &fx->pair), (2300 + SOLO_AFTER_MS) * MS);
+    leader_half_overslept(&fx->half, 2700 * MS);
+    assert_int_equal(leader_half_stuck_ns(&fx->half, &fx->pair), (2700 + SOLO_AFTER_MS) * MS);
+    assert_true(leader_half_is_near(&fx->half, END + 100));
+    assert_true(leader_half_give_up(&fx->half));
+    assert_false(leader_half_give_up(&fx->half)); /* said once */
+    assert_false(leader_half_is_near(&fx->half, END + 100));
+    assert_true(leader_half_is_near(&fx->half, END + 101)); /* it has stored something */
+    fx->pair.counted = false;
+    assert_int_equal(leader_half_stuck_ns(&fx->half, &fx->pair), UINT64_MAX);
+}
+
+static void a_strict_leader_gives_nobody_up(void **state) {
+    struct fx *fx = *state;
+    fx->half.times.solo_after_ms = PAIR_TIME_NEVER;
+    leader_half_released(&fx->half, false, true, 2000 * MS);
+    assert_int_equal(leader_half_stuck_ns(&fx->half, &fx->pair), UINT64_MAX);
+    assert_true(ask(fx, 2000 * MS));
+    assert_int_equal(fx->half.until_ns, 2200 * MS);
+}
+
+static void a_follower_that_is_far_behind_is_not_waited_for(void **state) { /* R5 */
+    struct fx *fx = *state;
+    fx->half.written = END + FOLLOW_NEAR_BYTES + 1;
+    assert_false(leader_half_is_near(&fx->half, END));
+    assert_true(leader_half_is_near(&fx->half, END + 1));
+}
+
+static void the_log_is_kept_for_a_follower_that_comes(void **state) { /* F-27 */
+    struct fx *fx = *state;
+    assert_int_equal(fx->half.kept_from, UINT64_MAX);
+    assert_true(ask(fx, 1000 * MS));
+    assert_int_equal(fx->half.kept_from, END);
+    leader_half_forget_needs(&fx->half, false, 1050 * MS);
+    assert_int_equal(fx->half.kept_from, END);
+    leader_half_forget_needs(&fx->half, true, 1060 * MS); /* it copies a snapshot, and comes when it has it */
+    leader_half_forget_needs(&fx->half, false, 1110 * MS);
+    assert_int_equal(fx->half.kept_from, END);
+    leader_half_forget_needs(&fx->half, false, 1111 * MS);
+    assert_int_equal(fx->half.kept_from, UINT64_MAX);
+    const struct pair_message retired = {.kind = PAIR_RETIRED};
+    assert_false(leader_half_take(&fx->half, &fx->follow, fx, &retired, END + 50, 2000 * MS));
+    assert_int_equal(fx->half.kept_from, END + 50); /* the snapshot goes on from what is committed by now */
+}
+
+static void nothing_is_kept_for_one_that_never_follows(void **state) {
+    struct fx *fx = *state;
+    fx->pair.by_operator = true;
+    fx->follow.alone = true;
+    leader_half_hear(&fx->half, &fx->pair, &fx->follow, 1000 * MS);
+    assert_int_equal(fx->half.kept_from, UINT64_MAX);
+    fx->follow.alone = false;
+    fx->pair.role = PAIR_FOLLOWING;
+    leader_half_hear(&fx->half, &fx->pair, &fx->follow, 1000 * MS);
+    assert_int_equal(fx->half.kept_from, UINT64_MAX);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(the_other_node_of_the_pair_is_the_rules_to_answer, begin),
+        cmocka_unit_test_setup(a_stranger_is_refused_for_good, begin),
+        cmocka_unit_test_setup(another_cluster_is_refused_for_good_by_a_leader_only, begin),
+        cmocka_unit_test_setup(a_new_disk_is_refused_while_the_former_one_counts, begin),
+        cmocka_unit_test_setup(nothing_leaves_before_it_is_committed_and_confirmed, begin),
+        cmocka_unit_test_setup(what_goes_on_does_not_stall, begin),
+        cmocka_unit_test_setup(an_idle_follower_is_answered_when_its_time_is_over, begin),
+        cmocka_unit_test_setup(news_are_told_at_once_and_what_is_committed_a_little_later, begin),
+        cmocka_unit_test_setup(only_frames_are_waited_for, begin),
+        cmocka_unit_test_setup(what_is_committed_is_told_once_the_core_leads, begin),
+        cmocka_unit_test_setup(a_leader_whose_disk_hangs_has_its_follower_lead, begin),
+        cmocka_unit_test_setup(a_follower_that_asks_and_stores_nothing_is_given_up, begin),
+        cmocka_unit_test_setup(a_strict_leader_gives_nobody_up, begin),
+        cmocka_unit_test_setup(a_follower_that_is_far_behind_is_not_waited_for, begin),
+        cmocka_unit_test_setup(the_log_is_kept_for_a_follower_that_comes, begin),
+        cmocka_unit_test_setup(nothing_is_kept_for_one_that_never_follows, begin),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
