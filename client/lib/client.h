@@ -23,6 +23,7 @@
 #include <stdatomic.h>
 
 #include "arena.h"
+#include "group.h"
 #include "names.h"
 #include "request.h"
 #include "tarry.h"
@@ -52,6 +53,7 @@
 #define DRAIN_GRACE_MS 200u
 #define LOOK_AGAIN_MS 1000u /* the engine looks again after something came: whoever sends soon need not wake it */
 #define GATES 64u
+#define GROUP_SPARE_MS 20u /* a call whose time is over so soon keeps nobody waiting, itself included */
 #define REQUEST_ID_SIZE 4u /* SP's, before each message */
 #define REQUEST_POOL_MAX 8u
 #define MESSAGE_SIZE_MAX TARRY_MESSAGE_SIZE
@@ -162,6 +164,7 @@ struct tarry_client {
     struct slot slots[SLOTS_MAX]; /* commits first, calls behind COMMITS_IN_FLIGHT_MAX */
     uint32_t last_tag;
     uint32_t commits_in_flight;
+    struct group group;
     char name[CLIENT_NAME_SIZE_MAX + 1];
     uint64_t timeout_ms;
     size_t queued_size_max;
@@ -319,6 +322,8 @@ bool slot_send(tarry_client *client, struct slot *slot, struct request *request,
 struct request *slot_release(tarry_client *client, struct slot *slot);
 /* Whose answer this is; NULL: nobody's who still waits. */
 struct slot *slot_of(tarry_client *client, uint32_t tag);
+/* Blocking calls in commits of nothing else that are under way. */
+size_t slots_callers(const tarry_client *client);
 /* Is anything under way? */
 bool slots_busy(const tarry_client *client);
 

@@ -109,7 +109,16 @@ static void send_request(tarry_client *client, struct slot *slot, struct request
     if (!slot_send(client, slot, request, now)) answer_lost(client, request, now + RETRY_BACKOFF_MAX_MS, now);
 }
 
+/* What gathers, all of it blocking calls, waits for more of them. */
+static bool gathers_on(tarry_client *client, uint64_t now) {
+    const struct request *next = queue_plain_next(client);
+    if (next == NULL || next->ordered || next != client->commits[NEEDS_ROOM].gathering) return false;
+    if (next->deadline.place != 0 && next->deadline.at_ms <= now + GROUP_SPARE_MS) return false;
+    return group_waits(&client->group, next->count, slots_callers(client), now);
+}
+
 static void send_commits(tarry_client *client, uint64_t now) {
+    if (gathers_on(client, now)) return;
     while (link_is_ready(&client->link) && !queue_is_empty(client)) {
         struct slot *slot = slot_for_commit(client);
         if (slot == NULL) return;
@@ -190,6 +199,7 @@ static uint64_t engine_deadline(tarry_client *client, uint64_t now) {
     }
     if (!link_is_ready(&client->link)) return deadline;
     deadline = min_u64(deadline, queue_deadline(client, now));
+    deadline = min_u64(deadline, group_deadline(&client->group, now));
     deadline = min_u64(deadline, first_of(&client->retries));
     if (client->hello_retry_ms > now) deadline = min_u64(deadline, client->hello_retry_ms);
     return deadline;
@@ -198,10 +208,12 @@ static uint64_t engine_deadline(tarry_client *client, uint64_t now) {
 void engine_submitted(tarry_client *client, bool sends) {
     const bool is_waiting = client->engine_waits;
     const uint64_t now = now_ms();
+    if (sends) group_came(&client->group);
     if (sends && link_is_ready(&client->link) && client->producer != 0 && !engine_is_me(client)) {
         send_commits(client, now);
         send_calls(client, now);
-        const uint64_t deadline = min_u64(first_of(&client->deadlines), now + RESEND_AFTER_MS);
+        const uint64_t deadline =
+            min_u64(min_u64(first_of(&client->deadlines), group_deadline(&client->group, now)), now + RESEND_AFTER_MS);
         if (client->finished.first == NULL && is_waiting && client->engine_until_ms <= deadline &&
             client->engine_until_ms <= silence_deadline(client))
             return; /* it has nothing to do with this before the answer comes */
@@ -209,11 +221,19 @@ void engine_submitted(tarry_client *client, bool sends) {
     engine_kick(client);
 }
 
+static void expect_callers(tarry_client *client, const struct request *request) {
+    const struct request *gathering = client->commits[NEEDS_ROOM].gathering;
+    if (request->kind != REQUEST_COMMIT || request->ordered || request->whole) return;
+    group_woke(&client->group, request->count - request->told,
+               slots_callers(client) + (gathering != NULL ? gathering->count : 0), now_ms());
+}
+
 /* Runs the callbacks of what is complete. Gives up the lock. */
 static void complete_all(tarry_client *client) {
     while (client->finished.first != NULL) {
         struct request *request = client->finished.first;
         list_remove(IN_QUEUE, request);
+        expect_callers(client, request);
         pthread_mutex_unlock(&client->lock);
         request_complete(client, request);
         pthread_mutex_lock(&client->lock);

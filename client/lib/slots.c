@@ -68,6 +68,15 @@ struct slot *slot_of(tarry_client *client, uint32_t tag) {
     return slot->request != NULL && slot->tag == tag ? slot : NULL;
 }
 
+size_t slots_callers(const tarry_client *client) {
+    size_t count = 0;
+    for (uint32_t i = 0; i < COMMITS_IN_FLIGHT_MAX; i++) {
+        const struct request *request = client->slots[i].request;
+        if (request != NULL && !request->ordered) count += request->count;
+    }
+    return count;
+}
+
 bool slots_busy(const tarry_client *client) {
     for (uint32_t i = 0; i < SLOTS_MAX; i++)
         if (client->slots[i].request != NULL) return true;
