@@ -144,7 +144,8 @@
     BUG(left_unconfirmed, "TRUE-1", "a question is answered that the follower has not confirmed") \
     BUG(confirmation_not_asked, "CALM-1", "the follower is not asked for the confirmation that somebody waits for") \
     BUG(stall_clock_goes_on, "CALM-1", "a follower that confirms all the while is taken for one that stalls") \
-    BUG(stuck_follower_counts, "CALM-1", "a follower that was given up counts again before it has stored anything")
+    BUG(stuck_follower_counts, "CALM-1", "a follower that was given up counts again before it has stored anything") \
+    BUG(near_by_bytes_alone, "CALM-1", "a follower is waited for that lacks little, and must sync hundreds of times for it")
 /* clang-format on */
 
 enum seeded_bug {

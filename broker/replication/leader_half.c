@@ -20,12 +20,21 @@ void leader_half_init(struct leader_half *half, const struct pair_times *times) 
 }
 
 void leader_half_begin(struct leader_half *half, uint64_t end) {
-    half->written = end;
+    half->written = half->syncs_from = end;
+}
+
+void leader_half_written(struct leader_half *half, uint64_t end) {
+    if (end <= half->written) return;
+    uint64_t *slot = &half->syncs[half->sync_next++ % LEADER_SYNCS_KNOWN];
+    if (*slot != 0) half->syncs_from = *slot;
+    *slot = half->written = end;
 }
 
 /* ---- questions */
 
 void leader_half_hear(struct leader_half *half, const struct pair *pair, const Tarry__Follow *follow, uint64_t now_ns) {
+    if (now_ns - half->asked_ns > LEADER_NEAR_PATIENCE_MS * PAIR_NS_PER_MS) half->chased_ns = 0; /* it was gone */
+    half->asked_ns = now_ns;
     if (follow->end > half->follower_end) half->grown_ns = now_ns;
     half->follower_end = follow->end;
     bool never_follows = pair->by_operator && follow->alone; /* it asks all the same, for as long as it runs */
@@ -37,9 +46,28 @@ bool leader_half_compares(const struct pair *pair) {
     return pair->role == PAIR_LEADING || pair->role == PAIR_CLAIMING;
 }
 
-bool leader_half_is_near(const struct leader_half *half, uint64_t follower_end) {
+/* How many syncs it lacks; UINT64_MAX: more than are known. */
+static uint64_t syncs_behind(const struct leader_half *half, uint64_t follower_end) {
+    uint64_t count = 0;
+    if (follower_end < half->syncs_from) return UINT64_MAX;
+    for (size_t i = 0; i < LEADER_SYNCS_KNOWN; i++) count += half->syncs[i] > follower_end;
+    return count;
+}
+
+/* So many may be waited for, the longer it does not come nearer. */
+static uint64_t syncs_near(uint64_t chased_ns) {
+    uint64_t doublings = chased_ns / (LEADER_NEAR_PATIENCE_MS * PAIR_NS_PER_MS), syncs = LEADER_NEAR_SYNCS;
+    while (doublings-- > 0 && syncs <= LEADER_SYNCS_KNOWN) syncs *= 2;
+    return syncs > LEADER_SYNCS_KNOWN || SEEDED_BUG(near_by_bytes_alone) ? UINT64_MAX : syncs;
+}
+
+bool leader_half_is_near(struct leader_half *half, uint64_t follower_end, uint64_t now_ns) {
     bool has_grown = follower_end > half->stuck_end || SEEDED_BUG(stuck_follower_counts);
-    return follower_end + FOLLOW_NEAR_BYTES >= half->written && has_grown;
+    bool lacks_little = follower_end + FOLLOW_NEAR_BYTES >= half->written && has_grown;
+    if (lacks_little && half->chased_ns == 0) half->chased_ns = now_ns;
+    bool is_near = lacks_little && syncs_behind(half, follower_end) <= syncs_near(now_ns - half->chased_ns);
+    if (is_near || !lacks_little) half->chased_ns = 0;
+    return is_near;
 }
 
 /* An idle follower must have time to ask again before it counts as silent: it knows nothing of solo-after. */

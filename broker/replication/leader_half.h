@@ -23,16 +23,27 @@
 
 /* A disk that has not answered for so long hangs (F-31a). */
 #define LEADER_DISK_HUNG_MS 5000u
+/* A follower syncs once for each sync of its leader that it lacks (LOG-5). While it does, everybody waits who waits for
+ * it: so it is waited for once it lacks no more than this many; twice as many each time the patience is over, and
+ * after LEADER_SYNCS_KNOWN any number within FOLLOW_NEAR_BYTES, for under load it may never come nearer (R5). */
+#define LEADER_NEAR_SYNCS 4u
+#define LEADER_NEAR_PATIENCE_MS 500u
+#define LEADER_SYNCS_KNOWN 128u
 
 struct leader_half {
     struct pair_times times;
-    bool began;       /* the core leads */
-    uint64_t written; /* the end of the log, durable or not */
+    bool began;                         /* the core leads */
+    uint64_t written;                   /* the end of the log, durable or not; leader_half_written moves it */
+    uint64_t syncs[LEADER_SYNCS_KNOWN]; /* up to where each of the newest ones wrote */
+    uint64_t sync_next;                 /* how many there were, since it leads */
+    uint64_t syncs_from;                /* what was written below it is in none of them */
 
     /* the follower */
     uint64_t follower_end; /* durable there, as its newest question said; 0: none came */
+    uint64_t asked_ns;     /* when it came */
     uint64_t grown_ns;     /* when that had grown, or its time began anew; 0: not yet */
     uint64_t stuck_end;    /* up to where it had when it was given up (F-28); 0: it was not */
+    uint64_t chased_ns;    /* since when it lacks little, but too much to be waited for; 0: it does not */
     uint64_t kept_from;    /* the log from here on is still needed by it; UINT64_MAX: it is free */
     uint64_t kept_ns;      /* when that was last known */
 
@@ -59,6 +70,8 @@ struct leader_outgoing {
 void leader_half_init(struct leader_half *half, const struct pair_times *times);
 /* The rules say: lead. The log ends at `end`. */
 void leader_half_begin(struct leader_half *half, uint64_t end);
+/* The log ends at `end`, and one sync makes durable what is new. */
+void leader_half_written(struct leader_half *half, uint64_t end);
 
 /* ---- a question came, which is the rules' to answer (ADMISSION_RULES) */
 /* What it says of the follower. In any role. */
@@ -66,7 +79,7 @@ void leader_half_hear(struct leader_half *half, const struct pair *pair, const T
 /* Must the asker's log be compared with one's own before PAIR_ASKED? */
 bool leader_half_compares(const struct pair *pair);
 /* Does it lack so little that it may be waited for (R5), and has it stored anything since it was given up (F-28)? */
-bool leader_half_is_near(const struct leader_half *half, uint64_t follower_end);
+bool leader_half_is_near(struct leader_half *half, uint64_t follower_end, uint64_t now_ns);
 /* The rules' answer to it. True: it waits, and `held` is the caller's question; one that waited before must have been
  * released. False: it is answered now. `committed`: what may be told. */
 bool leader_half_take(struct leader_half *half, const Tarry__Follow *follow, void *held,

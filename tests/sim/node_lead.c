@@ -99,7 +99,7 @@ void lead_take_batches(struct world *world, void *nothing) {
 static void nothing_more(struct world *world, void *argument) {}
 
 void node_written(struct world *world, uint64_t position) {
-    world->host->node->leading.half.written = position;
+    leader_half_written(&world->host->node->leading.half, position);
     node_post(world, nothing_more, NULL); /* lead_go_on sends it */
 }
 
@@ -164,7 +164,7 @@ static struct pair_event event_of(struct world *world, const Tarry__Follow *foll
     struct node *node = host->node;
     struct pair_event event = {
         .kind = PAIR_ASKED,
-        .near = leader_half_is_near(&node->leading.half, follow->end),
+        .near = leader_half_is_near(&node->leading.half, follow->end, world->now_ns),
         .message = follow_wire_asked(follow, &node->note),
     };
     if (leader_half_compares(&node->pair)) MUST(follow_wire_compare(host->log, follow, &event) == 0);

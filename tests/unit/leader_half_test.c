@@ -71,6 +71,10 @@ static bool must_answer(struct fx *fx, uint64_t now_ns) {
     return leader_half_must_answer(&fx->half, &fx->pair, false, 0, now_ns);
 }
 
+static bool is_near(struct fx *fx, uint64_t end, uint64_t now_ms) {
+    return leader_half_is_near(&fx->half, end, now_ms * MS);
+}
+
 /* ---- admission */
 
 static struct admission admit(struct fx *fx) {
@@ -182,7 +186,7 @@ static void news_are_told_at_once_and_what_is_committed_a_little_later(void **st
     fx->half.told = fx->pair.committed;
     assert_false(must_answer(fx, 1003 * MS));
     assert_true(leader_half_must_answer(&fx->half, &fx->pair, true, 0, 1003 * MS)); /* a confirmation (R3) */
-    fx->half.written = END + 100;
+    leader_half_written(&fx->half, END + 100);
     assert_true(must_answer(fx, 1003 * MS)); /* frames */
     fx->half.written = END;
     fx->half.held_stamp = 0;
@@ -248,11 +252,11 @@ static void a_follower_that_asks_and_stores_nothing_is_given_up(void **state) {
     assert_int_equal(leader_half_stuck_ns(&fx->half, &fx->pair), (2300 + SOLO_AFTER_MS) * MS);
     leader_half_overslept(&fx->half, 2700 * MS);
     assert_int_equal(leader_half_stuck_ns(&fx->half, &fx->pair), (2700 + SOLO_AFTER_MS) * MS);
-    assert_true(leader_half_is_near(&fx->half, END + 100));
+    assert_true(is_near(fx, END + 100, 2700));
     assert_true(leader_half_give_up(&fx->half));
     assert_false(leader_half_give_up(&fx->half)); /* said once */
-    assert_false(leader_half_is_near(&fx->half, END + 100));
-    assert_true(leader_half_is_near(&fx->half, END + 101)); /* it has stored something */
+    assert_false(is_near(fx, END + 100, 2700));
+    assert_true(is_near(fx, END + 101, 2700)); /* it has stored something */
     fx->pair.counted = false;
     assert_int_equal(leader_half_stuck_ns(&fx->half, &fx->pair), UINT64_MAX);
 }
@@ -268,9 +272,47 @@ static void a_strict_leader_gives_nobody_up(void **state) {
 
 static void a_follower_that_is_far_behind_is_not_waited_for(void **state) { /* R5 */
     struct fx *fx = *state;
-    fx->half.written = END + FOLLOW_NEAR_BYTES + 1;
-    assert_false(leader_half_is_near(&fx->half, END));
-    assert_true(leader_half_is_near(&fx->half, END + 1));
+    leader_half_written(&fx->half, END + FOLLOW_NEAR_BYTES + 1);
+    assert_false(is_near(fx, END, 1000));
+    assert_true(is_near(fx, END + 1, 1000));
+}
+
+/* Each sync of its leader's costs it one of its own, and everybody waits for them (CALM-1). */
+static void a_follower_that_must_sync_often_is_waited_for_once_it_has_come_nearer(void **state) { /* R5 */
+    struct fx *fx = *state;
+    for (unsigned i = 1; i <= LEADER_NEAR_SYNCS + 1; i++) leader_half_written(&fx->half, END + i);
+    leader_half_written(&fx->half, END + LEADER_NEAR_SYNCS + 1); /* nothing new */
+    assert_false(is_near(fx, END, 1000));
+    assert_true(is_near(fx, END + 1, 1001));
+}
+
+static void a_follower_that_comes_no_nearer_is_waited_for_in_the_end(void **state) { /* R5 */
+    struct fx *fx = *state;
+    for (unsigned i = 1; i <= 4 * LEADER_NEAR_SYNCS; i++) leader_half_written(&fx->half, END + i);
+    assert_false(is_near(fx, END, 1000));
+    assert_false(is_near(fx, END, 1000 + 2 * LEADER_NEAR_PATIENCE_MS - 1));
+    assert_true(is_near(fx, END, 1000 + 2 * LEADER_NEAR_PATIENCE_MS));
+    assert_false(is_near(fx, END, 1000 + 2 * LEADER_NEAR_PATIENCE_MS)); /* its time begins anew */
+    assert_true(is_near(fx, END, 1000 + 4 * LEADER_NEAR_PATIENCE_MS));
+}
+
+static void more_syncs_than_are_known_are_waited_for_last(void **state) { /* R5 */
+    struct fx *fx = *state;
+    for (unsigned i = 1; i <= LEADER_SYNCS_KNOWN + 1; i++) leader_half_written(&fx->half, END + i);
+    uint64_t doublings = 1;
+    while (LEADER_NEAR_SYNCS << (doublings - 1) < LEADER_SYNCS_KNOWN) doublings++;
+    assert_false(is_near(fx, END, 1000)); /* the first of them is not known any more */
+    assert_false(is_near(fx, END, 1000 + doublings * LEADER_NEAR_PATIENCE_MS - 1));
+    assert_true(is_near(fx, END, 1000 + doublings * LEADER_NEAR_PATIENCE_MS));
+}
+
+static void a_follower_that_was_gone_has_all_its_time_to_come_nearer(void **state) { /* R5 */
+    struct fx *fx = *state;
+    for (unsigned i = 1; i <= 2 * LEADER_NEAR_SYNCS; i++) leader_half_written(&fx->half, END + i);
+    assert_true(ask(fx, 1000 * MS));
+    assert_false(is_near(fx, END, 1000));
+    assert_true(ask(fx, (1001 + LEADER_NEAR_PATIENCE_MS) * MS));
+    assert_false(is_near(fx, END, 1001 + LEADER_NEAR_PATIENCE_MS));
 }
 
 static void the_log_is_kept_for_a_follower_that_comes(void **state) { /* F-27 */
@@ -318,6 +360,10 @@ int main(void) {
         cmocka_unit_test_setup(a_follower_that_asks_and_stores_nothing_is_given_up, begin),
         cmocka_unit_test_setup(a_strict_leader_gives_nobody_up, begin),
         cmocka_unit_test_setup(a_follower_that_is_far_behind_is_not_waited_for, begin),
+        cmocka_unit_test_setup(a_follower_that_must_sync_often_is_waited_for_once_it_has_come_nearer, begin),
+        cmocka_unit_test_setup(a_follower_that_comes_no_nearer_is_waited_for_in_the_end, begin),
+        cmocka_unit_test_setup(more_syncs_than_are_known_are_waited_for_last, begin),
+        cmocka_unit_test_setup(a_follower_that_was_gone_has_all_its_time_to_come_nearer, begin),
         cmocka_unit_test_setup(the_log_is_kept_for_a_follower_that_comes, begin),
         cmocka_unit_test_setup(nothing_is_kept_for_one_that_never_follows, begin),
     };

@@ -138,7 +138,7 @@ void leader_take(struct node *node, const struct node_news *news) {
     if (news->written > leading->half.written)
         leading->points[leading->point_next++ % SYNC_POINTS] =
             (struct sync_point){news->written, news->frames, monotonic_ns()};
-    leading->half.written = news->written;
+    leader_half_written(&leading->half, news->written);
     leading->frame_count = news->frames;
     for (struct batch *batch = news->batches; batch != NULL; batch = batch->next)
         batch->question = pair_question(&node->pair);
@@ -314,7 +314,7 @@ static void compare(struct node *node, const Tarry__Follow *follow, struct pair_
 static struct pair_event event_of(struct node *node, const Tarry__Follow *follow) {
     struct pair_event event = {
         .kind = PAIR_ASKED,
-        .near = leader_half_is_near(&node->leading.half, follow->end),
+        .near = leader_half_is_near(&node->leading.half, follow->end, monotonic_ns()),
         .message = follow_wire_asked(follow, &node->note),
     };
     if (leader_half_compares(&node->pair)) compare(node, follow, &event);
