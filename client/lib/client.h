@@ -117,6 +117,7 @@ struct link {
     uint64_t retry_at_ms;    /* down, and no try under way: not before */
     struct addresses addresses;
     size_t address; /* the present one */
+    size_t opened;  /* the one that was connected to last */
     size_t hint;    /* the one that a broker named as the primary; not below the count: none */
 };
 

@@ -33,6 +33,8 @@ static void opened(tarry_client *client) {
     struct link *link = &client->link;
     link->trying = false;
     link->up = true;
+    if (link->opened != link->address) queue_forget_refusals(client); /* somebody else refused */
+    link->opened = link->address;
     event_note(client, TARRY_CONNECTED, present(link)->place.url, "connected");
 }
 

@@ -15,6 +15,7 @@
 #include "client.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <string.h>
 
 /* ---- what an operation is */
@@ -416,4 +417,14 @@ void queue_wake(struct commit_queue *queue) {
     queue->busy = false;
     queue->backoff_ms = 0;
     queue->busy_since_ms = queue->retry_at_ms = 0;
+}
+
+void queue_forget_refusals(tarry_client *client) {
+    for (int rank = 0; rank < COMMIT_RANKS; rank++) queue_wake(&client->commits[rank]);
+    for (struct request *at = client->resend.first; at != NULL; at = at->links[IN_QUEUE].next)
+        at->retry_at_ms = at->backoff_ms = 0;
+    for (struct timer *timer; (timer = timers_first(&client->retries)) != NULL;) {
+        timer_clear(&client->retries, timer);
+        list_append(&client->calls, IN_QUEUE, (struct request *)((char *)timer - offsetof(struct request, retry)));
+    }
 }

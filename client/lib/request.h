@@ -195,6 +195,8 @@ void queue_put_back(tarry_client *client, struct request *request);
 void queue_rest(tarry_client *client, struct request *request, bool busy, uint64_t now);
 /* Its commits rest no more: one was answered, or whoever was busy is not there any more. */
 void queue_wake(struct commit_queue *queue);
+/* Nobody need be waited for: whoever has refused is not whom it is connected to. */
+void queue_forget_refusals(tarry_client *client);
 /* The next commit that may go now, taken out of its queue; NULL: none. `with_new`: also such as have no sequence. */
 struct request *queue_next(tarry_client *client, uint64_t now, bool with_new);
 bool queue_is_empty(const tarry_client *client);

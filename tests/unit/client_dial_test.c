@@ -132,6 +132,28 @@ static void a_useful_connection_is_made_anew_at_once(void **state) {
     fake_stop(fake);
 }
 
+/* A switch-over: who hands over says that it is busy, and is gone; nobody waits for it at the other one. */
+static void who_was_busy_elsewhere_is_not_waited_for(void **state) { /* CALM-1 */
+    struct fake *busy = fake_start(NULL, 0), *other = fake_start(NULL, 0);
+    char urls[160];
+    snprintf(urls, sizeof(urls), "%s,%s", busy->url, other->url);
+    busy->lacks_room = true;
+    tarry_client *client = client_to(urls, TARRY_FOREVER);
+    assert_int_equal(tarry_schedule_async(client, &order, NULL, NULL), TARRY_OK);
+    for (bool waits = false; !waits;) { /* for an hour, had it not gone */
+        pthread_mutex_lock(&client->lock);
+        waits = !slots_busy(client) && client->commits[NEEDS_ROOM].retry_at_ms > now_ms();
+        if (waits) client->commits[NEEDS_ROOM].retry_at_ms += 3600000;
+        pthread_mutex_unlock(&client->lock);
+    }
+    fake_stop(busy);
+    for (int i = 0; i < 20000 && COUNT(other, ops) == 0; i++) nng_msleep(1);
+    assert_int_equal(COUNT(other, ops), 1);
+    assert_int_equal(tarry_drain(client, 0), TARRY_OK);
+    tarry_close(client);
+    fake_stop(other);
+}
+
 /* The broker comes and goes, addresses are given up, clients are closed at any moment. */
 static void brokers_come_and_go(void **state) {
     int port, handle = refusing_port(&port);
@@ -156,6 +178,7 @@ int main(void) {
         cmocka_unit_test(who_says_nothing_keeps_nobody),
         cmocka_unit_test(connections_that_bring_nothing_are_no_hot_loop),
         cmocka_unit_test(a_useful_connection_is_made_anew_at_once),
+        cmocka_unit_test(who_was_busy_elsewhere_is_not_waited_for),
         cmocka_unit_test(brokers_come_and_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
