@@ -117,6 +117,14 @@
     BUG(seal_missing, "LOG-5", "no seal follows the last batch") \
     /* engine: the reserve of the disk */ \
     BUG(reserve_given_away, "CAP-1", "new tasks are taken while the disk has nothing left for acks") \
+    /* engine: retention and erasing */ \
+    BUG(retired_unmoved, "LOG-3", "a segment is retired before what lives in it has moved") \
+    BUG(removed_before_commit, "LOG-3", "a segment is removed before the transaction that replaces it") \
+    BUG(retired_unarchived, "LOG-3", "a segment is retired before the archive has it") \
+    BUG(follower_forgotten, "LOG-3", "a segment is retired that the follower still needs") \
+    BUG(reported_unerased, "LOG-5", "a redaction is reported before its content is erased") \
+    BUG(archive_unerased, "LOG-5", "a redaction is reported while the archive still has the content") \
+    BUG(erased_while_copied, "LOG-5", "contents are erased while a segment of them is being archived") \
     /* storage: retirement and the index */ \
     BUG(content_dropped, "KEEP-1", "the content of a living task goes with its segment") \
     BUG(answer_dropped, "ONCE-1", "an answer that may be asked for goes with its segment") \

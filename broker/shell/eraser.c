@@ -9,13 +9,6 @@
 #include "shell.h"
 #include "unerased.h"
 
-/* Redactions per slice: contents of a MiB each still take less than a tenth of a second. */
-#define SLICE_COUNT 64
-/* How long to wait before looking whether the backup or the archiving is over: not all who end wake us. */
-#define WAIT_NS 100000000ull
-/* What could not be written. */
-#define RETRY_NS 2000000000ull
-
 static struct logfmt_limit failure_limit;
 
 void eraser_init(struct eraser *eraser, struct shell *shell) {
@@ -30,18 +23,26 @@ void eraser_deinit(struct eraser *eraser) {
     eraser->left = NULL;
 }
 
-uint64_t eraser_wait_ns(const struct eraser *eraser) {
+static struct erasure_facts find_facts(const struct eraser *eraser) {
     struct index *index = eraser->shell->index;
-    if (eraser->left == NULL && index_erased(index) >= index_position(index)) return UINT64_MAX;
-    uint64_t now_ns = monotonic_ns();
-    return eraser->again_ns > now_ns ? eraser->again_ns - now_ns : 0;
+    return (struct erasure_facts){
+        .is_retiring = retire_active(&eraser->shell->indexer.retire),
+        .in_index = index_erased(index) < index_position(index),
+        .passed_over = eraser->left != NULL,
+        .now_ns = monotonic_ns(),
+    };
 }
 
-static void erase_in_log(struct eraser *eraser, Tarry__Redaction *const *redactions, size_t count) {
-    struct log_content contents[SLICE_COUNT];
+uint64_t eraser_wait_ns(const struct eraser *eraser) {
+    struct erasure_facts facts = find_facts(eraser);
+    return erasure_wait_ns(&eraser->erasure, &facts);
+}
+
+static void erase_in_log(struct eraser *eraser) {
+    struct log_content contents[ERASER_SLICE_COUNT];
     size_t found = 0;
-    for (size_t i = 0; i < count; i++) {
-        const Tarry__Redaction *redaction = redactions[i];
+    for (size_t i = 0; i < eraser->slice_count; i++) {
+        const Tarry__Redaction *redaction = eraser->slice[i];
         if (redaction->frame == 0) continue; /* it has left the log */
         contents[found++] = (struct log_content){redaction->frame, redaction->blob_at, redaction->blob_size};
     }
@@ -58,7 +59,7 @@ static int compare_ranges(const void *a, const void *b) {
 /* What the slice has in the archive's file [base, end). 0, or what went wrong. */
 static int erase_in_file(struct eraser *eraser, uint64_t base, uint64_t end, Tarry__Redaction *const *redactions,
                          size_t count) {
-    struct archive_range ranges[SLICE_COUNT];
+    struct archive_range ranges[ERASER_SLICE_COUNT];
     size_t found = 0;
     for (size_t i = 0; i < count; i++) {
         const Tarry__Redaction *redaction = redactions[i];
@@ -107,66 +108,93 @@ static bool erase_archived(struct eraser *eraser, Tarry__Redaction *const *redac
     return error == 0;
 }
 
-/* 1, or -ENOSPC. 0: the archive or a tail cannot be written just now; it is tried again. */
-static int erase_slice(struct eraser *eraser, Tarry__Redaction *const *redactions, size_t count) {
-    /* First: once the log has forgotten a content, nobody can tell where else it lies. */
-    if (!eraser_in_tails(eraser, redactions, count)) return 0;
-    erase_in_log(eraser, redactions, count);
-    if (!erase_archived(eraser, redactions, count)) return 0;
-    int error = index_redactions_done(eraser->shell->index, redactions, count);
-    if (error == -ENOSPC) return error;
-    if (error != 0) shell_fail("erase_failed", error);
-    logfmt("erased", "tasks=%zu", count);
-    return 1;
+/* ---- effects */
+
+static enum erasure_result begin(struct eraser *eraser) {
+    struct shell *shell = eraser->shell;
+    /* What is being archived would take along what is being erased. */
+    if (!archivist_pause(&shell->archivist)) return ERASURE_BUSY;
+    if (log_erase_begin(shell->log)) return ERASURE_DONE;
+    archivist_resume(&shell->archivist);
+    return ERASURE_BUSY;
 }
 
-/* A slice of what a snapshot passed over: archive and tails were here before it. 0: not now. */
-static int erase_left(struct eraser *eraser) {
-    Tarry__Redaction *redactions[SLICE_COUNT];
-    size_t count = 0;
-    Tarry__FrameBody *left = eraser->left;
-    while (count < SLICE_COUNT && eraser->left_done + count < left->n_records) {
-        redactions[count] = left->records[eraser->left_done + count]->redaction;
-        count++;
-    }
-    if (!eraser_in_tails(eraser, redactions, count) || !erase_archived(eraser, redactions, count)) return 0;
-    eraser->left_done += count;
-    if (eraser->left_done < left->n_records) return 1;
+static enum erasure_result report(struct eraser *eraser) {
+    int error = index_redactions_done(eraser->shell->index, eraser->slice, eraser->slice_count);
+    if (error == -ENOSPC) return ERASURE_NO_ROOM;
+    if (error != 0) shell_fail("erase_failed", error);
+    logfmt("erased", "tasks=%zu", eraser->slice_count);
+    return ERASURE_DONE;
+}
+
+static enum erasure_result forget(struct eraser *eraser) {
+    size_t left_count = eraser->left->n_records;
+    eraser->left_done += eraser->slice_count;
+    if (eraser->left_done < left_count) return ERASURE_DONE;
     int error = unerased_end(eraser->shell->dir.path);
     if (error != 0) shell_fail("erase_failed", error);
-    logfmt("erased_late", "tasks=%zu", left->n_records);
+    logfmt("erased_late", "tasks=%zu", left_count);
     eraser_deinit(eraser);
-    return 1;
+    return ERASURE_DONE;
 }
 
-/* What the index knows of; up to SLICE_COUNT. */
-static size_t find_slice(struct eraser *eraser, Tarry__Redaction ***out) {
-    struct index *index = eraser->shell->index;
-    size_t count;
-    if (index_erased(index) >= index_position(index)) return 0;
+static enum erasure_result execute(struct eraser *eraser) {
+    Tarry__Redaction *const *slice = eraser->slice;
+    size_t count = eraser->slice_count;
+    switch (eraser->erasure.effect) {
+    case ERASURE_BEGIN:
+        return begin(eraser);
+    case ERASURE_TAILS:
+        return eraser_in_tails(eraser, slice, count) ? ERASURE_DONE : ERASURE_FAILED;
+    case ERASURE_LOG:
+        erase_in_log(eraser);
+        return ERASURE_DONE;
+    case ERASURE_ARCHIVE:
+        return erase_archived(eraser, slice, count) ? ERASURE_DONE : ERASURE_FAILED;
+    case ERASURE_REPORT:
+        return report(eraser);
+    case ERASURE_FORGET:
+        return forget(eraser);
+    case ERASURE_END:
+        log_erase_end(eraser->shell->log);
+        archivist_resume(&eraser->shell->archivist);
+        return ERASURE_DONE;
+    case ERASURE_REST:
+        break;
+    }
+    return ERASURE_DONE;
+}
+
+/* Of what the index knows of, or else of what a snapshot passed over: archive and tails were here before it. */
+static void find_slice(struct eraser *eraser, bool in_index) {
+    Tarry__FrameBody *left = eraser->left;
+    size_t count = 0;
     arena_reset(&eraser->arena);
-    int error = index_redactions(index, SLICE_COUNT, &eraser->arena, out, &count);
-    if (error != 0) shell_fail("erase_failed", error);
-    return count;
+    if (in_index) {
+        int error = index_redactions(eraser->shell->index, ERASER_SLICE_COUNT, &eraser->arena, &eraser->slice,
+                                     &eraser->slice_count);
+        if (error != 0) shell_fail("erase_failed", error);
+        return;
+    }
+    eraser->slice = arena_alloc(&eraser->arena, ERASER_SLICE_COUNT * sizeof(*eraser->slice));
+    if (eraser->slice == NULL) shell_fail("erase_failed", -ENOMEM);
+    for (; count < ERASER_SLICE_COUNT && eraser->left_done + count < left->n_records; count++)
+        eraser->slice[count] = left->records[eraser->left_done + count]->redaction;
+    eraser->slice_count = count;
 }
 
 int eraser_step(struct eraser *eraser) {
-    struct shell *shell = eraser->shell;
-    Tarry__Redaction **redactions;
-    if (eraser_wait_ns(eraser) > 0) return 0;
-    size_t count = find_slice(eraser, &redactions);
-    if (count == 0 && eraser->left == NULL) return 0;
-    int result = 0;
-    uint64_t wait_ns = WAIT_NS;
-    /* What is being archived would take along what is being erased. */
-    if (archivist_pause(&shell->archivist)) {
-        if (log_erase_begin(shell->log)) {
-            result = count > 0 ? erase_slice(eraser, redactions, count) : erase_left(eraser);
-            wait_ns = RETRY_NS;
-            log_erase_end(shell->log);
-        }
-        archivist_resume(&shell->archivist);
+    struct erasure *erasure = &eraser->erasure;
+    struct erasure_facts facts = find_facts(eraser);
+    if (erasure_look(erasure, &facts) == ERASURE_REST) return 0;
+    find_slice(eraser, facts.in_index);
+    int outcome = 0;
+    while (erasure->effect != ERASURE_REST) {
+        bool is_last = erasure->effect == ERASURE_REPORT || erasure->effect == ERASURE_FORGET;
+        enum erasure_result result = execute(eraser);
+        if (is_last && result == ERASURE_DONE) outcome = 1;
+        if (result == ERASURE_NO_ROOM) outcome = -ENOSPC;
+        (void)erasure_step(erasure, result, monotonic_ns());
     }
-    eraser->again_ns = result == 0 ? monotonic_ns() + wait_ns : 0;
-    return result;
+    return outcome;
 }

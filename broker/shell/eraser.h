@@ -1,10 +1,6 @@
-/* eraser.h: carries out redactions that the index has absorbed, in bounded slices, on the index thread: contents become
- * zeros in the log, in the archive and in tails that were put aside, keys of those that the index held are destroyed,
- * and the redaction leaves the index's table. Each step may be done again, so a kill at any moment costs nothing but
- * that.
- *
- * Nothing is erased while a segment is on its way out or a backup is made: what is being copied would escape, or be
- * copied in halves. */
+/* eraser.h: carries out redactions in bounded slices, on the index thread: contents become zeros in the log, in the
+ * archive and in tails that were put aside, keys of those that the index held are destroyed, and the redaction leaves
+ * the index's table. The engine says what is done when (engine/erasure.h); this executes it. */
 #ifndef TARRY_SHELL_ERASER_H
 #define TARRY_SHELL_ERASER_H
 
@@ -12,16 +8,22 @@
 #include <stdint.h>
 
 #include "arena.h"
+#include "erasure.h"
 #include "tarry.pb-c.h"
 
 struct shell;
 
+/* Redactions per slice: contents of a MiB each still take less than a tenth of a second. */
+#define ERASER_SLICE_COUNT 64
+
 struct eraser {
     struct shell *shell;
+    struct erasure erasure;
     struct arena arena;
+    Tarry__Redaction **slice; /* that is being erased, in the arena, or in `left` */
+    size_t slice_count;
     Tarry__FrameBody *left; /* of unerased.h; NULL: nothing */
     size_t left_done;       /* of its records */
-    uint64_t again_ns; /* monotonic; till then it waits for the end of a backup or of archiving, or for the archive */
 };
 
 void eraser_init(struct eraser *eraser, struct shell *shell);

@@ -172,7 +172,7 @@ static bool turn(struct indexer *indexer) {
     if (pending && (orders.stop || monotonic_ns() - indexer->oldest_ns >= INDEX_DELAY_NS)) commit(indexer);
     if (indexer->full) return true;
     if (orders.stop) return log_cursor_position(indexer->cursor) < orders.durable;
-    int erased = retire_active(&indexer->retire) ? 0 : eraser_step(&indexer->eraser);
+    int erased = eraser_step(&indexer->eraser);
     if (erased < 0) is_full(indexer, "erase_failed", erased);
     if (erased != 0) return true;
     int retired = retire_step(&indexer->retire);

@@ -10,68 +10,51 @@
 
 /* Bytes of frames per slice. */
 #define SLICE_BYTES (2u << 20)
-/* A segment grows old without anything happening; it need not go to the second. */
-#define LOOK_AGAIN_NS (60ull * 1000000000ull)
 
 void retire_init(struct retirement *retire, struct shell *shell) {
+    struct retention_policy policy = {.log_size = shell->config.retain_log_size,
+                                      .log_age_ms = shell->config.retain_log_age_ms};
     *retire = (struct retirement){.shell = shell};
+    retention_init(&retire->retention, &policy);
     shell_arena_init(&retire->arena);
 }
 
-/* The oldest segment, if it lies wholly below the index's position and the retention asked for is over. */
-static bool due(struct retirement *retire, struct log_segment *out) {
+/* NULL: no segment may be looked at. */
+static const struct log_segment *find_oldest(struct retirement *retire, struct log_segment *segment,
+                                             struct retention_facts *facts) {
     struct shell *shell = retire->shell;
-    uint64_t below = index_position(shell->index), kept = node_kept_from(&shell->node);
-    if (!log_oldest(shell->log, kept < below ? kept : below, out)) return false;
+    uint64_t bound = retention_bound(index_position(shell->index), node_kept_from(&shell->node));
+    if (!log_oldest(shell->log, bound, segment)) return NULL;
     struct log_stats stats;
     log_stats(shell->log, &stats);
-    if (stats.bytes > shell->config.retain_log_size) return true;
-    uint64_t now_ns = clock_now(&shell->clock, NULL).wall_ns;
-    return now_ns > out->wall_ns && (now_ns - out->wall_ns) / NS_PER_MS > shell->config.retain_log_age_ms;
+    *facts = (struct retention_facts){.is_archived = archivist_has(&shell->archivist, segment->end),
+                                      .log_bytes = stats.bytes,
+                                      .wall_ns = clock_now(&shell->clock, NULL).wall_ns};
+    return segment;
 }
 
 bool retire_active(const struct retirement *retire) {
-    return retire->cursor != NULL;
+    return retention_is_active(&retire->retention);
 }
 
 uint64_t retire_wait_ns(struct retirement *retire) {
     struct log_segment segment;
-    if (!due(retire, &segment)) return LOOK_AGAIN_NS;
-    bool is_waiting = segment.base == retire->asked && !archivist_has(&retire->shell->archivist, segment.end);
-    return is_waiting ? LOOK_AGAIN_NS : 0;
+    struct retention_facts facts = {0};
+    const struct log_segment *oldest = find_oldest(retire, &segment, &facts);
+    return retention_wait_ns(&retire->retention, oldest, &facts);
 }
 
-/* The archive has it. Otherwise it is asked to, once; it wakes us. */
-static bool archived(struct retirement *retire, const struct log_segment *segment) {
-    struct archivist *archivist = &retire->shell->archivist;
-    if (archivist_has(archivist, segment->end)) return true;
-    if (retire->asked != segment->base) archivist_want(archivist, segment->base);
-    retire->asked = segment->base;
-    return false;
-}
+/* ---- effects */
 
-static int put_off(struct retirement *retire, int error) {
-    if (error != -ENOSPC) shell_fail("retire_failed", error);
-    log_cursor_close(retire->cursor);
-    retire->cursor = NULL;
-    return error;
-}
-
-static int finish(struct retirement *retire) {
-    struct shell *shell = retire->shell;
-    /* Only once the transaction that replaces it is synced may the segment go (LOG-3). */
-    int error = index_retire_commit(shell->index, retire->segment.end);
-    if (error != 0) return put_off(retire, error);
-    log_cursor_close(retire->cursor);
-    retire->cursor = NULL;
-    signer_retire(&shell->signer, retire->segment.end);
-    error = log_retire(shell->log, retire->segment.base);
-    if (error == LOG_PINNED) return 0; /* a backup began meanwhile: it goes when that is over */
+static enum retention_result done_or_no_room(int error) {
+    if (error == -ENOSPC) return RETENTION_NO_ROOM;
     if (error != 0) shell_fail("retire_failed", error);
-    summary_delete(shell->log, retire->segment.base);
-    logfmt("segment_retired", "base=%" PRIu64 " end=%" PRIu64 " bytes=%" PRIu64, retire->segment.base,
-           retire->segment.end, retire->segment.bytes);
-    return 1;
+    return RETENTION_DONE;
+}
+
+static void close_segment(struct retirement *retire) {
+    if (retire->cursor != NULL) log_cursor_close(retire->cursor);
+    retire->cursor = NULL;
 }
 
 static int retire_frame(struct retirement *retire, const struct log_view *view) {
@@ -82,20 +65,70 @@ static int retire_frame(struct retirement *retire, const struct log_view *view) 
     return error;
 }
 
-int retire_step(struct retirement *retire) {
-    if (retire->cursor == NULL) {
-        if (!due(retire, &retire->segment) || !archived(retire, &retire->segment)) return 0;
-        int error = log_cursor_open(&retire->cursor, retire->shell->log, retire->segment.base, true);
-        if (error != 0) shell_fail("retire_failed", error);
-    }
+static enum retention_result move_slice(struct retirement *retire) {
     uint64_t from = log_cursor_position(retire->cursor);
     while (log_cursor_position(retire->cursor) - from < SLICE_BYTES) {
         struct log_view view;
-        int error = log_cursor_next(retire->cursor, retire->segment.end, &view);
-        if (error == LOG_END) return finish(retire);
+        int error = log_cursor_next(retire->cursor, retire->retention.segment.end, &view);
+        if (error == LOG_END) return RETENTION_DONE;
         if (error != 0) shell_fail("retire_failed", error);
         error = retire_frame(retire, &view);
-        if (error != 0) return put_off(retire, error);
+        if (error != 0) return done_or_no_room(error);
     }
-    return 1;
+    return RETENTION_MORE;
+}
+
+static enum retention_result remove_segment(struct retirement *retire) {
+    struct shell *shell = retire->shell;
+    const struct log_segment *segment = &retire->retention.segment;
+    close_segment(retire);
+    int error = log_retire(shell->log, segment->base);
+    if (error == LOG_PINNED) return RETENTION_PINNED; /* a backup began meanwhile: it goes when that is over */
+    if (error != 0) shell_fail("retire_failed", error);
+    summary_delete(shell->log, segment->base);
+    logfmt("segment_retired", "base=%" PRIu64 " end=%" PRIu64 " bytes=%" PRIu64, segment->base, segment->end,
+           segment->bytes);
+    return RETENTION_DONE;
+}
+
+static enum retention_result execute(struct retirement *retire) {
+    struct shell *shell = retire->shell;
+    const struct log_segment *segment = &retire->retention.segment;
+    switch (retire->retention.effect) {
+    case RETENTION_OPEN:
+        return done_or_no_room(log_cursor_open(&retire->cursor, shell->log, segment->base, true));
+    case RETENTION_MOVE:
+        return move_slice(retire);
+    case RETENTION_COMMIT:
+        return done_or_no_room(index_retire_commit(shell->index, segment->end));
+    case RETENTION_SIGN:
+        signer_retire(&shell->signer, segment->end);
+        return RETENTION_DONE;
+    case RETENTION_REMOVE:
+        return remove_segment(retire);
+    case RETENTION_REST:
+    case RETENTION_ARCHIVE:
+        break;
+    }
+    return RETENTION_DONE;
+}
+
+int retire_step(struct retirement *retire) {
+    struct retention *retention = &retire->retention;
+    if (!retention_is_active(retention)) {
+        struct log_segment segment;
+        struct retention_facts facts = {0};
+        const struct log_segment *oldest = find_oldest(retire, &segment, &facts);
+        enum retention_effect effect = retention_look(retention, oldest, &facts);
+        if (effect == RETENTION_ARCHIVE) archivist_want(&retire->shell->archivist, oldest->base);
+        if (!retention_is_active(retention)) return 0;
+    }
+    enum retention_result result;
+    do {
+        result = execute(retire);
+        (void)retention_step(retention, result);
+    } while (retention_is_active(retention) && result != RETENTION_MORE);
+    if (!retention_is_active(retention)) close_segment(retire);
+    if (result == RETENTION_NO_ROOM) return -ENOSPC;
+    return result == RETENTION_PINNED ? 0 : 1;
 }

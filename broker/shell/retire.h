@@ -1,5 +1,5 @@
-/* retire.h: old segments go, in slices: what is still alive in them moves into the index first (LOG-3), so that one
- * year-long timer pins one payload and not a disk. Each is archived before, unless archiving is off (archivist.h).
+/* retire.h: old segments go, in slices: what is still alive in them moves into the index first, so that one year-long
+ * timer pins one payload and not a disk. The engine says what is done when (engine/retention.h); this executes it.
  * Index thread only. */
 #ifndef TARRY_SHELL_RETIRE_H
 #define TARRY_SHELL_RETIRE_H
@@ -9,14 +9,14 @@
 
 #include "arena.h"
 #include "log.h"
+#include "retention.h"
 
 struct shell;
 
 struct retirement {
     struct shell *shell;
-    struct log_cursor *cursor;  /* in the segment that is being retired; NULL: none is */
-    struct log_segment segment; /* valid with `cursor` */
-    uint64_t asked;             /* base of the segment that the archivist was asked for last */
+    struct retention retention;
+    struct log_cursor *cursor; /* in the segment that is being retired; NULL: none is read */
     struct arena arena;
 };
 

@@ -2,8 +2,8 @@
  *
  *     request ─► errand ─► facts (read late, handed in later) ─► core_step ─► batch
  *     batch ─► append, write ─► … ─► fdatasync ─► answers ─► CORE_DURABLE, courier, indexer     (shell/sync.c)
- *     indexer: cursor ─► table, CORE_INDEXED ─► retirement, erasing              (shell/indexer.c, retire.c, eraser.c)
- *     start: index, log_open, the checks of LOG-3, restore, replay, clock, epoch + 1           (shell/recovery.c)
+ *     indexer: cursor ─► table, CORE_INDEXED ─► retirement, erasing              (shell/indexer.c, engine/retention.h,
+ * erasure.h) start: index, log_open, the checks of LOG-3, restore, replay, clock, epoch + 1 (shell/recovery.c)
  *
  * The log is the real one on a virtual disk (model_disk.h), the index a model (table.h), the clock the real one's pure
  * half (shell/clock.h). It fails stop (LOG-4): a failed call ends the broker's life, and only a start goes on.
@@ -14,8 +14,10 @@
 
 #include "clock.h"
 #include "disk_reserve.h"
+#include "erasure.h"
 #include "ledger.h"
 #include "log.h"
+#include "retention.h"
 #include "stall.h"
 #include "table.h"
 #include "timeline.h"
@@ -130,7 +132,6 @@ struct host {
     struct log *log;
     struct log_cursor *indexer;
     struct log_cursor *retiring;
-    struct log_segment segment; /* under retirement */
     struct core *core;
     struct clock_state clock;
     uint64_t tick_ns; /* when it is woken next; UINT64_MAX: not */
@@ -149,7 +150,11 @@ struct host {
     bool sync_due;          /* … and the group waits for it */
     bool indexing;
     bool index_held;
-    size_t erasing;         /* so many of the table's redactions have been carried out, and are not reported yet */
+    struct retention retention;
+    struct erasure erasure;
+    size_t slice_count; /* so many of the table's redactions are being erased */
+    bool archiving;
+    uint64_t archived;      /* by this process: all that lies below is in the archive */
     struct parcel *parcels; /* the oldest first */
     bool courier_comes;
     struct lane lanes[HOST_LANES_MAX];
@@ -163,6 +168,8 @@ struct host {
     struct flat head;                             /* as of all frames appended; of a follower: applied */
     struct ledger_origin origins[FLAT_TASKS_MAX]; /* [id], as of the same */
     struct watch watch;
+    uint64_t archive_end;             /* what the archive has, durably … */
+    bool archive_has[FLAT_TASKS_MAX]; /* [id] … and whose content it has */
     struct frame_note *frames;
     size_t frame_count;
     size_t frame_capacity;
@@ -243,6 +250,13 @@ void host_ask_window(struct world *world, const struct core_window *window);
 void host_ask_page(struct world *world, const struct core_page *page);
 void host_index_later(struct world *world);
 void host_retire_later(struct world *world);
+/* ---- host_archive.c */
+void host_archive_begin(struct host *host);
+bool host_is_archived(const struct world *world, uint64_t end);
+/* The segment under retention comes into the archive, later. */
+void host_archive_later(struct world *world);
+/* False: the archive is not there just now. */
+bool host_archive_erase(struct world *world, const Tarry__Redaction *redaction);
 bool host_redacts(const Tarry__Request *request);
 /* Where the contents lie that it means; the errand comes back. */
 void host_locate_later(struct world *world, struct errand *errand);

@@ -1,6 +1,6 @@
 /* host_erase.c: what a redaction means is looked for in the log, late, and handed in later still (shell/locator.c);
- * what the index knows to be redacted is erased from the log and then reported (shell/eraser.c). The search is naive,
- * over every frame that was ever noted; the erasing is the real one. There is no archive here. */
+ * what the index knows to be redacted is erased, as engine/erasure.h says. The search is naive, over every frame that
+ * was ever noted; the erasing is the real one. */
 #include <string.h>
 
 #include "../must.h"
@@ -152,53 +152,110 @@ static bool is_gone(struct host *host, const Tarry__Redaction *redaction) {
     return error == LOG_RETIRED || (error == 0 && bits <= 1);
 }
 
-static void erase(struct world *world, void *argument, uint64_t life);
-
-static void erase_soon(struct world *world) {
-    world_after(world, &world->options.wake, erase, NULL, world->host->life);
-}
-
-/* A transaction of the index of its own. */
-static void report(struct world *world, void *argument, uint64_t life) {
+static void erase_log(struct world *world) {
     struct host *host = world->host;
-    if (host->life != life || host->state != HOST_UP) return;
-    TRACE(world, "broker", "erased %zu", host->erasing);
-    table_redactions_done(&host->table, host->erasing);
-    host->erasing = 0;
-    host_erase_later(world);
-    host_retire_later(world);
-}
-
-/* Nothing else happens to the log's segments meanwhile. */
-static void erase(struct world *world, void *argument, uint64_t life) {
-    struct host *host = world->host;
-    if (host->life != life || host->state != HOST_UP || host->retiring || host->erasing) return;
     struct log_content contents[SLICE_MAX];
-    size_t count = 1 + random_below(&world->random, SLICE_MAX), found = 0;
-    if (count > host->table.redaction_count) count = host->table.redaction_count;
-    if (!count) return;
-    for (size_t i = 0; i < count; i++) {
+    size_t found = 0;
+    for (size_t i = 0; i < host->slice_count; i++) {
         const Tarry__Redaction *redaction = host->table.redactions[i];
         if (redaction->frame)
             contents[found++] = (struct log_content){redaction->frame, redaction->blob_at, redaction->blob_size};
     }
-    MUST(log_erase_begin(host->log));
     int error = log_erase(host->log, contents, found);
-    log_erase_end(host->log);
-    if (error) {
-        host_fail(world, "cannot erase", error);
+    if (error) host_fail(world, "cannot erase", error);
+}
+
+static enum erasure_result erase_archive(struct world *world) {
+    struct host *host = world->host;
+    for (size_t i = 0; i < host->slice_count; i++) {
+        if (!host_archive_erase(world, host->table.redactions[i])) return ERASURE_FAILED;
+    }
+    return ERASURE_DONE;
+}
+
+/* A transaction of the index of its own. Nothing is left anywhere by then. */
+static void report(struct world *world) {
+    struct host *host = world->host;
+    TRACE(world, "broker", "erased %zu", host->slice_count);
+    for (size_t i = 0; i < host->slice_count; i++) {
+        const Tarry__Redaction *redaction = host->table.redactions[i];
+        if (redaction->frame) MUST(is_gone(host, redaction) && !host->archive_has[redaction->id]);
+    }
+    table_redactions_done(&host->table, host->slice_count);
+}
+
+static enum erasure_result execute(struct world *world) {
+    struct host *host = world->host;
+    switch (host->erasure.effect) {
+    case ERASURE_BEGIN:
+        if (host->archiving || !log_erase_begin(host->log)) return ERASURE_BUSY;
+        break;
+    case ERASURE_LOG:
+        erase_log(world);
+        break;
+    case ERASURE_ARCHIVE:
+        return erase_archive(world);
+    case ERASURE_REPORT:
+        report(world);
+        break;
+    case ERASURE_END:
+        log_erase_end(host->log);
+        break;
+    case ERASURE_TAILS: /* of one broker there are none */
+    case ERASURE_FORGET:
+    case ERASURE_REST:
+        break;
+    }
+    return ERASURE_DONE;
+}
+
+static struct erasure_facts find_facts(const struct world *world) {
+    const struct host *host = world->host;
+    return (struct erasure_facts){.is_retiring = retention_is_active(&host->retention),
+                                  .in_index = host->table.redaction_count > 0,
+                                  .now_ns = world->now_ns};
+}
+
+static void erase(struct world *world, void *argument, uint64_t life);
+
+/* The effects in turn; a moment passes before the report. */
+static void carry_on(struct world *world, void *argument, uint64_t life) {
+    struct host *host = world->host;
+    if (host->life != life || host->state != HOST_UP) return;
+    do {
+        enum erasure_result result = execute(world);
+        if (host->life != life) return;
+        (void)erasure_step(&host->erasure, result, world->now_ns);
+    } while (host->erasure.effect != ERASURE_REST && host->erasure.effect != ERASURE_REPORT);
+    if (host->erasure.effect == ERASURE_REPORT) {
+        world_after(world, &world->options.wake, carry_on, NULL, life);
         return;
     }
-    host->erasing = count;
-    for (size_t i = 0; i < count; i++) {
-        if (host->table.redactions[i]->frame) MUST(is_gone(host, host->table.redactions[i]));
-    }
-    world_after(world, &world->options.wake, report, NULL, life);
+    struct erasure_facts facts = find_facts(world);
+    uint64_t wait_ns = erasure_wait_ns(&host->erasure, &facts);
+    if (wait_ns > 0 && wait_ns < UINT64_MAX) world_after_ns(world, wait_ns, erase, NULL, life);
+    if (wait_ns == 0) host_erase_later(world);
+    host_retire_later(world);
+}
+
+static void erase(struct world *world, void *argument, uint64_t life) {
+    struct host *host = world->host;
+    bool is_up = host->life == life && host->state == HOST_UP;
+    if (!is_up || retention_is_active(&host->retention) || host->erasure.effect != ERASURE_REST) return;
+    size_t count = 1 + random_below(&world->random, SLICE_MAX);
+    if (count > host->table.redaction_count) count = host->table.redaction_count;
+    struct erasure_facts facts = find_facts(world);
+    if (erasure_look(&host->erasure, &facts) == ERASURE_REST) return;
+    host->slice_count = count;
+    carry_on(world, NULL, life);
 }
 
 void host_erase_later(struct world *world) {
     struct host *host = world->host;
-    if (host->table.redaction_count && !host->erasing && !host->retiring) erase_soon(world);
+    struct erasure_facts facts = find_facts(world);
+    bool is_under_way = host->erasure.effect != ERASURE_REST || facts.is_retiring;
+    if (is_under_way || erasure_wait_ns(&host->erasure, &facts) > 0) return;
+    world_after(world, &world->options.wake, erase, NULL, host->life);
 }
 
 /* What has been reported stays erased, whatever the disk forgot since. */
@@ -209,7 +266,8 @@ void host_check_erased(struct world *world) {
         for (size_t k = 0; body && k < body->n_records; k++) {
             const Tarry__Redaction *redaction = body->records[k]->redaction;
             bool is_one = body->records[k]->fact_case == TARRY__RECORD__FACT_REDACTION && redaction->frame;
-            if (is_one && !table_is_redacting(&host->table, redaction)) MUST(is_gone(host, redaction));
+            if (!is_one || table_is_redacting(&host->table, redaction)) continue;
+            MUST(is_gone(host, redaction) && !host->archive_has[redaction->id]);
         }
     }
 }

@@ -1,4 +1,4 @@
-/* host_index.c: the index follows the log, and the log gives up what the index has (shell/indexer.c, retire.c). Every
+/* host_index.c: the index follows the log (shell/indexer.c), and the log gives up what the index has. Every
  * frame is read back from the disk here and compared with what was appended. */
 #include <errno.h>
 #include <stdlib.h>
@@ -99,57 +99,108 @@ void host_release_index(struct world *world) {
     if (world->host->state == HOST_UP) host_index_later(world);
 }
 
-/* ---- retirement */
+/* ---- retirement: the effects of engine/retention.h, each of those that a kill may come between by itself */
 
-static bool is_due(struct world *world, struct log_segment *out) {
+static const struct log_segment *find_oldest(struct world *world, struct log_segment *segment,
+                                             struct retention_facts *facts) {
     struct host *host = world->host;
-    uint64_t below = host->table.flat.position;
-    if (host->node && host->node->leading.half.kept_from < below) below = host->node->leading.half.kept_from;
-    if (!log_oldest(host->log, below, out)) return false;
+    uint64_t needed_from = host->node ? host->node->leading.half.kept_from : UINT64_MAX;
+    if (!log_oldest(host->log, retention_bound(host->table.flat.position, needed_from), segment)) return NULL;
     struct log_stats stats;
     log_stats(host->log, &stats);
-    return stats.bytes > world->options.retain_size;
+    *facts = (struct retention_facts){.is_erasing = host->erasure.effect != ERASURE_REST,
+                                      .is_archived = host_is_archived(world, segment->end),
+                                      .log_bytes = stats.bytes};
+    return segment;
 }
 
-static void delete_segment(struct world *world, void *argument, uint64_t life) {
+static enum retention_result move_in(struct world *world) {
     struct host *host = world->host;
-    if (host->life != life || host->state != HOST_UP) return;
-    int error = log_retire(host->log, host->segment.base);
+    struct log_view view;
+    int error;
+    while ((error = log_cursor_next(host->retiring, host->retention.segment.end, &view)) == 0) {
+        const Tarry__FrameBody *body = body_of(host, &view);
+        if (body) MUST(table_retire(&host->table, &view.header, body, view.blob, &world->memory));
+    }
+    if (error != LOG_END) host_fail(world, "cannot read a segment that is to be retired", error);
+    return RETENTION_DONE;
+}
+
+/* LOG-3: whoever still needs something of it has it elsewhere. */
+static enum retention_result remove_segment(struct world *world) {
+    struct host *host = world->host;
+    const struct log_segment *segment = &host->retention.segment;
+    MUST(host->table.flat.position >= segment->end);
+    MUST(!world->options.archives || host->archive_end >= segment->end);
+    int error = log_retire(host->log, segment->base);
     log_cursor_close(host->retiring);
     host->retiring = NULL;
-    if (error) {
+    if (error)
         host_fail(world, "cannot retire a segment", error);
+    else
+        TRACE(world, "broker", "retired what is below #%zu", host_frames_below(host, segment->end));
+    return RETENTION_DONE;
+}
+
+static enum retention_result execute(struct world *world) {
+    struct host *host = world->host;
+    switch (host->retention.effect) {
+    case RETENTION_OPEN:
+        MUST(log_cursor_open(&host->retiring, host->log, host->retention.segment.base, true) == 0);
+        break;
+    case RETENTION_MOVE:
+        return move_in(world);
+    case RETENTION_COMMIT:
+        host->table.log_start = host->retention.segment.end;
+        break;
+    case RETENTION_REMOVE:
+        return remove_segment(world);
+    case RETENTION_SIGN: /* no key */
+    case RETENTION_ARCHIVE:
+    case RETENTION_REST:
+        break;
+    }
+    return RETENTION_DONE;
+}
+
+/* A moment passes before these. */
+static void retire_soon(struct world *world);
+
+static void retire_turn(struct world *world, void *argument, uint64_t life) {
+    struct host *host = world->host;
+    if (host->life != life || host->state != HOST_UP) return;
+    do {
+        enum retention_result result = execute(world);
+        if (host->life != life) return;
+        (void)retention_step(&host->retention, result);
+    } while (host->retention.effect == RETENTION_SIGN);
+    if (retention_is_active(&host->retention)) {
+        retire_soon(world);
         return;
     }
-    TRACE(world, "broker", "retired what is below #%zu", host_frames_below(host, host->segment.end));
     host_erase_later(world);
     host_retire_later(world);
 }
 
-/* Only once the transaction that replaces it is synced may the segment go (LOG-3). */
-static void move_in(struct world *world, void *argument, uint64_t life) {
-    struct host *host = world->host;
-    if (host->life != life || host->state != HOST_UP) return;
-    struct log_view view;
-    int error;
-    while ((error = log_cursor_next(host->retiring, host->segment.end, &view)) == 0) {
-        const Tarry__FrameBody *body = body_of(host, &view);
-        if (body) MUST(table_retire(&host->table, &view.header, body, view.blob, &world->memory));
-    }
-    if (error != LOG_END) {
-        host_fail(world, "cannot read a segment that is to be retired", error);
-        return;
-    }
-    host->table.log_start = host->segment.end;
-    world_after(world, &world->options.wake, delete_segment, NULL, life);
+static void retire_soon(struct world *world) {
+    const struct span *wake = &world->options.wake;
+    if (world->host->retention.effect == RETENTION_COMMIT)
+        world_after_ns(world, (wake->least_us + wake->spread_us / 2) * UINT64_C(1000), retire_turn, NULL,
+                       world->host->life);
+    else
+        world_after(world, wake, retire_turn, NULL, world->host->life);
 }
 
 void host_retire_later(struct world *world) {
     struct host *host = world->host;
-    if (host->retiring || host->erasing || !is_due(world, &host->segment)) return;
-    int error = log_cursor_open(&host->retiring, host->log, host->segment.base, true);
-    MUST(error == 0);
-    world_after(world, &world->options.wake, move_in, NULL, host->life);
+    struct log_segment segment;
+    struct retention_facts facts = {0};
+    if (retention_is_active(&host->retention)) return;
+    const struct log_segment *oldest = find_oldest(world, &segment, &facts);
+    if (retention_look(&host->retention, oldest, &facts) == RETENTION_ARCHIVE) host_archive_later(world);
+    if (!retention_is_active(&host->retention)) return;
+    (void)retention_step(&host->retention, execute(world)); /* opened at once */
+    retire_soon(world);
 }
 
 /* ---- the whole log */

@@ -83,6 +83,10 @@ void host_begin(struct world *world) {
     host->flushing = host->syncing = host->sync_held = host->sync_due = host->indexing = host->index_held = false;
     host->sync_since_ns = 0;
     table_init(&host->table);
+    host_archive_begin(host);
+    host->erasure = (struct erasure){0};
+    host->archiving = false;
+    host->archived = 0;
     flat_init(&host->head);
     memset(host->origins, 0, sizeof host->origins);
     host->wall_offset_ns = 0;
@@ -126,7 +130,9 @@ static void end_life(struct world *world) {
     host->closed = host->flushing = host->syncing = host->sync_due = host->indexing = false;
     host->sync_since_ns = 0;
     host->parcels = NULL;
-    host->erasing = 0;
+    host->erasure = (struct erasure){0};
+    host->archiving = false;
+    host->archived = 0;
     host->courier_comes = false;
     memset(host->lanes, 0, sizeof host->lanes);
     world_resume(world, host->number);
@@ -439,6 +445,7 @@ static bool start(struct world *world, bool accept_clock) {
     MUST(host->state != HOST_UP);
     host->state = HOST_DOWN;
     if (host->node && !node_has_snapshot(world)) return false;
+    retention_init(&host->retention, &(struct retention_policy){world->options.retain_size, UINT64_MAX});
     struct log_recovery found;
     if (!open_log(world, &found)) return false;
     if (!forget_cut(world, &found)) {

@@ -44,14 +44,16 @@ struct world_options {
     struct core_options core;
     uint64_t segment_size;
     uint64_t retain_size; /* bytes of log kept for audit; segments beyond may go */
-    uint64_t disk_room;   /* bytes of the disk; 0: no limit */
-    struct span net;      /* one way */
-    struct span sync;     /* a write until its fdatasync is done */
-    struct span index;    /* durable until the index has it */
-    struct span read;     /* facts: asked, read, handed in */
-    struct span wake;     /* inside the broker: from thread to thread */
-    struct span retry;    /* a client that got no answer asks again */
-    bool by_hand;         /* nothing restarts and nobody retries by itself: a story says when */
+    bool archives;        /* … once they are in the archive */
+    bool archive_comes_and_goes;
+    uint64_t disk_room; /* bytes of the disk; 0: no limit */
+    struct span net;    /* one way */
+    struct span sync;   /* a write until its fdatasync is done */
+    struct span index;  /* durable until the index has it */
+    struct span read;   /* facts: asked, read, handed in */
+    struct span wake;   /* inside the broker: from thread to thread */
+    struct span retry;  /* a client that got no answer asks again */
+    bool by_hand;       /* nothing restarts and nobody retries by itself: a story says when */
 };
 
 struct world {

@@ -1,0 +1,99 @@
+/* host_archive.c: the archive, of which nothing is kept but how far it goes and whose contents it has. What is archived
+ * is read when that begins and is there when it ends: what is erased in between would escape. */
+#include <string.h>
+
+#include "../must.h"
+#include "host.h"
+#include "world.h"
+
+#define AGAIN_NS (2000 * NS_PER_MS)
+
+void host_archive_begin(struct host *host) {
+    host->archive_end = 0;
+    memset(host->archive_has, 0, sizeof host->archive_has);
+}
+
+/* Its disk is mounted now, and then it is not. */
+static bool is_there(const struct world *world) {
+    return !world->options.archive_comes_and_goes || (world->now_ns >> 30) % 3 != 1;
+}
+
+bool host_is_archived(const struct world *world, uint64_t end) {
+    return !world->options.archives || world->host->archived >= end;
+}
+
+struct archiving {
+    struct log_segment segment;
+    bool has[FLAT_TASKS_MAX]; /* [id]: its content */
+};
+
+static void read_frame(struct archiving *archiving, const struct log_view *view, const Tarry__FrameBody *body) {
+    for (size_t i = 0; body && i < body->n_records; i++) {
+        const Tarry__TaskPut *put = body->records[i]->put;
+        if (body->records[i]->fact_case != TARRY__RECORD__FACT_PUT || !put->fresh || !put->task->blob_size) continue;
+        const uint8_t *blob = view->blob + (put->task->blob_at - frame_blob_position(view->header.position));
+        archiving->has[put->task->id] = !content_is_erased(blob, put->task->blob_size);
+    }
+}
+
+static bool read_segment(struct host *host, struct archiving *archiving) {
+    struct log_cursor *cursor;
+    struct log_view view;
+    int error = log_cursor_open(&cursor, host->log, archiving->segment.base, true);
+    if (error) return false;
+    while ((error = log_cursor_next(cursor, archiving->segment.end, &view)) == 0)
+        read_frame(archiving, &view, host_frame(host, view.header.position)->body);
+    log_cursor_close(cursor);
+    return error == LOG_END;
+}
+
+/* What was reported as erased never comes into the archive. */
+static void check_reported(const struct host *host, const struct archiving *archiving) {
+    for (size_t i = 0; i < host_frames_below(host, host->table.flat.position); i++) {
+        const Tarry__FrameBody *body = host->frames[i].body;
+        for (size_t k = 0; body && k < body->n_records; k++) {
+            const Tarry__Redaction *redaction = body->records[k]->redaction;
+            bool is_one = body->records[k]->fact_case == TARRY__RECORD__FACT_REDACTION && redaction->frame;
+            if (is_one && archiving->has[redaction->id]) MUST(table_is_redacting(&host->table, redaction));
+        }
+    }
+}
+
+static void end(struct world *world, void *argument, uint64_t life) {
+    struct host *host = world->host;
+    struct archiving *archiving = argument;
+    if (host->life != life || host->state != HOST_UP) return;
+    check_reported(host, archiving);
+    for (size_t id = 0; id < FLAT_TASKS_MAX; id++) host->archive_has[id] |= archiving->has[id];
+    host->archived = archiving->segment.end;
+    if (host->archive_end < host->archived) host->archive_end = host->archived;
+    host->archiving = false;
+    host_retire_later(world);
+}
+
+static void begin(struct world *world, void *argument, uint64_t life) {
+    struct host *host = world->host;
+    struct archiving *archiving = argument;
+    if (host->life != life || host->state != HOST_UP) return;
+    bool is_erasing = host->erasure.effect != ERASURE_REST;
+    if (is_erasing || !is_there(world) || !read_segment(host, archiving)) {
+        world_after_ns(world, AGAIN_NS, begin, argument, life);
+        return;
+    }
+    host->archiving = true;
+    uint64_t wait_ms = 1 + archiving->segment.end / 64 % 128;
+    world_after_ns(world, wait_ms * NS_PER_MS, end, argument, life);
+}
+
+void host_archive_later(struct world *world) {
+    struct archiving *archiving = world_alloc(world, sizeof *archiving);
+    archiving->segment = world->host->retention.segment;
+    begin(world, archiving, world->host->life);
+}
+
+bool host_archive_erase(struct world *world, const Tarry__Redaction *redaction) {
+    if (!world->options.archives) return true;
+    if (!is_there(world)) return false;
+    world->host->archive_has[redaction->id] = false;
+    return true;
+}
