@@ -125,6 +125,12 @@
     BUG(reported_unerased, "LOG-5", "a redaction is reported before its content is erased") \
     BUG(archive_unerased, "LOG-5", "a redaction is reported while the archive still has the content") \
     BUG(erased_while_copied, "LOG-5", "contents are erased while a segment of them is being archived") \
+    /* engine: recovery */ \
+    BUG(missing_segments_accepted, "LOG-3", "a log that lacks contents which the index refers to is not refused") \
+    BUG(results_unrestored, "ONCE-1", "recovery leaves out the answers that the index knows") \
+    BUG(tail_unreplayed, "LOG-1", "recovery leaves out what the index has not absorbed") \
+    BUG(time_of_index_ignored, "TIME-2", "after a start time goes on from the log's tail, though it holds nothing") \
+    BUG(epoch_kept, "FENCE-1", "a start goes on in the epoch of the last one") \
     /* storage: retirement and the index */ \
     BUG(content_dropped, "KEEP-1", "the content of a living task goes with its segment") \
     BUG(answer_dropped, "ONCE-1", "an answer that may be asked for goes with its segment") \

@@ -10,6 +10,7 @@
 #include "boot.h"
 #include "logfmt.h"
 #include "lookback.h"
+#include "recovery_plan.h"
 #include "shell.h"
 #include "units.h"
 
@@ -44,61 +45,31 @@ static int open_index(struct shell *shell, char *message, size_t message_size) {
     return REFUSE("index %s cannot be opened: %s", shell->dir.index, storage_error(error));
 }
 
-static uint64_t max_u64(uint64_t a, uint64_t b) {
-    return a > b ? a : b;
-}
-
-static int open_log(struct shell *shell, const struct index_meta *meta, struct log_recovery *out, char *message,
+static int open_log(struct shell *shell, const struct recovery_plan *plan, struct log_recovery *out, char *message,
                     size_t message_size) {
     struct log_options options = {
         .directory = shell->dir.log,
         .disk = &shell->disk,
         .segment_size = shell->config.segment_size,
-        .durable_min = max_u64(meta->position, signer_known(&shell->signer)),
+        .durable_min = plan->durable_min,
         .read_only = shell->config.inspect,
         .prepare_ahead = !shell->config.inspect,
     };
     memcpy(options.cluster, shell->dir.cluster, sizeof(options.cluster));
     message[0] = '\0';
-    int error = log_open(&shell->log, &options, meta->position, out, message, message_size);
-    if (error != 0) {
-        size_t size = strlen(message);
-        char segment[UNITS_TEXT_SIZE];
-        if (error == -ENOSPC)
-            snprintf(message + size, message_size - size,
-                     "; a segment of the log takes %s (--segment-size), and some room must stay free beside it",
-                     size_format(options.segment_size, segment));
-        if (size > 0) return 1;
-        return REFUSE("log %s cannot be opened: %s", shell->dir.log, storage_error(error));
-    }
-    /* LOG-3: the index never leads the log, and both tell the same history. */
-    if (out->end < meta->position)
-        return REFUSE("index %s is ahead of the log (%" PRIu64 " > %" PRIu64
-                      "): the log lost its tail; restore both from the same copy",
-                      shell->dir.index, meta->position, out->end);
-    if (out->start > meta->log_start)
-        return REFUSE("log %s starts at %" PRIu64 ", but contents of tasks lie from %" PRIu64
-                      " on: segments are missing; restore both from the same copy",
-                      shell->dir.log, out->start, meta->log_start);
-    if (out->start > meta->position)
-        return REFUSE("log %s starts at %" PRIu64 ", behind the index's position %" PRIu64
-                      ": segments are missing; restore both from the same copy",
-                      shell->dir.log, out->start, meta->position);
-    if (memcmp(out->scan_chain, meta->chain, FRAME_CHAIN_SIZE) != 0 && meta->position > LOG_POSITION_FIRST)
-        return REFUSE("index %s and log %s tell different histories (chain hash at %" PRIu64
-                      " differs); restore both from the same copy",
-                      shell->dir.index, shell->dir.log, meta->position);
-    if (!signer_agrees(&shell->signer, meta->position, out->scan_chain))
-        return REFUSE("log %s differs from what was signed at position %" PRIu64
-                      ": it was changed; tarry verify --key says where",
-                      shell->dir.log, meta->position);
-    if (out->cut_bytes > 0)
-        logfmt("torn_tail", "offset=%" PRIu64 " bytes=%" PRIu64 " action=%s", out->cut_at, out->cut_bytes,
-               shell->config.inspect ? "ignored" : "cut");
-    return 0;
+    int error = log_open(&shell->log, &options, plan->index.position, out, message, message_size);
+    if (error == 0) return 0;
+    size_t size = strlen(message);
+    char segment[UNITS_TEXT_SIZE];
+    if (error == -ENOSPC)
+        snprintf(message + size, message_size - size,
+                 "; a segment of the log takes %s (--segment-size), and some room must stay free beside it",
+                 size_format(options.segment_size, segment));
+    if (size > 0) return 1;
+    return REFUSE("log %s cannot be opened: %s", shell->dir.log, storage_error(error));
 }
 
-static int make_core(struct shell *shell, char *message, size_t message_size) {
+static int make_core(struct shell *shell) {
     const struct config *config = &shell->config;
     struct core_options options = {
         .memory = MEMORY_SHARE_CORE(config->memory),
@@ -118,8 +89,7 @@ static int make_core(struct shell *shell, char *message, size_t message_size) {
     options.policy.backoff_max_ms = config->backoff_max_ms;
     options.policy.backoff_jitter = (uint32_t)config->backoff_jitter;
     shell->core = core_new(&options);
-    if (shell->core == NULL) return REFUSE("there is not enough memory for the broker's state (--memory)");
-    return 0;
+    return shell->core != NULL ? 0 : -ENOMEM;
 }
 
 static int each_queue(void *argument, const Tarry__QueuePut *queue) {
@@ -141,66 +111,51 @@ static int each_outcome(void *argument, const struct outcome *outcome) {
     return core_restore_outcome(argument, outcome);
 }
 
-static const char *restore_error(int error) {
-    if (error == CORE_NO_MEMORY) return "it has more than fits into the broker's memory: start with a larger --memory";
-    return error == CORE_NONSENSE ? "what it says of leases, producers, jobs or queues contradicts itself"
-                                  : storage_error(error);
-}
-
-static int restore(struct shell *shell, const struct index_meta *meta, char *message, size_t message_size) {
+static int restore(struct shell *shell, enum recovery_part part, const struct index_meta *meta) {
     struct core_base base = {.position = meta->position, .tally = &meta->tally, .known_since_ms = meta->known_since_ms};
     struct core *core = shell->core;
-    core_restore(core, &base);
-    int error = index_each_queue(shell->index, each_queue, core);
-    if (error == 0) error = index_each_lease(shell->index, each_lease, core);
-    if (error == 0) error = index_each_producer(shell->index, each_producer, core);
-    if (error == 0) error = index_each_result(shell->index, each_result, core);
-    if (error == 0) error = index_each_job(shell->index, each_job, core);
-    if (error == 0) error = index_each_outcome(shell->index, each_outcome, core);
-    if (error == CORE_NO_MEMORY)
-        return REFUSE("the leases in index %s do not fit into the broker's memory: start with a larger --memory",
-                      shell->dir.index);
-    if (error != 0)
-        return REFUSE("index %s does not make sense (%s); restore the data directory from a copy", shell->dir.index,
-                      restore_error(error));
+    switch (part) {
+    case RECOVERY_BASE:
+        core_restore(core, &base);
+        return 0;
+    case RECOVERY_QUEUES:
+        return index_each_queue(shell->index, each_queue, core);
+    case RECOVERY_LEASES:
+        return index_each_lease(shell->index, each_lease, core);
+    case RECOVERY_PRODUCERS:
+        return index_each_producer(shell->index, each_producer, core);
+    case RECOVERY_RESULTS:
+        return index_each_result(shell->index, each_result, core);
+    case RECOVERY_JOBS:
+        return index_each_job(shell->index, each_job, core);
+    case RECOVERY_OUTCOMES:
+        return index_each_outcome(shell->index, each_outcome, core);
+    case RECOVERY_PARTS:
+        break;
+    }
     return 0;
 }
 
-static int replay(struct shell *shell, uint64_t from, uint64_t end, char *message, size_t message_size) {
+/* All the frames that are to be replayed, or up to the one that cannot be. */
+static void replay(struct shell *shell, struct recovery_plan *plan) {
     struct log_cursor *cursor;
-    int error = log_cursor_open(&cursor, shell->log, from, false);
-    if (error != 0) return REFUSE("log %s cannot be read: %s", shell->dir.log, storage_error(error));
     struct arena arena;
+    int error = log_cursor_open(&cursor, shell->log, plan->replayed, false);
+    if (error != 0) {
+        recovery_frame_read(plan, shell->core, error, NULL, NULL);
+        return;
+    }
     shell_arena_init(&arena);
-    while (error == 0) {
+    while (plan->effect == RECOVERY_REPLAY) {
         struct log_view view;
-        uint64_t position = log_cursor_position(cursor);
-        error = log_cursor_next(cursor, end, &view);
-        if (error == LOG_END && position == end) {
-            error = 0;
-            break;
-        }
         Tarry__FrameBody *body = NULL;
+        error = log_cursor_next(cursor, plan->replay_to, &view);
         if (error == 0) body = tarry__frame_body__unpack(&arena.pb, view.header.body_size, view.body);
-        if (error == 0) error = body == NULL ? CORE_NONSENSE : core_replay(shell->core, &view.header, body);
-        if (error == CORE_NO_MEMORY) {
-            REFUSE("log %s has more to replay than fits into the broker's memory: start with a larger --memory",
-                   shell->dir.log);
-        } else if (error != 0) {
-            REFUSE("log %s cannot be replayed at position %" PRIu64 ": %s", shell->dir.log, position,
-                   storage_error(error == CORE_NONSENSE ? LOG_DAMAGED : error));
-        }
+        recovery_frame_read(plan, shell->core, error, &view.header, body);
         arena_reset(&arena);
     }
     arena_deinit(&arena);
     log_cursor_close(cursor);
-    return error == 0 ? 0 : 1;
-}
-
-/* For the record of this start. */
-static int look_back(struct shell *shell, const struct log_recovery *log, char *message, size_t message_size) {
-    int error = lookback(shell->log, log, &shell->before);
-    return error == 0 ? 0 : REFUSE("log %s cannot be read: %s", shell->dir.log, storage_error(error));
 }
 
 bool recovery_note_boot(const struct shell *shell, uint64_t steady_ns) {
@@ -221,31 +176,129 @@ static void start_clock(struct shell *shell, struct instant last) {
                last.wall_ns / NS_PER_MS);
 }
 
+static int refuse_as_planned(const struct shell *shell, const struct recovery_plan *plan, char *message,
+                             size_t message_size) {
+    const struct recovery_index *index = &plan->index;
+    const char *in_index = shell->dir.index, *in_log = shell->dir.log;
+    switch (plan->refusal) {
+    case RECOVERY_INDEX_AHEAD:
+        return REFUSE("index %s is ahead of the log (%" PRIu64 " > %" PRIu64
+                      "): the log lost its tail; restore both from the same copy",
+                      in_index, index->position, plan->log.end);
+    case RECOVERY_CONTENTS_MISSING:
+        return REFUSE("log %s starts at %" PRIu64 ", but contents of tasks lie from %" PRIu64
+                      " on: segments are missing; restore both from the same copy",
+                      in_log, plan->log.start, index->log_start);
+    case RECOVERY_FRAMES_MISSING:
+        return REFUSE("log %s starts at %" PRIu64 ", behind the index's position %" PRIu64
+                      ": segments are missing; restore both from the same copy",
+                      in_log, plan->log.start, index->position);
+    case RECOVERY_HISTORIES_DIFFER:
+        return REFUSE("index %s and log %s tell different histories (chain hash at %" PRIu64
+                      " differs); restore both from the same copy",
+                      in_index, in_log, index->position);
+    case RECOVERY_HEAD_DIFFERS:
+        return REFUSE("log %s differs from what was signed at position %" PRIu64
+                      ": it was changed; tarry verify --key says where",
+                      in_log, index->position);
+    case RECOVERY_CORE_TOO_LARGE:
+        return REFUSE("there is not enough memory for the broker's state (--memory)");
+    case RECOVERY_INDEX_TOO_LARGE:
+        return REFUSE("the leases in index %s do not fit into the broker's memory: start with a larger --memory",
+                      in_index);
+    case RECOVERY_INDEX_SENSELESS:
+        return REFUSE("index %s does not make sense (%s); restore the data directory from a copy", in_index,
+                      plan->error == CORE_NONSENSE
+                          ? "what it says of leases, producers, jobs or queues contradicts itself"
+                          : storage_error(plan->error));
+    case RECOVERY_REPLAY_TOO_LARGE:
+        return REFUSE("log %s has more to replay than fits into the broker's memory: start with a larger --memory",
+                      in_log);
+    case RECOVERY_REPLAY_IMPOSSIBLE:
+        return REFUSE("log %s cannot be replayed at position %" PRIu64 ": %s", in_log, plan->replayed,
+                      storage_error(plan->error));
+    case RECOVERY_LAST_STOP_UNREADABLE:
+        break;
+    }
+    return REFUSE("log %s cannot be read: %s", in_log, storage_error(plan->error));
+}
+
+static int find_index(struct shell *shell, struct recovery_plan *plan, struct index_meta *meta, char *message,
+                      size_t message_size) {
+    if (open_index(shell, message, message_size) != 0) return 1;
+    index_meta(shell->index, meta);
+    struct recovery_index found = {
+        .position = meta->position,
+        .log_start = meta->log_start,
+        .steady_ns = meta->steady_ns,
+        .wall_ns = meta->wall_ns,
+        .epoch = meta->tally.epoch,
+    };
+    memcpy(found.chain, meta->chain, sizeof(found.chain));
+    recovery_index_opened(plan, &found);
+    return 0;
+}
+
+static int find_log(struct shell *shell, struct recovery_plan *plan, char *message, size_t message_size) {
+    struct log_recovery found;
+    if (open_log(shell, plan, &found, message, message_size) != 0) return 1;
+    recovery_log_opened(plan, &found);
+    if (plan->effect != RECOVERY_REFUSED && found.cut_bytes > 0)
+        logfmt("torn_tail", "offset=%" PRIu64 " bytes=%" PRIu64 " action=%s", found.cut_at, found.cut_bytes,
+               shell->config.inspect ? "ignored" : "cut");
+    return 0;
+}
+
+/* One effect. 1: it cannot be opened, and the message says why. */
+static int execute(struct shell *shell, struct recovery_plan *plan, struct index_meta *meta, char *message,
+                   size_t message_size) {
+    switch (plan->effect) {
+    case RECOVERY_OPEN_INDEX:
+        return find_index(shell, plan, meta, message, message_size);
+    case RECOVERY_OPEN_LOG:
+        return find_log(shell, plan, message, message_size);
+    case RECOVERY_MAKE_CORE:
+        recovery_executed(plan, make_core(shell));
+        break;
+    case RECOVERY_RESTORE:
+        recovery_executed(plan, restore(shell, plan->part, meta));
+        break;
+    case RECOVERY_REPLAY:
+        replay(shell, plan);
+        break;
+    case RECOVERY_FIND_LAST_STOP:
+        recovery_executed(plan, lookback(shell->log, &plan->log, &shell->before));
+        break;
+    case RECOVERY_START_CLOCK:
+        start_clock(shell, plan->last);
+        recovery_executed(plan, 0);
+        break;
+    case RECOVERY_STOP_CLOCK:
+        clock_init_stopped(&shell->clock, plan->last);
+        recovery_executed(plan, 0);
+        break;
+    case RECOVERY_DONE:
+    case RECOVERY_REFUSED:
+        break;
+    }
+    return 0;
+}
+
 int recovery_run(struct shell *shell, char *message, size_t message_size) {
     struct index_meta meta;
-    struct log_recovery log;
+    struct recovery_plan plan;
+    struct recovery_options options = {
+        .inspects = shell->config.inspect,
+        .is_pair = shell->node.on,
+        .epoch_min = shell->dir.member.epoch_min,
+        .signed_position = signer_known(&shell->signer),
+        .signed_chain = shell->signer.last.chain,
+    };
     room_init(&shell->room, shell->dir.path, shell->config.segment_size, &shell->disk);
     if (archivist_init(&shell->archivist, shell) != 0) return REFUSE("the name of the archive's directory is too long");
-    if (open_index(shell, message, message_size) != 0) return 1;
-    index_meta(shell->index, &meta);
-    if (open_log(shell, &meta, &log, message, message_size) != 0) return 1;
-    if (make_core(shell, message, message_size) != 0) return 1;
-    if (restore(shell, &meta, message, message_size) != 0) return 1;
-    /* A pair: what is not in the index may not be committed, and is applied once it is known to be (LOG-3). */
-    if (!shell->node.on && replay(shell, meta.position, log.end, message, message_size) != 0) return 1;
-    if (!shell->node.on && look_back(shell, &log, message, message_size) != 0) return 1;
-    /* The tail of the log may hold nothing; then the index knows the latest time. */
-    struct instant last = {max_u64(log.steady_ns, meta.steady_ns), max_u64(log.wall_ns, meta.wall_ns)};
-    uint32_t epoch = log.epoch > meta.tally.epoch ? log.epoch : meta.tally.epoch;
-    atomic_store(&shell->epoch, epoch);
-    if (shell->config.inspect) {
-        clock_init_stopped(&shell->clock, last);
-        return 0;
-    }
-    start_clock(shell, last);
-    if (shell->node.on) return 0; /* the rules say which epoch is next */
-    epoch++;
-    if (epoch < shell->dir.member.epoch_min) epoch = shell->dir.member.epoch_min; /* a copy's first start */
-    atomic_store(&shell->epoch, epoch);
-    return 0;
+    recovery_begin(&plan, &options);
+    while (plan.effect != RECOVERY_DONE && plan.effect != RECOVERY_REFUSED)
+        if (execute(shell, &plan, &meta, message, message_size) != 0) return 1;
+    atomic_store(&shell->epoch, plan.epoch);
+    return plan.effect == RECOVERY_DONE ? 0 : refuse_as_planned(shell, &plan, message, message_size);
 }

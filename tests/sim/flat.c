@@ -303,29 +303,42 @@ static void restore_outcomes(const struct flat *flat, struct core *core) {
     }
 }
 
-void flat_restore(const struct flat *flat, struct core *core) {
+static void restore_base(const struct flat *flat, struct core *core) {
     static struct queue_tally queues[QUEUES_MAX + 1]; /* only the first few are ever used, and zeroed again */
     memset(queues, 0, FLAT_QUEUES_MAX * sizeof queues[0]);
     struct tally tally;
     tally_init(&tally, queues);
     count_tally(flat, &tally);
     core_restore(core, &(struct core_base){.position = flat->position, .tally = &tally});
+}
+
+static void restore_queues(const struct flat *flat, struct core *core) {
     for (size_t i = 1; i < FLAT_QUEUES_MAX; i++) {
         if (flat->queues[i].put.number) MUST(core_restore_queue(core, &flat->queues[i].put) == 0);
     }
+}
+
+static void restore_leases(const struct flat *flat, struct core *core) {
     for (uint64_t id = 1; id < flat->next_id; id++) {
         const struct flat_task *task = &flat->tasks[id];
         bool is_leased = !task->ended && task->row.state == ROW_LEASED;
         if (is_leased) MUST(core_restore_lease(core, &task->row) == 0);
     }
-    for (size_t i = 0; i < flat->producer_count; i++) {
+}
+
+void flat_restore(const struct flat *flat, struct core *core, enum recovery_part part) {
+    if (part == RECOVERY_BASE) restore_base(flat, core);
+    if (part == RECOVERY_QUEUES) restore_queues(flat, core);
+    if (part == RECOVERY_LEASES) restore_leases(flat, core);
+    if (part == RECOVERY_OUTCOMES) restore_outcomes(flat, core);
+    for (size_t i = 0; part == RECOVERY_PRODUCERS && i < flat->producer_count; i++) {
         const struct flat_producer *p = &flat->producers[i];
         MUST(core_restore_producer(core, p->id, p->used_ms, p->floor, 0) == 0);
     }
-    for (size_t i = 0; i < flat->result_count; i++) {
+    for (size_t i = 0; part == RECOVERY_RESULTS && i < flat->result_count; i++) {
         const struct flat_result *r = &flat->results[i];
         MUST(core_restore_result(core, r->producer, r->sequence, r->position) == 0);
     }
-    for (size_t i = 0; i < flat->job_count; i++) MUST(core_restore_job(core, &flat->jobs[i]) == 0);
-    restore_outcomes(flat, core);
+    for (size_t i = 0; part == RECOVERY_JOBS && i < flat->job_count; i++)
+        MUST(core_restore_job(core, &flat->jobs[i]) == 0);
 }

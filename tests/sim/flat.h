@@ -7,6 +7,7 @@
 #define TARRY_TESTS_SIM_FLAT_H
 
 #include "core.h"
+#include "recovery_plan.h"
 
 #define FLAT_TASKS_MAX 4096
 #define FLAT_QUEUES_MAX 8
@@ -74,7 +75,7 @@ uint32_t flat_queue_number(const struct flat *flat, const char *name);
 const struct flat_result *flat_result(const struct flat *flat, uint64_t producer, uint64_t sequence);
 /* Nobody knows any more whether it was executed: it is refused. */
 bool flat_is_forgotten(const struct flat *flat, uint64_t producer, uint64_t sequence);
-/* A core as a restart makes it from this table (the index); the log's tail is replayed by the caller. */
-void flat_restore(const struct flat *flat, struct core *core);
+/* That part of a core, as a restart makes it from this table (the index). */
+void flat_restore(const struct flat *flat, struct core *core, enum recovery_part part);
 
 #endif

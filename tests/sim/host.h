@@ -2,8 +2,8 @@
  *
  *     request ─► errand ─► facts (read late, handed in later) ─► core_step ─► batch
  *     batch ─► append, write ─► … ─► fdatasync ─► answers ─► CORE_DURABLE, courier, indexer     (shell/sync.c)
- *     indexer: cursor ─► table, CORE_INDEXED ─► retirement, erasing              (shell/indexer.c, engine/retention.h,
- * erasure.h) start: index, log_open, the checks of LOG-3, restore, replay, clock, epoch + 1 (shell/recovery.c)
+ *     indexer: cursor ─► table, CORE_INDEXED (shell/indexer.c) ─► engine: retention, erasing
+ *     start: engine: recovery_plan
  *
  * The log is the real one on a virtual disk (model_disk.h), the index a model (table.h), the clock the real one's pure
  * half (shell/clock.h). It fails stop (LOG-4): a failed call ends the broker's life, and only a start goes on.

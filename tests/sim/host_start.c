@@ -1,6 +1,6 @@
-/* host_start.c: the broker's life: recovery as in shell/recovery.c, and every way to end. After a start what is there
- * is compared with what must be there: everything that was promised (LOG-1), nothing that was never appended, and the
- * same state at every position (LOG-2). */
+/* host_start.c: the broker's life: recovery, as engine/recovery_plan.h says, and every way to end. After a start what
+ * is there is compared with what must be there: everything that was promised (LOG-1), nothing that was never appended,
+ * and the same state at every position (LOG-2). */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -11,8 +11,10 @@
 #include "../must.h"
 #include "client.h"
 #include "host.h"
+#include "lookback.h"
 #include "model_disk.h"
 #include "node.h"
+#include "recovery_plan.h"
 #include "world.h"
 
 #define BATCH_MEMORY_MAX ((size_t)4 << 30) /* as the world's */
@@ -253,35 +255,60 @@ void host_stop(struct world *world) {
 
 /* ---- recovery */
 
-static bool open_log(struct world *world, struct log_recovery *out) {
+static bool open_log(struct world *world, const struct recovery_plan *plan, struct log_recovery *out) {
     struct host *host = world->host;
-    const struct table *index = &host->table;
     struct log_options options = {
         .directory = "/data/log",
         .disk = &host->calls,
         .segment_size = world->options.segment_size,
-        .durable_min = index->flat.position,
+        .durable_min = plan->durable_min,
     };
     char message[512] = "";
-    int error = log_open(&host->log, &options, index->flat.position, out, message, sizeof message);
-    if (error) {
-        MUST(message[0]); /* every refusal is a sentence */
-        refuse(world, "%s", message);
-        return false;
-    }
-    /* LOG-3: the index never leads the log, and both tell the same history. */
-    if (out->end < index->flat.position)
-        refuse(world, "the index is ahead of the log (%" PRIu64 " > %" PRIu64 ")", index->flat.position, out->end);
-    else if (out->start > index->log_start)
-        refuse(world, "the log starts at %" PRIu64 ", contents lie from %" PRIu64, out->start, index->log_start);
-    else if (out->start > index->flat.position)
-        refuse(world, "the log starts behind the index's position");
-    else if (index->flat.position > LOG_POSITION_FIRST && memcmp(out->scan_chain, index->chain, FRAME_CHAIN_SIZE) != 0)
-        refuse(world, "index and log tell different histories");
-    if (host->state != HOST_REFUSED) return true;
-    log_close(host->log);
-    host->log = NULL;
+    int error = log_open(&host->log, &options, plan->index.position, out, message, sizeof message);
+    if (!error) return true;
+    MUST(message[0]); /* every refusal is a sentence */
+    refuse(world, "%s", message);
     return false;
+}
+
+static void find_index(struct world *world, struct recovery_plan *plan) {
+    const struct table *table = &world->host->table;
+    struct recovery_index found = {
+        .position = table->flat.position,
+        .log_start = table->log_start,
+        .steady_ns = table->flat.steady_ns,
+        .wall_ns = table->flat.wall_ns,
+        .epoch = table->flat.epoch,
+    };
+    memcpy(found.chain, table->chain, sizeof found.chain);
+    recovery_index_opened(plan, &found);
+}
+
+static void refuse_as_planned(struct world *world, const struct recovery_plan *plan) {
+    uint64_t indexed = plan->index.position;
+    switch (plan->refusal) {
+    case RECOVERY_INDEX_AHEAD:
+        refuse(world, "the index is ahead of the log (%" PRIu64 " > %" PRIu64 ")", indexed, plan->log.end);
+        break;
+    case RECOVERY_CONTENTS_MISSING:
+        refuse(world, "the log starts at %" PRIu64 ", contents lie from %" PRIu64, plan->log.start,
+               plan->index.log_start);
+        break;
+    case RECOVERY_FRAMES_MISSING:
+        refuse(world, "the log starts behind the index's position");
+        break;
+    case RECOVERY_HISTORIES_DIFFER:
+        refuse(world, "index and log tell different histories");
+        break;
+    case RECOVERY_REPLAY_IMPOSSIBLE:
+        refuse(world, "the log cannot be replayed at position %" PRIu64 ": %d", plan->replayed, plan->error);
+        break;
+    case RECOVERY_LAST_STOP_UNREADABLE:
+        refuse(world, "the log cannot be read: %d", plan->error);
+        break;
+    default:
+        MUST(!"a refusal that has no reason here");
+    }
 }
 
 /* The tail that was cut had never been promised to anybody. False: it had been, but a bit flipped in what no seal
@@ -314,22 +341,18 @@ static bool is_same_frame(const struct frame_note *note, const struct log_view *
            (!view->header.body_size || memcmp(note->bytes, view->body, view->header.body_size) == 0);
 }
 
-/* Replays the log's tail; the digest is the live broker's at every position where one is known (LOG-2). */
-static bool replay(struct world *world, uint64_t end) {
+/* A frame of the log's tail; the digest is the live broker's at every position where one is known (LOG-2). */
+static void replay_frame(struct world *world, struct recovery_plan *plan) {
     struct host *host = world->host;
     struct log_view view;
-    int error;
-    while ((error = log_cursor_next(host->indexer, end, &view)) == 0) {
-        const struct frame_note *note = host_frame(host, view.header.position);
-        MUST(is_same_frame(note, &view));
-        MUST(core_replay(host->core, &view.header, note->body) == 0);
-        MUST(core_digest(host->core) == note->digest && core_live(host->core) == note->live);
-        flat_apply(&host->head, &note->header, note->body);
-    }
-    MUST(host->head.position == core_position(host->core));
-    if (error == LOG_END && host->head.position == end) return true;
-    refuse(world, "the log cannot be replayed at position %" PRIu64 ": %d", host->head.position, error);
-    return false;
+    int error = log_cursor_next(host->indexer, plan->replay_to, &view);
+    const struct frame_note *note = error ? NULL : host_frame(host, view.header.position);
+    if (!error) MUST(is_same_frame(note, &view));
+    recovery_frame_read(plan, host->core, error, &view.header, note ? note->body : NULL);
+    if (error) return;
+    MUST(plan->effect == RECOVERY_REPLAY && plan->replayed == note->end);
+    MUST(core_digest(host->core) == note->digest && core_live(host->core) == note->live);
+    flat_apply(&host->head, &note->header, note->body);
 }
 
 /* What a start may add to steady time beyond what truly passed. Within a boot of the machine: nothing. Else the wall
@@ -366,14 +389,9 @@ static void note_boot(struct host *host) {
 
 /* Every start is one of the machine here, so that no note of the same boot helps (boot.h): steady time goes on by the
  * difference of the wall clocks, if that is believed (TIME-2), and the truth may be less. */
-static void begin_clock(struct world *world, const struct log_recovery *found, bool accept) {
+static void begin_clock(struct world *world, const struct recovery_plan *plan, bool accept) {
     struct host *host = world->host;
-    const struct flat *index = &host->table.flat;
-    struct instant last = {
-        .steady_ns = found->steady_ns > index->steady_ns ? found->steady_ns : index->steady_ns,
-        .wall_ns = found->wall_ns > index->wall_ns ? found->wall_ns : index->wall_ns,
-    };
-    struct clock_origin origin = {.last = last, .accept_jump = accept};
+    struct clock_origin origin = {.last = plan->last, .accept_jump = accept};
     if (host->noted_boot == host->boot) origin.boot_steady_ns = host->noted_steady_ns;
     restart_clock(world, origin);
     note_boot(host);
@@ -420,71 +438,114 @@ void host_begin_epoch(struct world *world, uint32_t epoch) {
     host_step(world, &event);
 }
 
-/* A pair: what is not in the index may not be committed, and is applied once it is known to be (LOG-3). */
-static bool start_node(struct world *world, const struct log_recovery *found, bool accept_clock) {
+static int find_last_stop(struct world *world, const struct recovery_plan *plan) {
     struct host *host = world->host;
-    int error = log_cursor_open(&host->indexer, host->log, host->table.flat.position, false);
-    MUST(error == 0);
-    memset(host->origins, 0, sizeof host->origins);
-    ledger_take_frames(world, host->head.position);
-    begin_clock(world, found, accept_clock);
-    host->durable = host->indexed = host->told_indexed = host->table.flat.position;
-    if (found->end > host->promised) host->promised = found->end; /* recovery made it durable */
-    host->state = HOST_UP;
-    host->starts++;
-    TRACE(world, "broker", "starts");
-    struct core_event event = {.kind = CORE_FOLLOW};
-    host_step(world, &event);
-    host_check_erased(world);
-    host_erase_later(world);
-    return node_start(world);
+    Tarry__EpochPut__Before before;
+    int error = lookback(host->log, &plan->log, &before);
+    if (error) return error;
+    const struct frame_note *last = last_commit(host);
+    bool is_gone = last && last->header.position < log_start(host->log);
+    who_begin(&host->watch.who, last ? last->body : NULL);
+    MUST(before == (is_gone ? TARRY__EPOCH_PUT__BEFORE__NOT_SAID : host->watch.who.before));
+    return 0;
+}
+
+/* One effect of engine/recovery_plan.h. False: something cannot be opened. */
+static bool execute(struct world *world, struct recovery_plan *plan, bool accept_clock) {
+    struct host *host = world->host;
+    struct log_recovery found;
+    switch (plan->effect) {
+    case RECOVERY_OPEN_INDEX:
+        find_index(world, plan);
+        break;
+    case RECOVERY_OPEN_LOG:
+        if (!open_log(world, plan, &found)) return false;
+        recovery_log_opened(plan, &found);
+        return plan->effect == RECOVERY_REFUSED || forget_cut(world, &found);
+    case RECOVERY_MAKE_CORE:
+        if (host->frame_count && host->starts % 8 == 7) replay_all(world);
+        host->core = core_new(&world->options.core);
+        recovery_executed(plan, host->core ? 0 : -ENOMEM);
+        break;
+    case RECOVERY_RESTORE:
+        flat_restore(&host->table.flat, host->core, plan->part);
+        flat_copy(&host->head, &host->table.flat);
+        recovery_executed(plan, 0);
+        break;
+    case RECOVERY_REPLAY:
+        if (!host->indexer) MUST(log_cursor_open(&host->indexer, host->log, plan->replayed, false) == 0);
+        replay_frame(world, plan);
+        break;
+    case RECOVERY_FIND_LAST_STOP:
+        recovery_executed(plan, find_last_stop(world, plan));
+        break;
+    case RECOVERY_START_CLOCK:
+        begin_clock(world, plan, accept_clock);
+        recovery_executed(plan, 0);
+        break;
+    case RECOVERY_STOP_CLOCK:
+    case RECOVERY_DONE:
+    case RECOVERY_REFUSED:
+        break;
+    }
+    return true;
+}
+
+/* Everything of a start that failed, but the sentence. */
+static void give_up(struct world *world) {
+    struct host *host = world->host;
+    char message[sizeof host->message];
+    memcpy(message, host->message, sizeof message);
+    if (host->core) {
+        end_life(world);
+    } else {
+        log_close(host->log);
+        host->log = NULL;
+    }
+    memcpy(host->message, message, sizeof message);
+    host->state = HOST_REFUSED;
+}
+
+static bool recover(struct world *world, bool accept_clock, struct recovery_plan *plan) {
+    struct recovery_options options = {.is_pair = world->host->node != NULL};
+    recovery_begin(plan, &options);
+    bool is_open = true;
+    while (is_open && plan->effect != RECOVERY_DONE && plan->effect != RECOVERY_REFUSED)
+        is_open = execute(world, plan, accept_clock);
+    if (is_open && plan->effect == RECOVERY_DONE) return true;
+    if (is_open) refuse_as_planned(world, plan);
+    give_up(world);
+    return false;
 }
 
 static bool start(struct world *world, bool accept_clock) {
     struct host *host = world->host;
+    struct recovery_plan plan;
     MUST(host->state != HOST_UP);
     host->state = HOST_DOWN;
     if (host->node && !node_has_snapshot(world)) return false;
     retention_init(&host->retention, &(struct retention_policy){world->options.retain_size, UINT64_MAX});
-    struct log_recovery found;
-    if (!open_log(world, &found)) return false;
-    if (!forget_cut(world, &found)) {
-        log_close(host->log);
-        host->log = NULL;
-        return false;
-    }
-    if (host->frame_count && host->starts % 8 == 7) replay_all(world);
-    host->core = core_new(&world->options.core);
-    MUST(host->core);
-    flat_restore(&host->table.flat, host->core);
-    flat_copy(&host->head, &host->table.flat);
-    if (host->node) return start_node(world, &found, accept_clock);
-    int error = log_cursor_open(&host->indexer, host->log, host->table.flat.position, false);
-    MUST(error == 0);
-    if (!replay(world, found.end)) {
-        char message[sizeof host->message];
-        memcpy(message, host->message, sizeof message);
-        end_life(world);
-        memcpy(host->message, message, sizeof message);
-        host->state = HOST_REFUSED;
-        return false;
-    }
+    if (!recover(world, accept_clock, &plan)) return false;
     /* The cursor has read ahead; the indexer begins where the index is. */
     log_cursor_close(host->indexer);
-    error = log_cursor_open(&host->indexer, host->log, host->table.flat.position, false);
-    MUST(error == 0);
+    MUST(log_cursor_open(&host->indexer, host->log, host->table.flat.position, false) == 0);
     memset(host->origins, 0, sizeof host->origins);
     ledger_take_frames(world, host->head.position);
-    begin_clock(world, &found, accept_clock);
-    if (found.end > host->promised) host->promised = found.end; /* recovery made it durable */
-    uint32_t epoch = (found.epoch > host->head.epoch ? found.epoch : host->head.epoch) + 1;
-    host->durable = found.end;
+    if (plan.log.end > host->promised) host->promised = plan.log.end; /* recovery made it durable */
     host->indexed = host->told_indexed = host->table.flat.position;
+    host->durable = host->node ? host->indexed : plan.log.end;
     host->state = HOST_UP;
     host->starts++;
-    host_begin_epoch(world, epoch);
+    if (plan.begins == CORE_START) {
+        host_begin_epoch(world, plan.epoch);
+    } else {
+        TRACE(world, "broker", "starts");
+        struct core_event event = {.kind = plan.begins};
+        host_step(world, &event);
+    }
     host_check_erased(world);
     host_erase_later(world);
+    if (host->node) return node_start(world);
     if (host->indexed < host->durable) host_index_later(world);
     return true;
 }
