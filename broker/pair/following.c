@@ -52,7 +52,8 @@ static void promise(struct pair *pair, const struct pair_message *answer, struct
     }
     if (answer->epoch <= pair->note.floor && !WEAK(fence_forgotten)) return; /* R7: never below promise or fence */
     pair->note.floor = answer->epoch;
-    if (!pair->by_operator && answer->epoch > pair->note.recorded) pair->note.recorded = answer->epoch;
+    bool is_recorded = !pair->by_operator && !WEAK(promise_unseen);
+    if (is_recorded && answer->epoch > pair->note.recorded) pair->note.recorded = answer->epoch;
     if (answer->another && !WEAK(any_disk)) pair->note.in_sync = false; /* with the former one it was */
     pair->word = answer->word;
     pair->adopts = true;

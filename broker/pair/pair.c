@@ -77,8 +77,9 @@ void pair_start(struct pair *pair, const struct pair_note *note, uint64_t end, s
 }
 
 bool pair_is_lost(const struct pair *pair, const struct pair_event *event) {
-    if (event->kind != PAIR_RECORD_READ || event->outcome != PAIR_DONE || WEAK(record_forgotten)) return false;
-    return event->version == 0 ? pair->note.recorded > 0 : event->record.epoch < pair->note.recorded;
+    if (event->kind != PAIR_RECORD_READ || event->outcome != PAIR_DONE) return false;
+    if (event->version == 0) return pair->note.recorded > 0 && !WEAK(record_forgotten);
+    return event->record.epoch < pair->note.recorded && !WEAK(record_outdated);
 }
 
 static const char no_record[] =
@@ -146,7 +147,7 @@ static void record_read(struct pair *pair, const struct pair_event *event, struc
 /* The claim is done. That this epoch was led must be known to a later run before anything is written in it. */
 void pair_claimed(struct pair *pair, struct pair_effects *out) {
     if (pair->noting) return; /* afterwards */
-    if (remember(pair, pair->epoch))
+    if (remember(pair, pair->epoch) && !WEAK(claim_unnoted))
         pair_make_note(pair, out);
     else
         leading_begin(pair, out);

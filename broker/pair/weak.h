@@ -20,6 +20,9 @@
     WEAKNESS(not_in_sync, "R6", "a follower that is not in sync claims") \
     WEAKNESS(any_run, "R6", "a record that names this node is believed to be of this run") \
     WEAKNESS(record_forgotten, "R6", "a record that was lost is made anew by whoever founded it") \
+    WEAKNESS(record_outdated, "R6", "a record is believed that is of an earlier epoch than one that this node has seen") \
+    WEAKNESS(promise_unseen, "R6", "who promises an epoch does not note that there was a record of it") \
+    WEAKNESS(claim_unnoted, "R6", "who has claimed an epoch leads it before that is noted") \
     WEAKNESS(fence_forgotten, "R7", "a promise may be below the fence, on either side") \
     WEAKNESS(fence_unheard, "R7", "a leader does not mind that its epoch is fenced") \
     WEAKNESS(stale_greeting, "R8", "the answer to any question is acted on") \

@@ -190,7 +190,9 @@ uint64_t leader_half_stuck_ns(const struct leader_half *half, const struct pair 
     return since_ns + wait_ms * PAIR_NS_PER_MS;
 }
 
+/* One that has everything stores nothing because there is nothing to store: its word alone is late. */
 bool leader_half_give_up(struct leader_half *half) {
+    if (half->follower_end >= half->written) return false;
     bool is_first = half->stuck_end != half->follower_end;
     half->stuck_end = half->follower_end;
     return is_first;

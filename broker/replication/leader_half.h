@@ -120,7 +120,7 @@ void leader_half_forget_needs(struct leader_half *half, bool is_copied, uint64_t
 /* ---- a follower that counts, asks, and stores nothing (F-28): its disk is full, or it starts again and again */
 /* When it is given up as if it were silent; UINT64_MAX: never. */
 uint64_t leader_half_stuck_ns(const struct leader_half *half, const struct pair *pair);
-/* It is. True: for the first time at this position. */
+/* It is. True: it lacks something, and for the first time at this position. */
 bool leader_half_give_up(struct leader_half *half);
 /* This node stood still, and has not heard what the follower stored meanwhile: its time begins anew. */
 void leader_half_overslept(struct leader_half *half, uint64_t now_ns);

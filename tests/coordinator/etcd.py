@@ -84,7 +84,7 @@ class Etcd(Server):
             command += ["--cert-file", certificate, "--key-file", key, *(["--client-cert-auth", "--trusted-ca-file", ca] if self.asks else [])]
         return command
 
-    def control(self, *words, check=True):
+    def control(self, *words, check=True, stdin=""):
         """etcdctl, with this server: what it printed."""
         command = [*self.prefix, "etcdctl", "--endpoints", self.client_url(), "--command-timeout", "5s", *words]
         if self.certificates:
@@ -92,10 +92,23 @@ class Etcd(Server):
             command += ["--cacert", ca, "--cert", certificate, "--key", key]
         if self.user:
             command += ["--user", self.user]
-        done = subprocess.run(command, env={**os.environ, "ETCDCTL_API": "3"}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        done = subprocess.run(command, env={**os.environ, "ETCDCTL_API": "3"}, input=stdin, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
         assert done.returncode == 0 or not check, f"{command}: {done.stdout}"
         return done.stdout
+
+    # ---- what it keeps, behind its clients' backs
+
+    def read_entry(self, path):
+        """Its text; None: there is none."""
+        found = self.control("get", path, "--print-value-only")
+        return found[:-1] or None  # etcdctl ends it with a newline
+
+    def write_entry(self, path, text):
+        self.control("put", path, stdin=text)
+
+    def delete_entry(self, path):
+        self.control("del", path)
 
     def serves(self):
         return "successfully" in self.control("endpoint", "health", check=False)

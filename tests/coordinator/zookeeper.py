@@ -5,6 +5,7 @@ Needs a Java runtime and libzookeeper-java (./dev test installs them); `missing(
 import os
 import shutil
 import socket
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -74,6 +75,24 @@ class ZooKeeper(Server):
             if line.startswith("Mode: "):
                 return line.split()[1]
         return None
+
+    # ---- what it keeps, behind its clients' backs
+
+    def entry(self, word, path, text=""):
+        """What zookeeper_entry.py does to a node of its tree."""
+        program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "zookeeper_entry.py")
+        command = [*self.prefix, sys.executable, program, f"{self.address}:{self.port}", word, path]
+        return subprocess.run(command, input=text, stdout=subprocess.PIPE, text=True, timeout=60, check=True).stdout
+
+    def read_entry(self, path):
+        """Its text; None: there is none."""
+        return self.entry("get", path) or None
+
+    def write_entry(self, path, text):
+        self.entry("put", path, text)
+
+    def delete_entry(self, path):
+        self.entry("delete", path)
 
     def serves(self):
         return self.mode() is not None

@@ -42,19 +42,21 @@ static void rank_versions(struct pair_world *world) {
             memset(&node->ghost, 0, sizeof node->ghost);
         node->ghost.version = 0;
         bool is_stale = node->swap.version != world->version;
-        uint64_t now = world->version, old = world->old_version;
+        uint64_t now = world->version, old = world->old_version, kept = world->kept_version;
         struct numbers versions = {.count = 0};
         number(&versions, &now);
         number(&versions, &old);
+        number(&versions, &kept);
         number(&versions, &node->pair.version);
         number(&versions, &node->answer.version);
         rank(&versions);
         node->swap.version = is_stale;
-        node->pair.version = node->pair.version * 16 + now * 4 + old;
+        node->pair.version = ((node->pair.version * 8 + now) * 8 + old) * 8 + kept;
         if (node->pair.role == PAIR_FOLLOWING) /* it is read again before it is used */
             node->pair.record = (struct pair_record){.epoch = world->limits.force ? node->pair.record.epoch : 0};
     }
     world->old_version = world->old_version != 0;
+    world->kept_version = world->kept_version != 0;
     world->version = world->version != 0;
 }
 
@@ -170,12 +172,13 @@ static void canonical(struct pair_world *world) {
     drop_stale_mail(world);
     forget_presence(world);
     for (int i = 0; i < NODES && !limits->by_operator; i++) drop_dead_question(world, i);
-    if (!limits->lose) world->led = 0; /* only watched */
+    if (!limits->lose && !limits->roll) world->led = 0; /* only watched */
     if (limits->silent_clients) world->served = 0;
     rank_versions(world);
     compare_stamps(world);
     canonical_record(runs, &world->record);
     canonical_record(runs, &world->old_record);
+    canonical_record(runs, &world->kept);
     for (int i = 0; i < NODES; i++) {
         struct model_node *node = &world->nodes[i];
         canonical_record(runs, &node->pair.record);
@@ -188,7 +191,9 @@ static void canonical(struct pair_world *world) {
         answer->word = 0;
         if (!limits->strict && !limits->by_operator) answer->committed = 0;
         node->runs = 0;
-        if (!limits->lose && !limits->lag) node->note.recorded = node->pair.note.recorded = 0; /* never behind */
+        if (!limits->roll || world->is_rolled) node->known = 0;
+        if (!limits->lose && !limits->roll && !limits->lag)
+            node->note.recorded = node->pair.note.recorded = 0; /* never behind */
         if (node->pair.role != PAIR_FOLLOWING || !node->pair.noting) node->leader = 0;
         canonical_pair(limits, &node->pair);
         canonical_mail(&world->questions[i]);
@@ -226,6 +231,7 @@ static void mirror(struct pair_world *world) {
     swap_bytes(&world->questions[0], &world->questions[1], sizeof world->questions[0]);
     swap_bytes(&world->answers[0], &world->answers[1], sizeof world->answers[0]);
     mirror_record(&world->record);
+    mirror_record(&world->kept);
     for (int i = 0; i < NODES; i++) {
         struct model_node *node = &world->nodes[i];
         mirror_record(&node->pair.record);

@@ -2,7 +2,7 @@
  * limits on epochs and frames: breadth first, so that the story of a broken promise is a shortest one.
  *
  *     explore [--epochs N] [--frames N] [--strict] [--async] [--operator] [--hand] [--force] [--lag] [--silent-clients]
- *             [--safety] [--states MAX] [--weak NAME] [--tap]
+ *             [--exchange] [--lose] [--roll] [--presence] [--safety] [--states MAX] [--weak NAME] [--tap]
  *
  * States are known by a 64-bit hash of their canonical form (hash compaction: Wolper, Leroy 1993; with 100 million
  * states the chance that two share one is below one in a thousand). Every 64th state must also settle when everything
@@ -101,6 +101,8 @@ static bool settles(const struct pair_world *from, bool told) {
                                        ACT_SYNC,  ACT_TAKE,  ACT_TAKE_ANSWER, ACT_WATCH,       ACT_YIELD};
     struct pair_world world;
     memcpy(&world, from, sizeof world);
+    for (int node = 0; node < NODES; node++) /* who believes no older coordinator is started again */
+        if (world.nodes[node].remembers) pair_world_act(&world, node, ACT_CRASH_KEPT);
     for (int i = 0; i < SETTLE_STEPS_MAX; i++) {
         if (pair_world_is_settled(&world)) return true;
         bool moved = false;
@@ -218,6 +220,7 @@ static bool take_flag(struct explorer *explorer, const char *name) {
         {"--tap", &explorer->is_tap},
         {"--exchange", &limits->exchange},
         {"--lose", &limits->lose},
+        {"--roll", &limits->roll},
         {"--presence", &limits->presence},
     };
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
@@ -252,7 +255,8 @@ int main(int argc, char **argv) {
         fprintf(
             stderr,
             "usage: explore [--epochs N] [--frames 1-%d] [--strict] [--async] [--operator] [--hand] [--force] [--lag]\n"
-            "               [--exchange] [--lose] [--presence] [--silent-clients] [--safety] [--states MAX] [--weak "
+            "               [--exchange] [--lose] [--roll] [--presence] [--silent-clients] [--safety] [--states MAX] "
+            "[--weak "
             "NAME] [--tap]\n",
             LOG_MAX);
         return 2;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "must.h"
+#include "past.h"
 
 const char *const action_names[ACTIONS] = {"starts",
                                            "dies; what it wrote is there",
@@ -34,7 +35,11 @@ const char *const action_names[ACTIONS] = {"starts",
                                            "is told to take over",
                                            "is told to give up what it served alone",
                                            "gets a new, empty disk",
-                                           "lives on while the coordinator loses the record"};
+                                           "lives on while the coordinator loses the record",
+                                           "lives on while the coordinator is copied",
+                                           "lives on while the coordinator is put back",
+                                           "lives on while the record is put back",
+                                           "is told to write the record again"};
 
 const char *pair_world_broken;
 
@@ -56,7 +61,7 @@ static uint8_t acked_end(const struct pair_world *world, const struct model_log 
 /* ---- what must hold in every state */
 
 static void check_acked(const struct pair_world *world) {
-    if (world->version == 0) return;
+    if (world->version == 0 || world->is_behind) return;
     for (int i = 0; i < NODES; i++) {
         const struct model_log *log = &world->nodes[i].log;
         if ((world->record.in_sync & 1u << i) == 0) continue;
@@ -118,15 +123,12 @@ static void send(struct pair_world *world, int to, const struct pair_message *me
 static void crash(struct pair_world *world, int number, bool is_kept) {
     struct model_node *node = &world->nodes[number];
     node->up = false;
-    node->asked = node->remembers = false;
+    node->asked = false;
     if (!is_kept) node->log.end = node->log.durable;
     memset(node->log.epochs + node->log.end, 0, (size_t)(LOG_MAX - node->log.end));
-    if (node->operation == OPERATION_SENT && node->is_swap && !world->is_record_lost) {
-        node->ghost = node->swap;
-        node->ghost.is_there = true;
-    }
+    past_leave_ghost(world, node);
     node->operation = OPERATION_NONE;
-    node->asks_presence = false;
+    node->asks_presence = node->remembers = false;
     memset(&node->pair, 0, sizeof node->pair);
     memset(&node->answer, 0, sizeof node->answer);
     memset(&node->swap, 0, sizeof node->swap);
@@ -143,7 +145,8 @@ static void accept_loss(struct pair_world *world, int number) {
 }
 
 static void lead(struct pair_world *world, int number) {
-    const struct model_node *node = &world->nodes[number];
+    struct model_node *node = &world->nodes[number];
+    node->known = node->pair.epoch;
     if (node->pair.by_operator) accept_loss(world, number);
     must(node->pair.epoch >= 32 || !(world->led & 1u << node->pair.epoch), "an epoch has one leader, once");
     world->led |= 1u << node->pair.epoch;
@@ -313,6 +316,7 @@ static bool note(struct pair_world *world, int number) {
     struct model_node *node = &world->nodes[number];
     if (!node->pair.noting) return false;
     if (node->pair.adopts) node->peer = node->leader;
+    if (node->pair.adopts) node->known = node->pair.note.floor;
     node->note = node->pair.note;
     if (!world->was_in_sync) world->was_in_sync = node->pair.role == PAIR_LEADING && !node->note.alone;
     step(world, number, &(struct pair_event){.kind = PAIR_NOTED, .end = node->log.durable});
@@ -321,6 +325,7 @@ static bool note(struct pair_world *world, int number) {
 
 static bool swap(struct pair_world *world, const struct model_swap *swap) {
     if (swap->version != world->version) return false;
+    must(!world->is_behind, "nobody changes a record that is older than one that it has seen (F-31b)");
     if (swap->record.leader != world->record.leader) accept_loss(world, swap->record.leader);
     if (world->limits.lag) world->old_version = world->version;
     if (world->limits.lag) world->old_record = world->record;
@@ -377,10 +382,7 @@ static bool lose_answer(struct pair_world *world, int number) {
     struct model_node *node = &world->nodes[number];
     if (node->operation == OPERATION_NONE || !node->is_swap)
         return false; /* a read is sent again: as if it were late */
-    if (node->operation == OPERATION_SENT && !world->is_record_lost) {
-        node->ghost = node->swap;
-        node->ghost.is_there = true;
-    }
+    past_leave_ghost(world, node);
     struct pair_event event = {.kind = PAIR_RECORD_SWAPPED, .outcome = PAIR_UNKNOWN};
     node->operation = OPERATION_NONE;
     memset(&node->answer, 0, sizeof node->answer);
@@ -394,20 +396,6 @@ static bool ghost(struct pair_world *world, struct model_node *node) {
     bool is_done = swap(world, &node->ghost);
     memset(&node->ghost, 0, sizeof node->ghost);
     return is_done; /* one that changes nothing is as good as none */
-}
-
-/* F-31b. Who runs on goes by what it has seen (coordinator.c, find_doubt); who starts anew by its note. */
-static bool lose(struct pair_world *world) {
-    if (!world->limits.lose || world->is_record_lost || world->version == 0) return false;
-    world->is_record_lost = true;
-    world->version = 0;
-    world->record = (struct pair_record){0};
-    for (int i = 0; i < NODES; i++) {
-        struct model_node *node = &world->nodes[i];
-        memset(&node->ghost, 0, sizeof node->ghost);
-        node->remembers = node->up && node->pair.version != 0;
-    }
-    return true;
 }
 
 /* If the other has all that was acknowledged, as far as their notes tell: nobody would do it otherwise. */
@@ -513,11 +501,10 @@ static bool act(struct pair_world *world, int number, enum action action) {
         return ghost(world, node);
     case ACT_EXCHANGE:
         return exchange(world, number);
-    case ACT_LOSE:
-        return number == 0 && lose(world);
     default:
         break;
     }
+    if (number == 0 && past_act(world, action)) return true;
     if (!node->up) return false;
     switch (action) {
     case ACT_CRASH_KEPT:
@@ -539,6 +526,10 @@ static bool act(struct pair_world *world, int number, enum action action) {
         return take(world, number, true, action == ACT_TAKE_ANSWER_TWIN, false);
     case ACT_NOTE:
         return note(world, number);
+    case ACT_WRITE:
+        if (!past_write(world, number)) return false;
+        crash(world, number, true);
+        return true;
     case ACT_COORDINATOR:
         return coordinator(world, node);
     case ACT_LAG:

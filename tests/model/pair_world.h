@@ -30,6 +30,7 @@ struct pair_limits {
     bool silent_clients; /* nobody asks what appends nothing (R3) */
     bool force;          /* one promotion by force */
     bool lose;           /* the coordinator loses the record once (F-31b) */
+    bool roll;           /* … or is put back once, to any record that it has kept (F-31b): past.h */
     bool presence;       /* who hears nothing asks whether the leader is present; else nobody ever is (F-31c) */
     bool exchange;       /* by_operator: one node comes back with an empty disk (F-29) */
 };
@@ -65,6 +66,7 @@ struct model_node {
     uint8_t leader;        /* whose answers it has last heard */
     struct model_log log;
     uint64_t runs;
+    uint32_t known;     /* the latest epoch that it has led, or durably promised: what its note should say (past.h) */
     bool asks_presence; /* the read under way */
     bool remembers;     /* this run has seen a record that was lost since: its coordinator's client believes no other */
     /* at the coordinator */
@@ -95,6 +97,11 @@ struct pair_world {
     bool is_lost;           /* … and it has led: what it lacked is lost */
     bool is_exchanged;
     bool is_record_lost;
+    /* The coordinator's past (past.h) */
+    uint64_t kept_version; /* of the copy that somebody has made; 0: none */
+    struct pair_record kept;
+    bool is_rolled;
+    bool is_behind; /* … to an earlier epoch, and nobody has written it again */
 };
 
 enum action {
@@ -128,6 +135,10 @@ enum action {
     ACT_YIELD,
     ACT_EXCHANGE, /* an operator puts an empty disk in */
     ACT_LOSE,     /* the coordinator loses the record, and what was under way to it */
+    ACT_KEEP,     /* somebody makes a copy of the coordinator */
+    ACT_ROLL,     /* … and puts its server back to it */
+    ACT_PUT_BACK, /* … or writes the record that is in it over the present one */
+    ACT_WRITE,    /* an operator has the record written again by who leads, which then starts again */
     ACTIONS
 };
 extern const char *const action_names[ACTIONS];

@@ -20,6 +20,8 @@ LIMITS = {
     "any_disk": "--operator --exchange --epochs 3 --frames 1 --safety --silent-clients",
     "unfit": PAIR, "unfenced": PAIR + " --lag --safety --silent-clients",
     "record_forgotten": PAIR + " --lose --safety --silent-clients",
+    "record_outdated": PAIR + " --roll --safety --silent-clients", "promise_unseen": PAIR + " --roll --safety --silent-clients",
+    "claim_unnoted": PAIR + " --lose --safety --silent-clients",
     "fence_forgotten": PAIR + " --lag --safety --silent-clients"}
 
 

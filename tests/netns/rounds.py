@@ -16,6 +16,7 @@ import argparse
 import os
 import random
 import sys
+import threading
 import time
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), name) for name in ("e2e", "crash")]
@@ -23,11 +24,14 @@ from harness import now_ms  # noqa: E402  (the path above)
 from ledger import Ledger  # noqa: E402
 from load import Load  # noqa: E402
 from scene import COORDINATORS, QUICK, SMALL, Scene, Unsettled  # noqa: E402
-from trouble import NO_REASONS, Trouble, known  # noqa: E402
+from trouble import NO_REASONS, NOT_WITH_RECORD, RECORD, Trouble, known  # noqa: E402
 
 HOLD_S = ((0.1, 0.6), (0.9, 3.0))  # shorter than a failover takes, and longer
 BOTH = 0.35                        # how often there are two troubles
 CLIENTS_BACK_S = 60
+STILL_LOOK_S = 0.02
+STILL_S = 0.2                      # a machine that stands still for so long may look like a dead leader (QUICK, scene.py)
+PACE_S = 0.1                       # between two handfuls of a client's requests
 STORY_LINES = 160
 VIOLATIONS_SHOWN = 20
 CHECKS = ("lost", "early", "after_ack", "after_cancel", "untrue", "twice", "shrunk")
@@ -55,13 +59,32 @@ class Story:
         return "\n".join(self.lines[-STORY_LINES:])
 
 
+class Stillness:
+    """How long this machine has let a thread wait for its turn. Brokers had to wait as long: what they did not hear in time, and did
+    not say, may be its doing."""
+
+    def __init__(self):
+        self.longest_s = 0.0
+        threading.Thread(target=self.watch, daemon=True).start()
+
+    def watch(self):
+        while True:
+            before = time.monotonic()
+            time.sleep(STILL_LOOK_S)
+            self.longest_s = max(self.longest_s, time.monotonic() - before - STILL_LOOK_S)
+
+    def take(self):
+        longest_s, self.longest_s = self.longest_s, 0.0
+        return longest_s
+
+
 class Chapter:
     """Clients that work through some rounds, and their ledger."""
 
     def __init__(self, scene, number, seed):
         self.scene, self.number = scene, number
         self.begun_ms = now_ms()
-        self.load = Load(scene.clients, f"{seed}-{number}", prefix=f"c{number}-")
+        self.load = Load(scene.clients, f"{seed}-{number}", hand_every=24, prefix=f"c{number}-", pause_s=PACE_S)
         self.judged = 0  # deliveries
 
     @property
@@ -110,6 +133,7 @@ class Rounds:
     def __init__(self, scene, seed, chapter_rounds, only=()):
         self.scene, self.seed, self.chapter_rounds, self.only = scene, seed, chapter_rounds, only
         self.drawn = {}
+        self.stillness, self.judged, self.unjudged = Stillness(), 0, 0  # rounds without a reason to take over
         self.done = self.deliveries = self.scheduled = self.acks = self.tails = 0
         self.seen_tails = set()
 
@@ -137,6 +161,9 @@ class Rounds:
         names = [name for name in troubles if not self.only or any(part in name for part in self.only)]
         count = 2 if len(names) > 1 and rng.random() < BOTH else 1
         chosen = rng.sample(names, count)
+        if any(name in RECORD for name in chosen):
+            chosen = [name for name in chosen if name == chosen[0] or not {name, chosen[0]} <= NOT_WITH_RECORD]
+        self.scene.is_alone = len(chosen) == 1
         for name in chosen:
             self.drawn[name] = self.drawn.get(name, 0) + 1
         return [Trouble(self.scene, name, troubles[name], rng) for name in chosen]
@@ -145,6 +172,8 @@ class Rounds:
         rng = random.Random(f"{self.seed}-{number}")
         story, started = self.scene.story, time.monotonic()
         story.begin()
+        self.stillness.take()
+        names = "at its beginning"
         try:
             leader, follower = self.scene.roles()
             epoch = self.scene.epoch()
@@ -155,20 +184,27 @@ class Rounds:
                 trouble.strike()
                 self.scene.pause(rng.choice((0, 0, rng.uniform(0, 1.5))))
             self.scene.pause(rng.uniform(*rng.choice(HOLD_S)))
-            for trouble in rng.sample(troubles, len(troubles)):
-                trouble.mend()
+            for trouble in sorted(rng.sample(troubles, len(troubles)), key=lambda trouble: trouble.name in RECORD):
+                trouble.mend()  # an operator writes the record once everything else is well
             story.tell("---- mended")
             leader, _ = self.scene.roles()
             settled = time.monotonic()
             chapter.wait_back()
         except Unsettled as unsettled:
-            return [f"round {number}: {unsettled}"]
+            return [f"round {number}, {names}: {unsettled}"]
         story.tell(f"---- {leader} leads, clients are back")
-        if names in NO_REASONS and self.scene.epoch() != epoch:
+        if names in NO_REASONS and not self.may_take_over(epoch):
             return [f"round {number}: a healthy leader was deposed, for {names}"]
         print(f"# round {number}: {time.monotonic() - started:.1f} s (settled after {settled - started:.1f}), {names}: {leader} leads, "
               f"{len(chapter.ledger.schedules)} scheduled", flush=True)
         return [f"round {number}: {what}" for what in chapter.complaints()]
+
+    def may_take_over(self, epoch):
+        """Nobody did, unless the machine gave the leader no turn to say that it lives."""
+        was_still = self.stillness.take() > STILL_S
+        self.unjudged += was_still
+        self.judged += not was_still
+        return was_still or self.scene.epoch() == epoch
 
     # ---- a chapter's end
 
@@ -231,7 +267,8 @@ class Rounds:
     def summary(self):
         told = ", ".join(f"{name} {times}" for name, times in sorted(self.drawn.items()))
         return (f"rounds={self.done} scheduled={self.scheduled} deliveries={self.deliveries} acked_by_hand={self.acks} "
-                f"quarantined={self.tails}\ntroubles: {told}")
+                f"quarantined={self.tails} no_reason_to_take_over={self.judged} machine_stood_still={self.unjudged}\n"
+                f"troubles: {told}")
 
 
 class Result:

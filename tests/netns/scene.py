@@ -17,11 +17,12 @@ import sys
 import tempfile
 import time
 
-sys.path[:0] = [os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), name) for name in ("e2e", "coordinator")]
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), name) for name in ("e2e", "crash", "coordinator")]
 import etcd  # noqa: E402  (the path above)
 import harness  # noqa: E402
 import netns  # noqa: E402
 import zookeeper  # noqa: E402
+from fault import FOR_EVER, Fault  # noqa: E402
 from frozen import freeze, thaw  # noqa: E402
 from ports import free_port  # noqa: E402
 
@@ -31,9 +32,11 @@ COORDINATORS = {"zookeeper": (zookeeper.missing, zookeeper.ZooKeeper, 2181), "et
 QUICK = ("--failover-after", "700ms", "--solo-after", "1500ms")
 # Segments that are soon full, archived and retired: who comes back late begins with a snapshot.
 SMALL = ("--segment-size", "1MiB", "--retain-log-size", "1MiB")
-SETTLE_WAIT_S = 90
+SETTLE_WAIT_S = int(os.environ.get("TARRY_PAIR_SETTLE_S", "90"))  # more where others work
 POLL_S = 0.1
+RECORD = "/tarry/pair/record"  # of `Server.url()`
 STOP_WAIT_S = 20
+WRITE_WAIT_S = 4  # for one that leads, before nobody is said to
 CLIENT_TIMEOUT = "300s"  # clients wait longer than any round takes
 
 
@@ -89,6 +92,9 @@ class Scene:
         self.network = netns.Network(*NAMES, "clients", "zk") if self.can_cut else None
         self.server = None
         self.slowed = frozenset()
+        self.is_alone = True  # the trouble of this round
+        self.disks = {}
+        self.records = []  # (epoch, text) of the coordinator's, one of each epoch that was seen
         try:
             if self.can_cut:
                 self.network.enter("clients")
@@ -114,6 +120,9 @@ class Scene:
                                 "--unsafe-no-tls", "yes", "--unsafe-no-tokens", "yes", listen=urls[number],
                                 prefix=self.network.prefix(name) if self.can_cut else ())
         broker.log = Log(self.story, name)
+        os.mkdir(place := os.path.join(self.directory, f"{name}-disk"))
+        self.disks[name] = Fault(place, broker.data, "log.fdatasync", "hold")
+        broker.env |= self.disks[name].env()
         if self.weakness:
             broker.program = "tarryd_weak"
             broker.env["TARRY_PAIR_WEAK"] = self.weakness
@@ -157,6 +166,15 @@ class Scene:
             wait_for_signals(self.brokers[name].process)
             self.brokers[name].process.send_signal(signal.SIGTERM)
         return is_running
+
+    def hang_disk(self, name):
+        """Its log's next sync does not come back, nor any after it."""
+        self.story.tell(f"the disk of {name} hangs")
+        self.disks[name].arm(self.disks[name].matched + 1, FOR_EVER)
+
+    def free_disk(self, name):
+        self.story.tell(f"the disk of {name} goes on")
+        self.disks[name].disarm()
 
     def pause(self, seconds):
         time.sleep(seconds)
@@ -221,6 +239,47 @@ class Scene:
         self.story.tell(f"SIGCONT {self.server.named}")
         self.server.resume()
 
+    def save_record(self):
+        """As it is, for `put_record_back`: once an epoch. Both are in sync, so both have seen this epoch."""
+        epoch = self.epoch()
+        if all(known != epoch for known, _ in self.records):
+            self.records.append((epoch, self.server.read_entry(RECORD)))
+            del self.records[:-2]
+
+    def lose_record(self):
+        self.story.tell("the record is lost")
+        self.server.delete_entry(RECORD)
+
+    def age_record(self):
+        """Both nodes have promised an epoch that is later than the oldest record saved."""
+        self.save_record()
+        while len(self.records) < 2:
+            self.demote()
+            self.roles()
+            self.save_record()
+
+    def put_record_back(self):
+        """To what it was in the epoch before the one that both nodes have promised."""
+        epoch, text = self.records[0]
+        self.story.tell(f"the record is put back to that of epoch {epoch}")
+        self.server.write_entry(RECORD, text)
+
+    def write_record(self):
+        """As docs/OPERATING.md tells an operator: who leads, or who has most, writes it; the other one starts again."""
+        leader = self.last_leader(self.find_leader(WRITE_WAIT_S))
+        other = next(name for name in NAMES if name != leader)
+        is_led = self.status()[leader]["role"] == "primary"
+        if not is_led and self.stop(other):
+            self.wait_gone(other)
+        word = () if is_led else ("--peer-is-stopped",)
+        answer = Clients([self.brokers[leader].listen]).tarry("pair", "record", "--write", *word, "--timeout", "20s", wait_s=60)
+        self.story.tell(f"{leader} writes the record: {answer.status} {answer.err.strip()}")
+        if answer.status != 0 and "nothing to write" not in answer.err:
+            raise Unsettled(f"{leader} does not write the record: {answer}")
+        if is_led and self.stop(other):
+            self.wait_gone(other)
+        self.launch(other)
+
     # ---- how they are
 
     def fallen(self):
@@ -248,9 +307,30 @@ class Scene:
             return None
         return roles["primary"], roles["follower"]
 
+    def find_leader(self, wait_s):
+        """What `status` says of both, once one of them leads; or when that has been waited for in vain."""
+        end = time.monotonic() + wait_s
+        while True:
+            status = self.status()
+            is_known = None not in status.values()
+            if is_known and (time.monotonic() > end or any(item["role"] == "primary" for item in status.values())):
+                return status
+            if time.monotonic() > end + SETTLE_WAIT_S:
+                raise Unsettled(f"both answer: not within {SETTLE_WAIT_S} s: {status}")
+            time.sleep(POLL_S)
+
+    @staticmethod
+    def last_leader(status):
+        """Who leads, of two the later one; nobody: who has most."""
+        return max(NAMES, key=lambda name: (status[name]["role"] == "primary", status[name]["epoch"], status[name]["durable"]))
+
+    def leaders(self):
+        """name → epoch, of whoever says that it leads."""
+        return {name: item["epoch"] for name, item in self.status().items() if item and item["role"] == "primary"}
+
     def epoch(self):
         """Of who leads."""
-        return next(item["epoch"] for item in self.status().values() if item and item["role"] == "primary")
+        return self.wait("one leads", lambda: max(self.leaders().values(), default=0))
 
     def wait_equal(self):
         """Nobody changes anything any more: until both have the same log, have applied it, and have compared what came of it."""
@@ -287,6 +367,8 @@ class Scene:
                 broker.kill()
         for stream in self.clients.streams if hasattr(self, "clients") else ():
             stream.kill()
+        for disk in self.disks.values():
+            disk.close()
         if self.server is not None:
             self.server.close()
         if self.network is not None:

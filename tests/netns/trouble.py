@@ -4,8 +4,20 @@ Who leads when it strikes is `leader`; a trouble that another one has overtaken 
 again) mends what there is left to mend. Whatever is drawn comes from the round's own random numbers."""
 import itertools
 
-# Alone, they are no reason to depose a healthy leader: the follower's own pauses (F-13), and a cut between the two only (F-31c).
-NO_REASONS = {"stall follower", "SIGSTOP follower", "cut leader = follower", "cut leader > follower", "cut follower > leader"}
+from scene import Unsettled
+
+# Alone, they are no reason to depose a healthy leader: whatever happens to the follower or the coordinator (F-13, F-30), a stall
+# of both (F-31a), one link cut of three (F-31c), a record that is gone or older than both know (F-31b).
+NO_REASONS = {
+    "stall follower", "stall both", "SIGSTOP follower", "SIGKILL follower", "SIGKILL follower and start", "SIGTERM follower",
+    "isolate follower", "slow follower", "hung disk follower", "SIGKILL coordinator", "SIGSTOP coordinator", "isolate zk", "slow zk",
+    "cut leader = follower", "cut leader > follower", "cut follower > leader", "cut leader = zk", "cut leader > zk", "cut zk > leader",
+    "cut follower = zk", "cut follower > zk", "cut zk > follower", "cut clients = leader", "cut clients > leader",
+    "cut leader > clients"}
+RECORD = {"record lost", "record rolled back"}
+# Their mends need a coordinator that serves; and one is enough.
+NOT_WITH_RECORD = RECORD | {"SIGKILL coordinator", "SIGSTOP coordinator", "isolate zk", "slow zk"}
+HUNG_LEADS_S = 20  # SYNC_HUNG_MS of broker/shell/sync.h, and what a failover takes on a busy machine
 
 
 def kill(scene, name, _rng):
@@ -45,6 +57,44 @@ def stall(scene, name, rng):
         scene.thaw(name)
         scene.pause(rng.uniform(0, 0.5))
     yield
+
+
+def stall_both(scene, names, rng):
+    """As when both machines' host stands still."""
+    for name in names:
+        scene.freeze(name)
+    scene.pause(rng.choice((0.6, 1.2, 2.5)))
+    for name in rng.sample(names, 2):
+        scene.thaw(name)
+    scene.pause(1)  # for those who take the pause for the other's silence
+    yield
+
+
+def hang_disk(scene, name, _rng):
+    scene.hang_disk(name)
+    yield
+    scene.free_disk(name)
+
+
+def hang_disk_for_long(scene, name, other, _rng):
+    """F-31a: the follower, which has everything, is to lead. Whatever else is struck keeps it from that."""
+    epoch = scene.epoch() if scene.is_alone else 0
+    scene.hang_disk(name)
+    yield
+    if scene.is_alone:
+        scene.wait(f"{other} leads, for {name}'s disk hangs", lambda: scene.leaders().get(other, 0) > epoch, HUNG_LEADS_S)
+    scene.free_disk(name)
+
+
+def break_record(scene, prepare, strike, _rng):
+    """F-31b. Whoever leads goes on; nobody claims because of it; an operator has it written again."""
+    prepare()
+    before = scene.leaders()
+    strike()
+    yield
+    if scene.is_alone and scene.leaders() != before:
+        raise Unsettled(f"a healthy leader was deposed, for its record: {before}, {scene.leaders()}")
+    scene.write_record()
 
 
 def stop(scene, name, _rng):
@@ -106,11 +156,15 @@ def known(scene, leader, follower):
         "SIGKILL leader and start": (kill_and_start, leader), "SIGKILL follower and start": (kill_and_start, follower),
         "SIGKILL leader, follower": (kill_both, leader, follower), "SIGKILL follower, leader": (kill_both, follower, leader),
         "SIGSTOP leader": (freeze, leader), "SIGSTOP follower": (freeze, follower),
-        "stall leader": (stall, leader), "stall follower": (stall, follower),
+        "stall leader": (stall, leader), "stall follower": (stall, follower), "stall both": (stall_both, [leader, follower]),
+        "hung disk leader": (hang_disk, leader), "hung disk follower": (hang_disk, follower),
+        "hung disk leader, long": (hang_disk_for_long, leader, follower),
         "SIGTERM leader": (stop, leader), "SIGTERM follower": (stop, follower), "hand over": (hand_over,),
     }
     if scene.server is not None:
-        troubles |= {"SIGKILL coordinator": (kill_server,), "SIGSTOP coordinator": (freeze_server,)}
+        troubles |= {"SIGKILL coordinator": (kill_server,), "SIGSTOP coordinator": (freeze_server,),
+                     "record lost": (break_record, scene.save_record, scene.lose_record),
+                     "record rolled back": (break_record, scene.age_record, scene.put_record_back)}
     if scene.can_cut:
         hosts = {"leader": leader, "follower": follower, "zk": "zk", "clients": "clients"}
         for one, other in (("leader", "follower"), ("leader", "zk"), ("follower", "zk"), ("clients", "leader")):

@@ -245,6 +245,7 @@ static void a_follower_that_asks_and_stores_nothing_is_given_up(void **state) {
     assert_int_equal(leader_half_stuck_ns(&fx->half, &fx->pair), UINT64_MAX); /* nobody waits */
     leader_half_released(&fx->half, false, true, 2000 * MS);
     assert_int_equal(leader_half_stuck_ns(&fx->half, &fx->pair), (2000 + SOLO_AFTER_MS) * MS);
+    leader_half_written(&fx->half, END + 200);
     fx->follow.end = END + 100;
     assert_true(ask(fx, 2300 * MS));
     assert_int_equal(leader_half_stuck_ns(&fx->half, &fx->pair), (2300 + SOLO_AFTER_MS) * MS);
@@ -257,6 +258,10 @@ static void a_follower_that_asks_and_stores_nothing_is_given_up(void **state) {
     assert_false(leader_half_give_up(&fx->half)); /* said once */
     assert_false(is_near(fx, END + 100, 2700));
     assert_true(is_near(fx, END + 101, 2700)); /* it has stored something */
+    fx->follow.end = fx->half.written;
+    assert_true(ask(fx, 2800 * MS)); /* everything: only its word was late, and it is let in again at once */
+    assert_false(leader_half_give_up(&fx->half));
+    assert_true(is_near(fx, fx->half.written, 2800));
     fx->pair.counted = false;
     assert_int_equal(leader_half_stuck_ns(&fx->half, &fx->pair), UINT64_MAX);
 }
