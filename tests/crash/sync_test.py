@@ -219,7 +219,7 @@ class Room(Held):
             self.schedule(rpc, producer, sequence, "far", "", 3_600_000, bytes(100_000))
             code = rpc.hear()[1]
         self.assertEqual((code, "try again in a moment" in rpc.sentence), (wire.BUSY, True), rpc.sentence)
-        self.assertEqual(self.fault.fired, 1)
+        self.fault.wait_fired(1)
         ack = [(4, [(1, wire.number(task, 1)), (2, task[7][-1])])]
         self.assertEqual(rpc.ask(wire.COMMIT, wire.commit(producer, sequence + 1, [ack], 1))[0], wire.OK)
         self.assertEqual(session.heartbeat(), wire.OK)

@@ -25,6 +25,7 @@ class Handler(harness.Case):
         return int(re.search(r"at_ms=(\d+)", line)[1])
 
     def test_a_nack_has_the_handlers_delay_and_reason(self):
+        self.broker.one("queue", "set", "q", "backoff_min=1h", "backoff_max=1h")  # which is not the handler's
         self.schedule("slow", "nack 700 the bank is closed")
         lines = self.handle(2)
         first, second = self.said(lines, "handled", "slow")

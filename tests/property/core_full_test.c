@@ -10,6 +10,8 @@
 #include <cmocka.h>
 
 #include "core_full_rig.h"
+#include "state.h"
+#include "tasks.h"
 
 #define OPS_AT_ONCE 500
 #define ROUNDS 12
@@ -366,11 +368,41 @@ static void full_of_sentences(void **state) { /* CAP-1 */
     assert_true(counts.buried > 1000);
 }
 
-int main(void) {
+/* The reserve is for them: whatever is new has left it alone, down to the last task that got in. */
+static void what_settles_finds_the_reserve(void **state) { /* CAP-1 */
+    (void)state;
+    for (uint64_t seed = 0; seed < 4; seed++) {
+        struct rig rig;
+        rig_init(&rig, random_seed(12) + seed, seed % 2 == 0 ? KEY_SIZE_MAX : RIG_ANY);
+        fill_with_leases(&rig);
+        while (schedule_some(&rig, 1, 0) == TARRY__CODE__OK) continue;
+        assert_true(rig.lease_count >= OPS_AT_ONCE);
+        assert_int_equal(nack_some(&rig, OPS_AT_ONCE), TARRY__CODE__OK);
+        rig_deinit(&rig);
+    }
+}
+
+/* Nothing but acks frees what is leased: so it never takes all that there is. */
+static void leases_leave_half_of_the_memory(void **state) { /* CAP-1 */
+    (void)state;
+    struct rig rig;
+    rig_init(&rig, random_seed(13), KEY_SIZE_MAX);
+    fill_with_leases(&rig);
+    size_t bytes = rig.lease_count * task_size(KEY_SIZE_MAX);
+    assert_true(bytes <= RIG_MEMORY / LEASES_SHARE && bytes > RIG_MEMORY / LEASES_SHARE - RIG_MEMORY / 16);
+    rig_deinit(&rig);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(full_of_pending_tasks), cmocka_unit_test(full_of_ready_tasks),
-        cmocka_unit_test(full_of_leases),        cmocka_unit_test(full_of_endings),
+        cmocka_unit_test(full_of_pending_tasks),
+        cmocka_unit_test(full_of_ready_tasks),
+        cmocka_unit_test(full_of_leases),
+        cmocka_unit_test(full_of_endings),
         cmocka_unit_test(full_of_sentences),
+        cmocka_unit_test(what_settles_finds_the_reserve),
+        cmocka_unit_test(leases_leave_half_of_the_memory),
     };
     return cmocka_run_group_tests_name("core_full", tests, NULL, NULL);
 }

@@ -203,6 +203,28 @@ static void a_commit_is_gone_on_with_after_a_restart(void **state) {
     fake_stop(fake);
 }
 
+/* Another name of that producer's may still be asked about: the broker must not let its answer go. */
+static void what_is_gone_on_with_makes_the_broker_forget_nothing(void **state) { /* ONCE-1 */
+    struct fake *fake = fake_that_remembers(NULL, 0);
+    tarry_client *client = client_to(fake, 10000);
+    tarry_commit *commits[2];
+    struct tarry_commit_id ids[2];
+    for (int i = 0; i < 2; i++) ids[i] = prepared(client, &commits[i]);
+    for (int i = 0; i < 2; i++) tarry_commit_free(commits[i]); /* the service ends: nothing was sent */
+    tarry_close(client);
+    client = client_to(fake, 10000);
+    for (int i = 1; i >= 0; i--) {
+        assert_int_equal(tarry_commit_new(client, true, &commits[i]), TARRY_OK);
+        assert_int_equal(tarry_commit_resume(commits[i], &ids[i]), TARRY_OK);
+        assert_int_equal(tarry_commit_schedule(commits[i], &order), TARRY_OK);
+        assert_int_equal(tarry_commit_run(commits[i], NULL, NULL), TARRY_OK);
+        assert_int_equal(fake->last_oldest, 1);
+        tarry_commit_free(commits[i]);
+    }
+    tarry_close(client);
+    fake_stop(fake);
+}
+
 static void a_forgotten_name_is_not_sent_as_new(void **state) {
     struct fake *fake = fake_that_remembers(NULL, 0);
     tarry_client *client = client_to(fake, 10000);
@@ -298,6 +320,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(all_operations_of_a_commit_are_told),
         cmocka_unit_test(what_cannot_be_asked_is_refused),
         cmocka_unit_test(a_commit_is_gone_on_with_after_a_restart),
+        cmocka_unit_test(what_is_gone_on_with_makes_the_broker_forget_nothing),
         cmocka_unit_test(a_forgotten_name_is_not_sent_as_new),
         cmocka_unit_test(names_hold_up_nothing_and_are_many),
         cmocka_unit_test(a_name_is_used_once),
