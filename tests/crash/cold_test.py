@@ -175,6 +175,7 @@ class Beside(Cold):
 
 
 class Full(Cold):
+    arguments = ("--segment-size", "64MiB")  # so large that no commit of 1 MiB waits for the next one (BUSY)
     OUT_BYTES_MAX = 32 << 20  # broker/shell/courier.h
 
     # CAP-1

@@ -191,7 +191,8 @@ class Runs(Facts):
     autostart = False
 
     def digest(self, *arguments):
-        printed = subprocess.run([harness.find_program("tarryd"), "--print-config", *arguments], stdout=subprocess.PIPE,
+        printed = subprocess.run([harness.find_program("tarryd"), "--print-config", "--segment-size", harness.SEGMENT_SIZE, *arguments],
+                                 stdout=subprocess.PIPE,
                                  check=True).stdout
         return hashlib.blake2b(printed, digest_size=32).hexdigest()
 

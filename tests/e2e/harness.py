@@ -24,6 +24,7 @@ sys.path.insert(0, __file__.rsplit("/", 2)[0])
 import ports  # pylint: disable=wrong-import-position
 import tokens  # pylint: disable=wrong-import-position
 
+SEGMENT_SIZE = "8MiB"
 READY_WAIT_S = 60
 ANSWER_WAIT_S = 30
 TOOL_TIMEOUT = "25s"  # a busy machine is no absent broker
@@ -223,13 +224,17 @@ class Broker:
         if self.process is not None:
             self.ends.append(self.process.poll())
         command = [*self.prefix, find_program(self.program), "--data", self.data, "--listen", self.listen, *self.arguments,
-                   *self._peer_key(), *self._tokens()]
+                   *self._segments(), *self._peer_key(), *self._tokens()]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE, env=self.env)
         self.is_ready = threading.Event()
         self.reader = threading.Thread(target=self._read_log, args=(self.process, self.is_ready), daemon=True)
         self.reader.start()
         return self
+
+    def _segments(self):
+        """Small ones, unless the test says how large: what a broker founds is zero-filled, and by default it is 64 MiB."""
+        return [] if "--segment-size" in self.arguments else ["--segment-size", SEGMENT_SIZE]
 
     def _peer_key(self):
         """One of a pair has the key that every test's pairs have, unless the test says which."""
