@@ -1,0 +1,161 @@
+"""mutate_test.py: ./dev mutate (tests/mutate): which changes it makes of a file, that its table fits the tree, and what it makes of a small
+project whose test sees one thing and not the other."""
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from contextlib import redirect_stdout
+
+import harness
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+sys.path.insert(0, os.path.join(ROOT, "tests", "mutate"))
+import changes  # noqa: E402  (the path above)
+import mutate  # noqa: E402
+import table  # noqa: E402
+
+SOURCE = """/* a.c: if (x < 1) is a comment. */
+#define LIMIT 7
+static int seen;
+
+bool a_is_fine(int x) {
+    const char *words = "if (x < 1) return 5;"; /* x == 2 */
+    if (x < 10 && x != 3) return true;
+    assert(x > 1);
+    note_it(words);
+    seen += x;
+    return x >= LIMIT;
+}
+"""
+MADE = ["#define LIMIT 8", "#define LIMIT 6", "bool a_is_fine(int x) { if (*\"x\") return true;", "bool a_is_fine(int x) { if (*\"x\") return false;",
+        "if (!(x < 10 && x != 3)) return true;", "if (x < 10 && x != 3) (void)0;", "if (x > 10 && x != 3) return true;",
+        "if (x <= 10 && x != 3) return true;", "if (x < 10 && x == 3) return true;", "if (x < 10 || x != 3) return true;",
+        "if (x < 11 && x != 3) return true;", "if (x < 9 && x != 3) return true;", "if (x < 10 && x != 4) return true;",
+        "if (x < 10 && x != 2) return true;", "if (x < 10 && x != 3) return false;", "(void)0;", "(void)0;", "seen -= x;",
+        "return x > LIMIT;"]
+
+PROJECT = {
+    "meson.build": "project('small', 'c')\nexecutable('sum_test', 'broker/core/sum.c', 'test.c', install: false)\n"
+                   "test('core', executable('core_test', 'broker/core/sum.c', 'test.c'))\n",
+    "meson_options.txt": "option('tests', type: 'boolean', value: false)\n",
+    "broker/core/sum.c": "int sum(int a, int b);\nint idle(int a);\nint sum(int a, int b) {\n    return a + b;\n}\nint idle(int a) {\n"
+                         "    (void)(a < 5);\n    return a - 1;\n}\n",
+    "test.c": "int sum(int a, int b);\nint main(void) {\n    return sum(2, 3) == 5 ? 0 : 1;\n}\n",
+}
+
+
+class Changes(unittest.TestCase):
+    def test_what_is_made_of_a_file(self):
+        made = changes.changes_of(SOURCE.split("\n"))
+        self.assertEqual(sorted(change.text.strip() for change in made), sorted(MADE))
+        for change in made:
+            self.assertNotIn("comment", SOURCE.split("\n")[change.line])
+
+    def test_most_of_them_are_c(self):
+        """Of the product's own files: each function of a folder can be changed."""
+        with open(os.path.join(ROOT, "broker", "core", "need.c"), encoding="utf-8") as file:
+            lines = file.read().split("\n")
+        made = changes.changes_of(lines)
+        self.assertGreater(len({change.line for change in made}), 25)
+        self.assertTrue(all(change.text != lines[change.line] for change in made))
+
+
+class Table(unittest.TestCase):
+    def test_it_names_tests_that_there_are(self):
+        said = subprocess.run(["meson", "introspect", os.environ["TARRY_BUILD_ROOT"], "--tests"], stdout=subprocess.PIPE, check=True).stdout
+        self.assertEqual(table.unknown_patterns([test["name"] for test in json.loads(said)]), [])
+
+    def test_every_folder_of_the_product_is_in_it(self):
+        for folder in mutate.PRODUCT:
+            for directory, _, files in os.walk(os.path.join(ROOT, folder)):
+                for name in files:
+                    if name.endswith(".c"):
+                        self.assertTrue(table.stages_of(os.path.relpath(os.path.join(directory, name), ROOT)), name)
+
+    def test_the_longest_folder_counts(self):
+        self.assertEqual(table.stages_of("broker/shell/pair/leader.c"), table.STAGES["broker/shell/pair"])
+        self.assertEqual(table.stages_of("bench/a.c"), [])
+
+
+class Play(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.mkdtemp(prefix="tarry-mutate-")
+        self.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+        for name, text in PROJECT.items():
+            path = os.path.join(self.directory, "source", name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="ascii") as file:
+                file.write(text)
+        self.addCleanup(setattr, table, "STAGES", table.STAGES)
+        table.STAGES = {"broker/core": [["core"]]}
+        self.copy = mutate.Copy(os.path.join(self.directory, "source"), self.directory)
+        self.copy.update()
+        self.copy.configure()
+        self.said = []
+        self.judge, self.compiler = mutate.Judge(self.copy, self.said.append), mutate.Compiler(self.copy)
+
+    def play(self, text):
+        """What becomes of the change that makes this line."""
+        for path, lines, change in mutate.candidates(self.copy, self.compiler, ["broker/core"]):
+            if change.text.strip() == text:
+                return mutate.play(self.judge, self.compiler, path, lines, change)
+        raise AssertionError(f"no such change: {text}")
+
+    def source(self):
+        with open(os.path.join(self.copy.root, "broker/core/sum.c"), encoding="ascii") as file:
+            return file.read()
+
+    def test_what_becomes_of_changes(self):
+        self.assertEqual(self.play("return a - b;"), (mutate.FOUND, "core"))
+        self.assertEqual(self.play("return a - 2;"), (mutate.SURVIVED, None))
+        self.assertEqual(self.play("(void)(a < 6);"), (mutate.SAME, None))
+        self.assertEqual(self.source(), PROJECT["broker/core/sum.c"])
+        lines = self.source().split("\n")
+        no_c = changes.Change(3, "drop", "    return a +;")
+        self.assertEqual(mutate.play(self.judge, self.compiler, "broker/core/sum.c", lines, no_c), (mutate.NO_C, None))
+
+    def test_what_hangs_is_found(self):
+        mutate_s, mutate.PATIENCE_S = mutate.PATIENCE_S, 1
+        self.addCleanup(setattr, mutate, "PATIENCE_S", mutate_s)
+        lines = self.source().split("\n")
+        hangs = changes.Change(3, "hang", "    for (volatile int i = a; i != b || a;) { } return a + b;")
+        self.assertEqual(mutate.play(self.judge, self.compiler, "broker/core/sum.c", lines, hangs), (mutate.FOUND, "core"))
+
+    def test_a_test_that_fails_by_itself_finds_nothing(self):
+        with open(os.path.join(self.copy.root, "test.c"), "a", encoding="ascii") as file:
+            file.write("__attribute__((constructor)) static void fail(void) { __builtin_trap(); }\n")
+        self.assertEqual(self.play("return a - b;"), (mutate.SURVIVED, None))
+        self.assertEqual(self.said, ["core fails on the unchanged tree, and is left out"])
+
+    def test_the_copy_follows_the_tree(self):
+        path = os.path.join(self.directory, "source", "broker/core/sum.c")
+        with open(path, "a", encoding="ascii") as file:
+            file.write("/* more */\n")
+        os.unlink(os.path.join(self.directory, "source", "meson_options.txt"))
+        self.copy.update()
+        self.assertIn("/* more */", self.source())
+        self.assertFalse(os.path.exists(os.path.join(self.copy.root, "meson_options.txt")))
+
+    def test_the_report(self):
+        out = io.StringIO()
+        with redirect_stdout(out):
+            status = mutate.report({"broker/core": {mutate.FOUND: 3, mutate.SURVIVED: 1, mutate.SAME: 2}}, ["--- a/x"], 7)
+        self.assertEqual(status, 1)
+        self.assertIn("seed 7: 4 changes, 3 found, 1 survived; 2 changed no object file, 0 were no C", out.getvalue())
+        self.assertIn("--- a/x", out.getvalue())
+        with redirect_stdout(io.StringIO()):
+            self.assertEqual(mutate.report({"broker/core": {mutate.FOUND: 3}}, [], 7), 0)
+
+    def test_every_folder_has_its_turn(self):
+        found = [(f"{folder}/a.c", [], n) for folder in ("x", "y") for n in range(100 if folder == "x" else 3)]
+        first = [path for path, _, _ in mutate.spread(found, 1)][:6]
+        self.assertEqual(sorted(first), ["x/a.c"] * 3 + ["y/a.c"] * 3)
+        self.assertEqual(list(mutate.spread(found, 5)), list(mutate.spread(found, 5)))
+
+
+if __name__ == "__main__":
+    harness.main()

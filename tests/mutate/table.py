@@ -1,0 +1,57 @@
+"""table.py: which tests see a change in which folder: for each folder stages, the quickest first; each stage is a list of patterns of
+meson's test names. A later stage is asked only about what the ones before did not notice.
+
+A test that takes minutes, or that is about time on a quiet machine, is in none of them.
+"""
+import fnmatch
+
+CLIENT = ["client*"]
+LOG = ["log", "log_[cef]*", "log_prepare", "frame", "history", "erase", "archive", "disk", "identity", "keyring", "note", "signing", "row", "tally",
+       "quarantine_erase", "log_copy"]
+CORE = ["core", "core_[cdsw]*", "outcomes", "slab", "ledger", "tally", "row", "arena"]
+STORIES = ["story_*", "moments"]
+LIVE = ["e2e_schedule", "e2e_cancel", "e2e_consume", "e2e_look", "e2e_settle", "e2e_start", "e2e_facts", "e2e_queue_delete", "e2e_audit"]
+WIRE = ["e2e_wire", "e2e_fault_wire", "e2e_listen", "hostile_heads", "hostile_frames", "hostile_limits", "e2e_access", "e2e_secure", "e2e_tls"]
+PAIR = ["e2e_pair_wire", "e2e_pair_follow", "e2e_pair_modes", "e2e_pair_stop", "e2e_pair_record", "e2e_pair_alone", "e2e_failover"]
+
+STAGES = {
+    "proto": [["frame", "check", "row", "units", "tally", "histogram", "arena", "message", "request", "signing", "keyring"],
+              ["fuzz-frame", "fuzz-row", "fuzz-units", "fuzz-request", "fuzz-content", "core*", "log", "index*", "tool"], LIVE],
+    "storage": [LOG, ["index", "index_*", "indexer", "fuzz-segments", "fuzz-index", "fuzz-summary", "fuzz-verify", "fuzz-copy"],
+                ["wheel", "log_crash", "log_pair_crash", "archive_crash", "tamper"], STORIES,
+                ["e2e_archive", "e2e_backup", "e2e_redact", "e2e_signing", "e2e_evidence", "e2e_damage", "e2e_summary", "e2e_quarantine", "e2e_restart"],
+                ["log_tail_torn", "crash_sync", "crash_powercut"]],
+    "broker/core": [CORE, ["ready", "wheel", "core_full", "fuzz-core", "fuzz-wheel"], STORIES, LIVE,
+                    ["histories_1", "e2e_quarantine", "e2e_access", "e2e_restart"]],
+    "broker/pair": [["pair_operator", "keeper", "follow_wire"], ["story_pair", "story_operator", "model_pair", "model_pair_operator", "model_pair_hand"],
+                    ["pair_histories"], PAIR],
+    "broker/coordinator": [["coordinator*", "fuzz-etcd_answer", "fuzz-pair_record"], ["e2e_coordinator*"], ["e2e_pair_coordinator"]],
+    "broker/shell/pair": [["follow_wire", "keeper", "leader_clock", "peer_proof", "note"], ["story_pair", "story_operator"], PAIR,
+                          ["e2e_pair_look", "e2e_pair_pause", "e2e_pair_stats", "e2e_pair_snapshot", "e2e_pair_refusals", "crash_pair"]],
+    "broker/shell": [["inbox", "indexer", "lookback", "request", "config", "clock", "boot", "access*", "fuzz-config", "fuzz-request"], STORIES, LIVE,
+                     [*WIRE, "e2e_restart", "e2e_damage", "e2e_audit_wire", "e2e_archive", "e2e_backup", "e2e_redact", "e2e_signing", "e2e_quarantine"],
+                     ["crash_sync", "crash_cold", "crash_pressure", "crash_ledger", "e2e_fault_process", "e2e_disk"], PAIR],
+    "broker/net": [["door_*", "wait", "message"], ["e2e_wire", "e2e_listen", "hostile_heads", "hostile_frames"], [*WIRE, "hostile_slow", "hostile_crowd", "hostile_tls"]],
+    "broker/access": [["access*"], ["e2e_access", "e2e_secure"]],
+    "client/lib": [CLIENT, ["fuzz-reply", "fuzz-delivery", "fuzz-lines", "fuzz-transport", "tool"],
+                   ["e2e_handler", "e2e_named", "e2e_consume", "e2e_settle", "e2e_restart", "e2e_churn", "e2e_tls", "e2e_secure"], ["e2e_failover", "e2e_backup"]],
+    "client/tool": [["tool", "entry", "replay_tables", "fuzz-entry", "fuzz-lines"], ["e2e_tool", "e2e_input", "e2e_messages", "e2e_terminal", "e2e_look"],
+                    ["e2e_schedule", "e2e_cancel", "e2e_consume", "e2e_settle", "e2e_audit", "e2e_archive", "e2e_backup", "e2e_signing", "e2e_evidence",
+                     "e2e_asof", "e2e_replay", "e2e_summary", "e2e_redact", "e2e_outage", "e2e_access", "tamper"]],
+}
+
+
+def stages_of(path):
+    """Patterns of the folder whose name is the longest beginning of `path`; [] for one that the table does not know."""
+    known = [folder for folder in STAGES if path.startswith(folder + "/")]
+    return STAGES[max(known, key=len)] if known else []
+
+
+def chosen(names, patterns, asked):
+    """Those of `names` that a pattern is of and that were not asked before, in the order of the patterns."""
+    return [name for pattern in patterns for name in fnmatch.filter(names, pattern) if name not in asked]
+
+
+def unknown_patterns(names):
+    """Patterns that are of no test any more."""
+    return sorted({pattern for stages in STAGES.values() for stage in stages for pattern in stage if not fnmatch.filter(names, pattern)})
