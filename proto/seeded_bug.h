@@ -131,6 +131,10 @@
     BUG(tail_unreplayed, "LOG-1", "recovery leaves out what the index has not absorbed") \
     BUG(time_of_index_ignored, "TIME-2", "after a start time goes on from the log's tail, though it holds nothing") \
     BUG(epoch_kept, "FENCE-1", "a start goes on in the epoch of the last one") \
+    /* engine: the index's schedule */ \
+    BUG(absorbed_ahead, "LOG-3", "the index absorbs what is not durable yet") \
+    BUG(indexed_told_of_absorbed, "LOG-3", "the core hears of a position before it is committed") \
+    BUG(filter_behind_core, "LOG-3", "the core forgets what the filter of keys does not know yet") \
     /* storage: retirement and the index */ \
     BUG(content_dropped, "KEEP-1", "the content of a living task goes with its segment") \
     BUG(answer_dropped, "ONCE-1", "an answer that may be asked for goes with its segment") \

@@ -11,13 +11,14 @@
 #define RETRY_NS 2000000000ull
 
 uint64_t erasure_wait_ns(const struct erasure *erasure, const struct erasure_facts *facts) {
-    if (!facts->in_index && !facts->passed_over) return UINT64_MAX;
+    bool is_nothing = !facts->in_index && !facts->passed_over;
+    if (is_nothing || facts->is_retiring) return UINT64_MAX;
     return erasure->again_ns > facts->now_ns ? erasure->again_ns - facts->now_ns : 0;
 }
 
 enum erasure_effect erasure_look(struct erasure *erasure, const struct erasure_facts *facts) {
     assert(erasure->effect == ERASURE_REST);
-    if (facts->is_retiring || erasure_wait_ns(erasure, facts) > 0) return ERASURE_REST;
+    if (erasure_wait_ns(erasure, facts) > 0) return ERASURE_REST;
     erasure->passed_over = !facts->in_index;
     erasure->wait_ns = 0;
     return erasure->effect = ERASURE_BEGIN;

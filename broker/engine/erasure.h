@@ -48,7 +48,7 @@ struct erasure_facts {
     uint64_t now_ns;
 };
 
-/* How long it may rest; 0: something is to be erased. UINT64_MAX: nothing is. */
+/* How long it may rest; 0: something is to be erased. UINT64_MAX: nothing is, or not before the segment has gone. */
 uint64_t erasure_wait_ns(const struct erasure *erasure, const struct erasure_facts *facts);
 /* While none is under way: BEGIN or REST. */
 enum erasure_effect erasure_look(struct erasure *erasure, const struct erasure_facts *facts);

@@ -10,59 +10,58 @@
 #include "logfmt.h"
 #include "shell.h"
 
-/* Frames absorbed before the thread looks whether something more urgent came. */
-#define ABSORB_FRAMES 64
-#define INDEX_DELAY_NS (INDEX_DELAY_MS * 1000000ull)
-#define FULL_RETRY_NS 1000000000ull
 /* So much of the log, or what has waited for so long, is worth waking up for. */
 #define GATHER_BYTES (256u << 10)
 #define GATHER_NS 20000000ull
-/* Nothing comes but orders, which wake the thread. */
-#define INSPECT_WAIT_NS (3600ull * 1000000000ull)
 
-/* The only failure that passes: a full disk. Then nothing but the commit is tried, until there is room. */
-static bool is_full(struct indexer *indexer, const char *what, int error) {
-    if (error == 0) return false;
+/* The only failure that passes is a full disk: false. */
+static bool has_room(struct indexer *indexer, const char *what, int error) {
+    if (error == 0) return true;
     if (error != -ENOSPC) shell_fail(what, error);
-    if (!indexer->full)
+    if (!indexer->schedule.full)
         logfmt("index_full", "reason=\"the disk is full\" action=\"waits for room\" indexed=%" PRIu64,
                index_position(indexer->shell->index));
-    indexer->full = true;
-    return true;
+    return false;
 }
+
+/* ---- effects */
 
 static void commit(struct indexer *indexer) {
     struct shell *shell = indexer->shell;
-    if (is_full(indexer, "index_failed", index_commit(shell->index))) return;
-    if (indexer->full) logfmt("index_resumed", "indexed=%" PRIu64, index_position(shell->index));
-    indexer->full = false;
-    indexer->oldest_ns = 0;
-    indexer->maintain = true;
-    inbox_indexed(&shell->inbox, index_position(shell->index));
+    bool was_full = indexer->schedule.full, has = has_room(indexer, "index_failed", index_commit(shell->index));
+    index_schedule_committed(&indexer->schedule, has, monotonic_ns());
+    if (has && was_full) logfmt("index_resumed", "indexed=%" PRIu64, index_position(shell->index));
 }
 
-/* Takes in up to ABSORB_FRAMES frames that end at or below `durable`. True: there are more, or the disk is full. */
-static bool absorb(struct indexer *indexer, uint64_t durable) {
+/* False: there is no frame. */
+static bool absorb_frame(struct indexer *indexer, uint64_t limit) {
     struct shell *shell = indexer->shell;
-    for (int i = 0; i < ABSORB_FRAMES && !indexer->full; i++) {
-        struct log_view view;
-        int error = log_cursor_next(indexer->cursor, durable, &view);
-        if (error == LOG_END) return false;
-        if (error != 0) shell_fail("index_read_failed", error);
-        Tarry__FrameBody *body = tarry__frame_body__unpack(&indexer->arena.pb, view.header.body_size, view.body);
-        if (body == NULL) shell_fail("index_read_failed", LOG_DAMAGED);
-        error = index_absorb(shell->index, &view.header, body);
-        if (error != 0) shell_fail("index_absorb_failed", error);
-        summarizer_take(&indexer->summarizer, log_cursor_segment(indexer->cursor), &view.header, body);
-        signer_take(&shell->signer, log_cursor_segment(indexer->cursor), &view.header);
-        arena_reset(&indexer->arena);
-        if (indexer->oldest_ns == 0) indexer->oldest_ns = monotonic_ns();
-        if (index_pending(shell->index) >= INDEX_BATCH_RECORDS) commit(indexer);
-    }
+    struct log_view view;
+    int error = log_cursor_next(indexer->cursor, limit, &view);
+    if (error == LOG_END) return false;
+    if (error != 0) shell_fail("index_read_failed", error);
+    Tarry__FrameBody *body = tarry__frame_body__unpack(&indexer->arena.pb, view.header.body_size, view.body);
+    if (body == NULL) shell_fail("index_read_failed", LOG_DAMAGED);
+    error = index_absorb(shell->index, &view.header, body);
+    if (error != 0) shell_fail("index_absorb_failed", error);
+    summarizer_take(&indexer->summarizer, log_cursor_segment(indexer->cursor), &view.header, body);
+    signer_take(&shell->signer, log_cursor_segment(indexer->cursor), &view.header);
+    arena_reset(&indexer->arena);
     return true;
 }
 
-static void load_window(struct indexer *indexer) {
+static void absorb(struct indexer *indexer) {
+    struct index_schedule *schedule = &indexer->schedule;
+    size_t records = schedule->records;
+    for (int i = 0; i < INDEX_ABSORB_FRAMES && records < schedule->times.batch_records; i++) {
+        if (!absorb_frame(indexer, schedule->limit)) break;
+        records = index_pending(indexer->shell->index);
+    }
+    index_schedule_absorbed(schedule, log_cursor_position(indexer->cursor), records, monotonic_ns());
+}
+
+/* True: it is loaded. False: the disk is full; it stays, and is loaded later. */
+static bool load_window(struct indexer *indexer) {
     struct shell *shell = indexer->shell;
     struct window_load *load = indexer->window;
     const struct core_window *window = &load->window;
@@ -72,78 +71,106 @@ static void load_window(struct indexer *indexer) {
     while (again) {
         int error = index_window(shell->index, &window->line, window->after, window->until_ms, window->count_max,
                                  &load->arena, &rows, &load->through, &again);
-        if (is_full(indexer, "index_window_failed", error)) return; /* it stays, and is loaded later */
+        if (!has_room(indexer, "index_window_failed", error)) return false;
     }
     load->rows = rows.rows;
     load->row_count = rows.count;
     indexer->window = NULL;
     inbox_post(&shell->inbox, &load->item);
+    return true;
 }
 
-static void maintain(struct indexer *indexer) {
-    is_full(indexer, "index_failed", index_maintain(indexer->shell->index, &indexer->maintain));
+/* A slice: 0 or more, or what went wrong. */
+static int run_slice(struct indexer *indexer, enum index_effect effect, bool *out_more) {
+    if (effect == INDEX_ERASE) return eraser_step(&indexer->eraser);
+    if (effect == INDEX_RETIRE) return retire_step(&indexer->retire);
+    return index_maintain(indexer->shell->index, out_more);
 }
 
-/* False: a stop was asked for; what is not in the index is in the log, and the next start takes it from there. */
-static bool wait_for_room(struct indexer *indexer) {
-    struct timespec until = monotonic_after(FULL_RETRY_NS);
-    int error = 0;
+static const char *failure_of(enum index_effect effect) {
+    return effect == INDEX_ERASE ? "erase_failed" : effect == INDEX_RETIRE ? "retire_failed" : "index_failed";
+}
+
+static void execute(struct indexer *indexer, enum index_effect effect) {
+    struct shell *shell = indexer->shell;
+    bool has, more = true;
+    int error;
+    switch (effect) {
+    case INDEX_SIGN:
+        signer_step(&shell->signer);
+        break;
+    case INDEX_LOAD_WINDOW:
+        has = load_window(indexer);
+        index_schedule_sliced(&indexer->schedule, effect, has, false, monotonic_ns());
+        break;
+    case INDEX_ABSORB:
+        absorb(indexer);
+        break;
+    case INDEX_COMMIT:
+        commit(indexer);
+        break;
+    case INDEX_TELL:
+        inbox_indexed(&shell->inbox, indexer->schedule.told);
+        break;
+    case INDEX_ERASE:
+    case INDEX_RETIRE:
+    case INDEX_MAINTAIN:
+        error = run_slice(indexer, effect, &more);
+        has = has_room(indexer, failure_of(effect), error < 0 ? error : 0);
+        index_schedule_sliced(&indexer->schedule, effect, has, more, monotonic_ns());
+        break;
+    case INDEX_WAIT:
+    case INDEX_STOP:
+        break;
+    }
+}
+
+/* ---- orders */
+
+/* Under the mutex. */
+static struct index_orders find_orders(struct indexer *indexer) {
+    struct index_orders orders = {
+        .durable = indexer->durable,
+        .sign_wait_ns = UINT64_MAX,
+        .erase_wait_ns = UINT64_MAX,
+        .retire_wait_ns = UINT64_MAX,
+        .now_ns = monotonic_ns(),
+        .has_window = indexer->window != NULL,
+        .stop = indexer->stop,
+        .inspects = indexer->shell->config.inspect,
+    };
+    if (orders.inspects) return orders;
+    orders.sign_wait_ns = signer_wait_ns(&indexer->shell->signer);
+    orders.erase_wait_ns = eraser_wait_ns(&indexer->eraser);
+    orders.retire_wait_ns = retire_wait_ns(&indexer->retire);
+    return orders;
+}
+
+static void take_window(struct indexer *indexer) {
+    if (indexer->window != NULL || indexer->windows == NULL) return;
+    indexer->window = (struct window_load *)indexer->windows;
+    indexer->windows = indexer->windows->next;
+    if (indexer->windows == NULL) indexer->windows_last = &indexer->windows;
+}
+
+/* What is to be done next; WAIT: nothing, but there is advice. */
+static enum index_effect next_effect(struct indexer *indexer, struct low_note **out_lows) {
+    enum index_effect effect;
     pthread_mutex_lock(&indexer->mutex);
-    while (!indexer->stop && error == 0) error = pthread_cond_timedwait(&indexer->changed, &indexer->mutex, &until);
-    bool stop = indexer->stop;
-    pthread_mutex_unlock(&indexer->mutex);
-    commit(indexer);
-    return !(stop && indexer->full);
-}
-
-/* How long the thread may sleep; 0: there is something to do. */
-static uint64_t idle_ns(struct indexer *indexer) {
-    if (indexer->shell->config.inspect) return INSPECT_WAIT_NS;
-    if (indexer->maintain || retire_active(&indexer->retire)) return 0;
-    uint64_t wait_ns = retire_wait_ns(&indexer->retire);
-    uint64_t erase_ns = eraser_wait_ns(&indexer->eraser);
-    if (erase_ns < wait_ns) wait_ns = erase_ns;
-    uint64_t sign_ns = signer_wait_ns(&indexer->shell->signer);
-    if (sign_ns < wait_ns) wait_ns = sign_ns;
-    if (indexer->oldest_ns != 0) {
-        uint64_t due_ns = indexer->oldest_ns + INDEX_DELAY_NS, now_ns = monotonic_ns();
-        uint64_t commit_ns = due_ns > now_ns ? due_ns - now_ns : 0;
-        if (commit_ns < wait_ns) wait_ns = commit_ns;
+    for (;;) {
+        take_window(indexer);
+        struct index_orders orders = find_orders(indexer);
+        effect = index_schedule_next(&indexer->schedule, &orders);
+        if (effect != INDEX_WAIT || indexer->lows != NULL) break;
+        indexer->wanted = indexer->schedule.wanted;
+        struct timespec until = monotonic_after(indexer->schedule.wait_ns);
+        (void)pthread_cond_timedwait(&indexer->changed, &indexer->mutex, &until);
+        indexer->wanted = UINT64_MAX;
     }
-    return wait_ns;
-}
-
-/* What the other threads asked for since the last look. */
-struct orders {
-    struct low_note *lows;
-    uint64_t durable;
-    bool stop;
-};
-
-static struct orders take_orders(struct indexer *indexer, uint64_t absorbed) {
-    pthread_mutex_lock(&indexer->mutex);
-    uint64_t wait_ns;
-    bool gathered = indexer->durable - absorbed >= GATHER_BYTES;
-    while (!gathered && indexer->window == NULL && indexer->windows == NULL && indexer->lows == NULL &&
-           !indexer->stop && (wait_ns = idle_ns(indexer)) > 0) {
-        /* The first frame wakes the thread, which then lets more of them gather for a while. */
-        bool some = indexer->durable != absorbed;
-        if (some && wait_ns > GATHER_NS) wait_ns = GATHER_NS;
-        indexer->wanted = absorbed + (some ? GATHER_BYTES : 1);
-        struct timespec until = monotonic_after(wait_ns);
-        int error = pthread_cond_timedwait(&indexer->changed, &indexer->mutex, &until);
-        gathered = indexer->durable - absorbed >= GATHER_BYTES || (some && error != 0);
-    }
-    indexer->wanted = UINT64_MAX;
-    struct orders orders = {indexer->lows, indexer->durable, indexer->stop};
-    if (indexer->window == NULL && indexer->windows != NULL) {
-        indexer->window = (struct window_load *)indexer->windows;
-        indexer->windows = indexer->windows->next;
-        if (indexer->windows == NULL) indexer->windows_last = &indexer->windows;
-    }
+    *out_lows = indexer->lows;
     indexer->lows = NULL;
     pthread_mutex_unlock(&indexer->mutex);
-    return orders;
+    return effect;
 }
 
 static void take_lows(struct indexer *indexer, struct low_note *lows) {
@@ -155,41 +182,20 @@ static void take_lows(struct indexer *indexer, struct low_note *lows) {
     }
 }
 
-/* One turn. False: it is over, everything durable is committed. */
-static bool turn(struct indexer *indexer) {
-    if (indexer->full) return wait_for_room(indexer);
-    uint64_t absorbed = log_cursor_position(indexer->cursor);
-    struct orders orders = take_orders(indexer, absorbed);
-    take_lows(indexer, orders.lows);
-    signer_step(&indexer->shell->signer);
-    if (indexer->window != NULL) {
-        load_window(indexer);
-        return true;
-    }
-    if (indexer->shell->config.inspect) return !orders.stop;
-    if (absorbed < orders.durable && absorb(indexer, orders.durable)) return true;
-    bool pending = indexer->oldest_ns != 0;
-    if (pending && (orders.stop || monotonic_ns() - indexer->oldest_ns >= INDEX_DELAY_NS)) commit(indexer);
-    if (indexer->full) return true;
-    if (orders.stop) return log_cursor_position(indexer->cursor) < orders.durable;
-    int erased = eraser_step(&indexer->eraser);
-    if (erased < 0) is_full(indexer, "erase_failed", erased);
-    if (erased != 0) return true;
-    int retired = retire_step(&indexer->retire);
-    if (retired == 0 && indexer->maintain) maintain(indexer);
-    if (retired < 0) is_full(indexer, "retire_failed", retired);
-    return true;
-}
-
 static void *indexer_run(void *argument) {
     struct indexer *indexer = argument;
-    while (turn(indexer)) {
-    }
+    enum index_effect effect;
+    do {
+        struct low_note *lows;
+        effect = next_effect(indexer, &lows);
+        take_lows(indexer, lows);
+        execute(indexer, effect);
+    } while (effect != INDEX_STOP);
     return NULL;
 }
 
 void indexer_start(struct indexer *indexer, struct shell *shell, uint64_t durable) {
-    *indexer = (struct indexer){.shell = shell, .durable = durable, .wanted = UINT64_MAX, .maintain = true};
+    *indexer = (struct indexer){.shell = shell, .durable = durable, .wanted = UINT64_MAX};
     indexer->windows_last = &indexer->windows;
     pthread_mutex_init(&indexer->mutex, NULL);
     monotonic_cond_init(&indexer->changed);
@@ -200,6 +206,14 @@ void indexer_start(struct indexer *indexer, struct shell *shell, uint64_t durabl
     uint64_t from = shell->config.inspect ? durable : index_position(shell->index);
     int error = log_cursor_open(&indexer->cursor, shell->log, from, false);
     if (error != 0) shell_fail("index_read_failed", error);
+    struct index_times times = {
+        .delay_ns = INDEX_DELAY_MS * NS_PER_MS,
+        .gather_ns = GATHER_NS,
+        .gather_bytes = GATHER_BYTES,
+        .batch_records = INDEX_BATCH_RECORDS,
+        .maintains = true,
+    };
+    index_schedule_begin(&indexer->schedule, &times, from);
     thread_start(&indexer->thread, "tarry-index", indexer_run, indexer);
 }
 

@@ -1,10 +1,6 @@
-/* indexer.h: the index thread, the only one that writes the index. It follows the durable log, never leads it (LOG-3),
- * loads near windows, signs heads, retires segments, and does the index's own housekeeping; in this order of urgency:
- *
- *   1. a window that the core waits for     2. absorb and commit what is durable
- *   3. a slice of retirement, or of erasing 4. a slice of maintenance
- *
- * Under --inspect it does the first and nothing else. */
+/* indexer.h: the index thread, the only one that writes the index: it absorbs and commits, loads near windows, signs
+ * heads, erases, retires segments, and does the index's own housekeeping, in the order that the engine says
+ * (engine/index_schedule.h). */
 #ifndef TARRY_SHELL_INDEXER_H
 #define TARRY_SHELL_INDEXER_H
 
@@ -16,6 +12,7 @@
 #include "core.h"
 #include "eraser.h"
 #include "inbox.h"
+#include "index_schedule.h"
 #include "retire.h"
 #include "summarizer.h"
 
@@ -51,12 +48,10 @@ struct indexer {
     bool stop;
 
     /* the index thread's own */
+    struct index_schedule schedule;
     struct log_cursor *cursor;
     struct window_load *window; /* being loaded */
-    bool full;                  /* the disk has no room for the index */
     struct arena arena;         /* frame bodies */
-    uint64_t oldest_ns;         /* MONOTONIC, when the oldest record not yet committed was absorbed; 0: none */
-    bool maintain;              /* index_maintain has more to do */
     struct retirement retire;
     struct eraser eraser;
     struct summarizer summarizer;

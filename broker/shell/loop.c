@@ -371,13 +371,15 @@ static void take_positions(struct loop *loop, const struct inbox_load *load) {
         struct core_event event = {.kind = CORE_DURABLE, .position = load->durable};
         step(loop, &event);
     }
-    if (load->indexed > loop->indexed) {
-        loop->indexed = load->indexed;
-        /* Before the core forgets what the index has now: a filter that knows it. */
-        index_filter_drop((struct index_filter *)loop->filter);
-        loop->filter = index_filter_hold(loop->shell->index);
-        struct core_event event = {.kind = CORE_INDEXED, .position = load->indexed};
-        step(loop, &event);
+    enum index_news_effect effect;
+    while ((effect = index_news_next(&loop->index_news, load->indexed)) != INDEX_NEWS_NONE) {
+        if (effect == INDEX_NEWS_RENEW_FILTER) {
+            index_filter_drop((struct index_filter *)loop->filter);
+            loop->filter = index_filter_hold(loop->shell->index);
+        } else {
+            struct core_event event = {.kind = CORE_INDEXED, .position = load->indexed};
+            step(loop, &event);
+        }
     }
 }
 
@@ -564,8 +566,9 @@ static void *loop_run(void *argument) {
 }
 
 void loop_start(struct loop *loop, struct shell *shell) {
-    *loop =
-        (struct loop){.shell = shell, .durable = core_position(shell->core), .indexed = index_position(shell->index)};
+    *loop = (struct loop){.shell = shell,
+                          .durable = core_position(shell->core),
+                          .index_news.told = index_position(shell->index)};
     loop->put_off_last = &loop->put_off;
     if (shell->node.on) applier_init(&loop->applier, shell);
     loop->filter = index_filter_hold(shell->index);

@@ -10,6 +10,7 @@
 #include "applier.h"
 #include "batch.h"
 #include "index.h"
+#include "index_schedule.h"
 #include "notify.h"
 
 struct shell;
@@ -27,7 +28,7 @@ struct loop {
     bool was_full;    /* the last step was told that too much is on its way out */
     bool was_behind;  /* the last tick delivered nothing */
     uint64_t durable;
-    uint64_t indexed;
+    struct index_news index_news;
     struct watchdog watchdog;
     struct applier applier; /* while another node leads */
     struct item *put_off;   /* while it is paused: what would make it decide something */

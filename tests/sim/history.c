@@ -37,6 +37,7 @@ struct world_options history_draw_options(uint64_t seed, struct random *random) 
     if (random_below(random, 3) == 0) options.retain_size = 4096u << random_below(random, 5);
     options.archives = seed % 3 == 1;
     options.archive_comes_and_goes = seed % 2 == 1;
+    options.filters = seed % 5 < 3;
     if (random_below(random, 2)) options.core.near_max = 4 + random_below(random, 12); /* next to no memory */
     if (seed % 4 == 2) options.core.work_max = 1 + (uint32_t)(seed / 4 % 6); /* steps that do next to nothing */
     if (random_below(random, 8) == 0) options.core.index_lag_max = 8 + random_below(random, 32);

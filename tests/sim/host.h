@@ -2,7 +2,7 @@
  *
  *     request ─► errand ─► facts (read late, handed in later) ─► core_step ─► batch
  *     batch ─► append, write ─► … ─► fdatasync ─► answers ─► CORE_DURABLE, courier, indexer     (shell/sync.c)
- *     indexer: cursor ─► table, CORE_INDEXED (shell/indexer.c) ─► engine: retention, erasing
+ *     indexer: engine: index_schedule ─► table, CORE_INDEXED; retention, erasure
  *     start: engine: recovery_plan
  *
  * The log is the real one on a virtual disk (model_disk.h), the index a model (table.h), the clock the real one's pure
@@ -15,6 +15,7 @@
 #include "clock.h"
 #include "disk_reserve.h"
 #include "erasure.h"
+#include "index_schedule.h"
 #include "ledger.h"
 #include "log.h"
 #include "retention.h"
@@ -148,7 +149,9 @@ struct host {
     uint64_t sync_since_ns; /* when the sync under way began; 0: there is none */
     bool sync_held;         /* a story holds the disk */
     bool sync_due;          /* … and the group waits for it */
-    bool indexing;
+    struct index_schedule index_schedule;
+    uint64_t filter_id_end; /* the filter of keys knows the tasks of the index below it */
+    bool indexing;          /* it waits, for its turn */
     bool index_held;
     struct retention retention;
     struct erasure erasure;
@@ -160,7 +163,7 @@ struct host {
     struct lane lanes[HOST_LANES_MAX];
     uint64_t durable; /* as the core was told */
     uint64_t indexed;
-    uint64_t told_indexed; /* … as the core was told */
+    struct index_news news; /* of that, for the core */
     struct disk_reserve reserve;
 
     /* What is known from outside. */
@@ -250,6 +253,10 @@ void host_ask_window(struct world *world, const struct core_window *window);
 void host_ask_page(struct world *world, const struct core_page *page);
 void host_index_later(struct world *world);
 void host_retire_later(struct world *world);
+/* The index is begun at what it has. */
+void host_index_begin(struct host *host);
+/* core_may_exist, of a host. */
+bool host_may_exist(const void *filter, uint64_t key_hash);
 /* ---- host_archive.c */
 void host_archive_begin(struct host *host);
 bool host_is_archived(const struct world *world, uint64_t end);

@@ -118,7 +118,9 @@ static bool has_facts(struct world *world, struct errand *errand) {
         core_plan_list(core, errand->event.request->list, &errand->plan);
         if (!errand->plan.queue) return true;
     } else {
-        errand->want_count = is_list ? 0 : core_wants(core, &errand->event, &world->memory, NULL, NULL, &errand->wants);
+        core_may_exist *may_exist = world->options.filters ? host_may_exist : NULL;
+        errand->want_count =
+            is_list ? 0 : core_wants(core, &errand->event, &world->memory, may_exist, world->host, &errand->wants);
         if (!errand->want_count) {
             if (core_look(core, &errand->event)) return true;
             world_after(world, &world->options.wake, handed_in, errand, 0); /* a piece at a time */

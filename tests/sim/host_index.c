@@ -21,37 +21,52 @@ static const Tarry__FrameBody *body_of(const struct host *host, const struct log
     return note->body;
 }
 
-/* Takes in up to `limit`, in one transaction. False: the broker failed. */
-static bool absorb(struct world *world, uint64_t limit) {
-    struct host *host = world->host;
-    struct log_view view;
-    int error;
-    while ((error = log_cursor_next(host->indexer, limit, &view)) == 0)
-        table_absorb(&host->table, &view.header, body_of(host, &view));
-    if (error == LOG_END) return true;
-    host_fail(world, "cannot read the log", error);
-    return false;
-}
+/* ---- the effects of engine/index_schedule.h. What is absorbed is taken in at the commit, which is the transaction */
 
 /* The core hears of the newest position, however late. */
 static void tell_core(struct world *world, void *argument, uint64_t life) {
     struct host *host = world->host;
-    if (host->life != life || host->told_indexed == host->indexed) return;
-    host->told_indexed = host->indexed;
-    struct core_event event = {.kind = CORE_INDEXED, .position = host->indexed};
-    host_step(world, &event);
+    enum index_news_effect effect;
+    if (host->life != life) return;
+    while ((effect = index_news_next(&host->news, host->index_schedule.told)) != INDEX_NEWS_NONE) {
+        if (effect == INDEX_NEWS_RENEW_FILTER) {
+            host->filter_id_end = host->table.flat.next_id;
+            continue;
+        }
+        struct core_event event = {.kind = CORE_INDEXED, .position = host->index_schedule.told};
+        host_step(world, &event);
+        if (host->life != life) return;
+    }
 }
 
-static void commit_index(struct world *world, uint64_t limit) {
+/* The filter knows the keys of all tasks that the index had when it was renewed. */
+bool host_may_exist(const void *filter, uint64_t key_hash) {
+    const struct host *host = filter;
+    for (uint64_t id = 1; id < host->filter_id_end; id++) {
+        const struct row *row = &host->table.flat.tasks[id].row;
+        if (row->id && row_key_hash(row->queue, row->key, row->key_size) == key_hash) return true;
+    }
+    return false;
+}
+
+/* False: the broker failed. */
+static bool commit(struct world *world) {
     struct host *host = world->host;
-    if (!absorb(world, limit)) return;
+    struct log_view view;
+    int error;
+    while ((error = log_cursor_next(host->indexer, host->index_schedule.absorbed, &view)) == 0)
+        table_absorb(&host->table, &view.header, body_of(host, &view));
+    if (error != LOG_END) {
+        host_fail(world, "cannot read the log", error);
+        return false;
+    }
     uint64_t position = host->table.flat.position;
-    if (position <= host->indexed) return;
-    TRACE(world, "broker", "indexed #%zu", host_frames_below(host, position));
-    host->indexed = position;
-    world_after(world, &world->options.wake, tell_core, NULL, host->life);
-    host_erase_later(world);
-    host_retire_later(world);
+    if (position > host->indexed) {
+        TRACE(world, "broker", "indexed #%zu", host_frames_below(host, position));
+        host->indexed = position;
+    }
+    index_schedule_committed(&host->index_schedule, true, world->now_ns);
+    return true;
 }
 
 /* LOG-3: who begins to lead may have in its log what is never acknowledged. */
@@ -59,35 +74,85 @@ static uint64_t limit_of(const struct host *host) {
     return host->node && host->node->may_index < host->durable ? host->node->may_index : host->durable;
 }
 
-/* All that is durable, or some of it. */
-static uint64_t some_limit(struct world *world) {
+/* All that may be absorbed, or some of it, as if a transaction were full. */
+static void absorb(struct world *world, bool all) {
     struct host *host = world->host;
-    uint64_t durable = limit_of(host);
-    if (!world->options.index.spread_us || !one_in(world, 3)) return durable;
-    size_t first = host_frames_below(host, host->indexed);
-    size_t last = host_frames_below(host, durable);
-    if (first >= last) return durable;
-    return host->frames[first + random_below(&world->random, last - first)].end;
+    uint64_t limit = host->index_schedule.limit;
+    size_t records = 1, first = host_frames_below(host, host->index_schedule.absorbed);
+    size_t last = host_frames_below(host, limit);
+    if (limit > log_end(host->log)) limit = log_end(host->log);
+    if (!all && world->options.index.spread_us && one_in(world, 3) && first < last) {
+        limit = host->frames[first + random_below(&world->random, last - first)].end;
+        records = host->index_schedule.times.batch_records;
+    }
+    index_schedule_absorbed(&host->index_schedule, limit, records, world->now_ns);
+}
+
+static void turn(struct world *world, void *argument, uint64_t life);
+
+/* What is to be done at this moment. Erasing and retirement have turns of their own. */
+static void run(struct world *world, bool stop) {
+    struct host *host = world->host;
+    for (;;) {
+        struct index_orders orders = {
+            .durable = limit_of(host),
+            .sign_wait_ns = UINT64_MAX,
+            .erase_wait_ns = UINT64_MAX,
+            .retire_wait_ns = UINT64_MAX,
+            .now_ns = world->now_ns,
+            .stop = stop,
+        };
+        switch (index_schedule_next(&host->index_schedule, &orders)) {
+        case INDEX_ABSORB:
+            absorb(world, stop);
+            break;
+        case INDEX_COMMIT:
+            if (!commit(world)) return;
+            break;
+        case INDEX_TELL:
+            world_after(world, &world->options.wake, tell_core, NULL, host->life);
+            host_erase_later(world);
+            host_retire_later(world);
+            if (!stop) {
+                host_index_later(world);
+                return;
+            }
+            break;
+        case INDEX_WAIT:
+            host->indexing = host->index_schedule.absorbed < orders.durable;
+            if (host->indexing) world_after_ns(world, host->index_schedule.wait_ns, turn, NULL, host->life);
+            return;
+        case INDEX_STOP:
+            return;
+        default:
+            MUST(!"what nobody asked for");
+        }
+    }
 }
 
 static void turn(struct world *world, void *argument, uint64_t life) {
     struct host *host = world->host;
     if (host->life != life || host->state != HOST_UP) return;
     host->indexing = false;
-    if (host->index_held) return;
-    commit_index(world, some_limit(world));
-    if (host->state == HOST_UP && host->indexed < limit_of(host)) host_index_later(world);
+    if (!host->index_held) run(world, false);
 }
 
+/* As for a process that has just been started, or somebody who comes back from elsewhere. */
+void host_index_begin(struct host *host) {
+    struct index_times times = {.gather_bytes = UINT64_MAX, .batch_records = INDEX_BATCH_RECORDS};
+    index_schedule_begin(&host->index_schedule, &times, host->indexed);
+}
+
+/* What is durable is in the index after a time of its own. */
 void host_index_later(struct world *world) {
     struct host *host = world->host;
-    if (host->indexing) return;
-    host->indexing = true;
-    world_after(world, &world->options.index, turn, NULL, host->life);
+    if (host->indexing || limit_of(host) <= host->index_schedule.absorbed) return;
+    host->index_schedule.times.gather_ns = world_span_ns(world, &world->options.index);
+    if (!host->index_held) run(world, false);
 }
 
 void host_index_now(struct world *world) {
-    if (world->host->state == HOST_UP) commit_index(world, limit_of(world->host));
+    if (world->host->state == HOST_UP) run(world, true);
 }
 
 void host_hold_index(struct world *world) {
@@ -95,8 +160,11 @@ void host_hold_index(struct world *world) {
 }
 
 void host_release_index(struct world *world) {
-    world->host->index_held = false;
-    if (world->host->state == HOST_UP) host_index_later(world);
+    struct host *host = world->host;
+    host->index_held = false;
+    if (host->state != HOST_UP) return;
+    host_index_begin(host);
+    host_index_later(world);
 }
 
 /* ---- retirement: the effects of engine/retention.h, each of those that a kill may come between by itself */

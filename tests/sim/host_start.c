@@ -532,7 +532,10 @@ static bool start(struct world *world, bool accept_clock) {
     memset(host->origins, 0, sizeof host->origins);
     ledger_take_frames(world, host->head.position);
     if (plan.log.end > host->promised) host->promised = plan.log.end; /* recovery made it durable */
-    host->indexed = host->told_indexed = host->table.flat.position;
+    host->indexed = host->table.flat.position;
+    host->news = (struct index_news){.told = host->indexed};
+    host->filter_id_end = host->table.flat.next_id;
+    host_index_begin(host);
     host->durable = host->node ? host->indexed : plan.log.end;
     host->state = HOST_UP;
     host->starts++;

@@ -505,7 +505,7 @@ static void a_follower_that_was_away_for_too_long_begins_with_a_snapshot(void **
                  "[3004] node 1 needs a snapshot: it knows what is committed up to #5\n"
                  "[3009] node 1 is killed\n"
                  "[3010] node 1 fetches a snapshot of node 0, up to #41\n"
-                 "[3011] node 0 retired what is below #39\n"
+                 "[3041] node 0 retired what is below #39\n"
                  "[6000] node 1 starts\n"
                  "[6002] node 1 follows, epoch 0\n"
                  "[6004] record epoch 1, node 0 leads, in sync 0 1\n");

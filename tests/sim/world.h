@@ -46,6 +46,7 @@ struct world_options {
     uint64_t retain_size; /* bytes of log kept for audit; segments beyond may go */
     bool archives;        /* … once they are in the archive */
     bool archive_comes_and_goes;
+    bool filters;       /* a key that the index never had is not looked up */
     uint64_t disk_room; /* bytes of the disk; 0: no limit */
     struct span net;    /* one way */
     struct span sync;   /* a write until its fdatasync is done */

@@ -1,0 +1,131 @@
+/* index_schedule.c: see index_schedule.h. */
+#include "index_schedule.h"
+
+#include <assert.h>
+
+#include "seeded_bug.h"
+
+#define FULL_RETRY_NS 1000000000ull
+/* Nothing comes but orders, which wake the writer. */
+#define INSPECT_WAIT_NS (3600ull * 1000000000ull)
+
+void index_schedule_begin(struct index_schedule *out, const struct index_times *times, uint64_t position) {
+    *out = (struct index_schedule){
+        .times = *times, .absorbed = position, .committed = position, .told = position, .maintain = times->maintains};
+}
+
+static uint64_t min_u64(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+static uint64_t until(uint64_t at_ns, uint64_t now_ns) {
+    return at_ns > now_ns ? at_ns - now_ns : 0;
+}
+
+static enum index_effect wait(struct index_schedule *schedule, uint64_t wait_ns, uint64_t wanted) {
+    schedule->wait_ns = wait_ns;
+    schedule->wanted = wanted;
+    return INDEX_WAIT;
+}
+
+/* F-4: what is not in the index is in the log, and the next start takes it from there. */
+static enum index_effect when_full(struct index_schedule *schedule, const struct index_orders *orders) {
+    if (schedule->stop_tried) return INDEX_STOP;
+    uint64_t wait_ns = until(schedule->retry_ns, orders->now_ns);
+    if (!orders->stop && wait_ns > 0) return wait(schedule, wait_ns, UINT64_MAX);
+    schedule->stop_tried = orders->stop;
+    return INDEX_COMMIT;
+}
+
+/* UINT64_MAX: nothing is to be committed. */
+static uint64_t commit_wait_ns(const struct index_schedule *schedule, const struct index_orders *orders) {
+    if (schedule->absorbed == schedule->committed) return UINT64_MAX;
+    if (orders->stop || schedule->records >= schedule->times.batch_records) return 0;
+    return until(schedule->oldest_ns + schedule->times.delay_ns, orders->now_ns);
+}
+
+/* How long it may rest but for what is durable and not absorbed. */
+static uint64_t rest_ns(const struct index_schedule *schedule, const struct index_orders *orders) {
+    if (orders->stop || schedule->maintain) return 0;
+    uint64_t wait_ns = min_u64(orders->sign_wait_ns, commit_wait_ns(schedule, orders));
+    return min_u64(wait_ns, min_u64(orders->erase_wait_ns, orders->retire_wait_ns));
+}
+
+/* The first frame wakes the writer, which then lets more of them gather for a while. */
+static bool has_gathered(struct index_schedule *schedule, const struct index_orders *orders) {
+    if (orders->durable - schedule->absorbed >= schedule->times.gather_bytes) return true;
+    if (schedule->gather_until_ns == 0) schedule->gather_until_ns = orders->now_ns + schedule->times.gather_ns;
+    return orders->now_ns >= schedule->gather_until_ns;
+}
+
+static bool may_absorb(struct index_schedule *schedule, const struct index_orders *orders) {
+    if (orders->durable <= schedule->absorbed || schedule->records >= schedule->times.batch_records) return false;
+    return rest_ns(schedule, orders) == 0 || has_gathered(schedule, orders);
+}
+
+static enum index_effect rest(struct index_schedule *schedule, const struct index_orders *orders) {
+    uint64_t wait_ns = rest_ns(schedule, orders);
+    if (orders->durable <= schedule->absorbed) return wait(schedule, wait_ns, schedule->absorbed + 1);
+    wait_ns = min_u64(wait_ns, until(schedule->gather_until_ns, orders->now_ns));
+    return wait(schedule, wait_ns, schedule->absorbed + schedule->times.gather_bytes);
+}
+
+enum index_effect index_schedule_next(struct index_schedule *schedule, const struct index_orders *orders) {
+    uint64_t telling = SEEDED_BUG(indexed_told_of_absorbed) ? orders->durable : schedule->committed;
+    if (schedule->told < telling && schedule->committed > schedule->told) {
+        schedule->told = telling;
+        return INDEX_TELL;
+    }
+    if (schedule->full) return when_full(schedule, orders);
+    if (orders->sign_wait_ns == 0) return INDEX_SIGN;
+    if (orders->has_window) return INDEX_LOAD_WINDOW;
+    if (orders->inspects) return orders->stop ? INDEX_STOP : wait(schedule, INSPECT_WAIT_NS, UINT64_MAX);
+    if (may_absorb(schedule, orders)) {
+        schedule->limit = SEEDED_BUG(absorbed_ahead) ? UINT64_MAX : orders->durable; /* LOG-3 */
+        return INDEX_ABSORB;
+    }
+    if (commit_wait_ns(schedule, orders) == 0) return INDEX_COMMIT;
+    if (orders->stop) return INDEX_STOP;
+    if (orders->erase_wait_ns == 0) return INDEX_ERASE;
+    if (orders->retire_wait_ns == 0) return INDEX_RETIRE;
+    if (schedule->maintain) return INDEX_MAINTAIN;
+    return rest(schedule, orders);
+}
+
+void index_schedule_absorbed(struct index_schedule *schedule, uint64_t position, size_t records, uint64_t now_ns) {
+    assert(position >= schedule->absorbed);
+    if (schedule->absorbed == schedule->committed) schedule->oldest_ns = now_ns;
+    schedule->absorbed = position;
+    schedule->records = records;
+    schedule->gather_until_ns = 0;
+}
+
+static void note_room(struct index_schedule *schedule, bool has_room, uint64_t now_ns) {
+    if (!has_room) schedule->retry_ns = now_ns + FULL_RETRY_NS;
+    schedule->full = !has_room;
+}
+
+void index_schedule_committed(struct index_schedule *schedule, bool has_room, uint64_t now_ns) {
+    note_room(schedule, has_room, now_ns);
+    if (!has_room) return;
+    schedule->committed = schedule->absorbed;
+    schedule->records = 0;
+    schedule->maintain = schedule->times.maintains;
+}
+
+void index_schedule_sliced(struct index_schedule *schedule, enum index_effect effect, bool has_room, bool more,
+                           uint64_t now_ns) {
+    note_room(schedule, has_room, now_ns);
+    if (effect == INDEX_MAINTAIN && has_room) schedule->maintain = more;
+}
+
+enum index_news_effect index_news_next(struct index_news *news, uint64_t indexed) {
+    if (indexed <= news->told) return INDEX_NEWS_NONE;
+    if (!news->is_renewed && !SEEDED_BUG(filter_behind_core)) {
+        news->is_renewed = true;
+        return INDEX_NEWS_RENEW_FILTER;
+    }
+    news->is_renewed = false;
+    news->told = indexed;
+    return INDEX_NEWS_STEP;
+}
