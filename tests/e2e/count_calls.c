@@ -1,6 +1,7 @@
-/* count_calls.c: LD_PRELOADed into tarryd by way_test.py. Counts the system calls of the door's thread by name, in a
- * file that the test reads ($COUNT_CALLS_FILE): a number of eight bytes each, in the order of `names` there. The disk
- * syncs at once, so that a call that comes alone always finds it quick. */
+/* count_calls.c: LD_PRELOADed into tarryd and tarry by way_test.py. Counts the system calls of some threads, whose
+ * names begin with $COUNT_CALLS_THREADS, in a file that the test reads ($COUNT_CALLS_FILE): a number of eight bytes
+ * each, in the order of `names` there. The disk syncs at once, so that a call that comes alone always finds it quick.
+ */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -38,6 +39,7 @@ enum counted {
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 static _Atomic uint64_t *counts;
+static const char *threads;
 
 __attribute__((constructor)) static void begin(void) {
     const char *path = getenv("COUNT_CALLS_FILE");
@@ -45,6 +47,8 @@ __attribute__((constructor)) static void begin(void) {
     void *page =
         fd >= 0 ? mmap(NULL, COUNTED * sizeof(*counts), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
     if (page == MAP_FAILED) abort();
+    threads = getenv("COUNT_CALLS_THREADS");
+    if (threads == NULL) abort();
     counts = page;
 }
 
@@ -52,7 +56,7 @@ static void count(enum counted what) {
     char name[17] = "";
     if (counts == NULL) return;
     prctl(PR_GET_NAME, name);
-    if (strncmp(name, "tarry-net", 9) == 0) atomic_fetch_add(&counts[what], 1);
+    if (strncmp(name, threads, strlen(threads)) == 0) atomic_fetch_add(&counts[what], 1);
 }
 
 PUBLIC int ppoll(struct pollfd *fds, nfds_t size, const struct timespec *time, const sigset_t *signals) {

@@ -1,6 +1,7 @@
-"""way_test.py: the system calls of the door's thread for one blocking call that comes alone, from what it waits with to the answer: a limit for
-each kind, so that the way through the broker cannot grow unnoticed. Counted by count_calls.c, not timed; the disk syncs at once there, so
-that each call is carried through by the door's thread (broker/shell/lone.h)."""
+"""way_test.py: the system calls of the door's thread for one blocking call that comes alone, from what it waits with to the answer, and of the
+client's engine for an answer: a limit for each kind, so that the way cannot grow unnoticed. Counted by count_calls.c, not timed; the
+disk syncs at once there, so that each call is carried through by the door's thread (broker/shell/lone.h)."""
+import os
 import socket
 import ssl
 import struct
@@ -17,6 +18,7 @@ NAMES = ("ppoll", "epoll_wait", "epoll_ctl", "recv", "send", "read", "write", "p
 LONE = {"ppoll": 2, "recv": 1, "send": 1, "pwrite": 1, "fdatasync": 1, "timerfd_settime": 2, "ioctl": 1}
 OVER_TLS = {**LONE, "recv": 0, "send": 0, "read": 2, "write": 1}  # a record's head, then the rest
 AMONG_MANY = {**LONE, "ppoll": 1, "epoll_wait": 1}
+ANSWER = {"epoll_wait": 3, "recv": 1, "send": 1, "read": 1}  # of the engine, with a kick for each submission
 SPARE = 0.25  # timers of the broker, a next segment
 
 
@@ -28,14 +30,24 @@ class Way(Wire):
         authority = Authority(self.directory)
         certificate, key = authority.make("node")
         self.authority, self.counts = authority, self.path("counts")
-        with open(self.counts, "wb") as file:
-            file.write(bytes(8 * len(NAMES)))
-        self.broker.env.update(LD_PRELOAD=harness.find_program("libcount_calls.so"), COUNT_CALLS_FILE=self.counts)
+        self.broker.env.update(self.counting("tarry-net", self.counts))
         self.broker.arguments = ["--listen", "unix://" + self.path("socket"), "--listen", "wss://127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key]
         self.broker.start()
 
-    def count(self):
-        with open(self.counts, "rb") as file:
+    @staticmethod
+    def counting(threads, counts):
+        """The environment of a process whose calls are counted in the file `counts`."""
+        with open(counts, "wb") as file:
+            file.write(bytes(8 * len(NAMES)))
+        return {"LD_PRELOAD": harness.find_program("libcount_calls.so"), "COUNT_CALLS_FILE": counts, "COUNT_CALLS_THREADS": threads}
+
+    @property
+    def secure(self):
+        return next(url for url in self.broker.ready["urls"].split() if url.startswith("wss://"))
+
+    @staticmethod
+    def count(counts):
+        with open(counts, "rb") as file:
             return struct.unpack(f"{len(NAMES)}Q", file.read())
 
     def cost(self, rpc):
@@ -49,37 +61,63 @@ class Way(Wire):
         producer = rpc.hello()
         for sequence in range(1, CALLS + 1):  # the first calls may have had company: they go the usual way
             call(sequence)
-        before = self.count()
+        before = self.count(self.counts)
         for sequence in range(CALLS + 1, 2 * CALLS + 1):
             call(sequence)
-        return {name: (b - a) / CALLS for name, a, b in zip(NAMES, before, self.count())}
+        return {name: (b - a) / CALLS for name, a, b in zip(NAMES, before, self.count(self.counts))}
 
     def assertWithin(self, cost, limits):
         for name in NAMES:
             self.assertLessEqual(cost[name], limits.get(name, 0) + SPARE, f"{name} of {cost}")
+
+    def assertDoorWithin(self, cost, limits):
+        self.assertWithin(cost, limits)
         self.assertGreaterEqual(cost["fdatasync"], 1 - SPARE, cost)  # it was the door's thread that did it all
 
     def test_a_lone_call(self):
-        self.assertWithin(self.cost(self.rpc()), LONE)
+        self.assertDoorWithin(self.cost(self.rpc()), LONE)
 
     def test_a_lone_call_by_a_unix_socket(self):
         peer = socket.socket(socket.AF_UNIX)
         peer.settimeout(20)
         peer.connect(self.path("socket"))
         with Rpc(peer) as rpc:
-            self.assertWithin(self.cost(rpc), LONE)
+            self.assertDoorWithin(self.cost(rpc), LONE)
 
     def test_a_lone_call_over_tls(self):
-        port = int(next(url for url in self.broker.ready["urls"].split() if url.startswith("wss://")).rsplit(":", 1)[1])
+        port = int(self.secure.rsplit(":", 1)[1])
         context = ssl.create_default_context(cafile=self.authority.ca)
         peer = socket.create_connection(("127.0.0.1", port), timeout=20)
         with Rpc(context.wrap_socket(peer, server_hostname="127.0.0.1")) as rpc:
-            self.assertWithin(self.cost(rpc), OVER_TLS)
+            self.assertDoorWithin(self.cost(rpc), OVER_TLS)
 
     def test_a_lone_call_among_many_connections(self):
         """Beyond 31 descriptors the door waits by epoll: one look, and no change of the set."""
         idle = [self.rpc() for _ in range(64)]
-        self.assertWithin(self.cost(idle[0]), AMONG_MANY)
+        self.assertDoorWithin(self.cost(idle[0]), AMONG_MANY)
+
+    def engine_cost(self, url):
+        """Of the client, an answer, by name."""
+        counts = self.path("counts-of-client")
+        command = [harness.find_program("tarry"), "schedule", "--json", "--from", "-", "--broker", url, "--tls-ca", self.authority.ca]
+        stream = harness.Stream(command, {**os.environ, **self.counting("tarry-engine", counts)}, stdin=True)
+        self.broker.streams.append(stream)
+        for number in range(2 * CALLS):
+            if number == CALLS:
+                before = self.count(counts)
+            stream.send({"queue": "q", "delay_ms": 3_600_000})
+            self.assertEqual(stream.next()["result"], "scheduled")
+        after = self.count(counts)
+        stream.end_input()
+        self.assertEqual(stream.process.wait(20), 0)
+        return {name: (b - a) / CALLS for name, a, b in zip(NAMES, before, after)}
+
+    def test_an_answer(self):
+        self.assertWithin(self.engine_cost(self.broker.url), ANSWER)
+
+    def test_an_answer_over_tls(self):
+        """A record's head and the rest of it come with one system call, and nobody asks for more than there is."""
+        self.assertWithin(self.engine_cost(self.secure), ANSWER)
 
 
 if __name__ == "__main__":

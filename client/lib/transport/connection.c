@@ -258,7 +258,7 @@ static enum connection_news receive(struct connection *connection) {
     if (took < 0)
         return connection->state == CONNECTION_OPEN ? lost_because(connection, "") : lost(connection, (int)-took);
     frame_reader_took(&connection->reader, (size_t)took);
-    if ((size_t)took < size && connection->tls == NULL)
+    if ((size_t)took < size && (connection->tls == NULL || io_is_drained(connection)))
         connection->ready = 0; /* that was all: epoll says when there is more */
     return CONNECTION_MESSAGE;
 }

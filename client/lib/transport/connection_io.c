@@ -73,6 +73,13 @@ bool io_has_pending(struct connection *connection) {
     return has_pending;
 }
 
+bool io_is_drained(struct connection *connection) {
+    pthread_mutex_lock(&connection->io);
+    const bool is_drained = tls_is_drained(connection->tls);
+    pthread_mutex_unlock(&connection->io);
+    return is_drained;
+}
+
 /* The lock `io` is held. */
 static ssize_t io_write(struct connection *connection, const uint8_t *bytes, size_t size) {
     ssize_t gave;

@@ -10,6 +10,8 @@
 ssize_t io_read(struct connection *connection, void *bytes, size_t size);
 /* TLS has received what has not been read. */
 bool io_has_pending(struct connection *connection);
+/* Likewise: everything that the socket had has been read. */
+bool io_is_drained(struct connection *connection);
 /* What the descriptor is watched for from now on: EPOLLIN, EPOLLOUT. */
 void io_watch(struct connection *connection, uint32_t events);
 /* Bytes that are no frame, copied. 0 or errno. */

@@ -11,36 +11,61 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "private.h"
 
+#define AHEAD_SIZE 4096u
+
 struct tls {
     SSL_CTX *context;
     SSL *ssl;
-    bool is_broken; /* OpenSSL must not be asked for anything more */
+    int fd;
+    bool is_broken;  /* OpenSSL must not be asked for anything more */
+    bool is_drained; /* the socket had no more than what was received last */
+    /* OpenSSL asks for a record's head and then for the rest: what is short comes with one system call. */
+    size_t at; /* what was received ahead and not taken: up to … */
+    size_t end;
+    uint8_t ahead[AHEAD_SIZE];
 };
 
 /* ---- the socket */
 
 static int socket_write(BIO *bio, const char *bytes, int size) {
     ssize_t gave;
-    const int fd = (int)(intptr_t)BIO_get_data(bio);
+    const struct tls *tls = BIO_get_data(bio);
     BIO_clear_retry_flags(bio);
-    do gave = send(fd, bytes, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    do gave = send(tls->fd, bytes, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
     while (gave < 0 && errno == EINTR);
     if (gave < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) BIO_set_retry_write(bio);
     return (int)gave;
 }
 
-static int socket_read(BIO *bio, char *bytes, int size) {
+static ssize_t receive(struct tls *tls, void *bytes, size_t size) {
     ssize_t took;
-    const int fd = (int)(intptr_t)BIO_get_data(bio);
-    BIO_clear_retry_flags(bio);
-    do took = recv(fd, bytes, (size_t)size, MSG_DONTWAIT);
+    do took = recv(tls->fd, bytes, size, MSG_DONTWAIT);
     while (took < 0 && errno == EINTR);
-    if (took < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) BIO_set_retry_read(bio);
-    return (int)took;
+    tls->is_drained = took < (ssize_t)size;
+    return took;
+}
+
+static int socket_read(BIO *bio, char *bytes, int size) {
+    struct tls *tls = BIO_get_data(bio);
+    BIO_clear_retry_flags(bio);
+    if (size <= 0) return 0;
+    if (tls->at == tls->end) {
+        const bool is_long = (size_t)size >= AHEAD_SIZE;
+        const ssize_t took = is_long ? receive(tls, bytes, (size_t)size) : receive(tls, tls->ahead, AHEAD_SIZE);
+        if (took < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) BIO_set_retry_read(bio);
+        if (took <= 0 || is_long) return (int)took;
+        tls->at = 0;
+        tls->end = (size_t)took;
+    }
+    const size_t left = tls->end - tls->at, part = left < (size_t)size ? left : (size_t)size;
+    memcpy(bytes, tls->ahead + tls->at, part);
+    tls->at += part;
+    return (int)part;
 }
 
 static long socket_control(BIO *bio, int command, long number, void *pointer) {
@@ -63,11 +88,11 @@ static void method_make(void) {
     BIO_meth_set_create(method, socket_begin);
 }
 
-static BIO *socket_new(int fd) {
+static BIO *socket_new(struct tls *tls) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, method_make);
     BIO *bio = method != NULL ? BIO_new(method) : NULL;
-    if (bio != NULL) BIO_set_data(bio, (void *)(intptr_t)fd);
+    if (bio != NULL) BIO_set_data(bio, tls);
     return bio;
 }
 
@@ -123,7 +148,8 @@ static bool begin(struct tls *tls, int fd, const char *host, const struct tls_fi
     if (SSL_CTX_set_min_proto_version(tls->context, TLS1_2_VERSION) != 1) return say(said, "TLS", "1.2");
     if (!use_ca(tls->context, files->ca, said) || !use_cert(tls->context, files, said)) return false;
     tls->ssl = SSL_new(tls->context);
-    BIO *bio = tls->ssl != NULL ? socket_new(fd) : NULL;
+    tls->fd = fd;
+    BIO *bio = tls->ssl != NULL ? socket_new(tls) : NULL;
     if (bio == NULL) return say(said, "TLS", "cannot begin");
     SSL_set_bio(tls->ssl, bio, bio);
     SSL_set_connect_state(tls->ssl);
@@ -199,7 +225,11 @@ ssize_t tls_write(struct tls *tls, const void *bytes, size_t size) {
 }
 
 bool tls_has_pending(struct tls *tls) {
-    return SSL_pending(tls->ssl) > 0;
+    return SSL_pending(tls->ssl) > 0 || tls->at < tls->end;
+}
+
+bool tls_is_drained(struct tls *tls) {
+    return tls->is_drained && !tls_has_pending(tls);
 }
 
 void tls_say_end(struct tls *tls) {

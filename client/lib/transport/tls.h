@@ -34,6 +34,8 @@ ssize_t tls_read(struct tls *tls, void *bytes, size_t size, bool *out_wants_writ
 ssize_t tls_write(struct tls *tls, const void *bytes, size_t size);
 /* Something was received that has not been read: no news of the socket will tell so. */
 bool tls_has_pending(struct tls *tls);
+/* Everything that the socket had has been read: its next news tells of more. */
+bool tls_is_drained(struct tls *tls);
 /* Says that the end is meant. */
 void tls_say_end(struct tls *tls);
 
