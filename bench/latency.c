@@ -1,7 +1,9 @@
-/* latency.c: how long one blocking, durable call takes, from one thread and from several that share a client. */
+/* latency.c: how long one blocking, durable call takes, from one thread and from several that share a client; and what
+ * a call costs this process: CPU time, and how often a thread of it sleeps. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "bench.h"
 
@@ -27,6 +29,17 @@ static void *call(void *arg) {
     return NULL;
 }
 
+static double cpu_us(const struct rusage *usage) {
+    return (double)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * 1e6 +
+           (double)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec);
+}
+
+/* Of this process, a call. */
+static void print_cost(const struct rusage *before, const struct rusage *after, double calls) {
+    printf(" client_cpu_us=%.1f client_sleeps=%.2f\n", (cpu_us(after) - cpu_us(before)) / calls,
+           (double)(after->ru_nvcsw - before->ru_nvcsw) / calls);
+}
+
 int main(int argc, char **argv) {
     const char *broker = NULL;
     uint64_t calls = 5000, threads = 1;
@@ -43,6 +56,8 @@ int main(int argc, char **argv) {
     struct caller *callers = calloc(threads, sizeof *callers);
     pthread_t *ids = calloc(threads, sizeof *ids);
     if (samples_ns == NULL || callers == NULL || ids == NULL) bench_die("out of memory");
+    struct rusage before, after;
+    getrusage(RUSAGE_SELF, &before);
     uint64_t start_ns = bench_now_ns();
     for (uint64_t i = 0; i < threads; i++) {
         callers[i] = (struct caller){client, calls, i, samples_ns + i * calls};
@@ -50,13 +65,15 @@ int main(int argc, char **argv) {
     }
     for (uint64_t i = 0; i < threads; i++) pthread_join(ids[i], NULL);
     double seconds = (double)(bench_now_ns() - start_ns) / 1e9;
+    getrusage(RUSAGE_SELF, &after);
     bench_sort(samples_ns, calls * threads);
-    printf("bench=latency threads=%llu calls=%llu per_s=%.0f p50_us=%.0f p99_us=%.0f p999_us=%.0f max_us=%.0f\n",
+    printf("bench=latency threads=%llu calls=%llu per_s=%.0f p50_us=%.0f p99_us=%.0f p999_us=%.0f max_us=%.0f",
            (unsigned long long)threads, (unsigned long long)(calls * threads), (double)(calls * threads) / seconds,
            (double)bench_quantile(samples_ns, calls * threads, 0.5) / 1e3,
            (double)bench_quantile(samples_ns, calls * threads, 0.99) / 1e3,
            (double)bench_quantile(samples_ns, calls * threads, 0.999) / 1e3,
            (double)bench_quantile(samples_ns, calls * threads, 1.0) / 1e3);
+    print_cost(&before, &after, (double)(calls * threads));
     tarry_close(client);
     free(samples_ns);
     free(callers);

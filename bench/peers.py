@@ -1,4 +1,4 @@
-"""peers.py: `./dev bench --peers`: one blocking durable schedule, and 64 threads that block, at Tarry and at the systems that people use for delays:
+"""peers.py: `./dev bench --peers [ROUNDS]`: one blocking durable schedule, and 64 threads that block, at Tarry and at the systems that people use for delays:
 beanstalkd -f0, Redis with appendfsync always, PostgreSQL. All on loopback, on one disk, in turn, so many rounds; medians and ratios. Absolute
 figures move with the machine: quote ratios of one run. Tarry's 64 threads share one client, the others have a connection each."""
 import contextlib
@@ -14,8 +14,9 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "e2e"))
 import harness  # noqa: E402  (the path above)
 import ports  # noqa: E402
+from certificates import Authority  # noqa: E402
 
-ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+ROUNDS_DEFAULT = 3
 ALONE, TOGETHER, CALLS_ALONE, CALLS_TOGETHER = 1, 64, 3000, 500
 WAIT_S = 60
 POSTGRESQL = "/usr/lib/postgresql"
@@ -48,11 +49,18 @@ class Server:
 
 
 class Tarry:
-    def __init__(self, directory):
-        self.name, self.broker = "tarry", harness.Broker(os.path.join(directory, "data")).start()
+    """Reachable by TCP, a Unix socket and TLS at once: `urls`."""
 
-    def measure(self, threads, calls):
-        return [harness.find_program("bench_latency"), "--broker", self.broker.url, "--threads", str(threads), "--calls", str(calls)]
+    def __init__(self, directory):
+        authority = Authority(directory)
+        certificate, key = authority.make("node")
+        self.broker = harness.Broker(os.path.join(directory, "data"), "--listen", "unix://" + os.path.join(directory, "socket"), "--listen",
+                                     "wss://127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key).start()
+        self.urls = dict(zip(("ws", "unix", "wss"), self.broker.ready["urls"].split()))
+        os.environ["TARRY_TLS_CA"] = authority.ca  # for the benches' clients
+
+    def measure(self, threads, calls, way="ws"):
+        return [harness.find_program("bench_latency"), "--broker", self.urls[way], "--threads", str(threads), "--calls", str(calls)]
 
     def close(self):
         self.broker.stop()
@@ -83,24 +91,32 @@ def run(command):
     return harness.parse_logfmt(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
 
 
-def main():
+@contextlib.contextmanager
+def all_systems():
+    """They all run; a dictionary by name."""
     top = tempfile.mkdtemp(prefix="tarry-peers-", dir=os.environ.get("TARRY_BENCH_DIR"))
     os.chmod(top, 0o755)
-    systems, alone, together = [], {}, {}
+    systems = {}
     try:
         for name, make in SYSTEMS.items():
             directory = os.path.join(top, name)
             os.mkdir(directory)
-            systems.append(make(directory))
-        for _ in range(ROUNDS):
-            for system in systems:
-                alone.setdefault(system.name, []).append(float(run(system.measure(ALONE, CALLS_ALONE))["p50_us"]))
-            for system in systems:
-                together.setdefault(system.name, []).append(float(run(system.measure(TOGETHER, CALLS_TOGETHER))["per_s"]))
+            systems[name] = make(directory)
+        yield systems
     finally:
-        for system in systems:
+        for system in systems.values():
             system.close()
         shutil.rmtree(top, ignore_errors=True)
+
+
+def main():
+    rounds, alone, together = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS_DEFAULT, {}, {}
+    with all_systems() as systems:
+        for _ in range(rounds):
+            for name, system in systems.items():
+                alone.setdefault(name, []).append(float(run(system.measure(ALONE, CALLS_ALONE))["p50_us"]))
+            for name, system in systems.items():
+                together.setdefault(name, []).append(float(run(system.measure(TOGETHER, CALLS_TOGETHER))["per_s"]))
     middle_us = {name: statistics.median(samples) for name, samples in alone.items()}
     middle_per_s = {name: statistics.median(samples) for name, samples in together.items()}
     for name in SYSTEMS:

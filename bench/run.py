@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 
+os.environ["TARRY_TEST_SEGMENT_SIZE"] = "64MiB"  # tarryd's default, for every bench that is started from here
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "e2e"))
 import harness  # noqa: E402  (the path above)
 
@@ -22,7 +23,7 @@ BENCHES = {
     "pending": ("bench_pending", ["--commits", "25000"]),
 }
 # name → a program of its own
-OTHERS = {"hostile": "hostile.py", "--peers": "peers.py"}
+OTHERS = {"door": "door.py", "hostile": "hostile.py", "--peers": "peers.py"}
 HERE = os.path.dirname(os.path.abspath(__file__))
 ACCEPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "accept")
 

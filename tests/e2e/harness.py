@@ -24,7 +24,7 @@ sys.path.insert(0, __file__.rsplit("/", 2)[0])
 import ports  # pylint: disable=wrong-import-position
 import tokens  # pylint: disable=wrong-import-position
 
-SEGMENT_SIZE = "8MiB"
+SEGMENT_SIZE = os.environ.get("TARRY_TEST_SEGMENT_SIZE", "8MiB")
 READY_WAIT_S = 60
 ANSWER_WAIT_S = 30
 TOOL_TIMEOUT = "25s"  # a busy machine is no absent broker
