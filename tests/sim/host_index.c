@@ -148,7 +148,8 @@ void host_index_later(struct world *world) {
     struct host *host = world->host;
     if (host->indexing || limit_of(host) <= host->index_schedule.absorbed) return;
     host->index_schedule.times.gather_ns = world_span_ns(world, &world->options.index);
-    if (!host->index_held) run(world, false);
+    host->indexing = true;
+    world_after_ns(world, 0, turn, NULL, host->life); /* never at once: whoever called goes on with a host that is up */
 }
 
 void host_index_now(struct world *world) {
