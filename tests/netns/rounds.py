@@ -23,7 +23,7 @@ sys.path[:0] = [os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__f
 from harness import now_ms  # noqa: E402  (the path above)
 from ledger import Ledger  # noqa: E402
 from load import Load  # noqa: E402
-from scene import COORDINATORS, QUICK, SMALL, Scene, Unsettled  # noqa: E402
+from scene import COORDINATORS, NAMES, QUICK, SMALL, Scene, Unsettled  # noqa: E402
 from trouble import NO_REASONS, NOT_WITH_RECORD, RECORD, Trouble, known  # noqa: E402
 
 HOLD_S = ((0.1, 0.6), (0.9, 3.0))  # shorter than a failover takes, and longer
@@ -156,17 +156,16 @@ class Rounds:
 
     # ---- a round
 
-    def draw(self, rng, leader, follower):
-        troubles = known(self.scene, leader, follower)
-        names = [name for name in troubles if not self.only or any(part in name for part in self.only)]
-        count = 2 if len(names) > 1 and rng.random() < BOTH else 1
-        chosen = rng.sample(names, count)
+    def draw(self, rng):
+        """One trouble, or two that go together: their names."""
+        names = [name for name in known(self.scene, *NAMES) if not self.only or any(part in name for part in self.only)]
+        chosen = rng.sample(names, 2 if len(names) > 1 and rng.random() < BOTH else 1)
         if any(name in RECORD for name in chosen):
             chosen = [name for name in chosen if name == chosen[0] or not {name, chosen[0]} <= NOT_WITH_RECORD]
-        self.scene.is_alone = len(chosen) == 1
         for name in chosen:
             self.drawn[name] = self.drawn.get(name, 0) + 1
-        return [Trouble(self.scene, name, troubles[name], rng) for name in chosen]
+        self.scene.is_alone = len(chosen) == 1
+        return chosen
 
     def play(self, number, chapter):
         rng = random.Random(f"{self.seed}-{number}")
@@ -175,10 +174,13 @@ class Rounds:
         self.stillness.take()
         names = "at its beginning"
         try:
+            chosen = self.draw(rng)
+            names = " + ".join(chosen)
+            if "record rolled back" in chosen:
+                self.scene.age_record()
             leader, follower = self.scene.roles()
             epoch = self.scene.epoch()
-            troubles = self.draw(rng, leader, follower)
-            names = " + ".join(trouble.name for trouble in troubles)
+            troubles = [Trouble(self.scene, name, known(self.scene, leader, follower)[name], rng) for name in chosen]
             story.tell(f"==== round {number}: {leader} leads: {names}")
             for trouble in troubles:
                 trouble.strike()

@@ -251,7 +251,8 @@ class Scene:
         self.server.delete_entry(RECORD)
 
     def age_record(self):
-        """Both nodes have promised an epoch that is later than the oldest record saved."""
+        """Both nodes have promised an epoch that is later than the oldest record saved. While all is well."""
+        self.roles()
         self.save_record()
         while len(self.records) < 2:
             self.demote()
@@ -313,6 +314,8 @@ class Scene:
         while True:
             status = self.status()
             is_known = None not in status.values()
+            if fallen := self.fallen():
+                raise Unsettled(f"both answer: {', '.join(fallen)}")
             if is_known and (time.monotonic() > end or any(item["role"] == "primary" for item in status.values())):
                 return status
             if time.monotonic() > end + SETTLE_WAIT_S:

@@ -86,9 +86,8 @@ def hang_disk_for_long(scene, name, other, _rng):
     scene.free_disk(name)
 
 
-def break_record(scene, prepare, strike, _rng):
+def break_record(scene, strike, _rng):
     """F-31b. Whoever leads goes on; nobody claims because of it; an operator has it written again."""
-    prepare()
     before = scene.leaders()
     strike()
     yield
@@ -163,8 +162,8 @@ def known(scene, leader, follower):
     }
     if scene.server is not None:
         troubles |= {"SIGKILL coordinator": (kill_server,), "SIGSTOP coordinator": (freeze_server,),
-                     "record lost": (break_record, scene.save_record, scene.lose_record),
-                     "record rolled back": (break_record, scene.age_record, scene.put_record_back)}
+                     "record lost": (break_record, scene.lose_record),
+                     "record rolled back": (break_record, scene.put_record_back)}
     if scene.can_cut:
         hosts = {"leader": leader, "follower": follower, "zk": "zk", "clients": "clients"}
         for one, other in (("leader", "follower"), ("leader", "zk"), ("follower", "zk"), ("clients", "leader")):

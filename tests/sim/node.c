@@ -339,7 +339,7 @@ static void take_kept(struct world *world, void *argument) {
     struct node *node = world->host->node;
     struct pair_event event = {0};
     char message[COORDINATOR_MESSAGE_SIZE];
-    if (keeper_take(&node->keeper, &event, message)) {
+    if (keeper_take(&node->keeper, node->pair.note.recorded, &event, message)) {
         node_refuse(world, message);
         return;
     }

@@ -12,8 +12,9 @@ static bool is_counted(const struct world *world, const struct host *host) {
     const struct note *others = &world->hosts[1 - host->number].node->note;
     if (world->options.pair.by_operator)
         return !others->alone && memcmp(others->peer, host->node->member, MEMBER_ID_SIZE) == 0;
-    bool is_in_sync = registrar->version != 0 && (registrar->record.pair.in_sync & 1u << host->number) != 0;
-    const uint8_t *member = registrar->record.members[host->number].id;
+    const struct registrar_entry *entry = registrar_newest(registrar);
+    bool is_in_sync = entry->version != 0 && (entry->record.pair.in_sync & 1u << host->number) != 0;
+    const uint8_t *member = entry->record.members[host->number].id;
     return is_in_sync && memcmp(member, host->node->member, MEMBER_ID_SIZE) == 0;
 }
 
@@ -40,7 +41,7 @@ void node_check_claim(const struct world *world) {
     uint64_t long_ago_ns = world->now_ns > LAW_LONG_NS ? world->now_ns - LAW_LONG_NS : 0;
     if (registrar == NULL || registrar->lost_permille != 0 || registrar->late_permille != 0) return;
     bool leads = leader->state == HOST_UP && !leader->node->ended && leader->node->pair.role == PAIR_LEADING &&
-                 leader->node->pair.epoch == registrar->record.pair.epoch;
+                 leader->node->pair.epoch == registrar_newest(registrar)->record.pair.epoch;
     bool is_healthy = leads && leader->paused_until_ns == 0 && leader->node->handed_ns < long_ago_ns;
     bool is_present =
         registrar->present_until_ns[number] > world->now_ns && registrar->present_since_ns[number] < long_ago_ns;

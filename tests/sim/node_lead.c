@@ -279,6 +279,7 @@ static void answer_held(struct world *world) {
     node_step(world, &event, &answer);
     if (host->life != life || node->ended) return;
     leader_half_answer(half, &node->pair, disk_waits_ms, &answer);
+    if (answer.kind == PAIR_TAKE_OVER) node->handed_ns = world->now_ns; /* F-31a, or told to */
     if (answer.kind == PAIR_FRAMES)
         answer_frames(world, message, &answer);
     else

@@ -87,6 +87,20 @@ static struct model_disk *copy_log(struct world *world, const struct host *sourc
     return copy;
 }
 
+/* The leader has erased what was redacted meanwhile: there, not in this node's archive. The product keeps it in mind
+ * (shell/pair/passed_over.h) and erases it as it starts; here that is done at once. */
+static void erase_archived(struct host *host) {
+    for (size_t i = 0; i < host->frame_count; i++) {
+        const Tarry__FrameBody *body = host->frames[i].body;
+        for (size_t k = 0; body && k < body->n_records; k++) {
+            const Tarry__Record *record = body->records[k];
+            bool is_one = record->fact_case == TARRY__RECORD__FACT_REDACTION && record->redaction->frame;
+            if (is_one && !table_is_redacting(&host->table, record->redaction))
+                host->archive_has[record->redaction->id] = false;
+        }
+    }
+}
+
 static void take(struct world *world, const struct host *source) {
     struct host *host = world->host;
     uint64_t end = source->node->committed;
@@ -100,6 +114,7 @@ static void take(struct world *world, const struct host *source) {
     host->frame_count = 0;
     size_t count = host_frames_below(source, end);
     for (size_t i = 0; i < count; i++) *host_add_frame(host) = source->frames[i];
+    erase_archived(host);
     host->promised = end;
     host->node->source_life = source->life;
     host->node->snapshots++;

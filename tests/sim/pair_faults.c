@@ -16,7 +16,8 @@
 void pair_faults_draw(struct random *random, struct pair_faults *out) {
     *out = (struct pair_faults){.every_ms = 64u << random_below(random, 7), .down_ms = 64u << random_below(random, 7)};
     uint64_t some = random_u64(random);
-    out->mask = (uint32_t)(some & random_u64(random)) & ((1u << PAIR_FAULTS) - 1); /* a quarter of them */
+    out->mask = (uint32_t)(some & random_u64(random)) & ((1u << PAIR_FAULTS_DRAWN) - 1); /* a quarter of them */
+    out->mask |= (uint32_t)(some >> 58 & some >> 60 & 3) << PAIR_FAULTS_DRAWN;
     if (random_below(random, 2)) out->mask |= 1u << PAIR_FAULT_KILL | 1u << PAIR_FAULT_LINK;
     if (random_below(random, 16) == 0) out->mask = 0; /* a quiet life */
 }
@@ -113,8 +114,9 @@ static void fill_up(struct world *world) {
 /* Of a node that does not lead, and that nobody takes for in sync: an operator would not do it otherwise. */
 static bool may_wipe(const struct world *world) {
     const struct registrar *registrar = world->registrar;
-    if (registrar->version == 0 || registrar->record.pair.leader == world->host->number) return false;
-    return (registrar->record.pair.in_sync & 1u << world->host->number) == 0;
+    const struct pair_record *record = &registrar->now.record.pair;
+    if (registrar->is_doubted || registrar->now.version == 0 || record->leader == world->host->number) return false;
+    return (record->in_sync & 1u << world->host->number) == 0;
 }
 
 static void wipe(struct world *world) {
@@ -123,10 +125,43 @@ static void wipe(struct world *world) {
     if (world->registrar || pair_operator_may_wipe(world, world->host)) node_wipe(world);
 }
 
+static void write_record(struct world *world, void *argument, uint64_t number) {
+    registrar_write_again(world);
+}
+
+/* What a node cannot know is not done to it: both have durably seen an epoch that is later than what is there then. */
+static bool both_have_seen(const struct world *world, uint32_t epoch) {
+    for (uint32_t i = 0; i < HOSTS_MAX; i++) {
+        const struct pair *pair = &world->hosts[i].node->pair;
+        if (world->hosts[i].state != HOST_UP || pair->noting || pair->note.recorded <= epoch) return false;
+    }
+    return true;
+}
+
+static void break_record(struct world *world) {
+    const struct registrar *registrar = world->registrar;
+    if (!registrar || registrar->is_doubted || registrar->now.version == 0) return;
+    bool is_lost = registrar->past.version == 0 || one_in(world, 3);
+    if (!both_have_seen(world, is_lost ? 0 : registrar->past.record.pair.epoch)) return;
+    if (is_lost)
+        registrar_lose(world);
+    else
+        registrar_put_back(world, one_in(world, 2));
+    world_after_at(world, WORLD_OUTSIDE, some_ms(world, 15) * NS_PER_MS, write_record, NULL, 0);
+}
+
 static void index_goes_on(struct world *world, void *argument, uint64_t number) {
     for (uint32_t i = 0; i < HOSTS_MAX; i++) {
         world_enter(world, i);
         host_release_index(world);
+    }
+    world_enter(world, WORLD_OUTSIDE);
+}
+
+static void disks_go_on(struct world *world, void *argument, uint64_t number) {
+    for (uint32_t i = 0; i < HOSTS_MAX; i++) {
+        world_enter(world, i);
+        host_release_sync(world);
     }
     world_enter(world, WORLD_OUTSIDE);
 }
@@ -176,6 +211,10 @@ static void happens_to(struct world *world, enum pair_fault fault) {
         host_hold_index(world);
         world_after_at(world, WORLD_OUTSIDE, some_ms(world, 13) * NS_PER_MS, index_goes_on, NULL, 0);
         break;
+    case PAIR_FAULT_HANG:
+        host_hold_sync(world);
+        world_after_at(world, WORLD_OUTSIDE, some_ms(world, 15) * NS_PER_MS, disks_go_on, NULL, 0);
+        break;
     default:
         break;
     }
@@ -186,6 +225,7 @@ static void happens_now(struct world *world, struct pair_faults *faults, enum pa
     if (fault == PAIR_FAULT_LINK) cut_link(world);
     if (fault == PAIR_FAULT_COORDINATOR) cut_coordinator(world);
     if (fault == PAIR_FAULT_CLIENT) cut_client(world);
+    if (fault == PAIR_FAULT_RECORD) break_record(world);
     if (fault == PAIR_FAULT_BOTH) {
         uint32_t first = (uint32_t)random_below(&world->random, 2);
         world_enter(world, first);
@@ -249,10 +289,12 @@ void pair_faults_end(struct world *world, struct pair_faults *faults) {
     for (size_t i = 0; i < world->client_count; i++) world->clients[i]->link = (struct link){0};
     if (world->registrar) {
         heal_coordinator(world, NULL, 0);
+        registrar_write_again(world);
         world->registrar->lost_permille = world->registrar->late_permille = 0;
     }
     find_room(world, NULL, 0);
     index_goes_on(world, NULL, 0);
+    disks_go_on(world, NULL, 0);
     for (uint32_t i = 0; i < HOSTS_MAX; i++) {
         struct host *host = &world->hosts[i];
         world_enter(world, i);

@@ -8,8 +8,9 @@
  *   F-28        the follower's disk is full for a while
  *   F-29        the follower gets a new, empty disk
  *   F-30        the coordinator is not reached by one or both; its requests and replies are lost or late
- *   F-32        a wall clock jumps, and the two differ
- *   F-25 … F-27 come from all of these */
+ *   F-31a       the disk of a node's log hangs
+ *   F-31b       the coordinator's record is lost, or put back to an earlier epoch, until an operator has it written
+ * again F-32        a wall clock jumps, and the two differ F-25 … F-27 come from all of these */
 #ifndef TARRY_TESTS_SIM_PAIR_FAULTS_H
 #define TARRY_TESTS_SIM_PAIR_FAULTS_H
 
@@ -31,6 +32,9 @@ enum pair_fault {
     PAIR_FAULT_HAND_OVER,
     PAIR_FAULT_CLIENT, /* a client's link */
     PAIR_FAULT_LAG,    /* the index stands still for a while */
+    PAIR_FAULTS_DRAWN, /* those before by one drawing, those from here on by another: seeds stay what they were */
+    PAIR_FAULT_RECORD = PAIR_FAULTS_DRAWN,
+    PAIR_FAULT_HANG,
     PAIR_FAULTS
 };
 

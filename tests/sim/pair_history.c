@@ -11,9 +11,10 @@
 #include "pair_faults.h"
 #include "registrar.h"
 
-#define DELAY_BITS_MAX 26 /* of milliseconds: 19 hours */
-#define ROUNDS_MAX 600    /* of half a second */
-#define EPOCHS_ENOUGH 400 /* more leave more tails behind than the model of a disk has files for */
+#define DELAY_BITS_MAX 26  /* of milliseconds: 19 hours */
+#define LOST_CALL_MS 6000u /* it is given up before */
+#define ROUNDS_MAX 600     /* of half a second */
+#define EPOCHS_ENOUGH 400  /* more leave more tails behind than the model of a disk has files for */
 
 static void draw_pair(uint64_t seed, struct random *random, struct world_options *options) {
     if (options->net.least_us + options->net.spread_us > 20000) options->net = (struct span){1000, 20000};
@@ -80,8 +81,11 @@ static void go_on_fetching(struct world *world) {
 }
 
 static void wait_for_step(struct world *world) {
-    /* Time for what is under way: a claim, a node that starts again, a follower that is given its time anew. */
-    world_run_until(world, world->now_ns + (2000 + 2 * world->options.pair.failover_after_ms) * NS_PER_MS);
+    /* Time for what is under way: a claim, a node that starts again, a follower that is given its time anew, a call to
+     * a coordinator that was put back. */
+    uint64_t wait_ms = 2000 + 2 * world->options.pair.failover_after_ms;
+    if (world->registrar && world->registrar->connections > 0) wait_ms += LOST_CALL_MS;
+    world_run_until(world, world->now_ns + wait_ms * NS_PER_MS);
     for (int round = 0; !is_in_step(world); round++) {
         MUST(round < ROUNDS_MAX);
         if (round % 10 == 9) let_in(world);

@@ -28,6 +28,7 @@ struct flight {
     char *value;
     enum pair_outcome outcome;
     bool is_over;
+    uint64_t connection;
 };
 
 static struct world *world_of_all; /* keeper_open knows a URL only */
@@ -108,22 +109,73 @@ static void tell_watchers(struct world *world) {
     }
 }
 
+static void trace_entry(struct world *world, const struct registrar_entry *entry) {
+    const struct pair_record *pair = &entry->record.pair;
+    TRACE(world, "record", "epoch %u, node %u leads, in sync%s%s", pair->epoch, pair->leader,
+          pair->in_sync & 1 ? " 0" : "", pair->in_sync & 2 ? " 1" : "");
+}
+
 static void swap(struct world *world, struct flight *flight) {
     struct registrar *registrar = world->registrar;
+    struct registrar_entry *now = &registrar->now;
     char message[COORDINATOR_MESSAGE_SIZE];
-    flight->outcome = flight->version == registrar->version ? PAIR_DONE : PAIR_REFUSED;
+    flight->outcome = flight->version == now->version ? PAIR_DONE : PAIR_REFUSED;
     if (flight->outcome != PAIR_DONE) return;
-    uint32_t epoch_before = registrar->record.pair.epoch;
-    memcpy(registrar->value, flight->value, flight->size);
-    registrar->value[flight->size] = 0;
-    registrar->size = flight->size;
-    MUST(record_read(registrar->value, registrar->size, &registrar->record, message) == 0);
-    MUST(registrar->record.pair.epoch >= epoch_before);
-    flight->version = ++registrar->version;
+    MUST(!registrar->is_doubted); /* F-31b: both nodes have seen a later one */
+    struct registrar_entry before = *now;
+    memcpy(now->value, flight->value, flight->size);
+    now->value[flight->size] = 0;
+    now->size = flight->size;
+    MUST(record_read(now->value, now->size, &now->record, message) == 0);
+    MUST(now->record.pair.epoch >= before.record.pair.epoch);
+    if (now->record.pair.epoch > before.record.pair.epoch) registrar->past = before;
+    flight->version = ++now->version;
     registrar->swaps++;
-    TRACE(world, "record", "epoch %u, node %u leads, in sync%s%s", registrar->record.pair.epoch,
-          registrar->record.pair.leader, registrar->record.pair.in_sync & 1 ? " 0" : "",
-          registrar->record.pair.in_sync & 2 ? " 1" : "");
+    trace_entry(world, now);
+    tell_watchers(world);
+}
+
+/* ---- its past (F-31b) */
+
+const struct registrar_entry *registrar_newest(const struct registrar *registrar) {
+    return registrar->is_doubted ? &registrar->newest : &registrar->now;
+}
+
+static void become_another(struct world *world, const struct registrar_entry *entry) {
+    struct registrar *registrar = world->registrar;
+    registrar->newest = registrar->now;
+    registrar->now = *entry;
+    registrar->is_doubted = true;
+    tell_watchers(world);
+}
+
+void registrar_lose(struct world *world) {
+    world->registrar->connections++;
+    TRACE(world, "record", "is lost");
+    become_another(world, &(struct registrar_entry){0});
+}
+
+void registrar_put_back(struct world *world, bool by_server) {
+    struct registrar *registrar = world->registrar;
+    struct registrar_entry entry = registrar->past;
+    MUST(entry.version != 0);
+    if (by_server)
+        registrar->connections++;
+    else
+        entry.version = registrar->now.version + 1;
+    TRACE(world, "record", "is put back to epoch %u%s", entry.record.pair.epoch, by_server ? ", by the server" : "");
+    become_another(world, &entry);
+}
+
+void registrar_write_again(struct world *world) {
+    struct registrar *registrar = world->registrar;
+    uint64_t before = registrar->now.version;
+    if (!registrar->is_doubted) return;
+    registrar->now = registrar->newest;
+    registrar->now.version = (before > registrar->newest.version ? before : registrar->newest.version) + 1;
+    registrar->is_doubted = false;
+    TRACE(world, "record", "is written again");
+    trace_entry(world, &registrar->now);
     tell_watchers(world);
 }
 
@@ -140,16 +192,16 @@ static void find_presence(struct world *world, struct flight *flight) {
 static void request_arrives(struct world *world, void *argument, uint64_t number) {
     struct flight *flight = argument;
     const struct registrar *registrar = world->registrar;
-    if (registrar->cut[flight->coordinator->node]) return;
+    if (registrar->cut[flight->coordinator->node] || flight->connection != registrar->connections) return;
     if (flight->swaps) {
         swap(world, flight);
     } else if (flight->is_presence) {
         find_presence(world, flight);
     } else {
         flight->outcome = PAIR_DONE;
-        flight->version = registrar->version;
-        flight->size = registrar->size;
-        flight->value = world_copy(world, registrar->value, sizeof registrar->value);
+        flight->version = registrar->now.version;
+        flight->size = registrar->now.size;
+        flight->value = world_copy(world, registrar->now.value, sizeof registrar->now.value);
     }
     travel(flight, flight->coordinator->node, reply_arrives);
 }
@@ -160,6 +212,7 @@ static void send(struct coordinator *coordinator, struct coordinator_call *call,
     *flight = *what;
     flight->coordinator = coordinator;
     flight->call = call;
+    flight->connection = world->registrar->connections;
     travel(flight, WORLD_OUTSIDE, request_arrives);
     world_after_at(world, coordinator->node, coordinator->call_ms * NS_PER_MS, time_is_over, flight, 0);
 }

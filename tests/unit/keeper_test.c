@@ -35,14 +35,18 @@ static void on_done(void *argument) {
 
 static void on_changed(void *argument) {}
 
-static struct pair_event answer_of(struct keeper *keeper) {
-    struct pair_event event;
-    char message[COORDINATOR_MESSAGE_SIZE];
+static void wait_for_answer(void) {
     pthread_mutex_lock(&mutex);
     while (!is_done) pthread_cond_wait(&changed, &mutex);
     is_done = false;
     pthread_mutex_unlock(&mutex);
-    assert_int_equal(keeper_take(keeper, &event, message), 0);
+}
+
+static struct pair_event answer_of(struct keeper *keeper) {
+    struct pair_event event;
+    char message[COORDINATOR_MESSAGE_SIZE];
+    wait_for_answer();
+    assert_int_equal(keeper_take(keeper, 0, &event, message), 0);
     return event;
 }
 
@@ -146,8 +150,32 @@ static void a_file_of_a_network_is_no_coordinator(void **state) {
     remove_place(directory);
 }
 
+/* F-31b, F-29: a record that was put back, to when this node had another disk, is the rules' to refuse; a leader lives
+ * on. */
+static void a_record_of_an_epoch_before_those_seen_does_not_end_a_node_with_a_new_disk(void **state) {
+    struct keeper keeper, anew;
+    char directory[64], url[128], message[COORDINATOR_MESSAGE_SIZE];
+    struct pair_event event;
+    make_place(directory, url);
+    assert_int_equal(open_keeper(&keeper, 0, url, message), 0);
+    assert_int_equal(claim(&keeper, 3).outcome, PAIR_DONE);
+    keeper_close(&keeper);
+    assert_int_equal(open_keeper(&anew, 0, url, message), 0);
+    anew.member[0] = 7;
+    keeper_read(&anew, false);
+    wait_for_answer();
+    assert_int_equal(keeper_take(&anew, 3, &event, message), 1);
+    assert_non_null(strstr(message, "names another disk"));
+    assert_int_equal(keeper_take(&anew, 4, &event, message), 0);
+    assert_int_equal(event.record.epoch, 3);
+    assert_int_equal(event.record.in_sync, 0); /* it says nothing of this disk */
+    keeper_close(&anew);
+    remove_place(directory);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_record_of_an_epoch_before_those_seen_does_not_end_a_node_with_a_new_disk),
         cmocka_unit_test(who_was_slower_does_not_take_its_own_claim_for_the_record),
         cmocka_unit_test(a_leader_is_present_while_it_says_so),
         cmocka_unit_test(a_file_of_a_network_is_no_coordinator),

@@ -147,7 +147,8 @@ void keeper_swap(struct keeper *keeper, uint64_t version, const struct pair_reco
 }
 
 /* What the record says of this node it says of its disk. */
-static int claim_disk(struct keeper *keeper, struct pair_record *record, char message[COORDINATOR_MESSAGE_SIZE]) {
+static int claim_disk(struct keeper *keeper, uint32_t recorded, struct pair_record *record,
+                      char message[COORDINATOR_MESSAGE_SIZE]) {
     const struct coordinator_record *read = &keeper->record;
     if (memcmp(read->cluster, keeper->cluster, CLUSTER_ID_SIZE) != 0) {
         snprintf(message, COORDINATOR_MESSAGE_SIZE,
@@ -157,7 +158,7 @@ static int claim_disk(struct keeper *keeper, struct pair_record *record, char me
     }
     const struct record_member *self = &read->members[keeper->self];
     if (self->is_known && memcmp(self->id, keeper->member, MEMBER_ID_SIZE) == 0) return 0;
-    if (record->leader == keeper->self) {
+    if (record->leader == keeper->self && record->epoch >= recorded) {
         snprintf(
             message, COORDINATOR_MESSAGE_SIZE,
             "the pair's record names another disk than this one as the leader's: this data directory is a copy, or was "
@@ -181,7 +182,8 @@ static void take_presence(struct keeper *keeper, struct pair_event *out) {
     memcpy(keeper->call.reason, presence->reason, sizeof keeper->call.reason);
 }
 
-int keeper_take(struct keeper *keeper, struct pair_event *out, char message[COORDINATOR_MESSAGE_SIZE]) {
+int keeper_take(struct keeper *keeper, uint32_t recorded, struct pair_event *out,
+                char message[COORDINATOR_MESSAGE_SIZE]) {
     const struct coordinator_call *call = &keeper->call;
     *out = (struct pair_event){.kind = keeper->swaps ? PAIR_RECORD_SWAPPED : PAIR_RECORD_READ,
                                .outcome = call->outcome,
@@ -194,5 +196,5 @@ int keeper_take(struct keeper *keeper, struct pair_event *out, char message[COOR
     if (record_read(call->value, call->size, &keeper->record, message) != 0) return 1;
     out->record = keeper->record.pair;
     if (keeper->asks_presence) take_presence(keeper, out);
-    return claim_disk(keeper, &out->record, message);
+    return claim_disk(keeper, recorded, &out->record, message);
 }

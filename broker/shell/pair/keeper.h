@@ -57,7 +57,9 @@ void keeper_declare(struct keeper *keeper, uint32_t epoch);
 void keeper_swap(struct keeper *keeper, uint64_t version, const struct pair_record *record,
                  const struct record_member members[RECORD_NODES]);
 /* PAIR_RECORD_READ or PAIR_RECORD_SWAPPED. 0; 1: the record is not this pair's, or names another disk than this node's
- * as the leader's; `message` is a sentence. */
-int keeper_take(struct keeper *keeper, struct pair_event *out, char message[COORDINATOR_MESSAGE_SIZE]);
+ * as the leader's; `message` is a sentence. `recorded`: of this node's note; a record of an earlier epoch is the rules'
+ * to refuse (pair_is_lost), and who led then was perhaps a disk that this node had before (F-31b, F-29). */
+int keeper_take(struct keeper *keeper, uint32_t recorded, struct pair_event *out,
+                char message[COORDINATOR_MESSAGE_SIZE]);
 
 #endif

@@ -235,7 +235,7 @@ static void note_doubt(struct node *node, bool is_failed) {
 static void take_kept(struct node *node) {
     struct pair_event event = {0};
     char message[COORDINATOR_MESSAGE_SIZE];
-    if (keeper_take(&node->keeper, &event, message) != 0) node_refuse(message);
+    if (keeper_take(&node->keeper, node->pair.note.recorded, &event, message) != 0) node_refuse(message);
     if (is_copied(node, &event))
         node_refuse("a copy of this data directory leads, and gives out the same lease tokens: stop both, delete the "
                     "copy, and start that node with an empty directory and --follow");

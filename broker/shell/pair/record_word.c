@@ -88,7 +88,7 @@ static const char *write_again(struct record_word *word, const struct pair_event
     struct pair_event event;
     keeper_swap(&word->keeper, read->version, &record, word->members);
     wait_for_answer(word);
-    (void)keeper_take(&word->keeper, &event, message); /* of a swap it is always 0 */
+    (void)keeper_take(&word->keeper, word->pair.note.recorded, &event, message); /* of a swap it is always 0 */
     if (event.outcome == PAIR_REFUSED) return overtaken;
     if (event.outcome != PAIR_DONE) return word->keeper.call.reason;
     logfmt("record_written", "epoch=%u version=%" PRIu64 " was_version=%" PRIu64 " action=restart", record.epoch,
@@ -103,7 +103,7 @@ static const char *look(struct record_word *word, char text[COORDINATOR_VALUE_SI
     struct pair_event event;
     keeper_read(&word->keeper, false);
     wait_for_answer(word);
-    bool is_strange = keeper_take(&word->keeper, &event, message) != 0;
+    bool is_strange = keeper_take(&word->keeper, word->pair.note.recorded, &event, message) != 0;
     if (event.outcome != PAIR_DONE) return word->keeper.call.reason;
     memcpy(text, word->keeper.call.value, word->keeper.call.size + 1);
     if (!writes) return NULL;

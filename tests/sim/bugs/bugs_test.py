@@ -29,7 +29,7 @@ WEAKNESS = re.compile(r'^\s*WEAKNESS\((\w+), "([^"]+)", "([^"]+)"\)', re.MULTILI
 WEAK_SITE = re.compile(r"\bWEAK\((\w+)\)")
 BY_HISTORIES = {"unpromised", "unfit", "any_epoch", "alone", "stale_answer", "shrink_early", "grow_late", "grow_early",
                 "not_in_sync", "any_run", "fence_unheard", "stale_greeting", "fence_forgotten", "any_promise", "unasserted",
-                "alone_unnoted", "any_disk", "leads_on"}
+                "alone_unnoted", "any_disk", "leads_on", "record_forgotten", "record_outdated"}
 FIRST_SEED = 1
 WATCHDOG_CPU_S = 60
 LIMITS = ["prlimit", "--core=0", f"--cpu={WATCHDOG_CPU_S}"]
