@@ -166,6 +166,8 @@ bool tally_record(struct tally *tally, const Tarry__Record *record) {
         return record->session_end->session != 0;
     case TARRY__RECORD__FACT_REDACTION:
         return tally_redaction(tally, record->redaction);
+    case TARRY__RECORD__FACT_REFUSED:
+        return record->refused->count != 0;
     case TARRY__RECORD__FACT_CLOCK:
     case TARRY__RECORD__FACT_STOP:
         return true;

@@ -229,14 +229,14 @@ bool access_has_expired(const struct access_principal *principal, uint64_t now_s
 }
 
 static enum access_verdict let_in(struct access_principal *principal, uint64_t now_s, struct access_principal **out) {
-    if (access_has_expired(principal, now_s)) return ACCESS_EXPIRED;
     *out = access_hold(principal);
-    return ACCESS_IN;
+    return access_has_expired(principal, now_s) ? ACCESS_EXPIRED : ACCESS_IN;
 }
 
 enum access_verdict access_judge(const struct access_set *set, const struct access_shown *shown, uint64_t now_s,
                                  struct access_principal **out) {
     struct access_principal *found = NULL;
+    *out = NULL;
     if (shown->token != NULL) {
         found = find_token(set, shown);
         return found != NULL ? let_in(found, now_s, out) : ACCESS_UNKNOWN;

@@ -127,8 +127,8 @@ enum access_verdict {
     ACCESS_EXPIRED
 };
 /* What is shown counts alone: whoever shows a token that is none is not let in for being local. All tokens are
- * compared, and each in constant time: how long it takes does not tell how near one came. `*out` is held for the
- * caller. */
+ * compared, and each in constant time: how long it takes does not tell how near one came. `*out`: who is in, or has
+ * expired, held for the caller; otherwise NULL. */
 enum access_verdict access_judge(const struct access_set *set, const struct access_shown *shown, uint64_t now_s,
                                  struct access_principal **out);
 bool access_has_expired(const struct access_principal *principal, uint64_t now_s);

@@ -3,10 +3,9 @@
 
 #include <string.h>
 
-/* Without the port; IPv6 within its brackets. */
-static void address_of(const char *peer, char out[FAILURES_ADDRESS_SIZE]) {
-    const char *colon = strrchr(peer, ':');
-    size_t size = colon != NULL ? (size_t)(colon - peer) : strlen(peer);
+void failures_address(const char *peer, char out[FAILURES_ADDRESS_SIZE]) {
+    const char *end = strrchr(peer, strncmp(peer, "unix:", 5) == 0 ? ',' : ':');
+    size_t size = end != NULL ? (size_t)(end - peer) : strlen(peer);
     if (size >= FAILURES_ADDRESS_SIZE) size = FAILURES_ADDRESS_SIZE - 1;
     memset(out, 0, FAILURES_ADDRESS_SIZE);
     memcpy(out, peer, size);
@@ -28,7 +27,7 @@ static struct failures_of *place_of(struct failures *failures, const char addres
 
 bool failures_add(struct failures *failures, const char *peer, uint64_t now_s) {
     char address[FAILURES_ADDRESS_SIZE];
-    address_of(peer, address);
+    failures_address(peer, address);
     struct failures_of *of = place_of(failures, address);
     if (of->count == 0 || now_s - of->since_s >= FAILURES_WINDOW_S) {
         of->since_s = now_s;

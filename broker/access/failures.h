@@ -25,6 +25,8 @@ struct failures {
     uint64_t limited; /* of them, beyond FAILURES_MAX */
 };
 
+/* Of a peer's text: without the port; of a Unix socket without the process ("unix:uid=1000"). */
+void failures_address(const char *peer, char out[FAILURES_ADDRESS_SIZE]);
 /* Another one, from `peer` ("192.0.2.7:40312"). `now_s`: a clock that does not go back. True: too many. */
 bool failures_add(struct failures *failures, const char *peer, uint64_t now_s);
 

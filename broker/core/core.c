@@ -251,6 +251,31 @@ static void close_log(struct core *core, const struct core_event *event, struct 
     core->closed = true;
 }
 
+static uint64_t ms_ago(const struct core *core, uint64_t ago_ms) {
+    return steady_ms(core) > ago_ms ? steady_ms(core) - ago_ms : 0;
+}
+
+/* Who tried what he may not: nothing changes but what an auditor can read. */
+static void record_refusals(struct core *core, const struct core_event *event, struct core_effects *effects) {
+    struct draft draft;
+    draft_init(&draft, core, effects->arena, NULL, event->refusal_count);
+    for (size_t i = 0; i < event->refusal_count; i++) {
+        const struct core_refusal *refusal = &event->refusals[i];
+        Tarry__Record *record = draft_record(&draft);
+        record->fact_case = TARRY__RECORD__FACT_REFUSED;
+        record->refused = must_alloc(effects->arena, sizeof *record->refused);
+        tarry__access_refused__init(record->refused);
+        record->refused->why = refusal->why;
+        record->refused->address = (char *)refusal->address;
+        record->refused->principal = (char *)refusal->principal;
+        record->refused->what = (char *)refusal->what;
+        record->refused->count = refusal->count;
+        record->refused->first_ms = ms_ago(core, refusal->first_ago_ms);
+        record->refused->last_ms = ms_ago(core, refusal->last_ago_ms);
+    }
+    draft_commit(&draft, NULL, effects);
+}
+
 static void lane_gone(struct core *core, const struct core_event *event, struct core_effects *effects) {
     struct session *session = session_find(core, event->session);
     if (!session || !session_is_present(session)) return;
@@ -424,6 +449,9 @@ static void handle(struct core *core, const struct core_event *event, struct cor
         break;
     case CORE_INSPECT:
         inspect(core);
+        break;
+    case CORE_REFUSED:
+        record_refusals(core, event, effects);
         break;
     case CORE_FOLLOW:
         assert(!"a step of its own");

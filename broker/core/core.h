@@ -102,6 +102,7 @@ enum core_event_kind {
     CORE_FOLLOW,  /* instead of CORE_START, which may come later: the log is another node's. What it says comes by
                      core_replay; the state is as of its last frame. Only questions (as of event.now), DURABLE, INDEXED,
                      TICK, START, STOP and RESUME may follow */
+    CORE_REFUSED, /* some were not let in, or were denied what few may: for the log */
     CORE_CLOSE,   /* after CORE_STOP: the log says so, and takes no further record; DURABLE, INDEXED, TICK may follow */
 };
 
@@ -158,6 +159,17 @@ struct core_facts {
     size_t want_count;
 };
 
+/* What one address did since the last record of it (tarry.proto, AccessRefused). */
+struct core_refusal {
+    Tarry__AccessRefused__Why why;
+    const char *address;
+    const char *principal; /* "": not known, or whoever is local */
+    const char *what;      /* ROLE_LACKS; otherwise "" */
+    uint64_t count;
+    uint64_t first_ago_ms; /* before event.now */
+    uint64_t last_ago_ms;
+};
+
 struct core_event {
     enum core_event_kind kind;
     bool behind; /* `now` is a while ago, and more waits: deliveries wait too, or their leases would begin then */
@@ -184,8 +196,10 @@ struct core_event {
     /* WINDOW, PAGE: the answer to the effect of the same name. LIST: the page that was read. */
     const struct row *rows;
     size_t row_count;
-    struct due through;         /* WINDOW, LIST */
-    struct line line;           /* WINDOW */
+    struct due through;                  /* WINDOW, LIST */
+    struct line line;                    /* WINDOW */
+    const struct core_refusal *refusals; /* REFUSED */
+    size_t refusal_count;
     uint64_t job;               /* PAGE */
     uint64_t next_id;           /* PAGE */
     Tarry__BrokerStats *broker; /* STATS: filled in by the shell but for what the core knows */

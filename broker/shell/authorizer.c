@@ -156,6 +156,7 @@ static void *run(void *argument) {
     struct pollfd fds[] = {{.fd = authorizer->wake, .events = POLLIN},
                            {.fd = watch(authorizer->path), .events = POLLIN}};
     uint64_t since_s = wall_s();
+    eventfd_t woken;
     for (;;) {
         /* First: what changed before the watch began is seen, too. */
         struct authorizer_mark mark = mark_of(authorizer->path);
@@ -164,8 +165,10 @@ static void *run(void *argument) {
         if (is_changed) read_again(authorizer, &mark);
         if (is_changed || any_expired(authorizer, since_s, now_s)) door_review(authorizer->shell->door);
         since_s = now_s;
+        authorizer_tell(authorizer, false);
         int count = poll(fds, 2, wait_ms(authorizer));
-        if (count > 0 && fds[0].revents != 0) break;
+        if (atomic_load(&authorizer->stops)) break;
+        if (count > 0 && fds[0].revents != 0) (void)eventfd_read(authorizer->wake, &woken);
         while (count > 0 && fds[1].revents != 0 && read(fds[1].fd, events, sizeof(events)) > 0) continue;
     }
     if (fds[1].fd >= 0) close(fds[1].fd);
@@ -173,17 +176,23 @@ static void *run(void *argument) {
 }
 
 void authorizer_start(struct authorizer *authorizer) {
-    authorizer->wake = eventfd(0, EFD_CLOEXEC);
-    if (authorizer->wake < 0) shell_fail("authorizer_failed", -errno);
-    thread_start(&authorizer->thread, "authorizer", run, authorizer);
+    int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (wake < 0) shell_fail("authorizer_failed", -errno);
+    pthread_mutex_lock(&authorizer->mutex); /* the door runs already */
+    authorizer->wake = wake;
     authorizer->runs = true;
+    pthread_mutex_unlock(&authorizer->mutex);
+    thread_start(&authorizer->thread, "authorizer", run, authorizer);
 }
 
 void authorizer_stop(struct authorizer *authorizer) {
     if (!authorizer->runs) return;
+    atomic_store(&authorizer->stops, true);
     (void)eventfd_write(authorizer->wake, 1);
     pthread_join(authorizer->thread, NULL);
+    pthread_mutex_lock(&authorizer->mutex);
     authorizer->runs = false;
+    pthread_mutex_unlock(&authorizer->mutex);
 }
 
 bool authorizer_is_open(const struct authorizer *authorizer) {
@@ -207,8 +216,14 @@ static const char too_many[] = "too many wrong tokens have come from this addres
 
 /* Under the mutex, like what follows. */
 static struct caller_verdict fail(struct authorizer *authorizer, const struct net_caller *caller,
-                                  const char *sentence) {
+                                  Tarry__AccessRefused__Why why, const char *principal) {
+    static const char *const sentences[] = {[TARRY__ACCESS_REFUSED__WHY__NOTHING_SHOWN] = nothing_shown,
+                                            [TARRY__ACCESS_REFUSED__WHY__UNKNOWN_TOKEN] = unknown,
+                                            [TARRY__ACCESS_REFUSED__WHY__EXPIRED_TOKEN] = expired,
+                                            [TARRY__ACCESS_REFUSED__WHY__SESSION_REVOKED] = gone};
     static struct logfmt_limit limit;
+    const char *sentence = sentences[why];
+    authorizer_note(authorizer, why, caller->peer, principal, "", 1);
     bool is_limited = failures_add(&authorizer->failures, caller->peer, steady_s());
     if (!is_limited && logfmt_allowed(&limit))
         logfmt("access_refused", "from=%s path=%s reason=\"%s\" failures=%" PRIu64, caller->peer, caller->path,
@@ -236,7 +251,7 @@ static bool is_local(const struct authorizer *authorizer, const struct net_calle
 /* The session's secret was checked, and stands for whoever has subscribed. */
 static struct caller_verdict admit_lane(struct authorizer *authorizer, const struct net_caller *caller) {
     const struct access_set *set = authorizer->set;
-    char name[PRINCIPAL_SIZE_MAX + 1];
+    char name[PRINCIPAL_SIZE_MAX + 1] = "";
     struct access_principal *principal = NULL;
     uint32_t lane = (uint32_t)strtoul(caller->path + strlen("/lane/"), NULL, 10);
     if (lanes_principal(&authorizer->shell->lanes, lane, caller->session, name)) {
@@ -244,8 +259,9 @@ static struct caller_verdict admit_lane(struct authorizer *authorizer, const str
         if (strcmp(name, set->owner->entry.name) == 0) principal = set->owner;
         if (principal == NULL && name[0] != '\0') principal = (struct access_principal *)access_find(set, name);
     }
-    if (principal == NULL) return fail(authorizer, caller, gone);
-    if (access_has_expired(principal, wall_s())) return fail(authorizer, caller, expired);
+    if (principal == NULL) return fail(authorizer, caller, TARRY__ACCESS_REFUSED__WHY__SESSION_REVOKED, name);
+    if (access_has_expired(principal, wall_s()))
+        return fail(authorizer, caller, TARRY__ACCESS_REFUSED__WHY__EXPIRED_TOKEN, name);
     return let_in(authorizer, access_hold(principal));
 }
 
@@ -257,13 +273,16 @@ static struct caller_verdict admit_shown(struct authorizer *authorizer, const st
                                  .certificate = caller->certificate,
                                  .token = caller->token_size > 0 ? caller->token : NULL,
                                  .token_size = caller->token_size};
+    struct caller_verdict verdict;
     switch (access_judge(authorizer->set, &shown, wall_s(), &principal)) {
     case ACCESS_NOTHING_SHOWN:
-        return fail(authorizer, caller, nothing_shown);
+        return fail(authorizer, caller, TARRY__ACCESS_REFUSED__WHY__NOTHING_SHOWN, "");
     case ACCESS_UNKNOWN:
-        return fail(authorizer, caller, unknown);
+        return fail(authorizer, caller, TARRY__ACCESS_REFUSED__WHY__UNKNOWN_TOKEN, "");
     case ACCESS_EXPIRED:
-        return fail(authorizer, caller, expired);
+        verdict = fail(authorizer, caller, TARRY__ACCESS_REFUSED__WHY__EXPIRED_TOKEN, principal->entry.name);
+        access_release(principal);
+        return verdict;
     case ACCESS_IN:
         break;
     }

@@ -20,6 +20,8 @@
 #include "caller.h"
 #include "core.h"
 #include "failures.h"
+#include "inbox.h"
+#include "refusals.h"
 #include "request.h"
 
 struct shell;
@@ -27,12 +29,26 @@ struct shell;
 #define AUTHORIZER_PATH_SIZE 1100
 #define AUTHORIZER_PROBLEM_SIZE 700
 
+/* What records of AccessRefused take of the log, at most. */
+#define REFUSALS_RECORDS_SIZE_MAX (REFUSALS_TOLD_MAX * 512u)
+
+/* What the core thread is to record. */
+struct refusals_told {
+    struct item item;
+    struct authorizer *authorizer;
+    bool is_offered; /* it is the core thread's; the authorizer's mutex */
+    size_t count;    /* 0: all was recorded */
+    struct refusal rows[REFUSALS_TOLD_MAX];
+};
+
 struct authorizer {
     struct shell *shell;
     char path[AUTHORIZER_PATH_SIZE];
     pthread_mutex_t mutex; /* of all that follows, down to `counts` */
     struct access_set *set;
     struct failures failures;
+    struct refusals refusals;
+    struct refusals_told told;
     char problem[AUTHORIZER_PROBLEM_SIZE]; /* "": none */
     char sentence[ACCESS_SENTENCE_SIZE];   /* of the last verdict; the door copies it */
     /* The file as it was read last: it is read again when one of them is another. */
@@ -43,8 +59,9 @@ struct authorizer {
     _Atomic uint64_t denied;  /* requests and operations */
     _Atomic uint64_t limited; /* … refused for a limit of the principal's */
     pthread_t thread;
-    int wake; /* an eventfd; ends the thread */
+    int wake; /* an eventfd; there is something to tell, or `stops` */
     bool runs;
+    _Atomic bool stops;
 };
 
 /* What is counted, for statistics. */
@@ -65,6 +82,17 @@ bool authorizer_has_rows(struct authorizer *authorizer);
 /* Who comes over the network is as good as local: --unsafe-no-tokens. */
 bool authorizer_is_open(const struct authorizer *authorizer);
 void authorizer_numbers(struct authorizer *authorizer, struct authorizer_numbers *out);
+
+/* ---- the audit */
+/* `count` refusals more (refusals.h). Under the mutex. */
+void authorizer_note(struct authorizer *authorizer, Tarry__AccessRefused__Why why, const char *peer,
+                     const char *principal, const char *what, uint64_t count);
+/* Offers to the core thread what is to be told; `all`: before a stop, what was told a short time ago, too. */
+void authorizer_tell(struct authorizer *authorizer, bool all);
+/* The core thread's: what is to be recorded, in `arena`, as long as `told` is not given back … */
+size_t authorizer_refusals(const struct refusals_told *told, struct arena *arena, const struct core_refusal **out);
+/* … by this. What was not recorded is offered again: a follower keeps it until it leads. */
+void authorizer_told(struct refusals_told *told, bool is_recorded);
 
 /* The door's calls (door.h). A principal is an access_principal's address. */
 struct caller_verdict authorizer_admit(struct authorizer *authorizer, const struct net_caller *caller);

@@ -24,6 +24,17 @@ static struct request_refusal deny(struct authorizer *authorizer, struct arena *
     return (struct request_refusal){TARRY__CODE__DENIED, keep(arena, sentence)};
 }
 
+/* What few may do: an auditor wants to know who else tried. */
+static void note(struct authorizer *authorizer, const struct access_principal *principal,
+                 const struct access_rule *rule, const char *peer, uint64_t count) {
+    bool is_for_few = rule->roles != ROLES_NONE && (rule->roles & ~((unsigned)ROLE_admin | ROLE_peer)) == 0;
+    if (!is_for_few || count == 0) return;
+    pthread_mutex_lock(&authorizer->mutex);
+    authorizer_note(authorizer, TARRY__ACCESS_REFUSED__WHY__ROLE_LACKS, peer != NULL ? peer : "",
+                    access_record_name(principal), rule->name, count);
+    pthread_mutex_unlock(&authorizer->mutex);
+}
+
 /* ---- operations */
 
 static const char *queue_of_ref(const Tarry__Ref *ref) {
@@ -64,9 +75,14 @@ static const char *queue_of_op(const Tarry__Op *op) {
 
 /* What is malformed has its sentence already, and names nothing that could be judged. */
 static void judge_ops(struct authorizer *authorizer, const struct access_principal *principal, struct arena *arena,
-                      const Tarry__Commit *commit, struct core_content *contents) {
+                      const struct core_event *event) {
+    /* request_prepare made them, and gives them up as what the core may only read. */
+    struct core_content *contents = (struct core_content *)event->contents;
+    const Tarry__Commit *commit = event->request->commit;
+    const struct access_rule *noted = NULL;
     char sentence[ACCESS_SENTENCE_SIZE];
     const char *last = NULL;
+    uint64_t count = 0;
     for (size_t i = 0; i < commit->n_ops; i++) {
         const struct access_rule *rule = access_rule_of_op(commit->ops[i]->op_case);
         if (contents[i].problem != NULL || rule == NULL) continue;
@@ -75,7 +91,11 @@ static void judge_ops(struct authorizer *authorizer, const struct access_princip
         contents[i].problem = last;
         contents[i].code = TARRY__CODE__DENIED;
         atomic_fetch_add(&authorizer->denied, 1);
+        if (rule != noted && noted != NULL) note(authorizer, principal, noted, event->peer, count);
+        count = rule == noted ? count + 1 : 1;
+        noted = rule;
     }
+    if (noted != NULL) note(authorizer, principal, noted, event->peer, count);
 }
 
 /* ---- requests */
@@ -172,7 +192,10 @@ struct request_refusal authorizer_judge(struct authorizer *authorizer, struct ac
     bool is_commit = request->body_case == TARRY__REQUEST__BODY_COMMIT;
     if (rule == NULL) return deny(authorizer, arena, "nobody may do what has no rule");
     if (is_peers(principal, is_proved, request)) return fine;
-    if (!may_request(principal, rule, request, sentence)) return deny(authorizer, arena, sentence);
+    if (!may_request(principal, rule, request, sentence)) {
+        note(authorizer, principal, rule, event->peer, 1);
+        return deny(authorizer, arena, sentence);
+    }
     if (is_anothers_name(authorizer, principal, request->client)) {
         snprintf(sentence, sizeof(sentence), "the client calls itself \"%.128s\", and that is another principal's name",
                  request->client);
@@ -182,9 +205,7 @@ struct request_refusal authorizer_judge(struct authorizer *authorizer, struct ac
         return limit(authorizer, principal, arena, LIMIT_rate);
     event->caller = caller_of(principal, arena);
     if (event->caller == NULL) return (struct request_refusal){TARRY__CODE__BUSY, NULL};
-    /* request_prepare made them, and gives them up as what the core may only read. */
-    if (is_commit && event->contents != NULL)
-        judge_ops(authorizer, principal, arena, request->commit, (struct core_content *)event->contents);
+    if (is_commit && event->contents != NULL) judge_ops(authorizer, principal, arena, event);
     return fine;
 }
 

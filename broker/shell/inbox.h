@@ -16,6 +16,7 @@ enum item_kind {
     ITEM_LANE,     /* struct lane_news */
     ITEM_WINDOW,   /* struct window_load */
     ITEM_PAGE,     /* struct page_load */
+    ITEM_REFUSALS, /* struct refusals_told: authorizer.h */
 };
 
 struct item {

@@ -301,6 +301,21 @@ static void take_news(struct loop *loop, struct lane_news *news) {
     free(news);
 }
 
+/* For the audit, if this node may write, and a full disk has room (F-4). Otherwise it is offered again. */
+static void take_refusals(struct loop *loop, struct refusals_told *told) {
+    struct shell *shell = loop->shell;
+    bool may_write = !loop->closed && !shell->config.inspect && !applier_is_on(&loop->applier);
+    if (may_write &&
+        room_refusal(&shell->room, shell->log, core_position(shell->core), REFUSALS_RECORDS_SIZE_MAX) == NULL) {
+        struct core_event event = {.kind = CORE_REFUSED};
+        event.refusal_count = authorizer_refusals(told, loop->batch->effects.arena, &event.refusals);
+        step(loop, &event);
+        authorizer_told(told, true);
+    } else {
+        authorizer_told(told, false);
+    }
+}
+
 /* What comes too late. Nobody is told anything that is not so: a caller hears that the broker stops. */
 static void drop_item(struct loop *loop, struct item *item) {
     struct call *call = (struct call *)item;
@@ -322,6 +337,9 @@ static void drop_item(struct loop *loop, struct item *item) {
         unhold(loop, &page->errand);
         arena_deinit(&page->arena);
         free(page);
+        break;
+    case ITEM_REFUSALS:
+        take_refusals(loop, (struct refusals_told *)item);
         break;
     }
 }
@@ -361,6 +379,9 @@ static void take_item(struct loop *loop, struct item *item) {
         break;
     case ITEM_PAGE:
         take_page(loop, (struct page_load *)item);
+        break;
+    case ITEM_REFUSALS:
+        take_refusals(loop, (struct refusals_told *)item);
         break;
     }
 }

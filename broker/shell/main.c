@@ -189,6 +189,7 @@ static void start_threads(void) {
 static void stop(void) {
     uint64_t from_ms = monotonic_ms();
     atomic_store(&shell.stopping, true);
+    authorizer_tell(&shell.authorizer, true); /* before the log's last record */
     auditor_stop(&shell.auditor); /* before the core: those who wait for news get an answer now */
     inbox_stop(&shell.inbox);
     loop_join(&shell.loop);

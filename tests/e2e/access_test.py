@@ -243,6 +243,70 @@ class Records(Access):
         self.assertIn('by "wire.py" at 127.0.0.1:', second)
 
 
+class Audit(Access):
+    """Who was refused stands in the log (tarry.proto, AccessRefused)."""
+
+    rows = (row("shop", "produce"), row("late", "read", "expires=1000"), row("few", "admin", "queue=few."))
+
+    def knock(self, token):
+        with WebSocket(self.broker.port, headers=wire.bearer(token)) as upgrade:
+            self.assertFalse(upgrade.accepted)
+
+    def refused(self, count=1):
+        """The records, once so many are there."""
+        def look():
+            found = self.broker.ok("audit", "--kind", "access_refused")
+            return found if len(found) >= count else None
+        return harness.wait_until("records of refusals", look, 20)
+
+    def test_a_wrong_token_is_recorded_with_its_address_and_without_itself(self):
+        before = harness.now_ms()
+        self.knock("tarry_nobodys")
+        record, = self.refused()
+        self.assertEqual((record["reason"], record["address"], record["count"]), ("unknown_token", "127.0.0.1", 1))
+        self.assertLess(abs(record["first_ms"] - before), 20_000)
+        self.assertEqual(record["first_ms"], record["last_ms"])
+        self.assertNotIn("client", record)
+        self.assertIn("1 from 127.0.0.1: a token that is none of this broker's", self.broker.words("audit", "--kind", "access_refused"))
+        log = b""
+        for directory, _, names in os.walk(self.broker.data):
+            for name in names:
+                with open(os.path.join(directory, name), "rb") as file:
+                    log += file.read() if os.path.isfile(file.name) else b""
+        self.assertIn(b"127.0.0.1", log)
+        self.assertNotIn(b"tarry_nobodys", log)
+
+    def test_a_flood_is_one_record_and_its_rest_is_told_before_a_stop(self):
+        for _ in range(200):
+            self.knock("tarry_nobodys")
+        self.refused()
+        self.broker.stop()
+        records = self.broker.ok("audit", "--data", self.broker.data, "--kind", "access_refused")
+        self.assertLessEqual(len(records), 3)  # at once, a minute later on a slow machine, and before the stop
+        self.assertEqual(sum(record["count"] for record in records), 200)
+        self.assertEqual(self.broker.ok("audit", "--data", self.broker.data)[-1]["kind"], "stop")
+        harness.subprocess.run([harness.find_program("tarry"), "verify", self.broker.data], check=True, capture_output=True, timeout=60)
+        self.broker.start()  # a log with such records is read again
+        self.assertEqual(len(self.broker.ok("audit", "--kind", "access_refused")), len(records))
+
+    def test_an_expired_token_is_recorded_by_whose_it_was(self):
+        self.knock(tokens.text_of("late"))
+        record, = self.refused()
+        self.assertEqual((record["reason"], record["credential"]), ("expired_token", "late"))
+
+    def test_who_is_denied_what_few_may_is_recorded_and_others_are_not(self):
+        shop, few = self.of("shop"), self.of("few")
+        redact = [(12, [(1, [(2, "q"), (3, "k")]), (2, "asked for")])]
+        self.assertEqual(shop.ask(BACKUP, [(1, 1)])[0], DENIED)
+        self.assertEqual(shop.ask(COMMIT, commit(shop.hello(), 1, [redact, redact, schedule("q")]))[0], OK)
+        self.assertEqual(few.ask(BACKUP, [(1, 1)])[0], DENIED)  # it concerns all queues
+        self.assertEqual(self.rpc().ask(BACKUP, [(1, 1)])[0], DENIED)
+        self.assertEqual(shop.ask(QUEUES, [])[0], DENIED)
+        told = {(record.get("credential"), record["what"]): record["count"] for record in self.refused(4)}
+        self.assertEqual(told, {("shop", "backup"): 1, ("shop", "commit: redact"): 2, ("few", "backup"): 1, (None, "backup"): 1})
+        self.assertEqual({record["reason"] for record in self.refused()}, {"role_lacks"})
+
+
 class Changes(Access):
     def task_of(self, lane):
         return wire.tasks(lane.receive())[0]

@@ -261,23 +261,24 @@ static void tales(void) {
     end.session = 7, end.cause = TARRY__SESSION_END__CAUSE__PIPE_LOST, end.returned = 1;
     Tarry__StopPut stop = TARRY__STOP_PUT__INIT;
     stop.server_version = "0.1.0";
+    Tarry__AccessRefused refused = TARRY__ACCESS_REFUSED__INIT;
+    refused.why = TARRY__ACCESS_REFUSED__WHY__ROLE_LACKS, refused.address = "192.0.2.7", refused.principal = "shop";
+    refused.what = "backup", refused.count = 3, refused.first_ms = 1500, refused.last_ms = 2500;
     struct {
         Tarry__Record__FactCase fact;
         void *message;
-    } facts[] = {{TARRY__RECORD__FACT_EPOCH, &epoch},
-                 {TARRY__RECORD__FACT_SESSION, &session},
-                 {TARRY__RECORD__FACT_PUT, &put},
-                 {TARRY__RECORD__FACT_SESSION_END, &end},
-                 {TARRY__RECORD__FACT_STOP, &stop}};
-    Tarry__Record items[5], *pointers[5];
-    for (int i = 0; i < 5; i++) {
+    } facts[] = {{TARRY__RECORD__FACT_EPOCH, &epoch},     {TARRY__RECORD__FACT_SESSION, &session},
+                 {TARRY__RECORD__FACT_PUT, &put},         {TARRY__RECORD__FACT_SESSION_END, &end},
+                 {TARRY__RECORD__FACT_REFUSED, &refused}, {TARRY__RECORD__FACT_STOP, &stop}};
+    Tarry__Record items[6], *pointers[6];
+    for (int i = 0; i < 6; i++) {
         items[i] = (Tarry__Record)TARRY__RECORD__INIT;
         items[i].fact_case = facts[i].fact;
         items[i].put = facts[i].message;
         pointers[i] = &items[i];
     }
     Tarry__FrameBody body = TARRY__FRAME_BODY__INIT;
-    body.records = pointers, body.n_records = 5, body.client = "worker", body.peer = "127.0.0.1:40312";
+    body.records = pointers, body.n_records = 6, body.client = "worker", body.peer = "127.0.0.1:40312";
     save_message("record", "seed-tales", &body.base);
     save_message("entry", "seed-tales", &body.base);
 }

@@ -175,6 +175,7 @@ static void apply(struct flat *flat, const Tarry__Record *record) {
     case TARRY__RECORD__FACT_SESSION:
     case TARRY__RECORD__FACT_SESSION_END:
     case TARRY__RECORD__FACT_STOP:
+    case TARRY__RECORD__FACT_REFUSED:
         break;
     default:
         MUST(false);

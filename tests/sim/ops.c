@@ -290,6 +290,8 @@ static size_t record_text(char *text, size_t size, const Tarry__Record *record) 
         return (size_t)snprintf(text, size, "session over");
     case TARRY__RECORD__FACT_STOP:
         return (size_t)snprintf(text, size, "stop");
+    case TARRY__RECORD__FACT_REFUSED:
+        return (size_t)snprintf(text, size, "refused");
     default:
         return (size_t)snprintf(text, size, "clock accepted");
     }

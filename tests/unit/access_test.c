@@ -79,7 +79,9 @@ static void a_token_expires(void **state) {
     assert_int_equal(access_judge(set, &shown, 1000000, &who), ACCESS_IN);
     assert_false(access_has_expired(who, 1000000));
     assert_true(access_has_expired(who, 1000001));
+    access_release(who);
     assert_int_equal(access_judge(set, &shown, 1000001, &who), ACCESS_EXPIRED);
+    assert_string_equal(who->entry.name, "shop"); /* the audit names him */
     assert_int_equal(access_next_expiry(set, 1000000), 1000001);
     assert_true(access_next_expiry(set, 1000001) == UINT64_MAX);
     access_release(who);

@@ -479,11 +479,14 @@ static void a_log_that_makes_no_sense_is_not_believed(void **state) { /* LOG-2 *
         }
     }
     session.session = session_end.session = 1;
+    Tarry__AccessRefused refused = TARRY__ACCESS_REFUSED__INIT;
+    refused.count = 1;
     Tarry__Record fine[] = {
         {.fact_case = TARRY__RECORD__FACT_CLOCK, .clock = &clock},
         {.fact_case = TARRY__RECORD__FACT_SESSION, .session = &session},
         {.fact_case = TARRY__RECORD__FACT_SESSION_END, .session_end = &session_end},
         {.fact_case = TARRY__RECORD__FACT_STOP, .stop = &stop},
+        {.fact_case = TARRY__RECORD__FACT_REFUSED, .refused = &refused},
     };
     for (size_t i = 0; i < sizeof(fine) / sizeof(*fine); i++) {
         fine[i].base = (ProtobufCMessage)PROTOBUF_C_MESSAGE_INIT(&tarry__record__descriptor);

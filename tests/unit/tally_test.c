@@ -349,6 +349,10 @@ static void other_records_that_make_no_sense_are_refused(void **state) {
     assert_true(submit(TARRY__RECORD__FACT_SESSION, &session));
     assert_true(submit(TARRY__RECORD__FACT_SESSION_END, &session_end));
     assert_true(submit(TARRY__RECORD__FACT_STOP, &stop));
+    Tarry__AccessRefused refused = TARRY__ACCESS_REFUSED__INIT;
+    REFUSED(submit(TARRY__RECORD__FACT_REFUSED, &refused));
+    refused.count = 1;
+    assert_true(submit(TARRY__RECORD__FACT_REFUSED, &refused));
     assert_int_equal(fx.tally.digest, digest); /* jobs, the clock, sessions and stops are not in it */
 }
 

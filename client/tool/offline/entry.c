@@ -35,6 +35,7 @@ static const char *const names[ENTRY_KINDS] = {
     [ENTRY_SESSION_END] = "session_end",
     [ENTRY_STOP] = "stop",
     [ENTRY_REDACTED] = "redacted",
+    [ENTRY_REFUSED] = "access_refused",
 };
 static_assert((int)ENTRY_DROPPED == (int)TARRY__CAUSE__CAUSE_DROPPED, "entry kinds begin as causes do");
 
@@ -82,6 +83,8 @@ enum entry_kind entry_kind(const struct entry *entry) {
         return ENTRY_STOP;
     case TARRY__RECORD__FACT_REDACTION:
         return ENTRY_REDACTED;
+    case TARRY__RECORD__FACT_REFUSED:
+        return ENTRY_REFUSED;
     default:
         return 0;
     }
@@ -201,4 +204,10 @@ const char *entry_session_cause(const struct entry *entry) {
 const char *entry_before_start(const struct entry *entry) {
     static const char *const befores[] = {"not_said", "nothing", "stopped", "broken_off"};
     return enum_word(befores, 4, (int)entry->record->epoch->before);
+}
+
+const char *entry_refusal_reason(const struct entry *entry) {
+    static const char *const reasons[] = {"not_said",      "nothing_shown",   "unknown_token",
+                                          "expired_token", "session_revoked", "role_lacks"};
+    return enum_word(reasons, 6, (int)entry->record->refused->why);
 }

@@ -44,6 +44,7 @@ enum entry_kind {
     ENTRY_SESSION_END,
     ENTRY_STOP,
     ENTRY_REDACTED,
+    ENTRY_REFUSED,
     ENTRY_KINDS
 };
 
@@ -89,6 +90,8 @@ ProtobufCBinaryData entry_reason(const struct entry *entry);
 const char *entry_job_name(const struct entry *entry);
 const char *entry_session_cause(const struct entry *entry);
 const char *entry_before_start(const struct entry *entry);
+/* "unknown_token": why somebody was refused. */
+const char *entry_refusal_reason(const struct entry *entry);
 
 void entry_json(struct text *out, const struct entry *entry);
 /* Time, kind and what it was, in one line. `with_task`: also which task. */

@@ -144,6 +144,17 @@ static void json_redaction(struct text *out, const Tarry__Redaction *redaction) 
     ndjson_text(out, "reason", redaction->reason);
 }
 
+static void json_refused(struct text *out, const struct entry *entry) {
+    const Tarry__AccessRefused *refused = entry->record->refused;
+    ndjson_text(out, "reason", entry_refusal_reason(entry));
+    ndjson_bytes(out, "address", refused->address[0] != '\0' ? refused->address : NULL, strlen(refused->address));
+    if (refused->principal[0] != '\0') ndjson_text(out, "credential", refused->principal);
+    if (refused->what[0] != '\0') ndjson_text(out, "what", refused->what);
+    ndjson_number(out, "count", refused->count);
+    ndjson_number(out, "first_ms", refused->first_ms);
+    ndjson_number(out, "last_ms", refused->last_ms);
+}
+
 static void json_other(struct text *out, const struct entry *entry) {
     const Tarry__Record *record = entry->record;
     if (entry->queue != NULL) ndjson_text(out, "queue", entry->queue);
@@ -183,6 +194,9 @@ static void json_other(struct text *out, const struct entry *entry) {
         break;
     case TARRY__RECORD__FACT_REDACTION:
         json_redaction(out, record->redaction);
+        break;
+    case TARRY__RECORD__FACT_REFUSED:
+        json_refused(out, entry);
         break;
     default:
         break;

@@ -212,6 +212,28 @@ static void words_start(struct text *out, const struct entry *entry) {
     for (size_t i = 0; i < DIGEST_BYTES_SHOWN; i++) text_printf(out, "%02x", epoch->config_digest.data[i]);
 }
 
+static void words_refused(struct text *out, const struct entry *entry) {
+    static const char *const reasons[] = {"",
+                                          "nothing was shown",
+                                          "a token that is none of this broker's",
+                                          "a token that has expired",
+                                          "the session of somebody who may not use the broker any more",
+                                          "it takes a role, or queues, that are not had"};
+    const Tarry__AccessRefused *refused = entry->record->refused;
+    text_printf(out, "  %" PRIu64 " from ", refused->count);
+    words_name(out, refused->address[0] != '\0' ? refused->address : "many addresses");
+    if (refused->principal[0] != '\0') {
+        text_add_str(out, " as ");
+        words_name(out, refused->principal);
+    }
+    text_printf(out, ": %s", (unsigned)refused->why < 6 ? reasons[refused->why] : "unknown");
+    if (refused->what[0] != '\0') {
+        text_add_str(out, ", ");
+        words_name(out, refused->what);
+    }
+    if (refused->count > 1) words_time(out, ", since", refused->first_ms);
+}
+
 static void words_other(struct text *out, const struct entry *entry) {
     const Tarry__Record *record = entry->record;
     if (entry->queue != NULL) {
@@ -257,6 +279,9 @@ static void words_other(struct text *out, const struct entry *entry) {
     case TARRY__RECORD__FACT_REDACTION:
         text_printf(out, "  %" PRIu64, record->redaction->id);
         words_quoted(out, ", reason", record->redaction->reason, strlen(record->redaction->reason));
+        break;
+    case TARRY__RECORD__FACT_REFUSED:
+        words_refused(out, entry);
         break;
     default:
         break;
