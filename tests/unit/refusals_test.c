@@ -60,7 +60,8 @@ static void who_and_why_are_kept_apart(void **state) {
 
 static void a_flood_from_everywhere_is_bounded_and_nothing_is_uncounted(void **state) {
     (void)state;
-    uint64_t counted = 0, records = 0, knocks = 0;
+    uint64_t counted = 0, records = 0;
+    unsigned knocks = 0;
     char peer[32];
     for (unsigned ms = 0; ms < 600000; ms += 10, knocks++) {
         snprintf(peer, sizeof(peer), "10.%u.%u.%u:9", knocks >> 16 & 255u, knocks >> 8 & 255u, knocks & 255u);
