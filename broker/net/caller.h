@@ -39,6 +39,7 @@ struct caller_verdict {
     unsigned status;      /* 0: let in; else 401 (who is this?), 403 (may not), 429 (too much) */
     const char *sentence; /* of a refusal, CALLER_SENTENCE_MAX bytes at most, without control characters; copied */
     uint64_t principal;   /* of who is let in */
+    bool wants_token;     /* a refusal that another token would mend: the answer says so (WWW-Authenticate) */
 };
 
 #define CALLER_SENTENCE_MAX 256u

@@ -24,6 +24,7 @@
 struct refusal {
     unsigned status; /* 0: none */
     const char *sentence;
+    bool wants_token;
 };
 #define REFUSED(number, text) ((struct refusal){.status = (number), .sentence = (text)})
 static const struct refusal taken;
@@ -99,7 +100,7 @@ static struct refusal judge_caller(struct connection *connection, enum caller_pl
         return REFUSED(401, "Authorization is to be `Bearer TOKEN`, with a token of this broker");
     struct caller_verdict verdict = calls->admit(calls->argument, &caller);
     explicit_bzero(authorization, sizeof(authorization));
-    if (verdict.status != 0) return REFUSED(verdict.status, verdict.sentence);
+    if (verdict.status != 0) return (struct refusal){verdict.status, verdict.sentence, verdict.wants_token};
     connection->principal = verdict.principal;
     connection->is_admitted = true;
     return taken;
@@ -152,7 +153,7 @@ static struct refusal judge_upgrade(struct connection *connection, const char *u
 static const char *status_text(unsigned status) {
     switch (status) {
     case 401:
-        return "Unauthorized\r\nWWW-Authenticate: Bearer realm=\"tarry\"";
+        return "Unauthorized";
     case 403:
         return "Forbidden";
     case 404:
@@ -178,8 +179,10 @@ static int refuse(struct connection *connection, struct refusal refusal) {
     calls->refused(calls->argument, connection->peer, refusal.status, refusal.sentence);
     int size =
         snprintf(answer + LWS_PRE, REFUSAL_SIZE,
-                 "HTTP/1.1 %u %s\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n%s\n",
-                 refusal.status, status_text(refusal.status), strlen(refusal.sentence) + 1, refusal.sentence);
+                 "HTTP/1.1 %u %s\r\n%sContent-Type: text/plain\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n%s\n",
+                 refusal.status, status_text(refusal.status),
+                 refusal.wants_token || refusal.status == 401 ? "WWW-Authenticate: Bearer realm=\"tarry\"\r\n" : "",
+                 strlen(refusal.sentence) + 1, refusal.sentence);
     assert(size > 0 && (size_t)size < REFUSAL_SIZE); /* CALLER_SENTENCE_MAX */
     (void)lws_write(connection->wsi, (uint8_t *)answer + LWS_PRE, (size_t)size, LWS_WRITE_HTTP_HEADERS);
     return -1;

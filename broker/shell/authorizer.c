@@ -228,7 +228,9 @@ static struct caller_verdict fail(struct authorizer *authorizer, const struct ne
     if (!is_limited && logfmt_allowed(&limit))
         logfmt("access_refused", "from=%s path=%s reason=\"%s\" failures=%" PRIu64, caller->peer, caller->path,
                sentence, authorizer->failures.total);
-    return (struct caller_verdict){.status = is_limited ? 429 : 401, .sentence = is_limited ? too_many : sentence};
+    return (struct caller_verdict){.status = is_limited ? 429 : 401,
+                                   .sentence = is_limited ? too_many : sentence,
+                                   .wants_token = true};
 }
 
 /* A connection more of his. */

@@ -255,9 +255,10 @@ typedef struct tarry_client tarry_client;
 struct tarry_event; /* see tarry_loop.h */
 typedef void (*tarry_event_fn)(void *arg, const struct tarry_event *event);
 struct tarry_options {
-    const char *urls; /* "ws://host:port", wss://, "unix:///path"; with commas, at most 16; NULL: TARRY_DEFAULT_URL */
-    const char *name; /* for the broker's log; NULL: the program's name and process id; cut at 128 bytes */
-    uint64_t timeout_ms;        /* of calls without one of their own; 0: 10,000; TARRY_FOREVER */
+    const char *urls;    /* "ws://host:port", wss://, "unix:///path"; with commas, at most 16; NULL: the environment's
+                          * TARRY_BROKER, or TARRY_DEFAULT_URL if that says nothing */
+    const char *name;    /* for the broker's log; NULL: the program's name and process id; cut at 128 bytes */
+    uint64_t timeout_ms; /* of calls without one of their own; 0: 10,000; TARRY_FOREVER */
     uint32_t commits_in_flight; /* 0 or 1: calls take effect in the order of submission; 2 … 16: they may not */
     size_t queued_size_max;     /* bytes of operations not yet answered; 0: 64 MiB */
     bool follower_reads;        /* a follower may answer what is asked (get, list, …): see struct tarry_source */
@@ -271,6 +272,9 @@ struct tarry_options {
     const char *tls_ca;     /* PEM: authorities that a wss:// broker's certificate may be of; none: the system's */
     const char *tls_cert;   /* PEM: this client's certificate, if the broker wants one … */
     const char *tls_key;    /* … and its key; none: in tls_cert */
+    /* Show the token over ws:// to another machine, too, where whoever is in between reads it. Otherwise calls end with
+     * TARRY_DENIED. false: the environment's TARRY_UNSAFE_PLAIN_TOKEN, if that is 1. */
+    bool unsafe_plain_token;
 };
 
 TARRY_API TARRY_MUST_USE int tarry_open_sized(const struct tarry_options *options, size_t size, uint32_t header_version,

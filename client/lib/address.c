@@ -5,6 +5,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 size_t addresses_find(const struct addresses *addresses, const char *url) {
@@ -16,7 +17,8 @@ size_t addresses_find(const struct addresses *addresses, const char *url) {
 }
 
 int addresses_parse(struct addresses *addresses, const char *urls) {
-    const char *at = urls != NULL ? urls : DEFAULT_URL;
+    const char *environment = urls == NULL ? secure_getenv("TARRY_BROKER") : NULL;
+    const char *at = urls != NULL ? urls : environment != NULL && environment[0] != 0 ? environment : DEFAULT_URL;
     for (;;) {
         size_t size = strcspn(at, ",");
         const char *end = at + size;

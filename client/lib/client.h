@@ -80,6 +80,7 @@ struct credentials {
     char *tls_ca;
     char *tls_cert;
     char *tls_key;
+    bool unsafe_plain_token;
     struct tls_files files; /* the same */
 };
 
@@ -93,6 +94,7 @@ struct loop {
 struct address {
     struct place place;
     char said[SAID_SIZE_MAX];   /* what came of it last, in words; "": it has not been tried */
+    bool denied;                /* … and that was that it lets this client not in */
     char logged[SAID_SIZE_MAX]; /* what the user was told of it last … */
     uint64_t logged_ms;         /* … and when; 0: nothing */
 };
@@ -373,6 +375,8 @@ void link_step(tarry_client *client, uint64_t now);
 void link_turn(tarry_client *client, uint32_t events);
 uint64_t link_deadline(const tarry_client *client);
 bool link_is_ready(const struct link *link); /* requests may go */
+/* Nobody lets this client in: all addresses refuse what it shows. */
+bool link_is_denied(const struct link *link);
 /* The present broker is not the primary. `primary`: whom it names; "": nobody. */
 void link_not_primary(struct link *link, const char *primary, const char *message);
 /* The present broker is silent: on to the next. */

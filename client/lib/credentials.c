@@ -18,6 +18,8 @@ int credentials_take(struct credentials *credentials, const struct tarry_options
     if (rv == TARRY_OK) rv = take(&credentials->tls_ca, options->tls_ca, "TARRY_TLS_CA");
     if (rv == TARRY_OK) rv = take(&credentials->tls_cert, options->tls_cert, "TARRY_TLS_CERT");
     if (rv == TARRY_OK) rv = take(&credentials->tls_key, options->tls_key, "TARRY_TLS_KEY");
+    const char *plain = secure_getenv("TARRY_UNSAFE_PLAIN_TOKEN");
+    credentials->unsafe_plain_token = options->unsafe_plain_token || (plain != NULL && strcmp(plain, "1") == 0);
     credentials->files =
         (struct tls_files){.ca = credentials->tls_ca, .cert = credentials->tls_cert, .key = credentials->tls_key};
     return rv;

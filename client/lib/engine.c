@@ -45,7 +45,8 @@ static void hello_done(void *arg, struct request *request) {
         take_cluster(client, request->reply->hello->cluster);
     } else {
         client->hello_retry_ms = now_ms() + RETRY_BACKOFF_MAX_MS;
-        if (request->code > TARRY_OK && request->code < TARRY_E_TIMEOUT) {
+        /* Who is not let in may be later: another token lies in the file. */
+        if (request->code > TARRY_OK && request->code < TARRY_E_TIMEOUT && !link_is_denied(&client->link)) {
             client->hello_refused = request->code;
             snprintf(client->hello_message, sizeof(client->hello_message), "%s", request->message);
         }

@@ -8,6 +8,7 @@
  *
  *   sent, and no answer to one of the sends ─► TARRY_FAILED if that is what the broker said last, else TARRY_E_TIMEOUT:
  *                                              whether it took effect is unknown
+ *   not let in at any address ───────────────► TARRY_DENIED, at once (expiry_denied); nothing was done
  *   refused each time it was sent ───────────► that refusal: TARRY_BUSY, TARRY_STOPPING, TARRY_NOT_PRIMARY; nothing was
  * done never sent ──────────────────────────────► TARRY_BUSY if a broker has answered others since the call was made;
  *                                              TARRY_NOT_PRIMARY if that is all that was said; TARRY_E_NO_BROKER */
@@ -94,6 +95,8 @@ void expire(tarry_client *client, struct request *request) {
     if (request->kind == REQUEST_COMMIT && request->unanswered > 0) producer_leave(client, request->producer);
     if (request->unanswered > 0)
         code = request->refused == TARRY__CODE__FAILED ? TARRY_FAILED : TARRY_E_TIMEOUT;
+    else if (link_is_denied(&client->link))
+        code = TARRY_DENIED;
     else if (request->refused != TARRY__CODE__OK)
         code = (int)request->refused;
     else
@@ -181,6 +184,31 @@ void expiry_step(tarry_client *client, uint64_t now) {
             finish(client, request);
         else
             end_due(client, request, now);
+    }
+}
+
+static void end_undone(tarry_client *client, struct request_list *list) {
+    for (struct request *request = list->first, *next; request != NULL; request = next) {
+        next = request->links[IN_QUEUE].next;
+        if (request->unanswered == 0) finish(client, request);
+    }
+}
+
+void expiry_denied(tarry_client *client) {
+    for (int rank = 0; rank < COMMIT_RANKS; rank++) {
+        queue_close_gathering(client, (enum commit_rank)rank);
+        end_undone(client, &client->commits[rank].waiting);
+    }
+    end_undone(client, &client->calls);
+    for (size_t i = 0; i < client->retries.count;) {
+        char *timer = (char *)client->retries.items[i];
+        struct request *request = (struct request *)(timer - offsetof(struct request, retry));
+        if (request->unanswered == 0) {
+            finish(client, request);
+            i = 0; /* the heap is another one */
+        } else {
+            i++;
+        }
     }
 }
 

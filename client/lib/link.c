@@ -35,6 +35,7 @@ static void opened(tarry_client *client) {
     link->up = true;
     if (link->opened != link->address) queue_forget_refusals(client); /* somebody else refused */
     link->opened = link->address;
+    present(link)->denied = false;
     event_note(client, TARRY_CONNECTED, present(link)->place.url, "connected");
 }
 
@@ -45,6 +46,7 @@ static void lost(tarry_client *client) {
     const char *why = link->connection.said;
     if (why[0] == 0) why = was_useful ? "the connection was lost" : "dropped the connection unanswered";
     if (!link->again) address_say(present(link), "%s", why);
+    present(link)->denied = link->connection.denied;
     link->trying = link->up = false;
     connection_close(&link->connection);
     if (was_up) {
@@ -52,6 +54,7 @@ static void lost(tarry_client *client) {
         if (was_useful) start_anew(link);
     }
     answers_lost(client);
+    if (link_is_denied(link)) expiry_denied(client);
 }
 
 /* What the connection has to say now. True: it goes on. */
@@ -98,6 +101,21 @@ static uint64_t some_of(uint64_t wait_ms) {
     return wait_ms / 2 + random % (wait_ms / 2);
 }
 
+/* What is shown at the present address. False: nothing is sent, and the connection says why. */
+static bool read_token(tarry_client *client, char token[TOKEN_SIZE_MAX + 1]) {
+    struct connection *connection = &client->link.connection;
+    const struct credentials *credentials = &client->credentials;
+    connection->denied = false;
+    if (credentials->token_file == NULL) return true;
+    if (place_is_in_the_clear(&present(&client->link)->place) && !credentials->unsafe_plain_token) {
+        connection_say(connection, "the token is not shown to another machine over ws://, where whoever is in between "
+                                   "reads it: use wss://, or say --unsafe-plain-token (unsafe_plain_token)");
+        connection->denied = true;
+        return false;
+    }
+    return private_read_token(credentials->token_file, token, connection->said, sizeof(connection->said));
+}
+
 /* Tries the present address. */
 static void try_address(tarry_client *client) {
     struct link *link = &client->link;
@@ -116,8 +134,7 @@ static void try_address(tarry_client *client) {
     link->since_ms = link->progress_ms = now;
     link->trying = true;
     char token[TOKEN_SIZE_MAX + 1] = "";
-    const char *file = client->credentials.token_file;
-    if (file != NULL && !private_read_token(file, token, link->connection.said, sizeof(link->connection.said))) {
+    if (!read_token(client, token)) {
         lost(client);
         return;
     }
@@ -156,6 +173,12 @@ void link_ask_last(tarry_client *client, struct packet *packet, uint64_t patienc
         connection_ready(connection, EPOLLIN | EPOLLOUT);
         news = connection_next(connection, &data, &size);
     }
+}
+
+bool link_is_denied(const struct link *link) {
+    for (size_t i = 0; i < link->addresses.count; i++)
+        if (!link->addresses.items[i].denied) return false;
+    return !link->up;
 }
 
 bool link_is_ready(const struct link *link) {

@@ -12,17 +12,12 @@
 #define USAGE 2
 
 static const struct arg_spec globals[] = {
-    {"broker", ARG_VALUE, "URL", ""},
-    {"timeout", ARG_VALUE, "DUR", ""},
-    {"json", ARG_FLAG, NULL, ""},
-    {"as", ARG_VALUE, "TEXT", ""},
-    {"token-file", ARG_VALUE, "FILE", ""},
-    {"tls-ca", ARG_VALUE, "FILE", ""},
-    {"tls-cert", ARG_VALUE, "FILE", ""},
-    {"tls-key", ARG_VALUE, "FILE", ""},
-    {"help", ARG_FLAG, NULL, ""},
-    {"version", ARG_FLAG, NULL, ""},
-    {0},
+    {"broker", ARG_VALUE, "URL", ""},      {"timeout", ARG_VALUE, "DUR", ""},
+    {"json", ARG_FLAG, NULL, ""},          {"as", ARG_VALUE, "TEXT", ""},
+    {"token-file", ARG_VALUE, "FILE", ""}, {"unsafe-plain-token", ARG_FLAG, NULL, ""},
+    {"tls-ca", ARG_VALUE, "FILE", ""},     {"tls-cert", ARG_VALUE, "FILE", ""},
+    {"tls-key", ARG_VALUE, "FILE", ""},    {"help", ARG_FLAG, NULL, ""},
+    {"version", ARG_FLAG, NULL, ""},       {0},
 };
 
 struct parse {
@@ -177,6 +172,7 @@ static void take_global(struct args *args, const struct arg_spec *spec, const ch
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
         if (strcmp(spec->name, values[i].name) == 0) *values[i].value = value;
     args->json = args->json || strcmp(spec->name, "json") == 0;
+    args->unsafe_plain_token = args->unsafe_plain_token || strcmp(spec->name, "unsafe-plain-token") == 0;
     args->help = args->help || strcmp(spec->name, "help") == 0;
     args->version = args->version || strcmp(spec->name, "version") == 0;
 }

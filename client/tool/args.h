@@ -54,6 +54,7 @@ struct args {
     const char *timeout;
     const char *as;
     const char *token_file;
+    bool unsafe_plain_token;
     const char *tls_ca;
     const char *tls_cert;
     const char *tls_key;

@@ -52,7 +52,8 @@ static void add_attribute(struct environment *environment, const struct tarry_at
 
 /* What the command needs to speak to the same broker. */
 static bool is_credential(const char *variable) {
-    return strncmp(variable, "TARRY_TLS_", 10) == 0 || strncmp(variable, "TARRY_TOKEN_FILE=", 17) == 0;
+    return strncmp(variable, "TARRY_TLS_", 10) == 0 || strncmp(variable, "TARRY_TOKEN_FILE=", 17) == 0 ||
+           strncmp(variable, "TARRY_UNSAFE_PLAIN_TOKEN=", 25) == 0;
 }
 
 static struct environment environment_new(const struct tool *tool, const struct tarry_task *task) {

@@ -57,6 +57,7 @@ static const char *const globals_help =
     "                         (consume, --from, --watch, --follow) waits for a broker that goes away\n"
     "                         without an end, unless this is given\n"
     "  --token-file FILE      the token that is shown to the broker; else $TARRY_TOKEN_FILE\n"
+    "  --unsafe-plain-token   … also over ws:// to another machine, where whoever is in between reads it\n"
     "  --tls-ca FILE          authorities of wss:// brokers; else $TARRY_TLS_CA, else the system's\n"
     "  --tls-cert FILE        this client's certificate, if the broker wants one; else $TARRY_TLS_CERT\n"
     "  --tls-key FILE         its key; else $TARRY_TLS_KEY, else in --tls-cert\n"

@@ -62,6 +62,7 @@ static void credentials(const struct args *args) {
         const char *variable;
         const char *value;
     } given[] = {{"TARRY_TOKEN_FILE", args->token_file},
+                 {"TARRY_UNSAFE_PLAIN_TOKEN", args->unsafe_plain_token ? "1" : NULL},
                  {"TARRY_TLS_CA", args->tls_ca},
                  {"TARRY_TLS_CERT", args->tls_cert},
                  {"TARRY_TLS_KEY", args->tls_key}};

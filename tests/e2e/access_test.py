@@ -445,6 +445,54 @@ class Unix(Access):
         self.assertEqual(self.rpc().ask(QUEUES, [])[0], DENIED)
 
 
+class Client(Access):
+    """What somebody hears whom nobody lets in."""
+
+    rows = (row("late", "read", "expires=1000"), NOBODY)
+
+    def tool(self, *arguments, url=None, token="tarry_nobodys", **environment):
+        """(status, standard error, seconds) of the tool with a token."""
+        path = os.path.join(self.directory, "shown.token")
+        harness.make_private(path, token + "\n")
+        began = time.monotonic()
+        done = subprocess.run([harness.find_program("tarry"), *arguments, "--timeout", "60s"], stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=90, check=False,
+                              env={**os.environ, "TARRY_BROKER": url or self.broker.url, "TARRY_TOKEN_FILE": path, **environment})
+        return done.returncode, done.stderr, time.monotonic() - began
+
+    def assert_denied(self, sentence, *arguments, **options):
+        status, said, seconds = self.tool(*arguments, **options)
+        self.assertEqual(status, 1, said)
+        self.assertIn(sentence, said)
+        self.assertLess(seconds, 20, said)
+
+    def test_a_wrong_token_is_said_at_once(self):
+        for arguments in (("schedule", "q", "--key", "k", "--in", "1h"), ("queue", "list"), ("consume", "q", "--count", "1")):
+            self.assert_denied("the token is none of this broker's", *arguments)
+        self.assert_denied("the token has expired", "queue", "list", token=tokens.text_of("late"))
+
+    def test_too_many_wrong_ones_are_said_at_once_too(self):
+        for _ in range(11):
+            with WebSocket(self.broker.port, headers=wire.bearer("tarry_nobodys")) as upgrade:
+                self.assertFalse(upgrade.accepted)
+        self.assert_denied("too many wrong tokens have come from this address", "schedule", "q", "--key", "k", "--in", "1h")
+
+    def test_one_address_of_two_that_is_silent_may_still_let_in(self):
+        silent = f"ws://127.0.0.1:{harness.ports.free_port()}"
+        status, said, seconds = self.tool("queue", "list", "--timeout", "3s", url=f"{self.broker.url},{silent}")
+        self.assertEqual(status, 3, said)
+        self.assertIn("the token is none of this broker's", said)
+        self.assertGreater(seconds, 2)
+
+    def test_a_token_is_not_shown_in_the_clear_to_another_machine(self):
+        listen = f"ws://192.0.2.1:{harness.ports.free_port()}"  # TEST-NET-1: nobody is there, and nobody must be asked
+        self.assert_denied("not shown to another machine over ws://", "queue", "list", url=listen)
+        self.assert_denied("not shown to another machine over ws://", "queue", "list", url="ws://a-name-that-is-not-localhost.invalid")
+        status, said, _ = self.tool("queue", "list", "--timeout", "1s", url=listen, TARRY_UNSAFE_PLAIN_TOKEN="1")
+        self.assertEqual(status, 3, said)
+        self.assertEqual(self.tool("queue", "list", "--unsafe-plain-token", "--timeout", "1s", url=listen)[0], 3)
+
+
 class Network(Access):
     def test_no_address_beyond_the_host_without_tokens(self):
         write(self.tokens, "loopback loopback roles=read\n")

@@ -331,6 +331,8 @@ class Broker:
         is_patient = arguments and "--timeout" not in arguments and arguments[0] not in ASKS_BOTH
         patience = ("--timeout", TOOL_TIMEOUT) if is_patient else ()
         token = ("--token-file", self._beside("admin.token")) if arguments and arguments[0] in ADMIN else ()
+        if token and self.url.startswith("ws://") and "//127." not in self.url:
+            token = (*token, "--unsafe-plain-token")
         return [find_program("tarry"), *[str(a) for a in (*arguments, *patience, *token)], "--broker", self.url, "--json"]
 
     def tarry(self, *arguments, stdin=None, wait_s=ANSWER_WAIT_S, env=None):

@@ -106,7 +106,8 @@ class TwoHosts(unittest.TestCase):
         self.refused(f"TARRY_TOKEN_FILE=/etc/tarry/worker.token {schedule}", "produce")
         self.refused("tarry schedule other --in 1h", "queue")
         self.refused("tarry promote", "operate")
-        self.refused(f"TARRY_BROKER=ws://{ADDRESSES[0]}:{PORT} {schedule}", "no broker answered")
+        self.refused(f"TARRY_BROKER=ws://{ADDRESSES[0]}:{PORT} {schedule}", "not shown to another machine over ws://")
+        self.refused(f"TARRY_BROKER=ws://{ADDRESSES[0]}:{PORT} {schedule} --unsafe-plain-token", "no broker answered")
         self.shop.run("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=tarry-ca -keyout /tmp/x -out /tmp/ca.crt")
         self.refused(f"TARRY_TLS_CA=/tmp/ca.crt {schedule}", "certificate")
         for address in ADDRESSES[:2]:
@@ -158,8 +159,7 @@ class TwoHosts(unittest.TestCase):
         shutil.copy(self.a.there(tokens), self.shop.there(tokens))
         with open(os.path.join(guide_test.ROOT, "README.md"), encoding="utf-8") as page:
             source = re.search(r"^```c\n(.*?)^```$", page.read(), re.M | re.S).group(1)
-        self.assertIn("tarry_open(NULL, ", source)
-        source = source.replace("tarry_open(NULL, ", f'tarry_open(&(struct tarry_options){{.urls = "{self.shop.environment["TARRY_BROKER"]}"}}, ')
+        self.assertIn("tarry_open(NULL, ", source)  # which takes the addresses from TARRY_BROKER
         library = os.path.dirname(glob.glob("usr/local/**/libtarry.so", root_dir=guide_test.installed(), recursive=True)[0])
         with open(self.shop.there("/tmp/example.c"), "w", encoding="utf-8") as file:
             file.write(source)

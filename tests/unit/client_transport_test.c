@@ -179,6 +179,7 @@ static void only_a_brokers_answer_is_accepted(void **state) {
     static const struct {
         const char *answer;
         const char *said; /* NULL: accepted */
+        bool is_denied;
     } cases[] = {
         {OK_HEAD OK_ACCEPT OK_PROTOCOL "\r\n", NULL},
         {"HTTP/1.1 101 x\r\nupgrade:  WebSocket \r\nCONNECTION: keep-alive, upgrade\r\n" OK_ACCEPT OK_PROTOCOL "\r\n",
@@ -198,8 +199,12 @@ static void only_a_brokers_answer_is_accepted(void **state) {
         {OK_HEAD OK_ACCEPT "nothing\r\n" OK_PROTOCOL "\r\n", "malformed"},
         {"HTTP/1.1 200 OK\r\n\r\n", "HTTP 200"},
         {"HTTP/1.1 404 Not Found\r\n\r\n", "no broker"},
-        {"HTTP/1.1 401 Unauthorized\r\n\r\nthe token has expired\r\nmore", "the token has expired"},
-        {"HTTP/1.1 401 Unauthorized\r\n\r\n<html>secret</html>", "lets nobody in (HTTP 401): does it want a token"},
+        {"HTTP/1.1 401 Unauthorized\r\n\r\nthe token has expired\r\nmore", "the token has expired", .is_denied = true},
+        {"HTTP/1.1 401 Unauthorized\r\n\r\n<html>secret</html>", "lets nobody in (HTTP 401): does it want a token",
+         .is_denied = true},
+        {"HTTP/1.1 429 x\r\nWWW-Authenticate: Bearer\r\n\r\ntoo many wrong tokens",
+         "lets nobody in (HTTP 429): too many wrong tokens", .is_denied = true},
+        {"HTTP/1.1 429 x\r\n\r\nas many connections as it may", "HTTP 429: as many connections"},
         {"HTTP/1.1 503 x\r\n\r\ntoo many connections\x1b[2J", "HTTP 503: too many connections"},
         {"HTTP/2.0 101 x\r\n\r\n", "no broker"},
         {"HTTP/1.1 1011 x\r\n\r\n", "no broker"},
@@ -216,7 +221,8 @@ static void only_a_brokers_answer_is_accepted(void **state) {
         const size_t size = strlen(cases[i].answer);
         const enum upgrade_verdict verdict =
             upgrade_judge(cases[i].answer, size, accept, "rep.sp.nanomsg.org", &used, said);
-        assert_int_equal(verdict, cases[i].said == NULL ? UPGRADE_ACCEPTED : UPGRADE_REFUSED);
+        const enum upgrade_verdict refused = cases[i].is_denied ? UPGRADE_DENIED : UPGRADE_REFUSED;
+        assert_int_equal(verdict, cases[i].said == NULL ? UPGRADE_ACCEPTED : refused);
         if (cases[i].said == NULL) assert_int_equal(used, size);
         if (cases[i].said != NULL && strstr(said, cases[i].said) == NULL) fail_msg("case %zu: %s", i, said);
         for (const char *at = said; *at != 0; at++) assert_in_range(*at, ' ', 126);

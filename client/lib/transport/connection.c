@@ -215,6 +215,7 @@ void connection_open(struct connection *connection, int epoll, uint64_t id, cons
     connection->protocol = options->protocol;
     connection->files = options->files;
     connection->said[0] = 0;
+    connection->denied = false;
     snprintf(connection->path, sizeof(connection->path), "%s", options->path);
     snprintf(connection->bearer, sizeof(connection->bearer), "%s", options->bearer);
     frame_reader_init(&connection->reader, options->message_max);
@@ -274,7 +275,8 @@ static enum connection_news upgrades(struct connection *connection) {
                                 connection->protocol, &used, connection->said);
         reader->at += used;
     }
-    if (verdict == UPGRADE_REFUSED) return CONNECTION_LOST;
+    connection->denied = verdict == UPGRADE_DENIED;
+    if (verdict != UPGRADE_ACCEPTED) return CONNECTION_LOST;
     connection->state = CONNECTION_OPEN;
     explicit_bzero(connection->bearer, sizeof(connection->bearer));
     return CONNECTION_OPENED;

@@ -67,6 +67,7 @@ struct connection {
     uint32_t ready;              /* what epoll said, and has not been done yet */
     unsigned reads_left;         /* of this turn, before others have theirs */
     char said[UPGRADE_SAID_MAX]; /* why it is lost, in words */
+    bool denied;                 /* … and that is for who asks (UPGRADE_DENIED) */
     /* io: what is to leave; and all that is asked of `tls` */
     pthread_mutex_t io; /* innermost */
     struct outgoing *first;

@@ -1,10 +1,12 @@
 /* place.c: see place.h. Nothing is guessed: a path behind a port, a user's name, spaces are refused. */
 #include "place.h"
 
+#include <arpa/inet.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static const struct {
     const char *text;
@@ -79,4 +81,13 @@ int place_parse(const char *text, size_t size, struct place *out) {
 
 const char *place_authority(const struct place *place) {
     return place->kind == PLACE_UNIX ? "localhost" : place->url + strlen(scheme_of(place->kind));
+}
+
+bool place_is_in_the_clear(const struct place *place) {
+    struct in_addr four;
+    struct in6_addr six;
+    if (place->kind != PLACE_WS) return false;
+    if (inet_pton(AF_INET, place->host, &four) == 1) return ntohl(four.s_addr) >> 24 != 127;
+    if (inet_pton(AF_INET6, place->host, &six) == 1) return !IN6_IS_ADDR_LOOPBACK(&six);
+    return strcasecmp(place->host, "localhost") != 0;
 }

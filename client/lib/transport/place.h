@@ -2,6 +2,7 @@
 #ifndef TARRY_PLACE_H
 #define TARRY_PLACE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "tarry_limits.h"
@@ -20,6 +21,8 @@ struct place {
 
 /* 0, or -1: it is none. `out` is untouched then. */
 int place_parse(const char *text, size_t size, struct place *out);
+/* ws:// to another machine, as far as the host's text tells: a name other than localhost may be one. */
+bool place_is_in_the_clear(const struct place *place);
 /* What stands in an HTTP request's Host header. */
 const char *place_authority(const struct place *place);
 

@@ -50,6 +50,7 @@ struct seen {
     bool accept_fits;
     bool protocol_fits;
     bool extensions;
+    bool wants_token;
 };
 
 static bool is(struct text text, const char *word) {
@@ -102,6 +103,7 @@ static bool take_header(struct text line, const char *accept, const char *protoc
     if (is(name, "Upgrade")) seen->upgrade = is(value, "websocket");
     if (is(name, "Connection")) seen->connection = seen->connection || lists(value, "upgrade");
     if (is(name, "Sec-WebSocket-Extensions")) seen->extensions = true;
+    if (is(name, "WWW-Authenticate")) seen->wants_token = true;
     if (is(name, "Sec-WebSocket-Accept")) {
         seen->accept++;
         seen->accept_fits = is_exactly(value, accept);
@@ -139,9 +141,12 @@ static size_t reason_size(const char *body, size_t size) {
 
 static const char no_reason[] = "does it want a token, or is a proxy in front of the broker?";
 
-static enum upgrade_verdict refuse_status(char said[UPGRADE_SAID_MAX], unsigned status, const char *body, size_t size) {
+/* `wants_token`: the answer says that it is about what was shown. */
+static enum upgrade_verdict refuse_status(char said[UPGRADE_SAID_MAX], unsigned status, bool wants_token,
+                                          const char *body, size_t size) {
     const int reason = size > 0 ? (int)reason_size(body, size < 160 ? size : 160) : 0;
-    if (status == 401 || status == 403)
+    const bool is_denied = status == 401 || status == 403 || (status == 429 && wants_token);
+    if (is_denied)
         snprintf(said, UPGRADE_SAID_MAX, "what listens there lets nobody in (HTTP %u): %.*s", status,
                  reason > 0 ? reason : (int)sizeof(no_reason), reason > 0 ? body : no_reason);
     else if (status == 429 || status >= 500)
@@ -149,11 +154,11 @@ static enum upgrade_verdict refuse_status(char said[UPGRADE_SAID_MAX], unsigned 
                  reason, body);
     else
         snprintf(said, UPGRADE_SAID_MAX, "%s; it answers HTTP %u", no_broker, status);
-    return UPGRADE_REFUSED;
+    return is_denied ? UPGRADE_DENIED : UPGRADE_REFUSED;
 }
 
 static enum upgrade_verdict judge_head(struct text head, const char *accept, const char *protocol, unsigned *out_status,
-                                       char said[UPGRADE_SAID_MAX]) {
+                                       bool *out_wants_token, char said[UPGRADE_SAID_MAX]) {
     struct seen seen = {0};
     for (unsigned number = 0; head.size > 0; number++) {
         const char *end = memmem(head.at, head.size, "\r\n", 2);
@@ -167,6 +172,7 @@ static enum upgrade_verdict judge_head(struct text head, const char *accept, con
         const size_t used = line.size + (end != NULL ? 2 : 0);
         head = (struct text){head.at + used, head.size - used};
     }
+    *out_wants_token = seen.wants_token;
     if (*out_status != 101) return UPGRADE_NEEDS_MORE; /* the status says why */
     if (!seen.upgrade || !seen.connection) return refuse(said, no_broker);
     if (seen.accept != 1 || !seen.accept_fits)
@@ -188,9 +194,11 @@ enum upgrade_verdict upgrade_judge(const char *bytes, size_t size, const char *a
         return refuse(said, "its answer's head is longer than any broker's");
     }
     unsigned status = 0;
+    bool wants_token = false;
     const size_t head_size = (size_t)(end - bytes);
-    enum upgrade_verdict verdict = judge_head((struct text){bytes, head_size}, accept, protocol, &status, said);
-    if (verdict == UPGRADE_NEEDS_MORE) return refuse_status(said, status, end + 4, size - head_size - 4);
+    const struct text head = {bytes, head_size};
+    enum upgrade_verdict verdict = judge_head(head, accept, protocol, &status, &wants_token, said);
+    if (verdict == UPGRADE_NEEDS_MORE) return refuse_status(said, status, wants_token, end + 4, size - head_size - 4);
     if (verdict == UPGRADE_ACCEPTED) *out_used = head_size + 4;
     return verdict;
 }

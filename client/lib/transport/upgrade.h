@@ -26,10 +26,15 @@ size_t upgrade_request(const struct upgrade_ask *ask, const uint8_t nonce[UPGRAD
 /* What the answer to `key` must contain. */
 void upgrade_accept(const char *key, char accept[UPGRADE_ACCEPT_SIZE + 1]);
 
-enum upgrade_verdict { UPGRADE_NEEDS_MORE, UPGRADE_ACCEPTED, UPGRADE_REFUSED };
+enum upgrade_verdict {
+    UPGRADE_NEEDS_MORE,
+    UPGRADE_ACCEPTED,
+    UPGRADE_REFUSED,
+    UPGRADE_DENIED /* refused for who asks: what he shows is not enough, or nobody's, and will not be a moment later */
+};
 
 /* Judges what has come so far. *out_used, when accepted: the answer's own bytes; what follows are frames. `said`, when
- * refused: why, in words for people. */
+ * refused or denied: why, in words for people. */
 enum upgrade_verdict upgrade_judge(const char *bytes, size_t size, const char *accept, const char *protocol,
                                    size_t *out_used, char said[UPGRADE_SAID_MAX]);
 
