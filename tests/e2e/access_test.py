@@ -467,9 +467,9 @@ class Client(Access):
         self.assertLess(seconds, 20, said)
 
     def test_a_wrong_token_is_said_at_once(self):
-        for arguments in (("schedule", "q", "--key", "k", "--in", "1h"), ("queue", "list"), ("consume", "q", "--count", "1")):
+        for arguments in (("schedule", "q", "--key", "k", "--in", "1h"), ("queues"), ("consume", "q", "--count", "1")):
             self.assert_denied("the token is none of this broker's", *arguments)
-        self.assert_denied("the token has expired", "queue", "list", token=tokens.text_of("late"))
+        self.assert_denied("the token has expired", "queues", token=tokens.text_of("late"))
 
     def test_too_many_wrong_ones_are_said_at_once_too(self):
         for _ in range(11):
@@ -479,18 +479,18 @@ class Client(Access):
 
     def test_one_address_of_two_that_is_silent_may_still_let_in(self):
         silent = f"ws://127.0.0.1:{harness.ports.free_port()}"
-        status, said, seconds = self.tool("queue", "list", "--timeout", "3s", url=f"{self.broker.url},{silent}")
+        status, said, seconds = self.tool("queues", "--timeout", "3s", url=f"{self.broker.url},{silent}")
         self.assertEqual(status, 3, said)
         self.assertIn("the token is none of this broker's", said)
         self.assertGreater(seconds, 2)
 
     def test_a_token_is_not_shown_in_the_clear_to_another_machine(self):
         listen = f"ws://192.0.2.1:{harness.ports.free_port()}"  # TEST-NET-1: nobody is there, and nobody must be asked
-        self.assert_denied("not shown to another machine over ws://", "queue", "list", url=listen)
-        self.assert_denied("not shown to another machine over ws://", "queue", "list", url="ws://a-name-that-is-not-localhost.invalid")
-        status, said, _ = self.tool("queue", "list", "--timeout", "1s", url=listen, TARRY_UNSAFE_PLAIN_TOKEN="1")
+        self.assert_denied("not shown to another machine over ws://", "queues", url=listen)
+        self.assert_denied("not shown to another machine over ws://", "queues", url="ws://a-name-that-is-not-localhost.invalid")
+        status, said, _ = self.tool("queues", "--timeout", "1s", url=listen, TARRY_UNSAFE_PLAIN_TOKEN="1")
         self.assertEqual(status, 3, said)
-        self.assertEqual(self.tool("queue", "list", "--unsafe-plain-token", "--timeout", "1s", url=listen)[0], 3)
+        self.assertEqual(self.tool("queues", "--unsafe-plain-token", "--timeout", "1s", url=listen)[0], 3)
 
 
 class Network(Access):
