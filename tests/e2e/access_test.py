@@ -467,7 +467,7 @@ class Client(Access):
         self.assertLess(seconds, 20, said)
 
     def test_a_wrong_token_is_said_at_once(self):
-        for arguments in (("schedule", "q", "--key", "k", "--in", "1h"), ("queues"), ("consume", "q", "--count", "1")):
+        for arguments in (("schedule", "q", "--key", "k", "--in", "1h"), ("queues",), ("consume", "q", "--count", "1")):
             self.assert_denied("the token is none of this broker's", *arguments)
         self.assert_denied("the token has expired", "queues", token=tokens.text_of("late"))
 
