@@ -1,7 +1,8 @@
-"""foreign_test.py: tarryd is what nng 1.5.2's own REQ and PULL sockets believe it to be. libtarry has sockets of its own, so a client that
-knows nothing of it judges the wire (foreign.c)."""
+"""foreign_test.py: tarryd is what nng 1.5.2's own REQ and PULL sockets believe it to be. libtarry has sockets of its own, so clients that
+know nothing of it judge the wire: nng's (foreign.c), and one in another language (foreign.py)."""
 import os
 import subprocess
+import sys
 
 import harness
 import tokens
@@ -9,10 +10,12 @@ from certificates import Authority
 
 
 class Foreign(harness.Case):
+    def command(self):
+        return [harness.find_program("foreign")]
+
     def lives(self, key, size, *secrets):
-        url = self.broker.url.replace("wss://127.0.0.1", "wss://localhost")  # its TLS knows names alone
-        done = subprocess.run([harness.find_program("foreign"), url, "q", key, str(size), *secrets], capture_output=True, text=True,
-                              timeout=60, check=False)
+        url = self.broker.url.replace("wss://127.0.0.1", "wss://localhost")  # nng's TLS knows names alone
+        done = subprocess.run([*self.command(), url, "q", key, str(size), *secrets], capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         lines = done.stdout.splitlines()
         self.assertEqual([line.split()[0] for line in lines], ["greeted", "scheduled", "delivered", "acked"])
@@ -46,6 +49,19 @@ class ForeignOverTls(Foreign):
 
     def test_a_task_goes_through_its_life(self):
         self.lives("small", 10)
+
+    def test_without_a_right_token_nobody_is_let_in(self):
+        with self.assertRaisesRegex(AssertionError, "401|[Pp]ermission|denied"):
+            Foreign.lives(self, "small", 10, "tarry_nobodys", self.authority.ca)
+
+
+class Python(Foreign):
+    def command(self):
+        return [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "foreign.py")]
+
+
+class PythonOverTls(Python, ForeignOverTls):
+    pass
 
 
 if __name__ == "__main__":
