@@ -190,7 +190,7 @@ static void stop(void) {
     uint64_t from_ms = monotonic_ms();
     atomic_store(&shell.stopping, true);
     authorizer_tell(&shell.authorizer, true); /* before the log's last record */
-    auditor_stop(&shell.auditor); /* before the core: those who wait for news get an answer now */
+    auditor_stop(&shell.auditor);             /* before the core: those who wait for news get an answer now */
     inbox_stop(&shell.inbox);
     loop_join(&shell.loop);
     sync_stop(&shell.sync);
