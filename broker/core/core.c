@@ -389,12 +389,12 @@ bool core_may_free(const struct core *core) {
 }
 
 static void handle(struct core *core, const struct core_event *event, struct core_effects *effects) {
-    assert(!core->closed || event->kind == CORE_DURABLE || event->kind == CORE_INDEXED || event->kind == CORE_TICK);
     switch (event->kind) {
     case CORE_START:
         start(core, event, effects);
         break;
     case CORE_TICK:
+    case CORE_FOLLOW: /* has a step of its own */
         break;
     case CORE_HELLO:
         producer_hello(core, event, effects);
@@ -453,8 +453,6 @@ static void handle(struct core *core, const struct core_event *event, struct cor
     case CORE_REFUSED:
         record_refusals(core, event, effects);
         break;
-    case CORE_FOLLOW:
-        assert(!"a step of its own");
     case CORE_CLOSE:
         close_log(core, event, effects);
         break;
@@ -486,6 +484,7 @@ void core_step(struct core *core, const struct core_event *event, struct core_ef
     set_now(core, &event->now);
     uint64_t latest_ns = event->now.steady_ns + (SEEDED_BUG(lateness_ignored) ? 0 : event->late_ns);
     core->from_ns = latest_ns > core->now.steady_ns ? latest_ns : core->now.steady_ns;
+    assert(!core->closed || event->kind == CORE_DURABLE || event->kind == CORE_INDEXED || event->kind == CORE_TICK);
     size_t used = effects->arena->used;
     uint64_t taken = slab_allocated(core->slab);
     core->hurry = timers_run(core, effects);
