@@ -304,16 +304,13 @@ static void take_news(struct loop *loop, struct lane_news *news) {
 /* For the audit, if this node may write, and a full disk has room (F-4). Otherwise it is offered again. */
 static void take_refusals(struct loop *loop, struct refusals_told *told) {
     struct shell *shell = loop->shell;
-    bool may_write = !loop->closed && !shell->config.inspect && !applier_is_on(&loop->applier);
-    if (may_write &&
-        room_refusal(&shell->room, shell->log, core_position(shell->core), REFUSALS_RECORDS_SIZE_MAX) == NULL) {
-        struct core_event event = {.kind = CORE_REFUSED};
-        event.refusal_count = authorizer_refusals(told, loop->batch->effects.arena, &event.refusals);
-        step(loop, &event);
-        authorizer_told(told, true);
-    } else {
-        authorizer_told(told, false);
-    }
+    struct core_event event = {.kind = CORE_REFUSED};
+    uint64_t at = core_position(shell->core);
+    bool may = !loop->closed && !shell->config.inspect && !applier_is_on(&loop->applier) &&
+               room_refusal(&shell->room, shell->log, at, REFUSALS_RECORDS_SIZE_MAX) == NULL;
+    if (may) event.refusal_count = authorizer_refusals(told, loop->batch->effects.arena, &event.refusals);
+    if (may) step(loop, &event);
+    authorizer_told(told, may);
 }
 
 /* What comes too late. Nobody is told anything that is not so: a caller hears that the broker stops. */
