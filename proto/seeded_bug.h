@@ -115,6 +115,8 @@
     BUG(served_unchecked, "LOG-5", "frames are handed to a follower without a look at their sums") \
     BUG(seal_too_soon, "LOG-5", "the seal does not wait until everything before it is durable") \
     BUG(seal_missing, "LOG-5", "no seal follows the last batch") \
+    /* engine: what leaves */ \
+    BUG(released_one_early, "LOG-1", "an answer or a delivery leaves one frame before the log is durable") \
     /* engine: the reserve of the disk */ \
     BUG(reserve_given_away, "CAP-1", "new tasks are taken while the disk has nothing left for acks") \
     /* engine: retention and erasing */ \

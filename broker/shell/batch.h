@@ -11,6 +11,7 @@
 
 #include "call.h"
 #include "core.h"
+#include "release_gate.h"
 
 /* More of them only means that the disk is behind; then the core thread waits. */
 #define BATCHES_MAX 16
@@ -24,13 +25,15 @@ struct answer {
 };
 
 struct batch {
+    struct release release; /* while it waits at the gate; first: batch_of */
     struct batch *next;     /* in a queue of the sync thread */
     struct batch *next_out; /* in the queue of the courier, at the same time */
     struct arena arena;
     struct core_effects effects;
     struct answer *answers; /* ready to leave after the sync; in the arena */
     size_t answer_count;
-    uint64_t end;      /* in a pair: leaves once everything up to here is committed; 0: at once */
+    uint64_t end;      /* the log's, behind it: leaves once everything up to here is durable wherever it must be; 0: a
+                          follower's, which rests on what is committed */
     uint64_t question; /* … and, if nothing was appended, once this is confirmed (R3) */
     bool courier;      /* it has deliveries, or replies whose content must be read first */
     unsigned users;
@@ -43,6 +46,10 @@ struct batches {
     struct batch *free;
     unsigned made;
 };
+
+static inline struct batch *batch_of(struct release *release) {
+    return (struct batch *)release;
+}
 
 void batches_init(struct batches *batches);
 /* An empty batch with one user; waits while BATCHES_MAX are under way. */

@@ -163,10 +163,9 @@ static void flush(struct loop *loop) {
     const struct core_effects *effects = &loop->batch->effects;
     if (effects->appends.count == 0 && effects->replies.count == 0 && effects->deliveries.count == 0) return;
     pack_answers(loop);
-    if (shell->node.on && !applier_is_on(&loop->applier)) {
-        loop->batch->end = core_position(shell->core);
-        node_digest(&shell->node, loop->batch->end, core_digest(shell->core));
-    }
+    const bool decides = !applier_is_on(&loop->applier);
+    if (decides) loop->batch->end = core_position(shell->core);
+    if (decides && shell->node.on) node_digest(&shell->node, loop->batch->end, core_digest(shell->core));
     sync_post(&shell->sync, loop->batch, !loop->is_lent);
     loop->batch = batch_take(&shell->batches);
     loop->stamped = 0;

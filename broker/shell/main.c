@@ -173,6 +173,7 @@ static void start_threads(void) {
     shell.inbox.indexed = index_position(shell.index);
     shell.inbox.follow_to = core_position(shell.core);
     auditor_start(&shell.auditor, &shell);
+    releaser_init(&shell.releaser, &shell, core_position(shell.core));
     sync_start(&shell.sync, &shell);
     courier_start(&shell.courier, &shell);
     indexer_start(&shell.indexer, &shell, core_position(shell.core));

@@ -1,7 +1,8 @@
 /* shell.h: the one object that ties the broker's threads together, and how it dies.
  *
  * README.md draws the threads and their queues. Order of locks: a lane's mutex, then a queue's (inbox, reader, auditor,
- * courier, sync, indexer, archivist, batches); no two queues' at once. The door's own lock
+ * courier, sync, indexer, archivist, batches); no two queues' at once, except that the releaser's comes before those
+ * whom it tells. The door's own lock
  * comes last; when it calls it holds `serving` alone, which nobody waits for who holds another. */
 #ifndef TARRY_SHELL_SHELL_H
 #define TARRY_SHELL_SHELL_H
@@ -31,6 +32,7 @@
 #include "node.h"
 #include "peer_proof.h"
 #include "reader.h"
+#include "releaser.h"
 #include "room.h"
 #include "rpc.h"
 #include "signer.h"
@@ -69,6 +71,7 @@ struct shell {
     struct batches batches;
     struct loop loop;
     struct sync sync;
+    struct releaser releaser;
     struct courier courier;
     struct indexer indexer;
     struct signer signer; /* the index thread's, once it runs */

@@ -79,13 +79,6 @@ static void post_to_courier(struct sync *sync, struct batch *batches, bool is_pa
     }
 }
 
-static void let_out(struct sync *sync, struct batch *batches, uint64_t durable) {
-    for (struct batch *batch = batches; batch != NULL; batch = batch->next)
-        for (size_t i = 0; i < batch->answer_count; i++)
-            batch->answers[i].call->answer(batch->answers[i].call, batch->answers[i].reply);
-    courier_durable(&sync->shell->courier, durable);
-}
-
 static uint64_t monotonic_us(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
@@ -95,6 +88,7 @@ static uint64_t monotonic_us(void) {
 /* Appends and syncs what the batches say; `*out_count` frames. */
 static int make_durable(struct sync *sync, struct batch *batches, bool is_pair, size_t *out_count) {
     struct shell *shell = sync->shell;
+    if (!is_pair) releaser_enter(&shell->releaser, batches);
     atomic_store(&sync->since_ns, monotonic_ns());
     int error = append_all(sync, batches, out_count);
     if (error != 0) return error;
@@ -112,7 +106,7 @@ static int make_durable(struct sync *sync, struct batch *batches, bool is_pair, 
     return 0;
 }
 
-/* Lets out what is durable. */
+/* What is durable may leave. */
 static void release(struct sync *sync, struct batch *batches, bool is_pair, size_t count) {
     struct shell *shell = sync->shell;
     uint64_t durable = log_durable(shell->log);
@@ -122,17 +116,8 @@ static void release(struct sync *sync, struct batch *batches, bool is_pair, size
         node_durable(&shell->node, durable, batches); /* what is durable here need not be committed (R3) */
         return;
     }
-    let_out(sync, batches, durable);
-    if (count > 0) {
-        inbox_durable(&shell->inbox, durable);
-        indexer_durable(&shell->indexer, durable);
-        auditor_durable(&shell->auditor);
-    }
-    while (batches != NULL) {
-        struct batch *next = batches->next;
-        batch_drop(&shell->batches, batches);
-        batches = next;
-    }
+    if (count > 0) releaser_reach(&shell->releaser, durable);
+    releaser_run(&shell->releaser);
 }
 
 /* The next group; NULL: there is none. The mutex is held. */

@@ -18,6 +18,7 @@
 #include "index_schedule.h"
 #include "ledger.h"
 #include "log.h"
+#include "release_gate.h"
 #include "retention.h"
 #include "stall.h"
 #include "table.h"
@@ -25,6 +26,7 @@
 #include "watch.h"
 
 #define HOST_LANES_MAX LANES_MAX
+#define HOST_SUBSCRIBERS 3 /* of the release gate */
 
 struct world;
 struct client;
@@ -82,7 +84,8 @@ struct errand { /* something that the core lacks facts for, or asked for itself 
     size_t known;         /* how many frames had been acknowledged when it came (truth.h) */
 };
 
-struct batch { /* effects of some steps, on their way to the disk and out (shell/batch.h) */
+struct batch {              /* effects of some steps, on their way to the disk and out (shell/batch.h) */
+    struct release release; /* first: batch_of */
     struct arena arena;
     struct core_effects effects;
     struct batch *next;
@@ -157,7 +160,9 @@ struct host {
     struct erasure erasure;
     size_t slice_count; /* so many of the table's redactions are being erased */
     bool archiving;
-    uint64_t archived;      /* by this process: all that lies below is in the archive */
+    uint64_t archived; /* by this process: all that lies below is in the archive */
+    struct release_gate gate;
+    struct release_subscriber subscribers[HOST_SUBSCRIBERS];
     struct parcel *parcels; /* the oldest first */
     bool courier_comes;
     struct lane lanes[HOST_LANES_MAX];
@@ -251,6 +256,7 @@ void host_take_errand(struct world *world, struct errand *errand);
 void host_stamp(struct world *world, struct errand *errand);
 void host_ask_window(struct world *world, const struct core_window *window);
 void host_ask_page(struct world *world, const struct core_page *page);
+void host_gate_begin(struct world *world); /* host->durable is known */
 void host_index_later(struct world *world);
 void host_retire_later(struct world *world);
 /* The index is begun at what it has. */

@@ -537,6 +537,7 @@ static bool start(struct world *world, bool accept_clock) {
     host->filter_id_end = host->table.flat.next_id;
     host_index_begin(host);
     host->durable = host->node ? host->indexed : plan.log.end;
+    host_gate_begin(world);
     host->state = HOST_UP;
     host->starts++;
     if (plan.begins == CORE_START) {

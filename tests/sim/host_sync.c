@@ -186,6 +186,7 @@ static bool deliver(struct world *world, struct core_delivery *delivery) {
         if (error == 0) tasks[kept++] = tasks[i];
     }
     delivery->count = kept;
+    MUST(delivery->after <= log_durable(world->host->log)); /* LOG-1 */
     if (delivery->after > world->host->promised) world->host->promised = delivery->after;
     truth_acknowledge(world, delivery->after);
     host_lane_send(world, delivery, contents);
@@ -197,7 +198,7 @@ static void courier(struct world *world, void *argument, uint64_t life) {
     if (host->life != life) return;
     host->courier_comes = false;
     struct parcel *parcel = host->parcels;
-    if (parcel->delivery.after > host->durable) return; /* LOG-1: comes again when it is */
+    if (!release_gate_reaches(&host->gate, parcel->delivery.after)) return; /* comes again when it is */
     host->parcels = parcel->next;
     if (deliver(world, &parcel->delivery)) courier_later(world);
 }
@@ -236,6 +237,50 @@ static bool answer_all(struct world *world, const struct batch *batch) {
     return true;
 }
 
+/* ---- the release gate's hand (shell/releaser.c) */
+
+static struct batch *batch_of(struct release *release) {
+    return (struct batch *)release;
+}
+
+static void tell_courier(void *world, uint64_t position) {
+    courier_later(world);
+}
+
+static void tell_indexer(void *world, uint64_t position) {
+    host_index_later(world);
+}
+
+static void tell_core(void *context, uint64_t position) {
+    struct world *world = context;
+    struct core_event event = {.kind = CORE_DURABLE, .position = position};
+    world->host->durable = position;
+    host_step(world, &event);
+}
+
+void host_gate_begin(struct world *world) {
+    struct host *host = world->host;
+    void (*const reached[HOST_SUBSCRIBERS])(void *, uint64_t) = {tell_courier, tell_indexer, tell_core};
+    release_gate_init(&host->gate, host->durable);
+    for (size_t i = 0; i < HOST_SUBSCRIBERS; i++) {
+        host->subscribers[i] = (struct release_subscriber){.reached = reached[i], .context = world};
+        release_gate_subscribe(&host->gate, &host->subscribers[i]);
+    }
+}
+
+/* Lets out what may leave, then tells who wants to know. False: the disk failed, and the broker with it. */
+static bool release(struct world *world) {
+    struct host *host = world->host;
+    struct release *release;
+    while ((release = release_gate_next(&host->gate)) != NULL) {
+        struct batch *batch = batch_of(release);
+        if (!answer_all(world, batch)) return false;
+        core_effects_reset(&batch->effects);
+    }
+    release_gate_tell(&host->gate);
+    return true;
+}
+
 /* Of a pair: what is durable here need not be committed (R3). */
 static void hand_over(struct world *world) {
     struct host *host = world->host;
@@ -257,12 +302,10 @@ bool host_let_out(struct world *world, struct batch *batch) {
 
 void host_committed(struct world *world, uint64_t position) {
     struct host *host = world->host;
-    struct core_event event = {.kind = CORE_DURABLE, .position = position};
     TRACE(world, "broker", "committed #%zu", host_frames_below(host, position));
     if (position <= host->durable) return; /* a leader whose follower has not all of what was there at the start */
-    host->durable = position;
-    courier_later(world);
-    host_step(world, &event);
+    release_gate_reach(&host->gate, position);
+    release_gate_tell(&host->gate);
     node_tell_pause(world);
 }
 
@@ -284,20 +327,9 @@ static void end_group(struct world *world) {
         hand_over(world);
         return;
     }
-    if (!answer_all(world, batch)) return;
-    core_effects_reset(&batch->effects);
-    if (!host->node) {
-        bool is_news = durable > host->durable;
-        host->syncing = false;
-        host->durable = durable;
-        courier_later(world);
-        if (is_news) {
-            struct core_event event = {.kind = CORE_DURABLE, .position = durable};
-            host_index_later(world);
-            host_step(world, &event);
-        }
-    }
-    begin_next(world);
+    host->syncing = false;
+    if (has_appends) release_gate_reach(&host->gate, durable);
+    if (release(world)) begin_next(world);
 }
 
 static void synced(struct world *world, void *argument, uint64_t life) {
@@ -314,12 +346,15 @@ static void begin_group(struct world *world) {
     host->syncing = true;
     struct batch *batch = syncing_batch(host);
     batch->end = core_position(host->core);
+    bool is_pair = host->node && host->node->writes;
+    /* Who follows answers from what is committed. */
+    batch->release = (struct release){.position = host->node ? 0 : batch->end};
+    if (!is_pair) release_gate_enter(&host->gate, &batch->release);
     int error = append_all(host, batch);
     if (error) {
         host_fail(world, "cannot write to the log", error);
         return;
     }
-    bool is_pair = host->node && host->node->writes;
     if (is_pair && batch->effects.appends.count) node_written(world, log_end(host->log));
     for (size_t i = 0; i < batch->effects.deliveries.count && (!is_pair || batch->effects.appends.count); i++)
         post_parcel(world, &batch->effects.deliveries.items[i]);

@@ -1,0 +1,35 @@
+/* releaser.h: the hand of the release gate (engine/release_gate.h): lets the answers of batches out, hands to the
+ * courier what must be read first, and tells the core, the index, the courier and the auditor how far the log is
+ * durable wherever it must be. Whatever leaves the broker leaves through here.
+ *
+ * Alone the sync thread drives it, or the thread that stands in; the leader's half of a pair its own thread. */
+#ifndef TARRY_SHELL_RELEASER_H
+#define TARRY_SHELL_RELEASER_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "release_gate.h"
+
+struct shell;
+struct batch;
+
+#define RELEASER_SUBSCRIBERS 4
+
+struct releaser {
+    struct shell *shell;
+    pthread_mutex_t mutex;
+    struct release_gate gate;
+    struct release_subscriber subscribers[RELEASER_SUBSCRIBERS];
+};
+
+/* `reached`: where the log ends, durably. */
+void releaser_init(struct releaser *releaser, struct shell *shell, uint64_t reached);
+/* Takes over the list of batches, in the order of the log. */
+void releaser_enter(struct releaser *releaser, struct batch *batches);
+/* See release_gate_reach. Nothing leaves before releaser_run. */
+void releaser_reach(struct releaser *releaser, uint64_t position);
+/* Lets out what may leave, then tells the subscribers how far the log is reached. */
+void releaser_run(struct releaser *releaser);
+
+#endif
