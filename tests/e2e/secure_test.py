@@ -116,5 +116,41 @@ class Secure(Case):
         self.assertIn("key", self.fails(*ca, "--tls-cert", certificate, "--tls-key", self.key))
 
 
+class Certificates(Case):
+    """A client certificate's name stands for a token (docs/ACCESS.md)."""
+
+    autostart = False
+
+    def setUp(self):
+        super().setUp()
+        self.authority = Authority(self.directory)
+        certificate, key = self.authority.make("node")
+        self.broker.listen = "wss://127.0.0.1:0"
+        self.broker.arguments = ["--tls-cert", certificate, "--tls-key", key]
+
+    def test_the_row_of_a_certificates_name_says_what_it_may(self):
+        self.broker.has_admin = False
+        known = self.path("tokens")
+        make_private(known, tokens.FIRST_LINE + "loopback loopback roles=none\ncertificate looker roles=read\n" +
+                             row("shop", "produce"))
+        self.broker.arguments += ["--tls-client-ca", self.authority.ca, "--tokens", known]
+        self.broker.start()
+        token = self.path("shop.token")
+        make_private(token, tokens.text_of("shop") + "\n")
+
+        def shown(name):
+            certificate, key = self.authority.make(name)
+            return "--tls-ca", self.authority.ca, "--tls-cert", certificate, "--tls-key", key
+        looker, other = shown("looker"), shown("other")
+        self.assertEqual(self.broker.tarry("stats", *looker).status, 0)
+        schedule = ("schedule", "q", "--key", "k", "--in", "1h")
+        denied = self.broker.tarry(*schedule, *looker)
+        self.assertEqual(denied.status, 1, denied)
+        self.assertIn("looker lacks the role produce", denied.err)
+        self.assertEqual(self.broker.tarry("stats", *other).status, 1)  # no row has its name: it is loopback's
+        self.assertEqual(self.broker.tarry(*schedule, *looker, "--token-file", token).status, 0)  # the token counts
+
+
+
 if __name__ == "__main__":
     main()
