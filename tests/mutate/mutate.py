@@ -80,6 +80,8 @@ class Copy:
             done = run(["meson", "setup", self.build, self.root, "-Dtests=true", "-Doptimization=1", "-Ddebug=false"], self.root)
             if done.returncode != 0:
                 sys.exit(f"mutate: {self.build} cannot be configured:\n{done.stdout}")
+        if said := self.ninja(["build.ninja"]):  # what meson.build has said since
+            sys.exit(f"mutate: {self.build} cannot be configured:\n{said}")
 
     def introspect(self, what):
         return json.loads(subprocess.run(["meson", "introspect", self.build, what], stdout=subprocess.PIPE, check=True).stdout)
@@ -98,8 +100,11 @@ class Program:
         self.command, self.env = entry["cmd"], {**ENV, **entry["env"]}
         self.is_python = self.command[-1].endswith(".py")
         self.targets = [target for name in entry["depends"] for target in targets.get(name, [])]
-        self.limit_s = None  # not run yet
+        self.took_s = None  # on the unchanged tree; None: not run yet
         self.process = self.started = None
+
+    def limit_s(self):
+        return PATIENCE_S + SLOWER * self.took_s
 
     def start(self):
         self.started = time.monotonic()
@@ -154,18 +159,18 @@ class Judge:
         return sorted({target for program in programs for target in program.targets} | set(self.helpers if any(p.is_python for p in programs) else []))
 
     def knows(self, programs):
-        return all(program.limit_s is not None for program in programs)
+        return all(program.took_s is not None for program in programs)
 
     def know(self, programs):
         """Builds and runs on the unchanged copy what has not been run yet."""
-        new = [program for program in programs if program.limit_s is None]
+        new = [program for program in programs if program.took_s is None]
         if said := self.copy.ninja(self.targets(new)):
             sys.exit(f"mutate: the unchanged tree does not build:\n{said}")
-        for program in new:
-            if not (program.run(START_S) or program.run(START_S)):
+        for program, passed in ended(new, lambda program: START_S):
+            if not passed and not program.run(START_S):
                 self.say(f"{program.name} fails on the unchanged tree, and is left out")
                 self.left_out.add(program.name)
-            program.limit_s = PATIENCE_S + SLOWER * (time.monotonic() - program.started)
+            program.took_s = time.monotonic() - program.started
 
     def find(self, path, text):
         """What becomes of the copy when `path` is `text`: FOUND, SURVIVED or NO_C; and the name of the test that noticed it."""
@@ -182,25 +187,32 @@ class Judge:
         return SURVIVED, None
 
 
-def first_to_fail(programs):
-    """Runs them, some at a time; stops the others once one has failed."""
-    waiting, running, found = list(programs), [], None
-    while (waiting or running) and not found:
-        while waiting and len(running) < AT_ONCE:
-            running.append(waiting.pop(0))
-            running[-1].start()
-        for program in running[:]:
-            passed = program.outcome(program.limit_s)
-            if passed is None:
-                continue
-            running.remove(program)
+def ended(programs, limit_of):
+    """Runs them, some at a time: (program, whether it passed) of each as it ends. What runs when nobody asks any more is stopped."""
+    waiting, running = list(programs), []
+    try:
+        while waiting or running:
+            while waiting and len(running) < AT_ONCE:
+                running.append(waiting.pop(0))
+                running[-1].start()
+            for program in running[:]:
+                passed = program.outcome(limit_of(program))
+                if passed is not None:
+                    running.remove(program)
+                    program.stop()
+                    yield program, passed
+            time.sleep(0.02)
+    finally:
+        for program in running:
             program.stop()
-            if not passed and not (program.is_python and program.run(program.limit_s)):
-                found = program.name
-        time.sleep(0.02)
-    for program in running:
-        program.stop()
-    return found
+
+
+def first_to_fail(programs):
+    """The name of one; None: all pass."""
+    for program, passed in ended(sorted(programs, key=lambda program: program.took_s), Program.limit_s):
+        if not passed and not (program.is_python and program.run(program.limit_s())):
+            return program.name
+    return None
 
 
 class Compiler:
