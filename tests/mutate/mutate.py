@@ -172,11 +172,11 @@ class Judge:
                 self.left_out.add(program.name)
             program.took_s = time.monotonic() - program.started
 
-    def find(self, path, text):
+    def find(self, path, original, text):
         """What becomes of the copy when `path` is `text`: FOUND, SURVIVED or NO_C; and the name of the test that noticed it."""
         for programs in self.stages(path):
             if not self.knows(programs):
-                self.copy.restore(path)
+                self.copy.write(path, original)
                 self.know(programs)
                 programs = [program for program in programs if program.name not in self.left_out]
             self.copy.write(path, text)
@@ -258,15 +258,16 @@ def difference(path, lines, change):
 
 def play(judge, compiler, path, lines, change):
     """What becomes of one change, and which test found it."""
-    text, before = "\n".join([*lines[:change.line], change.text, *lines[change.line + 1:]]), compiler.object_of(path)
+    original, before = "\n".join(lines), compiler.object_of(path)
+    text = "\n".join([*lines[:change.line], change.text, *lines[change.line + 1:]])
     try:
         judge.copy.write(path, text)
         after = compiler.object_of(path)
         if after is None or after == before:
             return (NO_C if after is None else SAME), None
-        return judge.find(path, text)
+        return judge.find(path, original, text)
     finally:
-        judge.copy.restore(path)
+        judge.copy.write(path, original)  # the tree that was copied may be another one by now
 
 
 def parse_options():

@@ -130,6 +130,19 @@ static void what_waits_for_room_says_since_when_and_why(void **state) {
     fake_stop(fake);
 }
 
+/* An answer that ends the call ends the wait, too, whatever it says. */
+static void a_last_refusal_ends_the_wait_for_room(void **state) {
+    const enum deed script[] = {LOSE_ANSWER, SAY_BUSY, FORGET};
+    struct fake *fake = fake_start(script, 3);
+    tarry_client *client = client_to(fake->url, 60000);
+    struct tarry_result result;
+    assert_int_equal(tarry_schedule(client, &order, &result), TARRY_FORGOTTEN);
+    assert_int_equal(COUNT(fake, commits), 3);
+    assert_int_equal(tarry_busy_ms(client, NULL), 0);
+    tarry_close(client);
+    fake_stop(fake);
+}
+
 static void who_is_not_there_any_more_is_not_busy(void **state) {
     const enum deed script[] = {SAY_BUSY, LOSE_REQUEST, SAY_NOTHING};
     struct fake *fake = fake_start(script, 3);
@@ -514,6 +527,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_silent_broker_leaves_the_outcome_unknown),
         cmocka_unit_test(a_busy_broker_is_asked_again),
         cmocka_unit_test(what_waits_for_room_says_since_when_and_why),
+        cmocka_unit_test(a_last_refusal_ends_the_wait_for_room),
         cmocka_unit_test(who_is_not_there_any_more_is_not_busy),
         cmocka_unit_test(a_lost_answer_is_asked_for_again_under_the_same_sequence),
         cmocka_unit_test(a_forgotten_producer_that_executed_nothing_is_replaced),
