@@ -146,25 +146,25 @@ struct host {
     struct batch *batches[2];
     int filling;         /* index of the batch that steps fill; the other one is being synced, or empty */
     struct batch *spare; /* empty ones */
-    bool closed;         /* the core was told CORE_CLOSE: it hears of positions and time alone */
+    struct index_schedule index_schedule;
+    uint64_t filter_id_end; /* the filter of keys knows the tasks of the index below it */
+    bool closed;            /* the core was told CORE_CLOSE: it hears of positions and time alone */
     bool flushing;
     bool syncing;
     uint64_t sync_since_ns; /* when the sync under way began; 0: there is none */
     bool sync_held;         /* a story holds the disk */
     bool sync_due;          /* … and the group waits for it */
-    struct index_schedule index_schedule;
-    uint64_t filter_id_end; /* the filter of keys knows the tasks of the index below it */
     bool indexing;          /* it waits, for its turn */
     bool index_held;
+    bool archiving;
+    bool courier_comes;
     struct retention retention;
     struct erasure erasure;
     size_t slice_count; /* so many of the table's redactions are being erased */
-    bool archiving;
-    uint64_t archived; /* by this process: all that lies below is in the archive */
+    uint64_t archived;  /* by this process: all that lies below is in the archive */
     struct release_gate gate;
     struct release_subscriber subscribers[HOST_SUBSCRIBERS];
     struct parcel *parcels; /* the oldest first */
-    bool courier_comes;
     struct lane lanes[HOST_LANES_MAX];
     uint64_t durable; /* as the core was told */
     uint64_t indexed;
