@@ -165,7 +165,20 @@
     BUG(confirmation_not_asked, "CALM-1", "the follower is not asked for the confirmation that somebody waits for") \
     BUG(stall_clock_goes_on, "CALM-1", "a follower that confirms all the while is taken for one that stalls") \
     BUG(stuck_follower_counts, "CALM-1", "a follower that was given up counts again before it has stored anything") \
-    BUG(near_by_bytes_alone, "CALM-1", "a follower is waited for that lacks little, and must sync hundreds of times for it")
+    BUG(near_by_bytes_alone, "CALM-1", "a follower is waited for that lacks little, and must sync hundreds of times for it") \
+    /* replication: the follower's half */ \
+    BUG(copied_unsynced, "LOG-1", "a follower goes on before what it copied is synced") \
+    BUG(leader_clock_unheard, "TIME-1", "a follower does not hear what its leader's clock says") \
+    BUG(applied_uncommitted, "LOG-3", "a follower applies what is not known to be committed") \
+    BUG(committed_not_kept, "LOG-3", "a cut does not keep what is committed") \
+    BUG(follower_asks_once, "F-16", "a follower does not ask again after an answer that was lost") \
+    /* replication: reads of the record */ \
+    BUG(read_again_at_once, "F-30", "a coordinator that does not answer is asked again at once") \
+    BUG(copy_unseen, "F-29", "a leader does not know its own copy") \
+    /* replication: silence */ \
+    BUG(claim_unprobed, "F-31c", "a leader counts as silent that was not asked") \
+    BUG(probe_not_awaited, "F-31c", "a leader counts as silent before it had time to answer a probe") \
+    BUG(pause_taken_for_silence, "F-13", "a node that stood still takes the other for silent")
 /* clang-format on */
 
 enum seeded_bug {

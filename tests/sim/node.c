@@ -10,8 +10,6 @@
 #include "registrar.h"
 #include "world.h"
 
-/* As in shell/pair/node.c. */
-#define READ_AGAIN_NS (200 * NS_PER_MS)
 #define AGAIN_AFTER_NS (5 * NS_PER_MS) /* exec: the next run begins */
 
 static const char papers_directory[] = "/data";
@@ -222,10 +220,7 @@ static void perform(struct world *world, enum pair_role before, const struct pai
         write_note(world);
         break;
     case PAIR_READ:
-        node->read_presence = effect->presence;
-        if (node->read_failed)
-            node->read_ns = world->now_ns + READ_AGAIN_NS;
-        else
+        if (record_reads_ask(&node->reads, effect->presence, world->now_ns))
             keeper_read(&node->keeper, effect->presence);
         break;
     case PAIR_SWAP:
@@ -295,10 +290,7 @@ bool node_is_leading(const struct host *host) {
 static void check_timers(struct world *world) {
     struct node *node = world->host->node;
     uint64_t life = world->host->life;
-    if (node->read_ns <= world->now_ns) {
-        node->read_ns = UINT64_MAX;
-        keeper_read(&node->keeper, node->read_presence);
-    }
+    if (record_reads_due(&node->reads, world->now_ns)) keeper_read(&node->keeper, node->reads.presence);
     node_check_silence(world);
     if (world->host->life != life || node->ended) return;
     if (node->pair.role == PAIR_FOLLOWING) follow_check(world);
@@ -319,10 +311,10 @@ static void alarm_comes(struct world *world, void *argument, uint64_t life) {
 void node_wake(struct world *world) {
     struct node *node = world->host->node;
     uint64_t next_ns = node_silence_timer(world);
-    if (node->read_ns < next_ns) next_ns = node->read_ns;
+    if (node->reads.again_ns < next_ns) next_ns = node->reads.again_ns;
     uint64_t other_ns = UINT64_MAX;
     if (node->pair.role == PAIR_LEADING) other_ns = leader_half_timer(&node->leading.half);
-    if (node->pair.role == PAIR_FOLLOWING) other_ns = node->following.again_ns;
+    if (node->pair.role == PAIR_FOLLOWING) other_ns = node->following.half.again_ns;
     if (other_ns < next_ns) next_ns = other_ns;
     uint64_t declare_ns = world->now_ns + node->keeper.presence_ms * NS_PER_MS / 2;
     bool is_declaring = leader_half_declares(&node->pair, host_sync_waits_ms(world));
@@ -343,15 +335,11 @@ static void take_kept(struct world *world, void *argument) {
         node_refuse(world, message);
         return;
     }
-    bool is_known = event.kind == PAIR_RECORD_READ && event.outcome == PAIR_DONE && event.version != 0;
-    bool is_copied = is_known && node->pair.role == PAIR_LEADING && event.record.leader == node->pair.self &&
-                     event.record.epoch > node->pair.epoch;
-    if (is_copied) {
+    if (record_reads_is_copied(&node->pair, &event)) {
         node_refuse(world, "a copy of this data directory leads");
         return;
     }
-    bool is_failed = event.kind == PAIR_RECORD_READ && event.outcome == PAIR_UNKNOWN;
-    node->read_failed = is_failed || pair_is_lost(&node->pair, &event);
+    (void)record_reads_took(&node->reads, &node->pair, &event);
     node_step(world, &event, NULL);
 }
 
@@ -429,14 +417,16 @@ static void forget_life(struct world *world) {
     node->pair = (struct pair){0};
     node->words = 0;
     node->said = NULL;
-    node->read_failed = node->ended = node->blocked = false;
-    node->read_ns = node->alarm_ns = UINT64_MAX;
+    node->ended = node->blocked = false;
+    node->alarm_ns = UINT64_MAX;
+    record_reads_init(&node->reads);
     node->silence = (struct silence){0};
     node->items = NULL;
     node->items_last = &node->items;
     node->leading = (struct node_leading){0};
     leader_half_init(&node->leading.half, &times);
-    node->following = (struct node_following){.again_ns = UINT64_MAX};
+    node->following = (struct node_following){0};
+    follower_half_init(&node->following.half, &times);
     node->writes = node->leads = node->paused = false;
     node->committed = node->may_index = node->follow_to = world->host->table.flat.position;
     node->claimed = UINT64_MAX;

@@ -13,6 +13,7 @@
 #ifndef TARRY_TESTS_SIM_NODE_H
 #define TARRY_TESTS_SIM_NODE_H
 
+#include "follower_half.h"
 #include "host.h"
 #include "keeper.h"
 #include "leader_clock.h"
@@ -20,6 +21,7 @@
 #include "log_serve.h"
 #include "note.h"
 #include "pair.h"
+#include "record_reads.h"
 #include "silence.h"
 #include "timeline.h"
 
@@ -57,12 +59,10 @@ struct node_leading {
 };
 
 struct node_following {
-    struct pair_message question;
-    uint64_t number; /* of the newest question */
-    bool asking;
-    bool has_left;  /* it asks no more */
-    uint64_t probe; /* the number of the newest */
-    uint64_t again_ns;
+    struct follower_half half;
+    uint64_t number;              /* of the newest question */
+    uint64_t probe;               /* the number of the newest */
+    uint64_t probed_ns, heard_ns; /* laws: when it was sent; when the leader was heard, or its time began */
     struct leader_clock clock;
     uint8_t leader[MEMBER_ID_SIZE];
 };
@@ -92,12 +92,11 @@ struct node {
     struct keeper keeper;
     uint64_t words;   /* of an operator's that it has heard */
     const char *said; /* by the rules, last */
-    bool read_failed;
-    bool read_presence;     /* at read_ns */
+    struct record_reads reads;
     struct silence silence; /* of the other node */
     uint64_t overslept_ns;  /* when it last had */
     uint64_t handed_ns;     /* when it was last handing over */
-    uint64_t read_ns, alarm_ns;
+    uint64_t alarm_ns;
     bool ended;   /* the process is about to start again */
     bool blocked; /* by a sync */
     struct node_item *items, **items_last;

@@ -16,18 +16,7 @@
 #include "tarry_limits.h"
 #include "world.h"
 
-/* As in shell/pair/follower.c. */
-#define WAIT_MAX_MS 200u
-#define ANSWER_EXTRA_MS 1000u
-#define AGAIN_NS (50 * NS_PER_MS)
-#define REFUSED_AGAIN_NS (1000 * NS_PER_MS)
-
 /* ---- asking */
-
-static uint32_t wait_ms(const struct world *world) {
-    uint64_t third_ms = world->options.pair.failover_after_ms / 3;
-    return third_ms < WAIT_MAX_MS ? (uint32_t)third_ms : WAIT_MAX_MS;
-}
 
 static void tell_epochs(struct world *world, Tarry__Follow *follow) {
     struct log_epochs epochs = {0};
@@ -64,8 +53,8 @@ static struct node_message *pack(struct world *world, const struct pair_message 
     follow->end = end;
     follow->chain = (ProtobufCBinaryData){FRAME_CHAIN_SIZE, world_copy(world, point.chain, FRAME_CHAIN_SIZE)};
     follow->last_epoch = point.epoch;
-    follow->wait_ms = wait_ms(world);
-    follow->leaves = node->following.has_left;
+    follow->wait_ms = follower_half_wait_ms(&node->following.half);
+    follow->leaves = node->following.half.has_left;
     if (question->stamp == 0) tell_epochs(world, follow);
     return message;
 }
@@ -81,50 +70,40 @@ static void no_answer(struct world *world, void *argument, uint64_t life) {
 static void send(struct world *world) {
     struct host *host = world->host;
     struct node_following *following = &host->node->following;
-    struct node_message *message = pack(world, &following->question);
+    struct node_message *message = pack(world, &following->half.question);
     message->number = ++following->number;
-    following->asking = true;
-    following->again_ns = UINT64_MAX;
+    follower_half_sent(&following->half, true, world->now_ns);
     /* R2: what is told to be durable must be, from here on. */
-    bool tells = following->question.kind == PAIR_FOLLOW && message->question.end > host->promised;
+    bool tells = following->half.question.kind == PAIR_FOLLOW && message->question.end > host->promised;
     if (tells) host->promised = message->question.end;
     MUST(message->question.end <= log_durable(host->log));
     network_between(world, 1 - host->number, lead_question, message, NETWORK_ANY_LIFE);
-    uint64_t patience_ns = (wait_ms(world) + ANSWER_EXTRA_MS) * NS_PER_MS;
+    uint64_t patience_ns = follower_half_patience_ms(&following->half) * NS_PER_MS;
     world_after_ns(world, patience_ns, no_answer, world_copy(world, &message->number, sizeof message->number),
                    host->life);
 }
 
-static void ask(struct world *world) {
-    if (!world->host->node->following.has_left) send(world);
-}
-
 void follow_leave(struct world *world) {
     struct node *node = world->host->node;
-    if (node->pair.role != PAIR_FOLLOWING || node->pair.epoch == 0 || node->pair.cutting) return;
-    node->following.has_left = true;
-    send(world);
+    if (follower_half_leave(&node->following.half, &node->pair)) send(world);
 }
 
 void follow_ask(struct world *world, const struct pair_message *question) {
-    world->host->node->following.question = *question;
-    ask(world);
+    if (follower_half_ask(&world->host->node->following.half, question)) send(world);
 }
 
 void follow_probe(struct world *world) {
     struct node_following *following = &world->host->node->following;
-    struct node_message *message = pack(world, &following->question);
+    struct node_message *message = pack(world, &following->half.question);
     message->question.probes = true;
     message->number = ++following->probe;
+    following->probed_ns = world->now_ns;
     network_between(world, 1 - world->host->number, lead_question, message, NETWORK_ANY_LIFE);
 }
 
-static void ask_again_in(struct world *world, uint64_t wait_ns) {
-    world->host->node->following.again_ns = world->now_ns + wait_ns;
-}
-
 void follow_check(struct world *world) {
-    if (world->now_ns >= world->host->node->following.again_ns) ask(world);
+    struct node *node = world->host->node;
+    if (follower_half_due(&node->following.half, &node->pair, world->now_ns) == FOLLOWER_DUE_ASK) send(world);
 }
 
 /* ---- answers */
@@ -138,35 +117,32 @@ static void hear_clock(struct world *world, const Tarry__FollowReply *body) {
     host->noted_steady_ns = clock->noted_steady_ns;
 }
 
-static bool leads(const struct node_message *message) {
-    return message->answer.verdict != TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING &&
-           message->answer.verdict != TARRY__FOLLOW_REPLY__VERDICT__REFUSED;
-}
+/* Is it an answer to the newest question? The rules are fed older ones, too: they must know. */
+struct take {
+    const struct node_message *message;
+    struct follower_take take;
+    struct pair_event answered;
+};
 
-/* The rest of an answer, once its frames are durable. */
-static void take_verdict(struct world *world, const struct node_message *message) {
+static bool copy_frames(struct world *world, const struct node_message *message) {
     struct host *host = world->host;
-    struct node *node = host->node;
-    struct pair_event event = {.kind = PAIR_ANSWERED, .message = follow_wire_answered(&message->answer, &node->note)};
-    uint64_t life = host->life;
-    bool is_newest = message->number == node->following.number;
-    event.message.differs = follow_wire_differs(host->log, &message->answer);
-    MUST(!event.message.differs || node->may_refuse); /* no epoch is led twice */
-    if (leads(message)) memcpy(node->following.leader, message->answer.member.data, MEMBER_ID_SIZE);
-    node_step(world, &event, NULL);
-    if (host->life != life || node->ended) return;
-    if (leads(message) && is_newest) node_heard(world);
-    if (node->pair.role != PAIR_FOLLOWING || node->pair.committed <= node->committed) return;
-    node->committed = node->may_index = node->follow_to = node->pair.committed;
-    node_apply_later(world);
+    const ProtobufCBinaryData *frames = &message->answer.frames;
+    const char *problem = NULL;
+    uint64_t at = 0;
+    int error = log_copy(host->log, frames->data, frames->len, host->node->pair.note.floor, &at, &problem);
+    if (error == LOG_UNFIT) {
+        TRACE(world, "broker", "refuses frames: %s", problem);
+        return false;
+    }
+    for (size_t i = 0; i < message->frame_count; i++) *host_add_frame(host) = message->frames[i];
+    if (error) /* some of them may be there */
+        host_fail(world, "cannot copy frames", error);
+    else
+        MUST(host->frames[host->frame_count - 1].end == log_end(host->log));
+    return true;
 }
 
-static void settle(struct world *world) {
-    struct node *node = world->host->node;
-    bool is_idle = !node->following.asking && !node->pair.noting && !node->pair.cutting;
-    if (node->pair.role == PAIR_FOLLOWING && is_idle && node->following.again_ns == UINT64_MAX)
-        ask_again_in(world, AGAIN_NS);
-}
+static void go_on(struct world *world, struct take *take);
 
 static void frames_are_synced(struct world *world, void *argument, uint64_t life) {
     struct host *host = world->host;
@@ -177,64 +153,108 @@ static void frames_are_synced(struct world *world, void *argument, uint64_t life
         return;
     }
     TRACE(world, "broker", "has #%zu", host_frames_below(host, log_durable(host->log)));
-    struct pair_event event = {.kind = PAIR_DURABLE, .end = log_durable(host->log)};
-    node_step(world, &event, NULL);
-    if (host->life == life && !host->node->ended) take_verdict(world, argument);
+    go_on(world, argument);
     if (host->life != life || host->node->ended) return;
-    settle(world);
     node_unblock(world);
 }
 
-/* R2: appended, synced, and only then told. True: the answer's rest comes later. */
-static bool take_frames(struct world *world, const struct node_message *message) {
+/* While the log is synced the rules hear of nothing. */
+static void begin_sync(struct world *world, struct take *take) {
+    world->host->node->blocked = true;
+    world_after(world, &world->options.sync, frames_are_synced, take, world->host->life);
+}
+
+static void apply_committed(struct world *world) {
+    struct node *node = world->host->node;
+    node->committed = node->may_index = node->follow_to = follower_may_apply(&node->pair);
+    node_apply_later(world);
+}
+
+static void do_step(struct world *world, struct take *take) {
+    struct node *node = world->host->node;
+    const struct node_message *message = take->message;
+    struct pair_event durable = {.kind = PAIR_DURABLE, .end = log_durable(world->host->log)};
+    switch (take->take.step) {
+    case FOLLOWER_CLOCK:
+        hear_clock(world, &message->answer);
+        break;
+    case FOLLOWER_COPY:
+        if (!copy_frames(world, message)) follower_take_unfit(&take->take);
+        break;
+    case FOLLOWER_SYNC:
+        begin_sync(world, take);
+        break;
+    case FOLLOWER_DURABLE:
+        node_step(world, &durable, NULL);
+        break;
+    case FOLLOWER_LEADER:
+        memcpy(node->following.leader, message->answer.member.data, MEMBER_ID_SIZE);
+        break;
+    case FOLLOWER_ANSWERED:
+        node_step(world, &take->answered, NULL);
+        break;
+    case FOLLOWER_HEARD:
+        node_heard(world);
+        break;
+    case FOLLOWER_APPLY:
+        apply_committed(world);
+        break;
+    case FOLLOWER_BEGIN:
+    case FOLLOWER_DONE:
+        break;
+    }
+}
+
+static void settle(struct world *world) {
+    struct node *node = world->host->node;
+    follower_half_settle(&node->following.half, &node->pair, world->now_ns);
+}
+
+static void go_on(struct world *world, struct take *take) {
     struct host *host = world->host;
-    const ProtobufCBinaryData *frames = &message->answer.frames;
-    const char *problem = NULL;
-    uint64_t at = 0;
-    if (frames->len == 0) return false;
-    int error = log_copy(host->log, frames->data, frames->len, host->node->pair.note.floor, &at, &problem);
-    if (error == LOG_UNFIT) {
-        TRACE(world, "broker", "refuses frames: %s", problem);
-        return true;
+    struct node *node = host->node;
+    uint64_t life = host->life;
+    while (follower_take_next(&take->take, &node->pair, node->committed) != FOLLOWER_DONE) {
+        do_step(world, take);
+        if (host->life != life || node->ended) return;
+        if (take->take.step == FOLLOWER_SYNC) return; /* frames_are_synced goes on */
     }
-    for (size_t i = 0; i < message->frame_count; i++) *host_add_frame(host) = message->frames[i];
-    if (error) { /* some of them may be there */
-        host_fail(world, "cannot copy frames", error);
-        return true;
-    }
-    MUST(host->frames[host->frame_count - 1].end == log_end(host->log));
-    host->node->blocked = true;
-    world_after(world, &world->options.sync, frames_are_synced, (void *)message, host->life);
-    return true;
+    settle(world);
+}
+
+static void take_answer(struct world *world, const struct node_message *message, bool is_newest) {
+    struct host *host = world->host;
+    struct node *node = host->node;
+    struct take *take = world_alloc(world, sizeof *take);
+    *take = (struct take){.message = message, .answered = {.kind = PAIR_ANSWERED}};
+    struct pair_message *answer = &take->answered.message;
+    *answer = follow_wire_answered(&message->answer, &node->note);
+    answer->differs = follow_wire_differs(host->log, &message->answer);
+    MUST(!answer->differs || node->may_refuse); /* no epoch is led twice */
+    take->take = follower_take_begin(&node->pair, answer, message->answer.frames.len > 0, is_newest);
+    go_on(world, take);
 }
 
 static void take_refusal(struct world *world, const struct node_message *message) {
+    struct node *node = world->host->node;
     if (!message->is_early) node_refuse(world, message->answer.sentence);
-    ask_again_in(world, REFUSED_AGAIN_NS);
+    follower_half_refused(&node->following.half, world->now_ns);
+    if (!node->ended) settle(world);
 }
 
 void follow_answered(struct world *world, void *argument) {
-    struct host *host = world->host;
-    struct node *node = host->node;
-    struct node_message *message = argument;
-    uint64_t life = host->life;
+    struct node *node = world->host->node;
+    const struct node_message *message = argument;
     bool is_newest = message->number == node->following.number;
     bool is_answer = message->question.base.descriptor != NULL;
-    if (!is_answer && !is_newest) return;
-    if (is_newest) node->following.asking = false;
-    bool is_later = false;
-    if (is_answer && node->pair.role != PAIR_LEADING) {
-        struct pair_message answer = follow_wire_answered(&message->answer, &node->note);
-        bool is_refused = message->answer.verdict == TARRY__FOLLOW_REPLY__VERDICT__REFUSED;
-        bool takes = !is_refused && pair_takes(&node->pair, &answer);
-        if (is_refused && is_newest) take_refusal(world, message);
-        if (takes || (is_newest && leads(message))) hear_clock(world, &message->answer);
-        if (takes) is_later = take_frames(world, message);
-        if (host->life != life || node->ended) return;
-        if (!is_refused && !is_later) take_verdict(world, message);
-        if (host->life != life || node->ended) return;
-    }
-    if (!node->blocked) settle(world);
+    bool is_refused = message->answer.verdict == TARRY__FOLLOW_REPLY__VERDICT__REFUSED;
+    if (is_newest) node->following.half.asking = false;
+    if (is_answer && node->pair.role != PAIR_LEADING && !is_refused)
+        take_answer(world, message, is_newest);
+    else if (is_answer && node->pair.role != PAIR_LEADING && is_newest)
+        take_refusal(world, message);
+    else if (is_answer || is_newest)
+        settle(world);
 }
 
 /* ---- cutting (R8) */
@@ -245,7 +265,8 @@ void follow_cut(struct world *world, uint64_t end) {
     struct quarantine quarantine = {.disk = &node->papers->disk, .directory = "/data/quarantine"};
     struct quarantine_tail tail;
     if (host->promised > end) host->promised = end; /* a cut that fails may end anywhere behind it */
-    int error = log_cut(host->log, end, node->pair.committed, &quarantine, "The leader does not have it.\n", &tail);
+    int error =
+        log_cut(host->log, end, follower_keeps(&node->pair, 0), &quarantine, "The leader does not have it.\n", &tail);
     bool is_kept = error == LOG_KEPT || error == LOG_WITHIN || error == LOG_RETIRED || error == LOG_END;
     if (is_kept) {
         node_refuse(world, "the leader's log and this one are the same only up to a position below the index's");

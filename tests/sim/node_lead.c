@@ -205,8 +205,7 @@ static void ask_rules(struct world *world, struct node_message *message) {
         answer_verdict(world, message, &answer);
     if (!follow->leaves || node->pair.role != PAIR_LEADING) return;
     TRACE(world, "broker", "is left by its follower");
-    node->silence.until_ns = world->now_ns;
-    node->silence.remind_ns = 0;
+    silence_is_left(&node->silence, world->now_ns);
 }
 
 void lead_question(struct world *world, void *argument) {

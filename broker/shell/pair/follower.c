@@ -17,31 +17,18 @@
 #include "snapshot.h"
 #include "wire.h"
 
-/* A leader may keep a question this long, if that is not too much of the time after which it counts as silent; and
- * shorter than a silent leader is asked again (REMIND_NS), or an idle one would never get to answer. */
-#define WAIT_MAX_MS 200u
-/* Beyond it, an answer is lost. */
-#define ANSWER_EXTRA_MS 1000
 /* A goodbye is sent, and then answered, within this time each; it is answered at once. */
 #define GOODBYE_MS 150
-/* After a question that came to nothing. */
-#define AGAIN_NS (50 * NS_PER_MS)
-#define REFUSED_AGAIN_NS (1000 * NS_PER_MS)
 /* So often in a row the other node may have been started anew before it is said that it proves nothing. */
 #define CHALLENGES_MAX 5
 
 static struct logfmt_limit refused_limit, damaged_limit;
 
 void follower_init(struct node *node) {
-    node->following.again_ns = UINT64_MAX;
+    follower_half_init(&node->following.half, &node->leading.half.times);
 }
 
 /* ---- asking */
-
-static uint32_t wait_ms(const struct node *node) {
-    uint64_t third_ms = node->shell->config.failover_after_ms / 3;
-    return third_ms < WAIT_MAX_MS ? (uint32_t)third_ms : WAIT_MAX_MS;
-}
 
 /* They are read once for an end: that may take longer than an answer may. NULL: they cannot be read. */
 static const struct log_epochs *own_epochs(struct node *node) {
@@ -90,8 +77,8 @@ static struct message *follow_message(struct node *node, const struct pair_messa
     follow.last_epoch = point.epoch;
     follow.applied = atomic_load(&node->applied);
     follow.url = node->url;
-    follow.wait_ms = wait_ms(node);
-    follow.leaves = node->following.has_left;
+    follow.wait_ms = follower_half_wait_ms(&node->following.half);
+    follow.leaves = node->following.half.has_left;
     follow.probes = asker == &node->following.prober;
     if (question->stamp == 0 && !follow.probes) tell_epochs(node, &follow, numbers, starts);
     pthread_mutex_lock(&node->mutex);
@@ -110,68 +97,51 @@ static struct message *follow_message(struct node *node, const struct pair_messa
     return message;
 }
 
-/* … or, once it has taken leave, nothing more. */
 static void ask(struct node *node) {
     struct node_following *following = &node->following;
-    if (following->has_left) return;
-    struct message *message = follow_message(node, &following->question, &following->asker);
-    following->asking = message != NULL;
-    following->again_ns = message != NULL ? UINT64_MAX : monotonic_ns() + AGAIN_NS;
-    if (message != NULL) asker_ask(node->asker, message, (unsigned)wait_ms(node) + ANSWER_EXTRA_MS);
+    struct message *message = follow_message(node, &following->half.question, &following->asker);
+    follower_half_sent(&following->half, message != NULL, monotonic_ns());
+    if (message != NULL) asker_ask(node->asker, message, (unsigned)follower_half_patience_ms(&following->half));
 }
 
 void follower_ask(struct node *node, const struct pair_message *question) {
-    node->following.question = *question;
-    ask(node);
+    if (follower_half_ask(&node->following.half, question)) ask(node);
 }
 
 bool follower_leave(struct node *node) {
     struct node_following *following = &node->following;
-    if (node->pair.epoch == 0 || node->pair.cutting || following->has_left) return false;
-    following->has_left = true;
-    following->again_ns = UINT64_MAX;
-    struct message *message = follow_message(node, &following->question, &following->asker);
-    following->asking = message != NULL;
+    if (!follower_half_leave(&following->half, &node->pair)) return false;
+    struct message *message = follow_message(node, &following->half.question, &following->asker);
+    following->half.asking = message != NULL;
     if (message != NULL) asker_ask(node->asker, message, GOODBYE_MS);
-    return following->asking;
+    return message != NULL;
 }
 
 /* The leader's run is the one that the question is asked of: of another it would not be a sign of life. */
 void follower_probe(struct node *node) {
     struct node_following *following = &node->following;
     memcpy(following->prober.challenge, following->asker.challenge, PEER_CHALLENGE_SIZE);
-    struct message *message = follow_message(node, &following->question, &following->prober);
+    struct message *message = follow_message(node, &following->half.question, &following->prober);
     unsigned wait_ms = (unsigned)(silence_probe_wait_ns(&node->silence) / NS_PER_MS);
     if (message != NULL) asker_ask(node->prober, message, wait_ms);
 }
 
-bool follower_is_led(struct node *node, struct message *answer) {
+uint32_t follower_probed_epoch(struct node *node, struct message *answer) {
     const uint8_t *data = message_data(answer);
     size_t size = message_size(answer);
-    if (peer_check_reply(&node->shell->peer_key, &node->following.prober, data, size) != PEER_RIGHT) return false;
+    if (peer_check_reply(&node->shell->peer_key, &node->following.prober, data, size) != PEER_RIGHT) return 0;
     Tarry__Reply *reply = tarry__reply__unpack(NULL, size, data);
-    bool is_led = reply != NULL && reply->body_case == TARRY__REPLY__BODY_FOLLOW && reply->follow->epoch != 0 &&
-                  reply->follow->epoch >= node->pair.note.floor;
+    bool is_answer = reply != NULL && reply->body_case == TARRY__REPLY__BODY_FOLLOW;
+    uint32_t epoch = is_answer ? reply->follow->epoch : 0;
     if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
-    return is_led;
-}
-
-static void ask_again_in(struct node *node, uint64_t wait_ns) {
-    node->following.again_ns = monotonic_ns() + wait_ns;
+    return epoch;
 }
 
 void follower_check(struct node *node, uint64_t now_ns) {
-    struct node_following *following = &node->following;
-    if (now_ns < following->again_ns) return;
-    following->again_ns = UINT64_MAX;
-    if (node->pair.cutting)
-        node_cut(node, following->cut_end);
-    else
-        ask(node);
-}
-
-uint64_t follower_timer(const struct node *node) {
-    return node->following.again_ns;
+    struct follower_half *half = &node->following.half;
+    enum follower_due due = follower_half_due(half, &node->pair, now_ns);
+    if (due == FOLLOWER_DUE_CUT) node_cut(node, half->cut_end);
+    if (due == FOLLOWER_DUE_ASK) ask(node);
 }
 
 /* ---- answers */
@@ -204,46 +174,78 @@ static void note_leader(struct node *node, const Tarry__FollowReply *body) {
     pthread_mutex_unlock(&node->mutex);
 }
 
-/* R2: appended, synced, and only then told. False: they do not continue this log. */
-static bool take_frames(struct node *node, const Tarry__FollowReply *body) {
-    struct log *log = node->shell->log;
+/* False: they do not continue this log. */
+static bool copy_frames(struct node *node, const Tarry__FollowReply *body) {
     const char *problem = NULL;
     uint64_t at = 0;
-    if (body->frames.len == 0) return true;
-    int error = log_copy(log, body->frames.data, body->frames.len, node->pair.note.floor, &at, &problem);
+    int error = log_copy(node->shell->log, body->frames.data, body->frames.len, node->pair.note.floor, &at, &problem);
     if (error == LOG_UNFIT) {
         char quoted[LOGFMT_VALUE_SIZE];
         if (logfmt_allowed(&damaged_limit))
             logfmt("frames_refused", "position=%" PRIu64 " reason=%s", at, logfmt_quote(problem, quoted));
         return false;
     }
+    if (error != 0) shell_fail("log_failed", error);
+    return true;
+}
+
+static void sync_frames(struct node *node) {
     uint64_t started_ns = monotonic_ns();
-    if (error == 0) error = log_sync(log);
+    int error = log_sync(node->shell->log);
     if (error != 0) shell_fail("log_failed", error);
     latency_add(&node->shell->fsync_us, (monotonic_ns() - started_ns) / 1000);
-    struct pair_event event = {.kind = PAIR_DURABLE, .end = log_durable(log)};
-    node_step(node, &event, NULL);
-    courier_durable(&node->shell->courier, event.end);
-    return true;
+}
+
+static void apply(struct node *node) {
+    uint64_t position = follower_may_apply(&node->pair);
+    atomic_store(&node->committed, position);
+    atomic_store(&node->may_index, position);
+    inbox_follow(&node->shell->inbox, position);
+}
+
+static void take_step(struct node *node, struct follower_take *take, const Tarry__FollowReply *body,
+                      const struct pair_event *answered) {
+    struct pair_event durable = {.kind = PAIR_DURABLE};
+    switch (take->step) {
+    case FOLLOWER_CLOCK:
+        hear_clock(node, body);
+        break;
+    case FOLLOWER_COPY:
+        if (!copy_frames(node, body)) follower_take_unfit(take);
+        break;
+    case FOLLOWER_SYNC:
+        sync_frames(node);
+        break;
+    case FOLLOWER_DURABLE:
+        durable.end = log_durable(node->shell->log);
+        node_step(node, &durable, NULL);
+        courier_durable(&node->shell->courier, durable.end);
+        break;
+    case FOLLOWER_LEADER:
+        note_leader(node, body);
+        break;
+    case FOLLOWER_ANSWERED:
+        node_step(node, answered, NULL);
+        break;
+    case FOLLOWER_HEARD:
+        node_heard(node);
+        break;
+    case FOLLOWER_APPLY:
+        apply(node);
+        break;
+    case FOLLOWER_BEGIN:
+    case FOLLOWER_DONE:
+        break;
+    }
 }
 
 static void take_verdict(struct node *node, const Tarry__FollowReply *body) {
     struct pair_event event = {.kind = PAIR_ANSWERED, .message = follow_wire_answered(body, &node->note)};
-    bool leads = body->verdict != TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING;
-    bool fits = true;
     event.message.differs = follow_wire_differs(node->shell->log, body);
-    if (leads) hear_clock(node, body);
-    if (pair_takes(&node->pair, &event.message)) fits = take_frames(node, body);
-    if (leads) note_leader(node, body);
-    if (!fits) return;
-    node_step(node, &event, NULL);
-    /* Only now is it known to follow, and so how long the leader may be silent. */
-    if (leads) node_heard(node);
-    if (node->pair.role == PAIR_FOLLOWING && node->pair.committed > atomic_load(&node->committed)) {
-        atomic_store(&node->committed, node->pair.committed);
-        atomic_store(&node->may_index, node->pair.committed);
-        inbox_follow(&node->shell->inbox, node->pair.committed);
-    }
+    /* The proof binds an answer to the newest question (peer_proof.h). */
+    struct follower_take take = follower_take_begin(&node->pair, &event.message, body->frames.len > 0, true);
+    while (follower_take_next(&take, &node->pair, atomic_load(&node->committed)) != FOLLOWER_DONE)
+        take_step(node, &take, body, &event);
 }
 
 /* Somebody else at the address of whom this run has followed: that one is gone, and this node may be to lead. */
@@ -267,7 +269,7 @@ static void take_refusal(struct node *node, const Tarry__FollowReply *body, bool
     node->peer.heard_ns = monotonic_ns(); /* it lives */
     pthread_mutex_unlock(&node->mutex);
     node_say(node, not_taken);
-    ask_again_in(node, REFUSED_AGAIN_NS);
+    follower_half_refused(&node->following.half, monotonic_ns());
 }
 
 static void take_reply(struct node *node, const Tarry__Reply *reply) {
@@ -304,7 +306,7 @@ static void take_unproved(struct node *node, const void *data, size_t size) {
     if (is_news && following->challenges == 1) {
         ask(node); /* the other node has been started since */
     } else if (is_news && following->challenges <= CHALLENGES_MAX) {
-        ask_again_in(node, AGAIN_NS); /* … and again */
+        follower_half_ask_again(&following->half, monotonic_ns()); /* … and again */
     } else {
         bool is_refusal = reply != NULL && reply->message[0] != '\0';
         snprintf(reason, sizeof(reason), "%s%s%.200s", unproved, is_refusal ? "; it says: " : "",
@@ -312,7 +314,7 @@ static void take_unproved(struct node *node, const void *data, size_t size) {
         if (logfmt_allowed(&refused_limit))
             logfmt("not_followed", "peer=%s reason=%s", node->shell->config.peer, logfmt_quote(reason, quoted));
         node_say(node, unproved);
-        ask_again_in(node, REFUSED_AGAIN_NS);
+        follower_half_refused(&following->half, monotonic_ns());
     }
     if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
 }
@@ -324,7 +326,7 @@ static bool take_answer(struct node *node, struct message *answer) {
     size_t size = message_size(answer);
     enum peer_proof proof = peer_check_reply(&node->shell->peer_key, &following->asker, data, size);
     if (proof == PEER_STALE) return false;
-    if (following->has_left) return true; /* whatever it says: the goodbye has arrived */
+    if (following->half.has_left) return true; /* whatever it says: the goodbye has arrived */
     if (proof != PEER_RIGHT) {
         take_unproved(node, data, size);
         return true;
@@ -338,16 +340,14 @@ static bool take_answer(struct node *node, struct message *answer) {
 }
 
 void follower_answered(struct node *node, struct message *answer) {
-    struct node_following *following = &node->following;
-    following->asking = false;
+    struct follower_half *half = &node->following.half;
+    half->asking = false;
     bool is_newest = node_is_leading(node) || answer == NULL || take_answer(node, answer);
     message_free(answer);
-    if (following->has_left) {
-        if (is_newest) node_has_left(node);
-        return;
-    }
-    bool is_idle = !following->asking && !node->pair.noting && !node->pair.cutting;
-    if (node->pair.role == PAIR_FOLLOWING && is_idle && following->again_ns == UINT64_MAX) ask_again_in(node, AGAIN_NS);
+    if (!half->has_left)
+        follower_half_settle(half, &node->pair, monotonic_ns());
+    else if (is_newest)
+        node_has_left(node);
 }
 
 /* ---- cutting */
@@ -374,13 +374,11 @@ bool follower_cut(struct node *node, uint64_t end) {
              "The leader of epoch %u, %.800s, does not have these frames: they were written here, and not confirmed by "
              "both. Nobody was told that they are done, unless this node served alone or asynchronously.\n",
              node->pair.note.floor, node->shell->config.peer);
-    uint64_t keep = node->pair.committed;
-    if (signer_known(&shell->signer) > keep) keep = signer_known(&shell->signer);
+    uint64_t keep = follower_keeps(&node->pair, signer_known(&shell->signer));
     int error = log_cut(shell->log, end, keep, &quarantine, why, &tail);
     if (error == LOG_PINNED) {
         node_say(node, pinned);
-        node->following.cut_end = end;
-        ask_again_in(node, REFUSED_AGAIN_NS);
+        follower_half_put_off_cut(&node->following.half, end, monotonic_ns());
         return false;
     }
     if (error == LOG_KEPT || error == LOG_WITHIN || error == LOG_RETIRED || error == LOG_END)

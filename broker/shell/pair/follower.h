@@ -15,8 +15,8 @@ void follower_ask(struct node *node, const struct pair_message *question);
 bool follower_leave(struct node *node);
 /* Asks whether the leader is there, beside the question that is under way. */
 void follower_probe(struct node *node);
-/* Does what came to the probe prove that it is, and leads an epoch that this node may follow? */
-bool follower_is_led(struct node *node, struct message *answer);
+/* Which epoch does the node lead that answered the probe, and proved that it has the peer key? 0: none. */
+uint32_t follower_probed_epoch(struct node *node, struct message *answer);
 /* NULL: no answer came. Takes it over. */
 void follower_answered(struct node *node, struct message *answer);
 /* Puts aside what lies behind `end`, and cuts it off (R8). False: not now, follower_check tries again. */
@@ -26,7 +26,6 @@ bool follower_cut(struct node *node, uint64_t end);
 _Noreturn void follower_fetch(struct node *node, uint64_t end);
 /* Asks once more if nothing came of the last question; cuts what could not be cut. */
 void follower_check(struct node *node, uint64_t now_ns);
-uint64_t follower_timer(const struct node *node); /* MONOTONIC */
 /* This node is to lead: asks no more, and sets its clock by what the leader's said last. */
 void follower_end(struct node *node);
 

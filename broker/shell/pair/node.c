@@ -15,8 +15,6 @@
 #include "record_word.h"
 #include "shell.h"
 
-/* A record that could not be read is read again after this. */
-#define READ_AGAIN_NS (200 * NS_PER_MS)
 /* Before a node starts again by an operator's word, the answer to it leaves. */
 #define AGAIN_NS (200 * NS_PER_MS)
 /* An answer's frames, and what is said beside them. */
@@ -116,10 +114,7 @@ static void perform(struct node *node, enum pair_role before, const struct pair_
         write_note(node);
         break;
     case PAIR_READ:
-        node->read_presence = effect->presence;
-        if (node->read_failed)
-            node->read_ns = monotonic_ns() + READ_AGAIN_NS;
-        else
+        if (record_reads_ask(&node->reads, effect->presence, monotonic_ns()))
             keeper_read(&node->keeper, effect->presence);
         break;
     case PAIR_SWAP:
@@ -218,13 +213,6 @@ static void take_address(struct node *node) {
     pthread_mutex_unlock(&node->mutex);
 }
 
-/* Nobody but this node claims as this node; and no claim of an earlier run can come after one of this run. */
-static bool is_copied(const struct node *node, const struct pair_event *event) {
-    bool is_known = event->kind == PAIR_RECORD_READ && event->outcome == PAIR_DONE && event->version != 0;
-    return is_known && node_is_leading(node) && event->record.leader == node->pair.self &&
-           event->record.epoch > node->pair.epoch;
-}
-
 static void note_doubt(struct node *node, bool is_failed) {
     pthread_mutex_lock(&node->mutex);
     if (is_failed && node->doubt[0] == '\0') node->doubt_ns = monotonic_ns();
@@ -236,13 +224,12 @@ static void take_kept(struct node *node) {
     struct pair_event event = {0};
     char message[COORDINATOR_MESSAGE_SIZE];
     if (keeper_take(&node->keeper, node->pair.note.recorded, &event, message) != 0) node_refuse(message);
-    if (is_copied(node, &event))
+    if (record_reads_is_copied(&node->pair, &event))
         node_refuse("a copy of this data directory leads, and gives out the same lease tokens: stop both, delete the "
                     "copy, and start that node with an empty directory and --follow");
     take_address(node);
-    bool is_failed = event.kind == PAIR_RECORD_READ && event.outcome == PAIR_UNKNOWN;
+    bool is_failed = record_reads_took(&node->reads, &node->pair, &event);
     if (event.kind == PAIR_RECORD_READ) note_doubt(node, is_failed);
-    node->read_failed = is_failed || pair_is_lost(&node->pair, &event);
     node_step(node, &event, NULL);
 }
 
@@ -260,10 +247,7 @@ static void take_paused(struct node *node, uint64_t position) {
 static void check_timers(struct node *node) {
     uint64_t now_ns = monotonic_ns();
     if (node->again_ns <= now_ns && !shell_is_told_to_stop()) shell_again(node->shell);
-    if (node->read_ns <= now_ns) {
-        node->read_ns = UINT64_MAX;
-        keeper_read(&node->keeper, node->read_presence);
-    }
+    if (record_reads_due(&node->reads, now_ns)) keeper_read(&node->keeper, node->reads.presence);
     node_check_silence(node, now_ns);
     if (node->pair.role == PAIR_FOLLOWING) follower_check(node, now_ns);
 }
@@ -276,12 +260,12 @@ static uint64_t next_timer(struct node *node) {
     uint64_t until_ns = node_silence_timer(node);
     uint64_t declare_ns = monotonic_ns() + node->keeper.presence_ms * NS_PER_MS / 2;
     if (is_declaring(node) && declare_ns < until_ns) until_ns = declare_ns;
-    if (node->read_ns < until_ns) until_ns = node->read_ns;
+    if (node->reads.again_ns < until_ns) until_ns = node->reads.again_ns;
     if (node->again_ns < until_ns && !shell_is_told_to_stop()) until_ns = node->again_ns;
     uint64_t other_ns = UINT64_MAX;
     if (node_is_leading(node)) other_ns = leader_half_timer(&node->leading.half);
     /* In any other role nobody asks: a moment that has gone by would not be waited for, but spun on. */
-    if (node->pair.role == PAIR_FOLLOWING) other_ns = follower_timer(node);
+    if (node->pair.role == PAIR_FOLLOWING) other_ns = node->following.half.again_ns;
     return other_ns < until_ns ? other_ns : until_ns;
 }
 
@@ -565,7 +549,8 @@ void node_start(struct node *node) {
     make_rules(node);
     snprintf(node->url, sizeof(node->url), "%s",
              shell->config.advertise[0] != '\0' ? shell->config.advertise : shell->url);
-    node->read_ns = node->again_ns = UINT64_MAX;
+    node->again_ns = UINT64_MAX;
+    record_reads_init(&node->reads);
     atomic_store(&node->role, PAIR_LOOKING);
     node->news.written = node->news.durable = log_durable(shell->log);
     leader_init(node);

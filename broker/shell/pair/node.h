@@ -23,6 +23,7 @@
 #include "call.h"
 #include "config.h"
 #include "datadir.h"
+#include "follower_half.h"
 #include "keeper.h"
 #include "knock.h"
 #include "leader_clock.h"
@@ -32,6 +33,7 @@
 #include "note.h"
 #include "pair.h"
 #include "peer_proof.h"
+#include "record_reads.h"
 #include "silence.h"
 
 struct endpoints;
@@ -134,14 +136,10 @@ struct node_leading {
 
 /* … and as a follower. */
 struct node_following {
-    struct peer_asker asker;      /* what the other node must be shown, and must show */
-    struct peer_asker prober;     /* … by a probe */
-    unsigned challenges;          /* that have come since the last answer that was proved */
-    struct pair_message question; /* the newest */
-    bool asking;                  /* it has no answer yet */
-    bool has_left;                /* it has said goodbye: it asks no more, and takes nobody for silent */
-    uint64_t again_ns;            /* MONOTONIC: when to ask the same once more, or to cut; UINT64_MAX: not */
-    uint64_t cut_end;             /* … where, while the rules wait for that */
+    struct peer_asker asker;  /* what the other node must be shown, and must show */
+    struct peer_asker prober; /* … by a probe */
+    unsigned challenges;      /* that have come since the last answer that was proved */
+    struct follower_half half;
     struct leader_clock clock;
     struct log_epochs epochs; /* of the own log as it is up to `epochs_end` */
     uint64_t epochs_end;
@@ -195,15 +193,13 @@ struct node {
     struct asker *prober; /* so that a probe waits for no answer that is under way */
     struct knocker *knocker;
     struct keeper keeper;
-    bool read_failed;
-    bool read_presence;      /* at read_ns */
+    struct record_reads reads;
     bool is_told;            /* this step is an operator's word */
     const char *said;        /* by the rules, in this step; NULL: nothing */
     const char *said_before; /* … and what was logged last */
     struct node_leading leading;
     struct node_following following;
     struct silence silence;          /* of the other node */
-    uint64_t read_ns;                /* MONOTONIC: when the record is read again after a failure; UINT64_MAX: not */
     uint64_t again_ns;               /* MONOTONIC: when this run ends, and the next begins; UINT64_MAX: not */
     struct record_word *record_word; /* the last one; NULL: none was asked for */
 };

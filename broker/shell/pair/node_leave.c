@@ -29,14 +29,13 @@ void node_has_left(struct node *node) {
 void node_take_leave(struct node *node) {
     if (node_is_leading(node) && node->pair.handing == PAIR_KEEPING) node_tell(node, PAIR_HAND_OVER);
     bool hands_over = node_is_leading(node) && node->pair.handing != PAIR_KEEPING;
-    bool says_goodbye = node->pair.role == PAIR_FOLLOWING && follower_leave(node);
+    bool says_goodbye = follower_leave(node);
     if (!hands_over && !says_goodbye) node_has_left(node);
 }
 
 void node_is_left(struct node *node) {
     logfmt("follower_left", "committed=%" PRIu64 " reason=\"it stops, and said so\"", node->pair.committed);
-    node->silence.until_ns = monotonic_ns();
-    node->silence.remind_ns = 0;
+    silence_is_left(&node->silence, monotonic_ns());
 }
 
 /* ---- the main thread */

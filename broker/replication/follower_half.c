@@ -1,0 +1,132 @@
+/* follower_half.c: see follower_half.h. */
+#include "follower_half.h"
+
+#include "seeded_bug.h"
+
+/* A leader may keep a question this long, if that is not too much of the time after which it counts as silent; and
+ * shorter than a silent leader is asked again (SILENCE_REMIND_NS), or an idle one would never get to answer. */
+#define WAIT_MAX_MS 200u
+/* An answer that has not come so long after that is lost. */
+#define ANSWER_EXTRA_MS 1000u
+/* After a question that came to nothing. */
+#define AGAIN_NS (50 * PAIR_NS_PER_MS)
+#define REFUSED_AGAIN_NS (1000 * PAIR_NS_PER_MS)
+
+void follower_half_init(struct follower_half *half, const struct pair_times *times) {
+    *half = (struct follower_half){.times = *times, .again_ns = UINT64_MAX};
+}
+
+/* ---- asking */
+
+bool follower_half_ask(struct follower_half *half, const struct pair_message *question) {
+    half->question = *question;
+    return !half->has_left;
+}
+
+void follower_half_sent(struct follower_half *half, bool is_sent, uint64_t now_ns) {
+    half->asking = is_sent;
+    half->again_ns = is_sent ? UINT64_MAX : now_ns + AGAIN_NS;
+}
+
+bool follower_half_leave(struct follower_half *half, const struct pair *pair) {
+    bool follows = pair->role == PAIR_FOLLOWING && pair->epoch != 0;
+    if (!follows || pair->cutting || half->has_left) return false;
+    half->has_left = true;
+    half->again_ns = UINT64_MAX;
+    return true;
+}
+
+uint32_t follower_half_wait_ms(const struct follower_half *half) {
+    uint64_t third_ms = half->times.failover_after_ms / 3;
+    return third_ms < WAIT_MAX_MS ? (uint32_t)third_ms : WAIT_MAX_MS;
+}
+
+uint32_t follower_half_patience_ms(const struct follower_half *half) {
+    return follower_half_wait_ms(half) + ANSWER_EXTRA_MS;
+}
+
+enum follower_due follower_half_due(struct follower_half *half, const struct pair *pair, uint64_t now_ns) {
+    if (now_ns < half->again_ns) return FOLLOWER_DUE_NOTHING;
+    half->again_ns = UINT64_MAX;
+    if (pair->cutting) return FOLLOWER_DUE_CUT;
+    return half->has_left ? FOLLOWER_DUE_NOTHING : FOLLOWER_DUE_ASK;
+}
+
+void follower_half_ask_again(struct follower_half *half, uint64_t now_ns) {
+    half->again_ns = now_ns + AGAIN_NS;
+}
+
+void follower_half_refused(struct follower_half *half, uint64_t now_ns) {
+    half->again_ns = now_ns + REFUSED_AGAIN_NS;
+}
+
+void follower_half_put_off_cut(struct follower_half *half, uint64_t end, uint64_t now_ns) {
+    half->cut_end = end;
+    half->again_ns = now_ns + REFUSED_AGAIN_NS;
+}
+
+void follower_half_settle(struct follower_half *half, const struct pair *pair, uint64_t now_ns) {
+    bool is_idle = !half->asking && !pair->noting && !pair->cutting;
+    if (SEEDED_BUG(follower_asks_once)) return;
+    if (pair->role == PAIR_FOLLOWING && is_idle && half->again_ns == UINT64_MAX) follower_half_ask_again(half, now_ns);
+}
+
+/* ---- an answer */
+
+struct follower_take follower_take_begin(const struct pair *pair, const struct pair_message *answer, bool has_frames,
+                                         bool is_newest) {
+    return (struct follower_take){.leads = answer->kind != PAIR_NOT_LEADING,
+                                  .is_newest = is_newest,
+                                  .copies = has_frames && pair_takes(pair, answer)};
+}
+
+void follower_take_unfit(struct follower_take *take) {
+    take->is_unfit = true;
+}
+
+/* What an older question is answered says nothing of the leader as it is. */
+static bool is_wanted(const struct follower_take *take, enum follower_step step, const struct pair *pair,
+                      uint64_t applied) {
+    switch (step) {
+    case FOLLOWER_CLOCK:
+        return take->leads && (take->copies || take->is_newest) && !SEEDED_BUG(leader_clock_unheard);
+    case FOLLOWER_COPY:
+        return take->copies;
+    case FOLLOWER_SYNC:
+        return take->copies && !take->is_unfit && !SEEDED_BUG(copied_unsynced);
+    case FOLLOWER_DURABLE:
+        return take->copies && !take->is_unfit;
+    case FOLLOWER_LEADER:
+        return take->leads;
+    case FOLLOWER_ANSWERED:
+        return !take->is_unfit;
+    case FOLLOWER_HEARD: /* only once the rules know the answer it is known for how long the leader may be silent */
+        return !take->is_unfit && take->leads && take->is_newest;
+    case FOLLOWER_APPLY:
+        return !take->is_unfit && follower_may_apply(pair) > applied;
+    case FOLLOWER_BEGIN:
+    case FOLLOWER_DONE:
+        break;
+    }
+    return true;
+}
+
+/* R2: synced, and only then told. */
+enum follower_step follower_take_next(struct follower_take *take, const struct pair *pair, uint64_t applied) {
+    if (take->step == FOLLOWER_DONE) return FOLLOWER_DONE;
+    do take->step++;
+    while (!is_wanted(take, take->step, pair, applied));
+    return take->step;
+}
+
+/* LOG-3 */
+uint64_t follower_may_apply(const struct pair *pair) {
+    if (pair->role != PAIR_FOLLOWING) return 0;
+    return SEEDED_BUG(applied_uncommitted) ? pair->durable : pair->committed;
+}
+
+/* R8 */
+uint64_t follower_keeps(const struct pair *pair, uint64_t known) {
+    if (SEEDED_BUG(committed_not_kept)) return known;
+    return pair->committed > known ? pair->committed : known;
+}
