@@ -184,6 +184,8 @@ void host_step(struct world *world, struct core_event *event) {
     core_step(host->core, event, effects);
     for (size_t i = appends; i < effects->appends.count; i++) note_frame(world, &effects->appends.items[i]);
     if (appends < effects->appends.count) host->frames[host->frame_count - 1].state_ends = true;
+    if (appends < effects->appends.count && host->node)
+        digests_add(&host->node->digests, core_position(host->core), core_digest(host->core));
     check_effects(host, effects, replies, deliveries, before);
     watch_step(world, event, effects, deliveries, before);
     MUST(host->head.position == core_position(host->core));

@@ -6,6 +6,7 @@
 
 #include "../must.h"
 #include "client.h"
+#include "hard_state.h"
 #include "model_disk.h"
 #include "registrar.h"
 #include "world.h"
@@ -169,14 +170,7 @@ void node_note_write(struct world *world) {
 static void write_note(struct world *world) {
     struct host *host = world->host;
     struct node *node = host->node;
-    if (node->pair.adopts) memcpy(node->note.peer, node->following.leader, MEMBER_ID_SIZE);
-    if (node->leading.asker && node->pair.role == PAIR_LEADING)
-        memcpy(node->note.peer, node->leading.asker, MEMBER_ID_SIZE);
-    node->note.floor = node->pair.note.floor;
-    node->note.recorded = node->pair.note.recorded;
-    node->note.led = node->pair.note.led;
-    node->note.in_sync = node->pair.note.in_sync;
-    node->note.alone = node->pair.note.alone;
+    hard_state_take(&node->note, &node->pair, node->following.leader, node->leading.asker);
     node_note_write(world);
     if (host->state != HOST_UP) return;
     struct pair_event event = {.kind = PAIR_NOTED, .end = log_durable(host->log)};
@@ -364,14 +358,11 @@ static void begin_note(struct world *world) {
     struct node *node = host->node;
     struct log_point last;
     MUST(log_point(host->log, log_durable(host->log), &last) == 0);
-    if (node->is_new && last.epoch != 0) {
-        node->note.floor = node->joins ? last.epoch : last.epoch + 1;
-        node->note.alone = !node->joins;
-    }
-    bool took_part = !node->is_new && !world->options.pair.by_operator && last.epoch >= node->note.floor;
-    if (took_part && last.epoch > node->note.recorded) node->note.recorded = last.epoch;
-    if (!world->options.pair.by_operator) node->note.alone = true;
-    node->note.runs++;
+    const struct hard_state_start start = {.is_new = node->is_new,
+                                           .joins = node->joins,
+                                           .coordinated = !world->options.pair.by_operator,
+                                           .last_epoch = last.epoch};
+    hard_state_begin(&node->note, &start);
     node_note_write(world);
 }
 
@@ -420,6 +411,7 @@ static void forget_life(struct world *world) {
     node->ended = node->blocked = false;
     node->alarm_ns = UINT64_MAX;
     record_reads_init(&node->reads);
+    node->digests = (struct digests){0};
     node->silence = (struct silence){0};
     node->items = NULL;
     node->items_last = &node->items;
@@ -461,11 +453,7 @@ bool node_start(struct world *world) {
     MUST(log_cursor_open(&node->applier, host->log, core_position(host->core), false) == 0);
     if (!node->pair.by_operator) open_keeper(world);
     node_heard(world);
-    struct pair_note note = {.floor = node->note.floor,
-                             .recorded = node->note.recorded,
-                             .led = node->note.led,
-                             .in_sync = node->note.in_sync,
-                             .alone = node->note.alone};
+    struct pair_note note = hard_state_rules(&node->note);
     struct pair_effects effects = {0};
     pair_start(&node->pair, &note, log_durable(host->log), &effects);
     for (size_t i = 0; i < effects.count && host->life == life && !node->ended; i++)

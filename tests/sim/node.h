@@ -6,13 +6,14 @@
  *
  * node.c is shell/pair/node.c, node_lead.c is leader.c, node_follow.c is follower.c and what the core's loop does of
  * it, node_snapshot.c is snapshot.c. What a thread of its own does there happens here a moment later, in an order that
- * the seed draws; while the log is synced by the follower, the rules hear of nothing, as there. Digests need not be
- * sent: the rig compares them at every frame (F-31).
+ * the seed draws; while the log is synced by the follower, the rules hear of nothing, as there. The rig
+ * compares digests at every frame; what the two tell each other of them must never differ (F-31).
  *
  * All of it is for the host that it is (world->host). */
 #ifndef TARRY_TESTS_SIM_NODE_H
 #define TARRY_TESTS_SIM_NODE_H
 
+#include "digests.h"
 #include "follower_half.h"
 #include "host.h"
 #include "keeper.h"
@@ -93,6 +94,7 @@ struct node {
     uint64_t words;   /* of an operator's that it has heard */
     const char *said; /* by the rules, last */
     struct record_reads reads;
+    struct digests digests;
     struct silence silence; /* of the other node */
     uint64_t overslept_ns;  /* when it last had */
     uint64_t handed_ns;     /* when it was last handing over */

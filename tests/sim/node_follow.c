@@ -53,6 +53,8 @@ static struct node_message *pack(struct world *world, const struct pair_message 
     follow->end = end;
     follow->chain = (ProtobufCBinaryData){FRAME_CHAIN_SIZE, world_copy(world, point.chain, FRAME_CHAIN_SIZE)};
     follow->last_epoch = point.epoch;
+    follow->digest_position = node->digests.compared.position;
+    follow->digest = node->digests.compared.digest;
     follow->wait_ms = follower_half_wait_ms(&node->following.half);
     follow->leaves = node->following.half.has_left;
     if (question->stamp == 0) tell_epochs(world, follow);
@@ -170,6 +172,11 @@ static void apply_committed(struct world *world) {
     node_apply_later(world);
 }
 
+static void expect_digest(struct world *world, const Tarry__FollowReply *body) {
+    const struct digest_point point = {body->digest_position, body->digest};
+    digests_expect(&world->host->node->digests, point, core_position(world->host->core));
+}
+
 static void do_step(struct world *world, struct take *take) {
     struct node *node = world->host->node;
     const struct node_message *message = take->message;
@@ -189,6 +196,7 @@ static void do_step(struct world *world, struct take *take) {
         break;
     case FOLLOWER_LEADER:
         memcpy(node->following.leader, message->answer.member.data, MEMBER_ID_SIZE);
+        expect_digest(world, &message->answer);
         break;
     case FOLLOWER_ANSWERED:
         node_step(world, &take->answered, NULL);
@@ -283,6 +291,7 @@ void follow_cut(struct world *world, uint64_t end) {
     if (kept < host->frame_count && kept < world->truth.count)
         MUST(host->frames[kept].serial != world->truth.serials[kept]);
     host->frame_count = kept;
+    digests_cut(&node->digests, end);
     node->cuts++;
 }
 
@@ -322,6 +331,9 @@ static bool apply_one(struct world *world) {
     flat_apply(&host->head, &note->header, note->body);
     ledger_take_frame(world, note);
     MUST(core_digest(host->core) == note->digest && core_live(host->core) == note->live); /* both nodes are the same */
+    uint64_t position = core_position(host->core), expected = 0;
+    MUST(digests_applied(&node->digests, position, note->digest, world->now_ns, &expected) !=
+         DIGEST_DIFFERS); /* F-31 */
     return true;
 }
 

@@ -6,6 +6,7 @@
 #include "admission.h"
 #include "client.h"
 #include "follow_wire.h"
+#include "hard_state.h"
 #include "log_serve.h"
 #include "network.h"
 #include "node.h"
@@ -154,9 +155,7 @@ void lead_forget_question(struct world *world) {
 
 static void admit_disk(struct world *world, const Tarry__Follow *follow) {
     struct node *node = world->host->node;
-    if (memcmp(node->note.peer, follow->member.data, MEMBER_ID_SIZE) == 0) return;
-    memcpy(node->note.peer, follow->member.data, MEMBER_ID_SIZE);
-    node_note_write(world);
+    if (hard_state_admit(&node->note, follow->member.data)) node_note_write(world);
 }
 
 static struct pair_event event_of(struct world *world, const Tarry__Follow *follow) {
@@ -178,6 +177,13 @@ static void answer_verdict(struct world *world, struct node_message *message, co
     answer_with(world, message);
 }
 
+/* F-31: nothing is damaged here. */
+static void compare_digests(struct world *world, const Tarry__Follow *follow) {
+    struct digests *digests = &world->host->node->digests;
+    uint64_t own = 0;
+    MUST(digests_told(digests, follow->digest_position, follow->digest, world->now_ns, &own) != DIGEST_DIFFERS);
+}
+
 static void ask_rules(struct world *world, struct node_message *message) {
     struct host *host = world->host;
     struct node *node = host->node;
@@ -185,6 +191,7 @@ static void ask_rules(struct world *world, struct node_message *message) {
     const Tarry__Follow *follow = &message->question;
     bool is_leading = node->pair.role == PAIR_LEADING;
     uint64_t life = host->life;
+    if (is_leading) compare_digests(world, follow);
     leader_half_hear(half, &node->pair, follow, world->now_ns);
     struct pair_event event = event_of(world, follow);
     if (is_leading && event.message.another) lead_forget_question(world);
@@ -244,6 +251,9 @@ static void answer_frames(struct world *world, struct node_message *message, con
     body->committed = answer->committed;
     size_t room = one_in(world, 2) ? FOLLOW_BYTES_MAX : 1 + random_below(&world->random, 4096);
     int error = log_serve(host->log, from, UINT64_MAX, room, &frames);
+    struct digest_point point = digests_below(&host->node->digests, error == 0 ? frames.end.position : from);
+    body->digest_position = point.position;
+    body->digest = point.digest;
     if (error == 0) {
         size_t first = host_frames_below(host, from), last = host_frames_below(host, from + frames.size);
         body->frames = (ProtobufCBinaryData){frames.size, world_copy(world, frames.data, frames.size)};

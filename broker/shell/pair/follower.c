@@ -82,8 +82,8 @@ static struct message *follow_message(struct node *node, const struct pair_messa
     follow.probes = asker == &node->following.prober;
     if (question->stamp == 0 && !follow.probes) tell_epochs(node, &follow, numbers, starts);
     pthread_mutex_lock(&node->mutex);
-    follow.digest_position = node->compared.point.position;
-    follow.digest = node->compared.point.digest;
+    follow.digest_position = node->digests.compared.position;
+    follow.digest = node->digests.compared.digest;
     pthread_mutex_unlock(&node->mutex);
     request.version = WIRE_VERSION;
     request.client = "tarryd";
@@ -169,8 +169,8 @@ static void note_leader(struct node *node, const Tarry__FollowReply *body) {
     uint64_t own_end = log_durable(node->shell->log);
     peer->lag = (struct node_lag){0};
     if (own_end < body->log_end) peer->lag = (struct node_lag){body->lag_frames, body->log_end - own_end, body->lag_ms};
-    if (body->digest_position > atomic_load(&node->applied) && node->expected.position == 0)
-        node->expected = (struct digest_point){body->digest_position, body->digest};
+    const struct digest_point point = {body->digest_position, body->digest};
+    digests_expect(&node->digests, point, atomic_load(&node->applied));
     pthread_mutex_unlock(&node->mutex);
 }
 
@@ -386,6 +386,9 @@ bool follower_cut(struct node *node, uint64_t end) {
                     "index here: one of the two was cut or restored; start with an empty directory and --follow");
     if (error != 0) shell_fail("cut_failed", error);
     say_quarantined(&tail);
+    pthread_mutex_lock(&node->mutex);
+    digests_cut(&node->digests, end);
+    pthread_mutex_unlock(&node->mutex);
     return true;
 }
 

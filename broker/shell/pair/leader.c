@@ -11,6 +11,7 @@
 #include "disk.h"
 #include "follow_wire.h"
 #include "follower.h"
+#include "hard_state.h"
 #include "logfmt.h"
 #include "lookback.h"
 #include "shell.h"
@@ -235,8 +236,7 @@ static void answer_join(struct node *node, struct call *call) {
 
 /* The rules may count it with the next step; a later run must know whom. */
 static void admit_disk(struct node *node, const Tarry__Follow *follow) {
-    if (memcmp(node->note.peer, follow->member.data, MEMBER_ID_SIZE) == 0) return;
-    memcpy(node->note.peer, follow->member.data, MEMBER_ID_SIZE);
+    if (!hard_state_admit(&node->note, follow->member.data)) return;
     int error = note_write(&disk_posix, node->shell->dir.path, &node->note);
     if (error != 0) shell_fail("note_failed", error);
 }
@@ -394,10 +394,8 @@ static bool wants_word(const struct node *node) {
 
 /* The newest point that the follower will pass with these frames. */
 static struct digest_point point_below(struct node *node, uint64_t end) {
-    struct digest_point best = {0};
     pthread_mutex_lock(&node->mutex);
-    for (size_t i = 0; i < DIGEST_POINTS; i++)
-        if (node->points[i].position <= end && node->points[i].position > best.position) best = node->points[i];
+    struct digest_point best = digests_below(&node->digests, end);
     pthread_mutex_unlock(&node->mutex);
     return best;
 }

@@ -10,6 +10,7 @@
 
 #include "disk.h"
 #include "follower.h"
+#include "hard_state.h"
 #include "leader.h"
 #include "logfmt.h"
 #include "record_word.h"
@@ -54,15 +55,7 @@ static _Noreturn void end_run(struct node *node, enum pair_role before, const ch
 }
 
 static void write_note(struct node *node) {
-    const struct pair_note *note = &node->pair.note;
-    if (node->pair.adopts) memcpy(node->note.peer, node->peer.member, MEMBER_ID_SIZE);
-    if (node->leading.asker != NULL && node_is_leading(node))
-        memcpy(node->note.peer, node->leading.asker, MEMBER_ID_SIZE);
-    node->note.floor = note->floor;
-    node->note.recorded = note->recorded;
-    node->note.led = note->led;
-    node->note.in_sync = note->in_sync;
-    node->note.alone = note->alone;
+    hard_state_take(&node->note, &node->pair, node->peer.member, node->leading.asker);
     int error = note_write(&disk_posix, node->shell->dir.path, &node->note);
     if (error != 0) shell_fail("note_failed", error);
     struct pair_event event = {.kind = PAIR_NOTED, .end = log_durable(node->shell->log)};
@@ -301,11 +294,7 @@ static void *node_run(void *argument) {
     struct node *node = argument;
     struct pair_effects effects = {0};
     node_heard(node);
-    struct pair_note note = {.floor = node->note.floor,
-                             .recorded = node->note.recorded,
-                             .led = node->note.led,
-                             .in_sync = node->note.in_sync,
-                             .alone = node->note.alone};
+    struct pair_note note = hard_state_rules(&node->note);
     pair_start(&node->pair, &note, log_durable(node->shell->log), &effects);
     for (size_t i = 0; i < effects.count; i++) perform(node, PAIR_LOOKING, &effects.items[i], NULL);
     for (;;) {
@@ -462,23 +451,16 @@ static void on_session(void *argument, const struct coordinator_session *session
 /* Each run has a number of its own (R6), and is durable as one before it takes part. */
 static void begin_note(struct node *node) {
     struct shell *shell = node->shell;
-    struct note *note = &node->note;
     struct log_point last;
     int error = log_point(shell->log, log_durable(shell->log), &last);
     if (error != 0) shell_fail("log_unreadable", error);
-    bool is_follower = shell->config.joins;
-    if (node->is_new && last.epoch != 0) {
-        note->floor = is_follower ? last.epoch : last.epoch + 1;
-        note->alone = !is_follower;
-    }
-    /* A frame of an epoch in which it has taken part proves that there was a record, should the note not say so. */
-    bool took_part = !node->is_new && shell->config.coordinator[0] != '\0' && last.epoch >= note->floor;
-    if (took_part && last.epoch > note->recorded) note->recorded = last.epoch;
-    if (!is_follower && note->floor < shell->dir.member.epoch_min) note->floor = shell->dir.member.epoch_min;
-    /* The record knows who has served alone. Should there be none one day, nobody does. */
-    if (shell->config.coordinator[0] != '\0') note->alone = true;
-    note->runs++;
-    error = note_write(&disk_posix, shell->dir.path, note);
+    const struct hard_state_start start = {.is_new = node->is_new,
+                                           .joins = shell->config.joins,
+                                           .coordinated = shell->config.coordinator[0] != '\0',
+                                           .last_epoch = last.epoch,
+                                           .epoch_min = shell->dir.member.epoch_min};
+    hard_state_begin(&node->note, &start);
+    error = note_write(&disk_posix, shell->dir.path, &node->note);
     if (error != 0) shell_fail("note_failed", error);
 }
 

@@ -23,6 +23,7 @@
 #include "call.h"
 #include "config.h"
 #include "datadir.h"
+#include "digests.h"
 #include "follower_half.h"
 #include "keeper.h"
 #include "knock.h"
@@ -39,20 +40,6 @@
 struct endpoints;
 struct shell;
 struct batch;
-
-/* The state after a frame: both nodes must have the same (F-31). */
-struct digest_point {
-    uint64_t position; /* 0: none */
-    uint64_t digest;
-};
-#define DIGEST_POINTS 64u
-
-/* … and were found to, last. */
-struct digest_compared {
-    struct digest_point point;
-    uint64_t ns;    /* MONOTONIC */
-    uint64_t count; /* of positions since this process started */
-};
 
 /* What one sync of the leader made durable. */
 struct sync_point {
@@ -170,10 +157,7 @@ struct node {
     pthread_cond_t changed; /* on CLOCK_MONOTONIC, both */
     pthread_cond_t settled_changed;
     struct node_news news;
-    struct digest_point points[DIGEST_POINTS]; /* of the leader's own */
-    size_t point_next;
-    struct digest_point expected; /* of a follower: what the leader has; position 0: none */
-    struct digest_compared compared;
+    struct digests digests;
     struct node_peer peer;
     const char *problem;                  /* a sentence; NULL: none */
     struct coordinator_session session;   /* with the coordinator; all zeros: nothing is known yet */

@@ -91,43 +91,29 @@ uint64_t node_kept_from(const struct node *node) {
 
 void node_digest(struct node *node, uint64_t position, uint64_t digest) {
     pthread_mutex_lock(&node->mutex);
-    node->points[node->point_next++ % DIGEST_POINTS] = (struct digest_point){position, digest};
+    digests_add(&node->digests, position, digest);
     pthread_mutex_unlock(&node->mutex);
-}
-
-/* The mutex is held. */
-static void note_compared(struct node *node, uint64_t position, uint64_t digest) {
-    node->compared.point = (struct digest_point){position, digest};
-    node->compared.ns = monotonic_ns();
-    node->compared.count++;
 }
 
 const char *node_compare(struct node *node, uint64_t position, uint64_t digest) {
-    struct digest_point own = {0};
+    uint64_t own = 0;
     pthread_mutex_lock(&node->mutex);
-    for (size_t i = 0; i < DIGEST_POINTS && position != 0; i++)
-        if (node->points[i].position == position) own = node->points[i];
-    bool is_news = own.position != 0 && own.position > node->compared.point.position;
-    if (is_news && own.digest == digest) note_compared(node, position, digest);
+    enum digest_verdict verdict = digests_told(&node->digests, position, digest, monotonic_ns(), &own);
     pthread_mutex_unlock(&node->mutex);
-    if (own.position == 0 || own.digest == digest) return NULL;
+    if (verdict != DIGEST_DIFFERS) return NULL;
     logfmt("digest_differs", "position=%" PRIu64 " own=%016" PRIx64 " follower=%016" PRIx64 " action=refuse", position,
-           own.digest, digest);
+           own, digest);
     return differs;
 }
 
 void node_applied(struct node *node, uint64_t position, uint64_t digest) {
+    uint64_t expected = 0;
     atomic_store(&node->applied, position);
     pthread_mutex_lock(&node->mutex);
-    struct digest_point expected = node->expected;
-    bool is_there = expected.position != 0 && position >= expected.position;
-    bool is_same = digest == expected.digest;
-    if (is_there) node->expected.position = 0;
-    is_there = is_there && position == expected.position;
-    if (is_there && is_same) note_compared(node, position, digest);
+    enum digest_verdict verdict = digests_applied(&node->digests, position, digest, monotonic_ns(), &expected);
     pthread_mutex_unlock(&node->mutex);
-    if (!is_there || is_same) return;
+    if (verdict != DIGEST_DIFFERS) return;
     logfmt("digest_differs", "position=%" PRIu64 " own=%016" PRIx64 " leader=%016" PRIx64 " action=exit", position,
-           digest, expected.digest);
+           digest, expected);
     node_refuse(differs);
 }

@@ -109,12 +109,12 @@ static void fill_peer(const struct node_peer *peer, const struct node_lag *lag, 
     out->lag_ms = lag->ms;
 }
 
-static bool fill_digest(const struct digest_compared *compared, uint64_t now_ms, Tarry__PairDigest *out) {
-    out->position = compared->point.position;
-    out->own = out->peer = compared->point.digest; /* others end the follower's process */
-    out->compared_ms = logical_ms(now_ms, compared->ns);
-    out->count = compared->count;
-    return compared->count != 0;
+static bool fill_digest(const struct digests *digests, uint64_t now_ms, Tarry__PairDigest *out) {
+    out->position = digests->compared.position;
+    out->own = out->peer = digests->compared.digest; /* others end the follower's process */
+    out->compared_ms = logical_ms(now_ms, digests->compared_ns);
+    out->count = digests->count;
+    return digests->count != 0;
 }
 
 void node_status(struct node *node, struct call *call) {
@@ -133,7 +133,7 @@ void node_status_with(struct node *node, struct call *call, const char *record) 
     struct pair pair = node->shown;
     struct node_peer known = node->peer;
     struct node_lag lag = node_lag(node);
-    struct digest_compared compared = node->compared;
+    struct digests digests = node->digests;
     const char *problem = node->problem;
     status.since_ms = node->role_since_ms;
     uint64_t alone_ns = node->alone_ns;
@@ -169,7 +169,7 @@ void node_status_with(struct node *node, struct call *call, const char *record) 
     peer.url = known.url[0] != '\0' ? known.url : shell->config.peer;
     peer.member = known.heard_ns != 0 ? other : "";
     status.peer = &peer;
-    if (fill_digest(&compared, status.now_ms, &digest)) status.digest = &digest;
+    if (fill_digest(&digests, status.now_ms, &digest)) status.digest = &digest;
     reply.body_case = TARRY__REPLY__BODY_PAIR;
     reply.pair = &status;
     call->answer(call, reply_pack(&reply));
@@ -193,7 +193,7 @@ void node_stats(struct node *node, Tarry__BrokerStats *stats, struct arena *aren
     out->epoch = node->shown.epoch;
     out->alone = out->primary && !node->shown.counted;
     out->alone_ms = node->alone_ns == 0 ? 0 : (monotonic_ns() - node->alone_ns) / NS_PER_MS;
-    out->digest_position = node->compared.point.position;
-    out->digests_compared = node->compared.count;
+    out->digest_position = node->digests.compared.position;
+    out->digests_compared = node->digests.count;
     pthread_mutex_unlock(&node->mutex);
 }
