@@ -117,6 +117,10 @@
     BUG(seal_missing, "LOG-5", "no seal follows the last batch") \
     /* engine: what leaves */ \
     BUG(released_one_early, "LOG-1", "an answer or a delivery leaves one frame before the log is durable") \
+    BUG(released_unconfirmed, "TRUE-1", "a question is answered though nobody confirmed that this node still leads") \
+    BUG(released_before_sync, "LOG-1", "a group leaves before it is synced") \
+    BUG(single_frame_unsynced, "LOG-1", "a group of one frame is not synced") \
+    BUG(failed_sync_released, "LOG-4", "a group whose sync failed leaves as if it were durable") \
     /* engine: the reserve of the disk */ \
     BUG(reserve_given_away, "CAP-1", "new tasks are taken while the disk has nothing left for acks") \
     /* engine: retention and erasing */ \
@@ -160,8 +164,6 @@
     BUG(ending_forgotten_silently, "TRUE-1", "the index drops an ending and known_since does not grow") \
     BUG(result_forgotten_early, "ONCE-1", "the index forgets the answer at the floor too") \
     /* replication: the leader's half */ \
-    BUG(left_before_committed, "LOG-1", "an answer leaves before its frame is durable at the follower") \
-    BUG(left_unconfirmed, "TRUE-1", "a question is answered that the follower has not confirmed") \
     BUG(confirmation_not_asked, "CALM-1", "the follower is not asked for the confirmation that somebody waits for") \
     BUG(stall_clock_goes_on, "CALM-1", "a follower that confirms all the while is taken for one that stalls") \
     BUG(stuck_follower_counts, "CALM-1", "a follower that was given up counts again before it has stored anything") \

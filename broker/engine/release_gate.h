@@ -42,7 +42,7 @@ struct release_gate {
     struct release_subscriber **subscribers_last;
 };
 
-/* `reached`: where the log ended, durably, at the start. */
+/* `reached`: where the log ended, durably, at the start. No question is confirmed. */
 void release_gate_init(struct release_gate *gate, uint64_t reached);
 /* It is told of positions after all that subscribed before. */
 void release_gate_subscribe(struct release_gate *gate, struct release_subscriber *subscriber);

@@ -196,8 +196,12 @@ uint64_t pair_question(const struct pair *pair) {
 
 /* The confirmation of an answer that was sent after the question arrived was sent by a node that had not fenced: until
  * then nobody else led. */
+uint64_t pair_confirmed(const struct pair *pair) {
+    return pair->counted ? pair->seen : UINT64_MAX;
+}
+
 bool pair_may_answer(const struct pair *pair, uint64_t question) {
-    return pair->role == PAIR_LEADING && (!pair->counted || pair->seen >= question);
+    return pair->role == PAIR_LEADING && pair_confirmed(pair) >= question;
 }
 
 bool pair_takes_writes(const struct pair *pair) {

@@ -232,6 +232,8 @@ uint64_t pair_committed(const struct pair *pair);
 /* LEADING: a question that appends nothing has arrived: what pair_may_answer wants to be asked with. */
 uint64_t pair_question(const struct pair *pair);
 bool pair_may_answer(const struct pair *pair, uint64_t question);
+/* LEADING: the newest question that is confirmed; UINT64_MAX: no confirmation is needed. */
+uint64_t pair_confirmed(const struct pair *pair);
 /* LEADING, and not handing over. */
 bool pair_takes_writes(const struct pair *pair);
 /* LEADING: the follower has everything, and the answer to its question, PAIR_TAKE_OVER, need not wait. */

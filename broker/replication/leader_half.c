@@ -99,16 +99,6 @@ void *leader_half_release(struct leader_half *half) {
 
 /* ---- what is committed leaves */
 
-/* R3. What appended is confirmed by its position, for that was sent after all of its questions came. */
-bool leader_half_may_leave(const struct pair *pair, const struct leader_outgoing *outgoing) {
-    if (outgoing->end > pair->committed && !SEEDED_BUG(left_before_committed)) return false;
-    return outgoing->appends || SEEDED_BUG(left_unconfirmed) || pair_may_answer(pair, outgoing->question);
-}
-
-bool leader_half_wants_word(const struct pair *pair, const struct leader_outgoing *outgoing) {
-    return outgoing->end <= pair->committed && !leader_half_may_leave(pair, outgoing);
-}
-
 /* What goes on is not awaited, though there is always somebody who waits. */
 void leader_half_released(struct leader_half *half, bool has_left, bool waits, uint64_t now_ns) {
     if (!waits || (has_left && !SEEDED_BUG(stall_clock_goes_on))) half->waits_since_ns = UINT64_MAX;

@@ -1,9 +1,9 @@
 /* leader_half.h: what a node of a pair decides while it leads, beside the rules (broker/pair): what its follower has,
- * when the follower's question is answered, what may leave (R3), when a follower that stores nothing is given up, and
- * which part of the log is kept for it.
+ * when the follower's question is answered, when a follower that stores nothing is given up, and which part of the log
+ * is kept for it.
  *
  *   a question ──► admission_of ──► leader_half_hear ──► pair_step ──► leader_half_take ──► held, or answered
- *   any turn   ──► leader_half_may_leave ─► leader_half_released ─► leader_half_must_answer ─► pair_step ─► frames
+ *   any turn   ──► the release gate ─► leader_half_released ─► leader_half_must_answer ─► pair_step ─► frames
  *
  * A question waits until there are frames for it, or another position is committed, or somebody waits for a
  * confirmation, or its time is over; it acknowledges at once. The rules are asked again when it is answered, so that
@@ -60,13 +60,6 @@ struct leader_half {
     uint64_t stalled_ns;     /* when that was found to be too long; 0: it is not */
 };
 
-/* What waits to leave: the effects of a step of the core. */
-struct leader_outgoing {
-    uint64_t end;      /* they rest on the log up to here */
-    bool appends;      /* … and on a frame of their own */
-    uint64_t question; /* pair_question, as they came */
-};
-
 void leader_half_init(struct leader_half *half, const struct pair_times *times);
 /* The rules say: lead. The log ends at `end`. */
 void leader_half_begin(struct leader_half *half, uint64_t end);
@@ -88,10 +81,6 @@ bool leader_half_take(struct leader_half *half, const Tarry__Follow *follow, voi
 void *leader_half_release(struct leader_half *half);
 
 /* ---- each turn */
-/* R3. */
-bool leader_half_may_leave(const struct pair *pair, const struct leader_outgoing *outgoing);
-/* Is it committed, and waits only for a word of the follower that is younger than its question? */
-bool leader_half_wants_word(const struct pair *pair, const struct leader_outgoing *outgoing);
 /* What may leave has left. `has_left`: there was something; `waits`: something is left over. */
 void leader_half_released(struct leader_half *half, bool has_left, bool waits, uint64_t now_ns);
 /* Does anybody who waits wait for too long? True: that has changed (stalled_ns). */

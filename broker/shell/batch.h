@@ -32,10 +32,10 @@ struct batch {
     struct core_effects effects;
     struct answer *answers; /* ready to leave after the sync; in the arena */
     size_t answer_count;
-    uint64_t end;      /* the log's, behind it: leaves once everything up to here is durable wherever it must be; 0: a
-                          follower's, which rests on what is committed */
-    uint64_t question; /* … and, if nothing was appended, once this is confirmed (R3) */
-    bool courier;      /* it has deliveries, or replies whose content must be read first */
+    uint64_t end;    /* the log's, behind it: leaves once everything up to here is durable wherever it must be; 0: a
+                        follower's, which rests on what is committed */
+    bool courier;    /* it has deliveries, or replies whose content must be read first */
+    bool reads_late; /* … which the courier gets once the batch may leave, not before */
     unsigned users;
     size_t event_count;
 };

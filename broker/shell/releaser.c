@@ -31,10 +31,12 @@ void releaser_init(struct releaser *releaser, struct shell *shell, uint64_t reac
         release_gate_subscribe(&releaser->gate, &releaser->subscribers[i]);
 }
 
-void releaser_enter(struct releaser *releaser, struct batch *batches) {
+void releaser_enter(struct releaser *releaser, struct batch *batches, uint64_t question) {
     pthread_mutex_lock(&releaser->mutex);
     for (struct batch *batch = batches; batch != NULL; batch = batch->next) {
-        batch->release = (struct release){.position = batch->end};
+        /* What appended is confirmed by its position, for that was sent after all of its questions came. */
+        bool is_silent = batch->effects.appends.count == 0;
+        batch->release = (struct release){.position = batch->end, .question = is_silent ? question : 0};
         release_gate_enter(&releaser->gate, &batch->release);
     }
     pthread_mutex_unlock(&releaser->mutex);
@@ -49,17 +51,69 @@ void releaser_reach(struct releaser *releaser, uint64_t position) {
 static void let_out(struct shell *shell, struct batch *batch) {
     for (size_t i = 0; i < batch->answer_count; i++)
         batch->answers[i].call->answer(batch->answers[i].call, batch->answers[i].reply);
+    if (batch->reads_late) {
+        batch_hold(&shell->batches, batch);
+        courier_post(&shell->courier, batch);
+    }
     batch_drop(&shell->batches, batch);
 }
 
-void releaser_run(struct releaser *releaser) {
+void releaser_confirm(struct releaser *releaser, uint64_t question) {
+    pthread_mutex_lock(&releaser->mutex);
+    release_gate_confirm(&releaser->gate, question);
+    pthread_mutex_unlock(&releaser->mutex);
+}
+
+void releaser_tell(struct releaser *releaser) {
+    pthread_mutex_lock(&releaser->mutex);
+    release_gate_tell(&releaser->gate); /* order of locks: this mutex, then a subscriber's */
+    pthread_mutex_unlock(&releaser->mutex);
+}
+
+bool releaser_run(struct releaser *releaser) {
+    bool has_left = false;
     pthread_mutex_lock(&releaser->mutex);
     struct release *release;
     while ((release = release_gate_next(&releaser->gate)) != NULL) {
         pthread_mutex_unlock(&releaser->mutex);
         let_out(releaser->shell, batch_of(release));
+        has_left = true;
         pthread_mutex_lock(&releaser->mutex);
     }
-    release_gate_tell(&releaser->gate); /* order of locks: this mutex, then a subscriber's */
+    release_gate_tell(&releaser->gate);
     pthread_mutex_unlock(&releaser->mutex);
+    return has_left;
+}
+
+bool releaser_has_any(struct releaser *releaser) {
+    pthread_mutex_lock(&releaser->mutex);
+    bool has_any = releaser->gate.first != NULL;
+    pthread_mutex_unlock(&releaser->mutex);
+    return has_any;
+}
+
+bool releaser_wants_confirmation(struct releaser *releaser) {
+    pthread_mutex_lock(&releaser->mutex);
+    bool wants = release_gate_wants_confirmation(&releaser->gate);
+    pthread_mutex_unlock(&releaser->mutex);
+    return wants;
+}
+
+static struct release *take(struct releaser *releaser) {
+    pthread_mutex_lock(&releaser->mutex);
+    struct release *release = release_gate_take(&releaser->gate);
+    pthread_mutex_unlock(&releaser->mutex);
+    return release;
+}
+
+void releaser_fail(struct releaser *releaser) {
+    struct release *release;
+    while ((release = take(releaser)) != NULL) {
+        struct batch *batch = batch_of(release);
+        for (size_t i = 0; i < batch->answer_count; i++) {
+            message_free(batch->answers[i].reply);
+            batch->answers[i].call->answer(batch->answers[i].call, reply_pack_refusal(TARRY__CODE__FAILED, NULL));
+        }
+        batch_drop(&releaser->shell->batches, batch);
+    }
 }

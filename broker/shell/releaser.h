@@ -7,6 +7,7 @@
 #define TARRY_SHELL_RELEASER_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "release_gate.h"
@@ -25,11 +26,20 @@ struct releaser {
 
 /* `reached`: where the log ends, durably. */
 void releaser_init(struct releaser *releaser, struct shell *shell, uint64_t reached);
-/* Takes over the list of batches, in the order of the log. */
-void releaser_enter(struct releaser *releaser, struct batch *batches);
-/* See release_gate_reach. Nothing leaves before releaser_run. */
+/* Takes over the list of batches, in the order of the log. `question`: what confirms those that appended nothing (R3);
+ * 0: they need no confirmation. */
+void releaser_enter(struct releaser *releaser, struct batch *batches, uint64_t question);
+/* See release_gate_reach and release_gate_confirm. Nothing leaves before releaser_run. */
 void releaser_reach(struct releaser *releaser, uint64_t position);
-/* Lets out what may leave, then tells the subscribers how far the log is reached. */
-void releaser_run(struct releaser *releaser);
+void releaser_confirm(struct releaser *releaser, uint64_t question);
+/* Tells the subscribers how far the log is reached. */
+void releaser_tell(struct releaser *releaser);
+/* Lets out what may leave, then tells. True: something has left. */
+bool releaser_run(struct releaser *releaser);
+/* Something waits to leave; … for a confirmation alone. */
+bool releaser_has_any(struct releaser *releaser);
+bool releaser_wants_confirmation(struct releaser *releaser);
+/* Nothing that waits will leave any more: whoever asked is told FAILED, for the outcome is unknown. */
+void releaser_fail(struct releaser *releaser);
 
 #endif

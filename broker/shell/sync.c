@@ -28,52 +28,41 @@ static _Noreturn void sync_fail(struct sync *sync, struct batch *batches, int er
     _exit(EXIT_STORAGE);
 }
 
-static int append_one(struct sync *sync, const struct core_append *append) {
-    struct log *log = sync->shell->log;
+static int append_one(struct log *log, const struct core_append *append) {
     assert(append->position == log_end(log)); /* the core gives positions without gaps */
     struct log_piece stack[64];
     struct log_piece *pieces = stack;
+    struct log_frame frame;
     if (append->content_count > 64) {
         pieces = malloc(append->content_count * sizeof(*pieces));
         if (pieces == NULL) return -ENOMEM;
     }
-    for (size_t i = 0; i < append->content_count; i++)
-        pieces[i] = (struct log_piece){append->contents[i]->data, append->contents[i]->size};
-    struct log_frame frame = {
-        .type = append->type,
-        .epoch = append->epoch,
-        .position = append->position,
-        .steady_ns = append->now.steady_ns,
-        .wall_ns = append->now.wall_ns,
-        .body = append->body,
-        .body_size = append->body_size,
-        .pieces = pieces,
-        .piece_count = append->content_count,
-    };
+    group_commit_frame(append, pieces, &frame);
     int error = log_append(log, &frame);
     if (pieces != stack) free(pieces);
     return error;
 }
 
-/* Appends and writes all; `*out_count` frames. */
-static int append_all(struct sync *sync, struct batch *batches, size_t *out_count) {
-    size_t count = 0;
-    for (struct batch *batch = batches; batch != NULL; batch = batch->next) {
-        for (size_t i = 0; i < batch->effects.appends.count; i++, count++) {
-            int error = append_one(sync, &batch->effects.appends.items[i]);
+/* Appends and writes all; the other node of a pair may copy it from then on. */
+static int append_all(struct sync *sync, const struct batch *batches) {
+    struct log *log = sync->shell->log;
+    const struct group_commit *group = &sync->group;
+    for (const struct batch *batch = batches; batch != NULL; batch = batch->next) {
+        for (size_t i = 0; i < batch->effects.appends.count; i++) {
+            int error = append_one(log, &batch->effects.appends.items[i]);
             if (error != 0) return error;
         }
     }
-    *out_count = count;
-    return count > 0 ? log_write(sync->shell->log) : 0;
+    int error = log_write(log);
+    if (error == 0 && group->is_replicated) node_written(&sync->shell->node, log_end(log), group->frames);
+    return error;
 }
 
-/* Contents of deliveries may be read from here on, while the sync runs; they leave after it. In a pair, what appended
- * nothing waits for more than a position, and comes to the courier then (R3). */
-static void post_to_courier(struct sync *sync, struct batch *batches, bool is_pair) {
+static void post_to_courier(struct sync *sync, struct batch *batches) {
     struct shell *shell = sync->shell;
     for (struct batch *batch = batches; batch != NULL; batch = batch->next) {
-        if (!batch->courier || (is_pair && batch->effects.appends.count == 0)) continue;
+        batch->reads_late = batch->courier && !group_commit_reads(&sync->group, batch->effects.appends.count);
+        if (!batch->courier || batch->reads_late) continue;
         batch_hold(&shell->batches, batch);
         courier_post(&shell->courier, batch);
     }
@@ -85,39 +74,57 @@ static uint64_t monotonic_us(void) {
     return (uint64_t)time.tv_sec * 1000000u + (uint64_t)time.tv_nsec / 1000u;
 }
 
-/* Appends and syncs what the batches say; `*out_count` frames. */
-static int make_durable(struct sync *sync, struct batch *batches, bool is_pair, size_t *out_count) {
+static int sync_log(struct sync *sync) {
     struct shell *shell = sync->shell;
-    if (!is_pair) releaser_enter(&shell->releaser, batches);
-    atomic_store(&sync->since_ns, monotonic_ns());
-    int error = append_all(sync, batches, out_count);
+    uint64_t started_us = monotonic_us();
+    int error = log_sync(shell->log);
     if (error != 0) return error;
-    if (is_pair && *out_count > 0) node_written(&shell->node, log_end(shell->log), *out_count);
-    post_to_courier(sync, batches, is_pair);
-    if (*out_count > 0) {
-        uint64_t started_us = monotonic_us();
-        error = log_sync(shell->log);
-        if (error != 0) return error;
-        uint64_t took_us = monotonic_us() - started_us;
-        latency_add(&shell->fsync_us, took_us);
-        atomic_store(&sync->took_us, took_us);
+    uint64_t took_us = monotonic_us() - started_us;
+    latency_add(&shell->fsync_us, took_us);
+    atomic_store(&sync->took_us, took_us);
+    return 0;
+}
+
+static void begin_group(struct sync *sync, const struct batch *batches, bool is_pair) {
+    size_t frames = 0;
+    uint64_t end = 0;
+    for (const struct batch *batch = batches; batch != NULL; batch = batch->next) {
+        frames += batch->effects.appends.count;
+        end = batch->end;
     }
+    group_commit_begin(&sync->group, frames, end, is_pair);
+}
+
+/* Carries the group out, up to its release. 0, or the error of storage (LOG-4). */
+static int make_durable(struct sync *sync, struct batch *batches) {
+    struct group_commit *group = &sync->group;
+    atomic_store(&sync->since_ns, monotonic_ns());
+    while (group->step != GROUP_RELEASE && group->step != GROUP_FAILED) {
+        int error = 0;
+        if (group->step == GROUP_APPEND) error = append_all(sync, batches);
+        if (group->step == GROUP_READ) post_to_courier(sync, batches);
+        if (group->step == GROUP_SYNC) error = sync_log(sync);
+        group_commit_done(group, error);
+    }
+    if (group->step == GROUP_FAILED) return group->error;
     atomic_store(&sync->since_ns, 0);
     return 0;
 }
 
-/* What is durable may leave. */
-static void release(struct sync *sync, struct batch *batches, bool is_pair, size_t count) {
+/* What is durable here may leave, or need not be committed yet: the other node has a say (R3). */
+static void release(struct sync *sync, struct batch *batches) {
     struct shell *shell = sync->shell;
-    uint64_t durable = log_durable(shell->log);
-    assert(count == 0 || durable == log_end(shell->log));     /* LOG-1 */
-    if (count > 0) locator_durable(&shell->locator, durable); /* what it finds is in the log before its redaction */
-    if (is_pair) {
-        node_durable(&shell->node, durable, batches); /* what is durable here need not be committed (R3) */
-        return;
+    struct group_commit *group = &sync->group;
+    assert(group->frames == 0 || log_durable(shell->log) == group->end); /* LOG-1 */
+    if (group->frames > 0) locator_durable(&shell->locator, group->end); /* before a redaction of what it finds */
+    if (group->is_replicated) {
+        node_durable(&shell->node, log_durable(shell->log), batches);
+    } else {
+        releaser_enter(&shell->releaser, batches, 0);
+        if (group->frames > 0) releaser_reach(&shell->releaser, group->end);
+        releaser_run(&shell->releaser);
     }
-    if (count > 0) releaser_reach(&shell->releaser, durable);
-    releaser_run(&shell->releaser);
+    group_commit_done(group, 0);
 }
 
 /* The next group; NULL: there is none. The mutex is held. */
@@ -138,11 +145,10 @@ static void *sync_run(void *argument) {
         struct batch *batches = sync->failed == NULL ? take_group(sync) : NULL;
         if (batches == NULL) break;
         pthread_mutex_unlock(&sync->mutex);
-        const bool is_pair = node_writes(&sync->shell->node);
-        size_t count = 0;
-        int error = make_durable(sync, batches, is_pair, &count);
+        begin_group(sync, batches, node_writes(&sync->shell->node));
+        int error = make_durable(sync, batches);
         if (error != 0) sync_fail(sync, batches, error);
-        release(sync, batches, is_pair, count);
+        release(sync, batches);
         pthread_mutex_lock(&sync->mutex);
         sync->is_busy = false;
     }
@@ -151,17 +157,12 @@ static void *sync_run(void *argument) {
     return NULL;
 }
 
-static bool has_appends(const struct batch *batch) {
-    while (batch != NULL && batch->effects.appends.count == 0) batch = batch->next;
-    return batch != NULL;
-}
-
 /* The disk may hang, and the port is served meanwhile. */
-static int make_durable_aside(struct sync *sync, struct batch *batches, size_t *out_count) {
+static int make_durable_aside(struct sync *sync, struct batch *batches) {
     struct door *door = sync->shell->door;
-    const bool waits = has_appends(batches);
+    const bool waits = sync->group.frames > 0;
     if (waits) door_step_aside(door);
-    int error = make_durable(sync, batches, false, out_count);
+    int error = make_durable(sync, batches);
     if (waits) door_come_back(door);
     return error;
 }
@@ -172,9 +173,9 @@ void sync_stand_in(struct sync *sync) {
     pthread_mutex_unlock(&sync->mutex);
     if (batches == NULL) return;
     assert(!node_writes(&sync->shell->node)); /* a leader's frames leave while its disk syncs */
-    size_t count = 0;
-    int error = make_durable_aside(sync, batches, &count);
-    if (error == 0) release(sync, batches, false, count);
+    begin_group(sync, batches, false);
+    int error = make_durable_aside(sync, batches);
+    if (error == 0) release(sync, batches);
     pthread_mutex_lock(&sync->mutex);
     sync->is_busy = error != 0; /* then for ever: nobody touches the disk again */
     sync->error = error;

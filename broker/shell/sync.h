@@ -1,8 +1,8 @@
-/* sync.h: the disk thread: appends what the core decided, in order, syncs it, and only then lets the answers out
- * (LOG-1).
+/* sync.h: the disk thread: the hand of engine/group_commit.h, which says what is appended, read, synced and let out in
+ * which order (LOG-1).
  *
- * Group commit: whatever arrived while the last fdatasync ran is appended and synced together. A failure is final
- * (LOG-4): it is logged, those who wait are told FAILED, and the process ends without touching the disk again. */
+ * A failure is final (LOG-4): it is logged, those who wait are told FAILED, and the process ends without touching the
+ * disk again. */
 #ifndef TARRY_SHELL_SYNC_H
 #define TARRY_SHELL_SYNC_H
 
@@ -10,6 +10,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "group_commit.h"
 
 struct shell;
 struct batch;
@@ -22,7 +24,8 @@ struct sync {
     struct batch *first;
     struct batch **last;
     bool stop;
-    bool is_busy;         /* a group is being committed, by the thread or by who stands in for it */
+    bool is_busy; /* a group is being committed, by the thread or by who stands in for it */
+    struct group_commit group;
     struct batch *failed; /* … by who stood in: the disk failed him, and the thread tells (LOG-4) */
     int error;
     _Atomic uint64_t took_us;  /* the last sync */

@@ -1,7 +1,7 @@
 /* host.h: the broker around the core, in one thread: what broker/shell does, in the same order and by the same rules.
  *
  *     request ─► errand ─► facts (read late, handed in later) ─► core_step ─► batch
- *     batch ─► append, write ─► … ─► fdatasync ─► answers ─► CORE_DURABLE, courier, indexer     (shell/sync.c)
+ *     batch ─► group_commit: append, read, sync ─► release_gate ─► answers ─► courier, indexer, CORE_DURABLE   (engine)
  *     indexer: engine: index_schedule ─► table, CORE_INDEXED; retention, erasure
  *     start: engine: recovery_plan
  *
@@ -15,6 +15,7 @@
 #include "clock.h"
 #include "disk_reserve.h"
 #include "erasure.h"
+#include "group_commit.h"
 #include "index_schedule.h"
 #include "ledger.h"
 #include "log.h"
@@ -89,8 +90,8 @@ struct batch {              /* effects of some steps, on their way to the disk a
     struct arena arena;
     struct core_effects effects;
     struct batch *next;
-    uint64_t end;      /* where the log ends behind them */
-    uint64_t question; /* of a pair: what confirms them (R3) */
+    uint64_t end;    /* where the log ends behind them; 0: a follower's, which rests on what is committed */
+    bool reads_late; /* its deliveries are read once they may leave */
 };
 
 struct lane {
@@ -150,7 +151,7 @@ struct host {
     uint64_t filter_id_end; /* the filter of keys knows the tasks of the index below it */
     bool closed;            /* the core was told CORE_CLOSE: it hears of positions and time alone */
     bool flushing;
-    bool syncing;
+    struct group_commit group;
     uint64_t sync_since_ns; /* when the sync under way began; 0: there is none */
     bool sync_held;         /* a story holds the disk */
     bool sync_due;          /* … and the group waits for it */
@@ -236,8 +237,12 @@ void host_goes_on(struct world *world);
 struct instant host_answers_at(struct world *world);
 
 /* ---- of a pair (node.h) */
-/* Answers that nothing is in the way of any more leave. Takes the batch over. False: the disk failed. */
-bool host_let_out(struct world *world, struct batch *batch);
+/* Takes the batch over, which leaves by the gate. `question`: what confirms it, if it appended nothing (R3). */
+void host_enter(struct world *world, struct batch *batch, uint64_t question);
+/* What may leave does. False: the disk failed, and the broker with it. */
+bool host_release(struct world *world, bool *out_has_left);
+/* Nothing that waits will leave any more. */
+void host_drop_waiting(struct host *host);
 /* For how long the disk has not answered the sync under way (shell/sync.h). */
 uint64_t host_sync_waits_ms(const struct world *world);
 /* What is below that position is, and may go into the index. */

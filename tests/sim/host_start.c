@@ -47,6 +47,7 @@ struct batch *host_batch_take(struct host *host) {
 
 void host_batch_drop(struct host *host, struct batch *batch) {
     core_effects_reset(&batch->effects);
+    batch->reads_late = false;
     batch->next = host->spare;
     host->spare = batch;
 }
@@ -82,7 +83,8 @@ void host_begin(struct world *world) {
     }
     host->filling = 0;
     host->closed = false;
-    host->flushing = host->syncing = host->sync_held = host->sync_due = host->indexing = host->index_held = false;
+    host->group = (struct group_commit){0};
+    host->flushing = host->sync_held = host->sync_due = host->indexing = host->index_held = false;
     host->sync_since_ns = 0;
     table_init(&host->table);
     host_archive_begin(host);
@@ -129,7 +131,8 @@ static void end_life(struct world *world) {
     host->state = HOST_DOWN;
     host->tick_ns = UINT64_MAX;
     for (size_t i = 0; i < 2; i++) core_effects_reset(&host->batches[i]->effects);
-    host->closed = host->flushing = host->syncing = host->sync_due = host->indexing = false;
+    host->closed = host->flushing = host->sync_due = host->indexing = false;
+    host->group = (struct group_commit){0};
     host->sync_since_ns = 0;
     host->parcels = NULL;
     host->erasure = (struct erasure){0};
@@ -195,7 +198,7 @@ void host_fail(struct world *world, const char *what, int error) {
 }
 
 static bool is_settled(const struct host *host) {
-    return !host->syncing && !host->flushing && host->durable == core_position(host->core);
+    return host->group.step == GROUP_IDLE && !host->flushing && host->durable == core_position(host->core);
 }
 
 /* Until nothing is under way any more, or too long. */

@@ -1,6 +1,5 @@
-/* host_sync.c: group commit, and what waits for it (shell/sync.c, courier.c): append and write all that has gathered,
- * sync, then let the answers go, tell the core, and the indexer. Deliveries are read as soon as they are written, and
- * leave when they are durable. A failure ends the broker (LOG-4). */
+/* host_sync.c: the hands of group commit and of the release gate (engine), as shell/sync.c and releaser.c are; and what
+ * is read before it leaves (shell/outgoing.c, courier.c). A failure ends the broker (LOG-4). */
 #include <errno.h>
 #include <string.h>
 
@@ -24,20 +23,9 @@ static uint64_t claim(const struct host *host) {
 static int append_one(struct host *host, const struct core_append *append) {
     MUST(append->position == log_end(host->log)); /* the core gives positions without gaps */
     struct log_piece pieces[64];
+    struct log_frame frame;
     MUST(append->content_count <= 64);
-    for (size_t i = 0; i < append->content_count; i++)
-        pieces[i] = (struct log_piece){append->contents[i]->data, append->contents[i]->size};
-    struct log_frame frame = {
-        .type = append->type,
-        .epoch = append->epoch,
-        .position = append->position,
-        .steady_ns = append->now.steady_ns,
-        .wall_ns = append->now.wall_ns,
-        .body = append->body,
-        .body_size = append->body_size,
-        .pieces = pieces,
-        .piece_count = append->content_count,
-    };
+    group_commit_frame(append, pieces, &frame);
     ((struct frame_note *)host_frame(host, append->position))->synced_to = claim(host);
     return log_append(host->log, &frame);
 }
@@ -47,7 +35,7 @@ static int append_all(struct host *host, const struct batch *batch) {
         int error = append_one(host, &batch->effects.appends.items[i]);
         if (error) return error;
     }
-    return batch->effects.appends.count ? log_write(host->log) : 0;
+    return log_write(host->log);
 }
 
 /* ---- contents and answers that lie in the log, or in the index (shell/courier.c) */
@@ -163,6 +151,7 @@ static bool answer(struct world *world, const struct core_reply *reply) {
 /* ---- deliveries: one after another, in the order in which they were decided */
 
 static void courier(struct world *world, void *argument, uint64_t life);
+static void synced(struct world *world, void *argument, uint64_t life);
 
 static void courier_later(struct world *world) {
     struct host *host = world->host;
@@ -217,16 +206,7 @@ static void post_parcel(struct world *world, const struct core_delivery *deliver
     courier_later(world);
 }
 
-/* ---- groups */
-
-static void begin_group(struct world *world);
-
-static void begin_next(struct world *world) {
-    struct host *host = world->host;
-    const struct core_effects *next = &host->batches[host->filling]->effects;
-    host->syncing = false;
-    if (next->appends.count || next->replies.count || next->deliveries.count) begin_group(world);
-}
+/* ---- the release gate's hand (shell/releaser.c) */
 
 /* False: the broker failed. */
 static bool answer_all(struct world *world, const struct batch *batch) {
@@ -236,8 +216,6 @@ static bool answer_all(struct world *world, const struct batch *batch) {
     }
     return true;
 }
-
-/* ---- the release gate's hand (shell/releaser.c) */
 
 static struct batch *batch_of(struct release *release) {
     return (struct batch *)release;
@@ -268,36 +246,36 @@ void host_gate_begin(struct world *world) {
     }
 }
 
-/* Lets out what may leave, then tells who wants to know. False: the disk failed, and the broker with it. */
-static bool release(struct world *world) {
+void host_enter(struct world *world, struct batch *batch, uint64_t question) {
+    bool is_silent = batch->effects.appends.count == 0;
+    batch->release = (struct release){.position = batch->end, .question = is_silent ? question : 0};
+    release_gate_enter(&world->host->gate, &batch->release);
+}
+
+void host_drop_waiting(struct host *host) {
+    struct release *release;
+    while ((release = release_gate_take(&host->gate)) != NULL) host_batch_drop(host, batch_of(release));
+}
+
+static void post_parcels(struct world *world, const struct batch *batch) {
+    for (size_t i = 0; i < batch->effects.deliveries.count; i++)
+        post_parcel(world, &batch->effects.deliveries.items[i]);
+}
+
+bool host_release(struct world *world, bool *out_has_left) {
     struct host *host = world->host;
     struct release *release;
+    *out_has_left = false;
     while ((release = release_gate_next(&host->gate)) != NULL) {
         struct batch *batch = batch_of(release);
-        if (!answer_all(world, batch)) return false;
-        core_effects_reset(&batch->effects);
+        if (batch->reads_late) post_parcels(world, batch);
+        bool is_well = answer_all(world, batch);
+        host_batch_drop(host, batch);
+        if (!is_well) return false;
+        *out_has_left = true;
     }
     release_gate_tell(&host->gate);
     return true;
-}
-
-/* Of a pair: what is durable here need not be committed (R3). */
-static void hand_over(struct world *world) {
-    struct host *host = world->host;
-    struct batch *batch = syncing_batch(host);
-    host->batches[1 - host->filling] = host_batch_take(host);
-    node_durable(world, batch);
-    begin_next(world);
-}
-
-bool host_let_out(struct world *world, struct batch *batch) {
-    uint64_t life = world->host->life;
-    bool is_silent = batch->effects.appends.count == 0;
-    for (size_t i = 0; is_silent && i < batch->effects.deliveries.count; i++)
-        post_parcel(world, &batch->effects.deliveries.items[i]);
-    bool is_well = answer_all(world, batch) && world->host->life == life;
-    host_batch_drop(world->host, batch);
-    return is_well;
 }
 
 void host_committed(struct world *world, uint64_t position) {
@@ -309,68 +287,110 @@ void host_committed(struct world *world, uint64_t position) {
     node_tell_pause(world);
 }
 
-static void end_group(struct world *world) {
+/* ---- groups: the hand of engine/group_commit.h (shell/sync.c) */
+
+static void begin_group(struct world *world);
+
+static void begin_next(struct world *world) {
+    const struct core_effects *next = &world->host->batches[world->host->filling]->effects;
+    if (next->appends.count || next->replies.count || next->deliveries.count) begin_group(world);
+}
+
+static int append_group(struct world *world) {
+    struct host *host = world->host;
+    int error = append_all(host, syncing_batch(host));
+    if (!error && host->group.is_replicated) node_written(world, log_end(host->log));
+    return error;
+}
+
+static void read_group(struct world *world) {
     struct host *host = world->host;
     struct batch *batch = syncing_batch(host);
-    bool has_appends = batch->effects.appends.count;
+    batch->reads_late = !group_commit_reads(&host->group, batch->effects.appends.count);
+    if (!batch->reads_late) post_parcels(world, batch);
+}
+
+/* What is durable here need not be committed in a pair (R3). False: the disk failed, and the broker with it. */
+static bool release_group(struct world *world) {
+    struct host *host = world->host;
+    struct batch *batch = syncing_batch(host);
+    bool has_left;
+    host->batches[1 - host->filling] = host_batch_take(host);
+    if (host->group.is_replicated) {
+        node_durable(world, batch);
+        return true;
+    }
+    host_enter(world, batch, 0);
+    if (host->group.frames) release_gate_reach(&host->gate, host->group.end);
+    return host_release(world, &has_left);
+}
+
+/* Up to the sync, or to the end. */
+static void go_on(struct world *world) {
+    struct host *host = world->host;
+    for (;;) {
+        int error = 0;
+        switch (host->group.step) {
+        case GROUP_IDLE:
+            begin_next(world);
+            return;
+        case GROUP_APPEND:
+            error = append_group(world);
+            break;
+        case GROUP_READ:
+            read_group(world);
+            break;
+        case GROUP_SYNC:
+            host->sync_since_ns = world->now_ns;
+            world_after(world, &world->options.sync, synced, NULL, host->life);
+            return;
+        case GROUP_RELEASE:
+            if (!release_group(world)) return;
+            break;
+        case GROUP_FAILED:
+            host_fail(world, host->group.failed == GROUP_SYNC ? "cannot sync the log" : "cannot write to the log",
+                      host->group.error);
+            return;
+        }
+        group_commit_done(&host->group, error);
+    }
+}
+
+static void end_sync(struct world *world) {
+    struct host *host = world->host;
     host->sync_due = false;
     host->sync_since_ns = 0;
-    int error = has_appends ? log_sync(host->log) : 0;
-    if (error) {
-        host_fail(world, "cannot sync the log", error);
-        return;
+    int error = log_sync(host->log);
+    if (!error) {
+        MUST(log_durable(host->log) == host->group.end); /* LOG-1 */
+        TRACE(world, "broker", "durable #%zu", host_frames_below(host, host->group.end));
     }
-    uint64_t durable = log_durable(host->log);
-    MUST(durable == log_end(host->log) || !has_appends); /* LOG-1 */
-    if (has_appends) TRACE(world, "broker", "durable #%zu", host_frames_below(host, durable));
-    if (host->node && host->node->writes) {
-        hand_over(world);
-        return;
-    }
-    host->syncing = false;
-    if (has_appends) release_gate_reach(&host->gate, durable);
-    if (release(world)) begin_next(world);
+    group_commit_done(&host->group, error);
+    go_on(world);
 }
 
 static void synced(struct world *world, void *argument, uint64_t life) {
     struct host *host = world->host;
     if (host->life != life || host->state != HOST_UP) return;
     host->sync_due = true;
-    if (!host->sync_held) end_group(world);
+    if (!host->sync_held) end_sync(world);
 }
 
 static void begin_group(struct world *world) {
     struct host *host = world->host;
-    MUST(!host->syncing);
     host->filling = 1 - host->filling;
-    host->syncing = true;
     struct batch *batch = syncing_batch(host);
-    batch->end = core_position(host->core);
-    bool is_pair = host->node && host->node->writes;
-    /* Who follows answers from what is committed. */
-    batch->release = (struct release){.position = host->node ? 0 : batch->end};
-    if (!is_pair) release_gate_enter(&host->gate, &batch->release);
-    int error = append_all(host, batch);
-    if (error) {
-        host_fail(world, "cannot write to the log", error);
-        return;
-    }
-    if (is_pair && batch->effects.appends.count) node_written(world, log_end(host->log));
-    for (size_t i = 0; i < batch->effects.deliveries.count && (!is_pair || batch->effects.appends.count); i++)
-        post_parcel(world, &batch->effects.deliveries.items[i]);
-    if (batch->effects.appends.count) {
-        host->sync_since_ns = world->now_ns;
-        world_after(world, &world->options.sync, synced, NULL, host->life);
-    } else {
-        end_group(world);
-    }
+    bool writes = host->node && host->node->writes;
+    batch->end = host->node && !writes ? 0 : core_position(host->core);
+    group_commit_begin(&host->group, batch->effects.appends.count, batch->end, writes);
+    go_on(world);
 }
 
 static void flush(struct world *world, void *argument, uint64_t life) {
     struct host *host = world->host;
     if (host->life != life || host->state != HOST_UP) return;
     host->flushing = false;
-    if (!host->syncing) begin_group(world);
+    if (host->group.step == GROUP_IDLE) begin_group(world);
 }
 
 uint64_t host_sync_waits_ms(const struct world *world) {
@@ -380,7 +400,8 @@ uint64_t host_sync_waits_ms(const struct world *world) {
 
 void host_flush_later(struct world *world) {
     struct host *host = world->host;
-    if (host->flushing || host->syncing) return; /* the end of the group under way begins the next */
+    if (host->flushing || group_commit_is_writing(&host->group))
+        return; /* the end of the group under way begins the next */
     host->flushing = true;
     world_after(world, &world->options.wake, flush, NULL, host->life);
 }
@@ -393,5 +414,5 @@ void host_hold_sync(struct world *world) {
 
 void host_release_sync(struct world *world) {
     world->host->sync_held = false;
-    if (world->host->state == HOST_UP && world->host->sync_due) end_group(world);
+    if (world->host->state == HOST_UP && world->host->sync_due) end_sync(world);
 }

@@ -54,7 +54,6 @@ struct node_put_off { /* for the core, once it goes on */
 struct node_leading {
     struct leader_half half; /* `held` is a node_message */
     struct batch *incoming;  /* durable, the pair's thread has not looked yet; oldest first */
-    struct batch *batches;   /* … it has, and they wait */
     uint64_t left_ns;        /* when something was let out last */
     const uint8_t *asker;
 };

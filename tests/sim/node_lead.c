@@ -40,31 +40,15 @@ void lead_begin(struct world *world) {
 
 /* ---- what is committed leaves */
 
-static struct leader_outgoing outgoing_of(const struct batch *batch) {
-    return (struct leader_outgoing){.end = batch->end,
-                                    .appends = batch->effects.appends.count > 0,
-                                    .question = batch->question};
-}
-
-static bool may_leave(const struct node *node, const struct batch *batch) {
-    const struct leader_outgoing outgoing = outgoing_of(batch);
-    return leader_half_may_leave(&node->pair, &outgoing);
-}
-
 static void let_out(struct world *world) {
     struct host *host = world->host;
-    struct node_leading *leading = &host->node->leading;
-    uint64_t life = host->life;
-    bool has_left = false;
-    while (leading->batches && may_leave(host->node, leading->batches)) {
-        struct batch *batch = leading->batches;
-        leading->batches = batch->next;
-        if (!host_let_out(world, batch)) return;
-        if (host->life != life) return;
-        has_left = true;
-    }
-    if (has_left) leading->left_ns = world->now_ns;
-    leader_half_released(&leading->half, has_left, leading->batches != NULL, world->now_ns);
+    struct node *node = host->node;
+    bool has_left;
+    MUST(node->pair.role == PAIR_LEADING); /* F-24 */
+    release_gate_confirm(&host->gate, pair_confirmed(&node->pair));
+    if (!host_release(world, &has_left)) return;
+    if (has_left) node->leading.left_ns = world->now_ns;
+    leader_half_released(&node->leading.half, has_left, host->gate.first != NULL, world->now_ns);
 }
 
 static void publish(struct world *world) {
@@ -86,11 +70,10 @@ void lead_take_batches(struct world *world, void *nothing) {
     struct node *node = world->host->node;
     struct node_leading *leading = &node->leading;
     uint64_t durable = log_durable(world->host->log);
-    struct batch **last = &leading->batches;
-    while (*last) last = &(*last)->next;
-    *last = leading->incoming;
-    for (struct batch *batch = leading->incoming; batch; batch = batch->next)
-        batch->question = pair_question(&node->pair);
+    for (struct batch *batch = leading->incoming, *next; batch; batch = next) {
+        next = batch->next;
+        host_enter(world, batch, pair_question(&node->pair));
+    }
     leading->incoming = NULL;
     if (node->pair.role != PAIR_LEADING || durable <= node->pair.durable) return;
     struct pair_event event = {.kind = PAIR_DURABLE, .end = durable};
@@ -273,13 +256,8 @@ static void answer_held(struct world *world) {
     struct host *host = world->host;
     struct node *node = host->node;
     struct leader_half *half = &node->leading.half;
-    const struct batch *batch = node->leading.batches;
     uint64_t disk_waits_ms = host_sync_waits_ms(world);
-    bool wants_word = false;
-    if (batch) {
-        const struct leader_outgoing outgoing = outgoing_of(batch);
-        wants_word = leader_half_wants_word(&node->pair, &outgoing);
-    }
+    bool wants_word = release_gate_wants_confirmation(&host->gate);
     if (!leader_half_must_answer(half, &node->pair, wants_word, disk_waits_ms, world->now_ns)) return;
     struct node_message *message = leader_half_release(half);
     struct pair_event event = event_of(world, &message->question);
@@ -322,13 +300,11 @@ void lead_give_up(struct world *world) {
 void lead_end(struct world *world) {
     struct host *host = world->host;
     struct node_leading *leading = &host->node->leading;
-    struct batch **lists[] = {&leading->batches, &leading->incoming};
-    for (size_t i = 0; i < 2; i++) {
-        while (*lists[i]) {
-            struct batch *batch = *lists[i];
-            *lists[i] = batch->next;
-            host_batch_drop(host, batch);
-        }
+    host_drop_waiting(host);
+    while (leading->incoming) {
+        struct batch *batch = leading->incoming;
+        leading->incoming = batch->next;
+        host_batch_drop(host, batch);
     }
     (void)leader_half_release(&leading->half);
 }

@@ -127,22 +127,18 @@ static void a_new_disk_is_refused_while_the_former_one_counts(void **state) { /*
 
 /* ---- what leaves */
 
-static void nothing_leaves_before_it_is_committed_and_confirmed(void **state) { /* LOG-1, R3, F-24 */
+static void a_question_is_confirmed_while_the_follower_counts(void **state) { /* R3, F-24 */
     struct fx *fx = *state;
-    struct leader_outgoing appended = {.end = END + 100, .appends = true, .question = 6};
-    struct leader_outgoing silent = {.end = END, .question = 6};
-    fx->pair.durable = END + 100; /* here, not there */
     fx->pair.seen = 5;
-    assert_false(leader_half_may_leave(&fx->pair, &appended));
-    assert_false(leader_half_wants_word(&fx->pair, &appended)); /* a word does not help */
-    assert_false(leader_half_may_leave(&fx->pair, &silent));
-    assert_true(leader_half_wants_word(&fx->pair, &silent));
-    fx->pair.seen = 6;
-    assert_true(leader_half_may_leave(&fx->pair, &silent));
-    fx->pair.committed = END + 100;
-    assert_true(leader_half_may_leave(&fx->pair, &appended));
+    assert_int_equal(pair_confirmed(&fx->pair), 5);
+    assert_false(pair_may_answer(&fx->pair, 6));
+    assert_true(pair_may_answer(&fx->pair, 5));
     fx->pair.role = PAIR_YIELDING;
-    assert_false(leader_half_may_leave(&fx->pair, &silent)); /* no query is answered by a deposed leader */
+    assert_false(pair_may_answer(&fx->pair, 5)); /* no query is answered by a deposed leader */
+    fx->pair.role = PAIR_LEADING;
+    fx->pair.counted = false;
+    assert_int_equal(pair_confirmed(&fx->pair), UINT64_MAX);
+    assert_true(pair_may_answer(&fx->pair, 6));
 }
 
 static void what_goes_on_does_not_stall(void **state) { /* CALM-1 */
@@ -355,7 +351,7 @@ int main(void) {
         cmocka_unit_test_setup(a_stranger_is_refused_for_good, begin),
         cmocka_unit_test_setup(another_cluster_is_refused_for_good_by_a_leader_only, begin),
         cmocka_unit_test_setup(a_new_disk_is_refused_while_the_former_one_counts, begin),
-        cmocka_unit_test_setup(nothing_leaves_before_it_is_committed_and_confirmed, begin),
+        cmocka_unit_test_setup(a_question_is_confirmed_while_the_follower_counts, begin),
         cmocka_unit_test_setup(what_goes_on_does_not_stall, begin),
         cmocka_unit_test_setup(an_idle_follower_is_answered_when_its_time_is_over, begin),
         cmocka_unit_test_setup(news_are_told_at_once_and_what_is_committed_a_little_later, begin),

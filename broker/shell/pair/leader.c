@@ -21,7 +21,6 @@ void leader_init(struct node *node) {
     const struct pair_times times = {.failover_after_ms = config->failover_after_ms,
                                      .solo_after_ms = config->solo_after_ms,
                                      .keep_ms = FOLLOW_KEEP_MS};
-    node->leading.batches_last = &node->leading.batches;
     leader_half_init(&node->leading.half, &times);
 }
 
@@ -60,40 +59,12 @@ void leader_began(struct node *node) {
 
 /* ---- what is committed leaves */
 
-static struct leader_outgoing outgoing_of(const struct batch *batch) {
-    return (struct leader_outgoing){.end = batch->end,
-                                    .appends = batch->effects.appends.count > 0,
-                                    .question = batch->question};
-}
-
-static void let_out_one(struct shell *shell, struct batch *batch) {
-    bool is_silent = batch->effects.appends.count == 0;
-    for (size_t i = 0; i < batch->answer_count; i++)
-        batch->answers[i].call->answer(batch->answers[i].call, batch->answers[i].reply);
-    /* The courier has the others since they were written. */
-    if (is_silent && batch->courier) {
-        batch_hold(&shell->batches, batch);
-        courier_post(&shell->courier, batch);
-    }
-    batch_drop(&shell->batches, batch);
-}
-
-static bool may_leave(const struct node *node, const struct batch *batch) {
-    const struct leader_outgoing outgoing = outgoing_of(batch);
-    return leader_half_may_leave(&node->pair, &outgoing);
-}
-
 static void let_out(struct node *node) {
-    struct node_leading *leading = &node->leading;
-    bool has_left = false;
-    while (leading->batches != NULL && may_leave(node, leading->batches)) {
-        struct batch *batch = leading->batches;
-        leading->batches = batch->next;
-        if (leading->batches == NULL) leading->batches_last = &leading->batches;
-        let_out_one(node->shell, batch);
-        has_left = true;
-    }
-    leader_half_released(&leading->half, has_left, leading->batches != NULL, monotonic_ns());
+    struct releaser *releaser = &node->shell->releaser;
+    assert(node_is_leading(node)); /* F-24 */
+    releaser_confirm(releaser, pair_confirmed(&node->pair));
+    bool has_left = releaser_run(releaser);
+    leader_half_released(&node->leading.half, has_left, releaser_has_any(releaser), monotonic_ns());
 }
 
 static void pass_audits_on(struct node *node) {
@@ -128,10 +99,8 @@ static void publish(struct node *node) {
     if (!node->leading.half.began || committed <= atomic_load(&node->committed)) return;
     atomic_store(&node->committed, committed);
     log_claim(shell->log, committed);
-    courier_durable(&shell->courier, committed);
-    inbox_durable(&shell->inbox, committed);
-    indexer_durable(&shell->indexer, committed);
-    auditor_durable(&shell->auditor);
+    releaser_reach(&shell->releaser, committed);
+    releaser_tell(&shell->releaser);
 }
 
 void leader_take(struct node *node, const struct node_news *news) {
@@ -141,12 +110,7 @@ void leader_take(struct node *node, const struct node_news *news) {
             (struct sync_point){news->written, news->frames, monotonic_ns()};
     leader_half_written(&leading->half, news->written);
     leading->frame_count = news->frames;
-    for (struct batch *batch = news->batches; batch != NULL; batch = batch->next)
-        batch->question = pair_question(&node->pair);
-    if (news->batches != NULL) {
-        *leading->batches_last = news->batches;
-        leading->batches_last = news->batches_last;
-    }
+    releaser_enter(&node->shell->releaser, news->batches, pair_question(&node->pair));
     if (news->durable <= node->pair.durable) return;
     struct pair_event event = {.kind = PAIR_DURABLE, .end = news->durable};
     node_step(node, &event, NULL);
@@ -383,13 +347,9 @@ void leader_question(struct node *node, struct call *call) {
 
 /* ---- answers */
 
-/* Somebody waits for a word of the follower that is younger than his question. */
+/* Somebody waits for a word of the follower that is younger than the question. */
 static bool wants_word(const struct node *node) {
-    const struct batch *batch = node->leading.batches;
-    if (node->leading.audits != NULL) return true;
-    if (batch == NULL) return false;
-    const struct leader_outgoing outgoing = outgoing_of(batch);
-    return leader_half_wants_word(&node->pair, &outgoing);
+    return node->leading.audits != NULL || releaser_wants_confirmation(&node->shell->releaser);
 }
 
 /* The newest point that the follower will pass with these frames. */
@@ -451,21 +411,6 @@ static void answer_held(struct node *node) {
         answer_verdict(node, call, &answer);
 }
 
-/* The outcome is unknown: they are in the log, and may stay there. */
-static void fail_all(struct node *node) {
-    struct node_leading *leading = &node->leading;
-    for (struct batch *batch = leading->batches, *next; batch != NULL; batch = next) {
-        next = batch->next;
-        for (size_t i = 0; i < batch->answer_count; i++) {
-            message_free(batch->answers[i].reply);
-            batch->answers[i].call->answer(batch->answers[i].call, reply_pack_refusal(TARRY__CODE__FAILED, NULL));
-        }
-        batch_drop(&node->shell->batches, batch);
-    }
-    leading->batches = NULL;
-    leading->batches_last = &leading->batches;
-}
-
 static void say_stalled(const struct node *node) {
     bool is_stalled = node->leading.half.stalled_ns != 0;
     logfmt(is_stalled           ? "follower_awaited"
@@ -485,7 +430,7 @@ void leader_go_on(struct node *node) {
     if (leader_half_look(half, monotonic_ns())) say_stalled(node);
     atomic_store(&node->stalled_ns, half->stalled_ns);
     /* The core's thread may wait for a batch that nobody will confirm any more. */
-    if (half->stalled_ns != 0 && atomic_load(&node->shell->stopping)) fail_all(node);
+    if (half->stalled_ns != 0 && atomic_load(&node->shell->stopping)) releaser_fail(&node->shell->releaser);
 }
 
 void leader_give_up(struct node *node) {
@@ -497,7 +442,7 @@ void leader_give_up(struct node *node) {
 
 void leader_stop(struct node *node) {
     leader_forget_question(node);
-    fail_all(node);
+    releaser_fail(&node->shell->releaser);
     node->leading.audits_question = 0;
     pass_audits_on(node); /* the auditor says that the broker stops */
 }

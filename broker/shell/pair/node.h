@@ -106,8 +106,6 @@ struct node_leading {
     uint64_t frame_count; /* up to `written` */
     struct item *audits;  /* calls that wait for a confirmation (R3) */
     uint64_t audits_question;
-    struct batch *batches; /* durable here, not let out yet; oldest first */
-    struct batch **batches_last;
     struct log_bytes frames; /* to be sent */
     const uint8_t *asker;    /* the disk whose question is just being looked at; NULL: none */
     /* The last end that did not fit (R8), up to where it may be the same, and what the own chain is there. To find that
