@@ -180,7 +180,8 @@
     /* replication: silence */ \
     BUG(claim_unprobed, "F-31c", "a leader counts as silent that was not asked") \
     BUG(probe_not_awaited, "F-31c", "a leader counts as silent before it had time to answer a probe") \
-    BUG(pause_taken_for_silence, "F-13", "a node that stood still takes the other for silent")
+    BUG(pause_taken_for_silence, "F-13", "a node that stood still takes the other for silent") \
+    BUG(alone_unrecorded, "KEEP-1", "the log does not say that its leader serves alone")
 /* clang-format on */
 
 enum seeded_bug {

@@ -168,6 +168,8 @@ bool tally_record(struct tally *tally, const Tarry__Record *record) {
         return tally_redaction(tally, record->redaction);
     case TARRY__RECORD__FACT_REFUSED:
         return record->refused->count != 0;
+    case TARRY__RECORD__FACT_ALONE:
+        return record->alone->since_ms != 0;
     case TARRY__RECORD__FACT_CLOCK:
     case TARRY__RECORD__FACT_STOP:
         return true;

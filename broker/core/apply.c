@@ -113,6 +113,7 @@ static int apply_record(struct core *core, const Tarry__Record *record) {
     case TARRY__RECORD__FACT_SESSION_END:
     case TARRY__RECORD__FACT_STOP:
     case TARRY__RECORD__FACT_REFUSED:
+    case TARRY__RECORD__FACT_ALONE:
         return 0; /* for whoever reads the log: sessions do not outlive a restart but by their leases */
     case TARRY__RECORD__FACT__NOT_SET:
     default:

@@ -276,6 +276,30 @@ static void record_refusals(struct core *core, const struct core_event *event, s
     draft_commit(&draft, NULL, effects);
 }
 
+/* An auditor sees from when to when what was acknowledged was on one disk only (KEEP-1). */
+static void record_alone(struct core *core, const struct core_event *event, struct core_effects *effects) {
+    assert(core->started && !core->stopping && !core->closed);
+    if (SEEDED_BUG(alone_unrecorded)) return;
+    struct draft draft;
+    draft_init(&draft, core, effects->arena, NULL, 1);
+    if (event->request) draft_by_request(&draft, event);
+    Tarry__Record *record = draft_record(&draft);
+    record->fact_case = TARRY__RECORD__FACT_ALONE;
+    record->alone = must_alloc(effects->arena, sizeof *record->alone);
+    *record->alone = *event->alone;
+    draft_commit(&draft, NULL, effects);
+}
+
+/* What the shell wants to stand in the log. */
+static void record_word(struct core *core, const struct core_event *event, struct core_effects *effects) {
+    if (event->kind == CORE_ALONE)
+        record_alone(core, event, effects);
+    else if (event->kind == CORE_REFUSED)
+        record_refusals(core, event, effects);
+    else
+        close_log(core, event, effects);
+}
+
 static void lane_gone(struct core *core, const struct core_event *event, struct core_effects *effects) {
     struct session *session = session_find(core, event->session);
     if (!session || !session_is_present(session)) return;
@@ -451,10 +475,9 @@ static void handle(struct core *core, const struct core_event *event, struct cor
         inspect(core);
         break;
     case CORE_REFUSED:
-        record_refusals(core, event, effects);
-        break;
+    case CORE_ALONE:
     case CORE_CLOSE:
-        close_log(core, event, effects);
+        record_word(core, event, effects);
         break;
     }
 }

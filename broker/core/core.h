@@ -103,6 +103,8 @@ enum core_event_kind {
                      core_replay; the state is as of its last frame. Only questions (as of event.now), DURABLE, INDEXED,
                      TICK, START, STOP and RESUME may follow */
     CORE_REFUSED, /* some were not let in, or were denied what few may: for the log */
+    CORE_ALONE,   /* the leader of a pair serves alone from here on, or does no more: `alone` is recorded as it is. Not
+                     after CORE_STOP */
     CORE_CLOSE,   /* after CORE_STOP: the log says so, and takes no further record; DURABLE, INDEXED, TICK may follow */
 };
 
@@ -188,6 +190,7 @@ struct core_event {
     uint64_t session;  /* LANE_UP, LANE_GONE, LANE_SENT; SUBSCRIBE: a resumed one (its secret was checked), 0: none */
     bool ok;           /* LANE_SENT */
     uint64_t position; /* DURABLE, INDEXED */
+    const Tarry__AlonePut *alone;   /* ALONE; `request`, `peer` and `caller` say who told it to, if anybody did */
     uint64_t delivered_ns;          /* LANE_SENT: logical steady time when it was sent, for the lateness statistics */
     uint32_t epoch;                 /* START */
     Tarry__EpochPut__Before before; /* START: how the log ended until now */

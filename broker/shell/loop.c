@@ -84,7 +84,7 @@ static void judge_at(struct loop *loop, uint64_t at_ns, uint64_t late_ns) {
     loop->late_ns = late_ns;
 }
 
-static void step(struct loop *loop, struct core_event *event) {
+void loop_step(struct loop *loop, struct core_event *event) {
     uint64_t age_ns;
     event->now = event_time(loop, &age_ns);
     event->late_ns = loop->late_ns;
@@ -249,7 +249,7 @@ static void take_call(struct loop *loop, struct call *call) {
         if (errand->event.broker == NULL) shell_fail("stats_failed", -ENOMEM);
         if (loop->shell->node.on) node_stats(&loop->shell->node, errand->event.broker, errand->arena);
     }
-    step(loop, &errand->event);
+    loop_step(loop, &errand->event);
     unhold(loop, errand);
 }
 
@@ -257,7 +257,7 @@ static void take_call(struct loop *loop, struct call *call) {
 static void take_page(struct loop *loop, struct page_load *load) {
     struct errand *errand = &load->errand;
     if (!has_facts(loop, errand)) return;
-    step(loop, &errand->event);
+    loop_step(loop, &errand->event);
     unhold(loop, errand);
     arena_deinit(&load->arena);
     free(load);
@@ -280,7 +280,7 @@ static void take_window(struct loop *loop, struct window_load *load) {
         event.through = (struct due){last->due_ms, last->id};
     }
     load->taken += event.row_count;
-    step(loop, &event);
+    loop_step(loop, &event);
     if (more) {
         inbox_post(&loop->shell->inbox, &load->item);
         return;
@@ -296,7 +296,7 @@ static void take_news(struct loop *loop, struct lane_news *news) {
                                .session = news->session,
                                .ok = news->ok,
                                .delivered_ns = news->delivered_ns};
-    step(loop, &event);
+    loop_step(loop, &event);
     free(news);
 }
 
@@ -308,7 +308,7 @@ static void take_refusals(struct loop *loop, struct refusals_told *told) {
     bool may = !loop->closed && !shell->config.inspect && !applier_is_on(&loop->applier) &&
                room_refusal(&shell->room, shell->log, at, REFUSALS_RECORDS_SIZE_MAX) == NULL;
     if (may) event.refusal_count = authorizer_refusals(told, loop->batch->effects.arena, &event.refusals);
-    if (may) step(loop, &event);
+    if (may) loop_step(loop, &event);
     authorizer_told(told, may);
 }
 
@@ -386,7 +386,7 @@ static void take_positions(struct loop *loop, const struct inbox_load *load) {
     if (load->durable > loop->durable) {
         loop->durable = load->durable;
         struct core_event event = {.kind = CORE_DURABLE, .position = load->durable};
-        step(loop, &event);
+        loop_step(loop, &event);
     }
     enum index_news_effect effect;
     while ((effect = index_news_next(&loop->index_news, load->indexed)) != INDEX_NEWS_NONE) {
@@ -395,7 +395,7 @@ static void take_positions(struct loop *loop, const struct inbox_load *load) {
             loop->filter = index_filter_hold(loop->shell->index);
         } else {
             struct core_event event = {.kind = CORE_INDEXED, .position = load->indexed};
-            step(loop, &event);
+            loop_step(loop, &event);
         }
     }
 }
@@ -418,7 +418,7 @@ static void tick_if_due(struct loop *loop) {
     bool is_free = loop->was_full && !courier_is_full(&loop->shell->courier);
     if (!is_free && deadline_ms > event_time(loop, &age_ns).steady_ns / NS_PER_MS) return;
     struct core_event event = {.kind = CORE_TICK};
-    step(loop, &event);
+    loop_step(loop, &event);
 }
 
 /* Everything that was posted, in order, each at the time when it was received; the core runs timers in between. */
@@ -444,7 +444,7 @@ static void pause_or_resume(struct loop *loop, bool pause) {
     loop->paused = pause;
     loop->pause_told = false;
     struct core_event event = {.kind = pause ? CORE_STOP : CORE_RESUME};
-    step(loop, &event);
+    loop_step(loop, &event);
     if (pause) return;
     struct item *items = loop->put_off;
     loop->put_off = NULL;
@@ -464,7 +464,7 @@ static void stop(struct loop *loop) {
     if (loop->stopping) return;
     loop->stopping = true;
     struct core_event event = {.kind = CORE_STOP};
-    step(loop, &event);
+    loop_step(loop, &event);
 }
 
 /* Nothing is under way any more, or it takes too long: the last record. */
@@ -472,7 +472,7 @@ static void close_log(struct loop *loop) {
     loop->closed = true;
     judge_at(loop, boottime_ns(), 0);
     struct core_event event = {.kind = CORE_CLOSE, .who = loop->shell->stopped_by};
-    step(loop, &event);
+    loop_step(loop, &event);
     flush(loop);
 }
 
@@ -495,12 +495,11 @@ static void begin(struct loop *loop, enum core_event_kind kind) {
                                .who = shell->started_by,
                                .clock_accepted = shell->clock.state.accepted};
     judge_at(loop, boottime_ns(), 0);
-    step(loop, &start);
+    loop_step(loop, &start);
     flush(loop);
 }
 
-/* A pair: what the other node decided is applied as far as it is committed, until this one leads. True: there is more
- * to do at once. */
+/* A pair: what is committed is applied until this node leads. True: there is more to do at once. */
 static bool follow(struct loop *loop, const struct inbox_load *load) {
     if (!applier_is_on(&loop->applier) || loop->stopping) return false;
     struct core *core = loop->shell->core;
@@ -509,7 +508,7 @@ static bool follow(struct loop *loop, const struct inbox_load *load) {
     if (core_position(core) > before) {
         loop->durable = core_position(core);
         struct core_event event = {.kind = CORE_DURABLE, .position = loop->durable};
-        step(loop, &event);
+        loop_step(loop, &event);
     }
     /* LOG-3: of what a leader begins with some may never be acknowledged. */
     uint64_t may_index = atomic_load(&loop->shell->node.may_index);
@@ -540,6 +539,7 @@ static bool turn(struct loop *loop, const struct inbox_load *load) {
     take_starved(loop);
     judge_at(loop, load->taken_ns, load->late_ns);
     pause_or_resume(loop, load->pause);
+    if (loop->shell->node.on) node_record_alone(&loop->shell->node, loop);
     judge_at(loop, load->taken_ns, load->late_ns);
     if (load->stop) stop(loop);
     tick_if_due(loop);

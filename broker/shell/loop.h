@@ -41,6 +41,8 @@ struct loop {
     bool closed; /* the core has written its last record but for a seal: it is told no more than positions */
 };
 
+/* Something happens to the core, now. Core thread. */
+void loop_step(struct loop *loop, struct core_event *event);
 void loop_start(struct loop *loop, struct shell *shell);
 /* After inbox_borrow, on the thread that has borrowed: all that the core thread does with what was taken. Gives back.
  * What is to be synced was posted without waking the sync thread: sync_stand_in must follow. */

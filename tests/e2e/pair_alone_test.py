@@ -33,6 +33,43 @@ class Alone(pair.Case):
         self.wait_log(self.a, "event=serves_alone_no_more")
         self.assertEqual(metrics(self.a)["alone_ms"], 0)
 
+    def records(self):
+        return self.a.ok("audit", "--kind", "alone,alone_over")
+
+    def test_an_auditor_sees_from_when_to_when_there_was_one_disk_only(self):
+        """KEEP-1"""
+        self.start_pair()
+        self.a.one("schedule", "orders", "--in", "1h")
+        before = len(self.records())
+        self.b.stop()
+        self.a.one("schedule", "orders", "--in", "1h")
+        begin = self.wait_for("a record", lambda: self.records()[before:])[0]
+        self.assertEqual((begin["kind"], begin["why"]), ("alone", "left"))
+        self.assertLessEqual(begin["since_ms"], begin["at_ms"])
+        self.assertLess(begin["at_ms"] - begin["since_ms"], 1000)
+        self.assertLessEqual(begin["alone_from"], int(begin["position"]))
+        self.b.start()
+        self.wait_in_sync()
+        end = self.wait_for("its end", lambda: self.records()[before + 1:])[0]
+        self.assertEqual((end["kind"], end["why"], end["since_ms"]), ("alone_over", "left", begin["since_ms"]))
+        words = self.a.words("audit", "--kind", "alone,alone_over")
+        self.assertIn("on is on this disk only", words)
+        self.assertIn("the follower has everything again", words)
+        told = self.records()
+        self.b.stop()
+        self.assertEqual(self.b.ok("audit", "--data", self.b.data, "--kind", "alone,alone_over"), told)
+
+    def test_an_auditor_sees_whose_word_it_was(self):
+        """KEEP-1"""
+        self.arguments = ("--solo-after", "never")
+        self.start_pair()
+        before = len(self.records())
+        self.b.kill()
+        self.a.ok("promote", "--peer-is-stopped")
+        begin = self.wait_for("a record", lambda: self.records()[before:])[0]
+        self.assertEqual((begin["kind"], begin["why"]), ("alone", "told"))
+        self.assertIn(" tarry/", begin["client"])
+
 
 if __name__ == "__main__":
     harness.main()

@@ -264,21 +264,26 @@ static void tales(void) {
     Tarry__AccessRefused refused = TARRY__ACCESS_REFUSED__INIT;
     refused.why = TARRY__ACCESS_REFUSED__WHY__ROLE_LACKS, refused.address = "192.0.2.7", refused.principal = "shop";
     refused.what = "backup", refused.count = 3, refused.first_ms = 1500, refused.last_ms = 2500;
+    uint8_t member[16] = {0xcd};
+    Tarry__AlonePut alone = TARRY__ALONE_PUT__INIT;
+    alone.why = TARRY__ALONE_PUT__WHY__TOLD, alone.since_ms = 1000, alone.position = 4096;
+    alone.member = (ProtobufCBinaryData){.len = sizeof(member), .data = member};
     struct {
         Tarry__Record__FactCase fact;
         void *message;
     } facts[] = {{TARRY__RECORD__FACT_EPOCH, &epoch},     {TARRY__RECORD__FACT_SESSION, &session},
                  {TARRY__RECORD__FACT_PUT, &put},         {TARRY__RECORD__FACT_SESSION_END, &end},
-                 {TARRY__RECORD__FACT_REFUSED, &refused}, {TARRY__RECORD__FACT_STOP, &stop}};
-    Tarry__Record items[6], *pointers[6];
-    for (int i = 0; i < 6; i++) {
+                 {TARRY__RECORD__FACT_REFUSED, &refused}, {TARRY__RECORD__FACT_ALONE, &alone},
+                 {TARRY__RECORD__FACT_STOP, &stop}};
+    Tarry__Record items[7], *pointers[7];
+    for (int i = 0; i < 7; i++) {
         items[i] = (Tarry__Record)TARRY__RECORD__INIT;
         items[i].fact_case = facts[i].fact;
         items[i].put = facts[i].message;
         pointers[i] = &items[i];
     }
     Tarry__FrameBody body = TARRY__FRAME_BODY__INIT;
-    body.records = pointers, body.n_records = 6, body.client = "worker", body.peer = "127.0.0.1:40312";
+    body.records = pointers, body.n_records = 7, body.client = "worker", body.peer = "127.0.0.1:40312";
     save_message("record", "seed-tales", &body.base);
     save_message("entry", "seed-tales", &body.base);
 }

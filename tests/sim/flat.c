@@ -176,6 +176,7 @@ static void apply(struct flat *flat, const Tarry__Record *record) {
     case TARRY__RECORD__FACT_SESSION_END:
     case TARRY__RECORD__FACT_STOP:
     case TARRY__RECORD__FACT_REFUSED:
+    case TARRY__RECORD__FACT_ALONE:
         break;
     default:
         MUST(false);

@@ -75,6 +75,9 @@ static void go_on(struct world *world) {
     if (node->pair.handing != PAIR_KEEPING) node->handed_ns = world->now_ns;
     if (node->pair.role == PAIR_LEADING) lead_go_on(world);
     if (leader_half_declares(&node->pair, host_sync_waits_ms(world))) keeper_declare(&node->keeper, node->pair.epoch);
+    if (alone_look(&node->alone, &node->pair, world->now_ns))
+        TRACE(world, "broker", node->alone.is ? "serves alone" : "serves alone no more");
+    lead_record_alone(world);
     node_wake(world);
 }
 
@@ -416,6 +419,7 @@ static void forget_life(struct world *world) {
     node->items = NULL;
     node->items_last = &node->items;
     node->leading = (struct node_leading){0};
+    node->alone = (struct alone){0};
     leader_half_init(&node->leading.half, &times);
     node->following = (struct node_following){0};
     follower_half_init(&node->following.half, &times);
@@ -511,6 +515,7 @@ static void take_word(struct world *world, void *argument) {
     struct pair_event event = {.kind = PAIR_TOLD, .word = ((struct word *)argument)->word};
     world->host->node->words++;
     if (event.word == PAIR_SOLO) lead_forget_question(world);
+    alone_because(&world->host->node->alone, TARRY__ALONE_PUT__WHY__TOLD);
     node_step(world, &event, NULL);
 }
 

@@ -13,6 +13,7 @@
 #ifndef TARRY_TESTS_SIM_NODE_H
 #define TARRY_TESTS_SIM_NODE_H
 
+#include "alone.h"
 #include "digests.h"
 #include "follower_half.h"
 #include "host.h"
@@ -92,6 +93,7 @@ struct node {
     struct keeper keeper;
     uint64_t words;   /* of an operator's that it has heard */
     const char *said; /* by the rules, last */
+    struct alone alone; /* does it serve alone, … */
     struct record_reads reads;
     struct digests digests;
     struct silence silence; /* of the other node */
@@ -174,6 +176,8 @@ void lead_question(struct world *world, void *message);
 void lead_forget_question(struct world *world);
 void lead_go_on(struct world *world);
 void lead_give_up(struct world *world);
+/* The log says whether this node serves alone, once its core decides. */
+void lead_record_alone(struct world *world);
 void lead_end(struct world *world);
 void lead_take_batches(struct world *world, void *nothing);
 void lead_pause_core(struct world *world); /* … or let it go on: node->paused says */

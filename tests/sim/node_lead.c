@@ -195,6 +195,7 @@ static void ask_rules(struct world *world, struct node_message *message) {
         answer_verdict(world, message, &answer);
     if (!follow->leaves || node->pair.role != PAIR_LEADING) return;
     TRACE(world, "broker", "is left by its follower");
+    alone_because(&node->alone, TARRY__ALONE_PUT__WHY__LEFT);
     silence_is_left(&node->silence, world->now_ns);
 }
 
@@ -294,6 +295,26 @@ void lead_go_on(struct world *world) {
 void lead_give_up(struct world *world) {
     if (leader_half_give_up(&world->host->node->leading.half))
         TRACE(world, "broker", "gives up a follower that stores nothing");
+}
+
+/* The core's record of it (shell/pair/node_alone.c). */
+void lead_record_alone(struct world *world) {
+    struct host *host = world->host;
+    struct node *node = host->node;
+    const struct who *who = &host->watch.who;
+    const struct alone *alone = &node->alone;
+    bool decides = node->leads && !node->core_paused && !node->stopping && host->state == HOST_UP;
+    if (!decides || alone->is == who->alone) return;
+    uint64_t since_ms = who->alone_since_ms, steady_ns = host_now(world).steady_ns;
+    if (alone->is) since_ms = (steady_ns - (world->now_ns - alone->since_ns)) / NS_PER_MS;
+    Tarry__AlonePut put = TARRY__ALONE_PUT__INIT;
+    put.over = !alone->is;
+    put.why = alone->why;
+    put.since_ms = since_ms;
+    put.position = alone->position;
+    struct core_event event = {.kind = CORE_ALONE, .alone = &put};
+    host_step(world, &event);
+    MUST(alone->is == who->alone); /* KEEP-1: an auditor can tell from when to when there was one disk only */
 }
 
 /* Nobody is told anything more: who waits asks again. */

@@ -42,7 +42,10 @@ void node_check_silence(struct world *world) {
     if (verdict.probes) follow_probe(world);
     if (!verdict.tells) return;
     check_was_asked(world);
-    if (verdict.gives_up) lead_give_up(world);
+    if (verdict.gives_up) {
+        alone_because(&node->alone, TARRY__ALONE_PUT__WHY__STUCK);
+        lead_give_up(world);
+    }
     if (node->pair.role == PAIR_LEADING) lead_forget_question(world);
     say_silent(world, false);
 }

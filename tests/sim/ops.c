@@ -292,6 +292,8 @@ static size_t record_text(char *text, size_t size, const Tarry__Record *record) 
         return (size_t)snprintf(text, size, "stop");
     case TARRY__RECORD__FACT_REFUSED:
         return (size_t)snprintf(text, size, "refused");
+    case TARRY__RECORD__FACT_ALONE:
+        return (size_t)snprintf(text, size, record->alone->over ? "alone no more" : "alone");
     default:
         return (size_t)snprintf(text, size, "clock accepted");
     }

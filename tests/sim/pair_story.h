@@ -38,4 +38,22 @@ static inline void wipe_node(struct fx *f, uint32_t node) {
     world_enter(f->world, WORLD_OUTSIDE);
 }
 
+static inline int pair_setup(void **state) {
+    if (story_setup(state) != 0) return 1;
+    struct world_options options = pair_options();
+    story_begin_again(*state, &options);
+    return 0;
+}
+
+static inline int strict_setup(void **state) {
+    if (story_setup(state) != 0) return 1;
+    struct world_options options = pair_options();
+    options.pair.solo_after_ms = UINT64_MAX;
+    story_begin_again(*state, &options);
+    return 0;
+}
+
+#define PAIR_STORY(test) cmocka_unit_test_setup_teardown(test, pair_setup, story_teardown)
+#define STRICT_STORY(test) cmocka_unit_test_setup_teardown(test, strict_setup, story_teardown)
+
 #endif

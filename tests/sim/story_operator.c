@@ -33,12 +33,21 @@ static void nobody_takes_over_but_by_a_word(void **state) { /* F-24 */
     SIM_TRACE(f, "[61100] operator tells node 1: promote, the other is stopped\n"
                  "[61100] node 1 fences, epoch 3\n"
                  "[61100] node 1 leads, epoch 3\n"
+                 "[61100] node 1 serves alone\n"
                  "[61100] node 1 starts, epoch 3\n"
                  "[61100] node 1 append #9 epoch 3\n"
                  "[61100] node 1 is primary\n"
+                 "[61100] node 1 append #10 alone\n"
                  "[61110] node 1 durable #9\n"
                  "[61110] node 1 committed #9\n"
-                 "[61200] node 0 starts\n");
+                 "[61120] node 1 durable #10\n"
+                 "[61120] node 1 committed #10\n"
+                 "[61200] node 0 starts\n"
+                 "[61215] node 1 serves alone no more\n"
+                 "[61215] node 1 append #12 alone no more\n"
+                 "[61225] node 1 durable #12\n"
+                 "[61226] node 0 has #12\n"
+                 "[61227] node 1 committed #12\n");
     assert_false(f->world->hosts[1].node->note.alone);
 }
 
@@ -75,13 +84,22 @@ static void with_a_new_disk_nobody_leads_before_a_word(void **state) { /* F-29 *
     SIM_TRACE(f, "[4200] operator tells node 1: promote, the other is stopped\n"
                  "[4200] node 1 fences, epoch 3\n"
                  "[4200] node 1 leads, epoch 3\n"
+                 "[4200] node 1 serves alone\n"
                  "[4200] node 1 starts, epoch 3\n"
                  "[4200] node 1 append #9 epoch 3\n"
                  "[4200] node 1 is primary\n"
                  "[4200] node 1 committed #8\n"
+                 "[4200] node 1 append #10 alone\n"
                  "[4210] node 1 durable #9\n"
                  "[4210] node 1 committed #9\n"
-                 "[4222] node 0 has #9\n");
+                 "[4220] node 1 durable #10\n"
+                 "[4220] node 1 committed #10\n"
+                 "[4222] node 0 has #10\n"
+                 "[4223] node 1 serves alone no more\n"
+                 "[4223] node 1 append #11 alone no more\n"
+                 "[4233] node 1 durable #11\n"
+                 "[4234] node 0 has #11\n"
+                 "[4235] node 1 committed #11\n");
     assert_int_equal(f->world->hosts[0].frame_count, f->world->hosts[1].frame_count);
     assert_false(f->world->hosts[1].node->note.alone);
 }
@@ -118,14 +136,23 @@ static void what_may_never_be_acknowledged_is_in_no_index(void **state) { /* LOG
                  "[4100] operator tells node 1: promote, the other is stopped\n"
                  "[4100] node 1 fences, epoch 5\n"
                  "[4100] node 1 leads, epoch 5\n"
+                 "[4100] node 1 serves alone\n"
                  "[4100] node 1 starts, epoch 5\n"
                  "[4100] node 1 append #7 epoch 5\n"
                  "[4100] node 1 is primary\n"
                  "[4100] node 1 committed #6\n"
+                 "[4100] node 1 append #8 alone\n"
                  "[4110] node 1 durable #7\n"
                  "[4110] node 1 committed #7\n"
+                 "[4120] node 1 durable #8\n"
+                 "[4120] node 1 committed #8\n"
                  "[4200] node 0 starts\n"
-                 "[4204] node 0 cuts #7 to #8\n");
+                 "[4204] node 0 cuts #7 to #8\n"
+                 "[4217] node 1 serves alone no more\n"
+                 "[4217] node 1 append #10 alone no more\n"
+                 "[4227] node 1 durable #10\n"
+                 "[4228] node 0 has #10\n"
+                 "[4229] node 1 committed #10\n");
     assert_int_equal(leader->node->cuts, 1);
 }
 

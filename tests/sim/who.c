@@ -76,7 +76,15 @@ static void take_end(struct who *who, const struct flat *head, const Tarry__Fram
 static void take_start(struct who *who, const Tarry__FrameBody *body, const Tarry__EpochPut *epoch) {
     MUST(*body->client && epoch->before == who->before);
     who->session_count = 0;
-    who->stopped = false;
+    who->stopped = who->alone = false;
+}
+
+static void take_alone(struct who *who, const struct flat *head, const Tarry__AlonePut *alone) {
+    MUST(alone->over == who->alone && alone->why != TARRY__ALONE_PUT__WHY__NOT_SAID);
+    MUST(!alone->over || alone->since_ms == who->alone_since_ms);
+    MUST(alone->position <= head->position);
+    who->alone = !alone->over;
+    who->alone_since_ms = alone->since_ms;
 }
 
 void who_begin(struct who *who, const Tarry__FrameBody *last) {
@@ -115,6 +123,9 @@ void who_frame(struct who *who, const struct flat *head, const Tarry__FrameBody 
             break;
         case TARRY__RECORD__FACT_EPOCH:
             take_start(who, body, record->epoch);
+            break;
+        case TARRY__RECORD__FACT_ALONE:
+            take_alone(who, head, record->alone);
             break;
         case TARRY__RECORD__FACT_STOP:
             MUST(*body->client);

@@ -1,5 +1,6 @@
 /* who.h: does the log say who? Every commit, queue, job and producer names the client that asked; every lease names the
- * consumer that its session is; a session comes once and goes once; after a stop comes nothing but a start. */
+ * consumer that its session is; a session comes once and goes once; after a stop comes nothing but a start. That a
+ * leader serves alone begins and is over in turn. */
 #ifndef TARRY_TESTS_SIM_WHO_H
 #define TARRY_TESTS_SIM_WHO_H
 
@@ -16,6 +17,8 @@ struct who {
     } sessions[WHO_SESSIONS_MAX]; /* of this life of the broker */
     size_t session_count;
     bool stopped;                   /* the last record is a stop */
+    bool alone;                     /* this reign serves alone, it says … */
+    uint64_t alone_since_ms;        /* … since then */
     Tarry__EpochPut__Before before; /* what the next start has to say about the log's end */
 };
 

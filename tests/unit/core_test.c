@@ -457,6 +457,7 @@ static void a_log_that_makes_no_sense_is_not_believed(void **state) { /* LOG-2 *
     Tarry__SessionPut session = TARRY__SESSION_PUT__INIT;
     Tarry__SessionEnd session_end = TARRY__SESSION_END__INIT;
     Tarry__StopPut stop = TARRY__STOP_PUT__INIT;
+    Tarry__AlonePut alone = TARRY__ALONE_PUT__INIT;
     assert_int_equal(replay(NULL, 0), 0);
     assert_int_equal(replay(NULL, 9), CORE_NONSENSE); /* a commit of nobody */
     Tarry__Record records[] = {
@@ -469,6 +470,7 @@ static void a_log_that_makes_no_sense_is_not_believed(void **state) { /* LOG-2 *
         {.fact_case = TARRY__RECORD__FACT_JOB_END, .job_end = &job_end},
         {.fact_case = TARRY__RECORD__FACT_SESSION, .session = &session},
         {.fact_case = TARRY__RECORD__FACT_SESSION_END, .session_end = &session_end},
+        {.fact_case = TARRY__RECORD__FACT_ALONE, .alone = &alone},
     };
     for (unsigned with_task = 0; with_task < 2; with_task++) {
         put.task = end.task = with_task ? &task : NULL; /* a task without an id, or none at all */
@@ -478,15 +480,16 @@ static void a_log_that_makes_no_sense_is_not_believed(void **state) { /* LOG-2 *
             if (error != CORE_NONSENSE) fail_msg("record %zu: %d", i, error);
         }
     }
-    session.session = session_end.session = 1;
     Tarry__AccessRefused refused = TARRY__ACCESS_REFUSED__INIT;
     refused.count = 1;
+    session.session = session_end.session = alone.since_ms = 1;
     Tarry__Record fine[] = {
         {.fact_case = TARRY__RECORD__FACT_CLOCK, .clock = &clock},
         {.fact_case = TARRY__RECORD__FACT_SESSION, .session = &session},
         {.fact_case = TARRY__RECORD__FACT_SESSION_END, .session_end = &session_end},
         {.fact_case = TARRY__RECORD__FACT_STOP, .stop = &stop},
         {.fact_case = TARRY__RECORD__FACT_REFUSED, .refused = &refused},
+        {.fact_case = TARRY__RECORD__FACT_ALONE, .alone = &alone},
     };
     for (size_t i = 0; i < sizeof(fine) / sizeof(*fine); i++) {
         fine[i].base = (ProtobufCMessage)PROTOBUF_C_MESSAGE_INIT(&tarry__record__descriptor);

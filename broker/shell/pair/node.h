@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "alone.h"
 #include "asker.h"
 #include "call.h"
 #include "config.h"
@@ -38,6 +39,7 @@
 #include "silence.h"
 
 struct endpoints;
+struct loop;
 struct shell;
 struct batch;
 
@@ -96,6 +98,22 @@ struct node_peer {
     uint64_t lacks_since_ns; /* MONOTONIC, when the first frame behind `durable` was written; 0: there is none */
     /* while it follows */
     struct node_lag lag; /* its own, as the leader told it last */
+};
+
+/* Who gave an operator's word. */
+struct node_teller {
+    char client[CLIENT_NAME_SIZE_MAX + 1];
+    char peer[PEER_SIZE_MAX + 1];
+    char principal[PRINCIPAL_SIZE_MAX + 1];
+};
+
+/* That it serves alone, or does no more, as it is recorded. The core's thread has one for a moment. */
+struct node_alone_fact {
+    Tarry__AlonePut put;
+    uint8_t member[MEMBER_ID_SIZE];
+    Tarry__Request request; /* of who told it to */
+    struct core_caller caller;
+    struct node_teller teller;
 };
 
 /* What is done as a leader. */
@@ -163,10 +181,15 @@ struct node {
     uint64_t doubt_ns;                    /* MONOTONIC, since when */
     uint64_t role_since_ms;               /* logical */
     char primary[CONFIG_TEXT_SIZE];       /* URL; empty: not known */
-    uint64_t alone_ns;                    /* MONOTONIC: since when this leader serves alone; 0: it does not */
+    struct alone alone;                   /* does this leader serve alone? Written by the pair thread alone */
+    struct node_teller teller;            /* whose word it was, of the last one */
     struct pair shown;                    /* the rules' state, for whoever wants to know */
     bool settled;                         /* it leads, or follows somebody who has answered */
     bool left;                            /* it was to take leave before it stops, and has nothing more to say */
+
+    /* the core thread's own */
+    struct alone alone_recorded; /* … in the log, by this reign */
+    uint64_t alone_since_ms;     /* … since when: logical steady time */
 
     /* the pair thread's own */
     pthread_t thread;
@@ -246,6 +269,8 @@ void node_applied(struct node *node, uint64_t position, uint64_t digest);
 const char *node_compare(struct node *node, uint64_t position, uint64_t digest);
 /* CORE_START was stepped. */
 void node_began(struct node *node);
+/* Once the core decides: has it record that this node serves alone, or does no more, unless the log says so. */
+void node_record_alone(struct node *node, struct loop *loop);
 /* After inbox_pause: nothing is decided any more, and all up to `position`, where the log ends, is committed. */
 void node_paused(struct node *node, uint64_t position);
 
@@ -292,8 +317,10 @@ bool node_is_leading(const struct node *node);
 /* An operator's word, on the pair thread. Takes the call over. */
 void node_take_word(struct node *node, struct call *call);
 void node_tell(struct node *node, enum pair_word word);
-/* Says loudly since when this node serves alone, or that it does no more; after each turn. */
+/* node_alone.c. Says loudly since when this node serves alone, or that it does no more; after each turn. */
 void node_show_alone(struct node *node);
+/* An operator's word comes, which may have it serve alone. */
+void node_alone_told(struct node *node, const struct call *call);
 /* Whom the record names, as this node knows them. */
 void node_members(struct node *node, struct record_member members[RECORD_NODES]);
 /* The process is to stop: hands over if this node leads, else says goodbye. Pair thread, as all of these. */

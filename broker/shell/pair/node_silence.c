@@ -25,12 +25,17 @@ static void say_silent(struct node *node, bool is_gone) {
     node_step(node, &event, NULL);
 }
 
+static void give_up(struct node *node) {
+    alone_because(&node->alone, TARRY__ALONE_PUT__WHY__STUCK);
+    leader_give_up(node);
+}
+
 void node_check_silence(struct node *node, uint64_t now_ns) {
     const struct silence_verdict verdict =
         silence_look(&node->silence, &node->pair, node->following.half.has_left, stuck_ns(node), now_ns);
     if (verdict.probes) follower_probe(node);
     if (!verdict.tells) return;
-    if (verdict.gives_up) leader_give_up(node);
+    if (verdict.gives_up) give_up(node);
     if (node_is_leading(node)) leader_forget_question(node); /* what it said is old */
     say_silent(node, false);
 }

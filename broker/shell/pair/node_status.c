@@ -38,32 +38,14 @@ void node_take_word(struct node *node, struct call *call) {
         return;
     }
     node->said = NULL;
-    if (!is_so(node, request)) node_tell(node, word_of(node, request));
+    if (!is_so(node, request)) {
+        node_alone_told(node, call);
+        node_tell(node, word_of(node, request));
+    }
     if (node->said != NULL)
         call->answer(call, reply_pack_refusal(TARRY__CODE__NOT_DONE, node->said));
     else
         node_status(node, call);
-}
-
-/* ---- serving alone */
-
-static const char alone_means[] =
-    "what this node acknowledges from here on is on its disk only, and is lost with it: start the other node";
-
-void node_show_alone(struct node *node) {
-    const struct pair *pair = &node->pair;
-    bool is_alone = node_is_leading(node) && !pair->counted && !pair->is_async;
-    uint64_t since_ns = node->alone_ns, now_ns = monotonic_ns();
-    if (is_alone == (since_ns != 0)) return;
-    pthread_mutex_lock(&node->mutex);
-    node->alone_ns = is_alone ? now_ns : 0;
-    pthread_mutex_unlock(&node->mutex);
-    if (is_alone)
-        logfmt_warning("serves_alone", "epoch=%u committed=%" PRIu64 " reason=\"%s\"", pair->epoch, pair->committed,
-                       alone_means);
-    else
-        logfmt("serves_alone_no_more", "epoch=%u committed=%" PRIu64 " alone_ms=%" PRIu64, pair->epoch, pair->committed,
-               (now_ns - since_ns) / NS_PER_MS);
 }
 
 /* ---- status */
@@ -136,7 +118,7 @@ void node_status_with(struct node *node, struct call *call, const char *record) 
     struct digests digests = node->digests;
     const char *problem = node->problem;
     status.since_ms = node->role_since_ms;
-    uint64_t alone_ns = node->alone_ns;
+    uint64_t alone_ns = node->alone.is ? node->alone.since_ns : 0;
     memcpy(primary, node->primary, sizeof(primary));
     pthread_mutex_unlock(&node->mutex);
     bool leads = pair.role == PAIR_LEADING;
@@ -192,7 +174,7 @@ void node_stats(struct node *node, Tarry__BrokerStats *stats, struct arena *aren
     out->role = role_of(node, &node->shown);
     out->epoch = node->shown.epoch;
     out->alone = out->primary && !node->shown.counted;
-    out->alone_ms = node->alone_ns == 0 ? 0 : (monotonic_ns() - node->alone_ns) / NS_PER_MS;
+    out->alone_ms = node->alone.is ? (monotonic_ns() - node->alone.since_ns) / NS_PER_MS : 0;
     out->digest_position = node->digests.compared.position;
     out->digests_compared = node->digests.count;
     pthread_mutex_unlock(&node->mutex);

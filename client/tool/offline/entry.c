@@ -36,6 +36,8 @@ static const char *const names[ENTRY_KINDS] = {
     [ENTRY_STOP] = "stop",
     [ENTRY_REDACTED] = "redacted",
     [ENTRY_REFUSED] = "access_refused",
+    [ENTRY_ALONE] = "alone",
+    [ENTRY_ALONE_OVER] = "alone_over",
 };
 static_assert((int)ENTRY_DROPPED == (int)TARRY__CAUSE__CAUSE_DROPPED, "entry kinds begin as causes do");
 
@@ -85,6 +87,8 @@ enum entry_kind entry_kind(const struct entry *entry) {
         return ENTRY_REDACTED;
     case TARRY__RECORD__FACT_REFUSED:
         return ENTRY_REFUSED;
+    case TARRY__RECORD__FACT_ALONE:
+        return record->alone->over ? ENTRY_ALONE_OVER : ENTRY_ALONE;
     default:
         return 0;
     }
@@ -199,6 +203,11 @@ const char *entry_job_name(const struct entry *entry) {
 const char *entry_session_cause(const struct entry *entry) {
     static const char *const causes[] = {"not_said", "unsubscribed", "pipe_lost", "silent", "not_resumed"};
     return enum_word(causes, 5, (int)entry->record->session_end->cause);
+}
+
+const char *entry_alone_why(const struct entry *entry) {
+    static const char *const whys[] = {"not_said", "silent", "left", "stuck", "told", "promoted"};
+    return enum_word(whys, 6, (int)entry->record->alone->why);
 }
 
 const char *entry_before_start(const struct entry *entry) {

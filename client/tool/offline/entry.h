@@ -45,6 +45,8 @@ enum entry_kind {
     ENTRY_STOP,
     ENTRY_REDACTED,
     ENTRY_REFUSED,
+    ENTRY_ALONE,
+    ENTRY_ALONE_OVER,
     ENTRY_KINDS
 };
 
@@ -89,6 +91,8 @@ ProtobufCBinaryData entry_reason(const struct entry *entry);
 /* "purge", "pipe_lost", "stopped": of a job, the end of a session, a start. */
 const char *entry_job_name(const struct entry *entry);
 const char *entry_session_cause(const struct entry *entry);
+/* "silent", "told": why a pair's primary serves alone. */
+const char *entry_alone_why(const struct entry *entry);
 const char *entry_before_start(const struct entry *entry);
 /* "unknown_token": why somebody was refused. */
 const char *entry_refusal_reason(const struct entry *entry);

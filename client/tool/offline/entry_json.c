@@ -131,6 +131,14 @@ static void json_session_end(struct text *out, const struct entry *entry) {
     if (entry->consumer->peer[0] != '\0') ndjson_text(out, "consumer_peer", entry->consumer->peer);
 }
 
+static void json_alone(struct text *out, const struct entry *entry) {
+    const Tarry__AlonePut *alone = entry->record->alone;
+    ndjson_text(out, "why", entry_alone_why(entry));
+    ndjson_number(out, "since_ms", alone->since_ms);
+    ndjson_number(out, "alone_from", alone->position);
+    if (alone->member.len != 0) json_hex(out, "lacks_member", alone->member);
+}
+
 static void json_start(struct text *out, const struct entry *entry) {
     const Tarry__EpochPut *epoch = entry->record->epoch;
     ndjson_text(out, "version", epoch->server_version);
@@ -197,6 +205,9 @@ static void json_other(struct text *out, const struct entry *entry) {
         break;
     case TARRY__RECORD__FACT_REFUSED:
         json_refused(out, entry);
+        break;
+    case TARRY__RECORD__FACT_ALONE:
+        json_alone(out, entry);
         break;
     default:
         break;

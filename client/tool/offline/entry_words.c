@@ -201,6 +201,26 @@ static void words_session_end(struct text *out, const struct entry *entry) {
     if (end->kept != 0) text_printf(out, ", %u kept", end->kept);
 }
 
+static void words_alone(struct text *out, const struct entry *entry) {
+    static const char *const whys[] = {
+        "",
+        ", the follower was silent",
+        ", the follower stopped",
+        ", the follower stored nothing",
+        ", by an operator's word",
+        ", promoted before the follower was there",
+    };
+    const Tarry__AlonePut *alone = entry->record->alone;
+    words_time(out, "  since", alone->since_ms);
+    text_add_str(out, (unsigned)alone->why < 6 ? whys[alone->why] : "");
+    if (alone->over && entry_ms(entry) >= alone->since_ms)
+        words_duration(out, ", for", entry_ms(entry) - alone->since_ms);
+    text_printf(out,
+                alone->over ? ": the follower has everything again, from log position %" PRIu64 " on too"
+                            : ": what is acknowledged from log position %" PRIu64 " on is on this disk only",
+                alone->position);
+}
+
 static void words_start(struct text *out, const struct entry *entry) {
     static const char *const befores[] = {"", ", a new log", ", after a stop", ", the log had broken off"};
     const Tarry__EpochPut *epoch = entry->record->epoch;
@@ -275,6 +295,9 @@ static void words_other(struct text *out, const struct entry *entry) {
     case TARRY__RECORD__FACT_STOP:
         text_add_str(out, "  tarryd ");
         words_name(out, record->stop->server_version);
+        break;
+    case TARRY__RECORD__FACT_ALONE:
+        words_alone(out, entry);
         break;
     case TARRY__RECORD__FACT_REDACTION:
         text_printf(out, "  %" PRIu64, record->redaction->id);

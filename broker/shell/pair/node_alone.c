@@ -1,0 +1,95 @@
+/* node_alone.c: a leader that serves alone says so: in the program's log, in the status, and in the log of what
+ * happened, for an auditor (AlonePut); see node.h and alone.h.
+ *
+ *   pair thread: begins, or is over ──► node->alone ──► core thread, once it decides: is that recorded? ──► CORE_ALONE
+ *
+ * A time that was over before the core could record it leaves no record: nothing was decided in it, so nothing was
+ * acknowledged. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "logfmt.h"
+#include "shell.h"
+
+static const char meaning[] =
+    "what this node acknowledges from here on is on its disk only, and is lost with it: start the other node";
+
+/* ---- the pair's thread */
+
+void node_show_alone(struct node *node) {
+    const struct pair *pair = &node->pair;
+    uint64_t now_ns = monotonic_ns();
+    pthread_mutex_lock(&node->mutex);
+    bool is_news = alone_look(&node->alone, pair, now_ns);
+    pthread_mutex_unlock(&node->mutex);
+    if (!is_news) return;
+    if (node->alone.is)
+        logfmt_warning("serves_alone", "epoch=%u committed=%" PRIu64 " reason=\"%s\"", pair->epoch, pair->committed,
+                       meaning);
+    else
+        logfmt("serves_alone_no_more", "epoch=%u committed=%" PRIu64 " alone_ms=%" PRIu64, pair->epoch, pair->committed,
+               (now_ns - node->alone.since_ns) / NS_PER_MS);
+    inbox_nudge(&node->shell->inbox);
+}
+
+void node_alone_told(struct node *node, const struct call *call) {
+    const struct core_event *event = &call->errand.event;
+    pthread_mutex_lock(&node->mutex);
+    alone_because(&node->alone, TARRY__ALONE_PUT__WHY__TOLD);
+    snprintf(node->teller.client, sizeof(node->teller.client), "%s", event->request->client);
+    snprintf(node->teller.peer, sizeof(node->teller.peer), "%s", event->peer != NULL ? event->peer : "");
+    snprintf(node->teller.principal, sizeof(node->teller.principal), "%s",
+             event->caller != NULL ? event->caller->name : "");
+    pthread_mutex_unlock(&node->mutex);
+}
+
+/* ---- the core's thread */
+
+static void name_teller(struct node_alone_fact *fact, struct core_event *out_event) {
+    tarry__request__init(&fact->request);
+    fact->request.client = fact->teller.client;
+    fact->caller = (struct core_caller){.name = fact->teller.principal};
+    out_event->request = &fact->request;
+    out_event->peer = fact->teller.peer;
+    out_event->caller = &fact->caller;
+}
+
+/* True: `*out_event` is to be stepped, and borrows from `*out`. */
+static bool is_news(struct node *node, struct node_alone_fact *out, struct core_event *out_event) {
+    static const uint8_t nobody[MEMBER_ID_SIZE];
+    struct alone *recorded = &node->alone_recorded;
+    pthread_mutex_lock(&node->mutex);
+    struct alone alone = node->alone;
+    memcpy(out->member, node->note.peer, MEMBER_ID_SIZE);
+    out->teller = node->teller;
+    pthread_mutex_unlock(&node->mutex);
+    bool is_same = alone.is && recorded->is && alone.since_ns == recorded->since_ns;
+    if (is_same || (!alone.is && !recorded->is)) return false;
+    bool is_over = recorded->is; /* one that began since is told of next */
+    if (is_over) {
+        recorded->is = false;
+    } else {
+        struct instant now = clock_now(&node->shell->clock, NULL);
+        uint64_t ago_ns = monotonic_ns() - alone.since_ns;
+        *recorded = alone;
+        node->alone_since_ms = (now.steady_ns > ago_ns ? now.steady_ns - ago_ns : 0) / NS_PER_MS;
+    }
+    tarry__alone_put__init(&out->put);
+    out->put.over = is_over;
+    out->put.why = recorded->why;
+    out->put.since_ms = node->alone_since_ms;
+    out->put.position = recorded->position;
+    if (memcmp(out->member, nobody, MEMBER_ID_SIZE) != 0)
+        out->put.member = (ProtobufCBinaryData){MEMBER_ID_SIZE, out->member};
+    *out_event = (struct core_event){.kind = CORE_ALONE, .alone = &out->put};
+    if (!is_over && recorded->why == TARRY__ALONE_PUT__WHY__TOLD) name_teller(out, out_event);
+    return true;
+}
+
+void node_record_alone(struct node *node, struct loop *loop) {
+    struct node_alone_fact fact;
+    struct core_event event;
+    bool decides = !applier_is_on(&loop->applier) && !loop->paused && !loop->stopping;
+    if (decides && is_news(node, &fact, &event)) loop_step(loop, &event);
+}

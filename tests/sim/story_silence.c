@@ -1,0 +1,183 @@
+/* story_silence.c: two nodes and a coordinator, told line by line: who is silent, who is dead, and who only stood
+ * still; and that nobody deposes a healthy leader. Every story begins with node 0 as the leader and node 1 in sync. */
+#include "pair_story.h"
+#include "registrar.h"
+
+/* It would be given 600 ms. */
+static void a_follower_that_stops_in_order_is_not_waited_for(void **state) { /* F-27 */
+    struct fx *f = *state;
+    stop_node(f, 1);
+    struct request *request = client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
+    SIM_ELAPSE(f, 60);
+    SIM_TRACE(f, "[1000] node 1 stops\n"
+                 "[1000] shop > schedule orders order-1 in 60000 ms #3\n"
+                 "[1001] node 0 is left by its follower\n"
+                 "[1001] node 0 append #8 queue orders\n"
+                 "[1001] node 0 append #9 scheduled 1\n"
+                 "[1002] record epoch 1, node 0 leads, in sync 0\n"
+                 "[1003] node 0 serves alone\n"
+                 "[1003] node 0 append #10 alone\n"
+                 "[1011] node 0 durable #9\n"
+                 "[1011] node 0 committed #9\n"
+                 "[1012] shop < scheduled, task 1 #3\n"
+                 "[1021] node 0 durable #10\n"
+                 "[1021] node 0 committed #10\n");
+    assert_true(request->answered);
+}
+
+/* It takes over after 300 ms of silence, and was stopped for two seconds: what it did not hear meanwhile was said. */
+static void a_follower_that_stood_still_does_not_depose_a_healthy_leader(void **state) { /* F-13 */
+    struct fx *f = *state;
+    world_pause(f->world, 1, 2000);
+    SIM_ELAPSE(f, 4000);
+    SIM_TRACE(f, "[1000] operator stops node 1 for 2000 ms\n"
+                 "[3000] node 1 has overslept, and gives the other node its time again\n");
+    assert_int_equal(f->world->leader, 0);
+}
+
+/* Whatever its own pauses: with a healthy leader and network nobody claims. */
+static void no_pause_of_a_follower_deposes_a_healthy_leader(void **state) { /* F-13 */
+    struct fx *f = *state;
+    struct random random = {.state = 1};
+    for (int i = 0; i < 300; i++) {
+        world_pause(f->world, 1, 1 + random_below(&random, i % 2 == 0 ? 700 : 4000));
+        world_run_until(f->world, f->world->now_ns + (1 + random_below(&random, 5000)) * NS_PER_MS);
+        assert_int_equal(f->world->leader, 0);
+    }
+}
+
+/* What it said was lost for two thirds of the time that it is given; then a probe is answered, and at once. */
+static void a_leader_that_answers_a_probe_is_not_deposed(void **state) { /* F-31a */
+    struct fx *f = *state;
+    f->world->network.cut_from[0] = true;
+    SIM_ELAPSE(f, 160);
+    f->world->network.cut_from[0] = false;
+    SIM_ELAPSE(f, 3000);
+    SIM_QUIET(f);
+    assert_int_equal(f->world->leader, 0);
+}
+
+/* Its connections break, and nobody listens there any more: the follower does not wait for 300 ms of silence. */
+static void a_leader_whose_process_has_died_is_followed_at_once(void **state) { /* F-10 */
+    struct fx *f = *state;
+    kill_node(f, 0, HOST_KILLED);
+    SIM_ELAPSE(f, 100);
+    SIM_TRACE(f, "[1000] node 0 is killed\n"
+                 "[1001] node 1 finds nobody where its leader was\n"
+                 "[1003] node 1 fences, epoch 2\n"
+                 "[1003] node 1 claims, epoch 2\n"
+                 "[1004] record epoch 2, node 1 leads, in sync 1\n"
+                 "[1005] node 1 leads, epoch 2\n"
+                 "[1005] node 1 serves alone\n"
+                 "[1005] node 1 starts, epoch 2\n"
+                 "[1005] node 1 append #8 epoch 2\n"
+                 "[1005] node 1 is primary\n"
+                 "[1005] node 1 append #9 alone\n"
+                 "[1015] node 1 durable #8\n"
+                 "[1015] node 1 committed #8\n"
+                 "[1025] node 1 durable #9\n"
+                 "[1025] node 1 committed #9\n");
+    assert_int_equal(f->world->leader, 1);
+}
+
+/* A host that has lost its power refuses nothing. */
+static void a_leader_whose_host_has_died_is_silent_first(void **state) { /* F-10 */
+    struct fx *f = *state;
+    kill_node(f, 0, HOST_POWER_LOST);
+    SIM_ELAPSE(f, 200);
+    SIM_TRACE(f, "[1000] node 0 loses power\n");
+    SIM_ELAPSE(f, 200);
+    SIM_TRACE(f, "[1261] node 1 fences, epoch 2\n"
+                 "[1261] node 1 claims, epoch 2\n"
+                 "[1262] record epoch 2, node 1 leads, in sync 1\n"
+                 "[1263] node 1 leads, epoch 2\n"
+                 "[1263] node 1 serves alone\n"
+                 "[1263] node 1 starts, epoch 2\n"
+                 "[1263] node 1 append #8 epoch 2\n"
+                 "[1263] node 1 is primary\n"
+                 "[1263] node 1 append #9 alone\n"
+                 "[1273] node 1 durable #8\n"
+                 "[1273] node 1 committed #8\n"
+                 "[1283] node 1 durable #9\n"
+                 "[1283] node 1 committed #9\n");
+    assert_int_equal(f->world->leader, 1);
+}
+
+/* Only the link between the two is cut: both reach the coordinator, which says that the leader is there. */
+static void a_leader_that_is_present_goes_on_alone(void **state) { /* F-31c */
+    struct fx *f = *state;
+    f->world->network.cut_from[0] = f->world->network.cut_from[1] = true;
+    struct request *request = client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
+    SIM_ELAPSE(f, 5000);
+    SIM_TRACE(f, "[1000] shop > schedule orders order-1 in 60000 ms #3\n"
+                 "[1001] node 0 append #8 queue orders\n"
+                 "[1001] node 0 append #9 scheduled 1\n"
+                 "[1011] node 0 durable #9\n"
+                 "[1559] record epoch 1, node 0 leads, in sync 0\n"
+                 "[1560] node 0 committed #9\n"
+                 "[1560] node 0 serves alone\n"
+                 "[1560] node 0 append #10 alone\n"
+                 "[1561] shop < scheduled, task 1 #3\n"
+                 "[1570] node 0 durable #10\n"
+                 "[1570] node 0 committed #10\n");
+    assert_int_equal(f->world->leader, 0);
+    assert_true(request->answered);
+    f->world->network.cut_from[0] = f->world->network.cut_from[1] = false;
+    SIM_ELAPSE(f, 2000);
+    SIM_TRACE(f, "[6069] node 1 has #11\n"
+                 "[6071] record epoch 1, node 0 leads, in sync 0 1\n"
+                 "[6072] node 0 serves alone no more\n"
+                 "[6072] node 0 append #12 alone no more\n"
+                 "[6082] node 0 durable #12\n"
+                 "[6083] node 1 has #12\n"
+                 "[6084] node 0 committed #12\n");
+}
+
+/* A presence is over some time after its process. */
+static void a_leader_that_is_present_no_more_is_followed(void **state) { /* F-31c */
+    struct fx *f = *state;
+    world_pause(f->world, 0, 60000);
+    SIM_ELAPSE(f, 1000);
+    SIM_TRACE(f, "[1000] operator stops node 0 for 60000 ms\n"
+                 "[1261] node 1 fences, epoch 2\n"
+                 "[1261] node 1 claims, epoch 2\n"
+                 "[1262] record epoch 2, node 1 leads, in sync 1\n"
+                 "[1263] node 1 leads, epoch 2\n"
+                 "[1263] node 1 serves alone\n"
+                 "[1263] node 1 starts, epoch 2\n"
+                 "[1263] node 1 append #8 epoch 2\n"
+                 "[1263] node 1 is primary\n"
+                 "[1263] node 1 append #9 alone\n"
+                 "[1273] node 1 durable #8\n"
+                 "[1273] node 1 committed #8\n"
+                 "[1283] node 1 durable #9\n"
+                 "[1283] node 1 committed #9\n");
+    assert_int_equal(f->world->leader, 1);
+}
+
+static void a_pair_whose_hosts_stood_still_goes_on_as_it_was(void **state) { /* F-13 */
+    struct fx *f = *state;
+    world_pause(f->world, 1, 2000);
+    world_pause(f->world, 0, 2000);
+    SIM_ELAPSE(f, 4000);
+    SIM_TRACE(f, "[1000] operator stops node 1 for 2000 ms\n"
+                 "[1000] operator stops node 0 for 2000 ms\n"
+                 "[3000] node 1 has overslept, and gives the other node its time again\n"
+                 "[3000] node 0 has overslept, and gives the other node its time again\n");
+    assert_int_equal(f->world->leader, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        PAIR_STORY(a_follower_that_stops_in_order_is_not_waited_for),
+        STRICT_STORY(a_follower_that_stood_still_does_not_depose_a_healthy_leader),
+        STRICT_STORY(no_pause_of_a_follower_deposes_a_healthy_leader),
+        STRICT_STORY(a_leader_that_answers_a_probe_is_not_deposed),
+        PAIR_STORY(a_leader_whose_process_has_died_is_followed_at_once),
+        PAIR_STORY(a_leader_whose_host_has_died_is_silent_first),
+        PAIR_STORY(a_leader_that_is_present_goes_on_alone),
+        PAIR_STORY(a_leader_that_is_present_no_more_is_followed),
+        PAIR_STORY(a_pair_whose_hosts_stood_still_goes_on_as_it_was),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
