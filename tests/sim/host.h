@@ -27,7 +27,7 @@
 #include "watch.h"
 
 #define HOST_LANES_MAX LANES_MAX
-#define HOST_SUBSCRIBERS 3 /* of the release gate */
+#define HOST_SUBSCRIBERS 4 /* of the release gate */
 
 struct world;
 struct client;

@@ -221,6 +221,12 @@ static struct batch *batch_of(struct release *release) {
     return (struct batch *)release;
 }
 
+/* First: the others look at it. */
+static void tell_host(void *context, uint64_t position) {
+    struct world *world = context;
+    world->host->durable = position;
+}
+
 static void tell_courier(void *world, uint64_t position) {
     courier_later(world);
 }
@@ -232,13 +238,12 @@ static void tell_indexer(void *world, uint64_t position) {
 static void tell_core(void *context, uint64_t position) {
     struct world *world = context;
     struct core_event event = {.kind = CORE_DURABLE, .position = position};
-    world->host->durable = position;
     host_step(world, &event);
 }
 
 void host_gate_begin(struct world *world) {
     struct host *host = world->host;
-    void (*const reached[HOST_SUBSCRIBERS])(void *, uint64_t) = {tell_courier, tell_indexer, tell_core};
+    void (*const reached[HOST_SUBSCRIBERS])(void *, uint64_t) = {tell_host, tell_courier, tell_indexer, tell_core};
     release_gate_init(&host->gate, host->durable);
     for (size_t i = 0; i < HOST_SUBSCRIBERS; i++) {
         host->subscribers[i] = (struct release_subscriber){.reached = reached[i], .context = world};
