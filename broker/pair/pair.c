@@ -231,7 +231,17 @@ static void silent(struct pair *pair, bool gone, struct pair_effects *out) {
 
 static void changed(struct pair *pair, struct pair_effects *out) {
     bool is_idle = pair->role == PAIR_ENDED || pair->role == PAIR_FENCING; /* it is read, if at all, afterwards */
-    if (!pair->by_operator && !is_idle) pair_read(pair, out);
+    if (pair->by_operator || is_idle) return;
+    pair->reads_again = pair->reading;
+    pair_read(pair, out);
+}
+
+/* A change is told once: what was on its way then is no answer to it. */
+static void read_again(struct pair *pair, struct pair_effects *out) {
+    bool again = pair->reads_again && !pair->reading;
+    if (!again) return;
+    pair->reads_again = false;
+    if (pair->role != PAIR_ENDED && pair->role != PAIR_FENCING) pair_read(pair, out);
 }
 
 bool pair_hands_over(const struct pair *pair) {
@@ -247,6 +257,7 @@ void pair_step(struct pair *pair, const struct pair_event *event, struct pair_ef
     switch (event->kind) {
     case PAIR_RECORD_READ:
         record_read(pair, event, out);
+        read_again(pair, out);
         break;
     case PAIR_RECORD_SWAPPED:
         record_swapped(pair, event, out);

@@ -189,6 +189,7 @@ struct pair {
     uint64_t version;
     struct pair_record record;
     bool reading;
+    bool reads_again;        /* it has changed since that read was asked for, whose answer may be older */
     enum pair_change change; /* a compare-and-set that expects `version`, whose outcome is not known; by_operator: a
                                 note that is not known to be durable */
     bool swapping;           /* … and no answer or failure has been heard yet */

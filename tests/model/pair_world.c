@@ -439,6 +439,7 @@ static bool reply(struct pair_world *world, struct model_node *node) {
 static bool watch(struct pair_world *world, int number) {
     struct model_node *node = &world->nodes[number];
     if (node->pair.by_operator || node->pair.version == world->version || node->remembers) return false;
+    if (node->pair.reading) return false; /* after that read, then, which is no less: until it knows, it can be told */
     step(world, number, &(struct pair_event){.kind = PAIR_CHANGED});
     return true;
 }
