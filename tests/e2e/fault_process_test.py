@@ -56,7 +56,7 @@ class Stopped(Case):
         last. They count: when it goes on, it reads its sockets before it looks at its timers."""
         rpc, others = wire.Rpc(self.broker.port), [wire.Rpc(self.broker.port) for _ in range(3)]
         producer = rpc.hello()
-        session = wire.Session(rpc, ["q"], lease_ms=1000)
+        session = wire.Session(rpc, ["q"], lease_ms=2000)
         lane = session.dial()
         ops = [wire.schedule("q"), wire.schedule("q")]
         self.assertEqual(rpc.ask(wire.COMMIT, wire.commit(producer, 1, ops))[0], wire.OK)

@@ -186,6 +186,7 @@ class Signed(pair.Case):
         self.b.start()
         self.wait_in_sync()
         self.wait_pending(self.b, 3)
+        self.wait_for("the follower knows all to be committed", lambda: self.b.one("status")["committed"] >= self.a.one("status")["appended"])
         self.stop_both()
         for broker, other in ((self.a, self.b), (self.b, None)):
             proof = self.verify(broker, *([other] if other else [])).one

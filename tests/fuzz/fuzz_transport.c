@@ -69,7 +69,7 @@ static void judge(const char *bytes, size_t size) {
         assert(before == UPGRADE_NEEDS_MORE || verdict == before); /* more bytes change no verdict */
         assert(verdict != UPGRADE_NEEDS_MORE || part < UPGRADE_ANSWER_MAX);
         assert(used <= part && (verdict == UPGRADE_ACCEPTED) == (used > 0));
-        assert((verdict == UPGRADE_REFUSED) == (said[0] != 0));
+        assert((verdict == UPGRADE_REFUSED || verdict == UPGRADE_DENIED) == (said[0] != 0));
         for (const char *at = said; *at != 0; at++) assert(*at >= ' ' && *at < 127);
         before = verdict;
     }

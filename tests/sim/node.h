@@ -88,11 +88,10 @@ struct node {
 
     /* Of a life. */
     struct note note;
-    bool is_new;
     struct pair pair;
     struct keeper keeper;
-    uint64_t words;   /* of an operator's that it has heard */
-    const char *said; /* by the rules, last */
+    uint64_t words;     /* of an operator's that it has heard */
+    const char *said;   /* by the rules, last */
     struct alone alone; /* does it serve alone, … */
     struct record_reads reads;
     struct digests digests;
@@ -100,23 +99,24 @@ struct node {
     uint64_t overslept_ns;  /* when it last had */
     uint64_t handed_ns;     /* when it was last handing over */
     uint64_t alarm_ns;
-    bool ended;   /* the process is about to start again */
-    bool blocked; /* by a sync */
     struct node_item *items, **items_last;
     struct node_leading leading;
     struct node_following following;
-
-    bool writes; /* the log is this node's to write */
-    bool leads;  /* the core decides */
-    bool paused; /* … but hands over */
     uint64_t committed;
     uint64_t may_index;
     uint64_t claimed; /* log_claim */
-    bool stopping;    /* the core was told CORE_STOP for good */
-    bool core_paused, pause_told;
     struct node_put_off *put_off, **put_off_last;
     struct log_cursor *applier; /* NULL: the core decides */
     uint64_t follow_to;
+
+    bool is_new;   /* the directory was never one of a pair */
+    bool ended;    /* the process is about to start again */
+    bool blocked;  /* by a sync */
+    bool writes;   /* the log is this node's to write */
+    bool leads;    /* the core decides */
+    bool paused;   /* … but hands over */
+    bool stopping; /* the core was told CORE_STOP for good */
+    bool core_paused, pause_told;
     bool to_lead;
     bool applying;
 };

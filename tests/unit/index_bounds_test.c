@@ -135,7 +135,7 @@ static void a_merge_takes_a_part_of_the_memory(void **state) {
     struct fx f;
     set_up(&f, MERGED_MEMORY);
     const struct runs *runs = &f.index->runs;
-    struct index_stats first, stats;
+    struct index_stats first = {0}, stats;
     size_t largest = 0, first_filters = 0;
     for (unsigned i = 0; i < COMMITS; i++) {
         for (unsigned k = 0; k < KEYS_A_COMMIT; k++) schedule(&f);

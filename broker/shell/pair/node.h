@@ -151,23 +151,23 @@ struct node_following {
 struct node {
     struct shell *shell;
     bool on;
+    bool is_new; /* the directory was never one of a pair */
     struct note note;
-    bool is_new;                /* the directory was never one of a pair */
     char url[CONFIG_TEXT_SIZE]; /* how others reach this node; fixed before node_start */
 
     /* any thread */
     _Atomic bool writes;         /* the sync thread writes the log, for this node leads or is about to */
     _Atomic bool leads;          /* the core decides: changes may be asked for */
     _Atomic bool paused;         /* … but hands over: nothing is decided any more */
-    _Atomic uint64_t stalled_ns; /* … and the follower that counts has not confirmed for too long, as was seen then,
-                                    MONOTONIC; 0: it has */
+    _Atomic bool follows;        /* a leader that has answered */
+    _Atomic int role;            /* enum pair_role */
+    _Atomic uint64_t stalled_ns; /* it leads, and the follower that counts has not confirmed for too long, as was seen
+                                    then, MONOTONIC; 0: it has */
     _Atomic uint64_t committed;  /* what may be told */
     _Atomic uint64_t may_index;  /* the index may have what is below, if the core has it (LOG-3): it is committed, also
                                     while the core is still on its way to lead */
     _Atomic uint64_t kept_from;  /* the log from here on is still needed by the other node */
     _Atomic uint64_t applied;
-    _Atomic int role;     /* enum pair_role */
-    _Atomic bool follows; /* a leader that has answered */
 
     pthread_mutex_t mutex;
     pthread_cond_t changed; /* on CLOCK_MONOTONIC, both */
