@@ -455,7 +455,7 @@ class Client(Access):
         path = os.path.join(self.directory, "shown.token")
         harness.make_private(path, token + "\n")
         began = time.monotonic()
-        done = subprocess.run([harness.find_program("tarry"), *arguments, "--timeout", "60s"], stdin=subprocess.DEVNULL, capture_output=True,
+        done = subprocess.run([harness.find_program("tarry"), "--timeout", "60s", *arguments], stdin=subprocess.DEVNULL, capture_output=True,
                               text=True, timeout=90, check=False,
                               env={**os.environ, "TARRY_BROKER": url or self.broker.url, "TARRY_TOKEN_FILE": path, **environment})
         return done.returncode, done.stderr, time.monotonic() - began
