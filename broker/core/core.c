@@ -413,12 +413,13 @@ bool core_may_free(const struct core *core) {
 }
 
 static void handle(struct core *core, const struct core_event *event, struct core_effects *effects) {
+    assert(event->kind != CORE_FOLLOW); /* it has a step of its own */
     switch (event->kind) {
     case CORE_START:
         start(core, event, effects);
         break;
     case CORE_TICK:
-    case CORE_FOLLOW: /* has a step of its own */
+    case CORE_FOLLOW:
         break;
     case CORE_HELLO:
         producer_hello(core, event, effects);

@@ -6,7 +6,8 @@
 /* Without a coordinator, who does not lead asks so often. */
 #define QUIET_MS 200u
 
-void silence_begin(struct silence *silence, uint64_t now_ns, uint64_t wait_ns) {
+/* The other node has `wait_ns` from now on. */
+static void silence_begin(struct silence *silence, uint64_t now_ns, uint64_t wait_ns) {
     silence->wait_ns = wait_ns;
     silence->until_ns = now_ns + wait_ns;
     silence->probe_ns = now_ns + wait_ns / 2;
@@ -17,7 +18,8 @@ uint64_t silence_probe_wait_ns(const struct silence *silence) {
     return silence->wait_ns / SILENCE_PROBE_PART;
 }
 
-bool silence_probes(struct silence *silence, uint64_t now_ns) {
+/* True: a probe is to be sent now, and the other node is not silent before it had time to answer. */
+static bool silence_probes(struct silence *silence, uint64_t now_ns) {
     if (silence->probes == SILENCE_PROBES || now_ns < silence->probe_ns) return false;
     uint64_t answered_ns = now_ns + silence_probe_wait_ns(silence);
     silence->probes++;
@@ -33,7 +35,8 @@ uint64_t silence_plan(struct silence *silence, uint64_t now_ns, uint64_t until_n
     return silence->look_ns;
 }
 
-bool silence_overslept(struct silence *silence, uint64_t now_ns) {
+/* The thread looks. True: so late that this node stood still; the other node's time has begun anew. */
+static bool silence_overslept(struct silence *silence, uint64_t now_ns) {
     uint64_t late_ns = silence->wait_ns / SILENCE_LATE;
     if (silence->look_ns == 0 || now_ns <= silence->look_ns + late_ns) return false;
     silence->look_ns = now_ns;

@@ -74,15 +74,8 @@ bool silence_is_gone(struct silence *silence, const struct pair *pair, bool has_
 /* This node may have stood still. True: it has, and the other node's time has begun anew. */
 bool silence_stood_still(struct silence *silence, const struct pair *pair, uint64_t now_ns);
 
-/* The other node has `wait_ns` from now on. */
-void silence_begin(struct silence *silence, uint64_t now_ns, uint64_t wait_ns);
 /* How long a probe may take to be answered. */
 uint64_t silence_probe_wait_ns(const struct silence *silence);
-/* True: a probe is to be sent now, and the other node is not silent before it had time to answer. */
-bool silence_probes(struct silence *silence, uint64_t now_ns);
 /* The thread wants to sleep until `until_ns` at the most. Returns when it shall wake up, at the latest. */
 uint64_t silence_plan(struct silence *silence, uint64_t now_ns, uint64_t until_ns);
-/* The thread looks. True: so late that this node stood still; the other node's time has begun anew. */
-bool silence_overslept(struct silence *silence, uint64_t now_ns);
-
 #endif

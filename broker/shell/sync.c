@@ -153,7 +153,7 @@ static void *sync_run(void *argument) {
         sync->is_busy = false;
     }
     pthread_mutex_unlock(&sync->mutex);
-    if (sync->failed != NULL) sync_fail(sync, sync->failed, sync->error);
+    if (sync->failed != NULL) sync_fail(sync, sync->failed, sync->group.error);
     return NULL;
 }
 
@@ -178,7 +178,6 @@ void sync_stand_in(struct sync *sync) {
     if (error == 0) release(sync, batches);
     pthread_mutex_lock(&sync->mutex);
     sync->is_busy = error != 0; /* then for ever: nobody touches the disk again */
-    sync->error = error;
     if (error != 0) sync->failed = batches;
     if (sync->first != NULL || sync->stop || error != 0) pthread_cond_signal(&sync->changed);
     pthread_mutex_unlock(&sync->mutex);

@@ -26,8 +26,7 @@ struct sync {
     bool stop;
     bool is_busy; /* a group is being committed, by the thread or by who stands in for it */
     struct group_commit group;
-    struct batch *failed; /* … by who stood in: the disk failed him, and the thread tells (LOG-4) */
-    int error;
+    struct batch *failed;      /* … by who stood in: the disk failed him, and the thread tells (LOG-4) */
     _Atomic uint64_t took_us;  /* the last sync */
     _Atomic uint64_t since_ns; /* MONOTONIC: when the oldest write that is not synced yet began; 0: there is none */
 };

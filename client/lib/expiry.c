@@ -9,8 +9,8 @@
  *   sent, and no answer to one of the sends ─► TARRY_FAILED if that is what the broker said last, else TARRY_E_TIMEOUT:
  *                                              whether it took effect is unknown
  *   not let in at any address ───────────────► TARRY_DENIED, at once (expiry_denied); nothing was done
- *   refused each time it was sent ───────────► that refusal: TARRY_BUSY, TARRY_STOPPING, TARRY_NOT_PRIMARY; nothing was
- * done never sent ──────────────────────────────► TARRY_BUSY if a broker has answered others since the call was made;
+ *   refused each time it was sent ───────────► that refusal: TARRY_BUSY, TARRY_STOPPING, TARRY_NOT_PRIMARY
+ *   never sent ──────────────────────────────► TARRY_BUSY if a broker has answered others since the call was made;
  *                                              TARRY_NOT_PRIMARY if that is all that was said; TARRY_E_NO_BROKER */
 #include "client.h"
 

@@ -61,11 +61,13 @@ static bool is_news(struct node *node, struct node_alone_fact *out, struct core_
     struct alone *recorded = &node->alone_recorded;
     pthread_mutex_lock(&node->mutex);
     struct alone alone = node->alone;
-    memcpy(out->member, node->note.peer, MEMBER_ID_SIZE);
-    out->teller = node->teller;
+    bool is_same = alone.is == recorded->is && (!alone.is || alone.since_ns == recorded->since_ns);
+    if (!is_same) { /* looked at in each turn of the core: nothing is copied for nothing */
+        memcpy(out->member, node->note.peer, MEMBER_ID_SIZE);
+        out->teller = node->teller;
+    }
     pthread_mutex_unlock(&node->mutex);
-    bool is_same = alone.is && recorded->is && alone.since_ns == recorded->since_ns;
-    if (is_same || (!alone.is && !recorded->is)) return false;
+    if (is_same) return false;
     bool is_over = recorded->is; /* one that began since is told of next */
     if (is_over) {
         recorded->is = false;
