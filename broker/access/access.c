@@ -13,6 +13,7 @@
 
 #define TOKEN_PREFIX "tarry_"
 #define TOKEN_BYTES 32
+#define OVERFLOW_UID 65534u /* /proc/sys/kernel/overflowuid */
 
 /* ---- tokens */
 
@@ -205,6 +206,10 @@ bool access_is_same(const struct access_entry *a, const struct access_entry *b) 
 }
 
 /* ---- who is it? */
+
+bool access_is_owner(uint32_t uid, uint32_t broker_uid) {
+    return uid == 0 || (uid == broker_uid && uid != OVERFLOW_UID);
+}
 
 static struct access_principal *find_token(const struct access_set *set, const struct access_shown *shown) {
     struct access_principal *found = NULL;

@@ -113,8 +113,11 @@ void access_release(struct access_principal *principal); /* NULL is fine */
 bool access_is_same(const struct access_entry *a, const struct access_entry *b);
 
 /* ---- who is it? */
+/* Of who comes by a Unix socket: root, or the user that the broker runs as. Never the one that stands for all whom this
+ * user namespace has no number for, as they do who come from outside of a container, even if the broker runs as it. */
+bool access_is_owner(uint32_t uid, uint32_t broker_uid);
 struct access_shown {
-    bool is_owner;           /* by a Unix socket, of the broker's own user or root */
+    bool is_owner;           /* by a Unix socket, and access_is_owner */
     bool is_local;           /* by a Unix socket or the loopback interface */
     const char *certificate; /* a verified client certificate's name; "": none */
     const char *token;       /* not terminated; NULL: none was shown */

@@ -269,7 +269,7 @@ static struct caller_verdict admit_lane(struct authorizer *authorizer, const str
 
 static struct caller_verdict admit_shown(struct authorizer *authorizer, const struct net_caller *caller) {
     struct access_principal *principal = NULL;
-    bool is_owner = caller->way == CALLER_UNIX && (caller->uid == 0 || caller->uid == geteuid());
+    bool is_owner = caller->way == CALLER_UNIX && access_is_owner(caller->uid, geteuid());
     struct access_shown shown = {.is_owner = is_owner,
                                  .is_local = is_local(authorizer, caller),
                                  .certificate = caller->certificate,

@@ -196,21 +196,6 @@ static bool is_question(const struct core_event *event) {
            event->kind == CORE_STATS || event->request->body_case == TARRY__REQUEST__BODY_AUDIT;
 }
 
-/* What becomes records says who asked for it. */
-static void note_peer(struct rpc_context *context, struct core_event *event) {
-    switch (event->kind) {
-    case CORE_HELLO:
-    case CORE_GOODBYE:
-    case CORE_COMMIT:
-    case CORE_SUBSCRIBE:
-    case CORE_UNSUBSCRIBE:
-        event->peer = context->peer;
-        break;
-    default:
-        break;
-    }
-}
-
 /* The last contexts are the other node's, or those who wait for its word would keep it from being heard. */
 static bool is_too_busy(const struct rpc *rpc) {
     return rpc->shell->node.on && atomic_load(&rpc->busy) > RPC_CONTEXTS - RPC_CONTEXTS_OF_PEER;
@@ -350,6 +335,7 @@ static void handle(struct rpc_context *context, struct message *message) {
         refusal.code = TARRY__CODE__BUSY;
     if (refusal.code == TARRY__CODE__OK &&
         request_prepare(&context->memory->arena, data, size, &setting, &errand->event, &refusal)) {
+        errand->event.peer = context->peer; /* who asked: for records, those of refusals too */
         unproved_why = refuse_proof(context, errand->event.request);
         refusal.code = refuse_load(context, &errand->event);
         if (refusal.code == TARRY__CODE__OK) refusal = refuse_unpacked(shell, &errand->event);
@@ -366,7 +352,6 @@ static void handle(struct rpc_context *context, struct message *message) {
         return;
     }
     errand->event.ticket = call_ticket(&context->call);
-    note_peer(context, &errand->event);
     const Tarry__Request *request = errand->event.request;
     context->follows = request->body_case == TARRY__REQUEST__BODY_FOLLOW;
     if (context->follows) atomic_fetch_add(&rpc->followed, 1);

@@ -1,5 +1,5 @@
-"""access_test.py: who may do what (docs/ACCESS.md): tokens at the door, roles, queues, limits, and what becomes of somebody
-who may no more."""
+"""access_test.py: who may do what (docs/ACCESS.md): tokens at the door, roles, queues, and what becomes of somebody who
+may no more. Limits: limits_test.py; the Unix socket: owner_test.py."""
 import os
 import subprocess
 import time
@@ -8,53 +8,12 @@ import harness
 import tokens
 import wire
 from harness import Case
+from principals import NOBODY, Access, page, write
 from tokens import row
 from wire import (AUDIT, BACKUP, COMMIT, DENIED, FORGOTTEN, GET, GOODBYE, HEARTBEAT, HELLO, LIST, NO_SUCH_SESSION, OK, PAIR, QUEUES,
                   STATS, SUBSCRIBE, UNSUBSCRIBE, WebSocket, commit, decode, number, results, schedule)
 
 ROLES = ("produce", "consume", "read", "operate", "admin", "peer")
-NOBODY = "loopback loopback roles=none\n"  # who shows nothing may do nothing
-
-
-def write(path, *rows):
-    """The file of tokens anew, as `tarry token` does it."""
-    harness.make_private(path + ".new", tokens.FIRST_LINE + "".join(rows))
-    os.rename(path + ".new", path)
-
-
-def page(where, path, token=None):
-    """(status, body) of a plain GET."""
-    lines = [f"GET {path} HTTP/1.1", "Host: x", "Connection: close", *wire.bearer(token), "", ""]
-    with wire.connected(where) as peer:
-        peer.sendall("\r\n".join(lines).encode())
-        answer = b""
-        while part := peer.recv(65536):
-            answer += part
-    head, _, body = answer.partition(b"\r\n\r\n")
-    return int(head.split()[1]), body.decode()
-
-
-class Access(wire.Connects, Case):
-    autostart = False
-    rows = ()
-
-    def setUp(self):
-        super().setUp()
-        self.tokens = os.path.join(self.directory, "tokens")
-        self.broker.arguments = [*self.arguments, "--tokens", self.tokens]
-        if self.rows:
-            self.begin(*self.rows)
-
-    def begin(self, *rows):
-        write(self.tokens, *rows)
-        self.broker.start()
-
-    def of(self, name):
-        """A connection of whose token this is."""
-        return self.rpc(tokens.text_of(name))
-
-    def log_says(self, text, count=1):
-        harness.wait_until(f"the log says {text}", lambda: sum(text in line for line in self.broker.log) >= count, 20)
 
 
 class Door(Access):
@@ -304,7 +263,7 @@ class Audit(Access):
         self.assertEqual(shop.ask(QUEUES, [])[0], DENIED)
         told = {(record.get("credential"), record["what"]): record["count"] for record in self.refused(4)}
         self.assertEqual(told, {("shop", "backup"): 1, ("shop", "commit: redact"): 2, ("few", "backup"): 1, (None, "backup"): 1})
-        self.assertEqual({record["reason"] for record in self.refused()}, {"role_lacks"})
+        self.assertEqual({(record["reason"], record["address"]) for record in self.refused()}, {("role_lacks", "127.0.0.1")})
 
 
 class Changes(Access):
@@ -385,42 +344,6 @@ class Changes(Access):
         self.broker.start()
 
 
-class Limits(Access):
-    rows = (row("few", "produce,consume,read", "connections=2"), row("slow", "produce,read", "rate=5"),
-            row("small", "produce,consume", "sessions=1", "pending=2"))
-
-    def test_connections(self):
-        first, _ = self.of("few"), self.of("few")
-        with WebSocket(self.broker.port, headers=wire.bearer(tokens.text_of("few"))) as upgrade:
-            self.assertIn(b" 429 ", upgrade.answer)
-        first.close()
-
-        def again():
-            with WebSocket(self.broker.port, headers=wire.bearer(tokens.text_of("few"))) as upgrade:
-                return upgrade.accepted
-        harness.wait_until("the place is free again", again, 10)
-
-    def test_consumers_and_tasks(self):
-        rpc = self.of("small")
-        wire.Session(rpc, ["q"])
-        self.assertEqual(rpc.ask(SUBSCRIBE, [(1, "q")])[0], wire.BUSY)
-        self.assertIn("sessions=", rpc.sentence)
-        producer = rpc.hello()
-        self.assertEqual(rpc.ask(COMMIT, commit(producer, 1, [schedule("q", "", 60000)] * 2))[0], OK)
-        self.assertEqual(rpc.ask(COMMIT, commit(producer, 2, [schedule("q", "", 60000)]))[0], wire.BUSY)
-        self.assertIn("pending=", rpc.sentence)
-
-    def test_operations_a_second(self):
-        rpc = self.of("slow")
-        codes = [rpc.ask(QUEUES, [])[0] for _ in range(12)]
-        self.assertIn(wire.BUSY, codes)
-        self.assertEqual(codes[:5], [OK] * 5)
-        self.assertEqual(rpc.ask(QUEUES, [])[0], wire.BUSY)
-        self.assertIn("slow is at its limit: rate=5", rpc.sentence)
-        harness.wait_until("the second is over", lambda: rpc.ask(QUEUES, [])[0] == OK, 10)
-        self.assertEqual(self.rpc().ask(QUEUES, [])[0], OK)  # nobody else's
-
-
 class Local(Access):
     rows = (row("admin", "produce,admin"),)
 
@@ -432,17 +355,6 @@ class Local(Access):
         self.assertEqual(local.ask(BACKUP, [(1, 1)])[0], DENIED)
         self.assertIn("lacks the role admin; show a token that has it", local.sentence)
         self.assertNotEqual(self.of("admin").ask(BACKUP, [(2, 77)])[0], DENIED)
-
-
-class Unix(Access):
-    def test_the_owner_may_everything_by_the_unix_socket(self):
-        socket_path = os.path.join(self.directory, "socket")
-        self.broker.arguments += ["--listen", f"unix://{socket_path}"]
-        self.begin(NOBODY)
-        with wire.Rpc(socket_path) as rpc:
-            self.assertEqual(rpc.ask(QUEUES, [])[0], OK)
-            self.assertNotEqual(rpc.ask(BACKUP, [(2, 77)])[0], DENIED)
-        self.assertEqual(self.rpc().ask(QUEUES, [])[0], DENIED)
 
 
 class Client(Access):

@@ -69,6 +69,7 @@ class Alone(pair.Case):
         begin = self.wait_for("a record", lambda: self.records()[before:])[0]
         self.assertEqual((begin["kind"], begin["why"]), ("alone", "told"))
         self.assertIn(" tarry/", begin["client"])
+        self.assertTrue(begin["peer"].startswith("127.0.0.1:"), begin)
 
 
 if __name__ == "__main__":

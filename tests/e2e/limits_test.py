@@ -1,0 +1,93 @@
+"""limits_test.py: how much one principal may have of what all share (`tarry token add --limit`): over it, and nobody else, it is
+refused with a sentence."""
+import harness
+import tokens
+import wire
+from principals import Access, page
+from tokens import row
+from wire import AUDIT, BUSY, COMMIT, FORGOTTEN, OK, QUEUES, SUBSCRIBE, WebSocket, commit, schedule
+
+BYTES = 65536
+
+
+class Limits(Access):
+    rows = (row("few", "produce,consume,read", "connections=2"), row("slow", "produce,read", "rate=5"), row("small", "produce,consume", "sessions=1", "pending=2"),
+            row("young", "produce", "producers=2"), row("large", "produce,read", f"bytes={BYTES}"))
+
+    def test_connections(self):
+        first, _ = self.of("few"), self.of("few")
+        with WebSocket(self.broker.port, headers=wire.bearer(tokens.text_of("few"))) as upgrade:
+            self.assertIn(b" 429 ", upgrade.answer)
+        first.close()
+
+        def again():
+            with WebSocket(self.broker.port, headers=wire.bearer(tokens.text_of("few"))) as upgrade:
+                return upgrade.accepted
+        harness.wait_until("the place is free again", again, 10)
+
+    def test_sessions(self):
+        rpc = self.of("small")
+        session = wire.Session(rpc, ["q"])
+        self.assertEqual(rpc.ask(SUBSCRIBE, [(1, "q")])[0], BUSY)
+        self.assertIn("sessions=", rpc.sentence)
+        wire.Session(self.rpc(), ["q"])  # nobody else's
+        self.assertEqual(rpc.ask(wire.UNSUBSCRIBE, [(1, session.id)])[0], OK)
+        wire.Session(rpc, ["q"])
+
+    def test_tasks_that_wait(self):
+        rpc = self.of("small")
+        producer = rpc.hello()
+        self.assertEqual(rpc.ask(COMMIT, commit(producer, 1, [schedule("q", "", 60000)] * 2))[0], OK)
+        self.assertEqual(rpc.ask(COMMIT, commit(producer, 2, [schedule("q", "", 60000)]))[0], BUSY)
+        self.assertIn("pending=", rpc.sentence)
+        local = self.rpc()
+        self.assertEqual(local.ask(COMMIT, commit(local.hello(), 1, [schedule("q", "", 60000)]))[0], OK)
+
+    def test_producers(self):
+        """A newcomer beyond them costs the principal its own that has been idle longest, and nobody else's."""
+        rpc, local = self.of("young"), self.rpc()
+        other = local.hello()
+        first, second, third = rpc.hello(), rpc.hello(), rpc.hello()
+        for asker, producer, code in ((rpc, first, FORGOTTEN), (rpc, second, OK), (rpc, third, OK), (local, other, OK)):
+            self.assertEqual(asker.ask(COMMIT, commit(producer, 1, [schedule("q", "", 60000)]))[0], code, asker.sentence)
+
+    def test_operations_a_second(self):
+        rpc = self.of("slow")
+        codes = [rpc.ask(QUEUES, [])[0] for _ in range(12)]
+        self.assertIn(BUSY, codes)
+        self.assertEqual(codes[:5], [OK] * 5)
+        self.assertEqual(rpc.ask(QUEUES, [])[0], BUSY)
+        self.assertIn("slow is at its limit: rate=5", rpc.sentence)
+        harness.wait_until("the second is over", lambda: rpc.ask(QUEUES, [])[0] == OK, 10)
+        self.assertEqual(self.rpc().ask(QUEUES, [])[0], OK)  # nobody else's
+
+    def test_bytes_under_way(self):
+        """What waits for its answer counts: here for news of a task, which the test makes when it has seen enough."""
+        asks, waits, local = self.of("large"), self.of("large"), self.rpc()
+        producers = {rpc: rpc.hello() for rpc in (asks, local)}
+        sequences = dict.fromkeys(producers, 0)
+
+        def schedules(rpc, size, key=""):
+            sequences[rpc] += 1
+            code, _ = rpc.ask(COMMIT, commit(producers[rpc], sequences[rpc], [schedule("q", key, 60000, b"x" * size)], sequences[rpc]))
+            if code == BUSY:
+                sequences[rpc] -= 1  # a refusal leaves it unused
+            return code
+
+        self.assertEqual(schedules(asks, 2 * BYTES), OK)  # one alone is always let through
+        waits.tell(AUDIT, [(2, 1), (5, [(2, "q"), (3, "news")]), (8, 10000)])
+        harness.wait_until("the question is under way", lambda: schedules(asks, BYTES) == BUSY, 20)
+        self.assertIn("more bytes of requests are under way", asks.sentence)
+        self.assertIn("bytes=", asks.sentence)
+        self.assertEqual(schedules(asks, BYTES // 2), OK)  # what there is room for
+        self.assertEqual(schedules(local, 2 * BYTES), OK)  # nobody else's
+        with self.assertRaises(TimeoutError):
+            waits.hear(0.1)  # it has been under way all the time
+        self.assertEqual(schedules(local, 1, "news"), OK)
+        self.assertEqual(waits.hear()[1], OK)
+        harness.wait_until("its bytes are given back", lambda: schedules(asks, BYTES) == OK, 10)
+        self.assertRegex(page(self.broker.port, "/metrics")[1], r"\ntarry_limited [1-9]")
+
+
+if __name__ == "__main__":
+    harness.main()

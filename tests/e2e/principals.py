@@ -1,0 +1,50 @@
+"""principals.py: a broker and a file of tokens, for tests of who may do what."""
+import os
+
+import harness
+import tokens
+import wire
+from harness import Case
+
+NOBODY = "loopback loopback roles=none\n"  # who shows nothing may do nothing
+
+
+def write(path, *rows):
+    """The file of tokens anew, as `tarry token` does it."""
+    harness.make_private(path + ".new", tokens.FIRST_LINE + "".join(rows))
+    os.rename(path + ".new", path)
+
+
+def page(where, path, token=None):
+    """(status, body) of a plain GET."""
+    lines = [f"GET {path} HTTP/1.1", "Host: x", "Connection: close", *wire.bearer(token), "", ""]
+    with wire.connected(where) as peer:
+        peer.sendall("\r\n".join(lines).encode())
+        answer = b""
+        while part := peer.recv(65536):
+            answer += part
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return int(head.split()[1]), body.decode()
+
+
+class Access(wire.Connects, Case):
+    autostart = False
+    rows = ()
+
+    def setUp(self):
+        super().setUp()
+        self.tokens = os.path.join(self.directory, "tokens")
+        self.broker.arguments = [*self.arguments, "--tokens", self.tokens]
+        if self.rows:
+            self.begin(*self.rows)
+
+    def begin(self, *rows):
+        write(self.tokens, *rows)
+        self.broker.start()
+
+    def of(self, name):
+        """A connection of whose token this is."""
+        return self.rpc(tokens.text_of(name))
+
+    def log_says(self, text, count=1):
+        harness.wait_until(f"the log says {text}", lambda: sum(text in line for line in self.broker.log) >= count, 20)
