@@ -225,6 +225,7 @@ void door_round(struct door *door) {
         door->calls.trouble(door->calls.argument, "libwebsockets has given up: nobody could reach the broker any more");
         abort();
     }
+    http_push(door);
     /* What this thread hands over wakes nobody: it looks itself. */
     door_carry_out(door);
     door->calls.served(door->calls.argument);

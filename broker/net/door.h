@@ -48,6 +48,8 @@
 #define DOOR_IDLE_S 30
 /* How long a request may take to come, and each further DOOR_FRAME_OUT of it. */
 #define DOOR_REQUEST_S 30
+/* Pages that are not read yet may hold one in so many bytes of what may be held; the last of them always may. */
+#define DOOR_PAGES_SHARE 4u
 /* How long a client may leave an answer unread, and a lane's connection stand after its session. */
 #define DOOR_UNREAD_S 10
 #define DOOR_LINGER_S 10

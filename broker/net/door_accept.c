@@ -8,19 +8,36 @@
 
 /* So many in a row, before those that are there have their turn. */
 #define ACCEPTED_IN_A_ROW 32
+/* How long nobody is accepted when nobody can be. */
+#define ACCEPT_AGAIN_MS 100
 
 static void refuse(struct door *door, int fd, const char *peer, const char *sentence) {
     door->calls.refused(door->calls.argument, peer, 503, sentence);
     close(fd);
 }
 
-/* Without a descriptor to spare, what knocks would knock for ever. */
-static void refuse_for_want_of_descriptors(struct door *door, int listener) {
-    if (door->spare_fd < 0) return;
-    close(door->spare_fd);
+static void listen_or_not(struct door *door, bool listens) {
+    for (unsigned i = 0; i < door->listener_count; i++) lws_rx_flow_control(door->listeners[i].wsi, listens);
+}
+
+static void on_again(lws_sorted_usec_list_t *timer) {
+    struct door *door = lws_container_of(timer, struct door, accept_again);
+    listen_or_not(door, true);
+}
+
+/* Whoever knocks and cannot be accepted would wake the thread again and again: he waits for a moment. */
+static void rest(struct door *door) {
+    listen_or_not(door, false);
+    lws_sul_schedule(door->context, 0, &door->accept_again, on_again, ACCEPT_AGAIN_MS * (LWS_USEC_PER_SEC / 1000));
+}
+
+/* Without a descriptor to spare, what knocks would knock for ever. False: there is none. */
+static bool refuse_for_want_of_descriptors(struct door *door, int listener) {
+    if (door->spare_fd >= 0) close(door->spare_fd);
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     if (fd >= 0) refuse(door, fd, "", "the broker has no descriptors left for connections");
-    door->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    door->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC); /* another thread may have been quicker */
+    return fd >= 0;
 }
 
 static void take(struct door *door, int fd, bool over_tls) {
@@ -51,18 +68,26 @@ static void accept_some(const struct listener *listener) {
         int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
             take(door, fd, listener->over_tls);
-        } else if (errno == EMFILE || errno == ENFILE) {
-            refuse_for_want_of_descriptors(door, listener->fd);
-        } else if (errno != ECONNABORTED && errno != EINTR) {
+        } else if (errno == EAGAIN) {
             return; /* nobody knocks */
-        }
+        } else if (errno == EMFILE || errno == ENFILE) {
+            if (refuse_for_want_of_descriptors(door, listener->fd)) continue;
+            rest(door);
+            return;
+        } else if (errno == ENOBUFS || errno == ENOMEM || errno == EPERM) {
+            rest(door);
+            return;
+        } /* else: he has gone again, or his network has (accept(2)) */
     }
 }
 
 int accept_event(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t size) {
     if (reason != LWS_CALLBACK_RAW_RX_FILE) return 0;
     const struct listener *listener = lws_get_opaque_user_data(wsi);
-    if (!atomic_load(&listener->door->stopping)) accept_some(listener);
+    if (atomic_load(&listener->door->stopping))
+        lws_rx_flow_control(wsi, 0);
+    else
+        accept_some(listener);
     return 0;
 }
 
@@ -74,7 +99,8 @@ bool accept_begin(struct door *door) {
                                       .fd.filefd = door->listeners[i].fd,
                                       .vh_prot_name = "listener",
                                       .opaque = &door->listeners[i]};
-        if (lws_adopt_descriptor_vhost_via_info(&how) == NULL) return false;
+        door->listeners[i].wsi = lws_adopt_descriptor_vhost_via_info(&how);
+        if (door->listeners[i].wsi == NULL) return false;
     }
     return true;
 }

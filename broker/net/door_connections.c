@@ -32,6 +32,7 @@ bool connections_init(struct door *door) {
     door->http_max = smaller(DOOR_HTTP_MAX, max / 4);
     TAILQ_INIT(&door->http);
     TAILQ_INIT(&door->waiting);
+    TAILQ_INIT(&door->pages);
     return true;
 }
 
@@ -188,6 +189,7 @@ void connection_free(struct connection *connection) {
     message_free(connection->incoming);
     message_free(connection->request);
     ws_drop_out(connection);
+    http_drop_page(connection);
     if (connection->is_up) door->calls.lane_gone(door->calls.argument, connection->lane, connection->id);
     connection_dismiss(connection);
     address_give(door, connection->address);

@@ -222,32 +222,85 @@ static int ask_for_page(struct connection *connection, const char *path) {
     return refuse(connection, REFUSED(404, "there is no such page; there are /healthz and /metrics"));
 }
 
-static bool write_page(struct connection *connection, struct message *page) {
+static bool write_page_head(const struct connection *connection, const struct message *page) {
     struct lws *wsi = connection->wsi;
     uint8_t head[LWS_PRE + PAGE_HEAD_SIZE], *start = head + LWS_PRE, *at = start, *end = head + sizeof(head) - 1;
     if (lws_add_http_common_headers(wsi, page->status, page->type, page->size, &at, end) != 0) return false;
     if (lws_add_http_header_by_token(wsi, WSI_TOKEN_CONNECTION, (const uint8_t *)"close", 5, &at, end) != 0)
         return false;
-    if (lws_finalize_write_http_header(wsi, start, &at, end) != 0) return false;
-    if (connection->wants_head_only || page->size == 0) return true;
-    return lws_write(wsi, page->bytes, page->size, LWS_WRITE_HTTP_FINAL) >= 0;
+    return lws_finalize_write_http_header(wsi, start, &at, end) == 0;
 }
 
-/* At once: the library reports no room to write of a connection that is not read from. What the kernel does not take it
- * keeps, for as long as the client may leave it unread. The connection ends once there is room to write: all is sent.
- */
-void http_answer(struct connection *connection, struct message *page) {
-    bool ok = connection->awaits_page && write_page(connection, page);
-    connection->awaits_page = false;
-    connection->is_answered = true;
-    door_done(connection->door, page);
+/* Sends what the kernel takes. False: the connection is broken. */
+static bool write_page(struct connection *connection) {
+    const struct message *page = connection->page;
+    struct lws *wsi = connection->wsi;
+    for (;;) {
+        /* What the library keeps of the last part, it sends when it is asked to write nothing. */
+        if (lws_partial_buffered(wsi) && lws_write(wsi, NULL, 0, LWS_WRITE_HTTP) < 0) return false;
+        size_t rest = page->size - connection->page_at, part = rest < DOOR_FRAME_OUT ? rest : DOOR_FRAME_OUT;
+        if (lws_partial_buffered(wsi) || rest == 0) return true;
+        uint8_t *bytes = connection->page->bytes + connection->page_at;
+        connection->page_at += part;
+        if (lws_write(wsi, bytes, part, part < rest ? LWS_WRITE_HTTP : LWS_WRITE_HTTP_FINAL) < 0) return false;
+    }
+}
+
+void http_drop_page(struct connection *connection) {
+    struct door *door = connection->door;
+    if (connection->page == NULL) return;
+    TAILQ_REMOVE(&door->pages, connection, in_pages);
+    door->pages_size -= connection->page->capacity;
+    door_done(door, connection->page);
+    connection->page = NULL;
+}
+
+/* The rest of a page. Once all is sent the connection ends: as soon as there is room to write. */
+static void push(struct connection *connection) {
+    bool ok = write_page(connection);
+    if (ok && (connection->page_at < connection->page->size || lws_partial_buffered(connection->wsi))) return;
+    http_drop_page(connection);
     if (!ok) {
         connection_kill(connection);
         return;
     }
-    lws_set_timeout(connection->wsi, PENDING_TIMEOUT_USER_REASON_BASE, DOOR_UNREAD_S);
     lws_rx_flow_control(connection->wsi, 1);
     lws_callback_on_writable(connection->wsi);
+}
+
+void http_push(struct door *door) {
+    struct connection *connection = TAILQ_FIRST(&door->pages), *next;
+    for (; connection != NULL; connection = next) {
+        next = TAILQ_NEXT(connection, in_pages);
+        push(connection);
+    }
+}
+
+/* A connection with a page under way is not read from until all of it is in the kernel: the library reads nothing while
+ * it keeps something to send, and what has come would wake the thread again and again. Nor does it report room to write
+ * of such a connection; but it waits for it, and http_push then sends. */
+void http_answer(struct connection *connection, struct message *page) {
+    struct door *door = connection->door;
+    bool ok = connection->awaits_page && write_page_head(connection, page);
+    connection->awaits_page = false;
+    connection->is_answered = true;
+    if (!ok) {
+        door_done(door, page);
+        connection_kill(connection);
+        return;
+    }
+    if (connection->wants_head_only) page->size = 0;
+    connection->page = page;
+    TAILQ_INSERT_TAIL(&door->pages, connection, in_pages);
+    door->pages_size += page->capacity;
+    lws_set_timeout(connection->wsi, PENDING_TIMEOUT_USER_REASON_BASE, DOOR_UNREAD_S);
+    push(connection);
+    while (door->pages_size > door->limits.held_max / DOOR_PAGES_SHARE &&
+           (connection = TAILQ_FIRST(&door->pages)) != TAILQ_LAST(&door->pages, connection_list)) {
+        door->calls.refused(door->calls.argument, connection->peer, 503, "too many pages are not read: it was first");
+        http_drop_page(connection);
+        connection_kill(connection);
+    }
 }
 
 int http_event(struct connection *connection, enum lws_callback_reasons reason, void *in, size_t size) {

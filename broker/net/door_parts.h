@@ -53,8 +53,10 @@ struct connection {
     struct message *request;         /* whole, and there was no room for it */
     struct message *out_first;
     struct message **out_last;
-    size_t out_at;    /* bytes of the first that the library has taken */
-    size_t out_bytes; /* of them all */
+    size_t out_at;        /* bytes of the first that the library has taken */
+    size_t out_bytes;     /* of them all */
+    struct message *page; /* under way */
+    size_t page_at;       /* bytes of it that the library has taken */
     uint32_t lane;
     uint64_t holder;
     uint64_t principal;
@@ -63,6 +65,7 @@ struct connection {
     uint32_t pid;
     TAILQ_ENTRY(connection) in_http;    /* is_in_http: in the order of coming */
     TAILQ_ENTRY(connection) in_waiting; /* is_waiting: in the order of asking */
+    TAILQ_ENTRY(connection) in_pages;   /* page != NULL: in the order of answering */
     char peer[PEER_SIZE_MAX + 1];
 };
 
@@ -79,6 +82,7 @@ struct slot {
 
 struct listener {
     struct door *door;
+    struct lws *wsi;
     int fd;
     bool over_tls;
 };
@@ -92,7 +96,8 @@ struct door {
     lws_sorted_usec_list_t tls_look;
     struct listener listeners[DOOR_LISTENERS_MAX];
     unsigned listener_count;
-    int spare_fd; /* given up to accept one more, and refuse it, when there are no descriptors */
+    int spare_fd;                        /* given up to accept one more, and refuse it, when there are no descriptors */
+    lws_sorted_usec_list_t accept_again; /* nobody is accepted until then */
     pthread_t thread;
     pthread_mutex_t serving; /* held by the thread that serves: all that follows is its own, and the library */
     struct wait *wait;       /* for connections */
@@ -123,6 +128,8 @@ struct door {
     uint64_t serial;
     struct connection_list http;
     struct connection_list waiting;
+    struct connection_list pages;
+    size_t pages_size; /* bytes of the pages that are under way */
     struct address *addresses[DOOR_ADDRESS_BUCKETS];
     struct connection *adopting; /* it was made, and the library has not heard of it */
 };
@@ -171,6 +178,10 @@ void door_round(struct door *door);
 int http_event(struct connection *connection, enum lws_callback_reasons reason, void *in, size_t size);
 /* Its page has come. */
 void http_answer(struct connection *connection, struct message *page);
+/* Sends what the kernel takes of the pages that are under way. */
+void http_push(struct door *door);
+/* What is not sent of its page, if there is one, will not be. */
+void http_drop_page(struct connection *connection);
 
 /* ---- door_ws.c */
 int ws_event(struct connection *connection, enum lws_callback_reasons reason, void *in, size_t size);

@@ -34,7 +34,7 @@ STAGES = {
     "broker/shell": [["inbox", "indexer", "lookback", "request", "config", "clock", "boot", "access*", "fuzz-config", "fuzz-request"], STORIES, LIVE,
                      [*WIRE, "e2e_restart", "e2e_damage", "e2e_audit_wire", "e2e_archive", "e2e_backup", "e2e_redact", "e2e_signing", "e2e_quarantine"],
                      ["crash_sync", "crash_cold", "crash_pressure", "crash_ledger", "e2e_fault_process", "e2e_disk"], PAIR],
-    "broker/net": [["door_*", "wait", "message"], ["e2e_wire", "e2e_listen", "hostile_heads", "hostile_frames"], [*WIRE, "hostile_slow", "hostile_crowd", "hostile_tls"]],
+    "broker/net": [["door_*", "wait", "message"], ["e2e_wire", "e2e_listen", "hostile_heads", "hostile_frames"], [*WIRE, "hostile_slow", "hostile_rest", "hostile_crowd", "hostile_tls"]],
     "broker/access": [["access*"], ["e2e_access", "e2e_secure"]],
     "client/lib": [CLIENT, ["fuzz-reply", "fuzz-delivery", "fuzz-lines", "fuzz-transport", "tool"],
                    ["e2e_handler", "e2e_named", "e2e_consume", "e2e_settle", "e2e_restart", "e2e_churn", "e2e_tls", "e2e_secure"], ["e2e_failover", "e2e_backup"]],
