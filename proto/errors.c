@@ -20,7 +20,9 @@
     X(NO_SUCH_SESSION, "no_such_session", "the session is gone; subscribe again")                                      \
     X(NOT_PRIMARY, "not_primary", "this broker is not the primary; nothing was decided")                               \
     X(FAILED, "failed", "the broker's disk failed; whether the request took effect is unknown")                        \
-    X(DENIED, "denied", "who asks may not do this")
+    X(DENIED, "denied", "who asks may not do this")                                                                    \
+    X(BEHIND, "behind", "what the broker has is older than what was asked for; nothing was answered")                  \
+    X(TOO_OLD, "too_old", "the follower cannot prove that what it has is young enough; nothing was answered")
 
 #define OUTCOMES(X)                                                                                                    \
     X(NONE, "none")                                                                                                    \

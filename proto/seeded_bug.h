@@ -181,6 +181,10 @@
     BUG(claim_unprobed, "F-31c", "a leader counts as silent that was not asked") \
     BUG(probe_not_awaited, "F-31c", "a leader counts as silent before it had time to answer a probe") \
     BUG(pause_taken_for_silence, "F-13", "a node that stood still takes the other for silent") \
+    /* replication: what a follower may answer */ \
+    BUG(at_least_unapplied, "TRUE-1", "a follower answers before it has applied what was asked for at least") \
+    BUG(word_unapplied, "TRUE-1", "a follower takes for applied what its leader has told of") \
+    BUG(begun_unsaid, "TRUE-1", "a leader tells of what it has committed, and not of what was acknowledged before it led") \
     BUG(alone_unrecorded, "KEEP-1", "the log does not say that its leader serves alone")
 /* clang-format on */
 

@@ -4,28 +4,45 @@
 #include <assert.h>
 #include <string.h>
 
+/* Field 4 and field 8, numbers. */
+#define REPLY_POSITION_TAG (4u << 3)
+#define REPLY_AGE_TAG (8u << 3)
 /* Field 11, length-delimited. `code` is OK = 0 and `message` empty, so proto3 leaves both out. */
 #define REPLY_COMMIT_TAG ((11u << 3) | 2u)
 _Static_assert(REPLY_COMMIT_TAG < 0x80, "the tag takes one byte");
 
-static size_t varint_size(size_t value) {
+static size_t varint_size(uint64_t value) {
     size_t size = 1;
     for (; value >= 0x80; value >>= 7) size++;
     return size;
 }
 
-size_t wire_commit_reply_size(size_t packed_size) {
-    return 1 + varint_size(packed_size) + packed_size;
+static uint8_t *varint_put(uint8_t *at, uint64_t value) {
+    for (; value >= 0x80; value >>= 7) *at++ = (uint8_t)(value | 0x80);
+    *at++ = (uint8_t)value;
+    return at;
 }
 
-size_t wire_commit_reply_encode(const void *packed, size_t packed_size, uint8_t *out) {
+size_t wire_commit_reply_size(size_t packed_size, uint64_t position) {
+    size_t position_size = position == 0 ? 0 : 1 + varint_size(position);
+    return position_size + 1 + varint_size(packed_size) + packed_size;
+}
+
+size_t wire_commit_reply_encode(const void *packed, size_t packed_size, uint64_t position, uint8_t *out) {
     uint8_t *at = out;
+    if (position != 0) {
+        *at++ = REPLY_POSITION_TAG;
+        at = varint_put(at, position);
+    }
     *at++ = REPLY_COMMIT_TAG;
-    size_t rest = packed_size;
-    for (; rest >= 0x80; rest >>= 7) *at++ = (uint8_t)(rest | 0x80);
-    *at++ = (uint8_t)rest;
+    at = varint_put(at, packed_size);
     if (packed_size > 0) memcpy(at, packed, packed_size);
     at += packed_size;
-    assert((size_t)(at - out) == wire_commit_reply_size(packed_size));
+    assert((size_t)(at - out) == wire_commit_reply_size(packed_size, position));
     return (size_t)(at - out);
+}
+
+size_t wire_age_encode(uint32_t age_max_ms, uint8_t out[WIRE_AGE_SIZE_MAX]) {
+    out[0] = REPLY_AGE_TAG;
+    return (size_t)(varint_put(out + 1, age_max_ms) - out);
 }

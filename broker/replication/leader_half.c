@@ -151,6 +151,12 @@ bool leader_half_declares(const struct pair *pair, uint64_t disk_waits_ms) {
     return pair->role == PAIR_LEADING && !pair->by_operator && disk_waits_ms < LEADER_DISK_HUNG_MS;
 }
 
+uint64_t leader_half_known(const struct pair *pair) {
+    if (pair->role != PAIR_LEADING) return 0;
+    bool is_below = pair->committed < pair->begun; /* what an earlier leader has acknowledged lies below `begun` */
+    return is_below && !SEEDED_BUG(begun_unsaid) ? pair->begun : pair->committed;
+}
+
 uint64_t leader_half_timer(const struct leader_half *half) {
     uint64_t stall_ns = UINT64_MAX;
     if (half->waits_since_ns != UINT64_MAX && half->stalled_ns == 0) stall_ns = half->waits_since_ns + STALLED_NS + 1;

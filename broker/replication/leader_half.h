@@ -97,6 +97,8 @@ void leader_half_answer(struct leader_half *half, const struct pair *pair, uint6
 /* Is this node present at the coordinator as the leader? For as long as it takes its turns, and its disk answers: what
  * only lives does not keep the other from taking over. */
 bool leader_half_declares(const struct pair *pair, uint64_t disk_waits_ms);
+/* LEADING: all that anybody has acknowledged by now, in this epoch or an earlier one, lies below it; otherwise 0. */
+uint64_t leader_half_known(const struct pair *pair);
 /* When the next turn is due. */
 uint64_t leader_half_timer(const struct leader_half *half);
 

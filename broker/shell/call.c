@@ -10,9 +10,9 @@ struct message *reply_pack(const Tarry__Reply *reply) {
     return message;
 }
 
-struct message *reply_pack_commit(const void *commit, size_t commit_size) {
-    struct message *message = message_new(wire_commit_reply_size(commit_size));
-    if (message != NULL) wire_commit_reply_encode(commit, commit_size, message->bytes);
+struct message *reply_pack_commit(const void *commit, size_t commit_size, uint64_t position) {
+    struct message *message = message_new(wire_commit_reply_size(commit_size, position));
+    if (message != NULL) wire_commit_reply_encode(commit, commit_size, position, message->bytes);
     return message;
 }
 

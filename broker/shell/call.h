@@ -34,6 +34,7 @@ struct call {
     /* NULL: nobody counts. Otherwise told, once the core has answered and what the reply still lacks must be read: it
      * will have `size` bytes. Before `answer`; core thread. */
     void (*sized)(struct call *call, size_t size);
+    uint32_t age_max_ms; /* a follower's answer says so (Reply.age_max_ms); 0: it does not */
 };
 
 /* A call is its own ticket. */
@@ -46,7 +47,8 @@ static inline struct call *call_of(uint64_t ticket) {
 
 /* A packed Reply; NULL: out of memory. */
 struct message *reply_pack(const Tarry__Reply *reply);
-struct message *reply_pack_commit(const void *commit, size_t commit_size);
+/* `position`: what it did is recorded below. */
+struct message *reply_pack_commit(const void *commit, size_t commit_size, uint64_t position);
 /* A refusal; `sentence` NULL: that of the code. */
 struct message *reply_pack_refusal(Tarry__Code code, const char *sentence);
 

@@ -145,7 +145,7 @@ static void pack_answers(struct loop *loop) {
             continue;
         }
         if (reply->commit != NULL)
-            message = reply_pack_commit(reply->commit, reply->commit_size);
+            message = reply_pack_commit(reply->commit, reply->commit_size, reply->after);
         else if (reply->reply->body_case == TARRY__REPLY__BODY_SUBSCRIBE)
             message = pack_subscribed(loop, reply->reply);
         else if (reply->reply->body_case == TARRY__REPLY__BODY_HELLO)

@@ -87,7 +87,7 @@ static int reply_repeat(struct outgoing *outgoing, const struct core_reply *repl
     int error = repeat_read(outgoing, reply, &packed, &size);
     if (!was_read(outgoing, "repeat_unreadable", error)) return OUTGOING_COLD;
     struct message *message =
-        error > 0 ? reply_pack_refusal(TARRY__CODE__FORGOTTEN, NULL) : reply_pack_commit(packed, size);
+        error > 0 ? reply_pack_refusal(TARRY__CODE__FORGOTTEN, NULL) : reply_pack_commit(packed, size, reply->after);
     wait_durable(outgoing, reply->after);
     struct call *call = call_of(reply->ticket);
     call->answer(call, message);

@@ -187,6 +187,27 @@ static const char *check_follow(const Tarry__Follow *follow) {
     return NULL;
 }
 
+static bool is_question(const Tarry__Request *request) {
+    switch (request->body_case) {
+    case TARRY__REQUEST__BODY_GET:
+    case TARRY__REQUEST__BODY_LIST:
+    case TARRY__REQUEST__BODY_QUEUES:
+    case TARRY__REQUEST__BODY_STATS:
+    case TARRY__REQUEST__BODY_AUDIT:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static const char *check_wish(const Tarry__Request *request) {
+    bool has_wish = request->at_least != 0 || request->staleness_ms != 0;
+    if (has_wish && !is_question(request)) return "at_least and staleness_ms go with a question";
+    _Static_assert(FRESH_WAIT_MAX_MS == 2000, "the sentence says so");
+    if (has_wish && request->wait_ms > FRESH_WAIT_MAX_MS) return "wait_ms is longer than 2 s";
+    return NULL;
+}
+
 static bool prepare_body(struct arena *arena, const Tarry__Request *request, const struct request_setting *setting,
                          struct core_event *out, struct request_refusal *out_refusal) {
     const char *problem = NULL;
@@ -270,5 +291,7 @@ bool request_prepare(struct arena *arena, const uint8_t *data, size_t size, cons
     if (!is_utf8(request->client, name_size))
         return refuse(out_refusal, TARRY__CODE__INVALID, "the client's name is not UTF-8");
     *out = (struct core_event){.request = request};
+    const char *problem = check_wish(request);
+    if (problem != NULL) return refuse(out_refusal, TARRY__CODE__INVALID, problem);
     return prepare_body(arena, request, setting, out, out_refusal);
 }

@@ -9,6 +9,7 @@
 #include "pair_status.h"
 #include "request.h"
 #include "shell.h"
+#include "wire.h"
 
 /* Unpacking, contents and salts usually take at most about this much more than the message itself. */
 #define CHARGE_FACTOR 4
@@ -89,6 +90,7 @@ static void context_give(struct rpc_context *context) {
     if (context->asks_core) atomic_fetch_sub(&rpc->asking_core, 1);
     context->asks_core = false;
     context->proof = PEER_NONE;
+    context->call.age_max_ms = 0;
     pthread_mutex_lock(&rpc->mutex);
     context->next = rpc->free;
     rpc->free = context;
@@ -108,11 +110,25 @@ static bool prove(const struct rpc_context *context, struct message **reply) {
     return true;
 }
 
+/* False: no memory. */
+static bool say_age(struct message **reply, uint32_t age_max_ms) {
+    uint8_t field[WIRE_AGE_SIZE_MAX];
+    size_t size = wire_age_encode(age_max_ms, field);
+    if (!message_grow(reply, (*reply)->size + size)) return false;
+    memcpy((*reply)->bytes + (*reply)->size, field, size);
+    (*reply)->size += size;
+    return true;
+}
+
 /* NULL, or no memory for the proof: the connection is dropped, so that the client asks again rather than waits. */
 static void send_reply(struct call *call, struct message *reply) {
     struct rpc_context *context = (struct rpc_context *)call;
     struct door *door = context->rpc->shell->door;
     uint64_t from = context->from;
+    if (reply != NULL && call->age_max_ms != 0 && !say_age(&reply, call->age_max_ms)) {
+        message_free(reply);
+        reply = NULL;
+    }
     if (reply != NULL && context->proof == PEER_RIGHT && !prove(context, &reply)) {
         message_free(reply);
         reply = NULL;
@@ -258,8 +274,24 @@ static struct message *pack_challenge(struct shell *shell, const char *sentence)
     return reply_pack(&reply);
 }
 
+static const char only_looked_at[] =
+    "what is only inspected (--inspect) is as old as its last record: nobody can say how old that is (staleness_ms)";
+
+/* A broker alone is never stale; one of a pair looks later (node_wish). */
+static struct request_refusal refuse_wish(const struct shell *shell, const Tarry__Request *request,
+                                          struct arena *arena) {
+    uint64_t end = log_durable(shell->log);
+    if (shell->node.on) return (struct request_refusal){TARRY__CODE__OK, NULL};
+    if (request->at_least > end)
+        return (struct request_refusal){TARRY__CODE__BEHIND, fresh_beyond(arena, request->at_least, end)};
+    if (request->staleness_ms != 0 && shell->config.inspect)
+        return (struct request_refusal){TARRY__CODE__TOO_OLD, only_looked_at};
+    return (struct request_refusal){TARRY__CODE__OK, NULL};
+}
+
 /* What is refused though it makes sense. */
-static struct request_refusal refuse_unpacked(const struct shell *shell, const struct core_event *event) {
+static struct request_refusal refuse_unpacked(const struct shell *shell, const struct core_event *event,
+                                              struct arena *arena) {
     struct request_refusal refusal = {TARRY__CODE__OK, NULL};
     if (is_of_another_cluster(shell, event->request))
         refusal = (struct request_refusal){TARRY__CODE__NOT_PRIMARY, another_cluster};
@@ -269,7 +301,26 @@ static struct request_refusal refuse_unpacked(const struct shell *shell, const s
         refusal = (struct request_refusal){TARRY__CODE__UNSUPPORTED, only_inspects};
     else if (event->request->body_case == TARRY__REQUEST__BODY_FOLLOW)
         refusal = (struct request_refusal){TARRY__CODE__NOT_DONE, no_peer};
+    if (refusal.code == TARRY__CODE__OK) refusal = refuse_wish(shell, event->request, arena);
     return refusal;
+}
+
+static void post_to_auditor(struct shell *shell, struct call *call) {
+    if (node_confirms(&shell->node))
+        node_confirm(&shell->node, call);
+    else
+        auditor_post(&shell->auditor, call);
+}
+
+void rpc_go_on(struct rpc *rpc, struct call *call) {
+    struct rpc_context *context = (struct rpc_context *)call;
+    if (call->errand.event.request->body_case == TARRY__REQUEST__BODY_AUDIT) {
+        post_to_auditor(rpc->shell, call);
+        return;
+    }
+    context->asks_core = true;
+    atomic_fetch_add(&rpc->asking_core, 1);
+    inbox_post(&rpc->shell->inbox, &call->errand.item);
 }
 
 static void post_to_core(struct rpc_context *context) {
@@ -280,12 +331,13 @@ static void post_to_core(struct rpc_context *context) {
 }
 
 static void pass_on(struct shell *shell, struct call *call) {
+    if (shell->node.on && fresh_is_asked_for(call->errand.event.request)) {
+        node_wish(&shell->node, call);
+        return;
+    }
     switch (call->errand.event.request->body_case) {
     case TARRY__REQUEST__BODY_AUDIT:
-        if (node_confirms(&shell->node))
-            node_confirm(&shell->node, call);
-        else
-            auditor_post(&shell->auditor, call);
+        post_to_auditor(shell, call);
         break;
     case TARRY__REQUEST__BODY_BACKUP:
         backup_post(&shell->backup, call);
@@ -338,7 +390,7 @@ static void handle(struct rpc_context *context, struct message *message) {
         errand->event.peer = context->peer; /* who asked: for records, those of refusals too */
         unproved_why = refuse_proof(context, errand->event.request);
         refusal.code = refuse_load(context, &errand->event);
-        if (refusal.code == TARRY__CODE__OK) refusal = refuse_unpacked(shell, &errand->event);
+        if (refusal.code == TARRY__CODE__OK) refusal = refuse_unpacked(shell, &errand->event, &context->memory->arena);
         if (refusal.code == TARRY__CODE__OK)
             refusal = authorizer_judge(&shell->authorizer, context->principal, context->proof == PEER_RIGHT,
                                        &context->memory->arena, &errand->event);

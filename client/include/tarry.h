@@ -119,6 +119,8 @@ enum tarry_code {
     TARRY_NOT_PRIMARY = 13,     /* no address was the primary's until the deadline; nothing was done */
     TARRY_FAILED = 14,          /* the broker's disk failed; whether it took effect is unknown */
     TARRY_DENIED = 15,          /* you may not do this: the message says which role is missing, or whose the queue is */
+    TARRY_BEHIND = 16,  /* nothing was answered: what is there is older than what was asked for (tarry_fresh.h) */
+    TARRY_TOO_OLD = 17, /* … : the follower cannot prove that what it has is as young as that (tarry_fresh.h) */
     /* The library's. */
     TARRY_E_TIMEOUT = 100,   /* no answer until the deadline; the request was sent: outcome unknown (tarry_ask) */
     TARRY_E_NO_BROKER = 101, /* no broker was there until the deadline; it was never sent: nothing was done */
@@ -235,12 +237,14 @@ struct tarry_result {
     uint64_t producer;          /* the commit that carried it (ONCE-1); 0: it was never sent */
     uint64_t sequence;
     uint64_t index;                   /* which of its operations this was, from 0 */
-    uint64_t reserved[15];            /* 0 */
+    uint64_t position;                /* answered: who asks for this, at least, sees it done (tarry_fresh.h); 0: no */
+    uint64_t reserved[14];            /* 0 */
     char message[TARRY_MESSAGE_SIZE]; /* a sentence; "" when fine */
 };
 
 /* Who answered. With tarry_options.follower_reads it may be a follower, whose answer shows what had happened up to a
- * log position: what was acknowledged since is not in it, and another answer may be as of an earlier one. */
+ * log position: what was acknowledged since is not in it, and another answer may be as of an earlier one. What it must
+ * show, and how old it may be, is asked for with tarry_fresh.h. */
 struct tarry_source {
     bool follower;
     uint64_t position; /* a follower's; otherwise 0: as of now */
@@ -516,6 +520,7 @@ TARRY_API TARRY_MUST_USE int tarry_commit_submit(tarry_commit *commit, tarry_com
 #include "tarry_audit.h"
 #include "tarry_backup.h"
 #include "tarry_consume.h"
+#include "tarry_fresh.h"
 #include "tarry_look.h"
 #include "tarry_loop.h"
 #include "tarry_once.h"

@@ -67,6 +67,11 @@ struct tarry_audit_options {
     /* Frames that hold nothing but changes of other tasks are left out: other than this one, or than those that had
      * this key of this queue. NULL: none are. This is what the broker can skip by; all else is yours to filter. */
     const struct tarry_ref *task;
+    /* As in struct tarry_fresh_options (tarry_fresh.h), of each page: with at_least what is recorded below that log
+     * position is told if it is asked for. While a follower does not have it, tarry_audit_next waits as for a broker:
+     * TARRY_BEHIND after the client's timeout_ms, and the call may be repeated. TARRY_TOO_OLD. */
+    uint64_t at_least;
+    uint64_t staleness_ms;
 };
 
 typedef struct tarry_audit tarry_audit;

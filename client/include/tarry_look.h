@@ -54,11 +54,13 @@ struct tarry_list_options {
     const char *queue;
     uint32_t states; /* bits of enum tarry_state; 0: all but the dead */
     uint64_t due_from_ms;
-    uint64_t due_to_ms;  /* exclusive; 0: no end */
-    const char *prefix;  /* of the key; NULL: any */
-    size_t prefix_size;  /* 0: strlen(prefix) */
-    uint64_t limit;      /* 0: no limit */
-    uint64_t timeout_ms; /* of each page that is asked for; 0: the client's; TARRY_FOREVER */
+    uint64_t due_to_ms;    /* exclusive; 0: no end */
+    const char *prefix;    /* of the key; NULL: any */
+    size_t prefix_size;    /* 0: strlen(prefix) */
+    uint64_t limit;        /* 0: no limit */
+    uint64_t timeout_ms;   /* of each page that is asked for; 0: the client's; TARRY_FOREVER */
+    uint64_t at_least;     /* of each page: as in struct tarry_fresh_options (tarry_fresh.h) */
+    uint64_t staleness_ms; /* likewise */
 };
 TARRY_API TARRY_MUST_USE int tarry_list_open_sized(tarry_client *client, const struct tarry_list_options *options,
                                                    size_t size, tarry_list **out_list);

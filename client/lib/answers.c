@@ -6,6 +6,7 @@
  *   BUSY, STOPPING ──────────────► nothing was decided: again, later. If every send was refused the sequence is unused,
  *                                  and given back; otherwise it stays the same
  *   NOT_PRIMARY ─────────────────► likewise, at the next address (link.c); and it does not count as an answer
+ *   BEHIND of a follower ────────► it may have it later: again, until the deadline; of a primary: complete
  *   FAILED ──────────────────────► unknown: again, under the same one, but it does not count as an answer
  *   FORGOTTEN ───────────────────► never executed if every earlier send was refused: a new producer and again;
  *                                  otherwise complete as TARRY_FORGOTTEN
@@ -76,6 +77,20 @@ static void note_busy(tarry_client *client, struct request *request, uint64_t no
              reason[0] != 0 ? reason : tarry_code_sentence(TARRY_BUSY));
 }
 
+/* Is it as new as it was asked to be? A follower of an older version does not know the question's wishes. */
+static Tarry__Code check_new(const struct request *request, const Tarry__Reply *reply) {
+    if (reply->code != TARRY__CODE__OK || !reply->follower) return reply->code;
+    if (reply->position < request->at_least) return TARRY__CODE__BEHIND;
+    bool is_young = reply->age_max_ms != 0 && reply->age_max_ms <= request->staleness_ms;
+    return request->staleness_ms == 0 || is_young ? TARRY__CODE__OK : TARRY__CODE__TOO_OLD;
+}
+
+/* A follower that has not got so far: what it said is kept for the deadline. */
+static void note_behind(tarry_client *client, const Tarry__Reply *reply) {
+    snprintf(client->busy_reason, sizeof(client->busy_reason), "%s",
+             reply->message[0] != 0 ? reply->message : tarry_code_sentence(TARRY_BEHIND));
+}
+
 /* Somebody is there who does what is asked. */
 static void note_answer(tarry_client *client, const Tarry__Reply *reply, uint64_t now) {
     if (!reply->follower) client->primary_ms = now;
@@ -92,7 +107,7 @@ static bool understand(tarry_client *client, struct request *request, uint64_t n
         request_fail(request, TARRY_E_PROTOCOL, NULL);
         return true;
     }
-    Tarry__Code code = is_from_elsewhere(client, request) ? TARRY__CODE__NOT_PRIMARY : reply->code;
+    Tarry__Code code = is_from_elsewhere(client, request) ? TARRY__CODE__NOT_PRIMARY : check_new(request, reply);
     if (code == TARRY__CODE__BUSY)
         note_busy(client, request, now);
     else
@@ -114,6 +129,14 @@ static bool understand(tarry_client *client, struct request *request, uint64_t n
     case TARRY__CODE__STOPPING:
         request->unanswered--;
         break;
+    case TARRY__CODE__BEHIND:
+        if (!reply->follower) {
+            request_fail(request, TARRY_BEHIND, reply->message);
+            return true;
+        }
+        note_behind(client, reply);
+        request->unanswered--;
+        break;
     case TARRY__CODE__FAILED: /* whether it took effect is unknown */
         break;
     case TARRY__CODE__FORGOTTEN:
@@ -125,7 +148,7 @@ static bool understand(tarry_client *client, struct request *request, uint64_t n
         /* fall through */
     default:
         if (request->kind == REQUEST_COMMIT) queue_wake(&client->commits[request->rank]);
-        request_fail(request, code_from_proto(reply->code), reply->message);
+        request_fail(request, code_from_proto(code), reply->message);
         return true;
     }
     request->reply = NULL;

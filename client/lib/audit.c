@@ -94,7 +94,7 @@ int tarry_audit_open_sized(tarry_client *client, const struct tarry_audit_option
     struct tarry_audit_options options;
     int rv = OPTIONS_TAKE(options, given, size);
     if (rv != TARRY_OK) return rv;
-    if (client == NULL || out_audit == NULL) return TARRY_E_ARGUMENT;
+    if (client == NULL || out_audit == NULL || options.staleness_ms > INT32_MAX) return TARRY_E_ARGUMENT;
     if (options.at_end && options.position != 0) return TARRY_E_ARGUMENT;
     rv = may_call(client);
     if (rv != TARRY_OK) return rv;
@@ -176,6 +176,10 @@ static int submit(tarry_audit *audit) {
     pthread_mutex_lock(&client->lock);
     struct request *request = client->closing ? NULL : request_new(client, REQUEST_CALL);
     int rv = client->closing ? TARRY_E_CLOSED : request == NULL ? TARRY_E_NOMEM : TARRY_OK;
+    if (rv == TARRY_OK) {
+        const struct tarry_fresh_options fresh = {0, audit->options.at_least, audit->options.staleness_ms};
+        rv = call_wish(client, &wire, &fresh);
+    }
     if (rv == TARRY_OK) {
         body.wait_ms = poll_ms(audit);
         rv = request_fill_call(client, request, &wire);

@@ -45,6 +45,21 @@ out:
     return rv;
 }
 
+/* Asked again until the call's deadline, a follower waits for so long each time: well below RESEND_AFTER_MS, and below
+ * what the call may take, so that it is heard what it says. */
+#define WISH_WAIT_MS 1000u
+_Static_assert(WISH_WAIT_MS <= FRESH_WAIT_MAX_MS, "no broker takes more");
+
+int call_wish(const tarry_client *client, Tarry__Request *wire, const struct tarry_fresh_options *options) {
+    if (options->staleness_ms > INT32_MAX) return TARRY_E_ARGUMENT;
+    if (options->at_least == 0 && options->staleness_ms == 0) return TARRY_OK;
+    uint64_t timeout_ms = options->timeout_ms != 0 ? options->timeout_ms : client->timeout_ms;
+    wire->at_least = options->at_least;
+    wire->staleness_ms = (uint32_t)options->staleness_ms;
+    wire->wait_ms = timeout_ms / 2 < WISH_WAIT_MS ? (uint32_t)(timeout_ms / 2) : WISH_WAIT_MS;
+    return TARRY_OK;
+}
+
 int call_run(tarry_client *client, Tarry__Request *wire, struct call *call, char out_message[TARRY_MESSAGE_SIZE]) {
     return call_run_within(client, wire, 0, call, out_message);
 }

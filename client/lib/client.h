@@ -425,6 +425,8 @@ int call_run(tarry_client *client, Tarry__Request *wire, struct call *call, char
 /* The same, with a timeout of its own; 0: the client's; TIMEOUT_NEVER. */
 int call_run_within(tarry_client *client, Tarry__Request *wire, uint32_t timeout_ms, struct call *call,
                     char out_message[TARRY_MESSAGE_SIZE]);
+/* How new the answer to a call of so long must be (tarry_fresh.h), said in `wire`. TARRY_E_ARGUMENT. */
+int call_wish(const tarry_client *client, Tarry__Request *wire, const struct tarry_fresh_options *options);
 void call_end(struct call *call);
 /* Moves the answer's memory to `arena`; the reply stays valid as long as that lives. */
 void call_keep(struct call *call, struct arena *arena);

@@ -9,7 +9,8 @@
  *   sent, and no answer to one of the sends ─► TARRY_FAILED if that is what the broker said last, else TARRY_E_TIMEOUT:
  *                                              whether it took effect is unknown
  *   not let in at any address ───────────────► TARRY_DENIED, at once (expiry_denied); nothing was done
- *   refused each time it was sent ───────────► that refusal: TARRY_BUSY, TARRY_STOPPING, TARRY_NOT_PRIMARY
+ *   refused each time it was sent ───────────► that refusal: TARRY_BUSY, TARRY_STOPPING, TARRY_NOT_PRIMARY,
+ *                                              TARRY_BEHIND
  *   never sent ──────────────────────────────► TARRY_BUSY if a broker has answered others since the call was made;
  *                                              TARRY_NOT_PRIMARY if that is all that was said; TARRY_E_NO_BROKER */
 #include "client.h"
@@ -64,6 +65,7 @@ static int code_of_unsent(const tarry_client *client, uint64_t made_ms) {
 static const char *sentence_of(const tarry_client *client, const struct request *request, int code) {
     if (code == TARRY_NOT_PRIMARY) return "no primary was found in time; nothing was done";
     if (code == TARRY_STOPPING) return "the broker was stopping, and no other answered in time; nothing was done";
+    if (code == TARRY_BEHIND) return "the follower did not get so far in time";
     if (code != TARRY_BUSY) return tarry_code_sentence(code);
     if (request->refused == TARRY__CODE__BUSY) return "the broker had no room in time; nothing was done";
     return "what was submitted before took too long, so this was not sent in time; nothing was done";
@@ -73,7 +75,7 @@ static const char *sentence_of(const tarry_client *client, const struct request 
 static const char *explain(tarry_client *client, struct request *request, int code) {
     char told[MESSAGE_SIZE_MAX] = "";
     const char *sentence = sentence_of(client, request, code);
-    if (code == TARRY_BUSY)
+    if (code == TARRY_BUSY || code == TARRY_BEHIND)
         message_copy(told, sizeof(told), client->busy_reason);
     else
         link_tell(client, told, sizeof(told));
@@ -93,7 +95,9 @@ static uint64_t made_of(const struct request *request) {
 void expire(tarry_client *client, struct request *request) {
     int code;
     if (request->kind == REQUEST_COMMIT && request->unanswered > 0) producer_leave(client, request->producer);
-    if (request->unanswered > 0)
+    if (request->refused == TARRY__CODE__BEHIND)
+        code = TARRY_BEHIND; /* a question: asked once more, or not */
+    else if (request->unanswered > 0)
         code = request->refused == TARRY__CODE__FAILED ? TARRY_FAILED : TARRY_E_TIMEOUT;
     else if (link_is_denied(&client->link))
         code = TARRY_DENIED;

@@ -73,20 +73,25 @@ static int fill_view(struct arena *arena, const Tarry__TaskView *from, bool with
 
 /* ---- get */
 
-int tarry_get_within(tarry_client *client, const struct tarry_ref *ref, bool with_content, uint64_t timeout_ms,
-                     struct tarry_view **out_view, char out_message[TARRY_MESSAGE_SIZE]) {
+int tarry_get_fresh_sized(tarry_client *client, const struct tarry_ref *ref, bool with_content,
+                          const struct tarry_fresh_options *given, size_t size, struct tarry_view **out_view,
+                          char out_message[TARRY_MESSAGE_SIZE]) {
+    struct tarry_fresh_options options;
     Tarry__Request wire = TARRY__REQUEST__INIT;
     Tarry__Get get = TARRY__GET__INIT;
     Tarry__Ref task;
     if (client == NULL || out_view == NULL || ref_to_proto(ref, true, &task) != TARRY_OK)
         return message_say(out_message, TARRY_E_ARGUMENT);
+    int rv = OPTIONS_TAKE(options, given, size);
+    if (rv == TARRY_OK) rv = call_wish(client, &wire, &options);
+    if (rv != TARRY_OK) return message_say(out_message, rv);
     get.task = &task;
     get.with_content = with_content;
     wire.body_case = TARRY__REQUEST__BODY_GET;
     wire.get = &get;
     struct call call;
     struct view_box *box = NULL;
-    int rv = call_run_within(client, &wire, timeout_of(timeout_ms), &call, out_message);
+    rv = call_run_within(client, &wire, timeout_of(options.timeout_ms), &call, out_message);
     if (rv != TARRY_OK) goto out;
     if (call.reply->body_case != TARRY__REPLY__BODY_GET) {
         rv = message_say(out_message, TARRY_E_PROTOCOL);
@@ -114,6 +119,12 @@ int tarry_get_within(tarry_client *client, const struct tarry_ref *ref, bool wit
 out:
     call_end(&call);
     return rv;
+}
+
+int tarry_get_within(tarry_client *client, const struct tarry_ref *ref, bool with_content, uint64_t timeout_ms,
+                     struct tarry_view **out_view, char out_message[TARRY_MESSAGE_SIZE]) {
+    const struct tarry_fresh_options options = {.timeout_ms = timeout_ms};
+    return tarry_get_fresh(client, ref, with_content, &options, out_view, out_message);
 }
 
 int tarry_get(tarry_client *client, const struct tarry_ref *ref, bool with_content, struct tarry_view **out_view,
@@ -151,6 +162,7 @@ int tarry_list_open_sized(tarry_client *client, const struct tarry_list_options 
     if (rv != TARRY_OK) return rv;
     if (client == NULL || options->queue == NULL || out_list == NULL) return TARRY_E_ARGUMENT;
     const uint32_t all = TARRY_STATE_PENDING | TARRY_STATE_READY | TARRY_STATE_IN_FLIGHT | TARRY_STATE_DEAD;
+    if (options->staleness_ms > INT32_MAX) return TARRY_E_ARGUMENT;
     if ((options->states & ~all) != 0 || (options->prefix == NULL && options->prefix_size != 0))
         return TARRY_E_ARGUMENT;
     rv = may_call(client);
@@ -191,7 +203,11 @@ static int list_fetch(tarry_list *list, char out_message[TARRY_MESSAGE_SIZE]) {
     wire.list = &body;
     if (list->has_page) call_end(&list->page);
     list->has_page = false;
-    int rv = call_run_within(list->client, &wire, timeout_of(list->options.timeout_ms), &list->page, out_message);
+    const struct tarry_fresh_options fresh = {list->options.timeout_ms, list->options.at_least,
+                                              list->options.staleness_ms};
+    int rv = call_wish(list->client, &wire, &fresh);
+    if (rv == TARRY_OK)
+        rv = call_run_within(list->client, &wire, timeout_of(list->options.timeout_ms), &list->page, out_message);
     if (rv == TARRY_OK && list->page.reply->body_case != TARRY__REPLY__BODY_LIST)
         rv = message_say(out_message, TARRY_E_PROTOCOL);
     const Tarry__ListReply *reply = rv == TARRY_OK ? list->page.reply->list : NULL;

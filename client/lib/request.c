@@ -236,6 +236,8 @@ int request_fill_call(const tarry_client *client, struct request *request, Tarry
     wire->client = (char *)client->name;
     wire->cluster = (ProtobufCBinaryData){client->cluster_size, (uint8_t *)client->cluster};
     request->asks = is_question(wire);
+    request->at_least = wire->at_least;
+    request->staleness_ms = wire->staleness_ms;
     size_t size = tarry__request__get_packed_size(wire);
     if (size > REQUEST_SIZE_MAX) return TARRY_TOO_LARGE;
     int rv = buffer_reserve(&request->body, size);
@@ -292,6 +294,7 @@ void request_result(const struct request *request, size_t index, struct tarry_re
     } else {
         result_from_proto(request->reply->commit->results[index], out);
     }
+    out->position = request->reply != NULL ? request->reply->position : 0;
     out->producer = request->producer;
     out->sequence = request->sequence;
     out->index = request->tells ? request->notes[index].index : index;

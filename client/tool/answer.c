@@ -74,6 +74,7 @@ void answer_json(struct text *out, const struct answer *answer) {
             ndjson_number(out, "due_ms", result->due_ms);
         if (answer->verb != VERB_SCHEDULE) answer_circumstances(out, result);
     }
+    if (result->position != 0) ndjson_number(out, "position", result->position);
     ndjson_end(out);
 }
 

@@ -14,7 +14,7 @@ static int run_decide(struct tool *tool, const struct args *args);
 static const struct arg_spec list_options[] = {
     {"all", ARG_FLAG, NULL, "all of them, as without a KEY"},
     {"limit", ARG_VALUE, "N", "at most N"},
-    OPTION_FROM_FOLLOWER,
+    OPTIONS_FRESH,
     {0},
 };
 
@@ -78,7 +78,9 @@ static int run_list(struct tool *tool, const struct args *args) {
     uint64_t count = 0;
     if (key != NULL && args_has(args, "all")) return tool_usage(args, "KEY and --all: one is enough");
     int status = option_number(args, "limit", 1, UINT64_MAX, &options.limit);
-    tool->follower_reads = args_has(args, "from-follower");
+    if (status == 0) status = option_fresh(tool, args);
+    options.at_least = tool->fresh.at_least;
+    options.staleness_ms = tool->fresh.staleness_ms;
     if (status == 0) status = tool_connect(tool);
     if (status != 0) return status;
     options.prefix = key;
@@ -147,6 +149,7 @@ static int decide_one(struct tool *tool, const struct tarry_ref *ref, enum tarry
             ndjson_text(&out, "message", sentence);
         }
         if (strcmp(word, "error") != 0) answer_circumstances(&out, &result);
+        if (result.position != 0) ndjson_number(&out, "position", result.position);
         ndjson_end(&out);
     } else if (code == TARRY_OK) {
         text_printf(&out, "%s %llu\n", word, (unsigned long long)id);

@@ -10,7 +10,7 @@ static int run_list(struct tool *tool, const struct args *args);
 
 static const struct arg_spec get_options[] = {
     {"id", ARG_VALUE, "ID", "the task by its id instead of QUEUE and KEY"},
-    OPTION_FROM_FOLLOWER,
+    OPTIONS_FRESH,
     {0},
 };
 
@@ -26,7 +26,7 @@ const struct command command_get = {
     .positional_max = 2,
     .positional_names = "QUEUE and KEY",
     .examples = "tarry get close-order order-1\ntarry get --id 4711 --json\n"
-                "tarry get close-order order-1 --from-follower --broker ws://b:7272",
+                "tarry get close-order order-1 --from-follower --staleness 500ms --broker ws://b:7272",
     .run = run_get,
 };
 
@@ -36,7 +36,7 @@ static const struct arg_spec list_options[] = {
     {"due-to", ARG_VALUE, "T", "due before T"},
     {"prefix", ARG_VALUE, "P", "the key starts with P"},
     {"limit", ARG_VALUE, "N", "at most N tasks"},
-    OPTION_FROM_FOLLOWER,
+    OPTIONS_FRESH,
     {0},
 };
 
@@ -80,10 +80,10 @@ static int run_get(struct tool *tool, const struct args *args) {
     char message[TARRY_MESSAGE_SIZE] = "";
     struct text out = {0};
     int status = option_ref(args, &ref);
-    tool->follower_reads = args_has(args, "from-follower");
+    if (status == 0) status = option_fresh(tool, args);
     if (status == 0) status = tool_connect(tool);
     if (status != 0) return status;
-    int code = tarry_get(tool->client, &ref, true, &view, message);
+    int code = tarry_get_fresh(tool->client, &ref, true, &tool->fresh, &view, message);
     if (code != TARRY_OK) return tool_failed(tool, code, message);
     if (view->outcome == TARRY_UNKNOWN) {
         unknown(tool, &ref, view, &out);
@@ -103,7 +103,9 @@ static int run_get(struct tool *tool, const struct args *args) {
 static int run_list(struct tool *tool, const struct args *args) {
     struct tarry_list_options options = {.queue = args->positional[0], .prefix = args_get(args, "prefix")};
     int status = option_states(args, &options.states);
-    tool->follower_reads = args_has(args, "from-follower");
+    if (status == 0) status = option_fresh(tool, args);
+    options.at_least = tool->fresh.at_least;
+    options.staleness_ms = tool->fresh.staleness_ms;
     if (status == 0) status = option_time(args, "due-from", &options.due_from_ms);
     if (status == 0) status = option_time(args, "due-to", &options.due_to_ms);
     if (status == 0 && args_has(args, "due-to") && options.due_to_ms == 0)

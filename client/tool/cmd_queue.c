@@ -22,13 +22,13 @@ static int run_purge(struct tool *tool, const struct args *args);
 static const struct arg_spec no_options[] = {{0}};
 
 static const struct arg_spec queues_options[] = {
-    OPTION_FROM_FOLLOWER,
+    OPTIONS_FRESH,
     {0},
 };
 
 const struct command command_queues = {
     .name = "queues",
-    .usage = "[--from-follower]",
+    .usage = "[--from-follower [--at-least N] [--staleness DUR]]",
     .summary = "list the queues and their policies",
     .text = "Lists every queue with its policy, whether it is paused, and how many tasks it holds. PENDING counts\n"
             "those that are ready too; 'tarry stats' tells them apart.",
@@ -179,10 +179,10 @@ static int run_queues(struct tool *tool, const struct args *args) {
     char message[TARRY_MESSAGE_SIZE] = "";
     struct table table;
     struct text out = {0};
-    tool->follower_reads = args_has(args, "from-follower");
-    int status = tool_connect(tool);
+    int status = option_fresh(tool, args);
+    if (status == 0) status = tool_connect(tool);
     if (status != 0) return status;
-    int code = tarry_queues(tool->client, &view, message);
+    int code = tarry_queues_fresh(tool->client, &tool->fresh, &view, message);
     if (code != TARRY_OK) return tool_failed(tool, code, message);
     table_init(&table, heads, 8);
     for (size_t i = 0; i < view->count; i++) {
@@ -218,6 +218,8 @@ static int conclude(struct tool *tool, const char *queue, const char *word, cons
             ndjson_text(&out, "code", tarry_code_name(result->code));
             ndjson_text(&out, "message", message);
         }
+        /* A job goes on behind it. */
+        if (job == NULL && result->position != 0) ndjson_number(&out, "position", result->position);
         ndjson_end(&out);
     } else if (result->code == TARRY_OK) {
         text_printf(&out, "%s %s", word, queue);

@@ -127,6 +127,7 @@ static void print_json(struct text *out, uint64_t id, struct tarry_token token, 
     if (!error) answer_circumstances(out, result);
     if (result->outcome == TARRY_NACKED && result->due_ms != 0) ndjson_number(out, "due_ms", result->due_ms);
     if (result->lease_deadline_ms != 0) ndjson_number(out, "lease_deadline_ms", result->lease_deadline_ms);
+    if (result->position != 0) ndjson_number(out, "position", result->position);
     ndjson_end(out);
 }
 

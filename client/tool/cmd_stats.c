@@ -21,7 +21,7 @@ static int run(struct tool *tool, const struct args *args);
 static const struct arg_spec options[] = {
     {"watch", ARG_FLAG, NULL, "again every second, with rates, until interrupted"},
     {"wide", ARG_FLAG, NULL, "all columns, however wide (by default: what fits the terminal, or 80 columns)"},
-    OPTION_FROM_FOLLOWER,
+    OPTIONS_FRESH,
     {0},
 };
 
@@ -368,8 +368,9 @@ static int look(struct watching *w) {
     struct tool *tool = w->tool;
     struct tarry_stats_view *view = NULL;
     char message[TARRY_MESSAGE_SIZE] = "";
-    int code =
-        tarry_stats_within(tool->client, w->queue, w->view == NULL ? tool->timeout_ms : WATCH_MS, &view, message);
+    struct tarry_fresh_options fresh = tool->fresh;
+    fresh.timeout_ms = w->view == NULL ? tool->timeout_ms : WATCH_MS;
+    int code = tarry_stats_fresh(tool->client, w->queue, &fresh, &view, message);
     if (code == TARRY_OK) {
         w->before = w->totals;
         w->totals = totals_of(view);
@@ -402,8 +403,8 @@ static int run(struct tool *tool, const struct args *args) {
                          .queue = args->positional_count > 0 ? args->positional[0] : NULL,
                          .is_wide = args_has(args, "wide"),
                          .is_screen = watches && !tool->json && isatty(STDOUT_FILENO) == 1};
-    tool->follower_reads = args_has(args, "from-follower");
-    int status = tool_connect(tool);
+    int status = option_fresh(tool, args);
+    if (status == EXIT_FINE) status = tool_connect(tool);
     if (status == EXIT_FINE) status = watches ? run_watch(&w) : look(&w);
     tarry_stats_free(w.view);
     text_deinit(&w.out);

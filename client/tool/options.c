@@ -92,6 +92,16 @@ int option_states(const struct args *args, uint32_t *out_states) {
     return 0;
 }
 
+int option_fresh(struct tool *tool, const struct args *args) {
+    struct tarry_fresh_options *fresh = &tool->fresh;
+    tool->follower_reads = args_has(args, "from-follower");
+    int status = option_number(args, "at-least", 1, UINT64_MAX, &fresh->at_least);
+    if (status == 0) status = option_duration_positive(args, "staleness", &fresh->staleness_ms);
+    if (status == 0 && fresh->staleness_ms > INT32_MAX)
+        status = tool_usage(args, "--staleness: at most 24 days, or leave it");
+    return status;
+}
+
 int option_time(const struct args *args, const char *name, uint64_t *out_ms) {
     const char *text = args_get(args, name);
     uint64_t duration_ms;

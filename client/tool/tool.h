@@ -28,8 +28,9 @@ struct tool {
     bool has_timeout;          /* --timeout was given */
     char name[TOOL_NAME_SIZE]; /* who asks: see name.h */
     bool json;
-    bool follower_reads;  /* set before tool_connect by what --from-follower allows */
-    tarry_client *client; /* NULL until tool_connect */
+    bool follower_reads;              /* set before tool_connect by what --from-follower allows */
+    struct tarry_fresh_options fresh; /* how new an answer must be: option_fresh */
+    tarry_client *client;             /* NULL until tool_connect */
 };
 
 extern const struct command *const tool_commands[]; /* ends with NULL */
@@ -61,8 +62,12 @@ int tool_usage(const struct args *args, const char *format, ...) __attribute__((
 uint64_t wall_ms(void);   /* CLOCK_REALTIME */
 uint64_t steady_ms(void); /* CLOCK_MONOTONIC */
 
-#define OPTION_FROM_FOLLOWER                                                                                           \
-    { "from-follower", ARG_FLAG, NULL, "a follower may answer, which is marked: it may lag behind" }
+/* Of a question that a follower may answer. */
+#define OPTIONS_FRESH                                                                                                  \
+    {"from-follower", ARG_FLAG, NULL, "a follower may answer, which is marked: it may lag behind"},                    \
+        {"at-least", ARG_VALUE, "N", "only with all that is recorded below log position N"}, {                         \
+        "staleness", ARG_VALUE, "DUR", "only if it is certainly no older than DUR"                                     \
+    }
 /* Options that several commands share: value of an option in its own type. 0, or EXIT_USAGE after a sentence. An
  * absent option leaves *out untouched. */
 int option_duration(const struct args *args, const char *name, uint64_t *out_ms);
@@ -77,6 +82,8 @@ int option_when(const struct args *args, enum tarry_when *out_when, uint64_t *ou
 int option_ref(const struct args *args, struct tarry_ref *out_ref);
 /* "pending,ready": bits of enum tarry_state. */
 int option_states(const struct args *args, uint32_t *out_states);
+/* OPTIONS_FRESH: before tool_connect. */
+int option_fresh(struct tool *tool, const struct args *args);
 /* RFC 3339, Unix milliseconds, or +DUR from now. */
 int option_time(const struct args *args, const char *name, uint64_t *out_ms);
 

@@ -16,8 +16,8 @@ LANE = "push.sp.nanomsg.org"
 FRAME_SIZE = 65536
 
 # Codes of tarry.proto.
-OK, INVALID, TOO_LARGE, EXISTS, NOT_DONE, STALE_TOKEN, FORGOTTEN, BUSY, STOPPING, NO_SUCH_SESSION, NOT_PRIMARY, FAILED, DENIED = \
-    0, 1, 2, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15
+OK, INVALID, TOO_LARGE, EXISTS, NOT_DONE, STALE_TOKEN, FORGOTTEN, BUSY, STOPPING, NO_SUCH_SESSION, NOT_PRIMARY, FAILED, DENIED, \
+    BEHIND, TOO_OLD = 0, 1, 2, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17
 # Bodies of Request and Reply.
 HELLO, COMMIT, GOODBYE, SUBSCRIBE, HEARTBEAT, UNSUBSCRIBE, GET, LIST, QUEUES, STATS, AUDIT, BACKUP, FOLLOW, PAIR = BODIES = \
     range(10, 24)
@@ -247,6 +247,11 @@ class Rpc(WebSocket):
 
 def request(body, fields, cluster=b""):
     return encode([(1, 1), (2, "wire.py"), *([(3, cluster)] if cluster else []), (body, fields)])
+
+
+def wish(body, fields, at_least=0, staleness_ms=0, wait_ms=0):
+    """A packed question whose answer must be so new."""
+    return encode([(1, 1), (2, "wire.py"), (5, at_least), (6, staleness_ms), (7, wait_ms), (body, fields)])
 
 
 def commit(producer, sequence, ops, oldest=1):

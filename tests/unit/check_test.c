@@ -553,16 +553,39 @@ static void a_wrapped_reply_is_what_protobuf_packs(void **state) {
         Tarry__Reply reply = TARRY__REPLY__INIT;
         reply.body_case = TARRY__REPLY__BODY_COMMIT;
         reply.commit = &commit;
+        reply.position = count * count * count * 4096;
         size_t inner_size = tarry__commit_reply__pack(&commit, inner);
         size_t expected_size = tarry__reply__pack(&reply, expected);
-        assert_int_equal(wire_commit_reply_size(inner_size), expected_size);
-        assert_int_equal(wire_commit_reply_encode(inner, inner_size, outer), expected_size);
+        assert_int_equal(wire_commit_reply_size(inner_size, reply.position), expected_size);
+        assert_int_equal(wire_commit_reply_encode(inner, inner_size, reply.position, outer), expected_size);
         assert_memory_equal(outer, expected, expected_size);
+    }
+}
+
+static void an_age_behind_a_reply_is_a_field_of_it(void **state) {
+    static const uint32_t ages[] = {1, 127, 128, 500, UINT32_MAX};
+    uint8_t bytes[64];
+    for (size_t i = 0; i < sizeof(ages) / sizeof(ages[0]); i++) {
+        Tarry__Reply reply = TARRY__REPLY__INIT;
+        Tarry__QueuesReply queues = TARRY__QUEUES_REPLY__INIT;
+        reply.follower = true;
+        reply.position = 4096;
+        reply.body_case = TARRY__REPLY__BODY_QUEUES;
+        reply.queues = &queues;
+        size_t size = tarry__reply__pack(&reply, bytes);
+        size += wire_age_encode(ages[i], bytes + size);
+        Tarry__Reply *unpacked = tarry__reply__unpack(NULL, size, bytes);
+        assert_non_null(unpacked);
+        assert_int_equal(unpacked->age_max_ms, ages[i]);
+        assert_int_equal(unpacked->position, 4096);
+        assert_int_equal(unpacked->body_case, TARRY__REPLY__BODY_QUEUES);
+        tarry__reply__free_unpacked(unpacked, NULL);
     }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_age_behind_a_reply_is_a_field_of_it),
         cmocka_unit_test(utf8_is_what_the_standard_says),
         cmocka_unit_test(every_code_point_is_judged),
         cmocka_unit_test(queue_names),

@@ -12,7 +12,7 @@
 
 #ifdef GROWTH_HEADER
 #include GROWTH_HEADER
-_Static_assert(GROWTH_STRUCTS == 9, "a call for each struct of options that there is");
+_Static_assert(GROWTH_STRUCTS == 10, "a call for each struct of options that there is");
 #endif
 
 /* A copy of `data` whose end is the end of the memory. Never given back: a handful per test. */
@@ -35,7 +35,7 @@ static void *at_the_edge(const void *data, size_t size) {
 
 /* Every call that takes options, once; `tomorrow` is what a newer program sets in its last field. What each answered is
  * in `codes`. */
-enum { CALLS = 13 };
+enum { CALLS = 14 };
 
 struct calls {
     int codes[CALLS];
@@ -83,15 +83,21 @@ static void call_others(tarry_client *client, uint64_t tomorrow, struct calls *c
     struct tarry_consumer_options consume = {.queues = &queue, .queue_count = 1};
     struct tarry_list_options list_of = {.queue = "orders"};
     struct tarry_audit_options audit_of = {.position = 0};
+    struct tarry_fresh_options fresh = {.timeout_ms = 5000};
+    struct tarry_ref order = {.id = 7};
     SET_TOMORROW(consume, tomorrow);
+    SET_TOMORROW(fresh, tomorrow);
     SET_TOMORROW(list_of, tomorrow);
     SET_TOMORROW(audit_of, tomorrow);
     tarry_consumer *consumer = NULL;
     tarry_list *list = NULL;
     tarry_audit *audit = NULL;
+    struct tarry_view *view = NULL;
     note(calls, tarry_consumer_open(client, AT_THE_EDGE(consume), &consumer, NULL));
     note(calls, tarry_list_open(client, AT_THE_EDGE(list_of), &list));
     note(calls, tarry_audit_open(client, AT_THE_EDGE(audit_of), &audit));
+    note(calls, tarry_get_fresh(client, &order, false, AT_THE_EDGE(fresh), &view, NULL));
+    tarry_view_free(view);
     tarry_list_close(list);
     tarry_audit_close(audit);
 }

@@ -345,8 +345,19 @@ static void nothing_is_kept_for_one_that_never_follows(void **state) {
     assert_int_equal(fx->half.kept_from, UINT64_MAX);
 }
 
+/* A leader has everything that was acknowledged before it led, and need not have committed it yet. */
+static void a_leader_tells_of_what_was_acknowledged_before_it_led(void **state) {
+    struct pair pair = {.role = PAIR_LEADING, .begun = 5000, .committed = 3000};
+    assert_int_equal(leader_half_known(&pair), 5000);
+    pair.committed = 6000;
+    assert_int_equal(leader_half_known(&pair), 6000);
+    pair.role = PAIR_FOLLOWING;
+    assert_int_equal(leader_half_known(&pair), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_leader_tells_of_what_was_acknowledged_before_it_led),
         cmocka_unit_test_setup(the_other_node_of_the_pair_is_the_rules_to_answer, begin),
         cmocka_unit_test_setup(a_stranger_is_refused_for_good, begin),
         cmocka_unit_test_setup(another_cluster_is_refused_for_good_by_a_leader_only, begin),

@@ -100,6 +100,7 @@ static struct message *follow_message(struct node *node, const struct pair_messa
 static void ask(struct node *node) {
     struct node_following *following = &node->following;
     struct message *message = follow_message(node, &following->half.question, &following->asker);
+    following->asked_ns = boottime_ns();
     follower_half_sent(&following->half, message != NULL, monotonic_ns());
     if (message != NULL) asker_ask(node->asker, message, (unsigned)follower_half_patience_ms(&following->half));
 }
@@ -123,16 +124,20 @@ void follower_probe(struct node *node) {
     memcpy(following->prober.challenge, following->asker.challenge, PEER_CHALLENGE_SIZE);
     struct message *message = follow_message(node, &following->half.question, &following->prober);
     unsigned wait_ms = (unsigned)(silence_probe_wait_ns(&node->silence) / NS_PER_MS);
+    following->probed_ns = boottime_ns();
+    following->probe_until_ns = monotonic_ns() + silence_probe_wait_ns(&node->silence);
     if (message != NULL) asker_ask(node->prober, message, wait_ms);
 }
 
-uint32_t follower_probed_epoch(struct node *node, struct message *answer) {
+uint32_t follower_probed(struct node *node, struct message *answer) {
     const uint8_t *data = message_data(answer);
     size_t size = message_size(answer);
     if (peer_check_reply(&node->shell->peer_key, &node->following.prober, data, size) != PEER_RIGHT) return 0;
     Tarry__Reply *reply = tarry__reply__unpack(NULL, size, data);
     bool is_answer = reply != NULL && reply->body_case == TARRY__REPLY__BODY_FOLLOW;
     uint32_t epoch = is_answer ? reply->follow->epoch : 0;
+    if (is_answer) node_fresh_heard(node, epoch, node->following.probed_ns, reply->follow->known);
+    node->following.probe_until_ns = 0;
     if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
     return epoch;
 }
@@ -229,6 +234,8 @@ static void take_step(struct node *node, struct follower_take *take, const Tarry
         break;
     case FOLLOWER_HEARD:
         node_heard(node);
+        if (body->verdict == TARRY__FOLLOW_REPLY__VERDICT__FRAMES)
+            node_fresh_heard(node, body->epoch, node->following.answered_ns, body->known);
         break;
     case FOLLOWER_APPLY:
         apply(node);
@@ -242,6 +249,7 @@ static void take_step(struct node *node, struct follower_take *take, const Tarry
 static void take_verdict(struct node *node, const Tarry__FollowReply *body) {
     struct pair_event event = {.kind = PAIR_ANSWERED, .message = follow_wire_answered(body, &node->note)};
     event.message.differs = follow_wire_differs(node->shell->log, body);
+    node->following.answered_ns = node->following.asked_ns;
     /* The proof binds an answer to the newest question (peer_proof.h). */
     struct follower_take take = follower_take_begin(&node->pair, &event.message, body->frames.len > 0, true);
     while (follower_take_next(&take, &node->pair, atomic_load(&node->committed)) != FOLLOWER_DONE)

@@ -16,7 +16,7 @@ bool follower_leave(struct node *node);
 /* Asks whether the leader is there, beside the question that is under way. */
 void follower_probe(struct node *node);
 /* Which epoch does the node lead that answered the probe, and proved that it has the peer key? 0: none. */
-uint32_t follower_probed_epoch(struct node *node, struct message *answer);
+uint32_t follower_probed(struct node *node, struct message *answer);
 /* NULL: no answer came. Takes it over. */
 void follower_answered(struct node *node, struct message *answer);
 /* Puts aside what lies behind `end`, and cuts it off (R8). False: not now, follower_check tries again. */

@@ -161,9 +161,19 @@ static void answer_empty(struct node *node, struct call *call, uint32_t epoch) {
     answer_with(node, call, &body);
 }
 
+/* What a follower may know to be acknowledged; not a disk that another one has taken the place of (F-29). */
+static uint64_t known_to(const struct node *node, const Tarry__Follow *follow) {
+    return note_is_another(&node->note, follow->member.data) ? 0 : leader_half_known(&node->pair);
+}
+
 /* It acknowledges nothing, and does not touch the question that waits. */
 static void answer_probe(struct node *node, struct call *call) {
-    answer_empty(node, call, node_is_leading(node) ? node->pair.epoch : 0);
+    Tarry__FollowReply body = TARRY__FOLLOW_REPLY__INIT;
+    body.verdict = TARRY__FOLLOW_REPLY__VERDICT__NOT_LEADING;
+    body.serial = follow_of(call)->serial;
+    body.epoch = node_is_leading(node) ? node->pair.epoch : 0;
+    body.known = known_to(node, follow_of(call));
+    answer_with(node, call, &body);
 }
 
 void leader_forget_question(struct node *node) {
@@ -291,6 +301,7 @@ static void answer_verdict(struct node *node, struct call *call, const struct pa
     uint8_t chain[FRAME_CHAIN_SIZE];
     tell_chain(node, follow_of(call), chain, &body);
     if (!node_is_leading(node)) body.url = node->primary;
+    body.known = known_to(node, follow_of(call));
     body.log_end = node->leading.half.written;
     answer_with(node, call, &body);
 }
@@ -371,6 +382,7 @@ static void answer_frames(struct node *node, struct call *call, const struct pai
     body.stamp = answer->stamp;
     body.in_sync = answer->in_sync;
     body.committed = answer->committed;
+    body.known = known_to(node, follow);
     body.log_end = leading->half.written;
     int error = log_serve(node->shell->log, follow->end, UINT64_MAX, FOLLOW_BYTES_MAX, frames);
     if (error == LOG_RETIRED) {

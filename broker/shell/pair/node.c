@@ -175,7 +175,8 @@ static void show(struct node *node) {
 static bool has_news(const struct node_news *news) {
     return news->questions != NULL || news->batches != NULL || news->answered || news->kept || news->began ||
            news->leave || news->stop || news->again || news->moved || news->changed || news->paused ||
-           news->words != NULL || news->audits != NULL || news->probed != NULL || news->refused;
+           news->words != NULL || news->wishes != NULL || news->applied || news->audits != NULL ||
+           news->probed != NULL || news->refused;
 }
 
 static void take_news(struct node *node, uint64_t until_ns, struct node_news *out) {
@@ -192,6 +193,7 @@ static void take_news(struct node *node, uint64_t until_ns, struct node_news *ou
     node->news.questions_last = &node->news.questions;
     node->news.batches_last = &node->news.batches;
     node->news.words_last = &node->news.words;
+    node->news.wishes_last = &node->news.wishes;
     node->news.audits_last = &node->news.audits;
     pthread_mutex_unlock(&node->mutex);
 }
@@ -253,6 +255,8 @@ static uint64_t next_timer(struct node *node) {
     uint64_t until_ns = node_silence_timer(node);
     uint64_t declare_ns = monotonic_ns() + node->keeper.presence_ms * NS_PER_MS / 2;
     if (is_declaring(node) && declare_ns < until_ns) until_ns = declare_ns;
+    uint64_t wishes_ns = node_wishes_timer(node);
+    if (wishes_ns < until_ns) until_ns = wishes_ns;
     if (node->reads.again_ns < until_ns) until_ns = node->reads.again_ns;
     if (node->again_ns < until_ns && !shell_is_told_to_stop()) until_ns = node->again_ns;
     uint64_t other_ns = UINT64_MAX;
@@ -283,10 +287,13 @@ static void turn(struct node *node, struct node_news *news) {
     if (news->answered) follower_answered(node, news->answer);
     if (news->probed != NULL) node_take_probed(node, news->probed);
     if (news->refused) node_take_refused(node);
+    if (news->leave) node->takes_no_wishes = true;
     if (news->leave) node_take_leave(node);
+    node_take_wishes(node, news->wishes);
     check_timers(node);
     if (node_is_leading(node)) leader_go_on(node);
     if (is_declaring(node)) keeper_declare(&node->keeper, node->pair.epoch);
+    node_look_wishes(node);
     show(node);
 }
 
@@ -309,6 +316,7 @@ static void *node_run(void *argument) {
     asker_close(node->prober);
     knocker_close(node->knocker);
     leader_stop(node);
+    node_refuse_wishes(node);
     /* A follower writes no seal of its own. */
     int error = atomic_load(&node->writes) ? 0 : log_mark(node->shell->log);
     if (error != 0) shell_fail("log_failed", error);
@@ -369,6 +377,10 @@ void node_paused(struct node *node, uint64_t position) {
 
 void node_confirm(struct node *node, struct call *call) {
     post(node, &node->news.audits_last, call);
+}
+
+void node_wish(struct node *node, struct call *call) {
+    post(node, &node->news.wishes_last, call);
 }
 
 void node_word(struct node *node, struct call *call) {
@@ -532,6 +544,7 @@ void node_start(struct node *node) {
     snprintf(node->url, sizeof(node->url), "%s",
              shell->config.advertise[0] != '\0' ? shell->config.advertise : shell->url);
     node->again_ns = UINT64_MAX;
+    atomic_store(&node->awaited, UINT64_MAX);
     record_reads_init(&node->reads);
     atomic_store(&node->role, PAIR_LOOKING);
     node->news.written = node->news.durable = log_durable(shell->log);

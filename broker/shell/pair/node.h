@@ -26,6 +26,7 @@
 #include "datadir.h"
 #include "digests.h"
 #include "follower_half.h"
+#include "freshness.h"
 #include "keeper.h"
 #include "knock.h"
 #include "leader_clock.h"
@@ -81,8 +82,11 @@ struct node_news {
     struct item **audits_last;
     struct item *words; /* calls: an operator's */
     struct item **words_last;
-    bool again; /* an operator's word wants a new run */
-    bool leave; /* SIGTERM came: hand over, or say goodbye */
+    struct item *wishes; /* calls: questions that ask for so much, or so young an answer */
+    struct item **wishes_last;
+    bool applied; /* … and what one of them waits for is */
+    bool again;   /* an operator's word wants a new run */
+    bool leave;   /* SIGTERM came: hand over, or say goodbye */
     bool stop;
 };
 
@@ -142,10 +146,20 @@ struct node_following {
     struct peer_asker asker;  /* what the other node must be shown, and must show */
     struct peer_asker prober; /* … by a probe */
     unsigned challenges;      /* that have come since the last answer that was proved */
+    uint64_t asked_ns;        /* BOOTTIME, when the newest question left … */
+    uint64_t answered_ns;     /* … the one whose answer is being taken: the rules may have asked anew meanwhile … */
+    uint64_t probed_ns;       /* … the newest probe */
+    uint64_t probe_until_ns;  /* MONOTONIC: until then it may be answered */
     struct follower_half half;
     struct leader_clock clock;
     struct log_epochs epochs; /* of the own log as it is up to `epochs_end` */
     uint64_t epochs_end;
+};
+
+/* A question that waits until this node may answer it (freshness.h). */
+struct fresh_wait {
+    struct call *call;
+    struct freshness_wish wish;
 };
 
 struct node {
@@ -168,6 +182,7 @@ struct node {
                                     while the core is still on its way to lead */
     _Atomic uint64_t kept_from;  /* the log from here on is still needed by the other node */
     _Atomic uint64_t applied;
+    _Atomic uint64_t awaited; /* a question waits until it is applied up to here; UINT64_MAX: none does */
 
     pthread_mutex_t mutex;
     pthread_cond_t changed; /* on CLOCK_MONOTONIC, both */
@@ -207,6 +222,10 @@ struct node {
     struct silence silence;          /* of the other node */
     uint64_t again_ns;               /* MONOTONIC: when this run ends, and the next begins; UINT64_MAX: not */
     struct record_word *record_word; /* the last one; NULL: none was asked for */
+    struct freshness fresh;
+    struct fresh_wait wishes[FRESH_WAITS_MAX];
+    size_t wish_count;
+    bool takes_no_wishes; /* it stops */
 };
 
 /* Whether the options ask for a pair that there can be, of a node that listens at `own`; before anything is touched. 0,
@@ -241,6 +260,11 @@ struct message *node_pack_refusal(struct node *node, const char *sentence);
 /* What a follower answers (core or courier thread), with where the primary is; NULL: no memory. */
 struct message *node_pack(struct node *node, const Tarry__Reply *reply);
 
+/* A question that fresh_is_asked_for: it goes on by rpc_go_on, or is refused, then or later. */
+void node_wish(struct node *node, struct call *call);
+bool fresh_is_asked_for(const Tarry__Request *request);
+/* The sentence for a primary whose log ends at `end`. In `arena`. Any thread. */
+const char *fresh_beyond(struct arena *arena, uint64_t at_least, uint64_t end);
 /* A question that the core does not answer is confirmed first (R3): it goes to the auditor then. While node_confirms.
  */
 void node_confirm(struct node *node, struct call *call);
@@ -340,6 +364,14 @@ void node_check_sleep(struct node *node);
 void node_take_probed(struct node *node, struct message *answer);
 /* The other node's process is gone. */
 void node_take_refused(struct node *node);
+/* node_fresh.c */
+void node_take_wishes(struct node *node, struct item *items);
+/* After each turn. */
+void node_look_wishes(struct node *node);
+uint64_t node_wishes_timer(const struct node *node); /* MONOTONIC */
+void node_refuse_wishes(struct node *node);          /* it stops */
+/* The leader of `epoch` was asked at `asked_ns` (BOOTTIME), and has said what is acknowledged. */
+void node_fresh_heard(struct node *node, uint32_t epoch, uint64_t asked_ns, uint64_t known);
 /* Tells an operator, in the log once and in the status until this node leads or follows. `sentence` is for ever. */
 void node_say(struct node *node, const char *sentence);
 /* An operator must look: says so, and ends the process. */

@@ -109,8 +109,13 @@ const char *node_compare(struct node *node, uint64_t position, uint64_t digest) 
 void node_applied(struct node *node, uint64_t position, uint64_t digest) {
     uint64_t expected = 0;
     atomic_store(&node->applied, position);
+    bool is_awaited = position >= atomic_load(&node->awaited);
     pthread_mutex_lock(&node->mutex);
     enum digest_verdict verdict = digests_applied(&node->digests, position, digest, monotonic_ns(), &expected);
+    if (is_awaited) {
+        node->news.applied = true;
+        pthread_cond_signal(&node->changed);
+    }
     pthread_mutex_unlock(&node->mutex);
     if (verdict != DIGEST_DIFFERS) return;
     logfmt("digest_differs", "position=%" PRIu64 " own=%016" PRIx64 " leader=%016" PRIx64 " action=exit", position,

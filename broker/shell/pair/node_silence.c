@@ -50,7 +50,7 @@ void node_check_sleep(struct node *node) {
 }
 
 void node_take_probed(struct node *node, struct message *answer) {
-    uint32_t epoch = follower_probed_epoch(node, answer);
+    uint32_t epoch = follower_probed(node, answer);
     if (silence_probe_counts(&node->pair, node->following.half.has_left, epoch)) node_heard(node);
     message_free(answer);
 }

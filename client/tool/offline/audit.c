@@ -15,7 +15,7 @@ static int run(struct tool *tool, const struct args *args);
 static const struct arg_spec options[] = {
     {"data", ARG_VALUE, "DIR", "the data directory of a broker that is not running,\ninstead of the broker"},
     STORE_ARCHIVE_OPTION,
-    OPTION_FROM_FOLLOWER,
+    OPTIONS_FRESH,
     {"quarantined", ARG_VALUE, "TAIL", "read a tail that was cut off instead of its log; 'tarry verify' lists them"},
     SCAN_OPTIONS,
     {"limit", ARG_VALUE, "N", "at most N records, or tasks"},

@@ -10,7 +10,7 @@ static int run(struct tool *tool, const struct args *args);
 static const struct arg_spec options[] = {
     {"data", ARG_VALUE, "DIR", "the data directory of a broker that is not running,\ninstead of the broker"},
     STORE_ARCHIVE_OPTION,
-    OPTION_FROM_FOLLOWER,
+    OPTIONS_FRESH,
     {"id", ARG_VALUE, "ID", "the task by its id instead of QUEUE and KEY"},
     {0},
 };

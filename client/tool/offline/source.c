@@ -19,11 +19,15 @@
 int source_open(struct source *source, struct tool *tool, const struct args *args, bool follow) {
     *source = (struct source){.tool = tool, .store = &source->own, .follow = follow};
     store_init(source->store, NULL);
+    bool is_wish = args_has(args, "at-least") || args_has(args, "staleness");
+    if (args_has(args, "data") && is_wish)
+        return tool_usage(args, "--at-least and --staleness ask a running broker: a directory is as old as it is");
     if (args_has(args, "data")) return store_open(source->store, args);
     if (args_has(args, "archive"))
         return tool_usage(args, "--archive goes with --data: a running broker knows where its archive is");
     source->is_live = true;
-    tool->follower_reads = args_has(args, "from-follower");
+    int status = option_fresh(tool, args);
+    if (status != 0) return status;
     return follow ? tool_connect_lasting(tool) : tool_connect(tool);
 }
 
@@ -142,6 +146,8 @@ static int begin_live(struct source *source, const struct source_question *quest
         .follow = source->follow,
         .at_end = source->follow && question->from_ms == 0,
         .task = task->id != 0 || task->key != NULL ? task : NULL,
+        .at_least = source->tool->fresh.at_least,
+        .staleness_ms = source->tool->fresh.staleness_ms,
     };
     arena_init(&source->arena, BODY_SIZE_MAX);
     int code = tarry_audit_open(source->tool->client, &options, &source->audit);

@@ -1,0 +1,191 @@
+/* node_fresh.c: questions that ask for no less than a log position, or for nothing older than so long. Whether they are
+ * answered, wait, or are refused, broker/replication/freshness.h says; the leader's word is got by a probe. See node.h.
+ */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "follower.h"
+#include "logfmt.h"
+#include "rpc.h"
+#include "shell.h"
+
+#define SENTENCE_SIZE 400
+
+static const Tarry__Request *request_of(const struct call *call) {
+    return call->errand.event.request;
+}
+
+bool fresh_is_asked_for(const Tarry__Request *request) {
+    return request->at_least != 0 || request->staleness_ms != 0;
+}
+
+/* ---- refusals */
+
+static void refuse(struct call *call, Tarry__Code code, bool is_follower, const char *sentence) {
+    Tarry__Reply reply = TARRY__REPLY__INIT;
+    reply.code = code;
+    reply.message = (char *)sentence;
+    reply.follower = is_follower;
+    call->answer(call, reply_pack(&reply));
+}
+
+const char *fresh_beyond(struct arena *arena, uint64_t at_least, uint64_t end) {
+    char *sentence = arena_alloc(arena, SENTENCE_SIZE);
+    if (sentence == NULL) return "the log of this broker does not reach the position that is asked for (at_least)";
+    snprintf(sentence, SENTENCE_SIZE,
+             "the log of this broker ends at position %" PRIu64 ", and what is asked for must show all below %" PRIu64
+             " (at_least): no answer of this broker's gave that position, so it is of another cluster, or of a tail "
+             "that was lost",
+             end, at_least);
+    return sentence;
+}
+
+static void refuse_behind(struct call *call, uint64_t applied) {
+    char sentence[SENTENCE_SIZE];
+    snprintf(sentence, sizeof(sentence),
+             "this follower has applied the log up to position %" PRIu64
+             ", and what is asked for must show all below %" PRIu64
+             " (at_least): it did not get there in %u ms; ask again, or ask the primary",
+             applied, request_of(call)->at_least, request_of(call)->wait_ms);
+    refuse(call, TARRY__CODE__BEHIND, true, sentence);
+}
+
+static void refuse_too_old(const struct node *node, struct call *call, uint64_t applied, uint64_t now_ns) {
+    char sentence[SENTENCE_SIZE], since[64];
+    uint64_t age_ns = freshness_age_ns(&node->fresh, now_ns);
+    bool is_known = age_ns != UINT64_MAX && node->pair.role == PAIR_FOLLOWING;
+    snprintf(since, sizeof(since), "it may be %" PRIu64 " ms old, or older", age_ns / NS_PER_MS);
+    snprintf(sentence, sizeof(sentence),
+             "this follower cannot prove that what it has, up to log position %" PRIu64 ", is at most %u ms old: %s; "
+             "ask the primary, or for less (staleness)",
+             applied, request_of(call)->staleness_ms, is_known ? since : "it has not heard how far its leader is");
+    refuse(call, TARRY__CODE__TOO_OLD, true, sentence);
+}
+
+/* ---- going on */
+
+static void go_on(struct node *node, struct call *call, uint64_t now_ns) {
+    const char *sentence = NULL;
+    Tarry__Code code = node_admits(node, &call->errand.event, &sentence); /* its role may be another by now */
+    if (code != TARRY__CODE__OK) {
+        call->answer(call, code == TARRY__CODE__NOT_PRIMARY ? node_pack_refusal(node, sentence)
+                                                            : reply_pack_refusal(code, sentence));
+        return;
+    }
+    uint64_t age_ns = freshness_age_ns(&node->fresh, now_ns);
+    bool is_said = request_of(call)->staleness_ms != 0 && !atomic_load(&node->leads);
+    if (is_said) call->age_max_ms = (uint32_t)((age_ns + NS_PER_MS - 1) / NS_PER_MS);
+    if (is_said && call->age_max_ms == 0) call->age_max_ms = 1;
+    rpc_go_on(&node->shell->rpc, call);
+}
+
+static void ask_leader(struct node *node) {
+    struct node_following *following = &node->following;
+    if (following->half.has_left || monotonic_ns() < following->probe_until_ns) return; /* one at a time */
+    follower_probe(node);
+}
+
+static bool has_leader(const struct node *node) {
+    return node->pair.role == PAIR_FOLLOWING && node->pair.epoch != 0;
+}
+
+/* True: it has its answer, or is on its way. */
+static bool settle(struct node *node, struct fresh_wait *wait, uint64_t applied, uint64_t now_ns) {
+    struct call *call = wait->call;
+    if (node->takes_no_wishes) {
+        call->answer(call, reply_pack_refusal(TARRY__CODE__STOPPING, NULL));
+        return true;
+    }
+    if (atomic_load(&node->leads)) { /* never stale: what it answers is confirmed (R3) */
+        uint64_t end = log_durable(node->shell->log);
+        if (wait->wish.at_least > end)
+            refuse(call, TARRY__CODE__BEHIND, false, fresh_beyond(call->errand.arena, wait->wish.at_least, end));
+        else
+            go_on(node, call, now_ns);
+        return true;
+    }
+    switch (freshness_judge(&node->fresh, &wait->wish, has_leader(node), applied, now_ns)) {
+    case FRESH_ENOUGH:
+        go_on(node, call, now_ns);
+        return true;
+    case FRESH_ASK:
+        ask_leader(node);
+        return false;
+    case FRESH_WAIT:
+        return false;
+    case FRESH_BEHIND:
+        refuse_behind(call, applied);
+        return true;
+    case FRESH_TOO_OLD:
+        refuse_too_old(node, call, applied, now_ns);
+        return true;
+    }
+    return false;
+}
+
+/* What they wait for is said to the core's thread before it is looked whether it is there already. */
+static uint64_t look(struct node *node) {
+    uint64_t awaited = UINT64_MAX, applied = atomic_load(&node->applied), now_ns = boottime_ns();
+    size_t kept = 0;
+    if (node->fresh.epoch != node->pair.epoch) node->fresh = (struct freshness){.epoch = node->pair.epoch};
+    freshness_applied(&node->fresh, applied);
+    for (size_t i = 0; i < node->wish_count; i++) {
+        struct fresh_wait wait = node->wishes[i];
+        if (settle(node, &wait, applied, now_ns)) continue;
+        uint64_t position = freshness_awaits(&node->fresh, &wait.wish, applied);
+        if (position < awaited) awaited = position;
+        node->wishes[kept++] = wait;
+    }
+    node->wish_count = kept;
+    atomic_store(&node->awaited, awaited);
+    return awaited;
+}
+
+void node_look_wishes(struct node *node) {
+    if (node->wish_count == 0) return;
+    while (look(node) <= atomic_load(&node->applied)) {
+    }
+}
+
+void node_take_wishes(struct node *node, struct item *items) {
+    while (items != NULL) {
+        struct call *call = (struct call *)items;
+        items = items->next;
+        const Tarry__Request *request = request_of(call);
+        if (node->wish_count == FRESH_WAITS_MAX) {
+            call->answer(call, reply_pack_refusal(TARRY__CODE__BUSY, "too many wait for a follower to catch up "
+                                                                     "(FRESH_WAITS_MAX)"));
+            continue;
+        }
+        node->wishes[node->wish_count++] = (struct fresh_wait){
+            .call = call,
+            .wish = {.at_least = request->at_least,
+                     .staleness_ns = request->staleness_ms * NS_PER_MS,
+                     .until_ns = boottime_ns() + request->wait_ms * NS_PER_MS},
+        };
+    }
+}
+
+uint64_t node_wishes_timer(const struct node *node) {
+    uint64_t until_ns = UINT64_MAX, boot_ns = boottime_ns(), now_ns = monotonic_ns();
+    for (size_t i = 0; i < node->wish_count; i++) {
+        uint64_t at_ns = freshness_timer(&node->wishes[i].wish);
+        if (at_ns < until_ns) until_ns = at_ns;
+    }
+    if (until_ns == UINT64_MAX) return UINT64_MAX;
+    uint64_t at_ns = until_ns > boot_ns ? now_ns + (until_ns - boot_ns) : now_ns;
+    /* A probe that came to nothing is followed by another one. */
+    uint64_t again_ns = node->following.probe_until_ns;
+    return again_ns > now_ns && again_ns < at_ns ? again_ns : at_ns;
+}
+
+void node_fresh_heard(struct node *node, uint32_t epoch, uint64_t asked_ns, uint64_t known) {
+    if (node->pair.role != PAIR_FOLLOWING || epoch != node->pair.epoch) return;
+    freshness_heard(&node->fresh, epoch, asked_ns, known, atomic_load(&node->applied));
+}
+
+void node_refuse_wishes(struct node *node) {
+    node->takes_no_wishes = true;
+    node_look_wishes(node);
+}

@@ -1,0 +1,114 @@
+/* freshness_test.c: what a follower may answer, and what it can prove of its age (TRUE-1). */
+#include "freshness.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tarry_limits.h"
+
+#define MS UINT64_C(1000000)
+#define NOW (5000 * MS)
+
+static struct freshness_wish at_least(uint64_t position) {
+    return (struct freshness_wish){.at_least = position, .until_ns = NOW + 100 * MS};
+}
+
+static struct freshness_wish no_older(uint64_t ms) {
+    return (struct freshness_wish){.staleness_ns = ms * MS, .until_ns = NOW + 2000 * MS};
+}
+
+static void a_position_is_answered_once_it_is_applied_and_never_before(void **state) {
+    struct freshness none = {0};
+    struct freshness_wish wish = at_least(1000);
+    assert_int_equal(freshness_judge(&none, &wish, true, 999, NOW), FRESH_WAIT);
+    assert_int_equal(freshness_awaits(&none, &wish, 999), 1000);
+    assert_int_equal(freshness_timer(&wish), NOW + 100 * MS);
+    assert_int_equal(freshness_judge(&none, &wish, true, 999, NOW + 100 * MS - 1), FRESH_WAIT);
+    assert_int_equal(freshness_judge(&none, &wish, true, 999, NOW + 100 * MS), FRESH_BEHIND);
+    assert_int_equal(freshness_judge(&none, &wish, true, 1000, NOW + 100 * MS), FRESH_ENOUGH);
+    assert_int_equal(freshness_judge(&none, &wish, false, 1000, NOW), FRESH_ENOUGH); /* whoever leads */
+}
+
+static void an_age_counts_from_when_the_leader_was_asked(void **state) {
+    struct freshness known = {.epoch = 3};
+    freshness_heard(&known, 3, NOW - 600 * MS, 1000, 1000); /* it lay in a socket for 600 ms */
+    assert_int_equal(freshness_age_ns(&known, NOW), 600 * MS);
+    struct freshness_wish wish = no_older(600);
+    assert_int_equal(freshness_judge(&known, &wish, true, 1000, NOW), FRESH_ENOUGH);
+    wish = no_older(599);
+    assert_int_equal(freshness_judge(&known, &wish, true, 1000, NOW), FRESH_ASK);
+    wish = no_older(600);
+    assert_int_equal(freshness_judge(&known, &wish, true, 1000, NOW + MS), FRESH_ASK); /* it grows old */
+}
+
+static void a_word_proves_nothing_before_it_is_applied(void **state) {
+    struct freshness known = {.epoch = 3};
+    freshness_heard(&known, 3, NOW, 1000, 999);
+    assert_int_equal(freshness_age_ns(&known, NOW), UINT64_MAX);
+    struct freshness_wish wish = no_older(500);
+    assert_int_equal(freshness_judge(&known, &wish, true, 999, NOW + MS),
+                     FRESH_WAIT); /* the leader need not be asked */
+    assert_int_equal(freshness_awaits(&known, &wish, 999), 1000);
+    freshness_applied(&known, 1000);
+    assert_int_equal(freshness_judge(&known, &wish, true, 1000, NOW + MS), FRESH_ENOUGH);
+}
+
+/* The follower is always one word behind: what it waited for is proved all the same. */
+static void words_that_come_faster_than_they_are_applied_do_not_put_the_proof_off(void **state) {
+    struct freshness known = {.epoch = 3};
+    for (uint64_t i = 1; i <= 100; i++) freshness_heard(&known, 3, NOW + i * MS, 1000 * i, 1);
+    freshness_applied(&known, 1000);
+    assert_int_equal(freshness_age_ns(&known, NOW + 100 * MS), 99 * MS);
+    freshness_applied(&known, 100 * 1000);
+    assert_int_equal(freshness_age_ns(&known, NOW + 100 * MS), 0);
+    freshness_heard(&known, 3, NOW + 50 * MS, 50 * 1000, 100 * 1000); /* late: it says less than what is known */
+    assert_int_equal(freshness_age_ns(&known, NOW + 100 * MS), 0);
+}
+
+static void a_leader_that_says_nothing_is_not_waited_for_long(void **state) {
+    struct freshness known = {.epoch = 3};
+    freshness_heard(&known, 3, NOW - 900 * MS, 1000, 1000);
+    struct freshness_wish wish = no_older(500);
+    const uint64_t word = FRESH_WORD_MS * MS;
+    assert_int_equal(freshness_judge(&known, &wish, true, 1000, NOW), FRESH_ASK);
+    assert_int_equal(freshness_timer(&wish), NOW + word);
+    assert_int_equal(freshness_judge(&known, &wish, true, 1000, NOW + word - 1), FRESH_ASK);
+    assert_int_equal(freshness_judge(&known, &wish, true, 1000, NOW + word), FRESH_TOO_OLD);
+    wish = no_older(500);
+    wish.until_ns = NOW; /* it does not wait at all */
+    assert_int_equal(freshness_judge(&known, &wish, true, 1000, NOW), FRESH_TOO_OLD);
+}
+
+static void nobody_to_follow_proves_nothing(void **state) {
+    struct freshness known = {.epoch = 3};
+    freshness_heard(&known, 3, NOW, 1000, 1000);
+    struct freshness_wish wish = no_older(500);
+    assert_int_equal(freshness_judge(&known, &wish, false, 1000, NOW), FRESH_WAIT);
+    assert_int_equal(freshness_judge(&known, &wish, false, 1000, NOW + FRESH_WORD_MS * MS), FRESH_TOO_OLD);
+}
+
+static void what_another_epochs_leader_said_counts_no_more(void **state) {
+    struct freshness known = {.epoch = 3};
+    freshness_heard(&known, 3, NOW, 1000, 1000);
+    freshness_heard(&known, 4, NOW + MS, 2000, 1000);
+    assert_int_equal(freshness_age_ns(&known, NOW + MS), UINT64_MAX);
+    freshness_heard(&known, 4, NOW + 2 * MS, 0, 1000); /* it says nothing */
+    assert_int_equal(freshness_age_ns(&known, NOW + 2 * MS), UINT64_MAX);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_position_is_answered_once_it_is_applied_and_never_before),
+        cmocka_unit_test(an_age_counts_from_when_the_leader_was_asked),
+        cmocka_unit_test(a_word_proves_nothing_before_it_is_applied),
+        cmocka_unit_test(words_that_come_faster_than_they_are_applied_do_not_put_the_proof_off),
+        cmocka_unit_test(a_leader_that_says_nothing_is_not_waited_for_long),
+        cmocka_unit_test(nobody_to_follow_proves_nothing),
+        cmocka_unit_test(what_another_epochs_leader_said_counts_no_more),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
