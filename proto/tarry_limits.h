@@ -111,13 +111,13 @@
 #define MEMORY_MIN (64ull << 20)
 
 /* The pair (broker/shell/pair) */
-#define FOLLOW_BYTES_MAX (4u << 20)        /* of frames in one answer; one frame is always whole */
-#define FOLLOW_NEAR_BYTES (16ull << 20)    /* who lacks no more than this may be waited for (R5) */
-#define FOLLOW_EPOCHS_MAX 64u              /* that a question tells of */
-#define FOLLOW_WAIT_MAX_MS 10000ull        /* a question waits for news so long at most */
-#define FRESH_WAIT_MAX_MS 2000u            /* a question waits for what it asks for (Request.at_least) so long at most */
-#define FRESH_WAITS_MAX 64u                /* … and no more of them at once; beyond: BUSY */
-#define FRESH_WORD_MS 500u                 /* a leader that is asked how far it is answers by then, or nothing is proved */
+#define FOLLOW_BYTES_MAX (4u << 20)     /* of frames in one answer; one frame is always whole */
+#define FOLLOW_NEAR_BYTES (16ull << 20) /* who lacks no more than this may be waited for (R5) */
+#define FOLLOW_EPOCHS_MAX 64u           /* that a question tells of */
+#define FOLLOW_WAIT_MAX_MS 10000ull     /* a question waits for news so long at most */
+#define FRESH_WAIT_MAX_MS 2000u         /* a question waits for what it asks for (Request.at_least) so long at most */
+#define FRESH_WAITS_MAX 64u             /* … and no more of them at once; beyond: BUSY */
+#define FRESH_WORD_MS 500u              /* a leader that is asked how far it is answers by then, or nothing is proved */
 #define FOLLOW_KEEP_MS (10ull * 60 * 1000) /* segments that a follower lacks stay for so long after it was heard */
 #define SOLO_AFTER_DEFAULT_MS 5000ull
 #define FAILOVER_AFTER_DEFAULT_MS 1500ull

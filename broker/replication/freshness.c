@@ -61,6 +61,7 @@ static enum freshness_verdict judge_age(const struct freshness *freshness, struc
     return follows ? FRESH_ASK : FRESH_WAIT;
 }
 
+/* TRUE-1 */
 enum freshness_verdict freshness_judge(const struct freshness *freshness, struct freshness_wish *wish, bool follows,
                                        uint64_t applied, uint64_t now_ns) {
     if (applied < wish->at_least && !SEEDED_BUG(at_least_unapplied))

@@ -8,6 +8,7 @@ import proxy
 import wire
 
 
+# TRUE-1
 class Fresh(pair.Case):
     """The follower reaches its primary through `wire`, which may be held."""
 

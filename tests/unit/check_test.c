@@ -563,22 +563,14 @@ static void a_wrapped_reply_is_what_protobuf_packs(void **state) {
 }
 
 static void an_age_behind_a_reply_is_a_field_of_it(void **state) {
-    static const uint32_t ages[] = {1, 127, 128, 500, UINT32_MAX};
-    uint8_t bytes[64];
-    for (size_t i = 0; i < sizeof(ages) / sizeof(ages[0]); i++) {
+    for (uint32_t age = 1; age != 0; age = age == UINT32_MAX ? 0 : age * 2 + 1) {
         Tarry__Reply reply = TARRY__REPLY__INIT;
-        Tarry__QueuesReply queues = TARRY__QUEUES_REPLY__INIT;
-        reply.follower = true;
+        uint8_t bytes[32];
         reply.position = 4096;
-        reply.body_case = TARRY__REPLY__BODY_QUEUES;
-        reply.queues = &queues;
         size_t size = tarry__reply__pack(&reply, bytes);
-        size += wire_age_encode(ages[i], bytes + size);
+        size += wire_age_encode(age, bytes + size);
         Tarry__Reply *unpacked = tarry__reply__unpack(NULL, size, bytes);
-        assert_non_null(unpacked);
-        assert_int_equal(unpacked->age_max_ms, ages[i]);
-        assert_int_equal(unpacked->position, 4096);
-        assert_int_equal(unpacked->body_case, TARRY__REPLY__BODY_QUEUES);
+        assert_true(unpacked != NULL && unpacked->age_max_ms == age && unpacked->position == 4096);
         tarry__reply__free_unpacked(unpacked, NULL);
     }
 }

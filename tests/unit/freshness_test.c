@@ -33,7 +33,7 @@ static void a_position_is_answered_once_it_is_applied_and_never_before(void **st
     assert_int_equal(freshness_judge(&none, &wish, false, 1000, NOW), FRESH_ENOUGH); /* whoever leads */
 }
 
-static void an_age_counts_from_when_the_leader_was_asked(void **state) {
+static void an_age_counts_from_when_the_leader_was_asked(void **state) { /* TRUE-1 */
     struct freshness known = {.epoch = 3};
     freshness_heard(&known, 3, NOW - 600 * MS, 1000, 1000); /* it lay in a socket for 600 ms */
     assert_int_equal(freshness_age_ns(&known, NOW), 600 * MS);
