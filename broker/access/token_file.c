@@ -31,12 +31,15 @@ struct parse {
     char *message;
 };
 
+/* What the file holds may be anything, and the sentence stands on terminals: a control character is shown as `?`. */
 __attribute__((format(printf, 2, 3))) static int wrong(const struct parse *parse, const char *format, ...) {
     va_list list;
     int used = snprintf(parse->message, TOKEN_FILE_MESSAGE_SIZE, "line %zu: ", parse->line);
     va_start(list, format);
     vsnprintf(parse->message + used, TOKEN_FILE_MESSAGE_SIZE - (size_t)used, format, list);
     va_end(list);
+    for (char *at = parse->message; *at != '\0'; at++)
+        if ((unsigned char)*at < ' ' || *at == 0x7f) *at = '?';
     return 1;
 }
 

@@ -1,5 +1,6 @@
 """certificates.py: a CA of one test, and certificates of it, made by openssl while the test runs."""
 import os
+import ssl
 import subprocess
 
 
@@ -34,3 +35,14 @@ class Authority:
                       "-extfile", fields, "-out", certificate, "-days", str(days))
         os.chmod(key, 0o600)
         return certificate, key
+
+    def serve(self, broker, name="node", **options):
+        """Of a broker that has not been started: it listens over TLS. The paths of its certificate and key."""
+        certificate, key = self.make(name, **options)
+        broker.listen = "wss://127.0.0.1:0"
+        broker.arguments += ["--tls-cert", certificate, "--tls-key", key]
+        return certificate, key
+
+    def context(self):
+        """Of a client that trusts this CA alone."""
+        return ssl.create_default_context(cafile=self.ca)

@@ -3,6 +3,7 @@ know nothing of it judge the wire: nng's (foreign.c), and one in another languag
 import os
 import subprocess
 import sys
+import unittest
 
 import harness
 import tokens
@@ -37,11 +38,10 @@ class ForeignOverTls(Foreign):
     def setUp(self):
         super().setUp()
         self.authority = Authority(self.directory)
-        certificate, key = self.authority.make("node")
         known = os.path.join(self.directory, "tokens")
         harness.make_private(known, tokens.FIRST_LINE + "loopback loopback roles=none\n" + tokens.row("worker", "produce,consume"))
-        self.broker.listen = "wss://127.0.0.1:0"
-        self.broker.arguments = ["--tls-cert", certificate, "--tls-key", key, "--tokens", known]
+        self.authority.serve(self.broker)
+        self.broker.arguments += ["--tokens", known]
         self.broker.start()
 
     def lives(self, key, size, *secrets):
@@ -53,6 +53,17 @@ class ForeignOverTls(Foreign):
     def test_without_a_right_token_nobody_is_let_in(self):
         with self.assertRaisesRegex(AssertionError, "401|[Pp]ermission|denied"):
             Foreign.lives(self, "small", 10, "tarry_nobodys", self.authority.ca)
+
+
+class Linked(unittest.TestCase):
+    def libraries(self, name):
+        """All that the program loads, its libraries' own ones too."""
+        return subprocess.run(["ldd", harness.find_program(name)], capture_output=True, text=True, check=True).stdout
+
+    def test_nothing_of_ours_links_nng(self):
+        for name in ("tarryd", "tarry", "libtarry.so"):
+            self.assertNotIn("nng", self.libraries(name))
+        self.assertIn("nng", self.libraries("foreign"), "it would not be seen")
 
 
 class Python(Foreign):

@@ -13,9 +13,7 @@ class Secure(Case):
     def setUp(self):
         super().setUp()
         self.authority = Authority(self.directory)
-        self.certificate, self.key = self.authority.make("node")
-        self.broker.listen = "wss://127.0.0.1:0"
-        self.broker.arguments = ["--tls-cert", self.certificate, "--tls-key", self.key]
+        self.certificate, self.key = self.authority.serve(self.broker)
 
     def fails(self, *options, expected=3):
         """What the tool says of a broker that it does not reach."""
@@ -55,8 +53,8 @@ class Secure(Case):
         self.assertIn("its certificate is not to be trusted", self.fails("--tls-ca", other.ca))
 
     def test_a_certificate_of_another_host(self):
-        self.broker.arguments = ["--tls-cert", *self.authority.make("other", hosts="IP:127.0.0.2,DNS:elsewhere")[:1], "--tls-key",
-                                 os.path.join(self.directory, "other.key")]
+        self.broker.arguments = []
+        self.authority.serve(self.broker, "other", hosts="IP:127.0.0.2,DNS:elsewhere")
         self.broker.start()
         self.assertIn("IP address mismatch", self.fails("--tls-ca", self.authority.ca))
 
@@ -124,9 +122,7 @@ class Certificates(Case):
     def setUp(self):
         super().setUp()
         self.authority = Authority(self.directory)
-        certificate, key = self.authority.make("node")
-        self.broker.listen = "wss://127.0.0.1:0"
-        self.broker.arguments = ["--tls-cert", certificate, "--tls-key", key]
+        self.authority.serve(self.broker)
 
     def test_the_row_of_a_certificates_name_says_what_it_may(self):
         self.broker.has_admin = False

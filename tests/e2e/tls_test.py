@@ -19,9 +19,8 @@ class Tls(Case):
     def setUp(self):
         super().setUp()
         self.authority = Authority(self.directory)
-        self.certificate, self.key = self.authority.make("node")
-        self.broker.listen = "wss://127.0.0.1:0"
-        self.broker.arguments = ["--listen", "ws://127.0.0.1:0", "--tls-cert", self.certificate, "--tls-key", self.key]
+        self.certificate, self.key = self.authority.serve(self.broker)
+        self.broker.arguments += ["--listen", "ws://127.0.0.1:0"]
 
     @property
     def plain(self):
@@ -29,7 +28,7 @@ class Tls(Case):
 
     def connect(self, client=None, name="127.0.0.1", alpn=None, **limits):
         """A socket to the broker; `client` is a certificate and its key."""
-        context = ssl.create_default_context(cafile=self.authority.ca)
+        context = self.authority.context()
         for limit, value in limits.items():
             setattr(context, limit, value)
         if client:
@@ -108,6 +107,15 @@ class Served(Tls):
             self.assertIn(b"Cipher is (NONE)", done.stdout, words)
         self.assertTrue(self.greets())
 
+    def test_who_says_that_he_fell_back_is_refused(self):
+        """RFC 7507: somebody between the two has cut off the attempts with TLS 1.3."""
+        self.broker.start()
+        for words, alert in ((("-tls1_2", "-fallback_scsv"), b"inappropriate fallback"), (("-tls1_3",), b"")):
+            done = subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{self.broker.port}", "-CAfile", self.authority.ca, *words],
+                                  stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=20)
+            self.assertIn(alert, done.stderr)
+            self.assertEqual(done.returncode != 0, alert != b"", words)
+
     def test_nothing_is_resumed_and_nothing_is_renegotiated(self):
         self.broker.start()
         where = f"127.0.0.1:{self.broker.port}"
@@ -146,7 +154,7 @@ class Served(Tls):
             except ConnectionResetError:
                 pass
         with self.assertRaises((ssl.SSLError, ConnectionError)):
-            context = ssl.create_default_context(cafile=self.authority.ca)
+            context = self.authority.context()
             with socket.create_connection(("127.0.0.1", self.plain), timeout=20) as peer:
                 context.wrap_socket(peer, server_hostname="127.0.0.1")
         self.assertTrue(self.greets())

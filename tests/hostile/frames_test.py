@@ -32,6 +32,11 @@ FRAMING = {
     "no text": (frame(TEXT), closed(1003)),
     "text that is not UTF-8": (frame(TEXT, b"\xce\xba\xe1\xbd\xb9\xcf\x83\xed\xa0\x80"), closed(1003)),
     "text in fragments that cut a character": (frame(TEXT, b"\xce", fin=False) + frame(CONTINUATION, b"\xba"), closed(1003)),
+    # On both sides of where a length takes more room. (Zeros are no request: it is refused by its own id.)
+    **{f"a message of {size}": (frame(BINARY, b"\x80\0\0\1" + bytes(size - 4)), ANSWERED) for size in (4, 125, 126, 127, 128, 65535, 65536, 1 << 20)},
+    "a mask of zeros": (frame(BINARY, ONE, mask=bytes(4)), ANSWERED),
+    "a mask of ones": (frame(BINARY, ONE, mask=b"\xff" * 4), ANSWERED),
+    "a mask of its own for each fragment": (frame(BINARY, ONE[:5], fin=False, mask=b"\1\2\3\4") + frame(CONTINUATION, ONE[5:], mask=b"\5\6\7\x08"), ANSWERED),
     "a length of 2^64 - 1": (b"\x82\xff" + b"\xff" * 8 + stranger.MASK, CUT),
     "a frame of 1 MiB and a byte": (b"\x82\xff" + struct.pack(">Q", (1 << 20) + 1) + stranger.MASK + ONE, closed(1009)),
 }
@@ -43,6 +48,7 @@ PINGS = {
     "a ping of 126 bytes": (frame(PING, b"x" * 126), CUT),
     "a ping of 64 KiB": (frame(PING, bytes(1 << 16)), CUT),
     "a pong that nobody asked for": (frame(PONG, b"hi"), LIVES),
+    "a pong that nobody asked for, and a ping": (frame(PONG, b"ho") + frame(PING, b"hi"), ["pong:hi", *LIVES]),
     "a pong of 126 bytes": (frame(PONG, b"x" * 126), CUT),
 }
 # 3 and 4: reserved bits and opcodes.
@@ -103,6 +109,53 @@ TABLES = {"framing": FRAMING, "pings": PINGS, "reserved": RESERVED, "fragments":
 
 
 class Frames(Hostile):
+    def test_several_pings(self):
+        """Autobahn 2.10 and 2.11: of ten at once at least one is answered, and with what one of them said; of ten, one by one, each."""
+        for piece in (None, 1):
+            with self.subTest(piece=piece), self.stranger() as peer:
+                peer.upgrade()
+                peer.send(b"".join(frame(PING, b"%d" % number) for number in range(10)) + frame(BINARY, hello(SENTINEL)), piece)
+                words = peer.words()
+                self.assertEqual(words[-1], LIVES[0])
+                pongs = [word for word in words[:-1] if word.startswith("pong:")]
+                self.assertEqual(pongs, words[:-1])
+                self.assertLessEqual(set(pongs), {f"pong:{number}" for number in range(10)})
+                self.assertEqual(pongs, sorted(pongs))
+                self.assertGreaterEqual(len(pongs), 1)
+        with self.stranger() as peer:
+            peer.upgrade()
+            for number in range(10):
+                peer.send(frame(PING, b"%d" % number))
+                peer.receive_until(lambda got, count=number + 1: len(stranger.words_of(got)) == count)
+            self.assertEqual(stranger.words_of(peer.got), [f"pong:{number}" for number in range(10)])
+
+    def test_large_messages(self):
+        """Autobahn 9: 4 MiB in fragments of 64 bytes to 1 MiB, and in packets of 997 bytes; 16 MiB, and a byte more; a thousand small ones."""
+        message = b"\x80\0\0\1" + bytes((4 << 20) - 4)
+        for size, piece in ((64, None), (4096, None), (1 << 20, None), (1 << 20, 997)):
+            parts = [message[at:at + size] for at in range(0, len(message), size)]
+            sent = b"".join(frame(CONTINUATION if number else BINARY, part, fin=number == len(parts) - 1) for number, part in enumerate(parts))
+            with self.subTest(size=size, piece=piece), self.stranger() as peer:
+                peer.upgrade()
+                peer.send(sent + frame(BINARY, hello(SENTINEL)), piece)
+                self.assertEqual(peer.words(), ANSWERED)
+        for size, expected in ((16 << 20, ANSWERED), ((16 << 20) + 1, closed(1009))):
+            rest = size - 15 * (1 << 20)
+            sent = frame(BINARY, message[:1 << 20], fin=False) + frame(CONTINUATION, bytes(1 << 20), fin=False) * 14 + frame(
+                CONTINUATION, bytes(min(rest, 1 << 20)), fin=rest <= 1 << 20) + (frame(CONTINUATION, b"\0") if rest > 1 << 20 else b"")
+            with self.subTest(size=size), self.stranger() as peer:
+                peer.upgrade()
+                peer.send(sent + frame(BINARY, hello(SENTINEL)))
+                self.assertEqual(peer.words(), expected)
+        with self.stranger() as peer:
+            peer.upgrade()
+            for size in (0, 16, 1000, 16000):
+                for number in range(1, 251):
+                    peer.send(frame(BINARY, struct.pack(">I", 0x80000000 | number) + bytes(size)))
+                    peer.receive_until(lambda got: stranger.words_of(got))
+                    self.assertEqual(stranger.words_of(peer.got), [f"answer:{number}"])
+                    peer.got = b""
+
     def judge(self, piece=None, size_max=1 << 20):
         """All tables; the connections that were sent a Close, and are not gone yet."""
         closing = []

@@ -421,10 +421,8 @@ class Tls(Rest):
     def setUp(self):
         super().setUp()
         authority = Authority(self.directory)
-        certificate, key = authority.make("node")
-        self.context = ssl.create_default_context(cafile=authority.ca)
-        self.broker.arguments += ["--tls-cert", certificate, "--tls-key", key]
-        self.broker.listen = "wss://127.0.0.1:0"
+        self.context = authority.context()
+        authority.serve(self.broker)
         self.broker.start()
 
     def shaken(self, head=b""):

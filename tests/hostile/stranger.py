@@ -21,7 +21,7 @@ CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 SENTINEL = 77  # id of the honest request behind a stranger's frames
 
 
-def frame(opcode, payload=b"", fin=True, reserved=0, masked=True, length=None):
+def frame(opcode, payload=b"", fin=True, reserved=0, masked=True, length=None, mask=MASK):
     """One frame as a client sends it; `length` (16, 64): in a field of so many bits, whether it must or not."""
     size = len(payload)
     head = bytes([(0x80 if fin else 0) | reserved << 4 | opcode])
@@ -34,8 +34,8 @@ def frame(opcode, payload=b"", fin=True, reserved=0, masked=True, length=None):
         head += bytes([mask_bit | size])
     if not masked:
         return head + payload
-    repeated = (MASK * (size // 4 + 1))[:size]
-    return head + MASK + (int.from_bytes(payload, "big") ^ int.from_bytes(repeated, "big")).to_bytes(size, "big")
+    repeated = (mask * (size // 4 + 1))[:size]
+    return head + mask + (int.from_bytes(payload, "big") ^ int.from_bytes(repeated, "big")).to_bytes(size, "big")
 
 
 def hello(request_id):

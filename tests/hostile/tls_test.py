@@ -25,10 +25,9 @@ class Tls(Hostile):
 
     def make_broker(self, *arguments, **options):
         authority = Authority(self.directory)
-        certificate, key = authority.make("node")
-        self.context = ssl.create_default_context(cafile=authority.ca)
-        broker = super().make_broker("--tls-cert", certificate, "--tls-key", key, *arguments, **options)
-        broker.listen = "wss://127.0.0.1:0"
+        self.context = authority.context()
+        broker = super().make_broker(*arguments, **options)
+        authority.serve(broker)
         return broker
 
     def rpc(self):

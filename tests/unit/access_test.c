@@ -241,6 +241,7 @@ static const struct {
     {"tarry-tokens 1", "line 1: it has no end: the file was cut off"},
     {"tarry-tokens 1\ntoken a roles=read " HASH "\ntoken b roles=re", "line 3: it has no end: the file was cut off"},
     {"tarry-tokens 1\nperson a roles=read\n", "line 2: there is no kind of row \"person\""},
+    {"tarry-tokens 1\n\033]0;a\a b\n", "line 2: there is no kind of row \"?]0;a?\""},
     {"tarry-tokens 1\ntoken a roles=read\n", "line 2: hash is missing"},
     {"tarry-tokens 1\ncertificate a roles=read " HASH "\n", "line 2: hash is for tokens"},
     {"tarry-tokens 1\ntoken a " HASH "\n", "line 2: roles is missing"},

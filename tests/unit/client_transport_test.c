@@ -250,9 +250,9 @@ static void heads_without_end_are_bounded(void **state) {
 /* ---- places */
 
 static void an_address_is_what_it_says(void **state) {
-    static const char *const bad[] = {"unix://",      "unix:///",  "unix://relative", "unix:///a b",
-                                      "unix:/a",      "ws://[]:1", "ws://[::1]x",     "ws://a:",
-                                      "ws://a:99999", "ws://u@h",  "ws:///a",         "http://a"};
+    static const char *const bad[] = {"unix://",   "unix:///",    "unix://relative", "unix:///a b",  "unix:/a",
+                                      "ws://[]:1", "ws://[::1]x", "ws://a:",         "ws://a:99999", "ws://u@h",
+                                      "ws:///a",   "http://a",    "ws://r\303\266m"};
     struct place place = {.kind = PLACE_WS, .url = "as it was"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_int_equal(place_parse(bad[i], strlen(bad[i]), &place), -1);
@@ -263,6 +263,8 @@ static void an_address_is_what_it_says(void **state) {
     assert_int_equal(place_parse(path, strlen("unix://") + PLACE_SOCKET_MAX, &place), 0);
     assert_int_equal(place.kind, PLACE_UNIX);
     assert_int_equal(strlen(place.host), PLACE_SOCKET_MAX);
+    assert_int_equal(place_parse("unix:///r\303\266m", 12, &place), 0); /* tarryd listens there */
+    assert_string_equal(place.host, "/r\303\266m");
     assert_int_equal(place_parse("ws://[::1]", 10, &place), 0);
     assert_string_equal(place.host, "::1");
     assert_string_equal(place.url, "ws://[::1]:7272");

@@ -24,10 +24,17 @@ struct part {
     size_t size;
 };
 
-static bool is_plain(struct part part, const char *forbidden) {
+/* Without blanks and control characters. */
+static bool is_plain(struct part part) {
     for (size_t i = 0; i < part.size; i++)
-        if (part.at[i] <= ' ' || part.at[i] == 127 || strchr(forbidden, part.at[i]) != NULL) return false;
+        if ((unsigned char)part.at[i] <= ' ' || part.at[i] == 127) return false;
     return true;
+}
+
+static bool may_be_host(struct part part) {
+    for (size_t i = 0; i < part.size; i++)
+        if ((unsigned char)part.at[i] > '~' || strchr("/?#@", part.at[i]) != NULL) return false;
+    return is_plain(part);
 }
 
 static bool parse_port(struct part text, char out[6]) {
@@ -41,7 +48,7 @@ static bool parse_port(struct part text, char out[6]) {
 /* "host", "host:port", "[address]:port". */
 static bool parse_host(struct part text, struct place *out) {
     struct part host = text;
-    if (!is_plain(text, "/?#@")) return false;
+    if (!may_be_host(text)) return false;
     const bool has_brackets = text.size > 0 && text.at[0] == '[';
     const char *end = memchr(text.at, has_brackets ? ']' : ':', text.size);
     if (has_brackets && end == NULL) return false;
@@ -58,7 +65,7 @@ static bool parse_host(struct part text, struct place *out) {
 }
 
 static bool parse_socket(struct part path, struct place *out) {
-    if (path.size < 2 || path.size > PLACE_SOCKET_MAX || path.at[0] != '/' || !is_plain(path, "")) return false;
+    if (path.size < 2 || path.size > PLACE_SOCKET_MAX || path.at[0] != '/' || !is_plain(path)) return false;
     snprintf(out->host, sizeof(out->host), "%.*s", (int)path.size, path.at);
     snprintf(out->url, sizeof(out->url), "%s%.*s", scheme_of(PLACE_UNIX), (int)path.size, path.at);
     return true;

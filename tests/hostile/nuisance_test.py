@@ -1,0 +1,184 @@
+"""nuisance_test.py: who has a token of his own and wants what is another's, and who may no more and does not go (F-23). Each has a name and
+roles in the file of tokens; the honest client beside them (stranger.Hostile) has a token, too."""
+import os
+import socket
+import struct
+import time
+
+from stranger import BINARY, WAIT_S, Hostile, frame, hello
+import harness  # found by way of stranger
+import tokens
+import wire
+from harness import main
+from tokens import row
+from wire import COMMIT, DENIED, FORGOTTEN, GET, LIST, NO_SUCH_SESSION, OK, STALE_TOKEN, SUBSCRIBE, UNSUBSCRIBE, number, results
+
+HONEST = row("honest", "produce,consume,read,operate")
+SHOP = row("shop", "produce,consume,read", "queue=orders.", "queue=shared")
+SPY = row("spy", "produce,consume,read,operate,admin", "queue=spies.", "queue=shared")
+NOBODY = "loopback loopback roles=none\n"
+EXPIRES_S = 4
+
+
+class Nuisance(Hostile):
+    rows = (HONEST, SHOP, SPY, NOBODY)
+
+    def write(self, *rows):
+        harness.make_private(self.path("known.new"), tokens.FIRST_LINE + "".join(rows))
+        os.rename(self.path("known.new"), self.path("known"))
+
+    def make_broker(self, *arguments, **options):
+        self.write(*self.rows)
+        return super().make_broker("--tokens", self.path("known"), *arguments, **options)
+
+    def rpc(self):
+        return self.of("honest")
+
+    def of(self, name):
+        rpc = wire.Rpc(self.broker.port, tokens.text_of(name))
+        self.addCleanup(rpc.close)
+        return rpc
+
+    def ask(self, rpc, *ops):
+        """The codes of the operations in one commit."""
+        code, reply = rpc.ask(COMMIT, wire.commit(rpc.hello(), 1, list(ops)))
+        self.assertEqual(code, OK, rpc.sentence)
+        return [number(result, 1) for result in results(reply)]
+
+    def leave(self, *rpcs):
+        """Their connections end before the judge counts."""
+        for rpc in rpcs:
+            rpc.close()
+
+
+class Others(Nuisance):
+    """Another's queue, task, session, lane and lease: each as its owner has it, for somebody who has a token and all roles of his own."""
+
+    def test_anothers_lane(self):
+        """F-23: no token and no secret of his own opens it; and the shop's consumer loses nothing by it."""
+        shop, spy = self.of("shop"), self.of("spy")
+        session, own = wire.Session(shop, ["orders.new"]), wire.Session(spy, ["spies.x"])
+        wrong = {"his token": tokens.text_of("spy"), "the shop's token": tokens.text_of("shop"), "his secret": own.secret.hex(), "none": "",
+                 "a bit off": bytes([session.secret[0] ^ 1, *session.secret[1:]]).hex(), "the shop's secret behind his token":
+                 f"{tokens.text_of('spy')}\r\nAuthorization: Bearer {session.secret.hex()}"}
+        for name, secret in wrong.items():
+            with self.subTest(name), session.dial(secret=secret) as thief:
+                self.assertFalse(thief.accepted)
+                self.assertIn(b" 401 ", thief.answer.split(b"\r\n")[0])
+        with session.dial() as lane:
+            self.assertTrue(lane.accepted)
+            self.assertEqual(self.ask(shop, wire.schedule("orders.new", "k", 0, b"for the shop")), [OK])
+            self.assertIn(b"for the shop", lane.receive(WAIT_S))
+            for name, secret in wrong.items():
+                with session.dial(secret=secret) as thief:
+                    self.assertFalse(thief.accepted, name)
+            self.assertFalse(lane.is_closed_by_peer(0.2), "the one who is there was closed for somebody who was refused")
+        self.leave(shop, spy)
+
+    def test_anothers_queue_and_task(self):
+        shop, spy = self.of("shop"), self.of("spy")
+        code, reply = shop.ask(COMMIT, wire.commit(shop.hello(), 1, [wire.schedule("orders.new", "k", 3_600_000)]))
+        self.assertEqual(code, OK)
+        task = number(results(reply)[0], 3)
+        for where in ([(1, task)], [(2, "orders.new"), (3, "k")]):
+            codes = self.ask(spy, [(2, [(1, where)])], [(3, [(1, where), (2, [(2, 5)])])], [(8, [(2, where)])], [(12, [(1, where), (2, "curious")])],
+                             wire.schedule("orders.new", "k", 0), [(10, [(1, "orders.new")])], [(11, [(1, "orders.new")])])
+            self.assertEqual(set(codes), {DENIED}, codes)
+            self.assertEqual(spy.ask(GET, [(1, where)])[0], DENIED)
+        for body, fields in ((SUBSCRIBE, [(1, "orders.new")]), (LIST, [(1, "orders.new")])):
+            self.assertEqual(spy.ask(body, fields)[0], DENIED)
+        self.assertEqual(shop.ask(GET, [(1, [(1, task)])])[0], OK)
+        self.leave(shop, spy)
+
+    def test_anothers_lease(self):
+        """F-23: in a queue that both may use, with the very token of the lease, which is two small numbers that a consumer can guess."""
+        shop, spy = self.of("shop"), self.of("spy")
+        session = wire.Session(shop, ["shared"], lease_ms=3_600_000)
+        with session.dial() as lane:
+            self.assertEqual(self.ask(shop, wire.schedule("shared", "k")), [OK])
+            task, = wire.tasks(lane.receive(WAIT_S))
+            lease = [(1, number(task, 1)), (2, wire.encode([(1, number(wire.decode(task[7][-1]), 1)), (2, number(wire.decode(task[7][-1]), 2))]))]
+            codes = self.ask(spy, [(4, lease)], [(5, lease)], [(5, [*lease, (5, 1)])], [(6, [*lease, (3, 60_000)])], [(7, lease)])
+            self.assertLessEqual(set(codes), {DENIED, STALE_TOKEN}, codes)
+            self.assertEqual(self.ask(shop, [(4, lease)]), [OK])
+        self.leave(shop, spy)
+
+    def test_anothers_session_and_producer(self):
+        shop, spy = self.of("shop"), self.of("spy")
+        session, producer = wire.Session(shop, ["shared"]), shop.hello()
+        self.assertEqual(shop.ask(COMMIT, wire.commit(producer, 1, [wire.schedule("shared", "k", 3_600_000)]))[0], OK)
+        for _ in range(3):
+            spy.ask(UNSUBSCRIBE, [(1, session.id)])
+            self.assertEqual(spy.ask(wire.HEARTBEAT, [(1, session.id)])[0], NO_SUCH_SESSION)
+            self.assertEqual(spy.ask(SUBSCRIBE, [(1, "shared"), (5, session.secret)])[0], NO_SUCH_SESSION)
+            spy.ask(wire.GOODBYE, [(1, producer)])
+            self.assertEqual(spy.ask(COMMIT, wire.commit(producer, 1, [wire.schedule("shared", "k", 3_600_000)]))[0], FORGOTTEN)
+        self.assertEqual(session.heartbeat(), OK)
+        code, reply = shop.ask(COMMIT, wire.commit(producer, 1, [wire.schedule("shared", "k", 3_600_000)]))
+        self.assertEqual((code, number(results(reply)[0], 1)), (OK, OK), "the shop's answer is not there any more")
+        self.leave(shop, spy)
+
+
+class Gone(Nuisance):
+    """Who may no more is let go, whatever he is just doing: half of a request, answers or deliveries that he does not read, silence."""
+
+    PAYLOAD = b"x" * 900_000
+
+    def hang_on(self):
+        """Connections of the shop's, each in a state of its own."""
+        shop = self.of("shop")
+        self.assertEqual(self.ask(shop, wire.schedule("shared", "large", 3_600_000, self.PAYLOAD)), [OK])
+        for _ in range(8):
+            self.assertEqual(self.ask(shop, wire.schedule("orders.new", "", 0, self.PAYLOAD)), [OK])
+        session = wire.Session(shop, ["orders.new"], prefetch=8, lease_ms=3_600_000)
+        peers = {"silent": shop.peer, "an unread lane": session.dial(receive_buffer=4096).peer}
+        question = frame(BINARY, struct.pack(">I", 0x80000001) + wire.request(GET, [(1, [(2, "shared"), (3, "large")]), (2, 1)]))
+        for name, sent in {"half a request": frame(BINARY, hello(1), fin=False), "half a frame": frame(BINARY, hello(1))[:9],
+                           "unread answers": question * 20}.items():
+            peer = wire.WebSocket(self.broker.port, headers=wire.bearer(tokens.text_of("shop")), receive_buffer=4096)
+            self.assertTrue(peer.accepted)
+            peer.peer.sendall(sent)
+            peers[name] = peer.peer
+        self.assertNotEqual(peers["an unread lane"].recv(1, socket.MSG_PEEK), b"")  # it has begun to leave: that is an attempt
+        return peers
+
+    def assert_gone(self, peers):
+        """The broker has ended them, and what the consumer held is another's."""
+        harness.wait_until("the broker has let go of them", lambda: self.broker.sockets() <= self.descriptors, 20)
+        for peer in peers.values():
+            peer.close()
+        other = self.of("other")
+        session = wire.Session(other, ["orders.new"], prefetch=8)
+        with session.dial() as lane:
+            self.assertIn(2, [number(task, 5) for task in wire.tasks(lane.receive(WAIT_S))], "attempts")
+        with wire.WebSocket(self.broker.port, headers=wire.bearer(tokens.text_of("shop"))) as upgrade:
+            self.assertIn(b" 401 ", upgrade.answer)
+        self.leave(other)
+
+
+class Revoked(Gone):
+    rows = (HONEST, SHOP, row("other", "consume"), NOBODY)
+
+    def test_revoked(self):
+        """F-23."""
+        peers = self.hang_on()
+        self.assertGreater(self.broker.sockets(), self.descriptors)
+        self.write(HONEST, row("other", "consume"), NOBODY)
+        self.assert_gone(peers)
+
+
+class Expired(Gone):
+    @property
+    def rows(self):
+        self.end_s = int(time.time()) + EXPIRES_S + (6 if harness.SANITIZED else 0)
+        return HONEST, row("shop", "produce,consume,read", "queue=orders.", "queue=shared", f"expires={self.end_s}"), row("other", "consume"), NOBODY
+
+    def test_expired(self):
+        """F-23."""
+        peers = self.hang_on()
+        self.assertLess(time.time(), self.end_s, "this machine was too slow for it")
+        self.assert_gone(peers)
+
+
+if __name__ == "__main__":
+    main()
