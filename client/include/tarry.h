@@ -118,7 +118,8 @@ enum tarry_code {
     TARRY_NO_SUCH_SESSION = 12, /* never surfaces: the consumer subscribes again */
     TARRY_NOT_PRIMARY = 13,     /* no address was the primary's until the deadline; nothing was done */
     TARRY_FAILED = 14,          /* the broker's disk failed; whether it took effect is unknown */
-    TARRY_DENIED = 15,          /* you may not do this: the message says which role is missing, or whose the queue is */
+    TARRY_DENIED = 15,          /* you may not do this: the message says which role is missing, or whose the queue is,
+                                 * or why no broker lets you in, or what is wrong with the token's file */
     TARRY_BEHIND = 16,  /* nothing was answered: what is there is older than what was asked for (tarry_fresh.h) */
     TARRY_TOO_OLD = 17, /* … : the follower cannot prove that what it has is as young as that (tarry_fresh.h) */
     /* The library's. */
@@ -271,7 +272,8 @@ struct tarry_options {
     void *event_arg;
     /* Files, read at each connect, so that they may be replaced. NULL: the environment's TARRY_TOKEN_FILE,
      * TARRY_TLS_CA, TARRY_TLS_CERT, TARRY_TLS_KEY; "": none. Those with a token or a key must be closed to others (mode
-     * 0600). What is wrong with one is said like what an address said: tarry_addresses_say. */
+     * 0600). What is wrong with one is said like what an address said: tarry_addresses_say. While the token's cannot be
+     * read, calls end at once with TARRY_DENIED, and the next ones read it again; replace it by renaming. */
     const char *token_file; /* one word, shown to the broker as "Authorization: Bearer …" */
     const char *tls_ca;     /* PEM: authorities that a wss:// broker's certificate may be of; none: the system's */
     const char *tls_cert;   /* PEM: this client's certificate, if the broker wants one … */

@@ -8,7 +8,8 @@
  *
  *   sent, and no answer to one of the sends ─► TARRY_FAILED if that is what the broker said last, else TARRY_E_TIMEOUT:
  *                                              whether it took effect is unknown
- *   not let in at any address ───────────────► TARRY_DENIED, at once (expiry_denied); nothing was done
+ *   not let in at any address, or no token ──► TARRY_DENIED, at once (expiry_denied); nothing was done
+ *   in its file
  *   refused each time it was sent ───────────► that refusal: TARRY_BUSY, TARRY_STOPPING, TARRY_NOT_PRIMARY,
  *                                              TARRY_BEHIND
  *   never sent ──────────────────────────────► TARRY_BUSY if a broker has answered others since the call was made;

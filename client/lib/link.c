@@ -101,19 +101,23 @@ static uint64_t some_of(uint64_t wait_ms) {
     return wait_ms / 2 + random % (wait_ms / 2);
 }
 
-/* What is shown at the present address. False: nothing is sent, and the connection says why. */
+/* What is shown at the present address. False: nothing is sent, the connection says why, and the client is as good as
+ * denied: a file that is replaced by renaming is never missing, so waiting for one would only hide that it is wrong.
+ * The next try reads it again. */
 static bool read_token(tarry_client *client, char token[TOKEN_SIZE_MAX + 1]) {
     struct connection *connection = &client->link.connection;
     const struct credentials *credentials = &client->credentials;
     connection->denied = false;
     if (credentials->token_file == NULL) return true;
+    connection->denied = true;
     if (place_is_in_the_clear(&present(&client->link)->place) && !credentials->unsafe_plain_token) {
         connection_say(connection, "the token is not shown to another machine over ws://, where whoever is in between "
                                    "reads it: use wss://, or say --unsafe-plain-token (unsafe_plain_token)");
-        connection->denied = true;
         return false;
     }
-    return private_read_token(credentials->token_file, token, connection->said, sizeof(connection->said));
+    connection->denied =
+        !private_read_token(credentials->token_file, token, connection->said, sizeof(connection->said));
+    return !connection->denied;
 }
 
 /* Tries the present address. */

@@ -383,6 +383,12 @@ class Client(Access):
             self.assert_denied("the token is none of this broker's", *arguments)
         self.assert_denied("the token has expired", "queues", token=tokens.text_of("late"))
 
+    def test_a_file_that_cannot_be_read_is_said_at_once(self):
+        missing = self.path("none")
+        for arguments in (("schedule", "q", "--key", "k", "--in", "1h"), ("queues",), ("consume", "q", "--count", "1")):
+            self.assert_denied(f"the token's file {missing} cannot be read: No such file or directory", *arguments, TARRY_TOKEN_FILE=missing)
+        self.assertEqual(self.broker.log_text().count("access_refused"), 0)  # nobody was asked
+
     def test_too_many_wrong_ones_are_said_at_once_too(self):
         for _ in range(11):
             with WebSocket(self.broker.port, headers=wire.bearer("tarry_nobodys")) as upgrade:

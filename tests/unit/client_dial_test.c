@@ -3,6 +3,7 @@
 
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "client.h"
 
@@ -154,6 +155,96 @@ static void who_was_busy_elsewhere_is_not_waited_for(void **state) { /* CALM-1 *
     fake_stop(other);
 }
 
+static tarry_client *client_with_token(const char *urls, const char *token_file) {
+    tarry_client *client;
+    struct tarry_options options = {.urls = urls, .timeout_ms = 20000, .token_file = token_file};
+    assert_int_equal(tarry_open(&options, &client), TARRY_OK);
+    return client;
+}
+
+static void put_token(const char *path, mode_t mode, const char *text) {
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fchmod(fileno(file), mode), 0);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void count_fine(void *arg, const struct tarry_result *result) {
+    if (result->code == TARRY_OK) atomic_fetch_add((atomic_int *)arg, 1);
+}
+
+/* At once, by whoever may wait for ever: with the file's name and what is wrong with it. Later calls find it mended. */
+static void a_token_that_cannot_be_read_is_said_at_once(void **state) {
+    static const struct {
+        const char *text;
+        mode_t mode;
+        const char *said;
+    } cases[] = {{NULL, 0, "No such file or directory"},
+                 {"word\n", 0640, "open to others (mode 0640): chmod 600 it"},
+                 {"", 0600, "is empty"},
+                 {"two words\n", 0600, "holds no token"}};
+    struct fake *fake = fake_start(NULL, 0);
+    char path[] = "/tmp/tarry-token-XXXXXX", urls[160];
+    int port, handle = refusing_port(&port), file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    snprintf(urls, sizeof(urls), "%s,ws://127.0.0.1:%d", fake->url, port);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct tarry_result result = {0};
+        if (cases[i].text != NULL)
+            put_token(path, cases[i].mode, cases[i].text);
+        else
+            unlink(path);
+        tarry_client *client = client_with_token(i % 2 == 0 ? fake->url : urls, path);
+        assert_int_equal(tarry_schedule(client, &order, &result), TARRY_DENIED);
+        assert_non_null(strstr(result.message, path));
+        assert_non_null(strstr(result.message, cases[i].said));
+        assert_int_equal(COUNT(fake, commits), i);
+        put_token(path, 0600, "word\n");
+        for (int code = TARRY_DENIED; code != TARRY_OK;) { /* a try that has read it before may still end */
+            assert_true(code == TARRY_DENIED);
+            code = tarry_schedule(client, &order, NULL);
+        }
+        tarry_close(client);
+    }
+    unlink(path);
+    close(handle);
+    fake_stop(fake);
+}
+
+/* What may have been executed is not denied: it waits for the file, and takes effect once (ONCE-1). */
+static void what_was_sent_waits_for_its_token(void **state) {
+    const enum deed script[] = {ANSWER, LOSE_REQUEST, ANSWER};
+    struct fake *fake = fake_start(script, 3);
+    char path[] = "/tmp/tarry-token-XXXXXX";
+    const struct tarry_ref ref = {.queue = "orders", .key = "order-1"};
+    struct tarry_view *view;
+    atomic_int answered = 0;
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    put_token(path, 0600, "word\n");
+    tarry_client *client = client_with_token(fake->url, path);
+    assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_OK);
+    unlink(path);
+    assert_int_equal(tarry_schedule_async(client, &order, count_fine, &answered), TARRY_OK);
+    for (bool is_denied = false; !is_denied; nng_msleep(1)) {
+        pthread_mutex_lock(&client->lock);
+        is_denied = link_is_denied(&client->link);
+        pthread_mutex_unlock(&client->lock);
+    }
+    assert_int_equal(tarry_get(client, &ref, false, &view, NULL), TARRY_DENIED);
+    assert_int_equal(atomic_load(&answered), 0);
+    put_token(path, 0600, "word\n");
+    assert_int_equal(tarry_drain(client, 0), TARRY_OK);
+    assert_int_equal(atomic_load(&answered), 1);
+    assert_int_equal(COUNT(fake, ops), 2);
+    tarry_close(client);
+    unlink(path);
+    fake_stop(fake);
+}
+
 /* The broker comes and goes, addresses are given up, clients are closed at any moment. */
 static void brokers_come_and_go(void **state) {
     int port, handle = refusing_port(&port);
@@ -179,6 +270,8 @@ int main(void) {
         cmocka_unit_test(connections_that_bring_nothing_are_no_hot_loop),
         cmocka_unit_test(a_useful_connection_is_made_anew_at_once),
         cmocka_unit_test(who_was_busy_elsewhere_is_not_waited_for),
+        cmocka_unit_test(a_token_that_cannot_be_read_is_said_at_once),
+        cmocka_unit_test(what_was_sent_waits_for_its_token),
         cmocka_unit_test(brokers_come_and_go),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
