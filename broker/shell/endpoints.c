@@ -66,15 +66,15 @@ static const char *what_to_do(const struct listen_address *address, int error) {
 int endpoints_open(struct endpoints *endpoints, char message[ENDPOINTS_MESSAGE_SIZE]) {
     for (unsigned i = 0; i < endpoints->count; i++) {
         struct listen_address *address = &endpoints->addresses[i];
-        char url[LISTEN_URL_SIZE];
         int error = listen_open(address, &endpoints->sockets[i]);
         for (int tries = 1; tries < PORT_TRIES && error == EADDRINUSE && address->scheme != LISTEN_UNIX; tries++) {
             usleep(PORT_TRY_US);
             error = listen_open(address, &endpoints->sockets[i]);
         }
+        listen_format(address, endpoints->texts[i], LISTEN_URL_SIZE);
+        endpoints->urls[i] = endpoints->texts[i];
         if (error == 0) continue;
-        listen_format(address, url, sizeof(url));
-        snprintf(message, ENDPOINTS_MESSAGE_SIZE, "cannot listen on %s: %s%s", url, strerror(error),
+        snprintf(message, ENDPOINTS_MESSAGE_SIZE, "cannot listen on %s: %s%s", endpoints->urls[i], strerror(error),
                  what_to_do(address, error));
         endpoints->count = i;
         endpoints_remove(endpoints);

@@ -16,6 +16,9 @@ struct endpoints {
     unsigned count;
     struct listen_address addresses[DOOR_LISTENERS_MAX];
     struct listen_socket sockets[DOOR_LISTENERS_MAX];
+    /* Each as text, once it is bound. Any thread may read them when the door runs. */
+    char texts[DOOR_LISTENERS_MAX][LISTEN_URL_SIZE];
+    char *urls[DOOR_LISTENERS_MAX];
 };
 
 /* URLs separated by blanks. 0, or 1 with a sentence. */

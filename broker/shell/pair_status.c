@@ -36,6 +36,8 @@ void pair_answer(struct shell *shell, struct call *call) {
     status.cluster = (ProtobufCBinaryData){CLUSTER_ID_SIZE, shell->dir.cluster};
     status.member = member;
     status.url = status.primary = shell->url;
+    status.urls = shell->endpoints.urls;
+    status.n_urls = shell->endpoints.count;
     status.since_ms = shell->started_ms;
     status.now_ms = instant_ms(clock_now(&shell->clock, NULL));
     status.appended = status.durable = status.committed = status.applied = log_durable(shell->log);

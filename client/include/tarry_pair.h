@@ -76,6 +76,8 @@ struct tarry_pair_view {
     uint64_t alone_since_ms; /* a primary: since when what it acknowledges is on its disk only; 0: it is not */
     const char *record;      /* of tarry_pair_record: the coordinator's, as text; "": there is none, or it was not asked
                                 for */
+    const char *const *urls; /* where it listens, in the order of its --listen … */
+    size_t url_count;        /* … all of it; 0: a version that does not say */
 };
 
 /* The same in numbers, as tarry_stats tells them; see tarry_pair_view. */

@@ -66,6 +66,8 @@ static void fill(const Tarry__PairReply *from, struct pair_box *box) {
         .peer_member = "",
         .alone_since_ms = from->alone_since_ms,
         .record = from->record,
+        .urls = (const char *const *)from->urls,
+        .url_count = from->n_urls,
     };
 }
 

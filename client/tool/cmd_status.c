@@ -24,9 +24,9 @@ const struct command command_status = {
     .usage = "[--wait DUR]",
     .summary = "who is the primary, who follows, and how far behind",
     .text =
-        "Shows the role of every broker that --broker names (give both of a pair), its epoch, whether what is\n"
-        "acknowledged is on both, the positions of its log, how far the follower is behind, and whether the states\n"
-        "of both were equal when they were last compared.\n\n"
+        "Shows the role of every broker that --broker names (give both of a pair), its epoch, all addresses\n"
+        "where it listens if there are several, whether what is acknowledged is on both, the positions of its log,\n"
+        "how far the follower is behind, and whether the states of both were equal when they were last compared.\n\n"
         "Exit status 1 if something wants an operator: a broker that does not answer (2s for each of several) or\n"
         "says that it has a problem, no primary or two, a follower that should be in sync and is not, states that\n"
         "differ. 3 if nobody answers.\n\n"
@@ -62,6 +62,16 @@ static void json_peer(struct text *out, const struct tarry_pair_view *view) {
     ndjson_number(out, "digests_compared", view->compared_count);
 }
 
+static void json_urls(struct text *out, const struct tarry_pair_view *view) {
+    ndjson_key(out, "urls");
+    text_add_char(out, '[');
+    for (size_t i = 0; i < view->url_count; i++) {
+        if (i > 0) text_add_char(out, ',');
+        ndjson_string(out, view->urls[i], strlen(view->urls[i]));
+    }
+    text_add_char(out, ']');
+}
+
 static void json_node(struct text *out, const struct node *node) {
     const struct tarry_pair_view *view = node->view;
     ndjson_begin(out);
@@ -79,6 +89,7 @@ static void json_node(struct text *out, const struct node *node) {
     ndjson_text(out, "cluster", view->cluster);
     ndjson_text(out, "member", view->member);
     ndjson_text(out, "url", view->url);
+    json_urls(out, view);
     ndjson_text(out, "primary", view->primary[0] != 0 ? view->primary : NULL);
     ndjson_text(out, "replication", tarry_replication_name(view->replication));
     ndjson_number(out, "solo_after_ms", view->solo_after_ms);
@@ -151,6 +162,8 @@ static void words_node(struct text *out, const struct node *node) {
         return;
     }
     words_role(out, view);
+    for (size_t i = 0; view->url_count > 1 && i < view->url_count; i++)
+        text_printf(out, "  %-12s %s\n", i == 0 ? "listens at" : "", view->urls[i]);
     if (view->has_peer) words_replication(out, view);
     text_printf(out, "  %-12s appended %llu, durable %llu, committed %llu, applied %llu\n", "log",
                 (unsigned long long)view->appended, (unsigned long long)view->durable,

@@ -4,6 +4,7 @@ import socket
 import stat
 import subprocess
 
+import harness
 import wire
 from harness import Case, find_program
 from wire import Rpc
@@ -52,10 +53,27 @@ class Listen(Case):
             with Rpc(where) as rpc:
                 producers.add(rpc.hello())
         self.assertEqual(len(producers), 3)  # of one broker
+        self.assert_says(urls[1:])
+
+    def assert_says(self, urls):
+        """`tarry status` names all addresses, in the order of --listen, and the first that a network reaches."""
+        status = self.broker.one("status")
+        self.assertEqual((status["url"], status["urls"]), (self.broker.url, [self.broker.listen, *urls]))
+        words = self.broker.words("status")
+        for url in (self.broker.listen, *urls):
+            self.assertRegex(words, rf"(?m)^  (listens at|          ) +{url}$")
+
+    def test_a_node_of_a_pair_says_them_too(self):
+        self.broker.arguments = ["--listen", self.local, "--peer", f"ws://127.0.0.1:{harness.ports.free_port()}"]
+        self.broker.start()
+        status = self.broker.refused("status").one  # the other node is not there
+        self.assertEqual((status["url"], status["urls"]), (self.broker.url, [self.broker.url, self.local]))
 
     def test_one_address_is_said_once(self):
         self.broker.start()
         self.assertNotIn("urls", self.broker.ready)
+        self.assertEqual(self.broker.one("status")["urls"], [self.broker.url])
+        self.assertNotIn("listens at", self.broker.words("status"))
 
     def test_a_unix_socket_alone(self):
         self.broker.listen = self.local
@@ -119,5 +137,4 @@ class Listen(Case):
 
 
 if __name__ == "__main__":
-    import harness
     harness.main()

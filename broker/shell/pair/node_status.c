@@ -135,6 +135,8 @@ void node_status_with(struct node *node, struct call *call, const char *record) 
     status.cluster = (ProtobufCBinaryData){CLUSTER_ID_SIZE, shell->dir.cluster};
     status.member = member;
     status.url = node->url;
+    status.urls = shell->endpoints.urls;
+    status.n_urls = shell->endpoints.count;
     status.primary = leads ? node->url : primary;
     status.mode = pair.is_async ? TARRY__PAIR_REPLY__MODE__ASYNC : TARRY__PAIR_REPLY__MODE__SYNC;
     status.solo_after_ms = pair.may_lead_alone ? shell->config.solo_after_ms : 0;
