@@ -48,6 +48,7 @@ static void slot_end(struct backup *backup, struct backup_slot *slot, const char
     if (slot->index_handle >= 0) close(slot->index_handle);
     if (slot->handle >= 0) close(slot->handle);
     backup_files_free(&slot->files);
+    if (slot->is_peers) node_copies(&backup->shell->node, 0, 0);
     log_unpin(backup->shell->log);
     logfmt("backup_ended", "backup=%" PRIu64 " position=%" PRIu64 " reason=\"%s\"", slot->number, slot->position, why);
     *slot = (struct backup_slot){.index_handle = -1, .handle = -1};
@@ -180,6 +181,8 @@ static void answer_read(struct backup *backup, struct call *call, struct backup_
         refuse(call, TARRY__CODE__NOT_DONE, sentence);
         return;
     }
+    slot->read += (uint64_t)count;
+    if (slot->is_peers) node_copies(&backup->shell->node, slot->read, slot->files.bytes);
     Tarry__BackupReply reply = TARRY__BACKUP_REPLY__INIT;
     reply.backup = slot->number;
     reply.ready = true;
@@ -194,6 +197,7 @@ static void take_begin(struct backup *backup, struct call *call, const Tarry__Ba
         refuse(call, TARRY__CODE__NOT_DONE, problem);
         return;
     }
+    slot->is_peers = call->from_peer;
     Tarry__BackupReply reply = TARRY__BACKUP_REPLY__INIT;
     fill_status(slot, &reply);
     answer(call, &reply);

@@ -48,6 +48,8 @@ struct backup_slot {
     uint64_t number;
     uint64_t asked_ns; /* MONOTONIC, the last request for it */
     bool with_archive;
+    bool is_peers;           /* it is the snapshot that the other node of the pair fetches … */
+    uint64_t read;           /* … and has so many bytes of */
     struct index_copy *copy; /* COPYING */
     int index_handle;        /* of the copied index, which has no name; -1: none */
     uint64_t index_position;

@@ -34,6 +34,7 @@ struct call {
     /* NULL: nobody counts. Otherwise told, once the core has answered and what the reply still lacks must be read: it
      * will have `size` bytes. Before `answer`; core thread. */
     void (*sized)(struct call *call, size_t size);
+    bool from_peer;      /* the other node of the pair asks, and has proved that it does */
     uint32_t age_max_ms; /* a follower's answer says so (Reply.age_max_ms); 0: it does not */
 };
 

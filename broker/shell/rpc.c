@@ -404,6 +404,7 @@ static void handle(struct rpc_context *context, struct message *message) {
         return;
     }
     errand->event.ticket = call_ticket(&context->call);
+    context->call.from_peer = context->proof == PEER_RIGHT;
     const Tarry__Request *request = errand->event.request;
     context->follows = request->body_case == TARRY__REQUEST__BODY_FOLLOW;
     if (context->follows) atomic_fetch_add(&rpc->followed, 1);

@@ -150,6 +150,9 @@ static void put_quantiles(FILE *out, const char *name, const char *queue, const 
     X(lag_frames, "gauge")                                                                                             \
     X(lag_bytes, "gauge")                                                                                              \
     X(lag_ms, "gauge")                                                                                                 \
+    X(copied, "gauge")                                                                                                 \
+    X(copy_bytes, "gauge")                                                                                             \
+    X(left_ms, "gauge")                                                                                                \
     X(role, "gauge")                                                                                                   \
     X(epoch, "gauge")                                                                                                  \
     X(alone, "gauge")                                                                                                  \

@@ -78,6 +78,9 @@ struct tarry_pair_view {
                                 for */
     const char *const *urls; /* where it listens, in the order of its --listen … */
     size_t url_count;        /* … all of it; 0: a version that does not say */
+    uint64_t peer_copied_size; /* asked of a primary, whose follower fetches a snapshot: so far, of … */
+    uint64_t peer_copy_size;   /* … so many bytes; 0: it fetches none */
+    uint64_t left_ms; /* about so long until the follower has that, or what it lacks; 0: little, or nobody can tell */
 };
 
 /* The same in numbers, as tarry_stats tells them; see tarry_pair_view. */
@@ -93,6 +96,9 @@ struct tarry_pair_stats {
     uint64_t lag_ms;
     uint64_t digest_position; /* 0: none has been compared yet */
     uint64_t compared_count;
+    uint64_t copied_size; /* as peer_copied_size of tarry_pair_view */
+    uint64_t copy_size;
+    uint64_t left_ms;
 };
 
 /* How the broker is. The caller frees *out_view. TARRY_UNSUPPORTED: a broker that knows no pairs. */

@@ -170,6 +170,9 @@ static const struct tarry_pair_stats *fill_pair(const Tarry__StatsReply *reply, 
         .lag_ms = from->lag_ms,
         .digest_position = from->digest_position,
         .compared_count = from->digests_compared,
+        .copied_size = from->copied,
+        .copy_size = from->copy_bytes,
+        .left_ms = from->left_ms,
     };
     return out;
 }

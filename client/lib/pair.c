@@ -84,6 +84,9 @@ static void fill_peer(const Tarry__PairReply *from, struct tarry_pair_view *view
         view->lag_frames = peer->lag_frames;
         view->lag_size = peer->lag_bytes;
         view->lag_ms = peer->lag_ms;
+        view->peer_copied_size = peer->copied;
+        view->peer_copy_size = peer->copy_bytes;
+        view->left_ms = peer->left_ms;
     }
     if (digest != NULL) {
         view->has_digest = true;

@@ -97,6 +97,7 @@ static void json_pair(struct text *out, const struct tarry_pair_stats *pair) {
     ndjson_number(out, "lag_frames", pair->lag_frames);
     ndjson_number(out, "lag_bytes", pair->lag_size);
     ndjson_number(out, "lag_ms", pair->lag_ms);
+    if (pair->left_ms != 0) ndjson_number(out, "left_ms", pair->left_ms);
     ndjson_number(out, "digest_position", pair->digest_position);
     ndjson_number(out, "digests_compared", pair->compared_count);
     text_add_char(out, '}');

@@ -55,6 +55,11 @@ static void json_peer(struct text *out, const struct tarry_pair_view *view) {
     ndjson_number(out, "lag_frames", view->lag_frames);
     ndjson_number(out, "lag_bytes", view->lag_size);
     ndjson_number(out, "lag_ms", view->lag_ms);
+    if (view->peer_copy_size != 0) {
+        ndjson_number(out, "peer_copied", view->peer_copied_size);
+        ndjson_number(out, "peer_copy_bytes", view->peer_copy_size);
+    }
+    if (view->left_ms != 0) ndjson_number(out, "left_ms", view->left_ms);
     if (!view->has_digest) return;
     ndjson_number(out, "digest_position", view->digest_position);
     ndjson_bool(out, "digest_equal", view->digest == view->peer_digest);
@@ -138,6 +143,14 @@ static void words_replication(struct text *out, const struct tarry_pair_view *vi
     text_printf(out, ", %s\n", view->coordinator[0] != 0 ? view->coordinator : "an operator decides");
 }
 
+/* Whole seconds: nobody reads more of an estimate. */
+static void words_left(struct text *out, const struct tarry_pair_view *view) {
+    char duration[UNITS_TEXT_SIZE];
+    if (view->left_ms != 0)
+        text_printf(out, ", about %s left", duration_format((view->left_ms + 999) / 1000 * 1000, duration));
+    text_add_char(out, '\n');
+}
+
 static void words_peer(struct text *out, const struct tarry_pair_view *view) {
     char duration[UNITS_TEXT_SIZE];
     text_printf(out, "  %-12s %s", "peer", view->peer_url);
@@ -145,8 +158,12 @@ static void words_peer(struct text *out, const struct tarry_pair_view *view) {
         text_add_str(out, ", never heard of");
     else if (view->now_ms >= view->peer_heard_ms)
         text_printf(out, ", heard %s ago", duration_format(view->now_ms - view->peer_heard_ms, duration));
-    text_printf(out, "\n  %-12s %llu frames, %llu bytes, %s\n", "lag", (unsigned long long)view->lag_frames,
+    text_printf(out, "\n  %-12s %llu frames, %llu bytes, %s", "lag", (unsigned long long)view->lag_frames,
                 (unsigned long long)view->lag_size, duration_format(view->lag_ms, duration));
+    if (view->peer_copy_size != 0)
+        text_printf(out, "\n  %-12s the follower has %llu of %llu bytes", "snapshot",
+                    (unsigned long long)view->peer_copied_size, (unsigned long long)view->peer_copy_size);
+    words_left(out, view);
     if (view->has_digest)
         text_printf(out, "  %-12s %s as of log position %llu, compared %llu time%s\n", "states",
                     view->digest == view->peer_digest ? "equal" : "DIFFERENT",

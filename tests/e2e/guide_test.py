@@ -49,6 +49,8 @@ NAMES = {
     "tarry status                                   # problem: the follower does not": "word",
     "tarry status --wait 10m": "copied",
     "# once: who may back up": "backup",
+    "# on a, once; then hand the file": "token of backups",
+    "# wherever the copies are kept": "backup of a pair",
     "systemctl stop tarry\nmv": "restore",
 }
 
@@ -317,6 +319,19 @@ class PairStories:
         self.b.run("systemctl start tarry-pair")
         self.wait_in_sync()
         self.assertEqual(self.keys(), {f"order-{i}" for i in range(1, 5)})
+
+    def test_a_pair_is_backed_up_from_its_follower(self):
+        self.set_up()
+        self.schedule("order-1")
+        self.wait_in_sync()
+        for name in ("token of backups", "tokens to b"):
+            self.play(self.a, name)
+        known = "TARRY_TOKEN_FILE=/etc/tarry/backups.token tarry stats --from-follower --broker wss://10.0.0.2:7272 >/dev/null 2>&1"
+        self.a.run(f"until {known}; do sleep 0.2; done")  # it takes the file up by itself
+        os.makedirs(self.a.there("/mnt/backup"))
+        said = self.play(self.a, "backup of a pair")
+        self.assertIn(", from wss://10.0.0.2:7272", said)
+        self.assertIn("order-1", self.a.run("tarry audit --data /mnt/backup/monday --json"))
 
     def lose_the_follower(self):
         self.play(self.a, "follower lost")

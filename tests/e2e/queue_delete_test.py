@@ -27,7 +27,9 @@ class Delete(Case):
     def test_it_is_gone_from_lists_and_statistics(self):
         self.mistype()
         self.broker.one("schedule", "orders", "--in", "1h")
-        self.assertEqual(self.delete("odrers"), {"queue": "odrers", "result": "deleted"})
+        deleted = self.delete("odrers")
+        self.assertGreater(deleted.pop("position"), 0)
+        self.assertEqual(deleted, {"queue": "odrers", "result": "deleted"})
         self.assertEqual(names(self.broker), ["orders"])
         self.assertEqual([item["queue"] for item in self.broker.ok("stats")], ["orders", None])
         self.broker.refused("stats", "odrers")

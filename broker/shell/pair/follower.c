@@ -173,10 +173,16 @@ static void note_leader(struct node *node, const Tarry__FollowReply *body) {
     if (body->committed > peer->durable) peer->durable = peer->applied = body->committed; /* at least */
     uint64_t own_end = log_durable(node->shell->log);
     peer->lag = (struct node_lag){0};
-    if (own_end < body->log_end) peer->lag = (struct node_lag){body->lag_frames, body->log_end - own_end, body->lag_ms};
+    uint64_t lag = own_end < body->log_end ? body->log_end - own_end : 0;
+    copy_progress_see(&peer->progress, lag >= CATCH_UP_BYTES ? lag : 0, monotonic_ns());
+    uint64_t left_ms = peer->progress.left_ms;
+    if (lag > 0) peer->lag = (struct node_lag){body->lag_frames, lag, body->lag_ms, left_ms};
+    bool says = lag >= CATCH_UP_BYTES && copy_progress_says(&peer->progress, monotonic_ns());
     const struct digest_point point = {body->digest_position, body->digest};
     digests_expect(&node->digests, point, atomic_load(&node->applied));
     pthread_mutex_unlock(&node->mutex);
+    if (says)
+        logfmt("catching_up", "position=%" PRIu64 " lag_bytes=%" PRIu64 " left_ms=%" PRIu64, own_end, lag, left_ms);
 }
 
 /* False: they do not continue this log. */

@@ -239,6 +239,8 @@ static void note_peer(struct node *node, const Tarry__Follow *follow) {
     peer->heard_ns = monotonic_ns();
     peer->durable = follow->end;
     peer->applied = follow->applied;
+    uint64_t lag = node_is_leading(node) && follow->end < node->news.written ? node->news.written - follow->end : 0;
+    copy_progress_see(&peer->progress, lag >= CATCH_UP_BYTES ? lag : 0, monotonic_ns());
     pthread_mutex_unlock(&node->mutex);
     leader_half_hear(&node->leading.half, &node->pair, follow, monotonic_ns());
     publish_needs(node);

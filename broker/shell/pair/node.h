@@ -23,6 +23,7 @@
 #include "asker.h"
 #include "call.h"
 #include "config.h"
+#include "copy_progress.h"
 #include "datadir.h"
 #include "digests.h"
 #include "follower_half.h"
@@ -56,8 +57,11 @@ struct sync_point {
 struct node_lag {
     uint64_t frames;
     uint64_t bytes;
-    uint64_t ms; /* the age of the oldest frame that it lacks */
+    uint64_t ms;      /* the age of the oldest frame that it lacks */
+    uint64_t left_ms; /* about so long until it has them; 0: soon, or nobody can tell */
 };
+/* Less is not worth a word: it is there before that is read. */
+#define CATCH_UP_BYTES (1u << 20)
 
 /* What other threads have posted since the thread looked last. */
 struct node_news {
@@ -97,9 +101,12 @@ struct node_peer {
     uint64_t heard_ns; /* MONOTONIC; 0: never */
     uint64_t durable;
     uint64_t applied;
+    struct copy_progress progress; /* of what the follower lacks, whichever of the two that is */
     /* while this node leads */
-    uint64_t frames;         /* up to `durable`, of those since it leads */
-    uint64_t lacks_since_ns; /* MONOTONIC, when the first frame behind `durable` was written; 0: there is none */
+    uint64_t copied, copy_bytes;  /* of the snapshot that the follower fetches; 0: none */
+    struct copy_progress copying; /* … */
+    uint64_t frames;              /* up to `durable`, of those since it leads */
+    uint64_t lacks_since_ns;      /* MONOTONIC, when the first frame behind `durable` was written; 0: there is none */
     /* while it follows */
     struct node_lag lag; /* its own, as the leader told it last */
 };
@@ -311,6 +318,8 @@ const char *node_problem(struct node *node, const struct pair *pair, const struc
                          char buffer[COORDINATOR_MESSAGE_SIZE]);
 /* The URL of the primary; empty: not known. */
 void node_primary(struct node *node, char out[CONFIG_TEXT_SIZE]);
+/* The other node has so much of the snapshot that it fetches here; `bytes` 0: it fetches none any more. */
+void node_copies(struct node *node, uint64_t copied, uint64_t bytes);
 /* Adds what the statistics say of the pair. */
 void node_stats(struct node *node, Tarry__BrokerStats *stats, struct arena *arena);
 /* How far the follower is behind, whichever of the two that is; `node->mutex` is held. */

@@ -78,8 +78,22 @@ struct node_lag node_lag(const struct node *node) {
     if (node->news.written <= peer->durable) return lag;
     lag.bytes = node->news.written - peer->durable;
     lag.frames = node->news.frames - peer->frames;
+    lag.left_ms = peer->progress.left_ms;
     if (peer->lacks_since_ns != 0) lag.ms = (monotonic_ns() - peer->lacks_since_ns) / NS_PER_MS;
     return lag;
+}
+
+static uint64_t left_ms(const struct node_peer *peer, const struct node_lag *lag) {
+    return peer->copy_bytes != 0 ? peer->copying.left_ms : lag->left_ms;
+}
+
+void node_copies(struct node *node, uint64_t copied, uint64_t bytes) {
+    if (!node->on) return;
+    pthread_mutex_lock(&node->mutex);
+    node->peer.copied = bytes != 0 ? copied : 0;
+    node->peer.copy_bytes = bytes;
+    copy_progress_see(&node->peer.copying, bytes > copied ? bytes - copied : 0, monotonic_ns());
+    pthread_mutex_unlock(&node->mutex);
 }
 
 static void fill_peer(const struct node_peer *peer, const struct node_lag *lag, uint64_t now_ms, Tarry__PairPeer *out) {
@@ -89,6 +103,9 @@ static void fill_peer(const struct node_peer *peer, const struct node_lag *lag, 
     out->lag_frames = lag->frames;
     out->lag_bytes = lag->bytes;
     out->lag_ms = lag->ms;
+    out->copied = peer->copied;
+    out->copy_bytes = peer->copy_bytes;
+    out->left_ms = left_ms(peer, lag);
 }
 
 static bool fill_digest(const struct digests *digests, uint64_t now_ms, Tarry__PairDigest *out) {
@@ -173,6 +190,9 @@ void node_stats(struct node *node, Tarry__BrokerStats *stats, struct arena *aren
     out->lag_frames = lag.frames;
     out->lag_bytes = lag.bytes;
     out->lag_ms = lag.ms;
+    out->copied = node->peer.copied;
+    out->copy_bytes = node->peer.copy_bytes;
+    out->left_ms = left_ms(&node->peer, &lag);
     out->role = role_of(node, &node->shown);
     out->epoch = node->shown.epoch;
     out->alone = out->primary && !node->shown.counted;

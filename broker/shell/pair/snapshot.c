@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "clock.h"
+#include "copy_progress.h"
 #include "disk.h"
 #include "logfmt.h"
 #include "passed_over.h"
@@ -34,6 +36,8 @@ struct snapshot {
     uint32_t file_count;
     uint64_t bytes;
     uint64_t position;
+    uint64_t copied; /* bytes, and what is not copied, so far */
+    struct copy_progress progress;
 };
 
 static void path_of(const struct snapshot *snapshot, const char *name, char out[PATH_SIZE]) {
@@ -256,6 +260,16 @@ static int begin(struct snapshot *snapshot) {
     }
 }
 
+/* Now and then: this node answers nobody meanwhile. The leader's status knows, too. */
+static void say_progress(struct snapshot *snapshot, uint64_t size) {
+    snapshot->copied += size;
+    uint64_t left = snapshot->bytes > snapshot->copied ? snapshot->bytes - snapshot->copied : 0;
+    copy_progress_see(&snapshot->progress, left, monotonic_ns());
+    if (left != 0 && copy_progress_says(&snapshot->progress, monotonic_ns()))
+        logfmt("snapshot_copying", "copied=%" PRIu64 " bytes=%" PRIu64 " left_ms=%" PRIu64, snapshot->copied,
+               snapshot->bytes, snapshot->progress.left_ms);
+}
+
 static int copy_content(struct snapshot *snapshot, uint32_t number, uint64_t size, int handle) {
     int error = 0;
     for (uint64_t offset = 0; offset < size && error == 0;) {
@@ -274,6 +288,7 @@ static int copy_content(struct snapshot *snapshot, uint32_t number, uint64_t siz
             error = fail(snapshot, "%s: a snapshot cannot be written: %s", snapshot->directory, strerror(-error));
         tarry__reply__free_unpacked(reply, NULL);
         offset += body.size;
+        say_progress(snapshot, body.size);
     }
     return error;
 }
@@ -292,7 +307,10 @@ static bool is_wanted(const char *name) {
 
 static int copy_file(struct snapshot *snapshot, uint32_t number, const Tarry__BackupFile *file) {
     char path[PATH_SIZE];
-    if (!is_wanted(file->name)) return 0;
+    if (!is_wanted(file->name)) {
+        say_progress(snapshot, file->size);
+        return 0;
+    }
     path_of(snapshot, file->name, path);
     int handle = disk_posix.open(NULL, path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     if (handle < 0) return fail(snapshot, "%.1000s cannot be made: %s", path, strerror(-handle));
@@ -349,6 +367,8 @@ static int keep_redactions(struct snapshot *snapshot) {
 static int fetch_begun(struct snapshot *snapshot) {
     int error = begin(snapshot);
     if (error != 0) return error;
+    snapshot->copied = 0;
+    snapshot->progress = (struct copy_progress){0};
     logfmt("snapshot_begun", "bytes=%" PRIu64 " position=%" PRIu64, snapshot->bytes, snapshot->position);
     int made = begin_files(snapshot);
     if (made == 0) error = copy_files(snapshot);

@@ -1,14 +1,19 @@
 /* backup.c: tarry backup DIR: libtarry copies, and then the copy is checked as tarry verify does. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ndjson.h"
+#include "nodes.h"
 #include "output.h"
 #include "progress.h"
 #include "signals.h"
 #include "units.h"
 #include "verify.h"
+
+/* Who is the follower is asked for so long. */
+#define ASK_MS 3000u
 
 static int run(struct tool *tool, const struct args *args);
 
@@ -29,6 +34,10 @@ const struct command command_backup = {
         "or what an unfinished backup left, which is deleted first. The copy is complete: 'tarry verify', 'tarry\n"
         "history --data' and 'tarry restore' take it. It is a member of its own: it has another id and starts in\n"
         "another epoch, so it can run beside its original.\n\n"
+        "Of a pair, name both nodes: the copy is made from the follower if that is in sync, so that the primary's "
+        "disk\n"
+        "is left to those who wait for it, and from the primary otherwise. A follower hears what is acknowledged some\n"
+        "milliseconds later: the position that is printed says up to where the copy goes.\n\n"
         "Exit status 1 too if another backup is under way, or if the broker's disk has no room for a copy of its\n"
         "index, which it keeps while the backup lasts.",
     .options = options,
@@ -36,6 +45,7 @@ const struct command command_backup = {
     .positional_max = 1,
     .positional_names = "DIR",
     .examples = "tarry backup /mnt/backup/tarry-2026-11-21\n"
+                "tarry backup /mnt/backup/today --broker wss://10.0.0.1:7272,wss://10.0.0.2:7272\n"
                 "tarry backup /mnt/backup/today --broker wss://10.0.0.7:7272 --deadline 1h --json\n"
                 "tarry restore /mnt/backup/today --data /var/lib/tarry/main",
     .run = run,
@@ -46,19 +56,45 @@ static bool show(void *argument, uint64_t done, uint64_t total) {
     return !signals_ended();
 }
 
+static bool is_good_follower(const struct tarry_pair_view *view) {
+    bool waits = view->replication == TARRY_REPLICATION_SYNC;
+    return view->role == TARRY_FOLLOWER && (view->in_sync || !waits);
+}
+
+/* Of several brokers, the follower; or whoever leads. NULL: neither has answered. The caller frees it. */
+static char *choose(const struct tool *tool) {
+    struct nodes nodes;
+    char *follower = NULL, *primary = NULL;
+    if (nodes_open(&nodes, tool, tool->timeout_ms < ASK_MS ? tool->timeout_ms : ASK_MS) == EXIT_FINE) {
+        nodes_ask(&nodes);
+        for (size_t i = 0; i < nodes.count; i++) {
+            const struct node *node = &nodes.items[i];
+            if (follower == NULL && node->view != NULL && is_good_follower(node->view))
+                follower = tool_strdup(node->url);
+            if (primary == NULL && node_is_primary(node)) primary = tool_strdup(node->url);
+        }
+    }
+    nodes_close(&nodes);
+    if (follower == NULL) return primary;
+    free(primary);
+    return follower;
+}
+
 static void print(const struct tool *tool, const char *directory, const struct tarry_backup_view *view,
-                  const struct verified *verified, struct text *out) {
+                  const struct verified *verified, const char *from, struct text *out) {
     char took[UNITS_TEXT_SIZE], size[UNITS_TEXT_SIZE], digest[24];
     snprintf(digest, sizeof digest, "%016" PRIx64, verified != NULL ? verified->digest : 0);
     if (!tool->json) {
-        text_printf(out, "%s: position %" PRIu64 ", %" PRIu64 " files, %s, in %s\n", directory, view->position,
-                    view->file_count, size_format(view->total_size, size), duration_format(view->took_ms, took));
+        text_printf(out, "%s: position %" PRIu64 ", %" PRIu64 " files, %s, in %s%s%s\n", directory, view->position,
+                    view->file_count, size_format(view->total_size, size), duration_format(view->took_ms, took),
+                    from != NULL ? ", from " : "", from != NULL ? from : "");
         if (verified != NULL) text_printf(out, "checked: digest %s, %" PRIu64 " live tasks\n", digest, verified->live);
         return;
     }
     ndjson_begin(out);
     ndjson_text(out, "directory", directory);
     ndjson_text(out, "result", "fine");
+    if (from != NULL) ndjson_text(out, "broker", from);
     ndjson_number(out, "position", view->position);
     ndjson_number(out, "index_position", view->index_position);
     ndjson_number(out, "log_start", view->log_start);
@@ -98,10 +134,16 @@ static int run(struct tool *tool, const struct args *args) {
     bool verify = !args_has(args, "no-verify");
     store_init(&store, args->positional[0]);
     if (strlen(store.directory) + 16 > STORE_PATH_SIZE) return tool_usage(args, "the directory's name is too long");
+    char *from = tool->broker != NULL && strchr(tool->broker, ',') != NULL ? choose(tool) : NULL;
+    if (from != NULL) tool->broker = from;
     int status = copy(tool, args, &view);
-    if (status != EXIT_FINE) return status;
+    if (status != EXIT_FINE) {
+        free(from);
+        return status;
+    }
     tool_disconnect(tool); /* reading the copy may take long */
     if (verify) status = verify_store(&store, &verified);
-    if (status == EXIT_FINE) print(tool, store.directory, &view, verify ? &verified : NULL, &out);
+    if (status == EXIT_FINE) print(tool, store.directory, &view, verify ? &verified : NULL, from, &out);
+    free(from);
     return store_finish(&store, &out, status);
 }
