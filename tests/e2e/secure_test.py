@@ -1,13 +1,15 @@
 """secure_test.py: the tool and the library over TLS and over a Unix socket, and what is wrong with a certificate, a key or a token's file."""
 import os
+import signal
+import subprocess
 
 import tokens
 from certificates import Authority
-from harness import Case, main, make_private
+from harness import Case, find_program, main, make_private
 from tokens import row
 
 
-class Secure(Case):
+class Rig(Case):
     autostart = False
 
     def setUp(self):
@@ -30,6 +32,22 @@ class Secure(Case):
         self.assertEqual(self.broker.one("consume", "q", "--count", "1", *options)["key"], "k")
         self.assertEqual(self.broker.one("get", "q", "k", *options)["state"], "acked")
 
+    def with_tokens(self, *rows):
+        """A broker that lets nobody do anything without a token; and the file that holds the one of `worker`."""
+        path, shown = os.path.join(self.directory, "tokens"), os.path.join(self.directory, "token")
+        make_private(path, tokens.FIRST_LINE + "".join(rows))
+        self.broker.arguments += ["--tokens", path]
+        self.broker.start()
+        self.show(shown, tokens.text_of("worker"))
+        return shown
+
+    def show(self, path, token):
+        with open(path, "w", encoding="ascii") as file:
+            file.write(token + "\n")
+        os.chmod(path, 0o600)
+
+
+class Secure(Rig):
     def test_a_life_over_tls(self):
         self.broker.start()
         self.lives("--tls-ca", self.authority.ca)
@@ -64,20 +82,6 @@ class Secure(Case):
         certificate, key = self.authority.make("client")
         self.assertIn("no broker answered", self.fails("--tls-ca", self.authority.ca))
         self.lives("--tls-ca", self.authority.ca, "--tls-cert", certificate, "--tls-key", key)
-
-    def with_tokens(self, *rows):
-        """A broker that lets nobody do anything without a token; and the file that holds the one of `worker`."""
-        path, shown = os.path.join(self.directory, "tokens"), os.path.join(self.directory, "token")
-        make_private(path, tokens.FIRST_LINE + "".join(rows))
-        self.broker.arguments += ["--tokens", path]
-        self.broker.start()
-        self.show(shown, tokens.text_of("worker"))
-        return shown
-
-    def show(self, path, token):
-        with open(path, "w", encoding="ascii") as file:
-            file.write(token + "\n")
-        os.chmod(path, 0o600)
 
     def test_a_life_with_a_token_over_tls(self):
         ca = ("--tls-ca", self.authority.ca)
@@ -114,6 +118,44 @@ class Secure(Case):
         self.assertIn("key", self.fails(*ca, "--tls-cert", certificate, "--tls-key", self.key))
 
 
+class Examples(Rig):
+    """Programs of libtarry's users, as they are: the environment says where the broker is, whom to trust and who asks."""
+
+    def run_example(self, name, *arguments, token="worker", stop_after=None):
+        shown = self.with_tokens("loopback loopback roles=none\n", row("worker", "produce,consume,read,operate"))
+        self.show(shown, tokens.text_of(token))
+        env = {**os.environ, "TARRY_BROKER": self.broker.url, "TARRY_TLS_CA": self.authority.ca, "TARRY_TOKEN_FILE": shown}
+        with subprocess.Popen([find_program(name), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              env=env) as process:
+            said = ""
+            while stop_after and stop_after not in said and (line := process.stdout.readline()):
+                said += line
+            if stop_after:
+                process.send_signal(signal.SIGTERM)
+            said += process.communicate(timeout=60)[0]
+            return process.returncode, said
+
+    def test_quickstart(self):
+        status, said = self.run_example("quickstart")
+        self.assertEqual(status, 0, said)
+        self.assertRegex(said, "order-1 paid, 0 seen\norder-2 closed")
+
+    def test_worker(self):
+        status, said = self.run_example("worker", stop_after="charged")
+        self.assertEqual(status, 0, said)
+        self.assertIn("charged", said)
+
+    def test_order_timeout(self):
+        status, said = self.run_example("order_timeout", "--count", "200", "--speed", "43200")
+        self.assertEqual(status, 0, said)
+        self.assertRegex(said, "early=0 lost=0")
+
+    def test_without_the_right_token_they_say_so(self):
+        status, said = self.run_example("order_timeout", "--count", "20", "--speed", "43200", token="nobody")
+        self.assertNotEqual(status, 0)
+        self.assertIn("token", said)
+
+
 class Certificates(Case):
     """A client certificate's name stands for a token (docs/ACCESS.md)."""
 
@@ -145,7 +187,6 @@ class Certificates(Case):
         self.assertIn("looker lacks the role produce", denied.err)
         self.assertEqual(self.broker.tarry("stats", *other).status, 1)  # no row has its name: it is loopback's
         self.assertEqual(self.broker.tarry(*schedule, *looker, "--token-file", token).status, 0)  # the token counts
-
 
 
 if __name__ == "__main__":
