@@ -16,6 +16,7 @@
 #include "alone.h"
 #include "digests.h"
 #include "follower_half.h"
+#include "freshness.h"
 #include "host.h"
 #include "keeper.h"
 #include "leader_clock.h"
@@ -34,6 +35,9 @@ struct node_message { /* a question or its answer, on the link between the two *
     Tarry__Follow question;
     Tarry__FollowReply answer;
     bool is_early;                   /* a refusal that may end */
+    uint64_t asked_ns;               /* BOOTTIME of who asked */
+    size_t acknowledged;             /* how many frames were, by then (truth.h) */
+    size_t covered;                  /* how many of the answering node's frames lie below answer.known */
     const struct frame_note *frames; /* what only the rig knows of the answer's frames */
     size_t frame_count;
 };
@@ -52,6 +56,13 @@ struct node_put_off { /* for the core, once it goes on */
     struct node_put_off *next;
 };
 
+/* The last words of its leader's, and how much was acknowledged when it asked for each. */
+#define NODE_WORDS 64u
+struct node_word {
+    uint64_t asked_ns;
+    size_t acknowledged;
+};
+
 struct node_leading {
     struct leader_half half; /* `held` is a node_message */
     struct batch *incoming;  /* durable, the pair's thread has not looked yet; oldest first */
@@ -66,6 +77,9 @@ struct node_following {
     uint64_t probed_ns, heard_ns; /* laws: when it was sent; when the leader was heard, or its time began */
     struct leader_clock clock;
     uint8_t leader[MEMBER_ID_SIZE];
+    struct freshness fresh;
+    struct node_word words[NODE_WORDS]; /* laws: the newest ones */
+    size_t word_next;
 };
 
 struct node {
@@ -125,6 +139,13 @@ struct node {
 void node_make(struct world *world, bool joins);
 void node_wipe(struct world *world); /* a new, empty disk; while it is down */
 void node_unmake(struct world *world);
+/* ---- node_laws.c */
+struct core_reply;
+/* The leader's word came. TRUE-1: what it says to be acknowledged is all that was, when it was asked. */
+void node_take_word(struct world *world, const struct node_message *message);
+/* TRUE-1: a follower's answer is no older than it can prove, nor than a position that it lets pass. `known`: so many
+ * frames had been acknowledged when the question came. */
+void node_check_fresh(struct world *world, const struct core_reply *reply, size_t known);
 /* ---- from host*.c */
 /* Recovery is over and the core follows. False: refused, the host has a sentence. */
 bool node_start(struct world *world);

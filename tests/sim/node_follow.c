@@ -44,6 +44,8 @@ static struct node_message *pack(struct world *world, const struct pair_message 
     MUST(log_point(host->log, end, &point) == 0);
     message->from = host->number;
     message->life = host->life;
+    message->asked_ns = world_boot_ns(world);
+    message->acknowledged = world->truth.count;
     follow->cluster = (ProtobufCBinaryData){CLUSTER_ID_SIZE, node->cluster};
     follow->member = (ProtobufCBinaryData){MEMBER_ID_SIZE, world_copy(world, node->member, MEMBER_ID_SIZE)};
     follow->node = node->pair.self;
@@ -203,6 +205,7 @@ static void do_step(struct world *world, struct take *take) {
         break;
     case FOLLOWER_HEARD:
         node_heard(world);
+        if (message->answer.verdict == TARRY__FOLLOW_REPLY__VERDICT__FRAMES) node_take_word(world, message);
         break;
     case FOLLOWER_APPLY:
         apply_committed(world);

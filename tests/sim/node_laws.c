@@ -47,3 +47,39 @@ void node_check_claim(const struct world *world) {
         registrar->present_until_ns[number] > world->now_ns && registrar->present_since_ns[number] < long_ago_ns;
     MUST(!is_healthy || !is_present || self->overslept_ns >= long_ago_ns);
 }
+
+/* ---- what a follower may answer (TRUE-1) */
+
+void node_take_word(struct world *world, const struct node_message *message) {
+    const struct host *host = world->host;
+    struct node_following *following = &host->node->following;
+    const struct pair *pair = &host->node->pair;
+    const Tarry__FollowReply *answer = &message->answer;
+    if (pair->role != PAIR_FOLLOWING || answer->epoch != pair->epoch || answer->known == 0) return;
+    MUST(message->covered >= message->acknowledged);
+    following->words[following->word_next++ % NODE_WORDS] =
+        (struct node_word){message->asked_ns, message->acknowledged};
+    freshness_heard(&following->fresh, answer->epoch, message->asked_ns, answer->known, core_position(host->core));
+}
+
+static void check_age(const struct node_following *following, const struct host *host, uint64_t position) {
+    size_t acknowledged = SIZE_MAX; /* two may be of one moment */
+    for (size_t i = 0; i < NODE_WORDS; i++) {
+        const struct node_word *word = &following->words[i];
+        bool is_it = word->asked_ns != 0 && word->asked_ns == following->fresh.proved.asked_ns;
+        if (is_it && word->acknowledged < acknowledged) acknowledged = word->acknowledged;
+    }
+    if (acknowledged != SIZE_MAX) MUST(host_frames_below(host, position) >= acknowledged);
+}
+
+void node_check_fresh(struct world *world, const struct core_reply *reply, size_t known) {
+    const struct host *host = world->host, *other = &world->hosts[1 - host->number];
+    struct node_following *following = &host->node->following;
+    const uint64_t now_ns = world_boot_ns(world), position = reply->reply->position;
+    freshness_applied(&following->fresh, position);
+    check_age(following, host, position);
+    if (known == 0 || !truth_has(world, other, known)) return;
+    struct freshness_wish wish = {.at_least = other->frames[known - 1].end, .until_ns = now_ns};
+    enum freshness_verdict verdict = freshness_judge(&following->fresh, &wish, true, position, now_ns);
+    MUST((verdict == FRESH_ENOUGH) == (host_frames_below(host, position) >= known));
+}

@@ -97,6 +97,13 @@ void node_durable(struct world *world, struct batch *batch) {
 
 /* ---- questions */
 
+static void tell_known(struct world *world, struct node_message *message) {
+    const struct node *node = world->host->node;
+    bool is_another = note_is_another(&node->note, message->question.member.data);
+    message->answer.known = is_another ? 0 : leader_half_known(&node->pair);
+    message->covered = host_frames_below(world->host, message->answer.known);
+}
+
 static void answer_with(struct world *world, struct node_message *message) {
     struct host *host = world->host;
     struct instant now = host_now(world);
@@ -106,6 +113,7 @@ static void answer_with(struct world *world, struct node_message *message) {
         (ProtobufCBinaryData){MEMBER_ID_SIZE, world_copy(world, host->node->member, MEMBER_ID_SIZE)};
     message->answer.log_start = log_start(host->log);
     message->answer.log_end = host->node->leading.half.written;
+    if (message->answer.verdict == TARRY__FOLLOW_REPLY__VERDICT__FRAMES) tell_known(world, message);
     network_between(world, message->from, follow_answered, message, message->life);
 }
 
@@ -210,6 +218,7 @@ void lead_question(struct world *world, void *argument) {
         break;
     case ADMISSION_PROBE:
         message->answer.epoch = node->pair.role == PAIR_LEADING ? node->pair.epoch : 0;
+        tell_known(world, message);
         network_between(world, message->from, follow_probed, message, message->life);
         break;
     case ADMISSION_RULES:

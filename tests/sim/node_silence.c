@@ -64,6 +64,7 @@ void follow_probed(struct world *world, void *argument) {
     const struct node_message *message = argument;
     const struct node *node = world->host->node;
     bool is_newest = message->number == node->following.probe;
+    if (is_newest) node_take_word(world, message);
     if (is_newest && silence_probe_counts(&node->pair, node->following.half.has_left, message->answer.epoch))
         node_heard(world);
 }
