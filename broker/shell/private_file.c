@@ -1,8 +1,10 @@
 /* private_file.c: see private_file.h. */
 #include "private_file.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sodium.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -54,4 +56,17 @@ int private_file_read(const struct private_file *file, void *out, size_t size, s
     else
         *out_size = (size_t)count;
     return count < 0 || problem != NULL;
+}
+
+int private_file_use(const struct private_file *file, size_t size, private_file_take take, void *out, char *message,
+                     size_t message_size) {
+    uint8_t text[PRIVATE_FILE_TEXT_MAX];
+    size_t text_size = 0;
+    assert(size <= sizeof(text));
+    int result = private_file_read(file, text, size, &text_size, message, message_size);
+    const char *problem = result == 0 ? take(out, text, text_size) : NULL;
+    sodium_memzero(text, sizeof(text));
+    if (problem == NULL) return result;
+    snprintf(message, message_size, "%s %s %s", file->what, file->path, problem);
+    return 1;
 }

@@ -4,6 +4,7 @@
 #define TARRY_SHELL_PRIVATE_FILE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct private_file {
     const char *what; /* it is, for sentences: "sign key" */
@@ -16,5 +17,13 @@ struct private_file {
 /* Up to `size` bytes; how many there are: `*out_size`. 0, or 1 with a sentence. */
 int private_file_read(const struct private_file *file, void *out, size_t size, size_t *out_size, char *message,
                       size_t message_size);
+
+#define PRIVATE_FILE_TEXT_MAX 1025u
+/* Takes what it needs of the text into `out`. NULL, or what is wrong with it, behind the file's name: "is empty". */
+typedef const char *(*private_file_take)(void *out, const uint8_t *text, size_t size);
+/* Up to `size` bytes, PRIVATE_FILE_TEXT_MAX at most, for `take`: one more than are allowed, so that it sees that there
+ * are too many. Leaves no copy but what `take` has made. 0, or 1 with a sentence. */
+int private_file_use(const struct private_file *file, size_t size, private_file_take take, void *out, char *message,
+                     size_t message_size);
 
 #endif

@@ -30,19 +30,17 @@ static int refuse(char *message, size_t message_size, const char *format, ...) {
 
 /* ---- the key */
 
+static const char *parse_key(void *out, const uint8_t *text, size_t size) {
+    return sign_secret_parse((const char *)text, size, out);
+}
+
 /* Whoever can read the file can sign in this broker's name. */
 static int read_key(struct sign_secret *out, const char *path, char *message, size_t message_size) {
     const struct private_file file = {.what = "sign key",
                                       .path = path,
                                       .option = "sign-key",
                                       .remedy = "; tarry keygen makes one"};
-    char text[SIGN_KEY_TEXT_SIZE];
-    size_t size;
-    int result = private_file_read(&file, text, sizeof(text), &size, message, message_size);
-    const char *problem = result == 0 ? sign_secret_parse(text, size, out) : NULL;
-    if (problem != NULL) result = REFUSE("sign key %s %s", path, problem);
-    sodium_memzero(text, sizeof(text));
-    return result;
+    return private_file_use(&file, SIGN_KEY_TEXT_SIZE, parse_key, out, message, message_size);
 }
 
 static int load_key(struct signer *signer, const char *path, char *message, size_t message_size) {

@@ -40,27 +40,26 @@ static void watch_changed(struct coordinator_watch *watch) {
 }
 
 /* One line; what ends it is not part of it. */
+static const char *take_credentials(void *argument, const uint8_t *text, size_t size) {
+    char *out = argument; /* CREDENTIALS_SIZE_MAX + 1 */
+    if (size > 0 && text[size - 1] == '\n') size--;
+    const uint8_t *colon = memchr(text, ':', size);
+    bool is_good = size <= CREDENTIALS_SIZE_MAX && colon != NULL && colon != text && colon + 1 < text + size &&
+                   memchr(text, '\n', size) == NULL && memchr(text, '\0', size) == NULL;
+    _Static_assert(CREDENTIALS_SIZE_MAX == 255, "the sentence");
+    if (!is_good) return "holds something else than one line user:password of at most 255 bytes";
+    memcpy(out, text, size);
+    out[size] = '\0';
+    return NULL;
+}
+
 static int read_credentials(const char *path, char out[CREDENTIALS_SIZE_MAX + 1],
                             char message[COORDINATOR_MESSAGE_SIZE]) {
     const struct private_file file = {.what = "coordinator credentials",
                                       .path = path,
                                       .option = "coordinator-credentials",
                                       .remedy = "; it holds one line user:password"};
-    size_t size;
-    if (private_file_read(&file, out, CREDENTIALS_SIZE_MAX + 1, &size, message, COORDINATOR_MESSAGE_SIZE) != 0)
-        return 1;
-    if (size > 0 && out[size - 1] == '\n') size--;
-    const char *colon = memchr(out, ':', size);
-    bool is_good = size <= CREDENTIALS_SIZE_MAX && colon != NULL && colon != out && colon + 1 < out + size &&
-                   memchr(out, '\n', size) == NULL && memchr(out, '\0', size) == NULL;
-    if (!is_good) {
-        snprintf(message, COORDINATOR_MESSAGE_SIZE,
-                 "coordinator credentials %s: one line user:password is expected, of at most %d bytes", path,
-                 CREDENTIALS_SIZE_MAX);
-        return 1;
-    }
-    out[size] = '\0';
-    return 0;
+    return private_file_use(&file, CREDENTIALS_SIZE_MAX + 2, take_credentials, out, message, COORDINATOR_MESSAGE_SIZE);
 }
 
 /* A PEM file that libcurl will read at each connection. */

@@ -10,7 +10,8 @@
 #include "private_file.h"
 
 /* NULL, or what is wrong with it. What a header cannot carry is no token. */
-static const char *take(const uint8_t *text, size_t size, char out[ASKER_TOKEN_SIZE]) {
+static const char *take(void *argument, const uint8_t *text, size_t size) {
+    char *out = argument; /* ASKER_TOKEN_SIZE */
     while (size > 0 && (text[size - 1] == '\n' || text[size - 1] == '\r')) size--;
     if (size == 0) return "is empty; 'tarry token add' makes one";
     if (size >= ASKER_TOKEN_SIZE) return "is longer than a token is";
@@ -26,14 +27,7 @@ static int read_token(const struct config *config, char out[ASKER_TOKEN_SIZE], c
                                       .path = config->peer_token_file,
                                       .option = "peer-token-file",
                                       .remedy = "; 'tarry token add NAME --role peer' on the other node makes one"};
-    uint8_t text[ASKER_TOKEN_SIZE + 2];
-    size_t size;
-    int result = private_file_read(&file, text, sizeof(text), &size, message, message_size);
-    const char *problem = result == 0 ? take(text, size, out) : NULL;
-    sodium_memzero(text, sizeof(text));
-    if (problem == NULL) return result;
-    snprintf(message, message_size, "peer token %s %s", config->peer_token_file, problem);
-    return 1;
+    return private_file_use(&file, ASKER_TOKEN_SIZE + 2, take, out, message, message_size);
 }
 
 /* The asker's thread. */

@@ -7,7 +7,7 @@
 #include "private_file.h"
 
 /* NULL, or what is wrong with it. */
-static const char *derive(struct peer_key *out, const uint8_t *text, size_t size) {
+static const char *derive(void *out, const uint8_t *text, size_t size) {
     if (size > PEER_KEY_FILE_MAX) return "is larger than a key may be (1024 bytes)";
     while (size > 0 && isspace(text[size - 1])) size--;
     while (size > 0 && isspace(*text)) text++, size--;
@@ -22,12 +22,5 @@ int peer_key_read(struct peer_key *out, const char *path, char *message, size_t 
         .path = path,
         .option = "peer-key",
         .remedy = "; 'tarry keygen --peer FILE' makes one, and both nodes of a pair have the same"};
-    uint8_t text[PEER_KEY_FILE_MAX + 1];
-    size_t size;
-    int result = private_file_read(&file, text, sizeof(text), &size, message, message_size);
-    const char *problem = result == 0 ? derive(out, text, size) : NULL;
-    sodium_memzero(text, sizeof(text));
-    if (problem == NULL) return result;
-    snprintf(message, message_size, "peer key %s %s", path, problem);
-    return 1;
+    return private_file_use(&file, PEER_KEY_FILE_MAX + 1, derive, out, message, message_size);
 }

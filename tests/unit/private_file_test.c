@@ -1,0 +1,117 @@
+/* private_file_test.c: files with a secret: the token and the key of a pair, taken from their files or refused with the
+ * file's name and what is wrong (broker/shell/private_file.h). */
+#include "private_file.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "papers.h"
+#include "peer_key.h"
+
+static char path[64], message[CONFIG_TEXT_SIZE + 256];
+static struct config config; /* large */
+
+static int make(void **state) {
+    snprintf(path, sizeof(path), "/tmp/tarry-private-XXXXXX");
+    int file = mkstemp(path);
+    if (file < 0 || sodium_init() < 0) return 1;
+    snprintf(config.peer_token_file, sizeof(config.peer_token_file), "%s", path);
+    return close(file);
+}
+
+static int drop(void **state) {
+    return unlink(path);
+}
+
+/* `text`, and behind it 'x' until there are `size`. */
+static void put(const char *text, size_t size, mode_t mode) {
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fchmod(fileno(file), mode), 0);
+    fputs(text, file);
+    for (size_t i = strlen(text); i < size; i++) fputc('x', file);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* The refusal is that: what it is, its file, and why not. */
+static void says(const char *what, const char *problem) {
+    char expected[256];
+    snprintf(expected, sizeof(expected), "%s %s %s", what, path, problem);
+    assert_string_equal(message, expected);
+}
+
+static void a_token_is_one_word(void **state) {
+    static const struct {
+        const char *text;
+        size_t size;
+        mode_t mode;
+        const char *problem; /* NULL: none */
+    } cases[] = {
+        {"tarry_word", 0, 0600, NULL},
+        {"tarry_word\r\n", 0, 0600, NULL},
+        {"", ASKER_TOKEN_SIZE - 1, 0600, NULL},
+        {"", ASKER_TOKEN_SIZE, 0600, "is longer than a token is"},
+        {"", 100000, 0600, "is longer than a token is"},
+        {"\n", 0, 0600, "is empty; 'tarry token add' makes one"},
+        {"two words", 0, 0600, "holds something else than one token"},
+        {"tarry_word", 0, 0640, "may be used by others; chmod 600 it, or make a new one"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct asker_papers papers;
+        char token[ASKER_TOKEN_SIZE] = "";
+        put(cases[i].text, cases[i].size, cases[i].mode);
+        int result = papers_open(&papers, &config, NULL, message, sizeof(message));
+        assert_int_equal(result, cases[i].problem != NULL);
+        if (result != 0) {
+            says("peer token", cases[i].problem);
+            continue;
+        }
+        assert_true(papers.token(papers.argument, token));
+        size_t size = cases[i].size != 0 ? cases[i].size : strlen("tarry_word");
+        assert_int_equal(strlen(token), size);
+        if (cases[i].size == 0) assert_string_equal(token, "tarry_word");
+    }
+}
+
+static void a_key_is_32_to_1024_bytes(void **state) {
+    struct peer_key key, same;
+    put("", 31, 0600);
+    assert_int_equal(peer_key_read(&key, path, message, sizeof(message)), 1);
+    says("peer key", "is shorter than a key must be (32 bytes); 'tarry keygen --peer' makes one");
+    put("", 1025, 0600);
+    assert_int_equal(peer_key_read(&key, path, message, sizeof(message)), 1);
+    says("peer key", "is larger than a key may be (1024 bytes)");
+    put("", 1024, 0600);
+    assert_int_equal(peer_key_read(&key, path, message, sizeof(message)), 0);
+    memset(&key, 0, sizeof(key));
+    memset(&same, 0, sizeof(same));
+    put("", 32, 0600);
+    assert_int_equal(peer_key_read(&key, path, message, sizeof(message)), 0);
+    put(" \txxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n", 0, 0600); /* white space around it does not count */
+    assert_int_equal(peer_key_read(&same, path, message, sizeof(message)), 0);
+    assert_memory_equal(key.requests, same.requests, sizeof(key.requests));
+}
+
+static void one_that_is_not_there_is_told_with_what_makes_it(void **state) {
+    struct peer_key key;
+    assert_int_equal(peer_key_read(&key, "/tmp/tarry-none-there", message, sizeof(message)), 1);
+    assert_non_null(
+        strstr(message, "peer key /tmp/tarry-none-there cannot be read: No such file or directory; 'tarry"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_token_is_one_word),
+        cmocka_unit_test(a_key_is_32_to_1024_bytes),
+        cmocka_unit_test(one_that_is_not_there_is_told_with_what_makes_it),
+    };
+    return cmocka_run_group_tests(tests, make, drop);
+}
