@@ -359,6 +359,35 @@ static void a_follower_answers_only_who_lets_it(void **state) {
     }
 }
 
+static int get_fresh(struct pair *pair, uint64_t at_least, uint64_t staleness_ms, uint64_t *out_took_ms) {
+    const struct tarry_fresh_options fresh = {.at_least = at_least, .staleness_ms = staleness_ms};
+    struct tarry_view *view = NULL;
+    char message[TARRY_MESSAGE_SIZE];
+    uint64_t before = now_ms();
+    int code = tarry_get_fresh(pair->client, &task, false, &fresh, &view, message);
+    *out_took_ms = now_ms() - before;
+    if (code == TARRY_OK) tarry_view_free(view);
+    assert_int_equal(message[0] != 0, code != TARRY_OK);
+    return code;
+}
+
+/* The fake one answers as of position 4096, whatever is asked for, and says nothing of its age. */
+static void an_older_follower_that_does_not_know_what_is_asked_for_is_not_believed(void **state) { /* TRUE-1 */
+    struct pair pair;
+    uint64_t took_ms;
+    pair_start(&pair, 1);
+    set_role(pair.fakes[0], "");
+    pair.fakes[0]->follows = true;
+    pair_connect(&pair, 600, true);
+    assert_int_equal(get_fresh(&pair, 0, 0, &took_ms), TARRY_OK);
+    assert_int_equal(get_fresh(&pair, 4096, 0, &took_ms), TARRY_OK);
+    assert_int_equal(get_fresh(&pair, 4097, 0, &took_ms), TARRY_BEHIND); /* it may have it later: until the deadline */
+    assert_in_range(took_ms, 500, 4000);
+    assert_int_equal(get_fresh(&pair, 0, 500, &took_ms), TARRY_TOO_OLD);
+    assert_int_equal(get_fresh(&pair, 0, (uint64_t)INT32_MAX + 1, &took_ms), TARRY_E_ARGUMENT);
+    pair_stop(&pair);
+}
+
 /* A follower's answers are no sign of life of a primary. */
 static void a_follower_keeps_nobody_waiting_for_ever(void **state) {
     struct pair pair;
@@ -394,6 +423,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_was_not_answered_takes_effect_once_at_the_new_primary),
         cmocka_unit_test(roles_may_change_under_load),
         cmocka_unit_test(a_follower_answers_only_who_lets_it),
+        cmocka_unit_test(an_older_follower_that_does_not_know_what_is_asked_for_is_not_believed),
         cmocka_unit_test(a_follower_keeps_nobody_waiting_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
