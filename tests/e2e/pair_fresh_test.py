@@ -177,6 +177,8 @@ class Fresh(pair.Case):
         have = self.get(self.b, "first").one["position"]
         with wire.Rpc(self.b.port) as rpc:
             rpc.tell_packed(wire.wish(wire.QUEUES, [], at_least=have + 1_000_000, wait_ms=2000))
+            rpc.tell(wire.STATS, [])
+            self.assertEqual(rpc.hear()[:2], (2, wire.OK))  # whoever came later: the first one waits
             began = time.monotonic()
             self.assertEqual(self.b.stop(), 0)
             self.assertLess(time.monotonic() - began, 10)
