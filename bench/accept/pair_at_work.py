@@ -1,5 +1,6 @@
-"""pair_at_work.py: a pair on the loopback device with a real ZooKeeper, a producer that asks one thing after the other, and a consumer;
-both know both addresses. For measurements: nothing here is troubled but by who uses it."""
+"""pair_at_work.py: a pair with a real coordinator, a producer that asks one thing after the other, and a consumer; both know both
+addresses. On the loopback device with ZooKeeper, unless somebody wants it in network namespaces (`lack`, see scene.py) or with etcd.
+For measurements: nothing here is troubled but by who uses it."""
 import os
 import sys
 import threading
@@ -46,8 +47,8 @@ class Producer(threading.Thread):
 
 
 class PairAtWork:
-    def __init__(self, *options):
-        self.scene = Scene(Untold(), options, lack=lambda: "measured on the loopback device")
+    def __init__(self, *options, story=None, lack=lambda: "measured on the loopback device", coordinator="zookeeper"):
+        self.scene = Scene(story or Untold(), options, lack=lack, coordinator=coordinator)
         if self.scene.server is None:
             sys.exit(f"no real coordinator: {self.scene.lacks[-1]}")
         for name in self.scene.brokers:

@@ -43,7 +43,9 @@ struct coordinator {
     struct coordinator_watch *watches;
     bool is_watch_new;
     struct presence presence;
-    uint64_t present_ms; /* … until then; 0: nothing was declared */
+    uint64_t present_ms;                           /* … until then; 0: nothing was declared */
+    uint64_t stood_ms;                             /* since then the coordinator has, as far as is known, … */
+    char stood[COORDINATOR_PRESENCE_SIZE_MAX + 1]; /* this; "": nothing */
     struct coordinator_session session;
     bool stop;
 };
@@ -250,6 +252,25 @@ void coordinator_declare(struct coordinator *coordinator, const char *name, cons
     coordinator->present_ms = now_ms + coordinator->options.presence_ms;
     pthread_mutex_unlock(&coordinator->mutex);
     if (is_news) coordinator_wake(coordinator);
+}
+
+void coordinator_stood(struct coordinator *coordinator, const char *text) {
+    pthread_mutex_lock(&coordinator->mutex);
+    if (text == NULL) {
+        coordinator->stood[0] = '\0';
+    } else if (strcmp(coordinator->stood, text) != 0) {
+        snprintf(coordinator->stood, sizeof coordinator->stood, "%s", text);
+        coordinator->stood_ms = coordinator_now_ms();
+    }
+    pthread_mutex_unlock(&coordinator->mutex);
+}
+
+bool coordinator_stands(struct coordinator *coordinator, const char *text, uint64_t *out_ms) {
+    pthread_mutex_lock(&coordinator->mutex);
+    bool stands = strcmp(coordinator->stood, text) == 0;
+    if (stands) *out_ms = coordinator_now_ms() - coordinator->stood_ms;
+    pthread_mutex_unlock(&coordinator->mutex);
+    return stands;
 }
 
 static bool is_present(struct coordinator *coordinator, struct presence *out) {

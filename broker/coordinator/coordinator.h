@@ -150,6 +150,9 @@ void coordinator_multi(struct coordinator *coordinator, const struct coordinator
  * for about presence_ms after it last said so. One name and text for each coordinator at a time; both are copied.
  * Cheap: declare whenever there is life. */
 void coordinator_declare(struct coordinator *coordinator, const char *name, const char *text);
+/* Does the coordinator have `text`, as declared last, as far as is known here? True: for `*out_ms` already (ms,
+ * BOOTTIME). */
+bool coordinator_stands(struct coordinator *coordinator, const char *text, uint64_t *out_ms);
 /* Who is there under `name`. PAIR_DONE: version 1 and its text as the value, or version 0: nobody; else PAIR_UNKNOWN.
  */
 void coordinator_ask_presence(struct coordinator *coordinator, const char *name, struct coordinator_call *call);

@@ -24,7 +24,13 @@ static void next_step(struct etcd_lease *lease, enum lease_step step, uint64_t a
 }
 
 static void begin_anew(struct etcd *etcd) {
+    coordinator_stood(etcd->coordinator, NULL);
     next_step(&etcd->lease, LEASE_GRANT, etcd->presence_ms / PRESENCE_PARTS);
+}
+
+static void stood(struct etcd *etcd) {
+    next_step(&etcd->lease, LEASE_KEEP, etcd->presence_ms / PRESENCE_PARTS);
+    coordinator_stood(etcd->coordinator, etcd->lease.presence.text);
 }
 
 static void take_answer(struct etcd *etcd) {
@@ -40,6 +46,8 @@ static void take_answer(struct etcd *etcd) {
         begin_anew(etcd); /* it has run out */
     else if (lease->step == LEASE_GRANT)
         next_step(lease, LEASE_PUT, 0);
+    else if (lease->step == LEASE_PUT)
+        stood(etcd);
     else
         next_step(lease, LEASE_KEEP, etcd->presence_ms / PRESENCE_PARTS);
     if (id != 0) lease->id = id;

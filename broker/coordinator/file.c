@@ -39,8 +39,10 @@ struct file {
     struct coordinator *coordinator;
     char path[FILE_PATH_SIZE], path_new[FILE_PATH_SIZE], path_lock[FILE_PATH_SIZE], directory[FILE_PATH_SIZE];
     uint32_t presence_ms;
-    uint64_t declare_ms;      /* not again before; 0: nothing is declared */
-    struct presence presence; /* … and what was */
+    uint64_t declare_ms;                           /* not again before; 0: nothing is declared */
+    struct presence presence;                      /* … and what was */
+    char watched[COORDINATOR_NAME_SIZE_MAX + 1];   /* whose presence is watched; "": nobody's */
+    char words[COORDINATOR_PRESENCE_SIZE_MAX + 1]; /* … and what it said, as was seen last */
     int lock;
     int notify; /* inotify of the directory */
     struct entries entries;
@@ -153,8 +155,10 @@ static void write_presence(const struct file *file, uint64_t until_ms) {
     int size = snprintf(text, sizeof text, "%020" PRIu64 " %s\n", until_ms, file->presence.text);
     int handle = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     if (handle < 0) return;
-    if (pwrite(handle, text, (size_t)size, 0) == size) (void)!ftruncate(handle, size);
+    bool is_written = pwrite(handle, text, (size_t)size, 0) == size;
+    if (is_written) (void)!ftruncate(handle, size);
     close(handle);
+    coordinator_stood(file->coordinator, is_written && until_ms != 0 ? file->presence.text : NULL);
 }
 
 static void file_declare(void *state, const struct presence *presence) {
@@ -172,22 +176,39 @@ static void file_declare(void *state, const struct presence *presence) {
     write_presence(file, now_ms + file->presence_ms);
 }
 
-/* PAIR_DONE, whatever is found: what makes no sense is nobody. */
-static enum pair_outcome read_presence(const struct file *file, struct coordinator_call *call) {
-    char path[FILE_PATH_SIZE + 32], text[PRESENCE_TEXT_SIZE + 1];
+/* What it says; NULL: nobody is there. What makes no sense is nobody. */
+static const char *find_presence(const struct file *file, const char *name, char text[PRESENCE_TEXT_SIZE + 1]) {
+    char path[FILE_PATH_SIZE + 32];
     uint64_t now_ms = coordinator_now_ms(), until_ms;
-    set_presence_path(file, call->name, path);
+    set_presence_path(file, name, path);
     int handle = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t size = handle < 0 ? -1 : read(handle, text, sizeof text - 1);
+    ssize_t size = handle < 0 ? -1 : read(handle, text, PRESENCE_TEXT_SIZE);
     if (handle >= 0) close(handle);
-    if (size < 22 || text[20] != ' ' || text[size - 1] != '\n') return PAIR_DONE;
+    if (size < 22 || text[20] != ' ' || text[size - 1] != '\n') return NULL;
     text[size - 1] = text[20] = '\0';
     until_ms = strtoull(text, NULL, 10);
-    if (until_ms <= now_ms || until_ms > now_ms + 600000) return PAIR_DONE; /* over, or of before a reboot */
+    bool is_over = until_ms <= now_ms || until_ms > now_ms + 600000; /* … or of before a reboot */
+    return is_over ? NULL : text + 21;
+}
+
+static enum pair_outcome read_presence(const struct file *file, struct coordinator_call *call) {
+    char text[PRESENCE_TEXT_SIZE + 1];
+    const char *words = find_presence(file, call->name, text);
+    if (words == NULL) return PAIR_DONE;
     call->version = 1;
-    call->size = (size_t)size - 22;
-    memcpy(call->value, text + 21, call->size + 1);
+    call->size = strlen(words);
+    memcpy(call->value, words, call->size + 1);
     return PAIR_DONE;
+}
+
+/* It is written in place all the while, which inotify would tell each time; so it is looked at, at every turn. */
+static void look_at_presence(struct file *file) {
+    char text[PRESENCE_TEXT_SIZE + 1];
+    const char *words = file->watched[0] == '\0' ? NULL : find_presence(file, file->watched, text);
+    if (words == NULL) words = "";
+    if (file->watched[0] == '\0' || strcmp(words, file->words) == 0) return;
+    snprintf(file->words, sizeof file->words, "%s", words);
+    coordinator_changed(file->coordinator, file->watched);
 }
 
 /* ---- Calls ------------------------------------------------------------------------------------------------------- */
@@ -289,9 +310,10 @@ static void file_wait(void *state, int wake, int wait_ms) {
     coordinator_poll(wake, ((struct file *)state)->notify, wait_ms);
 }
 
+/* What is renamed in the directory is seen anyway. */
 static void file_watch(void *state, const char *name) {
-    (void)state; /* all that happens in the directory is seen anyway */
-    (void)name;
+    struct file *file = state;
+    if (strncmp(name, "present", 7) == 0) snprintf(file->watched, sizeof file->watched, "%s", name);
 }
 
 static void file_turn(void *state) {
@@ -310,6 +332,7 @@ static void file_turn(void *state) {
             at += sizeof *event + event->len;
         }
     if (is_changed) coordinator_changed(file->coordinator, NULL);
+    look_at_presence(file);
 }
 
 /* ---- Opening and closing ----------------------------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
  *   read     sync ──► get                       entry NAME is the znode BASE/NAME, its version the znode's + 1
  *   change   create, set or multi ──► no parents? create BASE, piece by piece ──► the change once more
  *   watch    exists, with a watcher
- *   presence delete (what an earlier session left) ──► create, ephemeral; it goes with this session
+ *   presence delete (what an earlier session left) ──► create, ephemeral; it goes with this session; set: other words
  *
  * *Done* is what ZooKeeper says is done; *refused* what it says is not, because of a version; everything else is
  * *unknown*: ZooKeeper's client fails all that is under way when a connection breaks, and repeats nothing by itself. */
@@ -207,18 +207,42 @@ static void send_declare(struct flight *flight) {
                                 zookeeper->acl, ZOO_EPHEMERAL, came_back_made, flight));
 }
 
+/* The znode of this session says something else from now on: whoever reads it meanwhile finds one of the two, and never
+ * nobody. */
+static void send_words(struct flight *flight) {
+    struct zookeeper *zookeeper = flight->zookeeper;
+    struct declared *declared = &zookeeper->declared;
+    char path[ZOOKEEPER_PATH_SIZE];
+    declared->made = declared->wanted;
+    set_path(zookeeper, declared->made.name, path);
+    flight->step = FLIGHT_DECLARES;
+    if (!has_session(flight)) return;
+    depart(flight, zoo_aset(flight->zookeeper->handle, path, declared->made.text, (int)strlen(declared->made.text), -1,
+                            came_back_stat, flight));
+}
+
+static void begin_presence(struct flight *flight) {
+    const struct declared *declared = &flight->zookeeper->declared;
+    bool is_same_name = strcmp(declared->made.name, declared->wanted.name) == 0;
+    if (declared->is_wanted && declared->session != 0 && is_same_name)
+        send_words(flight);
+    else
+        send_clear(flight);
+}
+
 static void land_presence(struct flight *flight) {
     struct zookeeper *zookeeper = flight->zookeeper;
     struct declared *declared = &zookeeper->declared;
-    bool is_cleared = flight->step == FLIGHT_CLEARS && (flight->rc == ZOK || flight->rc == ZNONODE);
-    declared->session = 0;
-    if (is_cleared && declared->is_wanted) {
+    bool is_done = flight->rc == ZOK || (flight->step == FLIGHT_CLEARS && flight->rc == ZNONODE);
+    bool is_declared = is_done && flight->step == FLIGHT_DECLARES;
+    declared->session = is_declared ? flight->session : 0;
+    if (is_done && !is_declared && declared->is_wanted) {
         send_declare(flight);
         return;
     }
-    if (flight->step == FLIGHT_DECLARES && flight->rc == ZOK) declared->session = flight->session;
+    coordinator_stood(zookeeper->coordinator, is_declared ? declared->made.text : NULL);
     declared->is_asked = false;
-    declared->again_ms = coordinator_now_ms() + COORDINATOR_TURN_MS; /* no base yet, or no connection any more */
+    declared->again_ms = is_done ? 0 : coordinator_now_ms() + COORDINATOR_TURN_MS; /* no base yet, or no connection */
     flight_free(flight);
 }
 
@@ -240,7 +264,7 @@ void flight_declare(struct zookeeper *zookeeper) {
 void flight_begin(struct flight *flight) {
     assert(flight->step == FLIGHT_WAITS);
     if (flight->is_presence)
-        send_clear(flight);
+        begin_presence(flight);
     else if (flight->call == NULL)
         send_watch(flight);
     else if (flight->call->name != NULL)

@@ -48,6 +48,9 @@
 #define DIAL_AGAIN_MAX_MS 400u
 #define DIAL_PATIENCE_MS 1000u /* a try that takes longer is given up, if there is somewhere else to go */
 #define DIAL_PATIENCE_ALONE_MS 5000u
+#define DIAL_PATIENCE_TCP_MS 300u /* … and where no kernel answers, in the first rounds: its host may have died */
+#define DIAL_ROUNDS_TCP 3u
+#define HOST_DEAD_AFTER_MS 1500u  /* the other kernel acknowledges nothing, and there is somewhere else to go */
 #define NOT_PRIMARY_GRACE_MS 100u /* for the other answers of a broker that is not the primary */
 #define GOODBYE_TIMEOUT_MS 200u
 #define DRAIN_GRACE_MS 200u
@@ -437,6 +440,8 @@ void sessions_step(tarry_client *client, uint64_t now);
 void sessions_turn(tarry_client *client, uint64_t id, uint32_t events);
 uint64_t sessions_deadline(const tarry_client *client);
 void sessions_silent(tarry_client *client);
+/* The host of the present address has died: whoever has a lane there subscribes elsewhere. */
+void sessions_host_dead(tarry_client *client, uint64_t now);
 /* TARRY_E_CALLBACK: this is the thread of a consumer's handler; TARRY_E_ARGUMENT: a consumer is open. */
 int sessions_may_close(const tarry_client *client);
 /* No lock: the leases that these operations settle are no longer held. */

@@ -5,7 +5,10 @@
  * to round. When the broker is not the primary, or has gone silent, the engine moves on in the same way (or dials the
  * only address anew, which ends a connection that is half open). In every round each address is tried once: whom a
  * broker names as the primary comes next, if it is among the addresses and its turn has not been yet, so that brokers
- * that name each other, or themselves, lead nobody in circles. While nobody waits for an answer nothing is dialled. */
+ * that name each other, or themselves, lead nobody in circles. While nobody waits for an answer nothing is dialled.
+ *
+ * A host that dies says nothing. If there are other addresses, the kernel is told to look (HOST_DEAD_AFTER_MS), and who
+ * is dead is not dialled first. */
 #include "client.h"
 
 #include <errno.h>
@@ -52,6 +55,11 @@ static void lost(tarry_client *client) {
     if (was_up) {
         event_note(client, TARRY_DISCONNECTED, present(link)->place.url, "%s", present(link)->said);
         if (was_useful) start_anew(link);
+        if (link->connection.dead) {
+            link->tried = 1u << link->address;
+            link->again = true; /* the next one first */
+            sessions_host_dead(client, now_ms());
+        }
     }
     answers_lost(client);
     if (link_is_denied(link)) expiry_denied(client);
@@ -147,7 +155,8 @@ static void try_address(tarry_client *client) {
                                                .protocol = "rep.sp.nanomsg.org",
                                                .bearer = token,
                                                .files = &client->credentials.files,
-                                               .message_max = ANSWER_SIZE_MAX};
+                                               .message_max = ANSWER_SIZE_MAX,
+                                               .dead_after_ms = count > 1 ? HOST_DEAD_AFTER_MS : 0};
     connection_open(&link->connection, client->loop.epoll, ++client->loop.last_id, &options);
     explicit_bzero(token, sizeof(token));
     if (link->connection.state == CONNECTION_CLOSED) lost(client);
@@ -189,6 +198,14 @@ bool link_is_ready(const struct link *link) {
     return link->up && !link->again;
 }
 
+/* How long the next step of a try may take. */
+static uint64_t patience_ms(const struct link *link) {
+    const size_t count = link->addresses.count;
+    if (count == 1) return DIAL_PATIENCE_ALONE_MS;
+    const bool is_first = link->tries <= DIAL_ROUNDS_TCP * count;
+    return is_first && link->connection.state == CONNECTION_CONNECTING ? DIAL_PATIENCE_TCP_MS : DIAL_PATIENCE_MS;
+}
+
 uint64_t link_deadline(const tarry_client *client) {
     const struct link *link = &client->link;
     if (link->again)
@@ -196,7 +213,7 @@ uint64_t link_deadline(const tarry_client *client) {
                                                                               : link->retry_at_ms;
     if (link->up) return UINT64_MAX;
     if (!link->trying) return link->retry_at_ms;
-    return link->progress_ms + (link->addresses.count > 1 ? DIAL_PATIENCE_MS : DIAL_PATIENCE_ALONE_MS);
+    return link->progress_ms + patience_ms(link);
 }
 
 /* The next address of this round. */

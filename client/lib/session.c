@@ -319,6 +319,12 @@ uint64_t sessions_deadline(const tarry_client *client) {
     return deadline;
 }
 
+void sessions_host_dead(tarry_client *client, uint64_t now) {
+    for (tarry_consumer *consumer = client->consumers; consumer != NULL; consumer = consumer->next)
+        if (consumer->state == SESSION_UP && consumer->address == client->link.address)
+            session_lost(consumer, now, now);
+}
+
 void sessions_silent(tarry_client *client) {
     event_note(client, TARRY_LOG, "", "no broker has answered in time: what waits is given up");
     for (tarry_consumer *consumer = client->consumers; consumer != NULL; consumer = consumer->next) {

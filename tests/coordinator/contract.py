@@ -87,6 +87,24 @@ class Contract:
             there.kill()
         self.until_present(asking, None)
 
+    def test_f31c_who_says_something_else_is_there_meanwhile_and_heard_of(self):
+        """A leader that answers its follower's question at the coordinator: no moment at which nobody is there."""
+        there, asking = self.probe(self.url(), PATIENT_MS, PRESENT_MS), self.probe(self.url())
+        there.done("set", "record", 0, "one")
+        asking.ask("watch", "present-0")
+        there.call("declare", "present-0", "says-00")
+        self.until_present(asking, "says-00")
+        for number in range(1, 12):
+            text, seen, start = f"says-{number:02}", None, len(asking.news)
+            while seen != text:
+                there.call("declare", "present-0", text)
+                answer = asking.done("present", "present-0")
+                self.assertEqual(answer["version"], 1, text)
+                seen = answer["value"]
+            asking.wait_news(lambda item: item.get("changed") == "present-0", start)
+            harness.wait_until("it is known to stand", lambda: there.call("stands", text)["stands"], WAIT_S)
+            self.assertFalse(there.call("stands", "something-else")["stands"])
+
     def compete(self, url, urls, rounds, chaos=None):
         """Through `urls`, of which each may be cut at any time; the truth is read at `url`. With chaos there are more rounds, if
         not every outcome that it needs was seen by then."""

@@ -147,6 +147,10 @@ static void obey(struct coordinator *coordinator, const char *url, unsigned id, 
     } else if (strcmp(words[0], "declare") == 0) {
         coordinator_declare(coordinator, words[1], words[2]);
         say(json_pack("{s:i}", "id", (int)id));
+    } else if (strcmp(words[0], "stands") == 0) {
+        uint64_t since_ms = 0;
+        bool stands = coordinator_stands(coordinator, words[1], &since_ms);
+        say(json_pack("{s:i,s:b,s:I}", "id", (int)id, "stands", stands, "ms", (json_int_t)since_ms));
     } else if (strcmp(words[0], "delete") == 0) {
         delete_znode(url, words[1]);
         say(json_pack("{s:i}", "id", (int)id));

@@ -148,10 +148,13 @@ class Network:
         self.cut_one_way(other, one)
 
     def isolate(self, name):
-        """From everybody."""
-        for other in self.names:
-            if other != name:
-                self.cut(name, other)
+        """From everybody, at one moment: a host that dies does not die towards one after the other."""
+        others = [other for other in self.names if other != name]
+        wanted = sorted({pair for other in others for pair in ((name, other), (other, name))} - self.cuts)
+        if wanted:
+            pairs = ", ".join(f"{self.address(source)} . {self.address(sink)}" for source, sink in wanted)
+            self.hub.run("nft", "add", "element", "ip", "tarry", "cuts", f"{{ {pairs} }}")
+            self.cuts.update(wanted)
 
     def heal(self, *pair):
         """Both directions between two hosts; without arguments: everything."""

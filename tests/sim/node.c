@@ -74,7 +74,7 @@ static void go_on(struct world *world) {
     if (node->ended || node->blocked) return;
     if (node->pair.handing != PAIR_KEEPING) node->handed_ns = world->now_ns;
     if (node->pair.role == PAIR_LEADING) lead_go_on(world);
-    if (leader_half_declares(&node->pair, host_sync_waits_ms(world))) keeper_declare(&node->keeper, node->pair.epoch);
+    node_declare(world);
     if (alone_look(&node->alone, &node->pair, world->now_ns))
         TRACE(world, "broker", node->alone.is ? "serves alone" : "serves alone no more");
     lead_record_alone(world);
@@ -217,8 +217,7 @@ static void perform(struct world *world, enum pair_role before, const struct pai
         write_note(world);
         break;
     case PAIR_READ:
-        if (record_reads_ask(&node->reads, effect->presence, world->now_ns))
-            keeper_read(&node->keeper, effect->presence);
+        if (record_reads_ask(&node->reads, effect->presence, world->now_ns)) node_read_record(world);
         break;
     case PAIR_SWAP:
         swap(world, effect);
@@ -287,7 +286,7 @@ bool node_is_leading(const struct host *host) {
 static void check_timers(struct world *world) {
     struct node *node = world->host->node;
     uint64_t life = world->host->life;
-    if (record_reads_due(&node->reads, world->now_ns)) keeper_read(&node->keeper, node->reads.presence);
+    if (record_reads_due(&node->reads, world->now_ns)) node_read_record(world);
     node_check_silence(world);
     if (world->host->life != life || node->ended) return;
     if (node->pair.role == PAIR_FOLLOWING) follow_check(world);
@@ -336,6 +335,7 @@ static void take_kept(struct world *world, void *argument) {
         node_refuse(world, "a copy of this data directory leads");
         return;
     }
+    node_take_presence(world, &event);
     (void)record_reads_took(&node->reads, &node->pair, &event);
     node_step(world, &event, NULL);
 }
@@ -393,6 +393,7 @@ static void open_keeper(struct world *world) {
     char url[16], message[COORDINATOR_MESSAGE_SIZE];
     uint64_t failover_ms = world->options.pair.failover_after_ms;
     uint32_t presence_ms = failover_ms < COORDINATOR_PRESENCE_MS ? (uint32_t)failover_ms : COORDINATOR_PRESENCE_MS;
+    if (world->options.pair.presence_ms != 0) presence_ms = world->options.pair.presence_ms;
     node->keeper = (struct keeper){
         .done = on_kept, .changed = on_changed, .argument = world, .self = node->pair.self, .presence_ms = presence_ms};
     memcpy(node->keeper.cluster, node->cluster, CLUSTER_ID_SIZE);
@@ -454,6 +455,7 @@ bool node_start(struct world *world) {
     begin_note(world);
     if (host->life != life) return false;
     make_rules(world);
+    summons_init(&node->summons, node->pair.run);
     MUST(log_cursor_open(&node->applier, host->log, core_position(host->core), false) == 0);
     if (!node->pair.by_operator) open_keeper(world);
     node_heard(world);

@@ -26,6 +26,7 @@
 #include "pair.h"
 #include "record_reads.h"
 #include "silence.h"
+#include "summons.h"
 #include "timeline.h"
 
 struct node_message { /* a question or its answer, on the link between the two */
@@ -110,8 +111,9 @@ struct node {
     struct record_reads reads;
     struct digests digests;
     struct silence silence; /* of the other node */
-    uint64_t overslept_ns;  /* when it last had */
-    uint64_t handed_ns;     /* when it was last handing over */
+    struct summons summons;
+    uint64_t overslept_ns; /* when it last had */
+    uint64_t handed_ns;    /* when it was last handing over */
     uint64_t alarm_ns;
     struct node_item *items, **items_last;
     struct node_leading leading;
@@ -181,6 +183,9 @@ void node_step(struct world *world, const struct pair_event *event, struct pair_
 void node_heard(struct world *world);
 void node_check_silence(struct world *world);
 void node_check_sleep(struct world *world);
+void node_declare(struct world *world);
+void node_read_record(struct world *world);
+void node_take_presence(struct world *world, struct pair_event *event);
 uint64_t node_silence_timer(const struct world *world);
 void follow_probed(struct world *world, void *message);
 /* This node's process was killed, and its host runs on: the other one hears of it, if it can. */

@@ -1,4 +1,5 @@
 /* node_laws.c: what holds for whoever a pair takes for in sync; see node.h. */
+#include <stdio.h>
 #include <string.h>
 
 #include "../must.h"
@@ -43,8 +44,12 @@ void node_check_claim(const struct world *world) {
     bool leads = leader->state == HOST_UP && !leader->node->ended && leader->node->pair.role == PAIR_LEADING &&
                  leader->node->pair.epoch == registrar_newest(registrar)->record.pair.epoch;
     bool is_healthy = leads && leader->paused_until_ns == 0 && leader->node->handed_ns < long_ago_ns;
-    bool is_present =
-        registrar->present_until_ns[number] > world->now_ns && registrar->present_since_ns[number] < long_ago_ns;
+    char words[COORDINATOR_PRESENCE_SIZE_MAX + 1];
+    snprintf(words, sizeof words, "leads epoch %u ", leader->node->pair.epoch); /* what it said before may outlive it */
+    bool is_present = registrar->present_until_ns[number] > world->now_ns &&
+                      strncmp(registrar->present[number], words, strlen(words)) == 0 &&
+                      registrar->present_since_ns[number] < long_ago_ns && !registrar->cut[number] &&
+                      registrar->reached_since_ns[number] < long_ago_ns;
     MUST(!is_healthy || !is_present || self->overslept_ns >= long_ago_ns);
 }
 

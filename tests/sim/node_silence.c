@@ -8,6 +8,7 @@
 
 void node_heard(struct world *world) {
     struct node *node = world->host->node;
+    summons_end(&node->summons);
     silence_heard(&node->silence, &node->pair, &node->leading.half.times, world->now_ns);
     node->following.heard_ns = world->now_ns;
 }
@@ -39,6 +40,7 @@ void node_check_silence(struct world *world) {
     struct node *node = world->host->node;
     const struct silence_verdict verdict =
         silence_look(&node->silence, &node->pair, node->following.half.has_left, stuck_ns(node), world->now_ns);
+    if (verdict.probes || verdict.tells) summons_ask(&node->summons, &node->pair, world->now_ns);
     if (verdict.probes) follow_probe(world);
     if (!verdict.tells) return;
     check_was_asked(world);
@@ -55,6 +57,7 @@ void node_check_sleep(struct world *world) {
     struct node *node = world->host->node;
     if (!silence_stood_still(&node->silence, &node->pair, world->now_ns)) return;
     node->overslept_ns = node->following.heard_ns = world->now_ns;
+    summons_end(&node->summons);
     if (node->pair.role == PAIR_LEADING) leader_half_overslept(&node->leading.half, world->now_ns);
     TRACE(world, "broker", "has overslept, and gives the other node its time again");
 }
@@ -80,4 +83,34 @@ static void is_refused(struct world *world, void *nothing) {
 
 void node_is_gone(struct world *world) {
     network_between(world, 1 - world->host->number, is_refused, NULL, NETWORK_ANY_LIFE);
+}
+
+/* ---- who is present at the coordinator (summons.h) */
+
+void node_declare(struct world *world) {
+    struct node *node = world->host->node;
+    uint64_t number = summons_asks(&node->summons, &node->pair);
+    if (leader_half_declares(&node->pair, host_sync_waits_ms(world)))
+        keeper_declare(&node->keeper, node->pair.epoch);
+    else if (number != 0)
+        keeper_summon(&node->keeper, number);
+}
+
+void node_read_record(struct world *world) {
+    struct node *node = world->host->node;
+    enum keeper_question question = node->reads.presence ? KEEPER_PRESENCE : KEEPER_RECORD;
+    summons_reads(&node->summons, world->now_ns);
+    keeper_read(&node->keeper, node->pair.role == PAIR_LEADING ? KEEPER_SUMMONS : question);
+}
+
+void node_take_presence(struct world *world, struct pair_event *event) {
+    struct node *node = world->host->node;
+    uint64_t number = summons_asks(&node->summons, &node->pair), stands_ms;
+    bool is_asked = event->kind == PAIR_RECORD_READ && event->outcome == PAIR_DONE;
+    if (!is_asked || node->keeper.question != KEEPER_PRESENCE) return;
+    if (number != 0 && keeper_summons_stands(&node->keeper, number, &stands_ms))
+        summons_stands(&node->summons, world->now_ns - stands_ms * NS_PER_MS);
+    bool is_there = event->present;
+    event->present = summons_is_present(&node->summons, is_there, node->keeper.heard);
+    if (is_there && !event->present) TRACE(world, "broker", "finds its leader present, and not answering");
 }

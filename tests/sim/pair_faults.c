@@ -68,7 +68,7 @@ static void cut_link(struct world *world) {
 }
 
 static void heal_coordinator(struct world *world, void *argument, uint64_t number) {
-    world->registrar->cut[0] = world->registrar->cut[1] = false;
+    registrar_heal(world);
 }
 
 static void cut_coordinator(struct world *world) {

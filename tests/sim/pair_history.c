@@ -34,6 +34,8 @@ static void draw_pair(uint64_t seed, struct random *random, struct world_options
     options->pair.by_operator = random_below(&modes, 4) == 0;
     if (options->pair.by_operator) options->pair.solo_after_ms = UINT64_MAX;
     options->pair.is_async = random_below(&modes, 5) == 0;
+    struct random ghosts = {.state = seed ^ 0x67686f73u};
+    if (random_below(&ghosts, 2)) options->pair.presence_ms = 1000 + (uint32_t)random_below(&ghosts, 9000);
     options->retain_size = UINT64_MAX;
     struct random retiring = {.state = seed ^ 0x726574697249u};
     if (random_below(&retiring, 3)) return;

@@ -11,11 +11,13 @@ struct coordinator { /* one node's, for one life */
     struct world *world;
     uint32_t node;
     uint64_t seen; /* the newest version that it was told of: no later answer is older */
-    struct coordinator_watch *watch;
+    struct coordinator_watch *watches;
     uint32_t call_ms;
     uint32_t presence_ms;
     uint64_t declare_ns; /* not again before */
     char declared[COORDINATOR_PRESENCE_SIZE_MAX + 1];
+    uint64_t stood_ns; /* since then the registrar has, as far as this node knows … */
+    char stood[COORDINATOR_PRESENCE_SIZE_MAX + 1];
 };
 
 struct flight {
@@ -95,17 +97,35 @@ static void time_is_over(struct world *world, void *argument, uint64_t number) {
 
 /* ---- the value */
 
+enum news { NEWS_RECORD = 1, NEWS_PRESENCE = 2, NEWS_BOTH = 3 };
+
 static void watch_fires(struct world *world, void *argument, uint64_t number) {
     struct coordinator *coordinator = argument;
-    if (is_there(coordinator) && coordinator->watch) coordinator->watch->changed(coordinator->watch);
+    for (struct coordinator_watch *watch = coordinator->watches; watch && is_there(coordinator); watch = watch->next) {
+        bool is_record = strcmp(watch->name, RECORD_ENTRY) == 0;
+        if (number & (is_record ? NEWS_RECORD : NEWS_PRESENCE)) watch->changed(watch);
+    }
+}
+
+static void tell_watcher(struct world *world, uint32_t node, enum news news) {
+    const struct registrar *registrar = world->registrar;
+    bool is_lost = !registrar->open[node] || registrar->cut[node] || happens(world, registrar->lost_permille);
+    if (is_lost) return;
+    world_after_at(world, node, world_span_ns(world, &world->options.net), watch_fires, registrar->open[node], news);
 }
 
 static void tell_watchers(struct world *world) {
-    const struct registrar *registrar = world->registrar;
+    for (uint32_t i = 0; i < HOSTS_MAX; i++) tell_watcher(world, i, NEWS_RECORD);
+}
+
+/* Clients of a coordinator that are connected again look at what they watch. */
+void registrar_heal(struct world *world) {
+    struct registrar *registrar = world->registrar;
     for (uint32_t i = 0; i < HOSTS_MAX; i++) {
-        bool is_lost = !registrar->open[i] || registrar->cut[i] || happens(world, registrar->lost_permille);
-        if (is_lost) continue;
-        world_after_at(world, i, world_span_ns(world, &world->options.net), watch_fires, registrar->open[i], 0);
+        if (!registrar->cut[i]) continue;
+        registrar->cut[i] = false;
+        registrar->reached_since_ns[i] = world->now_ns;
+        tell_watcher(world, i, NEWS_BOTH);
     }
 }
 
@@ -248,21 +268,39 @@ void coordinator_ask_presence(struct coordinator *coordinator, const char *name,
 }
 
 struct declaration {
-    uint32_t node;
+    struct coordinator *coordinator;
     uint64_t until_ns;
     char text[COORDINATOR_PRESENCE_SIZE_MAX + 1];
 };
 
+static void declaration_stands(struct world *world, void *argument, uint64_t number) {
+    const struct declaration *declaration = argument;
+    struct coordinator *coordinator = declaration->coordinator;
+    if (!is_there(coordinator) || strcmp(coordinator->stood, declaration->text) == 0) return;
+    memcpy(coordinator->stood, declaration->text, sizeof declaration->text);
+    coordinator->stood_ns = world->now_ns;
+}
+
+/* What a leader has heard of its follower makes no other presence of it. */
+static bool is_same_presence(const char *one, const char *other) {
+    size_t size = strcspn(one, "h");
+    return strcspn(other, "h") == size && strncmp(one, other, size) == 0;
+}
+
 static void declaration_arrives(struct world *world, void *argument, uint64_t number) {
     struct registrar *registrar = world->registrar;
-    const struct declaration *declaration = argument;
-    uint32_t node = declaration->node;
+    struct declaration *declaration = argument;
+    uint32_t node = declaration->coordinator->node;
     if (registrar->cut[node]) return;
-    bool goes_on =
-        registrar->present_until_ns[node] > world->now_ns && strcmp(registrar->present[node], declaration->text) == 0;
+    bool is_there = registrar->present_until_ns[node] > world->now_ns;
+    bool is_news = !is_there || strcmp(registrar->present[node], declaration->text) != 0;
+    bool goes_on = is_there && is_same_presence(registrar->present[node], declaration->text);
     if (!goes_on) registrar->present_since_ns[node] = world->now_ns;
     registrar->present_until_ns[node] = declaration->until_ns;
     memcpy(registrar->present[node], declaration->text, sizeof declaration->text);
+    if (is_news) tell_watcher(world, 1 - node, NEWS_PRESENCE);
+    if (happens(world, registrar->lost_permille)) return;
+    world_after_at(world, node, world_span_ns(world, &world->options.net), declaration_stands, declaration, 0);
 }
 
 /* Its time runs from when it is heard of; to be heard of it is said several times in it. */
@@ -275,10 +313,16 @@ void coordinator_declare(struct coordinator *coordinator, const char *name, cons
     if (registrar->cut[coordinator->node] || happens(world, registrar->lost_permille)) return;
     struct declaration *declaration = world_alloc(world, sizeof *declaration);
     uint64_t ns = world_span_ns(world, &world->options.net);
-    declaration->node = coordinator->node;
+    declaration->coordinator = coordinator;
     declaration->until_ns = world->now_ns + ns + coordinator->presence_ms * NS_PER_MS;
     memcpy(declaration->text, coordinator->declared, sizeof declaration->text);
     world_after_at(world, WORLD_OUTSIDE, ns, declaration_arrives, declaration, 0);
+}
+
+bool coordinator_stands(struct coordinator *coordinator, const char *text, uint64_t *out_ms) {
+    if (strcmp(coordinator->stood, text) != 0) return false;
+    *out_ms = (coordinator->world->now_ns - coordinator->stood_ns) / NS_PER_MS;
+    return true;
 }
 
 void coordinator_compare_and_set(struct coordinator *coordinator, const char *name, uint64_t version, const void *value,
@@ -290,6 +334,8 @@ void coordinator_compare_and_set(struct coordinator *coordinator, const char *na
 }
 
 void coordinator_watch(struct coordinator *coordinator, struct coordinator_watch *watch) {
-    coordinator->watch = watch;
-    world_after_at(coordinator->world, coordinator->node, NS_PER_MS, watch_fires, coordinator, 0);
+    enum news news = strcmp(watch->name, RECORD_ENTRY) == 0 ? NEWS_RECORD : NEWS_PRESENCE;
+    watch->next = coordinator->watches;
+    coordinator->watches = watch;
+    world_after_at(coordinator->world, coordinator->node, NS_PER_MS, watch_fires, coordinator, news);
 }

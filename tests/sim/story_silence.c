@@ -155,6 +155,63 @@ static void a_leader_that_is_present_no_more_is_followed(void **state) { /* F-31
     assert_int_equal(f->world->leader, 1);
 }
 
+/* What a coordinator still takes for present after a minute is asked, and does not answer. */
+static int ghost_setup(void **state) {
+    if (story_setup(state) != 0) return 1;
+    struct world_options options = pair_options();
+    options.pair.solo_after_ms = UINT64_MAX;
+    options.pair.presence_ms = 60000;
+    story_begin_again(*state, &options);
+    return 0;
+}
+
+#define GHOST_STORY(test) cmocka_unit_test_setup_teardown(test, ghost_setup, story_teardown)
+
+static bool is_present(const struct fx *f, uint32_t node) {
+    return f->world->registrar->present_until_ns[node] > f->world->now_ns;
+}
+
+static void a_dead_host_that_is_taken_for_present_is_followed(void **state) { /* F-10, F-31c */
+    struct fx *f = *state;
+    kill_node(f, 0, HOST_POWER_LOST);
+    SIM_ELAPSE(f, 1000);
+    SIM_TRACE(f, "[1000] node 0 loses power\n");
+    SIM_ELAPSE(f, 500);
+    assert_true(is_present(f, 0));
+    assert_int_equal(f->world->leader, 1);
+    SIM_SKIP(f);
+}
+
+/* Both reach the coordinator, and not each other: nobody claims, however long that takes. Then the leader's host dies.
+ */
+static void a_leader_that_answers_at_the_coordinator_is_not_deposed(void **state) { /* F-31c */
+    struct fx *f = *state;
+    f->world->network.cut_from[0] = f->world->network.cut_from[1] = true;
+    for (int i = 0; i < 600; i++) {
+        SIM_ELAPSE(f, 100);
+        assert_int_equal(f->world->leader, 0);
+    }
+    SIM_QUIET(f);
+    kill_node(f, 0, HOST_POWER_LOST);
+    SIM_ELAPSE(f, 2500);
+    assert_true(is_present(f, 0));
+    assert_int_equal(f->world->leader, 1);
+    SIM_SKIP(f);
+}
+
+/* The coordinator takes no word of the follower: what it does not hear says nothing. */
+static void who_cannot_ask_at_the_coordinator_deposes_nobody(void **state) { /* F-31c */
+    struct fx *f = *state;
+    f->world->network.cut_from[0] = f->world->network.cut_from[1] = true;
+    f->world->registrar->cut[1] = true;
+    SIM_ELAPSE(f, 30000);
+    registrar_heal(f->world);
+    f->world->registrar->cut[0] = true;
+    SIM_ELAPSE(f, 800);
+    SIM_QUIET(f);
+    assert_int_equal(f->world->leader, 0);
+}
+
 static void a_pair_whose_hosts_stood_still_goes_on_as_it_was(void **state) { /* F-13 */
     struct fx *f = *state;
     world_pause(f->world, 1, 2000);
@@ -177,6 +234,9 @@ int main(void) {
         PAIR_STORY(a_leader_whose_host_has_died_is_silent_first),
         PAIR_STORY(a_leader_that_is_present_goes_on_alone),
         PAIR_STORY(a_leader_that_is_present_no_more_is_followed),
+        GHOST_STORY(a_dead_host_that_is_taken_for_present_is_followed),
+        GHOST_STORY(a_leader_that_answers_at_the_coordinator_is_not_deposed),
+        GHOST_STORY(who_cannot_ask_at_the_coordinator_deposes_nobody),
         PAIR_STORY(a_pair_whose_hosts_stood_still_goes_on_as_it_was),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

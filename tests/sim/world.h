@@ -36,6 +36,7 @@ struct pair_options {
     uint64_t keep_ms; /* what a follower lacks stays in its leader's log for so long; UINT64_MAX: for ever */
     uint64_t failover_after_ms;
     uint64_t solo_after_ms; /* UINT64_MAX: never */
+    uint32_t presence_ms;   /* outlives its node by so long, as a session of ZooKeeper's does; 0: as the product asks */
 };
 
 struct world_options {

@@ -74,8 +74,8 @@ static void make_place(char directory[64], char url[128]) {
 
 static void remove_place(const char *directory) {
     char path[128];
-    static const char *const names[] = {"/record", "/record.lock", "/record.present-0", ""};
-    for (size_t i = 0; i < 4; i++) {
+    static const char *const names[] = {"/record", "/record.lock", "/record.present-0", "/record.present-1", ""};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, "%s%s", directory, names[i]);
         (void)remove(path);
     }
@@ -92,7 +92,7 @@ static void who_was_slower_does_not_take_its_own_claim_for_the_record(void **sta
     assert_int_equal(first.record.pair.epoch, 1);
     assert_int_equal(claim(&second, 1).outcome, PAIR_REFUSED);
     assert_int_equal(second.record.pair.epoch, 0); /* nothing was read yet */
-    keeper_read(&second, false);
+    keeper_read(&second, KEEPER_RECORD);
     assert_int_equal(answer_of(&second).outcome, PAIR_DONE);
     assert_int_equal(second.record.pair.leader, 0);
     keeper_close(&first);
@@ -101,7 +101,7 @@ static void who_was_slower_does_not_take_its_own_claim_for_the_record(void **sta
 }
 
 static bool is_present(struct keeper *keeper) {
-    keeper_read(keeper, true);
+    keeper_read(keeper, KEEPER_PRESENCE);
     struct pair_event event = answer_of(keeper);
     assert_int_equal(event.outcome, PAIR_DONE);
     return event.present;
@@ -128,6 +128,31 @@ static void a_leader_is_present_while_it_says_so(void **state) { /* F-31c */
     }
     keeper_close(&leader); /* in order: its presence goes with it */
     assert_false(is_present(&follower));
+    keeper_close(&follower);
+    remove_place(directory);
+}
+
+/* The follower asks, the leader hears of it by its watch, and says so with its next word. */
+static void a_leader_answers_its_follower_at_the_coordinator(void **state) { /* F-31c */
+    char directory[64], url[128], message[COORDINATOR_MESSAGE_SIZE];
+    struct keeper leader, follower;
+    uint64_t stands_ms;
+    make_place(directory, url);
+    assert_int_equal(open_keeper(&leader, 0, url, message), 0);
+    assert_int_equal(open_keeper(&follower, 1, url, message), 0);
+    assert_int_equal(claim(&leader, 7).outcome, PAIR_DONE);
+    for (uint64_t number = UINT64_C(3) << 32; number < (UINT64_C(3) << 32) + 3; number++) {
+        assert_false(keeper_summons_stands(&follower, number, &stands_ms));
+        do {
+            keeper_summon(&follower, number);
+            keeper_declare(&leader, 7); /* as it does after each turn */
+            bool was_there = is_present(&follower);
+            assert_true(was_there || follower.heard == 0);
+        } while (follower.heard != number);
+        assert_true(keeper_summons_stands(&follower, number, &stands_ms));
+        assert_true(stands_ms < 600000);
+    }
+    keeper_close(&leader);
     keeper_close(&follower);
     remove_place(directory);
 }
@@ -162,7 +187,7 @@ static void a_record_of_an_epoch_before_those_seen_does_not_end_a_node_with_a_ne
     keeper_close(&keeper);
     assert_int_equal(open_keeper(&anew, 0, url, message), 0);
     anew.member[0] = 7;
-    keeper_read(&anew, false);
+    keeper_read(&anew, KEEPER_RECORD);
     wait_for_answer();
     assert_int_equal(keeper_take(&anew, 3, &event, message), 1);
     assert_non_null(strstr(message, "names another disk"));
@@ -178,6 +203,7 @@ int main(void) {
         cmocka_unit_test(a_record_of_an_epoch_before_those_seen_does_not_end_a_node_with_a_new_disk),
         cmocka_unit_test(who_was_slower_does_not_take_its_own_claim_for_the_record),
         cmocka_unit_test(a_leader_is_present_while_it_says_so),
+        cmocka_unit_test(a_leader_answers_its_follower_at_the_coordinator),
         cmocka_unit_test(a_file_of_a_network_is_no_coordinator),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

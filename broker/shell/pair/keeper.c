@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <sodium.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -19,7 +20,7 @@ static const char *const presence_names[RECORD_NODES] = {"present-0", "present-1
 static void call_done(struct coordinator_call *call) {
     struct keeper *keeper = (struct keeper *)((char *)call - offsetof(struct keeper, call));
     bool was_read = !keeper->swaps && call->outcome == PAIR_DONE && call->version != 0;
-    if (keeper->asks_presence && was_read)
+    if (keeper->question == KEEPER_PRESENCE && was_read)
         coordinator_ask_presence(keeper->coordinator, presence_names[1 - keeper->self], &keeper->presence);
     else
         keeper->done(keeper->argument);
@@ -30,8 +31,48 @@ static void presence_done(struct coordinator_call *call) {
     keeper->done(keeper->argument);
 }
 
-static void write_presence(uint32_t epoch, char out[COORDINATOR_PRESENCE_SIZE_MAX + 1]) {
-    snprintf(out, COORDINATOR_PRESENCE_SIZE_MAX + 1, "leads epoch %" PRIu32, epoch);
+/* ---- what a node says of itself: of one size in an epoch, for a file is written in place */
+
+static const char asks[] = "asks ";
+
+static void write_leads(uint32_t epoch, char out[COORDINATOR_PRESENCE_SIZE_MAX + 1]) {
+    snprintf(out, COORDINATOR_PRESENCE_SIZE_MAX + 1, "leads epoch %" PRIu32 " heard ", epoch);
+}
+
+static void write_asks(uint64_t number, char out[COORDINATOR_PRESENCE_SIZE_MAX + 1]) {
+    snprintf(out, COORDINATOR_PRESENCE_SIZE_MAX + 1, "%s%016" PRIx64, asks, number);
+}
+
+/* True: it begins with these words, and `*out_number` is what follows. */
+static bool says(const struct coordinator_call *presence, const char *words, uint64_t *out_number) {
+    size_t size = strlen(words);
+    bool is_there = presence->outcome == PAIR_DONE && presence->version != 0;
+    if (!is_there || strncmp(presence->value, words, size) != 0) return false;
+    *out_number = strtoull(presence->value + size, NULL, 16);
+    return true;
+}
+
+/* ---- what the other node asks (summons.h). Any thread: one of these at a time, whatever else is read or changed */
+
+static void ask_summons(struct keeper *keeper) {
+    if (atomic_exchange(&keeper->summons_under_way, true))
+        atomic_store(&keeper->summons_again, true);
+    else
+        coordinator_ask_presence(keeper->coordinator, presence_names[1 - keeper->self], &keeper->summons);
+}
+
+/* What is new is declared after the node's next turn (keeper_declare). */
+static void summons_done(struct coordinator_call *call) {
+    struct keeper *keeper = (struct keeper *)((char *)call - offsetof(struct keeper, summons));
+    uint64_t number = 0;
+    bool is_news = says(call, asks, &number) && atomic_exchange(&keeper->summons_heard, number) != number;
+    atomic_store(&keeper->summons_under_way, false);
+    if (atomic_exchange(&keeper->summons_again, false)) ask_summons(keeper);
+    if (is_news) keeper->changed(keeper->argument);
+}
+
+static void presence_changed(struct coordinator_watch *watch) {
+    ask_summons((struct keeper *)((char *)watch - offsetof(struct keeper, presence_watch)));
 }
 
 static void watch_changed(struct coordinator_watch *watch) {
@@ -107,8 +148,12 @@ int keeper_open(struct keeper *keeper, const struct keeper_access *where, char m
     if (result == 0) result = coordinator_open(where->url, &options, &keeper->coordinator, message);
     sodium_memzero(text, sizeof(text));
     if (result != 0) return 1;
+    keeper->summons.done = summons_done;
     keeper->watch = (struct coordinator_watch){.name = RECORD_ENTRY, .changed = watch_changed};
     coordinator_watch(keeper->coordinator, &keeper->watch);
+    keeper->presence_watch =
+        (struct coordinator_watch){.name = presence_names[1 - keeper->self], .changed = presence_changed};
+    coordinator_watch(keeper->coordinator, &keeper->presence_watch);
     return 0;
 }
 
@@ -118,24 +163,39 @@ void keeper_close(struct keeper *keeper) {
 
 void keeper_declare(struct keeper *keeper, uint32_t epoch) {
     char text[COORDINATOR_PRESENCE_SIZE_MAX + 1];
-    write_presence(epoch, text);
+    write_leads(epoch, text);
+    size_t size = strlen(text);
+    snprintf(text + size, sizeof text - size, "%016" PRIx64, atomic_load(&keeper->summons_heard));
     coordinator_declare(keeper->coordinator, presence_names[keeper->self], text);
 }
 
-void keeper_read(struct keeper *keeper, bool asks_presence) {
+void keeper_summon(struct keeper *keeper, uint64_t number) {
+    char text[COORDINATOR_PRESENCE_SIZE_MAX + 1];
+    write_asks(number, text);
+    coordinator_declare(keeper->coordinator, presence_names[keeper->self], text);
+}
+
+bool keeper_summons_stands(struct keeper *keeper, uint64_t number, uint64_t *out_ms) {
+    char text[COORDINATOR_PRESENCE_SIZE_MAX + 1];
+    write_asks(number, text);
+    return coordinator_stands(keeper->coordinator, text, out_ms);
+}
+
+void keeper_read(struct keeper *keeper, enum keeper_question question) {
     keeper->swaps = false;
-    keeper->asks_presence = asks_presence;
+    keeper->question = question;
     keeper->presence.done = presence_done;
     keeper->presence.outcome = 0;
     keeper->call.done = call_done;
     coordinator_read(keeper->coordinator, RECORD_ENTRY, &keeper->call);
+    if (question == KEEPER_SUMMONS) ask_summons(keeper);
 }
 
 void keeper_swap(struct keeper *keeper, uint64_t version, const struct pair_record *record,
                  const struct record_member members[RECORD_NODES]) {
     struct coordinator_record *next = &keeper->next;
     keeper->swaps = true;
-    keeper->asks_presence = false;
+    keeper->question = KEEPER_RECORD;
     keeper->wanted = *record;
     keeper->call.done = call_done;
     memcpy(next->cluster, keeper->cluster, CLUSTER_ID_SIZE);
@@ -173,9 +233,8 @@ static int claim_disk(struct keeper *keeper, uint32_t recorded, struct pair_reco
 static void take_presence(struct keeper *keeper, struct pair_event *out) {
     const struct coordinator_call *presence = &keeper->presence;
     char expected[COORDINATOR_PRESENCE_SIZE_MAX + 1];
-    write_presence(out->record.epoch, expected);
-    bool is_there = presence->outcome == PAIR_DONE && presence->version != 0;
-    out->present = is_there && out->record.leader != keeper->self && strcmp(presence->value, expected) == 0;
+    write_leads(out->record.epoch, expected);
+    out->present = out->record.leader != keeper->self && says(presence, expected, &keeper->heard);
     if (presence->outcome == PAIR_DONE) return;
     out->outcome = PAIR_UNKNOWN;
     memcpy(keeper->call.reason, presence->reason, sizeof keeper->call.reason);
@@ -194,6 +253,6 @@ int keeper_take(struct keeper *keeper, uint32_t recorded, struct pair_event *out
     if (call->version == 0) return 0;
     if (record_read(call->value, call->size, &keeper->record, message) != 0) return 1;
     out->record = keeper->record.pair;
-    if (keeper->asks_presence) take_presence(keeper, out);
+    if (keeper->question == KEEPER_PRESENCE) take_presence(keeper, out);
     return claim_disk(keeper, recorded, &out->record, message);
 }

@@ -4,12 +4,14 @@
  * What the record says of another disk than this node's is not said of this node.
  *
  * Beside the record it asks, if the rules want to know, whether the leader that it names is present, and declares this
- * node while it leads: a second opinion (coordinator.h).
+ * node while it leads: a second opinion (coordinator.h). A follower that hears nothing declares a question, which the
+ * leader reads and answers there (broker/replication/summons.h).
  *
  * Thread-safety: one owner; `done` and `changed` (the record may be another) come on the coordinator's thread. */
 #ifndef TARRY_SHELL_PAIR_KEEPER_H
 #define TARRY_SHELL_PAIR_KEEPER_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -24,6 +26,14 @@ struct keeper_access {
     const char *key; /* its owner's alone */
 };
 
+/* What is read beside the record. */
+enum keeper_question {
+    KEEPER_RECORD,
+    KEEPER_PRESENCE, /* … and whether its leader is present; if that is not known, nothing is */
+    KEEPER_SUMMONS, /* … and afterwards what the follower asks, for this node leads (summons.h): nobody waits for that
+                     */
+};
+
 struct keeper {
     void (*done)(void *argument);
     void (*changed)(void *argument);
@@ -32,13 +42,19 @@ struct keeper {
     struct coordinator *coordinator;
     struct coordinator_call call;
     struct coordinator_watch watch;
+    struct coordinator_watch presence_watch; /* of the other node's */
     char value[COORDINATOR_VALUE_SIZE_MAX + 1];
     uint8_t cluster[CLUSTER_ID_SIZE];
     uint8_t self; /* node */
     uint8_t member[MEMBER_ID_SIZE];
-    uint32_t presence_ms; /* as in coordinator_options */
-    bool swaps;           /* the call under way */
-    bool asks_presence;   /* … and then of the other node */
+    uint32_t presence_ms;          /* as in coordinator_options */
+    bool swaps;                    /* the call under way */
+    enum keeper_question question; /* … if it reads */
+    uint64_t heard; /* by the leader, as was read last: the number of the question that it has answered */
+    struct coordinator_call summons; /* what does the other one ask? */
+    _Atomic bool summons_under_way;
+    _Atomic bool summons_again;     /* … and once more after it */
+    _Atomic uint64_t summons_heard; /* the number of the other's question; 0: none came */
     struct coordinator_call presence;
     struct pair_record wanted;
     struct coordinator_record record; /* as it was read or written last: what was only asked for is not it */
@@ -50,9 +66,13 @@ struct keeper {
 int keeper_open(struct keeper *keeper, const struct keeper_access *where, char message[COORDINATOR_MESSAGE_SIZE]);
 void keeper_close(struct keeper *keeper);
 /* After `done`, keeper_take has the outcome. */
-void keeper_read(struct keeper *keeper, bool asks_presence);
-/* This node leads that epoch, and lives. */
+void keeper_read(struct keeper *keeper, enum keeper_question question);
+/* This node leads that epoch, lives, and has heard what the other one asks. */
 void keeper_declare(struct keeper *keeper, uint32_t epoch);
+/* This node follows, and asks its leader that number. */
+void keeper_summon(struct keeper *keeper, uint64_t number);
+/* The coordinator has that question. True: for `*out_ms` already, as far as is known. */
+bool keeper_summons_stands(struct keeper *keeper, uint64_t number, uint64_t *out_ms);
 /* `members`: as they are known now, by node. */
 void keeper_swap(struct keeper *keeper, uint64_t version, const struct pair_record *record,
                  const struct record_member members[RECORD_NODES]);

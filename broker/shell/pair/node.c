@@ -107,8 +107,7 @@ static void perform(struct node *node, enum pair_role before, const struct pair_
         write_note(node);
         break;
     case PAIR_READ:
-        if (record_reads_ask(&node->reads, effect->presence, monotonic_ns()))
-            keeper_read(&node->keeper, effect->presence);
+        if (record_reads_ask(&node->reads, effect->presence, monotonic_ns())) node_read_record(node);
         break;
     case PAIR_SWAP:
         swap(node, effect);
@@ -223,6 +222,7 @@ static void take_kept(struct node *node) {
         node_refuse("a copy of this data directory leads, and gives out the same lease tokens: stop both, delete the "
                     "copy, and start that node with an empty directory and --follow");
     take_address(node);
+    node_take_presence(node, &event);
     bool is_failed = record_reads_took(&node->reads, &node->pair, &event);
     if (event.kind == PAIR_RECORD_READ) note_doubt(node, is_failed);
     node_step(node, &event, NULL);
@@ -242,19 +242,15 @@ static void take_paused(struct node *node, uint64_t position) {
 static void check_timers(struct node *node) {
     uint64_t now_ns = monotonic_ns();
     if (node->again_ns <= now_ns && !shell_is_told_to_stop()) shell_again(node->shell);
-    if (record_reads_due(&node->reads, now_ns)) keeper_read(&node->keeper, node->reads.presence);
+    if (record_reads_due(&node->reads, now_ns)) node_read_record(node);
     node_check_silence(node, now_ns);
     if (node->pair.role == PAIR_FOLLOWING) follower_check(node, now_ns);
-}
-
-static bool is_declaring(struct node *node) {
-    return leader_half_declares(&node->pair, sync_waits_ms(&node->shell->sync));
 }
 
 static uint64_t next_timer(struct node *node) {
     uint64_t until_ns = node_silence_timer(node);
     uint64_t declare_ns = monotonic_ns() + node->keeper.presence_ms * NS_PER_MS / 2;
-    if (is_declaring(node) && declare_ns < until_ns) until_ns = declare_ns;
+    if (node_is_declaring(node) && declare_ns < until_ns) until_ns = declare_ns;
     uint64_t wishes_ns = node_wishes_timer(node);
     if (wishes_ns < until_ns) until_ns = wishes_ns;
     if (node->reads.again_ns < until_ns) until_ns = node->reads.again_ns;
@@ -292,7 +288,7 @@ static void turn(struct node *node, struct node_news *news) {
     node_take_wishes(node, news->wishes);
     check_timers(node);
     if (node_is_leading(node)) leader_go_on(node);
-    if (is_declaring(node)) keeper_declare(&node->keeper, node->pair.epoch);
+    node_declare(node);
     node_look_wishes(node);
     show(node);
 }
@@ -550,6 +546,7 @@ void node_start(struct node *node) {
     node->news.written = node->news.durable = log_durable(shell->log);
     leader_init(node);
     follower_init(node);
+    summons_init(&node->summons, node->pair.run);
     if (!node->pair.by_operator) open_keeper(node);
     open_lines(node);
     thread_start(&node->thread, "tarry-pair", node_run, node);

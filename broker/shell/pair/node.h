@@ -39,6 +39,7 @@
 #include "peer_proof.h"
 #include "record_reads.h"
 #include "silence.h"
+#include "summons.h"
 
 struct endpoints;
 struct loop;
@@ -227,6 +228,7 @@ struct node {
     struct node_leading leading;
     struct node_following following;
     struct silence silence;          /* of the other node */
+    struct summons summons;          /* … which is asked by way of the coordinator */
     uint64_t again_ns;               /* MONOTONIC: when this run ends, and the next begins; UINT64_MAX: not */
     struct record_word *record_word; /* the last one; NULL: none was asked for */
     struct freshness fresh;
@@ -369,6 +371,14 @@ void node_check_silence(struct node *node, uint64_t now_ns);
 uint64_t node_silence_timer(const struct node *node); /* MONOTONIC */
 /* This node may have stood still, and not heard what the other said meanwhile. */
 void node_check_sleep(struct node *node);
+/* Does this node declare itself as the leader? */
+bool node_is_declaring(struct node *node);
+/* … it does, or asks its leader; after each turn. */
+void node_declare(struct node *node);
+/* Reads the record, as node->reads and the role want it. */
+void node_read_record(struct node *node);
+/* It was read: is the leader present, if it was asked? */
+void node_take_presence(struct node *node, struct pair_event *event);
 /* What came to a probe; takes it over. */
 void node_take_probed(struct node *node, struct message *answer);
 /* The other node's process is gone. */

@@ -9,6 +9,7 @@
 #include "shell.h"
 
 void node_heard(struct node *node) {
+    summons_end(&node->summons);
     silence_heard(&node->silence, &node->pair, &node->leading.half.times, monotonic_ns());
 }
 
@@ -33,6 +34,7 @@ static void give_up(struct node *node) {
 void node_check_silence(struct node *node, uint64_t now_ns) {
     const struct silence_verdict verdict =
         silence_look(&node->silence, &node->pair, node->following.half.has_left, stuck_ns(node), now_ns);
+    if (verdict.probes || verdict.tells) summons_ask(&node->summons, &node->pair, now_ns);
     if (verdict.probes) follower_probe(node);
     if (!verdict.tells) return;
     if (verdict.gives_up) give_up(node);
@@ -43,6 +45,7 @@ void node_check_silence(struct node *node, uint64_t now_ns) {
 void node_check_sleep(struct node *node) {
     uint64_t now_ns = monotonic_ns(), planned_ns = node->silence.look_ns;
     if (!silence_stood_still(&node->silence, &node->pair, now_ns)) return;
+    summons_end(&node->summons);
     if (node_is_leading(node)) leader_half_overslept(&node->leading.half, now_ns);
     logfmt("overslept",
            "late_ms=%" PRIu64 " reason=\"this node stood still\" action=\"the other node's time begins anew\"",
@@ -60,4 +63,38 @@ void node_take_refused(struct node *node) {
     logfmt("leader_gone", "peer=%s reason=\"its connection broke, and nobody listens there any more\"",
            node->shell->config.peer);
     say_silent(node, true);
+}
+
+/* ---- who is present at the coordinator (summons.h) */
+
+bool node_is_declaring(struct node *node) {
+    return leader_half_declares(&node->pair, sync_waits_ms(&node->shell->sync));
+}
+
+void node_declare(struct node *node) {
+    uint64_t number = summons_asks(&node->summons, &node->pair);
+    if (node_is_declaring(node))
+        keeper_declare(&node->keeper, node->pair.epoch);
+    else if (number != 0)
+        keeper_summon(&node->keeper, number);
+}
+
+void node_read_record(struct node *node) {
+    enum keeper_question question = node->reads.presence ? KEEPER_PRESENCE : KEEPER_RECORD;
+    summons_reads(&node->summons, monotonic_ns());
+    keeper_read(&node->keeper, node_is_leading(node) ? KEEPER_SUMMONS : question);
+}
+
+void node_take_presence(struct node *node, struct pair_event *event) {
+    struct keeper *keeper = &node->keeper;
+    uint64_t number = summons_asks(&node->summons, &node->pair), stands_ms;
+    bool is_asked = event->kind == PAIR_RECORD_READ && event->outcome == PAIR_DONE;
+    if (!is_asked || keeper->question != KEEPER_PRESENCE) return;
+    if (number != 0 && keeper_summons_stands(keeper, number, &stands_ms))
+        summons_stands(&node->summons, monotonic_ns() - stands_ms * NS_PER_MS);
+    bool is_there = event->present;
+    event->present = summons_is_present(&node->summons, is_there, keeper->heard);
+    if (is_there && !event->present)
+        logfmt("leader_absent", "peer=%s reason=\"it does not answer, neither here nor by way of the coordinator\"",
+               node->shell->config.peer);
 }

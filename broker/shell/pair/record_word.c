@@ -101,7 +101,7 @@ static const char *look(struct record_word *word, char text[COORDINATOR_VALUE_SI
                         char message[COORDINATOR_MESSAGE_SIZE], bool *out_again) {
     bool writes = word->call->errand.event.request->pair->what == TARRY__PAIR__WHAT__WRITE_RECORD;
     struct pair_event event;
-    keeper_read(&word->keeper, false);
+    keeper_read(&word->keeper, KEEPER_RECORD);
     wait_for_answer(word);
     bool is_strange = keeper_take(&word->keeper, word->pair.note.recorded, &event, message) != 0;
     if (event.outcome != PAIR_DONE) return word->keeper.call.reason;

@@ -140,9 +140,24 @@ static enum connection_news secures(struct connection *connection) {
     return CONNECTION_LOST;
 }
 
+/* A host that dies resets nothing. The other kernel acknowledges what it is asked, however busy or stopped the broker
+ * is; so it is asked, and who does not answer is dead, or cut off. */
+static void look_for_death(struct connection *connection) {
+    const int fd = connection->fd, on = 1, idle_s = 1;
+    const unsigned patience_ms = connection->dead_after_ms;
+    if (patience_ms == 0) return;
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &idle_s, sizeof(idle_s));
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience_ms, sizeof(patience_ms));
+}
+
 static enum connection_news connected(struct connection *connection) {
     const int on = 1;
-    if (connection->place.kind != PLACE_UNIX) setsockopt(connection->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    if (connection->place.kind != PLACE_UNIX) {
+        setsockopt(connection->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+        look_for_death(connection);
+    }
     resolve_end(connection->resolving);
     connection->resolving = NULL;
     connection->next_address = NULL;
@@ -215,7 +230,8 @@ void connection_open(struct connection *connection, int epoll, uint64_t id, cons
     connection->protocol = options->protocol;
     connection->files = options->files;
     connection->said[0] = 0;
-    connection->denied = false;
+    connection->denied = connection->dead = false;
+    connection->dead_after_ms = options->dead_after_ms;
     snprintf(connection->path, sizeof(connection->path), "%s", options->path);
     snprintf(connection->bearer, sizeof(connection->bearer), "%s", options->bearer);
     frame_reader_init(&connection->reader, options->message_max);
@@ -256,6 +272,9 @@ static enum connection_news receive(struct connection *connection) {
         connection->ready = 0;
         return CONNECTION_NOTHING;
     }
+    connection->dead = took == -ETIMEDOUT || took == -EHOSTUNREACH;
+    if (connection->dead && connection->state == CONNECTION_OPEN)
+        return lost_because(connection, "its host does not answer any more");
     if (took < 0)
         return connection->state == CONNECTION_OPEN ? lost_because(connection, "") : lost(connection, (int)-took);
     frame_reader_took(&connection->reader, (size_t)took);

@@ -68,6 +68,8 @@ struct connection {
     unsigned reads_left;         /* of this turn, before others have theirs */
     char said[UPGRADE_SAID_MAX]; /* why it is lost, in words */
     bool denied;                 /* … and that is for who asks (UPGRADE_DENIED) */
+    bool dead;                   /* … for the other host did not acknowledge in time */
+    uint32_t dead_after_ms;      /* 0: as long as TCP itself has patience */
     /* io: what is to leave; and all that is asked of `tls` */
     pthread_mutex_t io; /* innermost */
     struct outgoing *first;
@@ -83,6 +85,9 @@ struct connection_options {
     const char *bearer;            /* "": none */
     const struct tls_files *files; /* for wss://; they outlive the connection */
     size_t message_max;            /* larger ones end the connection */
+    /* A host whose kernel acknowledges nothing for so long is dead (ms; a second or more to be of use, for TCP asks an
+     * idle peer once a second); 0: nobody looks. */
+    uint32_t dead_after_ms;
 };
 
 void connection_init(struct connection *connection);

@@ -197,13 +197,15 @@ enum tls_progress tls_handshake(struct tls *tls, char said[TLS_SAID_MAX]) {
 
 /* What a result that is no number of bytes means. */
 static ssize_t result_of(struct tls *tls, int rv, bool *out_wants_write) {
+    const int system_error = errno; /* of a SYSCALL */
     const int error = SSL_get_error(tls->ssl, rv);
     *out_wants_write = error == SSL_ERROR_WANT_WRITE;
     if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) return -EAGAIN;
     if (error == SSL_ERROR_ZERO_RETURN) return 0;
     tls->is_broken = true;
     ERR_clear_error();
-    return -EPROTO;
+    const bool is_dead = system_error == ETIMEDOUT || system_error == EHOSTUNREACH;
+    return error == SSL_ERROR_SYSCALL && is_dead ? -system_error : -EPROTO;
 }
 
 ssize_t tls_read(struct tls *tls, void *bytes, size_t size, bool *out_wants_write) {
