@@ -5,10 +5,15 @@
 CATCHERS is the directory of the programs that are linked against the libraries with defects; BUILD the build whose
 libraries and programs must not know of any. For each bug the catchers of its folder are played in turn, from a fixed
 first seed, until one fails: by an assertion of the product, a check of the test, a wrong end. One that survives them
-all is `not ok`. The same programs with no bug on must pass as many histories: they do not cry wolf.
+all is `not ok`. The same programs with no bug on must pass the same histories: they do not cry wolf.
+
+The table in README.md says which program caught a bug last time, and in which history. That one and those around it are
+played first: the search from the first seed on, of up to some thousand histories in each program, is for a bug that they
+no longer catch, and for --search.
 
 --factor N   N times as many histories
---write      puts the table into README.md
+--search     every bug from the first seed on: how long it lives
+--write      the same, and puts the table into README.md
 """
 import argparse
 import concurrent.futures
@@ -30,7 +35,9 @@ WEAK_SITE = re.compile(r"\bWEAK\((\w+)\)")
 BY_HISTORIES = {"unpromised", "unfit", "any_epoch", "alone", "stale_answer", "shrink_early", "grow_late", "grow_early",
                 "not_in_sync", "any_run", "fence_unheard", "stale_greeting", "fence_forgotten", "any_promise", "unasserted",
                 "alone_unnoted", "any_disk", "leads_on", "record_forgotten", "record_outdated"}
+TABLE_ROW = re.compile(r"^\| `(\w+)` \|[^\n]*\| (\w+) \| (\d+|one run) \| `[^\n]*$", re.MULTILINE)
 FIRST_SEED = 1
+AROUND = 4  # so many histories before the one that caught a bug last time, and so many after it
 WATCHDOG_CPU_S = 60
 LIMITS = ["prlimit", "--core=0", f"--cpu={WATCHDOG_CPU_S}"]
 PLAYED_AT_ONCE = 2
@@ -43,18 +50,18 @@ class Catcher:
         self.name = name
         self.histories = histories
 
-    def command(self, directory, count):
+    def command(self, directory, seed, count):
         program = str(directory / f"seeded_{self.name}")
         environment = {}
         if self.name == "pair":
-            return [str(directory / "seeded_sim"), "--pair", "--jobs", "1", "--seed", str(FIRST_SEED), "--histories",
+            return [str(directory / "seeded_sim"), "--pair", "--jobs", "1", "--seed", str(seed), "--histories",
                     str(count)], environment
         if self.name == "sim":
-            return [program, "--jobs", "1", "--seed", str(FIRST_SEED), "--histories", str(count)], environment
+            return [program, "--jobs", "1", "--seed", str(seed), "--histories", str(count)], environment
         if self.name == "index":
-            return [program, str(FIRST_SEED), str(count)], environment
+            return [program, str(seed), str(count)], environment
         if self.histories:
-            environment = {"TARRY_SEED": str(FIRST_SEED), "TARRY_HISTORIES": str(count)}
+            environment = {"TARRY_SEED": str(seed), "TARRY_HISTORIES": str(count)}
         return [program], environment
 
 
@@ -76,9 +83,9 @@ RIGS = [("broker/core/core.c", ["sim", "pair"]), ("broker/core/", ["sim"]), ("br
         ("proto/frame", ["log_tail", "log_crash"]), ("proto/", ["sim"])]
 
 
-def play(directory, catcher, bug, count):
-    """Returns (caught, histories played, what it said)."""
-    command, environment = catcher.command(directory, count)
+def play(directory, catcher, bug, seed, count):
+    """Returns (caught, the seed that did it, what it said)."""
+    command, environment = catcher.command(directory, seed, count)
     environment = {**os.environ, **environment, "TARRY_VERBOSE": "1", "CMOCKA_MESSAGE_OUTPUT": "STDOUT"}
     environment.pop("TARRY_SEEDED_BUG", None)
     if bug:
@@ -86,13 +93,13 @@ def play(directory, catcher, bug, count):
     done = subprocess.run(LIMITS + command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     text = done.stdout.decode(errors="replace")
     if done.returncode in (0, -signal.SIGXCPU):  # nobody has complained in all that time
-        return False, count, ""
-    return True, histories_in(text, catcher), complaint_in(text, done.returncode)
+        return False, 0, ""
+    return True, seed_in(text, catcher), complaint_in(text, done.returncode)
 
 
-def histories_in(text, catcher):
+def seed_in(text, catcher):
     seeds = re.findall(r"^seed (\d+)(?: failed.*)?$", text, re.MULTILINE)
-    return int(seeds[-1]) - FIRST_SEED + 1 if seeds and catcher.histories else 0
+    return int(seeds[-1]) if seeds and catcher.histories else 0
 
 
 COMPLAINTS = [
@@ -160,15 +167,37 @@ def check_absence(tap, catchers, build):
     tap.say(knows_bugs(catchers / "libseeded_core.a"), "the libraries of the tests do")
 
 
-def catch(directory, bug, files, factor):
-    played = []
-    for catcher in rig_of(files):
-        count = catcher.histories * factor
-        caught, histories, said = play(directory, catcher, bug, count)
+def last_catches():
+    """Name of bug → (catcher, seed) of the table; seed 0: one whole run of a test."""
+    text = (HERE / "README.md").read_text(encoding="utf-8")
+    return {bug: (catcher, FIRST_SEED + int(after) - 1 if after.isdigit() else 0) for bug, catcher, after in TABLE_ROW.findall(text)}
+
+
+def catch(directory, bug, files, factor, last):
+    """(catcher, the seed that caught it, what it said, what was played in vain)."""
+    played, rig = [], rig_of(files)
+    known, seed = last or ("", 0)
+    for catcher in (catcher for catcher in rig if catcher.name == known):
+        first = max(FIRST_SEED, seed - AROUND)
+        caught, at, said = play(directory, catcher, bug, first, seed + AROUND - first + 1 if catcher.histories else 1)
         if caught:
-            return catcher, histories, said, played
+            return catcher, at, said, played
+    for catcher in rig:
+        count = catcher.histories * factor
+        caught, at, said = play(directory, catcher, bug, FIRST_SEED, count)
+        if caught:
+            return catcher, at, said, played
         played.append(f"{count} {catcher.name}" if count else catcher.name)
     return None, 0, "", played
+
+
+def check_no_wolf(tap, directory, catcher, seeds, is_search):
+    """With no bug on the program passes what caught one; after a search, all that was played in it."""
+    last = max(seeds)
+    first = FIRST_SEED if is_search else max(FIRST_SEED, last - AROUND)
+    caught, at, said = play(directory, catcher, None, first, last - first + 1 if catcher.histories else 1)
+    tap.say(not caught, f"with no bug on {catcher.name} passes " + (f"the histories {first} to {last}" if catcher.histories else "too") +
+            (f": failed at {at}: {said}" if caught else ""))
 
 
 def write_table(rows):
@@ -188,9 +217,12 @@ def main():
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--only", default="", help="names that contain one of these words, separated by commas")
     parser.add_argument("--factor", type=int, default=1)
+    parser.add_argument("--search", action="store_true")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
-    tap, rows, needed, used = Tap(), [], {}, sites()
+    is_search = options.search or options.write
+    tap, rows, seeds, used = Tap(), [], {}, sites()
+    last = {} if is_search else last_catches()
     bugs = BUG.findall((ROOT / "proto" / "seeded_bug.h").read_text(encoding="utf-8"))
     weak = WEAKNESS.findall((ROOT / "broker" / "pair" / "weak.h").read_text(encoding="utf-8"))
     bugs += [bug for bug in weak if bug[0] in BY_HISTORIES]
@@ -200,18 +232,16 @@ def main():
     started = time.monotonic()
     asked = [bug for bug in bugs if bug[0] in used and any(word in bug[0] for word in options.only.split(","))]
     pool = concurrent.futures.ThreadPoolExecutor(PLAYED_AT_ONCE)
-    catches = pool.map(lambda bug: catch(options.catchers, bug[0], used[bug[0]], options.factor), asked)
-    for (name, promise, sentence), (catcher, histories, said, played) in zip(asked, catches):
+    catches = pool.map(lambda bug: catch(options.catchers, bug[0], used[bug[0]], options.factor, last.get(bug[0])), asked)
+    for (name, promise, sentence), (catcher, seed, said, played) in zip(asked, catches):
         if catcher is None:
             tap.say(False, f"{name} ({promise}: {sentence}) survived {', '.join(played)}")
             continue
-        needed[catcher.name] = max(needed.get(catcher.name, 0), histories)
-        tap.say(True, f"{name}: caught by {catcher.name} " + (f"after {histories} histories" if histories else "") + f" ({said})")
-        rows.append((name, promise, sentence, catcher.name, histories, said))
-    for name, histories in needed.items():
-        caught, failed_at, said = play(options.catchers, CATCHERS[name], None, histories or 1)
-        tap.say(not caught, f"with no bug on {name} passes " + (f"as many histories ({histories})" if histories else "too") +
-                (f": failed at {failed_at}: {said}" if caught else ""))
+        seeds.setdefault(catcher.name, []).append(seed)
+        tap.say(True, f"{name}: caught by {catcher.name} " + (f"in history {seed}" if seed else "") + f" ({said})")
+        rows.append((name, promise, sentence, catcher.name, seed - FIRST_SEED + 1 if seed else 0, said))
+    for name, found in seeds.items():
+        check_no_wolf(tap, options.catchers, CATCHERS[name], found, is_search)
     print(f"1..{tap.count}")
     print(f"# {len(rows)} of {len(bugs)} bugs caught in {time.monotonic() - started:.0f} s")
     if options.write and not options.only:
