@@ -10,11 +10,13 @@ static void call_done(void *arg, struct request *request) {
     call->arena = request->arena;
     call->arena.pb.allocator_data = &call->arena;
     arena_init(&request->arena, REPLY_ARENA_MAX);
+    atomic_store(&call->is_done, true);
     sem_post(&call->ready);
 }
 
 int call_run_within(tarry_client *client, Tarry__Request *wire, uint32_t timeout_ms, struct call *call,
                     char out_message[TARRY_MESSAGE_SIZE]) {
+    bool reads = false;
     *call = (struct call){.reply = NULL};
     arena_init(&call->arena, REPLY_ARENA_MAX);
     int rv = may_block(client);
@@ -28,11 +30,14 @@ int call_run_within(tarry_client *client, Tarry__Request *wire, uint32_t timeout
         request_free(client, request);
     } else {
         request->timeout_ms = timeout_ms;
+        request->blocks = true;
         request->done = call_done;
         request->arg = call;
         request_submit_call(client, request, true);
+        reads = caller_may_read(client);
     }
     pthread_mutex_unlock(&client->lock);
+    if (reads) caller_read(client, &call->is_done);
     if (rv == TARRY_OK) {
         while (sem_wait(&call->ready) != 0) {
         } /* EINTR */

@@ -3,7 +3,7 @@
  * One client has one connection for requests and one thread, the engine. Operations are packed by the calling thread
  * straight into the request that is gathering. A blocking call sends that by itself if a commit slot is free, otherwise
  * the engine does so as soon as one is; the engine reads the answers, and the lanes of consumers, and runs the
- * callbacks.
+ * callbacks. A blocking call that is alone reads its answer by itself (caller.c).
  *
  * Invariants
  *   - A request is in exactly one place: gathering, waiting in a queue, a slot, or in the engine's hands.
@@ -12,7 +12,8 @@
  *   - A commit without a sequence may be divided (queue.c), one with a sequence may not.
  *   - Nothing walks over all that waits: what the engine does for one answer does not depend on how much waits.
  *   - `lock` is never held while a callback of the user's runs, nor while the engine reads.
- *   - Connections are opened, read and closed by the engine alone, while it runs; sending is for whoever has `lock`.
+ *   - Connections are opened, read and closed by the engine alone, while it runs, or by a caller that has the turn while
+ *     the engine waits; sending is for whoever has `lock`.
  *   - Lock order: client.lock, then consumer.lock or a connection's io. */
 #ifndef TARRY_CLIENT_H
 #define TARRY_CLIENT_H
@@ -55,6 +56,7 @@
 #define GOODBYE_TIMEOUT_MS 200u
 #define DRAIN_GRACE_MS 200u
 #define LOOK_AGAIN_MS 1000u /* the engine looks again after something came: whoever sends soon need not wake it */
+#define LENT_MS LOOK_AGAIN_MS /* a connection that no caller has read for so long is the engine's again */
 #define GATES 64u
 #define GROUP_SPARE_MS 20u /* a call whose time is over so soon keeps nobody waiting, itself included */
 #define REQUEST_ID_SIZE 4u /* SP's, before each message */
@@ -164,6 +166,12 @@ struct tarry_client {
     bool heard; /* something came since it last waited */
     bool closing;
     uint64_t engine_until_ms; /* it waits until then at most */
+    /* a caller that reads its answer by itself: caller.c */
+    pthread_cond_t turned;   /* caller_turns fell */
+    bool caller_reads;       /* one does */
+    bool caller_turns;       /* … and is reading just now: the engine waits until it has */
+    unsigned lone_calls;     /* that were alone, one after the other; counted so far as it matters */
+    uint64_t caller_read_ms; /* when one did last */
     struct loop loop;
     struct credentials credentials;
     struct link link;
@@ -316,6 +324,18 @@ void engine_submitted(tarry_client *client, bool sends);
 /* Whose producers HelloReply gives out. */
 void note_greeting(tarry_client *client, ProtobufCBinaryData cluster);
 int request_fail(struct request *request, int code, const char *message);
+/* Completes what is complete, if that is all of blocking calls; otherwise it waits for the engine. Gives the lock up. */
+void engine_complete_callers(tarry_client *client);
+
+/* ---- caller.c: lock held, unless it says otherwise */
+/* A blocking call has just been submitted. True: it is alone, and reads its answer by itself (caller_read). */
+bool caller_may_read(tarry_client *client);
+/* Reads and completes until `is_done`, which the completion sets, or until somebody else has to. No lock. */
+void caller_read(tarry_client *client, const atomic_bool *is_done);
+/* The engine reads the connection again. */
+void caller_take_back(tarry_client *client);
+/* The connection is lent, and no caller reads: it is to be taken back. */
+bool caller_is_gone(const tarry_client *client, uint64_t now);
 
 /* ---- slots.c: requests under way. Lock held */
 /* A free one of [from, to); NULL: none. */
@@ -415,6 +435,7 @@ const char *message_copy(char *text, size_t size, const char *message);
 
 /* ---- call.c: blocking calls that are not commits */
 struct call {
+    atomic_bool is_done; /* before `ready` */
     sem_t ready;
     int code;
     Tarry__Reply *reply; /* in the arena; NULL unless the code is TARRY_OK */

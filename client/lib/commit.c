@@ -196,15 +196,17 @@ static void results_fill(const struct request *request, struct tarry_result *out
     for (size_t i = 0; i < request->count; i++) request_result(request, i, &out_results[i]);
 }
 
-/* Hands the request over; it stays the commit's on failure. */
-static int submit(tarry_commit *commit, request_done_fn *done, void *arg, bool wait_for_room) {
+/* Hands the request over; it stays the commit's on failure. *out_reads: the caller, who waits, reads its answer. */
+static int submit(tarry_commit *commit, request_done_fn *done, void *arg, bool *out_reads) {
+    const bool waits = out_reads != NULL;
     commit->request->done = done;
     commit->request->arg = arg;
     commit->request->timeout_ms = commit_timeout(commit);
     commit->request->named = commit->is_named;
     commit->request->name = commit->name;
     pthread_mutex_lock(&commit->client->lock);
-    int rv = request_submit_commit(commit->client, commit->request, wait_for_room);
+    int rv = request_submit_commit(commit->client, commit->request, waits);
+    if (waits && rv == TARRY_OK) *out_reads = caller_may_read(commit->client);
     pthread_mutex_unlock(&commit->client->lock);
     if (rv == TARRY_OK) commit->request = NULL, commit->is_named = false;
     return rv;
@@ -212,6 +214,7 @@ static int submit(tarry_commit *commit, request_done_fn *done, void *arg, bool w
 
 struct running {
     tarry_commit *commit;
+    atomic_bool is_done; /* before `ready` */
     sem_t ready;
     int code;
 };
@@ -221,6 +224,7 @@ static void run_done(void *arg, struct request *request) {
     results_fill(request, running->commit->results);
     running->commit->result_count = request->count;
     running->code = overall(request);
+    atomic_store(&running->is_done, true);
     sem_post(&running->ready);
 }
 
@@ -230,7 +234,9 @@ static int run(tarry_commit *commit) {
     commit->results = malloc(commit->request->count * sizeof(*commit->results));
     if (commit->results == NULL) return TARRY_E_NOMEM;
     if (sem_init(&running.ready, 0, 0) != 0) return TARRY_E_SYSTEM;
-    int rv = submit(commit, run_done, &running, true);
+    bool reads = false;
+    int rv = submit(commit, run_done, &running, &reads);
+    if (reads) caller_read(commit->client, &running.is_done);
     if (rv == TARRY_OK) {
         while (sem_wait(&running.ready) != 0) {
         } /* EINTR */
@@ -296,7 +302,7 @@ int tarry_commit_submit(tarry_commit *commit, tarry_commit_done_fn done, void *a
     if (submitted == NULL) return TARRY_E_NOMEM;
     *submitted =
         (struct submitted){.deferred = {NULL, submitted_tell}, .client = commit->client, .done = done, .arg = arg};
-    rv = submit(commit, submit_done, submitted, false);
+    rv = submit(commit, submit_done, submitted, NULL);
     if (rv != TARRY_OK) free(submitted);
     return rv;
 }

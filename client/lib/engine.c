@@ -209,6 +209,7 @@ static uint64_t engine_deadline(tarry_client *client, uint64_t now) {
 void engine_submitted(tarry_client *client, bool sends) {
     const bool is_waiting = client->engine_waits;
     const uint64_t now = now_ms();
+    if (!sends || client->waiting > 1) caller_take_back(client);
     if (sends) group_came(&client->group);
     if (sends && link_is_ready(&client->link) && client->producer != 0 && !engine_is_me(client)) {
         send_commits(client, now);
@@ -229,19 +230,29 @@ static void expect_callers(tarry_client *client, const struct request *request) 
                slots_callers(client) + (gathering != NULL ? gathering->count : 0), now_ms());
 }
 
-/* Runs the callbacks of what is complete. Gives up the lock. */
+/* Runs the callbacks of the first that is complete. Gives up the lock. */
+static void complete_first(tarry_client *client) {
+    struct request *request = client->finished.first;
+    list_remove(IN_QUEUE, request);
+    expect_callers(client, request);
+    pthread_mutex_unlock(&client->lock);
+    request_complete(client, request);
+    pthread_mutex_lock(&client->lock);
+    if (request->named) ledger_close(&client->ledger, &request->name);
+    request_retire(client, request);
+    request_free(client, request);
+    pthread_cond_broadcast(&client->drained);
+}
+
 static void complete_all(tarry_client *client) {
-    while (client->finished.first != NULL) {
-        struct request *request = client->finished.first;
-        list_remove(IN_QUEUE, request);
-        expect_callers(client, request);
-        pthread_mutex_unlock(&client->lock);
-        request_complete(client, request);
-        pthread_mutex_lock(&client->lock);
-        if (request->named) ledger_close(&client->ledger, &request->name);
-        request_retire(client, request);
-        request_free(client, request);
-        pthread_cond_broadcast(&client->drained);
+    while (client->finished.first != NULL) complete_first(client);
+}
+
+void engine_complete_callers(tarry_client *client) {
+    for (struct request *first; (first = client->finished.first) != NULL;) {
+        const bool is_of_callers = first->kind == REQUEST_COMMIT ? !first->ordered : first->blocks;
+        if (!is_of_callers) return;
+        complete_first(client);
     }
 }
 
@@ -256,6 +267,7 @@ static void step(tarry_client *client) {
     expiry_step(client, now);
     check_silence(client, now);
     check_stalled(client, now);
+    if (caller_is_gone(client, now)) caller_take_back(client);
     if (client->waiting > 0) link_step(client, now);
     sessions_step(client, now);
     send_commits(client, now);
@@ -273,7 +285,7 @@ void *engine_run(void *arg) {
         if (client->kicked || client->closing) continue;
         const uint64_t now = now_ms();
         uint64_t deadline = engine_deadline(client, now);
-        if (client->heard) deadline = min_u64(deadline, now + LOOK_AGAIN_MS);
+        if (client->heard || client->link.connection.is_lent) deadline = min_u64(deadline, now + LOOK_AGAIN_MS);
         client->heard = false;
         if (deadline > now) loop_wait(client, deadline);
     }

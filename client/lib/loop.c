@@ -52,5 +52,6 @@ void loop_wait(tarry_client *client, uint64_t until_ms) {
         epoll_wait(client->loop.epoll, events, EVENTS_AT_ONCE, wait_ms < WAIT_MAX_MS ? (int)wait_ms : WAIT_MAX_MS);
     pthread_mutex_lock(&client->lock);
     client->engine_waits = false;
+    while (client->caller_turns) pthread_cond_wait(&client->turned, &client->lock);
     for (int i = 0; i < count; i++) take(client, &events[i]);
 }

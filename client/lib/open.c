@@ -49,6 +49,7 @@ static void client_free(tarry_client *client) {
     timers_deinit(&client->retries);
     names_deinit(&client->names);
     pthread_cond_destroy(&client->drained);
+    pthread_cond_destroy(&client->turned);
     pthread_mutex_destroy(&client->lock);
     free(client);
 }
@@ -86,6 +87,7 @@ int tarry_open_sized(const struct tarry_options *given, size_t size, uint32_t he
     pthread_mutex_init(&client->lock, NULL);
     connection_init(&client->link.connection);
     cond_init_monotonic(&client->drained);
+    cond_init_monotonic(&client->turned);
     rv = client_take(client, &options);
     int opened = dispatch_open(client, options.dispatch);
     if (rv == TARRY_OK) rv = opened;

@@ -6,6 +6,7 @@
 /* A blocking call. */
 struct waiter {
     struct gate *gate; /* where it waits */
+    bool reads;        /* it does not: it reads its answer by itself */
     atomic_bool is_done;
     struct tarry_result result;
 };
@@ -59,8 +60,10 @@ static int gather_end(tarry_client *client, int rv, struct request *into, size_t
     queue_admit(client, into, note);
     if (note->alone) queue_close_gathering(client, into->rank);
     expiry_watch(client, into, deadline_of(client, note->made_ms, note->timeout_ms));
-    if (note->waits) ((struct waiter *)note->arg)->gate = &client->gates[note->gate];
+    struct waiter *waiter = note->waits ? note->arg : NULL;
+    if (waiter != NULL) waiter->gate = &client->gates[note->gate];
     engine_submitted(client, note->waits);
+    if (waiter != NULL) waiter->reads = caller_may_read(client);
     return TARRY_OK;
 }
 
@@ -232,8 +235,9 @@ static int waiter_begin(tarry_client *client, struct waiter *waiter) {
 }
 
 /* `rv` is what the submission said. */
-static int waiter_end(struct waiter *waiter, int rv, struct tarry_result *out_result) {
+static int waiter_end(tarry_client *client, struct waiter *waiter, int rv, struct tarry_result *out_result) {
     if (rv == TARRY_OK) {
+        if (waiter->reads) caller_read(client, &waiter->is_done);
         for (;;) {
             const unsigned turn = atomic_load(&waiter->gate->turn);
             if (atomic_load(&waiter->is_done)) break;
@@ -257,7 +261,7 @@ static int refused(int rv, struct tarry_result *out_result) {
         struct told told = TOLD(waiter_done, &waiter, (timeout_ms));                                                   \
         int begun = waiter_begin((client), &waiter);                                                                   \
         if (begun != TARRY_OK) return refused(begun, (out_result));                                                    \
-        return waiter_end(&waiter, (submission), (out_result));                                                        \
+        return waiter_end((client), &waiter, (submission), (out_result));                                                      \
     } while (0)
 
 int tarry_schedule_sized(tarry_client *client, const struct tarry_schedule_options *given, size_t size,

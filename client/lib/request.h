@@ -51,7 +51,7 @@ struct op_note {
 };
 
 struct request;
-/* Runs on the engine's thread without the lock. `request->reply` is NULL unless request->code is TARRY_OK. */
+/* Runs on the engine's thread, or on that of a call that waits for it, without the lock. `request->reply` is NULL unless request->code is TARRY_OK. */
 typedef void request_done_fn(void *arg, struct request *request);
 
 enum request_kind { REQUEST_COMMIT, REQUEST_CALL };
@@ -76,6 +76,7 @@ struct request {
     bool apart;    /* it began to gather while the ranks gather apart */
     bool asks;     /* a question, which a follower may answer */
     bool internal; /* the library's own: never times out */
+    bool blocks;   /* a call whose thread waits for it */
     bool ordered;  /* some of its operations do not wait: what is submitted later must take effect later */
     bool tells;    /* of operations of another one, which goes on (expiry.c) */
     bool named;    /* its producer and sequence are `name`, and no others will do (once.c) */

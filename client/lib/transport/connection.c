@@ -48,8 +48,25 @@ static bool watch(struct connection *connection, int fd, uint32_t events) {
     return true;
 }
 
+void connection_lend(struct connection *connection) {
+    assert(connection->state == CONNECTION_OPEN);
+    pthread_mutex_lock(&connection->io);
+    unwatch(connection);
+    connection->is_lent = true;
+    pthread_mutex_unlock(&connection->io);
+}
+
+bool connection_take_back(struct connection *connection) {
+    pthread_mutex_lock(&connection->io);
+    connection->is_lent = false;
+    const bool is_watched = watch(connection, connection->fd, io_events(connection));
+    pthread_mutex_unlock(&connection->io);
+    return is_watched;
+}
+
 static void close_fd(struct connection *connection) {
     unwatch(connection);
+    connection->is_lent = false;
     /* The lookup's descriptor is its own. */
     if (connection->fd >= 0 && connection->state > CONNECTION_RESOLVING) close(connection->fd);
     connection->fd = -1;

@@ -53,7 +53,8 @@ struct connection {
     int epoll;        /* where its descriptor is registered, under … */
     uint64_t id;      /* … this number */
     int fd;           /* -1: none */
-    uint32_t watched; /* EPOLL… */
+    uint32_t watched; /* EPOLL…; 0: epoll does not know it */
+    bool is_lent;     /* epoll does not know it for a while */
     struct place place;
     char path[CONNECTION_PATH_MAX];
     const char *protocol;
@@ -111,6 +112,12 @@ enum connection_news connection_next(struct connection *connection, const uint8_
  * memory stays the caller's, to be used again, or is taken (data is NULL then). The payload is masked, so worthless
  * afterwards. `tag`: for connection_unsend. What goes wrong is told by connection_next. Any thread. */
 void connection_send(struct connection *connection, struct packet *packet, uint32_t tag);
+/* Has all left that was sent? */
+bool connection_is_sent(struct connection *connection);
+/* An open one: epoll does not look at it until it is taken back; who reads meanwhile waits for its descriptor. */
+void connection_lend(struct connection *connection);
+/* False: the system refuses, and nothing more will be heard of it. */
+bool connection_take_back(struct connection *connection);
 /* Of what has this tag nothing leaves, if not a byte has left yet. */
 void connection_unsend(struct connection *connection, uint32_t tag);
 

@@ -95,6 +95,10 @@ void io_watch(struct connection *connection, uint32_t events) {
     if (epoll_ctl(connection->epoll, EPOLL_CTL_MOD, connection->fd, &event) == 0) connection->watched = events;
 }
 
+uint32_t io_events(const struct connection *connection) {
+    return connection->first != NULL ? EPOLLIN | EPOLLOUT : EPOLLIN;
+}
+
 /* ---- the queue. The lock `io` is held */
 
 /* What cannot be sent is found by who reads: the connection is at its end. */
@@ -204,6 +208,13 @@ void connection_send(struct connection *connection, struct packet *packet, uint3
     pthread_mutex_lock(&connection->io);
     if (!send_packet(connection, packet, FRAME_BINARY, tag)) *packet = (struct packet){.data = NULL};
     pthread_mutex_unlock(&connection->io);
+}
+
+bool connection_is_sent(struct connection *connection) {
+    pthread_mutex_lock(&connection->io);
+    const bool is_sent = connection->first == NULL;
+    pthread_mutex_unlock(&connection->io);
+    return is_sent;
 }
 
 void connection_unsend(struct connection *connection, uint32_t tag) {

@@ -1,0 +1,109 @@
+/* caller.c: a caller that waits alone reads its answer by itself: of the two threads that a call put to sleep, the
+ * caller and the engine, one is left, and its wake-up with it.
+ *
+ * The connection is lent: taken out of what the engine waits for, so that the engine sleeps on. It stays lent from call
+ * to call. It is taken back, by whoever sees it first, when somebody else wants an answer too, when the answer does not
+ * come or is not for callers alone, and by the engine when no caller has read for LENT_MS: until then nobody answers a
+ * ping or sees a connection end, and nobody waits for anything.
+ *
+ * Who reads has the turn (caller_turns): the engine does nothing meanwhile, and a caller never begins a turn unless the
+ * engine waits. So all that is said of the engine's thread holds for both.
+ *
+ * (The pattern is Leader/Followers: Schmidt et al., Pattern-Oriented Software Architecture 2, 2000.) */
+#include <errno.h>
+#include <poll.h>
+
+#include "client.h"
+
+#define LEND_AFTER 4u /* calls in a row that were alone: a connection that came and went would cost more than it saves */
+#define POLL_MAX_MS 1000u
+
+static bool is_alone(const tarry_client *client) {
+    return client->waiting == 1 && slots_busy(client) && client->engine_waits && !client->caller_reads;
+}
+
+bool caller_may_read(tarry_client *client) {
+    const bool may = is_alone(client) && link_is_ready(&client->link) && connection_is_sent(&client->link.connection);
+    if (!may) {
+        client->lone_calls = 0;
+        caller_take_back(client);
+        return false;
+    }
+    if (client->lone_calls < LEND_AFTER) client->lone_calls++;
+    return client->lone_calls == LEND_AFTER;
+}
+
+void caller_take_back(tarry_client *client) {
+    struct connection *connection = &client->link.connection;
+    if (!connection->is_lent) return;
+    if (!connection_take_back(connection)) link_stalled(client); /* the engine opens another */
+    engine_kick(client);
+}
+
+bool caller_is_gone(const tarry_client *client, uint64_t now) {
+    if (!client->link.connection.is_lent || client->caller_reads) return false;
+    return client->waiting > 0 || now >= client->caller_read_ms + LENT_MS;
+}
+
+static void lend(tarry_client *client, uint64_t now) {
+    if (client->link.connection.is_lent) return;
+    connection_lend(&client->link.connection);
+    if (client->engine_until_ms > now + LENT_MS) engine_kick(client); /* it is to take it back */
+}
+
+/* Until there is something to read, or the engine has been at work. Gives the lock up. False: it is not for this
+ * caller. */
+static bool wait_readable(tarry_client *client, uint32_t *out_events) {
+    const uint64_t now = now_ms(), until = client->engine_until_ms, id = client->link.connection.id;
+    const uint64_t wait_ms = until <= now ? 1 : until - now < POLL_MAX_MS ? until - now : POLL_MAX_MS;
+    struct pollfd readable = {.fd = client->link.connection.fd, .events = POLLIN};
+    pthread_mutex_unlock(&client->lock);
+    const int count = poll(&readable, 1, (int)wait_ms);
+    pthread_mutex_lock(&client->lock);
+    *out_events = count > 0 ? (uint32_t)readable.revents : 0; /* the same bits as epoll's */
+    return client->link.connection.is_lent && client->link.connection.id == id && (count >= 0 || errno == EINTR);
+}
+
+/* Reads what has come and completes it, if it is for callers alone. Gives the lock up. */
+static void turn(tarry_client *client, uint32_t events) {
+    client->caller_turns = true;
+    link_turn(client, events);
+    engine_complete_callers(client);
+    client->caller_turns = false;
+    pthread_cond_signal(&client->turned);
+}
+
+static bool goes_on(tarry_client *client) {
+    struct connection *connection = &client->link.connection;
+    return connection->is_lent && connection_is_sent(connection) && client->finished.first == NULL;
+}
+
+/* Lends the connection, and reads until it is done or somebody else has to go on. */
+static void read_until(tarry_client *client, const atomic_bool *is_done) {
+    uint32_t events;
+    lend(client, now_ms());
+    client->caller_reads = true;
+    while (!atomic_load(is_done) && goes_on(client) && wait_readable(client, &events)) {
+        if (events == 0) continue;
+        if (!client->engine_waits) break;
+        turn(client, events);
+    }
+    client->caller_reads = false;
+    client->caller_read_ms = now_ms();
+    if (!atomic_load(is_done)) caller_take_back(client);
+    if (client->finished.first != NULL || !client->link.up) engine_kick(client);
+}
+
+void caller_read(tarry_client *client, const atomic_bool *is_done) {
+    int before;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    pthread_mutex_lock(&client->lock);
+    if (!atomic_load(is_done)) {
+        if (is_alone(client) && client->link.connection.state == CONNECTION_OPEN)
+            read_until(client, is_done);
+        else
+            caller_take_back(client);
+    }
+    pthread_mutex_unlock(&client->lock);
+    pthread_setcancelstate(before, NULL);
+}
