@@ -15,8 +15,10 @@
 
 #include "client.h"
 
-#define LEND_AFTER 4u /* calls in a row that were alone: a connection that came and went would cost more than it saves */
-#define POLL_MAX_MS 1000u
+#define LEND_AFTER                                                                                                     \
+    4u /* calls in a row that were alone: a connection that came and went would cost more than it saves */
+/* The engine may have read the answer after all, and then nothing more wakes the caller up: it looks so often. */
+#define POLL_MAX_MS 10u
 
 static bool is_alone(const tarry_client *client) {
     return client->waiting == 1 && slots_busy(client) && client->engine_waits && !client->caller_reads;

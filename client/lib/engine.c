@@ -113,9 +113,9 @@ static void send_request(tarry_client *client, struct slot *slot, struct request
 /* What gathers, all of it blocking calls, waits for more of them. */
 static bool gathers_on(tarry_client *client, uint64_t now) {
     const struct request *next = queue_plain_next(client);
-    if (next == NULL || next->ordered || next != client->commits[NEEDS_ROOM].gathering) return false;
-    if (next->deadline.place != 0 && next->deadline.at_ms <= now + GROUP_SPARE_MS) return false;
-    return group_waits(&client->group, next->count, slots_callers(client), now);
+    const bool may = next != NULL && !next->ordered && next == client->commits[NEEDS_ROOM].gathering;
+    const bool has_time = may && (next->deadline.place == 0 || next->deadline.at_ms > now + GROUP_SPARE_MS);
+    return group_waits(&client->group, has_time ? next->count : 0, slots_callers(client), now);
 }
 
 static void send_commits(tarry_client *client, uint64_t now) {
@@ -287,7 +287,7 @@ void *engine_run(void *arg) {
         uint64_t deadline = engine_deadline(client, now);
         if (client->heard || client->link.connection.is_lent) deadline = min_u64(deadline, now + LOOK_AGAIN_MS);
         client->heard = false;
-        if (deadline > now) loop_wait(client, deadline);
+        loop_wait(client, deadline); /* what is due already keeps nobody from being heard */
     }
     do { /* a callback may submit */
         expiry_all(client);

@@ -35,7 +35,8 @@ struct group {             /* zeroed: nobody is expected */
 void group_woke(struct group *group, size_t callers, size_t others, uint64_t now);
 /* One has called. */
 void group_came(struct group *group);
-/* What gathers, `gathered` blocking calls, is to wait for more; `under_way` have been sent. */
+/* What gathers, `gathered` blocking calls, is to wait for more; `under_way` have been sent. 0: nothing gathers that
+ * could wait. */
 bool group_waits(struct group *group, size_t gathered, size_t under_way, uint64_t now);
 /* When somebody must look at it again; UINT64_MAX: it does not matter. */
 uint64_t group_deadline(const struct group *group, uint64_t now);

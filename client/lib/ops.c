@@ -261,7 +261,7 @@ static int refused(int rv, struct tarry_result *out_result) {
         struct told told = TOLD(waiter_done, &waiter, (timeout_ms));                                                   \
         int begun = waiter_begin((client), &waiter);                                                                   \
         if (begun != TARRY_OK) return refused(begun, (out_result));                                                    \
-        return waiter_end((client), &waiter, (submission), (out_result));                                                      \
+        return waiter_end((client), &waiter, (submission), (out_result));                                              \
     } while (0)
 
 int tarry_schedule_sized(tarry_client *client, const struct tarry_schedule_options *given, size_t size,

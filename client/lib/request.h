@@ -51,7 +51,8 @@ struct op_note {
 };
 
 struct request;
-/* Runs on the engine's thread, or on that of a call that waits for it, without the lock. `request->reply` is NULL unless request->code is TARRY_OK. */
+/* Runs on the engine's thread, or on that of a call that waits for it, without the lock. `request->reply` is NULL
+ * unless request->code is TARRY_OK. */
 typedef void request_done_fn(void *arg, struct request *request);
 
 enum request_kind { REQUEST_COMMIT, REQUEST_CALL };

@@ -49,6 +49,15 @@ static void many_callers_go_in_halves(void **state) {
     assert_false(group_waits(&group, 32, 32, NOW_MS));
 }
 
+/* What gathered was sent otherwise: an operation that does not wait has come to it. */
+static void nobody_wakes_up_for_what_gathers_no_more(void **state) {
+    struct group group = {0};
+    assert_true(group_waits(&group, 1, 1, NOW_MS));
+    assert_true(group_deadline(&group, NOW_MS) != UINT64_MAX);
+    assert_false(group_waits(&group, 0, 1, NOW_MS));
+    assert_int_equal(group_deadline(&group, NOW_MS), UINT64_MAX);
+}
+
 static void a_second_commit_wants_company(void **state) {
     struct group group = {0};
     assert_true(group_waits(&group, 1, 1, NOW_MS));
@@ -94,6 +103,7 @@ int main(void) {
         cmocka_unit_test(whoever_was_woken_is_awaited),
         cmocka_unit_test(many_callers_go_in_halves),
         cmocka_unit_test(a_second_commit_wants_company),
+        cmocka_unit_test(nobody_wakes_up_for_what_gathers_no_more),
         cmocka_unit_test(nothing_waits_longer_than_it_may),
         cmocka_unit_test(what_waited_in_vain_is_not_tried_for_a_while),
         cmocka_unit_test(who_does_not_come_back_is_forgotten),

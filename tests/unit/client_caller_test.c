@@ -1,0 +1,187 @@
+/* client_caller_test.c: a caller that waits alone reads its answer by itself (client/lib/caller.c), and nobody else's
+ * answer, deadline or lost connection is forgotten over it. Against a fake broker (fake_broker.h). */
+#include "fake_broker.h"
+
+#include "client.h"
+
+#define LATE_MS                                                                                                        \
+    5000u        /* a busy machine; far below RESEND_AFTER_MS and LENT_MS together, which would help in the end        \
+                  */
+#define ENOUGH 8 /* calls in a row, until the connection is lent */
+
+static const struct tarry_schedule_options order = {.queue = "orders", .key = "order-1", .when_ms = 500};
+
+struct story {
+    struct fake *fake;
+    tarry_client *client;
+};
+
+static struct story story_begin(uint64_t timeout_ms) {
+    struct story story = {.fake = fake_start(NULL, 0)};
+    const struct tarry_options options = {.urls = story.fake->url, .name = "client_test", .timeout_ms = timeout_ms};
+    assert_int_equal(tarry_open(&options, &story.client), TARRY_OK);
+    return story;
+}
+
+static void story_end(const struct story *story) {
+    assert_int_equal(tarry_close(story->client), TARRY_OK);
+    fake_stop(story->fake);
+}
+
+static bool is_lent(tarry_client *client) {
+    pthread_mutex_lock(&client->lock);
+    const bool is_lent = client->link.connection.is_lent;
+    pthread_mutex_unlock(&client->lock);
+    return is_lent;
+}
+
+/* Calls until the connection is lent. */
+static void call_alone(const struct story *story) {
+    for (int i = 0; i < ENOUGH || (!is_lent(story->client) && i < 200); i++)
+        assert_int_equal(tarry_schedule(story->client, &order, NULL), TARRY_OK);
+    assert_true(is_lent(story->client));
+}
+
+/* What becomes of the next commit. → operations that were executed so far. */
+static size_t next_deed(struct fake *fake, enum deed deed) {
+    pthread_mutex_lock(&fake->lock);
+    assert_true(fake->commits < sizeof(fake->script) / sizeof(fake->script[0]));
+    for (size_t i = 0; i < fake->commits; i++) fake->script[i] = ANSWER;
+    fake->script[fake->commits] = deed;
+    fake->script_size = fake->commits + 1;
+    const size_t ops = fake->ops;
+    pthread_mutex_unlock(&fake->lock);
+    return ops;
+}
+
+static void every_kind_of_blocking_call_reads_by_itself(void **state) {
+    const struct story story = story_begin(0);
+    call_alone(&story);
+    assert_int_equal(tarry_ping(story.client), TARRY_OK);
+    assert_true(is_lent(story.client));
+    tarry_commit *commit;
+    assert_int_equal(tarry_commit_new(story.client, false, &commit), TARRY_OK);
+    assert_int_equal(tarry_commit_schedule(commit, &order), TARRY_OK);
+    assert_int_equal(tarry_commit_run(commit, NULL, NULL), TARRY_OK);
+    tarry_commit_free(commit);
+    assert_true(is_lent(story.client));
+    assert_int_equal(tarry_schedule(story.client, &order, NULL), TARRY_OK);
+    assert_true(is_lent(story.client)); /* from call to call */
+    story_end(&story);
+}
+
+struct ended {
+    atomic_int done;
+    int code;
+    bool was_engine;
+    tarry_client *client;
+};
+
+static void has_ended(void *arg, const struct tarry_result *result) {
+    struct ended *ended = arg;
+    ended->code = result->code;
+    ended->was_engine = engine_is_me(ended->client);
+    atomic_fetch_add(&ended->done, 1);
+}
+
+static void await(struct ended *ended) {
+    for (int i = 0; i < 30000 && !atomic_load(&ended->done); i++) nng_msleep(1);
+    assert_int_equal(atomic_load(&ended->done), 1);
+    assert_int_equal(ended->code, TARRY_OK);
+}
+
+static void who_does_not_wait_is_answered_by_the_engine(void **state) {
+    const struct story story = story_begin(0);
+    for (int round = 0; round < 3; round++) {
+        struct ended ended = {.client = story.client};
+        call_alone(&story);
+        const uint64_t before = now_ms();
+        assert_int_equal(tarry_schedule_async(story.client, &order, has_ended, &ended), TARRY_OK);
+        assert_false(is_lent(story.client)); /* at once: nobody else would read */
+        await(&ended);
+        assert_true(now_ms() - before < LATE_MS);
+        assert_true(ended.was_engine); /* where callbacks run: tarry.h */
+    }
+    story_end(&story);
+}
+
+/* → how many went wrong. (An assertion of cmocka's must not fail on another thread.) */
+static void *call_often(void *arg) {
+    uintptr_t wrong = 0;
+    for (int i = 0; i < 300; i++) {
+        struct tarry_result result;
+        if (tarry_schedule(arg, &order, &result) == TARRY_OK) continue;
+        fprintf(stderr, "call %d: %d %s\n", i, result.code, result.message);
+        wrong++;
+    }
+    return (void *)wrong;
+}
+
+static void callers_come_and_go(void **state) {
+    const struct story story = story_begin(0);
+    const uint64_t before = now_ms();
+    for (int round = 0; round < 5; round++) {
+        pthread_t threads[3];
+        call_alone(&story);
+        for (size_t i = 0; i < 3; i++) assert_int_equal(pthread_create(&threads[i], NULL, call_often, story.client), 0);
+        for (int i = 0; i < 20; i++) { /* callbacks among them */
+            struct ended ended = {.client = story.client};
+            assert_int_equal(tarry_schedule_async(story.client, &order, has_ended, &ended), TARRY_OK);
+            await(&ended);
+            assert_true(ended.was_engine);
+        }
+        for (size_t i = 0; i < 3; i++) {
+            void *wrong;
+            assert_int_equal(pthread_join(threads[i], &wrong), 0);
+            assert_null(wrong);
+        }
+    }
+    assert_true(now_ms() - before < 10 * LATE_MS);
+    story_end(&story);
+}
+
+/* The engine keeps time for it. */
+static void a_caller_that_reads_ends_by_its_deadline(void **state) {
+    const struct story story = story_begin(400);
+    call_alone(&story);
+    next_deed(story.fake, SAY_NOTHING);
+    const uint64_t before = now_ms();
+    assert_int_equal(tarry_schedule(story.client, &order, NULL), TARRY_E_TIMEOUT);
+    const uint64_t took = now_ms() - before;
+    assert_true(took >= 400 && took < LATE_MS);
+    story_end(&story);
+}
+
+/* ONCE-1: what was under way is sent again, under the same name. */
+static void a_connection_that_is_lost_under_a_caller_is_opened_anew(void **state) {
+    const struct story story = story_begin(0);
+    call_alone(&story);
+    const size_t before_ops = next_deed(story.fake, LOSE_ANSWER);
+    const uint64_t before = now_ms();
+    assert_int_equal(tarry_schedule(story.client, &order, NULL), TARRY_OK);
+    assert_true(now_ms() - before < LATE_MS);
+    assert_int_equal(story.fake->ops, before_ops + 1);
+    story_end(&story);
+}
+
+static void the_engine_takes_back_what_nobody_reads(void **state) {
+    const struct story story = story_begin(0);
+    call_alone(&story);
+    for (int i = 0; i < 30000 && is_lent(story.client); i++) nng_msleep(1);
+    assert_false(is_lent(story.client));
+    call_alone(&story); /* and lends it again */
+    story_end(&story);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_kind_of_blocking_call_reads_by_itself),
+        cmocka_unit_test(who_does_not_wait_is_answered_by_the_engine),
+        cmocka_unit_test(callers_come_and_go),
+        cmocka_unit_test(a_caller_that_reads_ends_by_its_deadline),
+        cmocka_unit_test(a_connection_that_is_lost_under_a_caller_is_opened_anew),
+        cmocka_unit_test(the_engine_takes_back_what_nobody_reads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
