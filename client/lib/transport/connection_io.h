@@ -14,7 +14,7 @@ bool io_has_pending(struct connection *connection);
 bool io_is_drained(struct connection *connection);
 /* What the descriptor is watched for from now on: EPOLLIN, EPOLLOUT. */
 void io_watch(struct connection *connection, uint32_t events);
-/* What it has to be watched for now. The lock `io` is held. */
+/* What it has to be watched for at present. The lock `io` is held. */
 uint32_t io_events(const struct connection *connection);
 /* Bytes that are no frame, copied. 0 or errno. */
 int io_send_raw(struct connection *connection, const void *bytes, size_t size);
