@@ -1,6 +1,7 @@
 """owner_test.py: who comes by the broker's Unix socket (docs/ACCESS.md): its own user and root may everything without a token, other
 users what anybody on this host may."""
 import os
+import shutil
 import subprocess
 import unittest
 
@@ -32,6 +33,16 @@ class Unix(Access):
         super().begin(*rows)
         os.chmod(self.socket, 0o666)  # as an operator would who lets all users in
 
+    def program(self, name, uid):
+        """Where it is; for another user a copy, for the tree may lie where only root looks."""
+        built, copied = harness.find_program(name), os.path.join(self.directory, name)
+        if not uid:
+            return built
+        if not os.path.exists(copied):
+            shutil.copy(built, copied)
+            os.chmod(copied, 0o755)
+        return copied
+
     def tool(self, *arguments, uid=None, url=None, token=None):
         """(status, standard output, standard error) of the tool, which another user runs."""
         shown = ()
@@ -39,9 +50,12 @@ class Unix(Access):
             path = os.path.join(self.directory, "shown.token")
             harness.make_private(path, token + "\n")
             shown = ("--token-file", path)
-        command = [*(as_user(uid) if uid else ()), harness.find_program("tarry"), *arguments, *shown, "--timeout", harness.TOOL_TIMEOUT, "--json",
+        command = [*(as_user(uid) if uid else ()), self.program("tarry", uid), *arguments, *shown, "--timeout", harness.TOOL_TIMEOUT, "--json",
                    "--broker", url or self.local]
         environment = {name: value for name, value in os.environ.items() if name != "TARRY_TOKEN_FILE"}
+        if uid:
+            self.program("libtarry.so.0", uid)
+            environment["LD_LIBRARY_PATH"] = self.directory
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=90, check=False, env=environment)
         return done.returncode, done.stdout, done.stderr
 

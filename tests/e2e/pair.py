@@ -3,6 +3,7 @@
 Node `a` founds the cluster, node `b` joins it. Both keep their ports and directories whatever happens to their processes.
 """
 import re
+import time
 
 import harness
 from frozen import freeze, thaw
@@ -77,6 +78,17 @@ class Case(harness.Case):
 
     def wait_in_sync(self):
         self.wait_for("both in sync", lambda: self.record().get("in-sync") == "0 1")
+
+    def wait_quiet(self):
+        """The follower's status, once the leader has nothing more to write: what it was told of last is sealed by and by."""
+        end, end_of_log = time.monotonic() + WAIT_S, None
+        while True:
+            leads, told = self.a.one("status"), self.b.one("status", "--broker", self.b.url)
+            if end_of_log == leads["appended"] == leads["durable"] == told["durable"] and leads["lag_bytes"] == 0:
+                return told
+            self.assertLess(time.monotonic(), end, f"the log of an idle pair grows: {leads}, {told}")
+            end_of_log = leads["appended"]
+            time.sleep(0.2)  # more than ten times what a seal waits for
 
     def wait_log(self, broker, text, count=1, wait_s=WAIT_S):
         self.wait_for(f"{text} in the log of {broker.data}", lambda: sum(text in line for line in broker.log) >= count, wait_s)

@@ -69,6 +69,7 @@ class Fresh(pair.Case):
 
     def test_a_position_that_a_follower_does_not_have_is_waited_for_and_then_refused(self):
         self.start_pair()
+        self.wait_quiet()
         have = self.get(self.b, "first").one["position"]
         self.freeze_leader_word()
         # Not acknowledged, for the follower counts; a position that will be there is asked for all the same.

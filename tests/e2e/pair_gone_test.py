@@ -36,20 +36,9 @@ class Gone(pair.Case):
         self.assertEqual(self.a.one("schedule", "orders", "--in", "1h")["result"], "scheduled")
         self.assertFalse(any("event=leader_gone" in line for line in self.b.log), self.b.log_text())
 
-    def quiet(self):
-        """The follower's status, once the leader has nothing more to write: what it was told of last is sealed by and by."""
-        end, end_of_log = time.monotonic() + 20, None
-        while True:
-            leads, told = self.a.one("status"), self.b.one("status", "--broker", self.b.url)
-            if end_of_log == leads["appended"] == leads["durable"] == told["durable"] and leads["lag_bytes"] == 0:
-                return told
-            self.assertLess(time.monotonic(), end, f"the log of an idle pair grows: {leads}, {told}")
-            end_of_log = leads["appended"]
-            time.sleep(0.2)  # more than ten times what a seal waits for
-
     def test_f31a_a_probe_is_answered_at_once_and_acknowledges_nothing(self):
         """A question would wait for something to say, here for ten seconds."""
-        told = self.quiet()
+        told = self.wait_quiet()
         self.freeze(self.b)
         leads = self.a.one("status")
         key = peer_proof.PeerKey(harness.PEER_KEY)

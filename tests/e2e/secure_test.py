@@ -8,6 +8,8 @@ from certificates import Authority
 from harness import Case, find_program, main, make_private
 from tokens import row
 
+REFUSED = 1  # exit status of the tool
+
 
 class Rig(Case):
     autostart = False
@@ -103,12 +105,12 @@ class Secure(Rig):
             with open(path, "w", encoding="ascii") as file:
                 file.write(text)
             os.chmod(path, 0o600)
-        self.assertIn("/nowhere cannot be read: No such file", self.fails(*ca, "--token-file", "/nowhere"))
-        self.assertIn("empty is empty", self.fails(*ca, "--token-file", empty))
-        self.assertIn("holds no token", self.fails(*ca, "--token-file", token))
+        self.assertIn("/nowhere cannot be read: No such file", self.fails(*ca, "--token-file", "/nowhere", expected=REFUSED))
+        self.assertIn("empty is empty", self.fails(*ca, "--token-file", empty, expected=REFUSED))
+        self.assertIn("holds no token", self.fails(*ca, "--token-file", token, expected=REFUSED))
         os.chmod(token, 0o640)
-        self.assertIn("open to others (mode 0640): chmod 600 it", self.fails(*ca, "--token-file", token))
-        self.assertIn("is no file", self.fails(*ca, "--token-file", self.directory))
+        self.assertIn("open to others (mode 0640): chmod 600 it", self.fails(*ca, "--token-file", token, expected=REFUSED))
+        self.assertIn("is no file", self.fails(*ca, "--token-file", self.directory, expected=REFUSED))
         self.assertIn("/nowhere", self.fails("--tls-ca", "/nowhere"))
         self.assertIn("empty", self.fails("--tls-ca", empty))
         self.assertIn("no certificate: name both", self.fails(*ca, "--tls-key", key))

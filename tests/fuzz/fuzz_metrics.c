@@ -16,7 +16,7 @@
 
 #define QUEUE_GAUGES 12u /* samples of a queue, quantiles left out */
 #define BROKER_GAUGES 25u
-#define PAIR_GAUGES 13u
+#define PAIR_GAUGES 16u
 
 static const char *past_name(const char *at) {
     assert(strncmp(at, "tarry_", 6) == 0);

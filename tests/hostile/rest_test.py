@@ -272,7 +272,7 @@ class Pages(Rest):
         self.ask(b"")
         self.ask(b"").close()
         self.ask(self.METRICS)
-        self.assertGreater(self.broker.sockets(), before)
+        harness.wait_until("they are there", lambda: self.broker.sockets() > before, WAIT_S)
         harness.wait_until("they are let go", lambda: self.broker.sockets() <= before, WAIT_S)
         self.assert_rests()
 

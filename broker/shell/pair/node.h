@@ -223,6 +223,7 @@ struct node {
     struct keeper keeper;
     struct record_reads reads;
     bool is_told;            /* this step is an operator's word */
+    bool takes_no_wishes;    /* it stops */
     const char *said;        /* by the rules, in this step; NULL: nothing */
     const char *said_before; /* … and what was logged last */
     struct node_leading leading;
@@ -234,7 +235,6 @@ struct node {
     struct freshness fresh;
     struct fresh_wait wishes[FRESH_WAITS_MAX];
     size_t wish_count;
-    bool takes_no_wishes; /* it stops */
 };
 
 /* Whether the options ask for a pair that there can be, of a node that listens at `own`; before anything is touched. 0,
