@@ -1,0 +1,57 @@
+/* door_stream.h: connections at the door that speak a protocol of bytes (HTTP of /v1, beanstalkd's): accepted, counted,
+ * limited and encrypted like all others, their bytes handed on as they come.
+ *
+ * Everything here is the door's thread's own, callbacks too. A connection is named by its id, which is never used
+ * twice; what is meant for one that is gone is dropped, and told to be unsent. */
+#ifndef TARRY_NET_DOOR_STREAM_H
+#define TARRY_NET_DOOR_STREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "caller.h"
+#include "message.h"
+
+struct door;
+
+/* What speaks a protocol. */
+struct door_stream_calls {
+    void *argument;
+    /* A connection has come. The value is handed back as `connection`; NULL: it is refused and ended. `peer` is valid
+     * until `gone`. Nobody is admitted yet: see door_stream_admit. */
+    void *(*opened)(void *argument, uint64_t id, const char *peer);
+    /* Bytes have come, all of which must be taken: what is kept of them the callee counts (door_stream_hold). After
+     * door_stream_pause none come, but for those that had been read already. */
+    void (*received)(void *connection, const uint8_t *bytes, size_t size);
+    /* All that was sent is in the kernel. */
+    void (*drained)(void *connection);
+    /* What became of a message with a `stamp` that is not 0. `left`: all of it is in the kernel; or the connection broke
+     * and some of it may have been. Not left: not a byte of it has gone out. After `gone` too. */
+    void (*sent)(void *argument, uint64_t stamp, bool left);
+    /* The connection is no more; `connection` is not used after this. */
+    void (*gone)(void *connection);
+};
+
+/* Who asks, with this token (size 0: none), for `path` (for logs and rules of pages). Judged as an upgrade is, by `admit`
+ * (door.h); who is let in stays until the connection ends or another is: `principal` is good for as long. */
+struct caller_verdict door_stream_admit(struct door *door, uint64_t id, const char *path, const char *token,
+                                        size_t token_size);
+
+/* Takes `message` over (`stamp` is set): its bytes follow all that was sent before. */
+void door_stream_send(struct door *door, uint64_t id, struct message *message);
+/* Bytes that were sent and are not in the kernel. */
+size_t door_stream_unsent(struct door *door, uint64_t id);
+/* No more is read, or again. */
+void door_stream_pause(struct door *door, uint64_t id, bool pause);
+/* Ends once all that was sent is in the kernel. */
+void door_stream_finish(struct door *door, uint64_t id);
+/* Ends at once. */
+void door_stream_kill(struct door *door, uint64_t id);
+/* Ends `after_ms` from now unless it is said again; 0: it may stay. */
+void door_stream_deadline(struct door *door, uint64_t id, uint64_t after_ms);
+/* Bytes more (or fewer) that are kept for connections. False: that is more than may be held, and nothing has changed;
+ * fewer is always granted. */
+bool door_stream_hold(struct door *door, int64_t bytes);
+
+#endif
