@@ -31,7 +31,6 @@ BOTH = 0.35                        # how often there are two troubles
 CLIENTS_BACK_S = 60
 STILL_LOOK_S = 0.02
 STILL_S = 0.2                      # a machine that stands still for so long may look like a dead leader (QUICK, scene.py)
-PACE_S = 0.1                       # between two handfuls of a client's requests
 STORY_LINES = 160
 VIOLATIONS_SHOWN = 20
 CHECKS = ("lost", "early", "after_ack", "after_cancel", "untrue", "twice", "shrunk")
@@ -81,10 +80,10 @@ class Stillness:
 class Chapter:
     """Clients that work through some rounds, and their ledger."""
 
-    def __init__(self, scene, number, seed):
+    def __init__(self, scene, number, seed, pace_s):
         self.scene, self.number = scene, number
         self.begun_ms = now_ms()
-        self.load = Load(scene.clients, f"{seed}-{number}", hand_every=24, prefix=f"c{number}-", pause_s=PACE_S)
+        self.load = Load(scene.clients, f"{seed}-{number}", hand_every=24, prefix=f"c{number}-", pause_s=pace_s)
         self.judged = 0  # deliveries
 
     @property
@@ -128,10 +127,10 @@ class Chapter:
 
 
 class Rounds:
-    """`only`: troubles to draw from, by a part of their names."""
+    """`only`: troubles to draw from, by a part of their names. `pace_s`: between two handfuls of a client's requests."""
 
-    def __init__(self, scene, seed, chapter_rounds, only=()):
-        self.scene, self.seed, self.chapter_rounds, self.only = scene, seed, chapter_rounds, only
+    def __init__(self, scene, seed, chapter_rounds, only, pace_s):
+        self.scene, self.seed, self.chapter_rounds, self.only, self.pace_s = scene, seed, chapter_rounds, only, pace_s
         self.drawn = {}
         self.stillness, self.judged, self.unjudged = Stillness(), 0, 0  # rounds without a reason to take over
         self.done = self.deliveries = self.scheduled = self.acks = self.tails = 0
@@ -144,7 +143,7 @@ class Rounds:
         self.scene.roles()
         number = 0
         while number < count:
-            chapter = Chapter(self.scene, number, self.seed)
+            chapter = Chapter(self.scene, number, self.seed, self.pace_s)
             for _ in range(min(self.chapter_rounds, count - number)):
                 number += 1
                 if wrong := self.play(number, chapter):
@@ -283,13 +282,14 @@ class Result:
         self.lacks = lacks      # what this machine does not have
 
 
-def play(count, seed, chapter_rounds=10, only=(), is_loopback=False, path=None, weakness=None, more=(), coordinator="zookeeper"):
+def play(count, seed, chapter_rounds=10, only=(), is_loopback=False, path=None, weakness=None, more=(), coordinator="zookeeper",
+         pace_s=0.1):
     """`path`: a file for the whole story; None: nobody wants it. `weakness`: see Scene. `more`: options
     of both brokers."""
     story = Story(path)
     options = {"lack": lambda: "asked for the loopback device"} if is_loopback else {}
     scene = Scene(story, (*QUICK, *more), weakness=weakness, coordinator=coordinator, **options)
-    rounds = Rounds(scene, seed, chapter_rounds, only)
+    rounds = Rounds(scene, seed, chapter_rounds, only, pace_s)
     try:
         wrong = rounds.run(count)
     finally:
@@ -309,13 +309,15 @@ def main():
     parser.add_argument("--weak", metavar="NAME", help="both brokers break this rule (broker/pair/weak.h): the rounds must fail; needs "
                         "ninja -C build tests/netns/tarryd_weak")
     parser.add_argument("--coordinator", default="zookeeper", choices=COORDINATORS)
+    parser.add_argument("--pace", type=float, default=0.1, metavar="SECONDS", help="between two handfuls of a client's requests: more "
+                        "where several run beside each other")
     parser.add_argument("--story", metavar="FILE", help="tells every round there, not only one that fails")
     options = parser.parse_args()
     started = time.monotonic()
     print(f"seed {options.seed}", flush=True)
     only = [part for part in options.only.split(",") if part]
     result = play(options.rounds, options.seed, options.chapter, only, options.loopback, options.story, options.weak,
-                  [*(SMALL if options.small else ()), *options.also.split()], options.coordinator)
+                  [*(SMALL if options.small else ()), *options.also.split()], options.coordinator, options.pace)
     for why in result.lacks:
         print(f"LACKING: {why}")
     if result.wrong:

@@ -33,7 +33,7 @@ QUICK = ("--failover-after", "700ms", "--solo-after", "1500ms")
 # Segments that are soon full, archived and retired: who comes back late begins with a snapshot.
 SMALL = ("--segment-size", "1MiB", "--retain-log-size", "1MiB")
 SETTLE_WAIT_S = int(os.environ.get("TARRY_PAIR_SETTLE_S", "90"))  # more where others work
-POLL_S = 0.1
+POLL_S = 0.2
 RECORD = "/tarry/pair/record"  # of `Server.url()`
 STOP_WAIT_S = 20
 WRITE_WAIT_S = 4  # for one that leads, before nobody is said to

@@ -19,6 +19,8 @@ void history_play(struct world *world, uint64_t seed, struct history_report *out
 void history_live(struct world *world, uint64_t seed, struct history_report *out);
 /* Of a pair (pair_history.c). */
 void pair_history_play(struct world *world, uint64_t seed, struct history_report *out);
+/* Ten minutes of one whose leader and network are healthy: nobody claims (steady_history.c). */
+void steady_history_play(struct world *world, uint64_t seed, struct history_report *out);
 
 /* ---- what both have in common */
 struct world_options history_draw_options(uint64_t seed, struct random *random);
@@ -30,5 +32,13 @@ void history_check(struct world *world);
 /* Until what is redacted is gone from the log of the host that it is. */
 void history_erase(struct world *world);
 uint64_t history_fingerprint(const struct world *world);
+
+/* ---- what both kinds of a pair's have in common */
+/* Nothing goes wrong any more: until one leads, and the other has all that there is, and counts. */
+void pair_history_wait(struct world *world);
+/* Everything settles; both logs are the same. */
+void pair_history_end(struct world *world, const struct habits *habits);
+/* But its faults. */
+void pair_history_report(const struct world *world, struct history_report *out);
 
 #endif

@@ -32,12 +32,13 @@ void node_check_members(struct world *world) {
  * noticed. */
 #define LAW_LONG_NS (4000 * NS_PER_MS)
 
-/* F-31c: nobody takes over from a healthy leader that is present, whatever is cut between the two. What is late or lost
- * on the way to the coordinator may be older than that. */
+/* F-13, F-31c: nobody takes over from a healthy leader that is present, whatever is cut between the two. What is late
+ * or lost on the way to the coordinator may be older than that. */
 void node_check_claim(const struct world *world) {
     const struct registrar *registrar = world->registrar;
     const struct node *self = world->host->node;
     uint32_t number = 1 - world->host->number;
+    MUST(!world->is_steady);
     const struct host *leader = &world->hosts[number];
     uint64_t long_ago_ns = world->now_ns > LAW_LONG_NS ? world->now_ns - LAW_LONG_NS : 0;
     if (registrar == NULL || registrar->lost_permille != 0 || registrar->late_permille != 0) return;

@@ -43,6 +43,7 @@ void node_check_silence(struct world *world) {
     if (verdict.probes || verdict.tells) summons_ask(&node->summons, &node->pair, world->now_ns);
     if (verdict.probes) follow_probe(world);
     if (!verdict.tells) return;
+    MUST(!world->is_steady || node->pair.role != PAIR_FOLLOWING); /* F-13 */
     check_was_asked(world);
     if (verdict.gives_up) {
         alone_because(&node->alone, TARRY__ALONE_PUT__WHY__STUCK);

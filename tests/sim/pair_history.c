@@ -82,7 +82,7 @@ static void go_on_fetching(struct world *world) {
     world_enter(world, WORLD_OUTSIDE);
 }
 
-static void wait_for_step(struct world *world) {
+void pair_history_wait(struct world *world) {
     /* Time for what is under way: a claim, a node that starts again, a follower that is given its time anew, a call to
      * a coordinator that was put back. */
     uint64_t wait_ms = 2000 + 2 * world->options.pair.failover_after_ms;
@@ -108,11 +108,11 @@ static void check_same(const struct world *world) {
 }
 
 static void check_end(struct world *world) {
-    wait_for_step(world);
+    pair_history_wait(world);
     uint32_t leader = world->leader;
     world_enter(world, leader);
     history_check(world);
-    wait_for_step(world);
+    pair_history_wait(world);
     MUST(world->leader == leader);
     check_same(world);
     world_enter(world, 1 - leader);
@@ -120,6 +120,24 @@ static void check_end(struct world *world) {
     history_erase(world);
     host_check_log(world);
     world_enter(world, WORLD_OUTSIDE);
+}
+
+void pair_history_end(struct world *world, const struct habits *habits) {
+    pair_history_wait(world);
+    history_settle(world, habits);
+    check_end(world);
+}
+
+void pair_history_report(const struct world *world, struct history_report *out) {
+    *out = (struct history_report){
+        .simulated_ns = world->now_ns,
+        .requests = world->ledger.requests,
+        .deliveries = world->ledger.deliveries,
+        .starts = world->hosts[0].starts + world->hosts[1].starts,
+        .refusals = world->hosts[0].refusals + world->hosts[1].refusals,
+        .frames = world->truth.count,
+        .fingerprint = history_fingerprint(world),
+    };
 }
 
 /* The last word is a planned switch-over, which loses nothing and needs no fault. */
@@ -132,7 +150,7 @@ static void hand_over(struct world *world) {
         }
         world_run_until(world, world->now_ns + 500 * NS_PER_MS);
     }
-    wait_for_step(world);
+    pair_history_wait(world);
     check_same(world);
 }
 
@@ -187,19 +205,9 @@ void pair_history_play(struct world *world, uint64_t seed, struct history_report
     TRACE(world, "calm", "everything is put right");
     habits->over = true;
     pair_faults_end(world, faults);
-    wait_for_step(world);
-    history_settle(world, habits);
-    check_end(world);
+    pair_history_end(world, habits);
     if (random_below(&random, 4) == 0) hand_over(world);
-    *out = (struct history_report){
-        .simulated_ns = world->now_ns,
-        .requests = world->ledger.requests,
-        .deliveries = world->ledger.deliveries,
-        .starts = world->hosts[0].starts + world->hosts[1].starts,
-        .refusals = world->hosts[0].refusals + world->hosts[1].refusals,
-        .frames = world->truth.count,
-        .fingerprint = history_fingerprint(world),
-    };
+    pair_history_report(world, out);
     for (size_t i = 0; i < PAIR_FAULTS; i++) out->faults += faults->counts[i];
     world_end(world);
 }

@@ -1,7 +1,7 @@
 /* sim.c: plays random histories on all cores, one process a core, and counts. A failing seed is played again with its
  * story told: the last lines of it, the seed, the commit, and how to play it.
  *
- *   sim [--pair] [--seed N] [--histories N] [--hours H] [--jobs N] [--commit TEXT] [--tap]
+ *   sim [--pair | --steady] [--seed N] [--histories N] [--hours H] [--jobs N] [--commit TEXT] [--tap]
  *
  * SIM_TRACE=1 tells every history as it happens. On a terminal a line of progress is kept up to date. One history in
  * AGAIN_EVERY is played twice, and must be the same. */
@@ -41,8 +41,15 @@ static struct options {
     int jobs;
     const char *commit;
     bool tap;
-    bool pair;
-} options = {.seed = 1, .jobs = 0, .commit = ""};
+    const struct kind *kind;
+} options;
+
+typedef void play_history(struct world *world, uint64_t seed, struct history_report *report);
+
+static const struct kind {
+    const char *option; /* "": none is said */
+    play_history *play;
+} kinds[] = {{"", history_play}, {"--pair", pair_history_play}, {"--steady", steady_history_play}};
 
 static double now_s(void) {
     struct timespec time;
@@ -58,13 +65,6 @@ static void watch_anew(void) {
 
 /* ---- a worker */
 
-static void play(struct world *world, uint64_t seed, struct history_report *report) {
-    if (options.pair)
-        pair_history_play(world, seed, report);
-    else
-        history_play(world, seed, report);
-}
-
 static void work(struct job *job, uint64_t first, uint64_t step, uint64_t count, double until_s) {
     struct world *world = world_new();
     world->trace.on = world->trace.live = getenv("SIM_TRACE") != NULL;
@@ -73,10 +73,10 @@ static void work(struct job *job, uint64_t first, uint64_t step, uint64_t count,
         job->seed = first + i * step;
         watch_anew();
         if (world->trace.on) (void)fprintf(stderr, "seed %" PRIu64 "\n", job->seed);
-        play(world, job->seed, &report);
+        options.kind->play(world, job->seed, &report);
         if (i % AGAIN_EVERY == 0) {
             struct history_report again;
-            play(world, job->seed, &again);
+            options.kind->play(world, job->seed, &again);
             MUST(again.fingerprint == report.fingerprint); /* replayable bit for bit */
         }
         job->histories++;
@@ -114,13 +114,13 @@ static void tell(uint64_t seed) {
         (void)signal(SIGSEGV, tell_and_die);
         (void)signal(SIGPROF, tell_and_die);
         watch_anew();
-        play(told_world, seed, &report);
+        options.kind->play(told_world, seed, &report);
         (void)fprintf(stderr, "(played again it does not fail: what happened is not in the seed alone)\n");
         _exit(0);
     }
     (void)waitpid(pid, NULL, 0);
-    (void)fprintf(stderr, "\nplay it again:  SIM_TRACE=1 ./dev sim%s --seed %" PRIu64 " --histories 1\n",
-                  options.pair ? " --pair" : "", seed);
+    (void)fprintf(stderr, "\nplay it again:  SIM_TRACE=1 ./dev sim %s --seed %" PRIu64 " --histories 1\n",
+                  options.kind->option, seed);
 }
 
 /* ---- the parent */
@@ -221,15 +221,24 @@ static double hours_of(const char *option, const char *value) {
     return hours;
 }
 
+/* NULL: the option names none. */
+static const struct kind *find_kind(const char *option) {
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (kinds[i].option[0] != '\0' && strcmp(kinds[i].option, option) == 0) return &kinds[i];
+    return NULL;
+}
+
 static void read_options(int argc, char **argv) {
+    options = (struct options){.seed = 1, .commit = "", .kind = &kinds[0]};
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
         if (strcmp(argv[i], "--tap") == 0) {
             options.tap = true;
             continue;
         }
-        if (strcmp(argv[i], "--pair") == 0) {
-            options.pair = true;
+        const struct kind *kind = find_kind(argv[i]);
+        if (kind != NULL) {
+            options.kind = kind;
             continue;
         }
         if (strcmp(argv[i], "--seed") == 0)

@@ -69,6 +69,7 @@ void world_begin(struct world *world, const struct world_options *options) {
     world->host_count = options->pair.on ? 2 : 1;
     world->leader = 0;
     world->registrar = NULL;
+    world->is_steady = false;
     truth_begin(&world->truth);
     world_enter(world, WORLD_OUTSIDE);
     world->network = (struct network){0};

@@ -75,6 +75,7 @@ struct world {
     uint32_t place;    /* … its number, or WORLD_OUTSIDE */
     uint32_t leader;   /* the number of the host that began to lead last */
     struct truth truth;
+    bool is_steady;              /* the leader and the network are healthy: nobody takes it for silent, or claims */
     struct registrar *registrar; /* of a pair with a coordinator; NULL: there is none */
     struct network network;
     struct client *clients[WORLD_CLIENTS_MAX];
