@@ -147,6 +147,7 @@ static void start(struct world *world, struct habits *habits) {
     for (size_t i = 0; i < 3; i++) habits_start(client_new(world, history_names[i]), habits, i == 0);
 }
 
+/* By the numbers of tests/FAULTS.md: F-13, F-30, F-31a. */
 void steady_history_play(struct world *world, uint64_t seed, struct history_report *out) {
     struct random random = {.state = seed ^ 0x73746561u};
     struct world_options options;
