@@ -310,6 +310,17 @@ static void lane_gone(struct core *core, const struct core_event *event, struct 
     }
 }
 
+static void take_news_of_lane(struct core *core, const struct core_event *event, struct core_effects *effects) {
+    if (event->kind == CORE_LANE_UP)
+        session_lane_up(core, event);
+    else if (event->kind == CORE_LANE_GONE)
+        lane_gone(core, event, effects);
+    else if (event->kind == CORE_LANE_SENT)
+        session_sent(core, event, effects);
+    else
+        session_credit(core, event);
+}
+
 /* What changes nothing. */
 static void answer_question(struct core *core, const struct core_event *event, struct core_effects *effects) {
     switch (event->kind) {
@@ -440,13 +451,10 @@ static void handle(struct core *core, const struct core_event *event, struct cor
         session_heartbeat(core, event, effects);
         break;
     case CORE_LANE_UP:
-        session_lane_up(core, event);
-        break;
     case CORE_LANE_GONE:
-        lane_gone(core, event, effects);
-        break;
     case CORE_LANE_SENT:
-        session_sent(core, event, effects);
+    case CORE_CREDIT:
+        take_news_of_lane(core, event, effects);
         break;
     case CORE_GET:
     case CORE_LIST:

@@ -87,6 +87,7 @@ enum core_event_kind {
     CORE_LANE_UP,   /* the session's pipe has been accepted on its lane */
     CORE_LANE_GONE, /* … is gone, or the session was silent for too long */
     CORE_LANE_SENT, /* the delivery under way on this lane left (ok), or provably never will (not ok) */
+    CORE_CREDIT,    /* each delivery to a pooled session may have `credit` tasks, until it is told otherwise */
     CORE_GET,
     CORE_LIST,
     CORE_QUEUES,
@@ -187,9 +188,14 @@ struct core_event {
     struct core_facts facts;
     const struct core_past *past; /* COMMIT with redact operations: one per op, in order; otherwise NULL */
     uint32_t look;                /* LIST, STATS: core_look's; 0: it has not begun */
-    uint64_t session;  /* LANE_UP, LANE_GONE, LANE_SENT; SUBSCRIBE: a resumed one (its secret was checked), 0: none */
-    bool ok;           /* LANE_SENT */
-    uint64_t position; /* DURABLE, INDEXED */
+    uint64_t session; /* LANE_UP, LANE_GONE, LANE_SENT, CREDIT; SUBSCRIBE: a resumed one (its secret was checked), 0:
+                         none */
+    /* SUBSCRIBE: many take turns behind the session (broker/gateway): it gets what it has credit for, silence does not
+     * end it, and its leases last until their deadlines, over a restart too (DESIGN.md, Gateways). */
+    bool pooled;
+    uint32_t credit;                /* CREDIT */
+    bool ok;                        /* LANE_SENT */
+    uint64_t position;              /* DURABLE, INDEXED */
     const Tarry__AlonePut *alone;   /* ALONE; `request`, `peer` and `caller` say who told it to, if anybody did */
     uint64_t delivered_ns;          /* LANE_SENT: logical steady time when it was sent, for the lateness statistics */
     uint32_t epoch;                 /* START */

@@ -10,9 +10,14 @@
 #include "seeded_bug.h"
 #include "tasks.h"
 
+/* How many tasks more it may get. Behind a pooled one it does not count what others hold, who got theirs by it. */
+static uint32_t credit_of(const struct session *session) {
+    if (session_is_pooled(session->id)) return session->credit;
+    return !session->mute && session->lease_count < session->prefetch ? session->prefetch - session->lease_count : 0;
+}
+
 static bool has_credit(const struct session *session) {
-    return session->state == SESSION_UP && !session->mute && !session->sending && !session->resend_count &&
-           session->lease_count < session->prefetch;
+    return session->state == SESSION_UP && !session->sending && !session->resend_count && credit_of(session) > 0;
 }
 
 /* Its subscriptions stand in line at their queues, the one that waits longest first. */
@@ -37,7 +42,7 @@ static uint64_t ready_count(const struct queue *queue) {
 
 static uint32_t share_of(const struct core *core, const struct queue *queue, const struct session *session) {
     uint64_t share = (ready_count(queue) + queue->willing_count - 1) / queue->willing_count;
-    uint32_t credit = session->prefetch - session->lease_count;
+    uint32_t credit = credit_of(session);
     if (share > credit && !SEEDED_BUG(prefetch_ignored)) share = credit;
     if (share > session->batch_max) share = session->batch_max;
     if (share > LEASES_MAX - core->leases) share = LEASES_MAX - core->leases;

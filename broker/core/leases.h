@@ -10,6 +10,11 @@ struct session *session_find(struct core *core, uint64_t id);
 struct session *session_new(struct core *core, uint64_t id, enum session_state state);
 /* Must hold no lease and no subscription. */
 void session_free(struct core *core, struct session *session);
+/* It is known by its number, which its leases bear after a restart. */
+#define SESSION_POOLED (1ull << 31)
+static inline bool session_is_pooled(uint64_t id) {
+    return (id & SESSION_POOLED) != 0;
+}
 /* Subscribed, its pipe there or expected. */
 bool session_is_present(const struct session *session);
 /* A leased task into its session's list, its deadline armed. A session of before a restart comes into being here. */
@@ -27,6 +32,7 @@ void session_unsubscribe(struct core *core, const struct core_event *event, stru
 void session_heard(struct core *core, uint64_t id);
 void session_heartbeat(struct core *core, const struct core_event *event, struct core_effects *effects);
 void session_lane_up(struct core *core, const struct core_event *event);
+void session_credit(struct core *core, const struct core_event *event);
 /* The session ends: what it held is ready again, by records, the last of which says why. Returns how many. */
 uint32_t session_gone(struct core *core, struct session *session, Tarry__SessionEnd__Cause why,
                       struct core_effects *effects);

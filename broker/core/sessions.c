@@ -36,6 +36,7 @@ static void hear(struct core *core, struct session *session) {
     if (session->mute) session_changed(core, session);
     session->mute = false;
     wheel_cancel(wheel, &session->silence.wheel);
+    if (session_is_pooled(session->id)) return;
     wheel_arm(wheel, &session->silence.wheel, core->from_ns / 1000000 + session->silence_ms, session->id);
 }
 
@@ -190,7 +191,7 @@ void session_subscribe(struct core *core, const struct core_event *event, struct
         return;
     }
     struct session *session = session_find(core, event->session);
-    bool resumed = session && session->state != SESSION_LEFT;
+    bool resumed = session && (session->state != SESSION_LEFT || event->pooled);
     if (!resumed && core->session_count >= SESSIONS_MAX) {
         reply_refuse(core, effects, event->ticket, TARRY__CODE__BUSY,
                      "the broker has as many consumers as it can hold (SESSIONS_MAX)");
@@ -203,7 +204,8 @@ void session_subscribe(struct core *core, const struct core_event *event, struct
     }
     if (!need_queues(core, event, effects)) return;
     if (!resumed) {
-        session = session_new(core, core->session_next++, SESSION_WAITING_LANE);
+        uint64_t id = core->session_next++ | (event->pooled ? SESSION_POOLED : 0);
+        session = session_new(core, id, SESSION_WAITING_LANE);
         if (!session) { /* those that have left and keep their leases need their places too */
             reply_refuse(core, effects, event->ticket, TARRY__CODE__BUSY,
                          "too many consumers have left and keep their leases: try again when some have run out");
@@ -231,6 +233,7 @@ struct giving {
     uint64_t position;    /* only the leases of this delivery; 0: all */
     const uint64_t *seen; /* sorted ids that the user of the session has seen; NULL: `why` holds for all */
     size_t seen_count;
+    bool all_seen;  /* behind a pooled session nobody has said who has what */
     bool keep_seen; /* those stay leased */
     Tarry__Cause why;
     Tarry__SessionEnd__Cause end;   /* the session ends with it: the last frame says so; NOT_SAID: it goes on */
@@ -244,6 +247,7 @@ static int compare_ids(const void *a, const void *b) {
 }
 
 static bool was_seen(const struct giving *giving, uint64_t id) {
+    if (giving->all_seen) return true;
     return giving->seen_count && bsearch(&id, giving->seen, giving->seen_count, sizeof id, compare_ids);
 }
 
@@ -316,6 +320,7 @@ static void leave(struct core *core, struct session *session, const struct core_
     struct giving giving = {
         .seen = seen,
         .seen_count = unsubscribe->n_seen,
+        .all_seen = session_is_pooled(session->id),
         .keep_seen = unsubscribe->keep_leases,
         .why = TARRY__CAUSE__CAUSE_RELEASED,
         .end = TARRY__SESSION_END__CAUSE__UNSUBSCRIBED,
@@ -345,7 +350,10 @@ void session_heartbeat(struct core *core, const struct core_event *event, struct
         return;
     }
     hear(core, session);
-    reply_send(core, effects, event->ticket, reply_new(effects, TARRY__CODE__OK));
+    Tarry__Reply *reply = reply_new(effects, TARRY__CODE__OK);
+    /* Who waits behind a pooled session for what is there now learns whether something is on its way. */
+    if (session_is_pooled(session->id) && session->sending) reply->position = session->sending_position;
+    reply_send(core, effects, event->ticket, reply);
 }
 
 /* What a returning session holds may have been lost on the way: it is all sent again, under the same tokens. */
@@ -354,11 +362,20 @@ void session_lane_up(struct core *core, const struct core_event *event) {
     if (!session || session->state != SESSION_WAITING_LANE) return;
     session->state = SESSION_UP;
     hear(core, session);
+    session_changed(core, session);
+    if (session_is_pooled(session->id)) return; /* others have them, behind it */
     struct task *task = NULL;
     TAILQ_FOREACH(task, &session->leases, member) {
         session->resend_count += !task->resend;
         task->resend = true;
     }
+}
+
+/* Who waits behind it is no other's silence: whoever asks for more has been heard. */
+void session_credit(struct core *core, const struct core_event *event) {
+    struct session *session = session_find(core, event->session);
+    if (!session || !session_is_present(session) || !session_is_pooled(session->id)) return;
+    session->credit = event->credit;
     session_changed(core, session);
 }
 

@@ -184,6 +184,7 @@ struct session {
     uint64_t silence_ms; /* not heard of for so long: it is gone */
     uint64_t heard_ms;   /* the last sign of life */
     bool mute;           /* a lease ran out without a sign of life: nothing new until there is one */
+    uint32_t credit;     /* session_is_pooled: tasks that a delivery may have */
     uint32_t subscription_count;
     struct subscription *subscriptions; /* QUEUES_PER_SUBSCRIBE_MAX of them */
 };

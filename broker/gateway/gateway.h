@@ -1,11 +1,11 @@
-/* gateway.h: the seam for code in tarryd that speaks a foreign protocol (HTTP and JSON, beanstalkd's). It makes requests
- * of tarry.proto as any client would, and leases tasks, without a socket of its own.
+/* gateway.h: the seam for code in tarryd that speaks a foreign protocol (HTTP and JSON, beanstalkd's). It makes
+ * requests of tarry.proto as any client would, and leases tasks, without a socket of its own.
  *
  *   a protocol ── gateway_ask, gateway_commit ──► the door's `request`, as if it had come by /rpc ──► … ──► reply()
  *              ── gateway_lease ──► a session of the pool, with credit for who waits ──► … ──► leased()
  *
  * Everything here is the door's thread's own, and so are the callbacks: they are called from the door's rounds, never
- * from within a function of this header. What a callback is given is valid until it returns. A handle is never 0, never
+ * from within a function of this header. What a callback is given is valid until it returns. A handle is never
  * used twice, and may be named after its end: that does nothing.
  *
  * Limits are those of clients: principals' roles, queues and limits, BUSY, budgets (rpc.h). A refusal is a Reply with
@@ -32,6 +32,8 @@
 #define GATEWAY_FINGERPRINT_SIZE 32u
 /* How long such a key is remembered. */
 #define GATEWAY_ONCE_KEEP_MS (24ull * 3600 * 1000)
+/* … and where: a queue of the broker's own. */
+#define GATEWAY_ONCE_QUEUE "tarry.once"
 
 struct gateway;
 
@@ -47,7 +49,8 @@ struct gateway_caller {
 /* Once for each handle, unless it is forgotten. NULL: no memory; what was asked for may have taken effect. */
 typedef void gateway_reply(void *argument, const Tarry__Reply *reply);
 
-/* Asks. `request` is packed before this returns; version and client are filled in. A commit goes by gateway_commit. */
+/* Asks. `request` is packed before this returns; version and client are filled in. A commit goes by gateway_commit.
+ * 0, here and in all that follows: there is no memory, and the callback is not called. */
 uint64_t gateway_ask(struct gateway *gateway, const struct gateway_caller *caller, Tarry__Request *request,
                      gateway_reply *reply, void *argument);
 
@@ -61,8 +64,8 @@ struct gateway_once {
 };
 extern const char gateway_once_differs[];
 
-/* Commits: producer, sequence and oldest_unanswered are filled in. `once` NULL: it is sent once, and who hears no answer
- * does not know. */
+/* Commits: producer, sequence and oldest_unanswered are filled in. `once` NULL: it is sent once, and who hears no
+ * answer does not know. */
 uint64_t gateway_commit(struct gateway *gateway, const struct gateway_caller *caller, Tarry__Commit *commit,
                         const struct gateway_once *once, gateway_reply *reply, void *argument);
 
@@ -82,8 +85,8 @@ struct gateway_lease_options {
 struct gateway_leased {
     Tarry__Code code; /* not OK: refused, `message` says why */
     const char *message;
-    const char *primary;                 /* with NOT_PRIMARY: where it is; "": not known */
-    Tarry__DeliveredTask *const *tasks;  /* each with its token, its lease durable; none: the wait is over */
+    const char *primary;                /* with NOT_PRIMARY: where it is; "": not known */
+    Tarry__DeliveredTask *const *tasks; /* each with its token, its lease durable; none: the wait is over */
     size_t count;
     uint64_t delivered_ms;
 };

@@ -57,8 +57,20 @@ static struct slot *slot_of(struct door *door, uint64_t id) {
     return &door->slots[place];
 }
 
+static void end_inside(struct door *door, uint64_t id) {
+    pthread_mutex_lock(&door->mutex);
+    assert(door->inside_end_count < DOOR_INSIDE_ENDS);
+    door->inside_ends[door->inside_end_count++] = id;
+    pthread_mutex_unlock(&door->mutex);
+    lws_cancel_service(door->context);
+}
+
 /* A place in the table is in the list once, whoever asks for its connection's end, and how often. */
 static void ask_for_end(struct door *door, uint64_t id, bool at_once) {
+    if (door_is_inside(id)) {
+        end_inside(door, id);
+        return;
+    }
     struct slot *slot = slot_of(door, id);
     pthread_mutex_lock(&door->mutex);
     bool was_empty = door->ending == NULL;
@@ -94,10 +106,26 @@ size_t door_held(const struct door *door) {
 
 /* ---- the thread */
 
+static void carry_inside(struct door *door, struct message *message) {
+    const struct door_calls *calls = &door->calls;
+    bool is_delivery = message->kind == ORDER_DELIVERY;
+    if (is_delivery && !calls->lane_leaves(calls->argument, message->lane, message->turn))
+        calls->lane_sent(calls->argument, message->lane, message->turn, false, message->stamp);
+    else
+        calls->inside(calls->argument, message->to, message, is_delivery);
+    door_done(door, message);
+}
+
 static void carry_out(struct door *door, struct message *message) {
+    if (door_is_inside(message->to)) {
+        carry_inside(door, message);
+        return;
+    }
     struct connection *connection = connection_find(door, message->to);
     bool is_there = connection != NULL && !connection->is_gone;
-    if (is_there && message->kind == ORDER_PAGE) {
+    if (is_there && connection->kind == CONNECTION_STREAM) {
+        stream_answer(connection, message);
+    } else if (is_there && message->kind == ORDER_PAGE) {
         http_answer(connection, message);
     } else if (is_there) {
         ws_send(connection, message);
@@ -135,8 +163,17 @@ static bool take_end(struct door *door, uint64_t *out_closing, uint64_t *out_lin
     return slot != NULL;
 }
 
+/* 0: there is none. */
+static uint64_t take_inside_end(struct door *door) {
+    pthread_mutex_lock(&door->mutex);
+    uint64_t id = door->inside_end_count > 0 ? door->inside_ends[--door->inside_end_count] : 0;
+    pthread_mutex_unlock(&door->mutex);
+    return id;
+}
+
 static void end_some(struct door *door) {
-    uint64_t closing, lingering;
+    uint64_t closing, lingering, inside;
+    while ((inside = take_inside_end(door)) != 0) door->calls.inside(door->calls.argument, inside, NULL, false);
     while (take_end(door, &closing, &lingering)) {
         struct connection *connection = connection_find(door, lingering);
         if (connection != NULL) lws_set_timeout(connection->wsi, PENDING_TIMEOUT_USER_REASON_BASE, DOOR_LINGER_S);
@@ -158,7 +195,10 @@ static void look_around(struct door *door) {
     door_carry_out(door);
     end_some(door);
     review(door);
-    if (atomic_exchange(&door->resumes, false)) ws_offer_waiting(door);
+    if (atomic_exchange(&door->resumes, false)) {
+        ws_offer_waiting(door);
+        door->calls.resumed(door->calls.argument);
+    }
     if (!atomic_load(&door->stopping)) return;
     for (unsigned i = 0; i < door->limits.connections_max; i++)
         if (door->slots[i].connection != NULL && door->slots[i].connection->kind == CONNECTION_RPC)
@@ -170,6 +210,8 @@ static int event(struct lws *wsi, enum lws_callback_reasons reason, void *user, 
     if (connection == NULL) return 0;
     connection->door->adopting = NULL;
     connection->wsi = wsi;
+    if (reason != LWS_CALLBACK_WSI_DESTROY && (connection->is_diverted || connection->speaks != NULL))
+        return stream_event(connection, reason, in, size);
     switch (reason) {
     case LWS_CALLBACK_WSI_DESTROY:
         lws_set_opaque_user_data(wsi, NULL);
@@ -211,6 +253,7 @@ static const struct lws_protocols protocols[] = {
     {.name = "rep.sp.nanomsg.org", .callback = event, .rx_buffer_size = DOOR_FRAME_OUT},
     {.name = "push.sp.nanomsg.org", .callback = event, .rx_buffer_size = DOOR_FRAME_OUT},
     {.name = "listener", .callback = accept_event},
+    {.name = "stream", .callback = event, .rx_buffer_size = DOOR_FRAME_OUT},
     {0},
 };
 
@@ -256,11 +299,15 @@ static bool make_vhosts(struct door *door) {
         .timeout_secs_ah_idle = DOOR_HEAD_S,
         .keepalive_timeout = DOOR_IDLE_S,
         .retry_and_idle_policy = &no_pings,
+        /* What door_first.c has marked, the library takes for no HTTP: it goes on as bytes. */
+        .options = LWS_SERVER_OPTION_FALLBACK_TO_APPLY_LISTEN_ACCEPT_CONFIG,
+        .listen_accept_role = "raw-skt",
+        .listen_accept_protocol = "stream",
     };
     door->vhost = lws_create_vhost(door->context, &vhost);
     if (door->vhost == NULL || !has_tls) return door->vhost != NULL;
     vhost.vhost_name = "tarryd-tls";
-    vhost.options = LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT | LWS_SERVER_OPTION_CREATE_VHOST_SSL_CTX;
+    vhost.options |= LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT | LWS_SERVER_OPTION_CREATE_VHOST_SSL_CTX;
     vhost.alpn = "http/1.1";
     door->vhost_tls = lws_create_vhost(door->context, &vhost);
     return door->vhost_tls != NULL;
@@ -302,10 +349,20 @@ struct door *door_new(const struct door_calls *calls, const struct door_limits *
     return NULL;
 }
 
-void door_add(struct door *door, int fd, bool over_tls) {
+void door_add(struct door *door, int fd, bool over_tls, const struct door_stream_calls *speaks) {
     assert(door->listener_count < DOOR_LISTENERS_MAX);
     assert(!over_tls || door->vhost_tls != NULL);
-    door->listeners[door->listener_count++] = (struct listener){.door = door, .fd = fd, .over_tls = over_tls};
+    door->listeners[door->listener_count++] =
+        (struct listener){.door = door, .fd = fd, .over_tls = over_tls, .speaks = speaks};
+}
+
+static void on_alarm(lws_sorted_usec_list_t *timer) {
+    struct door *door = lws_container_of(timer, struct door, alarm);
+    door->calls.alarm(door->calls.argument);
+}
+
+void door_alarm(struct door *door, uint64_t after_ms) {
+    lws_sul_schedule(door->context, 0, &door->alarm, on_alarm, (lws_usec_t)after_ms * (LWS_USEC_PER_SEC / 1000));
 }
 
 int door_start(struct door *door) {

@@ -56,7 +56,15 @@
 /* How long nobody serves while the thread waits for a disk. */
 #define DOOR_ASIDE_MS 20
 
+/* Ids with this bit name no connection, but who makes requests and gets deliveries in the door's own thread
+ * (broker/gateway). What is handed over for them comes by `inside`. */
+#define DOOR_INSIDE (1ull << 63)
+static inline bool door_is_inside(uint64_t id) {
+    return (id & DOOR_INSIDE) != 0;
+}
+
 struct door;
+struct door_stream_calls;
 
 struct door_calls {
     void *argument;
@@ -88,6 +96,14 @@ struct door_calls {
     /* A round is over, in which something may have been taken over; what is answered now leaves at once. The callee may
      * take its time for what a CPU does, and steps aside for anything else (door_step_aside). */
     void (*served)(void *argument);
+    /* Who is inside (DOOR_INSIDE) gets this, which it may only look at: an answer, or a delivery (is_delivery), of
+     * whose fate lane_sent is to be told by who gets it. NULL: there is no answer, for want of memory, or its lane's
+     * session has ended. */
+    void (*inside)(void *argument, uint64_t id, const struct message *message, bool is_delivery);
+    /* There may be room for requests again: those of connections have been offered. */
+    void (*resumed)(void *argument);
+    /* What door_alarm has asked for. */
+    void (*alarm)(void *argument);
     /* For the log: a stranger was refused. */
     void (*refused)(void *argument, const char *peer, unsigned status, const char *sentence);
     /* For the log: `text` is the library's. */
@@ -100,16 +116,23 @@ struct door_limits {
     unsigned connections_max;
     const char *origins; /* as in origin.h; must stay */
     struct tls *tls;     /* NULL: none; must stay until the door has stopped */
+    /* Who answers HTTP requests for /v1 (door_stream.h); NULL: nobody. Must stay. */
+    const struct door_stream_calls *http;
 };
 
 /* NULL: no memory. */
 struct door *door_new(const struct door_calls *calls, const struct door_limits *limits);
-/* Takes a listening socket over. Before door_start. */
-void door_add(struct door *door, int fd, bool over_tls);
+/* Takes a listening socket over. `speaks`: the protocol of its connections (must stay); NULL: HTTP and WebSocket.
+ * Before door_start. */
+void door_add(struct door *door, int fd, bool over_tls, const struct door_stream_calls *speaks);
 /* Serves. 0 or a positive errno. */
 int door_start(struct door *door);
 /* Accepts and reads nothing more, sends what is queued, for `wait_ms` at most, and ends the thread. */
 void door_stop(struct door *door, unsigned wait_ms);
+
+/* ---- the door's thread */
+/* `alarm` is called so much later. The last one counts. */
+void door_alarm(struct door *door, uint64_t after_ms);
 
 /* ---- in `served` */
 /* What follows may wait for a disk. If it takes longer than DOOR_ASIDE_MS another thread serves until door_come_back.

@@ -40,7 +40,9 @@ static bool refuse_for_want_of_descriptors(struct door *door, int listener) {
     return fd >= 0;
 }
 
-static void take(struct door *door, int fd, bool over_tls) {
+static void take(const struct listener *listener, int fd) {
+    struct door *door = listener->door;
+    bool over_tls = listener->over_tls;
     struct refused_peer refused;
     struct connection *connection = connection_new(door, fd, over_tls, &refused);
     if (connection == NULL) {
@@ -50,11 +52,19 @@ static void take(struct door *door, int fd, bool over_tls) {
     listen_tune_connection(fd);
     wait_new(door->wait, fd);
     door->adopting = connection;
-    unsigned kind = LWS_ADOPT_SOCKET | LWS_ADOPT_HTTP | (over_tls ? LWS_ADOPT_ALLOW_SSL : 0);
+    connection->speaks = listener->speaks;
+    bool is_http = listener->speaks == NULL;
+    if (is_http && door->limits.http != NULL && !first_expect(door, fd, connection)) {
+        connection_free(connection);
+        door->adopting = NULL;
+        refuse(door, fd, "", "there is not enough memory");
+        return;
+    }
+    unsigned kind = LWS_ADOPT_SOCKET | (is_http ? LWS_ADOPT_HTTP : 0) | (over_tls ? LWS_ADOPT_ALLOW_SSL : 0);
     const lws_adopt_desc_t how = {.vh = over_tls ? door->vhost_tls : door->vhost,
                                   .type = (lws_adoption_type)kind,
                                   .fd.sockfd = fd,
-                                  .vh_prot_name = NULL,
+                                  .vh_prot_name = is_http ? NULL : "stream",
                                   .opaque = connection};
     struct lws *wsi = lws_adopt_descriptor_vhost_via_info(&how); /* it closes `fd` if it fails */
     /* It may have failed without a word of it to the connection. */
@@ -67,7 +77,7 @@ static void accept_some(const struct listener *listener) {
     for (int i = 0; i < ACCEPTED_IN_A_ROW; i++) {
         int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0) {
-            take(door, fd, listener->over_tls);
+            take(listener, fd);
         } else if (errno == EAGAIN) {
             return; /* nobody knocks */
         } else if (errno == EMFILE || errno == ENFILE) {

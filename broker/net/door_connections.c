@@ -188,7 +188,11 @@ void connection_free(struct connection *connection) {
     if (connection->request != NULL) door_release(door, connection->request->capacity);
     message_free(connection->incoming);
     message_free(connection->request);
-    ws_drop_out(connection);
+    first_forget(connection);
+    if (connection->kind == CONNECTION_STREAM)
+        stream_drop_out(connection);
+    else
+        ws_drop_out(connection);
     http_drop_page(connection);
     if (connection->is_up) door->calls.lane_gone(door->calls.argument, connection->lane, connection->id);
     connection_dismiss(connection);

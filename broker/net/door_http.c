@@ -79,31 +79,41 @@ static bool find_token(const char *authorization, struct net_caller *caller) {
     return caller->token_size > 0 && caller->token[caller->token_size] == '\0';
 }
 
-/* What is said and is not understood is no better than a wrong token: nobody is let in as if he had said nothing. */
-static struct refusal judge_caller(struct connection *connection, enum caller_place place, const char *path) {
-    char authorization[TEXT_SIZE], certificate[TLS_NAME_SIZE] = "";
+struct caller_verdict http_admit(struct connection *connection, enum caller_place place, const char *path,
+                                 const char *token, size_t token_size) {
+    char certificate[TLS_NAME_SIZE] = "";
     if (connection->over_tls) tls_name(lws_get_ssl(connection->wsi), certificate);
     const struct door_calls *calls = &connection->door->calls;
-    struct net_caller caller = {.peer = connection->peer,
-                                .way = connection->way,
-                                .place = place,
-                                .path = path,
-                                .session = connection->holder,
-                                .uid = connection->uid,
-                                .pid = connection->pid,
-                                .over_tls = connection->over_tls,
-                                .certificate = certificate,
-                                .token = ""};
+    const struct net_caller caller = {.peer = connection->peer,
+                                      .way = connection->way,
+                                      .place = place,
+                                      .path = path,
+                                      .session = connection->holder,
+                                      .uid = connection->uid,
+                                      .pid = connection->pid,
+                                      .over_tls = connection->over_tls,
+                                      .certificate = certificate,
+                                      .token = token,
+                                      .token_size = token_size};
+    struct caller_verdict verdict = calls->admit(calls->argument, &caller);
+    if (verdict.status != 0) return verdict;
+    connection_dismiss(connection);
+    connection->principal = verdict.principal;
+    connection->is_admitted = true;
+    return verdict;
+}
+
+/* What is said and is not understood is no better than a wrong token: nobody is let in as if he had said nothing. */
+static struct refusal judge_caller(struct connection *connection, enum caller_place place, const char *path) {
+    char authorization[TEXT_SIZE];
+    struct net_caller caller = {.token = ""};
     bool is_told = is_present(connection->wsi, WSI_TOKEN_HTTP_AUTHORIZATION);
     if (is_told &&
         !(header(connection->wsi, WSI_TOKEN_HTTP_AUTHORIZATION, authorization) && find_token(authorization, &caller)))
         return REFUSED(401, "Authorization is to be `Bearer TOKEN`, with a token of this broker");
-    struct caller_verdict verdict = calls->admit(calls->argument, &caller);
+    struct caller_verdict verdict = http_admit(connection, place, path, caller.token, caller.token_size);
     explicit_bzero(authorization, sizeof(authorization));
-    if (verdict.status != 0) return (struct refusal){verdict.status, verdict.sentence, verdict.wants_token};
-    connection->principal = verdict.principal;
-    connection->is_admitted = true;
-    return taken;
+    return verdict.status != 0 ? (struct refusal){verdict.status, verdict.sentence, verdict.wants_token} : taken;
 }
 
 /* ---- upgrades */
@@ -321,9 +331,10 @@ int http_event(struct connection *connection, enum lws_callback_reasons reason, 
         return ask_for_page(connection, in);
     case LWS_CALLBACK_HTTP_WRITEABLE:
         return connection->is_answered ? -1 : 0;
-    /* A body, or a method that would make it another protocol: there is nobody for them. */
+    case LWS_CALLBACK_RAW_ADOPT: /* what the library takes for no HTTP, and door_first.c has not marked */
+        return refuse(connection, REFUSED(403, "this is no request with a method that is known here"));
+    /* A body: there is nobody for it. */
     case LWS_CALLBACK_HTTP_BODY:
-    case LWS_CALLBACK_RAW_ADOPT:
     case LWS_CALLBACK_RAW_RX:
         return -1;
     default:

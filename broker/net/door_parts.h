@@ -9,6 +9,7 @@
 #include <sys/queue.h>
 
 #include "door.h"
+#include "door_stream.h"
 #include "tarry_limits.h"
 #include "wait.h"
 
@@ -19,7 +20,10 @@
 
 enum door_order { ORDER_ANSWER, ORDER_DELIVERY, ORDER_PAGE };
 
-enum connection_kind { CONNECTION_HTTP, CONNECTION_RPC, CONNECTION_LANE };
+enum connection_kind { CONNECTION_HTTP, CONNECTION_RPC, CONNECTION_LANE, CONNECTION_STREAM };
+
+/* Of a request's first bytes: as many as "OPTIONS /v1/" has. */
+#define FIRST_SIZE 12
 
 /* Connections of one address. */
 struct address {
@@ -43,8 +47,17 @@ struct connection {
     bool wants_head_only; /* HEAD */
     bool is_up;           /* lane_up said yes */
     bool over_tls;
-    bool is_admitted;   /* `principal` is to be dismissed */
-    unsigned under_way; /* requests without an answer in the kernel */
+    bool is_admitted;                       /* `principal` is to be dismissed */
+    bool is_diverted;                       /* door_first.c: what it says is a stream's */
+    bool asks_pause;                        /* CONNECTION_STREAM: its protocol wants to hear no more … */
+    bool finishes;                          /* … its end was asked for: when all is sent … */
+    bool lingers;                           /* … all is sent: what still comes is dropped */
+    int fd;                                 /* while its first bytes are awaited */
+    uint8_t first_size;                     /* of `first` */
+    uint8_t first[FIRST_SIZE];              /* bytes that have come and do not yet say whose they are */
+    const struct door_stream_calls *speaks; /* CONNECTION_STREAM */
+    void *stream;                           /* its protocol's; NULL: it has been told that this is gone */
+    unsigned under_way;                     /* requests without an answer in the kernel */
     struct address *address;
     struct message *incoming;        /* as far as it has come */
     size_t incoming_size;            /* … kept or not */
@@ -85,7 +98,11 @@ struct listener {
     struct lws *wsi;
     int fd;
     bool over_tls;
+    const struct door_stream_calls *speaks;
 };
+
+/* Ids that are inside and have ended, or lack an answer: one of each request under way and of each lane. */
+#define DOOR_INSIDE_ENDS 4096u
 
 struct door {
     struct door_calls calls;
@@ -94,6 +111,7 @@ struct door {
     struct lws_vhost *vhost;
     struct lws_vhost *vhost_tls; /* NULL: nobody listens over TLS */
     lws_sorted_usec_list_t tls_look;
+    lws_sorted_usec_list_t alarm;
     struct listener listeners[DOOR_LISTENERS_MAX];
     unsigned listener_count;
     int spare_fd;                        /* given up to accept one more, and refuse it, when there are no descriptors */
@@ -117,6 +135,8 @@ struct door {
     struct message *first; /* handed over */
     struct message **last;
     struct slot *ending; /* whose connections are to end */
+    uint64_t inside_ends[DOOR_INSIDE_ENDS];
+    unsigned inside_end_count;
 
     struct slot *slots;
     uint32_t *free_slots;
@@ -131,7 +151,9 @@ struct door {
     struct connection_list pages;
     size_t pages_size; /* bytes of the pages that are under way */
     struct address *addresses[DOOR_ADDRESS_BUCKETS];
-    struct connection *adopting; /* it was made, and the library has not heard of it */
+    struct connection *adopting;  /* it was made, and the library has not heard of it */
+    struct connection **knocking; /* by descriptor: nothing has come from it yet (door_first.c) */
+    size_t knocking_count;
 };
 
 /* ---- door_connections.c */
@@ -164,6 +186,8 @@ int substitute_start(struct door *door);
 void substitute_stop(struct door *door);
 /* Is the calling thread serving the door? */
 bool door_is_served_here(const struct door *door);
+/* The door that the calling thread serves; NULL: none. */
+const struct door *door_served_here(void);
 /* It begins to, or ends. */
 void door_serve_here(const struct door *door, bool serves);
 
@@ -182,6 +206,23 @@ void http_answer(struct connection *connection, struct message *page);
 void http_push(struct door *door);
 /* What is not sent of its page, if there is one, will not be. */
 void http_drop_page(struct connection *connection);
+
+/* ---- door_first.c */
+/* The first bytes of the connection are looked at before the library gets them. False: no memory. */
+bool first_expect(struct door *door, int fd, struct connection *connection);
+/* … no more. */
+void first_forget(struct connection *connection);
+
+/* ---- door_stream.c */
+int stream_event(struct connection *connection, enum lws_callback_reasons reason, void *in, size_t size);
+/* What is not sent will not be; its protocol is told. */
+void stream_drop_out(struct connection *connection);
+/* Its page has come (door_page). */
+void stream_answer(struct connection *connection, struct message *page);
+
+/* ---- door_http.c, for door_stream.c */
+struct caller_verdict http_admit(struct connection *connection, enum caller_place place, const char *path,
+                                 const char *token, size_t token_size);
 
 /* ---- door_ws.c */
 int ws_event(struct connection *connection, enum lws_callback_reasons reason, void *in, size_t size);

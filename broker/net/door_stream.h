@@ -24,19 +24,28 @@ struct door_stream_calls {
     /* Bytes have come, all of which must be taken: what is kept of them the callee counts (door_stream_hold). After
      * door_stream_pause none come, but for those that had been read already. */
     void (*received)(void *connection, const uint8_t *bytes, size_t size);
-    /* All that was sent is in the kernel. */
+    /* All that was sent is in the kernel; not told of what the kernel took at once. */
     void (*drained)(void *connection);
-    /* What became of a message with a `stamp` that is not 0. `left`: all of it is in the kernel; or the connection broke
-     * and some of it may have been. Not left: not a byte of it has gone out. After `gone` too. */
+    /* What became of a message with a `stamp` that is not 0. `left`: all of it is in the kernel; or the connection
+     * broke and some of it may have been. Not left: not a byte of it has gone out. Also after `gone`, and from within
+     * door_stream_send. */
     void (*sent)(void *argument, uint64_t stamp, bool left);
+    /* A page that door_stream_page has asked for (status, type are set), which it takes over; NULL: no memory. May be
+     * NULL: the protocol asks for none. */
+    void (*page)(void *connection, struct message *page);
     /* The connection is no more; `connection` is not used after this. */
     void (*gone)(void *connection);
 };
 
-/* Who asks, with this token (size 0: none), for `path` (for logs and rules of pages). Judged as an upgrade is, by `admit`
+/* Who asks, with this token (size 0: none), for `path`: CALLER_RPC or CALLER_PAGE. Judged as an upgrade is, by `admit`
  * (door.h); who is let in stays until the connection ends or another is: `principal` is good for as long. */
-struct caller_verdict door_stream_admit(struct door *door, uint64_t id, const char *path, const char *token,
-                                        size_t token_size);
+struct caller_verdict door_stream_admit(struct door *door, uint64_t id, enum caller_place place, const char *path,
+                                        const char *token, size_t token_size);
+/* May a web page of this Origin use the broker (origin.h)? */
+bool door_stream_origin(const struct door *door, const char *origin);
+
+/* Asks for the page at this path (door.h, `page`): /metrics, /healthz. False: there is none. */
+bool door_stream_page(struct door *door, uint64_t id, const char *path);
 
 /* Takes `message` over (`stamp` is set): its bytes follow all that was sent before. */
 void door_stream_send(struct door *door, uint64_t id, struct message *message);
@@ -50,6 +59,8 @@ void door_stream_finish(struct door *door, uint64_t id);
 void door_stream_kill(struct door *door, uint64_t id);
 /* Ends `after_ms` from now unless it is said again; 0: it may stay. */
 void door_stream_deadline(struct door *door, uint64_t id, uint64_t after_ms);
+/* For the log: a stranger was refused. */
+void door_stream_refused(struct door *door, uint64_t id, unsigned status, const char *sentence);
 /* Bytes more (or fewer) that are kept for connections. False: that is more than may be held, and nothing has changed;
  * fewer is always granted. */
 bool door_stream_hold(struct door *door, int64_t bytes);

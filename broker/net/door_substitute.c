@@ -16,6 +16,10 @@ bool door_is_served_here(const struct door *door) {
     return served == door;
 }
 
+const struct door *door_served_here(void) {
+    return served;
+}
+
 void door_serve_here(const struct door *door, bool serves) {
     served = serves ? door : NULL;
     wait_use(serves ? door->wait : NULL);
@@ -72,7 +76,7 @@ void substitute_stop(struct door *door) {
 }
 
 bool door_has_more(struct door *door, uint64_t id) {
-    const struct connection *connection = connection_find(door, id);
+    const struct connection *connection = door_is_inside(id) ? NULL : connection_find(door, id);
     int bytes = 0;
     if (connection == NULL || connection->is_gone) return false;
     return ioctl(lws_get_socket_fd(connection->wsi), FIONREAD, &bytes) == 0 && bytes > 0;

@@ -104,6 +104,13 @@ bool authorizer_stays(struct authorizer *authorizer, uint64_t principal);
  * other node of a pair asks, by its key. The door's thread. */
 struct request_refusal authorizer_judge(struct authorizer *authorizer, struct access_principal *principal,
                                         bool is_proved, struct arena *arena, struct core_event *event);
+/* May the principal lease from these queues now, for a client of this name? OK, or the code and a sentence. The door's
+ * thread. */
+Tarry__Code authorizer_judge_lease(struct authorizer *authorizer, struct access_principal *principal,
+                                   const char *client, const char *const *queues, size_t queue_count,
+                                   char sentence[ACCESS_SENTENCE_SIZE]);
+/* The broker's own principal, held. */
+uint64_t authorizer_own(struct authorizer *authorizer);
 /* Room for a request of so many bytes, to be given back. False: he has as many under way as he may. */
 bool authorizer_take_bytes(struct authorizer *authorizer, struct access_principal *principal, uint64_t bytes);
 void authorizer_give_bytes(struct access_principal *principal, uint64_t bytes);

@@ -209,6 +209,31 @@ struct request_refusal authorizer_judge(struct authorizer *authorizer, struct ac
     return fine;
 }
 
+Tarry__Code authorizer_judge_lease(struct authorizer *authorizer, struct access_principal *principal,
+                                   const char *client, const char *const *queues, size_t queue_count,
+                                   char sentence[ACCESS_SENTENCE_SIZE]) {
+    const Tarry__Request request = {.body_case = TARRY__REQUEST__BODY_SUBSCRIBE};
+    const struct access_rule *rule = access_rule_of_request(&request);
+    bool may = !is_anothers_name(authorizer, principal, client);
+    if (!may) snprintf(sentence, ACCESS_SENTENCE_SIZE, "the client calls itself by another principal's name");
+    for (size_t i = 0; may && i < queue_count; i++) may = access_may(principal, rule, queues[i], sentence);
+    if (!may) {
+        atomic_fetch_add(&authorizer->denied, 1);
+        return TARRY__CODE__DENIED;
+    }
+    if (access_take_rate(principal, 1, steady_ns())) return TARRY__CODE__OK;
+    atomic_fetch_add(&authorizer->limited, 1);
+    snprintf(sentence, ACCESS_SENTENCE_SIZE, "%s is at its limit: rate (tarry token)", principal->entry.name);
+    return TARRY__CODE__BUSY;
+}
+
+uint64_t authorizer_own(struct authorizer *authorizer) {
+    pthread_mutex_lock(&authorizer->mutex);
+    struct access_principal *own = access_hold(authorizer->set->owner);
+    pthread_mutex_unlock(&authorizer->mutex);
+    return (uint64_t)(uintptr_t)own;
+}
+
 bool authorizer_take_bytes(struct authorizer *authorizer, struct access_principal *principal, uint64_t bytes) {
     uint64_t most = principal->entry.limits[LIMIT_bytes];
     uint64_t held = atomic_fetch_add(&principal->usage.bytes, bytes);

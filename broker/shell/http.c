@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gateway_host.h"
 #include "logfmt.h"
 #include "shell.h"
 #include "stats.h"
@@ -144,6 +145,18 @@ static void on_lane_sent(void *argument, uint32_t lane, uint64_t turn, bool left
     lanes_sent(&((struct shell *)argument)->lanes, lane, turn, left, stamp);
 }
 
+static void on_inside(void *argument, uint64_t id, const struct message *message, bool is_delivery) {
+    gateway_inside(((struct shell *)argument)->gateway, id, message, is_delivery);
+}
+
+static void on_resumed(void *argument) {
+    gateway_resumed(((struct shell *)argument)->gateway);
+}
+
+static void on_alarm(void *argument) {
+    gateway_alarm(((struct shell *)argument)->gateway);
+}
+
 static void on_refused(void *argument, const char *peer, unsigned status, const char *sentence) {
     static struct logfmt_limit limit;
     char quoted[LOGFMT_VALUE_SIZE];
@@ -172,6 +185,9 @@ struct door_calls http_calls(struct shell *shell) {
         .lane_sent = on_lane_sent,
         .page = on_page,
         .served = on_served,
+        .inside = on_inside,
+        .resumed = on_resumed,
+        .alarm = on_alarm,
         .refused = on_refused,
         .trouble = on_trouble,
     };

@@ -14,11 +14,11 @@
 
 static struct logfmt_limit refused_limit;
 
-static void post(struct lane *lane, enum lane_event event, uint64_t session, bool ok, uint64_t delivered_ns) {
+static void post(struct lane *lane, const struct lane_news *told) {
     struct lane_news *news = malloc(sizeof(*news));
     if (news == NULL) shell_fail("lane_news_failed", -ENOMEM);
-    *news = (struct lane_news){
-        .item.kind = ITEM_LANE, .event = event, .session = session, .ok = ok, .delivered_ns = delivered_ns};
+    *news = *told;
+    news->item.kind = ITEM_LANE;
     inbox_post(&lane->lanes->shell->inbox, &news->item);
 }
 
@@ -98,7 +98,8 @@ void lanes_send(struct lanes *lanes, const struct core_delivery *delivery, struc
         door_deliver(lanes->shell->door, lane->connection, message);
     } else {
         message_free(message);
-        if (is_holder) post(lane, LANE_SENT, lane->session, false, delivered_ns);
+        if (is_holder)
+            post(lane, &(struct lane_news){.event = LANE_SENT, .session = lane->session, .delivered_ns = delivered_ns});
     }
     pthread_mutex_unlock(&lane->mutex);
 }
@@ -127,7 +128,7 @@ bool lanes_up(struct lanes *lanes, uint32_t number, uint64_t session, uint64_t c
     if (is_holder) {
         if (lane->connection != 0) door_close(lanes->shell->door, lane->connection);
         lane->connection = connection;
-        post(lane, LANE_UP, session, true, 0);
+        post(lane, &(struct lane_news){.event = LANE_UP, .session = session, .ok = true});
     }
     pthread_mutex_unlock(&lane->mutex);
     return is_holder;
@@ -138,7 +139,7 @@ void lanes_gone(struct lanes *lanes, uint32_t number, uint64_t connection) {
     pthread_mutex_lock(&lane->mutex);
     if (lane->connection == connection) {
         lane->connection = 0;
-        post(lane, LANE_GONE, lane->session, true, 0);
+        post(lane, &(struct lane_news){.event = LANE_GONE, .session = lane->session, .ok = true});
     }
     pthread_mutex_unlock(&lane->mutex);
 }
@@ -151,6 +152,14 @@ bool lanes_leave(struct lanes *lanes, uint32_t number, uint64_t turn) {
     return leaves;
 }
 
+void lanes_credit(struct lanes *lanes, uint32_t number, uint64_t session, uint32_t credit) {
+    struct lane *lane = lane_at(lanes, number);
+    pthread_mutex_lock(&lane->mutex);
+    if (lane->session == session)
+        post(lane, &(struct lane_news){.event = LANE_CREDIT, .session = session, .ok = true, .credit = credit});
+    pthread_mutex_unlock(&lane->mutex);
+}
+
 void lanes_sent(struct lanes *lanes, uint32_t number, uint64_t turn, bool left, uint64_t delivered_ns) {
     struct lane *lane = lane_at(lanes, number);
     pthread_mutex_lock(&lane->mutex);
@@ -158,7 +167,11 @@ void lanes_sent(struct lanes *lanes, uint32_t number, uint64_t turn, bool left, 
      * if it has been resumed on another lane. */
     if (lane->turn == turn) {
         lane->sending = false;
-        post(lane, LANE_SENT, lane->session, left, delivered_ns);
+        const struct lane_news news = {.event = LANE_SENT,
+                                       .session = lane->session,
+                                       .ok = left,
+                                       .delivered_ns = delivered_ns};
+        post(lane, &news);
     }
     pthread_mutex_unlock(&lane->mutex);
 }

@@ -21,7 +21,8 @@
 struct shell;
 struct lanes;
 
-enum lane_event { LANE_UP, LANE_GONE, LANE_SENT };
+/* In the order of the core's events for them (loop.c). */
+enum lane_event { LANE_UP, LANE_GONE, LANE_SENT, LANE_CREDIT };
 
 /* Told to the core thread, which frees it. */
 struct lane_news {
@@ -29,6 +30,7 @@ struct lane_news {
     enum lane_event event;
     uint64_t session;
     bool ok;               /* SENT */
+    uint32_t credit;       /* CREDIT */
     uint64_t delivered_ns; /* SENT: logical steady time of sending */
 };
 
@@ -70,5 +72,7 @@ bool lanes_up(struct lanes *lanes, uint32_t number, uint64_t session, uint64_t c
 void lanes_gone(struct lanes *lanes, uint32_t number, uint64_t connection);
 bool lanes_leave(struct lanes *lanes, uint32_t number, uint64_t turn);
 void lanes_sent(struct lanes *lanes, uint32_t number, uint64_t turn, bool left, uint64_t delivered_ns);
+/* The pooled session may get so many tasks (core.h, CORE_CREDIT); not if it holds the lane no more. */
+void lanes_credit(struct lanes *lanes, uint32_t number, uint64_t session, uint32_t credit);
 
 #endif

@@ -290,11 +290,11 @@ static void take_window(struct loop *loop, struct window_load *load) {
 }
 
 static void take_news(struct loop *loop, struct lane_news *news) {
-    static const enum core_event_kind kinds[] = {
-        [LANE_UP] = CORE_LANE_UP, [LANE_GONE] = CORE_LANE_GONE, [LANE_SENT] = CORE_LANE_SENT};
+    static const enum core_event_kind kinds[] = {CORE_LANE_UP, CORE_LANE_GONE, CORE_LANE_SENT, CORE_CREDIT};
     struct core_event event = {.kind = kinds[news->event],
                                .session = news->session,
                                .ok = news->ok,
+                               .credit = news->credit,
                                .delivered_ns = news->delivered_ns};
     loop_step(loop, &event);
     free(news);

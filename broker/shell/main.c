@@ -20,6 +20,7 @@
 
 #include "config_tls.h"
 #include "endpoints.h"
+#include "gateways.h"
 #include "http.h"
 #include "listen.h"
 #include "logfmt.h"
@@ -162,10 +163,12 @@ static void bind_endpoints(void) {
                                        .connections_max = connections_max(),
                                        .origins = shell.config.allow_origin,
                                        .tls = shell.tls};
-    shell.door = door_new(&calls, &limits);
+    shell.gateway = gateways_new(&shell);
+    shell.door = shell.gateway != NULL ? door_new(&calls, &limits) : NULL;
     if (shell.door == NULL) refuse("listen_failed", "there is not enough memory");
+    gateway_serve(shell.gateway, shell.door);
     for (unsigned i = 0; i < shell.endpoints.count; i++)
-        door_add(shell.door, shell.endpoints.sockets[i].fd, shell.endpoints.addresses[i].scheme == LISTEN_WSS);
+        door_add(shell.door, shell.endpoints.sockets[i].fd, shell.endpoints.addresses[i].scheme == LISTEN_WSS, NULL);
 }
 
 static void start_threads(void) {
@@ -205,6 +208,7 @@ static void stop(void) {
     signer_stop(&shell.signer);
     authorizer_stop(&shell.authorizer);
     door_stop(shell.door, FLUSH_MAX_MS);
+    gateway_free(shell.gateway);
     endpoints_remove(&shell.endpoints);
     uint64_t position = index_position(shell.index);
     index_close(shell.index);

@@ -388,6 +388,7 @@ static void handle(struct rpc_context *context, struct message *message) {
     if (refusal.code == TARRY__CODE__OK &&
         request_prepare(&context->memory->arena, data, size, &setting, &errand->event, &refusal)) {
         errand->event.peer = context->peer; /* who asked: for records, those of refusals too */
+        errand->event.pooled = door_is_inside(context->from);
         unproved_why = refuse_proof(context, errand->event.request);
         refusal.code = refuse_load(context, &errand->event);
         if (refusal.code == TARRY__CODE__OK) refusal = refuse_unpacked(shell, &errand->event, &context->memory->arena);

@@ -49,6 +49,8 @@
 #define EXIT_REFUSED 1
 #define EXIT_STORAGE 4 /* the disk failed (LOG-4) */
 
+struct gateway;
+
 struct shell {
     struct config config;
     struct datadir dir;
@@ -81,6 +83,7 @@ struct shell {
     struct backup backup;
     struct locator locator;
     struct door *door;
+    struct gateway *gateway; /* the door's thread's */
     struct tls *tls; /* NULL: none */
     struct authorizer authorizer;
     struct rpc rpc;

@@ -58,7 +58,7 @@ TARGETS = {
     b"http://127.0.0.1/healthz": [403], b"http://evil.example/": [403], b"/" + b"a/" * 3000: [404], b"/" + b"a" * 9000: [],
     b"/rpc": [404], b"/rpc%00": [], b"/lane/0": [404], b"/lane/%30": [404],
 }
-METHODS = {b"HEAD": [200], b"POST": [405], b"PUT": [405], b"DELETE": [405], b"PATCH": [405], b"OPTIONS": [405], b"CONNECT": [], b"TRACE": [403],
+METHODS = {b"HEAD": [200], b"POST": [405], b"PUT": [405], b"DELETE": [405], b"PATCH": [405], b"OPTIONS": [405], b"CONNECT": [403], b"TRACE": [403],
            b"GETX": [403], b"FOO": [403], b"G" * 5000: [403], b"": [403]}
 # Other protocols, and none.
 ELSE = {

@@ -8,7 +8,7 @@ import fnmatch
 CLIENT = ["client*"]
 LOG = ["log", "log_[cef]*", "log_prepare", "frame", "history", "erase", "archive", "disk", "identity", "keyring", "note", "signing", "row", "tally",
        "quarantine_erase", "log_copy"]
-CORE = ["core", "core_[cdsw]*", "outcomes", "slab", "ledger", "tally", "row", "arena"]
+CORE = ["core", "core_[cdpsw]*", "outcomes", "slab", "ledger", "tally", "row", "arena"]
 STORIES = ["story_*", "moments"]
 LIVE = ["e2e_schedule", "e2e_cancel", "e2e_consume", "e2e_look", "e2e_settle", "e2e_start", "e2e_facts", "e2e_queue_delete", "e2e_audit"]
 WIRE = ["e2e_wire", "e2e_fault_wire", "e2e_listen", "hostile_heads", "hostile_frames", "hostile_limits", "e2e_access", "e2e_secure", "e2e_tls"]
@@ -35,6 +35,7 @@ STAGES = {
                      [*WIRE, "hostile_nuisance", "e2e_restart", "e2e_damage", "e2e_audit_wire", "e2e_archive", "e2e_backup", "e2e_redact", "e2e_signing", "e2e_quarantine"],
                      ["crash_sync", "crash_cold", "crash_pressure", "crash_ledger", "e2e_fault_process", "e2e_disk"], PAIR],
     "broker/net": [["door_*", "wait", "message", "fuzz-door"], ["e2e_wire", "e2e_listen", "hostile_heads", "hostile_frames"], [*WIRE, "hostile_slow", "hostile_rest", "hostile_crowd", "hostile_tls"]],
+    "broker/gateway": [["core_pooled"], ["e2e_consume"]],
     "broker/access": [["access*", "fuzz-tokens"], ["e2e_access", "e2e_secure", "hostile_nuisance"]],
     "client/lib": [CLIENT, ["fuzz-reply", "fuzz-delivery", "fuzz-lines", "fuzz-transport", "fuzz-door", "tool"],
                    ["e2e_handler", "e2e_named", "e2e_consume", "e2e_settle", "e2e_restart", "e2e_churn", "e2e_tls", "e2e_secure"], ["e2e_failover", "e2e_backup"]],

@@ -85,7 +85,7 @@ static int open_door(void **state) {
     world.door = door_new(&calls, &limits);
     if (world.door == NULL || listen_open(&where, &socket) != 0) return 1;
     world.port = where.port;
-    door_add(world.door, socket.fd, false);
+    door_add(world.door, socket.fd, false, NULL);
     return door_start(world.door);
 }
 

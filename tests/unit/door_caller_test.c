@@ -125,8 +125,8 @@ static int open_door(void **state) {
     world.port = where.port;
     world.local = local;
     world.local_socket = unix_socket;
-    door_add(world.door, tcp.fd, false);
-    door_add(world.door, unix_socket.fd, false);
+    door_add(world.door, tcp.fd, false, NULL);
+    door_add(world.door, unix_socket.fd, false, NULL);
     return door_start(world.door);
 }
 

@@ -1,6 +1,6 @@
 /* rfc3339.h: times as people write them. */
-#ifndef TARRY_TOOL_RFC3339_H
-#define TARRY_TOOL_RFC3339_H
+#ifndef TARRY_PROTO_RFC3339_H
+#define TARRY_PROTO_RFC3339_H
 
 #include <stdint.h>
 

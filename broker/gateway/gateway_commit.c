@@ -1,0 +1,283 @@
+/* gateway_commit.c: whose producers the commits of a gateway have (ONCE-1).
+ *
+ * A *maker* is a principal, and makes its commits' numbers: producers that the broker has issued to it, each with a
+ * window of sequences as wide as the broker remembers answers. A commit without a key is sent once, so its answer may
+ * be forgotten as soon as it has come. What has a key must find its answer again: its producer's answers are all kept,
+ * and when such a producer has given out as many numbers as are remembered another takes its place (gateway_once.c).
+ *
+ * The three numbers of a commit are filled in when it leaves: the request is packed with three varints of ten bytes,
+ * which hold any number. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gateway_parts.h"
+
+#define VARINT_SIZE 10u
+#define FIELD_SIZE (1u + VARINT_SIZE)
+#define NUMBERS_SIZE (3u * FIELD_SIZE)
+/* Producers of a principal for commits without a key: more than may be under way in all of them is refused. */
+#define PRODUCERS_EACH 8u
+/* A producer that the broker has forgotten was idle for long; a commit that was refused for that was not carried out,
+ * for it had been sent once. */
+#define TRIES_MAX 3u
+
+static const char too_many[] = "as many commits of this principal are under way as the broker remembers: try again";
+
+struct producer {
+    struct maker *maker;
+    TAILQ_ENTRY(producer) next;
+    uint64_t id;       /* 0: it is asked for */
+    uint64_t sequence; /* the next */
+    uint64_t oldest;   /* unanswered */
+    uint64_t answered; /* bit i: oldest + i is */
+    unsigned under_way;
+    uint64_t used_ms;
+    bool keeps; /* its answers, for commits with a key */
+    bool is_over;
+};
+TAILQ_HEAD(producer_list, producer);
+
+struct maker {
+    TAILQ_ENTRY(maker) next;
+    struct gateway *gateway;
+    uint64_t principal;
+    char name[PRINCIPAL_SIZE_MAX + 1];
+    struct producer_list producers;
+    struct producer *keeping; /* the one that gives numbers to commits with a key */
+    unsigned count;
+    struct ask_list commits; /* that wait for a number */
+    struct ask_list keyed;   /* … that is kept */
+};
+
+struct maker *maker_of(struct gateway *gateway, uint64_t principal) {
+    const struct gateway_calls *calls = &gateway->calls;
+    const char *name = calls->name(calls->argument, principal);
+    struct maker *maker;
+    TAILQ_FOREACH(maker, &gateway->makers, next)
+    if (strcmp(maker->name, name) == 0) break;
+    if (maker == NULL && (maker = calloc(1, sizeof(*maker))) != NULL) {
+        maker->gateway = gateway;
+        strncpy(maker->name, name, PRINCIPAL_SIZE_MAX);
+        TAILQ_INIT(&maker->producers);
+        TAILQ_INIT(&maker->commits);
+        TAILQ_INIT(&maker->keyed);
+        TAILQ_INSERT_HEAD(&gateway->makers, maker, next);
+    }
+    if (maker == NULL || maker->principal == principal) return maker;
+    /* The same name, and another row: what he may do has changed. */
+    if (maker->principal != 0) calls->release(calls->argument, maker->principal);
+    maker->principal = calls->hold(calls->argument, principal);
+    return maker;
+}
+
+static void put_varint(uint8_t *at, uint64_t value) {
+    for (unsigned i = 0; i < VARINT_SIZE; i++, value >>= 7)
+        at[i] = (uint8_t)(value & 0x7f) | (i + 1 < VARINT_SIZE ? 0x80 : 0);
+}
+
+void commit_number(struct ask *ask, uint64_t producer, uint64_t sequence, uint64_t oldest) {
+    uint8_t *at = ask->request->bytes + ask->commit_at;
+    put_varint(at + 1, producer);
+    put_varint(at + FIELD_SIZE + 1, sequence);
+    put_varint(at + 2 * FIELD_SIZE + 1, oldest);
+}
+
+/* Where the numbers lie: right behind the commit's head, which is the only place where three such fields stand in a
+ * row.
+ */
+static size_t find_numbers(const struct message *message) {
+    uint8_t numbers[NUMBERS_SIZE];
+    for (unsigned i = 0; i < 3; i++) {
+        numbers[i * FIELD_SIZE] = (uint8_t)((i + 1) << 3);
+        memset(numbers + i * FIELD_SIZE + 1, 0xff, VARINT_SIZE - 1);
+        numbers[i * FIELD_SIZE + VARINT_SIZE] = 1;
+    }
+    const uint8_t *found = memmem(message->bytes, message->size, numbers, sizeof(numbers));
+    assert(found != NULL);
+    return (size_t)(found - message->bytes);
+}
+
+/* ---- producers */
+
+static void producer_free(struct producer *producer) {
+    TAILQ_REMOVE(&producer->maker->producers, producer, next);
+    if (!producer->keeps) producer->maker->count--;
+    if (producer->maker->keeping == producer) producer->maker->keeping = NULL;
+    free(producer);
+}
+
+static void serve_commits(struct maker *maker);
+
+static void refuse_all(struct ask_list *list, const Tarry__Reply *reply) {
+    struct ask_list all = TAILQ_HEAD_INITIALIZER(all);
+    struct ask *ask;
+    TAILQ_CONCAT(&all, list, waits);
+    while ((ask = TAILQ_FIRST(&all)) != NULL) {
+        TAILQ_REMOVE(&all, ask, waits);
+        ask_answer(ask, reply);
+    }
+}
+
+static void on_hello(void *argument, const Tarry__Reply *reply) {
+    struct producer *producer = argument;
+    struct maker *maker = producer->maker;
+    bool keeps = producer->keeps;
+    bool is_ok = reply != NULL && reply->code == TARRY__CODE__OK && reply->body_case == TARRY__REPLY__BODY_HELLO;
+    if (is_ok)
+        producer->id = reply->hello->producer;
+    else
+        producer_free(producer);
+    if (!is_ok && !keeps) refuse_all(&maker->commits, reply);
+    if (!keeps) {
+        serve_commits(maker);
+        return;
+    }
+    struct ask_list waiting = TAILQ_HEAD_INITIALIZER(waiting);
+    struct ask *ask;
+    TAILQ_CONCAT(&waiting, &maker->keyed, waits);
+    while ((ask = TAILQ_FIRST(&waiting)) != NULL) {
+        TAILQ_REMOVE(&waiting, ask, waits);
+        once_go_on(ask, is_ok ? NULL : reply);
+    }
+}
+
+/* NULL: no memory. */
+static struct producer *producer_new(struct maker *maker, const char *peer, bool keeps) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Hello hello = TARRY__HELLO__INIT;
+    request.body_case = TARRY__REQUEST__BODY_HELLO;
+    request.hello = &hello;
+    const struct gateway_caller caller = {.principal = maker->principal, .peer = peer, .client = "gateway"};
+    struct producer *producer = calloc(1, sizeof(*producer));
+    if (producer == NULL) return NULL;
+    *producer =
+        (struct producer){.maker = maker, .sequence = 1, .oldest = 1, .used_ms = timer_now_ms(), .keeps = keeps};
+    TAILQ_INSERT_TAIL(&maker->producers, producer, next);
+    if (keeps)
+        maker->keeping = producer;
+    else
+        maker->count++;
+    if (gateway_ask(maker->gateway, &caller, &request, on_hello, producer) != 0) return producer;
+    producer_free(producer);
+    return NULL;
+}
+
+/* ---- commits without a key */
+
+static struct producer *find_room(const struct maker *maker, bool *out_is_asked) {
+    struct producer *producer;
+    *out_is_asked = false;
+    TAILQ_FOREACH(producer, &maker->producers, next) {
+        if (producer->keeps || producer->is_over) continue;
+        *out_is_asked |= producer->id == 0;
+        /* The broker may have forgotten it soon. */
+        if (producer->under_way == 0 && timer_now_ms() - producer->used_ms > PRODUCER_IDLE_MS / 2) continue;
+        if (producer->id != 0 && producer->sequence - producer->oldest < COMMITS_PER_PRODUCER_MAX) return producer;
+    }
+    return NULL;
+}
+
+static void serve_commits(struct maker *maker) {
+    struct ask *ask;
+    bool is_asked;
+    while ((ask = TAILQ_FIRST(&maker->commits)) != NULL) {
+        struct producer *producer = find_room(maker, &is_asked);
+        if (producer == NULL && is_asked) return; /* on_hello comes */
+        if (producer == NULL && maker->count < PRODUCERS_EACH && producer_new(maker, ask->peer, false) != NULL) return;
+        TAILQ_REMOVE(&maker->commits, ask, waits);
+        if (producer == NULL) {
+            ask_refuse_later(ask, TARRY__CODE__BUSY, too_many);
+            continue;
+        }
+        ask->producer = producer;
+        ask->sequence = producer->sequence++;
+        producer->under_way++;
+        producer->used_ms = timer_now_ms();
+        commit_number(ask, producer->id, ask->sequence, producer->oldest);
+        ask_offer(ask);
+    }
+}
+
+void commit_send(struct ask *ask) {
+    struct maker *maker = maker_of(ask->gateway, ask->principal);
+    if (maker == NULL) {
+        ask_refuse_later(ask, TARRY__CODE__BUSY, NULL);
+        return;
+    }
+    TAILQ_INSERT_TAIL(&maker->commits, ask, waits);
+    serve_commits(maker);
+}
+
+static void note_answered(struct producer *producer, uint64_t sequence) {
+    producer->under_way--;
+    producer->answered |= 1ull << (sequence - producer->oldest);
+    while (producer->answered & 1) {
+        producer->answered >>= 1;
+        producer->oldest++;
+    }
+}
+
+bool commit_replied(struct ask *ask, const Tarry__Reply *reply) {
+    struct producer *producer = ask->producer;
+    if (producer == NULL) return false; /* with a key */
+    struct maker *maker = producer->maker;
+    bool is_forgotten = reply != NULL && reply->code == TARRY__CODE__FORGOTTEN;
+    note_answered(producer, ask->sequence);
+    ask->producer = NULL;
+    producer->is_over |= is_forgotten;
+    if (producer->is_over && producer->under_way == 0) producer_free(producer);
+    serve_commits(maker);
+    /* Its bytes are gone with the first try: what is told is true, and nothing has been decided. */
+    if (!is_forgotten) return false;
+    ask_refuse(ask, TARRY__CODE__BUSY, "the broker has forgotten this gateway's producer: nothing was done, try again");
+    return true;
+}
+
+uint64_t gateway_commit(struct gateway *gateway, const struct gateway_caller *caller, Tarry__Commit *commit,
+                        const struct gateway_once *once, gateway_reply *reply, void *argument) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    request.body_case = TARRY__REQUEST__BODY_COMMIT;
+    request.commit = commit;
+    commit->producer = commit->sequence = commit->oldest_unanswered = UINT64_MAX;
+    struct ask *ask = ask_new(gateway, caller, &request, reply, argument);
+    if (ask == NULL) return 0;
+    ask->commit_at = find_numbers(ask->request);
+    uint64_t id = ask->id;
+    if (once == NULL)
+        commit_send(ask);
+    else if (!once_begin(ask, once))
+        ask_refuse_later(ask, TARRY__CODE__BUSY, NULL);
+    return id;
+}
+
+/* ---- numbers that are kept */
+
+bool maker_reserve(struct gateway *gateway, const struct ask *ask, uint64_t *out_producer, uint64_t *out_sequence) {
+    struct maker *maker = maker_of(gateway, ask->principal);
+    struct producer *producer = maker != NULL ? maker->keeping : NULL;
+    if (producer == NULL || producer->id == 0) return false;
+    *out_producer = producer->id;
+    *out_sequence = producer->sequence++;
+    if (producer->sequence > COMMITS_PER_PRODUCER_MAX) producer_free(producer); /* the broker has it, and keeps it */
+    return true;
+}
+
+void maker_await(struct ask *ask) {
+    struct maker *maker = maker_of(ask->gateway, ask->principal);
+    bool is_made = maker != NULL && (maker->keeping != NULL || producer_new(maker, ask->peer, true) != NULL);
+    if (is_made)
+        TAILQ_INSERT_TAIL(&maker->keyed, ask, waits);
+    else
+        ask_refuse_later(ask, TARRY__CODE__BUSY, NULL);
+}
+
+void makers_free(struct gateway *gateway) {
+    struct maker *maker;
+    while ((maker = TAILQ_FIRST(&gateway->makers)) != NULL) {
+        TAILQ_REMOVE(&gateway->makers, maker, next);
+        while (!TAILQ_EMPTY(&maker->producers)) producer_free(TAILQ_FIRST(&maker->producers));
+        if (maker->principal != 0) gateway->calls.release(gateway->calls.argument, maker->principal);
+        free(maker);
+    }
+}

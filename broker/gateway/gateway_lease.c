@@ -1,0 +1,573 @@
+/* gateway_lease.c: who waits for tasks. Leases of one principal from the same queues, with the same time, stand behind
+ * one session of the broker's, a *pool*'s: a long poll costs no record, no lane and no session of its own.
+ *
+ *     asleep ──► subscribing ──► up ──► (nobody waits for POOL_IDLE_MS) ──► leaving ──► asleep
+ *                                 │  credit: what all who wait may have together
+ *                                 ▼
+ *                              delivery: shared out in the order of asking ──► left, or given back
+ *
+ * The session is told how many tasks it may get (core.h, CORE_CREDIT), and gets nothing more before the fate of the
+ * last delivery is told (LANE_SENT). Of a delivery that nobody of those who waited has seen, LANE_SENT says that it
+ * never left, and no attempt counts (TRUE-1); what one of several did not see is released. It leaves with its leases
+ * kept, and takes them over again when it is subscribed anew; after a restart they stand until their deadlines, or
+ * until they are settled by their tokens. */
+#include "gateway.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gateway_parts.h"
+
+#define POOL_IDLE_MS 2000u
+/* Pools that are asleep and remembered for their leases' sake; the one used longest ago is forgotten. */
+#define POOLS_MAX 1024u
+
+static const char too_many_wait[] = "as many wait for tasks as may (GATEWAY_LEASES_MAX)";
+
+enum pool_state { POOL_ASLEEP, POOL_SUBSCRIBING, POOL_UP, POOL_LEAVING };
+
+struct lease {
+    struct timer timer; /* first: the end of the wait */
+    uint64_t id;
+    struct gateway *gateway;
+    struct pool *pool;   /* NULL: it is refused, as soon as the timer fires */
+    struct share *share; /* NULL: it waits; otherwise its tasks are of this */
+    uint32_t max;
+    bool is_now;        /* what is there, or nothing */
+    bool is_asked;      /* … and whether anything is, is being asked */
+    bool is_given_back; /* nobody has seen its tasks */
+    gateway_leased *leased;
+    void *argument;
+    Tarry__DeliveredTask **tasks;
+    size_t count;
+    Tarry__Code code; /* of a refusal */
+    char *sentence;   /* owned; NULL: that of the code */
+    TAILQ_ENTRY(lease) next;
+};
+TAILQ_HEAD(lease_list, lease);
+
+/* A delivery, shared out. */
+struct share {
+    struct pool *pool;
+    Tarry__Delivery *delivery;
+    struct lease_list leases;
+    bool has_left;
+};
+
+struct pool {
+    struct timer idle; /* first */
+    TAILQ_ENTRY(pool) next;
+    struct gateway *gateway;
+    uint64_t id;
+    uint64_t principal;
+    char name[PRINCIPAL_SIZE_MAX + 1];
+    char peer[PEER_SIZE_MAX + 1];
+    char client[CLIENT_NAME_SIZE_MAX + 1];
+    char **queues;
+    size_t queue_count;
+    uint64_t lease_ms;
+    enum pool_state state;
+    uint64_t session;
+    uint32_t lane;
+    uint8_t secret[64];
+    size_t secret_size;
+    struct lease_list waiting;
+    unsigned share_count;
+    struct share *current; /* LANE_SENT has not been told of it; NULL: of none */
+    uint64_t turn;
+    uint64_t stamp;
+    uint32_t credit; /* that was told last */
+};
+
+static void pool_run(struct pool *pool);
+
+/* ---- leases */
+
+/* How long what is there now may take to come. */
+#define NOW_MAX_MS 1000u
+
+static void lease_free(struct lease *lease) {
+    struct gateway *gateway = lease->gateway;
+    timer_cancel(gateway, &lease->timer);
+    if (lease->pool != NULL)
+        TAILQ_REMOVE(lease->share == NULL ? &lease->pool->waiting : &lease->share->leases, lease, next);
+    handle_free(gateway, lease->id);
+    gateway->lease_count--;
+    free(lease->sentence);
+    free(lease);
+}
+
+static void lease_tell(struct lease *lease, const struct gateway_leased *leased) {
+    gateway_leased *tell = lease->leased;
+    void *argument = lease->argument;
+    lease_free(lease);
+    tell(argument, leased);
+}
+
+static void refuse_waiting(struct pool *pool, const struct gateway_leased *refusal) {
+    struct lease_list all = TAILQ_HEAD_INITIALIZER(all);
+    struct lease *lease;
+    /* Who asks anew from within the callback waits for the next try. */
+    TAILQ_CONCAT(&all, &pool->waiting, next);
+    while ((lease = TAILQ_FIRST(&all)) != NULL) {
+        TAILQ_REMOVE(&all, lease, next);
+        TAILQ_INSERT_HEAD(&pool->waiting, lease, next);
+        lease_tell(lease, refusal);
+    }
+}
+
+/* ---- the fate of a delivery */
+
+/* What was shared out and not seen, though others saw theirs. */
+static void release(struct pool *pool, Tarry__DeliveredTask *const *tasks, size_t count) {
+    Tarry__Op *ops = calloc(count, sizeof(*ops));
+    Tarry__Op **pointers = calloc(count, sizeof(*pointers));
+    Tarry__Release *releases = calloc(count, sizeof(*releases));
+    Tarry__Commit commit = TARRY__COMMIT__INIT;
+    const struct gateway_caller caller = {.principal = pool->principal, .peer = pool->peer, .client = pool->client};
+    bool has_memory = ops != NULL && pointers != NULL && releases != NULL;
+    for (size_t i = 0; has_memory && i < count; i++) {
+        tarry__op__init(&ops[i]);
+        tarry__release__init(&releases[i]);
+        releases[i].id = tasks[i]->id;
+        releases[i].token = tasks[i]->token;
+        ops[i].op_case = TARRY__OP__OP_RELEASE;
+        ops[i].release = &releases[i];
+        pointers[i] = &ops[i];
+    }
+    commit.n_ops = count;
+    commit.ops = pointers;
+    /* Without memory, or an answer, their leases run out. */
+    if (has_memory) (void)gateway_commit(pool->gateway, &caller, &commit, NULL, NULL, NULL);
+    free(ops);
+    free(pointers);
+    free(releases);
+}
+
+static uint32_t credit_of(const struct pool *pool) {
+    uint64_t credit = 0;
+    const struct lease *lease;
+    TAILQ_FOREACH(lease, &pool->waiting, next) credit += lease->max;
+    return credit < BATCH_MAX ? (uint32_t)credit : BATCH_MAX;
+}
+
+static void give_credit(struct pool *pool) {
+    const struct gateway_calls *calls = &pool->gateway->calls;
+    pool->credit = credit_of(pool);
+    calls->lane_credit(calls->argument, pool->lane, pool->session, pool->credit);
+}
+
+/* Credit first: the session may get more as soon as it is told. */
+static void tell_sent(struct share *share, bool left) {
+    struct pool *pool = share->pool;
+    const struct gateway_calls *calls = &pool->gateway->calls;
+    if (pool->current != share) return;
+    pool->current = NULL;
+    if (pool->state == POOL_UP) give_credit(pool);
+    calls->lane_sent(calls->argument, pool->lane, pool->turn, left, pool->stamp);
+}
+
+static void share_over(struct share *share) {
+    struct pool *pool = share->pool;
+    struct lease *lease;
+    while ((lease = TAILQ_FIRST(&share->leases)) != NULL) lease_free(lease);
+    tell_sent(share, share->has_left);
+    tarry__delivery__free_unpacked(share->delivery, NULL);
+    free(share);
+    pool->share_count--;
+    pool_run(pool);
+}
+
+/* Something of it has left: what nobody has seen goes back by itself. */
+static void release_unseen(struct share *share) {
+    struct lease *lease, *next;
+    for (lease = TAILQ_FIRST(&share->leases); lease != NULL; lease = next) {
+        next = TAILQ_NEXT(lease, next);
+        if (!lease->is_given_back) continue;
+        release(share->pool, lease->tasks, lease->count);
+        lease_free(lease);
+    }
+}
+
+void gateway_left(struct gateway *gateway, uint64_t handle, bool left) {
+    struct lease *lease = handle_find(gateway, handle, HANDLE_LEASE);
+    if (lease == NULL || lease->share == NULL || lease->is_given_back) return;
+    struct share *share = lease->share;
+    share->has_left |= left;
+    if (left) {
+        tell_sent(share, true);
+        lease_free(lease);
+    } else {
+        lease->is_given_back = true; /* its fate is that of the whole delivery, if no other part of it leaves */
+    }
+    if (share->has_left) release_unseen(share);
+    TAILQ_FOREACH(lease, &share->leases, next) {
+        if (!lease->is_given_back) return;
+    }
+    share_over(share);
+}
+
+void gateway_cancel(struct gateway *gateway, uint64_t handle) {
+    struct lease *lease = handle_find(gateway, handle, HANDLE_LEASE);
+    if (lease == NULL) return;
+    if (lease->share != NULL) {
+        gateway_left(gateway, handle, false);
+        return;
+    }
+    struct pool *pool = lease->pool;
+    lease_free(lease);
+    if (pool != NULL) pool_run(pool);
+}
+
+/* Decides who gets how many: in the order of asking. */
+static size_t share_out(struct share *share) {
+    struct pool *pool = share->pool;
+    const Tarry__Delivery *delivery = share->delivery;
+    size_t at = 0;
+    struct lease *lease;
+    while (at < delivery->n_tasks && (lease = TAILQ_FIRST(&pool->waiting)) != NULL) {
+        size_t rest = delivery->n_tasks - at;
+        TAILQ_REMOVE(&pool->waiting, lease, next);
+        timer_cancel(pool->gateway, &lease->timer);
+        lease->share = share;
+        lease->tasks = delivery->tasks + at;
+        lease->count = rest < lease->max ? rest : lease->max;
+        TAILQ_INSERT_TAIL(&share->leases, lease, next);
+        at += lease->count;
+    }
+    return at;
+}
+
+/* They may ask for anything meanwhile: each is looked up by its handle. */
+static void tell_all(struct share *share) {
+    struct gateway *gateway = share->pool->gateway;
+    const uint64_t delivered_ms = share->delivery->delivered_ms;
+    uint64_t ids[GATEWAY_LEASE_TASKS_MAX];
+    size_t count = 0;
+    struct lease *lease;
+    TAILQ_FOREACH(lease, &share->leases, next) ids[count++] = lease->id;
+    for (size_t i = 0; i < count; i++) {
+        lease = handle_find(gateway, ids[i], HANDLE_LEASE);
+        if (lease == NULL || lease->is_given_back) continue;
+        const struct gateway_leased leased = {.code = TARRY__CODE__OK,
+                                              .tasks = lease->tasks,
+                                              .count = lease->count,
+                                              .delivered_ms = delivered_ms};
+        lease->leased(lease->argument, &leased);
+    }
+}
+
+void pool_delivery(struct gateway *gateway, uint64_t id, const struct message *message) {
+    struct pool *pool = handle_find(gateway, id, HANDLE_POOL);
+    Tarry__Delivery *delivery = pool != NULL ? tarry__delivery__unpack(NULL, message->size, message->bytes) : NULL;
+    bool is_wanted = delivery != NULL && delivery->session == pool->session && !TAILQ_EMPTY(&pool->waiting);
+    struct share *share = is_wanted ? calloc(1, sizeof(*share)) : NULL;
+    if (share == NULL) { /* nobody sees it */
+        if (pool != NULL && pool->state == POOL_UP) give_credit(pool);
+        gateway->calls.lane_sent(gateway->calls.argument, message->lane, message->turn, false, message->stamp);
+        if (delivery != NULL) tarry__delivery__free_unpacked(delivery, NULL);
+        return;
+    }
+    *share = (struct share){.pool = pool, .delivery = delivery};
+    TAILQ_INIT(&share->leases);
+    pool->share_count++;
+    pool->current = share;
+    pool->turn = message->turn;
+    pool->stamp = message->stamp;
+    size_t shared = share_out(share);
+    if (shared < delivery->n_tasks) { /* some have gone meanwhile */
+        share->has_left = true;
+        release(pool, delivery->tasks + shared, delivery->n_tasks - shared);
+    }
+    tell_all(share);
+}
+
+/* ---- the session */
+
+static const struct gateway_leased nothing_came = {.code = TARRY__CODE__OK};
+
+/* Its session's lane is told apart from that of the next by a handle of its own. */
+static void fall_asleep(struct pool *pool) {
+    if (pool->id != 0) handle_free(pool->gateway, pool->id);
+    pool->id = 0;
+    pool->state = POOL_ASLEEP;
+    pool_run(pool);
+}
+
+static void on_subscribed(void *argument, const Tarry__Reply *reply) {
+    struct pool *pool = argument;
+    const struct gateway_calls *calls = &pool->gateway->calls;
+    bool is_ok = reply != NULL && reply->code == TARRY__CODE__OK && reply->body_case == TARRY__REPLY__BODY_SUBSCRIBE;
+    if (!is_ok) {
+        const struct gateway_leased refusal = {.code = reply != NULL ? reply->code : TARRY__CODE__BUSY,
+                                               .message = reply != NULL ? reply->message : "",
+                                               .primary = reply != NULL ? reply->primary : ""};
+        pool->secret_size = 0; /* one of before is worth nothing now */
+        refuse_waiting(pool, &refusal);
+        fall_asleep(pool);
+        return;
+    }
+    const Tarry__SubscribeReply *subscribe = reply->subscribe;
+    pool->session = subscribe->session;
+    pool->lane = subscribe->lane;
+    pool->secret_size = subscribe->secret.len <= sizeof(pool->secret) ? subscribe->secret.len : 0;
+    memcpy(pool->secret, subscribe->secret.data, pool->secret_size);
+    pool->id = handle_new(pool->gateway, HANDLE_POOL, pool);
+    if (pool->id == 0 || !calls->lane_up(calls->argument, pool->lane, pool->session, pool->id)) {
+        on_subscribed(pool, NULL);
+        return;
+    }
+    pool->state = POOL_UP;
+    give_credit(pool);
+    pool_run(pool);
+}
+
+static uint64_t pool_ask(struct pool *pool, Tarry__Request *request, gateway_reply *reply, void *argument) {
+    const struct gateway_caller caller = {.principal = pool->principal, .peer = pool->peer, .client = pool->client};
+    return gateway_ask(pool->gateway, &caller, request, reply, argument);
+}
+
+static void subscribe(struct pool *pool) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Subscribe body = TARRY__SUBSCRIBE__INIT;
+    request.body_case = TARRY__REQUEST__BODY_SUBSCRIBE;
+    request.subscribe = &body;
+    body.n_queues = pool->queue_count;
+    body.queues = pool->queues;
+    body.max_batch = BATCH_MAX;
+    body.lease_ms = pool->lease_ms;
+    body.resume = (ProtobufCBinaryData){.len = pool->secret_size, .data = pool->secret};
+    pool->state = POOL_SUBSCRIBING;
+    if (pool_ask(pool, &request, on_subscribed, pool) == 0) on_subscribed(pool, NULL);
+}
+
+static void on_unsubscribed(void *argument, const Tarry__Reply *reply) {
+    fall_asleep(argument);
+}
+
+static void on_idle(struct gateway *gateway, struct timer *timer) {
+    struct pool *pool = (struct pool *)timer;
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Unsubscribe body = TARRY__UNSUBSCRIBE__INIT;
+    if (pool->state != POOL_UP || !TAILQ_EMPTY(&pool->waiting) || pool->current != NULL) return;
+    request.body_case = TARRY__REQUEST__BODY_UNSUBSCRIBE;
+    request.unsubscribe = &body;
+    body.session = pool->session;
+    body.keep_leases = true;
+    pool->state = POOL_LEAVING;
+    if (pool_ask(pool, &request, on_unsubscribed, pool) == 0) pool->state = POOL_UP;
+}
+
+void pool_ended(struct gateway *gateway, uint64_t id) {
+    struct pool *pool = handle_find(gateway, id, HANDLE_POOL);
+    if (pool != NULL && pool->state == POOL_UP) fall_asleep(pool);
+}
+
+/* ---- what is there now */
+
+static void on_heard(void *argument, const Tarry__Reply *reply) {
+    struct pool *pool = argument;
+    bool is_coming = reply != NULL && reply->position != 0; /* a delivery is on its way */
+    struct lease *lease, *next;
+    struct lease_list over = TAILQ_HEAD_INITIALIZER(over);
+    for (lease = TAILQ_FIRST(&pool->waiting); lease != NULL; lease = next) {
+        next = TAILQ_NEXT(lease, next);
+        if (!lease->is_asked) continue;
+        lease->is_asked = false;
+        if (is_coming) continue; /* whoever it does not reach asks again */
+        TAILQ_REMOVE(&pool->waiting, lease, next);
+        TAILQ_INSERT_TAIL(&over, lease, next);
+    }
+    while ((lease = TAILQ_FIRST(&over)) != NULL) {
+        TAILQ_REMOVE(&over, lease, next);
+        TAILQ_INSERT_HEAD(&pool->waiting, lease, next);
+        lease_tell(lease, &nothing_came);
+    }
+    if (!is_coming) pool_run(pool);
+}
+
+/* The core has seen the credit by the time it answers. */
+static void ask_what_is_there(struct pool *pool) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Heartbeat body = TARRY__HEARTBEAT__INIT;
+    struct lease *lease;
+    bool has_any = false;
+    TAILQ_FOREACH(lease, &pool->waiting, next) {
+        if (!lease->is_now) continue;
+        if (lease->is_asked) return;
+        has_any = true;
+    }
+    if (!has_any) return;
+    TAILQ_FOREACH(lease, &pool->waiting, next) lease->is_asked = lease->is_now;
+    request.body_case = TARRY__REQUEST__BODY_HEARTBEAT;
+    request.heartbeat = &body;
+    body.session = pool->session;
+    if (pool_ask(pool, &request, on_heard, pool) == 0) on_heard(pool, NULL);
+}
+
+/* Does what is to be done next, whatever has changed. */
+static void pool_run(struct pool *pool) {
+    struct gateway *gateway = pool->gateway;
+    bool is_awaited = !TAILQ_EMPTY(&pool->waiting);
+    if (is_awaited) timer_cancel(gateway, &pool->idle);
+    if (pool->state == POOL_ASLEEP && is_awaited) subscribe(pool);
+    if (pool->state != POOL_UP || pool->current != NULL) return;
+    if (credit_of(pool) != pool->credit) give_credit(pool);
+    if (is_awaited)
+        ask_what_is_there(pool);
+    else if (pool->idle.place == 0)
+        (void)timer_arm(gateway, &pool->idle, POOL_IDLE_MS);
+}
+
+/* ---- pools */
+
+static void pool_free(struct pool *pool) {
+    struct gateway *gateway = pool->gateway;
+    timer_cancel(gateway, &pool->idle);
+    TAILQ_REMOVE(&gateway->pools, pool, next);
+    gateway->pool_count--;
+    if (pool->id != 0) handle_free(gateway, pool->id);
+    if (pool->principal != 0) gateway->calls.release(gateway->calls.argument, pool->principal);
+    for (size_t i = 0; pool->queues != NULL && i < pool->queue_count; i++) free(pool->queues[i]);
+    free(pool->queues);
+    free(pool);
+}
+
+static bool is_of(const struct pool *pool, const char *name, const struct gateway_lease_options *options) {
+    if (pool->lease_ms != options->lease_ms || pool->queue_count != options->queue_count) return false;
+    if (strcmp(pool->name, name) != 0) return false;
+    for (size_t i = 0; i < pool->queue_count; i++)
+        if (strcmp(pool->queues[i], options->queues[i]) != 0) return false;
+    return true;
+}
+
+static void forget_one(struct gateway *gateway) {
+    struct pool *pool;
+    TAILQ_FOREACH(pool, &gateway->pools, next) {
+        bool rests = pool->state == POOL_ASLEEP && TAILQ_EMPTY(&pool->waiting) && pool->share_count == 0;
+        if (!rests) continue;
+        pool_free(pool);
+        return;
+    }
+}
+
+static bool copy_queues(struct pool *pool, const struct gateway_lease_options *options) {
+    pool->queues = calloc(options->queue_count, sizeof(*pool->queues));
+    if (pool->queues == NULL) return false;
+    pool->queue_count = options->queue_count;
+    for (size_t i = 0; i < options->queue_count; i++)
+        if ((pool->queues[i] = strdup(options->queues[i])) == NULL) return false;
+    return true;
+}
+
+/* NULL: no memory. */
+static struct pool *pool_new(struct gateway *gateway, const char *name, const struct gateway_lease_options *options) {
+    if (gateway->pool_count >= POOLS_MAX) forget_one(gateway);
+    struct pool *pool = calloc(1, sizeof(*pool));
+    if (pool == NULL) return NULL;
+    *pool = (struct pool){.idle.fires = on_idle, .gateway = gateway, .lease_ms = options->lease_ms};
+    TAILQ_INIT(&pool->waiting);
+    TAILQ_INSERT_TAIL(&gateway->pools, pool, next);
+    gateway->pool_count++;
+    strncpy(pool->name, name, PRINCIPAL_SIZE_MAX);
+    if (copy_queues(pool, options)) return pool;
+    pool_free(pool);
+    return NULL;
+}
+
+static struct pool *pool_of(struct gateway *gateway, const struct gateway_caller *caller,
+                            const struct gateway_lease_options *options) {
+    const struct gateway_calls *calls = &gateway->calls;
+    const char *name = calls->name(calls->argument, caller->principal);
+    struct pool *pool;
+    TAILQ_FOREACH(pool, &gateway->pools, next) if (is_of(pool, name, options)) break;
+    if (pool == NULL) pool = pool_new(gateway, name, options);
+    if (pool == NULL) return NULL;
+    TAILQ_REMOVE(&gateway->pools, pool, next);
+    TAILQ_INSERT_TAIL(&gateway->pools, pool, next);
+    if (pool->principal != caller->principal) {
+        if (pool->principal != 0) calls->release(calls->argument, pool->principal);
+        pool->principal = calls->hold(calls->argument, caller->principal);
+    }
+    strncpy(pool->peer, caller->peer, PEER_SIZE_MAX);
+    strncpy(pool->client, caller->client, CLIENT_NAME_SIZE_MAX);
+    return pool;
+}
+
+/* ---- the interface */
+
+static void on_waited(struct gateway *gateway, struct timer *timer) {
+    struct lease *lease = (struct lease *)timer;
+    struct pool *pool = lease->pool;
+    if (pool == NULL) {
+        char *sentence = lease->sentence;
+        const struct gateway_leased refusal = {.code = lease->code, .message = sentence};
+        lease->sentence = NULL;
+        lease_tell(lease, &refusal);
+        free(sentence);
+        return;
+    }
+    lease_tell(lease, &nothing_came);
+    pool_run(pool);
+}
+
+/* NULL: no memory. `after_ms` UINT64_MAX: there is no end to its wait. */
+static struct lease *lease_new(struct gateway *gateway, uint64_t after_ms, gateway_leased *leased, void *argument) {
+    struct lease *lease = calloc(1, sizeof(*lease));
+    if (lease == NULL) return NULL;
+    *lease = (struct lease){.timer.fires = on_waited, .gateway = gateway, .leased = leased, .argument = argument};
+    lease->id = handle_new(gateway, HANDLE_LEASE, lease);
+    if (lease->id != 0 && timer_arm(gateway, &lease->timer, after_ms)) {
+        gateway->lease_count++;
+        return lease;
+    }
+    if (lease->id != 0) handle_free(gateway, lease->id);
+    free(lease);
+    return NULL;
+}
+
+uint64_t gateway_lease(struct gateway *gateway, const struct gateway_caller *caller,
+                       const struct gateway_lease_options *options, gateway_leased *leased, void *argument) {
+    char sentence[GATEWAY_SENTENCE_SIZE] = "";
+    const struct gateway_calls *calls = &gateway->calls;
+    assert(options->max >= 1 && options->max <= GATEWAY_LEASE_TASKS_MAX && options->wait_ms <= GATEWAY_WAIT_MAX_MS);
+    assert(options->queue_count >= 1 && options->queue_count <= QUEUES_PER_SUBSCRIBE_MAX);
+    Tarry__Code code = calls->may_lease(calls->argument, caller->principal, caller->client, options->queues,
+                                        options->queue_count, sentence);
+    if (code == TARRY__CODE__OK && gateway->lease_count >= GATEWAY_LEASES_MAX) {
+        code = TARRY__CODE__BUSY;
+        strcpy(sentence, too_many_wait);
+    }
+    bool is_now = options->wait_ms == 0;
+    uint64_t after_ms = code != TARRY__CODE__OK ? 0 : is_now ? NOW_MAX_MS : options->wait_ms;
+    struct pool *pool = code == TARRY__CODE__OK ? pool_of(gateway, caller, options) : NULL;
+    if (code == TARRY__CODE__OK && pool == NULL) return 0;
+    struct lease *lease = lease_new(gateway, after_ms, leased, argument);
+    if (lease == NULL) return 0;
+    uint64_t id = lease->id;
+    lease->code = code;
+    lease->max = options->max;
+    lease->is_now = is_now;
+    if (pool == NULL) {
+        lease->sentence = sentence[0] != '\0' ? strdup(sentence) : NULL;
+        return id;
+    }
+    lease->pool = pool;
+    TAILQ_INSERT_TAIL(&pool->waiting, lease, next);
+    pool_run(pool);
+    return id;
+}
+
+/* Leases that are refused, or have been given their tasks, are found by their handles. */
+void lease_forget(struct lease *lease) {
+    struct share *share = lease->share;
+    lease_free(lease);
+    if (share == NULL || !TAILQ_EMPTY(&share->leases)) return;
+    tarry__delivery__free_unpacked(share->delivery, NULL);
+    free(share);
+}
+
+void pools_free(struct gateway *gateway) {
+    while (!TAILQ_EMPTY(&gateway->pools)) pool_free(TAILQ_FIRST(&gateway->pools));
+}

@@ -1,0 +1,107 @@
+/* door_first.c: whose a connection is, by its first bytes: what asks for /v1 over HTTP is a stream's (door_stream.h),
+ * all else the library's.
+ *
+ * The library parses HTTP itself and shows no head as it came, so that nobody could tell what it passed over
+ * (door_http.c). It reads by recv(2), or by SSL_read; both are ours here, as poll(2) is (wait.h), and do what the
+ * system's do but for a connection of the door's from which nothing has come yet. If its first bytes are a request for
+ * /v1 the first of them is marked by its highest bit: no method begins so, the library gives the connection up to bytes
+ * that are no HTTP, and stream_event takes the mark off. Bytes that do not say yet whose they are wait here, as if they
+ * had not come. */
+#include <errno.h>
+#include <openssl/ssl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "door_parts.h"
+
+#define MARK 0x80u
+
+enum first { FIRST_WAITS, FIRST_LIBRARY, FIRST_STREAM };
+
+/* Does what has come begin with `METHOD /v1`, or may it, once more has? */
+static enum first compare(const char *wanted, const uint8_t *bytes, size_t size) {
+    size_t wanted_size = strlen(wanted);
+    size_t common = size < wanted_size ? size : wanted_size;
+    if (memcmp(wanted, bytes, common) != 0) return FIRST_LIBRARY;
+    if (size <= wanted_size) return FIRST_WAITS;
+    uint8_t next = bytes[wanted_size];
+    return next == '/' || next == ' ' || next == '?' ? FIRST_STREAM : FIRST_LIBRARY;
+}
+
+static enum first judge(const uint8_t *bytes, size_t size) {
+    static const char *const wanted[] = {"GET /v1",    "HEAD /v1",  "POST /v1",   "PUT /v1",
+                                         "DELETE /v1", "PATCH /v1", "OPTIONS /v1"};
+    enum first best = FIRST_LIBRARY;
+    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+        enum first found = compare(wanted[i], bytes, size);
+        if (found != FIRST_LIBRARY) best = found;
+    }
+    return best;
+}
+
+/* So many bytes have come into `buffer`, whose first `first_size` are left for those that wait. False: they wait. */
+static bool settle(struct connection *connection, uint8_t *buffer, size_t *size) {
+    memmove(buffer + connection->first_size, buffer, *size);
+    memcpy(buffer, connection->first, connection->first_size);
+    *size += connection->first_size;
+    enum first whose = judge(buffer, *size);
+    if (whose == FIRST_WAITS && *size <= FIRST_SIZE) {
+        memcpy(connection->first, buffer, *size);
+        connection->first_size = (uint8_t)*size;
+        return false;
+    }
+    first_forget(connection);
+    connection->is_diverted = whose == FIRST_STREAM;
+    if (connection->is_diverted) buffer[0] |= MARK;
+    return true;
+}
+
+static struct connection *knocking(int fd) {
+    const struct door *door = door_served_here();
+    return door != NULL && fd >= 0 && (size_t)fd < door->knocking_count ? door->knocking[fd] : NULL;
+}
+
+__attribute__((visibility("default"))) ssize_t recv(int fd, void *buffer, size_t size, int flags) {
+    struct connection *connection = flags == 0 ? knocking(fd) : NULL;
+    if (connection == NULL || connection->over_tls || size <= 2 * FIRST_SIZE)
+        return recvfrom(fd, buffer, size, flags, NULL, NULL);
+    ssize_t got = recvfrom(fd, buffer, size - FIRST_SIZE, 0, NULL, NULL);
+    if (got <= 0) return got;
+    size_t all = (size_t)got;
+    if (settle(connection, buffer, &all)) return (ssize_t)all;
+    errno = EAGAIN;
+    return -1;
+}
+
+__attribute__((visibility("default"))) int SSL_read(SSL *ssl, void *buffer, int size) {
+    struct connection *connection = knocking(SSL_get_fd(ssl));
+    bool looks = connection != NULL && connection->over_tls && size > 2 * FIRST_SIZE;
+    size_t got, room = size > 0 ? (size_t)size - (looks ? FIRST_SIZE : 0) : 0;
+    /* Whoever is to wait has read until nothing more is there: that is what SSL_get_error says then. */
+    for (;;) {
+        if (!SSL_read_ex(ssl, buffer, room, &got)) return -1;
+        if (!looks || settle(connection, buffer, &got)) return (int)got;
+    }
+}
+
+bool first_expect(struct door *door, int fd, struct connection *connection) {
+    if ((size_t)fd >= door->knocking_count) {
+        size_t count = 2 * ((size_t)fd + 1);
+        struct connection **grown = realloc(door->knocking, count * sizeof(*grown));
+        if (grown == NULL) return false;
+        memset(grown + door->knocking_count, 0, (count - door->knocking_count) * sizeof(*grown));
+        door->knocking = grown;
+        door->knocking_count = count;
+    }
+    connection->fd = fd;
+    door->knocking[fd] = connection;
+    return true;
+}
+
+void first_forget(struct connection *connection) {
+    struct door *door = connection->door;
+    size_t fd = (size_t)connection->fd;
+    if (fd < door->knocking_count && door->knocking[fd] == connection) door->knocking[fd] = NULL;
+    connection->fd = 0;
+}

@@ -1,0 +1,60 @@
+/* gateways.c: see gateways.h. All of it is called on the door's thread. */
+#include "gateways.h"
+
+#include "shell.h"
+
+static bool on_request(void *argument, uint64_t from, uint64_t principal, const char *peer, struct message *request) {
+    return rpc_request(&((struct shell *)argument)->rpc, from, principal, peer, request);
+}
+
+static uint64_t on_hold(void *argument, uint64_t principal) {
+    return (uint64_t)(uintptr_t)access_hold(principal_of(principal));
+}
+
+static void on_release(void *argument, uint64_t principal) {
+    access_release(principal_of(principal));
+}
+
+static const char *on_name(void *argument, uint64_t principal) {
+    return access_record_name(principal_of(principal));
+}
+
+static uint64_t on_own(void *argument) {
+    return authorizer_own(&((struct shell *)argument)->authorizer);
+}
+
+static Tarry__Code on_may_lease(void *argument, uint64_t principal, const char *client, const char *const *queues,
+                                size_t queue_count, char sentence[GATEWAY_SENTENCE_SIZE]) {
+    _Static_assert(GATEWAY_SENTENCE_SIZE >= ACCESS_SENTENCE_SIZE, "a sentence fits");
+    struct shell *shell = argument;
+    if (atomic_load(&shell->stopping)) return TARRY__CODE__STOPPING;
+    return authorizer_judge_lease(&shell->authorizer, principal_of(principal), client, queues, queue_count, sentence);
+}
+
+static bool on_lane_up(void *argument, uint32_t lane, uint64_t session, uint64_t id) {
+    return lanes_up(&((struct shell *)argument)->lanes, lane, session, id);
+}
+
+static void on_lane_sent(void *argument, uint32_t lane, uint64_t turn, bool left, uint64_t stamp) {
+    lanes_sent(&((struct shell *)argument)->lanes, lane, turn, left, stamp);
+}
+
+static void on_lane_credit(void *argument, uint32_t lane, uint64_t session, uint32_t credit) {
+    lanes_credit(&((struct shell *)argument)->lanes, lane, session, credit);
+}
+
+struct gateway *gateways_new(struct shell *shell) {
+    const struct gateway_calls calls = {
+        .argument = shell,
+        .request = on_request,
+        .hold = on_hold,
+        .release = on_release,
+        .name = on_name,
+        .own = on_own,
+        .may_lease = on_may_lease,
+        .lane_up = on_lane_up,
+        .lane_sent = on_lane_sent,
+        .lane_credit = on_lane_credit,
+    };
+    return gateway_new(&calls);
+}

@@ -1,0 +1,201 @@
+/* core_pooled_test.c: a session that many stand behind (broker/gateway): it gets what it has credit for, silence does
+ * not end it, and what is held behind it stays leased when it leaves, when it comes back, and after a restart. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "core.h"
+#include "tarry_limits.h"
+
+struct rig {
+    struct core *core;
+    struct arena arena;
+    struct core_effects effects;
+    uint64_t now_ms;
+    uint64_t producer;
+    uint64_t sequence;
+};
+
+static void step(struct rig *rig, struct core_event event) {
+    core_effects_reset(&rig->effects);
+    event.now = (struct instant){.steady_ns = rig->now_ms * 1000000, .wall_ns = rig->now_ms * 1000000};
+    core_step(rig->core, &event, &rig->effects);
+}
+
+static const Tarry__Reply *answer(const struct rig *rig) {
+    for (size_t i = 0; i < rig->effects.replies.count; i++)
+        if (rig->effects.replies.items[i].ticket == 1) return rig->effects.replies.items[i].reply;
+    return NULL;
+}
+
+static void schedule(struct rig *rig, int count) {
+    static const struct core_content nothing;
+    for (int i = 0; i < count; i++) {
+        Tarry__Request request = TARRY__REQUEST__INIT;
+        Tarry__Commit commit = TARRY__COMMIT__INIT;
+        Tarry__Op op = TARRY__OP__INIT, *ops = &op;
+        Tarry__Schedule task = TARRY__SCHEDULE__INIT;
+        Tarry__When when = TARRY__WHEN__INIT;
+        task.queue = (char *)"q";
+        task.when = &when;
+        op.op_case = TARRY__OP__OP_SCHEDULE;
+        op.schedule = &task;
+        commit.producer = rig->producer;
+        commit.sequence = commit.oldest_unanswered = ++rig->sequence;
+        commit.n_ops = 1;
+        commit.ops = &ops;
+        request.commit = &commit;
+        step(rig, (struct core_event){.kind = CORE_COMMIT, .ticket = 1, .request = &request, .contents = &nothing});
+    }
+}
+
+static uint64_t subscribe(struct rig *rig, uint64_t resumed) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Subscribe subscribe = TARRY__SUBSCRIBE__INIT;
+    char *queue = (char *)"q";
+    subscribe.queues = &queue;
+    subscribe.n_queues = 1;
+    subscribe.lease_ms = LEASE_MAX_MS;
+    request.subscribe = &subscribe;
+    step(rig, (struct core_event){
+                  .kind = CORE_SUBSCRIBE, .ticket = 1, .request = &request, .pooled = true, .session = resumed});
+    assert_int_equal(answer(rig)->code, TARRY__CODE__OK);
+    uint64_t session = answer(rig)->subscribe->session;
+    step(rig, (struct core_event){.kind = CORE_LANE_UP, .session = session});
+    return session;
+}
+
+static size_t delivered(const struct rig *rig) {
+    return rig->effects.deliveries.count > 0 ? rig->effects.deliveries.items[0].count : 0;
+}
+
+static size_t give_credit(struct rig *rig, uint64_t session, uint32_t credit) {
+    step(rig, (struct core_event){.kind = CORE_CREDIT, .session = session, .credit = credit});
+    return delivered(rig);
+}
+
+static void sent(struct rig *rig, uint64_t session, bool ok) {
+    step(rig, (struct core_event){.kind = CORE_LANE_SENT, .session = session, .ok = ok});
+}
+
+static const Tarry__QueueStats *stats(struct rig *rig) {
+    static Tarry__BrokerStats broker;
+    tarry__broker_stats__init(&broker);
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Stats stats = TARRY__STATS__INIT;
+    stats.queue = (char *)"q";
+    request.stats = &stats;
+    step(rig, (struct core_event){.kind = CORE_STATS, .ticket = 1, .request = &request, .broker = &broker});
+    return answer(rig)->stats->queues[0];
+}
+
+static void leave(struct rig *rig, uint64_t session) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Unsubscribe body = TARRY__UNSUBSCRIBE__INIT;
+    body.session = session;
+    body.keep_leases = true;
+    request.unsubscribe = &body;
+    step(rig, (struct core_event){.kind = CORE_UNSUBSCRIBE, .ticket = 1, .request = &request});
+}
+
+static void begin(struct rig *rig) {
+    *rig = (struct rig){.now_ms = 1000000};
+    struct core_options options = {
+        .memory = 64u << 20, .outcomes_max = 1024, .outcome_retention_ms = 1000, .create_queues = true, .version = ""};
+    tarry__policy__init(&options.policy);
+    options.policy.lease_ms = LEASE_DEFAULT_MS;
+    rig->core = core_new(&options);
+    arena_init(&rig->arena, SIZE_MAX);
+    core_effects_init(&rig->effects, &rig->arena);
+    step(rig, (struct core_event){.kind = CORE_START, .epoch = 1});
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Hello hello = TARRY__HELLO__INIT;
+    request.hello = &hello;
+    step(rig, (struct core_event){.kind = CORE_HELLO, .ticket = 1, .request = &request});
+    rig->producer = answer(rig)->hello->producer;
+}
+
+static void end(struct rig *rig) {
+    core_check(rig->core);
+    core_free(rig->core);
+    arena_deinit(&rig->arena);
+}
+
+static void credit_says_how_many_and_nothing_comes_without(void **state) {
+    (void)state;
+    struct rig rig;
+    begin(&rig);
+    schedule(&rig, 10);
+    uint64_t session = subscribe(&rig, 0);
+    assert_int_equal(delivered(&rig), 0);
+    assert_int_equal(give_credit(&rig, session, 3), 3);
+    assert_int_equal(give_credit(&rig, session, 5), 0); /* one delivery at a time */
+    sent(&rig, session, true);
+    assert_int_equal(delivered(&rig), 5);
+    give_credit(&rig, session, 0);
+    sent(&rig, session, true);
+    assert_int_equal(delivered(&rig), 0);
+    assert_int_equal(stats(&rig)->in_flight, 8);
+    end(&rig);
+}
+
+static void what_never_left_costs_no_attempt(void **state) {
+    (void)state;
+    struct rig rig;
+    begin(&rig);
+    schedule(&rig, 1);
+    uint64_t session = subscribe(&rig, 0);
+    assert_int_equal(give_credit(&rig, session, 1), 1);
+    sent(&rig, session, false);
+    assert_int_equal(delivered(&rig), 1);
+    assert_int_equal(rig.effects.deliveries.items[0].tasks[0].row.attempt, 1);
+    assert_int_equal(rig.effects.deliveries.items[0].tasks[0].row.deliveries, 1);
+    end(&rig);
+}
+
+static void silence_does_not_end_it(void **state) {
+    (void)state;
+    struct rig rig;
+    begin(&rig);
+    schedule(&rig, 2);
+    uint64_t session = subscribe(&rig, 0);
+    assert_int_equal(give_credit(&rig, session, 1), 1);
+    give_credit(&rig, session, 0);
+    sent(&rig, session, true);
+    rig.now_ms += 10 * SESSION_SILENCE_MS;
+    step(&rig, (struct core_event){.kind = CORE_TICK});
+    assert_int_equal(stats(&rig)->in_flight, 1);
+    assert_int_equal(give_credit(&rig, session, 5), 1);
+    end(&rig);
+}
+
+static void leases_stay_when_it_leaves_and_when_it_comes_back(void **state) {
+    (void)state;
+    struct rig rig;
+    begin(&rig);
+    schedule(&rig, 4);
+    uint64_t session = subscribe(&rig, 0);
+    assert_int_equal(give_credit(&rig, session, 3), 3);
+    give_credit(&rig, session, 0);
+    sent(&rig, session, true);
+    leave(&rig, session);
+    assert_int_equal(stats(&rig)->in_flight, 3);
+    assert_true(subscribe(&rig, session) == session); /* no further slot */
+    assert_int_equal(delivered(&rig), 0);             /* and nothing is sent again: others have it */
+    assert_int_equal(give_credit(&rig, session, 9), 1);
+    assert_int_equal(stats(&rig)->in_flight, 4);
+    end(&rig);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(credit_says_how_many_and_nothing_comes_without),
+        cmocka_unit_test(what_never_left_costs_no_attempt),
+        cmocka_unit_test(silence_does_not_end_it),
+        cmocka_unit_test(leases_stay_when_it_leaves_and_when_it_comes_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
