@@ -1,7 +1,8 @@
-"""guide_test.py: the command blocks of README.md, broker/README.md and docs/OPERATING.md, pasted as they are, and the installed units, run as they are
+"""guide_test.py: the command blocks of README.md, broker/README.md and docs (PAGES), pasted as they are, and the installed units, run as they are
 (units.py). Paths of the real world lie below a temporary directory; the ports and addresses are the real ones, in a network namespace
 of this process."""
 import ctypes
+import glob
 import os
 import re
 import shutil
@@ -19,6 +20,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "coordinator"))
 import etcd  # noqa: E402  (the path above)
 
 CLONE_NEWNET, CLONE_NEWUSER = 0x40000000, 0x10000000
+PAGES = ("README.md", "broker/README.md", "docs/OPERATING.md", "docs/GETTING_STARTED.md", "docs/CAPACITY.md", "docs/MOVING_IN.md")
 ADDRESSES = ("10.0.0.1", "10.0.0.2", "10.0.0.3")
 # By the line that a block begins with: what the tests call it. None: nobody plays it here.
 NAMES = {
@@ -52,6 +54,14 @@ NAMES = {
     "# on a, once; then hand the file": "token of backups",
     "# wherever the copies are kept": "backup of a pair",
     "systemctl stop tarry\nmv": "restore",
+    "# where the packages lie\napt-get install -y --no-install-recommends ./libtarry0": "install",
+    "tarry schedule close-order --key order-1001 --in 2s": "an order",
+    "tarry schedule close-order --key order-1003": "a worker",
+    "tarry queue set close-order": "a policy",
+    "# where the packages lie\napt-get install -y --no-install-recommends gcc": "from C",
+    "tarry stats                                    # what is pending": "sizes",
+    "# on a host that reaches both\nexport MOVE": None,  # both by tests/package/package_test.py, from a real Redis and PostgreSQL
+    "# on a host that reaches both\npsql": None,
 }
 
 
@@ -71,9 +81,9 @@ def network():
 
 
 def blocks():
-    """Every shell block of the three pages: name → commands. A block without a name is an error."""
+    """Every shell block of the pages: name → commands. A block without a name is an error."""
     found = {}
-    for page in ("README.md", "broker/README.md", "docs/OPERATING.md"):
+    for page in PAGES:
         with open(os.path.join(ROOT, page), encoding="utf-8") as file:
             for block in re.findall(r"^```sh\n(.*?)^```$", file.read(), re.M | re.S):
                 names = [name for begin, name in NAMES.items() if block.startswith(begin)]
@@ -145,6 +155,30 @@ class Readme(Case):
             said = self.play(host, "two")
             self.assertIn("order-1003", said)
             self.assertRegex(said, "promoted ws://127.0.0.1:7273")
+
+
+class GettingStarted(Case):
+    """Here the packages' files are those that meson installs; on a bare Debian, from the packages: tests/package."""
+
+    def test_an_order_is_closed(self):
+        host = self.host()
+        self.assertRegex(self.play(host, "install"), "(?m)^active$")
+        said = self.play(host, "an order")
+        self.assertRegex(said, r"(?m)^.*cancelled.*order-1002")
+        self.assertRegex(said, r"acked")
+        self.assertIn('{"order":1003} closed order-1003, attempt 1', self.play(host, "a worker"))
+        self.assertRegex(self.play(host, "a policy"), r"close-order .*1m")
+        self.assertRegex(self.play(host, "sizes"), r"/var/lib/tarry/main/index")
+
+    def test_from_c(self):
+        host = self.host()
+        self.play(host, "install")
+        (pkg_config,) = glob.glob(os.path.join(installed(), "usr/local/lib/**/pkgconfig"), recursive=True)
+        host.environment.update({"PKG_CONFIG_PATH": pkg_config, "PKG_CONFIG_SYSROOT_DIR": installed(), "LD_LIBRARY_PATH": os.path.dirname(pkg_config)})
+        examples = "/usr/share/doc/libtarry-dev/examples/"
+        self.assertIn(examples, BLOCKS["from C"])
+        said = host.run(BLOCKS["from C"].replace(examples, os.path.join(ROOT, "client", "examples", "")))
+        self.assertRegex(said, r"order-1 paid, 0 seen\norder-2 closed \d+ ms after it was due")
 
 
 class Unit(Case):

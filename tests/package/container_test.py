@@ -1,0 +1,108 @@
+"""container_test.py: packaging/Containerfile without an engine: its last stage is carried out step by step on a bare Debian, and what it starts is
+asked, ended and looked at. Its first stage, which makes the packages, is what the rest of this suite does; here it only has to say so."""
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "e2e")]
+import harness  # noqa: E402  (the paths above)
+import machine  # noqa: E402
+import made  # noqa: E402
+import package_test  # noqa: E402
+
+START_WAIT_S = 60
+
+
+def stages():
+    """[(instruction, words after it)] of each stage of the file."""
+    with open(os.path.join(made.ROOT, "packaging", "Containerfile"), encoding="utf-8") as file:
+        lines = [line.rstrip("\n") for line in file if line.strip() and not line.startswith("#")]
+    found = []
+    for line in lines:
+        word, _, rest = line.partition(" ")
+        if word == "FROM":
+            found.append([])
+        found[-1].append((word, rest))
+    return found
+
+
+@unittest.skipIf(machine.why_not(), machine.why_not())
+class Container(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.path = package_test.MADE.at("container")
+        shutil.rmtree(cls.path, ignore_errors=True)
+        machine.checked(["cp", "-a", "--reflink=auto", package_test.base().path, cls.path], "cp")
+        cls.image = machine.Base.there_already(cls.path)
+        cls.said = dict(stages()[-1])
+        for word, rest in stages()[-1]:
+            if word == "RUN":
+                cls.image.chroot(rest)
+            elif word == "COPY":
+                source, target = re.fullmatch(r"--from=build (\S+) (\S+)", rest).groups()
+                assert source == "/packages", rest
+                os.makedirs(cls.path + target)
+                for path in package_test.MADE.first():
+                    shutil.copy(path, cls.path + target)
+            else:
+                assert word in ("FROM", "USER", "VOLUME", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK", "ENTRYPOINT"), f"what does {word} do?"
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.path, ignore_errors=True)
+
+    def test_the_first_stage_makes_the_packages(self):
+        self.assertIn("./dev package --output /packages", dict(stages()[0])["RUN"])
+
+    def test_nothing_that_only_built_it_is_left(self):
+        self.assertFalse(os.path.exists(self.path + "/packages"))
+        self.assertEqual(os.listdir(self.path + "/var/lib/apt/lists"), [])
+
+    def test_it_starts_answers_and_stops_as_process_1_of_no_root(self):
+        user = self.said["USER"]
+        started = " ".join(map(shlex.quote, json.loads(self.said["ENTRYPOINT"])))
+        script = f"ip link set lo up && mount -t proc proc {self.path}/proc && exec chroot --userspec={user} {self.path} {started}"
+        outer = subprocess.Popen(["unshare", "--mount", "--pid", "--net", "--fork", "--kill-child", "bash", "-ec", script],
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        try:
+            harness.wait_until("it runs", lambda: self.broker_of(outer), START_WAIT_S)
+            broker = self.broker_of(outer)
+            with open(f"/proc/{broker}/status", encoding="ascii") as file:
+                status = file.read()
+            self.assertRegex(status, r"(?m)^Uid:\s+7272\s+7272\s+7272\s+7272$")
+            self.assertRegex(status, r"(?m)^NSpid:.*\s1$")
+            check = json.loads(re.fullmatch(r"CMD (\[.*\])", self.said["HEALTHCHECK"]).group(1))
+            inside = ["nsenter", "--target", str(broker), "--net", "--", "chroot", self.path]
+            harness.wait_until("it is healthy", lambda: subprocess.run([*inside, *check], capture_output=True, check=False).returncode == 0, START_WAIT_S)
+            subprocess.run([*inside, "/usr/bin/tarry", "schedule", "close-order", "--key", "order-1", "--in", "1h"], check=True, stdout=subprocess.DEVNULL)
+            os.kill(broker, getattr(signal, self.said["STOPSIGNAL"]))
+            self.assertEqual(outer.wait(START_WAIT_S), 0)
+            self.assertIn("event=stopped", outer.stdout.read())
+            self.assertTrue(os.path.isdir(self.path + self.said["VOLUME"] + "/main"))
+        finally:
+            outer.kill()
+            outer.wait()
+            outer.stdout.close()
+
+    @staticmethod
+    def broker_of(outer):
+        """The process that unshare has begun, once it is tarryd."""
+        assert outer.poll() is None, outer.stdout.read()
+        with open(f"/proc/{outer.pid}/task/{outer.pid}/children", encoding="ascii") as file:
+            children = file.read().split()
+        for child in children:
+            with open(f"/proc/{child}/comm", encoding="ascii") as file:
+                if file.read().strip() == "tarryd":
+                    return int(child)
+        return None
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,180 @@
+"""machine.py: bare Debians with a real systemd, for what is installed, started, upgraded and removed.
+
+A Base is made once (debootstrap: what Debian has on every machine, and systemd); what a story needs from the mirror is fetched into it
+beforehand. A Machine is a copy of it that is booted (systemd-nspawn) with no network but its own loopback, so ports are the real ones and nobody
+else's; commands are run in it as root would type them. Ends with `close`; all of it dies with this process. Root only.
+"""
+import os
+import re
+import shutil
+import subprocess
+import time
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+MAKING_WAIT_S = 1200  # debootstrap, or apt-get with the net
+BOOT_WAIT_S = 120
+COMMAND_WAIT_S = 600
+MACHINES = ["systemd", "systemd-sysv", "dbus", "libnss-systemd"]  # what a machine has that a chroot has not
+APT = "apt-get -qq -y -o Dpkg::Use-Pty=0 -o APT::Sandbox::User=root"
+
+
+class Failed(AssertionError):
+    """A command ended otherwise than it should: with all that it said."""
+
+
+def checked(command, what, wait_s=MAKING_WAIT_S, **options):
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                          timeout=wait_s, check=False, **options)
+    if done.returncode != 0:
+        raise Failed(f"{what}: exit status {done.returncode}\n{done.stdout[-8000:]}")
+    return done.stdout
+
+
+def why_not():
+    """Why no machine can be made here; None: one can."""
+    if os.geteuid() != 0:
+        return "only root can make a machine"
+    for program in ("debootstrap", "systemd-nspawn", "nsenter"):
+        if not shutil.which(program):
+            return f"no {program}"
+    return None
+
+
+def mirror(suite):
+    """Lines of a sources.list, of where this machine gets its own Debian from, for another release."""
+    done = subprocess.run(["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"],
+                          stdout=subprocess.PIPE, text=True, check=True)
+    with open("/etc/os-release", encoding="utf-8") as file:
+        own = re.search(r"^VERSION_CODENAME=(\w+)", file.read(), re.M).group(1)
+    found = sorted({(uri, release) for uri, release, component in map(str.split, done.stdout.splitlines())
+                    if component == "main" and re.fullmatch(f"{own}(-updates|-security)?", release)}, key=lambda line: len(line[1]))
+    return [(uri, release.replace(own, suite, 1)) for uri, release in found]
+
+
+class Base:
+    """A directory with a Debian that no machine runs on. `path` must not be there yet."""
+
+    def __init__(self, path, suite="bookworm"):
+        self.path = path
+        sources = mirror(suite)
+        checked(["debootstrap", "--variant=minbase", "--include=" + ",".join(MACHINES), suite, path, sources[0][0]], "debootstrap")
+        with open(os.path.join(path, "etc/apt/sources.list"), "w", encoding="ascii") as file:
+            file.writelines(f"deb {uri} {release} main\n" for uri, release in sources)
+        settings = checked(["apt-config", "dump", "--no-empty", "Acquire"], "apt-config")
+        kept = [line for line in settings.splitlines() if not line.startswith("Acquire::IndexTargets") and "Proxy-Auto-Detect" not in line]
+        with open(os.path.join(path, "etc/apt/apt.conf.d/00own-machine"), "w", encoding="utf-8") as file:
+            file.write("\n".join(kept) + "\n")
+        with open(os.path.join(path, "etc/dpkg/dpkg.cfg.d/unsafe-io"), "w", encoding="ascii") as file:
+            file.write("force-unsafe-io\n")  # it need not survive a power cut
+        for name in ("etc/resolv.conf", "etc/hosts", "etc/ssl/certs/ca-certificates.crt"):
+            if os.path.exists("/" + name):
+                os.makedirs(os.path.dirname(os.path.join(path, name)), exist_ok=True)
+                shutil.copyfile("/" + name, os.path.join(path, name))
+        self.chroot(f"{APT} update")
+
+    @classmethod
+    def there_already(cls, path):
+        """One that was made before."""
+        found = cls.__new__(cls)
+        found.path = path
+        return found
+
+    def chroot(self, commands):
+        """With this machine's network, and without systemd."""
+        script = f"mount -t proc proc {self.path}/proc && exec chroot {self.path} /usr/bin/env -i PATH={PATH} HOME=/root " \
+                 f"DEBIAN_FRONTEND=noninteractive bash -ec '{commands}'"
+        return checked(["unshare", "--mount", "--pid", "--fork", "--kill-child", "bash", "-ec", script], commands)
+
+    def fetch(self, *packages):
+        """Puts packages and all that they need into apt's cache, for machines that have no net. A path is one of this machine."""
+        inside = "/var/tmp/fetch"
+        os.makedirs(self.path + inside)
+        names = [shutil.copy(name, self.path + inside) and f"{inside}/{os.path.basename(name)}" if "/" in name else name for name in packages]
+        self.chroot(f"{APT} install --download-only {' '.join(names)}")
+        shutil.rmtree(self.path + inside)
+
+
+class Machine:
+    """A booted copy of `base` at `path`, which must not be there yet."""
+
+    def __init__(self, base, path):
+        self.path = path
+        checked(["cp", "-a", "--reflink=auto", base.path, path], "cp")
+        os.remove(os.path.join(path, "etc/resolv.conf"))
+        environment = {**os.environ, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"}
+        self.said = open(path + ".console", "w+", encoding="utf-8", errors="replace")
+        # In a pid namespace that ends with this process, however it ends: a machine outlives a systemd-nspawn that is killed.
+        bounds = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--propagation", "private", "--mount-proc", "--pid", "--fork", "--kill-child"]
+        self.outer = subprocess.Popen([*bounds, "systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--private-network", "--console=pipe",
+                                       "--directory", path, "--boot"],
+                                      env=environment, stdin=subprocess.DEVNULL, stdout=self.said, stderr=subprocess.STDOUT)
+        try:
+            self.leader = self._wait_for(self._find_leader, "its systemd has not begun")
+            self._wait_for(self._is_up, "it is not up")
+        except BaseException:
+            self.close()
+            raise
+
+    def _wait_for(self, check, what):
+        end = time.monotonic() + BOOT_WAIT_S
+        while not (found := check()):
+            if time.monotonic() > end or self.outer.poll() is not None:
+                self.said.seek(0)
+                raise Failed(f"the machine at {self.path}: {what}\n{self.said.read()[-4000:]}")
+            time.sleep(0.1)
+        return found
+
+    def _find_leader(self):
+        """Process 1 of the machine, by its number here: of those below ours the one that is 1 in a namespace within systemd-nspawn's."""
+        waiting = [self.outer.pid]
+        while waiting:
+            process = waiting.pop()
+            try:
+                with open(f"/proc/{process}/status", encoding="ascii") as status:
+                    numbers = re.search(r"^NSpid:(.*)$", status.read(), re.M).group(1).split()
+                with open(f"/proc/{process}/task/{process}/children", encoding="ascii") as file:
+                    waiting += map(int, file.read().split())
+            except FileNotFoundError:
+                continue  # it has ended meanwhile
+            if len(numbers) == self._depth() + 2 and numbers[-1] == "1":
+                return process
+        return None
+
+    @staticmethod
+    def _depth():
+        with open("/proc/self/status", encoding="ascii") as status:
+            return len(re.search(r"^NSpid:(.*)$", status.read(), re.M).group(1).split())
+
+    def _is_up(self):
+        done = self._inside("systemctl is-system-running")
+        return done.stdout.strip() in ("running", "degraded")
+
+    def _inside(self, commands, wait_s=COMMAND_WAIT_S):
+        entered = ["nsenter", "--target", str(self.leader), "--mount", "--uts", "--ipc", "--net", "--pid", "--", "/usr/bin/env", "-i", "--chdir=/root",
+                   f"PATH={PATH}", "HOME=/root", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C.UTF-8"]
+        return subprocess.run([*entered, "bash", "-c", commands], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, errors="replace", timeout=wait_s, check=False)
+
+    def run(self, commands, status=0, wait_s=COMMAND_WAIT_S):
+        """Typed by root; every command must end with 0, unless `status` says how the whole ends. What was said."""
+        done = self._inside("set -e\n" + commands, wait_s)
+        if done.returncode != status:
+            raise Failed(f"{commands}: exit status {done.returncode}, not {status}\n{done.stdout[-8000:]}\n{self.journal()}")
+        return done.stdout
+
+    def journal(self):
+        return self._inside("journalctl --no-pager -n 60 -u tarry -u tarry-pair").stdout
+
+    def there(self, path):
+        return os.path.join(self.path, path.lstrip("/"))
+
+    def put(self, *paths, to="/root"):
+        """Copies files of this machine into the other."""
+        for path in paths:
+            shutil.copy(path, self.there(to))
+
+    def close(self):
+        if self.outer.poll() is None:
+            self.outer.kill()  # and with it everything in its namespaces
+        self.outer.wait()
+        self.said.close()
