@@ -1,9 +1,12 @@
-"""again_test.py: what tests/again.py tries again, and what never; and that tests/verdict.py fails where the second try does."""
+"""again_test.py: what tests/again.py tries again, and what never; and that tests/verdict.py fails where the second try does. And which
+tries of a test of the product's limits of time count (in_time.py)."""
 import sys
+import time
 import unittest
 
 import harness
 import again
+import in_time
 import verdict
 
 LATE = """ok 1 - Some.test a panic: that was survived
@@ -56,6 +59,44 @@ class Again(unittest.TestCase):
         for _ in range(again.TRIES_MAX + 1):
             tally.count_program("e2e", entry(), lambda one: {**one, "result": "OK", "returncode": 0, "stdout": "ok 1 - a\n1..1\n"})
         self.assertEqual((len(tally.unsteady), len(tally.failures)), (again.TRIES_MAX, 1))
+
+
+class InTime(unittest.TestCase):
+    LIMIT_S = 0.2
+
+    def play(self, *tries, patience_s=60):
+        """Each try: (is it late, what it raises or None). The numbers of the tries that ran."""
+        ran = []
+
+        def attempt(number):
+            ran.append(number)
+            is_late, error = tries[number - 1]
+            with in_time.in_time(60 if not is_late else self.LIMIT_S, "a try"):
+                time.sleep(self.LIMIT_S if is_late else 0)
+                if error:
+                    raise error
+        try:
+            in_time.judged(attempt, patience_s)
+        finally:
+            self.ran = ran
+
+    def test_what_comes_late_is_tried_again_whatever_came_of_it(self):
+        self.play((True, None), (True, AssertionError("it was lost")), (False, None))
+        self.assertEqual(self.ran, [1, 2, 3])
+
+    def test_what_fails_in_time_has_failed(self):
+        with self.assertRaisesRegex(AssertionError, "it was lost"):
+            self.play((True, None), (False, AssertionError("it was lost")), (False, None))
+        self.assertEqual(self.ran, [1, 2])
+
+    def test_no_delay_excuses_a_crash(self):
+        for error in (harness.Broken("TIME-1"), ConnectionResetError()):
+            with self.assertRaises(type(error)):
+                self.play((True, error), (False, None))
+
+    def test_a_machine_that_is_never_quick_enough_has_not_passed(self):
+        with self.assertRaisesRegex(AssertionError, "in none of 1 tries .* a try: 0.2 s, and 0.2 s are the limit"):
+            self.play((True, None), patience_s=0)
 
 
 if __name__ == "__main__":

@@ -3,11 +3,14 @@ import json
 import time
 
 import harness
+import in_time
 import wire
 from frozen import freeze, thaw
 from harness import Case
 
 LEASE, LEASE_S = "1s", 1.0
+SHORT_MS = 2000  # for which a lease lasts, and as long as who holds it may be silent
+SETTLE_S = 0.25  # in which a broker that goes on reads what lies in its sockets (broker/shell/stall.h)
 
 
 class Stopped(Case):
@@ -54,41 +57,60 @@ class Stopped(Case):
     def test_f13_what_lay_in_the_sockets_came_before_the_timers(self):
         """F-13: an ack, an extension and a heartbeat arrive while the broker stands still for longer than lease and silence
         last. They count: when it goes on, it reads its sockets before it looks at its timers."""
+        self.judged(self.ack_extend_and_beat)
+
+    def judged(self, attempt):
+        """As in_time.judged. The broker goes on after a try, however it ended."""
+        def thawed(number):
+            try:
+                attempt(number)
+            finally:
+                thaw(self.broker.process)
+        in_time.judged(thawed)
+
+    def go_on(self, *others):
+        """The broker goes on. What it answers to each of these, in the time that the sockets have."""
+        with in_time.in_time(SETTLE_S, "from when the broker goes on until it has read its sockets"):
+            thaw(self.broker.process)
+            return [other.hear()[1:] for other in others]
+
+    def ack_extend_and_beat(self, number):
+        queue = f"stopped-{number}"  # of this try alone
         rpc, others = wire.Rpc(self.broker.port), [wire.Rpc(self.broker.port) for _ in range(3)]
+        for peer in (rpc, *others):
+            self.addCleanup(peer.close)
         producer = rpc.hello()
-        session = wire.Session(rpc, ["q"], lease_ms=2000)
-        lane = session.dial()
-        ops = [wire.schedule("q"), wire.schedule("q")]
-        self.assertEqual(rpc.ask(wire.COMMIT, wire.commit(producer, 1, ops))[0], wire.OK)
-        tasks = []
-        while len(tasks) < 2:
-            tasks += wire.tasks(lane.receive())
-        self.assertEqual(session.heartbeat(), wire.OK)
-        freeze(self.broker.process)
+        with in_time.in_time(SHORT_MS / 1000, "from the subscription until the broker stands still"):
+            session = wire.Session(rpc, [queue], lease_ms=SHORT_MS)
+            lane = session.dial()
+            self.addCleanup(lane.close)
+            ops = [wire.schedule(queue), wire.schedule(queue)]
+            self.assertEqual(rpc.ask(wire.COMMIT, wire.commit(producer, 1, ops))[0], wire.OK)
+            tasks = []
+            while len(tasks) < 2:
+                tasks += wire.tasks(lane.receive())
+            self.assertEqual(session.heartbeat(), wire.OK)
+            freeze(self.broker.process)
         ref = [[(1, wire.number(task, 1)), (2, task[7][-1])] for task in tasks]
         others[0].tell(wire.COMMIT, wire.commit(producer, 2, [[(4, ref[0])]]))
         others[1].tell(wire.COMMIT, wire.commit(producer, 3, [[(6, [*ref[1], (3, 20_000)])]]))
         others[2].tell(wire.HEARTBEAT, [(1, session.id)])
         time.sleep(3)  # SESSION_SILENCE_MIN_MS is below that
-        thaw(self.broker.process)
-        for number, other in enumerate(others):
-            code, reply = other.hear()[1:]
-            self.assertEqual(code, wire.OK, number)
-            if number < 2:
-                self.assertEqual(wire.results(reply)[0].get(1, [wire.OK])[-1], wire.OK, number)
-        self.assertEqual(session.heartbeat(), wire.OK)
-        for peer in (rpc, lane, *others):
-            peer.close()
+        with in_time.in_time(SHORT_MS / 1000, "from when the broker goes on until the heartbeat"):
+            for at, (code, reply) in enumerate(self.go_on(*others)):
+                self.assertEqual(code, wire.OK, at)
+                if at < 2:
+                    self.assertEqual(wire.results(reply)[0].get(1, [wire.OK])[-1], wire.OK, at)
+            self.assertEqual(session.heartbeat(), wire.OK)
 
-    def stop_for(self, seconds, *asked):
-        """The broker stands still for so long; meanwhile each of these is said, after so many seconds: (seconds, say)."""
+    def stand_still(self, seconds, *asked):
+        """The broker does for so long; meanwhile each of these is said, after so many seconds: (seconds, say)."""
         freeze(self.broker.process)
         began = time.monotonic()
         for at, say in asked:
             time.sleep(max(0, began + at - time.monotonic()))
             say()
         time.sleep(max(0, began + seconds - time.monotonic()))
-        thaw(self.broker.process)
 
     # TIME-1
     def test_f13_what_was_asked_of_a_stopped_broker_is_not_early(self):
@@ -106,7 +128,8 @@ class Stopped(Case):
             asked_ms.append(harness.now_ms())
             nack = [(5, [(1, wire.number(task, 1)), (2, task[7][-1]), (3, 1), (4, delay_ms)])]
             other.tell(wire.COMMIT, wire.commit(producer, 2, [wire.schedule("q", "late", delay_ms), nack]))
-        self.stop_for(3, (2.9, ask))
+        self.stand_still(3, (2.9, ask))
+        thaw(self.broker.process)
         self.assertEqual(other.hear()[1], wire.OK)
         got = []
         while len(got) < 2:
@@ -120,17 +143,25 @@ class Stopped(Case):
         """F-13: a heartbeat comes half a second before the session's time is over, and the broker stands still from before that
         until long after: the very deadline that it slept towards does not end the session, nor does what came then count from
         when the stop began. (Who is heard within the quarter of a second that the sockets have says nothing.)"""
+        self.judged(self.beat_while_it_stands)
+
+    def beat_while_it_stands(self, number):
         rpc, other = wire.Rpc(self.broker.port), wire.Rpc(self.broker.port)
-        session = wire.Session(rpc, ["q"], lease_ms=2000)  # as long as it may be silent
-        lane = session.dial()
-        self.assertEqual(session.heartbeat(), wire.OK)
-        time.sleep(1.4)
-        self.stop_for(3, (0.1, lambda: other.tell(wire.HEARTBEAT, [(1, session.id)])))
-        self.assertEqual(other.hear()[1], wire.OK)
-        time.sleep(1)
-        self.assertEqual(session.heartbeat(), wire.OK)
-        for peer in (rpc, other, lane):
-            peer.close()
+        for peer in (rpc, other):
+            self.addCleanup(peer.close)
+        with in_time.in_time(SHORT_MS / 1000, "from the subscription until the broker stands still"):
+            session = wire.Session(rpc, [f"q-{number}"], lease_ms=SHORT_MS)
+            lane = session.dial()
+            self.addCleanup(lane.close)
+            self.assertEqual(session.heartbeat(), wire.OK)
+            time.sleep(1.4)
+            freeze(self.broker.process)
+        self.stand_still(3, (0.1, lambda: other.tell(wire.HEARTBEAT, [(1, session.id)])))
+        with in_time.in_time(SHORT_MS / 1000, "from when the broker goes on until the next heartbeat"):
+            (code, _), = self.go_on(other)
+            self.assertEqual(code, wire.OK)
+            time.sleep(1)
+            self.assertEqual(session.heartbeat(), wire.OK)
 
     def test_a_broker_stopped_again_and_again(self):
         """F-13: ten short stops under load; everything once, nothing early, nothing left."""
