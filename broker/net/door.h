@@ -12,8 +12,10 @@
  *
  * Bytes: what is half received, what waits for the callee, and what is not yet in the kernel is counted (door_held).
  * Beyond `held_max` requests that would make it worse are refused while they come: they are read to their end, kept
- * nowhere, and refused() makes their answer. A connection that has DOOR_REQUESTS_MAX requests or DOOR_UNSENT_MAX bytes
- * of answers under way is not read from. */
+ * nowhere, and refusal() makes their answer. A connection that has DOOR_REQUESTS_MAX requests or DOOR_UNSENT_MAX bytes
+ * of answers under way is not read from. Of halves of requests that do not come on, and of answers that nobody reads,
+ * no more than `held_max` is held for all connections together: who has been silent longest is ended (door_pressure.c).
+ */
 #ifndef TARRY_NET_DOOR_H
 #define TARRY_NET_DOOR_H
 
@@ -50,6 +52,8 @@
 #define DOOR_REQUEST_S 30
 /* Pages that are not read yet may hold one in so many bytes of what may be held; the last of them always may. */
 #define DOOR_PAGES_SHARE 4u
+/* Half a request of which so long nothing has come gives way to another one that needs its room. */
+#define DOOR_SILENT_S 2
 /* How long a client may leave an answer unread, and a lane's connection stand after its session. */
 #define DOOR_UNREAD_S 10
 #define DOOR_LINGER_S 10
@@ -78,8 +82,13 @@ struct door_calls {
      * over, and will be answered. False: there is no room; the door keeps it, and does not read on from there until
      * door_resume. */
     bool (*request)(void *argument, uint64_t from, uint64_t principal, const char *peer, struct message *request);
-    /* The answer to a request that the door had no room for; NULL: no memory. */
-    struct message *(*refusal)(void *argument);
+    /* A request of this principal that is half received held `before` bytes and is to hold `after`; what is small
+     * counts as 0. False: those are more than he may have under way; it is read to its end, and refused. What becomes
+     * less is always granted. */
+    bool (*counts)(void *argument, uint64_t principal, size_t before, size_t after);
+    /* The answer to a request that there was no room for: at the door, or among those of its principal (`counts`);
+     * NULL: no memory. */
+    struct message *(*refusal)(void *argument, bool is_principals);
     /* May who brings this Authorization (NULL: none) pull from the lane? 0: no; else what lane_up is told as `holder`.
      */
     uint64_t (*lane_asks)(void *argument, uint32_t lane, const char *authorization);

@@ -33,6 +33,8 @@ bool connections_init(struct door *door) {
     TAILQ_INIT(&door->http);
     TAILQ_INIT(&door->waiting);
     TAILQ_INIT(&door->pages);
+    TAILQ_INIT(&door->halves);
+    TAILQ_INIT(&door->unread);
     return true;
 }
 
@@ -181,20 +183,10 @@ void connection_free(struct connection *connection) {
     door->free_slots[door->free_count++] = (uint32_t)(connection->id & SLOT_MASK);
     door->count--;
     connection_leave_http(connection);
-    lws_sul_cancel(&connection->too_late);
-    lws_sul_cancel(&connection->unread);
-    if (connection->is_waiting) TAILQ_REMOVE(&door->waiting, connection, in_waiting);
-    if (connection->incoming != NULL) door_release(door, connection->incoming->capacity);
-    if (connection->request != NULL) door_release(door, connection->request->capacity);
-    message_free(connection->incoming);
-    message_free(connection->request);
     first_forget(connection);
-    if (connection->kind == CONNECTION_STREAM)
-        stream_drop_out(connection);
-    else
-        ws_drop_out(connection);
+    if (connection->kind == CONNECTION_STREAM) stream_drop_out(connection);
+    ws_drop(connection);
     http_drop_page(connection);
-    if (connection->is_up) door->calls.lane_gone(door->calls.argument, connection->lane, connection->id);
     connection_dismiss(connection);
     address_give(door, connection->address);
     free(connection);

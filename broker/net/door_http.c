@@ -220,10 +220,11 @@ static int spell_upgrade(const struct connection *connection, char *end, const c
 
 static int ask_for_page(struct connection *connection, const char *path) {
     const struct door_calls *calls = &connection->door->calls;
+    if (connection->is_answered || connection->is_admitted)
+        return -1; /* one request; and one verdict, to be dismissed */
     struct refusal refusal = judge_request(connection);
     if (refusal.status == 0) refusal = judge_caller(connection, CALLER_PAGE, path);
     if (refusal.status != 0) return refuse(connection, refusal);
-    if (connection->is_answered) return -1;
     connection->wants_head_only = lws_hdr_total_length(connection->wsi, WSI_TOKEN_HEAD_URI) > 0;
     lws_rx_flow_control(connection->wsi, 0);
     connection->awaits_page = true;
@@ -317,7 +318,7 @@ int http_event(struct connection *connection, enum lws_callback_reasons reason, 
     struct refusal refusal;
     switch (reason) {
     case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE:
-        if (connection->is_answered) return -1;
+        if (connection->is_answered || connection->is_admitted) return -1;
         refusal = judge_upgrade(connection, in);
         if (refusal.status != 0) return refuse(connection, refusal);
         connection_leave_http(connection);

@@ -57,9 +57,14 @@ struct connection {
     uint8_t first[FIRST_SIZE];              /* bytes that have come and do not yet say whose they are */
     const struct door_stream_calls *speaks; /* CONNECTION_STREAM */
     void *stream;                           /* its protocol's; NULL: it has been told that this is gone */
+    bool is_half;                           /* in the door's `halves` */
+    bool is_beyond_share;                   /* discards, for its principal has too much under way */
+    bool is_unread;                         /* in the door's `unread` */
     unsigned under_way;                     /* requests without an answer in the kernel */
     struct address *address;
     struct message *incoming;        /* as far as it has come */
+    size_t counted;                  /* bytes of it, and of `request`, that count among its principal's */
+    lws_usec_t came_on_us;           /* is_half */
     size_t incoming_size;            /* … kept or not */
     lws_sorted_usec_list_t too_late; /* the rest of it */
     lws_sorted_usec_list_t unread;   /* its answers */
@@ -79,6 +84,8 @@ struct connection {
     TAILQ_ENTRY(connection) in_http;    /* is_in_http: in the order of coming */
     TAILQ_ENTRY(connection) in_waiting; /* is_waiting: in the order of asking */
     TAILQ_ENTRY(connection) in_pages;   /* page != NULL: in the order of answering */
+    TAILQ_ENTRY(connection) in_halves;  /* is_half: in the order of when more of a request came */
+    TAILQ_ENTRY(connection) in_unread;  /* is_unread: in the order of when answers were last read */
     char peer[PEER_SIZE_MAX + 1];
 };
 
@@ -150,6 +157,11 @@ struct door {
     struct connection_list waiting;
     struct connection_list pages;
     size_t pages_size; /* bytes of the pages that are under way */
+    struct connection_list halves;
+    size_t halves_size; /* bytes that are held for what is half received */
+    struct connection_list unread;
+    size_t unread_size;  /* bytes of answers that are not in the kernel */
+    size_t waiting_size; /* bytes of whole requests for which there was no room */
     struct address *addresses[DOOR_ADDRESS_BUCKETS];
     struct connection *adopting;  /* it was made, and the library has not heard of it */
     struct connection **knocking; /* by descriptor: nothing has come from it yet (door_first.c) */
@@ -228,12 +240,34 @@ struct caller_verdict http_admit(struct connection *connection, enum caller_plac
 int ws_event(struct connection *connection, enum lws_callback_reasons reason, void *in, size_t size);
 /* Takes an answer or a delivery over, and sends what the kernel takes. */
 void ws_send(struct connection *connection, struct message *message);
-/* Drops what is not sent, and tells of deliveries. */
-void ws_drop_out(struct connection *connection);
+/* Drops all that is held for it: it is to be closed, and nothing more of it is heard. */
+void ws_drop(struct connection *connection);
 /* Offers requests that wait, in the order in which they came, for as long as they are taken. */
 void ws_offer_waiting(struct door *door);
 /* Reads on or not, as the limits say. */
 void ws_regulate(struct connection *connection);
+
+/* ---- door_pressure.c: who gives way when too much is held */
+/* Its half request is to hold so many bytes: they count among its principal's. False: those are as many as he may. */
+bool pressure_count(struct connection *connection, size_t capacity);
+/* … and holds them. */
+void pressure_half_grows(struct connection *connection, size_t before, size_t capacity);
+/* More of it has come than a little. */
+void pressure_half_comes_on(struct connection *connection);
+/* It is read to its end and not kept: there is nothing that could give way. */
+void pressure_half_is_nothing(struct connection *connection);
+/* It is whole, or dropped; before `incoming` is. */
+void pressure_half_ends(struct connection *connection);
+/* Ends the half that has not come on for longest, if that is DOOR_SILENT_S. False: there is none but `wanting`. */
+bool pressure_end_silent_half(const struct connection *wanting);
+/* Ends halves, but for `last`, until the rest is no more than may be. */
+void pressure_bound_halves(const struct connection *last);
+/* May one more wait for the callee to have room? */
+bool pressure_may_wait(const struct door *door, const struct message *request);
+/* Some of its answers have been read, or there are none. */
+void pressure_is_read(struct connection *connection);
+/* Ends who has not read for longest, until the rest is no more than may be. */
+void pressure_bound_unread(struct door *door);
 
 /* ---- door_accept.c */
 /* Whatever the library calls for a listening socket. */

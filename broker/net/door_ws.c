@@ -29,8 +29,7 @@ static bool resize(struct connection *connection, size_t capacity) {
     struct message **incoming = &connection->incoming;
     size_t before = (*incoming)->capacity;
     if (!message_grow(incoming, capacity)) return false;
-    door_hold(connection->door, capacity);
-    door_release(connection->door, before);
+    pressure_half_grows(connection, before, capacity);
     return true;
 }
 
@@ -38,7 +37,9 @@ static bool resize(struct connection *connection, size_t capacity) {
 static bool begin_to_discard(struct connection *connection) {
     struct message *incoming = connection->incoming;
     connection->discards = true;
+    pressure_half_is_nothing(connection);
     if (incoming->size > KEPT_OF_REFUSED) incoming->size = KEPT_OF_REFUSED;
+    (void)pressure_count(connection, KEPT_OF_REFUSED);
     return resize(connection, KEPT_OF_REFUSED);
 }
 
@@ -47,6 +48,15 @@ static bool is_too_much(const struct connection *connection, size_t needed, size
     const struct door *door = connection->door;
     size_t others = atomic_load(&door->held) - connection->incoming->capacity;
     return needed > DOOR_SMALL_MAX && others > door->limits.held_max / 2 && others + capacity > door->limits.held_max;
+}
+
+/* What does not come on gives way to what does. */
+static bool make_room(struct connection *connection, size_t needed, size_t capacity) {
+    connection->is_beyond_share = false;
+    while (is_too_much(connection, needed, capacity))
+        if (!pressure_end_silent_half(connection)) return false;
+    connection->is_beyond_share = !pressure_count(connection, capacity);
+    return !connection->is_beyond_share && resize(connection, capacity);
 }
 
 /* So many bytes have come, and `expected` more will. False: no memory. */
@@ -59,14 +69,14 @@ static bool keep(struct connection *connection, const void *bytes, size_t size, 
         connection->incoming = message_new(capacity);
         if (connection->incoming == NULL) return false;
         connection->incoming->size = 0;
-        door_hold(door, capacity);
+        pressure_half_grows(connection, 0, capacity);
     }
     size_t needed = connection->incoming->size + size;
     if (!connection->discards && needed > connection->incoming->capacity) {
         size_t capacity = 2 * connection->incoming->capacity;
         if (capacity > door->limits.request_max) capacity = door->limits.request_max;
         if (capacity < needed) capacity = needed;
-        if (is_too_much(connection, needed, capacity) || !resize(connection, capacity)) {
+        if (!make_room(connection, needed, capacity)) {
             size_t part =
                 KEPT_OF_REFUSED > connection->incoming->size ? KEPT_OF_REFUSED - connection->incoming->size : 0;
             if (part > size) part = size;
@@ -83,7 +93,7 @@ static bool keep(struct connection *connection, const void *bytes, size_t size, 
 
 static void answer_refused(struct connection *connection, const struct message *request) {
     struct door *door = connection->door;
-    struct message *answer = door->calls.refusal(door->calls.argument);
+    struct message *answer = door->calls.refusal(door->calls.argument, connection->is_beyond_share);
     if (answer == NULL) {
         connection_kill(connection);
         return;
@@ -98,12 +108,40 @@ static void answer_refused(struct connection *connection, const struct message *
 static bool offer(struct connection *connection, struct message *request) {
     struct door *door = connection->door;
     assert(request != NULL);
-    size_t capacity = request->capacity;
+    size_t capacity = request->capacity, counted = connection->counted;
     door_release(door, capacity); /* it is the callee's to count */
+    (void)pressure_count(connection, 0);
     bool is_taken =
         door->calls.request(door->calls.argument, connection->id, connection->principal, connection->peer, request);
-    if (!is_taken) door_hold(door, capacity);
-    return is_taken;
+    if (is_taken) return true;
+    door_hold(door, capacity);
+    (void)pressure_count(connection, counted);
+    return false;
+}
+
+/* It was too much while it came, or is as one that waits. */
+static void refuse_whole(struct connection *connection, struct message *request) {
+    (void)pressure_count(connection, 0);
+    answer_refused(connection, request);
+    door_release(connection->door, request->capacity);
+    message_free(request);
+}
+
+static void wait_for_room(struct connection *connection, struct message *request) {
+    struct door *door = connection->door;
+    connection->request = request;
+    connection->is_waiting = true;
+    door->waiting_size += request->capacity;
+    TAILQ_INSERT_TAIL(&door->waiting, connection, in_waiting);
+}
+
+/* Its request, of this capacity, is the callee's, or nobody's. */
+static void end_waiting(struct connection *connection, size_t capacity) {
+    struct door *door = connection->door;
+    TAILQ_REMOVE(&door->waiting, connection, in_waiting);
+    door->waiting_size -= capacity;
+    connection->is_waiting = false;
+    connection->request = NULL;
 }
 
 /* False: it is none. */
@@ -112,34 +150,32 @@ static bool whole(struct connection *connection) {
     bool was_refused = connection->discards;
     assert(request != NULL); /* its first bytes made it */
     lws_sul_cancel(&connection->too_late);
+    pressure_half_ends(connection);
     connection->incoming = NULL;
     connection->incoming_size = 0;
     connection->discards = false;
+    connection->is_beyond_share &= was_refused;
     if (!message_take_head(request)) {
         door_release(connection->door, request->capacity);
         message_free(request);
         return false;
     }
     connection->under_way++;
-    if (was_refused) {
-        answer_refused(connection, request);
-        door_release(connection->door, request->capacity);
-        message_free(request);
-    } else if (!TAILQ_EMPTY(&connection->door->waiting) || !offer(connection, request)) {
-        connection->request = request;
-        connection->is_waiting = true;
-        TAILQ_INSERT_TAIL(&connection->door->waiting, connection, in_waiting);
-    }
+    bool is_taken = !was_refused && TAILQ_EMPTY(&connection->door->waiting) && offer(connection, request);
+    if (was_refused || (!is_taken && !pressure_may_wait(connection->door, request)))
+        refuse_whole(connection, request);
+    else if (!is_taken)
+        wait_for_room(connection, request);
     ws_regulate(connection);
     return true;
 }
 
 void ws_offer_waiting(struct door *door) {
     struct connection *connection;
-    while ((connection = TAILQ_FIRST(&door->waiting)) != NULL && offer(connection, connection->request)) {
-        TAILQ_REMOVE(&door->waiting, connection, in_waiting);
-        connection->is_waiting = false;
-        connection->request = NULL;
+    while ((connection = TAILQ_FIRST(&door->waiting)) != NULL) {
+        size_t capacity = connection->request->capacity; /* it may be gone once it was taken */
+        if (!offer(connection, connection->request)) break;
+        end_waiting(connection, capacity);
         ws_regulate(connection);
     }
 }
@@ -152,13 +188,33 @@ static void on_too_late(lws_sorted_usec_list_t *timer) {
     connection_kill(connection);
 }
 
+static void drop_out(struct connection *connection);
+
 /* As soon as it is known: what is not sent will not be. */
 static void gone(struct connection *connection) {
     struct door *door = connection->door;
     connection->is_gone = true;
-    ws_drop_out(connection);
+    drop_out(connection);
     if (connection->is_up) door->calls.lane_gone(door->calls.argument, connection->lane, connection->id);
     connection->is_up = false;
+}
+
+void ws_drop(struct connection *connection) {
+    struct door *door = connection->door;
+    struct message *request = connection->request;
+    gone(connection);
+    pressure_half_ends(connection);
+    pressure_is_read(connection);
+    (void)pressure_count(connection, 0);
+    lws_sul_cancel(&connection->too_late);
+    lws_sul_cancel(&connection->unread);
+    if (connection->incoming != NULL) door_release(door, connection->incoming->capacity);
+    message_free(connection->incoming);
+    connection->incoming = NULL;
+    if (request == NULL) return;
+    end_waiting(connection, request->capacity);
+    door_release(door, request->capacity);
+    message_free(request);
 }
 
 /* Ends the connection for what it sent, and says why: in a Close frame, and in the log. -1 */
@@ -188,9 +244,12 @@ static int received(struct connection *connection, const void *bytes, size_t siz
         /* Nobody holds memory with half a request for ever (F-18). */
         bool is_more = connection->incoming_size == size ||
                        connection->incoming_size / DOOR_FRAME_OUT > (connection->incoming_size - size) / DOOR_FRAME_OUT;
-        if (is_more)
+        if (is_more) {
             lws_sul_schedule(connection->door->context, 0, &connection->too_late, on_too_late,
                              (lws_usec_t)DOOR_REQUEST_S * LWS_USEC_PER_SEC);
+            pressure_half_comes_on(connection);
+        }
+        pressure_bound_halves(connection);
         return 0;
     }
     return whole(connection) ? 0
@@ -208,6 +267,7 @@ static void drop_first(struct connection *connection, bool left) {
     if (connection->out_first == NULL) connection->out_last = &connection->out_first;
     connection->out_at = 0;
     connection->out_bytes -= message->size;
+    if (message->kind == ORDER_ANSWER) door->unread_size -= message->capacity;
     if (message->kind == ORDER_DELIVERY)
         door->calls.lane_sent(door->calls.argument, message->lane, message->turn, left, message->stamp);
     else if (message->kind == ORDER_ANSWER)
@@ -215,7 +275,8 @@ static void drop_first(struct connection *connection, bool left) {
     door_done(door, message);
 }
 
-void ws_drop_out(struct connection *connection) {
+/* Drops what is not sent, and tells of deliveries. */
+static void drop_out(struct connection *connection) {
     while (connection->out_first != NULL) drop_first(connection, connection->out_at > 0);
 }
 
@@ -247,6 +308,7 @@ static void begin_to_wait(struct connection *connection) {
                          (lws_usec_t)DOOR_UNREAD_S * LWS_USEC_PER_SEC);
     else
         lws_sul_cancel(&connection->unread);
+    pressure_is_read(connection);
 }
 
 /* Sends what the kernel takes. False: the connection is broken. */
@@ -271,20 +333,25 @@ static bool write_some(struct connection *connection) {
     return true;
 }
 
-void ws_send(struct connection *connection, struct message *message) {
-    bool is_idle = connection->out_first == NULL;
-    message->next = NULL;
-    *connection->out_last = message;
-    connection->out_last = &message->next;
-    connection->out_bytes += message->size;
-    ws_regulate(connection);
-    if (!is_idle) return; /* the library calls when there is room */
+static void send_first(struct connection *connection) {
     if (lws_send_pipe_choked(connection->wsi)) {
         lws_callback_on_writable(connection->wsi);
         begin_to_wait(connection);
     } else if (!write_some(connection)) {
         connection_kill(connection);
     }
+}
+
+void ws_send(struct connection *connection, struct message *message) {
+    bool is_idle = connection->out_first == NULL;
+    message->next = NULL;
+    *connection->out_last = message;
+    connection->out_last = &message->next;
+    connection->out_bytes += message->size;
+    if (message->kind == ORDER_ANSWER) connection->door->unread_size += message->capacity;
+    ws_regulate(connection);
+    if (is_idle) send_first(connection); /* else the library calls when there is room */
+    pressure_bound_unread(connection->door);
 }
 
 /* ---- events */

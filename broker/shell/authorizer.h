@@ -111,8 +111,10 @@ Tarry__Code authorizer_judge_lease(struct authorizer *authorizer, struct access_
                                    char sentence[ACCESS_SENTENCE_SIZE]);
 /* The broker's own principal, held. */
 uint64_t authorizer_own(struct authorizer *authorizer);
-/* Room for a request of so many bytes, to be given back. False: he has as many under way as he may. */
-bool authorizer_take_bytes(struct authorizer *authorizer, struct access_principal *principal, uint64_t bytes);
+/* What he has under way takes `after` bytes in place of `before`, to be given back. False: he has as many as he may;
+ * what becomes less is always granted, and so is what is alone. The door's thread. */
+bool authorizer_take_bytes(struct authorizer *authorizer, struct access_principal *principal, uint64_t before,
+                           uint64_t after);
 void authorizer_give_bytes(struct access_principal *principal, uint64_t bytes);
 
 static inline struct access_principal *principal_of(uint64_t principal) {

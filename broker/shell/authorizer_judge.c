@@ -234,11 +234,12 @@ uint64_t authorizer_own(struct authorizer *authorizer) {
     return (uint64_t)(uintptr_t)own;
 }
 
-bool authorizer_take_bytes(struct authorizer *authorizer, struct access_principal *principal, uint64_t bytes) {
+bool authorizer_take_bytes(struct authorizer *authorizer, struct access_principal *principal, uint64_t before,
+                           uint64_t after) {
     uint64_t most = principal->entry.limits[LIMIT_bytes];
-    uint64_t held = atomic_fetch_add(&principal->usage.bytes, bytes);
-    if (most == 0 || held == 0 || held + bytes <= most) return true; /* one is always let through */
-    atomic_fetch_sub(&principal->usage.bytes, bytes);
+    uint64_t others = atomic_fetch_add(&principal->usage.bytes, after - before) - before; /* modulo 2^64 */
+    if (most == 0 || after <= before || others == 0 || others + after <= most) return true;
+    atomic_fetch_sub(&principal->usage.bytes, after - before);
     atomic_fetch_add(&authorizer->limited, 1);
     return false;
 }

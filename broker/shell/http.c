@@ -121,8 +121,12 @@ static bool on_request(void *argument, uint64_t from, uint64_t principal, const 
     return rpc_request(&((struct shell *)argument)->rpc, from, principal, peer, request);
 }
 
-static struct message *on_refusal(void *argument) {
-    return rpc_refusal();
+static bool on_counts(void *argument, uint64_t principal, size_t before, size_t after) {
+    return authorizer_take_bytes(&((struct shell *)argument)->authorizer, principal_of(principal), before, after);
+}
+
+static struct message *on_refusal(void *argument, bool is_principals) {
+    return rpc_refusal(is_principals);
 }
 
 static uint64_t on_lane_asks(void *argument, uint32_t lane, const char *authorization) {
@@ -177,6 +181,7 @@ struct door_calls http_calls(struct shell *shell) {
         .dismiss = on_dismiss,
         .stays = on_stays,
         .request = on_request,
+        .counts = on_counts,
         .refusal = on_refusal,
         .lane_asks = on_lane_asks,
         .lane_up = on_lane_up,

@@ -379,7 +379,7 @@ static void handle(struct rpc_context *context, struct message *message) {
                                             .principal = access_record_name(context->principal),
                                             .payload_max = (uint32_t)shell->config.payload_max};
     struct request_refusal refusal = {refuse_packed(context, data, size), NULL};
-    if (refusal.code == TARRY__CODE__OK && !authorizer_take_bytes(&shell->authorizer, context->principal, size))
+    if (refusal.code == TARRY__CODE__OK && !authorizer_take_bytes(&shell->authorizer, context->principal, 0, size))
         refusal = (struct request_refusal){TARRY__CODE__BUSY, too_many_bytes};
     else if (refusal.code == TARRY__CODE__OK)
         context->size = size;
@@ -432,8 +432,8 @@ bool rpc_request(struct rpc *rpc, uint64_t from, uint64_t principal, const char 
     return true;
 }
 
-struct message *rpc_refusal(void) {
-    return reply_pack_refusal(TARRY__CODE__BUSY, NULL);
+struct message *rpc_refusal(bool is_principals) {
+    return reply_pack_refusal(TARRY__CODE__BUSY, is_principals ? too_many_bytes : NULL);
 }
 
 void rpc_init(struct rpc *rpc, struct shell *shell) {

@@ -80,7 +80,7 @@ struct rpc {
 void rpc_init(struct rpc *rpc, struct shell *shell);
 /* The door's calls, on its thread (door.h). */
 bool rpc_request(struct rpc *rpc, uint64_t from, uint64_t principal, const char *peer, struct message *request);
-struct message *rpc_refusal(void);
+struct message *rpc_refusal(bool is_principals);
 /* A question that waited goes to whoever answers it. Any thread. */
 void rpc_go_on(struct rpc *rpc, struct call *call);
 /* Requests of clients that have no answer yet. The other node of a pair always waits for something, and would keep this

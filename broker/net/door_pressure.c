@@ -1,0 +1,96 @@
+/* door_pressure.c: who gives way when connections hold too much: bounds on the halves of requests that are coming, and
+ * on the answers that nobody reads, of all connections together. However many there are, and whatever is allowed to
+ * each, what they hold stays within `held_max` (CALM-1), and nobody holds room for long that another one needs.
+ *
+ * Each of two lists is in the order of the last progress, so that its first has been silent longest: it is ended. Who
+ * comes on, however slowly, is behind those who do not. */
+#include "door_parts.h"
+
+static size_t counted_of(size_t capacity) {
+    return capacity > DOOR_SMALL_MAX ? capacity : 0;
+}
+
+static size_t share_of(const struct door *door) {
+    return door->limits.held_max + door->limits.request_max; /* one large one is always among them */
+}
+
+static void end(struct connection *connection, const char *sentence) {
+    const struct door_calls *calls = &connection->door->calls;
+    calls->refused(calls->argument, connection->peer, 503, sentence);
+    ws_drop(connection);
+    connection_kill(connection);
+}
+
+/* ---- halves */
+
+bool pressure_count(struct connection *connection, size_t capacity) {
+    const struct door_calls *calls = &connection->door->calls;
+    size_t counted = counted_of(capacity);
+    if (counted == connection->counted) return true;
+    if (!calls->counts(calls->argument, connection->principal, connection->counted, counted)) return false;
+    connection->counted = counted;
+    return true;
+}
+
+void pressure_half_grows(struct connection *connection, size_t before, size_t capacity) {
+    struct door *door = connection->door;
+    door->halves_size = door->halves_size - before + capacity;
+    door_hold(door, capacity);
+    door_release(door, before);
+}
+
+void pressure_half_is_nothing(struct connection *connection) {
+    if (connection->is_half) TAILQ_REMOVE(&connection->door->halves, connection, in_halves);
+    connection->is_half = false;
+}
+
+void pressure_half_comes_on(struct connection *connection) {
+    struct door *door = connection->door;
+    pressure_half_is_nothing(connection);
+    if (connection->discards) return;
+    connection->is_half = true;
+    connection->came_on_us = lws_now_usecs();
+    TAILQ_INSERT_TAIL(&door->halves, connection, in_halves);
+}
+
+void pressure_half_ends(struct connection *connection) {
+    struct door *door = connection->door;
+    if (connection->incoming != NULL) door->halves_size -= connection->incoming->capacity;
+    pressure_half_is_nothing(connection);
+}
+
+bool pressure_end_silent_half(const struct connection *wanting) {
+    struct door *door = wanting->door;
+    struct connection *first = TAILQ_FIRST(&door->halves);
+    if (first == NULL || first == wanting) return false;
+    if (lws_now_usecs() - first->came_on_us < (lws_usec_t)DOOR_SILENT_S * LWS_USEC_PER_SEC) return false;
+    end(first, "the rest of a request has not come, and another one needs the room");
+    return true;
+}
+
+void pressure_bound_halves(const struct connection *last) {
+    struct door *door = last->door;
+    struct connection *first;
+    while (door->halves_size > share_of(door) && (first = TAILQ_FIRST(&door->halves)) != NULL && first != last)
+        end(first, "too many requests are half received: its rest has not come for longest");
+}
+
+bool pressure_may_wait(const struct door *door, const struct message *request) {
+    return door->waiting_size == 0 || door->waiting_size + request->capacity <= share_of(door);
+}
+
+/* ---- answers */
+
+void pressure_is_read(struct connection *connection) {
+    struct door *door = connection->door;
+    if (connection->is_unread) TAILQ_REMOVE(&door->unread, connection, in_unread);
+    connection->is_unread = connection->kind == CONNECTION_RPC && connection->out_first != NULL;
+    if (connection->is_unread) TAILQ_INSERT_TAIL(&door->unread, connection, in_unread);
+}
+
+void pressure_bound_unread(struct door *door) {
+    struct connection *first;
+    while (door->unread_size > door->limits.held_max && (first = TAILQ_FIRST(&door->unread)) != NULL &&
+           first != TAILQ_LAST(&door->unread, connection_list))
+        end(first, "too many answers are not read: it has not read for longest");
+}
