@@ -84,7 +84,7 @@ struct shell {
     struct locator locator;
     struct door *door;
     struct gateway *gateway; /* the door's thread's */
-    struct tls *tls; /* NULL: none */
+    struct tls *tls;         /* NULL: none */
     struct authorizer authorizer;
     struct rpc rpc;
     struct lone lone; /* the door's thread's */
