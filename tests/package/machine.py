@@ -76,7 +76,7 @@ class Base:
     def there_already(cls, path):
         """One that was made before."""
         found = cls.__new__(cls)
-        found.path = path
+        found.path = os.path.realpath(path)
         return found
 
     def chroot(self, commands):

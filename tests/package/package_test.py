@@ -172,14 +172,15 @@ class Installed(unittest.TestCase):
     def test_getting_started_is_typed_and_timed(self):
         self.put(MADE.first())
         blocks = page("docs/GETTING_STARTED.md")
-        started, said = time.monotonic(), []
+        started, said, closed_after = time.monotonic(), "", None
         for block in blocks:
-            said.append(self.host.run(block))
-        took = time.monotonic() - started
-        self.assertRegex("".join(said), r"order-1001")
-        self.assertRegex("".join(said), r"order-2 closed \d+ ms after it was due")
-        self.assertLess(took, CLOSED_WITHIN_S)
-        print(f"# getting started, all {len(blocks)} blocks: {took:.0f} s")
+            said += self.host.run(block)
+            if closed_after is None and re.search(r"order-1001 .*\n(.*\n)*.*acked", said):
+                closed_after = time.monotonic() - started
+        self.assertRegex(said, r"order-2 closed \d+ ms after it was due")
+        self.assertIsNotNone(closed_after, said)
+        self.assertLess(closed_after, CLOSED_WITHIN_S)
+        print(f"# an order is closed after {closed_after:.0f} s, and after {time.monotonic() - started:.0f} s all {len(blocks)} blocks are typed")
 
     def test_moving_in_is_typed(self):
         """From a real Redis and a real PostgreSQL, both of Debian."""
