@@ -75,14 +75,21 @@ def archive(root, tree, path):
 def make(root, work, said, environment=None, jobs=None):
     """Makes the packages of the tree `root` in the empty directory `work`; what the makers say goes to the file `said`. The paths of
     what was made. `environment` is added to a bare one."""
+    umask = os.umask(0o022)  # what dpkg packs has the modes that it finds
+    try:
+        return make_so(root, work, said, environment or {}, jobs or len(os.sched_getaffinity(0)))
+    finally:
+        os.umask(umask)
+
+
+def make_so(root, work, said, environment, jobs):
     version = version_of(root)
     tree = os.path.join(work, f"tarry-{version}")
     orig = os.path.join(work, f"tarry_{version}.orig.tar.xz")
     archive(root, tree, orig)
     subprocess.run(["tar", "-C", work, "--no-same-owner", "-xf", orig], check=True)
     shutil.copytree(os.path.join(tree, COPIED), os.path.join(tree, "debian"))
-    bare = {"PATH": PATH, "LC_ALL": "C.UTF-8", "HOME": work, **(environment or {})}
-    bare["DEB_BUILD_OPTIONS"] = f"parallel={jobs or len(os.sched_getaffinity(0))}"
+    bare = {"PATH": PATH, "LC_ALL": "C.UTF-8", "HOME": work, **environment, "DEB_BUILD_OPTIONS": f"parallel={jobs}"}
     done = subprocess.run(["dpkg-buildpackage", "--build=full", "--no-sign"], cwd=tree, env=bare, stdin=subprocess.DEVNULL, stdout=said,
                           stderr=subprocess.STDOUT, check=False)
     if done.returncode != 0:

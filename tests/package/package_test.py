@@ -95,8 +95,9 @@ class Installed(unittest.TestCase):
         self.host.put(*made.debs(packages, *(names or ("libtarry0", "tarry", "tarryd", "libtarry-dev"))))
 
     def state(self, unit):
-        said = self.host.run(f"systemctl is-enabled {unit} || true; systemctl is-active {unit} || true; systemctl show -P MainPID {unit}").split()
-        return {"enabled": said[0], "active": said[1], "process": int(said[2])}
+        said = self.host.run(f"systemctl show {unit} -p UnitFileState -p ActiveState -p MainPID")
+        values = dict(line.split("=", 1) for line in said.splitlines())
+        return {"enabled": values["UnitFileState"], "active": values["ActiveState"], "process": int(values["MainPID"])}
 
     def keys(self):
         return [json.loads(line)["key"] for line in self.host.run("tarry list close-order --json").splitlines()]
