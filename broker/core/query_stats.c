@@ -116,6 +116,15 @@ static Tarry__Quantiles *lateness_of(const struct queue_look *look, struct arena
     return out;
 }
 
+static Tarry__Durations *durations_of(const struct durations *durations, struct arena *arena) {
+    Tarry__Durations *out = must_alloc(arena, sizeof *out);
+    tarry__durations__init(out);
+    out->n_counts = DURATION_BUCKETS;
+    out->counts = must_copy(arena, durations->counts, sizeof durations->counts);
+    out->sum_us = durations->sum_us;
+    return out;
+}
+
 static Tarry__QueueStats *stats_of(const struct core *core, struct queue *queue, const struct queue_look *look,
                                    struct arena *arena) {
     const struct queue_tally *tally = &core->tally.queues[queue->number];
@@ -139,6 +148,7 @@ static Tarry__QueueStats *stats_of(const struct core *core, struct queue *queue,
     stats->dropped = tally->dropped;
     stats->lateness_ms = lateness_of(look, arena);
     stats->jobs = queue->job_count;
+    stats->lateness = durations_of(&queue->lateness, arena);
     return stats;
 }
 

@@ -49,7 +49,10 @@ int queue_apply(struct core *core, const Tarry__QueuePut *put) {
         return CORE_NONSENSE;
     }
     if (put->deleted && (queue->job_count || queue->willing_count)) return CORE_NONSENSE;
-    if (put->deleted) queue->lateness_us = (struct histogram){0}; /* as its other counts: tally.c */
+    if (put->deleted) { /* as its other counts: tally.c */
+        queue->lateness_us = (struct histogram){0};
+        queue->lateness = (struct durations){0};
+    }
     queue->deleted = put->deleted;
     queue->policy = *put->policy;
     queue->paused = put->paused;

@@ -391,8 +391,9 @@ static void note_lateness(struct core *core, const struct session *session, uint
         const struct row *row = &task->row;
         uint64_t due_ns = (row->due_ms > row->scheduled_ms ? row->due_ms : row->scheduled_ms) * 1000000;
         if (task->returned) continue;
-        histogram_record(&core->queues[task->row.queue].lateness_us,
-                         delivered_ns > due_ns ? (delivered_ns - due_ns) / 1000 : 0);
+        uint64_t late_us = delivered_ns > due_ns ? (delivered_ns - due_ns) / 1000 : 0;
+        histogram_record(&core->queues[task->row.queue].lateness_us, late_us);
+        durations_record(&core->queues[task->row.queue].lateness, late_us);
     }
 }
 

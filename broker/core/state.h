@@ -19,6 +19,7 @@
 #include <sys/queue.h>
 
 #include "core.h"
+#include "durations.h"
 #include "histogram.h"
 #include "outcomes.h"
 #include "ready.h"
@@ -149,6 +150,7 @@ struct queue {
     uint32_t job_count;
     uint32_t by_name_next; /* number */
     struct histogram lateness_us;
+    struct durations lateness; /* the same, for monitoring */
 };
 enum session_state {
     SESSION_FREE = 0,

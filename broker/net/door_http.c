@@ -18,7 +18,7 @@
 #define LANE_PROTOCOL "push.sp.nanomsg.org"
 #define LANE_PATH "/lane/"
 #define TEXT_SIZE 512 /* of a header that is looked at; a longer one is none that we know */
-#define PAGE_HEAD_SIZE 512
+#define PAGE_HEAD_SIZE 1024
 #define REFUSAL_SIZE 512
 
 struct refusal {
@@ -230,13 +230,30 @@ static int ask_for_page(struct connection *connection, const char *path) {
     connection->awaits_page = true;
     if (calls->page(calls->argument, connection->id, path)) return 0;
     connection->awaits_page = false;
-    return refuse(connection, REFUSED(404, "there is no such page; there are /healthz and /metrics"));
+    return refuse(connection, REFUSED(404, "there is no such page; there are /, /healthz, /readyz and /metrics"));
 }
+
+/* A browser takes a page for what it says it is, puts it into no frame, keeps it nowhere, and tells nobody of it. (What
+ * may run in the page at `/` it says itself: page/make_page.py.) */
+static const struct {
+    const char *name, *value;
+} page_headers[] = {
+    {"x-content-type-options:", "nosniff"},
+    {"x-frame-options:", "DENY"},
+    {"content-security-policy:", "frame-ancestors 'none'"},
+    {"referrer-policy:", "no-referrer"},
+    {"cache-control:", "no-store"},
+};
 
 static bool write_page_head(const struct connection *connection, const struct message *page) {
     struct lws *wsi = connection->wsi;
     uint8_t head[LWS_PRE + PAGE_HEAD_SIZE], *start = head + LWS_PRE, *at = start, *end = head + sizeof(head) - 1;
     if (lws_add_http_common_headers(wsi, page->status, page->type, page->size, &at, end) != 0) return false;
+    for (size_t i = 0; i < sizeof(page_headers) / sizeof(page_headers[0]); i++)
+        if (lws_add_http_header_by_name(wsi, (const uint8_t *)page_headers[i].name,
+                                        (const uint8_t *)page_headers[i].value, (int)strlen(page_headers[i].value), &at,
+                                        end) != 0)
+            return false;
     if (lws_add_http_header_by_token(wsi, WSI_TOKEN_CONNECTION, (const uint8_t *)"close", 5, &at, end) != 0)
         return false;
     return lws_finalize_write_http_header(wsi, start, &at, end) == 0;

@@ -2,28 +2,39 @@
 #include "http.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gateway_host.h"
 #include "logfmt.h"
+#include "metrics.h"
+#include "page.h"
+#include "page_numbers.h"
+#include "pair_status.h"
+#include "readiness.h"
 #include "shell.h"
-#include "stats.h"
 
-/* Scrapes under way at once. */
-#define METRICS_MAX 8
-#define METRICS_ARENA_MAX (1u << 20)
+/* Scrapes, and people who look at the page, at once. */
+#define NUMBERS_MAX 8
+#define NUMBERS_ARENA_MAX (1u << 20)
 
-struct metrics_call {
+enum numbers_kind { NUMBERS_METRICS, NUMBERS_PAGE };
+
+/* Asks for the statistics, and for the page at `/` then how the pair is. */
+struct numbers_call {
     struct call call; /* first */
     struct shell *shell;
+    enum numbers_kind kind;
     uint64_t to; /* connection */
     struct arena arena;
     Tarry__Request request;
     Tarry__Stats stats;
+    Tarry__Pair pair;
+    Tarry__Reply *told; /* the statistics; NULL: not yet */
 };
 
-static _Atomic unsigned metrics_busy;
+static _Atomic unsigned numbers_busy;
 
 static void respond(struct shell *shell, uint64_t to, uint16_t status, const char *type, const void *body,
                     size_t size) {
@@ -36,56 +47,88 @@ static void respond(struct shell *shell, uint64_t to, uint16_t status, const cha
     door_page(shell->door, to, page);
 }
 
-static void healthz(struct shell *shell, uint64_t to) {
-    bool stopping = atomic_load(&shell->stopping);
-    respond(shell, to, stopping ? 503 : 200, "text/plain", stopping ? "stopping\n" : "ok\n", stopping ? 9 : 3);
+static void readyz(struct shell *shell, uint64_t to) {
+    char buffer[READINESS_TEXT_SIZE], text[READINESS_TEXT_SIZE + 2];
+    const char *problem = readiness_problem(shell, buffer);
+    int size = snprintf(text, sizeof(text), "%s\n", problem != NULL ? problem : "ready");
+    respond(shell, to, problem != NULL ? 503 : 200, "text/plain", text, (size_t)size);
 }
 
-/* The answer to a Stats request, turned into text. */
-static void metrics_answer(struct call *call, struct message *message) {
-    struct metrics_call *metrics = (struct metrics_call *)call;
-    size_t size = 0;
-    char *text = NULL;
-    if (message != NULL) {
-        Tarry__Reply *reply = tarry__reply__unpack(NULL, message->size, message->bytes);
-        if (reply != NULL && reply->body_case == TARRY__REPLY__BODY_STATS) text = stats_text(reply->stats, &size);
-        if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
-        message_free(message);
-    }
+/* `text` NULL: it cannot be told just now. */
+static void numbers_end(struct numbers_call *numbers, const char *type, char *text, size_t size) {
     if (text != NULL)
-        respond(metrics->shell, metrics->to, 200, "text/plain; version=0.0.4", text, size);
+        respond(numbers->shell, numbers->to, 200, type, text, size);
     else
-        respond(metrics->shell, metrics->to, 503, "text/plain", "unavailable\n", 12);
+        respond(numbers->shell, numbers->to, 503, "text/plain", "unavailable\n", 12);
     free(text);
-    arena_deinit(&metrics->arena);
-    free(metrics);
-    atomic_fetch_sub(&metrics_busy, 1);
+    if (numbers->told != NULL) tarry__reply__free_unpacked(numbers->told, NULL);
+    arena_deinit(&numbers->arena);
+    free(numbers);
+    atomic_fetch_sub(&numbers_busy, 1);
 }
 
-static void metrics(struct shell *shell, uint64_t to) {
-    struct metrics_call *metrics = NULL;
-    if (atomic_fetch_add(&metrics_busy, 1) < METRICS_MAX && !atomic_load(&shell->stopping))
-        metrics = calloc(1, sizeof(*metrics));
-    if (metrics == NULL) {
-        atomic_fetch_sub(&metrics_busy, 1);
+/* NULL: it is another answer than `wanted`, or none. */
+static Tarry__Reply *unpack(struct message *message, Tarry__Reply__BodyCase wanted) {
+    if (message == NULL) return NULL;
+    Tarry__Reply *reply = tarry__reply__unpack(NULL, message->size, message->bytes);
+    message_free(message);
+    if (reply == NULL || reply->body_case == wanted) return reply;
+    tarry__reply__free_unpacked(reply, NULL);
+    return NULL;
+}
+
+static void pair_told(struct call *call, struct message *message) {
+    struct numbers_call *numbers = (struct numbers_call *)call;
+    Tarry__Reply *reply = unpack(message, TARRY__REPLY__BODY_PAIR);
+    size_t size = 0;
+    char *text = page_numbers(numbers->told->stats, reply != NULL ? reply->pair : NULL, &size);
+    if (reply != NULL) tarry__reply__free_unpacked(reply, NULL);
+    numbers_end(numbers, "application/json", text, size);
+}
+
+static void stats_told(struct call *call, struct message *message) {
+    struct numbers_call *numbers = (struct numbers_call *)call;
+    numbers->told = unpack(message, TARRY__REPLY__BODY_STATS);
+    if (numbers->told == NULL) {
+        numbers_end(numbers, NULL, NULL, 0);
+    } else if (numbers->kind == NUMBERS_METRICS) {
+        size_t size = 0;
+        char *text = metrics_text(numbers->told->stats, &size);
+        numbers_end(numbers, METRICS_TYPE, text, size);
+    } else {
+        tarry__pair__init(&numbers->pair);
+        numbers->request.body_case = TARRY__REQUEST__BODY_PAIR;
+        numbers->request.pair = &numbers->pair;
+        numbers->call.answer = pair_told;
+        pair_answer(numbers->shell, call);
+    }
+}
+
+static void numbers(struct shell *shell, uint64_t to, enum numbers_kind kind) {
+    struct numbers_call *numbers = NULL;
+    if (atomic_fetch_add(&numbers_busy, 1) < NUMBERS_MAX && !atomic_load(&shell->stopping))
+        numbers = calloc(1, sizeof(*numbers));
+    if (numbers == NULL) {
+        atomic_fetch_sub(&numbers_busy, 1);
         respond(shell, to, 503, "text/plain", "busy\n", 5);
         return;
     }
-    struct errand *errand = &metrics->call.errand;
-    metrics->shell = shell;
-    metrics->to = to;
-    tarry__request__init(&metrics->request);
-    tarry__stats__init(&metrics->stats);
-    metrics->request.version = WIRE_VERSION;
-    metrics->request.body_case = TARRY__REQUEST__BODY_STATS;
-    metrics->request.stats = &metrics->stats;
-    metrics->call.answer = metrics_answer;
+    struct errand *errand = &numbers->call.errand;
+    numbers->shell = shell;
+    numbers->kind = kind;
+    numbers->to = to;
+    tarry__request__init(&numbers->request);
+    tarry__stats__init(&numbers->stats);
+    numbers->request.version = WIRE_VERSION;
+    numbers->request.body_case = TARRY__REQUEST__BODY_STATS;
+    numbers->request.stats = &numbers->stats;
+    numbers->call.answer = stats_told;
     errand->item.kind = ITEM_CALL;
     errand->hold = -1;
-    arena_init(&metrics->arena, METRICS_ARENA_MAX);
-    errand->arena = &metrics->arena;
+    arena_init(&numbers->arena, NUMBERS_ARENA_MAX);
+    errand->arena = &numbers->arena;
     errand->event =
-        (struct core_event){.kind = CORE_STATS, .request = &metrics->request, .ticket = call_ticket(&metrics->call)};
+        (struct core_event){.kind = CORE_STATS, .request = &numbers->request, .ticket = call_ticket(&numbers->call)};
     inbox_post(&shell->inbox, &errand->item);
 }
 
@@ -97,9 +140,15 @@ static void on_served(void *argument) {
 
 static bool on_page(void *argument, uint64_t id, const char *path) {
     if (strcmp(path, "/healthz") == 0)
-        healthz(argument, id);
+        respond(argument, id, 200, "text/plain", "ok\n", 3);
+    else if (strcmp(path, "/readyz") == 0)
+        readyz(argument, id);
     else if (strcmp(path, "/metrics") == 0)
-        metrics(argument, id);
+        numbers(argument, id, NUMBERS_METRICS);
+    else if (strcmp(path, "/page/numbers") == 0)
+        numbers(argument, id, NUMBERS_PAGE);
+    else if (strcmp(path, "/") == 0)
+        respond(argument, id, 200, PAGE_TYPE, page_html, page_html_size);
     else
         return false;
     return true;

@@ -22,8 +22,12 @@ void latency_add(struct latency *latency, uint64_t value) {
     assert(bucket < LATENCY_BUCKETS);
     atomic_fetch_add_explicit(&latency->buckets[bucket], 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&latency->count, 1, memory_order_relaxed);
-    if (value > atomic_load_explicit(&latency->max, memory_order_relaxed))
-        atomic_store_explicit(&latency->max, value, memory_order_relaxed);
+    atomic_fetch_add_explicit(&latency->fixed[duration_bucket(value)], 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&latency->sum, value, memory_order_relaxed);
+    uint64_t max = atomic_load_explicit(&latency->max, memory_order_relaxed);
+    while (value > max && !atomic_compare_exchange_weak_explicit(&latency->max, &max, value, memory_order_relaxed,
+                                                                 memory_order_relaxed)) {
+    }
 }
 
 static double quantile(const struct latency *latency, uint64_t count, double share) {
@@ -45,4 +49,12 @@ void latency_quantiles(const struct latency *latency, Tarry__Quantiles *out) {
     out->p50 = quantile(latency, out->count, 0.50);
     out->p99 = quantile(latency, out->count, 0.99);
     out->p999 = quantile(latency, out->count, 0.999);
+}
+
+void latency_durations(const struct latency *latency, uint64_t *counts, Tarry__Durations *out) {
+    for (size_t i = 0; i < DURATION_BUCKETS; i++)
+        counts[i] = atomic_load_explicit(&latency->fixed[i], memory_order_relaxed);
+    out->n_counts = DURATION_BUCKETS;
+    out->counts = counts;
+    out->sum_us = atomic_load_explicit(&latency->sum, memory_order_relaxed);
 }

@@ -42,6 +42,10 @@ void room_init(struct room *room, const char *path, uint64_t segment_size, struc
     out_disk->allocate = room_allocate;
 }
 
+void room_look(const struct room *room, uint64_t *out_free, uint64_t *out_bytes) {
+    if (!free_bytes(room->path, out_free, out_bytes)) *out_free = *out_bytes = 0;
+}
+
 bool room_spares(const struct room *room, uint64_t size) {
     uint64_t free, total;
     return free_bytes(room->path, &free, &total) && disk_reserve_admits_copy(&room->reserve, free, size);

@@ -20,6 +20,8 @@ struct room {
 
 /* `*out_disk` is what the log is opened with. There is one room in a process, and it stays where it is. */
 void room_init(struct room *room, const char *path, uint64_t segment_size, struct disk *out_disk);
+/* Bytes that the file system has left, and has in all; 0: it does not say. Any thread. */
+void room_look(const struct room *room, uint64_t *out_free, uint64_t *out_bytes);
 /* NULL: there is room for new tasks that would take up to `size` bytes of log at `position` (where the core puts its
  * next frame, which may be ahead of the log's end). Otherwise why they are to be refused, a sentence: the disk is
  * nearly full; or the log's next segment is still being made, which no thread of the core's waits for. Core thread. */

@@ -89,6 +89,8 @@ static void context_give(struct rpc_context *context) {
     context->follows = false;
     if (context->asks_core) atomic_fetch_sub(&rpc->asking_core, 1);
     context->asks_core = false;
+    if (context->posted_ns != 0) latency_add(&rpc->shell->calls_us, (monotonic_ns() - context->posted_ns) / 1000);
+    context->posted_ns = 0;
     context->proof = PEER_NONE;
     context->call.age_max_ms = 0;
     pthread_mutex_lock(&rpc->mutex);
@@ -326,6 +328,7 @@ void rpc_go_on(struct rpc *rpc, struct call *call) {
 static void post_to_core(struct rpc_context *context) {
     struct rpc *rpc = context->rpc;
     context->asks_core = true;
+    context->posted_ns = monotonic_ns();
     bool is_alone = atomic_fetch_add(&rpc->asking_core, 1) == 0;
     lone_post(rpc->shell, &context->call.errand.item, context->from, is_alone);
 }

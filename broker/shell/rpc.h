@@ -54,6 +54,7 @@ struct rpc_context {
     size_t expected;       /* … and those of the answer, if it may be long; 0: it is short */
     bool follows;          /* it is the other node's question */
     bool asks_core;        /* it was posted to the core */
+    uint64_t posted_ns;    /* … at once, and when; MONOTONIC. 0: it was not */
     enum peer_proof proof; /* PEER_RIGHT: the other node of the pair asks, and the reply is to be proved, too ... */
     uint8_t nonce[PEER_NONCE_SIZE]; /* ... naming this */
     struct rpc_arena *memory;       /* between a request and its answer */

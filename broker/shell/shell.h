@@ -93,6 +93,7 @@ struct shell {
     struct peer_key peer_key;   /* of a pair; fixed from the start on */
     struct asker_papers papers; /* shown to the other node */
     struct latency fsync_us;
+    struct latency calls_us;
     _Atomic bool stopping;
     char **arguments; /* the process's own */
 };

@@ -58,6 +58,11 @@ static int load_key(struct signer *signer, const char *path, char *message, size
 
 /* ---- the start */
 
+static void tell(struct signer *signer) {
+    atomic_store(&signer->told_position, signer->last.position);
+    atomic_store(&signer->told_ms, signer->last.wall_ns / NS_PER_MS);
+}
+
 static int judge_last(struct signer *signer, char *message, size_t message_size) {
     const char *directory = signer->shell->dir.path;
     uint64_t damaged;
@@ -95,6 +100,7 @@ int signer_open(struct signer *signer, struct shell *shell, char *message, size_
         logfmt("torn_head", "offset=%" PRIu64 " bytes=%" PRIu64 " action=\"written over\"",
                signer->heads.count * HEAD_SIZE, signer->heads.torn_bytes);
     if (judge_last(signer, message, message_size) != 0) return 1;
+    tell(signer);
     char id[SIGN_KEY_ID_TEXT_SIZE];
     logfmt("signing", "key=%s heads=%" PRIu64 " signed_to=%" PRIu64, sign_key_id_format(signer->secret->public.id, id),
            signer->last.number, signer->last.position);
@@ -103,6 +109,11 @@ int signer_open(struct signer *signer, struct shell *shell, char *message, size_
 
 uint64_t signer_known(const struct signer *signer) {
     return signer->last.position;
+}
+
+void signer_told(const struct signer *signer, uint64_t *out_position, uint64_t *out_ms) {
+    *out_position = atomic_load(&signer->told_position);
+    *out_ms = atomic_load(&signer->told_ms);
 }
 
 bool signer_agrees(const struct signer *signer, uint64_t position, const uint8_t chain[FRAME_CHAIN_SIZE]) {
@@ -125,6 +136,7 @@ static void sign(struct signer *signer) {
         return;
     }
     signer->last = head;
+    tell(signer);
     signer->signed_ns = now_ns;
     signer->due_ns = 0;
 }

@@ -10,6 +10,7 @@
 #ifndef TARRY_SHELL_SIGNER_H
 #define TARRY_SHELL_SIGNER_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,10 +22,12 @@ struct signer {
     struct shell *shell;
     struct sign_secret *secret; /* guarded by libsodium; NULL: nothing is signed */
     struct heads heads;
-    struct head last;   /* of ours; number 0: there is none */
-    struct head next;   /* the log as far as it was taken in; position 0: nothing was */
-    uint64_t due_ns;    /* MONOTONIC, when `next` is to be signed; 0: there is no news */
-    uint64_t signed_ns; /* MONOTONIC, when the last one was; 0: not in this run */
+    struct head last;               /* of ours; number 0: there is none */
+    struct head next;               /* the log as far as it was taken in; position 0: nothing was */
+    uint64_t due_ns;                /* MONOTONIC, when `next` is to be signed; 0: there is no news */
+    uint64_t signed_ns;             /* MONOTONIC, when the last one was; 0: not in this run */
+    _Atomic uint64_t told_position; /* of `last`, for any thread … */
+    _Atomic uint64_t told_ms;       /* … and when that was, by the log's clock */
 };
 
 /* Reads the key, if one is configured and the broker may change anything, and the last head. 0, or 1 with a sentence
@@ -32,6 +35,8 @@ struct signer {
 int signer_open(struct signer *signer, struct shell *shell, char *message, size_t message_size);
 /* The log was durable up to here; 0: nobody signed anything. */
 uint64_t signer_known(const struct signer *signer);
+/* The last head's position and time (Unix milliseconds); 0: there is none. Any thread. */
+void signer_told(const struct signer *signer, uint64_t *out_position, uint64_t *out_ms);
 /* Whether the last head, if it speaks of this position, names this chain hash. */
 bool signer_agrees(const struct signer *signer, uint64_t position, const uint8_t chain[FRAME_CHAIN_SIZE]);
 

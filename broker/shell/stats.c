@@ -1,9 +1,7 @@
 /* stats.c: see stats.h. */
 #include "stats.h"
 
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "shell.h"
@@ -37,13 +35,30 @@ static void stats_access(struct shell *shell, Tarry__BrokerStats *out, struct au
     out->token_problem = numbers->problem;
 }
 
+struct stats_durations {
+    Tarry__Durations syncs, calls;
+    uint64_t counts[2][DURATION_BUCKETS];
+};
+
+/* Likewise. */
+static void stats_durations(const struct shell *shell, Tarry__BrokerStats *out, struct stats_durations *durations) {
+    tarry__durations__init(&durations->syncs);
+    tarry__durations__init(&durations->calls);
+    latency_durations(&shell->fsync_us, durations->counts[0], &durations->syncs);
+    latency_durations(&shell->calls_us, durations->counts[1], &durations->calls);
+    out->syncs = &durations->syncs;
+    out->calls = &durations->calls;
+}
+
 Tarry__BrokerStats *stats_broker(struct shell *shell, struct arena *arena, bool clock_held) {
     Tarry__BrokerStats *out = arena_alloc(arena, sizeof(*out));
     Tarry__Quantiles *fsync_us = arena_alloc(arena, sizeof(*fsync_us));
     char *member = arena_alloc(arena, MEMBER_TEXT_SIZE);
     struct archive_numbers *numbers = arena_alloc(arena, sizeof(*numbers));
+    struct stats_durations *durations = arena_alloc(arena, sizeof(*durations));
     struct authorizer_numbers *access = arena_alloc(arena, sizeof(*access));
-    if (out == NULL || fsync_us == NULL || member == NULL || numbers == NULL || access == NULL) return NULL;
+    if (out == NULL || fsync_us == NULL || member == NULL || numbers == NULL || access == NULL || durations == NULL)
+        return NULL;
     tarry__broker_stats__init(out);
     tarry__quantiles__init(fsync_us);
     latency_quantiles(&shell->fsync_us, fsync_us);
@@ -66,146 +81,12 @@ Tarry__BrokerStats *stats_broker(struct shell *shell, struct arena *arena, bool 
     out->resident_bytes = resident_bytes();
     out->fsync_us = fsync_us;
     out->clock_held = clock_held;
+    stats_durations(shell, out, durations);
     stats_archive(shell, out, numbers);
+    room_look(&shell->room, &out->disk_free, &out->disk_bytes);
+    signer_told(&shell->signer, &out->signed_position, &out->signed_ms);
     stats_access(shell, out, access);
     member_format(shell->dir.member.id, member);
     out->member = member;
     return out;
-}
-
-/* A label value: quotes, backslashes and line feeds escaped. */
-static void put_label(FILE *out, const char *text) {
-    for (; *text != '\0'; text++) {
-        if (*text == '\n') {
-            fputs("\\n", out);
-            continue;
-        }
-        if (*text == '"' || *text == '\\') fputc('\\', out);
-        fputc(*text, out);
-    }
-}
-
-static void put_metric(FILE *out, const char *name, const char *type) {
-    fprintf(out, "# TYPE tarry_%s %s\n", name, type);
-}
-
-static void put_quantiles(FILE *out, const char *name, const char *queue, const Tarry__Quantiles *quantiles) {
-    if (quantiles == NULL) return;
-    const double values[] = {quantiles->p50, quantiles->p99, quantiles->p999, quantiles->max};
-    static const char *const shares[] = {"0.5", "0.99", "0.999", "1"};
-    for (size_t i = 0; i < 4; i++) {
-        fprintf(out, "tarry_%s{", name);
-        if (queue != NULL) {
-            fputs("queue=\"", out);
-            put_label(out, queue);
-            fputs("\",", out);
-        }
-        fprintf(out, "quantile=\"%s\"} %g\n", shares[i], values[i]);
-    }
-}
-
-#define QUEUE_METRICS(X)                                                                                               \
-    X(pending, "gauge")                                                                                                \
-    X(ready, "gauge")                                                                                                  \
-    X(in_flight, "gauge")                                                                                              \
-    X(dead, "gauge")                                                                                                   \
-    X(oldest_overdue_ms, "gauge")                                                                                      \
-    X(scheduled, "counter")                                                                                            \
-    X(cancelled, "counter")                                                                                            \
-    X(delivered, "counter")                                                                                            \
-    X(acked, "counter")                                                                                                \
-    X(retried, "counter")                                                                                              \
-    X(expired, "counter")                                                                                              \
-    X(dropped, "counter")
-
-#define BROKER_METRICS(X)                                                                                              \
-    X(uptime_ms, "counter")                                                                                            \
-    X(appended, "counter")                                                                                             \
-    X(durable, "counter")                                                                                              \
-    X(indexed, "counter")                                                                                              \
-    X(segments, "gauge")                                                                                               \
-    X(log_bytes, "gauge")                                                                                              \
-    X(archived_segments, "gauge")                                                                                      \
-    X(archive_bytes, "gauge")                                                                                          \
-    X(archive_oldest_ms, "gauge")                                                                                      \
-    X(archive_held, "gauge")                                                                                           \
-    X(index_bytes, "gauge")                                                                                            \
-    X(near_tasks, "gauge")                                                                                             \
-    X(core_bytes, "gauge")                                                                                             \
-    X(core_bytes_max, "gauge")                                                                                         \
-    X(resident_bytes, "gauge")                                                                                         \
-    X(sessions, "gauge")                                                                                               \
-    X(producers, "gauge")                                                                                              \
-    X(live, "gauge")                                                                                                   \
-    X(tokens, "gauge")                                                                                                 \
-    X(token_failures, "counter")                                                                                       \
-    X(denied, "counter")                                                                                               \
-    X(limited, "counter")
-
-#define PAIR_METRICS(X)                                                                                                \
-    X(primary, "gauge")                                                                                                \
-    X(in_sync, "gauge")                                                                                                \
-    X(committed, "counter")                                                                                            \
-    X(applied, "counter")                                                                                              \
-    X(lag_frames, "gauge")                                                                                             \
-    X(lag_bytes, "gauge")                                                                                              \
-    X(lag_ms, "gauge")                                                                                                 \
-    X(copied, "gauge")                                                                                                 \
-    X(copy_bytes, "gauge")                                                                                             \
-    X(left_ms, "gauge")                                                                                                \
-    X(role, "gauge")                                                                                                   \
-    X(epoch, "gauge")                                                                                                  \
-    X(alone, "gauge")                                                                                                  \
-    X(alone_ms, "gauge")                                                                                               \
-    X(digest_position, "counter")                                                                                      \
-    X(digests_compared, "counter")
-
-static void put_pair(FILE *out, const Tarry__PairStats *pair) {
-#define X(field, type)                                                                                                 \
-    put_metric(out, "pair_" #field, type);                                                                             \
-    fprintf(out, "tarry_pair_" #field " %" PRIu64 "\n", (uint64_t)pair->field);
-    PAIR_METRICS(X)
-#undef X
-}
-
-static void put_queues(FILE *out, const Tarry__StatsReply *stats) {
-#define X(field, type)                                                                                                 \
-    put_metric(out, "queue_" #field, type);                                                                            \
-    for (size_t i = 0; i < stats->n_queues; i++) {                                                                     \
-        fputs("tarry_queue_" #field "{queue=\"", out);                                                                 \
-        put_label(out, stats->queues[i]->name);                                                                        \
-        fprintf(out, "\"} %" PRIu64 "\n", (uint64_t)stats->queues[i]->field);                                          \
-    }
-    QUEUE_METRICS(X)
-#undef X
-    put_metric(out, "queue_lateness_ms", "summary");
-    for (size_t i = 0; i < stats->n_queues; i++)
-        put_quantiles(out, "queue_lateness_ms", stats->queues[i]->name, stats->queues[i]->lateness_ms);
-}
-
-char *stats_text(const Tarry__StatsReply *stats, size_t *out_size) {
-    char *text = NULL;
-    FILE *out = open_memstream(&text, out_size);
-    if (out == NULL) return NULL;
-    const Tarry__BrokerStats *broker = stats->broker;
-    if (broker != NULL) {
-#define X(field, type)                                                                                                 \
-    put_metric(out, #field, type);                                                                                     \
-    fprintf(out, "tarry_" #field " %" PRIu64 "\n", (uint64_t)broker->field);
-        BROKER_METRICS(X)
-#undef X
-        if (broker->pair != NULL) put_pair(out, broker->pair);
-        put_metric(out, "clock_held", "gauge");
-        fprintf(out, "tarry_clock_held %d\n", broker->clock_held ? 1 : 0);
-        put_metric(out, "archive_failing", "gauge");
-        fprintf(out, "tarry_archive_failing %d\n", broker->archive_error[0] != '\0' ? 1 : 0);
-        put_metric(out, "tokens_wrong", "gauge");
-        fprintf(out, "tarry_tokens_wrong %d\n", broker->token_problem[0] != '\0' ? 1 : 0);
-        put_metric(out, "fsync_us", "summary");
-        put_quantiles(out, "fsync_us", NULL, broker->fsync_us);
-    }
-    put_queues(out, stats);
-    if (fclose(out) == 0) return text;
-    free(text);
-    return NULL;
 }

@@ -1,9 +1,8 @@
-/* stats.h: what the shell knows about the broker, and all of it as text for Prometheus. */
+/* stats.h: what the shell knows about the broker, for an answer to Stats. */
 #ifndef TARRY_SHELL_STATS_H
 #define TARRY_SHELL_STATS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "arena.h"
 #include "tarry.pb-c.h"
@@ -12,7 +11,5 @@ struct shell;
 
 /* In `arena`; what the core knows is left to it. NULL: out of memory. Core thread only. */
 Tarry__BrokerStats *stats_broker(struct shell *shell, struct arena *arena, bool clock_held);
-/* Prometheus text, allocated with malloc. NULL: out of memory. */
-char *stats_text(const Tarry__StatsReply *stats, size_t *out_size);
 
 #endif

@@ -147,6 +147,10 @@ struct tarry_broker_stats {
     uint64_t archive_oldest_ms; /* when the oldest of them ended; 0: there is none */
     uint64_t archive_held;      /* of them, those that a hold keeps from being pruned */
     const char *archive_error;  /* why nothing can be archived just now; "": all is well */
+    uint64_t disk_free_bytes;   /* that the data directory's file system has left … */
+    uint64_t disk_size_bytes;   /* … and has in all; 0: the broker does not say */
+    uint64_t signed_position;   /* of the last signed head; 0: nothing is signed */
+    uint64_t signed_ms;         /* when that was */
 };
 struct tarry_stats_view {
     size_t count;

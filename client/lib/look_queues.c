@@ -152,6 +152,10 @@ static void fill_broker(const Tarry__BrokerStats *from, struct tarry_broker_stat
         .archive_oldest_ms = from->archive_oldest_ms,
         .archive_held = from->archive_held,
         .archive_error = from->archive_error,
+        .disk_free_bytes = from->disk_free,
+        .disk_size_bytes = from->disk_bytes,
+        .signed_position = from->signed_position,
+        .signed_ms = from->signed_ms,
     };
 }
 

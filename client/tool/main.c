@@ -46,6 +46,7 @@ const struct command *const tool_commands[] = {
     &command_archive_hold,
     &command_archive_release,
     &command_status,
+    &command_doctor,
     &command_promote,
     &command_demote,
     &command_pair_record,

@@ -48,7 +48,7 @@ class Door(Access):
         self.assertEqual(seen, [401] * 10 + [429] * 4)
         self.assertEqual(self.status(tokens.text_of("shop"))[0], 101)
         body = page(self.broker.port, "/metrics")[1]
-        self.assertIn("tarry_token_failures 14\n", body)
+        self.assertIn("tarry_token_failures_total 14\n", body)
         self.assertIn("tarry_tokens 3\n", body)
 
 

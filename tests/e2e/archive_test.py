@@ -113,7 +113,7 @@ class Tells(Archived):
         with urllib.request.urlopen(f"http://127.0.0.1:{self.broker.port}/metrics") as reply:
             metrics = reply.read().decode()
         self.assertIn("\ntarry_archive_failing 1\n", metrics)
-        self.assertIn(f"\ntarry_archived_segments {stats['archived_segments']}\n", metrics)
+        self.assertIn(f"\ntarry_archive_segments {stats['archived_segments']}\n", metrics)
         os.rename(self.path("away"), self.archive())
         self.wait(lambda: not self.broker.queue_stats(None)["archive_error"], "it does not recover")
         self.stop()

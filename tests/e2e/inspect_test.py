@@ -3,6 +3,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import urllib.error
 import urllib.request
 
 import harness
@@ -71,6 +72,10 @@ class Inspected(harness.Case):
             url = inspector.url.replace("ws://", "http://") + page
             with urllib.request.urlopen(url, timeout=harness.ANSWER_WAIT_S) as answer:
                 self.assertEqual(answer.status, 200)
+        with self.assertRaises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(inspector.url.replace("ws://", "http://") + "/readyz", timeout=harness.ANSWER_WAIT_S)
+        with refused.exception as answer:
+            self.assertEqual((answer.code, answer.read().split(b":")[0]), (503, b"inspecting"))
         self.assertEqual(inspector.stop(), 0)
         self.assertEqual(fingerprint(self.broker.data), files)
 

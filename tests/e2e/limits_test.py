@@ -99,7 +99,7 @@ class Limits(Access):
         self.assertEqual(schedules(local, 1, "news"), OK)
         self.assertEqual(waits.hear()[1], OK)
         harness.wait_until("its bytes are given back", lambda: schedules(asks, BYTES) == OK, 10)
-        self.assertRegex(page(self.broker.port, "/metrics")[1], r"\ntarry_limited [1-9]")
+        self.assertRegex(page(self.broker.port, "/metrics")[1], r"\ntarry_limited_total [1-9]")
 
     def test_bytes_half_received(self):
         """Half of a request counts as soon as it is no small one; what it makes too much is read to its end and refused, it or what comes beside it."""

@@ -49,7 +49,7 @@ class Snapshot(Slow, pair_snapshot_test.Case):
         self.assertLess(status["left_ms"], 120_000)
         counted = metrics(self.a)
         self.assertEqual(counted["tarry_pair_copy_bytes"], status["peer_copy_bytes"])
-        self.assertGreaterEqual(counted["tarry_pair_copied"], status["peer_copied"])
+        self.assertGreaterEqual(counted["tarry_pair_copied_bytes"], status["peer_copied"])
         command = self.a.command("status")[:-1]  # without --json
         said = subprocess.run(command, stdout=subprocess.PIPE, timeout=30, check=False).stdout.decode()
         self.assertRegex(said, r"the follower has \d+ of \d+ bytes, about \S+ left")
@@ -79,7 +79,7 @@ class CatchingUp(Slow, pair.Case):
             status = self.wait_for("it tells", lambda asked=broker: (found := asked.tarry("status").one).get("left_ms") and found)
             self.assertGreater(status["lag_bytes"], MIB)
             self.assertLess(status["left_ms"], 300_000)
-        self.assertIn("tarry_pair_left_ms", metrics(self.b))
+        self.assertIn("tarry_pair_left_seconds", metrics(self.b))
         self.wait_log(self.b, "event=catching_up", wait_s=60)
         [line] = [line for line in self.b.log if "event=catching_up" in line][:1]
         self.assertGreater(int(re.search(r"lag_bytes=(\d+)", line)[1]), MIB)

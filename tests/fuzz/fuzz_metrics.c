@@ -1,8 +1,5 @@
-/* fuzz_metrics.c: the one page of the HTTP interface that is made of data: an answer about statistics as Prometheus
- * text. Every line is a comment or a sample; there is a sample of each metric per queue, with the queue's own name in
- * its label.
- *
- * The rest of broker/shell/http.c is nng's: its server reads the requests, and the handlers look at nothing in them.
+/* fuzz_metrics.c: an answer about statistics as Prometheus text. Every line is a comment or a sample; there are as many
+ * samples as there must be, and the labels of queues say the queues' own names, in their order.
  *
  * The input: a packed StatsReply. */
 #include <assert.h>
@@ -12,11 +9,12 @@
 
 #include "arena.h"
 #include "fuzz.h"
-#include "stats.h"
+#include "metrics.h"
 
-#define QUEUE_GAUGES 12u /* samples of a queue, quantiles left out */
-#define BROKER_GAUGES 25u
-#define PAIR_GAUGES 16u
+#define HISTOGRAM_SERIES (DURATION_BUCKETS + 2u)
+#define BROKER_SERIES (31u + 2u * HISTOGRAM_SERIES)
+#define SUM_SERIES (13u + HISTOGRAM_SERIES)
+#define PAIR_SERIES 16u
 
 static const char *past_name(const char *at) {
     assert(strncmp(at, "tarry_", 6) == 0);
@@ -41,39 +39,49 @@ static const char *past_value(const char *at, const char *name) {
     return at + 1;
 }
 
-/* One line, of the i-th sample of its metric. Returns the next line; counts samples that have no quantile. */
-static const char *past_line(const char *at, const Tarry__StatsReply *stats, size_t *sample, size_t *gauges) {
+/* Past `{…}`; counts the families' samples that have a queue, to know whose turn it is. */
+static const char *past_labels(const char *at, const Tarry__StatsReply *stats, size_t per_queue, size_t *sample) {
+    const char *name = NULL;
+    if (strncmp(at, "queue=\"", 7) == 0) {
+        size_t turn = *sample / per_queue;
+        assert(turn < stats->n_queues && turn < METRICS_QUEUES_MAX);
+        name = stats->queues[turn]->name;
+    }
+    while (*at != '}') {
+        while (islower((unsigned char)*at)) at++;
+        assert(at[0] == '=' && at[1] == '"');
+        at = past_value(at + 2, name);
+        name = NULL;
+        assert(*at == ',' || *at == '}');
+        if (*at == ',') at++;
+    }
+    return at + 1;
+}
+
+/* Of the family whose TYPE line stands here, how many samples a queue has. */
+static size_t samples_of(const char *at) {
+    const char *end = strchr(at, '\n');
+    if (strncmp(end - strlen(" histogram"), " histogram", strlen(" histogram")) == 0) return HISTOGRAM_SERIES;
+    return strncmp(at, "# TYPE tarry_queue_tasks ", 25) == 0 ? 4 : 1;
+}
+
+static const char *past_line(const char *at, const Tarry__StatsReply *stats, size_t *per_queue, size_t *sample,
+                             size_t *count) {
     if (*at == '#') {
-        assert(strncmp(at, "# TYPE tarry_", 13) == 0);
+        bool is_help = strncmp(at, "# HELP tarry_", 13) == 0;
+        assert(is_help || strncmp(at, "# TYPE tarry_", 13) == 0);
+        if (!is_help) *per_queue = samples_of(at);
         *sample = 0;
         return strchr(at, '\n') + 1;
     }
     at = past_name(at);
-    bool has_quantile = false;
-    if (*at == '{') {
-        at++;
-        const char *equal = strchr(at, '=');
-        if (strncmp(at, "queue=\"", 7) == 0) {
-            /* A summary has four samples a queue, and leaves out queues without one. */
-            const char *name = *sample < stats->n_queues ? stats->queues[*sample]->name : NULL;
-            const char *end = past_value(at + 7, NULL);
-            if (*end == '}') (void)past_value(at + 7, name);
-            at = *end == ',' ? end + 1 : end;
-        }
-        if (*at != '}') {
-            assert(equal != NULL && strncmp(at, "quantile=\"", 10) == 0);
-            at = past_value(at + 10, NULL);
-            has_quantile = true;
-        }
-        assert(*at == '}');
-        at++;
-    }
+    if (*at == '{') at = past_labels(at + 1, stats, *per_queue, sample);
     assert(*at == ' ');
     char *end;
     (void)strtod(at + 1, &end);
     assert(end > at + 1 && *end == '\n');
     ++*sample;
-    *gauges += !has_quantile;
+    ++*count;
     return end + 1;
 }
 
@@ -83,13 +91,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (arena.size_max == 0) arena_init(&arena, 16u << 20);
     const Tarry__StatsReply *stats = tarry__stats_reply__unpack(&arena.pb, size, data);
     if (stats != NULL) {
-        size_t text_size, sample = 0, gauges = 0;
-        char *text = stats_text(stats, &text_size);
+        size_t text_size, per_queue = 1, sample = 0, count = 0;
+        char *text = metrics_text(stats, &text_size);
         assert(text != NULL && strlen(text) == text_size);
-        for (const char *at = text; *at != 0;) at = past_line(at, stats, &sample, &gauges);
+        for (const char *at = text; *at != 0;) at = past_line(at, stats, &per_queue, &sample, &count);
         bool has_pair = stats->broker != NULL && stats->broker->pair != NULL;
-        assert(gauges == stats->n_queues * QUEUE_GAUGES + (stats->broker != NULL ? BROKER_GAUGES : 0) +
-                             (has_pair ? PAIR_GAUGES : 0));
+        size_t shown = stats->n_queues < METRICS_QUEUES_MAX ? stats->n_queues : METRICS_QUEUES_MAX;
+        assert(count == SUM_SERIES + shown * METRICS_QUEUE_SERIES + (stats->broker != NULL ? BROKER_SERIES : 0) +
+                            (has_pair ? PAIR_SERIES : 0));
         free(text);
     }
     arena_reset(&arena);

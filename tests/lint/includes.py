@@ -22,15 +22,17 @@ ALLOWED = {
     # Both halves of a pair decide, and do no I/O: of the storage they know what a note and an identity are.
     "broker/replication/": ("broker/replication/", "broker/pair/", "storage/note.", "storage/identity.", "proto/"),
     "broker/coordinator/": ("broker/coordinator/", "broker/pair/", "storage/", "proto/"),
+    "broker/page/": ("broker/page/",),
     "broker/net/": ("broker/net/", "proto/tarry_limits."),
     # Foreign protocols know the door, and each other by the seam alone; of the broker they know its messages.
     "broker/gateway/": ("broker/gateway/", "broker/net/", "proto/"),
     "broker/http/": ("broker/http/", "broker/gateway/gateway.h", "broker/net/", "proto/"),
-    "broker/shell/": ("broker/shell/", "broker/access/", "broker/core/", "broker/engine/", "broker/gateway/", "broker/http/", "broker/net/", "broker/pair/", "broker/replication/",
+    "broker/shell/": ("broker/shell/", "broker/access/", "broker/core/", "broker/engine/", "broker/gateway/", "broker/http/", "broker/net/", "broker/page/", "broker/pair/", "broker/replication/",
                       "broker/coordinator/", "storage/", "proto/"),
     "client/include/": ("client/include/",),
     "client/lib/": ("client/lib/", "client/include/", "proto/"),
     "client/tool/": ("client/tool/", "client/include/", "proto/"),
+    "client/tool/doctor/": ("client/tool/", "broker/access/token_file.", "client/include/", "storage/identity.", "proto/"),
     # The file of tokens is written here and read by the broker: one parser for both.
     "client/tool/cmd_token.": ("client/tool/", "broker/access/token_file.", "client/include/", "proto/"),
     "client/tool/token_store.": ("client/tool/", "broker/access/token_file.", "client/include/", "proto/"),

@@ -1,0 +1,39 @@
+/* readiness.c: see readiness.h. */
+#include "readiness.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "shell.h"
+
+static const char *of_node(const struct node *node, char buffer[READINESS_TEXT_SIZE]) {
+    if (!atomic_load(&node->leads)) {
+        char primary[CONFIG_TEXT_SIZE];
+        if (!atomic_load(&node->follows)) return "undecided: nobody of the pair leads, or it is not known yet who";
+        node_primary((struct node *)node, primary); /* a lock, and no change */
+        snprintf(buffer, READINESS_TEXT_SIZE, "follower: the primary is %.900s",
+                 primary[0] != '\0' ? primary : "not known");
+        return buffer;
+    }
+    if (atomic_load(&node->paused)) return "handing-over: the other one of the pair is about to lead";
+    if (atomic_load(&node->stalled_ns) != 0) return "stalled: the follower does not confirm, and is waited for";
+    return NULL;
+}
+
+const char *readiness_problem(const struct shell *shell, char buffer[READINESS_TEXT_SIZE]) {
+    char hangs[SYNC_PROBLEM_SIZE];
+    if (atomic_load(&shell->stopping)) return "stopping: this broker is told to stop";
+    if (shell->config.inspect) return "inspecting: this broker only answers questions (--inspect)";
+    const char *problem = shell->node.on ? of_node(&shell->node, buffer) : NULL;
+    if (problem != NULL) return problem;
+    if ((problem = sync_problem(&shell->sync, hangs)) != NULL) {
+        snprintf(buffer, READINESS_TEXT_SIZE, "disk-hangs: %.900s", problem);
+        return buffer;
+    }
+    uint64_t free, size;
+    room_look(&shell->room, &free, &size);
+    if (disk_reserve_admits_segment(&shell->room.reserve, free, 0)) return NULL;
+    snprintf(buffer, READINESS_TEXT_SIZE, "disk-full: %llu bytes are left, and new tasks are refused",
+             (unsigned long long)free);
+    return buffer;
+}

@@ -1,0 +1,130 @@
+/* cmd_doctor.c: tarry doctor: looks at everything that an operator would, and says what to mend. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "findings.h"
+#include "ndjson.h"
+#include "output.h"
+
+static int run(struct tool *tool, const struct args *args);
+
+static const struct arg_spec options[] = {
+    {"data", ARG_VALUE, "DIR", "look at this data directory and this host, too; without --broker, at no broker"},
+    {"tokens", ARG_VALUE, "FILE", "the file of tokens, if it is not the one in DIR"},
+    {"certificate", ARG_MANY, "FILE", "a certificate that the broker shows or trusts, repeated"},
+    {0},
+};
+
+const struct command command_doctor = {
+    .name = "doctor",
+    .usage = "[--data DIR] [--tokens FILE] [--certificate FILE]…",
+    .summary = "look at a broker, its disk, clock, limits and files, and say what to mend",
+    .text =
+        "Asks every broker that --broker names how it is: its role, problems, clock, memory, disk, the time that a\n"
+        "sync takes, the archive; of a pair whether one leads and the other is in sync.\n\n"
+        "With --data DIR it looks at that directory on this host, whether a broker runs on it or not: how much of the\n"
+        "disk is free, what kind of file system it is, how long a sync takes (it writes 64 KiB into a file without a\n"
+        "name), the file of tokens and who expires soon, and the host's clock and limits: descriptors, locked\n"
+        "memory, the cgroup's memory. It changes nothing.\n\n"
+        "Exit status 0: all is well, or nothing worse than a warning; 1: something is wrong. --json prints an object\n"
+        "a finding: check, result (fine, warning, wrong), what, mend.",
+    .options = options,
+    .positional_max = 0,
+    .positional_names = "nothing",
+    .examples = "tarry doctor\n"
+                "tarry doctor --broker ws://a:7272,ws://b:7272\n"
+                "tarry doctor --data /var/lib/tarry/main --certificate /etc/tarry/tls.crt --json",
+    .run = run,
+};
+
+void finding_add(struct findings *findings, enum found found, const char *check, const char *mend, const char *format,
+                 ...) {
+    if (findings->count == findings->capacity) {
+        size_t capacity = findings->capacity == 0 ? 32 : findings->capacity * 2;
+        struct finding *grown = realloc(findings->items, capacity * sizeof *grown);
+        if (grown == NULL) return; /* some are lost, and the tool is about to end anyway */
+        findings->items = grown;
+        findings->capacity = capacity;
+    }
+    struct finding *finding = &findings->items[findings->count++];
+    *finding = (struct finding){.found = found, .check = check};
+    if (mend != NULL) snprintf(finding->mend, sizeof finding->mend, "%s", mend);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(finding->what, sizeof finding->what, format, arguments);
+    va_end(arguments);
+}
+
+enum found findings_worst(const struct findings *findings) {
+    enum found worst = FOUND_FINE;
+    for (size_t i = 0; i < findings->count; i++)
+        if (findings->items[i].found > worst) worst = findings->items[i].found;
+    return worst;
+}
+
+void findings_deinit(struct findings *findings) {
+    free(findings->items);
+    *findings = (struct findings){0};
+}
+
+static const char *found_name(enum found found) {
+    return found == FOUND_FAIL ? "wrong" : found == FOUND_WARN ? "warning" : "fine";
+}
+
+static void print_json(struct text *out, const struct finding *finding) {
+    ndjson_begin(out);
+    ndjson_text(out, "check", finding->check);
+    ndjson_text(out, "result", found_name(finding->found));
+    ndjson_text(out, "what", finding->what);
+    ndjson_text(out, "mend", finding->mend[0] != 0 ? finding->mend : NULL);
+    ndjson_end(out);
+}
+
+static void print_words(struct text *out, const struct finding *finding) {
+    text_printf(out, "%-8s%-12s ", found_name(finding->found), finding->check);
+    for (const char *at = finding->what; *at != 0; at++)
+        text_add_char(out, (unsigned char)*at < ' ' || *at == 0x7f ? '?' : *at);
+    text_add_char(out, '\n');
+    if (finding->mend[0] != 0) text_printf(out, "%21s%s\n", "→ ", finding->mend);
+}
+
+static int print(const struct tool *tool, const struct findings *findings) {
+    struct text out = {0};
+    size_t warnings = 0, wrong = 0;
+    for (size_t i = 0; i < findings->count; i++) {
+        const struct finding *finding = &findings->items[i];
+        if (tool->json)
+            print_json(&out, finding);
+        else
+            print_words(&out, finding);
+        warnings += finding->found == FOUND_WARN;
+        wrong += finding->found == FOUND_FAIL;
+    }
+    int status = output_flush(&out, wrong > 0 ? EXIT_REFUSED : EXIT_FINE);
+    text_deinit(&out);
+    if (!tool->json) tool_say("%zu looked at, %zu warnings, %zu wrong", findings->count, warnings, wrong);
+    return status;
+}
+
+static int run(struct tool *tool, const struct args *args) {
+    struct findings findings = {0};
+    const char *data = args_get(args, "data"), *tokens = args_get(args, "tokens");
+    bool asks_broker = data == NULL || tool->broker != NULL;
+    int status = EXIT_FINE;
+    if (data != NULL) {
+        char beside[4096];
+        if (snprintf(beside, sizeof beside, "%s/tokens", data) >= (int)sizeof beside)
+            return tool_usage(args, "--data: the name is too long");
+        doctor_directory(&findings, data);
+        doctor_tokens(&findings, tokens != NULL ? tokens : beside, tokens != NULL);
+        doctor_host(&findings);
+    } else if (tokens != NULL) {
+        doctor_tokens(&findings, tokens, true);
+    }
+    for (size_t i = 0; i < args->many_count; i++) doctor_certificate(&findings, args->many[i].value);
+    if (asks_broker) status = doctor_brokers(&findings, tool);
+    if (status == EXIT_FINE) status = print(tool, &findings);
+    findings_deinit(&findings);
+    return status;
+}

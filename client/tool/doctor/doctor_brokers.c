@@ -1,0 +1,171 @@
+/* doctor_brokers.c: what the brokers say of themselves, and of a pair whether the two agree. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "findings.h"
+#include "nodes.h"
+
+#define PATIENCE_MS 3000u
+#define CLOCK_OFF_MS 2000u /* beyond what an answer takes */
+#define SYNC_WARN_US 100000.0
+#define INDEX_BEHIND_BYTES (256ull << 20)
+#define MEMORY_FULL_PER_CENT 95u
+#define DISK_FAIL_BYTES (128ull << 20)
+#define DISK_WARN_BYTES (512ull << 20)
+#define COMPARED_LATE_MS (3600ull * 1000)
+
+static void look_at_clock(struct findings *findings, const char *url, const struct tarry_broker_stats *stats,
+                          uint64_t asked_ms, uint64_t answered_ms) {
+    if (stats->clock_held)
+        finding_add(findings, FOUND_FAIL, "clock", "set that host's clock, or start tarryd with --accept-clock",
+                    "%s: the clock has jumped, and tasks with absolute times wait", url);
+    bool is_off = stats->now_ms + CLOCK_OFF_MS < asked_ms || stats->now_ms > answered_ms + CLOCK_OFF_MS;
+    finding_add(findings, is_off ? FOUND_WARN : FOUND_FINE, "clock",
+                is_off ? "one of the two hosts is wrong: compare both with a third" : NULL,
+                "%s: its clock and this host's differ by about %" PRIu64 " ms", url,
+                stats->now_ms < asked_ms      ? asked_ms - stats->now_ms
+                : stats->now_ms > answered_ms ? stats->now_ms - answered_ms
+                                              : 0);
+}
+
+static void look_at_disk(struct findings *findings, const char *url, const struct tarry_broker_stats *stats) {
+    if (stats->disk_size_bytes != 0) {
+        enum found found = stats->disk_free_bytes < DISK_FAIL_BYTES   ? FOUND_FAIL
+                           : stats->disk_free_bytes < DISK_WARN_BYTES ? FOUND_WARN
+                                                                      : FOUND_FINE;
+        finding_add(findings, found, "disk",
+                    found == FOUND_FINE ? NULL
+                                        : "give the disk room, or keep less: --retain-log-size, --retain-archive-size",
+                    "%s: %" PRIu64 " MiB of %" PRIu64 " MiB are free", url, stats->disk_free_bytes >> 20,
+                    stats->disk_size_bytes >> 20);
+    }
+    if (stats->fsync_us.count > 0) {
+        bool is_slow = stats->fsync_us.p99 > SYNC_WARN_US;
+        finding_add(findings, is_slow ? FOUND_WARN : FOUND_FINE, "sync",
+                    is_slow ? "give the log a disk of its own, with a write cache that survives a power cut" : NULL,
+                    "%s: a sync takes %.0f µs, p99 %.0f µs, max %.0f µs", url, stats->fsync_us.p50, stats->fsync_us.p99,
+                    stats->fsync_us.max);
+    }
+    if (stats->archive_error[0] != 0)
+        finding_add(findings, FOUND_FAIL, "archive", "mend the archive's directory: the log grows until then",
+                    "%s: nothing can be archived: %s", url, stats->archive_error);
+    if (stats->durable > stats->indexed && stats->durable - stats->indexed > INDEX_BEHIND_BYTES)
+        finding_add(findings, FOUND_WARN, "index", "look at that host's disk and CPU: the next start will take long",
+                    "%s: the index lags %" PRIu64 " MiB behind the log", url, (stats->durable - stats->indexed) >> 20);
+}
+
+static void look_at_memory(struct findings *findings, const char *url, const struct tarry_broker_stats *stats) {
+    uint64_t max = stats->core_bytes_max, used = stats->core_bytes;
+    bool is_full = max != 0 && used > max / 100 * MEMORY_FULL_PER_CENT;
+    finding_add(findings, is_full ? FOUND_WARN : FOUND_FINE, "memory",
+                is_full ? "give it more (--memory), or consume what is ready: commits may be told BUSY" : NULL,
+                "%s: tasks take %" PRIu64 " MiB of %" PRIu64 " MiB", url, used >> 20, max >> 20);
+}
+
+static void look_at_queues(struct findings *findings, const char *url, const struct tarry_stats_view *view) {
+    uint64_t dead = 0, unserved = 0;
+    for (size_t i = 0; i < view->count; i++) {
+        dead += view->queues[i]->dead;
+        unserved += view->queues[i]->oldest_overdue_ms > 300000 && !view->queues[i]->paused;
+    }
+    if (dead > 0)
+        finding_add(findings, FOUND_WARN, "queues", "`tarry dead list QUEUE` tells why",
+                    "%s: there are %" PRIu64 " dead letters", url, dead);
+    if (unserved > 0)
+        finding_add(findings, FOUND_WARN, "queues",
+                    "`tarry stats` says which: nobody consumes them, or not quickly enough",
+                    "%s: %" PRIu64 " queues have tasks that have been due for five minutes", url, unserved);
+}
+
+static void look_at_stats(struct findings *findings, const struct node *node) {
+    struct tarry_stats_view *view = NULL;
+    char message[TARRY_MESSAGE_SIZE] = "";
+    uint64_t asked_ms = wall_ms();
+    int code = tarry_stats(node->client, NULL, &view, message);
+    if (code == TARRY_NOT_PRIMARY) return; /* a follower: the primary tells */
+    if (code != TARRY_OK) {
+        finding_add(findings, FOUND_WARN, "broker", "use a token with the role read (TARRY_TOKEN_FILE)",
+                    "%s: it does not tell its numbers: %s", node->url,
+                    message[0] != 0 ? message : tarry_code_sentence(code));
+        return;
+    }
+    look_at_clock(findings, node->url, view->broker, asked_ms, wall_ms());
+    look_at_disk(findings, node->url, view->broker);
+    look_at_memory(findings, node->url, view->broker);
+    look_at_queues(findings, node->url, view);
+    if (strcmp(view->broker->version, tarry_version()) != 0)
+        finding_add(findings, FOUND_WARN, "version", "upgrade the older one", "%s: it is version %s, this tool is %s",
+                    node->url, view->broker->version, tarry_version());
+    tarry_stats_free(view);
+}
+
+static void look_at_node(struct findings *findings, const struct node *node) {
+    const struct tarry_pair_view *view = node->view;
+    if (view == NULL) {
+        finding_add(findings, FOUND_FAIL, "broker", "is tarryd running there, and may this host reach it?",
+                    "%s does not answer: %s", node->url, node->message);
+        return;
+    }
+    finding_add(findings, FOUND_FINE, "broker", NULL, "%s is %s, epoch %u", node->url, tarry_role_name(view->role),
+                view->epoch);
+    if (view->problem[0] != 0)
+        finding_add(findings, FOUND_FAIL, "broker", "docs/OPERATING.md says what to do", "%s: %s", node->url,
+                    view->problem);
+    if (view->has_peer && view->has_digest && view->digest != view->peer_digest)
+        finding_add(findings, FOUND_FAIL, "pair",
+                    "`tarry verify` both, and start the damaged one with an empty directory",
+                    "%s: the states of both nodes differ", node->url);
+    if (view->has_peer && view->has_digest && view->compared_ms + COMPARED_LATE_MS < view->now_ms && view->in_sync)
+        finding_add(findings, FOUND_WARN, "pair", "look at the follower's log",
+                    "%s: the states of both were not compared for an hour", node->url);
+    if (view->has_peer && view->coordinator[0] == 0)
+        finding_add(findings, FOUND_WARN, "coordinator",
+                    "give both nodes one (--coordinator), or be ready to `tarry promote`",
+                    "%s: there is no coordinator, so nothing takes over by itself", node->url);
+}
+
+/* Only a pair has a peer; one node of it alone knows both. */
+static void look_at_pair(struct findings *findings, const struct nodes *nodes) {
+    size_t primaries = 0, paired = 0;
+    for (size_t i = 0; i < nodes->count; i++) {
+        const struct tarry_pair_view *view = nodes->items[i].view;
+        primaries += node_is_primary(&nodes->items[i]);
+        if (view == NULL || !view->has_peer) continue;
+        paired++;
+        if (!node_is_primary(&nodes->items[i])) continue;
+        if (view->in_sync)
+            finding_add(findings, FOUND_FINE, "pair", NULL, "%s leads, and the other node is in sync",
+                        nodes->items[i].url);
+        else
+            finding_add(findings, view->replication == TARRY_REPLICATION_ASYNC ? FOUND_WARN : FOUND_FAIL, "pair",
+                        "start the other node, and look at its log; `tarry status --wait 30s`",
+                        "%s leads without a follower in sync: it lacks %" PRIu64 " bytes", nodes->items[i].url,
+                        view->lag_size);
+    }
+    if (paired == 0 || nodes->count < 2) return;
+    if (primaries == 0)
+        finding_add(findings, FOUND_FAIL, "pair",
+                    "`tarry status` says what each waits for; without a coordinator: `tarry promote`",
+                    "none of the brokers leads");
+    if (primaries > 1)
+        finding_add(findings, FOUND_FAIL, "pair",
+                    "one of the two is fenced and answers nothing: stop it, and start it again",
+                    "%zu brokers say that they lead", primaries);
+}
+
+int doctor_brokers(struct findings *findings, struct tool *tool) {
+    struct nodes nodes;
+    uint64_t timeout_ms = tool->has_timeout ? tool->timeout_ms : PATIENCE_MS;
+    int status = nodes_open(&nodes, tool, timeout_ms);
+    if (status == EXIT_FINE) {
+        nodes_ask(&nodes);
+        for (size_t i = 0; i < nodes.count; i++) {
+            look_at_node(findings, &nodes.items[i]);
+            if (nodes.items[i].view != NULL) look_at_stats(findings, &nodes.items[i]);
+        }
+        look_at_pair(findings, &nodes);
+    }
+    nodes_close(&nodes);
+    return status;
+}

@@ -1,0 +1,59 @@
+/* doctor_certificate.c: every certificate of a file in PEM. */
+#include <errno.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "findings.h"
+
+#define SOON_S (21ll * 24 * 3600)
+#define DAY_S 86400
+
+/* Seconds from now until `time`; a past one is negative. False: it is none. */
+static bool seconds_until(const ASN1_TIME *time, long long *out) {
+    int days = 0, seconds = 0;
+    if (time == NULL || ASN1_TIME_diff(&days, &seconds, NULL, time) != 1) return false;
+    *out = (long long)days * DAY_S + seconds;
+    return true;
+}
+
+static void look_at(struct findings *findings, const char *path, X509 *certificate) {
+    static const char mend[] = "get a new one; tarryd takes it up by itself once the file changes";
+    char name[200];
+    long long begins_s, ends_s;
+    X509_NAME_oneline(X509_get_subject_name(certificate), name, (int)sizeof name);
+    if (!seconds_until(X509_get0_notBefore(certificate), &begins_s) ||
+        !seconds_until(X509_get0_notAfter(certificate), &ends_s)) {
+        finding_add(findings, FOUND_FAIL, "certificate", mend, "%s: %s has no right times", path, name);
+        return;
+    }
+    if (begins_s > 0)
+        finding_add(findings, FOUND_FAIL, "certificate", "look at this host's clock", "%s: %s is not valid yet", path,
+                    name);
+    else if (ends_s <= 0)
+        finding_add(findings, FOUND_FAIL, "certificate", mend, "%s: %s expired %lld days ago", path, name,
+                    -ends_s / DAY_S);
+    else
+        finding_add(findings, ends_s < SOON_S ? FOUND_WARN : FOUND_FINE, "certificate", ends_s < SOON_S ? mend : NULL,
+                    "%s: %s is valid for %lld days", path, name, ends_s / DAY_S);
+}
+
+void doctor_certificate(struct findings *findings, const char *path) {
+    FILE *file = fopen(path, "re");
+    size_t count = 0;
+    if (file == NULL) {
+        finding_add(findings, FOUND_FAIL, "certificate", "name a file in PEM that can be read", "%s: %s", path,
+                    strerror(errno));
+        return;
+    }
+    for (X509 *certificate; (certificate = PEM_read_X509(file, NULL, NULL, NULL)) != NULL; count++) {
+        look_at(findings, path, certificate);
+        X509_free(certificate);
+    }
+    fclose(file);
+    if (count == 0)
+        finding_add(findings, FOUND_FAIL, "certificate", "name a file in PEM", "%s: there is no certificate in it",
+                    path);
+}

@@ -1,0 +1,191 @@
+/* doctor_directory.c: a data directory, its disk, and the file of tokens. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "findings.h"
+#include "identity.h"
+#include "token_store.h"
+
+#define MIB (1ull << 20)
+/* What the broker keeps free before it refuses new tasks is 64 MiB and a segment: below four times that it is short. */
+#define FREE_FAIL_BYTES (128 * MIB)
+#define FREE_WARN_BYTES (512 * MIB)
+#define FREE_WARN_PER_CENT 5u
+#define SYNCS 16u
+#define SYNC_BYTES 4096u
+#define SYNC_WARN_US 20000u
+#define SYNC_FAIL_US 500000u
+#define EXPIRES_SOON_S (14ll * 24 * 3600)
+
+static void look_at_room(struct findings *findings, const char *directory) {
+    struct statvfs status;
+    if (statvfs(directory, &status) != 0) return;
+    unsigned long long free = (unsigned long long)status.f_bavail * status.f_frsize;
+    unsigned long long all = (unsigned long long)status.f_blocks * status.f_frsize;
+    enum found found = free < FREE_FAIL_BYTES                                            ? FOUND_FAIL
+                       : free < FREE_WARN_BYTES || free < all / 100 * FREE_WARN_PER_CENT ? FOUND_WARN
+                                                                                         : FOUND_FINE;
+    finding_add(findings, found, "disk",
+                found == FOUND_FINE ? NULL
+                                    : "give the disk room, or keep less: --retain-log-size, --retain-archive-size",
+                "%llu MiB of %llu MiB are free at %s", free / MIB, all / MIB, directory);
+    if (status.f_files != 0 && status.f_favail < 1000)
+        finding_add(findings, FOUND_FAIL, "disk", "delete files, or make a file system with more inodes",
+                    "the file system has only %llu inodes left", (unsigned long long)status.f_favail);
+    if (status.f_flag & ST_RDONLY)
+        finding_add(findings, FOUND_FAIL, "disk", "mount it for writing", "%s is on a file system mounted read-only",
+                    directory);
+}
+
+static void look_at_kind(struct findings *findings, const char *directory) {
+    struct statfs status;
+    if (statfs(directory, &status) != 0) return;
+    switch ((unsigned long)status.f_type) {
+    case TMPFS_MAGIC:
+        finding_add(findings, FOUND_FAIL, "filesystem", "put the data directory on a disk",
+                    "%s is in memory (tmpfs): all of it is lost when the machine stops", directory);
+        break;
+    case NFS_SUPER_MAGIC:
+    case 0xFF534D42: /* CIFS */
+    case FUSE_SUPER_MAGIC:
+        finding_add(findings, FOUND_FAIL, "filesystem", "put the data directory on a local disk",
+                    "%s is on a network or user-space file system, whose syncs and maps are not what LMDB needs",
+                    directory);
+        break;
+    case OVERLAYFS_SUPER_MAGIC:
+        finding_add(findings, FOUND_WARN, "filesystem", "mount a volume there",
+                    "%s is on a container's own layer: it goes with the container", directory);
+        break;
+    default:
+        finding_add(findings, FOUND_FINE, "filesystem", NULL, "%s is on a local file system", directory);
+    }
+}
+
+static int compare_us(const void *a, const void *b) {
+    unsigned long long x = *(const unsigned long long *)a, y = *(const unsigned long long *)b;
+    return (x > y) - (x < y);
+}
+
+/* How long the way to the disk takes, by a file that has no name and so leaves nothing behind. */
+static void look_at_syncs(struct findings *findings, const char *directory) {
+    unsigned long long took_us[SYNCS];
+    char block[SYNC_BYTES] = {0};
+    int fd = open(directory, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        finding_add(findings, FOUND_WARN, "sync", "run it as the broker's user or root",
+                    "how long a sync takes cannot be measured: %s", strerror(errno));
+        return;
+    }
+    for (size_t i = 0; i < SYNCS; i++) {
+        struct timespec before, after;
+        clock_gettime(CLOCK_MONOTONIC, &before);
+        if (write(fd, block, sizeof block) != (ssize_t)sizeof block || fdatasync(fd) != 0) {
+            finding_add(findings, FOUND_FAIL, "sync", "look at the kernel's log: the disk fails, or is full",
+                        "a write and its sync failed: %s", strerror(errno));
+            close(fd);
+            return;
+        }
+        clock_gettime(CLOCK_MONOTONIC, &after);
+        took_us[i] = (unsigned long long)(after.tv_sec - before.tv_sec) * 1000000u +
+                     (unsigned long long)((after.tv_nsec - before.tv_nsec) / 1000);
+    }
+    close(fd);
+    qsort(took_us, SYNCS, sizeof *took_us, compare_us);
+    unsigned long long median = took_us[SYNCS / 2], most = took_us[SYNCS - 1];
+    enum found found = median >= SYNC_FAIL_US ? FOUND_FAIL : median >= SYNC_WARN_US ? FOUND_WARN : FOUND_FINE;
+    finding_add(findings, found, "sync",
+                found == FOUND_FINE ? NULL : "use a disk with a write cache that survives a power cut, for itself",
+                "a write and its sync take %llu µs (the median of %u; %llu at most)", median, SYNCS, most);
+}
+
+static void look_at_owner(struct findings *findings, const char *directory, const struct stat *status) {
+    if ((status->st_mode & 0022) != 0)
+        finding_add(findings, FOUND_FAIL, "directory", "chmod go-w on it", "others may write into %s", directory);
+    if (geteuid() != 0 && status->st_uid != geteuid())
+        finding_add(findings, FOUND_WARN, "directory", "run it as the broker's user or root",
+                    "%s belongs to another user: not all of it can be looked at", directory);
+}
+
+/* Whether a broker runs on it: it has locked the file. */
+static void look_at_lock(struct findings *findings, const char *directory) {
+    char path[4200];
+    snprintf(path, sizeof path, "%s/lock", directory);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        if (errno == ENOENT)
+            finding_add(findings, FOUND_FINE, "lock", NULL, "no broker has ever run on it");
+        else
+            finding_add(findings, FOUND_WARN, "lock", "run it as the broker's user or root", "%s: %s", path,
+                        strerror(errno));
+        return;
+    }
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET}; /* asked about, not taken: nobody is kept out */
+    bool is_free = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
+    close(fd);
+    finding_add(findings, FOUND_FINE, "lock", NULL, is_free ? "no broker runs on it" : "a broker runs on it");
+}
+
+void doctor_directory(struct findings *findings, const char *directory) {
+    struct stat status;
+    if (stat(directory, &status) != 0) {
+        finding_add(findings, FOUND_FAIL, "directory", "name the data directory (tarryd --data)", "%s: %s", directory,
+                    strerror(errno));
+        return;
+    }
+    struct identity identity;
+    char message[IDENTITY_MESSAGE_SIZE];
+    int result = identity_read(directory, &identity, message);
+    if (result == 0)
+        finding_add(findings, FOUND_FINE, "directory", NULL, "%s is a broker's", directory);
+    else
+        finding_add(findings, FOUND_FAIL, "directory", "name the data directory (tarryd --data), or restore a backup",
+                    "%s: %s", directory, result == 1 ? message : "it has no identity, so it is no broker's data");
+    if (directory_is_partial(directory))
+        finding_add(findings, FOUND_FAIL, "directory", "run the `tarry backup` that made it again",
+                    "%s is a copy that was never finished", directory);
+    look_at_owner(findings, directory, &status);
+    look_at_lock(findings, directory);
+    look_at_room(findings, directory);
+    look_at_kind(findings, directory);
+    look_at_syncs(findings, directory);
+}
+
+void doctor_tokens(struct findings *findings, const char *path, bool must_exist) {
+    struct token_store store;
+    struct stat status;
+    if (stat(path, &status) != 0) {
+        finding_add(findings, must_exist ? FOUND_FAIL : FOUND_FINE, "tokens",
+                    must_exist ? "make it with `tarry token add`" : NULL, "%s: %s", path, strerror(errno));
+        return;
+    }
+    if ((status.st_mode & 0077) != 0)
+        finding_add(findings, FOUND_FAIL, "tokens", "chmod 600", "%s is not for its owner alone", path);
+    if (token_store_open(&store, path, true, false) != 0) { /* which has said why */
+        finding_add(findings, FOUND_FAIL, "tokens",
+                    "mend it, or make it anew with `tarry token`: a broker keeps the rows of before",
+                    "%s is wrong, or cannot be read", path);
+        return;
+    }
+    finding_add(findings, FOUND_FINE, "tokens", NULL, "%s has %zu principals", path, store.file.count);
+    const long long now_s = (long long)time(NULL);
+    for (size_t i = 0; i < store.file.count; i++) {
+        const struct access_entry *entry = &store.file.entries[i];
+        long long left_s = (long long)entry->expires_s - now_s;
+        if (entry->expires_s == 0 || left_s > EXPIRES_SOON_S) continue;
+        const char *mend = "revoke it, and add a new one (`tarry token`)";
+        if (left_s <= 0)
+            finding_add(findings, FOUND_FAIL, "tokens", mend, "%s has expired", entry->name);
+        else
+            finding_add(findings, FOUND_WARN, "tokens", mend, "%s expires in %lld days", entry->name, left_s / 86400);
+    }
+    token_store_close(&store);
+}

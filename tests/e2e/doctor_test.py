@@ -1,0 +1,148 @@
+"""doctor_test.py: tarry doctor sees what is wrong, one thing after another, says what to do, and finds nothing where all is
+well; for machines an exit status and an object a finding."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+import unittest
+
+import harness
+import pair
+import tokens
+from certificates import Authority
+
+FINE, WARNING, WRONG = "fine", "warning", "wrong"
+
+
+class Doctor:
+    """For cases: looks, and finds."""
+
+    def look(self, *arguments, prefix=(), status=None):
+        """The findings of a run without a broker, if no --broker is among the arguments."""
+        env = {name: value for name, value in os.environ.items() if not name.startswith("TARRY_B")}
+        ran = subprocess.run([*prefix, harness.find_program("tarry"), "doctor", "--json", *arguments], env=env, capture_output=True,
+                             timeout=harness.ANSWER_WAIT_S, check=False)
+        findings = [json.loads(line) for line in ran.stdout.splitlines()]
+        self.assertTrue(findings, ran.stderr)
+        self.assertEqual(ran.returncode, 1 if any(found["result"] == WRONG for found in findings) else 0, ran.stderr)
+        for found in findings:
+            self.assertIn(found["result"], (FINE, WARNING, WRONG))
+            self.assertEqual(found["mend"] is not None, found["result"] != FINE, found)
+        if status is not None:
+            self.assertEqual(ran.returncode, status, findings)
+        return findings
+
+    def find(self, findings, check, result, pattern):
+        hits = [found for found in findings if (found["check"], found["result"]) == (check, result) and re.search(pattern, found["what"])]
+        self.assertEqual(len(hits), 1, (check, result, pattern, findings))
+        return hits[0]
+
+
+class Directory(Doctor, harness.Case):
+    def test_a_running_broker_and_its_directory_are_fine(self):
+        findings = self.look("--data", self.broker.data, "--broker", self.broker.url)
+        self.find(findings, "directory", FINE, "is a broker's")
+        self.find(findings, "lock", FINE, "^a broker runs on it")
+        self.find(findings, "sync", FINE if not harness.SANITIZED else findings[-1]["result"], "median")
+        self.find(findings, "broker", FINE, "is primary, epoch 1")
+        self.find(findings, "clock", FINE, "differ by about 0 ms")
+        self.find(findings, "memory", FINE, "tasks take")
+        self.assertEqual([found for found in findings if found["result"] == WRONG], [])
+        self.assertEqual(self.broker.stop(), 0)
+        self.find(self.look("--data", self.broker.data), "lock", FINE, "^no broker runs on it")
+        self.broker.start()  # it has kept nobody out
+
+    def test_words_for_people(self):
+        ran = subprocess.run([harness.find_program("tarry"), "doctor", "--data", self.path("none")], capture_output=True, check=False)
+        self.assertEqual(ran.returncode, 1)
+        self.assertRegex(ran.stdout.decode(), r"(?m)^wrong   directory    .*No such file or directory\n +→ name the data directory")
+        self.assertRegex(ran.stderr.decode(), r"looked at, \d+ warnings, [1-9]\d* wrong")
+
+    def test_what_is_no_data_directory(self):
+        os.mkdir(self.path("empty"), 0o700)
+        self.find(self.look("--data", self.path("empty"), status=1), "directory", WRONG, "no identity")
+        with open(os.path.join(self.path("empty"), "backup.partial"), "w", encoding="ascii"):
+            pass
+        self.find(self.look("--data", self.path("empty")), "directory", WRONG, "never finished")
+        os.chmod(self.path("empty"), 0o777)
+        self.find(self.look("--data", self.path("empty")), "directory", WRONG, "others may write")
+
+    @unittest.skipUnless(os.geteuid() == 0 and shutil.which("unshare"), "mounts need root")
+    def test_disks_that_are_none(self):
+        for options, check, pattern in (("size=1g", "filesystem", "in memory"), ("size=64m", "disk", "MiB are free"), ("size=1g,ro", "disk", "read-only")):
+            script = f"mount -t tmpfs -o {options} none {self.path('data')} && exec \"$@\""
+            os.makedirs(self.path("data"), exist_ok=True)
+            findings = self.look("--data", self.path("data"), prefix=("unshare", "-m", "sh", "-c", script, "sh"))
+            self.find(findings, check, WRONG, pattern)
+
+    def test_limits(self):
+        findings = self.look("--data", self.broker.data, prefix=("sh", "-c", 'ulimit -n 512 && exec "$@"', "sh"))
+        self.assertIn("LimitNOFILE", self.find(findings, "limits", WRONG, "descriptors: 512")["mend"])
+        findings = self.look("--data", self.broker.data, prefix=("sh", "-c", 'ulimit -n 4096 && exec "$@"', "sh"))
+        self.find(findings, "limits", WARNING, "descriptors: 4096")
+        findings = self.look("--data", self.broker.data, prefix=("sh", "-c", 'ulimit -l 8 && exec "$@"', "sh"))
+        self.find(findings, "limits", WRONG, "locked memory")
+
+
+class Files(Doctor, harness.Case):
+    def test_tokens(self):
+        now_s = int(time.time())
+        file = self.path("tokens")
+        self.find(self.look("--tokens", file, status=1), "tokens", WRONG, "No such file")
+        rows = (tokens.row("good", "read"), tokens.row("soon", "read", f"expires={now_s + 3 * 86400 + 60}"), tokens.row("gone", "read", f"expires={now_s - 60}"))
+        harness.make_private(file, tokens.FIRST_LINE + "".join(rows))
+        findings = self.look("--tokens", file, status=1)
+        self.find(findings, "tokens", FINE, "3 principals")
+        self.find(findings, "tokens", WARNING, "^soon expires in 3 days")
+        self.find(findings, "tokens", WRONG, "^gone has expired")
+        harness.make_private(file, tokens.FIRST_LINE + tokens.row("good", "read") + "nonsense\n")
+        self.find(self.look("--tokens", file, status=1), "tokens", WRONG, "is wrong")
+        harness.make_private(file, tokens.FIRST_LINE)
+        os.chmod(file, 0o644)
+        self.find(self.look("--tokens", file, status=1), "tokens", WRONG, "owner alone")
+
+    def test_certificates(self):
+        authority = Authority(self.path(""))
+        soon, _ = authority.make("soon", days=5)
+        over, _ = authority.make("over", days=-1)
+        findings = self.look("--certificate", authority.ca, "--certificate", soon, "--certificate", over, "--certificate", self.path("none"),
+                             "--broker", self.broker.url)
+        self.find(findings, "certificate", FINE, "CN=ca is valid for (29|30) days")
+        self.find(findings, "certificate", WARNING, "CN=soon is valid for 4|5 days")
+        self.find(findings, "certificate", WRONG, "CN=over (expired|is not valid yet)")
+        self.find(findings, "certificate", WRONG, "No such file")
+
+
+class Brokers(Doctor, harness.Case):
+    def test_who_does_not_answer(self):
+        self.assertEqual(self.broker.stop(), 0)
+        self.find(self.look("--broker", self.broker.url, "--timeout", "300ms", status=1), "broker", WRONG, "does not answer")
+
+    def test_queues_that_want_somebody(self):
+        self.broker.ok("schedule", "q", "--in", "0s", "--key", "k")
+        self.assertFalse([found for found in self.look("--broker", self.broker.url, status=0) if found["check"] == "queues"])
+        [held] = self.broker.consume("q", "--count", "1", "--no-ack").rest()
+        self.broker.one("nack", held["id"], held["token"], "--dead", "no such address")
+        self.find(self.look("--broker", self.broker.url, status=0), "queues", WARNING, "there are 1 dead letters")
+
+
+class Pair(Doctor, pair.Case):
+    def test_of_a_pair_both_are_looked_at(self):
+        self.start_pair()
+        both = f"{self.a.url},{self.b.url}"
+        findings = self.look("--broker", both, status=0)
+        self.find(findings, "pair", FINE, "the other node is in sync")
+        self.find(findings, "broker", FINE, "is follower")
+        self.b.kill()
+        def alone():
+            found = self.look("--broker", both, "--timeout", "500ms")
+            return [one for one in found if one["check"] == "pair" and one["result"] == WRONG] and found
+        findings = self.wait_for("the primary is found to be alone", alone)
+        self.find(findings, "pair", WRONG, "without a follower in sync")
+        self.find(findings, "broker", WRONG, f"{self.b.url} does not answer")
+
+
+if __name__ == "__main__":
+    harness.main()

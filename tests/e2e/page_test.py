@@ -1,0 +1,244 @@
+"""page_test.py: the page at `/`: what it is made of, who may see its numbers, and (where chromium and chromedriver are
+installed) what a browser makes of it: real data, hostile names, tokens, keyboard, contrast, a telephone, a thousand queues."""
+import base64
+import hashlib
+import json
+import os
+import re
+import unittest
+import urllib.error
+import urllib.request
+
+import harness
+import tokens
+from browser import CHROMIUM, DRIVER, Browser
+
+HOSTILE = ("<script>window.xss=1</script>", "<img src=x onerror=\"window.xss=1\">", "\"><svg onload=window.xss=1>", "'};window.xss=1;//",
+           "javascript:window.xss=1", "</script><script>window.xss=1</script>", "${window.xss=1}", "{{constructor.constructor('window.xss=1')()}}",
+           "&lt;b&gt;", "<style>*{display:none}</style>", "\u202egnp.exe", "</td></tr></table><iframe srcdoc=\"<script>parent.xss=1</script>\">",
+           "<a href=//evil.example>x</a>", "<!--", "]]>", "\\u003cscript\\u003e", "<base href=//evil.example>", "<meta http-equiv=refresh content=0>")
+MANY = 1000
+SHOTS = os.environ.get("TARRY_SCREENSHOTS")  # a directory: pictures are put there
+
+
+def get(broker, path, token=None):
+    """(status, headers, text)"""
+    request = urllib.request.Request(f"http://127.0.0.1:{broker.port}{path}", headers={"Authorization": f"Bearer {token}"} if token else {})
+    try:
+        with urllib.request.urlopen(request, timeout=harness.ANSWER_WAIT_S) as page:
+            return page.status, page.headers, page.read().decode()
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.code, refused.headers, refused.read().decode()
+
+
+def schedule(broker, names, delay_ms=3_600_000):
+    broker.ok("schedule", "--from", "-", stdin="".join(json.dumps({"queue": name, "delay_ms": delay_ms}) + "\n" for name in names))
+
+
+class Text(harness.Case):
+    def test_policy_allows_its_own_style_and_script_and_nothing_else(self):
+        status, headers, text = get(self.broker, "/")
+        self.assertEqual((status, headers["Content-Type"]), (200, "text/html; charset=utf-8"))
+        self.assertEqual(headers["X-Content-Type-Options"], "nosniff")
+        self.assertEqual(headers["X-Frame-Options"], "DENY")
+        self.assertEqual(headers["Content-Security-Policy"], "frame-ancestors 'none'")
+        self.assertEqual(headers["Cache-Control"], "no-store")
+        policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)[1]
+        rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+        for tag, rule in (("style", "style-src"), ("script", "script-src")):
+            [inside] = re.findall(f"<{tag}>(.*?)</{tag}>", text, re.S)
+            digest = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
+            self.assertEqual(rules[rule], f"'sha256-{digest}'")
+        self.assertEqual((rules["default-src"], rules["connect-src"], rules["base-uri"], rules["form-action"]), ("'none'", "'self'", "'none'", "'none'"))
+
+    def test_nothing_comes_from_elsewhere_and_text_stays_text(self):
+        _, _, text = get(self.broker, "/")
+        self.assertEqual(set(re.findall(r"https?://[^\"' ]+", text)), {"http://www.w3.org/2000/svg"})
+        for forbidden in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "localStorage", " style=", " onclick="):
+            self.assertNotIn(forbidden, text)
+
+    def test_numbers_say_what_happened(self):
+        schedule(self.broker, HOSTILE)
+        self.broker.ok("schedule", "q", "--in", "0s")
+        self.broker.consume("q", "--count", "1").rest()
+        status, headers, text = get(self.broker, "/page/numbers")
+        self.assertEqual((status, headers["Content-Type"]), (200, "application/json"))
+        self.assertNotIn("<", text)
+        told = json.loads(text)
+        queues = {queue["name"]: queue for queue in told["queues"]}
+        self.assertEqual(set(queues), {*HOSTILE, "q"})
+        self.assertEqual((queues["q"]["acked"], sum(queues["q"]["lateness"])), (1, 1))
+        self.assertEqual(queues[HOSTILE[0]]["pending"], 1)
+        self.assertEqual((told["pair"]["role"], told["pair"]["peer"]), (1, ""))
+        self.assertGreater(told["broker"]["disk_free"], 0)
+
+    def test_who_may_see_them(self):
+        harness.make_private(os.path.join(self.broker.data, "tokens"), tokens.FIRST_LINE + "loopback loopback roles=none\n" +
+                             tokens.row("eye", "read") + tokens.row("shop", "read", "queue=orders.") + tokens.row("maker", "produce"))
+        self.broker.restart()
+        self.assertEqual(get(self.broker, "/")[0], 200)
+        self.assertEqual(get(self.broker, "/page/numbers")[0], 403)
+        self.assertEqual(get(self.broker, "/page/numbers", "tarry_nobodys")[0], 401)
+        self.assertEqual(get(self.broker, "/page/numbers", tokens.text_of("eye"))[0], 200)
+        for name in ("shop", "maker"):
+            self.assertEqual(get(self.broker, "/page/numbers", tokens.text_of(name))[0], 403, name)
+
+
+CONTRAST = """
+const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
+const light = ([r, g, b]) => [r, g, b].map((v) => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; })
+  .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+const back = (e) => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor); if (c.length < 4 || c[3] > 0) return c; } return [255, 255, 255]; };
+return [...document.querySelectorAll('body *')].filter((e) => e.checkVisibility() && [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim())).map((e) => {
+  const a = light(rgb(getComputedStyle(e).color)), b = light(back(e));
+  return [(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), e.tagName, e.className, e.textContent.slice(0, 30)];
+}).filter(([ratio]) => ratio < 4.5);
+"""
+NAMES = """
+const name = (e) => (e.getAttribute('aria-label') || (e.labels && e.labels[0] && e.labels[0].textContent) || e.textContent || '').trim();
+return [...document.querySelectorAll('button, input, a, svg[role=img], [role=region]')]
+  .filter((e) => !name(e) && !document.getElementById(e.getAttribute('aria-labelledby') || '')).map((e) => e.outerHTML.slice(0, 80));
+"""
+READY = "return document.body.dataset.ready === 'true'"
+
+
+@unittest.skipUnless(CHROMIUM and DRIVER, "SKIPPED: no chromium and chromedriver (Debian: chromium chromium-driver): the page is looked at by no browser")
+class Seen(harness.Case):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.browser = Browser().__enter__()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.__exit__()
+        super().tearDownClass()
+
+    def look(self):
+        self.browser.open(f"http://127.0.0.1:{self.broker.port}/")
+        self.browser.log()
+        self.browser.wait(READY)
+
+    def row(self, name):
+        return self.browser.run("const r = [...document.querySelectorAll('#rows tr')].find((r) => r.cells[0].title === arguments[0]); return r && [...r.cells].map((c) => c.textContent)", name)
+
+    def tiles(self):
+        return self.browser.run("return Object.fromEntries([...document.querySelectorAll('#tiles div')].map((d) => [d.firstChild.textContent, d.lastChild.textContent]))")
+
+    def shoot(self, name):
+        if SHOTS:
+            self.browser.screenshot(os.path.join(SHOTS, f"page-{name}.png"))
+
+    def test_real_data_and_it_lives(self):
+        for number in range(30):
+            self.broker.ok("schedule", f"orders.{('close', 'remind', 'refund')[number % 3]}", "--in", "1h")
+        self.broker.ok("schedule", "mail", "--in", "0s", "--key", "k")
+        [held] = self.broker.consume("mail", "--count", "1", "--no-ack").rest()
+        self.broker.one("nack", held["id"], held["token"], "--dead", "no such address")
+        self.look()
+        self.assertEqual((self.tiles()["Waiting"], self.tiles()["Dead letters"]), ("30", "1"))
+        self.assertEqual(self.row("orders.close")[1], "10")
+        self.assertEqual(self.row("mail")[4], "1")
+        self.broker.ok("schedule", "orders.close", "--in", "1h")
+        self.browser.wait("return [...document.querySelectorAll('#rows tr')].some((r) => r.cells[0].title === 'orders.close' && r.cells[1].textContent === '11')")
+        self.assertIn("primary, as of", self.browser.run("return document.getElementById('state').textContent"))
+        for text in ("none: this broker is alone", "nothing is signed", "0.1.0"):
+            self.assertIn(text, self.browser.run("return document.querySelector('main').innerText"))
+        self.assertEqual(self.browser.log(), [])
+
+    def test_hostile_names_are_text(self):
+        schedule(self.broker, HOSTILE)
+        self.look()
+        for name in HOSTILE:
+            self.assertEqual(self.row(name)[0], name)
+        self.assertIsNone(self.browser.run("return window.xss ?? null"))
+        self.assertEqual(self.browser.run("return document.querySelectorAll('#rows *:not(tr, td, th), iframe, main img').length"), 0)
+        self.assertEqual(self.browser.log(), [], "the policy had nothing to refuse")
+        refused = self.browser.run("const s = document.createElement('script'); s.textContent = 'window.xss = 1'; document.body.append(s); return window.xss ?? null")
+        self.assertIsNone(refused, "and would have refused")
+        self.assertTrue(any("Content Security Policy" in line for line in self.browser.log()))
+
+    def test_a_token_is_asked_for_and_kept_in_the_tab(self):
+        harness.make_private(os.path.join(self.broker.data, "tokens"), tokens.FIRST_LINE + "loopback loopback roles=none\n" + tokens.row("eye", "read"))
+        self.broker.restart()
+        self.browser.open(f"http://127.0.0.1:{self.broker.port}/")
+        self.browser.wait("return !document.getElementById('access').hidden && document.activeElement.id === 'token'")
+        self.browser.keys("tarry_nobodys\ue007")
+        self.browser.wait("return document.getElementById('state').textContent.startsWith('A token is wanted')")
+        self.assertFalse(self.browser.run(READY), "nothing is shown")
+        self.browser.run("document.getElementById('token').focus()")
+        self.browser.keys(tokens.text_of("eye") + "\ue007")
+        self.browser.wait(READY)
+        self.assertEqual(self.browser.run("return [sessionStorage.length, localStorage.length, document.cookie]"), [1, 0, ""])
+        self.browser.run("location.reload()")
+        self.browser.wait(READY)
+        self.browser.run("sessionStorage.clear()")
+
+    def test_accessible_in_light_and_dark_by_keyboard_and_on_a_telephone(self):
+        schedule(self.broker, [f"orders.{name}" for name in ("close", "remind", "refund", "archive")] * 5)
+        self.look()
+        for scheme in ("light", "dark"):
+            self.browser.media(prefers_color_scheme=scheme)
+            self.assertEqual(self.browser.run(CONTRAST), [], scheme)
+            self.browser.size(1280, 1000)
+            self.shoot(scheme)
+        self.assertEqual(self.browser.run(NAMES), [])
+        self.assertEqual(self.browser.run("return [document.querySelectorAll('h1').length, document.documentElement.lang, document.querySelectorAll('th:not([scope])').length]"), [1, "en", 0])
+        self.assertEqual(self.browser.run("const ids = [...document.querySelectorAll('[id]')].map((e) => e.id); return ids.length - new Set(ids).size"), 0)
+        self.browser.run("document.activeElement.blur()")
+        seen = []
+        for _ in range(6):
+            self.browser.keys("\ue004")
+            seen.append(self.browser.run("const e = document.activeElement, s = getComputedStyle(e); return [e.id || e.textContent.trim(), s.outlineStyle !== 'none' || e.className === 'skip']"))
+        self.assertEqual([name for name, _ in seen[:3]], ["Skip to the numbers", "pause", "filter"])
+        self.assertTrue(all(visible for _, visible in seen), seen)
+        self.browser.run("document.querySelectorAll('#heads button')[1].focus()")
+        self.browser.keys("\ue007")
+        self.assertEqual(self.browser.run("return [document.querySelectorAll('#heads th')[1].getAttribute('aria-sort'), document.activeElement.textContent.slice(0, 7)]"), ["descending", "Waiting"])
+        self.browser.size(360, 740, mobile=True)
+        self.assertLessEqual(self.browser.run("return document.documentElement.scrollWidth"), 360)
+        self.browser.run("scrollTo(0, 0)")
+        self.shoot("phone")
+        self.browser.size(1280, 1000)
+
+    def test_a_thousand_queues_without_a_stutter(self):
+        schedule(self.broker, [f"queue-{number:04}" for number in range(MANY)])
+        self.look()
+        self.browser.run("window.long = []; new PerformanceObserver((l) => l.getEntries().forEach((e) => window.long.push(e.duration))).observe({type: 'longtask'})")
+        self.browser.run("window.turns = 0; new MutationObserver(() => window.turns++).observe(document.getElementById('state'), {childList: true})")
+        self.browser.wait("return window.turns >= 3")
+        self.assertEqual(self.browser.run("return document.querySelectorAll('#rows tr').length"), 200)
+        self.assertIn("200 of 1000", self.browser.run("return document.getElementById('shown').textContent"))
+        self.browser.run("document.getElementById('filter').focus()")
+        self.browser.keys("queue-0999")
+        self.browser.wait("return document.querySelectorAll('#rows tr').length === 1")
+        longest = max(self.browser.run("return window.long") or [0])
+        print(f"# the longest task of the page with {MANY} queues: {longest:.0f} ms (0: none of 50 ms)")
+        self.assertLess(longest, 500, "on a loaded machine")
+
+
+class Axe(unittest.TestCase):
+    """By hand: TARRY_AXE=…/axe.min.js (npm's axe-core)."""
+
+    @unittest.skipUnless(os.environ.get("TARRY_AXE") and CHROMIUM and DRIVER, "TARRY_AXE names no axe.min.js: judged by this file's own checks alone")
+    def test_axe(self):
+        subject = Seen("test_real_data_and_it_lives")
+        Seen.setUpClass()
+        subject.setUp()
+        try:
+            schedule(subject.broker, [f"orders.{number}" for number in range(20)])
+            subject.look()
+            with open(os.environ["TARRY_AXE"], encoding="utf-8") as file:
+                axe = file.read()
+            for scheme in ("light", "dark"):
+                subject.browser.media(prefers_color_scheme=scheme)
+                subject.browser.run(axe + "\nwindow.found = null; axe.run().then((r) => { window.found = r.violations.map((v) => [v.id, v.impact, v.nodes.map((n) => n.html)]); });")
+                self.assertEqual(subject.browser.wait("return window.found && [window.found]"), [[]], scheme)
+        finally:
+            subject.tearDown()
+            Seen.tearDownClass()
+
+
+if __name__ == "__main__":
+    harness.main()
