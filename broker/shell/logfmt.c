@@ -6,16 +6,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <syslog.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "journal.h"
+
 #define LINE_SIZE 2048
 
-static void put_line(const char *mark, const char *event, const char *level, const char *format, va_list arguments) {
+static void put_line(int priority, const char *event, const char *level, const char *format, va_list arguments) {
     char line[LINE_SIZE];
-    int used = snprintf(line, sizeof(line), "%sevent=%s%s%s", mark, event, level, format[0] == '\0' ? "" : " ");
+    const bool is_marked = priority < LOG_INFO && getenv("JOURNAL_STREAM") != NULL;
+    int used = snprintf(line, sizeof(line), "%sevent=%s%s%s", is_marked ? "<4>" : "", event, level,
+                        format[0] == '\0' ? "" : " ");
     used += vsnprintf(line + used, sizeof(line) - (size_t)used, format, arguments);
     size_t size = (size_t)used < sizeof(line) - 1 ? (size_t)used : sizeof(line) - 2;
+    const size_t mark_size = is_marked ? strlen("<4>") : 0;
+    if (journal_send(line + mark_size, size - mark_size, priority)) return;
     line[size++] = '\n';
     /* Where standard error is gone there is nobody to tell. */
     while (write(STDERR_FILENO, line, size) < 0 && errno == EINTR) {
@@ -25,14 +32,14 @@ static void put_line(const char *mark, const char *event, const char *level, con
 void logfmt(const char *event, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    put_line("", event, "", format, arguments);
+    put_line(LOG_INFO, event, "", format, arguments);
     va_end(arguments);
 }
 
 void logfmt_warning(const char *event, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    put_line(getenv("JOURNAL_STREAM") != NULL ? "<4>" : "", event, " level=warning", format, arguments);
+    put_line(LOG_WARNING, event, " level=warning", format, arguments);
     va_end(arguments);
 }
 

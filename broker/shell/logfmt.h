@@ -3,6 +3,7 @@
  *     logfmt("torn_tail", "segment=%u offset=%" PRIu64, 12, offset);
  *     logfmt_text("refused", "reason", sentence);
  *
+ * Where standard error is systemd's journal, a line becomes an entry there, with a field for each pair (journal.h).
  * A line is written by one write(2), so lines of several threads do not mix. Any thread. */
 #ifndef TARRY_SHELL_LOGFMT_H
 #define TARRY_SHELL_LOGFMT_H

@@ -123,7 +123,7 @@ class Brokers(Doctor, harness.Case):
     def test_queues_that_want_somebody(self):
         self.broker.ok("schedule", "q", "--in", "0s", "--key", "k")
         self.assertFalse([found for found in self.look("--broker", self.broker.url, status=0) if found["check"] == "queues"])
-        [held] = self.broker.consume("q", "--count", "1", "--no-ack").rest()
+        held = self.broker.one("consume", "q", "--count", 1, "--ack", "none")
         self.broker.one("nack", held["id"], held["token"], "--dead", "no such address")
         self.find(self.look("--broker", self.broker.url, status=0), "queues", WARNING, "there are 1 dead letters")
 

@@ -36,6 +36,14 @@ def schedule(broker, names, delay_ms=3_600_000):
     broker.ok("schedule", "--from", "-", stdin="".join(json.dumps({"queue": name, "delay_ms": delay_ms}) + "\n" for name in names))
 
 
+def guard(broker, *rows):
+    """Starts it anew with these tokens; who shows none may do nothing."""
+    path = os.path.join(os.path.dirname(broker.data), "some.tokens")
+    harness.make_private(path, tokens.FIRST_LINE + "loopback loopback roles=none\n" + "".join(rows))
+    broker.arguments = (*broker.arguments, "--tokens", path)
+    broker.restart()
+
+
 class Text(harness.Case):
     def test_policy_allows_its_own_style_and_script_and_nothing_else(self):
         status, headers, text = get(self.broker, "/")
@@ -74,9 +82,7 @@ class Text(harness.Case):
         self.assertGreater(told["broker"]["disk_free"], 0)
 
     def test_who_may_see_them(self):
-        harness.make_private(os.path.join(self.broker.data, "tokens"), tokens.FIRST_LINE + "loopback loopback roles=none\n" +
-                             tokens.row("eye", "read") + tokens.row("shop", "read", "queue=orders.") + tokens.row("maker", "produce"))
-        self.broker.restart()
+        guard(self.broker, tokens.row("eye", "read"), tokens.row("shop", "read", "queue=orders."), tokens.row("maker", "produce"))
         self.assertEqual(get(self.broker, "/")[0], 200)
         self.assertEqual(get(self.broker, "/page/numbers")[0], 403)
         self.assertEqual(get(self.broker, "/page/numbers", "tarry_nobodys")[0], 401)
@@ -134,7 +140,7 @@ class Seen(harness.Case):
         for number in range(30):
             self.broker.ok("schedule", f"orders.{('close', 'remind', 'refund')[number % 3]}", "--in", "1h")
         self.broker.ok("schedule", "mail", "--in", "0s", "--key", "k")
-        [held] = self.broker.consume("mail", "--count", "1", "--no-ack").rest()
+        held = self.broker.one("consume", "mail", "--count", 1, "--ack", "none")
         self.broker.one("nack", held["id"], held["token"], "--dead", "no such address")
         self.look()
         self.assertEqual((self.tiles()["Waiting"], self.tiles()["Dead letters"]), ("30", "1"))
@@ -160,8 +166,7 @@ class Seen(harness.Case):
         self.assertTrue(any("Content Security Policy" in line for line in self.browser.log()))
 
     def test_a_token_is_asked_for_and_kept_in_the_tab(self):
-        harness.make_private(os.path.join(self.broker.data, "tokens"), tokens.FIRST_LINE + "loopback loopback roles=none\n" + tokens.row("eye", "read"))
-        self.broker.restart()
+        guard(self.broker, tokens.row("eye", "read"))
         self.browser.open(f"http://127.0.0.1:{self.broker.port}/")
         self.browser.wait("return !document.getElementById('access').hidden && document.activeElement.id === 'token'")
         self.browser.keys("tarry_nobodys\ue007")
