@@ -10,6 +10,7 @@ import urllib.error
 import urllib.request
 
 import harness
+import pair
 import tokens
 from browser import CHROMIUM, DRIVER, Browser
 
@@ -89,6 +90,16 @@ class Text(harness.Case):
         self.assertEqual(get(self.broker, "/page/numbers", tokens.text_of("eye"))[0], 200)
         for name in ("shop", "maker"):
             self.assertEqual(get(self.broker, "/page/numbers", tokens.text_of(name))[0], 403, name)
+
+
+class Both(pair.Case):
+    def test_both_nodes_of_a_pair_tell_of_it(self):
+        self.start_pair()
+        for broker, role in ((self.a, 1), (self.b, 2)):
+            status, _, text = get(broker, "/page/numbers")
+            told = json.loads(text)["pair"]
+            self.assertEqual((status, told["role"], told["in_sync"], told["primary"]), (200, role, True, self.a.url))
+            self.assertEqual(told["peer"], (self.b if broker is self.a else self.a).url)
 
 
 CONTRAST = """
