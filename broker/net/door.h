@@ -36,6 +36,9 @@
 #define DOOR_CONNECTIONS_OF_ADDRESS_MAX 12288u
 /* … that have not been upgraded: beyond it the one that has been there longest goes. A quarter of all, if less. */
 #define DOOR_HTTP_MAX 4096u
+/* … over TLS so many are counted for themselves, and hold in all no more than half requests may: what a handshake takes
+ * that does not go on (57 KiB, OpenSSL 3.0), rounded up. */
+#define DOOR_HANDSHAKE_SIZE (64u << 10)
 /* Requests of one connection that have no answer yet. */
 #define DOOR_REQUESTS_MAX 128u
 /* Bytes of answers for one connection that are not in the kernel yet. */

@@ -29,8 +29,12 @@ bool connections_init(struct door *door) {
     door->free_count = max;
     /* However few descriptors there are, neither one address nor who only knocks takes all of them. */
     door->of_address_max = smaller(DOOR_CONNECTIONS_OF_ADDRESS_MAX, max - max / 4);
-    door->http_max = smaller(DOOR_HTTP_MAX, max / 4);
-    TAILQ_INIT(&door->http);
+    struct newcomers *plain = &door->newcomers[false], *tls = &door->newcomers[true];
+    size_t handshakes = door->limits.held_max / DOOR_HANDSHAKE_SIZE;
+    plain->max = smaller(DOOR_HTTP_MAX, max / 4);
+    tls->max = handshakes < plain->max ? (unsigned)handshakes : plain->max;
+    TAILQ_INIT(&plain->list);
+    TAILQ_INIT(&tls->list);
     TAILQ_INIT(&door->waiting);
     TAILQ_INIT(&door->pages);
     TAILQ_INIT(&door->halves);
@@ -152,10 +156,11 @@ struct connection *connection_new(struct door *door, int fd, bool over_tls, stru
     connection->out_last = &connection->out_first;
     door->slots[slot].connection = connection;
     door->count++;
-    TAILQ_INSERT_TAIL(&door->http, connection, in_http);
+    struct newcomers *newcomers = &door->newcomers[over_tls];
+    TAILQ_INSERT_TAIL(&newcomers->list, connection, in_http);
     connection->is_in_http = true;
-    if (++door->http_count > door->http_max) {
-        struct connection *oldest = TAILQ_FIRST(&door->http);
+    if (++newcomers->count > newcomers->max) {
+        struct connection *oldest = TAILQ_FIRST(&newcomers->list);
         connection_leave_http(oldest); /* at once: more may knock before the library comes to close it */
         connection_kill(oldest);
     }
@@ -165,8 +170,9 @@ struct connection *connection_new(struct door *door, int fd, bool over_tls, stru
 void connection_leave_http(struct connection *connection) {
     if (!connection->is_in_http) return;
     connection->is_in_http = false;
-    TAILQ_REMOVE(&connection->door->http, connection, in_http);
-    connection->door->http_count--;
+    struct newcomers *newcomers = &connection->door->newcomers[connection->over_tls];
+    TAILQ_REMOVE(&newcomers->list, connection, in_http);
+    newcomers->count--;
 }
 
 void connection_dismiss(struct connection *connection) {

@@ -42,7 +42,7 @@ struct connection {
     bool discards;        /* what comes is read to its end and not kept */
     bool is_waiting;      /* in the door's `waiting` */
     bool awaits_page;     /* asked for, not answered */
-    bool is_in_http;      /* in the door's `http` */
+    bool is_in_http;      /* one of the door's newcomers */
     bool is_answered;     /* its one page; nothing more is read */
     bool wants_head_only; /* HEAD */
     bool is_up;           /* lane_up said yes */
@@ -90,6 +90,13 @@ struct connection {
 };
 
 TAILQ_HEAD(connection_list, connection);
+
+/* Connections that have not been upgraded, in the order of coming. */
+struct newcomers {
+    struct connection_list list;
+    unsigned count;
+    unsigned max; /* beyond it the first goes */
+};
 
 /* By an id's low bits. `connection` is the thread's; the rest is under the door's mutex. */
 struct slot {
@@ -149,11 +156,9 @@ struct door {
     uint32_t *free_slots;
     unsigned free_count;
     unsigned count; /* connections */
-    unsigned http_count;
-    unsigned http_max;
     unsigned of_address_max;
     uint64_t serial;
-    struct connection_list http;
+    struct newcomers newcomers[2]; /* by over_tls */
     struct connection_list waiting;
     struct connection_list pages;
     size_t pages_size; /* bytes of the pages that are under way */

@@ -122,6 +122,26 @@ class Knocks(Tls):
             peer.peer.close()
 
 
+class Memory(Tls):
+    arguments = ("--memory", "64MiB")
+    log_lines_max = 20
+
+    def test_half_handshakes_take_no_more_than_half_requests_may(self):
+        """CALM-1: nobody has shown a token yet. A greeting that announces 16 KiB and does not come takes OpenSSL 57 KiB: of 400 of them the last 128 stay."""
+        before = self.memory_now()
+        peers = [self.raw() for _ in range(400)]
+        for peer in peers:
+            peer.send(b"\x16\x03\x01\x40\x00\x01\x00\x3f\xfc\x03\x03" + bytes(8000))
+        for peer in peers[:400 - 128]:
+            self.assertTrue(peer.receive_until(lambda got: False))
+        if not SANITIZED:
+            self.assertLess(self.memory_now() - before, 20 << 10, "KiB")
+        with self.stranger() as newcomer:
+            self.assertIn(" 101 ", newcomer.upgrade())
+        for peer in peers:
+            peer.peer.close()
+
+
 class Behind(Tls):
     """What holds without TLS holds with it."""
 
