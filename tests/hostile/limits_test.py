@@ -128,9 +128,10 @@ class Memory(Hostile):
 
     def test_a_crowd_of_small_halves_takes_no_more_than_its_share(self):
         """CALM-1: halves of less than 16 KiB are always kept; of 2,000 of them, 31 MiB, those stay that came last: 8 and 16 MiB."""
-        crowd = [self.stranger() for _ in range(2000)]
-        for peer in crowd:
-            peer.upgrade()
+        crowd = []
+        for _ in range(2000):  # each is in before the next one comes: half a head has its time
+            crowd.append(self.stranger())
+            crowd[-1].upgrade()
         before = self.memory_now()
         for peer in crowd:
             peer.send(frame(BINARY, hello(1) + bytes(16000), fin=False))
