@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "frame.h"
 
@@ -82,4 +83,14 @@ struct entry *entries_find(struct entries *entries, const char *name) {
     for (size_t i = 0; i < entries->count; i++)
         if (strcmp(entries->items[i].name, name) == 0) return &entries->items[i];
     return NULL;
+}
+
+struct entry *entries_add(struct entries *entries, const char *name) {
+    if (entries->count == COORDINATOR_NAMES_MAX) return NULL;
+    if (entries->birth == 0 && getrandom(&entries->birth, sizeof entries->birth, 0) != sizeof entries->birth)
+        return NULL;
+    struct entry *entry = &entries->items[entries->count++];
+    snprintf(entry->name, sizeof entry->name, "%s", name);
+    entry->version = 0;
+    return entry;
 }

@@ -5,7 +5,7 @@
  *   entry <name> <version> <size>        … its bytes and a newline; as many times as there are entries
  *   sum <16 hex digits: XXH3-64 of all that stands before this line>
  *
- * What is not to the byte what would be written for it is refused. Pure functions. */
+ * What is not to the byte what would be written for it is refused. Pure functions, but for entries_add's randomness. */
 #ifndef TARRY_COORDINATOR_ENTRIES_H
 #define TARRY_COORDINATOR_ENTRIES_H
 
@@ -38,5 +38,8 @@ bool entries_read(const char *text, size_t size, struct entries *out);
 size_t entries_write(const struct entries *entries, char *out);
 /* NULL: there is none. */
 struct entry *entries_find(struct entries *entries, const char *name);
+/* A new entry at version 0, empty; who adds the first one gives the whole its birth. NULL: there is no room for
+ * another, or no randomness. */
+struct entry *entries_add(struct entries *entries, const char *name);
 
 #endif

@@ -16,16 +16,17 @@ from ledger import Ledger
 
 BY_HAND_MAX = 60  # each ack by hand is a process: on a busy machine no more of them than can be done
 FINISH_S = int(os.environ.get("TARRY_CRASH_FINISH_S", "400"))
-TIMEOUT = ("--timeout", "60s")  # a start may come in between
+TIMEOUT = "60s"  # a start may come in between
 
 
 class Load:
     """Every client of the story. Each thread here reads one stream's answers into the ledger. One task in `hand_every` is
     acked by hand, which is a process each; 0: none. `prefix` begins every key, `queue_prefix` the names of both queues;
-    `pause_s` lies between two handfuls of requests."""
+    `pause_s` lies between two handfuls of requests; `timeout` is how long a client tries."""
 
-    def __init__(self, broker, seed, hand_every=12, prefix="t", queue_prefix="", pause_s=0.04):
+    def __init__(self, broker, seed, hand_every=12, prefix="t", queue_prefix="", pause_s=0.04, timeout=TIMEOUT):
         self.hand_every, self.prefix, self.pause_s = hand_every, prefix, pause_s
+        self.patience = ("--timeout", timeout)
         self.hand_queue, self.auto_queue = queue_prefix + "hand", queue_prefix + "auto"
         self.broker, self.ledger = broker, Ledger()
         self.random = random.Random(seed)
@@ -33,9 +34,9 @@ class Load:
         self.cancel_asked_ms, self.move_keys = [], []  # by line
         self.count = self.moves_sent = self.cancels_sent = 0
         self.answered = {"schedule": 0, "cancel": 0, "move": 0}
-        self.schedules = broker.stream("schedule", "--from", "-", *TIMEOUT, stdin=True)
-        self.cancels = broker.stream("cancel", "--from", "-", *TIMEOUT, stdin=True)
-        self.moves = broker.stream("move", "--from", "-", *TIMEOUT, stdin=True)
+        self.schedules = broker.stream("schedule", "--from", "-", *self.patience, stdin=True)
+        self.cancels = broker.stream("cancel", "--from", "-", *self.patience, stdin=True)
+        self.moves = broker.stream("move", "--from", "-", *self.patience, stdin=True)
         self.deaths = []  # streams that ended though nobody asked them to
         self.threads = []
         self.by_hand = []
@@ -57,7 +58,7 @@ class Load:
         return thread
 
     def start_consumer(self, queue, *arguments):
-        consumer = self.broker.consume(queue, *arguments, *TIMEOUT)
+        consumer = self.broker.consume(queue, *arguments, *self.patience)
         self.consumers.append(consumer)
         self.start(self.read_deliveries, consumer)
         return consumer

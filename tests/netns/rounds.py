@@ -23,7 +23,7 @@ sys.path[:0] = [os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__f
 from harness import now_ms  # noqa: E402  (the path above)
 from ledger import Ledger  # noqa: E402
 from load import Load  # noqa: E402
-from scene import COORDINATORS, NAMES, QUICK, SMALL, Scene, Unsettled  # noqa: E402
+from scene import CLIENT_TIMEOUT, COORDINATORS, NAMES, QUICK, SMALL, Scene, Unsettled  # noqa: E402
 from trouble import NO_REASONS, NOT_WITH_RECORD, RECORD, Trouble, known  # noqa: E402
 
 HOLD_S = ((0.1, 0.6), (0.9, 3.0))  # shorter than a failover takes, and longer
@@ -83,7 +83,8 @@ class Chapter:
     def __init__(self, scene, number, seed, pace_s):
         self.scene, self.number = scene, number
         self.begun_ms = now_ms()
-        self.load = Load(scene.clients, f"{seed}-{number}", hand_every=24, prefix=f"c{number}-", pause_s=pace_s)
+        self.load = Load(scene.clients, f"{seed}-{number}", hand_every=24, prefix=f"c{number}-", pause_s=pace_s,
+                         timeout=CLIENT_TIMEOUT)
         self.judged = 0  # deliveries
 
     @property

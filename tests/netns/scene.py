@@ -232,12 +232,14 @@ class Scene:
             self.server.start()
 
     def freeze_server(self):
-        self.story.tell(f"SIGSTOP {self.server.named}")
-        self.server.pause()
+        if self.server.process.poll() is None:
+            self.story.tell(f"SIGSTOP {self.server.named}")
+            self.server.pause()
 
     def thaw_server(self):
-        self.story.tell(f"SIGCONT {self.server.named}")
-        self.server.resume()
+        if self.server.process.poll() is None:
+            self.story.tell(f"SIGCONT {self.server.named}")
+            self.server.resume()
 
     def save_record(self):
         """As it is, for `put_record_back`: once an epoch. Both are in sync, so both have seen this epoch."""
