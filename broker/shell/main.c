@@ -22,6 +22,7 @@
 #include "endpoints.h"
 #include "gateways.h"
 #include "http.h"
+#include "http_server.h"
 #include "listen.h"
 #include "logfmt.h"
 #include "notify.h"
@@ -158,15 +159,18 @@ static void bind_endpoints(void) {
     if (endpoints_open(&shell.endpoints, message) != 0) refuse("listen_failed", message);
     listen_format(endpoints_main(&shell.endpoints), shell.url, sizeof(shell.url));
     const struct door_calls calls = http_calls(&shell);
-    const struct door_limits limits = {.request_max = REQUEST_SIZE_MAX,
-                                       .held_max = MEMORY_SHARE_REQUESTS(shell.config.memory),
-                                       .connections_max = connections_max(),
-                                       .origins = shell.config.allow_origin,
-                                       .tls = shell.tls};
+    struct door_limits limits = {.request_max = REQUEST_SIZE_MAX,
+                                 .held_max = MEMORY_SHARE_REQUESTS(shell.config.memory),
+                                 .connections_max = connections_max(),
+                                 .origins = shell.config.allow_origin,
+                                 .tls = shell.tls};
     shell.gateway = gateways_new(&shell);
-    shell.door = shell.gateway != NULL ? door_new(&calls, &limits) : NULL;
+    shell.http = shell.gateway != NULL ? http_server_new(shell.gateway) : NULL;
+    if (shell.http != NULL) limits.http = http_server_calls(shell.http);
+    shell.door = shell.http != NULL ? door_new(&calls, &limits) : NULL;
     if (shell.door == NULL) refuse("listen_failed", "there is not enough memory");
     gateway_serve(shell.gateway, shell.door);
+    http_server_serve(shell.http, shell.door);
     for (unsigned i = 0; i < shell.endpoints.count; i++)
         door_add(shell.door, shell.endpoints.sockets[i].fd, shell.endpoints.addresses[i].scheme == LISTEN_WSS, NULL);
 }
@@ -209,6 +213,7 @@ static void stop(void) {
     authorizer_stop(&shell.authorizer);
     door_stop(shell.door, FLUSH_MAX_MS);
     gateway_free(shell.gateway);
+    http_server_free(shell.http);
     endpoints_remove(&shell.endpoints);
     uint64_t position = index_position(shell.index);
     index_close(shell.index);

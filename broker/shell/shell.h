@@ -50,6 +50,7 @@
 #define EXIT_STORAGE 4 /* the disk failed (LOG-4) */
 
 struct gateway;
+struct http_server;
 
 struct shell {
     struct config config;
@@ -83,8 +84,9 @@ struct shell {
     struct backup backup;
     struct locator locator;
     struct door *door;
-    struct gateway *gateway; /* the door's thread's */
-    struct tls *tls;         /* NULL: none */
+    struct gateway *gateway;  /* the door's thread's, as … */
+    struct http_server *http; /* … this is */
+    struct tls *tls;          /* NULL: none */
     struct authorizer authorizer;
     struct rpc rpc;
     struct lone lone; /* the door's thread's */

@@ -1,0 +1,123 @@
+/* http_body.c: see http_body.h. What is unpacked is bounded by HTTP_BODY_MAX, whatever it was packed into; the windows
+ * of both packings are bounded too. */
+#include "http_body.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#define PIECE (64u << 10)
+#define GZIP_WINDOW (15 + 16) /* 32 KiB, with gzip's head */
+#define ZSTD_WINDOW_LOG 23    /* 8 MiB: what RFC 9659 asks for */
+
+struct body_packing {
+    bool is_gzip;
+    bool is_over;
+    z_stream gzip;
+    ZSTD_DStream *zstd;
+    char piece[PIECE];
+};
+
+void body_deinit(struct http_exchange *exchange) {
+    struct body_packing *packing = exchange->packing;
+    if (packing != NULL && packing->is_gzip) inflateEnd(&packing->gzip);
+    if (packing != NULL && packing->zstd != NULL) ZSTD_freeDStream(packing->zstd);
+    free(packing);
+    free(exchange->body);
+    exchange->packing = NULL;
+    exchange->body = NULL;
+}
+
+static bool begin_gzip(struct body_packing *packing) {
+    packing->is_gzip = inflateInit2(&packing->gzip, GZIP_WINDOW) == Z_OK;
+    return packing->is_gzip;
+}
+
+static bool begin_zstd(struct body_packing *packing) {
+    packing->zstd = ZSTD_createDStream();
+    return packing->zstd != NULL &&
+           !ZSTD_isError(ZSTD_DCtx_setParameter(packing->zstd, ZSTD_d_windowLogMax, ZSTD_WINDOW_LOG));
+}
+
+unsigned body_begin(struct http_exchange *exchange) {
+    const char *encoding = exchange->head.fields[HEAD_FIELD_encoding].text;
+    if (exchange->head.length > HTTP_BODY_MAX) return 413;
+    if (encoding == NULL || strcasecmp(encoding, "identity") == 0) return 0;
+    bool is_gzip = strcasecmp(encoding, "gzip") == 0;
+    if (!is_gzip && strcasecmp(encoding, "zstd") != 0) return 415;
+    exchange->packing = calloc(1, sizeof(*exchange->packing));
+    if (exchange->packing == NULL) return 503;
+    return (is_gzip ? begin_gzip(exchange->packing) : begin_zstd(exchange->packing)) ? 0 : 503;
+}
+
+static unsigned keep(struct http_exchange *exchange, const char *bytes, size_t size) {
+    size_t needed = exchange->body_size + size + 1;
+    if (exchange->body_size + size > HTTP_BODY_MAX) return 413;
+    if (needed > exchange->body_capacity) {
+        size_t capacity = 2 * needed;
+        if (exchange->body_capacity == 0 && !exchange->head.is_chunked && exchange->packing == NULL)
+            capacity = (size_t)exchange->head.length + 1;
+        if (capacity > HTTP_BODY_MAX + 1) capacity = HTTP_BODY_MAX + 1;
+        size_t more = capacity - exchange->body_capacity;
+        bool is_small = capacity <= DOOR_SMALL_MAX; /* an ack must find room, whatever else is held (CAP-1) */
+        if (!is_small) {
+            if (!door_stream_hold(exchange->server->door, (int64_t)(capacity - exchange->body_held))) return 503;
+            exchange->body_held = capacity;
+        }
+        char *grown = realloc(exchange->body, capacity);
+        if (grown == NULL) return 503;
+        exchange->body = grown;
+        exchange->body_capacity += more;
+    }
+    memcpy(exchange->body + exchange->body_size, bytes, size);
+    exchange->body_size += size;
+    exchange->body[exchange->body_size] = '\0';
+    return 0;
+}
+
+static unsigned take_gzip(struct http_exchange *exchange, const char *bytes, size_t size) {
+    struct body_packing *packing = exchange->packing;
+    packing->gzip.next_in = (unsigned char *)bytes;
+    packing->gzip.avail_in = (unsigned)size;
+    while (packing->gzip.avail_in > 0 || packing->gzip.avail_out == 0) {
+        if (packing->is_over) return packing->gzip.avail_in > 0 ? 400 : 0;
+        packing->gzip.next_out = (unsigned char *)packing->piece;
+        packing->gzip.avail_out = PIECE;
+        int result = inflate(&packing->gzip, Z_NO_FLUSH);
+        if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) return 400;
+        packing->is_over = result == Z_STREAM_END;
+        unsigned status = keep(exchange, packing->piece, PIECE - packing->gzip.avail_out);
+        if (status != 0) return status;
+        if (result == Z_BUF_ERROR) break;
+    }
+    return 0;
+}
+
+static unsigned take_zstd(struct http_exchange *exchange, const char *bytes, size_t size) {
+    struct body_packing *packing = exchange->packing;
+    ZSTD_inBuffer in = {bytes, size, 0};
+    bool is_full = true;
+    while (in.pos < in.size || is_full) {
+        ZSTD_outBuffer out = {packing->piece, PIECE, 0};
+        if (packing->is_over) return in.pos < in.size ? 400 : 0;
+        size_t result = ZSTD_decompressStream(packing->zstd, &out, &in);
+        if (ZSTD_isError(result)) return 400;
+        packing->is_over = result == 0;
+        is_full = out.pos == out.size;
+        unsigned status = keep(exchange, packing->piece, out.pos);
+        if (status != 0) return status;
+    }
+    return 0;
+}
+
+unsigned body_take(struct http_exchange *exchange, const char *bytes, size_t size) {
+    if (size == 0) return 0;
+    if (exchange->packing == NULL) return keep(exchange, bytes, size);
+    return exchange->packing->is_gzip ? take_gzip(exchange, bytes, size) : take_zstd(exchange, bytes, size);
+}
+
+bool body_finish(struct http_exchange *exchange) {
+    return exchange->packing == NULL || exchange->packing->is_over;
+}

@@ -1,0 +1,14 @@
+/* http_body.h: a body as it comes: unpacked (gzip, zstd), bounded and counted from its first byte. */
+#ifndef TARRY_HTTP_HTTP_BODY_H
+#define TARRY_HTTP_HTTP_BODY_H
+
+#include "http_exchange.h"
+
+/* 0, or the status of a refusal. */
+unsigned body_begin(struct http_exchange *exchange);
+unsigned body_take(struct http_exchange *exchange, const char *bytes, size_t size);
+/* It is whole. False: what was packed is not. */
+bool body_finish(struct http_exchange *exchange);
+void body_deinit(struct http_exchange *exchange);
+
+#endif

@@ -1,0 +1,26 @@
+/* http_connection.h: a connection that speaks HTTP; for http_connection.c and http_exchange.c alone. */
+#ifndef TARRY_HTTP_HTTP_CONNECTION_H
+#define TARRY_HTTP_HTTP_CONNECTION_H
+
+#include "http_exchange.h"
+
+enum http_state { STATE_HEAD, STATE_BODY, STATE_BUSY, STATE_OVER };
+
+struct http_connection {
+    struct http_server *server;
+    uint64_t id;
+    const char *peer;
+    enum http_state state;
+    bool is_running; /* run() is under way … */
+    bool is_due;     /* … and has more to do */
+    struct message *in;
+    size_t held; /* of `in`, as the door counts it */
+    uint64_t left;
+    struct chunks chunks;
+    struct http_exchange *exchange;
+    bool is_admitted;
+    uint64_t principal;
+    char shown[512]; /* the Authorization that was admitted */
+};
+
+#endif

@@ -1,0 +1,161 @@
+/* http_exchange.c: what handlers ask for: of the request, and of the broker; see http_exchange.h. */
+#include "http_exchange.h"
+
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "http_connection.h"
+#include "rfc3339.h"
+#include "units.h"
+
+#define CLIENT "http"
+
+static const char no_memory[] = "there is not enough memory for this request just now";
+
+static struct gateway_caller caller_of(const struct http_exchange *exchange) {
+    return (struct gateway_caller){.principal = exchange->connection->principal,
+                                   .peer = exchange->connection->peer,
+                                   .client = CLIENT};
+}
+
+/* ---- what is waited for */
+
+static void on_reply(void *argument, const Tarry__Reply *reply) {
+    struct http_exchange *exchange = argument;
+    exchange->handle = 0;
+    exchange->on_reply(exchange, reply);
+}
+
+void http_ask(struct http_exchange *exchange, Tarry__Request *request,
+              void (*then)(struct http_exchange *exchange, const Tarry__Reply *reply)) {
+    const struct gateway_caller caller = caller_of(exchange);
+    exchange->on_reply = then;
+    exchange->handle = gateway_ask(exchange->server->gateway, &caller, request, on_reply, exchange);
+    if (exchange->handle == 0) http_refuse(exchange, 503, "busy", no_memory);
+}
+
+/* Of all that is asked for. */
+static void fingerprint(const struct http_exchange *exchange, uint8_t out[GATEWAY_FINGERPRINT_SIZE]) {
+    crypto_generichash_state state;
+    crypto_generichash_init(&state, NULL, 0, GATEWAY_FINGERPRINT_SIZE);
+    crypto_generichash_update(&state, (const uint8_t *)&exchange->head.method, sizeof(exchange->head.method));
+    for (size_t i = 0; i < exchange->head.segment_count; i++)
+        crypto_generichash_update(&state, (const uint8_t *)exchange->head.segments[i].text,
+                                  exchange->head.segments[i].size + 1);
+    for (size_t i = 0; i < exchange->head.parameter_count; i++) {
+        crypto_generichash_update(&state, (const uint8_t *)exchange->head.parameters[i].name.text,
+                                  exchange->head.parameters[i].name.size + 1);
+        crypto_generichash_update(&state, (const uint8_t *)exchange->head.parameters[i].value.text,
+                                  exchange->head.parameters[i].value.size + 1);
+    }
+    if (exchange->body_size > 0)
+        crypto_generichash_update(&state, (const uint8_t *)exchange->body, exchange->body_size);
+    crypto_generichash_final(&state, out, GATEWAY_FINGERPRINT_SIZE);
+}
+
+void http_commit(struct http_exchange *exchange, Tarry__Commit *commit,
+                 void (*then)(struct http_exchange *exchange, const Tarry__Reply *reply)) {
+    const struct gateway_caller caller = caller_of(exchange);
+    const struct head_text *key = &exchange->head.fields[HEAD_FIELD_idempotency];
+    struct gateway_once once = {.key = key->text, .key_size = key->size};
+    if (key->text != NULL && (key->size == 0 || key->size > GATEWAY_ONCE_KEY_MAX)) {
+        http_refuse(exchange, 400, "invalid", "Idempotency-Key has from 1 to 255 bytes");
+        return;
+    }
+    if (key->text != NULL) fingerprint(exchange, once.fingerprint);
+    exchange->commit = commit;
+    exchange->on_reply = then;
+    exchange->handle = gateway_commit(exchange->server->gateway, &caller, commit, key->text != NULL ? &once : NULL,
+                                      on_reply, exchange);
+    if (exchange->handle == 0) http_refuse(exchange, 503, "busy", no_memory);
+}
+
+static void on_leased(void *argument, const struct gateway_leased *leased) {
+    struct http_exchange *exchange = argument;
+    if (leased->count == 0) exchange->handle = 0;
+    exchange->on_leased(exchange, leased);
+}
+
+void http_lease(struct http_exchange *exchange, const struct gateway_lease_options *options,
+                void (*then)(struct http_exchange *exchange, const struct gateway_leased *leased)) {
+    const struct gateway_caller caller = caller_of(exchange);
+    exchange->on_leased = then;
+    exchange->handle = gateway_lease(exchange->server->gateway, &caller, options, on_leased, exchange);
+    if (exchange->handle == 0) http_refuse(exchange, 503, "busy", no_memory);
+}
+
+/* ---- what the request says */
+
+bool http_read_json(struct http_exchange *exchange, bool optional) {
+    const char *type = exchange->head.fields[HEAD_FIELD_type].text;
+    bool is_json = type != NULL && strncasecmp(type, "application/json", 16) == 0 &&
+                   (type[16] == '\0' || type[16] == ';' || type[16] == ' ');
+    if (exchange->body_size == 0 && optional) {
+        exchange->json = json_object();
+        return exchange->json != NULL;
+    }
+    /* A page's form cannot send this type without being asked first (CORS). */
+    if (!is_json) {
+        http_refuse(exchange, 415, "invalid", "Content-Type is to be application/json");
+        return false;
+    }
+    exchange->json = json_read(&exchange->in, exchange->body != NULL ? exchange->body : "", exchange->body_size);
+    if (exchange->json != NULL) return true;
+    http_refuse(exchange, 400, "invalid", exchange->in.problem);
+    return false;
+}
+
+static bool refuse_parameter(struct http_exchange *exchange, const char *name, const char *what) {
+    char sentence[160];
+    snprintf(sentence, sizeof(sentence), "the parameter %.60s %s", name, what);
+    http_refuse(exchange, 400, "invalid", sentence);
+    return false;
+}
+
+bool http_parameter_u64(struct http_exchange *exchange, const char *name, uint64_t most, uint64_t *out) {
+    const struct head_text *value = head_parameter(&exchange->head, name);
+    if (value == NULL) return true;
+    bool is_number = value->size > 0 && value->size < 20 && strspn(value->text, "0123456789") == value->size;
+    uint64_t number = is_number ? strtoull(value->text, NULL, 10) : 0;
+    if (!is_number || number > most) return refuse_parameter(exchange, name, "is no number, or too large");
+    *out = number;
+    return true;
+}
+
+bool http_parameter_bool(struct http_exchange *exchange, const char *name, bool *out) {
+    const struct head_text *value = head_parameter(&exchange->head, name);
+    if (value == NULL) return true;
+    *out = strcmp(value->text, "true") == 0;
+    return *out || strcmp(value->text, "false") == 0 || refuse_parameter(exchange, name, "is neither true nor false");
+}
+
+bool http_parameter_time(struct http_exchange *exchange, const char *name, uint64_t *out_ms) {
+    const struct head_text *value = head_parameter(&exchange->head, name);
+    if (value == NULL) return true;
+    bool is_number = value->size > 0 && value->size < 19 && strspn(value->text, "0123456789") == value->size;
+    if (is_number) *out_ms = strtoull(value->text, NULL, 10);
+    return is_number || rfc3339_parse(value->text, out_ms) == NULL ||
+           refuse_parameter(exchange, name, "is neither a time (RFC 3339) nor Unix milliseconds");
+}
+
+bool http_parameters_only(struct http_exchange *exchange, const char *known) {
+    for (size_t i = 0; i < exchange->head.parameter_count; i++) {
+        const char *name = exchange->head.parameters[i].name.text;
+        size_t size = strlen(name);
+        const char *at = size > 0 ? strstr(known, name) : NULL;
+        while (at != NULL && !((at == known || at[-1] == ' ') && (at[size] == ' ' || at[size] == '\0')))
+            at = strstr(at + 1, name);
+        if (at == NULL) return refuse_parameter(exchange, name, "is none that is known here");
+    }
+    return true;
+}
+
+void *http_make(struct http_exchange *exchange, size_t size) {
+    void *made = arena_alloc(&exchange->arena, size > 0 ? size : 1);
+    if (made != NULL) return memset(made, 0, size);
+    http_refuse(exchange, 503, "busy", no_memory);
+    return NULL;
+}

@@ -1,0 +1,144 @@
+/* http_exchange.h: a request and its answer, for handlers; what the files of this folder share.
+ *
+ * A handler is called once the body is whole. It answers by http_respond or http_refuse, now or later, once; or by
+ * http_stream_begin, http_stream_write …, http_stream_end. Until then it may wait for one thing at a time: a reply of
+ * the gateway (http_ask, http_commit) or a lease. If the client goes first, what is waited for is forgotten, and the
+ * handler hears nothing more. */
+#ifndef TARRY_HTTP_HTTP_EXCHANGE_H
+#define TARRY_HTTP_HTTP_EXCHANGE_H
+
+#include <jansson.h>
+
+#include "arena.h"
+#include "door.h"
+#include "door_stream.h"
+#include "gateway.h"
+#include "http_head.h"
+#include "http_server.h"
+#include "json_in.h"
+#include "json_out.h"
+#include "message.h"
+#include "tarry_limits.h"
+
+/* Bytes of a body, unpacked. */
+#define HTTP_BODY_MAX REQUEST_SIZE_MAX
+/* What a handler's structures may take. */
+#define HTTP_ARENA_MAX (8ull * REQUEST_SIZE_MAX)
+
+struct http_server {
+    struct door *door;
+    struct gateway *gateway;
+    struct door_stream_calls calls;
+};
+
+struct http_exchange {
+    struct http_server *server;
+    struct http_connection *connection;
+    uint64_t id; /* of the connection */
+    char *head_bytes;
+    struct head head;
+    bool is_old; /* HTTP/1.0 */
+    char *body;  /* as far as it has come, unpacked */
+    size_t body_size;
+    size_t body_capacity;
+    size_t body_held;             /* as the door counts it */
+    struct body_packing *packing; /* NULL: it comes as it is */
+    struct arena arena;
+    struct json_in in; /* with the arena */
+    json_t *json;      /* the body; NULL: there is none, or it was not read */
+    void (*on_reply)(struct http_exchange *exchange, const Tarry__Reply *reply);
+    void (*on_leased)(struct http_exchange *exchange, const struct gateway_leased *leased);
+    void (*on_drained)(struct http_exchange *exchange);
+    uint64_t handle; /* of what is waited for; 0: nothing */
+    uint64_t timer;
+    struct json_out out; /* the handler's */
+    /* The handler's own. */
+    const char *const *names; /* of operations, one each */
+    const Tarry__Commit *commit;
+    bool is_single;      /* one operation, answered by itself */
+    const char *line_at; /* JSON lines: what has not been read of the body … */
+    uint64_t line;       /* … the number of the last one that was … */
+    uint64_t *lines;     /* … and those of the operations under way */
+    uint64_t count;
+    uint64_t pages;
+    uint64_t position;
+    uint64_t from_ms;
+    uint64_t until_ms;
+    bool follows;
+    bool is_stream;
+    Tarry__List list;
+    Tarry__Ref ref;
+    bool is_answered;
+};
+
+/* ---- answers */
+/* Takes `out` over. */
+void http_respond(struct http_exchange *exchange, unsigned status, struct json_out *out);
+void http_respond_text(struct http_exchange *exchange, unsigned status, const char *type, const char *text,
+                       size_t size);
+/* Problem details (RFC 9457). */
+void http_refuse(struct http_exchange *exchange, unsigned status, const char *code, const char *sentence);
+void http_refuse_code(struct http_exchange *exchange, Tarry__Code code, const char *sentence, const char *primary);
+/* If the reply is a refusal, or none, says so and is true. */
+bool http_refused(struct http_exchange *exchange, const Tarry__Reply *reply);
+unsigned http_status_of(Tarry__Code code);
+/* JSON lines. A write takes `out` over; more than HTTP_UNSENT_MAX unsent: wait for on_drained. */
+#define HTTP_UNSENT_MAX (256u << 10)
+void http_stream_begin(struct http_exchange *exchange);
+bool http_stream_write(struct http_exchange *exchange, struct json_out *out);
+void http_stream_end(struct http_exchange *exchange);
+/* The answer whose first byte leaves is that of a lease: see gateway_left. */
+void http_respond_leased(struct http_exchange *exchange, struct json_out *out);
+
+/* ---- what is asked of the broker */
+void http_ask(struct http_exchange *exchange, Tarry__Request *request,
+              void (*on_reply)(struct http_exchange *exchange, const Tarry__Reply *reply));
+void http_commit(struct http_exchange *exchange, Tarry__Commit *commit,
+                 void (*on_reply)(struct http_exchange *exchange, const Tarry__Reply *reply));
+void http_lease(struct http_exchange *exchange, const struct gateway_lease_options *options,
+                void (*on_leased)(struct http_exchange *exchange, const struct gateway_leased *leased));
+
+/* The body as JSON. False: refused. `optional`: none is an empty object. */
+bool http_read_json(struct http_exchange *exchange, bool optional);
+/* A parameter as a number from 0 to `most`, or as a boolean. False: refused. */
+bool http_parameter_u64(struct http_exchange *exchange, const char *name, uint64_t most, uint64_t *out);
+bool http_parameter_bool(struct http_exchange *exchange, const char *name, bool *out);
+bool http_parameter_time(struct http_exchange *exchange, const char *name, uint64_t *out_ms);
+/* No others than these, named in one text with a blank between. False: refused. */
+bool http_parameters_only(struct http_exchange *exchange, const char *known);
+/* Zeroed memory of the exchange; NULL: refused. */
+void *http_make(struct http_exchange *exchange, size_t size);
+
+/* ---- http_routes.c */
+void http_route(struct http_exchange *exchange);
+
+/* ---- http_tasks.c */
+/* A commit of one operation, with the members of the body. */
+void http_commit_one(struct http_exchange *exchange, const char *name);
+
+/* ---- handlers (http_tasks.c, http_queues.c, http_look.c) */
+void handle_tasks_post(struct http_exchange *exchange);
+void handle_task_get(struct http_exchange *exchange);
+void handle_task_delete(struct http_exchange *exchange);
+void handle_task_patch(struct http_exchange *exchange);
+void handle_commit(struct http_exchange *exchange);
+void handle_settle(struct http_exchange *exchange);
+void handle_lease(struct http_exchange *exchange);
+void handle_list(struct http_exchange *exchange);
+void handle_count(struct http_exchange *exchange);
+void handle_queues(struct http_exchange *exchange);
+void handle_queue_get(struct http_exchange *exchange);
+void handle_queue_change(struct http_exchange *exchange);
+void handle_stats(struct http_exchange *exchange);
+void handle_status(struct http_exchange *exchange);
+void handle_audit(struct http_exchange *exchange);
+void handle_openapi(struct http_exchange *exchange);
+
+/* ---- http_words.c: answers as JSON */
+void words_result(struct json_out *out, const char *name, const Tarry__Op *op, const Tarry__OpResult *result);
+void words_view(struct json_out *out, const Tarry__TaskView *view);
+void words_delivered(struct json_out *out, const Tarry__DeliveredTask *task);
+/* The queue that the operation names; NULL: none. */
+const char *words_queue_of(const Tarry__Op *op);
+
+#endif

@@ -1,0 +1,332 @@
+/* http_head.c: see http_head.h. */
+#include "http_head.h"
+
+#include <string.h>
+#include <strings.h>
+
+static bool refuse(struct head_refusal *out, unsigned status, const char *sentence) {
+    *out = (struct head_refusal){status, sentence};
+    return false;
+}
+
+static bool is_token(unsigned char c) {
+    if ((c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z')) return true;
+    return c != 0 && strchr("!#$%&'*+-.^_`|~", c) != NULL;
+}
+
+static char lower(char c) {
+    return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
+}
+
+static bool is_word(const char *text, const char *word) {
+    for (; *word != '\0' && lower(*text) == *word; text++) word++;
+    return *word == '\0' && *text == '\0';
+}
+
+/* ---- the request line */
+
+static enum head_method method_of(const char *text) {
+    static const char *const names[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
+    enum head_method method = HEAD_GET;
+    while (method != HEAD_OTHER && strcmp(text, names[method]) != 0) method++;
+    return method;
+}
+
+static int hex_of(char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    c = lower(c);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* In place. False: a percent sign without two digits, or a byte that no name holds. */
+static bool decode(struct head_text *text, bool is_query) {
+    char *to = text->text;
+    for (const char *from = text->text; *from != '\0'; from++) {
+        char c = *from;
+        if (c == '%') {
+            int high = hex_of(from[1]), low = high >= 0 ? hex_of(from[2]) : -1;
+            if (low < 0 || (high == 0 && low == 0)) return false;
+            c = (char)(high * 16 + low);
+            from += 2;
+        } else if (c == '+' && is_query) {
+            c = ' ';
+        }
+        *to++ = c;
+    }
+    *to = '\0';
+    text->size = (size_t)(to - text->text);
+    return true;
+}
+
+/* A proxy may take `..` away, and what stands before it. */
+static bool is_dots(const struct head_text *segment) {
+    return strcmp(segment->text, ".") == 0 || strcmp(segment->text, "..") == 0;
+}
+
+/* Each slash becomes the end of what stands before it; the first stays, so that a path of one segment is whole. */
+static bool split_path(struct head *head, char *path, struct head_refusal *out) {
+    char *segment = path + 1;
+    for (bool is_last = false; !is_last;) {
+        char *end = segment + strcspn(segment, "/");
+        is_last = *end == '\0';
+        *end = '\0';
+        if (head->segment_count == HEAD_SEGMENTS_MAX) return refuse(out, 404, "there is no such path");
+        struct head_text *text = &head->segments[head->segment_count++];
+        text->text = segment;
+        segment = end + 1;
+        if (!decode(text, false)) return refuse(out, 400, "the path holds a % without two digits, or a 0 byte");
+        if (is_dots(text)) return refuse(out, 400, "the path holds . or ..");
+    }
+    return true;
+}
+
+static bool split_query(struct head *head, char *query, struct head_refusal *out) {
+    while (query != NULL && *query != '\0') {
+        char *next = strchr(query, '&');
+        if (next != NULL) *next++ = '\0';
+        if (head->parameter_count == HEAD_PARAMETERS_MAX) return refuse(out, 400, "the query has too many parameters");
+        struct head_parameter *parameter = &head->parameters[head->parameter_count++];
+        char *equals = strchr(query, '=');
+        parameter->name.text = query;
+        parameter->value.text = equals != NULL ? equals + 1 : query + strlen(query);
+        if (equals != NULL) *equals = '\0';
+        if (!decode(&parameter->name, true) || !decode(&parameter->value, true))
+            return refuse(out, 400, "the query holds a % without two digits, or a 0 byte");
+        query = next;
+    }
+    return true;
+}
+
+static bool read_target(struct head *head, char *target, struct head_refusal *out) {
+    head->target = target;
+    if (*target != '/') return refuse(out, 400, "the request's target is no path");
+    for (const char *at = target; *at != '\0'; at++)
+        if ((unsigned char)*at <= ' ' || (unsigned char)*at >= 0x7f || *at == '#')
+            return refuse(out, 400, "the request's target holds a byte that must be written with %");
+    char *query = strchr(target, '?');
+    if (query != NULL) *query++ = '\0';
+    return split_query(head, query, out) && split_path(head, target, out);
+}
+
+/* "POST /v1/tasks HTTP/1.1", terminated. */
+static bool read_request_line(struct head *head, char *line, bool *out_is_old, struct head_refusal *out) {
+    char *target = strchr(line, ' ');
+    char *version = target != NULL ? strchr(target + 1, ' ') : NULL;
+    if (version == NULL || strchr(version + 1, ' ') != NULL || target == line)
+        return refuse(out, 400, "the request's first line is not METHOD, path and version with one space between");
+    *target++ = *version++ = '\0';
+    for (const char *at = line; *at != '\0'; at++)
+        if (!is_token((unsigned char)*at)) return refuse(out, 400, "the method is none");
+    head->method = method_of(line);
+    *out_is_old = strcmp(version, "HTTP/1.0") == 0;
+    if (!*out_is_old && strcmp(version, "HTTP/1.1") != 0) return refuse(out, 505, "this port speaks HTTP/1.1");
+    return read_target(head, target, out);
+}
+
+/* ---- fields */
+
+/* What some gateway might take for a field that decides about the body: underscores and other marks are the same as a
+ * hyphen to those that make variables of names. */
+static bool looks_like(const char *name, const char *known) {
+    for (; *name != '\0' && *known != '\0'; name++, known++) {
+        char c = lower(*name);
+        bool is_alnum = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+        if (c != *known && (is_alnum || *known != '-')) return false;
+    }
+    return *name == '\0' && *known == '\0';
+}
+
+static bool keep_field(struct head *head, const char *name, char *value, struct head_refusal *out) {
+    static const char *const names[] = {
+#define X(name, text) [HEAD_FIELD_##name] = text,
+        HEAD_FIELDS(X)
+#undef X
+    };
+    for (size_t i = 0; i < HEAD_FIELDS_KNOWN; i++) {
+        if (!is_word(name, names[i])) continue;
+        if (head->fields[i].text != NULL && i != HEAD_FIELD_agent)
+            return refuse(out, 400, "a header field that something rests on comes twice");
+        head->fields[i] = (struct head_text){value, strlen(value)};
+        return true;
+    }
+    if (looks_like(name, "content-length") || looks_like(name, "transfer-encoding"))
+        return refuse(out, 400, "a header field could be taken for Content-Length or Transfer-Encoding");
+    return true;
+}
+
+/* Connection: close, keep-alive, or others, which are passed over. */
+static void read_connection(struct head *head, const char *value, bool *stays_said) {
+    while (*value != '\0') {
+        size_t size = strcspn(value, ", \t");
+        if (size == 5 && strncasecmp(value, "close", 5) == 0) head->stays = false;
+        if (size == 10 && strncasecmp(value, "keep-alive", 10) == 0) *stays_said = true;
+        value += size + strspn(value + size, ", \t");
+    }
+}
+
+/* One line, terminated. */
+static bool read_field(struct head *head, char *line, bool *stays_said, struct head_refusal *out) {
+    char *colon = strchr(line, ':');
+    if (colon == NULL || colon == line) return refuse(out, 400, "a header line has no name and colon");
+    for (const char *at = line; at < colon; at++)
+        if (!is_token((unsigned char)*at)) return refuse(out, 400, "a header field's name holds a byte that none may");
+    *colon = '\0';
+    char *value = colon + 1 + strspn(colon + 1, " \t");
+    size_t size = strlen(value);
+    while (size > 0 && (value[size - 1] == ' ' || value[size - 1] == '\t')) value[--size] = '\0';
+    if (is_word(line, "connection")) read_connection(head, value, stays_said);
+    return keep_field(head, line, value, out);
+}
+
+static bool read_length(struct head *head, struct head_refusal *out) {
+    const char *text = head->fields[HEAD_FIELD_length].text;
+    size_t size = head->fields[HEAD_FIELD_length].size;
+    if (size == 0 || size > 18 || strspn(text, "0123456789") != size)
+        return refuse(out, 400, "Content-Length is no number of bytes");
+    for (; *text != '\0'; text++) head->length = head->length * 10 + (uint64_t)(*text - '0');
+    return true;
+}
+
+static bool read_body(struct head *head, bool is_old, struct head_refusal *out) {
+    const char *coding = head->fields[HEAD_FIELD_coding].text, *expect = head->fields[HEAD_FIELD_expect].text;
+    bool has_length = head->fields[HEAD_FIELD_length].text != NULL;
+    if (head->fields[HEAD_FIELD_host].text == NULL && !is_old) return refuse(out, 400, "Host is missing");
+    if (coding != NULL && (has_length || is_old))
+        return refuse(out, 400, "Transfer-Encoding goes with HTTP/1.1, and without a Content-Length");
+    if (coding != NULL && !is_word(coding, "chunked"))
+        return refuse(out, 501, "the one Transfer-Encoding that is known here is chunked");
+    if (expect != NULL && !is_word(expect, "100-continue"))
+        return refuse(out, 417, "the one expectation that is known here is 100-continue");
+    head->is_chunked = coding != NULL;
+    head->wants_go_ahead = expect != NULL && !is_old;
+    return !has_length || read_length(head, out);
+}
+
+/* ---- the whole */
+
+/* Where the head ends; 0: not yet. `*out_is_bad`: by a line that ends otherwise than in CR LF, or with a byte that no
+ * line holds. */
+static size_t find_end(const char *bytes, size_t size, bool *out_is_bad) {
+    *out_is_bad = false;
+    for (size_t i = 0; i < size; i++) {
+        unsigned char c = (unsigned char)bytes[i];
+        if (c == '\r') {
+            if (i + 1 < size && bytes[i + 1] != '\n') *out_is_bad = true;
+        } else if (c == '\n') {
+            if (i == 0 || bytes[i - 1] != '\r') *out_is_bad = true;
+            if (i >= 3 && bytes[i - 3] == '\r' && bytes[i - 2] == '\n') return i + 1;
+        } else if ((c < ' ' && c != '\t') || c == 0x7f) {
+            *out_is_bad = true;
+        }
+        if (*out_is_bad) return 0;
+    }
+    return 0;
+}
+
+/* Terminates the line at `at`, and returns where the next begins. */
+static char *end_line(char *at) {
+    char *end = strstr(at, "\r\n"); /* there is one */
+    *end = '\0';
+    return end + 2;
+}
+
+static bool read_lines(struct head *head, char *at, const char *end, struct head_refusal *out) {
+    bool is_old, stays_said = false;
+    char *next = end_line(at);
+    size_t count = 0;
+    head->stays = true;
+    if (!read_request_line(head, at, &is_old, out)) return false;
+    for (at = next; at < end - 2; at = next) {
+        next = end_line(at);
+        if (++count > HEAD_FIELDS_MAX) return refuse(out, 431, "the request has more than 64 header fields");
+        if (*at == ' ' || *at == '\t') return refuse(out, 400, "a header line goes on in the next (obs-fold)");
+        if (!read_field(head, at, &stays_said, out)) return false;
+    }
+    head->is_old = is_old;
+    if (is_old && !stays_said) head->stays = false;
+    return read_body(head, is_old, out);
+}
+
+enum head_result http_head_parse(char *bytes, size_t size, struct head *out, size_t *out_used,
+                                 struct head_refusal *out_refusal) {
+    bool is_bad;
+    size_t looked = size < HEAD_SIZE_MAX ? size : HEAD_SIZE_MAX;
+    size_t end = find_end(bytes, looked, &is_bad);
+    if (is_bad) {
+        refuse(out_refusal, 400, "a line of the head ends otherwise than in CR LF, or holds a control character");
+        return HEAD_BAD;
+    }
+    if (end == 0 && size < HEAD_SIZE_MAX) return HEAD_MORE;
+    if (end == 0) {
+        refuse(out_refusal, 431, "the request's head has more than 16 KiB");
+        return HEAD_BAD;
+    }
+    *out = (struct head){0};
+    *out_used = end;
+    return read_lines(out, bytes, bytes + end, out_refusal) ? HEAD_DONE : HEAD_BAD;
+}
+
+const struct head_text *head_parameter(const struct head *head, const char *name) {
+    for (size_t i = 0; i < head->parameter_count; i++)
+        if (strcmp(head->parameters[i].name.text, name) == 0) return &head->parameters[i].value;
+    return NULL;
+}
+
+/* ---- chunks */
+
+enum { SIZE, SIZE_LF, DATA, DATA_CR, DATA_LF, LAST_CR, LAST_LF, OVER };
+#define DIGITS_MAX 8u
+
+/* One byte of what stands around the data. False: it is none that may stand there. */
+static bool step(struct chunks *chunks, char c) {
+    int digit = hex_of(c);
+    switch (chunks->state) {
+    case SIZE:
+        if (digit >= 0 && chunks->digits < DIGITS_MAX) {
+            chunks->left = chunks->left * 16 + (uint64_t)digit;
+            chunks->digits++;
+            return true;
+        }
+        if (c != '\r' || chunks->digits == 0) return false;
+        chunks->state = SIZE_LF;
+        return true;
+    case SIZE_LF:
+        chunks->state = chunks->left > 0 ? DATA : LAST_CR;
+        return c == '\n';
+    case DATA_CR:
+        chunks->state = DATA_LF;
+        return c == '\r';
+    case DATA_LF:
+        *chunks = (struct chunks){.state = SIZE};
+        return c == '\n';
+    case LAST_CR:
+        chunks->state = LAST_LF;
+        return c == '\r';
+    case LAST_LF:
+        chunks->state = OVER;
+        return c == '\n';
+    default:
+        return false;
+    }
+}
+
+enum head_result chunks_take(struct chunks *chunks, char *bytes, size_t *size, char **out, size_t *out_size) {
+    size_t at = 0;
+    *out_size = 0;
+    *out = bytes;
+    while (at < *size && chunks->state != OVER) {
+        if (chunks->state != DATA) {
+            if (!step(chunks, bytes[at++])) return HEAD_BAD;
+            continue;
+        }
+        size_t part = *size - at < chunks->left ? *size - at : (size_t)chunks->left;
+        *out = bytes + at;
+        *out_size = part;
+        at += part;
+        chunks->left -= part;
+        if (chunks->left == 0) chunks->state = DATA_CR;
+        break;
+    }
+    *size = at;
+    return chunks->state == OVER ? HEAD_DONE : HEAD_MORE;
+}

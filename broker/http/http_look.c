@@ -1,0 +1,320 @@
+/* http_look.c: lists, counts, statistics, what happened. */
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "frame.h"
+#include "http_exchange.h"
+#include "openapi.h"
+
+#define CURSOR_SIZE 16u
+#define CURSOR_TEXT_SIZE (2 * CURSOR_SIZE + 1)
+#define COUNT_PAGES_MAX 1000u
+#define AUDIT_WAIT_MS 5000u
+#define AUDIT_BUSY_MS 200u
+
+void handle_openapi(struct http_exchange *exchange) {
+    http_respond_text(exchange, 200, "application/json", (const char *)openapi_json, openapi_json_size);
+}
+
+/* ---- lists */
+
+static bool read_states(struct http_exchange *exchange, uint32_t *out) {
+    static const char *const names[] = {"pending", "ready", "in_flight", "dead"};
+    const struct head_text *value = head_parameter(&exchange->head, "state");
+    const char *at = value != NULL ? value->text : "";
+    while (*at != '\0') {
+        size_t size = strcspn(at, ","), i = 0;
+        while (i < 4 && (strlen(names[i]) != size || strncmp(at, names[i], size) != 0)) i++;
+        if (i == 4) {
+            http_refuse(exchange, 400, "invalid", "state is a list of pending, ready, in_flight and dead");
+            return false;
+        }
+        *out |= 1u << i;
+        at += size + (at[size] == ',');
+    }
+    return true;
+}
+
+static bool read_cursor(struct http_exchange *exchange, ProtobufCBinaryData *out) {
+    const struct head_text *value = head_parameter(&exchange->head, "cursor");
+    if (value == NULL || value->size == 0) return true;
+    out->data = http_make(exchange, CURSOR_SIZE);
+    if (out->data == NULL) return false;
+    bool is_good = sodium_hex2bin(out->data, CURSOR_SIZE, value->text, value->size, NULL, &out->len, NULL) == 0 &&
+                   out->len == CURSOR_SIZE;
+    if (!is_good) http_refuse(exchange, 400, "invalid", "cursor is not one of this broker's");
+    return is_good;
+}
+
+static bool read_list(struct http_exchange *exchange, Tarry__List *list) {
+    const struct head_text *prefix = head_parameter(&exchange->head, "prefix");
+    uint64_t limit = LIST_LIMIT_DEFAULT;
+    bool is_dead = strcmp(exchange->head.segments[3].text, "dead") == 0;
+    tarry__list__init(list);
+    list->queue = (char *)exchange->in.queue;
+    if (!http_parameters_only(exchange, "state due_from due_to prefix limit cursor") ||
+        !read_states(exchange, &list->states) || !http_parameter_time(exchange, "due_from", &list->due_from_ms) ||
+        !http_parameter_time(exchange, "due_to", &list->due_to_ms) ||
+        !http_parameter_u64(exchange, "limit", LIST_LIMIT_MAX, &limit) || !read_cursor(exchange, &list->cursor))
+        return false;
+    if (is_dead) list->states = 8;
+    if (prefix != NULL) list->prefix = (ProtobufCBinaryData){.len = prefix->size, .data = (uint8_t *)prefix->text};
+    list->limit = (uint32_t)limit;
+    return true;
+}
+
+static void write_cursor(struct json_out *out, const ProtobufCBinaryData *next) {
+    char text[CURSOR_TEXT_SIZE];
+    out_text(out, "next", next->len == CURSOR_SIZE ? sodium_bin2hex(text, sizeof(text), next->data, next->len) : NULL);
+}
+
+static void on_listed(struct http_exchange *exchange, const Tarry__Reply *reply) {
+    struct json_out out = {0};
+    if (http_refused(exchange, reply)) return;
+    out_begin(&out, '{');
+    out_key(&out, "tasks");
+    out_begin(&out, '[');
+    for (size_t i = 0; i < reply->list->n_tasks; i++) {
+        out_comma(&out);
+        words_view(&out, reply->list->tasks[i]);
+    }
+    out_end(&out, ']');
+    write_cursor(&out, &reply->list->next);
+    out_end(&out, '}');
+    http_respond(exchange, 200, &out);
+}
+
+static void ask_list(struct http_exchange *exchange,
+                     void (*then)(struct http_exchange *exchange, const Tarry__Reply *reply)) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    request.body_case = TARRY__REQUEST__BODY_LIST;
+    request.list = &exchange->list;
+    http_ask(exchange, &request, then);
+}
+
+void handle_list(struct http_exchange *exchange) {
+    if (read_list(exchange, &exchange->list)) ask_list(exchange, on_listed);
+}
+
+/* Page by page, with other requests in between; no more than COUNT_PAGES_MAX in one request. */
+static void on_counted(struct http_exchange *exchange, const Tarry__Reply *reply) {
+    struct json_out out = {0};
+    if (http_refused(exchange, reply)) return;
+    exchange->count += reply->list->n_tasks;
+    const ProtobufCBinaryData *next = &reply->list->next;
+    if (next->len == CURSOR_SIZE && ++exchange->pages < COUNT_PAGES_MAX) {
+        if (exchange->list.cursor.data == NULL) exchange->list.cursor.data = http_make(exchange, CURSOR_SIZE);
+        if (exchange->list.cursor.data == NULL) return;
+        exchange->list.cursor.len = CURSOR_SIZE;
+        memcpy(exchange->list.cursor.data, next->data, CURSOR_SIZE);
+        ask_list(exchange, on_counted);
+        return;
+    }
+    out_begin(&out, '{');
+    out_number(&out, "count", exchange->count);
+    out_bool(&out, "complete", next->len == 0);
+    write_cursor(&out, next);
+    out_end(&out, '}');
+    http_respond(exchange, 200, &out);
+}
+
+void handle_count(struct http_exchange *exchange) {
+    if (!read_list(exchange, &exchange->list)) return;
+    exchange->list.limit = LIST_LIMIT_MAX;
+    ask_list(exchange, on_counted);
+}
+
+/* ---- statistics */
+
+static void on_stats(struct http_exchange *exchange, const Tarry__Reply *reply) {
+    struct json_out out = {0};
+    if (http_refused(exchange, reply)) return;
+    out_message(&out, &reply->stats->base);
+    http_respond(exchange, 200, &out);
+}
+
+void handle_stats(struct http_exchange *exchange) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Stats stats = TARRY__STATS__INIT;
+    const struct head_text *queue = head_parameter(&exchange->head, "queue");
+    if (!http_parameters_only(exchange, "queue job") || !http_parameter_u64(exchange, "job", UINT64_MAX, &stats.job))
+        return;
+    if (queue != NULL) stats.queue = queue->text;
+    request.body_case = TARRY__REQUEST__BODY_STATS;
+    request.stats = &stats;
+    http_ask(exchange, &request, on_stats);
+}
+
+static void on_status(struct http_exchange *exchange, const Tarry__Reply *reply) {
+    struct json_out out = {0};
+    if (http_refused(exchange, reply)) return;
+    out_message(&out, &reply->pair->base);
+    http_respond(exchange, 200, &out);
+}
+
+void handle_status(struct http_exchange *exchange) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Pair pair = TARRY__PAIR__INIT;
+    if (!http_parameters_only(exchange, "")) return;
+    request.body_case = TARRY__REQUEST__BODY_PAIR;
+    request.pair = &pair;
+    http_ask(exchange, &request, on_status);
+}
+
+/* ---- what happened: a JSON line for each frame of the log */
+
+static void audit_go_on(struct http_exchange *exchange);
+
+static const char *queue_named(const Tarry__AuditReply *page, uint32_t number) {
+    for (size_t i = 0; i < page->n_queues; i++)
+        if (page->queues[i]->number == number) return page->queues[i]->name;
+    return "";
+}
+
+/* Of a history, the records about the task that is meant. */
+static bool concerns(const Tarry__Record *record, const Tarry__Ref *ref, const Tarry__AuditReply *page) {
+    const Tarry__Task *task = NULL;
+    if (ref->queue == NULL) return true;
+    if (record->fact_case == TARRY__RECORD__FACT_PUT) task = record->put->task;
+    if (record->fact_case == TARRY__RECORD__FACT_END) task = record->end->task;
+    if (record->fact_case == TARRY__RECORD__FACT_REDACTION) return true;
+    if (task == NULL) return false;
+    if (ref->id != 0) return task->id == ref->id;
+    return task->key.len == ref->key.len && memcmp(task->key.data, ref->key.data, ref->key.len) == 0 &&
+           strcmp(queue_named(page, task->queue), ref->queue) == 0;
+}
+
+static bool any_concerns(const Tarry__FrameBody *body, const Tarry__Ref *ref, const Tarry__AuditReply *page) {
+    for (size_t i = 0; i < body->n_records; i++)
+        if (concerns(body->records[i], ref, page)) return true;
+    return false;
+}
+
+static void write_records(struct json_out *out, const Tarry__FrameBody *body, const Tarry__Ref *ref,
+                          const Tarry__AuditReply *page) {
+    out_key(out, "queues");
+    out_begin(out, '{');
+    for (size_t i = 0; i < page->n_queues; i++) {
+        char number[16];
+        snprintf(number, sizeof(number), "%u", page->queues[i]->number);
+        out_text(out, number, page->queues[i]->name);
+    }
+    out_end(out, '}');
+    out_key(out, "records");
+    out_begin(out, '[');
+    for (size_t i = 0; i < body->n_records; i++) {
+        if (!concerns(body->records[i], ref, page)) continue;
+        out_comma(out);
+        out_message(out, &body->records[i]->base);
+    }
+    out_end(out, ']');
+}
+
+static void write_frame(struct json_out *out, const Tarry__AuditFrame *frame, const Tarry__Ref *ref,
+                        const Tarry__AuditReply *page) {
+    struct frame_header header;
+    if (frame->header.len != FRAME_HEADER_SIZE || !frame_header_decode(frame->header.data, &header)) return;
+    Tarry__FrameBody *body = tarry__frame_body__unpack(NULL, frame->body.len, frame->body.data);
+    if (body == NULL) {
+        out->failed = true;
+        return;
+    }
+    if (!any_concerns(body, ref, page) && ref->queue != NULL) {
+        tarry__frame_body__free_unpacked(body, NULL);
+        return;
+    }
+    out_begin(out, '{');
+    out_id(out, "position", header.position);
+    out_number(out, "epoch", header.epoch);
+    out_time(out, "at", header.wall_ns / 1000000);
+    if (body->client[0] != '\0') out_text(out, "client", body->client);
+    if (body->peer[0] != '\0') out_text(out, "peer", body->peer);
+    if (body->token[0] != '\0') out_text(out, "principal", body->token);
+    if (body->producer != 0) out_id(out, "producer", body->producer);
+    if (body->producer != 0) out_id(out, "sequence", body->sequence);
+    write_records(out, body, ref, page);
+    out_literal(out, "}\n");
+    tarry__frame_body__free_unpacked(body, NULL);
+}
+
+static void audit_later(void *argument) {
+    struct http_exchange *exchange = argument;
+    exchange->timer = 0;
+    audit_go_on(exchange);
+}
+
+static void on_audit(struct http_exchange *exchange, const Tarry__Reply *reply) {
+    bool is_refused = reply == NULL || reply->code != TARRY__CODE__OK;
+    if (is_refused && !exchange->is_stream) {
+        (void)http_refused(exchange, reply);
+        return;
+    }
+    /* It reads too many at once, or is not the primary any more: what has been told is true, and `position` goes on. */
+    if (is_refused) {
+        bool is_busy = reply != NULL && reply->code == TARRY__CODE__BUSY;
+        if (is_busy) exchange->timer = gateway_timer(exchange->server->gateway, AUDIT_BUSY_MS, audit_later, exchange);
+        if (exchange->timer == 0) http_stream_end(exchange);
+        return;
+    }
+    const Tarry__AuditReply *page = reply->audit;
+    if (!exchange->is_stream) http_stream_begin(exchange);
+    if (page->gap_to != 0) {
+        out_begin(&exchange->out, '{');
+        out_id(&exchange->out, "gap_to", page->gap_to);
+        out_text(&exchange->out, "problem", page->gap_problem[0] != '\0' ? page->gap_problem : "retired or pruned");
+        out_literal(&exchange->out, "}\n");
+    }
+    for (size_t i = 0; i < page->n_frames; i++)
+        if (page->frames[i]->body.len > 0) write_frame(&exchange->out, page->frames[i], &exchange->ref, page);
+    exchange->position = page->next;
+    bool is_over = page->end && !exchange->follows;
+    bool has_room = http_stream_write(exchange, &exchange->out);
+    if (is_over)
+        http_stream_end(exchange);
+    else if (has_room)
+        audit_go_on(exchange);
+    else
+        exchange->on_drained = audit_go_on;
+}
+
+static void audit_go_on(struct http_exchange *exchange) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Audit audit = TARRY__AUDIT__INIT;
+    audit.position = exchange->position;
+    audit.from_ms = exchange->from_ms;
+    audit.to_ms = exchange->until_ms;
+    audit.wait_ms = exchange->follows && exchange->is_stream ? AUDIT_WAIT_MS : 0;
+    if (exchange->ref.id != 0 || exchange->ref.queue != NULL) audit.task = &exchange->ref;
+    request.body_case = TARRY__REQUEST__BODY_AUDIT;
+    request.audit = &audit;
+    http_ask(exchange, &request, on_audit);
+}
+
+void handle_audit(struct http_exchange *exchange) {
+    const struct head *head = &exchange->head;
+    bool is_history = head->segment_count > 2;
+    if (!http_parameters_only(exchange, "position from to follow") ||
+        !http_parameter_u64(exchange, "position", UINT64_MAX, &exchange->position) ||
+        !http_parameter_time(exchange, "from", &exchange->from_ms) ||
+        !http_parameter_time(exchange, "to", &exchange->until_ms) ||
+        !http_parameter_bool(exchange, "follow", &exchange->follows))
+        return;
+    tarry__ref__init(&exchange->ref);
+    exchange->ref.queue = NULL;
+    if (is_history && head->segment_count == 4) {
+        json_t *id = json_stringn(head->segments[2].text, head->segments[2].size);
+        bool is_id = json_id_parse(id, &exchange->ref.id);
+        json_decref(id);
+        if (!is_id) {
+            http_refuse(exchange, 400, "invalid", "the id in the path is none");
+            return;
+        }
+        exchange->ref.queue = "";
+    } else if (is_history) {
+        exchange->ref.queue = (char *)exchange->in.queue;
+        exchange->ref.key =
+            (ProtobufCBinaryData){.len = head->segments[4].size, .data = (uint8_t *)head->segments[4].text};
+    }
+    audit_go_on(exchange);
+}

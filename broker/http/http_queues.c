@@ -1,0 +1,63 @@
+/* http_queues.c: queues: their policies, pauses, purges; and their ends. */
+#include <string.h>
+
+#include "http_exchange.h"
+
+static void write_queue(struct json_out *out, const Tarry__QueueView *queue) {
+    out_message(out, &queue->base);
+}
+
+static void on_queues(struct http_exchange *exchange, const Tarry__Reply *reply) {
+    struct json_out out = {0};
+    if (http_refused(exchange, reply)) return;
+    out_begin(&out, '{');
+    out_key(&out, "queues");
+    out_begin(&out, '[');
+    for (size_t i = 0; i < reply->queues->n_queues; i++) {
+        out_comma(&out);
+        write_queue(&out, reply->queues->queues[i]);
+    }
+    out_end(&out, ']');
+    out_end(&out, '}');
+    http_respond(exchange, 200, &out);
+}
+
+static void on_queue(struct http_exchange *exchange, const Tarry__Reply *reply) {
+    struct json_out out = {0};
+    if (http_refused(exchange, reply)) return;
+    for (size_t i = 0; i < reply->queues->n_queues; i++) {
+        if (strcmp(reply->queues->queues[i]->name, exchange->in.queue) != 0) continue;
+        write_queue(&out, reply->queues->queues[i]);
+        http_respond(exchange, 200, &out);
+        return;
+    }
+    http_refuse(exchange, 404, "no_such_queue", "there is no such queue");
+}
+
+static void ask_queues(struct http_exchange *exchange,
+                       void (*then)(struct http_exchange *exchange, const Tarry__Reply *reply)) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Queues queues = TARRY__QUEUES__INIT;
+    if (!http_parameters_only(exchange, "")) return;
+    request.body_case = TARRY__REQUEST__BODY_QUEUES;
+    request.queues = &queues;
+    http_ask(exchange, &request, then);
+}
+
+void handle_queues(struct http_exchange *exchange) {
+    ask_queues(exchange, on_queues);
+}
+
+void handle_queue_get(struct http_exchange *exchange) {
+    ask_queues(exchange, on_queue);
+}
+
+/* PATCH is its policy, DELETE its end; the others are named in the path. */
+void handle_queue_change(struct http_exchange *exchange) {
+    const struct head *head = &exchange->head;
+    const char *name = head->method == HEAD_PATCH    ? "policy"
+                       : head->method == HEAD_DELETE ? "delete"
+                                                     : head->segments[3].text;
+    if (!http_parameters_only(exchange, "") || !http_read_json(exchange, head->method != HEAD_PATCH)) return;
+    http_commit_one(exchange, name);
+}

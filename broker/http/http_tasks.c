@@ -1,0 +1,424 @@
+/* http_tasks.c: tasks are scheduled, changed, leased and settled. */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "errors.h"
+#include "http_exchange.h"
+#include "units.h"
+
+#define LINES_PER_COMMIT 1000u
+#define LEASE_DEFAULT_COUNT 1u
+
+/* ---- commits */
+
+/* Operations, as they gather. */
+struct ops {
+    Tarry__Commit commit;
+    const char **names;
+    size_t capacity;
+};
+
+static struct ops *ops_new(struct http_exchange *exchange, size_t capacity) {
+    struct ops *ops = http_make(exchange, sizeof(*ops));
+    if (ops == NULL) return NULL;
+    tarry__commit__init(&ops->commit);
+    ops->commit.ops = arena_alloc(&exchange->arena, (capacity + 1) * sizeof(Tarry__Op *));
+    ops->names = arena_alloc(&exchange->arena, (capacity + 1) * sizeof(char *));
+    ops->capacity = capacity;
+    if (ops->commit.ops != NULL && ops->names != NULL) return ops;
+    http_refuse(exchange, 503, "busy", "there is not enough memory for this request just now");
+    return NULL;
+}
+
+static void refuse_op(struct http_exchange *exchange, size_t index, bool is_single) {
+    char sentence[JSON_PROBLEM_SIZE + 40];
+    if (is_single)
+        snprintf(sentence, sizeof(sentence), "%s", exchange->in.problem);
+    else
+        snprintf(sentence, sizeof(sentence), "element %zu: %s", index, exchange->in.problem);
+    http_refuse(exchange, exchange->in.too_large ? 413 : 400, exchange->in.too_large ? "too_large" : "invalid",
+                sentence);
+}
+
+static void on_single(struct http_exchange *exchange, const Tarry__Reply *reply) {
+    const Tarry__OpResult *result = reply->commit->results[0];
+    struct json_out out = {0};
+    unsigned status = http_status_of(result->code);
+    bool is_new = exchange->commit->ops[0]->op_case == TARRY__OP__OP_SCHEDULE;
+    if (result->code == TARRY__CODE__OK) {
+        words_result(&out, NULL, exchange->commit->ops[0], result);
+        http_respond(exchange, is_new ? 201 : 200, &out);
+        return;
+    }
+    /* What is not there is 404, as people expect of a path. */
+    if (result->code == TARRY__CODE__NOT_DONE && result->outcome == TARRY__OUTCOME__UNKNOWN) status = 404;
+    out_begin(&out, '{');
+    out_key(&out, "type");
+    out_literal(&out, "\"urn:tarry:code:");
+    out_literal(&out, code_name(result->code));
+    out_literal(&out, "\"");
+    out_number(&out, "status", status);
+    out_text(&out, "code", code_name(result->code));
+    out_text(&out, "title", code_sentence(result->code));
+    out_text(&out, "detail", result->message[0] != '\0' ? result->message : code_sentence(result->code));
+    out_key(&out, "result");
+    words_result(&out, NULL, exchange->commit->ops[0], result);
+    out_end(&out, '}');
+    http_respond(exchange, status, &out);
+}
+
+static void on_committed(struct http_exchange *exchange, const Tarry__Reply *reply) {
+    struct json_out out = {0};
+    if (http_refused(exchange, reply)) return;
+    if (reply->commit == NULL || reply->commit->n_results != exchange->commit->n_ops) {
+        http_refuse(exchange, 500, "failed", "the broker's answer is none to this request");
+        return;
+    }
+    if (exchange->is_single) {
+        on_single(exchange, reply);
+        return;
+    }
+    out_begin(&out, '{');
+    out_id(&out, "position", reply->position);
+    out_bool(&out, "aborted", reply->commit->aborted != 0);
+    out_key(&out, "results");
+    out_begin(&out, '[');
+    for (size_t i = 0; i < reply->commit->n_results; i++) {
+        out_comma(&out);
+        words_result(&out, exchange->names[i], exchange->commit->ops[i], reply->commit->results[i]);
+    }
+    out_end(&out, ']');
+    out_end(&out, '}');
+    http_respond(exchange, 200, &out);
+}
+
+static void send_ops(struct http_exchange *exchange, struct ops *ops, bool is_single) {
+    exchange->names = (const char *const *)ops->names;
+    exchange->is_single = is_single;
+    http_commit(exchange, &ops->commit, on_committed);
+}
+
+/* One operation of this name for each element; an object is one alone. */
+static void commit_each(struct http_exchange *exchange, const char *name, json_t *elements, bool atomic) {
+    bool is_single = json_is_object(elements);
+    size_t count = is_single ? 1 : json_array_size(elements);
+    if (!is_single && (!json_is_array(elements) || count == 0)) {
+        http_refuse(exchange, 400, "invalid", "what is sent is neither an object nor an array of some");
+        return;
+    }
+    if (count > OPS_PER_COMMIT_MAX) {
+        http_refuse(exchange, 413, "too_large", "one request has 8192 operations at most; JSON lines may be more");
+        return;
+    }
+    struct ops *ops = ops_new(exchange, count);
+    if (ops == NULL) return;
+    for (size_t i = 0; i < count; i++) {
+        Tarry__Op *op = json_op_named(&exchange->in, name, is_single ? elements : json_array_get(elements, i));
+        if (op == NULL) {
+            refuse_op(exchange, i, is_single);
+            return;
+        }
+        ops->names[ops->commit.n_ops] = NULL;
+        ops->commit.ops[ops->commit.n_ops++] = op;
+    }
+    ops->commit.atomic = atomic;
+    send_ops(exchange, ops, is_single);
+}
+
+void http_commit_one(struct http_exchange *exchange, const char *name) {
+    commit_each(exchange, name, exchange->json, false);
+}
+
+void handle_commit(struct http_exchange *exchange) {
+    bool atomic = true;
+    if (!http_parameters_only(exchange, "") || !http_read_json(exchange, false)) return;
+    json_t *list = json_member(exchange->json, "ops");
+    size_t count = json_array_size(list);
+    bool is_good = json_only(&exchange->in, exchange->json, "ops atomic") &&
+                   json_get_bool(&exchange->in, exchange->json, "atomic", &atomic);
+    if (!is_good || count == 0 || count > OPS_PER_COMMIT_MAX) {
+        http_refuse(exchange, 400, "invalid",
+                    is_good ? "ops is to be an array of 1 to 8192 operations" : exchange->in.problem);
+        return;
+    }
+    struct ops *ops = ops_new(exchange, count);
+    if (ops == NULL) return;
+    for (size_t i = 0; i < count; i++) {
+        json_t *element = json_array_get(list, i);
+        Tarry__Op *op = json_op(&exchange->in, element);
+        if (op == NULL) {
+            refuse_op(exchange, i, false);
+            return;
+        }
+        ops->names[ops->commit.n_ops] = json_object_iter_key(json_object_iter(element));
+        ops->commit.ops[ops->commit.n_ops++] = op;
+    }
+    ops->commit.atomic = atomic;
+    send_ops(exchange, ops, false);
+}
+
+/* POST /v1/ack, …, /v1/queues/Q/dead/requeue: {"tasks": [ … ], "atomic": …}, or one by itself. */
+void handle_settle(struct http_exchange *exchange) {
+    const char *name = exchange->head.segments[exchange->head.segment_count - 1].text;
+    bool atomic = false;
+    if (!http_parameters_only(exchange, "") || !http_read_json(exchange, false)) return;
+    json_t *tasks = json_member(exchange->json, "tasks");
+    if (tasks != NULL && !(json_only(&exchange->in, exchange->json, "tasks atomic") &&
+                           json_get_bool(&exchange->in, exchange->json, "atomic", &atomic))) {
+        http_refuse(exchange, 400, "invalid", exchange->in.problem);
+        return;
+    }
+    commit_each(exchange, name, tasks != NULL ? tasks : exchange->json, atomic);
+}
+
+/* ---- JSON lines: as many as there are, a commit for each LINES_PER_COMMIT of them */
+
+static void write_line_problem(struct http_exchange *exchange, const char *code, const char *sentence) {
+    struct json_out *out = &exchange->out;
+    out_begin(out, '{');
+    out_number(out, "line", exchange->line);
+    out_text(out, "result", "error");
+    out_text(out, "code", code);
+    out_text(out, "message", sentence);
+    out_literal(out, "}\n");
+}
+
+static void lines_go_on(struct http_exchange *exchange);
+
+/* What is refused as a whole is said of each line. */
+static void on_lines(struct http_exchange *exchange, const Tarry__Reply *reply) {
+    Tarry__OpResult refused = TARRY__OP_RESULT__INIT;
+    const Tarry__Commit *commit = exchange->commit;
+    bool is_ok = reply != NULL && reply->code == TARRY__CODE__OK && reply->commit != NULL &&
+                 reply->commit->n_results == commit->n_ops;
+    refused.code = reply != NULL ? reply->code : TARRY__CODE__BUSY;
+    if (reply != NULL) refused.message = reply->message;
+    for (size_t i = 0; i < commit->n_ops; i++) {
+        out_begin(&exchange->out, '{');
+        out_number(&exchange->out, "line", exchange->lines[i]);
+        out_key(&exchange->out, "task");
+        words_result(&exchange->out, NULL, commit->ops[i], is_ok ? reply->commit->results[i] : &refused);
+        out_literal(&exchange->out, "}\n");
+    }
+    json_decref(exchange->json);
+    exchange->json = NULL;
+    arena_reset(&exchange->arena);
+    if (http_stream_write(exchange, &exchange->out))
+        lines_go_on(exchange);
+    else
+        exchange->on_drained = lines_go_on;
+}
+
+/* Reads the next line. NULL: it is none to be sent, and that has been said. */
+static Tarry__Op *read_line(struct http_exchange *exchange) {
+    const char *end = exchange->body + exchange->body_size, *at = exchange->line_at;
+    const char *stop = memchr(at, '\n', (size_t)(end - at));
+    if (stop == NULL) stop = end;
+    exchange->line_at = stop < end ? stop + 1 : end;
+    exchange->line++;
+    size_t size = (size_t)(stop - at);
+    if (size > 0 && at[size - 1] == '\r') size--;
+    json_t *value = json_read(&exchange->in, at, size);
+    if (value != NULL) json_array_append_new(exchange->json, value);
+    Tarry__Op *op = value != NULL ? json_op_named(&exchange->in, "schedule", value) : NULL;
+    if (op == NULL) write_line_problem(exchange, "invalid", exchange->in.problem);
+    return op;
+}
+
+static void lines_go_on(struct http_exchange *exchange) {
+    const char *end = exchange->body + exchange->body_size;
+    Tarry__Commit *commit = arena_alloc(&exchange->arena, sizeof(*commit));
+    exchange->lines = arena_alloc(&exchange->arena, LINES_PER_COMMIT * sizeof(uint64_t));
+    Tarry__Op **ops = arena_alloc(&exchange->arena, LINES_PER_COMMIT * sizeof(*ops));
+    exchange->json = json_array();
+    if (commit == NULL || exchange->lines == NULL || ops == NULL || exchange->json == NULL) {
+        door_stream_kill(exchange->server->door, exchange->id);
+        return;
+    }
+    tarry__commit__init(commit);
+    commit->ops = ops;
+    while (exchange->line_at < end && commit->n_ops < LINES_PER_COMMIT) {
+        Tarry__Op *op = read_line(exchange);
+        if (op == NULL) continue;
+        exchange->lines[commit->n_ops] = exchange->line;
+        ops[commit->n_ops++] = op;
+    }
+    if (commit->n_ops > 0) {
+        http_commit(exchange, commit, on_lines);
+        return;
+    }
+    (void)http_stream_write(exchange, &exchange->out);
+    http_stream_end(exchange);
+}
+
+static void begin_lines(struct http_exchange *exchange) {
+    if (exchange->head.fields[HEAD_FIELD_idempotency].text != NULL) {
+        http_refuse(exchange, 400, "invalid",
+                    "JSON lines are several commits, and Idempotency-Key names one: give each task a key");
+        return;
+    }
+    exchange->line_at = exchange->body;
+    http_stream_begin(exchange);
+    if (exchange->body_size == 0)
+        http_stream_end(exchange);
+    else
+        lines_go_on(exchange);
+}
+
+void handle_tasks_post(struct http_exchange *exchange) {
+    const char *type = exchange->head.fields[HEAD_FIELD_type].text;
+    bool atomic = false;
+    if (!http_parameters_only(exchange, "atomic") || !http_parameter_bool(exchange, "atomic", &atomic)) return;
+    if (type != NULL && strncasecmp(type, "application/x-ndjson", 20) == 0) {
+        begin_lines(exchange);
+        return;
+    }
+    if (http_read_json(exchange, false)) commit_each(exchange, "schedule", exchange->json, atomic);
+}
+
+/* ---- one task */
+
+static json_t *members_of_path(struct http_exchange *exchange) {
+    const struct head *head = &exchange->head;
+    json_t *members = json_object();
+    bool is_by_id = head->segment_count == 3;
+    const struct head_text *name = &head->segments[is_by_id ? 2 : 4];
+    json_t *value = json_stringn(name->text, name->size);
+    if (members == NULL || value == NULL || json_object_set_new(members, is_by_id ? "id" : "key", value) != 0) {
+        json_decref(members);
+        http_refuse(exchange, 400, "invalid", "the key in the path is not UTF-8");
+        return NULL;
+    }
+    return members;
+}
+
+static void change_one(struct http_exchange *exchange, const char *name, json_t *members) {
+    if (members == NULL) return;
+    json_decref(exchange->json);
+    exchange->json = members;
+    commit_each(exchange, name, members, false);
+}
+
+void handle_task_delete(struct http_exchange *exchange) {
+    bool withdraw = false;
+    if (!http_parameters_only(exchange, "withdraw") || !http_parameter_bool(exchange, "withdraw", &withdraw)) return;
+    json_t *members = members_of_path(exchange);
+    if (members != NULL && withdraw) json_object_set_new(members, "withdraw", json_true());
+    change_one(exchange, "cancel", members);
+}
+
+void handle_task_patch(struct http_exchange *exchange) {
+    if (!http_parameters_only(exchange, "") || !http_read_json(exchange, false)) return;
+    if (!json_only(&exchange->in, exchange->json, "in in_ms delay_ms at due_ms")) {
+        http_refuse(exchange, 400, "invalid", exchange->in.problem);
+        return;
+    }
+    json_t *members = members_of_path(exchange);
+    if (members != NULL) json_object_update(members, exchange->json);
+    change_one(exchange, "move", members);
+}
+
+static void on_got(struct http_exchange *exchange, const Tarry__Reply *reply) {
+    struct json_out out = {0};
+    char sentence[120];
+    if (http_refused(exchange, reply)) return;
+    if (reply->get->task == NULL || reply->get->outcome == TARRY__OUTCOME__UNKNOWN) {
+        snprintf(sentence, sizeof(sentence), "there is no such task, and none has ended since %llu (Unix ms)",
+                 (unsigned long long)reply->get->known_since_ms);
+        http_refuse(exchange, 404, "not_done", sentence);
+        return;
+    }
+    words_view(&out, reply->get->task);
+    http_respond(exchange, 200, &out);
+}
+
+void handle_task_get(struct http_exchange *exchange) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Get get = TARRY__GET__INIT;
+    Tarry__Ref ref = TARRY__REF__INIT;
+    if (!http_parameters_only(exchange, "")) return;
+    json_t *members = members_of_path(exchange);
+    if (members == NULL) return;
+    exchange->json = members;
+    json_t *id = json_object_get(members, "id"), *key = json_object_get(members, "key");
+    if (id != NULL && !json_id_parse(id, &ref.id)) {
+        http_refuse(exchange, 400, "invalid", "the id in the path is none");
+        return;
+    }
+    if (key != NULL) {
+        ref.queue = (char *)exchange->in.queue;
+        ref.key = (ProtobufCBinaryData){.len = json_string_length(key), .data = (uint8_t *)json_string_value(key)};
+    }
+    get.task = &ref;
+    get.with_content = true;
+    request.body_case = TARRY__REQUEST__BODY_GET;
+    request.get = &get;
+    http_ask(exchange, &request, on_got);
+}
+
+/* ---- leases */
+
+static void on_leased(struct http_exchange *exchange, const struct gateway_leased *leased) {
+    struct json_out out = {0};
+    if (leased->code != TARRY__CODE__OK) {
+        http_refuse_code(exchange, leased->code, leased->message, leased->primary);
+        return;
+    }
+    out_begin(&out, '{');
+    out_key(&out, "tasks");
+    out_begin(&out, '[');
+    for (size_t i = 0; i < leased->count; i++) {
+        out_comma(&out);
+        words_delivered(&out, leased->tasks[i]);
+    }
+    out_end(&out, ']');
+    out_time(&out, "delivered", leased->delivered_ms);
+    out_end(&out, '}');
+    if (leased->count > 0)
+        http_respond_leased(exchange, &out);
+    else
+        http_respond(exchange, 200, &out);
+}
+
+/* NULL: refused. */
+static const char **read_queues(struct http_exchange *exchange, size_t *out_count) {
+    json_t *list = json_member(exchange->json, "queues"), *value;
+    size_t i, count = exchange->in.queue != NULL ? 1 : json_array_size(list);
+    const char **queues =
+        count > 0 && count <= QUEUES_PER_SUBSCRIBE_MAX ? arena_alloc(&exchange->arena, count * sizeof(char *)) : NULL;
+    bool is_good = queues != NULL && (exchange->in.queue == NULL) == (list != NULL);
+    if (is_good && exchange->in.queue != NULL) queues[0] = exchange->in.queue;
+    for (i = 0; is_good && list != NULL && i < count; i++) {
+        value = json_array_get(list, i);
+        is_good = json_is_string(value) && strlen(json_string_value(value)) == json_string_length(value);
+        queues[i] = json_string_value(value);
+    }
+    *out_count = count;
+    if (is_good) return queues;
+    http_refuse(exchange, 400, "invalid", "queues is to be an array of 1 to 256 names, unless the path names one");
+    return NULL;
+}
+
+void handle_lease(struct http_exchange *exchange) {
+    struct gateway_lease_options options = {.max = 0};
+    uint64_t max = LEASE_DEFAULT_COUNT;
+    if (!http_parameters_only(exchange, "") || !http_read_json(exchange, true)) return;
+    json_t *json = exchange->json;
+    struct json_in *in = &exchange->in;
+    if (!json_only(in, json, "queues max wait wait_ms lease lease_ms") ||
+        !json_get_u64(in, json, "max", GATEWAY_LEASE_TASKS_MAX, &max) ||
+        !json_get_duration(in, json, "wait", &options.wait_ms, NULL) ||
+        !json_get_duration(in, json, "lease", &options.lease_ms, NULL)) {
+        http_refuse(exchange, 400, "invalid", in->problem);
+        return;
+    }
+    if (max == 0 || options.wait_ms > GATEWAY_WAIT_MAX_MS) {
+        http_refuse(exchange, 400, "invalid", "max is from 1 to 4096, and wait is 10m at most");
+        return;
+    }
+    options.queues = read_queues(exchange, &options.queue_count);
+    if (options.queues == NULL) return;
+    options.max = (uint32_t)max;
+    http_lease(exchange, &options, on_leased);
+}

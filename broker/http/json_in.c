@@ -1,0 +1,130 @@
+/* json_in.c: see json_in.h. Values; operations are in json_ops.c. */
+#include "json_in.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rfc3339.h"
+#include "units.h"
+
+static bool wrong(struct json_in *in, const char *name, const char *what) {
+    snprintf(in->problem, sizeof(in->problem), "%.60s %s", name, what);
+    return false;
+}
+
+/* Nesting costs stack where it is taken apart, and who writes [[[[… means no good. */
+static bool is_too_deep(const char *text, size_t size) {
+    size_t depth = 0;
+    bool is_string = false;
+    for (size_t i = 0; i < size; i++) {
+        if (is_string) {
+            if (text[i] == '\\')
+                i++; /* what it escapes ends nothing */
+            else if (text[i] == '"')
+                is_string = false;
+            continue;
+        }
+        if (text[i] == '"') is_string = true;
+        if (text[i] == '{' || text[i] == '[') depth++;
+        if ((text[i] == '}' || text[i] == ']') && depth > 0) depth--;
+        if (depth > JSON_DEPTH_MAX) return true;
+    }
+    return false;
+}
+
+json_t *json_read(struct json_in *in, const char *text, size_t size) {
+    json_error_t error;
+    if (is_too_deep(text, size)) {
+        snprintf(in->problem, sizeof(in->problem), "the JSON is nested deeper than %u levels", JSON_DEPTH_MAX);
+        return NULL;
+    }
+    json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &error);
+    if (root == NULL)
+        snprintf(in->problem, sizeof(in->problem), "not JSON: %.100s (byte %d)", error.text, error.position);
+    return root;
+}
+
+/* A name out of a list with a blank between. */
+static bool is_listed(const char *list, const char *name) {
+    size_t size = strlen(name);
+    for (const char *at = list; (at = strstr(at, name)) != NULL; at += size)
+        if ((at == list || at[-1] == ' ') && (at[size] == ' ' || at[size] == '\0') && size > 0) return true;
+    return false;
+}
+
+bool json_only(struct json_in *in, json_t *object, const char *known) {
+    const char *name;
+    json_t *value;
+    if (!json_is_object(object)) return wrong(in, "what is sent", "is not an object");
+    json_object_foreach(object, name, value) {
+        if (!is_listed(known, name)) return wrong(in, name, "is no member that is known here");
+    }
+    return true;
+}
+
+json_t *json_member(json_t *object, const char *name) {
+    json_t *value = json_object_get(object, name);
+    return value == NULL || json_is_null(value) ? NULL : value;
+}
+
+bool json_get_u64(struct json_in *in, json_t *object, const char *name, uint64_t most, uint64_t *out) {
+    json_t *value = json_member(object, name);
+    if (value == NULL) return true;
+    if (!json_is_integer(value) || json_integer_value(value) < 0) return wrong(in, name, "is no whole number from 0");
+    if ((uint64_t)json_integer_value(value) > most) return wrong(in, name, "is larger than it may be");
+    *out = (uint64_t)json_integer_value(value);
+    return true;
+}
+
+bool json_get_text(struct json_in *in, json_t *object, const char *name, const char **out) {
+    json_t *value = json_member(object, name);
+    if (value == NULL) return true;
+    if (!json_is_string(value)) return wrong(in, name, "is not a string");
+    if (strlen(json_string_value(value)) != json_string_length(value)) return wrong(in, name, "holds a 0 byte");
+    *out = json_string_value(value);
+    return true;
+}
+
+bool json_get_bool(struct json_in *in, json_t *object, const char *name, bool *out) {
+    json_t *value = json_member(object, name);
+    if (value == NULL) return true;
+    if (!json_is_boolean(value)) return wrong(in, name, "is neither true nor false");
+    *out = json_is_true(value);
+    return true;
+}
+
+bool json_get_duration(struct json_in *in, json_t *object, const char *name, uint64_t *out, bool *out_is_said) {
+    char name_ms[40];
+    const char *text = NULL;
+    snprintf(name_ms, sizeof(name_ms), "%s_ms", name);
+    bool has_number = json_member(object, name_ms) != NULL;
+    if (!json_get_text(in, object, name, &text) || !json_get_u64(in, object, name_ms, INT64_MAX, out)) return false;
+    if (text != NULL && has_number) return wrong(in, name, "is said twice, with _ms too");
+    if (text != NULL && !duration_parse(text, out)) return wrong(in, name, "is no duration such as 30m or 1h30m");
+    if (out_is_said != NULL) *out_is_said = text != NULL || has_number;
+    return true;
+}
+
+bool json_id_parse(json_t *value, uint64_t *out) {
+    if (json_is_integer(value) && json_integer_value(value) > 0) {
+        *out = (uint64_t)json_integer_value(value);
+        return true;
+    }
+    const char *text = json_string_value(value);
+    size_t size = text != NULL ? json_string_length(value) : 0;
+    if (size == 0 || size > 19 || strspn(text, "0123456789") != size) return false;
+    *out = strtoull(text, NULL, 10);
+    return *out > 0;
+}
+
+bool json_token_parse(const char *text, Tarry__Token *out) {
+    char *end;
+    if (*text < '0' || *text > '9') return false;
+    unsigned long long epoch = strtoull(text, &end, 10);
+    if (*end != '-' || end[1] < '0' || end[1] > '9' || epoch > UINT32_MAX || strlen(text) > 31) return false;
+    tarry__token__init(out);
+    out->epoch = (uint32_t)epoch;
+    out->position = strtoull(end + 1, &end, 10);
+    return *end == '\0';
+}

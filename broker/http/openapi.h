@@ -1,0 +1,10 @@
+/* openapi.h: the OpenAPI document (openapi.json), as it is served. Made by the build. */
+#ifndef TARRY_HTTP_OPENAPI_H
+#define TARRY_HTTP_OPENAPI_H
+
+#include <stddef.h>
+
+extern const unsigned char openapi_json[];
+extern const size_t openapi_json_size;
+
+#endif

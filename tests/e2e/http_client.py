@@ -1,0 +1,45 @@
+"""http_client.py: HTTP as tests speak it: one connection that stays, and raw bytes where a test wants them."""
+import http.client
+import json
+import socket
+
+
+class Http:
+    """Requests on one connection, one after the other."""
+
+    def __init__(self, port, token=None):
+        self.port, self.token = port, token
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        self.headers = {}
+
+    def ask(self, method, path, body=None, headers=(), kind="application/json"):
+        """(status, what the body says)."""
+        sent = {**({"Authorization": f"Bearer {self.token}"} if self.token else {}), **dict(headers)}
+        if body is not None:
+            sent["Content-Type"] = kind
+            body = body if isinstance(body, (bytes, str)) else json.dumps(body)
+        self.connection.request(method, path, body.encode() if isinstance(body, str) else body, sent)
+        answer = self.connection.getresponse()
+        self.headers = dict(answer.getheaders())
+        text = answer.read()
+        if "json" not in self.headers.get("Content-Type", "") or not text:
+            return answer.status, text
+        if "ndjson" in self.headers["Content-Type"]:
+            return answer.status, [json.loads(line) for line in text.splitlines()]
+        return answer.status, json.loads(text)
+
+    def close(self):
+        self.connection.close()
+
+
+def raw(port, data, answers=1, wait_s=10):
+    """Sends these bytes; what comes back, until there were so many answers, or the other side ends."""
+    with socket.create_connection(("127.0.0.1", port), timeout=wait_s) as peer:
+        peer.sendall(data)
+        got = b""
+        while got.count(b"HTTP/1.1 ") < answers or not got.endswith((b"}", b"\n", b"ok\n")):
+            part = peer.recv(65536)
+            if not part:
+                break
+            got += part
+        return got
