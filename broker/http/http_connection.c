@@ -15,7 +15,7 @@
 #define BODY_MS 30000u
 #define REST_MS 60000u
 #define IN_MAX (64u << 10) /* of requests behind the one that is worked at */
-#define HEAD_ROOM 640u
+#define HEAD_ROOM 1024u
 #define SMALL_MAX (64u << 10) /* a body that travels in one piece with its head */
 
 static void run(struct http_connection *connection);
@@ -100,7 +100,8 @@ static int write_head(const struct http_exchange *exchange, unsigned status, con
                     exchange->head.stays ? "" : "Connection: close\r\n",
                     status == 401 ? "WWW-Authenticate: Bearer realm=\"tarry\"\r\n" : "",
                     status == 503 || status == 429 ? "Retry-After: 1\r\n" : "",
-                    "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n");
+                    "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\n"
+                    "Content-Security-Policy: frame-ancestors 'none'\r\nReferrer-Policy: no-referrer\r\n");
 }
 
 /* Takes `body` over; NULL: it is empty. */
@@ -292,7 +293,11 @@ void http_stream_end(struct http_exchange *exchange) {
 static void refuse_and_end(struct http_exchange *exchange, unsigned status, const char *sentence) {
     exchange->head.stays = false;
     door_stream_refused(exchange->server->door, exchange->id, status, sentence);
-    http_refuse(exchange, status, status == 413 ? "too_large" : "invalid", sentence);
+    const char *code = status == 413                    ? "too_large"
+                       : status == 401 || status == 403 ? "denied"
+                       : status == 429 || status == 503 ? "busy"
+                                                        : "invalid";
+    http_refuse(exchange, status, code, sentence);
 }
 
 static const char *token_of(const struct head_text *authorization, size_t *out_size) {
@@ -317,13 +322,18 @@ static bool admit(struct http_exchange *exchange) {
         refuse_and_end(exchange, 403, "web pages of this origin may not use the broker (tarryd --allow-origin)");
         return false;
     }
-    if (connection->is_admitted && strcmp(shown, connection->shown) == 0) return true;
+    /* A page has a rule of its own (broker/access), and is judged by it each time. */
+    const struct head *head = &exchange->head;
+    bool is_page = head->segment_count == 0 || strcmp(head->segments[0].text, "v1") != 0;
+    enum caller_place place = is_page ? CALLER_PAGE : CALLER_RPC;
+    if (connection->is_admitted && !is_page && strcmp(shown, connection->shown) == 0) return true;
     const char *token = token_of(authorization, &size);
     struct caller_verdict verdict = {.status = 401,
                                      .sentence = "Authorization is to be `Bearer TOKEN`, with a token of this broker"};
     if (token != NULL && authorization->size < sizeof(connection->shown))
-        verdict = door_stream_admit(exchange->server->door, exchange->id, CALLER_RPC, "/v1", token, size);
-    connection->is_admitted = verdict.status == 0;
+        verdict =
+            door_stream_admit(exchange->server->door, exchange->id, place, is_page ? head->target : "/v1", token, size);
+    connection->is_admitted = verdict.status == 0 && !is_page;
     if (verdict.status == 0) {
         connection->principal = verdict.principal;
         snprintf(connection->shown, sizeof(connection->shown), "%s", shown);

@@ -282,7 +282,9 @@ class Access(Web):
         self.good("POST", "/v1/queues/shop.a/tasks", {"in": "0"}, 201)
         self.refusal(403, "denied", "POST", "/v1/queues/other/tasks", {"in": "0"})
         self.refusal(403, "denied", "POST", "/v1/queues/shop.a/lease", {})
-        self.http.token = tokens.text_of("work")
+        self.assertEqual(self.http.ask("GET", "/metrics")[0], 403)  # a page has its own rule, on the same connection too
+        self.http.close()
+        self.http = Http(self.broker.port, tokens.text_of("work"))
         self.assertEqual(len(self.lease("shop.a", wait="10s")), 1)
         self.refusal(403, "denied", "POST", "/v1/queues/shop.a/tasks", {"in": "0"})
         self.http.token = "tarry_nobodys"

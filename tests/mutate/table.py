@@ -35,7 +35,6 @@ STAGES = {
                      [*WIRE, "hostile_nuisance", "e2e_restart", "e2e_damage", "e2e_audit_wire", "e2e_archive", "e2e_backup", "e2e_redact", "e2e_signing", "e2e_quarantine"],
                      ["crash_sync", "crash_cold", "crash_pressure", "crash_ledger", "e2e_fault_process", "e2e_disk"], PAIR],
     "broker/net": [["door_*", "wait", "message", "fuzz-door"], ["e2e_wire", "e2e_listen", "hostile_heads", "hostile_frames"], [*WIRE, "hostile_slow", "hostile_rest", "hostile_crowd", "hostile_tls"]],
-    "broker/gateway": [["core_pooled"], ["e2e_consume"]],
     "broker/page": [["e2e_page"]],
     "broker/gateway": [["core_pooled"], ["e2e_http"], ["e2e_http_api"]],
     "broker/http": [["http_head"], ["e2e_http"], ["e2e_http_api"]],
