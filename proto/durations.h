@@ -20,10 +20,12 @@
     X(50000, "0.05")                                                                                                   \
     X(100000, "0.1")                                                                                                   \
     X(250000, "0.25")                                                                                                  \
+    X(500000, "0.5")                                                                                                   \
     X(1000000, "1")                                                                                                    \
+    X(2500000, "2.5")                                                                                                  \
     X(5000000, "5")                                                                                                    \
     X(60000000, "60")
-#define DURATION_BOUNDS_COUNT 14u
+#define DURATION_BOUNDS_COUNT 16u
 #define DURATION_BUCKETS (DURATION_BOUNDS_COUNT + 1u)
 
 struct durations { /* zeroed: empty */

@@ -96,9 +96,13 @@ class Both(pair.Case):
     def test_both_nodes_of_a_pair_tell_of_it(self):
         self.start_pair()
         for broker, role in ((self.a, 1), (self.b, 2)):
-            status, _, text = get(broker, "/page/numbers")
-            told = json.loads(text)["pair"]
-            self.assertEqual((status, told["role"], told["in_sync"], told["primary"]), (200, role, True, self.a.url))
+            def told_in_sync(of=broker):
+                status, _, text = get(of, "/page/numbers")
+                self.assertEqual(status, 200)
+                told = json.loads(text)["pair"]
+                return told["in_sync"] and told
+            told = self.wait_for("the page says that both are in sync", told_in_sync)
+            self.assertEqual((told["role"], told["primary"]), (role, self.a.url))
             self.assertEqual(told["peer"], (self.b if broker is self.a else self.a).url)
 
 
