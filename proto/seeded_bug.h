@@ -115,6 +115,16 @@
     BUG(served_unchecked, "LOG-5", "frames are handed to a follower without a look at their sums") \
     BUG(seal_too_soon, "LOG-5", "the seal does not wait until everything before it is durable") \
     BUG(seal_missing, "LOG-5", "no seal follows the last batch") \
+    /* engine: the turn of the core, and what it lacks */ \
+    BUG(judged_when_handled, "TIME-2", "an item is judged by when it was handled, not by when it was received") \
+    BUG(put_off_forgotten, "TRUE-1", "what was put off while a leader handed over is never taken") \
+    BUG(paused_uncommitted, "R8", "a leader says that it has paused before what it decided is committed") \
+    BUG(taken_after_close, "KEEP-1", "items are taken after the last record") \
+    BUG(closed_undrained, "KEEP-1", "the last record is written while requests are under way") \
+    BUG(room_on_the_way_out_unseen, "KEEP-1", "nothing is delivered again once there is room on the way out") \
+    BUG(read_without_hold, "LOG-3", "the index is read for the core without a hold") \
+    BUG(stepped_without_facts, "KEEP-1", "a request is stepped without what the index knows of it") \
+    BUG(window_piece_reaches_all, "KEEP-1", "a piece of a window claims to reach as far as the whole") \
     /* engine: what leaves */ \
     BUG(released_one_early, "LOG-1", "an answer or a delivery leaves one frame before the log is durable") \
     BUG(released_unconfirmed, "TRUE-1", "a question is answered though nobody confirmed that this node still leads") \

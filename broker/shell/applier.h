@@ -14,7 +14,7 @@ struct shell;
 struct log_cursor;
 
 struct applier {
-    struct shell *shell; /* NULL: off */
+    struct shell *shell;
     struct log_cursor *cursor;
     struct arena arena; /* the frame's body */
     struct frame_header header;
@@ -28,9 +28,5 @@ void applier_init(struct applier *applier, struct shell *shell);
 bool applier_step(struct applier *applier, uint64_t to);
 /* The core decides for itself from here on. */
 void applier_end(struct applier *applier);
-
-static inline bool applier_is_on(const struct applier *applier) {
-    return applier->shell != NULL;
-}
 
 #endif

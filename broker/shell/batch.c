@@ -57,7 +57,6 @@ void batch_drop(struct batches *batches, struct batch *batch) {
     batch->answer_count = 0;
     batch->courier = batch->reads_late = false;
     batch->end = 0;
-    batch->event_count = 0;
     pthread_mutex_lock(&batches->mutex);
     batch->next = batches->free;
     batches->free = batch;

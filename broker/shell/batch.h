@@ -15,9 +15,6 @@
 
 /* More of them only means that the disk is behind; then the core thread waits. */
 #define BATCHES_MAX 16
-/* Beyond it a batch is handed on though more events wait. */
-#define BATCH_BYTES_MAX (8u << 20)
-#define BATCH_EVENTS_MAX 256
 
 struct answer {
     struct call *call;
@@ -37,7 +34,6 @@ struct batch {
     bool courier;    /* it has deliveries, or replies whose content must be read first */
     bool reads_late; /* … which the courier gets once the batch may leave, not before */
     unsigned users;
-    size_t event_count;
 };
 
 struct batches {

@@ -1,31 +1,10 @@
-/* call.h: what is under way to the core and back: an *errand* carries an event and the facts that it lacks, a *call* is
- * an errand on behalf of somebody who waits for an answer.
- *
- * An errand has one owner at a time: it is in the core's inbox, in the reader's queue, or in the hands of the thread
- * that took it from there. */
+/* call.h: a *call* is an errand (engine/errand.h) on behalf of somebody who waits for an answer. It has one owner at a
+ * time: it is in the core's inbox, in the reader's queue, or in the hands of the thread that took it from there. */
 #ifndef TARRY_SHELL_CALL_H
 #define TARRY_SHELL_CALL_H
 
-#include "core.h"
-#include "inbox.h"
+#include "errand.h"
 #include "message.h"
-
-struct errand {
-    struct item item;        /* ITEM_CALL or ITEM_PAGE */
-    struct arena *arena;     /* request, contents, facts; belongs to whoever made the errand */
-    struct core_event event; /* what the core is told, facts included */
-    int hold;                /* of core_hold; -1: none */
-    bool filled;             /* LIST: the page was read */
-    size_t size;             /* packed, bytes */
-    bool schedules;          /* COMMIT: it brings new tasks */
-    bool redacts;            /* COMMIT: it means tasks of the past, which are to be found first: event.past */
-    uint32_t *queue_numbers; /* for that: of the queue that each operation names … */
-    uint64_t past_end;       /* … how far the search must go … */
-    uint64_t past_id_end;    /* … and what is found for certain then */
-    struct core_list_plan plan;
-    struct want *wants; /* to be looked up now */
-    size_t want_count;
-};
 
 struct call {
     struct errand errand; /* first */

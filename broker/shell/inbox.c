@@ -44,12 +44,7 @@ void inbox_init(struct inbox *inbox) {
 /* True: it is the first. */
 static bool append(struct inbox *inbox, struct item *item) {
     item->next = NULL;
-    uint64_t now_ns = boottime_ns(); /* under the mutex, so in the order of posting */
-    uint64_t received_ns = stall_received(&inbox->stall, now_ns);
-    if (item->received_ns == 0) {
-        item->received_ns = received_ns;
-        item->late_ns = now_ns - received_ns;
-    }
+    item_receive(item, &inbox->stall, boottime_ns()); /* under the mutex, so in the order of posting */
     bool was_empty = inbox->first == NULL;
     *inbox->last = item;
     inbox->last = &item->next;
@@ -87,7 +82,7 @@ void inbox_durable(struct inbox *inbox, uint64_t position) {
     pthread_mutex_lock(&inbox->mutex);
     assert(position >= inbox->durable);
     inbox->durable = position;
-    /* Only a stop waits for it; otherwise the core thread learns of it when it wakes up anyway (INBOX_DURABLE_NS). */
+    /* Only a stop waits for it; otherwise the core thread learns of it when it wakes up anyway (TURN_DURABLE_NS). */
     if (inbox->stop) {
         inbox->nudged = true;
         pthread_cond_signal(&inbox->changed);
@@ -146,25 +141,25 @@ void inbox_nudge(struct inbox *inbox) {
 }
 
 /* All that there is. */
-static void take_all(struct inbox *inbox, struct inbox_load *out) {
+static void take_all(struct inbox *inbox, struct turn_load *out) {
     uint64_t now_ns = boottime_ns();
     uint64_t taken_ns = stall_received(&inbox->stall, now_ns);
-    *out = (struct inbox_load){.first = inbox->first,
-                               .taken_ns = taken_ns,
-                               .late_ns = now_ns - taken_ns,
-                               .settle_ns = stall_settle_ns(&inbox->stall, now_ns),
-                               .durable = inbox->durable,
-                               .indexed = inbox->indexed,
-                               .follow_to = inbox->follow_to,
-                               .lead = inbox->lead,
-                               .pause = inbox->pause,
-                               .stop = inbox->stop};
+    *out = (struct turn_load){.first = inbox->first,
+                              .taken_ns = taken_ns,
+                              .late_ns = now_ns - taken_ns,
+                              .settle_ns = stall_settle_ns(&inbox->stall, now_ns),
+                              .durable = inbox->durable,
+                              .indexed = inbox->indexed,
+                              .follow_to = inbox->follow_to,
+                              .lead = inbox->lead,
+                              .pause = inbox->pause,
+                              .stop = inbox->stop};
     inbox->first = NULL;
     inbox->last = &inbox->first;
     inbox->nudged = inbox->owes_wake = false;
 }
 
-void inbox_take(struct inbox *inbox, uint64_t wait_ns, bool may_lend, struct inbox_load *out) {
+void inbox_take(struct inbox *inbox, uint64_t wait_ns, bool may_lend, struct turn_load *out) {
     pthread_mutex_lock(&inbox->mutex);
     if (wait_ns > 0) {
         struct timespec until = monotonic_after(wait_ns);
@@ -181,7 +176,7 @@ void inbox_take(struct inbox *inbox, uint64_t wait_ns, bool may_lend, struct inb
     pthread_mutex_unlock(&inbox->mutex);
 }
 
-bool inbox_borrow(struct inbox *inbox, struct inbox_load *out) {
+bool inbox_borrow(struct inbox *inbox, struct turn_load *out) {
     pthread_mutex_lock(&inbox->mutex);
     uint64_t now_ns = boottime_ns();
     bool is_single = inbox->owes_wake && inbox->first->kind == ITEM_CALL && inbox->first->next == NULL;

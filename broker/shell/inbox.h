@@ -1,7 +1,8 @@
 /* inbox.h: what waits for the core thread. Any thread posts; the core thread takes everything at once.
  *
- * An item is a member of whatever waits (a call, a lane's news, a loaded window); posting allocates nothing and never
- * waits. Positions are not items: only the latest counts. */
+ * An item (engine/errand.h) is a member of whatever waits: struct call, struct lane_news, struct window_load, struct
+ * page_load, struct refusals_told; posting allocates nothing and never waits. Positions are not items: only the latest
+ * counts. */
 #ifndef TARRY_SHELL_INBOX_H
 #define TARRY_SHELL_INBOX_H
 
@@ -9,23 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "stall.h"
-
-enum item_kind {
-    ITEM_CALL = 1, /* struct call, its request read, or the facts that it lacked */
-    ITEM_LANE,     /* struct lane_news */
-    ITEM_WINDOW,   /* struct window_load */
-    ITEM_PAGE,     /* struct page_load */
-    ITEM_REFUSALS, /* struct refusals_told: authorizer.h */
-};
-
-struct item {
-    struct item *next;
-    enum item_kind kind;
-    uint64_t received_ns; /* CLOCK_BOOTTIME when it was posted first, or the process was stopped before that; whoever
-                             posts anew sets 0 */
-    uint64_t late_ns;     /* so much later it may have come: when it was posted (stall.h) */
-};
+#include "core_turn.h"
 
 struct inbox {
     pthread_mutex_t mutex;
@@ -45,23 +30,6 @@ struct inbox {
     struct stall stall; /* of the process, as the core thread's sleep shows it */
 };
 
-/* The core does nothing urgent with the news that more is durable, so they wake nobody: whoever waits for them takes a
- * look after this time. It spares two context switches a commit. */
-#define INBOX_DURABLE_NS 10000000ull
-
-struct inbox_load {
-    struct item *first; /* in the order of posting */
-    uint64_t taken_ns;  /* CLOCK_BOOTTIME: whatever was received before is here, or was taken earlier */
-    uint64_t late_ns;   /* … and so much later this was */
-    uint64_t settle_ns; /* the process was stopped: until taken_ns goes on, unless something comes; 0: it was not */
-    uint64_t durable;
-    uint64_t indexed;
-    uint64_t follow_to;
-    bool lead;
-    bool pause;
-    bool stop;
-};
-
 void inbox_init(struct inbox *inbox);
 void inbox_post(struct inbox *inbox, struct item *item);
 void inbox_durable(struct inbox *inbox, uint64_t position);
@@ -75,14 +43,14 @@ void inbox_stop(struct inbox *inbox);
 void inbox_nudge(struct inbox *inbox);
 /* Waits until there is something new, or for `wait_ns`; 0: does not wait. `may_lend`: meanwhile another thread may
  * stand in (inbox_borrow). Core thread only. */
-void inbox_take(struct inbox *inbox, uint64_t wait_ns, bool may_lend, struct inbox_load *out);
+void inbox_take(struct inbox *inbox, uint64_t wait_ns, bool may_lend, struct turn_load *out);
 
 /* ---- whoever brings a single item may carry it through instead of the core thread (lone.h) */
 /* Posts, and does not wake the core thread yet: inbox_borrow or inbox_wake must follow. A second item wakes it. */
 void inbox_post_alone(struct inbox *inbox, struct item *item);
 /* True: the core thread sleeps, nothing waits but one call, which is in `*out`, and until inbox_give_back the caller is
  * all that the core thread is. False: the core thread takes what waits. */
-bool inbox_borrow(struct inbox *inbox, struct inbox_load *out);
+bool inbox_borrow(struct inbox *inbox, struct turn_load *out);
 /* The core has something to do in `wait_ns`, at the latest. */
 void inbox_give_back(struct inbox *inbox, uint64_t wait_ns);
 /* Wakes the core thread, if inbox_post_alone has not. */

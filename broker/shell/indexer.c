@@ -70,11 +70,12 @@ static bool load_window(struct indexer *indexer) {
     arena_reset(&load->arena);
     while (again) {
         int error = index_window(shell->index, &window->line, window->after, window->until_ms, window->count_max,
-                                 &load->arena, &rows, &load->through, &again);
+                                 &load->arena, &rows, &load->rows.through, &again);
         if (!has_room(indexer, "index_window_failed", error)) return false;
     }
-    load->rows = rows.rows;
-    load->row_count = rows.count;
+    load->rows.line = window->line;
+    load->rows.rows = rows.rows;
+    load->rows.count = rows.count;
     indexer->window = NULL;
     inbox_post(&shell->inbox, &load->item);
     return true;

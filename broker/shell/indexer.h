@@ -11,7 +11,7 @@
 #include "arena.h"
 #include "core.h"
 #include "eraser.h"
-#include "inbox.h"
+#include "errand.h"
 #include "index_schedule.h"
 #include "retire.h"
 #include "summarizer.h"
@@ -23,10 +23,7 @@ struct window_load {
     struct item item; /* first */
     struct core_window window;
     struct arena arena;
-    struct row *rows;
-    size_t row_count;
-    size_t taken; /* rows that the core has had */
-    struct due through;
+    struct window_rows rows;
 };
 
 /* Advice that a line's low mark moved. */

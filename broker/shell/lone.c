@@ -24,7 +24,7 @@ void lone_served(struct shell *shell) {
         inbox_wake(&shell->inbox);
         return;
     }
-    struct inbox_load load;
+    struct turn_load load;
     if (!inbox_borrow(&shell->inbox, &load)) return;
     uint64_t from = lone->from; /* while the disk has its time others may be served */
     loop_stand_in(&shell->loop, &load);

@@ -1,36 +1,18 @@
 /* reader.c: see reader.h. */
 #include "reader.h"
 
-#include <assert.h>
 #include <errno.h>
-#include <string.h>
 
 #include "shell.h"
 
 /* Rows that a page of a job may look at, of any queue, before it comes back. */
 #define EXAMINE_MAX 65536
 
-/* What was known already and what was read now, one after the other. */
-static void *joined(struct arena *arena, const void *old, size_t old_count, const void *new, size_t new_count,
-                    size_t size) {
-    uint8_t *all = arena_alloc(arena, (old_count + new_count) * size);
-    if (all == NULL) shell_fail("facts_failed", -ENOMEM);
-    if (old_count > 0) memcpy(all, old, old_count * size);
-    if (new_count > 0) memcpy(all + old_count * size, new, new_count * size);
-    return all;
-}
-
 static void read_facts(struct reader *reader, struct errand *errand) {
-    struct core_facts *facts = &errand->event.facts;
     struct index_rows rows;
     int error = index_lookup(reader->shell->index, errand->wants, errand->want_count, errand->arena, &rows);
     if (error != 0) shell_fail("index_lookup_failed", error);
-    facts->rows = joined(errand->arena, facts->rows, facts->count, rows.rows, rows.count, sizeof(*rows.rows));
-    facts->count += rows.count;
-    facts->wants = joined(errand->arena, facts->wants, facts->want_count, errand->wants, errand->want_count,
-                          sizeof(*errand->wants));
-    facts->want_count += errand->want_count;
-    errand->want_count = 0;
+    if (!errand_add_rows(errand, rows.rows, rows.count)) shell_fail("facts_failed", -ENOMEM);
 }
 
 static void read_list(struct reader *reader, struct errand *errand) {

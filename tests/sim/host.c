@@ -1,4 +1,5 @@
-/* host.c: the broker's loop: events in, effects out (shell/loop.c). See host.h. */
+/* host.c: the hand of the core's turn (engine/core_turn.h), and the laws that every step is held against. See host.h.
+ */
 #include "host.h"
 
 #include <stdlib.h>
@@ -10,9 +11,8 @@
 #include "ops.h"
 #include "world.h"
 
-#define HURRY_NS 20000 /* work that the core left for later comes this much later, or time would stand still */
-#define CLOCK_LOOK_NS 1000000000u /* the clocks are looked at this often (shell/loop.c) */
-#define CHECK_EVERY 128           /* steps: core_check walks everything in memory */
+#define HURRY_NS 20000  /* work that the core left for later comes this much later, or time would stand still */
+#define CHECK_EVERY 128 /* steps: core_check walks everything in memory */
 
 struct instant host_now(struct world *world) {
     struct sample sample = {.real_ns = world_real_ns(world), .boot_ns = world_boot_ns(world)};
@@ -25,12 +25,16 @@ static struct instant later_of(struct instant a, struct instant b) {
     return a;
 }
 
+static struct turn_now look(struct world *world) {
+    return (struct turn_now){.logical = host_now(world), .boot_ns = world_boot_ns(world)};
+}
+
 struct instant host_event_time(struct world *world, uint64_t *out_late_ns) {
     struct host *host = world->host;
-    uint64_t boot_ns = world_boot_ns(world);
-    uint64_t received_ns = host->taken ? host->taken->received_ns : stall_received(&host->stall, boot_ns);
-    *out_late_ns = host->taken ? host->taken->late_ns : boot_ns - received_ns;
-    return stall_judge(host_now(world), boot_ns - received_ns);
+    struct turn_now now = look(world);
+    uint64_t received_ns = stall_received(&host->stall, now.boot_ns);
+    *out_late_ns = host->in_turn ? host->turn.late_ns : now.boot_ns - received_ns;
+    return host->in_turn ? core_turn_time(&host->turn, &now) : stall_judge(now.logical, now.boot_ns - received_ns);
 }
 
 uint64_t host_from_ns(struct world *world) {
@@ -46,13 +50,13 @@ struct instant host_answers_at(struct world *world) {
     return later_of(now, (struct instant){.steady_ns = head->steady_ns, .wall_ns = head->wall_ns});
 }
 
-/* The core thread sleeps, until the next deadline or until the clocks are looked at again (shell/loop.c). */
+/* The core thread sleeps, until the next deadline or until the clocks are looked at again (engine/core_turn.h). */
 void host_stands_still(struct world *world) {
     struct host *host = world->host;
     uint64_t tick_ns = host->tick_ns > world->now_ns ? host->tick_ns - world->now_ns : 0;
     if (host->state != HOST_UP) return;
     host->paused_from_ns = world->now_ns;
-    stall_sleep(&host->stall, world_boot_ns(world), tick_ns < CLOCK_LOOK_NS ? tick_ns : CLOCK_LOOK_NS);
+    stall_sleep(&host->stall, world_boot_ns(world), tick_ns < TURN_CLOCK_LOOK_NS ? tick_ns : TURN_CLOCK_LOOK_NS);
 }
 
 void host_goes_on(struct world *world) {
@@ -173,15 +177,15 @@ static void check_effects(struct host *host, const struct core_effects *effects,
 
 void host_step(struct world *world, struct core_event *event) {
     struct host *host = world->host;
-    struct core_effects *effects = &host->batches[host->filling]->effects;
-    event->now = host_event_time(world, &event->late_ns);
+    struct core_effects *effects = &host->batch->effects;
+    struct turn_now now = look(world);
     bool follows = host->node && (!host->node->writes || host->node->applier);
-    if (!follows) host->stepped = later_of(host->stepped, event->now); /* who follows answers, and goes by its leader */
     uint64_t before = core_position(host->core);
     size_t appends = effects->appends.count;
     size_t replies = effects->replies.count;
     size_t deliveries = effects->deliveries.count;
-    core_step(host->core, event, effects);
+    core_turn_step(&host->turn, event, &now);
+    if (!follows) host->stepped = later_of(host->stepped, event->now); /* who follows answers, and goes by its leader */
     for (size_t i = appends; i < effects->appends.count; i++) note_frame(world, &effects->appends.items[i]);
     if (appends < effects->appends.count) host->frames[host->frame_count - 1].state_ends = true;
     if (appends < effects->appends.count && host->node)
@@ -195,40 +199,117 @@ void host_step(struct world *world, struct core_event *event) {
         MUST(flat_digest(&host->head) == host->head.digest);
     }
     run_errands(world, effects);
-    bool has_news = effects->appends.count || effects->replies.count || effects->deliveries.count;
-    if (has_news) host_flush_later(world);
-    host_wake(world);
 }
 
-void host_stamp(struct world *world, struct errand *errand) {
-    if (errand->received_ns) return;
-    uint64_t boot_ns = world_boot_ns(world);
-    errand->received_ns = stall_received(&world->host->stall, boot_ns);
-    errand->late_ns = boot_ns - errand->received_ns;
-}
+/* ---- turns */
 
-struct posted {
-    struct errand errand; /* as far as it says when it was received */
+struct posted {       /* news of a lane */
+    struct item item; /* first */
+    uint64_t life;
     struct core_event event;
 };
 
+static void renew_filter(struct host *host) {
+    host->filter_id_end = host->table.flat.next_id;
+}
+
+static void take(struct world *world, struct item *item) {
+    if (item->kind == ITEM_LANE)
+        host_step(world, &((struct posted *)item)->event);
+    else
+        host_take_asked(world, (struct asked *)item);
+}
+
+static void execute(struct world *world, enum turn_effect effect) {
+    struct host *host = world->host;
+    struct core_turn *turn = &host->turn;
+    struct turn_now now = look(world);
+    switch (effect) {
+    case TURN_STEP:
+        host_step(world, &turn->event);
+        break;
+    case TURN_RENEW_FILTER:
+        renew_filter(host);
+        break;
+    case TURN_APPLY:
+        node_apply(world);
+        break;
+    case TURN_LEAD:
+        node_lead(world);
+        break;
+    case TURN_TAKE:
+        take(world, turn->item);
+        break;
+    case TURN_REFUSE:
+        host_refuse_asked(world, (struct asked *)turn->item);
+        break;
+    case TURN_DROP:
+        if (turn->item->kind != ITEM_LANE) host_drop_asked(world, (struct asked *)turn->item);
+        break;
+    case TURN_ALONE:
+        lead_record_alone(world);
+        break;
+    case TURN_LOOK:
+        core_turn_look(turn, &now);
+        break;
+    case TURN_FLUSH:
+        host_flush(world);
+        break;
+    case TURN_PAUSED:
+        node_paused(world, turn->position);
+        break;
+    case TURN_DONE:
+        break;
+    }
+}
+
+void host_turn(struct world *world) {
+    struct host *host = world->host;
+    uint64_t life = host->life, boot_ns = world_boot_ns(world);
+    struct turn_load load = host->inbox;
+    MUST(!host->in_turn && host->state == HOST_UP);
+    host->inbox.first = NULL;
+    load.taken_ns = stall_received(&host->stall, boot_ns);
+    load.late_ns = boot_ns - load.taken_ns;
+    host->in_turn = true;
+    core_turn_take(&host->turn, &load);
+    enum turn_effect effect;
+    while ((effect = core_turn_next(&host->turn)) != TURN_DONE) {
+        execute(world, effect);
+        if (host->life != life || host->state != HOST_UP) return;
+    }
+    host->in_turn = false;
+    host_wake(world);
+}
+
+void host_begin_run(struct world *world, struct core_event event) {
+    struct host *host = world->host;
+    bool was_in_turn = host->in_turn;
+    host->in_turn = true;
+    core_turn_begin(&host->turn, world_boot_ns(world));
+    host_step(world, &event);
+    if (core_turn_has_effects(&host->turn)) host_flush(world);
+    host->in_turn = was_in_turn;
+    host_wake(world);
+}
+
+void host_take(struct world *world, struct item *item) {
+    struct host *host = world->host;
+    item_receive(item, &host->stall, world_boot_ns(world));
+    item->next = NULL;
+    host->inbox.first = item;
+    host_turn(world);
+}
+
 static void posted_arrives(struct world *world, void *argument, uint64_t number) {
     struct posted *posted = argument;
-    bool is_position = posted->event.kind == CORE_DURABLE || posted->event.kind == CORE_INDEXED;
-    struct host *host = world->host;
-    bool is_now = posted->errand.life == host->life && host->state == HOST_UP;
-    if (is_now && !is_position && node_puts_off(world, posted_arrives, argument, number)) return;
-    bool is_late = host->closed && posted->event.kind != CORE_DURABLE && posted->event.kind != CORE_INDEXED;
-    if (posted->errand.life != host->life || is_late) return;
-    if (!is_position) host->taken = &posted->errand;
-    host_step(world, &posted->event);
-    host->taken = NULL;
+    if (posted->life == world->host->life && world->host->state == HOST_UP) host_take(world, &posted->item);
 }
 
 void host_post(struct world *world, const struct core_event *event) {
     struct posted *posted = world_alloc(world, sizeof *posted);
-    *posted = (struct posted){.errand.life = world->host->life, .event = *event};
-    host_stamp(world, &posted->errand);
+    *posted = (struct posted){.item.kind = ITEM_LANE, .life = world->host->life, .event = *event};
+    item_receive(&posted->item, &world->host->stall, world_boot_ns(world));
     world_after(world, &world->options.wake, posted_arrives, posted, 0);
 }
 
@@ -236,28 +317,18 @@ void host_post(struct world *world, const struct core_event *event) {
 
 static void tick(struct world *world, void *argument, uint64_t life) {
     struct host *host = world->host;
-    if (host->life != life || host->tick_ns > world->now_ns) return;
+    if (host->life != life || host->state != HOST_UP || host->tick_ns > world->now_ns) return;
     host->tick_ns = UINT64_MAX;
-    struct core_event event = {.kind = CORE_TICK};
-    uint64_t late_ns;
-    uint64_t now_ms = host_event_time(world, &late_ns).steady_ns / NS_PER_MS;
-    if (core_deadline(host->core) <= now_ms) {
-        host_step(world, &event);
-    } else {
-        host_wake(world);
-    }
+    host_turn(world);
 }
 
 void host_wake(struct world *world) {
     struct host *host = world->host;
     if (host->state != HOST_UP) return;
-    uint64_t deadline_ms = core_deadline(host->core);
-    if (deadline_ms >= UINT64_MAX / NS_PER_MS) return;
-    uint64_t steady_ns = host_now(world).steady_ns;
-    uint64_t deadline_ns = deadline_ms * NS_PER_MS;
-    uint64_t wait_ns = deadline_ns > steady_ns ? deadline_ns - steady_ns : HURRY_NS;
-    uint64_t settle_ns = stall_settle_ns(&host->stall, world_boot_ns(world)); /* nothing is due before */
-    if (settle_ns > 0) wait_ns = settle_ns;
+    struct turn_now now = look(world);
+    uint64_t wait_ns = core_turn_wait_ns(&host->turn, &now, stall_settle_ns(&host->stall, now.boot_ns));
+    if (wait_ns == UINT64_MAX) return;
+    if (wait_ns == 0) wait_ns = HURRY_NS;
     wait_ns += world_span_ns(world, &world->options.wake);
     if (host->tick_ns <= world->now_ns + wait_ns) return; /* sooner already */
     host->tick_ns = world->now_ns + wait_ns;

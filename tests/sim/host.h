@@ -1,6 +1,6 @@
-/* host.h: the broker around the core, in one thread: what broker/shell does, in the same order and by the same rules.
+/* host.h: the broker around the core, in one thread: hands of the engine, as broker/shell has them in several.
  *
- *     request ─► errand ─► facts (read late, handed in later) ─► core_step ─► batch
+ *     request ─► engine: core_turn, errand ─► facts (read late, handed in later) ─► core_turn_step ─► batch
  *     batch ─► group_commit: append, read, sync ─► release_gate ─► answers ─► courier, indexer, CORE_DURABLE   (engine)
  *     indexer: engine: index_schedule ─► table, CORE_INDEXED; retention, erasure
  *     start: engine: recovery_plan
@@ -13,8 +13,10 @@
 #define TARRY_TESTS_SIM_HOST_H
 
 #include "clock.h"
+#include "core_turn.h"
 #include "disk_reserve.h"
 #include "erasure.h"
+#include "errand.h"
 #include "group_commit.h"
 #include "index_schedule.h"
 #include "ledger.h"
@@ -62,27 +64,16 @@ struct frame_note { /* what was appended, remembered outside of the log */
     bool state_ends; /* it was the last one of its step: core_digest could be compared */
 };
 
-struct errand { /* something that the core lacks facts for, or asked for itself */
-    enum { ERRAND_CALL, ERRAND_PAGE, ERRAND_WINDOW } kind;
-    uint64_t life;
-    struct core_event event;
-    struct want *wants;
-    size_t want_count;
-    struct core_list_plan plan;
-    struct core_page page;
+struct asked {               /* something that the core lacks facts for, or asked for itself */
+    struct errand errand;    /* first: a call, or a page; or the item of a window */
+    struct window_rows rows; /* a window's */
     struct core_window window;
-    int hold;                /* -1: none */
-    bool filled;             /* a list was read */
-    uint32_t *queue_numbers; /* of a commit that redacts: one per operation */
-    uint64_t past_end;       /* likewise: how far the search must go … */
-    uint64_t past_id_end;    /* … and what is found for certain then */
+    struct core_page page;
+    uint64_t life;
     struct client *client;
     struct request *request;
-    uint64_t received_ns; /* BOOTTIME that it is judged by, once it was taken; 0: it was not */
-    uint64_t late_ns;     /* and so much later it may have come */
-    uint64_t arrived_ns;  /* a call: the truth, when it came to the machine */
-    uint64_t position;    /* of the core before the step that answered: LOG-1 */
-    size_t known;         /* how many frames had been acknowledged when it came (truth.h) */
+    uint64_t arrived_ns; /* a call: the truth, when it came to the machine */
+    size_t known;        /* how many frames had been acknowledged when it came (truth.h) */
 };
 
 struct batch {              /* effects of some steps, on their way to the disk and out (shell/batch.h) */
@@ -141,15 +132,18 @@ struct host {
     struct clock_state clock;
     uint64_t tick_ns; /* when it is woken next; UINT64_MAX: not */
     struct stall stall;
-    const struct errand *taken; /* what is being judged by when it was received; NULL: nothing, it is now */
-    struct instant stepped;     /* the latest that the core was told */
+    struct core_turn turn;
+    struct turn_load inbox;    /* what waits for the core's turn */
+    bool in_turn;              /* the core is told of things, as of turn.at_ns */
+    const struct asked *taken; /* the call that is being decided; NULL: none is */
+    struct instant stepped;    /* the latest that the core was told */
 
-    struct batch *batches[2];
-    int filling;         /* index of the batch that steps fill; the other one is being synced, or empty */
-    struct batch *spare; /* empty ones */
+    struct batch *batch;   /* that steps fill */
+    struct batch *posted;  /* for the next group; oldest first */
+    struct batch *syncing; /* the group under way */
+    struct batch *spare;   /* empty ones */
     struct index_schedule index_schedule;
     uint64_t filter_id_end; /* the filter of keys knows the tasks of the index below it */
-    bool closed;            /* the core was told CORE_CLOSE: it hears of positions and time alone */
     bool flushing;
     struct group_commit group;
     uint64_t sync_since_ns; /* when the sync under way began; 0: there is none */
@@ -169,7 +163,6 @@ struct host {
     struct lane lanes[HOST_LANES_MAX];
     uint64_t durable; /* as the core was told */
     uint64_t indexed;
-    struct index_news news; /* of that, for the core */
     struct disk_reserve reserve;
 
     /* What is known from outside. */
@@ -226,7 +219,7 @@ void host_release_index(struct world *world);
 /* All that is durable is indexed at once. */
 void host_index_now(struct world *world);
 struct instant host_now(struct world *world);
-/* The time that an event is stepped at: when it was received (shell/stall.h); now, if that is not known. */
+/* The time that an event is stepped at: when it was received (engine/stall.h); now, if that is not known. */
 struct instant host_event_time(struct world *world, uint64_t *out_late_ns);
 /* Steady time from which what it wants "in so long" counts (TIME-1). */
 uint64_t host_from_ns(struct world *world);
@@ -253,12 +246,20 @@ void host_restart_clock(struct world *world, struct clock_origin origin);
 
 /* ---- between host_*.c */
 void host_step(struct world *world, struct core_event *event);
-void host_post(struct world *world, const struct core_event *event); /* an event of the machine's own, a moment later */
+/* The core's turn comes, with all that waits in the inbox (engine/core_turn.h). Not within a turn. */
+void host_turn(struct world *world);
+/* An item is received now, unless it was before, and the core's turn comes. */
+void host_take(struct world *world, struct item *item);
+/* What begins or ends a run of the core. */
+void host_begin_run(struct world *world, struct core_event event);
+void host_post(struct world *world, const struct core_event *event); /* news of a lane, a moment later */
 void host_wake(struct world *world);                                 /* arms the next tick */
-void host_flush_later(struct world *world);
-void host_take_errand(struct world *world, struct errand *errand);
-/* It is received now, unless it was before (shell/inbox.c). */
-void host_stamp(struct world *world, struct errand *errand);
+/* The batch is handed on, and an empty one is filled (TURN_FLUSH). */
+void host_flush(struct world *world);
+/* TURN_TAKE, TURN_REFUSE and TURN_DROP, of all but news of lanes. */
+void host_take_asked(struct world *world, struct asked *asked);
+void host_refuse_asked(struct world *world, struct asked *asked);
+void host_drop_asked(struct world *world, struct asked *asked);
 void host_ask_window(struct world *world, const struct core_window *window);
 void host_ask_page(struct world *world, const struct core_page *page);
 void host_gate_begin(struct world *world); /* host->durable is known */
@@ -277,13 +278,13 @@ void host_archive_later(struct world *world);
 bool host_archive_erase(struct world *world, const Tarry__Redaction *redaction);
 bool host_redacts(const Tarry__Request *request);
 /* Where the contents lie that it means; the errand comes back. */
-void host_locate_later(struct world *world, struct errand *errand);
+void host_locate_later(struct world *world, struct asked *asked);
 void host_erase_later(struct world *world);
 void host_check_erased(struct world *world);
 void host_lane_effect(struct world *world, const struct core_lane *lane);
 void host_lane_send(struct world *world, const struct core_delivery *delivery, const ProtobufCBinaryData *contents);
 /* `node`: who decided it. */
-void host_answer(struct world *world, struct errand *errand, uint32_t node, Tarry__Reply *reply, const uint8_t *commit,
+void host_answer(struct world *world, struct asked *asked, uint32_t node, Tarry__Reply *reply, const uint8_t *commit,
                  size_t commit_size);
 /* The packed content of a task, wherever it lies. 0, 1: it is gone, negative: the disk. */
 int host_content(struct world *world, const struct row *row, ProtobufCBinaryData *out);
@@ -292,7 +293,7 @@ const struct frame_note *host_frame(const struct host *host, uint64_t position);
 /* How many of the frames end at or below `position`. */
 size_t host_frames_below(const struct host *host, uint64_t position);
 /* CAP-1: a commit that schedules may be taken. */
-bool host_has_room(struct world *world, const Tarry__Request *request);
+bool host_has_room(struct world *world, uint64_t size);
 void host_room_begin(struct world *world);
 
 #endif

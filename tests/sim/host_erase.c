@@ -101,15 +101,16 @@ static void run_search(struct world *world, const struct search *search, size_t 
 }
 
 static void handed_in(struct world *world, void *argument, uint64_t number) {
-    struct errand *errand = argument;
-    if (errand->life == world->host->life) host_take_errand(world, errand);
+    struct asked *asked = argument;
+    if (asked->life == world->host->life) host_take(world, &asked->errand.item);
 }
 
 static void locate(struct world *world, void *argument, uint64_t number) {
-    struct errand *errand = argument;
-    if (errand->life != world->host->life) return;
+    struct asked *asked = argument;
+    struct errand *errand = &asked->errand;
+    if (asked->life != world->host->life) return;
     if (log_durable(world->host->log) < errand->past_end) {
-        world_after_ns(world, NS_PER_MS, locate, errand, 0);
+        world_after_ns(world, NS_PER_MS, locate, asked, 0);
         return;
     }
     const Tarry__Commit *commit = errand->event.request->commit;
@@ -125,19 +126,11 @@ static void locate(struct world *world, void *argument, uint64_t number) {
         room -= past[i].count;
     }
     errand->event.past = past;
-    world_after(world, &world->options.read, handed_in, errand, 0);
+    world_after(world, &world->options.read, handed_in, asked, 0);
 }
 
-void host_locate_later(struct world *world, struct errand *errand) {
-    const Tarry__Commit *commit = errand->event.request->commit;
-    errand->queue_numbers = world_alloc(world, commit->n_ops * sizeof *errand->queue_numbers);
-    for (size_t i = 0; i < commit->n_ops; i++) {
-        if (commit->ops[i]->op_case == TARRY__OP__OP_REDACT)
-            errand->queue_numbers[i] = core_queue_number(world->host->core, commit->ops[i]->redact->task->queue);
-    }
-    errand->past_end = core_position(world->host->core);
-    errand->past_id_end = core_id_end(world->host->core);
-    world_after(world, &world->options.read, locate, errand, 0);
+void host_locate_later(struct world *world, struct asked *asked) {
+    world_after(world, &world->options.read, locate, asked, 0);
 }
 
 /* ---- erasing */

@@ -26,17 +26,9 @@ static const Tarry__FrameBody *body_of(const struct host *host, const struct log
 /* The core hears of the newest position, however late. */
 static void tell_core(struct world *world, void *argument, uint64_t life) {
     struct host *host = world->host;
-    enum index_news_effect effect;
     if (host->life != life) return;
-    while ((effect = index_news_next(&host->news, host->index_schedule.told)) != INDEX_NEWS_NONE) {
-        if (effect == INDEX_NEWS_RENEW_FILTER) {
-            host->filter_id_end = host->table.flat.next_id;
-            continue;
-        }
-        struct core_event event = {.kind = CORE_INDEXED, .position = host->index_schedule.told};
-        host_step(world, &event);
-        if (host->life != life) return;
-    }
+    host->inbox.indexed = host->index_schedule.told;
+    host_turn(world);
 }
 
 /* The filter knows the keys of all tasks that the index had when it was renewed. */
@@ -337,10 +329,9 @@ static void check_room(struct host *host, uint64_t commit_size) {
     MUST(log_fits(host->log, core_position(host->core), commit_size + ack_size) == 0);
 }
 
-bool host_has_room(struct world *world, const Tarry__Request *request) {
+bool host_has_room(struct world *world, uint64_t size) {
     struct host *host = world->host;
     struct disk_admission admission;
-    uint64_t size = disk_commit_size(tarry__request__get_packed_size(request), request->commit->n_ops);
     disk_admission_begin(&admission, &host->reserve, free_bytes(host->disk), size);
     while (admission.question != DISK_DECIDED) {
         if (admission.question == DISK_ASKS_LOG)

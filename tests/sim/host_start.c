@@ -58,8 +58,22 @@ static void batch_free(struct batch *batch) {
     free(batch);
 }
 
+static void drop_all(struct host *host, struct batch **batches) {
+    while (*batches) {
+        struct batch *batch = *batches;
+        *batches = batch->next;
+        host_batch_drop(host, batch);
+    }
+}
+
+static void drop_batches(struct host *host) {
+    drop_all(host, &host->posted);
+    drop_all(host, &host->syncing);
+}
+
 void host_free(struct host *host) {
-    for (size_t i = 0; i < 2; i++) batch_free(host->batches[i]);
+    drop_batches(host);
+    batch_free(host->batch);
     while (host->spare) batch_free(host_batch_take(host));
     free(host->frames);
     timeline_free(&host->stopped);
@@ -77,12 +91,9 @@ void host_begin(struct world *world) {
     host->core = NULL;
     host->indexer = host->retiring = NULL;
     host->tick_ns = UINT64_MAX;
-    for (size_t i = 0; i < 2; i++) {
-        if (!host->batches[i]) host->batches[i] = host_batch_take(host);
-        core_effects_reset(&host->batches[i]->effects);
-    }
-    host->filling = 0;
-    host->closed = false;
+    drop_batches(host);
+    if (!host->batch) host->batch = host_batch_take(host);
+    core_effects_reset(&host->batch->effects);
     host->group = (struct group_commit){0};
     host->flushing = host->sync_held = host->sync_due = host->indexing = host->index_held = false;
     host->sync_since_ns = 0;
@@ -130,8 +141,12 @@ static void end_life(struct world *world) {
     host->stepped = (struct instant){0};
     host->state = HOST_DOWN;
     host->tick_ns = UINT64_MAX;
-    for (size_t i = 0; i < 2; i++) core_effects_reset(&host->batches[i]->effects);
-    host->closed = host->flushing = host->sync_due = host->indexing = false;
+    drop_batches(host);
+    core_effects_reset(&host->batch->effects);
+    host->turn = (struct core_turn){0};
+    host->inbox = (struct turn_load){0};
+    host->in_turn = false;
+    host->flushing = host->sync_due = host->indexing = false;
     host->group = (struct group_commit){0};
     host->sync_since_ns = 0;
     host->parcels = NULL;
@@ -197,19 +212,21 @@ void host_fail(struct world *world, const char *what, int error) {
     tell_clients(world);
 }
 
-static bool is_settled(const struct host *host) {
-    return host->group.step == GROUP_IDLE && !host->flushing && host->durable == core_position(host->core);
-}
-
-/* Until nothing is under way any more, or too long. */
-static void drain(struct world *world) {
+/* Until the engine says that the run is over. False: it has ended otherwise. */
+static bool drain(struct world *world) {
     struct host *host = world->host;
-    uint64_t life = host->life;
-    uint64_t until_ns = world->now_ns + 3000 * NS_PER_MS;
-    while (host->state == HOST_UP && host->life == life && world->now_ns < until_ns && !is_settled(host)) {
-        if (!world_step(world)) break;
+    uint64_t life = host->life, later_ms = 0;
+    while (host->state == HOST_UP && host->life == life) {
+        bool is_busy = host->group.step != GROUP_IDLE || host->flushing || host->posted;
+        enum turn_end end = core_turn_end(&host->turn, world->now_ns / NS_PER_MS + later_ms, is_busy);
+        if (end == TURN_IS_OVER) break;
+        if (end == TURN_CLOSES)
+            host_begin_run(world, (struct core_event){.kind = CORE_CLOSE, .who = "operator@house"});
+        else if (!world_step(world))
+            later_ms += TURN_DRAIN_MAX_MS; /* nothing else will happen */
+        world_enter(world, host->number);
     }
-    world_enter(world, host->number);
+    return host->state == HOST_UP && host->life == life;
 }
 
 static void end_in_order(struct world *world) {
@@ -234,26 +251,14 @@ void host_stop(struct world *world) {
     if (host->state != HOST_UP) return;
     world_resume(world, host->number); /* a process that stands still takes no SIGTERM: it comes right after */
     TRACE(world, "broker", "stops");
-    uint64_t life = host->life;
-    struct core_event stop = {.kind = CORE_STOP};
-    if (host->node) host->node->stopping = true;
     if (host->node && !host->node->blocked && !host->node->ended) follow_leave(world);
-    host_step(world, &stop);
-    drain(world); /* answered */
-    if (host->state != HOST_UP || host->life != life) return;
-    if (host->node && !host->node->writes && !host->node->blocked) {
+    host->inbox.stop = true;
+    host_turn(world);
+    if (!drain(world)) return;
+    if (!host->turn.closed && host->node && !host->node->writes && !host->node->blocked)
         stop_following(world);
-        return;
-    }
-    if (host->node && (host->node->ended || host->node->applier)) {
+    else
         end_in_order(world);
-        return;
-    }
-    struct core_event close = {.kind = CORE_CLOSE, .who = "operator@house"};
-    host->closed = true;
-    host_step(world, &close);
-    drain(world); /* sealed */
-    if (host->state == HOST_UP && host->life == life) end_in_order(world);
 }
 
 /* ---- recovery */
@@ -433,12 +438,11 @@ void host_begin_epoch(struct world *world, uint32_t epoch) {
     if (!is_deposed) ledger_on_loss(world, &host->head);
     const struct frame_note *last = last_commit(host);
     who_begin(&host->watch.who, last ? last->body : NULL);
-    struct core_event event = {.kind = CORE_START,
-                               .epoch = epoch,
-                               .before = host->watch.who.before,
-                               .who = "operator@house",
-                               .clock_accepted = host->clock.accepted};
-    host_step(world, &event);
+    host_begin_run(world, (struct core_event){.kind = CORE_START,
+                                              .epoch = epoch,
+                                              .before = host->watch.who.before,
+                                              .who = "operator@house",
+                                              .clock_accepted = host->clock.accepted});
 }
 
 static int find_last_stop(struct world *world, const struct recovery_plan *plan) {
@@ -536,19 +540,21 @@ static bool start(struct world *world, bool accept_clock) {
     ledger_take_frames(world, host->head.position);
     if (plan.log.end > host->promised) host->promised = plan.log.end; /* recovery made it durable */
     host->indexed = host->table.flat.position;
-    host->news = (struct index_news){.told = host->indexed};
     host->filter_id_end = host->table.flat.next_id;
     host_index_begin(host);
     host->durable = host->node ? host->indexed : plan.log.end;
     host_gate_begin(world);
+    core_turn_init(&host->turn, host->core, host->durable, host->indexed);
+    host->turn.is_pair = host->turn.follows = host->node != NULL;
+    core_turn_fill(&host->turn, &host->batch->effects);
+    host->inbox = (struct turn_load){.durable = host->durable, .indexed = host->indexed};
     host->state = HOST_UP;
     host->starts++;
     if (plan.begins == CORE_START) {
         host_begin_epoch(world, plan.epoch);
     } else {
         TRACE(world, "broker", "starts");
-        struct core_event event = {.kind = plan.begins};
-        host_step(world, &event);
+        host_begin_run(world, (struct core_event){.kind = plan.begins});
     }
     host_check_erased(world);
     host_erase_later(world);

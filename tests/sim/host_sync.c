@@ -10,10 +10,6 @@
 #include "ops.h"
 #include "world.h"
 
-static struct batch *syncing_batch(struct host *host) {
-    return host->batches[1 - host->filling];
-}
-
 /* What a frame says of how far the log is durable (log_claim). */
 static uint64_t claim(const struct host *host) {
     uint64_t durable = log_durable(host->log);
@@ -30,10 +26,12 @@ static int append_one(struct host *host, const struct core_append *append) {
     return log_append(host->log, &frame);
 }
 
-static int append_all(struct host *host, const struct batch *batch) {
-    for (size_t i = 0; i < batch->effects.appends.count; i++) {
-        int error = append_one(host, &batch->effects.appends.items[i]);
-        if (error) return error;
+static int append_all(struct host *host) {
+    for (const struct batch *batch = host->syncing; batch; batch = batch->next) {
+        for (size_t i = 0; i < batch->effects.appends.count; i++) {
+            int error = append_one(host, &batch->effects.appends.items[i]);
+            if (error) return error;
+        }
     }
     return log_write(host->log);
 }
@@ -99,27 +97,27 @@ static Tarry__Reply *copy_reply(struct world *world, const Tarry__Reply *reply) 
 
 /* R3: an answer rests on nothing but what is acknowledged with it, and knows what was when it was asked for. A
  * follower's says that it is one. */
-static void check_known(struct world *world, const struct core_reply *reply, const struct errand *errand) {
+static void check_known(struct world *world, const struct core_reply *reply, const struct asked *asked) {
     const struct host *host = world->host;
     if (!host->node) return;
     if (reply->reply && reply->reply->follower) {
         MUST(reply->after <= host->durable);
-        node_check_fresh(world, reply, errand->known);
+        node_check_fresh(world, reply, asked->known);
         return;
     }
     MUST(host->node->writes && reply->after <= host->node->pair.committed);
-    MUST(host_frames_below(host, reply->after) >= errand->known && truth_has(world, host, errand->known));
+    MUST(host_frames_below(host, reply->after) >= asked->known && truth_has(world, host, asked->known));
     truth_acknowledge(world, reply->after);
 }
 
 /* False: the disk failed, and the broker with it. */
 static bool answer(struct world *world, const struct core_reply *reply) {
-    struct errand *errand = (struct errand *)(uintptr_t)reply->ticket;
+    struct asked *asked = (struct asked *)(uintptr_t)reply->ticket;
     MUST(reply->after <= log_durable(world->host->log)); /* LOG-1 */
     if (reply->after > world->host->promised) world->host->promised = reply->after;
-    check_known(world, reply, errand);
+    check_known(world, reply, asked);
     if (reply->commit) {
-        host_answer(world, errand, world->host->number, NULL, reply->commit, reply->commit_size);
+        host_answer(world, asked, world->host->number, NULL, reply->commit, reply->commit_size);
         return true;
     }
     if (reply->repeat_position) {
@@ -134,7 +132,7 @@ static bool answer(struct world *world, const struct core_reply *reply) {
         Tarry__Reply *refusal = error ? copy_reply(world, &forgotten) : NULL;
         const struct frame_note *note = host_frame(world->host, reply->repeat_position);
         MUST(note);
-        host_answer(world, errand, note->node, refusal, error ? NULL : packed.data, error ? 0 : packed.len);
+        host_answer(world, asked, note->node, refusal, error ? NULL : packed.data, error ? 0 : packed.len);
         return true;
     }
     Tarry__Reply *copy = copy_reply(world, reply->reply);
@@ -145,7 +143,7 @@ static bool answer(struct world *world, const struct core_reply *reply) {
             return false;
         }
     }
-    host_answer(world, errand, world->host->number, copy, NULL, 0);
+    host_answer(world, asked, world->host->number, copy, NULL, 0);
     return true;
 }
 
@@ -238,8 +236,8 @@ static void tell_indexer(void *world, uint64_t position) {
 
 static void tell_core(void *context, uint64_t position) {
     struct world *world = context;
-    struct core_event event = {.kind = CORE_DURABLE, .position = position};
-    host_step(world, &event);
+    world->host->inbox.durable = position;
+    host_turn(world);
 }
 
 void host_gate_begin(struct world *world) {
@@ -290,7 +288,6 @@ void host_committed(struct world *world, uint64_t position) {
     if (position <= host->durable) return; /* a leader whose follower has not all of what was there at the start */
     release_gate_reach(&host->gate, position);
     release_gate_tell(&host->gate);
-    node_tell_pause(world);
 }
 
 /* ---- groups: the hand of engine/group_commit.h (shell/sync.c) */
@@ -298,35 +295,35 @@ void host_committed(struct world *world, uint64_t position) {
 static void begin_group(struct world *world);
 
 static void begin_next(struct world *world) {
-    const struct core_effects *next = &world->host->batches[world->host->filling]->effects;
-    if (next->appends.count || next->replies.count || next->deliveries.count) begin_group(world);
+    if (world->host->posted) begin_group(world);
 }
 
 static int append_group(struct world *world) {
     struct host *host = world->host;
-    int error = append_all(host, syncing_batch(host));
+    int error = append_all(host);
     if (!error && host->group.is_replicated) node_written(world, log_end(host->log));
     return error;
 }
 
 static void read_group(struct world *world) {
     struct host *host = world->host;
-    struct batch *batch = syncing_batch(host);
-    batch->reads_late = !group_commit_reads(&host->group, batch->effects.appends.count);
-    if (!batch->reads_late) post_parcels(world, batch);
+    for (struct batch *batch = host->syncing; batch; batch = batch->next) {
+        batch->reads_late = !group_commit_reads(&host->group, batch->effects.appends.count);
+        if (!batch->reads_late) post_parcels(world, batch);
+    }
 }
 
 /* What is durable here need not be committed in a pair (R3). False: the disk failed, and the broker with it. */
 static bool release_group(struct world *world) {
     struct host *host = world->host;
-    struct batch *batch = syncing_batch(host);
+    struct batch *batches = host->syncing;
     bool has_left;
-    host->batches[1 - host->filling] = host_batch_take(host);
+    host->syncing = NULL;
     if (host->group.is_replicated) {
-        node_durable(world, batch);
+        node_durable(world, batches);
         return true;
     }
-    host_enter(world, batch, 0);
+    for (struct batch *batch = batches; batch; batch = batch->next) host_enter(world, batch, 0);
     if (host->group.frames) release_gate_reach(&host->gate, host->group.end);
     return host_release(world, &has_left);
 }
@@ -384,11 +381,15 @@ static void synced(struct world *world, void *argument, uint64_t life) {
 
 static void begin_group(struct world *world) {
     struct host *host = world->host;
-    host->filling = 1 - host->filling;
-    struct batch *batch = syncing_batch(host);
-    bool writes = host->node && host->node->writes;
-    batch->end = host->node && !writes ? 0 : core_position(host->core);
-    group_commit_begin(&host->group, batch->effects.appends.count, batch->end, writes);
+    size_t frames = 0;
+    uint64_t end = 0;
+    host->syncing = host->posted;
+    host->posted = NULL;
+    for (const struct batch *batch = host->syncing; batch; batch = batch->next) {
+        frames += batch->effects.appends.count;
+        end = batch->end;
+    }
+    group_commit_begin(&host->group, frames, end, host->node && host->node->writes);
     go_on(world);
 }
 
@@ -396,7 +397,7 @@ static void flush(struct world *world, void *argument, uint64_t life) {
     struct host *host = world->host;
     if (host->life != life || host->state != HOST_UP) return;
     host->flushing = false;
-    if (host->group.step == GROUP_IDLE) begin_group(world);
+    if (host->group.step == GROUP_IDLE && host->posted) begin_group(world);
 }
 
 uint64_t host_sync_waits_ms(const struct world *world) {
@@ -404,12 +405,24 @@ uint64_t host_sync_waits_ms(const struct world *world) {
     return since_ns == 0 ? 0 : (world->now_ns - since_ns) / NS_PER_MS;
 }
 
-void host_flush_later(struct world *world) {
+static void flush_later(struct world *world) {
     struct host *host = world->host;
     if (host->flushing || group_commit_is_writing(&host->group))
         return; /* the end of the group under way begins the next */
     host->flushing = true;
     world_after(world, &world->options.wake, flush, NULL, host->life);
+}
+
+void host_flush(struct world *world) {
+    struct host *host = world->host;
+    struct batch **last = &host->posted;
+    while (*last) last = &(*last)->next;
+    *last = host->batch;
+    host->batch->next = NULL;
+    host->batch->end = host->turn.follows ? 0 : core_position(host->core);
+    host->batch = host_batch_take(host);
+    core_turn_fill(&host->turn, &host->batch->effects);
+    flush_later(world);
 }
 
 /* ---- scripted */

@@ -75,9 +75,10 @@ static void go_on(struct world *world) {
     if (node->pair.handing != PAIR_KEEPING) node->handed_ns = world->now_ns;
     if (node->pair.role == PAIR_LEADING) lead_go_on(world);
     node_declare(world);
-    if (alone_look(&node->alone, &node->pair, world->now_ns))
+    if (alone_look(&node->alone, &node->pair, world->now_ns)) {
         TRACE(world, "broker", node->alone.is ? "serves alone" : "serves alone no more");
-    lead_record_alone(world);
+        host_turn(world);
+    }
     node_wake(world);
 }
 
@@ -425,11 +426,9 @@ static void forget_life(struct world *world) {
     node->following = (struct node_following){0};
     follower_half_init(&node->following.half, &times);
     node->writes = node->leads = node->paused = false;
-    node->committed = node->may_index = node->follow_to = world->host->table.flat.position;
+    node->committed = node->may_index = world->host->inbox.follow_to = world->host->table.flat.position;
     node->claimed = UINT64_MAX;
-    node->stopping = node->core_paused = node->pause_told = node->to_lead = node->applying = false;
-    node->put_off = NULL;
-    node->put_off_last = &node->put_off;
+    node->applying = node->may_apply = false;
 }
 
 static bool read_note(struct world *world) {
@@ -497,16 +496,6 @@ Tarry__Code node_admits(const struct node *node, const Tarry__Request *request) 
         return node->leading.half.stalled_ns != 0 || is_handing_over ? TARRY__CODE__BUSY : TARRY__CODE__OK;
     }
     return is_question(request) && !node->writes ? TARRY__CODE__OK : TARRY__CODE__NOT_PRIMARY;
-}
-
-bool node_puts_off(struct world *world, happen *run, void *argument, uint64_t number) {
-    struct node *node = world->host->node;
-    if (!node || !node->core_paused) return false;
-    struct node_put_off *item = world_alloc(world, sizeof *item);
-    *item = (struct node_put_off){.run = run, .argument = argument, .number = number};
-    *node->put_off_last = item;
-    node->put_off_last = &item->next;
-    return true;
 }
 
 struct word {

@@ -50,13 +50,6 @@ struct node_item { /* for the pair's thread */
     struct node_item *next;
 };
 
-struct node_put_off { /* for the core, once it goes on */
-    happen *run;
-    void *argument;
-    uint64_t number;
-    struct node_put_off *next;
-};
-
 /* The last words of its leader's, and how much was acknowledged when it asked for each. */
 #define NODE_WORDS 64u
 struct node_word {
@@ -120,20 +113,16 @@ struct node {
     struct node_following following;
     uint64_t committed;
     uint64_t may_index;
-    uint64_t claimed; /* log_claim */
-    struct node_put_off *put_off, **put_off_last;
+    uint64_t claimed;           /* log_claim */
     struct log_cursor *applier; /* NULL: the core decides */
-    uint64_t follow_to;
+    bool may_apply;             /* the core's turn came for that */
 
-    bool is_new;   /* the directory was never one of a pair */
-    bool ended;    /* the process is about to start again */
-    bool blocked;  /* by a sync */
-    bool writes;   /* the log is this node's to write */
-    bool leads;    /* the core decides */
-    bool paused;   /* … but hands over */
-    bool stopping; /* the core was told CORE_STOP for good */
-    bool core_paused, pause_told;
-    bool to_lead;
+    bool is_new;  /* the directory was never one of a pair */
+    bool ended;   /* the process is about to start again */
+    bool blocked; /* by a sync */
+    bool writes;  /* the log is this node's to write */
+    bool leads;   /* the core decides */
+    bool paused;  /* … but hands over */
     bool applying;
 };
 
@@ -159,13 +148,14 @@ void node_end(struct world *world);
 /* OK, or why a request is refused. */
 Tarry__Code node_admits(const struct node *node, const Tarry__Request *request);
 void node_written(struct world *world, uint64_t position);
-/* Takes the batch over. */
-void node_durable(struct world *world, struct batch *batch);
-/* Nothing is decided now: `run` comes again when it is. False: go on. */
-bool node_puts_off(struct world *world, happen *run, void *argument, uint64_t number);
+/* Takes the batches over. */
+void node_durable(struct world *world, struct batch *batches);
+/* In the core's turn: what is committed is applied, if its time has come; nothing is any more, for this node leads; all
+ * that it decided before it paused is committed. */
+void node_apply(struct world *world);
+void node_lead(struct world *world);
+void node_paused(struct world *world, uint64_t position);
 void node_apply_later(struct world *world);
-/* The core was told that something is committed, or is to stop deciding: may the rules hear that it has? */
-void node_tell_pause(struct world *world);
 /* ---- scripted */
 void node_word(struct world *world, enum pair_word word);
 /* The same from outside, to that node. */

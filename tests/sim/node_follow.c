@@ -170,7 +170,7 @@ static void begin_sync(struct world *world, struct take *take) {
 
 static void apply_committed(struct world *world) {
     struct node *node = world->host->node;
-    node->committed = node->may_index = node->follow_to = follower_may_apply(&node->pair);
+    node->committed = node->may_index = world->host->inbox.follow_to = follower_may_apply(&node->pair);
     node_apply_later(world);
 }
 
@@ -300,14 +300,16 @@ void follow_cut(struct world *world, uint64_t end) {
 
 /* ---- applying: as far as it is committed, until this node leads */
 
-static void begin_leading(struct world *world) {
+static void began(struct world *world, void *argument);
+
+void node_lead(struct world *world) {
     struct host *host = world->host;
     struct node *node = host->node;
     log_cursor_close(node->applier);
     node->applier = NULL;
-    node->to_lead = false;
     if (node->pair.epoch == world->truth.epoch) world->leader = host->number;
     host_begin_epoch(world, node->pair.epoch);
+    node_post(world, began, NULL);
 }
 
 static void began(struct world *world, void *argument) {
@@ -321,7 +323,7 @@ static bool apply_one(struct world *world) {
     struct host *host = world->host;
     struct node *node = host->node;
     struct log_view view;
-    int error = log_cursor_next(node->applier, node->follow_to, &view);
+    int error = log_cursor_next(node->applier, host->turn.load.follow_to, &view);
     if (error == LOG_END) return false;
     if (error) {
         host_fail(world, "cannot read the log", error);
@@ -343,30 +345,31 @@ static bool apply_one(struct world *world) {
 static void apply(struct world *world, void *argument, uint64_t life) {
     struct host *host = world->host;
     if (host->life != life || host->state != HOST_UP) return;
+    host->node->applying = false;
+    host->node->may_apply = true;
+    host_turn(world);
+}
+
+void node_apply(struct world *world) {
+    struct host *host = world->host;
     struct node *node = host->node;
-    node->applying = false;
-    if (!node->applier) return;
-    uint64_t before = core_position(host->core);
+    uint64_t life = host->life, to = host->turn.load.follow_to, before = core_position(host->core);
+    core_turn_applied(&host->turn, false);
+    if (!node->may_apply) return;
+    node->may_apply = false;
     size_t count = 1 + random_below(&world->random, 64);
-    for (size_t i = 0; i < count && core_position(host->core) < node->follow_to; i++) {
+    for (size_t i = 0; i < count && core_position(host->core) < to; i++) {
         if (!core_may_replay(host->core)) break;
         if (!apply_one(world)) break;
         if (host->life != life) return;
     }
     if (core_position(host->core) > before) {
         host->durable = core_position(host->core);
-        struct core_event event = {.kind = CORE_DURABLE, .position = host->durable};
-        host_step(world, &event);
         host_index_later(world);
     }
-    if (core_position(host->core) < node->follow_to) {
-        node->applying = true;
-        world_after_ns(world, NS_PER_MS, apply, NULL, life);
-        return;
-    }
-    if (!node->to_lead) return;
-    begin_leading(world);
-    node_post(world, began, NULL);
+    if (core_position(host->core) >= to) return;
+    node->applying = true;
+    world_after_ns(world, NS_PER_MS, apply, NULL, life);
 }
 
 void node_apply_later(struct world *world) {

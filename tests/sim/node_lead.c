@@ -33,8 +33,8 @@ void lead_begin(struct world *world) {
     node->claimed = end;
     node->writes = true;
     node_heard(world);
-    node->follow_to = end;
-    node->to_lead = true;
+    host->inbox.follow_to = end;
+    host->inbox.lead = true;
     node_apply_later(world);
 }
 
@@ -87,11 +87,10 @@ void node_written(struct world *world, uint64_t position) {
     node_post(world, nothing_more, NULL); /* lead_go_on sends it */
 }
 
-void node_durable(struct world *world, struct batch *batch) {
+void node_durable(struct world *world, struct batch *batches) {
     struct batch **last = &world->host->node->leading.incoming;
     while (*last) last = &(*last)->next;
-    batch->next = NULL;
-    *last = batch;
+    *last = batches;
     node_post(world, lead_take_batches, NULL);
 }
 
@@ -312,8 +311,7 @@ void lead_record_alone(struct world *world) {
     struct node *node = host->node;
     const struct who *who = &host->watch.who;
     const struct alone *alone = &node->alone;
-    bool decides = node->leads && !node->core_paused && !node->stopping && host->state == HOST_UP;
-    if (!decides || alone->is == who->alone) return;
+    if (alone->is == who->alone) return;
     uint64_t since_ms = who->alone_since_ms, steady_ns = host_now(world).steady_ns;
     if (alone->is) since_ms = (steady_ns - (world->now_ns - alone->since_ns)) / NS_PER_MS;
     Tarry__AlonePut put = TARRY__ALONE_PUT__INIT;
@@ -346,32 +344,15 @@ static void take_paused(struct world *world, void *argument) {
     node_step(world, &event, NULL);
 }
 
-void node_tell_pause(struct world *world) {
-    struct host *host = world->host;
-    struct node *node = host->node;
-    uint64_t position = core_position(host->core);
-    if (!node->core_paused || node->pause_told || host->durable < position) return;
-    node->pause_told = true;
+void node_paused(struct world *world, uint64_t position) {
     node_post(world, take_paused, world_copy(world, &position, sizeof position));
 }
 
 static void pause_core(struct world *world, void *argument, uint64_t life) {
     struct host *host = world->host;
-    struct node *node = host->node;
-    bool pause = node->paused; /* as it is by now: the inbox keeps the last word */
-    if (host->life != life || host->state != HOST_UP || node->stopping || node->core_paused == pause) return;
-    node->core_paused = pause;
-    node->pause_told = false;
-    struct core_event event = {.kind = pause ? CORE_STOP : CORE_RESUME};
-    host_step(world, &event);
-    if (pause) {
-        node_tell_pause(world);
-        return;
-    }
-    struct node_put_off *item = node->put_off;
-    node->put_off = NULL;
-    node->put_off_last = &node->put_off;
-    for (; item; item = item->next) world_after_ns(world, 0, item->run, item->argument, item->number);
+    if (host->life != life || host->state != HOST_UP) return;
+    host->inbox.pause = host->node->paused; /* as it is by now: the inbox keeps the last word */
+    host_turn(world);
 }
 
 void lead_pause_core(struct world *world) {

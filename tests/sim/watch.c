@@ -34,7 +34,7 @@ static uint64_t lag(struct world *world) {
     uint64_t count = 0;
     watch->round++;
     /* The last frame is the one that is being looked at. */
-    for (size_t i = host_frames_below(host, host->news.told); i + 1 < host->frame_count; i++) {
+    for (size_t i = host_frames_below(host, host->turn.index_news.told); i + 1 < host->frame_count; i++) {
         const Tarry__FrameBody *body = host->frames[i].body;
         for (size_t k = 0; body && k < body->n_records; k++) {
             const Tarry__Record *record = body->records[k];

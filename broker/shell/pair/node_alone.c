@@ -92,6 +92,5 @@ static bool is_news(struct node *node, struct node_alone_fact *out, struct core_
 void node_record_alone(struct node *node, struct loop *loop) {
     struct node_alone_fact fact;
     struct core_event event;
-    bool decides = !applier_is_on(&loop->applier) && !loop->paused && !loop->stopping;
-    if (decides && is_news(node, &fact, &event)) loop_step(loop, &event);
+    if (is_news(node, &fact, &event)) loop_step(loop, &event);
 }
