@@ -71,6 +71,7 @@
     BUG(horizon_too_far, "KEEP-1", "a window moves the horizon beyond what it loaded") \
     BUG(far_left_behind, "KEEP-1", "the horizon moves and what lies before it stays far") \
     BUG(change_unseen_by_list, "TRUE-1", "what changes while a List is looked into is not offered to it") \
+    BUG(trimmed_unseen_by_list, "TRUE-1", "what is trimmed while a List is looked into is missing in it") \
     BUG(promotion_overtaken, "KEEP-1", "what was loaded is delivered before what is due earlier and not placed yet") \
     BUG(evicted_dirty, "KEEP-1", "eviction frees what the index does not have yet") \
     /* proto */ \
@@ -125,6 +126,14 @@
     BUG(read_without_hold, "LOG-3", "the index is read for the core without a hold") \
     BUG(stepped_without_facts, "KEEP-1", "a request is stepped without what the index knows of it") \
     BUG(window_piece_reaches_all, "KEEP-1", "a piece of a window claims to reach as far as the whole") \
+    /* engine: lanes */ \
+    BUG(turn_stays, "TRUE-1", "a lane that changes hands is still in its former holder's turn") \
+    BUG(former_turn_sent, "TRUE-1", "a delivery of a former turn begins to leave") \
+    BUG(former_turn_leaves, "TRUE-1", "a delivery of a former turn goes on leaving") \
+    BUG(former_turn_told, "TRUE-1", "what became of a former turn's delivery is told of the lane's next one") \
+    BUG(unsent_untold, "KEEP-1", "nobody is told that a delivery never left") \
+    BUG(stranger_on_lane, "TRUE-1", "a session connects to another one's lane") \
+    BUG(former_connection_counts, "KEEP-1", "the end of a former connection is taken for the holder's") \
     /* engine: what leaves */ \
     BUG(released_one_early, "LOG-1", "an answer or a delivery leaves one frame before the log is durable") \
     BUG(released_unconfirmed, "TRUE-1", "a question is answered though nobody confirmed that this node still leads") \

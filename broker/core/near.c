@@ -203,7 +203,7 @@ static void settle_far(struct core *core, struct task *task) {
 
 /* Clean: in the index as it is in memory. */
 static void settle_clean(struct core *core, struct task *task) {
-    if (core->scan_count) list_passes(core, task);
+    if (core->scan_count) list_trims(core, task);
     TAILQ_REMOVE(&core->overlay, task, overlay);
     core->overlay_count--;
     task->dirty = false;

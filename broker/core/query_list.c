@@ -150,6 +150,16 @@ void list_passes(struct core *core, const struct task *task) {
     }
 }
 
+void list_trims(struct core *core, const struct task *task) {
+    for (size_t i = 0; i < LIST_SCANS_MAX; i++) {
+        struct list_scan *scan = &core->scans[i];
+        if (!scan->is_used || scan->next != task) continue;
+        scan->next = TAILQ_NEXT(task, overlay);
+        bool is_there = task->place != PLACE_ENDED && task->changed < scan->end && !SEEDED_BUG(trimmed_unseen_by_list);
+        if (is_there) offer(core, scan, &task->row, NULL);
+    }
+}
+
 bool list_look(struct core *core, struct core_event *event) {
     if (!event->look) {
         const struct list_scan *begun = scan_begin(core, event);

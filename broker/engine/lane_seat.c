@@ -50,6 +50,7 @@ bool lane_seat_up(struct lane_seat *seat, uint64_t session, uint64_t connection,
 }
 
 bool lane_seat_gone(struct lane_seat *seat, uint64_t connection) {
+    assert(connection != 0);
     if (seat->connection != connection && !SEEDED_BUG(former_connection_counts)) return false;
     seat->connection = 0;
     return true;

@@ -2,12 +2,12 @@
  *
  * A lane has one holder, a session, and one connection, the holder's; a newcomer that proves to be the holder takes the
  * former connection's place. At most one delivery is under way on it. Its `turn` grows whenever the lane changes hands,
- * and a delivery that was decided in a former turn never begins to leave: what was meant for one consumer must not reach
- * the next. The core expects no news of such a delivery, also if its session has come back to the lane: it would take
- * them for those of its next one.
+ * and a delivery that was decided in a former turn never begins to leave: what was meant for one consumer must not
+ * reach the next. The core expects no news of such a delivery, also if its session has come back to the lane: it would
+ * take them for those of its next one.
  *
- * The hand keeps a seat for each lane, opens and closes as the core says, carries out what a function returns, and tells
- * the core what came of it. Not thread-safe: the hand keeps a mutex. Memory: none of its own. */
+ * The hand keeps a seat for each lane, opens and closes as the core says, carries out what a function returns, and
+ * tells the core what came of it. Not thread-safe: the hand keeps a mutex. Memory: none of its own. */
 #ifndef TARRY_ENGINE_LANE_SEAT_H
 #define TARRY_ENGINE_LANE_SEAT_H
 

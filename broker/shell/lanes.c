@@ -22,6 +22,14 @@ static void post(struct lane *lane, const struct lane_news *told) {
     inbox_post(&lane->lanes->shell->inbox, &news->item);
 }
 
+static void post_sent(struct lane *lane, bool has_left, uint64_t delivered_ns) {
+    const struct lane_news news = {.event = LANE_SENT,
+                                   .session = lane->seat.session,
+                                   .ok = has_left,
+                                   .delivered_ns = delivered_ns};
+    post(lane, &news);
+}
+
 static struct lane *lane_at(struct lanes *lanes, uint32_t number) {
     assert(number < LANES_MAX);
     return &lanes->lanes[number];
@@ -37,21 +45,11 @@ void lanes_init(struct lanes *lanes, struct shell *shell) {
 
 /* ---- the core thread */
 
-/* What waits for a former holder is not sent. */
-static void change_hands(struct lane *lane, uint64_t session) {
-    lane->session = session;
-    lane->turn++;
-    lane->connection = 0;
-    lane->sending = false;
-}
-
 void lanes_open(struct lanes *lanes, const struct core_lane *open) {
     struct lane *lane = lane_at(lanes, open->lane);
     pthread_mutex_lock(&lane->mutex);
-    if (lane->session != open->session) {
-        if (lane->connection != 0) door_close(lanes->shell->door, lane->connection);
-        change_hands(lane, open->session);
-    }
+    uint64_t former = lane_seat_open(&lane->seat, open->session);
+    if (former != 0) door_close(lanes->shell->door, former);
     snprintf(lane->principal, sizeof(lane->principal), "%s", open->principal);
     pthread_mutex_unlock(&lane->mutex);
 }
@@ -59,18 +57,15 @@ void lanes_open(struct lanes *lanes, const struct core_lane *open) {
 void lanes_close(struct lanes *lanes, uint32_t number, uint64_t session) {
     struct lane *lane = lane_at(lanes, number);
     pthread_mutex_lock(&lane->mutex);
-    if (lane->session == session) {
-        /* nng's dialer would redial at once a connection that is closed on it, and its own close hangs if it meets
-         * that. */
-        if (lane->connection != 0) door_linger(lanes->shell->door, lane->connection);
-        change_hands(lane, 0);
-    }
+    uint64_t former = lane_seat_close(&lane->seat, session);
+    /* nng's dialer would redial at once a connection that is closed on it, and its own close hangs if it meets that. */
+    if (former != 0) door_linger(lanes->shell->door, former);
     pthread_mutex_unlock(&lane->mutex);
 }
 
 uint64_t lanes_turn(const struct lanes *lanes, uint32_t number) {
     assert(number < LANES_MAX);
-    return lanes->lanes[number].turn; /* only the core thread changes it */
+    return lanes->lanes[number].seat.turn; /* only the core thread changes it */
 }
 
 /* ---- any thread */
@@ -78,7 +73,7 @@ uint64_t lanes_turn(const struct lanes *lanes, uint32_t number) {
 bool lanes_principal(struct lanes *lanes, uint32_t number, uint64_t session, char out[PRINCIPAL_SIZE_MAX + 1]) {
     struct lane *lane = lane_at(lanes, number);
     pthread_mutex_lock(&lane->mutex);
-    bool is_holder = lane->session == session;
+    bool is_holder = lane->seat.session == session;
     if (is_holder) memcpy(out, lane->principal, sizeof(lane->principal));
     pthread_mutex_unlock(&lane->mutex);
     return is_holder;
@@ -88,19 +83,17 @@ void lanes_send(struct lanes *lanes, const struct core_delivery *delivery, struc
                 uint64_t delivered_ns) {
     struct lane *lane = lane_at(lanes, delivery->lane);
     pthread_mutex_lock(&lane->mutex);
-    bool is_holder = lane->turn == delivery->turn;                                /* TRUE-1 */
-    assert(!is_holder || (lane->session == delivery->session && !lane->sending)); /* one at a time is decided */
-    if (message != NULL && is_holder && lane->connection != 0) {
-        lane->sending = true;
+    enum lane_send send = lane_seat_send(&lane->seat, delivery->turn, message != NULL);
+    assert(send == LANE_SILENT || lane->seat.session == delivery->session);
+    if (send == LANE_DELIVERS) {
         message->lane = delivery->lane;
-        message->turn = lane->turn;
+        message->turn = lane->seat.turn;
         message->stamp = delivered_ns;
-        door_deliver(lanes->shell->door, lane->connection, message);
+        door_deliver(lanes->shell->door, lane->seat.connection, message);
     } else {
         message_free(message);
-        if (is_holder)
-            post(lane, &(struct lane_news){.event = LANE_SENT, .session = lane->session, .delivered_ns = delivered_ns});
     }
+    if (send == LANE_UNSENT) post_sent(lane, false, delivered_ns);
     pthread_mutex_unlock(&lane->mutex);
 }
 
@@ -112,7 +105,7 @@ uint64_t lanes_ask(struct lanes *lanes, uint32_t number, const char *authorizati
     pthread_mutex_lock(&lane->mutex);
     if (authorization != NULL)
         session = secret_check_authorization(lanes->shell->dir.secret, lane->principal, authorization);
-    bool is_holder = session != 0 && session == lane->session;
+    bool is_holder = session != 0 && session == lane->seat.session;
     pthread_mutex_unlock(&lane->mutex);
     if (is_holder) return session;
     if (logfmt_allowed(&refused_limit))
@@ -123,13 +116,11 @@ uint64_t lanes_ask(struct lanes *lanes, uint32_t number, const char *authorizati
 
 bool lanes_up(struct lanes *lanes, uint32_t number, uint64_t session, uint64_t connection) {
     struct lane *lane = lane_at(lanes, number);
+    uint64_t former;
     pthread_mutex_lock(&lane->mutex);
-    bool is_holder = session == lane->session;
-    if (is_holder) {
-        if (lane->connection != 0) door_close(lanes->shell->door, lane->connection);
-        lane->connection = connection;
-        post(lane, &(struct lane_news){.event = LANE_UP, .session = session, .ok = true});
-    }
+    bool is_holder = lane_seat_up(&lane->seat, session, connection, &former);
+    if (former != 0) door_close(lanes->shell->door, former);
+    if (is_holder) post(lane, &(struct lane_news){.event = LANE_UP, .session = session, .ok = true});
     pthread_mutex_unlock(&lane->mutex);
     return is_holder;
 }
@@ -137,17 +128,15 @@ bool lanes_up(struct lanes *lanes, uint32_t number, uint64_t session, uint64_t c
 void lanes_gone(struct lanes *lanes, uint32_t number, uint64_t connection) {
     struct lane *lane = lane_at(lanes, number);
     pthread_mutex_lock(&lane->mutex);
-    if (lane->connection == connection) {
-        lane->connection = 0;
-        post(lane, &(struct lane_news){.event = LANE_GONE, .session = lane->session, .ok = true});
-    }
+    if (lane_seat_gone(&lane->seat, connection))
+        post(lane, &(struct lane_news){.event = LANE_GONE, .session = lane->seat.session, .ok = true});
     pthread_mutex_unlock(&lane->mutex);
 }
 
 bool lanes_leave(struct lanes *lanes, uint32_t number, uint64_t turn) {
     struct lane *lane = lane_at(lanes, number);
     pthread_mutex_lock(&lane->mutex);
-    bool leaves = lane->turn == turn;
+    bool leaves = lane_seat_leaves(&lane->seat, turn);
     pthread_mutex_unlock(&lane->mutex);
     return leaves;
 }
@@ -155,7 +144,7 @@ bool lanes_leave(struct lanes *lanes, uint32_t number, uint64_t turn) {
 void lanes_credit(struct lanes *lanes, uint32_t number, uint64_t session, uint32_t credit) {
     struct lane *lane = lane_at(lanes, number);
     pthread_mutex_lock(&lane->mutex);
-    if (lane->session == session)
+    if (lane->seat.session == session)
         post(lane, &(struct lane_news){.event = LANE_CREDIT, .session = session, .ok = true, .credit = credit});
     pthread_mutex_unlock(&lane->mutex);
 }
@@ -163,15 +152,6 @@ void lanes_credit(struct lanes *lanes, uint32_t number, uint64_t session, uint32
 void lanes_sent(struct lanes *lanes, uint32_t number, uint64_t turn, bool left, uint64_t delivered_ns) {
     struct lane *lane = lane_at(lanes, number);
     pthread_mutex_lock(&lane->mutex);
-    /* Of a session that has left the lane the core expects no news; it would take them for those of its next delivery,
-     * if it has been resumed on another lane. */
-    if (lane->turn == turn) {
-        lane->sending = false;
-        const struct lane_news news = {.event = LANE_SENT,
-                                       .session = lane->session,
-                                       .ok = left,
-                                       .delivered_ns = delivered_ns};
-        post(lane, &news);
-    }
+    if (lane_seat_sent(&lane->seat, turn)) post_sent(lane, left, delivered_ns);
     pthread_mutex_unlock(&lane->mutex);
 }

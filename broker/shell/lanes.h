@@ -1,8 +1,5 @@
-/* lanes.h: the PUSH endpoints /lane/N that consumers pull from.
- *
- * A lane has one connection, that of the session which holds it, proved by the session's secret in the upgrade request;
- * a valid newcomer takes the former one's place. At most one delivery is outstanding on it. Its `turn` grows whenever
- * the lane changes hands, and a delivery of a former turn never begins to leave.
+/* lanes.h: the PUSH endpoints /lane/N that consumers pull from: the hand of engine/lane_seat.h, which says who holds a
+ * lane and what may leave on it. Who connects proves to be the holder by the session's secret in the upgrade request.
  *
  * Thread-safety: lanes_open, lanes_close and lanes_turn are the core thread's, lanes_send anybody's, the others the
  * door's. */
@@ -16,6 +13,7 @@
 #include "core.h"
 #include "door.h"
 #include "inbox.h"
+#include "lane_seat.h"
 #include "tarry_limits.h"
 
 struct shell;
@@ -37,11 +35,8 @@ struct lane_news {
 struct lane {
     struct lanes *lanes;
     pthread_mutex_t mutex;
-    uint64_t session;                       /* who holds it; 0: nobody */
-    char principal[PRINCIPAL_SIZE_MAX + 1]; /* whose that is, as in records */
-    uint64_t turn;
-    uint64_t connection; /* the holder's; 0: none */
-    bool sending;        /* a delivery of this turn */
+    struct lane_seat seat;
+    char principal[PRINCIPAL_SIZE_MAX + 1]; /* whose the session that holds it is, as in records */
 };
 
 struct lanes {

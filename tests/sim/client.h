@@ -45,6 +45,8 @@ struct client {
     bool stalled; /* reads nothing from its lane */
     uint64_t session;
     uint32_t session_node;   /* whose it is */
+    uint64_t pipe;           /* the broker's name for its connection … */
+    uint64_t pipe_session;   /* … which is this session's */
     bool lane_up;            /* its pipe stood */
     uint64_t session_before; /* to be resumed */
     uint64_t silence_ms;

@@ -151,8 +151,12 @@ size_t host_frames_below(const struct host *host, uint64_t position) {
 /* ---- steps */
 
 /* What must not wait for the disk: endpoints, and reading ahead. */
-static void run_errands(struct world *world, struct core_effects *effects) {
+static void run_errands(struct world *world, struct core_effects *effects, size_t deliveries) {
     for (size_t i = 0; i < effects->lanes.count; i++) host_lane_effect(world, &effects->lanes.items[i]);
+    for (size_t i = deliveries; i < effects->deliveries.count; i++) { /* after the lanes of the same step */
+        struct core_delivery *delivery = &effects->deliveries.items[i];
+        delivery->turn = world->host->lanes[delivery->lane].seat.turn;
+    }
     for (size_t i = 0; i < effects->windows.count; i++) host_ask_window(world, &effects->windows.items[i]);
     for (size_t i = 0; i < effects->pages.count; i++) host_ask_page(world, &effects->pages.items[i]);
     effects->lanes.count = effects->windows.count = effects->lows.count = effects->pages.count = 0;
@@ -198,7 +202,7 @@ void host_step(struct world *world, struct core_event *event) {
         core_check(host->core);
         MUST(flat_digest(&host->head) == host->head.digest);
     }
-    run_errands(world, effects);
+    run_errands(world, effects, deliveries);
 }
 
 /* ---- turns */

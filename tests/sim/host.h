@@ -19,6 +19,7 @@
 #include "errand.h"
 #include "group_commit.h"
 #include "index_schedule.h"
+#include "lane_seat.h"
 #include "ledger.h"
 #include "log.h"
 #include "release_gate.h"
@@ -86,11 +87,9 @@ struct batch {              /* effects of some steps, on their way to the disk a
 };
 
 struct lane {
-    uint64_t session; /* 0: nobody's */
-    struct client *client;
-    bool up;
-    bool sending;
-    uint64_t turn; /* grows when the lane changes hands */
+    struct lane_seat seat;
+    struct client *client; /* whose connection it is, or was last */
+    struct sent *sent;     /* under way on it; NULL: nothing is */
 };
 
 struct unread { /* a request that has come to the machine, and was not looked at yet */
@@ -161,7 +160,8 @@ struct host {
     struct release_subscriber subscribers[HOST_SUBSCRIBERS];
     struct parcel *parcels; /* the oldest first */
     struct lane lanes[HOST_LANES_MAX];
-    uint64_t durable; /* as the core was told */
+    uint64_t connections; /* that were ever made; the number of each is its name */
+    uint64_t durable;     /* as the core was told */
     uint64_t indexed;
     struct disk_reserve reserve;
 
@@ -206,7 +206,7 @@ void host_fail(struct world *world, const char *what, int error);
 struct unread *host_reached(struct world *world, struct client *client, struct request *request);
 void host_read(struct world *world, struct unread *unread);
 void host_lane_up(struct world *world, struct client *client, uint32_t number, uint64_t session);
-void host_lane_gone(struct world *world, struct client *client, uint64_t session);
+void host_lane_gone(struct world *world, uint64_t connection);
 
 /* Every frame of the log, contents included, is what was appended. */
 void host_check_log(struct world *world);

@@ -110,7 +110,9 @@ void host_refuse_asked(struct world *world, struct asked *asked) {
 }
 
 void host_drop_asked(struct world *world, struct asked *asked) {
-    if (asked->errand.item.kind != ITEM_WINDOW) end_errand(world, &asked->errand);
+    enum item_kind kind = asked->errand.item.kind;
+    if (kind != ITEM_WINDOW) end_errand(world, &asked->errand);
+    if (kind == ITEM_CALL) refuse(world, asked, TARRY__CODE__STOPPING);
 }
 
 static enum errand_need next_need(struct world *world, struct errand *errand) {

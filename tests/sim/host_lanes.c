@@ -1,5 +1,5 @@
-/* host_lanes.c: lanes and their pipes (shell/lanes.c). At most one delivery is under way on a lane; what becomes of it
- * is told to the core, unless the session has left the lane. */
+/* host_lanes.c: lanes and their pipes: the hand of engine/lane_seat.h, as shell/lanes.c and the door are. What becomes
+ * of a delivery is told to the core, unless the lane has changed hands. */
 #include <string.h>
 
 #include "../must.h"
@@ -7,86 +7,94 @@
 #include "host.h"
 #include "world.h"
 
-static struct lane *lane_of(struct host *host, uint64_t session) {
-    for (size_t i = 0; session && i < HOST_LANES_MAX; i++) {
-        if (host->lanes[i].session == session) return &host->lanes[i];
-    }
-    return NULL;
-}
+struct sent { /* a delivery on its way into a pipe */
+    uint64_t life;
+    uint64_t turn;
+    struct lane *lane;
+    struct client *client;
+    struct delivered delivered;
+};
 
 static void tell(struct world *world, enum core_event_kind kind, uint64_t session, bool ok) {
     struct core_event event = {.kind = kind, .session = session, .ok = ok, .delivered_ns = host_now(world).steady_ns};
     host_post(world, &event);
 }
 
+/* It has left, or never will. */
+static void finish(struct world *world, struct lane *lane, bool has_left) {
+    struct sent *sent = lane->sent;
+    lane->sent = NULL;
+    if (sent && lane_seat_sent(&lane->seat, sent->turn)) tell(world, CORE_LANE_SENT, lane->seat.session, has_left);
+}
+
 void host_lane_effect(struct world *world, const struct core_lane *effect) {
     MUST(effect->lane < HOST_LANES_MAX);
     struct lane *lane = &world->host->lanes[effect->lane];
-    bool changes = effect->open ? lane->session != effect->session : lane->session == effect->session;
-    if (!changes) return;
-    if (lane->client) network_break_pipe(world, lane->client, lane->session);
-    *lane = (struct lane){.session = effect->open ? effect->session : 0, .turn = lane->turn + 1};
+    uint64_t session = lane->seat.session;
+    uint64_t former =
+        effect->open ? lane_seat_open(&lane->seat, effect->session) : lane_seat_close(&lane->seat, effect->session);
+    if (former) network_break_pipe(world, lane->client, session);
 }
 
 void host_lane_up(struct world *world, struct client *client, uint32_t number, uint64_t session) {
     struct host *host = world->host;
-    if (host->state != HOST_UP || number >= HOST_LANES_MAX) return;
+    if (host->state != HOST_UP || number >= HOST_LANES_MAX || !session) return;
     struct lane *lane = &host->lanes[number];
-    if (lane->session != session || lane->up) return; /* another session's lane */
-    lane->up = client->lane_up = true;
+    uint64_t connection = host->connections + 1, former;
+    if (!lane_seat_up(&lane->seat, session, connection, &former)) return; /* another session's lane */
+    host->connections = connection;
     lane->client = client;
+    client->lane_up = true;
+    client->pipe = connection;
+    client->pipe_session = session;
     TRACE(world, "broker", "lane of %s is up", client->name);
     tell(world, CORE_LANE_UP, session, true);
+    if (former) finish(world, lane, false); /* the door closes it, and cancels what waits for it */
 }
 
-void host_lane_gone(struct world *world, struct client *client, uint64_t session) {
+void host_lane_gone(struct world *world, uint64_t connection) {
     struct host *host = world->host;
-    struct lane *lane = host->state == HOST_UP ? lane_of(host, session) : NULL;
-    if (!lane || !lane->up || lane->client != client) return;
-    lane->up = false;
-    TRACE(world, "broker", "lane of %s is gone", client->name);
-    tell(world, CORE_LANE_GONE, session, true); /* in the order of shell/lanes.c: the cancelled send ends after it */
-    if (lane->sending) tell(world, CORE_LANE_SENT, session, false); /* it never got into the pipe */
-    lane->sending = false;
+    for (size_t i = 0; host->state == HOST_UP && connection && i < HOST_LANES_MAX; i++) {
+        struct lane *lane = &host->lanes[i];
+        if (!lane_seat_gone(&lane->seat, connection)) continue;
+        TRACE(world, "broker", "lane of %s is gone", lane->client->name);
+        tell(world, CORE_LANE_GONE, lane->seat.session, true);
+        finish(world, lane, false); /* in the order of the door: the cancelled send ends after it */
+    }
 }
-
-struct sent {
-    uint64_t life;
-    uint64_t turn;
-    struct lane *lane;
-    struct delivered delivered;
-};
 
 /* The pipe takes it, unless its reader reads nothing. */
 static void pipe_takes(struct world *world, void *argument, uint64_t number) {
     struct sent *sent = argument;
     struct lane *lane = sent->lane;
-    if (sent->life != world->host->life || sent->turn != lane->turn || !lane->sending) return;
-    if (lane->client->stalled) {
+    if (sent->life != world->host->life || lane->sent != sent) return;
+    if (!lane_seat_leaves(&lane->seat, sent->turn)) {
+        finish(world, lane, false);
+        return;
+    }
+    if (sent->client->stalled) {
         world_after_ns(world, 10 * NS_PER_MS, pipe_takes, sent, 0);
         return;
     }
-    lane->sending = false;
-    network_deliver(world, lane->client, &sent->delivered);
-    tell(world, CORE_LANE_SENT, lane->session, true);
+    network_deliver(world, sent->client, &sent->delivered);
+    finish(world, lane, true);
 }
 
 void host_lane_send(struct world *world, const struct core_delivery *delivery, const ProtobufCBinaryData *contents) {
     struct lane *lane = &world->host->lanes[delivery->lane];
-    if (lane->session != delivery->session) return; /* it has left: nobody waits for news */
-    if (!lane->up || lane->sending) {
-        tell(world, CORE_LANE_SENT, delivery->session, false);
-        return;
-    }
-    lane->sending = true;
+    enum lane_send send = lane_seat_send(&lane->seat, delivery->turn, true);
+    MUST(send == LANE_SILENT || lane->seat.session == delivery->session);
+    if (send == LANE_UNSENT) tell(world, CORE_LANE_SENT, delivery->session, false);
+    if (send != LANE_DELIVERS) return;
     for (size_t i = 0; i < delivery->count; i++) ledger_on_departure(world, &delivery->tasks[i], &contents[i]);
     struct sent *sent = world_alloc(world, sizeof *sent);
-    *sent = (struct sent){.life = world->host->life, .turn = lane->turn, .lane = lane};
+    *sent = (struct sent){.life = world->host->life, .turn = lane->seat.turn, .lane = lane, .client = lane->client};
     sent->delivered = (struct delivered){
         .session = delivery->session,
         .tasks = (struct core_delivered *)delivery->tasks,
         .contents = (ProtobufCBinaryData *)contents,
         .count = delivery->count,
     };
+    lane->sent = sent;
     pipe_takes(world, sent, 0);
 }

@@ -17,6 +17,7 @@ struct message {
     struct answer answer;    /* … with what was answered, … */
     struct delivered delivered;
     uint64_t session;
+    uint64_t pipe; /* the broker's name for the connection that breaks */
     uint32_t lane;
     uint32_t node; /* of a request */
 };
@@ -147,7 +148,7 @@ static void client_hears(struct world *world, void *argument, uint64_t number) {
 
 static void broker_hears(struct world *world, void *argument, uint64_t number) {
     const struct message *message = argument;
-    if (message->life == world->host->life) host_lane_gone(world, message->client, message->session);
+    if (message->life == world->host->life) host_lane_gone(world, message->pipe);
 }
 
 /* Each side hears of it on its own, unless the link is cut in its direction. */
@@ -156,6 +157,7 @@ void network_break_pipe(struct world *world, struct client *client, uint64_t ses
     struct message *message = world_alloc(world, sizeof *message);
     *message =
         (struct message){.client = client, .run = client->run, .life = world->hosts[node].life, .session = session};
+    if (client->pipe_session == session) message->pipe = client->pipe;
     const struct span *net = &world->options.net;
     if (!client->link.cut_down)
         world_after_at(world, WORLD_OUTSIDE, world_span_ns(world, net), client_hears, message, 0);
