@@ -42,7 +42,7 @@ ALLOWED = {
     "client/examples/": ("client/examples/", "client/include/"),
     # the clock's pure half and the leader's, what comes after a stop; the rules, their words on the wire, and the keeper of the record
     "tests/sim/": ("tests/", "broker/core/", "broker/engine/", "broker/pair/", "broker/replication/", "broker/coordinator/",
-                   "broker/shell/clock.", "broker/shell/lookback.", "broker/shell/stall.",
+                   "broker/shell/clock.", "broker/shell/lookback.",
                    "broker/shell/pair/follow_wire.", "broker/shell/pair/keeper.", "broker/shell/pair/leader_clock.", "storage/", "proto/"),
     "tests/e2e/": ("tests/e2e/", "client/include/"),
     "tests/e2e/diverge.": ("storage/", "proto/"),  # it forges what no stranger can: an index that is wrong and looks right

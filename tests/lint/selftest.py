@@ -5,6 +5,7 @@ import shutil
 import sys
 import tempfile
 
+import copies
 import cppcheck
 import faults
 import format as format_check
@@ -56,6 +57,8 @@ BAD = [
     ("faults: a rule that its keeper does not cite", faults.check, CATALOGUE, row("R4", KEEPER, ""), "does not cite it"),
     ("faults: a forgotten rule", faults.check, CATALOGUE, EXCUSED.replace("| R8 |", "| R7 |"), "R8 has 0 rows"),
     ("faults: a forgotten fault", faults.check, CATALOGUE, EXCUSED.replace("| F-41 |", "| F-40 |"), "F-41 has 0 rows"),
+    ("copies: another driver of the core", copies.check, "tests/sim/a.c", "void f(void) {\n    core_step(core, &event, &effects);\n}\n",
+     "core_step is driven by broker/engine/core_turn.c alone"),
     ("python: a name that nobody defined", python.check, "tests/a.py", "print(socket)\n", "undefined name 'socket'"),
     ("tidy: a file that nobody builds", tidy.check, "proto/orphan.c", GOOD, "built by nobody"),
 ]

@@ -97,7 +97,7 @@ void host_ask_page(struct world *world, const struct core_page *page) {
 
 #define PIECE_NS 50000u /* from one piece of a load to the next */
 
-static void refuse(struct world *world, struct asked *asked, Tarry__Code code) {
+static void refuse_with(struct world *world, struct asked *asked, Tarry__Code code) {
     Tarry__Reply *reply = world_alloc(world, sizeof *reply);
     tarry__reply__init(reply);
     reply->code = code;
@@ -106,13 +106,13 @@ static void refuse(struct world *world, struct asked *asked, Tarry__Code code) {
 
 void host_refuse_asked(struct world *world, struct asked *asked) {
     end_errand(world, &asked->errand);
-    refuse(world, asked, TARRY__CODE__BUSY);
+    refuse_with(world, asked, TARRY__CODE__BUSY);
 }
 
 void host_drop_asked(struct world *world, struct asked *asked) {
     enum item_kind kind = asked->errand.item.kind;
     if (kind != ITEM_WINDOW) end_errand(world, &asked->errand);
-    if (kind == ITEM_CALL) refuse(world, asked, TARRY__CODE__STOPPING);
+    if (kind == ITEM_CALL) refuse_with(world, asked, TARRY__CODE__STOPPING);
 }
 
 static enum errand_need next_need(struct world *world, struct errand *errand) {
@@ -143,7 +143,7 @@ static bool has_all(struct world *world, struct asked *asked) {
         core_turn_starve(&world->host->turn, &errand->item);
         break;
     case ERRAND_REFUSED:
-        refuse(world, asked, TARRY__CODE__BUSY);
+        refuse_with(world, asked, TARRY__CODE__BUSY);
         break;
     case ERRAND_NO_MEMORY:
     case ERRAND_ROOM:
@@ -270,7 +270,7 @@ static void receive(struct world *world, const struct unread *unread) {
     asked->known = world->truth.count;
     Tarry__Code code = host->node ? node_admits(host->node, request->body) : TARRY__CODE__OK;
     if (code != TARRY__CODE__OK) {
-        refuse(world, asked, code);
+        refuse_with(world, asked, code);
         return;
     }
     errand->schedules = has_schedules(request->body);

@@ -19,9 +19,9 @@
 
 #define BATCH_MEMORY_MAX ((size_t)4 << 30) /* as the world's */
 
-static void refuse(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void refuse_start(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static void refuse(struct world *world, const char *format, ...) {
+static void refuse_start(struct world *world, const char *format, ...) {
     struct host *host = world->host;
     va_list arguments;
     va_start(arguments, format);
@@ -275,7 +275,7 @@ static bool open_log(struct world *world, const struct recovery_plan *plan, stru
     int error = log_open(&host->log, &options, plan->index.position, out, message, sizeof message);
     if (!error) return true;
     MUST(message[0]); /* every refusal is a sentence */
-    refuse(world, "%s", message);
+    refuse_start(world, "%s", message);
     return false;
 }
 
@@ -296,23 +296,23 @@ static void refuse_as_planned(struct world *world, const struct recovery_plan *p
     uint64_t indexed = plan->index.position;
     switch (plan->refusal) {
     case RECOVERY_INDEX_AHEAD:
-        refuse(world, "the index is ahead of the log (%" PRIu64 " > %" PRIu64 ")", indexed, plan->log.end);
+        refuse_start(world, "the index is ahead of the log (%" PRIu64 " > %" PRIu64 ")", indexed, plan->log.end);
         break;
     case RECOVERY_CONTENTS_MISSING:
-        refuse(world, "the log starts at %" PRIu64 ", contents lie from %" PRIu64, plan->log.start,
-               plan->index.log_start);
+        refuse_start(world, "the log starts at %" PRIu64 ", contents lie from %" PRIu64, plan->log.start,
+                     plan->index.log_start);
         break;
     case RECOVERY_FRAMES_MISSING:
-        refuse(world, "the log starts behind the index's position");
+        refuse_start(world, "the log starts behind the index's position");
         break;
     case RECOVERY_HISTORIES_DIFFER:
-        refuse(world, "index and log tell different histories");
+        refuse_start(world, "index and log tell different histories");
         break;
     case RECOVERY_REPLAY_IMPOSSIBLE:
-        refuse(world, "the log cannot be replayed at position %" PRIu64 ": %d", plan->replayed, plan->error);
+        refuse_start(world, "the log cannot be replayed at position %" PRIu64 ": %d", plan->replayed, plan->error);
         break;
     case RECOVERY_LAST_STOP_UNREADABLE:
-        refuse(world, "the log cannot be read: %d", plan->error);
+        refuse_start(world, "the log cannot be read: %d", plan->error);
         break;
     default:
         MUST(!"a refusal that has no reason here");
@@ -329,7 +329,7 @@ static bool forget_cut(struct world *world, const struct log_recovery *found) {
     MUST(found->end == end);           /* nothing is there that was never appended */
     if (found->end < host->promised) { /* LOG-1, LOG-5 */
         MUST(host->may_cut_at != UINT64_MAX && kept == host_frames_below(host, host->may_cut_at));
-        refuse(world, "a bit flipped in what was not sealed yet");
+        refuse_start(world, "a bit flipped in what was not sealed yet");
         return false;
     }
     if (kept) {

@@ -160,7 +160,7 @@ static void courier_later(struct world *world) {
 }
 
 /* False: the disk failed, and the broker with it. */
-static bool deliver(struct world *world, struct core_delivery *delivery) {
+static bool depart(struct world *world, struct core_delivery *delivery) {
     struct core_delivered *tasks = (struct core_delivered *)delivery->tasks;
     ProtobufCBinaryData *contents = world_alloc(world, delivery->count * sizeof *contents);
     size_t kept = 0;
@@ -188,7 +188,7 @@ static void courier(struct world *world, void *argument, uint64_t life) {
     struct parcel *parcel = host->parcels;
     if (!release_gate_reaches(&host->gate, parcel->delivery.after)) return; /* comes again when it is */
     host->parcels = parcel->next;
-    if (deliver(world, &parcel->delivery)) courier_later(world);
+    if (depart(world, &parcel->delivery)) courier_later(world);
 }
 
 static void post_parcel(struct world *world, const struct core_delivery *delivery) {

@@ -116,7 +116,7 @@ static void answer_with(struct world *world, struct node_message *message) {
     network_between(world, message->from, follow_answered, message, message->life);
 }
 
-static void refuse(struct world *world, struct node_message *message, bool is_early, const char *sentence) {
+static void refuse_question(struct world *world, struct node_message *message, bool is_early, const char *sentence) {
     message->answer.verdict = TARRY__FOLLOW_REPLY__VERDICT__REFUSED;
     message->answer.serial = message->question.serial;
     message->answer.sentence = (char *)sentence;
@@ -213,7 +213,7 @@ void lead_question(struct world *world, void *argument) {
     const struct admission admission = admission_of(&node->pair, &self, &message->question);
     switch (admission.kind) {
     case ADMISSION_REFUSE:
-        refuse(world, message, admission.is_early, admission.sentence);
+        refuse_question(world, message, admission.is_early, admission.sentence);
         break;
     case ADMISSION_PROBE:
         message->answer.epoch = node->pair.role == PAIR_LEADING ? node->pair.epoch : 0;

@@ -24,7 +24,7 @@ static unsigned stood_in;
 static atomic_bool is_core; /* somebody is the core */
 
 /* What the core does with what was taken: in the order of posting, and nobody else does meanwhile. */
-static void be_core(const struct inbox_load *load) {
+static void be_core(const struct turn_load *load) {
     assert_false(atomic_exchange(&is_core, true));
     for (struct item *item = load->first; item != NULL; item = item->next) {
         if (item->kind == ITEM_CALL)
@@ -38,7 +38,7 @@ static void be_core(const struct inbox_load *load) {
 
 static void *be_core_thread(void *argument) {
     while (alone_taken < ITEMS || others_taken < BY_OTHERS) {
-        struct inbox_load load;
+        struct turn_load load;
         /* A lost wake-up hangs here; the end of a sleep that is short is met as well. */
         inbox_take(&inbox, alone_taken % 3 == 0 ? 20000 : LONG_NS, true, &load);
         be_core(&load);
@@ -61,7 +61,7 @@ static void one_at_a_time_is_the_core_and_nothing_is_lost(void **state) {
     pthread_create(&core, NULL, be_core_thread, NULL);
     pthread_create(&poster, NULL, post_others, NULL);
     for (int i = 0; i < ITEMS; i++) {
-        struct inbox_load load;
+        struct turn_load load;
         alone[i].kind = ITEM_CALL;
         inbox_post_alone(&inbox, &alone[i]);
         if (i % 7 == 0) { /* not alone after all */
@@ -83,7 +83,7 @@ static atomic_bool has_taken;
 static bool lends;
 
 static void *sleep_as_core(void *argument) {
-    struct inbox_load load;
+    struct turn_load load;
     inbox_take(&inbox, LONG_NS, lends, &load);
     assert_non_null(load.first);
     atomic_store(&has_taken, true);
@@ -109,7 +109,7 @@ static void wait_for(bool (*is_so)(void)) {
 /* True: the call could be borrowed; otherwise the core thread has taken it. */
 static bool comes_alone(bool core_lends, enum item_kind kind, void (*before)(struct inbox *)) {
     struct item item = {.kind = kind};
-    struct inbox_load load;
+    struct turn_load load;
     pthread_t core;
     lends = core_lends;
     inbox_init(&inbox);
@@ -163,7 +163,7 @@ static void only_a_single_call_is_borrowed_from_a_core_that_lends(void **state) 
 /* The core thread has been told, and has not had a core to wake up on yet. */
 static bool lends_before_it_wakes(void (*tell)(struct inbox *)) {
     struct item item = {.kind = ITEM_CALL};
-    struct inbox_load load;
+    struct turn_load load;
     inbox_init(&inbox);
     inbox.is_lendable = true;
     if (tell != NULL) tell(&inbox);
@@ -188,7 +188,7 @@ static void what_the_core_thread_was_told_is_left_to_it(void **state) {
 
 /* What the call made due wakes the core thread, which sleeps towards something later. */
 static void *sleep_towards_later(void *argument) {
-    struct inbox_load load;
+    struct turn_load load;
     inbox_take(&inbox, LONG_NS, true, &load); /* for ever, if it is not woken */
     assert_null(load.first);
     return NULL;
@@ -196,7 +196,7 @@ static void *sleep_towards_later(void *argument) {
 
 static void a_deadline_that_came_nearer_wakes_the_core_thread(void **state) {
     struct item item = {.kind = ITEM_CALL};
-    struct inbox_load load;
+    struct turn_load load;
     pthread_t core;
     inbox_init(&inbox);
     pthread_create(&core, NULL, sleep_towards_later, NULL);

@@ -203,12 +203,12 @@ static void start(void) {
 
 /* Until the thread has told the core that everything up to there is in the index. */
 static void wait_indexed(uint64_t position) {
-    struct inbox_load load = {0};
+    struct turn_load load = {0};
     while (load.indexed < position) inbox_take(&shell.inbox, WAIT_MAX_NS, false, &load);
 }
 
 static struct window_load *wait_window(void) {
-    struct inbox_load load = {0};
+    struct turn_load load = {0};
     while (load.first == NULL) inbox_take(&shell.inbox, WAIT_MAX_NS, false, &load);
     assert_null(load.first->next);
     return (struct window_load *)load.first;
@@ -253,7 +253,7 @@ static void a_window_that_finds_no_room_is_loaded_once_there_is_some(void **stat
     indexer_stop(&shell.indexer);
     assert_string_equal(world.calls, "WCCc");
     assert_int_equal(load->window.count_max, 7);
-    assert_int_equal(load->row_count, 1); /* nothing of the first try is in it twice */
+    assert_int_equal(load->rows.count, 1); /* nothing of the first try is in it twice */
     free_window(load);
 }
 

@@ -382,7 +382,7 @@ static void no_wake_up_is_lost_and_order_is_kept(void **state) {
     inbox_init(&inbox);
     for (int i = 0; i < POSTERS; i++) pthread_create(&threads[i], NULL, post_many, items[i]);
     while (total < POSTERS * POSTS) {
-        struct inbox_load load;
+        struct turn_load load;
         inbox_take(&inbox, 3600ull * 1000000000ull, false, &load); /* a lost wake-up hangs here */
         for (struct item *item = load.first; item != NULL; item = item->next, total++) {
             int poster = (int)((item - &items[0][0]) / POSTS);
@@ -391,7 +391,7 @@ static void no_wake_up_is_lost_and_order_is_kept(void **state) {
         }
     }
     for (int i = 0; i < POSTERS; i++) pthread_join(threads[i], NULL);
-    struct inbox_load load;
+    struct turn_load load;
     inbox_durable(&inbox, 5);
     inbox_indexed(&inbox, 4);
     inbox_take(&inbox, 3600ull * 1000000000ull, false, &load);
