@@ -45,6 +45,7 @@ static uint64_t age_ns(const struct core_turn *turn, const struct turn_now *now)
     return now->boot_ns > turn->at_ns ? now->boot_ns - turn->at_ns : 0;
 }
 
+/* TIME-2: by when it was received. */
 struct instant core_turn_time(const struct core_turn *turn, const struct turn_now *now) {
     if (SEEDED_BUG(judged_when_handled)) return now->logical;
     return stall_judge(now->logical, age_ns(turn, now));

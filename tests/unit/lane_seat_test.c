@@ -1,0 +1,95 @@
+/* lane_seat_test.c: who holds a lane, and what may still leave on it (engine/lane_seat.h). */
+#include "lane_seat.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+enum { ANNA = 7, BERT = 8, PIPE = 100 };
+
+/* Anna holds the lane, and is connected. */
+static struct lane_seat held(void) {
+    struct lane_seat seat = {0};
+    uint64_t former;
+    assert_int_equal(lane_seat_open(&seat, ANNA), 0);
+    assert_true(lane_seat_up(&seat, ANNA, PIPE, &former));
+    assert_int_equal(former, 0);
+    return seat;
+}
+
+static void a_delivery_leaves_by_the_holders_connection(void **state) {
+    struct lane_seat seat = held();
+    assert_int_equal(lane_seat_send(&seat, seat.turn, true), LANE_DELIVERS);
+    assert_true(lane_seat_leaves(&seat, seat.turn));
+    assert_true(lane_seat_sent(&seat, seat.turn));
+    assert_int_equal(lane_seat_send(&seat, seat.turn, true), LANE_DELIVERS); /* the next one */
+}
+
+static void what_cannot_leave_is_told_of(void **state) { /* KEEP-1 */
+    struct lane_seat seat = held();
+    assert_int_equal(lane_seat_send(&seat, seat.turn, false), LANE_UNSENT);
+    assert_true(lane_seat_gone(&seat, PIPE));
+    assert_int_equal(lane_seat_send(&seat, seat.turn, true), LANE_UNSENT);
+}
+
+static void a_delivery_of_a_former_turn_never_leaves(void **state) { /* TRUE-1 */
+    struct lane_seat seat = held();
+    uint64_t turn = seat.turn, former;
+    assert_int_equal(lane_seat_send(&seat, turn, true), LANE_DELIVERS);
+    assert_int_equal(lane_seat_open(&seat, BERT), PIPE);
+    assert_false(lane_seat_leaves(&seat, turn));
+    assert_false(lane_seat_sent(&seat, turn)); /* the core would take it for news of Bert's */
+    assert_int_equal(lane_seat_send(&seat, turn, true), LANE_SILENT);
+    assert_int_equal(lane_seat_open(&seat, ANNA), 0); /* also once she is back */
+    assert_true(lane_seat_up(&seat, ANNA, PIPE + 1, &former));
+    assert_false(lane_seat_leaves(&seat, turn));
+    assert_int_equal(lane_seat_send(&seat, turn, true), LANE_SILENT);
+}
+
+static void a_session_that_ends_leaves_its_connection(void **state) {
+    struct lane_seat seat = held();
+    uint64_t turn = seat.turn;
+    assert_int_equal(lane_seat_close(&seat, BERT), 0); /* not the holder */
+    assert_int_equal(lane_seat_close(&seat, ANNA), PIPE);
+    assert_false(lane_seat_leaves(&seat, turn));
+    assert_int_equal(lane_seat_close(&seat, ANNA), 0);
+}
+
+static void the_same_session_keeps_its_turn(void **state) {
+    struct lane_seat seat = held();
+    uint64_t turn = seat.turn;
+    assert_int_equal(lane_seat_open(&seat, ANNA), 0);
+    assert_true(lane_seat_leaves(&seat, turn));
+}
+
+static void nobody_connects_to_anothers_lane(void **state) { /* TRUE-1 */
+    struct lane_seat seat = held();
+    uint64_t former;
+    assert_false(lane_seat_up(&seat, BERT, PIPE + 1, &former));
+    assert_int_equal(former, 0);
+    assert_int_equal(seat.connection, PIPE);
+}
+
+static void a_newcomer_takes_the_former_connections_place(void **state) {
+    struct lane_seat seat = held();
+    uint64_t former;
+    assert_true(lane_seat_up(&seat, ANNA, PIPE + 1, &former));
+    assert_int_equal(former, PIPE);
+    assert_false(lane_seat_gone(&seat, PIPE)); /* its end is nobody's news */
+    assert_int_equal(lane_seat_send(&seat, seat.turn, true), LANE_DELIVERS);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_delivery_leaves_by_the_holders_connection),
+        cmocka_unit_test(what_cannot_leave_is_told_of),
+        cmocka_unit_test(a_delivery_of_a_former_turn_never_leaves),
+        cmocka_unit_test(a_session_that_ends_leaves_its_connection),
+        cmocka_unit_test(the_same_session_keeps_its_turn),
+        cmocka_unit_test(nobody_connects_to_anothers_lane),
+        cmocka_unit_test(a_newcomer_takes_the_former_connections_place),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
