@@ -60,6 +60,10 @@ NAMES = {
     "tarry queue set close-order": "a policy",
     "# where the packages lie\napt-get install -y --no-install-recommends gcc": "from C",
     "tarry stats                                    # what is pending": "sizes",
+    "apt-get install -y --no-install-recommends curl\n": "from curl",
+    "apt-get install -y --no-install-recommends python3\n": "from python3",
+    "apt-get install -y --no-install-recommends php-cli\n": "from php",
+    "apt-get install -y --no-install-recommends default-jdk-headless\n": "from java",
     "# on a host that reaches both\nexport MOVE": None,  # both by tests/package/package_test.py, from a real Redis and PostgreSQL
     "# on a host that reaches both\npsql": None,
 }
@@ -179,6 +183,20 @@ class GettingStarted(Case):
         self.assertIn(examples, BLOCKS["from C"])
         said = host.run(BLOCKS["from C"].replace(examples, os.path.join(ROOT, "client", "examples", "")))
         self.assertRegex(said, r"order-1 paid, 0 seen\norder-2 closed \d+ ms after it was due")
+
+
+    def test_from_other_languages(self):
+        host, examples, played = self.host(), "/usr/share/doc/tarry/examples/", 0
+        self.play(host, "install")
+        for program in ("curl", "python3", "php", "java"):
+            if not shutil.which(program):
+                continue  # languages_test.py says that it is not here
+            with self.subTest(program):
+                self.assertIn(examples, BLOCKS["from " + program])
+                said = host.run(BLOCKS["from " + program].replace(examples, os.path.join(ROOT, "examples", "")))
+                self.assertTrue(said.startswith("order-1 paid, 0 seen\norder-2 closed, attempt 1\n"), said)
+            played += 1
+        self.assertGreaterEqual(played, 1)
 
 
 class Unit(Case):

@@ -1,0 +1,31 @@
+#!/usr/bin/env python3
+"""order.py: an order that is not paid within two seconds is closed. As a service of yours would say it: 30m."""
+import json
+import os
+import urllib.request
+
+BROKER = os.environ.get("TARRY_HTTP", "http://127.0.0.1:7272") + "/v1"
+
+
+def call(method, path, body=None):
+    """What the broker answers; an HTTPError if it refuses (its body says why)."""
+    headers = {"Content-Type": "application/json"}
+    if token := os.environ.get("TARRY_TOKEN"):
+        headers["Authorization"] = f"Bearer {token}"
+    request = urllib.request.Request(BROKER + path, method=method, headers=headers, data=json.dumps(body).encode() if body else None)
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.load(answer)
+
+
+# Two orders are placed.
+for order in ("order-1", "order-2"):
+    call("POST", "/queues/close-order/tasks", {"key": order, "in": "2s", "json": {"order": order}})
+
+# The first is paid in time. With 0 deliveries nobody has seen the task, and nobody ever will.
+paid = call("DELETE", "/queues/close-order/tasks/order-1")
+print(f"order-1 paid, {paid['deliveries']} seen")
+
+# The second is not. What is leased is ours for 30 s (the queue's policy); if we die, somebody else gets it.
+for task in call("POST", "/queues/close-order/lease", {"max": 1, "wait": "20s"})["tasks"]:
+    print(f"{task['key']} closed, attempt {task['attempt']}")
+    call("POST", "/ack", {"id": task["id"], "token": task["token"]})

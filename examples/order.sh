@@ -1,0 +1,27 @@
+#!/bin/sh
+# order.sh: an order that is not paid within two seconds is closed; with curl. As a service of yours would say it: 30m.
+set -eu
+broker=${TARRY_HTTP:-http://127.0.0.1:7272}/v1
+
+call() {   # call METHOD PATH [JSON]: what the broker answers; ends the script if that is a refusal
+    curl --silent --show-error --fail-with-body --request "$1" "$broker$2" ${3:+--json "$3"} \
+        ${TARRY_TOKEN:+--header "Authorization: Bearer $TARRY_TOKEN"}
+}
+
+member() {   # member NAME: of the first object in a JSON text that has it
+    sed 's/.*"'"$1"'":"\{0,1\}\([^",}]*\).*/\1/'
+}
+
+# Two orders are placed.
+for order in order-1 order-2; do
+    call POST /queues/close-order/tasks '{"key": "'$order'", "in": "2s", "json": {"order": "'$order'"}}' >/dev/null
+done
+
+# The first is paid in time. With 0 deliveries nobody has seen the task, and nobody ever will.
+seen=$(call DELETE /queues/close-order/tasks/order-1 | member deliveries)
+echo "order-1 paid, $seen seen"
+
+# The second is not. What is leased is ours for 30 s (the queue's policy); if we die, somebody else gets it.
+leased=$(call POST /queues/close-order/lease '{"max": 1, "wait": "20s"}')
+echo "$(echo "$leased" | member key) closed, attempt $(echo "$leased" | member attempt)"
+call POST /ack '{"id": "'"$(echo "$leased" | member id)"'", "token": "'"$(echo "$leased" | member token)"'"}' >/dev/null
