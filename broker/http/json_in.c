@@ -48,8 +48,9 @@ json_t *json_read(struct json_in *in, const char *text, size_t size) {
 /* A name out of a list with a blank between. */
 static bool is_listed(const char *list, const char *name) {
     size_t size = strlen(name);
+    if (size == 0) return false;
     for (const char *at = list; (at = strstr(at, name)) != NULL; at += size)
-        if ((at == list || at[-1] == ' ') && (at[size] == ' ' || at[size] == '\0') && size > 0) return true;
+        if ((at == list || at[-1] == ' ') && (at[size] == ' ' || at[size] == '\0')) return true;
     return false;
 }
 

@@ -82,7 +82,7 @@ class Document(Case):
             if not content:
                 continue
             example = content["example"]
-            bad = [{**example, "nobody_knows": 1}, [], 7, "x", None]
+            bad = [{**example, "nobody_knows": 1}, {**example, "": 1}, [], 7, "x", None]
             for name, schema in self.members(content["schema"]).items():
                 kind = self.schema(schema).get("type")
                 if isinstance(kind, str) and kind in WRONG:
