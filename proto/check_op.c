@@ -28,12 +28,19 @@ static const char *check_when(const Tarry__When *when) {
     }
 }
 
+static const char priority_high[] = "priority is above 9";
+
+static const char *check_priority(bool has_priority, uint32_t priority) {
+    if (!has_priority) return priority == 0 ? NULL : "a priority is given, and has_priority does not say so";
+    return priority < PRIORITY_COUNT ? NULL : priority_high;
+}
+
 const char *check_schedule(const Tarry__Schedule *schedule) {
     const char *problem = check_queue_name(schedule->queue);
     if (problem == NULL) problem = check_key(schedule->key.data, schedule->key.len);
     if (problem == NULL) problem = check_when(schedule->when);
     if (problem != NULL) return problem;
-    if (schedule->priority >= PRIORITY_COUNT) return "priority is above 9";
+    if (schedule->priority >= PRIORITY_COUNT) return priority_high;
     /* Saturation of due + expires is harmless below this. */
     if (schedule->expires_ms > DUE_AHEAD_MAX_MS) return "expires_ms is longer than ten years (3653 days)";
     switch (schedule->on_conflict) {
@@ -57,9 +64,21 @@ const char *check_ref(const Tarry__Ref *ref) {
     return check_key(ref->key.data, ref->key.len);
 }
 
+static const char *check_move(const Tarry__Move *move) {
+    const char *problem = check_ref(move->task);
+    if (problem == NULL) problem = check_when(move->when);
+    return problem != NULL ? problem : check_priority(move->has_priority, move->priority);
+}
+
 static const char *check_lease(uint64_t id, const Tarry__Token *token) {
     if (id == 0) return "id is missing";
     return token != NULL ? NULL : "token is missing";
+}
+
+static const char *check_release(const Tarry__Release *release) {
+    const char *problem = check_lease(release->id, release->token);
+    if (problem == NULL && release->when != NULL) problem = check_when(release->when);
+    return problem != NULL ? problem : check_priority(release->has_priority, release->priority);
 }
 
 static const char *check_nack(const Tarry__Nack *nack) {
@@ -161,8 +180,7 @@ static const char *check_any(const Tarry__Op *op, uint32_t payload_max, bool *ou
     case TARRY__OP__OP_CANCEL:
         return check_ref(op->cancel->task);
     case TARRY__OP__OP_MOVE:
-        problem = check_ref(op->move->task);
-        return problem != NULL ? problem : check_when(op->move->when);
+        return check_move(op->move);
     case TARRY__OP__OP_ACK:
         return check_lease(op->ack->id, op->ack->token);
     case TARRY__OP__OP_NACK:
@@ -170,7 +188,7 @@ static const char *check_any(const Tarry__Op *op, uint32_t payload_max, bool *ou
     case TARRY__OP__OP_EXTEND:
         return check_extend(op->extend);
     case TARRY__OP__OP_RELEASE:
-        return check_lease(op->release->id, op->release->token);
+        return check_release(op->release);
     case TARRY__OP__OP_DEAD:
         return check_dead(op->dead);
     case TARRY__OP__OP_QUEUE_SET:

@@ -51,7 +51,9 @@ static bool tally_put(struct tally *tally, const Tarry__TaskPut *put) {
     }
     if (row.id >= tally->next_id || put->before_hash == 0) return false;
     if ((unsigned)put->before_state >= ROW_STATES || (unsigned)put->before_time_base >= ROW_BASES) return false;
-    uint64_t *before = tally_place(queue, put->before_state, put->before_time_base, row.priority);
+    if (put->before_priority > PRIORITY_COUNT) return false;
+    unsigned before_priority = put->before_priority > 0 ? put->before_priority - 1 : row.priority;
+    uint64_t *before = tally_place(queue, put->before_state, put->before_time_base, before_priority);
     bool was_live = state_is_live(put->before_state);
     if (*before == 0 || (was_live && tally->live == 0)) return false;
     tally->digest += row_hash(&row) - put->before_hash;

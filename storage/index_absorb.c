@@ -99,6 +99,7 @@ static int absorb_put(struct index *index, const Tarry__TaskPut *put, uint64_t p
         change->first_due_ms = put->before_due_ms;
         change->first_base = (uint8_t)put->before_time_base;
         change->first_state = (uint8_t)put->before_state;
+        change->first_priority = put->before_priority > 0 ? (uint8_t)(put->before_priority - 1) : row.priority;
         if (put->fresh && row.key_size > 0) change->key_hash = row_key_hash(row.queue, row.key, row.key_size);
     } else if (put->fresh || (change->flags & CHANGE_ENDED)) {
         return INDEX_DAMAGED;
@@ -125,6 +126,7 @@ static int absorb_end(struct index *index, const Tarry__TaskEnd *end, uint64_t e
         change->first_due_ms = row.due_ms;
         change->first_base = row.base;
         change->first_state = row.state;
+        change->first_priority = row.priority;
     } else if (change->flags & CHANGE_ENDED) {
         return INDEX_DAMAGED; /* KEEP-1 */
     }

@@ -42,7 +42,7 @@ static bool wants_entry(const struct change *change) {
     if ((change->flags & CHANGE_ENDED) || change->state != ROW_WAITING) return false;
     return (change->flags & CHANGE_FRESH) || change->first_state != ROW_WAITING ||
            (change->first_due_ms != change->due_ms && !SEEDED_BUG(moved_entry_missing)) ||
-           change->first_base != change->base;
+           change->first_base != change->base || change->first_priority != change->priority;
 }
 
 static int prepare_slots(struct index *index) {

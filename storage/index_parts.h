@@ -270,6 +270,7 @@ struct change {
     uint8_t base;
     uint8_t state;
     uint8_t first_base;
+    uint8_t first_priority;
     uint8_t first_state;
     uint8_t flags;
 };

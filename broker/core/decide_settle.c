@@ -103,6 +103,8 @@ void decide_release(struct decision *d, const Tarry__Release *release) {
     if (!holds_lease(d, release->id, release->token, &known)) return;
     struct row row;
     Tarry__Cause cause = row_return(d->core, &known.row, TARRY__CAUSE__CAUSE_RELEASED, &row);
+    if (release->when && !due_of(d, release->when, &row.due_ms, &row.base)) return;
+    if (release->has_priority) row.priority = (uint8_t)release->priority;
     draft_put(d->draft, cause, &known, &row);
     settled(d, TARRY__OUTCOME__RELEASED, &row);
 }

@@ -183,6 +183,7 @@ Tarry__TaskPut *draft_put(struct draft *draft, Tarry__Cause cause, const struct 
         put->before_state = (Tarry__Task__State)before->row.state;
         put->before_time_base = (Tarry__Task__Base)before->row.base;
         put->before_due_ms = before->row.due_ms;
+        if (before->row.priority != row->priority) put->before_priority = before->row.priority + 1u;
         put->before_attempt = before->row.attempt;
         if (before->row.state == ROW_LEASED) put->before_lease_deadline_ms = before->row.lease_deadline_ms;
         if (cause == TARRY__CAUSE__CAUSE_LEASED || cause == TARRY__CAUSE__CAUSE_UNSENT) {

@@ -121,6 +121,7 @@ static Tarry__Record *put_record(const struct row *row, Tarry__Cause cause, cons
         put->before_state = (Tarry__Task__State)before->state;
         put->before_time_base = (Tarry__Task__Base)before->base;
         put->before_due_ms = before->due_ms;
+        if (before->priority != row->priority) put->before_priority = before->priority + 1u;
     }
     return record;
 }
@@ -180,6 +181,7 @@ static Tarry__Record *change_waiting(struct world *world, struct row *row) {
     if (world_random(world, 2) == 0) {
         row->due_ms = random_due(world);
         if (world_random(world, 3) == 0) row->base ^= 1;
+        if (world_random(world, 3) == 0) row->priority = (uint8_t)world_random(world, PRIORITY_COUNT);
         return put_record(row, TARRY__CAUSE__CAUSE_MOVED, &before);
     }
     row->state = ROW_LEASED;

@@ -2,6 +2,7 @@
  * and of what its holder may say. */
 #include "core_alone.h"
 
+#include "check.h"
 #include "state.h"
 #include "tarry_limits.h"
 
@@ -119,6 +120,73 @@ static void a_nack_says_when_and_why(void **state) {
     assert_int_equal(nack(f, id, &token, 1, true, "it is broken"), TARRY__CODE__OK);
     assert_int_equal(nack(f, id, &token, 1, true, ""), TARRY__CODE__STALE_TOKEN);
     says(f, "dead letters");
+}
+
+static void place(struct fx *f, Tarry__When__Kind kind, uint64_t ms, uint32_t priority, uint64_t id,
+                  Tarry__Token *token) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__Release release = TARRY__RELEASE__INIT;
+    Tarry__Move move = TARRY__MOVE__INIT;
+    Tarry__Ref ref = TARRY__REF__INIT;
+    Tarry__When when = TARRY__WHEN__INIT;
+    ref.id = release.id = id;
+    release.token = token;
+    move.task = &ref;
+    release.when = move.when = &when;
+    when.kind = kind;
+    when.ms = ms;
+    release.has_priority = move.has_priority = true;
+    release.priority = move.priority = priority;
+    op.op_case = token != NULL ? TARRY__OP__OP_RELEASE : TARRY__OP__OP_MOVE;
+    if (token != NULL)
+        op.release = &release;
+    else
+        op.move = &move;
+    Tarry__Code code;
+    assert_null(check_op(&op, 0, &code));
+    assert_int_equal(commit(f, &op), TARRY__CODE__OK);
+    release.priority = move.priority = PRIORITY_COUNT;
+    assert_string_equal(check_op(&op, 0, &code), "priority is above 9");
+    release.has_priority = move.has_priority = false;
+    assert_string_equal(check_op(&op, 0, &code), "a priority is given, and has_priority does not say so");
+    release.priority = move.priority = 0;
+    when.kind = 7;
+    assert_string_equal(check_op(&op, 0, &code), "the kind of time (when.kind) is unknown");
+}
+
+/* A release and a move say where among the ready ones a task goes: by its priority, its due time in the past, its id.
+ */
+static void a_release_says_when_and_before_whom(void **state) {
+    struct fx *f = *state;
+    uint64_t ids[3], id;
+    struct core_event tick = {.kind = CORE_TICK};
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(schedule(f, "orders", 1000000), TARRY__CODE__OK);
+        ids[i] = f->id;
+        place(f, TARRY__WHEN__KIND__AT, 30 - 10 * i, 9, ids[i], NULL);
+        place(f, TARRY__WHEN__KIND__AT, 30 - 10 * i, 0, ids[i], NULL); /* 30, 20, 10 ms after 1970 */
+    }
+    consume(f, 1, 1);
+    lane(f, CORE_LANE_UP, false);
+    Tarry__Token token = take(f, &id);
+    assert_int_equal(id, ids[2]);
+    place(f, TARRY__WHEN__KIND__AT, 25, 0, id, &token); /* between the others: neither comes before the first */
+    token = take(f, &id);
+    assert_int_equal(id, ids[1]);
+    place(f, TARRY__WHEN__KIND__DELAY, 500, 9, id, &token);
+    token = take(f, &id);
+    assert_int_equal(id, ids[2]);
+    f->now_ms += 499;
+    place(f, TARRY__WHEN__KIND__AT, 26, 0, id, &token);
+    assert_int_equal(delivered(f), 1); /* TIME-1: the delayed one has to wait */
+    token = take(f, &id);
+    assert_int_equal(id, ids[2]);
+    f->now_ms += 1;
+    step(f, &tick);
+    place(f, TARRY__WHEN__KIND__AT, 1, 0, id, &token);
+    assert_int_equal(first_row(f)->id, ids[1]); /* the higher priority, though due long after */
+    assert_int_equal(first_row(f)->attempt, 1); /* a release costs none */
+    assert_int_equal(first_row(f)->deliveries, 2);
 }
 
 static void backoff_doubles_up_to_its_limit(void **state) {
@@ -295,6 +363,7 @@ int main(void) {
         CORE_TEST(what_a_returner_holds_is_sent_again_in_batches),
         CORE_TEST(large_contents_go_one_by_one),
         CORE_TEST(a_nack_says_when_and_why),
+        CORE_TEST(a_release_says_when_and_before_whom),
         CORE_TEST(backoff_doubles_up_to_its_limit),
         CORE_TEST(a_lease_is_kept_as_long_as_was_said),
         CORE_TEST(nothing_leaves_while_the_index_is_far_behind),
