@@ -9,6 +9,7 @@
 #define FORMAT_VERSION 1u /* of the data directory: log and index */
 #define DEFAULT_PORT 7272
 #define DEFAULT_URL "ws://127.0.0.1:7272"
+#define BEANSTALK_PORT 11300
 
 /* Tasks */
 #define QUEUE_NAME_SIZE_MAX 128

@@ -55,7 +55,8 @@ static bool port_parse(const char *text, size_t size, uint16_t *out) {
     return value <= UINT16_MAX;
 }
 
-static const char *const schemes[] = {[LISTEN_WS] = "ws://", [LISTEN_WSS] = "wss://", [LISTEN_UNIX] = "unix://"};
+static const char *const schemes[] = {
+    [LISTEN_WS] = "ws://", [LISTEN_WSS] = "wss://", [LISTEN_BEANSTALK] = "beanstalk://", [LISTEN_UNIX] = "unix://"};
 
 static bool path_parse(const char *path, struct listen_address *out, const char **out_problem) {
     size_t size = strlen(path);
@@ -73,12 +74,13 @@ static bool path_parse(const char *path, struct listen_address *out, const char 
 
 bool listen_parse(const char *url, struct listen_address *out, const char **out_problem) {
     *out = (struct listen_address){.port = DEFAULT_PORT};
-    *out_problem =
-        "it must look like ws://127.0.0.1:7272 or wss://HOST:PORT, without a path, or unix:///run/tarry/tarryd.sock";
+    *out_problem = "it must look like ws://127.0.0.1:7272, wss://HOST:PORT or beanstalk://127.0.0.1:11300, without a "
+                   "path, or unix:///run/tarry/tarryd.sock";
     while (strncmp(url, schemes[out->scheme], strlen(schemes[out->scheme])) != 0)
         if (out->scheme++ == LISTEN_UNIX) return false;
     const char *host = url + strlen(schemes[out->scheme]);
     if (out->scheme == LISTEN_UNIX) return path_parse(host, out, out_problem);
+    if (out->scheme == LISTEN_BEANSTALK) out->port = BEANSTALK_PORT;
     bool bracket = *host == '[';
     if (bracket) host++;
     size_t size = strcspn(host, bracket ? "]" : ":/?#");
@@ -113,7 +115,7 @@ void listen_format(const struct listen_address *address, char *out, size_t size)
 bool listen_parse_peer(const char *url, struct listen_address *out, const char **out_problem) {
     if (!listen_parse(url, out, out_problem)) return false;
     *out_problem = "the nodes of a pair reach each other by ws:// or wss://";
-    return out->scheme != LISTEN_UNIX;
+    return out->scheme == LISTEN_WS || out->scheme == LISTEN_WSS;
 }
 
 static bool bound_port(int fd, uint16_t *out) {

@@ -12,10 +12,10 @@
 #include <sys/types.h>
 
 #define LISTEN_HOST_SIZE 256
-#define LISTEN_URL_SIZE (LISTEN_HOST_SIZE + 16)
+#define LISTEN_URL_SIZE (LISTEN_HOST_SIZE + 24)
 #define LISTEN_PATH_MAX 107 /* bytes of a Unix socket's path: sun_path and its end */
 
-enum listen_scheme { LISTEN_WS, LISTEN_WSS, LISTEN_UNIX };
+enum listen_scheme { LISTEN_WS, LISTEN_WSS, LISTEN_BEANSTALK, LISTEN_UNIX };
 
 struct listen_address {
     enum listen_scheme scheme;
@@ -31,9 +31,10 @@ struct listen_socket {
     ino_t inode;
 };
 
-/* "ws://HOST[:PORT]" or "wss://…", nothing after it, or "unix:///PATH". False: `*out_problem` is a sentence. Pure. */
+/* "ws://HOST[:PORT]", "wss://…" or "beanstalk://…", nothing after it, or "unix:///PATH". False: `*out_problem` is a
+ * sentence. Pure. */
 bool listen_parse(const char *url, struct listen_address *out, const char **out_problem);
-/* The same, of where another broker is reached: no unix://. */
+/* The same, of where another broker is reached: ws:// or wss://. */
 bool listen_parse_peer(const char *url, struct listen_address *out, const char **out_problem);
 /* "ws://HOST:PORT", IPv6 in brackets; "unix:///PATH". */
 void listen_format(const struct listen_address *address, char *out, size_t size);

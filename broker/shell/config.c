@@ -46,7 +46,8 @@ struct option {
 static const struct option options[] = {
     {"data", OPTION_TEXT, FIELD(data), 1, 0, "DIR", "the data directory; made if it is missing (required)"},
     {"listen", OPTION_LISTEN, FIELD(listen), 1, 0, "URL",
-     "ws://HOST:PORT, wss://HOST:PORT, unix:///PATH; port 0: any free one; may be repeated [" DEFAULT_URL "]"},
+     "ws://HOST:PORT, wss://HOST:PORT, beanstalk://HOST:PORT, unix:///PATH; port 0: any free one; may be repeated "
+     "[" DEFAULT_URL "]"},
     {"tls-cert", OPTION_TEXT, FIELD(tls_cert), 1, 0, "FILE", "of wss://: this broker's certificate and chain, PEM"},
     {"tls-key", OPTION_TEXT, FIELD(tls_key), 1, 0, "FILE", "its private key, PEM"},
     {"tls-client-ca", OPTION_TEXT, FIELD(tls_client_ca), 1, 0, "FILE",

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tarry_limits.h"
+
 /* How often and at what distance a port is tried: a broker that was just killed holds it until the system has cleared
  * it away. */
 #define PORT_TRIES 20
@@ -48,9 +50,14 @@ int endpoints_parse(struct endpoints *endpoints, const char *urls, char message[
         if (size > 0 && add(endpoints, url, size, message) != 0) return 1;
         url += size + strspn(url + size, " \t");
     }
-    if (endpoints->count > 0) return 0;
-    snprintf(message, ENDPOINTS_MESSAGE_SIZE, "--listen says no address");
-    return 1;
+    if (endpoints->count == 0) {
+        snprintf(message, ENDPOINTS_MESSAGE_SIZE, "--listen says no address");
+        return 1;
+    }
+    /* The tool and Tarry's own clients must find the broker, whoever else does. */
+    bool is_foreign = true;
+    for (unsigned i = 0; i < endpoints->count; i++) is_foreign &= endpoints->addresses[i].scheme == LISTEN_BEANSTALK;
+    return is_foreign ? add(endpoints, DEFAULT_URL, strlen(DEFAULT_URL), message) : 0;
 }
 
 static const char *what_to_do(const struct listen_address *address, int error) {
@@ -84,9 +91,13 @@ int endpoints_open(struct endpoints *endpoints, char message[ENDPOINTS_MESSAGE_S
 }
 
 const struct listen_address *endpoints_main(const struct endpoints *endpoints) {
-    for (unsigned i = 0; i < endpoints->count; i++)
-        if (endpoints->addresses[i].scheme != LISTEN_UNIX) return &endpoints->addresses[i];
-    return &endpoints->addresses[0];
+    const struct listen_address *local = NULL;
+    for (unsigned i = 0; i < endpoints->count; i++) {
+        const struct listen_address *address = &endpoints->addresses[i];
+        if (address->scheme == LISTEN_WS || address->scheme == LISTEN_WSS) return address;
+        if (address->scheme == LISTEN_UNIX && local == NULL) local = address;
+    }
+    return local != NULL ? local : &endpoints->addresses[0];
 }
 
 void endpoints_format(const struct endpoints *endpoints, char out[ENDPOINTS_TEXT_SIZE]) {

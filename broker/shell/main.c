@@ -18,6 +18,7 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 
+#include "beanstalk.h"
 #include "config_tls.h"
 #include "endpoints.h"
 #include "gateways.h"
@@ -154,6 +155,12 @@ static void check_network(void) {
                       "'tarry token add', listen on 127.0.0.1 only, or say --unsafe-no-tokens");
 }
 
+static void add_listener(unsigned i) {
+    enum listen_scheme scheme = shell.endpoints.addresses[i].scheme;
+    const struct door_stream_calls *speaks = scheme == LISTEN_BEANSTALK ? beanstalk_calls(shell.beanstalk) : NULL;
+    door_add(shell.door, shell.endpoints.sockets[i].fd, scheme == LISTEN_WSS, speaks);
+}
+
 static void bind_endpoints(void) {
     char message[ENDPOINTS_MESSAGE_SIZE];
     if (endpoints_open(&shell.endpoints, message) != 0) refuse("listen_failed", message);
@@ -171,8 +178,10 @@ static void bind_endpoints(void) {
     if (shell.door == NULL) refuse("listen_failed", "there is not enough memory");
     gateway_serve(shell.gateway, shell.door);
     http_server_serve(shell.http, shell.door);
-    for (unsigned i = 0; i < shell.endpoints.count; i++)
-        door_add(shell.door, shell.endpoints.sockets[i].fd, shell.endpoints.addresses[i].scheme == LISTEN_WSS, NULL);
+    shell.beanstalk = beanstalk_new(shell.gateway);
+    if (shell.beanstalk == NULL) refuse("listen_failed", "there is not enough memory");
+    beanstalk_serve(shell.beanstalk, shell.door);
+    for (unsigned i = 0; i < shell.endpoints.count; i++) add_listener(i);
 }
 
 static void start_threads(void) {
@@ -212,6 +221,7 @@ static void stop(void) {
     signer_stop(&shell.signer);
     authorizer_stop(&shell.authorizer);
     door_stop(shell.door, FLUSH_MAX_MS);
+    beanstalk_free(shell.beanstalk);
     gateway_free(shell.gateway);
     http_server_free(shell.http);
     endpoints_remove(&shell.endpoints);

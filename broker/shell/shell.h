@@ -49,6 +49,7 @@
 #define EXIT_REFUSED 1
 #define EXIT_STORAGE 4 /* the disk failed (LOG-4) */
 
+struct beanstalk;
 struct gateway;
 struct http_server;
 
@@ -84,9 +85,10 @@ struct shell {
     struct backup backup;
     struct locator locator;
     struct door *door;
-    struct gateway *gateway;  /* the door's thread's, as … */
-    struct http_server *http; /* … this is */
-    struct tls *tls;          /* NULL: none */
+    struct gateway *gateway;     /* the door's thread's, as … */
+    struct http_server *http;    /* … this is */
+    struct beanstalk *beanstalk; /* … and this */
+    struct tls *tls;             /* NULL: none */
     struct authorizer authorizer;
     struct rpc rpc;
     struct lone lone; /* the door's thread's */

@@ -51,8 +51,9 @@ static void try_listen(const char *text) {
     listen_format(&address, url, sizeof(url));
     assert(strlen(url) < sizeof(url) - 1);
     assert(listen_parse(url, &again, &problem) && is_same(&address, &again));
-    assert(listen_parse_peer(text, &peer, &problem) == (address.scheme != LISTEN_UNIX));
-    a_client_finds(&address, url);
+    bool is_brokers = address.scheme == LISTEN_WS || address.scheme == LISTEN_WSS;
+    assert(listen_parse_peer(text, &peer, &problem) == is_brokers);
+    if (address.scheme != LISTEN_BEANSTALK) a_client_finds(&address, url);
 }
 
 static void try_place(const char *text, size_t size) {

@@ -254,6 +254,13 @@ static void addresses_are_written_as_they_are_read(void **state) {
     assert_string_equal(url, "ws://[::1]:7272");
     listen_format(&(struct listen_address){.scheme = LISTEN_UNIX, .host = "/run/s"}, url, sizeof(url));
     assert_string_equal(url, "unix:///run/s");
+    struct listen_address address;
+    const char *problem;
+    assert_true(listen_parse("beanstalk://127.0.0.1", &address, &problem)); /* the port that beanstalkd has */
+    assert_true(address.scheme == LISTEN_BEANSTALK && address.loopback);
+    listen_format(&address, url, sizeof(url));
+    assert_string_equal(url, "beanstalk://127.0.0.1:11300");
+    assert_false(listen_parse_peer("beanstalk://127.0.0.1:7272", &address, &problem));
 }
 
 int main(void) {

@@ -1,0 +1,198 @@
+/* beanstalk_held.c: jobs that connections have reserved: their TTR, and what becomes of them when a connection goes.
+ *
+ * The broker's lease is longer than any TTR, and extended for as long as the TTR lasts; the TTR is kept here. When it
+ * is over the job is released, which costs no attempt: beanstalkd gives a job to workers for ever. When tarryd dies,
+ * leases end with it. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "beanstalk_parts.h"
+
+/* A lease that ends sooner is extended. */
+#define LEASE_LEFT_MIN_MS (BEANSTALK_LEASE_MS / 2)
+
+static void arm(struct beanstalk_connection *connection);
+
+struct beanstalk_reserved *held_find(const struct beanstalk_connection *connection, uint64_t id) {
+    struct beanstalk_reserved *reserved;
+    TAILQ_FOREACH(reserved, &connection->reserved, all) {
+        if (reserved->id == id && !reserved->is_settling) return reserved;
+    }
+    return NULL;
+}
+
+uint64_t held_soonest_ms(const struct beanstalk_connection *connection) {
+    const struct beanstalk_reserved *reserved;
+    uint64_t soonest_ms = UINT64_MAX;
+    TAILQ_FOREACH(reserved, &connection->reserved, all) {
+        if (reserved->deadline_ms < soonest_ms) soonest_ms = reserved->deadline_ms;
+    }
+    return soonest_ms;
+}
+
+static void token_of(const struct beanstalk_reserved *reserved, Tarry__Token *out) {
+    tarry__token__init(out);
+    out->epoch = reserved->epoch;
+    out->position = reserved->position;
+}
+
+static void note_deadline(struct beanstalk *server, uint64_t id, uint64_t deadline_ms) {
+    struct beanstalk_note *note = beanstalk_note_make(&server->notes, id);
+    if (note != NULL) note->deadline_ms = deadline_ms;
+}
+
+/* What nobody waits for. */
+static void on_settled(void *argument, const Tarry__Reply *reply) {}
+
+/* Gives back all `count` of the list, and frees them. */
+static void release_all(struct beanstalk *server, const struct gateway_caller *caller,
+                        struct beanstalk_reserved_list *list, size_t count) {
+    Tarry__Commit commit = TARRY__COMMIT__INIT;
+    Tarry__Op *ops = calloc(count, sizeof(*ops));
+    Tarry__Op **pointers = calloc(count, sizeof(Tarry__Op *));
+    Tarry__Release *releases = calloc(count, sizeof(*releases));
+    Tarry__Token *tokens = calloc(count, sizeof(*tokens));
+    bool has_memory = ops != NULL && pointers != NULL && releases != NULL && tokens != NULL;
+    struct beanstalk_reserved *reserved;
+    for (size_t i = 0; (reserved = TAILQ_FIRST(list)) != NULL; i++) {
+        TAILQ_REMOVE(list, reserved, all);
+        if (has_memory) { /* otherwise its lease runs out */
+            token_of(reserved, &tokens[i]);
+            tarry__release__init(&releases[i]);
+            releases[i].id = reserved->id;
+            releases[i].token = &tokens[i];
+            tarry__op__init(&ops[i]);
+            ops[i].op_case = TARRY__OP__OP_RELEASE;
+            ops[i].release = &releases[i];
+            pointers[i] = &ops[i];
+        }
+        note_deadline(server, reserved->id, 0);
+        free(reserved);
+    }
+    commit.ops = pointers;
+    commit.n_ops = count;
+    if (has_memory) gateway_commit(server->gateway, caller, &commit, NULL, on_settled, NULL);
+    free(ops);
+    free(pointers);
+    free(releases);
+    free(tokens);
+}
+
+/* All that the connection has reserved, for as long again. */
+static void extend_all(struct beanstalk_connection *connection) {
+    Tarry__Commit commit = TARRY__COMMIT__INIT;
+    struct beanstalk_reserved *reserved;
+    size_t count = 0, most = connection->reserved_count;
+    Tarry__Op *ops = calloc(most, sizeof(*ops));
+    Tarry__Op **pointers = calloc(most, sizeof(Tarry__Op *));
+    Tarry__Extend *extends = calloc(most, sizeof(*extends));
+    Tarry__Token *tokens = calloc(most, sizeof(*tokens));
+    bool has_memory = ops != NULL && pointers != NULL && extends != NULL && tokens != NULL;
+    uint64_t until_ms = beanstalk_now_ms() + BEANSTALK_LEASE_MS;
+    TAILQ_FOREACH(reserved, &connection->reserved, all) {
+        if (reserved->is_settling || !has_memory) continue;
+        token_of(reserved, &tokens[count]);
+        tarry__extend__init(&extends[count]);
+        extends[count].id = reserved->id;
+        extends[count].token = &tokens[count];
+        extends[count].lease_ms = BEANSTALK_LEASE_MS;
+        tarry__op__init(&ops[count]);
+        ops[count].op_case = TARRY__OP__OP_EXTEND;
+        ops[count].extend = &extends[count];
+        pointers[count] = &ops[count];
+        reserved->lease_until_ms = until_ms;
+        count++;
+    }
+    commit.ops = pointers;
+    commit.n_ops = count;
+    const struct gateway_caller caller = connection_caller(connection);
+    if (count > 0) gateway_commit(connection->server->gateway, &caller, &commit, NULL, on_settled, NULL);
+    free(ops);
+    free(pointers);
+    free(extends);
+    free(tokens);
+}
+
+/* A TTR is over, or a lease is to be made longer. */
+static void on_timer(void *argument) {
+    struct beanstalk_connection *connection = argument;
+    struct beanstalk *server = connection->server;
+    struct beanstalk_reserved_list over = TAILQ_HEAD_INITIALIZER(over);
+    const uint64_t now_ms = beanstalk_now_ms();
+    size_t count = 0;
+    bool extends = false;
+    connection->timer = 0;
+    for (struct beanstalk_reserved *reserved = TAILQ_FIRST(&connection->reserved), *next; reserved != NULL;
+         reserved = next) {
+        next = TAILQ_NEXT(reserved, all);
+        if (reserved->is_settling) continue;
+        if (reserved->deadline_ms > now_ms) {
+            extends |= reserved->lease_until_ms <= now_ms + LEASE_LEFT_MIN_MS;
+            continue;
+        }
+        gateway_left(server->gateway, reserved->lease, true); /* some of it may have left, if it is not all told */
+        TAILQ_REMOVE(&connection->reserved, reserved, all);
+        TAILQ_INSERT_TAIL(&over, reserved, all);
+        connection->reserved_count--;
+        server->timeouts++;
+        struct beanstalk_note *note = beanstalk_note_make(&server->notes, reserved->id);
+        if (note != NULL) note->timeouts++;
+        count++;
+    }
+    const struct gateway_caller caller = connection_caller(connection);
+    if (count > 0) release_all(server, &caller, &over, count);
+    if (extends) extend_all(connection);
+    arm(connection);
+}
+
+static void arm(struct beanstalk_connection *connection) {
+    struct gateway *gateway = connection->server->gateway;
+    const struct beanstalk_reserved *reserved;
+    uint64_t now_ms = beanstalk_now_ms(), at_ms = UINT64_MAX;
+    TAILQ_FOREACH(reserved, &connection->reserved, all) {
+        if (reserved->is_settling) continue;
+        uint64_t extend_ms = reserved->lease_until_ms - LEASE_LEFT_MIN_MS;
+        if (reserved->deadline_ms < at_ms) at_ms = reserved->deadline_ms;
+        if (extend_ms < at_ms) at_ms = extend_ms;
+    }
+    if (connection->timer != 0) gateway_timer_cancel(gateway, connection->timer);
+    connection->timer = 0;
+    if (at_ms == UINT64_MAX) return;
+    connection->timer = gateway_timer(gateway, at_ms > now_ms ? at_ms - now_ms : 0, on_timer, connection);
+}
+
+void held_touch(struct beanstalk_connection *connection, struct beanstalk_reserved *reserved) {
+    reserved->is_settling = false;
+    reserved->deadline_ms = beanstalk_now_ms() + (uint64_t)reserved->job.ttr_s * 1000;
+    note_deadline(connection->server, reserved->id, reserved->deadline_ms);
+    arm(connection);
+}
+
+void held_add(struct beanstalk_connection *connection, struct beanstalk_reserved *reserved) {
+    TAILQ_INSERT_TAIL(&connection->reserved, reserved, all);
+    connection->reserved_count++;
+    reserved->lease_until_ms = beanstalk_now_ms() + BEANSTALK_LEASE_MS;
+    held_touch(connection, reserved);
+}
+
+void held_drop(struct beanstalk_connection *connection, struct beanstalk_reserved *reserved) {
+    assert(connection->reserved_count > 0);
+    gateway_left(connection->server->gateway, reserved->lease, true); /* it was settled: somebody has it */
+    note_deadline(connection->server, reserved->id, 0);
+    TAILQ_REMOVE(&connection->reserved, reserved, all);
+    connection->reserved_count--;
+    free(reserved);
+    arm(connection);
+}
+
+void held_give_back(struct beanstalk_connection *connection) {
+    struct beanstalk *server = connection->server;
+    const struct beanstalk_reserved *reserved;
+    size_t count = connection->reserved_count;
+    /* Of what has not been told yet some may be in the kernel: it counts as delivered (TRUE-1). */
+    TAILQ_FOREACH(reserved, &connection->reserved, all) gateway_left(server->gateway, reserved->lease, true);
+    connection->reserved_count = 0;
+    const struct gateway_caller caller = connection_caller(connection);
+    if (count > 0) release_all(server, &caller, &connection->reserved, count);
+}

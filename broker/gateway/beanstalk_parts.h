@@ -1,0 +1,185 @@
+/* beanstalk_parts.h: what the files of beanstalkd's protocol share; nobody else includes it. Everything is the door's
+ * thread's own. */
+#ifndef TARRY_GATEWAY_BEANSTALK_PARTS_H
+#define TARRY_GATEWAY_BEANSTALK_PARTS_H
+
+#include <sys/queue.h>
+
+#include "beanstalk.h"
+#include "beanstalk_job.h"
+#include "beanstalk_notes.h"
+#include "beanstalk_parser.h"
+#include "beanstalk_text.h"
+#include "beanstalk_tubes.h"
+#include "row.h"
+#include "tarry_limits.h"
+
+/* So long before a reserved job's time is over a client that waits is told DEADLINE_SOON. */
+#define BEANSTALK_MARGIN_MS 1000u
+/* Of the broker's leases, which are extended: what a tarryd that died had reserved is ready again that soon. */
+#define BEANSTALK_LEASE_MS 10000u
+/* How long reserve-job waits for what it has put first in its tube. */
+#define BEANSTALK_JOB_WAIT_MS 1000u
+/* A job is ranked so often by one reserve; then it is delivered as it comes. */
+#define BEANSTALK_RANKS_MAX 16u
+/* Jobs of one page: of the buried, the first of which is looked for, and of those that are kicked together. */
+#define BEANSTALK_PAGE 1000u
+/* … of which the first is wanted. */
+#define BEANSTALK_FEW 16u
+/* Tubes whose urgent jobs `stats` counts. */
+#define BEANSTALK_URGENT_TUBES_MAX 64u
+
+/* A job that a connection has reserved. */
+struct beanstalk_reserved {
+    TAILQ_ENTRY(beanstalk_reserved) all; /* of its connection */
+    uint64_t id;
+    uint32_t epoch; /* of the lease's token */
+    uint64_t position;
+    struct beanstalk_job job;
+    uint64_t deadline_ms;    /* of the TTR */
+    uint64_t lease_until_ms; /* of the lease, which is longer, and made longer */
+    uint64_t lease;          /* of the gateway: gateway_left is said, once */
+    bool is_settling;        /* a command of its connection is about it */
+    char tube[QUEUE_NAME_SIZE_MAX + 1];
+};
+TAILQ_HEAD(beanstalk_reserved_list, beanstalk_reserved);
+
+struct beanstalk_connection {
+    TAILQ_ENTRY(beanstalk_connection) all;
+    struct beanstalk *server;
+    uint64_t id;
+    uint64_t principal;
+    char peer[PEER_SIZE_MAX + 1];
+    struct beanstalk_parser parser;
+    uint8_t *input; /* what came while a command was under way */
+    size_t input_size;
+    size_t input_at;
+    bool is_busy;    /* a command is under way */
+    bool is_running; /* in connection_run */
+    bool is_ended;   /* quit */
+    bool is_producer;
+    bool is_worker;
+    struct beanstalk_tube *used;
+    struct beanstalk_tube *watched[BEANSTALK_WATCHED_MAX];
+    uint32_t watched_count;
+    struct beanstalk_reserved_list reserved;
+    uint32_t reserved_count;
+    uint64_t timer; /* of the next deadline; 0: none */
+
+    /* The command under way. Its tube and body are gone. */
+    struct beanstalk_command command;
+    uint64_t asked; /* a reply is awaited; 0: none */
+    char tube[BEANSTALK_TUBE_MAX + 1];
+    struct beanstalk_reserved *settling; /* of `reserved` */
+    struct beanstalk_text yaml;
+
+    /* reserve, reserve-job */
+    bool is_waiting;                 /* counted as such */
+    uint64_t lease;                  /* a task is awaited; 0: none */
+    uint64_t wait_until_ms;          /* UINT64_MAX: for ever */
+    uint64_t wanted;                 /* reserve-job's; 0: any */
+    struct beanstalk_reserved *held; /* leased, and it is found out whether it is the next */
+    struct message *held_message;
+    unsigned ranks;
+    Tarry__When undo; /* reserve-job: where the job was */
+    uint32_t undo_priority;
+
+    uint64_t done; /* kick: so many so far */
+    bool kicks_buried;
+
+    /* stats, stats-tube: urgent jobs are counted tube by tube */
+    struct beanstalk_counts counts;
+    char (*urgent_tubes)[QUEUE_NAME_SIZE_MAX + 1];
+    uint32_t urgent_count;
+    uint32_t urgent_at;
+    uint64_t paused_until_ms;
+    uint64_t now_ms; /* the broker's, as it answered */
+    size_t tube_count;
+};
+TAILQ_HEAD(beanstalk_connection_list, beanstalk_connection);
+
+struct beanstalk {
+    struct gateway *gateway;
+    struct door *door;
+    struct door_stream_calls calls;
+    struct beanstalk_connection_list connections;
+    struct beanstalk_tubes tubes;
+    struct beanstalk_notes notes;
+    uint64_t commands[BEANSTALK_KINDS];
+    uint64_t timeouts;
+    uint64_t connections_total;
+    uint32_t connection_count;
+    uint32_t waiting;
+    uint64_t started_ms;
+    char id[17];
+};
+
+/* ---- beanstalk.c */
+uint64_t beanstalk_now_ms(void);  /* CLOCK_BOOTTIME: deadlines */
+uint64_t beanstalk_wall_ms(void); /* Unix: ages */
+void connection_reply(struct beanstalk_connection *connection, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* "WORD id size", and the body. NULL: no memory. */
+struct message *job_message(const char *word, uint64_t id, const void *body, size_t size);
+void connection_send(struct beanstalk_connection *connection, struct message *message);
+/* "OK size", and connection->yaml. */
+void connection_reply_yaml(struct beanstalk_connection *connection);
+/* The command is done: the next one. */
+void connection_finish(struct beanstalk_connection *connection);
+/* … with this reply. */
+void connection_answer(struct beanstalk_connection *connection, const char *line);
+/* … because the broker has refused. */
+void connection_refuse(struct beanstalk_connection *connection, Tarry__Code code);
+struct gateway_caller connection_caller(const struct beanstalk_connection *connection);
+void connection_ask(struct beanstalk_connection *connection, Tarry__Request *request, gateway_reply *reply);
+/* Asks for a task by its id. */
+void connection_get(struct beanstalk_connection *connection, uint64_t id, bool with_content, gateway_reply *reply);
+void connection_list(struct beanstalk_connection *connection, Tarry__List *list, gateway_reply *reply);
+void connection_commit(struct beanstalk_connection *connection, Tarry__Op *ops, size_t count, gateway_reply *reply);
+/* False: the reply is missing, or a refusal, and the client has been told. */
+bool reply_is_fine(struct beanstalk_connection *connection, const Tarry__Reply *reply);
+/* The code of the operation: OK, NOT_DONE … */
+Tarry__Code result_code(const Tarry__Reply *reply, size_t index);
+
+/* ---- beanstalk_reserve.c */
+void reserve_begin(struct beanstalk_connection *connection);
+void reserve_job_begin(struct beanstalk_connection *connection);
+/* What waits is given up; the connection goes. */
+void reserve_abandon(struct beanstalk_connection *connection);
+void waiting_end(struct beanstalk_connection *connection);
+
+/* ---- beanstalk_held.c: what connections have reserved */
+struct beanstalk_reserved *held_find(const struct beanstalk_connection *connection, uint64_t id);
+void held_add(struct beanstalk_connection *connection, struct beanstalk_reserved *reserved);
+/* It is no longer reserved; frees it. */
+void held_drop(struct beanstalk_connection *connection, struct beanstalk_reserved *reserved);
+void held_touch(struct beanstalk_connection *connection, struct beanstalk_reserved *reserved);
+/* When the first of them runs out; UINT64_MAX: there is none. */
+uint64_t held_soonest_ms(const struct beanstalk_connection *connection);
+/* The connection has gone: all of them are ready again. */
+void held_give_back(struct beanstalk_connection *connection);
+
+/* ---- beanstalk_settle.c */
+void put_begin(struct beanstalk_connection *connection, const struct beanstalk_command *command);
+void delete_begin(struct beanstalk_connection *connection);
+void release_begin(struct beanstalk_connection *connection);
+void bury_begin(struct beanstalk_connection *connection);
+void touch_begin(struct beanstalk_connection *connection);
+
+/* ---- beanstalk_kick.c */
+void kick_begin(struct beanstalk_connection *connection);
+void kick_job_begin(struct beanstalk_connection *connection);
+
+/* ---- beanstalk_look.c */
+void peek_begin(struct beanstalk_connection *connection);
+void stats_job_begin(struct beanstalk_connection *connection);
+/* The pri of a task, from its place, its note, its content. */
+uint32_t view_pri(const struct beanstalk *server, const Tarry__TaskView *view, const struct beanstalk_job *job);
+
+/* ---- beanstalk_stats.c */
+void stats_begin(struct beanstalk_connection *connection);
+void stats_tube_begin(struct beanstalk_connection *connection);
+void list_tubes_begin(struct beanstalk_connection *connection);
+void pause_begin(struct beanstalk_connection *connection);
+
+#endif

@@ -1,0 +1,362 @@
+/* beanstalk_reserve.c: reserve, reserve-with-timeout, reserve-job.
+ *
+ *   wait for a task ──► fresh, and a ranked one comes before it? ── yes ──► rank it ──► wait again
+ *        ▲   │                          │ no
+ *        │   └─ another connection's    └──► RESERVED
+ *        │      reserve-job wants it ──► it is that one's
+ *        └── nothing: TIMED_OUT, DEADLINE_SOON, or a wait that was too long for the gateway
+ *
+ * reserve-job puts its job first in its tube and leases the first of that; whoever gets it instead hands it over. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "beanstalk_parts.h"
+#include "message.h"
+
+static void reserve_try(struct beanstalk_connection *connection);
+static void on_leased(void *argument, const struct gateway_leased *leased);
+
+/* ---- who waits */
+
+static void waiting_begin(struct beanstalk_connection *connection) {
+    connection->is_waiting = true;
+    connection->server->waiting++;
+    for (uint32_t i = 0; i < connection->watched_count; i++) connection->watched[i]->waiting++;
+}
+
+void waiting_end(struct beanstalk_connection *connection) {
+    if (!connection->is_waiting) return;
+    connection->is_waiting = false;
+    connection->server->waiting--;
+    for (uint32_t i = 0; i < connection->watched_count; i++) connection->watched[i]->waiting--;
+}
+
+static void drop_held(struct beanstalk_connection *connection) {
+    message_free(connection->held_message);
+    free(connection->held);
+    connection->held_message = NULL;
+    connection->held = NULL;
+}
+
+/* It goes back as if it had never been leased: nobody has seen it. */
+static void put_back(struct beanstalk_connection *connection) {
+    gateway_left(connection->server->gateway, connection->held->lease, false);
+    drop_held(connection);
+}
+
+void reserve_abandon(struct beanstalk_connection *connection) {
+    waiting_end(connection);
+    if (connection->held != NULL) put_back(connection);
+    if (connection->lease != 0) gateway_cancel(connection->server->gateway, connection->lease);
+    connection->lease = 0;
+    connection->wanted = 0;
+}
+
+static void end_with(struct beanstalk_connection *connection, const char *line) {
+    waiting_end(connection);
+    connection->wanted = 0;
+    connection_answer(connection, line);
+}
+
+/* ---- what comes */
+
+static void deliver(struct beanstalk_connection *connection) {
+    struct beanstalk_reserved *reserved = connection->held;
+    struct message *message = connection->held_message;
+    connection->held = NULL;
+    connection->held_message = NULL;
+    waiting_end(connection);
+    connection->wanted = 0;
+    message->stamp = reserved->lease;
+    held_add(connection, reserved);
+    connection_send(connection, message);
+    connection_finish(connection);
+}
+
+static bool comes_before(const Tarry__TaskView *view, const struct beanstalk_reserved *reserved) {
+    uint32_t pri = beanstalk_pri_of_rank(view->due_ms);
+    return pri != reserved->job.pri ? pri < reserved->job.pri : view->id < reserved->id;
+}
+
+static void on_ranked(void *argument, const Tarry__Reply *reply) {
+    struct beanstalk_connection *connection = argument;
+    connection->asked = 0;
+    reserve_try(connection); /* whether or not: somebody else may have it meanwhile */
+}
+
+/* Gives it the place that its pri says. */
+static void rank(struct beanstalk_connection *connection) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__Move move = TARRY__MOVE__INIT;
+    Tarry__Ref ref = TARRY__REF__INIT;
+    Tarry__When when = TARRY__WHEN__INIT;
+    ref.id = connection->held->id;
+    when.kind = TARRY__WHEN__KIND__AT;
+    when.ms = beanstalk_rank_ms(connection->held->job.pri);
+    move.task = &ref;
+    move.when = &when;
+    move.has_priority = true;
+    move.priority = BEANSTALK_PRIORITY_RANKED;
+    op.op_case = TARRY__OP__OP_MOVE;
+    op.move = &move;
+    connection->ranks++;
+    put_back(connection);
+    connection_commit(connection, &op, 1, on_ranked);
+}
+
+static void on_first_ranked(void *argument, const Tarry__Reply *reply) {
+    struct beanstalk_connection *connection = argument;
+    connection->asked = 0;
+    bool is_list = reply != NULL && reply->code == TARRY__CODE__OK && reply->body_case == TARRY__REPLY__BODY_LIST;
+    bool is_later = is_list && reply->list->n_tasks > 0 && comes_before(reply->list->tasks[0], connection->held);
+    if (is_later)
+        rank(connection);
+    else
+        deliver(connection);
+}
+
+/* The delay of the job has ended, or a client of Tarry's own has given it back: is a ranked one to come first? */
+static void look_at_ranked(struct beanstalk_connection *connection) {
+    Tarry__List list = TARRY__LIST__INIT;
+    list.queue = connection->held->tube;
+    list.states = STATE_READY;
+    list.due_from_ms = beanstalk_rank_ms(0);
+    list.due_to_ms = beanstalk_rank_ms(connection->held->job.pri) + 1;
+    list.limit = 1;
+    connection_list(connection, &list, on_first_ranked);
+}
+
+static struct beanstalk_connection *who_wants(const struct beanstalk *server, uint64_t id) {
+    struct beanstalk_connection *connection;
+    TAILQ_FOREACH(connection, &server->connections, all) {
+        if (connection->wanted == id && connection->lease != 0) return connection;
+    }
+    return NULL;
+}
+
+/* False: no memory. */
+static bool hold_task(struct beanstalk_connection *connection, const Tarry__DeliveredTask *task, uint64_t lease) {
+    struct beanstalk_reserved *reserved = calloc(1, sizeof(*reserved));
+    Tarry__Content *content = tarry__content__unpack(NULL, task->content.len, task->content.data);
+    if (reserved != NULL && content != NULL)
+        connection->held_message = job_message("RESERVED", task->id, content->payload.data, content->payload.len);
+    if (connection->held_message == NULL) {
+        free(reserved);
+        if (content != NULL) tarry__content__free_unpacked(content, NULL);
+        return false;
+    }
+    reserved->id = task->id;
+    reserved->epoch = task->token->epoch;
+    reserved->position = task->token->position;
+    reserved->lease = lease;
+    memcpy(reserved->tube, task->queue, strnlen(task->queue, QUEUE_NAME_SIZE_MAX));
+    beanstalk_job_parse(content, &reserved->job);
+    const struct beanstalk_note *note = beanstalk_note_find(&connection->server->notes, task->id);
+    if (beanstalk_is_rank(task->due_ms) && task->priority == BEANSTALK_PRIORITY_RANKED)
+        reserved->job.pri = beanstalk_pri_of_rank(task->due_ms);
+    else if (note != NULL && note->has_pri)
+        reserved->job.pri = note->pri;
+    tarry__content__free_unpacked(content, NULL);
+    connection->held = reserved;
+    return true;
+}
+
+static bool is_fresh(const Tarry__DeliveredTask *task) {
+    return task->priority == BEANSTALK_PRIORITY_FRESH && !beanstalk_is_rank(task->due_ms);
+}
+
+static void got(struct beanstalk_connection *connection, const Tarry__DeliveredTask *task, uint64_t lease) {
+    struct gateway *gateway = connection->server->gateway;
+    struct beanstalk_connection *to = who_wants(connection->server, task->id);
+    if (to == NULL) to = connection;
+    if (to != connection) { /* it is reserved by its id over there, where another one is awaited */
+        gateway_cancel(gateway, to->lease);
+        to->lease = 0;
+    }
+    bool is_another = to == connection && connection->wanted != 0 && connection->wanted != task->id;
+    if (is_another || !hold_task(to, task, lease)) {
+        gateway_left(gateway, lease, false);
+        if (is_another)
+            reserve_try(connection);
+        else
+            end_with(to, "OUT_OF_MEMORY");
+    } else if (is_fresh(task) && to->wanted == 0 && to->ranks < BEANSTALK_RANKS_MAX) {
+        look_at_ranked(to);
+    } else {
+        deliver(to);
+    }
+    if (to != connection) reserve_try(connection);
+}
+
+/* ---- nothing comes */
+
+static void on_undone(void *argument, const Tarry__Reply *reply) {
+    struct beanstalk_connection *connection = argument;
+    connection->asked = 0;
+    end_with(connection, "NOT_FOUND");
+}
+
+/* Nobody has got it: its tube is paused. It goes where it was, if it still waits. */
+static void undo_first(struct beanstalk_connection *connection) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__Move move = TARRY__MOVE__INIT;
+    Tarry__Ref ref = TARRY__REF__INIT;
+    ref.id = connection->wanted;
+    move.task = &ref;
+    move.when = &connection->undo;
+    move.has_priority = true;
+    move.priority = connection->undo_priority;
+    op.op_case = TARRY__OP__OP_MOVE;
+    op.move = &move;
+    connection->wanted = 0;
+    connection_commit(connection, &op, 1, on_undone);
+}
+
+static void got_nothing(struct beanstalk_connection *connection) {
+    uint64_t now_ms = beanstalk_now_ms(), soonest_ms = held_soonest_ms(connection);
+    if (connection->wanted != 0) {
+        if (now_ms >= connection->wait_until_ms)
+            undo_first(connection);
+        else
+            reserve_try(connection);
+    } else if (soonest_ms != UINT64_MAX && soonest_ms <= now_ms + BEANSTALK_MARGIN_MS) {
+        end_with(connection, "DEADLINE_SOON");
+    } else if (now_ms >= connection->wait_until_ms) {
+        end_with(connection, "TIMED_OUT");
+    } else {
+        reserve_try(connection);
+    }
+}
+
+static void on_leased(void *argument, const struct gateway_leased *leased) {
+    struct beanstalk_connection *connection = argument;
+    uint64_t lease = connection->lease;
+    connection->lease = 0;
+    if (leased->code != TARRY__CODE__OK) {
+        waiting_end(connection);
+        connection->wanted = 0;
+        connection_refuse(connection, leased->code);
+    } else if (leased->count == 0) {
+        got_nothing(connection);
+    } else {
+        got(connection, leased->tasks[0], lease);
+    }
+}
+
+static void reserve_try(struct beanstalk_connection *connection) {
+    const char *queues[BEANSTALK_WATCHED_MAX];
+    uint64_t now_ms = beanstalk_now_ms(), until_ms = connection->wait_until_ms;
+    size_t count = connection->watched_count;
+    if (connection->wanted != 0) {
+        queues[0] = connection->tube;
+        count = 1;
+    } else {
+        uint64_t soonest_ms = held_soonest_ms(connection);
+        uint64_t margin_ms = soonest_ms > BEANSTALK_MARGIN_MS ? soonest_ms - BEANSTALK_MARGIN_MS : 0;
+        if (soonest_ms != UINT64_MAX && margin_ms < until_ms) until_ms = margin_ms;
+        for (size_t i = 0; i < count; i++) queues[i] = connection->watched[i]->name;
+    }
+    uint64_t wait_ms = until_ms > now_ms ? until_ms - now_ms : 0;
+    const struct gateway_lease_options options = {
+        .queues = queues,
+        .queue_count = count,
+        .max = 1,
+        .lease_ms = BEANSTALK_LEASE_MS,
+        .wait_ms = wait_ms < GATEWAY_WAIT_MAX_MS ? wait_ms : GATEWAY_WAIT_MAX_MS,
+    };
+    const struct gateway_caller caller = connection_caller(connection);
+    connection->is_busy = true;
+    connection->lease = gateway_lease(connection->server->gateway, &caller, &options, on_leased, connection);
+}
+
+void reserve_begin(struct beanstalk_connection *connection) {
+    const struct beanstalk_command *command = &connection->command;
+    connection->is_worker = true;
+    if (connection->reserved_count >= BEANSTALK_RESERVED_MAX) {
+        connection_answer(connection, "OUT_OF_MEMORY");
+        return;
+    }
+    bool is_endless = command->kind == BEANSTALK_RESERVE || command->timeout_s < 0 ||
+                      command->timeout_s > (int64_t)(DUE_AHEAD_MAX_MS / 1000);
+    connection->wait_until_ms = is_endless ? UINT64_MAX : beanstalk_now_ms() + (uint64_t)command->timeout_s * 1000;
+    connection->wanted = 0;
+    connection->ranks = 0;
+    waiting_begin(connection);
+    reserve_try(connection);
+}
+
+/* ---- reserve-job */
+
+static void on_first(void *argument, const Tarry__Reply *reply) {
+    struct beanstalk_connection *connection = argument;
+    if (!reply_is_fine(connection, reply)) return;
+    for (size_t i = 0; i < reply->commit->n_results; i++) {
+        if (result_code(reply, i) == TARRY__CODE__OK) continue;
+        bool is_gone = result_code(reply, i) == TARRY__CODE__NOT_DONE || result_code(reply, i) == TARRY__CODE__ABORTED;
+        connection->wanted = 0;
+        connection_answer(connection, is_gone ? "NOT_FOUND" : "INTERNAL_ERROR");
+        return;
+    }
+    connection->wait_until_ms = beanstalk_now_ms() + BEANSTALK_JOB_WAIT_MS;
+    reserve_try(connection);
+}
+
+/* The first of its tube: nothing is due before 1970, and nothing has a higher priority. */
+static void put_first(struct beanstalk_connection *connection, uint64_t id, bool is_dead) {
+    Tarry__Op ops[2] = {TARRY__OP__INIT, TARRY__OP__INIT};
+    Tarry__DeadOp dead = TARRY__DEAD_OP__INIT;
+    Tarry__Move move = TARRY__MOVE__INIT;
+    Tarry__Ref ref = TARRY__REF__INIT;
+    Tarry__When when = TARRY__WHEN__INIT;
+    ref.id = id;
+    dead.what = TARRY__DEAD_OP__WHAT__REQUEUE;
+    dead.task = &ref;
+    when.kind = TARRY__WHEN__KIND__AT;
+    move.task = &ref;
+    move.when = &when;
+    move.has_priority = true;
+    move.priority = BEANSTALK_PRIORITY_FRESH;
+    ops[0].op_case = TARRY__OP__OP_DEAD;
+    ops[0].dead = &dead;
+    ops[1].op_case = TARRY__OP__OP_MOVE;
+    ops[1].move = &move;
+    connection->wanted = id;
+    connection_commit(connection, is_dead ? ops : ops + 1, is_dead ? 2 : 1, on_first);
+}
+
+static void on_wanted(void *argument, const Tarry__Reply *reply) {
+    struct beanstalk_connection *connection = argument;
+    if (!reply_is_fine(connection, reply)) return;
+    const Tarry__TaskReply *get = reply->get;
+    const Tarry__TaskView *view = get->task;
+    bool is_dead = get->outcome == TARRY__OUTCOME__DEAD;
+    if ((get->outcome != TARRY__OUTCOME__PENDING && !is_dead) || view == NULL) {
+        connection_answer(connection, "NOT_FOUND");
+        return;
+    }
+    struct beanstalk_note *note = beanstalk_note_make(&connection->server->notes, view->id);
+    bool is_known = note != NULL && note->has_pri;
+    uint32_t pri;
+    if (note != NULL && is_dead && beanstalk_reason_parse(view->reason, &pri)) {
+        note->pri = pri;
+        note->has_pri = true;
+    } else if (note != NULL && !is_known && beanstalk_is_rank(view->due_ms)) { /* its place is lost */
+        note->pri = beanstalk_pri_of_rank(view->due_ms);
+        note->has_pri = true;
+    }
+    memcpy(connection->tube, view->queue, strlen(view->queue) + 1);
+    tarry__when__init(&connection->undo);
+    connection->undo.kind = TARRY__WHEN__KIND__AT;
+    connection->undo.ms = view->due_ms;
+    connection->undo_priority = view->priority;
+    put_first(connection, view->id, is_dead);
+}
+
+void reserve_job_begin(struct beanstalk_connection *connection) {
+    if (connection->command.id == 0 || connection->reserved_count >= BEANSTALK_RESERVED_MAX) {
+        connection_answer(connection, connection->command.id == 0 ? "NOT_FOUND" : "OUT_OF_MEMORY");
+        return;
+    }
+    connection->is_worker = true;
+    connection_get(connection, connection->command.id, false, on_wanted);
+}

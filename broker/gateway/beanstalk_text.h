@@ -1,0 +1,60 @@
+/* beanstalk_text.h: what beanstalkd's replies look like: lines, bodies, and YAML. Pure; one thread at a time. */
+#ifndef TARRY_GATEWAY_BEANSTALK_TEXT_H
+#define TARRY_GATEWAY_BEANSTALK_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "beanstalk_parser.h"
+
+/* Text that grows; zeroed: empty. */
+struct beanstalk_text {
+    char *bytes;
+    size_t size;
+    size_t capacity;
+    bool failed; /* no memory: what was written after that is missing */
+};
+
+void beanstalk_text_free(struct beanstalk_text *text);
+void beanstalk_text_add(struct beanstalk_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* In beanstalkd's words. */
+struct beanstalk_job_view {
+    uint64_t id;
+    const char *tube;
+    const char *state; /* ready, delayed, reserved, buried */
+    uint32_t pri;
+    uint64_t age_s, delay_s, ttr_s, time_left_s;
+    uint32_t reserves, timeouts, releases, buries, kicks;
+};
+void beanstalk_text_job(struct beanstalk_text *text, const struct beanstalk_job_view *job);
+
+struct beanstalk_counts { /* of jobs */
+    uint64_t urgent, ready, reserved, delayed, buried, total;
+};
+struct beanstalk_tube_view {
+    const char *name;
+    struct beanstalk_counts jobs;
+    uint32_t using, watching, waiting;
+    uint64_t deletes, pauses, pause_s, pause_left_s;
+};
+void beanstalk_text_tube(struct beanstalk_text *text, const struct beanstalk_tube_view *tube);
+
+struct beanstalk_server_view {
+    struct beanstalk_counts jobs;
+    const uint64_t *commands; /* by enum beanstalk_kind */
+    uint64_t timeouts;
+    size_t tubes;
+    uint32_t job_max;
+    uint32_t connections, producers, workers, waiting;
+    uint64_t connections_total;
+    int64_t pid;
+    const char *version; /* of what beanstalkd is spoken */
+    uint64_t user_us, system_us, uptime_s;
+    bool draining;
+    const char *id, *hostname, *os, *platform;
+};
+void beanstalk_text_server(struct beanstalk_text *text, const struct beanstalk_server_view *server);
+
+#endif

@@ -1,0 +1,59 @@
+/* beanstalk_tubes.c: see beanstalk_tubes.h. */
+#include "beanstalk_tubes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct beanstalk_tube **place_of(const struct beanstalk_tubes *tubes, const char *name) {
+    uint32_t hash = 2166136261u;
+    for (const char *at = name; *at != '\0'; at++) hash = (hash ^ (uint8_t)*at) * 16777619u;
+    struct beanstalk_tube *const *place = &tubes->buckets[hash % BEANSTALK_TUBE_BUCKETS];
+    while (*place != NULL && strcmp((*place)->name, name) != 0) place = &(*place)->next;
+    return (struct beanstalk_tube **)place;
+}
+
+static void drop(struct beanstalk_tubes *tubes, struct beanstalk_tube *tube) {
+    *place_of(tubes, tube->name) = tube->next;
+    TAILQ_REMOVE(&tubes->all, tube, all);
+    tubes->count--;
+    free(tube);
+}
+
+static bool make_room(struct beanstalk_tubes *tubes) {
+    struct beanstalk_tube *tube;
+    TAILQ_FOREACH(tube, &tubes->all, all) {
+        if (beanstalk_tube_is_referred(tube)) continue;
+        drop(tubes, tube);
+        return true;
+    }
+    return false;
+}
+
+void beanstalk_tubes_init(struct beanstalk_tubes *tubes) {
+    *tubes = (struct beanstalk_tubes){.count = 0};
+    TAILQ_INIT(&tubes->all);
+}
+
+void beanstalk_tubes_free(struct beanstalk_tubes *tubes) {
+    struct beanstalk_tube *tube;
+    while ((tube = TAILQ_FIRST(&tubes->all)) != NULL) drop(tubes, tube);
+}
+
+struct beanstalk_tube *beanstalk_tube_find(const struct beanstalk_tubes *tubes, const char *name) {
+    return *place_of(tubes, name);
+}
+
+struct beanstalk_tube *beanstalk_tube_make(struct beanstalk_tubes *tubes, const char *name) {
+    struct beanstalk_tube *tube = beanstalk_tube_find(tubes, name);
+    if (tube != NULL) return tube;
+    if (tubes->count >= BEANSTALK_TUBES_MAX && !make_room(tubes)) return NULL;
+    tube = calloc(1, sizeof(*tube));
+    if (tube == NULL) return NULL;
+    memcpy(tube->name, name, strlen(name) + 1);
+    struct beanstalk_tube **place = place_of(tubes, name);
+    tube->next = *place;
+    *place = tube;
+    TAILQ_INSERT_TAIL(&tubes->all, tube, all);
+    tubes->count++;
+    return tube;
+}

@@ -1,0 +1,230 @@
+"""beanstalk_test.py: tarryd as a beanstalkd. The same words are said to a real one and to tarryd, and the answers are
+compared word for word, save ids, ages and what no two servers share; and what only tarryd promises."""
+import random
+import socket
+import time
+
+import harness
+import beanstalk
+from beanstalk import Client, Player
+from harness import Case, wait_until
+
+LISTEN = "beanstalk://127.0.0.1:0"
+JOB_MAX = 65535
+
+
+def put(body, pri=1024, delay=0, ttr=60):
+    return f"put {pri} {delay} {ttr} {len(body)}\r\n{body}\r\n"
+
+
+# A story: (connection, what it says); None: the connection is closed. One answer is awaited for each.
+LIFE = [
+    ("a", "list-tubes"), ("a", "list-tube-used"), ("a", "list-tubes-watched"), ("a", "peek-ready"), ("a", "peek-delayed"),
+    ("a", "peek-buried"), ("a", "reserve-with-timeout 0"), ("a", "kick 10"), ("a", "delete 1"), ("a", "touch 1"),
+    ("a", "release 1 1 0"), ("a", "bury 1 1"), ("a", "kick-job 1"), ("a", "stats-job 1"), ("a", "peek 1"),
+    ("a", "reserve-job 1"), ("a", "stats-tube nobody"), ("a", "pause-tube nobody 1"), ("a", "delete 0"),
+    ("a", "use t"), ("a", "list-tube-used"), ("a", "watch t"), ("a", "watch t"), ("a", "ignore default"), ("a", "ignore t"),
+    ("a", "ignore nobody"), ("a", "list-tubes-watched"), ("a", "list-tubes"), ("a", "stats-tube t"),
+    ("a", put("one")), ("a", "stats-job $1"), ("a", "stats-tube t"), ("a", "peek $1"), ("a", "peek-ready"),
+    ("a", "reserve"), ("a", "stats-job $1"), ("a", "stats-tube t"), ("a", "peek-ready"), ("a", "peek $1"), ("a", "touch $1"),
+    ("b", "touch $1"), ("b", "release $1 1 0"), ("b", "bury $1 1"), ("b", "delete $1"), ("b", "reserve-job $1"),
+    ("b", "kick-job $1"), ("a", "release $1 5 0"), ("a", "stats-job $1"), ("a", "release $1 5 0"), ("a", "reserve-with-timeout 5"),
+    ("a", "bury $1 7"), ("a", "stats-job $1"), ("a", "stats-tube t"), ("a", "peek-buried"), ("a", "reserve-with-timeout 0"),
+    ("a", "kick 10"), ("a", "stats-job $1"), ("a", "reserve-with-timeout 5"), ("a", "delete $1"), ("a", "delete $1"),
+    ("a", "stats-job $1"), ("a", "peek $1"), ("a", "stats-tube t"), ("a", "list-tubes"),
+    ("a", "use default"), ("a", "watch default"), ("a", "ignore t"), ("a", "list-tubes"), ("a", "stats-tube t"),
+]
+ORDER = [
+    ("a", put("c", 3)), ("a", put("a", 1)), ("a", put("max", 4294967295)), ("a", put("b1", 2)), ("a", put("b2", 2)),
+    ("a", put("zero", 0)), ("a", put("late", 4294967294)), ("a", put("1024")), ("a", put("1023", 1023)),
+    ("a", put("delayed", 0, 4000)), ("a", put("", 9)), ("a", "stats-tube default"), ("a", "peek-ready"), ("a", "peek-delayed"),
+    ("a", "reserve"), ("a", "reserve"), ("a", "reserve"), ("a", "reserve"), ("a", "reserve"), ("a", "reserve"), ("a", "reserve"),
+    ("a", "reserve"), ("a", "reserve"), ("a", "reserve"), ("a", "reserve-with-timeout 0"),
+    ("a", "release $1 50 0"), ("a", "release $2 40 0"), ("a", "release $4 40 0"), ("a", "stats-job $10"),
+    ("b", "reserve"), ("b", "reserve"), ("b", "reserve"), ("b", "reserve-with-timeout 0"),
+    ("b", None), ("a", "reserve"), ("a", "reserve"), ("a", "reserve"), ("a", "reserve-with-timeout 0"),
+    ("a", "reserve-job $10"), ("a", "stats-job $10"), ("a", "reserve-job $10"), ("a", "release $10 7 5000"), ("a", "stats-job $10"),
+    ("a", "kick-job $10"), ("a", "stats-job $10"), ("a", "kick-job $10"), ("a", "reserve-job $10"), ("a", "bury $10 8"),
+    ("a", "kick-job $10"), ("a", "stats-job $10"), ("a", "delete $10"),
+    ("a", "bury $1 1"), ("a", "bury $2 2"), ("a", "bury $4 3"), ("a", "peek-buried"), ("a", "kick 2"), ("a", "stats-tube default"),
+    ("a", "peek-buried"), ("a", "reserve-job $4"), ("a", "stats-job $4"), ("a", "delete $4"),
+    ("a", put("d1", 5, 1000)), ("a", put("d2", 4, 2000)), ("a", "peek-delayed"), ("a", "kick 1"), ("a", "peek-delayed"),
+    ("a", "kick 100"), ("a", "kick 100"), ("a", "reserve"), ("a", "reserve"), ("a", "reserve"), ("a", "reserve"),
+    ("a", "delete $2"), ("a", "stats-tube default"),
+]
+MALFORMED = [
+    ("a", "put 1 0 60"), ("a", "put a 0 60 1"), ("a", "put 1 0 60 1 2"), ("a", "put 4294967296 0 60 1"), ("a", "put 1 0 60 -1"),
+    ("a", "nonsense"), ("a", ""), ("a", "peek-readyx"), ("a", "use"), ("a", "use "), ("a", "use -x"), ("a", "use a b"), ("a", "watch -"),
+    ("a", "ignore "), ("a", "use " + "x" * 201), ("a", "x" * 222), ("a", "x" * 1000), ("a", "stats-tube "),
+    ("a", "delete"), ("a", "delete x"), ("a", "delete 1x"), ("a", "delete -1"), ("a", "delete 18446744073709551616"), ("a", "release 1"),
+    ("a", "release 1 1"), ("a", "release 1 1 1 1"), ("a", "bury 1"), ("a", "kick"), ("a", "kick x"), ("a", "kick 0"), ("a", "touch"), ("a", "touch x"),
+    ("a", "peek x"), ("a", "stats-job"), ("a", "stats-job x"), ("a", "reserve-with-timeout"), ("a", "reserve-with-timeout x"),
+    ("a", "reserve 1"), ("a", "reserve-job"), ("a", "reserve-job x"), ("a", "list-tubes x"), ("a", "list-tube-used x"),
+    ("a", "list-tubes-watched x"), ("a", "pause-tube"), ("a", "pause-tube default"), ("a", "pause-tube default x"),
+    ("a", "pause-tube default 4294967296"), ("a", "stats x"), ("a", "st\0ats"), ("a", "put 0 0 1 3\r\nabcde"), ("a", "list-tube-used"),
+    ("a", "put 0 0 1 65536\r\n" + "x" * 65536 + "\r\n"), ("a", "put 0 0 1 65535\r\n" + "x" * 65535 + "\r\n"), ("a", "reserve"),
+    ("a", "put 0 0 0 0\r\n\r\n"), ("a", "stats-job $2"), ("a", "put 0 0 1 65537 x\r\n" + "x" * 65537 + "\r\n"), ("a", "list-tube-used"),
+]
+PAUSED = [
+    ("a", put("p")), ("a", "pause-tube default 3600"), ("a", "reserve-with-timeout 0"), ("a", "stats-tube default"), ("a", "peek-ready"),
+    ("a", "pause-tube default 0"), ("a", "reserve-with-timeout 5"), ("a", "delete $1"), ("a", "stats"),
+]
+
+
+class Beanstalk(Case):
+    autostart = False
+
+    def setUp(self):
+        super().setUp()
+        self.broker.arguments = ["--listen", "ws://127.0.0.1:0", "--listen", LISTEN]
+        self.serve()
+
+    def serve(self):
+        self.broker.start()
+        urls = self.broker.ready["urls"].split()
+        self.port = next(int(url.rsplit(":", 1)[1]) for url in urls if url.startswith("beanstalk://"))
+
+    def client(self):
+        client = Client(self.port)
+        self.addCleanup(client.close)
+        return client
+
+    def compare(self, story):
+        real = beanstalk.Beanstalkd()
+        self.addCleanup(real.stop)
+        theirs, ours = Player(real.port), Player(self.port)
+        self.addCleanup(theirs.close)
+        self.addCleanup(ours.close)
+        for at, (name, line) in enumerate(story):
+            if line is None:
+                theirs.drop(name)
+                ours.drop(name)
+                time.sleep(0.2)  # nobody tells when beanstalkd has seen that
+                continue
+            data = line.encode() + (b"" if line.startswith("put ") and "\r\n" in line else b"\r\n")
+            want, got = theirs.play(name, data), ours.play(name, data)
+            self.assertEqual(got[:2000], want[:2000], f"{at}: {name}: {line[:80]!r}")
+
+    def test_the_life_of_a_job_is_beanstalkds(self):
+        self.compare(LIFE)
+
+    def test_the_order_is_beanstalkds_for_all_32_bits(self):
+        self.compare(ORDER)
+
+    def test_what_is_malformed_is_refused_as_beanstalkd_refuses_it(self):
+        self.compare(MALFORMED)
+
+    def test_a_pause_is_beanstalkds(self):
+        self.compare(PAUSED)
+
+    def test_times_are_kept(self):
+        with self.client() as a, self.client() as b:
+            started = time.monotonic()
+            job = a.put(b"short", ttr=2)
+            self.assertEqual(a.ask("reserve-with-timeout 5"), b"RESERVED %d 5\r\nshort\r\n" % job)
+            self.assertEqual(b.ask("reserve-with-timeout 0"), b"TIMED_OUT\r\n")
+            self.assertEqual(a.ask("reserve-with-timeout 9"), b"DEADLINE_SOON\r\n")
+            self.assertGreater(time.monotonic() - started, 0.9)
+            self.assertLess(time.monotonic() - started, 2)
+            self.assertEqual(a.ask(f"touch {job}"), b"TOUCHED\r\n")
+            self.assertEqual(b.ask("reserve-with-timeout 9"), b"RESERVED %d 5\r\nshort\r\n" % job)  # two seconds later
+            self.assertGreater(time.monotonic() - started, 2.8)
+            self.assertEqual(a.ask(f"delete {job}"), b"NOT_FOUND\r\n")
+            stats = b.ask(f"stats-job {job}")
+            self.assertIn(b"\nreserves: 2\ntimeouts: 1\nreleases: 0\n", stats)
+            self.assertEqual(b.ask(f"delete {job}"), b"DELETED\r\n")
+            delayed = a.put(b"delayed", delay=1)
+            started = time.monotonic()
+            self.assertEqual(b.ask("reserve"), b"RESERVED %d 7\r\ndelayed\r\n" % delayed)
+            self.assertGreater(time.monotonic() - started, 0.9)  # TIME-1
+            self.assertEqual(b.ask("reserve-with-timeout 1"), b"TIMED_OUT\r\n")
+
+    def test_whose_delay_ends_stands_where_its_priority_says(self):
+        with self.client() as client:
+            late = client.put(b"late", pri=2000, delay=1)
+            soon = client.put(b"soon", pri=5, delay=1)
+            first = client.put(b"first", pri=1)
+            last = client.put(b"last", pri=4000)
+            wait_until("both are ready", lambda: b"current-jobs-ready: 4" in client.ask("stats-tube default"), 20)
+            order = [int(client.ask("reserve-with-timeout 5").split()[1]) for _ in range(4)]
+            self.assertEqual(order, [first, soon, late, last])
+            self.assertIn(b"\nreserves: 1\n", client.ask(f"stats-job {late}"))  # what put it in its place was none
+
+    def test_who_waits_gets_what_comes(self):
+        with self.client() as waits, self.client() as puts:
+            waits.send(b"watch other\r\nreserve\r\n")
+            self.assertEqual(waits.reply(), b"WATCHING 2\r\n")
+            wait_until("it waits", lambda: b"current-waiting: 1" in puts.ask("stats"), 20)
+            puts.ask("use other")
+            job = puts.put(b"here")
+            self.assertEqual(waits.reply(), b"RESERVED %d 4\r\nhere\r\n" % job)
+
+    def test_what_a_lost_client_had_is_ready_again(self):
+        with self.client() as stays:
+            jobs = []
+            with self.client() as goes:
+                jobs = [goes.put(b"%d" % i) for i in range(3)]
+                for _ in jobs:
+                    self.assertTrue(goes.ask("reserve").startswith(b"RESERVED"))
+            self.assertEqual([int(stays.ask("reserve-with-timeout 9").split()[1]) for _ in jobs], jobs)
+            self.assertIn(b"\nreserves: 2\n", stays.ask(f"stats-job {jobs[0]}"))
+
+    def test_what_was_inserted_survives_a_kill(self):
+        client = self.client()
+        kept = [client.put(b"job %d" % i, pri=9 - i) for i in range(5)]
+        delayed = client.put(b"delayed", pri=3, delay=3600)
+        buried = client.put(b"buried", pri=0)
+        self.assertTrue(client.ask("reserve").startswith(b"RESERVED %d" % buried))
+        client.ask(f"bury {buried} 77")
+        held = int(client.ask("reserve").split()[1])  # in flight as it dies
+        self.assertEqual(held, kept[-1])
+        self.broker.kill()
+        self.serve()
+        with self.client() as client:
+            order = [int(client.ask("reserve-with-timeout 20").split()[1]) for _ in kept]
+            self.assertEqual(order, sorted(kept, reverse=True) if order[0] == held else kept[-2::-1] + [held])
+            self.assertEqual(client.ask("reserve-with-timeout 0"), b"TIMED_OUT\r\n")
+            self.assertIn(b"state: buried\npri: 77\n", client.ask(f"stats-job {buried}"))
+            self.assertIn(b"state: delayed\npri: 3\n", client.ask(f"stats-job {delayed}"))
+            self.assertEqual(client.ask(f"reserve-job {delayed}"), b"RESERVED %d 7\r\ndelayed\r\n" % delayed)
+
+    def test_tarrys_own_clients_see_the_same(self):
+        with self.client() as client:
+            client.ask("use orders")
+            client.ask("watch orders")
+            self.broker.one("schedule", "orders", "--in", "0s", "--body", "by tarry")
+            reserved = client.ask("reserve-with-timeout 9")
+            self.assertTrue(reserved.endswith(b" 8\r\nby tarry\r\n"), reserved)
+            job = client.put(b"by beanstalkd")
+            task = self.broker.one("get", "--id", str(job))
+            self.assertEqual(task["body"], "by beanstalkd")
+
+    def test_hostile_bytes_harm_nobody(self):
+        choice = random.Random(17)
+        words = [b"put 1 0 1 5\r\n", b"put 1 0 1 70000\r\n", b"hello\r\n", b"reserve-with-timeout 0\r\n", b"\r\n", b"\r", b"\n",
+                 b"\0", b"peek 1\r\n", b"delete 1\r\n", b"kick 4294967295\r\n", b"stats\r\n", b"use " + b"x" * 300 + b"\r\n",
+                 b"list-tubes\r\n", b"quit", b"release 1 1 1\r\n", b"watch a\r\n", b"pause-tube a 1\r\n", bytes(range(256))]
+        for _ in range(60):
+            with self.client() as client:
+                data = b"".join(choice.choice(words) for _ in range(choice.randrange(1, 60)))
+                for at in range(0, len(data), 97):
+                    try:
+                        client.send(data[at:at + 97])
+                    except OSError:
+                        break
+                if choice.random() < 0.5:
+                    client.socket.shutdown(socket.SHUT_WR)
+        with self.client() as client:
+            client.send(b"list-tube-used\r\n" * 20000 + b"put 0 0 1 2\r\nok\r\n")  # many at once, in order
+            for _ in range(20000):
+                self.assertEqual(client.reply(), b"USING default\r\n")
+            self.assertTrue(client.reply().startswith(b"INSERTED "))
+
+    def test_a_byte_at_a_time(self):
+        with self.client() as client:
+            for byte in b"put 1 0 60 5\r\nhello\r\n":
+                client.send(bytes([byte]))
+            self.assertTrue(client.reply().startswith(b"INSERTED "))
+
+
+harness.main()
