@@ -163,12 +163,16 @@ static struct task *task_of_ready(struct ready_node *node) {
     return (struct task *)((char *)node - offsetof(struct task, ready));
 }
 
+struct task *near_first_ready(const struct line_state *line) {
+    struct ready_node *node = ready_min(&line->ready);
+    return node ? task_of_ready(node) : NULL;
+}
+
 /* The soonest ready task of the line, if nothing that only the index holds, or that is not placed yet, may come before
  * it. */
 static struct task *line_next(struct core *core, struct line_state *line) {
-    struct ready_node *node = ready_min(&line->ready);
-    if (!node) return NULL;
-    struct task *task = task_of_ready(node);
+    struct task *task = near_first_ready(line);
+    if (!task) return NULL;
     struct due due = row_due(&task->row);
     if (due_before(line->horizon, due) && line_index_only(core, line)) return NULL;
     bool may_be_overtaken = line->settling && due_before(line->sure, due) && line->far_soonest_ms <= due.due_ms;

@@ -25,6 +25,8 @@ void near_due(struct core *core, struct task *task);
  * changed. */
 void near_update_serving(struct core *core, struct queue *queue);
 
+/* The first of the line that is in memory and ready, by (due, id); NULL: none is. */
+struct task *near_first_ready(const struct line_state *line);
 /* The next ready task of the queue, by priority, due, id; NULL when none is both ready and known to be the next (the
  * window behind it may have to be loaded first). */
 struct task *near_next_ready(struct core *core, struct queue *queue);

@@ -42,6 +42,12 @@ void query_queues(struct core *core, const struct core_event *event, struct core
     reply_send(core, effects, event->ticket, reply);
 }
 
+/* Since when the task could have been delivered. What was due before it was scheduled could not leave before it was
+ * there. */
+static uint64_t deliverable_ms(const struct row *row) {
+    return row->due_ms > row->scheduled_ms ? row->due_ms : row->scheduled_ms;
+}
+
 /* Ready within the windows is exact; behind a horizon that has passed there may be more: a lower bound, and said so. */
 static void count_ready(struct core *core, struct queue *queue, struct queue_look *look) {
     const struct queue_tally *tally = &core->tally.queues[queue->number];
@@ -53,9 +59,9 @@ static void count_ready(struct core *core, struct queue *queue, struct queue_loo
         look->ready += line->ready.count;
         if (line->horizon.due_ms <= now_ms && line_index_only(core, line)) look->is_lower_bound = true;
         if (line->settling) look->is_lower_bound = true;
-        const struct ready_node *first = ready_min(&line->ready);
+        const struct task *first = near_first_ready(line);
         uint64_t *oldest = &look->oldest_due_ms[line->line.base];
-        if (first && first->due_ms < *oldest) *oldest = first->due_ms;
+        if (first && deliverable_ms(&first->row) < *oldest) *oldest = deliverable_ms(&first->row);
     }
 }
 

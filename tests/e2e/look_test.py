@@ -137,6 +137,10 @@ class Stats(Case):
         time.sleep(0.5)
         self.assertGreaterEqual(self.broker.queue_stats("q")["oldest_overdue_ms"], 500)
 
+    def test_what_was_due_before_it_was_scheduled_is_overdue_since_it_is_there(self):
+        self.broker.one("schedule", "q", "--at", "2001-01-01T00:00:00Z")
+        self.assertLess(self.broker.queue_stats("q")["oldest_overdue_ms"], 60_000)
+
     def test_for_people_it_is_a_table(self):
         self.broker.one("schedule", "q", "--in", "1h")
         import subprocess
