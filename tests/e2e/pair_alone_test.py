@@ -14,7 +14,7 @@ class Alone(pair.Case):
 
     def test_a_primary_that_serves_alone_says_since_when_and_what_that_means(self):
         self.start_pair()
-        self.wait_for("not alone", lambda: metrics(self.a)["alone_ms"] == 0)
+        self.wait_for("not alone", lambda: metrics(self.a)["alone_seconds"] == 0)
         before = len(self.said("serves_alone"))
         self.b.kill()
         self.a.one("schedule", "orders", "--in", "1h")
@@ -26,12 +26,12 @@ class Alone(pair.Case):
         status = self.wait_for("a problem", lambda: (item := self.a.tarry("status").one)["problem"] and item)
         self.assertIn("serves alone", status["problem"])
         self.assertLessEqual(status["since_ms"], status["alone_since_ms"])
-        self.assertGreater(metrics(self.a)["alone_ms"], 0)
+        self.assertGreater(metrics(self.a)["alone_seconds"], 0)
         self.b.start()
         self.wait_in_sync()
         self.wait_for("alone no more", lambda: "alone_since_ms" not in self.a.one("status"))
         self.wait_log(self.a, "event=serves_alone_no_more")
-        self.assertEqual(metrics(self.a)["alone_ms"], 0)
+        self.assertEqual(metrics(self.a)["alone_seconds"], 0)
 
     def records(self):
         return self.a.ok("audit", "--kind", "alone,alone_over")
