@@ -75,6 +75,7 @@ struct asked {               /* something that the core lacks facts for, or aske
     struct request *request;
     uint64_t arrived_ns; /* a call: the truth, when it came to the machine */
     size_t known;        /* how many frames had been acknowledged when it came (truth.h) */
+    size_t proved;       /* … and how many of them a follower's answer must show (node_proved) */
 };
 
 struct batch {              /* effects of some steps, on their way to the disk and out (shell/batch.h) */

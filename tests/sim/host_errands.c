@@ -268,6 +268,7 @@ static void receive(struct world *world, const struct unread *unread) {
     asked->request = request;
     asked->arrived_ns = unread->arrived_ns;
     asked->known = world->truth.count;
+    if (host->node) asked->proved = node_proved(world);
     Tarry__Code code = host->node ? node_admits(host->node, request->body) : TARRY__CODE__OK;
     if (code != TARRY__CODE__OK) {
         refuse_with(world, asked, code);

@@ -102,7 +102,7 @@ static void check_known(struct world *world, const struct core_reply *reply, con
     if (!host->node) return;
     if (reply->reply && reply->reply->follower) {
         MUST(reply->after <= host->durable);
-        node_check_fresh(world, reply, asked->known);
+        node_check_fresh(world, reply, asked->known, asked->proved);
         return;
     }
     MUST(host->node->writes && reply->after <= host->node->pair.committed);

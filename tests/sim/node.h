@@ -134,9 +134,13 @@ void node_unmake(struct world *world);
 struct core_reply;
 /* The leader's word came. TRUE-1: what it says to be acknowledged is all that was, when it was asked. */
 void node_take_word(struct world *world, const struct node_message *message);
-/* TRUE-1: a follower's answer is no older than it can prove, nor than a position that it lets pass. `known`: so many
- * frames had been acknowledged when the question came. */
-void node_check_fresh(struct world *world, const struct core_reply *reply, size_t known);
+/* How many frames had been acknowledged when the leader was asked for the word that this node proves its age by, now.
+ */
+size_t node_proved(struct world *world);
+/* TRUE-1: a follower's answer is no older than it could prove, nor than a position that it lets pass. `known`: so many
+ * frames had been acknowledged when the question came; `proved`: node_proved of then, as tarryd judges a question
+ * before the core reads: what is applied and heard until the answer leaves says nothing of it. */
+void node_check_fresh(struct world *world, const struct core_reply *reply, size_t known, size_t proved);
 /* ---- from host*.c */
 /* Recovery is over and the core follows. False: refused, the host has a sentence. */
 bool node_start(struct world *world);

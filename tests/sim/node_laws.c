@@ -68,24 +68,25 @@ void node_take_word(struct world *world, const struct node_message *message) {
     freshness_heard(&following->fresh, answer->epoch, message->asked_ns, answer->known, core_position(host->core));
 }
 
-static void check_age(const struct node_following *following, const struct host *host, uint64_t position) {
+size_t node_proved(struct world *world) {
+    const struct host *host = world->host;
+    struct node_following *following = &host->node->following;
+    freshness_applied(&following->fresh, core_position(host->core));
     size_t acknowledged = SIZE_MAX; /* two may be of one moment */
     for (size_t i = 0; i < NODE_WORDS; i++) {
         const struct node_word *word = &following->words[i];
         bool is_it = word->asked_ns != 0 && word->asked_ns == following->fresh.proved.asked_ns;
         if (is_it && word->acknowledged < acknowledged) acknowledged = word->acknowledged;
     }
-    if (acknowledged != SIZE_MAX) MUST(host_frames_below(host, position) >= acknowledged);
+    return acknowledged == SIZE_MAX ? 0 : acknowledged;
 }
 
-void node_check_fresh(struct world *world, const struct core_reply *reply, size_t known) {
+void node_check_fresh(struct world *world, const struct core_reply *reply, size_t known, size_t proved) {
     const struct host *host = world->host, *other = &world->hosts[1 - host->number];
-    struct node_following *following = &host->node->following;
     const uint64_t now_ns = world_boot_ns(world), position = reply->reply->position;
-    freshness_applied(&following->fresh, position);
-    check_age(following, host, position);
+    MUST(host_frames_below(host, position) >= proved);
     if (known == 0 || !truth_has(world, other, known)) return;
     struct freshness_wish wish = {.at_least = other->frames[known - 1].end, .until_ns = now_ns};
-    enum freshness_verdict verdict = freshness_judge(&following->fresh, &wish, true, position, now_ns);
+    enum freshness_verdict verdict = freshness_judge(&host->node->following.fresh, &wish, true, position, now_ns);
     MUST((verdict == FRESH_ENOUGH) == (host_frames_below(host, position) >= known));
 }

@@ -96,6 +96,22 @@ static void an_old_leader_returns_and_what_nobody_was_told_is_put_aside(void **s
     assert_int_equal(f->world->hosts[0].frame_count, f->world->hosts[1].frame_count);
 }
 
+/* A thread takes 100 ms to be woken: of a question that is read before a frame is applied the answer leaves after that,
+ * and after the leader's word about that frame, if the moment is hit. What is heard until then proves nothing of it. */
+static void what_a_follower_hears_once_it_has_read_says_nothing_of_its_answer(void **state) { /* TRUE-1 */
+    struct fx *f = *state;
+    f->world->options.wake = (struct span){100000, 0};
+    f->worker->node = 1;
+    for (uint64_t later_ms = 400; later_ms < 700; later_ms += 3) {
+        (void)client_schedule(f->shop, .delay_ms = 600000);
+        SIM_ELAPSE(f, later_ms);
+        struct request *question = look(f->worker, "order-1");
+        SIM_ELAPSE(f, 1000);
+        assert_true(question->answered); /* node_check_fresh has looked at it */
+    }
+    SIM_SKIP(f);
+}
+
 static void a_follower_that_falls_silent_is_waited_for_until_the_record_says_otherwise(void **state) { /* F-27 */
     struct fx *f = *state;
     world_pause(f->world, 1, 2000);
@@ -467,6 +483,7 @@ int main(void) {
         PAIR_STORY(an_answer_waits_for_both_disks),
         PAIR_STORY(a_leader_that_is_cut_off_answers_nobody),
         PAIR_STORY(an_old_leader_returns_and_what_nobody_was_told_is_put_aside),
+        PAIR_STORY(what_a_follower_hears_once_it_has_read_says_nothing_of_its_answer),
         PAIR_STORY(a_follower_that_falls_silent_is_waited_for_until_the_record_says_otherwise),
         STRICT_STORY(in_strict_mode_nothing_is_answered_without_the_follower),
         PAIR_STORY(a_follower_whose_disk_is_full_costs_time_and_nothing_else),
