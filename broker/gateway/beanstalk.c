@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "beanstalk_parts.h"
+#include "door.h"
 #include "message.h"
 
 static_assert(QUEUES_PER_SUBSCRIBE_MAX >= BEANSTALK_WATCHED_MAX, "a watch list is one lease's");
@@ -345,7 +346,9 @@ static size_t carry_out_all(struct beanstalk_connection *connection, const uint8
     while (at < size && may_go_on(connection)) {
         struct beanstalk_command command;
         at += beanstalk_parse(&connection->parser, bytes + at, size - at, &command);
-        if (command.kind != BEANSTALK_NONE) carry_out(connection, &command);
+        if (command.kind == BEANSTALK_NONE) continue;
+        door_stream_whole(connection->server->door, connection->id);
+        carry_out(connection, &command);
     }
     return at;
 }
@@ -397,7 +400,8 @@ static bool keep(struct beanstalk_connection *connection, const uint8_t *bytes, 
 
 static bool hold(void *argument, int64_t bytes) {
     const struct beanstalk_connection *connection = argument;
-    return door_stream_hold(connection->server->door, bytes);
+    size_t size = bytes > 0 ? (size_t)bytes : 0; /* a parser keeps one body at a time */
+    return door_stream_half(connection->server->door, connection->id, size, size <= DOOR_SMALL_MAX);
 }
 
 static void *on_opened(void *argument, uint64_t id, const char *peer) {

@@ -10,6 +10,7 @@
 
 #define PIECE (64u << 10)
 #define GZIP_WINDOW (15 + 16) /* 32 KiB, with gzip's head */
+#define GZIP_SIZE (48u << 10) /* its state and its window */
 #define ZSTD_WINDOW_LOG 23    /* 8 MiB: what RFC 9659 asks for */
 
 struct body_packing {
@@ -52,6 +53,12 @@ unsigned body_begin(struct http_exchange *exchange) {
     return (is_gzip ? begin_gzip(exchange->packing) : begin_zstd(exchange->packing)) ? 0 : 503;
 }
 
+/* What unpacking holds, its window included. */
+static size_t packing_size(const struct body_packing *packing) {
+    if (packing == NULL) return 0;
+    return sizeof(*packing) + (packing->is_gzip ? GZIP_SIZE : ZSTD_sizeof_DStream(packing->zstd));
+}
+
 static unsigned keep(struct http_exchange *exchange, const char *bytes, size_t size) {
     size_t needed = exchange->body_size + size + 1;
     if (exchange->body_size + size > HTTP_BODY_MAX) return 413;
@@ -60,16 +67,13 @@ static unsigned keep(struct http_exchange *exchange, const char *bytes, size_t s
         if (exchange->body_capacity == 0 && !exchange->head.is_chunked && exchange->packing == NULL)
             capacity = (size_t)exchange->head.length + 1;
         if (capacity > HTTP_BODY_MAX + 1) capacity = HTTP_BODY_MAX + 1;
-        size_t more = capacity - exchange->body_capacity;
         bool is_small = capacity <= DOOR_SMALL_MAX; /* an ack must find room, whatever else is held (CAP-1) */
-        if (!is_small) {
-            if (!door_stream_hold(exchange->server->door, (int64_t)(capacity - exchange->body_held))) return 503;
-            exchange->body_held = capacity;
-        }
+        size_t all = capacity + packing_size(exchange->packing);
+        if (!door_stream_half(exchange->server->door, exchange->id, all, is_small)) return 503;
         char *grown = realloc(exchange->body, capacity);
         if (grown == NULL) return 503;
         exchange->body = grown;
-        exchange->body_capacity += more;
+        exchange->body_capacity = capacity;
     }
     memcpy(exchange->body + exchange->body_size, bytes, size);
     exchange->body_size += size;

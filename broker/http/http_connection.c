@@ -1,7 +1,7 @@
 /* http_connection.c: bytes of a connection: heads, bodies, and the answers in their order; see http_server.h.
  *
- * What has come and is not understood yet lies in `in`, and is counted (door_stream_hold). A head may take HEAD_MS, a
- * body BODY_MS for each 64 KiB, and between two requests a connection may rest for REST_MS. */
+ * What has come and is not understood yet lies in `in`, counted, and waits while answers are unread. A head may take
+ * HEAD_MS, a body BODY_MS for each 64 KiB, and between two requests a connection may rest for REST_MS. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #define HEAD_MS 10000u
 #define BODY_MS 30000u
 #define REST_MS 60000u
-#define IN_MAX (64u << 10) /* of requests behind the one that is worked at */
+#define IN_MAX (64u << 10) /* of requests behind the one that is worked at; of a body, what must come in BODY_MS */
 #define HEAD_ROOM 1024u
 #define SMALL_MAX (64u << 10) /* a body that travels in one piece with its head */
 
@@ -30,8 +30,8 @@ static void exchange_free(struct http_exchange *exchange) {
     json_decref(exchange->json);
     out_deinit(&exchange->out);
     arena_deinit(&exchange->arena);
-    if (exchange->body_held > 0) (void)door_stream_hold(server->door, -(int64_t)exchange->body_held);
     body_deinit(exchange);
+    (void)door_stream_half(server->door, exchange->id, 0, false);
     if (exchange->head_bytes != NULL) explicit_bzero(exchange->head_bytes, strlen(exchange->head_bytes));
     free(exchange->head_bytes);
     free(exchange);
@@ -354,6 +354,7 @@ static void go_ahead(struct http_exchange *exchange) {
 static void dispatch(struct http_exchange *exchange) {
     struct http_connection *connection = exchange->connection;
     connection->state = STATE_BUSY;
+    door_stream_whole(connection->server->door, connection->id);
     door_stream_deadline(connection->server->door, connection->id, 0);
     if (!body_finish(exchange)) {
         http_refuse(exchange, 400, "invalid", "the body is not what Content-Encoding says, or ends too early");
@@ -393,6 +394,8 @@ static bool begin_exchange(struct http_connection *connection, size_t size) {
     memmove(connection->in->bytes, connection->in->bytes + size, connection->in->size);
     connection->left = exchange->head.length;
     connection->chunks = (struct chunks){0};
+    connection->body_come = connection->body_timed = 0;
+    connection->head_is_timed = false;
     connection->state = STATE_BODY;
     if (!admit(exchange)) return false;
     unsigned status = body_begin(exchange);
@@ -420,7 +423,9 @@ static bool take_head(struct http_connection *connection) {
         bool is_bad =
             size > 0 && http_head_parse((char *)connection->in->bytes, size, &head, &used, &refusal) == HEAD_BAD;
         if (!is_bad) {
-            door_stream_deadline(door, connection->id, size > 0 ? HEAD_MS : REST_MS);
+            bool is_timed = connection->head_is_timed && size > 0;
+            if (!is_timed) door_stream_deadline(door, connection->id, size > 0 ? HEAD_MS : REST_MS);
+            connection->head_is_timed = size > 0;
             return false;
         }
     }
@@ -450,6 +455,7 @@ static bool take_body(struct http_connection *connection) {
             return false;
         }
         in->size -= size;
+        connection->body_come += size;
         memmove(in->bytes, in->bytes + size, in->size);
         if (result == HEAD_DONE) connection->left = 0;
         bool is_whole = exchange->head.is_chunked ? result == HEAD_DONE : connection->left == 0;
@@ -461,19 +467,23 @@ static bool take_body(struct http_connection *connection) {
         dispatch(exchange);
         return true;
     }
-    door_stream_deadline(connection->server->door, connection->id, BODY_MS);
+    if (connection->body_come >= connection->body_timed) {
+        connection->body_timed = connection->body_come + IN_MAX;
+        door_stream_deadline(connection->server->door, connection->id, BODY_MS);
+    }
     return false;
 }
 
 static void run(struct http_connection *connection) {
-    bool goes_on = true;
+    bool goes_on = true, is_unread = false;
     if (connection->is_running) return;
     connection->is_running = true;
     while (goes_on) {
         connection->is_due = false;
         switch (connection->state) {
         case STATE_HEAD:
-            goes_on = take_head(connection) || connection->is_due;
+            is_unread = door_stream_unsent(connection->server->door, connection->id) >= HTTP_UNSENT_MAX;
+            goes_on = !is_unread && (take_head(connection) || connection->is_due); /* else on_drained goes on */
             break;
         case STATE_BODY:
             goes_on = take_body(connection) || connection->is_due;
@@ -483,7 +493,7 @@ static void run(struct http_connection *connection) {
         }
     }
     connection->is_running = false;
-    bool is_full = connection->state == STATE_BUSY && connection->in->size >= IN_MAX;
+    bool is_full = (connection->state == STATE_BUSY || is_unread) && connection->in->size >= IN_MAX;
     door_stream_pause(connection->server->door, connection->id, is_full);
 }
 
@@ -510,18 +520,13 @@ static void on_received(void *argument, const uint8_t *bytes, size_t size) {
     struct message *in = connection->in;
     if (connection->state == STATE_OVER) return;
     if (in->size + size > in->capacity) {
-        size_t grown = 2 * (in->size + size);
-        size_t more = grown - in->capacity;
-        if (!door_stream_hold(connection->server->door, (int64_t)more)) {
-            door_stream_refused(connection->server->door, connection->id, 503,
-                                "as much as may be held is held already");
-            door_stream_kill(connection->server->door, connection->id);
-            connection->state = STATE_OVER;
-            return;
-        }
-        connection->held += more;
-        if (!message_grow(&connection->in, grown)) {
-            door_stream_kill(connection->server->door, connection->id);
+        size_t grown = 2 * (in->size + size), more = grown - in->capacity;
+        struct door *door = connection->server->door;
+        bool has_room = door_stream_hold(door, (int64_t)more);
+        if (!has_room) door_stream_refused(door, connection->id, 503, "as much as may be held is held already");
+        if (has_room) connection->held += more;
+        if (!has_room || !message_grow(&connection->in, grown)) {
+            door_stream_kill(door, connection->id);
             connection->state = STATE_OVER;
             return;
         }
@@ -535,8 +540,9 @@ static void on_received(void *argument, const uint8_t *bytes, size_t size) {
 static void on_drained(void *argument) {
     struct http_connection *connection = argument;
     struct http_exchange *exchange = connection->exchange;
-    if (exchange == NULL || exchange->on_drained == NULL) return;
-    void (*tell)(struct http_exchange * exchange) = exchange->on_drained;
+    void (*tell)(struct http_exchange * exchange) = exchange != NULL ? exchange->on_drained : NULL;
+    if (exchange == NULL) run(connection); /* the next request has waited for it */
+    if (tell == NULL) return;
     exchange->on_drained = NULL;
     tell(exchange);
 }

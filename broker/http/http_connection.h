@@ -16,6 +16,9 @@ struct http_connection {
     struct message *in;
     size_t held; /* of `in`, as the door counts it */
     uint64_t left;
+    uint64_t body_come;  /* bytes of a body */
+    uint64_t body_timed; /* … with which its next deadline begins */
+    bool head_is_timed;  /* a head has begun to come, and its deadline runs */
     struct chunks chunks;
     struct http_exchange *exchange;
     bool is_admitted;

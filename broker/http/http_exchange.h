@@ -41,7 +41,6 @@ struct http_exchange {
     char *body;  /* as far as it has come, unpacked */
     size_t body_size;
     size_t body_capacity;
-    size_t body_held;             /* as the door counts it */
     struct body_packing *packing; /* NULL: it comes as it is */
     struct arena arena;
     struct json_in in; /* with the arena */

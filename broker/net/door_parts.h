@@ -52,6 +52,7 @@ struct connection {
     bool asks_pause;                        /* CONNECTION_STREAM: its protocol wants to hear no more … */
     bool finishes;                          /* … its end was asked for: when all is sent … */
     bool lingers;                           /* … all is sent: what still comes is dropped */
+    bool gives_way;                         /* … it is to end for the room it takes: nothing more of it is heard */
     int fd;                                 /* while its first bytes are awaited */
     uint8_t first_size;                     /* of `first` */
     uint8_t first[FIRST_SIZE];              /* bytes that have come and do not yet say whose they are */
@@ -66,6 +67,7 @@ struct connection {
     size_t counted;                  /* bytes of it, and of `request`, that count among its principal's */
     lws_usec_t came_on_us;           /* is_half */
     size_t incoming_size;            /* … kept or not */
+    size_t half_size;                /* CONNECTION_STREAM: bytes that its protocol holds for the request that comes */
     lws_sorted_usec_list_t too_late; /* the rest of it */
     lws_sorted_usec_list_t unread;   /* its answers */
     struct message *request;         /* whole, and there was no room for it */
@@ -234,6 +236,9 @@ void first_forget(struct connection *connection);
 int stream_event(struct connection *connection, enum lws_callback_reasons reason, void *in, size_t size);
 /* What is not sent will not be; its protocol is told. */
 void stream_drop_out(struct connection *connection);
+/* It gives way to others: what it takes of the bounds is free at once, and the library ends it when nothing of it is
+ * being worked at (its protocol may be asking just now). */
+void stream_give_way(struct connection *connection);
 /* Its page has come (door_page). */
 void stream_answer(struct connection *connection, struct message *page);
 

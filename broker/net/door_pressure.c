@@ -17,7 +17,10 @@ static size_t share_of(const struct door *door) {
 static void end(struct connection *connection, const char *sentence) {
     const struct door_calls *calls = &connection->door->calls;
     calls->refused(calls->argument, connection->peer, 503, sentence);
-    ws_drop(connection);
+    if (connection->kind == CONNECTION_STREAM)
+        stream_give_way(connection);
+    else
+        ws_drop(connection);
     connection_kill(connection);
 }
 
@@ -84,7 +87,9 @@ bool pressure_may_wait(const struct door *door, const struct message *request) {
 void pressure_is_read(struct connection *connection) {
     struct door *door = connection->door;
     if (connection->is_unread) TAILQ_REMOVE(&door->unread, connection, in_unread);
-    connection->is_unread = connection->kind == CONNECTION_RPC && connection->out_first != NULL;
+    bool is_bounded =
+        connection->kind == CONNECTION_RPC || (connection->kind == CONNECTION_STREAM && !connection->gives_way);
+    connection->is_unread = is_bounded && connection->out_first != NULL;
     if (connection->is_unread) TAILQ_INSERT_TAIL(&door->unread, connection, in_unread);
 }
 

@@ -33,19 +33,44 @@ static void regulate(struct connection *connection) {
 
 /* ---- out */
 
+/* Answers may be short and many: what is around one counts too. */
+static size_t weight_of(const struct message *message) {
+    return message->capacity + sizeof(*message);
+}
+
 static void drop_first(struct connection *connection, bool left) {
     struct message *message = connection->out_first;
     connection->out_first = message->next;
     if (connection->out_first == NULL) connection->out_last = &connection->out_first;
     connection->out_at = 0;
     connection->out_bytes -= message->size;
+    if (!connection->gives_way) connection->door->unread_size -= weight_of(message);
     const struct door_stream_calls *speaks = connection->speaks;
     if (message->stamp != 0) speaks->sent(speaks->argument, message->stamp, left);
     door_done(connection->door, message);
 }
 
+static void hold_no_half(struct connection *connection) {
+    struct door *door = connection->door;
+    door_release(door, connection->half_size);
+    if (connection->is_half) door->halves_size -= connection->half_size;
+    pressure_half_is_nothing(connection);
+    connection->half_size = connection->incoming_size = 0;
+}
+
+void stream_give_way(struct connection *connection) {
+    connection->gives_way = true;
+    for (const struct message *message = connection->out_first; message != NULL; message = message->next)
+        connection->door->unread_size -= weight_of(message);
+    pressure_is_read(connection);
+    hold_no_half(connection);
+    lws_sul_cancel(&connection->unread);
+    lws_sul_cancel(&connection->too_late);
+}
+
 void stream_drop_out(struct connection *connection) {
     void *stream = connection->stream;
+    hold_no_half(connection);
     connection->stream = NULL;
     connection->is_gone = true;
     if (stream != NULL) connection->speaks->gone(stream);
@@ -68,6 +93,16 @@ static void linger(struct connection *connection) {
     regulate(connection);
 }
 
+/* For the other side to read what is left, if anything is. */
+static void begin_to_wait(struct connection *connection) {
+    if (connection->out_first != NULL)
+        lws_sul_schedule(connection->door->context, 0, &connection->unread, on_unread,
+                         (lws_usec_t)DOOR_UNREAD_S * LWS_USEC_PER_SEC);
+    else if (!connection->lingers)
+        lws_sul_cancel(&connection->unread);
+    pressure_is_read(connection);
+}
+
 /* Sends what the kernel takes, and `tells` when that was all. False: the connection is broken. */
 static bool write_some(struct connection *connection, bool tells) {
     struct lws *wsi = connection->wsi;
@@ -87,11 +122,7 @@ static bool write_some(struct connection *connection, bool tells) {
         connection->out_at += part; /* before it: should it go wrong, some of it may have left */
         if (lws_write(wsi, bytes, part, LWS_WRITE_RAW) < 0) return false;
     }
-    if (connection->out_first != NULL)
-        lws_sul_schedule(connection->door->context, 0, &connection->unread, on_unread,
-                         (lws_usec_t)DOOR_UNREAD_S * LWS_USEC_PER_SEC);
-    else if (!connection->lingers)
-        lws_sul_cancel(&connection->unread);
+    begin_to_wait(connection);
     regulate(connection);
     if (connection->out_first != NULL || connection->lingers) return true;
     if (connection->finishes)
@@ -107,7 +138,7 @@ void door_stream_send(struct door *door, uint64_t id, struct message *message) {
     message->kind = ORDER_ANSWER;
     door_hold(door, message->capacity);
     atomic_fetch_add(&door->queued, 1);
-    if (connection == NULL || connection->finishes) {
+    if (connection == NULL || connection->finishes || connection->gives_way) {
         const struct door_stream_calls *speaks = connection != NULL ? connection->speaks : NULL;
         if (speaks != NULL && message->stamp != 0) speaks->sent(speaks->argument, message->stamp, false);
         door_done(door, message);
@@ -116,11 +147,16 @@ void door_stream_send(struct door *door, uint64_t id, struct message *message) {
     *connection->out_last = message;
     connection->out_last = &message->next;
     connection->out_bytes += message->size;
+    door->unread_size += weight_of(message);
     regulate(connection);
-    if (connection->out_first->next != NULL || lws_send_pipe_choked(connection->wsi))
+    bool is_idle = connection->out_first->next == NULL;
+    if (!is_idle || lws_send_pipe_choked(connection->wsi)) {
         lws_callback_on_writable(connection->wsi);
-    else if (!write_some(connection, false))
+        if (is_idle) begin_to_wait(connection);
+    } else if (!write_some(connection, false)) {
         connection_kill(connection);
+    }
+    pressure_bound_unread(door);
 }
 
 size_t door_stream_unsent(struct door *door, uint64_t id) {
@@ -162,6 +198,33 @@ void door_stream_deadline(struct door *door, uint64_t id, uint64_t after_ms) {
     else
         lws_sul_schedule(door->context, 0, &connection->too_late, on_too_late,
                          (lws_usec_t)after_ms * (LWS_USEC_PER_SEC / 1000));
+}
+
+bool door_stream_half(struct door *door, uint64_t id, size_t size, bool is_small) {
+    struct connection *connection = connection_find(door, id);
+    bool is_there = connection != NULL && !connection->is_gone && !connection->gives_way;
+    if (!is_there) return size == 0; /* what it held is given back */
+    if (size == 0) {
+        hold_no_half(connection);
+        return true;
+    }
+    while (!is_small && atomic_load(&door->held) - connection->half_size + size > door->limits.held_max)
+        if (!pressure_end_silent_half(connection)) return false;
+    if (!connection->is_half) {
+        door->halves_size += connection->half_size;
+        pressure_half_comes_on(connection);
+    }
+    pressure_half_grows(connection, connection->half_size, size);
+    connection->half_size = size;
+    pressure_bound_halves(connection);
+    return true;
+}
+
+void door_stream_whole(struct door *door, uint64_t id) {
+    struct connection *connection = connection_find(door, id);
+    if (connection == NULL || !connection->is_half) return;
+    door->halves_size -= connection->half_size;
+    pressure_half_is_nothing(connection);
 }
 
 bool door_stream_hold(struct door *door, int64_t bytes) {
@@ -223,7 +286,11 @@ static int begin(struct connection *connection) {
 static void received(struct connection *connection, uint8_t *bytes, size_t size) {
     if (connection->is_diverted) bytes[0] &= (uint8_t)~MARK;
     connection->is_diverted = false;
-    if (connection->stream != NULL && !connection->finishes && size > 0)
+    size_t before = connection->incoming_size;
+    connection->incoming_size += size;
+    if (connection->is_half && connection->incoming_size / DOOR_FRAME_OUT > before / DOOR_FRAME_OUT)
+        pressure_half_comes_on(connection);
+    if (connection->stream != NULL && !connection->finishes && !connection->gives_way && size > 0)
         connection->speaks->received(connection->stream, bytes, size);
 }
 
@@ -236,7 +303,7 @@ int stream_event(struct connection *connection, enum lws_callback_reasons reason
         received(connection, in, size);
         return 0;
     case LWS_CALLBACK_RAW_WRITEABLE:
-        return connection->is_gone || !write_some(connection, true) ? -1 : 0;
+        return connection->is_gone || connection->gives_way || !write_some(connection, true) ? -1 : 0;
     case LWS_CALLBACK_RAW_CLOSE:
         stream_drop_out(connection);
         return 0;

@@ -61,8 +61,14 @@ void door_stream_kill(struct door *door, uint64_t id);
 void door_stream_deadline(struct door *door, uint64_t id, uint64_t after_ms);
 /* For the log: a stranger was refused. */
 void door_stream_refused(struct door *door, uint64_t id, unsigned status, const char *sentence);
-/* Bytes more (or fewer) that are kept for connections. False: that is more than may be held, and nothing has changed;
- * fewer is always granted. */
+/* The request that is coming holds `size` bytes in all from now on; 0: none. The door counts them, and gives them back
+ * when the connection ends. False: that is more than may be held, and nothing has changed; `is_small`: it is never
+ * refused. Whose request has not come on for longest gives way to those that need the room (CALM-1): it is ended. */
+bool door_stream_half(struct door *door, uint64_t id, size_t size, bool is_small);
+/* … it is whole: it holds them until door_stream_half says 0, and gives way to nobody. */
+void door_stream_whole(struct door *door, uint64_t id);
+/* Bytes more (or fewer) that are kept for connections, beside that. False: that is more than may be held, and nothing
+ * has changed; fewer is always granted. */
 bool door_stream_hold(struct door *door, int64_t bytes);
 
 #endif

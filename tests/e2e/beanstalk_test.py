@@ -200,6 +200,7 @@ class Beanstalk(Case):
             self.assertEqual(task["body"], "by beanstalkd")
 
     def test_hostile_bytes_harm_nobody(self):
+        """F-20."""
         choice = random.Random(17)
         words = [b"put 1 0 1 5\r\n", b"put 1 0 1 70000\r\n", b"hello\r\n", b"reserve-with-timeout 0\r\n", b"\r\n", b"\r", b"\n",
                  b"\0", b"peek 1\r\n", b"delete 1\r\n", b"kick 4294967295\r\n", b"stats\r\n", b"use " + b"x" * 300 + b"\r\n",

@@ -119,6 +119,7 @@ class Tasks(Web):
                 got += follower.recv(65536)
 
     def test_packed_bodies_and_bombs(self):
+        """F-20."""
         body = gzip.compress(json.dumps({"queue": "z", "in": "1h"}).encode())
         self.good("POST", "/v1/tasks", body, 201, headers={"Content-Encoding": "gzip"})
         bomb = gzip.compress(b" " * (64 << 20))
@@ -230,6 +231,7 @@ class Heads(Web):
         "a length of two": b"Content-Length: 5, 5\r\n", "a tab in a name": b"Content\tLength: 5\r\n", "no name": b": x\r\n"}
 
     def test_what_could_be_smuggled_ends_the_connection(self):
+        """F-20."""
         for name, lines in self.BAD.items():
             with self.subTest(name):
                 got = raw(self.broker.port, self.GOOD + lines + b"\r\n" + self.GOOD + b"\r\n", answers=2)

@@ -11,6 +11,7 @@ from harness import main
 from stranger import BINARY, CONTINUATION, WAIT_S, Hostile, frame, hello, statuses
 
 REQUESTS_MAX, DOOR_HEAD_S = 128, 10  # broker/net/door.h
+HTTP_BODY_S = 30  # broker/http/http_connection.c
 DESCRIPTORS = 576  # of the broker: 256 are reserved, so there are 320 connections: 240 of an address, 80 not upgraded
 ALL, OF_ADDRESS, HTTP = 320, 240, 80
 PREFETCHED = 72  # of these frames that the library may hold beside what it was allowed to
@@ -176,6 +177,47 @@ class Memory(Hostile):
             self.assertIn(wire.number(wire.decode(half.got[6:]), 1), (wire.BUSY, wire.INVALID))  # … or was kept to its end, and is no request
         for half in halves:
             half.peer.close()
+
+    def test_silent_http_bodies_give_way(self):
+        """CALM-1, F-18: two halves of bodies over HTTP fill the 8 MiB: a large request is BUSY. Nothing more comes of them, so after DOOR_SILENT_S they
+        give way, long before their time is over; one that comes on does not."""
+        with wire.Rpc(self.broker.port) as rpc:
+            self.producer = rpc.hello()
+            harness.wait_until("room", lambda: self.large(rpc, 1) == wire.OK, WAIT_S)
+            halves = [self.begin_body(3_750_000) for _ in range(2)]
+            before = time.monotonic()
+            harness.wait_until("BUSY", lambda: self.large(rpc, 2) == wire.BUSY, WAIT_S)
+            harness.wait_until("room again", lambda: self.large(rpc, 2) == wire.OK, WAIT_S)
+            self.assertLess(time.monotonic() - before, HTTP_BODY_S - 5, "s: it was their time that ended them")
+            self.assert_logged("another one needs the room")
+            self.assertTrue(halves[0].receive_until(lambda got: False))
+            halves[1].peer.close()
+
+    def begin_body(self, size):
+        """Half of a body over HTTP, of so many bytes in all."""
+        peer = self.stranger()
+        peer.send(f"POST /v1/commit HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {size}\r\n\r\n".encode()
+                  + b" " * (size // 2))
+        return peer
+
+    def test_a_crowd_that_reads_no_answers_over_http_takes_no_more_than_its_share(self):
+        """CALM-1, F-19: a task of 900 kB is asked for in 60 bytes, a thousand times in a row on each of 40 connections, and nobody reads an answer. A
+        connection is not heard for as long as its answers are not read; who has not read for longest is ended."""
+        with wire.Rpc(self.broker.port) as rpc:
+            self.producer = rpc.hello()
+            body = wire.commit(self.producer, 1, [wire.schedule("q", "large", 3_600_000, b"x" * 900_000)])
+            harness.wait_until("the task", lambda: rpc.ask(wire.COMMIT, body)[0] == wire.OK, WAIT_S)
+        before = self.memory_now()
+        crowd = [self.stranger(receive_buffer=4096) for _ in range(40)]
+        for peer in crowd:
+            peer.send(b"GET /v1/queues/q/tasks/large HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1000)
+        self.assert_logged("too many answers are not read")
+        for _ in range(20):
+            if not harness.SANITIZED:
+                self.assertLess(self.memory_now() - before, 80 << 10, "KiB")
+            time.sleep(0.05)
+        for peer in crowd:
+            peer.peer.close()
 
 
 class Requests(Hostile):

@@ -37,6 +37,7 @@ static void half_a_head_is_awaited(void **state) {
     assert_int_equal(parse("GET /v1 HTTP/1.1\r\nHost: h\r\n"), HEAD_MORE);
 }
 
+/* F-20 */
 static void what_might_be_read_otherwise_is_refused(void **state) {
     (void)state;
     static const char *const lines[] = {"Content-Length : 1\r\n",
