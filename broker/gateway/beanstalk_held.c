@@ -15,7 +15,7 @@
 static void arm(struct beanstalk_connection *connection);
 
 struct beanstalk_reserved *held_find(const struct beanstalk_connection *connection, uint64_t id) {
-    struct beanstalk_reserved *reserved;
+    struct beanstalk_reserved *reserved = NULL;
     TAILQ_FOREACH(reserved, &connection->reserved, all) {
         if (reserved->id == id && !reserved->is_settling) return reserved;
     }
@@ -23,7 +23,7 @@ struct beanstalk_reserved *held_find(const struct beanstalk_connection *connecti
 }
 
 uint64_t held_soonest_ms(const struct beanstalk_connection *connection) {
-    const struct beanstalk_reserved *reserved;
+    const struct beanstalk_reserved *reserved = NULL;
     uint64_t soonest_ms = UINT64_MAX;
     TAILQ_FOREACH(reserved, &connection->reserved, all) {
         if (reserved->deadline_ms < soonest_ms) soonest_ms = reserved->deadline_ms;
@@ -54,7 +54,7 @@ static void release_all(struct beanstalk *server, const struct gateway_caller *c
     Tarry__Release *releases = calloc(count, sizeof(*releases));
     Tarry__Token *tokens = calloc(count, sizeof(*tokens));
     bool has_memory = ops != NULL && pointers != NULL && releases != NULL && tokens != NULL;
-    struct beanstalk_reserved *reserved;
+    struct beanstalk_reserved *reserved = NULL;
     for (size_t i = 0; (reserved = TAILQ_FIRST(list)) != NULL; i++) {
         TAILQ_REMOVE(list, reserved, all);
         if (has_memory) { /* otherwise its lease runs out */
@@ -82,7 +82,7 @@ static void release_all(struct beanstalk *server, const struct gateway_caller *c
 /* All that the connection has reserved, for as long again. */
 static void extend_all(struct beanstalk_connection *connection) {
     Tarry__Commit commit = TARRY__COMMIT__INIT;
-    struct beanstalk_reserved *reserved;
+    struct beanstalk_reserved *reserved = NULL;
     size_t count = 0, most = connection->reserved_count;
     Tarry__Op *ops = calloc(most, sizeof(*ops));
     Tarry__Op **pointers = calloc(most, sizeof(Tarry__Op *));
@@ -148,7 +148,7 @@ static void on_timer(void *argument) {
 
 static void arm(struct beanstalk_connection *connection) {
     struct gateway *gateway = connection->server->gateway;
-    const struct beanstalk_reserved *reserved;
+    const struct beanstalk_reserved *reserved = NULL;
     uint64_t now_ms = beanstalk_now_ms(), at_ms = UINT64_MAX;
     TAILQ_FOREACH(reserved, &connection->reserved, all) {
         if (reserved->is_settling) continue;
@@ -188,10 +188,12 @@ void held_drop(struct beanstalk_connection *connection, struct beanstalk_reserve
 
 void held_give_back(struct beanstalk_connection *connection) {
     struct beanstalk *server = connection->server;
-    const struct beanstalk_reserved *reserved;
+    const struct beanstalk_reserved *reserved = NULL;
     size_t count = connection->reserved_count;
     /* Of what has not been told yet some may be in the kernel: it counts as delivered (TRUE-1). */
-    TAILQ_FOREACH(reserved, &connection->reserved, all) gateway_left(server->gateway, reserved->lease, true);
+    TAILQ_FOREACH(reserved, &connection->reserved, all) {
+        gateway_left(server->gateway, reserved->lease, true);
+    }
     connection->reserved_count = 0;
     const struct gateway_caller caller = connection_caller(connection);
     if (count > 0) release_all(server, &caller, &connection->reserved, count);

@@ -1,4 +1,5 @@
 /* beanstalk_kick.c: kick and kick-job: buried jobs, or else delayed ones, are ready again. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -147,6 +148,7 @@ static void on_page(void *argument, const Tarry__Reply *reply) {
     connection->asked = 0;
     bool is_empty = reply != NULL && reply->code == TARRY__CODE__NO_SUCH_QUEUE;
     if (!is_empty && !reply_is_fine(connection, reply)) return;
+    assert(reply != NULL);
     size_t count = is_empty ? 0 : reply->list->n_tasks;
     if (!is_empty && count == 0 && reply->list->next.len > 0) { /* none of that state on this page */
         kick_page(connection, &reply->list->next);

@@ -1,4 +1,5 @@
 /* beanstalk_look.c: peek, peek-ready, peek-delayed, peek-buried, stats-job. */
+#include <assert.h>
 #include <string.h>
 
 #include "beanstalk_parts.h"
@@ -43,6 +44,7 @@ static void on_candidates(void *argument, const Tarry__Reply *reply) {
         return;
     }
     if (!reply_is_fine(connection, reply)) return;
+    assert(reply != NULL);
     if (reply->list->n_tasks == 0 && reply->list->next.len > 0) { /* none of that state on this page */
         look_for(connection, &reply->list->next);
         return;

@@ -49,16 +49,10 @@ struct beanstalk_connection {
     struct beanstalk *server;
     uint64_t id;
     uint64_t principal;
-    char peer[PEER_SIZE_MAX + 1];
     struct beanstalk_parser parser;
     uint8_t *input; /* what came while a command was under way */
     size_t input_size;
     size_t input_at;
-    bool is_busy;    /* a command is under way */
-    bool is_running; /* in connection_run */
-    bool is_ended;   /* quit */
-    bool is_producer;
-    bool is_worker;
     struct beanstalk_tube *used;
     struct beanstalk_tube *watched[BEANSTALK_WATCHED_MAX];
     uint32_t watched_count;
@@ -66,15 +60,13 @@ struct beanstalk_connection {
     uint32_t reserved_count;
     uint64_t timer; /* of the next deadline; 0: none */
 
-    /* The command under way. Its tube and body are gone. */
+    /* The command under way. Its own tube and body are gone. */
     struct beanstalk_command command;
-    uint64_t asked; /* a reply is awaited; 0: none */
-    char tube[BEANSTALK_TUBE_MAX + 1];
+    uint64_t asked;                      /* a reply is awaited; 0: none */
     struct beanstalk_reserved *settling; /* of `reserved` */
     struct beanstalk_text yaml;
 
     /* reserve, reserve-job */
-    bool is_waiting;                 /* counted as such */
     uint64_t lease;                  /* a task is awaited; 0: none */
     uint64_t wait_until_ms;          /* UINT64_MAX: for ever */
     uint64_t wanted;                 /* reserve-job's; 0: any */
@@ -85,7 +77,6 @@ struct beanstalk_connection {
     uint32_t undo_priority;
 
     uint64_t done; /* kick: so many so far */
-    bool kicks_buried;
 
     /* stats, stats-tube: urgent jobs are counted tube by tube */
     struct beanstalk_counts counts;
@@ -95,6 +86,16 @@ struct beanstalk_connection {
     uint64_t paused_until_ms;
     uint64_t now_ms; /* the broker's, as it answered */
     size_t tube_count;
+
+    bool is_busy;    /* a command is under way */
+    bool is_running; /* in connection_run */
+    bool is_ended;   /* quit */
+    bool is_producer;
+    bool is_worker;
+    bool is_waiting; /* with a reserve: counted as such */
+    bool kicks_buried;
+    char peer[PEER_SIZE_MAX + 1];
+    char tube[BEANSTALK_TUBE_MAX + 1]; /* of the command under way */
 };
 TAILQ_HEAD(beanstalk_connection_list, beanstalk_connection);
 

@@ -127,7 +127,7 @@ static void look_at_ranked(struct beanstalk_connection *connection) {
 }
 
 static struct beanstalk_connection *who_wants(const struct beanstalk *server, uint64_t id) {
-    struct beanstalk_connection *connection;
+    struct beanstalk_connection *connection = NULL;
     TAILQ_FOREACH(connection, &server->connections, all) {
         if (connection->wanted == id && connection->lease != 0) return connection;
     }
@@ -140,7 +140,7 @@ static bool hold_task(struct beanstalk_connection *connection, const Tarry__Deli
     Tarry__Content *content = tarry__content__unpack(NULL, task->content.len, task->content.data);
     if (reserved != NULL && content != NULL)
         connection->held_message = job_message("RESERVED", task->id, content->payload.data, content->payload.len);
-    if (connection->held_message == NULL) {
+    if (reserved == NULL || connection->held_message == NULL) {
         free(reserved);
         if (content != NULL) tarry__content__free_unpacked(content, NULL);
         return false;

@@ -1,5 +1,6 @@
 /* beanstalk_stats.c: stats, stats-tube, list-tubes, pause-tube. Counts are the broker's; what only beanstalkd counts
  * (commands, connections) is counted here, since tarryd's start. */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -105,6 +106,7 @@ static void on_stats_tube(void *argument, const Tarry__Reply *reply) {
     connection->asked = 0;
     bool is_none = reply != NULL && reply->code == TARRY__CODE__NO_SUCH_QUEUE;
     if (!is_none && !reply_is_fine(connection, reply)) return;
+    assert(reply != NULL);
     begin_urgent(connection);
     uint64_t jobs = 0;
     if (!is_none && reply->stats->n_queues > 0) {
@@ -133,7 +135,7 @@ static uint64_t us_of(struct timeval time) {
 
 static void describe_server(struct beanstalk_connection *connection) {
     const struct beanstalk *server = connection->server;
-    const struct beanstalk_connection *other;
+    const struct beanstalk_connection *other = NULL;
     struct rusage usage = {0};
     struct utsname node = {0};
     (void)getrusage(RUSAGE_SELF, &usage); /* zeros if it fails */
@@ -167,7 +169,7 @@ static void describe_server(struct beanstalk_connection *connection) {
 /* Tubes that are referred to and are no queues that hold something are counted here, the others by who has seen them.
  */
 static size_t count_tubes(const struct beanstalk *server, char *const *full, size_t full_count) {
-    const struct beanstalk_tube *tube;
+    const struct beanstalk_tube *tube = NULL;
     size_t count = full_count;
     bool has_default = false;
     for (size_t i = 0; i < full_count; i++) has_default |= strcmp(full[i], "default") == 0;
@@ -222,7 +224,7 @@ static void on_queues(void *argument, const Tarry__Reply *reply) {
     struct beanstalk_connection *connection = argument;
     if (!reply_is_fine(connection, reply)) return;
     const struct beanstalk *server = connection->server;
-    const struct beanstalk_tube *tube;
+    const struct beanstalk_tube *tube = NULL;
     beanstalk_text_add(&connection->yaml, "---\n- default\n");
     TAILQ_FOREACH(tube, &server->tubes.all, all) {
         if (beanstalk_tube_is_referred(tube) && strcmp(tube->name, "default") != 0)
@@ -278,6 +280,7 @@ static void on_pausable(void *argument, const Tarry__Reply *reply) {
     connection->asked = 0;
     bool is_none = reply != NULL && reply->code == TARRY__CODE__NO_SUCH_QUEUE;
     if (!is_none && !reply_is_fine(connection, reply)) return;
+    assert(reply != NULL);
     uint64_t jobs = is_none || reply->stats->n_queues == 0 ? 0 : jobs_of(reply->stats->queues[0]);
     if (is_tube(connection->server, connection->tube, jobs))
         pause_tube(connection);

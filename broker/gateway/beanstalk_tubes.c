@@ -20,7 +20,7 @@ static void drop(struct beanstalk_tubes *tubes, struct beanstalk_tube *tube) {
 }
 
 static bool make_room(struct beanstalk_tubes *tubes) {
-    struct beanstalk_tube *tube;
+    struct beanstalk_tube *tube = NULL;
     TAILQ_FOREACH(tube, &tubes->all, all) {
         if (beanstalk_tube_is_referred(tube)) continue;
         drop(tubes, tube);
@@ -35,7 +35,8 @@ void beanstalk_tubes_init(struct beanstalk_tubes *tubes) {
 }
 
 void beanstalk_tubes_free(struct beanstalk_tubes *tubes) {
-    struct beanstalk_tube *tube;
+    struct beanstalk_tube *tube = NULL;
+    // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): `drop` has removed it
     while ((tube = TAILQ_FIRST(&tubes->all)) != NULL) drop(tubes, tube);
 }
 

@@ -8,9 +8,7 @@
 
 #include "gateway_parts.h"
 
-#define INDEX_BITS 17
-#define INDEX_MASK ((1u << INDEX_BITS) - 1)
-static_assert(GATEWAY_SLOTS_MAX == 1u << INDEX_BITS, "an index fits into an id");
+#define INDEX_MASK (GATEWAY_SLOTS_MAX - 1)
 
 static const char no_memory[] = "the broker has not enough memory for this request just now";
 
@@ -32,7 +30,9 @@ uint64_t handle_new(struct gateway *gateway, enum handle_kind kind, void *owner)
     uint32_t index = gateway->slot_free - 1;
     struct slot *slot = &gateway->slots[index];
     gateway->slot_free = slot->next_free;
-    *slot = (struct slot){.id = DOOR_INSIDE | (++gateway->serial << INDEX_BITS) | index, .kind = kind, .owner = owner};
+    *slot = (struct slot){.id = DOOR_INSIDE | (++gateway->serial << GATEWAY_INDEX_BITS) | index,
+                          .kind = kind,
+                          .owner = owner};
     return slot->id;
 }
 
@@ -100,6 +100,7 @@ void ask_offer(struct ask *ask) {
 void gateway_resumed(struct gateway *gateway) {
     struct ask *ask;
     while ((ask = TAILQ_FIRST(&gateway->offered)) != NULL) {
+        assert(ask->request != NULL); /* it is kept until it is taken */
         int64_t held = (int64_t)ask->request->capacity;
         if (!is_taken(ask)) return;
         TAILQ_REMOVE(&gateway->offered, ask, waits);

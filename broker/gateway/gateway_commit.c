@@ -53,7 +53,7 @@ struct maker {
 struct maker *maker_of(struct gateway *gateway, uint64_t principal) {
     const struct gateway_calls *calls = &gateway->calls;
     const char *name = calls->name(calls->argument, principal);
-    struct maker *maker;
+    struct maker *maker = NULL;
     TAILQ_FOREACH(maker, &gateway->makers, next)
     if (strcmp(maker->name, name) == 0) break;
     if (maker == NULL && (maker = calloc(1, sizeof(*maker))) != NULL) {
@@ -166,7 +166,7 @@ static struct producer *producer_new(struct maker *maker, const char *peer, bool
 /* ---- commits without a key */
 
 static struct producer *find_room(const struct maker *maker, bool *out_is_asked) {
-    struct producer *producer;
+    struct producer *producer = NULL;
     *out_is_asked = false;
     TAILQ_FOREACH(producer, &maker->producers, next) {
         if (producer->keeps || producer->is_over) continue;
@@ -273,9 +273,10 @@ void maker_await(struct ask *ask) {
 }
 
 void makers_free(struct gateway *gateway) {
-    struct maker *maker;
+    struct maker *maker = NULL;
     while ((maker = TAILQ_FIRST(&gateway->makers)) != NULL) {
         TAILQ_REMOVE(&gateway->makers, maker, next);
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): producer_free removes it
         while (!TAILQ_EMPTY(&maker->producers)) producer_free(TAILQ_FIRST(&maker->producers));
         if (maker->principal != 0) gateway->calls.release(gateway->calls.argument, maker->principal);
         free(maker);

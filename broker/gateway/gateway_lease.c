@@ -31,8 +31,8 @@ struct lease {
     struct timer timer; /* first: the end of the wait */
     uint64_t id;
     struct gateway *gateway;
-    struct pool *pool;   /* NULL: it is refused, as soon as the timer fires */
-    struct share *share; /* NULL: it waits; otherwise its tasks are of this */
+    struct pool *pool; /* NULL: it is refused, as soon as the timer fires */
+    struct share *share;      /* NULL: it waits; otherwise its tasks are of this */
     uint32_t max;
     bool is_now;        /* what is there, or nothing */
     bool is_asked;      /* … and whether anything is, is being asked */
@@ -107,7 +107,7 @@ static void lease_tell(struct lease *lease, const struct gateway_leased *leased)
 
 static void refuse_waiting(struct pool *pool, const struct gateway_leased *refusal) {
     struct lease_list all = TAILQ_HEAD_INITIALIZER(all);
-    struct lease *lease;
+    struct lease *lease = NULL;
     /* Who asks anew from within the callback waits for the next try. */
     TAILQ_CONCAT(&all, &pool->waiting, next);
     while ((lease = TAILQ_FIRST(&all)) != NULL) {
@@ -147,8 +147,10 @@ static void release(struct pool *pool, Tarry__DeliveredTask *const *tasks, size_
 
 static uint32_t credit_of(const struct pool *pool) {
     uint64_t credit = 0;
-    const struct lease *lease;
-    TAILQ_FOREACH(lease, &pool->waiting, next) credit += lease->max;
+    const struct lease *lease = NULL;
+    TAILQ_FOREACH(lease, &pool->waiting, next) {
+        credit += lease->max;
+    }
     return credit < BATCH_MAX ? (uint32_t)credit : BATCH_MAX;
 }
 
@@ -170,7 +172,8 @@ static void tell_sent(struct share *share, bool left) {
 
 static void share_over(struct share *share) {
     struct pool *pool = share->pool;
-    struct lease *lease;
+    struct lease *lease = NULL;
+    // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): lease_free removes it
     while ((lease = TAILQ_FIRST(&share->leases)) != NULL) lease_free(lease);
     tell_sent(share, share->has_left);
     tarry__delivery__free_unpacked(share->delivery, NULL);
@@ -203,6 +206,7 @@ void gateway_left(struct gateway *gateway, uint64_t handle, bool left) {
     }
     if (share->has_left) release_unseen(share);
     TAILQ_FOREACH(lease, &share->leases, next) {
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): lease_free has removed those that it freed
         if (!lease->is_given_back) return;
     }
     share_over(share);
@@ -225,7 +229,7 @@ static size_t share_out(struct share *share) {
     struct pool *pool = share->pool;
     const Tarry__Delivery *delivery = share->delivery;
     size_t at = 0;
-    struct lease *lease;
+    struct lease *lease = NULL;
     while (at < delivery->n_tasks && (lease = TAILQ_FIRST(&pool->waiting)) != NULL) {
         size_t rest = delivery->n_tasks - at;
         TAILQ_REMOVE(&pool->waiting, lease, next);
@@ -245,7 +249,7 @@ static void tell_all(struct share *share) {
     const uint64_t delivered_ms = share->delivery->delivered_ms;
     uint64_t ids[GATEWAY_LEASE_TASKS_MAX];
     size_t count = 0;
-    struct lease *lease;
+    struct lease *lease = NULL;
     TAILQ_FOREACH(lease, &share->leases, next) ids[count++] = lease->id;
     for (size_t i = 0; i < count; i++) {
         lease = handle_find(gateway, ids[i], HANDLE_LEASE);
@@ -391,7 +395,7 @@ static void on_heard(void *argument, const Tarry__Reply *reply) {
 static void ask_what_is_there(struct pool *pool) {
     Tarry__Request request = TARRY__REQUEST__INIT;
     Tarry__Heartbeat body = TARRY__HEARTBEAT__INIT;
-    struct lease *lease;
+    struct lease *lease = NULL;
     bool has_any = false;
     TAILQ_FOREACH(lease, &pool->waiting, next) {
         if (!lease->is_now) continue;
@@ -399,7 +403,9 @@ static void ask_what_is_there(struct pool *pool) {
         has_any = true;
     }
     if (!has_any) return;
-    TAILQ_FOREACH(lease, &pool->waiting, next) lease->is_asked = lease->is_now;
+    TAILQ_FOREACH(lease, &pool->waiting, next) {
+        lease->is_asked = lease->is_now;
+    }
     request.body_case = TARRY__REQUEST__BODY_HEARTBEAT;
     request.heartbeat = &body;
     body.session = pool->session;
@@ -443,7 +449,7 @@ static bool is_of(const struct pool *pool, const char *name, const struct gatewa
 }
 
 static void forget_one(struct gateway *gateway) {
-    struct pool *pool;
+    struct pool *pool = NULL;
     TAILQ_FOREACH(pool, &gateway->pools, next) {
         bool rests = pool->state == POOL_ASLEEP && TAILQ_EMPTY(&pool->waiting) && pool->share_count == 0;
         if (!rests) continue;
@@ -480,7 +486,7 @@ static struct pool *pool_of(struct gateway *gateway, const struct gateway_caller
                             const struct gateway_lease_options *options) {
     const struct gateway_calls *calls = &gateway->calls;
     const char *name = calls->name(calls->argument, caller->principal);
-    struct pool *pool;
+    struct pool *pool = NULL;
     TAILQ_FOREACH(pool, &gateway->pools, next) if (is_of(pool, name, options)) break;
     if (pool == NULL) pool = pool_new(gateway, name, options);
     if (pool == NULL) return NULL;
@@ -537,7 +543,7 @@ uint64_t gateway_lease(struct gateway *gateway, const struct gateway_caller *cal
                                         options->queue_count, sentence);
     if (code == TARRY__CODE__OK && gateway->lease_count >= GATEWAY_LEASES_MAX) {
         code = TARRY__CODE__BUSY;
-        strcpy(sentence, too_many_wait);
+        snprintf(sentence, sizeof(sentence), "%s", too_many_wait);
     }
     bool is_now = options->wait_ms == 0;
     uint64_t after_ms = code != TARRY__CODE__OK ? 0 : is_now ? NOW_MAX_MS : options->wait_ms;
@@ -569,5 +575,6 @@ void lease_forget(struct lease *lease) {
 }
 
 void pools_free(struct gateway *gateway) {
+    // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): pool_free removes it
     while (!TAILQ_EMPTY(&gateway->pools)) pool_free(TAILQ_FIRST(&gateway->pools));
 }

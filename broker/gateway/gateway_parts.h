@@ -33,7 +33,8 @@ struct slot {
     void *owner;
     uint32_t next_free;
 };
-#define GATEWAY_SLOTS_MAX (1u << 17)
+#define GATEWAY_INDEX_BITS 17 /* of a handle: its slot */
+#define GATEWAY_SLOTS_MAX (1u << GATEWAY_INDEX_BITS)
 /* 0: no memory, or too many. */
 uint64_t handle_new(struct gateway *gateway, enum handle_kind kind, void *owner);
 void *handle_find(const struct gateway *gateway, uint64_t id, enum handle_kind kind);

@@ -2,6 +2,7 @@
  *
  * What has come and is not understood yet lies in `in`, counted, and waits while answers are unread. A head may take
  * HEAD_MS, a body BODY_MS for each 64 KiB, and between two requests a connection may rest for REST_MS. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -435,6 +436,7 @@ static bool take_head(struct http_connection *connection) {
 static bool take_body(struct http_connection *connection) {
     struct http_exchange *exchange = connection->exchange;
     struct message *in = connection->in;
+    assert(exchange != NULL && in != NULL); /* its head was in it */
     while (in->size > 0 && connection->state == STATE_BODY) {
         size_t size = in->size, part_size;
         char *part = (char *)in->bytes;

@@ -33,7 +33,7 @@ static char *reserve(struct json_out *out, size_t size) {
         out->failed = true;
         return NULL;
     }
-    if (out->size + size > capacity) {
+    if (out->message == NULL || out->size + size > capacity) {
         size_t grown = capacity > 0 ? 2 * capacity : FIRST_CAPACITY;
         if (grown < out->size + size) grown = out->size + size;
         if (out->message == NULL) {

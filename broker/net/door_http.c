@@ -96,10 +96,12 @@ struct caller_verdict http_admit(struct connection *connection, enum caller_plac
                                       .token = token,
                                       .token_size = token_size};
     struct caller_verdict verdict = calls->admit(calls->argument, &caller);
-    if (verdict.status != 0) return verdict;
-    connection_dismiss(connection);
-    connection->principal = verdict.principal;
-    connection->is_admitted = true;
+    if (verdict.status == 0) {
+        connection_dismiss(connection);
+        connection->principal = verdict.principal;
+        connection->is_admitted = true;
+    }
+    // cppcheck-suppress returnDanglingLifetime ; a verdict points to nothing of the caller's
     return verdict;
 }
 

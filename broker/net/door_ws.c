@@ -173,6 +173,7 @@ static bool whole(struct connection *connection) {
 void ws_offer_waiting(struct door *door) {
     struct connection *connection;
     while ((connection = TAILQ_FIRST(&door->waiting)) != NULL) {
+        assert(connection->request != NULL);
         size_t capacity = connection->request->capacity; /* it may be gone once it was taken */
         if (!offer(connection, connection->request)) break;
         end_waiting(connection, capacity);

@@ -86,6 +86,7 @@ void lanes_send(struct lanes *lanes, const struct core_delivery *delivery, struc
     enum lane_send send = lane_seat_send(&lane->seat, delivery->turn, message != NULL);
     assert(send == LANE_SILENT || lane->seat.session == delivery->session);
     if (send == LANE_DELIVERS) {
+        assert(message != NULL);
         message->lane = delivery->lane;
         message->turn = lane->seat.turn;
         message->stamp = delivered_ns;
