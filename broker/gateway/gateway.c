@@ -193,7 +193,8 @@ void gateway_free(struct gateway *gateway) {
     for (uint32_t i = 0; i < gateway->slot_count; i++) {
         struct slot *slot = &gateway->slots[i];
         if (slot->kind == HANDLE_ASK) ask_free(slot->owner);
-        if (slot->kind == HANDLE_TIMER) free(slot->owner);
+        if (slot->kind == HANDLE_TIMER)
+            gateway_timer_cancel(gateway, slot->id); /* the heap must not name it any more */
         if (slot->kind == HANDLE_LEASE) lease_forget(slot->owner);
     }
     pools_free(gateway);
