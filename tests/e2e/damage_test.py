@@ -12,8 +12,13 @@ NEEDLE = b"a-needle-in-the-log"
 class Rot(harness.Case):
     """F-2: a content or an answer is compared with its checksum each time it is read."""
 
+    def is_indexed(self):
+        stats = next(item for item in self.broker.ok("stats") if item["queue"] is None)
+        return stats["indexed"] == stats["appended"]
+
     def rot(self):
-        """Flips one bit of the needle, wherever it lies in the log."""
+        """Flips one bit of the needle, wherever it lies in the log; once the index has read it, or that would find it first."""
+        harness.wait_until("the index has read the log", self.is_indexed, 30)
         for path in glob.glob(os.path.join(self.broker.data, "log", "*")):
             with open(path, "r+b") as file:
                 at = file.read().find(NEEDLE)
