@@ -177,23 +177,27 @@ class GettingStarted(Case):
     def test_from_c(self):
         host = self.host()
         self.play(host, "install")
-        (pkg_config,) = glob.glob(os.path.join(installed(), "usr/local/lib/**/pkgconfig"), recursive=True)
+        # lib/MACHINE or, where dpkg-architecture is not, lib64
+        (pkg_config,) = glob.glob(os.path.join(installed(), "usr/local/lib*/**/pkgconfig"), recursive=True)
         host.environment.update({"PKG_CONFIG_PATH": pkg_config, "PKG_CONFIG_SYSROOT_DIR": installed(), "LD_LIBRARY_PATH": os.path.dirname(pkg_config)})
-        examples = "/usr/share/doc/libtarry-dev/examples/"
-        self.assertIn(examples, BLOCKS["from C"])
-        said = host.run(BLOCKS["from C"].replace(examples, os.path.join(ROOT, "client", "examples", "")))
+        said = host.run(self.with_examples(host, "from C", "/usr/share/doc/libtarry-dev/examples/", "client/examples"))
         self.assertRegex(said, r"order-1 paid, 0 seen\norder-2 closed \d+ ms after it was due")
 
+    def with_examples(self, host, block, documented, folder):
+        """The block, with the tree's examples in place of the package's: by a name in the host's own directory, wherever the tree lies."""
+        self.assertIn(documented, BLOCKS[block])
+        if not os.path.lexists(host.at("tmp/examples")):
+            os.symlink(os.path.join(ROOT, folder), host.at("tmp/examples"))
+        return BLOCKS[block].replace(documented, "examples/")
 
     def test_from_other_languages(self):
-        host, examples, played = self.host(), "/usr/share/doc/tarry/examples/", 0
+        host, played = self.host(), 0
         self.play(host, "install")
         for program in ("curl", "python3", "php", "java"):
-            if not shutil.which(program):
+            if not shutil.which("javac" if program == "java" else program):
                 continue  # languages_test.py says that it is not here
             with self.subTest(program):
-                self.assertIn(examples, BLOCKS["from " + program])
-                said = host.run(BLOCKS["from " + program].replace(examples, os.path.join(ROOT, "examples", "")))
+                said = host.run(self.with_examples(host, "from " + program, "/usr/share/doc/tarry/examples/", "examples"))
                 self.assertTrue(said.startswith("order-1 paid, 0 seen\norder-2 closed, attempt 1\n"), said)
             played += 1
         self.assertGreaterEqual(played, 1)
