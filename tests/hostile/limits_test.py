@@ -182,12 +182,11 @@ class Memory(Hostile):
         """CALM-1, F-18: two halves of bodies over HTTP fill the 8 MiB: a large request is BUSY. Nothing more comes of them, so after DOOR_SILENT_S they
         give way, long before their time is over; one that comes on does not."""
         with wire.Rpc(self.broker.port) as rpc:
-            self.producer = rpc.hello()
-            harness.wait_until("room", lambda: self.large(rpc, 1) == wire.OK, WAIT_S)
+            harness.wait_until("room", lambda: self.large(rpc) == wire.OK, WAIT_S)
             halves = [self.begin_body(3_750_000) for _ in range(2)]
             before = time.monotonic()
-            harness.wait_until("BUSY", lambda: self.large(rpc, 2) == wire.BUSY, WAIT_S)
-            harness.wait_until("room again", lambda: self.large(rpc, 2) == wire.OK, WAIT_S)
+            harness.wait_until("BUSY", lambda: self.large(rpc) == wire.BUSY, WAIT_S)
+            harness.wait_until("room again", lambda: self.large(rpc) == wire.OK, WAIT_S)
             self.assertLess(time.monotonic() - before, HTTP_BODY_S - 5, "s: it was their time that ended them")
             self.assert_logged("another one needs the room")
             self.assertTrue(halves[0].receive_until(lambda got: False))
