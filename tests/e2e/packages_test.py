@@ -27,14 +27,19 @@ def read(*names):
         return file.read()
 
 
+def as_debian_has_it(path):
+    """Debian's prefix and folder of libraries: without dpkg-architecture meson chooses lib or lib64."""
+    return re.sub(r"^usr/lib(64)?/(libtarry\.|pkgconfig/)", r"usr/lib/MACHINE/\2", path.replace("usr/local/", "usr/", 1))
+
+
 def installed():
-    """Paths that meson installs with Debian's prefix, without a / at the beginning."""
+    """Paths that meson installs, as a package has them, without a / at the beginning."""
     directory = tempfile.mkdtemp(prefix="tarry-packages-")
     try:
         done = subprocess.run(["meson", "install", "-C", os.environ["TARRY_BUILD_ROOT"], "--no-rebuild", "--destdir", directory],
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         assert done.returncode == 0, done.stdout
-        return sorted(os.path.relpath(os.path.join(place, name), directory).replace("usr/local/", "usr/", 1)
+        return sorted(as_debian_has_it(os.path.relpath(os.path.join(place, name), directory))
                       for place, _, names in os.walk(directory) for name in names)
     finally:
         shutil.rmtree(directory)
