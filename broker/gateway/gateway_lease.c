@@ -31,8 +31,8 @@ struct lease {
     struct timer timer; /* first: the end of the wait */
     uint64_t id;
     struct gateway *gateway;
-    struct pool *pool; /* NULL: it is refused, as soon as the timer fires */
-    struct share *share;      /* NULL: it waits; otherwise its tasks are of this */
+    struct pool *pool;   /* NULL: it is refused, as soon as the timer fires */
+    struct share *share; /* NULL: it waits; otherwise its tasks are of this */
     uint32_t max;
     bool is_now;        /* what is there, or nothing */
     bool is_asked;      /* … and whether anything is, is being asked */

@@ -125,3 +125,9 @@ unsigned body_take(struct http_exchange *exchange, const char *bytes, size_t siz
 bool body_finish(struct http_exchange *exchange) {
     return exchange->packing == NULL || exchange->packing->is_over;
 }
+
+const char *body_sentence(unsigned status) {
+    if (status == 413) return "a body has 16 MiB at most, unpacked";
+    if (status == 503) return "as much as may be held is held already";
+    return "the body is not chunked, or not packed, as its head says";
+}

@@ -7,6 +7,8 @@
 /* 0, or the status of a refusal. */
 unsigned body_begin(struct http_exchange *exchange);
 unsigned body_take(struct http_exchange *exchange, const char *bytes, size_t size);
+/* Why a body is refused with a status of body_take. */
+const char *body_sentence(unsigned status);
 /* It is whole. False: what was packed is not. */
 bool body_finish(struct http_exchange *exchange);
 void body_deinit(struct http_exchange *exchange);

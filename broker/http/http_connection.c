@@ -450,10 +450,7 @@ static bool take_body(struct http_connection *connection) {
         }
         unsigned status = result == HEAD_BAD ? 400 : body_take(exchange, part, part_size);
         if (status != 0) {
-            refuse_and_end(exchange, status,
-                           status == 413   ? "a body has 16 MiB at most, unpacked"
-                           : status == 503 ? "as much as may be held is held already"
-                                           : "the body is not chunked, or not packed, as its head says");
+            refuse_and_end(exchange, status, body_sentence(status));
             return false;
         }
         in->size -= size;
