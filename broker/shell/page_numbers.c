@@ -36,8 +36,16 @@ static void put_counts(FILE *out, const char *name, const Tarry__Durations *dura
     X(b, indexed)                                                                                                      \
     X(b, segments)                                                                                                     \
     X(b, log_bytes)                                                                                                    \
-    X(b, index_bytes) X(b, core_bytes) X(b, core_bytes_max) X(b, resident_bytes) X(b, sessions) X(b, archive_bytes)    \
-        X(b, disk_free) X(b, disk_bytes) X(b, signed_position) X(b, signed_ms)
+    X(b, index_bytes)                                                                                                  \
+    X(b, core_bytes)                                                                                                   \
+    X(b, core_bytes_max)                                                                                               \
+    X(b, resident_bytes)                                                                                               \
+    X(b, sessions)                                                                                                     \
+    X(b, archive_bytes)                                                                                                \
+    X(b, disk_free)                                                                                                    \
+    X(b, disk_bytes)                                                                                                   \
+    X(b, signed_position)                                                                                              \
+    X(b, signed_ms)
 #define QUEUE_FIELDS(X, q)                                                                                             \
     X(q, ready) X(q, in_flight) X(q, dead) X(q, scheduled) X(q, cancelled) X(q, delivered) X(q, acked) X(q, retried)
 #define PAIR_FIELDS(X, p) X(p, role) X(p, epoch) X(p, since_ms)
