@@ -43,7 +43,7 @@ class Server:
         return [harness.find_program("bench_peer"), "--peer", self.name, "--port", str(self.port), "--threads", str(threads), "--calls", str(calls)]
 
     def close(self):
-        self.process.send_signal(signal.SIGINT)
+        self.process.send_signal(signal.SIGINT if self.name == "postgresql" else signal.SIGTERM)  # it waits for its clients on SIGTERM
         self.process.wait(WAIT_S)
         self.log.close()
 

@@ -128,6 +128,7 @@ struct door {
     struct lws_vhost *vhost_tls; /* NULL: nobody listens over TLS */
     lws_sorted_usec_list_t tls_look;
     lws_sorted_usec_list_t alarm;
+    lws_sorted_usec_list_t trim; /* is_trim_due */
     struct listener listeners[DOOR_LISTENERS_MAX];
     unsigned listener_count;
     int spare_fd;                        /* given up to accept one more, and refuse it, when there are no descriptors */
@@ -168,6 +169,7 @@ struct door {
     size_t halves_size; /* bytes that are held for what is half received */
     struct connection_list unread;
     size_t unread_size;  /* bytes of answers that are not in the kernel */
+    bool is_trim_due;    /* somebody was ended for what was held */
     size_t waiting_size; /* bytes of whole requests for which there was no room */
     struct address *addresses[DOOR_ADDRESS_BUCKETS];
     struct connection *adopting;  /* it was made, and the library has not heard of it */

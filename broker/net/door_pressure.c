@@ -4,6 +4,8 @@
  *
  * Each of two lists is in the order of the last progress, so that its first has been silent longest: it is ended. Who
  * comes on, however slowly, is behind those who do not. */
+#include <malloc.h>
+
 #include "door_parts.h"
 
 static size_t counted_of(size_t capacity) {
@@ -14,8 +16,31 @@ static size_t share_of(const struct door *door) {
     return door->limits.held_max + door->limits.request_max; /* one large one is always among them */
 }
 
+/* ---- what the allocator keeps */
+
+/* How often, while there is pressure: it takes some milliseconds of the door's thread. */
+#define TRIM_EVERY_US (LWS_USEC_PER_SEC / 10)
+/* Fewer bytes than this of `held_max` in use: the pressure is over. */
+#define PRESSURE_OVER_SHARE 4
+
+static void on_trim(lws_sorted_usec_list_t *timer) {
+    struct door *door = lws_container_of(timer, struct door, trim);
+    malloc_trim(0);
+    door->is_trim_due = door->unread_size + door->halves_size > door->limits.held_max / PRESSURE_OVER_SHARE;
+    if (door->is_trim_due) lws_sul_schedule(door->context, 0, &door->trim, on_trim, TRIM_EVERY_US);
+}
+
+/* CALM-1: the bytes of those who are ended lie between the bytes of those who stay, and the allocator keeps such gaps
+ * for ever: after a crowd the process was as large as at its height. Whole pages of them go back to the kernel. */
+static void trim_soon(struct door *door) {
+    if (door->is_trim_due) return;
+    door->is_trim_due = true;
+    lws_sul_schedule(door->context, 0, &door->trim, on_trim, TRIM_EVERY_US);
+}
+
 static void end(struct connection *connection, const char *sentence) {
     const struct door_calls *calls = &connection->door->calls;
+    trim_soon(connection->door);
     calls->refused(calls->argument, connection->peer, 503, sentence);
     if (connection->kind == CONNECTION_STREAM)
         stream_give_way(connection);
