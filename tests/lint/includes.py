@@ -38,7 +38,7 @@ ALLOWED = {
     "client/tool/token_store.": ("client/tool/", "broker/access/token_file.", "client/include/", "proto/"),
     "client/tool/offline/": ("client/tool/", "client/include/", "storage/", "proto/"),
     # A dry run asks the real core what would have been: it is a pure function of its events, and nothing else would be proof.
-    "client/tool/replay/": ("client/tool/", "client/include/", "broker/core/core.h", "storage/", "proto/"),
+    "client/tool/replay/": ("client/tool/", "client/include/", "broker/core/core.h", "broker/engine/core_turn.h", "storage/", "proto/"),
     "client/examples/": ("client/examples/", "client/include/"),
     # the clock's pure half and the leader's, what comes after a stop; the rules, their words on the wire, and the keeper of the record
     "tests/sim/": ("tests/", "broker/core/", "broker/engine/", "broker/pair/", "broker/replication/", "broker/coordinator/",

@@ -7,22 +7,22 @@
 
 #include "text.h"
 
-static bool before(const struct item *a, const struct item *b) {
+static bool before(const struct agenda_entry *a, const struct agenda_entry *b) {
     if (a->at_ns != b->at_ns) return a->at_ns < b->at_ns;
     if (a->position != b->position) return a->position < b->position;
     return a->number < b->number;
 }
 
 static void swap(struct agenda *agenda, size_t a, size_t b) {
-    struct item spare = agenda->items[a];
+    struct agenda_entry spare = agenda->items[a];
     agenda->items[a] = agenda->items[b];
     agenda->items[b] = spare;
 }
 
-void agenda_add(struct agenda *agenda, const struct item *item) {
+void agenda_add(struct agenda *agenda, const struct agenda_entry *item) {
     if (agenda->count == agenda->capacity) {
         agenda->capacity = agenda->capacity > 0 ? 2 * agenda->capacity : 256;
-        struct item *grown = tool_alloc(agenda->capacity * sizeof *grown);
+        struct agenda_entry *grown = tool_alloc(agenda->capacity * sizeof *grown);
         if (agenda->count > 0) memcpy(grown, agenda->items, agenda->count * sizeof *grown);
         free(agenda->items);
         agenda->items = grown;
@@ -34,12 +34,12 @@ void agenda_add(struct agenda *agenda, const struct item *item) {
         swap(agenda, at, (at - 1) / 2);
 }
 
-const struct item *agenda_first(const struct agenda *agenda) {
+const struct agenda_entry *agenda_first(const struct agenda *agenda) {
     return agenda->count > 0 ? &agenda->items[0] : NULL;
 }
 
-struct item agenda_take(struct agenda *agenda) {
-    struct item first = agenda->items[0];
+struct agenda_entry agenda_take(struct agenda *agenda) {
+    struct agenda_entry first = agenda->items[0];
     agenda->items[0] = agenda->items[--agenda->count];
     for (size_t at = 0;;) {
         size_t least = at, left = 2 * at + 1;

@@ -35,7 +35,7 @@ static void set_clock(struct dry *dry, uint64_t steady_ns) {
 
 /* When the first item of the wall clock's agenda is due, by the steady one. UINT64_MAX: not before the next frame. */
 static uint64_t wall_item_ns(const struct dry *dry) {
-    const struct item *item = agenda_first(&dry->wall);
+    const struct agenda_entry *item = agenda_first(&dry->wall);
     if (item == NULL || item->at_ns > dry->next.wall_ns) return UINT64_MAX;
     if (item->at_ns <= dry->stage.now.wall_ns) return dry->stage.now.steady_ns;
     uint64_t at_ns = dry->before.steady_ns + (item->at_ns - dry->before.wall_ns);
@@ -49,7 +49,7 @@ static uint64_t least(uint64_t a, uint64_t b) {
 /* Everything before the instant, and at it what the record has up to the position. */
 static void run_until(struct dry *dry, uint64_t until_ns, uint64_t position) {
     while (dry->stage.problem == NULL) {
-        const struct item *item = agenda_first(&dry->steady);
+        const struct agenda_entry *item = agenda_first(&dry->steady);
         uint64_t item_ns = item != NULL ? item->at_ns : UINT64_MAX;
         uint64_t wall_ns = wall_item_ns(dry);
         uint64_t core_ns = stage_deadline_ns(&dry->stage);
@@ -62,7 +62,7 @@ static void run_until(struct dry *dry, uint64_t until_ns, uint64_t position) {
         if (is_core) {
             stage_tick(&dry->stage);
         } else {
-            struct item taken = agenda_take(item_ns == at_ns && !is_after ? &dry->steady : &dry->wall);
+            struct agenda_entry taken = agenda_take(item_ns == at_ns && !is_after ? &dry->steady : &dry->wall);
             taken.run(dry, &taken);
         }
     }

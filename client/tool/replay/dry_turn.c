@@ -33,7 +33,7 @@ static void ask_one(struct dry *dry, enum ask_kind kind, struct twin *twin, stru
 
 /* ---- deliveries */
 
-static void run_take(void *argument, const struct item *item) {
+static void run_take(void *argument, const struct agenda_entry *item) {
     struct dry *dry = argument;
     struct twin *twin = item->subject;
     struct plan *plan = twin->life->plan;
@@ -43,7 +43,7 @@ static void run_take(void *argument, const struct item *item) {
     workers_grant(plan->line);
     if (plan->line->open) workers_withdraw(plan->line); /* nothing was ready, or it had expired */
     if (twin->version != item->version) return;
-    struct item again = *item;
+    struct agenda_entry again = *item;
     uint64_t now_ns = dry->stage.now.steady_ns;
     if (dry->leased != NULL) /* the core preferred another one: this one gets its turn */
         again.at_ns = later(now_ns, dry->leased->take_ns);
@@ -52,7 +52,7 @@ static void run_take(void *argument, const struct item *item) {
     agenda_add(&dry->steady, &again);
 }
 
-static void run_touch(void *argument, const struct item *item) {
+static void run_touch(void *argument, const struct agenda_entry *item) {
     struct twin *twin = item->subject;
     if (twin->version == item->version && !twin->ended) ask_one(argument, ASK_TOUCH, twin, NULL);
 }
@@ -84,7 +84,7 @@ static const struct phase *find_like(const struct twin *twin) {
 
 static void wait_as_recorded(struct dry *dry, struct twin *twin) {
     const struct life *life = twin->life;
-    struct item item = {.subject = twin, .version = twin->version};
+    struct agenda_entry item = {.subject = twin, .version = twin->version};
     twin->turn = twin->phase->turn;
     if (twin->turn != NULL) {
         item.run = run_take;
@@ -104,7 +104,7 @@ static void wait_otherwise(struct dry *dry, struct twin *twin) {
     bool by_wall = twin->row.base == ROW_WALL;
     uint64_t due_ns = twin->row.due_ms * NS_PER_MS;
     struct agenda *agenda = by_wall ? &dry->wall : &dry->steady;
-    struct item item = {.subject = twin, .version = twin->version, .position = UINT64_MAX};
+    struct agenda_entry item = {.subject = twin, .version = twin->version, .position = UINT64_MAX};
     twin->turn = like != NULL ? like->turn : NULL;
     if (like != NULL) {
         uint64_t ready_ns = later(due_ns, by_wall ? twin->since.wall_ns : twin->since.steady_ns);
@@ -137,12 +137,12 @@ static void wait(struct dry *dry, struct twin *twin) {
 
 /* ---- what becomes of a delivery */
 
-static void run_settle(void *argument, const struct item *item) {
+static void run_settle(void *argument, const struct agenda_entry *item) {
     struct twin *twin = item->subject;
     if (twin->version == item->version) ask_one(argument, ASK_SETTLE, twin, twin->turn);
 }
 
-static void run_commit(void *argument, const struct item *item) {
+static void run_commit(void *argument, const struct agenda_entry *item) {
     struct twin *twin = item->subject;
     if (twin->version == item->version) dry_ask(argument, twin->turn->commit);
 }
@@ -163,14 +163,14 @@ static void extend(struct dry *dry, const struct twin *twin, uint64_t lease_ms) 
     stage_commit(&dry->stage, ops, 1, false, lives);
 }
 
-static void run_extend(void *argument, const struct item *item) {
+static void run_extend(void *argument, const struct agenda_entry *item) {
     const struct twin *twin = item->subject;
     const struct extension *extension = item->detail;
     if (twin->version == item->version) extend(argument, twin, extension->lease_ms);
 }
 
 /* The consumer had asked for leases of its own, or is about to go away: then the lease ends with it. */
-static void run_lease(void *argument, const struct item *item) {
+static void run_lease(void *argument, const struct agenda_entry *item) {
     struct dry *dry = argument;
     const struct twin *twin = item->subject;
     const struct turn *turn = twin->turn;
@@ -210,7 +210,7 @@ static void begin_turn(struct dry *dry, struct twin *twin) {
     dry->assumed += twin->phase == NULL || turn == NULL;
     if (turn == NULL) return;
     bool is_same_moment = apart(now_ns, turn->leased.steady_ns) <= TOLERANCE_NS;
-    struct item item = {.at_ns = now_ns, .position = turn->position, .subject = twin, .version = twin->version};
+    struct agenda_entry item = {.at_ns = now_ns, .position = turn->position, .subject = twin, .version = twin->version};
     item.run = run_lease;
     if (turn->lease_ms != 0 || turn->verdict == VERDICT_LOST) agenda_add(&dry->steady, &item);
     item.position = is_same_moment ? turn->settled_position : UINT64_MAX;
@@ -228,14 +228,14 @@ static void begin_turn(struct dry *dry, struct twin *twin) {
     if (by_commit || !by_itself) agenda_add(&dry->steady, &item);
 }
 
-static void run_beat(void *argument, const struct item *item) {
+static void run_beat(void *argument, const struct agenda_entry *item) {
     struct dry *dry = argument;
     struct workers *line = item->subject;
     if (line->session != item->version) return;
     uint64_t at_ns = workers_beat_ns(line);
     if (at_ns <= dry->stage.now.steady_ns) workers_beat(line);
     at_ns = workers_beat_ns(line);
-    struct item next = *item;
+    struct agenda_entry next = *item;
     next.at_ns = at_ns;
     if (at_ns != UINT64_MAX)
         agenda_add(&dry->steady, &next);
@@ -248,11 +248,11 @@ static void leased(struct dry *dry, struct twin *twin) {
     workers_leased(line, twin);
     if (line->beats != line->session) {
         line->beats = line->session;
-        struct item item = {.run = run_beat,
-                            .at_ns = workers_beat_ns(line),
-                            .position = UINT64_MAX,
-                            .subject = line,
-                            .version = line->session};
+        struct agenda_entry item = {.run = run_beat,
+                                    .at_ns = workers_beat_ns(line),
+                                    .position = UINT64_MAX,
+                                    .subject = line,
+                                    .version = line->session};
         if (item.at_ns != UINT64_MAX) agenda_add(&dry->steady, &item);
     }
     begin_turn(dry, twin);

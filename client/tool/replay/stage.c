@@ -160,16 +160,21 @@ static void take_effects(struct stage *stage) {
     }
 }
 
+/* The virtual clock waits for nobody: every event is stepped in the moment in which it was received. */
+static void step_now(struct stage *stage, struct core_event *event) {
+    core_turn_begin(&stage->turn, stage->now.steady_ns);
+    core_turn_step(&stage->turn, event, &(struct turn_now){.logical = stage->now, .boot_ns = stage->now.steady_ns});
+}
+
 static void step_alone(struct stage *stage, enum core_event_kind kind, uint64_t position) {
-    struct core_event event = {.kind = kind, .now = stage->now, .position = position};
-    core_step(stage->core, &event, &stage->effects);
+    struct core_event event = {.kind = kind, .position = position};
+    step_now(stage, &event);
 }
 
 static void step(struct stage *stage, struct core_event *event) {
-    event->now = stage->now;
     core_effects_reset(&stage->effects);
     arena_reset(&stage->bodies);
-    core_step(stage->core, event, &stage->effects);
+    step_now(stage, event);
     uint64_t position = core_position(stage->core);
     step_alone(stage, CORE_DURABLE, position);
     step_alone(stage, CORE_INDEXED, position);
@@ -301,6 +306,8 @@ bool stage_init(struct stage *stage, uint64_t first_id, size_t count, struct mom
     stage->arena.keep_max = stage->bodies.keep_max = stage->facts.keep_max = 1u << 20;
     core_effects_init(&stage->effects, &stage->arena);
     if (!make_core(stage, count)) return false;
+    core_turn_init(&stage->turn, stage->core, LOG_POSITION_FIRST, LOG_POSITION_FIRST);
+    core_turn_fill(&stage->turn, &stage->effects);
     struct core_event start = {.kind = CORE_START, .epoch = 1};
     step(stage, &start);
     Tarry__Request request = TARRY__REQUEST__INIT;

@@ -1,5 +1,5 @@
-/* stage.h: the real core on a virtual clock, with everything that it appends durable and indexed at once. What an index
- * would know is kept here: a twin for each task.
+/* stage.h: the real core, stepped as the broker steps it (core_turn.h), on a virtual clock, with everything that it
+ * appends durable and indexed at once. What an index would know is kept here: a twin for each task.
  *
  * A step hands the core one event, and tells `watch` every record that comes of it, and every delivery. */
 #ifndef TARRY_TOOL_STAGE_H
@@ -7,7 +7,7 @@
 
 #include <sys/queue.h>
 
-#include "core.h"
+#include "core_turn.h"
 #include "life.h"
 
 struct workers;
@@ -32,6 +32,7 @@ struct twin {
 
 struct stage {
     struct core *core;
+    struct core_turn turn; /* steps it */
     struct core_effects effects;
     struct arena arena, bodies, facts;
     struct instant now;
