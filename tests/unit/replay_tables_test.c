@@ -51,18 +51,19 @@ static void a_map_knows_what_was_put_last(void **state) {
 static void the_earliest_comes_first_and_ties_in_order(void **state) {
     struct random random = {.state = random_seed(6)};
     struct agenda agenda = {0};
-    struct item last = {0};
+    struct agenda_entry last = {0};
     assert_null(agenda_first(&agenda));
     for (size_t i = 0; i < STEPS; i++) {
         bool adds = agenda.count == 0 || random_below(&random, 5) < 3;
         if (adds) { /* never before what was taken: time goes on */
-            struct item item = {.at_ns = last.at_ns + random_below(&random, 4), .position = random_below(&random, 3)};
+            struct agenda_entry item = {.at_ns = last.at_ns + random_below(&random, 4),
+                                        .position = random_below(&random, 3)};
             if (item.at_ns == last.at_ns && item.position < last.position) item.position = last.position;
             agenda_add(&agenda, &item);
             continue;
         }
         uint64_t first = agenda_first(&agenda)->number;
-        struct item item = agenda_take(&agenda);
+        struct agenda_entry item = agenda_take(&agenda);
         assert_int_equal(item.number, first);
         assert_true(item.at_ns >= last.at_ns);
         if (item.at_ns == last.at_ns) assert_true(item.position >= last.position);
