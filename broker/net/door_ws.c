@@ -312,9 +312,17 @@ static void begin_to_wait(struct connection *connection) {
     pressure_is_read(connection);
 }
 
+/* The library ends connections by itself, for frames that are none, and tells nobody before they are closed: which may
+ * be seconds later, for the other side is to answer the Close. But a Close has a reason as soon as it is decided upon;
+ * and the library sends what it is given even behind a Close. */
+static bool is_being_closed(const struct connection *connection) {
+    return lws_get_close_length(connection->wsi) > 0;
+}
+
 /* Sends what the kernel takes. False: the connection is broken. */
 static bool write_some(struct connection *connection) {
     struct door *door = connection->door;
+    if (is_being_closed(connection)) gone(connection);
     for (int frames = 0; connection->out_first != NULL; frames++) {
         struct message *message = connection->out_first;
         if (lws_partial_buffered(connection->wsi) || frames == FRAMES_IN_A_ROW) {
