@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import again
 from progress import Progress, clock
-from verdict import Tally, show
+from verdict import Tally, brief, show
 
 PLAIN, SANITIZED = "plain", "sanitized"
 CORES = len(os.sched_getaffinity(0))
@@ -56,12 +56,19 @@ LINES = (
 )
 
 
+def used_s():
+    """Processor time of all that has ended and was waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 class Work:
     """A process of the run, in a session of its own. What it says goes to a file."""
 
     def __init__(self, title, command, env):
         self.title, self.command, self.env = title, command, env
         self.process = None
+        self.used_s = 0.0  # once it has ended: processor time of it and of all its processes
         self.said = tempfile.TemporaryFile(mode="w+", encoding="utf-8", errors="replace")
 
     def start(self):
@@ -69,10 +76,14 @@ class Work:
                                         start_new_session=True)
 
     def is_running(self):
-        return self.process is not None and self.process.poll() is None
+        return self.process is not None and not self.has_ended()
 
     def has_ended(self):
-        return self.process is not None and self.process.poll() is not None
+        before = used_s()
+        if self.process is None or self.process.poll() is None:
+            return False
+        self.used_s += used_s() - before
+        return True
 
     def output(self):
         return os.pread(self.said.fileno(), os.fstat(self.said.fileno()).st_size, 0).decode(errors="replace")
@@ -192,7 +203,7 @@ class Run:
         return work is not self.build and (work.plan.kind == SANITIZED or work.plan.is_low)
 
     def finish(self, work):
-        self.progress.say(f"{work.title}: ended after {clock(time.monotonic() - self.progress.started)}")
+        self.progress.say(f"{work.title}: ended after {clock(time.monotonic() - self.progress.started)}, {work.used_s:.0f} s of a processor")
         if work is self.build:
             self.is_building = False
             if work.process.returncode != 0:
@@ -273,8 +284,9 @@ def main():
     skipped = f", {tally.skipped} skipped" if tally.skipped else ""
     lost = f", nng lost a message in {tally.nngs_leaks} (leaks.py)" if tally.nngs_leaks else ""
     unsteady = f", {len(tally.unsteady)} unsteady" if tally.unsteady else ""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(f"all suites: {time.monotonic() - run.progress.started:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of a processor{skipped}{lost}{unsteady}")
+    print(f"all suites: {time.monotonic() - run.progress.started:.0f} s, {used_s():.0f} s of a processor{skipped}{lost}{unsteady}")
+    for line in brief(tally.failures, tally.unsteady):
+        print(line)
     if tally.passed + tally.failed == 0:
         tally.failed = 1
         print("no test ran")

@@ -5,6 +5,7 @@ begins with all suites of the program: `tarry:e2e+long / e2e_disk`. Programs pri
 A program that prints none of it (the corpora of `fuzz`) is one test.
 """
 import re
+import signal
 from typing import NamedTuple
 
 import again
@@ -14,7 +15,10 @@ TAP_LINE = re.compile(r"^(not ok|ok)\b(?:\s+\d+)?(.*)$")
 TAP_PLAN = re.compile(r"^1\.\.(\d+)(.*)$")
 TAP_SKIP = re.compile(r"#\s*skip", re.IGNORECASE)
 RAISED = re.compile(r"# [\w.]+(Error|Exception|Exit|Interrupt|Expired|Empty)\b")
+TRACED = re.compile(r"# (Traceback|  |tarryd?: )|#\s*$")  # where something was raised, and what a broker said: no reasons
+REPORT = re.compile(r"ERROR: \w+Sanitizer|runtime error:|Assertion [`']|panic: ")
 OUTPUT_LINES_MAX = 150
+BRIEF_LINES_MAX, BRIEF_WIDTH_MAX = 30, 240
 
 
 class Said(NamedTuple):
@@ -84,20 +88,30 @@ def judge(entry):
     return Verdict(good, bad, skipped, is_nngs)
 
 
+class Told(NamedTuple):
+    """What is told of a program that failed, or of something else that did."""
+
+    title: str
+    stdout: str
+    stderr: str
+    program: str  # its suite and name
+    cause: str  # why it ended as it did, where its tests do not say that; may be empty
+
+
 class Tally:
     """The sum over all programs, and what is told of those that failed."""
 
     def __init__(self):
         self.passed = self.failed = self.skipped = self.nngs_leaks = self.tries = 0
-        self.failures = []  # title, standard output, standard error
+        self.failures = []  # Told
         self.unsteady = []  # likewise: they passed when they were run again, alone
 
     def count_program(self, label, entry, run_again=lambda entry: None):
         """Adds the sub-tests of one program, and returns its verdict. `run_again`: gives a second entry, or None: not for this one."""
         verdict = judge(entry)
         if verdict.failed:
-            told = (f"{label}: {entry.get('name')} ({entry.get('result')}, {entry.get('duration', 0):.1f} s)",
-                    entry.get("stdout") or "", entry.get("stderr") or "")
+            told = Told(f"{label}: {entry.get('name')} ({entry.get('result')}, {entry.get('duration', 0):.1f} s)",
+                        entry.get("stdout") or "", entry.get("stderr") or "", f"{label} {entry.get('name', '').split(' / ')[-1]}", cause(entry))
             second = run_again(entry) if self.tries < again.TRIES_MAX else None
             self.tries += second is not None
             second_verdict = judge(second) if second is not None else verdict
@@ -115,29 +129,65 @@ class Tally:
     def fail(self, title, output):
         """Something that is no test failed."""
         self.failed += 1
-        self.failures.append((title, output, ""))
+        self.failures.append(Told(title, output, "", title, last_words(output)))
+
+
+def last_words(output):
+    """The last line that is not meson's own."""
+    return next((line.strip() for line in reversed(output.splitlines()) if line.strip() and not line.startswith("(test program exited")),
+                "it said nothing")
+
+
+def cause(entry):
+    """Why a program ended badly, in a line: what a sanitizer or an assertion reports first, a time limit, a signal; and whatever else it may
+    be if no test of it failed. Empty: its tests say all."""
+    stdout, stderr = entry.get("stdout") or "", entry.get("stderr") or ""
+    words = last_words(f"{stdout}\n{stderr}")
+    report = next((line.lstrip("# ") for line in [*stderr.splitlines(), *stdout.splitlines()]
+                   if REPORT.search(line) and not line.startswith(("ok ", "not ok "))), "")
+    status = entry.get("returncode") or 0
+    if entry.get("result") == "TIMEOUT":
+        return f"TIMEOUT after {entry.get('duration', 0):.0f} s; its last words: {report or words}"
+    if status < 0:
+        return f"signal {-status} ({signal.strsignal(-status)}): {report or words}"
+    if report or reasons(stdout):
+        return report
+    said = read_tap(stdout)
+    if said and not said.is_whole():
+        return f"status {status} after {said.good + said.skipped} of {max(said.planned, 0) or '?'} tests: {words}"
+    return f"status {status}: {words}"
 
 
 def reasons(stdout):
-    """Of each test that failed: its name and the first line of what it raised."""
+    """Of each test that failed: its name and the first line of what it raised; of one that raised nothing, the first line of what it said."""
     found, is_bad = [], False
     for line in stdout.splitlines():
         if line.startswith(("ok", "not ok")):
-            is_bad = line.startswith("not ok")
+            is_bad = line.startswith("not ok") and not TAP_SKIP.search(line)
             if is_bad:
-                found.append([line[len("not ok"):].lstrip(" 0123456789-"), ""])
+                found.append([line[len("not ok"):].lstrip(" 0123456789-"), "", ""])
         elif is_bad and not found[-1][1] and RAISED.match(line):
             found[-1][1] = ": " + line.lstrip("# ")
-    return ["".join(parts) for parts in found]
+        elif is_bad and not found[-1][2] and line.startswith("#") and not TRACED.match(line):
+            found[-1][2] = ": " + line.lstrip("# ")
+    return [name + (raised or said) for name, raised, said in found]
+
+
+def brief(failures, unsteady):
+    """All that failed, a line a test, for who sees the end of the output only."""
+    lines = [f"{word:8} {told.program}: {reason}" for word, some in (("FAILED", failures), ("UNSTEADY", unsteady)) for told in some
+             for reason in [*reasons(told.stdout), *([told.cause] if told.cause else [])]]
+    more = len(lines) - BRIEF_LINES_MAX
+    return [line[:BRIEF_WIDTH_MAX] for line in lines[:BRIEF_LINES_MAX]] + ([f"and {more} more: see above"] if more > 0 else [])
 
 
 def show(told, heading=None):
     """The programs and what failed of each, then what each said."""
     if told and heading:
         print(f"\n{heading}")
-    for title, stdout, _ in told:
-        print(f"\n{title}", *reasons(stdout), sep="\n  ")
-    for title, stdout, stderr in told:
+    for one in told:
+        print(f"\n{one.title}", *reasons(one.stdout), *([one.cause] if one.cause else []), sep="\n  ")
+    for title, stdout, stderr, *_ in told:
         print(f"\n---- {title} " + "-" * max(1, 90 - len(title)))
         bad = [line for line in stdout.splitlines() if line.startswith("not ok")]
         tail = stdout.splitlines()[-OUTPUT_LINES_MAX:]

@@ -48,6 +48,43 @@ class Verdicts(unittest.TestCase):
         self.assertEqual(judged("", 1, "FAIL"), (0, 1, 0))
 
 
+LEAK = "==7==ERROR: LeakSanitizer: detected memory leaks"
+TRACEBACK = "# Traceback (most recent call last):\n#   File \"x.py\", line 1, in y\n#     yield\n# tarryd: event=ready\n"
+
+
+class Briefly(unittest.TestCase):
+    """What the end of the output says of each test that failed, for who sees no more than the end."""
+
+    def brief(self, stdout, returncode=1, result="ERROR", stderr=""):
+        tally = verdict.Tally()
+        tally.count_program("unit", {"name": "tarry:unit / client", "stdout": stdout, "stderr": stderr, "returncode": returncode, "result": result,
+                                     "duration": 300.2})
+        return [line.removeprefix("FAILED   unit client: ") for line in verdict.brief(tally.failures, tally.unsteady)]
+
+    def test_a_line_a_test_with_the_first_line_of_its_reason(self):
+        self.assertEqual(self.brief(f"ok 1 - a\nnot ok 2 - b\n{TRACEBACK}# AssertionError: 1 != 2\n# again\nnot ok 3 - c\n"
+                                    f"# 0x1 != 0x2\n# x.c:7: error: Failure!\nnot ok 4 # SKIP d\n1..4\n"),
+                         ["b: AssertionError: 1 != 2", "c: 0x1 != 0x2"])
+
+    def test_programs_that_fail_without_a_test_that_does(self):
+        self.assertEqual(self.brief("ok 1 - a\n1..2\n", -15, "TIMEOUT"), ["TIMEOUT after 300 s; its last words: 1..2"])
+        self.assertEqual(self.brief("ok 1 - a\n1..1\n", 23, stderr=f"\n{LEAK}\n\nDirect leak\n(test program exited with status code 23)\n"), [LEAK])
+        self.assertEqual(self.brief("1..2\nok 1 - a\n", -11), ["signal 11 (Segmentation fault): ok 1 - a"])
+        self.assertEqual(self.brief("1..2\nok 1 - a\n", -6, stderr="x: x.c:7: f: Assertion `y' failed."),
+                         ["signal 6 (Aborted): x: x.c:7: f: Assertion `y' failed."])
+        self.assertEqual(self.brief("1..3\nok 1 - a\n", 0), ["status 0 after 1 of 3 tests: ok 1 - a"])
+        self.assertEqual(self.brief("", 4, stderr="no such directory\n"), ["status 4: no such directory"])
+
+    def test_a_report_is_told_of_beside_a_test_that_failed(self):
+        self.assertEqual(self.brief(f"not ok 1 - a\n# AssertionError: no answer\n# tarryd: {LEAK}\n1..1\n"),
+                         ["a: AssertionError: no answer", f"tarryd: {LEAK}"])
+
+    def test_there_are_few_lines_and_none_is_long(self):
+        lines = self.brief("".join(f"not ok {n} - {'x' * 999}\n" for n in range(40)))
+        self.assertEqual((len(lines), lines[-1]), (verdict.BRIEF_LINES_MAX + 1, "and 10 more: see above"))
+        self.assertLessEqual(max(map(len, lines)), verdict.BRIEF_WIDTH_MAX)
+
+
 class Runs(unittest.TestCase):
     """The whole of run.py; `plain` and `sanitized` are tests of a meson project, name → (suite, Python, options of meson's)."""
 
@@ -99,6 +136,9 @@ class Runs(unittest.TestCase):
         self.assertEqual((status, output.splitlines()[-1]), (1, "1 passed, 3 failed"), output)
         for line in ("FAILED, says meson: bad (ERROR)", "FAILED, says meson: slow (TIMEOUT)", "# the reason", "---- sim: tarry:sim / mute"):
             self.assertIn(line, output)
+        brief = sorted(output.splitlines()[-4:-1])
+        for line, expected in zip(brief, ("bad: a: the reason", "mute: status 0: it said nothing", f"slow: TIMEOUT after {TIME_LIMIT_S} s; its last words: it said nothing")):
+            self.assertEqual(line, "FAILED   sim " + expected, output)
 
     def test_a_second_try_is_told_of(self):
         script = f"""
@@ -113,7 +153,8 @@ class Runs(unittest.TestCase):
             """
         status, output = self.said({"late": ("e2e", script)}, {})
         self.assertEqual((status, output.splitlines()[-1]), (0, "1 passed, 0 failed"), output)
-        self.assertIn("UNSTEADY", output)
+        self.assertIn("UNSTEADY: ", output)
+        self.assertEqual(output.splitlines()[-2], "UNSTEADY e2e late: a: AssertionError: not within 20 s", output)
 
     def test_a_sanitized_build_that_fails_is_a_failure(self):
         passes = {"good": ("unit", "print('ok 1 - a\\n1..1')")}
