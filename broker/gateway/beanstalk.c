@@ -93,10 +93,18 @@ struct gateway_caller connection_caller(const struct beanstalk_connection *conne
     return (struct gateway_caller){.principal = connection->principal, .peer = connection->peer, .client = CLIENT_NAME};
 }
 
+/* There was no memory to ask, or too many ask: what is to be done with that answer is. */
+static void answer_busy(struct beanstalk_connection *connection, gateway_reply *reply) {
+    Tarry__Reply busy = TARRY__REPLY__INIT;
+    busy.code = TARRY__CODE__BUSY;
+    reply(connection, &busy);
+}
+
 void connection_ask(struct beanstalk_connection *connection, Tarry__Request *request, gateway_reply *reply) {
     const struct gateway_caller caller = connection_caller(connection);
     connection->is_busy = true;
     connection->asked = gateway_ask(connection->server->gateway, &caller, request, reply, connection);
+    if (connection->asked == 0) answer_busy(connection, reply);
 }
 
 void connection_get(struct beanstalk_connection *connection, uint64_t id, bool with_content, gateway_reply *reply) {
@@ -121,18 +129,18 @@ void connection_list(struct beanstalk_connection *connection, Tarry__List *list,
 void connection_commit(struct beanstalk_connection *connection, Tarry__Op *ops, size_t count, gateway_reply *reply) {
     Tarry__Commit commit = TARRY__COMMIT__INIT;
     Tarry__Op **pointers = calloc(count, sizeof(Tarry__Op *));
+    connection->is_busy = true;
     if (pointers == NULL) {
-        connection->is_busy = true;
-        connection_answer(connection, "OUT_OF_MEMORY");
+        answer_busy(connection, reply);
         return;
     }
     for (size_t i = 0; i < count; i++) pointers[i] = &ops[i];
     commit.ops = pointers;
     commit.n_ops = count;
     const struct gateway_caller caller = connection_caller(connection);
-    connection->is_busy = true;
     connection->asked = gateway_commit(connection->server->gateway, &caller, &commit, NULL, reply, connection);
     free(pointers);
+    if (connection->asked == 0) answer_busy(connection, reply);
 }
 
 Tarry__Code result_code(const Tarry__Reply *reply, size_t index) {
@@ -355,7 +363,7 @@ static size_t carry_out_all(struct beanstalk_connection *connection, const uint8
 
 static void drop_input(struct beanstalk_connection *connection) {
     if (connection->input == NULL) return;
-    door_stream_hold(connection->server->door, -(int64_t)connection->input_size);
+    door_stream_keep(connection->server->door, connection->id, 0);
     free(connection->input);
     connection->input = NULL;
     connection->input_size = connection->input_at = 0;
@@ -383,12 +391,9 @@ void connection_finish(struct beanstalk_connection *connection) {
 static bool keep(struct beanstalk_connection *connection, const uint8_t *bytes, size_t size) {
     struct door *door = connection->server->door;
     size_t all = connection->input_size + size;
-    if (!door_stream_hold(door, (int64_t)size)) return false;
+    if (!door_stream_keep(door, connection->id, all)) return false;
     uint8_t *input = realloc(connection->input, all);
-    if (input == NULL) {
-        door_stream_hold(door, -(int64_t)size);
-        return false;
-    }
+    if (input == NULL) return false; /* the connection ends, and what it holds with it */
     memcpy(input + connection->input_size, bytes, size);
     connection->input = input;
     connection->input_size = all;

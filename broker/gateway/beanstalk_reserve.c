@@ -267,6 +267,7 @@ static void reserve_try(struct beanstalk_connection *connection) {
     const struct gateway_caller caller = connection_caller(connection);
     connection->is_busy = true;
     connection->lease = gateway_lease(connection->server->gateway, &caller, &options, on_leased, connection);
+    if (connection->lease == 0) end_with(connection, "OUT_OF_MEMORY");
 }
 
 void reserve_begin(struct beanstalk_connection *connection) {

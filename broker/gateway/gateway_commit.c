@@ -239,12 +239,17 @@ uint64_t gateway_commit(struct gateway *gateway, const struct gateway_caller *ca
     Tarry__Request request = TARRY__REQUEST__INIT;
     request.body_case = TARRY__REQUEST__BODY_COMMIT;
     request.commit = commit;
+    char sentence[GATEWAY_SENTENCE_SIZE] = "";
+    Tarry__Code code = TARRY__CODE__OK;
+    if (once != NULL) code = gateway->calls.may_key(gateway->calls.argument, caller->principal, commit, sentence);
     commit->producer = commit->sequence = commit->oldest_unanswered = UINT64_MAX;
     struct ask *ask = ask_new(gateway, caller, &request, reply, argument);
     if (ask == NULL) return 0;
     ask->commit_at = find_numbers(ask->request);
     uint64_t id = ask->id;
-    if (once == NULL)
+    if (code != TARRY__CODE__OK)
+        ask_refuse_later(ask, code, sentence);
+    else if (once == NULL)
         commit_send(ask);
     else if (!once_begin(ask, once))
         ask_refuse_later(ask, TARRY__CODE__BUSY, NULL);

@@ -24,6 +24,9 @@ struct gateway_calls {
     const char *(*name)(void *argument, uint64_t principal);
     /* The broker's own principal, one reference more: for the receipts of gateway_once. */
     uint64_t (*own)(void *argument);
+    /* May it have this commit remembered under a key, which is durable before the commit is judged? As may_lease. */
+    Tarry__Code (*may_key)(void *argument, uint64_t principal, const Tarry__Commit *commit,
+                           char sentence[GATEWAY_SENTENCE_SIZE]);
     /* May it lease from these queues now? OK, or the code and a sentence. */
     Tarry__Code (*may_lease)(void *argument, uint64_t principal, const char *client, const char *const *queues,
                              size_t queue_count, char sentence[GATEWAY_SENTENCE_SIZE]);

@@ -20,7 +20,7 @@
 #include "gateway_parts.h"
 
 #define POOL_IDLE_MS 2000u
-/* Pools that are asleep and remembered for their leases' sake; the one used longest ago is forgotten. */
+/* Those that are asleep are remembered for their leases' sake; the one used longest ago is forgotten. */
 #define POOLS_MAX 1024u
 
 static const char too_many_wait[] = "as many wait for tasks as may (GATEWAY_LEASES_MAX)";
@@ -74,6 +74,7 @@ struct pool {
     size_t secret_size;
     struct lease_list waiting;
     unsigned share_count;
+    bool is_asking;        /* what is there now */
     struct share *current; /* LANE_SENT has not been told of it; NULL: of none */
     uint64_t turn;
     uint64_t stamp;
@@ -114,6 +115,20 @@ static void refuse_waiting(struct pool *pool, const struct gateway_leased *refus
         TAILQ_REMOVE(&all, lease, next);
         TAILQ_INSERT_HEAD(&pool->waiting, lease, next);
         lease_tell(lease, refusal);
+    }
+}
+
+/* Who waits hears of it by his timer, for nobody is called back from within a function of the interface. `asked`: only
+ * who asks what is there now. */
+static void refuse_later(struct pool *pool, bool asked) {
+    struct lease *lease, *next;
+    for (lease = TAILQ_FIRST(&pool->waiting); lease != NULL; lease = next) {
+        next = TAILQ_NEXT(lease, next);
+        if (asked && !lease->is_asked) continue;
+        TAILQ_REMOVE(&pool->waiting, lease, next);
+        lease->pool = NULL;
+        lease->code = TARRY__CODE__BUSY;
+        (void)timer_arm(pool->gateway, &lease->timer, 0); /* it has a place among them already */
     }
 }
 
@@ -342,8 +357,10 @@ static void subscribe(struct pool *pool) {
     body.max_batch = BATCH_MAX;
     body.lease_ms = pool->lease_ms;
     body.resume = (ProtobufCBinaryData){.len = pool->secret_size, .data = pool->secret};
-    pool->state = POOL_SUBSCRIBING;
-    if (pool_ask(pool, &request, on_subscribed, pool) == 0) on_subscribed(pool, NULL);
+    if (pool_ask(pool, &request, on_subscribed, pool) != 0)
+        pool->state = POOL_SUBSCRIBING;
+    else
+        refuse_later(pool, false);
 }
 
 static void on_unsubscribed(void *argument, const Tarry__Reply *reply) {
@@ -372,6 +389,7 @@ void pool_ended(struct gateway *gateway, uint64_t id) {
 
 static void on_heard(void *argument, const Tarry__Reply *reply) {
     struct pool *pool = argument;
+    pool->is_asking = false;
     bool is_coming = reply != NULL && reply->position != 0; /* a delivery is on its way */
     struct lease *lease, *next;
     struct lease_list over = TAILQ_HEAD_INITIALIZER(over);
@@ -397,19 +415,17 @@ static void ask_what_is_there(struct pool *pool) {
     Tarry__Heartbeat body = TARRY__HEARTBEAT__INIT;
     struct lease *lease = NULL;
     bool has_any = false;
-    TAILQ_FOREACH(lease, &pool->waiting, next) {
-        if (!lease->is_now) continue;
-        if (lease->is_asked) return;
-        has_any = true;
-    }
-    if (!has_any) return;
+    if (pool->is_asking) return;
     TAILQ_FOREACH(lease, &pool->waiting, next) {
         lease->is_asked = lease->is_now;
+        has_any |= lease->is_now;
     }
+    if (!has_any) return;
     request.body_case = TARRY__REQUEST__BODY_HEARTBEAT;
     request.heartbeat = &body;
     body.session = pool->session;
-    if (pool_ask(pool, &request, on_heard, pool) == 0) on_heard(pool, NULL);
+    pool->is_asking = pool_ask(pool, &request, on_heard, pool) != 0;
+    if (!pool->is_asking) refuse_later(pool, true);
 }
 
 /* Does what is to be done next, whatever has changed. */
@@ -448,14 +464,16 @@ static bool is_of(const struct pool *pool, const char *name, const struct gatewa
     return true;
 }
 
-static void forget_one(struct gateway *gateway) {
+/* False: all of them are used. */
+static bool forget_one(struct gateway *gateway) {
     struct pool *pool = NULL;
     TAILQ_FOREACH(pool, &gateway->pools, next) {
         bool rests = pool->state == POOL_ASLEEP && TAILQ_EMPTY(&pool->waiting) && pool->share_count == 0;
-        if (!rests) continue;
+        if (!rests || pool->is_asking) continue; /* an answer is awaited for it */
         pool_free(pool);
-        return;
+        return true;
     }
+    return false;
 }
 
 static bool copy_queues(struct pool *pool, const struct gateway_lease_options *options) {
@@ -467,9 +485,9 @@ static bool copy_queues(struct pool *pool, const struct gateway_lease_options *o
     return true;
 }
 
-/* NULL: no memory. */
+/* NULL: no memory, or there are as many as there may be. */
 static struct pool *pool_new(struct gateway *gateway, const char *name, const struct gateway_lease_options *options) {
-    if (gateway->pool_count >= POOLS_MAX) forget_one(gateway);
+    if (gateway->pool_count >= POOLS_MAX && !forget_one(gateway)) return NULL;
     struct pool *pool = calloc(1, sizeof(*pool));
     if (pool == NULL) return NULL;
     *pool = (struct pool){.idle.fires = on_idle, .gateway = gateway, .lease_ms = options->lease_ms};

@@ -21,14 +21,28 @@ struct body_packing {
     char piece[PIECE];
 };
 
-void body_deinit(struct http_exchange *exchange) {
+static void packing_free(struct http_exchange *exchange) {
     struct body_packing *packing = exchange->packing;
     if (packing != NULL && packing->is_gzip) inflateEnd(&packing->gzip);
     if (packing != NULL && packing->zstd != NULL) ZSTD_freeDStream(packing->zstd);
     free(packing);
-    free(exchange->body);
     exchange->packing = NULL;
+}
+
+void body_unpacked(struct http_exchange *exchange) {
+    if (exchange->packing == NULL) return;
+    packing_free(exchange);
+    size_t size = exchange->body_capacity;
+    (void)door_stream_half(exchange->server->door, exchange->id, size, true); /* it is less than it was */
+    door_stream_whole(exchange->server->door, exchange->id);
+}
+
+void body_deinit(struct http_exchange *exchange) {
+    packing_free(exchange);
+    free(exchange->body);
     exchange->body = NULL;
+    exchange->body_size = exchange->body_capacity = 0;
+    (void)door_stream_half(exchange->server->door, exchange->id, 0, false);
 }
 
 static bool begin_gzip(struct body_packing *packing) {
@@ -67,8 +81,8 @@ static unsigned keep(struct http_exchange *exchange, const char *bytes, size_t s
         if (exchange->body_capacity == 0 && !exchange->head.is_chunked && exchange->packing == NULL)
             capacity = (size_t)exchange->head.length + 1;
         if (capacity > HTTP_BODY_MAX + 1) capacity = HTTP_BODY_MAX + 1;
-        bool is_small = capacity <= DOOR_SMALL_MAX; /* an ack must find room, whatever else is held (CAP-1) */
         size_t all = capacity + packing_size(exchange->packing);
+        bool is_small = all <= DOOR_SMALL_MAX; /* an ack must find room, whatever else is held (CAP-1) */
         if (!door_stream_half(exchange->server->door, exchange->id, all, is_small)) return 503;
         char *grown = realloc(exchange->body, capacity);
         if (grown == NULL) return 503;

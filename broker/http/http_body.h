@@ -11,6 +11,9 @@ unsigned body_take(struct http_exchange *exchange, const char *bytes, size_t siz
 const char *body_sentence(unsigned status);
 /* It is whole. False: what was packed is not. */
 bool body_finish(struct http_exchange *exchange);
+/* What has unpacked it is given back: it is whole. */
+void body_unpacked(struct http_exchange *exchange);
+/* It is not needed any more: a request may be worked at for long, and would hold it as long. */
 void body_deinit(struct http_exchange *exchange);
 
 #endif

@@ -14,8 +14,8 @@ struct http_connection {
     bool is_running; /* run() is under way … */
     bool is_due;     /* … and has more to do */
     struct message *in;
-    size_t held; /* of `in`, as the door counts it */
-    uint64_t left;
+    uint64_t left;       /* of a body that has a length */
+    bool is_whole;       /* the body */
     uint64_t body_come;  /* bytes of a body */
     uint64_t body_timed; /* … with which its next deadline begins */
     bool head_is_timed;  /* a head has begun to come, and its deadline runs */
@@ -25,5 +25,8 @@ struct http_connection {
     uint64_t principal;
     char shown[512]; /* the Authorization that was admitted */
 };
+
+/* Its answer has been sent: the next request, or the end. Frees it. */
+void exchange_over(struct http_exchange *exchange);
 
 #endif

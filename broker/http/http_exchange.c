@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "http_body.h"
 #include "http_connection.h"
 #include "rfc3339.h"
 #include "units.h"
@@ -37,8 +38,7 @@ void http_ask(struct http_exchange *exchange, Tarry__Request *request,
     if (exchange->handle == 0) http_refuse(exchange, 503, "busy", no_memory);
 }
 
-/* Of all that is asked for. */
-static void fingerprint(const struct http_exchange *exchange, uint8_t out[GATEWAY_FINGERPRINT_SIZE]) {
+void http_fingerprint(struct http_exchange *exchange) {
     crypto_generichash_state state;
     crypto_generichash_init(&state, NULL, 0, GATEWAY_FINGERPRINT_SIZE);
     crypto_generichash_update(&state, (const uint8_t *)&exchange->head.method, sizeof(exchange->head.method));
@@ -53,7 +53,7 @@ static void fingerprint(const struct http_exchange *exchange, uint8_t out[GATEWA
     }
     if (exchange->body_size > 0)
         crypto_generichash_update(&state, (const uint8_t *)exchange->body, exchange->body_size);
-    crypto_generichash_final(&state, out, GATEWAY_FINGERPRINT_SIZE);
+    crypto_generichash_final(&state, exchange->fingerprint, GATEWAY_FINGERPRINT_SIZE);
 }
 
 void http_commit(struct http_exchange *exchange, Tarry__Commit *commit,
@@ -65,7 +65,7 @@ void http_commit(struct http_exchange *exchange, Tarry__Commit *commit,
         http_refuse(exchange, 400, "invalid", "Idempotency-Key has from 1 to 255 bytes");
         return;
     }
-    if (key->text != NULL) fingerprint(exchange, once.fingerprint);
+    memcpy(once.fingerprint, exchange->fingerprint, sizeof(once.fingerprint));
     exchange->commit = commit;
     exchange->on_reply = then;
     exchange->handle = gateway_commit(exchange->server->gateway, &caller, commit, key->text != NULL ? &once : NULL,
@@ -84,10 +84,31 @@ void http_lease(struct http_exchange *exchange, const struct gateway_lease_optio
     const struct gateway_caller caller = caller_of(exchange);
     exchange->on_leased = then;
     exchange->handle = gateway_lease(exchange->server->gateway, &caller, options, on_leased, exchange);
-    if (exchange->handle == 0) http_refuse(exchange, 503, "busy", no_memory);
+    if (exchange->handle == 0) {
+        http_refuse(exchange, 503, "busy", no_memory);
+        return;
+    }
+    /* It may wait for long, and is not to hold what it was asked with. */
+    json_decref(exchange->json);
+    exchange->json = NULL;
+    arena_deinit(&exchange->arena);
+    body_deinit(exchange);
 }
 
 /* ---- what the request says */
+
+/* One that is larger than there is room for may always be under way, or it could never be. */
+static bool hold(struct http_exchange *exchange, size_t size) {
+    struct http_server *server = exchange->server;
+    bool holds = door_stream_half(server->door, exchange->id, size, size <= HTTP_SMALL_MAX);
+    door_stream_whole(server->door, exchange->id);
+    if (!holds && server->alone == NULL) server->alone = exchange;
+    return holds || server->alone == exchange;
+}
+
+bool http_hold(struct http_exchange *exchange, size_t weight) {
+    return hold(exchange, exchange->body_capacity + weight);
+}
 
 bool http_read_json(struct http_exchange *exchange, bool optional) {
     const char *type = exchange->head.fields[HEAD_FIELD_type].text;
@@ -95,17 +116,29 @@ bool http_read_json(struct http_exchange *exchange, bool optional) {
                    (type[16] == '\0' || type[16] == ';' || type[16] == ' ');
     if (exchange->body_size == 0 && optional) {
         exchange->json = json_object();
+        if (exchange->json == NULL) http_refuse(exchange, 503, "busy", no_memory);
         return exchange->json != NULL;
     }
     /* A page's form cannot send this type without being asked first (CORS). */
-    if (!is_json) {
-        http_refuse(exchange, 415, "invalid", "Content-Type is to be application/json");
+    if (!is_json || exchange->body == NULL) {
+        http_refuse(exchange, is_json ? 400 : 415, "invalid",
+                    is_json ? "a body is missing" : "Content-Type is to be application/json");
         return false;
     }
-    exchange->json = json_read(&exchange->in, exchange->body != NULL ? exchange->body : "", exchange->body_size);
-    if (exchange->json != NULL) return true;
-    http_refuse(exchange, 400, "invalid", exchange->in.problem);
-    return false;
+    size_t size = exchange->body_size, weight = json_weigh(exchange->body, size);
+    if (weight <= JSON_WEIGHT_MAX && !http_hold(exchange, weight)) {
+        http_refuse(exchange, 503, "busy", no_memory);
+        return false;
+    }
+    exchange->json = json_read(&exchange->in, exchange->body, size);
+    if (exchange->json == NULL) {
+        bool is_large = exchange->in.too_large;
+        http_refuse(exchange, is_large ? 413 : 400, is_large ? "too_large" : "invalid", exchange->in.problem);
+        return false;
+    }
+    body_deinit(exchange);
+    (void)hold(exchange, weight + size); /* in what was read, and in what is made of it, the text is still there */
+    return true;
 }
 
 static bool refuse_parameter(struct http_exchange *exchange, const char *name, const char *what) {

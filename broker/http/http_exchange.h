@@ -25,9 +25,13 @@
 /* What a handler's structures may take. */
 #define HTTP_ARENA_MAX (8ull * REQUEST_SIZE_MAX)
 
+/* A request of which all that it says weighs no more than this finds room, whatever else is held (CAP-1). */
+#define HTTP_SMALL_MAX (128u << 10)
+
 struct http_server {
     struct door *door;
     struct gateway *gateway;
+    struct http_exchange *alone; /* weighs more than there is room for: one may, however large; NULL: none does */
     struct door_stream_calls calls;
 };
 
@@ -38,7 +42,7 @@ struct http_exchange {
     char *head_bytes;
     struct head head;
     bool is_old; /* HTTP/1.0 */
-    char *body;  /* as far as it has come, unpacked */
+    char *body;  /* as far as it has come, unpacked; NULL: it was read, or there is none */
     size_t body_size;
     size_t body_capacity;
     struct body_packing *packing; /* NULL: it comes as it is */
@@ -50,14 +54,16 @@ struct http_exchange {
     void (*on_drained)(struct http_exchange *exchange);
     uint64_t handle; /* of what is waited for; 0: nothing */
     uint64_t timer;
-    struct json_out out; /* the handler's */
+    struct json_out out;                           /* the handler's */
+    uint8_t fingerprint[GATEWAY_FINGERPRINT_SIZE]; /* of all that is asked for, if there is an Idempotency-Key */
     /* The handler's own. */
     const char *const *names; /* of operations, one each */
     const Tarry__Commit *commit;
-    bool is_single;      /* one operation, answered by itself */
-    const char *line_at; /* JSON lines: what has not been read of the body … */
-    uint64_t line;       /* … the number of the last one that was … */
-    uint64_t *lines;     /* … and those of the operations under way */
+    bool is_single;        /* one operation, answered by itself */
+    const char *line_at;   /* JSON lines: what has not been read of the body … */
+    const char *lines_end; /* … and where the next commit begins … */
+    uint64_t line;         /* … the number of the last one that was … */
+    uint64_t *lines;       /* … and those of the operations under way */
     uint64_t count;
     uint64_t pages;
     uint64_t position;
@@ -75,7 +81,9 @@ struct http_exchange {
 void http_respond(struct http_exchange *exchange, unsigned status, struct json_out *out);
 void http_respond_text(struct http_exchange *exchange, unsigned status, const char *type, const char *text,
                        size_t size);
-/* Problem details (RFC 9457). */
+/* Takes over what the door has made (its status and type are set). */
+void http_respond_page(struct http_exchange *exchange, struct message *page);
+/* Problem details (RFC 9457). Within a stream: its end, which shows that it is not whole. */
 void http_refuse(struct http_exchange *exchange, unsigned status, const char *code, const char *sentence);
 void http_refuse_code(struct http_exchange *exchange, Tarry__Code code, const char *sentence, const char *primary);
 /* If the reply is a refusal, or none, says so and is true. */
@@ -97,8 +105,13 @@ void http_commit(struct http_exchange *exchange, Tarry__Commit *commit,
 void http_lease(struct http_exchange *exchange, const struct gateway_lease_options *options,
                 void (*on_leased)(struct http_exchange *exchange, const struct gateway_leased *leased));
 
-/* The body as JSON. False: refused. `optional`: none is an empty object. */
+/* The body as JSON; it is given back itself. False: refused. `optional`: none is an empty object. */
 bool http_read_json(struct http_exchange *exchange, bool optional);
+/* What is read of the body, which is held beside it as far as it is there, weighs so much (json_weigh). False: there is
+ * no room for it now. */
+bool http_hold(struct http_exchange *exchange, size_t weight);
+/* Of all that is asked for: once the body is whole. */
+void http_fingerprint(struct http_exchange *exchange);
 /* A parameter as a number from 0 to `most`, or as a boolean. False: refused. */
 bool http_parameter_u64(struct http_exchange *exchange, const char *name, uint64_t most, uint64_t *out);
 bool http_parameter_bool(struct http_exchange *exchange, const char *name, bool *out);

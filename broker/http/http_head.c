@@ -98,7 +98,6 @@ static bool split_query(struct head *head, char *query, struct head_refusal *out
 }
 
 static bool read_target(struct head *head, char *target, struct head_refusal *out) {
-    head->target = target;
     if (*target != '/') return refuse(out, 400, "the request's target is no path");
     for (const char *at = target; *at != '\0'; at++)
         if ((unsigned char)*at <= ' ' || (unsigned char)*at >= 0x7f || *at == '#')
@@ -264,6 +263,22 @@ enum head_result http_head_parse(char *bytes, size_t size, struct head *out, siz
     *out = (struct head){0};
     *out_used = end;
     return read_lines(out, bytes, bytes + end, out_refusal) ? HEAD_DONE : HEAD_BAD;
+}
+
+char *head_path(const struct head *head, char out[HEAD_PATH_SIZE]) {
+    size_t used = 0;
+    for (size_t i = 0; i < head->segment_count; i++) {
+        const struct head_text *segment = &head->segments[i];
+        if (used + 1 + segment->size >= HEAD_PATH_SIZE) {
+            used = 0;
+            break;
+        }
+        out[used++] = '/';
+        memcpy(out + used, segment->text, segment->size);
+        used += segment->size;
+    }
+    out[used] = '\0';
+    return out;
 }
 
 const struct head_text *head_parameter(const struct head *head, const char *name) {

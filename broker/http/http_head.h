@@ -51,7 +51,6 @@ struct head_parameter {
 /* All texts lie in the bytes that were parsed, which are changed for that. */
 struct head {
     enum head_method method;
-    char *target;                                 /* as it came */
     struct head_text segments[HEAD_SEGMENTS_MAX]; /* of the path, decoded: "/v1/queues/a%2Fb" is v1, queues, a/b */
     size_t segment_count;
     struct head_parameter parameters[HEAD_PARAMETERS_MAX]; /* of the query, decoded */
@@ -74,6 +73,9 @@ struct head_refusal {
 /* DONE: `*out_used` bytes are the head, and are changed. MORE: the head is not whole; nothing is changed. */
 enum head_result http_head_parse(char *bytes, size_t size, struct head *out, size_t *out_used,
                                  struct head_refusal *out_refusal);
+/* The path, decoded, as of a page: "/page/numbers"; "" if it is longer than that of any. Returns `out`. */
+#define HEAD_PATH_SIZE 64u
+char *head_path(const struct head *head, char out[HEAD_PATH_SIZE]);
 /* NULL: there is no such parameter. */
 const struct head_text *head_parameter(const struct head *head, const char *name);
 

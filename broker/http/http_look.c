@@ -39,8 +39,9 @@ static bool read_states(struct http_exchange *exchange, uint32_t *out) {
 static bool read_cursor(struct http_exchange *exchange, ProtobufCBinaryData *out) {
     const struct head_text *value = head_parameter(&exchange->head, "cursor");
     if (value == NULL || value->size == 0) return true;
-    out->data = http_make(exchange, CURSOR_SIZE);
-    if (out->data == NULL) return false;
+    uint8_t *made = http_make(exchange, CURSOR_SIZE);
+    if (made == NULL) return false; /* `out` may be the exchange's, which is gone */
+    out->data = made;
     bool is_good = sodium_hex2bin(out->data, CURSOR_SIZE, value->text, value->size, NULL, &out->len, NULL) == 0 &&
                    out->len == CURSOR_SIZE;
     if (!is_good) http_refuse(exchange, 400, "invalid", "cursor is not one of this broker's");
@@ -104,10 +105,11 @@ static void on_counted(struct http_exchange *exchange, const Tarry__Reply *reply
     exchange->count += reply->list->n_tasks;
     const ProtobufCBinaryData *next = &reply->list->next;
     if (next->len == CURSOR_SIZE && ++exchange->pages < COUNT_PAGES_MAX) {
-        if (exchange->list.cursor.data == NULL) exchange->list.cursor.data = http_make(exchange, CURSOR_SIZE);
-        if (exchange->list.cursor.data == NULL) return;
-        exchange->list.cursor.len = CURSOR_SIZE;
-        memcpy(exchange->list.cursor.data, next->data, CURSOR_SIZE);
+        uint8_t *cursor = exchange->list.cursor.data;
+        if (cursor == NULL) cursor = http_make(exchange, CURSOR_SIZE);
+        if (cursor == NULL) return;
+        memcpy(cursor, next->data, CURSOR_SIZE);
+        exchange->list.cursor = (ProtobufCBinaryData){.len = CURSOR_SIZE, .data = cursor};
         ask_list(exchange, on_counted);
         return;
     }
@@ -259,6 +261,10 @@ static void on_audit(struct http_exchange *exchange, const Tarry__Reply *reply) 
     }
     const Tarry__AuditReply *page = reply->audit;
     if (!exchange->is_stream) http_stream_begin(exchange);
+    if (exchange->head.method == HEAD_HEAD) {
+        http_stream_end(exchange);
+        return;
+    }
     if (page->gap_to != 0) {
         out_begin(&exchange->out, '{');
         out_id(&exchange->out, "gap_to", page->gap_to);

@@ -73,8 +73,10 @@ void http_route(struct http_exchange *exchange) {
         return;
     }
     bool is_v1 = head->segment_count > 0 && strcmp(head->segments[0].text, "v1") == 0;
+    char path[HEAD_PATH_SIZE];
     if (is_known)
         http_refuse(exchange, 405, "invalid", "this path takes other methods (/v1/openapi.json)");
-    else if (is_v1 || method != HEAD_GET || !door_stream_page(exchange->server->door, exchange->id, head->target))
+    else if (is_v1 || method != HEAD_GET ||
+             !door_stream_page(exchange->server->door, exchange->id, head_path(head, path)))
         http_refuse(exchange, 404, "invalid", "there is no such path; /v1/openapi.json names those that there are");
 }

@@ -8,6 +8,11 @@
 #include "units.h"
 
 #define LINES_PER_COMMIT 1000u
+/* What the lines of one commit weigh (json_weigh); one that weighs more is alone in its commit. */
+#define LINES_WEIGHT_MAX (4u << 20)
+/* Before the next lines are looked at: others have their turn, and if there is no room, time to give some back. */
+#define LINES_TURN_MS 1u
+#define LINES_BUSY_MS 100u
 #define LEASE_DEFAULT_COUNT 1u
 
 /* ---- commits */
@@ -185,6 +190,20 @@ static void write_line_problem(struct http_exchange *exchange, const char *code,
 }
 
 static void lines_go_on(struct http_exchange *exchange);
+static void lines_wait(struct http_exchange *exchange, uint64_t after_ms);
+
+/* What is to be said of them is said: the next ones. `waits`: others have their turn before. */
+static void end_lines(struct http_exchange *exchange, bool waits) {
+    json_decref(exchange->json);
+    exchange->json = NULL;
+    arena_reset(&exchange->arena);
+    if (!http_stream_write(exchange, &exchange->out))
+        exchange->on_drained = lines_go_on;
+    else if (waits)
+        lines_wait(exchange, LINES_TURN_MS);
+    else
+        lines_go_on(exchange);
+}
 
 /* What is refused as a whole is said of each line. */
 static void on_lines(struct http_exchange *exchange, const Tarry__Reply *reply) {
@@ -201,33 +220,70 @@ static void on_lines(struct http_exchange *exchange, const Tarry__Reply *reply) 
         words_result(&exchange->out, NULL, commit->ops[i], is_ok ? reply->commit->results[i] : &refused);
         out_literal(&exchange->out, "}\n");
     }
-    json_decref(exchange->json);
-    exchange->json = NULL;
-    arena_reset(&exchange->arena);
-    if (http_stream_write(exchange, &exchange->out))
-        lines_go_on(exchange);
-    else
-        exchange->on_drained = lines_go_on;
+    end_lines(exchange, false);
+}
+
+static void lines_later(void *argument) {
+    struct http_exchange *exchange = argument;
+    exchange->timer = 0;
+    lines_go_on(exchange);
+}
+
+static void lines_wait(struct http_exchange *exchange, uint64_t after_ms) {
+    exchange->timer = gateway_timer(exchange->server->gateway, after_ms, lines_later, exchange);
+    if (exchange->timer == 0) door_stream_kill(exchange->server->door, exchange->id);
+}
+
+static const char *line_end(const struct http_exchange *exchange, const char *at) {
+    const char *end = exchange->body + exchange->body_size;
+    const char *found = memchr(at, '\n', (size_t)(end - at));
+    return found != NULL ? found + 1 : end;
+}
+
+/* Which lines are of the next commit. Returns what they weigh. */
+static size_t find_lines(struct http_exchange *exchange) {
+    const char *end = exchange->body + exchange->body_size, *at = exchange->line_at;
+    size_t weight = 0;
+    for (size_t count = 0; at < end && count < LINES_PER_COMMIT; count++) {
+        const char *next = line_end(exchange, at);
+        size_t more = json_weigh(at, (size_t)(next - at));
+        more = more > JSON_WEIGHT_MAX ? 0 : more + (size_t)(next - at); /* what is too large is not read */
+        if (count > 0 && weight + more > LINES_WEIGHT_MAX) break;
+        weight += more;
+        at = next;
+    }
+    exchange->lines_end = at;
+    return weight;
 }
 
 /* Reads the next line. NULL: it is none to be sent, and that has been said. */
 static Tarry__Op *read_line(struct http_exchange *exchange) {
-    const char *end = exchange->body + exchange->body_size, *at = exchange->line_at;
-    const char *stop = memchr(at, '\n', (size_t)(end - at));
-    if (stop == NULL) stop = end;
-    exchange->line_at = stop < end ? stop + 1 : end;
+    const char *at = exchange->line_at, *end = line_end(exchange, at);
+    exchange->line_at = end;
     exchange->line++;
-    size_t size = (size_t)(stop - at);
+    size_t size = (size_t)(end - at);
+    if (size > 0 && at[size - 1] == '\n') size--;
     if (size > 0 && at[size - 1] == '\r') size--;
     json_t *value = json_read(&exchange->in, at, size);
-    if (value != NULL) json_array_append_new(exchange->json, value);
-    Tarry__Op *op = value != NULL ? json_op_named(&exchange->in, "schedule", value) : NULL;
-    if (op == NULL) write_line_problem(exchange, "invalid", exchange->in.problem);
+    bool is_kept = value != NULL && json_array_append_new(exchange->json, value) == 0;
+    Tarry__Op *op = is_kept ? json_op_named(&exchange->in, "schedule", value) : NULL;
+    if (value != NULL && !is_kept)
+        snprintf(exchange->in.problem, sizeof(exchange->in.problem), "there is not enough memory for it");
+    if (op == NULL)
+        write_line_problem(exchange, exchange->in.too_large ? "too_large" : "invalid", exchange->in.problem);
     return op;
 }
 
+/* A thousand lines at a time, right or wrong: others wait for this thread. */
 static void lines_go_on(struct http_exchange *exchange) {
-    const char *end = exchange->body + exchange->body_size;
+    if (exchange->line_at == exchange->body + exchange->body_size) {
+        http_stream_end(exchange);
+        return;
+    }
+    if (!http_hold(exchange, find_lines(exchange))) {
+        lines_wait(exchange, LINES_BUSY_MS);
+        return;
+    }
     Tarry__Commit *commit = arena_alloc(&exchange->arena, sizeof(*commit));
     exchange->lines = arena_alloc(&exchange->arena, LINES_PER_COMMIT * sizeof(uint64_t));
     Tarry__Op **ops = arena_alloc(&exchange->arena, LINES_PER_COMMIT * sizeof(*ops));
@@ -238,18 +294,16 @@ static void lines_go_on(struct http_exchange *exchange) {
     }
     tarry__commit__init(commit);
     commit->ops = ops;
-    while (exchange->line_at < end && commit->n_ops < LINES_PER_COMMIT) {
+    while (exchange->line_at < exchange->lines_end) {
         Tarry__Op *op = read_line(exchange);
         if (op == NULL) continue;
         exchange->lines[commit->n_ops] = exchange->line;
         ops[commit->n_ops++] = op;
     }
-    if (commit->n_ops > 0) {
+    if (commit->n_ops > 0)
         http_commit(exchange, commit, on_lines);
-        return;
-    }
-    (void)http_stream_write(exchange, &exchange->out);
-    http_stream_end(exchange);
+    else
+        end_lines(exchange, true);
 }
 
 static void begin_lines(struct http_exchange *exchange) {

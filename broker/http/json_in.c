@@ -13,30 +13,57 @@ static bool wrong(struct json_in *in, const char *name, const char *what) {
     return false;
 }
 
+/* What stands for a value or a member, and what it takes: an object with its table, an operation made of it; an
+ * array; an element or a member; a string. */
+#define OBJECT_WEIGHT 512u
+#define ARRAY_WEIGHT 144u
+#define ELEMENT_WEIGHT 48u
+#define STRING_WEIGHT 64u
+
+/* Where the string at `at` ends. */
+static const char *behind_string(const char *at, const char *end) {
+    bool is_escaped = false;
+    for (at++; at < end && (is_escaped || *at != '"'); at++) is_escaped = !is_escaped && *at == '\\';
+    return at < end ? at + 1 : end;
+}
+
 /* Nesting costs stack where it is taken apart, and who writes [[[[… means no good. */
-static bool is_too_deep(const char *text, size_t size) {
-    size_t depth = 0;
-    bool is_string = false;
-    for (size_t i = 0; i < size; i++) {
-        if (is_string) {
-            if (text[i] == '\\')
-                i++; /* what it escapes ends nothing */
-            else if (text[i] == '"')
-                is_string = false;
+static size_t look_over(const char *text, size_t size, size_t *out_depth) {
+    size_t depth = 0, weight = ELEMENT_WEIGHT;
+    *out_depth = 0;
+    for (const char *at = text, *end = text + size; at < end;) {
+        char c = *at;
+        if (c == '"') {
+            weight += STRING_WEIGHT;
+            at = behind_string(at, end);
             continue;
         }
-        if (text[i] == '"') is_string = true;
-        if (text[i] == '{' || text[i] == '[') depth++;
-        if ((text[i] == '}' || text[i] == ']') && depth > 0) depth--;
-        if (depth > JSON_DEPTH_MAX) return true;
+        at++;
+        if (c == ',' || c == ':') weight += ELEMENT_WEIGHT;
+        if (c == '{' || c == '[') {
+            weight += c == '{' ? OBJECT_WEIGHT : ARRAY_WEIGHT;
+            if (++depth > *out_depth) *out_depth = depth;
+        }
+        if ((c == '}' || c == ']') && depth > 0) depth--;
     }
-    return false;
+    return weight;
+}
+
+size_t json_weigh(const char *text, size_t size) {
+    size_t depth;
+    return look_over(text, size, &depth);
 }
 
 json_t *json_read(struct json_in *in, const char *text, size_t size) {
     json_error_t error;
-    if (is_too_deep(text, size)) {
-        snprintf(in->problem, sizeof(in->problem), "the JSON is nested deeper than %u levels", JSON_DEPTH_MAX);
+    size_t depth, weight = look_over(text, size, &depth);
+    in->too_large = weight > JSON_WEIGHT_MAX;
+    if (depth > JSON_DEPTH_MAX || in->too_large) {
+        if (in->too_large)
+            snprintf(in->problem, sizeof(in->problem),
+                     "the JSON has too many values for one request: send it in parts");
+        else
+            snprintf(in->problem, sizeof(in->problem), "the JSON is nested deeper than %u levels", JSON_DEPTH_MAX);
         return NULL;
     }
     json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &error);

@@ -18,6 +18,8 @@
 #define JSON_PROBLEM_SIZE 200u
 /* How deep a client's JSON may be. */
 #define JSON_DEPTH_MAX 64u
+/* What the values of one text may weigh. */
+#define JSON_WEIGHT_MAX (64u << 20)
 
 struct json_in {
     struct arena *arena;
@@ -26,7 +28,11 @@ struct json_in {
     char problem[JSON_PROBLEM_SIZE];
 };
 
-/* NULL: it is no JSON; `problem` says where. The caller's to give back (json_decref). */
+/* The memory, in bytes, that the values of this text take at most once they are read, and what is made of them beside
+ * the text itself: a value of two bytes takes a hundred. Looks at brackets and commas alone. */
+size_t json_weigh(const char *text, size_t size);
+/* NULL: it is no JSON, or weighs more than JSON_WEIGHT_MAX (`too_large`); `problem` says where. The caller's to give
+ * back (json_decref). */
 json_t *json_read(struct json_in *in, const char *text, size_t size);
 /* Nothing but these members, named in one text with a blank between. */
 bool json_only(struct json_in *in, json_t *object, const char *known);

@@ -38,6 +38,7 @@ bool connections_init(struct door *door) {
     TAILQ_INIT(&door->waiting);
     TAILQ_INIT(&door->pages);
     TAILQ_INIT(&door->halves);
+    TAILQ_INIT(&door->keepers);
     TAILQ_INIT(&door->unread);
     return true;
 }

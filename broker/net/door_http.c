@@ -50,6 +50,23 @@ static struct refusal judge_origin(const struct connection *connection) {
     return REFUSED(403, "web pages of this origin may not use the broker (tarryd --allow-origin)");
 }
 
+const char door_host_refused[] =
+    "Host is no name of this machine, and a web page may have made it up: show a token, name the broker by its address "
+    "or as localhost, or allow it (tarryd --allow-origin)";
+
+bool http_host_is_ours(const struct connection *connection, const char *host) {
+    if (connection->way != CALLER_LOOPBACK || connection->over_tls || host == NULL) return true;
+    return origin_host_is_ours(host, connection->door->limits.origins);
+}
+
+static struct refusal judge_host(const struct connection *connection) {
+    char text[TEXT_SIZE];
+    struct lws *wsi = connection->wsi;
+    if (is_present(wsi, WSI_TOKEN_HTTP_AUTHORIZATION) || !is_present(wsi, WSI_TOKEN_HOST)) return taken;
+    if (header(wsi, WSI_TOKEN_HOST, text) && http_host_is_ours(connection, text)) return taken;
+    return REFUSED(403, door_host_refused);
+}
+
 static struct refusal judge_method(struct lws *wsi) {
     bool is_get = lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) > 0;
     if (!is_get && lws_hdr_total_length(wsi, WSI_TOKEN_HEAD_URI) == 0)
@@ -64,6 +81,7 @@ static struct refusal judge_method(struct lws *wsi) {
 
 static struct refusal judge_request(const struct connection *connection) {
     struct refusal refusal = judge_origin(connection);
+    if (refusal.status == 0) refusal = judge_host(connection);
     return refusal.status != 0 ? refusal : judge_method(connection->wsi);
 }
 

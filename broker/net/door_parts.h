@@ -68,6 +68,9 @@ struct connection {
     lws_usec_t came_on_us;           /* is_half */
     size_t incoming_size;            /* … kept or not */
     size_t half_size;                /* CONNECTION_STREAM: bytes that its protocol holds for the request that comes */
+    bool is_keeper;                  /* in the door's `keepers` */
+    size_t kept_size;                /* CONNECTION_STREAM: bytes of what came too early, as its protocol has said … */
+    lws_usec_t kept_us;              /* … when it was last fewer, or nothing */
     lws_sorted_usec_list_t too_late; /* the rest of it */
     lws_sorted_usec_list_t unread;   /* its answers */
     struct message *request;         /* whole, and there was no room for it */
@@ -87,6 +90,7 @@ struct connection {
     TAILQ_ENTRY(connection) in_waiting; /* is_waiting: in the order of asking */
     TAILQ_ENTRY(connection) in_pages;   /* page != NULL: in the order of answering */
     TAILQ_ENTRY(connection) in_halves;  /* is_half: in the order of when more of a request came */
+    TAILQ_ENTRY(connection) in_keepers; /* is_keeper: in the order of kept_us */
     TAILQ_ENTRY(connection) in_unread;  /* is_unread: in the order of when answers were last read */
     char peer[PEER_SIZE_MAX + 1];
 };
@@ -167,6 +171,7 @@ struct door {
     size_t pages_size; /* bytes of the pages that are under way */
     struct connection_list halves;
     size_t halves_size; /* bytes that are held for what is half received */
+    struct connection_list keepers;
     struct connection_list unread;
     size_t unread_size;  /* bytes of answers that are not in the kernel */
     bool is_trim_due;    /* somebody was ended for what was held */
@@ -247,6 +252,9 @@ void stream_answer(struct connection *connection, struct message *page);
 /* ---- door_http.c, for door_stream.c */
 struct caller_verdict http_admit(struct connection *connection, enum caller_place place, const char *path,
                                  const char *token, size_t token_size);
+/* May whoever shows no token name the broker so? NULL: he does not. Names are a browser's matter: over the network
+ * everybody shows a token, and TLS has looked at the name. */
+bool http_host_is_ours(const struct connection *connection, const char *host);
 
 /* ---- door_ws.c */
 int ws_event(struct connection *connection, enum lws_callback_reasons reason, void *in, size_t size);
@@ -270,7 +278,10 @@ void pressure_half_comes_on(struct connection *connection);
 void pressure_half_is_nothing(struct connection *connection);
 /* It is whole, or dropped; before `incoming` is. */
 void pressure_half_ends(struct connection *connection);
-/* Ends the half that has not come on for longest, if that is DOOR_SILENT_S. False: there is none but `wanting`. */
+/* What it keeps of what came too early has become less, or is the first. */
+void pressure_keeps(struct connection *connection);
+/* Ends the half that has not come on for longest, if that is DOOR_SILENT_S, or else who has kept for longest what came
+ * too early. False: there is none but `wanting`. */
 bool pressure_end_silent_half(const struct connection *wanting);
 /* Ends halves, but for `last`, until the rest is no more than may be. */
 void pressure_bound_halves(const struct connection *last);

@@ -87,13 +87,31 @@ void pressure_half_ends(struct connection *connection) {
     pressure_half_is_nothing(connection);
 }
 
+void pressure_keeps(struct connection *connection) {
+    struct door *door = connection->door;
+    if (connection->is_keeper) TAILQ_REMOVE(&door->keepers, connection, in_keepers);
+    connection->is_keeper = connection->kept_size > 0;
+    if (!connection->is_keeper) return;
+    connection->kept_us = lws_now_usecs();
+    TAILQ_INSERT_TAIL(&door->keepers, connection, in_keepers);
+}
+
+static bool is_silent(lws_usec_t since_us) {
+    return lws_now_usecs() - since_us >= (lws_usec_t)DOOR_SILENT_S * LWS_USEC_PER_SEC;
+}
+
 bool pressure_end_silent_half(const struct connection *wanting) {
     struct door *door = wanting->door;
-    struct connection *first = TAILQ_FIRST(&door->halves);
-    if (first == NULL || first == wanting) return false;
-    if (lws_now_usecs() - first->came_on_us < (lws_usec_t)DOOR_SILENT_S * LWS_USEC_PER_SEC) return false;
-    end(first, "the rest of a request has not come, and another one needs the room");
-    return true;
+    struct connection *half = TAILQ_FIRST(&door->halves), *keeper = TAILQ_FIRST(&door->keepers);
+    if (half != NULL && half != wanting && is_silent(half->came_on_us)) {
+        end(half, "the rest of a request has not come, and another one needs the room");
+        return true;
+    }
+    if (keeper != NULL && keeper != wanting && is_silent(keeper->kept_us)) {
+        end(keeper, "what was sent too early is not taken, and another one needs the room");
+        return true;
+    }
+    return false;
 }
 
 void pressure_bound_halves(const struct connection *last) {

@@ -58,12 +58,19 @@ static void hold_no_half(struct connection *connection) {
     connection->half_size = connection->incoming_size = 0;
 }
 
+static void keep_nothing(struct connection *connection) {
+    door_release(connection->door, connection->kept_size);
+    connection->kept_size = 0;
+    pressure_keeps(connection);
+}
+
 void stream_give_way(struct connection *connection) {
     connection->gives_way = true;
     for (const struct message *message = connection->out_first; message != NULL; message = message->next)
         connection->door->unread_size -= weight_of(message);
     pressure_is_read(connection);
     hold_no_half(connection);
+    keep_nothing(connection);
     lws_sul_cancel(&connection->unread);
     lws_sul_cancel(&connection->too_late);
 }
@@ -71,6 +78,7 @@ void stream_give_way(struct connection *connection) {
 void stream_drop_out(struct connection *connection) {
     void *stream = connection->stream;
     hold_no_half(connection);
+    keep_nothing(connection);
     connection->stream = NULL;
     connection->is_gone = true;
     if (stream != NULL) connection->speaks->gone(stream);
@@ -227,6 +235,19 @@ void door_stream_whole(struct door *door, uint64_t id) {
     pressure_half_is_nothing(connection);
 }
 
+bool door_stream_keep(struct door *door, uint64_t id, size_t size) {
+    struct connection *connection = connection_find(door, id);
+    if (connection == NULL || connection->is_gone || connection->gives_way) return size == 0;
+    bool grows = size > connection->kept_size;
+    while (grows && atomic_load(&door->held) - connection->kept_size + size > door->limits.held_max)
+        if (!pressure_end_silent_half(connection)) return false;
+    door_hold(door, size);
+    door_release(door, connection->kept_size);
+    connection->kept_size = size;
+    if (!grows || !connection->is_keeper) pressure_keeps(connection);
+    return true;
+}
+
 bool door_stream_hold(struct door *door, int64_t bytes) {
     if (bytes < 0) {
         door_release(door, (size_t)-bytes);
@@ -248,6 +269,11 @@ struct caller_verdict door_stream_admit(struct door *door, uint64_t id, enum cal
 
 bool door_stream_origin(const struct door *door, const char *origin) {
     return origin_is_allowed(origin, door->limits.origins);
+}
+
+bool door_stream_host(struct door *door, uint64_t id, const char *host) {
+    const struct connection *connection = find(door, id);
+    return connection != NULL && http_host_is_ours(connection, host);
 }
 
 void door_stream_refused(struct door *door, uint64_t id, unsigned status, const char *sentence) {

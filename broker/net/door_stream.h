@@ -44,6 +44,10 @@ struct caller_verdict door_stream_admit(struct door *door, uint64_t id, enum cal
 /* May a web page of this Origin use the broker (origin.h)? */
 bool door_stream_origin(const struct door *door, const char *origin);
 
+/* May whoever shows no token name the broker so (Host; NULL: he does not)? */
+bool door_stream_host(struct door *door, uint64_t id, const char *host);
+extern const char door_host_refused[]; /* … and why not */
+
 /* Asks for the page at this path (door.h, `page`): /metrics, /healthz. False: there is none. */
 bool door_stream_page(struct door *door, uint64_t id, const char *path);
 
@@ -67,8 +71,12 @@ void door_stream_refused(struct door *door, uint64_t id, unsigned status, const 
 bool door_stream_half(struct door *door, uint64_t id, size_t size, bool is_small);
 /* … it is whole: it holds them until door_stream_half says 0, and gives way to nobody. */
 void door_stream_whole(struct door *door, uint64_t id);
-/* Bytes more (or fewer) that are kept for connections, beside that. False: that is more than may be held, and nothing
- * has changed; fewer is always granted. */
+/* The connection keeps `size` bytes from now on of what has come too early: behind a request that is worked at. The
+ * door counts them, and gives them back when it ends. False: that is more than may be held, and nothing has changed.
+ * Whose have not become fewer for longest gives way, as above. */
+bool door_stream_keep(struct door *door, uint64_t id, size_t size);
+/* Bytes more (or fewer) that are kept, for no connection. False: that is more than may be held, and nothing has
+ * changed; fewer is always granted. */
 bool door_stream_hold(struct door *door, int64_t bytes);
 
 #endif

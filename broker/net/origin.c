@@ -29,3 +29,24 @@ bool origin_is_allowed(const char *origin, const char *allowed) {
     }
     return false;
 }
+
+/* Of "name:port" or "[::1]:port", without the port. */
+static size_t name_size(const char *host) {
+    return host[0] == '[' ? strcspn(host, "]") : strcspn(host, ":");
+}
+
+bool origin_host_is_ours(const char *host, const char *allowed) {
+    static const char local[] = ".localhost";
+    size_t size = name_size(host), end = sizeof(local) - 1;
+    if (host[0] == '[' || memchr(host, '.', size) == NULL || strspn(host, "0123456789.") >= size) return true;
+    if (size > end && strncasecmp(host + size - end, local, end) == 0) return true;
+    while (*allowed != '\0') {
+        size_t origin_size = strcspn(allowed, " ");
+        const char *name = strstr(allowed, "://");
+        if (name != NULL && name < allowed + origin_size && name_size(name + 3) >= size &&
+            strncasecmp(name + 3, host, size) == 0 && strchr(": ", name[3 + size]) != NULL)
+            return true; /* strchr finds the end, too */
+        allowed += origin_size + (allowed[origin_size] == ' ');
+    }
+    return false;
+}

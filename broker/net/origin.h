@@ -9,5 +9,9 @@
 bool origin_is_valid(const char *text);
 /* Whether `origin` is one of `allowed`, which are separated by blanks; "": none. */
 bool origin_is_allowed(const char *origin, const char *allowed);
+/* Whether `host`, as Host says it, is a name that no web page can have made up for this machine: an address, or one
+ * without a dot or below .localhost, or that of an origin in `allowed`. A page that a name server passes off as the
+ * broker's own (DNS rebinding) sends no Origin when it reads; but its Host is its own name. */
+bool origin_host_is_ours(const char *host, const char *allowed);
 
 #endif

@@ -222,12 +222,13 @@ static struct caller_verdict fail(struct authorizer *authorizer, const struct ne
                                             [TARRY__ACCESS_REFUSED__WHY__EXPIRED_TOKEN] = expired,
                                             [TARRY__ACCESS_REFUSED__WHY__SESSION_REVOKED] = gone};
     static struct logfmt_limit limit;
+    char quoted[LOGFMT_VALUE_SIZE];
     const char *sentence = sentences[why];
     authorizer_note(authorizer, why, caller->peer, principal, "", 1);
     bool is_limited = failures_add(&authorizer->failures, caller->peer, steady_s());
     if (!is_limited && logfmt_allowed(&limit))
-        logfmt("access_refused", "from=%s path=%s reason=\"%s\" failures=%" PRIu64, caller->peer, caller->path,
-               sentence, authorizer->failures.total);
+        logfmt("access_refused", "from=%s path=%s reason=\"%s\" failures=%" PRIu64, caller->peer,
+               logfmt_quote(caller->path, quoted), sentence, authorizer->failures.total);
     return (struct caller_verdict){.status = is_limited ? 429 : 401,
                                    .sentence = is_limited ? too_many : sentence,
                                    .wants_token = true};

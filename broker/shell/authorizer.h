@@ -104,6 +104,10 @@ bool authorizer_stays(struct authorizer *authorizer, uint64_t principal);
  * other node of a pair asks, by its key. The door's thread. */
 struct request_refusal authorizer_judge(struct authorizer *authorizer, struct access_principal *principal,
                                         bool is_proved, struct arena *arena, struct core_event *event);
+/* May the principal have a receipt for this commit, which a client has given a key (gateway_once): OK if it may do any
+ * of it, and for the price of an operation; or the code and a sentence. The door's thread. */
+Tarry__Code authorizer_judge_key(struct authorizer *authorizer, struct access_principal *principal,
+                                 const Tarry__Commit *commit, char sentence[ACCESS_SENTENCE_SIZE]);
 /* May the principal lease from these queues now, for a client of this name? OK, or the code and a sentence. The door's
  * thread. */
 Tarry__Code authorizer_judge_lease(struct authorizer *authorizer, struct access_principal *principal,

@@ -209,6 +209,27 @@ struct request_refusal authorizer_judge(struct authorizer *authorizer, struct ac
     return fine;
 }
 
+/* One operation more, of which there is no request: OK or BUSY. */
+static Tarry__Code take_one(struct authorizer *authorizer, struct access_principal *principal,
+                            char sentence[ACCESS_SENTENCE_SIZE]) {
+    if (access_take_rate(principal, 1, steady_ns())) return TARRY__CODE__OK;
+    atomic_fetch_add(&authorizer->limited, 1);
+    snprintf(sentence, ACCESS_SENTENCE_SIZE, "%s is at its limit: rate (tarry token)", principal->entry.name);
+    return TARRY__CODE__BUSY;
+}
+
+Tarry__Code authorizer_judge_key(struct authorizer *authorizer, struct access_principal *principal,
+                                 const Tarry__Commit *commit, char sentence[ACCESS_SENTENCE_SIZE]) {
+    bool may = false;
+    for (size_t i = 0; !may && i < commit->n_ops; i++) {
+        const struct access_rule *rule = access_rule_of_op(commit->ops[i]->op_case);
+        may = rule != NULL && access_may(principal, rule, queue_of_op(commit->ops[i]), sentence);
+    }
+    if (may) return take_one(authorizer, principal, sentence);
+    atomic_fetch_add(&authorizer->denied, 1);
+    return TARRY__CODE__DENIED;
+}
+
 Tarry__Code authorizer_judge_lease(struct authorizer *authorizer, struct access_principal *principal,
                                    const char *client, const char *const *queues, size_t queue_count,
                                    char sentence[ACCESS_SENTENCE_SIZE]) {
@@ -221,10 +242,7 @@ Tarry__Code authorizer_judge_lease(struct authorizer *authorizer, struct access_
         atomic_fetch_add(&authorizer->denied, 1);
         return TARRY__CODE__DENIED;
     }
-    if (access_take_rate(principal, 1, steady_ns())) return TARRY__CODE__OK;
-    atomic_fetch_add(&authorizer->limited, 1);
-    snprintf(sentence, ACCESS_SENTENCE_SIZE, "%s is at its limit: rate (tarry token)", principal->entry.name);
-    return TARRY__CODE__BUSY;
+    return take_one(authorizer, principal, sentence);
 }
 
 uint64_t authorizer_own(struct authorizer *authorizer) {

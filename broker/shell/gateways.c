@@ -23,6 +23,12 @@ static uint64_t on_own(void *argument) {
     return authorizer_own(&((struct shell *)argument)->authorizer);
 }
 
+static Tarry__Code on_may_key(void *argument, uint64_t principal, const Tarry__Commit *commit,
+                              char sentence[GATEWAY_SENTENCE_SIZE]) {
+    struct shell *shell = argument;
+    return authorizer_judge_key(&shell->authorizer, principal_of(principal), commit, sentence);
+}
+
 static Tarry__Code on_may_lease(void *argument, uint64_t principal, const char *client, const char *const *queues,
                                 size_t queue_count, char sentence[GATEWAY_SENTENCE_SIZE]) {
     _Static_assert(GATEWAY_SENTENCE_SIZE >= ACCESS_SENTENCE_SIZE, "a sentence fits");
@@ -51,6 +57,7 @@ struct gateway *gateways_new(struct shell *shell) {
         .release = on_release,
         .name = on_name,
         .own = on_own,
+        .may_key = on_may_key,
         .may_lease = on_may_lease,
         .lane_up = on_lane_up,
         .lane_sent = on_lane_sent,

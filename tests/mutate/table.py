@@ -37,7 +37,7 @@ STAGES = {
     "broker/net": [["door_*", "wait", "message", "fuzz-door"], ["e2e_wire", "e2e_listen", "hostile_heads", "hostile_frames"], [*WIRE, "hostile_slow", "hostile_rest", "hostile_crowd", "hostile_tls"]],
     "broker/gateway": [["core_pooled", "beanstalk_words", "fuzz-beanstalk"], ["e2e_http", "e2e_beanstalk"], ["e2e_http_api", "e2e_consume"]],
     "broker/page": [["e2e_page"]],
-    "broker/http": [["http_head", "fuzz-http"], ["e2e_http"], ["e2e_http_api"]],
+    "broker/http": [["http_head", "fuzz-http"], ["e2e_http", "e2e_http_hostile"], ["e2e_http_api"]],
     "broker/access": [["access*", "fuzz-tokens"], ["e2e_access", "e2e_secure", "hostile_nuisance"]],
     "client/lib": [CLIENT, ["fuzz-reply", "fuzz-delivery", "fuzz-lines", "fuzz-transport", "fuzz-door", "tool"],
                    ["e2e_handler", "e2e_named", "e2e_consume", "e2e_settle", "e2e_restart", "e2e_churn", "e2e_tls", "e2e_secure"], ["e2e_failover", "e2e_backup"]],

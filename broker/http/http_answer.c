@@ -1,0 +1,255 @@
+/* http_answer.c: answers of HTTP: heads, bodies, problem details, streams of JSON lines; see http_exchange.h. */
+#include <stdio.h>
+#include <string.h>
+
+#include "errors.h"
+#include "http_connection.h"
+
+#define HEAD_ROOM 1024u
+#define SMALL_MAX (64u << 10) /* a body that travels in one piece with its head */
+
+static const char *reason_of(unsigned status) {
+    static const struct {
+        unsigned status;
+        const char *reason;
+    } reasons[] = {{200, "OK"},
+                   {201, "Created"},
+                   {202, "Accepted"},
+                   {400, "Bad Request"},
+                   {401, "Unauthorized"},
+                   {403, "Forbidden"},
+                   {404, "Not Found"},
+                   {405, "Method Not Allowed"},
+                   {408, "Request Timeout"},
+                   {409, "Conflict"},
+                   {410, "Gone"},
+                   {413, "Content Too Large"},
+                   {415, "Unsupported Media Type"},
+                   {417, "Expectation Failed"},
+                   {421, "Misdirected Request"},
+                   {422, "Unprocessable Content"},
+                   {429, "Too Many Requests"},
+                   {431, "Request Header Fields Too Large"},
+                   {500, "Internal Server Error"},
+                   {501, "Unsupported"},
+                   {503, "Service Unavailable"},
+                   {505, "HTTP Version Not Supported"}};
+    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+        if (reasons[i].status == status) return reasons[i].reason;
+    return "Status";
+}
+
+static int write_head(const struct http_exchange *exchange, unsigned status, const char *type, size_t size,
+                      char head[HEAD_ROOM]) {
+    char length[48];
+    snprintf(length, sizeof(length), "Content-Length: %zu\r\n", size);
+    bool is_old = exchange->is_stream && exchange->is_old;
+    return snprintf(head, HEAD_ROOM, "HTTP/1.1 %u %s\r\nContent-Type: %s\r\n%s%s%s%s%s\r\n", status, reason_of(status),
+                    type,
+                    !exchange->is_stream ? length
+                    : is_old             ? ""
+                                         : "Transfer-Encoding: chunked\r\n",
+                    exchange->head.stays ? "" : "Connection: close\r\n",
+                    status == 401 ? "WWW-Authenticate: Bearer realm=\"tarry\"\r\n" : "",
+                    status == 503 || status == 429 ? "Retry-After: 1\r\n" : "",
+                    "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\n"
+                    "Content-Security-Policy: frame-ancestors 'none'\r\nReferrer-Policy: no-referrer\r\n");
+}
+
+/* Takes `body` over; NULL: it is empty. */
+static void send_answer(struct http_exchange *exchange, unsigned status, const char *type, struct message *body,
+                        uint64_t stamp) {
+    struct door *door = exchange->server->door;
+    char head[HEAD_ROOM];
+    size_t size = body != NULL ? body->size : 0;
+    size_t head_size = (size_t)write_head(exchange, status, type, size, head);
+    size_t sent_size = exchange->head.method == HEAD_HEAD ? 0 : size;
+    bool is_small = sent_size <= SMALL_MAX;
+    struct message *first = message_new(head_size + (is_small ? sent_size : 0));
+    exchange->is_answered = true;
+    if (first == NULL) {
+        message_free(body);
+        if (stamp != 0) gateway_left(exchange->server->gateway, stamp, false);
+        door_stream_kill(door, exchange->id);
+        return;
+    }
+    memcpy(first->bytes, head, head_size);
+    if (is_small && sent_size > 0) memcpy(first->bytes + head_size, body->bytes, sent_size);
+    first->stamp = stamp;
+    door_stream_send(door, exchange->id, first);
+    if (is_small)
+        message_free(body);
+    else
+        door_stream_send(door, exchange->id, body);
+}
+
+void http_respond(struct http_exchange *exchange, unsigned status, struct json_out *out) {
+    struct message *body = out_take(out);
+    if (body == NULL) {
+        http_refuse(exchange, 503, "busy", "there is not enough memory for the answer");
+        return;
+    }
+    send_answer(exchange, status, status < 400 ? "application/json" : "application/problem+json", body, 0);
+    exchange_over(exchange);
+}
+
+void http_respond_leased(struct http_exchange *exchange, struct json_out *out) {
+    uint64_t lease = exchange->handle;
+    struct message *body = out_take(out);
+    exchange->handle = 0;
+    if (body == NULL) {
+        gateway_left(exchange->server->gateway, lease, false);
+        http_refuse(exchange, 503, "busy", "there is not enough memory for the answer");
+        return;
+    }
+    send_answer(exchange, 200, "application/json", body, lease);
+    exchange_over(exchange);
+}
+
+void http_respond_text(struct http_exchange *exchange, unsigned status, const char *type, const char *text,
+                       size_t size) {
+    struct message *body = message_new(size);
+    if (body != NULL) memcpy(body->bytes, text, size);
+    send_answer(exchange, status, type, body, 0);
+    exchange_over(exchange);
+}
+
+static void refuse_with(struct http_exchange *exchange, unsigned status, const char *code, const char *sentence,
+                        const char *primary) {
+    if (exchange->is_stream) { /* nothing can be said any more but that it is not whole */
+        door_stream_kill(exchange->server->door, exchange->id);
+        return;
+    }
+    struct json_out out = {0};
+    out_begin(&out, '{');
+    out_key(&out, "type");
+    out_literal(&out, "\"urn:tarry:code:");
+    out_literal(&out, code);
+    out_literal(&out, "\"");
+    out_text(&out, "title", reason_of(status));
+    out_number(&out, "status", status);
+    out_text(&out, "code", code);
+    out_text(&out, "detail", sentence);
+    if (primary != NULL && primary[0] != '\0') out_text(&out, "primary", primary);
+    out_end(&out, '}');
+    struct message *body = out_take(&out);
+    send_answer(exchange, status, "application/problem+json", body, 0);
+    exchange_over(exchange);
+}
+
+void http_refuse(struct http_exchange *exchange, unsigned status, const char *code, const char *sentence) {
+    refuse_with(exchange, status, code, sentence, NULL);
+}
+
+unsigned http_status_of(Tarry__Code code) {
+    switch (code) {
+    case TARRY__CODE__OK:
+        return 200;
+    case TARRY__CODE__INVALID:
+        return 400;
+    case TARRY__CODE__TOO_LARGE:
+        return 413;
+    case TARRY__CODE__UNSUPPORTED:
+        return 501;
+    case TARRY__CODE__NO_SUCH_QUEUE:
+        return 404;
+    case TARRY__CODE__EXISTS:
+    case TARRY__CODE__NOT_DONE:
+    case TARRY__CODE__STALE_TOKEN:
+    case TARRY__CODE__ABORTED:
+        return 409;
+    case TARRY__CODE__FORGOTTEN:
+    case TARRY__CODE__NO_SUCH_SESSION:
+        return 410;
+    case TARRY__CODE__DENIED:
+        return 403;
+    case TARRY__CODE__NOT_PRIMARY:
+        return 421;
+    case TARRY__CODE__FAILED:
+        return 500;
+    default: /* BUSY, STOPPING, BEHIND, TOO_OLD */
+        return 503;
+    }
+}
+
+void http_refuse_code(struct http_exchange *exchange, Tarry__Code code, const char *sentence, const char *primary) {
+    unsigned status = http_status_of(code);
+    bool is_said = sentence != NULL && sentence[0] != '\0';
+    if (is_said && code == TARRY__CODE__INVALID && strcmp(sentence, gateway_once_differs) == 0) status = 422;
+    refuse_with(exchange, status, code_name(code), is_said ? sentence : code_sentence(code), primary);
+}
+
+bool http_refused(struct http_exchange *exchange, const Tarry__Reply *reply) {
+    if (reply != NULL && reply->code == TARRY__CODE__OK) return false;
+    if (reply == NULL)
+        http_refuse(exchange, 503, "busy",
+                    "there was not enough memory for the answer: what was asked for may have been done");
+    else
+        http_refuse_code(exchange, reply->code, reply->message, reply->primary);
+    return true;
+}
+
+/* ---- streams */
+
+void http_stream_begin(struct http_exchange *exchange) {
+    char head[HEAD_ROOM];
+    exchange->is_stream = true;
+    if (exchange->is_old) exchange->head.stays = false;
+    size_t size = (size_t)write_head(exchange, 200, "application/x-ndjson", 0, head);
+    struct message *message = message_new(size);
+    exchange->is_answered = true;
+    if (message == NULL) {
+        door_stream_kill(exchange->server->door, exchange->id);
+        return;
+    }
+    memcpy(message->bytes, head, size);
+    door_stream_send(exchange->server->door, exchange->id, message);
+}
+
+bool http_stream_write(struct http_exchange *exchange, struct json_out *out) {
+    struct door *door = exchange->server->door;
+    bool failed = out->failed;
+    struct message *body = out_take(out);
+    if (failed) { /* what is missing would not be missed */
+        door_stream_kill(door, exchange->id);
+        return true;
+    }
+    if (body == NULL || body->size == 0 || exchange->head.method == HEAD_HEAD) {
+        message_free(body);
+        return door_stream_unsent(door, exchange->id) < HTTP_UNSENT_MAX;
+    }
+    struct message *piece = message_new(body->size + 32);
+    if (piece == NULL) {
+        message_free(body);
+        door_stream_kill(door, exchange->id);
+        return true;
+    }
+    char *at = (char *)piece->bytes;
+    size_t size = exchange->is_old ? 0 : (size_t)snprintf(at, 24, "%zx\r\n", body->size);
+    memcpy(at + size, body->bytes, body->size);
+    size += body->size;
+    if (!exchange->is_old) {
+        memcpy(at + size, "\r\n", 2);
+        size += 2;
+    }
+    piece->size = size;
+    message_free(body);
+    door_stream_send(door, exchange->id, piece);
+    return door_stream_unsent(door, exchange->id) < HTTP_UNSENT_MAX;
+}
+
+void http_stream_end(struct http_exchange *exchange) {
+    static const char last[] = "0\r\n\r\n";
+    bool has_last = !exchange->is_old && exchange->head.method != HEAD_HEAD;
+    struct message *message = has_last ? message_new(sizeof(last) - 1) : NULL;
+    if (message != NULL) {
+        memcpy(message->bytes, last, sizeof(last) - 1);
+        door_stream_send(exchange->server->door, exchange->id, message);
+    }
+    exchange_over(exchange);
+}
+
+void http_respond_page(struct http_exchange *exchange, struct message *page) {
+    send_answer(exchange, page->status, page->type, page, 0);
+    exchange_over(exchange);
+}

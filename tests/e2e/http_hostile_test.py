@@ -1,0 +1,170 @@
+"""http_hostile_test.py: who means no good over HTTP and JSON: what few bytes could make the broker hold or do (CALM-1), answers that a proxy
+would take for others, web pages that pass for the broker's own, lines that would be in the log, keys of whoever may do nothing."""
+import gzip
+import json
+import re
+import socket
+import time
+
+import harness
+import principals
+import tokens
+from harness import Case
+from http_client import Http, raw
+
+MIB = 1 << 20
+ROUNDS = 5
+
+
+def post(path, body, *fields):
+    head = [f"POST {path} HTTP/1.1", "Host: x", "Content-Type: application/json", *fields, f"Content-Length: {len(body)}", "", ""]
+    return "\r\n".join(head).encode() + body
+
+
+def peak_mib(broker):
+    with open(f"/proc/{broker.process.pid}/status", encoding="ascii", errors="replace") as file:
+        return int(re.search(r"^VmHWM:\s*(\d+)", file.read(), re.M).group(1)) >> 10
+
+
+class Bombs(Case):
+    """F-20: what is small on the wire, and large or long where it is read."""
+
+    arguments = ("--segment-size", "64MiB")
+
+    def speak(self, data):
+        peer = socket.create_connection(("127.0.0.1", self.broker.port), 30)
+        self.addCleanup(peer.close)
+        peer.sendall(data)
+        return peer
+
+    def test_values_of_three_bytes_take_no_gigabyte(self):
+        """16 MiB of {} are 5.6 million tables."""
+        body = b"[" + b"{}," * (15 * MIB // 3) + b"0]"
+        before = peak_mib(self.broker)
+        for path in ("/v1/tasks", "/v1/commit", "/v1/lease"):
+            with self.subTest(path):
+                said = raw(self.broker.port, post(path, gzip.compress(body, 1), "Content-Encoding: gzip"), wait_s=60)
+                self.assertIn(b" 413 ", said[:20])
+                self.assertIn(b"too_large", said)
+        line = b'{"queue":"q","in":"1h","json":' + body + b"}\n"
+        asked = post("/v1/tasks", line, "Connection: close").replace(b"application/json", b"application/x-ndjson")
+        said = raw(self.broker.port, asked, answers=99, wait_s=60)
+        self.assertIn(b"too_large", said)
+        if not harness.SANITIZED:
+            self.assertLess(peak_mib(self.broker) - before, 150)
+
+    def test_a_batch_as_large_as_may_be_is_taken(self):
+        tasks = [{"queue": "q", "in": "1h", "json": {f"member-{n}": n for n in range(12)}} for _ in range(8192)]
+        http = Http(self.broker.port)
+        self.addCleanup(http.close)
+        status, answer = http.ask("POST", "/v1/tasks", tasks)
+        self.assertEqual((status, len(answer.get("results", ()))), (200, 8192), str(answer)[:300])
+
+    def test_millions_of_lines_stop_nobody(self):
+        """16 MiB of line ends, packed to 16 KiB, are 16 million lines that are wrong."""
+        packed = gzip.compress(b"\n" * (16 * MIB), 9)
+        self.speak(post("/v1/tasks", packed, "Content-Encoding: gzip").replace(b"application/json", b"application/x-ndjson"))
+        worst = 0
+        for _ in range(ROUNDS):
+            began = time.monotonic()
+            self.assertIn(b" 200 ", raw(self.broker.port, b"GET /v1/queues HTTP/1.1\r\nHost: x\r\n\r\n", wait_s=60))
+            worst = max(worst, time.monotonic() - began)
+        self.assertLess(worst, 6 if harness.SANITIZED else 1.5)
+
+    def test_who_waits_for_tasks_does_not_hold_what_he_asked_with(self):
+        """Of 32 MiB that requests may hold (an eighth of --memory), each of these had 12."""
+        body = b" " * (12 * MIB) + b'{"wait":"30s"}'
+        for fields, said in (((), body), (("Content-Encoding: gzip",), gzip.compress(body, 1))):
+            for _ in range(3):
+                peer = self.speak(post("/v1/queues/q/lease", said, *fields))
+                peer.settimeout(0.2)
+                with self.assertRaises(TimeoutError):
+                    peer.recv(100)  # it waits
+        large = json.dumps({"queue": "other", "in": "1h", "body": "x" * 900_000}).encode()
+        self.assertIn(b" 201 ", raw(self.broker.port, post("/v1/tasks", b" " * (12 * MIB) + large), wait_s=30))
+
+    def test_what_is_sent_too_early_gives_way(self):
+        """Behind a request that waits lie 60 KiB of each of these, which nobody takes."""
+        crowd = [self.speak(post("/v1/queues/q/lease", b'{"wait":"60s"}') + b"x" * 60_000) for _ in range(400)]
+        time.sleep(2.5)  # for as long they may keep it, whoever needs the room (DOOR_SILENT_S)
+        large = json.dumps({"queue": "other", "in": "1h", "body": "x" * 900_000}).encode()
+        self.assertIn(b" 201 ", raw(self.broker.port, post("/v1/tasks", b" " * (12 * MIB) + large), wait_s=30))
+        self.assertTrue(crowd)
+
+
+class Answers(Case):
+    """F-20: one answer for each request, and nothing that could be taken for another."""
+
+    def test_a_head_has_no_body(self):
+        """What were one would be taken for the next answer."""
+        self.broker.ok("schedule", "q", "--in", "1h")
+        for path in ("/v1/audit", "/v1/audit?follow=true", "/v1/queues", "/v1/openapi.json"):
+            asked = f"HEAD {path} HTTP/1.1\r\nHost: x\r\n\r\nGET /v1/nobody HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+            heads = raw(self.broker.port, asked, answers=2).split(b"\r\n\r\n")
+            self.assertTrue(heads[0].startswith(b"HTTP/1.1 200 "), heads)
+            self.assertTrue(heads[1].startswith(b"HTTP/1.1 404 "), heads[1][:100])
+
+    def test_pages_are_served_behind_requests(self):
+        asked = "".join(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n" for path in ("/v1/queues", "/page/numbers", "/metrics", "/healthz"))
+        said = raw(self.broker.port, asked.encode(), answers=4)
+        self.assertEqual(re.findall(rb"HTTP/1.1 (\d+)", said), [b"200"] * 4)
+        self.assertIn(b'"now_ms":', said)
+        self.assertIn(b"tarry_", said)
+
+
+class Names(Case):
+    """F-23: a web page whose name leads here (DNS rebinding) reads without an Origin."""
+
+    arguments = ("--allow-origin", "https://board.example:8443")
+
+    def status(self, path, host, *fields):
+        asked = "\r\n".join([f"GET {path} HTTP/1.1", f"Host: {host}", *fields, "", ""])
+        return int(raw(self.broker.port, asked.encode()).split()[1])
+
+    def test_a_made_up_name_is_refused(self):
+        for path in ("/v1/queues", "/v1/audit", "/metrics", "/page/numbers"):
+            with self.subTest(path):
+                for host in ("evil.example", "evil.example:7272", "127.0.0.1.evil.example", "localhost.evil.example", "board.example.evil", "oard.example"):
+                    self.assertEqual(self.status(path, host), 403, host)
+                for host in ("127.0.0.1", "127.0.0.1:7272", "localhost:7272", "[::1]:7272", "broker", "a.localhost", "board.example", "BOARD.example:1"):
+                    self.assertEqual(self.status(path, host), 200, host)
+                self.assertEqual(self.status(path, "evil.example", f"Authorization: Bearer {tokens.ADMIN}"), 200)
+
+
+class Strangers(principals.Access):
+    """F-23: who may do nothing leaves nothing behind."""
+
+    rows = (tokens.row("worker", "consume"), tokens.row("slow", "produce", "rate=3"), tokens.row("all", "produce,consume,read"))
+
+    def web(self, name):
+        http = Http(self.broker.port, tokens.text_of(name))
+        self.addCleanup(http.close)
+        return http
+
+    def receipts(self):
+        status, answer = self.web("all").ask("GET", "/v1/queues/tarry.once/tasks?limit=1000")
+        return len(answer["tasks"]) if status == 200 else 0
+
+    def test_a_key_of_whoever_may_not_is_not_recorded(self):
+        """A receipt is durable for a day: whoever may do nothing, or no more now, could fill the disk with them."""
+        worker, slow = self.web("worker"), self.web("slow")
+        for n in range(20):
+            status, answer = worker.ask("POST", "/v1/tasks", {"queue": "q", "in": "1h"}, {"Idempotency-Key": f"worker-{n}"})
+            self.assertEqual((status, answer["code"]), (403, "denied"))
+        self.assertEqual(self.receipts(), 0)
+        statuses = [slow.ask("POST", "/v1/tasks", {"queue": "q", "in": "1h"}, {"Idempotency-Key": f"slow-{n}"})[0] for n in range(60)]
+        self.assertIn(503, statuses)
+        self.assertLess(self.receipts(), 30)
+
+    def test_a_path_ends_no_line_of_the_log(self):
+        for prefix in (b"", b"GET /v1/openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"):
+            with socket.create_connection(("127.0.0.1", self.broker.port), 20) as peer:
+                peer.sendall(prefix + b"GET /a%0aevent=made_up%20x=y HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer nobody\r\n\r\n")
+                while peer.recv(65536):
+                    pass
+        self.log_says("event=access_refused", 2)
+        self.assertFalse([line for line in self.broker.log if line.startswith("event=made_up")], self.broker.log_text())
+
+
+if __name__ == "__main__":
+    harness.main()
