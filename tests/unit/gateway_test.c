@@ -1,0 +1,194 @@
+/* gateway_test.c: the seam for foreign protocols (broker/gateway) when as many ask as may: nobody is called back from
+ * within a function of the interface, whoever waits hears of it, and what an answer is awaited for stays. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "gateway_host.h"
+#include "message.h"
+
+/* The broker, which answers when a test says so, and the door. */
+static struct {
+    uint64_t asked[GATEWAY_ASKS_MAX]; /* whose answers are to come */
+    size_t count;
+    Tarry__Request__BodyCase last; /* what was asked for last */
+    uint64_t lane;                 /* of the session that came up last */
+    unsigned told;                 /* leases that heard something … */
+    Tarry__Code code;              /* … the last of them this */
+} world;
+
+static bool request(void *argument, uint64_t from, uint64_t principal, const char *peer, struct message *message) {
+    Tarry__Request *asked = tarry__request__unpack(NULL, message->size, message->bytes);
+    world.last = asked->body_case;
+    tarry__request__free_unpacked(asked, NULL);
+    world.asked[world.count++] = from;
+    message_free(message);
+    return true;
+}
+
+static uint64_t hold(void *argument, uint64_t principal) {
+    return principal;
+}
+
+static void release(void *argument, uint64_t principal) {}
+
+static const char *name(void *argument, uint64_t principal) {
+    return principal == 1 ? "" : "owner";
+}
+
+static uint64_t own(void *argument) {
+    return 2;
+}
+
+static Tarry__Code may_key(void *argument, uint64_t principal, const Tarry__Commit *commit,
+                           char sentence[GATEWAY_SENTENCE_SIZE]) {
+    return TARRY__CODE__OK;
+}
+
+static Tarry__Code may_lease(void *argument, uint64_t principal, const char *client, const char *const *queues,
+                             size_t queue_count, char sentence[GATEWAY_SENTENCE_SIZE]) {
+    return TARRY__CODE__OK;
+}
+
+static bool lane_up(void *argument, uint32_t lane, uint64_t session, uint64_t id) {
+    world.lane = id;
+    return true;
+}
+
+static void lane_sent(void *argument, uint32_t lane, uint64_t turn, bool left, uint64_t stamp) {}
+static void lane_credit(void *argument, uint32_t lane, uint64_t session, uint32_t credit) {}
+
+/* The door's (the linker puts them in the place): timers fire when a test says so, and there is always room. */
+void __wrap_door_alarm(struct door *door, uint64_t after_ms);
+void __wrap_door_alarm(struct door *door, uint64_t after_ms) {}
+bool __wrap_door_stream_hold(struct door *door, int64_t bytes);
+bool __wrap_door_stream_hold(struct door *door, int64_t bytes) {
+    return true;
+}
+
+static const struct gateway_caller caller = {.principal = 1, .peer = "127.0.0.1:1", .client = "test"};
+static const char *const queues[] = {"q"};
+
+static int begin(void **state) {
+    static const struct gateway_calls calls = {.request = request,
+                                               .hold = hold,
+                                               .release = release,
+                                               .name = name,
+                                               .own = own,
+                                               .may_key = may_key,
+                                               .may_lease = may_lease,
+                                               .lane_up = lane_up,
+                                               .lane_sent = lane_sent,
+                                               .lane_credit = lane_credit};
+    memset(&world, 0, sizeof(world));
+    *state = gateway_new(&calls);
+    gateway_serve(*state, NULL);
+    return *state == NULL;
+}
+
+static int end(void **state) {
+    gateway_free(*state);
+    return 0;
+}
+
+static void on_leased(void *argument, const struct gateway_leased *leased) {
+    world.told++;
+    world.code = leased->code;
+}
+
+static void ask_as_many_as_may(struct gateway *gateway) {
+    Tarry__Request asked = TARRY__REQUEST__INIT;
+    Tarry__Queues body = TARRY__QUEUES__INIT;
+    asked.body_case = TARRY__REQUEST__BODY_QUEUES;
+    asked.queues = &body;
+    while (world.count < GATEWAY_ASKS_MAX) gateway_forget(gateway, gateway_ask(gateway, &caller, &asked, NULL, NULL));
+    assert_int_equal(gateway_ask(gateway, &caller, &asked, NULL, NULL), 0);
+}
+
+static void answer(struct gateway *gateway, uint64_t to, Tarry__Reply *reply) {
+    struct message *message = message_new(tarry__reply__get_packed_size(reply));
+    tarry__reply__pack(reply, message->bytes);
+    gateway_inside(gateway, to, message, false);
+    message_free(message);
+}
+
+static uint64_t lease(struct gateway *gateway, uint64_t wait_ms) {
+    const struct gateway_lease_options options = {.queues = queues, .queue_count = 1, .max = 1, .wait_ms = wait_ms};
+    return gateway_lease(gateway, &caller, &options, on_leased, NULL);
+}
+
+/* Whoever asks would have freed what he asked for when it returns. */
+static void a_lease_that_cannot_be_asked_for_is_refused_later(void **state) {
+    struct gateway *gateway = *state;
+    ask_as_many_as_may(gateway);
+    assert_int_not_equal(lease(gateway, 60000), 0);
+    assert_int_equal(world.told, 0);
+    gateway_alarm(gateway);
+    assert_int_equal(world.told, 1);
+    assert_int_equal(world.code, TARRY__CODE__BUSY);
+    uint64_t cancelled = lease(gateway, 60000);
+    gateway_cancel(gateway, cancelled);
+    gateway_alarm(gateway);
+    assert_int_equal(world.told, 1);
+}
+
+static void subscribed(struct gateway *gateway) {
+    assert_int_equal(world.last, TARRY__REQUEST__BODY_SUBSCRIBE);
+    Tarry__Reply reply = TARRY__REPLY__INIT;
+    Tarry__SubscribeReply body = TARRY__SUBSCRIBE_REPLY__INIT;
+    reply.body_case = TARRY__REPLY__BODY_SUBSCRIBE;
+    reply.subscribe = &body;
+    body.session = 7;
+    uint64_t to = world.asked[--world.count];
+    answer(gateway, to, &reply);
+}
+
+static void what_is_there_now_cannot_be_asked(void **state) {
+    struct gateway *gateway = *state;
+    lease(gateway, 60000);
+    subscribed(gateway);
+    ask_as_many_as_may(gateway);
+    assert_int_not_equal(lease(gateway, 0), 0);
+    assert_int_equal(world.told, 0);
+    gateway_alarm(gateway);
+    assert_int_equal(world.told, 1);
+    assert_int_equal(world.code, TARRY__CODE__BUSY);
+}
+
+/* The session ends while its heartbeat is under way, and others need the place: the answer must find the pool. */
+static void a_pool_stays_while_an_answer_is_awaited_for_it(void **state) {
+    struct gateway *gateway = *state;
+    uint64_t now = lease(gateway, 0);
+    subscribed(gateway);
+    assert_int_equal(world.last, TARRY__REQUEST__BODY_HEARTBEAT);
+    uint64_t heartbeat = world.asked[0];
+    gateway_cancel(gateway, now);
+    gateway_inside(gateway, world.lane, NULL, false); /* its lane has ended */
+    world.count = 0;
+    Tarry__Reply none = TARRY__REPLY__INIT;
+    none.code = TARRY__CODE__NO_SUCH_SESSION;
+    for (uint64_t lease_ms = 1; lease_ms <= 1100; lease_ms++) { /* more pools than are remembered */
+        const struct gateway_lease_options options = {
+            .queues = queues, .queue_count = 1, .max = 1, .lease_ms = lease_ms, .wait_ms = 60000};
+        uint64_t other = gateway_lease(gateway, &caller, &options, on_leased, NULL);
+        assert_int_not_equal(other, 0);
+        gateway_cancel(gateway, other);
+        answer(gateway, world.asked[--world.count], &none); /* it falls asleep */
+    }
+    answer(gateway, heartbeat, &none);
+    gateway_alarm(gateway);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_lease_that_cannot_be_asked_for_is_refused_later, begin, end),
+        cmocka_unit_test_setup_teardown(what_is_there_now_cannot_be_asked, begin, end),
+        cmocka_unit_test_setup_teardown(a_pool_stays_while_an_answer_is_awaited_for_it, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
