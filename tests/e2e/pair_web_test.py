@@ -1,0 +1,112 @@
+"""pair_web_test.py: HTTP and JSON at a pair: a follower says where the primary is, and a key (Idempotency-Key) means one thing at whichever
+of the two leads, whatever has died in between (ONCE-1)."""
+import http.client
+import threading
+import time
+
+import harness
+import pair
+from harness import Case
+from http_client import Http
+
+CLIENTS = 4
+EACH = 30
+PATIENCE_S = 40
+TROUBLES = (OSError, http.client.HTTPException, ValueError)
+
+
+def place(brokers, number):
+    """Once under its key, at whichever of them serves, however often that takes: its id."""
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        for broker in brokers:
+            web = Http(broker.port)
+            try:
+                status, answer = web.ask("POST", "/v1/queues/orders/tasks", {"in": "1h", "json": {"n": number}}, {"Idempotency-Key": f"place-{number}"})
+                if status == 201:
+                    return answer["id"]
+                assert status in (421, 503, 500), (status, answer)
+            except TROUBLES:
+                pass  # it is gone, or goes: nobody knows whether it was done
+            finally:
+                web.close()
+        time.sleep(0.05)
+    raise AssertionError(f"place-{number} was never answered")
+
+
+class Keys:
+    """Clients that place orders under keys of their own, while a broker dies."""
+
+    def __init__(self, brokers):
+        self.brokers, self.ids, self.errors = brokers, {}, []
+        self.threads = [threading.Thread(target=self.work, args=(first,)) for first in range(CLIENTS)]
+        for thread in self.threads:
+            thread.start()
+
+    def work(self, first):
+        try:
+            for number in range(first, CLIENTS * EACH, CLIENTS):
+                self.ids[number] = place(self.brokers, number)
+        except AssertionError as error:
+            self.errors.append(error)
+
+    def some(self):
+        harness.wait_until("some are placed", lambda: len(self.ids) >= CLIENTS * EACH // 4, 20)
+
+    def finish(self, test, broker):
+        """Each is one task; and asked for once more, it is still that."""
+        for thread in self.threads:
+            thread.join(2 * PATIENCE_S)
+        test.assertEqual(self.errors, [])
+        web = Http(broker.port)
+        test.addCleanup(web.close)
+        status, answer = web.ask("GET", "/v1/queues/orders/tasks?limit=1000")
+        test.assertEqual(status, 200, answer)
+        test.assertEqual({task["id"] for task in answer["tasks"]}, set(self.ids.values()))
+        test.assertEqual(len(self.ids), CLIENTS * EACH)
+        for number in range(0, CLIENTS * EACH, 7):
+            test.assertEqual(place([broker], number), self.ids[number])
+        status, answer = web.ask("POST", "/v1/queues/orders/tasks", {"in": "2h"}, {"Idempotency-Key": "place-0"})
+        test.assertEqual((status, answer["code"]), (422, "invalid"))
+        test.assertEqual(len(web.ask("GET", "/v1/queues/orders/tasks?limit=1000")[1]["tasks"]), CLIENTS * EACH)
+
+
+class Alone(Case):
+    """ONCE-1"""
+
+    def test_a_key_means_one_task_over_kill_9(self):
+        keys = Keys([self.broker])
+        keys.some()
+        self.broker.kill()
+        self.broker.start()
+        keys.finish(self, self.broker)
+
+
+class Pair(pair.Case):
+    """ONCE-1"""
+
+    def test_a_follower_says_where_the_primary_is(self):
+        self.start_pair()
+        web = Http(self.b.port)
+        self.addCleanup(web.close)
+        key = {"Idempotency-Key": "at-the-follower"}
+        for method, path, body, headers in (("POST", "/v1/queues/orders/tasks", {"in": "1h"}, {}), ("POST", "/v1/queues/orders/tasks", {"in": "1h"}, key),
+                                            ("DELETE", "/v1/queues/orders/tasks/k", None, {}), ("POST", "/v1/queues/orders/lease", {"wait": "5s"}, {}),
+                                            ("POST", "/v1/ack", {"id": "1", "token": "1-1"}, {}), ("PATCH", "/v1/queues/orders", {"lease": "1m"}, {})):
+            with self.subTest(f"{method} {path}", **headers):
+                status, answer = web.ask(method, path, body, headers)
+                self.assertEqual((status, answer["code"], answer["primary"]), (421, "not_primary", self.a.url), answer)
+        self.assertEqual(web.ask("GET", "/v1/status")[0], 200)
+        self.assertEqual(self.pending(self.a), 0)
+
+    def test_a_key_means_one_task_over_a_failover(self):
+        self.start_pair()
+        keys = Keys([self.a, self.b])
+        keys.some()
+        self.a.kill()
+        self.wait_role(self.b, "leading")
+        keys.finish(self, self.b)
+
+
+if __name__ == "__main__":
+    harness.main()
