@@ -118,6 +118,7 @@
     BUG(seal_missing, "LOG-5", "no seal follows the last batch") \
     /* engine: the turn of the core, and what it lacks */ \
     BUG(judged_when_handled, "TIME-2", "an item is judged by when it was handled, not by when it was received") \
+    BUG(start_judged_earlier, "TIME-2", "who leads as it wakes up begins at the time when it was stopped") \
     BUG(put_off_forgotten, "TRUE-1", "what was put off while a leader handed over is never taken") \
     BUG(paused_uncommitted, "R8", "a leader says that it has paused before what it decided is committed") \
     BUG(taken_after_close, "KEEP-1", "items are taken after the last record") \
@@ -193,6 +194,7 @@
     BUG(applied_uncommitted, "LOG-3", "a follower applies what is not known to be committed") \
     BUG(committed_not_kept, "LOG-3", "a cut does not keep what is committed") \
     BUG(follower_asks_once, "F-16", "a follower does not ask again after an answer that was lost") \
+    BUG(asked_anew, "F-16", "a follower that hears nothing asks anew, and takes no answer that is slower than that") \
     /* replication: reads of the record */ \
     BUG(read_again_at_once, "F-30", "a coordinator that does not answer is asked again at once") \
     BUG(copy_unseen, "F-29", "a leader does not know its own copy") \

@@ -114,7 +114,8 @@ struct core_turn {
 void core_turn_init(struct core_turn *out, struct core *core, uint64_t durable, uint64_t indexed);
 /* An empty batch is filled from here on. `effects` must stay until the next. */
 void core_turn_fill(struct core_turn *turn, struct core_effects *effects);
-/* What begins or ends a run is stepped as of now, and flushed, if it has effects. */
+/* What begins or ends a run is stepped as of now, and flushed, if it has effects: nobody has sent it while the process
+ * was stopped. */
 void core_turn_begin(struct core_turn *turn, uint64_t boot_ns);
 
 /* Has the batch anything for the log, or for somebody who waits? */

@@ -13,10 +13,8 @@ void following_begin(struct pair *pair, struct pair_effects *out) {
     following_ask(pair, out);
 }
 
-void following_ask(struct pair *pair, struct pair_effects *out) {
-    if (pair->noting || pair->cutting) return; /* afterwards */
-    pair->serial++;
-    pair_push(out, PAIR_ASK)->message = (struct pair_message){
+static struct pair_message question_of(const struct pair *pair) {
+    return (struct pair_message){
         .kind = PAIR_FOLLOW,
         .floor = pair->note.floor,
         .serial = pair->serial,
@@ -26,6 +24,32 @@ void following_ask(struct pair *pair, struct pair_effects *out) {
         .alone = pair->note.alone,
         .word = pair->wants ? PAIR_PROMOTE : 0,
     };
+}
+
+static void send(struct pair *pair, struct pair_effects *out) {
+    pair->asked = question_of(pair);
+    pair_push(out, PAIR_ASK)->message = pair->asked;
+}
+
+void following_ask(struct pair *pair, struct pair_effects *out) {
+    if (pair->noting || pair->cutting) return; /* afterwards */
+    pair->serial++;
+    send(pair, out);
+}
+
+bool pair_asks_the_same(const struct pair *pair) {
+    const struct pair_message now = question_of(pair), *asked = &pair->asked;
+    return pair->role == PAIR_FOLLOWING && asked->serial == now.serial && asked->floor == now.floor &&
+           asked->end == now.end && asked->stamp == now.stamp && asked->led == now.led && asked->alone == now.alone &&
+           asked->word == now.word;
+}
+
+/* Nothing has come for long. If nothing has changed here either, the question stays the same one: its answer may be on
+ * the way, and who asked anew before it comes would never take any while answers are slow. */
+static void remind(struct pair *pair, struct pair_effects *out) {
+    if (pair->noting || pair->cutting) return; /* afterwards */
+    if (!pair_asks_the_same(pair)) pair->serial++;
+    send(pair, out);
 }
 
 static bool is_news(const struct pair *pair, const struct pair_message *answer) {
@@ -186,7 +210,7 @@ void following_record(struct pair *pair, bool is_leader_present, struct pair_eff
     else if (is_impatient && may_claim(pair))
         claim_begin(pair, out);
     else
-        following_ask(pair, out);
+        remind(pair, out);
 }
 
 void following_silent(struct pair *pair, bool gone, struct pair_effects *out) {
@@ -195,5 +219,5 @@ void following_silent(struct pair *pair, bool gone, struct pair_effects *out) {
         pair->impatient = true;
         pair_read(pair, out);
     }
-    following_ask(pair, out);
+    remind(pair, out);
 }

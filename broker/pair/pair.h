@@ -138,7 +138,8 @@ enum pair_effect_kind {
     PAIR_READ,     /* read the record, linearizably, then PAIR_RECORD_READ; not too often if the last one failed.
                       `presence`: then ask for the presence of the leader that it names, too */
     PAIR_SWAP,     /* replace the record if it is at `version` (0: if there is none), then PAIR_RECORD_SWAPPED */
-    PAIR_ASK, /* send `message`; the answer, if one comes, is a PAIR_ANSWERED. A newer question replaces an older one */
+    PAIR_ASK, /* send `message`; the answer, if one comes, is a PAIR_ANSWERED. A newer question replaces an older one;
+                 the same number is the same question, to be sent once more unless it is under way */
     PAIR_ANSWER,      /* send `message` as the answer to what was asked */
     PAIR_LEAD,        /* be the leader, under pair->epoch */
     PAIR_CUT,         /* quarantine the log behind `end`, cut it there, sync, then PAIR_DURABLE (R8) */
@@ -209,10 +210,11 @@ struct pair {
     uint64_t stop;       /* HANDING: the end of what was written */
 
     /* following */
-    uint64_t serial; /* of the newest question; starts above that of any earlier run */
-    bool cutting;    /* PAIR_CUT is being done */
-    bool adopts;     /* PAIR_NOTE: with it the disk that was last answered from is the one that is followed */
-    bool forcing;    /* the record is read in order to claim, whatever it says (PAIR_FORCE), unless the epoch changes */
+    uint64_t serial;           /* of the newest question; starts above that of any earlier run */
+    struct pair_message asked; /* that question, if it asks to follow */
+    bool cutting;              /* PAIR_CUT is being done */
+    bool adopts;               /* PAIR_NOTE: with it the disk that was last answered from is the one that is followed */
+    bool forcing; /* the record is read in order to claim, whatever it says (PAIR_FORCE), unless the epoch changes */
     uint32_t forced_epoch;
     bool wants;     /* the operator's word: to lead, if that loses nothing */
     uint32_t heard; /* the highest floor of the other's that was heard of */
@@ -241,6 +243,8 @@ bool pair_takes_writes(const struct pair *pair);
 bool pair_hands_over(const struct pair *pair);
 /* Leading, is the other counted and in sync? Following: is this node, as far as it knows? */
 bool pair_is_in_sync(const struct pair *pair);
+/* FOLLOWING: does the newest question say what is so now? Then a silence asks no other one. */
+bool pair_asks_the_same(const struct pair *pair);
 /* FOLLOWING: how much of what was acknowledged is known to be missing here; more may be. */
 uint64_t pair_missing(const struct pair *pair);
 

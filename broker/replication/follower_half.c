@@ -3,8 +3,7 @@
 
 #include "seeded_bug.h"
 
-/* A leader may keep a question this long, if that is not too much of the time after which it counts as silent; and
- * shorter than a silent leader is asked again (SILENCE_REMIND_NS), or an idle one would never get to answer. */
+/* A leader may keep a question this long, if that is not too much of the time after which it counts as silent. */
 #define WAIT_MAX_MS 200u
 /* An answer that has not come so long after that is lost. */
 #define ANSWER_EXTRA_MS 1000u
@@ -19,8 +18,9 @@ void follower_half_init(struct follower_half *half, const struct pair_times *tim
 /* ---- asking */
 
 bool follower_half_ask(struct follower_half *half, const struct pair_message *question) {
+    bool is_open = half->asking && half->question.serial == question->serial && !SEEDED_BUG(asked_anew);
     half->question = *question;
-    return !half->has_left;
+    return !half->has_left && !is_open;
 }
 
 void follower_half_sent(struct follower_half *half, bool is_sent, uint64_t now_ns) {

@@ -27,7 +27,8 @@ struct follower_half {
 void follower_half_init(struct follower_half *half, const struct pair_times *times);
 
 /* ---- asking */
-/* The rules ask. True: the question is to be sent; then follower_half_sent. */
+/* The rules ask. True: the question is to be sent; then follower_half_sent. The same question (its number) is not sent
+ * while its answer may still come: follower_half_patience_ms ends that. */
 bool follower_half_ask(struct follower_half *half, const struct pair_message *question);
 /* It was; or could not be, and is sent once more in a moment. */
 void follower_half_sent(struct follower_half *half, bool is_sent, uint64_t now_ns);

@@ -138,17 +138,18 @@ class Etcd(Server):
 
 
 class Ensemble:
-    """Three of them."""
+    """Three of them; `places`: the address and prefix of each, if they are not all here."""
 
-    def __init__(self, **options):
-        ports = [(free_port(), free_port()) for _ in range(3)]
-        cluster = ",".join(f"m{i}=http://127.0.0.1:{peer}" for i, (_, peer) in enumerate(ports, 1))
-        self.servers = [Etcd(f"m{i}", cluster, port=port, peer=peer, **options).start() for i, (port, peer) in enumerate(ports, 1)]
+    def __init__(self, places=({}, {}, {}), **options):
+        ports = [(free_port(), free_port()) for _ in places]
+        members = [(f"m{i}", place, port, peer) for i, (place, (port, peer)) in enumerate(zip(places, ports), 1)]
+        cluster = ",".join(f"{name}=http://{place.get('address', '127.0.0.1')}:{peer}" for name, place, _, peer in members)
+        self.servers = [Etcd(name, cluster, port=port, peer=peer, **place, **options).start() for name, place, port, peer in members]
         for server in self.servers:
             server.wait_ready()
 
     def url(self, path="/tarry/pair"):
-        return "etcd://" + ",".join(f"127.0.0.1:{server.port}" for server in self.servers) + path
+        return "etcd://" + ",".join(f"{server.address}:{server.port}" for server in self.servers) + path
 
     def leader(self):
         return next(server for server in self.servers if server.process.poll() is None and server.is_leader())

@@ -86,6 +86,16 @@ static void forget_presence(struct pair_world *world) {
     }
 }
 
+/* Of what was asked last it matters only whether it is so still. */
+static void forget_asked(struct pair_world *world) {
+    for (int i = 0; i < NODES; i++) {
+        struct pair *pair = &world->nodes[i].pair;
+        bool is_same = pair_asks_the_same(pair);
+        memset(&pair->asked, 0, sizeof pair->asked);
+        pair->asked.alone = is_same;
+    }
+}
+
 /* A stamp is compared with the question that waits at the leader of its epoch, and with nothing else. */
 static bool is_late_enough(const struct pair_world *world, uint32_t epoch, uint64_t stamp) {
     for (int i = 0; i < NODES; i++) {
@@ -169,6 +179,7 @@ static void canonical(struct pair_world *world) {
     const struct pair_limits *limits = &world->limits;
     uint64_t runs[NODES];
     for (int i = 0; i < NODES; i++) runs[i] = world->nodes[i].up ? world->nodes[i].runs : UINT64_MAX;
+    forget_asked(world);
     drop_stale_mail(world);
     forget_presence(world);
     for (int i = 0; i < NODES && !limits->by_operator; i++) drop_dead_question(world, i);

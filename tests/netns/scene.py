@@ -81,7 +81,9 @@ def wait_for_signals(process):
 
 
 class Scene:
-    """`weakness`: the pair's rule that both break (weak_broker.c); None: none. `coordinator`: one of COORDINATORS."""
+    """`servers`: the hosts of the coordinator. `weakness`: the pair's rule that both break (weak_broker.c); None: none. `coordinator`: one of COORDINATORS."""
+
+    servers = ("zk",)
 
     def __init__(self, story, options=QUICK, lack=netns.missing, weakness=None, coordinator="zookeeper"):
         self.story, self.weakness = story, weakness
@@ -89,7 +91,7 @@ class Scene:
         self.directory = tempfile.mkdtemp(prefix="tarry-rounds-", dir=os.environ.get("TARRY_BENCH_DIR"))
         self.lacks = [why for why in (lack(), self.kind[0]()) if why]
         self.can_cut = not lack()
-        self.network = netns.Network(*NAMES, "clients", "zk") if self.can_cut else None
+        self.network = netns.Network(*NAMES, "clients", *self.servers) if self.can_cut else None
         self.server = None
         self.slowed = frozenset()
         self.is_alone = True  # the trouble of this round

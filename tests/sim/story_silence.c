@@ -120,13 +120,13 @@ static void a_leader_that_is_present_goes_on_alone(void **state) { /* F-31c */
     assert_true(request->answered);
     f->world->network.cut_from[0] = f->world->network.cut_from[1] = false;
     SIM_ELAPSE(f, 2000);
-    SIM_TRACE(f, "[6069] node 1 has #11\n"
-                 "[6071] record epoch 1, node 0 leads, in sync 0 1\n"
-                 "[6072] node 0 serves alone no more\n"
-                 "[6072] node 0 append #12 alone no more\n"
-                 "[6082] node 0 durable #12\n"
-                 "[6083] node 1 has #12\n"
-                 "[6084] node 0 committed #12\n");
+    SIM_TRACE(f, "[6673] node 1 has #11\n"
+                 "[6675] record epoch 1, node 0 leads, in sync 0 1\n"
+                 "[6676] node 0 serves alone no more\n"
+                 "[6676] node 0 append #12 alone no more\n"
+                 "[6686] node 0 durable #12\n"
+                 "[6687] node 1 has #12\n"
+                 "[6688] node 0 committed #12\n");
 }
 
 /* A presence is over some time after its process. */
@@ -206,6 +206,23 @@ static void who_cannot_ask_at_the_coordinator_deposes_nobody(void **state) { /* 
     assert_int_equal(f->world->leader, 0);
 }
 
+/* An answer is under way for longer than the follower hears nothing before it asks after its leader, and asks again. */
+static void answers_that_are_slow_are_taken(void **state) { /* F-16 */
+    struct fx *f = *state;
+    f->world->options.net.least_us = 200000;
+    struct request *request = client_schedule(f->shop, .key = "order-1", .delay_ms = 60000);
+    SIM_ELAPSE(f, 4000);
+    SIM_TRACE(f, "[1000] shop > schedule orders order-1 in 60000 ms #3\n"
+                 "[1200] node 0 append #6 queue orders\n"
+                 "[1200] node 0 append #7 scheduled 1\n"
+                 "[1210] node 0 durable #7\n"
+                 "[1668] node 1 has #7\n"
+                 "[1868] node 0 committed #7\n"
+                 "[2068] shop < scheduled, task 1 #3\n");
+    assert_true(request->answered);
+    assert_int_equal(f->world->leader, 0);
+}
+
 static void a_pair_whose_hosts_stood_still_goes_on_as_it_was(void **state) { /* F-13 */
     struct fx *f = *state;
     world_pause(f->world, 1, 2000);
@@ -231,6 +248,7 @@ int main(void) {
         GHOST_STORY(a_dead_host_that_is_taken_for_present_is_followed),
         GHOST_STORY(a_leader_that_answers_at_the_coordinator_is_not_deposed),
         GHOST_STORY(who_cannot_ask_at_the_coordinator_deposes_nobody),
+        STRICT_STORY(answers_that_are_slow_are_taken),
         PAIR_STORY(a_pair_whose_hosts_stood_still_goes_on_as_it_was),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -78,6 +78,22 @@ static void an_item_is_judged_by_when_it_was_received(void **state) { /* TIME-2 
     assert_int_equal(core_turn_time(&f->turn, &now).steady_ns, NOW_NS); /* all that was received before is handled */
 }
 
+/* A process that was stopped judges what it finds by when the stop began; it leads as of now (pair history 4000226 of
+ * 1ce1971: the rig's own copy of this did not). */
+static void who_leads_as_it_wakes_up_begins_now(void **state) { /* TIME-2 */
+    struct fx *f = *state;
+    struct turn_now now = at(NOW_NS);
+    f->turn.follows = true;
+    f->load = (struct turn_load){.taken_ns = NOW_NS - 1700 * MS, .late_ns = 1700 * MS, .lead = true};
+    core_turn_take(&f->turn, &f->load);
+    assert_true(goes_on_to(f, TURN_APPLY));
+    assert_true(goes_on_to(f, TURN_LEAD));
+    assert_int_equal(core_turn_time(&f->turn, &now).wall_ns, NOW_NS - 1700 * MS);
+    core_turn_begin(&f->turn, NOW_NS);
+    assert_int_equal(core_turn_time(&f->turn, &now).wall_ns, NOW_NS);
+    assert_int_equal(f->turn.late_ns, 0);
+}
+
 static void what_is_put_off_is_taken_once_the_leader_goes_on(void **state) { /* TRUE-1 */
     struct fx *f = *state;
     struct item news = {.kind = ITEM_LANE, .received_ns = NOW_NS};
@@ -187,6 +203,7 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(an_item_is_judged_by_when_it_was_received),
+        TEST(who_leads_as_it_wakes_up_begins_now),
         TEST(what_is_put_off_is_taken_once_the_leader_goes_on),
         TEST(a_pause_is_told_once_all_that_was_decided_is_committed),
         TEST(the_last_record_comes_when_nobody_waits_and_nothing_after_it),

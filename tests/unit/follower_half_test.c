@@ -121,6 +121,20 @@ static void a_question_that_came_to_nothing_is_asked_again(void **state) { /* F-
     assert_int_equal(fx->half.again_ns, UINT64_MAX);
 }
 
+static void a_question_is_not_sent_again_while_its_answer_may_come(void **state) { /* F-16 */
+    struct fx *fx = *state;
+    const struct pair_message question = {.kind = PAIR_FOLLOW, .serial = 8}, newer = {.kind = PAIR_FOLLOW, .serial = 9};
+    assert_true(follower_half_ask(&fx->half, &question));
+    follower_half_sent(&fx->half, true, MS);
+    assert_false(follower_half_ask(&fx->half, &question));
+    assert_true(follower_half_ask(&fx->half, &newer));
+    follower_half_sent(&fx->half, false, MS); /* no memory */
+    assert_true(follower_half_ask(&fx->half, &newer));
+    follower_half_sent(&fx->half, true, MS);
+    fx->half.asking = false; /* answered, or no answer came in time */
+    assert_true(follower_half_ask(&fx->half, &newer));
+}
+
 static void a_refusal_is_asked_again_after_a_while(void **state) {
     struct fx *fx = *state;
     follower_half_refused(&fx->half, MS);
@@ -175,6 +189,7 @@ int main(void) {
         cmocka_unit_test_setup(only_what_is_committed_is_applied, begin),
         cmocka_unit_test_setup(what_is_committed_or_vouched_for_is_never_cut, begin),
         cmocka_unit_test_setup(a_question_that_came_to_nothing_is_asked_again, begin),
+        cmocka_unit_test_setup(a_question_is_not_sent_again_while_its_answer_may_come, begin),
         cmocka_unit_test_setup(a_refusal_is_asked_again_after_a_while, begin),
         cmocka_unit_test_setup(a_cut_that_must_wait_is_tried_again, begin),
         cmocka_unit_test_setup(a_goodbye_is_the_last_word, begin),

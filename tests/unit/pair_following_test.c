@@ -1,0 +1,93 @@
+/* pair_following_test.c: what a follower asks, and when that is the same question as before: one whose answer is slow
+ * is still the newest when it comes (F-16, R8). */
+#include "pair.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define END 4096u
+#define EPOCH 2u
+
+static const struct pair_record record = {.epoch = EPOCH, .leader = 0, .in_sync = 1u << 0, .run = 1};
+
+/* The question that the step asks; its kind is 0: none. */
+static struct pair_message step(struct pair *pair, struct pair_event event) {
+    struct pair_effects out = {0};
+    struct pair_message question = {0};
+    pair_step(pair, &event, &out);
+    for (size_t i = 0; i < out.count; i++)
+        if (out.items[i].kind == PAIR_ASK) question = out.items[i].message;
+    return question;
+}
+
+static struct pair_message read_record(struct pair *pair, uint64_t version) {
+    return step(pair, (struct pair_event){
+                          .kind = PAIR_RECORD_READ, .outcome = PAIR_DONE, .version = version, .record = record});
+}
+
+static struct pair_message silence(struct pair *pair) {
+    return step(pair, (struct pair_event){.kind = PAIR_SILENT});
+}
+
+/* Node 1 follows node 0, whose epoch it has promised, and is not in sync. */
+static struct pair following(void) {
+    struct pair_note note = {.floor = EPOCH, .recorded = EPOCH};
+    struct pair pair = {.self = 1, .other = 0, .run = 1};
+    struct pair_effects out = {0};
+    pair_start(&pair, &note, END, &out);
+    assert_int_equal(read_record(&pair, 5).end, END);
+    return pair;
+}
+
+static struct pair_message frames(const struct pair *pair, uint64_t stamp) {
+    return (struct pair_message){.kind = PAIR_FRAMES, .epoch = EPOCH, .serial = pair->serial, .stamp = stamp};
+}
+
+static void who_hears_nothing_asks_the_same_question(void **state) { /* F-16 */
+    (void)state;
+    struct pair pair = following();
+    const uint64_t serial = pair.serial;
+    for (uint64_t version = 6; version < 9; version++) {
+        assert_int_equal(silence(&pair).serial, serial);
+        assert_int_equal(read_record(&pair, version).serial, serial);
+    }
+    const struct pair_message slow = frames(&pair, 1);
+    assert_true(pair_takes(&pair, &slow));
+    const struct pair_message next = step(&pair, (struct pair_event){.kind = PAIR_ANSWERED, .message = slow});
+    assert_int_equal(next.serial, serial + 1);
+    assert_int_equal(next.stamp, 1);
+    assert_false(pair_takes(&pair, &slow)); /* R8: it was the answer to an older one */
+}
+
+static void what_has_changed_here_is_another_question(void **state) { /* F-16, R8 */
+    (void)state;
+    struct pair pair = following();
+    const uint64_t serial = pair.serial;
+    step(&pair, (struct pair_event){.kind = PAIR_DURABLE, .end = 2 * END});
+    assert_false(pair_asks_the_same(&pair));
+    struct pair_message question = silence(&pair);
+    assert_int_equal(question.serial, serial + 1);
+    assert_int_equal(question.end, 2 * END);
+    assert_int_equal(step(&pair, (struct pair_event){.kind = PAIR_TOLD, .word = PAIR_PROMOTE}).serial, serial + 2);
+    question = silence(&pair);
+    assert_int_equal(question.serial, serial + 2);
+    assert_int_equal(question.word, PAIR_PROMOTE);
+    const struct pair_message promise = {.kind = PAIR_PROMISE, .epoch = EPOCH + 1, .serial = serial + 2};
+    step(&pair, (struct pair_event){.kind = PAIR_ANSWERED, .message = promise});
+    assert_int_equal(silence(&pair).kind, 0); /* its note is being made durable */
+    question = step(&pair, (struct pair_event){.kind = PAIR_NOTED, .end = 2 * END});
+    assert_int_equal(question.serial, serial + 3);
+    assert_int_equal(question.floor, EPOCH + 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_hears_nothing_asks_the_same_question),
+        cmocka_unit_test(what_has_changed_here_is_another_question),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
