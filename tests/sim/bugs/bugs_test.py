@@ -170,6 +170,15 @@ def check_absence(tap, catchers, build):
     tap.say(knows_bugs(catchers / "libseeded_core.a"), "the libraries of the tests do")
 
 
+def check_presence(tap, catchers, used):
+    """Every file in which a bug stands was compiled with them."""
+    listed = [subprocess.run(["nm", "-A", str(path)], capture_output=True, text=True, check=True).stdout for path in sorted(catchers.glob("libseeded_*.a"))]
+    members = re.findall(r"[/_:](\w+\.c)\.o:.* [Uu] (?:seeded_bug|pair_weakness)", "\n".join(listed))
+    files = {path.rsplit("/", 1)[1] for paths in used.values() for path in paths if path.endswith(".c")}
+    missing = sorted(name for name in files if not any(member.endswith(name) for member in members))
+    tap.say(not missing, "every file with a bug was compiled with it" + (f": not {', '.join(missing)}: run meson setup --reconfigure" if missing else ""))
+
+
 def last_catches():
     """Name of bug → (catcher, seed) of the table; seed 0: one whole run of a test."""
     text = (HERE / "README.md").read_text(encoding="utf-8")
@@ -237,6 +246,7 @@ def main():
     bugs += [bug for bug in weak if bug[0] in BY_HISTORIES]
     if not options.only:
         check_absence(tap, options.catchers, options.build)
+        check_presence(tap, options.catchers, used)
         tap.say({name for name, _, _ in bugs} == set(used), "every bug of the list stands in the code, and no other")
     started = time.monotonic()
     asked = [bug for bug in bugs if bug[0] in used and any(word in bug[0] for word in options.only.split(","))]
