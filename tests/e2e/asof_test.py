@@ -61,13 +61,11 @@ class Cut(harness.Case):
     def story(self):
         broker = self.broker
         broker.one("queue", "set", "close-order", "max_attempts=1")
-        for number in range(40):
-            broker.one("schedule", "close-order", "--key", f"order-{number}", "--in", "1h", "--body", f"body {number}",
-                       "--attr", f"n={number}")
-            if number % 10 == 9:
-                self.note()
-        for number in range(0, 40, 2):  # paid
-            broker.one("cancel", "close-order", f"order-{number}")
+        for first in range(0, 40, 10):
+            broker.schedule_all([{"queue": "close-order", "key": f"order-{number}", "delay_ms": 3_600_000, "body": f"body {number}",
+                                  "attributes": {"n": str(number)}} for number in range(first, first + 10)])
+            self.note()
+        broker.ok("cancel", "--from", "-", stdin="".join(f'{{"queue":"close-order","key":"order-{number}"}}\n' for number in range(0, 40, 2)))  # paid
         self.note()
         for number in (1, 3, 5):
             broker.one("move", "close-order", f"order-{number}", "--in", "0s")

@@ -62,9 +62,8 @@ class UnderLoad(BackupCase):
         for turn in range(2):
             self.broker.ok("schedule", "--from", "-", stdin=lines("gone", f"g{turn}", 700, 0, body))
             self.broker.ok("consume", "gone", "--count", 700)
-            for i in range(20):
-                self.broker.one("schedule", "keep", "--key", f"k{turn}-{i}", "--in", "1h", "--body", f"{turn}-{i}")
-                keys.append(f"k{turn}-{i}")
+            self.broker.schedule_all([{"queue": "keep", "key": f"k{turn}-{i}", "delay_ms": 3_600_000, "body": f"{turn}-{i}"} for i in range(20)])
+            keys += [f"k{turn}-{i}" for i in range(20)]
             load = self.load()
             load.send(lines("load", f"l{turn}", 3000, 3_600_000, body))
             load.take(200)

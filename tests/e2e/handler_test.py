@@ -66,8 +66,7 @@ class Handler(harness.Case):
         self.assertEqual(self.said(self.handle(1), "settled", "late"), ["settled late stale_token already_cancelled closed=0"])
 
     def test_everything_is_told_before_the_consumer_is_closed(self):
-        for number in range(500):
-            self.schedule(f"t{number}", "ack")
+        self.broker.schedule_all([{"queue": "q", "key": f"t{number}", "delay_ms": 0, "body": "ack"} for number in range(500)])
         lines = self.handle(1)
         handled = {line.split()[1] for line in lines if line.startswith("handled ")}
         settled = [line.split()[1] for line in lines if line.startswith("settled ")]

@@ -349,6 +349,12 @@ class Broker:
         assert answer.status == 0, f"tarry {' '.join(map(str, arguments))}: {answer}"
         return answer.objects
 
+    def schedule_all(self, tasks):
+        """One run of the tool for all: each a line of `tarry schedule --from`. Their objects."""
+        objects = self.ok("schedule", "--from", "-", stdin="".join(json.dumps(task) + "\n" for task in tasks))
+        assert len(objects) == len(tasks), objects
+        return objects
+
     def one(self, *arguments, **options):
         objects = self.ok(*arguments, **options)
         assert len(objects) == 1, f"tarry {arguments}: {objects}"

@@ -35,8 +35,7 @@ class Inspected(harness.Case):
         broker.one("schedule", "orders", "--key", "held", "--in", "0s")
         self.held = broker.one("consume", "orders", "--count", "1", "--ack", "none", "--lease", "1h")
         broker.one("queue", "pause", "orders")
-        for number in range(30):
-            broker.one("schedule", "orders", "--key", f"ready-{number:02}", "--in", "0s", "--priority", number % 3)
+        broker.schedule_all([{"queue": "orders", "key": f"ready-{number:02}", "delay_ms": 0, "priority": number % 3} for number in range(30)])
         broker.one("queue", "set", "other", "lease=77s")
         self.states = ("--state", "pending,ready,in_flight,dead")
 

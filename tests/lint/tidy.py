@@ -5,9 +5,9 @@ changes: the answers lie in BUILD/lint-tidy, one empty file each, named by the h
 analyzer: it does not understand cmocka's asserts, and a test that reads a null pointer fails by itself.
 
 The analyzer follows the paths through a function until there are none or it has made NODES of them: some of ours have more than it can
-ever follow, and take half a minute each. `./dev test` lets it make a ninth of its own default (TARRY_TIDY_NODES) and takes minutes
-less; `./dev lint` all. (Of 39 null pointers that were read at the end of our longest functions it found 36 so, and the other three were
-missed with all of them too. What it may miss is a defect at the end of one certain way through many branches.)
+ever follow, and take half a minute each. `./dev test` lets it make 10,000 (TARRY_TIDY_NODES) and takes minutes less; `./dev lint` all of
+its own default, 225,000. What it may miss is a defect at the end of one certain way through many branches: of 39 null pointers that were
+read at the end of our longest functions it missed three with 25,000, and the same three with all of them.
 """
 import concurrent.futures
 import functools
@@ -18,6 +18,7 @@ import os
 import lint
 
 EXTRA = ("--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wno-error", "--extra-arg=-w")
+BUNCH = 8
 NODES_FULL = 225000  # clang's default
 NODES = int(os.environ.get("TARRY_TIDY_NODES", NODES_FULL))
 BUDGET = [f"--extra-arg={word}" for word in ("-Xclang", "-analyzer-config", "-Xclang", f"max-nodes={NODES}")]
@@ -44,18 +45,33 @@ def readable(root, build, line):
     return os.path.relpath(os.path.normpath(os.path.join(build, path)), root) + colon + rest
 
 
-def tidy_one(root, build, path, command):
-    mark = os.path.join(build, "lint-tidy", fingerprint(root, path, command))
-    clean = f"{mark}-{NODES}"
-    if os.path.exists(clean) or os.path.exists(f"{mark}-{NODES_FULL}"):
-        return []
-    checks = ["--checks=-clang-analyzer-*"] if path.startswith("tests/") else []
-    status, output = lint.run(["clang-tidy", "--quiet", "-p", build, *checks, *EXTRA, *BUDGET, os.path.join(root, path)], root)
+def is_test(path):
+    return path.startswith("tests/")
+
+
+def mark(root, build, path, command):
+    """The name of the file that says that it was clean; ends before the number of nodes."""
+    return os.path.join(build, "lint-tidy", fingerprint(root, path, command)) + "-"
+
+
+def tidy_some(root, build, jobs):
+    """`jobs`: path → mark, all of them tests or none."""
+    checks = ["--checks=-clang-analyzer-*"] if any(map(is_test, jobs)) else []
+    status, output = lint.run(["clang-tidy", "--quiet", "-p", build, *checks, *EXTRA, *BUDGET, *(os.path.join(root, path) for path in jobs)], root)
     complaints = [readable(root, build, line) for line in output.splitlines() if " error: " in line or " warning: " in line]
     if status == 0 and not complaints:
-        with open(clean, "w", encoding="ascii"):
-            pass
-    return complaints or ([] if status == 0 else [f"{path}:1: clang-tidy ended with {status}: {output.strip()[-300:]}"])
+        for name in jobs.values():
+            with open(f"{name}{NODES}", "w", encoding="ascii"):
+                pass
+    return complaints or ([] if status == 0 else [f"{', '.join(jobs)}:1: clang-tidy ended with {status}: {output.strip()[-300:]}"])
+
+
+def bunches(jobs):
+    """Some files a run: clang-tidy takes as long to begin as for a small file."""
+    for kind in (True, False):
+        paths = [path for path in jobs if is_test(path) is kind]
+        for first in range(0, len(paths), BUNCH):
+            yield {path: jobs[path] for path in paths[first:first + BUNCH]}
 
 
 def check(root, build):
@@ -70,9 +86,10 @@ def check(root, build):
             jobs.setdefault(path, entry["command"])
     missing = sorted(path for path in ours - set(jobs))
     complaints = [f"{path}:1: is built by nobody" for path in missing]
+    marks = {path: mark(root, build, path, command) for path, command in sorted(jobs.items())}
+    unknown = {path: name for path, name in marks.items() if not any(os.path.exists(f"{name}{nodes}") for nodes in (NODES, NODES_FULL))}
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as pool:
-        found = pool.map(lambda job: tidy_one(root, build, *job), sorted(jobs.items()))
-        for some in found:
+        for some in pool.map(lambda bunch: tidy_some(root, build, bunch), bunches(unknown)):
             complaints.extend(some)
     return list(dict.fromkeys(complaints))
 
