@@ -141,6 +141,11 @@
     BUG(released_before_sync, "LOG-1", "a group leaves before it is synced") \
     BUG(single_frame_unsynced, "LOG-1", "a group of one frame is not synced") \
     BUG(failed_sync_released, "LOG-4", "a group whose sync failed leaves as if it were durable") \
+    /* engine: what is read before it leaves */ \
+    BUG(content_sum_unlooked, "LOG-5", "a content that rotted is delivered") \
+    BUG(answer_sum_unlooked, "ONCE-1", "a recorded answer that rotted is given again") \
+    BUG(retired_content_gone, "KEEP-1", "what the index took over from a retired segment counts as gone") \
+    BUG(overdue_lease_leaves, "TIME-2", "a task leaves though its lease is over") \
     /* engine: the reserve of the disk */ \
     BUG(reserve_given_away, "CAP-1", "new tasks are taken while the disk has nothing left for acks") \
     /* engine: retention and erasing */ \

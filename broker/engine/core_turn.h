@@ -55,7 +55,7 @@ struct turn_load {
 struct turn_now { /* what the hand sees when it steps the core */
     struct instant logical;
     uint64_t boot_ns; /* CLOCK_BOOTTIME */
-    bool full;        /* too much is on its way out (outgoing_read.h) */
+    bool full;        /* too much is on its way out: nothing more is leased */
 };
 
 enum turn_effect {

@@ -11,67 +11,46 @@
 
 static struct logfmt_limit overdue_limit;
 
-static int read_log(const struct outgoing *outgoing, uint64_t position, void *out, size_t size) {
+/* ---- the source (outgoing_read.h): the log and the index. Without `may_wait` nothing is read that may be on the disk
+ */
+
+static int read_log(void *context, uint64_t position, void *out, size_t size) {
+    const struct outgoing *outgoing = context;
     struct log *log = outgoing->shell->log;
     return outgoing->may_wait ? log_read(log, position, out, size) : log_read_now(log, position, out, size);
 }
 
-/* Packed reply of a commit that was logged before, into `out`. 0, 1: forgotten, or negative. */
-static int repeat_read(struct outgoing *outgoing, const struct core_reply *reply, const uint8_t **out,
+/* What LMDB has mapped may be on the disk. */
+static int read_result(void *context, const struct core_reply *reply, struct arena *arena, void **out,
                        size_t *out_size) {
-    struct shell *shell = outgoing->shell;
-    uint8_t head[FRAME_HEADER_SIZE];
-    struct frame_header header;
-    int error = read_log(outgoing, reply->repeat_position, head, sizeof(head));
-    if (error == LOG_RETIRED) {
-        if (!outgoing->may_wait) return -EAGAIN; /* what LMDB has mapped may be on the disk */
-        void *result;
-        error = index_result(shell->index, reply->repeat_producer, reply->repeat_sequence, &outgoing->arena, &result,
-                             out_size);
-        *out = result;
-        return error;
-    }
-    if (error != 0) return error;
-    if (!frame_header_decode(head, &header)) return LOG_DAMAGED;
-    uint8_t *body = arena_alloc(&outgoing->arena, header.body_size);
-    if (body == NULL) return -ENOMEM;
-    error = read_log(outgoing, frame_body_position(reply->repeat_position, header.blob_size), body, header.body_size);
-    if (error == LOG_RETIRED) return repeat_read(outgoing, reply, out, out_size); /* it moves to the index first */
-    if (error != 0) return error;
-    if (frame_sum(body, header.body_size) != header.body_sum) return LOG_DAMAGED;
-    Tarry__FrameBody *unpacked = tarry__frame_body__unpack(&outgoing->arena.pb, header.body_size, body);
-    if (unpacked == NULL) return LOG_DAMAGED;
-    assert(unpacked->producer == reply->repeat_producer && unpacked->sequence == reply->repeat_sequence);
-    *out = unpacked->reply.data;
-    *out_size = unpacked->reply.len;
-    return 0;
+    const struct outgoing *outgoing = context;
+    if (!outgoing->may_wait) return -EAGAIN;
+    return index_result(outgoing->shell->index, reply->repeat_producer, reply->repeat_sequence, arena, out, out_size);
 }
 
-/* The packed Content of a task: without its salt, its checksum compared. 0, 1: there is none, or negative. */
-static int content_read(struct outgoing *outgoing, const struct row *row, ProtobufCBinaryData *out) {
-    struct shell *shell = outgoing->shell;
-    /* An empty content is read only to learn whether it was erased. */
-    if (row->blob_size < BLOB_SALT_SIZE || (row->blob_size == BLOB_SALT_SIZE && !outgoing->is_again)) {
-        *out = (ProtobufCBinaryData){0};
-        return 0;
-    }
-    void *blob = arena_alloc(&outgoing->arena, row->blob_size);
-    if (blob == NULL) return -ENOMEM;
-    size_t size = row->blob_size;
-    int error = read_log(outgoing, row->blob_at, blob, row->blob_size);
-    /* Retired: the index got it in the transaction before. What LMDB has mapped may be on the disk. */
-    if (error == LOG_RETIRED)
-        error = outgoing->may_wait ? index_blob(shell->index, row->id, &outgoing->arena, &blob, &size) : -EAGAIN;
-    if (error != 0) return error;
-    if (content_is_erased(blob, size)) return 1; /* a later commit ended the task and redacted it */
-    if (size != row->blob_size || frame_sum(blob, size) != row->blob_sum) return LOG_DAMAGED;
-    *out = (ProtobufCBinaryData){.data = (uint8_t *)blob + BLOB_SALT_SIZE, .len = size - BLOB_SALT_SIZE};
-    return 0;
+static int read_blob(void *context, const struct row *row, struct arena *arena, void **out, size_t *out_size) {
+    const struct outgoing *outgoing = context;
+    return outgoing->may_wait ? index_blob(outgoing->shell->index, row->id, arena, out, out_size) : -EAGAIN;
+}
+
+static uint64_t erasures(void *context) {
+    const struct outgoing *outgoing = context;
+    return log_erasures(outgoing->shell->log);
 }
 
 /* LOG-1. */
-static void wait_durable(const struct outgoing *outgoing, uint64_t after) {
+static void wait_durable(void *context, uint64_t after) {
+    const struct outgoing *outgoing = context;
     courier_wait_durable(&outgoing->shell->courier, after > outgoing->end ? after : outgoing->end);
+}
+
+static struct outgoing_source source_of(struct outgoing *outgoing) {
+    return (struct outgoing_source){.context = outgoing,
+                                    .read_log = read_log,
+                                    .read_result = read_result,
+                                    .read_blob = read_blob,
+                                    .erasures = erasures,
+                                    .wait = wait_durable};
 }
 
 /* Whether the result is one to go on with: 0 or 1. False: -EAGAIN. Anything else ends the process. */
@@ -81,14 +60,15 @@ static bool was_read(const struct outgoing *outgoing, const char *what, int erro
     return true;
 }
 
+/* ---- answers */
+
 static int reply_repeat(struct outgoing *outgoing, const struct core_reply *reply) {
-    const uint8_t *packed;
-    size_t size;
-    int error = repeat_read(outgoing, reply, &packed, &size);
+    const struct outgoing_source source = source_of(outgoing);
+    ProtobufCBinaryData packed = {0};
+    int error = outgoing_read_repeat(&source, &outgoing->arena, reply, &packed);
     if (!was_read(outgoing, "repeat_unreadable", error)) return OUTGOING_COLD;
-    struct message *message =
-        error > 0 ? reply_pack_refusal(TARRY__CODE__FORGOTTEN, NULL) : reply_pack_commit(packed, size, reply->after);
-    wait_durable(outgoing, reply->after);
+    struct message *message = error > 0 ? reply_pack_refusal(TARRY__CODE__FORGOTTEN, NULL)
+                                        : reply_pack_commit(packed.data, packed.len, reply->after);
     struct call *call = call_of(reply->ticket);
     call->answer(call, message);
     return 0;
@@ -96,20 +76,13 @@ static int reply_repeat(struct outgoing *outgoing, const struct core_reply *repl
 
 static int reply_with_content(struct outgoing *outgoing, const struct core_reply *reply) {
     assert(reply->reply->body_case == TARRY__REPLY__BODY_GET);
+    const struct outgoing_source source = source_of(outgoing);
     Tarry__Reply copy = *reply->reply;
     Tarry__TaskReply get = *copy.get;
     Tarry__TaskView view = *get.task;
-    uint64_t erasures;
-    outgoing->is_again = false;
-    for (;; outgoing->is_again = true) {
-        erasures = log_erasures(outgoing->shell->log);
-        view.content = (ProtobufCBinaryData){0};
-        int error = content_read(outgoing, reply->content, &view.content);
-        if (!was_read(outgoing, "content_unreadable", error)) return OUTGOING_COLD;
-        wait_durable(outgoing, reply->after);
-        if (log_erasures(outgoing->shell->log) == erasures) break;
-    }
-    get.task = &view; /* 1: it ended and its content is gone meanwhile; the view is still true */
+    int error = outgoing_read_content(&source, &outgoing->arena, reply, &view.content);
+    if (!was_read(outgoing, "content_unreadable", error)) return OUTGOING_COLD;
+    get.task = &view;
     copy.get = &get;
     struct message *message = copy.follower ? node_pack(&outgoing->shell->node, &copy) : reply_pack(&copy);
     struct call *call = call_of(reply->ticket);
@@ -121,6 +94,8 @@ int outgoing_reply(struct outgoing *outgoing, const struct core_reply *reply) {
     arena_reset(&outgoing->arena);
     return reply->repeat_position != 0 ? reply_repeat(outgoing, reply) : reply_with_content(outgoing, reply);
 }
+
+/* ---- deliveries */
 
 static void task_fill(const struct core_delivered *delivered, Tarry__DeliveredTask *out, Tarry__Token *token) {
     const struct row *row = &delivered->row;
@@ -139,56 +114,14 @@ static void task_fill(const struct core_delivered *delivered, Tarry__DeliveredTa
     out->lease_deadline_ms = row->lease_deadline_ms;
 }
 
-/* What is being delivered: the first `count` of each. */
-struct contents {
-    const struct core_delivered **tasks;
-    ProtobufCBinaryData *contents;
-    size_t count;
-};
-
-/* Reads all contents, and waits until the leases are durable. 0, OUTGOING_COLD. */
-static int contents_read(struct outgoing *outgoing, const struct core_delivery *delivery, struct contents *out) {
-    uint64_t erasures;
-    outgoing->is_again = false;
-    for (;; outgoing->is_again = true) { /* what was redacted since it was read does not leave */
-        erasures = log_erasures(outgoing->shell->log);
-        arena_reset(&outgoing->arena);
-        out->tasks = arena_alloc(&outgoing->arena, delivery->count * sizeof(*out->tasks));
-        out->contents = arena_alloc(&outgoing->arena, delivery->count * sizeof(*out->contents));
-        if (out->tasks == NULL || out->contents == NULL) shell_fail("delivery_failed", -ENOMEM);
-        out->count = 0;
-        for (size_t i = 0; i < delivery->count; i++) {
-            const struct core_delivered *task = &delivery->tasks[i];
-            int error = content_read(outgoing, &task->row, &out->contents[out->count]);
-            if (!was_read(outgoing, "content_unreadable", error)) return OUTGOING_COLD;
-            /* 1: a later record ended it before it could leave, and its content went with a retired segment. A task
-             * without its content is never sent. */
-            if (error == 0)
-                out->tasks[out->count++] = task;
-            else
-                logfmt("content_gone", "id=%" PRIu64, task->row.id);
-        }
-        wait_durable(outgoing, delivery->after); /* LOG-1 */
-        if (log_erasures(outgoing->shell->log) == erasures) return 0;
-    }
-}
-
-/* Leaves out what is no longer leased: it may be another consumer's by now. */
-static void drop_overdue(struct contents *contents, const struct core_delivery *delivery, uint64_t now_ms) {
-    size_t kept = 0;
-    for (size_t i = 0; i < contents->count; i++) {
-        if (contents->tasks[i]->row.lease_deadline_ms <= now_ms) continue;
-        contents->contents[kept] = contents->contents[i];
-        contents->tasks[kept++] = contents->tasks[i];
-    }
-    if (kept < contents->count && logfmt_allowed(&overdue_limit))
-        logfmt("lease_over_unsent", "session=%" PRIu64 " tasks=%zu", delivery->session, contents->count - kept);
-    contents->count = kept;
+static void tell_overdue(const struct core_delivery *delivery, size_t count) {
+    if (count > 0 && logfmt_allowed(&overdue_limit))
+        logfmt("lease_over_unsent", "session=%" PRIu64 " tasks=%zu", delivery->session, count);
 }
 
 /* NULL: out of memory. */
 static struct message *delivery_pack(struct outgoing *outgoing, const struct core_delivery *delivery,
-                                     const struct contents *contents, struct instant now) {
+                                     const struct outgoing_contents *contents, struct instant now) {
     struct arena *arena = &outgoing->arena;
     Tarry__Delivery message = TARRY__DELIVERY__INIT;
     Tarry__DeliveredTask *tasks = arena_alloc(arena, contents->count * sizeof(*tasks));
@@ -211,12 +144,16 @@ static struct message *delivery_pack(struct outgoing *outgoing, const struct cor
 
 int outgoing_deliver(struct outgoing *outgoing, const struct core_delivery *delivery) {
     struct shell *shell = outgoing->shell;
-    struct contents contents;
-    if (contents_read(outgoing, delivery, &contents) != 0) return OUTGOING_COLD;
+    const struct outgoing_source source = source_of(outgoing);
+    struct outgoing_contents contents;
+    arena_reset(&outgoing->arena);
+    int error = outgoing_read_delivery(&source, &outgoing->arena, delivery, &contents);
+    if (!was_read(outgoing, "content_unreadable", error)) return OUTGOING_COLD;
+    if (contents.gone > 0) logfmt("content_gone", "tasks=%zu last_id=%" PRIu64, contents.gone, contents.gone_id);
     struct instant now = clock_now(&shell->clock, NULL); /* that of leaving */
-    size_t read_count = contents.count;
-    drop_overdue(&contents, delivery, now.steady_ns / NS_PER_MS);
-    bool is_over = contents.count == 0 && read_count > 0; /* nothing left that could be sent: it never will be */
+    size_t overdue = outgoing_drop_overdue(&contents, now.steady_ns / NS_PER_MS);
+    tell_overdue(delivery, overdue);
+    bool is_over = contents.count == 0 && overdue > 0; /* nothing left that could be sent: it never will be */
     struct message *message = is_over ? NULL : delivery_pack(outgoing, delivery, &contents, now);
     lanes_send(&shell->lanes, delivery, message, now.steady_ns);
     courier_left(&shell->courier, delivery);

@@ -1,14 +1,12 @@
-/* outgoing.h: what must be read before something leaves: contents of deliveries and of Get replies, and replies that
- * were logged before (ONCE-1). Nothing leaves before what it rests on is durable (LOG-1), however late it was read;
- * what has been redacted meanwhile does not leave, nor a task whose lease is over; a delivery whose session has left
- * its lane meanwhile reaches nobody (TRUE-1, lanes.h). */
+/* outgoing.h: the hand of what is read before it leaves (engine/outgoing_read.h, which has the rules): reads it, packs
+ * it, and sends it. A delivery whose session has left its lane meanwhile reaches nobody (TRUE-1, lanes.h). */
 #ifndef TARRY_SHELL_OUTGOING_H
 #define TARRY_SHELL_OUTGOING_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core.h"
+#include "outgoing_read.h"
 
 struct shell;
 
@@ -17,7 +15,6 @@ struct outgoing {
     struct shell *shell;
     struct arena arena; /* contents of the message that is being made */
     uint64_t end;       /* leaves once this is durable too */
-    bool is_again;      /* it is read once more, for something was erased meanwhile */
     bool may_wait;      /* for a disk */
 };
 

@@ -22,6 +22,7 @@
 #include "lane_seat.h"
 #include "ledger.h"
 #include "log.h"
+#include "outgoing_read.h"
 #include "release_gate.h"
 #include "retention.h"
 #include "stall.h"
@@ -283,12 +284,12 @@ void host_locate_later(struct world *world, struct asked *asked);
 void host_erase_later(struct world *world);
 void host_check_erased(struct world *world);
 void host_lane_effect(struct world *world, const struct core_lane *lane);
-void host_lane_send(struct world *world, const struct core_delivery *delivery, const ProtobufCBinaryData *contents);
+/* `is_made`: there is something to send. */
+void host_lane_send(struct world *world, const struct core_delivery *delivery, const struct outgoing_contents *contents,
+                    bool is_made);
 /* `node`: who decided it. */
 void host_answer(struct world *world, struct asked *asked, uint32_t node, Tarry__Reply *reply, const uint8_t *commit,
                  size_t commit_size);
-/* The packed content of a task, wherever it lies. 0, 1: it is gone, negative: the disk. */
-int host_content(struct world *world, const struct row *row, ProtobufCBinaryData *out);
 struct frame_note *host_add_frame(struct host *host);
 const struct frame_note *host_frame(const struct host *host, uint64_t position);
 /* How many of the frames end at or below `position`. */

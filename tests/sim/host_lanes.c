@@ -80,21 +80,25 @@ static void pipe_takes(struct world *world, void *argument, uint64_t number) {
     finish(world, lane, true);
 }
 
-void host_lane_send(struct world *world, const struct core_delivery *delivery, const ProtobufCBinaryData *contents) {
+void host_lane_send(struct world *world, const struct core_delivery *delivery, const struct outgoing_contents *contents,
+                    bool is_made) {
     struct lane *lane = &world->host->lanes[delivery->lane];
-    enum lane_send send = lane_seat_send(&lane->seat, delivery->turn, true);
+    enum lane_send send = lane_seat_send(&lane->seat, delivery->turn, is_made);
     MUST(send == LANE_SILENT || lane->seat.session == delivery->session);
     if (send == LANE_UNSENT) tell(world, CORE_LANE_SENT, delivery->session, false);
     if (send != LANE_DELIVERS) return;
-    for (size_t i = 0; i < delivery->count; i++) ledger_on_departure(world, &delivery->tasks[i], &contents[i]);
     struct sent *sent = world_alloc(world, sizeof *sent);
     *sent = (struct sent){.life = world->host->life, .turn = lane->seat.turn, .lane = lane, .client = lane->client};
     sent->delivered = (struct delivered){
         .session = delivery->session,
-        .tasks = (struct core_delivered *)delivery->tasks,
-        .contents = (ProtobufCBinaryData *)contents,
-        .count = delivery->count,
+        .tasks = world_alloc(world, contents->count * sizeof *sent->delivered.tasks),
+        .contents = contents->contents,
+        .count = contents->count,
     };
+    for (size_t i = 0; i < contents->count; i++) {
+        sent->delivered.tasks[i] = *contents->tasks[i];
+        ledger_on_departure(world, contents->tasks[i], &contents->contents[i]);
+    }
     lane->sent = sent;
     pipe_takes(world, sent, 0);
 }

@@ -1,5 +1,5 @@
-/* host_sync.c: the hands of group commit and of the release gate (engine), as shell/sync.c and releaser.c are; and what
- * is read before it leaves (shell/outgoing.c, courier.c). A failure ends the broker (LOG-4). */
+/* host_sync.c: the hands of group commit, of the release gate and of what is read before it leaves (engine), as
+ * shell/sync.c, releaser.c, outgoing.c and courier.c are. A failure ends the broker (LOG-4). */
 #include <errno.h>
 #include <string.h>
 
@@ -36,51 +36,54 @@ static int append_all(struct host *host) {
     return log_write(host->log);
 }
 
-/* ---- contents and answers that lie in the log, or in the index (shell/courier.c) */
+/* ---- the source of what is read before it leaves (engine/outgoing_read.h), as shell/outgoing.c is */
 
-int host_content(struct world *world, const struct row *row, ProtobufCBinaryData *out) {
-    struct host *host = world->host;
-    *out = (ProtobufCBinaryData){0};
-    if (row->blob_size < BLOB_SALT_SIZE) return 0;
-    uint8_t *blob = world_alloc(world, row->blob_size);
-    int error = log_read(host->log, row->blob_at, blob, row->blob_size);
-    if (error == LOG_RETIRED) { /* the index got it in the transaction before */
-        const struct flat_task *task = &host->table.flat.tasks[row->id];
-        if (row->id >= host->table.flat.next_id || !task->content) return 1;
-        memcpy(blob, task->content, row->blob_size);
-        error = 0;
-    }
-    if (error) return error;
-    if (content_is_erased(blob, row->blob_size)) return 1; /* it ended, and a later commit redacted it */
-    if (frame_sum(blob, row->blob_size) != row->blob_sum) return LOG_DAMAGED;
-    *out = (ProtobufCBinaryData){.data = blob, .len = row->blob_size};
+static int read_log(void *context, uint64_t position, void *out, size_t size) {
+    const struct world *world = context;
+    return log_read(world->host->log, position, out, size);
+}
+
+static int read_result(void *context, const struct core_reply *reply, struct arena *arena, void **out,
+                       size_t *out_size) {
+    const struct world *world = context;
+    const struct flat_result *result =
+        flat_result(&world->host->table.flat, reply->repeat_producer, reply->repeat_sequence);
+    if (!result || !result->reply) return 1;
+    *out = result->reply->data;
+    *out_size = result->reply->len;
     return 0;
 }
 
-/* The packed answer of a commit that was logged before. 0, 1: forgotten, negative. */
-static int read_repeat(struct world *world, const struct core_reply *reply, ProtobufCBinaryData *out) {
-    struct host *host = world->host;
-    uint8_t head[FRAME_HEADER_SIZE];
-    struct frame_header header;
-    int error = log_read(host->log, reply->repeat_position, head, sizeof head);
-    if (error == LOG_RETIRED) {
-        const struct flat_result *result =
-            flat_result(&host->table.flat, reply->repeat_producer, reply->repeat_sequence);
-        if (!result || !result->reply) return 1;
-        *out = *result->reply;
-        return 0;
-    }
-    if (error) return error;
-    if (!frame_header_decode(head, &header)) return LOG_DAMAGED;
-    uint8_t *body = world_alloc(world, header.body_size);
-    error = log_read(host->log, frame_body_position(reply->repeat_position, header.blob_size), body, header.body_size);
-    if (error) return error;
-    if (frame_sum(body, header.body_size) != header.body_sum) return LOG_DAMAGED;
-    Tarry__FrameBody *unpacked = tarry__frame_body__unpack(&world->memory.pb, header.body_size, body);
-    if (!unpacked) return LOG_DAMAGED;
-    MUST(unpacked->producer == reply->repeat_producer && unpacked->sequence == reply->repeat_sequence); /* ONCE-1 */
-    *out = unpacked->reply;
+static int read_blob(void *context, const struct row *row, struct arena *arena, void **out, size_t *out_size) {
+    const struct world *world = context;
+    const struct flat *flat = &world->host->table.flat;
+    if (row->id >= flat->next_id || !flat->tasks[row->id].content) return 1;
+    *out = arena_alloc(arena, row->blob_size);
+    MUST(*out);
+    memcpy(*out, flat->tasks[row->id].content, row->blob_size);
+    *out_size = row->blob_size;
     return 0;
+}
+
+static uint64_t erasures(void *context) {
+    const struct world *world = context;
+    return log_erasures(world->host->log);
+}
+
+/* Nothing is read before it may leave: the one thread has nobody to wait for. */
+static void wait_durable(void *context, uint64_t after) {
+    const struct world *world = context;
+    MUST(after <= log_durable(world->host->log)); /* LOG-1 */
+}
+
+static const struct outgoing_source *source_of(struct world *world) {
+    static struct outgoing_source source = {.read_log = read_log,
+                                            .read_result = read_result,
+                                            .read_blob = read_blob,
+                                            .erasures = erasures,
+                                            .wait = wait_durable};
+    source.context = world;
+    return &source;
 }
 
 /* ---- answers */
@@ -122,7 +125,7 @@ static bool answer(struct world *world, const struct core_reply *reply) {
     }
     if (reply->repeat_position) {
         ProtobufCBinaryData packed = {0};
-        int error = read_repeat(world, reply, &packed);
+        int error = outgoing_read_repeat(source_of(world), &world->memory, reply, &packed);
         if (error < 0) {
             host_fail(world, "cannot read an answer again", error);
             return false;
@@ -137,7 +140,7 @@ static bool answer(struct world *world, const struct core_reply *reply) {
     }
     Tarry__Reply *copy = copy_reply(world, reply->reply);
     if (reply->content) {
-        int error = host_content(world, reply->content, &copy->get->task->content);
+        int error = outgoing_read_content(source_of(world), &world->memory, reply, &copy->get->task->content);
         if (error < 0) {
             host_fail(world, "cannot read a content", error);
             return false;
@@ -161,23 +164,17 @@ static void courier_later(struct world *world) {
 
 /* False: the disk failed, and the broker with it. */
 static bool depart(struct world *world, struct core_delivery *delivery) {
-    struct core_delivered *tasks = (struct core_delivered *)delivery->tasks;
-    ProtobufCBinaryData *contents = world_alloc(world, delivery->count * sizeof *contents);
-    size_t kept = 0;
-    for (size_t i = 0; i < delivery->count; i++) {
-        int error = host_content(world, &tasks[i].row, &contents[kept]);
-        if (error < 0) {
-            host_fail(world, "cannot read a content", error);
-            return false;
-        }
-        /* 1: it ended before it could leave, and its content went with a retired segment or was redacted. */
-        if (error == 0) tasks[kept++] = tasks[i];
+    struct outgoing_contents contents;
+    int error = outgoing_read_delivery(source_of(world), &world->memory, delivery, &contents);
+    if (error < 0) {
+        host_fail(world, "cannot read a content", error);
+        return false;
     }
-    delivery->count = kept;
-    MUST(delivery->after <= log_durable(world->host->log)); /* LOG-1 */
+    uint64_t now_ms = host_now(world).steady_ns / NS_PER_MS;
+    bool is_over = outgoing_drop_overdue(&contents, now_ms) > 0 && contents.count == 0;
     if (delivery->after > world->host->promised) world->host->promised = delivery->after;
     truth_acknowledge(world, delivery->after);
-    host_lane_send(world, delivery, contents);
+    host_lane_send(world, delivery, &contents, !is_over);
     return true;
 }
 

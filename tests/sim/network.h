@@ -38,7 +38,7 @@ struct answer { /* one of the two */
 struct delivered { /* as a consumer gets it */
     uint64_t session;
     struct core_delivered *tasks;
-    ProtobufCBinaryData *contents; /* packed Content with its salt, one per task */
+    ProtobufCBinaryData *contents; /* packed Content, one per task */
     size_t count;
 };
 

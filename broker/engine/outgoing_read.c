@@ -1,0 +1,135 @@
+/* outgoing_read.c: see outgoing_read.h. */
+#include "outgoing_read.h"
+
+#include <assert.h>
+#include <errno.h>
+
+#include "frame.h"
+#include "log.h"
+#include "seeded_bug.h"
+
+/* ---- one content */
+
+static bool is_whole(const struct row *row, const void *blob, size_t size) {
+    if (SEEDED_BUG(content_sum_unlooked)) return size == row->blob_size;
+    return size == row->blob_size && frame_sum(blob, size) == row->blob_sum;
+}
+
+static int read_retired(const struct outgoing_source *source, struct arena *arena, const struct row *row, void **out,
+                        size_t *out_size) {
+    if (SEEDED_BUG(retired_content_gone)) return 1;
+    return source->read_blob(source->context, row, arena, out, out_size);
+}
+
+/* `is_again`: something was erased since; then even an empty content is looked at, to learn whether it was that. */
+static int read_one(const struct outgoing_source *source, struct arena *arena, const struct row *row, bool is_again,
+                    ProtobufCBinaryData *out) {
+    *out = (ProtobufCBinaryData){0};
+    if (row->blob_size < BLOB_SALT_SIZE || (row->blob_size == BLOB_SALT_SIZE && !is_again)) return 0;
+    size_t size = row->blob_size;
+    void *blob = arena_alloc(arena, size);
+    if (blob == NULL) return -ENOMEM;
+    int error = source->read_log(source->context, row->blob_at, blob, size);
+    if (error == LOG_RETIRED) error = read_retired(source, arena, row, &blob, &size);
+    if (error != 0) return error;
+    if (content_is_erased(blob, size)) return 1; /* a later commit ended the task and redacted it */
+    if (!is_whole(row, blob, size)) return LOG_DAMAGED;
+    *out = (ProtobufCBinaryData){.data = (uint8_t *)blob + BLOB_SALT_SIZE, .len = size - BLOB_SALT_SIZE};
+    return 0;
+}
+
+/* ---- deliveries */
+
+static int read_all(const struct outgoing_source *source, struct arena *arena, const struct core_delivery *delivery,
+                    bool is_again, struct outgoing_contents *out) {
+    out->count = out->gone = 0;
+    for (size_t i = 0; i < delivery->count; i++) {
+        const struct core_delivered *task = &delivery->tasks[i];
+        int error = read_one(source, arena, &task->row, is_again, &out->contents[out->count]);
+        if (error < 0) return error;
+        if (error == 0) {
+            out->tasks[out->count++] = task;
+        } else { /* a later record ended it before it could leave; a task without its content is never sent */
+            out->gone++;
+            out->gone_id = task->row.id;
+        }
+    }
+    return 0;
+}
+
+int outgoing_read_delivery(const struct outgoing_source *source, struct arena *arena,
+                           const struct core_delivery *delivery, struct outgoing_contents *out) {
+    *out = (struct outgoing_contents){
+        .tasks = arena_alloc(arena, delivery->count * sizeof(*out->tasks)),
+        .contents = arena_alloc(arena, delivery->count * sizeof(*out->contents)),
+    };
+    if (out->tasks == NULL || out->contents == NULL) return -ENOMEM;
+    for (bool is_again = false;; is_again = true) {
+        uint64_t erasures = source->erasures(source->context);
+        int error = read_all(source, arena, delivery, is_again, out);
+        if (error < 0) return error;
+        source->wait(source->context, delivery->after); /* LOG-1 */
+        if (source->erasures(source->context) == erasures) return 0;
+    }
+}
+
+size_t outgoing_drop_overdue(struct outgoing_contents *contents, uint64_t now_ms) {
+    size_t kept = 0, count = contents->count;
+    for (size_t i = 0; i < count; i++) {
+        if (contents->tasks[i]->row.lease_deadline_ms <= now_ms && !SEEDED_BUG(overdue_lease_leaves)) continue;
+        contents->contents[kept] = contents->contents[i];
+        contents->tasks[kept++] = contents->tasks[i];
+    }
+    contents->count = kept;
+    return count - kept;
+}
+
+/* ---- answers */
+
+int outgoing_read_content(const struct outgoing_source *source, struct arena *arena, const struct core_reply *reply,
+                          ProtobufCBinaryData *out) {
+    for (bool is_again = false;; is_again = true) {
+        uint64_t erasures = source->erasures(source->context);
+        int error = read_one(source, arena, reply->content, is_again, out);
+        if (error < 0) return error;
+        source->wait(source->context, reply->after); /* LOG-1 */
+        if (source->erasures(source->context) == erasures) return error;
+    }
+}
+
+static int read_result(const struct outgoing_source *source, struct arena *arena, const struct core_reply *reply,
+                       ProtobufCBinaryData *out) {
+    void *bytes = NULL;
+    int error = source->read_result(source->context, reply, arena, &bytes, &out->len);
+    out->data = bytes;
+    return error;
+}
+
+/* Of a frame that lies at reply->repeat_position. */
+static int read_frame(const struct outgoing_source *source, struct arena *arena, const struct core_reply *reply,
+                      ProtobufCBinaryData *out) {
+    uint8_t head[FRAME_HEADER_SIZE];
+    struct frame_header header;
+    int error = source->read_log(source->context, reply->repeat_position, head, sizeof(head));
+    if (error != 0) return error;
+    if (!frame_header_decode(head, &header)) return LOG_DAMAGED;
+    uint8_t *body = arena_alloc(arena, header.body_size);
+    if (body == NULL) return -ENOMEM;
+    uint64_t at = frame_body_position(reply->repeat_position, header.blob_size);
+    error = source->read_log(source->context, at, body, header.body_size);
+    if (error != 0) return error;
+    if (frame_sum(body, header.body_size) != header.body_sum && !SEEDED_BUG(answer_sum_unlooked)) return LOG_DAMAGED;
+    Tarry__FrameBody *unpacked = tarry__frame_body__unpack(&arena->pb, header.body_size, body);
+    if (unpacked == NULL) return LOG_DAMAGED;
+    assert(unpacked->producer == reply->repeat_producer && unpacked->sequence == reply->repeat_sequence); /* ONCE-1 */
+    *out = unpacked->reply;
+    return 0;
+}
+
+int outgoing_read_repeat(const struct outgoing_source *source, struct arena *arena, const struct core_reply *reply,
+                         ProtobufCBinaryData *out) {
+    int error = read_frame(source, arena, reply, out);
+    if (error == LOG_RETIRED) error = read_result(source, arena, reply, out);
+    if (error >= 0) source->wait(source->context, reply->after); /* LOG-1 */
+    return error;
+}

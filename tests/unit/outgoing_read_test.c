@@ -1,0 +1,286 @@
+/* outgoing_read_test.c: what is read before it leaves (engine/outgoing_read.h), from a log of two segments: the first
+ * is retired, so what lies in it is in the index. */
+#include "outgoing_read.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "frame.h"
+#include "log.h"
+
+enum {
+    RETIRED_BELOW = 4096,
+    LOG_SIZE = 8192,
+    AFTER = 7000,
+    BLOB_SIZE = BLOB_SALT_SIZE + 8,
+    PRODUCER = 5,
+    SEQUENCE = 9
+};
+
+struct fx {
+    struct arena arena;
+    uint8_t log[LOG_SIZE];
+    uint8_t blob[BLOB_SIZE]; /* what the index has */
+    bool index_is_cold;
+    bool index_forgot;
+    uint64_t waited_for;
+    size_t waits;
+    uint64_t erasures;
+    uint64_t erase_at; /* while somebody waits, what lies there is erased, once; 0: nothing is */
+    struct outgoing_source source;
+};
+
+static int read_log(void *context, uint64_t position, void *out, size_t size) {
+    const struct fx *f = context;
+    if (position < RETIRED_BELOW) return LOG_RETIRED;
+    assert_in_range(position + size, 0, LOG_SIZE);
+    memcpy(out, f->log + position, size);
+    return 0;
+}
+
+static int read_result(void *context, const struct core_reply *reply, struct arena *arena, void **out,
+                       size_t *out_size) {
+    const struct fx *f = context;
+    if (f->index_is_cold) return -EAGAIN;
+    if (f->index_forgot) return 1;
+    assert_int_equal(reply->repeat_sequence, SEQUENCE);
+    *out = (void *)"kept";
+    *out_size = 4;
+    return 0;
+}
+
+static int read_blob(void *context, const struct row *row, struct arena *arena, void **out, size_t *out_size) {
+    struct fx *f = context;
+    if (f->index_is_cold) return -EAGAIN;
+    *out = f->blob;
+    *out_size = row->blob_size;
+    return 0;
+}
+
+static uint64_t erasures(void *context) {
+    const struct fx *f = context;
+    return f->erasures;
+}
+
+static void wait_durable(void *context, uint64_t after) {
+    struct fx *f = context;
+    f->waited_for = after;
+    f->waits++;
+    if (f->erase_at == 0) return;
+    memset(f->log + f->erase_at, 0, BLOB_SIZE);
+    f->erase_at = 0;
+    f->erasures++;
+}
+
+static void begin(struct fx *f) {
+    *f = (struct fx){0};
+    f->source = (struct outgoing_source){.context = f,
+                                         .read_log = read_log,
+                                         .read_result = read_result,
+                                         .read_blob = read_blob,
+                                         .erasures = erasures,
+                                         .wait = wait_durable};
+    arena_init(&f->arena, 1 << 20);
+}
+
+static void end(struct fx *f) {
+    arena_deinit(&f->arena);
+}
+
+/* A task whose content of eight times `letter` lies at `position`; its lease is over at 1000 ms. */
+static struct core_delivered task_at(struct fx *f, uint64_t id, uint64_t position, char letter) {
+    uint8_t *blob = position < RETIRED_BELOW ? f->blob : f->log + position;
+    memset(blob, letter, BLOB_SIZE);
+    struct core_delivered task = {.row = {.id = id, .blob_at = position, .lease_deadline_ms = 1000}};
+    task.row.blob_size = BLOB_SIZE;
+    task.row.blob_sum = frame_sum(blob, BLOB_SIZE);
+    return task;
+}
+
+static int deliver(struct fx *f, const struct core_delivered *tasks, size_t count, struct outgoing_contents *out) {
+    struct core_delivery delivery = {.after = AFTER, .tasks = tasks, .count = count};
+    return outgoing_read_delivery(&f->source, &f->arena, &delivery, out);
+}
+
+static void a_content_comes_from_wherever_it_lies(void **state) {
+    struct fx f;
+    struct outgoing_contents contents;
+    begin(&f);
+    const struct core_delivered tasks[] = {task_at(&f, 1, 5000, 'a'), task_at(&f, 2, 1000, 'b'), {.row = {.id = 3}}};
+    assert_int_equal(deliver(&f, tasks, 3, &contents), 0);
+    assert_int_equal(contents.count, 3);
+    assert_int_equal(contents.gone, 0);
+    assert_memory_equal(contents.contents[0].data, "aaaaaaaa", 8);
+    assert_memory_equal(contents.contents[1].data, "bbbbbbbb", 8);
+    assert_int_equal(contents.contents[0].len, 8);
+    assert_int_equal(contents.contents[2].len, 0);
+    assert_int_equal(f.waited_for, AFTER); /* LOG-1 */
+    end(&f);
+}
+
+static void what_rotted_does_not_leave(void **state) { /* LOG-5 */
+    struct fx f;
+    struct outgoing_contents contents;
+    begin(&f);
+    struct core_delivered tasks[] = {task_at(&f, 1, 5000, 'a'), task_at(&f, 2, 1000, 'b')};
+    f.log[5000 + BLOB_SALT_SIZE + 3] ^= 4;
+    assert_int_equal(deliver(&f, tasks, 2, &contents), LOG_DAMAGED);
+    f.log[5000 + BLOB_SALT_SIZE + 3] ^= 4;
+    f.blob[1] ^= 1;
+    assert_int_equal(deliver(&f, tasks, 2, &contents), LOG_DAMAGED);
+    assert_int_equal(f.waits, 0);
+    end(&f);
+}
+
+static void what_was_redacted_is_left_out(void **state) {
+    struct fx f;
+    struct outgoing_contents contents;
+    begin(&f);
+    const struct core_delivered tasks[] = {task_at(&f, 1, 5000, 'a'), task_at(&f, 2, 6000, 'b')};
+    memset(f.log + 5000, 0, BLOB_SIZE);
+    assert_int_equal(deliver(&f, tasks, 2, &contents), 0);
+    assert_int_equal(contents.count, 1);
+    assert_int_equal(contents.tasks[0]->row.id, 2);
+    assert_int_equal(contents.gone, 1);
+    assert_int_equal(contents.gone_id, 1);
+    end(&f);
+}
+
+static void what_is_redacted_after_it_was_read_is_left_out(void **state) {
+    struct fx f;
+    struct outgoing_contents contents;
+    begin(&f);
+    const struct core_delivered tasks[] = {task_at(&f, 1, 5000, 'a'), task_at(&f, 2, 6000, 'b')};
+    f.erase_at = 6000;
+    assert_int_equal(deliver(&f, tasks, 2, &contents), 0);
+    assert_int_equal(f.waits, 2);
+    assert_int_equal(contents.count, 1);
+    assert_int_equal(contents.tasks[0]->row.id, 1);
+    /* So is the content of an answer. */
+    const struct core_delivered asked = task_at(&f, 3, 6000, 'c');
+    const struct core_reply reply = {.after = AFTER, .content = &asked.row};
+    ProtobufCBinaryData content;
+    f.erase_at = 6000;
+    assert_int_equal(outgoing_read_content(&f.source, &f.arena, &reply, &content), 1);
+    assert_int_equal(content.len, 0);
+    end(&f);
+}
+
+/* Its salt is there: an empty content may be redacted, too. */
+static void an_empty_content_is_looked_at_once_something_was_erased(void **state) {
+    struct fx f;
+    struct outgoing_contents contents;
+    begin(&f);
+    struct core_delivered task = task_at(&f, 1, 5000, 'a');
+    task.row.blob_size = BLOB_SALT_SIZE;
+    task.row.blob_sum = frame_sum(f.log + 5000, BLOB_SALT_SIZE);
+    f.erase_at = 5000;
+    assert_int_equal(deliver(&f, &task, 1, &contents), 0);
+    assert_int_equal(contents.count, 0);
+    assert_int_equal(contents.gone, 1);
+    end(&f);
+}
+
+static void what_is_not_in_memory_is_said(void **state) {
+    struct fx f;
+    struct outgoing_contents contents;
+    begin(&f);
+    f.index_is_cold = true;
+    const struct core_delivered tasks[] = {task_at(&f, 1, 5000, 'a'), task_at(&f, 2, 1000, 'b')};
+    assert_int_equal(deliver(&f, tasks, 2, &contents), -EAGAIN);
+    assert_int_equal(f.waits, 0);
+    end(&f);
+}
+
+static void a_task_whose_lease_is_over_is_left_out(void **state) { /* TIME-2 */
+    struct fx f;
+    struct outgoing_contents contents;
+    begin(&f);
+    struct core_delivered tasks[] = {task_at(&f, 1, 5000, 'a'), task_at(&f, 2, 6000, 'b')};
+    tasks[1].row.lease_deadline_ms = 1001;
+    assert_int_equal(deliver(&f, tasks, 2, &contents), 0);
+    assert_int_equal(outgoing_drop_overdue(&contents, 999), 0);
+    assert_int_equal(outgoing_drop_overdue(&contents, 1000), 1);
+    assert_int_equal(contents.count, 1);
+    assert_int_equal(contents.tasks[0]->row.id, 2);
+    assert_memory_equal(contents.contents[0].data, "bbbbbbbb", 8);
+    assert_int_equal(outgoing_drop_overdue(&contents, 1001), 1);
+    assert_int_equal(contents.count, 0);
+    end(&f);
+}
+
+/* ---- answers that were recorded */
+
+/* A frame with the answer "given" at `position`. */
+static struct core_reply recorded_at(struct fx *f, uint64_t position) {
+    Tarry__FrameBody body = TARRY__FRAME_BODY__INIT;
+    body.producer = PRODUCER;
+    body.sequence = SEQUENCE;
+    body.reply = (ProtobufCBinaryData){.data = (uint8_t *)"given", .len = 5};
+    struct frame_header header = {.type = FRAME_COMMIT, .position = position};
+    header.body_size = (uint32_t)tarry__frame_body__pack(&body, f->log + frame_body_position(position, 0));
+    header.body_sum = frame_sum(f->log + frame_body_position(position, 0), header.body_size);
+    header.blob_sum = frame_sum("", 0);
+    frame_header_encode(&header, f->log + position);
+    return (struct core_reply){.after = AFTER,
+                               .repeat_position = position,
+                               .repeat_producer = PRODUCER,
+                               .repeat_sequence = SEQUENCE};
+}
+
+static void a_recorded_answer_is_given_again(void **state) { /* ONCE-1 */
+    struct fx f;
+    ProtobufCBinaryData answer;
+    begin(&f);
+    struct core_reply reply = recorded_at(&f, 5000);
+    assert_int_equal(outgoing_read_repeat(&f.source, &f.arena, &reply, &answer), 0);
+    assert_int_equal(answer.len, 5);
+    assert_memory_equal(answer.data, "given", 5);
+    assert_int_equal(f.waited_for, AFTER);
+    reply.repeat_position = 1000; /* retired */
+    assert_int_equal(outgoing_read_repeat(&f.source, &f.arena, &reply, &answer), 0);
+    assert_memory_equal(answer.data, "kept", 4);
+    f.index_forgot = true;
+    assert_int_equal(outgoing_read_repeat(&f.source, &f.arena, &reply, &answer), 1);
+    assert_int_equal(f.waits, 3);
+    f.index_is_cold = true;
+    assert_int_equal(outgoing_read_repeat(&f.source, &f.arena, &reply, &answer), -EAGAIN);
+    assert_int_equal(f.waits, 3);
+    end(&f);
+}
+
+static void a_recorded_answer_that_rotted_is_not_given(void **state) {
+    struct fx f;
+    ProtobufCBinaryData answer;
+    begin(&f);
+    struct core_reply reply = recorded_at(&f, 5000);
+    uint64_t body = frame_body_position(5000, 0);
+    uint8_t *letter = memchr(f.log + body, 'g', 64);
+    assert_non_null(letter);
+    *letter = 'G';
+    assert_int_equal(outgoing_read_repeat(&f.source, &f.arena, &reply, &answer), LOG_DAMAGED);
+    *letter = 'g';
+    f.log[5000] ^= 1;
+    assert_int_equal(outgoing_read_repeat(&f.source, &f.arena, &reply, &answer), LOG_DAMAGED);
+    end(&f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_content_comes_from_wherever_it_lies),
+        cmocka_unit_test(what_rotted_does_not_leave),
+        cmocka_unit_test(what_was_redacted_is_left_out),
+        cmocka_unit_test(what_is_redacted_after_it_was_read_is_left_out),
+        cmocka_unit_test(an_empty_content_is_looked_at_once_something_was_erased),
+        cmocka_unit_test(what_is_not_in_memory_is_said),
+        cmocka_unit_test(a_task_whose_lease_is_over_is_left_out),
+        cmocka_unit_test(a_recorded_answer_is_given_again),
+        cmocka_unit_test(a_recorded_answer_that_rotted_is_not_given),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
