@@ -32,7 +32,6 @@ BAD = re.compile(r"^ *\d+/\d+ (?:\S+ / )?(\S+)\s+(FAIL|ERROR|TIMEOUT)\b", re.MUL
 NO_TESTS = re.compile(r"^No (suitable )?tests defined", re.MULTILINE)
 TICK_S = 0.3
 SANITIZER_ENV = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0:strict_string_checks=1:verify_asan_link_order=0",  # for SLOW
-                 "LSAN_OPTIONS": "suppressions=" + os.path.join(TESTS, "lsan.supp") + ":print_suppressions=0",
                  "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
 
 
@@ -282,9 +281,8 @@ def main():
     print()
     run.table()
     skipped = f", {tally.skipped} skipped" if tally.skipped else ""
-    lost = f", nng lost a message in {tally.nngs_leaks} (leaks.py)" if tally.nngs_leaks else ""
     unsteady = f", {len(tally.unsteady)} unsteady" if tally.unsteady else ""
-    print(f"all suites: {time.monotonic() - run.progress.started:.0f} s, {used_s():.0f} s of a processor{skipped}{lost}{unsteady}")
+    print(f"all suites: {time.monotonic() - run.progress.started:.0f} s, {used_s():.0f} s of a processor{skipped}{unsteady}")
     for line in brief(tally.failures, tally.unsteady):
         print(line)
     if tally.passed + tally.failed == 0:

@@ -9,7 +9,6 @@ import signal
 from typing import NamedTuple
 
 import again
-import leaks
 
 TAP_LINE = re.compile(r"^(not ok|ok)\b(?:\s+\d+)?(.*)$")
 TAP_PLAN = re.compile(r"^1\.\.(\d+)(.*)$")
@@ -40,7 +39,6 @@ class Verdict(NamedTuple):
     passed: int
     failed: int
     skipped: int
-    is_nngs_leak: bool
 
 
 def read_tap(output):
@@ -79,13 +77,12 @@ def judge(entry):
     output = entry.get("stdout") or ""
     said = read_tap(output)
     good, bad, skipped = (said.good, said.bad, said.skipped) if said else (0, 0, 0)
-    is_nngs = entry.get("result") == "ERROR" and bad == 0 and leaks.are_nngs(output + "\n" + (entry.get("stderr") or ""))
-    if is_nngs or ended_well(entry, said):
+    if ended_well(entry, said):
         good += said is None
         skipped += said is not None and said.is_skipped_whole
     else:
         bad = max(bad, 1)
-    return Verdict(good, bad, skipped, is_nngs)
+    return Verdict(good, bad, skipped)
 
 
 class Told(NamedTuple):
@@ -102,7 +99,7 @@ class Tally:
     """The sum over all programs, and what is told of those that failed."""
 
     def __init__(self):
-        self.passed = self.failed = self.skipped = self.nngs_leaks = self.tries = 0
+        self.passed = self.failed = self.skipped = self.tries = 0
         self.failures = []  # Told
         self.unsteady = []  # likewise: they passed when they were run again, alone
 
@@ -123,7 +120,6 @@ class Tally:
         self.passed += verdict.passed
         self.failed += verdict.failed
         self.skipped += verdict.skipped
-        self.nngs_leaks += verdict.is_nngs_leak
         return verdict
 
     def fail(self, title, output):

@@ -18,8 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 INTERRUPTED = 72  # libFuzzer's exit status after SIGINT
 # AddressSanitizer's own handler would hide the stack of an assert; leaks of a target fail it.
 SANITIZERS = {"ASAN_OPTIONS": "detect_leaks=1:handle_abort=1:strict_string_checks=1:allocator_may_return_null=1",
-              "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
-              "LSAN_OPTIONS": "suppressions=" + os.path.join(HERE, "..", "lsan.supp") + ":print_suppressions=0"}
+              "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
 TICK_S = 0.25
 STOP_S = 60  # a fuzzer that was asked to end may finish its input first
 

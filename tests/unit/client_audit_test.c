@@ -1,8 +1,20 @@
 /* client_audit_test.c: tarry_audit_* against a broker that has a log of its own making and, if told so, lies about it.
  */
-#include "fake_broker.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "client.h"
+#include "fake_broker.h"
 #include "frame.h"
 
 #define FRAMES 20
@@ -135,8 +147,8 @@ static void lie(const struct book *book, Tarry__AuditReply *page, struct record 
     }
 }
 
-static void answer_page(const struct book *book, const Tarry__Audit *audit, nng_msg *message) {
-    Tarry__Reply reply = TARRY__REPLY__INIT;
+static void answer_page(const struct book *book, const Tarry__Audit *audit, struct fake_reply *reply) {
+    Tarry__Reply answer = TARRY__REPLY__INIT;
     Tarry__AuditReply page = TARRY__AUDIT_REPLY__INIT;
     Tarry__AuditFrame frames[PAGE], *pointers[PAGE];
     Tarry__QueueName name = TARRY__QUEUE_NAME__INIT, *names = &name;
@@ -168,12 +180,12 @@ static void answer_page(const struct book *book, const Tarry__Audit *audit, nng_
     page.end = page.next >= page.durable;
     if (book->lie != TRUTH && position == book->lie_at) lie(book, &page, copies);
     bool is_other = book->lie == NO_AUDIT && position == book->lie_at;
-    reply.body_case = is_other ? TARRY__REPLY__BODY__NOT_SET : TARRY__REPLY__BODY_AUDIT;
-    reply.audit = is_other ? NULL : &page;
-    reply_pack(message, &reply);
+    answer.body_case = is_other ? TARRY__REPLY__BODY__NOT_SET : TARRY__REPLY__BODY_AUDIT;
+    answer.audit = is_other ? NULL : &page;
+    fake_answer(reply, &answer);
 }
 
-static bool on_audit(struct fake *fake, const Tarry__Request *request, nng_msg *message) {
+static void on_audit(struct fake *fake, const Tarry__Request *request, struct fake_reply *reply) {
     struct book *book = fake->argument;
     const Tarry__Audit *audit = request->audit;
     book->asked++;
@@ -186,21 +198,22 @@ static bool on_audit(struct fake *fake, const Tarry__Request *request, nng_msg *
     if (audit->wait_ms != 0) book->polls++;
     if (book->lose > 0) {
         book->lose--;
-        nng_pipe_close(nng_msg_get_pipe(message));
-        return false;
+        reply->hangs_up = true;
+        return;
     }
     if (book->busy > 0) {
         book->busy--;
-        refuse(message, TARRY__CODE__BUSY);
-        return true;
+        fake_refuse(reply, TARRY__CODE__BUSY);
+        return;
     }
     if (audit->position % 8 != 0) {
-        refuse(message, TARRY__CODE__INVALID);
-        return true;
+        fake_refuse(reply, TARRY__CODE__INVALID);
+        return;
     }
-    if (book->is_silent && audit->wait_ms != 0 && audit->position >= end_of(book)) return false;
-    answer_page(book, audit, message);
-    return true;
+    if (book->is_silent && audit->wait_ms != 0 && audit->position >= end_of(book))
+        reply->is_silent = true;
+    else
+        answer_page(book, audit, reply);
 }
 
 /* ---- the stage */

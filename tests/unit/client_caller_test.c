@@ -1,8 +1,18 @@
 /* client_caller_test.c: a caller that waits alone reads its answer by itself (client/lib/caller.c), and nobody else's
  * answer, deadline or lost connection is forgotten over it. Against a fake broker (fake_broker.h). */
-#include "fake_broker.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
 
 #include "client.h"
+#include "fake_broker.h"
 
 #define LATE_MS                                                                                                        \
     5000u        /* a busy machine; far below RESEND_AFTER_MS and LENT_MS together, which would help in the end        \
@@ -85,7 +95,7 @@ static void has_ended(void *arg, const struct tarry_result *result) {
 }
 
 static void await(struct ended *ended) {
-    for (int i = 0; i < 30000 && !atomic_load(&ended->done); i++) nng_msleep(1);
+    for (int i = 0; i < 30000 && !atomic_load(&ended->done); i++) sleep_ms(1);
     assert_int_equal(atomic_load(&ended->done), 1);
     assert_int_equal(ended->code, TARRY_OK);
 }
@@ -167,7 +177,7 @@ static void a_connection_that_is_lost_under_a_caller_is_opened_anew(void **state
 static void the_engine_takes_back_what_nobody_reads(void **state) {
     const struct story story = story_begin(0);
     call_alone(&story);
-    for (int i = 0; i < 30000 && is_lent(story.client); i++) nng_msleep(1);
+    for (int i = 0; i < 30000 && is_lent(story.client); i++) sleep_ms(1);
     assert_false(is_lent(story.client));
     call_alone(&story); /* and lends it again */
     story_end(&story);

@@ -1,12 +1,24 @@
 /* client_deadline_test.c: each call of libtarry ends by its own deadline, whatever the broker does and others submit,
  * and says what is known then. Against a fake broker (fake_broker.h). The limits are far above what is expected: they
  * tell an end from none. */
-#include "fake_broker.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
 
 #include "client.h"
 #include "consumer.h"
+#include "fake_broker.h"
 
-#define LATE_MS 5000u /* a busy machine */
+#define LATE_MS 20000u /* a busy machine */
+#define FAR_MS 600000u /* no test waits for it */
+#define FIRST_MS 1500u /* of what ends while what was submitted beside it goes on */
 
 static const struct tarry_schedule_options order = {.queue = "orders", .key = "order-1", .when_ms = 500};
 static const struct tarry_token token = {1, 1};
@@ -35,6 +47,12 @@ static struct fake *fake_that_will(enum deed deed) {
     return fake_start(script, 256);
 }
 
+/* What follows is about what the broker answers in time: that it is found in time is not. */
+static tarry_client *connected(tarry_client *client) {
+    assert_int_equal(tarry_ping_within(client, FAR_MS), TARRY_OK);
+    return client;
+}
+
 /* How a story begins: a fake broker, and a client of it. */
 enum setting {
     PLAIN = 0,
@@ -49,7 +67,7 @@ static tarry_client *story_begin(struct fake **out_fake, unsigned setting, uint6
     fake->lacks_room = (setting & LACKS_ROOM) != 0;
     fake->refuses_hello = (setting & REFUSES_HELLO) != 0;
     *out_fake = fake;
-    return client_to(fake->url, timeout_ms, 1);
+    return connected(client_to(fake->url, timeout_ms, 1));
 }
 
 static void story_end(tarry_client *client, struct fake *fake) {
@@ -72,12 +90,19 @@ static void has_ended(void *arg, const struct tarry_result *result) {
 }
 
 static void await(struct ended *ended) {
-    for (int i = 0; i < 30000 && !atomic_load(&ended->done); i++) nng_msleep(1);
+    for (int i = 0; i < 30000 && !atomic_load(&ended->done); i++) sleep_ms(1);
     assert_int_equal(atomic_load(&ended->done), 1);
 }
 
+/* `timeout_ms` 0: the client's. */
+static void submit_within(tarry_client *client, uint64_t timeout_ms, struct ended *ended) {
+    struct tarry_schedule_options options = order;
+    options.timeout_ms = timeout_ms;
+    assert_int_equal(tarry_schedule_async(client, &options, has_ended, ended), TARRY_OK);
+}
+
 static void submit(tarry_client *client, struct ended *ended) {
-    assert_int_equal(tarry_schedule_async(client, &order, has_ended, ended), TARRY_OK);
+    submit_within(client, 0, ended);
 }
 
 /* ---- what the caller hears */
@@ -105,7 +130,7 @@ static void a_busy_broker_puts_off_no_deadline(void **state) {
 
 static void a_stopping_broker_puts_off_no_deadline(void **state) {
     struct fake *fake = fake_that_will(SAY_STOPPING);
-    tarry_client *client = client_to(fake->url, 400, 1);
+    tarry_client *client = connected(client_to(fake->url, 400, 1));
     struct tarry_result result;
     assert_int_equal(tarry_schedule(client, &order, &result), TARRY_STOPPING);
     assert_non_null(strstr(result.message, "nothing was done"));
@@ -116,7 +141,7 @@ static void a_stopping_broker_puts_off_no_deadline(void **state) {
 /* The broker's disk failed: it may have been recorded, so neither "nothing was done" nor a new sequence is true. */
 static void failed_means_that_nobody_knows(void **state) { /* LOG-4, ONCE-1 */
     struct fake *fake = fake_that_will(FAIL_AND_EXECUTE);
-    tarry_client *client = client_to(fake->url, 400, 1);
+    tarry_client *client = connected(client_to(fake->url, 400, 1));
     struct tarry_result result;
     assert_int_equal(tarry_schedule(client, &order, &result), TARRY_FAILED);
     assert_int_equal(result.sequence, 1); /* under which it can be asked after */
@@ -135,8 +160,8 @@ static void what_was_never_sent_says_so(void **state) {
     struct fake *fake;
     tarry_client *client = story_begin(&fake, LACKS_ROOM, 500);
     struct ended first = {.done = 0}, second = {.done = 0};
-    submit(client, &first);
-    while (COUNT(fake, commits) == 0) nng_msleep(1); /* the next one gathers apart */
+    submit_within(client, FAR_MS, &first);
+    while (COUNT(fake, commits) == 0) sleep_ms(1); /* the next one gathers apart */
     submit(client, &second);
     await(&second);
     assert_int_equal(second.result.code, TARRY_BUSY);
@@ -147,21 +172,21 @@ static void what_was_never_sent_says_so(void **state) {
 /* ---- whose deadline it is */
 
 static void a_call_made_late_in_a_silence_has_its_whole_time(void **state) {
-    tarry_client *client = client_to("ws://127.0.0.1:9", 1500, 1);
+    tarry_client *client = client_to("ws://127.0.0.1:9", 800, 1);
     struct ended first = {.done = 0}, second = {.done = 0};
     uint64_t before = now_ms();
     submit(client, &first);
-    nng_msleep(1000);
+    sleep_ms(400);
     uint64_t between = now_ms();
     submit(client, &second); /* it gathers with the first */
     struct tarry_view *view;
     assert_int_equal(tarry_get(client, &(struct tarry_ref){.id = 1}, false, &view, NULL), TARRY_E_NO_BROKER);
-    assert_true(now_ms() >= between + 1500);
+    assert_true(now_ms() >= between + 800);
     await(&first);
     await(&second);
     assert_int_equal(first.result.code, TARRY_E_NO_BROKER);
     assert_int_equal(second.result.code, TARRY_E_NO_BROKER);
-    assert_true(first.at_ms >= before + 1500 && second.at_ms >= between + 1500);
+    assert_true(first.at_ms >= before + 800 && second.at_ms >= between + 800);
     assert_true(first.at_ms < second.at_ms);
     tarry_close(client);
 }
@@ -169,10 +194,9 @@ static void a_call_made_late_in_a_silence_has_its_whole_time(void **state) {
 /* Two calls in one commit. The one whose time is over is taken out of it: it is told that nothing was done. */
 static void one_call_ends_and_the_other_goes_on(void **state) {
     struct fake *fake;
-    tarry_client *client = story_begin(&fake, LACKS_ROOM | REFUSES_HELLO, 2500);
+    tarry_client *client = story_begin(&fake, LACKS_ROOM | REFUSES_HELLO, FAR_MS);
     struct ended first = {.done = 0}, second = {.done = 0};
-    submit(client, &first);
-    nng_msleep(1500);
+    submit_within(client, FIRST_MS, &first);
     submit(client, &second);
     SET(fake, refuses_hello, false);
     await(&first);
@@ -198,10 +222,9 @@ static bool nothing_waits(tarry_client *client) {
 static void one_call_is_told_and_the_commit_goes_on(void **state) { /* ONCE-1 */
     struct fake *fake = fake_that_will(LOSE_REQUEST);
     fake->refuses_hello = fake->keeps_producers = true;
-    tarry_client *client = client_to(fake->url, 2500, 1);
+    tarry_client *client = connected(client_to(fake->url, FAR_MS, 1));
     struct ended first = {.done = 0}, second = {.done = 0};
-    submit(client, &first);
-    nng_msleep(1500);
+    submit_within(client, FIRST_MS, &first);
     submit(client, &second);
     SET(fake, refuses_hello, false);
     await(&first);
@@ -214,7 +237,7 @@ static void one_call_is_told_and_the_commit_goes_on(void **state) { /* ONCE-1 */
     assert_int_equal(second.result.sequence, 1);
     assert_int_equal(COUNT(fake, ops), 2); /* it could not be divided any more */
     assert_int_equal(tarry_drain(client, 0), TARRY_OK);
-    for (int i = 0; i < 5000 && !nothing_waits(client); i++) nng_msleep(1); /* the next producer is being asked for */
+    for (int i = 0; i < 5000 && !nothing_waits(client); i++) sleep_ms(1); /* the next producer is being asked for */
     assert_true(nothing_waits(client));
     story_end(client, fake);
 }
@@ -248,7 +271,7 @@ static void *submits_on_and_on(void *arg) {
     while (!atomic_load(&submitting->stop)) {
         int rv = tarry_schedule_async(submitting->client, &order, NULL, NULL);
         assert_true(rv == TARRY_OK || rv == TARRY_E_FULL);
-        nng_msleep(20);
+        sleep_ms(20);
     }
     return NULL;
 }
@@ -256,10 +279,10 @@ static void *submits_on_and_on(void *arg) {
 static void draining_ends_although_others_submit(void **state) {
     struct fake *fake = fake_start(NULL, 0);
     fake->lacks_room = true;
-    struct submitting submitting = {.client = client_to(fake->url, 700, 1)};
+    struct submitting submitting = {.client = connected(client_to(fake->url, 700, 1))};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, submits_on_and_on, &submitting), 0);
-    while (COUNT(fake, commits) == 0) nng_msleep(1);
+    while (COUNT(fake, commits) == 0) sleep_ms(1);
     uint64_t before = now_ms();
     assert_int_equal(tarry_drain(submitting.client, 0), TARRY_E_TIMEOUT);
     assert_true(now_ms() - before >= 700 && now_ms() - before < LATE_MS);
@@ -276,7 +299,7 @@ static void waiting_for_room_in_the_queue_ends(void **state) {
     tarry_client *client;
     const struct tarry_options options = {.urls = fake->url, .timeout_ms = 600, .queued_size_max = 4000};
     assert_int_equal(tarry_open(&options, &client), TARRY_OK);
-    struct submitting submitting = {.client = client};
+    struct submitting submitting = {.client = connected(client)};
     pthread_t threads[4];
     for (int i = 0; i < 4; i++) /* whatever room there is, they take it */
         assert_int_equal(pthread_create(&threads[i], NULL, submits_on_and_on, &submitting), 0);
@@ -355,8 +378,9 @@ static void closing_a_consumer_does_not_wait_for_schedules(void **state) {
 
 /* Others that are answered meanwhile are no answer to this ack: it is not said to be "seen" before it is. */
 static void closing_a_consumer_waits_for_its_own_acks(void **state) {
-    const enum deed script[] = {SAY_NOTHING};
+    const enum deed script[] = {ANSWER_LATE};
     struct fake *fake = fake_start(script, 1);
+    fake->late_ms = 1000;
     fake_open_lane(fake);
     tarry_client *client = client_to(fake->url, 60000, 2);
     tarry_consumer *consumer = consumer_of(client, NULL, NULL);
@@ -364,11 +388,12 @@ static void closing_a_consumer_waits_for_its_own_acks(void **state) {
     fake_deliver(fake, 1, 7, 1);
     assert_int_equal(tarry_consumer_next(consumer, 10000, &task), TARRY_OK);
     assert_int_equal(tarry_ack_async(client, task->id, task->token, NULL, NULL), TARRY_OK);
-    while (COUNT(fake, commits) == 0) nng_msleep(1);
+    while (COUNT(fake, commits) == 0) sleep_ms(1);
     struct submitting submitting = {.client = client};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, submits_on_and_on, &submitting), 0);
     assert_int_equal(tarry_consumer_close(consumer, 0), TARRY_OK);
+    assert_true(COUNT(fake, ops) > 1); /* others were */
     atomic_store(&submitting.stop, true);
     pthread_join(thread, NULL);
     assert_int_equal(COUNT(fake, unsubscribes), 1);
@@ -395,7 +420,7 @@ static void closing_a_consumer_ends_although_its_handler_finds_no_room(void **st
     tarry_consumer *consumer = consumer_of(client, acks, NULL);
     add_to_queued(client, QUEUED_SIZE_MAX_DEFAULT, true);
     fake_deliver(fake, 1, 7, 1);
-    for (bool is_seen = false; !is_seen; nng_msleep(1)) {
+    for (bool is_seen = false; !is_seen; sleep_ms(1)) {
         pthread_mutex_lock(&consumer->lock);
         const struct held_entry *entry = held_find(&consumer->held, 7);
         is_seen = entry != NULL && entry->seen;

@@ -1,11 +1,23 @@
 /* client_dial_test.c: how libtarry finds a broker: addresses in turn, rounds, who hangs up, who says nothing. */
-#include "fake_broker.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
 
 #include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "client.h"
+#include "fake_broker.h"
 
 static tarry_client *client_to(const char *urls, uint64_t timeout_ms) {
     tarry_client *client;
@@ -135,20 +147,28 @@ static void a_useful_connection_is_made_anew_at_once(void **state) {
 
 /* A switch-over: who hands over says that it is busy, and is gone; nobody waits for it at the other one. */
 static void who_was_busy_elsewhere_is_not_waited_for(void **state) { /* CALM-1 */
-    struct fake *busy = fake_start(NULL, 0), *other = fake_start(NULL, 0);
+    struct fake *fakes[] = {fake_start(NULL, 0), fake_start(NULL, 0)};
     char urls[160];
-    snprintf(urls, sizeof(urls), "%s,%s", busy->url, other->url);
-    busy->lacks_room = true;
+    snprintf(urls, sizeof(urls), "%s,%s", fakes[0]->url, fakes[1]->url);
     tarry_client *client = client_to(urls, TARRY_FOREVER);
+    assert_int_equal(tarry_ping(client), TARRY_OK);
+    pthread_mutex_lock(&client->lock);
+    const uint32_t at = client->link.address; /* the first, unless that one took its time */
+    pthread_mutex_unlock(&client->lock);
+    struct fake *busy = fakes[at], *other = fakes[1 - at];
+    pthread_mutex_lock(&busy->lock);
+    busy->lacks_room = true;
+    pthread_mutex_unlock(&busy->lock);
     assert_int_equal(tarry_schedule_async(client, &order, NULL, NULL), TARRY_OK);
-    for (bool waits = false; !waits;) { /* for an hour, had it not gone */
+    for (bool waits = false; !waits; sleep_ms(1)) { /* for an hour, had it not gone */
+        assert_int_equal(COUNT(other, commits), 0);
         pthread_mutex_lock(&client->lock);
         waits = !slots_busy(client) && client->commits[NEEDS_ROOM].retry_at_ms > now_ms();
         if (waits) client->commits[NEEDS_ROOM].retry_at_ms += 3600000;
         pthread_mutex_unlock(&client->lock);
     }
     fake_stop(busy);
-    for (int i = 0; i < 20000 && COUNT(other, ops) == 0; i++) nng_msleep(1);
+    for (int i = 0; i < 20000 && COUNT(other, ops) == 0; i++) sleep_ms(1);
     assert_int_equal(COUNT(other, ops), 1);
     assert_int_equal(tarry_drain(client, 0), TARRY_OK);
     tarry_close(client);
@@ -229,7 +249,7 @@ static void what_was_sent_waits_for_its_token(void **state) {
     assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_OK);
     unlink(path);
     assert_int_equal(tarry_schedule_async(client, &order, count_fine, &answered), TARRY_OK);
-    for (bool is_denied = false; !is_denied; nng_msleep(1)) {
+    for (bool is_denied = false; !is_denied; sleep_ms(1)) {
         pthread_mutex_lock(&client->lock);
         is_denied = link_is_denied(&client->link);
         pthread_mutex_unlock(&client->lock);
@@ -255,7 +275,7 @@ static void brokers_come_and_go(void **state) {
         snprintf(urls, sizeof(urls), "ws://127.0.0.1:%d,%s", port, fake->url);
         tarry_client *client = client_to(i % 3 == 0 ? fake->url : urls, 10000);
         if (i % 5 != 0) assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_OK);
-        if (i % 7 == 0) nng_msleep(1);
+        if (i % 7 == 0) sleep_ms(1);
         tarry_close(client);
         fake_stop(fake);
     }

@@ -1,10 +1,18 @@
 /* client_dispatch_test.c: callbacks in the program's own loop, and events (tarry_loop.h), against a fake broker.
  * Handlers in a loop are tests/e2e/handler_test.py's. */
-#include "fake_broker.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
 
 #include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
 
 #include "client.h"
+#include "fake_broker.h"
 
 static const struct tarry_schedule_options order = {.queue = "orders", .key = "order-1", .when_ms = 500};
 
@@ -199,7 +207,7 @@ static void connections_are_told_of(void **state) {
     heard.client = client;
     pthread_mutex_unlock(&heard.lock);
     assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_OK); /* the connection is lost meanwhile */
-    while (heard_of(&heard, TARRY_CONNECTED) < 2) nng_msleep(1);
+    while (heard_of(&heard, TARRY_CONNECTED) < 2) sleep_ms(1);
     assert_int_equal(heard_of(&heard, TARRY_DISCONNECTED), 1);
     assert_int_equal(tarry_drain(client, 0), TARRY_OK); /* the event's own schedule too */
     tarry_close(client);

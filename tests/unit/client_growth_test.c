@@ -6,9 +6,19 @@
  *
  * Whatever the program hands in or has filled in for it ends where its page ends: a library that reads or writes what
  * this program does not have touches memory that is not there. */
-#include "fake_broker.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
+
+#include "fake_broker.h"
+#include "tarry.h"
 
 #ifdef GROWTH_HEADER
 #include GROWTH_HEADER

@@ -1,8 +1,19 @@
 /* client_look_test.c: libtarry's questions when something goes wrong: a list that fails in the middle, memory that runs
  * out. Against a fake broker (fake_broker.h); allocations by the linker's --wrap. */
-#include "fake_broker.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "client.h"
+#include "fake_broker.h"
 
 static const struct tarry_schedule_options order = {.queue = "orders", .key = "order-1", .when_ms = 500};
 
@@ -58,7 +69,7 @@ struct pages {
     unsigned asked;
 };
 
-static bool on_page(struct fake *fake, const Tarry__Request *request, nng_msg *message) {
+static void on_page(struct fake *fake, const Tarry__Request *request, struct fake_reply *reply) {
     struct pages *pages = fake->argument;
     assert_int_equal(request->body_case, TARRY__REQUEST__BODY_LIST);
     const Tarry__List *list = request->list;
@@ -66,10 +77,10 @@ static bool on_page(struct fake *fake, const Tarry__Request *request, nng_msg *m
     pages->asked++;
     if (page == 1 && pages->refusals > 0) {
         pages->refusals--;
-        refuse(message, TARRY__CODE__INVALID);
-        return true;
+        fake_refuse(reply, TARRY__CODE__INVALID);
+        return;
     }
-    Tarry__Reply reply = TARRY__REPLY__INIT;
+    Tarry__Reply answer = TARRY__REPLY__INIT;
     Tarry__ListReply body = TARRY__LIST_REPLY__INIT;
     Tarry__TaskView views[2] = {TARRY__TASK_VIEW__INIT, TARRY__TASK_VIEW__INIT}, *tasks[2] = {&views[0], &views[1]};
     uint8_t next = (uint8_t)(page + 1);
@@ -81,10 +92,9 @@ static bool on_page(struct fake *fake, const Tarry__Request *request, nng_msg *m
     body.tasks = tasks;
     body.n_tasks = 2;
     if (page < 2) body.next = (ProtobufCBinaryData){1, &next};
-    reply.body_case = TARRY__REPLY__BODY_LIST;
-    reply.list = &body;
-    reply_pack(message, &reply);
-    return true;
+    answer.body_case = TARRY__REPLY__BODY_LIST;
+    answer.list = &body;
+    fake_answer(reply, &answer);
 }
 
 static void a_list_that_fails_has_not_ended(void **state) {
@@ -204,12 +214,11 @@ static int asks_audit(tarry_client *client, char *out_message) {
     return rv == TARRY_E_NOMEM ? rv : TARRY_OK; /* UNSUPPORTED, says the fake */
 }
 
-static bool on_any_question(struct fake *fake, const Tarry__Request *request, nng_msg *message) {
-    if (request->body_case == TARRY__REQUEST__BODY_LIST) return on_page(fake, request, message);
-    fake->on_question = NULL;
-    bool answered = on_question(fake, request, message);
-    fake->on_question = on_any_question;
-    return answered;
+static void on_any_question(struct fake *fake, const Tarry__Request *request, struct fake_reply *reply) {
+    if (request->body_case == TARRY__REQUEST__BODY_LIST)
+        on_page(fake, request, reply);
+    else
+        fake_answer_question(request, reply);
 }
 
 static void whoever_runs_out_of_memory_says_so(void **state) { /* F-11 */
@@ -271,7 +280,7 @@ static void an_answer_without_memory_to_read_it_is_asked_for_again(void **state)
     atomic_store(&large_fail_of_engine, (size_t)512 << 10); /* the second block of the answer's arena */
     struct tarry_result first = {.code = -1};
     assert_int_equal(tarry_commit_submit(commit, NULL, NULL), TARRY_OK);
-    while (COUNT(fake, commits) < 2) nng_msleep(1);
+    while (COUNT(fake, commits) < 2) sleep_ms(1);
     atomic_store(&large_fail_of_engine, SIZE_MAX);
     assert_int_equal(tarry_schedule(client, &order, &first), TARRY_OK);
     assert_int_equal(first.id, OPS + 1);

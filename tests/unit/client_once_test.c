@@ -1,9 +1,20 @@
 /* client_once_test.c: libtarry against a fake broker (fake_broker.h): retries, order, coalescing, silence. */
-#include "fake_broker.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "client.h"
+#include "fake_broker.h"
 
 static tarry_client *client_to(const char *urls, uint64_t timeout_ms) {
     tarry_client *client;
@@ -102,7 +113,7 @@ static void a_busy_broker_is_asked_again(void **state) {
     assert_int_equal(fake->ops, 1);
     assert_int_equal(fake->commits, DELAYS + 1);
     tarry_close(client);
-    for (int i = 0; i < 5000 && COUNT(fake, goodbyes) == 0; i++) nng_msleep(1); /* the client does not wait for long */
+    for (int i = 0; i < 5000 && COUNT(fake, goodbyes) == 0; i++) sleep_ms(1); /* the client does not wait for long */
     assert_int_equal(COUNT(fake, goodbyes), 1);
     fake_stop(fake);
 }
@@ -118,7 +129,7 @@ static void what_waits_for_room_says_since_when_and_why(void **state) {
     assert_int_equal(tarry_busy_ms(client, reason), 0);
     assert_string_equal(reason, "");
     assert_int_equal(tarry_schedule_async(client, &order, NULL, NULL), TARRY_OK);
-    while (tarry_busy_ms(client, NULL) < 300) nng_msleep(5);
+    while (tarry_busy_ms(client, NULL) < 300) sleep_ms(5);
     assert_true(tarry_busy_ms(client, reason) >= 300);
     assert_string_not_equal(reason, "");
     pthread_mutex_lock(&fake->lock);
@@ -148,7 +159,7 @@ static void who_is_not_there_any_more_is_not_busy(void **state) {
     struct fake *fake = fake_start(script, 3);
     tarry_client *client = client_to(fake->url, 10000);
     assert_int_equal(tarry_schedule_async(client, &order, NULL, NULL), TARRY_OK);
-    while (COUNT(fake, commits) < 3) nng_msleep(5);
+    while (COUNT(fake, commits) < 3) sleep_ms(5);
     assert_int_equal(tarry_busy_ms(client, NULL), 0);
     tarry_close(client);
     fake_stop(fake);
@@ -221,7 +232,7 @@ static void the_oldest_unanswered_may_be_under_way(void **state) { /* ONCE-1 */
     assert_int_equal(tarry_open(&options, &client), TARRY_OK);
     for (size_t i = 1; i <= 3; i++) {
         assert_int_equal(tarry_schedule_async(client, &order, NULL, NULL), TARRY_OK);
-        while (COUNT(fake, commits) < i) nng_msleep(1);
+        while (COUNT(fake, commits) < i) sleep_ms(1);
         pthread_mutex_lock(&fake->lock);
         assert_int_equal(fake->last_oldest, 1);
         pthread_mutex_unlock(&fake->lock);
@@ -239,7 +250,7 @@ static void *pings(void *arg) {
     struct pinging *pinging = arg;
     while (!atomic_load(&pinging->stop)) {
         assert_int_equal(tarry_ping(pinging->client), TARRY_OK);
-        nng_msleep(100);
+        sleep_ms(100);
     }
     return NULL;
 }
@@ -306,7 +317,7 @@ static void a_commit_of_unknown_fate_is_not_left_behind(void **state) { /* ONCE-
         assert_int_equal(tarry_commit_schedule(commit, &order), TARRY_OK);
         assert_int_equal(tarry_commit_submit(commit, count_commit, &counted), TARRY_OK);
     }
-    while (COUNT(fake, widest) < COMMITS_PER_PRODUCER_MAX - 1) nng_msleep(1);
+    while (COUNT(fake, widest) < COMMITS_PER_PRODUCER_MAX - 1) sleep_ms(1);
     pthread_mutex_lock(&fake->lock);
     fake->first_busy = 2;
     pthread_mutex_unlock(&fake->lock);

@@ -1,13 +1,25 @@
 /* client_process_test.c: libtarry and the process around it: its threads and their signals, forks, and who may close
  * what from where. Against a fake broker (fake_broker.h). */
-#include "fake_broker.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
 
 #include <dirent.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "client.h"
 #include "consumer.h"
+#include "fake_broker.h"
 
 static const struct tarry_schedule_options order = {.queue = "orders", .key = "order-1", .when_ms = 500};
 
@@ -19,7 +31,7 @@ static tarry_client *client_to(const char *urls) {
 }
 
 static void wait_for(atomic_int *flag) {
-    for (int i = 0; i < 10000 && atomic_load(flag) == 0; i++) nng_msleep(1);
+    for (int i = 0; i < 10000 && atomic_load(flag) == 0; i++) sleep_ms(1);
     assert_int_not_equal(atomic_load(flag), 0);
 }
 
@@ -89,7 +101,7 @@ static int judge_threads(void) {
     return 0;
 }
 
-/* In a child that has never used nng, whose threads are not the library's. Nobody listens there. A thread that is just
+/* In a child without a fake broker, whose thread is not the library's. Nobody listens there. A thread that is just
  * beginning still has its parent's name, and blocks everything: it is looked at again. */
 static int look_at_own_threads(void) {
     tarry_client *client;
@@ -107,7 +119,6 @@ static int status_of(pid_t child) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
 
-/* The first test: what comes after has used nng in this process, whose threads take signals. */
 static void threads_of_the_library_block_signals(void **state) {
     pid_t child = fork();
     if (child == 0) {

@@ -1,9 +1,17 @@
 /* client_session_test.c: what libtarry's consumers do when the broker loses their session. Against a fake broker
  * (fake_broker.h). */
-#include "fake_broker.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
 
 #include "client.h"
 #include "consumer.h"
+#include "fake_broker.h"
 
 static tarry_client *client_to(const char *urls, uint64_t timeout_ms) {
     tarry_client *client;
@@ -21,7 +29,7 @@ static tarry_consumer *consumer_with_two_tasks(struct fake *fake, tarry_client *
     assert_int_equal(tarry_consumer_open(client, &options, &consumer, NULL), TARRY_OK);
     fake_deliver(fake, 1, 11, 1);
     fake_deliver(fake, 1, 12, 2);
-    for (size_t held = 0; held < 2; nng_msleep(1)) {
+    for (size_t held = 0; held < 2; sleep_ms(1)) {
         pthread_mutex_lock(&consumer->lock);
         held = consumer->held.count;
         pthread_mutex_unlock(&consumer->lock);
@@ -30,7 +38,7 @@ static tarry_consumer *consumer_with_two_tasks(struct fake *fake, tarry_client *
     pthread_mutex_lock(&fake->lock);
     fake->session = 0;
     pthread_mutex_unlock(&fake->lock);
-    for (int i = 0; i < 20000 && tarry_consumer_session(consumer) != 2; i++) nng_msleep(1);
+    for (int i = 0; i < 20000 && tarry_consumer_session(consumer) != 2; i++) sleep_ms(1);
     assert_int_equal(tarry_consumer_session(consumer), 2);
     return consumer;
 }

@@ -1,8 +1,17 @@
 /* client_unknown_test.c: commits whose outcome is unknown, against a fake broker (fake_broker.h): what became of them
  * is asked, or they are gone on with under the name that they had (tarry_once.h, ONCE-1). */
-#include "fake_broker.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <string.h>
 
 #include "client.h"
+#include "fake_broker.h"
 
 static const struct tarry_schedule_options order = {.queue = "orders", .key = "order-1", .when_ms = 500};
 
@@ -100,7 +109,7 @@ static void what_closing_leaves_unknown_is_asked_by_another_client(void **state)
     assert_int_equal(tarry_result_commit_id(client, &result, &id), TARRY_OK);
     id.sequence++;
     assert_int_equal(tarry_schedule_async(client, &order, NULL, NULL), TARRY_OK);
-    while (COUNT(fake, ops) < 2) nng_msleep(2);
+    while (COUNT(fake, ops) < 2) sleep_ms(2);
     tarry_close(client);
     assert_int_equal(fake->goodbyes, 0);
     client = client_to(fake, 10000);

@@ -1,12 +1,22 @@
 /* client_within_test.c: a deadline of each call's own (tarry_within.h, and `timeout_ms` in options and commits). The
  * client's is far away, or there is none; what ends, ends by its own. Against a fake broker (fake_broker.h). */
-#include "fake_broker.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
 
 #include "client.h"
+#include "fake_broker.h"
 
-#define OWN_MS 400u
-#define FAR_MS 600000u /* the client's */
-#define LATE_MS 20000u /* on a busy machine; far below FAR_MS */
+#define OWN_MS 100u
+#define CLIENTS_MS 400u /* of a client whose call must be refused before */
+#define FAR_MS 600000u  /* the client's */
+#define LATE_MS 20000u  /* on a busy machine; far below FAR_MS */
 
 static const struct tarry_ref order_1 = {.queue = "orders", .key = "order-1"};
 static const struct tarry_token token = {1, 1};
@@ -220,14 +230,15 @@ static void each_asynchronous_call_ends_by_its_own_deadline(void **state) {
 static void a_call_without_an_end_outlives_the_clients(void **state) {
     struct fake *fake = fake_start(NULL, 0);
     fake->lacks_room = true;
-    tarry_client *client = client_to(fake, OWN_MS);
+    tarry_client *client = client_to(fake, CLIENTS_MS);
+    assert_int_equal(tarry_ping_within(client, FAR_MS), TARRY_OK);
     struct tarry_schedule_options order = {.queue = "orders", .key = "1", .when_ms = 1, .timeout_ms = TARRY_FOREVER};
     struct ended lasting = {.code = -1}, short_lived = {.code = -1};
     assert_int_equal(tarry_schedule_async(client, &order, has_ended, &lasting), TARRY_OK);
     order.key = "2";
     order.timeout_ms = 0; /* beside it, in the same commit: the client's */
     assert_int_equal(tarry_schedule_async(client, &order, has_ended, &short_lived), TARRY_OK);
-    while (!atomic_load(&short_lived.done)) nng_msleep(1);
+    while (!atomic_load(&short_lived.done)) sleep_ms(1);
     assert_int_equal(short_lived.code, TARRY_BUSY);
     assert_int_equal(atomic_load(&lasting.done), 0);
     assert_int_equal(tarry_drain_within(client, 0, OWN_MS), TARRY_E_TIMEOUT);

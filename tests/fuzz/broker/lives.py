@@ -20,7 +20,6 @@ MEMORY_MAX_KIB = 1500 << 10 if harness.SANITIZED else 200 << 10
 STOP_S = 120
 HERE = os.path.dirname(os.path.abspath(__file__))
 ENVIRONMENT = {"ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0:strict_string_checks=1:quarantine_size_mb=32:malloc_context_size=12",
-               "LSAN_OPTIONS": "suppressions=" + os.path.join(HERE, "..", "..", "lsan.supp") + ":print_suppressions=0",
                "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
 BAD = re.compile(r"ERROR: AddressSanitizer|runtime error:|Assertion|ThreadSanitizer|stack smashing|malloc\(\)|free\(\)")
 SIGNATURE = re.compile(r"SUMMARY: .*|.*Assertion .* failed.*|.*runtime error: .*")
