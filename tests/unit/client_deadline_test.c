@@ -17,6 +17,7 @@
 #include "fake_broker.h"
 
 #define LATE_MS 20000u /* a busy machine */
+#define TRIES 10
 #define FAR_MS 600000u /* no test waits for it */
 #define FIRST_MS 1500u /* of what ends while what was submitted beside it goes on */
 
@@ -105,51 +106,90 @@ static void submit(tarry_client *client, struct ended *ended) {
     submit_within(client, 0, ended);
 }
 
+/* What a call is told; a story judges all else by itself, unless that is TARRY_E_TIMEOUT. */
+typedef int story_fn(void);
+
+/* A request may be under way just as its time is over. Nobody knows what came of it then, and the library says so. That
+ * is rare where the broker answers at once, so there are some tries. */
+static int told(story_fn *story) {
+    int code = TARRY_E_TIMEOUT;
+    for (int i = 0; i < TRIES && code == TARRY_E_TIMEOUT; i++) code = story();
+    return code;
+}
+
 /* ---- what the caller hears */
 
-static void a_busy_broker_puts_off_no_deadline(void **state) {
+static int schedules_where_there_is_no_room(void) {
     struct fake *fake;
     tarry_client *client = story_begin(&fake, LACKS_ROOM, 600);
     struct tarry_result result;
     uint64_t before = now_ms();
-    assert_int_equal(tarry_schedule(client, &order, &result), TARRY_BUSY);
+    const int code = tarry_schedule(client, &order, &result);
     uint64_t took = now_ms() - before;
     assert_true(took >= 600 && took < LATE_MS);
-    assert_non_null(strstr(result.message, "nothing was done"));
-    assert_non_null(strstr(result.message, "says the fake")); /* why */
-    assert_int_equal(result.producer, 0);
-    struct ended ended = {.done = 0};
-    submit(client, &ended);
-    assert_int_equal(tarry_drain(client, 0), TARRY_OK); /* it ends too */
-    assert_int_equal(ended.result.code, TARRY_BUSY);
     assert_int_equal(COUNT(fake, ops), 0);
-    SET(fake, lacks_room, false);
-    assert_int_equal(tarry_schedule(client, &order, &result), TARRY_OK);
+    if (code == TARRY_BUSY) {
+        assert_non_null(strstr(result.message, "nothing was done"));
+        assert_non_null(strstr(result.message, "says the fake")); /* why */
+        assert_int_equal(result.producer, 0);
+        SET(fake, lacks_room, false);
+        assert_int_equal(tarry_schedule(client, &order, &result), TARRY_OK);
+    }
     story_end(client, fake);
+    return code;
 }
 
-static void a_stopping_broker_puts_off_no_deadline(void **state) {
+static int submits_where_there_is_no_room(void) {
+    struct fake *fake;
+    tarry_client *client = story_begin(&fake, LACKS_ROOM, 600);
+    struct ended ended = {.done = 0};
+    submit(client, &ended);
+    assert_int_equal(tarry_drain_within(client, 0, LATE_MS), TARRY_OK);
+    assert_int_equal(COUNT(fake, ops), 0);
+    story_end(client, fake);
+    return ended.result.code;
+}
+
+static void a_busy_broker_puts_off_no_deadline(void **state) {
+    assert_int_equal(told(schedules_where_there_is_no_room), TARRY_BUSY);
+    assert_int_equal(told(submits_where_there_is_no_room), TARRY_BUSY);
+}
+
+static int schedules_while_it_stops(void) {
     struct fake *fake = fake_that_will(SAY_STOPPING);
     tarry_client *client = connected(client_to(fake->url, 400, 1));
     struct tarry_result result;
-    assert_int_equal(tarry_schedule(client, &order, &result), TARRY_STOPPING);
-    assert_non_null(strstr(result.message, "nothing was done"));
+    const int code = tarry_schedule(client, &order, &result);
+    if (code == TARRY_STOPPING) assert_non_null(strstr(result.message, "nothing was done"));
     assert_int_equal(COUNT(fake, ops), 0);
     story_end(client, fake);
+    return code;
 }
 
-/* The broker's disk failed: it may have been recorded, so neither "nothing was done" nor a new sequence is true. */
-static void failed_means_that_nobody_knows(void **state) { /* LOG-4, ONCE-1 */
+static void a_stopping_broker_puts_off_no_deadline(void **state) {
+    assert_int_equal(told(schedules_while_it_stops), TARRY_STOPPING);
+}
+
+static int schedules_while_the_disk_fails(void) {
     struct fake *fake = fake_that_will(FAIL_AND_EXECUTE);
     tarry_client *client = connected(client_to(fake->url, 400, 1));
     struct tarry_result result;
-    assert_int_equal(tarry_schedule(client, &order, &result), TARRY_FAILED);
+    const int code = tarry_schedule(client, &order, &result);
     assert_int_equal(result.sequence, 1); /* under which it can be asked after */
     assert_int_equal(COUNT(fake, ops), 1);
     story_end(client, fake);
+    return code;
+}
+
+/* It may have been recorded, so neither "nothing was done" nor a new sequence is true. */
+static void failed_means_that_nobody_knows(void **state) { /* LOG-4, ONCE-1 */
+    struct fake *fake;
+    tarry_client *client;
+    struct tarry_result result;
+    assert_int_equal(told(schedules_while_the_disk_fails), TARRY_FAILED);
     const enum deed forgets[] = {FAIL_AND_EXECUTE, FORGET};
     fake = fake_start(forgets, 2);
-    client = client_to(fake->url, 10000, 1);
+    client = client_to(fake->url, FAR_MS, 1);
     assert_int_equal(tarry_schedule(client, &order, &result), TARRY_FORGOTTEN);
     assert_int_equal(COUNT(fake, ops), 1); /* and not again, as another producer's */
     story_end(client, fake);
@@ -191,8 +231,8 @@ static void a_call_made_late_in_a_silence_has_its_whole_time(void **state) {
     tarry_close(client);
 }
 
-/* Two calls in one commit. The one whose time is over is taken out of it: it is told that nothing was done. */
-static void one_call_ends_and_the_other_goes_on(void **state) {
+/* Two calls in one commit: the one whose time is over is taken out of it: it is told that nothing was done. */
+static int submits_two_where_there_is_no_room(void) {
     struct fake *fake;
     tarry_client *client = story_begin(&fake, LACKS_ROOM | REFUSES_HELLO, FAR_MS);
     struct ended first = {.done = 0}, second = {.done = 0};
@@ -200,14 +240,18 @@ static void one_call_ends_and_the_other_goes_on(void **state) {
     submit(client, &second);
     SET(fake, refuses_hello, false);
     await(&first);
-    assert_int_equal(first.result.code, TARRY_BUSY);
     assert_int_equal(atomic_load(&second.done), 0);
     SET(fake, lacks_room, false);
     await(&second);
     assert_int_equal(second.result.code, TARRY_OK);
-    assert_int_equal(COUNT(fake, ops), 1);
+    if (first.result.code == TARRY_BUSY) assert_int_equal(COUNT(fake, ops), 1);
     assert_int_equal(tarry_drain(client, 0), TARRY_OK);
     story_end(client, fake);
+    return first.result.code;
+}
+
+static void one_call_ends_and_the_other_goes_on(void **state) {
+    assert_int_equal(told(submits_two_where_there_is_no_room), TARRY_BUSY);
 }
 
 static bool nothing_waits(tarry_client *client) {
@@ -242,21 +286,28 @@ static void one_call_is_told_and_the_commit_goes_on(void **state) { /* ONCE-1 */
     story_end(client, fake);
 }
 
-static int open_consumer(tarry_client *client, tarry_handler_fn handler, void *arg, tarry_consumer **out) {
+/* In vain, until the client's deadline. */
+static int opens_in_vain(Tarry__Code refusal, uint32_t lane_number) {
+    struct fake *fake;
+    tarry_client *client = story_begin(&fake, HAS_LANE, 500);
     const char *queue = "orders";
-    const struct tarry_consumer_options options = {.queues = &queue, .queue_count = 1, .handler = handler, .arg = arg};
-    return tarry_consumer_open(client, &options, out, NULL);
+    const struct tarry_consumer_options options = {.queues = &queue, .queue_count = 1};
+    tarry_consumer *consumer;
+    SET(fake, refuses_sessions, refusal);
+    SET(fake, lane_number, lane_number);
+    const uint64_t before = now_ms();
+    const int code = tarry_consumer_open(client, &options, &consumer, NULL);
+    assert_true(now_ms() - before >= 500 && now_ms() - before < LATE_MS);
+    story_end(client, fake);
+    return code;
+}
+
+static int opens_at_who_is_busy(void) {
+    return opens_in_vain(TARRY__CODE__BUSY, 1);
 }
 
 static void a_question_to_who_is_busy_ends(void **state) {
-    struct fake *fake;
-    tarry_client *client = story_begin(&fake, HAS_LANE, 500);
-    SET(fake, refuses_sessions, TARRY__CODE__BUSY);
-    tarry_consumer *consumer;
-    uint64_t before = now_ms();
-    assert_int_equal(open_consumer(client, NULL, NULL, &consumer), TARRY_BUSY);
-    assert_true(now_ms() - before >= 500 && now_ms() - before < LATE_MS);
-    story_end(client, fake);
+    assert_int_equal(told(opens_at_who_is_busy), TARRY_BUSY);
 }
 
 /* ---- waiting for others */
@@ -306,7 +357,7 @@ static void waiting_for_room_in_the_queue_ends(void **state) {
     for (int i = 0; i < 3; i++) {
         uint64_t before = now_ms();
         int rv = tarry_schedule(client, &order, NULL);
-        assert_true(rv == TARRY_E_FULL || rv == TARRY_BUSY);
+        assert_true(rv == TARRY_E_FULL || rv == TARRY_BUSY || rv == TARRY_E_TIMEOUT); /* it may be under way */
         assert_true(now_ms() - before < LATE_MS);
     }
     atomic_store(&submitting.stop, true);
@@ -318,25 +369,25 @@ static void waiting_for_room_in_the_queue_ends(void **state) {
 
 static tarry_consumer *consumer_of(tarry_client *client, tarry_handler_fn handler, void *arg) {
     tarry_consumer *consumer;
-    assert_int_equal(open_consumer(client, handler, arg, &consumer), TARRY_OK);
+    const char *queue = "orders";
+    const struct tarry_consumer_options options = {
+        .queues = &queue, .queue_count = 1, .handler = handler, .arg = arg, .timeout_ms = FAR_MS};
+    assert_int_equal(tarry_consumer_open(client, &options, &consumer, NULL), TARRY_OK);
     return consumer;
+}
+
+static int opens_and_is_forgotten(void) {
+    return opens_in_vain(TARRY__CODE__NO_SUCH_SESSION, 1);
+}
+
+static int opens_without_a_lane(void) {
+    return opens_in_vain(TARRY__CODE__OK, 9);
 }
 
 /* The broker accepts it each time, and forgets it; or its lane is not there. */
 static void opening_a_consumer_ends(void **state) {
-    struct fake *fake;
-    tarry_client *client = story_begin(&fake, HAS_LANE, 700);
-    SET(fake, refuses_sessions, TARRY__CODE__NO_SUCH_SESSION);
-    tarry_consumer *consumer;
-    uint64_t before = now_ms();
-    assert_int_equal(open_consumer(client, NULL, NULL, &consumer), TARRY_NO_SUCH_SESSION);
-    assert_true(now_ms() - before >= 700 && now_ms() - before < LATE_MS);
-    SET(fake, refuses_sessions, TARRY__CODE__OK);
-    SET(fake, lane_number, 9);
-    before = now_ms();
-    assert_int_equal(open_consumer(client, NULL, NULL, &consumer), TARRY_E_NO_BROKER);
-    assert_true(now_ms() - before >= 700 && now_ms() - before < LATE_MS);
-    story_end(client, fake);
+    assert_int_equal(told(opens_and_is_forgotten), TARRY_NO_SUCH_SESSION);
+    assert_int_equal(told(opens_without_a_lane), TARRY_E_NO_BROKER);
 }
 
 static void closing_a_consumer_ends_although_the_broker_is_silent(void **state) {

@@ -16,6 +16,8 @@
 #include "client.h"
 #include "fake_broker.h"
 
+#define FAR_MS 600000u /* no test waits for it */
+
 static tarry_client *client_to(const char *urls, uint64_t timeout_ms) {
     tarry_client *client;
     struct tarry_options options = {.urls = urls, .name = "client_test", .timeout_ms = timeout_ms};
@@ -27,7 +29,7 @@ static const struct tarry_schedule_options order = {.queue = "orders", .key = "o
 
 static void a_broken_builder_sends_nothing(void **state) {
     struct fake *fake = fake_start(NULL, 0);
-    tarry_client *client = client_to(fake->url, 2000);
+    tarry_client *client = client_to(fake->url, FAR_MS);
     tarry_commit *commit;
     assert_int_equal(tarry_commit_new(client, true, &commit), TARRY_OK);
     assert_int_equal(tarry_commit_schedule(commit, &order), TARRY_OK);
@@ -105,7 +107,7 @@ static void a_busy_broker_is_asked_again(void **state) {
     enum deed script[DELAYS];
     for (int i = 0; i < DELAYS; i++) script[i] = i % 2 ? SAY_BUSY : SAY_STOPPING;
     struct fake *fake = fake_start(script, DELAYS);
-    tarry_client *client = client_to(fake->url, 60000);
+    tarry_client *client = client_to(fake->url, FAR_MS);
     struct tarry_result result;
     assert_int_equal(tarry_schedule(client, &order, &result), TARRY_OK);
     assert_int_equal(result.sequence, DELAYS + 1); /* each refusal gave one back */
@@ -123,7 +125,7 @@ static void what_waits_for_room_says_since_when_and_why(void **state) {
     enum deed script[256];
     for (int i = 0; i < 256; i++) script[i] = SAY_BUSY;
     struct fake *fake = fake_start(script, 256);
-    tarry_client *client = client_to(fake->url, 10000);
+    tarry_client *client = client_to(fake->url, FAR_MS);
     char reason[TARRY_MESSAGE_SIZE] = "none was asked for";
     assert_int_equal(tarry_busy_ms(NULL, reason), 0);
     assert_int_equal(tarry_busy_ms(client, reason), 0);
@@ -145,7 +147,7 @@ static void what_waits_for_room_says_since_when_and_why(void **state) {
 static void a_last_refusal_ends_the_wait_for_room(void **state) {
     const enum deed script[] = {LOSE_ANSWER, SAY_BUSY, FORGET};
     struct fake *fake = fake_start(script, 3);
-    tarry_client *client = client_to(fake->url, 60000);
+    tarry_client *client = client_to(fake->url, FAR_MS);
     struct tarry_result result;
     assert_int_equal(tarry_schedule(client, &order, &result), TARRY_FORGOTTEN);
     assert_int_equal(COUNT(fake, commits), 3);
@@ -157,7 +159,7 @@ static void a_last_refusal_ends_the_wait_for_room(void **state) {
 static void who_is_not_there_any_more_is_not_busy(void **state) {
     const enum deed script[] = {SAY_BUSY, LOSE_REQUEST, SAY_NOTHING};
     struct fake *fake = fake_start(script, 3);
-    tarry_client *client = client_to(fake->url, 10000);
+    tarry_client *client = client_to(fake->url, FAR_MS);
     assert_int_equal(tarry_schedule_async(client, &order, NULL, NULL), TARRY_OK);
     while (COUNT(fake, commits) < 3) sleep_ms(5);
     assert_int_equal(tarry_busy_ms(client, NULL), 0);
@@ -170,7 +172,7 @@ static void who_is_not_there_any_more_is_not_busy(void **state) {
 static void a_lost_answer_is_asked_for_again_under_the_same_sequence(void **state) { /* F-22, ONCE-1 */
     const enum deed script[] = {LOSE_REQUEST, LOSE_ANSWER, LOSE_ANSWER, SAY_BUSY, LOSE_REQUEST};
     struct fake *fake = fake_start(script, 5);
-    tarry_client *client = client_to(fake->url, 5000);
+    tarry_client *client = client_to(fake->url, FAR_MS);
     struct tarry_result result;
     assert_int_equal(tarry_schedule(client, &order, &result), TARRY_OK);
     assert_int_equal(result.id, 1);
@@ -188,7 +190,7 @@ static void a_lost_answer_is_asked_for_again_under_the_same_sequence(void **stat
 static void a_forgotten_producer_that_executed_nothing_is_replaced(void **state) {
     const enum deed script[] = {ANSWER, FORGET, ANSWER};
     struct fake *fake = fake_start(script, 3);
-    tarry_client *client = client_to(fake->url, 5000);
+    tarry_client *client = client_to(fake->url, FAR_MS);
     struct tarry_result result;
     assert_int_equal(tarry_schedule(client, &order, &result), TARRY_OK);
     uint64_t first = result.producer;
@@ -203,7 +205,7 @@ static void a_forgotten_producer_that_executed_nothing_is_replaced(void **state)
 static void a_refusal_before_the_forgetting_proves_nothing_was_executed(void **state) {
     const enum deed script[] = {SAY_BUSY, SAY_STOPPING, FORGET, ANSWER};
     struct fake *fake = fake_start(script, 4);
-    tarry_client *client = client_to(fake->url, 5000);
+    tarry_client *client = client_to(fake->url, FAR_MS);
     assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_OK);
     assert_int_equal(fake->ops, 1);
     assert_int_equal(fake->hellos, 2);
@@ -214,7 +216,7 @@ static void a_refusal_before_the_forgetting_proves_nothing_was_executed(void **s
 static void what_may_have_been_executed_is_never_sent_as_new(void **state) { /* F-22, ONCE-1 */
     const enum deed script[] = {LOSE_ANSWER, FORGET, ANSWER};
     struct fake *fake = fake_start(script, 3);
-    tarry_client *client = client_to(fake->url, 5000);
+    tarry_client *client = client_to(fake->url, FAR_MS);
     struct tarry_result result;
     assert_int_equal(tarry_schedule(client, &order, &result), TARRY_FORGOTTEN);
     assert_int_equal(fake->ops, 1);
@@ -259,7 +261,7 @@ static void *pings(void *arg) {
 static void an_answer_lost_on_a_standing_connection_is_asked_for_again(void **state) { /* F-17, ONCE-1 */
     const enum deed script[] = {SAY_NOTHING};
     struct fake *fake = fake_start(script, 1);
-    tarry_client *client = client_to(fake->url, 60000);
+    tarry_client *client = client_to(fake->url, FAR_MS);
     pthread_t thread;
     assert_int_equal(tarry_ping(client), TARRY_OK);
     pthread_mutex_lock(&client->lock);
@@ -307,7 +309,7 @@ static void a_commit_of_unknown_fate_is_not_left_behind(void **state) { /* ONCE-
     const enum deed script[] = {LOSE_REQUEST};
     struct fake *fake = fake_start(script, 1);
     fake->first_busy = UINT32_MAX;
-    const struct tarry_options options = {.urls = fake->url, .timeout_ms = 5000, .commits_in_flight = 16};
+    const struct tarry_options options = {.urls = fake->url, .timeout_ms = FAR_MS, .commits_in_flight = 16};
     tarry_client *client;
     assert_int_equal(tarry_open(&options, &client), TARRY_OK);
     struct counted counted = {.ascending = true};
@@ -341,7 +343,7 @@ static void operations_take_effect_once_and_in_order(void **state) { /* F-16, ON
         script[i] = deeds[(random >> 33) % 6];
     }
     struct fake *fake = fake_start(script, SCRIPT);
-    tarry_client *client = client_to(fake->url, 10000);
+    tarry_client *client = client_to(fake->url, FAR_MS);
     struct counted counted = {.ascending = true};
     tarry_commit *commit;
     assert_int_equal(tarry_commit_new(client, false, &commit), TARRY_OK);
@@ -368,7 +370,7 @@ static void operations_take_effect_once_and_in_order(void **state) { /* F-16, ON
 
 static void requests_coalesce(void **state) {
     struct fake *fake = fake_start(NULL, 0);
-    tarry_client *client = client_to(fake->url, 10000);
+    tarry_client *client = client_to(fake->url, FAR_MS);
     struct counted counted = {.ascending = true};
     enum { OPS = 200000 };
     uint64_t before = now_ms();
@@ -387,7 +389,7 @@ static void requests_coalesce(void **state) {
 
 static void a_commit_is_a_request_of_its_own_in_order(void **state) {
     struct fake *fake = fake_start(NULL, 0);
-    tarry_client *client = client_to(fake->url, 10000);
+    tarry_client *client = client_to(fake->url, FAR_MS);
     struct counted counted = {.ascending = true};
     tarry_commit *commit;
     assert_int_equal(tarry_commit_new(client, true, &commit), TARRY_OK);
@@ -414,7 +416,7 @@ static void a_commit_is_a_request_of_its_own_in_order(void **state) {
 static void an_answer_without_sense_is_told(void **state) { /* F-20 */
     const enum deed script[] = {GARBAGE, ANSWER};
     struct fake *fake = fake_start(script, 2);
-    tarry_client *client = client_to(fake->url, 2000);
+    tarry_client *client = client_to(fake->url, FAR_MS);
     assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_E_PROTOCOL);
     assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_OK);
     assert_int_equal(tarry_ping(client), TARRY_OK);
@@ -434,7 +436,7 @@ static void an_answer_without_sense_is_told(void **state) { /* F-20 */
 
 static void what_the_broker_cannot_take_is_not_sent(void **state) {
     struct fake *fake = fake_start(NULL, 0); /* takes 1 MiB */
-    tarry_client *client = client_to(fake->url, 2000);
+    tarry_client *client = client_to(fake->url, FAR_MS);
     struct tarry_schedule_options large = order;
     large.payload_size = 2 << 20;
     large.payload = calloc(1, large.payload_size);
@@ -461,7 +463,7 @@ static void a_blocking_call_in_a_callback_is_refused(void **state) {
         } first;
         tarry_client *client;
     } args = {.first = {.align = NULL}};
-    args.client = client_to(fake->url, 2000);
+    args.client = client_to(fake->url, FAR_MS);
     assert_int_equal(tarry_schedule_async(args.client, &order, blocking_in_a_callback, &args), TARRY_OK);
     assert_int_equal(tarry_drain(args.client, 0), TARRY_OK);
     assert_int_equal(args.first.code, TARRY_E_CALLBACK);
@@ -493,7 +495,7 @@ static void *thread_of_calls(void *arg) {
 
 static void threads_share_a_client(void **state) {
     struct fake *fake = fake_start(NULL, 0);
-    tarry_client *client = client_to(fake->url, 5000);
+    tarry_client *client = client_to(fake->url, FAR_MS);
     pthread_t threads[8];
     for (int i = 0; i < 8; i++) assert_int_equal(pthread_create(&threads[i], NULL, thread_of_calls, client), 0);
     for (int i = 0; i < 8; i++) pthread_join(threads[i], NULL);
@@ -507,7 +509,7 @@ static void the_next_address_is_tried(void **state) {
     struct fake *fake = fake_start(NULL, 0);
     char urls[128];
     snprintf(urls, sizeof(urls), "ws://127.0.0.1:9,%s", fake->url);
-    tarry_client *client = client_to(urls, 5000);
+    tarry_client *client = client_to(urls, FAR_MS);
     assert_int_equal(tarry_schedule(client, &order, NULL), TARRY_OK);
     tarry_close(client);
     fake_stop(fake);

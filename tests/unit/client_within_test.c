@@ -15,8 +15,9 @@
 
 #define OWN_MS 100u
 #define CLIENTS_MS 400u /* of a client whose call must be refused before */
-#define FAR_MS 600000u  /* the client's */
-#define LATE_MS 20000u  /* on a busy machine; far below FAR_MS */
+#define TRIES 10
+#define FAR_MS 600000u /* the client's */
+#define LATE_MS 20000u /* on a busy machine; far below FAR_MS */
 
 static const struct tarry_ref order_1 = {.queue = "orders", .key = "order-1"};
 static const struct tarry_token token = {1, 1};
@@ -227,7 +228,8 @@ static void each_asynchronous_call_ends_by_its_own_deadline(void **state) {
 
 /* ---- longer than the client's */
 
-static void a_call_without_an_end_outlives_the_clients(void **state) {
+/* → what the other one, which has the client's, is told. */
+static int submits_one_that_has_no_end(void) {
     struct fake *fake = fake_start(NULL, 0);
     fake->lacks_room = true;
     tarry_client *client = client_to(fake, CLIENTS_MS);
@@ -236,10 +238,9 @@ static void a_call_without_an_end_outlives_the_clients(void **state) {
     struct ended lasting = {.code = -1}, short_lived = {.code = -1};
     assert_int_equal(tarry_schedule_async(client, &order, has_ended, &lasting), TARRY_OK);
     order.key = "2";
-    order.timeout_ms = 0; /* beside it, in the same commit: the client's */
+    order.timeout_ms = 0; /* beside it, in the same commit */
     assert_int_equal(tarry_schedule_async(client, &order, has_ended, &short_lived), TARRY_OK);
     while (!atomic_load(&short_lived.done)) sleep_ms(1);
-    assert_int_equal(short_lived.code, TARRY_BUSY);
     assert_int_equal(atomic_load(&lasting.done), 0);
     assert_int_equal(tarry_drain_within(client, 0, OWN_MS), TARRY_E_TIMEOUT);
     pthread_mutex_lock(&fake->lock);
@@ -247,8 +248,15 @@ static void a_call_without_an_end_outlives_the_clients(void **state) {
     pthread_mutex_unlock(&fake->lock);
     assert_int_equal(tarry_drain_within(client, 0, TARRY_FOREVER), TARRY_OK);
     assert_int_equal(lasting.code, TARRY_OK);
-    assert_int_equal(COUNT(fake, ops), 1);
+    if (short_lived.code == TARRY_BUSY) assert_int_equal(COUNT(fake, ops), 1);
     end(client, fake);
+    return short_lived.code;
+}
+
+static void a_call_without_an_end_outlives_the_clients(void **state) {
+    int code = TARRY_E_TIMEOUT; /* … which it is told if it is under way just then */
+    for (int i = 0; i < TRIES && code == TARRY_E_TIMEOUT; i++) code = submits_one_that_has_no_end();
+    assert_int_equal(code, TARRY_BUSY);
 }
 
 /* It is in the options of one operation, but a commit ends as a whole. */
