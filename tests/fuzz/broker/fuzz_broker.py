@@ -154,7 +154,7 @@ def table(tallies):
               f"{said.get('answers', 0):>10,} {said.get('noises', 0):>8,} {said.get('connections', 0):>12,} "
               f"{one.memory_kib >> 10:>6,} {one.worst_s:>8.1f}  {len(one.failures)}")
     print(f"{total:,} requests")
-    for group in ("codes", "operations"):
+    for group in ("codes", "operations", "http", "jobs"):
         counts = {}
         for one in tallies.values():
             for name, count in one.said.get(group, {}).items():

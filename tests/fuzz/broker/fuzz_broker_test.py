@@ -48,6 +48,8 @@ class Rig(unittest.TestCase):
             self.fail(f"seed {SEED}, kept in {where}: " + "\n".join(map(str, life.complaints[:10])))
         self.assertGreater(life.said["requests"], REQUESTS_MIN)
         self.assertGreater(life.said["answers"], REQUESTS_MIN // 2)
+        self.assertTrue(life.said["http"])
+        self.assertEqual(bool(life.said["jobs"]), role.jobs)
         return life.said
 
 

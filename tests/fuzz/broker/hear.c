@@ -54,3 +54,64 @@ void hear_message(struct talk *talk, struct connection *connection) {
     /* hear_reply may open connections, and so may not be inside of anything that counts them */
     hear_reply(talk, message->data + at, message->size - at);
 }
+
+/* ---- answers that are text */
+
+#define TAIL_MAX 256 /* what may be the beginning of something */
+
+const char *const talk_words[WORDS_MAX] = {
+    "INSERTED",       "RESERVED",    "DELETED",    "RELEASED",        "BURIED",        "TOUCHED",     "KICKED",
+    "FOUND",          "NOT_FOUND",   "WATCHING",   "USING",           "PAUSED",        "OK",          "TIMED_OUT",
+    "DEADLINE_SOON",  "NOT_IGNORED", "BAD_FORMAT", "UNKNOWN_COMMAND", "EXPECTED_CRLF", "JOB_TOO_BIG", "OUT_OF_MEMORY",
+    "INTERNAL_ERROR", "DRAINING"};
+
+static void heard_one(struct talk *talk, struct connection *connection) {
+    talk->answers++;
+    if (connection->waiting > 0) connection->waiting--;
+}
+
+static void count_statuses(struct talk *talk, struct connection *connection, const char *text, size_t size) {
+    static const char begin[] = "HTTP/1.1 ";
+    const char *at = text, *end = text + size;
+    while ((at = memmem(at, (size_t)(end - at), begin, strlen(begin))) != NULL) {
+        at += strlen(begin);
+        if (end - at < 3) return;
+        unsigned status = (unsigned)(at[0] - '0') * 100 + (unsigned)(at[1] - '0') * 10 + (unsigned)(at[2] - '0');
+        if (status >= STATUSES_MAX || status < 200) continue; /* 100: the answer is still to come */
+        talk->statuses[status]++;
+        heard_one(talk, connection);
+    }
+}
+
+/* Lines as they are; what stands in a job's body is taken for a reply, too, which harms nobody. */
+static void count_words(struct talk *talk, struct connection *connection, const char *text, size_t size) {
+    const char *end = text + size;
+    for (const char *at = text, *next; (next = memchr(at, '\n', (size_t)(end - at))) != NULL; at = next + 1) {
+        size_t word = 0;
+        while (at + word < next && (at[word] == '_' || (at[word] >= 'A' && at[word] <= 'Z'))) word++;
+        for (size_t i = 0; i < WORDS_MAX && talk_words[i] != NULL; i++) {
+            if (strlen(talk_words[i]) != word || memcmp(at, talk_words[i], word) != 0) continue;
+            talk->words[i]++;
+            heard_one(talk, connection);
+        }
+    }
+}
+
+void hear_text(struct talk *talk, struct connection *connection) {
+    struct out *in = &connection->reader.in;
+    const char *text = (const char *)in->data;
+    size_t size = in->size;
+    if (connection->manner == JOBS) {
+        /* Up to the last line's end: the rest comes again. */
+        const char *last = memrchr(text, '\n', size);
+        if (last == NULL && size < TAIL_MAX) return;
+        size = last != NULL ? (size_t)(last - text) + 1 : size;
+        count_words(talk, connection, text, size);
+        seen_lines(&talk->seen, text, size);
+        out_drop(in, size);
+        return;
+    }
+    count_statuses(talk, connection, text, size);
+    if (!connection->looks) seen_json(&talk->seen, text, size);
+    in->size = 0;
+}

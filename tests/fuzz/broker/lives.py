@@ -13,6 +13,7 @@ import time
 
 import harness
 from honest import KEY_FAR, Caller, Honest
+from honest_web import Api, Jobs
 
 BOUND_S = 15               # for an honest client's answer, on a busy machine with sanitizers
 SILENCE_S = 60             # nobody is served for so long: the life ends
@@ -52,6 +53,8 @@ class Stranger:
         command = ["nice", "-n", "5", harness.find_program("stranger"), *role.stranger, *arguments]
         for port in role.ports():
             command += ["--port", str(port)]
+        for port in role.job_ports():
+            command += ["--beanstalk", str(port)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def is_over(self):
@@ -75,6 +78,7 @@ class Life:
         self.role, self.seed, self.arguments, self.gently = role, seed, list(arguments), gently
         self.complaints, self.said, self.memory_kib, self.signature = [], {}, 0, ""
         self.caller = self.honest = None
+        self.webs = []
 
     def live(self):
         self.role.begin()
@@ -88,6 +92,8 @@ class Life:
                 self.caller.end()
             if self.honest:
                 self.honest.end()
+            for web in self.webs:
+                web.end()
             self.role.kill()
         return self
 
@@ -96,13 +102,18 @@ class Life:
         if role.honest:
             self.honest = Honest(role.clients, self.seed)
             self.caller = Caller(role.ports(), self.honest.far_queue, KEY_FAR)
+            self.webs = [Api([broker.port for broker in role.brokers], self.seed), Jobs([broker.job_port for broker in role.brokers], self.seed)]
         else:
             self.caller = Caller(role.ports(), "q1", "filler-1")
         self.listen(Stranger(role, ["--seed", str(self.seed), *self.arguments]))
         if self.complaints:
             return
+        for web in self.webs:
+            web.running = False  # all of them come to their ends at the same time
         if self.honest:
             self.complaints += self.honest.finish()
+        for web in self.webs:
+            self.complaints += web.finish()
         self.caller.end()
         if self.caller.worst_s > BOUND_S:
             self.complaints.append(f"an honest client waited for {self.caller.worst_s:.1f} s: {self.caller.trouble}")

@@ -25,6 +25,7 @@ class Role:
     arguments = ()
     stranger = ()  # arguments of the stranger's
     honest = True  # there are clients that schedule
+    jobs = True    # it speaks beanstalkd's protocol, too
 
     def __init__(self, directory, env):
         """`directory`: of this role, for the template and for lives."""
@@ -35,9 +36,12 @@ class Role:
         self.make_brokers()
 
     def make_broker(self, name, *arguments, listen=None):
-        broker = harness.Broker(os.path.join(self.life, name), *BROKER_ARGUMENTS, *self.arguments, *arguments, env=self.env,
+        job_port = ports.free_port()
+        speaks = ("--listen", f"beanstalk://127.0.0.1:{job_port}") if self.jobs else ()
+        broker = harness.Broker(os.path.join(self.life, name), *BROKER_ARGUMENTS, *speaks, *self.arguments, *arguments, env=self.env,
                                 listen=listen or f"ws://127.0.0.1:{ports.free_port()}")
         broker.url = broker.listen
+        broker.job_port = job_port
         self.brokers.append(broker)
         return broker
 
@@ -95,6 +99,9 @@ class Role:
 
     def ports(self):
         return [broker.port for broker in self.prey]
+
+    def job_ports(self):
+        return [broker.job_port for broker in self.prey] if self.jobs else []
 
 
 class Tokens(Role):
@@ -209,6 +216,7 @@ class Inspecting(Role):
 
     name = "inspecting"
     honest = False
+    jobs = False
 
     def start(self):
         inspects = os.path.exists(self.template)

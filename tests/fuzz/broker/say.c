@@ -1,4 +1,6 @@
 /* say.c: what a stranger says next on a connection (talk.h). */
+#include "api.h"
+#include "jobs.h"
 #include "talk.h"
 
 #define BURST_MAX 8
@@ -71,8 +73,51 @@ static const char *choose_token(struct talk *talk) {
     return choice == talk->token_count ? "tarry_a-token-of-nobody" : NULL;
 }
 
+/* What is left to come of a connection that has said something that is not to be understood, or that waits. */
+static void say_no_more(struct talk *talk, struct connection *connection, uint64_t lingers_ms) {
+    connection->left = 0;
+    connection->is_last = true;
+    connection->close_ms = talk_now_ms() + random_below(&talk->random, lingers_ms);
+}
+
+#define HANGS_MS 3000 /* a request that waits, or is not whole */
+#define ENDS_MS 60
+
+static void say_to_api(struct talk *talk, struct connection *connection) {
+    const struct api api = {.random = &talk->random,
+                            .seen = &talk->seen,
+                            .token = connection->token,
+                            .looks = connection->looks};
+    for (size_t i = 1 + random_below(&talk->random, BURST_MAX); i > 0 && connection->left > 0; i--) {
+        enum api_end end = api_request(&api, &connection->out);
+        connection->left--;
+        connection->waiting++;
+        talk->requests++;
+        if (end == API_ENDS) say_no_more(talk, connection, ENDS_MS);
+        if (end == API_HANGS) say_no_more(talk, connection, HANGS_MS);
+    }
+}
+
+static void say_jobs(struct talk *talk, struct connection *connection) {
+    for (size_t i = 1 + random_below(&talk->random, BURST_MAX); i > 0 && connection->left > 0; i--) {
+        bool waits = jobs_command(&talk->random, &talk->seen, &connection->out);
+        connection->left--;
+        connection->waiting++;
+        talk->requests++;
+        if (waits && random_below(&talk->random, 2) == 0) say_no_more(talk, connection, HANGS_MS);
+    }
+}
+
 void say_opening(struct talk *talk, struct connection *connection) {
     if (connection->manner == NOISE) return;
+    if (connection->manner == API || connection->manner == JOBS) {
+        connection->token = choose_token(talk);
+        connection->looks = random_below(&talk->random, 3) == 0;
+        connection->trickles = random_below(&talk->random, 30) == 0;
+        connection->deaf = random_below(&talk->random, 40) == 0;
+        if (connection->deaf) connection->close_ms = talk_now_ms() + HANGS_MS;
+        return;
+    }
     web_upgrade(&connection->out, "/rpc", WEB_RPC, choose_token(talk));
     /* Who does not wait for the answer. */
     if (connection->manner == RUDE && random_below(&talk->random, 6) == 0) say_rudely(talk, connection);
@@ -87,6 +132,12 @@ void say_more(struct talk *talk, struct connection *connection) {
     case NOISE:
         say_noise(talk, connection);
         break;
+    case API:
+        say_to_api(talk, connection);
+        return;
+    case JOBS:
+        say_jobs(talk, connection);
+        return;
     default: /* what is said on a lane is wrong whatever it is */
         if (dice < 3 && connection->left > 1)
             say_requests(talk, connection, 1);

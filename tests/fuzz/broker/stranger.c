@@ -12,26 +12,23 @@
 #include "talk.h"
 #include "tarry.pb-c.h"
 
-enum choice { PORT = 1, SEED, SECONDS, REQUESTS, TRACE, REPLAY, WITHOUT, PLAIN_URI, PROMOTES, TOKEN };
+enum choice { PORT = 1, SEED, SECONDS, REQUESTS, TRACE, REPLAY, WITHOUT, PLAIN_URI, PROMOTES, TOKEN, BEANSTALK };
 
 static const struct option options[] = {
-    {"port", required_argument, NULL, PORT},
-    {"seed", required_argument, NULL, SEED},
-    {"seconds", required_argument, NULL, SECONDS},
-    {"requests", required_argument, NULL, REQUESTS},
-    {"trace", required_argument, NULL, TRACE},
-    {"replay", required_argument, NULL, REPLAY},
-    {"without", required_argument, NULL, WITHOUT},
-    {"plain-uri", no_argument, NULL, PLAIN_URI},
-    {"promotes", required_argument, NULL, PROMOTES},
-    {"token", required_argument, NULL, TOKEN},
-    {NULL, 0, NULL, 0},
+    {"port", required_argument, NULL, PORT},           {"seed", required_argument, NULL, SEED},
+    {"seconds", required_argument, NULL, SECONDS},     {"requests", required_argument, NULL, REQUESTS},
+    {"trace", required_argument, NULL, TRACE},         {"replay", required_argument, NULL, REPLAY},
+    {"without", required_argument, NULL, WITHOUT},     {"plain-uri", no_argument, NULL, PLAIN_URI},
+    {"promotes", required_argument, NULL, PROMOTES},   {"token", required_argument, NULL, TOKEN},
+    {"beanstalk", required_argument, NULL, BEANSTALK}, {NULL, 0, NULL, 0},
 };
 
 static _Noreturn void usage(void) {
-    (void)fprintf(stderr, "usage: stranger --port N [--port N] [--seed N] [--seconds N] [--requests N] [--trace FILE]\n"
-                          "                [--without BODY] [--plain-uri] [--promotes ONCE_IN] [--token TEXT]...\n"
-                          "       stranger --port N [--port N] --replay FILE\n");
+    (void)fprintf(
+        stderr,
+        "usage: stranger --port N [--port N] [--beanstalk N] [--seed N] [--seconds N] [--requests N] [--trace FILE]\n"
+        "                [--without BODY] [--plain-uri] [--promotes ONCE_IN] [--token TEXT]...\n"
+        "       stranger --port N [--port N] [--beanstalk N] --replay FILE\n");
     exit(2);
 }
 
@@ -71,6 +68,20 @@ static void report(const struct talk *talk) {
         printf("%s\"%s\": %lu", between, name_of(&tarry__code__descriptor, code), talk->results[code]);
         between = ", ";
     }
+    printf("}, \"http\": {");
+    between = "";
+    for (unsigned status = 0; status < STATUSES_MAX; status++) {
+        if (talk->statuses[status] == 0) continue;
+        printf("%s\"%u\": %lu", between, status, talk->statuses[status]);
+        between = ", ";
+    }
+    printf("}, \"jobs\": {");
+    between = "";
+    for (unsigned i = 0; i < WORDS_MAX && talk_words[i] != NULL; i++) {
+        if (talk->words[i] == 0) continue;
+        printf("%s\"%s\": %lu", between, talk_words[i], talk->words[i]);
+        between = ", ";
+    }
     printf("}}\n");
 }
 
@@ -78,8 +89,13 @@ int main(int argc, char **argv) {
     static struct talk talk = {.requests_max = UINT64_MAX, .end_ms = UINT64_MAX};
     const char *replay = NULL;
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-        if (option == PORT && talk.port_count == PORTS_MAX) usage();
-        if (option == PORT) talk.ports[talk.port_count++] = (uint16_t)number(optarg);
+        bool is_port = option == PORT || option == BEANSTALK;
+        /* In this order, so that a trace means the same ones. */
+        if (is_port && (talk.port_count + talk.jobs_count == PORTS_MAX || (option == PORT && talk.jobs_count > 0)))
+            usage();
+        if (is_port) talk.ports[talk.port_count + talk.jobs_count] = (uint16_t)number(optarg);
+        if (option == PORT) talk.port_count++;
+        if (option == BEANSTALK) talk.jobs_count++;
         if (option == SEED) talk.random.state = number(optarg);
         if (option == SECONDS) talk.end_ms = talk_now_ms() + number(optarg) * 1000;
         if (option == REQUESTS) talk.requests_max = number(optarg);
@@ -94,7 +110,7 @@ int main(int argc, char **argv) {
     }
     if (talk.port_count == 0 || optind != argc) usage();
     (void)signal(SIGPIPE, SIG_IGN);
-    if (replay != NULL) return trace_replay(replay, talk.ports, talk.port_count);
+    if (replay != NULL) return trace_replay(replay, talk.ports, talk.port_count + talk.jobs_count);
     talk_run(&talk);
     trace_close(&talk.trace);
     report(&talk);

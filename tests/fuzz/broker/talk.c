@@ -16,7 +16,7 @@
 #define LANES_MAX_HERE 8
 #define PAUSE_MS 10 /* between two connections that are soon over: requests are what counts */
 
-static const size_t wanted[MANNERS] = {[POLITE] = 6, [RUDE] = 2, [NOISE] = 2, [LANE] = 0};
+static const size_t wanted[MANNERS] = {[POLITE] = 6, [RUDE] = 2, [NOISE] = 2, [LANE] = 0, [API] = 4, [JOBS] = 3};
 
 uint64_t talk_now_ms(void) {
     struct timespec now;
@@ -30,7 +30,8 @@ static struct connection *open_one(struct talk *talk, enum manner manner) {
     struct connection *connection = talk->connections;
     while (connection < talk->connections + CONNECTIONS_MAX && connection->fd >= 0) connection++;
     if (connection == talk->connections + CONNECTIONS_MAX) return NULL;
-    uint32_t port = (uint32_t)random_below(&talk->random, talk->port_count);
+    size_t count = manner == JOBS ? talk->jobs_count : talk->port_count;
+    uint32_t port = (uint32_t)random_below(&talk->random, count) + (uint32_t)(manner == JOBS ? talk->port_count : 0);
     int fd = dial(talk->ports[port]);
     talk->refused = fd < 0;
     if (fd < 0) return NULL;
@@ -60,11 +61,13 @@ static void open_wanted(struct talk *talk) {
         if (talk->connections[i].fd >= 0) there[talk->connections[i].manner]++;
     for (size_t manner = 0; manner < MANNERS; manner++) {
         if (there[manner] >= wanted[manner] || talk_now_ms() < talk->next_ms[manner]) continue;
+        if (manner == JOBS && talk->jobs_count == 0) continue;
         talk->next_ms[manner] = talk_now_ms() + PAUSE_MS;
         struct connection *connection = open_one(talk, (enum manner)manner);
         if (connection == NULL) return;
-        connection->left = manner == POLITE ? 200 + (unsigned)random_below(&talk->random, 4000)
-                                            : 1 + (unsigned)random_below(&talk->random, 6);
+        bool is_many = manner == POLITE || manner == API || manner == JOBS;
+        connection->left =
+            is_many ? 200 + (unsigned)random_below(&talk->random, 4000) : 1 + (unsigned)random_below(&talk->random, 6);
         say_opening(talk, connection);
     }
 }
@@ -95,10 +98,14 @@ static void trace_heard(struct talk *talk) {
     }
 }
 
+#define TRICKLE_MAX 40
+
 static bool write_some(struct talk *talk, struct connection *connection) {
     struct out *out = &connection->out;
     if (out->size == 0) return true;
-    ssize_t sent = send(connection->fd, out->data, out->size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    size_t size = out->size, some = 1 + random_below(&talk->random, TRICKLE_MAX);
+    if (connection->trickles && some < size) size = some;
+    ssize_t sent = send(connection->fd, out->data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0) return errno == EAGAIN;
     if (talk->trace.file != NULL) {
         trace_heard(talk);
@@ -117,6 +124,10 @@ static bool read_some(struct talk *talk, struct connection *connection) {
     struct web_reader *reader = &connection->reader;
     out_bytes(&reader->in, buffer, (size_t)size);
     connection->heard_ms = talk_now_ms();
+    if (connection->manner == API || connection->manner == JOBS) {
+        hear_text(talk, connection);
+        return true;
+    }
     for (enum web_found found; (found = web_next(reader)) != WEB_NOTHING;) {
         if (found == WEB_BROKEN) return false;
         connection->heard++;
@@ -128,7 +139,7 @@ static bool read_some(struct talk *talk, struct connection *connection) {
 
 static bool may_speak(const struct connection *connection, uint64_t now_ms) {
     if (connection->left == 0 || connection->out.size > 0 || connection->is_last) return false;
-    bool is_open = connection->reader.upgraded || connection->manner == NOISE;
+    bool is_open = connection->reader.upgraded || connection->manner == NOISE || connection->manner >= API;
     return is_open && connection->waiting < WAITING_MAX && now_ms < connection->close_ms;
 }
 
@@ -137,7 +148,9 @@ static bool is_over(const struct connection *connection, uint64_t now_ms) {
     if (connection->out.size > 0) return now_ms - connection->heard_ms > 4 * ANSWER_WAIT_MS;
     if (connection->manner == LANE || connection->is_last) return false; /* until close_ms */
     bool is_silent = now_ms - connection->heard_ms > ANSWER_WAIT_MS;
-    return connection->left == 0 ? connection->waiting == 0 || is_silent : is_silent && !connection->reader.upgraded;
+    bool is_text = connection->manner >= API;
+    return connection->left == 0 ? connection->waiting == 0 || is_silent
+                                 : is_silent && !is_text && !connection->reader.upgraded;
 }
 
 static void turn(struct talk *talk, struct connection *connection, short events) {

@@ -1,0 +1,12 @@
+/* jobs.h: commands of beanstalkd's protocol, right and wrong. */
+#ifndef TARRY_TESTS_FUZZ_BROKER_JOBS_H
+#define TARRY_TESTS_FUZZ_BROKER_JOBS_H
+
+#include "out.h"
+#include "random.h"
+#include "seen.h"
+
+/* Appends a command, with its body. True: it waits, perhaps for ever. */
+bool jobs_command(struct random *random, const struct seen *seen, struct out *out);
+
+#endif
