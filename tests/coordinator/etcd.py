@@ -75,7 +75,7 @@ class Etcd(Server):
         return f"{'https' if self.certificates else 'http'}://{self.address}:{self.port}"
 
     def command(self):
-        command = [*self.prefix, "etcd", "--name", self.name, "--data-dir", self.data, "--logger", "zap", "--log-level", "warn",
+        command = [*self.prefix, "etcd", "--name", self.name, "--data-dir", self.data, "--logger", "zap", "--log-level", "warn", "--bcrypt-cost", "4",
                    "--listen-client-urls", self.client_url(), "--advertise-client-urls", self.client_url(),
                    "--listen-peer-urls", self.peer_url(), "--initial-advertise-peer-urls", self.peer_url(),
                    "--initial-cluster", self.cluster, *self.options]
