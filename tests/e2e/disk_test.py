@@ -30,7 +30,7 @@ class FullDisk(Case):
         self.broker.start()
         for number in range(20):
             self.broker.one("schedule", "q", "--key", f"early{number}", "--in", "0s")
-        body = "x" * 20_000
+        body = "x" * 100_000
         scheduled, refused, unknown = [], 0, 0
         for number in range(3000):
             try:

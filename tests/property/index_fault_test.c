@@ -16,11 +16,11 @@
 
 /* From here on only every so-many-th call is tried, unless TARRY_SLOW is set. */
 #ifdef __SANITIZE_ADDRESS__
-#define EXHAUSTIVE_MAX 20
-#define STRIDE 71
+#define EXHAUSTIVE_MAX 12
+#define STRIDE 149
 #else
-#define EXHAUSTIVE_MAX 120
-#define STRIDE 23
+#define EXHAUSTIVE_MAX 60
+#define STRIDE 47
 #endif
 
 static bool is_slow;
