@@ -10,6 +10,7 @@ import socket
 import ssl
 import sys
 import tempfile
+import time
 import unittest
 
 sys.path.insert(0, __file__.rsplit("/", 2)[0] + "/e2e")
@@ -127,9 +128,11 @@ class TwoHosts(unittest.TestCase):
     # ---- the story
 
     def test_a_pair_over_tls_with_tokens_by_the_documents(self):
+        started = time.monotonic()
         self.set_up_etcd()
         self.set_up_pair()
         self.set_up_service()
+        print(f"# from nothing to a pair that is in sync and has a task: {time.monotonic() - started:.0f} s without packages", flush=True)
         self.strangers_are_refused()
         self.plaintext_is_refused()
         consume = "TARRY_TOKEN_FILE=/etc/tarry/worker.token tarry consume close-order --count 1 --timeout 60s"
