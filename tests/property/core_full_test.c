@@ -15,6 +15,11 @@
 
 #define OPS_AT_ONCE 500
 #define ROUNDS 12
+#ifdef __SANITIZE_ADDRESS__
+#define EVENTS_STRIDE 2
+#else
+#define EVENTS_STRIDE 1
+#endif
 
 static struct ops {
     Tarry__Op ops[OPS_AT_ONCE];
@@ -325,11 +330,11 @@ struct counts { /* of tasks */
     uint64_t given_back;
 };
 
-/* Each of them first, once, and then some at random. */
+/* Each of them first, once, and then some at random; in the slow build half of them. */
 static struct counts play(void (*fill)(struct rig *rig), uint64_t seed) {
     struct counts counts = {0};
     static const size_t key_sizes[] = {0, 40, KEY_SIZE_MAX, RIG_ANY};
-    for (size_t first = 0; first < EVENTS; first++) {
+    for (size_t first = seed % EVENTS_STRIDE; first < EVENTS; first += EVENTS_STRIDE) {
         struct rig rig;
         rig_init(&rig, seed + first, key_sizes[first % 4]);
         fill(&rig);
@@ -356,7 +361,7 @@ static void full_of_ready_tasks(void **state) {
 static void full_of_leases(void **state) { /* CAP-1 */
     (void)state;
     struct counts counts = play(fill_with_leases, random_seed(9));
-    assert_true(counts.buried > 1000 && counts.given_back > 1000); /* it was about something */
+    assert_true(counts.buried > 1000 / EVENTS_STRIDE && counts.given_back > 1000 / EVENTS_STRIDE);
 }
 static void full_of_endings(void **state) {
     (void)state;
@@ -365,7 +370,7 @@ static void full_of_endings(void **state) {
 static void full_of_sentences(void **state) { /* CAP-1 */
     (void)state;
     struct counts counts = play(fill_with_sentences, random_seed(11));
-    assert_true(counts.buried > 1000);
+    assert_true(counts.buried > 1000 / EVENTS_STRIDE);
 }
 
 /* The reserve is for them: whatever is new has left it alone, down to the last task that got in. */
