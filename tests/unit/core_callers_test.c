@@ -282,12 +282,61 @@ static void records_name_the_principal(void **state) {
     tarry__frame_body__free_unpacked(body, NULL);
 }
 
+static Tarry__Code schedule_keyed(struct fx *f, const char *key) {
+    Tarry__Op op = TARRY__OP__INIT;
+    Tarry__Schedule body = TARRY__SCHEDULE__INIT;
+    Tarry__When when = TARRY__WHEN__INIT;
+    op.op_case = TARRY__OP__OP_SCHEDULE;
+    op.schedule = &body;
+    body.queue = "orders";
+    body.key = (ProtobufCBinaryData){.data = (uint8_t *)key, .len = strlen(key)};
+    body.when = &when;
+    when.ms = 1000;
+    return commit(f, &op);
+}
+
+/* Its content may have to be read from a slow disk: what the shell copies of it until then is the answer's own. */
+static void an_answer_with_content_outlives_the_task(void **state) {
+    struct fx *f = *state;
+    assert_int_equal(schedule_keyed(f, "order-1001"), TARRY__CODE__OK);
+    uint64_t id = last_id(f);
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Get body = TARRY__GET__INIT;
+    Tarry__Ref ref = TARRY__REF__INIT;
+    request.body_case = TARRY__REQUEST__BODY_GET;
+    request.get = &body;
+    body.task = &ref;
+    body.with_content = true;
+    ref.id = id;
+    assert_int_equal(ask(f, CORE_GET, &request), TARRY__CODE__OK);
+    const struct core_effects answered = f->effects;
+    struct arena other;
+    arena_init(&other, 16u << 20);
+    core_effects_init(&f->effects, &other); /* of what comes after it */
+    assert_int_equal(cancel(f, id), TARRY__CODE__OK);
+    struct core_event indexed = {.kind = CORE_INDEXED, .position = core_position(f->core)};
+    step(f, &indexed); /* and nothing is left of it in memory */
+    const struct row *row = answered.replies.items[0].content;
+    assert_non_null(row);
+    for (unsigned i = 0; i < 50; i++)
+        assert_int_equal(schedule_keyed(f, (char[]){'k', (char)('0' + i), '\0'}), TARRY__CODE__OK);
+    assert_int_equal(row->key_size, strlen("order-1001"));
+    assert_memory_equal(row->key, "order-1001", row->key_size);
+    f->effects = answered;
+    arena_deinit(&other);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        CORE_TEST(anothers_task_is_denied_like_none), CORE_TEST(anothers_producer_is_forgotten),
-        CORE_TEST(nobody_says_goodbye_for_another),   CORE_TEST(anothers_session_and_lease_are_not_to_be_used),
-        CORE_TEST(only_ones_own_queues_are_shown),    CORE_TEST(a_crowd_of_producers_pushes_out_its_own),
-        CORE_TEST(a_principal_has_so_many_producers), CORE_TEST(a_principal_has_so_many_sessions_and_tasks),
+        CORE_TEST(an_answer_with_content_outlives_the_task),
+        CORE_TEST(anothers_task_is_denied_like_none),
+        CORE_TEST(anothers_producer_is_forgotten),
+        CORE_TEST(nobody_says_goodbye_for_another),
+        CORE_TEST(anothers_session_and_lease_are_not_to_be_used),
+        CORE_TEST(only_ones_own_queues_are_shown),
+        CORE_TEST(a_crowd_of_producers_pushes_out_its_own),
+        CORE_TEST(a_principal_has_so_many_producers),
+        CORE_TEST(a_principal_has_so_many_sessions_and_tasks),
         CORE_TEST(records_name_the_principal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
