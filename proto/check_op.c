@@ -1,6 +1,7 @@
 /* check_op.c: the operations of a commit, and what else is asked of a broker, field by field; see check.h. What needs
  * state (does the queue exist, is an absolute time too far ahead) is the core's business. */
 #include "check.h"
+#include "check_push.h"
 
 #include <string.h>
 
@@ -115,6 +116,7 @@ const char *check_policy_field(const Tarry__Policy *policy, const char *field) {
     }
     QUEUE_POLICY(X)
 #undef X
+    if (strcmp(field, "push") == 0) return check_push_url(policy->push);
     return policy_unknown;
 }
 

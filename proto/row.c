@@ -131,7 +131,7 @@ uint64_t row_expires_at(const struct row *row) {
 
 uint64_t queue_hash(const Tarry__QueuePut *queue) {
     const Tarry__Policy *policy = queue->policy;
-    uint8_t buffer[4 + 8 + 1 + 1 + 3 * 8 + 3 * 4 + 1 + 8];
+    uint8_t buffer[4 + 8 + 1 + 1 + 3 * 8 + 3 * 4 + 1 + 8 + 1 + 8];
     uint8_t *at = buffer;
     at = put_u32(at, queue->number);
     at = put_u64(at, queue->paused_until_ms);
@@ -146,6 +146,10 @@ uint64_t queue_hash(const Tarry__QueuePut *queue) {
         at = put_u32(at, policy->backoff_jitter);
     }
     if (queue->deleted) *at++ = 1; /* what is not has the hash that it had before there was such a thing */
+    if (policy != NULL && policy->push[0] != '\0') { /* likewise */
+        *at++ = 2;
+        at = put_u64(at, XXH3_64bits(policy->push, strlen(policy->push)));
+    }
     /* The name may be of any length in a damaged record, so it comes in as a hash of its own. */
     at = put_u64(at, XXH3_64bits(queue->name, strlen(queue->name)));
     return never_zero(XXH3_64bits(buffer, (size_t)(at - buffer)));

@@ -84,7 +84,13 @@
     X(backoff_min_ms, 0, BACKOFF_MAX_MS, "0 to 30 days")                                                               \
     X(backoff_max_ms, 0, BACKOFF_MAX_MS, "0 to 30 days")                                                               \
     X(backoff_jitter, 0, 100, "0 to 100 per cent")
-#define QUEUE_POLICY_FIELDS 6
+#define QUEUE_POLICY_NUMBERS 6
+/* … and `push`, a text (check_push.h) */
+#define QUEUE_POLICY_FIELDS 7
+
+/* Webhooks (docs/WEBHOOKS.md) */
+#define PUSH_URL_SIZE_MAX 512u
+#define PUSH_QUEUES_MAX 256u /* queues that are pushed */
 
 /* Consumers */
 #define SESSION_SILENCE_MS (10ull * 1000) /* no heartbeat for so long: the session is gone */

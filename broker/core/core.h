@@ -350,6 +350,8 @@ struct core_list_plan {
 };
 /* The number of a queue, for the shell's search for what a redact operation means; 0: there is no such queue. */
 uint32_t core_queue_number(const struct core *core, const char *name);
+/* It has another value as soon as a queue is pushed elsewhere than before, or no more. Whoever steps the core. */
+uint64_t core_push_version(const struct core *core);
 /* Likewise: no task that is recorded below core_position has this id or a larger one. */
 uint64_t core_id_end(const struct core *core);
 void core_plan_list(const struct core *core, const Tarry__List *list, struct core_list_plan *out);

@@ -16,6 +16,17 @@ static void take_field(Tarry__Policy *policy, const Tarry__Policy *from, const c
     if (!strcmp(field, #name)) policy->name = from->name;
     QUEUE_POLICY(TAKE)
 #undef TAKE
+    if (!strcmp(field, "push")) policy->push = from->push;
+}
+
+/* With what this commit has decided already, at most; what it takes away again counts until it is done. */
+static bool may_push(const struct decision *d) {
+    uint32_t count = d->core->push_count;
+    for (size_t i = 0; i < d->draft->record_count; i++) {
+        const Tarry__Record *record = d->draft->records[i];
+        count += record->fact_case == TARRY__RECORD__FACT_QUEUE && record->queue->policy->push[0];
+    }
+    return count < PUSH_QUEUES_MAX;
 }
 
 void decide_queue_set(struct decision *d, const Tarry__QueueSet *set) {
@@ -25,6 +36,11 @@ void decide_queue_set(struct decision *d, const Tarry__QueueSet *set) {
     for (size_t i = 0; i < set->n_fields; i++) take_field(&policy, set->policy, set->fields[i]);
     if (policy.backoff_max_ms < policy.backoff_min_ms) {
         refuse(d, TARRY__CODE__INVALID, TARRY__OUTCOME__NONE, "backoff_max is shorter than backoff_min");
+        return;
+    }
+    if (policy.push[0] && !draft_queue_now(d->draft, queue)->push[0] && !may_push(d)) {
+        refuse(d, TARRY__CODE__TOO_LARGE, TARRY__OUTCOME__NONE,
+               "as many queues are pushed as may be (PUSH_QUEUES_MAX, 256)");
         return;
     }
     *draft_queue(d->draft, queue)->policy = policy;

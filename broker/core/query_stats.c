@@ -31,6 +31,7 @@ void query_queues(struct core *core, const struct core_event *event, struct core
         tarry__queue_view__init(view);
         view->name = queue->name;
         view->policy = must_copy(effects->arena, &queue->policy, sizeof queue->policy);
+        view->policy->push = must_copy(effects->arena, queue->push, strlen(queue->push) + 1);
         view->paused = queue->paused;
         view->paused_until_ms = queue->paused_until_ms;
         view->pending = waiting_of(core, queue);
@@ -190,6 +191,18 @@ static Tarry__JobView *job_of(struct core *core, uint64_t id, struct arena *aren
     return view;
 }
 
+/* Of what is pushed, what the caller may know and has asked for. */
+static void keep_pushed(const struct core_event *event, const char *only) {
+    Tarry__BrokerStats *broker = event->broker;
+    size_t count = 0;
+    for (size_t i = 0; i < broker->n_push; i++) {
+        Tarry__PushTarget *target = broker->push[i];
+        if (!caller_covers(event->caller, target->queue) || (only && strcmp(target->queue, only) != 0)) continue;
+        broker->push[count++] = target;
+    }
+    broker->n_push = count;
+}
+
 void query_stats(struct core *core, const struct core_event *event, struct core_effects *effects) {
     const char *name = event->request->stats->queue;
     bool is_one = !is_of_all(event);
@@ -215,6 +228,7 @@ void query_stats(struct core *core, const struct core_event *event, struct core_
     if (event->request->stats->job) reply->stats->job = job_of(core, event->request->stats->job, effects->arena);
     if (event->broker) {
         fill_broker(core, event->broker);
+        keep_pushed(event, is_one ? name : NULL);
         reply->stats->broker = event->broker;
     }
     reply_send(core, effects, event->ticket, reply);

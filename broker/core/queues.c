@@ -36,11 +36,28 @@ static void queue_init(struct core *core, struct queue *queue, const Tarry__Queu
     core->queue_names[slot] = queue->number;
 }
 
+/* `from` may be the policy that the queue has. */
+static void take_policy(struct core *core, struct queue *queue, const Tarry__QueuePut *put) {
+    const bool was_pushed = !queue->deleted && queue->push[0], is_pushed = !put->deleted && put->policy->push[0];
+    core->push_count += (uint32_t)is_pushed - (uint32_t)was_pushed;
+    core->push_version += was_pushed != is_pushed || strcmp(queue->push, put->policy->push) != 0;
+    queue->policy = *put->policy;
+    queue->policy.base.n_unknown_fields = 0; /* they are the record's */
+    queue->policy.base.unknown_fields = NULL;
+    memmove(queue->push, put->policy->push, strlen(put->policy->push) + 1);
+    queue->policy.push = queue->push;
+}
+
+uint64_t core_push_version(const struct core *core) {
+    return core->push_version;
+}
+
 int queue_apply(struct core *core, const Tarry__QueuePut *put) {
     size_t name_size = put->name ? strlen(put->name) : 0;
     if (!put->number || put->number > QUEUES_MAX || !name_size || name_size > QUEUE_NAME_SIZE_MAX || !put->policy) {
         return CORE_NONSENSE;
     }
+    if (strlen(put->policy->push) > PUSH_URL_SIZE_MAX) return CORE_NONSENSE;
     struct queue *queue = &core->queues[put->number];
     if (!queue->number) {
         if (queue_find(core, put->name)) return CORE_NONSENSE;
@@ -53,8 +70,8 @@ int queue_apply(struct core *core, const Tarry__QueuePut *put) {
         queue->lateness_us = (struct histogram){0};
         queue->lateness = (struct durations){0};
     }
+    take_policy(core, queue, put);
     queue->deleted = put->deleted;
-    queue->policy = *put->policy;
     queue->paused = put->paused;
     queue->paused_until_ms = put->paused ? put->paused_until_ms : 0;
     queue->hash = queue_hash(put);

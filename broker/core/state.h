@@ -135,7 +135,8 @@ TAILQ_HEAD(subscription_list, subscription);
 struct queue {
     uint32_t number; /* 0: unused */
     char name[QUEUE_NAME_SIZE_MAX + 1];
-    Tarry__Policy policy;
+    Tarry__Policy policy;             /* its `push` is … */
+    char push[PUSH_URL_SIZE_MAX + 1]; /* … this */
     bool paused;
     bool deleted; /* there is no such queue, until it is used again; what ended in it is still found by its name */
     uint64_t paused_until_ms;
@@ -341,6 +342,8 @@ struct core {
     struct queue_look *queue_looks; /* of one Stats at a time: [number] */
 
     struct job jobs[JOBS_MAX];
+    uint32_t push_count;   /* queues that are pushed */
+    uint64_t push_version; /* core_push_version */
     uint32_t job_count;
     struct ended_job ended_jobs[JOBS_MAX]; /* a ring */
     uint32_t ended_job_next;

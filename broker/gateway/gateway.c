@@ -163,8 +163,11 @@ static void replied(struct gateway *gateway, struct ask *ask, const struct messa
 
 void gateway_inside(struct gateway *gateway, uint64_t id, const struct message *message, bool is_delivery) {
     struct ask *ask = handle_find(gateway, id, HANDLE_ASK);
+    struct gateway_bell *bell = handle_find(gateway, id, HANDLE_BELL);
     if (ask != NULL)
         replied(gateway, ask, message);
+    else if (bell != NULL)
+        bell_rung(bell);
     else if (is_delivery)
         pool_delivery(gateway, id, message);
     else
@@ -196,6 +199,7 @@ void gateway_free(struct gateway *gateway) {
         if (slot->kind == HANDLE_TIMER)
             gateway_timer_cancel(gateway, slot->id); /* the heap must not name it any more */
         if (slot->kind == HANDLE_LEASE) lease_forget(slot->owner);
+        if (slot->kind == HANDLE_BELL) bell_free(slot->owner);
     }
     pools_free(gateway);
     makers_free(gateway);

@@ -111,4 +111,17 @@ typedef void gateway_timeout(void *argument);
 uint64_t gateway_timer(struct gateway *gateway, uint64_t after_ms, gateway_timeout *timeout, void *argument);
 void gateway_timer_cancel(struct gateway *gateway, uint64_t handle);
 
+/* ---- for what the broker does by itself, beside clients */
+
+/* The broker's own principal, which may do everything: for gateway_caller. To be given back. */
+uint64_t gateway_own(struct gateway *gateway);
+void gateway_disown(struct gateway *gateway, uint64_t principal);
+
+/* What another thread may ring: `rung` is called on the door's thread, once at least after each gateway_ring. It lives
+ * as long as the gateway. Before the door starts, or on its thread. NULL: no memory. */
+struct gateway_bell;
+struct gateway_bell *gateway_bell(struct gateway *gateway, gateway_timeout *rung, void *argument);
+/* Any thread; also from within `rung`. */
+void gateway_ring(struct gateway_bell *bell);
+
 #endif

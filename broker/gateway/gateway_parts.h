@@ -26,7 +26,7 @@ bool timer_arm(struct gateway *gateway, struct timer *timer, uint64_t after_ms);
 void timer_cancel(struct gateway *gateway, struct timer *timer);
 
 /* ---- handles: an index in a table, and a serial number that tells whose it is (gateway.c) */
-enum handle_kind { HANDLE_FREE, HANDLE_ASK, HANDLE_LEASE, HANDLE_POOL, HANDLE_TIMER };
+enum handle_kind { HANDLE_FREE, HANDLE_ASK, HANDLE_LEASE, HANDLE_POOL, HANDLE_TIMER, HANDLE_BELL };
 struct slot {
     uint64_t id;
     enum handle_kind kind;
@@ -104,6 +104,10 @@ void pool_ended(struct gateway *gateway, uint64_t id);
 struct lease;
 void lease_forget(struct lease *lease);
 void pools_free(struct gateway *gateway);
+
+/* ---- other threads (gateway_bell.c) */
+void bell_rung(struct gateway_bell *bell);
+void bell_free(struct gateway_bell *bell);
 
 struct gateway {
     struct gateway_calls calls;

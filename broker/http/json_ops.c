@@ -313,7 +313,7 @@ static bool op_policy(struct json_in *in, json_t *members, Tarry__Op *op) {
     set->policy = policy;
     set->fields = make(in, QUEUE_POLICY_FIELDS * sizeof(char *));
     uint64_t attempts = 0, jitter = 0;
-    const char *backoff = NULL;
+    const char *backoff = NULL, *push = NULL;
     bool lease, least, most;
     size_t which = 0;
     if (set->fields == NULL || !get_queue(in, members, &set->queue) ||
@@ -321,7 +321,8 @@ static bool op_policy(struct json_in *in, json_t *members, Tarry__Op *op) {
         !json_get_duration(in, members, "backoff_min", &policy->backoff_min_ms, &least) ||
         !json_get_duration(in, members, "backoff_max", &policy->backoff_max_ms, &most) ||
         !json_get_u64(in, members, "max_attempts", UINT32_MAX, &attempts) ||
-        !json_get_u64(in, members, "backoff_jitter", 100, &jitter) || !json_get_text(in, members, "backoff", &backoff))
+        !json_get_u64(in, members, "backoff_jitter", 100, &jitter) ||
+        !json_get_text(in, members, "backoff", &backoff) || !json_get_text(in, members, "push", &push))
         return false;
     if (backoff != NULL && !is_word_of(backoff, backoffs, 2, &which))
         return wrong(in, "backoff is neither fixed nor exponential");
@@ -334,6 +335,7 @@ static bool op_policy(struct json_in *in, json_t *members, Tarry__Op *op) {
     if (json_member(members, "max_attempts") != NULL) set->fields[set->n_fields++] = "max_attempts";
     if (json_member(members, "backoff_jitter") != NULL) set->fields[set->n_fields++] = "backoff_jitter";
     if (backoff != NULL) set->fields[set->n_fields++] = "backoff";
+    if (push != NULL) set->fields[set->n_fields++] = "push", policy->push = (char *)push;
     return set->n_fields > 0 || wrong(in, "the policy says nothing");
 }
 
@@ -397,7 +399,8 @@ static const struct {
     {"drop", "id queue key all", op_drop},
     {"redact", "id queue key reason", op_redact},
     {"policy",
-     "queue lease lease_ms max_attempts backoff backoff_min backoff_min_ms backoff_max backoff_max_ms backoff_jitter",
+     "queue lease lease_ms max_attempts backoff backoff_min backoff_min_ms backoff_max backoff_max_ms backoff_jitter "
+     "push",
      op_policy},
     {"pause", "queue for for_ms", op_pause},
     {"resume", "queue", op_resume},

@@ -13,6 +13,7 @@
 #include "config_tls.h"
 #include "credential.h"
 #include "origin.h"
+#include "push_address.h"
 #include "tarry.pb-c.h"
 #include "units.h"
 
@@ -25,8 +26,9 @@ enum option_kind {
     OPTION_BACKOFF,
     OPTION_MODE,
     OPTION_SOLO,
-    OPTION_LISTEN, /* may be repeated: they add up; those of the command line replace the file's */
-    OPTION_ORIGINS /* may be repeated: they add up */
+    OPTION_LISTEN,  /* may be repeated: they add up; those of the command line replace the file's */
+    OPTION_ORIGINS, /* may be repeated: they add up */
+    OPTION_NETWORKS /* likewise */
 };
 
 struct option {
@@ -64,6 +66,12 @@ static const struct option options[] = {
      "over the network, too, whoever shows no token may produce, consume, read and operate [no]"},
     {"allow-origin", OPTION_ORIGINS, FIELD(allow_origin), 1, 0, "ORIGIN",
      "web pages of this origin (https://example.org) may use the broker; may be repeated [none may]"},
+    {"push-secrets", OPTION_TEXT, FIELD(push_secrets), 1, 0, "FILE",
+     "what webhooks are signed with: lines QUEUE whsec_NEW [whsec_OLD]; without a line a queue is not pushed [none]"},
+    {"push-allow", OPTION_NETWORKS, FIELD(push_allow), 1, 0, "CIDR",
+     "webhooks may go to this network (10.1.0.0/16, ::1), though not everybody reaches it; may be repeated [none]"},
+    {"push-ca", OPTION_TEXT, FIELD(push_ca), 1, 0, "FILE",
+     "who has signed the certificates of webhooks' targets, PEM [whom this host trusts]"},
     {"accept-clock-jump", OPTION_BOOL, FIELD(accept_clock_jump), 0, 1, "BOOL",
      "believe the wall clock at this start, though it is 30 days ahead of the log [no]"},
     {"inspect", OPTION_BOOL, FIELD(inspect), 0, 1, "BOOL",
@@ -170,11 +178,17 @@ static const struct option *option_find(const char *name, size_t size) {
 }
 
 static const char *const command_line_only[] = {"config", "help", "version", "print-config", NULL};
-static const char *const no_behaviour[] = {
-    "data",        "listen",    "tls-cert",          "tls-key",         "tls-client-ca",
-    "tls-peer-ca", "config",    "accept-clock-jump", "inspect",         "peer",
-    "follow",      "advertise", "peer-key",          "peer-token-file", "tokens",
-    "coordinator", "help",      "version",           "print-config",    NULL};
+static const char *const no_behaviour[] = {"push-secrets",  "push-ca",
+                                           "data",          "listen",
+                                           "tls-cert",      "tls-key",
+                                           "tls-client-ca", "tls-peer-ca",
+                                           "config",        "accept-clock-jump",
+                                           "inspect",       "peer",
+                                           "follow",        "advertise",
+                                           "peer-key",      "peer-token-file",
+                                           "tokens",        "coordinator",
+                                           "help",          "version",
+                                           "print-config",  NULL};
 
 static bool is_named(const struct option *option, const char *const *names) {
     while (*names != NULL && strcmp(option->name, *names) != 0) names++;
@@ -233,6 +247,7 @@ static const char *const wants[] = {
     [OPTION_SOLO] = "a duration such as 5s, or never",
     [OPTION_LISTEN] = "an address such as ws://127.0.0.1:7272",
     [OPTION_ORIGINS] = "an origin such as https://example.org, without a path",
+    [OPTION_NETWORKS] = "a network such as 10.1.0.0/16, without bits behind its prefix",
 };
 
 static void range_format(const struct option *option, char out[2][UNITS_TEXT_SIZE]) {
@@ -260,7 +275,10 @@ static int text_set(const struct option *option, char *field, const char *value,
 /* One more, behind those that are there. */
 static int list_add(const struct option *option, char *field, const char *value, char message[CONFIG_MESSAGE_SIZE]) {
     size_t used = strlen(field), size = strlen(value);
-    bool is_valid = option->kind == OPTION_ORIGINS ? origin_is_valid(value) : value[0] != '\0';
+    struct push_network network;
+    bool is_valid = value[0] != '\0';
+    if (option->kind == OPTION_ORIGINS) is_valid = origin_is_valid(value);
+    if (option->kind == OPTION_NETWORKS) is_valid = push_network_parse(value, size, &network);
     if (!is_valid) {
         snprintf(message, CONFIG_MESSAGE_SIZE, "option %s takes %s, not \"%.100s\"", option->name, wants[option->kind],
                  value);
@@ -282,7 +300,8 @@ static int option_set(struct config *config, const struct option *option, const 
     if (option->kind == OPTION_TEXT) return text_set(option, field, value, message);
     if (option->kind == OPTION_LISTEN && !config->listens) config->listen[0] = '\0'; /* the default */
     if (option->kind == OPTION_LISTEN) config->listens = true;
-    if (option->kind == OPTION_LISTEN || option->kind == OPTION_ORIGINS) return list_add(option, field, value, message);
+    if (option->kind == OPTION_LISTEN || option->kind == OPTION_ORIGINS || option->kind == OPTION_NETWORKS)
+        return list_add(option, field, value, message);
     if (option->kind == OPTION_SOLO && strcmp(value, "never") == 0) {
         config->solo_after_ms = SOLO_NEVER;
         return 0;
@@ -436,6 +455,8 @@ static void credentials_take(struct config *config) {
         bool is_wanted;
     } files[] = {{"sign-key", config->sign_key, true},
                  {"tokens", config->tokens, true},
+                 {"push-secrets", config->push_secrets, true},
+                 {"push-ca", config->push_ca, true},
                  {"tls-cert", config->tls_cert, is_over_tls},
                  {"tls-key", config->tls_key, is_over_tls},
                  {"tls-client-ca", config->tls_client_ca, is_over_tls},
@@ -501,7 +522,8 @@ void config_help(FILE *out) {
 }
 
 static bool is_text(const struct option *option) {
-    return option->kind == OPTION_TEXT || option->kind == OPTION_LISTEN || option->kind == OPTION_ORIGINS;
+    return option->kind == OPTION_TEXT || option->kind == OPTION_LISTEN || option->kind == OPTION_ORIGINS ||
+           option->kind == OPTION_NETWORKS;
 }
 
 void config_print(const struct config *config, FILE *out) {

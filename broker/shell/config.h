@@ -34,6 +34,9 @@ struct config {
     char tokens[CONFIG_TEXT_SIZE];        /* file of tokens; empty: `tokens` in the data directory */
     bool unsafe_no_tokens; /* whoever comes over the network and shows nothing is let in as if he were local */
     char allow_origin[CONFIG_TEXT_SIZE]; /* origins of web pages that may use the broker, separated by blanks */
+    char push_secrets[CONFIG_TEXT_SIZE]; /* file of what webhooks are signed with; empty: nothing is pushed */
+    char push_allow[CONFIG_TEXT_SIZE];   /* networks that webhooks may go to, separated by blanks */
+    char push_ca[CONFIG_TEXT_SIZE];      /* PEM file; empty: whom this host trusts */
     bool accept_clock_jump;              /* TIME-2: believe the wall clock at this start, whatever it says */
     bool inspect;                        /* answer questions about the directory, and change nothing in it */
     bool create_queues;

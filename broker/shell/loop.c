@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 
 #include "logfmt.h"
+#include "pusher.h"
 #include "secret.h"
 #include "shell.h"
 #include "stats.h"
@@ -67,10 +68,20 @@ static struct turn_now look(struct loop *loop) {
                              .full = courier_is_full(&loop->shell->courier)};
 }
 
+/* Whoever follows, or is looked at, pushes nothing. */
+static void tell_push(struct loop *loop, bool begins) {
+    const uint64_t version = core_push_version(loop->shell->core);
+    const bool leads = !loop->turn.follows && !loop->turn.inspects;
+    if (!begins && (!leads || version == loop->push_version)) return;
+    loop->push_version = version;
+    push_changed(loop->shell->push);
+}
+
 void loop_step(struct loop *loop, struct core_event *event) {
     struct turn_now now = look(loop);
     core_turn_step(&loop->turn, event, &now);
     run_errands(loop);
+    tell_push(loop, event->kind == CORE_START);
 }
 
 /* What the shell knows and the core does not: whose data these are, and how large a payload may be. */

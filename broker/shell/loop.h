@@ -21,7 +21,8 @@ struct loop {
     struct batch *batch;               /* being filled */
     const struct index_filter *filter; /* of an index position at or above the last CORE_INDEXED */
     struct core_turn turn;
-    size_t stamped; /* deliveries of the batch that are counted, and know their lane's turn */
+    uint64_t push_version; /* core_push_version, as the desk was told (pusher.h) */
+    size_t stamped;        /* deliveries of the batch that are counted, and know their lane's turn */
     struct watchdog watchdog;
     struct applier applier; /* while another node leads */
     bool clock_held;

@@ -29,6 +29,8 @@
 #include "notify.h"
 #include "papers.h"
 #include "peer_key.h"
+#include "pusher.h"
+#include "pushes.h"
 #include "recovery.h"
 #include "shell.h"
 #include "tls.h"
@@ -181,6 +183,8 @@ static void bind_endpoints(void) {
     shell.beanstalk = beanstalk_new(shell.gateway);
     if (shell.beanstalk == NULL) refuse("listen_failed", "there is not enough memory");
     beanstalk_serve(shell.beanstalk, shell.door);
+    shell.push = pushes_new(&shell, message, sizeof(message));
+    if (shell.push == NULL) refuse("refused", message);
     for (unsigned i = 0; i < shell.endpoints.count; i++) add_listener(i);
 }
 
@@ -222,6 +226,7 @@ static void stop(void) {
     authorizer_stop(&shell.authorizer);
     door_stop(shell.door, FLUSH_MAX_MS);
     beanstalk_free(shell.beanstalk);
+    push_free(shell.push);
     gateway_free(shell.gateway);
     http_server_free(shell.http);
     endpoints_remove(&shell.endpoints);
@@ -323,6 +328,7 @@ int main(int argc, char **argv) {
     who_sent(&caught, shell.stopped_by);
     notify("STOPPING=1");
     logfmt("stopping", "url=%s", shell.url);
+    push_stop(shell.push); /* while what it has under way can still be acked */
     if (shell.node.on) node_leave(&shell.node);
     stop();
 #ifdef __SANITIZE_ADDRESS__

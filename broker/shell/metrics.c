@@ -196,6 +196,29 @@ static void put_queues(FILE *out, Tarry__QueueStats *const *queues, size_t count
         put_histogram(out, "queue_lateness_seconds", queues[i]->name, queues[i]->lateness);
 }
 
+/* ---- queues that are pushed, PUSH_QUEUES_MAX at most: X(name, type, unit, field, help) */
+#define PUSH_METRICS(X)                                                                                                \
+    X("push_requests_in_flight", "gauge", AS_IT_IS, in_flight, "Webhook requests on their way.")                       \
+    X("push_requests_total", "counter", AS_IT_IS, sent, "Webhook requests that have ended.")                           \
+    X("push_acked_total", "counter", AS_IT_IS, acked, "Webhook requests that were answered with 2xx.")                 \
+    X("push_failed_total", "counter", AS_IT_IS, failed, "Webhook requests answered otherwise, or not at all.")         \
+    X("push_succeeded_timestamp_seconds", "gauge", FROM_MS, succeeded_ms, "The last success; 0: none.")                \
+    X("push_failed_timestamp_seconds", "gauge", FROM_MS, failed_ms, "The last failure; 0: none.")                      \
+    X("push_resting_until_timestamp_seconds", "gauge", FROM_MS, resting_until_ms, "Nothing is sent before; 0: it is.")
+
+static void put_pushed(FILE *out, Tarry__PushTarget *const *targets, size_t count) {
+#define X(name, type, unit, field, help)                                                                               \
+    put_head(out, name, type, help);                                                                                   \
+    for (size_t i = 0; i < count; i++) {                                                                               \
+        fputs("tarry_" name "{queue=\"", out);                                                                         \
+        put_value(out, targets[i]->queue);                                                                             \
+        fputs("\"} ", out);                                                                                            \
+        put_number(out, targets[i]->field, unit);                                                                      \
+    }
+    PUSH_METRICS(X)
+#undef X
+}
+
 /* Over all queues, those without series of their own included. */
 static void put_sums(FILE *out, const Tarry__StatsReply *stats, size_t shown) {
     put_head(out, "queues", "gauge", "Queues.");
@@ -245,6 +268,7 @@ char *metrics_text(const Tarry__StatsReply *stats, size_t *out_size) {
     put_sums(out, stats, shown);
     put_all_lateness(out, stats);
     put_queues(out, stats->queues, shown);
+    if (stats->broker != NULL && stats->broker->n_push > 0) put_pushed(out, stats->broker->push, stats->broker->n_push);
     if (fclose(out) == 0) return text;
     free(text);
     return NULL;

@@ -52,6 +52,7 @@
 struct beanstalk;
 struct gateway;
 struct http_server;
+struct push;
 
 struct shell {
     struct config config;
@@ -88,6 +89,7 @@ struct shell {
     struct gateway *gateway;     /* the door's thread's, as … */
     struct http_server *http;    /* … this is */
     struct beanstalk *beanstalk; /* … and this */
+    struct push *push;           /* webhooks */
     struct tls *tls;             /* NULL: none */
     struct authorizer authorizer;
     struct rpc rpc;

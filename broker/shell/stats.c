@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "pusher.h"
 #include "shell.h"
 
 static uint64_t resident_bytes(void) {
@@ -88,5 +89,5 @@ Tarry__BrokerStats *stats_broker(struct shell *shell, struct arena *arena, bool 
     stats_access(shell, out, access);
     member_format(shell->dir.member.id, member);
     out->member = member;
-    return out;
+    return push_stats(shell->push, arena, out) ? out : NULL;
 }

@@ -351,6 +351,9 @@ struct tarry_policy {
     uint64_t backoff_min_ms;
     uint64_t backoff_max_ms;
     uint32_t backoff_jitter; /* per cent of the delay, 0 … 100, added at random */
+    /* http:// or https://, 512 bytes at most: the primary POSTs what is due there (docs/WEBHOOKS.md). "" or NULL: it
+     * does not. Read only with TARRY_POLICY_PUSH. In a view: never NULL, and as long-lived as that. */
+    const char *push;
 };
 enum tarry_policy_field {
     TARRY_POLICY_LEASE = 1,
@@ -358,7 +361,8 @@ enum tarry_policy_field {
     TARRY_POLICY_BACKOFF = 4,
     TARRY_POLICY_BACKOFF_MIN = 8,
     TARRY_POLICY_BACKOFF_MAX = 16,
-    TARRY_POLICY_BACKOFF_JITTER = 32
+    TARRY_POLICY_BACKOFF_JITTER = 32,
+    TARRY_POLICY_PUSH = 64
 };
 
 /* Bits of task states, for purging and listing. */

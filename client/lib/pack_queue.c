@@ -1,11 +1,11 @@
 /* pack_queue.c: operations on whole queues, packed. */
 #include "client.h"
 
-#define POLICY_FIELDS_ALL (TARRY_POLICY_BACKOFF_JITTER * 2 - 1)
+#define POLICY_FIELDS_ALL (TARRY_POLICY_PUSH * 2 - 1)
 
 int pack_queue_set(struct buffer *body, const char *queue, const struct tarry_policy *policy, uint32_t fields) {
-    static const char *const names[] = {"lease_ms",       "max_attempts",   "backoff",
-                                        "backoff_min_ms", "backoff_max_ms", "backoff_jitter"};
+    static const char *const names[] = {"lease_ms",       "max_attempts",   "backoff", "backoff_min_ms",
+                                        "backoff_max_ms", "backoff_jitter", "push"};
     Tarry__Op op = TARRY__OP__INIT;
     Tarry__QueueSet set = TARRY__QUEUE_SET__INIT;
     Tarry__Policy wire = TARRY__POLICY__INIT;
@@ -18,6 +18,7 @@ int pack_queue_set(struct buffer *body, const char *queue, const struct tarry_po
     wire.backoff_min_ms = policy->backoff_min_ms;
     wire.backoff_max_ms = policy->backoff_max_ms;
     wire.backoff_jitter = policy->backoff_jitter;
+    if ((fields & TARRY_POLICY_PUSH) != 0 && policy->push != NULL) wire.push = (char *)policy->push;
     for (size_t i = 0; i < QUEUE_POLICY_FIELDS; i++)
         if ((fields & 1u << i) != 0) named[set.n_fields++] = (char *)names[i];
     set.queue = (char *)queue;

@@ -78,7 +78,7 @@ int options_take(void *out, size_t known, const void *given, size_t size) {
 }
 
 void policy_from_proto(const Tarry__Policy *from, struct tarry_policy *out) {
-    *out = (struct tarry_policy){0};
+    *out = (struct tarry_policy){.push = ""};
     if (from == NULL) return;
     *out = (struct tarry_policy){
         .lease_ms = from->lease_ms,
@@ -87,5 +87,6 @@ void policy_from_proto(const Tarry__Policy *from, struct tarry_policy *out) {
         .backoff_min_ms = from->backoff_min_ms,
         .backoff_max_ms = from->backoff_max_ms,
         .backoff_jitter = from->backoff_jitter,
+        .push = from->push,
     };
 }

@@ -21,6 +21,11 @@ static int run_purge(struct tool *tool, const struct args *args);
 
 static const struct arg_spec no_options[] = {{0}};
 
+static const struct arg_spec set_options[] = {
+    {"push", ARG_VALUE, "URL", "as push=URL"},
+    {0},
+};
+
 static const struct arg_spec queues_options[] = {
     OPTIONS_FRESH,
     {0},
@@ -41,22 +46,26 @@ const struct command command_queues = {
 
 const struct command command_queue_set = {
     .name = "queue set",
-    .usage = "QUEUE name=value…",
+    .usage = "QUEUE [name=value…] [--push URL]",
     .summary = "change a queue's policy",
-    .text = "Sets the named fields of a queue's policy; the others stay. A queue that is not there yet is made.\n\n"
-            "  lease=DUR              how long a delivered task belongs to its consumer (default 30s)\n"
-            "  max_attempts=N         then the task goes to the dead letters; 0: no end (default 16)\n"
-            "  backoff=KIND           fixed (always backoff_min) or exponential (doubling up to backoff_max)\n"
-            "  backoff_min=DUR        the first delay after a nack (default 1s)\n"
-            "  backoff_max=DUR        the longest delay (default 10m)\n"
-            "  backoff_jitter=N       per cent of the delay, added at random (default 20)\n\n"
-            "The durations may be given as lease_ms, backoff_min_ms and backoff_max_ms too, in milliseconds.",
-    .options = no_options,
-    .positional_min = 2,
+    .text =
+        "Sets the named fields of a queue's policy; the others stay. A queue that is not there yet is made.\n\n"
+        "  lease=DUR              how long a delivered task belongs to its consumer (default 30s)\n"
+        "  max_attempts=N         then the task goes to the dead letters; 0: no end (default 16)\n"
+        "  backoff=KIND           fixed (always backoff_min) or exponential (doubling up to backoff_max)\n"
+        "  backoff_min=DUR        the first delay after a nack (default 1s)\n"
+        "  backoff_max=DUR        the longest delay (default 10m)\n"
+        "  backoff_jitter=N       per cent of the delay, added at random (default 20)\n"
+        "  push=URL               the primary POSTs what is due to this http:// or https:// URL, signed, and acks it\n"
+        "                         when the answer is 2xx (docs/WEBHOOKS.md); none: it does not (default)\n\n"
+        "The durations may be given as lease_ms, backoff_min_ms and backoff_max_ms too, in milliseconds.",
+    .options = set_options,
+    .positional_min = 1,
     .positional_max = ARGS_POSITIONAL_ANY,
     .positional_names = "QUEUE and name=value",
     .examples = "tarry queue set close-order lease=1m max_attempts=5\n"
-                "tarry queue set calls backoff=exponential backoff_min=2s backoff_max=1h backoff_jitter=50",
+                "tarry queue set calls backoff=exponential backoff_min=2s backoff_max=1h backoff_jitter=50\n"
+                "tarry queue set close-order --push https://shop.example.org/hooks/close-order",
     .run = run_set,
 };
 
@@ -144,6 +153,7 @@ static void queue_json(struct text *out, const struct tarry_queue_view *queue, c
     ndjson_number(out, "backoff_min_ms", queue->policy->backoff_min_ms);
     ndjson_number(out, "backoff_max_ms", queue->policy->backoff_max_ms);
     ndjson_number(out, "backoff_jitter", queue->policy->backoff_jitter);
+    if (queue->policy->push[0] != 0) ndjson_text(out, "push", queue->policy->push);
     json_source(out, source);
     ndjson_end(out);
 }
@@ -169,12 +179,13 @@ static void queue_row(struct table *table, const struct tarry_queue_view *queue)
         table_cell(table, "-");
     else
         table_cell(table, queue->paused_until_ms != 0 ? rfc3339_format(queue->paused_until_ms, time) : "until resumed");
+    table_cell(table, policy->push[0] != 0 ? policy->push : "-");
     text_deinit(&backoff);
 }
 
 static int run_queues(struct tool *tool, const struct args *args) {
-    static const char *const heads[] = {"QUEUE",  ">PENDING",  ">IN FLIGHT", ">DEAD",
-                                        ">LEASE", ">ATTEMPTS", "BACKOFF",    "PAUSED"};
+    static const char *const heads[] = {"QUEUE",     ">PENDING", ">IN FLIGHT", ">DEAD", ">LEASE",
+                                        ">ATTEMPTS", "BACKOFF",  "PAUSED",     "PUSH"};
     struct tarry_queues_view *view = NULL;
     char message[TARRY_MESSAGE_SIZE] = "";
     struct table table;
@@ -184,7 +195,7 @@ static int run_queues(struct tool *tool, const struct args *args) {
     if (status != 0) return status;
     int code = tarry_queues_fresh(tool->client, &tool->fresh, &view, message);
     if (code != TARRY_OK) return tool_failed(tool, code, message);
-    table_init(&table, heads, 8);
+    table_init(&table, heads, 9);
     for (size_t i = 0; i < view->count; i++) {
         if (tool->json)
             queue_json(&out, view->queues[i], &view->source);
@@ -241,6 +252,14 @@ static int run_set(struct tool *tool, const struct args *args) {
     int status = 0;
     for (size_t i = 1; i < args->positional_count && status == 0; i++)
         status = policy_field(args, args->positional[i], &policy, &fields);
+    const char *push = args_get(args, "push");
+    if (status == 0 && push != NULL && (fields & TARRY_POLICY_PUSH) != 0)
+        status = tool_usage(args, "push is given twice");
+    if (status == 0 && push != NULL) {
+        policy.push = policy_push(push);
+        fields |= TARRY_POLICY_PUSH;
+    }
+    if (status == 0 && fields == 0) status = tool_usage(args, "QUEUE and name=value or --push are wanted");
     if (status == 0) status = tool_connect(tool);
     if (status != 0) return status;
     tarry_queue_set(tool->client, args->positional[0], &policy, fields, &result);

@@ -29,19 +29,24 @@ static int policy_number(const struct args *args, const char *text, const char *
     return 0;
 }
 
+const char *policy_push(const char *value) {
+    return strcmp(value, "none") == 0 ? "" : value;
+}
+
 int policy_field(const struct args *args, const char *text, struct tarry_policy *policy, uint32_t *fields) {
-    static const char *const names[] = {"lease",       "max_attempts", "backoff",
-                                        "backoff_min", "backoff_max",  "backoff_jitter"}; /* enum tarry_policy_field */
-    static const char *const names_ms[] = {"lease_ms", "", "", "backoff_min_ms", "backoff_max_ms", ""};
+    enum { FIELDS = 7 }; /* enum tarry_policy_field */
+    static const char *const names[FIELDS] = {"lease",       "max_attempts",   "backoff", "backoff_min",
+                                              "backoff_max", "backoff_jitter", "push"};
+    static const char *const names_ms[FIELDS] = {"lease_ms", "", "", "backoff_min_ms", "backoff_max_ms", "", ""};
     const char *equals = strchr(text, '=');
     if (equals == NULL || equals == text) return tool_usage(args, "'%s' is not name=value", text);
     char *name = tool_strdup(text);
     name[equals - text] = 0;
     const char *value = equals + 1;
     int place = 0, status = 0;
-    while (place < 6 && strcmp(name, names[place]) != 0 && strcmp(name, names_ms[place]) != 0) place++;
-    const char *near = place == 6 ? nearest(name, names, 6) : NULL;
-    if (place < 6 && (*fields & 1u << place) != 0) {
+    while (place < FIELDS && strcmp(name, names[place]) != 0 && strcmp(name, names_ms[place]) != 0) place++;
+    const char *near = place == FIELDS ? nearest(name, names, FIELDS) : NULL;
+    if (place < FIELDS && (*fields & 1u << place) != 0) {
         status = tool_usage(args, "%s is given twice", names[place]);
     } else
         switch (place) {
@@ -65,11 +70,14 @@ int policy_field(const struct args *args, const char *text, struct tarry_policy 
         case 5:
             status = policy_number(args, name, value, &policy->backoff_jitter);
             break;
+        case 6:
+            policy->push = policy_push(value);
+            break;
         default:
             status = near != NULL ? tool_usage(args, "a policy has no '%s' (did you mean '%s'?)", name, near)
                                   : tool_usage(args, "a policy has no '%s'", name);
         }
-    if (place < 6) *fields |= 1u << place;
+    if (place < FIELDS) *fields |= 1u << place;
     free(name);
     return status;
 }

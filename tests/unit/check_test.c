@@ -454,7 +454,7 @@ static void redactions(void **state) {
 
 static void policies(void **state) {
     static char *fields[] = {"lease_ms",       "max_attempts",   "backoff", "backoff_min_ms",
-                             "backoff_max_ms", "backoff_jitter", "backoff"};
+                             "backoff_max_ms", "backoff_jitter", "push",    "backoff"};
     FINE(QUEUE_SET, &good.queue_set); /* creates the queue */
     good.queue_set.fields = fields;
     good.queue_set.n_fields = QUEUE_POLICY_FIELDS;

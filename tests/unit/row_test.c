@@ -171,6 +171,13 @@ static void a_queue_hash_sees_every_field_but_before(void **state) {
     QUEUE_SEEN(policy.backoff_min_ms);
     QUEUE_SEEN(policy.backoff_max_ms);
     QUEUE_SEEN(policy.backoff_jitter);
+    policy.push = "https://example.org/a";
+    uint64_t pushed = queue_hash(&queue);
+    assert_int_not_equal(pushed, hash);
+    policy.push = "https://example.org/b";
+    assert_int_not_equal(queue_hash(&queue), pushed);
+    policy.push = "";
+    assert_int_equal(queue_hash(&queue), hash); /* as it was before there were webhooks */
     queue.name = "order";
     assert_int_not_equal(queue_hash(&queue), hash);
     queue.name = "orders", queue.policy = NULL;

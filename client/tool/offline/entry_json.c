@@ -70,6 +70,7 @@ static void json_policy(struct text *out, const Tarry__Policy *policy) {
     ndjson_number(out, "backoff_min_ms", policy->backoff_min_ms);
     ndjson_number(out, "backoff_max_ms", policy->backoff_max_ms);
     ndjson_number(out, "backoff_jitter", policy->backoff_jitter);
+    if (policy->push[0] != 0) ndjson_text(out, "push", policy->push);
 }
 
 /* An object within the line. */

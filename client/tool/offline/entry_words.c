@@ -154,6 +154,7 @@ static void words_policy(struct text *out, const Tarry__Policy *policy) {
     words_duration(out, "", policy->backoff_min_ms);
     words_duration(out, " to", policy->backoff_max_ms);
     text_printf(out, ", jitter %u%%", policy->backoff_jitter);
+    if (policy->push[0] != 0) text_printf(out, ", pushed to %s", policy->push);
 }
 
 static void words_queue(struct text *out, const Tarry__QueuePut *queue) {

@@ -78,7 +78,7 @@ static void take_queue(struct asked *asked, const struct entry *entry, struct pl
     const Tarry__QueuePut *put = entry->record->queue;
     if (put->deleted) return; /* nothing was in it: it makes no difference to any task */
     struct ask *ask = asked_add(asked, ASK_QUEUE, plan, NULL);
-    ask->policy = *put->policy;
+    ask->policy = plan_recorded(put->policy);
     ask->pauses = put->paused || plan->paused;
     ask->paused = put->paused;
     if (put->paused && put->paused_until_ms != 0) {

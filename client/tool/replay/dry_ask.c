@@ -143,7 +143,7 @@ static void op_policy(struct asking *asking, const struct plan *plan, Tarry__Op 
     op->queue_set->queue = plan->name;
     op->queue_set->policy = new_of(asking, sizeof policy, &policy);
     op->queue_set->fields = (char **)names;
-    op->queue_set->n_fields = QUEUE_POLICY_FIELDS;
+    op->queue_set->n_fields = QUEUE_POLICY_NUMBERS; /* a dry run pushes nothing */
 }
 
 static Tarry__Op *add_op(struct asking *asking, struct life *scheduled) {

@@ -353,6 +353,7 @@ static void act(struct into *in, const struct entry *entry, struct image *image)
     }
 }
 
+/* Not where it was pushed to: a replay must not POST what has happened to whoever was told of it then. */
 static struct tarry_policy policy_of(const Tarry__Policy *from) {
     return (struct tarry_policy){.lease_ms = from->lease_ms,
                                  .max_attempts = from->max_attempts,

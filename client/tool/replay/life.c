@@ -264,7 +264,7 @@ int lives_take(void *argument, const struct entry *entry) {
     if (task != NULL && life == NULL && entry_kind(entry) == ENTRY_SCHEDULED) life = add(lives, task, plan);
     if (lives->frame->atomic) asked_take(lives->frame, entry, plan, life);
     if (entry->record->fact_case == TARRY__RECORD__FACT_QUEUE) {
-        plan->recorded = *entry->record->queue->policy;
+        plan->recorded = plan_recorded(entry->record->queue->policy);
         plan->paused = entry->record->queue->paused;
     }
     lives->before += task != NULL && life == NULL;

@@ -59,6 +59,9 @@ static int take_sets(struct plans *plans, struct plan *plan) {
         if (is_option(plans->args, i, "set") && sets(value, plan->name))
             status = policy_field(plans->args, field_of(value), &policy, &fields);
     }
+    if (status == 0 && (fields & TARRY_POLICY_PUSH) != 0)
+        return tool_usage(plans->args, "--set: %s: a dry run pushes nothing: push makes no difference to it",
+                          plan->name);
     plan->set = policy_to_proto(&policy);
     plan->set_fields = fields;
     const char *wrong = status == 0 ? out_of_range(&plan->set, fields) : NULL;
@@ -122,7 +125,7 @@ int plans_init(struct plans *plans, const struct args *args) {
 
 static int learn(void *argument, const Tarry__QueuePut *put) {
     struct plan *plan = plans_find(argument, put->name);
-    plan->recorded = *put->policy;
+    plan->recorded = plan_recorded(put->policy);
     return 0;
 }
 
@@ -130,6 +133,14 @@ int plans_learn(struct plans *plans, struct store *store) {
     int error = index_each_queue(store->index, learn, plans);
     if (error == 0) return 0;
     return store_damaged(store, "%s: the index cannot be read: %s", store->directory, store_sentence(error));
+}
+
+Tarry__Policy plan_recorded(const Tarry__Policy *from) {
+    Tarry__Policy policy = *from;
+    policy.base.n_unknown_fields = 0;
+    policy.base.unknown_fields = NULL;
+    policy.push = (char *)protobuf_c_empty_string;
+    return policy;
 }
 
 const char *plans_not_met(const struct plans *plans) {

@@ -42,6 +42,9 @@ struct plan *plans_find(struct plans *plans, const char *name);
 int plans_learn(struct plans *plans, struct store *store);
 /* What --set names, but for queues that were not met. NULL: all were. */
 const char *plans_not_met(const struct plans *plans);
+/* A copy of a policy in a record, without what belongs to the record: where it was pushed to makes no difference here.
+ */
+Tarry__Policy plan_recorded(const Tarry__Policy *from);
 /* The recorded policy with --set in force. */
 Tarry__Policy plan_policy(const struct plan *plan);
 void plans_deinit(struct plans *plans);

@@ -1,0 +1,31 @@
+/* push_request.h: the heads of a webhook: CloudEvents 1.0 in binary mode, and Standard Webhooks. Pure, any thread. */
+#ifndef TARRY_PUSH_PUSH_REQUEST_H
+#define TARRY_PUSH_PUSH_REQUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "push_job.h"
+#include "push_secrets.h"
+#include "tarry.pb-c.h"
+
+/* Of one head: a value of 4,096 bytes, each as %XX, and a name likewise. */
+#define PUSH_HEAD_LINE_SIZE (3u * (ATTRIBUTE_VALUE_SIZE_MAX + ATTRIBUTE_NAME_SIZE_MAX) + 64u)
+
+/* False: it could not take it, and no more are made. */
+typedef bool push_add_head(void *argument, const char *line);
+
+struct push_words {
+    const struct push_job *job;
+    const Tarry__Content *content;
+    const struct push_secret *secret;
+    const uint8_t *cluster; /* 8 bytes */
+    uint64_t timestamp_s;   /* Unix seconds */
+};
+
+/* `webhook-id` and `ce-id`: the same for each delivery of a task, and no other task of any broker has it. */
+void push_id(const uint8_t cluster[8], uint64_t id, char out[PUSH_ID_SIZE]);
+/* Each head as a line `Name: value` of printable ASCII. False: one was not taken. */
+bool push_heads(const struct push_words *words, push_add_head *add, void *argument);
+
+#endif

@@ -1,0 +1,415 @@
+/* push_sender.c: see push_sender.h. */
+#include "push_sender.h"
+
+#include <pthread.h>
+#include <sodium.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "push_curl.h"
+#include "push_request.h"
+#include "push_secrets.h"
+
+/* It wakes by itself for libcurl's deadlines alone. */
+#define POLL_MS 600000
+
+struct push_sender {
+    struct push_sender_options options;
+    pthread_t thread;
+    CURLM *multi;
+    pthread_mutex_t mutex; /* of what follows, down to `is_down` */
+    struct push_job_list posted;
+    struct push_job_list done;
+    bool is_up;   /* `multi` may be woken */
+    bool is_down; /* there is no libcurl: nothing is taken */
+    _Atomic bool stops;
+    /* the thread's own */
+    struct push_job_list waiting; /* taken, and not begun */
+    TAILQ_HEAD(, flight) flights;
+    struct push_secrets secrets;
+    uint64_t read_ms;               /* when they were read; 0: never */
+    char problem[PUSH_REASON_SIZE]; /* why nothing can be sent, or the secrets are those of before; empty: nothing */
+};
+
+/* A request under way. */
+struct flight {
+    TAILQ_ENTRY(flight) next;
+    struct push_sender *sender;
+    struct push_job *job;
+    CURL *easy;
+    struct curl_slist *heads;
+    Tarry__Content *content;
+    size_t head_size; /* of the answer, so far */
+    size_t body_size;
+    const char *refused; /* what is wrong with an address that its name led to */
+    bool has_tried;      /* … and another one was let through */
+    bool is_enough;      /* of its body */
+    bool is_flooded;     /* by its heads */
+};
+
+uint64_t push_now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+}
+
+uint64_t push_job_time_ms(const struct push_job *job, uint64_t now_ms) {
+    uint64_t least = job->lease_ms / 4 < 1000 ? job->lease_ms / 4 : 1000;
+    uint64_t left = job->until_ms > now_ms ? job->until_ms - now_ms : 0;
+    if (left < least || left == 0) return 0;
+    return left < PUSH_TIME_MAX_MS ? left : PUSH_TIME_MAX_MS;
+}
+
+/* ---- what a job came to */
+
+static void say(struct push_job *job, enum push_verdict verdict, const char *reason) {
+    job->verdict = verdict;
+    snprintf(job->reason, sizeof(job->reason), "%s", reason);
+}
+
+static void give_back(struct push_sender *sender, struct push_job *job) {
+    pthread_mutex_lock(&sender->mutex);
+    TAILQ_INSERT_TAIL(&sender->done, job, next);
+    pthread_mutex_unlock(&sender->mutex);
+}
+
+static uint64_t later_ms(struct flight *flight) {
+    curl_off_t seconds = 0;
+    if (push_curl.easy_getinfo(flight->easy, CURLINFO_RETRY_AFTER, &seconds) != CURLE_OK || seconds <= 0) return 0;
+    uint64_t most_s = PUSH_LATER_MAX_MS / 1000;
+    return ((uint64_t)seconds < most_s ? (uint64_t)seconds : most_s) * 1000;
+}
+
+static void judge_status(struct flight *flight, long status) {
+    struct push_job *job = flight->job;
+    const char *more = status >= 300 && status < 400 ? ": redirects are not followed" : "";
+    snprintf(job->reason, sizeof(job->reason), "the target answered %ld%s", status, more);
+    job->verdict = PUSH_FAILED;
+    if (status >= 200 && status < 300) job->verdict = PUSH_TAKEN;
+    if (status == 410) job->verdict = PUSH_REFUSED;
+    if (status != 429 && status != 503) return;
+    job->later_ms = later_ms(flight);
+    if (job->later_ms > 0) job->verdict = PUSH_LATER;
+}
+
+/* A whole answer counts, and one whose body is longer than anybody wanted to know. */
+static void judge(struct flight *flight, CURLcode code) {
+    struct push_job *job = flight->job;
+    long status = 0;
+    (void)push_curl.easy_getinfo(flight->easy, CURLINFO_RESPONSE_CODE, &status);
+    if (status >= 200 && (code == CURLE_OK || flight->is_enough)) {
+        judge_status(flight, status);
+        return;
+    }
+    job->verdict = PUSH_FAILED;
+    if (flight->refused != NULL && !flight->has_tried)
+        snprintf(job->reason, sizeof(job->reason), "the target is %s: not allowed (--push-allow)", flight->refused);
+    else if (flight->is_flooded)
+        snprintf(job->reason, sizeof(job->reason), "the target answered with more than 32 KiB of heads");
+    else if (code == CURLE_OPERATION_TIMEDOUT)
+        snprintf(job->reason, sizeof(job->reason), "the target did not answer in time");
+    else
+        snprintf(job->reason, sizeof(job->reason), "%s", push_curl.easy_strerror(code));
+}
+
+/* ---- what libcurl calls */
+
+static curl_socket_t on_socket(void *argument, curlsocktype purpose, struct curl_sockaddr *address) {
+    struct flight *flight = argument;
+    (void)purpose;
+    const char *problem = push_address_problem(&address->addr, &flight->sender->options.allowed);
+    if (problem == NULL) {
+        flight->has_tried = true;
+        return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    }
+    flight->refused = problem;
+    return CURL_SOCKET_BAD;
+}
+
+static size_t on_head(char *bytes, size_t one, size_t size, void *argument) {
+    struct flight *flight = argument;
+    (void)bytes;
+    (void)one; /* is 1 */
+    flight->head_size += size;
+    flight->is_flooded = flight->head_size > PUSH_HEAD_MAX;
+    return flight->is_flooded ? 0 : size;
+}
+
+static size_t on_body(char *bytes, size_t one, size_t size, void *argument) {
+    struct flight *flight = argument;
+    (void)bytes;
+    (void)one;
+    flight->body_size += size;
+    flight->is_enough = flight->body_size > PUSH_ANSWER_MAX;
+    return flight->is_enough ? 0 : size;
+}
+
+/* ---- secrets */
+
+static void read_secrets(struct push_sender *sender, uint64_t now_ms) {
+    const struct push_sender_options *options = &sender->options;
+    struct push_secrets secrets;
+    char message[PUSH_SECRETS_MESSAGE_SIZE];
+    size_t size = 0;
+    if (sender->read_ms != 0 && now_ms - sender->read_ms < PUSH_SECRETS_MS) return;
+    sender->read_ms = now_ms;
+    sender->problem[0] = '\0';
+    char *text = malloc(PUSH_SECRETS_FILE_MAX + 1);
+    if (text == NULL) return;
+    if (options->read_secrets(options->argument, text, PUSH_SECRETS_FILE_MAX + 1, &size, sender->problem,
+                              sizeof(sender->problem)) == 0) {
+        bool is_fine = size <= PUSH_SECRETS_FILE_MAX && push_secrets_parse(text, size, &secrets, message) == 0;
+        if (is_fine) {
+            push_secrets_deinit(&sender->secrets);
+            sender->secrets = secrets;
+        } else if (size > PUSH_SECRETS_FILE_MAX) {
+            snprintf(sender->problem, sizeof(sender->problem), "--push-secrets: the file is longer than 256 KiB");
+        } else {
+            push_secrets_deinit(&secrets);
+            snprintf(sender->problem, sizeof(sender->problem), "--push-secrets: %.160s", message);
+        }
+    }
+    sodium_memzero(text, PUSH_SECRETS_FILE_MAX + 1);
+    free(text);
+}
+
+/* ---- requests */
+
+static bool add_head(void *argument, const char *line) {
+    struct flight *flight = argument;
+    struct curl_slist *longer = push_curl.slist_append(flight->heads, line);
+    if (longer != NULL) flight->heads = longer;
+    return longer != NULL;
+}
+
+static void flight_end(struct flight *flight) {
+    struct push_sender *sender = flight->sender;
+    if (flight->easy != NULL) {
+        (void)push_curl.multi_remove_handle(sender->multi, flight->easy);
+        push_curl.easy_cleanup(flight->easy);
+    }
+    push_curl.slist_free_all(flight->heads);
+    if (flight->content != NULL) tarry__content__free_unpacked(flight->content, NULL);
+    TAILQ_REMOVE(&sender->flights, flight, next);
+    give_back(sender, flight->job);
+    free(flight);
+}
+
+#define SET(option, value) (push_curl.easy_setopt(flight->easy, (option), (value)) == CURLE_OK)
+
+/* No proxy, no netrc, no cookies, no other protocol, no redirect: whatever the environment or the target says. */
+static bool set_limits(struct flight *flight) {
+    return SET(CURLOPT_PROTOCOLS_STR, "http,https") && SET(CURLOPT_PROXY, "") && SET(CURLOPT_NOPROXY, "*") &&
+           SET(CURLOPT_FOLLOWLOCATION, 0L) && SET(CURLOPT_DISALLOW_USERNAME_IN_URL, 1L) && SET(CURLOPT_NOSIGNAL, 1L) &&
+           SET(CURLOPT_QUICK_EXIT, 1L) && SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) &&
+           SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2) && SET(CURLOPT_SSL_VERIFYPEER, 1L) &&
+           SET(CURLOPT_SSL_VERIFYHOST, 2L) && SET(CURLOPT_MAXLIFETIME_CONN, (long)PUSH_CONNECTION_MAX_S) &&
+           SET(CURLOPT_OPENSOCKETFUNCTION, on_socket) && SET(CURLOPT_OPENSOCKETDATA, flight) &&
+           SET(CURLOPT_HEADERFUNCTION, on_head) && SET(CURLOPT_HEADERDATA, flight) &&
+           SET(CURLOPT_WRITEFUNCTION, on_body) && SET(CURLOPT_WRITEDATA, flight) && SET(CURLOPT_PRIVATE, flight);
+}
+
+static bool set_request(struct flight *flight, uint64_t time_ms) {
+    const struct push_sender_options *options = &flight->sender->options;
+    const ProtobufCBinaryData *payload = &flight->content->payload;
+    char agent[64];
+    snprintf(agent, sizeof(agent), "tarryd/%s", options->version);
+    long connect_ms = time_ms < PUSH_CONNECT_MAX_MS ? (long)time_ms : (long)PUSH_CONNECT_MAX_MS;
+    return SET(CURLOPT_URL, flight->job->url) && SET(CURLOPT_POST, 1L) && SET(CURLOPT_USERAGENT, agent) &&
+           SET(CURLOPT_POSTFIELDS, payload->len > 0 ? (const char *)payload->data : "") &&
+           SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)payload->len) && SET(CURLOPT_HTTPHEADER, flight->heads) &&
+           SET(CURLOPT_TIMEOUT_MS, (long)time_ms) && SET(CURLOPT_CONNECTTIMEOUT_MS, connect_ms) &&
+           (options->ca[0] == '\0' || SET(CURLOPT_CAINFO, options->ca));
+}
+
+/* NULL: no memory. */
+static struct flight *flight_new(struct push_sender *sender, struct push_job *job) {
+    struct flight *flight = calloc(1, sizeof(*flight));
+    if (flight == NULL) return NULL;
+    *flight = (struct flight){.sender = sender, .job = job};
+    TAILQ_INSERT_TAIL(&sender->flights, flight, next);
+    flight->content = tarry__content__unpack(NULL, job->content_size, job->content);
+    return flight;
+}
+
+static void begin(struct push_sender *sender, struct push_job *job, uint64_t now_ms) {
+    static const char no_memory[] = "the broker has not enough memory for a request";
+    const struct push_secret *secret = push_secrets_find(&sender->secrets, job->queue);
+    uint64_t time_ms = push_job_time_ms(job, now_ms);
+    say(job, PUSH_UNSENT, "");
+    if (secret == NULL)
+        say(job, PUSH_UNSENT,
+            sender->problem[0] != '\0' ? sender->problem
+                                       : "the queue has no secret in --push-secrets: nothing is sent");
+    if (secret == NULL || time_ms == 0) {
+        give_back(sender, job);
+        return;
+    }
+    struct flight *flight = flight_new(sender, job);
+    say(job, PUSH_UNSENT, no_memory);
+    if (flight == NULL) {
+        give_back(sender, job);
+        return;
+    }
+    struct push_words words = {.job = job,
+                               .content = flight->content,
+                               .secret = secret,
+                               .cluster = sender->options.cluster,
+                               .timestamp_s = (uint64_t)time(NULL)};
+    flight->easy = push_curl.easy_init();
+    bool is_ready = flight->content != NULL && flight->easy != NULL && push_heads(&words, add_head, flight) &&
+                    set_limits(flight) && set_request(flight, time_ms) &&
+                    push_curl.multi_add_handle(sender->multi, flight->easy) == CURLM_OK;
+    if (is_ready)
+        say(job, PUSH_FAILED, "the request was broken off");
+    else
+        flight_end(flight);
+}
+
+static void take_posted(struct push_sender *sender) {
+    pthread_mutex_lock(&sender->mutex);
+    TAILQ_CONCAT(&sender->waiting, &sender->posted, next);
+    pthread_mutex_unlock(&sender->mutex);
+}
+
+static bool begin_all(struct push_sender *sender) {
+    struct push_job *job;
+    bool any = false;
+    take_posted(sender);
+    if (TAILQ_EMPTY(&sender->waiting)) return false;
+    uint64_t now_ms = push_now_ms();
+    read_secrets(sender, now_ms);
+    while ((job = TAILQ_FIRST(&sender->waiting)) != NULL) {
+        TAILQ_REMOVE(&sender->waiting, job, next);
+        begin(sender, job, now_ms);
+        any = true;
+    }
+    return any;
+}
+
+static bool end_all(struct push_sender *sender) {
+    CURLMsg *message;
+    int left = 0;
+    bool any = false;
+    while ((message = push_curl.multi_info_read(sender->multi, &left)) != NULL) {
+        struct flight *flight = NULL;
+        if (message->msg != CURLMSG_DONE) continue;
+        CURLcode code = message->data.result;
+        (void)push_curl.easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&flight);
+        judge(flight, code);
+        flight_end(flight);
+        any = true;
+    }
+    return any;
+}
+
+/* ---- the thread */
+
+/* Without libcurl: each job comes back, with the reason, as soon as it is posted. */
+static bool open_multi(struct push_sender *sender) {
+    char message[PUSH_CURL_MESSAGE_SIZE] = "webhooks: there is not enough memory";
+    if (push_curl_load(message) == 0) sender->multi = push_curl.multi_init();
+    if (sender->multi == NULL) {
+        snprintf(sender->problem, sizeof(sender->problem), "%.190s", message);
+        return false;
+    }
+    (void)push_curl.multi_setopt(sender->multi, CURLMOPT_MAXCONNECTS, (long)sender->options.connections_max);
+    (void)push_curl.multi_setopt(sender->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING);
+    return true;
+}
+
+static void refuse_posted(struct push_sender *sender) {
+    struct push_job *job;
+    pthread_mutex_lock(&sender->mutex);
+    while ((job = TAILQ_FIRST(&sender->posted)) != NULL) {
+        TAILQ_REMOVE(&sender->posted, job, next);
+        say(job, PUSH_UNSENT, sender->problem);
+        TAILQ_INSERT_TAIL(&sender->done, job, next);
+    }
+    pthread_mutex_unlock(&sender->mutex);
+    sender->options.done(sender->options.argument);
+}
+
+static void *run(void *argument) {
+    struct push_sender *sender = argument;
+    const struct push_sender_options *options = &sender->options;
+    bool is_open = open_multi(sender);
+    pthread_mutex_lock(&sender->mutex);
+    sender->is_up = is_open;
+    sender->is_down = !is_open;
+    pthread_mutex_unlock(&sender->mutex);
+    if (!is_open) {
+        refuse_posted(sender);
+        return NULL;
+    }
+    while (!atomic_load(&sender->stops)) {
+        int running = 0;
+        bool any = begin_all(sender);
+        (void)push_curl.multi_perform(sender->multi, &running);
+        any |= end_all(sender);
+        if (any) options->done(options->argument);
+        (void)push_curl.multi_poll(sender->multi, NULL, 0, POLL_MS, NULL);
+    }
+    return NULL;
+}
+
+/* ---- the interface */
+
+struct push_sender *push_sender_new(const struct push_sender_options *options) {
+    struct push_sender *sender = calloc(1, sizeof(*sender));
+    if (sender == NULL) return NULL;
+    sender->options = *options;
+    pthread_mutex_init(&sender->mutex, NULL);
+    TAILQ_INIT(&sender->posted);
+    TAILQ_INIT(&sender->done);
+    TAILQ_INIT(&sender->waiting);
+    TAILQ_INIT(&sender->flights);
+    if (pthread_create(&sender->thread, NULL, run, sender) != 0) {
+        pthread_mutex_destroy(&sender->mutex);
+        free(sender);
+        return NULL;
+    }
+    pthread_setname_np(sender->thread, "tarry-push");
+    return sender;
+}
+
+void push_sender_post(struct push_sender *sender, struct push_job *job) {
+    pthread_mutex_lock(&sender->mutex);
+    TAILQ_INSERT_TAIL(&sender->posted, job, next);
+    bool is_up = sender->is_up, is_down = sender->is_down;
+    pthread_mutex_unlock(&sender->mutex);
+    if (is_up) (void)push_curl.multi_wakeup(sender->multi);
+    if (is_down) refuse_posted(sender);
+}
+
+void push_sender_take(struct push_sender *sender, struct push_job_list *out) {
+    pthread_mutex_lock(&sender->mutex);
+    TAILQ_CONCAT(out, &sender->done, next);
+    pthread_mutex_unlock(&sender->mutex);
+}
+
+void push_sender_stop(struct push_sender *sender) {
+    if (sender == NULL || atomic_exchange(&sender->stops, true)) return;
+    pthread_mutex_lock(&sender->mutex);
+    bool is_up = sender->is_up;
+    pthread_mutex_unlock(&sender->mutex);
+    if (is_up) (void)push_curl.multi_wakeup(sender->multi);
+    pthread_join(sender->thread, NULL);
+}
+
+void push_sender_free(struct push_sender *sender, struct push_job_list *out) {
+    if (sender == NULL) return;
+    push_sender_stop(sender);
+    while (!TAILQ_EMPTY(&sender->flights)) flight_end(TAILQ_FIRST(&sender->flights));
+    TAILQ_CONCAT(out, &sender->waiting, next);
+    TAILQ_CONCAT(out, &sender->posted, next);
+    TAILQ_CONCAT(out, &sender->done, next);
+    if (sender->multi != NULL) (void)push_curl.multi_cleanup(sender->multi);
+    push_secrets_deinit(&sender->secrets);
+    pthread_mutex_destroy(&sender->mutex);
+    free(sender);
+}

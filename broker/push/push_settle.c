@@ -1,0 +1,193 @@
+/* push_settle.c: what an answer means for a task and for its queue, and how the core is told: one commit at a time, of
+ * all that has gathered meanwhile. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "push_parts.h"
+
+#define SETTLE_MAX 512u
+#define SETTLE_AGAIN_MS 100u
+
+/* ---- health */
+
+static uint64_t unix_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+}
+
+static void go_well(struct push_target *target) {
+    struct push *push = target->push;
+    if (target->is_unwell) push->options.say(push->options.argument, target->queue, NULL);
+    target->is_unwell = false;
+    target->failures = target->rests = 0;
+}
+
+/* Failures of requests that began before the rest say nothing that was not known when it began. */
+static void go_badly(struct push_target *target, const struct push_job *job) {
+    struct push *push = target->push;
+    if (job->round != target->round) return;
+    bool is_hopeless = job->verdict == PUSH_UNSENT; /* it would be the same with each */
+    if (++target->failures < PUSH_FAILURES_MAX && !target->is_unwell && !is_hopeless) return;
+    if (!target->is_unwell) push->options.say(push->options.argument, target->queue, job->reason);
+    uint64_t ms = PUSH_REST_MAX_MS;
+    if (target->rests < 6 && PUSH_REST_MIN_MS << target->rests < PUSH_REST_MAX_MS)
+        ms = PUSH_REST_MIN_MS << target->rests;
+    target->is_unwell = true;
+    target->rests++;
+    target->round++;
+    push_target_rest(target, ms);
+}
+
+static void count(struct push_target *target, const struct push_job *job) {
+    struct push_numbers *numbers = &target->numbers;
+    pthread_mutex_lock(&target->push->mutex);
+    numbers->in_flight--;
+    numbers->sent += job->verdict != PUSH_UNSENT;
+    numbers->failed += job->verdict != PUSH_UNSENT && job->verdict != PUSH_TAKEN;
+    if (job->verdict == PUSH_TAKEN) {
+        numbers->acked++;
+        numbers->succeeded_ms = unix_ms();
+    } else if (job->reason[0] != '\0') {
+        numbers->failed_ms = unix_ms();
+        snprintf(numbers->error, sizeof(numbers->error), "%s", job->reason);
+    }
+    pthread_mutex_unlock(&target->push->mutex);
+}
+
+void push_job_ended(struct push *push, struct push_job *job) {
+    struct push_target *target = job->target;
+    count(target, job);
+    TAILQ_INSERT_TAIL(&push->settling, job, next);
+    if (target->is_over) return;
+    switch (job->verdict) {
+    case PUSH_TAKEN:
+    case PUSH_REFUSED: /* it answers, and as it means to */
+        go_well(target);
+        break;
+    case PUSH_LATER:
+        if (job->round != target->round) break;
+        target->round++;
+        push_target_rest(target, job->later_ms);
+        break;
+    case PUSH_UNSENT:
+        if (job->reason[0] == '\0') break; /* its time was over */
+        go_badly(target, job);
+        break;
+    case PUSH_FAILED:
+        go_badly(target, job);
+        break;
+    }
+}
+
+/* ---- the commit */
+
+struct settling {
+    Tarry__Op ops[SETTLE_MAX], *listed[SETTLE_MAX];
+    Tarry__Token tokens[SETTLE_MAX];
+    union {
+        Tarry__Ack ack;
+        Tarry__Nack nack;
+        Tarry__Release release;
+    } bodies[SETTLE_MAX];
+};
+
+static void put_ack(Tarry__Op *op, Tarry__Ack *ack, const struct push_job *job, Tarry__Token *token) {
+    tarry__ack__init(ack);
+    ack->id = job->id;
+    ack->token = token;
+    op->op_case = TARRY__OP__OP_ACK;
+    op->ack = ack;
+}
+
+static void put_release(Tarry__Op *op, Tarry__Release *release, const struct push_job *job, Tarry__Token *token) {
+    tarry__release__init(release);
+    release->id = job->id;
+    release->token = token;
+    op->op_case = TARRY__OP__OP_RELEASE;
+    op->release = release;
+}
+
+static void put_nack(Tarry__Op *op, Tarry__Nack *nack, const struct push_job *job, Tarry__Token *token) {
+    tarry__nack__init(nack);
+    nack->id = job->id;
+    nack->token = token;
+    nack->reason = (char *)job->reason;
+    nack->dead = job->verdict == PUSH_REFUSED;
+    nack->has_delay = job->verdict == PUSH_LATER;
+    nack->delay_ms = job->verdict == PUSH_LATER ? job->later_ms : 0;
+    op->op_case = TARRY__OP__OP_NACK;
+    op->nack = nack;
+}
+
+static void put(struct settling *settling, size_t at, const struct push_job *job) {
+    Tarry__Op *op = settling->listed[at] = &settling->ops[at];
+    Tarry__Token *token = &settling->tokens[at];
+    tarry__op__init(op);
+    tarry__token__init(token);
+    token->epoch = job->epoch;
+    token->position = job->position;
+    if (job->verdict == PUSH_TAKEN)
+        put_ack(op, &settling->bodies[at].ack, job, token);
+    else if (job->verdict == PUSH_UNSENT)
+        put_release(op, &settling->bodies[at].release, job, token);
+    else
+        put_nack(op, &settling->bodies[at].nack, job, token);
+}
+
+/* The leases of what cannot be told end by themselves, and it is pushed again. */
+static void end_committing(struct push *push) {
+    struct push_job *job;
+    struct push_target *target, *next;
+    while ((job = TAILQ_FIRST(&push->committing)) != NULL) {
+        TAILQ_REMOVE(&push->committing, job, next);
+        push_job_free(push, job);
+    }
+    for (target = TAILQ_FIRST(&push->targets); target != NULL; target = next) {
+        next = TAILQ_NEXT(target, next);
+        push_target_run(target);
+        push_target_end_if_idle(target);
+    }
+}
+
+static void on_again(void *argument) {
+    struct push *push = argument;
+    push->settle_retry = 0;
+    push_settle(push);
+}
+
+/* A commit that was refused took no effect: it goes with the next. An operation's own refusal is the truth about a task
+ * that was cancelled, or leased anew, meanwhile. */
+static void on_committed(void *argument, const Tarry__Reply *reply) {
+    struct push *push = argument;
+    bool is_again = reply == NULL || reply->code == TARRY__CODE__BUSY;
+    if (is_again) {
+        TAILQ_CONCAT(&push->committing, &push->settling, next);
+        TAILQ_CONCAT(&push->settling, &push->committing, next);
+        push->settle_retry = gateway_timer(push->gateway, SETTLE_AGAIN_MS, on_again, push);
+        return; /* without memory for a timer: with the next that comes to its end */
+    }
+    end_committing(push);
+    push_settle(push);
+}
+
+void push_settle(struct push *push) {
+    Tarry__Commit commit = TARRY__COMMIT__INIT;
+    struct push_job *job;
+    if (TAILQ_EMPTY(&push->settling) || !TAILQ_EMPTY(&push->committing) || push->settle_retry != 0) return;
+    struct settling *settling = malloc(sizeof(*settling));
+    while (commit.n_ops < SETTLE_MAX && (job = TAILQ_FIRST(&push->settling)) != NULL) {
+        TAILQ_REMOVE(&push->settling, job, next);
+        TAILQ_INSERT_TAIL(&push->committing, job, next);
+        if (settling != NULL) put(settling, commit.n_ops, job);
+        commit.n_ops++;
+    }
+    struct gateway_caller caller = push_caller(push);
+    if (settling != NULL) commit.ops = settling->listed;
+    if (settling == NULL || gateway_commit(push->gateway, &caller, &commit, NULL, on_committed, push) == 0)
+        on_committed(push, NULL);
+    gateway_disown(push->gateway, caller.principal);
+    free(settling);
+}

@@ -1,0 +1,236 @@
+/* pusher.c: see pusher.h. Which queues are pushed, and from beginning to end. */
+#include "pusher.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "push_parts.h"
+
+#define ASK_AGAIN_MS 1000u
+#define STOP_LOOK_MS 5
+/* Each that begins asks for a session: so many at once, the next ones so much later, or clients would be told that the
+ * broker is busy. */
+#define BEGIN_AT_ONCE 16u
+#define BEGIN_LATER_MS 20u
+
+static void ask(struct push *push);
+
+struct gateway_caller push_caller(struct push *push) {
+    return (struct gateway_caller){.principal = gateway_own(push->gateway), .peer = "-", .client = "push"};
+}
+
+/* ---- which queues are pushed */
+
+static struct push_target *find(struct push *push, const char *queue) {
+    struct push_target *target;
+    TAILQ_FOREACH(target, &push->targets, next)
+    if (strcmp(target->queue, queue) == 0) return target;
+    return NULL;
+}
+
+/* NULL: no memory. */
+static struct push_target *target_new(struct push *push, const char *queue) {
+    struct push_target *target = calloc(1, sizeof(*target));
+    if (target == NULL) return NULL;
+    target->push = push;
+    snprintf(target->queue, sizeof(target->queue), "%s", queue);
+    pthread_mutex_lock(&push->mutex);
+    TAILQ_INSERT_TAIL(&push->targets, target, next);
+    pthread_mutex_unlock(&push->mutex);
+    return target;
+}
+
+/* A new URL is a new chance. False: no memory. */
+static bool take_url(struct push_target *target, const char *url) {
+    struct push *push = target->push;
+    if (strcmp(target->url, url) == 0) return true;
+    struct push_host *host = push_host_of(push, url);
+    if (host == NULL) return false;
+    if (target->host != NULL) push_host_release(push, target->host);
+    target->host = host;
+    snprintf(target->url, sizeof(target->url), "%s", url);
+    target->failures = target->rests = 0;
+    target->round++;
+    target->is_unwell = false;
+    if (target->rest != 0) gateway_timer_cancel(push->gateway, target->rest);
+    target->rest = 0;
+    pthread_mutex_lock(&push->mutex);
+    target->numbers.error[0] = '\0';
+    target->numbers.resting_until_ms = 0;
+    pthread_mutex_unlock(&push->mutex);
+    return true;
+}
+
+/* False: no memory. */
+static bool take_view(struct push *push, const Tarry__QueueView *view) {
+    struct push_target *target = find(push, view->name);
+    if (view->policy == NULL || view->policy->push[0] == '\0') return true;
+    if (target == NULL) target = target_new(push, view->name);
+    if (target == NULL || !take_url(target, view->policy->push)) return false;
+    target->is_listed = true;
+    pthread_mutex_lock(&push->mutex);
+    target->is_over = false;
+    pthread_mutex_unlock(&push->mutex);
+    return true;
+}
+
+static void run(struct push_target *target, unsigned *begun) {
+    const bool begins = target->lease == 0 && target->rest == 0 && target->held == 0;
+    const unsigned before = begins ? (*begun)++ / BEGIN_AT_ONCE : 0;
+    if (before == 0)
+        push_target_run(target);
+    else
+        push_target_rest(target, (uint64_t)before * BEGIN_LATER_MS);
+}
+
+static bool take_views(struct push *push, const Tarry__QueuesReply *queues) {
+    struct push_target *target, *next;
+    bool is_fine = true;
+    unsigned begun = 0;
+    TAILQ_FOREACH(target, &push->targets, next) target->is_listed = false;
+    for (size_t i = 0; i < queues->n_queues; i++) is_fine &= take_view(push, queues->queues[i]);
+    for (target = TAILQ_FIRST(&push->targets); target != NULL; target = next) {
+        next = TAILQ_NEXT(target, next);
+        if (target->is_listed)
+            run(target, &begun);
+        else
+            push_target_end(target);
+    }
+    return is_fine;
+}
+
+static void on_retry(void *argument) {
+    struct push *push = argument;
+    push->retry = 0;
+    ask(push);
+}
+
+static void on_queues(void *argument, const Tarry__Reply *reply) {
+    struct push *push = argument;
+    push->is_asking = false;
+    bool is_fine = reply != NULL && reply->code == TARRY__CODE__OK && reply->body_case == TARRY__REPLY__BODY_QUEUES &&
+                   take_views(push, reply->queues);
+    if (!is_fine && push->retry == 0 && !atomic_load(&push->stops))
+        push->retry = gateway_timer(push->gateway, ASK_AGAIN_MS, on_retry, push);
+    if (is_fine && atomic_exchange(&push->changed, false)) ask(push);
+}
+
+static void ask(struct push *push) {
+    Tarry__Request request = TARRY__REQUEST__INIT;
+    Tarry__Queues body = TARRY__QUEUES__INIT;
+    if (push->is_asking || push->retry != 0) {
+        atomic_store(&push->changed, true);
+        return;
+    }
+    request.body_case = TARRY__REQUEST__BODY_QUEUES;
+    request.queues = &body;
+    struct gateway_caller caller = push_caller(push);
+    push->is_asking = true;
+    if (gateway_ask(push->gateway, &caller, &request, on_queues, push) == 0) on_queues(push, NULL);
+    gateway_disown(push->gateway, caller.principal);
+}
+
+static void on_rung(void *argument) {
+    struct push *push = argument;
+    if (atomic_exchange(&push->changed, false)) ask(push);
+    push_take_done(push);
+}
+
+/* ---- from beginning to end */
+
+struct push *push_new(struct gateway *gateway, const struct push_options *options) {
+    struct push *push = calloc(1, sizeof(*push));
+    if (push == NULL) return NULL;
+    push->gateway = gateway;
+    push->options = *options;
+    pthread_mutex_init(&push->mutex, NULL);
+    TAILQ_INIT(&push->targets);
+    TAILQ_INIT(&push->hosts);
+    TAILQ_INIT(&push->settling);
+    TAILQ_INIT(&push->committing);
+    push->bell = gateway_bell(gateway, on_rung, push);
+    if (push->bell != NULL) return push;
+    pthread_mutex_destroy(&push->mutex);
+    free(push);
+    return NULL;
+}
+
+void push_changed(struct push *push) {
+    atomic_store(&push->changed, true);
+    gateway_ring(push->bell);
+}
+
+void push_stop(struct push *push) {
+    const struct timespec look = {.tv_nsec = STOP_LOOK_MS * 1000000L};
+    atomic_store(&push->stops, true);
+    gateway_ring(push->bell);
+    for (unsigned ms = 0; ms < PUSH_STOP_MS && atomic_load(&push->held) > 0; ms += STOP_LOOK_MS) nanosleep(&look, NULL);
+    push_sender_stop(atomic_load(&push->sender)); /* its jobs are lost with the process: their leases end */
+}
+
+static void free_jobs(struct push *push, struct push_job_list *jobs) {
+    struct push_job *job;
+    while ((job = TAILQ_FIRST(jobs)) != NULL) {
+        TAILQ_REMOVE(jobs, job, next);
+        push_job_free(push, job);
+    }
+}
+
+void push_free(struct push *push) {
+    struct push_job_list jobs = TAILQ_HEAD_INITIALIZER(jobs);
+    struct push_target *target;
+    struct push_host *host;
+    if (push == NULL) return;
+    push_sender_free(push->sender, &jobs);
+    TAILQ_FOREACH(host, &push->hosts, next) TAILQ_CONCAT(&jobs, &host->waiting, next);
+    TAILQ_CONCAT(&jobs, &push->settling, next);
+    TAILQ_CONCAT(&jobs, &push->committing, next);
+    free_jobs(push, &jobs);
+    while ((target = TAILQ_FIRST(&push->targets)) != NULL) {
+        TAILQ_REMOVE(&push->targets, target, next);
+        push_host_release(push, target->host);
+        free(target);
+    }
+    pthread_mutex_destroy(&push->mutex);
+    free(push);
+}
+
+/* ---- how it goes */
+
+static Tarry__PushTarget *view_of(const struct push_target *target, struct arena *arena) {
+    const struct push_numbers *numbers = &target->numbers;
+    size_t queue_size = strlen(target->queue) + 1, error_size = strlen(numbers->error) + 1;
+    Tarry__PushTarget *view = arena_alloc(arena, sizeof(*view));
+    char *texts = arena_alloc(arena, queue_size + error_size);
+    if (view == NULL || texts == NULL) return NULL;
+    tarry__push_target__init(view);
+    view->queue = memcpy(texts, target->queue, queue_size);
+    view->error = memcpy(texts + queue_size, numbers->error, error_size);
+    view->in_flight = numbers->in_flight;
+    view->sent = numbers->sent;
+    view->acked = numbers->acked;
+    view->failed = numbers->failed;
+    view->succeeded_ms = numbers->succeeded_ms;
+    view->failed_ms = numbers->failed_ms;
+    view->resting_until_ms = numbers->resting_until_ms;
+    return view;
+}
+
+bool push_stats(struct push *push, struct arena *arena, Tarry__BrokerStats *out) {
+    struct push_target *target;
+    size_t count = 0;
+    bool is_fine = true;
+    pthread_mutex_lock(&push->mutex);
+    TAILQ_FOREACH(target, &push->targets, next) count++;
+    out->push = count > 0 ? arena_alloc(arena, count * sizeof(*out->push)) : NULL;
+    TAILQ_FOREACH(target, &push->targets, next) {
+        if (target->is_over || out->push == NULL) continue;
+        Tarry__PushTarget *view = view_of(target, arena);
+        is_fine &= view != NULL;
+        if (view != NULL) out->push[out->n_push++] = view;
+    }
+    pthread_mutex_unlock(&push->mutex);
+    return is_fine && (count == 0 || out->push != NULL);
+}

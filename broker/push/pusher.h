@@ -1,0 +1,65 @@
+/* pusher.h: webhooks: what is due in a queue that has a `push` is POSTed there by the broker that leads
+ * (docs/WEBHOOKS.md).
+ *
+ *   core: a policy has changed ── push_changed ──► the desk, on the door's thread: which queues are pushed?
+ *                                                   │  gateway_lease, as many as there is room for
+ *                                                   ▼
+ *                                          a job ──► the sender, a thread: requests, many at once (libcurl)
+ *                                                   │  2xx, 410, Retry-After, anything else
+ *                                                   ▼
+ *                                          ack, dead, later, nack ──► gateway_commit, many in one
+ *
+ * It is a client of the seam (gateway.h) like any other: leases, tokens, backoff and dead letters are the core's, and
+ * what it knew is lost with the process and nothing else: a lease ends, and the task is pushed again. */
+#ifndef TARRY_PUSH_PUSHER_H
+#define TARRY_PUSH_PUSHER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "arena.h"
+#include "tarry.pb-c.h"
+
+/* Requests at once: in all (fewer, where the system grants few descriptors; a queue with none under way may have one up
+ * to twice as many), to one host (scheme, name, port), of one queue. */
+#define PUSH_REQUESTS_MAX 512u
+#define PUSH_HOST_REQUESTS_MAX 32u
+#define PUSH_QUEUE_REQUESTS_MAX 32u
+/* Bytes of tasks that are leased and not settled; beyond it nothing more is leased. */
+#define PUSH_BYTES_MAX (16u << 20)
+/* So many failures in a row, and a queue rests: 1 s, doubled each time that the next try fails too, 60 s at most. */
+#define PUSH_FAILURES_MAX 5u
+#define PUSH_REST_MIN_MS 1000u
+#define PUSH_REST_MAX_MS 60000u
+/* Who stops waits so long for what is under way. */
+#define PUSH_STOP_MS 2000u
+
+struct gateway;
+struct push;
+
+struct push_options {
+    const char *allow;   /* networks between blanks (push_address.h), parsed before; must stay */
+    const char *ca;      /* PEM file; "": whom this host trusts; must stay */
+    const char *version; /* must stay */
+    uint8_t cluster[8];
+    unsigned requests_max; /* 1 … PUSH_REQUESTS_MAX */
+    void *argument;
+    /* As in push_sender.h. */
+    int (*read_secrets)(void *argument, char *out, size_t size, size_t *out_size, char *message, size_t message_size);
+    /* For the log: a queue's deliveries have begun to fail, or go on again (sentence NULL). On the door's thread. */
+    void (*say)(void *argument, const char *queue, const char *sentence);
+};
+
+/* Before the door starts. NULL: no memory. */
+struct push *push_new(struct gateway *gateway, const struct push_options *options);
+/* This broker leads from here on, or a queue is pushed elsewhere than before. Any thread. */
+void push_changed(struct push *push);
+/* Leases nothing more, and waits for what is under way, PUSH_STOP_MS at most. Not on the door's thread. */
+void push_stop(struct push *push);
+/* The door has stopped. NULL is fine. */
+void push_free(struct push *push);
+/* How it goes with each queue that is pushed, in `arena`. False: no memory. Any thread. */
+bool push_stats(struct push *push, struct arena *arena, Tarry__BrokerStats *out);
+
+#endif

@@ -1,0 +1,80 @@
+/* pushes.c: see pushes.h. */
+#include "pushes.h"
+
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "logfmt.h"
+#include "private_file.h"
+#include "push_secrets.h"
+#include "pusher.h"
+#include "shell.h"
+
+/* Of the descriptors of this process, what requests may take: one in so many. */
+#define DESCRIPTORS_SHARE 16u
+
+static int on_read_secrets(void *argument, char *out, size_t size, size_t *out_size, char *message,
+                           size_t message_size) {
+    const struct shell *shell = argument;
+    const struct private_file file = {.what = "push secrets",
+                                      .path = shell->config.push_secrets,
+                                      .option = "push-secrets",
+                                      .remedy = "; docs/WEBHOOKS.md says what it holds"};
+    *out_size = 0;
+    if (file.path[0] == '\0') return 0;
+    return private_file_read(&file, out, size, out_size, message, message_size);
+}
+
+static void on_say(void *argument, const char *queue, const char *sentence) {
+    char quoted[2][LOGFMT_VALUE_SIZE];
+    (void)argument;
+    if (sentence == NULL)
+        logfmt("push_goes_on", "queue=%s", logfmt_quote(queue, quoted[0]));
+    else
+        logfmt_warning("push_fails", "queue=%s reason=%s", logfmt_quote(queue, quoted[0]),
+                       logfmt_quote(sentence, quoted[1]));
+}
+
+static int check_secrets(struct shell *shell, char *message, size_t message_size) {
+    struct push_secrets secrets = {0};
+    char problem[PUSH_SECRETS_MESSAGE_SIZE] = "it is longer than 256 KiB";
+    size_t size = 0;
+    char *text = malloc(PUSH_SECRETS_FILE_MAX + 1);
+    snprintf(message, message_size, "there is not enough memory");
+    if (text == NULL) return 1;
+    int result = on_read_secrets(shell, text, PUSH_SECRETS_FILE_MAX + 1, &size, message, message_size);
+    if (result == 0 && (size > PUSH_SECRETS_FILE_MAX || push_secrets_parse(text, size, &secrets, problem) != 0)) {
+        snprintf(message, message_size, "push secrets %s: %s", shell->config.push_secrets, problem);
+        result = 1;
+    }
+    push_secrets_deinit(&secrets);
+    sodium_memzero(text, PUSH_SECRETS_FILE_MAX + 1);
+    free(text);
+    return result;
+}
+
+static unsigned requests_max(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1;
+    rlim_t share = limit.rlim_cur / DESCRIPTORS_SHARE;
+    if (share > PUSH_REQUESTS_MAX) return PUSH_REQUESTS_MAX;
+    return share > 0 ? (unsigned)share : 1;
+}
+
+struct push *pushes_new(struct shell *shell, char *message, size_t message_size) {
+    struct push_options options = {.allow = shell->config.push_allow,
+                                   .ca = shell->config.push_ca,
+                                   .version = TARRY_VERSION,
+                                   .requests_max = requests_max(),
+                                   .argument = shell,
+                                   .read_secrets = on_read_secrets,
+                                   .say = on_say};
+    if (check_secrets(shell, message, message_size) != 0) return NULL;
+    memcpy(options.cluster, shell->dir.cluster, sizeof(options.cluster));
+    struct push *push = push_new(shell->gateway, &options);
+    if (push == NULL) snprintf(message, message_size, "there is not enough memory");
+    return push;
+}
