@@ -44,6 +44,7 @@ struct asker {
     struct message *asked;  /* without an answer yet */
     size_t sent;            /* bytes of it, on this connection */
     uint32_t id;            /* its */
+    unsigned time_ms;       /* for which it is waited for without a part of it */
     struct message *coming; /* of an answer */
     unsigned again_ms;
     lws_sorted_usec_list_t too_late; /* `asked` ends without an answer */
@@ -113,6 +114,11 @@ static void on_too_late(lws_sorted_usec_list_t *sul) {
     end_question(asker, NULL);
 }
 
+/* Once it is asked, and again with each part of an answer: a large one takes longer over a slow link. */
+static void wait_on(struct asker *asker) {
+    lws_sul_schedule(asker->context, 0, &asker->too_late, on_too_late, (lws_usec_t)asker->time_ms * US_PER_MS);
+}
+
 /* A request's id: with it the answers to former questions are told from this one's. */
 static void give_id(struct asker *asker) {
     asker->id = (asker->id + 1) | 0x80000000u;
@@ -124,7 +130,7 @@ static void give_id(struct asker *asker) {
 static void look_for_question(struct asker *asker) {
     pthread_mutex_lock(&asker->mutex);
     struct message *next = asker->next;
-    unsigned time_ms = asker->next_ms;
+    if (next != NULL) asker->time_ms = asker->next_ms;
     asker->next = NULL;
     pthread_mutex_unlock(&asker->mutex);
     if (next == NULL) return;
@@ -134,7 +140,7 @@ static void look_for_question(struct asker *asker) {
     asker->asked = next;
     asker->sent = 0;
     give_id(asker);
-    lws_sul_schedule(asker->context, 0, &asker->too_late, on_too_late, (lws_usec_t)time_ms * US_PER_MS);
+    wait_on(asker);
     if (is_half_sent) hang_up(asker);
     if (asker->wsi == NULL && lws_dll2_is_detached(&asker->again.list)) dial(asker);
     if (asker->wsi != NULL && asker->open) lws_callback_on_writable(asker->wsi);
@@ -189,6 +195,7 @@ static int received(struct asker *asker, struct lws *wsi, const void *bytes, siz
     if (!lws_frame_is_binary(wsi) || !has_room(asker, size)) return -1;
     memcpy(asker->coming->bytes + asker->coming->size, bytes, size);
     asker->coming->size += size;
+    if (asker->asked != NULL) wait_on(asker);
     if (lws_remaining_packet_payload(wsi) > 0 || !lws_is_final_fragment(wsi)) return 0;
     struct message *answer = asker->coming;
     asker->coming = NULL;

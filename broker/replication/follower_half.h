@@ -37,7 +37,7 @@ void follower_half_sent(struct follower_half *half, bool is_sent, uint64_t now_n
 bool follower_half_leave(struct follower_half *half, const struct pair *pair);
 /* For how long the leader may keep a question that it has no frames for. */
 uint32_t follower_half_wait_ms(const struct follower_half *half);
-/* Beyond it, the answer is lost. */
+/* If no part of it comes for so long, the answer is lost. */
 uint32_t follower_half_patience_ms(const struct follower_half *half);
 
 enum follower_due { FOLLOWER_DUE_NOTHING = 0, FOLLOWER_DUE_ASK, FOLLOWER_DUE_CUT };
