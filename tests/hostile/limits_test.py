@@ -92,7 +92,7 @@ class Memory(Hostile):
     """`--memory 64MiB`: an eighth of it for requests, half-received ones included."""
 
     arguments = ("--memory", "64MiB")
-    log_lines_max = 20
+    log_lines_max = 40
 
     def setUp(self):
         allow_descriptors(self)

@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import harness  # noqa: E402  (the path above)
 import wire  # noqa: E402
 
-WAIT_S = 30
+WAIT_S = 90
 MASK = b"\x37\xfa\x21\x3d"
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 SENTINEL = 77  # id of the honest request behind a stranger's frames
