@@ -76,6 +76,7 @@ static struct core_options options = {
     .outcome_retention_ms = 3600000,
     .create_queues = true,
     .policy = {.base = PROTOBUF_C_MESSAGE_INIT(&tarry__policy__descriptor),
+               .push = (char *)protobuf_c_empty_string,
                .lease_ms = 1000,
                .max_attempts = 3,
                .backoff_min_ms = 100,

@@ -20,6 +20,7 @@ struct world_options world_options_default(void) {
                  .outcome_retention_ms = 365ull * 24 * 3600 * 1000,
                  .create_queues = true,
                  .policy = {.base = PROTOBUF_C_MESSAGE_INIT(&tarry__policy__descriptor),
+                            .push = (char *)protobuf_c_empty_string,
                             .lease_ms = 1000,
                             .max_attempts = 3,
                             .backoff_min_ms = 100,
