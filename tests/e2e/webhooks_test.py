@@ -416,7 +416,7 @@ class OverTls(Pushed):
 
 class Beside(Pushed):
     def prepare(self):
-        self.write_secrets("".join(f"{queue} {self.secret}\n" for queue in ("q", "dead", "silent")))
+        self.write_secrets("".join(f"{queue} {self.secret}\n" for queue in ("q", "dead", "silent", "silent too")).replace("silent too", "silent%20too"))
 
     def test_a_dead_and_a_silent_target_cost_only_themselves(self):
         forever = threading.Event()
@@ -424,12 +424,14 @@ class Beside(Pushed):
         silent.answer = lambda handler, request: forever.wait(60)
         self.push("dead", f"http://127.0.0.1:{ports.free_port()}/", "backoff=fixed", "backoff_min=10ms", "max_attempts=0")
         self.push("silent", silent.url())
+        self.push("silent too", silent.url("/too"))
         self.push()
-        self.commit([*(("silent", f"s{i}") for i in range(64)), *(("dead", f"d{i}") for i in range(64))])
+        self.commit([*(("silent", f"s{i}") for i in range(64)), *(("silent too", f"t{i}") for i in range(64)),
+                     *(("dead", f"d{i}") for i in range(64))])
         silent.wait(32)
         self.commit([("q", f"k{i}") for i in range(100)])
         late = max(int(request.headers["ce-tarrylatenessms"]) for request in self.target.wait(100))
-        self.assertEqual(len(silent.requests), 32)  # PUSH_HOST_REQUESTS_MAX
+        self.assertEqual(len(silent.requests), 32)  # PUSH_HOST_REQUESTS_MAX, of two queues
         self.assertLess(late, 3000)
         wait_until("all acked", lambda: self.health()["acked"] == 100, 30)
         health = wait_until("the dead one rests", lambda: self.health("dead").get("resting_until_ms") and self.health("dead"), 30)
