@@ -341,10 +341,10 @@ struct core {
     size_t scan_count;
     struct queue_look *queue_looks; /* of one Stats at a time: [number] */
 
-    struct job jobs[JOBS_MAX];
-    uint32_t push_count;   /* queues that are pushed */
     uint64_t push_version; /* core_push_version */
+    struct job jobs[JOBS_MAX];
     uint32_t job_count;
+    uint32_t push_count;                   /* queues that are pushed */
     struct ended_job ended_jobs[JOBS_MAX]; /* a ring */
     uint32_t ended_job_next;
 };

@@ -29,7 +29,7 @@ static uint64_t unix_ms(void) {
 
 struct push_host *push_host_of(struct push *push, const char *url) {
     size_t size = push_url_origin(url);
-    struct push_host *host;
+    struct push_host *host = NULL;
     TAILQ_FOREACH(host, &push->hosts, next)
     if (strncmp(host->origin, url, size) == 0 && host->origin[size] == '\0') break;
     if (host == NULL && (host = calloc(1, sizeof(*host))) != NULL) {
@@ -275,8 +275,8 @@ static bool have_sender(struct push *push) {
 void push_take_done(struct push *push) {
     struct push_job_list done = TAILQ_HEAD_INITIALIZER(done);
     struct push_job *job;
-    struct push_host *host;
-    struct push_target *target;
+    struct push_host *host = NULL;
+    struct push_target *target = NULL;
     if (push->sender != NULL) push_sender_take(push->sender, &done);
     if (TAILQ_EMPTY(&done) && !atomic_load(&push->stops)) return;
     while ((job = TAILQ_FIRST(&done)) != NULL) {
@@ -285,7 +285,11 @@ void push_take_done(struct push *push) {
         push->in_flight--;
         push_job_ended(push, job);
     }
-    TAILQ_FOREACH(host, &push->hosts, next) host_run(push, host);
+    TAILQ_FOREACH(host, &push->hosts, next) {
+        host_run(push, host);
+    }
     push_settle(push);
-    TAILQ_FOREACH(target, &push->targets, next) push_target_run(target);
+    TAILQ_FOREACH(target, &push->targets, next) {
+        push_target_run(target);
+    }
 }

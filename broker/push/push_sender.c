@@ -17,6 +17,9 @@
 /* It wakes by itself for libcurl's deadlines alone. */
 #define POLL_MS 600000
 
+struct flight;
+TAILQ_HEAD(flight_list, flight);
+
 struct push_sender {
     struct push_sender_options options;
     pthread_t thread;
@@ -29,7 +32,7 @@ struct push_sender {
     _Atomic bool stops;
     /* the thread's own */
     struct push_job_list waiting; /* taken, and not begun */
-    TAILQ_HEAD(, flight) flights;
+    struct flight_list flights;
     struct push_secrets secrets;
     uint64_t read_ms;               /* when they were read; 0: never */
     char problem[PUSH_REASON_SIZE]; /* why nothing can be sent, or the secrets are those of before; empty: nothing */
@@ -404,6 +407,7 @@ void push_sender_stop(struct push_sender *sender) {
 void push_sender_free(struct push_sender *sender, struct push_job_list *out) {
     if (sender == NULL) return;
     push_sender_stop(sender);
+    // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): flight_end removes it
     while (!TAILQ_EMPTY(&sender->flights)) flight_end(TAILQ_FIRST(&sender->flights));
     TAILQ_CONCAT(out, &sender->waiting, next);
     TAILQ_CONCAT(out, &sender->posted, next);

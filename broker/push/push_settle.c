@@ -140,7 +140,7 @@ static void put(struct settling *settling, size_t at, const struct push_job *job
 /* The leases of what cannot be told end by themselves, and it is pushed again. */
 static void end_committing(struct push *push) {
     struct push_job *job;
-    struct push_target *target, *next;
+    struct push_target *target = NULL, *next = NULL;
     while ((job = TAILQ_FIRST(&push->committing)) != NULL) {
         TAILQ_REMOVE(&push->committing, job, next);
         push_job_free(push, job);

@@ -24,7 +24,7 @@ struct gateway_caller push_caller(struct push *push) {
 /* ---- which queues are pushed */
 
 static struct push_target *find(struct push *push, const char *queue) {
-    struct push_target *target;
+    struct push_target *target = NULL;
     TAILQ_FOREACH(target, &push->targets, next)
     if (strcmp(target->queue, queue) == 0) return target;
     return NULL;
@@ -86,10 +86,12 @@ static void run(struct push_target *target, unsigned *begun) {
 }
 
 static bool take_views(struct push *push, const Tarry__QueuesReply *queues) {
-    struct push_target *target, *next;
+    struct push_target *target = NULL, *next = NULL;
     bool is_fine = true;
     unsigned begun = 0;
-    TAILQ_FOREACH(target, &push->targets, next) target->is_listed = false;
+    TAILQ_FOREACH(target, &push->targets, next) {
+        target->is_listed = false;
+    }
     for (size_t i = 0; i < queues->n_queues; i++) is_fine &= take_view(push, queues->queues[i]);
     for (target = TAILQ_FIRST(&push->targets); target != NULL; target = next) {
         next = TAILQ_NEXT(target, next);
@@ -180,11 +182,13 @@ static void free_jobs(struct push *push, struct push_job_list *jobs) {
 
 void push_free(struct push *push) {
     struct push_job_list jobs = TAILQ_HEAD_INITIALIZER(jobs);
-    struct push_target *target;
-    struct push_host *host;
+    struct push_target *target = NULL;
+    struct push_host *host = NULL;
     if (push == NULL) return;
     push_sender_free(push->sender, &jobs);
-    TAILQ_FOREACH(host, &push->hosts, next) TAILQ_CONCAT(&jobs, &host->waiting, next);
+    TAILQ_FOREACH(host, &push->hosts, next) {
+        TAILQ_CONCAT(&jobs, &host->waiting, next);
+    }
     TAILQ_CONCAT(&jobs, &push->settling, next);
     TAILQ_CONCAT(&jobs, &push->committing, next);
     free_jobs(push, &jobs);
@@ -219,11 +223,13 @@ static Tarry__PushTarget *view_of(const struct push_target *target, struct arena
 }
 
 bool push_stats(struct push *push, struct arena *arena, Tarry__BrokerStats *out) {
-    struct push_target *target;
+    struct push_target *target = NULL;
     size_t count = 0;
     bool is_fine = true;
     pthread_mutex_lock(&push->mutex);
-    TAILQ_FOREACH(target, &push->targets, next) count++;
+    TAILQ_FOREACH(target, &push->targets, next) {
+        count++;
+    }
     out->push = count > 0 ? arena_alloc(arena, count * sizeof(*out->push)) : NULL;
     TAILQ_FOREACH(target, &push->targets, next) {
         if (target->is_over || out->push == NULL) continue;
