@@ -331,7 +331,7 @@ static void on_subscribed(void *argument, const Tarry__Reply *reply) {
     pool->session = subscribe->session;
     pool->lane = subscribe->lane;
     pool->secret_size = subscribe->secret.len <= sizeof(pool->secret) ? subscribe->secret.len : 0;
-    memcpy(pool->secret, subscribe->secret.data, pool->secret_size);
+    if (pool->secret_size > 0) memcpy(pool->secret, subscribe->secret.data, pool->secret_size);
     pool->id = handle_new(pool->gateway, HANDLE_POOL, pool);
     if (pool->id == 0 || !calls->lane_up(calls->argument, pool->lane, pool->session, pool->id)) {
         on_subscribed(pool, NULL);
@@ -504,8 +504,8 @@ static struct pool *pool_of(struct gateway *gateway, const struct gateway_caller
                             const struct gateway_lease_options *options) {
     const struct gateway_calls *calls = &gateway->calls;
     const char *name = calls->name(calls->argument, caller->principal);
-    struct pool *pool = NULL;
-    TAILQ_FOREACH(pool, &gateway->pools, next) if (is_of(pool, name, options)) break;
+    struct pool *pool = TAILQ_FIRST(&gateway->pools);
+    while (pool != NULL && !is_of(pool, name, options)) pool = TAILQ_NEXT(pool, next);
     if (pool == NULL) pool = pool_new(gateway, name, options);
     if (pool == NULL) return NULL;
     TAILQ_REMOVE(&gateway->pools, pool, next);

@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -24,7 +25,7 @@ enum {
 
 struct fx {
     struct arena arena;
-    uint8_t log[LOG_SIZE];
+    uint8_t *log;            /* LOG_SIZE bytes */
     uint8_t blob[BLOB_SIZE]; /* what the index has */
     bool index_is_cold;
     bool index_forgot;
@@ -38,7 +39,7 @@ struct fx {
 static int read_log(void *context, uint64_t position, void *out, size_t size) {
     const struct fx *f = context;
     if (position < RETIRED_BELOW) return LOG_RETIRED;
-    assert_in_range(position + size, 0, LOG_SIZE);
+    assert_true(position < LOG_SIZE && size <= LOG_SIZE - position);
     memcpy(out, f->log + position, size);
     return 0;
 }
@@ -78,7 +79,8 @@ static void wait_durable(void *context, uint64_t after) {
 }
 
 static void begin(struct fx *f) {
-    *f = (struct fx){0};
+    *f = (struct fx){.log = calloc(1, LOG_SIZE)};
+    assert_non_null(f->log);
     f->source = (struct outgoing_source){.context = f,
                                          .read_log = read_log,
                                          .read_result = read_result,
@@ -90,6 +92,7 @@ static void begin(struct fx *f) {
 
 static void end(struct fx *f) {
     arena_deinit(&f->arena);
+    free(f->log);
 }
 
 /* A task whose content of eight times `letter` lies at `position`; its lease is over at 1000 ms. */
