@@ -222,21 +222,21 @@ static size_t find_end(const char *bytes, size_t size, bool *out_is_bad) {
     return 0;
 }
 
-/* Terminates the line at `at`, and returns where the next begins. */
-static char *end_line(char *at) {
-    char *end = strstr(at, "\r\n"); /* there is one */
-    *end = '\0';
-    return end + 2;
+/* Terminates the line at `at`, and returns where the next begins. `end`: of the head; the bytes have no other. */
+static char *end_line(char *at, const char *end) {
+    char *line_end = memchr(at, '\r', (size_t)(end - at)); /* there is one, and LF behind it: find_end */
+    *line_end = '\0';
+    return line_end + 2;
 }
 
 static bool read_lines(struct head *head, char *at, const char *end, struct head_refusal *out) {
     bool is_old, stays_said = false;
-    char *next = end_line(at);
+    char *next = end_line(at, end);
     size_t count = 0;
     head->stays = true;
     if (!read_request_line(head, at, &is_old, out)) return false;
     for (at = next; at < end - 2; at = next) {
-        next = end_line(at);
+        next = end_line(at, end);
         if (++count > HEAD_FIELDS_MAX) return refuse(out, 431, "the request has more than 64 header fields");
         if (*at == ' ' || *at == '\t') return refuse(out, 400, "a header line goes on in the next (obs-fold)");
         if (!read_field(head, at, &stays_said, out)) return false;
